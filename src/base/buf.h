@@ -1,0 +1,36 @@
+/*
+ * buf.h: a growing string, always NUL-terminated.
+ *
+ * Running out of memory ends the process with one line (see mem.h), so no
+ * call here can fail. `buf_init` a zeroed struct is not needed: BUF_INIT or
+ * memset 0 is a valid empty buffer.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include "base/fail.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+	char *data; /* NULL while nothing was ever added: use buf_text() to read */
+	size_t len, cap;
+};
+#define BUF_INIT {NULL, 0, 0}
+
+void buf_add(struct buf *b, const char *text);
+void buf_addn(struct buf *b, const char *bytes, size_t n);
+void buf_addch(struct buf *b, char c);
+void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* As a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */
+void buf_add_json(struct buf *b, const char *text);
+/* The text, "" when empty; valid until the next change. */
+const char *buf_text(const struct buf *b);
+/* Keep the memory, drop the text. */
+void buf_clear(struct buf *b);
+void buf_release(struct buf *b);
+/* Hand the text to the caller, who frees it with free(). */
+char *buf_detach(struct buf *b);
+
+#endif

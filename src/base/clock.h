@@ -1,0 +1,35 @@
+/*
+ * clock.h: reading clocks, and durations and instants as text.
+ *
+ * Instants are microseconds since 1970 UTC, durations are microseconds, both
+ * int64_t with `_us` in the name. Deadlines are on CLOCK_BOOTTIME in
+ * milliseconds: they go on counting through a suspend.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define US_PER_S INT64_C(1000000)
+
+int64_t clock_boot_ms(void);
+int64_t clock_boot_us(void);
+int64_t clock_wall_us(void);
+
+/*
+ * "90s", "60m", "1h30m", "250ms", "2d", "1.5h"; a bare number is refused
+ * (units are part of what the user says). False if it is not a duration, is
+ * negative or exceeds 100 years.
+ */
+bool duration_parse(const char *text, int64_t *us);
+/* For people: "2h 5m", "45s", "250ms", "3d 4h". At most two units. */
+void duration_text(int64_t us, struct buf *out);
+/* For machines, re-readable by duration_parse: "7200s", "250ms". */
+void duration_exact(int64_t us, struct buf *out);
+/* "2026-01-02T03:04:05.123Z" */
+void time_iso(int64_t us, struct buf *out);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * log.h: one event a line on stderr, as logfmt (default), JSON or plain text
+ * for a person at a terminal.
+ *
+ *   log_event(LOG_WARN, "stuck jobs reset", LOG_INT("total", 5), LOG_STR("watch", "pages"));
+ *   logfmt: ts=2026-01-02T03:04:05.123Z level=warn msg="stuck jobs reset" total=5 watch=pages
+ *   plain:  defib: warn: stuck jobs reset total=5 watch=pages
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include "base/fail.h"
+
+#include <stdint.h>
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_CRITICAL };
+enum log_format { LOG_PLAIN, LOG_LOGFMT, LOG_JSON };
+
+struct log_field {
+	const char *key; /* NULL ends the list */
+	const char *text; /* NULL: use number */
+	int64_t number;
+};
+#define LOG_STR(k, v) ((struct log_field){(k), (v) ? (v) : "", 0})
+#define LOG_INT(k, v) ((struct log_field){(k), NULL, (v)})
+
+void log_setup(enum log_level least, enum log_format format);
+bool log_level_parse(const char *text, enum log_level *out);
+bool log_enabled(enum log_level level);
+void log_write(enum log_level level, const char *msg, const struct log_field *fields);
+#define log_event(level, msg, ...)                                                                 \
+	log_write((level), (msg), (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ) {NULL, NULL, 0}})
+
+#endif

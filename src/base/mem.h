@@ -1,0 +1,36 @@
+/*
+ * mem.h: allocation that cannot fail, and an arena for what lives one pass.
+ *
+ * Out of memory ends the process with one clear line: every durable thing of
+ * ours is in a database transaction, so dying is always safe and the message
+ * is always true. An arena is freed as a whole at the end of its pass.
+ */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include "base/fail.h"
+
+#include <stddef.h>
+
+void *mem_alloc(size_t n);            /* zeroed */
+void *mem_grow(void *old, size_t n);  /* realloc */
+char *mem_strdup(const char *text);
+
+struct arena {
+	struct arena_block *head;
+	size_t used; /* bytes handed out since the last clear */
+};
+#define ARENA_INIT {NULL, 0}
+
+void *arena_alloc(struct arena *a, size_t n); /* zeroed, aligned for any type */
+char *arena_strdup(struct arena *a, const char *text);
+char *arena_strndup(struct arena *a, const char *text, size_t n);
+char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Forget everything, keep one block for the next pass. */
+void arena_clear(struct arena *a);
+void arena_release(struct arena *a);
+
+#define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
+
+#endif

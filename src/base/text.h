@@ -1,0 +1,28 @@
+/*
+ * text.h: small questions about strings that several rooms ask.
+ */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool text_eq(const char *a, const char *b); /* NULL equals only NULL */
+bool text_starts(const char *text, const char *prefix);
+/*
+ * The candidate nearest to `word` by edit distance, or NULL when none is near
+ * enough to be a likely slip. `candidates` ends with NULL.
+ */
+const char *text_nearest(const char *word, const char *const *candidates);
+/* A database URL with any password replaced by "***"; other text unchanged. */
+void url_redact(const char *url, struct buf *out);
+/* Overwrite the password part of a URL in place with '*' (for argv). */
+void url_wipe_password(char *url);
+/* A whole decimal integer, with an optional sign. */
+bool int_parse(const char *text, int64_t *out);
+/* true, yes, on, 1 / false, no, off, 0 in any case. */
+bool bool_parse(const char *text, bool *out);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * options.h: one table of option rows gives reading, defaults, checking,
+ * `config show` and the reference documentation.
+ *
+ * Each room describes its struct with a const table of rows. cfg_read() walks
+ * a map of the tree against such a table: it sets defaults, expands
+ * ${NAME:-default} (never inside SQL), converts, refuses what it does not
+ * know with the nearest known key, and remembers every effective value with
+ * where it came from. Problems are collected, not just the first one.
+ */
+#ifndef CONFIG_OPTIONS_H
+#define CONFIG_OPTIONS_H
+
+#include "base/buf.h"
+#include "config/tree.h"
+
+#include <stdint.h>
+
+/* SQL as the user wrote it, and where. */
+struct sql_text {
+	const char *text; /* NULL: not given */
+	struct cfg_mark at;
+};
+
+struct text_list {
+	int n;
+	const char **items;
+};
+
+struct cfg_reader;
+
+enum opt_type {
+	OPT_TEXT,      /* const char * */
+	OPT_SQL,       /* struct sql_text; no ${…}; a plain value cut by " #" is refused */
+	OPT_BOOL,      /* bool */
+	OPT_INT,       /* int64_t, within min..max */
+	OPT_NUMBER,    /* double, at least 0 */
+	OPT_DURATION,  /* int64_t microseconds */
+	OPT_TEXT_LIST, /* struct text_list; a single scalar is a list of one */
+	OPT_CHOICE,    /* int: index into `choices` */
+	OPT_MAP,       /* a nested struct at `offset`, described by `rows` */
+	OPT_CUSTOM,    /* `read` fills the target; it gets NULL to set its default */
+};
+
+struct opt_row {
+	const char *name; /* NULL ends the table */
+	enum opt_type type;
+	size_t offset;
+	const char *standard; /* default as text, in the form a user would write; NULL: none */
+	const char *help;     /* one line, for the reference */
+	int64_t min, max;     /* OPT_INT; both 0: any value from 0 on */
+	const char *const *choices; /* OPT_CHOICE, ends with NULL */
+	const struct opt_row *rows; /* OPT_MAP */
+	void (*read)(struct cfg_reader *r, const struct cfg_node *node, void *target);
+	bool required;
+};
+
+struct cfg_problem {
+	struct cfg_mark at;
+	const char *text;
+	bool warning;
+};
+
+struct cfg_shown {
+	const char *path;   /* "watches.pages.stuck_after" */
+	const char *value;  /* effective, as text; secrets redacted */
+	const char *origin; /* "defib.yaml:7:18", "default", "DATABASE_URL", "--db", "preset river" */
+};
+
+#define CFG_PROBLEMS_MAX 50
+
+struct cfg_reader {
+	struct arena *arena; /* everything read lives here */
+	const char *(*getenv)(const char *name); /* handed in, so that tests need no environment */
+	struct buf path;     /* where we are, for messages and shown */
+	struct cfg_problem problems[CFG_PROBLEMS_MAX];
+	int nproblems, nerrors;
+	struct cfg_shown *shown;
+	int nshown, cap_shown;
+};
+
+void cfg_reader_init(struct cfg_reader *r, struct arena *a);
+void cfg_reader_release(struct cfg_reader *r);
+/*
+ * Fill `target` from `map` (NULL: all defaults). Problems land in the reader.
+ * Values in nodes without a file came from the command line or a preset: then
+ * `at.file` NULL is shown as "command line".
+ */
+void cfg_read(struct cfg_reader *r, const struct opt_row *rows, const struct cfg_node *map,
+              void *target);
+/* Enter or leave a path component while reading ("watches", then "pages"). */
+size_t cfg_enter(struct cfg_reader *r, const char *name);
+void cfg_leave(struct cfg_reader *r, size_t mark);
+/* Readers for OPT_CUSTOM: convert one node, or note a problem and return false. */
+bool cfg_text(struct cfg_reader *r, const struct cfg_node *node, const char **out);
+bool cfg_sql(struct cfg_reader *r, const struct cfg_node *node, struct sql_text *out);
+bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us);
+bool cfg_int(struct cfg_reader *r, const struct cfg_node *node, int64_t *out);
+bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct text_list *out);
+void cfg_problem(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void cfg_warning(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Remember an effective value that OPT_CUSTOM read. */
+void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const char *value);
+/* "file:line:col" or "command line". */
+void cfg_mark_text(struct cfg_mark at, struct buf *out);
+/* A Markdown table of the rows, nested ones with dotted names. */
+void cfg_reference(const struct opt_row *rows, struct buf *out);
+
+#endif

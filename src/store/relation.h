@@ -1,0 +1,44 @@
+/*
+ * relation.h: many rows handed to a statement as parameters.
+ *
+ * PostgreSQL takes one array a column and unnests them; SQLite takes one JSON
+ * document and reads it with json_each. Neither needs a temporary table or a
+ * privilege. A relation knows its columns, makes the SELECT that yields them,
+ * and collects values row by row.
+ */
+#ifndef STORE_RELATION_H
+#define STORE_RELATION_H
+
+#include "store/store.h"
+
+#define RELATION_COLUMNS_MAX 32
+
+struct relation {
+	enum store_engine engine;
+	int ncols;
+	const char *names[RELATION_COLUMNS_MAX]; /* not quoted */
+	const char *types[RELATION_COLUMNS_MAX]; /* PostgreSQL type of an element: "bigint", "text" */
+	struct buf cols[RELATION_COLUMNS_MAX];   /* array literals in the making; SQLite uses cols[0] */
+	int nrows;
+	int at; /* next column of the row in the making */
+};
+
+void relation_init(struct relation *r, enum store_engine engine);
+/* Add a column. Names and types must live as long as the relation. */
+void relation_column(struct relation *r, const char *name, const char *type);
+/* Append the next value of the row in the making; NULL is SQL NULL. */
+void relation_text(struct relation *r, const char *value);
+void relation_int(struct relation *r, int64_t value);
+/* Every column must have had its value. */
+void relation_end_row(struct relation *r);
+/* How many parameters it takes: ncols on PostgreSQL, 1 on SQLite. */
+int relation_nparams(const struct relation *r);
+/* Fill params[0..nparams-1]; closes the literals. Call once, after the last row. */
+void relation_params(struct relation *r, struct store_param *params);
+/* "SELECT … FROM unnest($1::bigint[], …)" with parameters from `first` on. */
+void relation_select(const struct relation *r, int first, struct buf *out);
+/* Drop the rows, keep the columns. */
+void relation_clear(struct relation *r);
+void relation_release(struct relation *r);
+
+#endif

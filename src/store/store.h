@@ -1,0 +1,126 @@
+/*
+ * store.h: one database session, PostgreSQL or SQLite, behind one interface.
+ *
+ * Every call is bounded by a client-side deadline and every error has a class
+ * (defib.h) that is decided here, once. Values are always parameters. SQL is
+ * written for its engine: "$1" on PostgreSQL, "?1" on SQLite.
+ *
+ * The class rule that matters most: when the connection breaks while a COMMIT
+ * (or a write outside a transaction) is under way, the answer is
+ * DEFIB_UNKNOWN_OUTCOME, never DEFIB_CONNECTION: the caller must read again.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/fail.h"
+#include "base/buf.h"
+#include "base/mem.h"
+
+#include <stdint.h>
+
+enum store_engine { STORE_POSTGRES, STORE_SQLITE };
+
+struct store_options {
+	const char *url;         /* postgres://…, postgresql://…, sqlite:PATH, sqlite:///PATH */
+	const char *name;        /* the database's name in messages; NULL: the redacted URL */
+	bool read_only;          /* SQLite: open for reading only; PostgreSQL: read-only by default */
+	bool create;             /* SQLite: create the file if it is not there */
+	int64_t connect_ms;      /* deadline to connect; 0: 5000 */
+	int64_t call_ms;         /* deadline of a call; 0: statement_ms + 2000 */
+	int64_t statement_ms;    /* server-side statement_timeout; 0: 5000 */
+	int64_t lock_ms;         /* server-side lock_timeout, SQLite busy time-out; 0: 2000 */
+};
+
+/* A value handed in. Text is sent as the untyped literal it is: SQL casts it. */
+struct store_param {
+	enum { PARAM_NULL, PARAM_TEXT, PARAM_INT } type;
+	const char *text;
+	int64_t number;
+};
+#define P_TEXT(t) ((struct store_param){(t) ? PARAM_TEXT : PARAM_NULL, (t), 0})
+#define P_INT(n) ((struct store_param){PARAM_INT, NULL, (n)})
+
+/* Rows handed out, all text, in the caller's arena. */
+struct store_rows {
+	int nrows, ncols;
+	const char **names; /* ncols */
+	const char **cells; /* nrows * ncols; NULL is SQL NULL */
+	int64_t affected;   /* rows written by INSERT, UPDATE, DELETE */
+};
+static inline const char *row_text(const struct store_rows *r, int row, int col)
+{
+	return r->cells[(size_t)row * (size_t)r->ncols + (size_t)col];
+}
+/* Whole number in a cell; `if_null` for NULL or what is not a number. */
+int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null);
+/* 't', 'true', '1' are true; NULL and anything else false. */
+bool row_bool(const struct store_rows *r, int row, int col);
+
+enum store_tx { TX_READ, TX_WRITE };
+
+/* A column that a statement would return (store_describe). */
+struct store_column {
+	const char *name;
+	const char *type;  /* PostgreSQL: format_type() text; SQLite: declared type or "" */
+	const char *base;  /* PostgreSQL: name of the base type in pg_type ("timestamptz", "int8", …), domains
+	                      resolved; SQLite: upper-case declared type or "" */
+};
+
+struct store;
+struct store_ops {
+	defib_err (*exec)(struct store *s, const char *sql, const struct store_param *params, int nparams,
+	                  struct arena *a, struct store_rows *rows, struct failure *f);
+	defib_err (*describe)(struct store *s, const char *sql, struct arena *a,
+	                      struct store_column **cols, int *ncols, struct failure *f);
+	defib_err (*begin)(struct store *s, enum store_tx mode, struct failure *f);
+	defib_err (*commit)(struct store *s, struct failure *f);
+	void (*rollback)(struct store *s); /* also after a failed commit; never fails */
+	void (*close)(struct store *s);
+};
+
+struct store {
+	const struct store_ops *ops;
+	enum store_engine engine;
+	const char *name;     /* for messages */
+	int64_t server_version; /* PostgreSQL: 150004; SQLite: 3040001 */
+	bool pooled;          /* PostgreSQL behind a transaction pooler */
+	bool tls;
+	bool in_tx;
+	bool lost;            /* the session is gone: close and open again */
+};
+
+/* Open a session. On failure *out is NULL. */
+MUST_CHECK defib_err store_open(const struct store_options *opt, struct store **out,
+                                struct failure *f);
+void store_close(struct store *s); /* NULL is allowed */
+
+/*
+ * Run one statement. `rows` may be NULL when no rows are wanted. Outside
+ * begin/commit it is its own transaction. After an error inside a transaction
+ * only rollback is possible.
+ */
+MUST_CHECK defib_err store_exec(struct store *s, const char *sql, const struct store_param *params,
+                                int nparams, struct arena *a, struct store_rows *rows,
+                                struct failure *f);
+/* Prepare without running: checks the SQL and tells the columns. */
+MUST_CHECK defib_err store_describe(struct store *s, const char *sql, struct arena *a,
+                                    struct store_column **cols, int *ncols, struct failure *f);
+/* TX_READ: a read-only transaction. TX_WRITE: READ COMMITTED / BEGIN IMMEDIATE. */
+MUST_CHECK defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f);
+MUST_CHECK defib_err store_commit(struct store *s, struct failure *f);
+void store_rollback(struct store *s);
+
+/* Which engine a URL names; false with a message when none. */
+bool store_engine_of(const char *url, enum store_engine *out, struct failure *f);
+/* An identifier, quoted for either engine: a"b -> "a""b". Takes one part, not a dotted name. */
+void sql_ident(struct buf *out, const char *name);
+/* "schema.table" or "table", split at dots outside double quotes, each part quoted. */
+void sql_table(struct buf *out, const char *name);
+/* A string literal; for text that is printed for people or must be part of DDL, never for values. */
+void sql_literal(struct buf *out, const char *text);
+
+/* Engines (postgres.c, sqlite.c). */
+defib_err postgres_open(const struct store_options *opt, struct store **out, struct failure *f);
+defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f);
+
+#endif
