@@ -1,0 +1,68 @@
+#!/usr/bin/python3
+"""Turn the SQL and YAML that ship with defib into C strings.
+
+embed.py HEADER SOURCE [FILE…]: each FILE is found under its path in the
+repository, for example embedded_text("sql/ledger_postgres.sql"). SQL stays in
+files that psql and sqlite3 can run; the binary needs none of them.
+"""
+
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+HEADER = """\
+/* Made by scripts/embed.py: the files that ship inside the binary. */
+#ifndef EMBEDDED_H
+#define EMBEDDED_H
+
+struct embedded_file {
+	const char *name, *text;
+};
+
+/* Ends with a row whose name is NULL. */
+extern const struct embedded_file embedded_files[];
+
+/* The file's text, or NULL when no file of that name was embedded. */
+const char *embedded_text(const char *name);
+
+#endif
+"""
+
+LOOKUP = """
+const char *embedded_text(const char *name)
+{
+	for (const struct embedded_file *file = embedded_files; file->name; file++)
+		if (!strcmp(file->name, name))
+			return file->text;
+	return NULL;
+}
+"""
+
+
+def c_line(line):
+    # Bytes outside plain ASCII as three octal digits: an octal escape cannot swallow what follows.
+    plain = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"}
+    out = "".join(plain.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in line)
+    return '\t\t"' + out.replace("??", '?""?') + '"\n'
+
+
+def c_row(path):
+    name = pathlib.Path(path).resolve().relative_to(ROOT)
+    lines = pathlib.Path(path).read_bytes().splitlines(keepends=True)
+    return f'\t{{"{name}",\n' + ("".join(map(c_line, lines)) or '\t\t""\n') + "\t},\n"
+
+
+def main():
+    header, source, *files = sys.argv[1:]
+    rows = "".join(c_row(path) for path in files)
+    pathlib.Path(header).write_text(HEADER)
+    pathlib.Path(source).write_text(
+        '#include "embedded.h"\n\n#include <string.h>\n\nconst struct embedded_file embedded_files[] = {\n'
+        + rows
+        + "\t{NULL, NULL},\n};\n"
+        + LOOKUP
+    )
+
+
+main()
