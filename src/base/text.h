@@ -8,9 +8,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 bool text_eq(const char *a, const char *b); /* NULL equals only NULL */
 bool text_starts(const char *text, const char *prefix);
+/* Bytes of the UTF-8 character that `text` starts with; 0 if it is not well-formed or the end. */
+size_t utf8_len(const char *text);
 /*
  * The candidate nearest to `word` by edit distance, or NULL when none is near
  * enough to be a likely slip. `candidates` ends with NULL.

@@ -1,0 +1,115 @@
+/*
+ * buf.c: a growing string. Room doubles, so that building a long text one
+ * piece at a time stays linear.
+ */
+#include "base/buf.h"
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <stdarg.h>
+
+/* Make room for `more` bytes and the NUL behind them. */
+static void buf_reserve(struct buf *b, size_t more)
+{
+	size_t need = b->len + more + 1;
+	assert(need > b->len);
+	if (need <= b->cap)
+		return;
+	size_t cap = b->cap ? b->cap * 2 : 64;
+	b->cap = cap < need ? need : cap;
+	b->data = mem_grow(b->data, b->cap);
+}
+
+void buf_addn(struct buf *b, const char *bytes, size_t n)
+{
+	buf_reserve(b, n);
+	if (n)
+		memcpy(b->data + b->len, bytes, n);
+	b->len += n;
+	b->data[b->len] = '\0';
+}
+
+void buf_add(struct buf *b, const char *text)
+{
+	buf_addn(b, text, strlen(text));
+}
+
+void buf_addch(struct buf *b, char c)
+{
+	buf_addn(b, &c, 1);
+}
+
+void buf_addf(struct buf *b, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	int len = vsnprintf(NULL, 0, fmt, args);
+	va_end(args);
+	assert(len >= 0);
+	buf_reserve(b, (size_t)len);
+	va_start(args, fmt);
+	vsnprintf(b->data + b->len, (size_t)len + 1, fmt, args);
+	va_end(args);
+	b->len += (size_t)len;
+}
+
+/* The two-character escapes of JSON; other control characters go as \u00XX. */
+static const char json_short[128] = {
+	['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f',
+	['\n'] = 'n', ['\r'] = 'r',	 ['\t'] = 't',
+};
+
+static void json_add_ascii(struct buf *b, unsigned char c)
+{
+	if (json_short[c]) {
+		buf_addch(b, '\\');
+		buf_addch(b, json_short[c]);
+	} else if (c < 0x20 || c == 0x7f) {
+		buf_addf(b, "\\u%04x", c);
+	} else {
+		buf_addch(b, (char)c);
+	}
+}
+
+void buf_add_json(struct buf *b, const char *text)
+{
+	buf_addch(b, '"');
+	while (*text) {
+		size_t n = utf8_len(text);
+		if (n == 1)
+			json_add_ascii(b, (unsigned char)*text);
+		else if (n)
+			buf_addn(b, text, n);
+		else
+			buf_add(b, "\xef\xbf\xbd"); /* U+FFFD for a byte that is no UTF-8 */
+		text += n ? n : 1;
+	}
+	buf_addch(b, '"');
+}
+
+const char *buf_text(const struct buf *b)
+{
+	return b->data ? b->data : "";
+}
+
+void buf_clear(struct buf *b)
+{
+	b->len = 0;
+	if (b->data)
+		b->data[0] = '\0';
+}
+
+void buf_release(struct buf *b)
+{
+	free(b->data);
+	*b = (struct buf)BUF_INIT;
+}
+
+char *buf_detach(struct buf *b)
+{
+	char *text = b->data ? b->data : mem_strdup("");
+	*b = (struct buf)BUF_INIT;
+	return text;
+}

@@ -1,0 +1,170 @@
+/*
+ * clock.c: clocks, durations and instants.
+ *
+ * Durations are summed in whole microseconds, digit by digit: "0.1s" is
+ * exactly 100000, which a double would not promise.
+ */
+#include "base/clock.h"
+
+#include <assert.h>
+#include <ctype.h>
+
+#define US_PER_M (60 * US_PER_S)
+#define US_PER_H (60 * US_PER_M)
+#define US_PER_D (24 * US_PER_H)
+#define DURATION_MOST (INT64_C(36525) * US_PER_D) /* 100 years */
+
+struct unit {
+	const char *name;
+	int64_t us;
+};
+
+/* Largest first: duration_text walks down it. */
+static const struct unit units[] = {
+	{"d", US_PER_D}, {"h", US_PER_H}, {"m", US_PER_M}, {"s", US_PER_S}, {"ms", 1000}, {"us", 1},
+};
+enum { UNITS = sizeof(units) / sizeof(units[0]) };
+
+static int64_t clock_us(clockid_t id)
+{
+	struct timespec now;
+	int rc = clock_gettime(id, &now);
+	assert(rc == 0);
+	(void)rc;
+	return now.tv_sec * US_PER_S + now.tv_nsec / 1000;
+}
+
+int64_t clock_boot_us(void)
+{
+	return clock_us(CLOCK_BOOTTIME);
+}
+
+int64_t clock_boot_ms(void)
+{
+	return clock_boot_us() / 1000;
+}
+
+int64_t clock_wall_us(void)
+{
+	return clock_us(CLOCK_REALTIME);
+}
+
+static const struct unit *unit_find(const char *text, size_t n)
+{
+	for (size_t i = 0; i < UNITS; i++)
+		if (strlen(units[i].name) == n && !memcmp(units[i].name, text, n))
+			return &units[i];
+	return NULL;
+}
+
+struct amount {
+	int64_t whole;
+	int64_t part, scale; /* the fraction part/scale, scale a power of ten */
+};
+
+/* "12", "1.5", ".5": false when there is no digit or too many. */
+static bool amount_parse(const char **text, struct amount *out)
+{
+	const char *p = *text;
+	int digits = 0;
+	*out = (struct amount){0, 0, 1};
+	for (; isdigit((unsigned char)*p); p++, digits++) {
+		out->whole = out->whole * 10 + (*p - '0');
+		if (out->whole > DURATION_MOST)
+			return false;
+	}
+	if (*p == '.') {
+		for (p++; isdigit((unsigned char)*p); p++, digits++) {
+			/* Beyond a millionth no unit of ours can tell a difference worth a digit. */
+			if (out->scale < 1000000) {
+				out->part = out->part * 10 + (*p - '0');
+				out->scale *= 10;
+			}
+		}
+	}
+	*text = p;
+	return digits > 0;
+}
+
+/* One "90s" of "1h90s", with the blanks before it. */
+static bool term_parse(const char **text, int64_t *us)
+{
+	struct amount amount;
+	const char *p = *text;
+	if (!amount_parse(&p, &amount))
+		return false;
+	size_t n = 0;
+	while (isalpha((unsigned char)p[n]))
+		n++;
+	const struct unit *unit = unit_find(p, n);
+	if (!unit || amount.whole > DURATION_MOST / unit->us)
+		return false;
+	*us = amount.whole * unit->us + amount.part * unit->us / amount.scale;
+	*text = p + n;
+	return true;
+}
+
+bool duration_parse(const char *text, int64_t *us)
+{
+	int64_t sum = 0, term;
+	do {
+		if (!term_parse(&text, &term))
+			return false;
+		sum += term;
+		if (sum > DURATION_MOST)
+			return false;
+		/* "2h 5m", as duration_text writes it; but no blank at the end. */
+		if (*text == ' ')
+			text++;
+		else if (!*text)
+			break;
+	} while (true);
+	*us = sum;
+	return true;
+}
+
+void duration_text(int64_t us, struct buf *out)
+{
+	if (us < 0) {
+		buf_addch(out, '-');
+		us = us == INT64_MIN ? INT64_MAX : -us;
+	}
+	size_t i = 0;
+	while (i < UNITS - 1 && us < units[i].us)
+		i++;
+	buf_addf(out, "%lld%s", (long long)(us / units[i].us), us ? units[i].name : "s");
+	/* A second unit helps from minutes up; "45s 3ms" does not. */
+	if (units[i].us < US_PER_M)
+		return;
+	int64_t rest = us % units[i].us / units[i + 1].us;
+	if (rest)
+		buf_addf(out, " %lld%s", (long long)rest, units[i + 1].name);
+}
+
+void duration_exact(int64_t us, struct buf *out)
+{
+	assert(us >= 0);
+	/* The largest of s, ms, us that loses nothing. */
+	const struct unit *unit = unit_find("s", 1);
+	while (us % unit->us)
+		unit++;
+	buf_addf(out, "%lld%s", (long long)(us / unit->us), unit->name);
+}
+
+void time_iso(int64_t us, struct buf *out)
+{
+	/* Floor, so that instants before 1970 keep their milliseconds positive. */
+	int64_t ms = us / 1000 - (us % 1000 < 0);
+	int64_t in_second = ms % 1000;
+	if (in_second < 0)
+		in_second += 1000;
+	time_t seconds = (time_t)((ms - in_second) / 1000);
+	struct tm tm;
+	char day[64];
+	/* An instant beyond the year 2^31 is no date anybody wrote. */
+	if (!gmtime_r(&seconds, &tm) || !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
+		buf_addf(out, "%llds", (long long)seconds);
+		return;
+	}
+	buf_addf(out, "%s.%03dZ", day, (int)in_second);
+}

@@ -1,0 +1,58 @@
+/*
+ * fail.c: the one error convention. Messages are cut to their fixed size: a
+ * failure must be tellable when memory is what ran out.
+ */
+#include "base/fail.h"
+
+#include <assert.h>
+#include <stdarg.h>
+
+defib_err fail(struct failure *f, defib_err code, const char *fmt, ...)
+{
+	assert(code != DEFIB_OK);
+	if (!f)
+		return code;
+	/* The old text may be among the arguments, so it is replaced last. */
+	char what[sizeof(f->what)];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	fail_clear(f);
+	f->code = code;
+	memcpy(f->what, what, sizeof(what));
+	return code;
+}
+
+void fail_next(struct failure *f, const char *fmt, ...)
+{
+	if (!f)
+		return;
+	char next[sizeof(f->next)];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(next, sizeof(next), fmt, args);
+	va_end(args);
+	memcpy(f->next, next, sizeof(next));
+}
+
+void fail_prefix(struct failure *f, const char *fmt, ...)
+{
+	if (!f)
+		return;
+	char prefix[256], what[sizeof(f->what)];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(prefix, sizeof(prefix), fmt, args);
+	va_end(args);
+	/* Cutting the tail of a long message is meant. */
+	int room = (int)(sizeof(what) - strlen(prefix) - sizeof(": "));
+	snprintf(what, sizeof(what), "%s: %.*s", prefix, room, f->what);
+	memcpy(f->what, what, sizeof(what));
+}
+
+void fail_clear(struct failure *f)
+{
+	if (f)
+		memset(f, 0, sizeof(*f));
+}

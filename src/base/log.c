@@ -1,0 +1,124 @@
+/*
+ * log.c: one event a line, built whole and written with one write(2), so that
+ * lines of several threads and processes do not mix.
+ */
+#include "base/log.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+static const char *const level_names[] = {
+	[LOG_DEBUG] = "debug", [LOG_INFO] = "info",			[LOG_WARN] = "warn",
+	[LOG_ERROR] = "error", [LOG_CRITICAL] = "critical",
+};
+enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
+
+/* Atomic: a reload may change them while workers log. */
+static atomic_int log_least = LOG_INFO;
+static atomic_int log_format = LOG_LOGFMT;
+
+void log_setup(enum log_level least, enum log_format format)
+{
+	atomic_store(&log_least, (int)least);
+	atomic_store(&log_format, (int)format);
+}
+
+bool log_level_parse(const char *text, enum log_level *out)
+{
+	for (int level = 0; level < LEVELS; level++)
+		if (text_eq(text, level_names[level])) {
+			*out = (enum log_level)level;
+			return true;
+		}
+	return false;
+}
+
+bool log_enabled(enum log_level level)
+{
+	return (int)level >= atomic_load(&log_least);
+}
+
+/* Bare when that reads back as one word; otherwise as a JSON string, which logfmt readers take. */
+static void add_value(struct buf *line, const char *text)
+{
+	bool bare = *text != '\0';
+	for (const unsigned char *p = (const unsigned char *)text; *p && bare; p++)
+		bare = *p > ' ' && *p < 0x7f && !strchr("\"=\\", *p);
+	if (bare)
+		buf_add(line, text);
+	else
+		buf_add_json(line, text);
+}
+
+static void add_pairs(struct buf *line, const struct log_field *fields)
+{
+	for (const struct log_field *f = fields; f->key; f++) {
+		buf_addf(line, " %s=", f->key);
+		if (f->text)
+			add_value(line, f->text);
+		else
+			buf_addf(line, "%lld", (long long)f->number);
+	}
+}
+
+static void line_plain(struct buf *line, const char *level, const char *msg,
+					   const struct log_field *fields)
+{
+	buf_addf(line, "defib: %s: %s", level, msg);
+	add_pairs(line, fields);
+}
+
+static void line_logfmt(struct buf *line, const char *level, const char *msg,
+						const struct log_field *fields)
+{
+	buf_add(line, "ts=");
+	time_iso(clock_wall_us(), line);
+	buf_addf(line, " level=%s msg=", level);
+	add_value(line, msg);
+	add_pairs(line, fields);
+}
+
+static void line_json(struct buf *line, const char *level, const char *msg,
+					  const struct log_field *fields)
+{
+	buf_add(line, "{\"ts\":\"");
+	time_iso(clock_wall_us(), line);
+	buf_addf(line, "\",\"level\":\"%s\",\"msg\":", level);
+	buf_add_json(line, msg);
+	for (const struct log_field *f = fields; f->key; f++) {
+		buf_addch(line, ',');
+		buf_add_json(line, f->key);
+		buf_addch(line, ':');
+		if (f->text)
+			buf_add_json(line, f->text);
+		else
+			buf_addf(line, "%lld", (long long)f->number);
+	}
+	buf_addch(line, '}');
+}
+
+typedef void line_writer(struct buf *line, const char *level, const char *msg,
+						 const struct log_field *fields);
+
+static line_writer *const writers[] = {
+	[LOG_PLAIN] = line_plain,
+	[LOG_LOGFMT] = line_logfmt,
+	[LOG_JSON] = line_json,
+};
+
+void log_write(enum log_level level, const char *msg, const struct log_field *fields)
+{
+	if (!log_enabled(level))
+		return;
+	struct buf line = BUF_INIT;
+	writers[atomic_load(&log_format)](&line, level_names[level], msg, fields);
+	buf_addch(&line, '\n');
+	/* A log that cannot be written must not stop the work it tells of. */
+	ssize_t written = write(STDERR_FILENO, buf_text(&line), line.len);
+	(void)written;
+	buf_release(&line);
+}

@@ -1,0 +1,129 @@
+/*
+ * mem.c: allocation that cannot fail, and an arena.
+ *
+ * The arena is a list of blocks, newest first. A request that does not fit
+ * gets a new block of at least twice the last one's size, so that a pass over
+ * a million rows takes few blocks and `arena_clear` keeps the largest.
+ */
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+struct arena_block {
+	struct arena_block *older;
+	size_t used, size;
+	_Alignas(max_align_t) unsigned char data[];
+};
+
+enum { BLOCK_FIRST = 4096, BLOCK_MOST = 4 << 20 };
+
+static _Noreturn void out_of_memory(size_t n)
+{
+	fprintf(stderr, "defib: out of memory: %zu bytes were refused\n", n);
+	abort();
+}
+
+void *mem_alloc(size_t n)
+{
+	void *p = calloc(1, n ? n : 1);
+	if (!p)
+		out_of_memory(n);
+	return p;
+}
+
+void *mem_grow(void *old, size_t n)
+{
+	void *p = realloc(old, n ? n : 1);
+	if (!p)
+		out_of_memory(n);
+	return p;
+}
+
+char *mem_strdup(const char *text)
+{
+	size_t n = strlen(text) + 1;
+	return memcpy(mem_grow(NULL, n), text, n);
+}
+
+static struct arena_block *block_add(struct arena *a, size_t least)
+{
+	size_t size = a->head ? a->head->size * 2 : BLOCK_FIRST;
+	if (size > BLOCK_MOST)
+		size = BLOCK_MOST;
+	if (size < least)
+		size = least;
+	struct arena_block *block = mem_grow(NULL, sizeof(*block) + size);
+	*block = (struct arena_block){.older = a->head, .used = 0, .size = size};
+	a->head = block;
+	return block;
+}
+
+void *arena_alloc(struct arena *a, size_t n)
+{
+	const size_t align = _Alignof(max_align_t);
+	if (n > SIZE_MAX / 2)
+		out_of_memory(n);
+	/* Never zero bytes: two results are two addresses. */
+	size_t need = (n + !n + align - 1) / align * align;
+	struct arena_block *block = a->head;
+	if (!block || block->size - block->used < need)
+		block = block_add(a, need);
+	void *p = block->data + block->used;
+	block->used += need;
+	a->used += need;
+	assert(block->used <= block->size);
+	return memset(p, 0, need);
+}
+
+char *arena_strdup(struct arena *a, const char *text)
+{
+	size_t n = strlen(text);
+	return memcpy(arena_alloc(a, n + 1), text, n);
+}
+
+char *arena_strndup(struct arena *a, const char *text, size_t n)
+{
+	size_t len = strnlen(text, n);
+	return memcpy(arena_alloc(a, len + 1), text, len);
+}
+
+char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	int len = vsnprintf(NULL, 0, fmt, args);
+	va_end(args);
+	assert(len >= 0);
+	char *text = arena_alloc(a, (size_t)len + 1);
+	va_start(args, fmt);
+	vsnprintf(text, (size_t)len + 1, fmt, args);
+	va_end(args);
+	return text;
+}
+
+static void blocks_free(struct arena_block *block)
+{
+	while (block) {
+		struct arena_block *older = block->older;
+		free(block);
+		block = older;
+	}
+}
+
+void arena_clear(struct arena *a)
+{
+	a->used = 0;
+	if (!a->head)
+		return;
+	blocks_free(a->head->older);
+	a->head->older = NULL;
+	a->head->used = 0;
+}
+
+void arena_release(struct arena *a)
+{
+	blocks_free(a->head);
+	*a = (struct arena)ARENA_INIT;
+}

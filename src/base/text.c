@@ -1,0 +1,252 @@
+/*
+ * text.c: small questions about strings, and keeping passwords out of sight.
+ */
+#include "base/text.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
+#include <strings.h>
+
+bool text_eq(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+bool text_starts(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* What may follow a lead byte: the table of well-formed UTF-8 in Unicode, chapter 3. */
+static const struct {
+	unsigned char lead_low, lead_high, len, second_low, second_high;
+} utf8_rows[] = {
+	{0x01, 0x7f, 1, 0, 0},		 {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
+	{0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+	{0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
+};
+
+size_t utf8_len(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	for (size_t i = 0; i < sizeof(utf8_rows) / sizeof(utf8_rows[0]); i++) {
+		if (p[0] < utf8_rows[i].lead_low || p[0] > utf8_rows[i].lead_high)
+			continue;
+		if (utf8_rows[i].len == 1)
+			return 1;
+		if (p[1] < utf8_rows[i].second_low || p[1] > utf8_rows[i].second_high)
+			return 0;
+		for (size_t at = 2; at < utf8_rows[i].len; at++)
+			if ((p[at] & 0xc0) != 0x80)
+				return 0;
+		return utf8_rows[i].len;
+	}
+	return 0;
+}
+
+/* Longer words are not typed by hand; they get no hint. */
+enum { WORD_MOST = 64 };
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Edits to turn `a` into `b`; two neighbours swapped are one edit, the commonest slip. */
+static size_t edit_distance(const char *a, const char *b)
+{
+	size_t rows = strlen(a), cols = strlen(b);
+	size_t cost[3][WORD_MOST + 1];
+	assert(rows <= WORD_MOST && cols <= WORD_MOST);
+	for (size_t j = 0; j <= cols; j++)
+		cost[0][j] = j;
+	for (size_t i = 1; i <= rows; i++) {
+		size_t *now = cost[i % 3], *above = cost[(i + 2) % 3], *above2 = cost[(i + 1) % 3];
+		now[0] = i;
+		for (size_t j = 1; j <= cols; j++) {
+			size_t change = above[j - 1] + (a[i - 1] != b[j - 1]);
+			now[j] = least(change, least(above[j], now[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				now[j] = least(now[j], above2[j - 2] + 1);
+		}
+	}
+	return cost[rows % 3][cols];
+}
+
+const char *text_nearest(const char *word, const char *const *candidates)
+{
+	size_t len = strlen(word);
+	if (!len || len > WORD_MOST)
+		return NULL;
+	/* A third of the letters may be wrong, and at least one. */
+	size_t best = len / 3 + 1 + (len < 3);
+	const char *nearest = NULL;
+	for (; *candidates; candidates++) {
+		if (strlen(*candidates) > WORD_MOST)
+			continue;
+		size_t distance = edit_distance(word, *candidates);
+		/* Nothing of the word is left when every letter changed. */
+		if (distance < best && distance < len) {
+			best = distance;
+			nearest = *candidates;
+		}
+	}
+	return nearest;
+}
+
+struct span {
+	const char *start;
+	size_t len;
+};
+
+static bool span_is_key(const char *text, size_t n)
+{
+	static const char *const keys[] = {"password", "sslpassword", "passwd", "pwd"};
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strlen(keys[i]) == n && !strncasecmp(text, keys[i], n))
+			return true;
+	return false;
+}
+
+/* The password of user:password@ in a URL. The last '@' before the path ends it, as libpq reads. */
+static struct span userinfo_password(const char *authority)
+{
+	size_t len = strcspn(authority, "/?#");
+	const char *at = memrchr(authority, '@', len);
+	/* A password with a bare '/' is wrong but happens: it must not be shown either. */
+	if (!at) {
+		const char *slash = authority + len;
+		const char *later = strchr(slash, '@');
+		const char *query = strchr(slash, '?');
+		if (*slash == '/' && later && (!query || later < query))
+			at = later;
+	}
+	const char *colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
+	if (!colon)
+		return (struct span){NULL, 0};
+	return (struct span){colon + 1, (size_t)(at - colon - 1)};
+}
+
+/* The next password=… of a URL's query at or behind `p`. */
+static struct span query_password(const char *p)
+{
+	while (*p) {
+		size_t key = strcspn(p, "=&");
+		size_t pair = strcspn(p, "&");
+		if (p[key] == '=' && span_is_key(p, key))
+			return (struct span){p + key + 1, pair - key - 1};
+		p += pair + (p[pair] == '&');
+	}
+	return (struct span){NULL, 0};
+}
+
+/* A conninfo value: quoted with '…' where \ escapes, or up to a blank. */
+static size_t conninfo_value_len(const char *p)
+{
+	size_t n = 0;
+	bool quoted = *p == '\'';
+	for (n = quoted; p[n]; n++) {
+		if (p[n] == '\\' && p[n + 1])
+			n++;
+		else if (quoted ? p[n] == '\'' : isspace((unsigned char)p[n]))
+			return n + quoted;
+	}
+	return n;
+}
+
+/* The next password=… of a key=value conninfo at or behind `p`; blanks around '=' are allowed. */
+static struct span conninfo_password(const char *p)
+{
+	while (*p) {
+		p += strspn(p, " \t\r\n");
+		size_t key = strcspn(p, "= \t\r\n");
+		const char *sign = p + key + strspn(p + key, " \t\r\n");
+		if (*sign != '=') {
+			p = sign;
+			continue;
+		}
+		const char *value = sign + 1 + strspn(sign + 1, " \t\r\n");
+		size_t len = conninfo_value_len(value);
+		if (span_is_key(p, key))
+			return (struct span){value, len};
+		p = value + len;
+	}
+	return (struct span){NULL, 0};
+}
+
+static const char *url_authority(const char *url)
+{
+	const char *scheme_end = strstr(url, "://");
+	if (!scheme_end || scheme_end == url)
+		return NULL;
+	for (const char *p = url; p < scheme_end; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("+-.", *p))
+			return NULL;
+	return scheme_end + 3;
+}
+
+/* The first password at or behind `from`, which is `url` itself or the end of the one before. */
+static struct span password_next(const char *url, const char *from)
+{
+	const char *authority = url_authority(url);
+	if (!authority)
+		return conninfo_password(from);
+	struct span userinfo = userinfo_password(authority);
+	if (userinfo.start >= from && userinfo.start)
+		return userinfo;
+	/* A '?' inside the user's password is not the query. */
+	const char *query = strchr(from > authority ? from : authority, '?');
+	if (query)
+		return query_password(query + 1);
+	const char *rest = from > authority && *from == '&' ? from + 1 : "";
+	return query_password(rest);
+}
+
+void url_redact(const char *url, struct buf *out)
+{
+	const char *from = url;
+	for (struct span s = password_next(url, from); s.start; s = password_next(url, from)) {
+		buf_addn(out, from, (size_t)(s.start - from));
+		buf_add(out, "***");
+		from = s.start + s.len;
+	}
+	buf_add(out, from);
+}
+
+void url_wipe_password(char *url)
+{
+	const char *from = url;
+	for (struct span s = password_next(url, from); s.start; s = password_next(url, from)) {
+		memset(url + (s.start - url), '*', s.len);
+		from = s.start + s.len;
+	}
+}
+
+bool int_parse(const char *text, int64_t *out)
+{
+	/* strtoll would also take blanks in front. */
+	if (!isdigit((unsigned char)text[*text == '-' || *text == '+']))
+		return false;
+	char *end;
+	errno = 0;
+	long long number = strtoll(text, &end, 10);
+	if (errno || *end)
+		return false;
+	*out = number;
+	return true;
+}
+
+bool bool_parse(const char *text, bool *out)
+{
+	static const char *const words[][2] = {
+		{"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		for (int value = 0; value < 2; value++)
+			if (!strcasecmp(text, words[i][value])) {
+				*out = value;
+				return true;
+			}
+	return false;
+}
