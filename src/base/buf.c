@@ -58,7 +58,7 @@ void buf_addf(struct buf *b, const char *fmt, ...)
 /* The two-character escapes of JSON; other control characters go as \u00XX. */
 static const char json_short[128] = {
 	['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f',
-	['\n'] = 'n', ['\r'] = 'r',	 ['\t'] = 't',
+	['\n'] = 'n', ['\r'] = 'r',  ['\t'] = 't',
 };
 
 static void json_add_ascii(struct buf *b, unsigned char c)

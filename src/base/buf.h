@@ -17,7 +17,9 @@ struct buf {
 	char *data; /* NULL while nothing was ever added: use buf_text() to read */
 	size_t len, cap;
 };
+/* clang-format off */
 #define BUF_INIT {NULL, 0, 0}
+/* clang-format on */
 
 void buf_add(struct buf *b, const char *text);
 void buf_addn(struct buf *b, const char *bytes, size_t n);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char *const level_names[] = {
-	[LOG_DEBUG] = "debug", [LOG_INFO] = "info",			[LOG_WARN] = "warn",
+	[LOG_DEBUG] = "debug", [LOG_INFO] = "info",         [LOG_WARN] = "warn",
 	[LOG_ERROR] = "error", [LOG_CRITICAL] = "critical",
 };
 enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
@@ -66,14 +66,14 @@ static void add_pairs(struct buf *line, const struct log_field *fields)
 }
 
 static void line_plain(struct buf *line, const char *level, const char *msg,
-					   const struct log_field *fields)
+                       const struct log_field *fields)
 {
 	buf_addf(line, "defib: %s: %s", level, msg);
 	add_pairs(line, fields);
 }
 
 static void line_logfmt(struct buf *line, const char *level, const char *msg,
-						const struct log_field *fields)
+                        const struct log_field *fields)
 {
 	buf_add(line, "ts=");
 	time_iso(clock_wall_us(), line);
@@ -83,7 +83,7 @@ static void line_logfmt(struct buf *line, const char *level, const char *msg,
 }
 
 static void line_json(struct buf *line, const char *level, const char *msg,
-					  const struct log_field *fields)
+                      const struct log_field *fields)
 {
 	buf_add(line, "{\"ts\":\"");
 	time_iso(clock_wall_us(), line);
@@ -102,7 +102,7 @@ static void line_json(struct buf *line, const char *level, const char *msg,
 }
 
 typedef void line_writer(struct buf *line, const char *level, const char *msg,
-						 const struct log_field *fields);
+                         const struct log_field *fields);
 
 static line_writer *const writers[] = {
 	[LOG_PLAIN] = line_plain,

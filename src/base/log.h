@@ -17,7 +17,7 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_CRITICAL };
 enum log_format { LOG_PLAIN, LOG_LOGFMT, LOG_JSON };
 
 struct log_field {
-	const char *key; /* NULL ends the list */
+	const char *key;  /* NULL ends the list */
 	const char *text; /* NULL: use number */
 	int64_t number;
 };
@@ -29,6 +29,6 @@ bool log_level_parse(const char *text, enum log_level *out);
 bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *msg, const struct log_field *fields);
 #define log_event(level, msg, ...)                                                                 \
-	log_write((level), (msg), (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ) {NULL, NULL, 0}})
+	log_write((level), (msg), (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, NULL, 0}})
 
 #endif

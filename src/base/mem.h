@@ -12,15 +12,17 @@
 
 #include <stddef.h>
 
-void *mem_alloc(size_t n);            /* zeroed */
-void *mem_grow(void *old, size_t n);  /* realloc */
+void *mem_alloc(size_t n);           /* zeroed */
+void *mem_grow(void *old, size_t n); /* realloc */
 char *mem_strdup(const char *text);
 
 struct arena {
 	struct arena_block *head;
 	size_t used; /* bytes handed out since the last clear */
 };
+/* clang-format off */
 #define ARENA_INIT {NULL, 0}
+/* clang-format on */
 
 void *arena_alloc(struct arena *a, size_t n); /* zeroed, aligned for any type */
 char *arena_strdup(struct arena *a, const char *text);

@@ -1,0 +1,40 @@
+# A thin front: meson and ninja build, scripts/ does the rest.
+PREFIX ?= /usr/local
+export PREFIX
+
+all:
+	@scripts/setup build
+	@scripts/build build gcc
+
+# Two commands for a newcomer: see it work, see it proved.
+demo: all
+	@scripts/demo
+
+check:
+	@scripts/setup test
+	@scripts/check </dev/null
+
+lint:
+	@scripts/setup test
+	@scripts/build build gcc-tests --quiet
+	@scripts/lint
+
+format:
+	@scripts/setup test
+	@find src include -name '*.[ch]' -exec clang-format -i {} +
+
+# What takes long: the thread sanitizer, large races.
+proof:
+	@scripts/setup test
+	@scripts/check --proof </dev/null
+
+bench: all
+	@if [ -x bench/run ]; then bench/run; else echo "bench: nothing to measure yet"; fi
+
+install: all
+	@/usr/bin/meson install -C build --no-rebuild
+
+clean:
+	@rm -rf build build-*
+
+.PHONY: all demo check lint format proof bench install clean
