@@ -110,19 +110,24 @@ static bool span_is_key(const char *text, size_t n)
 	return false;
 }
 
-/* The password of user:password@ in a URL. The last '@' before the path ends it, as libpq reads. */
-static struct span userinfo_password(const char *authority)
+/*
+ * Where user:password@ of a URL ends, or NULL. A password with a bare '@', '/' or '?' is wrong or
+ * unwise but happens (libpq takes the '?'), and must not be shown either.
+ */
+static const char *userinfo_end(const char *authority)
 {
 	size_t len = strcspn(authority, "/?#");
-	const char *at = memrchr(authority, '@', len);
-	/* A password with a bare '/' is wrong but happens: it must not be shown either. */
-	if (!at) {
-		const char *slash = authority + len;
-		const char *later = strchr(slash, '@');
-		const char *query = strchr(slash, '?');
-		if (*slash == '/' && later && (!query || later < query))
-			at = later;
-	}
+	const char *at = memrchr(authority, '@', len), *stop = authority + len;
+	if (at || !*stop)
+		return at;
+	const char *later = strchr(stop, '@');
+	const char *barrier = strchr(stop, *stop == '/' ? '?' : '/');
+	return later && (!barrier || later < barrier) ? later : NULL;
+}
+
+static struct span userinfo_password(const char *authority)
+{
+	const char *at = userinfo_end(authority);
 	const char *colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
 	if (!colon)
 		return (struct span){NULL, 0};

@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""The rules of the house that no compiler knows.
+
+rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
+ - rooms: an include points to the same room or to one on its left
+ - purity: judge, decide, guard and pace see no database, not even through a header of ours
+ - banned: the libc functions that src/base/banned.h poisons (a belt to the poison)
+ - size: functions of at most 70 lines, files of at most 600
+"""
+
+import pathlib
+import re
+import sys
+
+# Rooms of one rank do not see each other. What is not in a room (defib.c) stands left of all.
+RANKS = [
+    ["base"],
+    ["store", "config"],
+    ["watch"],
+    ["ledger", "life"],
+    ["recover"],
+    ["worker"],
+    ["alert"],
+    ["serve"],
+    ["cli"],
+]
+RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
+PURE = ["judge", "decide", "guard", "pace"]
+FUNCTION_MOST = 70
+FILE_MOST = 600
+COLUMNS_MOST = 100
+TAB = 4
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def blank(match):
+    """Comments and strings as blanks: line numbers stay."""
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def code_of(text):
+    return COMMENT_OR_TEXT.sub(blank, text)
+
+
+def line_of(text, at):
+    return text.count("\n", 0, at) + 1
+
+
+class House:
+    def __init__(self, root):
+        self.root = root
+        self.src = root / "src"
+        self.files = sorted(self.src.rglob("*.[ch]"))
+        self.texts = {path: path.read_text(errors="replace") for path in self.files}
+        self.wrong = []
+
+    def say(self, path, line, what):
+        self.wrong.append(f"{path.relative_to(self.root)}:{line}: {what}")
+
+    def room(self, path):
+        parts = path.relative_to(self.src).parts
+        return parts[0] if len(parts) > 1 else None
+
+    def includes(self, path):
+        text = self.texts[path]
+        for match in INCLUDE.finditer(text):
+            yield line_of(text, match.start()), match.group(1) == '"', match.group(2)
+
+    def check_rooms(self, path):
+        here = self.room(path)
+        if here and here not in RANK:
+            return self.say(path, 1, f"'{here}' is no room of this house")
+        for line, ours, name in self.includes(path):
+            there = name.split("/")[0]
+            if not ours or "/" not in name or there == here:
+                continue
+            if there not in RANK:
+                self.say(path, line, f'"{name}" is in no room of this house')
+            elif here and RANK[there] >= RANK[here]:
+                self.say(path, line, f"{here} may not include {there}: includes point left")
+
+    def database_seen(self, path, seen):
+        """The chain of includes from `path` to a database header, or None."""
+        seen.add(path)
+        for _, ours, name in self.includes(path):
+            if name in ("libpq-fe.h", "sqlite3.h") or name.startswith("store/"):
+                return [name]
+            header = self.src / name
+            if ours and header in self.texts and header not in seen:
+                chain = self.database_seen(header, seen)
+                if chain:
+                    return [name] + chain
+        return None
+
+    def check_purity(self):
+        for stem in PURE:
+            for path in (self.src / "recover" / f"{stem}{end}" for end in (".c", ".h")):
+                chain = self.database_seen(path, set()) if path in self.texts else None
+                if chain:
+                    self.say(path, 1, f"must not see a database: {' -> '.join(chain)}")
+
+    def banned_names(self):
+        text = self.texts.get(self.src / "base" / "banned.h", "")
+        return re.findall(r"\w+", " ".join(re.findall(r"#pragma GCC poison (.*)", text)))
+
+    def check_banned(self, path, names):
+        if path.name == "banned.h" or not names:
+            return
+        code = code_of(self.texts[path])
+        for match in re.finditer(rf"(?<![\w.>])({'|'.join(names)})\s*\(", code):
+            self.say(path, line_of(code, match.start()), f"{match.group(1)} is banned")
+
+    def check_sizes(self, path):
+        lines = self.texts[path].splitlines()
+        if len(lines) > FILE_MOST:
+            self.say(path, len(lines), f"{len(lines)} lines: over {FILE_MOST}, so two ideas")
+        for number, line in enumerate(lines, 1):
+            if len(line.expandtabs(TAB)) > COLUMNS_MOST:
+                self.say(path, number, f"over {COLUMNS_MOST} columns")
+        # A function's braces stand alone in the first column, by .clang-format.
+        start = None
+        for number, line in enumerate(lines, 1):
+            if line == "{":
+                start = number
+            elif line == "}" and start:
+                if number - start - 1 > FUNCTION_MOST:
+                    self.say(path, start, f"a function of {number - start - 1} lines")
+                start = None
+
+    def check(self):
+        names = self.banned_names()
+        for path in self.files:
+            self.check_rooms(path)
+            self.check_banned(path, names)
+            self.check_sizes(path)
+        self.check_purity()
+        return self.wrong
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parent.parent
+    wrong = House(pathlib.Path(sys.argv[1]).resolve() if sys.argv[1:] else default).check()
+    print("\n".join(wrong) or "rooms: in order")
+    sys.exit(bool(wrong))
+
+
+main()

@@ -1,0 +1,130 @@
+#include "base/text.h"
+
+#include "base/test.h"
+
+static void null_equals_only_null(void **state)
+{
+	(void)state;
+	assert_true(text_eq(NULL, NULL));
+	assert_false(text_eq(NULL, ""));
+	assert_false(text_eq("", NULL));
+	assert_true(text_eq("a", "a"));
+	assert_false(text_eq("a", "b"));
+}
+
+static void starts_compares_the_front(void **state)
+{
+	(void)state;
+	assert_true(text_starts("sqlite:x", "sqlite:"));
+	assert_true(text_starts("x", ""));
+	assert_false(text_starts("sql", "sqlite:"));
+}
+
+static void nearest_finds_likely_slips_only(void **state)
+{
+	(void)state;
+	static const char *const words[] = {"stuck_after", "running", "remedy", "key", NULL};
+	assert_string_equal(text_nearest("stuck_afer", words), "stuck_after");
+	assert_string_equal(text_nearest("runing", words), "running");
+	assert_string_equal(text_nearest("rmeedy", words), "remedy");
+	assert_string_equal(text_nearest("kye", words), "key");
+	assert_string_equal(text_nearest("keys", words), "key");
+	assert_null(text_nearest("xyz", words));
+	assert_null(text_nearest("", words));
+	assert_null(text_nearest("q", words));
+	char longest[200];
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	assert_null(text_nearest(longest, words));
+}
+
+struct redact_case {
+	const char *url, *shown;
+};
+
+static const struct redact_case redact_cases[] = {
+	{"postgres://u:secret@h/db", "postgres://u:***@h/db"},
+	{"postgresql://u:p%40w@h1,h2:5433/db?x=1", "postgresql://u:***@h1,h2:5433/db?x=1"},
+	{"postgres://u:a@b@h/db", "postgres://u:***@h/db"},
+	{"postgres://u:a/b@h/db", "postgres://u:***@h/db"},
+	{"postgres://u:a:b@h/db", "postgres://u:***@h/db"},
+	{"postgres://u@h:5432/db", "postgres://u@h:5432/db"},
+	{"postgres://h:5432/db?user=a@b", "postgres://h:5432/db?user=a@b"},
+	{"postgres://h/db?password=x&user=u", "postgres://h/db?password=***&user=u"},
+	{"postgres://u:a@h/db?user=u&password=b&sslpassword=c",
+     "postgres://u:***@h/db?user=u&password=***&sslpassword=***"},
+	{"postgres:///db?host=/tmp&PASSWORD=x", "postgres:///db?host=/tmp&PASSWORD=***"},
+	{"postgres://u:?x@h/db?password=y", "postgres://u:***@h/db?password=***"},
+	{"host=h password=secret user=u", "host=h password=*** user=u"},
+	{"password = 'it\\'s a' user=u", "password = *** user=u"},
+	{"password='open ended", "password=***"},
+	{"host=h sslpassword=a password=b", "host=h sslpassword=*** password=***"},
+	{"passwordless=x", "passwordless=x"},
+	{"sqlite:/tmp/a@b:c.db", "sqlite:/tmp/a@b:c.db"},
+	{"", ""},
+};
+
+static void redact_hides_every_password(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(redact_cases) / sizeof(redact_cases[0]); i++) {
+		struct buf b = BUF_INIT;
+		url_redact(redact_cases[i].url, &b);
+		assert_string_equal(buf_text(&b), redact_cases[i].shown);
+		buf_release(&b);
+	}
+}
+
+static void wipe_keeps_the_length(void **state)
+{
+	(void)state;
+	char url[] = "postgres://u:secret@h/db?password=x";
+	url_wipe_password(url);
+	assert_string_equal(url, "postgres://u:******@h/db?password=*");
+	char conninfo[] = "password='a b' user=u";
+	url_wipe_password(conninfo);
+	assert_string_equal(conninfo, "password=***** user=u");
+}
+
+static void integers_are_whole_decimals(void **state)
+{
+	(void)state;
+	static const char *const wrong[] = {"",    " 1", "1 ", "0x1", "1.0",
+	                                    "--1", "+",  "-",  "1e3", "9223372036854775808"};
+	int64_t n = 7;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(int_parse(wrong[i], &n));
+	assert_int_equal(n, 7);
+	assert_true(int_parse("-12", &n));
+	assert_int_equal(n, -12);
+	assert_true(int_parse("+0012", &n));
+	assert_int_equal(n, 12);
+	assert_true(int_parse("-9223372036854775808", &n));
+	assert_true(n == INT64_MIN);
+}
+
+static void booleans_in_any_case(void **state)
+{
+	(void)state;
+	bool value = false;
+	assert_true(bool_parse("Yes", &value) && value);
+	assert_true(bool_parse("OFF", &value) && !value);
+	assert_true(bool_parse("1", &value) && value);
+	assert_true(bool_parse("false", &value) && !value);
+	assert_false(bool_parse("y", &value));
+	assert_false(bool_parse("", &value));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(null_equals_only_null),
+		cmocka_unit_test(starts_compares_the_front),
+		cmocka_unit_test(nearest_finds_likely_slips_only),
+		cmocka_unit_test(redact_hides_every_password),
+		cmocka_unit_test(wipe_keeps_the_length),
+		cmocka_unit_test(integers_are_whole_decimals),
+		cmocka_unit_test(booleans_in_any_case),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
