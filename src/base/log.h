@@ -28,7 +28,9 @@ void log_setup(enum log_level least, enum log_format format);
 bool log_level_parse(const char *text, enum log_level *out);
 bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *msg, const struct log_field *fields);
+/* A first row, skipped, is what the comma follows when an event has no fields. */
 #define log_event(level, msg, ...)                                                                 \
-	log_write((level), (msg), (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, NULL, 0}})
+	log_write((level), (msg),                                                                      \
+	          (const struct log_field[]){{"", "", 0}, ##__VA_ARGS__, {NULL, NULL, 0}} + 1)
 
 #endif

@@ -1,0 +1,156 @@
+"""What every end-to-end test stands on: databases, the program, and a time limit."""
+
+import dataclasses
+import faulthandler
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from databases import LiteDatabase, PgDatabase  # noqa: E402
+from pgserver import PgServer  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("DEFIB_BIN", ROOT / "build" / "defib")).resolve()
+TIMEOUT_S = 120
+LONG_TIMEOUT_S = 1800
+LONG_MARKS = ("proof", "bench")
+SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
+
+
+def pytest_configure(config):
+    for line in (
+        "proof: takes long; runs in `make proof` only",
+        "bench: measures; runs in `make bench` only",
+        "covers(*ids): which of the mission's systems and cases a test shows",
+        "timeout(seconds): another time limit than the usual one",
+    ):
+        config.addinivalue_line("markers", line)
+    if not config.option.markexpr:
+        config.option.markexpr = "not proof and not bench"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """No test hangs: the alarm fails it, and if it sits in C code, the run ends with a trace."""
+    mark = item.get_closest_marker("timeout")
+    long = any(item.get_closest_marker(name) for name in LONG_MARKS)
+    limit = mark.args[0] if mark else LONG_TIMEOUT_S if long else TIMEOUT_S
+
+    def ring(_signal, _frame):
+        pytest.fail(f"not done after {limit} s", pytrace=True)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(limit)
+    faulthandler.dump_traceback_later(limit + 60, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    """The run's PostgreSQL; tests that stop or kill a server take `server` instead."""
+    server = PgServer()
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def server():
+    """A server that belongs to this test alone."""
+    own = PgServer()
+    try:
+        yield own.start()
+    finally:
+        own.remove()
+
+
+@pytest.fixture
+def pg(shared_server):
+    database = PgDatabase(shared_server)
+    yield database
+    database.drop()
+
+
+@pytest.fixture
+def lite(tmp_path):
+    folder = tmp_path / "lite"
+    folder.mkdir()
+    database = LiteDatabase(folder / "test.db")
+    yield database
+    database.drop()
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def db(request):
+    """The same test on both engines."""
+    return request.getfixturevalue({"postgres": "pg", "sqlite": "lite"}[request.param])
+
+
+@dataclasses.dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+class Program:
+    """defib("scan", "--json", db=…, config=…): the program in an empty folder and environment."""
+
+    def __init__(self, folder):
+        self.dir = folder
+        self.bin = BIN
+
+    def _env(self, extra):
+        kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+        return {"HOME": str(self.dir), "PATH": "/usr/bin:/bin", **kept, **(extra or {})}
+
+    def _argv(self, args, db, config):
+        argv = [str(self.bin), *map(str, args)]
+        if config is not None:
+            path = pathlib.Path(config) if "\n" not in str(config) else self.dir / "defib.yaml"
+            if "\n" in str(config):
+                path.write_text(config)
+            argv += ["-c", str(path)]
+        if db is not None:
+            argv += ["--db", getattr(db, "url", db)]
+        return argv
+
+    def start(self, *args, db=None, config=None, env=None, **options):
+        """Without waiting: the Popen, for tests that act while it runs."""
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                   "stderr": subprocess.PIPE, "text": True, **options}
+        return subprocess.Popen(self._argv(args, db, config), cwd=self.dir,
+                                env=self._env(env), **options)
+
+    def __call__(self, *args, timeout=60, **options):
+        child = self.start(*args, **options)
+        try:
+            out, err = child.communicate(timeout=timeout)
+        finally:
+            child.kill()
+            child.wait()
+        for word in SANITIZER_SAYS:
+            assert word not in (err or ""), err
+        return Ran(child.returncode, out, err)
+
+
+@pytest.fixture
+def defib(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return Program(folder)

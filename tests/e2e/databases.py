@@ -1,0 +1,75 @@
+"""One fresh database for one test, on either engine, with the same methods."""
+
+import itertools
+import sqlite3
+
+import psycopg2.sql
+
+_numbers = itertools.count(1)
+
+
+class PgDatabase:
+    engine = "postgres"
+
+    def __init__(self, server):
+        self.server = server
+        self.name = f"t{next(_numbers)}"
+        self._admin("CREATE DATABASE {}")
+        self.url = server.url(self.name)
+        self._session = None
+
+    def _admin(self, statement):
+        admin = self.server.connect()
+        try:
+            name = psycopg2.sql.Identifier(self.name)
+            admin.cursor().execute(psycopg2.sql.SQL(statement).format(name))
+        finally:
+            admin.close()
+
+    def connect(self):
+        """A session of the test's own, autocommit; the caller closes it."""
+        return self.server.connect(self.name)
+
+    def sql(self, query, *params):
+        """Run with %s parameters; the rows, [] for what returns none."""
+        if not self._session or self._session.closed:
+            self._session = self.connect()
+        with self._session.cursor() as cursor:
+            # Without parameters '%' stays a plain character.
+            cursor.execute(query, params or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def drop(self):
+        if self._session:
+            self._session.close()
+        if self.server.process:
+            self._admin("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+
+
+class LiteDatabase:
+    engine = "sqlite"
+
+    def __init__(self, path):
+        self.path = path
+        self.name = path.name
+        self.url = f"sqlite:{path}"
+        self._session = None
+
+    def connect(self):
+        session = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+        session.execute("PRAGMA journal_mode = WAL")
+        return session
+
+    def sql(self, query, *params):
+        """Run with ? parameters (or %s, as on PostgreSQL), or a script of several statements."""
+        if not self._session:
+            self._session = self.connect()
+        if not params and ";" in query.strip().rstrip(";"):
+            self._session.executescript(query)
+            return []
+        cursor = self._session.execute(query.replace("%s", "?") if params else query, params)
+        return cursor.fetchall()
+
+    def drop(self):
+        if self._session:
+            self._session.close()

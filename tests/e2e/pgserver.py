@@ -1,0 +1,178 @@
+"""A PostgreSQL server of a test's own: private data, private socket, free port.
+
+It is started as a child, not as a daemon, and dies with us: whatever ends a
+test run, no server outlives it. PostgreSQL refuses to run as root, so root
+hands it to the user postgres (or nobody).
+"""
+
+import ctypes
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import psycopg2
+
+BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
+PR_SET_PDEATHSIG = 1
+START_S = 60
+
+# No disk sync: a test's data need not outlive the machine.
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "100",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "64MB",
+    "wal_level": "replica",
+    "max_wal_senders": "4",
+    "autovacuum_naptime": "5s",
+    "log_min_messages": "warning",
+    "timezone": "UTC",
+}
+
+
+def unprivileged():
+    """The user that runs the server: None means us."""
+    if os.getuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise RuntimeError("no user to run PostgreSQL as: neither postgres nor nobody exists")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+class PgServer:
+    """start(), stop(), kill(), freeze()/thaw(), promote(); `standby_of` clones another server."""
+
+    def __init__(self, settings=None, standby_of=None):
+        self.user = unprivileged()
+        # Short, because a socket's path may have 107 bytes.
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dfb-", dir="/tmp"))
+        self.data = self.dir / "data"
+        self.log = self.dir / "log"
+        self.port = free_port()
+        self.settings = {**SETTINGS, **(settings or {})}
+        self.process = None
+        if self.user:
+            os.chown(self.dir, self.user.pw_uid, self.user.pw_gid)
+        if standby_of:
+            self._clone(standby_of)
+        else:
+            self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust",
+                      "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+
+    def _as_user(self):
+        if not self.user:
+            return {}
+        return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
+
+    def _popen(self, program, *args, **options):
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(self.dir)}
+        return subprocess.Popen([BIN / program, *map(str, args)], cwd=self.dir, env=env,
+                                stdin=subprocess.DEVNULL, **self._as_user(), **options)
+
+    def _run(self, program, *args):
+        child = self._popen(program, *args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = child.communicate(timeout=START_S)[0].decode(errors="replace")
+        if child.returncode:
+            raise RuntimeError(f"{program} failed:\n{said}")
+
+    def _clone(self, primary):
+        self._run("pg_basebackup", "-h", primary.dir, "-p", primary.port, "-U", "postgres",
+                  "-D", self.data, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+
+    def start(self):
+        assert not self.process, "the server runs already"
+        settings = {**self.settings, "port": self.port, "unix_socket_directories": self.dir}
+        args = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        with open(self.log, "ab") as log:
+            # Its own session: a Ctrl-C at the terminal is for us, and we stop it in order.
+            self.process = self._popen("postgres", "-D", self.data, *args, stdout=log, stderr=log,
+                                       start_new_session=True, preexec_fn=die_with_parent)
+        self._wait_ready()
+        return self
+
+    def _wait_ready(self):
+        end = time.monotonic() + START_S
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"postgres ended:\n{self.log.read_text(errors='replace')}")
+            try:
+                self.connect().close()
+                return
+            except psycopg2.OperationalError:
+                time.sleep(0.05)
+        raise RuntimeError(f"postgres did not start in {START_S} s")
+
+    def stop(self, mode=signal.SIGINT):
+        """SIGINT: fast, SIGQUIT: immediate, SIGTERM: waits for sessions to end."""
+        if not self.process:
+            return
+        self.thaw()
+        self.process.send_signal(mode)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self.process = None
+
+    def kill(self):
+        """As if the machine went down: every process at once, no goodbye."""
+        for pid in self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait(30)
+        self.process = None
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def pids(self):
+        """The postmaster and its children."""
+        if not self.process or self.process.poll() is not None:
+            return []
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [self.process.pid, *map(int, children.read_text().split())]
+
+    def freeze(self):
+        for pid in self.pids():
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self):
+        for pid in self.pids():
+            os.kill(pid, signal.SIGCONT)
+
+    def promote(self):
+        self._run("pg_ctl", "promote", "-D", self.data, "-w")
+
+    def connect(self, dbname="postgres", user="postgres"):
+        connection = psycopg2.connect(host=str(self.dir), port=self.port, dbname=dbname, user=user,
+                                      connect_timeout=10)
+        connection.autocommit = True
+        return connection
+
+    def url(self, dbname="postgres", user="postgres"):
+        return f"postgres://{user}@127.0.0.1:{self.port}/{dbname}"
+
+    def remove(self):
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,0 +1,144 @@
+"""The house itself: its rules go red on a planted violation, its servers live and die in order."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+RULES = [
+    ("base/a.c", '#include "store/store.h"\n', "base may not include store"),
+    ("store/a.c", '#include "config/tree.h"\n', "store may not include config"),
+    ("ledger/a.c", '#include "life/lease.h"\n', "ledger may not include life"),
+    ("recover/a.c", '#include "worker/claim.h"\n', "recover may not include worker"),
+    ("util/a.c", "\n", "'util' is no room"),
+    ("base/a.c", "void f(char *a) { strcpy(a, a); }\n", "strcpy is banned"),
+    ("base/a.c", "void f(void)\n{\n" + "\t;\n" * 71 + "}\n", "a function of 71 lines"),
+    ("base/a.c", "\n" * 601, "601 lines"),
+    ("base/a.c", "\t/* " + "x" * 100 + " */\n", "over 100 columns"),
+    ("recover/judge.c", "#include <sqlite3.h>\n", "must not see a database: sqlite3.h"),
+    ("recover/pace.h", "#include <libpq-fe.h>\n", "must not see a database: libpq-fe.h"),
+]
+
+
+def plant(root, files):
+    base = root / "src" / "base"
+    base.mkdir(parents=True)
+    (base / "banned.h").write_bytes((ROOT / "src" / "base" / "banned.h").read_bytes())
+    for name, text in files.items():
+        path = root / "src" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+def rooms(root):
+    return subprocess.run(["/usr/bin/python3", ROOT / "scripts" / "rooms.py", root],
+                          capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name,text,says", RULES, ids=[says for _, _, says in RULES])
+def test_the_rules_go_red(tmp_path, name, text, says):
+    plant(tmp_path, {name: text})
+    ran = rooms(tmp_path)
+    assert ran.returncode == 1
+    assert says in ran.stdout
+
+
+def test_a_pure_stage_sees_no_database_through_a_header_either(tmp_path):
+    plant(tmp_path, {
+        "recover/decide.c": '#include "watch/watch.h"\n',
+        "watch/watch.h": '#include "store/store.h"\n',
+        "store/store.h": "\n",
+    })
+    ran = rooms(tmp_path)
+    assert ran.returncode == 1
+    assert "must not see a database: watch/watch.h -> store/store.h" in ran.stdout
+
+
+def test_what_is_in_order_stays_green(tmp_path):
+    plant(tmp_path, {
+        "base/a.c": '#include "base/banned.h"\n/* strcpy(a, b) */\nconst char *t = "system(1)";\n'
+                    "void f(void)\n{\n" + "\t;\n" * 70 + "}\n",
+        "recover/apply.c": '#include "ledger/x.h"\n#include "life/x.h"\n#include "store/x.h"\n',
+        "cli/a.c": '#include "serve/x.h"\n#include "defib.h"\n',
+    })
+    ran = rooms(tmp_path)
+    assert ran.returncode == 0, ran.stdout
+
+
+def compile_c(tmp_path, text, *flags):
+    source = tmp_path / "a.c"
+    source.write_text(text)
+    return subprocess.run(["gcc", "-fsyntax-only", "-D_GNU_SOURCE", f"-I{ROOT}/src",
+                           f"-I{ROOT}/include", "-include", "base/banned.h", *flags, source],
+                          capture_output=True, text=True, check=False)
+
+
+def test_a_banned_function_does_not_compile(tmp_path):
+    assert compile_c(tmp_path, "int main(void) { return 0; }\n").returncode == 0
+    ran = compile_c(tmp_path, 'int main(void) { return atoi("1"); }\n')
+    assert ran.returncode != 0 and "poisoned" in ran.stderr
+
+
+def test_the_format_goes_red(tmp_path):
+    source = tmp_path / "a.c"
+    source.write_text("int  f(void) {\n  return 1; }\n")
+    ran = subprocess.run(["clang-format", "--dry-run", "-Werror",
+                          f"--style=file:{ROOT}/.clang-format", source], check=False,
+                         capture_output=True)
+    assert ran.returncode != 0
+
+
+def test_clang_tidy_goes_red(tmp_path):
+    source = tmp_path / "a.c"
+    source.write_text("int f(int n);\nint f(int n)\n{\n\tint *p = 0;\n\treturn n ? *p : 0;\n}\n")
+    ran = subprocess.run(["clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", source,
+                          "--"], capture_output=True, text=True, check=False)
+    assert ran.returncode != 0 and "NullDereference" in ran.stdout
+
+
+def test_the_library_exports_the_public_header_only():
+    library = pathlib.Path(os.environ.get("DEFIB_BIN", ROOT / "build" / "defib")).parent
+    listed = subprocess.run(["nm", "-D", "--defined-only", library / "libdefib.so"],
+                            capture_output=True, text=True, check=True).stdout
+    exported = {line.split()[-1] for line in listed.splitlines()}
+    header = (ROOT / "include" / "defib.h").read_text()
+    public = set(re.findall(r"^DEFIB_API [^;(]*?\b(\w+)\(", header, re.M))
+    # A sanitizer adds names of its own.
+    strangers = {n for n in exported - public if not re.match(r"_|asan|ubsan|.*sanitizer", n)}
+    assert public <= exported and not strangers
+
+
+def test_each_test_has_a_database_of_its_own(db):
+    db.sql("CREATE TABLE t (n int)")
+    db.sql("INSERT INTO t VALUES (%s)", 5)
+    assert db.sql("SELECT n FROM t") == [(5,)]
+
+
+def test_a_killed_server_starts_again(server):
+    server.kill()
+    server.start()
+    assert server.connect().server_version >= 150000
+
+
+def test_setup_does_nothing_when_nothing_is_missing():
+    ran = subprocess.run([ROOT / "scripts" / "setup", "test"], capture_output=True, text=True,
+                         env={"PATH": "/usr/bin:/bin"}, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_setup_without_rights_says_what_to_install_in_one_line(tmp_path):
+    (tmp_path / "dpkg-query").write_text('#!/bin/sh\ncase $3 in gcc) ;; *) echo installed ;; esac\n')
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "sudo").write_text("#!/bin/sh\nexit 1\n")
+    for tool in tmp_path.iterdir():
+        tool.chmod(0o755)
+    ran = subprocess.run([ROOT / "scripts" / "setup", "build"], capture_output=True, text=True,
+                         stdin=subprocess.DEVNULL, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+                         check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == ("defib: cannot install: neither root nor sudo; "
+                          "run: apt-get install gcc\n")
