@@ -39,16 +39,21 @@ enum opt_type {
 	OPT_TEXT_LIST, /* struct text_list; a single scalar is a list of one */
 	OPT_CHOICE,    /* int: index into `choices` */
 	OPT_MAP,       /* a nested struct at `offset`, described by `rows` */
-	OPT_CUSTOM,    /* `read` fills the target; it gets NULL to set its default */
+	/*
+	 * `read` fills the target, which is the field at `offset`; the path already
+	 * ends with the row's name. It gets NULL where nothing is given, to set its
+	 * default; `standard` is then shown without its help.
+	 */
+	OPT_CUSTOM,
 };
 
 struct opt_row {
 	const char *name; /* NULL ends the table */
 	enum opt_type type;
 	size_t offset;
-	const char *standard; /* default as text, in the form a user would write; NULL: none */
-	const char *help;     /* one line, for the reference */
-	int64_t min, max;     /* OPT_INT; both 0: any value from 0 on */
+	const char *standard;       /* default as text, in the form a user would write; NULL: none */
+	const char *help;           /* one line, for the reference */
+	int64_t min, max;           /* OPT_INT; both 0: any value from 0 on */
 	const char *const *choices; /* OPT_CHOICE, ends with NULL */
 	const struct opt_row *rows; /* OPT_MAP */
 	void (*read)(struct cfg_reader *r, const struct cfg_node *node, void *target);
@@ -70,21 +75,25 @@ struct cfg_shown {
 #define CFG_PROBLEMS_MAX 50
 
 struct cfg_reader {
-	struct arena *arena; /* everything read lives here */
+	struct arena *arena;                     /* everything read lives here */
 	const char *(*getenv)(const char *name); /* handed in, so that tests need no environment */
-	struct buf path;     /* where we are, for messages and shown */
+	struct buf path;                         /* where we are, for messages and shown */
 	struct cfg_problem problems[CFG_PROBLEMS_MAX];
 	int nproblems, nerrors;
 	struct cfg_shown *shown;
 	int nshown, cap_shown;
+	struct cfg_expanded *expanded; /* which values came from the environment */
+	int secrecy; /* of the row we are in: 0 open, 1 a URL without its password, 2 masked */
 };
 
 void cfg_reader_init(struct cfg_reader *r, struct arena *a);
 void cfg_reader_release(struct cfg_reader *r);
 /*
  * Fill `target` from `map` (NULL: all defaults). Problems land in the reader.
+ * A key that is absent or null, and has no default, leaves its field as it was.
  * Values in nodes without a file came from the command line or a preset: then
- * `at.file` NULL is shown as "command line".
+ * `at.file` NULL is shown as "command line", and ${…} is left alone: a shell
+ * has been there, and a password may contain it.
  */
 void cfg_read(struct cfg_reader *r, const struct opt_row *rows, const struct cfg_node *map,
               void *target);
@@ -99,7 +108,10 @@ bool cfg_int(struct cfg_reader *r, const struct cfg_node *node, int64_t *out);
 bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct text_list *out);
 void cfg_problem(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void cfg_warning(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Remember an effective value that OPT_CUSTOM read. */
+/*
+ * Remember an effective value that OPT_CUSTOM read, under the current path or,
+ * unless `name` is NULL, a part of it. Values of secret names are masked here.
+ */
 void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const char *value);
 /* "file:line:col" or "command line". */
 void cfg_mark_text(struct cfg_mark at, struct buf *out);

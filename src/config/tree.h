@@ -3,7 +3,8 @@
  *
  * Only tree.c knows libfyaml. Everything lives in the arena that was handed
  * in; a document that does not parse gives one failure with file, line and
- * column.
+ * column. An empty value, `~` and `null` are CFG_NULL. Aliases share a node,
+ * and `<<` brings in keys that a map does not have itself.
  */
 #ifndef CONFIG_TREE_H
 #define CONFIG_TREE_H
@@ -21,13 +22,13 @@ enum cfg_kind { CFG_NULL, CFG_SCALAR, CFG_LIST, CFG_MAP };
 struct cfg_node {
 	enum cfg_kind kind;
 	struct cfg_mark at;
-	const char *text;  /* scalar */
-	bool plain;        /* scalar without quotes and not a block scalar */
-	bool cut;          /* plain scalar, and YAML dropped a " #…" behind it on its last line */
-	int n;             /* list or map */
-	struct cfg_node **items;  /* list: elements; map: values */
-	const char **keys;        /* map */
-	struct cfg_mark *key_at;  /* map */
+	const char *text; /* scalar */
+	bool plain;       /* scalar without quotes and not a block scalar */
+	bool cut;         /* plain scalar, and YAML dropped a " #…" behind it on its last line */
+	int n;            /* list or map */
+	struct cfg_node **items; /* list: elements; map: values */
+	const char **keys;       /* map */
+	struct cfg_mark *key_at; /* map */
 };
 
 /* Parse text. `file` is only for messages and marks. Duplicate keys are an error. */
@@ -37,7 +38,11 @@ MUST_CHECK defib_err cfg_load(const char *path, struct arena *a, struct cfg_node
                               struct failure *f);
 /* The value of a map's key, or NULL. */
 struct cfg_node *cfg_get(const struct cfg_node *map, const char *key);
-/* Trees made by hand: from the command line, or to merge a preset under a watch. */
+/*
+ * Trees made by hand: from the command line, or to merge a preset under a
+ * watch. cfg_put() replaces the value of a key that is there; the key's place
+ * is then the value's.
+ */
 struct cfg_node *cfg_scalar(struct arena *a, const char *text);
 struct cfg_node *cfg_map(struct arena *a);
 void cfg_put(struct arena *a, struct cfg_node *map, const char *key, struct cfg_node *value);

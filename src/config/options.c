@@ -1,0 +1,384 @@
+/*
+ * options.c: maps of the tree into structs, by tables of option rows.
+ *
+ * One function a type converts a scalar and says how its value is shown; the
+ * table `kinds` joins them. A default is converted by the same function as
+ * what a user wrote, so the two cannot differ in meaning.
+ */
+#include "config/options.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "config/expand.h"
+#include "config/report.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define DURATION_EXAMPLE "a duration such as 90s, 15m or 1h30m"
+
+static const char *libc_getenv(const char *name)
+{
+	return getenv(name);
+}
+
+void cfg_reader_init(struct cfg_reader *r, struct arena *a)
+{
+	assert(a);
+	*r = (struct cfg_reader){.arena = a, .getenv = libc_getenv};
+}
+
+void cfg_reader_release(struct cfg_reader *r)
+{
+	buf_release(&r->path);
+	*r = (struct cfg_reader){0};
+}
+
+size_t cfg_enter(struct cfg_reader *r, const char *name)
+{
+	size_t mark = r->path.len;
+	if (mark > 0)
+		buf_addch(&r->path, '.');
+	buf_add(&r->path, name);
+	return mark;
+}
+
+void cfg_leave(struct cfg_reader *r, size_t mark)
+{
+	assert(mark <= r->path.len);
+	if (r->path.data)
+		r->path.data[mark] = '\0';
+	r->path.len = mark;
+}
+
+/* The scalar's text with the environment's values in it. */
+static bool scalar_text(struct cfg_reader *r, const struct cfg_node *node, const char *expected,
+                        const char **out)
+{
+	if (!node || node->kind != CFG_SCALAR) {
+		report_expected(r, node, NULL, expected);
+		return false;
+	}
+	*out = node->text;
+	if (!node->at.file || !strstr(node->text, "${"))
+		return true;
+	struct buf text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
+	bool ok = env_expand(node->text, r->getenv, &text, &origin, &why);
+	if (ok) {
+		*out = arena_strdup(r->arena, buf_text(&text));
+		report_expanded(r, node->at, buf_text(&origin));
+	} else {
+		cfg_problem(r, node->at, "%s: %s", report_path(r), buf_text(&why));
+	}
+	buf_release(&text);
+	buf_release(&origin);
+	buf_release(&why);
+	return ok;
+}
+
+bool cfg_text(struct cfg_reader *r, const struct cfg_node *node, const char **out)
+{
+	return scalar_text(r, node, "text", out);
+}
+
+bool cfg_sql(struct cfg_reader *r, const struct cfg_node *node, struct sql_text *out)
+{
+	if (!node || node->kind != CFG_SCALAR || !node->text[strspn(node->text, " \t\r\n")]) {
+		report_expected(r, node, NULL, "SQL");
+		return false;
+	}
+	if (node->plain && node->cut) {
+		cfg_problem(r, node->at, "%s: YAML takes the text after ' #' as a comment; quote the value",
+		            report_path(r));
+		return false;
+	}
+	if (env_in_sql(node->text)) {
+		cfg_problem(r, node->at, "%s: environment values are not put into SQL", report_path(r));
+		return false;
+	}
+	*out = (struct sql_text){node->text, node->at};
+	return true;
+}
+
+static bool duration_of(struct cfg_reader *r, const struct cfg_node *node, int64_t *us,
+                        const char **text)
+{
+	int64_t bare;
+	if (!scalar_text(r, node, DURATION_EXAMPLE, text))
+		return false;
+	if (duration_parse(*text, us))
+		return true;
+	bool no_unit = int_parse(*text, &bare) && bare >= 0;
+	report_expected(r, node, *text,
+	                no_unit ? DURATION_EXAMPLE " (a number and its unit)" : DURATION_EXAMPLE);
+	return false;
+}
+
+bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us)
+{
+	const char *text;
+	return duration_of(r, node, us, &text);
+}
+
+bool cfg_int(struct cfg_reader *r, const struct cfg_node *node, int64_t *out)
+{
+	static const char expected[] = "a whole number such as 3";
+	const char *text;
+	if (!scalar_text(r, node, expected, &text))
+		return false;
+	if (int_parse(text, out))
+		return true;
+	report_expected(r, node, text, expected);
+	return false;
+}
+
+bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct text_list *out)
+{
+	static const char expected[] = "text or a list of texts such as [one, two]";
+	bool list = node && node->kind == CFG_LIST;
+	int n = list ? node->n : 1;
+	const char **items = ARENA_ARRAY(r->arena, const char *, n ? n : 1);
+	for (int i = 0; i < n; i++)
+		if (!scalar_text(r, list ? node->items[i] : node, expected, &items[i]))
+			return false;
+	*out = (struct text_list){n, items};
+	return true;
+}
+
+static bool read_text(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
+                      void *field, struct buf *shown)
+{
+	(void)row;
+	const char *text;
+	if (!cfg_text(r, node, &text))
+		return false;
+	*(const char **)field = text;
+	buf_add(shown, text);
+	return true;
+}
+
+static bool read_sql(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
+                     void *field, struct buf *shown)
+{
+	(void)row;
+	struct sql_text *sql = field;
+	if (!cfg_sql(r, node, sql))
+		return false;
+	buf_add(shown, sql->text);
+	return true;
+}
+
+static bool read_bool(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
+                      void *field, struct buf *shown)
+{
+	(void)row;
+	const char *text;
+	bool *value = field;
+	if (!scalar_text(r, node, "true or false", &text))
+		return false;
+	if (!bool_parse(text, value)) {
+		report_expected(r, node, text, "true or false");
+		return false;
+	}
+	buf_add(shown, *value ? "true" : "false");
+	return true;
+}
+
+static bool read_int(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
+                     void *field, struct buf *shown)
+{
+	struct buf expected = BUF_INIT;
+	const char *text;
+	int64_t value = 0;
+	bool any = row->min == 0 && row->max == 0;
+	if (any)
+		buf_add(&expected, "a whole number from 0 on");
+	else
+		buf_addf(&expected, "a whole number from %lld to %lld", (long long)row->min,
+		         (long long)row->max);
+	bool ok = scalar_text(r, node, buf_text(&expected), &text);
+	if (ok && (!int_parse(text, &value) || value < row->min || (!any && value > row->max))) {
+		report_expected(r, node, text, buf_text(&expected));
+		ok = false;
+	}
+	buf_release(&expected);
+	if (!ok)
+		return false;
+	*(int64_t *)field = value;
+	buf_addf(shown, "%lld", (long long)value);
+	return true;
+}
+
+/* A decimal number; strtod alone would also take hex, inf and nan. */
+static bool number_parse(const char *text, double *out)
+{
+	char *end;
+	if (!*text || text[strspn(text, "0123456789.eE+-")])
+		return false;
+	*out = strtod(text, &end);
+	return !*end && isfinite(*out) && *out >= 0;
+}
+
+static bool read_number(struct cfg_reader *r, const struct opt_row *row,
+                        const struct cfg_node *node, void *field, struct buf *shown)
+{
+	(void)row;
+	static const char expected[] = "a number from 0 on, such as 2 or 1.5";
+	const char *text;
+	double value;
+	if (!scalar_text(r, node, expected, &text))
+		return false;
+	if (!number_parse(text, &value)) {
+		report_expected(r, node, text, expected);
+		return false;
+	}
+	*(double *)field = value;
+	buf_add(shown, text);
+	return true;
+}
+
+static bool read_duration(struct cfg_reader *r, const struct opt_row *row,
+                          const struct cfg_node *node, void *field, struct buf *shown)
+{
+	(void)row;
+	const char *text;
+	int64_t us;
+	if (!duration_of(r, node, &us, &text))
+		return false;
+	*(int64_t *)field = us;
+	buf_add(shown, text);
+	return true;
+}
+
+static bool read_list(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
+                      void *field, struct buf *shown)
+{
+	(void)row;
+	struct text_list *list = field;
+	if (!cfg_text_items(r, node, list))
+		return false;
+	for (int i = 0; i < list->n; i++)
+		buf_addf(shown, "%s%s", i ? ", " : "", list->items[i]);
+	return true;
+}
+
+static bool read_choice(struct cfg_reader *r, const struct opt_row *row,
+                        const struct cfg_node *node, void *field, struct buf *shown)
+{
+	struct buf expected = BUF_INIT;
+	const char *text = "";
+	buf_add(&expected, "one of ");
+	for (int i = 0; row->choices[i]; i++)
+		buf_addf(&expected, "%s%s",
+		         i == 0                ? ""
+		         : row->choices[i + 1] ? ", "
+		                               : " or ",
+		         row->choices[i]);
+	bool ok = scalar_text(r, node, buf_text(&expected), &text);
+	int found = 0;
+	while (ok && row->choices[found] && strcmp(row->choices[found], text) != 0)
+		found++;
+	if (ok && !row->choices[found]) {
+		report_expected(r, node, text, buf_text(&expected));
+		ok = false;
+	}
+	buf_release(&expected);
+	if (!ok)
+		return false;
+	*(int *)field = found;
+	buf_add(shown, text);
+	return true;
+}
+
+typedef bool (*value_reader)(struct cfg_reader *r, const struct opt_row *row,
+                             const struct cfg_node *node, void *field, struct buf *shown);
+
+/* Maps and custom rows are no single value: read_row() handles them. */
+static const value_reader value_readers[] = {
+	[OPT_TEXT] = read_text,      [OPT_SQL] = read_sql,       [OPT_BOOL] = read_bool,
+	[OPT_INT] = read_int,        [OPT_NUMBER] = read_number, [OPT_DURATION] = read_duration,
+	[OPT_TEXT_LIST] = read_list, [OPT_CHOICE] = read_choice, [OPT_MAP] = NULL,
+	[OPT_CUSTOM] = NULL,
+};
+
+static void read_value(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
+                       void *field)
+{
+	struct buf shown = BUF_INIT;
+	if (value_readers[row->type](r, row, node, field, &shown))
+		cfg_show(r, NULL, node->at, buf_text(&shown));
+	buf_release(&shown);
+}
+
+/* Defaults are written by us: one that does not convert is a mistake in the table. */
+static void read_standard(struct cfg_reader *r, const struct opt_row *row, void *field)
+{
+	struct cfg_node scalar = {.kind = CFG_SCALAR, .text = row->standard};
+	struct cfg_node *node = &scalar;
+	struct failure f;
+	if (row->type == OPT_TEXT_LIST && cfg_parse(row->standard, NULL, r->arena, &node, &f))
+		assert(!"the default of a list must be YAML");
+	struct buf shown = BUF_INIT;
+	bool ok = value_readers[row->type](r, row, node, field, &shown);
+	assert(ok);
+	if (ok)
+		report_standard(r, buf_text(&shown));
+	buf_release(&shown);
+}
+
+static void read_row(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
+                     void *target)
+{
+	void *field = (char *)target + row->offset;
+	if (row->type == OPT_MAP) {
+		cfg_read(r, row->rows, node, field);
+	} else if (row->type == OPT_CUSTOM) {
+		row->read(r, node, field);
+		if (!node && row->standard)
+			report_standard(r, row->standard);
+	} else if (node) {
+		read_value(r, row, node, field);
+	} else if (row->standard) {
+		read_standard(r, row, field);
+	}
+}
+
+static const struct opt_row *find_row(const struct opt_row *rows, const char *name)
+{
+	for (; rows->name; rows++)
+		if (strcmp(rows->name, name) == 0)
+			return rows;
+	return NULL;
+}
+
+/* Wrong kinds are refused once; then the map counts as absent and gets defaults. */
+static const struct cfg_node *expect_map(struct cfg_reader *r, const struct cfg_node *node)
+{
+	if (!node || node->kind == CFG_MAP || node->kind == CFG_NULL)
+		return node;
+	report_expected(r, node, node->text, "a map of keys and values");
+	return NULL;
+}
+
+void cfg_read(struct cfg_reader *r, const struct opt_row *rows, const struct cfg_node *map,
+              void *target)
+{
+	map = expect_map(r, map);
+	for (int i = 0; map && i < map->n; i++)
+		if (!find_row(rows, map->keys[i]))
+			report_unknown(r, rows, map->keys[i], map->key_at[i]);
+	for (const struct opt_row *row = rows; row->name; row++) {
+		const struct cfg_node *node = cfg_get(map, row->name);
+		if (node && node->kind == CFG_NULL)
+			node = NULL;
+		if (map && !node && row->required)
+			report_missing(r, row->name, map->at);
+		size_t mark = cfg_enter(r, row->name);
+		int before = report_secrecy(r, row->name);
+		read_row(r, row, node, target);
+		r->secrecy = before;
+		cfg_leave(r, mark);
+	}
+}

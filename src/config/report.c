@@ -1,0 +1,245 @@
+/*
+ * report.c: problems are collected with their places, so that one run shows
+ * them all; effective values are collected with their origins, for `config
+ * show`. Whatever is quoted passes one masking function first.
+ */
+#include "config/report.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define QUOTE_MAX 60 /* bytes of a value that a message repeats */
+#define KNOWN_MAX 12 /* keys that a message lists */
+
+struct cfg_expanded {
+	struct cfg_mark at;
+	const char *origin;
+	struct cfg_expanded *next;
+};
+
+enum { OPEN, URL, MASKED };
+
+static const struct {
+	const char *word;
+	int secrecy;
+} secret_words[] = {
+	{"token", MASKED},
+	{"password", MASKED},
+	{"secret", MASKED},
+	{"url", URL},
+};
+
+static int secrecy_of(const char *name)
+{
+	int most = OPEN;
+	for (size_t i = 0; i < sizeof(secret_words) / sizeof(secret_words[0]); i++)
+		if (strcasestr(name, secret_words[i].word) && secret_words[i].secrecy > most)
+			most = secret_words[i].secrecy;
+	return most;
+}
+
+int report_secrecy(struct cfg_reader *r, const char *name)
+{
+	int before = r->secrecy, own = secrecy_of(name);
+	if (own > before)
+		r->secrecy = own;
+	return before;
+}
+
+static void add_masked(int secrecy, const char *value, struct buf *out)
+{
+	if (secrecy == OPEN)
+		buf_add(out, value);
+	else if (secrecy == URL)
+		url_redact(value, out);
+	else
+		buf_add(out, *value ? "***" : "");
+}
+
+const char *report_path(const struct cfg_reader *r)
+{
+	return r->path.len ? buf_text(&r->path) : "the file";
+}
+
+void cfg_mark_text(struct cfg_mark at, struct buf *out)
+{
+	if (at.file)
+		buf_addf(out, "%s:%d:%d", at.file, at.line, at.col);
+	else
+		buf_add(out, "command line");
+}
+
+/* A message is one line, whatever the user's text contains. */
+static void flatten(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7F)
+			*text = ' ';
+}
+
+static void add_problem(struct cfg_reader *r, struct cfg_mark at, bool warning, const char *fmt,
+                        va_list ap)
+{
+	char text[1024];
+	if (!warning)
+		r->nerrors++;
+	if (r->nproblems == CFG_PROBLEMS_MAX)
+		return;
+	vsnprintf(text, sizeof(text), fmt, ap);
+	flatten(text);
+	r->problems[r->nproblems++] = (struct cfg_problem){at, arena_strdup(r->arena, text), warning};
+}
+
+void cfg_problem(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	add_problem(r, at, false, fmt, ap);
+	va_end(ap);
+}
+
+void cfg_warning(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	add_problem(r, at, true, fmt, ap);
+	va_end(ap);
+}
+
+static const char *origin_of(const struct cfg_reader *r, struct cfg_mark at)
+{
+	const struct cfg_expanded *e = r->expanded;
+	while (e && !(text_eq(e->at.file, at.file) && e->at.line == at.line && e->at.col == at.col))
+		e = e->next;
+	return e ? e->origin : "";
+}
+
+void report_expanded(struct cfg_reader *r, struct cfg_mark at, const char *origin)
+{
+	if (!*origin)
+		return;
+	struct cfg_expanded *e = ARENA_NEW(r->arena, struct cfg_expanded);
+	*e = (struct cfg_expanded){at, arena_strdup(r->arena, origin), r->expanded};
+	r->expanded = e;
+}
+
+/* At most QUOTE_MAX bytes, cut between characters. */
+static void add_quoted(const struct cfg_reader *r, const char *value, struct buf *out)
+{
+	struct buf masked = BUF_INIT;
+	add_masked(r->secrecy, value, &masked);
+	const char *text = buf_text(&masked);
+	size_t n = 0;
+	while (n < QUOTE_MAX && text[n]) {
+		size_t length = utf8_len(text + n);
+		n += length ? length : 1;
+	}
+	buf_addch(out, '"');
+	buf_addn(out, text, n);
+	buf_add(out, text[n] ? "…\"" : "\"");
+	buf_release(&masked);
+}
+
+static void add_got(const struct cfg_reader *r, const struct cfg_node *node, const char *text,
+                    struct buf *out)
+{
+	static const char *const kinds[] = {
+		[CFG_NULL] = "nothing", [CFG_LIST] = "a list", [CFG_MAP] = "a map"};
+	enum cfg_kind kind = node ? node->kind : CFG_NULL;
+	if (kind != CFG_SCALAR) {
+		buf_add(out, kinds[kind]);
+		return;
+	}
+	add_quoted(r, text ? text : node->text, out);
+	buf_add(out, origin_of(r, node->at));
+}
+
+void report_expected(struct cfg_reader *r, const struct cfg_node *node, const char *text,
+                     const char *expected)
+{
+	struct buf got = BUF_INIT;
+	add_got(r, node, text, &got);
+	cfg_problem(r, node ? node->at : (struct cfg_mark){0}, "%s expects %s, got %s", report_path(r),
+	            expected, buf_text(&got));
+	buf_release(&got);
+}
+
+void report_missing(struct cfg_reader *r, const char *key, struct cfg_mark at)
+{
+	cfg_problem(r, at, "\"%s\" is missing in %s; add it", key, report_path(r));
+}
+
+static const char **row_names(struct cfg_reader *r, const struct opt_row *rows, int *n)
+{
+	*n = 0;
+	while (rows[*n].name)
+		(*n)++;
+	const char **names = ARENA_ARRAY(r->arena, const char *, *n + 1);
+	for (int i = 0; i < *n; i++)
+		names[i] = rows[i].name;
+	return names;
+}
+
+void report_unknown(struct cfg_reader *r, const struct opt_row *rows, const char *key,
+                    struct cfg_mark at)
+{
+	int n;
+	const char **names = row_names(r, rows, &n);
+	const char *near = text_nearest(key, names);
+	struct buf hint = BUF_INIT;
+	if (near)
+		buf_addf(&hint, "did you mean \"%s\"?", near);
+	else if (n > KNOWN_MAX)
+		buf_add(&hint, "remove it, or see the reference for what is known");
+	for (int i = 0; !near && n <= KNOWN_MAX && i < n; i++)
+		buf_addf(&hint, "%s%s", i ? ", " : "known are ", names[i]);
+	cfg_problem(r, at, "unknown key \"%.*s\" in %s; %s", QUOTE_MAX, key, report_path(r),
+	            buf_text(&hint));
+	buf_release(&hint);
+}
+
+static void add_shown(struct cfg_reader *r, const char *value, const char *origin)
+{
+	if (r->nshown == r->cap_shown) {
+		int cap = r->cap_shown ? 2 * r->cap_shown : 64;
+		struct cfg_shown *bigger = ARENA_ARRAY(r->arena, struct cfg_shown, cap);
+		if (r->nshown)
+			memcpy(bigger, r->shown, sizeof(*bigger) * (size_t)r->nshown);
+		r->shown = bigger;
+		r->cap_shown = cap;
+	}
+	assert(r->nshown < r->cap_shown);
+	struct buf masked = BUF_INIT;
+	add_masked(r->secrecy, value, &masked);
+	r->shown[r->nshown++] = (struct cfg_shown){
+		arena_strdup(r->arena, buf_text(&r->path)),
+		arena_strdup(r->arena, buf_text(&masked)),
+		arena_strdup(r->arena, origin),
+	};
+	buf_release(&masked);
+}
+
+void report_standard(struct cfg_reader *r, const char *value)
+{
+	add_shown(r, value, "default");
+}
+
+void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const char *value)
+{
+	size_t mark = r->path.len;
+	int before = r->secrecy;
+	if (name) {
+		cfg_enter(r, name);
+		report_secrecy(r, name);
+	}
+	struct buf origin = BUF_INIT;
+	cfg_mark_text(at, &origin);
+	buf_add(&origin, origin_of(r, at));
+	add_shown(r, value, buf_text(&origin));
+	buf_release(&origin);
+	r->secrecy = before;
+	cfg_leave(r, mark);
+}

@@ -1,0 +1,154 @@
+/*
+ * source.c: a configuration file as bytes.
+ *
+ * The YAML parser stops silently at a byte that is no UTF-8, as if the file
+ * ended there. So the text is checked before it is parsed: half a
+ * configuration must never look like a whole one.
+ */
+#include "config/source.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static defib_err read_all(int fd, const char *path, struct buf *out, struct failure *f)
+{
+	char chunk[16384];
+	for (;;) {
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(f, DEFIB_CONFIG, "%s: cannot be read: %s", path, strerror(errno));
+		if (n == 0)
+			return DEFIB_OK;
+		buf_addn(out, chunk, (size_t)n);
+		if (out->len > SOURCE_MAX) {
+			fail(f, DEFIB_CONFIG, "%s:1:1: larger than %d KiB", path, SOURCE_MAX / 1024);
+			fail_next(f, "split the file, or check that it is the right one");
+			return DEFIB_CONFIG;
+		}
+	}
+}
+
+static defib_err refuse_nul(const char *path, const struct buf *text, struct failure *f)
+{
+	const char *nul = text->len ? memchr(text->data, 0, text->len) : NULL;
+	if (!nul)
+		return DEFIB_OK;
+	int line, col;
+	source_position(text->data, (size_t)(nul - text->data), &line, &col);
+	fail(f, DEFIB_CONFIG, "%s:%d:%d: a NUL byte: this is not text", path, line, col);
+	fail_next(f, "save the file as UTF-8 text");
+	return DEFIB_CONFIG;
+}
+
+static defib_err refuse_open(const char *path, int error, struct failure *f)
+{
+	if (error == ENOENT || error == ENOTDIR) {
+		fail(f, DEFIB_CONFIG, "%s: no such file", path);
+		fail_next(f, "name the configuration with -c FILE");
+	} else if (error == EACCES || error == EPERM) {
+		fail(f, DEFIB_CONFIG, "%s: no permission to read it", path);
+		fail_next(f, "let the user that runs defib read the file");
+	} else {
+		fail(f, DEFIB_CONFIG, "%s: cannot be opened: %s", path, strerror(error));
+	}
+	return DEFIB_CONFIG;
+}
+
+defib_err source_load(const char *path, struct buf *out, struct failure *f)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return refuse_open(path, errno, f);
+	struct stat st;
+	defib_err err = DEFIB_OK;
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		err = fail(f, DEFIB_CONFIG, "%s: is a directory", path);
+		fail_next(f, "name the file inside it");
+	}
+	if (!err)
+		err = read_all(fd, path, out, f);
+	close(fd);
+	return err ? err : refuse_nul(path, out, f);
+}
+
+static bool is_continuation(unsigned char c)
+{
+	return (c & 0xC0) == 0x80;
+}
+
+static bool is_control(unsigned char c)
+{
+	return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
+}
+
+size_t source_bad_byte(const char *text, const char **why)
+{
+	size_t i = 0, length;
+	for (; text[i]; i += length) {
+		length = utf8_len(text + i);
+		*why = length == 0 ? "this byte is not UTF-8" : "a control character";
+		if (length == 0 || is_control((unsigned char)text[i]))
+			return i;
+	}
+	return i;
+}
+
+void source_position(const char *text, size_t offset, int *line, int *col)
+{
+	size_t bom = strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+	*line = *col = 1;
+	for (size_t i = bom; i < offset; i++) {
+		if (text[i] == '\n') {
+			(*line)++;
+			*col = 1;
+		} else if (!is_continuation((unsigned char)text[i])) {
+			(*col)++;
+		}
+	}
+}
+
+bool source_comment_follows(const char *text, size_t n, size_t end)
+{
+	size_t i = end;
+	while (i < n && (text[i] == ' ' || text[i] == '\t'))
+		i++;
+	return i > end && i < n && text[i] == '#';
+}
+
+/* "|", ">-", "|2+", with nothing but a comment behind it on its line? */
+static bool is_block_header(const char *p)
+{
+	if (*p != '|' && *p != '>')
+		return false;
+	size_t i = 1 + strspn(p + 1, "0123456789+-");
+	size_t blanks = strspn(p + i, " \t");
+	char after = p[i + blanks];
+	return after == '\n' || after == '\r' || after == '\0' || (blanks > 0 && after == '#');
+}
+
+void source_block_start(const char *text, size_t content, int *line, int *col)
+{
+	size_t end = content;
+	int up = 0;
+	while (end > 0 && strchr(" \r\n", text[end - 1]))
+		up += text[--end] == '\n';
+	size_t begin = end;
+	while (begin > 0 && text[begin - 1] != '\n')
+		begin--;
+	int column = 1;
+	for (size_t i = begin; i < end; i++) {
+		if (is_block_header(text + i)) {
+			*line -= up;
+			*col = column;
+			return;
+		}
+		column += !is_continuation((unsigned char)text[i]);
+	}
+}

@@ -1,0 +1,29 @@
+/*
+ * source.h: the bytes of a configuration file: reading them, refusing what is
+ * not text, and finding positions that the YAML parser does not tell.
+ */
+#ifndef CONFIG_SOURCE_H
+#define CONFIG_SOURCE_H
+
+#include "base/buf.h"
+
+#define SOURCE_MAX (1024 * 1024)
+
+/* The whole file, at most SOURCE_MAX bytes and without NUL. */
+MUST_CHECK defib_err source_load(const char *path, struct buf *out, struct failure *f);
+/*
+ * Offset of the first byte that is no UTF-8 or a control character that YAML
+ * does not allow, with the reason in `why`; the text's length if all is well.
+ */
+size_t source_bad_byte(const char *text, const char **why);
+/* Line and column, from 1, of a byte; columns count characters. */
+void source_position(const char *text, size_t offset, int *line, int *col);
+/* Does the line go on with white space and a # behind `end`? */
+bool source_comment_follows(const char *text, size_t n, size_t end);
+/*
+ * Where a block scalar's | or > stands, given the offset of its content and,
+ * in `line`, that offset's line. Leaves both alone when it cannot be found.
+ */
+void source_block_start(const char *text, size_t content, int *line, int *col);
+
+#endif
