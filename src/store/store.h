@@ -3,7 +3,8 @@
  *
  * Every call is bounded by a client-side deadline and every error has a class
  * (defib.h) that is decided here, once. Values are always parameters. SQL is
- * written for its engine: "$1" on PostgreSQL, "?1" on SQLite.
+ * written for its engine: "$1" on PostgreSQL, "?1" on SQLite. A failure's text
+ * is one line that begins with the database's name.
  *
  * The class rule that matters most: when the connection breaks while a COMMIT
  * (or a write outside a transaction) is under way, the answer is
@@ -12,8 +13,8 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
-#include "base/fail.h"
 #include "base/buf.h"
+#include "base/fail.h"
 #include "base/mem.h"
 
 #include <stdint.h>
@@ -21,14 +22,14 @@
 enum store_engine { STORE_POSTGRES, STORE_SQLITE };
 
 struct store_options {
-	const char *url;         /* postgres://…, postgresql://…, sqlite:PATH, sqlite:///PATH */
-	const char *name;        /* the database's name in messages; NULL: the redacted URL */
-	bool read_only;          /* SQLite: open for reading only; PostgreSQL: read-only by default */
-	bool create;             /* SQLite: create the file if it is not there */
-	int64_t connect_ms;      /* deadline to connect; 0: 5000 */
-	int64_t call_ms;         /* deadline of a call; 0: statement_ms + 2000 */
-	int64_t statement_ms;    /* server-side statement_timeout; 0: 5000 */
-	int64_t lock_ms;         /* server-side lock_timeout, SQLite busy time-out; 0: 2000 */
+	const char *url;      /* postgres://…, postgresql://…, sqlite:PATH, sqlite:///PATH */
+	const char *name;     /* the database's name in messages; NULL: the redacted URL */
+	bool read_only;       /* SQLite: open for reading only; PostgreSQL: read-only by default */
+	bool create;          /* SQLite: create the file if it is not there */
+	int64_t connect_ms;   /* deadline to connect; 0: 5000 */
+	int64_t call_ms;      /* deadline of a call; 0: statement_ms + 2000 */
+	int64_t statement_ms; /* server-side statement_timeout; 0: 5000 */
+	int64_t lock_ms;      /* server-side lock_timeout, SQLite busy time-out; 0: 2000 */
 };
 
 /* A value handed in. Text is sent as the untyped literal it is: SQL casts it. */
@@ -61,15 +62,15 @@ enum store_tx { TX_READ, TX_WRITE };
 /* A column that a statement would return (store_describe). */
 struct store_column {
 	const char *name;
-	const char *type;  /* PostgreSQL: format_type() text; SQLite: declared type or "" */
-	const char *base;  /* PostgreSQL: name of the base type in pg_type ("timestamptz", "int8", …), domains
-	                      resolved; SQLite: upper-case declared type or "" */
+	const char *type; /* PostgreSQL: format_type() text; SQLite: declared type or "" */
+	const char *base; /* PostgreSQL: name of the base type in pg_type ("timestamptz", "int8", …),
+	                     domains resolved; SQLite: upper-case declared type or "" */
 };
 
 struct store;
 struct store_ops {
-	defib_err (*exec)(struct store *s, const char *sql, const struct store_param *params, int nparams,
-	                  struct arena *a, struct store_rows *rows, struct failure *f);
+	defib_err (*exec)(struct store *s, const char *sql, const struct store_param *params,
+	                  int nparams, struct arena *a, struct store_rows *rows, struct failure *f);
 	defib_err (*describe)(struct store *s, const char *sql, struct arena *a,
 	                      struct store_column **cols, int *ncols, struct failure *f);
 	defib_err (*begin)(struct store *s, enum store_tx mode, struct failure *f);
@@ -81,12 +82,13 @@ struct store_ops {
 struct store {
 	const struct store_ops *ops;
 	enum store_engine engine;
-	const char *name;     /* for messages */
+	const char *name;       /* for messages */
 	int64_t server_version; /* PostgreSQL: 150004; SQLite: 3040001 */
-	bool pooled;          /* PostgreSQL behind a transaction pooler */
+	bool pooled;            /* PostgreSQL behind a transaction pooler */
 	bool tls;
 	bool in_tx;
-	bool lost;            /* the session is gone: close and open again */
+	bool tx_failed; /* a statement of the open transaction failed: only rollback is left */
+	bool lost;      /* the session is gone: close and open again */
 };
 
 /* Open a session. On failure *out is NULL. */
@@ -97,7 +99,7 @@ void store_close(struct store *s); /* NULL is allowed */
 /*
  * Run one statement. `rows` may be NULL when no rows are wanted. Outside
  * begin/commit it is its own transaction. After an error inside a transaction
- * only rollback is possible.
+ * only rollback is possible. BEGIN, COMMIT, SAVEPOINT and the like are refused.
  */
 MUST_CHECK defib_err store_exec(struct store *s, const char *sql, const struct store_param *params,
                                 int nparams, struct arena *a, struct store_rows *rows,
@@ -107,6 +109,7 @@ MUST_CHECK defib_err store_describe(struct store *s, const char *sql, struct are
                                     struct store_column **cols, int *ncols, struct failure *f);
 /* TX_READ: a read-only transaction. TX_WRITE: READ COMMITTED / BEGIN IMMEDIATE. */
 MUST_CHECK defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f);
+/* Afterwards the transaction is over, whatever the answer. */
 MUST_CHECK defib_err store_commit(struct store *s, struct failure *f);
 void store_rollback(struct store *s);
 
@@ -116,7 +119,8 @@ bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
 void sql_ident(struct buf *out, const char *name);
 /* "schema.table" or "table", split at dots outside double quotes, each part quoted. */
 void sql_table(struct buf *out, const char *name);
-/* A string literal; for text that is printed for people or must be part of DDL, never for values. */
+/* A string literal; for text that is printed for people or must be part of DDL, never for values.
+ */
 void sql_literal(struct buf *out, const char *text);
 
 /* Engines (postgres.c, sqlite.c). */

@@ -1,0 +1,325 @@
+/*
+ * postgres.c: a session with a PostgreSQL server.
+ *
+ * Statements are prepared once by name and run by it. Behind a transaction
+ * pooler there are no names and no session settings: each statement runs
+ * unnamed, inside a transaction that begins with SET LOCAL of our settings.
+ */
+#include "store/postgres.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "store/sql.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#define ROLLBACK_MS 1000 /* not worth waiting for: a closed session rolls back too */
+#define STATEMENT_NAME 32
+
+static struct pg *of(struct store *s)
+{
+	return (struct pg *)s;
+}
+
+static struct pg_call call_now(const struct pg *p, bool effect)
+{
+	return (struct pg_call){.deadline_ms = clock_boot_ms() + p->call_ms, .effect = effect};
+}
+
+static void statement_name(uint64_t id, char name[STATEMENT_NAME])
+{
+	snprintf(name, STATEMENT_NAME, "defib_%" PRIu64, id);
+}
+
+static defib_err deallocate(struct pg *p, const struct pg_call *call, struct statement *slot,
+                            struct failure *f)
+{
+	char name[STATEMENT_NAME], sql[64];
+
+	statement_name(slot->id, name);
+	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
+	statements_forget(slot);
+	return pg_simple(p, call, sql, f);
+}
+
+/* Parsing has no effect, so whatever happens here the statement was not run. */
+static defib_err prepare(struct pg *p, int64_t deadline_ms, const char *sql, struct statement **out,
+                         struct failure *f)
+{
+	struct pg_call call = {.deadline_ms = deadline_ms};
+	struct statement *slot = statements_victim(&p->statements);
+	char name[STATEMENT_NAME];
+	PGresult *res = NULL;
+	defib_err err = DEFIB_OK;
+
+	if (slot->sql) {
+		err = deallocate(p, &call, slot, f);
+	}
+	if (!err) {
+		statement_name(statements_next_id(&p->statements), name);
+		err = pg_finish(p, &call, PQsendPrepare(p->conn, name, sql, 0, NULL), &res, f);
+	}
+	PQclear(res);
+	if (!err) {
+		statements_put(&p->statements, slot, sql, NULL);
+		*out = slot;
+	}
+	return err;
+}
+
+/* Parameters as libpq takes them: all text, numbers written out. */
+struct values {
+	const char **texts;
+	char (*digits)[24];
+};
+
+static struct values values_of(const struct store_param *params, int n)
+{
+	struct values v = {mem_alloc(sizeof(*v.texts) * (size_t)n),
+	                   mem_alloc(sizeof(*v.digits) * (size_t)n)};
+
+	for (int i = 0; i < n; i++) {
+		if (params[i].type == PARAM_TEXT) {
+			v.texts[i] = params[i].text;
+		} else if (params[i].type == PARAM_INT) {
+			snprintf(v.digits[i], sizeof(v.digits[i]), "%" PRId64, params[i].number);
+			v.texts[i] = v.digits[i];
+		}
+	}
+	return v;
+}
+
+static void values_release(struct values *v)
+{
+	free(v->texts);
+	free(v->digits);
+}
+
+static void copy_rows(const PGresult *res, struct arena *a, struct store_rows *rows)
+{
+	rows->nrows = PQntuples(res);
+	rows->ncols = PQnfields(res);
+	rows->names = ARENA_ARRAY(a, const char *, rows->ncols);
+	rows->cells = ARENA_ARRAY(a, const char *, (size_t)rows->nrows *(size_t)rows->ncols);
+	for (int c = 0; c < rows->ncols; c++) {
+		rows->names[c] = arena_strdup(a, PQfname(res, c));
+	}
+	const char **cell = rows->cells;
+	for (int r = 0; r < rows->nrows; r++) {
+		for (int c = 0; c < rows->ncols; c++, cell++) {
+			if (!PQgetisnull(res, r, c)) {
+				*cell = arena_strndup(a, PQgetvalue(res, r, c), (size_t)PQgetlength(res, r, c));
+			}
+		}
+	}
+}
+
+/* Only what wrote has written: libpq counts the rows of a SELECT here too. */
+static int64_t affected_by(PGresult *res)
+{
+	static const char *const writes[] = {"INSERT", "UPDATE", "DELETE", "MERGE"};
+	int64_t n = 0;
+
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+		if (text_starts(PQcmdStatus(res), writes[i]) && int_parse(PQcmdTuples(res), &n)) {
+			return n;
+		}
+	}
+	return 0;
+}
+
+struct query {
+	const char *sql;
+	const struct store_param *params;
+	int nparams;
+	struct arena *arena;
+	struct store_rows *rows;
+};
+
+static defib_err run(struct pg *p, const struct pg_call *call, const struct query *q,
+                     const struct statement *slot, struct failure *f)
+{
+	struct values v = values_of(q->params, q->nparams);
+	char name[STATEMENT_NAME];
+	PGresult *res = NULL;
+	int sent;
+
+	if (slot) {
+		statement_name(slot->id, name);
+		sent = PQsendQueryPrepared(p->conn, name, q->nparams, v.texts, NULL, NULL, 0);
+	} else {
+		sent = PQsendQueryParams(p->conn, q->sql, q->nparams, NULL, v.texts, NULL, NULL, 0);
+	}
+	defib_err err = pg_finish(p, call, sent, &res, f);
+	if (!err && q->rows) {
+		copy_rows(res, q->arena, q->rows);
+		q->rows->affected = affected_by(res);
+	}
+	PQclear(res);
+	values_release(&v);
+	return err;
+}
+
+/* The table was altered, or someone dropped our names: preparing again helps. */
+static bool is_stale(const struct failure *f)
+{
+	return text_eq(f->sqlstate, "0A000") || text_eq(f->sqlstate, "26000");
+}
+
+static defib_err run_prepared(struct pg *p, const struct pg_call *call, const struct query *q,
+                              struct failure *f)
+{
+	struct statement *slot = statements_find(&p->statements, q->sql);
+	bool known = slot != NULL;
+	defib_err err = known ? DEFIB_OK : prepare(p, call->deadline_ms, q->sql, &slot, f);
+
+	if (!err) {
+		err = run(p, call, q, slot, f);
+	}
+	if (!err || p->base.lost || !known || !is_stale(f)) {
+		return err;
+	}
+	/* Its name stays behind on the server, once a change of the table: names are never used twice.
+	 */
+	statements_forget(slot);
+	if (p->base.in_tx) {
+		return fail(f, DEFIB_LOCKED, "%s: a table changed under a prepared statement",
+		            p->base.name);
+	}
+	return run_prepared(p, call, q, f);
+}
+
+static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, struct failure *f)
+{
+	struct pg_call call = {.deadline_ms = deadline_ms};
+	struct buf sql = BUF_INIT;
+
+	/* The level is said because a role or database may have another default. */
+	buf_add(&sql, "BEGIN ISOLATION LEVEL READ COMMITTED");
+	buf_add(&sql, mode == TX_READ || p->read_only ? " READ ONLY;" : ";");
+	if (p->base.pooled) {
+		pg_settings(p, "SET LOCAL", &sql);
+	}
+	p->mode = mode;
+	defib_err err = pg_simple(p, &call, buf_text(&sql), f);
+	buf_release(&sql);
+	return err;
+}
+
+static defib_err commit(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	PGresult *res = NULL;
+	defib_err err = pg_finish(p, call, PQsendQuery(p->conn, "COMMIT"), &res, f);
+
+	/* In a failed transaction COMMIT is answered with ROLLBACK and no error. */
+	if (!err && !text_eq(PQcmdStatus(res), "COMMIT")) {
+		err = fail(f, DEFIB_DATABASE, "%s: the transaction had failed; nothing was committed",
+		           p->base.name);
+	}
+	PQclear(res);
+	return err;
+}
+
+static void rollback(struct pg *p)
+{
+	int64_t limit_ms = p->call_ms < ROLLBACK_MS ? p->call_ms : ROLLBACK_MS;
+	struct pg_call call = {.deadline_ms = clock_boot_ms() + limit_ms};
+	struct failure ignored = {0};
+
+	if (p->conn && PQtransactionStatus(p->conn) != PQTRANS_IDLE &&
+	    pg_simple(p, &call, "ROLLBACK", &ignored) != DEFIB_OK) {
+		pg_drop(p);
+	}
+}
+
+static defib_err pg_exec(struct store *s, const char *sql, const struct store_param *params,
+                         int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	struct pg *p = of(s);
+	struct query q = {sql, params, nparams, a, rows};
+	struct pg_call call = call_now(p, !s->in_tx && !p->read_only && !sql_only_reads(sql));
+
+	if (!s->pooled) {
+		return run_prepared(p, &call, &q, f);
+	}
+	if (s->in_tx) {
+		return run(p, &call, &q, NULL, f);
+	}
+	/* On its own behind a pooler: in a transaction, so that our settings hold. */
+	struct pg_call inside = {.deadline_ms = call.deadline_ms};
+	defib_err err = begin(p, call.deadline_ms, TX_WRITE, f);
+	if (!err) {
+		err = run(p, &inside, &q, NULL, f);
+	}
+	if (!err) {
+		err = commit(p, &call, f);
+	}
+	if (err) {
+		rollback(p);
+	}
+	return err;
+}
+
+static defib_err pg_begin(struct store *s, enum store_tx mode, struct failure *f)
+{
+	struct pg *p = of(s);
+	defib_err err = begin(p, call_now(p, false).deadline_ms, mode, f);
+
+	if (err) {
+		rollback(p);
+	}
+	return err;
+}
+
+static defib_err pg_commit(struct store *s, struct failure *f)
+{
+	struct pg *p = of(s);
+	struct pg_call call = call_now(p, p->mode == TX_WRITE && !p->read_only);
+
+	return commit(p, &call, f);
+}
+
+static void pg_rollback(struct store *s)
+{
+	rollback(of(s));
+}
+
+static void pg_close(struct store *s)
+{
+	struct pg *p = of(s);
+
+	/* The socket does not block, so neither does saying goodbye. */
+	PQfinish(p->conn);
+	for (int i = 0; i < STATEMENTS_MAX; i++) {
+		statements_forget(&p->statements.slots[i]);
+	}
+	free(p->name);
+	free(p);
+}
+
+defib_err postgres_open(const struct store_options *opt, struct store **out, struct failure *f)
+{
+	static const struct store_ops ops = {
+		.exec = pg_exec,
+		.describe = pg_describe,
+		.begin = pg_begin,
+		.commit = pg_commit,
+		.rollback = pg_rollback,
+		.close = pg_close,
+	};
+	struct pg *p = mem_alloc(sizeof(*p));
+
+	p->name = mem_strdup(opt->name);
+	p->base = (struct store){.ops = &ops, .engine = STORE_POSTGRES, .name = p->name};
+	p->call_ms = opt->call_ms;
+	p->statement_ms = opt->statement_ms;
+	p->lock_ms = opt->lock_ms;
+	p->read_only = opt->read_only;
+	defib_err err = pg_connect(p, opt->url, opt->connect_ms, f);
+	if (err) {
+		pg_close(&p->base);
+		return err;
+	}
+	*out = &p->base;
+	return DEFIB_OK;
+}

@@ -1,0 +1,59 @@
+/*
+ * postgres.h: what the files of the PostgreSQL engine share.
+ *
+ * postgres.c          the operations: statements and transactions
+ * postgres_describe.c the columns of a statement that is not run
+ * postgres_connect.c  hosts, TLS, session settings, finding a pooler
+ * postgres_wire.c     waiting for libpq up to a deadline; what a lost session means
+ * postgres_error.c    classes and texts
+ */
+#ifndef STORE_POSTGRES_H
+#define STORE_POSTGRES_H
+
+#include "store/statements.h"
+#include "store/store.h"
+
+#include <libpq-fe.h>
+
+struct pg {
+	struct store base;
+	PGconn *conn; /* NULL once the session is lost */
+	int64_t call_ms, statement_ms, lock_ms;
+	bool read_only;
+	enum store_tx mode; /* of the open transaction */
+	struct statements statements;
+	char *name;
+};
+
+/* One call to the server, or several that share a deadline. */
+struct pg_call {
+	int64_t deadline_ms; /* on CLOCK_BOOTTIME */
+	bool effect;         /* if the reply is lost, it may have been done all the same */
+};
+
+/* False when the deadline passed first. */
+bool pg_wait(PGconn *conn, short events, int64_t deadline_ms);
+/*
+ * Bring what a PQsend… function queued to its end. `sent` is that function's
+ * answer. On success *out is the last result, to be cleared by the caller; on
+ * failure it is NULL, and the session may be lost.
+ */
+MUST_CHECK defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult **out,
+                               struct failure *f);
+/* pg_finish() of a simple query whose result does not matter. */
+MUST_CHECK defib_err pg_simple(struct pg *p, const struct pg_call *call, const char *sql,
+                               struct failure *f);
+/* Close the socket without a word to the server; the session is lost. */
+void pg_drop(struct pg *p);
+
+/* Connect and make the session ready, all within `connect_ms`. */
+MUST_CHECK defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms,
+                                struct failure *f);
+/* The settings that every statement of ours runs under; `scope` is "SET" or "SET LOCAL". */
+void pg_settings(const struct pg *p, const char *scope, struct buf *out);
+
+/* store_ops.describe */
+defib_err pg_describe(struct store *s, const char *sql, struct arena *a, struct store_column **cols,
+                      int *ncols, struct failure *f);
+
+#endif

@@ -1,0 +1,265 @@
+/*
+ * postgres_connect.c: from a URL to a session that is ready for use.
+ *
+ * libpq does the connecting: DNS, TLS, authentication, target_session_attrs.
+ * Only the walk over several hosts is ours: libpq's asynchronous way never
+ * gives up on a host that does not answer, so one dead host would eat the time
+ * of all. Each host gets an equal share of what is left.
+ *
+ * Looking up a host name can block in the resolver beyond our deadline; its
+ * own limits (resolv.conf: timeout, attempts) apply there.
+ */
+#include "base/clock.h"
+#include "base/text.h"
+#include "store/postgres.h"
+#include "store/postgres_error.h"
+
+#include <assert.h>
+#include <poll.h>
+
+#define HOSTS_MAX 16
+#define PARAMETERS_MAX 16
+
+/* What libpq is told: arrays of names and values that end with NULL. */
+struct parameters {
+	const char *names[PARAMETERS_MAX + 1];
+	const char *values[PARAMETERS_MAX + 1];
+	int n;
+};
+
+static void parameter(struct parameters *ps, const char *name, const char *value)
+{
+	assert(ps->n < PARAMETERS_MAX);
+	if (value && *value) {
+		ps->names[ps->n] = name;
+		ps->values[ps->n] = value;
+		ps->n++;
+	}
+}
+
+/* The nth part of a list with commas; a list of one part serves for all. */
+static char *list_part(const char *list, int nth)
+{
+	const char *at = list;
+
+	if (!list) {
+		return NULL;
+	}
+	for (; nth > 0 && strchr(list, ','); nth--) {
+		const char *comma = strchr(at, ',');
+		if (!comma) {
+			return NULL;
+		}
+		at = comma + 1;
+	}
+	return strndup(at, strcspn(at, ","));
+}
+
+static int list_length(const char *list)
+{
+	int n = 1;
+
+	for (const char *at = list ? strchr(list, ',') : NULL; at; at = strchr(at + 1, ',')) {
+		n++;
+	}
+	return n;
+}
+
+static const char *option(const PQconninfoOption *options, const char *name)
+{
+	for (; options->keyword; options++) {
+		if (text_eq(options->keyword, name)) {
+			return options->val;
+		}
+	}
+	return NULL;
+}
+
+static void ignore_notice(void *self, const PGresult *res)
+{
+	(void)self;
+	(void)res;
+}
+
+/* PQconnectPoll until connected. */
+static defib_err poll_connection(struct pg *p, int64_t deadline_ms, struct failure *f)
+{
+	PostgresPollingStatusType step = PGRES_POLLING_WRITING;
+
+	while (step != PGRES_POLLING_OK) {
+		if (step == PGRES_POLLING_FAILED || PQstatus(p->conn) == CONNECTION_BAD) {
+			return pg_connect_failure(p->base.name, PQerrorMessage(p->conn), PQpass(p->conn), f);
+		}
+		if (!pg_wait(p->conn, step == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ms)) {
+			return fail(
+				f, DEFIB_TIMEOUT,
+				"%s: cannot connect: no answer by the deadline from host %s port %s database %s",
+				p->base.name, PQhost(p->conn), PQport(p->conn), PQdb(p->conn));
+		}
+		step = PQconnectPoll(p->conn);
+	}
+	return DEFIB_OK;
+}
+
+/* Host `nth` of the URL's list, or all that libpq makes of the URL when `nth` is -1. */
+static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOption *options,
+                             int nth, const char *attrs, int64_t deadline_ms, struct failure *f)
+{
+	char *host = nth < 0 ? NULL : list_part(option(options, "host"), nth);
+	char *addr = nth < 0 ? NULL : list_part(option(options, "hostaddr"), nth);
+	char *port = nth < 0 ? NULL : list_part(option(options, "port"), nth);
+	struct parameters ps = {.n = 0};
+
+	/* Before the URL: what it may overrule. After it: what it may not. */
+	parameter(&ps, "keepalives_idle", "5");
+	parameter(&ps, "keepalives_interval", "2");
+	parameter(&ps, "keepalives_count", "3");
+	parameter(&ps, "tcp_user_timeout", "10000");
+	parameter(&ps, "fallback_application_name", "defib");
+	parameter(&ps, "dbname", url);
+	parameter(&ps, "client_encoding", "UTF8");
+	parameter(&ps, "host", host);
+	parameter(&ps, "hostaddr", addr);
+	parameter(&ps, "port", port);
+	parameter(&ps, "target_session_attrs", attrs);
+	p->conn = PQconnectStartParams(ps.names, ps.values, 1);
+	free(host);
+	free(addr);
+	free(port);
+	if (!p->conn) {
+		return fail(f, DEFIB_CONNECTION, "%s: out of memory while connecting", p->base.name);
+	}
+	PQsetErrorVerbosity(p->conn, PQERRORS_VERBOSE);
+	PQsetNoticeReceiver(p->conn, ignore_notice, NULL);
+	defib_err err = poll_connection(p, deadline_ms, f);
+	if (err) {
+		pg_drop(p);
+		p->base.lost = false; /* the next host may be had */
+	}
+	return err;
+}
+
+/* One walk over all hosts; the failure tells what each of them said. */
+static defib_err connect_any(struct pg *p, const char *url, const PQconninfoOption *options,
+                             const char *attrs, int64_t deadline_ms, struct failure *f)
+{
+	int from_names = list_length(option(options, "host"));
+	int from_addrs = list_length(option(options, "hostaddr"));
+	int hosts = from_names > from_addrs ? from_names : from_addrs;
+	struct buf said = BUF_INIT;
+	defib_err err = DEFIB_OK;
+
+	hosts = hosts > HOSTS_MAX ? HOSTS_MAX : hosts;
+	for (int i = 0; i < hosts; i++) {
+		int64_t share = (deadline_ms - clock_boot_ms()) / (hosts - i);
+
+		err = connect_one(p, url, options, hosts == 1 ? -1 : i, attrs, clock_boot_ms() + share, f);
+		if (!err) {
+			break;
+		}
+		buf_addf(&said, "%s%s", said.len ? "; " : "", f->what);
+	}
+	if (err) {
+		snprintf(f->what, sizeof(f->what), "%s", buf_text(&said));
+	}
+	buf_release(&said);
+	return err;
+}
+
+static defib_err parse_failure(const char *name, const char *message, struct failure *f)
+{
+	struct buf why = BUF_INIT;
+
+	pg_unquoted(&why, message ? message : "out of memory");
+	fail(f, DEFIB_CONFIG, "%s: not a valid PostgreSQL URL: %s", name, buf_text(&why));
+	buf_release(&why);
+	return DEFIB_CONFIG;
+}
+
+static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms, struct failure *f)
+{
+	char *message = NULL;
+	PQconninfoOption *options = PQconninfoParse(url, &message);
+
+	if (!options) {
+		defib_err err = parse_failure(p->base.name, message, f);
+		PQfreemem(message);
+		return err;
+	}
+	defib_err err;
+	if (text_eq(option(options, "target_session_attrs"), "prefer-standby")) {
+		/* As libpq does it: a standby anywhere first, then any server. */
+		int64_t half = clock_boot_ms() + (deadline_ms - clock_boot_ms()) / 2;
+		err = connect_any(p, url, options, "standby", half, f);
+		if (err) {
+			err = connect_any(p, url, options, "any", deadline_ms, f);
+		}
+	} else {
+		err = connect_any(p, url, options, NULL, deadline_ms, f);
+	}
+	PQconninfoFree(options);
+	return err;
+}
+
+void pg_settings(const struct pg *p, const char *scope, struct buf *out)
+{
+	static const char *const fixed[] = {
+		"TimeZone = 'UTC'",
+		"DateStyle = 'ISO'",
+		"IntervalStyle = 'iso_8601'",
+		"bytea_output = 'hex'",
+		"standard_conforming_strings = on",
+		"plan_cache_mode = force_custom_plan",
+		"idle_in_transaction_session_timeout = 10000",
+	};
+
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+		buf_addf(out, "%s %s;", scope, fixed[i]);
+	}
+	buf_addf(out, "%s statement_timeout = %lld;", scope, (long long)p->statement_ms);
+	buf_addf(out, "%s lock_timeout = %lld;", scope, (long long)p->lock_ms);
+	if (p->read_only) {
+		buf_addf(out, "%s default_transaction_read_only = on;", scope);
+	}
+}
+
+/* Behind a transaction pooler the backend that answers is not the one libpq was told of. */
+static defib_err find_pooler(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	PGresult *res = NULL;
+	int64_t pid = 0;
+	int sent = PQsendQuery(p->conn, "SELECT pg_catalog.pg_backend_pid()");
+	defib_err err = pg_finish(p, call, sent, &res, f);
+
+	if (!err) {
+		p->base.pooled = !int_parse(PQgetvalue(res, 0, 0), &pid) || pid != PQbackendPID(p->conn);
+	}
+	PQclear(res);
+	return err;
+}
+
+defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct failure *f)
+{
+	struct pg_call call = {.deadline_ms = clock_boot_ms() + connect_ms};
+	defib_err err = connect_url(p, url, call.deadline_ms, f);
+
+	if (err) {
+		return err;
+	}
+	PQsetErrorVerbosity(p->conn, PQERRORS_DEFAULT);
+	if (PQsetnonblocking(p->conn, 1) != 0) {
+		return fail(f, DEFIB_CONNECTION, "%s: the connection was lost at once", p->base.name);
+	}
+	p->base.server_version = PQserverVersion(p->conn);
+	p->base.tls = PQsslInUse(p->conn) != 0;
+	err = find_pooler(p, &call, f);
+	/* What is SET on a pooled session would stay behind for others: there it goes into each
+	 * transaction. */
+	if (!err && !p->base.pooled) {
+		struct buf sql = BUF_INIT;
+		pg_settings(p, "SET", &sql);
+		err = pg_simple(p, &call, buf_text(&sql), f);
+		buf_release(&sql);
+	}
+	return err;
+}

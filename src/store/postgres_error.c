@@ -1,0 +1,205 @@
+/*
+ * postgres_error.c: SQLSTATEs classified once, and PostgreSQL's many-line
+ * texts made into one line that holds no password.
+ *
+ * The class tells what the error means where the session lives on. When the
+ * session ends with it, what was under way decides (postgres_wire.c).
+ */
+#include "store/postgres_error.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <ctype.h>
+
+/* The first match counts: full codes stand before their families. */
+static const struct {
+	const char *prefix;
+	defib_err class;
+} classes[] = {
+	{"08P01", DEFIB_BAD_SQL}, /* as an error: a wrong number of parameters */
+	{"08", DEFIB_CONNECTION},
+	{"57P", DEFIB_CONNECTION},   /* shutting down, starting up, terminated */
+	{"25P03", DEFIB_CONNECTION}, /* idle in a transaction for too long: terminated */
+	{"3D", DEFIB_CONNECTION},    /* no such database */
+	{"40001", DEFIB_LOCKED},
+	{"40P01", DEFIB_LOCKED},
+	{"55P03", DEFIB_LOCKED},
+	{"40003", DEFIB_UNKNOWN_OUTCOME}, /* statement_completion_unknown */
+	{"57014", DEFIB_TIMEOUT},
+	{"23", DEFIB_CONSTRAINT},
+	{"42501", DEFIB_PERMISSION},
+	{"28", DEFIB_PERMISSION},
+	{"25006", DEFIB_READ_ONLY},
+	{"53", DEFIB_FULL},
+	{"42", DEFIB_BAD_SQL},
+	{"22", DEFIB_BAD_SQL},
+	{"0A", DEFIB_BAD_SQL},
+	{"P0", DEFIB_BAD_SQL},
+};
+
+defib_err pg_class(const char *sqlstate)
+{
+	for (size_t i = 0; sqlstate && i < sizeof(classes) / sizeof(classes[0]); i++) {
+		if (text_starts(sqlstate, classes[i].prefix)) {
+			return classes[i].class;
+		}
+	}
+	return DEFIB_DATABASE;
+}
+
+static bool is_blank(char c)
+{
+	return (unsigned char)c <= ' ' || c == 0x7f;
+}
+
+void pg_one_line(struct buf *out, const char *text)
+{
+	bool gap = false;
+	size_t start = out->len;
+
+	for (; *text != '\0'; text++) {
+		if (is_blank(*text)) {
+			gap = out->len > start;
+			continue;
+		}
+		if (gap) {
+			buf_addch(out, ' ');
+			gap = false;
+		}
+		buf_addch(out, *text);
+	}
+}
+
+static void set_state(struct failure *f, const char *state)
+{
+	snprintf(f->sqlstate, sizeof(f->sqlstate), "%.5s", state);
+}
+
+defib_err pg_result_failure(const PGresult *res, struct failure *f)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	const char *primary = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	const char *hint = PQresultErrorField(res, PG_DIAG_MESSAGE_HINT);
+	defib_err code = pg_class(state);
+	struct buf line = BUF_INIT;
+
+	pg_one_line(&line, primary ? primary : PQresultErrorMessage(res));
+	fail(f, code, "%s", line.len ? buf_text(&line) : defib_err_text(code));
+	if (hint) {
+		buf_clear(&line);
+		pg_one_line(&line, hint);
+		fail_next(f, "%s", buf_text(&line));
+	}
+	if (state) {
+		set_state(f, state);
+	}
+	buf_release(&line);
+	return code;
+}
+
+bool pg_result_ends_session(const PGresult *res)
+{
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+	return text_eq(severity, "FATAL") || text_eq(severity, "PANIC");
+}
+
+/* "FATAL:  28P01: text": where "28P01: " begins, or NULL. Severities are translated, this is not.
+ */
+static const char *find_state(const char *line)
+{
+	for (const char *at = strstr(line, ":  "); at; at = strstr(at + 1, ":  ")) {
+		const char *state = at + 3;
+		int n = 0;
+
+		while (n < 5 && (isdigit((unsigned char)state[n]) || isupper((unsigned char)state[n]))) {
+			n++;
+		}
+		if (n == 5 && state[5] == ':' && state[6] == ' ') {
+			return state;
+		}
+	}
+	return NULL;
+}
+
+/* One line of the message, without its SQLSTATE, which is kept in `state`. */
+static void add_said(struct buf *what, const char *line, char state[6])
+{
+	const char *at = find_state(line);
+
+	buf_add(what, what->len ? "; " : "");
+	if (at) {
+		snprintf(state, 6, "%.5s", at);
+		buf_addn(what, line, (size_t)(at - line));
+		line = at + strlen("28P01: ");
+	}
+	buf_add(what, line);
+}
+
+/* libpq does not print passwords; should a server echo one, it stops here. */
+static void add_without(struct buf *out, const char *text, const char *secret)
+{
+	size_t n = secret ? strlen(secret) : 0;
+
+	while (*text != '\0') {
+		if (n > 0 && strncmp(text, secret, n) == 0) {
+			buf_add(out, "***");
+			text += n;
+		} else {
+			buf_addch(out, *text++);
+		}
+	}
+}
+
+defib_err pg_connect_failure(const char *name, const char *message, const char *password,
+                             struct failure *f)
+{
+	struct buf clean = BUF_INIT, what = BUF_INIT, next = BUF_INIT;
+	struct buf one = BUF_INIT;
+	char state[6] = "";
+	char *rest = NULL;
+
+	add_without(&clean, message, password);
+	char *text = buf_detach(&clean);
+	for (char *line = strtok_r(text ? text : "", "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (*line == '\t') {
+			buf_add(&next, next.len ? " " : "");
+			pg_one_line(&next, line);
+		} else if (!text_starts(line, "LOCATION:")) {
+			add_said(&what, line, state);
+		}
+	}
+	pg_one_line(&one, buf_text(&what));
+	defib_err code = state[0] ? pg_class(state) : DEFIB_CONNECTION;
+	/* As an answer to connecting, a protocol error is a pooler's or server's refusal. */
+	if (text_starts(state, "08") || code == DEFIB_DATABASE) {
+		code = DEFIB_CONNECTION;
+	}
+	fail(f, code, "%s: cannot connect: %s", name, buf_text(&one));
+	fail_next(f, "%s", buf_text(&next));
+	set_state(f, state);
+	free(text);
+	buf_release(&what);
+	buf_release(&next);
+	buf_release(&one);
+	return code;
+}
+
+void pg_unquoted(struct buf *out, const char *message)
+{
+	const char *quote;
+
+	/* From the first quote to the last: a password may hold quotes itself. */
+	if ((quote = strchr(message, '"')) && strrchr(message, '"') > quote) {
+		struct buf cut = BUF_INIT;
+
+		buf_addn(&cut, message, (size_t)(quote - message));
+		buf_add(&cut, "…");
+		buf_add(&cut, strrchr(message, '"') + 1);
+		pg_one_line(out, buf_text(&cut));
+		buf_release(&cut);
+	} else {
+		pg_one_line(out, message);
+	}
+}

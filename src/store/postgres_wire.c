@@ -1,0 +1,224 @@
+/*
+ * postgres_wire.c: waiting for the server, and never longer than a deadline.
+ *
+ * Packets can vanish and a server process can be stopped; neither keepalives
+ * nor the server's own time-outs bound that, only the client's clock does. At
+ * the deadline the socket is closed and the session is lost: cancelling would
+ * mean one more conversation with a server that does not answer.
+ *
+ * A session lost while an effect is under way (COMMIT, a write of its own) is
+ * an unknown outcome, whatever the server's last words were.
+ */
+#include "base/clock.h"
+#include "store/postgres.h"
+#include "store/postgres_error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+bool pg_wait(PGconn *conn, short events, int64_t deadline_ms)
+{
+	struct pollfd fd = {.fd = PQsocket(conn), .events = events};
+
+	/* Without a socket libpq has something to say at once. */
+	if (fd.fd < 0) {
+		return true;
+	}
+	for (;;) {
+		int64_t left = deadline_ms - clock_boot_ms();
+
+		if (left <= 0) {
+			return false;
+		}
+		int ready = poll(&fd, 1, left > INT_MAX ? INT_MAX : (int)left);
+		if (ready > 0 || (ready < 0 && errno != EINTR)) {
+			return true;
+		}
+	}
+}
+
+void pg_drop(struct pg *p)
+{
+	if (p->conn) {
+		/* After this PQfinish can neither wait nor reach the server. */
+		if (PQsocket(p->conn) >= 0) {
+			shutdown(PQsocket(p->conn), SHUT_RDWR);
+		}
+		PQfinish(p->conn);
+		p->conn = NULL;
+	}
+	p->base.lost = true;
+}
+
+enum wire { WIRE_OK, WIRE_LATE, WIRE_BROKEN };
+
+static enum wire flush(PGconn *conn, int64_t deadline_ms)
+{
+	for (;;) {
+		int left = PQflush(conn);
+
+		if (left <= 0) {
+			return left == 0 ? WIRE_OK : WIRE_BROKEN;
+		}
+		if (!pg_wait(conn, POLLIN | POLLOUT, deadline_ms)) {
+			return WIRE_LATE;
+		}
+		/* The server may be unable to read before we have read. */
+		if (!PQconsumeInput(conn)) {
+			return WIRE_BROKEN;
+		}
+	}
+}
+
+static enum wire next_result(PGconn *conn, int64_t deadline_ms, PGresult **out)
+{
+	*out = NULL;
+	while (PQisBusy(conn)) {
+		if (!pg_wait(conn, POLLIN, deadline_ms)) {
+			return WIRE_LATE;
+		}
+		if (!PQconsumeInput(conn)) {
+			return WIRE_BROKEN;
+		}
+	}
+	*out = PQgetResult(conn);
+	return WIRE_OK;
+}
+
+static bool is_error(const PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	return status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK;
+}
+
+static bool is_copy(const PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
+/* All results of what was sent; *kept is the first error, or else the last result. */
+static enum wire collect(PGconn *conn, int64_t deadline_ms, PGresult **kept)
+{
+	PGresult *res = NULL;
+	enum wire wire = flush(conn, deadline_ms);
+
+	*kept = NULL;
+	while (wire == WIRE_OK) {
+		wire = next_result(conn, deadline_ms, &res);
+		if (!res) {
+			break;
+		}
+		if (*kept && is_error(*kept)) {
+			PQclear(res);
+			continue;
+		}
+		PQclear(*kept);
+		*kept = res;
+		if (is_copy(res)) {
+			break;
+		}
+	}
+	return wire == WIRE_OK && PQstatus(conn) == CONNECTION_BAD ? WIRE_BROKEN : wire;
+}
+
+static defib_err late(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_TIMEOUT;
+
+	fail(f, code, "%s: no answer by the deadline; the session was closed%s", p->base.name,
+	     call->effect ? "; it may have been done" : "");
+	pg_drop(p);
+	return code;
+}
+
+static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult *res,
+                        struct failure *f)
+{
+	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_CONNECTION;
+	struct failure said = {0};
+	struct buf why = BUF_INIT;
+
+	if (res && is_error(res)) {
+		pg_result_failure(res, &said);
+		buf_add(&why, said.what);
+	} else {
+		pg_one_line(&why, PQerrorMessage(p->conn));
+	}
+	fail(f, code, "%s: the connection was lost: %s%s", p->base.name, buf_text(&why),
+	     call->effect ? "; it may have been done" : "");
+	snprintf(f->sqlstate, sizeof(f->sqlstate), "%s", said.sqlstate);
+	buf_release(&why);
+	pg_drop(p);
+	return code;
+}
+
+/* The server answered and the session lives, or its last words are the answer. */
+static defib_err judge(struct pg *p, const struct pg_call *call, const PGresult *res,
+                       struct failure *f)
+{
+	if (res && pg_result_ends_session(res)) {
+		return broken(p, call, res, f);
+	}
+	if (!res || PQresultStatus(res) == PGRES_EMPTY_QUERY) {
+		return fail(f, DEFIB_BAD_SQL, "%s: the statement is empty", p->base.name);
+	}
+	if (is_copy(res)) {
+		/* A half-open COPY is ended most surely by leaving. */
+		pg_drop(p);
+		return fail(f, DEFIB_BAD_SQL, "%s: COPY is not possible here", p->base.name);
+	}
+	if (!is_error(res)) {
+		return DEFIB_OK;
+	}
+	defib_err err = pg_result_failure(res, f);
+	fail_prefix(f, "%s", p->base.name);
+	return err;
+}
+
+defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult **out,
+                    struct failure *f)
+{
+	PGresult *res = NULL;
+	defib_err err;
+
+	assert(p->conn);
+	*out = NULL;
+	if (!sent && PQstatus(p->conn) == CONNECTION_OK) {
+		struct buf why = BUF_INIT;
+
+		/* libpq itself refused, for instance more than 65535 parameters. */
+		pg_one_line(&why, PQerrorMessage(p->conn));
+		err = fail(f, DEFIB_BAD_SQL, "%s: %s", p->base.name, buf_text(&why));
+		buf_release(&why);
+		return err;
+	}
+	enum wire wire = sent ? collect(p->conn, call->deadline_ms, &res) : WIRE_BROKEN;
+	if (wire == WIRE_LATE) {
+		err = late(p, call, f);
+	} else if (wire == WIRE_BROKEN) {
+		err = broken(p, call, res, f);
+	} else {
+		err = judge(p, call, res, f);
+	}
+	if (err) {
+		PQclear(res);
+	} else {
+		*out = res;
+	}
+	return err;
+}
+
+defib_err pg_simple(struct pg *p, const struct pg_call *call, const char *sql, struct failure *f)
+{
+	PGresult *res = NULL;
+	defib_err err = pg_finish(p, call, PQsendQuery(p->conn, sql), &res, f);
+
+	PQclear(res);
+	return err;
+}

@@ -1,0 +1,171 @@
+/*
+ * relation.c: rows become parameters.
+ *
+ * PostgreSQL: one array literal a column, {"a\"b",NULL,7}. Text is always
+ * quoted, so that neither the word NULL nor braces nor commas mean anything.
+ * SQLite: one JSON document, [["a\"b",null,7],…]. Whole numbers stay numbers.
+ */
+#include "store/relation.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+void relation_init(struct relation *r, enum store_engine engine)
+{
+	*r = (struct relation){.engine = engine};
+}
+
+void relation_column(struct relation *r, const char *name, const char *type)
+{
+	assert(r->ncols < RELATION_COLUMNS_MAX && r->nrows == 0 && name && type);
+	r->names[r->ncols] = name;
+	r->types[r->ncols] = type;
+	r->ncols++;
+}
+
+/* The buffer that takes the next value, with its separator in place. */
+static struct buf *next_value(struct relation *r)
+{
+	assert(r->at < r->ncols);
+	int col = r->at++;
+
+	if (r->engine == STORE_POSTGRES) {
+		buf_addch(&r->cols[col], r->nrows == 0 ? '{' : ',');
+		return &r->cols[col];
+	}
+	if (col == 0) {
+		buf_addch(&r->cols[0], r->nrows == 0 ? '[' : ',');
+	}
+	buf_addch(&r->cols[0], col == 0 ? '[' : ',');
+	return &r->cols[0];
+}
+
+static void add_array_text(struct buf *out, const char *text)
+{
+	buf_addch(out, '"');
+	while (*text != '\0') {
+		size_t plain = strcspn(text, "\"\\");
+
+		buf_addn(out, text, plain);
+		text += plain;
+		if (*text != '\0') {
+			buf_addch(out, '\\');
+			buf_addch(out, *text++);
+		}
+	}
+	buf_addch(out, '"');
+}
+
+void relation_text(struct relation *r, const char *value)
+{
+	struct buf *out = next_value(r);
+
+	if (!value) {
+		buf_add(out, r->engine == STORE_POSTGRES ? "NULL" : "null");
+	} else if (r->engine == STORE_POSTGRES) {
+		add_array_text(out, value);
+	} else {
+		buf_add_json(out, value);
+	}
+}
+
+void relation_int(struct relation *r, int64_t value)
+{
+	buf_addf(next_value(r), "%" PRId64, value);
+}
+
+void relation_end_row(struct relation *r)
+{
+	assert(r->ncols > 0 && r->at == r->ncols);
+	if (r->engine == STORE_SQLITE) {
+		buf_addch(&r->cols[0], ']');
+	}
+	r->at = 0;
+	r->nrows++;
+}
+
+int relation_nparams(const struct relation *r)
+{
+	return r->engine == STORE_POSTGRES ? r->ncols : 1;
+}
+
+void relation_params(struct relation *r, struct store_param *params)
+{
+	bool postgres = r->engine == STORE_POSTGRES;
+
+	assert(r->at == 0);
+	for (int i = 0; i < relation_nparams(r); i++) {
+		if (r->nrows == 0) {
+			buf_addch(&r->cols[i], postgres ? '{' : '[');
+		}
+		buf_addch(&r->cols[i], postgres ? '}' : ']');
+		params[i] = P_TEXT(buf_text(&r->cols[i]));
+	}
+}
+
+/* unnest() takes nested arrays apart, so an array travels as text and is cast afterwards. */
+static bool is_array_type(const char *type)
+{
+	size_t n = strlen(type);
+
+	return n > 0 && type[n - 1] == ']';
+}
+
+static void select_postgres(const struct relation *r, int first, struct buf *out)
+{
+	for (int i = 0; i < r->ncols; i++) {
+		buf_add(out, i == 0 ? "SELECT r." : ", r.");
+		sql_ident(out, r->names[i]);
+		if (is_array_type(r->types[i])) {
+			buf_addf(out, "::%s AS ", r->types[i]);
+			sql_ident(out, r->names[i]);
+		}
+	}
+	buf_add(out, " FROM unnest(");
+	for (int i = 0; i < r->ncols; i++) {
+		buf_addf(out, "%s$%d::%s[]", i == 0 ? "" : ", ", first + i,
+		         is_array_type(r->types[i]) ? "text" : r->types[i]);
+	}
+	buf_add(out, ") AS r(");
+	for (int i = 0; i < r->ncols; i++) {
+		buf_add(out, i == 0 ? "" : ", ");
+		sql_ident(out, r->names[i]);
+	}
+	buf_addch(out, ')');
+}
+
+static void select_sqlite(const struct relation *r, int first, struct buf *out)
+{
+	for (int i = 0; i < r->ncols; i++) {
+		buf_addf(out, "%s json_extract(value, '$[%d]') AS ", i == 0 ? "SELECT" : ",", i);
+		sql_ident(out, r->names[i]);
+	}
+	buf_addf(out, " FROM json_each(?%d)", first);
+}
+
+void relation_select(const struct relation *r, int first, struct buf *out)
+{
+	assert(r->ncols > 0 && first > 0);
+	if (r->engine == STORE_POSTGRES) {
+		select_postgres(r, first, out);
+	} else {
+		select_sqlite(r, first, out);
+	}
+}
+
+void relation_clear(struct relation *r)
+{
+	for (int i = 0; i < r->ncols; i++) {
+		buf_clear(&r->cols[i]);
+	}
+	r->nrows = 0;
+	r->at = 0;
+}
+
+void relation_release(struct relation *r)
+{
+	for (int i = 0; i < r->ncols; i++) {
+		buf_release(&r->cols[i]);
+	}
+	*r = (struct relation){.engine = r->engine};
+}

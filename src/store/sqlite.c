@@ -1,0 +1,384 @@
+/*
+ * sqlite.c: a session with an SQLite file.
+ *
+ * The call deadline is kept by SQLite's progress handler, waiting for another
+ * writer by its busy time-out. Writing transactions take the write lock at
+ * once (BEGIN IMMEDIATE): one that only upgrades later can fail half-way.
+ * An I/O error while a commit is under way leaves open whether it happened.
+ */
+#include "base/clock.h"
+#include "base/text.h"
+#include "store/sql.h"
+#include "store/sqlite_cells.h"
+#include "store/sqlite_error.h"
+#include "store/statements.h"
+#include "store/store.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#define PROGRESS_OPS 1000 /* virtual machine steps between looks at the clock: well below 1 ms */
+
+struct lite {
+	struct store base;
+	sqlite3 *db;
+	int64_t call_ms;
+	int64_t deadline_ms; /* of the call under way; 0: none */
+	struct statements statements;
+	char *name;
+};
+
+static struct lite *of(struct store *s)
+{
+	return (struct lite *)s;
+}
+
+static int past_deadline(void *self)
+{
+	const struct lite *l = self;
+
+	return l->deadline_ms != 0 && clock_boot_ms() >= l->deadline_ms;
+}
+
+/* The failure that SQLite's last call stands for. `committing`: a commit was part of it. */
+static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failure *f)
+{
+	defib_err code = sqlite_class(rc);
+
+	if (rc == SQLITE_INTERRUPT) {
+		return fail(f, code, "%s: not done within %lld ms", l->base.name, (long long)l->call_ms);
+	}
+	if (code == DEFIB_IO && committing) {
+		fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; it may have been done",
+		     l->base.name, sqlite3_errmsg(l->db));
+		return DEFIB_UNKNOWN_OUTCOME;
+	}
+	fail(f, code, "%s: %s", l->base.name, sqlite3_errmsg(l->db));
+	if ((rc & 0xff) == SQLITE_CORRUPT) {
+		fail_next(f, "the file is damaged: run PRAGMA integrity_check, restore a backup");
+	}
+	return code;
+}
+
+static int control(struct lite *l, const char *sql)
+{
+	return sqlite3_exec(l->db, sql, NULL, NULL, NULL);
+}
+
+static void drop_statement(struct statement *slot)
+{
+	sqlite3_finalize(slot->handle);
+	statements_forget(slot);
+}
+
+static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, struct failure *f)
+{
+	struct statement *slot = statements_find(&l->statements, sql);
+	const char *rest = NULL;
+
+	if (slot) {
+		*out = slot->handle;
+		return DEFIB_OK;
+	}
+	*out = NULL;
+	int rc = sqlite3_prepare_v3(l->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, &rest);
+	if (rc != SQLITE_OK) {
+		return lite_fail(l, rc, false, f);
+	}
+	if (!*out) {
+		return fail(f, DEFIB_BAD_SQL, "%s: the statement is empty", l->base.name);
+	}
+	if (!sql_is_blank(rest)) {
+		sqlite3_finalize(*out);
+		return fail(f, DEFIB_BAD_SQL, "%s: more than one statement in a call", l->base.name);
+	}
+	slot = statements_victim(&l->statements);
+	if (slot->sql) {
+		drop_statement(slot);
+	}
+	statements_put(&l->statements, slot, sql, *out);
+	return DEFIB_OK;
+}
+
+static defib_err bind(struct lite *l, sqlite3_stmt *stmt, const struct store_param *params,
+                      int nparams, struct failure *f)
+{
+	int wanted = sqlite3_bind_parameter_count(stmt);
+
+	/* SQLite reads a missing parameter as NULL; PostgreSQL refuses. We refuse on both. */
+	if (wanted != nparams) {
+		return fail(f, DEFIB_BAD_SQL, "%s: the statement takes %d parameters, %d were given",
+		            l->base.name, wanted, nparams);
+	}
+	for (int i = 0; i < nparams; i++) {
+		int rc = SQLITE_OK;
+
+		if (params[i].type == PARAM_INT) {
+			rc = sqlite3_bind_int64(stmt, i + 1, params[i].number);
+		} else if (params[i].type == PARAM_TEXT) {
+			rc = sqlite3_bind_text64(stmt, i + 1, params[i].text, strlen(params[i].text),
+			                         SQLITE_STATIC, SQLITE_UTF8);
+		}
+		if (rc != SQLITE_OK) {
+			return lite_fail(l, rc, false, f);
+		}
+	}
+	return DEFIB_OK;
+}
+
+static int step_all(sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows)
+{
+	int rc;
+
+	if (!rows) {
+		while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		}
+		return rc;
+	}
+	struct cells cells = {.rows = rows, .arena = a};
+	cells_start(&cells, stmt);
+	while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		cells_add_row(&cells, stmt);
+	}
+	cells_finish(&cells);
+	return rc;
+}
+
+static defib_err run(struct lite *l, sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows,
+                     struct failure *f)
+{
+	bool commits = !l->base.in_tx && !sqlite3_stmt_readonly(stmt);
+	sqlite3_int64 before = sqlite3_total_changes64(l->db);
+	int rc = step_all(stmt, a, rows);
+	defib_err err = rc == SQLITE_DONE ? DEFIB_OK : lite_fail(l, rc, commits, f);
+
+	sqlite3_reset(stmt);
+	sqlite3_clear_bindings(stmt);
+	if (rows && sqlite3_total_changes64(l->db) != before) {
+		rows->affected = sqlite3_changes64(l->db);
+	}
+	return err;
+}
+
+static defib_err lite_exec(struct store *s, const char *sql, const struct store_param *params,
+                           int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	struct lite *l = of(s);
+	sqlite3_stmt *stmt = NULL;
+
+	l->deadline_ms = clock_boot_ms() + l->call_ms;
+	defib_err err = prepare(l, sql, &stmt, f);
+	if (!err) {
+		err = bind(l, stmt, params, nparams, f);
+	}
+	if (!err) {
+		err = run(l, stmt, a, rows, f);
+	}
+	l->deadline_ms = 0;
+	return err;
+}
+
+static const char *upper(struct arena *a, const char *text)
+{
+	char *copy = arena_strdup(a, text);
+
+	for (char *at = copy; *at != '\0'; at++) {
+		*at = (char)toupper((unsigned char)*at);
+	}
+	return copy;
+}
+
+static defib_err lite_describe(struct store *s, const char *sql, struct arena *a,
+                               struct store_column **cols, int *ncols, struct failure *f)
+{
+	sqlite3_stmt *stmt = NULL;
+	defib_err err = prepare(of(s), sql, &stmt, f);
+
+	if (err) {
+		return err;
+	}
+	*ncols = sqlite3_column_count(stmt);
+	*cols = ARENA_ARRAY(a, struct store_column, *ncols);
+	for (int i = 0; i < *ncols; i++) {
+		const char *type = sqlite3_column_decltype(stmt, i);
+		struct store_column *col = &(*cols)[i];
+
+		col->name = arena_strdup(a, sqlite3_column_name(stmt, i));
+		col->type = arena_strdup(a, type ? type : "");
+		col->base = upper(a, col->type);
+	}
+	return DEFIB_OK;
+}
+
+static void end_of_transaction(struct lite *l)
+{
+	control(l, "PRAGMA query_only = 0");
+}
+
+static defib_err lite_begin(struct store *s, enum store_tx mode, struct failure *f)
+{
+	struct lite *l = of(s);
+	int rc = control(l, mode == TX_WRITE ? "BEGIN IMMEDIATE" : "BEGIN");
+
+	if (rc != SQLITE_OK) {
+		return lite_fail(l, rc, false, f);
+	}
+	if (mode == TX_READ) {
+		control(l, "PRAGMA query_only = 1");
+	}
+	return DEFIB_OK;
+}
+
+static defib_err lite_commit(struct store *s, struct failure *f)
+{
+	struct lite *l = of(s);
+	int rc = control(l, "COMMIT");
+
+	if (rc != SQLITE_OK) {
+		return lite_fail(l, rc, true, f);
+	}
+	end_of_transaction(l);
+	return DEFIB_OK;
+}
+
+static void lite_rollback(struct store *s)
+{
+	struct lite *l = of(s);
+
+	/* Some errors, such as a full disk or our deadline, have rolled back already. */
+	if (!sqlite3_get_autocommit(l->db)) {
+		control(l, "ROLLBACK");
+	}
+	end_of_transaction(l);
+}
+
+static void lite_close(struct store *s)
+{
+	struct lite *l = of(s);
+
+	for (int i = 0; i < STATEMENTS_MAX; i++) {
+		drop_statement(&l->statements.slots[i]);
+	}
+	int rc = sqlite3_close(l->db);
+	assert(rc == SQLITE_OK);
+	(void)rc;
+	free(l->name);
+	free(l);
+}
+
+/* Wall clock in microseconds: SQLite 3.40 has no function for less than a second as a number. */
+static void sql_now_us(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	(void)argc;
+	(void)argv;
+	sqlite3_result_int64(ctx, clock_wall_us());
+}
+
+/* "sqlite:a/b" is a/b, "sqlite:///a/b" is /a/b. */
+static const char *path_of(const char *url)
+{
+	const char *path = url + strlen("sqlite:");
+
+	assert(text_starts(url, "sqlite:"));
+	return text_starts(path, "///") ? path + 2 : path;
+}
+
+static defib_err check_file(const struct store_options *opt, const char *path, struct failure *f)
+{
+	struct stat st;
+
+	if (path[0] == '\0' || text_starts(path, "//")) {
+		fail(f, DEFIB_CONFIG, "%s: the URL names no file", opt->name);
+		fail_next(f, "write sqlite:PATH or sqlite:///ABSOLUTE/PATH");
+		return DEFIB_CONFIG;
+	}
+	if (opt->create || text_eq(path, ":memory:")) {
+		return DEFIB_OK;
+	}
+	if (stat(path, &st) != 0) {
+		return fail(f, DEFIB_CONNECTION, "%s: %s: %s", opt->name,
+		            errno == ENOENT ? "no such file" : strerror(errno), path);
+	}
+	if (S_ISDIR(st.st_mode)) {
+		return fail(f, DEFIB_CONNECTION, "%s: is a directory, not a database: %s", opt->name, path);
+	}
+	return DEFIB_OK;
+}
+
+/* SQLite opens lazily: this reads the file's header, so that a wrong file shows now. */
+static defib_err set_up(struct lite *l, const struct store_options *opt, const char *path,
+                        struct failure *f)
+{
+	sqlite3_busy_timeout(l->db, (int)(opt->lock_ms < opt->call_ms ? opt->lock_ms : opt->call_ms));
+	sqlite3_progress_handler(l->db, PROGRESS_OPS, past_deadline, l);
+	int rc = sqlite3_create_function_v2(l->db, "defib_now_us", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS,
+	                                    NULL, sql_now_us, NULL, NULL, NULL);
+	if (rc == SQLITE_OK) {
+		rc = control(l, "PRAGMA foreign_keys = 1; PRAGMA schema_version;");
+	}
+	if (rc == SQLITE_NOTADB) {
+		return fail(f, DEFIB_DATABASE, "%s: not an SQLite database: %s", l->base.name, path);
+	}
+	if (rc != SQLITE_OK) {
+		return lite_fail(l, rc, false, f);
+	}
+	/* With a WAL readers do not block the writer. Where it cannot be had, all works without. */
+	if (!opt->read_only) {
+		control(l, "PRAGMA journal_mode = WAL");
+	}
+	return DEFIB_OK;
+}
+
+static const struct store_ops lite_ops = {
+	.exec = lite_exec,
+	.describe = lite_describe,
+	.begin = lite_begin,
+	.commit = lite_commit,
+	.rollback = lite_rollback,
+	.close = lite_close,
+};
+
+static int open_flags(const struct store_options *opt)
+{
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+
+	if (opt->read_only) {
+		return flags | SQLITE_OPEN_READONLY;
+	}
+	return flags | SQLITE_OPEN_READWRITE | (opt->create ? SQLITE_OPEN_CREATE : 0);
+}
+
+defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f)
+{
+	const char *path = path_of(opt->url);
+	defib_err err = check_file(opt, path, f);
+
+	if (err) {
+		return err;
+	}
+	struct lite *l = mem_alloc(sizeof(*l));
+	l->name = mem_strdup(opt->name);
+	l->base = (struct store){
+		.ops = &lite_ops,
+		.engine = STORE_SQLITE,
+		.name = l->name,
+		.server_version = sqlite3_libversion_number(),
+	};
+	l->call_ms = opt->call_ms;
+	int rc = sqlite3_open_v2(path, &l->db, open_flags(opt), NULL);
+	if (rc != SQLITE_OK) {
+		err = fail(f, sqlite_class(rc), "%s: %s: %s", opt->name,
+		           l->db ? sqlite3_errmsg(l->db) : sqlite3_errstr(rc), path);
+	} else {
+		err = set_up(l, opt, path, f);
+	}
+	if (err) {
+		lite_close(&l->base);
+		return err;
+	}
+	*out = &l->base;
+	return DEFIB_OK;
+}

@@ -1,0 +1,23 @@
+/*
+ * sqlite_cells.h: rows of an SQLite statement as text in an arena.
+ */
+#ifndef STORE_SQLITE_CELLS_H
+#define STORE_SQLITE_CELLS_H
+
+#include "store/store.h"
+
+#include <sqlite3.h>
+
+struct cells {
+	struct store_rows *rows;
+	struct arena *arena;
+	const char **grown; /* cells while their number is not known */
+	size_t room;        /* in rows */
+};
+
+void cells_start(struct cells *c, sqlite3_stmt *stmt);
+void cells_add_row(struct cells *c, sqlite3_stmt *stmt);
+/* Hand the cells to `rows`; also after an error. */
+void cells_finish(struct cells *c);
+
+#endif

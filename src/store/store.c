@@ -1,0 +1,205 @@
+/*
+ * store.c: the front of the store. Calls go to the engine through its ops, so
+ * that a wrapper (fault.c) can stand in between, and what every engine must do
+ * alike is done here: defaults, whether a transaction is open, whether it has
+ * failed, and whether the session is gone.
+ */
+#include "store/store.h"
+#include "base/text.h"
+#include "store/sql.h"
+
+#include <assert.h>
+
+#define CONNECT_MS 5000
+#define STATEMENT_MS 5000
+#define LOCK_MS 2000
+#define CALL_MARGIN_MS 2000 /* time for the server's own time-out to reach us first */
+
+bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
+{
+	static const struct {
+		const char *prefix;
+		enum store_engine engine;
+	} schemes[] = {
+		{"postgres://", STORE_POSTGRES},
+		{"postgresql://", STORE_POSTGRES},
+		{"sqlite:", STORE_SQLITE},
+	};
+
+	for (size_t i = 0; url && i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		if (text_starts(url, schemes[i].prefix)) {
+			*out = schemes[i].engine;
+			return true;
+		}
+	}
+	struct buf shown = BUF_INIT;
+	url_redact(url ? url : "", &shown);
+	fail(f, DEFIB_CONFIG, "\"%s\" is not a database URL", buf_text(&shown));
+	fail_next(f, "write postgres://…, postgresql://… or sqlite:PATH");
+	buf_release(&shown);
+	return false;
+}
+
+static int64_t or_default(int64_t value, int64_t otherwise)
+{
+	return value > 0 ? value : otherwise;
+}
+
+defib_err store_open(const struct store_options *opt, struct store **out, struct failure *f)
+{
+	static defib_err (*const openers[])(const struct store_options *, struct store **,
+	                                    struct failure *) = {
+		[STORE_POSTGRES] = postgres_open,
+		[STORE_SQLITE] = sqlite_open,
+	};
+	struct failure scratch = {0};
+	struct store_options full = *opt;
+	struct buf shown = BUF_INIT;
+	enum store_engine engine;
+
+	*out = NULL;
+	f = f ? f : &scratch;
+	if (!store_engine_of(opt->url, &engine, f)) {
+		return DEFIB_CONFIG;
+	}
+	url_redact(opt->url, &shown);
+	full.name = opt->name ? opt->name : buf_text(&shown);
+	full.connect_ms = or_default(opt->connect_ms, CONNECT_MS);
+	full.statement_ms = or_default(opt->statement_ms, STATEMENT_MS);
+	full.lock_ms = or_default(opt->lock_ms, LOCK_MS);
+	full.call_ms = or_default(opt->call_ms, full.statement_ms + CALL_MARGIN_MS);
+	defib_err err = openers[engine](&full, out, f);
+	assert((err == DEFIB_OK) == (*out != NULL));
+	buf_release(&shown);
+	return err;
+}
+
+void store_close(struct store *s)
+{
+	if (s) {
+		s->ops->close(s);
+	}
+}
+
+/* The one place that keeps lost, in_tx and tx_failed true to what happened. */
+static defib_err settle(struct store *s, defib_err err)
+{
+	if (err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME) {
+		s->lost = true;
+	}
+	if (err != DEFIB_OK && s->in_tx) {
+		s->tx_failed = true;
+	}
+	if (s->lost) {
+		s->in_tx = false;
+		s->tx_failed = false;
+	}
+	return err;
+}
+
+/* What holds before any call: a session that is there, a transaction that has not failed. */
+static defib_err usable(struct store *s, struct failure *f)
+{
+	if (s->lost) {
+		fail(f, DEFIB_CONNECTION, "%s: the session was lost before", s->name);
+		fail_next(f, "open a new session");
+		return DEFIB_CONNECTION;
+	}
+	if (s->tx_failed) {
+		return fail(f, DEFIB_DATABASE,
+		            "%s: the transaction failed before; it can only be rolled back", s->name);
+	}
+	return DEFIB_OK;
+}
+
+defib_err store_exec(struct store *s, const char *sql, const struct store_param *params,
+                     int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	struct failure scratch = {0};
+
+	assert(s && sql && nparams >= 0 && (params || nparams == 0) && (a || !rows));
+	f = f ? f : &scratch;
+	defib_err err = usable(s, f);
+	if (err) {
+		return err;
+	}
+	if (rows) {
+		*rows = (struct store_rows){0};
+	}
+	if (sql_controls_transaction(sql)) {
+		err = fail(f, DEFIB_BAD_SQL, "%s: a statement may not begin, end or split a transaction",
+		           s->name);
+	} else {
+		err = s->ops->exec(s, sql, params, nparams, a, rows, f);
+	}
+	return settle(s, err);
+}
+
+defib_err store_describe(struct store *s, const char *sql, struct arena *a,
+                         struct store_column **cols, int *ncols, struct failure *f)
+{
+	struct failure scratch = {0};
+
+	assert(s && sql && a && cols && ncols);
+	*cols = NULL;
+	*ncols = 0;
+	f = f ? f : &scratch;
+	defib_err err = usable(s, f);
+	return err ? err : settle(s, s->ops->describe(s, sql, a, cols, ncols, f));
+}
+
+defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f)
+{
+	struct failure scratch = {0};
+
+	assert(s && (s->lost || !s->in_tx));
+	f = f ? f : &scratch;
+	defib_err err = usable(s, f);
+	if (!err) {
+		err = settle(s, s->ops->begin(s, mode, f));
+		s->in_tx = err == DEFIB_OK;
+	}
+	return err;
+}
+
+defib_err store_commit(struct store *s, struct failure *f)
+{
+	struct failure scratch = {0};
+
+	assert(s && (s->lost || s->in_tx));
+	f = f ? f : &scratch;
+	defib_err err = usable(s, f);
+	if (!err) {
+		err = settle(s, s->ops->commit(s, f));
+	}
+	/* Whatever the answer, the transaction is over: SQLite would keep one whose COMMIT was busy. */
+	if (err) {
+		store_rollback(s);
+	}
+	s->in_tx = false;
+	return err;
+}
+
+void store_rollback(struct store *s)
+{
+	if (s->in_tx && !s->lost) {
+		s->ops->rollback(s);
+	}
+	s->in_tx = false;
+	s->tx_failed = false;
+}
+
+int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null)
+{
+	const char *text = row_text(r, row, col);
+	int64_t number;
+
+	return text && int_parse(text, &number) ? number : if_null;
+}
+
+bool row_bool(const struct store_rows *r, int row, int col)
+{
+	const char *text = row_text(r, row, col);
+
+	return text_eq(text, "t") || text_eq(text, "true") || text_eq(text, "1");
+}

@@ -1,0 +1,121 @@
+/* store_test.c: what holds for every engine: URLs, cells, and the state of a transaction. */
+#include "base/test.h"
+#include "store/store.h"
+
+static struct store *open_memory(void)
+{
+	struct store_options opt = {.url = "sqlite::memory:", .name = "mem"};
+	struct store *s = NULL;
+
+	assert_int_equal(store_open(&opt, &s, NULL), DEFIB_OK);
+	assert_int_equal(
+		store_exec(s, "CREATE TABLE t (id INTEGER PRIMARY KEY)", NULL, 0, NULL, NULL, NULL),
+		DEFIB_OK);
+	return s;
+}
+
+static int64_t count(struct store *s)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+
+	assert_int_equal(store_exec(s, "SELECT count(*) FROM t", NULL, 0, &a, &rows, NULL), DEFIB_OK);
+	int64_t n = row_int(&rows, 0, 0, -1);
+	arena_release(&a);
+	return n;
+}
+
+static defib_err run(struct store *s, const char *sql)
+{
+	return store_exec(s, sql, NULL, 0, NULL, NULL, NULL);
+}
+
+static void url_names_its_engine(void **state)
+{
+	enum store_engine engine;
+	struct failure f = {0};
+
+	(void)state;
+	assert_true(store_engine_of("postgres://h/db", &engine, &f));
+	assert_int_equal(engine, STORE_POSTGRES);
+	assert_true(store_engine_of("postgresql:///db?host=/tmp", &engine, &f));
+	assert_int_equal(engine, STORE_POSTGRES);
+	assert_true(store_engine_of("sqlite:jobs.db", &engine, &f));
+	assert_int_equal(engine, STORE_SQLITE);
+	assert_false(store_engine_of("mysql://u:s3cret@h/db", &engine, &f));
+	assert_int_equal(f.code, DEFIB_CONFIG);
+	assert_null(strstr(f.what, "s3cret"));
+	assert_false(store_engine_of(NULL, &engine, &f));
+}
+
+static void cells_read_as_numbers_and_truths(void **state)
+{
+	const char *cells[] = {"42", "x", NULL, "-9223372036854775808", "t", "true", "1", "f", "yes"};
+	struct store_rows r = {.nrows = 1, .ncols = 9, .cells = cells};
+
+	(void)state;
+	assert_int_equal(row_int(&r, 0, 0, 7), 42);
+	assert_int_equal(row_int(&r, 0, 1, 7), 7);
+	assert_int_equal(row_int(&r, 0, 2, 7), 7);
+	assert_int_equal(row_int(&r, 0, 3, 7), INT64_MIN);
+	assert_true(row_bool(&r, 0, 4) && row_bool(&r, 0, 5) && row_bool(&r, 0, 6));
+	assert_false(row_bool(&r, 0, 7) || row_bool(&r, 0, 8) || row_bool(&r, 0, 2));
+}
+
+static void failed_transaction_can_only_be_rolled_back(void **state)
+{
+	struct store *s = open_memory();
+	struct failure f = {0};
+
+	(void)state;
+	assert_int_equal(store_begin(s, TX_WRITE, &f), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_CONSTRAINT);
+	assert_int_equal(run(s, "INSERT INTO t VALUES (2)"), DEFIB_DATABASE);
+	assert_int_equal(store_commit(s, &f), DEFIB_DATABASE);
+	assert_false(s->in_tx);
+	assert_int_equal(count(s), 0);
+	store_close(s);
+}
+
+static void transaction_commits_or_rolls_back_whole(void **state)
+{
+	struct store *s = open_memory();
+
+	(void)state;
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_OK);
+	store_rollback(s);
+	assert_int_equal(count(s), 0);
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_OK);
+	assert_int_equal(store_commit(s, NULL), DEFIB_OK);
+	store_rollback(s);
+	assert_int_equal(count(s), 1);
+	store_close(s);
+}
+
+static void transaction_words_are_refused(void **state)
+{
+	struct store *s = open_memory();
+
+	(void)state;
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_OK);
+	assert_int_equal(run(s, "COMMIT"), DEFIB_BAD_SQL);
+	store_rollback(s);
+	assert_int_equal(count(s), 0);
+	store_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(url_names_its_engine),
+		cmocka_unit_test(cells_read_as_numbers_and_truths),
+		cmocka_unit_test(failed_transaction_can_only_be_rolled_back),
+		cmocka_unit_test(transaction_commits_or_rolls_back_whole),
+		cmocka_unit_test(transaction_words_are_refused),
+	};
+	return cmocka_run_group_tests_name("store/store", tests, NULL, NULL);
+}
