@@ -20,6 +20,7 @@ import psycopg2
 
 BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 START_S = 60
 
 # No disk sync: a test's data need not outlive the machine.
@@ -56,8 +57,12 @@ def free_port():
         return s.getsockname()[1]
 
 
+def prctl(option, value):
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
 def die_with_parent():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+    prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
 class PgServer:
@@ -137,12 +142,21 @@ class PgServer:
 
     def kill(self):
         """As if the machine went down: every process at once, no goodbye."""
-        for pid in self.pids():
+        pids = self.pids()
+        # The orphans come to us: in a container nobody else may collect them.
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         self.process.wait(30)
+        for pid in pids[1:]:
+            try:
+                os.waitpid(pid, 0)
+            except ChildProcessError:
+                pass
+        prctl(PR_SET_CHILD_SUBREAPER, 0)
         self.process = None
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
