@@ -126,11 +126,14 @@ void report_expanded(struct cfg_reader *r, struct cfg_mark at, const char *origi
 	r->expanded = e;
 }
 
-/* At most QUOTE_MAX bytes, cut between characters. */
+/*
+ * At most QUOTE_MAX bytes, cut between characters. A URL loses its password
+ * under any name: what is quoted is often a value at the wrong place.
+ */
 static void add_quoted(const struct cfg_reader *r, const char *value, struct buf *out)
 {
 	struct buf masked = BUF_INIT;
-	add_masked(r->secrecy, value, &masked);
+	add_masked(r->secrecy > URL ? r->secrecy : URL, value, &masked);
 	const char *text = buf_text(&masked);
 	size_t n = 0;
 	while (n < QUOTE_MAX && text[n]) {
