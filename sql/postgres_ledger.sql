@@ -1,0 +1,41 @@
+-- What defib keeps of its own in a PostgreSQL database: the ledger and the holds.
+-- Runs as it is in psql; running it again changes nothing.
+CREATE SCHEMA IF NOT EXISTS defib;
+
+-- Ids are drawn while a transaction-level advisory lock is held, as the last
+-- statement of a transaction: whoever reads in the order of ids misses nothing.
+CREATE SEQUENCE IF NOT EXISTS defib.ledger_id;
+
+CREATE TABLE IF NOT EXISTS defib.ledger (
+    id       bigint PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    batch    text NOT NULL,
+    watch    text NOT NULL,
+    job      text NOT NULL,
+    event    text NOT NULL,
+    actor    text NOT NULL,
+    verdict  text,
+    rule     text,
+    reason   text,
+    evidence jsonb,
+    before   jsonb,
+    after    jsonb,
+    epoch    bigint
+);
+
+CREATE INDEX IF NOT EXISTS ledger_job ON defib.ledger (watch, job, id);
+CREATE INDEX IF NOT EXISTS ledger_batch ON defib.ledger (batch);
+
+-- A held job is left alone by automation until a person lets it go, or until
+-- its owner or sign of life changes.
+CREATE TABLE IF NOT EXISTS defib.hold (
+    watch    text NOT NULL,
+    job      text NOT NULL,
+    at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    cause    text NOT NULL,
+    reason   text,
+    owner    text,
+    sign_us  bigint,
+    batch    text NOT NULL,
+    PRIMARY KEY (watch, job)
+);

@@ -1,0 +1,33 @@
+-- What defib keeps of its own in an SQLite database: the ledger and the holds.
+-- Runs as it is in sqlite3; running it again changes nothing.
+CREATE TABLE IF NOT EXISTS defib_ledger (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    batch    TEXT NOT NULL,
+    watch    TEXT NOT NULL,
+    job      TEXT NOT NULL,
+    event    TEXT NOT NULL,
+    actor    TEXT NOT NULL,
+    verdict  TEXT,
+    rule     TEXT,
+    reason   TEXT,
+    evidence TEXT,
+    before   TEXT,
+    after    TEXT,
+    epoch    INTEGER
+);
+
+CREATE INDEX IF NOT EXISTS defib_ledger_job ON defib_ledger (watch, job, id);
+CREATE INDEX IF NOT EXISTS defib_ledger_batch ON defib_ledger (batch);
+
+CREATE TABLE IF NOT EXISTS defib_hold (
+    watch    TEXT NOT NULL,
+    job      TEXT NOT NULL,
+    at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    cause    TEXT NOT NULL,
+    reason   TEXT,
+    owner    TEXT,
+    sign_us  INTEGER,
+    batch    TEXT NOT NULL,
+    PRIMARY KEY (watch, job)
+);

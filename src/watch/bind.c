@@ -1,0 +1,258 @@
+/*
+ * bind.c: see bind.h.
+ *
+ * All expressions are described in one statement. Only if that fails are they
+ * tried one by one, so that the message can name the very option.
+ */
+#include "watch/bind.h"
+
+#include "base/text.h"
+
+/* One user expression of a watch. */
+struct expression {
+	const char *option;
+	const struct sql_text *sql;
+};
+
+static int collect(const struct watch *w, struct expression *out)
+{
+	int n = 0;
+	const struct expression all[] = {
+	    {"alive_at", &w->alive_at},         {"expires_at", &w->expires_at},
+	    {"started_at", &w->started_at},     {"running", &w->running},
+	    {"kind", &w->kind},                 {"owner", &w->owner},
+	    {"owner_alive", &w->owner_alive},   {"attempts", &w->attempts},
+	    {"max_attempts", &w->max_attempts},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i].sql->text)
+			out[n++] = all[i];
+	for (int i = 0; i < w->nrules; i++)
+		if (w->rules[i].when.text)
+			out[n++] = (struct expression){"remedies.when", &w->rules[i].when};
+	return n;
+}
+
+static void select_all(const struct watch *w, const struct expression *e, int n, struct buf *sql)
+{
+	buf_add(sql, "SELECT ");
+	for (int i = 0; i < n; i++)
+		buf_addf(sql, "%s(%s)", i ? ", " : "", e[i].sql->text);
+	buf_add(sql, " FROM ");
+	sql_table(sql, w->table);
+	buf_add(sql, " AS t");
+}
+
+/* A failure of the database about what the user wrote is a failure of the configuration. */
+static defib_err blame(struct failure *f, const struct watch *w, const char *option,
+                       struct cfg_mark at)
+{
+	struct buf place = BUF_INIT;
+	if (f->code == DEFIB_BAD_SQL)
+		f->code = DEFIB_CONFIG;
+	cfg_mark_text(at, &place);
+	fail_prefix(f, "watch %s, %s (%s)", w->name, option, buf_text(&place));
+	buf_release(&place);
+	return f->code;
+}
+
+/* Names that a mistyped one may have meant, from a query with one text column. */
+static void hint_nearest(struct store *s, struct arena *a, const char *sql, const char *word,
+                         struct failure *f)
+{
+	struct store_rows rows;
+	struct failure ignored = {0};
+	if (store_exec(s, sql, NULL, 0, a, &rows, &ignored) || rows.nrows == 0)
+		return;
+	const char **names = ARENA_ARRAY(a, const char *, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		names[i] = row_text(&rows, i, 0);
+	const char *near = text_nearest(word, names);
+	if (near)
+		fail_next(f, "did you mean \"%s\"?", near);
+}
+
+static defib_err bind_table(struct store *s, struct arena *a, struct binding *b, struct failure *f)
+{
+	static const char *const tables[] = {
+	    [STORE_POSTGRES] = "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE "
+	                       "n.nspname || '.' || c.relname END FROM pg_class c JOIN pg_namespace n "
+	                       "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND "
+	                       "n.nspname NOT IN ('pg_catalog', 'information_schema') LIMIT 2000",
+	    [STORE_SQLITE] = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000",
+	};
+	const struct watch *w = b->watch;
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT * FROM ");
+	sql_table(&sql, w->table);
+	buf_add(&sql, " AS t");
+	defib_err err = store_describe(s, buf_text(&sql), a, &b->columns, &b->ncolumns, f);
+	buf_release(&sql);
+	if (err == DEFIB_BAD_SQL) {
+		fail(f, DEFIB_CONFIG, "watch %s: there is no table \"%s\" in database %s", w->name, w->table,
+		     s->name);
+		fail_next(f, "check table: and the search path");
+		hint_nearest(s, a, tables[s->engine], w->table, f);
+		return DEFIB_CONFIG;
+	}
+	if (err)
+		fail_prefix(f, "watch %s", w->name);
+	return err;
+}
+
+static defib_err bind_keys(struct arena *a, struct binding *b, struct failure *f)
+{
+	const struct watch *w = b->watch;
+	const char **names = ARENA_ARRAY(a, const char *, b->ncolumns + 1);
+	for (int i = 0; i < b->ncolumns; i++)
+		names[i] = b->columns[i].name;
+	for (int k = 0; k < w->key.n; k++) {
+		int at = word_index(names, w->key.items[k]);
+		if (at < 0) {
+			const char *near = text_nearest(w->key.items[k], names);
+			fail(f, DEFIB_CONFIG, "watch %s: table %s has no column \"%s\" for key", w->name, w->table,
+			     w->key.items[k]);
+			if (near)
+				fail_next(f, "did you mean \"%s\"?", near);
+			return DEFIB_CONFIG;
+		}
+		b->key_type[k] = b->columns[at].type;
+	}
+	for (int i = 0; i < w->show.n; i++)
+		if (word_index(names, w->show.items[i]) < 0)
+			return fail(f, DEFIB_CONFIG, "watch %s: table %s has no column \"%s\" for show", w->name,
+			            w->table, w->show.items[i]);
+	return DEFIB_OK;
+}
+
+/* What a PostgreSQL type says about how it holds time; what is not here is no time. */
+static const struct {
+	const char *base;
+	enum time_type time;
+} type_times[] = {
+    {"timestamptz", TIME_TYPE_TIMESTAMPTZ},
+    {"timestamp", TIME_TYPE_UTC},
+    {"date", TIME_TYPE_UTC},
+    {"text", TIME_TYPE_TEXT},
+    {"varchar", TIME_TYPE_TEXT},
+    {"bpchar", TIME_TYPE_TEXT},
+    {"int4", TIME_TYPE_EPOCH},
+    /* Wide numbers may be seconds or milliseconds: one value of the table tells. */
+    {"int8", TIME_TYPE_AUTO},
+    {"numeric", TIME_TYPE_AUTO},
+    {"float8", TIME_TYPE_AUTO},
+};
+
+/* One value of a sign of life, or NULL when the table has none. */
+static defib_err sample(struct store *s, struct arena *a, const struct binding *b, enum sign sign,
+                        const char **value, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	const char *expr = watch_sign(b->watch, sign)->text;
+	buf_addf(&sql, "SELECT (%s) FROM ", expr);
+	sql_table(&sql, b->watch->table);
+	buf_addf(&sql, " AS t WHERE (%s) IS NOT NULL LIMIT 1", expr);
+	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
+	buf_release(&sql);
+	*value = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
+	return err;
+}
+
+/* Milliseconds since 1970 passed this number in 1973; seconds will in the year 5138. */
+#define FIRST_EPOCH_MS 100000000000.0
+
+static enum time_type time_of_value(const char *value, enum store_engine engine)
+{
+	char *end = NULL;
+	double number = value ? strtod(value, &end) : 0;
+	if (value && *end == '\0')
+		return number >= FIRST_EPOCH_MS ? TIME_TYPE_EPOCH_MS : TIME_TYPE_EPOCH;
+	/* An empty table has nothing stuck in it: any answer will do. */
+	return engine == STORE_SQLITE ? TIME_TYPE_TEXT : TIME_TYPE_EPOCH;
+}
+
+static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, enum sign sign,
+                           const char *base, struct failure *f)
+{
+	static const char *const options[] = {"alive_at", "expires_at", "started_at"};
+	const struct watch *w = b->watch;
+	enum time_type time = (enum time_type)w->time_type;
+	bool known = s->engine == STORE_SQLITE || time != TIME_TYPE_AUTO;
+	const char *value = NULL;
+
+	for (size_t i = 0; !known && i < sizeof type_times / sizeof *type_times; i++)
+		if (text_eq(type_times[i].base, base)) {
+			time = type_times[i].time;
+			known = true;
+		}
+	if (!known) {
+		fail(f, DEFIB_CONFIG, "type %s is not a time", b->sign_type[sign]);
+		fail_next(f, "give a time column, or say time_type:");
+		return blame(f, w, options[sign], watch_sign(w, sign)->at);
+	}
+	if (time == TIME_TYPE_AUTO || time == TIME_TYPE_TEXT) {
+		defib_err err = sample(s, a, b, sign, &value, f);
+		if (err)
+			return blame(f, w, options[sign], watch_sign(w, sign)->at);
+		if (time == TIME_TYPE_AUTO)
+			time = time_of_value(value, s->engine);
+		if (value && strlen(value) > 10 && value[10] == 'T')
+			b->iso_t = true;
+	}
+	b->sign_time[sign] = time;
+	return DEFIB_OK;
+}
+
+static defib_err bind_expressions(struct store *s, struct arena *a, struct binding *b,
+                                  struct failure *f)
+{
+	const struct watch *w = b->watch;
+	struct expression all[9 + WATCH_RULES_MAX];
+	struct store_column *cols;
+	struct buf sql = BUF_INIT;
+	int n = collect(w, all), ncols = 0;
+
+	select_all(w, all, n, &sql);
+	defib_err err = store_describe(s, buf_text(&sql), a, &cols, &ncols, f);
+	for (int i = 0; err == DEFIB_BAD_SQL && i < n; i++) {
+		struct failure one = {0};
+		buf_clear(&sql);
+		select_all(w, &all[i], 1, &sql);
+		if (store_describe(s, buf_text(&sql), a, &cols, &ncols, &one)) {
+			*f = one;
+			err = blame(f, w, all[i].option, all[i].sql->at);
+		}
+	}
+	buf_release(&sql);
+	if (err)
+		return err;
+	/* The signs come first in `all`, in the order of enum sign. */
+	for (int sign = 0, at = 0; sign < SIGN_COUNT && !err; sign++) {
+		if (!watch_sign(w, (enum sign)sign)->text)
+			continue;
+		b->sign_type[sign] = cols[at].type;
+		err = bind_time(s, a, b, (enum sign)sign, cols[at++].base, f);
+	}
+	return err;
+}
+
+defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, struct binding *out,
+                     struct failure *f)
+{
+	*out = (struct binding){.watch = w, .engine = s->engine};
+	defib_err err = bind_table(s, a, out, f);
+	if (!err)
+		err = bind_keys(a, out, f);
+	if (!err)
+		err = bind_expressions(s, a, out, f);
+	if (err)
+		return err;
+	out->time = TIME_TYPE_TIMESTAMPTZ;
+	if (s->engine == STORE_SQLITE)
+		out->time = TIME_TYPE_TEXT;
+	for (int sign = SIGN_COUNT - 1; sign >= 0; sign--)
+		if (out->sign_type[sign])
+			out->time = out->sign_time[sign];
+	return DEFIB_OK;
+}

@@ -1,0 +1,30 @@
+/*
+ * bind.h: what a database says about a watch: that its table, columns and
+ * expressions are there, and which types they have.
+ */
+#ifndef WATCH_BIND_H
+#define WATCH_BIND_H
+
+#include "watch/settings.h"
+
+struct binding {
+	const struct watch *watch;
+	enum store_engine engine;
+	const char *key_type[WATCH_KEYS_MAX]; /* as the database writes it */
+	const char *sign_type[SIGN_COUNT];    /* the same, for the signs of life; NULL: not given */
+	enum time_type sign_time[SIGN_COUNT];
+	enum time_type time; /* how :now is rendered */
+	bool iso_t;          /* text times look like 2026-01-02T03:04:05Z, not with a blank */
+	int ncolumns;        /* of the table */
+	struct store_column *columns;
+};
+
+/*
+ * Ask the database. Failures name the option, its place in the file and what
+ * is wrong: DEFIB_CONFIG when the watch does not fit the database, else the
+ * class of the database's error.
+ */
+MUST_CHECK defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a,
+                                struct binding *out, struct failure *f);
+
+#endif

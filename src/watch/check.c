@@ -1,0 +1,215 @@
+/*
+ * check.c: what a watch must fulfil beyond its option table: that it can
+ * judge at all, that thresholds fit the beat, that every rule can be carried
+ * out, and that every piece of SQL is closed and asks for known parameters.
+ */
+#include "watch/settings.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "watch/lexer.h"
+#include "watch/params.h"
+
+struct check {
+	struct cfg_reader *r;
+	const struct watch *w;
+	enum store_engine engine;
+};
+
+static void problem(struct check *c, struct cfg_mark at, const char *what)
+{
+	cfg_problem(c->r, at.line ? at : c->w->at, "watch %s: %s", c->w->name, what);
+}
+
+static void check_signs(struct check *c)
+{
+	const struct watch *w = c->w;
+	bool alive = w->alive_at.text, expires = w->expires_at.text, started = w->started_at.text;
+
+	if (!alive && !expires && !started && !w->owner_alive.text)
+		problem(c, w->at, "nothing tells whether a row is stuck; give alive_at and stuck_after, "
+		                  "expires_at, started_at and overdue_after, or owner_alive");
+	if (alive && !w->stuck_after.given)
+		problem(c, w->alive_at.at, "alive_at needs stuck_after, such as stuck_after: 60m");
+	if (w->stuck_after.given && !alive && !expires)
+		problem(c, w->at, "stuck_after needs alive_at or expires_at");
+	if (started && !w->overdue_after.given)
+		problem(c, w->started_at.at, "started_at needs overdue_after, such as overdue_after: 10m");
+	if (w->overdue_after.given && !started)
+		problem(c, w->at, "overdue_after needs started_at");
+	if ((w->stuck_after.n || w->overdue_after.n) && !w->kind.text)
+		problem(c, w->at, "thresholds by kind need kind:, the expression that tells a row's kind");
+	if (w->alive_at.text && w->stuck_after.given && threshold_least(&w->stuck_after) == 0)
+		problem(c, w->at, "stuck_after 0s would take every running row for stuck");
+	if (w->missing == MISSING_ORPHAN && !alive && !expires && !started)
+		problem(c, w->at, "missing: orphan needs a sign of life that can be null");
+}
+
+static void check_beat(struct check *c)
+{
+	const struct watch *w = c->w;
+	if (!w->beat_us || !w->alive_at.text || !w->stuck_after.given)
+		return;
+	int64_t least = threshold_least(&w->stuck_after);
+	struct buf beat = BUF_INIT, limit = BUF_INIT;
+	duration_text(w->beat_us, &beat);
+	duration_text(least, &limit);
+	if (least < 2 * w->beat_us)
+		cfg_problem(c->r, w->at,
+		            "watch %s: stuck_after %s is under twice the beat of %s: one late beat would "
+		            "condemn a living worker; raise stuck_after or beat more often",
+		            w->name, buf_text(&limit), buf_text(&beat));
+	else if (least == 2 * w->beat_us)
+		cfg_warning(c->r, w->at,
+		            "watch %s: stuck_after %s is just twice the beat of %s; more room is wiser",
+		            w->name, buf_text(&limit), buf_text(&beat));
+	buf_release(&beat);
+	buf_release(&limit);
+}
+
+static bool can_do(const struct watch *w, enum remedy remedy)
+{
+	return remedy == REMEDY_REPORT || remedy == REMEDY_HOLD ||
+	       w->actions[remedy].form != ACTION_NONE;
+}
+
+static void check_rules(struct check *c)
+{
+	const struct watch *w = c->w;
+	for (int i = 0; i < w->nrules; i++) {
+		const struct rule *rule = &w->rules[i];
+		if (!can_do(w, rule->remedy))
+			cfg_problem(c->r, rule->at, "watch %s: rule %d does %s, but there is no %s: that says how",
+			            w->name, i + 1, remedy_names[rule->remedy], remedy_names[rule->remedy]);
+		if (rule->attempts != ATTEMPTS_ANY && !watch_has_attempts(w))
+			cfg_problem(c->r, rule->at,
+			            "watch %s: rule %d asks for attempts, but attempts: and max_attempts: are not given",
+			            w->name, i + 1);
+		if (rule->kind && !w->kind.text)
+			cfg_problem(c->r, rule->at, "watch %s: rule %d asks for a kind, but kind: is not given",
+			            w->name, i + 1);
+	}
+	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
+		cfg_warning(c->r, w->at, "watch %s: neither requeue: nor remedies: is given: it only reports",
+		            w->name);
+	if (w->attempts.text && !w->max_attempts.text)
+		cfg_warning(c->r, w->at, "watch %s: attempts without max_attempts bound nothing", w->name);
+}
+
+/* Resolves nothing, only tells whether a name is known. */
+struct known {
+	const struct watch *w;
+	enum param_scope scope;
+	const char *unknown;
+	char name[64];
+};
+
+static bool note_unknown(void *ctx, const char *name, struct buf *out)
+{
+	struct known *k = ctx;
+	(void)out;
+	if (!k->unknown && !param_known(k->w, k->scope, name)) {
+		snprintf(k->name, sizeof k->name, "%s", name);
+		k->unknown = k->name;
+	}
+	return true;
+}
+
+enum sql_kind { KIND_EXPRESSION, KIND_SET, KIND_STATEMENT };
+
+static void check_sql(struct check *c, const char *option, const struct sql_text *sql,
+                      enum sql_kind kind, enum param_scope scope)
+{
+	struct failure f = {0};
+	struct known known = {.w = c->w, .scope = scope};
+	struct buf scratch = BUF_INIT;
+	const char **targets;
+	int n;
+
+	if (!sql->text)
+		return;
+	defib_err err = kind == KIND_SET
+	                    ? sql_set_targets(sql->text, c->engine, c->r->arena, &targets, &n, &f)
+	                    : sql_check(sql->text, c->engine, &f);
+	if (!err && kind != KIND_STATEMENT && strchr(sql->text, ';')) {
+		size_t len = strlen(sql->text);
+		if (sql->text[len - 1] == ';')
+			err = fail(&f, DEFIB_CONFIG, "no ';' is needed here");
+	}
+	if (!err)
+		err = sql_render(sql->text, c->engine, note_unknown, &known, &scratch, &f);
+	buf_release(&scratch);
+	if (err) {
+		cfg_problem(c->r, sql->at, "watch %s: %s: %s", c->w->name, option, f.what);
+	} else if (known.unknown) {
+		const char *near = param_nearest(c->w, scope, known.unknown);
+		cfg_problem(c->r, sql->at, "watch %s: %s: unknown parameter :%s%s%s%s", c->w->name, option,
+		            known.unknown, near ? "; did you mean :" : "", near ? near : "", near ? "?" : "");
+	}
+}
+
+static void check_action(struct check *c, enum remedy remedy)
+{
+	const struct action *a = &c->w->actions[remedy];
+	if (a->form == ACTION_SET)
+		check_sql(c, remedy_names[remedy], &a->set, KIND_SET, PARAMS_RECOVERY);
+	if (a->form == ACTION_CALL)
+		check_sql(c, remedy_names[remedy], &a->set, KIND_EXPRESSION, PARAMS_RECOVERY);
+	for (int i = 0; i < a->n; i++)
+		check_sql(c, remedy_names[remedy], &a->sql[i], KIND_STATEMENT, PARAMS_NONE);
+}
+
+static void check_all_sql(struct check *c)
+{
+	const struct watch *w = c->w;
+	const struct {
+		const char *option;
+		const struct sql_text *sql;
+		enum sql_kind kind;
+		enum param_scope scope;
+	} all[] = {
+	    {"running", &w->running, KIND_EXPRESSION, PARAMS_NONE},
+	    {"alive_at", &w->alive_at, KIND_EXPRESSION, PARAMS_NONE},
+	    {"expires_at", &w->expires_at, KIND_EXPRESSION, PARAMS_NONE},
+	    {"started_at", &w->started_at, KIND_EXPRESSION, PARAMS_NONE},
+	    {"kind", &w->kind, KIND_EXPRESSION, PARAMS_NONE},
+	    {"owner", &w->owner, KIND_EXPRESSION, PARAMS_NONE},
+	    {"owner_alive", &w->owner_alive, KIND_EXPRESSION, PARAMS_NONE},
+	    {"attempts", &w->attempts, KIND_EXPRESSION, PARAMS_NONE},
+	    {"max_attempts", &w->max_attempts, KIND_EXPRESSION, PARAMS_NONE},
+	    {"retry.then", &w->retry_then, KIND_SET, PARAMS_RECOVERY},
+	    {"end_when", &w->end_when, KIND_EXPRESSION, PARAMS_NONE},
+	    {"end", &w->end, KIND_SET, PARAMS_RECOVERY},
+	    {"cancel", &w->cancel, KIND_SET, PARAMS_RECOVERY},
+	    {"late_when", &w->late_when, KIND_EXPRESSION, PARAMS_NONE},
+	    {"work.ready", &w->work.ready, KIND_EXPRESSION, PARAMS_NONE},
+	    {"work.order", &w->work.order, KIND_EXPRESSION, PARAMS_NONE},
+	    {"work.priority", &w->work.priority, KIND_EXPRESSION, PARAMS_NONE},
+	    {"work.claim", &w->work.claim, KIND_SET, PARAMS_WORK},
+	    {"work.done", &w->work.done, KIND_SET, PARAMS_WORK},
+	    {"work.failed", &w->work.failed, KIND_SET, PARAMS_WORK},
+	    {"work.timed_out", &w->work.timed_out, KIND_SET, PARAMS_WORK},
+	    {"work.release", &w->work.release, KIND_SET, PARAMS_WORK},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		check_sql(c, all[i].option, all[i].sql, all[i].kind, all[i].scope);
+	for (int i = 0; i < w->nalso; i++)
+		check_sql(c, "also", &w->also[i], KIND_STATEMENT, PARAMS_NONE);
+	for (int i = 0; i < w->nrules; i++)
+		check_sql(c, "remedies.when", &w->rules[i].when, KIND_EXPRESSION, PARAMS_NONE);
+	for (int i = 0; i < REMEDY_COUNT; i++)
+		check_action(c, (enum remedy)i);
+}
+
+void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine)
+{
+	struct check c = {r, w, engine};
+	if (w->key.n > WATCH_KEYS_MAX)
+		problem(&c, w->at, "a key has at most 4 columns");
+	if (w->show.n > WATCH_SHOW_MAX)
+		problem(&c, w->at, "show takes at most 8 columns");
+	check_signs(&c);
+	check_beat(&c);
+	check_rules(&c);
+	check_all_sql(&c);
+}

@@ -1,0 +1,416 @@
+/*
+ * compile.c: the statements that read: look, lock, reread.
+ *
+ * Our own names in these statements start with defib_, because the user's
+ * SQL stands beside them unqualified and must not meet a column of ours.
+ */
+#include "watch/compile.h"
+
+#include "base/clock.h"
+#include "watch/compile_write.h"
+#include "watch/timesql.h"
+
+#include <assert.h>
+
+/* Which rows are candidates, one condition a reason. */
+struct conditions {
+	struct buf sql;
+	int n;
+};
+
+static void condition(struct conditions *c, const char *text)
+{
+	buf_addf(&c->sql, "%s(%s)", c->n++ ? "\n    OR " : "", text);
+}
+
+static const struct threshold *sign_threshold(const struct watch *w, enum sign sign)
+{
+	return sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
+}
+
+static void sign_condition(const struct binding *b, enum sign sign, struct conditions *c)
+{
+	const struct watch *w = b->watch;
+	const struct threshold *t = sign_threshold(w, sign);
+	const char *expr = watch_sign(w, sign)->text;
+	struct buf sql = BUF_INIT;
+
+	/* The least threshold first, bare: that is the part an index can serve. */
+	sql_time_comparable(b->engine, b->sign_time[sign], expr, &sql);
+	buf_add(&sql, " < ");
+	sql_time_cutoff(b->engine, b->sign_time[sign], t, NULL, &sql);
+	if (t->n) {
+		buf_add(&sql, " AND ");
+		sql_time_comparable(b->engine, b->sign_time[sign], expr, &sql);
+		buf_add(&sql, " < ");
+		sql_time_cutoff(b->engine, b->sign_time[sign], t, w->kind.text, &sql);
+	}
+	/* A worker that is known to live is never silent; it can be overdue. */
+	if (w->owner_alive.text && sign != SIGN_STARTED)
+		buf_addf(&sql, " AND (%s) IS NOT TRUE", w->owner_alive.text);
+	condition(c, buf_text(&sql));
+	buf_release(&sql);
+}
+
+static void candidate_conditions(const struct binding *b, struct conditions *c)
+{
+	const struct watch *w = b->watch;
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (watch_sign(w, (enum sign)sign)->text)
+			sign_condition(b, (enum sign)sign, c);
+	struct buf sql = BUF_INIT;
+	if (w->missing == MISSING_ORPHAN) {
+		buf_addf(&sql, "(%s) IS NULL", watch_sign(w, watch_first_sign(w))->text);
+		condition(c, buf_text(&sql));
+	}
+	if (w->owner_alive.text) {
+		buf_clear(&sql);
+		buf_addf(&sql, "(%s) IS FALSE", w->owner_alive.text);
+		condition(c, buf_text(&sql));
+	}
+	buf_release(&sql);
+}
+
+/* The sign that alone orders the rows, or SIGN_COUNT when it takes several. */
+static enum sign only_sign(const struct binding *b)
+{
+	const struct watch *w = b->watch;
+	enum sign found = SIGN_COUNT;
+	int n = 0;
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (watch_sign(w, (enum sign)sign)->text) {
+			found = (enum sign)sign;
+			n++;
+		}
+	return n == 1 && w->missing == MISSING_ALIVE && !w->owner_alive.text ? found : SIGN_COUNT;
+}
+
+/*
+ * Rows come oldest first and pages continue behind a position, so each page
+ * is read once whatever became of the rows before it.
+ */
+static void position(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	enum sign only = only_sign(b);
+	if (only != SIGN_COUNT) {
+		sql_time_comparable(b->engine, b->sign_time[only], watch_sign(w, only)->text, out);
+		return;
+	}
+	buf_add(out, b->engine == STORE_POSTGRES ? "least(" : "min(");
+	for (int sign = 0; sign < SIGN_COUNT; sign++) {
+		if (!watch_sign(w, (enum sign)sign)->text)
+			continue;
+		buf_add(out, "coalesce(");
+		sql_time_us(b->engine, b->sign_time[sign], watch_sign(w, (enum sign)sign)->text, out);
+		buf_add(out, ", 9223372036854775807), ");
+	}
+	buf_add(out, "9223372036854775807)");
+}
+
+static const char *position_type(const struct binding *b)
+{
+	enum sign only = only_sign(b);
+	return only == SIGN_COUNT ? "bigint"
+	                          : sql_time_comparable_type(b->sign_time[only], b->sign_type[only]);
+}
+
+static const char *as_text(const struct binding *b)
+{
+	return b->engine == STORE_POSTGRES ? "::text" : "";
+}
+
+static void key_column(const struct binding *b, int k, struct buf *out)
+{
+	buf_add(out, "t.");
+	sql_ident(out, b->watch->key.items[k]);
+}
+
+void key_list(const struct binding *b, const char *alias, struct buf *out)
+{
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_addf(out, "%s%s", k ? ", " : "", alias);
+		sql_ident(out, b->watch->key.items[k]);
+		buf_add(out, as_text(b));
+	}
+}
+
+static void optional(const struct binding *b, const struct sql_text *sql, const char *as,
+                     struct buf *out)
+{
+	if (!sql->text)
+		buf_add(out, ", NULL");
+	else if (b->engine == STORE_POSTGRES)
+		buf_addf(out, ", (%s)::%s", sql->text, as);
+	else if (as[0] == 't')
+		buf_addf(out, ", (%s)", sql->text);
+	else
+		buf_addf(out, ", CAST((%s) AS INTEGER)", sql->text);
+}
+
+/* Everything that judge and decide look at, in the order of struct fact_columns. */
+static void fact_list(const struct binding *b, const struct watch_sql *q, bool reread,
+                      struct buf *out)
+{
+	const struct watch *w = b->watch;
+	key_list(b, "t.", out);
+	optional(b, &w->owner, "text", out);
+	optional(b, &w->owner_alive, "text", out);
+	optional(b, &w->kind, "text", out);
+	optional(b, &w->attempts, "bigint", out);
+	optional(b, &w->max_attempts, "bigint", out);
+	for (int sign = 0; sign < SIGN_COUNT; sign++) {
+		const struct sql_text *sql = watch_sign(w, (enum sign)sign);
+		buf_add(out, ",\n  ");
+		if (sql->text)
+			sql_time_us(b->engine, b->sign_time[sign], sql->text, out);
+		else
+			buf_add(out, "NULL");
+	}
+	buf_addf(out, ",\n  %s, (%s) IS TRUE, (", sql_now_us(b->engine), w->running.text);
+	position(b, out);
+	buf_addf(out, ")%s", as_text(b));
+	for (int i = 0; i < w->nrules; i++)
+		if (w->rules[i].when.text)
+			buf_addf(out, ", (%s) IS TRUE", w->rules[i].when.text);
+		else
+			buf_add(out, ", NULL");
+	for (int i = 0; i < w->show.n; i++) {
+		buf_add(out, ", t.");
+		sql_ident(out, w->show.items[i]);
+		buf_add(out, as_text(b));
+	}
+	buf_add(out, ", ");
+	if (reread)
+		written_columns(b, q, "t.", out);
+	else
+		buf_add(out, "NULL");
+}
+
+static struct fact_columns fact_layout(const struct watch *w)
+{
+	struct fact_columns c = {.key = 0, .owner = w->key.n};
+	c.owner_alive = c.owner + 1;
+	c.kind = c.owner + 2;
+	c.attempts = c.owner + 3;
+	c.max_attempts = c.owner + 4;
+	c.sign = c.owner + 5;
+	c.now = c.sign + SIGN_COUNT;
+	c.running = c.now + 1;
+	c.position = c.now + 2;
+	c.when = c.now + 3;
+	c.show = c.when + w->nrules;
+	c.before = c.show + w->show.n;
+	c.count = c.before + 1;
+	return c;
+}
+
+static void from_table(const struct binding *b, struct buf *out)
+{
+	buf_add(out, "\nFROM ");
+	sql_table(out, b->watch->table);
+	buf_add(out, " AS t");
+}
+
+static void parameter(const struct binding *b, int number, const char *type, struct buf *out)
+{
+	if (b->engine == STORE_POSTGRES)
+		buf_addf(out, "$%d::%s", number, type);
+	else
+		buf_addf(out, "?%d", number);
+}
+
+static void order_list(const struct binding *b, struct buf *out)
+{
+	position(b, out);
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(out, ", ");
+		key_column(b, k, out);
+	}
+}
+
+/* (position, key…) > ($2, $3…) */
+static void behind_position(const struct binding *b, struct buf *out)
+{
+	buf_add(out, "\n  AND (");
+	order_list(b, out);
+	buf_add(out, ") > (");
+	if (b->engine == STORE_POSTGRES)
+		parameter(b, 2, position_type(b), out);
+	else
+		buf_add(out, "CAST(?2 AS NUMERIC)");
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(out, ", ");
+		parameter(b, 3 + k, b->key_type[k], out);
+	}
+	buf_add(out, ")");
+}
+
+static const char *finish(struct buf *sql, struct arena *a)
+{
+	const char *text = arena_strdup(a, buf_text(sql));
+	buf_release(sql);
+	return text;
+}
+
+static const char *compile_look(const struct binding *b, const struct watch_sql *q, bool next,
+                                struct arena *a)
+{
+	struct conditions c = {BUF_INIT, 0};
+	struct buf sql = BUF_INIT;
+	candidate_conditions(b, &c);
+	buf_add(&sql, "SELECT ");
+	fact_list(b, q, false, &sql);
+	from_table(b, &sql);
+	/* A single condition goes without parentheses of its own, for the reader's sake. */
+	buf_addf(&sql, "\nWHERE (%s)\n  AND %s%s%s", b->watch->running.text, c.n > 1 ? "(" : "",
+	         buf_text(&c.sql), c.n > 1 ? ")" : "");
+	if (next)
+		behind_position(b, &sql);
+	buf_add(&sql, "\nORDER BY ");
+	order_list(b, &sql);
+	buf_add(&sql, "\nLIMIT ");
+	parameter(b, 1, "bigint", &sql);
+	buf_release(&c.sql);
+	return finish(&sql, a);
+}
+
+static const char *compile_look_one(const struct binding *b, const struct watch_sql *q,
+                                    struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT ");
+	fact_list(b, q, false, &sql);
+	from_table(b, &sql);
+	buf_add(&sql, "\nWHERE ");
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(&sql, k ? " AND " : "");
+		key_column(b, k, &sql);
+		buf_add(&sql, " = ");
+		parameter(b, 1 + k, b->key_type[k], &sql);
+	}
+	return finish(&sql, a);
+}
+
+static const char *compile_count(const struct binding *b, struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
+	from_table(b, &sql);
+	buf_addf(&sql, "\nWHERE (%s)\nLIMIT %d) AS defib_running", b->watch->running.text,
+	         RUNNING_COUNT_MAX);
+	return finish(&sql, a);
+}
+
+void keys_relation(const struct binding *b, struct relation *r)
+{
+	static const char *const names[WATCH_KEYS_MAX] = {"defib_k1", "defib_k2", "defib_k3", "defib_k4"};
+	relation_init(r, b->engine);
+	for (int k = 0; k < b->watch->key.n; k++)
+		relation_column(r, names[k], b->engine == STORE_POSTGRES ? b->key_type[k] : "text");
+}
+
+void join_keys(const struct binding *b, const char *relation, struct buf *out)
+{
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(out, k ? " AND " : "");
+		key_column(b, k, out);
+		buf_addf(out, " = %s.defib_k%d", relation, k + 1);
+	}
+}
+
+static void from_keys(const struct binding *b, struct buf *out)
+{
+	struct relation r;
+	keys_relation(b, &r);
+	from_table(b, out);
+	buf_add(out, "\nJOIN (");
+	relation_select(&r, 1, out);
+	buf_add(out, ") AS defib_s ON ");
+	join_keys(b, "defib_s", out);
+	relation_release(&r);
+}
+
+static const char *compile_lock(const struct binding *b, struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT ");
+	key_list(b, "t.", &sql);
+	from_keys(b, &sql);
+	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
+	return finish(&sql, a);
+}
+
+static const char *compile_reread(const struct binding *b, const struct watch_sql *q,
+                                  struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT ");
+	fact_list(b, q, true, &sql);
+	from_keys(b, &sql);
+	return finish(&sql, a);
+}
+
+/* Who holds a row that we skipped: the transaction that stands in its xmax. */
+static const char *compile_blockers(const struct binding *b, struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT ");
+	key_list(b, "t.", &sql);
+	buf_add(&sql, ", defib_l.pid, extract(epoch FROM clock_timestamp() - defib_a.xact_start)::bigint");
+	from_keys(b, &sql);
+	buf_add(&sql, "\nJOIN pg_locks AS defib_l ON defib_l.locktype = 'transactionid' AND defib_l.granted"
+	              " AND defib_l.transactionid = t.xmax"
+	              "\nLEFT JOIN pg_stat_activity AS defib_a ON defib_a.pid = defib_l.pid");
+	return finish(&sql, a);
+}
+
+defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,
+                        struct failure *f)
+{
+	*out = (struct watch_sql){.binding = b, .cols = fact_layout(b->watch)};
+	defib_err err = compile_writes(b, a, out, f);
+	if (err)
+		return err;
+	out->look_first = compile_look(b, out, false, a);
+	out->look_next = compile_look(b, out, true, a);
+	out->look_one = compile_look_one(b, out, a);
+	out->count_running = compile_count(b, a);
+	out->reread = compile_reread(b, out, a);
+	if (b->engine == STORE_POSTGRES) {
+		out->lock = compile_lock(b, a);
+		out->blockers = compile_blockers(b, a);
+	}
+	return DEFIB_OK;
+}
+
+void watch_index(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	enum sign only = only_sign(b);
+	bool pg = b->engine == STORE_POSTGRES;
+	buf_add(out, pg ? "CREATE INDEX CONCURRENTLY ON " : "CREATE INDEX ");
+	if (!pg) {
+		struct buf name = BUF_INIT;
+		buf_addf(&name, "defib_%s", w->name);
+		sql_ident(out, buf_text(&name));
+		buf_add(out, " ON ");
+		buf_release(&name);
+	}
+	sql_table(out, w->table);
+	buf_add(out, " (");
+	/* Only a plain column or a stable expression of one can be indexed; a sub-select cannot. */
+	if (only != SIGN_COUNT && !strstr(watch_sign(w, only)->text, "SELECT")) {
+		const char *expr = watch_sign(w, only)->text;
+		if (pg && strspn(expr, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(expr))
+			buf_add(out, expr);
+		else
+			sql_time_comparable(b->engine, b->sign_time[only], expr, out);
+		buf_add(out, ", ");
+	}
+	for (int k = 0; k < w->key.n; k++) {
+		buf_add(out, k ? ", " : "");
+		sql_ident(out, w->key.items[k]);
+	}
+	buf_addf(out, ") WHERE %s", w->running.text);
+}

@@ -1,0 +1,73 @@
+/*
+ * compile.h: a bound watch as a few statements.
+ *
+ * look, lock, reread and write are made once a scan; `defib sql` prints them.
+ * What the user wrote is taken as written inside parentheses; everything
+ * else is quoted names and parameters. Numbers and kinds from the
+ * configuration are written as literals, so that the printed SQL reads like
+ * the watch itself.
+ */
+#ifndef WATCH_COMPILE_H
+#define WATCH_COMPILE_H
+
+#include "store/relation.h"
+#include "watch/bind.h"
+
+/* Parameters of SET lists and calls that a statement really uses. */
+enum stuck_column {
+	STUCK_OWNER,
+	STUCK_KIND,
+	STUCK_ATTEMPT,
+	STUCK_ALIVE_AT,
+	STUCK_VERDICT,
+	STUCK_REASON,
+	STUCK_RETRY_AT,
+	STUCK_EVIDENCE,
+	STUCK_NOW,
+	STUCK_COUNT
+};
+
+/* One statement that writes, over a relation of the jobs it is for. */
+struct write_sql {
+	const char *sql;
+	bool uses[STUCK_COUNT];
+	bool returns; /* key and the written columns as JSON */
+};
+
+/* The columns of look and reread, in this order. */
+struct fact_columns {
+	int key, owner, owner_alive, kind, attempts, max_attempts, sign, now, running, position, when,
+	    show, before, count;
+};
+
+struct watch_sql {
+	const struct binding *binding;
+	struct fact_columns cols;
+	const char *look_first; /* $1 limit */
+	const char *look_next;  /* $1 limit, $2 position, $3… key */
+	const char *look_one;   /* $1… key; no condition: for explain */
+	const char *count_running; /* counts to RUNNING_COUNT_MAX at most */
+	const char *lock;   /* relation of keys; PostgreSQL only */
+	const char *reread; /* relation of keys */
+	const char *blockers; /* relation of keys; PostgreSQL only: key, pid, seconds */
+	int nwrites[REMEDY_COUNT];
+	struct write_sql *writes[REMEDY_COUNT]; /* the remedy itself, then `also` */
+	int nbefore;
+	const char **before; /* columns that remedies write */
+};
+
+#define RUNNING_COUNT_MAX 10000
+
+MUST_CHECK defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,
+                                   struct failure *f);
+/* A relation with the key columns only. */
+void keys_relation(const struct binding *b, struct relation *r);
+/* The relation that a write takes: keys, then the columns it uses. */
+void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
+/* Prepare every statement, so that bad SQL shows before anything is done. */
+MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
+                                   struct failure *f);
+/* The index that makes look read only what it needs; `concurrently` on PostgreSQL. */
+void watch_index(const struct binding *b, struct buf *out);
+
+#endif

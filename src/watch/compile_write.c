@@ -1,0 +1,295 @@
+/*
+ * compile_write.c: remedies as statements.
+ *
+ * A SET list becomes one UPDATE from a relation of the jobs; a call becomes a
+ * SELECT from it; statements of the user's own see the same jobs as `stuck`.
+ * Every form takes its values from that relation, a column a parameter.
+ */
+#include "watch/compile_write.h"
+
+#include "base/text.h"
+#include "watch/lexer.h"
+#include "watch/params.h"
+#include "watch/timesql.h"
+
+#include <assert.h>
+
+/* In the order of enum stuck_column; `us` columns are rendered as the watch's time. */
+static const struct {
+	const char *name, *raw, *type;
+	bool us;
+} stuck_columns[STUCK_COUNT] = {
+    [STUCK_OWNER] = {"owner", "defib_owner", "text", false},
+    [STUCK_KIND] = {"kind", "defib_kind", "text", false},
+    [STUCK_ATTEMPT] = {"attempt", "defib_attempt", "bigint", false},
+    [STUCK_ALIVE_AT] = {"alive_at", "defib_alive_us", "bigint", true},
+    [STUCK_VERDICT] = {"verdict", "defib_verdict", "text", false},
+    [STUCK_REASON] = {"reason", "defib_reason", "text", false},
+    [STUCK_RETRY_AT] = {"retry_at", "defib_retry_us", "bigint", true},
+    [STUCK_EVIDENCE] = {"evidence", "defib_evidence", "jsonb", false},
+    [STUCK_NOW] = {"now", "defib_now_us", "bigint", true},
+};
+
+void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
+{
+	keys_relation(b, r);
+	for (int i = 0; i < STUCK_COUNT; i++)
+		if (w->uses[i])
+			relation_column(r, stuck_columns[i].raw, stuck_columns[i].type);
+}
+
+/* What a parameter reads: a key column or a value of the relation defib_s. */
+struct resolver {
+	const struct binding *binding;
+	struct write_sql *write;
+};
+
+static bool resolve(void *ctx, const char *name, struct buf *out)
+{
+	struct resolver *r = ctx;
+	const struct watch *w = r->binding->watch;
+	for (int k = 0; k < w->key.n; k++)
+		if (text_eq(w->key.items[k], name)) {
+			buf_addf(out, "defib_s.defib_k%d", k + 1);
+			return true;
+		}
+	for (int i = 0; i < STUCK_COUNT; i++) {
+		if (!text_eq(stuck_columns[i].name, name))
+			continue;
+		char column[64];
+		snprintf(column, sizeof column, "defib_s.%s", stuck_columns[i].raw);
+		r->write->uses[i] = true;
+		buf_add(out, "(");
+		if (stuck_columns[i].us)
+			sql_time_value(r->binding, column, out);
+		else
+			buf_add(out, column);
+		buf_add(out, ")");
+		return true;
+	}
+	return false;
+}
+
+static void from_relation(const struct binding *b, const struct write_sql *w, struct buf *out)
+{
+	struct relation r;
+	write_relation(b, w, &r);
+	buf_add(out, "\nFROM (");
+	relation_select(&r, 1, out);
+	buf_add(out, ") AS defib_s");
+	relation_release(&r);
+}
+
+void written_columns(const struct binding *b, const struct watch_sql *q, const char *alias,
+                     struct buf *out)
+{
+	bool pg = b->engine == STORE_POSTGRES;
+	if (q->nbefore == 0) {
+		buf_add(out, "NULL");
+		return;
+	}
+	buf_add(out, pg ? "jsonb_build_object(" : "json_object(");
+	for (int i = 0; i < q->nbefore; i++) {
+		buf_add(out, i ? ", " : "");
+		sql_literal(out, q->before[i]);
+		buf_addf(out, ", %s", alias);
+		sql_ident(out, q->before[i]);
+	}
+	buf_add(out, pg ? ")::text" : ")");
+}
+
+static defib_err compile_set(const struct binding *b, const struct watch_sql *q,
+                             const struct sql_text *set, struct arena *a, struct write_sql *out,
+                             struct failure *f)
+{
+	struct resolver r = {b, out};
+	struct buf list = BUF_INIT, sql = BUF_INIT;
+	defib_err err = sql_render(set->text, b->engine, resolve, &r, &list, f);
+	if (!err) {
+		buf_add(&sql, "UPDATE ");
+		sql_table(&sql, b->watch->table);
+		buf_addf(&sql, " AS t\nSET %s", buf_text(&list));
+		from_relation(b, out, &sql);
+		buf_add(&sql, "\nWHERE ");
+		join_keys(b, "defib_s", &sql);
+		/* SQLite does not know the alias in RETURNING, and nothing but the table there. */
+		const char *alias = b->engine == STORE_POSTGRES ? "t." : "";
+		buf_add(&sql, "\nRETURNING ");
+		key_list(b, alias, &sql);
+		buf_add(&sql, ", ");
+		written_columns(b, q, alias, &sql);
+		out->returns = true;
+		out->sql = arena_strdup(a, buf_text(&sql));
+	}
+	buf_release(&list);
+	buf_release(&sql);
+	return err;
+}
+
+static defib_err compile_call(const struct binding *b, const struct sql_text *call, struct arena *a,
+                              struct write_sql *out, struct failure *f)
+{
+	struct resolver r = {b, out};
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT ");
+	defib_err err = sql_render(call->text, b->engine, resolve, &r, &sql, f);
+	if (!err) {
+		from_relation(b, out, &sql);
+		out->sql = arena_strdup(a, buf_text(&sql));
+	}
+	buf_release(&sql);
+	return err;
+}
+
+static bool is_key(const struct watch *w, const char *name)
+{
+	for (int k = 0; k < w->key.n; k++)
+		if (text_eq(w->key.items[k], name))
+			return true;
+	return false;
+}
+
+/* WITH stuck AS (…): the jobs under the names that the documentation promises. */
+static void stuck_clause(const struct binding *b, const struct write_sql *w, struct buf *out)
+{
+	const struct watch *watch = b->watch;
+	buf_add(out, "stuck AS (SELECT ");
+	for (int k = 0; k < watch->key.n; k++) {
+		buf_addf(out, "%sdefib_k%d AS ", k ? ", " : "", k + 1);
+		sql_ident(out, watch->key.items[k]);
+	}
+	for (int i = 0; i < STUCK_COUNT; i++) {
+		/* A key column of the same name wins: it is what the user's statement joins by. */
+		if (is_key(watch, stuck_columns[i].name))
+			continue;
+		buf_add(out, ", ");
+		if (stuck_columns[i].us)
+			sql_time_value(b, stuck_columns[i].raw, out);
+		else
+			buf_add(out, stuck_columns[i].raw);
+		buf_addf(out, " AS %s", stuck_columns[i].name);
+	}
+	from_relation(b, w, out);
+	buf_add(out, ")");
+}
+
+/* A statement of the user's, with `stuck` put before it, also where it has a WITH of its own. */
+static void compile_statement(const struct binding *b, const struct sql_text *statement,
+                              struct arena *a, struct write_sql *out)
+{
+	struct buf sql = BUF_INIT;
+	const char *rest = statement->text + strspn(statement->text, " \t\r\n");
+	bool with = strncasecmp(rest, "WITH", 4) == 0 && strchr(" \t\r\n", rest[4]);
+	bool recursive = false;
+
+	for (int i = 0; i < STUCK_COUNT; i++)
+		out->uses[i] = true;
+	if (with) {
+		rest += 4;
+		rest += strspn(rest, " \t\r\n");
+		recursive = strncasecmp(rest, "RECURSIVE", 9) == 0;
+		rest += recursive ? 9 : 0;
+	}
+	buf_addf(&sql, "WITH %s", recursive ? "RECURSIVE " : "");
+	stuck_clause(b, out, &sql);
+	buf_addf(&sql, "%s %s", with ? "," : "\n", rest);
+	out->sql = arena_strdup(a, buf_text(&sql));
+	buf_release(&sql);
+}
+
+/* The columns that any SET list of the watch writes: what the ledger keeps of before. */
+static defib_err collect_before(const struct binding *b, struct arena *a, struct watch_sql *out,
+                                struct failure *f)
+{
+	const struct watch *w = b->watch;
+	out->before = ARENA_ARRAY(a, const char *, b->ncolumns);
+	for (int r = 0; r < REMEDY_COUNT; r++) {
+		const char **names;
+		int n;
+		if (w->actions[r].form != ACTION_SET)
+			continue;
+		defib_err err = sql_set_targets(w->actions[r].set.text, b->engine, a, &names, &n, f);
+		if (err)
+			return err;
+		for (int i = 0; i < n; i++) {
+			bool known = false, column = false;
+			for (int j = 0; j < out->nbefore; j++)
+				known = known || text_eq(out->before[j], names[i]);
+			/* Unquoted names fold; what is no column is the database's to refuse. */
+			for (int j = 0; j < b->ncolumns && !column; j++)
+				if (strcasecmp(b->columns[j].name, names[i]) == 0) {
+					column = true;
+					names[i] = b->columns[j].name;
+				}
+			if (column && !known)
+				out->before[out->nbefore++] = names[i];
+		}
+	}
+	return DEFIB_OK;
+}
+
+static defib_err compile_remedy(const struct binding *b, enum remedy remedy, struct arena *a,
+                                struct watch_sql *out, struct failure *f)
+{
+	const struct watch *w = b->watch;
+	const struct action *action = &w->actions[remedy];
+	defib_err err = DEFIB_OK;
+	int n = 0;
+	if (remedy == REMEDY_REPORT)
+		return DEFIB_OK;
+	struct write_sql *writes = ARENA_ARRAY(a, struct write_sql, 1 + action->n + w->nalso);
+	if (action->form == ACTION_SET)
+		err = compile_set(b, out, &action->set, a, &writes[n++], f);
+	else if (action->form == ACTION_CALL)
+		err = compile_call(b, &action->set, a, &writes[n++], f);
+	for (int i = 0; i < action->n; i++)
+		compile_statement(b, &action->sql[i], a, &writes[n++]);
+	/* What only defib's own table records changes nothing of the user's. */
+	for (int i = 0; i < w->nalso && action->form != ACTION_NONE; i++)
+		compile_statement(b, &w->also[i], a, &writes[n++]);
+	out->writes[remedy] = writes;
+	out->nwrites[remedy] = n;
+	return err;
+}
+
+defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
+                         struct failure *f)
+{
+	defib_err err = collect_before(b, a, out, f);
+	for (int r = 0; r < REMEDY_COUNT && !err; r++)
+		err = compile_remedy(b, (enum remedy)r, a, out, f);
+	if (err)
+		fail_prefix(f, "watch %s", b->watch->name);
+	return err;
+}
+
+static const struct sql_text *write_source(const struct watch *w, enum remedy remedy, int i)
+{
+	const struct action *action = &w->actions[remedy];
+	int own = action->form == ACTION_SQL ? action->n : 1;
+	if (i >= own)
+		return &w->also[i - own];
+	return action->form == ACTION_SQL ? &action->sql[i] : &action->set;
+}
+
+defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
+                        struct failure *f)
+{
+	struct store_column *cols;
+	int ncols;
+	for (int r = 0; r < REMEDY_COUNT; r++)
+		for (int i = 0; i < q->nwrites[r]; i++) {
+			defib_err err = store_describe(s, q->writes[r][i].sql, a, &cols, &ncols, f);
+			if (!err)
+				continue;
+			struct buf place = BUF_INIT;
+			cfg_mark_text(write_source(q->binding->watch, (enum remedy)r, i)->at, &place);
+			fail_prefix(f, "watch %s, %s (%s)", q->binding->watch->name, remedy_names[r],
+			            buf_text(&place));
+			buf_release(&place);
+			if (err == DEFIB_BAD_SQL)
+				f->code = DEFIB_CONFIG;
+			return f->code;
+		}
+	return DEFIB_OK;
+}

@@ -1,0 +1,23 @@
+/*
+ * compile_write.h: the statements that change something, for compile.c.
+ */
+#ifndef WATCH_COMPILE_WRITE_H
+#define WATCH_COMPILE_WRITE_H
+
+#include "watch/compile.h"
+
+/* Fill out->writes and out->before. */
+MUST_CHECK defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
+                                    struct failure *f);
+/*
+ * The columns that remedies write, as one JSON object; NULL when there are
+ * none. `alias` is "t." or "".
+ */
+void written_columns(const struct binding *b, const struct watch_sql *q, const char *alias,
+                     struct buf *out);
+/* t.key = relation.defib_k1 AND … */
+void join_keys(const struct binding *b, const char *relation, struct buf *out);
+/* t.key::text, … */
+void key_list(const struct binding *b, const char *alias, struct buf *out);
+
+#endif

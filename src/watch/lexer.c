@@ -1,0 +1,328 @@
+/* lexer.c: see lexer.h. */
+#include "watch/lexer.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+#include <ctype.h>
+
+static bool word_start(char c)
+{
+	return isalpha((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+static bool word_part(char c)
+{
+	return word_start(c) || isdigit((unsigned char)c) || c == '$';
+}
+
+void sql_lexer_init(struct sql_lexer *lx, const char *text, enum store_engine engine)
+{
+	assert(text != NULL);
+	*lx = (struct sql_lexer){.at = text, .engine = engine};
+}
+
+/* The end of a quoted run that opens at p; a doubled quote stays inside. NULL: open-ended. */
+static const char *quoted_end(const char *p, char close, bool backslash)
+{
+	for (p++; *p; p++) {
+		if (backslash && *p == '\\' && p[1]) {
+			p++;
+		} else if (*p == close) {
+			if (p[1] != close)
+				return p + 1;
+			p++;
+		}
+	}
+	return NULL;
+}
+
+/* $tag$…$tag$: the end, NULL if open-ended, or p itself when it is no dollar quote. */
+static const char *dollar_end(const char *p)
+{
+	const char *tag_end = p + 1;
+	if (*tag_end != '$' && !word_start(*tag_end))
+		return p;
+	while (*tag_end && *tag_end != '$' && word_part(*tag_end))
+		tag_end++;
+	if (*tag_end != '$')
+		return p;
+	size_t tag_len = (size_t)(tag_end - p) + 1;
+	for (const char *q = tag_end + 1; *q; q++)
+		if (*q == '$' && strncmp(q, p, tag_len) == 0)
+			return q + tag_len;
+	return NULL;
+}
+
+/* PostgreSQL nests block comments, SQLite does not. */
+static const char *comment_end(const char *p, bool nested)
+{
+	int depth = 0;
+	for (; *p; p++) {
+		if (p[0] == '/' && p[1] == '*') {
+			if (depth == 0 || nested)
+				depth++;
+			p++;
+		} else if (p[0] == '*' && p[1] == '/') {
+			p++;
+			if (--depth == 0)
+				return p + 1;
+		}
+	}
+	return NULL;
+}
+
+static const char *space_end(const char *p, bool nested, bool *open_ended)
+{
+	for (;;) {
+		if (isspace((unsigned char)*p)) {
+			p++;
+		} else if (p[0] == '-' && p[1] == '-') {
+			p += strcspn(p, "\n");
+		} else if (p[0] == '/' && p[1] == '*') {
+			const char *end = comment_end(p, nested);
+			if (!end) {
+				*open_ended = true;
+				return p + strlen(p);
+			}
+			p = end;
+		} else {
+			return p;
+		}
+	}
+}
+
+static const char *param_end(const char *p)
+{
+	for (p++; word_part(*p); p++)
+		;
+	if (p[0] == '.' && word_start(p[1]))
+		for (p++; word_part(*p); p++)
+			;
+	return p;
+}
+
+/* Strings and quoted names; type stays SQL_PUNCT when p opens none. */
+static const char *quote_token(struct sql_lexer *lx, enum sql_token_type *type)
+{
+	const char *p = lx->at;
+	bool pg = lx->engine == STORE_POSTGRES;
+	if (*p == '\'') {
+		*type = SQL_STRING;
+		return quoted_end(p, '\'', false);
+	}
+	if (pg && (*p == 'e' || *p == 'E') && p[1] == '\'') {
+		*type = SQL_STRING;
+		return quoted_end(p + 1, '\'', true);
+	}
+	if (*p == '"' || (!pg && *p == '`')) {
+		*type = SQL_NAME;
+		return quoted_end(p, *p, false);
+	}
+	if (!pg && *p == '[') {
+		*type = SQL_NAME;
+		const char *end = strchr(p, ']');
+		return end ? end + 1 : NULL;
+	}
+	if (pg && *p == '$') {
+		const char *end = dollar_end(p);
+		if (end != p)
+			*type = SQL_STRING;
+		return end == p ? p + 1 : end;
+	}
+	return p + 1;
+}
+
+static const char *word_end(const char *p)
+{
+	while (word_part(*p) || (isdigit((unsigned char)*p)))
+		p++;
+	return p;
+}
+
+struct sql_token sql_next(struct sql_lexer *lx)
+{
+	const char *p = lx->at, *end;
+	enum sql_token_type type = SQL_PUNCT;
+	bool open_ended = false;
+
+	if (*p == '\0') {
+		return (struct sql_token){SQL_END, p, 0};
+	}
+	end = space_end(p, lx->engine == STORE_POSTGRES, &open_ended);
+	if (end != p) {
+		type = open_ended ? SQL_OPEN_ENDED : SQL_SPACE;
+	} else if (p[0] == ':' && p[1] == ':') {
+		type = SQL_CAST;
+		end = p + 2;
+	} else if (p[0] == ':' && word_start(p[1])) {
+		type = SQL_PARAM;
+		end = param_end(p);
+	} else {
+		end = quote_token(lx, &type);
+		if (end == NULL) {
+			type = SQL_OPEN_ENDED;
+			end = p + strlen(p);
+		} else if (type == SQL_PUNCT && (word_start(*p) || isdigit((unsigned char)*p))) {
+			type = SQL_WORD;
+			end = word_end(p);
+		}
+	}
+	lx->at = end;
+	return (struct sql_token){type, p, (size_t)(end - p)};
+}
+
+/* What a token does to the nesting of parentheses. */
+static int nesting(struct sql_token t)
+{
+	if (t.type != SQL_PUNCT)
+		return 0;
+	if (*t.text == '(' || *t.text == '[')
+		return 1;
+	return *t.text == ')' || *t.text == ']' ? -1 : 0;
+}
+
+static bool is_punct(struct sql_token t, char c)
+{
+	return t.type == SQL_PUNCT && *t.text == c;
+}
+
+defib_err sql_check(const char *text, enum store_engine engine, struct failure *f)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	int depth = 0;
+	bool ended = false, any = false;
+
+	sql_lexer_init(&lx, text, engine);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		if (t.type == SQL_SPACE)
+			continue;
+		if (t.type == SQL_OPEN_ENDED)
+			return fail(f, DEFIB_CONFIG, "a quote or comment is never closed: %.40s", t.text);
+		if (ended)
+			return fail(f, DEFIB_CONFIG, "more than one statement: %.40s", t.text);
+		any = true;
+		ended = is_punct(t, ';');
+		depth += nesting(t);
+		if (depth < 0)
+			return fail(f, DEFIB_CONFIG, "a parenthesis is closed that was never opened: %.40s", t.text);
+	}
+	if (depth > 0)
+		return fail(f, DEFIB_CONFIG, "a parenthesis is never closed");
+	if (!any)
+		return fail(f, DEFIB_CONFIG, "it is empty");
+	return DEFIB_OK;
+}
+
+bool sql_next_statement(const char **at, enum store_engine engine, struct buf *out)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	buf_clear(out);
+	sql_lexer_init(&lx, *at, engine);
+	while ((t = sql_next(&lx)).type != SQL_END && !is_punct(t, ';'))
+		if (out->len > 0 || t.type != SQL_SPACE)
+			buf_addn(out, t.text, t.len);
+	*at = lx.at;
+	return out->len > 0;
+}
+
+defib_err sql_render(const char *text, enum store_engine engine, sql_param_fn param, void *ctx,
+                     struct buf *out, struct failure *f)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+
+	sql_lexer_init(&lx, text, engine);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		if (t.type == SQL_PARAM) {
+			struct buf name = BUF_INIT;
+			buf_addn(&name, t.text + 1, t.len - 1);
+			bool known = param(ctx, buf_text(&name), out);
+			if (!known)
+				fail(f, DEFIB_CONFIG, "unknown parameter :%s", buf_text(&name));
+			buf_release(&name);
+			if (!known)
+				return DEFIB_CONFIG;
+		} else {
+			buf_addn(out, t.text, t.len);
+		}
+	}
+	return DEFIB_OK;
+}
+
+/* The name that a word or quoted name stands for. */
+static char *unquote(struct arena *a, struct sql_token t)
+{
+	if (t.type == SQL_WORD)
+		return arena_strndup(a, t.text, t.len);
+	char *name = arena_strndup(a, t.text + 1, t.len - 2), *to = name;
+	char quote = *t.text;
+	for (const char *from = name; *from; from++) {
+		*to++ = *from;
+		if (*from == quote && from[1] == quote)
+			from++;
+	}
+	*to = '\0';
+	return name;
+}
+
+struct targets {
+	struct arena *arena;
+	const char **names;
+	int n, cap;
+};
+
+static void targets_add(struct targets *list, struct sql_token t)
+{
+	if (list->n == list->cap) {
+		int cap = list->cap ? list->cap * 2 : 8;
+		const char **grown = ARENA_ARRAY(list->arena, const char *, cap);
+		for (int i = 0; i < list->n; i++)
+			grown[i] = list->names[i];
+		list->names = grown;
+		list->cap = cap;
+	}
+	list->names[list->n++] = unquote(list->arena, t);
+}
+
+defib_err sql_set_targets(const char *text, enum store_engine engine, struct arena *a,
+                          const char ***names, int *n, struct failure *f)
+{
+	struct sql_lexer lx;
+	struct sql_token t, last = {SQL_END, NULL, 0};
+	struct targets found = {.arena = a};
+	int depth = 0, from = 0;
+	bool in_value = false;
+
+	defib_err err = sql_check(text, engine, f);
+	if (err)
+		return err;
+	sql_lexer_init(&lx, text, engine);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		if (t.type == SQL_SPACE)
+			continue;
+		depth += nesting(t);
+		if (in_value) {
+			if (depth == 0 && is_punct(t, ',')) {
+				in_value = false;
+				from = found.n;
+			}
+		} else if (t.type == SQL_WORD || t.type == SQL_NAME) {
+			if (last.type == SQL_WORD || last.type == SQL_NAME)
+				break;
+			targets_add(&found, t);
+		} else if (is_punct(t, '=') && found.n > from) {
+			in_value = true;
+		} else if (!is_punct(t, ',') && !is_punct(t, '(') && !is_punct(t, ')')) {
+			break;
+		}
+		last = t;
+	}
+	if (t.type != SQL_END || !in_value)
+		return fail(f, DEFIB_CONFIG, "not a SET list (column = value, …) near: %.40s", t.text);
+	*names = found.names;
+	*n = found.n;
+	return DEFIB_OK;
+}

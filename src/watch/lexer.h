@@ -1,0 +1,67 @@
+/*
+ * lexer.h: just enough SQL to find parameters in what a user wrote.
+ *
+ * Users write predicates, SET lists and statements; we put values in by
+ * replacing `:name` and leave every other byte alone. For that we must know
+ * strings, quoted names, dollar quoting, comments and `::`, and nothing more.
+ */
+#ifndef WATCH_LEXER_H
+#define WATCH_LEXER_H
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "store/store.h"
+
+enum sql_token_type {
+	SQL_END,
+	SQL_SPACE, /* white space and comments */
+	SQL_WORD,  /* identifier, keyword or number */
+	SQL_NAME,  /* quoted identifier */
+	SQL_STRING,
+	SQL_PARAM, /* :name or :name.field */
+	SQL_CAST,  /* :: */
+	SQL_PUNCT, /* one character */
+	SQL_OPEN_ENDED, /* a string, name or comment that never ends */
+};
+
+struct sql_token {
+	enum sql_token_type type;
+	const char *text; /* inside the source */
+	size_t len;
+};
+
+struct sql_lexer {
+	const char *at;
+	enum store_engine engine;
+};
+
+void sql_lexer_init(struct sql_lexer *lx, const char *text, enum store_engine engine);
+struct sql_token sql_next(struct sql_lexer *lx);
+
+/*
+ * Check that text is one expression, SET list or statement: everything
+ * closed, parentheses balanced, no `;` except at the very end of a statement.
+ */
+MUST_CHECK defib_err sql_check(const char *text, enum store_engine engine, struct failure *f);
+
+/*
+ * The next statement of a script, up to its `;`, skipping leading space and
+ * comments; false at the end. `*at` moves behind it.
+ */
+bool sql_next_statement(const char **at, enum store_engine engine, struct buf *out);
+
+/* Called for each parameter; appends what stands for it, or returns false if unknown. */
+typedef bool (*sql_param_fn)(void *ctx, const char *name, struct buf *out);
+
+/* Copy `text` to `out` with every parameter replaced. Unknown ones are a failure. */
+MUST_CHECK defib_err sql_render(const char *text, enum store_engine engine, sql_param_fn param,
+                                void *ctx, struct buf *out, struct failure *f);
+
+/*
+ * The columns that a SET list assigns, unquoted, in order:
+ * `a = 1, "B c" = f(x, y), (d, e) = (1, 2)` gives a, B c, d, e.
+ */
+MUST_CHECK defib_err sql_set_targets(const char *text, enum store_engine engine, struct arena *a,
+                                     const char ***names, int *n, struct failure *f);
+
+#endif

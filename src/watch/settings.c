@@ -1,0 +1,192 @@
+/* settings.c: see settings.h. */
+#include "watch/settings.h"
+
+#include "base/text.h"
+#include "embedded.h"
+
+#define D(member) offsetof(struct database, member)
+const struct opt_row database_rows[] = {
+    {.name = "name", .type = OPT_TEXT, .offset = D(name), .standard = "main",
+     .help = "the database's name in watches and reports"},
+    {.name = "url", .type = OPT_TEXT, .offset = D(url), .required = true,
+     .help = "postgres://…, postgresql://… or sqlite:PATH; best from the environment: ${DATABASE_URL}"},
+    {.name = NULL},
+};
+#undef D
+
+struct database_list {
+	int n;
+	struct database *items;
+};
+struct watch_list {
+	int n;
+	struct watch *items;
+};
+_Static_assert(offsetof(struct settings, databases) - offsetof(struct settings, ndatabases) ==
+                   offsetof(struct database_list, items),
+               "read as a struct database_list");
+_Static_assert(offsetof(struct settings, watches) - offsetof(struct settings, nwatches) ==
+                   offsetof(struct watch_list, items),
+               "read as a struct watch_list");
+
+static bool is_list(struct cfg_reader *r, const struct cfg_node *node, const char *of)
+{
+	if (!node)
+		return false;
+	if (node->kind == CFG_LIST)
+		return true;
+	cfg_problem(r, node->at, "expects a list of %s, each starting with \"- name:\"", of);
+	return false;
+}
+
+static bool is_map(struct cfg_reader *r, const struct cfg_node *node, const char *what)
+{
+	if (node->kind == CFG_MAP)
+		return true;
+	cfg_problem(r, node->at, "%s is a map of keys and values, starting with name:", what);
+	return false;
+}
+
+static const char *entry_name(const struct cfg_node *map)
+{
+	const struct cfg_node *name = cfg_get(map, "name");
+	return name && name->kind == CFG_SCALAR ? name->text : "?";
+}
+
+static void read_databases(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct database_list *list = target;
+	*list = (struct database_list){0};
+	if (!is_list(r, node, "databases"))
+		return;
+	list->items = ARENA_ARRAY(r->arena, struct database, node->n);
+	for (int i = 0; i < node->n; i++) {
+		struct database *d = &list->items[list->n];
+		struct failure f = {0};
+		if (!is_map(r, node->items[i], "a database"))
+			continue;
+		size_t mark = cfg_enter(r, entry_name(node->items[i]));
+		cfg_read(r, database_rows, node->items[i], d);
+		d->at = node->items[i]->at;
+		if (d->url && !store_engine_of(d->url, &d->engine, &f))
+			cfg_problem(r, d->at, "%s", f.what);
+		for (int j = 0; j < list->n; j++)
+			if (text_eq(list->items[j].name, d->name))
+				cfg_problem(r, d->at, "two databases are named \"%s\"", d->name);
+		cfg_leave(r, mark);
+		list->n++;
+	}
+}
+
+/* A watch that starts from a preset: the preset's keys lie under its own. */
+static const struct cfg_node *with_preset(struct cfg_reader *r, const struct cfg_node *map)
+{
+	struct cfg_node *preset = cfg_get(map, "preset"), *base = NULL;
+	struct failure f = {0};
+	const char *name;
+	if (!preset || !cfg_text(r, preset, &name))
+		return map;
+	const char *path = arena_printf(r->arena, "presets/%s.yaml", name);
+	const char *text = embedded_text(path);
+	if (!text) {
+		cfg_problem(r, preset->at, "there is no preset \"%s\"", name);
+		return map;
+	}
+	if (cfg_parse(text, arena_printf(r->arena, "preset %s", name), r->arena, &base, &f)) {
+		cfg_problem(r, preset->at, "%s", f.what);
+		return map;
+	}
+	for (int i = 0; i < map->n; i++)
+		cfg_put(r->arena, base, map->keys[i], map->items[i]);
+	base->at = map->at;
+	return base;
+}
+
+static void read_watches(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct watch_list *list = target;
+	*list = (struct watch_list){0};
+	if (!is_list(r, node, "watches"))
+		return;
+	list->items = ARENA_ARRAY(r->arena, struct watch, node->n);
+	for (int i = 0; i < node->n; i++) {
+		struct watch *w = &list->items[list->n];
+		if (!is_map(r, node->items[i], "a watch"))
+			continue;
+		size_t mark = cfg_enter(r, entry_name(node->items[i]));
+		watch_read(r, with_preset(r, node->items[i]), w);
+		for (int j = 0; j < list->n; j++)
+			if (text_eq(list->items[j].name, w->name))
+				cfg_problem(r, w->at, "two watches are named \"%s\"", w->name);
+		cfg_leave(r, mark);
+		list->n++;
+	}
+}
+
+static const char *const ledger_modes[] = {"auto", "off", NULL};
+
+#define S(member) offsetof(struct settings, member)
+const struct opt_row settings_rows[] = {
+    {.name = "databases", .type = OPT_CUSTOM, .offset = S(ndatabases), .read = read_databases,
+     .help = "the databases; a list of name and url"},
+    {.name = "watches", .type = OPT_CUSTOM, .offset = S(nwatches), .read = read_watches,
+     .help = "the watches; a list"},
+    {.name = "ledger", .type = OPT_CHOICE, .offset = S(ledger), .choices = ledger_modes,
+     .standard = "auto",
+     .help = "auto: made in the database where the role may; off: never (no hold, undo, crash budget)"},
+    {.name = NULL},
+};
+#undef S
+
+const struct database *settings_database(const struct settings *s, const struct watch *w)
+{
+	if (!w->database)
+		return s->ndatabases ? &s->databases[0] : NULL;
+	for (int i = 0; i < s->ndatabases; i++)
+		if (text_eq(s->databases[i].name, w->database))
+			return &s->databases[i];
+	return NULL;
+}
+
+struct watch *settings_watch(const struct settings *s, const char *name)
+{
+	for (int i = 0; i < s->nwatches; i++)
+		if (text_eq(s->watches[i].name, name))
+			return &s->watches[i];
+	return NULL;
+}
+
+static void check_watch(struct cfg_reader *r, const struct settings *s, const struct watch *w)
+{
+	const struct database *d = settings_database(s, w);
+	if (d) {
+		watch_check(r, w, d->engine);
+	} else if (w->database) {
+		const char **names = ARENA_ARRAY(r->arena, const char *, s->ndatabases + 1);
+		for (int i = 0; i < s->ndatabases; i++)
+			names[i] = s->databases[i].name;
+		const char *near = text_nearest(w->database, names);
+		cfg_problem(r, w->at, "watch %s: there is no database \"%s\"%s%s%s", w->name, w->database,
+		            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	}
+}
+
+void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct settings *out)
+{
+	*out = (struct settings){0};
+	if (root && root->kind != CFG_MAP) {
+		if (root->kind != CFG_NULL) {
+			cfg_problem(r, root->at, "expects databases: and watches:");
+			return;
+		}
+		root = NULL;
+	}
+	cfg_read(r, settings_rows, root, out);
+	if (r->nerrors)
+		return;
+	if (out->ndatabases == 0)
+		cfg_problem(r, root ? root->at : (struct cfg_mark){0},
+		            "no database: add databases: with a name and a url, or give --db URL");
+	for (int i = 0; i < out->nwatches && out->ndatabases > 0; i++)
+		check_watch(r, out, &out->watches[i]);
+}

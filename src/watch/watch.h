@@ -1,0 +1,152 @@
+/*
+ * watch.h: the model of a watch, as the user described it.
+ *
+ * Plain data: nothing here knows a database. `watch_rows` (options.c) is the
+ * table that reads it from YAML; bind.h asks the database for types;
+ * compile.h makes statements of the two.
+ */
+#ifndef WATCH_WATCH_H
+#define WATCH_WATCH_H
+
+#include "config/options.h"
+#include "watch/words.h"
+
+#define WATCH_KEYS_MAX 4
+#define WATCH_RULES_MAX 16
+#define WATCH_SHOW_MAX 8
+
+/* The signs of life. */
+enum sign { SIGN_ALIVE, SIGN_EXPIRES, SIGN_STARTED, SIGN_COUNT };
+
+/* A duration, by kind where the user said so. */
+struct threshold {
+	bool given;
+	int64_t standard_us;
+	int n;
+	const char **kinds;
+	int64_t *us; /* n */
+};
+
+/* How a remedy is carried out. */
+struct action {
+	enum { ACTION_NONE, ACTION_SET, ACTION_SQL, ACTION_CALL } form;
+	struct sql_text set;  /* ACTION_SET: a SET list; ACTION_CALL: function(…) */
+	int n;
+	struct sql_text *sql; /* ACTION_SQL */
+};
+
+enum attempts_term { ATTEMPTS_ANY, ATTEMPTS_LEFT, ATTEMPTS_EXHAUSTED };
+
+/* One line of `remedies`: every given term must hold. */
+struct rule {
+	enum verdict verdict; /* VERDICT_NONE: any */
+	const char *kind;     /* NULL: any */
+	enum attempts_term attempts;
+	int64_t crashes;      /* at least so many, this one included; 0: any */
+	struct sql_text when; /* SQL over t */
+	enum remedy remedy;
+	struct cfg_mark at;
+};
+
+struct backoff {
+	int64_t base_us, cap_us;
+	double factor;
+	bool jitter;
+};
+
+struct crash_budget {
+	int64_t max; /* 0: off */
+	int64_t within_us;
+	bool given;  /* said by the user: counts even where the table has attempts */
+};
+
+struct state_names {
+	int n;
+	const char **codes, **names;
+};
+
+enum startup_mode { STARTUP_RECOVER, STARTUP_DO, STARTUP_OFF };
+struct startup {
+	enum startup_mode mode;
+	enum remedy remedy;
+	const char *reason;
+};
+
+struct guard {
+	bool off;
+	double brake_share;
+	int64_t brake_owners, brake_ceiling_us;
+	double pace_per_s;
+	int64_t pace_burst;
+};
+
+struct pool {
+	const char *kind;
+	int64_t concurrency;
+};
+
+/* How defib's own workers use the table. */
+struct work {
+	bool given;
+	bool enabled;
+	struct sql_text ready, order, priority;
+	struct sql_text claim, done, failed, timed_out, release;
+	int64_t batch, poll_us, timeout_us, grace_us, stagger_us, concurrency;
+	bool startup_tick, exclusive;
+	struct text_list command;
+	int64_t burst_limit, burst_window_us;
+	int npools;
+	struct pool *pools;
+};
+
+struct watch {
+	struct cfg_mark at;
+	const char *name, *database, *group, *label, *preset;
+	bool enabled;
+	const char *table;
+	struct text_list key;
+	struct sql_text running, alive_at, expires_at, started_at;
+	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
+	int missing; /* enum missing */
+	int time_type; /* enum time_type */
+	struct threshold stuck_after, overdue_after;
+	int64_t beat_us;
+
+	int nrules; /* 0: the default rules */
+	struct rule *rules;
+	struct action actions[REMEDY_COUNT];
+	struct sql_text retry_then;
+	int nalso;
+	struct sql_text *also;
+	struct backoff backoff;
+	struct crash_budget crash_budget;
+	const char *reason;
+
+	struct text_list show, mask;
+	struct state_names states;
+	int64_t every_us, batch, limit, statement_timeout_us;
+	struct guard guard;
+	struct startup startup;
+	struct sql_text end_when, end, cancel, late_when;
+	int learn;
+	struct work work;
+};
+
+enum missing { MISSING_ALIVE, MISSING_ORPHAN };
+
+extern const struct opt_row watch_rows[];
+
+/* Read one watch from its map; problems land in the reader. */
+void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w);
+/* Its expression; `text` is NULL where the watch has none. */
+const struct sql_text *watch_sign(const struct watch *w, enum sign s);
+/* The sign whose absence `missing: orphan` is about. */
+enum sign watch_first_sign(const struct watch *w);
+/* The limit that holds for a kind (NULL: none known). False when the watch has none. */
+bool threshold_for(const struct threshold *t, const char *kind, int64_t *us);
+/* The smallest limit of any kind. */
+int64_t threshold_least(const struct threshold *t);
+/* True when its rows carry a bound on how often they are tried. */
+bool watch_has_attempts(const struct watch *w);
+
+#endif

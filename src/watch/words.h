@@ -1,0 +1,68 @@
+/*
+ * words.h: the words of the field, as enums with their names.
+ *
+ * Code, configuration, command line, ledger and metrics all take the words
+ * from here, so a thing has one name everywhere.
+ */
+#ifndef WATCH_WORDS_H
+#define WATCH_WORDS_H
+
+
+
+/* X(enum, name, why) */
+#define VERDICT_LIST(X)                                                                            \
+	X(NONE, "none", "there is nothing against it")                                                 \
+	X(DEAD, "dead", "its worker is known to be gone")                                              \
+	X(SILENT, "silent", "its sign of life is too old")                                             \
+	X(OVERDUE, "overdue", "it has run too long")                                                   \
+	X(ORPHAN, "orphan", "its worker is unknown")
+
+enum verdict {
+#define X(id, name, why) VERDICT_##id,
+	VERDICT_LIST(X)
+#undef X
+	VERDICT_COUNT
+};
+
+/* X(enum, name, event): `event` is what the ledger calls it */
+#define REMEDY_LIST(X)                                                                             \
+	X(REQUEUE, "requeue", "REQUEUED")                                                        \
+	X(RETRY, "retry", "RETRY_SCHEDULED")                                                     \
+	X(FAIL, "fail", "FAILED")                                                                \
+	X(ROLLBACK, "rollback", "ROLLED_BACK")                                                   \
+	X(HOLD, "hold", "HELD")                                                                  \
+	X(REPORT, "report", "REPORTED")
+
+enum remedy {
+#define X(id, name, event) REMEDY_##id,
+	REMEDY_LIST(X)
+#undef X
+	REMEDY_COUNT
+};
+
+/* X(enum, name) */
+#define TIME_TYPE_LIST(X)                                                                          \
+	X(AUTO, "auto")                                                                                \
+	X(TIMESTAMPTZ, "timestamptz")                                                                  \
+	X(UTC, "utc")                                                                                  \
+	X(EPOCH, "epoch")                                                                              \
+	X(EPOCH_MS, "epoch_ms")                                                                        \
+	X(TEXT, "text")
+
+enum time_type {
+#define X(id, name) TIME_TYPE_##id,
+	TIME_TYPE_LIST(X)
+#undef X
+};
+
+/* Names in enum order, ended by NULL. */
+extern const char *const verdict_names[];
+extern const char *const remedy_names[];
+extern const char *const time_type_names[];
+
+const char *verdict_why(enum verdict v);
+const char *remedy_event(enum remedy r);
+/* Index of `name` in `names`, or -1. */
+int word_index(const char *const *names, const char *name);
+
+#endif
