@@ -31,6 +31,33 @@ static void statement_name(uint64_t id, char name[STATEMENT_NAME])
 	snprintf(name, STATEMENT_NAME, "defib_%" PRIu64, id);
 }
 
+/* The table was altered, or someone dropped our names: preparing again helps. */
+static bool is_stale(const struct failure *f)
+{
+	return text_eq(f->sqlstate, "0A000") || text_eq(f->sqlstate, "26000");
+}
+
+/*
+ * Forget names that are no good any more. They may stay behind on the server,
+ * once a change of the table: no name is used twice. The failed statement has
+ * spoilt an open transaction, but the next one will succeed.
+ */
+static defib_err forget_stale(struct pg *p, struct statement *slot, struct failure *f)
+{
+	bool all = text_eq(f->sqlstate, "26000");
+
+	for (int i = 0; i < STATEMENTS_MAX; i++) {
+		if (all || &p->statements.slots[i] == slot) {
+			statements_forget(&p->statements.slots[i]);
+		}
+	}
+	if (p->base.in_tx) {
+		return fail(f, DEFIB_LOCKED, "%s: a table changed under a prepared statement",
+		            p->base.name);
+	}
+	return DEFIB_OK;
+}
+
 static defib_err deallocate(struct pg *p, const struct pg_call *call, struct statement *slot,
                             struct failure *f)
 {
@@ -38,8 +65,12 @@ static defib_err deallocate(struct pg *p, const struct pg_call *call, struct sta
 
 	statement_name(slot->id, name);
 	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
+	defib_err err = pg_simple(p, call, sql, f);
+	if (err && !p->base.lost && is_stale(f)) {
+		return forget_stale(p, slot, f);
+	}
 	statements_forget(slot);
-	return pg_simple(p, call, sql, f);
+	return err;
 }
 
 /* Parsing has no effect, so whatever happens here the statement was not run. */
@@ -160,12 +191,6 @@ static defib_err run(struct pg *p, const struct pg_call *call, const struct quer
 	return err;
 }
 
-/* The table was altered, or someone dropped our names: preparing again helps. */
-static bool is_stale(const struct failure *f)
-{
-	return text_eq(f->sqlstate, "0A000") || text_eq(f->sqlstate, "26000");
-}
-
 static defib_err run_prepared(struct pg *p, const struct pg_call *call, const struct query *q,
                               struct failure *f)
 {
@@ -179,14 +204,8 @@ static defib_err run_prepared(struct pg *p, const struct pg_call *call, const st
 	if (!err || p->base.lost || !known || !is_stale(f)) {
 		return err;
 	}
-	/* Its name stays behind on the server, once a change of the table: names are never used twice.
-	 */
-	statements_forget(slot);
-	if (p->base.in_tx) {
-		return fail(f, DEFIB_LOCKED, "%s: a table changed under a prepared statement",
-		            p->base.name);
-	}
-	return run_prepared(p, call, q, f);
+	err = forget_stale(p, slot, f);
+	return err ? err : run_prepared(p, call, q, f);
 }
 
 static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, struct failure *f)

@@ -2,8 +2,8 @@
  * postgres_describe.c: the columns that a statement would return.
  *
  * The server parses it as an unnamed prepared statement and tells type
- * numbers; one query on pg_type turns them into names. A domain is followed
- * down to the type it stands on, since that is what decides how to read it.
+ * numbers; one query on pg_type turns them into names. For a column of a
+ * domain the server itself tells the type that the domain stands on.
  */
 #include "base/clock.h"
 #include "store/postgres.h"
@@ -12,12 +12,9 @@
 #include <assert.h>
 
 static const char types_sql[] =
-	"SELECT pg_catalog.format_type(c.type, c.mod), (WITH RECURSIVE down AS ("
-	" SELECT typname, typtype, typbasetype FROM pg_catalog.pg_type WHERE oid = c.type"
-	" UNION ALL SELECT t.typname, t.typtype, t.typbasetype"
-	" FROM down JOIN pg_catalog.pg_type t ON t.oid = down.typbasetype WHERE down.typtype = 'd')"
-	" SELECT typname FROM down WHERE typtype <> 'd')"
-	" FROM unnest($1::oid[], $2::int4[]) WITH ORDINALITY AS c(type, mod, place) ORDER BY place";
+	"SELECT pg_catalog.format_type(c.type, c.mod), t.typname"
+	" FROM unnest($1::oid[], $2::int4[]) WITH ORDINALITY AS c(type, mod, place)"
+	" JOIN pg_catalog.pg_type t ON t.oid = c.type ORDER BY c.place";
 
 /* Names from the description itself; numbers of types into two arrays. */
 static void read_columns(const PGresult *res, struct arena *a, struct store_column *cols,

@@ -1,0 +1,520 @@
+/*
+ * postgres_test.c: a session with a real server, named by DEFIB_TEST_PG. The
+ * server must be on this host for the tests that stop one of its processes.
+ */
+#include "base/clock.h"
+#include "store/store_test.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define SOON_MS 5000 /* far above any deadline used here, far below a hang */
+
+static struct store *admin; /* NULL without a server */
+
+static void need_server(void)
+{
+	need_env("DEFIB_TEST_PG");
+}
+
+static pid_t backend_of(struct store *s)
+{
+	return (pid_t)number(s, "SELECT pg_backend_pid()");
+}
+
+static void terminate(struct store *s)
+{
+	char sql[64];
+
+	snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d, 5000)::int", (int)backend_of(s));
+	assert_int_equal(number(admin, sql), 1);
+}
+
+/* A session whose backend is stopped: nothing will ever answer. */
+static struct store *open_to_be_stopped(pid_t *pid)
+{
+	struct store *s = open_with((struct store_options){.statement_ms = 100, .call_ms = 200});
+
+	*pid = backend_of(s);
+	return s;
+}
+
+static void stop(pid_t pid)
+{
+	if (kill(pid, SIGSTOP) != 0) {
+		print_message("cannot stop the server's process %d: %s\n", (int)pid, strerror(errno));
+		skip();
+	}
+}
+
+/* Let it go on, and wait until it has seen that its client is gone: it may still write till then.
+ */
+static void resume(pid_t pid)
+{
+	int64_t limit_ms = clock_boot_ms() + SOON_MS;
+	char sql[96];
+
+	kill(pid, SIGCONT);
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pg_stat_activity WHERE pid = %d", (int)pid);
+	while (number(admin, sql) != 0) {
+		assert_true(clock_boot_ms() < limit_ms);
+	}
+}
+
+static int open_admin(void **state)
+{
+	(void)state;
+	if (getenv("DEFIB_TEST_PG")) {
+		admin = open_plain();
+		assert_int_equal(run(admin, "DROP SCHEMA IF EXISTS store_test CASCADE", NULL), DEFIB_OK);
+		assert_int_equal(run(admin, "CREATE SCHEMA store_test", NULL), DEFIB_OK);
+		assert_int_equal(
+			run(admin, "CREATE TABLE store_test.t (id int PRIMARY KEY, note text)", NULL),
+			DEFIB_OK);
+	}
+	return 0;
+}
+
+static int close_admin(void **state)
+{
+	(void)state;
+	if (admin) {
+		assert_int_equal(run(admin, "DROP SCHEMA store_test CASCADE", NULL), DEFIB_OK);
+		store_close(admin);
+	}
+	return 0;
+}
+
+static int64_t rows_in_t(void)
+{
+	return number(admin, "SELECT count(*) FROM store_test.t");
+}
+
+static int empty_t(void **state)
+{
+	(void)state;
+	return admin ? (int)run(admin, "DELETE FROM store_test.t", NULL) : 0;
+}
+
+static void session_has_our_settings(void **state)
+{
+	static const struct {
+		const char *name, *value;
+	} rows[] = {
+		{"TimeZone", "UTC"},
+		{"statement_timeout", "5s"},
+		{"lock_timeout", "2s"},
+		{"idle_in_transaction_session_timeout", "10s"},
+		{"plan_cache_mode", "force_custom_plan"},
+		{"application_name", "defib"},
+		{"client_encoding", "UTF8"},
+	};
+	struct arena a = ARENA_INIT;
+
+	(void)state;
+	need_server();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct store_param name = P_TEXT(rows[i].name);
+		struct store_rows r;
+
+		assert_int_equal(store_exec(admin, "SELECT current_setting($1)", &name, 1, &a, &r, NULL),
+		                 DEFIB_OK);
+		assert_string_equal(row_text(&r, 0, 0), rows[i].value);
+	}
+	assert_true(admin->server_version >= 130000);
+	arena_release(&a);
+}
+
+static void hostile_text_is_only_a_value(void **state)
+{
+	static const char *const texts[] = {"",     "'; DROP TABLE t; --", "a\\'b\"", "$1 ?1 :x",
+	                                    "NULL", "{a,\"b\"}",           "ünï ✓ 😀", "\x01\x1b\n\t"};
+	struct arena a = ARENA_INIT;
+
+	(void)state;
+	need_server();
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct store_param params[] = {P_TEXT(texts[i]), P_INT(INT64_MIN), P_TEXT(NULL)};
+		struct store_rows r;
+
+		assert_int_equal(store_exec(admin, "SELECT $1::text AS t, $2::bigint, $3::text", params, 3,
+		                            &a, &r, NULL),
+		                 DEFIB_OK);
+		assert_string_equal(r.names[0], "t");
+		assert_string_equal(row_text(&r, 0, 0), texts[i]);
+		assert_int_equal(row_int(&r, 0, 1, 0), INT64_MIN);
+		assert_null(row_text(&r, 0, 2));
+	}
+	arena_release(&a);
+}
+
+static void errors_have_their_class(void **state)
+{
+	static const struct {
+		const char *sql;
+		defib_err class;
+		const char *sqlstate;
+	} rows[] = {
+		{"SELECT nothing FROM store_test.t", DEFIB_BAD_SQL, "42703"},
+		{"SELECT 1 FROM store_test.nowhere", DEFIB_BAD_SQL, "42P01"},
+		{"SELEC 1", DEFIB_BAD_SQL, "42601"},
+		{"SELECT 1; SELECT 2", DEFIB_BAD_SQL, "42601"},
+		{"-- nothing", DEFIB_BAD_SQL, ""},
+		{"SELECT 'x'::int", DEFIB_BAD_SQL, "22P02"},
+		{"SELECT $1::int", DEFIB_BAD_SQL, "08P01"}, /* a parameter is missing */
+		{"INSERT INTO store_test.t VALUES (1), (1)", DEFIB_CONSTRAINT, "23505"},
+		{"INSERT INTO store_test.t VALUES (NULL)", DEFIB_CONSTRAINT, "23502"},
+		{"DO $$ BEGIN RAISE 'no' USING HINT = 'try'; END $$", DEFIB_BAD_SQL, "P0001"},
+		{"SELECT 1;", DEFIB_OK, ""},
+	};
+
+	(void)state;
+	need_server();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct failure f = {0};
+
+		assert_int_equal(run(admin, rows[i].sql, &f), rows[i].class);
+		assert_string_equal(f.sqlstate, rows[i].sqlstate);
+		assert_null(strchr(f.what, '\n'));
+		assert_false(admin->lost);
+	}
+	struct failure f = {0};
+	assert_int_equal(run(admin, "DO $$ BEGIN RAISE 'no' USING HINT = 'try'; END $$", &f),
+	                 DEFIB_BAD_SQL);
+	assert_string_equal(f.what, "pg: no");
+	assert_string_equal(f.next, "try");
+}
+
+static void copy_is_refused(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	assert_int_equal(run(s, "COPY store_test.t FROM STDIN", NULL), DEFIB_BAD_SQL);
+	store_close(s);
+}
+
+static void missing_privilege_is_permission(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	/* pg_monitor exists everywhere and owns nothing of ours. */
+	assert_int_equal(run(s, "SET ROLE pg_monitor", NULL), DEFIB_OK);
+	assert_int_equal(run(s, "SELECT * FROM store_test.t", NULL), DEFIB_PERMISSION);
+	store_close(s);
+}
+
+static void statement_timeout_is_timeout_and_keeps_the_session(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_with((struct store_options){.statement_ms = 50});
+	assert_int_equal(run(s, "SELECT pg_sleep(60)", NULL), DEFIB_TIMEOUT);
+	assert_false(s->lost);
+	assert_int_equal(number(s, "SELECT 7"), 7);
+	store_close(s);
+}
+
+static void lock_timeout_is_locked(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_with((struct store_options){.lock_ms = 50});
+	assert_int_equal(store_begin(admin, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(admin, "LOCK TABLE store_test.t", NULL), DEFIB_OK);
+	assert_int_equal(run(s, "UPDATE store_test.t SET note = 'x'", NULL), DEFIB_LOCKED);
+	store_rollback(admin);
+	assert_int_equal(run(s, "UPDATE store_test.t SET note = 'x'", NULL), DEFIB_OK);
+	store_close(s);
+}
+
+static void read_transaction_refuses_to_write(void **state)
+{
+	(void)state;
+	need_server();
+	assert_int_equal(store_begin(admin, TX_READ, NULL), DEFIB_OK);
+	assert_int_equal(run(admin, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_READ_ONLY);
+	store_rollback(admin);
+	struct store *s = open_with((struct store_options){.read_only = true});
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_READ_ONLY);
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_READ_ONLY);
+	store_rollback(s);
+	store_close(s);
+	assert_int_equal(rows_in_t(), 0);
+}
+
+static void transaction_commits_or_rolls_back_whole(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_OK);
+	store_rollback(s);
+	assert_int_equal(rows_in_t(), 0);
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_OK);
+	assert_int_equal(store_commit(s, NULL), DEFIB_OK);
+	assert_int_equal(rows_in_t(), 1);
+	store_close(s);
+}
+
+static void rows_written_are_counted(void **state)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows r;
+
+	(void)state;
+	need_server();
+	assert_int_equal(store_exec(admin, "INSERT INTO store_test.t VALUES (1), (2) RETURNING id",
+	                            NULL, 0, &a, &r, NULL),
+	                 DEFIB_OK);
+	assert_int_equal(r.affected, 2);
+	assert_int_equal(r.nrows, 2);
+	assert_int_equal(store_exec(admin, "SELECT * FROM store_test.t", NULL, 0, &a, &r, NULL),
+	                 DEFIB_OK);
+	assert_int_equal(r.affected, 0);
+	arena_release(&a);
+}
+
+static void stopped_server_ends_a_read_in_timeout(void **state)
+{
+	struct failure f = {0};
+	pid_t pid;
+
+	(void)state;
+	need_server();
+	struct store *s = open_to_be_stopped(&pid);
+	stop(pid);
+	int64_t before = clock_boot_ms();
+	defib_err err = run(s, "SELECT 1", &f);
+	int64_t took = clock_boot_ms() - before;
+	store_close(s);
+	resume(pid);
+	assert_int_equal(err, DEFIB_TIMEOUT);
+	assert_in_range(took, 200, SOON_MS);
+}
+
+static void stopped_server_leaves_a_write_unknown(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	need_server();
+	struct store *s = open_to_be_stopped(&pid);
+	/* Once before, so that it is prepared and only running it is left. */
+	assert_int_equal(run(s, "INSERT INTO store_test.t SELECT count(*) FROM store_test.t", NULL),
+	                 DEFIB_OK);
+	stop(pid);
+	defib_err err = run(s, "INSERT INTO store_test.t SELECT count(*) FROM store_test.t", NULL);
+	bool lost = s->lost;
+	store_close(s);
+	resume(pid);
+	assert_true(lost);
+	assert_int_equal(err, DEFIB_UNKNOWN_OUTCOME);
+}
+
+static void stopped_server_leaves_a_commit_unknown(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	need_server();
+	struct store *s = open_to_be_stopped(&pid);
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_OK);
+	stop(pid);
+	int64_t before = clock_boot_ms();
+	defib_err err = store_commit(s, NULL);
+	int64_t took = clock_boot_ms() - before;
+	bool lost = s->lost && !s->in_tx;
+	store_close(s);
+	resume(pid);
+	assert_true(lost);
+	assert_int_equal(err, DEFIB_UNKNOWN_OUTCOME);
+	assert_in_range(took, 200, SOON_MS);
+}
+
+static void stopped_server_does_not_hold_up_rollback(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	need_server();
+	struct store *s = open_to_be_stopped(&pid);
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	stop(pid);
+	int64_t before = clock_boot_ms();
+	store_rollback(s);
+	int64_t took = clock_boot_ms() - before;
+	bool lost = s->lost;
+	store_close(s);
+	resume(pid);
+	assert_true(lost);
+	assert_in_range(took, 0, SOON_MS);
+}
+
+static void terminated_session_is_connection(void **state)
+{
+	struct failure f = {0};
+
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	terminate(s);
+	assert_int_equal(run(s, "SELECT 1", &f), DEFIB_CONNECTION);
+	assert_true(s->lost);
+	assert_int_equal(run(s, "SELECT 1", &f), DEFIB_CONNECTION);
+	store_close(s);
+}
+
+static void terminated_session_in_a_transaction_is_connection(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_OK);
+	terminate(s);
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (2)", NULL), DEFIB_CONNECTION);
+	assert_false(s->in_tx);
+	store_close(s);
+	assert_int_equal(rows_in_t(), 0);
+}
+
+static void terminated_session_leaves_a_commit_unknown(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_OK);
+	terminate(s);
+	assert_int_equal(store_commit(s, NULL), DEFIB_UNKNOWN_OUTCOME);
+	assert_true(s->lost);
+	store_close(s);
+}
+
+static void deferred_constraint_at_commit_is_constraint(void **state)
+{
+	(void)state;
+	need_server();
+	assert_int_equal(
+		run(admin, "CREATE TABLE store_test.d (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)", NULL),
+		DEFIB_OK);
+	assert_int_equal(store_begin(admin, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(admin, "INSERT INTO store_test.d VALUES (1), (1)", NULL), DEFIB_OK);
+	assert_int_equal(store_commit(admin, NULL), DEFIB_CONSTRAINT);
+	assert_false(admin->in_tx || admin->lost);
+	assert_int_equal(number(admin, "SELECT count(*) FROM store_test.d"), 0);
+}
+
+static void more_statements_than_slots_still_run(void **state)
+{
+	(void)state;
+	need_server();
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 100; i++) {
+			char sql[32];
+
+			snprintf(sql, sizeof(sql), "SELECT %d", i);
+			assert_int_equal(number(admin, sql), i);
+		}
+	}
+	assert_in_range(number(admin, "SELECT count(*) FROM pg_prepared_statements"), 1, 64);
+}
+
+static void altered_table_is_prepared_again(void **state)
+{
+	static const char query[] = "SELECT * FROM store_test.a";
+
+	(void)state;
+	need_server();
+	assert_int_equal(run(admin, "CREATE TABLE store_test.a AS SELECT 1 AS one", NULL), DEFIB_OK);
+	assert_int_equal(number(admin, query), 1);
+	assert_int_equal(run(admin, "ALTER TABLE store_test.a ADD two int", NULL), DEFIB_OK);
+	assert_int_equal(number(admin, query), 1);
+	assert_int_equal(run(admin, "ALTER TABLE store_test.a ADD three int", NULL), DEFIB_OK);
+	assert_int_equal(store_begin(admin, TX_READ, NULL), DEFIB_OK);
+	assert_int_equal(run(admin, query, NULL), DEFIB_LOCKED);
+	store_rollback(admin);
+	assert_int_equal(run(admin, "DEALLOCATE ALL", NULL), DEFIB_OK);
+	assert_int_equal(number(admin, query), 1);
+}
+
+static void describe_names_types_and_what_they_stand_on(void **state)
+{
+	static const struct {
+		const char *name, *type, *base;
+	} want[] = {
+		{"i", "bigint", "int8"},
+		{"tz", "timestamp with time zone", "timestamptz"},
+		{"ts", "timestamp(3) without time zone", "timestamp"},
+		{"dom", "integer", "int4"},
+		{"mood", "store_test.mood", "mood"},
+		{"arr", "text[]", "_text"},
+		{"n", "numeric(10,2)", "numeric"},
+		{"p", "integer", "int4"},
+	};
+	struct arena a = ARENA_INIT;
+	struct store_column *cols;
+	int n;
+
+	(void)state;
+	need_server();
+	assert_int_equal(run(admin, "CREATE DOMAIN store_test.inner_d AS int", NULL), DEFIB_OK);
+	assert_int_equal(run(admin, "CREATE DOMAIN store_test.outer_d AS store_test.inner_d", NULL),
+	                 DEFIB_OK);
+	assert_int_equal(run(admin, "CREATE TYPE store_test.mood AS ENUM ('ok')", NULL), DEFIB_OK);
+	assert_int_equal(
+		run(admin,
+	        "CREATE TABLE store_test.types (i bigint, tz timestamptz, ts timestamp(3), "
+	        "dom store_test.outer_d, mood store_test.mood, arr text[], n numeric(10,2))",
+	        NULL),
+		DEFIB_OK);
+	assert_int_equal(
+		store_describe(admin, "SELECT *, $1::int AS p FROM store_test.types", &a, &cols, &n, NULL),
+		DEFIB_OK);
+	assert_int_equal(n, 8);
+	for (int i = 0; i < n; i++) {
+		assert_string_equal(cols[i].name, want[i].name);
+		assert_string_equal(cols[i].type, want[i].type);
+		assert_string_equal(cols[i].base, want[i].base);
+	}
+	assert_int_equal(
+		store_describe(admin, "SELECT nope FROM store_test.types", &a, &cols, &n, NULL),
+		DEFIB_BAD_SQL);
+	arena_release(&a);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, empty_t)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(session_has_our_settings),
+		TEST(hostile_text_is_only_a_value),
+		TEST(errors_have_their_class),
+		TEST(copy_is_refused),
+		TEST(missing_privilege_is_permission),
+		TEST(statement_timeout_is_timeout_and_keeps_the_session),
+		TEST(lock_timeout_is_locked),
+		TEST(read_transaction_refuses_to_write),
+		TEST(transaction_commits_or_rolls_back_whole),
+		TEST(rows_written_are_counted),
+		TEST(stopped_server_ends_a_read_in_timeout),
+		TEST(stopped_server_leaves_a_write_unknown),
+		TEST(stopped_server_leaves_a_commit_unknown),
+		TEST(stopped_server_does_not_hold_up_rollback),
+		TEST(terminated_session_is_connection),
+		TEST(terminated_session_in_a_transaction_is_connection),
+		TEST(terminated_session_leaves_a_commit_unknown),
+		TEST(deferred_constraint_at_commit_is_constraint),
+		TEST(more_statements_than_slots_still_run),
+		TEST(altered_table_is_prepared_again),
+		TEST(describe_names_types_and_what_they_stand_on),
+	};
+	return cmocka_run_group_tests_name("store/postgres", tests, open_admin, close_admin);
+}
