@@ -187,7 +187,7 @@ static void aliases_cannot_multiply_without_end(void **state)
 	(void)state;
 	struct buf text = BUF_INIT;
 	buf_add(&text, "a: &a [x, x, x, x, x, x, x, x, x, x]\n");
-	for (char c = 'b'; c < 'k'; c++) {
+	for (int c = 'b'; c < 'k'; c++) {
 		buf_addf(&text, "%c: &%c [", c, c);
 		for (int i = 0; i < 10; i++)
 			buf_addf(&text, "*%c, ", c - 1);
