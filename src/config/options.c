@@ -328,6 +328,20 @@ static void read_standard(struct cfg_reader *r, const struct opt_row *row, void 
 	buf_release(&shown);
 }
 
+/* A reader that showed nothing itself is shown as it was written. */
+static void read_custom(struct cfg_reader *r, const struct opt_row *row,
+                        const struct cfg_node *node, void *field)
+{
+	int shown = r->nshown, errors = r->nerrors;
+	row->read(r, node, field);
+	if (r->nshown != shown || r->nerrors != errors)
+		return;
+	if (node)
+		report_written(r, node);
+	else if (row->standard)
+		report_standard(r, row->standard);
+}
+
 static void read_row(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
                      void *target)
 {
@@ -335,9 +349,7 @@ static void read_row(struct cfg_reader *r, const struct opt_row *row, const stru
 	if (row->type == OPT_MAP) {
 		cfg_read(r, row->rows, node, field);
 	} else if (row->type == OPT_CUSTOM) {
-		row->read(r, node, field);
-		if (!node && row->standard)
-			report_standard(r, row->standard);
+		read_custom(r, row, node, field);
 	} else if (node) {
 		read_value(r, row, node, field);
 	} else if (row->standard) {

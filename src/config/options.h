@@ -42,7 +42,8 @@ enum opt_type {
 	/*
 	 * `read` fills the target, which is the field at `offset`; the path already
 	 * ends with the row's name. It gets NULL where nothing is given, to set its
-	 * default; `standard` is then shown without its help.
+	 * default. What it was given, or `standard`, is shown unless it shows
+	 * something itself.
 	 */
 	OPT_CUSTOM,
 };

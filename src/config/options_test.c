@@ -453,6 +453,31 @@ static void a_custom_reader_converts_with_the_same_words(void **state)
 	assert_string_equal(reader.problems[1].text, "tries expects text, got nothing");
 }
 
+static void read_quietly(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	const char *text;
+	(void)target;
+	if (node)
+		assert_true(cfg_text(r, cfg_get(node, "a"), &text));
+}
+
+static void what_a_custom_reader_does_not_show_is_shown_as_written(void **state)
+{
+	(void)state;
+	static const struct opt_row quiet_rows[] = {
+		{.name = "rule", .type = OPT_CUSTOM, .read = read_quietly}, {0}};
+	struct cfg_node *map = NULL;
+	struct failure f;
+	assert_int_equal(cfg_parse("rule: {a: '${MINUTES}m', token: t, b: [x, '${'], c: }", "d.yaml",
+	                           &arena, &map, &f),
+	                 DEFIB_OK);
+	cfg_read(&reader, quiet_rows, map, NULL);
+	assert_int_equal(reader.nshown, 4);
+	assert_shown("rule.a", "15m", "d.yaml:1:11 (from MINUTES)");
+	assert_shown("rule.token", "***", "d.yaml:1:33");
+	assert_shown("rule.b.2", "${", "d.yaml:1:43");
+}
+
 static void the_reference_has_a_line_for_each_row(void **state)
 {
 	(void)state;
@@ -496,6 +521,7 @@ int main(void)
 		cmocka_unit_test_setup(a_secret_is_not_quoted_in_a_problem, fresh),
 		cmocka_unit_test_setup(a_watch_named_after_a_secret_is_still_shown, fresh),
 		cmocka_unit_test_setup(a_custom_reader_converts_with_the_same_words, fresh),
+		cmocka_unit_test_setup(what_a_custom_reader_does_not_show_is_shown_as_written, fresh),
 		cmocka_unit_test_setup(the_reference_has_a_line_for_each_row, fresh),
 	};
 	return cmocka_run_group_tests(tests, NULL, release);

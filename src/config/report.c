@@ -6,6 +6,7 @@
 #include "config/report.h"
 
 #include "base/text.h"
+#include "config/expand.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -245,4 +246,32 @@ void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const 
 	buf_release(&origin);
 	r->secrecy = before;
 	cfg_leave(r, mark);
+}
+
+/* Only what its reader expanded: SQL stays as it is. */
+static void write_scalar(struct cfg_reader *r, const struct cfg_node *node)
+{
+	struct buf text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
+	bool expanded =
+		*origin_of(r, node->at) && env_expand(node->text, r->getenv, &text, &origin, &why);
+	cfg_show(r, NULL, node->at, expanded ? buf_text(&text) : node->text);
+	buf_release(&text);
+	buf_release(&origin);
+	buf_release(&why);
+}
+
+void report_written(struct cfg_reader *r, const struct cfg_node *node)
+{
+	if (node->kind == CFG_SCALAR)
+		write_scalar(r, node);
+	for (int i = 0; i < node->n; i++) {
+		char number[16];
+		snprintf(number, sizeof(number), "%d", i + 1);
+		const char *name = node->kind == CFG_MAP ? node->keys[i] : number;
+		size_t mark = cfg_enter(r, name);
+		int before = report_secrecy(r, name);
+		report_written(r, node->items[i]);
+		r->secrecy = before;
+		cfg_leave(r, mark);
+	}
 }

@@ -20,6 +20,8 @@ void report_missing(struct cfg_reader *r, const char *key, struct cfg_mark at);
 int report_secrecy(struct cfg_reader *r, const char *name);
 /* The value at `at` was made with the environment: `origin` as env_expand() gave it. */
 void report_expanded(struct cfg_reader *r, struct cfg_mark at, const char *origin);
+/* Show a whole value as it was written, the environment's parts filled in. */
+void report_written(struct cfg_reader *r, const struct cfg_node *node);
 /* Show a default under the current path. */
 void report_standard(struct cfg_reader *r, const char *value);
 
