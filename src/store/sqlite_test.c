@@ -3,8 +3,8 @@
 #include "base/test.h"
 #include "store/store.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -171,6 +171,45 @@ static void endless_query_ends_at_its_deadline(void **state)
 	store_close(s);
 }
 
+static void full_database_is_full(void **state)
+{
+	struct store *s = open_new("a.db");
+
+	(void)state;
+	assert_int_equal(run(s, "CREATE TABLE big (b)", NULL), DEFIB_OK);
+	assert_int_equal(run(s, "PRAGMA max_page_count = 10", NULL), DEFIB_OK);
+	assert_int_equal(run(s, "INSERT INTO big VALUES (zeroblob(1000000))", NULL), DEFIB_FULL);
+	assert_false(s->lost);
+	assert_int_equal(run(s, "DROP TABLE big", NULL), DEFIB_OK);
+	store_close(s);
+}
+
+/* Writing past the limit on a file's size is an I/O error, made at the commit by a WAL. */
+static defib_err commit_with_io_error(struct store *s)
+{
+	struct rlimit old, tiny;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	tiny = (struct rlimit){.rlim_cur = 1024, .rlim_max = old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+	defib_err err = store_commit(s, NULL);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	return err;
+}
+
+static void io_error_at_commit_leaves_it_unknown(void **state)
+{
+	struct store *s = open_new("a.db");
+
+	(void)state;
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "CREATE TABLE io (b)", NULL), DEFIB_OK);
+	assert_int_equal(commit_with_io_error(s), DEFIB_UNKNOWN_OUTCOME);
+	assert_true(s->lost);
+	store_close(s);
+}
+
 static void errors_have_their_class(void **state)
 {
 	static const struct {
@@ -306,6 +345,8 @@ int main(void)
 		cmocka_unit_test(only_a_writing_session_turns_to_wal),
 		cmocka_unit_test(read_transaction_refuses_to_write_and_ends),
 		cmocka_unit_test(endless_query_ends_at_its_deadline),
+		cmocka_unit_test(full_database_is_full),
+		cmocka_unit_test(io_error_at_commit_leaves_it_unknown),
 		cmocka_unit_test(errors_have_their_class),
 		cmocka_unit_test(cells_are_text_of_every_storage_class),
 		cmocka_unit_test(rows_written_are_counted),

@@ -38,7 +38,10 @@ struct store_param {
 	const char *text;
 	int64_t number;
 };
-#define P_TEXT(t) ((struct store_param){(t) ? PARAM_TEXT : PARAM_NULL, (t), 0})
+static inline struct store_param P_TEXT(const char *text) /* NULL is SQL NULL */
+{
+	return (struct store_param){text ? PARAM_TEXT : PARAM_NULL, text, 0};
+}
 #define P_INT(n) ((struct store_param){PARAM_INT, NULL, (n)})
 
 /* Rows handed out, all text, in the caller's arena. */
