@@ -202,7 +202,7 @@ static void read_rules(struct cfg_reader *r, const struct cfg_node *node, void *
 	}
 	list->items = ARENA_ARRAY(r->arena, struct rule, node->n);
 	for (int i = 0; i < node->n; i++) {
-		struct rule_options o;
+		struct rule_options o = {0};
 		char number[16];
 		snprintf(number, sizeof number, "%d", i + 1);
 		size_t mark = cfg_enter(r, number);
@@ -261,7 +261,7 @@ static void read_startup(struct cfg_reader *r, const struct cfg_node *node, void
 	const char *word = "recover";
 	*s = (struct startup){.mode = STARTUP_RECOVER};
 	if (node && node->kind == CFG_MAP) {
-		struct startup_options o;
+		struct startup_options o = {0};
 		cfg_read(r, startup_rows, node, &o);
 		*s = (struct startup){STARTUP_DO, (enum remedy)o.remedy, o.reason};
 		return;

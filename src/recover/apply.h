@@ -1,0 +1,35 @@
+/*
+ * apply.h: the guarded write, one transaction a batch.
+ *
+ * Three statements, each new after the one before: lock the rows by key and
+ * skip what others hold; read the judged facts again; write what is still as
+ * it was judged, and the ledger last. Whatever changed in between is left
+ * alone and counted.
+ */
+#ifndef RECOVER_APPLY_H
+#define RECOVER_APPLY_H
+
+#include "ledger/ledger.h"
+#include "recover/candidate.h"
+#include "watch/compile.h"
+
+struct apply {
+	struct store *store;
+	const struct watch_sql *sql;
+	const struct ledger *ledger;
+	const char *actor, *batch;
+};
+
+/*
+ * Apply the decisions of a batch in one transaction and set each outcome.
+ * Candidates whose decision does not act keep OUTCOME_LEFT or become
+ * OUTCOME_HELD. On failure no outcome is final: the transaction was rolled
+ * back, or, with DEFIB_UNKNOWN_OUTCOME, may have been committed: then the
+ * outcomes are what they are if it was.
+ */
+MUST_CHECK defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n,
+                                 struct arena *a, struct failure *f);
+/* Find out, after commit, who holds the rows that were locked. Best effort. */
+void apply_blockers(const struct apply *ap, struct candidate *batch, int n, struct arena *a);
+
+#endif

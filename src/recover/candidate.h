@@ -1,0 +1,41 @@
+/*
+ * candidate.h: one stuck job on its way through the pipeline
+ * look -> judge -> decide -> apply -> tell.
+ */
+#ifndef RECOVER_CANDIDATE_H
+#define RECOVER_CANDIDATE_H
+
+#include "recover/decide.h"
+
+/* X(enum, name) */
+#define OUTCOME_LIST(X)                                                                            \
+	X(LEFT, "left")           /* dry run, or only reported */                                      \
+	X(RECOVERED, "recovered") /* requeued, retried, failed or rolled back */                       \
+	X(HELD, "held")           /* put on hold, or on hold already */                                \
+	X(CHANGED, "changed")     /* no longer as it was judged: left alone */                         \
+	X(LOCKED, "locked")       /* another transaction has the row: left alone */                    \
+	X(REFUSED, "refused")     /* the database refused to write this row */
+
+enum outcome {
+#define X(id, name) OUTCOME_##id,
+	OUTCOME_LIST(X)
+#undef X
+	OUTCOME_COUNT
+};
+extern const char *const outcome_names[];
+
+struct candidate {
+	struct facts facts;
+	struct judgement judgement;
+	struct decision decision;
+	const char *reason;   /* as written into the row */
+	const char *evidence; /* JSON */
+	int64_t retry_us;     /* when a retry is due */
+	enum outcome outcome;
+	bool locked;          /* we hold its row lock (within apply) */
+	const char *before, *after; /* JSON of the columns that were written */
+	int64_t blocker_pid, blocker_s; /* who has the row, since when; 0: not known */
+	const char *refusal;  /* what the database said */
+};
+
+#endif

@@ -1,0 +1,129 @@
+/* decide.c: see decide.h. */
+#include "recover/decide.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+
+/* The rules that are not the user's own. */
+static const struct {
+	const char *id, *why;
+} defaults[] = {
+    {"already-held", "it is on hold for this owner and sign of life; only a person lets it go"},
+    {"chosen-by-hand", "a person chose this remedy"},
+    {"attempts-left", "default: requeue while attempts are left"},
+    {"attempts-exhausted", "default: hold when attempts are exhausted"},
+    {"crash-budget", "it was recovered too often in too short a time: held as poison"},
+    {"no-rule", "no rule of the watch matches: only reported"},
+    {"no-ledger", "a hold needs the ledger, which is off: only reported"},
+};
+enum default_id { HELD, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, NO_LEDGER };
+
+static struct decision by_default(enum default_id id, enum remedy remedy)
+{
+	struct decision d = {.remedy = remedy, .why = defaults[id].why, .act = remedy != REMEDY_REPORT};
+	snprintf(d.rule, sizeof d.rule, "%s", defaults[id].id);
+	return d;
+}
+
+static bool exhausted(const struct facts *f)
+{
+	return f->has_attempts && f->has_max_attempts && f->attempts >= f->max_attempts;
+}
+
+static bool matches(const struct rule *rule, int index, const struct facts *f,
+                    const struct judgement *j)
+{
+	if (rule->verdict != VERDICT_NONE && rule->verdict != j->verdict)
+		return false;
+	if (rule->kind && !text_eq(rule->kind, f->kind))
+		return false;
+	if (rule->attempts != ATTEMPTS_ANY && (rule->attempts == ATTEMPTS_EXHAUSTED) != exhausted(f))
+		return false;
+	if (rule->crashes && f->crashes + 1 < rule->crashes)
+		return false;
+	return !rule->when.text || (f->when >> index & 1U);
+}
+
+static struct decision by_rules(const struct watch *w, const struct facts *f,
+                                const struct judgement *j)
+{
+	if (w->nrules == 0) {
+		if (w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
+			return by_default(NO_RULE, REMEDY_REPORT);
+		struct decision d = exhausted(f) ? by_default(EXHAUSTED, REMEDY_HOLD)
+		                                 : by_default(LEFT, REMEDY_REQUEUE);
+		d.cause = "attempts";
+		return d;
+	}
+	for (int i = 0; i < w->nrules; i++) {
+		if (!matches(&w->rules[i], i, f, j))
+			continue;
+		struct decision d = {.remedy = w->rules[i].remedy,
+		                     .why = "a rule of the watch",
+		                     .act = w->rules[i].remedy != REMEDY_REPORT,
+		                     .cause = "rule"};
+		snprintf(d.rule, sizeof d.rule, "rule-%d", i + 1);
+		return d;
+	}
+	return by_default(NO_RULE, REMEDY_REPORT);
+}
+
+/* The budget guards tables that do not count attempts; elsewhere only where it was asked for. */
+static bool budget_counts(const struct watch *w)
+{
+	return w->crash_budget.max > 0 && (w->crash_budget.given || !watch_has_attempts(w));
+}
+
+static bool gives_back(enum remedy r)
+{
+	return r == REMEDY_REQUEUE || r == REMEDY_RETRY;
+}
+
+struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
+                       const struct decide_options *o)
+{
+	struct decision d;
+	assert(j->verdict != VERDICT_NONE);
+	if (o->forced) {
+		d = by_default(BY_HAND, o->remedy);
+		d.cause = "by hand";
+	} else if (f->held) {
+		d = by_default(HELD, REMEDY_HOLD);
+		d.act = false;
+	} else {
+		d = by_rules(w, f, j);
+		if (gives_back(d.remedy) && o->ledger && budget_counts(w) &&
+		    f->crashes + 1 >= w->crash_budget.max) {
+			d = by_default(POISON, REMEDY_HOLD);
+			d.cause = "poison";
+		}
+	}
+	if (d.remedy == REMEDY_HOLD && d.act && !o->ledger && w->actions[REMEDY_HOLD].form == ACTION_NONE)
+		d = by_default(NO_LEDGER, REMEDY_REPORT);
+	return d;
+}
+
+bool decide_can_loop(const struct watch *w, const struct decide_options *o)
+{
+	bool bounded = watch_has_attempts(w) || (o->ledger && budget_counts(w)) ||
+	               (w->crash_budget.given && w->crash_budget.max == 0);
+	if (bounded || o->forced)
+		return false;
+	if (w->nrules == 0)
+		return w->actions[REMEDY_REQUEUE].form != ACTION_NONE;
+	for (int i = 0; i < w->nrules; i++)
+		if (gives_back(w->rules[i].remedy))
+			return true;
+	return false;
+}
+
+int64_t backoff_us(const struct backoff *b, int64_t attempts, double chance)
+{
+	double wait = (double)b->base_us;
+	for (int64_t i = 0; i < attempts && wait < (double)b->cap_us; i++)
+		wait *= b->factor;
+	if (wait > (double)b->cap_us)
+		wait = (double)b->cap_us;
+	return (int64_t)(b->jitter ? wait * chance : wait);
+}

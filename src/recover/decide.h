@@ -1,0 +1,32 @@
+/*
+ * decide.h: what to do about a stuck job. Pure: the watch's rules, the facts
+ * and the judgement in, a remedy with the rule that chose it out.
+ */
+#ifndef RECOVER_DECIDE_H
+#define RECOVER_DECIDE_H
+
+#include "recover/judge.h"
+
+struct decision {
+	enum remedy remedy;
+	char rule[24];      /* "rule-2" for the user's own, else the id of a default */
+	const char *why;
+	bool act;           /* false: nothing is to be written (report, already held) */
+	const char *cause;  /* of a hold: "attempts", "poison", "rule" */
+};
+
+struct decide_options {
+	bool ledger;          /* whether holds and crash budgets can be kept */
+	bool forced;          /* a person chose the remedy */
+	enum remedy remedy;
+};
+
+struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
+                       const struct decide_options *o);
+
+/* True when these rules could requeue a job for ever: nothing bounds it. */
+bool decide_can_loop(const struct watch *w, const struct decide_options *o);
+/* The wait before the next try, from the attempts made so far; `chance` in [0, 1). */
+int64_t backoff_us(const struct backoff *b, int64_t attempts, double chance);
+
+#endif

@@ -1,0 +1,127 @@
+/* evidence.c: see evidence.h. */
+#include "recover/evidence.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+/* Seconds with up to three decimals, as a JSON number. */
+static void add_seconds(struct buf *out, int64_t us)
+{
+	buf_addf(out, "%.3f", (double)us / 1e6);
+}
+
+static void add_text(struct buf *out, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	buf_addf(out, ",\"%s\":", name);
+	buf_add_json(out, value);
+}
+
+static void add_time(struct buf *out, const char *name, int64_t us)
+{
+	struct buf iso = BUF_INIT;
+	time_iso(us, &iso);
+	add_text(out, name, buf_text(&iso));
+	buf_release(&iso);
+}
+
+void mask_value(const struct watch *w, const char *column, const char *value, struct buf *out)
+{
+	bool masked = false;
+	for (int i = 0; i < w->mask.n; i++)
+		masked = masked || text_eq(w->mask.items[i], column);
+	size_t len = strlen(value);
+	if (!masked)
+		buf_add(out, value);
+	else
+		buf_addf(out, "****%s", len > 6 ? value + len - 6 : "");
+}
+
+static void add_shown(const struct watch *w, const struct facts *f, struct buf *out)
+{
+	struct buf value = BUF_INIT;
+	for (int i = 0; i < w->show.n; i++) {
+		if (!f->show[i])
+			continue;
+		buf_clear(&value);
+		mask_value(w, w->show.items[i], f->show[i], &value);
+		buf_add(out, ",");
+		buf_add_json(out, w->show.items[i]);
+		buf_add(out, ":");
+		buf_add_json(out, buf_text(&value));
+	}
+	buf_release(&value);
+}
+
+void evidence_json(const struct watch *w, const struct facts *f, const struct judgement *j,
+                   struct buf *out)
+{
+	static const char *const signs[] = {"alive_at", "expires_at", "started_at"};
+	buf_add(out, "{\"law\":");
+	buf_add_json(out, j->rule->id);
+	add_time(out, "now", f->now_us);
+	for (int s = 0; s < SIGN_COUNT; s++)
+		if (f->has_sign[s])
+			add_time(out, signs[s], f->sign_us[s]);
+	if (j->measured) {
+		buf_add(out, ",\"measured_s\":");
+		add_seconds(out, j->measured_us);
+		buf_add(out, ",\"limit_s\":");
+		add_seconds(out, j->limit_us);
+	}
+	add_text(out, "owner", f->owner);
+	add_text(out, "kind", f->kind);
+	if (f->has_attempts)
+		buf_addf(out, ",\"attempt\":%lld", (long long)f->attempts);
+	if (f->has_max_attempts)
+		buf_addf(out, ",\"max_attempts\":%lld", (long long)f->max_attempts);
+	if (f->crashes)
+		buf_addf(out, ",\"recovered_before\":%lld", (long long)f->crashes);
+	add_shown(w, f, out);
+	buf_add(out, "}");
+}
+
+void evidence_sentence(const struct judgement *j, struct buf *out)
+{
+	if (!j->measured) {
+		buf_add(out, j->rule->why);
+		return;
+	}
+	static const char *const what[] = {"no sign of life for ", "past its deadline by ", "running for "};
+	if (j->measured_us < 0 && j->sign == SIGN_EXPIRES) {
+		buf_add(out, "its deadline is in ");
+		duration_text(-j->measured_us, out);
+		return;
+	}
+	buf_add(out, what[j->sign]);
+	duration_text(j->measured_us > 0 ? j->measured_us : 0, out);
+	buf_add(out, " (limit ");
+	duration_text(j->limit_us, out);
+	buf_add(out, ")");
+}
+
+void reason_text(const char *template, const struct facts *f, const struct judgement *j,
+                 struct buf *out)
+{
+	static const char *const names[] = {"{verdict}", "{silent}", "{owner}", "{kind}"};
+	struct buf silent = BUF_INIT;
+	if (j->measured)
+		duration_text(j->measured_us, &silent);
+	else
+		buf_add(&silent, "unknown time");
+	const char *const values[] = {verdict_names[j->verdict], buf_text(&silent),
+	                              f->owner ? f->owner : "unknown", f->kind ? f->kind : "unknown"};
+	while (*template) {
+		size_t i = 0;
+		while (i < 4 && !text_starts(template, names[i]))
+			i++;
+		if (i < 4) {
+			buf_add(out, values[i]);
+			template += strlen(names[i]);
+		} else {
+			buf_addch(out, *template++);
+		}
+	}
+	buf_release(&silent);
+}

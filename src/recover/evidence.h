@@ -1,0 +1,21 @@
+/*
+ * evidence.h: a judgement in words: as JSON for the ledger, as a sentence for
+ * a person, and as the reason that is written into the row.
+ */
+#ifndef RECOVER_EVIDENCE_H
+#define RECOVER_EVIDENCE_H
+
+#include "base/buf.h"
+#include "recover/decide.h"
+
+void evidence_json(const struct watch *w, const struct facts *f, const struct judgement *j,
+                   struct buf *out);
+/* "silent for 2h 5m (limit 1h)" */
+void evidence_sentence(const struct judgement *j, struct buf *out);
+/* The watch's reason with {verdict} {silent} {owner} {kind} filled in. */
+void reason_text(const char *template, const struct facts *f, const struct judgement *j,
+                 struct buf *out);
+/* A value of a column that the watch masks, down to its last six characters. */
+void mask_value(const struct watch *w, const char *column, const char *value, struct buf *out);
+
+#endif

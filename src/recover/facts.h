@@ -1,0 +1,34 @@
+/*
+ * facts.h: everything that is known about one job at one moment. Judge and
+ * decide see nothing else.
+ */
+#ifndef RECOVER_FACTS_H
+#define RECOVER_FACTS_H
+
+#include "watch/watch.h"
+
+enum known { KNOWN_NOT = -1, KNOWN_NO = 0, KNOWN_YES = 1 };
+
+struct facts {
+	const char *job; /* the key as one text; a composite key as a JSON array */
+	const char *key[WATCH_KEYS_MAX];
+	const char *owner, *kind;
+	enum known owner_alive;
+	bool has_attempts, has_max_attempts;
+	int64_t attempts, max_attempts;
+	bool has_sign[SIGN_COUNT];
+	int64_t sign_us[SIGN_COUNT];
+	int64_t now_us; /* the database's clock at the reading */
+	bool running;
+	uint32_t when; /* bit i: the condition of rule i holds */
+	int64_t crashes; /* recoveries before this one, within the crash budget's time */
+	bool held;       /* a hold for this owner and sign of life */
+	const char *position;
+	const char *show[WATCH_SHOW_MAX];
+	const char *before; /* JSON of the columns that remedies write */
+};
+
+/* Whether a second reading found the job as it was judged. */
+bool facts_same(const struct watch *w, const struct facts *judged, const struct facts *now);
+
+#endif

@@ -1,0 +1,93 @@
+/* judge.c: see judge.h. */
+#include "recover/judge.h"
+
+#include <assert.h>
+
+enum rule_id {
+	RULE_NOT_RUNNING,
+	RULE_OWNER_GONE,
+	RULE_NO_SIGN_ORPHAN,
+	RULE_SILENT,
+	RULE_EXPIRED,
+	RULE_OVERDUE,
+	RULE_OWNER_LIVES,
+	RULE_NO_SIGN,
+	RULE_FRESH,
+};
+
+const struct judge_rule judge_rules[] = {
+    [RULE_NOT_RUNNING] = {"not-running", VERDICT_NONE, "the row does not say that it is running"},
+    [RULE_OWNER_GONE] = {"owner-gone", VERDICT_DEAD, "owner_alive says that its worker is gone"},
+    [RULE_NO_SIGN_ORPHAN] = {"no-sign-orphan", VERDICT_ORPHAN,
+                             "it has no sign of life, and the watch says that means an orphan"},
+    [RULE_SILENT] = {"silent", VERDICT_SILENT, "its sign of life is older than stuck_after"},
+    [RULE_EXPIRED] = {"expired", VERDICT_SILENT, "its deadline passed longer ago than stuck_after"},
+    [RULE_OVERDUE] = {"overdue", VERDICT_OVERDUE, "it has run longer than overdue_after"},
+    [RULE_OWNER_LIVES] = {"owner-lives", VERDICT_NONE, "owner_alive says that its worker lives"},
+    [RULE_NO_SIGN] = {"no-sign", VERDICT_NONE, "it has no sign of life yet, which is never stuck"},
+    [RULE_FRESH] = {"fresh", VERDICT_NONE, "its sign of life is fresh enough"},
+    {NULL, VERDICT_NONE, NULL},
+};
+
+static struct judgement by(enum rule_id id)
+{
+	return (struct judgement){.verdict = judge_rules[id].verdict, .rule = &judge_rules[id]};
+}
+
+/* Measure one sign against its limit; false when the watch or the row has none. */
+static bool measure(const struct watch *w, const struct facts *f, enum sign s, struct judgement *out)
+{
+	const struct threshold *t = s == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
+	if (!watch_sign(w, s)->text || !f->has_sign[s])
+		return false;
+	out->sign = s;
+	out->measured = true;
+	out->measured_us = f->now_us - f->sign_us[s];
+	out->limit_us = 0;
+	/* A deadline without slack counts from the deadline itself. */
+	return threshold_for(t, f->kind, &out->limit_us) || s == SIGN_EXPIRES;
+}
+
+static bool exceeds(const struct watch *w, const struct facts *f, enum sign s, enum rule_id id,
+                    struct judgement *out)
+{
+	struct judgement j = by(id);
+	if (!measure(w, f, s, &j) || j.measured_us <= j.limit_us)
+		return false;
+	*out = j;
+	return true;
+}
+
+static bool has_any_sign(const struct watch *w, const struct facts *f)
+{
+	for (int s = 0; s < SIGN_COUNT; s++)
+		if (watch_sign(w, (enum sign)s)->text && f->has_sign[s])
+			return true;
+	return false;
+}
+
+struct judgement judge(const struct watch *w, const struct facts *f)
+{
+	struct judgement j;
+	assert(w != NULL && f != NULL);
+	if (!f->running)
+		return by(RULE_NOT_RUNNING);
+	if (f->owner_alive == KNOWN_NO)
+		return by(RULE_OWNER_GONE);
+	if (w->missing == MISSING_ORPHAN && !f->has_sign[watch_first_sign(w)])
+		return by(RULE_NO_SIGN_ORPHAN);
+	/* A worker that is known to live is never silent; it can still be overdue. */
+	if (f->owner_alive != KNOWN_YES && (exceeds(w, f, SIGN_ALIVE, RULE_SILENT, &j) ||
+	                                    exceeds(w, f, SIGN_EXPIRES, RULE_EXPIRED, &j)))
+		return j;
+	if (exceeds(w, f, SIGN_STARTED, RULE_OVERDUE, &j))
+		return j;
+	if (f->owner_alive == KNOWN_YES)
+		return by(RULE_OWNER_LIVES);
+	if (!has_any_sign(w, f))
+		return by(RULE_NO_SIGN);
+	j = by(RULE_FRESH);
+	if (!measure(w, f, SIGN_ALIVE, &j) && !measure(w, f, SIGN_EXPIRES, &j))
+		(void)measure(w, f, SIGN_STARTED, &j);
+	return j;
+}

@@ -1,0 +1,156 @@
+/* look.c: see look.h. */
+#include "recover/look.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+
+const char *job_text(const char *const *key, int n, struct arena *a)
+{
+	if (n == 1)
+		return key[0] ? key[0] : "";
+	struct buf text = BUF_INIT;
+	for (int k = 0; k < n; k++) {
+		buf_add(&text, k ? "," : "[");
+		buf_add_json(&text, key[k] ? key[k] : "");
+	}
+	buf_add(&text, "]");
+	const char *job = arena_strdup(a, buf_text(&text));
+	buf_release(&text);
+	return job;
+}
+
+static enum known known(const struct store_rows *rows, int row, int col)
+{
+	if (!row_text(rows, row, col))
+		return KNOWN_NOT;
+	return row_bool(rows, row, col) ? KNOWN_YES : KNOWN_NO;
+}
+
+static bool number(const struct store_rows *rows, int row, int col, int64_t *out)
+{
+	*out = row_int(rows, row, col, 0);
+	return row_text(rows, row, col) != NULL;
+}
+
+void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row, struct arena *a,
+                  struct facts *out)
+{
+	const struct watch *w = q->binding->watch;
+	const struct fact_columns *c = &q->cols;
+	assert(rows->ncols == c->count);
+	*out = (struct facts){
+	    .owner = row_text(rows, row, c->owner),
+	    .owner_alive = known(rows, row, c->owner_alive),
+	    .kind = row_text(rows, row, c->kind),
+	    .now_us = row_int(rows, row, c->now, 0),
+	    .running = row_bool(rows, row, c->running),
+	    .position = row_text(rows, row, c->position),
+	    .before = row_text(rows, row, c->before),
+	};
+	for (int k = 0; k < w->key.n; k++)
+		out->key[k] = row_text(rows, row, c->key + k);
+	out->job = job_text(out->key, w->key.n, a);
+	out->has_attempts = number(rows, row, c->attempts, &out->attempts);
+	out->has_max_attempts = number(rows, row, c->max_attempts, &out->max_attempts);
+	for (int s = 0; s < SIGN_COUNT; s++)
+		out->has_sign[s] = number(rows, row, c->sign + s, &out->sign_us[s]);
+	for (int i = 0; i < w->nrules; i++)
+		if (row_bool(rows, row, c->when + i))
+			out->when |= 1U << i;
+	for (int i = 0; i < w->show.n; i++)
+		out->show[i] = row_text(rows, row, c->show + i);
+}
+
+/* A hold ends by itself when the owner or the sign of life it was made for changes. */
+static bool hold_counts(const struct watch *w, const struct facts *f, const struct history *h)
+{
+	enum sign s = watch_first_sign(w);
+	if (!h->held || !text_eq(h->hold_owner, f->owner) || h->hold_has_sign != f->has_sign[s])
+		return false;
+	return !h->hold_has_sign || h->hold_sign_us == f->sign_us[s];
+}
+
+static defib_err add_history(struct store *s, const struct watch *w, const struct ledger *l,
+                             struct arena *a, struct facts *facts, int n, struct failure *f)
+{
+	if (!l->ready || n == 0)
+		return DEFIB_OK;
+	struct history *history = ARENA_ARRAY(a, struct history, n);
+	const char **jobs = ARENA_ARRAY(a, const char *, n);
+	for (int i = 0; i < n; i++)
+		jobs[i] = facts[i].job;
+	defib_err err =
+	    ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
+	for (int i = 0; !err && i < n; i++) {
+		facts[i].crashes = history[i].recoveries;
+		facts[i].held = hold_counts(w, &facts[i], &history[i]);
+	}
+	return err;
+}
+
+/* Run a query and what the ledger knows of its rows in one read-only transaction. */
+static defib_err read_facts(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                            const char *sql, const struct store_param *params, int nparams,
+                            struct arena *a, struct facts **out, int *n, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = store_begin(s, TX_READ, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql, params, nparams, a, &rows, f);
+	if (!err) {
+		*n = rows.nrows;
+		*out = ARENA_ARRAY(a, struct facts, rows.nrows);
+		for (int i = 0; i < rows.nrows; i++)
+			facts_decode(q, &rows, i, a, &(*out)[i]);
+		err = add_history(s, q->binding->watch, l, a, *out, *n, f);
+	}
+	store_rollback(s); /* nothing was written */
+	return err;
+}
+
+defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l, int64_t limit,
+                    const struct facts *after, struct arena *a, struct facts **out, int *n,
+                    struct failure *f)
+{
+	struct store_param params[2 + WATCH_KEYS_MAX] = {P_INT(limit)};
+	int nparams = 1;
+	assert(limit > 0);
+	if (after) {
+		params[nparams++] = P_TEXT(after->position);
+		for (int k = 0; k < q->binding->watch->key.n; k++)
+			params[nparams++] = P_TEXT(after->key[k]);
+	}
+	return read_facts(s, q, l, after ? q->look_next : q->look_first, params, nparams, a, out, n, f);
+}
+
+defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                   const char *const *key, struct arena *a, struct facts *out, bool *found,
+                   struct failure *f)
+{
+	struct store_param params[WATCH_KEYS_MAX];
+	struct facts *facts = NULL;
+	int n = 0, nkeys = q->binding->watch->key.n;
+	for (int k = 0; k < nkeys; k++)
+		params[k] = P_TEXT(key[k]);
+	defib_err err = read_facts(s, q, l, q->look_one, params, nkeys, a, &facts, &n, f);
+	*found = !err && n > 0;
+	if (*found)
+		*out = facts[0];
+	return err;
+}
+
+defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_begin(s, TX_READ, f);
+	if (!err) {
+		err = store_exec(s, q->count_running, NULL, 0, &a, &rows, f);
+		store_rollback(s);
+	}
+	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	arena_release(&a);
+	return err;
+}

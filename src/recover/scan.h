@@ -1,0 +1,60 @@
+/*
+ * scan.h: one pass of the pipeline over one watch. The one-shot command, the
+ * daemon and a person's click all come through here.
+ */
+#ifndef RECOVER_SCAN_H
+#define RECOVER_SCAN_H
+
+#include "recover/candidate.h"
+#include "watch/settings.h"
+
+/* A session that can be opened again when it is lost. */
+struct session {
+	struct store *store; /* NULL: not open */
+	struct store_options options;
+	/* Opens `options`; tests put a wrapper around what it returns. */
+	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
+};
+
+struct scan_result {
+	int64_t running;
+	bool running_capped; /* there are at least so many */
+	int64_t found;
+	int64_t outcomes[OUTCOME_COUNT];
+	int64_t took_us;
+	bool ledger;              /* was it written? */
+	char ledger_off[256];     /* why not */
+	bool ledger_made;
+	char batch[64];           /* name of this scan in the ledger, "" when nothing was written */
+	bool limited;             /* stopped at the limit */
+	struct failure failure;   /* code DEFIB_OK when all went well */
+};
+
+/* tell: called as outcomes become known; either may be NULL. */
+struct scan_observer {
+	void (*job)(void *ctx, const struct watch *w, const struct candidate *c);
+	void (*progress)(void *ctx, const struct watch *w, const struct scan_result *r);
+	void *ctx;
+};
+
+struct scan_options {
+	bool fix;            /* false: a dry run, in read-only transactions */
+	int64_t limit;       /* of jobs found; 0: the watch's own */
+	bool forced;         /* use `remedy` for every stuck job */
+	enum remedy remedy;
+	const char *reason;  /* NULL: the watch's own */
+	const char *actor;
+	bool ledger_off;
+	struct scan_observer observer;
+};
+
+/* Scan one watch. The result says all, also what failed; returns result->failure.code. */
+defib_err scan_watch(struct session *session, const struct watch *w, const struct scan_options *o,
+                     struct scan_result *result);
+
+/* Fill in what judge and decide say about a job, with its texts in the arena. */
+void candidate_prepare(const struct watch *w, const struct facts *f, const struct judgement *j,
+                       const struct scan_options *o, bool ledger, struct arena *a,
+                       struct candidate *out);
+
+#endif
