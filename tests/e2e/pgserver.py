@@ -71,7 +71,8 @@ class PgServer:
     def __init__(self, settings=None, standby_of=None):
         self.user = unprivileged()
         # Short, because a socket's path may have 107 bytes.
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dfb-", dir="/tmp"))
+        where = os.environ.get("DEFIB_TEST_TMP", "/tmp")
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dfb-", dir=where))
         self.data = self.dir / "data"
         self.log = self.dir / "log"
         self.port = free_port()
