@@ -76,7 +76,7 @@ static defib_err make_tables(struct store *s, struct failure *f)
 static void turn_off(struct ledger *l, const char *why)
 {
 	l->ready = false;
-	snprintf(l->off_because, sizeof l->off_because, "%s", why);
+	snprintf(l->off_because, sizeof l->off_because, "%.255s", why);
 }
 
 defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct failure *f)

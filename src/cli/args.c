@@ -1,0 +1,290 @@
+/*
+ * args.c: argv to struct cli. A password in a URL is taken and then wiped
+ * from argv, so that the process title does not show it.
+ */
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+
+static const struct cli_option global_options[] = {
+    {"config", "FILE", "the configuration (also -c); default: $DEFIB_CONFIG, then ./defib.yaml"},
+    {"db", "URL", "a database: postgres://…, sqlite:PATH, or the name of a configured one"},
+    {"json", NULL, "JSON on stdout"},
+    {"quiet", NULL, "only errors on stderr (also -q)"},
+    {"verbose", NULL, "more on stderr (also -v)"},
+    {"color", "WHEN", "auto, always or never"},
+    {"help", NULL, "help (also -h)"},
+    {"version", NULL, "the version"},
+    {NULL, NULL, NULL},
+};
+
+static const struct {
+	char letter;
+	const char *name;
+} letters[] = {{'c', "config"}, {'q', "quiet"}, {'v', "verbose"}, {'h', "help"}, {'V', "version"}};
+
+int cli_usage(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	fputs("defib: ", stderr);
+	vfprintf(stderr, fmt, args);
+	fputc('\n', stderr);
+	va_end(args);
+	return EXIT_USAGE;
+}
+
+static const struct cli_option *find_option(const struct cli_option *options, const char *name)
+{
+	for (; options && options->name; options++)
+		if (text_eq(options->name, name))
+			return options;
+	return NULL;
+}
+
+/* --stuck-after is the watch's key stuck_after. */
+static void key_of_option(const char *option, struct buf *out)
+{
+	for (; *option; option++)
+		buf_addch(out, *option == '-' ? '_' : *option);
+}
+
+static bool is_watch_option(const char *name)
+{
+	struct buf key = BUF_INIT;
+	bool found = false;
+	key_of_option(name, &key);
+	for (const struct opt_row *row = watch_rows; row->name; row++)
+		found = found || text_eq(row->name, buf_text(&key));
+	buf_release(&key);
+	return found;
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (const struct command *cmd = commands; cmd->name; cmd++)
+		if (text_eq(cmd->name, name))
+			return cmd;
+	return NULL;
+}
+
+static int unknown_option(const struct cli *c, const char *name)
+{
+	const char *names[128];
+	int n = 0;
+	for (const struct cli_option *o = global_options; o->name; o++)
+		names[n++] = o->name;
+	for (const struct cli_option *o = c->command ? c->command->options : NULL; o && o->name; o++)
+		names[n++] = o->name;
+	for (const struct opt_row *row = watch_rows; c->command && c->command->watch_options && row->name;
+	     row++)
+		names[n++] = row->name;
+	names[n] = NULL;
+	const char *near = text_nearest(name, names);
+	return cli_usage("unknown option --%s%s%s%s; see defib %s%s--help", name,
+	                 near ? "; did you mean --" : "", near ? near : "", near ? "?" : "",
+	                 c->command ? c->command->name : "", c->command ? " " : "");
+}
+
+static int set_global(struct cli *c, const char *name, const char *value)
+{
+	static const char *const colors[] = {"auto", "always", "never", NULL};
+	if (text_eq(name, "config"))
+		c->config = value;
+	else if (text_eq(name, "db"))
+		c->db = value;
+	else if (text_eq(name, "json"))
+		c->json = true;
+	else if (text_eq(name, "quiet"))
+		c->quiet = true;
+	else if (text_eq(name, "verbose"))
+		c->verbose = true;
+	else if (text_eq(name, "help"))
+		c->help = true;
+	else if (text_eq(name, "version"))
+		c->version = true;
+	else if ((c->color = word_index(colors, value)) < 0)
+		return cli_usage("--color is auto, always or never, not \"%s\"", value);
+	return EXIT_CLEAN;
+}
+
+/* One option, with its value in the same word or the next one. */
+static int take_option(struct cli *c, int argc, char **argv, int *i, const char *name,
+                       const char *value)
+{
+	const struct cli_option *global = find_option(global_options, name);
+	const struct cli_option *own = c->command ? find_option(c->command->options, name) : NULL;
+	bool watch = !global && !own && c->command && c->command->watch_options && is_watch_option(name);
+	if (!global && !own && !watch)
+		return unknown_option(c, name);
+	bool wants = watch || (global ? global->argument : own->argument);
+	if (value && !wants)
+		return cli_usage("--%s takes no value", name);
+	if (wants && !value) {
+		if (*i + 1 >= argc)
+			return cli_usage("--%s needs a value", name);
+		value = argv[++*i];
+	}
+	if (global)
+		return set_global(c, global->name, value);
+	if (c->ngiven == CLI_GIVEN_MAX)
+		return cli_usage("too many options");
+	c->given[c->ngiven++] = (struct cli_given){name, value ? value : ""};
+	return EXIT_CLEAN;
+}
+
+static int take_word(struct cli *c, const char *word)
+{
+	if (!c->command) {
+		const char *names[32];
+		int n = 0;
+		if (text_eq(word, "help")) {
+			c->help = true;
+			return EXIT_CLEAN;
+		}
+		c->command = find_command(word);
+		if (c->command)
+			return EXIT_CLEAN;
+		for (const struct command *cmd = commands; cmd->name; cmd++)
+			names[n++] = cmd->name;
+		names[n] = NULL;
+		const char *near = text_nearest(word, names);
+		return cli_usage("unknown command \"%s\"%s%s%s; see defib --help", word,
+		                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	}
+	if (c->nwords == CLI_GIVEN_MAX)
+		return cli_usage("too many arguments");
+	c->words[c->nwords++] = word;
+	return EXIT_CLEAN;
+}
+
+/* The command may stand behind options that only it knows, so it is found first. */
+static void find_command_word(struct cli *c, int argc, char **argv)
+{
+	for (int i = 1; i < argc && !c->command; i++) {
+		if (argv[i][0] != '-') {
+			c->command = find_command(argv[i]);
+			return;
+		}
+		const struct cli_option *o =
+		    text_eq(argv[i], "-c") ? &global_options[0] : find_option(global_options, argv[i] + 2);
+		if (o && o->argument)
+			i++;
+	}
+}
+
+static int parse_words(struct cli *c, int argc, char **argv)
+{
+	bool only_words = false, command_seen = false;
+	int code = EXIT_CLEAN;
+	for (int i = 1; i < argc && code == EXIT_CLEAN; i++) {
+		char *arg = argv[i], *equals = strchr(arg, '=');
+		if (!only_words && text_eq(arg, "--")) {
+			only_words = true;
+		} else if (!only_words && text_starts(arg, "--")) {
+			const char *name = equals ? arena_strndup(&c->arena, arg + 2, (size_t)(equals - arg) - 2)
+			                          : arg + 2;
+			code = take_option(c, argc, argv, &i, name, equals ? equals + 1 : NULL);
+		} else if (!only_words && arg[0] == '-' && arg[1] && !arg[2]) {
+			size_t l = 0;
+			while (l < sizeof letters / sizeof *letters && letters[l].letter != arg[1])
+				l++;
+			if (l == sizeof letters / sizeof *letters)
+				return cli_usage("unknown option %s; see defib --help", arg);
+			code = take_option(c, argc, argv, &i, letters[l].name, NULL);
+		} else if (c->command && !command_seen && text_eq(arg, c->command->name)) {
+			command_seen = true;
+		} else {
+			code = take_word(c, arg);
+		}
+	}
+	return code;
+}
+
+int cli_parse(struct cli *c, int argc, char **argv)
+{
+	/* Work on a copy, so that what is shown of us in the process list can be wiped. */
+	char **copy = ARENA_ARRAY(&c->arena, char *, argc + 1);
+	for (int i = 0; i < argc; i++) {
+		copy[i] = arena_strdup(&c->arena, argv[i]);
+		if (i > 0)
+			url_wipe_password(argv[i]);
+	}
+	find_command_word(c, argc, copy);
+	return parse_words(c, argc, copy);
+}
+
+const char *cli_value(const struct cli *c, const char *name)
+{
+	const char *value = NULL;
+	for (int i = 0; i < c->ngiven; i++)
+		if (text_eq(c->given[i].name, name))
+			value = c->given[i].value; /* the last one counts */
+	return value;
+}
+
+bool cli_flag(const struct cli *c, const char *name)
+{
+	return cli_value(c, name) != NULL;
+}
+
+bool cli_duration(const struct cli *c, const char *name, int64_t *us)
+{
+	const char *text = cli_value(c, name);
+	int64_t seconds;
+	if (!text || duration_parse(text, us))
+		return true;
+	/* "--threshold 180": on the command line a bare number is seconds. */
+	if (int_parse(text, &seconds) && seconds >= 0 && seconds < INT64_C(3153600000)) {
+		*us = seconds * US_PER_S;
+		return true;
+	}
+	cli_usage("--%s expects a duration such as 90s, 15m or 1h30m, not \"%s\"", name, text);
+	return false;
+}
+
+bool cli_int(const struct cli *c, const char *name, int64_t *n)
+{
+	const char *text = cli_value(c, name);
+	if (!text || (int_parse(text, n) && *n >= 0))
+		return true;
+	cli_usage("--%s expects a whole number, not \"%s\"", name, text);
+	return false;
+}
+
+static void help_options(const char *title, const struct cli_option *options)
+{
+	if (!options || !options->name)
+		return;
+	printf("\n%s\n", title);
+	for (; options->name; options++) {
+		char left[40];
+		snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument ? " " : "",
+		         options->argument ? options->argument : "");
+		printf("  %-24s %s\n", left, options->help);
+	}
+}
+
+void cli_help(const struct cli *c, const struct command *command)
+{
+	(void)c;
+	if (command) {
+		printf("defib %s %s\n  %s\n", command->name, command->arguments, command->summary);
+		help_options("Options:", command->options);
+		if (command->watch_options)
+			printf("\nA watch without a file: --table T --key K --running SQL --alive-at SQL "
+			       "--stuck-after 1h\n  --requeue 'SET list' …: every key of a watch is an option "
+			       "(defib config docs lists them).\n");
+	} else {
+		printf("defib %s: keeps background work alive\n\nUsage: defib COMMAND [OPTION…]\n\nCommands:\n",
+		       defib_version());
+		for (const struct command *cmd = commands; cmd->name; cmd++)
+			printf("  %-10s %s\n", cmd->name, cmd->summary);
+	}
+	help_options("Everywhere:", global_options);
+	printf("\nExit codes: 0 clean or done, 1 stuck jobs found and left, 2 usage, 3 configuration,\n"
+	       "  4 database, 5 refused, 6 partly done\n");
+}

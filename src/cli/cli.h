@@ -1,0 +1,107 @@
+/*
+ * cli.h: the contract of the command line, for all commands.
+ *
+ * Global options may stand before or after the command. Data goes to stdout,
+ * everything else to stderr. Each command is one row of the table in main.c
+ * and one file.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "recover/scan.h"
+#include "watch/settings.h"
+
+enum exit_code {
+	EXIT_CLEAN = 0,   /* clean, or done */
+	EXIT_STUCK = 1,   /* stuck jobs found and left */
+	EXIT_USAGE = 2,
+	EXIT_CONFIG = 3,
+	EXIT_DATABASE = 4,
+	EXIT_REFUSED = 5,
+	EXIT_PARTLY = 6,  /* some of it was done */
+};
+
+/* An option of a command; `argument` NULL: a flag. */
+struct cli_option {
+	const char *name, *argument, *help;
+};
+
+struct cli;
+struct command {
+	const char *name, *arguments, *summary;
+	const struct cli_option *options; /* ends with name NULL; may be NULL */
+	bool watch_options; /* takes --table, --running, …: a watch without a file */
+	int (*run)(struct cli *c);
+};
+extern const struct command commands[]; /* ends with name NULL */
+
+#define CLI_GIVEN_MAX 64
+struct cli_given {
+	const char *name, *value;
+};
+
+struct cli {
+	const struct command *command;
+	/* global options */
+	const char *config, *db;
+	bool json, quiet, verbose, help, version;
+	int color; /* enum color_mode */
+	/* what was given to the command */
+	struct cli_given given[CLI_GIVEN_MAX];
+	int ngiven;
+	const char *words[CLI_GIVEN_MAX];
+	int nwords;
+	/* what follows from them */
+	bool color_out, color_err, tty_out, tty_err;
+	struct arena arena;
+	struct cfg_reader reader;
+	struct settings settings;
+};
+
+/* Parse argv (args.c). Returns EXIT_CLEAN or prints one line and returns EXIT_USAGE. */
+int cli_parse(struct cli *c, int argc, char **argv);
+/* Value of an option of the command; NULL: not given. Flags have "". */
+const char *cli_value(const struct cli *c, const char *name);
+bool cli_flag(const struct cli *c, const char *name);
+/* A duration or whole number option; prints one line and returns false when it is wrong. */
+bool cli_duration(const struct cli *c, const char *name, int64_t *us);
+bool cli_int(const struct cli *c, const char *name, int64_t *n);
+void cli_help(const struct cli *c, const struct command *command);
+
+/*
+ * Read the configuration: -c FILE, else $DEFIB_CONFIG, else ./defib.yaml, with
+ * --db and watch options laid over it (load.c). Prints problems.
+ */
+int cli_load(struct cli *c);
+/* Prints problems of the reader to stderr, errors and warnings. */
+void cli_problems(const struct cli *c);
+/* Store options for a database; `statement_us` is the longest time-out of its watches. */
+struct store_options cli_store_options(const struct database *d, const struct watch *w,
+                                       bool read_only);
+/* Who acts, for the ledger: "cli:USER". */
+const char *cli_actor(struct cli *c);
+
+/* One line on stderr: "defib: what; next". Returns the exit code of its class. */
+int cli_fail(const struct failure *f);
+int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
+int exit_code_of(defib_err err);
+
+/* Colours (output.c): text wrapped for a terminal, or as it is. */
+enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
+void out_color(struct buf *out, bool on, enum color color, const char *text);
+/* Text padded to a display width, control characters made visible. */
+void out_padded(struct buf *out, const char *text, int width);
+int out_width(const char *text);
+/* "12,345" */
+void out_count(struct buf *out, int64_t n);
+
+/* Commands. */
+int cmd_scan(struct cli *c);
+int cmd_explain(struct cli *c);
+int cmd_doctor(struct cli *c);
+int cmd_config(struct cli *c);
+int cmd_sql(struct cli *c);
+
+extern const struct cli_option scan_options[], explain_options[], doctor_options[];
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * cmd_scan.c: `defib scan`: find stuck jobs, and recover them with --fix.
+ */
+#include "cli/scan_report.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+const struct cli_option scan_options[] = {
+    {"fix", NULL, "recover them; without it nothing is changed"},
+    {"threshold", "DURATION", "instead of stuck_after and overdue_after"},
+    {"limit", "N", "find at most N jobs in each watch"},
+    {"remedy", "REMEDY", "requeue, retry, fail, rollback, hold or report, instead of the rules"},
+    {"reason", "TEXT", "instead of the watch's reason"},
+    {NULL, NULL, NULL},
+};
+
+/* A database of this run: one session, and why it is down once that is known. */
+struct source {
+	struct session session;
+	struct failure down;
+};
+
+struct run {
+	struct cli *cli;
+	struct scan_options options;
+	struct scan_report report;
+	struct source *sources; /* one a database */
+	bool *chosen;           /* one a watch */
+	struct scan_result *results;
+	int scanned, failed;
+	defib_err first_failure;
+};
+
+static int choose(struct run *run)
+{
+	struct cli *c = run->cli;
+	const struct settings *s = &c->settings;
+	for (int i = 0; i < s->nwatches; i++)
+		run->chosen[i] = c->nwords == 0 && s->watches[i].enabled;
+	for (int i = 0; i < c->nwords; i++) {
+		struct watch *w = settings_watch(s, c->words[i]);
+		if (!w) {
+			const char **names = ARENA_ARRAY(&c->arena, const char *, s->nwatches + 1);
+			for (int k = 0; k < s->nwatches; k++)
+				names[k] = s->watches[k].name;
+			const char *near = text_nearest(c->words[i], names);
+			return cli_usage("there is no watch \"%s\"%s%s%s", c->words[i],
+			                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		}
+		run->chosen[w - s->watches] = true;
+	}
+	if (s->nwatches == 0)
+		return cli_usage("no watches: add some to the configuration, or give --table …");
+	return EXIT_CLEAN;
+}
+
+/* --threshold; what it must not undercut is the beat of a beating watch. */
+static int override_threshold(struct run *run)
+{
+	struct settings *s = &run->cli->settings;
+	int64_t us = -1;
+	if (!cli_duration(run->cli, "threshold", &us))
+		return EXIT_USAGE;
+	for (int i = 0; us >= 0 && i < s->nwatches; i++) {
+		struct watch *w = &s->watches[i];
+		if (!run->chosen[i])
+			continue;
+		if (us < 2 * w->beat_us) {
+			struct failure f = {0};
+			struct buf beat = BUF_INIT;
+			duration_text(w->beat_us, &beat);
+			fail(&f, DEFIB_REFUSED, "watch %s: a threshold under twice its beat of %s would condemn living workers",
+			     w->name, buf_text(&beat));
+			buf_release(&beat);
+			return cli_fail(&f);
+		}
+		if (w->stuck_after.given)
+			w->stuck_after = (struct threshold){.given = true, .standard_us = us};
+		if (w->overdue_after.given)
+			w->overdue_after = (struct threshold){.given = true, .standard_us = us};
+	}
+	return EXIT_CLEAN;
+}
+
+static int read_options(struct run *run)
+{
+	struct cli *c = run->cli;
+	const char *remedy = cli_value(c, "remedy");
+	int index = remedy ? word_index(remedy_names, remedy) : REMEDY_REPORT;
+	if (index < 0)
+		return cli_usage("--remedy is requeue, retry, fail, rollback, hold or report, not \"%s\"", remedy);
+	run->options = (struct scan_options){
+	    .fix = cli_flag(c, "fix"),
+	    .forced = remedy != NULL,
+	    .remedy = (enum remedy)index,
+	    .reason = cli_value(c, "reason"),
+	    .actor = cli_actor(c),
+	    .ledger_off = c->settings.ledger == LEDGER_OFF,
+	    .observer = {report_job, report_progress, &run->report},
+	};
+	return cli_int(c, "limit", &run->options.limit) ? EXIT_CLEAN : EXIT_USAGE;
+}
+
+static void prepare_sources(struct run *run)
+{
+	const struct settings *s = &run->cli->settings;
+	for (int i = 0; i < s->ndatabases; i++)
+		run->sources[i].session =
+		    (struct session){.options = cli_store_options(&s->databases[i], NULL, !run->options.fix),
+		                     .open = store_open};
+	/* One session serves all watches of a database, so it takes their longest time-out. */
+	for (int i = 0; i < s->nwatches; i++) {
+		const struct database *d = settings_database(s, &s->watches[i]);
+		struct store_options *o = &run->sources[d - s->databases].session.options;
+		int64_t ms = s->watches[i].statement_timeout_us / 1000;
+		if (run->chosen[i] && ms > o->statement_ms)
+			o->statement_ms = ms;
+	}
+}
+
+static void scan_one(struct run *run, int i)
+{
+	const struct settings *s = &run->cli->settings;
+	const struct watch *w = &s->watches[i];
+	const struct database *d = settings_database(s, w);
+	struct source *source = &run->sources[d - s->databases];
+	struct scan_result *result = &run->results[i];
+
+	report_watch_begin(&run->report, w, d);
+	if (source->down.code)
+		result->failure = source->down; /* it would only cost its time-out again */
+	else
+		scan_watch(&source->session, w, &run->options, result);
+	if (result->failure.code && !source->session.store)
+		source->down = result->failure;
+	report_watch_end(&run->report, w, d, result);
+	run->scanned++;
+	if (result->failure.code) {
+		run->failed++;
+		if (!run->first_failure)
+			run->first_failure = result->failure.code;
+	}
+}
+
+/* Watches of one group in one line: a warning when something was recovered. */
+static void tell_group(const struct run *run, const char *group)
+{
+	const struct settings *s = &run->cli->settings;
+	struct buf parts = BUF_INIT, line = BUF_INIT;
+	int64_t total = 0;
+	for (int i = 0; i < s->nwatches; i++) {
+		const struct watch *w = &s->watches[i];
+		int64_t n = run->results[i].outcomes[OUTCOME_RECOVERED];
+		if (!run->chosen[i] || !text_eq(w->group, group))
+			continue;
+		total += n;
+		buf_addf(&parts, "%s%s: %lld", parts.len ? ", " : "", w->label ? w->label : w->name,
+		         (long long)n);
+	}
+	if (total)
+		buf_addf(&line, "%s: recovered %lld stuck jobs (%s)", group, (long long)total, buf_text(&parts));
+	else
+		buf_addf(&line, "%s: nothing recovered (%s)", group, buf_text(&parts));
+	log_event(total ? LOG_WARN : LOG_DEBUG, buf_text(&line));
+	buf_release(&parts);
+	buf_release(&line);
+}
+
+static void tell_groups(const struct run *run)
+{
+	const struct settings *s = &run->cli->settings;
+	for (int i = 0; i < s->nwatches; i++) {
+		bool told = false;
+		if (!run->chosen[i] || !s->watches[i].group)
+			continue;
+		for (int k = 0; k < i; k++)
+			told = told || (run->chosen[k] && text_eq(s->watches[k].group, s->watches[i].group));
+		if (!told)
+			tell_group(run, s->watches[i].group);
+	}
+}
+
+static int exit_code(const struct run *run)
+{
+	const int64_t *n = run->report.outcomes;
+	if (run->failed == run->scanned && run->failed > 0)
+		return n[OUTCOME_RECOVERED] ? EXIT_PARTLY : exit_code_of(run->first_failure);
+	if (run->failed || n[OUTCOME_REFUSED])
+		return EXIT_PARTLY;
+	if (!run->options.fix)
+		return run->report.found ? EXIT_STUCK : EXIT_CLEAN;
+	return n[OUTCOME_LEFT] || n[OUTCOME_HELD] || n[OUTCOME_LOCKED] ? EXIT_STUCK : EXIT_CLEAN;
+}
+
+static int scan_all(struct run *run)
+{
+	const struct settings *s = &run->cli->settings;
+	report_begin(&run->report, run->cli, run->options.fix);
+	for (int i = 0; i < s->nwatches; i++)
+		if (run->chosen[i])
+			scan_one(run, i);
+		else if (!s->watches[i].enabled)
+			log_event(LOG_DEBUG, "watch is off", LOG_STR("watch", s->watches[i].name));
+	report_end(&run->report);
+	if (run->options.fix)
+		tell_groups(run);
+	for (int i = 0; i < s->ndatabases; i++)
+		store_close(run->sources[i].session.store);
+	return exit_code(run);
+}
+
+int cmd_scan(struct cli *c)
+{
+	struct run run = {.cli = c};
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	run.sources = ARENA_ARRAY(&c->arena, struct source, c->settings.ndatabases);
+	run.chosen = ARENA_ARRAY(&c->arena, bool, c->settings.nwatches + 1);
+	run.results = ARENA_ARRAY(&c->arena, struct scan_result, c->settings.nwatches + 1);
+	code = choose(&run);
+	if (code == EXIT_CLEAN)
+		code = override_threshold(&run);
+	if (code == EXIT_CLEAN)
+		code = read_options(&run);
+	if (code != EXIT_CLEAN)
+		return code;
+	prepare_sources(&run);
+	return scan_all(&run);
+}

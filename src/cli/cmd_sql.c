@@ -1,0 +1,105 @@
+/*
+ * cmd_sql.c: `defib sql WATCH`: the statements of a watch as a script.
+ *
+ * Look runs as it is. The statements of apply take the jobs as parameters;
+ * they are printed with empty ones, so that the whole script runs as it
+ * stands in psql or sqlite3 and touches nothing until somebody fills them in.
+ */
+#include "cli/pick.h"
+
+#include "base/clock.h"
+#include "watch/lexer.h"
+
+#include <ctype.h>
+
+/* psql reads :'p1' as a quoted variable; sqlite3 binds ?1 by itself. */
+static void print_statement(const struct picked *p, const char *sql)
+{
+	struct buf out = BUF_INIT;
+	if (p->binding.engine == STORE_SQLITE) {
+		printf("%s;\n", sql);
+		return;
+	}
+	struct sql_lexer lx;
+	struct sql_token t;
+	sql_lexer_init(&lx, sql, STORE_POSTGRES);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		if (t.type == SQL_PUNCT && *t.text == '$' && isdigit((unsigned char)t.text[1])) {
+			t = sql_next(&lx);
+			buf_addf(&out, ":'p%.*s'", (int)t.len, t.text);
+		} else {
+			buf_addn(&out, t.text, t.len);
+		}
+	}
+	printf("%s;\n", buf_text(&out));
+	buf_release(&out);
+}
+
+static void print_params(const struct picked *p, int n, const char *value)
+{
+	for (int i = 1; i <= n; i++)
+		printf(p->binding.engine == STORE_POSTGRES ? "\\set p%d '%s'\n"
+		                                           : ".parameter set ?%d \"'%s'\"\n",
+		       i, value);
+}
+
+static int relation_size(const struct picked *p, const struct write_sql *w)
+{
+	struct relation r;
+	if (w)
+		write_relation(&p->binding, w, &r);
+	else
+		keys_relation(&p->binding, &r);
+	int n = relation_nparams(&r);
+	relation_release(&r);
+	return n;
+}
+
+static void print_over_jobs(const struct picked *p, const char *title, const char *sql,
+                            const struct write_sql *w)
+{
+	if (!sql)
+		return;
+	printf("\n-- %s\n", title);
+	print_params(p, relation_size(p, w), p->binding.engine == STORE_POSTGRES ? "{}" : "[]");
+	print_statement(p, sql);
+}
+
+static void print_script(const struct picked *p)
+{
+	const struct watch *w = p->watch;
+	bool pg = p->binding.engine == STORE_POSTGRES;
+	printf("-- Watch %s on table %s: what defib runs. As it stands it changes nothing: the\n"
+	       "-- statements of apply take the jobs as parameters, which are empty here.\n\n"
+	       "-- look: the oldest stuck jobs (here at most 1000)\n",
+	       w->name, w->table);
+	if (pg)
+		printf("SET TimeZone = 'UTC';\n\\set p1 '1000'\n");
+	else
+		printf(".parameter init\n.parameter set ?1 1000\n");
+	print_statement(p, p->sql.look_first);
+	printf("\n-- apply: one transaction a batch\n%s;\n", pg ? "BEGIN" : "BEGIN IMMEDIATE");
+	print_over_jobs(p, "lock the rows, skip what others hold", p->sql.lock, NULL);
+	print_over_jobs(p, "read the judged facts again; only what is unchanged is written",
+	                p->sql.reread, NULL);
+	for (int r = 0; r < REMEDY_COUNT; r++)
+		for (int i = 0; i < p->sql.nwrites[r]; i++)
+			print_over_jobs(p, remedy_names[r], p->sql.writes[r][i].sql, &p->sql.writes[r][i]);
+	printf("\nCOMMIT;\n");
+}
+
+int cmd_sql(struct cli *c)
+{
+	struct picked p;
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->nwords > 1)
+		return cli_usage("defib sql takes one watch");
+	code = pick_watch(c, c->nwords ? c->words[0] : NULL, &p);
+	if (code != EXIT_CLEAN)
+		return code;
+	print_script(&p);
+	store_close(p.store);
+	return EXIT_CLEAN;
+}

@@ -1,0 +1,194 @@
+/*
+ * load.c: from files, environment and options to settings.
+ */
+#include "cli/cli.h"
+
+#include "base/text.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+int exit_code_of(defib_err err)
+{
+	switch (err) {
+	case DEFIB_OK:
+		return EXIT_CLEAN;
+	case DEFIB_USAGE:
+	case DEFIB_NOT_FOUND:
+		return EXIT_USAGE;
+	case DEFIB_CONFIG:
+		return EXIT_CONFIG;
+	case DEFIB_REFUSED:
+		return EXIT_REFUSED;
+	default:
+		return EXIT_DATABASE;
+	}
+}
+
+int cli_fail(const struct failure *f)
+{
+	fprintf(stderr, "defib: %s%s%s\n", f->what, f->next[0] ? "; " : "", f->next);
+	return exit_code_of(f->code);
+}
+
+void cli_problems(const struct cli *c)
+{
+	struct buf place = BUF_INIT;
+	for (int i = 0; i < c->reader.nproblems; i++) {
+		const struct cfg_problem *p = &c->reader.problems[i];
+		if (p->warning && c->quiet)
+			continue;
+		buf_clear(&place);
+		cfg_mark_text(p->at, &place);
+		fprintf(stderr, "%s: %s%s\n", buf_text(&place), p->warning ? "warning: " : "", p->text);
+	}
+	buf_release(&place);
+}
+
+static bool is_url(const char *text)
+{
+	enum store_engine engine;
+	return store_engine_of(text, &engine, NULL);
+}
+
+/* --db URL stands for the first database; with a file of several it must be a name. */
+static int put_database(struct cli *c, struct cfg_node *root)
+{
+	struct cfg_node *list = cfg_get(root, "databases");
+	struct failure f = {0};
+	enum store_engine engine;
+	if (!is_url(c->db)) {
+		if (list)
+			return EXIT_CLEAN; /* a name: keep_database picks it after reading */
+		store_engine_of(c->db, &engine, &f);
+		f.code = DEFIB_USAGE;
+		fail_prefix(&f, "--db");
+		return cli_fail(&f);
+	}
+	if (list && list->kind == CFG_LIST && list->n > 1)
+		return cli_usage("--db URL, but the configuration has %d databases; name one of them", list->n);
+	struct cfg_node *map = cfg_map(&c->arena), *fresh = cfg_map(&c->arena);
+	const struct cfg_node *old = list && list->kind == CFG_LIST && list->n ? list->items[0] : NULL;
+	for (int i = 0; old && old->kind == CFG_MAP && i < old->n; i++)
+		cfg_put(&c->arena, map, old->keys[i], old->items[i]);
+	cfg_put(&c->arena, map, "url", cfg_scalar(&c->arena, c->db));
+	fresh->kind = CFG_LIST;
+	fresh->n = 1;
+	fresh->items = ARENA_ARRAY(&c->arena, struct cfg_node *, 1);
+	fresh->items[0] = map;
+	cfg_put(&c->arena, root, "databases", fresh);
+	return EXIT_CLEAN;
+}
+
+/* Watch options on the command line make a watch of their own; a file's watches rest then. */
+static int put_watch(struct cli *c, struct cfg_node *root)
+{
+	struct cfg_node *map = cfg_map(&c->arena), *list = cfg_map(&c->arena);
+	const char *table = cli_value(c, "table");
+	if (!c->command->watch_options)
+		return EXIT_CLEAN;
+	for (int i = 0; i < c->ngiven; i++) {
+		bool own = false;
+		for (const struct cli_option *o = c->command->options; o && o->name; o++)
+			own = own || text_eq(o->name, c->given[i].name);
+		if (own && !(table && text_eq(c->given[i].name, "reason")))
+			continue;
+		char *key = arena_strdup(&c->arena, c->given[i].name);
+		for (char *p = key; *p; p++)
+			*p = *p == '-' ? '_' : *p;
+		cfg_put(&c->arena, map, key, cfg_scalar(&c->arena, c->given[i].value));
+	}
+	if (map->n == 0)
+		return EXIT_CLEAN;
+	if (!table && !cfg_get(map, "preset"))
+		return cli_usage("--%s describes a watch, which needs --table too", c->given[0].name);
+	if (!cfg_get(map, "name"))
+		cfg_put(&c->arena, map, "name", cfg_scalar(&c->arena, table ? table : "adhoc"));
+	list->kind = CFG_LIST;
+	list->n = 1;
+	list->items = ARENA_ARRAY(&c->arena, struct cfg_node *, 1);
+	list->items[0] = map;
+	cfg_put(&c->arena, root, "watches", list);
+	return EXIT_CLEAN;
+}
+
+static const char *config_path(const struct cli *c)
+{
+	const char *env = getenv("DEFIB_CONFIG");
+	if (c->config)
+		return c->config;
+	if (env && *env)
+		return env;
+	return access("defib.yaml", F_OK) == 0 ? "defib.yaml" : NULL;
+}
+
+/* --db NAME: only that database and its watches. */
+static int keep_database(struct cli *c)
+{
+	struct settings *s = &c->settings;
+	int kept = 0, found = -1;
+	for (int i = 0; i < s->ndatabases; i++)
+		if (text_eq(s->databases[i].name, c->db))
+			found = i;
+	if (found < 0)
+		return cli_usage("--db: there is no database \"%s\" in the configuration", c->db);
+	struct database only = s->databases[found];
+	for (int i = 0; i < s->nwatches; i++)
+		if (text_eq(settings_database(s, &s->watches[i])->name, only.name))
+			s->watches[kept++] = s->watches[i];
+	s->nwatches = kept;
+	s->databases[0] = only;
+	s->ndatabases = 1;
+	return EXIT_CLEAN;
+}
+
+static int load_failed(struct failure *f)
+{
+	f->code = DEFIB_CONFIG;
+	return cli_fail(f);
+}
+
+int cli_load(struct cli *c)
+{
+	struct failure f = {0};
+	struct cfg_node *root = NULL, *file = NULL;
+	const char *path = config_path(c);
+
+	cfg_reader_init(&c->reader, &c->arena);
+	if (path && cfg_load(path, &c->arena, &file, &f))
+		return load_failed(&f);
+	if (!path && !c->db) {
+		fail(&f, DEFIB_CONFIG, "no configuration: there is no defib.yaml here");
+		fail_next(&f, "write one, name one with -c FILE, or give --db URL and --table …");
+		return load_failed(&f);
+	}
+	root = file && file->kind != CFG_NULL ? file : cfg_map(&c->arena);
+	if (root->kind == CFG_MAP) {
+		int code = c->db ? put_database(c, root) : EXIT_CLEAN;
+		if (code == EXIT_CLEAN)
+			code = put_watch(c, root);
+		if (code != EXIT_CLEAN)
+			return code;
+	}
+	settings_read(&c->reader, root, &c->settings);
+	cli_problems(c);
+	if (c->reader.nerrors)
+		return EXIT_CONFIG;
+	return c->db && !is_url(c->db) ? keep_database(c) : EXIT_CLEAN;
+}
+
+struct store_options cli_store_options(const struct database *d, const struct watch *w, bool read_only)
+{
+	return (struct store_options){
+	    .url = d->url,
+	    .name = d->name,
+	    .read_only = read_only,
+	    .statement_ms = w ? w->statement_timeout_us / 1000 : 0,
+	};
+}
+
+const char *cli_actor(struct cli *c)
+{
+	const struct passwd *user = getpwuid(geteuid());
+	return arena_printf(&c->arena, "cli:%s", user ? user->pw_name : "?");
+}

@@ -1,0 +1,56 @@
+/*
+ * main.c: the table of commands, and the way from argv to one of them.
+ */
+#include "cli/cli.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+#include <locale.h>
+#include <signal.h>
+#include <unistd.h>
+
+const struct command commands[] = {
+    {"scan", "[WATCH…]", "find stuck jobs; recover them with --fix", scan_options, true, cmd_scan},
+    {"explain", "WATCH KEY…", "say everything that is known about one job, and what would be done",
+     explain_options, true, cmd_explain},
+    {"doctor", "[WATCH…]", "say what will go wrong, with the fix", doctor_options, true, cmd_doctor},
+    {"config", "check|show|docs", "check the configuration, show effective values, print the reference",
+     NULL, true, cmd_config},
+    {"sql", "WATCH", "print the statements of a watch, ready for psql or sqlite3", NULL, true, cmd_sql},
+    {NULL, NULL, NULL, NULL, false, NULL},
+};
+
+static void set_up_output(struct cli *c)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	bool may = !(no_color && *no_color) && term && !text_eq(term, "dumb");
+	c->tty_out = isatty(STDOUT_FILENO);
+	c->tty_err = isatty(STDERR_FILENO);
+	c->color_out = c->color == 1 || (c->color == 0 && may && c->tty_out);
+	c->color_err = c->color == 1 || (c->color == 0 && may && c->tty_err);
+	log_setup(c->verbose ? LOG_DEBUG : (c->quiet ? LOG_ERROR : LOG_INFO), LOG_PLAIN);
+}
+
+int main(int argc, char **argv)
+{
+	struct cli c = {0};
+	setlocale(LC_CTYPE, "");
+	/* A reader that goes away is an error of writing, not a reason to die in a transaction. */
+	signal(SIGPIPE, SIG_IGN);
+	int code = cli_parse(&c, argc, argv);
+	set_up_output(&c);
+	if (code == EXIT_CLEAN) {
+		if (c.version)
+			printf("defib %s\n", defib_version());
+		else if (c.help || !c.command)
+			cli_help(&c, c.command);
+		else
+			code = c.command->run(&c);
+	}
+	if (fflush(stdout) != 0 && code == EXIT_CLEAN)
+		code = EXIT_PARTLY;
+	cfg_reader_release(&c.reader);
+	arena_release(&c.arena);
+	return code;
+}

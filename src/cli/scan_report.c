@@ -1,0 +1,349 @@
+/* scan_report.c: see scan_report.h. */
+#include "cli/scan_report.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "recover/evidence.h"
+
+#include <jansson.h>
+
+void report_begin(struct scan_report *r, struct cli *c, bool fix)
+{
+	*r = (struct scan_report){.cli = c, .fix = fix};
+	if (c->json)
+		fputs("{\"watches\":[", stdout);
+}
+
+void report_watch_begin(struct scan_report *r, const struct watch *w, const struct database *d)
+{
+	struct buf out = BUF_INIT;
+	r->njobs = 0;
+	r->nrows = 0;
+	r->begun_ms = clock_boot_ms();
+	r->progress_ms = r->begun_ms;
+	arena_clear(&r->arena);
+	if (r->cli->json) {
+		buf_add(&out, r->nwatches ? ",\n{\"watch\":" : "\n{\"watch\":");
+		buf_add_json(&out, w->name);
+		buf_add(&out, ",\"database\":");
+		buf_add_json(&out, d->name);
+		buf_add(&out, ",\"jobs\":[");
+		fputs(buf_text(&out), stdout);
+	}
+	r->nwatches++;
+	buf_release(&out);
+}
+
+static void json_field(struct buf *out, const char *name, const char *value)
+{
+	buf_addf(out, ",\"%s\":", name);
+	if (value)
+		buf_add_json(out, value);
+	else
+		buf_add(out, "null");
+}
+
+static void json_key(struct buf *out, const struct watch *w, const struct facts *f)
+{
+	if (w->key.n == 1)
+		buf_add_json(out, f->job);
+	else
+		buf_add(out, f->job); /* a composite key is a JSON array already */
+}
+
+static void json_job(struct scan_report *r, const struct watch *w, const struct candidate *c)
+{
+	struct buf out = BUF_INIT;
+	buf_addf(&out, "%s\n  {\"key\":", r->njobs ? "," : "");
+	json_key(&out, w, &c->facts);
+	json_field(&out, "verdict", verdict_names[c->judgement.verdict]);
+	json_field(&out, "remedy", remedy_names[c->decision.remedy]);
+	json_field(&out, "rule", c->decision.rule);
+	json_field(&out, "outcome", outcome_names[c->outcome]);
+	buf_addf(&out, ",\"evidence\":%s", c->evidence);
+	if (c->judgement.measured)
+		buf_addf(&out, ",\"silent_s\":%.3f", (double)c->judgement.measured_us / 1e6);
+	else
+		buf_add(&out, ",\"silent_s\":null");
+	json_field(&out, "owner", c->facts.owner);
+	if (c->facts.has_attempts)
+		buf_addf(&out, ",\"attempt\":%lld", (long long)c->facts.attempts);
+	else
+		buf_add(&out, ",\"attempt\":null");
+	if (c->blocker_pid)
+		buf_addf(&out, ",\"locked_by_pid\":%lld,\"locked_for_s\":%lld", (long long)c->blocker_pid,
+		         (long long)c->blocker_s);
+	if (c->refusal)
+		json_field(&out, "refusal", c->refusal);
+	buf_add(&out, "}");
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+}
+
+/* A coded state with its name, where the watch gives one: "OCR_PROCESSING (6)". */
+static void state_name(const struct watch *w, const char *value, struct buf *out)
+{
+	for (int i = 0; i < w->states.n; i++)
+		if (text_eq(w->states.codes[i], value)) {
+			buf_addf(out, "%s (%s)", w->states.names[i], value);
+			return;
+		}
+	buf_add(out, value);
+}
+
+static void json_scalar(const json_t *value, struct buf *out)
+{
+	char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+	buf_add(out, text ? text : (json_is_string(value) ? json_string_value(value) : ""));
+	free(text);
+}
+
+/* The columns that tell whether a row is running, before and after: "status: running -> queued". */
+static void state_change(const struct watch *w, const struct candidate *c, struct buf *out)
+{
+	json_t *before = c->before ? json_loads(c->before, JSON_DECODE_ANY, NULL) : NULL;
+	json_t *after = c->after ? json_loads(c->after, JSON_DECODE_ANY, NULL) : NULL;
+	const char *column;
+	json_t *was;
+	json_object_foreach(before, column, was)
+	{
+		const json_t *is = json_object_get(after, column);
+		if (!is || json_equal(was, is) || !strstr(w->running.text, column))
+			continue;
+		struct buf text = BUF_INIT;
+		buf_addf(out, "%s%s: ", out->len ? ", " : "", column);
+		json_scalar(was, &text);
+		state_name(w, buf_text(&text), out);
+		buf_clear(&text);
+		json_scalar(is, &text);
+		buf_add(out, " -> ");
+		state_name(w, buf_text(&text), out);
+		buf_release(&text);
+	}
+	json_decref(before);
+	json_decref(after);
+}
+
+static void add_shown(const struct watch *w, const struct candidate *c, struct buf *out)
+{
+	for (int i = 0; i < w->show.n; i++) {
+		if (!c->facts.show[i])
+			continue;
+		buf_addf(out, "%s%s=", out->len ? " " : "", w->show.items[i]);
+		mask_value(w, w->show.items[i], c->facts.show[i], out);
+	}
+	if (c->facts.owner)
+		buf_addf(out, "%sowner=%s", out->len ? " " : "", c->facts.owner);
+	if (c->facts.has_attempts)
+		buf_addf(out, "%sattempt=%lld", out->len ? " " : "", (long long)c->facts.attempts);
+	if (c->outcome == OUTCOME_LOCKED && c->blocker_pid)
+		buf_addf(out, "%slocked by pid %lld for %llds", out->len ? " " : "",
+		         (long long)c->blocker_pid, (long long)c->blocker_s);
+	if (c->refusal)
+		buf_addf(out, "%s%s", out->len ? " " : "", c->refusal);
+}
+
+static void text_job(struct scan_report *r, const struct watch *w, const struct candidate *c)
+{
+	struct buf because = BUF_INIT, detail = BUF_INIT, change = BUF_INIT, action = BUF_INIT;
+	if (r->nrows < REPORT_ROWS_MAX) {
+		evidence_sentence(&c->judgement, &because);
+		add_shown(w, c, &detail);
+		state_change(w, c, &change);
+		if (change.len)
+			buf_addf(&detail, "%s%s", detail.len ? "  " : "", buf_text(&change));
+		if (r->fix && c->outcome != OUTCOME_RECOVERED)
+			buf_addf(&action, "%s", outcome_names[c->outcome]);
+		else
+			buf_addf(&action, "%s", remedy_names[c->decision.remedy]);
+		r->rows[r->nrows++] = (struct report_row){
+		    arena_strdup(&r->arena, c->facts.job),       verdict_names[c->judgement.verdict],
+		    arena_strdup(&r->arena, buf_text(&because)), arena_strdup(&r->arena, buf_text(&action)),
+		    arena_strdup(&r->arena, buf_text(&detail)),  c->outcome,
+		};
+	}
+	buf_release(&because);
+	buf_release(&detail);
+	buf_release(&change);
+	buf_release(&action);
+}
+
+void report_job(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	struct scan_report *r = ctx;
+	if (r->cli->json)
+		json_job(r, w, c);
+	else
+		text_job(r, w, c);
+	r->njobs++;
+}
+
+void report_progress(void *ctx, const struct watch *w, const struct scan_result *s)
+{
+	struct scan_report *r = ctx;
+	int64_t now = clock_boot_ms();
+	if (!r->cli->tty_err || r->cli->quiet || now - r->begun_ms < 1000 || now - r->progress_ms < 100)
+		return;
+	struct buf out = BUF_INIT;
+	buf_addf(&out, "\r\033[K%s: ", w->name);
+	out_count(&out, s->found);
+	buf_add(&out, " found, ");
+	out_count(&out, s->outcomes[OUTCOME_RECOVERED]);
+	buf_addf(&out, " recovered, %lld/s",
+	         (long long)(s->found * 1000 / (now - r->begun_ms)));
+	fputs(buf_text(&out), stderr);
+	fflush(stderr);
+	buf_release(&out);
+	r->progress_ms = now;
+	r->progress_shown = true;
+}
+
+static void json_counts(struct buf *out, int64_t running, int64_t found, const int64_t *outcomes)
+{
+	buf_addf(out, "\"running\":%lld,\"found\":%lld", (long long)running, (long long)found);
+	for (int i = 0; i < OUTCOME_COUNT; i++)
+		buf_addf(out, ",\"%s\":%lld", outcome_names[i], (long long)outcomes[i]);
+}
+
+static void json_watch_end(const struct scan_result *s)
+{
+	struct buf out = BUF_INIT;
+	buf_add(&out, "],");
+	json_counts(&out, s->running, s->found, s->outcomes);
+	buf_addf(&out, ",\"running_capped\":%s,\"limited\":%s", s->running_capped ? "true" : "false",
+	         s->limited ? "true" : "false");
+	json_field(&out, "batch", s->batch[0] ? s->batch : NULL);
+	json_field(&out, "ledger_off", s->ledger || !s->ledger_off[0] ? NULL : s->ledger_off);
+	buf_addf(&out, ",\"took_ms\":%.3f", (double)s->took_us / 1000);
+	json_field(&out, "error", s->failure.code ? s->failure.what : NULL);
+	json_field(&out, "error_class", s->failure.code ? defib_err_name(s->failure.code) : NULL);
+	buf_add(&out, "}");
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+}
+
+static enum color outcome_color(enum outcome o, bool fix)
+{
+	if (o == OUTCOME_RECOVERED)
+		return COLOR_GREEN;
+	return fix || o != OUTCOME_LEFT ? COLOR_YELLOW : COLOR_BOLD;
+}
+
+static void text_rows(const struct scan_report *r, struct buf *out)
+{
+	int job = 0, because = 0;
+	bool color = r->cli->color_out;
+	for (int i = 0; i < r->nrows; i++) {
+		int width = out_width(r->rows[i].job);
+		job = width > job ? width : job;
+		width = out_width(r->rows[i].because);
+		because = width > because ? width : because;
+	}
+	for (int i = 0; i < r->nrows; i++) {
+		const struct report_row *row = &r->rows[i];
+		struct buf word = BUF_INIT;
+		buf_add(out, "  ");
+		out_padded(out, row->job, job);
+		out_padded(&word, row->verdict, 7);
+		buf_add(out, "  ");
+		out_color(out, color, COLOR_RED, buf_text(&word));
+		buf_add(out, "  ");
+		out_padded(out, row->because, because);
+		buf_add(out, "  -> ");
+		out_color(out, color, outcome_color(row->outcome, r->fix), row->action);
+		buf_add(out, row->detail[0] ? "  " : "");
+		out_padded(out, row->detail, 0);
+		buf_add(out, "\n");
+		buf_release(&word);
+	}
+	if (r->njobs > r->nrows) {
+		buf_add(out, "  … and ");
+		out_count(out, r->njobs - r->nrows);
+		buf_add(out, " more (--json lists all)\n");
+	}
+}
+
+static void text_head(const struct scan_report *r, const struct watch *w, const struct database *d,
+                      const struct scan_result *s, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+	buf_addf(&name, "%s/%s", d->name, w->name);
+	out_color(out, r->cli->color_out, COLOR_BOLD, buf_text(&name));
+	buf_release(&name);
+	buf_add(out, ": ");
+	if (s->found == 0 && !s->failure.code)
+		buf_add(out, "nothing stuck");
+	else
+		out_count(out, s->found), buf_add(out, " stuck");
+	buf_add(out, s->found ? " of " : ", ");
+	out_count(out, s->running > s->found ? s->running : s->found);
+	buf_addf(out, "%s running", s->running_capped ? " or more" : "");
+	for (int i = OUTCOME_RECOVERED; r->fix && i < OUTCOME_COUNT; i++)
+		if (s->outcomes[i]) {
+			buf_add(out, ", ");
+			out_count(out, s->outcomes[i]);
+			buf_addf(out, " %s", outcome_names[i]);
+		}
+	buf_addf(out, " (%.1f ms)\n", (double)s->took_us / 1000);
+}
+
+static void text_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
+                           const struct scan_result *s)
+{
+	struct buf out = BUF_INIT;
+	if (!s->failure.code || s->found) {
+		text_head(r, w, d, s, &out);
+		text_rows(r, &out);
+	}
+	fputs(buf_text(&out), stdout);
+	fflush(stdout);
+	buf_release(&out);
+}
+
+static void report_notes(const struct scan_report *r, const struct watch *w,
+                         const struct scan_result *s)
+{
+	if (s->failure.code)
+		cli_fail(&s->failure);
+	if (r->cli->quiet || s->failure.code)
+		return;
+	if (r->fix && !s->ledger)
+		fprintf(stderr, "defib: %s: no ledger (%s): hold, undo and crash budget are off\n", w->name,
+		        s->ledger_off);
+	if (s->ledger_made)
+		fprintf(stderr, "defib: made the ledger in the database\n");
+	if (s->limited)
+		fprintf(stderr, "defib: %s: stopped at the limit; there may be more\n", w->name);
+}
+
+void report_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
+                      const struct scan_result *s)
+{
+	if (r->progress_shown)
+		fputs("\r\033[K", stderr);
+	r->progress_shown = false;
+	if (r->cli->json)
+		json_watch_end(s);
+	else
+		text_watch_end(r, w, d, s);
+	report_notes(r, w, s);
+	r->running += s->running;
+	r->found += s->found;
+	for (int i = 0; i < OUTCOME_COUNT; i++)
+		r->outcomes[i] += s->outcomes[i];
+}
+
+void report_end(struct scan_report *r)
+{
+	struct buf out = BUF_INIT;
+	if (r->cli->json) {
+		buf_add(&out, "\n],");
+		json_counts(&out, r->running, r->found, r->outcomes);
+		buf_add(&out, "}\n");
+		fputs(buf_text(&out), stdout);
+	} else if (!r->fix && r->found && !r->cli->quiet) {
+		fprintf(stderr, "Nothing was changed. To recover them: the same command with --fix\n");
+	}
+	buf_release(&out);
+	arena_release(&r->arena);
+}
