@@ -135,17 +135,19 @@ void key_list(const struct binding *b, const char *alias, struct buf *out)
 	}
 }
 
-static void optional(const struct binding *b, const struct sql_text *sql, const char *as,
-                     struct buf *out)
+/* An expression that the watch may have, as a column with a name that meets no other. */
+static void optional(const struct binding *b, const char *name, const struct sql_text *sql,
+                     const char *as, struct buf *out)
 {
 	if (!sql->text)
-		buf_add(out, ", NULL");
+		buf_add(out, ",\n  NULL");
 	else if (b->engine == STORE_POSTGRES)
-		buf_addf(out, ", (%s)::%s", sql->text, as);
+		buf_addf(out, ",\n  (%s)::%s", sql->text, as);
 	else if (as[0] == 't')
-		buf_addf(out, ", (%s)", sql->text);
+		buf_addf(out, ",\n  (%s)", sql->text);
 	else
-		buf_addf(out, ", CAST((%s) AS INTEGER)", sql->text);
+		buf_addf(out, ",\n  CAST((%s) AS INTEGER)", sql->text);
+	buf_addf(out, " AS defib_%s", name);
 }
 
 /* Everything that judge and decide look at, in the order of struct fact_columns. */
@@ -154,37 +156,43 @@ static void fact_list(const struct binding *b, const struct watch_sql *q, bool r
 {
 	const struct watch *w = b->watch;
 	key_list(b, "t.", out);
-	optional(b, &w->owner, "text", out);
-	optional(b, &w->owner_alive, "text", out);
-	optional(b, &w->kind, "text", out);
-	optional(b, &w->attempts, "bigint", out);
-	optional(b, &w->max_attempts, "bigint", out);
+	optional(b, "owner", &w->owner, "text", out);
+	optional(b, "owner_alive", &w->owner_alive, "text", out);
+	optional(b, "kind", &w->kind, "text", out);
+	optional(b, "attempts", &w->attempts, "bigint", out);
+	optional(b, "max_attempts", &w->max_attempts, "bigint", out);
 	for (int sign = 0; sign < SIGN_COUNT; sign++) {
+		static const char *const names[] = {"alive_us", "expires_us", "started_us"};
 		const struct sql_text *sql = watch_sign(w, (enum sign)sign);
 		buf_add(out, ",\n  ");
 		if (sql->text)
 			sql_time_us(b->engine, b->sign_time[sign], sql->text, out);
 		else
 			buf_add(out, "NULL");
+		buf_addf(out, " AS defib_%s", names[sign]);
 	}
-	buf_addf(out, ",\n  %s, (%s) IS TRUE, (", sql_now_us(b->engine), w->running.text);
+	buf_addf(out, ",\n  %s AS defib_now_us,\n  (%s) IS TRUE AS defib_running,\n  (",
+	         sql_now_us(b->engine), w->running.text);
 	position(b, out);
-	buf_addf(out, ")%s", as_text(b));
-	for (int i = 0; i < w->nrules; i++)
+	buf_addf(out, ")%s AS defib_position", as_text(b));
+	for (int i = 0; i < w->nrules; i++) {
 		if (w->rules[i].when.text)
-			buf_addf(out, ", (%s) IS TRUE", w->rules[i].when.text);
+			buf_addf(out, ",\n  (%s) IS TRUE", w->rules[i].when.text);
 		else
-			buf_add(out, ", NULL");
+			buf_add(out, ",\n  NULL");
+		buf_addf(out, " AS defib_when_%d", i + 1);
+	}
 	for (int i = 0; i < w->show.n; i++) {
-		buf_add(out, ", t.");
+		buf_add(out, ",\n  t.");
 		sql_ident(out, w->show.items[i]);
 		buf_add(out, as_text(b));
 	}
-	buf_add(out, ", ");
+	buf_add(out, ",\n  ");
 	if (reread)
 		written_columns(b, q, "t.", out);
 	else
 		buf_add(out, "NULL");
+	buf_add(out, " AS defib_before");
 }
 
 static struct fact_columns fact_layout(const struct watch *w)
