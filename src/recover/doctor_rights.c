@@ -1,0 +1,191 @@
+/*
+ * doctor_rights.c: whether the role may do what the watch asks for, and the
+ * exact GRANT where it may not.
+ *
+ * The database itself is asked: EXPLAIN checks the privileges of a statement
+ * without running it, also of one that writes, in a read-only transaction.
+ * Statements are given an empty relation of jobs.
+ */
+#include "recover/doctor_check.h"
+
+/*
+ * Relations that a statement names, by where it names them, and the privileges
+ * on them that the role lacks. Tables of which it may use some columns come
+ * last: another one is more likely to be the trouble.
+ */
+static const char grants_sql[] =
+    "WITH named AS (SELECT c.oid, n.nspname, c.relname, "
+    "'(\"?[^\\s\"(]+\"?\\.)?(\"' || regexp_replace(replace(c.relname, '\"', '\"\"'), '(\\W)', "
+    "'\\\\\\1', 'g') || '\"|' || regexp_replace(c.relname, '(\\W)', '\\\\\\1', 'g') || "
+    "'(?![\\w\"]))' AS pattern FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND (pg_table_is_visible(c.oid) OR "
+    "strpos($1, n.nspname) > 0) AND strpos($1, replace(c.relname, '\"', '\"\"')) > 0), "
+    "lacks AS (SELECT nspname, relname, p.privilege, "
+    "has_any_column_privilege(oid, 'SELECT') AND p.privilege = 'SELECT' AS some FROM named, "
+    "(VALUES ('SELECT', '\\m(from|join|using)\\s+(only\\s+)?|,\\s*'), ('INSERT', "
+    "'\\minto\\s+'), ('UPDATE', '\\mupdate\\s+(only\\s+)?'), ('DELETE', "
+    "'\\mdelete\\s+from\\s+(only\\s+)?')) AS p(privilege, place) "
+    "WHERE $1 ~* ('(' || p.place || ')' || pattern) AND NOT has_table_privilege(oid, p.privilege)) "
+    "SELECT string_agg(format('GRANT %s ON %I.%I TO %I;', privileges, nspname, relname, "
+    "current_user), ' ') FROM (SELECT nspname, relname, string_agg(privilege, ', ' ORDER BY "
+    "privilege DESC) AS privileges FROM lacks WHERE NOT some OR NOT EXISTS (SELECT 1 FROM lacks "
+    "WHERE NOT some) GROUP BY 1, 2) AS g";
+
+const char *missing_grants(struct examination *x, const char *sql)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param text = P_TEXT(sql);
+	if (x->store->engine != STORE_POSTGRES || ask(x, grants_sql, &text, 1, &rows, &f))
+		return NULL;
+	return row_text(&rows, 0, 0);
+}
+
+/* Ask for a statement's privileges; `jobs` are the parameters it takes, released here. */
+static defib_err explain(struct examination *x, const char *sql, struct relation *jobs,
+                         struct failure *f)
+{
+	struct store_param params[RELATION_COLUMNS_MAX] = {P_INT(1)};
+	struct buf explained = BUF_INIT;
+	struct store_rows rows;
+	int n = 1;
+	if (jobs) {
+		n = relation_nparams(jobs);
+		relation_params(jobs, params);
+	}
+	buf_addf(&explained, "EXPLAIN %s", sql);
+	defib_err err = ask(x, buf_text(&explained), params, n, &rows, f);
+	buf_release(&explained);
+	if (jobs)
+		relation_release(jobs);
+	return err;
+}
+
+/* What a refused statement means: a FAIL with the GRANT, or a check that could not be made. */
+static void refused(struct examination *x, const struct failure *f, const char *grant,
+                    const char *what)
+{
+	if (f->code != DEFIB_PERMISSION) {
+		unclear(x, f);
+		return;
+	}
+	found(x, FINDING_FAIL, grant ? grant : "grant this role the privilege that the message names",
+	      "%s is not allowed: %s", what, f->what);
+}
+
+void check_read(struct examination *x)
+{
+	struct failure f = {0};
+	struct relation keys;
+	const char *sql = x->sql.look_first;
+	if (x->store->engine == STORE_SQLITE) {
+		x->stage = STAGE_READS; /* who has the file may read all of it */
+		return;
+	}
+	defib_err err = explain(x, sql, NULL, &f);
+	if (!err) {
+		sql = x->sql.reread;
+		keys_relation(&x->binding, &keys);
+		err = explain(x, sql, &keys, &f);
+	}
+	if (err) {
+		refused(x, &f, missing_grants(x, sql), "reading the rows");
+		return;
+	}
+	x->stage = STAGE_READS;
+	found(x, FINDING_OK, NULL, "role %s may read what the watch looks at", x->role);
+}
+
+/* UPDATE on the columns that SET lists write, of which there is none to spare. */
+static const char *column_grant(struct examination *x)
+{
+	struct buf names = BUF_INIT;
+	struct store_rows rows;
+	struct failure f = {0};
+	buf_add(&names, "[");
+	for (int i = 0; i < x->sql.nbefore; i++) {
+		buf_add(&names, i ? "," : "");
+		buf_add_json(&names, x->sql.before[i]);
+	}
+	buf_add(&names, "]");
+	struct store_param params[] = {P_TEXT(x->table), P_TEXT(buf_text(&names))};
+	defib_err err = ask(x,
+	                    "SELECT string_agg(quote_ident(c.name), ', ' ORDER BY c.place) FROM "
+	                    "json_array_elements_text($2::json) WITH ORDINALITY AS c(name, place) "
+	                    "WHERE NOT has_column_privilege(to_regclass($1), c.name, 'UPDATE')",
+	                    params, 2, &rows, &f);
+	buf_release(&names);
+	if (err || !row_text(&rows, 0, 0))
+		return NULL;
+	return arena_printf(&x->arena, "GRANT UPDATE (%s) ON %s TO %s;", row_text(&rows, 0, 0), x->table,
+	                    x->role);
+}
+
+/* A row can be locked by who may update any column of it. */
+static const char *lock_grant(struct examination *x)
+{
+	struct buf key = BUF_INIT;
+	sql_ident(&key, x->watch->key.items[0]);
+	const char *grant = arena_printf(&x->arena, "GRANT UPDATE (%s) ON %s TO %s;", buf_text(&key),
+	                                 x->table, x->role);
+	buf_release(&key);
+	return grant;
+}
+
+static bool may_lock(struct examination *x)
+{
+	struct relation keys;
+	struct failure f = {0};
+	keys_relation(&x->binding, &keys);
+	if (!explain(x, x->sql.lock, &keys, &f))
+		return true;
+	refused(x, &f, lock_grant(x), "locking the rows");
+	return false;
+}
+
+static bool may_write(struct examination *x, enum remedy remedy)
+{
+	for (int i = 0; i < x->sql.nwrites[remedy]; i++) {
+		const struct write_sql *w = &x->sql.writes[remedy][i];
+		struct relation jobs;
+		struct failure f = {0};
+		write_relation(&x->binding, w, &jobs);
+		if (!explain(x, w->sql, &jobs, &f))
+			continue;
+		refused(x, &f, missing_grants(x, w->sql),
+		        arena_printf(&x->arena, "to %s", remedy_names[remedy]));
+		return false;
+	}
+	return true;
+}
+
+/* Whether anything but a report can come of this watch. */
+static bool acts(const struct watch *w)
+{
+	bool any = false;
+	for (int r = 0; r < REMEDY_COUNT; r++)
+		any = any || w->actions[r].form != ACTION_NONE;
+	for (int i = 0; i < w->nrules; i++)
+		any = any || w->rules[i].remedy != REMEDY_REPORT;
+	return any;
+}
+
+void check_write(struct examination *x)
+{
+	if (!acts(x->watch)) {
+		found(x, FINDING_OK, NULL, "it only reports: nothing is written");
+		return;
+	}
+	const char *grant = column_grant(x);
+	if (grant) {
+		found(x, FINDING_FAIL, grant,
+		      "role %s may not update the columns that the remedies write: nothing can be recovered",
+		      x->role);
+		return;
+	}
+	bool good = may_lock(x);
+	for (int r = 0; r < REMEDY_COUNT && good; r++)
+		good = may_write(x, (enum remedy)r);
+	if (good)
+		found(x, FINDING_OK, NULL, "role %s may write what the remedies write", x->role);
+}

@@ -1,0 +1,257 @@
+/*
+ * doctor_watch.c: whether a watch says what its author means: it fits the
+ * table, its times are read as they were written, its key names one row, its
+ * thresholds leave room, and its remedies come to an end.
+ */
+#include "recover/doctor_check.h"
+
+#include "base/clock.h"
+#include "recover/decide.h"
+#include "watch/timesql.h"
+
+#define FUTURE_US (60 * US_PER_S)
+
+static const char *const sign_options[SIGN_COUNT] = {
+    [SIGN_ALIVE] = "alive_at", [SIGN_EXPIRES] = "expires_at", [SIGN_STARTED] = "started_at"};
+
+/* A schema that may not be used hides its tables; what else is missing shows after that. */
+static const char *schema_grant(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param table = P_TEXT(x->table);
+	if (x->store->engine != STORE_POSTGRES ||
+	    ask(x,
+	        "SELECT format('GRANT USAGE ON SCHEMA %I TO %I;', n.nspname, current_user) "
+	        "FROM pg_namespace n WHERE n.nspname = (parse_ident($1))[1] AND "
+	        "array_length(parse_ident($1), 1) > 1 AND NOT has_schema_privilege(n.oid, 'USAGE')",
+	        &table, 1, &rows, &f) ||
+	    rows.nrows == 0)
+		return NULL;
+	return row_text(&rows, 0, 0);
+}
+
+static const char *fit_fix(struct examination *x, const struct failure *f)
+{
+	const char *grant = NULL;
+	if (f->code == DEFIB_PERMISSION) {
+		grant = schema_grant(x);
+		if (!grant)
+			grant = missing_grants(x, arena_printf(&x->arena, "SELECT FROM %s", x->table));
+	}
+	if (grant)
+		return grant;
+	return f->next[0] ? f->next : "correct the watch, or the table";
+}
+
+void check_fits(struct examination *x)
+{
+	struct failure f = {0};
+	defib_err err = watch_bind(x->watch, x->store, &x->arena, &x->binding, &f);
+	if (!err)
+		err = watch_compile(&x->binding, &x->arena, &x->sql, &f);
+	if (!err)
+		err = watch_prepare(&x->sql, x->store, &x->arena, &f);
+	if (x->store->lost)
+		return;
+	if (err) {
+		found(x, FINDING_FAIL, arena_strdup(&x->arena, fit_fix(x, &f)), "%s", f.what);
+		return;
+	}
+	x->stage = STAGE_FITS;
+	found(x, FINDING_OK, NULL, "table %s, its key, expressions and remedies are understood",
+	      x->watch->table);
+}
+
+static void check_type(struct examination *x, enum sign sign)
+{
+	const char *type = x->binding.sign_type[sign], *option = sign_options[sign];
+	enum time_type time = x->binding.sign_time[sign];
+	bool guessed = x->watch->time_type == TIME_TYPE_AUTO;
+	bool pg = x->store->engine == STORE_POSTGRES;
+
+	if (pg && guessed && time == TIME_TYPE_UTC)
+		found(x, FINDING_WARN,
+		      "write time_type: utc in the watch if UTC is what the workers write; else make it a "
+		      "timestamptz column",
+		      "%s is %s, without a time zone: read as UTC", option, type);
+	else if (pg && time == TIME_TYPE_TEXT)
+		found(x, FINDING_WARN, "make it a timestamptz column",
+		      "%s is %s: times in text are cast for each running row, and no index on them can serve",
+		      option, type);
+	else if (!type[0])
+		found(x, FINDING_OK, NULL, "%s is read as %s", option, time_type_names[time]);
+	else
+		found(x, FINDING_OK, NULL, "%s is %s, read as %s", option, type, time_type_names[time]);
+}
+
+void check_types(struct examination *x)
+{
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (x->binding.sign_type[sign])
+			check_type(x, (enum sign)sign);
+}
+
+/* A unique index of the key's columns, or of some of them. */
+static const char *const unique_sql[] = {
+    [STORE_POSTGRES] =
+        "SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
+        "i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND NOT EXISTS "
+        "(SELECT 1 FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att, place) JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place <= i.indnkeyatts AND "
+        "a.attname NOT IN (SELECT json_array_elements_text($2::json))))",
+    [STORE_SQLITE] =
+        "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0 HAVING count(*) > 0 AND "
+        "count(*) = sum(name IN (SELECT value FROM json_each(?2)))) OR EXISTS (SELECT 1 FROM "
+        "pragma_index_list(?1) l WHERE l.\"unique\" AND NOT l.partial AND NOT EXISTS (SELECT 1 FROM "
+        "pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value FROM "
+        "json_each(?2))))",
+};
+
+static void key_lists(const struct watch *w, struct buf *json, struct buf *sql)
+{
+	buf_add(json, "[");
+	for (int k = 0; k < w->key.n; k++) {
+		buf_add(json, k ? "," : "");
+		buf_add_json(json, w->key.items[k]);
+		buf_add(sql, k ? ", " : "");
+		sql_ident(sql, w->key.items[k]);
+	}
+	buf_add(json, "]");
+}
+
+/* SQLite wants a name. */
+static const char *key_index_name(struct examination *x)
+{
+	struct buf name = BUF_INIT;
+	sql_ident(&name, arena_printf(&x->arena, "defib_%s_key", x->watch->name));
+	const char *kept = arena_strdup(&x->arena, buf_text(&name));
+	buf_release(&name);
+	return kept;
+}
+
+void check_key(struct examination *x)
+{
+	struct buf names = BUF_INIT, columns = BUF_INIT;
+	struct store_rows rows;
+	bool pg = x->store->engine == STORE_POSTGRES;
+	key_lists(x->watch, &names, &columns);
+	struct store_param params[] = {P_TEXT(pg ? x->table : bare_table(x)), P_TEXT(buf_text(&names))};
+	if (asked(x, unique_sql[x->store->engine], params, 2, &rows)) {
+		if (row_bool(&rows, 0, 0))
+			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
+		else
+			found(x, FINDING_WARN,
+			      pg ? arena_printf(&x->arena, "CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s);", x->table,
+			                        buf_text(&columns))
+			         : arena_printf(&x->arena, "CREATE UNIQUE INDEX %s ON %s (%s);", key_index_name(x),
+			                        x->table, buf_text(&columns)),
+			      "no unique index covers the key (%s): rows that share it are recovered together, "
+			      "also those that are not stuck",
+			      buf_text(&columns));
+	}
+	buf_release(&names);
+	buf_release(&columns);
+}
+
+/* The look itself, for what only running it shows: text that is no time, a predicate that fails. */
+void check_look(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param limit = P_INT(1);
+	int64_t start = clock_boot_us();
+	defib_err err = ask(x, x->sql.look_first, &limit, 1, &rows, &f);
+	if (!err)
+		found(x, FINDING_OK, NULL, "a look takes %s", span(x, clock_boot_us() - start));
+	else if (!x->store->lost)
+		found(x, FINDING_FAIL, f.next[0] ? f.next : "correct the watch's expressions, or the rows",
+		      "a look at the rows fails: %s", f.what);
+}
+
+static void check_beat(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	int64_t least = threshold_least(&w->stuck_after);
+	if (least <= 2 * w->beat_us)
+		found(x, FINDING_WARN,
+		      arena_printf(&x->arena, "set stuck_after to %s or more, or let the workers beat more often",
+		                   span(x, 3 * w->beat_us)),
+		      "stuck_after %s is just twice the beat of %s: one late beat comes close to a verdict",
+		      span(x, least), span(x, w->beat_us));
+	else
+		found(x, FINDING_OK, NULL, "stuck_after %s is %.3g beats of %s", span(x, least),
+		      (double)least / (double)w->beat_us, span(x, w->beat_us));
+}
+
+void check_threshold(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	const struct threshold *t = w->alive_at.text ? &w->stuck_after : &w->overdue_after;
+	if (w->alive_at.text && w->beat_us && w->stuck_after.given)
+		check_beat(x);
+	else if (!w->owner_alive.text && (w->alive_at.text || w->started_at.text) && t->given)
+		found(x, FINDING_OK, NULL, "only age judges: %s %s must exceed the longest honest run",
+		      w->alive_at.text ? "stuck_after" : "overdue_after", span(x, threshold_least(t)));
+}
+
+void check_loop(struct examination *x)
+{
+	struct decide_options o = {.ledger = x->ledger_usable};
+	if (!decide_can_loop(x->watch, &o)) {
+		found(x, FINDING_OK, NULL, "its remedies come to an end");
+		return;
+	}
+	const char *or = "give attempts: and max_attempts:, or accept it with crash_budget: off";
+	found(x, FINDING_FAIL,
+	      x->ledger_fix ? arena_printf(&x->arena, "%s or %s", x->ledger_fix, or) : or,
+	      "requeue could loop for ever: the rows count no attempts and there is no ledger to count "
+	      "crashes, so --fix is refused");
+}
+
+static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
+{
+	const char *expr = watch_sign(x->watch, sign)->text;
+	buf_addf(sql,
+	         "SELECT sum(CASE WHEN defib_sign IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN defib_sign > "
+	         "defib_now + %lld THEN 1 ELSE 0 END), max(defib_sign - defib_now) FROM (SELECT ",
+	         (long long)FUTURE_US);
+	sql_time_us(x->store->engine, x->binding.sign_time[sign], expr, sql);
+	buf_addf(sql, " AS defib_sign, %s AS defib_now FROM %s AS t WHERE (%s) LIMIT %d) AS defib_running",
+	         sql_now_us(x->store->engine), x->table, x->watch->running.text, RUNNING_COUNT_MAX);
+}
+
+static void check_sign(struct examination *x, enum sign sign)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	const char *option = sign_options[sign];
+	sign_query(x, sign, &sql);
+	bool good = asked(x, buf_text(&sql), NULL, 0, &rows);
+	buf_release(&sql);
+	if (!good)
+		return;
+	int64_t nulls = row_int(&rows, 0, 0, 0), future = row_int(&rows, 0, 1, 0);
+	bool missed = nulls > 0 && x->watch->missing == MISSING_ALIVE && sign == watch_first_sign(x->watch);
+	if (missed)
+		found(x, FINDING_WARN, "write missing: orphan in the watch to take them for stuck",
+		      "%s running row%s no %s and so never stuck for it", grouped(x, nulls),
+		      nulls == 1 ? " has" : "s have", option);
+	/* A deadline lies in the future; a sign of life must not. */
+	bool ahead = future > 0 && sign != SIGN_EXPIRES;
+	if (ahead)
+		found(x, FINDING_WARN,
+		      "set the clocks of the workers' hosts, and check the column's time zone (time_type:)",
+		      "%s running row%s an %s in the future, by up to %s: they look alive that much longer",
+		      grouped(x, future), future == 1 ? " has" : "s have", option,
+		      span(x, row_int(&rows, 0, 2, 0)));
+	if (!missed && !ahead)
+		found(x, FINDING_OK, NULL, "%s of the running rows is plausible", option);
+}
+
+void check_signs(struct examination *x)
+{
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (watch_sign(x->watch, (enum sign)sign)->text)
+			check_sign(x, (enum sign)sign);
+}
