@@ -1,0 +1,27 @@
+/*
+ * fellows.h: watching other processes of this host through pidfds. An exit is
+ * seen within a fraction of a millisecond; the start time in the incarnation
+ * guards against a reused pid.
+ */
+#ifndef LIFE_FELLOWS_H
+#define LIFE_FELLOWS_H
+
+#include "life/incarnation.h"
+
+struct fellows;
+
+MUST_CHECK defib_err fellows_open(struct fellows **out, struct failure *f);
+void fellows_close(struct fellows *x); /* NULL is allowed */
+/*
+ * Watch exactly these workers: ids are the caller's names for them. Those not
+ * of this host are ignored; those that are gone already (no such process, or
+ * another start time) are reported as dead at the next fellows_dead().
+ */
+void fellows_set(struct fellows *x, const int64_t *ids, const struct incarnation *who, int n);
+/* A descriptor that becomes readable (poll, epoll) when somebody has died. */
+int fellows_fd(const struct fellows *x);
+/* The next death that was not reported yet; false: none. A dead one is watched no more. */
+bool fellows_dead(struct fellows *x, int64_t *id);
+int fellows_count(const struct fellows *x);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * incarnation.h: who a worker is. A name is stable; an incarnation is new at
+ * every start, so that a worker which was declared dead can never be taken
+ * for the one that now has its name or its pid.
+ */
+#ifndef LIFE_INCARNATION_H
+#define LIFE_INCARNATION_H
+
+#include "base/fail.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct incarnation {
+	char host[65];
+	char boot_id[37];   /* of the running kernel */
+	uint64_t pid_ns;    /* inode of the PID namespace: pids mean something only inside one */
+	pid_t pid;
+	uint64_t start;     /* clock ticks after boot at which the process started (guards pid reuse) */
+	char nonce[17];     /* 64 random bits in hex */
+};
+
+/* This process, now, with a fresh nonce. */
+MUST_CHECK defib_err incarnation_self(struct incarnation *out, struct failure *f);
+/* "host/boot/ns/pid/start/nonce": what is stored and presented with every write. */
+void incarnation_text(const struct incarnation *i, char *out, size_t size);
+MUST_CHECK bool incarnation_parse(const char *text, struct incarnation *out);
+/* Same kernel and PID namespace: its exit can be seen from here. */
+bool incarnation_same_host(const struct incarnation *a, const struct incarnation *b);
+/* Start time of a process from /proc, 0 when there is no such process. */
+uint64_t process_start(pid_t pid);
+
+#endif

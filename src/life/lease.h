@@ -1,0 +1,45 @@
+/*
+ * lease.h: a worker's hold on life, as a step function over (state, event,
+ * now). No I/O: the driver renews when told to and reports what came of it.
+ *
+ * Time since the last confirmed renewal counts from before it was sent, on a
+ * clock that goes on through a suspend (milliseconds of CLOCK_BOOTTIME).
+ */
+#ifndef LIFE_LEASE_H
+#define LIFE_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lease_rules {
+	int64_t lease_ms; /* 15000 */
+	int64_t beat_ms;  /* 5000 */
+	int64_t retry_ms; /* 250: how soon a failed renewal is tried again */
+};
+
+enum lease_contact {
+	CONTACT_GOOD, /* renewed within the beat, more or less */
+	CONTACT_LOST, /* a renewal failed or is late: stop claiming, finish what is in hand, spool */
+	CONTACT_EXPIRED, /* the lease has run out by our own clock: exclusive work must stop */
+	CONTACT_TAKEN, /* the database said so: LEASE_LOST; everything in hand is no longer ours */
+};
+
+struct lease {
+	struct lease_rules rules;
+	int64_t confirmed_ms; /* when the last renewal that succeeded was *sent* */
+	int64_t sent_ms;      /* when the renewal under way was sent; 0: none */
+	int64_t next_ms;      /* when the next one is due */
+	bool taken;
+};
+
+/* A lease that was just granted by a registration sent at `sent_ms`. */
+void lease_init(struct lease *l, const struct lease_rules *rules, int64_t sent_ms);
+/* Should a renewal be sent now? Marks it as sent. */
+bool lease_renew_due(struct lease *l, int64_t now_ms);
+enum lease_answer { RENEWED, RENEW_FAILED, RENEW_REFUSED };
+void lease_renew_answer(struct lease *l, enum lease_answer answer, int64_t now_ms);
+enum lease_contact lease_contact(const struct lease *l, int64_t now_ms);
+/* How long the driver may sleep before it must look again. */
+int64_t lease_wait_ms(const struct lease *l, int64_t now_ms);
+
+#endif

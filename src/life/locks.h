@@ -1,0 +1,52 @@
+/*
+ * locks.h: noticing that a worker on another host has lost its session, as a
+ * step function. Each worker's life session holds an advisory lock; one leader
+ * reads which locks are held. A lock that is gone starts a grace in which a
+ * living worker reconnects; a held lock proves nothing.
+ *
+ * The reader's own troubles come first: after it lost its session, or its
+ * readings had a gap, nobody is reported before everybody had a quiet time to
+ * come back.
+ */
+#ifndef LIFE_LOCKS_H
+#define LIFE_LOCKS_H
+
+#include "base/mem.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct locks_rules {
+	int64_t grace_ms; /* 250 */
+	int64_t quiet_ms; /* 10000: after an outage of our own */
+	int64_t gap_ms;   /* 2000: readings further apart than this are an outage */
+};
+
+struct locks_worker {
+	int64_t id;
+	bool held_once;     /* its lock was seen: only then can it vanish */
+	int64_t gone_ms;    /* first reading without the lock; 0: held */
+	bool reported;
+};
+
+struct locks {
+	struct locks_rules rules;
+	struct locks_worker *workers; /* malloc'd, sorted by id */
+	int n, cap;
+	int64_t last_ms;  /* last reading */
+	int64_t quiet_until_ms;
+};
+
+void locks_init(struct locks *x, const struct locks_rules *rules);
+void locks_release(struct locks *x);
+/* The workers to look after (not those of this host); knowledge about the others is dropped. */
+void locks_set(struct locks *x, const int64_t *ids, int n);
+/* Our own session was lost. */
+void locks_outage(struct locks *x, int64_t now_ms);
+/*
+ * One reading: the ids whose lock is held. Writes the ids whose grace is over
+ * to `gone` (room for x->n) and returns how many; each is reported once.
+ */
+int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms, int64_t *gone);
+
+#endif
