@@ -59,9 +59,8 @@ static const char *comment_end(const char *p, bool nested)
 {
 	int depth = 0;
 	for (; *p; p++) {
-		if (p[0] == '/' && p[1] == '*') {
-			if (depth == 0 || nested)
-				depth++;
+		if (p[0] == '/' && p[1] == '*' && (depth == 0 || nested)) {
+			depth++;
 			p++;
 		} else if (p[0] == '*' && p[1] == '/') {
 			p++;
@@ -72,15 +71,16 @@ static const char *comment_end(const char *p, bool nested)
 	return NULL;
 }
 
-static const char *space_end(const char *p, bool nested, bool *open_ended)
+static const char *space_end(const char *p, enum store_engine engine, bool *open_ended)
 {
+	bool pg = engine == STORE_POSTGRES;
 	for (;;) {
 		if (isspace((unsigned char)*p)) {
 			p++;
 		} else if (p[0] == '-' && p[1] == '-') {
-			p += strcspn(p, "\n");
+			p += strcspn(p, pg ? "\n\r" : "\n");
 		} else if (p[0] == '/' && p[1] == '*') {
-			const char *end = comment_end(p, nested);
+			const char *end = comment_end(p, pg);
 			if (!end) {
 				*open_ended = true;
 				return p + strlen(p);
@@ -149,7 +149,7 @@ struct sql_token sql_next(struct sql_lexer *lx)
 	if (*p == '\0') {
 		return (struct sql_token){SQL_END, p, 0};
 	}
-	end = space_end(p, lx->engine == STORE_POSTGRES, &open_ended);
+	end = space_end(p, lx->engine, &open_ended);
 	if (end != p) {
 		type = open_ended ? SQL_OPEN_ENDED : SQL_SPACE;
 	} else if (p[0] == ':' && p[1] == ':') {
@@ -187,6 +187,12 @@ static bool is_punct(struct sql_token t, char c)
 	return t.type == SQL_PUNCT && *t.text == c;
 }
 
+/* $1, ?, @x: they would read the values that our own statements bind. */
+static bool is_foreign_param(struct sql_token t, enum store_engine engine)
+{
+	return is_punct(t, '$') || (engine == STORE_SQLITE && (is_punct(t, '?') || is_punct(t, '@')));
+}
+
 defib_err sql_check(const char *text, enum store_engine engine, struct failure *f)
 {
 	struct sql_lexer lx;
@@ -200,6 +206,8 @@ defib_err sql_check(const char *text, enum store_engine engine, struct failure *
 			continue;
 		if (t.type == SQL_OPEN_ENDED)
 			return fail(f, DEFIB_CONFIG, "a quote or comment is never closed: %.40s", t.text);
+		if (is_foreign_param(t, engine))
+			return fail(f, DEFIB_CONFIG, "parameters are names, write :name: %.40s", t.text);
 		if (ended)
 			return fail(f, DEFIB_CONFIG, "more than one statement: %.40s", t.text);
 		any = true;
@@ -221,9 +229,13 @@ bool sql_next_statement(const char **at, enum store_engine engine, struct buf *o
 	struct sql_token t;
 	buf_clear(out);
 	sql_lexer_init(&lx, *at, engine);
-	while ((t = sql_next(&lx)).type != SQL_END && !is_punct(t, ';'))
-		if (out->len > 0 || t.type != SQL_SPACE)
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		bool end = is_punct(t, ';');
+		if (end && out->len > 0)
+			break;
+		if (!end && (out->len > 0 || t.type != SQL_SPACE))
 			buf_addn(out, t.text, t.len);
+	}
 	*at = lx.at;
 	return out->len > 0;
 }
@@ -258,10 +270,10 @@ static char *unquote(struct arena *a, struct sql_token t)
 	if (t.type == SQL_WORD)
 		return arena_strndup(a, t.text, t.len);
 	char *name = arena_strndup(a, t.text + 1, t.len - 2), *to = name;
-	char quote = *t.text;
+	char quote = *t.text; /* in [brackets] nothing is doubled */
 	for (const char *from = name; *from; from++) {
 		*to++ = *from;
-		if (*from == quote && from[1] == quote)
+		if (quote != '[' && *from == quote && from[1] == quote)
 			from++;
 	}
 	*to = '\0';
