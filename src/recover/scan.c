@@ -18,6 +18,9 @@
 
 #define PAGE_ROWS 20000
 #define TRIES_MAX 4
+#define TRIES_MS 8000 /* no new try after that: each may cost its own deadline */
+
+#define BATCH_NAME 96
 
 struct pass {
 	struct session *session;
@@ -141,6 +144,27 @@ static void tell(struct pass *p, const struct candidate *batch, int n)
 		ob->progress(ob->ctx, p->watch, p->result);
 }
 
+struct tries {
+	int64_t begun_ms;
+	int n;
+};
+
+static struct tries tries_begin(void)
+{
+	return (struct tries){clock_boot_ms(), 1};
+}
+
+/* Whether to do again what failed so; after a pause, if so. */
+static bool try_again(struct pass *p, struct tries *t, defib_err err)
+{
+	bool helps = err == DEFIB_LOCKED || err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
+	if (!helps || t->n == TRIES_MAX || clock_boot_ms() - t->begun_ms > TRIES_MS)
+		return false;
+	usleep((useconds_t)(next_chance(p) * 100000.0 * (1 << t->n)));
+	t->n++;
+	return true;
+}
+
 /*
  * A commit whose reply was lost is resolved by reading: the ledger has the
  * batch, or it was not done. Without a ledger the batch is simply applied
@@ -148,38 +172,50 @@ static void tell(struct pass *p, const struct candidate *batch, int n)
  */
 static defib_err was_committed(struct pass *p, const char *batch, bool *done, struct failure *f)
 {
-	*done = false;
-	defib_err err = session_ready(p->session, f);
-	if (!err && p->ledger.ready)
-		err = ledger_has_batch(p->session->store, batch, &p->batch, done, f);
-	return err;
+	if (!p->ledger.ready)
+		return DEFIB_OK;
+	return ledger_has_batch(p->session->store, batch, &p->batch, done, f);
 }
 
-static bool worth_a_try(defib_err err)
+/* One try. `unsure` names a batch that may have been committed, "" when there is none. */
+static defib_err apply_once(struct pass *p, struct candidate *batch, int n, char unsure[BATCH_NAME],
+                            struct failure *f)
 {
-	return err == DEFIB_LOCKED || err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
+	char name[BATCH_NAME];
+	bool done = false;
+	defib_err err = session_ready(p->session, f);
+	if (!err && unsure[0])
+		err = was_committed(p, unsure, &done, f);
+	if (err)
+		return err;
+	snprintf(name, sizeof name, "%s.%d", p->result->batch, ++p->transactions);
+	struct apply ap = {p->session->store, &p->sql, &p->ledger, p->options->actor, name};
+	if (!done)
+		err = apply_batch(&ap, batch, n, &p->batch, f);
+	snprintf(unsure, BATCH_NAME, "%s", err == DEFIB_UNKNOWN_OUTCOME ? name : "");
+	if (!err)
+		apply_blockers(&ap, batch, n, &p->batch);
+	return err;
 }
 
 static defib_err apply_with_tries(struct pass *p, struct candidate *batch, int n, struct failure *f)
 {
-	defib_err err = DEFIB_OK;
-	for (int tries = 1;; tries++) {
-		char name[96];
-		bool done = false;
-		snprintf(name, sizeof name, "%s.%d", p->result->batch, ++p->transactions);
-		err = session_ready(p->session, f);
-		struct apply ap = {p->session->store, &p->sql, &p->ledger, p->options->actor, name};
-		if (!err)
-			err = apply_batch(&ap, batch, n, &p->batch, f);
-		if (err == DEFIB_UNKNOWN_OUTCOME && !was_committed(p, name, &done, f) && done)
-			err = DEFIB_OK;
-		if (!err)
-			apply_blockers(&ap, batch, n, &p->batch);
-		if (!worth_a_try(err) || tries == TRIES_MAX)
-			return err;
-		usleep((useconds_t)(next_chance(p) * 100000.0 * (1 << tries)));
+	struct tries t = tries_begin();
+	char unsure[BATCH_NAME] = "";
+	defib_err err;
+	do {
 		fail_clear(f);
+		err = apply_once(p, batch, n, unsure, f);
+	} while (err && try_again(p, &t, err));
+	for (int i = 0; err && i < n; i++)
+		if (batch[i].decision.act)
+			batch[i].outcome = OUTCOME_LEFT;
+	if (err && unsure[0]) {
+		fail_prefix(f, "it is not known whether batch %s was committed", unsure);
+		fail_next(f, "look for it in the ledger when the database is back");
+		err = f->code = DEFIB_UNKNOWN_OUTCOME;
 	}
+	return err;
 }
 
 /* What the rows themselves are to blame for; one bad row must not hold up the others. */
@@ -215,15 +251,14 @@ static defib_err do_batch(struct pass *p, const struct facts *facts, int n, stru
 		struct candidate *c = &batch[stuck++];
 		candidate_prepare(p->watch, &facts[i], &j, p->options, p->ledger.ready, &p->batch, c);
 		if (c->decision.remedy == REMEDY_RETRY)
-			c->retry_us = facts[i].now_us +
-			              backoff_us(&p->watch->backoff, facts[i].attempts, next_chance(p));
+			c->retry_us =
+				facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts, next_chance(p));
 	}
 	p->result->found += stuck;
 	defib_err err = DEFIB_OK;
 	if (p->options->fix && stuck)
 		err = apply_some(p, batch, stuck, f);
-	if (!err)
-		tell(p, batch, stuck);
+	tell(p, batch, stuck); /* also after a failure: a part may have been done */
 	arena_clear(&p->batch);
 	return err;
 }
@@ -247,6 +282,22 @@ static void keep_position(const struct facts *last, struct arena *a, struct fact
 			out->key[k] = arena_strdup(a, last->key[k]);
 }
 
+static defib_err look_with_tries(struct pass *p, int64_t want, const struct facts *after,
+                                 struct facts **facts, int *n, struct failure *f)
+{
+	struct tries t = tries_begin();
+	defib_err err;
+	do {
+		fail_clear(f);
+		arena_clear(&p->page);
+		err = session_ready(p->session, f);
+		if (!err)
+			err = look_page(p->session->store, &p->sql, &p->ledger, want, after, &p->page, facts, n,
+			                f);
+	} while (err && try_again(p, &t, err));
+	return err;
+}
+
 static defib_err all_pages(struct pass *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
@@ -263,10 +314,7 @@ static defib_err all_pages(struct pass *p, struct failure *f)
 		p->result->limited = want == 0;
 		if (want == 0)
 			break;
-		err = session_ready(p->session, f);
-		if (!err)
-			err = look_page(p->session->store, &p->sql, &p->ledger, want, page ? &after : NULL,
-			                &p->page, &facts, &n, f);
+		err = look_with_tries(p, want, page ? &after : NULL, &facts, &n, f);
 		if (err || n == 0)
 			break;
 		arena_clear(&position[page % 2]);
@@ -289,9 +337,16 @@ defib_err scan_watch(struct session *session, const struct watch *w, const struc
 	int64_t start = clock_boot_us();
 	*result = (struct scan_result){0};
 	name_scan(&p);
-	defib_err err = set_up(&p, f);
-	if (!err)
-		err = look_running(session->store, &p.sql, &result->running, f);
+	struct tries t = tries_begin();
+	defib_err err;
+	do {
+		fail_clear(f);
+		arena_clear(&p.setup);
+		err = set_up(&p, f);
+		if (!err)
+			err = look_running(session->store, &p.sql, &result->running, f);
+		/* A session that broke is worth another; one that could not be had is not. */
+	} while (err && session->store && try_again(&p, &t, err));
 	result->running_capped = result->running >= RUNNING_COUNT_MAX;
 	if (!err)
 		err = all_pages(&p, f);

@@ -1,0 +1,395 @@
+/*
+ * apply_test.c: a row that changes at any point of apply is left alone.
+ *
+ * The session under test is wrapped: right before a chosen statement of apply
+ * another session acts, as a worker that comes back at the worst moment. What
+ * it can no longer do at that point, because the row is locked, is shown too.
+ */
+#include "recover/apply.h"
+
+#include "recover/look.h"
+#include "recover/recover_test.h"
+
+/* The moments at which the world may move. */
+enum point { BEFORE_BEGIN, BEFORE_LOCK, BEFORE_REREAD, BEFORE_WRITE, NEVER };
+
+struct hooked {
+	struct store base;
+	struct store *inner;
+	struct rig *rig;
+	const struct watch_sql *sql;
+	enum point point;
+	const char *act; /* what the other session does then */
+	bool fired;
+	defib_err answer;
+};
+
+static struct hooked *of(struct store *s)
+{
+	return (struct hooked *)s;
+}
+
+static void fire(struct hooked *h, bool now)
+{
+	struct failure f = {0};
+	if (!now || h->fired)
+		return;
+	h->fired = true;
+	h->answer = run(h->rig->other, h->act, &f);
+}
+
+static bool is_write(const struct watch_sql *q, const char *sql)
+{
+	for (int r = 0; r < REMEDY_COUNT; r++)
+		for (int i = 0; i < q->nwrites[r]; i++)
+			if (q->writes[r][i].sql == sql)
+				return true;
+	return false;
+}
+
+static defib_err hooked_exec(struct store *s, const char *sql, const struct store_param *params,
+                             int nparams, struct arena *a, struct store_rows *rows,
+                             struct failure *f)
+{
+	struct hooked *h = of(s);
+	fire(h, h->point == BEFORE_LOCK && sql == h->sql->lock);
+	fire(h, h->point == BEFORE_REREAD && sql == h->sql->reread);
+	fire(h, h->point == BEFORE_WRITE && is_write(h->sql, sql));
+	return store_exec(h->inner, sql, params, nparams, a, rows, f);
+}
+
+static defib_err hooked_describe(struct store *s, const char *sql, struct arena *a,
+                                 struct store_column **cols, int *ncols, struct failure *f)
+{
+	return store_describe(of(s)->inner, sql, a, cols, ncols, f);
+}
+
+static defib_err hooked_begin(struct store *s, enum store_tx mode, struct failure *f)
+{
+	fire(of(s), of(s)->point == BEFORE_BEGIN && mode == TX_WRITE);
+	return store_begin(of(s)->inner, mode, f);
+}
+
+static defib_err hooked_commit(struct store *s, struct failure *f)
+{
+	return store_commit(of(s)->inner, f);
+}
+
+static void hooked_rollback(struct store *s)
+{
+	store_rollback(of(s)->inner);
+}
+
+static void hooked_close(struct store *s)
+{
+	store_close(of(s)->inner);
+}
+
+static const struct store_ops hooked_ops = {
+	.exec = hooked_exec,
+	.describe = hooked_describe,
+	.begin = hooked_begin,
+	.commit = hooked_commit,
+	.rollback = hooked_rollback,
+	.close = hooked_close,
+};
+
+/* One job, looked at, judged and decided, with apply about to begin. */
+struct trial {
+	struct rig rig;
+	struct hooked store;
+	struct binding binding;
+	struct watch_sql sql;
+	struct ledger ledger;
+	struct candidate job;
+};
+
+static int setup(void **state, enum store_engine engine)
+{
+	struct trial *t = mem_alloc(sizeof *t);
+	*state = t;
+	if (engine == STORE_SQLITE || getenv("DEFIB_TEST_PG"))
+		rig_open(&t->rig, engine);
+	return 0;
+}
+
+static int setup_postgres(void **state)
+{
+	return setup(state, STORE_POSTGRES);
+}
+
+static int setup_sqlite(void **state)
+{
+	return setup(state, STORE_SQLITE);
+}
+
+static int teardown(void **state)
+{
+	struct trial *t = *state;
+	if (t->store.inner)
+		store_close(&t->store.base);
+	if (t->rig.other)
+		rig_close(&t->rig);
+	free(t);
+	return 0;
+}
+
+/* Everything up to the decision, over a table with one stuck job. */
+static void decide_on_job(struct trial *t, const char *sign, const char *rules)
+{
+	struct rig *g = &t->rig;
+	struct failure f = {0};
+	struct facts *facts;
+	int n = 0;
+	if (!g->other)
+		need_env("DEFIB_TEST_PG");
+	rig_fill(g, 1);
+	const struct watch *w = rig_watch(g, sign, rules);
+	struct store *inner = open_with((struct store_options){.url = g->url});
+	t->store =
+		(struct hooked){.base = *inner, .inner = inner, .rig = g, .sql = &t->sql, .point = NEVER};
+	t->store.base.ops = &hooked_ops;
+	struct store *s = &t->store.base;
+	assert_int_equal(watch_bind(w, s, &g->arena, &t->binding, &f), DEFIB_OK);
+	assert_int_equal(watch_compile(&t->binding, &g->arena, &t->sql, &f), DEFIB_OK);
+	assert_int_equal(ledger_open(s, true, &t->ledger, &f), DEFIB_OK);
+	assert_int_equal(look_page(s, &t->sql, &t->ledger, 10, NULL, &g->arena, &facts, &n, &f),
+	                 DEFIB_OK);
+	assert_int_equal(n, 1);
+	struct judgement j = judge(w, &facts[0]);
+	struct scan_options o = {.fix = true};
+	candidate_prepare(w, &facts[0], &j, &o, true, &g->arena, &t->job);
+	assert_true(t->job.decision.act);
+}
+
+static enum outcome apply_with(struct trial *t, enum point point, const char *act)
+{
+	struct failure f = {0};
+	struct apply ap = {&t->store.base, &t->sql, &t->ledger, "test", "batch"};
+	t->store.point = point;
+	t->store.act = act;
+	t->store.fired = false;
+	defib_err err = apply_batch(&ap, &t->job, 1, &t->rig.arena, &f);
+	if (err)
+		fail_msg("%s", f.what);
+	assert_true(point == NEVER || t->store.fired);
+	return t->job.outcome;
+}
+
+#define RULES                                                                                      \
+	"    remedies: [{when: \"flag = 0\", do: requeue}, {do: fail}]\n" RIG_REQUEUE                  \
+	"    fail: status = 'failed'\n"
+
+static void leaves(struct trial *t, enum point point, const char *act)
+{
+	assert_int_equal(apply_with(t, point, act), OUTCOME_CHANGED);
+	assert_int_equal(t->store.answer, DEFIB_OK);
+	assert_int_equal(rig_requeued(&t->rig), 0);
+	assert_int_equal(number(t->rig.other, "SELECT count(*) FROM jobs WHERE status = 'failed'"), 0);
+	assert_int_equal(rig_entries(&t->rig), 0);
+}
+
+/* The change comes at the last moment at which another session can make it. */
+static void left_when(void **state, const char *act)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	leaves(t, t->rig.engine == STORE_POSTGRES ? BEFORE_LOCK : BEFORE_BEGIN, act);
+}
+
+static void same_row_is_recovered(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_RECOVERED);
+	assert_int_equal(rig_requeued(&t->rig), 1);
+	rig_agrees(&t->rig);
+}
+
+static void new_owner_is_left(void **state)
+{
+	left_when(state, "UPDATE jobs SET owner = 'w9'");
+}
+
+static void owner_that_went_is_left(void **state)
+{
+	left_when(state, "UPDATE jobs SET owner = NULL");
+}
+
+static void new_attempt_is_left(void **state)
+{
+	left_when(state, "UPDATE jobs SET attempts = 2");
+}
+
+static void new_sign_of_life_is_left(void **state)
+{
+	left_when(state, "UPDATE jobs SET beat_at = beat_at + 1");
+}
+
+static void row_that_is_done_is_left(void **state)
+{
+	left_when(state, "UPDATE jobs SET status = 'done'");
+}
+
+static void new_rule_condition_is_left(void **state)
+{
+	left_when(state, "UPDATE jobs SET flag = 1");
+}
+
+static void new_kind_is_left(void **state)
+{
+	left_when(state, "UPDATE jobs SET kind = 'b'");
+}
+
+static void deleted_row_is_left(void **state)
+{
+	left_when(state, "DELETE FROM jobs");
+}
+
+static void change_before_begin_is_left(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	leaves(t, BEFORE_BEGIN, "UPDATE jobs SET owner = 'w9'");
+}
+
+/* What is not judged may change: the row is recovered and keeps it. */
+static void other_columns_do_not_matter(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	assert_int_equal(apply_with(t, BEFORE_BEGIN, "UPDATE jobs SET error = 'a note'"),
+	                 OUTCOME_RECOVERED);
+	rig_agrees(&t->rig);
+}
+
+#define BEATS "(SELECT b.at FROM beats b WHERE b.job = t.id)"
+#define BEAT "UPDATE beats SET at = at + 1"
+
+static void beat_in_another_table_before_begin_is_seen(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, BEATS, RULES);
+	leaves(t, BEFORE_BEGIN, BEAT);
+}
+
+/* The lock statement has an older snapshot: only a new statement sees this beat. */
+static void beat_in_another_table_under_the_lock_is_seen(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, BEATS, RULES);
+	leaves(t, BEFORE_REREAD, BEAT);
+}
+
+/* From the lock to the commit nobody else can change the row, so nothing is missed. */
+static void locked_row_cannot_change(void **state)
+{
+	static const enum point points[] = {BEFORE_REREAD, BEFORE_WRITE};
+	static const char *const acts[] = {"UPDATE jobs SET owner = 'w9'", "DELETE FROM jobs"};
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(apply_with(t, points[i % 2], acts[i / 2]), OUTCOME_RECOVERED);
+		assert_int_equal(t->store.answer, DEFIB_LOCKED);
+		assert_int_equal(rig_requeued(&t->rig), 1);
+		rig_sql(&t->rig, "UPDATE jobs SET status = 'running', owner = 'w1', error = NULL");
+	}
+}
+
+/* On SQLite the whole database is locked, the tables of beats too. */
+static void no_beat_comes_between_on_sqlite(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, BEATS, RULES);
+	assert_int_equal(apply_with(t, BEFORE_REREAD, BEAT), OUTCOME_RECOVERED);
+	assert_int_equal(t->store.answer, DEFIB_LOCKED);
+}
+
+static void locked_row_is_skipped_and_its_holder_named(void **state)
+{
+	struct trial *t = *state;
+	struct failure f = {0};
+	decide_on_job(t, "beat_at", RULES);
+	struct store *holder = open_with((struct store_options){.url = t->rig.url});
+	int64_t pid = number(holder, "SELECT pg_backend_pid()");
+	assert_int_equal(store_begin(holder, TX_WRITE, &f), DEFIB_OK);
+	assert_int_equal(run(holder, "SELECT 1 FROM jobs FOR UPDATE", &f), DEFIB_OK);
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_LOCKED);
+	struct apply ap = {&t->store.base, &t->sql, &t->ledger, "test", "batch"};
+	apply_blockers(&ap, &t->job, 1, &t->rig.arena);
+	assert_int_equal(t->job.blocker_pid, pid);
+	store_close(holder);
+	assert_int_equal(rig_requeued(&t->rig), 0);
+	assert_int_equal(rig_entries(&t->rig), 0);
+}
+
+static void write_that_fails_leaves_no_entry(void **state)
+{
+	static const char *const refuse[] = {
+		[STORE_POSTGRES] = "ALTER TABLE jobs ADD CHECK (status <> 'queued')",
+		[STORE_SQLITE] =
+			"CREATE TRIGGER no BEFORE UPDATE ON jobs BEGIN SELECT raise(ABORT, 'no'); END",
+	};
+	struct trial *t = *state;
+	struct failure f = {0};
+	decide_on_job(t, "beat_at", RULES);
+	rig_sql(&t->rig, refuse[t->rig.engine]);
+	struct apply ap = {&t->store.base, &t->sql, &t->ledger, "test", "batch"};
+	assert_int_equal(apply_batch(&ap, &t->job, 1, &t->rig.arena, &f), DEFIB_CONSTRAINT);
+	assert_false(t->store.base.in_tx);
+	assert_int_equal(rig_requeued(&t->rig), 0);
+	assert_int_equal(rig_entries(&t->rig), 0);
+}
+
+static void write_kept_back_by_a_trigger_is_refused(void **state)
+{
+	static const char *const keep[] = {
+		[STORE_POSTGRES] =
+			"CREATE TRIGGER keep BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION keep()",
+		[STORE_SQLITE] =
+			"CREATE TRIGGER keep BEFORE UPDATE ON jobs BEGIN SELECT raise(IGNORE); END",
+	};
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	if (t->rig.engine == STORE_POSTGRES)
+		rig_sql(&t->rig, "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS "
+		                 "'BEGIN RETURN NULL; END'");
+	rig_sql(&t->rig, keep[t->rig.engine]);
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_REFUSED);
+	assert_non_null(t->job.refusal);
+	assert_int_equal(rig_entries(&t->rig), 0);
+}
+
+#define POSTGRES(f)                                                                                \
+	{                                                                                              \
+#f, f, setup_postgres, teardown, NULL                                                      \
+	}
+#define SQLITE(f)                                                                                  \
+	{                                                                                              \
+#f, f, setup_sqlite, teardown, NULL                                                        \
+	}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		BOTH(same_row_is_recovered),
+		BOTH(new_owner_is_left),
+		BOTH(owner_that_went_is_left),
+		BOTH(new_attempt_is_left),
+		BOTH(new_sign_of_life_is_left),
+		BOTH(row_that_is_done_is_left),
+		BOTH(new_rule_condition_is_left),
+		BOTH(new_kind_is_left),
+		BOTH(deleted_row_is_left),
+		BOTH(change_before_begin_is_left),
+		BOTH(other_columns_do_not_matter),
+		BOTH(beat_in_another_table_before_begin_is_seen),
+		POSTGRES(beat_in_another_table_under_the_lock_is_seen),
+		BOTH(locked_row_cannot_change),
+		SQLITE(no_beat_comes_between_on_sqlite),
+		POSTGRES(locked_row_is_skipped_and_its_holder_named),
+		BOTH(write_that_fails_leaves_no_entry),
+		BOTH(write_kept_back_by_a_trigger_is_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

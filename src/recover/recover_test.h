@@ -1,0 +1,174 @@
+/*
+ * recover_test.h: what the tests of apply and scan share: a table of jobs on
+ * either engine, a watch over it, and what must hold whatever happened.
+ *
+ * PostgreSQL is named by DEFIB_TEST_PG; each test has a database of its own
+ * there. SQLite is a file of its own.
+ */
+#ifndef RECOVER_RECOVER_TEST_H
+#define RECOVER_RECOVER_TEST_H
+
+#include "recover/scan.h"
+#include "store/store_test.h"
+
+#include <unistd.h>
+
+struct rig {
+	enum store_engine engine;
+	char url[512], name[48], folder[64];
+	struct store *other; /* a session beside the one that is tested */
+	struct arena arena;
+	struct settings settings;
+};
+
+/* The test server's URL with another database. */
+static inline void rig_url(struct rig *g)
+{
+	const char *server = getenv("DEFIB_TEST_PG");
+	const char *slash = strrchr(server, '/');
+	snprintf(g->url, sizeof g->url, "%.*s/%s", (int)(slash - server), server, g->name);
+}
+
+static inline void rig_sql(struct rig *g, const char *sql)
+{
+	struct failure f = {0};
+	if (run(g->other, sql, &f))
+		fail_msg("%s: %s", sql, f.what);
+}
+
+/* A database-wide statement, from outside of it. */
+static inline void rig_admin(const struct rig *g, const char *verb, const char *tail)
+{
+	struct store *s = open_plain();
+	struct failure f = {0};
+	char sql[128];
+	snprintf(sql, sizeof sql, "%s %s%s", verb, g->name, tail);
+	if (run(s, sql, &f))
+		fail_msg("%s", f.what);
+	store_close(s);
+}
+
+static inline void rig_open(struct rig *g, enum store_engine engine)
+{
+	static int numbers;
+	g->engine = engine;
+	if (engine == STORE_POSTGRES) {
+		need_env("DEFIB_TEST_PG");
+		snprintf(g->name, sizeof g->name, "rig_%d_%d", (int)getpid(), ++numbers);
+		rig_admin(g, "CREATE DATABASE", "");
+		rig_url(g);
+	} else {
+		snprintf(g->folder, sizeof g->folder, "/tmp/defib-rig-XXXXXX");
+		assert_non_null(mkdtemp(g->folder));
+		snprintf(g->url, sizeof g->url, "sqlite:%s/test.db", g->folder);
+	}
+	/* Short, because tests wait for it where a lock must hold. */
+	g->other = open_with((struct store_options){.url = g->url, .create = true, .lock_ms = 50});
+}
+
+static inline void rig_close(struct rig *g)
+{
+	static const char *const files[] = {"", "-wal", "-shm"};
+	store_close(g->other);
+	arena_release(&g->arena);
+	if (g->engine == STORE_POSTGRES) {
+		rig_admin(g, "DROP DATABASE", " WITH (FORCE)");
+		return;
+	}
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		char path[96];
+		snprintf(path, sizeof path, "%s/test.db%s", g->folder, files[i]);
+		unlink(path);
+	}
+	rmdir(g->folder);
+}
+
+/* Stuck jobs 1…n: each silent since 2020, owned by w<id>, at its first attempt. */
+static inline void rig_fill(struct rig *g, int n)
+{
+	char sql[512];
+	rig_sql(g, "CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, owner TEXT, kind TEXT, "
+	           "attempts INTEGER, flag INTEGER, beat_at INTEGER, error TEXT)");
+	rig_sql(g, "CREATE TABLE beats (job INTEGER PRIMARY KEY, at INTEGER)");
+	for (int i = 1; i <= n; i++) {
+		snprintf(sql, sizeof sql,
+		         "INSERT INTO jobs VALUES (%d, 'running', 'w%d', 'a', 1, 0, 1577836800, NULL)", i,
+		         i);
+		rig_sql(g, sql);
+		snprintf(sql, sizeof sql, "INSERT INTO beats VALUES (%d, 1577836800)", i);
+		rig_sql(g, sql);
+	}
+}
+
+/* A watch over jobs; `more` are further lines of it, indented by four. */
+static inline const struct watch *rig_watch(struct rig *g, const char *sign, const char *more)
+{
+	struct buf text = BUF_INIT;
+	struct cfg_reader r;
+	struct cfg_node *root;
+	struct failure f = {0};
+	buf_addf(&text,
+	         "databases: [{name: rig, url: \"%s\"}]\nwatches:\n  - name: jobs\n    table: jobs\n"
+	         "    key: id\n    running: status = 'running'\n    owner: owner\n    kind: kind\n"
+	         "    attempts: attempts\n    max_attempts: 5\n    time_type: epoch\n"
+	         "    alive_at: %s\n    stuck_after: 1h\n    reason: it was stuck\n%s",
+	         g->url, sign, more);
+	cfg_reader_init(&r, &g->arena);
+	if (cfg_parse(buf_text(&text), "rig", &g->arena, &root, &f))
+		fail_msg("%s", f.what);
+	settings_read(&r, root, &g->settings);
+	for (int i = 0; i < r.nproblems; i++)
+		fail_msg("%s", r.problems[i].text);
+	buf_release(&text);
+	return &g->settings.watches[0];
+}
+
+#define RIG_REQUEUE "    requeue: status = 'queued', error = :reason, owner = NULL\n"
+
+static inline int64_t rig_requeued(struct rig *g)
+{
+	return number(g->other, "SELECT count(*) FROM jobs WHERE status = 'queued' AND owner IS NULL "
+	                        "AND error = 'it was stuck'");
+}
+
+/* Entries that recover; 0 also where there is no ledger yet. */
+static inline int64_t rig_entries(struct rig *g)
+{
+	static const char *const there[] = {
+		[STORE_POSTGRES] = "SELECT count(*) FROM pg_tables WHERE schemaname = 'defib'",
+		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_ledger'",
+	};
+	static const char *const entries[] = {
+		[STORE_POSTGRES] = "SELECT count(*) FROM defib.ledger WHERE event = 'REQUEUED'",
+		[STORE_SQLITE] = "SELECT count(*) FROM defib_ledger WHERE event = 'REQUEUED'",
+	};
+	return number(g->other, there[g->engine]) ? number(g->other, entries[g->engine]) : 0;
+}
+
+/* Rows and ledger tell the same: each requeued row has one entry, no other row has any. */
+static inline void rig_agrees(struct rig *g)
+{
+	static const char *const wrong[] = {
+		[STORE_POSTGRES] = "SELECT count(*) FROM jobs j FULL JOIN (SELECT job, count(*) AS n FROM "
+						   "defib.ledger WHERE event = 'REQUEUED' GROUP BY job) l "
+						   "ON l.job = j.id::text WHERE coalesce(l.n, 0) <> "
+						   "CASE WHEN j.status = 'queued' THEN 1 ELSE 0 END",
+		[STORE_SQLITE] =
+			"SELECT count(*) FROM jobs j LEFT JOIN (SELECT job, count(*) AS n FROM "
+			"defib_ledger WHERE event = 'REQUEUED' GROUP BY job) l ON l.job = j.id "
+			"WHERE coalesce(l.n, 0) <> CASE WHEN j.status = 'queued' THEN 1 ELSE 0 END",
+	};
+	int64_t entries = rig_entries(g);
+	assert_int_equal(rig_requeued(g), entries);
+	if (entries)
+		assert_int_equal(number(g->other, wrong[g->engine]), 0);
+}
+
+/* A test on both engines; its setup and teardown are in the file. */
+#define BOTH(f)                                                                                    \
+	{#f "_postgres", f, setup_postgres, teardown, NULL},                                           \
+	{                                                                                              \
+#f "_sqlite", f, setup_sqlite, teardown, NULL                                              \
+	}
+
+#endif
