@@ -1,0 +1,166 @@
+"""ScraperSky (A): stuck `Processing` rows of two tables, back to `Queued`."""
+
+import pytest
+
+from example_systems import Example, age
+
+REASON = "Auto-reset from stuck Processing state"
+HOUR = 3600
+
+
+@pytest.fixture
+def sky(db, defib):
+    return Example("scrapersky", db, defib)
+
+
+def add_page(sky, url, seconds, status="Processing"):
+    sky.insert("pages", url=url, page_processing_status=status, updated_at=sky.ago(seconds))
+
+
+def add_sitemap(sky, domain, seconds, status="Processing"):
+    sky.insert("sitemap_files", domain=domain, sitemap_import_status=status,
+               updated_at=sky.ago(seconds))
+
+
+def urls(ran):
+    return [job["evidence"]["url"] for watch in ran.json["watches"] for job in watch["jobs"]]
+
+
+@pytest.mark.covers("A1")
+def test_stuck_rows_are_found_oldest_first(sky):
+    for url, hours in (("b", 3), ("a", 5), ("c", 2)):
+        add_page(sky, url, hours * HOUR)
+    ran = sky("scan", "pages", "--json")
+    assert urls(ran) == ["a", "b", "c"]
+    assert ran.code == 1
+
+
+@pytest.mark.covers("A1")
+def test_a_limit_takes_the_oldest_and_leaves_the_rest(sky):
+    for url, hours in (("b", 3), ("a", 5), ("c", 2)):
+        add_page(sky, url, hours * HOUR)
+    ran = sky("scan", "pages", "--fix", "--limit", "2", "--json")
+    assert urls(ran) == ["a", "b"]
+    assert ran.json["watches"][0]["limited"]
+    left = sky.row("pages", ["url"], "page_processing_status = 'Processing'")
+    assert left.url == "c"
+
+
+@pytest.mark.covers("A2")
+def test_a_page_gets_the_reason_the_state_and_the_time(sky):
+    add_page(sky, "https://example.com", 2 * HOUR)
+    assert sky("scan", "--fix").code == 0
+    row = sky.row("pages", ["page_processing_status", "page_processing_error"])
+    assert row.page_processing_status == "Queued"
+    assert row.page_processing_error == REASON
+    assert sky.db.sql(f"SELECT {age(sky.db, 'updated_at')} FROM pages")[0][0] < 60
+
+
+@pytest.mark.covers("A2")
+def test_a_sitemap_gets_the_reason_the_state_and_the_time(sky):
+    add_sitemap(sky, "example.com", 2 * HOUR)
+    assert sky("scan", "--fix").code == 0
+    row = sky.row("sitemap_files", ["sitemap_import_status", "sitemap_import_error"])
+    assert row.sitemap_import_status == "Queued"
+    assert row.sitemap_import_error == REASON
+    assert sky.db.sql(f"SELECT {age(sky.db, 'updated_at')} FROM sitemap_files")[0][0] < 60
+
+
+@pytest.mark.covers("A2")
+def test_the_time_is_written_as_the_table_writes_it(lite, defib):
+    sky = Example("scrapersky", lite, defib)
+    add_page(sky, "a", 2 * HOUR)
+    sky("scan", "--fix")
+    written = sky.row("pages", ["updated_at"]).updated_at
+    assert written[4] == "-" and written[10] == " " and len(written) == 23
+
+
+@pytest.mark.covers("A3")
+def test_one_pass_frees_both_tables_and_warns_once_with_total_and_counts(sky):
+    add_sitemap(sky, "example.com", 2 * HOUR)
+    add_page(sky, "a", 2 * HOUR)
+    add_page(sky, "b", 2 * HOUR)
+    ran = sky("scan", "--fix")
+    warnings = [line for line in ran.err.splitlines() if "Zombie Record Cleanup" in line]
+    assert len(warnings) == 1
+    assert "recovered 3 stuck jobs (Sitemaps: 1, Pages: 2)" in warnings[0]
+    assert "warn" in warnings[0].lower()
+    assert sky.db.sql("SELECT count(*) FROM pages WHERE page_processing_status = 'Queued'")[0][0] == 2
+
+
+@pytest.mark.covers("A3")
+def test_a_warning_is_not_printed_when_there_is_nothing(sky):
+    ran = sky("scan", "--fix", "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.covers("A3")
+def test_a_debug_line_says_that_there_is_nothing(sky):
+    assert "Zombie Record Cleanup" not in sky("scan", "--fix").err
+    ran = sky("scan", "--fix", "--verbose")
+    line = [line for line in ran.err.splitlines() if "Zombie Record Cleanup" in line]
+    assert len(line) == 1 and "debug" in line[0].lower()
+    assert "nothing recovered (Sitemaps: 0, Pages: 0)" in line[0]
+
+
+@pytest.mark.covers("A4")
+def test_the_environment_turns_the_cleanup_off(sky):
+    add_page(sky, "a", 2 * HOUR)
+    ran = sky("scan", "--fix", "--json", env={"ZOMBIE_CLEANUP_ENABLED": "false"})
+    assert (ran.code, ran.json["found"], ran.json["watches"]) == (0, 0, [])
+    assert sky.row("pages", ["page_processing_status"]).page_processing_status == "Processing"
+
+
+@pytest.mark.covers("A4")
+def test_the_environment_sets_the_threshold_in_minutes(sky):
+    add_page(sky, "a", 10 * 60)
+    assert sky("scan", "--json").json["found"] == 0
+    assert sky("scan", "--json", env={"ZOMBIE_STUCK_THRESHOLD_MINUTES": "5"}).json["found"] == 1
+
+
+@pytest.mark.covers("A4")
+def test_the_environment_sets_the_interval_in_minutes(sky):
+    def interval(**env):
+        shown = sky("config", "show", "--json", env=env).json
+        return next(row for row in shown if row["path"].endswith("pages.every"))
+
+    assert interval()["value"] == "15m"
+    changed = interval(ZOMBIE_CLEANUP_INTERVAL_MINUTES="30")
+    assert changed["value"] == "30m"
+    assert "ZOMBIE_CLEANUP_INTERVAL_MINUTES" in changed["origin"]
+
+
+@pytest.mark.covers("A8")
+def test_a_row_of_five_minutes_is_not_touched_at_sixty(sky):
+    add_page(sky, "recent", 5 * 60)
+    add_sitemap(sky, "recent", 5 * 60)
+    before = sky.db.sql("SELECT * FROM pages"), sky.db.sql("SELECT * FROM sitemap_files")
+    ran = sky("scan", "--fix", "--json")
+    assert (ran.code, ran.json["found"], ran.json["recovered"]) == (0, 0, 0)
+    assert before == (sky.db.sql("SELECT * FROM pages"), sky.db.sql("SELECT * FROM sitemap_files"))
+
+
+@pytest.mark.covers("A8")
+def test_rows_that_are_not_processing_are_not_touched_however_old(sky):
+    for status in ("Queued", "Complete", "Failed"):
+        add_page(sky, status, 100 * HOUR, status)
+    before = sky.db.sql("SELECT * FROM pages ORDER BY url")
+    assert sky("scan", "--fix").code == 0
+    assert sky.db.sql("SELECT * FROM pages ORDER BY url") == before
+
+
+@pytest.mark.covers("A2")
+def test_cleanup_resets_stuck_records(sky):
+    """The document's first test, in its own terms."""
+    add_page(sky, "https://example.com", 2 * HOUR)
+    assert sky("scan", "--fix", "--json").json["recovered"] == 1
+    row = sky.row("pages", ["page_processing_status", "page_processing_error"])
+    assert row.page_processing_status == "Queued" and "Auto-reset" in row.page_processing_error
+
+
+@pytest.mark.covers("A8")
+def test_cleanup_ignores_recent_processing_records(sky):
+    """The document's second test, in its own terms."""
+    add_page(sky, "https://example.com", 5 * 60)
+    assert sky("scan", "--fix", "--json").json["recovered"] == 0
+    assert sky.row("pages", ["page_processing_status"]).page_processing_status == "Processing"
