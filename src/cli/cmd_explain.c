@@ -57,11 +57,15 @@ static void fact_lines(const struct watch *w, const struct facts *f, struct buf 
 	struct buf value = BUF_INIT;
 	line(out, "running", "%s (%s)", f->running ? "yes" : "no", w->running.text);
 	sign_lines(w, f, out);
+	if (f->owner)
+		shown_owner(w, f->owner, &value);
 	if (w->owner.text)
-		line(out, "owner", "%s", f->owner ? f->owner : "null");
+		line(out, "owner", "%s", f->owner ? buf_text(&value) : "null");
 	if (w->owner_alive.text)
-		line(out, "owner_alive", "%s", f->owner_alive == KNOWN_NOT ? "unknown"
-		                               : f->owner_alive == KNOWN_YES ? "yes" : "no");
+		line(out, "owner_alive", "%s",
+		     f->owner_alive == KNOWN_NOT   ? "unknown"
+		     : f->owner_alive == KNOWN_YES ? "yes"
+		                                   : "no");
 	if (w->kind.text)
 		line(out, "kind", "%s", f->kind ? f->kind : "null");
 	if (f->has_attempts && f->has_max_attempts)
@@ -72,8 +76,9 @@ static void fact_lines(const struct watch *w, const struct facts *f, struct buf 
 		line(out, "recovered", "%lld times before", (long long)f->crashes);
 	for (int i = 0; i < w->show.n; i++) {
 		buf_clear(&value);
-		mask_value(w, w->show.items[i], f->show[i] ? f->show[i] : "null", &value);
-		line(out, w->show.items[i], "%s", buf_text(&value));
+		if (f->show[i])
+			shown_value(w, w->show.items[i], f->show[i], &value);
+		line(out, w->show.items[i], "%s", f->show[i] ? buf_text(&value) : "null");
 	}
 	buf_release(&value);
 }
@@ -153,8 +158,8 @@ static void prepare(struct cli *c, const struct picked *p, const struct facts *f
 	}
 	struct buf evidence = BUF_INIT;
 	evidence_json(p->watch, f, &j, &evidence);
-	*out = (struct candidate){.facts = *f, .judgement = j,
-	                          .evidence = arena_strdup(&c->arena, buf_text(&evidence))};
+	*out = (struct candidate){
+		.facts = *f, .judgement = j, .evidence = arena_strdup(&c->arena, buf_text(&evidence))};
 	buf_release(&evidence);
 }
 

@@ -53,7 +53,7 @@ static void json_key(struct buf *out, const struct watch *w, const struct facts 
 
 static void json_job(struct scan_report *r, const struct watch *w, const struct candidate *c)
 {
-	struct buf out = BUF_INIT;
+	struct buf out = BUF_INIT, owner = BUF_INIT;
 	buf_addf(&out, "%s\n  {\"key\":", r->njobs ? "," : "");
 	json_key(&out, w, &c->facts);
 	json_field(&out, "verdict", verdict_names[c->judgement.verdict]);
@@ -65,7 +65,9 @@ static void json_job(struct scan_report *r, const struct watch *w, const struct 
 		buf_addf(&out, ",\"silent_s\":%.3f", (double)c->judgement.measured_us / 1e6);
 	else
 		buf_add(&out, ",\"silent_s\":null");
-	json_field(&out, "owner", c->facts.owner);
+	if (c->facts.owner)
+		shown_owner(w, c->facts.owner, &owner);
+	json_field(&out, "owner", c->facts.owner ? buf_text(&owner) : NULL);
 	if (c->facts.has_attempts)
 		buf_addf(&out, ",\"attempt\":%lld", (long long)c->facts.attempts);
 	else
@@ -78,17 +80,7 @@ static void json_job(struct scan_report *r, const struct watch *w, const struct 
 	buf_add(&out, "}");
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
-}
-
-/* A coded state with its name, where the watch gives one: "OCR_PROCESSING (6)". */
-static void state_name(const struct watch *w, const char *value, struct buf *out)
-{
-	for (int i = 0; i < w->states.n; i++)
-		if (text_eq(w->states.codes[i], value)) {
-			buf_addf(out, "%s (%s)", w->states.names[i], value);
-			return;
-		}
-	buf_add(out, value);
+	buf_release(&owner);
 }
 
 static void json_scalar(const json_t *value, struct buf *out)
@@ -113,11 +105,11 @@ static void state_change(const struct watch *w, const struct candidate *c, struc
 		struct buf text = BUF_INIT;
 		buf_addf(out, "%s%s: ", out->len ? ", " : "", column);
 		json_scalar(was, &text);
-		state_name(w, buf_text(&text), out);
+		shown_value(w, column, buf_text(&text), out);
 		buf_clear(&text);
 		json_scalar(is, &text);
 		buf_add(out, " -> ");
-		state_name(w, buf_text(&text), out);
+		shown_value(w, column, buf_text(&text), out);
 		buf_release(&text);
 	}
 	json_decref(before);
@@ -130,10 +122,12 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 		if (!c->facts.show[i])
 			continue;
 		buf_addf(out, "%s%s=", out->len ? " " : "", w->show.items[i]);
-		mask_value(w, w->show.items[i], c->facts.show[i], out);
+		shown_value(w, w->show.items[i], c->facts.show[i], out);
 	}
-	if (c->facts.owner)
-		buf_addf(out, "%sowner=%s", out->len ? " " : "", c->facts.owner);
+	if (c->facts.owner) {
+		buf_add(out, out->len ? " owner=" : "owner=");
+		shown_owner(w, c->facts.owner, out);
+	}
 	if (c->facts.has_attempts)
 		buf_addf(out, "%sattempt=%lld", out->len ? " " : "", (long long)c->facts.attempts);
 	if (c->outcome == OUTCOME_LOCKED && c->blocker_pid)
@@ -157,9 +151,9 @@ static void text_job(struct scan_report *r, const struct watch *w, const struct 
 		else
 			buf_addf(&action, "%s", remedy_names[c->decision.remedy]);
 		r->rows[r->nrows++] = (struct report_row){
-		    arena_strdup(&r->arena, c->facts.job),       verdict_names[c->judgement.verdict],
-		    arena_strdup(&r->arena, buf_text(&because)), arena_strdup(&r->arena, buf_text(&action)),
-		    arena_strdup(&r->arena, buf_text(&detail)),  c->outcome,
+			arena_strdup(&r->arena, c->facts.job),       verdict_names[c->judgement.verdict],
+			arena_strdup(&r->arena, buf_text(&because)), arena_strdup(&r->arena, buf_text(&action)),
+			arena_strdup(&r->arena, buf_text(&detail)),  c->outcome,
 		};
 	}
 	buf_release(&because);
@@ -189,8 +183,7 @@ void report_progress(void *ctx, const struct watch *w, const struct scan_result 
 	out_count(&out, s->found);
 	buf_add(&out, " found, ");
 	out_count(&out, s->outcomes[OUTCOME_RECOVERED]);
-	buf_addf(&out, " recovered, %lld/s",
-	         (long long)(s->found * 1000 / (now - r->begun_ms)));
+	buf_addf(&out, " recovered, %lld/s", (long long)(s->found * 1000 / (now - r->begun_ms)));
 	fputs(buf_text(&out), stderr);
 	fflush(stderr);
 	buf_release(&out);

@@ -38,6 +38,30 @@ void mask_value(const struct watch *w, const char *column, const char *value, st
 		buf_addf(out, "****%s", len > 6 ? value + len - 6 : "");
 }
 
+/* `states` names the codes of the columns that tell whether a row is running. */
+static const char *state_name(const struct watch *w, const char *column, const char *value)
+{
+	for (int i = 0; i < w->states.n && strstr(w->running.text, column); i++)
+		if (text_eq(w->states.codes[i], value))
+			return w->states.names[i];
+	return NULL;
+}
+
+void shown_value(const struct watch *w, const char *column, const char *value, struct buf *out)
+{
+	const char *name = state_name(w, column, value);
+	if (name)
+		buf_addf(out, "%s (%s)", name, value);
+	else
+		mask_value(w, column, value, out);
+}
+
+void shown_owner(const struct watch *w, const char *owner, struct buf *out)
+{
+	const char *column = w->owner.text;
+	mask_value(w, text_starts(column, "t.") ? column + 2 : column, owner, out);
+}
+
 static void add_shown(const struct watch *w, const struct facts *f, struct buf *out)
 {
 	struct buf value = BUF_INIT;
@@ -70,7 +94,12 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 		buf_add(out, ",\"limit_s\":");
 		add_seconds(out, j->limit_us);
 	}
-	add_text(out, "owner", f->owner);
+	if (f->owner) {
+		struct buf owner = BUF_INIT;
+		shown_owner(w, f->owner, &owner);
+		add_text(out, "owner", buf_text(&owner));
+		buf_release(&owner);
+	}
 	add_text(out, "kind", f->kind);
 	if (f->has_attempts)
 		buf_addf(out, ",\"attempt\":%lld", (long long)f->attempts);
@@ -88,7 +117,8 @@ void evidence_sentence(const struct judgement *j, struct buf *out)
 		buf_add(out, j->rule->why);
 		return;
 	}
-	static const char *const what[] = {"no sign of life for ", "past its deadline by ", "running for "};
+	static const char *const what[] = {"no sign of life for ", "past its deadline by ",
+	                                   "running for "};
 	if (j->measured_us < 0 && j->sign == SIGN_EXPIRES) {
 		buf_add(out, "its deadline is in ");
 		duration_text(-j->measured_us, out);
@@ -120,7 +150,7 @@ void reason_text(const char *template, const struct facts *f, const struct judge
 			buf_add(out, values[i]);
 			template += strlen(names[i]);
 		} else {
-			buf_addch(out, *template++);
+			buf_addch(out, *template ++);
 		}
 	}
 	buf_release(&silent);

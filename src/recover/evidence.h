@@ -17,5 +17,9 @@ void reason_text(const char *template, const struct facts *f, const struct judge
                  struct buf *out);
 /* A value of a column that the watch masks, down to its last six characters. */
 void mask_value(const struct watch *w, const char *column, const char *value, struct buf *out);
+/* A column as a person sees it: masked, or a coded state with its name: "OCR_PROCESSING (6)". */
+void shown_value(const struct watch *w, const char *column, const char *value, struct buf *out);
+/* An owner as a person sees it: masked where the watch's owner is a column that it masks. */
+void shown_owner(const struct watch *w, const char *owner, struct buf *out);
 
 #endif
