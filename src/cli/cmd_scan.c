@@ -8,12 +8,12 @@
 #include "base/text.h"
 
 const struct cli_option scan_options[] = {
-    {"fix", NULL, "recover them; without it nothing is changed"},
-    {"threshold", "DURATION", "instead of stuck_after and overdue_after"},
-    {"limit", "N", "find at most N jobs in each watch"},
-    {"remedy", "REMEDY", "requeue, retry, fail, rollback, hold or report, instead of the rules"},
-    {"reason", "TEXT", "instead of the watch's reason"},
-    {NULL, NULL, NULL},
+	{"fix", NULL, "recover them; without it nothing is changed"},
+	{"threshold", "DURATION", "instead of stuck_after and overdue_after"},
+	{"limit", "N", "find at most N jobs in each watch"},
+	{"remedy", "REMEDY", "requeue, retry, fail, rollback, hold or report, instead of the rules"},
+	{"reason", "TEXT", "instead of the watch's reason"},
+	{NULL, NULL, NULL},
 };
 
 /* A database of this run: one session, and why it is down once that is known. */
@@ -56,32 +56,48 @@ static int choose(struct run *run)
 	return EXIT_CLEAN;
 }
 
-/* --threshold; what it must not undercut is the beat of a beating watch. */
+/* What the configuration may not say, the command line may not either. */
+static int check_threshold(const struct watch *w, int64_t us)
+{
+	struct failure f = {0};
+	struct buf beat = BUF_INIT, warning = BUF_INIT;
+	duration_text(w->beat_us, &beat);
+	if (us < 2 * w->beat_us)
+		fail(&f, DEFIB_REFUSED,
+		     "watch %s: a threshold under twice its beat of %s would condemn living workers",
+		     w->name, buf_text(&beat));
+	else if (us == 0 && (w->alive_at.text || w->started_at.text))
+		fail(&f, DEFIB_REFUSED,
+		     "watch %s: a threshold of 0s would take every running row for stuck", w->name);
+	else if (w->beat_us && us == 2 * w->beat_us) {
+		buf_addf(&warning,
+		         "watch %s: the threshold is just twice its beat of %s; more room is wiser",
+		         w->name, buf_text(&beat));
+		log_event(LOG_WARN, buf_text(&warning));
+	}
+	buf_release(&beat);
+	buf_release(&warning);
+	return f.code ? cli_fail(&f) : EXIT_CLEAN;
+}
+
 static int override_threshold(struct run *run)
 {
 	struct settings *s = &run->cli->settings;
 	int64_t us = -1;
+	int code = EXIT_CLEAN;
 	if (!cli_duration(run->cli, "threshold", &us))
 		return EXIT_USAGE;
-	for (int i = 0; us >= 0 && i < s->nwatches; i++) {
+	for (int i = 0; us >= 0 && i < s->nwatches && code == EXIT_CLEAN; i++) {
 		struct watch *w = &s->watches[i];
 		if (!run->chosen[i])
 			continue;
-		if (us < 2 * w->beat_us) {
-			struct failure f = {0};
-			struct buf beat = BUF_INIT;
-			duration_text(w->beat_us, &beat);
-			fail(&f, DEFIB_REFUSED, "watch %s: a threshold under twice its beat of %s would condemn living workers",
-			     w->name, buf_text(&beat));
-			buf_release(&beat);
-			return cli_fail(&f);
-		}
+		code = check_threshold(w, us);
 		if (w->stuck_after.given)
 			w->stuck_after = (struct threshold){.given = true, .standard_us = us};
 		if (w->overdue_after.given)
 			w->overdue_after = (struct threshold){.given = true, .standard_us = us};
 	}
-	return EXIT_CLEAN;
+	return code;
 }
 
 static int read_options(struct run *run)
@@ -90,15 +106,16 @@ static int read_options(struct run *run)
 	const char *remedy = cli_value(c, "remedy");
 	int index = remedy ? word_index(remedy_names, remedy) : REMEDY_REPORT;
 	if (index < 0)
-		return cli_usage("--remedy is requeue, retry, fail, rollback, hold or report, not \"%s\"", remedy);
+		return cli_usage("--remedy is requeue, retry, fail, rollback, hold or report, not \"%s\"",
+		                 remedy);
 	run->options = (struct scan_options){
-	    .fix = cli_flag(c, "fix"),
-	    .forced = remedy != NULL,
-	    .remedy = (enum remedy)index,
-	    .reason = cli_value(c, "reason"),
-	    .actor = cli_actor(c),
-	    .ledger_off = c->settings.ledger == LEDGER_OFF,
-	    .observer = {report_job, report_progress, &run->report},
+		.fix = cli_flag(c, "fix"),
+		.forced = remedy != NULL,
+		.remedy = (enum remedy)index,
+		.reason = cli_value(c, "reason"),
+		.actor = cli_actor(c),
+		.ledger_off = c->settings.ledger == LEDGER_OFF,
+		.observer = {report_job, report_progress, &run->report},
 	};
 	return cli_int(c, "limit", &run->options.limit) ? EXIT_CLEAN : EXIT_USAGE;
 }
@@ -107,9 +124,9 @@ static void prepare_sources(struct run *run)
 {
 	const struct settings *s = &run->cli->settings;
 	for (int i = 0; i < s->ndatabases; i++)
-		run->sources[i].session =
-		    (struct session){.options = cli_store_options(&s->databases[i], NULL, !run->options.fix),
-		                     .open = store_open};
+		run->sources[i].session = (struct session){
+			.options = cli_store_options(&s->databases[i], NULL, !run->options.fix),
+			.open = store_open};
 	/* One session serves all watches of a database, so it takes their longest time-out. */
 	for (int i = 0; i < s->nwatches; i++) {
 		const struct database *d = settings_database(s, &s->watches[i]);
@@ -160,7 +177,8 @@ static void tell_group(const struct run *run, const char *group)
 		         (long long)n);
 	}
 	if (total)
-		buf_addf(&line, "%s: recovered %lld stuck jobs (%s)", group, (long long)total, buf_text(&parts));
+		buf_addf(&line, "%s: recovered %lld stuck jobs (%s)", group, (long long)total,
+		         buf_text(&parts));
 	else
 		buf_addf(&line, "%s: nothing recovered (%s)", group, buf_text(&parts));
 	log_event(total ? LOG_WARN : LOG_DEBUG, buf_text(&line));
