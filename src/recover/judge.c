@@ -74,9 +74,10 @@ struct judgement judge(const struct watch *w, const struct facts *f)
 		return by(RULE_NOT_RUNNING);
 	if (f->owner_alive == KNOWN_NO)
 		return by(RULE_OWNER_GONE);
-	if (w->missing == MISSING_ORPHAN && !f->has_sign[watch_first_sign(w)])
+	/* A worker that is known to live is neither lost nor silent; it can still be overdue. */
+	if (f->owner_alive != KNOWN_YES && w->missing == MISSING_ORPHAN &&
+	    !f->has_sign[watch_first_sign(w)])
 		return by(RULE_NO_SIGN_ORPHAN);
-	/* A worker that is known to live is never silent; it can still be overdue. */
 	if (f->owner_alive != KNOWN_YES && (exceeds(w, f, SIGN_ALIVE, RULE_SILENT, &j) ||
 	                                    exceeds(w, f, SIGN_EXPIRES, RULE_EXPIRED, &j)))
 		return j;

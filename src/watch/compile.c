@@ -28,6 +28,13 @@ static const struct threshold *sign_threshold(const struct watch *w, enum sign s
 	return sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
 }
 
+/* A worker that is known to live is neither lost nor silent; it can be overdue. */
+static void not_alive(const struct watch *w, struct buf *sql)
+{
+	if (w->owner_alive.text)
+		buf_addf(sql, " AND (%s) IS NOT TRUE", w->owner_alive.text);
+}
+
 static void sign_condition(const struct binding *b, enum sign sign, struct conditions *c)
 {
 	const struct watch *w = b->watch;
@@ -45,9 +52,8 @@ static void sign_condition(const struct binding *b, enum sign sign, struct condi
 		buf_add(&sql, " < ");
 		sql_time_cutoff(b->engine, b->sign_time[sign], t, w->kind.text, &sql);
 	}
-	/* A worker that is known to live is never silent; it can be overdue. */
-	if (w->owner_alive.text && sign != SIGN_STARTED)
-		buf_addf(&sql, " AND (%s) IS NOT TRUE", w->owner_alive.text);
+	if (sign != SIGN_STARTED)
+		not_alive(w, &sql);
 	condition(c, buf_text(&sql));
 	buf_release(&sql);
 }
@@ -61,6 +67,7 @@ static void candidate_conditions(const struct binding *b, struct conditions *c)
 	struct buf sql = BUF_INIT;
 	if (w->missing == MISSING_ORPHAN) {
 		buf_addf(&sql, "(%s) IS NULL", watch_sign(w, watch_first_sign(w))->text);
+		not_alive(w, &sql);
 		condition(c, buf_text(&sql));
 	}
 	if (w->owner_alive.text) {
