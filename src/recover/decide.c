@@ -69,15 +69,36 @@ static struct decision by_rules(const struct watch *w, const struct facts *f,
 	return by_default(NO_RULE, REMEDY_REPORT);
 }
 
-/* The budget guards tables that do not count attempts; elsewhere only where it was asked for. */
-static bool budget_counts(const struct watch *w)
-{
-	return w->crash_budget.max > 0 && (w->crash_budget.given || !watch_has_attempts(w));
-}
-
 static bool gives_back(enum remedy r)
 {
 	return r == REMEDY_REQUEUE || r == REMEDY_RETRY;
+}
+
+/* A rule for every job without attempts left: what stands behind it sees only the others. */
+static bool takes_all_exhausted(const struct rule *rule)
+{
+	return rule->attempts == ATTEMPTS_EXHAUSTED && rule->verdict == VERDICT_NONE && !rule->kind &&
+	       !rule->crashes && !rule->when.text;
+}
+
+/* Whether a job that counts its attempts is given back only while some are left. */
+static bool attempts_bound(const struct watch *w)
+{
+	if (!watch_has_attempts(w))
+		return false;
+	for (int i = 0; i < w->nrules; i++) {
+		if (gives_back(w->rules[i].remedy) && w->rules[i].attempts != ATTEMPTS_LEFT)
+			return false;
+		if (takes_all_exhausted(&w->rules[i]))
+			return true;
+	}
+	return true;
+}
+
+/* The budget guards where attempts do not; elsewhere it counts only where it was asked for. */
+static bool budget_counts(const struct watch *w)
+{
+	return w->crash_budget.max > 0 && (w->crash_budget.given || !attempts_bound(w));
 }
 
 struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
@@ -106,7 +127,7 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 
 bool decide_can_loop(const struct watch *w, const struct decide_options *o)
 {
-	bool bounded = watch_has_attempts(w) || (o->ledger && budget_counts(w)) ||
+	bool bounded = attempts_bound(w) || (o->ledger && budget_counts(w)) ||
 	               (w->crash_budget.given && w->crash_budget.max == 0);
 	if (bounded || o->forced)
 		return false;
@@ -118,10 +139,13 @@ bool decide_can_loop(const struct watch *w, const struct decide_options *o)
 	return false;
 }
 
+/* By then any factor that grows has met its cap; attempts come from a table and may be huge. */
+#define BACKOFF_STEPS_MAX 1000
+
 int64_t backoff_us(const struct backoff *b, int64_t attempts, double chance)
 {
 	double wait = (double)b->base_us;
-	for (int64_t i = 0; i < attempts && wait < (double)b->cap_us; i++)
+	for (int64_t i = 0; i < attempts && i < BACKOFF_STEPS_MAX && wait < (double)b->cap_us; i++)
 		wait *= b->factor;
 	if (wait > (double)b->cap_us)
 		wait = (double)b->cap_us;
