@@ -14,8 +14,8 @@
 #define IDLE_US (60 * US_PER_S)
 
 const struct cli_option doctor_options[] = {
-    {"idle-after", "DURATION", "warn of transactions that sit idle for longer (60s)"},
-    {NULL, NULL, NULL},
+	{"idle-after", "DURATION", "warn of transactions that sit idle for longer (60s)"},
+	{NULL, NULL, NULL},
 };
 
 struct clinic {
@@ -30,9 +30,9 @@ static const struct {
 	const char *name, *label;
 	enum color color;
 } levels[FINDING_LEVELS] = {
-    [FINDING_OK] = {"ok", "ok    ", COLOR_GREEN},
-    [FINDING_WARN] = {"warn", "warn  ", COLOR_YELLOW},
-    [FINDING_FAIL] = {"FAIL", "FAIL  ", COLOR_RED},
+	[FINDING_OK] = {"ok", "ok    ", COLOR_GREEN},
+	[FINDING_WARN] = {"warn", "warn  ", COLOR_YELLOW},
+	[FINDING_FAIL] = {"FAIL", "FAIL  ", COLOR_RED},
 };
 
 static void json_text(struct buf *out, const char *name, const char *value)
@@ -137,14 +137,14 @@ static void examine(struct clinic *clinic, const struct database *d)
 	const struct settings *s = &c->settings;
 	const struct watch **watches = ARENA_ARRAY(&c->arena, const struct watch *, s->nwatches + 1);
 	struct doctor doctor = {
-	    .database = d,
-	    .store = cli_store_options(d, NULL, true),
-	    .open = store_open,
-	    .watches = watches,
-	    .ledger_off = s->ledger == LEDGER_OFF,
-	    .idle_us = clinic->idle_us,
-	    .found = take_finding,
-	    .ctx = clinic,
+		.database = d,
+		.store = cli_store_options(d, NULL, true),
+		.open = store_open,
+		.watches = watches,
+		.ledger_off = s->ledger == LEDGER_OFF,
+		.idle_us = clinic->idle_us,
+		.found = take_finding,
+		.ctx = clinic,
 	};
 	for (int i = 0; i < s->nwatches; i++) {
 		const struct watch *w = &s->watches[i];

@@ -22,30 +22,30 @@ struct check {
 };
 
 static const struct check database_checks[] = {
-    {"version", ON_BOTH, STAGE_NONE, check_version},
-    {"tls", ON_POSTGRES, STAGE_NONE, check_tls},
-    {"pooler", ON_POSTGRES, STAGE_NONE, check_pooler},
-    {"writable", ON_POSTGRES, STAGE_NONE, check_writable},
-    {"writable", ON_SQLITE, STAGE_NONE, check_file},
-    {"clock", ON_POSTGRES, STAGE_NONE, check_clock},
-    {"idle", ON_POSTGRES, STAGE_NONE, check_idle},
-    {"journal", ON_SQLITE, STAGE_NONE, check_journal},
-    {"integrity", ON_SQLITE, STAGE_NONE, check_integrity},
-    {"ledger", ON_BOTH, STAGE_NONE, check_ledger},
+	{"version", ON_BOTH, STAGE_NONE, check_version},
+	{"tls", ON_POSTGRES, STAGE_NONE, check_tls},
+	{"pooler", ON_POSTGRES, STAGE_NONE, check_pooler},
+	{"writable", ON_POSTGRES, STAGE_NONE, check_writable},
+	{"writable", ON_SQLITE, STAGE_NONE, check_file},
+	{"clock", ON_POSTGRES, STAGE_NONE, check_clock},
+	{"idle", ON_POSTGRES, STAGE_NONE, check_idle},
+	{"journal", ON_SQLITE, STAGE_NONE, check_journal},
+	{"integrity", ON_SQLITE, STAGE_NONE, check_integrity},
+	{"ledger", ON_BOTH, STAGE_NONE, check_ledger},
 };
 
 static const struct check watch_checks[] = {
-    {"fits", ON_BOTH, STAGE_NONE, check_fits},
-    {"types", ON_BOTH, STAGE_FITS, check_types},
-    {"key", ON_BOTH, STAGE_FITS, check_key},
-    {"read", ON_BOTH, STAGE_FITS, check_read},
-    {"write", ON_POSTGRES, STAGE_FITS, check_write},
-    {"index", ON_POSTGRES, STAGE_READS, check_plan},
-    {"index", ON_SQLITE, STAGE_READS, check_plan_sqlite},
-    {"look", ON_BOTH, STAGE_BOUNDED, check_look},
-    {"sign", ON_BOTH, STAGE_BOUNDED, check_signs},
-    {"threshold", ON_BOTH, STAGE_NONE, check_threshold},
-    {"loop", ON_BOTH, STAGE_NONE, check_loop},
+	{"fits", ON_BOTH, STAGE_NONE, check_fits},
+	{"types", ON_BOTH, STAGE_FITS, check_types},
+	{"key", ON_BOTH, STAGE_FITS, check_key},
+	{"read", ON_BOTH, STAGE_FITS, check_read},
+	{"write", ON_POSTGRES, STAGE_FITS, check_write},
+	{"index", ON_POSTGRES, STAGE_READS, check_plan},
+	{"index", ON_SQLITE, STAGE_READS, check_plan_sqlite},
+	{"look", ON_BOTH, STAGE_BOUNDED, check_look},
+	{"sign", ON_BOTH, STAGE_BOUNDED, check_signs},
+	{"threshold", ON_BOTH, STAGE_NONE, check_threshold},
+	{"loop", ON_BOTH, STAGE_NONE, check_loop},
 };
 
 void found(struct examination *x, enum finding_level level, const char *fix, const char *fmt, ...)
@@ -57,12 +57,12 @@ void found(struct examination *x, enum finding_level level, const char *fix, con
 	va_end(args);
 	assert(x->check != NULL);
 	struct finding finding = {
-	    .check = x->check,
-	    .level = level,
-	    .database = x->doctor->database->name,
-	    .watch = x->watch ? x->watch->name : NULL,
-	    .text = text,
-	    .fix = fix && *fix ? fix : NULL,
+		.check = x->check,
+		.level = level,
+		.database = x->doctor->database->name,
+		.watch = x->watch ? x->watch->name : NULL,
+		.text = text,
+		.fix = fix && *fix ? fix : NULL,
 	};
 	x->doctor->found(x->doctor->ctx, &finding);
 }
@@ -144,11 +144,6 @@ static void run_checks(struct examination *x, const struct check *checks, size_t
 			continue;
 		x->check = c->id;
 		c->run(x);
-		if (x->store->lost) {
-			x->watch = NULL;
-			found(x, FINDING_FAIL, "check the server and the network, then run doctor again",
-			      "the connection was lost during this check; what comes after it was left out");
-		}
 	}
 }
 
@@ -203,6 +198,14 @@ static void learn_names(struct examination *x)
 	x->dbname = row_text(&rows, 0, 1);
 }
 
+static void tell_lost(struct examination *x)
+{
+	x->watch = NULL; /* it is the database's trouble, whatever was looked at */
+	if (x->store->lost)
+		found(x, FINDING_FAIL, "check the server and the network, then run doctor again",
+		      "the connection was lost during this check; what comes after it was left out");
+}
+
 void doctor_examine(const struct doctor *d)
 {
 	struct examination x = {.doctor = d};
@@ -212,6 +215,7 @@ void doctor_examine(const struct doctor *d)
 		run_checks(&x, database_checks, sizeof database_checks / sizeof *database_checks);
 		for (int i = 0; i < d->nwatches && !x.store->lost; i++)
 			examine_watch(&x, d->watches[i]);
+		tell_lost(&x);
 	}
 	store_close(x.store);
 	arena_release(&x.arena);

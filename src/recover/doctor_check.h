@@ -34,7 +34,7 @@ struct examination {
 
 /* Say what was found. `fix` may be NULL. */
 void found(struct examination *x, enum finding_level level, const char *fix, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
+	PRINTF_LIKE(4, 5);
 /* Say that the check itself failed. */
 void unclear(struct examination *x, const struct failure *f);
 /* Run one query in a read-only transaction of its own. */

@@ -18,10 +18,11 @@ void check_version(struct examination *x)
 	int64_t v = x->store->server_version;
 	bool pg = x->store->engine == STORE_POSTGRES;
 	bool old = v < (pg ? 130000 : 3035000);
-	const char *text = pg ? arena_printf(&x->arena, "PostgreSQL %lld.%lld", (long long)(v / 10000),
-	                                     (long long)(v % 10000))
-	                      : arena_printf(&x->arena, "SQLite %lld.%lld.%lld", (long long)(v / 1000000),
-	                                     (long long)(v / 1000 % 1000), (long long)(v % 1000));
+	const char *text =
+		pg ? arena_printf(&x->arena, "PostgreSQL %lld.%lld", (long long)(v / 10000),
+	                      (long long)(v % 10000))
+		   : arena_printf(&x->arena, "SQLite %lld.%lld.%lld", (long long)(v / 1000000),
+	                      (long long)(v / 1000 % 1000), (long long)(v % 1000));
 	if (!old)
 		found(x, FINDING_OK, NULL, "%s", text);
 	else if (pg)
@@ -50,9 +51,10 @@ void check_tls(struct examination *x)
 		return;
 	}
 	found(x, FINDING_WARN,
-	      row_bool(&rows, 0, 2) ? "add sslmode=require to url:, such as postgres://…/db?sslmode=require"
-	                            : "set ssl = on with a certificate on the server, and add "
-	                              "sslmode=require to url:",
+	      row_bool(&rows, 0, 2)
+	          ? "add sslmode=require to url:, such as postgres://…/db?sslmode=require"
+	          : "set ssl = on with a certificate on the server, and add "
+	            "sslmode=require to url:",
 	      "the connection to %s is not encrypted: passwords and rows can be read on the way",
 	      row_text(&rows, 0, 0));
 }
@@ -114,7 +116,8 @@ void check_clock(struct examination *x)
 	if (llabs(ahead) - doubt <= CLOCK_WARN_US)
 		found(x, FINDING_OK, NULL, "its clock agrees with this host's to within a second");
 	else
-		found(x, FINDING_WARN, "let time synchronisation (chrony, systemd-timesyncd) run on both hosts",
+		found(x, FINDING_WARN,
+		      "let time synchronisation (chrony, systemd-timesyncd) run on both hosts",
 		      "its clock is %s %s this host's: defib judges by the database's clock, but workers "
 		      "here that write their own time look %s",
 		      span(x, llabs(ahead)), ahead > 0 ? "ahead of" : "behind",
@@ -123,18 +126,18 @@ void check_clock(struct examination *x)
 
 /* Sessions that may hold rows of a watched table: a mere reader's lock on it hides none. */
 static const char idle_sql[] =
-    "SELECT a.pid, coalesce(nullif(a.application_name, ''), 'no application_name'), "
-    "extract(epoch FROM clock_timestamp() - a.state_change)::bigint, "
-    "string_agg(DISTINCT w.name, ', ') "
-    "FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.granted "
-    "JOIN (SELECT t.name, to_regclass(t.name) AS oid FROM json_array_elements_text($1::json) "
-    "AS t(name)) w ON l.relation = w.oid OR l.relation IN (SELECT relid FROM "
-    "pg_partition_tree(w.oid)) "
-    "WHERE a.state LIKE 'idle in transaction%' AND l.mode <> 'AccessShareLock' "
-    "AND a.datname = current_database() AND l.database = (SELECT oid FROM pg_database WHERE "
-    "datname = current_database()) "
-    "AND a.state_change <= clock_timestamp() - $2::bigint * interval '1 microsecond' "
-    "GROUP BY 1, 2, 3 ORDER BY 3 DESC LIMIT 20";
+	"SELECT a.pid, coalesce(nullif(a.application_name, ''), 'no application_name'), "
+	"extract(epoch FROM clock_timestamp() - a.state_change)::bigint, "
+	"string_agg(DISTINCT w.name, ', ') "
+	"FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.granted "
+	"JOIN (SELECT t.name, to_regclass(t.name) AS oid FROM json_array_elements_text($1::json) "
+	"AS t(name)) w ON l.relation = w.oid OR l.relation IN (SELECT relid FROM "
+	"pg_partition_tree(w.oid)) "
+	"WHERE a.state LIKE 'idle in transaction%' AND l.mode <> 'AccessShareLock' "
+	"AND a.datname = current_database() AND l.database = (SELECT oid FROM pg_database WHERE "
+	"datname = current_database()) "
+	"AND a.state_change <= clock_timestamp() - $2::bigint * interval '1 microsecond' "
+	"GROUP BY 1, 2, 3 ORDER BY 3 DESC LIMIT 20";
 
 static void watched_tables(const struct doctor *d, struct buf *out)
 {
@@ -165,12 +168,13 @@ void check_idle(struct examination *x)
 	if (!good)
 		return;
 	for (int i = 0; i < rows.nrows; i++)
-		found(x, FINDING_WARN,
-		      arena_printf(&x->arena, "SELECT pg_terminate_backend(%s);", row_text(&rows, i, 0)),
-		      "session %s (%s) is idle in a transaction for %s and may hold rows of %s: they cannot "
-		      "be recovered until it ends",
-		      row_text(&rows, i, 0), row_text(&rows, i, 1),
-		      span(x, row_int(&rows, i, 2, 0) * US_PER_S), row_text(&rows, i, 3));
+		found(
+			x, FINDING_WARN,
+			arena_printf(&x->arena, "SELECT pg_terminate_backend(%s);", row_text(&rows, i, 0)),
+			"session %s (%s) is idle in a transaction for %s and may hold rows of %s: they cannot "
+			"be recovered until it ends",
+			row_text(&rows, i, 0), row_text(&rows, i, 1),
+			span(x, row_int(&rows, i, 2, 0) * US_PER_S), row_text(&rows, i, 3));
 	if (rows.nrows == 0)
 		found(x, FINDING_OK, NULL, "no transaction sits idle on a watched table%s",
 		      row_bool(&sees, 0, 0)
@@ -191,11 +195,12 @@ void check_file(struct examination *x)
 	}
 	const char *slash = strrchr(path, '/');
 	const char *folder =
-	    slash > path ? arena_strndup(&x->arena, path, (size_t)(slash - path)) : (slash ? "/" : ".");
+		slash > path ? arena_strndup(&x->arena, path, (size_t)(slash - path)) : (slash ? "/" : ".");
 	const char *closed = access(path, W_OK) ? path : access(folder, W_OK) ? folder : NULL;
 	if (closed)
 		found(x, FINDING_FAIL,
-		      arena_printf(&x->arena, "give user %u the right to write %s", (unsigned)geteuid(), closed),
+		      arena_printf(&x->arena, "give user %u the right to write %s", (unsigned)geteuid(),
+		                   closed),
 		      "%s cannot be written by this user: it can be scanned, but nothing can be recovered",
 		      closed);
 	else
@@ -209,7 +214,8 @@ void check_journal(struct examination *x)
 		return;
 	const char *mode = rows.nrows ? row_text(&rows, 0, 0) : "?";
 	if (!strcasecmp(mode, "wal"))
-		found(x, FINDING_OK, NULL, "journal mode is wal: readers and the writer do not block each other");
+		found(x, FINDING_OK, NULL,
+		      "journal mode is wal: readers and the writer do not block each other");
 	else
 		found(x, FINDING_WARN, "PRAGMA journal_mode = WAL;",
 		      "journal mode is %s: a scan and a writer block each other", mode);
@@ -218,11 +224,12 @@ void check_journal(struct examination *x)
 void check_integrity(struct examination *x)
 {
 	struct store_rows rows;
-	if (!asked(x, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()", NULL,
-	           0, &rows))
+	if (!asked(x, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+	           NULL, 0, &rows))
 		return;
 	if (row_int(&rows, 0, 0, 0) > SMALL_FILE_BYTES) {
-		found(x, FINDING_OK, NULL, "the file is large; PRAGMA quick_check tells whether it is sound");
+		found(x, FINDING_OK, NULL,
+		      "the file is large; PRAGMA quick_check tells whether it is sound");
 		return;
 	}
 	if (!asked(x, "PRAGMA quick_check(1)", NULL, 0, &rows))

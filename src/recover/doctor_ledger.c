@@ -11,17 +11,17 @@
 
 /* Whether all of it is there, whether its schema is, and whether a schema may be made. */
 static const char state_sql[] =
-    "SELECT (SELECT count(*) = 2 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold')), "
-    "EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'defib'), "
-    "has_database_privilege(current_database(), 'CREATE')";
+	"SELECT (SELECT count(*) = 2 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+	"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold')), "
+	"EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'defib'), "
+	"has_database_privilege(current_database(), 'CREATE')";
 static const char usable_sql[] =
-    "SELECT has_schema_privilege('defib', 'USAGE'), "
-    "(SELECT bool_and(CASE relkind WHEN 'S' THEN has_sequence_privilege(oid, 'USAGE') ELSE "
-    "has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT') AND "
-    "has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE') END) FROM pg_class "
-    "WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'defib') AND "
-    "relkind IN ('r', 'S')), has_schema_privilege('defib', 'CREATE')";
+	"SELECT has_schema_privilege('defib', 'USAGE'), "
+	"(SELECT bool_and(CASE relkind WHEN 'S' THEN has_sequence_privilege(oid, 'USAGE') ELSE "
+	"has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT') AND "
+	"has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE') END) FROM pg_class "
+	"WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'defib') AND "
+	"relkind IN ('r', 'S')), has_schema_privilege('defib', 'CREATE')";
 
 static const char *grant_use(struct examination *x)
 {
@@ -40,15 +40,17 @@ static void may_be_made(struct examination *x, bool allowed, const char *grant)
 		return;
 	}
 	x->ledger_fix = grant;
-	found(x, FINDING_WARN, grant, "the ledger is not there and may not be created by this role: " WITHOUT);
+	found(x, FINDING_WARN, grant,
+	      "the ledger is not there and may not be created by this role: " WITHOUT);
 }
 
 static void check_tables(struct examination *x, const struct store_rows *state)
 {
 	struct store_rows use;
-	bool there = row_bool(state, 0, 0), schema = row_bool(state, 0, 1), create = row_bool(state, 0, 2);
+	bool there = row_bool(state, 0, 0), schema = row_bool(state, 0, 1),
+		 create = row_bool(state, 0, 2);
 	const char *grant =
-	    arena_printf(&x->arena, "GRANT CREATE ON DATABASE %s TO %s;", x->dbname, x->role);
+		arena_printf(&x->arena, "GRANT CREATE ON DATABASE %s TO %s;", x->dbname, x->role);
 	if (!schema) {
 		may_be_made(x, create, grant);
 		return;
@@ -68,7 +70,8 @@ static void check_tables(struct examination *x, const struct store_rows *state)
 		return;
 	}
 	x->ledger_fix = grant_use(x);
-	found(x, FINDING_WARN, x->ledger_fix, "the ledger is there, but this role may not use it: " WITHOUT);
+	found(x, FINDING_WARN, x->ledger_fix,
+	      "the ledger is there, but this role may not use it: " WITHOUT);
 }
 
 void check_ledger(struct examination *x)

@@ -58,10 +58,10 @@ static void note_index(struct examination *x, const json_t *node, const char *sc
 	if (p->nindexes == INDEXES_MAX)
 		return;
 	p->indexes[p->nindexes++] = (struct used_index){
-	    .schema = arena_strdup(&x->arena, schema),
-	    .name = arena_strdup(&x->arena, text_of(node, "Index Name")),
-	    .narrows = json_object_get(node, "Index Cond") != NULL,
-	    .cost = cost,
+		.schema = arena_strdup(&x->arena, schema),
+		.name = arena_strdup(&x->arena, text_of(node, "Index Name")),
+		.narrows = json_object_get(node, "Index Cond") != NULL,
+		.cost = cost,
 	};
 }
 
@@ -70,9 +70,9 @@ static void note_other(struct examination *x, const json_t *node, struct plan *p
 	if (p->nothers == OTHERS_MAX)
 		return;
 	p->others[p->nothers++] = (struct other_scan){
-	    .schema = arena_strdup(&x->arena, text_of(node, "Schema")),
-	    .table = arena_strdup(&x->arena, text_of(node, "Relation Name")),
-	    .filter = arena_strdup(&x->arena, text_of(node, "Filter")),
+		.schema = arena_strdup(&x->arena, text_of(node, "Schema")),
+		.table = arena_strdup(&x->arena, text_of(node, "Relation Name")),
+		.filter = arena_strdup(&x->arena, text_of(node, "Filter")),
 	};
 }
 
@@ -81,8 +81,6 @@ static void walk(struct examination *x, const json_t *node, const json_t *heap, 
 {
 	const char *type = text_of(node, "Node Type");
 	double cost = json_number_value(json_object_get(node, "Total Cost"));
-	size_t i;
-	const json_t *child;
 
 	if (text_eq(type, "Seq Scan") && is_watched(node))
 		p->whole = true;
@@ -94,7 +92,9 @@ static void walk(struct examination *x, const json_t *node, const json_t *heap, 
 		note_index(x, node, text_of(node, "Schema"), cost, p);
 	if (text_eq(type, "Bitmap Heap Scan"))
 		heap = is_watched(node) ? node : NULL;
-	json_array_foreach(json_object_get(node, "Plans"), i, child) walk(x, child, heap, p);
+	const json_t *children = json_object_get(node, "Plans");
+	for (size_t i = 0; i < json_array_size(children); i++)
+		walk(x, json_array_get(children, i), heap, p);
 }
 
 /* EXPLAIN a query; the answer is the root of its plan, inside *document. */
@@ -231,7 +231,8 @@ static void not_served(struct examination *x, const struct plan *p, int64_t rows
 		      forced.indexes[0].name);
 	else
 		found(x, FINDING_WARN, index_statement(x),
-		      "no index serves the look: the table is small (about %s rows), but once it grows a look "
+		      "no index serves the look: the table is small (about %s rows), but once it grows a "
+		      "look "
 		      "reads all of it",
 		      grouped(x, rows));
 }
@@ -245,7 +246,8 @@ void check_plan(struct examination *x)
 		return;
 	if (all_rows_run(x->watch)) {
 		x->stage = STAGE_BOUNDED;
-		found(x, FINDING_OK, NULL, "every row of the table is a running one: a look reads them all");
+		found(x, FINDING_OK, NULL,
+		      "every row of the table is a running one: a look reads them all");
 	} else if (serves(x, &p, whole_cost, rows > LARGE_TABLE_ROWS)) {
 		x->stage = STAGE_BOUNDED;
 		found(x, FINDING_OK, NULL, "index %s serves the look", p.indexes[0].name);

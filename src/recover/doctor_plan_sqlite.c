@@ -25,7 +25,8 @@ static bool is_partial(struct examination *x, const char *index)
 	struct store_rows rows;
 	struct failure f = {0};
 	struct store_param params[] = {P_TEXT(bare_table(x)), P_TEXT(index)};
-	return !ask(x, "SELECT partial FROM pragma_index_list(?1) WHERE name = ?2", params, 2, &rows, &f) &&
+	return !ask(x, "SELECT partial FROM pragma_index_list(?1) WHERE name = ?2", params, 2, &rows,
+	            &f) &&
 	       rows.nrows > 0 && row_bool(&rows, 0, 0);
 }
 
@@ -62,13 +63,15 @@ void check_plan_sqlite(struct examination *x)
 	if (index)
 		found(x, FINDING_OK, NULL, "index %s serves the look", index);
 	else if (all_rows_run(x->watch))
-		found(x, FINDING_OK, NULL, "every row of the table is a running one: a look reads them all");
+		found(x, FINDING_OK, NULL,
+		      "every row of the table is a running one: a look reads them all");
 	else if (large)
 		found(x, FINDING_FAIL, index_statement(x), "a look reads the whole table (over %s rows)",
 		      grouped(x, LARGE_TABLE_ROWS));
 	else
 		found(x, FINDING_WARN, index_statement(x),
-		      "no index serves the look: the table is small (%s rows), but once it grows a look reads "
+		      "no index serves the look: the table is small (%s rows), but once it grows a look "
+		      "reads "
 		      "all of it",
 		      grouped(x, row_int(&size, 0, 0, 0)));
 }

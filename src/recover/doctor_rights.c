@@ -14,22 +14,23 @@
  * last: another one is more likely to be the trouble.
  */
 static const char grants_sql[] =
-    "WITH named AS (SELECT c.oid, n.nspname, c.relname, "
-    "'(\"?[^\\s\"(]+\"?\\.)?(\"' || regexp_replace(replace(c.relname, '\"', '\"\"'), '(\\W)', "
-    "'\\\\\\1', 'g') || '\"|' || regexp_replace(c.relname, '(\\W)', '\\\\\\1', 'g') || "
-    "'(?![\\w\"]))' AS pattern FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND (pg_table_is_visible(c.oid) OR "
-    "strpos($1, n.nspname) > 0) AND strpos($1, replace(c.relname, '\"', '\"\"')) > 0), "
-    "lacks AS (SELECT nspname, relname, p.privilege, "
-    "has_any_column_privilege(oid, 'SELECT') AND p.privilege = 'SELECT' AS some FROM named, "
-    "(VALUES ('SELECT', '\\m(from|join|using)\\s+(only\\s+)?|,\\s*'), ('INSERT', "
-    "'\\minto\\s+'), ('UPDATE', '\\mupdate\\s+(only\\s+)?'), ('DELETE', "
-    "'\\mdelete\\s+from\\s+(only\\s+)?')) AS p(privilege, place) "
-    "WHERE $1 ~* ('(' || p.place || ')' || pattern) AND NOT has_table_privilege(oid, p.privilege)) "
-    "SELECT string_agg(format('GRANT %s ON %I.%I TO %I;', privileges, nspname, relname, "
-    "current_user), ' ') FROM (SELECT nspname, relname, string_agg(privilege, ', ' ORDER BY "
-    "privilege DESC) AS privileges FROM lacks WHERE NOT some OR NOT EXISTS (SELECT 1 FROM lacks "
-    "WHERE NOT some) GROUP BY 1, 2) AS g";
+	"WITH named AS (SELECT c.oid, n.nspname, c.relname, "
+	"'(\"([^\"]|\"\")+\"\\.|\\w+\\.)?(\"' || regexp_replace(replace(c.relname, '\"', '\"\"'), "
+	"'(\\W)', "
+	"'\\\\\\1', 'g') || '\"|' || regexp_replace(c.relname, '(\\W)', '\\\\\\1', 'g') || "
+	"'(?![\\w\"]))' AS pattern FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+	"WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND (pg_table_is_visible(c.oid) OR "
+	"strpos($1, n.nspname) > 0) AND strpos($1, replace(c.relname, '\"', '\"\"')) > 0), "
+	"lacks AS (SELECT nspname, relname, p.privilege, "
+	"has_any_column_privilege(oid, 'SELECT') AND p.privilege = 'SELECT' AS partly FROM named, "
+	"(VALUES ('SELECT', '\\m(from|join|using)\\s+(only\\s+)?|,\\s*'), ('INSERT', "
+	"'\\minto\\s+'), ('UPDATE', '\\mupdate\\s+(only\\s+)?'), ('DELETE', "
+	"'\\mdelete\\s+from\\s+(only\\s+)?')) AS p(privilege, place) "
+	"WHERE $1 ~* ('(' || p.place || ')' || pattern) AND NOT has_table_privilege(oid, p.privilege)) "
+	"SELECT string_agg(format('GRANT %s ON %I.%I TO %I;', privileges, nspname, relname, "
+	"current_user), ' ') FROM (SELECT nspname, relname, string_agg(privilege, ', ' ORDER BY "
+	"privilege DESC) AS privileges FROM lacks WHERE NOT partly OR NOT EXISTS (SELECT 1 FROM "
+	"lacks WHERE NOT partly) GROUP BY 1, 2) AS g";
 
 const char *missing_grants(struct examination *x, const char *sql)
 {
@@ -117,8 +118,8 @@ static const char *column_grant(struct examination *x)
 	buf_release(&names);
 	if (err || !row_text(&rows, 0, 0))
 		return NULL;
-	return arena_printf(&x->arena, "GRANT UPDATE (%s) ON %s TO %s;", row_text(&rows, 0, 0), x->table,
-	                    x->role);
+	return arena_printf(&x->arena, "GRANT UPDATE (%s) ON %s TO %s;", row_text(&rows, 0, 0),
+	                    x->table, x->role);
 }
 
 /* A row can be locked by who may update any column of it. */
@@ -178,9 +179,10 @@ void check_write(struct examination *x)
 	}
 	const char *grant = column_grant(x);
 	if (grant) {
-		found(x, FINDING_FAIL, grant,
-		      "role %s may not update the columns that the remedies write: nothing can be recovered",
-		      x->role);
+		found(
+			x, FINDING_FAIL, grant,
+			"role %s may not update the columns that the remedies write: nothing can be recovered",
+			x->role);
 		return;
 	}
 	bool good = may_lock(x);

@@ -12,7 +12,7 @@
 #define FUTURE_US (60 * US_PER_S)
 
 static const char *const sign_options[SIGN_COUNT] = {
-    [SIGN_ALIVE] = "alive_at", [SIGN_EXPIRES] = "expires_at", [SIGN_STARTED] = "started_at"};
+	[SIGN_ALIVE] = "alive_at", [SIGN_EXPIRES] = "expires_at", [SIGN_STARTED] = "started_at"};
 
 /* A schema that may not be used hides its tables; what else is missing shows after that. */
 static const char *schema_grant(struct examination *x)
@@ -76,9 +76,10 @@ static void check_type(struct examination *x, enum sign sign)
 		      "timestamptz column",
 		      "%s is %s, without a time zone: read as UTC", option, type);
 	else if (pg && time == TIME_TYPE_TEXT)
-		found(x, FINDING_WARN, "make it a timestamptz column",
-		      "%s is %s: times in text are cast for each running row, and no index on them can serve",
-		      option, type);
+		found(
+			x, FINDING_WARN, "make it a timestamptz column",
+			"%s is %s: times in text are cast for each running row, and no index on them can serve",
+			option, type);
 	else if (!type[0])
 		found(x, FINDING_OK, NULL, "%s is read as %s", option, time_type_names[time]);
 	else
@@ -94,18 +95,21 @@ void check_types(struct examination *x)
 
 /* A unique index of the key's columns, or of some of them. */
 static const char *const unique_sql[] = {
-    [STORE_POSTGRES] =
-        "SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
-        "i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND NOT EXISTS "
-        "(SELECT 1 FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att, place) JOIN pg_attribute a "
-        "ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place <= i.indnkeyatts AND "
-        "a.attname NOT IN (SELECT json_array_elements_text($2::json))))",
-    [STORE_SQLITE] =
-        "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0 HAVING count(*) > 0 AND "
-        "count(*) = sum(name IN (SELECT value FROM json_each(?2)))) OR EXISTS (SELECT 1 FROM "
-        "pragma_index_list(?1) l WHERE l.\"unique\" AND NOT l.partial AND NOT EXISTS (SELECT 1 FROM "
-        "pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value FROM "
-        "json_each(?2))))",
+	[STORE_POSTGRES] =
+		"SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
+		"i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND NOT "
+		"EXISTS "
+		"(SELECT 1 FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att, place) JOIN pg_attribute a "
+		"ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place <= i.indnkeyatts AND "
+		"a.attname NOT IN (SELECT json_array_elements_text($2::json))))",
+	[STORE_SQLITE] =
+		"SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0) AND NOT EXISTS (SELECT 1 "
+		"FROM pragma_table_info(?1) WHERE pk > 0 AND name NOT IN (SELECT value FROM "
+		"json_each(?2))) OR EXISTS (SELECT 1 FROM "
+		"pragma_index_list(?1) l WHERE l.\"unique\" AND NOT l.partial AND NOT EXISTS (SELECT 1 "
+		"FROM "
+		"pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value FROM "
+		"json_each(?2))))",
 };
 
 static void key_lists(const struct watch *w, struct buf *json, struct buf *sql)
@@ -142,10 +146,10 @@ void check_key(struct examination *x)
 			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
 		else
 			found(x, FINDING_WARN,
-			      pg ? arena_printf(&x->arena, "CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s);", x->table,
-			                        buf_text(&columns))
-			         : arena_printf(&x->arena, "CREATE UNIQUE INDEX %s ON %s (%s);", key_index_name(x),
-			                        x->table, buf_text(&columns)),
+			      pg ? arena_printf(&x->arena, "CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s);",
+			                        x->table, buf_text(&columns))
+			         : arena_printf(&x->arena, "CREATE UNIQUE INDEX %s ON %s (%s);",
+			                        key_index_name(x), x->table, buf_text(&columns)),
 			      "no unique index covers the key (%s): rows that share it are recovered together, "
 			      "also those that are not stuck",
 			      buf_text(&columns));
@@ -175,7 +179,8 @@ static void check_beat(struct examination *x)
 	int64_t least = threshold_least(&w->stuck_after);
 	if (least <= 2 * w->beat_us)
 		found(x, FINDING_WARN,
-		      arena_printf(&x->arena, "set stuck_after to %s or more, or let the workers beat more often",
+		      arena_printf(&x->arena,
+		                   "set stuck_after to %s or more, or let the workers beat more often",
 		                   span(x, 3 * w->beat_us)),
 		      "stuck_after %s is just twice the beat of %s: one late beat comes close to a verdict",
 		      span(x, least), span(x, w->beat_us));
@@ -202,7 +207,7 @@ void check_loop(struct examination *x)
 		found(x, FINDING_OK, NULL, "its remedies come to an end");
 		return;
 	}
-	const char *or = "give attempts: and max_attempts:, or accept it with crash_budget: off";
+	const char * or = "give attempts: and max_attempts:, or accept it with crash_budget: off";
 	found(x, FINDING_FAIL,
 	      x->ledger_fix ? arena_printf(&x->arena, "%s or %s", x->ledger_fix, or) : or,
 	      "requeue could loop for ever: the rows count no attempts and there is no ledger to count "
@@ -212,12 +217,14 @@ void check_loop(struct examination *x)
 static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
 {
 	const char *expr = watch_sign(x->watch, sign)->text;
-	buf_addf(sql,
-	         "SELECT sum(CASE WHEN defib_sign IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN defib_sign > "
-	         "defib_now + %lld THEN 1 ELSE 0 END), max(defib_sign - defib_now) FROM (SELECT ",
-	         (long long)FUTURE_US);
+	buf_addf(
+		sql,
+		"SELECT sum(CASE WHEN defib_sign IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN defib_sign > "
+		"defib_now + %lld THEN 1 ELSE 0 END), max(defib_sign - defib_now) FROM (SELECT ",
+		(long long)FUTURE_US);
 	sql_time_us(x->store->engine, x->binding.sign_time[sign], expr, sql);
-	buf_addf(sql, " AS defib_sign, %s AS defib_now FROM %s AS t WHERE (%s) LIMIT %d) AS defib_running",
+	buf_addf(sql,
+	         " AS defib_sign, %s AS defib_now FROM %s AS t WHERE (%s) LIMIT %d) AS defib_running",
 	         sql_now_us(x->store->engine), x->table, x->watch->running.text, RUNNING_COUNT_MAX);
 }
 
@@ -232,7 +239,8 @@ static void check_sign(struct examination *x, enum sign sign)
 	if (!good)
 		return;
 	int64_t nulls = row_int(&rows, 0, 0, 0), future = row_int(&rows, 0, 1, 0);
-	bool missed = nulls > 0 && x->watch->missing == MISSING_ALIVE && sign == watch_first_sign(x->watch);
+	bool missed =
+		nulls > 0 && x->watch->missing == MISSING_ALIVE && sign == watch_first_sign(x->watch);
 	if (missed)
 		found(x, FINDING_WARN, "write missing: orphan in the watch to take them for stuck",
 		      "%s running row%s no %s and so never stuck for it", grouped(x, nulls),

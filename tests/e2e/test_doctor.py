@@ -1,0 +1,629 @@
+"""defib doctor: each finding is provoked, and its printed fix, run as printed, makes it go away."""
+
+import contextlib
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+
+import psycopg2
+import pytest
+
+from conftest import Ran
+from pgserver import PgServer, free_port
+
+PG_TABLE = """
+CREATE TABLE jobs (id bigint PRIMARY KEY, status text, error text, kind text, attempts int,
+                   updated_at timestamptz DEFAULT now());
+INSERT INTO jobs (id, status) SELECT i, CASE WHEN i % 50 = 0 THEN 'running' ELSE 'done' END
+    FROM generate_series(1, {rows}) AS i;
+ANALYZE jobs
+"""
+LITE_TABLE = """
+CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, error TEXT, kind TEXT, attempts INT,
+                   updated_at TEXT DEFAULT (datetime('now')));
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+    INSERT INTO jobs (id, status) SELECT i, CASE WHEN i % 50 = 0 THEN 'running' ELSE 'done' END
+    FROM n;
+"""
+WATCH = {
+    "table": "jobs",
+    "key": "id",
+    "running": "status = 'running'",
+    "alive_at": "updated_at",
+    "stuck_after": "1h",
+    "requeue": "status = 'queued', error = :reason, updated_at = :now",
+}
+INDEX = {
+    "postgres": "CREATE INDEX jobs_look ON jobs (updated_at, id) WHERE status = 'running'",
+    "sqlite": "CREATE INDEX jobs_look ON jobs (julianday(updated_at), id) WHERE status = 'running'",
+}
+
+
+def make_jobs(db, rows=100, index=True):
+    db.sql((PG_TABLE if db.engine == "postgres" else LITE_TABLE).replace("{rows}", str(rows)))
+    if index:
+        db.sql(INDEX[db.engine])
+
+
+def quoted(value):
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def config(*urls, top="", **watch):
+    """One database a URL, and a watch on the first one; None leaves a key out."""
+    lines = [top, "databases:"]
+    for i, url in enumerate(urls):
+        lines += [f"  - name: db{i + 1}", f"    url: {quoted(url)}"]
+    lines += ["watches:", "  - name: jobs"]
+    for key, value in {**WATCH, **watch}.items():
+        if value is not None:
+            plain = str(value).startswith(("{", "["))
+            lines.append(f"    {key}: {value if plain else quoted(value)}")
+    return "\n".join(lines) + "\n"
+
+
+class Findings:
+    def __init__(self, ran):
+        self.ran = ran
+        self.code = ran.code
+        self.doc = ran.json
+        self.all = self.doc["findings"]
+
+    def of(self, check, level=None):
+        return [f for f in self.all if f["check"] == check and level in (None, f["level"])]
+
+    def one(self, check, level):
+        found = self.of(check)
+        assert [f["level"] for f in found] == [level], found
+        return found[0]
+
+    def troubles(self):
+        return [(f["check"], f["level"]) for f in self.all if f["level"] != "ok"]
+
+
+@pytest.fixture
+def doctor(defib):
+    def run(*args, **options):
+        ran = defib("doctor", "--json", *args, **options)
+        assert ran.out, ran.err
+        return Findings(ran)
+
+    return run
+
+
+@contextlib.contextmanager
+def role(pg, *grants):
+    """A role of no privileges but these; its URL."""
+    name = f"r_{pg.name}"
+    pg.sql(f"CREATE ROLE {name} LOGIN")
+    try:
+        for grant in grants:
+            pg.sql(grant.replace("ROLE", name))
+        yield pg.server.url(pg.name, name)
+    finally:
+        pg.sql(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+def test_a_healthy_database_and_watch_have_nothing_but_ok(db, doctor):
+    make_jobs(db)
+    seen = doctor(config=config(db.url))
+    assert (seen.code, seen.troubles()) == (0, [])
+    assert seen.doc["ok"] == len(seen.all) and (seen.doc["warn"], seen.doc["fail"]) == (0, 0)
+
+
+def test_doctor_changes_nothing(db, doctor):
+    make_jobs(db, index=False)
+    count = {"postgres": "SELECT count(*) FROM pg_class",
+             "sqlite": "SELECT count(*) FROM sqlite_master"}[db.engine]
+    before = (db.sql(count), db.sql("SELECT * FROM jobs ORDER BY id"))
+    doctor(config=config(db.url))
+    assert (db.sql(count), db.sql("SELECT * FROM jobs ORDER BY id")) == before
+
+
+def test_text_has_a_line_a_finding_and_the_fix_below_it(lite, defib):
+    make_jobs(lite, index=False)
+    ran = defib("doctor", config=config(lite.url))
+    lines = ran.out.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("warn  no index"))
+    assert lines[at + 1].startswith("      fix: CREATE INDEX ")
+    assert "database db1" in lines and "watch jobs" in lines
+    assert any(line.startswith("ok    ") for line in lines)
+    assert lines[-1].endswith(", 1 warn, 0 FAIL")
+    assert ran.code == 0
+
+
+def test_quiet_shows_only_what_needs_a_hand(lite, defib):
+    make_jobs(lite, index=False)
+    ran = defib("doctor", "--quiet", config=config(lite.url))
+    assert ran.out.splitlines()[1].startswith("warn  ") and "ok  " not in ran.out
+
+
+def test_a_database_that_is_down_fails_and_does_not_stop_the_other(lite, doctor):
+    make_jobs(lite)
+    gone = f"postgres://nobody@127.0.0.1:{free_port()}/none"
+    seen = doctor(config=config(lite.url, gone, "sqlite:/nowhere/x.db"))
+    down = seen.of("reachable", "FAIL")
+    assert [f["database"] for f in down] == ["db2", "db3"] and all(f["fix"] for f in down)
+    assert seen.of("reachable", "ok")[0]["database"] == "db1"
+    assert seen.one("index", "ok")
+    assert seen.code == 4
+
+
+def test_watch_names_restrict_the_examination(lite, doctor, defib):
+    make_jobs(lite)
+    text = config(lite.url, "sqlite:/nowhere/x.db")
+    assert doctor("jobs", config=text).code == 0
+    assert defib("doctor", "jbos", config=text).code == 2
+
+
+def test_a_watch_that_is_off_is_called_off(lite, doctor):
+    make_jobs(lite)
+    seen = doctor(config=config(lite.url, enabled="false", table="gone"))
+    assert "off" in seen.one("enabled", "ok")["text"] and seen.code == 0
+
+
+@pytest.mark.parametrize("wrong", [
+    {"table": "jbos"}, {"key": "idd"}, {"running": "stat = 'running'"}, {"alive_at": "updated"},
+    {"requeue": "stat = 'queued'"},
+])
+def test_what_does_not_fit_the_table_fails_with_a_place(db, doctor, wrong):
+    make_jobs(db)
+    seen = doctor(config=config(db.url, **wrong))
+    fail = seen.one("fits", "FAIL")
+    assert "watch jobs" in fail["text"] and fail["fix"]
+    assert seen.code == 3 and not seen.of("index")
+
+
+def test_a_near_miss_is_the_fix(db, doctor):
+    make_jobs(db)
+    seen = doctor(config=config(db.url, table="jbos"))
+    assert seen.one("fits", "FAIL")["fix"] == 'did you mean "jobs"?'
+
+
+def test_a_large_table_without_an_index_fails_until_the_printed_index_is_there(db, doctor):
+    make_jobs(db, rows=20000, index=False)
+    text = config(db.url)
+    fail = (seen := doctor(config=text)).one("index", "FAIL")
+    assert seen.code == 3 and "whole table" in fail["text"] and "0,000 rows" in fail["text"]
+    assert fail["fix"].startswith("CREATE INDEX ")
+    db.sql(fail["fix"])
+    seen = doctor(config=text)
+    assert (seen.code, seen.troubles()) == (0, []) and seen.one("index", "ok")
+
+
+def test_a_small_table_without_an_index_warns_until_the_printed_index_is_there(db, doctor):
+    make_jobs(db, index=False)
+    text = config(db.url)
+    warn = (seen := doctor(config=text)).one("index", "warn")
+    assert seen.code == 0
+    db.sql(warn["fix"])
+    assert "serves the look" in doctor(config=text).one("index", "ok")["text"]
+
+
+@pytest.mark.parametrize("watch", [
+    {"alive_at": "coalesce(updated_at, updated_at)"},
+    {"started_at": "updated_at", "overdue_after": "2h"},
+    {"missing": "orphan"},
+    {"alive_at": "(SELECT max(b.at) FROM beats b WHERE b.job = t.id)"},
+])
+def test_the_printed_index_serves_other_shapes_of_watches(db, doctor, watch):
+    make_jobs(db, rows=20000, index=False)
+    db.sql("CREATE TABLE beats (job bigint PRIMARY KEY, at %s)" %
+           ("timestamptz" if db.engine == "postgres" else "TEXT"))
+    text = config(db.url, **watch)
+    db.sql(doctor(config=text).one("index", "FAIL")["fix"])
+    assert doctor(config=text).one("index", "ok")
+
+
+def test_text_times_warn_and_their_printed_index_serves(pg, doctor):
+    make_jobs(pg, rows=20000, index=False)
+    pg.sql("ALTER TABLE jobs ALTER updated_at DROP DEFAULT, ALTER updated_at TYPE text")
+    text = config(pg.url)
+    seen = doctor(config=text)
+    assert "no index on them" in seen.one("types", "warn")["text"]
+    pg.sql(seen.one("index", "FAIL")["fix"])
+    assert doctor(config=text).one("index", "ok")
+
+
+def test_an_index_on_the_sign_alone_does_not_serve_a_large_table(pg, doctor):
+    make_jobs(pg, rows=50000, index=False)
+    pg.sql("UPDATE jobs SET updated_at = now() - interval '1 day'")
+    pg.sql("CREATE INDEX by_time ON jobs (updated_at)")
+    pg.sql("ANALYZE jobs")
+    text = config(pg.url)
+    fail = doctor(config=text).one("index", "FAIL")
+    pg.sql(fail["fix"])
+    assert doctor(config=text).one("index", "ok")
+
+
+def test_another_large_table_that_a_look_reads_whole_fails(pg, doctor):
+    make_jobs(pg)
+    pg.sql("CREATE TABLE beats (job bigint, at timestamptz)")
+    pg.sql("INSERT INTO beats SELECT i, now() FROM generate_series(1, 20000) i")
+    pg.sql("ANALYZE beats")
+    text = config(pg.url, alive_at="(SELECT b.at FROM beats b WHERE b.job = t.id)")
+    fail = doctor(config=text).of("index", "FAIL")[0]
+    assert "public.beats" in fail["text"] and "job = t.id" in fail["fix"]
+    pg.sql("CREATE INDEX ON beats (job)")
+    assert not doctor(config=text).of("index", "FAIL")
+
+
+def test_a_key_that_is_not_unique_warns_until_the_printed_index_is_there(db, doctor):
+    make_jobs(db)
+    text = config(db.url, key="[status, kind]")
+    warn = doctor(config=text).one("key", "warn")
+    db.sql("DELETE FROM jobs WHERE id > 1")
+    db.sql(warn["fix"])
+    assert doctor(config=text).one("key", "ok")
+
+
+def test_missing_select_fails_until_the_printed_grant(pg, doctor):
+    make_jobs(pg)
+    pg.sql("CREATE TABLE beats (job bigint PRIMARY KEY, at timestamptz)")
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
+        text = config(url, alive_at="(SELECT b.at FROM beats b WHERE b.job = t.id)")
+        fail = (seen := doctor(config=text)).one("read", "FAIL")
+        assert fail["fix"] == f"GRANT SELECT ON public.beats TO r_{pg.name};" and seen.code == 3
+        pg.sql(fail["fix"])
+        assert doctor(config=text).one("read", "ok")
+
+
+def test_no_privilege_at_all_is_mended_by_the_printed_grants(pg, doctor):
+    pg.sql('CREATE SCHEMA "my app"')
+    make_jobs(pg)
+    pg.sql('ALTER TABLE jobs SET SCHEMA "my app"')
+    with role(pg, f"GRANT CREATE ON DATABASE {pg.name} TO ROLE") as url:
+        text = config(url, table="my app.jobs")
+        for _ in range(5):
+            fixes = [f["fix"] for f in doctor(config=text).all if f["level"] == "FAIL"]
+            for fix in fixes:
+                assert fix.startswith("GRANT "), fix
+                pg.sql(fix)
+            if not fixes:
+                break
+        seen = doctor(config=text)
+        assert (seen.code, seen.troubles()) == (0, [])
+
+
+def test_missing_update_names_the_very_columns(pg, doctor):
+    make_jobs(pg)
+    with role(pg, "GRANT SELECT ON jobs TO ROLE", "GRANT UPDATE (status) ON jobs TO ROLE") as url:
+        text = config(url)
+        fail = (seen := doctor(config=text)).one("write", "FAIL")
+        assert "GRANT UPDATE (error, updated_at) ON" in fail["fix"] and seen.code == 3
+        pg.sql(fail["fix"])
+        assert doctor(config=text).one("write", "ok")
+
+
+def test_missing_rights_of_the_users_own_statements_are_named(pg, doctor):
+    make_jobs(pg)
+    pg.sql("CREATE TABLE audit (job bigint)")
+    pg.sql("CREATE TABLE beats (job bigint PRIMARY KEY, at timestamptz)")
+    also = ('["INSERT INTO audit SELECT id FROM stuck", '
+            '"DELETE FROM beats b USING stuck s WHERE b.job = s.id"]')
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
+        text = config(url, also=also)
+        fixes = []
+        for _ in range(2):
+            fixes.append(doctor(config=text).one("write", "FAIL")["fix"])
+            pg.sql(fixes[-1])
+        assert fixes == [f"GRANT INSERT ON public.audit TO r_{pg.name};",
+                         f"GRANT SELECT, DELETE ON public.beats TO r_{pg.name};"]
+        assert doctor(config=text).one("write", "ok")
+
+
+def test_a_remedy_that_updates_nothing_needs_the_right_to_lock(pg, doctor):
+    make_jobs(pg)
+    with role(pg, "GRANT SELECT ON jobs TO ROLE") as url:
+        text = config(url, requeue='{call: "abs(:id)"}')
+        fail = doctor(config=text).one("write", "FAIL")
+        assert "locking" in fail["text"]
+        pg.sql(fail["fix"])
+        assert doctor(config=text).one("write", "ok")
+
+
+def test_a_watch_that_only_reports_needs_no_right_to_write(pg, doctor):
+    make_jobs(pg)
+    with role(pg, "GRANT SELECT ON jobs TO ROLE") as url:
+        seen = doctor(config=config(url, requeue=None, remedies="[{do: report}]"))
+        assert "only reports" in seen.one("write", "ok")["text"]
+
+
+def test_a_ledger_that_may_not_be_made_warns_until_the_printed_grant(pg, doctor):
+    make_jobs(pg)
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
+        text = config(url)
+        seen = doctor(config=text)
+        warn = seen.one("ledger", "warn")
+        assert all(word in warn["text"] for word in ("hold", "undo", "crash budget"))
+        assert warn["fix"] == f"GRANT CREATE ON DATABASE {pg.name} TO r_{pg.name};"
+        assert warn["fix"] in seen.one("loop", "FAIL")["fix"] and seen.code == 3
+        pg.sql(warn["fix"])
+        seen = doctor(config=text)
+        assert seen.one("ledger", "ok") and seen.one("loop", "ok") and seen.code == 0
+
+
+def test_a_ledger_of_another_role_warns_until_the_printed_grants(pg, doctor, defib):
+    make_jobs(pg)
+    pg.sql("UPDATE jobs SET updated_at = now() - interval '1 day' WHERE id = 50")
+    assert defib("scan", "--fix", config=config(pg.url)).code == 0
+    pg.sql("UPDATE jobs SET status = 'running', updated_at = now() - interval '1 day' "
+           "WHERE id = 50")
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
+        text = config(url)
+        pg.sql(doctor(config=text).one("ledger", "warn")["fix"])
+        assert doctor(config=text).one("ledger", "ok")
+        ran = defib("scan", "--fix", "--json", config=text)
+        assert ran.code == 0 and ran.json["recovered"] == 1, ran.err
+
+
+def test_a_requeue_without_bounds_and_ledger_fails(db, doctor):
+    make_jobs(db)
+    seen = doctor(config=config(db.url, top="ledger: 'off'"))
+    assert seen.one("ledger", "warn") and seen.one("loop", "FAIL")["fix"] and seen.code == 3
+    bounded = config(db.url, top="ledger: 'off'", attempts="attempts", max_attempts=3)
+    assert doctor(config=bounded).one("loop", "ok")
+
+
+def test_time_without_a_zone_warns_until_the_watch_says_utc(pg, doctor):
+    make_jobs(pg, index=False)
+    pg.sql("ALTER TABLE jobs ALTER updated_at TYPE timestamp")
+    assert "read as UTC" in doctor(config=config(pg.url)).one("types", "warn")["text"]
+    assert doctor(config=config(pg.url, time_type="utc")).one("types", "ok")
+
+
+def test_a_threshold_of_two_beats_warns(db, doctor):
+    make_jobs(db)
+    assert doctor(config=config(db.url, beat="30m")).one("threshold", "warn")["fix"]
+    assert doctor(config=config(db.url, beat="10m")).one("threshold", "ok")
+    assert "only age" in doctor(config=config(db.url)).one("threshold", "ok")["text"]
+
+
+def test_a_sign_of_life_in_the_future_warns(db, doctor):
+    make_jobs(db)
+    later = {"postgres": "now() + interval '150 minutes'",
+             "sqlite": "datetime('now', '+150 minutes')"}
+    db.sql(f"UPDATE jobs SET updated_at = {later[db.engine]} WHERE id = 50")
+    warn = doctor(config=config(db.url)).one("sign", "warn")
+    assert warn["text"].startswith("1 running row has") and "2h" in warn["text"]
+
+
+def test_a_missing_sign_of_life_warns_unless_it_is_an_orphan(db, doctor):
+    make_jobs(db)
+    db.sql("UPDATE jobs SET updated_at = NULL WHERE id IN (50, 100)")
+    warn = doctor(config=config(db.url)).one("sign", "warn")
+    assert warn["text"].startswith("2 running rows have no alive_at")
+    assert doctor(config=config(db.url, missing="orphan")).one("sign", "ok")
+
+
+def test_rows_that_break_the_look_fail(pg, doctor):
+    make_jobs(pg, index=False)
+    pg.sql("ALTER TABLE jobs ALTER updated_at DROP DEFAULT, ALTER updated_at TYPE text")
+    pg.sql("UPDATE jobs SET updated_at = 'yesterday-ish' WHERE id = 50")
+    seen = doctor(config=config(pg.url))
+    assert "yesterday-ish" in seen.one("look", "FAIL")["text"] and seen.code == 3
+
+
+def test_an_idle_transaction_on_a_watched_table_is_named_and_the_fix_ends_it(pg, doctor):
+    make_jobs(pg)
+    held = pg.connect()
+    held.autocommit = False
+    with held.cursor() as cursor:
+        cursor.execute("SET application_name = 'forgetful'")
+        cursor.execute("UPDATE jobs SET error = 'x' WHERE id = 50")
+    assert doctor(config=config(pg.url)).one("idle", "ok"), "60 s are not over"
+    warn = doctor("--idle-after", "0s", config=config(pg.url)).one("idle", "warn")
+    pid = held.get_backend_pid()
+    assert "forgetful" in warn["text"] and warn["fix"] == f"SELECT pg_terminate_backend({pid});"
+    pg.sql(warn["fix"])
+    end = time.monotonic() + 30
+    while pg.sql("SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid):
+        assert time.monotonic() < end, "the session does not end"
+    assert doctor("--idle-after", "0s", config=config(pg.url)).one("idle", "ok")
+    held.close()
+
+
+def test_a_reader_that_idles_hides_no_rows(pg, doctor):
+    make_jobs(pg)
+    reader = pg.connect()
+    reader.autocommit = False
+    with reader.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM jobs")
+    assert doctor("--idle-after", "0s", config=config(pg.url)).one("idle", "ok")
+    reader.close()
+
+
+def test_read_only_by_default_fails_until_the_printed_setting(pg, doctor):
+    make_jobs(pg)
+    pg.sql(f"ALTER DATABASE {pg.name} SET default_transaction_read_only = on")
+    seen = doctor(config=config(pg.url))
+    fail = seen.one("writable", "FAIL")
+    assert seen.code == 4
+    pg.sql(fail["fix"])
+    try:
+        assert doctor(config=config(pg.url)).one("writable", "ok")
+    finally:
+        pg.sql(f"ALTER ROLE postgres IN DATABASE {pg.name} RESET default_transaction_read_only")
+
+
+def test_a_standby_fails_for_writing(server, doctor):
+    standby = PgServer(standby_of=server)
+    try:
+        standby.start()
+        seen = doctor("--db", standby.url())
+        assert "standby" in seen.one("writable", "FAIL")["text"] and seen.code == 4
+    finally:
+        standby.remove()
+
+
+def own_address():
+    """An address of this host that is not loopback, or None."""
+    said = subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
+    return next((word for word in said if "." in word), None)
+
+
+def test_an_open_connection_to_another_address_warns_until_it_is_encrypted(doctor):
+    address = own_address()
+    if not address:
+        pytest.skip("this host has no address but loopback")
+    own = PgServer(settings={"listen_addresses": "*"})
+    try:
+        with open(own.data / "pg_hba.conf", "a") as hba:
+            hba.write("host all all samehost trust\n")
+        url = f"postgres://postgres@{address}:{own.port}/postgres"
+        own.start()
+        warn = doctor("--db", url).one("tls", "warn")
+        assert address in warn["text"] and "sslmode=require" in warn["fix"]
+        own.stop()
+        key, cert = own.data / "server.key", own.data / "server.crt"
+        subprocess.run(["openssl", "req", "-new", "-x509", "-days", "2", "-nodes", "-subj",
+                        "/CN=test", "-keyout", key, "-out", cert], check=True, capture_output=True)
+        for path in (key, cert):
+            path.chmod(0o600)
+            if own.user:
+                os.chown(path, own.user.pw_uid, own.user.pw_gid)
+        own.settings["ssl"] = "on"
+        own.start()
+        assert doctor("--db", url + "?sslmode=require").one("tls", "ok")
+        assert doctor("--db", url + "?sslmode=disable").one("tls", "warn")
+    finally:
+        own.remove()
+
+
+def test_loopback_needs_no_encryption(pg, doctor):
+    assert "does not leave this host" in doctor("--db", pg.url).one("tls", "ok")["text"]
+
+
+@contextlib.contextmanager
+def pooler(pg):
+    """pgbouncer in transaction mode before a database; its URL."""
+    where = os.environ.get("DEFIB_TEST_TMP", "/tmp")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dfb-pool-", dir=where))
+    port, user = free_port(), pg.server.user
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "ini").write_text(
+        f"[databases]\n{pg.name} = host=127.0.0.1 port={pg.server.port} dbname={pg.name}\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        f"auth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\n"
+        "min_pool_size = 2\nignore_startup_parameters = extra_float_digits\n")
+    if user:
+        for path in (folder, folder / "users", folder / "ini"):
+            os.chown(path, user.pw_uid, user.pw_gid)
+    ids = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+    child = subprocess.Popen(["/usr/sbin/pgbouncer", "-q", folder / "ini"], cwd=folder, **ids,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while True:
+            try:
+                psycopg2.connect(host="127.0.0.1", port=port, dbname=pg.name,
+                                 user="postgres").close()
+                break
+            except psycopg2.OperationalError:
+                assert child.poll() is None and time.monotonic() < end, "pgbouncer does not start"
+                time.sleep(0.05)
+        yield f"postgres://postgres@127.0.0.1:{port}/{pg.name}"
+    finally:
+        child.terminate()
+        child.wait(30)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/sbin/pgbouncer"), reason="pgbouncer is not installed")
+def test_a_transaction_pooler_warns_and_all_other_checks_work_through_it(pg, doctor):
+    make_jobs(pg)
+    with pooler(pg) as url:
+        seen = doctor(config=config(url))
+        assert seen.one("pooler", "warn")["fix"] and seen.code == 0
+        assert seen.troubles() == [("pooler", "warn")]
+    assert doctor(config=config(pg.url)).one("pooler", "ok")
+
+
+@pytest.mark.parametrize("shift, word", [("-1h", "ahead of"), ("+1h", "behind")])
+def test_another_clock_warns_and_never_fails(pg, doctor, shift, word):
+    library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+    if not os.path.exists(library) or "ASAN_OPTIONS" in os.environ:
+        pytest.skip("libfaketime cannot be loaded here")
+    make_jobs(pg)
+    seen = doctor(config=config(pg.url), env={"LD_PRELOAD": library, "FAKETIME": shift})
+    warn = seen.one("clock", "warn")
+    assert word in warn["text"] and "database's clock" in warn["text"] and warn["fix"]
+    assert seen.code == 0
+    assert doctor(config=config(pg.url)).one("clock", "ok")
+
+
+def test_a_file_without_a_write_ahead_log_warns_until_the_printed_pragma(lite, doctor):
+    make_jobs(lite)
+    lite.sql("PRAGMA journal_mode = DELETE")
+    warn = doctor(config=config(lite.url)).one("journal", "warn")
+    lite.sql(warn["fix"])
+    assert doctor(config=config(lite.url)).one("journal", "ok")
+
+
+def test_a_damaged_file_fails(lite, doctor):
+    make_jobs(lite, rows=5000)
+    lite.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    lite.drop()
+    with open(lite.path, "r+b") as f:
+        f.seek(8192)
+        f.write(b"\xff" * 4096)
+    seen = doctor("--db", lite.url)
+    assert "damaged" in seen.one("integrity", "FAIL")["text"] and seen.code == 4
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user without rights")
+def test_a_file_that_may_not_be_written_fails_until_it_may(lite, defib):
+    make_jobs(lite)
+    lite.sql("PRAGMA journal_mode = DELETE")
+    lite.drop()
+    nobody = pwd.getpwnam("nobody")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dfb-ro-", dir="/tmp"))
+    try:
+        folder.chmod(0o755)
+        path = folder / "jobs.db"
+        shutil.copy(lite.path, path)
+        shutil.copy(defib.bin, folder / "defib")
+
+        def look():
+            child = subprocess.run([folder / "defib", "doctor", "--json", "--db", f"sqlite:{path}"],
+                                   cwd=folder, user=nobody.pw_uid, group=nobody.pw_gid,
+                                   extra_groups=[], capture_output=True, text=True, timeout=60)
+            return Findings(Ran(child.returncode, child.stdout, child.stderr))
+
+        seen = look()
+        assert str(path) in seen.one("writable", "FAIL")["fix"] and seen.code == 4
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+        assert look().one("writable", "FAIL")["fix"].endswith(str(folder))
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        assert look().one("writable", "ok")
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_hostile_names_are_quoted_in_every_fix(db, doctor):
+    serial = "bigserial" if db.engine == "postgres" else "INTEGER"
+    db.sql(f'CREATE TABLE "a ""b;c" ("i d" {serial}, "st\'ate" text, at timestamp)')
+    text = config(db.url, table='"a ""b;c"', key="i d", running="\"st'ate\" = 'running'",
+                  alive_at="at", time_type="utc", requeue="\"st'ate\" = 'queued'")
+    seen = doctor(config=text)
+    assert seen.code == 0
+    for warning in ("key", "index"):
+        db.sql(seen.one(warning, "warn")["fix"])
+    assert doctor(config=text).troubles() == []
+
+
+def test_partitions_are_served_by_the_printed_index(pg, doctor):
+    pg.sql("CREATE TABLE jobs (id bigint, status text, error text, updated_at timestamptz, "
+           "PRIMARY KEY (id)) PARTITION BY RANGE (id)")
+    for part in range(2):
+        pg.sql(f"CREATE TABLE jobs_{part} PARTITION OF jobs FOR VALUES FROM ({part * 20000}) "
+               f"TO ({part * 20000 + 20000})")
+    pg.sql("INSERT INTO jobs SELECT i, CASE WHEN i % 50 = 0 THEN 'running' ELSE 'done' END, NULL, "
+           "now() FROM generate_series(1, 39999) i")
+    pg.sql("ANALYZE jobs")
+    fail = doctor(config=config(pg.url)).one("index", "FAIL")
+    assert "40,000" in fail["text"] or "39,999" in fail["text"]
