@@ -27,6 +27,7 @@ static const struct {
 	{"40003", DEFIB_UNKNOWN_OUTCOME}, /* statement_completion_unknown */
 	{"57014", DEFIB_TIMEOUT},
 	{"23", DEFIB_CONSTRAINT},
+	{"DFB01", DEFIB_LEASE_LOST}, /* raised by our own functions */
 	{"42501", DEFIB_PERMISSION},
 	{"28", DEFIB_PERMISSION},
 	{"25006", DEFIB_READ_ONLY},

@@ -1,0 +1,74 @@
+-- The built-in queue on SQLite: the same tables as on PostgreSQL; times are
+-- milliseconds since 1970. Runs as it is in sqlite3; running it again changes nothing.
+CREATE TABLE IF NOT EXISTS defib_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT INTO defib_meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
+
+CREATE TABLE IF NOT EXISTS defib_worker (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    name        TEXT NOT NULL,
+    incarnation TEXT NOT NULL UNIQUE,
+    state       TEXT NOT NULL DEFAULT 'alive',
+    started_at  INTEGER NOT NULL,
+    renewed_at  INTEGER NOT NULL,
+    ended_at    INTEGER,
+    cause       TEXT,
+    holding     INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS defib_worker_alive ON defib_worker (id) WHERE state = 'alive';
+
+CREATE TABLE IF NOT EXISTS defib_job (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    epoch        INTEGER NOT NULL DEFAULT 0,
+    owner        INTEGER,
+    created_at   INTEGER NOT NULL,
+    run_at       INTEGER NOT NULL,
+    claimed_at   INTEGER,
+    finished_at  INTEGER,
+    attempts     INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER NOT NULL DEFAULT 5,
+    crashes      INTEGER NOT NULL DEFAULT 0,
+    timeout_ms   INTEGER,
+    priority     INTEGER NOT NULL DEFAULT 0,
+    state        TEXT NOT NULL DEFAULT 'queued',
+    queue        TEXT NOT NULL,
+    kind         TEXT NOT NULL,
+    unique_key   TEXT,
+    cause        TEXT,
+    error        TEXT,
+    CHECK (state IN ('scheduled', 'queued', 'running', 'cancelling', 'done', 'failed', 'timed_out',
+                     'cancelled', 'held', 'rolled_back')),
+    CHECK ((owner IS NOT NULL) = (state IN ('running', 'cancelling')))
+);
+CREATE INDEX IF NOT EXISTS defib_job_ready ON defib_job (queue, priority DESC, id)
+    WHERE state = 'queued';
+CREATE INDEX IF NOT EXISTS defib_job_due ON defib_job (run_at) WHERE state = 'scheduled';
+CREATE INDEX IF NOT EXISTS defib_job_owner ON defib_job (owner) WHERE owner IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS defib_job_unique ON defib_job (queue, unique_key)
+    WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'queued', 'running', 'cancelling');
+
+CREATE TABLE IF NOT EXISTS defib_job_data (
+    job     INTEGER PRIMARY KEY,
+    payload TEXT,
+    result  TEXT,
+    tags    TEXT
+);
+
+CREATE TABLE IF NOT EXISTS defib_progress (
+    job      INTEGER PRIMARY KEY,
+    epoch    INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    step     TEXT,
+    progress TEXT
+);
+
+CREATE TABLE IF NOT EXISTS defib_lease (
+    watch      TEXT NOT NULL,
+    job        TEXT NOT NULL,
+    epoch      INTEGER NOT NULL DEFAULT 1,
+    owner      INTEGER,
+    claimed_at INTEGER NOT NULL,
+    attempts   INTEGER NOT NULL DEFAULT 0,
+    run_at     INTEGER,
+    PRIMARY KEY (watch, job)
+);
+CREATE INDEX IF NOT EXISTS defib_lease_owner ON defib_lease (owner) WHERE owner IS NOT NULL;

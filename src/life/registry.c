@@ -1,0 +1,203 @@
+/* registry.c: see registry.h. */
+#include "life/registry.h"
+
+#include <assert.h>
+
+#define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+/* A statement with at most a few parameters, and the first cell of its answer. */
+static defib_err one(struct store *s, const char *sql, const struct store_param *params, int n,
+                     bool *found, int64_t *value, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql, params, n, &a, &rows, f);
+	if (!err) {
+		*found = rows.nrows > 0 && row_text(&rows, 0, 0) != NULL;
+		if (value)
+			*value = *found ? row_int(&rows, 0, 0, 0) : 0;
+	}
+	arena_release(&a);
+	return err;
+}
+
+static defib_err lost(struct failure *f, int64_t id)
+{
+	return fail(f, DEFIB_LEASE_LOST, "worker %lld was declared dead", (long long)id);
+}
+
+defib_err registry_register(struct store *s, const char *name, const struct incarnation *who,
+                            int64_t *id, struct failure *f)
+{
+	static const char *const sql[] = {
+	    [STORE_POSTGRES] = "SELECT defib.register($1, $2)",
+	    [STORE_SQLITE] = "INSERT INTO defib_worker (name, incarnation, started_at, renewed_at) "
+	                     "VALUES (?1, ?2, " NOW_MS ", " NOW_MS ") "
+	                     "ON CONFLICT (incarnation) DO UPDATE SET renewed_at = " NOW_MS
+	                     " WHERE state = 'alive' RETURNING id",
+	};
+	char text[256];
+	bool found = false;
+	incarnation_text(who, text, sizeof text);
+	struct store_param params[] = {P_TEXT(name), P_TEXT(text)};
+	defib_err err = one(s, sql[s->engine], params, 2, &found, id, f);
+	if (!err && !found)
+		return lost(f, 0);
+	return err;
+}
+
+defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *owned,
+                         struct failure *f)
+{
+	struct store_param params[] = {P_INT(id), P_INT(holding)};
+	bool found = false;
+	if (s->engine == STORE_POSTGRES)
+		return one(s, "SELECT defib.renew($1, $2::integer)", params, 2, &found, owned, f);
+	defib_err err = one(s,
+	                    "UPDATE defib_worker SET renewed_at = " NOW_MS ", holding = ?2 "
+	                    "WHERE id = ?1 AND state = 'alive' RETURNING id",
+	                    params, 2, &found, NULL, f);
+	if (!err && !found)
+		return lost(f, id);
+	if (!err)
+		err = one(s, "SELECT count(*) FROM defib_job WHERE owner = ?1", params, 1, &found, owned, f);
+	return err;
+}
+
+defib_err registry_leave(struct store *s, int64_t id, struct failure *f)
+{
+	static const char *const sql[] = {
+	    [STORE_POSTGRES] = "UPDATE defib.worker SET state = 'left', ended_at = clock_timestamp() "
+	                       "WHERE id = $1 AND state = 'alive'",
+	    [STORE_SQLITE] = "UPDATE defib_worker SET state = 'left', ended_at = " NOW_MS
+	                     " WHERE id = ?1 AND state = 'alive'",
+	};
+	struct arena a = ARENA_INIT;
+	struct store_param param = P_INT(id);
+	defib_err err = store_exec(s, sql[s->engine], &param, 1, &a, NULL, f);
+	arena_release(&a);
+	return err;
+}
+
+defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
+                         struct failure *f)
+{
+	static const char *const sql[] = {
+	    [STORE_POSTGRES] =
+	        "SELECT id, incarnation, (extract(epoch FROM clock_timestamp() - renewed_at) * 1000)::bigint "
+	        "FROM defib.worker WHERE state = 'alive' ORDER BY id",
+	    [STORE_SQLITE] = "SELECT id, incarnation, " NOW_MS " - renewed_at FROM defib_worker "
+	                     "WHERE state = 'alive' ORDER BY id",
+	};
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	if (err)
+		return err;
+	*n = 0;
+	*out = ARENA_ARRAY(a, struct registered, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++) {
+		struct registered *r = &(*out)[*n];
+		r->id = row_int(&rows, i, 0, 0);
+		r->silent_ms = row_int(&rows, i, 2, 0);
+		/* Workers in other languages may register any text: they are of no host we can see. */
+		if (!incarnation_parse(row_text(&rows, i, 1), &r->who))
+			r->who = (struct incarnation){0};
+		(*n)++;
+	}
+	return DEFIB_OK;
+}
+
+/* Inside a transaction, after the row was locked: is it still alive, and silent for so long? */
+static defib_err still(struct store *s, int64_t id, int64_t silent_ms, bool *yes, struct failure *f)
+{
+	static const char *const sql[] = {
+	    [STORE_POSTGRES] = "SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
+	                       "($2 = 0 OR renewed_at < clock_timestamp() - $2 * interval '1 millisecond')",
+	    [STORE_SQLITE] = "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive' AND "
+	                     "(?2 = 0 OR renewed_at < " NOW_MS " - ?2)",
+	};
+	struct store_param params[] = {P_INT(id), P_INT(silent_ms)};
+	return one(s, sql[s->engine], params, 2, yes, NULL, f);
+}
+
+static defib_err write_dead(struct store *s, int64_t id, const char *cause, struct failure *f)
+{
+	static const char *const sql[] = {
+	    [STORE_POSTGRES] = "UPDATE defib.worker SET state = 'dead', ended_at = clock_timestamp(), "
+	                       "cause = $2 WHERE id = $1",
+	    [STORE_SQLITE] = "UPDATE defib_worker SET state = 'dead', ended_at = " NOW_MS
+	                     ", cause = ?2 WHERE id = ?1",
+	};
+	struct arena a = ARENA_INIT;
+	struct store_param params[] = {P_INT(id), P_TEXT(cause)};
+	defib_err err = store_exec(s, sql[s->engine], params, 2, &a, NULL, f);
+	arena_release(&a);
+	return err;
+}
+
+defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause, int64_t silent_ms,
+                                bool *won, struct failure *f)
+{
+	struct store_param param = P_INT(id);
+	bool locked = true;
+	*won = false;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	if (s->engine == STORE_POSTGRES)
+		err = one(s, "SELECT id FROM defib.worker WHERE id = $1 FOR UPDATE SKIP LOCKED", &param, 1,
+		          &locked, NULL, f);
+	bool yes = false;
+	if (!err && locked)
+		err = still(s, id, silent_ms, &yes, f);
+	if (!err && yes)
+		err = write_dead(s, id, cause, f);
+	if (!err && yes) {
+		err = store_commit(s, f);
+		*won = !err;
+		return err;
+	}
+	store_rollback(s);
+	return err;
+}
+
+defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f)
+{
+	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(id)};
+	int64_t unused;
+	*held = true;
+	/* Through a pooler a session lock would outlive its worker: the lease alone counts there. */
+	if (s->engine == STORE_SQLITE || s->pooled)
+		return DEFIB_OK;
+	return one(s, "SELECT 1 WHERE pg_try_advisory_lock($1::integer, $2::integer)", params, 2, held,
+	           &unused, f);
+}
+
+defib_err registry_try_lead(struct store *s, bool *leads, struct failure *f)
+{
+	struct store_param params[] = {P_INT(REGISTRY_LEADER_LOCK)};
+	*leads = false;
+	if (s->engine == STORE_SQLITE || s->pooled)
+		return DEFIB_OK;
+	return one(s, "SELECT 1 WHERE pg_try_advisory_lock($1::integer, 0)", params, 1, leads, NULL, f);
+}
+
+defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n,
+                              struct failure *f)
+{
+	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS)};
+	struct store_rows rows;
+	assert(s->engine == STORE_POSTGRES);
+	defib_err err = store_exec(s,
+	                           "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
+	                           "classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
+	                           "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+	                           params, 1, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*ids = ARENA_ARRAY(a, int64_t, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++)
+		(*ids)[i] = row_int(&rows, i, 0, 0);
+	return DEFIB_OK;
+}

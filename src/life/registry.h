@@ -1,0 +1,52 @@
+/*
+ * registry.h: workers as rows: registering, renewing, leaving, and declaring
+ * dead. A row is one incarnation and is never used again, so its id stands
+ * for the incarnation in every later write.
+ */
+#ifndef LIFE_REGISTRY_H
+#define LIFE_REGISTRY_H
+
+#include "life/incarnation.h"
+#include "store/store.h"
+
+/* Class of the advisory locks that life sessions hold (two-number form: class, worker id). */
+#define REGISTRY_LOCK_CLASS 1684366954
+/* One fixed lock for the one that reads all others. */
+#define REGISTRY_LEADER_LOCK 1684366955
+
+struct registered {
+	int64_t id;
+	struct incarnation who;
+	int64_t silent_ms; /* since its last renewal, by the database's clock */
+};
+
+MUST_CHECK defib_err registry_register(struct store *s, const char *name,
+                                       const struct incarnation *who, int64_t *id,
+                                       struct failure *f);
+/*
+ * Renew. DEFIB_LEASE_LOST when the worker was declared dead. *owned is how
+ * many jobs of the built-in queue the database says it has.
+ */
+MUST_CHECK defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *owned,
+                                    struct failure *f);
+/* A clean exit; jobs that it still has can be recovered at once. */
+MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, struct failure *f);
+/* All that are alive, ourselves too. */
+MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
+                                    struct failure *f);
+/*
+ * Declare one dead. With `silent_ms` > 0 only if it has been silent for longer,
+ * read again after its row was locked. *won is false when it was not alive any
+ * more, came back, or somebody else is at it.
+ */
+MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause,
+                                           int64_t silent_ms, bool *won, struct failure *f);
+/* PostgreSQL: take the advisory lock that shows our life session; true on SQLite. */
+MUST_CHECK defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f);
+/* PostgreSQL: try to become the one that reads locks; false on SQLite. */
+MUST_CHECK defib_err registry_try_lead(struct store *s, bool *leads, struct failure *f);
+/* PostgreSQL: ids whose lock is held. */
+MUST_CHECK defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n,
+                                         struct failure *f);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * source.h: where a worker's jobs come from: a queue of the built-in table, or
+ * a user's own table with leases beside it. One interface, so that the worker
+ * knows nothing of either.
+ *
+ * Every write presents (key, epoch, worker); what is refused is answered
+ * job by job and means that its lease is lost.
+ */
+#ifndef WORKER_SOURCE_H
+#define WORKER_SOURCE_H
+
+#include "store/store.h"
+
+/* A job that was claimed. Texts live in the arena of the claim. */
+struct claimed {
+	const char *key; /* the job's key as text; a composite key as a JSON array */
+	int64_t epoch;
+	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
+	const char *queue; /* queue or watch */
+	const char *kind, *payload; /* may be NULL */
+};
+
+/* X(enum, name): how a job ended, as the worker saw it */
+#define SETTLE_LIST(X)                                                                             \
+	X(DONE, "done")                                                                                \
+	X(FAILED, "failed")       /* an error; attempts decide */                                      \
+	X(RETRY, "retry")         /* the job asked to be tried again */                                \
+	X(PERMANENT, "permanent") /* the job said never again */                                       \
+	X(TIMED_OUT, "timed_out") /* at its time limit; attempts decide */                             \
+	X(CRASHED, "crashed")     /* killed by a signal that was not ours; attempts decide */          \
+	X(STOPPED, "stopped")     /* asked to stop: cancelled, or handed back */                       \
+	X(RELEASED, "released")   /* handed back, the attempt returned */
+
+enum settle_as {
+#define X(id, name) SETTLE_##id,
+	SETTLE_LIST(X)
+#undef X
+	SETTLE_COUNT
+};
+extern const char *const settle_names[];
+
+struct settlement {
+	const char *key;
+	int64_t epoch;
+	enum settle_as as;
+	const char *result; /* JSON or NULL */
+	const char *error;  /* text or NULL */
+	int64_t delay_ms;   /* before it may run again, where it may; -1: the source's own backoff */
+	bool accepted;      /* out */
+};
+
+struct source;
+struct source_ops {
+	defib_err (*claim)(struct source *src, struct store *s, int64_t worker, int64_t n,
+	                   struct arena *a, struct claimed **out, int *nout, struct failure *f);
+	defib_err (*settle)(struct source *src, struct store *s, int64_t worker, struct settlement *all,
+	                    int n, struct arena *a, struct failure *f);
+	/* What the database says this worker has: keys and epochs. */
+	defib_err (*owned)(struct source *src, struct store *s, int64_t worker, struct arena *a,
+	                   struct settlement **out, int *n, struct failure *f);
+	/* Which of its jobs were asked to stop: keys and epochs. */
+	defib_err (*cancelling)(struct source *src, struct store *s, int64_t worker, struct arena *a,
+	                        struct settlement **out, int *n, struct failure *f);
+	/* Work that comes due by time becomes ready. */
+	defib_err (*promote)(struct source *src, struct store *s, struct failure *f);
+	/* Step and progress of one job; DEFIB_LEASE_LOST when it is not ours. */
+	defib_err (*progress)(struct source *src, struct store *s, int64_t worker, const char *key,
+	                      int64_t epoch, const char *step, const char *text, struct failure *f);
+	void (*free)(struct source *src);
+};
+
+struct source {
+	const struct source_ops *ops;
+	const char *name; /* queue or watch */
+};
+
+/* A queue of the built-in table; `kind` NULL: all kinds. */
+struct source *source_queue(const char *queue, const char *kind);
+
+#endif

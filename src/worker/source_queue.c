@@ -1,0 +1,470 @@
+/*
+ * source_queue.c: the built-in queue as a source of jobs.
+ *
+ * On PostgreSQL the work is done by the functions of sql/postgres_queue.sql,
+ * which workers in other languages use too. SQLite has no functions: the same
+ * rules stand here as statements inside one immediate transaction.
+ */
+#include "worker/source.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "store/relation.h"
+
+#include <assert.h>
+
+#define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+#define PROMOTE_MAX 1000
+
+/* How long claims may skip the head of the index before they look at all of it again. */
+#define FLOOR_MS 200
+
+const char *const settle_names[] = {
+#define X(id, name) name,
+    SETTLE_LIST(X)
+#undef X
+        NULL,
+};
+
+struct queue_source {
+	struct source base;
+	char *queue, *kind;
+	/* Everything above this position was claimed a moment ago (PostgreSQL only). */
+	int64_t floor_priority, floor_id, floor_until_ms;
+};
+
+static struct queue_source *of(struct source *src)
+{
+	return (struct queue_source *)src;
+}
+
+/* ---- claim ---- */
+
+static void reset_floor(struct queue_source *q)
+{
+	q->floor_priority = INT16_MAX;
+	q->floor_id = 0;
+	q->floor_until_ms = clock_boot_ms() + FLOOR_MS;
+}
+
+static int by_priority_then_id(const void *a, const void *b)
+{
+	const struct claimed *x = a, *y = b;
+	/* Keys are decimal numbers: the shorter one is the smaller one. */
+	size_t lx = strlen(x->key), ly = strlen(y->key);
+	if (lx != ly)
+		return lx < ly ? -1 : 1;
+	return strcmp(x->key, y->key);
+}
+
+static void decode_claims(const struct queue_source *q, const struct store_rows *rows,
+                          struct arena *a, struct claimed **out, int *n)
+{
+	*n = rows->nrows;
+	*out = ARENA_ARRAY(a, struct claimed, rows->nrows);
+	for (int i = 0; i < rows->nrows; i++)
+		(*out)[i] = (struct claimed){
+		    .key = row_text(rows, i, 0),
+		    .epoch = row_int(rows, i, 1, 0),
+		    .attempt = row_int(rows, i, 2, 0),
+		    .max_attempts = row_int(rows, i, 3, 0),
+		    .kind = row_text(rows, i, 4),
+		    .timeout_ms = row_int(rows, i, 6, 0),
+		    .payload = row_text(rows, i, 7),
+		    .queue = q->queue,
+		};
+	qsort(*out, (size_t)*n, sizeof **out, by_priority_then_id);
+}
+
+/* The lowest position that was claimed: nothing above it is ready, for a moment. */
+static void raise_floor(struct queue_source *q, const struct store_rows *rows)
+{
+	for (int i = 0; i < rows->nrows; i++) {
+		int64_t priority = row_int(rows, i, 5, 0), id = row_int(rows, i, 0, 0);
+		if (priority < q->floor_priority) {
+			q->floor_priority = priority;
+			q->floor_id = id;
+		} else if (priority == q->floor_priority && id > q->floor_id) {
+			q->floor_id = id;
+		}
+	}
+}
+
+static defib_err claim_postgres(struct queue_source *q, struct store *s, int64_t worker, int64_t n,
+                                struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	if (clock_boot_ms() >= q->floor_until_ms)
+		reset_floor(q);
+	for (int look = 0; look < 2; look++) {
+		bool whole = q->floor_id == 0 && q->floor_priority == INT16_MAX;
+		struct store_param params[] = {P_INT(worker),    P_TEXT(q->queue),        P_INT(n),
+		                               P_TEXT(q->kind),  P_INT(q->floor_priority), P_INT(q->floor_id)};
+		defib_err err = store_exec(
+		    s, "SELECT * FROM defib.claim($1, $2, $3::integer, $4, $5::integer, $6)", params, 6, a,
+		    rows, f);
+		if (err)
+			return err;
+		if (rows->nrows > 0 || whole)
+			break;
+		reset_floor(q);
+	}
+	raise_floor(q, rows);
+	return DEFIB_OK;
+}
+
+static defib_err must_live_sqlite(struct store *s, int64_t worker, struct arena *a, struct failure *f)
+{
+	struct store_param param = P_INT(worker);
+	struct store_rows rows;
+	defib_err err = store_exec(s, "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive'",
+	                           &param, 1, a, &rows, f);
+	if (!err && rows.nrows == 0)
+		return fail(f, DEFIB_LEASE_LOST, "worker %lld was declared dead", (long long)worker);
+	return err;
+}
+
+static defib_err claim_sqlite(struct queue_source *q, struct store *s, int64_t worker, int64_t n,
+                              struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	/* An idle look must not take the write lock of the whole database. */
+	struct store_param look[] = {P_TEXT(q->queue), P_TEXT(q->kind)};
+	struct store_param params[] = {P_INT(worker), P_TEXT(q->queue), P_INT(n), P_TEXT(q->kind)};
+	defib_err err = store_exec(s,
+	                           "SELECT 1 FROM defib_job WHERE state = 'queued' AND queue = ?1 AND "
+	                           "(?2 IS NULL OR kind = ?2) LIMIT 1",
+	                           look, 2, a, rows, f);
+	if (err || rows->nrows == 0)
+		return err;
+	err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = must_live_sqlite(s, worker, a, f);
+	if (!err)
+		err = store_exec(s,
+		                 "UPDATE defib_job SET state = 'running', owner = ?1, epoch = epoch + 1, "
+		                 "attempts = attempts + 1, claimed_at = " NOW_MS " WHERE id IN (SELECT id "
+		                 "FROM defib_job WHERE state = 'queued' AND queue = ?2 AND (?4 IS NULL OR "
+		                 "kind = ?4) ORDER BY priority DESC, id LIMIT ?3) RETURNING id, epoch, "
+		                 "attempts, max_attempts, kind, priority, timeout_ms, (SELECT d.payload FROM "
+		                 "defib_job_data d WHERE d.job = id)",
+		                 params, 4, a, rows, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+static defib_err queue_claim(struct source *src, struct store *s, int64_t worker, int64_t n,
+                             struct arena *a, struct claimed **out, int *nout, struct failure *f)
+{
+	struct store_rows rows = {0};
+	assert(n > 0);
+	defib_err err = s->engine == STORE_POSTGRES
+	                    ? claim_postgres(of(src), s, worker, n, a, &rows, f)
+	                    : claim_sqlite(of(src), s, worker, n, a, &rows, f);
+	*nout = 0;
+	if (!err)
+		decode_claims(of(src), &rows, a, out, nout);
+	return err;
+}
+
+/* ---- settle ---- */
+
+static void settle_relation(struct relation *r, enum store_engine engine,
+                            const struct settlement *all, int n)
+{
+	relation_init(r, engine);
+	relation_column(r, "id", "bigint");
+	relation_column(r, "epoch", "bigint");
+	relation_column(r, "outcome", "text");
+	relation_column(r, "result", "jsonb");
+	relation_column(r, "error", "text");
+	relation_column(r, "delay_ms", "bigint");
+	for (int i = 0; i < n; i++) {
+		relation_text(r, all[i].key);
+		relation_int(r, all[i].epoch);
+		relation_text(r, settle_names[all[i].as]);
+		relation_text(r, all[i].result);
+		relation_text(r, all[i].error);
+		if (all[i].delay_ms >= 0)
+			relation_int(r, all[i].delay_ms);
+		else
+			relation_text(r, NULL);
+		relation_end_row(r);
+	}
+}
+
+static void note_accepted(const struct store_rows *rows, struct settlement *all, int n)
+{
+	/* The answer has a row a settlement, in the same order. */
+	for (int i = 0; i < n && i < rows->nrows; i++)
+		all[i].accepted = row_bool(rows, i, 1);
+}
+
+static defib_err settle_postgres(struct store *s, int64_t worker, struct settlement *all, int n,
+                                 struct arena *a, struct failure *f)
+{
+	struct store_param params[RELATION_COLUMNS_MAX + 1] = {P_INT(worker)};
+	struct store_rows rows;
+	struct relation r;
+	settle_relation(&r, s->engine, all, n);
+	relation_params(&r, params + 1);
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (!err)
+		err = store_exec(s,
+		                 "SELECT * FROM defib.settle($1, $2::bigint[], $3::bigint[], $4::text[], "
+		                 "$5::jsonb[], $6::text[], $7::bigint[])",
+		                 params, 1 + relation_nparams(&r), a, &rows, f);
+	relation_release(&r);
+	if (!err)
+		err = store_commit(s, f);
+	else
+		store_rollback(s);
+	if (!err)
+		note_accepted(&rows, all, n);
+	return err;
+}
+
+/* The same rules as defib.settle() of sql/postgres_queue.sql. */
+static const char settle_update[] =
+    "UPDATE defib_job AS t SET owner = NULL, "
+    "state = CASE WHEN g.outcome = 'done' THEN 'done' "
+    "WHEN t.state = 'cancelling' THEN 'cancelled' "
+    "WHEN g.outcome IN ('released', 'stopped') THEN 'queued' "
+    "WHEN g.outcome = 'retry' THEN 'scheduled' WHEN g.outcome = 'permanent' THEN 'failed' "
+    "WHEN t.attempts < t.max_attempts THEN 'scheduled' "
+    "WHEN g.outcome = 'timed_out' THEN 'timed_out' ELSE 'failed' END, "
+    "attempts = t.attempts - (g.outcome IN ('released', 'stopped')), "
+    "crashes = t.crashes + (g.outcome = 'crashed'), "
+    "finished_at = CASE WHEN g.outcome IN ('done', 'permanent') OR t.state = 'cancelling' OR "
+    "(g.outcome IN ('failed', 'timed_out', 'crashed') AND t.attempts >= t.max_attempts) "
+    "THEN " NOW_MS " END, "
+    "run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN t.run_at ELSE " NOW_MS
+    " + coalesce(g.delay_ms, abs(random()) % min(3600000, 1000 * (1 << min(t.attempts, 12)))) END, "
+    "cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN t.cause "
+    "WHEN 'stopped' THEN t.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' "
+    "ELSE 'error' END, "
+    "error = CASE WHEN g.outcome IN ('released', 'stopped') THEN t.error ELSE g.error END FROM (";
+static const char settle_where[] =
+    ") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND t.owner = ?2 RETURNING id";
+
+/* A settlement that is only repeated, because its answer was lost, was accepted. */
+static const char settle_repeated[] =
+    "SELECT g.id, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done') OR "
+    "(g.outcome NOT IN ('done', 'released', 'stopped') AND t.state IN ('scheduled', 'failed', "
+    "'timed_out', 'cancelled') AND t.cause IS NOT 'lost') OR (g.outcome IN ('released', 'stopped') "
+    "AND t.state IN ('queued', 'cancelled') AND t.cause IS NOT 'lost')) FROM (";
+
+static const char late_insert[] =
+    "INSERT INTO defib_ledger (batch, watch, job, event, actor, evidence, epoch) "
+    "SELECT 'late', 'queue', g.id, 'LATE_COMPLETION', 'worker:' || ?2, json_object('outcome', "
+    "g.outcome, 'state', t.state, 'current_epoch', t.epoch), g.epoch FROM (";
+
+static defib_err over_settlements(struct store *s, const struct relation *r, const char *head,
+                                  const char *tail, const struct store_param *params, int nparams,
+                                  struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, head);
+	relation_select(r, 1, &sql);
+	buf_add(&sql, tail);
+	defib_err err = store_exec(s, buf_text(&sql), params, nparams, a, rows, f);
+	buf_release(&sql);
+	return err;
+}
+
+static defib_err note_late(struct store *s, int64_t worker, const struct settlement *all, int n,
+                           struct arena *a, struct failure *f)
+{
+	struct store_param params[2];
+	struct relation r;
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < n && !err; i++) {
+		if (all[i].accepted || all[i].as == SETTLE_RELEASED || all[i].as == SETTLE_STOPPED)
+			continue;
+		settle_relation(&r, s->engine, &all[i], 1);
+		relation_params(&r, params);
+		params[1] = P_INT(worker);
+		err = over_settlements(s, &r, late_insert, ") AS g LEFT JOIN defib_job t ON t.id = g.id",
+		                       params, 2, a, NULL, f);
+		relation_release(&r);
+	}
+	return err;
+}
+
+static defib_err store_results(struct store *s, const struct settlement *all, int n, struct arena *a,
+                               struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < n && !err; i++) {
+		struct store_param params[] = {P_TEXT(all[i].key), P_TEXT(all[i].result)};
+		if (all[i].accepted && all[i].result)
+			err = store_exec(s,
+			                 "INSERT INTO defib_job_data (job, result) VALUES (?1, ?2) "
+			                 "ON CONFLICT (job) DO UPDATE SET result = excluded.result",
+			                 params, 2, a, NULL, f);
+	}
+	return err;
+}
+
+static void mark_accepted(const struct store_rows *rows, struct settlement *all, int n)
+{
+	for (int r = 0; r < rows->nrows; r++)
+		for (int i = 0; i < n; i++)
+			if (text_eq(all[i].key, row_text(rows, r, 0)) && (rows->ncols == 1 || row_bool(rows, r, 1)))
+				all[i].accepted = true;
+}
+
+static defib_err settle_in_sqlite(struct store *s, int64_t worker, struct settlement *all, int n,
+                                  struct arena *a, struct failure *f)
+{
+	struct store_param params[2];
+	struct store_rows rows;
+	struct relation r;
+	settle_relation(&r, s->engine, all, n);
+	relation_params(&r, params);
+	params[1] = P_INT(worker);
+	defib_err err = over_settlements(s, &r, settle_update, settle_where, params, 2, a, &rows, f);
+	if (!err) {
+		mark_accepted(&rows, all, n);
+		if (rows.nrows < n)
+			err = over_settlements(s, &r, settle_repeated,
+			                       ") AS g LEFT JOIN defib_job t ON t.id = g.id AND t.epoch = g.epoch",
+			                       params, 1, a, &rows, f);
+		if (!err && rows.ncols == 2)
+			mark_accepted(&rows, all, n);
+	}
+	relation_release(&r);
+	if (!err)
+		err = store_results(s, all, n, a, f);
+	if (!err)
+		err = note_late(s, worker, all, n, a, f);
+	return err;
+}
+
+static defib_err queue_settle(struct source *src, struct store *s, int64_t worker,
+                              struct settlement *all, int n, struct arena *a, struct failure *f)
+{
+	(void)src;
+	for (int i = 0; i < n; i++)
+		all[i].accepted = false;
+	if (s->engine == STORE_POSTGRES)
+		return settle_postgres(s, worker, all, n, a, f);
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = settle_in_sqlite(s, worker, all, n, a, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+/* ---- the rest ---- */
+
+static defib_err keys_of(struct store *s, const char *sql, int64_t worker, struct arena *a,
+                         struct settlement **out, int *n, struct failure *f)
+{
+	struct store_param param = P_INT(worker);
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql, &param, 1, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct settlement, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] =
+		    (struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
+	return DEFIB_OK;
+}
+
+static defib_err queue_owned(struct source *src, struct store *s, int64_t worker, struct arena *a,
+                             struct settlement **out, int *n, struct failure *f)
+{
+	(void)src;
+	return keys_of(s,
+	               s->engine == STORE_POSTGRES
+	                   ? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
+	                     "state = 'cancelling')"
+	                   : "SELECT id, epoch FROM defib_job WHERE owner = ?1",
+	               worker, a, out, n, f);
+}
+
+static defib_err queue_cancelling(struct source *src, struct store *s, int64_t worker,
+                                  struct arena *a, struct settlement **out, int *n,
+                                  struct failure *f)
+{
+	(void)src;
+	return keys_of(s,
+	               s->engine == STORE_POSTGRES
+	                   ? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
+	                     "state = 'cancelling') AND state = 'cancelling'"
+	                   : "SELECT id, epoch FROM defib_job WHERE owner = ?1 AND state = 'cancelling'",
+	               worker, a, out, n, f);
+}
+
+static defib_err queue_promote(struct source *src, struct store *s, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_param param = P_INT(PROMOTE_MAX);
+	struct store_rows rows;
+	defib_err err;
+	(void)src;
+	if (s->engine == STORE_POSTGRES) {
+		err = store_exec(s, "SELECT defib.promote($1::integer)", &param, 1, &a, &rows, f);
+	} else {
+		err = store_exec(s, "SELECT 1 FROM defib_job WHERE state = 'scheduled' AND run_at <= " NOW_MS
+		                    " LIMIT 1", NULL, 0, &a, &rows, f);
+		if (!err && rows.nrows > 0)
+			err = store_exec(s,
+			                 "UPDATE defib_job SET state = 'queued' WHERE id IN (SELECT id FROM "
+			                 "defib_job WHERE state = 'scheduled' AND run_at <= " NOW_MS
+			                 " ORDER BY run_at LIMIT ?1)",
+			                 &param, 1, &a, NULL, f);
+	}
+	arena_release(&a);
+	return err;
+}
+
+static defib_err queue_progress(struct source *src, struct store *s, int64_t worker, const char *key,
+                                int64_t epoch, const char *step, const char *text, struct failure *f)
+{
+	static const char *const sql[] = {
+	    [STORE_POSTGRES] = "SELECT accepted FROM defib.beat($1, ARRAY[$2::bigint], ARRAY[$3::bigint], "
+	                       "ARRAY[$4::text], ARRAY[$5::text])",
+	    [STORE_SQLITE] = "INSERT INTO defib_progress AS p (job, epoch, at, step, progress) "
+	                     "SELECT id, epoch, " NOW_MS ", ?4, ?5 FROM defib_job WHERE id = ?2 AND "
+	                     "epoch = ?3 AND owner = ?1 ON CONFLICT (job) DO UPDATE SET epoch = "
+	                     "excluded.epoch, at = excluded.at, step = coalesce(excluded.step, p.step), "
+	                     "progress = excluded.progress RETURNING 1",
+	};
+	struct arena a = ARENA_INIT;
+	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step), P_TEXT(text)};
+	struct store_rows rows;
+	(void)src;
+	defib_err err = store_exec(s, sql[s->engine], params, 5, &a, &rows, f);
+	bool accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
+	arena_release(&a);
+	if (!err && !accepted)
+		return fail(f, DEFIB_LEASE_LOST, "job %s is no longer ours", key);
+	return err;
+}
+
+static void queue_free(struct source *src)
+{
+	free(of(src)->queue);
+	free(of(src)->kind);
+	free(src);
+}
+
+struct source *source_queue(const char *queue, const char *kind)
+{
+	static const struct source_ops ops = {queue_claim,   queue_settle,  queue_owned, queue_cancelling,
+	                                      queue_promote, queue_progress, queue_free};
+	struct queue_source *q = mem_alloc(sizeof *q);
+	q->base.ops = &ops;
+	q->queue = mem_strdup(queue);
+	q->base.name = q->queue;
+	q->kind = kind ? mem_strdup(kind) : NULL;
+	return &q->base;
+}
