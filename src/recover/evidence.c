@@ -26,16 +26,25 @@ static void add_time(struct buf *out, const char *name, int64_t us)
 	buf_release(&iso);
 }
 
+/* The last `n` characters, or nothing where that would be the whole text. */
+static const char *last_characters(const char *text, int n)
+{
+	const char *at = text + strlen(text);
+	for (; at > text && n > 0; n--)
+		for (at--; at > text && ((unsigned char)*at & 0xc0) == 0x80; at--)
+			;
+	return at > text ? at : "";
+}
+
 void mask_value(const struct watch *w, const char *column, const char *value, struct buf *out)
 {
 	bool masked = false;
 	for (int i = 0; i < w->mask.n; i++)
 		masked = masked || text_eq(w->mask.items[i], column);
-	size_t len = strlen(value);
 	if (!masked)
 		buf_add(out, value);
 	else
-		buf_addf(out, "****%s", len > 6 ? value + len - 6 : "");
+		buf_addf(out, "****%s", last_characters(value, 6));
 }
 
 /* `states` names the codes of the columns that tell whether a row is running. */
@@ -62,19 +71,23 @@ void shown_owner(const struct watch *w, const char *owner, struct buf *out)
 	mask_value(w, text_starts(column, "t.") ? column + 2 : column, owner, out);
 }
 
+/* Columns that name the job, unless the evidence already says something under that name. */
 static void add_shown(const struct watch *w, const struct facts *f, struct buf *out)
 {
-	struct buf value = BUF_INIT;
+	struct buf name = BUF_INIT, value = BUF_INIT;
 	for (int i = 0; i < w->show.n; i++) {
-		if (!f->show[i])
+		buf_clear(&name);
+		buf_add_json(&name, w->show.items[i]);
+		buf_add(&name, ":");
+		/* Inside a string its closing quote would have a backslash: only a name can match. */
+		if (!f->show[i] || strstr(buf_text(out), buf_text(&name)))
 			continue;
 		buf_clear(&value);
 		mask_value(w, w->show.items[i], f->show[i], &value);
-		buf_add(out, ",");
-		buf_add_json(out, w->show.items[i]);
-		buf_add(out, ":");
+		buf_addf(out, ",%s", buf_text(&name));
 		buf_add_json(out, buf_text(&value));
 	}
+	buf_release(&name);
 	buf_release(&value);
 }
 
