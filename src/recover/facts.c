@@ -11,6 +11,9 @@ bool facts_same(const struct watch *w, const struct facts *judged, const struct 
 		return false;
 	if (judged->has_attempts != now->has_attempts || judged->attempts != now->attempts)
 		return false;
+	if (judged->has_max_attempts != now->has_max_attempts ||
+	    judged->max_attempts != now->max_attempts)
+		return false;
 	for (int s = 0; s < SIGN_COUNT; s++)
 		if (watch_sign(w, (enum sign)s)->text &&
 		    (judged->has_sign[s] != now->has_sign[s] || judged->sign_us[s] != now->sign_us[s]))
