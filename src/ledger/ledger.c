@@ -1,14 +1,13 @@
 /* ledger.c: see ledger.h. */
 #include "ledger/ledger.h"
 
-#include "embedded.h"
 #include "ledger/jobs.h"
+#include "ledger/schema.h"
 #include "store/relation.h"
-#include "watch/lexer.h"
 
 #include <assert.h>
 
-/* Taken while ids are drawn and while the tables are made; any fixed pair of numbers will do. */
+/* Taken while ids are drawn; any fixed pair of numbers will do. */
 #define LEDGER_LOCK "SELECT pg_advisory_xact_lock(1684366953, 1)"
 
 static const char *const table_name[] = {[STORE_POSTGRES] = "defib.ledger",
@@ -41,38 +40,6 @@ static defib_err look_for(struct store *s, struct arena *a, enum presence *out, 
 	return DEFIB_OK;
 }
 
-static defib_err run_script(struct store *s, const char *script, struct failure *f)
-{
-	struct arena a = ARENA_INIT;
-	struct buf statement = BUF_INIT;
-	defib_err err = DEFIB_OK;
-	while (!err && sql_next_statement(&script, s->engine, &statement))
-		err = store_exec(s, buf_text(&statement), NULL, 0, &a, NULL, f);
-	buf_release(&statement);
-	arena_release(&a);
-	return err;
-}
-
-static defib_err make_tables(struct store *s, struct failure *f)
-{
-	static const char *const scripts[] = {[STORE_POSTGRES] = "sql/postgres_ledger.sql",
-	                                      [STORE_SQLITE] = "sql/sqlite_ledger.sql"};
-	const char *script = embedded_text(scripts[s->engine]);
-	assert(script != NULL);
-	defib_err err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	if (s->engine == STORE_POSTGRES)
-		err = run_script(s, LEDGER_LOCK, f);
-	if (!err)
-		err = run_script(s, script, f);
-	if (!err)
-		err = store_commit(s, f);
-	if (err)
-		store_rollback(s);
-	return err;
-}
-
 static void turn_off(struct ledger *l, const char *why)
 {
 	l->ready = false;
@@ -96,7 +63,7 @@ defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct f
 	} else if (!create) {
 		turn_off(out, "it is not there yet");
 	} else {
-		err = make_tables(s, f);
+		err = schema_install(s, SCHEMA_LEDGER, f);
 		if (err == DEFIB_PERMISSION || err == DEFIB_READ_ONLY) {
 			turn_off(out, f->what);
 			fail_clear(f);

@@ -16,6 +16,7 @@ struct claimed {
 	const char *key; /* the job's key as text; a composite key as a JSON array */
 	int64_t epoch;
 	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
+	int64_t priority;  /* greater goes first */
 	const char *queue; /* queue or watch */
 	const char *kind, *payload; /* may be NULL */
 };

@@ -50,6 +50,8 @@ static void reset_floor(struct queue_source *q)
 static int by_priority_then_id(const void *a, const void *b)
 {
 	const struct claimed *x = a, *y = b;
+	if (x->priority != y->priority)
+		return x->priority > y->priority ? -1 : 1;
 	/* Keys are decimal numbers: the shorter one is the smaller one. */
 	size_t lx = strlen(x->key), ly = strlen(y->key);
 	if (lx != ly)
@@ -69,6 +71,7 @@ static void decode_claims(const struct queue_source *q, const struct store_rows 
 		    .attempt = row_int(rows, i, 2, 0),
 		    .max_attempts = row_int(rows, i, 3, 0),
 		    .kind = row_text(rows, i, 4),
+		    .priority = row_int(rows, i, 5, 0),
 		    .timeout_ms = row_int(rows, i, 6, 0),
 		    .payload = row_text(rows, i, 7),
 		    .queue = q->queue,

@@ -1,0 +1,48 @@
+/* schema.c: see schema.h. */
+#include "ledger/schema.h"
+
+#include "embedded.h"
+#include "watch/lexer.h"
+
+#include <assert.h>
+
+const char *schema_script(enum schema_part part, enum store_engine engine)
+{
+	static const char *const names[SCHEMA_PARTS][2] = {
+	    [SCHEMA_LEDGER] = {[STORE_POSTGRES] = "sql/postgres_ledger.sql",
+	                       [STORE_SQLITE] = "sql/sqlite_ledger.sql"},
+	    [SCHEMA_QUEUE] = {[STORE_POSTGRES] = "sql/postgres_queue.sql",
+	                      [STORE_SQLITE] = "sql/sqlite_queue.sql"},
+	};
+	const char *text = embedded_text(names[part][engine]);
+	assert(text != NULL);
+	return text;
+}
+
+static defib_err run_script(struct store *s, const char *script, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct buf statement = BUF_INIT;
+	defib_err err = DEFIB_OK;
+	while (!err && sql_next_statement(&script, s->engine, &statement))
+		err = store_exec(s, buf_text(&statement), NULL, 0, &a, NULL, f);
+	buf_release(&statement);
+	arena_release(&a);
+	return err;
+}
+
+defib_err schema_install(struct store *s, enum schema_part last, struct failure *f)
+{
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	/* Two that install at once would trip over each other's CREATE … IF NOT EXISTS. */
+	if (s->engine == STORE_POSTGRES)
+		err = run_script(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
+	for (int part = 0; part <= (int)last && !err; part++)
+		err = run_script(s, schema_script((enum schema_part)part, s->engine), f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}

@@ -1,0 +1,17 @@
+/*
+ * schema.h: defib's own tables as versioned scripts.
+ */
+#ifndef LEDGER_SCHEMA_H
+#define LEDGER_SCHEMA_H
+
+#include "store/store.h"
+
+/* The parts of the schema, each a script of its own. */
+enum schema_part { SCHEMA_LEDGER, SCHEMA_QUEUE, SCHEMA_PARTS };
+
+/* The script's text for an engine. */
+const char *schema_script(enum schema_part part, enum store_engine engine);
+/* Run the parts up to `last` in one transaction; running them again changes nothing. */
+MUST_CHECK defib_err schema_install(struct store *s, enum schema_part last, struct failure *f);
+
+#endif
