@@ -210,8 +210,10 @@ int cli_parse(struct cli *c, int argc, char **argv)
 	char **copy = ARENA_ARRAY(&c->arena, char *, argc + 1);
 	for (int i = 0; i < argc; i++) {
 		copy[i] = arena_strdup(&c->arena, argv[i]);
+		/* The URL is the word itself, or stands behind the = of --db=URL. */
+		char *equals = text_starts(argv[i], "--") ? strchr(argv[i], '=') : NULL;
 		if (i > 0)
-			url_wipe_password(argv[i]);
+			url_wipe_password(equals ? equals + 1 : argv[i]);
 	}
 	find_command_word(c, argc, copy);
 	return parse_words(c, argc, copy);
