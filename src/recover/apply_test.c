@@ -153,7 +153,7 @@ static void decide_on_job(struct trial *t, const char *sign, const char *rules)
 	assert_int_equal(watch_bind(w, s, &g->arena, &t->binding, &f), DEFIB_OK);
 	assert_int_equal(watch_compile(&t->binding, &g->arena, &t->sql, &f), DEFIB_OK);
 	assert_int_equal(ledger_open(s, true, &t->ledger, &f), DEFIB_OK);
-	assert_int_equal(look_page(s, &t->sql, &t->ledger, 10, NULL, &g->arena, &facts, &n, &f),
+	assert_int_equal(look_page(s, &t->sql, &t->ledger, NULL, 10, NULL, &g->arena, &facts, &n, &f),
 	                 DEFIB_OK);
 	assert_int_equal(n, 1);
 	struct judgement j = judge(w, &facts[0]);

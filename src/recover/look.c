@@ -110,13 +110,20 @@ static defib_err read_facts(struct store *s, const struct watch_sql *q, const st
 	return err;
 }
 
-defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l, int64_t limit,
-                    const struct facts *after, struct arena *a, struct facts **out, int *n,
-                    struct failure *f)
+defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                    const char *owner, int64_t limit, const struct facts *after, struct arena *a,
+                    struct facts **out, int *n, struct failure *f)
 {
-	struct store_param params[2 + WATCH_KEYS_MAX] = {P_INT(limit)};
+	struct store_param params[3 + WATCH_KEYS_MAX] = {P_INT(limit)};
 	int nparams = 1;
 	assert(limit > 0);
+	/* One owner's jobs are few: a single page, and what it leaves is not looked at again. */
+	if (owner) {
+		assert(q->look_owner != NULL);
+		*n = 0;
+		params[nparams++] = P_TEXT(owner);
+		return after ? DEFIB_OK : read_facts(s, q, l, q->look_owner, params, nparams, a, out, n, f);
+	}
 	if (after) {
 		params[nparams++] = P_TEXT(after->position);
 		for (int k = 0; k < q->binding->watch->key.n; k++)

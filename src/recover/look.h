@@ -16,12 +16,12 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 
 /*
  * The next page of candidates: at most `limit`, oldest first, behind `after`
- * (NULL: from the start). Runs in a read-only transaction of its own and adds
+ * (NULL: from the start), of one `owner` (NULL: of all). Runs in a read-only transaction of its own and adds
  * what the ledger knows.
  */
 MUST_CHECK defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                               int64_t limit, const struct facts *after, struct arena *a,
-                               struct facts **out, int *n, struct failure *f);
+                               const char *owner, int64_t limit, const struct facts *after,
+                               struct arena *a, struct facts **out, int *n, struct failure *f);
 /* One job by its key, stuck or not; *found is false when there is no such row. */
 MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledger *l,
                               const char *const *key, struct arena *a, struct facts *out, bool *found,

@@ -22,7 +22,7 @@
 
 #define BATCH_NAME 96
 
-struct pass {
+struct scanner {
 	struct session *session;
 	const struct watch *watch;
 	const struct scan_options *options;
@@ -31,11 +31,12 @@ struct pass {
 	struct binding binding;
 	struct watch_sql sql;
 	struct ledger ledger;
-	int transactions;
+	bool ready; /* bound and compiled */
+	int transactions; /* of this pass */
 	uint64_t chance; /* state of a small random generator, for jitter */
 };
 
-static double next_chance(struct pass *p)
+static double next_chance(struct scanner *p)
 {
 	p->chance ^= p->chance << 13;
 	p->chance ^= p->chance >> 7;
@@ -44,7 +45,7 @@ static double next_chance(struct pass *p)
 }
 
 /* "20261115-084500-1a2b3c4d": readable in a ledger, unique by its random part. */
-static void name_scan(struct pass *p)
+static void name_scan(struct scanner *p)
 {
 	struct timespec now;
 	struct tm tm;
@@ -72,7 +73,7 @@ static bool can_do(const struct watch *w, enum remedy r)
 	return r == REMEDY_REPORT || r == REMEDY_HOLD || w->actions[r].form != ACTION_NONE;
 }
 
-static defib_err refuse_loop(const struct pass *p, struct failure *f)
+static defib_err refuse_loop(const struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
 	struct decide_options d = {p->ledger.ready, o->forced, o->remedy};
@@ -86,7 +87,7 @@ static defib_err refuse_loop(const struct pass *p, struct failure *f)
 	return DEFIB_REFUSED;
 }
 
-static defib_err set_up(struct pass *p, struct failure *f)
+static defib_err set_up(struct scanner *p, struct failure *f)
 {
 	const struct watch *w = p->watch;
 	const struct scan_options *o = p->options;
@@ -96,8 +97,10 @@ static defib_err set_up(struct pass *p, struct failure *f)
 		return DEFIB_CONFIG;
 	}
 	defib_err err = session_ready(p->session, f);
-	if (!err)
-		err = watch_bind(w, p->session->store, &p->setup, &p->binding, f);
+	if (err || p->ready)
+		return err;
+	arena_clear(&p->setup);
+	err = watch_bind(w, p->session->store, &p->setup, &p->binding, f);
 	if (!err)
 		err = watch_compile(&p->binding, &p->setup, &p->sql, f);
 	if (!err)
@@ -106,11 +109,22 @@ static defib_err set_up(struct pass *p, struct failure *f)
 		snprintf(p->ledger.off_because, sizeof p->ledger.off_because, "ledger: off");
 	else if (!err)
 		err = ledger_open(p->session->store, o->fix, &p->ledger, f);
+	p->ready = !err;
+	return err;
+}
+
+static defib_err first_reading(struct scanner *p, struct failure *f)
+{
+	struct scan_result *r = p->result;
+	defib_err err = set_up(p, f);
+	r->ledger = p->ledger.ready;
+	r->ledger_made = p->ledger.made;
+	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->ledger.off_because);
 	if (!err)
 		err = refuse_loop(p, f);
-	p->result->ledger = p->ledger.ready;
-	p->result->ledger_made = p->ledger.made;
-	snprintf(p->result->ledger_off, sizeof p->result->ledger_off, "%s", p->ledger.off_because);
+	if (!err && !p->options->owner)
+		err = look_running(p->session->store, &p->sql, &r->running, f);
+	r->running_capped = r->running >= RUNNING_COUNT_MAX;
 	return err;
 }
 
@@ -132,7 +146,7 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 		out->outcome = out->decision.remedy == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_LEFT;
 }
 
-static void tell(struct pass *p, const struct candidate *batch, int n)
+static void tell(struct scanner *p, const struct candidate *batch, int n)
 {
 	const struct scan_observer *ob = &p->options->observer;
 	for (int i = 0; i < n; i++) {
@@ -155,7 +169,7 @@ static struct tries tries_begin(void)
 }
 
 /* Whether to do again what failed so; after a pause, if so. */
-static bool try_again(struct pass *p, struct tries *t, defib_err err)
+static bool try_again(struct scanner *p, struct tries *t, defib_err err)
 {
 	bool helps = err == DEFIB_LOCKED || err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
 	if (!helps || t->n == TRIES_MAX || clock_boot_ms() - t->begun_ms > TRIES_MS)
@@ -170,7 +184,7 @@ static bool try_again(struct pass *p, struct tries *t, defib_err err)
  * batch, or it was not done. Without a ledger the batch is simply applied
  * again: rows that were written are no longer as they were judged.
  */
-static defib_err was_committed(struct pass *p, const char *batch, bool *done, struct failure *f)
+static defib_err was_committed(struct scanner *p, const char *batch, bool *done, struct failure *f)
 {
 	if (!p->ledger.ready)
 		return DEFIB_OK;
@@ -178,7 +192,7 @@ static defib_err was_committed(struct pass *p, const char *batch, bool *done, st
 }
 
 /* One try. `unsure` names a batch that may have been committed, "" when there is none. */
-static defib_err apply_once(struct pass *p, struct candidate *batch, int n, char unsure[BATCH_NAME],
+static defib_err apply_once(struct scanner *p, struct candidate *batch, int n, char unsure[BATCH_NAME],
                             struct failure *f)
 {
 	char name[BATCH_NAME];
@@ -198,7 +212,7 @@ static defib_err apply_once(struct pass *p, struct candidate *batch, int n, char
 	return err;
 }
 
-static defib_err apply_with_tries(struct pass *p, struct candidate *batch, int n, struct failure *f)
+static defib_err apply_with_tries(struct scanner *p, struct candidate *batch, int n, struct failure *f)
 {
 	struct tries t = tries_begin();
 	char unsure[BATCH_NAME] = "";
@@ -224,7 +238,7 @@ static bool blames_rows(const struct failure *f)
 	return f->code == DEFIB_CONSTRAINT || strncmp(f->sqlstate, "22", 2) == 0;
 }
 
-static defib_err apply_some(struct pass *p, struct candidate *batch, int n, struct failure *f)
+static defib_err apply_some(struct scanner *p, struct candidate *batch, int n, struct failure *f)
 {
 	defib_err err = apply_with_tries(p, batch, n, f);
 	if (!err || !blames_rows(f))
@@ -240,7 +254,7 @@ static defib_err apply_some(struct pass *p, struct candidate *batch, int n, stru
 	return err ? err : apply_some(p, batch + n / 2, n - n / 2, f);
 }
 
-static defib_err do_batch(struct pass *p, const struct facts *facts, int n, struct failure *f)
+static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, struct failure *f)
 {
 	struct candidate *batch = ARENA_ARRAY(&p->batch, struct candidate, n);
 	int stuck = 0;
@@ -263,7 +277,7 @@ static defib_err do_batch(struct pass *p, const struct facts *facts, int n, stru
 	return err;
 }
 
-static defib_err do_page(struct pass *p, const struct facts *facts, int n, struct failure *f)
+static defib_err do_page(struct scanner *p, const struct facts *facts, int n, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int at = 0; at < n && !err; at += (int)p->watch->batch) {
@@ -282,7 +296,7 @@ static void keep_position(const struct facts *last, struct arena *a, struct fact
 			out->key[k] = arena_strdup(a, last->key[k]);
 }
 
-static defib_err look_with_tries(struct pass *p, int64_t want, const struct facts *after,
+static defib_err look_with_tries(struct scanner *p, int64_t want, const struct facts *after,
                                  struct facts **facts, int *n, struct failure *f)
 {
 	struct tries t = tries_begin();
@@ -292,13 +306,13 @@ static defib_err look_with_tries(struct pass *p, int64_t want, const struct fact
 		arena_clear(&p->page);
 		err = session_ready(p->session, f);
 		if (!err)
-			err = look_page(p->session->store, &p->sql, &p->ledger, want, after, &p->page, facts, n,
-			                f);
+			err = look_page(p->session->store, &p->sql, &p->ledger, p->options->owner, want, after,
+			                &p->page, facts, n, f);
 	} while (err && try_again(p, &t, err));
 	return err;
 }
 
-static defib_err all_pages(struct pass *p, struct failure *f)
+static defib_err all_pages(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
 	int64_t limit = o->limit ? o->limit : p->watch->limit;
@@ -329,33 +343,57 @@ static defib_err all_pages(struct pass *p, struct failure *f)
 	return err;
 }
 
-defib_err scan_watch(struct session *session, const struct watch *w, const struct scan_options *o,
-                     struct scan_result *result)
+struct scanner *scanner_new(struct session *session, const struct watch *w,
+                            const struct scan_options *o)
 {
-	struct pass p = {.session = session, .watch = w, .options = o, .result = result};
+	struct scanner *p = mem_alloc(sizeof *p);
+	p->session = session;
+	p->watch = w;
+	p->options = o;
+	return p;
+}
+
+defib_err scanner_pass(struct scanner *p, struct scan_result *result)
+{
 	struct failure *f = &result->failure;
 	int64_t start = clock_boot_us();
 	*result = (struct scan_result){0};
-	name_scan(&p);
+	p->result = result;
+	p->transactions = 0;
+	name_scan(p);
 	struct tries t = tries_begin();
 	defib_err err;
 	do {
 		fail_clear(f);
-		arena_clear(&p.setup);
-		err = set_up(&p, f);
-		if (!err)
-			err = look_running(session->store, &p.sql, &result->running, f);
+		err = first_reading(p, f);
 		/* A session that broke is worth another; one that could not be had is not. */
-	} while (err && session->store && try_again(&p, &t, err));
-	result->running_capped = result->running >= RUNNING_COUNT_MAX;
+	} while (err && p->session->store && try_again(p, &t, err));
 	if (!err)
-		err = all_pages(&p, f);
-	if (p.transactions == 0)
+		err = all_pages(p, f);
+	if (p->transactions == 0)
 		result->batch[0] = '\0';
 	result->took_us = clock_boot_us() - start;
-	arena_release(&p.setup);
-	arena_release(&p.page);
-	arena_release(&p.batch);
+	arena_clear(&p->page);
+	arena_clear(&p->batch);
 	f->code = err;
+	return err;
+}
+
+void scanner_free(struct scanner *p)
+{
+	if (!p)
+		return;
+	arena_release(&p->setup);
+	arena_release(&p->page);
+	arena_release(&p->batch);
+	free(p);
+}
+
+defib_err scan_watch(struct session *session, const struct watch *w, const struct scan_options *o,
+                     struct scan_result *result)
+{
+	struct scanner *p = scanner_new(session, w, o);
+	defib_err err = scanner_pass(p, result);
+	scanner_free(p);
 	return err;
 }

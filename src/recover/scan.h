@@ -45,10 +45,23 @@ struct scan_options {
 	const char *reason;  /* NULL: the watch's own */
 	const char *actor;
 	bool ledger_off;
+	const char *owner;   /* only jobs of this owner; then `running` is not counted */
 	struct scan_observer observer;
 };
 
-/* Scan one watch. The result says all, also what failed; returns result->failure.code. */
+/*
+ * A scanner keeps what a pass needs (types, statements, ledger) for the next
+ * one. Session, watch and options must outlive it; options may change between
+ * passes, except for `fix` and `ledger_off`.
+ */
+struct scanner;
+struct scanner *scanner_new(struct session *session, const struct watch *w,
+                            const struct scan_options *o);
+/* One pass. The result says all, also what failed; returns result->failure.code. */
+defib_err scanner_pass(struct scanner *p, struct scan_result *result);
+void scanner_free(struct scanner *p); /* NULL is allowed */
+
+/* A single pass. */
 defib_err scan_watch(struct session *session, const struct watch *w, const struct scan_options *o,
                      struct scan_result *result);
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "watch/compile_write.h"
+#include "watch/lexer.h"
 #include "watch/timesql.h"
 
 #include <assert.h>
@@ -127,10 +128,13 @@ static const char *as_text(const struct binding *b)
 	return b->engine == STORE_POSTGRES ? "::text" : "";
 }
 
+/* An SQLite column without a type turns no text into its numbers: there keys meet as text. */
 static void key_column(const struct binding *b, int k, struct buf *out)
 {
-	buf_add(out, "t.");
+	bool untyped = b->engine == STORE_SQLITE && b->key_type[k][0] == '\0';
+	buf_add(out, untyped ? "CAST(t." : "t.");
 	sql_ident(out, b->watch->key.items[k]);
+	buf_add(out, untyped ? " AS TEXT)" : "");
 }
 
 void key_list(const struct binding *b, const char *alias, struct buf *out)
@@ -268,8 +272,10 @@ static const char *finish(struct buf *sql, struct arena *a)
 	return text;
 }
 
-static const char *compile_look(const struct binding *b, const struct watch_sql *q, bool next,
-                                struct arena *a)
+enum look_form { LOOK_FIRST, LOOK_NEXT, LOOK_OWNER };
+
+static const char *compile_look(const struct binding *b, const struct watch_sql *q,
+                                enum look_form form, struct arena *a)
 {
 	struct conditions c = {BUF_INIT, 0};
 	struct buf sql = BUF_INIT;
@@ -280,8 +286,11 @@ static const char *compile_look(const struct binding *b, const struct watch_sql 
 	/* A single condition goes without parentheses of its own, for the reader's sake. */
 	buf_addf(&sql, "\nWHERE (%s)\n  AND %s%s%s", b->watch->running.text, c.n > 1 ? "(" : "",
 	         buf_text(&c.sql), c.n > 1 ? ")" : "");
-	if (next)
+	if (form == LOOK_NEXT)
 		behind_position(b, &sql);
+	if (form == LOOK_OWNER)
+		buf_addf(&sql, "\n  AND (%s) = %s", b->watch->owner.text,
+		         b->engine == STORE_POSTGRES ? "$2" : "?2");
 	buf_add(&sql, "\nORDER BY ");
 	order_list(b, &sql);
 	buf_add(&sql, "\nLIMIT ");
@@ -387,8 +396,10 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	defib_err err = compile_writes(b, a, out, f);
 	if (err)
 		return err;
-	out->look_first = compile_look(b, out, false, a);
-	out->look_next = compile_look(b, out, true, a);
+	out->look_first = compile_look(b, out, LOOK_FIRST, a);
+	out->look_next = compile_look(b, out, LOOK_NEXT, a);
+	if (b->watch->owner.text)
+		out->look_owner = compile_look(b, out, LOOK_OWNER, a);
 	out->look_one = compile_look_one(b, out, a);
 	out->count_running = compile_count(b, a);
 	out->reread = compile_reread(b, out, a);
@@ -399,10 +410,60 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	return DEFIB_OK;
 }
 
+/* What a user wrote about t, for a place that knows no t: an index. */
+static void without_alias(const struct binding *b, const char *text, struct buf *out)
+{
+	struct sql_lexer lx;
+	sql_lexer_init(&lx, text, b->engine);
+	for (struct sql_token k = sql_next(&lx); k.type != SQL_END; k = sql_next(&lx)) {
+		bool alias = k.type == SQL_WORD && k.len == 1 && (*k.text == 't' || *k.text == 'T');
+		if (alias && *lx.at == '.')
+			sql_next(&lx);
+		else
+			buf_addn(out, k.text, k.len);
+	}
+}
+
+static bool has_select(const struct binding *b, const char *text)
+{
+	struct sql_lexer lx;
+	sql_lexer_init(&lx, text, b->engine);
+	for (struct sql_token k = sql_next(&lx); k.type != SQL_END; k = sql_next(&lx))
+		if (k.type == SQL_WORD && k.len == 6 && strncasecmp(k.text, "select", 6) == 0)
+			return true;
+	return false;
+}
+
+static bool is_column(const struct binding *b, const char *expr)
+{
+	for (int i = 0; i < b->ncolumns; i++)
+		if (strcasecmp(b->columns[i].name, expr) == 0)
+			return true;
+	return false;
+}
+
+/* The sign as the first column of an index, where it can be one; else nothing. */
+static void index_sign(const struct binding *b, struct buf *out)
+{
+	enum sign only = only_sign(b);
+	struct buf expr = BUF_INIT;
+	bool pg = b->engine == STORE_POSTGRES;
+	if (only == SIGN_COUNT || has_select(b, watch_sign(b->watch, only)->text))
+		return;
+	without_alias(b, watch_sign(b->watch, only)->text, &expr);
+	if (pg && is_column(b, buf_text(&expr)))
+		buf_addf(out, "%s, ", buf_text(&expr));
+	/* Text as a time depends on the session's settings: PostgreSQL indexes no such thing. */
+	else if (!pg || b->sign_time[only] != TIME_TYPE_TEXT) {
+		sql_time_comparable(b->engine, b->sign_time[only], buf_text(&expr), out);
+		buf_add(out, ", ");
+	}
+	buf_release(&expr);
+}
+
 void watch_index(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
-	enum sign only = only_sign(b);
 	bool pg = b->engine == STORE_POSTGRES;
 	buf_add(out, pg ? "CREATE INDEX CONCURRENTLY ON " : "CREATE INDEX ");
 	if (!pg) {
@@ -414,18 +475,14 @@ void watch_index(const struct binding *b, struct buf *out)
 	}
 	sql_table(out, w->table);
 	buf_add(out, " (");
-	/* Only a plain column or a stable expression of one can be indexed; a sub-select cannot. */
-	if (only != SIGN_COUNT && !strstr(watch_sign(w, only)->text, "SELECT")) {
-		const char *expr = watch_sign(w, only)->text;
-		if (pg && strspn(expr, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(expr))
-			buf_add(out, expr);
-		else
-			sql_time_comparable(b->engine, b->sign_time[only], expr, out);
-		buf_add(out, ", ");
-	}
+	index_sign(b, out);
 	for (int k = 0; k < w->key.n; k++) {
 		buf_add(out, k ? ", " : "");
 		sql_ident(out, w->key.items[k]);
 	}
-	buf_addf(out, ") WHERE %s", w->running.text);
+	buf_add(out, ")");
+	if (!has_select(b, w->running.text)) {
+		buf_add(out, " WHERE ");
+		without_alias(b, w->running.text, out);
+	}
 }

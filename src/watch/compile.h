@@ -45,6 +45,7 @@ struct watch_sql {
 	struct fact_columns cols;
 	const char *look_first; /* $1 limit */
 	const char *look_next;  /* $1 limit, $2 position, $3… key */
+	const char *look_owner; /* $1 limit, $2 owner; NULL where the watch has no owner */
 	const char *look_one;   /* $1… key; no condition: for explain */
 	const char *count_running; /* counts to RUNNING_COUNT_MAX at most */
 	const char *lock;   /* relation of keys; PostgreSQL only */

@@ -209,6 +209,8 @@ def test_a_small_table_without_an_index_warns_until_the_printed_index_is_there(d
     {"started_at": "updated_at", "overdue_after": "2h"},
     {"missing": "orphan"},
     {"alive_at": "(SELECT max(b.at) FROM beats b WHERE b.job = t.id)"},
+    {"alive_at": "(select max(b.at) from beats b where b.job = t.id)"},
+    {"alive_at": "t.updated_at", "running": "t.status = 'running'"},
 ])
 def test_the_printed_index_serves_other_shapes_of_watches(db, doctor, watch):
     make_jobs(db, rows=20000, index=False)
