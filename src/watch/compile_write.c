@@ -272,6 +272,29 @@ static const struct sql_text *write_source(const struct watch *w, enum remedy re
 	return action->form == ACTION_SQL ? &action->sql[i] : &action->set;
 }
 
+/*
+ * RETURNING makes SQLite take an UPDATE of a view that nothing can update: it
+ * writes nothing and returns the rows as if it had. Without it, it says so.
+ */
+static defib_err refuse_view(const struct watch_sql *q, struct store *s, struct arena *a,
+                             struct failure *f)
+{
+	const struct watch *w = q->binding->watch;
+	struct buf sql = BUF_INIT;
+	struct store_column *cols;
+	int ncols;
+	if (s->engine != STORE_SQLITE)
+		return DEFIB_OK;
+	buf_add(&sql, "UPDATE ");
+	sql_table(&sql, w->table);
+	buf_add(&sql, " SET ");
+	sql_ident(&sql, w->key.items[0]);
+	buf_add(&sql, " = NULL");
+	defib_err err = store_describe(s, buf_text(&sql), a, &cols, &ncols, f);
+	buf_release(&sql);
+	return err;
+}
+
 defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                         struct failure *f)
 {
@@ -280,6 +303,8 @@ defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena
 	for (int r = 0; r < REMEDY_COUNT; r++)
 		for (int i = 0; i < q->nwrites[r]; i++) {
 			defib_err err = store_describe(s, q->writes[r][i].sql, a, &cols, &ncols, f);
+			if (!err && q->writes[r][i].returns)
+				err = refuse_view(q, s, a, f);
 			if (!err)
 				continue;
 			struct buf place = BUF_INIT;
@@ -287,7 +312,8 @@ defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena
 			fail_prefix(f, "watch %s, %s (%s)", q->binding->watch->name, remedy_names[r],
 			            buf_text(&place));
 			buf_release(&place);
-			if (err == DEFIB_BAD_SQL)
+			/* Nothing was run: what the database refuses here is what was written. */
+			if (err == DEFIB_BAD_SQL || err == DEFIB_DATABASE)
 				f->code = DEFIB_CONFIG;
 			return f->code;
 		}
