@@ -76,12 +76,20 @@ static void set_state(struct failure *f, const char *state)
 	snprintf(f->sqlstate, sizeof(f->sqlstate), "%.5s", state);
 }
 
+/* A row that a policy refuses has the SQLSTATE of a missing privilege; the place differs. */
+static defib_err result_class(const PGresult *res, const char *state)
+{
+	const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+
+	return text_eq(function, "ExecWithCheckOptions") ? DEFIB_CONSTRAINT : pg_class(state);
+}
+
 defib_err pg_result_failure(const PGresult *res, struct failure *f)
 {
 	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
 	const char *primary = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 	const char *hint = PQresultErrorField(res, PG_DIAG_MESSAGE_HINT);
-	defib_err code = pg_class(state);
+	defib_err code = result_class(res, state);
 	struct buf line = BUF_INIT;
 
 	pg_one_line(&line, primary ? primary : PQresultErrorMessage(res));
