@@ -1,6 +1,7 @@
 /* apply.c: see apply.h. */
 #include "recover/apply.h"
 
+#include "base/text.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
 
@@ -272,6 +273,26 @@ static int settle_outcomes(struct batch *b)
 	return written;
 }
 
+static bool is_utf8(const char *text)
+{
+	size_t n = 1;
+	for (; n && *text; text += n)
+		n = utf8_len(text);
+	return n > 0;
+}
+
+/* Why no statement can name a row; NULL when one can. */
+static const char *nameless(const struct batch *b, const struct candidate *c)
+{
+	for (int k = 0; k < watch_of(b)->key.n; k++) {
+		if (!c->facts.key[k])
+			return "its key is NULL, so no statement can name the row";
+		if (!is_utf8(c->facts.key[k]))
+			return "its key is no valid UTF-8, so no statement can name the row";
+	}
+	return NULL;
+}
+
 defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, struct arena *a,
                       struct failure *f)
 {
@@ -281,7 +302,10 @@ defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, st
 	for (int i = 0; i < n; i++) {
 		jobs[i] = batch[i].facts.job;
 		batch[i].outcome = OUTCOME_LEFT;
-		if (acts(&batch[i]))
+		batch[i].refusal = acts(&batch[i]) ? nameless(&b, &batch[i]) : NULL;
+		if (batch[i].refusal)
+			batch[i].outcome = OUTCOME_REFUSED;
+		else if (acts(&batch[i]))
 			acting++;
 		else if (batch[i].decision.remedy == REMEDY_HOLD)
 			batch[i].outcome = OUTCOME_HELD;
