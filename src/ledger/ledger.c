@@ -64,7 +64,7 @@ defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct f
 		turn_off(out, "it is not there yet");
 	} else {
 		err = schema_install(s, SCHEMA_LEDGER, f);
-		if (err == DEFIB_PERMISSION || err == DEFIB_READ_ONLY) {
+		if (err == DEFIB_PERMISSION) {
 			turn_off(out, f->what);
 			fail_clear(f);
 			return DEFIB_OK;
