@@ -204,6 +204,8 @@ static void check_all_sql(struct check *c)
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine)
 {
 	struct check c = {r, w, engine};
+	if (w->key.n == 0)
+		problem(&c, w->at, "key names no column");
 	if (w->key.n > WATCH_KEYS_MAX)
 		problem(&c, w->at, "a key has at most 4 columns");
 	if (w->show.n > WATCH_SHOW_MAX)
