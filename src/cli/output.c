@@ -3,6 +3,8 @@
  */
 #include "cli/cli.h"
 
+#include "base/text.h"
+
 #include <wchar.h>
 
 void out_color(struct buf *out, bool on, enum color color, const char *text)
@@ -35,11 +37,24 @@ int out_width(const char *text)
 	return width;
 }
 
-/* What comes from a table may hold anything; a terminal must not obey it. */
+/* Whether a terminal would obey it: the controls of ASCII, and those that UTF-8 spells C2 80…9F. */
+static bool is_control(const char *text)
+{
+	unsigned char c = (unsigned char)text[0];
+	return c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[1] < 0xa0);
+}
+
+/* What comes from a table may hold anything, also what is no text. */
 static void add_visible(struct buf *out, const char *text)
 {
-	for (; *text; text++)
-		buf_addch(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+	while (*text) {
+		size_t n = utf8_len(text);
+		if (n == 0 || is_control(text))
+			buf_addch(out, '?');
+		else
+			buf_addn(out, text, n);
+		text += n ? n : 1;
+	}
 }
 
 void out_padded(struct buf *out, const char *text, int width)
