@@ -109,7 +109,6 @@ static defib_err set_up(struct scanner *p, struct failure *f)
 		snprintf(p->ledger.off_because, sizeof p->ledger.off_because, "ledger: off");
 	else if (!err)
 		err = ledger_open(p->session->store, o->fix, &p->ledger, f);
-<<<<<<< Updated upstream
 	p->ready = !err;
 	return err;
 }
@@ -121,16 +120,12 @@ static defib_err first_reading(struct scanner *p, struct failure *f)
 	r->ledger = p->ledger.ready;
 	r->ledger_made = p->ledger.made;
 	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->ledger.off_because);
-	if (!err)
-		err = refuse_loop(p, f);
 	if (!err && !p->options->owner)
 		err = look_running(p->session->store, &p->sql, &r->running, f);
 	r->running_capped = r->running >= RUNNING_COUNT_MAX;
-=======
-	p->result->ledger = p->ledger.ready;
-	p->result->ledger_made = p->ledger.made;
-	snprintf(p->result->ledger_off, sizeof p->result->ledger_off, "%s", p->ledger.off_because);
->>>>>>> Stashed changes
+	/* After the first reading: a table that may not be read is the greater news. */
+	if (!err)
+		err = refuse_loop(p, f);
 	return err;
 }
 
@@ -371,17 +366,7 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	defib_err err;
 	do {
 		fail_clear(f);
-<<<<<<< Updated upstream
 		err = first_reading(p, f);
-=======
-		arena_clear(&p.setup);
-		err = set_up(&p, f);
-		if (!err)
-			err = look_running(session->store, &p.sql, &result->running, f);
-		/* After the first reading: a table that may not be read is the greater news. */
-		if (!err)
-			err = refuse_loop(&p, f);
->>>>>>> Stashed changes
 		/* A session that broke is worth another; one that could not be had is not. */
 	} while (err && p->session->store && try_again(p, &t, err));
 	if (!err)
