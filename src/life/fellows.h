@@ -15,7 +15,8 @@ void fellows_close(struct fellows *x); /* NULL is allowed */
 /*
  * Watch exactly these workers: ids are the caller's names for them. Those not
  * of this host are ignored; those that are gone already (no such process, or
- * another start time) are reported as dead at the next fellows_dead().
+ * another start time) are reported as dead at the next fellows_dead(). A death
+ * is reported once while the incarnation stays in the set.
  */
 void fellows_set(struct fellows *x, const int64_t *ids, const struct incarnation *who, int n);
 /* A descriptor that becomes readable (poll, epoll) when somebody has died. */
