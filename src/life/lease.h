@@ -18,10 +18,10 @@ struct lease_rules {
 };
 
 enum lease_contact {
-	CONTACT_GOOD, /* renewed within the beat, more or less */
-	CONTACT_LOST, /* a renewal failed or is late: stop claiming, finish what is in hand, spool */
+	CONTACT_GOOD,    /* renewed within the beat, more or less */
+	CONTACT_LOST,    /* a renewal failed or is late: stop claiming, finish what is in hand, spool */
 	CONTACT_EXPIRED, /* the lease has run out by our own clock: exclusive work must stop */
-	CONTACT_TAKEN, /* the database said so: LEASE_LOST; everything in hand is no longer ours */
+	CONTACT_TAKEN,   /* the database said so: LEASE_LOST; everything in hand is no longer ours */
 };
 
 struct lease {
@@ -29,6 +29,7 @@ struct lease {
 	int64_t confirmed_ms; /* when the last renewal that succeeded was *sent* */
 	int64_t sent_ms;      /* when the renewal under way was sent; 0: none */
 	int64_t next_ms;      /* when the next one is due */
+	int failed;           /* renewals that failed since the last confirmed one */
 	bool taken;
 };
 

@@ -1,0 +1,103 @@
+/*
+ * lease.c: when to renew, and how sure a worker may be that it still holds.
+ *
+ * Everything is counted from the moment the last confirmed renewal was sent:
+ * the database granted the lease at some later moment, so our own clock can
+ * only run out before the database's does. A renewal whose outcome is unknown
+ * counts as failed; if it did arrive, we are merely too careful.
+ */
+#include "life/lease.h"
+
+#include <assert.h>
+
+void lease_init(struct lease *l, const struct lease_rules *rules, int64_t sent_ms)
+{
+	assert(rules->retry_ms > 0 && rules->beat_ms >= rules->retry_ms);
+	assert(rules->lease_ms > rules->beat_ms);
+	assert(sent_ms > 0);
+	*l = (struct lease){
+		.rules = *rules,
+		.confirmed_ms = sent_ms,
+		.next_ms = sent_ms + rules->beat_ms,
+	};
+}
+
+bool lease_renew_due(struct lease *l, int64_t now_ms)
+{
+	if (l->taken || l->sent_ms != 0 || now_ms < l->next_ms) {
+		return false;
+	}
+	l->sent_ms = now_ms;
+	return true;
+}
+
+/* retry, 2 retry, 4 retry… up to a beat: soon at first, gentle to a server in trouble. */
+static int64_t retry_after_ms(const struct lease *l)
+{
+	int64_t wait = l->rules.retry_ms;
+
+	for (int i = 1; i < l->failed && wait < l->rules.beat_ms; i++) {
+		wait *= 2;
+	}
+	return wait < l->rules.beat_ms ? wait : l->rules.beat_ms;
+}
+
+void lease_renew_answer(struct lease *l, enum lease_answer answer, int64_t now_ms)
+{
+	assert(l->sent_ms != 0 && now_ms >= l->sent_ms);
+	switch (answer) {
+	case RENEWED:
+		l->confirmed_ms = l->sent_ms;
+		l->next_ms = l->sent_ms + l->rules.beat_ms;
+		l->failed = 0;
+		break;
+	case RENEW_FAILED:
+		l->failed++;
+		l->next_ms = now_ms + retry_after_ms(l);
+		break;
+	case RENEW_REFUSED:
+		l->taken = true;
+		break;
+	}
+	l->sent_ms = 0;
+}
+
+/* Until when a renewal counts as on time: one beat, and one more for it to be slow. */
+static int64_t good_until_ms(const struct lease *l)
+{
+	return l->confirmed_ms + 2 * l->rules.beat_ms;
+}
+
+static int64_t ends_ms(const struct lease *l)
+{
+	return l->confirmed_ms + l->rules.lease_ms;
+}
+
+enum lease_contact lease_contact(const struct lease *l, int64_t now_ms)
+{
+	if (l->taken) {
+		return CONTACT_TAKEN;
+	}
+	if (now_ms >= ends_ms(l)) {
+		return CONTACT_EXPIRED;
+	}
+	return l->failed > 0 || now_ms >= good_until_ms(l) ? CONTACT_LOST : CONTACT_GOOD;
+}
+
+int64_t lease_wait_ms(const struct lease *l, int64_t now_ms)
+{
+	int64_t until = now_ms + l->rules.beat_ms;
+	/* What can happen by time alone: a renewal is due, contact is lost, the lease ends. */
+	const int64_t events[] = {
+		l->sent_ms == 0 && !l->taken ? l->next_ms : until,
+		lease_contact(l, now_ms) == CONTACT_GOOD ? good_until_ms(l) : until,
+		lease_contact(l, now_ms) <= CONTACT_LOST ? ends_ms(l) : until,
+	};
+
+	for (int i = 0; i < 3; i++) {
+		if (events[i] < until) {
+			until = events[i];
+		}
+	}
+	return until > now_ms ? until - now_ms : 0;
+}
