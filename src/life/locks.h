@@ -24,8 +24,8 @@ struct locks_rules {
 
 struct locks_worker {
 	int64_t id;
-	bool held_once;     /* its lock was seen: only then can it vanish */
-	int64_t gone_ms;    /* first reading without the lock; 0: held */
+	bool held_once;  /* its lock was seen: only then can it vanish */
+	int64_t gone_ms; /* first reading without the lock; 0: held */
 	bool reported;
 };
 
@@ -33,8 +33,9 @@ struct locks {
 	struct locks_rules rules;
 	struct locks_worker *workers; /* malloc'd, sorted by id */
 	int n, cap;
-	int64_t last_ms;  /* last reading */
+	int64_t last_ms; /* last reading */
 	int64_t quiet_until_ms;
+	bool outage; /* no reading since our own session was lost */
 };
 
 void locks_init(struct locks *x, const struct locks_rules *rules);
@@ -45,7 +46,7 @@ void locks_set(struct locks *x, const int64_t *ids, int n);
 void locks_outage(struct locks *x, int64_t now_ms);
 /*
  * One reading: the ids whose lock is held. Writes the ids whose grace is over
- * to `gone` (room for x->n) and returns how many; each is reported once.
+ * to `gone` (room for x->n) and returns how many; each disappearance is reported once.
  */
 int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms, int64_t *gone);
 
