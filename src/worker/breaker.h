@@ -12,17 +12,17 @@ enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_PROBING };
 extern const char *const breaker_names[];
 
 struct breaker_rules {
-	int failures;       /* 5 in a row open it */
-	int64_t pause_ms;   /* 1000: first pause; doubles with each failed probe */
+	int failures;         /* 5 in a row open it */
+	int64_t pause_ms;     /* 1000: first pause; doubles with each failed probe */
 	int64_t pause_max_ms; /* 30000 */
 };
 
 struct breaker {
 	struct breaker_rules rules;
 	enum breaker_state state;
-	int failures;       /* in a row */
+	int failures; /* in a row */
 	int64_t pause_ms, until_ms;
-	int64_t opened;     /* how often, for metrics */
+	int64_t opened; /* how often, for metrics */
 };
 
 void breaker_init(struct breaker *b, const struct breaker_rules *rules);
