@@ -71,11 +71,28 @@ static void read_databases(struct cfg_reader *r, const struct cfg_node *node, vo
 		if (d->url && !store_engine_of(d->url, &d->engine, &f))
 			cfg_problem(r, d->at, "%s", f.what);
 		for (int j = 0; j < list->n; j++)
-			if (text_eq(list->items[j].name, d->name))
+			if (d->name && text_eq(list->items[j].name, d->name))
 				cfg_problem(r, d->at, "two databases are named \"%s\"", d->name);
 		cfg_leave(r, mark);
 		list->n++;
 	}
+}
+
+static void refuse_preset(struct cfg_reader *r, struct cfg_mark at, const char *name)
+{
+	int n = 0, shipped = 0;
+	while (embedded_files[shipped].name)
+		shipped++;
+	const char **names = ARENA_ARRAY(r->arena, const char *, shipped + 1);
+	for (int i = 0; i < shipped; i++) {
+		const char *file = embedded_files[i].name;
+		if (text_starts(file, "presets/"))
+			names[n++] = arena_strndup(r->arena, file + strlen("presets/"),
+			                           strlen(file) - strlen("presets/.yaml"));
+	}
+	const char *near = text_nearest(name, names);
+	cfg_problem(r, at, "there is no preset \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
+	            near ? near : "", near ? "\"?" : "");
 }
 
 /* A watch that starts from a preset: the preset's keys lie under its own. */
@@ -89,7 +106,7 @@ static const struct cfg_node *with_preset(struct cfg_reader *r, const struct cfg
 	const char *path = arena_printf(r->arena, "presets/%s.yaml", name);
 	const char *text = embedded_text(path);
 	if (!text) {
-		cfg_problem(r, preset->at, "there is no preset \"%s\"", name);
+		refuse_preset(r, preset->at, name);
 		return map;
 	}
 	if (cfg_parse(text, arena_printf(r->arena, "preset %s", name), r->arena, &base, &f)) {
@@ -116,7 +133,7 @@ static void read_watches(struct cfg_reader *r, const struct cfg_node *node, void
 		size_t mark = cfg_enter(r, entry_name(node->items[i]));
 		watch_read(r, with_preset(r, node->items[i]), w);
 		for (int j = 0; j < list->n; j++)
-			if (text_eq(list->items[j].name, w->name))
+			if (w->name && text_eq(list->items[j].name, w->name))
 				cfg_problem(r, w->at, "two watches are named \"%s\"", w->name);
 		cfg_leave(r, mark);
 		list->n++;
