@@ -117,6 +117,26 @@ static bool note_unknown(void *ctx, const char *name, struct buf *out)
 
 enum sql_kind { KIND_EXPRESSION, KIND_SET, KIND_STATEMENT };
 
+/* What would break the statement that we write around a piece of SQL; NULL: nothing. */
+static const char *breaks_out(const char *sql, enum store_engine engine)
+{
+	struct buf inside = BUF_INIT;
+	struct sql_lexer lx;
+	struct sql_token t, last = {SQL_END, sql, 0};
+	bool ended = false;
+	buf_addf(&inside, "%s)", sql);
+	sql_lexer_init(&lx, buf_text(&inside), engine);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		ended = ended || (t.type == SQL_PUNCT && *t.text == ';');
+		last = t;
+	}
+	bool closes = last.type == SQL_PUNCT; /* our parenthesis, unless a comment swallowed it */
+	buf_release(&inside);
+	if (ended)
+		return "no ';' is needed here";
+	return closes ? NULL : "a comment at the very end hides what follows; end it with a new line";
+}
+
 static void check_sql(struct check *c, const char *option, const struct sql_text *sql,
                       enum sql_kind kind, enum param_scope scope)
 {
@@ -131,11 +151,9 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 	defib_err err = kind == KIND_SET
 	                    ? sql_set_targets(sql->text, c->engine, c->r->arena, &targets, &n, &f)
 	                    : sql_check(sql->text, c->engine, &f);
-	if (!err && kind != KIND_STATEMENT && strchr(sql->text, ';')) {
-		size_t len = strlen(sql->text);
-		if (sql->text[len - 1] == ';')
-			err = fail(&f, DEFIB_CONFIG, "no ';' is needed here");
-	}
+	const char *broken = !err && kind != KIND_STATEMENT ? breaks_out(sql->text, c->engine) : NULL;
+	if (broken)
+		err = fail(&f, DEFIB_CONFIG, "%s", broken);
 	if (!err)
 		err = sql_render(sql->text, c->engine, note_unknown, &known, &scratch, &f);
 	buf_release(&scratch);

@@ -1,0 +1,274 @@
+/*
+ * check_test.c: every demand on a watch beyond its option table, with the
+ * words in which it is refused.
+ */
+#include "base/text.h"
+#include "watch/watch_test.h"
+
+#define BASE "table: pages\nkey: id\nrunning: status = 'running'\n"
+#define ALIVE BASE "alive_at: updated_at\n"
+#define PLAIN ALIVE "stuck_after: 60m\n"
+
+struct demand {
+	const char *keys, *words;
+};
+
+static void open_as(enum store_engine engine, struct reading *r, const char *keys)
+{
+	reading_open_watch(r, engine == STORE_POSTGRES ? POSTGRES_URL : SQLITE_URL, keys);
+}
+
+/* Each of these must be refused, on one line of its own. */
+static void assert_refused(enum store_engine engine, const struct demand *demands, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct reading r;
+		open_as(engine, &r, demands[i].keys);
+		if (r.reader.nerrors != 1 || !reading_said(&r, demands[i].words, false)) {
+			print_problems(&r);
+			fail_msg("%s: not just \"%s\"", demands[i].keys, demands[i].words);
+		}
+		assert_true(r.reader.problems[0].at.line > 0);
+		reading_release(&r);
+	}
+}
+#define REFUSED(engine, demands) assert_refused(engine, demands, sizeof demands / sizeof *demands)
+
+static void assert_accepted(enum store_engine engine, const char *keys)
+{
+	struct reading r;
+	open_as(engine, &r, keys);
+	assert_clean(&r);
+	reading_release(&r);
+}
+
+static void assert_warned(const char *keys, const char *words)
+{
+	struct reading r;
+	open_as(STORE_SQLITE, &r, keys);
+	assert_clean(&r);
+	if (!reading_said(&r, words, true)) {
+		print_problems(&r);
+		fail_msg("no warning: %s", words);
+	}
+	reading_release(&r);
+}
+
+static void a_watch_must_be_able_to_judge(void **state)
+{
+	static const struct demand demands[] = {
+		{BASE, "nothing tells whether a row is stuck"},
+		{ALIVE, "alive_at needs stuck_after"},
+		{BASE "started_at: a\n", "started_at needs overdue_after"},
+		{BASE "owner_alive: a\nstuck_after: 1m\n", "stuck_after needs alive_at or expires_at"},
+		{PLAIN "overdue_after: 1m\n", "overdue_after needs started_at"},
+		{BASE "owner_alive: a\nmissing: orphan\n", "missing: orphan needs a sign of life"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+}
+
+static void each_kind_of_sign_is_enough_to_judge(void **state)
+{
+	(void)state;
+	assert_accepted(STORE_SQLITE, PLAIN);
+	assert_accepted(STORE_SQLITE, BASE "expires_at: a\n");
+	assert_accepted(STORE_SQLITE, BASE "expires_at: a\nstuck_after: 0s\n");
+	assert_accepted(STORE_SQLITE, BASE "started_at: a\noverdue_after: 1m\n");
+	assert_accepted(STORE_SQLITE, BASE "owner_alive: a\n");
+}
+
+static void thresholds_must_make_sense(void **state)
+{
+	static const struct demand demands[] = {
+		{ALIVE "stuck_after: {a: 1m, default: 2m}\n", "thresholds by kind need kind:"},
+		{ALIVE "stuck_after: 0s\n", "would take every running row for stuck"},
+		{ALIVE "kind: k\nstuck_after: {a: 0s, default: 2m}\n", "would take every running row"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+}
+
+static void a_threshold_under_twice_the_beat_is_refused(void **state)
+{
+	static const struct demand demands[] = {
+		{ALIVE "beat: 30s\nstuck_after: 59s\n", "stuck_after 59s is under twice the beat of 30s"},
+		{ALIVE "kind: k\nbeat: 30s\nstuck_after: {a: 45s, default: 5m}\n", "45s is under twice"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+	assert_warned(ALIVE "beat: 30s\nstuck_after: 60s\n", "just twice the beat");
+	assert_accepted(STORE_SQLITE, ALIVE "beat: 30s\nstuck_after: 61s\n");
+}
+
+static void rules_must_be_possible(void **state)
+{
+	static const struct demand demands[] = {
+		{PLAIN "remedies: [{do: requeue}]\n", "rule 1 does requeue, but there is no requeue:"},
+		{PLAIN "remedies: [{do: report}, {do: fail}]\n", "rule 2 does fail"},
+		{PLAIN "remedies: [{attempts: left, do: report}]\n", "rule 1 asks for attempts"},
+		{PLAIN "attempts: n\nremedies: [{attempts: left, do: report}]\n",
+	     "rule 1 asks for attempts"},
+		{PLAIN "remedies: [{kind: a, do: report}]\n", "rule 1 asks for a kind"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+	assert_accepted(STORE_SQLITE, PLAIN "remedies: [{do: report}, {do: hold}]\n");
+}
+
+static void what_bounds_or_does_nothing_is_warned_about(void **state)
+{
+	(void)state;
+	assert_warned(PLAIN, "it only reports");
+	assert_warned(PLAIN "attempts: n\n", "attempts without max_attempts bound nothing");
+}
+
+static void keys_and_shown_columns_have_a_limit(void **state)
+{
+	static const struct demand demands[] = {
+		{"table: t\nkey: [a, b, c, d, e]\nrunning: r\nexpires_at: x\n", "at most 4 columns"},
+		{PLAIN "show: [a, b, c, d, e, f, g, h, i]\n", "show takes at most 8 columns"},
+		{"table: t\nkey: []\nrunning: r\nexpires_at: x\n", "key names no column"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+}
+
+static void sql_must_be_closed_wherever_it_stands(void **state)
+{
+	static const char *const options[] = {
+		"expires_at",  "started_at", "kind",     "owner",
+		"owner_alive", "attempts",   "end_when", "late_when",
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+		struct buf keys = BUF_INIT, words = BUF_INIT;
+		buf_addf(&keys, PLAIN "overdue_after: 1m\nmax_attempts: 3\n%s: (a\n", options[i]);
+		if (!text_eq(options[i], "started_at"))
+			buf_add(&keys, "started_at: s\n");
+		buf_addf(&words, "%s: a parenthesis is never closed", options[i]);
+		struct demand demand = {buf_text(&keys), buf_text(&words)};
+		assert_refused(STORE_SQLITE, &demand, 1);
+		buf_release(&keys);
+		buf_release(&words);
+	}
+}
+
+static void an_expression_cannot_break_out_of_its_parentheses(void **state)
+{
+	static const struct demand demands[] = {
+		{PLAIN "owner: a) OR (b\n", "closed that was never opened"},
+		{PLAIN "owner: 'a; DROP TABLE x'\n", "more than one statement"},
+		{PLAIN "owner: \"a;\"\n", "no ';' is needed"},
+		{PLAIN "owner: \"a; \\n\"\n", "no ';' is needed"},
+		{PLAIN "owner: a -- who\n", "a comment at the very end"},
+		{PLAIN "requeue: a = 1;\n", "no ';' is needed"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+	assert_accepted(STORE_SQLITE, PLAIN "owner: a /* -- who */\n");
+	assert_accepted(STORE_SQLITE, PLAIN "owner: |\n  a -- who\n");
+	assert_accepted(STORE_SQLITE, PLAIN "owner: \"a || ';'\"\n");
+}
+
+static void set_lists_must_be_set_lists(void **state)
+{
+	static const struct demand demands[] = {
+		{PLAIN "requeue: SET a = 1\n", "requeue: not a SET list"},
+		{PLAIN "requeue: DELETE FROM a\n", "requeue: not a SET list"},
+		{PLAIN "retry: {now: a = 1, then: b}\n", "retry.then: not a SET list"},
+		{PLAIN "end: x\n", "end: not a SET list"},
+		{PLAIN "cancel: x\n", "cancel: not a SET list"},
+		{PLAIN "work: {ready: a, claim: x}\n", "work.claim: not a SET list"},
+		{PLAIN "work: {ready: a, done: x}\n", "work.done: not a SET list"},
+		{PLAIN "work: {ready: a, failed: x}\n", "work.failed: not a SET list"},
+		{PLAIN "work: {ready: a, timed_out: x}\n", "work.timed_out: not a SET list"},
+		{PLAIN "work: {ready: a, release: x}\n", "work.release: not a SET list"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+}
+
+static void unknown_parameters_are_refused_with_the_nearest(void **state)
+{
+	static const struct demand demands[] = {
+		{PLAIN "requeue: 'a = :raeson'\n", "unknown parameter :raeson; did you mean :reason?"},
+		{PLAIN "requeue: 'a = :worker'\n", "unknown parameter :worker"},
+		{PLAIN "hold: {call: 'f(:idd)'}\n", "hold: unknown parameter :idd; did you mean :id?"},
+		{PLAIN "work: {ready: a, claim: 'w = :workre'}\n", "did you mean :worker?"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+}
+
+static void predicates_and_statements_take_no_parameters(void **state)
+{
+	static const struct demand demands[] = {
+		{PLAIN "owner: a = :now\n", "owner: unknown parameter :now"},
+		{PLAIN "requeue: {sql: ['DELETE FROM a WHERE b = :now']}\n",
+	     "requeue: unknown parameter :now"},
+		{PLAIN "also: ['DELETE FROM a WHERE b = :now']\n", "also: unknown parameter :now"},
+		{PLAIN "remedies: [{when: 'a = :now', do: report}]\n", "remedies.when: unknown parameter"},
+		{PLAIN "work: {ready: 'a = :now'}\n", "work.ready: unknown parameter :now"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+}
+
+static void every_promised_parameter_is_known_where_it_is_promised(void **state)
+{
+	(void)state;
+	assert_accepted(STORE_SQLITE,
+	                PLAIN "requeue: 'a = f(:id, :owner, :kind, :attempt, :alive_at, :verdict, "
+	                      ":reason, :retry_at, :evidence, :now)'\n");
+	assert_accepted(STORE_SQLITE,
+	                PLAIN "work: {ready: a, claim: 'a = f(:id, :worker, :now, :epoch)', "
+	                      "done: 'a = :result, b = :result.text', failed: 'a = :error'}\n");
+}
+
+static void sql_is_read_as_its_engine_does(void **state)
+{
+	static const struct demand postgres[] = {{PLAIN "owner: '[a'\n", "never closed"},
+	                                         {PLAIN "owner: '$1'\n", "write :name"}};
+	static const struct demand sqlite[] = {{PLAIN "owner: '`a'\n", "never closed"},
+	                                       {PLAIN "owner: 'a = ?'\n", "write :name"}};
+	(void)state;
+	REFUSED(STORE_POSTGRES, postgres);
+	REFUSED(STORE_SQLITE, sqlite);
+	assert_accepted(STORE_POSTGRES, PLAIN "owner: \"$$a$$ || E'\\\\''\"\n");
+	assert_accepted(STORE_SQLITE, PLAIN "owner: '[a b] || `c d`'\n");
+}
+
+static void problems_name_the_line_they_are_on(void **state)
+{
+	struct reading r;
+	(void)state;
+	open_as(STORE_SQLITE, &r, PLAIN "requeue: (a\n");
+	assert_int_equal(r.reader.nerrors, 1);
+	/* Three lines lead, and requeue is the sixth of the keys. */
+	assert_int_equal(r.reader.problems[0].at.line, 9);
+	assert_int_equal(r.reader.problems[0].at.col, 14);
+	reading_release(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_watch_must_be_able_to_judge),
+		cmocka_unit_test(each_kind_of_sign_is_enough_to_judge),
+		cmocka_unit_test(thresholds_must_make_sense),
+		cmocka_unit_test(a_threshold_under_twice_the_beat_is_refused),
+		cmocka_unit_test(rules_must_be_possible),
+		cmocka_unit_test(what_bounds_or_does_nothing_is_warned_about),
+		cmocka_unit_test(keys_and_shown_columns_have_a_limit),
+		cmocka_unit_test(sql_must_be_closed_wherever_it_stands),
+		cmocka_unit_test(an_expression_cannot_break_out_of_its_parentheses),
+		cmocka_unit_test(set_lists_must_be_set_lists),
+		cmocka_unit_test(unknown_parameters_are_refused_with_the_nearest),
+		cmocka_unit_test(predicates_and_statements_take_no_parameters),
+		cmocka_unit_test(every_promised_parameter_is_known_where_it_is_promised),
+		cmocka_unit_test(sql_is_read_as_its_engine_does),
+		cmocka_unit_test(problems_name_the_line_they_are_on),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
