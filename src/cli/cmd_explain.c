@@ -175,6 +175,9 @@ static int explain(struct cli *c, struct picked *p)
 		err = ledger_open(p->store, false, &ledger, &f);
 	if (!err)
 		err = look_one(p->store, &p->sql, &ledger, c->words + 1, &c->arena, &facts, &found, &f);
+	/* A word that the key's type cannot take is the caller's slip, not the database's trouble. */
+	if (err && strncmp(f.sqlstate, "22", 2) == 0)
+		f.code = DEFIB_USAGE;
 	if (err)
 		return cli_fail(&f);
 	if (!found)
