@@ -18,7 +18,7 @@
 static const struct {
 	const char *name, *raw, *type;
 	bool us;
-} stuck_columns[STUCK_COUNT] = {
+} stuck_columns[WRITE_COLUMNS] = {
     [STUCK_OWNER] = {"owner", "defib_owner", "text", false},
     [STUCK_KIND] = {"kind", "defib_kind", "text", false},
     [STUCK_ATTEMPT] = {"attempt", "defib_attempt", "bigint", false},
@@ -28,12 +28,16 @@ static const struct {
     [STUCK_RETRY_AT] = {"retry_at", "defib_retry_us", "bigint", true},
     [STUCK_EVIDENCE] = {"evidence", "defib_evidence", "jsonb", false},
     [STUCK_NOW] = {"now", "defib_now_us", "bigint", true},
+    [WORK_WORKER] = {"worker", "defib_worker", "text", false},
+    [WORK_ERROR] = {"error", "defib_error", "text", false},
+    [WORK_RESULT] = {"result", "defib_result", "jsonb", false},
+    [WORK_EPOCH] = {"epoch", "defib_epoch", "bigint", false},
 };
 
 void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
 {
 	keys_relation(b, r);
-	for (int i = 0; i < STUCK_COUNT; i++)
+	for (int i = 0; i < WRITE_COLUMNS; i++)
 		if (w->uses[i])
 			relation_column(r, stuck_columns[i].raw, stuck_columns[i].type);
 }
@@ -53,7 +57,14 @@ static bool resolve(void *ctx, const char *name, struct buf *out)
 			buf_addf(out, "defib_s.defib_k%d", k + 1);
 			return true;
 		}
-	for (int i = 0; i < STUCK_COUNT; i++) {
+	if (text_starts(name, "result.")) {
+		r->write->uses[WORK_RESULT] = true;
+		buf_addf(out, "(defib_s.%s ->> ", stuck_columns[WORK_RESULT].raw);
+		sql_literal(out, name + strlen("result."));
+		buf_add(out, ")");
+		return true;
+	}
+	for (int i = 0; i < WRITE_COLUMNS; i++) {
 		if (!text_eq(stuck_columns[i].name, name))
 			continue;
 		char column[64];
@@ -98,9 +109,8 @@ void written_columns(const struct binding *b, const struct watch_sql *q, const c
 	buf_add(out, pg ? ")::text" : ")");
 }
 
-static defib_err compile_set(const struct binding *b, const struct watch_sql *q,
-                             const struct sql_text *set, struct arena *a, struct write_sql *out,
-                             struct failure *f)
+defib_err compile_set(const struct binding *b, const struct watch_sql *q, const struct sql_text *set,
+                      struct arena *a, struct write_sql *out, struct failure *f)
 {
 	struct resolver r = {b, out};
 	struct buf list = BUF_INIT, sql = BUF_INIT;
@@ -173,28 +183,48 @@ static void stuck_clause(const struct binding *b, const struct write_sql *w, str
 	buf_add(out, ")");
 }
 
+/* Move behind a keyword and the space or comments before it, where it comes next. */
+static bool skip_word(const char **at, const char *word, enum store_engine engine)
+{
+	struct sql_lexer lx;
+	sql_lexer_init(&lx, *at, engine);
+	struct sql_token t = sql_next(&lx);
+	if (t.type == SQL_SPACE)
+		t = sql_next(&lx);
+	bool found = t.type == SQL_WORD && t.len == strlen(word) && strncasecmp(t.text, word, t.len) == 0;
+	if (found)
+		*at = lx.at;
+	return found;
+}
+
 /* A statement of the user's, with `stuck` put before it, also where it has a WITH of its own. */
 static void compile_statement(const struct binding *b, const struct sql_text *statement,
                               struct arena *a, struct write_sql *out)
 {
 	struct buf sql = BUF_INIT;
-	const char *rest = statement->text + strspn(statement->text, " \t\r\n");
-	bool with = strncasecmp(rest, "WITH", 4) == 0 && strchr(" \t\r\n", rest[4]);
-	bool recursive = false;
+	const char *rest = statement->text;
+	bool with = skip_word(&rest, "WITH", b->engine);
+	bool recursive = with && skip_word(&rest, "RECURSIVE", b->engine);
 
 	for (int i = 0; i < STUCK_COUNT; i++)
 		out->uses[i] = true;
-	if (with) {
-		rest += 4;
-		rest += strspn(rest, " \t\r\n");
-		recursive = strncasecmp(rest, "RECURSIVE", 9) == 0;
-		rest += recursive ? 9 : 0;
-	}
 	buf_addf(&sql, "WITH %s", recursive ? "RECURSIVE " : "");
 	stuck_clause(b, out, &sql);
 	buf_addf(&sql, "%s %s", with ? "," : "\n", rest);
 	out->sql = arena_strdup(a, buf_text(&sql));
 	buf_release(&sql);
+}
+
+/* The table's own name of a column: as written, or as unquoted names fold; NULL: no column. */
+static const char *column_named(const struct binding *b, const char *name)
+{
+	for (int i = 0; i < b->ncolumns; i++)
+		if (text_eq(b->columns[i].name, name))
+			return b->columns[i].name;
+	for (int i = 0; i < b->ncolumns; i++)
+		if (strcasecmp(b->columns[i].name, name) == 0)
+			return b->columns[i].name;
+	return NULL;
 }
 
 /* The columns that any SET list of the watch writes: what the ledger keeps of before. */
@@ -212,17 +242,13 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 		if (err)
 			return err;
 		for (int i = 0; i < n; i++) {
-			bool known = false, column = false;
+			/* What is no column is the database's to refuse. */
+			const char *column = column_named(b, names[i]);
+			bool known = false;
 			for (int j = 0; j < out->nbefore; j++)
-				known = known || text_eq(out->before[j], names[i]);
-			/* Unquoted names fold; what is no column is the database's to refuse. */
-			for (int j = 0; j < b->ncolumns && !column; j++)
-				if (strcasecmp(b->columns[j].name, names[i]) == 0) {
-					column = true;
-					names[i] = b->columns[j].name;
-				}
+				known = known || text_eq(out->before[j], column);
 			if (column && !known)
-				out->before[out->nbefore++] = names[i];
+				out->before[out->nbefore++] = column;
 		}
 	}
 	return DEFIB_OK;

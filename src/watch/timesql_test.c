@@ -1,0 +1,161 @@
+/*
+ * timesql_test.c: the SQL of each way to write time, on each engine, word for
+ * word: cutoffs, microseconds and values.
+ */
+#include "watch/timesql.h"
+
+#include "base/clock.h"
+#include "base/test.h"
+
+static const struct threshold hour = {.given = true, .standard_us = 3600 * US_PER_S};
+
+static void assert_cutoff(enum store_engine engine, enum time_type time, const struct threshold *t,
+                          const char *kind, const char *want)
+{
+	struct buf out = BUF_INIT;
+	sql_time_cutoff(engine, time, t, kind, &out);
+	assert_string_equal(buf_text(&out), want);
+	buf_release(&out);
+}
+
+static void cutoffs_on_postgres_are_in_the_columns_own_form(void **state)
+{
+	const enum store_engine pg = STORE_POSTGRES;
+	(void)state;
+	assert_cutoff(pg, TIME_TYPE_TIMESTAMPTZ, &hour, NULL,
+	              "statement_timestamp() - interval '3600 seconds'");
+	assert_cutoff(pg, TIME_TYPE_UTC, &hour, NULL,
+	              "(statement_timestamp() AT TIME ZONE 'UTC') - interval '3600 seconds'");
+	assert_cutoff(pg, TIME_TYPE_EPOCH, &hour, NULL,
+	              "ceil(extract(epoch FROM statement_timestamp()) - 3600)::bigint");
+	assert_cutoff(pg, TIME_TYPE_EPOCH_MS, &hour, NULL,
+	              "ceil(extract(epoch FROM statement_timestamp()) * 1000 - 3600000)::bigint");
+	assert_cutoff(pg, TIME_TYPE_TEXT, &hour, NULL,
+	              "statement_timestamp() - interval '3600 seconds'");
+}
+
+static void cutoffs_on_sqlite_are_in_the_columns_own_form(void **state)
+{
+	static const char text[] = "julianday('now') - 3600 / 86400.0";
+	(void)state;
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_TEXT, &hour, NULL, text);
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_UTC, &hour, NULL, text);
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_TIMESTAMPTZ, &hour, NULL, text);
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_EPOCH, &hour, NULL,
+	              "CAST(strftime('%s', 'now') AS INTEGER) + 1 - 3600");
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_EPOCH_MS, &hour, NULL,
+	              "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 1 - 3600000");
+}
+
+static void fractions_of_a_second_are_kept_or_rounded_towards_more_rows(void **state)
+{
+	static const struct threshold t = {.given = true, .standard_us = 1500250};
+	(void)state;
+	assert_cutoff(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, NULL,
+	              "statement_timestamp() - interval '1.500250 seconds'");
+	assert_cutoff(STORE_POSTGRES, TIME_TYPE_EPOCH, &t, NULL,
+	              "ceil(extract(epoch FROM statement_timestamp()) - 1.500250)::bigint");
+	assert_cutoff(STORE_POSTGRES, TIME_TYPE_EPOCH_MS, &t, NULL,
+	              "ceil(extract(epoch FROM statement_timestamp()) * 1000 - 1500)::bigint");
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_TEXT, &t, NULL, "julianday('now') - 1.500250 / 86400.0");
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_EPOCH, &t, NULL,
+	              "CAST(strftime('%s', 'now') AS INTEGER) + 1 - 1");
+}
+
+static void kinds_become_a_case_with_quoted_literals(void **state)
+{
+	static const char *kinds[] = {"scrape", "o'brien"};
+	static int64_t us[] = {300 * US_PER_S, 60 * US_PER_S};
+	const struct threshold t = {
+		.given = true, .standard_us = 1800 * US_PER_S, .n = 2, .kinds = kinds, .us = us};
+	(void)state;
+	assert_cutoff(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, "type",
+	              "statement_timestamp() - CASE (type) WHEN 'scrape' THEN interval '300 seconds' "
+	              "WHEN 'o''brien' THEN interval '60 seconds' ELSE interval '1800 seconds' END");
+	assert_cutoff(STORE_SQLITE, TIME_TYPE_EPOCH, &t, "type",
+	              "CAST(strftime('%s', 'now') AS INTEGER) + 1 - CASE (type) WHEN 'scrape' THEN 300 "
+	              "WHEN 'o''brien' THEN 60 ELSE 1800 END");
+	/* Without the expression it is the least limit of all: what an index can serve. */
+	assert_cutoff(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, NULL,
+	              "statement_timestamp() - interval '60 seconds'");
+}
+
+static void assert_us(enum store_engine engine, enum time_type time, const char *want)
+{
+	struct buf out = BUF_INIT;
+	sql_time_us(engine, time, "a", &out);
+	assert_string_equal(buf_text(&out), want);
+	buf_release(&out);
+}
+
+static void every_time_leaves_as_microseconds(void **state)
+{
+	static const char stamp[] = "CASE WHEN isfinite((a)) THEN (extract(epoch FROM (a)) * "
+								"1000000)::bigint END";
+	static const char text[] =
+		"CAST(round((julianday((a)) - 2440587.5) * 86400000) AS INTEGER) * 1000";
+	(void)state;
+	assert_us(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, stamp);
+	assert_us(STORE_POSTGRES, TIME_TYPE_UTC, stamp);
+	assert_us(STORE_POSTGRES, TIME_TYPE_EPOCH, "((a) * 1000000::numeric)::bigint");
+	assert_us(STORE_POSTGRES, TIME_TYPE_EPOCH_MS, "((a) * 1000::numeric)::bigint");
+	assert_us(STORE_POSTGRES, TIME_TYPE_TEXT,
+	          "(extract(epoch FROM (a)::timestamptz) * 1000000)::bigint");
+	assert_us(STORE_SQLITE, TIME_TYPE_TEXT, text);
+	assert_us(STORE_SQLITE, TIME_TYPE_EPOCH, "CAST((a) * 1000000 AS INTEGER)");
+	assert_us(STORE_SQLITE, TIME_TYPE_EPOCH_MS, "CAST((a) * 1000 AS INTEGER)");
+}
+
+static void assert_value(enum store_engine engine, enum time_type time, bool iso_t,
+                         const char *want)
+{
+	const struct binding b = {.engine = engine, .time = time, .iso_t = iso_t};
+	struct buf out = BUF_INIT;
+	sql_time_value(&b, "u", &out);
+	assert_string_equal(buf_text(&out), want);
+	buf_release(&out);
+}
+
+static void values_are_written_as_the_table_writes_time(void **state)
+{
+	(void)state;
+	assert_value(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, false,
+	             "timestamptz 'epoch' + u * interval '1 microsecond'");
+	assert_value(STORE_POSTGRES, TIME_TYPE_UTC, false,
+	             "timestamp 'epoch' + u * interval '1 microsecond'");
+	assert_value(STORE_POSTGRES, TIME_TYPE_EPOCH, false, "u / 1000000");
+	assert_value(STORE_POSTGRES, TIME_TYPE_EPOCH_MS, false, "u / 1000");
+	assert_value(STORE_POSTGRES, TIME_TYPE_TEXT, false,
+	             "to_char(timestamp 'epoch' + u * interval '1 microsecond', "
+	             "'YYYY-MM-DD HH24:MI:SS.MS')");
+	assert_value(STORE_POSTGRES, TIME_TYPE_TEXT, true,
+	             "to_char(timestamp 'epoch' + u * interval '1 microsecond', "
+	             "'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')");
+	assert_value(STORE_SQLITE, TIME_TYPE_EPOCH, false, "u / 1000000");
+	assert_value(STORE_SQLITE, TIME_TYPE_EPOCH_MS, false, "u / 1000");
+	assert_value(STORE_SQLITE, TIME_TYPE_TEXT, false,
+	             "strftime('%Y-%m-%d %H:%M:%f', u / 1000000.0, 'unixepoch')");
+	assert_value(STORE_SQLITE, TIME_TYPE_TEXT, true,
+	             "strftime('%Y-%m-%dT%H:%M:%fZ', u / 1000000.0, 'unixepoch')");
+}
+
+static void a_position_of_text_is_compared_as_a_time(void **state)
+{
+	(void)state;
+	assert_string_equal(sql_time_comparable_type(TIME_TYPE_TEXT, "text"), "timestamptz");
+	assert_string_equal(sql_time_comparable_type(TIME_TYPE_EPOCH, "integer"), "integer");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cutoffs_on_postgres_are_in_the_columns_own_form),
+		cmocka_unit_test(cutoffs_on_sqlite_are_in_the_columns_own_form),
+		cmocka_unit_test(fractions_of_a_second_are_kept_or_rounded_towards_more_rows),
+		cmocka_unit_test(kinds_become_a_case_with_quoted_literals),
+		cmocka_unit_test(every_time_leaves_as_microseconds),
+		cmocka_unit_test(values_are_written_as_the_table_writes_time),
+		cmocka_unit_test(a_position_of_text_is_compared_as_a_time),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
