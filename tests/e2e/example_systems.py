@@ -4,14 +4,14 @@ import pathlib
 import types
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-WHEN_US = "%Y-%m-%d %H:%M:%f"
+SQLITE_TIME = "%Y-%m-%d %H:%M:%f"
 
 
 def ago(db, seconds):
     """SQL for an instant in the past, as the table writes time."""
     if db.engine == "postgres":
         return f"now() - interval '{seconds} seconds'"
-    return f"strftime('{WHEN_US}', 'now', '-{seconds} seconds')"
+    return f"strftime('{SQLITE_TIME}', 'now', '-{seconds} seconds')"
 
 
 def age(db, column):

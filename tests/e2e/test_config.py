@@ -76,7 +76,8 @@ def test_show_never_shows_a_password(defib):
 MISTAKES = [
     ("key", "    running:", "    runing:", '8:5: unknown key "runing" in watches.pages; '
      'did you mean "running"?'),
-    ("top key", "watches:", "watchs:", '4:1: unknown key "watchs" in the file; did you mean "watches"?'),
+    ("top key", "watches:", "watchs:",
+     '4:1: unknown key "watchs" in the file; did you mean "watches"?'),
     ("parameter", ":reason", ":resaon", "11:14: watch pages: requeue: unknown parameter :resaon; "
      "did you mean :reason?"),
     ("duration", "60}m", "60}parsecs", "10:18: watches.pages.stuck_after expects a duration"),
@@ -90,7 +91,8 @@ MISTAKES = [
     ("open string", "'Processing'", "'Processing", "8:14: watch pages: running: "),
     ("two statements", "updated_at\n", "updated_at; DROP TABLE pages\n", "9:15: watch pages: "
      "alive_at: "),
-    ("no sign of life", "    alive_at: updated_at\n", "", "watch pages: stuck_after needs alive_at"),
+    ("no sign of life", "    alive_at: updated_at\n", "",
+     "watch pages: stuck_after needs alive_at"),
     ("no threshold", "    stuck_after: ${STUCK_MINUTES:-60}m\n", "", "9:15: watch pages: "
      "alive_at needs stuck_after"),
     ("YAML", "    key: id\n", "    key: [id\n", "defib.yaml:"),
@@ -100,7 +102,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("right,wrong,says", [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES])
+@pytest.mark.parametrize("right,wrong,says", [m[1:] for m in MISTAKES],
+                         ids=[m[0] for m in MISTAKES])
 def test_a_mistake_is_told_with_its_place(defib, right, wrong, says):
     assert right in FILE
     ran = check(defib, FILE.replace(right, wrong))

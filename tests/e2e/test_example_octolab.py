@@ -23,7 +23,8 @@ def test_the_configuration_is_in_order_and_takes_the_environment_s_names(octolab
     shown = octolab("config", "show", "--json", env={
         "TEARDOWN_WORKER_ENABLED": "false", "TEARDOWN_WORKER_INTERVAL_SECONDS": "7",
         "TEARDOWN_WORKER_BATCH_SIZE": "4", "TEARDOWN_WORKER_STARTUP_TICK": "false"}).json
-    work = {row["path"].split(".work.")[1]: row["value"] for row in shown if ".work." in row["path"]}
+    work = {row["path"].split(".work.")[1]: row["value"]
+            for row in shown if ".work." in row["path"]}
     wanted = {"enabled": "false", "poll": "7s", "batch": "4", "startup_tick": "false"}
     assert {key: work[key] for key in wanted} == wanted
 

@@ -85,7 +85,8 @@ def test_one_pass_frees_both_tables_and_warns_once_with_total_and_counts(sky):
     assert len(warnings) == 1
     assert "recovered 3 stuck jobs (Sitemaps: 1, Pages: 2)" in warnings[0]
     assert "warn" in warnings[0].lower()
-    assert sky.db.sql("SELECT count(*) FROM pages WHERE page_processing_status = 'Queued'")[0][0] == 2
+    freed = "SELECT count(*) FROM pages WHERE page_processing_status = 'Queued'"
+    assert sky.db.sql(freed) == [(2,)]
 
 
 @pytest.mark.covers("A3")

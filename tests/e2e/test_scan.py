@@ -411,8 +411,9 @@ def test_a_password_is_wiped_from_the_process_list(defib, url, joined):
     assert PASSWORD not in out + err
 
 
-@pytest.mark.parametrize("args", [("scan",), ("scan", "--json", "--verbose"), ("explain", "jobs", "1"),
-                                  ("sql", "jobs"), ("config", "show"), ("config", "check")])
+@pytest.mark.parametrize("args", [
+    ("scan",), ("scan", "--json", "--verbose"), ("explain", "jobs", "1"), ("sql", "jobs"),
+    ("config", "show"), ("config", "check")])
 def test_a_password_is_never_printed(defib, args):
     ran = defib(*args, db=f"postgres://u:{PASSWORD}@127.0.0.1:1/d", config=WATCH)
     assert PASSWORD not in ran.out + ran.err

@@ -1,4 +1,4 @@
-"""`defib sql WATCH`: what it prints runs as it stands, in psql and in sqlite3, and changes nothing."""
+"""`defib sql WATCH`: a script for psql or sqlite3 that runs as it stands and changes nothing."""
 
 import subprocess
 
@@ -62,7 +62,8 @@ def test_look_as_printed_finds_what_scan_finds(db, defib, tmp_path):
 
 FORMS = {
     "SET list": "requeue: s = 'new', n = :reason, at = :now",
-    "statements": "requeue:\n  sql:\n    - UPDATE j SET s = 'new' WHERE id IN (SELECT id FROM stuck)",
+    "statements": "requeue:\n  sql:\n"
+                  "    - UPDATE j SET s = 'new' WHERE id IN (SELECT id FROM stuck)",
     "retry": "remedies: [{do: retry}]\nretry: {now: \"s = 'later'\", then: \"s = 'new'\"}",
     "quotes": "requeue: s = 'it''s :now -- not /* a comment', n = :reason -- really",
     "own hold": "remedies: [{do: hold}]",
@@ -71,8 +72,8 @@ FORMS = {
 
 
 def script_of(defib, db, lines, name="j"):
-    text = (f"table: {name}\nkey: id\nrunning: s = 'run'\nowner: n\nalive_at: at\nstuck_after: 10m\n"
-            + lines)
+    text = (f"table: {name}\nkey: id\nrunning: s = 'run'\nowner: n\n"
+            f"alive_at: at\nstuck_after: 10m\n{lines}")
     body = "".join(f"    {line}\n" for line in text.splitlines())
     ran = defib("sql", "w", config=f"watches:\n  - name: w\n{body}", db=db)
     assert (ran.code, ran.err) == (0, ""), ran.err
@@ -105,21 +106,25 @@ def test_the_script_runs_for_a_function_call(pg, defib, tmp_path):
 def test_names_with_quotes_blanks_and_capitals_run(db, defib, tmp_path):
     make(db, '"My ""odd"" Jobs"')
     before = dump(db)
-    out = run_script(db, script_of(defib, db, FORMS["SET list"], "'\"My \"\"odd\"\" Jobs\"'"), tmp_path)
-    assert "1" in out
+    script = script_of(defib, db, FORMS["SET list"], "'\"My \"\"odd\"\" Jobs\"'")
+    assert "1" in run_script(db, script, tmp_path)
     assert dump(db) == before
+
+
+SHORT = """
+watches:
+  - {name: jobs, table: j, key: id, running: s = 'run', alive_at: at, stuck_after: 1m}
+"""
 
 
 def test_the_only_watch_needs_no_name(lite, defib):
     make(lite)
-    body = "watches:\n  - {name: w, table: j, key: id, running: s = 'run', alive_at: at, stuck_after: 1m}\n"
-    ran = defib("sql", config=body, db=lite)
-    assert ran.code == 0 and ran.out.startswith("-- Watch w on table j")
+    ran = defib("sql", config=SHORT, db=lite)
+    assert ran.code == 0 and ran.out.startswith("-- Watch jobs on table j")
 
 
 def test_a_watch_that_is_not_there_is_told(lite, defib):
     make(lite)
-    body = "watches:\n  - {name: jobs, table: j, key: id, running: s = 'run', alive_at: at, stuck_after: 1m}\n"
-    ran = defib("sql", "jbos", config=body, db=lite)
+    ran = defib("sql", "jbos", config=SHORT, db=lite)
     assert (ran.code, ran.out) == (2, "")
     assert 'did you mean "jobs"?' in ran.err

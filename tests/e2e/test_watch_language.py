@@ -1,4 +1,4 @@
-"""What a watch can say, each on a table of its own: times, signs of life, keys, owners, remedies."""
+"""What a watch can say, each word on a table of its own, on both engines."""
 
 import datetime
 import re
@@ -29,6 +29,10 @@ def instant(seconds):
     return datetime.datetime.now(UTC) - datetime.timedelta(seconds=seconds)
 
 
+def as_naive(when):
+    return when.replace(tzinfo=None)
+
+
 def as_text(when):
     return when.strftime("%Y-%m-%d %H:%M:%S")
 
@@ -45,6 +49,18 @@ def as_epoch_ms(when):
     return int(when.timestamp() * 1000)
 
 
+def from_naive(value):
+    return value.replace(tzinfo=UTC)
+
+
+def from_epoch(value):
+    return datetime.datetime.fromtimestamp(value, UTC)
+
+
+def from_epoch_ms(value):
+    return from_epoch(value / 1000)
+
+
 def from_text(value):
     return datetime.datetime.fromisoformat(value.replace("Z", "")).replace(tzinfo=UTC)
 
@@ -54,29 +70,25 @@ ISO_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 # engine, the column's type, time_type, how a test writes it, how it reads what defib wrote
 TIMES = [
     ("postgres", "timestamptz", "auto", lambda w: w, lambda v: v),
-    ("postgres", "timestamp", "auto", lambda w: w.replace(tzinfo=None), lambda v: v.replace(tzinfo=UTC)),
-    ("postgres", "timestamp", "utc", lambda w: w.replace(tzinfo=None), lambda v: v.replace(tzinfo=UTC)),
-    ("postgres", "integer", "auto", as_epoch, lambda v: datetime.datetime.fromtimestamp(v, UTC)),
-    ("postgres", "bigint", "auto", as_epoch, lambda v: datetime.datetime.fromtimestamp(v, UTC)),
-    ("postgres", "bigint", "epoch", as_epoch, lambda v: datetime.datetime.fromtimestamp(v, UTC)),
-    ("postgres", "bigint", "auto", as_epoch_ms, lambda v: datetime.datetime.fromtimestamp(v / 1000, UTC)),
-    ("postgres", "bigint", "epoch_ms", as_epoch_ms,
-     lambda v: datetime.datetime.fromtimestamp(v / 1000, UTC)),
-    ("postgres", "double precision", "auto", lambda w: w.timestamp(),
-     lambda v: datetime.datetime.fromtimestamp(v, UTC)),
+    ("postgres", "timestamp", "auto", as_naive, from_naive),
+    ("postgres", "timestamp", "utc", as_naive, from_naive),
+    ("postgres", "integer", "auto", as_epoch, from_epoch),
+    ("postgres", "bigint", "auto", as_epoch, from_epoch),
+    ("postgres", "bigint", "epoch", as_epoch, from_epoch),
+    ("postgres", "bigint", "auto", as_epoch_ms, from_epoch_ms),
+    ("postgres", "bigint", "epoch_ms", as_epoch_ms, from_epoch_ms),
+    ("postgres", "double precision", "auto", lambda w: w.timestamp(), from_epoch),
     ("postgres", "text", "auto", as_text, from_text),
     ("postgres", "text", "text", as_iso, from_text),
     ("sqlite", "text", "auto", as_text, from_text),
     ("sqlite", "text", "auto", as_iso, from_text),
     ("sqlite", "text", "text", as_text, from_text),
     ("sqlite", "timestamp", "utc", as_text, from_text),
-    ("sqlite", "integer", "auto", as_epoch, lambda v: datetime.datetime.fromtimestamp(v, UTC)),
-    ("sqlite", "integer", "epoch", as_epoch, lambda v: datetime.datetime.fromtimestamp(v, UTC)),
-    ("sqlite", "integer", "auto", as_epoch_ms, lambda v: datetime.datetime.fromtimestamp(v / 1000, UTC)),
-    ("sqlite", "integer", "epoch_ms", as_epoch_ms,
-     lambda v: datetime.datetime.fromtimestamp(v / 1000, UTC)),
-    ("sqlite", "real", "epoch", lambda w: w.timestamp(),
-     lambda v: datetime.datetime.fromtimestamp(v, UTC)),
+    ("sqlite", "integer", "auto", as_epoch, from_epoch),
+    ("sqlite", "integer", "epoch", as_epoch, from_epoch),
+    ("sqlite", "integer", "auto", as_epoch_ms, from_epoch_ms),
+    ("sqlite", "integer", "epoch_ms", as_epoch_ms, from_epoch_ms),
+    ("sqlite", "real", "epoch", lambda w: w.timestamp(), from_epoch),
 ]
 
 
@@ -118,7 +130,7 @@ def test_a_date_far_away_is_no_trouble(pg, defib):
     pg.sql("CREATE TABLE j (id integer, s text, at timestamptz)")
     pg.sql("INSERT INTO j VALUES (1, 'run', '-infinity'), (2, 'run', 'infinity'),"
            " (3, 'run', '0001-01-01'), (4, 'run', NULL)")
-    watch = "table: j\nkey: id\nrunning: s = 'run'\nalive_at: at\nstuck_after: 10m\nrequeue: s = 'new'"
+    watch = ROWS + "alive_at: at\nstuck_after: 10m"
     assert keys(scan(defib, pg, watch)) == ["3"]
 
 
@@ -179,14 +191,16 @@ def test_stuck_after_is_slack_behind_a_deadline(signs, defib):
 def test_started_at_is_overdue_when_it_ran_too_long(signs, defib):
     put(signs, 1, b=700)
     put(signs, 2, b=500)
-    assert verdicts(scan(defib, signs, ROWS + "started_at: b\noverdue_after: 10m")) == {"1": "overdue"}
+    found = scan(defib, signs, ROWS + "started_at: b\noverdue_after: 10m")
+    assert verdicts(found) == {"1": "overdue"}
 
 
 def test_a_beating_job_can_be_overdue_and_an_early_one_silent(signs, defib):
     put(signs, 1, a=1, b=700)
     put(signs, 2, a=700, b=1)
     put(signs, 3, a=1, b=1)
-    found = scan(defib, signs, ROWS + "alive_at: a\nstuck_after: 5m\nstarted_at: b\noverdue_after: 10m")
+    found = scan(defib, signs, ROWS + "alive_at: a\nstuck_after: 5m\n"
+                 "started_at: b\noverdue_after: 10m")
     assert verdicts(found) == {"1": "overdue", "2": "silent"}
 
 
@@ -209,8 +223,8 @@ OTHER = ROWS + ("alive_at: (SELECT p.seen FROM workers p WHERE p.name = t.w)\nst
 
 def test_a_sign_of_life_in_another_table_and_a_worker_that_is_not_there(signs, defib):
     signs.sql(WORKERS.format(t="timestamptz" if signs.engine == "postgres" else "text"))
-    signs.sql(f"INSERT INTO workers VALUES ('lives', {ago(signs, 5)}), ('silent', {ago(signs, 900)})"
-              .replace("VALUES ('lives'", "(name, seen) VALUES ('lives'"))
+    signs.sql(f"INSERT INTO workers (name, seen) VALUES ('lives', {ago(signs, 5)}),"
+              f" ('silent', {ago(signs, 900)})")
     for key, worker in ((1, "lives"), (2, "silent"), (3, "gone"), (4, None)):
         put(signs, key, worker)
     found = scan(defib, signs, OTHER, "--fix")
@@ -250,7 +264,8 @@ def test_a_composite_key_names_exactly_one_row(db, defib):
     db.sql(f"CREATE TABLE j (task_name text, task_instance text, s text,"
            f" at {'timestamptz' if db.engine == 'postgres' else 'text'},"
            f" PRIMARY KEY (task_name, task_instance))")
-    for name, instance, seconds in (("a", "b", 900), ("a", "c", 5), ("d", "b", 5), ('q"', "x,y", 900)):
+    rows = ("a", "b", 900), ("a", "c", 5), ("d", "b", 5), ('q"', "x,y", 900)
+    for name, instance, seconds in rows:
         db.sql(f"INSERT INTO j VALUES (%s, %s, 'run', {ago(db, seconds)})", name, instance)
     watch = ("table: j\nkey: [task_name, task_instance]\nrunning: s = 'run'\nalive_at: at\n"
              "stuck_after: 10m\nrequeue: s = 'new ' || :task_instance")
@@ -276,7 +291,8 @@ def test_the_owner_may_be_the_last_of_an_array(pg, defib):
 SOLID = """
 CREATE TABLE solid_queue_jobs (id integer PRIMARY KEY, queue_name text, priority integer);
 CREATE TABLE solid_queue_processes (id integer PRIMARY KEY, last_heartbeat_at {t});
-CREATE TABLE solid_queue_claimed_executions (id integer PRIMARY KEY, job_id integer, process_id integer);
+CREATE TABLE solid_queue_claimed_executions (id integer PRIMARY KEY, job_id integer,
+  process_id integer);
 CREATE TABLE solid_queue_ready_executions (job_id integer, queue_name text, priority integer,
   created_at {t});
 INSERT INTO solid_queue_jobs VALUES (1, 'mail', 5), (2, 'mail', 6), (3, 'web', 7);
@@ -296,7 +312,8 @@ requeue:
   sql:
     - INSERT INTO solid_queue_ready_executions (job_id, queue_name, priority, created_at)
       SELECT j.id, j.queue_name, j.priority, s.now FROM stuck s
-      JOIN solid_queue_claimed_executions c ON c.id = s.id JOIN solid_queue_jobs j ON j.id = c.job_id
+      JOIN solid_queue_claimed_executions c ON c.id = s.id
+      JOIN solid_queue_jobs j ON j.id = c.job_id
     - {delete}
 """
 SOLID_DELETE = {
@@ -311,16 +328,18 @@ def test_requeue_as_statements_over_stuck(db, defib):
                         fresh=utc(ago(db, 5)), stale=utc(ago(db, 900))))
     ran = scan(defib, db, SOLID_WATCH.format(delete=SOLID_DELETE[db.engine]), "--fix")
     assert (ran.code, ran.json["recovered"]) == (0, 2)
-    ready = db.sql("SELECT job_id, queue_name, priority FROM solid_queue_ready_executions ORDER BY 1")
-    assert ready == [(2, "mail", 6), (3, "web", 7)]
+    ready = "solid_queue_ready_executions"
+    assert db.sql(f"SELECT job_id, queue_name, priority FROM {ready} ORDER BY 1") == [
+        (2, "mail", 6), (3, "web", 7)]
     assert db.sql("SELECT id FROM solid_queue_claimed_executions") == [(100,)]
-    assert db.sql("SELECT count(*) FROM solid_queue_ready_executions WHERE created_at IS NULL") == [(0,)]
+    assert db.sql(f"SELECT count(*) FROM {ready} WHERE created_at IS NULL") == [(0,)]
 
 
 def test_a_statement_may_have_a_with_of_its_own(signs, defib):
     put(signs, 1, a=900)
-    watch = ROWS.replace("requeue: s = 'new'", "requeue:\n  sql:\n    - WITH x AS (SELECT id FROM stuck)"
-                         " UPDATE j SET s = 'new' WHERE id IN (SELECT id FROM x)")
+    watch = ROWS.replace("requeue: s = 'new'", "requeue:\n  sql:\n"
+                         "    - WITH x AS (SELECT id FROM stuck) UPDATE j SET s = 'new'"
+                         " WHERE id IN (SELECT id FROM x)")
     assert scan(defib, signs, watch + "alive_at: a\nstuck_after: 10m", "--fix").code == 0
     assert signs.sql("SELECT s FROM j") == [("new",)]
 
@@ -497,7 +516,7 @@ def test_without_the_right_to_make_a_ledger_an_unbounded_requeue_is_refused(pg, 
 
 
 @pytest.mark.parametrize("bound", ["attempts: 1\nmax_attempts: 3", "crash_budget: off"])
-def test_without_the_right_it_works_when_the_loop_is_bounded_or_accepted(pg, defib, worker_url, bound):
+def test_without_the_right_a_bounded_or_accepted_loop_works(pg, defib, worker_url, bound):
     put(pg, 1, a=900)
     ran = scan(defib, pg, ALIVE + bound, "--fix", url=worker_url)
     assert (ran.code, ran.json["recovered"]) == (0, 1)
