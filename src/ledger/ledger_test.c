@@ -290,7 +290,7 @@ static void nothing_to_write_or_ask_is_no_statement(enum store_engine engine)
 
 /* ---- */
 
-static void a_read_only_file_turns_the_ledger_off_and_says_why(void **state)
+static void a_read_only_file_is_said_to_be_one(void **state)
 {
 	struct place p;
 	struct failure f = {0};
@@ -303,10 +303,38 @@ static void a_read_only_file_turns_the_ledger_off_and_says_why(void **state)
 	snprintf(url, sizeof url, "sqlite:%s/l.db", dir);
 	struct store_options opt = {.url = url, .name = "t", .read_only = true};
 	assert_int_equal(store_open(&opt, &s, &f), DEFIB_OK);
-	assert_int_equal(ledger_open(s, true, &l, &f), DEFIB_OK);
+	assert_int_equal(ledger_open(s, true, &l, &f), DEFIB_READ_ONLY);
 	assert_false(l.ready);
-	assert_true(strlen(l.off_because) > 10);
 	store_close(s);
+	close_place(&p);
+}
+
+static void a_role_that_may_not_create_works_without_and_is_told_why(void **state)
+{
+	struct place p;
+	struct failure f = {0};
+	(void)state;
+	open_store(&p, STORE_POSTGRES);
+	erase(&p);
+	run(&p, "SET ROLE pg_monitor"); /* a role of every server that may create nothing */
+	assert_int_equal(ledger_open(p.store, true, &p.ledger, &f), DEFIB_OK);
+	assert_false(p.ledger.ready);
+	assert_non_null(strstr(p.ledger.off_because, "permission denied"));
+	run(&p, "RESET ROLE");
+	close_place(&p);
+}
+
+static void a_role_that_may_not_write_to_it_works_without_and_is_told_why(void **state)
+{
+	struct place p;
+	struct failure f = {0};
+	(void)state;
+	open_place(&p, STORE_POSTGRES);
+	run(&p, "SET ROLE pg_monitor");
+	assert_int_equal(ledger_open(p.store, true, &p.ledger, &f), DEFIB_OK);
+	assert_false(p.ledger.ready);
+	assert_non_null(strstr(p.ledger.off_because, "grant USAGE"));
+	run(&p, "RESET ROLE");
 	close_place(&p);
 }
 
@@ -380,7 +408,9 @@ int main(void)
 #define ROWS(behaviour)                                                                            \
 	cmocka_unit_test(behaviour##_on_sqlite), cmocka_unit_test(behaviour##_on_postgres),
 	const struct CMUnitTest tests[] = {
-		BEHAVIOURS(ROWS) cmocka_unit_test(a_read_only_file_turns_the_ledger_off_and_says_why),
+		BEHAVIOURS(ROWS) cmocka_unit_test(a_read_only_file_is_said_to_be_one),
+		cmocka_unit_test(a_role_that_may_not_create_works_without_and_is_told_why),
+		cmocka_unit_test(a_role_that_may_not_write_to_it_works_without_and_is_told_why),
 	};
 	return cmocka_run_group_tests(tests, make_places, remove_places);
 }

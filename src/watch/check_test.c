@@ -32,7 +32,8 @@ static void assert_refused(enum store_engine engine, const struct demand *demand
 		reading_release(&r);
 	}
 }
-#define REFUSED(engine, demands) assert_refused(engine, demands, sizeof demands / sizeof *demands)
+#define REFUSED(engine, demands)                                                                   \
+	assert_refused((engine), (demands), sizeof(demands) / sizeof(*(demands)))
 
 static void assert_accepted(enum store_engine engine, const char *keys)
 {
