@@ -59,15 +59,6 @@ static void name_scan(struct scanner *p)
 	snprintf(p->result->batch + n, sizeof p->result->batch - n, "-%08x", tail);
 }
 
-static defib_err session_ready(struct session *s, struct failure *f)
-{
-	if (s->store && !s->store->lost)
-		return DEFIB_OK;
-	store_close(s->store);
-	s->store = NULL;
-	return s->open(&s->options, &s->store, f);
-}
-
 static bool can_do(const struct watch *w, enum remedy r)
 {
 	return r == REMEDY_REPORT || r == REMEDY_HOLD || w->actions[r].form != ACTION_NONE;

@@ -6,15 +6,8 @@
 #define RECOVER_SCAN_H
 
 #include "recover/candidate.h"
+#include "store/session.h"
 #include "watch/settings.h"
-
-/* A session that can be opened again when it is lost. */
-struct session {
-	struct store *store; /* NULL: not open */
-	struct store_options options;
-	/* Opens `options`; tests put a wrapper around what it returns. */
-	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
-};
 
 struct scan_result {
 	int64_t running;

@@ -316,6 +316,30 @@ static void pg_close(struct store *s)
 	free(p);
 }
 
+static int pg_fd(struct store *s)
+{
+	struct pg *p = (struct pg *)s;
+	return p->conn ? PQsocket(p->conn) : -1;
+}
+
+static bool pg_notified(struct store *s)
+{
+	struct pg *p = (struct pg *)s;
+	bool any = false;
+	if (!p->conn)
+		return false;
+	if (!PQconsumeInput(p->conn)) {
+		pg_drop(p);
+		s->lost = true;
+		return true;
+	}
+	for (PGnotify *n = PQnotifies(p->conn); n; n = PQnotifies(p->conn)) {
+		PQfreemem(n);
+		any = true;
+	}
+	return any;
+}
+
 defib_err postgres_open(const struct store_options *opt, struct store **out, struct failure *f)
 {
 	static const struct store_ops ops = {
@@ -325,6 +349,8 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 		.commit = pg_commit,
 		.rollback = pg_rollback,
 		.close = pg_close,
+		.fd = pg_fd,
+		.notified = pg_notified,
 	};
 	struct pg *p = mem_alloc(sizeof(*p));
 

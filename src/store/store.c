@@ -203,3 +203,13 @@ bool row_bool(const struct store_rows *r, int row, int col)
 
 	return text_eq(text, "t") || text_eq(text, "true") || text_eq(text, "1");
 }
+
+int store_fd(struct store *s)
+{
+	return s->ops->fd && !s->lost ? s->ops->fd(s) : -1;
+}
+
+bool store_notified(struct store *s)
+{
+	return s->ops->notified && !s->lost && s->ops->notified(s);
+}

@@ -80,6 +80,9 @@ struct store_ops {
 	defib_err (*commit)(struct store *s, struct failure *f);
 	void (*rollback)(struct store *s); /* also after a failed commit; never fails */
 	void (*close)(struct store *s);
+	/* NULL where the engine sends no notifications. */
+	int (*fd)(struct store *s);
+	bool (*notified)(struct store *s);
 };
 
 struct store {
@@ -115,6 +118,11 @@ MUST_CHECK defib_err store_begin(struct store *s, enum store_tx mode, struct fai
 /* Afterwards the transaction is over, whatever the answer. */
 MUST_CHECK defib_err store_commit(struct store *s, struct failure *f);
 void store_rollback(struct store *s);
+
+/* A descriptor that is readable when a notification may have come; -1: there is none. */
+int store_fd(struct store *s);
+/* Take what came; true when it was a notification or the session turned out to be lost. */
+bool store_notified(struct store *s);
 
 /* Which engine a URL names; false with a message when none. */
 bool store_engine_of(const char *url, enum store_engine *out, struct failure *f);

@@ -1,0 +1,21 @@
+/*
+ * session.h: a session that can be opened again when it is lost.
+ */
+#ifndef STORE_SESSION_H
+#define STORE_SESSION_H
+
+#include "store/store.h"
+
+struct session {
+	struct store *store; /* NULL: not open */
+	struct store_options options;
+	/* Opens `options`; tests put a wrapper around what it returns. */
+	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
+	int64_t opened; /* how often it was opened: a change means that it was lost in between */
+};
+
+/* Open it if it is not open or was lost. */
+MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
+void session_close(struct session *s);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * enqueue.h: putting jobs into the built-in queue.
+ */
+#ifndef WORKER_ENQUEUE_H
+#define WORKER_ENQUEUE_H
+
+#include "store/store.h"
+
+struct enqueue {
+	const char *queue, *kind;
+	const char *payload;    /* JSON or NULL */
+	int64_t delay_ms, priority;
+	int64_t max_attempts;   /* 0: 5 */
+	int64_t timeout_ms;     /* 0: none */
+	const char *unique_key; /* NULL: none */
+	const char *tags;       /* JSON array of texts, or NULL */
+};
+
+/*
+ * Put jobs into the queue, in one transaction of our own, or in the caller's if
+ * one is open. ids (n) gets their numbers; for a unique key that is waiting or
+ * running already, that job's. Wake workers with wake_send() after the commit.
+ */
+MUST_CHECK defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
+                                  struct failure *f);
+/* Cancel a waiting job, ask a running one to stop. *state is its new state, "" when it is over. */
+MUST_CHECK defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure *f);
+
+#endif

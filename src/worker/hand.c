@@ -1,0 +1,178 @@
+/* hand.c: see hand.h. */
+#include "worker/hand.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+
+void hand_init(struct hand *h)
+{
+	*h = (struct hand){0};
+	pthread_mutex_init(&h->lock, NULL);
+}
+
+static char *copy(const char *text)
+{
+	return text ? mem_strdup(text) : NULL;
+}
+
+static void job_free(struct hand_job *j)
+{
+	free((char *)j->claim.key);
+	free((char *)j->claim.queue);
+	free((char *)j->claim.kind);
+	free((char *)j->claim.payload);
+	free(j->result);
+	free(j->error);
+	free(j);
+}
+
+void hand_release(struct hand *h)
+{
+	while (h->first) {
+		struct hand_job *j = h->first;
+		h->first = j->next;
+		job_free(j);
+	}
+	pthread_mutex_destroy(&h->lock);
+}
+
+struct hand_job *hand_add(struct hand *h, struct source *src, int pool, int64_t worker,
+                          const struct claimed *c)
+{
+	struct hand_job *j = mem_alloc(sizeof *j);
+	j->source = src;
+	j->pool = pool;
+	j->worker = worker;
+	j->claim = *c;
+	j->claim.key = copy(c->key);
+	j->claim.queue = copy(c->queue);
+	j->claim.kind = copy(c->kind);
+	j->claim.payload = copy(c->payload);
+	j->delay_ms = -1;
+	pthread_mutex_lock(&h->lock);
+	j->next = h->first;
+	if (h->first)
+		h->first->prev = j;
+	h->first = j;
+	h->count++;
+	pthread_mutex_unlock(&h->lock);
+	return j;
+}
+
+void hand_remove(struct hand *h, struct hand_job *j)
+{
+	pthread_mutex_lock(&h->lock);
+	if (j->prev)
+		j->prev->next = j->next;
+	else
+		h->first = j->next;
+	if (j->next)
+		j->next->prev = j->prev;
+	h->count--;
+	assert(h->count >= 0);
+	pthread_mutex_unlock(&h->lock);
+	job_free(j);
+}
+
+int64_t hand_count(struct hand *h)
+{
+	pthread_mutex_lock(&h->lock);
+	int64_t n = h->count;
+	pthread_mutex_unlock(&h->lock);
+	return n;
+}
+
+static bool is(const struct hand_job *j, const struct source *src, const char *key, int64_t epoch)
+{
+	return (!src || j->source == src) && (!key || text_eq(j->claim.key, key)) &&
+	       (!key || j->claim.epoch == epoch);
+}
+
+bool hand_has(struct hand *h, const struct source *src, const char *key, int64_t epoch)
+{
+	bool found = false;
+	pthread_mutex_lock(&h->lock);
+	for (const struct hand_job *j = h->first; j && !found; j = j->next)
+		found = is(j, src, key, epoch);
+	pthread_mutex_unlock(&h->lock);
+	return found;
+}
+
+int hand_stop(struct hand *h, const struct source *src, const char *key, int64_t epoch, bool lost)
+{
+	int n = 0;
+	pthread_mutex_lock(&h->lock);
+	for (struct hand_job *j = h->first; j; j = j->next) {
+		if (!is(j, src, key, epoch))
+			continue;
+		n += !j->stop;
+		j->stop = true;
+		j->lost = j->lost || lost;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return n;
+}
+
+bool hand_stopped(struct hand *h, const struct hand_job *j, bool *lost)
+{
+	pthread_mutex_lock(&h->lock);
+	bool stop = j->stop;
+	*lost = j->lost;
+	pthread_mutex_unlock(&h->lock);
+	return stop;
+}
+
+void hand_claim_begin(struct hand *h)
+{
+	pthread_mutex_lock(&h->lock);
+	h->claims_begun++;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void hand_claim_end(struct hand *h)
+{
+	pthread_mutex_lock(&h->lock);
+	h->claims_ended++;
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool hand_quiet(struct hand *h, uint64_t *claims)
+{
+	pthread_mutex_lock(&h->lock);
+	bool quiet = h->claims_begun == h->claims_ended;
+	*claims = h->claims_begun;
+	pthread_mutex_unlock(&h->lock);
+	return quiet;
+}
+
+void hand_progress(struct hand *h, struct hand_job *j, const char *step, const char *text)
+{
+	pthread_mutex_lock(&h->lock);
+	if (step)
+		snprintf(j->step, sizeof j->step, "%s", step);
+	if (text)
+		snprintf(j->progress, sizeof j->progress, "%s", text);
+	j->progressed = true;
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool hand_take_progress(struct hand *h, struct progress_note *out)
+{
+	bool found = false;
+	pthread_mutex_lock(&h->lock);
+	for (struct hand_job *j = h->first; j && !found; j = j->next) {
+		if (!j->progressed)
+			continue;
+		found = true;
+		j->progressed = false;
+		out->source = j->source;
+		out->epoch = j->claim.epoch;
+		out->worker = j->worker;
+		snprintf(out->key, sizeof out->key, "%s", j->claim.key);
+		snprintf(out->step, sizeof out->step, "%s", j->step);
+		snprintf(out->progress, sizeof out->progress, "%s", j->progress);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return found;
+}

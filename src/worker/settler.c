@@ -1,0 +1,404 @@
+/* settler.c: see settler.h. */
+#include "worker/settler.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <sys/random.h>
+
+#define BATCH_MAX 1000
+#define DRAIN_MS 500 /* how often the spool is looked at while it is not empty */
+
+struct settler {
+	struct settler_options options;
+	struct session session;
+	struct breaker breaker;
+	struct spool *spool;
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards everything below */
+	pthread_cond_t changed;
+	struct hand_job *first, *last;
+	bool busy, stop;
+	int64_t stop_by_ms;
+	struct settler_counts counts;
+};
+
+static double chance(void)
+{
+	uint32_t bits = 0;
+	if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+		bits = (uint32_t)clock_boot_us();
+	return (double)bits / 4294967296.0;
+}
+
+static struct timespec after_ms(int64_t ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += (ms % 1000) * 1000000;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+/* ---- the spool's records ---- */
+
+static void record_encode(const struct hand_job *j, struct buf *out)
+{
+	buf_add(out, "{\"source\":");
+	buf_add_json(out, j->source->name);
+	buf_addf(out, ",\"worker\":%lld,\"epoch\":%lld,\"delay_ms\":%lld,\"as\":\"%s\",\"key\":",
+	         (long long)j->worker, (long long)j->claim.epoch, (long long)j->delay_ms,
+	         settle_names[j->as]);
+	buf_add_json(out, j->claim.key);
+	if (j->result) {
+		buf_add(out, ",\"result\":");
+		buf_add_json(out, j->result);
+	}
+	if (j->error) {
+		buf_add(out, ",\"error\":");
+		buf_add_json(out, j->error);
+	}
+	buf_add(out, "}");
+}
+
+static struct source *source_named(const struct settler *s, const char *name)
+{
+	for (int i = 0; name && i < s->options.nsources; i++)
+		if (text_eq(s->options.sources[i]->name, name))
+			return s->options.sources[i];
+	return NULL;
+}
+
+static int settle_as_named(const char *name)
+{
+	for (int i = 0; name && settle_names[i]; i++)
+		if (text_eq(settle_names[i], name))
+			return i;
+	return -1;
+}
+
+/* Settle one record; true when it is done with, one way or another. */
+static bool drain_record(struct settler *s, const json_t *r)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct source *src = source_named(s, json_string_value(json_object_get(r, "source")));
+	int as = settle_as_named(json_string_value(json_object_get(r, "as")));
+	struct settlement one = {
+		.key = json_string_value(json_object_get(r, "key")),
+		.epoch = json_integer_value(json_object_get(r, "epoch")),
+		.as = (enum settle_as)as,
+		.result = json_string_value(json_object_get(r, "result")),
+		.error = json_string_value(json_object_get(r, "error")),
+		.delay_ms = json_integer_value(json_object_get(r, "delay_ms")),
+	};
+	int64_t worker = json_integer_value(json_object_get(r, "worker"));
+	if (!src || as < 0 || !one.key) {
+		log_event(LOG_ERROR, "a record of the spool belongs to no source of this worker",
+		          LOG_STR("key", one.key));
+		return true;
+	}
+	defib_err err = session_ready(&s->session, &f);
+	if (!err)
+		err = src->ops->settle(src, s->session.store, worker, &one, 1, &a, &f);
+	arena_release(&a);
+	if (!err)
+		log_event(LOG_INFO, one.accepted ? "settled from the spool" : "too late from the spool",
+		          LOG_STR("job", one.key), LOG_INT("epoch", one.epoch));
+	return !err;
+}
+
+/* Oldest first; stops at the first record that the database does not take. */
+static void drain_spool(struct settler *s)
+{
+	const char *bytes;
+	size_t n;
+	struct failure f = {0};
+	while (s->spool && spool_peek(s->spool, &bytes, &n) &&
+	       breaker_allow(&s->breaker, clock_boot_ms())) {
+		json_t *record = json_loadb(bytes, n, 0, NULL);
+		bool done = !record || drain_record(s, record);
+		json_decref(record);
+		breaker_report(&s->breaker, done, chance(), clock_boot_ms());
+		if (!done)
+			return;
+		if (spool_take(s->spool, &f))
+			log_event(LOG_ERROR, f.what);
+		pthread_mutex_lock(&s->lock);
+		s->counts.drained++;
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+/* ---- jobs that ended ---- */
+
+/* A batch is of one source and one incarnation. */
+static struct hand_job *take_batch(struct settler *s)
+{
+	struct hand_job *batch = NULL, **tail = &batch;
+	struct hand_job **at = &s->first;
+	int n = 0;
+	while (*at && n < BATCH_MAX) {
+		struct hand_job *j = *at;
+		if (batch && (j->source != batch->source || j->worker != batch->worker)) {
+			at = &j->queued;
+			continue;
+		}
+		*at = j->queued;
+		j->queued = NULL;
+		*tail = j;
+		tail = &j->queued;
+		n++;
+	}
+	s->last = NULL;
+	for (struct hand_job *j = s->first; j; j = j->queued)
+		s->last = j;
+	return batch;
+}
+
+static int batch_size(const struct hand_job *batch)
+{
+	int n = 0;
+	for (; batch; batch = batch->queued)
+		n++;
+	return n;
+}
+
+static defib_err settle_once(struct settler *s, struct hand_job *batch, struct settlement *all,
+                             int n, struct arena *a, struct failure *f)
+{
+	int i = 0;
+	for (const struct hand_job *j = batch; j; j = j->queued)
+		all[i++] = (struct settlement){j->claim.key, j->claim.epoch, j->as,    j->result,
+		                               j->error,     j->delay_ms,    false};
+	defib_err err = session_ready(&s->session, f);
+	if (!err)
+		err = batch->source->ops->settle(batch->source, s->session.store, batch->worker, all, n, a, f);
+	return err;
+}
+
+static bool must_hurry(struct settler *s, int64_t *stop_by_ms)
+{
+	pthread_mutex_lock(&s->lock);
+	bool hurry = s->stop;
+	*stop_by_ms = s->stop_by_ms;
+	pthread_mutex_unlock(&s->lock);
+	return hurry;
+}
+
+/* Wait, but not beyond what a stop allows. False: there is no time for another try. */
+static bool pause_before_try(struct settler *s)
+{
+	int64_t ms = (int64_t)(chance() * (double)s->options.try_ms), stop_by = 0;
+	int64_t open_ms = breaker_wait_ms(&s->breaker, clock_boot_ms());
+	ms = open_ms > ms ? open_ms : ms;
+	if (must_hurry(s, &stop_by) && clock_boot_ms() + ms > stop_by)
+		return false;
+	struct timespec until = after_ms(ms);
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop && pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
+		;
+	pthread_mutex_unlock(&s->lock);
+	return true;
+}
+
+static bool tries_help(defib_err err)
+{
+	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
+	       err == DEFIB_LOCKED || err == DEFIB_FULL || err == DEFIB_READ_ONLY;
+}
+
+static defib_err settle_with_tries(struct settler *s, struct hand_job *batch,
+                                   struct settlement *all, int n, struct arena *a,
+                                   struct failure *f)
+{
+	defib_err err = DEFIB_CONNECTION;
+	for (int try = 1; try <= s->options.tries; try++) {
+		fail_clear(f);
+		if (breaker_allow(&s->breaker, clock_boot_ms())) {
+			err = settle_once(s, batch, all, n, a, f);
+			breaker_report(&s->breaker, !tries_help(err), chance(), clock_boot_ms());
+		}
+		if (!tries_help(err))
+			return err;
+		pthread_mutex_lock(&s->lock);
+		s->counts.failures++;
+		pthread_mutex_unlock(&s->lock);
+		if (try < s->options.tries && !pause_before_try(s))
+			return err;
+	}
+	return err;
+}
+
+/* The database did not take it: the spool, or one critical line. True: spooled. */
+static bool keep_elsewhere(struct settler *s, const struct hand_job *j, const struct failure *why)
+{
+	struct buf record = BUF_INIT, line = BUF_INIT;
+	struct failure f = {0};
+	bool kept = false;
+	record_encode(j, &record);
+	if (s->spool)
+		kept = spool_append(s->spool, buf_text(&record), record.len, &f) == DEFIB_OK;
+	if (!kept) {
+		buf_addf(&line, "ZOMBIE RECORD ALERT: %s %s stuck: could not record that it is %s",
+		         j->source->name, j->claim.key, settle_names[j->as]);
+		log_event(LOG_CRITICAL, buf_text(&line), LOG_INT("epoch", j->claim.epoch),
+		          LOG_STR("because", why->what), LOG_STR("spool", s->spool ? f.what : "off"));
+	}
+	buf_release(&record);
+	buf_release(&line);
+	return kept;
+}
+
+static void finish_job(struct settler *s, struct hand_job *j, const struct settlement *one,
+                       defib_err err, const struct failure *f)
+{
+	bool spooled = err && keep_elsewhere(s, j, f);
+	pthread_mutex_lock(&s->lock);
+	s->counts.spooled += spooled;
+	s->counts.abandoned += err && !spooled;
+	s->counts.settled += !err && one->accepted;
+	s->counts.refused += !err && !one->accepted;
+	pthread_mutex_unlock(&s->lock);
+	if (!err && !one->accepted)
+		log_event(LOG_WARN, "LEASE_LOST: the job is no longer ours, its result was not taken",
+		          LOG_STR("source", j->source->name), LOG_STR("job", j->claim.key),
+		          LOG_INT("epoch", j->claim.epoch), LOG_STR("as", settle_names[j->as]));
+	if (s->options.settled)
+		s->options.settled(s->options.ctx, j);
+	hand_remove(s->options.hand, j);
+}
+
+static void settle_batch(struct settler *s, struct hand_job *batch)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	int n = batch_size(batch), i = 0;
+	struct settlement *all = ARENA_ARRAY(&a, struct settlement, n);
+	/* Order matters: what is in the spool ended before this. */
+	bool behind = s->spool && spool_count(s->spool) > 0;
+	defib_err err = DEFIB_CONNECTION;
+	if (behind)
+		drain_spool(s);
+	if (!behind || spool_count(s->spool) == 0)
+		err = settle_with_tries(s, batch, all, n, &a, &f);
+	if (err && !tries_help(err))
+		log_event(LOG_ERROR, f.what);
+	while (batch) {
+		struct hand_job *j = batch;
+		batch = j->queued;
+		finish_job(s, j, &all[i++], err, &f);
+	}
+	arena_release(&a);
+	if (s->options.done)
+		s->options.done(s->options.ctx);
+}
+
+static void *settler_main(void *arg)
+{
+	struct settler *s = arg;
+	struct hand_job *batch;
+	for (;;) {
+		pthread_mutex_lock(&s->lock);
+		s->busy = false;
+		bool spooled = s->spool && spool_count(s->spool) > 0;
+		s->counts.breaker = s->breaker.state;
+		s->counts.spool_depth = s->spool ? spool_count(s->spool) : 0;
+		struct timespec until = after_ms(spooled ? DRAIN_MS : 60000);
+		while (!s->first && !s->stop &&
+		       pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
+			;
+		if (!s->first && s->stop) {
+			pthread_mutex_unlock(&s->lock);
+			return NULL;
+		}
+		batch = take_batch(s);
+		s->busy = true;
+		pthread_mutex_unlock(&s->lock);
+		if (batch)
+			settle_batch(s, batch);
+		else
+			drain_spool(s);
+	}
+}
+
+defib_err settler_start(const struct settler_options *o, struct settler **out, struct failure *f)
+{
+	struct settler *s = mem_alloc(sizeof *s);
+	pthread_condattr_t attr;
+	s->options = *o;
+	s->session = (struct session){.options = o->store, .open = store_open};
+	breaker_init(&s->breaker, &(struct breaker_rules){5, 1000, 30000});
+	if (o->spool) {
+		struct spool_options so = {o->spool, 0};
+		defib_err err = spool_open(&so, &s->spool, f);
+		if (err) {
+			free(s);
+			return err;
+		}
+	}
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	if (pthread_create(&s->thread, NULL, settler_main, s) != 0) {
+		spool_close(s->spool);
+		free(s);
+		return fail(f, DEFIB_IO, "cannot start a thread for settling");
+	}
+	*out = s;
+	return DEFIB_OK;
+}
+
+void settler_add(struct settler *s, struct hand_job *j)
+{
+	assert(j->queued == NULL);
+	pthread_mutex_lock(&s->lock);
+	if (s->last)
+		s->last->queued = j;
+	else
+		s->first = j;
+	s->last = j;
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool settler_idle(struct settler *s)
+{
+	pthread_mutex_lock(&s->lock);
+	bool idle = !s->first && !s->busy;
+	pthread_mutex_unlock(&s->lock);
+	return idle;
+}
+
+void settler_counts(struct settler *s, struct settler_counts *out)
+{
+	pthread_mutex_lock(&s->lock);
+	*out = s->counts;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void settler_stop(struct settler *s, int64_t grace_ms)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	s->stop_by_ms = clock_boot_ms() + grace_ms;
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	session_close(&s->session);
+	spool_close(s->spool);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

@@ -1,0 +1,50 @@
+/*
+ * settler.h: the thread that records how jobs ended, on a session of its own:
+ * the error path always has one. When the database cannot be had: bounded
+ * tries with full jitter, the breaker, then the spool, which drains in order
+ * and stays fenced. Without a spool, one critical line names each job.
+ */
+#ifndef WORKER_SETTLER_H
+#define WORKER_SETTLER_H
+
+#include "store/session.h"
+#include "worker/breaker.h"
+#include "worker/hand.h"
+#include "worker/spool.h"
+
+struct settler;
+
+struct settler_options {
+	struct store_options store;
+	struct hand *hand;
+	struct source **sources; /* for what is found in the spool */
+	int nsources;
+	const char *spool; /* folder; NULL: no spool */
+	int tries;         /* 3 */
+	int64_t try_ms;    /* 1000: longest pause between tries */
+	/* Called (from the settler's thread) when jobs have left the hand. */
+	void (*settled)(void *ctx, const struct hand_job *j);
+	void (*done)(void *ctx);
+	void *ctx;
+};
+
+struct settler_counts {
+	int64_t settled, refused, spooled, drained, abandoned, failures;
+	enum breaker_state breaker;
+	int64_t spool_depth;
+};
+
+MUST_CHECK defib_err settler_start(const struct settler_options *o, struct settler **out,
+                                   struct failure *f);
+/* Hand over a job that has ended (as, result, error, delay_ms are set). Never blocks. */
+void settler_add(struct settler *s, struct hand_job *j);
+/* True when nothing waits to be settled (the spool may still hold something). */
+bool settler_idle(struct settler *s);
+void settler_counts(struct settler *s, struct settler_counts *out);
+/*
+ * Finish what waits, spool what cannot be settled within `grace_ms`, end the
+ * thread. NULL is allowed.
+ */
+void settler_stop(struct settler *s, int64_t grace_ms);
+
+#endif

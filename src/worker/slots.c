@@ -1,0 +1,88 @@
+/* slots.c: see slots.h. */
+#include "worker/slots.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+
+void slots_init(struct slots *s, const struct slots_rules *rules, int64_t now_ms)
+{
+	assert(rules->count >= 0);
+	*s = (struct slots){.rules = *rules, .start_ms = now_ms, .cap = rules->count};
+	s->all = mem_alloc(sizeof *s->all * (size_t)(s->cap + 1));
+}
+
+void slots_release(struct slots *s)
+{
+	free(s->all);
+	*s = (struct slots){0};
+}
+
+static int64_t begins_ms(const struct slots *s, int64_t i)
+{
+	return s->start_ms + i * s->rules.stagger_ms;
+}
+
+static bool within_burst(const struct slots *s, int64_t i, int64_t now_ms)
+{
+	return s->rules.burst_limit > 0 && now_ms < begins_ms(s, i) + s->rules.burst_ms;
+}
+
+static bool takes(const struct slots *s, int64_t i, int64_t now_ms)
+{
+	if (i >= s->rules.count || s->all[i].busy || now_ms < begins_ms(s, i))
+		return false;
+	return !within_burst(s, i, now_ms) || s->all[i].taken < s->rules.burst_limit;
+}
+
+int64_t slots_free(const struct slots *s, int64_t now_ms)
+{
+	int64_t n = 0;
+	for (int64_t i = 0; i < s->cap; i++)
+		n += takes(s, i, now_ms);
+	return n;
+}
+
+int64_t slots_take(struct slots *s, int64_t now_ms)
+{
+	int64_t i = 0;
+	while (i < s->cap && !takes(s, i, now_ms))
+		i++;
+	assert(i < s->cap);
+	s->all[i].busy = true;
+	s->all[i].taken++;
+	s->busy++;
+	return i;
+}
+
+void slots_give(struct slots *s, int64_t index)
+{
+	assert(index >= 0 && index < s->cap && s->all[index].busy);
+	s->all[index].busy = false;
+	s->busy--;
+}
+
+void slots_resize(struct slots *s, int64_t count)
+{
+	assert(count >= 0);
+	if (count > s->cap) {
+		s->all = mem_grow(s->all, sizeof *s->all * (size_t)(count + 1));
+		for (int64_t i = s->cap; i < count; i++)
+			s->all[i] = (struct slot){0};
+		s->cap = count;
+	}
+	s->rules.count = count;
+}
+
+int64_t slots_wait_ms(const struct slots *s, int64_t now_ms)
+{
+	int64_t wait = -1;
+	for (int64_t i = 0; i < s->rules.count; i++) {
+		if (s->all[i].busy || takes(s, i, now_ms))
+			continue;
+		int64_t at = now_ms < begins_ms(s, i) ? begins_ms(s, i) : begins_ms(s, i) + s->rules.burst_ms;
+		if (wait < 0 || at - now_ms < wait)
+			wait = at - now_ms;
+	}
+	return wait;
+}

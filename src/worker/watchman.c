@@ -1,0 +1,468 @@
+/* watchman.c: see watchman.h. */
+#include "worker/watchman.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ledger/jobs.h"
+#include "life/fellows.h"
+#include "life/locks.h"
+#include "life/registry.h"
+#include "worker/wake.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define ROSTER_MS 1000  /* how often the list of workers is read */
+#define SWEEP_MS 5000   /* how often jobs of the dead are looked for beyond what was seen */
+#define LOCKS_MS 20     /* how often the reader reads the locks while remote workers live */
+#define LEAD_MS 500     /* how often others try to become the reader */
+#define QUIET_MS 10000  /* after an outage of our own nobody is condemned for silence */
+#define RECONCILE_MS 50 /* how soon a comparison that claims disturbed is made again */
+#define GAP_MS 2000     /* a loop that was away for longer was suspended */
+
+struct watchman {
+	struct watchman_options options;
+	struct session session;
+	struct incarnation self;
+	struct fellows *fellows;
+	struct locks locks;
+	struct scanner **scanners;
+	struct scan_options scan;
+	pthread_t thread;
+	int poke; /* eventfd */
+	/* the thread's own */
+	struct lease lease;
+	int64_t roster_ms, sweep_ms, lead_ms, locks_ms, last_ms, doubt_until_ms;
+	int64_t opened; /* of the session, when it was last looked at */
+	bool leads, remote, reconcile;
+	int mismatches; /* renewals in a row that counted more jobs than we have */
+	/* shared */
+	pthread_mutex_t lock;
+	int64_t worker;
+	enum lease_contact contact;
+	bool stop, check_strays;
+};
+
+static int64_t worker_id(struct watchman *w)
+{
+	pthread_mutex_lock(&w->lock);
+	int64_t id = w->worker;
+	pthread_mutex_unlock(&w->lock);
+	return id;
+}
+
+/* ---- recovery of what the dead had ---- */
+
+static void tell_recovered(void *ctx, const struct watch *watch, const struct candidate *c)
+{
+	(void)ctx;
+	log_event(LOG_WARN, "job of a lost worker", LOG_STR("watch", watch->name),
+	          LOG_STR("job", c->facts.job), LOG_STR("owner", c->facts.owner),
+	          LOG_STR("verdict", verdict_names[c->judgement.verdict]),
+	          LOG_STR("remedy", remedy_names[c->decision.remedy]),
+	          LOG_STR("outcome", outcome_names[c->outcome]));
+}
+
+static void renew_if_due(struct watchman *w);
+
+/* A long recovery must not cost us our own lease. */
+static void between_batches(void *ctx, const struct watch *watch, const struct scan_result *r)
+{
+	(void)watch;
+	(void)r;
+	renew_if_due(ctx);
+}
+
+/* Jobs of one owner in the built-in queue (owner 0: of all), and of anybody in other tables. */
+static void recover(struct watchman *w, int64_t owner)
+{
+	char text[32];
+	bool any = false;
+	snprintf(text, sizeof text, "%lld", (long long)owner);
+	for (int i = 0; i < w->options.nwatches; i++) {
+		struct scan_result result;
+		w->scan.owner = i == 0 && owner ? text : NULL;
+		if (scanner_pass(w->scanners[i], &result))
+			log_event(LOG_WARN, result.failure.what);
+		any = any || result.outcomes[OUTCOME_RECOVERED] > 0;
+	}
+	if (any && w->session.store) {
+		wake_send(w->session.store, w->options.store.url);
+		w->options.wake(w->options.ctx);
+	}
+}
+
+static void declare_dead(struct watchman *w, int64_t id, const char *cause, int64_t silent_ms)
+{
+	struct failure f = {0};
+	bool won = false;
+	defib_err err = session_ready(&w->session, &f);
+	if (!err)
+		err = registry_declare_dead(w->session.store, id, cause, silent_ms, &won, &f);
+	if (err)
+		log_event(LOG_WARN, f.what);
+	if (!won)
+		return;
+	log_event(LOG_WARN, "worker is dead", LOG_INT("worker", id), LOG_STR("cause", cause));
+	recover(w, id);
+}
+
+/* ---- our own life ---- */
+
+static void set_contact(struct watchman *w)
+{
+	enum lease_contact now = lease_contact(&w->lease, clock_boot_ms());
+	pthread_mutex_lock(&w->lock);
+	bool changed = w->contact != now;
+	w->contact = now;
+	pthread_mutex_unlock(&w->lock);
+	if (changed)
+		w->options.wake(w->options.ctx);
+}
+
+static defib_err register_self(struct watchman *w, struct failure *f)
+{
+	int64_t sent = clock_boot_ms(), id = 0;
+	bool held;
+	defib_err err = incarnation_self(&w->self, f);
+	if (!err)
+		err = session_ready(&w->session, f);
+	if (!err)
+		err = registry_register(w->session.store, w->options.name, &w->self, &id, f);
+	if (!err)
+		err = registry_hold_lock(w->session.store, id, &held, f);
+	if (err)
+		return err;
+	lease_init(&w->lease, &w->options.lease, sent);
+	w->opened = w->session.opened;
+	pthread_mutex_lock(&w->lock);
+	w->worker = id;
+	pthread_mutex_unlock(&w->lock);
+	set_contact(w);
+	return DEFIB_OK;
+}
+
+/* A session of ours that was lost is an outage: nobody is condemned for what we did not see. */
+static void note_outage(struct watchman *w)
+{
+	int64_t now = clock_boot_ms();
+	w->doubt_until_ms = now + QUIET_MS;
+	w->leads = false;
+	locks_outage(&w->locks, now);
+}
+
+/* The session, with the lock that shows it; noticing when it is a new one. */
+static defib_err life_ready(struct watchman *w, struct failure *f)
+{
+	bool held;
+	defib_err err = session_ready(&w->session, f);
+	if (!err && w->opened == w->session.opened)
+		return DEFIB_OK;
+	note_outage(w);
+	if (err)
+		return err;
+	w->opened = w->session.opened;
+	return registry_hold_lock(w->session.store, worker_id(w), &held, f);
+}
+
+/* Jobs that the database says are ours and that we do not have: a claim whose answer was lost. */
+static void release_strays(struct watchman *w, struct source *src, struct arena *a)
+{
+	struct failure f = {0};
+	struct settlement *owned;
+	uint64_t before, after;
+	int n = 0;
+	bool quiet = hand_quiet(w->options.hand, &before);
+	if (quiet && src->ops->owned(src, w->session.store, worker_id(w), a, &owned, &n, &f) == DEFIB_OK)
+		quiet = hand_quiet(w->options.hand, &after) && before == after;
+	else
+		quiet = false;
+	/* A claim came in between: what looks like a stray may be on its way to us. */
+	w->reconcile = w->reconcile || !quiet;
+	for (int k = 0; quiet && k < n; k++)
+		if (!hand_has(w->options.hand, NULL, owned[k].key, owned[k].epoch))
+			w->options.stray(w->options.ctx, src, owned[k].key, owned[k].epoch);
+}
+
+static void reconcile(struct watchman *w)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	w->reconcile = life_ready(w, &f) != DEFIB_OK;
+	for (int i = 0; !w->reconcile && i < w->options.nsources; i++)
+		release_strays(w, w->options.sources[i], &a);
+	arena_release(&a);
+}
+
+static void note_count(struct watchman *w, int64_t owned)
+{
+	/* Claims and settlements under way make the counts differ for a moment, not for two beats. */
+	w->mismatches = owned > hand_count(w->options.hand) ? w->mismatches + 1 : 0;
+	if (w->mismatches < 2)
+		return;
+	w->mismatches = 0;
+	w->reconcile = true;
+}
+
+static void start_again(struct watchman *w)
+{
+	struct failure f = {0};
+	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; what it has in hand is lost");
+	w->options.taken(w->options.ctx);
+	if (register_self(w, &f))
+		log_event(LOG_ERROR, f.what);
+	else
+		log_event(LOG_INFO, "registered anew", LOG_INT("worker", worker_id(w)));
+	w->options.wake(w->options.ctx);
+}
+
+static void renew_if_due(struct watchman *w)
+{
+	struct failure f = {0};
+	int64_t owned = 0;
+	if (!lease_renew_due(&w->lease, clock_boot_ms()))
+		return;
+	defib_err err = life_ready(w, &f);
+	if (!err)
+		err = registry_renew(w->session.store, worker_id(w), hand_count(w->options.hand), &owned, &f);
+	lease_renew_answer(&w->lease, err == DEFIB_OK           ? RENEWED
+	                              : err == DEFIB_LEASE_LOST ? RENEW_REFUSED
+	                                                        : RENEW_FAILED,
+	                   clock_boot_ms());
+	set_contact(w);
+	if (err == DEFIB_LEASE_LOST)
+		start_again(w);
+	else if (err)
+		log_event(LOG_WARN, "the lease was not renewed", LOG_STR("because", f.what));
+	else
+		note_count(w, owned);
+}
+
+/* ---- others ---- */
+
+static bool in_doubt(const struct watchman *w, int64_t now)
+{
+	return now < w->doubt_until_ms;
+}
+
+static void read_roster(struct watchman *w, int64_t now)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct registered *all;
+	int n = 0, nremote = 0;
+	w->roster_ms = now + ROSTER_MS;
+	defib_err err = life_ready(w, &f);
+	if (!err)
+		err = registry_alive(w->session.store, &a, &all, &n, &f);
+	if (!err) {
+		int64_t self = worker_id(w);
+		int64_t *here = ARENA_ARRAY(&a, int64_t, n), *there = ARENA_ARRAY(&a, int64_t, n);
+		struct incarnation *who = ARENA_ARRAY(&a, struct incarnation, n);
+		int nhere = 0;
+		for (int i = 0; i < n; i++) {
+			if (all[i].id == self)
+				continue;
+			if (incarnation_same_host(&all[i].who, &w->self)) {
+				here[nhere] = all[i].id;
+				who[nhere++] = all[i].who;
+			} else {
+				there[nremote++] = all[i].id;
+			}
+		}
+		fellows_set(w->fellows, here, who, nhere);
+		locks_set(&w->locks, there, nremote);
+		w->remote = nremote > 0;
+		for (int i = 0; i < n && !in_doubt(w, now); i++)
+			if (all[i].id != self && all[i].silent_ms > w->options.lease.lease_ms)
+				declare_dead(w, all[i].id, "silent", w->options.lease.lease_ms);
+	}
+	arena_release(&a);
+}
+
+static void bury_fellows(struct watchman *w)
+{
+	int64_t id;
+	while (fellows_dead(w->fellows, &id))
+		declare_dead(w, id, "exit seen", 0);
+}
+
+/* One worker reads the locks of those on other hosts. */
+static void read_locks(struct watchman *w, int64_t now)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	int64_t *held;
+	int n = 0;
+	if (!w->leads && now >= w->lead_ms) {
+		w->lead_ms = now + LEAD_MS;
+		if (!life_ready(w, &f) && registry_try_lead(w->session.store, &w->leads, &f))
+			w->leads = false;
+	}
+	if (w->leads && now >= w->locks_ms) {
+		w->locks_ms = now + LOCKS_MS;
+		defib_err err = life_ready(w, &f);
+		if (!err && w->leads)
+			err = registry_locks_held(w->session.store, &a, &held, &n, &f);
+		if (!err && w->leads) {
+			int64_t *gone = ARENA_ARRAY(&a, int64_t, w->locks.n);
+			int ngone = locks_reading(&w->locks, held, n, clock_boot_ms(), gone);
+			for (int i = 0; i < ngone; i++)
+				declare_dead(w, gone[i], "session gone", 0);
+		}
+	}
+	arena_release(&a);
+}
+
+/* ---- the loop ---- */
+
+static bool take_pokes(struct watchman *w)
+{
+	uint64_t n;
+	(void)!read(w->poke, &n, sizeof n);
+	pthread_mutex_lock(&w->lock);
+	bool strays = w->check_strays, stop = w->stop;
+	w->check_strays = false;
+	pthread_mutex_unlock(&w->lock);
+	w->reconcile = w->reconcile || strays;
+	return stop;
+}
+
+/* Do what is due; how long until the next thing is. */
+static int64_t tick(struct watchman *w)
+{
+	int64_t now = clock_boot_ms();
+	if (now - w->last_ms > GAP_MS)
+		note_outage(w);
+	renew_if_due(w);
+	bury_fellows(w);
+	if (w->reconcile)
+		reconcile(w);
+	if (now >= w->roster_ms)
+		read_roster(w, now);
+	if (w->remote && w->session.store && w->session.store->engine == STORE_POSTGRES)
+		read_locks(w, now);
+	if (now >= w->sweep_ms && !in_doubt(w, now)) {
+		w->sweep_ms = now + SWEEP_MS;
+		recover(w, 0);
+	}
+	now = clock_boot_ms();
+	w->last_ms = now;
+	int64_t wait = lease_wait_ms(&w->lease, now);
+	wait = w->roster_ms - now < wait ? w->roster_ms - now : wait;
+	if (w->reconcile && wait > RECONCILE_MS)
+		wait = RECONCILE_MS;
+	if (w->remote)
+		wait = w->leads ? LOCKS_MS : (wait < LEAD_MS ? wait : LEAD_MS);
+	return wait < 0 ? 0 : wait;
+}
+
+static void *watchman_main(void *arg)
+{
+	struct watchman *w = arg;
+	bool stop = false;
+	w->last_ms = clock_boot_ms();
+	while (!stop) {
+		struct pollfd fds[] = {{w->poke, POLLIN, 0}, {fellows_fd(w->fellows), POLLIN, 0}};
+		int64_t wait = tick(w);
+		(void)poll(fds, 2, (int)wait);
+		if (fds[0].revents)
+			stop = take_pokes(w);
+		set_contact(w);
+	}
+	return NULL;
+}
+
+static void make_scanners(struct watchman *w)
+{
+	w->scan = (struct scan_options){
+		.fix = true,
+		.actor = "worker",
+		.observer = {tell_recovered, between_batches, w},
+	};
+	w->scanners = mem_alloc(sizeof *w->scanners * (size_t)(w->options.nwatches + 1));
+	for (int i = 0; i < w->options.nwatches; i++)
+		w->scanners[i] = scanner_new(&w->session, w->options.watches[i], &w->scan);
+}
+
+static void watchman_free(struct watchman *w)
+{
+	for (int i = 0; w->scanners && i < w->options.nwatches; i++)
+		scanner_free(w->scanners[i]);
+	free(w->scanners);
+	fellows_close(w->fellows);
+	locks_release(&w->locks);
+	session_close(&w->session);
+	if (w->poke >= 0)
+		close(w->poke);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+defib_err watchman_start(const struct watchman_options *o, struct watchman **out, struct failure *f)
+{
+	struct watchman *w = mem_alloc(sizeof *w);
+	assert(o->nwatches >= 1);
+	w->options = *o;
+	w->session = (struct session){.options = o->store, .open = store_open};
+	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&w->lock, NULL);
+	locks_init(&w->locks, &(struct locks_rules){250, QUIET_MS, GAP_MS});
+	defib_err err = w->poke < 0 ? fail(f, DEFIB_IO, "cannot make an eventfd") : DEFIB_OK;
+	if (!err)
+		err = fellows_open(&w->fellows, f);
+	if (!err)
+		err = register_self(w, f);
+	if (!err) {
+		make_scanners(w);
+		if (pthread_create(&w->thread, NULL, watchman_main, w) != 0)
+			err = fail(f, DEFIB_IO, "cannot start a thread for the lease");
+	}
+	if (err) {
+		watchman_free(w);
+		return err;
+	}
+	*out = w;
+	return DEFIB_OK;
+}
+
+int64_t watchman_worker(struct watchman *w)
+{
+	return worker_id(w);
+}
+
+enum lease_contact watchman_contact(struct watchman *w)
+{
+	pthread_mutex_lock(&w->lock);
+	enum lease_contact c = w->contact;
+	pthread_mutex_unlock(&w->lock);
+	return c;
+}
+
+void watchman_poke(struct watchman *w, bool strays)
+{
+	uint64_t one = 1;
+	pthread_mutex_lock(&w->lock);
+	w->check_strays = w->check_strays || strays;
+	pthread_mutex_unlock(&w->lock);
+	(void)!write(w->poke, &one, sizeof one);
+}
+
+void watchman_stop(struct watchman *w, bool leave)
+{
+	struct failure f = {0};
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_mutex_unlock(&w->lock);
+	watchman_poke(w, false);
+	pthread_join(w->thread, NULL);
+	if (leave && w->session.store && !w->session.store->lost &&
+	    registry_leave(w->session.store, w->worker, &f))
+		log_event(LOG_WARN, f.what);
+	watchman_free(w);
+}

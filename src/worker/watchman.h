@@ -1,0 +1,51 @@
+/*
+ * watchman.h: the thread of a worker that proves its own life and notices the
+ * death of others, on a session of its own.
+ *
+ * It renews the lease; watches fellows of this host through pidfds; as the
+ * elected reader, watches the session locks of workers on other hosts; and
+ * declares those dead whose lease ran out. What the dead had in hand goes
+ * through the same pipeline as every other stuck job.
+ */
+#ifndef WORKER_WATCHMAN_H
+#define WORKER_WATCHMAN_H
+
+#include "life/lease.h"
+#include "recover/scan.h"
+#include "worker/hand.h"
+
+struct watchman;
+
+struct watchman_options {
+	struct store_options store;
+	const char *name; /* of the worker */
+	struct hand *hand;
+	struct source **sources;
+	int nsources;
+	const struct watch **watches; /* whose jobs are recovered: watches[0] is the built-in queue */
+	int nwatches;
+	struct lease_rules lease;
+	/*
+	 * Called from the watchman's thread. `taken`: we were declared dead; all in
+	 * hand is lost, and a new incarnation was registered. `stray`: a job that
+	 * the database says is ours and that we do not have. `wake`: there may be
+	 * work, or something to stop.
+	 */
+	void (*taken)(void *ctx);
+	void (*stray)(void *ctx, struct source *src, const char *key, int64_t epoch);
+	void (*wake)(void *ctx);
+	void *ctx;
+};
+
+/* Registers the worker and starts the thread. */
+MUST_CHECK defib_err watchman_start(const struct watchman_options *o, struct watchman **out,
+                                    struct failure *f);
+/* The id of the present incarnation. */
+int64_t watchman_worker(struct watchman *w);
+enum lease_contact watchman_contact(struct watchman *w);
+/* Something was asked to stop, or a claim's answer was lost: look at once. */
+void watchman_poke(struct watchman *w, bool strays);
+/* Ends the thread; `leave` says goodbye in the registry. NULL is allowed. */
+void watchman_stop(struct watchman *w, bool leave);
+
+#endif

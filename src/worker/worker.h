@@ -1,0 +1,73 @@
+/*
+ * worker.h: a worker process: claims jobs into slots, runs them as child
+ * processes or through a handler in threads, and hands their ends to the
+ * settler. Three threads and three sessions: work (the caller's thread),
+ * settle and life.
+ */
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+#include "life/lease.h"
+#include "watch/watch.h"
+#include "worker/settler.h"
+
+/* What a handler sees of its job, and how it answers. Called from a thread of the pool. */
+struct handler_job;
+typedef enum settle_as (*handler_fn)(struct handler_job *j, void *ctx);
+
+struct worker_pool {
+	struct source *source;
+	int64_t concurrency;    /* slots */
+	char *const *command;   /* argv, ends with NULL; or … */
+	handler_fn handler;     /* … a handler */
+	void *handler_ctx;
+	int64_t poll_ms;        /* 1000 */
+	int64_t batch;          /* rows a claim takes at most; 0: as many as there are slots */
+	int64_t timeout_ms;     /* where the job has none of its own; 0: none */
+	int64_t grace_ms;       /* between TERM and KILL */
+	int64_t stagger_ms;     /* slot i starts i times this after the worker */
+	int64_t burst_limit;    /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
+	int64_t burst_ms;
+	bool exclusive;
+};
+
+struct worker_options {
+	const char *name;
+	struct store_options store;
+	struct worker_pool *pools;
+	int npools;
+	const struct watch **watches; /* recovered by this worker; [0] is the built-in queue */
+	int nwatches;
+	struct lease_rules lease;
+	const char *spool;  /* folder; NULL: off */
+	int64_t grace_ms;   /* how long a stop waits for jobs; 30000 */
+	int threads;        /* for handlers; 0: as many as slots, 16 at most */
+	bool drain;         /* end when there is nothing left to claim */
+};
+
+struct worker;
+
+MUST_CHECK defib_err worker_open(const struct worker_options *o, struct worker **out,
+                                 struct failure *f);
+/* Runs until it is stopped and everything in hand is settled, spooled or handed back. */
+void worker_run(struct worker *w);
+/*
+ * Ask it to stop; may be called from any thread and from a signal thread. The
+ * first call stops claiming and lets jobs finish up to the grace, the second
+ * hands back at once.
+ */
+void worker_stop(struct worker *w);
+/* New sizes and thresholds for pool i, at the next tick. */
+void worker_resize(struct worker *w, int pool, int64_t concurrency, int64_t poll_ms);
+void worker_counts(struct worker *w, struct settler_counts *out);
+void worker_close(struct worker *w);
+
+/* For handlers. */
+const struct claimed *handler_claim(const struct handler_job *j);
+bool handler_should_stop(struct handler_job *j);
+defib_err handler_progress(struct handler_job *j, const char *step, const char *text);
+void handler_result(struct handler_job *j, const char *json);
+void handler_error(struct handler_job *j, const char *text);
+void handler_delay(struct handler_job *j, int64_t delay_ms);
+
+#endif
