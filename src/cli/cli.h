@@ -101,7 +101,12 @@ int cmd_explain(struct cli *c);
 int cmd_doctor(struct cli *c);
 int cmd_config(struct cli *c);
 int cmd_sql(struct cli *c);
+int cmd_init(struct cli *c);
+int cmd_enqueue(struct cli *c);
+int cmd_cancel(struct cli *c);
+int cmd_work(struct cli *c);
 
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
+extern const struct cli_option init_options[], enqueue_options[], work_options[];
 
 #endif
