@@ -245,7 +245,7 @@ static bool is_the_same(const struct fellow *w, const struct wanted *want)
 /* One walk over two sorted lists: keep, forget, meet. */
 static void merge(struct fellows *x, const struct wanted *want, int nwant)
 {
-	struct fellow **next = mem_alloc(sizeof *next * (size_t)(nwant + 1));
+	struct fellow **next = mem_alloc(sizeof(struct fellow *) * (size_t)(nwant + 1));
 	int old = 0;
 
 	for (int i = 0; i < nwant; i++) {

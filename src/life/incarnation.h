@@ -13,11 +13,11 @@
 
 struct incarnation {
 	char host[65];
-	char boot_id[37];   /* of the running kernel */
-	uint64_t pid_ns;    /* inode of the PID namespace: pids mean something only inside one */
+	char boot_id[37]; /* of the running kernel */
+	uint64_t pid_ns;  /* inode of the PID namespace: pids mean something only inside one */
 	pid_t pid;
-	uint64_t start;     /* clock ticks after boot at which the process started (guards pid reuse) */
-	char nonce[17];     /* 64 random bits in hex */
+	uint64_t start; /* clock ticks after boot at which the process started (guards pid reuse) */
+	char nonce[17]; /* 64 random bits in hex */
 };
 
 /* This process, now, with a fresh nonce. */
