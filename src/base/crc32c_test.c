@@ -1,0 +1,32 @@
+#include "base/crc32c.h"
+
+#include "base/test.h"
+
+/* The check value of every catalogue, and a test pattern of RFC 3720. */
+static void known_values_come_out(void **state)
+{
+	(void)state;
+	unsigned char ff[32];
+	memset(ff, 0xff, sizeof ff);
+	assert_int_equal(crc32c(0, "", 0), 0);
+	assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
+	assert_int_equal(crc32c(0, ff, sizeof ff), 0x62a8ab43);
+}
+
+static void it_can_be_continued(void **state)
+{
+	(void)state;
+	for (size_t cut = 0; cut <= 9; cut++) {
+		uint32_t first = crc32c(0, "123456789", cut);
+		assert_int_equal(crc32c(first, "123456789" + cut, 9 - cut), 0xe3069283);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(known_values_come_out),
+		cmocka_unit_test(it_can_be_continued),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
