@@ -15,16 +15,18 @@
 struct spool;
 
 struct spool_options {
-	const char *folder;  /* made if it is not there, mode 0700 */
-	int64_t max_bytes;   /* 0: 64 MiB */
+	const char *folder; /* made if it is not there, mode 0700 */
+	int64_t max_bytes;  /* 0: 64 MiB */
 };
 
 /* DEFIB_REFUSED when another process owns the folder. */
-MUST_CHECK defib_err spool_open(const struct spool_options *o, struct spool **out, struct failure *f);
+MUST_CHECK defib_err spool_open(const struct spool_options *o, struct spool **out,
+                                struct failure *f);
 void spool_close(struct spool *s); /* NULL is allowed */
 /* Append one record (any bytes) and sync. DEFIB_FULL when it would exceed the bound. */
 MUST_CHECK defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct failure *f);
-/* The oldest record that was not taken yet; false when empty. Bytes are valid until the next call. */
+/* The oldest record that was not taken yet; false when empty. Bytes are valid until the next call.
+ */
 bool spool_peek(struct spool *s, const char **bytes, size_t *n);
 /* The record of the last peek is done: never shown again, durably. */
 MUST_CHECK defib_err spool_take(struct spool *s, struct failure *f);

@@ -1,0 +1,501 @@
+/*
+ * spool.c: an append-only file of numbered, checksummed records and a durable
+ * mark of the last number taken (spool_mark.h).
+ *
+ *   spool      records, oldest first: head {magic, len, number, checksums}, bytes
+ *   taken      the mark
+ *   lock       held while the folder is open
+ *   spool.bad  what could not be read, for a person
+ *
+ * Numbers only rise. That makes every clean-up safe at any moment: a record
+ * whose number is at or below the mark was taken, wherever and however often
+ * it still stands in the file. So the file is simply emptied when everything
+ * is taken, and rewritten when what is taken outweighs what is not.
+ *
+ * At open the records are checked one by one. What the process was writing
+ * when it died is recognised by being short, and dropped: its append never
+ * returned. Anything else that is wrong is damage: the file ends before it,
+ * and the rest moves to spool.bad.
+ */
+#include "worker/spool.h"
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "worker/spool_file.h"
+#include "worker/spool_mark.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define SPOOL_FILE "spool"
+#define SPOOL_NEW "spool.new"
+#define SPOOL_BAD "spool.bad"
+#define SPOOL_LOCK "lock"
+#define SPOOL_DEFAULT_MAX (INT64_C(64) << 20)
+#define SPOOL_REWRITE_MIN (1 << 20) /* less than this is not worth a rewrite */
+#define RECORD_MAGIC 0x31505344u    /* "DSP1" */
+
+struct record_head {
+	uint32_t magic;
+	uint32_t len;
+	uint64_t number; /* from 1, rising */
+	uint32_t bytes_crc;
+	uint32_t head_crc; /* of the fields before: a damaged length must not pass for a short file */
+};
+_Static_assert(sizeof(struct record_head) == 24, "a head is written as it stands in memory");
+#define HEAD ((off_t)sizeof(struct record_head))
+
+struct spool {
+	char *folder;
+	int folder_fd, lock_fd, file_fd;
+	struct spool_mark mark;
+	int64_t max_bytes;
+	off_t begin, end;     /* of the records that were not taken */
+	uint64_t last;        /* highest number given */
+	int64_t count;        /* not taken */
+	off_t rewrite_at;     /* taken bytes that make a rewrite worth trying */
+	bool renamed;         /* the folder was not synced since */
+	bool told_unreadable; /* log once, not at every peek */
+	bool peeked;          /* `record` is the oldest one, `peeked_head` its head */
+	struct record_head peeked_head;
+	struct buf record;
+};
+
+static uint32_t head_crc(const struct record_head *h)
+{
+	return crc32c(0, h, offsetof(struct record_head, head_crc));
+}
+
+enum record_state {
+	RECORD_GOOD,
+	RECORD_END,   /* nothing more */
+	RECORD_SHORT, /* the file ends inside it */
+	RECORD_BAD,
+};
+
+/* A crash of the machine may leave a file that is longer than what was written: all zeros. */
+static defib_err rest_is_zero(const struct spool *s, off_t at, bool *zero, struct failure *f)
+{
+	char chunk[4096];
+	size_t got = 1;
+	defib_err err = DEFIB_OK;
+
+	for (*zero = true; *zero && got > 0 && !err; at += (off_t)got) {
+		err = file_read(s->file_fd, chunk, sizeof chunk, at, &got, f);
+		for (size_t i = 0; i < got && *zero; i++) {
+			*zero = chunk[i] == 0;
+		}
+	}
+	return err;
+}
+
+/* The head at `at`, in a file that ends at `size` and has given numbers up to `last`. */
+static defib_err head_read(const struct spool *s, off_t at, off_t size, uint64_t last,
+                           struct record_head *h, enum record_state *state, struct failure *f)
+{
+	size_t got;
+	bool zero;
+
+	if (at == size) {
+		*state = RECORD_END;
+		return DEFIB_OK;
+	}
+	defib_err err = file_read(s->file_fd, h, sizeof *h, at, &got, f);
+	if (err) {
+		return err;
+	}
+	if (got < sizeof *h) {
+		*state = RECORD_SHORT;
+		return DEFIB_OK;
+	}
+	if (h->magic == RECORD_MAGIC && h->head_crc == head_crc(h) && h->number > last) {
+		*state = h->len > size - at - HEAD ? RECORD_SHORT : RECORD_GOOD;
+		return DEFIB_OK;
+	}
+	err = rest_is_zero(s, at, &zero, f);
+	*state = zero ? RECORD_SHORT : RECORD_BAD;
+	return err;
+}
+
+/* Check the bytes behind a good head, and keep them in `into` unless it is NULL. */
+static defib_err bytes_read(const struct spool *s, off_t at, const struct record_head *h,
+                            struct buf *into, enum record_state *state, struct failure *f)
+{
+	char chunk[16384];
+	uint32_t crc = 0;
+
+	for (size_t done = 0, got; done < h->len; done += got) {
+		size_t want = h->len - done < sizeof chunk ? h->len - done : sizeof chunk;
+		defib_err err = file_read(s->file_fd, chunk, want, at + HEAD + (off_t)done, &got, f);
+		if (err) {
+			return err;
+		}
+		if (got == 0) {
+			*state = RECORD_BAD; /* cut by somebody since its head was read */
+			return DEFIB_OK;
+		}
+		crc = crc32c(crc, chunk, got);
+		if (into) {
+			buf_addn(into, chunk, got);
+		}
+	}
+	*state = crc == h->bytes_crc ? RECORD_GOOD : RECORD_BAD;
+	return DEFIB_OK;
+}
+
+/* Let the file end at `at`. */
+static defib_err cut(struct spool *s, off_t at, struct failure *f)
+{
+	defib_err err = file_truncate(s->file_fd, at, f);
+	return err ? err : file_sync(s->file_fd, f);
+}
+
+/* Damage: keep what stands from `at` on where a person finds it, and go on without it. */
+static defib_err set_aside(struct spool *s, off_t at, off_t size, struct failure *f)
+{
+	int bad;
+	off_t behind;
+	defib_err err = file_open(s->folder_fd, SPOOL_BAD, 0, &bad, f);
+
+	if (err) {
+		return err;
+	}
+	err = file_size(bad, &behind, f);
+	if (!err) {
+		err = file_copy(s->file_fd, at, size, bad, behind, f);
+	}
+	if (!err) {
+		err = file_sync(bad, f);
+	}
+	if (!err) {
+		err = file_sync(s->folder_fd, f);
+	}
+	close(bad);
+	if (!err) {
+		err = cut(s, at, f);
+	}
+	if (err) {
+		fail_prefix(f, "damaged, and setting the damage aside in " SPOOL_BAD " failed");
+		return err;
+	}
+	log_event(LOG_ERROR, "spool damaged: results that were not read are kept in " SPOOL_BAD,
+	          LOG_STR("folder", s->folder), LOG_INT("bytes", size - at));
+	return DEFIB_OK;
+}
+
+/* The record at s->end, checked; one that was taken may be damaged, nobody wants it. */
+static defib_err record_check(const struct spool *s, off_t size, struct record_head *h,
+                              enum record_state *state, struct failure *f)
+{
+	defib_err err = head_read(s, s->end, size, s->last, h, state, f);
+
+	if (err || *state != RECORD_GOOD || h->number <= s->mark.taken) {
+		return err;
+	}
+	return bytes_read(s, s->end, h, NULL, state, f);
+}
+
+static defib_err spool_scan(struct spool *s, struct failure *f)
+{
+	struct record_head h;
+	enum record_state state = RECORD_GOOD;
+	off_t size;
+	defib_err err = file_size(s->file_fd, &size, f);
+
+	while (!err && state == RECORD_GOOD) {
+		err = record_check(s, size, &h, &state, f);
+		if (err || state != RECORD_GOOD) {
+			break;
+		}
+		s->end += HEAD + h.len;
+		s->last = h.number;
+		if (h.number <= s->mark.taken) {
+			s->begin = s->end;
+		} else {
+			s->count++;
+		}
+	}
+	if (s->last < s->mark.taken) {
+		s->last = s->mark.taken;
+	}
+	if (!err && state == RECORD_SHORT) {
+		log_event(LOG_WARN, "spool: a half-written record is dropped", LOG_STR("folder", s->folder),
+		          LOG_INT("bytes", size - s->end));
+		err = cut(s, s->end, f);
+	}
+	return !err && state == RECORD_BAD ? set_aside(s, s->end, size, f) : err;
+}
+
+static defib_err spool_lock(struct spool *s, struct failure *f)
+{
+	defib_err err = file_open(s->folder_fd, SPOOL_LOCK, 0, &s->lock_fd, f);
+
+	if (err) {
+		return err;
+	}
+	if (TEMP_FAILURE_RETRY(flock(s->lock_fd, LOCK_EX | LOCK_NB)) == 0) {
+		return DEFIB_OK;
+	}
+	if (errno != EWOULDBLOCK) {
+		return fail(f, DEFIB_IO, "cannot lock it: %s", strerror(errno));
+	}
+	fail(f, DEFIB_REFUSED, "another process owns this folder");
+	fail_next(f, "give each worker a name of its own; `fuser %s/" SPOOL_LOCK "` shows the owner",
+	          s->folder);
+	return DEFIB_REFUSED;
+}
+
+static defib_err spool_open_files(struct spool *s, struct failure *f)
+{
+	defib_err err = folder_open(s->folder, &s->folder_fd, f);
+
+	if (!err) {
+		err = spool_lock(s, f);
+	}
+	if (!err) {
+		err = file_open(s->folder_fd, SPOOL_FILE, 0, &s->file_fd, f);
+	}
+	if (!err) {
+		err = mark_open(&s->mark, s->folder_fd, f);
+	}
+	if (!err) {
+		(void)unlinkat(s->folder_fd, SPOOL_NEW, 0); /* of a rewrite that a crash ended */
+		err = file_sync(s->folder_fd, f);           /* the files' names */
+	}
+	return err;
+}
+
+/*
+ * After a rename: until the folder is synced a crash of the machine may bring
+ * the old file back, without what was appended to the new one.
+ */
+static defib_err sync_names(struct spool *s, struct failure *f)
+{
+	defib_err err = s->renamed ? file_sync(s->folder_fd, f) : DEFIB_OK;
+
+	if (!err) {
+		s->renamed = false;
+	}
+	return err;
+}
+
+/* What is left moves to a file of its own that takes the place of the old one at once. */
+static defib_err rewrite(struct spool *s, struct failure *f)
+{
+	int fd;
+	defib_err err = file_open(s->folder_fd, SPOOL_NEW, O_TRUNC, &fd, f);
+
+	if (err) {
+		return err;
+	}
+	err = file_copy(s->file_fd, s->begin, s->end, fd, 0, f);
+	if (!err) {
+		err = file_sync(fd, f);
+	}
+	if (!err && renameat(s->folder_fd, SPOOL_NEW, s->folder_fd, SPOOL_FILE) != 0) {
+		err = fail(f, DEFIB_IO, "cannot rename " SPOOL_NEW ": %s", strerror(errno));
+	}
+	if (err) {
+		close(fd);
+		return err;
+	}
+	close(s->file_fd);
+	s->file_fd = fd;
+	s->end -= s->begin;
+	s->begin = 0;
+	s->renamed = true;
+	return sync_names(s, f);
+}
+
+/*
+ * Give taken room back. Failing is no failure of the caller's: what is taken
+ * is marked so; the next try waits for twice as much.
+ */
+static void tidy(struct spool *s)
+{
+	struct failure f = {0};
+	defib_err err = DEFIB_OK;
+
+	if (s->begin == s->end && s->end > 0) {
+		err = file_truncate(s->file_fd, 0, &f);
+		if (!err) {
+			s->begin = s->end = 0;
+		}
+	} else if (s->begin >= s->rewrite_at && s->begin >= s->end - s->begin) {
+		err = rewrite(s, &f);
+		s->rewrite_at = err ? s->begin * 2 : SPOOL_REWRITE_MIN;
+	}
+	if (err) {
+		log_event(LOG_WARN, "spool: room of taken records cannot be given back",
+		          LOG_STR("folder", s->folder), LOG_STR("why", f.what));
+	}
+}
+
+defib_err spool_open(const struct spool_options *o, struct spool **out, struct failure *f)
+{
+	struct spool *s = mem_alloc(sizeof *s);
+
+	assert(o->max_bytes >= 0);
+	*out = NULL;
+	s->folder = mem_strdup(o->folder);
+	s->folder_fd = s->lock_fd = s->file_fd = s->mark.fd = -1;
+	s->max_bytes = o->max_bytes ? o->max_bytes : SPOOL_DEFAULT_MAX;
+	s->rewrite_at = SPOOL_REWRITE_MIN;
+	defib_err err = spool_open_files(s, f);
+	if (!err) {
+		err = spool_scan(s, f);
+	}
+	if (err) {
+		fail_prefix(f, "spool %s", o->folder);
+		spool_close(s);
+		return err;
+	}
+	tidy(s);
+	*out = s;
+	return DEFIB_OK;
+}
+
+void spool_close(struct spool *s)
+{
+	if (!s) {
+		return;
+	}
+	mark_close(&s->mark);
+	int *const fds[] = {&s->file_fd, &s->folder_fd, &s->lock_fd}; /* the lock goes last */
+	for (int i = 0; i < 3; i++) {
+		if (*fds[i] >= 0) {
+			close(*fds[i]);
+		}
+	}
+	buf_release(&s->record);
+	free(s->folder);
+	free(s);
+}
+
+/* Head and bytes in one piece, so that a crash leaves a beginning of it. */
+static void record_build(const struct spool *s, const char *bytes, size_t n, struct buf *out)
+{
+	struct record_head h = {
+		.magic = RECORD_MAGIC,
+		.len = (uint32_t)n,
+		.number = s->last + 1,
+		.bytes_crc = crc32c(0, bytes, n),
+	};
+
+	h.head_crc = head_crc(&h);
+	buf_addn(out, (const char *)&h, sizeof h);
+	buf_addn(out, bytes, n);
+}
+
+/* On failure the file ends where it ended; a leftover is overwritten by the next append. */
+static defib_err record_write(struct spool *s, const struct buf *record, struct failure *f)
+{
+	defib_err err = file_write(s->file_fd, record->data, record->len, s->end, f);
+
+	if (!err) {
+		err = file_sync(s->file_fd, f);
+	}
+	if (!err) {
+		err = sync_names(s, f);
+	}
+	if (err && file_truncate(s->file_fd, s->end, NULL) != DEFIB_OK) {
+		log_event(LOG_WARN, "spool: a record that failed cannot be cut off",
+		          LOG_STR("folder", s->folder));
+	}
+	return err;
+}
+
+defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct failure *f)
+{
+	struct buf record = BUF_INIT;
+	int64_t room = s->max_bytes - spool_bytes(s) - HEAD;
+
+	if (room < 0 || n > (uint64_t)room || n > UINT32_MAX) {
+		fail(f, DEFIB_FULL,
+		     "spool %s: %lld results of %lld bytes wait, %zu bytes more exceed its bound",
+		     s->folder, (long long)s->count, (long long)spool_bytes(s), n);
+		return DEFIB_FULL;
+	}
+	record_build(s, bytes, n, &record);
+	defib_err err = record_write(s, &record, f);
+	if (err) {
+		fail_prefix(f, "spool %s", s->folder);
+	} else {
+		s->end += (off_t)record.len;
+		s->last++;
+		s->count++;
+	}
+	buf_release(&record);
+	return err;
+}
+
+static defib_err peek(struct spool *s, enum record_state *state, struct failure *f)
+{
+	struct record_head *h = &s->peeked_head;
+	defib_err err = head_read(s, s->begin, s->end, s->mark.taken, h, state, f);
+
+	buf_clear(&s->record);
+	if (!err && *state == RECORD_GOOD) {
+		err = bytes_read(s, s->begin, h, &s->record, state, f);
+	}
+	if (err || *state == RECORD_GOOD) {
+		return err;
+	}
+	err = set_aside(s, s->begin, s->end, f); /* good when it was opened or written, damaged since */
+	if (!err) {
+		s->end = s->begin;
+		s->count = 0;
+	}
+	return err;
+}
+
+bool spool_peek(struct spool *s, const char **bytes, size_t *n)
+{
+	struct failure f = {0};
+	enum record_state state;
+
+	if (s->count == 0) {
+		return false;
+	}
+	if (!s->peeked) {
+		defib_err err = peek(s, &state, &f);
+		if (err && !s->told_unreadable) {
+			log_event(LOG_ERROR, "spool: cannot be read now", LOG_STR("folder", s->folder),
+			          LOG_STR("why", f.what), LOG_INT("records", s->count));
+		}
+		s->told_unreadable = err != DEFIB_OK;
+		s->peeked = !err && state == RECORD_GOOD;
+	}
+	*bytes = buf_text(&s->record);
+	*n = s->record.len;
+	return s->peeked;
+}
+
+defib_err spool_take(struct spool *s, struct failure *f)
+{
+	assert(s->peeked && s->count > 0);
+	defib_err err = mark_move(&s->mark, s->peeked_head.number, f);
+
+	if (err) {
+		fail_prefix(f, "spool %s", s->folder);
+		return err;
+	}
+	s->begin += HEAD + s->peeked_head.len;
+	s->count--;
+	s->peeked = false;
+	tidy(s);
+	return DEFIB_OK;
+}
+
+int64_t spool_count(const struct spool *s)
+{
+	return s->count;
+}
+
+int64_t spool_bytes(const struct spool *s)
+{
+	return s->end - s->begin;
+}

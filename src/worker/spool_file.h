@@ -1,0 +1,27 @@
+/*
+ * spool_file.h: the few things a spool does with its folder and files, each
+ * whole or failed, with the errno sorted into our classes once.
+ */
+#ifndef WORKER_SPOOL_FILE_H
+#define WORKER_SPOOL_FILE_H
+
+#include "base/fail.h"
+
+#include <sys/types.h>
+
+/* Open a folder; it and what leads to it are made (0700) and synced where missing. */
+MUST_CHECK defib_err folder_open(const char *path, int *fd, struct failure *f);
+/* Open a regular file of the folder for reading and writing, made (0600) if it is not there. */
+MUST_CHECK defib_err file_open(int folder, const char *name, int flags, int *fd, struct failure *f);
+MUST_CHECK defib_err file_size(int fd, off_t *size, struct failure *f);
+/* Up to n bytes; fewer only at the end of the file. */
+MUST_CHECK defib_err file_read(int fd, void *out, size_t n, off_t at, size_t *got,
+                               struct failure *f);
+MUST_CHECK defib_err file_write(int fd, const void *bytes, size_t n, off_t at, struct failure *f);
+MUST_CHECK defib_err file_truncate(int fd, off_t size, struct failure *f);
+/* What was written is on the disk when this returns. Also for folders: their names. */
+MUST_CHECK defib_err file_sync(int fd, struct failure *f);
+MUST_CHECK defib_err file_copy(int from, off_t begin, off_t end, int to, off_t at,
+                               struct failure *f);
+
+#endif
