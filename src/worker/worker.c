@@ -18,6 +18,7 @@
 #include "worker/watchman.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -158,6 +159,24 @@ static enum settle_as settle_of(enum child_end end)
 	return as[end];
 }
 
+/* A result is JSON; a program that says anything else has it kept as a JSON string. */
+static char *result_json(const char *text)
+{
+	struct buf out = BUF_INIT;
+	json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+	size_t len = strlen(text);
+	while (len > 0 && strchr(" \t\r\n", text[len - 1]))
+		len--;
+	buf_addn(&out, text, len);
+	if (!json) {
+		char *plain = buf_detach(&out);
+		buf_add_json(&out, plain);
+		free(plain);
+	}
+	json_decref(json);
+	return buf_detach(&out);
+}
+
 static void child_ended(struct worker *w, struct hand_job *j, enum child_end end)
 {
 	struct run *r = j->run;
@@ -165,7 +184,7 @@ static void child_ended(struct worker *w, struct hand_job *j, enum child_end end
 	const char *result = child_result(r->child, &len);
 	j->as = settle_of(end);
 	if (end == CHILD_DONE && len > 0)
-		j->result = mem_strdup(result);
+		j->result = result_json(result);
 	if (end != CHILD_DONE)
 		j->error = mem_strdup(child_error(r->child));
 	epoll_ctl(w->epoll, EPOLL_CTL_DEL, child_fd(r->child), NULL);
