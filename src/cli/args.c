@@ -10,15 +10,15 @@
 #include <stdarg.h>
 
 static const struct cli_option global_options[] = {
-    {"config", "FILE", "the configuration (also -c); default: $DEFIB_CONFIG, then ./defib.yaml"},
-    {"db", "URL", "a database: postgres://…, sqlite:PATH, or the name of a configured one"},
-    {"json", NULL, "JSON on stdout"},
-    {"quiet", NULL, "only errors on stderr (also -q)"},
-    {"verbose", NULL, "more on stderr (also -v)"},
-    {"color", "WHEN", "auto, always or never"},
-    {"help", NULL, "help (also -h)"},
-    {"version", NULL, "the version"},
-    {NULL, NULL, NULL},
+	{"config", "FILE", "the configuration (also -c); default: $DEFIB_CONFIG, then ./defib.yaml"},
+	{"db", "URL", "a database: postgres://…, sqlite:PATH, or the name of a configured one"},
+	{"json", NULL, "JSON on stdout"},
+	{"quiet", NULL, "only errors on stderr (also -q)"},
+	{"verbose", NULL, "more on stderr (also -v)"},
+	{"color", "WHEN", "auto, always or never"},
+	{"help", NULL, "help (also -h)"},
+	{"version", NULL, "the version"},
+	{NULL, NULL, NULL},
 };
 
 static const struct {
@@ -79,8 +79,8 @@ static int unknown_option(const struct cli *c, const char *name)
 		names[n++] = o->name;
 	for (const struct cli_option *o = c->command ? c->command->options : NULL; o && o->name; o++)
 		names[n++] = o->name;
-	for (const struct opt_row *row = watch_rows; c->command && c->command->watch_options && row->name;
-	     row++)
+	for (const struct opt_row *row = watch_rows;
+	     c->command && c->command->watch_options && row->name; row++)
 		names[n++] = row->name;
 	names[n] = NULL;
 	const char *near = text_nearest(name, names);
@@ -117,7 +117,8 @@ static int take_option(struct cli *c, int argc, char **argv, int *i, const char 
 {
 	const struct cli_option *global = find_option(global_options, name);
 	const struct cli_option *own = c->command ? find_option(c->command->options, name) : NULL;
-	bool watch = !global && !own && c->command && c->command->watch_options && is_watch_option(name);
+	bool watch =
+		!global && !own && c->command && c->command->watch_options && is_watch_option(name);
 	if (!global && !own && !watch)
 		return unknown_option(c, name);
 	bool wants = watch || (global ? global->argument : own->argument);
@@ -170,7 +171,7 @@ static void find_command_word(struct cli *c, int argc, char **argv)
 			return;
 		}
 		const struct cli_option *o =
-		    text_eq(argv[i], "-c") ? &global_options[0] : find_option(global_options, argv[i] + 2);
+			text_eq(argv[i], "-c") ? &global_options[0] : find_option(global_options, argv[i] + 2);
 		if (o && o->argument)
 			i++;
 	}
@@ -185,8 +186,8 @@ static int parse_words(struct cli *c, int argc, char **argv)
 		if (!only_words && text_eq(arg, "--")) {
 			only_words = true;
 		} else if (!only_words && text_starts(arg, "--")) {
-			const char *name = equals ? arena_strndup(&c->arena, arg + 2, (size_t)(equals - arg) - 2)
-			                          : arg + 2;
+			const char *name =
+				equals ? arena_strndup(&c->arena, arg + 2, (size_t)(equals - arg) - 2) : arg + 2;
 			code = take_option(c, argc, argv, &i, name, equals ? equals + 1 : NULL);
 		} else if (!only_words && arg[0] == '-' && arg[1] && !arg[2]) {
 			size_t l = 0;
@@ -281,7 +282,8 @@ void cli_help(const struct cli *c, const struct command *command)
 			       "--stuck-after 1h\n  --requeue 'SET list' …: every key of a watch is an option "
 			       "(defib config docs lists them).\n");
 	} else {
-		printf("defib %s: keeps background work alive\n\nUsage: defib COMMAND [OPTION…]\n\nCommands:\n",
+		printf("defib %s: keeps background work alive\n\nUsage: defib COMMAND "
+		       "[OPTION…]\n\nCommands:\n",
 		       defib_version());
 		for (const struct command *cmd = commands; cmd->name; cmd++)
 			printf("  %-10s %s\n", cmd->name, cmd->summary);

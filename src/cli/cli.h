@@ -12,13 +12,13 @@
 #include "watch/settings.h"
 
 enum exit_code {
-	EXIT_CLEAN = 0,   /* clean, or done */
-	EXIT_STUCK = 1,   /* stuck jobs found and left */
+	EXIT_CLEAN = 0, /* clean, or done */
+	EXIT_STUCK = 1, /* stuck jobs found and left */
 	EXIT_USAGE = 2,
 	EXIT_CONFIG = 3,
 	EXIT_DATABASE = 4,
 	EXIT_REFUSED = 5,
-	EXIT_PARTLY = 6,  /* some of it was done */
+	EXIT_PARTLY = 6, /* some of it was done */
 };
 
 /* An option of a command; `argument` NULL: a flag. */
@@ -30,7 +30,7 @@ struct cli;
 struct command {
 	const char *name, *arguments, *summary;
 	const struct cli_option *options; /* ends with name NULL; may be NULL */
-	bool watch_options; /* takes --table, --running, …: a watch without a file */
+	bool watch_options;               /* takes --table, --running, …: a watch without a file */
 	int (*run)(struct cli *c);
 };
 extern const struct command commands[]; /* ends with name NULL */

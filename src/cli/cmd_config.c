@@ -69,11 +69,13 @@ static int config_docs(struct cli *c)
 	static const struct {
 		const char *title;
 		const struct opt_row *rows;
-	} parts[] = {{"The file", settings_rows}, {"A database", database_rows}, {"A watch", watch_rows}};
+	} parts[] = {
+		{"The file", settings_rows}, {"A database", database_rows}, {"A watch", watch_rows}};
 	struct buf out = BUF_INIT;
 	(void)c;
-	buf_add(&out, "# Configuration reference\n\nMade by `defib config docs` from the tables that read "
-	              "the configuration.\n");
+	buf_add(&out,
+	        "# Configuration reference\n\nMade by `defib config docs` from the tables that read "
+	        "the configuration.\n");
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		buf_addf(&out, "\n## %s\n\n", parts[i].title);
 		cfg_reference(parts[i].rows, &out);

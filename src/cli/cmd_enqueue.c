@@ -45,11 +45,11 @@ static const char *tags_json(struct cli *c, const char *text)
 static int read_job(struct cli *c, struct enqueue *job)
 {
 	int64_t delay_us = 0, timeout_us = 0;
-	*job = (struct enqueue){.queue = c->words[0], .kind = c->words[1],
-	                        .unique_key = cli_value(c, "unique-key")};
+	*job = (struct enqueue){
+		.queue = c->words[0], .kind = c->words[1], .unique_key = cli_value(c, "unique-key")};
 	const char *priority = cli_value(c, "priority");
-	if (priority && (!int_parse(priority, &job->priority) || job->priority < -32768 ||
-	                 job->priority > 32766))
+	if (priority &&
+	    (!int_parse(priority, &job->priority) || job->priority < -32768 || job->priority > 32766))
 		return cli_usage("--priority is a whole number from -32768 to 32766, not \"%s\"", priority);
 	if (!cli_duration(c, "delay", &delay_us) || !cli_duration(c, "timeout", &timeout_us) ||
 	    !cli_int(c, "max-attempts", &job->max_attempts))
@@ -66,7 +66,8 @@ static bool valid_json(const char *text, const char *where)
 	json_error_t error;
 	json_t *json = json_loads(text, JSON_DECODE_ANY, &error);
 	if (!json)
-		cli_usage("%s is not JSON: %s (line %d, column %d)", where, error.text, error.line, error.column);
+		cli_usage("%s is not JSON: %s (line %d, column %d)", where, error.text, error.line,
+		          error.column);
 	json_decref(json);
 	return json != NULL;
 }
@@ -170,8 +171,8 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 	return code != EXIT_CLEAN && b->done ? EXIT_PARTLY : code;
 }
 
-static int enqueue_bulk(struct cli *c, struct store *s, const char *url, const struct enqueue *model,
-                        const char *path)
+static int enqueue_bulk(struct cli *c, struct store *s, const char *url,
+                        const struct enqueue *model, const char *path)
 {
 	struct failure f = {0};
 	FILE *in = text_eq(path, "-") ? stdin : fopen(path, "re");
@@ -218,7 +219,8 @@ int cmd_enqueue(struct cli *c)
 	struct store *s = NULL;
 	const char *bulk = cli_value(c, "bulk");
 	if (c->nwords < 2 || c->nwords > (bulk ? 2 : 3))
-		return cli_usage("defib enqueue takes a queue, a kind and a payload; see defib enqueue --help");
+		return cli_usage(
+			"defib enqueue takes a queue, a kind and a payload; see defib enqueue --help");
 	int code = read_job(c, &job);
 	if (code == EXIT_CLEAN)
 		code = cli_load(c);

@@ -71,13 +71,15 @@ static void make_folders(const char *path)
 /* --spool DIR, else under systemd's or the user's state folder; NULL: off. */
 static const char *spool_folder(struct cli *c, const char *name)
 {
-	const char *given = cli_value(c, "spool"), *state = getenv("STATE_DIRECTORY"), *home = getenv("HOME");
+	const char *given = cli_value(c, "spool"), *state = getenv("STATE_DIRECTORY"),
+			   *home = getenv("HOME");
 	bool on;
 	if (given && bool_parse(given, &on) && !on)
 		return NULL;
-	const char *base = given ? given
-	                   : state ? arena_printf(&c->arena, "%s/spool", state)
-	                           : arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
+	const char *base =
+		given   ? given
+		: state ? arena_printf(&c->arena, "%s/spool", state)
+				: arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
 	const char *folder = arena_printf(&c->arena, "%s/%s", base, name);
 	make_folders(folder);
 	return folder;
@@ -141,7 +143,8 @@ static int run_worker(struct cli *c, struct worker_options *o)
 	block_signals();
 	if (open_named(c, o, &w, &f))
 		return cli_fail(&f);
-	log_event(LOG_INFO, "worker started", LOG_STR("name", o->name), LOG_STR("source", o->pools[0].source->name),
+	log_event(LOG_INFO, "worker started", LOG_STR("name", o->name),
+	          LOG_STR("source", o->pools[0].source->name),
 	          LOG_INT("concurrency", o->pools[0].concurrency));
 	if (pthread_create(&signals, NULL, signal_main, w) != 0) {
 		worker_close(w);

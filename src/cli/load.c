@@ -66,7 +66,8 @@ static int put_database(struct cli *c, struct cfg_node *root)
 		return cli_fail(&f);
 	}
 	if (list && list->kind == CFG_LIST && list->n > 1)
-		return cli_usage("--db URL, but the configuration has %d databases; name one of them", list->n);
+		return cli_usage("--db URL, but the configuration has %d databases; name one of them",
+		                 list->n);
 	struct cfg_node *map = cfg_map(&c->arena), *fresh = cfg_map(&c->arena);
 	const struct cfg_node *old = list && list->kind == CFG_LIST && list->n ? list->items[0] : NULL;
 	for (int i = 0; old && old->kind == CFG_MAP && i < old->n; i++)
@@ -177,13 +178,14 @@ int cli_load(struct cli *c)
 	return c->db && !is_url(c->db) ? keep_database(c) : EXIT_CLEAN;
 }
 
-struct store_options cli_store_options(const struct database *d, const struct watch *w, bool read_only)
+struct store_options cli_store_options(const struct database *d, const struct watch *w,
+                                       bool read_only)
 {
 	return (struct store_options){
-	    .url = d->url,
-	    .name = d->name,
-	    .read_only = read_only,
-	    .statement_ms = w ? w->statement_timeout_us / 1000 : 0,
+		.url = d->url,
+		.name = d->name,
+		.read_only = read_only,
+		.statement_ms = w ? w->statement_timeout_us / 1000 : 0,
 	};
 }
 

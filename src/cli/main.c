@@ -11,20 +11,23 @@
 #include <unistd.h>
 
 const struct command commands[] = {
-    {"scan", "[WATCH…]", "find stuck jobs; recover them with --fix", scan_options, true, cmd_scan},
-    {"explain", "WATCH KEY…", "say everything that is known about one job, and what would be done",
+	{"scan", "[WATCH…]", "find stuck jobs; recover them with --fix", scan_options, true, cmd_scan},
+	{"explain", "WATCH KEY…", "say everything that is known about one job, and what would be done",
      explain_options, true, cmd_explain},
-    {"doctor", "[WATCH…]", "say what will go wrong, with the fix", doctor_options, true, cmd_doctor},
-    {"config", "check|show|docs", "check the configuration, show effective values, print the reference",
-     NULL, true, cmd_config},
-    {"sql", "WATCH", "print the statements of a watch, ready for psql or sqlite3", NULL, true, cmd_sql},
-	{"init", "", "make defib's own tables, or bring them up to date", init_options, false, cmd_init},
-	{"enqueue", "QUEUE KIND [JSON|@FILE|-]", "put a job into the built-in queue", enqueue_options, false,
-     cmd_enqueue},
+	{"doctor", "[WATCH…]", "say what will go wrong, with the fix", doctor_options, true,
+     cmd_doctor},
+	{"config", "check|show|docs",
+     "check the configuration, show effective values, print the reference", NULL, true, cmd_config},
+	{"sql", "WATCH", "print the statements of a watch, ready for psql or sqlite3", NULL, true,
+     cmd_sql},
+	{"init", "", "make defib's own tables, or bring them up to date", init_options, false,
+     cmd_init},
+	{"enqueue", "QUEUE KIND [JSON|@FILE|-]", "put a job into the built-in queue", enqueue_options,
+     false, cmd_enqueue},
 	{"work", "-- PROGRAM [ARG…]", "run a program for every job of a queue", work_options, false,
      cmd_work},
 	{"cancel", "JOB…", "cancel a waiting job, ask a running one to stop", NULL, false, cmd_cancel},
-    {NULL, NULL, NULL, NULL, false, NULL},
+	{NULL, NULL, NULL, NULL, false, NULL},
 };
 
 static void set_up_output(struct cli *c)

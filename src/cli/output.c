@@ -9,7 +9,8 @@
 
 void out_color(struct buf *out, bool on, enum color color, const char *text)
 {
-	static const char *const codes[] = {"", "\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[2m"};
+	static const char *const codes[] = {"",         "\033[1m",  "\033[31m",
+	                                    "\033[32m", "\033[33m", "\033[2m"};
 	if (!on || color == COLOR_NONE) {
 		buf_add(out, text);
 		return;

@@ -19,13 +19,13 @@ struct report_row {
 struct scan_report {
 	struct cli *cli;
 	bool fix;
-	int nwatches;    /* begun so far */
-	int64_t njobs;   /* of this watch */
+	int nwatches;       /* begun so far */
+	int64_t njobs;      /* of this watch */
 	struct arena arena; /* of this watch's rows */
 	struct report_row rows[REPORT_ROWS_MAX];
 	int nrows;
 	int64_t found, running, outcomes[OUTCOME_COUNT]; /* over all watches */
-	int64_t progress_ms; /* when the progress line was last drawn */
+	int64_t progress_ms;                             /* when the progress line was last drawn */
 	int64_t begun_ms;
 	bool progress_shown;
 };

@@ -10,10 +10,10 @@
 /* Taken while ids are drawn; any fixed pair of numbers will do. */
 #define LEDGER_LOCK "SELECT pg_advisory_xact_lock(1684366953, 1)"
 
-static const char *const table_name[] = {[STORE_POSTGRES] = "defib.ledger",
-                                         [STORE_SQLITE] = "defib_ledger"};
-static const char *const hold_name[] = {[STORE_POSTGRES] = "defib.hold",
-                                        [STORE_SQLITE] = "defib_hold"};
+static const char *const table_name[] = {
+	[STORE_POSTGRES] = "defib.ledger", [STORE_SQLITE] = "defib_ledger"};
+static const char *const hold_name[] = {
+	[STORE_POSTGRES] = "defib.hold", [STORE_SQLITE] = "defib_hold"};
 
 enum presence { PRESENT, MISSING, NOT_ALLOWED };
 
@@ -21,13 +21,13 @@ enum presence { PRESENT, MISSING, NOT_ALLOWED };
 static defib_err look_for(struct store *s, struct arena *a, enum presence *out, struct failure *f)
 {
 	static const char *const queries[] = {
-	    [STORE_POSTGRES] =
-	        "SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND "
-	        "has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')), "
-	        "count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-	        "WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold')",
-	    [STORE_SQLITE] = "SELECT 1, count(*) FROM sqlite_master WHERE type = 'table' AND name IN "
-	                     "('defib_ledger', 'defib_hold')",
+		[STORE_POSTGRES] =
+			"SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND "
+			"has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')), "
+			"count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+			"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold')",
+		[STORE_SQLITE] = "SELECT 1, count(*) FROM sqlite_master WHERE type = 'table' AND name IN "
+						 "('defib_ledger', 'defib_hold')",
 	};
 	struct store_rows rows;
 	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
@@ -94,11 +94,13 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
                         struct failure *f)
 {
 	static const char *const heads[] = {
-	    [STORE_POSTGRES] = "INSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, "
-	                       "rule, reason, evidence, before, after) "
-	                       "SELECT nextval('defib.ledger_id'), u.* FROM (",
-	    [STORE_SQLITE] = "INSERT INTO defib_ledger (watch, batch, actor, job, event, verdict, rule, "
-	                     "reason, evidence, before, after) SELECT u.* FROM (",
+		[STORE_POSTGRES] =
+			"INSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, "
+			"rule, reason, evidence, before, after) "
+			"SELECT nextval('defib.ledger_id'), u.* FROM (",
+		[STORE_SQLITE] =
+			"INSERT INTO defib_ledger (watch, batch, actor, job, event, verdict, rule, "
+			"reason, evidence, before, after) SELECT u.* FROM (",
 	};
 	static const char *const names[] = {"watch", "batch",  "actor",    "job",    "event", "verdict",
 	                                    "rule",  "reason", "evidence", "before", "after"};
@@ -111,9 +113,9 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 		relation_column(&r, names[i], i < 8 ? "text" : "jsonb");
 	for (int i = 0; i < n; i++) {
 		const struct ledger_entry *e = &entries[i];
-		const char *const values[] = {ctx->watch, ctx->batch, ctx->actor,  e->job,
-		                              e->event,   e->verdict, e->rule,     e->reason,
-		                              e->evidence, e->before, e->after};
+		const char *const values[] = {ctx->watch,  ctx->batch, ctx->actor, e->job,
+		                              e->event,    e->verdict, e->rule,    e->reason,
+		                              e->evidence, e->before,  e->after};
 		for (size_t v = 0; v < sizeof values / sizeof *values; v++)
 			relation_text(&r, values[v]);
 		relation_end_row(&r);
@@ -130,8 +132,8 @@ defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a, 
                            struct failure *f)
 {
 	static const char *const queries[] = {
-	    [STORE_POSTGRES] = "SELECT 1 FROM defib.ledger WHERE batch = $1 LIMIT 1",
-	    [STORE_SQLITE] = "SELECT 1 FROM defib_ledger WHERE batch = ?1 LIMIT 1",
+		[STORE_POSTGRES] = "SELECT 1 FROM defib.ledger WHERE batch = $1 LIMIT 1",
+		[STORE_SQLITE] = "SELECT 1 FROM defib_ledger WHERE batch = ?1 LIMIT 1",
 	};
 	struct store_rows rows;
 	struct store_param param = P_TEXT(batch);
@@ -160,8 +162,10 @@ static defib_err read_recoveries(struct store *s, struct relation *r, int64_t wi
 {
 	struct store_rows rows;
 	struct buf tail = BUF_INIT;
-	buf_addf(&tail, ") AS u JOIN %s AS l ON l.watch = u.watch AND l.job = u.job WHERE l.event IN "
-	                "('REQUEUED', 'RETRY_SCHEDULED') AND ", table_name[s->engine]);
+	buf_addf(&tail,
+	         ") AS u JOIN %s AS l ON l.watch = u.watch AND l.job = u.job WHERE l.event IN "
+	         "('REQUEUED', 'RETRY_SCHEDULED') AND ",
+	         table_name[s->engine]);
 	if (s->engine == STORE_POSTGRES)
 		buf_addf(&tail, "l.at > statement_timestamp() - interval '%lld seconds'",
 		         (long long)(within_us / 1000000));
@@ -169,8 +173,7 @@ static defib_err read_recoveries(struct store *s, struct relation *r, int64_t wi
 		buf_addf(&tail, "julianday(l.at) > julianday('now') - %lld / 86400.0",
 		         (long long)(within_us / 1000000));
 	buf_add(&tail, " GROUP BY u.job");
-	defib_err err =
-	    run_over(s, r, "SELECT u.job, count(*) FROM (", buf_text(&tail), a, &rows, f);
+	defib_err err = run_over(s, r, "SELECT u.job, count(*) FROM (", buf_text(&tail), a, &rows, f);
 	buf_release(&tail);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(x, row_text(&rows, i, 0));
@@ -188,7 +191,7 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 	buf_addf(&tail, ") AS u JOIN %s AS h ON h.watch = u.watch AND h.job = u.job",
 	         hold_name[s->engine]);
 	defib_err err =
-	    run_over(s, r, "SELECT h.job, h.owner, h.sign_us FROM (", buf_text(&tail), a, &rows, f);
+		run_over(s, r, "SELECT h.job, h.owner, h.sign_us FROM (", buf_text(&tail), a, &rows, f);
 	buf_release(&tail);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(x, row_text(&rows, i, 0));
@@ -237,7 +240,8 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 	relation_column(&r, "sign_us", "bigint");
 	for (int i = 0; i < n; i++) {
 		const struct hold *h = &holds[i];
-		const char *const values[] = {ctx->watch, ctx->batch, h->job, h->cause, h->reason, h->owner};
+		const char *const values[] = {ctx->watch, ctx->batch, h->job,
+		                              h->cause,   h->reason,  h->owner};
 		for (size_t v = 0; v < sizeof values / sizeof *values; v++)
 			relation_text(&r, values[v]);
 		if (h->has_sign)
@@ -246,14 +250,16 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 			relation_text(&r, NULL);
 		relation_end_row(&r);
 	}
-	buf_addf(&head, "INSERT INTO %s (watch, batch, job, cause, reason, owner, sign_us) SELECT u.* FROM (",
+	buf_addf(&head,
+	         "INSERT INTO %s (watch, batch, job, cause, reason, owner, sign_us) SELECT u.* FROM (",
 	         hold_name[s->engine]);
 	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
-	defib_err err = run_over(s, &r, buf_text(&head),
-	                         ") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET "
-	                         "batch = excluded.batch, cause = excluded.cause, reason = excluded.reason, "
-	                         "owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at",
-	                         a, NULL, f);
+	defib_err err =
+		run_over(s, &r, buf_text(&head),
+	             ") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET "
+	             "batch = excluded.batch, cause = excluded.cause, reason = excluded.reason, "
+	             "owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at",
+	             a, NULL, f);
 	buf_release(&head);
 	relation_release(&r);
 	return err;

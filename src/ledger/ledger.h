@@ -13,8 +13,8 @@
 
 struct ledger {
 	bool ready;
-	bool made;              /* this open created it */
-	char off_because[256];  /* why it is not ready */
+	bool made;             /* this open created it */
+	char off_because[256]; /* why it is not ready */
 };
 
 /*
@@ -44,11 +44,11 @@ MUST_CHECK defib_err ledger_has_batch(struct store *s, const char *batch, struct
 
 /* What the ledger knows about a job. */
 struct history {
-	int64_t recoveries; /* within the time asked for */
-	bool held;          /* there is a hold … */
+	int64_t recoveries;     /* within the time asked for */
+	bool held;              /* there is a hold … */
 	const char *hold_owner; /* … for this owner */
 	bool hold_has_sign;
-	int64_t hold_sign_us;   /* … and this sign of life */
+	int64_t hold_sign_us; /* … and this sign of life */
 };
 
 /* Fill history[i] for jobs[i]; jobs without any are zeroed. */

@@ -9,10 +9,10 @@
 const char *schema_script(enum schema_part part, enum store_engine engine)
 {
 	static const char *const names[SCHEMA_PARTS][2] = {
-	    [SCHEMA_LEDGER] = {[STORE_POSTGRES] = "sql/postgres_ledger.sql",
+		[SCHEMA_LEDGER] = {[STORE_POSTGRES] = "sql/postgres_ledger.sql",
 	                       [STORE_SQLITE] = "sql/sqlite_ledger.sql"},
-	    [SCHEMA_QUEUE] = {[STORE_POSTGRES] = "sql/postgres_queue.sql",
-	                      [STORE_SQLITE] = "sql/sqlite_queue.sql"},
+		[SCHEMA_QUEUE] =
+			{[STORE_POSTGRES] = "sql/postgres_queue.sql", [STORE_SQLITE] = "sql/sqlite_queue.sql"},
 	};
 	const char *text = embedded_text(names[part][engine]);
 	assert(text != NULL);

@@ -30,11 +30,11 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
                             int64_t *id, struct failure *f)
 {
 	static const char *const sql[] = {
-	    [STORE_POSTGRES] = "SELECT defib.register($1, $2)",
-	    [STORE_SQLITE] = "INSERT INTO defib_worker (name, incarnation, started_at, renewed_at) "
-	                     "VALUES (?1, ?2, " NOW_MS ", " NOW_MS ") "
-	                     "ON CONFLICT (incarnation) DO UPDATE SET renewed_at = " NOW_MS
-	                     " WHERE state = 'alive' RETURNING id",
+		[STORE_POSTGRES] = "SELECT defib.register($1, $2)",
+		[STORE_SQLITE] = "INSERT INTO defib_worker (name, incarnation, started_at, renewed_at) "
+						 "VALUES (?1, ?2, " NOW_MS ", " NOW_MS ") "
+						 "ON CONFLICT (incarnation) DO UPDATE SET renewed_at = " NOW_MS
+						 " WHERE state = 'alive' RETURNING id",
 	};
 	char text[256];
 	bool found = false;
@@ -60,17 +60,18 @@ defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *
 	if (!err && !found)
 		return lost(f, id);
 	if (!err)
-		err = one(s, "SELECT count(*) FROM defib_job WHERE owner = ?1", params, 1, &found, owned, f);
+		err =
+			one(s, "SELECT count(*) FROM defib_job WHERE owner = ?1", params, 1, &found, owned, f);
 	return err;
 }
 
 defib_err registry_leave(struct store *s, int64_t id, struct failure *f)
 {
 	static const char *const sql[] = {
-	    [STORE_POSTGRES] = "UPDATE defib.worker SET state = 'left', ended_at = clock_timestamp() "
-	                       "WHERE id = $1 AND state = 'alive'",
-	    [STORE_SQLITE] = "UPDATE defib_worker SET state = 'left', ended_at = " NOW_MS
-	                     " WHERE id = ?1 AND state = 'alive'",
+		[STORE_POSTGRES] = "UPDATE defib.worker SET state = 'left', ended_at = clock_timestamp() "
+						   "WHERE id = $1 AND state = 'alive'",
+		[STORE_SQLITE] = "UPDATE defib_worker SET state = 'left', ended_at = " NOW_MS
+						 " WHERE id = ?1 AND state = 'alive'",
 	};
 	struct arena a = ARENA_INIT;
 	struct store_param param = P_INT(id);
@@ -83,11 +84,11 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
                          struct failure *f)
 {
 	static const char *const sql[] = {
-	    [STORE_POSTGRES] =
-	        "SELECT id, incarnation, (extract(epoch FROM clock_timestamp() - renewed_at) * 1000)::bigint "
-	        "FROM defib.worker WHERE state = 'alive' ORDER BY id",
-	    [STORE_SQLITE] = "SELECT id, incarnation, " NOW_MS " - renewed_at FROM defib_worker "
-	                     "WHERE state = 'alive' ORDER BY id",
+		[STORE_POSTGRES] = "SELECT id, incarnation, (extract(epoch FROM clock_timestamp() - "
+	                       "renewed_at) * 1000)::bigint "
+						   "FROM defib.worker WHERE state = 'alive' ORDER BY id",
+		[STORE_SQLITE] = "SELECT id, incarnation, " NOW_MS " - renewed_at FROM defib_worker "
+						 "WHERE state = 'alive' ORDER BY id",
 	};
 	struct store_rows rows;
 	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
@@ -111,10 +112,11 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 static defib_err still(struct store *s, int64_t id, int64_t silent_ms, bool *yes, struct failure *f)
 {
 	static const char *const sql[] = {
-	    [STORE_POSTGRES] = "SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
-	                       "($2 = 0 OR renewed_at < clock_timestamp() - $2 * interval '1 millisecond')",
-	    [STORE_SQLITE] = "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive' AND "
-	                     "(?2 = 0 OR renewed_at < " NOW_MS " - ?2)",
+		[STORE_POSTGRES] =
+			"SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
+			"($2 = 0 OR renewed_at < clock_timestamp() - $2 * interval '1 millisecond')",
+		[STORE_SQLITE] = "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive' AND "
+						 "(?2 = 0 OR renewed_at < " NOW_MS " - ?2)",
 	};
 	struct store_param params[] = {P_INT(id), P_INT(silent_ms)};
 	return one(s, sql[s->engine], params, 2, yes, NULL, f);
@@ -123,10 +125,10 @@ static defib_err still(struct store *s, int64_t id, int64_t silent_ms, bool *yes
 static defib_err write_dead(struct store *s, int64_t id, const char *cause, struct failure *f)
 {
 	static const char *const sql[] = {
-	    [STORE_POSTGRES] = "UPDATE defib.worker SET state = 'dead', ended_at = clock_timestamp(), "
-	                       "cause = $2 WHERE id = $1",
-	    [STORE_SQLITE] = "UPDATE defib_worker SET state = 'dead', ended_at = " NOW_MS
-	                     ", cause = ?2 WHERE id = ?1",
+		[STORE_POSTGRES] = "UPDATE defib.worker SET state = 'dead', ended_at = clock_timestamp(), "
+						   "cause = $2 WHERE id = $1",
+		[STORE_SQLITE] = "UPDATE defib_worker SET state = 'dead', ended_at = " NOW_MS
+						 ", cause = ?2 WHERE id = ?1",
 	};
 	struct arena a = ARENA_INIT;
 	struct store_param params[] = {P_INT(id), P_TEXT(cause)};
@@ -188,11 +190,12 @@ defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, i
 	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS)};
 	struct store_rows rows;
 	assert(s->engine == STORE_POSTGRES);
-	defib_err err = store_exec(s,
-	                           "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
-	                           "classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
-	                           "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-	                           params, 1, a, &rows, f);
+	defib_err err =
+		store_exec(s,
+	               "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
+	               "classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
+	               "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+	               params, 1, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;

@@ -32,8 +32,8 @@ MUST_CHECK defib_err registry_renew(struct store *s, int64_t id, int64_t holding
 /* A clean exit; jobs that it still has can be recovered at once. */
 MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, struct failure *f);
 /* All that are alive, ourselves too. */
-MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
-                                    struct failure *f);
+MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct registered **out,
+                                    int *n, struct failure *f);
 /*
  * Declare one dead. With `silent_ms` > 0 only if it has been silent for longer,
  * read again after its row was locked. *won is false when it was not alive any

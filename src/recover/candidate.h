@@ -20,7 +20,7 @@ enum outcome {
 #define X(id, name) OUTCOME_##id,
 	OUTCOME_LIST(X)
 #undef X
-	OUTCOME_COUNT
+		OUTCOME_COUNT
 };
 extern const char *const outcome_names[];
 
@@ -32,10 +32,10 @@ struct candidate {
 	const char *evidence; /* JSON */
 	int64_t retry_us;     /* when a retry is due */
 	enum outcome outcome;
-	bool locked;          /* we hold its row lock (within apply) */
-	const char *before, *after; /* JSON of the columns that were written */
+	bool locked;                    /* we hold its row lock (within apply) */
+	const char *before, *after;     /* JSON of the columns that were written */
 	int64_t blocker_pid, blocker_s; /* who has the row, since when; 0: not known */
-	const char *refusal;  /* what the database said */
+	const char *refusal;            /* what the database said */
 };
 
 #endif

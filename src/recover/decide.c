@@ -9,13 +9,13 @@
 static const struct {
 	const char *id, *why;
 } defaults[] = {
-    {"already-held", "it is on hold for this owner and sign of life; only a person lets it go"},
-    {"chosen-by-hand", "a person chose this remedy"},
-    {"attempts-left", "default: requeue while attempts are left"},
-    {"attempts-exhausted", "default: hold when attempts are exhausted"},
-    {"crash-budget", "it was recovered too often in too short a time: held as poison"},
-    {"no-rule", "no rule of the watch matches: only reported"},
-    {"no-ledger", "a hold needs the ledger, which is off: only reported"},
+	{"already-held", "it is on hold for this owner and sign of life; only a person lets it go"},
+	{"chosen-by-hand", "a person chose this remedy"},
+	{"attempts-left", "default: requeue while attempts are left"},
+	{"attempts-exhausted", "default: hold when attempts are exhausted"},
+	{"crash-budget", "it was recovered too often in too short a time: held as poison"},
+	{"no-rule", "no rule of the watch matches: only reported"},
+	{"no-ledger", "a hold needs the ledger, which is off: only reported"},
 };
 enum default_id { HELD, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, NO_LEDGER };
 
@@ -51,8 +51,8 @@ static struct decision by_rules(const struct watch *w, const struct facts *f,
 	if (w->nrules == 0) {
 		if (w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
 			return by_default(NO_RULE, REMEDY_REPORT);
-		struct decision d = exhausted(f) ? by_default(EXHAUSTED, REMEDY_HOLD)
-		                                 : by_default(LEFT, REMEDY_REQUEUE);
+		struct decision d =
+			exhausted(f) ? by_default(EXHAUSTED, REMEDY_HOLD) : by_default(LEFT, REMEDY_REQUEUE);
 		d.cause = "attempts";
 		return d;
 	}
@@ -120,7 +120,8 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 			d.cause = "poison";
 		}
 	}
-	if (d.remedy == REMEDY_HOLD && d.act && !o->ledger && w->actions[REMEDY_HOLD].form == ACTION_NONE)
+	if (d.remedy == REMEDY_HOLD && d.act && !o->ledger &&
+	    w->actions[REMEDY_HOLD].form == ACTION_NONE)
 		d = by_default(NO_LEDGER, REMEDY_REPORT);
 	return d;
 }

@@ -9,15 +9,15 @@
 
 struct decision {
 	enum remedy remedy;
-	char rule[24];      /* "rule-2" for the user's own, else the id of a default */
+	char rule[24]; /* "rule-2" for the user's own, else the id of a default */
 	const char *why;
-	bool act;           /* false: nothing is to be written (report, already held) */
-	const char *cause;  /* of a hold: "attempts", "poison", "rule" */
+	bool act;          /* false: nothing is to be written (report, already held) */
+	const char *cause; /* of a hold: "attempts", "poison", "rule" */
 };
 
 struct decide_options {
-	bool ledger;          /* whether holds and crash budgets can be kept */
-	bool forced;          /* a person chose the remedy */
+	bool ledger; /* whether holds and crash budgets can be kept */
+	bool forced; /* a person chose the remedy */
 	enum remedy remedy;
 };
 

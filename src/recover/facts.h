@@ -20,7 +20,7 @@ struct facts {
 	int64_t sign_us[SIGN_COUNT];
 	int64_t now_us; /* the database's clock at the reading */
 	bool running;
-	uint32_t when; /* bit i: the condition of rule i holds */
+	uint32_t when;   /* bit i: the condition of rule i holds */
 	int64_t crashes; /* recoveries before this one, within the crash budget's time */
 	bool held;       /* a hold for this owner and sign of life */
 	const char *position;

@@ -16,17 +16,17 @@ enum rule_id {
 };
 
 const struct judge_rule judge_rules[] = {
-    [RULE_NOT_RUNNING] = {"not-running", VERDICT_NONE, "the row does not say that it is running"},
-    [RULE_OWNER_GONE] = {"owner-gone", VERDICT_DEAD, "owner_alive says that its worker is gone"},
-    [RULE_NO_SIGN_ORPHAN] = {"no-sign-orphan", VERDICT_ORPHAN,
+	[RULE_NOT_RUNNING] = {"not-running", VERDICT_NONE, "the row does not say that it is running"},
+	[RULE_OWNER_GONE] = {"owner-gone", VERDICT_DEAD, "owner_alive says that its worker is gone"},
+	[RULE_NO_SIGN_ORPHAN] = {"no-sign-orphan", VERDICT_ORPHAN,
                              "it has no sign of life, and the watch says that means an orphan"},
-    [RULE_SILENT] = {"silent", VERDICT_SILENT, "its sign of life is older than stuck_after"},
-    [RULE_EXPIRED] = {"expired", VERDICT_SILENT, "its deadline passed longer ago than stuck_after"},
-    [RULE_OVERDUE] = {"overdue", VERDICT_OVERDUE, "it has run longer than overdue_after"},
-    [RULE_OWNER_LIVES] = {"owner-lives", VERDICT_NONE, "owner_alive says that its worker lives"},
-    [RULE_NO_SIGN] = {"no-sign", VERDICT_NONE, "it has no sign of life yet, which is never stuck"},
-    [RULE_FRESH] = {"fresh", VERDICT_NONE, "its sign of life is fresh enough"},
-    {NULL, VERDICT_NONE, NULL},
+	[RULE_SILENT] = {"silent", VERDICT_SILENT, "its sign of life is older than stuck_after"},
+	[RULE_EXPIRED] = {"expired", VERDICT_SILENT, "its deadline passed longer ago than stuck_after"},
+	[RULE_OVERDUE] = {"overdue", VERDICT_OVERDUE, "it has run longer than overdue_after"},
+	[RULE_OWNER_LIVES] = {"owner-lives", VERDICT_NONE, "owner_alive says that its worker lives"},
+	[RULE_NO_SIGN] = {"no-sign", VERDICT_NONE, "it has no sign of life yet, which is never stuck"},
+	[RULE_FRESH] = {"fresh", VERDICT_NONE, "its sign of life is fresh enough"},
+	{NULL, VERDICT_NONE, NULL},
 };
 
 static struct judgement by(enum rule_id id)
@@ -35,7 +35,8 @@ static struct judgement by(enum rule_id id)
 }
 
 /* Measure one sign against its limit; false when the watch or the row has none. */
-static bool measure(const struct watch *w, const struct facts *f, enum sign s, struct judgement *out)
+static bool measure(const struct watch *w, const struct facts *f, enum sign s,
+                    struct judgement *out)
 {
 	const struct threshold *t = s == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
 	if (!watch_sign(w, s)->text || !f->has_sign[s])

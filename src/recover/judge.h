@@ -17,7 +17,7 @@ struct judge_rule {
 struct judgement {
 	enum verdict verdict;
 	const struct judge_rule *rule;
-	enum sign sign;      /* what was measured, where something was */
+	enum sign sign; /* what was measured, where something was */
 	bool measured;
 	int64_t measured_us; /* silence, run time or time past the deadline */
 	int64_t limit_us;    /* what it was compared with */

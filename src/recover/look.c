@@ -33,20 +33,20 @@ static bool number(const struct store_rows *rows, int row, int col, int64_t *out
 	return row_text(rows, row, col) != NULL;
 }
 
-void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row, struct arena *a,
-                  struct facts *out)
+void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
+                  struct arena *a, struct facts *out)
 {
 	const struct watch *w = q->binding->watch;
 	const struct fact_columns *c = &q->cols;
 	assert(rows->ncols == c->count);
 	*out = (struct facts){
-	    .owner = row_text(rows, row, c->owner),
-	    .owner_alive = known(rows, row, c->owner_alive),
-	    .kind = row_text(rows, row, c->kind),
-	    .now_us = row_int(rows, row, c->now, 0),
-	    .running = row_bool(rows, row, c->running),
-	    .position = row_text(rows, row, c->position),
-	    .before = row_text(rows, row, c->before),
+		.owner = row_text(rows, row, c->owner),
+		.owner_alive = known(rows, row, c->owner_alive),
+		.kind = row_text(rows, row, c->kind),
+		.now_us = row_int(rows, row, c->now, 0),
+		.running = row_bool(rows, row, c->running),
+		.position = row_text(rows, row, c->position),
+		.before = row_text(rows, row, c->before),
 	};
 	for (int k = 0; k < w->key.n; k++)
 		out->key[k] = row_text(rows, row, c->key + k);
@@ -80,8 +80,7 @@ static defib_err add_history(struct store *s, const struct watch *w, const struc
 	const char **jobs = ARENA_ARRAY(a, const char *, n);
 	for (int i = 0; i < n; i++)
 		jobs[i] = facts[i].job;
-	defib_err err =
-	    ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
+	defib_err err = ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
 	for (int i = 0; !err && i < n; i++) {
 		facts[i].crashes = history[i].recoveries;
 		facts[i].held = hold_counts(w, &facts[i], &history[i]);

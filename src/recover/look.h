@@ -11,21 +11,21 @@
 /* A key as one text: as it is, or a JSON array of its parts. */
 const char *job_text(const char *const *key, int n, struct arena *a);
 /* One row of look or reread as facts; texts stay in the rows' arena. */
-void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row, struct arena *a,
-                  struct facts *out);
+void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
+                  struct arena *a, struct facts *out);
 
 /*
  * The next page of candidates: at most `limit`, oldest first, behind `after`
- * (NULL: from the start), of one `owner` (NULL: of all). Runs in a read-only transaction of its own and adds
- * what the ledger knows.
+ * (NULL: from the start), of one `owner` (NULL: of all). Runs in a read-only transaction of its own
+ * and adds what the ledger knows.
  */
 MUST_CHECK defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                const char *owner, int64_t limit, const struct facts *after,
                                struct arena *a, struct facts **out, int *n, struct failure *f);
 /* One job by its key, stuck or not; *found is false when there is no such row. */
 MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                              const char *const *key, struct arena *a, struct facts *out, bool *found,
-                              struct failure *f);
+                              const char *const *key, struct arena *a, struct facts *out,
+                              bool *found, struct failure *f);
 /* How many rows are running, RUNNING_COUNT_MAX at most. */
 MUST_CHECK defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n,
                                   struct failure *f);

@@ -31,9 +31,9 @@ struct scanner {
 	struct binding binding;
 	struct watch_sql sql;
 	struct ledger ledger;
-	bool ready; /* bound and compiled */
+	bool ready;       /* bound and compiled */
 	int transactions; /* of this pass */
-	uint64_t chance; /* state of a small random generator, for jitter */
+	uint64_t chance;  /* state of a small random generator, for jitter */
 };
 
 static double next_chance(struct scanner *p)
@@ -184,8 +184,8 @@ static defib_err was_committed(struct scanner *p, const char *batch, bool *done,
 }
 
 /* One try. `unsure` names a batch that may have been committed, "" when there is none. */
-static defib_err apply_once(struct scanner *p, struct candidate *batch, int n, char unsure[BATCH_NAME],
-                            struct failure *f)
+static defib_err apply_once(struct scanner *p, struct candidate *batch, int n,
+                            char unsure[BATCH_NAME], struct failure *f)
 {
 	char name[BATCH_NAME];
 	bool done = false;
@@ -204,7 +204,8 @@ static defib_err apply_once(struct scanner *p, struct candidate *batch, int n, c
 	return err;
 }
 
-static defib_err apply_with_tries(struct scanner *p, struct candidate *batch, int n, struct failure *f)
+static defib_err apply_with_tries(struct scanner *p, struct candidate *batch, int n,
+                                  struct failure *f)
 {
 	struct tries t = tries_begin();
 	char unsure[BATCH_NAME] = "";

@@ -15,12 +15,12 @@ struct scan_result {
 	int64_t found;
 	int64_t outcomes[OUTCOME_COUNT];
 	int64_t took_us;
-	bool ledger;              /* was it written? */
-	char ledger_off[256];     /* why not */
+	bool ledger;          /* was it written? */
+	char ledger_off[256]; /* why not */
 	bool ledger_made;
-	char batch[64];           /* name of this scan in the ledger, "" when nothing was written */
-	bool limited;             /* stopped at the limit */
-	struct failure failure;   /* code DEFIB_OK when all went well */
+	char batch[64];         /* name of this scan in the ledger, "" when nothing was written */
+	bool limited;           /* stopped at the limit */
+	struct failure failure; /* code DEFIB_OK when all went well */
 };
 
 /* tell: called as outcomes become known; either may be NULL. */
@@ -31,14 +31,14 @@ struct scan_observer {
 };
 
 struct scan_options {
-	bool fix;            /* false: a dry run, in read-only transactions */
-	int64_t limit;       /* of jobs found; 0: the watch's own */
-	bool forced;         /* use `remedy` for every stuck job */
+	bool fix;      /* false: a dry run, in read-only transactions */
+	int64_t limit; /* of jobs found; 0: the watch's own */
+	bool forced;   /* use `remedy` for every stuck job */
 	enum remedy remedy;
-	const char *reason;  /* NULL: the watch's own */
+	const char *reason; /* NULL: the watch's own */
 	const char *actor;
 	bool ledger_off;
-	const char *owner;   /* only jobs of this owner; then `running` is not counted */
+	const char *owner; /* only jobs of this owner; then `running` is not counted */
 	struct scan_observer observer;
 };
 

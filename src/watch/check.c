@@ -27,8 +27,9 @@ static void check_signs(struct check *c)
 	bool alive = w->alive_at.text, expires = w->expires_at.text, started = w->started_at.text;
 
 	if (!alive && !expires && !started && !w->owner_alive.text)
-		problem(c, w->at, "nothing tells whether a row is stuck; give alive_at and stuck_after, "
-		                  "expires_at, started_at and overdue_after, or owner_alive");
+		problem(c, w->at,
+		        "nothing tells whether a row is stuck; give alive_at and stuck_after, "
+		        "expires_at, started_at and overdue_after, or owner_alive");
 	if (alive && !w->stuck_after.given)
 		problem(c, w->alive_at.at, "alive_at needs stuck_after, such as stuck_after: 60m");
 	if (w->stuck_after.given && !alive && !expires)
@@ -79,19 +80,21 @@ static void check_rules(struct check *c)
 	for (int i = 0; i < w->nrules; i++) {
 		const struct rule *rule = &w->rules[i];
 		if (!can_do(w, rule->remedy))
-			cfg_problem(c->r, rule->at, "watch %s: rule %d does %s, but there is no %s: that says how",
-			            w->name, i + 1, remedy_names[rule->remedy], remedy_names[rule->remedy]);
+			cfg_problem(c->r, rule->at,
+			            "watch %s: rule %d does %s, but there is no %s: that says how", w->name,
+			            i + 1, remedy_names[rule->remedy], remedy_names[rule->remedy]);
 		if (rule->attempts != ATTEMPTS_ANY && !watch_has_attempts(w))
 			cfg_problem(c->r, rule->at,
-			            "watch %s: rule %d asks for attempts, but attempts: and max_attempts: are not given",
+			            "watch %s: rule %d asks for attempts, but attempts: and max_attempts: are "
+			            "not given",
 			            w->name, i + 1);
 		if (rule->kind && !w->kind.text)
 			cfg_problem(c->r, rule->at, "watch %s: rule %d asks for a kind, but kind: is not given",
 			            w->name, i + 1);
 	}
 	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
-		cfg_warning(c->r, w->at, "watch %s: neither requeue: nor remedies: is given: it only reports",
-		            w->name);
+		cfg_warning(c->r, w->at,
+		            "watch %s: neither requeue: nor remedies: is given: it only reports", w->name);
 	if (w->attempts.text && !w->max_attempts.text)
 		cfg_warning(c->r, w->at, "watch %s: attempts without max_attempts bound nothing", w->name);
 }
@@ -162,7 +165,8 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 	} else if (known.unknown) {
 		const char *near = param_nearest(c->w, scope, known.unknown);
 		cfg_problem(c->r, sql->at, "watch %s: %s: unknown parameter :%s%s%s%s", c->w->name, option,
-		            known.unknown, near ? "; did you mean :" : "", near ? near : "", near ? "?" : "");
+		            known.unknown, near ? "; did you mean :" : "", near ? near : "",
+		            near ? "?" : "");
 	}
 }
 
@@ -186,28 +190,28 @@ static void check_all_sql(struct check *c)
 		enum sql_kind kind;
 		enum param_scope scope;
 	} all[] = {
-	    {"running", &w->running, KIND_EXPRESSION, PARAMS_NONE},
-	    {"alive_at", &w->alive_at, KIND_EXPRESSION, PARAMS_NONE},
-	    {"expires_at", &w->expires_at, KIND_EXPRESSION, PARAMS_NONE},
-	    {"started_at", &w->started_at, KIND_EXPRESSION, PARAMS_NONE},
-	    {"kind", &w->kind, KIND_EXPRESSION, PARAMS_NONE},
-	    {"owner", &w->owner, KIND_EXPRESSION, PARAMS_NONE},
-	    {"owner_alive", &w->owner_alive, KIND_EXPRESSION, PARAMS_NONE},
-	    {"attempts", &w->attempts, KIND_EXPRESSION, PARAMS_NONE},
-	    {"max_attempts", &w->max_attempts, KIND_EXPRESSION, PARAMS_NONE},
-	    {"retry.then", &w->retry_then, KIND_SET, PARAMS_RECOVERY},
-	    {"end_when", &w->end_when, KIND_EXPRESSION, PARAMS_NONE},
-	    {"end", &w->end, KIND_SET, PARAMS_RECOVERY},
-	    {"cancel", &w->cancel, KIND_SET, PARAMS_RECOVERY},
-	    {"late_when", &w->late_when, KIND_EXPRESSION, PARAMS_NONE},
-	    {"work.ready", &w->work.ready, KIND_EXPRESSION, PARAMS_NONE},
-	    {"work.order", &w->work.order, KIND_EXPRESSION, PARAMS_NONE},
-	    {"work.priority", &w->work.priority, KIND_EXPRESSION, PARAMS_NONE},
-	    {"work.claim", &w->work.claim, KIND_SET, PARAMS_WORK},
-	    {"work.done", &w->work.done, KIND_SET, PARAMS_WORK},
-	    {"work.failed", &w->work.failed, KIND_SET, PARAMS_WORK},
-	    {"work.timed_out", &w->work.timed_out, KIND_SET, PARAMS_WORK},
-	    {"work.release", &w->work.release, KIND_SET, PARAMS_WORK},
+		{"running", &w->running, KIND_EXPRESSION, PARAMS_NONE},
+		{"alive_at", &w->alive_at, KIND_EXPRESSION, PARAMS_NONE},
+		{"expires_at", &w->expires_at, KIND_EXPRESSION, PARAMS_NONE},
+		{"started_at", &w->started_at, KIND_EXPRESSION, PARAMS_NONE},
+		{"kind", &w->kind, KIND_EXPRESSION, PARAMS_NONE},
+		{"owner", &w->owner, KIND_EXPRESSION, PARAMS_NONE},
+		{"owner_alive", &w->owner_alive, KIND_EXPRESSION, PARAMS_NONE},
+		{"attempts", &w->attempts, KIND_EXPRESSION, PARAMS_NONE},
+		{"max_attempts", &w->max_attempts, KIND_EXPRESSION, PARAMS_NONE},
+		{"retry.then", &w->retry_then, KIND_SET, PARAMS_RECOVERY},
+		{"end_when", &w->end_when, KIND_EXPRESSION, PARAMS_NONE},
+		{"end", &w->end, KIND_SET, PARAMS_RECOVERY},
+		{"cancel", &w->cancel, KIND_SET, PARAMS_RECOVERY},
+		{"late_when", &w->late_when, KIND_EXPRESSION, PARAMS_NONE},
+		{"work.ready", &w->work.ready, KIND_EXPRESSION, PARAMS_NONE},
+		{"work.order", &w->work.order, KIND_EXPRESSION, PARAMS_NONE},
+		{"work.priority", &w->work.priority, KIND_EXPRESSION, PARAMS_NONE},
+		{"work.claim", &w->work.claim, KIND_SET, PARAMS_WORK},
+		{"work.done", &w->work.done, KIND_SET, PARAMS_WORK},
+		{"work.failed", &w->work.failed, KIND_SET, PARAMS_WORK},
+		{"work.timed_out", &w->work.timed_out, KIND_SET, PARAMS_WORK},
+		{"work.release", &w->work.release, KIND_SET, PARAMS_WORK},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		check_sql(c, all[i].option, all[i].sql, all[i].kind, all[i].scope);

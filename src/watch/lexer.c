@@ -214,7 +214,8 @@ defib_err sql_check(const char *text, enum store_engine engine, struct failure *
 		ended = is_punct(t, ';');
 		depth += nesting(t);
 		if (depth < 0)
-			return fail(f, DEFIB_CONFIG, "a parenthesis is closed that was never opened: %.40s", t.text);
+			return fail(f, DEFIB_CONFIG, "a parenthesis is closed that was never opened: %.40s",
+			            t.text);
 	}
 	if (depth > 0)
 		return fail(f, DEFIB_CONFIG, "a parenthesis is never closed");

@@ -18,9 +18,9 @@ enum sql_token_type {
 	SQL_WORD,  /* identifier, keyword or number */
 	SQL_NAME,  /* quoted identifier */
 	SQL_STRING,
-	SQL_PARAM, /* :name or :name.field */
-	SQL_CAST,  /* :: */
-	SQL_PUNCT, /* one character */
+	SQL_PARAM,      /* :name or :name.field */
+	SQL_CAST,       /* :: */
+	SQL_PUNCT,      /* one character */
 	SQL_OPEN_ENDED, /* a string, name or comment that never ends */
 };
 

@@ -5,8 +5,8 @@
 
 const char *const recovery_params[] = {"owner",  "kind",     "attempt",  "alive_at", "verdict",
                                        "reason", "retry_at", "evidence", "now",      NULL};
-static const char *const work_params[] = {"owner", "kind",  "attempt", "reason", "retry_at", "now",
-                                          "worker", "error", "result", "epoch",  NULL};
+static const char *const work_params[] = {"owner",  "kind",  "attempt", "reason", "retry_at", "now",
+                                          "worker", "error", "result",  "epoch",  NULL};
 
 static const char *const *scope_names(enum param_scope scope)
 {

@@ -6,11 +6,18 @@
 
 #define D(member) offsetof(struct database, member)
 const struct opt_row database_rows[] = {
-    {.name = "name", .type = OPT_TEXT, .offset = D(name), .standard = "main",
+	{.name = "name",
+     .type = OPT_TEXT,
+     .offset = D(name),
+     .standard = "main",
      .help = "the database's name in watches and reports"},
-    {.name = "url", .type = OPT_TEXT, .offset = D(url), .required = true,
-     .help = "postgres://…, postgresql://… or sqlite:PATH; best from the environment: ${DATABASE_URL}"},
-    {.name = NULL},
+	{.name = "url",
+     .type = OPT_TEXT,
+     .offset = D(url),
+     .required = true,
+     .help =
+         "postgres://…, postgresql://… or sqlite:PATH; best from the environment: ${DATABASE_URL}"},
+	{.name = NULL},
 };
 #undef D
 
@@ -144,14 +151,24 @@ static const char *const ledger_modes[] = {"auto", "off", NULL};
 
 #define S(member) offsetof(struct settings, member)
 const struct opt_row settings_rows[] = {
-    {.name = "databases", .type = OPT_CUSTOM, .offset = S(ndatabases), .read = read_databases,
+	{.name = "databases",
+     .type = OPT_CUSTOM,
+     .offset = S(ndatabases),
+     .read = read_databases,
      .help = "the databases; a list of name and url"},
-    {.name = "watches", .type = OPT_CUSTOM, .offset = S(nwatches), .read = read_watches,
+	{.name = "watches",
+     .type = OPT_CUSTOM,
+     .offset = S(nwatches),
+     .read = read_watches,
      .help = "the watches; a list"},
-    {.name = "ledger", .type = OPT_CHOICE, .offset = S(ledger), .choices = ledger_modes,
+	{.name = "ledger",
+     .type = OPT_CHOICE,
+     .offset = S(ledger),
+     .choices = ledger_modes,
      .standard = "auto",
-     .help = "auto: made in the database where the role may; off: never (no hold, undo, crash budget)"},
-    {.name = NULL},
+     .help =
+         "auto: made in the database where the role may; off: never (no hold, undo, crash budget)"},
+	{.name = NULL},
 };
 #undef S
 

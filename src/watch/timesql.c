@@ -22,33 +22,34 @@ struct time_form {
 #define SQLITE_NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
 static const struct time_form postgres_forms[] = {
-    [TIME_TYPE_TIMESTAMPTZ] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
+	[TIME_TYPE_TIMESTAMPTZ] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
                                 ") * 1000000)::bigint END"},
                                {"(", ")"},
                                {"statement_timestamp() - ", ""},
                                {"interval '", " seconds'"},
                                US_PER_S,
                                true},
-    [TIME_TYPE_UTC] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
+	[TIME_TYPE_UTC] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
                         ") * 1000000)::bigint END"},
                        {"(", ")"},
                        {"(statement_timestamp() AT TIME ZONE 'UTC') - ", ""},
                        {"interval '", " seconds'"},
                        US_PER_S,
                        true},
-    [TIME_TYPE_EPOCH] = {{"(", " * 1000000::numeric)::bigint", NULL},
+	[TIME_TYPE_EPOCH] = {{"(", " * 1000000::numeric)::bigint", NULL},
                          {"(", ")"},
                          {"ceil(extract(epoch FROM statement_timestamp()) - ", ")::bigint"},
                          {"", ""},
                          US_PER_S,
                          true},
-    [TIME_TYPE_EPOCH_MS] = {{"(", " * 1000::numeric)::bigint", NULL},
+	[TIME_TYPE_EPOCH_MS] = {{"(", " * 1000::numeric)::bigint", NULL},
                             {"(", ")"},
-                            {"ceil(extract(epoch FROM statement_timestamp()) * 1000 - ", ")::bigint"},
+                            {"ceil(extract(epoch FROM statement_timestamp()) * 1000 - ",
+                             ")::bigint"},
                             {"", ""},
                             1000,
                             false},
-    [TIME_TYPE_TEXT] = {{"(extract(epoch FROM ", "::timestamptz) * 1000000)::bigint", NULL},
+	[TIME_TYPE_TEXT] = {{"(extract(epoch FROM ", "::timestamptz) * 1000000)::bigint", NULL},
                         {"(", ")::timestamptz"},
                         {"statement_timestamp() - ", ""},
                         {"interval '", " seconds'"},
@@ -57,24 +58,28 @@ static const struct time_form postgres_forms[] = {
 };
 
 static const struct time_form sqlite_text = {
-    {"CAST(round((julianday(", ") - 2440587.5) * 86400000) AS INTEGER) * 1000", NULL},
-    {"julianday(", ")"},
-    {"julianday('now') - ", ""},
-    {"", " / 86400.0"},
-    US_PER_S,
-    true,
+	{"CAST(round((julianday(", ") - 2440587.5) * 86400000) AS INTEGER) * 1000", NULL},
+	{"julianday(", ")"},
+	{"julianday('now') - ", ""},
+	{"", " / 86400.0"},
+	US_PER_S,
+	true,
 };
 static const struct time_form sqlite_epoch = {
-    {"CAST(", " * 1000000 AS INTEGER)", NULL},
-    {"(", ")"},
-    {"CAST(strftime('%s', 'now') AS INTEGER) + 1 - ", ""},
-    {"", ""},
-    US_PER_S,
-    false,
+	{"CAST(", " * 1000000 AS INTEGER)", NULL},
+	{"(", ")"},
+	{"CAST(strftime('%s', 'now') AS INTEGER) + 1 - ", ""},
+	{"", ""},
+	US_PER_S,
+	false,
 };
 static const struct time_form sqlite_epoch_ms = {
-    {"CAST(", " * 1000 AS INTEGER)", NULL}, {"(", ")"}, {SQLITE_NOW_MS " + 1 - ", ""}, {"", ""},
-    1000,                                   false,
+	{"CAST(", " * 1000 AS INTEGER)", NULL},
+	{"(", ")"},
+	{SQLITE_NOW_MS " + 1 - ", ""},
+	{"", ""},
+	1000,
+	false,
 };
 
 static const struct time_form *form_of(enum store_engine engine, enum time_type time)
@@ -147,11 +152,11 @@ void sql_time_cutoff(enum store_engine engine, enum time_type time, const struct
 static void postgres_value(enum time_type time, const char *us, struct buf *out)
 {
 	static const char *const around[][2] = {
-	    [TIME_TYPE_TIMESTAMPTZ] = {"timestamptz 'epoch' + ", " * interval '1 microsecond'"},
-	    [TIME_TYPE_UTC] = {"timestamp 'epoch' + ", " * interval '1 microsecond'"},
-	    [TIME_TYPE_EPOCH] = {"", " / 1000000"},
-	    [TIME_TYPE_EPOCH_MS] = {"", " / 1000"},
-	    [TIME_TYPE_TEXT] = {"to_char(timestamp 'epoch' + ", " * interval '1 microsecond', "},
+		[TIME_TYPE_TIMESTAMPTZ] = {"timestamptz 'epoch' + ", " * interval '1 microsecond'"},
+		[TIME_TYPE_UTC] = {"timestamp 'epoch' + ", " * interval '1 microsecond'"},
+		[TIME_TYPE_EPOCH] = {"", " / 1000000"},
+		[TIME_TYPE_EPOCH_MS] = {"", " / 1000"},
+		[TIME_TYPE_TEXT] = {"to_char(timestamp 'epoch' + ", " * interval '1 microsecond', "},
 	};
 	buf_addf(out, "%s%s%s", around[time][0], us, around[time][1]);
 }

@@ -8,30 +8,30 @@
 
 const char *const verdict_names[] = {
 #define X(id, name, why) name,
-    VERDICT_LIST(X)
+	VERDICT_LIST(X)
 #undef X
-        NULL,
+		NULL,
 };
 
 const char *const remedy_names[] = {
 #define X(id, name, event) name,
-    REMEDY_LIST(X)
+	REMEDY_LIST(X)
 #undef X
-        NULL,
+		NULL,
 };
 
 const char *const time_type_names[] = {
 #define X(id, name) name,
-    TIME_TYPE_LIST(X)
+	TIME_TYPE_LIST(X)
 #undef X
-        NULL,
+		NULL,
 };
 
 const char *verdict_why(enum verdict v)
 {
 	static const char *const why[] = {
 #define X(id, name, text) text,
-	    VERDICT_LIST(X)
+		VERDICT_LIST(X)
 #undef X
 	};
 	assert(v >= 0 && v < VERDICT_COUNT);
@@ -42,7 +42,7 @@ const char *remedy_event(enum remedy r)
 {
 	static const char *const events[] = {
 #define X(id, name, event) event,
-	    REMEDY_LIST(X)
+		REMEDY_LIST(X)
 #undef X
 	};
 	assert(r >= 0 && r < REMEDY_COUNT);

@@ -7,8 +7,6 @@
 #ifndef WATCH_WORDS_H
 #define WATCH_WORDS_H
 
-
-
 /* X(enum, name, why) */
 #define VERDICT_LIST(X)                                                                            \
 	X(NONE, "none", "there is nothing against it")                                                 \
@@ -21,23 +19,23 @@ enum verdict {
 #define X(id, name, why) VERDICT_##id,
 	VERDICT_LIST(X)
 #undef X
-	VERDICT_COUNT
+		VERDICT_COUNT
 };
 
 /* X(enum, name, event): `event` is what the ledger calls it */
 #define REMEDY_LIST(X)                                                                             \
-	X(REQUEUE, "requeue", "REQUEUED")                                                        \
-	X(RETRY, "retry", "RETRY_SCHEDULED")                                                     \
-	X(FAIL, "fail", "FAILED")                                                                \
-	X(ROLLBACK, "rollback", "ROLLED_BACK")                                                   \
-	X(HOLD, "hold", "HELD")                                                                  \
+	X(REQUEUE, "requeue", "REQUEUED")                                                              \
+	X(RETRY, "retry", "RETRY_SCHEDULED")                                                           \
+	X(FAIL, "fail", "FAILED")                                                                      \
+	X(ROLLBACK, "rollback", "ROLLED_BACK")                                                         \
+	X(HOLD, "hold", "HELD")                                                                        \
 	X(REPORT, "report", "REPORTED")
 
 enum remedy {
 #define X(id, name, event) REMEDY_##id,
 	REMEDY_LIST(X)
 #undef X
-	REMEDY_COUNT
+		REMEDY_COUNT
 };
 
 /* X(enum, name) */

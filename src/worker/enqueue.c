@@ -10,9 +10,15 @@ static void jobs_relation(struct relation *r, enum store_engine engine, const st
 {
 	static const struct {
 		const char *name, *type;
-	} columns[] = {{"at", "bigint"},           {"queue", "text"},        {"kind", "text"},
-	               {"payload", "jsonb"},       {"delay_ms", "bigint"},   {"priority", "integer"},
-	               {"max_attempts", "integer"}, {"timeout_ms", "integer"}, {"unique_key", "text"},
+	} columns[] = {{"at", "bigint"},
+	               {"queue", "text"},
+	               {"kind", "text"},
+	               {"payload", "jsonb"},
+	               {"delay_ms", "bigint"},
+	               {"priority", "integer"},
+	               {"max_attempts", "integer"},
+	               {"timeout_ms", "integer"},
+	               {"unique_key", "text"},
 	               {"tags", "jsonb"}};
 	relation_init(r, engine);
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
@@ -37,8 +43,8 @@ static void jobs_relation(struct relation *r, enum store_engine engine, const st
 }
 
 /* Jobs without a unique key go in as one batch: ids are drawn first, so both tables agree. */
-static defib_err insert_postgres(struct store *s, const struct enqueue *jobs, int n, struct arena *a,
-                                 int64_t *ids, struct failure *f)
+static defib_err insert_postgres(struct store *s, const struct enqueue *jobs, int n,
+                                 struct arena *a, int64_t *ids, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
@@ -49,23 +55,25 @@ static defib_err insert_postgres(struct store *s, const struct enqueue *jobs, in
 		unique = unique || jobs[i].unique_key;
 	jobs_relation(&r, s->engine, jobs, n);
 	if (unique) {
-		buf_add(&sql, "SELECT u.at, defib.enqueue(u.queue, u.kind, u.payload, u.delay_ms, u.priority, "
-		              "u.max_attempts, u.timeout_ms, u.unique_key, CASE WHEN u.tags IS NOT NULL THEN "
-		              "ARRAY(SELECT jsonb_array_elements_text(u.tags)) END) FROM (");
+		buf_add(&sql,
+		        "SELECT u.at, defib.enqueue(u.queue, u.kind, u.payload, u.delay_ms, u.priority, "
+		        "u.max_attempts, u.timeout_ms, u.unique_key, CASE WHEN u.tags IS NOT NULL THEN "
+		        "ARRAY(SELECT jsonb_array_elements_text(u.tags)) END) FROM (");
 		relation_select(&r, 1, &sql);
 		buf_add(&sql, ") AS u ORDER BY u.at");
 	} else {
 		buf_add(&sql, "WITH u AS MATERIALIZED (SELECT nextval(pg_get_serial_sequence('defib.job', "
 		              "'id')) AS id, g.* FROM (");
 		relation_select(&r, 1, &sql);
-		buf_add(&sql,
-		        ") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind, state, run_at, "
-		        "priority, max_attempts, timeout_ms) SELECT u.id, u.queue, u.kind, CASE WHEN "
-		        "u.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END, clock_timestamp() + u.delay_ms * "
-		        "interval '1 millisecond', u.priority, u.max_attempts, u.timeout_ms FROM u), "
-		        "d AS (INSERT INTO defib.job_data (job, payload, tags) SELECT u.id, u.payload, CASE "
-		        "WHEN u.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.tags)) END "
-		        "FROM u WHERE u.payload IS NOT NULL OR u.tags IS NOT NULL) SELECT u.at, u.id FROM u");
+		buf_add(
+			&sql,
+			") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind, state, run_at, "
+			"priority, max_attempts, timeout_ms) SELECT u.id, u.queue, u.kind, CASE WHEN "
+			"u.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END, clock_timestamp() + u.delay_ms * "
+			"interval '1 millisecond', u.priority, u.max_attempts, u.timeout_ms FROM u), "
+			"d AS (INSERT INTO defib.job_data (job, payload, tags) SELECT u.id, u.payload, CASE "
+			"WHEN u.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.tags)) END "
+			"FROM u WHERE u.payload IS NOT NULL OR u.tags IS NOT NULL) SELECT u.at, u.id FROM u");
 	}
 	relation_params(&r, params);
 	defib_err err = store_exec(s, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
@@ -82,12 +90,12 @@ static defib_err insert_data(struct store *s, int64_t id, const struct enqueue *
 	struct store_param params[] = {P_INT(id), P_TEXT(j->payload), P_TEXT(j->tags)};
 	if (!j->payload && !j->tags)
 		return DEFIB_OK;
-	return store_exec(s, "INSERT INTO defib_job_data (job, payload, tags) VALUES (?1, ?2, ?3)", params,
-	                  3, a, NULL, f);
+	return store_exec(s, "INSERT INTO defib_job_data (job, payload, tags) VALUES (?1, ?2, ?3)",
+	                  params, 3, a, NULL, f);
 }
 
-static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct arena *a, int64_t *id,
-                               struct failure *f)
+static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct arena *a,
+                               int64_t *id, struct failure *f)
 {
 	struct store_rows rows;
 	struct store_param params[] = {
@@ -100,22 +108,24 @@ static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct 
 		j->timeout_ms ? P_INT(j->timeout_ms) : P_TEXT(NULL),
 		P_TEXT(j->unique_key),
 	};
-	defib_err err = store_exec(s,
-	                           "INSERT INTO defib_job (queue, kind, state, created_at, run_at, "
-	                           "priority, max_attempts, timeout_ms, unique_key) VALUES (?1, ?2, ?3, "
-	                           NOW_MS ", " NOW_MS " + ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING "
-	                           "RETURNING id",
-	                           params, 8, a, &rows, f);
+	defib_err err =
+		store_exec(s,
+	               "INSERT INTO defib_job (queue, kind, state, created_at, run_at, "
+	               "priority, max_attempts, timeout_ms, unique_key) VALUES (?1, ?2, ?3, " NOW_MS
+	               ", " NOW_MS " + ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING "
+	               "RETURNING id",
+	               params, 8, a, &rows, f);
 	if (!err && rows.nrows == 1) {
 		*id = row_int(&rows, 0, 0, 0);
 		return insert_data(s, *id, j, a, f);
 	}
 	struct store_param unique[] = {P_TEXT(j->queue), P_TEXT(j->unique_key)};
 	if (!err)
-		err = store_exec(s,
-		                 "SELECT id FROM defib_job WHERE queue = ?1 AND unique_key = ?2 AND state IN "
-		                 "('scheduled', 'queued', 'running', 'cancelling')",
-		                 unique, 2, a, &rows, f);
+		err =
+			store_exec(s,
+		               "SELECT id FROM defib_job WHERE queue = ?1 AND unique_key = ?2 AND state IN "
+		               "('scheduled', 'queued', 'running', 'cancelling')",
+		               unique, 2, a, &rows, f);
 	if (!err)
 		*id = rows.nrows ? row_int(&rows, 0, 0, 0) : 0;
 	return err;
@@ -143,10 +153,11 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 {
 	static const char *const sql[] = {
 		[STORE_POSTGRES] = "SELECT defib.cancel($1)",
-		[STORE_SQLITE] = "UPDATE defib_job SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' "
-		                 "ELSE 'cancelled' END, finished_at = CASE WHEN owner IS NULL THEN " NOW_MS
-		                 " END WHERE id = ?1 AND state IN ('scheduled', 'queued', 'running', "
-		                 "'cancelling', 'held') RETURNING state",
+		[STORE_SQLITE] =
+			"UPDATE defib_job SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' "
+			"ELSE 'cancelled' END, finished_at = CASE WHEN owner IS NULL THEN " NOW_MS
+			" END WHERE id = ?1 AND state IN ('scheduled', 'queued', 'running', "
+			"'cancelling', 'held') RETURNING state",
 	};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;

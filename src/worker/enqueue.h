@@ -8,7 +8,7 @@
 
 struct enqueue {
 	const char *queue, *kind;
-	const char *payload;    /* JSON or NULL */
+	const char *payload; /* JSON or NULL */
 	int64_t delay_ms, priority;
 	int64_t max_attempts;   /* 0: 5 */
 	int64_t timeout_ms;     /* 0: none */

@@ -15,18 +15,18 @@
 struct hand_job {
 	struct hand_job *next, *prev;
 	struct source *source;
-	int pool;          /* which pool it belongs to */
-	int64_t worker;    /* the incarnation that claimed it */
+	int pool;             /* which pool it belongs to */
+	int64_t worker;       /* the incarnation that claimed it */
 	struct claimed claim; /* texts owned by this job */
-	bool stop;         /* asked to stop: cancelled, shutdown or lost */
-	bool lost;         /* its lease was lost: the result is of no use */
+	bool stop;            /* asked to stop: cancelled, shutdown or lost */
+	bool lost;            /* its lease was lost: the result is of no use */
 	/* how it ended; set before it is handed to the settler */
 	enum settle_as as;
 	char *result, *error;
 	int64_t delay_ms;
 	struct hand_job *queued; /* the settler's list */
-	int64_t slot;      /* of its pool */
-	void *run;         /* the runner's own */
+	int64_t slot;            /* of its pool */
+	void *run;               /* the runner's own */
 	/* what it said of its progress; guarded by the hand's lock */
 	bool progressed;
 	char step[128], progress[1024];

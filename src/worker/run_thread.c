@@ -92,8 +92,7 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 	t->all = mem_alloc(sizeof *t->all * (size_t)o->count);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);
-	while (t->running < o->count &&
-	       pthread_create(&t->all[t->running], NULL, thread_main, t) == 0)
+	while (t->running < o->count && pthread_create(&t->all[t->running], NULL, thread_main, t) == 0)
 		t->running++;
 	if (t->running == 0) {
 		threads_stop(t);

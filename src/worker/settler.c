@@ -176,11 +176,12 @@ static defib_err settle_once(struct settler *s, struct hand_job *batch, struct s
 {
 	int i = 0;
 	for (const struct hand_job *j = batch; j; j = j->queued)
-		all[i++] = (struct settlement){j->claim.key, j->claim.epoch, j->as,    j->result,
+		all[i++] = (struct settlement){j->claim.key, j->claim.epoch, j->as, j->result,
 		                               j->error,     j->delay_ms,    false};
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
-		err = batch->source->ops->settle(batch->source, s->session.store, batch->worker, all, n, a, f);
+		err = batch->source->ops->settle(batch->source, s->session.store, batch->worker, all, n, a,
+		                                 f);
 	return err;
 }
 
@@ -312,8 +313,7 @@ static void *settler_main(void *arg)
 		s->counts.breaker = s->breaker.state;
 		s->counts.spool_depth = s->spool ? spool_count(s->spool) : 0;
 		struct timespec until = after_ms(spooled ? DRAIN_MS : 60000);
-		while (!s->first && !s->stop &&
-		       pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
+		while (!s->first && !s->stop && pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
 			;
 		if (!s->first && s->stop) {
 			pthread_mutex_unlock(&s->lock);

@@ -80,7 +80,8 @@ int64_t slots_wait_ms(const struct slots *s, int64_t now_ms)
 	for (int64_t i = 0; i < s->rules.count; i++) {
 		if (s->all[i].busy || takes(s, i, now_ms))
 			continue;
-		int64_t at = now_ms < begins_ms(s, i) ? begins_ms(s, i) : begins_ms(s, i) + s->rules.burst_ms;
+		int64_t at =
+			now_ms < begins_ms(s, i) ? begins_ms(s, i) : begins_ms(s, i) + s->rules.burst_ms;
 		if (wait < 0 || at - now_ms < wait)
 			wait = at - now_ms;
 	}

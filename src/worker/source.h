@@ -16,9 +16,9 @@ struct claimed {
 	const char *key; /* the job's key as text; a composite key as a JSON array */
 	int64_t epoch;
 	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
-	int64_t priority;  /* greater goes first */
-	const char *queue; /* queue or watch */
-	const char *kind, *payload; /* may be NULL */
+	int64_t priority;                          /* greater goes first */
+	const char *queue;                         /* queue or watch */
+	const char *kind, *payload;                /* may be NULL */
 };
 
 /* X(enum, name): how a job ended, as the worker saw it */
@@ -36,7 +36,7 @@ enum settle_as {
 #define X(id, name) SETTLE_##id,
 	SETTLE_LIST(X)
 #undef X
-	SETTLE_COUNT
+		SETTLE_COUNT
 };
 extern const char *const settle_names[];
 

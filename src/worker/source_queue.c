@@ -21,9 +21,9 @@
 
 const char *const settle_names[] = {
 #define X(id, name) name,
-    SETTLE_LIST(X)
+	SETTLE_LIST(X)
 #undef X
-        NULL,
+		NULL,
 };
 
 struct queue_source {
@@ -66,15 +66,15 @@ static void decode_claims(const struct queue_source *q, const struct store_rows 
 	*out = ARENA_ARRAY(a, struct claimed, rows->nrows);
 	for (int i = 0; i < rows->nrows; i++)
 		(*out)[i] = (struct claimed){
-		    .key = row_text(rows, i, 0),
-		    .epoch = row_int(rows, i, 1, 0),
-		    .attempt = row_int(rows, i, 2, 0),
-		    .max_attempts = row_int(rows, i, 3, 0),
-		    .kind = row_text(rows, i, 4),
-		    .priority = row_int(rows, i, 5, 0),
-		    .timeout_ms = row_int(rows, i, 6, 0),
-		    .payload = row_text(rows, i, 7),
-		    .queue = q->queue,
+			.key = row_text(rows, i, 0),
+			.epoch = row_int(rows, i, 1, 0),
+			.attempt = row_int(rows, i, 2, 0),
+			.max_attempts = row_int(rows, i, 3, 0),
+			.kind = row_text(rows, i, 4),
+			.priority = row_int(rows, i, 5, 0),
+			.timeout_ms = row_int(rows, i, 6, 0),
+			.payload = row_text(rows, i, 7),
+			.queue = q->queue,
 		};
 	qsort(*out, (size_t)*n, sizeof **out, by_priority_then_id);
 }
@@ -100,11 +100,12 @@ static defib_err claim_postgres(struct queue_source *q, struct store *s, int64_t
 		reset_floor(q);
 	for (int look = 0; look < 2; look++) {
 		bool whole = q->floor_id == 0 && q->floor_priority == INT16_MAX;
-		struct store_param params[] = {P_INT(worker),    P_TEXT(q->queue),        P_INT(n),
-		                               P_TEXT(q->kind),  P_INT(q->floor_priority), P_INT(q->floor_id)};
-		defib_err err = store_exec(
-		    s, "SELECT * FROM defib.claim($1, $2, $3::integer, $4, $5::integer, $6)", params, 6, a,
-		    rows, f);
+		struct store_param params[] = {
+			P_INT(worker),   P_TEXT(q->queue),         P_INT(n),
+			P_TEXT(q->kind), P_INT(q->floor_priority), P_INT(q->floor_id)};
+		defib_err err =
+			store_exec(s, "SELECT * FROM defib.claim($1, $2, $3::integer, $4, $5::integer, $6)",
+		               params, 6, a, rows, f);
 		if (err)
 			return err;
 		if (rows->nrows > 0 || whole)
@@ -115,7 +116,8 @@ static defib_err claim_postgres(struct queue_source *q, struct store *s, int64_t
 	return DEFIB_OK;
 }
 
-static defib_err must_live_sqlite(struct store *s, int64_t worker, struct arena *a, struct failure *f)
+static defib_err must_live_sqlite(struct store *s, int64_t worker, struct arena *a,
+                                  struct failure *f)
 {
 	struct store_param param = P_INT(worker);
 	struct store_rows rows;
@@ -143,14 +145,15 @@ static defib_err claim_sqlite(struct queue_source *q, struct store *s, int64_t w
 		return err;
 	err = must_live_sqlite(s, worker, a, f);
 	if (!err)
-		err = store_exec(s,
-		                 "UPDATE defib_job SET state = 'running', owner = ?1, epoch = epoch + 1, "
-		                 "attempts = attempts + 1, claimed_at = " NOW_MS " WHERE id IN (SELECT id "
-		                 "FROM defib_job WHERE state = 'queued' AND queue = ?2 AND (?4 IS NULL OR "
-		                 "kind = ?4) ORDER BY priority DESC, id LIMIT ?3) RETURNING id, epoch, "
-		                 "attempts, max_attempts, kind, priority, timeout_ms, (SELECT d.payload FROM "
-		                 "defib_job_data d WHERE d.job = id)",
-		                 params, 4, a, rows, f);
+		err =
+			store_exec(s,
+		               "UPDATE defib_job SET state = 'running', owner = ?1, epoch = epoch + 1, "
+		               "attempts = attempts + 1, claimed_at = " NOW_MS " WHERE id IN (SELECT id "
+		               "FROM defib_job WHERE state = 'queued' AND queue = ?2 AND (?4 IS NULL OR "
+		               "kind = ?4) ORDER BY priority DESC, id LIMIT ?3) RETURNING id, epoch, "
+		               "attempts, max_attempts, kind, priority, timeout_ms, (SELECT d.payload FROM "
+		               "defib_job_data d WHERE d.job = id)",
+		               params, 4, a, rows, f);
 	if (!err)
 		return store_commit(s, f);
 	store_rollback(s);
@@ -162,9 +165,8 @@ static defib_err queue_claim(struct source *src, struct store *s, int64_t worker
 {
 	struct store_rows rows = {0};
 	assert(n > 0);
-	defib_err err = s->engine == STORE_POSTGRES
-	                    ? claim_postgres(of(src), s, worker, n, a, &rows, f)
-	                    : claim_sqlite(of(src), s, worker, n, a, &rows, f);
+	defib_err err = s->engine == STORE_POSTGRES ? claim_postgres(of(src), s, worker, n, a, &rows, f)
+	                                            : claim_sqlite(of(src), s, worker, n, a, &rows, f);
 	*nout = 0;
 	if (!err)
 		decode_claims(of(src), &rows, a, out, nout);
@@ -230,38 +232,38 @@ static defib_err settle_postgres(struct store *s, int64_t worker, struct settlem
 
 /* The same rules as defib.settle() of sql/postgres_queue.sql. */
 static const char settle_update[] =
-    "UPDATE defib_job AS t SET owner = NULL, "
-    "state = CASE WHEN g.outcome = 'done' THEN 'done' "
-    "WHEN t.state = 'cancelling' THEN 'cancelled' "
-    "WHEN g.outcome IN ('released', 'stopped') THEN 'queued' "
-    "WHEN g.outcome = 'retry' THEN 'scheduled' WHEN g.outcome = 'permanent' THEN 'failed' "
-    "WHEN t.attempts < t.max_attempts THEN 'scheduled' "
-    "WHEN g.outcome = 'timed_out' THEN 'timed_out' ELSE 'failed' END, "
-    "attempts = t.attempts - (g.outcome IN ('released', 'stopped')), "
-    "crashes = t.crashes + (g.outcome = 'crashed'), "
-    "finished_at = CASE WHEN g.outcome IN ('done', 'permanent') OR t.state = 'cancelling' OR "
-    "(g.outcome IN ('failed', 'timed_out', 'crashed') AND t.attempts >= t.max_attempts) "
-    "THEN " NOW_MS " END, "
-    "run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN t.run_at ELSE " NOW_MS
-    " + coalesce(g.delay_ms, abs(random()) % min(3600000, 1000 * (1 << min(t.attempts, 12)))) END, "
-    "cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN t.cause "
-    "WHEN 'stopped' THEN t.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' "
-    "ELSE 'error' END, "
-    "error = CASE WHEN g.outcome IN ('released', 'stopped') THEN t.error ELSE g.error END FROM (";
+	"UPDATE defib_job AS t SET owner = NULL, "
+	"state = CASE WHEN g.outcome = 'done' THEN 'done' "
+	"WHEN t.state = 'cancelling' THEN 'cancelled' "
+	"WHEN g.outcome IN ('released', 'stopped') THEN 'queued' "
+	"WHEN g.outcome = 'retry' THEN 'scheduled' WHEN g.outcome = 'permanent' THEN 'failed' "
+	"WHEN t.attempts < t.max_attempts THEN 'scheduled' "
+	"WHEN g.outcome = 'timed_out' THEN 'timed_out' ELSE 'failed' END, "
+	"attempts = t.attempts - (g.outcome IN ('released', 'stopped')), "
+	"crashes = t.crashes + (g.outcome = 'crashed'), "
+	"finished_at = CASE WHEN g.outcome IN ('done', 'permanent') OR t.state = 'cancelling' OR "
+	"(g.outcome IN ('failed', 'timed_out', 'crashed') AND t.attempts >= t.max_attempts) "
+	"THEN " NOW_MS " END, "
+	"run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN t.run_at ELSE " NOW_MS
+	" + coalesce(g.delay_ms, abs(random()) % min(3600000, 1000 * (1 << min(t.attempts, 12)))) END, "
+	"cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN t.cause "
+	"WHEN 'stopped' THEN t.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' "
+	"ELSE 'error' END, "
+	"error = CASE WHEN g.outcome IN ('released', 'stopped') THEN t.error ELSE g.error END FROM (";
 static const char settle_where[] =
-    ") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND t.owner = ?2 RETURNING id";
+	") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND t.owner = ?2 RETURNING id";
 
 /* A settlement that is only repeated, because its answer was lost, was accepted. */
 static const char settle_repeated[] =
-    "SELECT g.id, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done') OR "
-    "(g.outcome NOT IN ('done', 'released', 'stopped') AND t.state IN ('scheduled', 'failed', "
-    "'timed_out', 'cancelled') AND t.cause IS NOT 'lost') OR (g.outcome IN ('released', 'stopped') "
-    "AND t.state IN ('queued', 'cancelled') AND t.cause IS NOT 'lost')) FROM (";
+	"SELECT g.id, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done') OR "
+	"(g.outcome NOT IN ('done', 'released', 'stopped') AND t.state IN ('scheduled', 'failed', "
+	"'timed_out', 'cancelled') AND t.cause IS NOT 'lost') OR (g.outcome IN ('released', 'stopped') "
+	"AND t.state IN ('queued', 'cancelled') AND t.cause IS NOT 'lost')) FROM (";
 
 static const char late_insert[] =
-    "INSERT INTO defib_ledger (batch, watch, job, event, actor, evidence, epoch) "
-    "SELECT 'late', 'queue', g.id, 'LATE_COMPLETION', 'worker:' || ?2, json_object('outcome', "
-    "g.outcome, 'state', t.state, 'current_epoch', t.epoch), g.epoch FROM (";
+	"INSERT INTO defib_ledger (batch, watch, job, event, actor, evidence, epoch) "
+	"SELECT 'late', 'queue', g.id, 'LATE_COMPLETION', 'worker:' || ?2, json_object('outcome', "
+	"g.outcome, 'state', t.state, 'current_epoch', t.epoch), g.epoch FROM (";
 
 static defib_err over_settlements(struct store *s, const struct relation *r, const char *head,
                                   const char *tail, const struct store_param *params, int nparams,
@@ -295,8 +297,8 @@ static defib_err note_late(struct store *s, int64_t worker, const struct settlem
 	return err;
 }
 
-static defib_err store_results(struct store *s, const struct settlement *all, int n, struct arena *a,
-                               struct failure *f)
+static defib_err store_results(struct store *s, const struct settlement *all, int n,
+                               struct arena *a, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < n && !err; i++) {
@@ -314,7 +316,8 @@ static void mark_accepted(const struct store_rows *rows, struct settlement *all,
 {
 	for (int r = 0; r < rows->nrows; r++)
 		for (int i = 0; i < n; i++)
-			if (text_eq(all[i].key, row_text(rows, r, 0)) && (rows->ncols == 1 || row_bool(rows, r, 1)))
+			if (text_eq(all[i].key, row_text(rows, r, 0)) &&
+			    (rows->ncols == 1 || row_bool(rows, r, 1)))
 				all[i].accepted = true;
 }
 
@@ -331,9 +334,10 @@ static defib_err settle_in_sqlite(struct store *s, int64_t worker, struct settle
 	if (!err) {
 		mark_accepted(&rows, all, n);
 		if (rows.nrows < n)
-			err = over_settlements(s, &r, settle_repeated,
-			                       ") AS g LEFT JOIN defib_job t ON t.id = g.id AND t.epoch = g.epoch",
-			                       params, 1, a, &rows, f);
+			err = over_settlements(
+				s, &r, settle_repeated,
+				") AS g LEFT JOIN defib_job t ON t.id = g.id AND t.epoch = g.epoch", params, 1, a,
+				&rows, f);
 		if (!err && rows.ncols == 2)
 			mark_accepted(&rows, all, n);
 	}
@@ -377,7 +381,7 @@ static defib_err keys_of(struct store *s, const char *sql, int64_t worker, struc
 	*out = ARENA_ARRAY(a, struct settlement, rows.nrows);
 	for (int i = 0; i < rows.nrows; i++)
 		(*out)[i] =
-		    (struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
+			(struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
 	return DEFIB_OK;
 }
 
@@ -385,12 +389,13 @@ static defib_err queue_owned(struct source *src, struct store *s, int64_t worker
                              struct settlement **out, int *n, struct failure *f)
 {
 	(void)src;
-	return keys_of(s,
-	               s->engine == STORE_POSTGRES
-	                   ? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
-	                     "state = 'cancelling')"
-	                   : "SELECT id, epoch FROM defib_job WHERE owner = ?1",
-	               worker, a, out, n, f);
+	return keys_of(
+		s,
+		s->engine == STORE_POSTGRES
+			? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
+			  "state = 'cancelling')"
+			: "SELECT id, epoch FROM defib_job WHERE owner = ?1",
+		worker, a, out, n, f);
 }
 
 static defib_err queue_cancelling(struct source *src, struct store *s, int64_t worker,
@@ -398,12 +403,13 @@ static defib_err queue_cancelling(struct source *src, struct store *s, int64_t w
                                   struct failure *f)
 {
 	(void)src;
-	return keys_of(s,
-	               s->engine == STORE_POSTGRES
-	                   ? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
-	                     "state = 'cancelling') AND state = 'cancelling'"
-	                   : "SELECT id, epoch FROM defib_job WHERE owner = ?1 AND state = 'cancelling'",
-	               worker, a, out, n, f);
+	return keys_of(
+		s,
+		s->engine == STORE_POSTGRES
+			? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
+			  "state = 'cancelling') AND state = 'cancelling'"
+			: "SELECT id, epoch FROM defib_job WHERE owner = ?1 AND state = 'cancelling'",
+		worker, a, out, n, f);
 }
 
 static defib_err queue_promote(struct source *src, struct store *s, struct failure *f)
@@ -416,8 +422,9 @@ static defib_err queue_promote(struct source *src, struct store *s, struct failu
 	if (s->engine == STORE_POSTGRES) {
 		err = store_exec(s, "SELECT defib.promote($1::integer)", &param, 1, &a, &rows, f);
 	} else {
-		err = store_exec(s, "SELECT 1 FROM defib_job WHERE state = 'scheduled' AND run_at <= " NOW_MS
-		                    " LIMIT 1", NULL, 0, &a, &rows, f);
+		err = store_exec(
+			s, "SELECT 1 FROM defib_job WHERE state = 'scheduled' AND run_at <= " NOW_MS " LIMIT 1",
+			NULL, 0, &a, &rows, f);
 		if (!err && rows.nrows > 0)
 			err = store_exec(s,
 			                 "UPDATE defib_job SET state = 'queued' WHERE id IN (SELECT id FROM "
@@ -429,20 +436,24 @@ static defib_err queue_promote(struct source *src, struct store *s, struct failu
 	return err;
 }
 
-static defib_err queue_progress(struct source *src, struct store *s, int64_t worker, const char *key,
-                                int64_t epoch, const char *step, const char *text, struct failure *f)
+static defib_err queue_progress(struct source *src, struct store *s, int64_t worker,
+                                const char *key, int64_t epoch, const char *step, const char *text,
+                                struct failure *f)
 {
 	static const char *const sql[] = {
-	    [STORE_POSTGRES] = "SELECT accepted FROM defib.beat($1, ARRAY[$2::bigint], ARRAY[$3::bigint], "
-	                       "ARRAY[$4::text], ARRAY[$5::text])",
-	    [STORE_SQLITE] = "INSERT INTO defib_progress AS p (job, epoch, at, step, progress) "
-	                     "SELECT id, epoch, " NOW_MS ", ?4, ?5 FROM defib_job WHERE id = ?2 AND "
-	                     "epoch = ?3 AND owner = ?1 ON CONFLICT (job) DO UPDATE SET epoch = "
-	                     "excluded.epoch, at = excluded.at, step = coalesce(excluded.step, p.step), "
-	                     "progress = excluded.progress RETURNING 1",
+		[STORE_POSTGRES] =
+			"SELECT accepted FROM defib.beat($1, ARRAY[$2::bigint], ARRAY[$3::bigint], "
+			"ARRAY[$4::text], ARRAY[$5::text])",
+		[STORE_SQLITE] =
+			"INSERT INTO defib_progress AS p (job, epoch, at, step, progress) "
+			"SELECT id, epoch, " NOW_MS ", ?4, ?5 FROM defib_job WHERE id = ?2 AND "
+			"epoch = ?3 AND owner = ?1 ON CONFLICT (job) DO UPDATE SET epoch = "
+			"excluded.epoch, at = excluded.at, step = coalesce(excluded.step, p.step), "
+			"progress = excluded.progress RETURNING 1",
 	};
 	struct arena a = ARENA_INIT;
-	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step), P_TEXT(text)};
+	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step),
+	                               P_TEXT(text)};
 	struct store_rows rows;
 	(void)src;
 	defib_err err = store_exec(s, sql[s->engine], params, 5, &a, &rows, f);
@@ -462,8 +473,9 @@ static void queue_free(struct source *src)
 
 struct source *source_queue(const char *queue, const char *kind)
 {
-	static const struct source_ops ops = {queue_claim,   queue_settle,  queue_owned, queue_cancelling,
-	                                      queue_promote, queue_progress, queue_free};
+	static const struct source_ops ops = {queue_claim,      queue_settle,  queue_owned,
+	                                      queue_cancelling, queue_promote, queue_progress,
+	                                      queue_free};
 	struct queue_source *q = mem_alloc(sizeof *q);
 	q->base.ops = &ops;
 	q->queue = mem_strdup(queue);

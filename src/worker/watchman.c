@@ -176,7 +176,8 @@ static void release_strays(struct watchman *w, struct source *src, struct arena 
 	uint64_t before, after;
 	int n = 0;
 	bool quiet = hand_quiet(w->options.hand, &before);
-	if (quiet && src->ops->owned(src, w->session.store, worker_id(w), a, &owned, &n, &f) == DEFIB_OK)
+	if (quiet &&
+	    src->ops->owned(src, w->session.store, worker_id(w), a, &owned, &n, &f) == DEFIB_OK)
 		quiet = hand_quiet(w->options.hand, &after) && before == after;
 	else
 		quiet = false;
@@ -227,10 +228,12 @@ static void renew_if_due(struct watchman *w)
 		return;
 	defib_err err = life_ready(w, &f);
 	if (!err)
-		err = registry_renew(w->session.store, worker_id(w), hand_count(w->options.hand), &owned, &f);
-	lease_renew_answer(&w->lease, err == DEFIB_OK           ? RENEWED
-	                              : err == DEFIB_LEASE_LOST ? RENEW_REFUSED
-	                                                        : RENEW_FAILED,
+		err =
+			registry_renew(w->session.store, worker_id(w), hand_count(w->options.hand), &owned, &f);
+	lease_renew_answer(&w->lease,
+	                   err == DEFIB_OK           ? RENEWED
+	                   : err == DEFIB_LEASE_LOST ? RENEW_REFUSED
+	                                             : RENEW_FAILED,
 	                   clock_boot_ms());
 	set_contact(w);
 	if (err == DEFIB_LEASE_LOST)

@@ -63,8 +63,8 @@ struct worker {
 	uint64_t chance;
 	/* shared with other threads */
 	pthread_mutex_t lock;
-	struct hand_job *ended;     /* handlers that returned */
-	int64_t *given;             /* slots that came free: pool, slot pairs */
+	struct hand_job *ended; /* handlers that returned */
+	int64_t *given;         /* slots that came free: pool, slot pairs */
 	int ngiven, cap_given;
 	int stops;
 	bool woken;
@@ -151,8 +151,8 @@ static void finish(struct worker *w, struct hand_job *j)
 static enum settle_as settle_of(enum child_end end)
 {
 	static const enum settle_as as[] = {
-		[CHILD_RUNNING] = SETTLE_FAILED,  [CHILD_DONE] = SETTLE_DONE,
-		[CHILD_FAILED] = SETTLE_FAILED,   [CHILD_RETRY] = SETTLE_RETRY,
+		[CHILD_RUNNING] = SETTLE_FAILED,      [CHILD_DONE] = SETTLE_DONE,
+		[CHILD_FAILED] = SETTLE_FAILED,       [CHILD_RETRY] = SETTLE_RETRY,
 		[CHILD_PERMANENT] = SETTLE_PERMANENT, [CHILD_KILLED] = SETTLE_CRASHED,
 		[CHILD_TIMED_OUT] = SETTLE_TIMED_OUT, [CHILD_STOPPED] = SETTLE_STOPPED,
 	};
@@ -277,7 +277,8 @@ static void job_env(const struct worker *w, const struct hand_job *j, char **env
 	env[n] = NULL;
 }
 
-static void start_child(struct worker *w, struct hand_job *j, const struct worker_pool *p, int64_t now)
+static void start_child(struct worker *w, struct hand_job *j, const struct worker_pool *p,
+                        int64_t now)
 {
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
@@ -314,7 +315,8 @@ static void start_child(struct worker *w, struct hand_job *j, const struct worke
 	epoll_ctl(w->epoll, EPOLL_CTL_ADD, child_fd(child), &ev);
 }
 
-static void start_job(struct worker *w, int pool, const struct claimed *c, int64_t worker, int64_t now)
+static void start_job(struct worker *w, int pool, const struct claimed *c, int64_t worker,
+                      int64_t now)
 {
 	struct worker_pool *p = &w->options.pools[pool];
 	struct hand_job *j = hand_add(&w->hand, p->source, pool, worker, c);
@@ -423,7 +425,8 @@ static void look_for_cancels(struct worker *w, bool woken, int64_t now)
 		struct source *src = w->sources[i];
 		struct settlement *all;
 		int n = 0;
-		if (src->ops->cancelling(src, w->session.store, watchman_worker(w->watchman), &a, &all, &n, &f))
+		if (src->ops->cancelling(src, w->session.store, watchman_worker(w->watchman), &a, &all, &n,
+		                         &f))
 			break;
 		for (int k = 0; k < n; k++)
 			hand_stop(&w->hand, NULL, all[k].key, all[k].epoch, false);
@@ -441,9 +444,9 @@ static void send_progress(struct worker *w, int64_t now)
 	while (hand_take_progress(&w->hand, &note)) {
 		if (work_ready(w, &f))
 			return;
-		defib_err err = note.source->ops->progress(note.source, w->session.store, note.worker, note.key,
-		                                           note.epoch, note.step[0] ? note.step : NULL,
-		                                           note.progress, &f);
+		defib_err err = note.source->ops->progress(
+			note.source, w->session.store, note.worker, note.key, note.epoch,
+			note.step[0] ? note.step : NULL, note.progress, &f);
 		if (err == DEFIB_LEASE_LOST)
 			hand_stop(&w->hand, note.source, note.key, note.epoch, true);
 		else if (err)

@@ -17,16 +17,16 @@ typedef enum settle_as (*handler_fn)(struct handler_job *j, void *ctx);
 
 struct worker_pool {
 	struct source *source;
-	int64_t concurrency;    /* slots */
-	char *const *command;   /* argv, ends with NULL; or … */
-	handler_fn handler;     /* … a handler */
+	int64_t concurrency;  /* slots */
+	char *const *command; /* argv, ends with NULL; or … */
+	handler_fn handler;   /* … a handler */
 	void *handler_ctx;
-	int64_t poll_ms;        /* 1000 */
-	int64_t batch;          /* rows a claim takes at most; 0: as many as there are slots */
-	int64_t timeout_ms;     /* where the job has none of its own; 0: none */
-	int64_t grace_ms;       /* between TERM and KILL */
-	int64_t stagger_ms;     /* slot i starts i times this after the worker */
-	int64_t burst_limit;    /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
+	int64_t poll_ms;     /* 1000 */
+	int64_t batch;       /* rows a claim takes at most; 0: as many as there are slots */
+	int64_t timeout_ms;  /* where the job has none of its own; 0: none */
+	int64_t grace_ms;    /* between TERM and KILL */
+	int64_t stagger_ms;  /* slot i starts i times this after the worker */
+	int64_t burst_limit; /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
 	int64_t burst_ms;
 	bool exclusive;
 };
@@ -39,10 +39,10 @@ struct worker_options {
 	const struct watch **watches; /* recovered by this worker; [0] is the built-in queue */
 	int nwatches;
 	struct lease_rules lease;
-	const char *spool;  /* folder; NULL: off */
-	int64_t grace_ms;   /* how long a stop waits for jobs; 30000 */
-	int threads;        /* for handlers; 0: as many as slots, 16 at most */
-	bool drain;         /* end when there is nothing left to claim */
+	const char *spool; /* folder; NULL: off */
+	int64_t grace_ms;  /* how long a stop waits for jobs; 30000 */
+	int threads;       /* for handlers; 0: as many as slots, 16 at most */
+	bool drain;        /* end when there is nothing left to claim */
 };
 
 struct worker;
