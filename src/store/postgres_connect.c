@@ -210,6 +210,7 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 		"bytea_output = 'hex'",
 		"standard_conforming_strings = on",
 		"plan_cache_mode = force_custom_plan",
+		"jit = off", /* compiling costs more than any statement of ours */
 		"idle_in_transaction_session_timeout = 10000",
 	};
 
