@@ -26,6 +26,7 @@ const struct cli_option work_options[] = {
 	{"grace", "DURATION", "between TERM and KILL, and at shutdown; default 30s"},
 	{"spool", "DIR", "where results wait while the database is away, or off"},
 	{"lease", "DURATION", "default 15s; renewed three times as often"},
+	{"crash-budget", "N", "a job is held at its Nth lost worker within 72h; default 3; or off"},
 	{"drain", NULL, "end when the queue is empty"},
 	{NULL, NULL, NULL},
 };
@@ -48,6 +49,24 @@ static int read_options(struct cli *c, struct job_options *o)
 	if (c->nwords == 0)
 		return cli_usage("defib work needs a program: defib work --queue mail -- ./send-mail");
 	return EXIT_CLEAN;
+}
+
+/* The built-in queue with this worker's lease and crash budget; NULL: wrong usage. */
+static const struct watch *queue_watch(struct cli *c, const struct job_options *o)
+{
+	struct watch *w = builtin_watch(c->settings.databases[0].engine, &c->arena);
+	const char *budget = cli_value(c, "crash-budget");
+	bool on;
+	/* Who renews less often than the watch expects would lose its jobs while it lives. */
+	w->stuck_after.standard_us = o->lease_us;
+	w->beat_us = o->lease_us / 3;
+	if (budget && bool_parse(budget, &on) && !on)
+		w->crash_budget.max = 0;
+	else if (budget && (!int_parse(budget, &w->crash_budget.max) || w->crash_budget.max < 1)) {
+		(void)cli_usage("--crash-budget is a number from 1, or off, not \"%s\"", budget);
+		return NULL;
+	}
+	return w;
 }
 
 static char **command_argv(struct cli *c)
@@ -171,7 +190,9 @@ int cmd_work(struct cli *c)
 		return code;
 	const struct database *d = &c->settings.databases[0];
 	const char *queue = cli_value(c, "queue");
-	const struct watch *watches[] = {builtin_watch(d->engine, &c->arena)};
+	const struct watch *watches[] = {queue_watch(c, &jo)};
+	if (!watches[0])
+		return EXIT_USAGE;
 	struct source *source = source_queue(queue ? queue : "default", cli_value(c, "kind"));
 	struct worker_pool pool = {
 		.source = source,
