@@ -185,6 +185,7 @@ static int parse_words(struct cli *c, int argc, char **argv)
 		char *arg = argv[i], *equals = strchr(arg, '=');
 		if (!only_words && text_eq(arg, "--")) {
 			only_words = true;
+			c->dashes = c->nwords;
 		} else if (!only_words && text_starts(arg, "--")) {
 			const char *name =
 				equals ? arena_strndup(&c->arena, arg + 2, (size_t)(equals - arg) - 2) : arg + 2;
@@ -202,6 +203,8 @@ static int parse_words(struct cli *c, int argc, char **argv)
 			code = take_word(c, arg);
 		}
 	}
+	if (!only_words)
+		c->dashes = c->nwords;
 	return code;
 }
 

@@ -51,6 +51,7 @@ struct cli {
 	int ngiven;
 	const char *words[CLI_GIVEN_MAX];
 	int nwords;
+	int dashes; /* how many words stand before "--"; nwords when there is none */
 	/* what follows from them */
 	bool color_out, color_err, tty_out, tty_err;
 	struct arena arena;

@@ -1,14 +1,18 @@
 /*
- * cmd_work.c: `defib work`: run a program for every job.
+ * cmd_work.c: `defib work`: run a program for every job of a queue, or of the
+ * watches that are named, by their `work` part.
  *
  * Signals are blocked in all threads and taken by one: TERM and INT stop the
- * worker (a second one at once). The worker itself installs no handler.
+ * worker (a second one at once), HUP reads the configuration again. The worker
+ * itself installs no handler.
  */
 #include "cli/cli.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "watch/builtin.h"
+#include "worker/source_table.h"
 #include "worker/worker.h"
 
 #include <pthread.h>
@@ -26,58 +30,147 @@ const struct cli_option work_options[] = {
 	{"grace", "DURATION", "between TERM and KILL, and at shutdown; default 30s"},
 	{"spool", "DIR", "where results wait while the database is away, or off"},
 	{"lease", "DURATION", "default 15s; renewed three times as often"},
-	{"crash-budget", "N", "a job is held at its Nth lost worker within 72h; default 3; or off"},
-	{"drain", NULL, "end when the queue is empty"},
+	{"crash-budget", "N", "recoveries of a job within 72h before it is held; default 3, or off"},
+	{"drain", NULL, "end when there is nothing left to claim"},
 	{NULL, NULL, NULL},
 };
 
-struct job_options {
-	int64_t concurrency, poll_us, timeout_us, grace_us, lease_us;
+#define POOLS_MAX 64
+
+struct work_run {
+	struct cli *cli;
+	const struct database *database;
+	struct worker_pool pools[POOLS_MAX];
+	const char *kinds[POOLS_MAX]; /* of pools that are of a watch */
+	const struct watch *of[POOLS_MAX];
+	int npools;
+	const struct watch *watches[POOLS_MAX + 1];
+	int nwatches;
+	int64_t lease_us, grace_us;
+	struct worker *worker;
 };
 
-static int read_options(struct cli *c, struct job_options *o)
-{
-	*o = (struct job_options){1, 1000000, 0, 30000000, 15000000};
-	if (!cli_int(c, "concurrency", &o->concurrency) || !cli_duration(c, "poll", &o->poll_us) ||
-	    !cli_duration(c, "timeout", &o->timeout_us) || !cli_duration(c, "grace", &o->grace_us) ||
-	    !cli_duration(c, "lease", &o->lease_us))
-		return EXIT_USAGE;
-	if (o->concurrency < 1 || o->concurrency > 10000)
-		return cli_usage("--concurrency is from 1 to 10000");
-	if (o->lease_us < 600000)
-		return cli_usage("--lease is 600ms at least");
-	if (c->nwords == 0)
-		return cli_usage("defib work needs a program: defib work --queue mail -- ./send-mail");
-	return EXIT_CLEAN;
-}
-
-/* The built-in queue with this worker's lease and crash budget; NULL: wrong usage. */
-static const struct watch *queue_watch(struct cli *c, const struct job_options *o)
-{
-	struct watch *w = builtin_watch(c->settings.databases[0].engine, &c->arena);
-	const char *budget = cli_value(c, "crash-budget");
-	bool on;
-	/* Who renews less often than the watch expects would lose its jobs while it lives. */
-	w->stuck_after.standard_us = o->lease_us;
-	w->beat_us = o->lease_us / 3;
-	if (budget && bool_parse(budget, &on) && !on)
-		w->crash_budget.max = 0;
-	else if (budget && (!int_parse(budget, &w->crash_budget.max) || w->crash_budget.max < 1)) {
-		(void)cli_usage("--crash-budget is a number from 1, or off, not \"%s\"", budget);
-		return NULL;
-	}
-	return w;
-}
+/* ---- what to work on ---- */
 
 static char **command_argv(struct cli *c)
 {
-	char **argv = ARENA_ARRAY(&c->arena, char *, c->nwords + 1);
-	for (int i = 0; i < c->nwords; i++)
-		argv[i] = arena_strdup(&c->arena, c->words[i]);
-	return argv;
+	int n = c->nwords - c->dashes;
+	char **argv = ARENA_ARRAY(&c->arena, char *, n + 1);
+	for (int i = 0; i < n; i++)
+		argv[i] = arena_strdup(&c->arena, c->words[c->dashes + i]);
+	return n ? argv : NULL;
 }
 
-/* Make a folder and those above it. */
+/* Options that hold for every pool, over what a watch says. */
+static int override_pool(const struct cli *c, struct worker_pool *p)
+{
+	int64_t poll_us = p->poll_ms * 1000, timeout_us = p->timeout_ms * 1000;
+	int64_t grace_us = p->grace_ms * 1000;
+	if (!cli_int(c, "concurrency", &p->concurrency) || !cli_duration(c, "poll", &poll_us) ||
+	    !cli_duration(c, "timeout", &timeout_us) || !cli_duration(c, "grace", &grace_us))
+		return EXIT_USAGE;
+	if (p->concurrency < 1 || p->concurrency > 10000)
+		return cli_usage("--concurrency is from 1 to 10000");
+	p->poll_ms = poll_us / 1000;
+	p->timeout_ms = timeout_us / 1000;
+	p->grace_ms = grace_us / 1000;
+	return EXIT_CLEAN;
+}
+
+static int add_pool(struct work_run *r, const struct worker_pool *pool, const struct watch *w,
+                    const char *kind)
+{
+	if (r->npools == POOLS_MAX)
+		return cli_usage("a worker has at most %d pools", POOLS_MAX);
+	r->pools[r->npools] = *pool;
+	r->of[r->npools] = w;
+	r->kinds[r->npools] = kind;
+	return override_pool(r->cli, &r->pools[r->npools++]);
+}
+
+static int add_queue(struct work_run *r)
+{
+	const char *queue = cli_value(r->cli, "queue"), *kind = cli_value(r->cli, "kind");
+	struct worker_pool pool = {
+		.source = source_queue(queue ? queue : "default", kind),
+		.concurrency = 1,
+		.command = command_argv(r->cli),
+		.poll_ms = 1000,
+		.grace_ms = 30000,
+	};
+	return add_pool(r, &pool, NULL, kind);
+}
+
+static int add_watch_pool(struct work_run *r, const struct watch *w, const char *kind,
+                          int64_t concurrency, struct store *s)
+{
+	struct failure f = {0};
+	struct worker_pool pool = {
+		.concurrency = concurrency,
+		.command = command_argv(r->cli),
+		.poll_ms = w->work.poll_us / 1000,
+		.batch = w->work.batch,
+		.timeout_ms = w->work.timeout_us / 1000,
+		.grace_ms = w->work.grace_us / 1000,
+		.stagger_ms = w->work.stagger_us / 1000,
+		.burst_limit = w->work.burst_limit,
+		.burst_ms = w->work.burst_window_us / 1000,
+		.exclusive = w->work.exclusive,
+		.wait_first = !w->work.startup_tick,
+	};
+	if (!pool.command && w->work.command.n)
+		pool.command = (char *const *)w->work.command.items;
+	if (!pool.command)
+		return cli_usage("watch %s has no work.command: give a program after --", w->name);
+	if (source_table(w, kind, s, &pool.source, &f))
+		return cli_fail(&f);
+	return add_pool(r, &pool, w, kind);
+}
+
+static int add_watch(struct work_run *r, const struct watch *w, struct store *s)
+{
+	int code = EXIT_CLEAN;
+	if (!w->work.given)
+		return cli_usage("watch %s has no work: part that says how to work on its table", w->name);
+	if (!w->work.enabled) {
+		log_event(LOG_INFO, "work on this watch is off", LOG_STR("watch", w->name));
+		return EXIT_CLEAN;
+	}
+	for (int i = 0; i < w->work.npools && code == EXIT_CLEAN; i++)
+		code = add_watch_pool(r, w, w->work.pools[i].kind, w->work.pools[i].concurrency, s);
+	if (w->work.npools == 0)
+		code = add_watch_pool(r, w, cli_value(r->cli, "kind"), w->work.concurrency, s);
+	r->watches[r->nwatches++] = w;
+	return code;
+}
+
+static int add_watches(struct work_run *r)
+{
+	struct cli *c = r->cli;
+	struct failure f = {0};
+	struct store *s = NULL;
+	int code = EXIT_CLEAN;
+	for (int i = 0; i < c->dashes && code == EXIT_CLEAN; i++) {
+		const struct watch *w = settings_watch(&c->settings, c->words[i]);
+		if (!w)
+			code = cli_usage("there is no watch \"%s\"; a program stands after --", c->words[i]);
+		else if (settings_database(&c->settings, w) != r->database && r->nwatches > 1)
+			code = cli_usage("a worker works in one database, and watch %s is in another", w->name);
+		if (code != EXIT_CLEAN)
+			break;
+		r->database = settings_database(&c->settings, w);
+		struct store_options o = cli_store_options(r->database, w, false);
+		if (!s && store_open(&o, &s, &f))
+			return cli_fail(&f);
+		code = add_watch(r, w, s);
+	}
+	store_close(s);
+	return code;
+}
+
+/* ---- its name and spool ---- */
+
+/* Make the folders above a path. */
 static void make_folders(const char *path)
 {
 	char part[512];
@@ -90,27 +183,27 @@ static void make_folders(const char *path)
 /* --spool DIR, else under systemd's or the user's state folder; NULL: off. */
 static const char *spool_folder(struct cli *c, const char *name)
 {
-	const char *given = cli_value(c, "spool"), *state = getenv("STATE_DIRECTORY"),
-			   *home = getenv("HOME");
+	const char *base = cli_value(c, "spool"), *state = getenv("STATE_DIRECTORY");
+	const char *home = getenv("HOME");
 	bool on;
-	if (given && bool_parse(given, &on) && !on)
+	if (base && bool_parse(base, &on) && !on)
 		return NULL;
-	const char *base =
-		given   ? given
-		: state ? arena_printf(&c->arena, "%s/spool", state)
-				: arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
+	if (!base && state)
+		base = arena_printf(&c->arena, "%s/spool", state);
+	if (!base)
+		base = arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
 	const char *folder = arena_printf(&c->arena, "%s/%s", base, name);
 	make_folders(folder);
 	return folder;
 }
 
-static const char *default_name(struct cli *c, const char *queue, int n)
+static const char *worker_name(struct cli *c, const char *source, int n)
 {
 	char host[65] = "host";
 	(void)gethostname(host, sizeof host - 1);
 	const char *base = cli_value(c, "name");
 	if (!base)
-		base = arena_printf(&c->arena, "%s-%s", host, queue);
+		base = arena_printf(&c->arena, "%s-%s", host, source);
 	return n > 1 ? arena_printf(&c->arena, "%s-%d", base, n) : base;
 }
 
@@ -121,98 +214,152 @@ static defib_err open_named(struct cli *c, struct worker_options *o, struct work
 	defib_err err = DEFIB_REFUSED;
 	for (int n = 1; n <= 1000 && err == DEFIB_REFUSED; n++) {
 		fail_clear(f);
-		o->name = default_name(c, o->pools[0].source->name, n);
+		o->name = worker_name(c, o->pools[0].source->name, n);
 		o->spool = spool_folder(c, o->name);
 		err = worker_open(o, w, f);
 	}
+	if (err == DEFIB_BAD_SQL)
+		fail_next(f, "make defib's tables first: defib init");
 	return err;
+}
+
+/* ---- signals ---- */
+
+/* Pool sizes and poll intervals as the file says now; a file that is wrong changes nothing. */
+static void reload(struct work_run *r)
+{
+	struct cli fresh = {.config = r->cli->config, .db = r->cli->db, .quiet = r->cli->quiet};
+	fresh.command = r->cli->command;
+	if (cli_load(&fresh) != EXIT_CLEAN) {
+		log_event(LOG_ERROR, "the configuration is wrong: what was in force stays in force");
+	} else {
+		for (int i = 0; i < r->npools; i++) {
+			const struct watch *w =
+				r->of[i] ? settings_watch(&fresh.settings, r->of[i]->name) : NULL;
+			int64_t n = w ? w->work.concurrency : 0;
+			for (int k = 0; w && k < w->work.npools; k++)
+				if (text_eq(w->work.pools[k].kind, r->kinds[i]))
+					n = w->work.pools[k].concurrency;
+			if (w && w->work.given)
+				worker_resize(r->worker, i, n, w->work.poll_us / 1000);
+		}
+		log_event(LOG_INFO, "configuration read again");
+	}
+	cfg_reader_release(&fresh.reader);
+	arena_release(&fresh.arena);
+}
+
+static void take_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGUSR2); /* ours: the worker has ended */
 }
 
 static void *signal_main(void *arg)
 {
+	struct work_run *r = arg;
 	sigset_t set;
 	int signal = 0;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGUSR2);
+	take_signals(&set);
 	while (sigwait(&set, &signal) == 0 && signal != SIGUSR2) {
+		if (signal == SIGHUP) {
+			reload(r);
+			continue;
+		}
 		log_event(LOG_INFO, "stopping: no new claims; a second signal hands jobs back at once");
-		worker_stop(arg);
+		worker_stop(r->worker);
 	}
 	return NULL;
 }
 
-static void block_signals(void)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGUSR2);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
+/* ---- running ---- */
 
-static int run_worker(struct cli *c, struct worker_options *o)
+static int run_worker(struct work_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
-	struct worker *w = NULL;
 	struct settler_counts counts;
 	pthread_t signals;
-	block_signals();
-	if (open_named(c, o, &w, &f))
+	sigset_t set;
+	take_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (open_named(r->cli, o, &r->worker, &f))
 		return cli_fail(&f);
-	log_event(LOG_INFO, "worker started", LOG_STR("name", o->name),
-	          LOG_STR("source", o->pools[0].source->name),
-	          LOG_INT("concurrency", o->pools[0].concurrency));
-	if (pthread_create(&signals, NULL, signal_main, w) != 0) {
-		worker_close(w);
+	for (int i = 0; i < o->npools; i++)
+		log_event(LOG_INFO, "worker started", LOG_STR("name", o->name),
+		          LOG_STR("source", o->pools[i].source->name),
+		          LOG_STR("kind", r->kinds[i] ? r->kinds[i] : "all"),
+		          LOG_INT("concurrency", o->pools[i].concurrency),
+		          LOG_INT("poll_ms", o->pools[i].poll_ms));
+	if (pthread_create(&signals, NULL, signal_main, r) != 0) {
+		worker_close(r->worker);
 		return cli_usage("cannot start a thread for signals");
 	}
-	worker_run(w);
+	worker_run(r->worker);
 	pthread_kill(signals, SIGUSR2);
 	pthread_join(signals, NULL);
-	worker_counts(w, &counts);
-	worker_close(w);
+	worker_counts(r->worker, &counts);
+	worker_close(r->worker);
 	log_event(LOG_INFO, "worker ended", LOG_INT("settled", counts.settled),
 	          LOG_INT("lease_lost", counts.refused), LOG_INT("spooled", counts.spooled),
 	          LOG_INT("abandoned", counts.abandoned));
 	return counts.abandoned ? EXIT_PARTLY : EXIT_CLEAN;
 }
 
+/* --crash-budget changes the shipped watch for this worker. */
+static int read_limits(struct work_run *r, struct watch *builtin)
+{
+	const char *budget = cli_value(r->cli, "crash-budget");
+	bool on = true;
+	r->lease_us = 15 * US_PER_S;
+	r->grace_us = 30 * US_PER_S;
+	if (!cli_duration(r->cli, "lease", &r->lease_us) ||
+	    !cli_duration(r->cli, "grace", &r->grace_us))
+		return EXIT_USAGE;
+	if (r->lease_us < 600000)
+		return cli_usage("--lease is 600ms at least");
+	if (budget && bool_parse(budget, &on) && !on)
+		builtin->crash_budget.max = 0;
+	else if (!cli_int(r->cli, "crash-budget", &builtin->crash_budget.max))
+		return EXIT_USAGE;
+	builtin->stuck_after.standard_us = r->lease_us;
+	builtin->beat_us = r->lease_us / 3;
+	return EXIT_CLEAN;
+}
+
+static int work(struct work_run *r)
+{
+	struct watch *builtin = builtin_watch(r->database->engine, &r->cli->arena);
+	struct worker_options o = {.pools = r->pools, .watches = r->watches};
+	int code = read_limits(r, builtin);
+	r->watches[r->nwatches++] = builtin;
+	if (code == EXIT_CLEAN)
+		code = r->cli->dashes > 0 ? add_watches(r) : add_queue(r);
+	if (code != EXIT_CLEAN || r->npools == 0)
+		return code;
+	o.npools = r->npools;
+	o.nwatches = r->nwatches;
+	o.store = cli_store_options(r->database, NULL, false);
+	o.lease = (struct lease_rules){r->lease_us / 1000, r->lease_us / 3000, 250};
+	o.grace_ms = r->grace_us / 1000;
+	o.drain = cli_flag(r->cli, "drain");
+	return run_worker(r, &o);
+}
+
 int cmd_work(struct cli *c)
 {
-	struct job_options jo;
-	int code = read_options(c, &jo);
-	if (code == EXIT_CLEAN)
-		code = cli_load(c);
+	struct work_run *r = ARENA_NEW(&c->arena, struct work_run);
+	if (c->dashes == 0 && c->nwords == 0)
+		return cli_usage("defib work needs a program: defib work --queue mail -- ./send-mail");
+	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;
-	const struct database *d = &c->settings.databases[0];
-	const char *queue = cli_value(c, "queue");
-	const struct watch *watches[] = {queue_watch(c, &jo)};
-	if (!watches[0])
-		return EXIT_USAGE;
-	struct source *source = source_queue(queue ? queue : "default", cli_value(c, "kind"));
-	struct worker_pool pool = {
-		.source = source,
-		.concurrency = jo.concurrency,
-		.command = command_argv(c),
-		.poll_ms = jo.poll_us / 1000,
-		.timeout_ms = jo.timeout_us / 1000,
-		.grace_ms = jo.grace_us / 1000,
-	};
-	struct worker_options o = {
-		.store = cli_store_options(d, NULL, false),
-		.pools = &pool,
-		.npools = 1,
-		.watches = watches,
-		.nwatches = 1,
-		.lease = {jo.lease_us / 1000, jo.lease_us / 3000, 250},
-		.grace_ms = jo.grace_us / 1000,
-		.drain = cli_flag(c, "drain"),
-	};
-	code = run_worker(c, &o);
-	source->ops->free(source);
+	r->cli = c;
+	r->database = &c->settings.databases[0];
+	code = work(r);
+	for (int i = 0; i < r->npools; i++)
+		r->pools[i].source->ops->free(r->pools[i].source);
 	return code;
 }

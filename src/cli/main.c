@@ -24,8 +24,8 @@ const struct command commands[] = {
      cmd_init},
 	{"enqueue", "QUEUE KIND [JSON|@FILE|-]", "put a job into the built-in queue", enqueue_options,
      false, cmd_enqueue},
-	{"work", "-- PROGRAM [ARG…]", "run a program for every job of a queue", work_options, false,
-     cmd_work},
+	{"work", "[WATCH…] -- PROGRAM [ARG…]", "run a program for every job of a queue, or of watches",
+     work_options, false, cmd_work},
 	{"cancel", "JOB…", "cancel a waiting job, ask a running one to stop", NULL, false, cmd_cancel},
 	{NULL, NULL, NULL, NULL, false, NULL},
 };

@@ -650,6 +650,7 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 		struct slots_rules rules = {p->concurrency, p->stagger_ms, p->burst_limit, p->burst_ms};
 		slots_init(&w->crews[i].slots, &rules, now);
 		w->crews[i].poll_ms = p->poll_ms;
+		w->crews[i].next_poll_ms = p->wait_first ? now + p->poll_ms : 0;
 		w->sources[i] = p->source;
 	}
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &w->event};

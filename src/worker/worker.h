@@ -29,6 +29,7 @@ struct worker_pool {
 	int64_t burst_limit; /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
 	int64_t burst_ms;
 	bool exclusive;
+	bool wait_first; /* no claim before the first poll interval is over */
 };
 
 struct worker_options {
