@@ -17,6 +17,8 @@ CREATE TABLE IF NOT EXISTS defib.worker (
     state       text NOT NULL DEFAULT 'alive', -- alive, left (clean exit), dead (declared)
     started_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     renewed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    lease_ms    integer NOT NULL DEFAULT 15000,
+    expires_at  timestamptz NOT NULL DEFAULT clock_timestamp() + interval '15 seconds',
     ended_at    timestamptz,
     cause       text,
     holding     integer NOT NULL DEFAULT 0
@@ -72,7 +74,8 @@ CREATE TABLE IF NOT EXISTS defib.progress (
     progress text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 
--- The lease of a job in a user's own table: one row a job, kept for its epoch.
+-- The lease of a job in a user's own table: one row a job, kept for its epoch. The
+-- last settlement stays in it, so that one whose answer was lost can be repeated.
 CREATE TABLE IF NOT EXISTS defib.lease (
     watch      text NOT NULL,
     job        text NOT NULL,
@@ -81,14 +84,20 @@ CREATE TABLE IF NOT EXISTS defib.lease (
     claimed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     attempts   integer NOT NULL DEFAULT 0,
     run_at     timestamptz,
+    settled_by bigint,
+    settled_epoch bigint,
     PRIMARY KEY (watch, job)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT NULL;
 
-CREATE OR REPLACE FUNCTION defib.register(worker_name text, incarnation text)
+-- A lease that is not renewed for lease_ms is over; renew it three times as often.
+CREATE OR REPLACE FUNCTION defib.register(
+    worker_name text, incarnation text, lease_ms integer DEFAULT 15000)
 RETURNS bigint LANGUAGE sql AS $$
-    INSERT INTO defib.worker (name, incarnation) VALUES ($1, $2)
-    ON CONFLICT (incarnation) DO UPDATE SET renewed_at = clock_timestamp()
+    INSERT INTO defib.worker (name, incarnation, lease_ms, expires_at)
+    VALUES ($1, $2, $3, clock_timestamp() + $3 * interval '1 millisecond')
+    ON CONFLICT (incarnation) DO UPDATE
+        SET renewed_at = clock_timestamp(), expires_at = excluded.expires_at
         WHERE worker.state = 'alive'
     RETURNING id
 $$;
@@ -109,7 +118,9 @@ RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     owned bigint;
 BEGIN
-    UPDATE defib.worker w SET renewed_at = clock_timestamp(), holding = renew.holding
+    UPDATE defib.worker w
+    SET renewed_at = clock_timestamp(), holding = renew.holding,
+        expires_at = clock_timestamp() + w.lease_ms * interval '1 millisecond'
     WHERE w.id = worker AND w.state = 'alive';
     IF NOT FOUND THEN
         RAISE EXCEPTION 'LEASE_LOST: worker % is not alive', worker USING ERRCODE = 'DFB01';
@@ -261,6 +272,8 @@ BEGIN
             WHERE (u.outcome = 'done' AND j.state = 'done')
                OR (u.outcome NOT IN ('done', 'released', 'stopped')
                    AND j.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
+                   AND j.cause IS DISTINCT FROM 'lost')
+               OR (u.outcome IN ('released', 'stopped') AND j.state IN ('queued', 'cancelled')
                    AND j.cause IS DISTINCT FROM 'lost'));
         PERFORM defib.note_late(worker, ids, epochs, outcomes, written);
     END IF;

@@ -10,6 +10,8 @@ CREATE TABLE IF NOT EXISTS defib_worker (
     state       TEXT NOT NULL DEFAULT 'alive',
     started_at  INTEGER NOT NULL,
     renewed_at  INTEGER NOT NULL,
+    lease_ms    INTEGER NOT NULL DEFAULT 15000,
+    expires_at  INTEGER NOT NULL,
     ended_at    INTEGER,
     cause       TEXT,
     holding     INTEGER NOT NULL DEFAULT 0
@@ -69,6 +71,8 @@ CREATE TABLE IF NOT EXISTS defib_lease (
     claimed_at INTEGER NOT NULL,
     attempts   INTEGER NOT NULL DEFAULT 0,
     run_at     INTEGER,
+    settled_by INTEGER,
+    settled_epoch INTEGER,
     PRIMARY KEY (watch, job)
 );
 CREATE INDEX IF NOT EXISTS defib_lease_owner ON defib_lease (owner) WHERE owner IS NOT NULL;

@@ -324,8 +324,6 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 		builtin->crash_budget.max = 0;
 	else if (!cli_int(r->cli, "crash-budget", &builtin->crash_budget.max))
 		return EXIT_USAGE;
-	builtin->stuck_after.standard_us = r->lease_us;
-	builtin->beat_us = r->lease_us / 3;
 	return EXIT_CLEAN;
 }
 

@@ -27,20 +27,21 @@ static defib_err lost(struct failure *f, int64_t id)
 }
 
 defib_err registry_register(struct store *s, const char *name, const struct incarnation *who,
-                            int64_t *id, struct failure *f)
+                            int64_t lease_ms, int64_t *id, struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT defib.register($1, $2)",
-		[STORE_SQLITE] = "INSERT INTO defib_worker (name, incarnation, started_at, renewed_at) "
-						 "VALUES (?1, ?2, " NOW_MS ", " NOW_MS ") "
-						 "ON CONFLICT (incarnation) DO UPDATE SET renewed_at = " NOW_MS
-						 " WHERE state = 'alive' RETURNING id",
+		[STORE_POSTGRES] = "SELECT defib.register($1, $2, $3::integer)",
+		[STORE_SQLITE] = "INSERT INTO defib_worker (name, incarnation, lease_ms, started_at, "
+						 "renewed_at, expires_at) VALUES (?1, ?2, ?3, " NOW_MS ", " NOW_MS
+						 ", " NOW_MS " + ?3) ON CONFLICT (incarnation) DO UPDATE SET renewed_at = "
+						 "excluded.renewed_at, expires_at = excluded.expires_at "
+						 "WHERE state = 'alive' RETURNING id",
 	};
 	char text[256];
 	bool found = false;
 	incarnation_text(who, text, sizeof text);
-	struct store_param params[] = {P_TEXT(name), P_TEXT(text)};
-	defib_err err = one(s, sql[s->engine], params, 2, &found, id, f);
+	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms)};
+	defib_err err = one(s, sql[s->engine], params, 3, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);
 	return err;
@@ -54,7 +55,8 @@ defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *
 	if (s->engine == STORE_POSTGRES)
 		return one(s, "SELECT defib.renew($1, $2::integer)", params, 2, &found, owned, f);
 	defib_err err = one(s,
-	                    "UPDATE defib_worker SET renewed_at = " NOW_MS ", holding = ?2 "
+	                    "UPDATE defib_worker SET renewed_at = " NOW_MS ", expires_at = " NOW_MS
+	                    " + lease_ms, holding = ?2 "
 	                    "WHERE id = ?1 AND state = 'alive' RETURNING id",
 	                    params, 2, &found, NULL, f);
 	if (!err && !found)
@@ -85,9 +87,9 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 {
 	static const char *const sql[] = {
 		[STORE_POSTGRES] = "SELECT id, incarnation, (extract(epoch FROM clock_timestamp() - "
-	                       "renewed_at) * 1000)::bigint "
+						   "renewed_at) * 1000)::bigint "
 						   "FROM defib.worker WHERE state = 'alive' ORDER BY id",
-		[STORE_SQLITE] = "SELECT id, incarnation, " NOW_MS " - renewed_at FROM defib_worker "
+		[STORE_SQLITE] = "SELECT id, incarnation, expires_at < " NOW_MS " FROM defib_worker "
 						 "WHERE state = 'alive' ORDER BY id",
 	};
 	struct store_rows rows;
@@ -99,7 +101,7 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 	for (int i = 0; i < rows.nrows; i++) {
 		struct registered *r = &(*out)[*n];
 		r->id = row_int(&rows, i, 0, 0);
-		r->silent_ms = row_int(&rows, i, 2, 0);
+		r->expired = row_bool(&rows, i, 2);
 		/* Workers in other languages may register any text: they are of no host we can see. */
 		if (!incarnation_parse(row_text(&rows, i, 1), &r->who))
 			r->who = (struct incarnation){0};
@@ -108,17 +110,16 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 	return DEFIB_OK;
 }
 
-/* Inside a transaction, after the row was locked: is it still alive, and silent for so long? */
-static defib_err still(struct store *s, int64_t id, int64_t silent_ms, bool *yes, struct failure *f)
+/* Inside a transaction, after the row was locked: is it still alive, and its lease over? */
+static defib_err still(struct store *s, int64_t id, bool if_expired, bool *yes, struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
-			"($2 = 0 OR renewed_at < clock_timestamp() - $2 * interval '1 millisecond')",
+		[STORE_POSTGRES] = "SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
+						   "($2 = 0 OR expires_at < clock_timestamp())",
 		[STORE_SQLITE] = "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive' AND "
-						 "(?2 = 0 OR renewed_at < " NOW_MS " - ?2)",
+						 "(?2 = 0 OR expires_at < " NOW_MS ")",
 	};
-	struct store_param params[] = {P_INT(id), P_INT(silent_ms)};
+	struct store_param params[] = {P_INT(id), P_INT(if_expired)};
 	return one(s, sql[s->engine], params, 2, yes, NULL, f);
 }
 
@@ -137,7 +138,7 @@ static defib_err write_dead(struct store *s, int64_t id, const char *cause, stru
 	return err;
 }
 
-defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause, int64_t silent_ms,
+defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause, bool if_expired,
                                 bool *won, struct failure *f)
 {
 	struct store_param param = P_INT(id);
@@ -151,7 +152,7 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause, 
 		          &locked, NULL, f);
 	bool yes = false;
 	if (!err && locked)
-		err = still(s, id, silent_ms, &yes, f);
+		err = still(s, id, if_expired, &yes, f);
 	if (!err && yes)
 		err = write_dead(s, id, cause, f);
 	if (!err && yes) {

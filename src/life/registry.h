@@ -17,11 +17,11 @@
 struct registered {
 	int64_t id;
 	struct incarnation who;
-	int64_t silent_ms; /* since its last renewal, by the database's clock */
+	bool expired; /* its lease has run out, by the database's clock */
 };
 
 MUST_CHECK defib_err registry_register(struct store *s, const char *name,
-                                       const struct incarnation *who, int64_t *id,
+                                       const struct incarnation *who, int64_t lease_ms, int64_t *id,
                                        struct failure *f);
 /*
  * Renew. DEFIB_LEASE_LOST when the worker was declared dead. *owned is how
@@ -35,12 +35,12 @@ MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, struct failure 
 MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct registered **out,
                                     int *n, struct failure *f);
 /*
- * Declare one dead. With `silent_ms` > 0 only if it has been silent for longer,
- * read again after its row was locked. *won is false when it was not alive any
+ * Declare one dead. With `if_expired` only if its lease has run out, read again
+ * after its row was locked. *won is false when it was not alive any
  * more, came back, or somebody else is at it.
  */
 MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause,
-                                           int64_t silent_ms, bool *won, struct failure *f);
+                                           bool if_expired, bool *won, struct failure *f);
 /* PostgreSQL: take the advisory lock that shows our life session; true on SQLite. */
 MUST_CHECK defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f);
 /* PostgreSQL: try to become the one that reads locks; false on SQLite. */

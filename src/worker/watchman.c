@@ -95,13 +95,13 @@ static void recover(struct watchman *w, int64_t owner)
 	}
 }
 
-static void declare_dead(struct watchman *w, int64_t id, const char *cause, int64_t silent_ms)
+static void declare_dead(struct watchman *w, int64_t id, const char *cause, bool if_expired)
 {
 	struct failure f = {0};
 	bool won = false;
 	defib_err err = session_ready(&w->session, &f);
 	if (!err)
-		err = registry_declare_dead(w->session.store, id, cause, silent_ms, &won, &f);
+		err = registry_declare_dead(w->session.store, id, cause, if_expired, &won, &f);
 	if (err)
 		log_event(LOG_WARN, f.what);
 	if (!won)
@@ -131,7 +131,8 @@ static defib_err register_self(struct watchman *w, struct failure *f)
 	if (!err)
 		err = session_ready(&w->session, f);
 	if (!err)
-		err = registry_register(w->session.store, w->options.name, &w->self, &id, f);
+		err = registry_register(w->session.store, w->options.name, &w->self,
+		                        w->options.lease.lease_ms, &id, f);
 	if (!err)
 		err = registry_hold_lock(w->session.store, id, &held, f);
 	if (err)
@@ -280,8 +281,8 @@ static void read_roster(struct watchman *w, int64_t now)
 		locks_set(&w->locks, there, nremote);
 		w->remote = nremote > 0;
 		for (int i = 0; i < n && !in_doubt(w, now); i++)
-			if (all[i].id != self && all[i].silent_ms > w->options.lease.lease_ms)
-				declare_dead(w, all[i].id, "silent", w->options.lease.lease_ms);
+			if (all[i].id != self && all[i].expired)
+				declare_dead(w, all[i].id, "silent", true);
 	}
 	arena_release(&a);
 }
@@ -290,7 +291,7 @@ static void bury_fellows(struct watchman *w)
 {
 	int64_t id;
 	while (fellows_dead(w->fellows, &id))
-		declare_dead(w, id, "exit seen", 0);
+		declare_dead(w, id, "exit seen", false);
 }
 
 /* One worker reads the locks of those on other hosts. */
@@ -314,7 +315,7 @@ static void read_locks(struct watchman *w, int64_t now)
 			int64_t *gone = ARENA_ARRAY(&a, int64_t, w->locks.n);
 			int ngone = locks_reading(&w->locks, held, n, clock_boot_ms(), gone);
 			for (int i = 0; i < ngone; i++)
-				declare_dead(w, gone[i], "session gone", 0);
+				declare_dead(w, gone[i], "session gone", false);
 		}
 	}
 	arena_release(&a);
