@@ -3,7 +3,9 @@
  *
  * Payload on stdin, facts in the environment, the result from descriptor 3
  * (DEFIB_RESULT_FD), progress lines from descriptor 4 (DEFIB_PROGRESS_FD), the
- * tail of stderr as the error. Its exit is seen at once through a pidfd.
+ * tail of stderr as the error; stdout goes to our stderr, beside the log. Its
+ * exit is seen at once through a pidfd, and is the end: what is left of its
+ * group is killed then.
  * Children do not outlive a killed worker: the parent-death signal for the
  * child itself, and the keeper (keeper.h) for its whole group.
  */
@@ -48,7 +50,12 @@ struct child_options {
 
 struct child;
 
-/* Start it. `now_ms` is CLOCK_BOOTTIME; all waiting is the caller's (child_fds). */
+/*
+ * Start it. `now_ms` is CLOCK_BOOTTIME; all waiting is the caller's (child_fd).
+ * The kernel binds the parent-death signal to the calling thread: call from one
+ * that lives as long as the worker, or the child is killed when the thread ends.
+ * DEFIB_CONFIG: this program cannot be run; DEFIB_IO: not now, for want of a resource.
+ */
 MUST_CHECK defib_err child_start(const struct child_options *o, int64_t now_ms, struct child **out,
                                  struct failure *f);
 /* One epoll descriptor that is readable whenever child_step has something to do. */
@@ -60,11 +67,16 @@ int child_fd(const struct child *c);
  * when the descriptor is readable).
  */
 enum child_end child_step(struct child *c, int64_t now_ms, int64_t *wait_ms);
-/* Ask it to stop: TERM now, KILL of the group after the grace. */
+/*
+ * Ask it to stop: TERM now, KILL of the group after the grace. Its end is then
+ * `as` (CHILD_STOPPED or CHILD_TIMED_OUT), whatever it exits with; the first
+ * call counts, and none when it had ended by itself.
+ */
 void child_stop(struct child *c, enum child_end as, int64_t now_ms);
 /* After the end: what it said. */
 const char *child_result(const struct child *c, size_t *len); /* "" when none; bounded */
 const char *child_error(const struct child *c);  /* "exit code 3: last line…", "killed by SIGKILL (out of memory?)" */
+const char *child_stderr(const struct child *c); /* the tail of it, clean UTF-8 */
 /* The latest complete progress line since the last call, or NULL. */
 const char *child_progress(struct child *c);
 pid_t child_pid(const struct child *c);

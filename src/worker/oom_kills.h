@@ -1,0 +1,16 @@
+/*
+ * oom_kills.h: how often the kernel's out-of-memory killer struck where our
+ * children run: in our control group, or on the whole machine where that
+ * cannot be read. A rise during a child's life explains a SIGKILL.
+ */
+#ifndef WORKER_OOM_KILLS_H
+#define WORKER_OOM_KILLS_H
+
+#include <stdint.h>
+
+/* -1: not known. */
+int64_t oom_kills(void);
+/* The number on the line "oom_kill N" of such a file (memory.events, vmstat); -1: none. */
+int64_t oom_kills_in(const char *path);
+
+#endif
