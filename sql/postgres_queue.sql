@@ -125,8 +125,9 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'LEASE_LOST: worker % is not alive', worker USING ERRCODE = 'DFB01';
     END IF;
-    SELECT count(*) INTO owned FROM defib.job j
-    WHERE j.owner = worker AND (j.state = 'running' OR j.state = 'cancelling');
+    SELECT (SELECT count(*) FROM defib.job j
+            WHERE j.owner = worker AND (j.state = 'running' OR j.state = 'cancelling'))
+         + (SELECT count(*) FROM defib.lease l WHERE l.owner = worker) INTO owned;
     RETURN owned;
 END $$;
 

@@ -62,8 +62,10 @@ defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *
 	if (!err && !found)
 		return lost(f, id);
 	if (!err)
-		err =
-			one(s, "SELECT count(*) FROM defib_job WHERE owner = ?1", params, 1, &found, owned, f);
+		err = one(s,
+		          "SELECT (SELECT count(*) FROM defib_job WHERE owner = ?1) + "
+		          "(SELECT count(*) FROM defib_lease WHERE owner = ?1)",
+		          params, 1, &found, owned, f);
 	return err;
 }
 

@@ -23,6 +23,8 @@
 #define RECONCILE_MS 50 /* how soon a comparison that claims disturbed is made again */
 #define GAP_MS 2000     /* a loop that was away for longer was suspended */
 
+#define UNBURIED_MAX 64
+
 struct watchman {
 	struct watchman_options options;
 	struct session session;
@@ -38,6 +40,8 @@ struct watchman {
 	int64_t roster_ms, sweep_ms, lead_ms, locks_ms, last_ms, doubt_until_ms;
 	int64_t opened; /* of the session, when it was last looked at */
 	bool leads, remote, reconcile;
+	int64_t unburied[UNBURIED_MAX]; /* exits seen, not yet in the registry */
+	int nunburied;
 	int mismatches; /* renewals in a row that counted more jobs than we have */
 	/* shared */
 	pthread_mutex_t lock;
@@ -95,7 +99,8 @@ static void recover(struct watchman *w, int64_t owner)
 	}
 }
 
-static void declare_dead(struct watchman *w, int64_t id, const char *cause, bool if_expired)
+/* False when the database could not be asked: then it is not decided. */
+static bool declare_dead(struct watchman *w, int64_t id, const char *cause, bool if_expired)
 {
 	struct failure f = {0};
 	bool won = false;
@@ -104,10 +109,11 @@ static void declare_dead(struct watchman *w, int64_t id, const char *cause, bool
 		err = registry_declare_dead(w->session.store, id, cause, if_expired, &won, &f);
 	if (err)
 		log_event(LOG_WARN, f.what);
-	if (!won)
-		return;
-	log_event(LOG_WARN, "worker is dead", LOG_INT("worker", id), LOG_STR("cause", cause));
-	recover(w, id);
+	if (won) {
+		log_event(LOG_WARN, "worker is dead", LOG_INT("worker", id), LOG_STR("cause", cause));
+		recover(w, id);
+	}
+	return !err;
 }
 
 /* ---- our own life ---- */
@@ -287,11 +293,14 @@ static void read_roster(struct watchman *w, int64_t now)
 	arena_release(&a);
 }
 
+/* An exit is seen once; what the database could not be told then is told later. */
 static void bury_fellows(struct watchman *w)
 {
 	int64_t id;
-	while (fellows_dead(w->fellows, &id))
-		declare_dead(w, id, "exit seen", false);
+	while (w->nunburied < UNBURIED_MAX && fellows_dead(w->fellows, &id))
+		w->unburied[w->nunburied++] = id;
+	while (w->nunburied > 0 && declare_dead(w, w->unburied[w->nunburied - 1], "exit seen", false))
+		w->nunburied--;
 }
 
 /* One worker reads the locks of those on other hosts. */
@@ -364,17 +373,32 @@ static int64_t tick(struct watchman *w)
 	return wait < 0 ? 0 : wait;
 }
 
+/*
+ * An idle session that becomes readable has usually been ended. Whoever reads
+ * our lock gives us a short grace: a new session must be there before it ends.
+ */
+static void session_spoke(struct watchman *w)
+{
+	struct failure f = {0};
+	if (store_notified(w->session.store) && w->session.store->lost && life_ready(w, &f))
+		log_event(LOG_WARN, "the life session was lost", LOG_STR("because", f.what));
+}
+
 static void *watchman_main(void *arg)
 {
 	struct watchman *w = arg;
 	bool stop = false;
 	w->last_ms = clock_boot_ms();
 	while (!stop) {
-		struct pollfd fds[] = {{w->poke, POLLIN, 0}, {fellows_fd(w->fellows), POLLIN, 0}};
 		int64_t wait = tick(w);
-		(void)poll(fds, 2, (int)wait);
+		int life = w->session.store ? store_fd(w->session.store) : -1;
+		struct pollfd fds[] = {
+			{w->poke, POLLIN, 0}, {fellows_fd(w->fellows), POLLIN, 0}, {life, POLLIN, 0}};
+		(void)poll(fds, 3, (int)wait);
 		if (fds[0].revents)
 			stop = take_pokes(w);
+		if (fds[2].revents && !stop)
+			session_spoke(w);
 		set_contact(w);
 	}
 	return NULL;
