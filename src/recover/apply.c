@@ -203,6 +203,20 @@ static defib_err write_remedies(struct batch *b, struct failure *f)
 	return err;
 }
 
+static bool acts_beyond_hold(const struct candidate *c)
+{
+	return acts(c) && c->decision.remedy != REMEDY_HOLD;
+}
+
+/* What is held in our own table alone stays its worker's: nothing of the row changed. */
+static defib_err free_leases(struct batch *b, struct failure *f)
+{
+	bool untouched = watch_of(b)->actions[REMEDY_HOLD].form == ACTION_NONE;
+	if (!b->ap->sql->free_leases)
+		return DEFIB_OK;
+	return over_keys(b, b->ap->sql->free_leases, untouched ? acts_beyond_hold : acts, NULL, f);
+}
+
 /* Holds that the user's table has no words for are kept in ours. */
 static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, struct failure *f)
 {
@@ -252,6 +266,8 @@ static defib_err in_transaction(struct batch *b, struct failure *f)
 		err = read_again(b, f);
 	if (!err)
 		err = write_remedies(b, f);
+	if (!err)
+		err = free_leases(b, f);
 	if (!err && ap->ledger->ready)
 		err = write_holds(b, &ctx, f);
 	if (!err && ap->ledger->ready)

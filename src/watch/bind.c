@@ -7,6 +7,7 @@
 #include "watch/bind.h"
 
 #include "base/text.h"
+#include "watch/lease_sql.h"
 
 /* One user expression of a watch. */
 struct expression {
@@ -237,6 +238,21 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	return err;
 }
 
+/* Where defib's workers can have the rows, their leases know more than the rows do. */
+static defib_err bind_leases(struct store *s, struct arena *a, struct binding *b, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	if (!b->watch->work.given)
+		return DEFIB_OK;
+	defib_err err = leases_there(s, a, &b->leases, f);
+	if (err || !b->leases)
+		return err;
+	sql_lease_alive(b, &sql);
+	b->lease_alive = arena_strdup(a, buf_text(&sql));
+	buf_release(&sql);
+	return DEFIB_OK;
+}
+
 defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, struct binding *out,
                      struct failure *f)
 {
@@ -246,6 +262,8 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 		err = bind_keys(a, out, f);
 	if (!err)
 		err = bind_expressions(s, a, out, f);
+	if (!err)
+		err = bind_leases(s, a, out, f);
 	if (err)
 		return err;
 	out->time = TIME_TYPE_TIMESTAMPTZ;

@@ -17,6 +17,8 @@ struct binding {
 	bool iso_t;          /* text times look like 2026-01-02T03:04:05Z, not with a blank */
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
+	bool leases;             /* defib's own workers may hold leases on its rows */
+	const char *lease_alive; /* then: owner_alive, behind what a lease says */
 };
 
 /*

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "watch/compile_write.h"
+#include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
@@ -29,11 +30,20 @@ static const struct threshold *sign_threshold(const struct watch *w, enum sign s
 	return sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
 }
 
-/* A worker that is known to live is neither lost nor silent; it can be overdue. */
-static void not_alive(const struct watch *w, struct buf *sql)
+/* Is a row's worker alive; without text where nobody can say. */
+static struct sql_text owner_alive(const struct binding *b)
 {
-	if (w->owner_alive.text)
-		buf_addf(sql, " AND (%s) IS NOT TRUE", w->owner_alive.text);
+	struct sql_text sql = b->watch->owner_alive;
+	if (b->leases)
+		sql.text = b->lease_alive;
+	return sql;
+}
+
+/* A worker that is known to live is neither lost nor silent; it can be overdue. */
+static void not_alive(const struct binding *b, struct buf *sql)
+{
+	if (owner_alive(b).text)
+		buf_addf(sql, " AND (%s) IS NOT TRUE", owner_alive(b).text);
 }
 
 static void sign_condition(const struct binding *b, enum sign sign, struct conditions *c)
@@ -54,7 +64,7 @@ static void sign_condition(const struct binding *b, enum sign sign, struct condi
 		sql_time_cutoff(b->engine, b->sign_time[sign], t, w->kind.text, &sql);
 	}
 	if (sign != SIGN_STARTED)
-		not_alive(w, &sql);
+		not_alive(b, &sql);
 	condition(c, buf_text(&sql));
 	buf_release(&sql);
 }
@@ -68,12 +78,12 @@ static void candidate_conditions(const struct binding *b, struct conditions *c)
 	struct buf sql = BUF_INIT;
 	if (w->missing == MISSING_ORPHAN) {
 		buf_addf(&sql, "(%s) IS NULL", watch_sign(w, watch_first_sign(w))->text);
-		not_alive(w, &sql);
+		not_alive(b, &sql);
 		condition(c, buf_text(&sql));
 	}
-	if (w->owner_alive.text) {
+	if (owner_alive(b).text) {
 		buf_clear(&sql);
-		buf_addf(&sql, "(%s) IS FALSE", w->owner_alive.text);
+		buf_addf(&sql, "(%s) IS FALSE", owner_alive(b).text);
 		condition(c, buf_text(&sql));
 	}
 	buf_release(&sql);
@@ -90,7 +100,7 @@ static enum sign only_sign(const struct binding *b)
 			found = (enum sign)sign;
 			n++;
 		}
-	return n == 1 && w->missing == MISSING_ALIVE && !w->owner_alive.text ? found : SIGN_COUNT;
+	return n == 1 && w->missing == MISSING_ALIVE && !owner_alive(b).text ? found : SIGN_COUNT;
 }
 
 /*
@@ -166,9 +176,10 @@ static void fact_list(const struct binding *b, const struct watch_sql *q, bool r
                       struct buf *out)
 {
 	const struct watch *w = b->watch;
+	const struct sql_text alive = owner_alive(b);
 	key_list(b, "t.", out);
 	optional(b, "owner", &w->owner, "text", out);
-	optional(b, "owner_alive", &w->owner_alive, "text", out);
+	optional(b, "owner_alive", &alive, "text", out);
 	optional(b, "kind", &w->kind, "text", out);
 	optional(b, "attempts", &w->attempts, "bigint", out);
 	optional(b, "max_attempts", &w->max_attempts, "bigint", out);
@@ -365,6 +376,16 @@ static const char *compile_lock(const struct binding *b, struct arena *a)
 	return finish(&sql, a);
 }
 
+/* What a remedy gave back is nobody's: its worker's late result will be refused. */
+static const char *compile_free_leases(const struct binding *b, struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	if (!b->leases)
+		return NULL;
+	sql_free_leases(b, &sql);
+	return finish(&sql, a);
+}
+
 static const char *compile_reread(const struct binding *b, const struct watch_sql *q,
                                   struct arena *a)
 {
@@ -403,6 +424,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	out->look_one = compile_look_one(b, out, a);
 	out->count_running = compile_count(b, a);
 	out->reread = compile_reread(b, out, a);
+	out->free_leases = compile_free_leases(b, a);
 	if (b->engine == STORE_POSTGRES) {
 		out->lock = compile_lock(b, a);
 		out->blockers = compile_blockers(b, a);

@@ -24,13 +24,19 @@ enum stuck_column {
 	STUCK_RETRY_AT,
 	STUCK_EVIDENCE,
 	STUCK_NOW,
-	STUCK_COUNT
+	STUCK_COUNT,
+	/* What only a worker's own writes know. */
+	WORK_WORKER = STUCK_COUNT,
+	WORK_ERROR,
+	WORK_RESULT,
+	WORK_EPOCH,
+	WRITE_COLUMNS
 };
 
 /* One statement that writes, over a relation of the jobs it is for. */
 struct write_sql {
 	const char *sql;
-	bool uses[STUCK_COUNT];
+	bool uses[WRITE_COLUMNS];
 	bool returns; /* key and the written columns as JSON */
 };
 
@@ -50,6 +56,7 @@ struct watch_sql {
 	const char *count_running; /* counts to RUNNING_COUNT_MAX at most */
 	const char *lock;   /* relation of keys; PostgreSQL only */
 	const char *reread; /* relation of keys */
+	const char *free_leases; /* relation of keys; NULL: there are no leases */
 	const char *blockers; /* relation of keys; PostgreSQL only: key, pid, seconds */
 	int nwrites[REMEDY_COUNT];
 	struct write_sql *writes[REMEDY_COUNT]; /* the remedy itself, then `also` */

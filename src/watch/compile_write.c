@@ -18,7 +18,7 @@
 static const struct {
 	const char *name, *raw, *type;
 	bool us;
-} stuck_columns[STUCK_COUNT] = {
+} stuck_columns[WRITE_COLUMNS] = {
     [STUCK_OWNER] = {"owner", "defib_owner", "text", false},
     [STUCK_KIND] = {"kind", "defib_kind", "text", false},
     [STUCK_ATTEMPT] = {"attempt", "defib_attempt", "bigint", false},
@@ -28,12 +28,16 @@ static const struct {
     [STUCK_RETRY_AT] = {"retry_at", "defib_retry_us", "bigint", true},
     [STUCK_EVIDENCE] = {"evidence", "defib_evidence", "jsonb", false},
     [STUCK_NOW] = {"now", "defib_now_us", "bigint", true},
+    [WORK_WORKER] = {"worker", "defib_worker", "text", false},
+    [WORK_ERROR] = {"error", "defib_error", "text", false},
+    [WORK_RESULT] = {"result", "defib_result", "jsonb", false},
+    [WORK_EPOCH] = {"epoch", "defib_epoch", "bigint", false},
 };
 
 void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
 {
 	keys_relation(b, r);
-	for (int i = 0; i < STUCK_COUNT; i++)
+	for (int i = 0; i < WRITE_COLUMNS; i++)
 		if (w->uses[i])
 			relation_column(r, stuck_columns[i].raw, stuck_columns[i].type);
 }
@@ -53,7 +57,14 @@ static bool resolve(void *ctx, const char *name, struct buf *out)
 			buf_addf(out, "defib_s.defib_k%d", k + 1);
 			return true;
 		}
-	for (int i = 0; i < STUCK_COUNT; i++) {
+	if (text_starts(name, "result.")) {
+		r->write->uses[WORK_RESULT] = true;
+		buf_addf(out, "(defib_s.%s ->> ", stuck_columns[WORK_RESULT].raw);
+		sql_literal(out, name + strlen("result."));
+		buf_add(out, ")");
+		return true;
+	}
+	for (int i = 0; i < WRITE_COLUMNS; i++) {
 		if (!text_eq(stuck_columns[i].name, name))
 			continue;
 		char column[64];
@@ -98,9 +109,8 @@ void written_columns(const struct binding *b, const struct watch_sql *q, const c
 	buf_add(out, pg ? ")::text" : ")");
 }
 
-static defib_err compile_set(const struct binding *b, const struct watch_sql *q,
-                             const struct sql_text *set, struct arena *a, struct write_sql *out,
-                             struct failure *f)
+defib_err compile_set(const struct binding *b, const struct watch_sql *q, const struct sql_text *set,
+                      struct arena *a, struct write_sql *out, struct failure *f)
 {
 	struct resolver r = {b, out};
 	struct buf list = BUF_INIT, sql = BUF_INIT;

@@ -10,6 +10,13 @@
 MUST_CHECK defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
                                     struct failure *f);
 /*
+ * A SET list as an UPDATE over a relation of jobs (write_relation); it returns
+ * the key and the columns that q's remedies write.
+ */
+MUST_CHECK defib_err compile_set(const struct binding *b, const struct watch_sql *q,
+                                 const struct sql_text *set, struct arena *a, struct write_sql *out,
+                                 struct failure *f);
+/*
  * The columns that remedies write, as one JSON object; NULL when there are
  * none. `alias` is "t." or "".
  */

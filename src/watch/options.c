@@ -442,6 +442,13 @@ static const struct opt_row backoff_rows[] = {
 };
 #undef B
 
+static void read_backoff(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct backoff *b = target;
+	cfg_read(r, backoff_rows, node, b);
+	b->given = node != NULL;
+}
+
 static const char *const missing_names[] = {"alive", "orphan", NULL};
 static const char *const learn_names[] = {"off", "suggest", NULL};
 
@@ -501,8 +508,8 @@ const struct opt_row watch_rows[] = {
      .help = "how to try again after the backoff: one SET list, or now: and then:"},
     {.name = "also", .type = OPT_CUSTOM, .offset = W(nalso), .read = read_also,
      .help = "statements over stuck in the same transaction"},
-    {.name = "backoff", .type = OPT_MAP, .offset = W(backoff), .rows = backoff_rows,
-     .help = "waits between retries"},
+    {.name = "backoff", .type = OPT_CUSTOM, .offset = W(backoff), .read = read_backoff,
+     .rows = backoff_rows, .help = "waits between retries"},
     {.name = "crash_budget", .type = OPT_CUSTOM, .offset = W(crash_budget), .read = read_crash_budget,
      .rows = crash_rows, .help = "bound on recoveries of one job where the table has no attempts; or off"},
     {.name = "reason", .type = OPT_TEXT, .offset = W(reason),

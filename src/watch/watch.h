@@ -52,6 +52,7 @@ struct backoff {
 	int64_t base_us, cap_us;
 	double factor;
 	bool jitter;
+	bool given; /* said by the user: failed work of our own workers is tried again */
 };
 
 struct crash_budget {

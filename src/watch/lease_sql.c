@@ -1,0 +1,97 @@
+/* lease_sql.c: see lease_sql.h. */
+#include "watch/lease_sql.h"
+
+#include "watch/compile.h"
+
+const char *const lease_table[] = {
+	[STORE_POSTGRES] = "defib.lease", [STORE_SQLITE] = "defib_lease"};
+const char *const worker_table[] = {
+	[STORE_POSTGRES] = "defib.worker", [STORE_SQLITE] = "defib_worker"};
+
+defib_err leases_there(struct store *s, struct arena *a, bool *there, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = "
+						   "c.relnamespace WHERE n.nspname = 'defib' AND c.relname IN ('lease', "
+						   "'worker') AND has_schema_privilege(n.oid, 'USAGE') AND "
+						   "has_table_privilege(c.oid, 'SELECT')",
+		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN "
+						 "('defib_lease', 'defib_worker')",
+	};
+	struct store_rows rows;
+	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	if (!err)
+		*there = row_int(&rows, 0, 0, 0) == 2;
+	return err;
+}
+
+static void key_text(const struct binding *b, enum job_of of, int k, struct buf *out)
+{
+	bool pg = b->engine == STORE_POSTGRES;
+	buf_add(out, pg ? "" : "CAST(");
+	if (of == JOB_OF_ROW) {
+		buf_add(out, "t.");
+		sql_ident(out, b->watch->key.items[k]);
+	} else {
+		buf_addf(out, "defib_s.defib_k%d", k + 1);
+	}
+	buf_add(out, pg ? "::text" : " AS TEXT)");
+}
+
+void sql_job_text(const struct binding *b, enum job_of of, struct buf *out)
+{
+	bool pg = b->engine == STORE_POSTGRES;
+	if (b->watch->key.n == 1) {
+		key_text(b, of, 0, out);
+		return;
+	}
+	/* A JSON array without spaces; both engines escape as we do. */
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_addf(out, "%s%s(coalesce(", k ? " || ',' || " : "('[' || ",
+		         pg ? "to_json" : "json_quote");
+		key_text(b, of, k, out);
+		buf_addf(out, ", ''))%s", pg ? "::text" : "");
+	}
+	buf_add(out, " || ']')");
+}
+
+void sql_lease_alive(const struct binding *b, struct buf *out)
+{
+	buf_addf(out,
+	         "coalesce((SELECT CASE WHEN defib_w.state <> 'alive' THEN false "
+	         "WHEN defib_w.expires_at > %s",
+	         b->engine == STORE_POSTGRES ? "statement_timestamp()"
+	                                     : "(julianday('now') - 2440587.5) * 86400000");
+	buf_addf(out,
+	         " THEN true END FROM %s AS defib_l JOIN %s AS defib_w ON defib_w.id = defib_l.owner "
+	         "WHERE defib_l.watch = ",
+	         lease_table[b->engine], worker_table[b->engine]);
+	sql_literal(out, b->watch->name);
+	buf_add(out, " AND defib_l.job = ");
+	sql_job_text(b, JOB_OF_ROW, out);
+	buf_addf(out, "), %s)", b->watch->owner_alive.text ? b->watch->owner_alive.text : "NULL");
+}
+
+/*
+ * Settling locks the lease, then the row; a remedy has the row already. It
+ * does not wait for a lease that is being settled: that settlement will find
+ * the row changed, and frees the lease itself.
+ */
+void sql_free_leases(const struct binding *b, struct buf *out)
+{
+	const char *table = lease_table[b->engine];
+	struct relation r;
+	keys_relation(b, &r);
+	buf_addf(out, "UPDATE %s SET owner = NULL\nWHERE watch = ", table);
+	sql_literal(out, b->watch->name);
+	buf_addf(out,
+	         " AND job IN (SELECT defib_l.job FROM %s AS defib_l\n  WHERE defib_l.watch = ", table);
+	sql_literal(out, b->watch->name);
+	buf_add(out, " AND defib_l.owner IS NOT NULL AND defib_l.job IN (SELECT ");
+	sql_job_text(b, JOB_OF_RELATION, out);
+	buf_add(out, " FROM (");
+	relation_select(&r, 1, out);
+	buf_addf(out, ") AS defib_s)%s)",
+	         b->engine == STORE_POSTGRES ? "\n  FOR UPDATE SKIP LOCKED" : "");
+	relation_release(&r);
+}

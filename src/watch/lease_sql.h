@@ -1,0 +1,32 @@
+/*
+ * lease_sql.h: the leases that defib's own workers hold beside a user's table,
+ * as SQL over that table.
+ *
+ * A lease names its job by a text (look.h's job_text). Where a watch has a
+ * `work` part and the database has the tables, what the lease says about the
+ * worker goes before what the row's age says.
+ */
+#ifndef WATCH_LEASE_SQL_H
+#define WATCH_LEASE_SQL_H
+
+#include "watch/bind.h"
+
+extern const char *const lease_table[];  /* by engine */
+extern const char *const worker_table[]; /* by engine */
+
+/* Whether the database has these tables, and the role may read them. */
+MUST_CHECK defib_err leases_there(struct store *s, struct arena *a, bool *there, struct failure *f);
+
+enum job_of { JOB_OF_ROW, JOB_OF_RELATION };
+/* The job's text from the key columns of the row `t`, or of the relation `defib_s`. */
+void sql_job_text(const struct binding *b, enum job_of of, struct buf *out);
+/*
+ * Is the row's worker alive: what its lease says, else the watch's own
+ * owner_alive, else null. A worker that fell silent and was not declared dead
+ * is not known either way.
+ */
+void sql_lease_alive(const struct binding *b, struct buf *out);
+/* Free the leases of a relation of keys. */
+void sql_free_leases(const struct binding *b, struct buf *out);
+
+#endif
