@@ -1,0 +1,381 @@
+/*
+ * source_table.c: see source_table.h. Claiming, and what is asked about leases;
+ * settling is in source_table_settle.c.
+ */
+#include "worker/source_table.h"
+
+#include "base/clock.h"
+#include "ledger/jobs.h"
+#include "recover/look.h"
+#include "worker/source_table_sql.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+static struct table_source *of(struct source *src)
+{
+	return (struct table_source *)src;
+}
+
+/* ---- statements over rows, for claiming and settling ---- */
+
+defib_err work_over(struct store *s, const char *sql, int64_t worker, struct relation *r,
+                    struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	struct store_param params[1 + RELATION_COLUMNS_MAX];
+	int n = 0;
+	if (worker)
+		params[n++] = P_INT(worker);
+	relation_params(r, params + n);
+	n += relation_nparams(r);
+	defib_err err = store_exec(s, sql, params, n, a, rows, f);
+	relation_release(r);
+	return err;
+}
+
+static void add_key(const struct table_sql *q, const struct work_row *row, struct relation *r)
+{
+	for (int k = 0; k < q->binding.watch->key.n; k++)
+		relation_text(r, row->key[k]);
+}
+
+void work_keys(const struct table_sql *q, struct work_row *const *rows, int n, struct relation *r)
+{
+	keys_relation(&q->binding, r);
+	for (int i = 0; i < n; i++) {
+		add_key(q, rows[i], r);
+		relation_end_row(r);
+	}
+}
+
+struct work_index {
+	struct job_index jobs;
+	struct work_row *const *rows;
+	int nkeys;
+};
+
+struct work_index *work_index(const struct table_sql *q, struct work_row *const *rows, int n,
+                              struct arena *a)
+{
+	struct work_index *x = ARENA_NEW(a, struct work_index);
+	const char **jobs = ARENA_ARRAY(a, const char *, n);
+	for (int i = 0; i < n; i++)
+		jobs[i] = rows[i]->job;
+	x->rows = rows;
+	x->nkeys = q->binding.watch->key.n;
+	job_index_init(&x->jobs, jobs, n, a);
+	return x;
+}
+
+struct work_row *work_find(const struct work_index *x, const struct store_rows *rows, int row,
+                           struct arena *a)
+{
+	const char *key[WATCH_KEYS_MAX];
+	for (int k = 0; k < x->nkeys; k++)
+		key[k] = row_text(rows, row, k);
+	int at = job_index_find(&x->jobs, job_text(key, x->nkeys, a));
+	return at < 0 ? NULL : x->rows[at];
+}
+
+static void add_values(const struct write_sql *w, const struct work_row *row, struct relation *r)
+{
+	const struct {
+		const char *text;
+		bool number;
+		int64_t value;
+	} values[WRITE_COLUMNS] = {
+		[STUCK_OWNER] = {row->worker, false, 0},
+		[STUCK_KIND] = {row->kind, false, 0},
+		[STUCK_ATTEMPT] = {NULL, true, row->attempt},
+		[STUCK_REASON] = {row->reason, false, 0},
+		[STUCK_RETRY_AT] = {NULL, row->retry_us != 0, row->retry_us},
+		[STUCK_NOW] = {NULL, true, row->now_us},
+		[WORK_WORKER] = {row->worker, false, 0},
+		[WORK_ERROR] = {row->error, false, 0},
+		[WORK_RESULT] = {row->result, false, 0},
+		[WORK_EPOCH] = {NULL, true, row->epoch},
+	};
+	for (int i = 0; i < WRITE_COLUMNS; i++) {
+		if (!w->uses[i])
+			continue;
+		if (values[i].number)
+			relation_int(r, values[i].value);
+		else
+			relation_text(r, values[i].text);
+	}
+}
+
+defib_err work_write(const struct table_sql *q, struct store *s, enum work_list list,
+                     struct work_row *const *rows, int n, struct arena *a, struct failure *f)
+{
+	const struct write_sql *w = list == LIST_NONE ? NULL : &q->lists[list];
+	bool given = w && w->sql;
+	struct store_rows back;
+	struct relation r;
+	for (int i = 0; i < n; i++)
+		rows[i]->written = !given;
+	if (!given || n == 0)
+		return DEFIB_OK;
+	write_relation(&q->binding, w, &r);
+	for (int i = 0; i < n; i++) {
+		add_key(q, rows[i], &r);
+		add_values(w, rows[i], &r);
+		relation_end_row(&r);
+	}
+	defib_err err = work_over(s, w->sql, 0, &r, a, &back, f);
+	if (err)
+		return err;
+	const struct work_index *x = work_index(q, rows, n, a);
+	for (int i = 0; i < back.nrows; i++) {
+		struct work_row *row = work_find(x, &back, i, a);
+		if (row)
+			row->written = true;
+	}
+	return DEFIB_OK;
+}
+
+/* ---- claim ---- */
+
+/* A claim under way: rows[0..n-1] in the order in which they are to be worked on. */
+struct claim {
+	const struct table_source *src;
+	struct store *store;
+	int64_t worker, now_us;
+	const char *name; /* the worker's */
+	struct work_row **rows;
+	int n;
+	struct arena *arena;
+};
+
+static defib_err must_live(struct claim *c, struct failure *f)
+{
+	struct store_param param = P_INT(c->worker);
+	struct store_rows rows;
+	defib_err err = store_exec(c->store, c->src->sql.live, &param, 1, c->arena, &rows, f);
+	if (!err && rows.nrows == 0)
+		return fail(f, DEFIB_LEASE_LOST, "worker %lld is not alive", (long long)c->worker);
+	if (!err) {
+		c->name = row_text(&rows, 0, 0);
+		c->now_us = row_int(&rows, 0, 1, 0);
+	}
+	return err;
+}
+
+static defib_err pick_rows(struct claim *c, int64_t limit, struct failure *f)
+{
+	struct store_param param = P_INT(limit);
+	struct store_rows rows;
+	int nkeys = c->src->watch->key.n;
+	defib_err err = store_exec(c->store, c->src->sql.pick, &param, 1, c->arena, &rows, f);
+	if (err)
+		return err;
+	c->n = rows.nrows;
+	c->rows = ARENA_ARRAY(c->arena, struct work_row *, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++) {
+		struct work_row *row = c->rows[i] = ARENA_NEW(c->arena, struct work_row);
+		for (int k = 0; k < nkeys; k++)
+			row->key[k] = row_text(&rows, i, k);
+		row->job = job_text(row->key, nkeys, c->arena);
+		row->worker = c->name;
+		row->now_us = c->now_us;
+	}
+	return DEFIB_OK;
+}
+
+/* Rows whose lease somebody else has by now are dropped. */
+static defib_err take_leases(struct claim *c, struct failure *f)
+{
+	struct store_rows rows;
+	struct job_index index;
+	struct relation r;
+	const char **jobs = ARENA_ARRAY(c->arena, const char *, c->n);
+	relation_init(&r, c->store->engine);
+	relation_column(&r, "job", "text");
+	for (int i = 0; i < c->n; i++) {
+		jobs[i] = c->rows[i]->job;
+		relation_text(&r, jobs[i]);
+		relation_end_row(&r);
+	}
+	defib_err err = work_over(c->store, c->src->sql.take, c->worker, &r, c->arena, &rows, f);
+	if (err)
+		return err;
+	job_index_init(&index, jobs, c->n, c->arena);
+	for (int i = 0; i < rows.nrows; i++) {
+		int at = job_index_find(&index, row_text(&rows, i, 0));
+		assert(at >= 0);
+		c->rows[at]->epoch = row_int(&rows, i, 1, 0);
+		c->rows[at]->attempt = row_int(&rows, i, 2, 0);
+	}
+	int taken = 0;
+	for (int i = 0; i < c->n; i++)
+		if (c->rows[i]->epoch > 0)
+			c->rows[taken++] = c->rows[i];
+	c->n = taken;
+	return DEFIB_OK;
+}
+
+static bool has_claim_list(const struct table_source *src)
+{
+	return src->sql.lists[LIST_CLAIM].sql != NULL;
+}
+
+/* The rows as they are after the claim; a claim that does not make a row running is none. */
+static defib_err read_claimed(struct claim *c, struct claimed *out, struct failure *f)
+{
+	const struct table_sql *q = &c->src->sql;
+	const struct watch *w = c->src->watch;
+	const struct work_index *x = work_index(q, c->rows, c->n, c->arena);
+	struct store_rows rows;
+	struct relation r;
+	work_keys(q, c->rows, c->n, &r);
+	defib_err err = work_over(c->store, q->claimed, 0, &r, c->arena, &rows, f);
+	for (int i = 0; i < c->n; i++)
+		out[i] = (struct claimed){.key = c->rows[i]->job, .queue = w->name};
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		struct work_row *row = work_find(x, &rows, i, c->arena);
+		int at = 0, col = w->key.n;
+		assert(row != NULL);
+		while (c->rows[at] != row)
+			at++;
+		if (has_claim_list(c->src) && !row_bool(&rows, i, col + WORK_RUNNING)) {
+			fail(f, DEFIB_CONFIG, "watch %s: job %s is not running after work.claim", w->name,
+			     row->job);
+			fail_next(f,
+			          "work.claim must make a row match running:, and no trigger may keep it back");
+			return DEFIB_CONFIG;
+		}
+		out[at].epoch = row->epoch;
+		out[at].attempt = row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
+		out[at].max_attempts = row_int(&rows, i, col + WORK_MAX, 0);
+		out[at].timeout_ms = w->work.timeout_us / 1000;
+		out[at].kind = row_text(&rows, i, col + WORK_KIND);
+		out[at].payload = row_text(&rows, i, col + WORK_PAYLOAD);
+	}
+	return err;
+}
+
+static defib_err claim_in_tx(struct claim *c, int64_t limit, struct claimed **out,
+                             struct failure *f)
+{
+	defib_err err = must_live(c, f);
+	if (!err)
+		err = pick_rows(c, limit, f);
+	if (!err && c->n > 0)
+		err = take_leases(c, f);
+	if (err || c->n == 0)
+		return err;
+	*out = ARENA_ARRAY(c->arena, struct claimed, c->n);
+	err = work_write(&c->src->sql, c->store, LIST_CLAIM, c->rows, c->n, c->arena, f);
+	return err ? err : read_claimed(c, *out, f);
+}
+
+static defib_err table_claim(struct source *src, struct store *s, int64_t worker, int64_t n,
+                             struct arena *a, struct claimed **out, int *nout, struct failure *f)
+{
+	struct table_source *t = of(src);
+	struct claim c = {.src = t, .store = s, .worker = worker, .arena = a};
+	int64_t limit = n < t->watch->work.batch ? n : t->watch->work.batch;
+	struct store_rows rows;
+	assert(n > 0);
+	*nout = 0;
+	/* An idle look takes no lock; on SQLite that would be the whole database's. */
+	defib_err err = store_exec(s, t->sql.peek, NULL, 0, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = claim_in_tx(&c, limit, out, f);
+	if (err || c.n == 0) {
+		store_rollback(s);
+		return err;
+	}
+	err = store_commit(s, f);
+	*nout = err ? 0 : c.n;
+	return err;
+}
+
+/* ---- the rest ---- */
+
+static defib_err keys_of(struct store *s, const char *sql, int64_t worker, struct arena *a,
+                         struct settlement **out, int *n, struct failure *f)
+{
+	struct store_param param = P_INT(worker);
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql, &param, 1, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct settlement, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] =
+			(struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
+	return DEFIB_OK;
+}
+
+static defib_err table_owned(struct source *src, struct store *s, int64_t worker, struct arena *a,
+                             struct settlement **out, int *n, struct failure *f)
+{
+	return keys_of(s, of(src)->sql.owned, worker, a, out, n, f);
+}
+
+static defib_err table_cancelling(struct source *src, struct store *s, int64_t worker,
+                                  struct arena *a, struct settlement **out, int *n,
+                                  struct failure *f)
+{
+	*n = 0;
+	if (!of(src)->sql.cancelling)
+		return DEFIB_OK;
+	return keys_of(s, of(src)->sql.cancelling, worker, a, out, n, f);
+}
+
+/* A lease that waits is claimable by itself when its time has come. */
+static defib_err table_promote(struct source *src, struct store *s, struct failure *f)
+{
+	(void)src;
+	(void)s;
+	(void)f;
+	return DEFIB_OK;
+}
+
+/* The user's table has no place for progress: the answer is only whether the job is still ours. */
+static defib_err table_progress(struct source *src, struct store *s, int64_t worker,
+                                const char *key, int64_t epoch, const char *step, const char *text,
+                                struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch)};
+	struct store_rows rows;
+	(void)step;
+	(void)text;
+	defib_err err = store_exec(s, of(src)->sql.holds, params, 3, &a, &rows, f);
+	bool ours = !err && rows.nrows > 0;
+	arena_release(&a);
+	if (!err && !ours)
+		return fail(f, DEFIB_LEASE_LOST, "job %s is no longer ours", key);
+	return err;
+}
+
+static void table_free(struct source *src)
+{
+	arena_release(&of(src)->arena);
+	free(src);
+}
+
+defib_err source_table(const struct watch *w, const char *kind, struct store *s,
+                       struct source **out, struct failure *f)
+{
+	static const struct source_ops ops = {table_claim,      table_settle,  table_owned,
+	                                      table_cancelling, table_promote, table_progress,
+	                                      table_free};
+	struct table_source *t = mem_alloc(sizeof *t);
+	int64_t seed = clock_wall_us() ^ ((int64_t)getpid() << 20);
+	*t = (struct table_source){.base = {&ops, w->name}, .watch = w};
+	for (int i = 0; i < 3; i++)
+		t->chance[i] = (unsigned short)(seed >> (16 * i));
+	defib_err err = table_sql_compile(w, kind, s, &t->arena, &t->sql, f);
+	*out = err ? NULL : &t->base;
+	if (err)
+		table_free(&t->base);
+	return err;
+}

@@ -1,0 +1,36 @@
+/*
+ * source_table.h: a user's own table as a source of jobs, by the `work` part
+ * of its watch.
+ *
+ * The user's rows keep what the user's SET lists say and nothing else. Who has
+ * a job, since when and for the how many-th time stands in defib's own lease
+ * table beside it, one row a job, claimed by INSERT … ON CONFLICT.
+ *
+ * Which list is written when a job ends:
+ *   done                            done
+ *   failed, crashed, permanent      failed
+ *   timed_out                       timed_out, else failed
+ *   released, stopped               release
+ *   anything but done, of a row
+ *   that `cancel` was written to    failed, with the error "cancelled" if it has none
+ *   retry; or failed, timed_out and
+ *   crashed where a backoff and
+ *   max_attempts are given and
+ *   attempts are left               release; else failed where a claim changed the row
+ * A list that is not given changes only the lease.
+ */
+#ifndef WORKER_SOURCE_TABLE_H
+#define WORKER_SOURCE_TABLE_H
+
+#include "watch/watch.h"
+#include "worker/source.h"
+
+/*
+ * Bind and compile with a session of the table's database; `kind` NULL: all
+ * kinds. The watch must outlive the source. DEFIB_CONFIG names the option that
+ * does not fit.
+ */
+MUST_CHECK defib_err source_table(const struct watch *w, const char *kind, struct store *s,
+                                  struct source **out, struct failure *f);
+
+#endif
