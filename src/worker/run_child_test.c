@@ -230,6 +230,16 @@ static void a_child_starts_with_default_signals(void **state)
 	assert_non_null(strstr(result(), "SigIgn:\t0000000000000000\n"));
 }
 
+static void a_start_leaves_our_own_signals_as_they_were(void **state)
+{
+	(void)state;
+	sigset_t before, after;
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	start("exit 0", (struct child_options){0});
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	assert_memory_equal(&before, &after, sizeof(before));
+}
+
 static void a_worker_without_standard_descriptors_can_start_children(void **state)
 {
 	(void)state;
@@ -532,6 +542,7 @@ int main(void)
 		TEST(facts_are_added_to_our_environment),
 		TEST(a_child_holds_no_descriptor_but_its_five),
 		TEST(a_child_starts_with_default_signals),
+		TEST(a_start_leaves_our_own_signals_as_they_were),
 		TEST(a_worker_without_standard_descriptors_can_start_children),
 		TEST(progress_is_seen_while_it_runs),
 		TEST(a_result_of_the_full_size_is_taken),
