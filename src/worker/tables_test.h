@@ -78,11 +78,11 @@ static inline void open_jobs(struct bench *b, const char *kind)
 {
 	static const char *const sql[] = {
 		"CREATE TABLE jobs (id TEXT PRIMARY KEY, type TEXT, status TEXT, error TEXT, "
-	    "created_at " TIME ", updated_at " TIME ", completed_at " TIME ")",
+		"created_at " TIME ", updated_at " TIME ", completed_at " TIME ")",
 		"INSERT INTO jobs VALUES ('a', 'crawl', 'queued', NULL, '2026-01-01 00:00:00', '2026-01-01 "
 		"00:00:00', NULL)",
 		"INSERT INTO jobs VALUES ('b', 'scrape', 'queued', NULL, '2026-01-02 00:00:00', "
-	    "'2026-01-02 "
+		"'2026-01-02 "
 		"00:00:00', NULL)",
 		NULL};
 	run_all(b, sql);
@@ -96,16 +96,16 @@ static inline void fill_labs(struct bench *b)
 		"CREATE TABLE labs (id PG(bigint|INTEGER) PRIMARY KEY, owner_id TEXT, status TEXT, origin "
 		"TEXT, error TEXT, updated_at " TIME ", finished_at " TIME ")",
 		"INSERT INTO labs VALUES (1, 'secret', 'ending', 'auto', NULL, '2026-01-01 00:00:00', "
-	    "NULL)",
+		"NULL)",
 		"INSERT INTO labs VALUES (2, 'secret', 'ending', 'auto', NULL, '2026-01-02 00:00:00', "
-	    "NULL)",
+		"NULL)",
 		"INSERT INTO labs VALUES (3, 'secret', 'ending', 'user', NULL, '2026-01-05 00:00:00', "
-	    "NULL)",
+		"NULL)",
 		"INSERT INTO labs VALUES (4, 'secret', 'ending', NULL, NULL, '2026-01-03 00:00:00', NULL)",
 		"INSERT INTO labs VALUES (5, 'secret', 'ending', 'user', NULL, '2026-01-04 00:00:00', "
-	    "NULL)",
+		"NULL)",
 		"INSERT INTO labs VALUES (6, 'secret', 'running', 'user', NULL, '2026-01-01 00:00:00', "
-	    "NULL)",
+		"NULL)",
 		NULL};
 	run_all(b, sql);
 }
@@ -123,11 +123,11 @@ static inline void open_ocr(struct bench *b)
 		"CREATE TABLE extraction_queue (id PG(bigint|INTEGER) PRIMARY KEY, document_number TEXT, "
 		"status_id INTEGER, file_content TEXT, boosted_file_content TEXT, document_source TEXT, "
 		"ocr_attempts INTEGER DEFAULT 0, ocr_max_attempts INTEGER, ocr_worker_id TEXT, ocr_error "
-	    "TEXT, "
+		"TEXT, "
 		"ocr_started_at " TIME ", ocr_completed_at " TIME ", ocr_last_error_at " TIME
 		", updated_at " TIME ")",
 		"INSERT INTO extraction_queue (id, status_id, document_source, ocr_error, updated_at) "
-	    "VALUES "
+		"VALUES "
 		"(1, 3, 'index', 'old', '2026-01-01 00:00:00')",
 		NULL};
 	run_all(b, sql);
