@@ -24,6 +24,7 @@ struct hand_job {
 	enum settle_as as;
 	char *result, *error;
 	int64_t delay_ms;
+	bool settled;            /* by its handler, in a transaction of its own */
 	struct hand_job *queued; /* the settler's list */
 	int64_t slot;            /* of its pool */
 	void *run;               /* the runner's own */

@@ -1,16 +1,34 @@
-/* run_thread.c: see run_thread.h. */
+/*
+ * run_thread.c: see run_thread.h.
+ *
+ * Each thread has a seat that shows what it runs, so that one look over the
+ * seats finds what is over its time. Jobs that wait for a thread cost a list
+ * element each, not a stack.
+ */
 #include "worker/run_thread.h"
+
+#include "base/clock.h"
 
 struct handler_job {
 	struct hand_job *job;
-	struct hand *hand;
+	struct threads *threads;
 	const struct worker_pool *pool;
 	struct handler_job *next;
+	/* guarded by the lock of the threads */
+	int64_t began_ms, limit_ms; /* limit 0: none */
+	int64_t asked_ms;           /* when it was first seen as asked to stop; 0: it is not */
+	bool timed_out, reported;
+};
+
+struct seat {
+	pthread_t thread;
+	struct threads *threads;
+	struct handler_job *now;
 };
 
 struct threads {
 	struct threads_options options;
-	pthread_t *all;
+	struct seat *seats;
 	int running; /* threads that were started */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -18,22 +36,37 @@ struct threads {
 	bool stop;
 };
 
+/* ---- for handlers ---- */
+
 const struct claimed *handler_claim(const struct handler_job *j)
 {
 	return &j->job->claim;
 }
 
-bool handler_should_stop(struct handler_job *j)
+int64_t handler_worker(const struct handler_job *j)
+{
+	return j->job->worker;
+}
+
+static bool asked_to_stop(struct handler_job *j)
 {
 	bool lost;
-	return hand_stopped(j->hand, j->job, &lost);
+	return hand_stopped(j->threads->options.hand, j->job, &lost);
+}
+
+bool handler_should_stop(struct handler_job *j)
+{
+	pthread_mutex_lock(&j->threads->lock);
+	bool timed_out = j->timed_out;
+	pthread_mutex_unlock(&j->threads->lock);
+	return timed_out || asked_to_stop(j);
 }
 
 defib_err handler_progress(struct handler_job *j, const char *step, const char *text)
 {
 	bool lost;
-	hand_progress(j->hand, j->job, step, text);
-	(void)hand_stopped(j->hand, j->job, &lost);
+	hand_progress(j->threads->options.hand, j->job, step, text);
+	(void)hand_stopped(j->threads->options.hand, j->job, &lost);
 	return lost ? DEFIB_LEASE_LOST : DEFIB_OK;
 }
 
@@ -58,30 +91,76 @@ void handler_delay(struct handler_job *j, int64_t delay_ms)
 	j->job->delay_ms = delay_ms;
 }
 
-static struct handler_job *take(struct threads *t)
+const char *handler_given_result(const struct handler_job *j)
 {
+	return j->job->result;
+}
+
+void handler_settled(struct handler_job *j)
+{
+	j->job->settled = true;
+}
+
+/* ---- the threads ---- */
+
+static void unlink_first(struct threads *t)
+{
+	t->first = t->first->next;
+	if (!t->first)
+		t->last = NULL;
+}
+
+/* The next job to run, shown on the seat; NULL: no more. */
+static struct handler_job *take(struct seat *seat)
+{
+	struct threads *t = seat->threads;
 	pthread_mutex_lock(&t->lock);
 	while (!t->first && !t->stop)
 		pthread_cond_wait(&t->changed, &t->lock);
 	struct handler_job *j = t->first;
 	if (j) {
-		t->first = j->next;
-		if (!t->first)
-			t->last = NULL;
+		unlink_first(t);
+		j->began_ms = clock_boot_ms();
+		seat->now = j;
 	}
 	pthread_mutex_unlock(&t->lock);
 	return j;
 }
 
+static void end(struct threads *t, struct handler_job *j, enum settle_as as)
+{
+	j->job->as = as;
+	t->options.ended(t->options.ctx, j->job);
+	free(j);
+}
+
+static void run_handler(struct seat *seat, struct handler_job *j)
+{
+	struct threads *t = seat->threads;
+	enum settle_as as = SETTLE_STOPPED;
+	/* What was asked to stop while it waited need not begin. */
+	if (!asked_to_stop(j)) {
+		if (j->limit_ms > 0)
+			t->options.began(t->options.ctx);
+		as = j->pool->handler(j, j->pool->handler_ctx);
+	}
+	pthread_mutex_lock(&t->lock);
+	seat->now = NULL;
+	bool timed_out = j->timed_out;
+	pthread_mutex_unlock(&t->lock);
+	if (timed_out && as != SETTLE_DONE) {
+		as = SETTLE_TIMED_OUT;
+		if (!j->job->error)
+			handler_error(j, "over its time limit");
+	}
+	end(t, j, as);
+}
+
 static void *thread_main(void *arg)
 {
-	struct threads *t = arg;
 	struct handler_job *j;
-	while ((j = take(t)) != NULL) {
-		j->job->as = j->pool->handler(j, j->pool->handler_ctx);
-		t->options.ended(t->options.ctx, j->job);
-		free(j);
-	}
+	while ((j = take(arg)) != NULL)
+		run_handler(arg, j);
 	return NULL;
 }
 
@@ -89,14 +168,19 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 {
 	struct threads *t = mem_alloc(sizeof *t);
 	t->options = *o;
-	t->all = mem_alloc(sizeof *t->all * (size_t)o->count);
+	t->seats = mem_alloc(sizeof *t->seats * (size_t)o->count);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);
-	while (t->running < o->count && pthread_create(&t->all[t->running], NULL, thread_main, t) == 0)
-		t->running++;
-	if (t->running == 0) {
+	for (; t->running < o->count; t->running++) {
+		struct seat *seat = &t->seats[t->running];
+		seat->threads = t;
+		if (pthread_create(&seat->thread, NULL, thread_main, seat) != 0)
+			break;
+	}
+	if (t->running < o->count) {
+		int got = t->running;
 		threads_stop(t);
-		return fail(f, DEFIB_IO, "cannot start threads for handlers");
+		return fail(f, DEFIB_IO, "cannot start %d threads for handlers, only %d", o->count, got);
 	}
 	*out = t;
 	return DEFIB_OK;
@@ -105,7 +189,12 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 void threads_add(struct threads *t, struct hand_job *job, const struct worker_pool *pool)
 {
 	struct handler_job *j = mem_alloc(sizeof *j);
-	*j = (struct handler_job){.job = job, .hand = t->options.hand, .pool = pool};
+	*j = (struct handler_job){
+		.job = job,
+		.threads = t,
+		.pool = pool,
+		.limit_ms = job->claim.timeout_ms ? job->claim.timeout_ms : pool->timeout_ms,
+	};
 	pthread_mutex_lock(&t->lock);
 	if (t->last)
 		t->last->next = j;
@@ -114,6 +203,62 @@ void threads_add(struct threads *t, struct hand_job *job, const struct worker_po
 	t->last = j;
 	pthread_cond_signal(&t->changed);
 	pthread_mutex_unlock(&t->lock);
+}
+
+void threads_return(struct threads *t, bool all)
+{
+	struct handler_job *out = NULL, **at = &t->first;
+	pthread_mutex_lock(&t->lock);
+	t->last = NULL;
+	while (*at) {
+		struct handler_job *j = *at;
+		if (all || asked_to_stop(j)) {
+			*at = j->next;
+			j->next = out;
+			out = j;
+		} else {
+			t->last = j;
+			at = &j->next;
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+	while (out) {
+		struct handler_job *j = out;
+		out = j->next;
+		end(t, j, SETTLE_RELEASED);
+	}
+}
+
+/* One handler that runs: ask it, report it; when the next thing may happen to it. */
+static int64_t look_at(struct threads *t, struct handler_job *j, int64_t now_ms)
+{
+	if (j->limit_ms > 0 && now_ms - j->began_ms >= j->limit_ms)
+		j->timed_out = true;
+	if (!j->asked_ms && (j->timed_out || asked_to_stop(j)))
+		j->asked_ms = now_ms;
+	if (!j->asked_ms)
+		return j->limit_ms > 0 ? j->began_ms + j->limit_ms : INT64_MAX;
+	if (j->reported)
+		return INT64_MAX;
+	if (now_ms - j->asked_ms < j->pool->grace_ms)
+		return j->asked_ms + j->pool->grace_ms;
+	j->reported = true;
+	t->options.stuck(t->options.ctx, j->job, now_ms - j->asked_ms);
+	return INT64_MAX;
+}
+
+int64_t threads_look(struct threads *t, int64_t now_ms)
+{
+	int64_t due = INT64_MAX;
+	pthread_mutex_lock(&t->lock);
+	for (int i = 0; i < t->running; i++) {
+		if (!t->seats[i].now)
+			continue;
+		int64_t at = look_at(t, t->seats[i].now, now_ms);
+		due = at < due ? at : due;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return due;
 }
 
 void threads_stop(struct threads *t)
@@ -125,9 +270,9 @@ void threads_stop(struct threads *t)
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
 	for (int i = 0; i < t->running; i++)
-		pthread_join(t->all[i], NULL);
+		pthread_join(t->seats[i].thread, NULL);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
-	free(t->all);
+	free(t->seats);
 	free(t);
 }

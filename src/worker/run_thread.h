@@ -1,6 +1,7 @@
 /*
- * run_thread.h: handlers in a pool of threads. A handler that will not stop
- * cannot be killed: the worker gives up on it after the grace and exits.
+ * run_thread.h: handlers in a pool of threads. A thread cannot be killed: a
+ * handler is asked to stop, and one that does not within its grace is reported
+ * as stuck, after which only the end of the process helps.
  */
 #ifndef WORKER_RUN_THREAD_H
 #define WORKER_RUN_THREAD_H
@@ -12,8 +13,12 @@ struct threads;
 struct threads_options {
 	int count;
 	struct hand *hand;
-	/* Called from a thread of the pool when a handler has returned. */
+	/* Called from a thread of the pool, or by threads_return(): the job is over. */
 	void (*ended)(void *ctx, struct hand_job *j);
+	/* Called from a thread of the pool: a handler with a time limit begins. */
+	void (*began)(void *ctx);
+	/* Called by threads_look(), once a job: its handler does not stop. */
+	void (*stuck)(void *ctx, const struct hand_job *j, int64_t asked_ms_ago);
 	void *ctx;
 };
 
@@ -21,6 +26,10 @@ MUST_CHECK defib_err threads_start(const struct threads_options *o, struct threa
                                    struct failure *f);
 /* Run a job; `pool` tells the handler. Never blocks. */
 void threads_add(struct threads *t, struct hand_job *j, const struct worker_pool *pool);
+/* End what waits for a thread: all of it as released, or what was asked to stop. */
+void threads_return(struct threads *t, bool all);
+/* Ask handlers over their time limit to stop; report the stuck. When to look again. */
+int64_t threads_look(struct threads *t, int64_t now_ms);
 /* Ends the threads after what they run now. NULL is allowed. */
 void threads_stop(struct threads *t);
 

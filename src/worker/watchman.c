@@ -37,7 +37,7 @@ struct watchman {
 	int poke; /* eventfd */
 	/* the thread's own */
 	struct lease lease;
-	int64_t roster_ms, sweep_ms, lead_ms, locks_ms, last_ms, doubt_until_ms;
+	int64_t roster_ms, sweep_ms, lead_ms, locks_ms, last_ms, doubt_until_ms, register_ms;
 	int64_t opened; /* of the session, when it was last looked at */
 	bool leads, remote, reconcile;
 	int64_t unburied[UNBURIED_MAX]; /* exits seen, not yet in the registry */
@@ -45,7 +45,7 @@ struct watchman {
 	int mismatches; /* renewals in a row that counted more jobs than we have */
 	/* shared */
 	pthread_mutex_t lock;
-	int64_t worker;
+	int64_t worker; /* 0: declared dead, and not registered anew yet */
 	enum lease_contact contact;
 	bool stop, check_strays;
 };
@@ -181,10 +181,10 @@ static void release_strays(struct watchman *w, struct source *src, struct arena 
 	struct failure f = {0};
 	struct settlement *owned;
 	uint64_t before, after;
+	int64_t self = worker_id(w);
 	int n = 0;
 	bool quiet = hand_quiet(w->options.hand, &before);
-	if (quiet &&
-	    src->ops->owned(src, w->session.store, worker_id(w), a, &owned, &n, &f) == DEFIB_OK)
+	if (quiet && src->ops->owned(src, w->session.store, self, a, &owned, &n, &f) == DEFIB_OK)
 		quiet = hand_quiet(w->options.hand, &after) && before == after;
 	else
 		quiet = false;
@@ -192,7 +192,7 @@ static void release_strays(struct watchman *w, struct source *src, struct arena 
 	w->reconcile = w->reconcile || !quiet;
 	for (int k = 0; quiet && k < n; k++)
 		if (!hand_has(w->options.hand, NULL, owned[k].key, owned[k].epoch))
-			w->options.stray(w->options.ctx, src, owned[k].key, owned[k].epoch);
+			w->options.stray(w->options.ctx, src, self, owned[k].key, owned[k].epoch);
 }
 
 static void reconcile(struct watchman *w)
@@ -215,16 +215,29 @@ static void note_count(struct watchman *w, int64_t owned)
 	w->reconcile = true;
 }
 
-static void start_again(struct watchman *w)
+/* Dead for the database until this succeeds, however long it is away. */
+static void register_again(struct watchman *w)
 {
 	struct failure f = {0};
-	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; what it has in hand is lost");
-	w->options.taken(w->options.ctx);
+	if (clock_boot_ms() < w->register_ms)
+		return;
+	w->register_ms = clock_boot_ms() + w->options.lease.retry_ms;
 	if (register_self(w, &f))
 		log_event(LOG_ERROR, f.what);
 	else
 		log_event(LOG_INFO, "registered anew", LOG_INT("worker", worker_id(w)));
 	w->options.wake(w->options.ctx);
+}
+
+static void start_again(struct watchman *w)
+{
+	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; what it has in hand is lost");
+	/* First the id: a claim under way compares it after its jobs are in hand. */
+	pthread_mutex_lock(&w->lock);
+	w->worker = 0;
+	pthread_mutex_unlock(&w->lock);
+	w->options.taken(w->options.ctx);
+	register_again(w);
 }
 
 static void renew_if_due(struct watchman *w)
@@ -350,6 +363,8 @@ static int64_t tick(struct watchman *w)
 	int64_t now = clock_boot_ms();
 	if (now - w->last_ms > GAP_MS)
 		note_outage(w);
+	if (worker_id(w) == 0)
+		register_again(w);
 	renew_if_due(w);
 	bury_fellows(w);
 	if (w->reconcile)
@@ -366,6 +381,8 @@ static int64_t tick(struct watchman *w)
 	w->last_ms = now;
 	int64_t wait = lease_wait_ms(&w->lease, now);
 	wait = w->roster_ms - now < wait ? w->roster_ms - now : wait;
+	if (worker_id(w) == 0 && wait > w->options.lease.retry_ms)
+		wait = w->options.lease.retry_ms;
 	if (w->reconcile && wait > RECONCILE_MS)
 		wait = RECONCILE_MS;
 	if (w->remote)

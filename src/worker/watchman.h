@@ -27,12 +27,12 @@ struct watchman_options {
 	struct lease_rules lease;
 	/*
 	 * Called from the watchman's thread. `taken`: we were declared dead; all in
-	 * hand is lost, and a new incarnation was registered. `stray`: a job that
-	 * the database says is ours and that we do not have. `wake`: there may be
+	 * hand is lost, and a new incarnation is about to be registered. `stray`: a
+	 * job that the database says is ours (`worker`) and that we do not have. `wake`: there may be
 	 * work, or something to stop.
 	 */
 	void (*taken)(void *ctx);
-	void (*stray)(void *ctx, struct source *src, const char *key, int64_t epoch);
+	void (*stray)(void *ctx, struct source *src, int64_t worker, const char *key, int64_t epoch);
 	void (*wake)(void *ctx);
 	void *ctx;
 };
@@ -40,7 +40,7 @@ struct watchman_options {
 /* Registers the worker and starts the thread. */
 MUST_CHECK defib_err watchman_start(const struct watchman_options *o, struct watchman **out,
                                     struct failure *f);
-/* The id of the present incarnation. */
+/* The id of the present incarnation; 0 while a dead one is not registered anew. */
 int64_t watchman_worker(struct watchman *w);
 enum lease_contact watchman_contact(struct watchman *w);
 /* Something was asked to stop, or a claim's answer was lost: look at once. */

@@ -11,6 +11,9 @@
 #include "watch/watch.h"
 #include "worker/settler.h"
 
+/* The exit code of a process one of whose handlers will not stop (EX_SOFTWARE). */
+#define WORKER_EXIT_STUCK 70
+
 /* What a handler sees of its job, and how it answers. Called from a thread of the pool. */
 struct handler_job;
 typedef enum settle_as (*handler_fn)(struct handler_job *j, void *ctx);
@@ -24,7 +27,7 @@ struct worker_pool {
 	int64_t poll_ms;     /* 1000 */
 	int64_t batch;       /* rows a claim takes at most; 0: as many as there are slots */
 	int64_t timeout_ms;  /* where the job has none of its own; 0: none */
-	int64_t grace_ms;    /* between TERM and KILL */
+	int64_t grace_ms;    /* between TERM and KILL; for a handler, between asked and stuck */
 	int64_t stagger_ms;  /* slot i starts i times this after the worker */
 	int64_t burst_limit; /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
 	int64_t burst_ms;
@@ -44,6 +47,13 @@ struct worker_options {
 	int64_t grace_ms;  /* how long a stop waits for jobs; 30000 */
 	int threads;       /* for handlers; 0: as many as slots, 16 at most */
 	bool drain;        /* end when there is nothing left to claim */
+	/*
+	 * A handler was asked to stop and has not within its pool's grace; it cannot
+	 * be killed. Called once a job, from worker_run(); NULL: the process exits
+	 * with WORKER_EXIT_STUCK, and what it held is recovered like any dead worker's.
+	 */
+	void (*stuck)(void *ctx, const char *source, const char *job);
+	void *stuck_ctx;
 };
 
 struct worker;
@@ -70,5 +80,10 @@ defib_err handler_progress(struct handler_job *j, const char *step, const char *
 void handler_result(struct handler_job *j, const char *json);
 void handler_error(struct handler_job *j, const char *text);
 void handler_delay(struct handler_job *j, int64_t delay_ms);
+/* The incarnation that claimed it: with key and epoch, the fencing token. */
+int64_t handler_worker(const struct handler_job *j);
+const char *handler_given_result(const struct handler_job *j); /* may be NULL */
+/* It was settled in a transaction of the handler's own: the worker only forgets it. */
+void handler_settled(struct handler_job *j);
 
 #endif

@@ -1,0 +1,137 @@
+/*
+ * worker_claim.c: what the worker asks of its work session: jobs to claim,
+ * which of its jobs are to stop, and what they say of their progress.
+ */
+#include "worker/worker_inside.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define PROGRESS_MS 500
+#define CANCEL_MS 1000
+
+/* xorshift: only to spread probes of many workers. */
+static double next_chance(struct worker *w)
+{
+	w->chance ^= w->chance << 13;
+	w->chance ^= w->chance >> 7;
+	w->chance ^= w->chance << 17;
+	return (double)(w->chance >> 11) / 9007199254740992.0;
+}
+
+static defib_err work_ready(struct worker *w, struct failure *f)
+{
+	defib_err err = session_ready(&w->session, f);
+	if (!err && w->opened != w->session.opened) {
+		w->opened = w->session.opened;
+		wake_listen(w->wake, w->session.store);
+	}
+	return err;
+}
+
+static void claim_failed(struct worker *w, defib_err err, const struct failure *f)
+{
+	log_event(LOG_WARN, "no claim", LOG_STR("because", f->what));
+	/* Its answer may have been lost: what the database gave us then must not stay ours. */
+	if (err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT || err == DEFIB_CONNECTION)
+		watchman_poke(w->watchman, true);
+}
+
+static void claim_into(struct worker *w, int pool, int64_t n, int64_t now)
+{
+	struct crew *crew = &w->crews[pool];
+	struct source *src = w->options.pools[pool].source;
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct claimed *claims = NULL;
+	int got = 0;
+	int64_t worker = watchman_worker(w->watchman);
+	hand_claim_begin(&w->hand);
+	defib_err err = work_ready(w, &f);
+	if (!err && now >= crew->next_poll_ms)
+		err = src->ops->promote(src, w->session.store, &f);
+	if (!err)
+		err = src->ops->claim(src, w->session.store, worker, n, &a, &claims, &got, &f);
+	for (int i = 0; !err && i < got; i++)
+		jobs_start(w, pool, &claims[i], worker, now);
+	/* Between the claim and here we may have been declared dead: then none of these is ours. */
+	if (got > 0 && watchman_worker(w->watchman) != worker)
+		worker_stop_jobs(w, NULL, NULL, 0, true);
+	hand_claim_end(&w->hand);
+	if (err)
+		claim_failed(w, err, &f);
+	breaker_report(&w->breaker, !err || err == DEFIB_LEASE_LOST, next_chance(w), clock_boot_ms());
+	crew->more = !err && got == n;
+	crew->empty = !err && got == 0;
+	crew->claimed = true;
+	crew->next_poll_ms = now + crew->poll_ms;
+	arena_release(&a);
+}
+
+/* Claim into one pool if there is room and reason; how long until there may be again. */
+static int64_t claim_pool(struct worker *w, int pool, bool woken, int64_t now)
+{
+	struct crew *crew = &w->crews[pool];
+	int64_t n = slots_free(&crew->slots, now), batch = w->options.pools[pool].batch;
+	n = batch && n > batch ? batch : n;
+	bool due = woken || crew->more || now >= crew->next_poll_ms;
+	if (n > 0 && due && breaker_allow(&w->breaker, now))
+		claim_into(w, pool, n, now);
+	/* Without a free slot there is nothing to wait for here: one that comes free wakes us. */
+	int64_t next = n == 0 ? INT64_MAX : crew->more ? now : crew->next_poll_ms;
+	int64_t held = slots_wait_ms(&crew->slots, now);
+	next = held >= 0 && now + held < next ? now + held : next;
+	return next == INT64_MAX ? next : next - now;
+}
+
+int64_t claim_due(struct worker *w, bool woken, int64_t now)
+{
+	int64_t wait = INT64_MAX;
+	bool good = watchman_contact(w->watchman) == CONTACT_GOOD && !worker_stopping(w);
+	for (int i = 0; good && i < w->options.npools; i++) {
+		int64_t next = claim_pool(w, i, woken, now);
+		wait = next < wait ? next : wait;
+	}
+	int64_t paused = breaker_wait_ms(&w->breaker, now);
+	return wait < paused ? paused : wait;
+}
+
+void look_for_cancels(struct worker *w, bool woken, int64_t now)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	if (hand_count(&w->hand) == 0 || (!woken && now < w->cancel_ms) || work_ready(w, &f))
+		return;
+	w->cancel_ms = now + CANCEL_MS;
+	for (int i = 0; i < w->options.npools; i++) {
+		struct source *src = w->sources[i];
+		struct settlement *all;
+		int n = 0;
+		int64_t worker = watchman_worker(w->watchman);
+		if (src->ops->cancelling(src, w->session.store, worker, &a, &all, &n, &f))
+			break;
+		for (int k = 0; k < n; k++)
+			worker_stop_jobs(w, NULL, all[k].key, all[k].epoch, false);
+	}
+	arena_release(&a);
+}
+
+void send_progress(struct worker *w, int64_t now)
+{
+	struct progress_note note;
+	struct failure f = {0};
+	if (now < w->progress_ms)
+		return;
+	w->progress_ms = now + PROGRESS_MS;
+	while (hand_take_progress(&w->hand, &note)) {
+		if (work_ready(w, &f))
+			return;
+		defib_err err = note.source->ops->progress(
+			note.source, w->session.store, note.worker, note.key, note.epoch,
+			note.step[0] ? note.step : NULL, note.progress, &f);
+		if (err == DEFIB_LEASE_LOST)
+			worker_stop_jobs(w, note.source, note.key, note.epoch, true);
+		else if (err)
+			return;
+	}
+}

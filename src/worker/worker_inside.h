@@ -1,0 +1,111 @@
+/*
+ * worker_inside.h: what the files of the worker share.
+ *
+ * worker.c        making, running and ending one; what other threads may call
+ * worker_jobs.c   jobs from their start, in a child or a handler, to their end
+ * worker_claim.c  the work session: claims, cancels, progress
+ *
+ * Everything belongs to the thread that calls worker_run(), but for what
+ * `lock` guards.
+ */
+#ifndef WORKER_WORKER_INSIDE_H
+#define WORKER_WORKER_INSIDE_H
+
+#include "worker/run_child.h"
+#include "worker/run_thread.h"
+#include "worker/slots.h"
+#include "worker/wake.h"
+#include "worker/watchman.h"
+#include "worker/worker.h"
+
+/* A pool at work. */
+struct crew {
+	struct slots slots;
+	int64_t poll_ms, next_poll_ms;
+	bool more;    /* the last claim was full: there is probably more */
+	bool claimed; /* has claimed at least once */
+	bool empty;   /* the last claim found nothing */
+};
+
+/* A new size of a pool that the next tick applies. */
+struct resize {
+	bool wanted;
+	int64_t concurrency, poll_ms;
+};
+
+struct slot_ref {
+	int pool;
+	int64_t slot;
+};
+
+/* A child at work. */
+struct run {
+	struct child *child;
+	struct hand_job *job;
+	int at; /* in worker.runs */
+	int64_t due_ms;
+};
+
+struct worker {
+	struct worker_options options;
+	struct session session; /* work: claiming */
+	struct breaker breaker;
+	struct hand hand;
+	struct settler *settler;
+	struct watchman *watchman;
+	struct threads *threads;
+	struct keeper *keeper;
+	struct wake *wake;
+	struct crew *crews;
+	struct source **sources; /* one a pool */
+	struct run **runs;
+	int nruns, cap_runs;
+	int epoll, event, listening_fd;
+	int64_t opened;
+	int64_t progress_ms, cancel_ms, kill_ms;
+	uint64_t chance;
+	/* shared with other threads */
+	pthread_mutex_t lock;
+	struct hand_job *ended; /* handlers that returned */
+	struct slot_ref *given; /* slots that came free */
+	int ngiven, cap_given;
+	struct resize *resizes; /* one a pool */
+	int64_t settled;        /* by handlers, in transactions of their own */
+	int stops;
+	bool woken; /* there may be work, or something to stop */
+	bool told;  /* jobs were asked to stop: their runners must hear of it */
+	bool closing;
+};
+
+/* worker.c */
+void worker_wake(struct worker *w);
+bool worker_stopping(struct worker *w);
+/* Mark jobs to be stopped, as hand_stop() does, and see that their runners hear of it. */
+void worker_stop_jobs(struct worker *w, const struct source *src, const char *key, int64_t epoch,
+                      bool lost);
+
+/* worker_jobs.c */
+/* Run a job that was claimed; `worker` is the incarnation that claimed it. */
+void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t worker, int64_t now);
+void jobs_step_child(struct worker *w, struct run *r, int64_t now);
+/* Children that are due, or all of them. When the next one is due. */
+int64_t jobs_step_children(struct worker *w, int64_t now, bool all);
+/*
+ * Handlers that ended, are over their time limit or will not stop. `told`: some
+ * were asked to stop since the last step. When to look again.
+ */
+int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told);
+/* Callbacks: a handler returned, or will not stop; the settler is done with a job. */
+void jobs_on_handler_ended(void *ctx, struct hand_job *j);
+void jobs_on_stuck(void *ctx, const struct hand_job *j, int64_t asked_ms_ago);
+void jobs_on_settled(void *ctx, const struct hand_job *j);
+/* Slots of settled jobs become free. */
+void jobs_give_slots(struct worker *w);
+
+/* worker_claim.c */
+/* Claim where there is room and reason; how long until there may be again. */
+int64_t claim_due(struct worker *w, bool woken, int64_t now);
+void look_for_cancels(struct worker *w, bool woken, int64_t now);
+void send_progress(struct worker *w, int64_t now);
+
+#endif

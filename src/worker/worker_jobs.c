@@ -1,0 +1,279 @@
+/*
+ * worker_jobs.c: a job from the moment it is claimed to the moment the settler
+ * has it: into a slot, into a child process or a handler's thread, and out.
+ * The slot is free again only when the settlement was answered.
+ */
+#include "worker/worker_inside.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* ---- slots ---- */
+
+void jobs_on_settled(void *ctx, const struct hand_job *j)
+{
+	struct worker *w = ctx;
+	if (j->slot < 0)
+		return;
+	pthread_mutex_lock(&w->lock);
+	if (w->ngiven == w->cap_given) {
+		w->cap_given = w->cap_given ? w->cap_given * 2 : 64;
+		w->given = mem_grow(w->given, sizeof *w->given * (size_t)w->cap_given);
+	}
+	w->given[w->ngiven++] = (struct slot_ref){j->pool, j->slot};
+	pthread_mutex_unlock(&w->lock);
+}
+
+void jobs_give_slots(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	for (int i = 0; i < w->ngiven; i++)
+		slots_give(&w->crews[w->given[i].pool].slots, w->given[i].slot);
+	w->ngiven = 0;
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- ends ---- */
+
+/* Settled by its handler: nothing is left to write, only to forget. */
+static void forget(struct worker *w, struct hand_job *j)
+{
+	assert(j->slot >= 0);
+	slots_give(&w->crews[j->pool].slots, j->slot);
+	pthread_mutex_lock(&w->lock);
+	w->settled++;
+	pthread_mutex_unlock(&w->lock);
+	hand_remove(&w->hand, j);
+}
+
+static void finish(struct worker *w, struct hand_job *j)
+{
+	bool lost, stop = hand_stopped(&w->hand, j, &lost);
+	if (j->settled) {
+		forget(w, j);
+		return;
+	}
+	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
+	if (stop && j->as != SETTLE_DONE)
+		j->as = SETTLE_STOPPED;
+	settler_add(w->settler, j);
+}
+
+static enum settle_as settle_of(enum child_end end)
+{
+	static const enum settle_as as[] = {
+		[CHILD_RUNNING] = SETTLE_FAILED,      [CHILD_DONE] = SETTLE_DONE,
+		[CHILD_FAILED] = SETTLE_FAILED,       [CHILD_RETRY] = SETTLE_RETRY,
+		[CHILD_PERMANENT] = SETTLE_PERMANENT, [CHILD_KILLED] = SETTLE_CRASHED,
+		[CHILD_TIMED_OUT] = SETTLE_TIMED_OUT, [CHILD_STOPPED] = SETTLE_STOPPED,
+	};
+	return as[end];
+}
+
+/* A result is JSON; a program that says anything else has it kept as a JSON string. */
+static char *result_json(const char *text)
+{
+	struct buf out = BUF_INIT;
+	json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+	size_t len = strlen(text);
+	while (len > 0 && strchr(" \t\r\n", text[len - 1]))
+		len--;
+	buf_addn(&out, text, len);
+	if (!json) {
+		char *plain = buf_detach(&out);
+		buf_add_json(&out, plain);
+		free(plain);
+	}
+	json_decref(json);
+	return buf_detach(&out);
+}
+
+static void drop_run(struct worker *w, struct run *r)
+{
+	epoll_ctl(w->epoll, EPOLL_CTL_DEL, child_fd(r->child), NULL);
+	child_free(r->child);
+	w->runs[r->at] = w->runs[--w->nruns];
+	w->runs[r->at]->at = r->at;
+	free(r);
+}
+
+static void child_ended(struct worker *w, struct hand_job *j, enum child_end end)
+{
+	struct run *r = j->run;
+	size_t len = 0;
+	const char *result = child_result(r->child, &len);
+	j->as = settle_of(end);
+	if (end == CHILD_DONE && len > 0)
+		j->result = result_json(result);
+	if (end != CHILD_DONE)
+		j->error = mem_strdup(child_error(r->child));
+	drop_run(w, r);
+	j->run = NULL;
+	finish(w, j);
+}
+
+/* "STEP<tab>text", or just text. */
+static void note_progress(struct worker *w, struct hand_job *j, const char *line)
+{
+	const char *tab = strchr(line, '\t');
+	char step[128];
+	if (!tab) {
+		hand_progress(&w->hand, j, NULL, line);
+		return;
+	}
+	snprintf(step, sizeof step, "%.*s", (int)(tab - line), line);
+	hand_progress(&w->hand, j, step, tab + 1);
+}
+
+void jobs_step_child(struct worker *w, struct run *r, int64_t now)
+{
+	struct hand_job *j = r->job;
+	bool lost;
+	int64_t wants = -1;
+	if (hand_stopped(&w->hand, j, &lost))
+		child_stop(r->child, CHILD_STOPPED, now);
+	enum child_end end = child_step(r->child, now, &wants);
+	const char *line = child_progress(r->child);
+	if (line)
+		note_progress(w, j, line);
+	r->due_ms = wants < 0 ? INT64_MAX : now + wants;
+	if (end != CHILD_RUNNING)
+		child_ended(w, j, end);
+}
+
+int64_t jobs_step_children(struct worker *w, int64_t now, bool all)
+{
+	int64_t due = INT64_MAX;
+	for (int i = w->nruns - 1; i >= 0; i--)
+		if (all || w->runs[i]->due_ms <= now)
+			jobs_step_child(w, w->runs[i], now);
+	for (int i = 0; i < w->nruns; i++)
+		if (w->runs[i]->due_ms < due)
+			due = w->runs[i]->due_ms;
+	return due;
+}
+
+/* ---- handlers ---- */
+
+void jobs_on_handler_ended(void *ctx, struct hand_job *j)
+{
+	struct worker *w = ctx;
+	pthread_mutex_lock(&w->lock);
+	j->queued = w->ended;
+	w->ended = j;
+	pthread_mutex_unlock(&w->lock);
+	worker_wake(w);
+}
+
+static void finish_handlers(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	struct hand_job *j = w->ended;
+	w->ended = NULL;
+	pthread_mutex_unlock(&w->lock);
+	while (j) {
+		struct hand_job *next = j->queued;
+		j->queued = NULL;
+		finish(w, j);
+		j = next;
+	}
+}
+
+/* What it holds can be freed for others only by our death, which fellows notice. */
+void jobs_on_stuck(void *ctx, const struct hand_job *j, int64_t asked_ms_ago)
+{
+	const struct worker *w = ctx;
+	log_event(LOG_CRITICAL, "a handler will not stop", LOG_STR("source", j->source->name),
+	          LOG_STR("job", j->claim.key), LOG_INT("epoch", j->claim.epoch),
+	          LOG_INT("asked_ms_ago", asked_ms_ago));
+	if (w->options.stuck)
+		w->options.stuck(w->options.stuck_ctx, j->source->name, j->claim.key);
+	else
+		_exit(WORKER_EXIT_STUCK);
+}
+
+int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told)
+{
+	if (!w->threads)
+		return INT64_MAX;
+	/* A stop lets handlers finish; what has not begun has nothing to finish. */
+	if (told || worker_stopping(w))
+		threads_return(w->threads, worker_stopping(w));
+	int64_t due = threads_look(w->threads, now);
+	finish_handlers(w);
+	return due;
+}
+
+/* ---- starts ---- */
+
+static void job_env(const struct worker *w, const struct hand_job *j, char **env, struct arena *a)
+{
+	const struct claimed *c = &j->claim;
+	int n = 0;
+	env[n++] = arena_printf(a, "DEFIB_JOB_ID=%s", c->key);
+	env[n++] = arena_printf(a, "DEFIB_EPOCH=%lld", (long long)c->epoch);
+	env[n++] = arena_printf(a, "DEFIB_ATTEMPT=%lld", (long long)c->attempt);
+	env[n++] = arena_printf(a, "DEFIB_MAX_ATTEMPTS=%lld", (long long)c->max_attempts);
+	env[n++] = arena_printf(a, "DEFIB_QUEUE=%s", c->queue ? c->queue : "");
+	env[n++] = arena_printf(a, "DEFIB_KIND=%s", c->kind ? c->kind : "");
+	env[n++] = arena_printf(a, "DEFIB_WORKER=%s", w->options.name);
+	env[n] = NULL;
+}
+
+static void add_run(struct worker *w, struct hand_job *j, struct child *child, int64_t now)
+{
+	struct run *r = mem_alloc(sizeof *r);
+	*r = (struct run){.child = child, .job = j, .at = w->nruns, .due_ms = now};
+	if (w->nruns == w->cap_runs) {
+		w->cap_runs = w->cap_runs ? w->cap_runs * 2 : 16;
+		w->runs = mem_grow(w->runs, sizeof(struct run *) * (size_t)w->cap_runs);
+	}
+	w->runs[w->nruns++] = r;
+	j->run = r;
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = r};
+	epoll_ctl(w->epoll, EPOLL_CTL_ADD, child_fd(child), &ev);
+}
+
+static void start_child(struct worker *w, struct hand_job *j, const struct worker_pool *p,
+                        int64_t now)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct child *child = NULL;
+	char *env[8];
+	job_env(w, j, env, &a);
+	struct child_options o = {
+		.argv = p->command,
+		.env = env,
+		.payload = j->claim.payload,
+		.payload_len = j->claim.payload ? strlen(j->claim.payload) : 0,
+		.timeout_ms = j->claim.timeout_ms ? j->claim.timeout_ms : p->timeout_ms,
+		.grace_ms = p->grace_ms,
+		.keeper = w->keeper,
+	};
+	defib_err err = child_start(&o, now, &child, &f);
+	arena_release(&a);
+	if (err) {
+		log_event(LOG_ERROR, f.what, LOG_STR("job", j->claim.key));
+		j->as = SETTLE_FAILED;
+		j->error = mem_strdup(f.what);
+		finish(w, j);
+		return;
+	}
+	add_run(w, j, child, now);
+}
+
+void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t worker, int64_t now)
+{
+	struct worker_pool *p = &w->options.pools[pool];
+	struct hand_job *j = hand_add(&w->hand, p->source, pool, worker, c);
+	j->slot = slots_take(&w->crews[pool].slots, now);
+	if (p->handler)
+		threads_add(w->threads, j, p);
+	else
+		start_child(w, j, p, now);
+}
