@@ -237,7 +237,8 @@ static void a_start_leaves_our_own_signals_as_they_were(void **state)
 	pthread_sigmask(SIG_SETMASK, NULL, &before);
 	start("exit 0", (struct child_options){0});
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
-	assert_memory_equal(&before, &after, sizeof(before));
+	for (int sig = 1; sig < NSIG; sig++)
+		assert_int_equal(sigismember(&before, sig), sigismember(&after, sig));
 }
 
 static void a_worker_without_standard_descriptors_can_start_children(void **state)
