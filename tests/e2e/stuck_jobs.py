@@ -72,8 +72,8 @@ def agree(db):
     assert entries(db) == n
     if n:
         distinct = db.sql(
-            f"SELECT count(DISTINCT l.job) FROM {ledger(db)} l JOIN jobs j "
-            "ON CAST(j.id AS text) = l.job WHERE l.event = 'REQUEUED' AND j.status = 'queued'")
+            f"SELECT count(DISTINCT j.id) FROM {ledger(db)} l JOIN jobs j "
+            "ON j.id = CAST(l.job AS bigint) WHERE l.event = 'REQUEUED' AND j.status = 'queued'")
         assert distinct[0][0] == n
     half = "SELECT count(*) FROM jobs WHERE (status = 'queued') <> (error IS NOT NULL)"
     assert db.sql(half)[0][0] == 0

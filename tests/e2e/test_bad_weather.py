@@ -1,0 +1,339 @@
+"""Bad weather: servers that stop, die or hang, sessions that are ended, rows that are locked."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import stuck_jobs as jobs
+
+EXIT_CLEAN, EXIT_STUCK, EXIT_DATABASE, EXIT_PARTLY = 0, 1, 4, 6
+BOUND_S = 20
+COMMANDS = {
+    "scan": ["scan"],
+    "fix": ["scan", "--fix"],
+    "explain": ["explain", "jobs", "1"],
+    "doctor": ["doctor"],
+    "sql": ["sql", "jobs"],
+}
+
+
+def ends_in_time(defib, *args, **options):
+    start = time.monotonic()
+    ran = defib(*args, timeout=BOUND_S + 20, **options)
+    assert time.monotonic() - start < BOUND_S, ran
+    return ran
+
+
+def wait_for(what, timeout=30):
+    """Poll until it holds; its value."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        value = what()
+        if value:
+            return value
+        time.sleep(0.002)
+    raise AssertionError("it did not come to that")
+
+
+def our_sessions(pg):
+    return [row[0] for row in pg.sql(
+        "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'defib%' "
+        "AND datname = current_database()")]
+
+
+def recovered(pg):
+    return pg.sql("SELECT count(*) FROM jobs WHERE status = 'queued'")[0][0]
+
+
+@pytest.fixture
+def own(server):
+    """A database on a server that this test may hurt."""
+    from databases import PgDatabase
+    database = PgDatabase(server)
+    yield database
+    database.drop()
+
+
+# Stopped, not dead: nothing answers and nothing breaks.
+
+
+def all_commands(defib, db):
+    """Every command at once, each against the same database."""
+    config = defib.dir / "defib.yaml"
+    config.write_text(jobs.config(db))
+    return {name: defib.start(*args, config=str(config)) for name, args in COMMANDS.items()}
+
+
+def collect(children, start):
+    """(exit code, what it said) of each; all must have ended in time."""
+    ended = {}
+    for name, child in children.items():
+        try:
+            out, err = child.communicate(timeout=BOUND_S + 20)
+        finally:
+            child.kill()
+        ended[name] = (child.returncode, out + err)
+    assert time.monotonic() - start < BOUND_S, ended
+    return ended
+
+
+def test_stopped_server_while_we_connect(defib, own):
+    jobs.make(own, 3)
+    own.server.freeze()
+    try:
+        ended = collect(all_commands(defib, own), time.monotonic())
+    finally:
+        own.server.thaw()
+    for name, (code, said) in ended.items():
+        assert code == EXIT_DATABASE, (name, said)
+        assert "main" in said, name
+        if name != "doctor":
+            assert said.count("\n") == 1, (name, said)
+    jobs.untouched(own, 3)
+
+
+@contextlib.contextmanager
+def slow(own):
+    """Reading the table takes so long that one can act meanwhile: it is locked."""
+    holder = own.connect()
+    holder.autocommit = False
+    holder.cursor().execute("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE")
+    try:
+        yield
+    finally:
+        holder.rollback()
+        holder.close()
+
+
+def test_stopped_backends_while_we_wait(defib, own):
+    """Neither the server's time-outs nor keepalives end this: only our own deadline."""
+    jobs.make(own, 3)
+    stopped = []
+    with slow(own):
+        start = time.monotonic()
+        children = all_commands(defib, own)
+        try:
+            wait_for(lambda: len(our_sessions(own)) == len(children), BOUND_S)
+            stopped = our_sessions(own)
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            ended = collect(children, start)
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+    for name, (code, said) in ended.items():
+        assert code == EXIT_DATABASE, (name, said)
+        assert "main" in said, name
+    jobs.untouched(own, 3)
+
+
+def test_backend_stopped_in_the_middle_of_a_fix(defib, own):
+    """What was done is reported and in the ledger; the next scan does the rest."""
+    jobs.make(own, 20_000)
+    child = defib.start("scan", "--fix", config=jobs.config(own, batch=500))
+    wait_for(lambda: recovered(own) > 2000)
+    pids = our_sessions(own)
+    os.kill(pids[0], signal.SIGSTOP)
+    start = time.monotonic()
+    try:
+        out, err = child.communicate(timeout=BOUND_S + 20)
+    finally:
+        child.kill()
+        os.kill(pids[0], signal.SIGCONT)
+    assert time.monotonic() - start < BOUND_S
+    assert child.returncode in (EXIT_PARTLY, EXIT_STUCK, EXIT_CLEAN), (out, err)
+    wait_for(lambda: pids[0] not in our_sessions(own))
+    assert jobs.agree(own) >= 2000
+    assert defib("scan", "--fix", config=jobs.config(own)).code == EXIT_CLEAN
+    assert jobs.agree(own) == 20_000
+
+
+def test_whole_server_stopped_in_the_middle_of_a_fix(defib, own):
+    jobs.make(own, 20_000)
+    child = defib.start("scan", "--fix", config=jobs.config(own, batch=500))
+    wait_for(lambda: recovered(own) > 2000)
+    own.server.freeze()
+    start = time.monotonic()
+    try:
+        out, err = child.communicate(timeout=BOUND_S + 20)
+        took = time.monotonic() - start
+    finally:
+        child.kill()
+        own.server.thaw()
+    assert took < BOUND_S, (took, err)
+    assert child.returncode == EXIT_PARTLY, (out, err)
+    assert len(err.strip().split("\n")) <= 2 and "main" in err
+    wait_for(lambda: not our_sessions(own))
+    assert jobs.agree(own) >= 2000
+
+
+# Dead, and back again.
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped at once"])
+def test_server_lost_in_the_middle_of_a_fix(defib, own, how):
+    n = 100_000 if how == "killed" else 30_000
+    jobs.make(own, n)
+    child = defib.start("scan", "--fix", config=jobs.config(own, batch=500))
+    wait_for(lambda: recovered(own) > 5000)
+    own._session.close()
+    if how == "killed":
+        own.server.kill()
+    else:
+        own.server.stop(signal.SIGQUIT)
+    start = time.monotonic()
+    out, err = child.communicate(timeout=BOUND_S + 20)
+    assert time.monotonic() - start < BOUND_S
+    assert child.returncode in (EXIT_PARTLY, EXIT_DATABASE), (out, err)
+    assert "main" in err
+    own.server.start()
+    first = jobs.agree(own)
+    assert 0 < first < n
+    assert defib("scan", "--fix", config=jobs.config(own)).code == EXIT_CLEAN
+    assert jobs.agree(own) == n
+
+
+def test_ended_session_is_opened_again_and_the_scan_finishes(defib, pg):
+    """Ended again and again, wherever it happens to be."""
+    jobs.make(pg, 30_000)
+    child = defib.start("scan", "--fix", config=jobs.config(pg, batch=500))
+    ended = 0
+    for mark in (500, 5_000, 12_000, 20_000):
+        wait_for(lambda mark=mark: recovered(pg) >= mark or child.poll() is not None)
+        for pid in our_sessions(pg):
+            ended += pg.sql("SELECT pg_terminate_backend(%s)", pid)[0][0]
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == EXIT_CLEAN, err
+    assert ended >= 2
+    assert "30,000 recovered" in out
+    assert jobs.agree(pg) == 30_000
+
+
+# Time limits of the server, and locks of others.
+
+
+def test_statement_timeout_is_said(defib, pg):
+    jobs.make(pg, 3)
+    config = jobs.config(pg, statement_timeout="300ms",
+                         owner='"(SELECT owner FROM pg_sleep(3))"')
+    ran = ends_in_time(defib, "scan", config=config)
+    assert ran.code == EXIT_DATABASE, ran
+    assert "time" in jobs.one_line(ran)
+
+
+def test_table_lock_is_waited_for_within_bounds(defib, pg):
+    jobs.make(pg, 3)
+    with slow(pg):
+        for name in ("fix", "explain"):
+            ran = ends_in_time(defib, *COMMANDS[name], config=jobs.config(pg))
+            assert ran.code == EXIT_DATABASE, ran
+            assert "lock" in jobs.one_line(ran)
+    jobs.untouched(pg, 3)
+
+
+def test_ledger_lock_is_waited_for_within_bounds(defib, pg):
+    jobs.make(pg, 3)
+    assert defib("scan", "--fix", "--limit", "1", config=jobs.config(pg)).code == EXIT_CLEAN
+    holder = pg.connect()
+    holder.autocommit = False
+    holder.cursor().execute("LOCK TABLE defib.ledger IN EXCLUSIVE MODE")
+    ran = ends_in_time(defib, "scan", "--fix", config=jobs.config(pg))
+    assert ran.code == EXIT_DATABASE, ran
+    assert "lock" in jobs.one_line(ran)
+    holder.rollback()
+    holder.close()
+    assert jobs.agree(pg) == 1
+
+
+def test_locked_row_is_counted_named_and_not_waited_for(defib, pg):
+    jobs.make(pg, 100)
+    holder = pg.connect()
+    holder.autocommit = False
+    cursor = holder.cursor()
+    cursor.execute("SELECT pg_backend_pid()")
+    pid = cursor.fetchone()[0]
+    cursor.execute("UPDATE jobs SET owner = 'busy' WHERE id = 42")
+    ran = defib("scan", "--fix", "--json", config=jobs.config(pg))
+    # Had it waited, the lock time-out would have failed the whole batch.
+    assert ran.code == EXIT_STUCK, ran
+    assert (ran.json["recovered"], ran.json["locked"]) == (99, 1)
+    job = [j for j in ran.json["watches"][0]["jobs"] if j["outcome"] == "locked"][0]
+    assert (job["key"], job["locked_by_pid"]) == ("42", pid)
+    assert 0 <= job["locked_for_s"] < 60
+    holder.rollback()
+    holder.close()
+    assert jobs.agree(pg) == 99
+    assert defib("scan", "--fix", config=jobs.config(pg)).code == EXIT_CLEAN
+
+
+def test_writer_of_sqlite_is_waited_for_within_bounds(defib, lite):
+    jobs.make(lite, 3)
+    lite.sql("BEGIN IMMEDIATE")
+    assert ends_in_time(defib, "scan", config=jobs.config(lite)).code == EXIT_STUCK
+    ran = ends_in_time(defib, "scan", "--fix", config=jobs.config(lite))
+    assert ran.code == EXIT_DATABASE, ran
+    assert "lock" in jobs.one_line(ran)
+    lite.sql("ROLLBACK")
+    jobs.untouched(lite, 3)
+
+
+class Worker(threading.Thread):
+    """Beats its own row all the time, and remembers the longest that a beat took."""
+
+    def __init__(self, db, job):
+        super().__init__()
+        self.db, self.job = db, job
+        self.beats, self.longest, self.enough = 0, 0.0, threading.Event()
+
+    def run(self):
+        session = self.db.connect()
+        cursor = session.cursor()
+        now = "now()" if self.db.engine == "postgres" else "datetime('now')"
+        while not self.enough.is_set():
+            start = time.monotonic()
+            cursor.execute(f"UPDATE jobs SET updated_at = {now} WHERE id = {self.job}")
+            self.longest = max(self.longest, time.monotonic() - start)
+            self.beats += 1
+        session.close()
+
+
+def test_workers_go_on_while_stuck_rows_are_freed(defib, db):
+    n = 40_000 if db.engine == "postgres" else 20_000
+    jobs.make(db, n)
+    db.sql("INSERT INTO jobs (id, status, updated_at) SELECT 0, 'running', "
+           + ("now()" if db.engine == "postgres" else "datetime('now')"))
+    worker = Worker(db, 0)
+    worker.start()
+    wait_for(lambda: worker.beats > 10)
+    before = worker.beats
+    worker.longest = 0.0
+    ran = defib("scan", "--fix", config=jobs.config(db))
+    during = worker.beats - before
+    worker.enough.set()
+    worker.join()
+    assert ran.code == EXIT_CLEAN, ran
+    assert during > 20
+    assert worker.longest < 3.0, "a beat waited for the scan"
+    assert db.sql("SELECT status FROM jobs WHERE id = 0")[0][0] == "running"
+    assert jobs.agree(db) == n
+
+
+# Ended ourselves.
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_killed_scan_leaves_rows_and_ledger_agreeing(defib, db, sign):
+    jobs.make(db, 20_000)
+    child = defib.start("scan", "--fix", config=jobs.config(db, batch=200))
+    wait_for(lambda: recovered(db) > 400)
+    child.send_signal(sign)
+    child.communicate(timeout=30)
+    if db.engine == "postgres":
+        wait_for(lambda: not our_sessions(db))
+    assert 400 <= jobs.agree(db) < 20_000
+    assert defib("scan", "--fix", config=jobs.config(db)).code == EXIT_CLEAN
+    assert jobs.agree(db) == 20_000

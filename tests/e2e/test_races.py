@@ -1,0 +1,72 @@
+"""Two at once: each stuck row is recovered by exactly one of them."""
+
+import re
+import subprocess
+
+import stuck_jobs as jobs
+
+N = {"postgres": 100_000, "sqlite": 20_000}
+
+
+def scans(defib, db, count, *args, **watch):
+    """So many scans at once, to their ends: (exit code, counts) of each."""
+    config = defib.dir / "defib.yaml"
+    config.write_text(jobs.config(db, **watch))
+    children = [defib.start("scan", "--fix", *args, config=str(config)) for _ in range(count)]
+    ended = []
+    for child in children:
+        out, err = child.communicate(timeout=100)
+        counts = {word: int(n.replace(",", ""))
+                  for n, word in re.findall(r"([\d,]+) (recovered|changed|locked|refused)", out)}
+        assert child.returncode in (0, 1), (child.returncode, out, err)
+        assert "deadlock" not in err
+        ended.append(counts)
+    return ended
+
+
+def test_two_scans_at_once_recover_each_row_once(defib, db):
+    n = N[db.engine]
+    jobs.make(db, n)
+    ended = scans(defib, db, 2)
+    assert sum(counts.get("recovered", 0) for counts in ended) == n
+    assert jobs.agree(db) == n
+
+
+def test_scans_at_once_that_make_the_ledger(defib, db):
+    for _ in range(3):
+        db.sql("DROP SCHEMA IF EXISTS defib CASCADE" if db.engine == "postgres"
+               else "DROP TABLE IF EXISTS defib_ledger")
+        db.sql("DROP TABLE IF EXISTS jobs")
+        jobs.make(db, 10)
+        ended = scans(defib, db, 4)
+        assert sum(counts.get("recovered", 0) for counts in ended) == 10
+        assert jobs.agree(db) == 10
+
+
+def test_scans_whose_remedies_touch_the_same_rows_do_not_deadlock(defib, pg):
+    """`also` updates one row for all: the scans wait for each other, try again, and finish."""
+    jobs.make(pg, 4_000)
+    pg.sql("CREATE TABLE tally (name text PRIMARY KEY, n bigint)")
+    pg.sql("INSERT INTO tally VALUES ('a', 0), ('b', 0)")
+    also = ("[\"UPDATE tally SET n = tally.n + s.n FROM (SELECT count(*) AS n FROM stuck) s\"]")
+    ended = scans(defib, pg, 3, also=also, batch=100)
+    assert sum(counts.get("recovered", 0) for counts in ended) == 4_000
+    assert jobs.agree(pg) == 4_000
+    assert pg.sql("SELECT DISTINCT n FROM tally") == [(4_000,)]
+
+
+def test_scan_beside_a_worker_that_takes_rows_back(defib, pg):
+    """A worker wakes up and beats every row it owns: what it reached first is left to it."""
+    jobs.make(pg, 20_000)
+    worker = subprocess.Popen(
+        ["/usr/bin/psql", "-q", "-X", pg.url], stdin=subprocess.PIPE, text=True)
+    for low in range(20_000, 0, -500):
+        worker.stdin.write("UPDATE jobs SET updated_at = now(), owner = 'back' WHERE id > "
+                           f"{low - 500} AND id <= {low} AND status = 'running';\n")
+    worker.stdin.close()
+    ended = scans(defib, pg, 1)[0]
+    assert worker.wait(60) == 0
+    freed = ended.get("recovered", 0)
+    assert jobs.agree(pg) == freed
+    assert pg.sql("SELECT count(*) FROM jobs WHERE status = 'running' AND owner = 'back'") == \
+        [(20_000 - freed,)]
