@@ -234,11 +234,14 @@ static void a_start_leaves_our_own_signals_as_they_were(void **state)
 {
 	(void)state;
 	sigset_t before, after;
-	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	sigemptyset(&before);
+	sigaddset(&before, SIGUSR1);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	start("exit 0", (struct child_options){0});
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
 	for (int sig = 1; sig < NSIG; sig++)
 		assert_int_equal(sigismember(&before, sig), sigismember(&after, sig));
+	pthread_sigmask(SIG_UNBLOCK, &before, NULL);
 }
 
 static void a_worker_without_standard_descriptors_can_start_children(void **state)
