@@ -9,9 +9,9 @@
 
 const char *const outcome_names[] = {
 #define X(id, name) name,
-    OUTCOME_LIST(X)
+	OUTCOME_LIST(X)
 #undef X
-        NULL,
+		NULL,
 };
 
 /* A batch under way. */
@@ -123,22 +123,23 @@ static bool survives(const struct candidate *c, enum remedy remedy)
 static void add_values(const struct candidate *c, const struct write_sql *w, struct relation *r)
 {
 	const struct facts *f = &c->facts;
-	enum sign s = f->has_sign[SIGN_ALIVE] ? SIGN_ALIVE
-	                                      : (f->has_sign[SIGN_EXPIRES] ? SIGN_EXPIRES : SIGN_STARTED);
+	enum sign s = f->has_sign[SIGN_ALIVE]
+	                  ? SIGN_ALIVE
+	                  : (f->has_sign[SIGN_EXPIRES] ? SIGN_EXPIRES : SIGN_STARTED);
 	const struct {
 		const char *text;
 		bool number;
 		int64_t value;
 	} values[STUCK_COUNT] = {
-	    [STUCK_OWNER] = {f->owner, false, 0},
-	    [STUCK_KIND] = {f->kind, false, 0},
-	    [STUCK_ATTEMPT] = {NULL, f->has_attempts, f->attempts},
-	    [STUCK_ALIVE_AT] = {NULL, f->has_sign[s], f->sign_us[s]},
-	    [STUCK_VERDICT] = {verdict_names[c->judgement.verdict], false, 0},
-	    [STUCK_REASON] = {c->reason, false, 0},
-	    [STUCK_RETRY_AT] = {NULL, c->retry_us != 0, c->retry_us},
-	    [STUCK_EVIDENCE] = {c->evidence, false, 0},
-	    [STUCK_NOW] = {NULL, true, f->now_us},
+		[STUCK_OWNER] = {f->owner, false, 0},
+		[STUCK_KIND] = {f->kind, false, 0},
+		[STUCK_ATTEMPT] = {NULL, f->has_attempts, f->attempts},
+		[STUCK_ALIVE_AT] = {NULL, f->has_sign[s], f->sign_us[s]},
+		[STUCK_VERDICT] = {verdict_names[c->judgement.verdict], false, 0},
+		[STUCK_REASON] = {c->reason, false, 0},
+		[STUCK_RETRY_AT] = {NULL, c->retry_us != 0, c->retry_us},
+		[STUCK_EVIDENCE] = {c->evidence, false, 0},
+		[STUCK_NOW] = {NULL, true, f->now_us},
 	};
 	for (int i = 0; i < STUCK_COUNT; i++) {
 		if (!w->uses[i])
@@ -229,9 +230,8 @@ static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, 
 	for (int i = 0; i < b->n; i++) {
 		const struct candidate *c = &b->all[i];
 		if (survives(c, REMEDY_HOLD))
-			holds[n++] = (struct hold){c->facts.job,          c->decision.cause, c->reason,
-			                           c->facts.owner,        c->facts.has_sign[s],
-			                           c->facts.sign_us[s]};
+			holds[n++] = (struct hold){c->facts.job,   c->decision.cause,    c->reason,
+			                           c->facts.owner, c->facts.has_sign[s], c->facts.sign_us[s]};
 	}
 	return ledger_hold(b->ap->store, ctx, holds, n, b->arena, f);
 }
@@ -244,14 +244,14 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 		const struct candidate *c = &b->all[i];
 		if (acts(c))
 			entries[n++] = (struct ledger_entry){
-			    .job = c->facts.job,
-			    .event = remedy_event(c->decision.remedy),
-			    .verdict = verdict_names[c->judgement.verdict],
-			    .rule = c->decision.rule,
-			    .reason = c->reason,
-			    .evidence = c->evidence,
-			    .before = c->before,
-			    .after = c->after,
+				.job = c->facts.job,
+				.event = remedy_event(c->decision.remedy),
+				.verdict = verdict_names[c->judgement.verdict],
+				.rule = c->decision.rule,
+				.reason = c->reason,
+				.evidence = c->evidence,
+				.before = c->before,
+				.after = c->after,
 			};
 	}
 	return ledger_append(b->ap->store, ctx, entries, n, b->arena, f);

@@ -19,11 +19,15 @@ static int collect(const struct watch *w, struct expression *out)
 {
 	int n = 0;
 	const struct expression all[] = {
-	    {"alive_at", &w->alive_at},         {"expires_at", &w->expires_at},
-	    {"started_at", &w->started_at},     {"running", &w->running},
-	    {"kind", &w->kind},                 {"owner", &w->owner},
-	    {"owner_alive", &w->owner_alive},   {"attempts", &w->attempts},
-	    {"max_attempts", &w->max_attempts},
+		{"alive_at", &w->alive_at},
+		{"expires_at", &w->expires_at},
+		{"started_at", &w->started_at},
+		{"running", &w->running},
+		{"kind", &w->kind},
+		{"owner", &w->owner},
+		{"owner_alive", &w->owner_alive},
+		{"attempts", &w->attempts},
+		{"max_attempts", &w->max_attempts},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i].sql->text)
@@ -76,11 +80,12 @@ static void hint_nearest(struct store *s, struct arena *a, const char *sql, cons
 static defib_err bind_table(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
 	static const char *const tables[] = {
-	    [STORE_POSTGRES] = "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE "
-	                       "n.nspname || '.' || c.relname END FROM pg_class c JOIN pg_namespace n "
-	                       "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND "
-	                       "n.nspname NOT IN ('pg_catalog', 'information_schema') LIMIT 2000",
-	    [STORE_SQLITE] = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000",
+		[STORE_POSTGRES] = "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE "
+						   "n.nspname || '.' || c.relname END FROM pg_class c JOIN pg_namespace n "
+						   "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND "
+						   "n.nspname NOT IN ('pg_catalog', 'information_schema') LIMIT 2000",
+		[STORE_SQLITE] =
+			"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000",
 	};
 	const struct watch *w = b->watch;
 	struct buf sql = BUF_INIT;
@@ -90,8 +95,8 @@ static defib_err bind_table(struct store *s, struct arena *a, struct binding *b,
 	defib_err err = store_describe(s, buf_text(&sql), a, &b->columns, &b->ncolumns, f);
 	buf_release(&sql);
 	if (err == DEFIB_BAD_SQL) {
-		fail(f, DEFIB_CONFIG, "watch %s: there is no table \"%s\" in database %s", w->name, w->table,
-		     s->name);
+		fail(f, DEFIB_CONFIG, "watch %s: there is no table \"%s\" in database %s", w->name,
+		     w->table, s->name);
 		fail_next(f, "check table: and the search path");
 		hint_nearest(s, a, tables[s->engine], w->table, f);
 		return DEFIB_CONFIG;
@@ -111,8 +116,8 @@ static defib_err bind_keys(struct arena *a, struct binding *b, struct failure *f
 		int at = word_index(names, w->key.items[k]);
 		if (at < 0) {
 			const char *near = text_nearest(w->key.items[k], names);
-			fail(f, DEFIB_CONFIG, "watch %s: table %s has no column \"%s\" for key", w->name, w->table,
-			     w->key.items[k]);
+			fail(f, DEFIB_CONFIG, "watch %s: table %s has no column \"%s\" for key", w->name,
+			     w->table, w->key.items[k]);
 			if (near)
 				fail_next(f, "did you mean \"%s\"?", near);
 			return DEFIB_CONFIG;
@@ -121,8 +126,8 @@ static defib_err bind_keys(struct arena *a, struct binding *b, struct failure *f
 	}
 	for (int i = 0; i < w->show.n; i++)
 		if (word_index(names, w->show.items[i]) < 0)
-			return fail(f, DEFIB_CONFIG, "watch %s: table %s has no column \"%s\" for show", w->name,
-			            w->table, w->show.items[i]);
+			return fail(f, DEFIB_CONFIG, "watch %s: table %s has no column \"%s\" for show",
+			            w->name, w->table, w->show.items[i]);
 	return DEFIB_OK;
 }
 
@@ -131,17 +136,17 @@ static const struct {
 	const char *base;
 	enum time_type time;
 } type_times[] = {
-    {"timestamptz", TIME_TYPE_TIMESTAMPTZ},
-    {"timestamp", TIME_TYPE_UTC},
-    {"date", TIME_TYPE_UTC},
-    {"text", TIME_TYPE_TEXT},
-    {"varchar", TIME_TYPE_TEXT},
-    {"bpchar", TIME_TYPE_TEXT},
-    {"int4", TIME_TYPE_EPOCH},
-    /* Wide numbers may be seconds or milliseconds: one value of the table tells. */
-    {"int8", TIME_TYPE_AUTO},
-    {"numeric", TIME_TYPE_AUTO},
-    {"float8", TIME_TYPE_AUTO},
+	{"timestamptz", TIME_TYPE_TIMESTAMPTZ},
+	{"timestamp", TIME_TYPE_UTC},
+	{"date", TIME_TYPE_UTC},
+	{"text", TIME_TYPE_TEXT},
+	{"varchar", TIME_TYPE_TEXT},
+	{"bpchar", TIME_TYPE_TEXT},
+	{"int4", TIME_TYPE_EPOCH},
+	/* Wide numbers may be seconds or milliseconds: one value of the table tells. */
+	{"int8", TIME_TYPE_AUTO},
+	{"numeric", TIME_TYPE_AUTO},
+	{"float8", TIME_TYPE_AUTO},
 };
 
 /* One value of a sign of life, or NULL when the table has none. */

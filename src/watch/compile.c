@@ -339,7 +339,8 @@ static const char *compile_count(const struct binding *b, struct arena *a)
 
 void keys_relation(const struct binding *b, struct relation *r)
 {
-	static const char *const names[WATCH_KEYS_MAX] = {"defib_k1", "defib_k2", "defib_k3", "defib_k4"};
+	static const char *const names[WATCH_KEYS_MAX] = {"defib_k1", "defib_k2", "defib_k3",
+	                                                  "defib_k4"};
 	relation_init(r, b->engine);
 	for (int k = 0; k < b->watch->key.n; k++)
 		relation_column(r, names[k], b->engine == STORE_POSTGRES ? b->key_type[k] : "text");
@@ -402,11 +403,13 @@ static const char *compile_blockers(const struct binding *b, struct arena *a)
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
-	buf_add(&sql, ", defib_l.pid, extract(epoch FROM clock_timestamp() - defib_a.xact_start)::bigint");
+	buf_add(&sql,
+	        ", defib_l.pid, extract(epoch FROM clock_timestamp() - defib_a.xact_start)::bigint");
 	from_keys(b, &sql);
-	buf_add(&sql, "\nJOIN pg_locks AS defib_l ON defib_l.locktype = 'transactionid' AND defib_l.granted"
-	              " AND defib_l.transactionid = t.xmax"
-	              "\nLEFT JOIN pg_stat_activity AS defib_a ON defib_a.pid = defib_l.pid");
+	buf_add(&sql,
+	        "\nJOIN pg_locks AS defib_l ON defib_l.locktype = 'transactionid' AND defib_l.granted"
+	        " AND defib_l.transactionid = t.xmax"
+	        "\nLEFT JOIN pg_stat_activity AS defib_a ON defib_a.pid = defib_l.pid");
 	return finish(&sql, a);
 }
 

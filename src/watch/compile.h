@@ -43,21 +43,21 @@ struct write_sql {
 /* The columns of look and reread, in this order. */
 struct fact_columns {
 	int key, owner, owner_alive, kind, attempts, max_attempts, sign, now, running, position, when,
-	    show, before, count;
+		show, before, count;
 };
 
 struct watch_sql {
 	const struct binding *binding;
 	struct fact_columns cols;
-	const char *look_first; /* $1 limit */
-	const char *look_next;  /* $1 limit, $2 position, $3… key */
-	const char *look_owner; /* $1 limit, $2 owner; NULL where the watch has no owner */
-	const char *look_one;   /* $1… key; no condition: for explain */
+	const char *look_first;    /* $1 limit */
+	const char *look_next;     /* $1 limit, $2 position, $3… key */
+	const char *look_owner;    /* $1 limit, $2 owner; NULL where the watch has no owner */
+	const char *look_one;      /* $1… key; no condition: for explain */
 	const char *count_running; /* counts to RUNNING_COUNT_MAX at most */
-	const char *lock;   /* relation of keys; PostgreSQL only */
-	const char *reread; /* relation of keys */
-	const char *free_leases; /* relation of keys; NULL: there are no leases */
-	const char *blockers; /* relation of keys; PostgreSQL only: key, pid, seconds */
+	const char *lock;          /* relation of keys; PostgreSQL only */
+	const char *reread;        /* relation of keys */
+	const char *free_leases;   /* relation of keys; NULL: there are no leases */
+	const char *blockers;      /* relation of keys; PostgreSQL only: key, pid, seconds */
 	int nwrites[REMEDY_COUNT];
 	struct write_sql *writes[REMEDY_COUNT]; /* the remedy itself, then `also` */
 	int nbefore;

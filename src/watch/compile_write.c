@@ -19,19 +19,19 @@ static const struct {
 	const char *name, *raw, *type;
 	bool us;
 } stuck_columns[WRITE_COLUMNS] = {
-    [STUCK_OWNER] = {"owner", "defib_owner", "text", false},
-    [STUCK_KIND] = {"kind", "defib_kind", "text", false},
-    [STUCK_ATTEMPT] = {"attempt", "defib_attempt", "bigint", false},
-    [STUCK_ALIVE_AT] = {"alive_at", "defib_alive_us", "bigint", true},
-    [STUCK_VERDICT] = {"verdict", "defib_verdict", "text", false},
-    [STUCK_REASON] = {"reason", "defib_reason", "text", false},
-    [STUCK_RETRY_AT] = {"retry_at", "defib_retry_us", "bigint", true},
-    [STUCK_EVIDENCE] = {"evidence", "defib_evidence", "jsonb", false},
-    [STUCK_NOW] = {"now", "defib_now_us", "bigint", true},
-    [WORK_WORKER] = {"worker", "defib_worker", "text", false},
-    [WORK_ERROR] = {"error", "defib_error", "text", false},
-    [WORK_RESULT] = {"result", "defib_result", "jsonb", false},
-    [WORK_EPOCH] = {"epoch", "defib_epoch", "bigint", false},
+	[STUCK_OWNER] = {"owner", "defib_owner", "text", false},
+	[STUCK_KIND] = {"kind", "defib_kind", "text", false},
+	[STUCK_ATTEMPT] = {"attempt", "defib_attempt", "bigint", false},
+	[STUCK_ALIVE_AT] = {"alive_at", "defib_alive_us", "bigint", true},
+	[STUCK_VERDICT] = {"verdict", "defib_verdict", "text", false},
+	[STUCK_REASON] = {"reason", "defib_reason", "text", false},
+	[STUCK_RETRY_AT] = {"retry_at", "defib_retry_us", "bigint", true},
+	[STUCK_EVIDENCE] = {"evidence", "defib_evidence", "jsonb", false},
+	[STUCK_NOW] = {"now", "defib_now_us", "bigint", true},
+	[WORK_WORKER] = {"worker", "defib_worker", "text", false},
+	[WORK_ERROR] = {"error", "defib_error", "text", false},
+	[WORK_RESULT] = {"result", "defib_result", "jsonb", false},
+	[WORK_EPOCH] = {"epoch", "defib_epoch", "bigint", false},
 };
 
 void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
@@ -109,8 +109,9 @@ void written_columns(const struct binding *b, const struct watch_sql *q, const c
 	buf_add(out, pg ? ")::text" : ")");
 }
 
-defib_err compile_set(const struct binding *b, const struct watch_sql *q, const struct sql_text *set,
-                      struct arena *a, struct write_sql *out, struct failure *f)
+defib_err compile_set(const struct binding *b, const struct watch_sql *q,
+                      const struct sql_text *set, struct arena *a, struct write_sql *out,
+                      struct failure *f)
 {
 	struct resolver r = {b, out};
 	struct buf list = BUF_INIT, sql = BUF_INIT;
@@ -191,7 +192,8 @@ static bool skip_word(const char **at, const char *word, enum store_engine engin
 	struct sql_token t = sql_next(&lx);
 	if (t.type == SQL_SPACE)
 		t = sql_next(&lx);
-	bool found = t.type == SQL_WORD && t.len == strlen(word) && strncasecmp(t.text, word, t.len) == 0;
+	bool found =
+		t.type == SQL_WORD && t.len == strlen(word) && strncasecmp(t.text, word, t.len) == 0;
 	if (found)
 		*at = lx.at;
 	return found;

@@ -30,7 +30,7 @@ struct threshold {
 /* How a remedy is carried out. */
 struct action {
 	enum { ACTION_NONE, ACTION_SET, ACTION_SQL, ACTION_CALL } form;
-	struct sql_text set;  /* ACTION_SET: a SET list; ACTION_CALL: function(…) */
+	struct sql_text set; /* ACTION_SET: a SET list; ACTION_CALL: function(…) */
 	int n;
 	struct sql_text *sql; /* ACTION_SQL */
 };
@@ -58,7 +58,7 @@ struct backoff {
 struct crash_budget {
 	int64_t max; /* 0: off */
 	int64_t within_us;
-	bool given;  /* said by the user: counts even where the table has attempts */
+	bool given; /* said by the user: counts even where the table has attempts */
 };
 
 struct state_names {
@@ -108,7 +108,7 @@ struct watch {
 	struct text_list key;
 	struct sql_text running, alive_at, expires_at, started_at;
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
-	int missing; /* enum missing */
+	int missing;   /* enum missing */
 	int time_type; /* enum time_type */
 	struct threshold stuck_after, overdue_after;
 	int64_t beat_us;

@@ -13,12 +13,14 @@
 
 struct keeper;
 
-/* Fork it. It ignores terminal signals, holds no other descriptor of ours, and exits after its work. */
+/* Fork it. It ignores terminal signals, holds no other descriptor of ours, and exits after its
+ * work. */
 MUST_CHECK defib_err keeper_start(struct keeper **out, struct failure *f);
 /* Tell it about a group, or that the group is over. Never blocks for long; failures are logged. */
 void keeper_add(struct keeper *k, pid_t group);
 void keeper_drop(struct keeper *k, pid_t group);
-/* End it in good order (groups that are still listed are left alone) and reap it. NULL is allowed. */
+/* End it in good order (groups that are still listed are left alone) and reap it. NULL is allowed.
+ */
 void keeper_stop(struct keeper *k);
 pid_t keeper_pid(const struct keeper *k);
 

@@ -30,7 +30,7 @@ enum child_exit_code {
 enum child_end {
 	CHILD_RUNNING,
 	CHILD_DONE,
-	CHILD_FAILED,    /* an error; attempts decide */
+	CHILD_FAILED, /* an error; attempts decide */
 	CHILD_RETRY,
 	CHILD_PERMANENT,
 	CHILD_KILLED,    /* by a signal that was not ours, the OOM killer's too */
@@ -39,13 +39,13 @@ enum child_end {
 };
 
 struct child_options {
-	char *const *argv;       /* ends with NULL */
-	char *const *env;        /* added to ours; "NAME=value", ends with NULL */
-	const char *payload;     /* stdin; may be NULL */
+	char *const *argv;   /* ends with NULL */
+	char *const *env;    /* added to ours; "NAME=value", ends with NULL */
+	const char *payload; /* stdin; may be NULL */
 	size_t payload_len;
-	int64_t timeout_ms;      /* 0: none */
-	int64_t grace_ms;        /* between TERM and KILL of the group */
-	struct keeper *keeper;   /* may be NULL */
+	int64_t timeout_ms;    /* 0: none */
+	int64_t grace_ms;      /* between TERM and KILL of the group */
+	struct keeper *keeper; /* may be NULL */
 };
 
 struct child;
@@ -75,7 +75,8 @@ enum child_end child_step(struct child *c, int64_t now_ms, int64_t *wait_ms);
 void child_stop(struct child *c, enum child_end as, int64_t now_ms);
 /* After the end: what it said. */
 const char *child_result(const struct child *c, size_t *len); /* "" when none; bounded */
-const char *child_error(const struct child *c);  /* "exit code 3: last line…", "killed by SIGKILL (out of memory?)" */
+const char *child_error(
+	const struct child *c); /* "exit code 3: last line…", "killed by SIGKILL (out of memory?)" */
 const char *child_stderr(const struct child *c); /* the tail of it, clean UTF-8 */
 /* The latest complete progress line since the last call, or NULL. */
 const char *child_progress(struct child *c);

@@ -1,0 +1,24 @@
+/*
+ * options_values.h: what the option table of a watch (options.c) is made of.
+ */
+#ifndef WATCH_OPTIONS_VALUES_H
+#define WATCH_OPTIONS_VALUES_H
+
+#include "watch/watch.h"
+
+void read_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_also(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_action(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_retry(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_rules(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_startup(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_crash_budget(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_guard(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_work(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_backoff(struct cfg_reader *r, const struct cfg_node *node, void *target);
+
+/* Tables of nested maps. */
+extern const struct opt_row startup_rows[], crash_rows[], guard_rows[], work_rows[], backoff_rows[];
+
+#endif

@@ -1,0 +1,46 @@
+/* watch.c: small questions about a watch; see watch.h. */
+#include "watch/watch.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+
+bool threshold_for(const struct threshold *t, const char *kind, int64_t *us)
+{
+	if (!t->given)
+		return false;
+	*us = t->standard_us;
+	for (int i = 0; kind && i < t->n; i++)
+		if (text_eq(t->kinds[i], kind))
+			*us = t->us[i];
+	return true;
+}
+
+int64_t threshold_least(const struct threshold *t)
+{
+	int64_t least = t->standard_us;
+	for (int i = 0; i < t->n; i++)
+		if (t->us[i] < least)
+			least = t->us[i];
+	return least;
+}
+
+const struct sql_text *watch_sign(const struct watch *w, enum sign s)
+{
+	const struct sql_text *const signs[] = {&w->alive_at, &w->expires_at, &w->started_at};
+	assert(s >= 0 && s < SIGN_COUNT);
+	return signs[s];
+}
+
+enum sign watch_first_sign(const struct watch *w)
+{
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (watch_sign(w, (enum sign)sign)->text)
+			return (enum sign)sign;
+	return SIGN_ALIVE;
+}
+
+bool watch_has_attempts(const struct watch *w)
+{
+	return w->attempts.text && w->max_attempts.text;
+}
