@@ -56,7 +56,7 @@ struct opt_row {
 	const char *help;           /* one line, for the reference */
 	int64_t min, max;           /* OPT_INT; both 0: any value from 0 on */
 	const char *const *choices; /* OPT_CHOICE, ends with NULL */
-	const struct opt_row *rows; /* OPT_MAP */
+	const struct opt_row *rows; /* OPT_MAP; OPT_CUSTOM: for the reference only */
 	void (*read)(struct cfg_reader *r, const struct cfg_node *node, void *target);
 	bool required;
 };

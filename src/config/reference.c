@@ -66,7 +66,7 @@ static void add_rows(struct buf *out, const struct opt_row *rows, const char *pr
 		add_cell(out, row->help ? row->help : "");
 		buf_add(out, " |\n");
 		buf_addch(&name, '.');
-		if (row->type == OPT_MAP)
+		if (row->rows)
 			add_rows(out, row->rows, buf_text(&name));
 		buf_release(&name);
 	}
