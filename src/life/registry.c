@@ -184,7 +184,10 @@ defib_err registry_try_lead(struct store *s, bool *leads, struct failure *f)
 	*leads = false;
 	if (s->engine == STORE_SQLITE || s->pooled)
 		return DEFIB_OK;
-	return one(s, "SELECT 1 WHERE pg_try_advisory_lock($1::integer, 0)", params, 1, leads, NULL, f);
+	return one(s,
+	           "SELECT 1 WHERE CASE WHEN pg_try_advisory_lock($1::integer, 0) THEN true "
+	           "ELSE pg_try_advisory_lock($1::integer, 1) END",
+	           params, 1, leads, NULL, f);
 }
 
 defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n,

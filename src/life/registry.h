@@ -11,7 +11,7 @@
 
 /* Class of the advisory locks that life sessions hold (two-number form: class, worker id). */
 #define REGISTRY_LOCK_CLASS 1684366954
-/* One fixed lock for the one that reads all others. */
+/* Two fixed locks (class, 0 or 1) for the two that read all others. */
 #define REGISTRY_LEADER_LOCK 1684366955
 
 struct registered {
@@ -43,7 +43,7 @@ MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const ch
                                            bool if_expired, bool *won, struct failure *f);
 /* PostgreSQL: take the advisory lock that shows our life session; true on SQLite. */
 MUST_CHECK defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f);
-/* PostgreSQL: try to become the one that reads locks; false on SQLite. */
+/* PostgreSQL: try to become one of the two that read locks; false on SQLite. */
 MUST_CHECK defib_err registry_try_lead(struct store *s, bool *leads, struct failure *f);
 /* PostgreSQL: ids whose lock is held. */
 MUST_CHECK defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n,

@@ -17,8 +17,8 @@
 
 #define ROSTER_MS 1000  /* how often the list of workers is read */
 #define SWEEP_MS 5000   /* how often jobs of the dead are looked for beyond what was seen */
-#define LOCKS_MS 20     /* how often the reader reads the locks while remote workers live */
-#define LEAD_MS 500     /* how often others try to become the reader */
+#define LOCKS_MS 20     /* how often a reader reads the locks while remote workers live */
+#define LEAD_MS 500     /* how often others try to become a reader */
 #define QUIET_MS 10000  /* after an outage of our own nobody is condemned for silence */
 #define RECONCILE_MS 50 /* how soon a comparison that claims disturbed is made again */
 #define GAP_MS 2000     /* a loop that was away for longer was suspended */
@@ -316,31 +316,43 @@ static void bury_fellows(struct watchman *w)
 		w->nunburied--;
 }
 
-/* One worker reads the locks of those on other hosts. */
-static void read_locks(struct watchman *w, int64_t now)
+static void take_reading(struct watchman *w)
 {
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
 	int64_t *held;
 	int n = 0;
+	defib_err err = life_ready(w, &f);
+	if (!err)
+		err = registry_locks_held(w->session.store, &a, &held, &n, &f);
+	if (!err) {
+		int64_t *gone = ARENA_ARRAY(&a, int64_t, w->locks.n);
+		int ngone = locks_reading(&w->locks, held, n, clock_boot_ms(), gone);
+		for (int i = 0; i < ngone; i++)
+			declare_dead(w, gone[i], "session gone", false);
+	}
+	arena_release(&a);
+}
+
+/*
+ * Two workers read the locks of those on other hosts often, so that one sees the
+ * other's end. The rest read now and then: only a lock that was seen can vanish, and
+ * whoever becomes a reader must know those that vanished with its predecessor.
+ */
+static void read_locks(struct watchman *w, int64_t now)
+{
+	struct failure f = {0};
 	if (!w->leads && now >= w->lead_ms) {
 		w->lead_ms = now + LEAD_MS;
 		if (!life_ready(w, &f) && registry_try_lead(w->session.store, &w->leads, &f))
 			w->leads = false;
+		if (w->leads)
+			w->locks_ms = now;
 	}
-	if (w->leads && now >= w->locks_ms) {
-		w->locks_ms = now + LOCKS_MS;
-		defib_err err = life_ready(w, &f);
-		if (!err && w->leads)
-			err = registry_locks_held(w->session.store, &a, &held, &n, &f);
-		if (!err && w->leads) {
-			int64_t *gone = ARENA_ARRAY(&a, int64_t, w->locks.n);
-			int ngone = locks_reading(&w->locks, held, n, clock_boot_ms(), gone);
-			for (int i = 0; i < ngone; i++)
-				declare_dead(w, gone[i], "session gone", false);
-		}
-	}
-	arena_release(&a);
+	if (now < w->locks_ms)
+		return;
+	w->locks_ms = now + (w->leads ? LOCKS_MS : ROSTER_MS);
+	take_reading(w);
 }
 
 /* ---- the loop ---- */
