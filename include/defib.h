@@ -5,6 +5,15 @@
  * handed out is owned by the library unless a contract says otherwise. The
  * library installs no signal handlers and never waits for processes that it
  * did not start.
+ *
+ * Option structs begin with their own size, so that they can grow: start from
+ * the _INIT of their kind. Members that are 0 or NULL mean the default.
+ *
+ *   defib_job_spec job = DEFIB_JOB_SPEC_INIT;
+ *   job.queue = "mail";
+ *   job.kind = "welcome";
+ *   job.payload = "{\"to\":\"ada@example.org\"}";
+ *   err = defib_enqueue(db, &job, &id, &message);
  */
 #ifndef DEFIB_H
 #define DEFIB_H
@@ -59,6 +68,216 @@ DEFIB_API const char *defib_err_name(defib_err err);
 DEFIB_API const char *defib_err_text(defib_err err);
 /* "0.1.0" */
 DEFIB_API const char *defib_version(void);
+
+/* What went wrong, in words: caller-owned, and may be NULL wherever one is taken. */
+typedef struct defib_message {
+	char what[768]; /* one line: what and why */
+	char next[384]; /* what to do next, or "" */
+} defib_message;
+
+/*
+ * The library tells of what it does on stderr, one event a line. `level` is the
+ * least that is told: "debug", "info", "warn", "error" or "critical" (default
+ * "info"); `json` other than 0 writes JSON instead of logfmt.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_log(const char *level, int json);
+
+/* ---- a database ---- */
+
+/* A session, opened again by itself when it was lost. For one thread at a time. */
+typedef struct defib_db defib_db;
+
+enum { DEFIB_OPEN_CREATE = 1 }; /* SQLite: create the file if it is not there */
+
+/* postgres://…, postgresql://… or sqlite:PATH. On failure *out is NULL. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_open(const char *url, unsigned flags, defib_db **out,
+                                                defib_message *message);
+DEFIB_API void defib_close(defib_db *db); /* NULL is allowed */
+/* Make defib's tables or bring them up to date, in one transaction; again changes nothing. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_init_schema(defib_db *db, defib_message *message);
+
+/* ---- putting jobs in ---- */
+
+typedef struct defib_job_spec {
+	size_t size;
+	const char *queue, *kind; /* both needed */
+	const char *payload;      /* JSON, or NULL */
+	int64_t delay_ms;         /* run it so much later */
+	int64_t priority;         /* greater goes first; -32768 to 32766 */
+	int64_t max_attempts;     /* 5 */
+	int64_t timeout_ms;       /* time limit of one run; 0: none */
+	const char *unique_key;   /* not twice in a queue while one of that key waits or runs */
+	const char *tags;         /* JSON array of texts, or NULL */
+} defib_job_spec;
+/* clang-format off */
+#define DEFIB_JOB_SPEC_INIT {sizeof(defib_job_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+/*
+ * Put one job in and wake a worker. *id (may be NULL) is its number; with a
+ * unique key that is taken, that of the job which has it.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue(defib_db *db, const defib_job_spec *job,
+                                                   int64_t *id, defib_message *message);
+
+struct pg_conn; /* libpq's PGconn */
+struct sqlite3; /* SQLite's handle */
+
+/*
+ * The same inside the caller's own transaction, on the caller's handle: the
+ * job is there exactly if the transaction commits. A transaction must be open
+ * (else DEFIB_USAGE); it is never begun, committed or rolled back here. After
+ * any failure, roll back. The handle must come from the libpq or SQLite that
+ * this library is linked with.
+ * Workers find the job by polling; defib_notify() after the commit saves that.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue_pg(struct pg_conn *conn,
+                                                      const defib_job_spec *job, int64_t *id,
+                                                      defib_message *message);
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue_sqlite(struct sqlite3 *handle,
+                                                          const defib_job_spec *job, int64_t *id,
+                                                          defib_message *message);
+/* Tell idle workers that there may be work. A wake-up may be lost, and is never needed. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_notify(defib_db *db, defib_message *message);
+/* Cancel a job that waits, ask one that runs to stop; DEFIB_NOT_FOUND when there is neither. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_cancel(defib_db *db, int64_t id, defib_message *message);
+
+/* ---- handling jobs ---- */
+
+/* A job in the hands of its handler; valid until the handler returns. */
+typedef struct defib_job defib_job;
+
+typedef enum defib_outcome {
+	DEFIB_DONE,      /* done; defib_job_result() is kept */
+	DEFIB_FAILED,    /* an error: tried again after a backoff while attempts are left */
+	DEFIB_RETRY,     /* try again later, whatever the attempts */
+	DEFIB_PERMANENT, /* an error that another try cannot mend */
+	DEFIB_STOPPED,   /* it was asked to stop and did: cancelled, or handed back */
+	DEFIB_SETTLED,   /* settled by defib_job_settle_…() in a transaction of the handler's own */
+} defib_outcome;
+
+/*
+ * Called from threads of the worker, several at once. It should ask
+ * defib_job_should_stop() now and then: a thread cannot be killed.
+ */
+typedef defib_outcome (*defib_handler)(defib_job *job, void *ctx);
+
+DEFIB_API int64_t defib_job_id(const defib_job *job);
+/* Rises with every claim of the job: with the id, a key for effects that must not happen twice. */
+DEFIB_API int64_t defib_job_epoch(const defib_job *job);
+DEFIB_API int64_t defib_job_attempt(const defib_job *job); /* 1 the first time */
+DEFIB_API int64_t defib_job_max_attempts(const defib_job *job);
+DEFIB_API const char *defib_job_queue(const defib_job *job);
+DEFIB_API const char *defib_job_kind(const defib_job *job);
+DEFIB_API const char *defib_job_payload(const defib_job *job); /* JSON, or NULL */
+/* Other than 0: it was cancelled, is over its time limit, the worker stops or lost its lease. */
+DEFIB_API int defib_job_should_stop(defib_job *job);
+/*
+ * Tell how far it is; texts are cut at 127 and 1023 bytes, either may be NULL.
+ * Never waits. DEFIB_LEASE_LOST: the job is no longer ours, stop.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_progress(defib_job *job, const char *step,
+                                                        const char *text);
+/* JSON; kept when the outcome is done. DEFIB_USAGE when it is not JSON. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_result(defib_job *job, const char *json);
+/* Why it failed. */
+DEFIB_API void defib_job_error(defib_job *job, const char *text);
+/* When to try again, for DEFIB_FAILED and DEFIB_RETRY, instead of the backoff. */
+DEFIB_API void defib_job_retry_in(defib_job *job, int64_t delay_ms);
+
+/*
+ * Settle the job as done inside the caller's own transaction, together with
+ * what the handler writes there: both happen or neither. Call it last before
+ * the COMMIT, then return DEFIB_SETTLED.
+ *
+ * DEFIB_LEASE_LOST: the job is no longer ours, or a COMMIT whose answer was
+ * lost has settled it before: roll back and return DEFIB_SETTLED; the worker
+ * finds out which. On any other failure roll back, and try again or return
+ * DEFIB_FAILED. If the COMMIT fails, do the same; a handler that returns
+ * DEFIB_SETTLED without having committed has its job handed back after a while.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_settle_pg(defib_job *job, struct pg_conn *conn,
+                                                         defib_message *message);
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_settle_sqlite(defib_job *job, struct sqlite3 *handle,
+                                                             defib_message *message);
+
+/* ---- a worker ---- */
+
+typedef struct defib_pool {
+	size_t size;
+	const char *queue; /* needed */
+	const char *kind;  /* only jobs of this kind; NULL: all */
+	defib_handler handler;
+	void *ctx;           /* handed to the handler */
+	int64_t concurrency; /* jobs in hand at once; 1, at most 10000 */
+	int64_t poll_ms;     /* how often to look when nothing wakes us; 1000 */
+	int64_t timeout_ms;  /* time limit of jobs that have none of their own; 0: none */
+	int64_t stop_ms;     /* how long a handler may take to stop when asked to; 10000 */
+	int exclusive;       /* other than 0: stop work when the lease ends by our own clock */
+} defib_pool;
+/* clang-format off */
+#define DEFIB_POOL_INIT {sizeof(defib_pool), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+typedef struct defib_worker_options {
+	size_t size;
+	const char *url;   /* needed; the worker opens three sessions of its own */
+	const char *name;  /* its stable name; default: host and process */
+	const char *spool; /* folder where results wait while the database is away; NULL: off */
+	int64_t lease_ms;  /* 15000; 600 at least */
+	int64_t grace_ms;  /* how long defib_worker_stop() lets handlers finish; 30000 */
+	/*
+	 * Handlers that run at once; default: as many as the pools take, 256 at
+	 * most. Jobs in hand beyond that wait for a thread.
+	 */
+	int threads;
+	int drain; /* other than 0: defib_worker_run() returns when nothing is left to claim */
+	/*
+	 * A handler was asked to stop and has not within its pool's stop_ms. It holds
+	 * its job, and it may be one that others must run: only the end of this
+	 * process frees it. Called once a job, from defib_worker_run(), and must not
+	 * block. NULL: after one critical line the process ends with exit code 70.
+	 */
+	void (*on_stuck)(void *ctx, const char *queue, const char *job);
+	void *on_stuck_ctx;
+} defib_worker_options;
+/* clang-format off */
+#define DEFIB_WORKER_OPTIONS_INIT {sizeof(defib_worker_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+typedef struct defib_counts {
+	size_t size;
+	int64_t settled;   /* accepted by the database */
+	int64_t refused;   /* came too late: LEASE_LOST */
+	int64_t spooled;   /* wait in the spool, or did */
+	int64_t abandoned; /* could not be recorded anywhere: a critical line names each */
+} defib_counts;
+/* clang-format off */
+#define DEFIB_COUNTS_INIT {sizeof(defib_counts), 0, 0, 0, 0}
+/* clang-format on */
+
+typedef struct defib_worker defib_worker;
+
+/*
+ * Register a worker and start its threads. Everything is copied but what ctx
+ * points to. DEFIB_REFUSED: another process uses this spool folder.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_new(const defib_worker_options *options,
+                                                      const defib_pool *pools, int npools,
+                                                      defib_worker **out, defib_message *message);
+/* Works until it is stopped and all that it had in hand is settled, spooled or handed back. */
+DEFIB_API void defib_worker_run(defib_worker *worker);
+/*
+ * From any thread, but not from a signal handler. The first call stops claiming
+ * and lets handlers finish up to the grace; the second asks them to stop at once.
+ */
+DEFIB_API void defib_worker_stop(defib_worker *worker);
+/* New numbers, both 1 at least, for pool `pool` (from 0); from any thread. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_resize(defib_worker *worker, int pool,
+                                                         int64_t concurrency, int64_t poll_ms);
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_counts(defib_worker *worker, defib_counts *out);
+/* After defib_worker_run() has returned. NULL is allowed. */
+DEFIB_API void defib_worker_free(defib_worker *worker);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,25 @@ size_t utf8_len(const char *text)
 	return 0;
 }
 
+void utf8_copy(char *to, size_t size, const char *text)
+{
+	size_t at = 0;
+
+	assert(size > 0);
+	while (*text != '\0') {
+		size_t len = utf8_len(text);
+		size_t n = len > 0 ? len : 1;
+
+		if (at + n >= size) {
+			break;
+		}
+		memcpy(to + at, len > 0 ? text : "?", n);
+		at += n;
+		text += n;
+	}
+	to[at] = '\0';
+}
+
 /* Longer words are not typed by hand; they get no hint. */
 enum { WORD_MOST = 64 };
 

@@ -15,6 +15,11 @@ bool text_starts(const char *text, const char *prefix);
 /* Bytes of the UTF-8 character that `text` starts with; 0 if it is not well-formed or the end. */
 size_t utf8_len(const char *text);
 /*
+ * Copy what fits into `size` bytes with the end: whole characters only, and '?'
+ * for each byte that is not UTF-8, so that a text column takes it.
+ */
+void utf8_copy(char *to, size_t size, const char *text);
+/*
  * The candidate nearest to `word` by edit distance, or NULL when none is near
  * enough to be a likely slip. `candidates` ends with NULL.
  */

@@ -98,53 +98,6 @@ static defib_err prepare(struct pg *p, int64_t deadline_ms, const char *sql, str
 	return err;
 }
 
-/* Parameters as libpq takes them: all text, numbers written out. */
-struct values {
-	const char **texts;
-	char (*digits)[24];
-};
-
-static struct values values_of(const struct store_param *params, int n)
-{
-	struct values v = {mem_alloc(sizeof(*v.texts) * (size_t)n),
-	                   mem_alloc(sizeof(*v.digits) * (size_t)n)};
-
-	for (int i = 0; i < n; i++) {
-		if (params[i].type == PARAM_TEXT) {
-			v.texts[i] = params[i].text;
-		} else if (params[i].type == PARAM_INT) {
-			snprintf(v.digits[i], sizeof(v.digits[i]), "%" PRId64, params[i].number);
-			v.texts[i] = v.digits[i];
-		}
-	}
-	return v;
-}
-
-static void values_release(struct values *v)
-{
-	free(v->texts);
-	free(v->digits);
-}
-
-static void copy_rows(const PGresult *res, struct arena *a, struct store_rows *rows)
-{
-	rows->nrows = PQntuples(res);
-	rows->ncols = PQnfields(res);
-	rows->names = ARENA_ARRAY(a, const char *, rows->ncols);
-	rows->cells = ARENA_ARRAY(a, const char *, (size_t)rows->nrows *(size_t)rows->ncols);
-	for (int c = 0; c < rows->ncols; c++) {
-		rows->names[c] = arena_strdup(a, PQfname(res, c));
-	}
-	const char **cell = rows->cells;
-	for (int r = 0; r < rows->nrows; r++) {
-		for (int c = 0; c < rows->ncols; c++, cell++) {
-			if (!PQgetisnull(res, r, c)) {
-				*cell = arena_strndup(a, PQgetvalue(res, r, c), (size_t)PQgetlength(res, r, c));
-			}
-		}
-	}
-}
-
 /* Only what wrote has written: libpq counts the rows of a SELECT here too. */
 static int64_t affected_by(PGresult *res)
 {
@@ -170,7 +123,7 @@ struct query {
 static defib_err run(struct pg *p, const struct pg_call *call, const struct query *q,
                      const struct statement *slot, struct failure *f)
 {
-	struct values v = values_of(q->params, q->nparams);
+	struct pg_values v = pg_values_of(q->params, q->nparams);
 	char name[STATEMENT_NAME];
 	PGresult *res = NULL;
 	int sent;
@@ -183,11 +136,11 @@ static defib_err run(struct pg *p, const struct pg_call *call, const struct quer
 	}
 	defib_err err = pg_finish(p, call, sent, &res, f);
 	if (!err && q->rows) {
-		copy_rows(res, q->arena, q->rows);
+		pg_copy_rows(res, q->arena, q->rows);
 		q->rows->affected = affected_by(res);
 	}
 	PQclear(res);
-	values_release(&v);
+	pg_values_release(&v);
 	return err;
 }
 

@@ -2,6 +2,8 @@
  * postgres.h: what the files of the PostgreSQL engine share.
  *
  * postgres.c          the operations: statements and transactions
+ * postgres_rows.c     values in, rows out
+ * postgres_borrow.c   a caller's own connection
  * postgres_describe.c the columns of a statement that is not run
  * postgres_connect.c  hosts, TLS, session settings, finding a pooler
  * postgres_wire.c     waiting for libpq up to a deadline; what a lost session means
@@ -51,6 +53,15 @@ MUST_CHECK defib_err pg_connect(struct pg *p, const char *url, int64_t connect_m
                                 struct failure *f);
 /* The settings that every statement of ours runs under; `scope` is "SET" or "SET LOCAL". */
 void pg_settings(const struct pg *p, const char *scope, struct buf *out);
+
+/* Parameters as libpq takes them: all text, numbers written out. */
+struct pg_values {
+	const char **texts;
+	char (*digits)[24];
+};
+struct pg_values pg_values_of(const struct store_param *params, int n);
+void pg_values_release(struct pg_values *v);
+void pg_copy_rows(const PGresult *res, struct arena *a, struct store_rows *rows);
 
 /* store_ops.describe */
 defib_err pg_describe(struct store *s, const char *sql, struct arena *a, struct store_column **cols,

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/text.h"
+#include "store/borrow.h"
 #include "store/sql.h"
 #include "store/sqlite_cells.h"
 #include "store/sqlite_error.h"
@@ -255,13 +256,18 @@ static void lite_rollback(struct store *s)
 	end_of_transaction(l);
 }
 
+static void drop_statements(struct lite *l)
+{
+	for (int i = 0; i < STATEMENTS_MAX; i++) {
+		drop_statement(&l->statements.slots[i]);
+	}
+}
+
 static void lite_close(struct store *s)
 {
 	struct lite *l = of(s);
 
-	for (int i = 0; i < STATEMENTS_MAX; i++) {
-		drop_statement(&l->statements.slots[i]);
-	}
+	drop_statements(l);
 	int rc = sqlite3_close(l->db);
 	assert(rc == SQLITE_OK);
 	(void)rc;
@@ -379,6 +385,37 @@ defib_err sqlite_open(const struct store_options *opt, struct store **out, struc
 		lite_close(&l->base);
 		return err;
 	}
+	*out = &l->base;
+	return DEFIB_OK;
+}
+
+static void lent_close(struct store *s)
+{
+	struct lite *l = of(s);
+
+	drop_statements(l);
+	free(l);
+}
+
+defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struct failure *f)
+{
+	static const struct store_ops ops = {.exec = lite_exec, .close = lent_close};
+
+	*out = NULL;
+	if (!db || sqlite3_get_autocommit(db)) {
+		fail(f, DEFIB_USAGE, "the connection has no open transaction");
+		fail_next(f, "BEGIN IMMEDIATE before, COMMIT after");
+		return DEFIB_USAGE;
+	}
+	struct lite *l = mem_alloc(sizeof(*l));
+	l->base = (struct store){
+		.ops = &ops,
+		.engine = STORE_SQLITE,
+		.name = "the caller's session",
+		.server_version = sqlite3_libversion_number(),
+		.in_tx = true,
+	};
+	l->db = db;
 	*out = &l->base;
 	return DEFIB_OK;
 }

@@ -150,9 +150,9 @@ void hand_progress(struct hand *h, struct hand_job *j, const char *step, const c
 {
 	pthread_mutex_lock(&h->lock);
 	if (step)
-		snprintf(j->step, sizeof j->step, "%s", step);
+		utf8_copy(j->step, sizeof j->step, step);
 	if (text)
-		snprintf(j->progress, sizeof j->progress, "%s", text);
+		utf8_copy(j->progress, sizeof j->progress, text);
 	j->progressed = true;
 	pthread_mutex_unlock(&h->lock);
 }

@@ -8,6 +8,7 @@
 #include "worker/run_thread.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 struct handler_job {
 	struct hand_job *job;
@@ -41,6 +42,11 @@ struct threads {
 const struct claimed *handler_claim(const struct handler_job *j)
 {
 	return &j->job->claim;
+}
+
+struct source *handler_source(const struct handler_job *j)
+{
+	return j->job->source;
 }
 
 int64_t handler_worker(const struct handler_job *j)
@@ -84,6 +90,9 @@ void handler_result(struct handler_job *j, const char *json)
 void handler_error(struct handler_job *j, const char *text)
 {
 	replace(&j->job->error, text);
+	/* One text that the database refuses would spoil the batch it is settled in. */
+	if (text)
+		utf8_copy(j->job->error, strlen(text) + 1, text);
 }
 
 void handler_delay(struct handler_job *j, int64_t delay_ms)

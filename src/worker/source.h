@@ -77,5 +77,11 @@ struct source {
 
 /* A queue of the built-in table; `kind` NULL: all kinds. */
 struct source *source_queue(const char *queue, const char *kind);
+/*
+ * Inside a transaction: is this job of the built-in queue ours and not settled?
+ * If so it stays that way until the transaction ends; else DEFIB_LEASE_LOST.
+ */
+MUST_CHECK defib_err source_queue_hold(struct store *s, int64_t worker, const char *key,
+                                       int64_t epoch, struct failure *f);
 
 #endif

@@ -206,25 +206,20 @@ static void note_accepted(const struct store_rows *rows, struct settlement *all,
 		all[i].accepted = row_bool(rows, i, 1);
 }
 
-static defib_err settle_postgres(struct store *s, int64_t worker, struct settlement *all, int n,
-                                 struct arena *a, struct failure *f)
+static defib_err settle_in_postgres(struct store *s, int64_t worker, struct settlement *all, int n,
+                                    struct arena *a, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX + 1] = {P_INT(worker)};
 	struct store_rows rows;
 	struct relation r;
 	settle_relation(&r, s->engine, all, n);
 	relation_params(&r, params + 1);
-	defib_err err = store_begin(s, TX_WRITE, f);
-	if (!err)
-		err = store_exec(s,
-		                 "SELECT * FROM defib.settle($1, $2::bigint[], $3::bigint[], $4::text[], "
-		                 "$5::jsonb[], $6::text[], $7::bigint[])",
-		                 params, 1 + relation_nparams(&r), a, &rows, f);
+	defib_err err =
+		store_exec(s,
+	               "SELECT * FROM defib.settle($1, $2::bigint[], $3::bigint[], $4::text[], "
+	               "$5::jsonb[], $6::text[], $7::bigint[])",
+	               params, 1 + relation_nparams(&r), a, &rows, f);
 	relation_release(&r);
-	if (!err)
-		err = store_commit(s, f);
-	else
-		store_rollback(s);
 	if (!err)
 		note_accepted(&rows, all, n);
 	return err;
@@ -349,21 +344,45 @@ static defib_err settle_in_sqlite(struct store *s, int64_t worker, struct settle
 	return err;
 }
 
+/* In a transaction of our own, or in the caller's if one is open. */
 static defib_err queue_settle(struct source *src, struct store *s, int64_t worker,
                               struct settlement *all, int n, struct arena *a, struct failure *f)
 {
+	static defib_err (*const settle_in[])(struct store *, int64_t, struct settlement *, int,
+	                                      struct arena *, struct failure *) = {
+		[STORE_POSTGRES] = settle_in_postgres,
+		[STORE_SQLITE] = settle_in_sqlite,
+	};
+	bool own = !s->in_tx;
 	(void)src;
 	for (int i = 0; i < n; i++)
 		all[i].accepted = false;
-	if (s->engine == STORE_POSTGRES)
-		return settle_postgres(s, worker, all, n, a, f);
-	defib_err err = store_begin(s, TX_WRITE, f);
+	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (err)
 		return err;
-	err = settle_in_sqlite(s, worker, all, n, a, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
+	err = settle_in[s->engine](s, worker, all, n, a, f);
+	if (own && !err)
+		err = store_commit(s, f);
+	else if (own)
+		store_rollback(s);
+	return err;
+}
+
+defib_err source_queue_hold(struct store *s, int64_t worker, const char *key, int64_t epoch,
+                            struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT 1 FROM defib.job WHERE id = $1 AND epoch = $2 AND owner = $3 "
+						   "FOR NO KEY UPDATE",
+		[STORE_SQLITE] = "SELECT 1 FROM defib_job WHERE id = ?1 AND epoch = ?2 AND owner = ?3",
+	};
+	struct store_param params[] = {P_TEXT(key), P_INT(epoch), P_INT(worker)};
+	struct arena a = ARENA_INIT;
+	struct store_rows rows = {0};
+	defib_err err = store_exec(s, sql[s->engine], params, 3, &a, &rows, f);
+	arena_release(&a);
+	if (!err && rows.nrows == 0)
+		return fail(f, DEFIB_LEASE_LOST, "job %s is no longer ours, or was settled before", key);
 	return err;
 }
 

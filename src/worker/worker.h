@@ -80,6 +80,7 @@ defib_err handler_progress(struct handler_job *j, const char *step, const char *
 void handler_result(struct handler_job *j, const char *json);
 void handler_error(struct handler_job *j, const char *text);
 void handler_delay(struct handler_job *j, int64_t delay_ms);
+struct source *handler_source(const struct handler_job *j);
 /* The incarnation that claimed it: with key and epoch, the fencing token. */
 int64_t handler_worker(const struct handler_job *j);
 const char *handler_given_result(const struct handler_job *j); /* may be NULL */

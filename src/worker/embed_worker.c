@@ -1,0 +1,342 @@
+/*
+ * embed_worker.c: the part of defib.h by which a C program is a worker: pools
+ * of handlers around struct worker, and settling in the handler's own
+ * transaction.
+ */
+#include "worker/embed.h"
+
+#include "base/text.h"
+#include "store/borrow.h"
+#include "watch/builtin.h"
+#include "worker/worker.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+#define SLOTS_MAX 10000
+#define THREADS_MAX 256
+#define LEASE_LEAST_MS 600
+
+struct defib_job {
+	struct handler_job *inner;
+	/* what came of settling in a transaction of the handler's own */
+	enum { OWN_NONE, OWN_WRITTEN, OWN_LOST } own;
+};
+
+struct defib_worker {
+	struct worker *inner;
+	struct arena arena; /* options, pools and names */
+	struct worker_options options;
+	defib_pool *pools;
+};
+
+/* ---- for handlers ---- */
+
+int64_t defib_job_id(const defib_job *job)
+{
+	int64_t id = 0;
+	bool is_number = int_parse(handler_claim(job->inner)->key, &id);
+	assert(is_number); /* the built-in queue has no other keys */
+	(void)is_number;
+	return id;
+}
+
+int64_t defib_job_epoch(const defib_job *job)
+{
+	return handler_claim(job->inner)->epoch;
+}
+
+int64_t defib_job_attempt(const defib_job *job)
+{
+	return handler_claim(job->inner)->attempt;
+}
+
+int64_t defib_job_max_attempts(const defib_job *job)
+{
+	return handler_claim(job->inner)->max_attempts;
+}
+
+const char *defib_job_queue(const defib_job *job)
+{
+	return handler_claim(job->inner)->queue;
+}
+
+const char *defib_job_kind(const defib_job *job)
+{
+	return handler_claim(job->inner)->kind;
+}
+
+const char *defib_job_payload(const defib_job *job)
+{
+	return handler_claim(job->inner)->payload;
+}
+
+int defib_job_should_stop(defib_job *job)
+{
+	return handler_should_stop(job->inner);
+}
+
+defib_err defib_job_progress(defib_job *job, const char *step, const char *text)
+{
+	return handler_progress(job->inner, step, text);
+}
+
+defib_err defib_job_result(defib_job *job, const char *json)
+{
+	if (json && !embed_is_json(json))
+		return DEFIB_USAGE;
+	handler_result(job->inner, json);
+	return DEFIB_OK;
+}
+
+void defib_job_error(defib_job *job, const char *text)
+{
+	handler_error(job->inner, text);
+}
+
+void defib_job_retry_in(defib_job *job, int64_t delay_ms)
+{
+	handler_delay(job->inner, delay_ms < 0 ? 0 : delay_ms);
+}
+
+/*
+ * A settlement that only repeats an earlier one is accepted elsewhere. Not
+ * here: the handler's writes would happen twice. So the job must be ours and
+ * unsettled when this transaction takes hold of it.
+ */
+static defib_err settle_within(defib_job *job, struct store *s, struct failure *f)
+{
+	const struct claimed *c = handler_claim(job->inner);
+	struct source *src = handler_source(job->inner);
+	struct arena a = ARENA_INIT;
+	int64_t worker = handler_worker(job->inner);
+	struct settlement one = {.key = c->key,
+	                         .epoch = c->epoch,
+	                         .as = SETTLE_DONE,
+	                         .result = handler_given_result(job->inner),
+	                         .delay_ms = -1};
+	job->own = OWN_NONE;
+	defib_err err = source_queue_hold(s, worker, c->key, c->epoch, f);
+	if (!err)
+		err = src->ops->settle(src, s, worker, &one, 1, &a, f);
+	assert(err || one.accepted);
+	if (!err)
+		job->own = OWN_WRITTEN;
+	else if (err == DEFIB_LEASE_LOST)
+		job->own = OWN_LOST;
+	arena_release(&a);
+	return err;
+}
+
+defib_err defib_job_settle_pg(defib_job *job, struct pg_conn *conn, defib_message *message)
+{
+	struct failure f = {0};
+	struct store *lent = NULL;
+	defib_err err = postgres_borrow(conn, &lent, &f);
+	if (!err)
+		err = settle_within(job, lent, &f);
+	store_close(lent);
+	return embed_answer(err, &f, message);
+}
+
+defib_err defib_job_settle_sqlite(defib_job *job, struct sqlite3 *handle, defib_message *message)
+{
+	struct failure f = {0};
+	struct store *lent = NULL;
+	defib_err err = sqlite_borrow(handle, &lent, &f);
+	if (!err)
+		err = settle_within(job, lent, &f);
+	store_close(lent);
+	return embed_answer(err, &f, message);
+}
+
+/* ---- a handler's answer ---- */
+
+static enum settle_as settled_as(const defib_job *job)
+{
+	if (job->own == OWN_WRITTEN)
+		handler_settled(job->inner);
+	/* Lost, or settled by a commit whose answer was lost: the settler's own fence knows. */
+	if (job->own != OWN_NONE)
+		return SETTLE_DONE;
+	handler_error(job->inner, "its handler says that it settled the job, but it did not");
+	return SETTLE_FAILED;
+}
+
+static enum settle_as run_handler(struct handler_job *inner, void *ctx)
+{
+	static const enum settle_as as[] = {
+		[DEFIB_DONE] = SETTLE_DONE,       [DEFIB_FAILED] = SETTLE_FAILED,
+		[DEFIB_RETRY] = SETTLE_RETRY,     [DEFIB_PERMANENT] = SETTLE_PERMANENT,
+		[DEFIB_STOPPED] = SETTLE_STOPPED,
+	};
+	const defib_pool *pool = ctx;
+	defib_job job = {.inner = inner};
+	defib_outcome outcome = pool->handler(&job, pool->ctx);
+	if (outcome == DEFIB_SETTLED)
+		return settled_as(&job);
+	if ((size_t)outcome < sizeof as / sizeof *as)
+		return as[outcome];
+	handler_error(inner, "its handler returned no outcome that this version knows");
+	return SETTLE_FAILED;
+}
+
+/* ---- a worker ---- */
+
+static const char *kept(struct arena *a, const char *text)
+{
+	return text ? arena_strdup(a, text) : NULL;
+}
+
+static int64_t or_default(int64_t value, int64_t otherwise)
+{
+	return value > 0 ? value : otherwise;
+}
+
+static defib_err read_pool(struct defib_worker *w, int i, const void *given, struct failure *f)
+{
+	defib_pool *p = &w->pools[i];
+	defib_err err = embed_options(p, sizeof *p, given, "defib_pool", f);
+	if (err)
+		return err;
+	if (!p->queue || !p->handler)
+		return fail(f, DEFIB_USAGE, "pool %d needs a queue and a handler", i);
+	if (p->concurrency < 0 || p->concurrency > SLOTS_MAX || p->poll_ms < 0 || p->timeout_ms < 0 ||
+	    p->stop_ms < 0)
+		return fail(f, DEFIB_USAGE, "pool %d has a number out of range", i);
+	w->options.pools[i] = (struct worker_pool){
+		.source = source_queue(p->queue, p->kind),
+		.concurrency = or_default(p->concurrency, 1),
+		.handler = run_handler,
+		.handler_ctx = p,
+		.poll_ms = or_default(p->poll_ms, 1000),
+		.timeout_ms = p->timeout_ms,
+		.grace_ms = or_default(p->stop_ms, 10000),
+		.exclusive = p->exclusive != 0,
+	};
+	w->options.npools = i + 1;
+	return DEFIB_OK;
+}
+
+static defib_err read_pools(struct defib_worker *w, const defib_pool *given, int n,
+                            struct failure *f)
+{
+	const char *at = (const char *)given;
+	int64_t slots = 0;
+	defib_err err = DEFIB_OK;
+	if (!given || n < 1)
+		return fail(f, DEFIB_USAGE, "a worker needs at least one pool");
+	w->pools = ARENA_ARRAY(&w->arena, defib_pool, n);
+	w->options.pools = ARENA_ARRAY(&w->arena, struct worker_pool, n);
+	/* The caller's array has the caller's stride. */
+	for (int i = 0; i < n && !err; i++, at += given->size) {
+		err = read_pool(w, i, at, f);
+		slots += w->options.pools[i].concurrency;
+	}
+	if (!err && w->options.threads == 0)
+		w->options.threads = (int)(slots < THREADS_MAX ? slots : THREADS_MAX);
+	return err;
+}
+
+static const char *default_name(struct arena *a)
+{
+	char host[65] = "host";
+	(void)gethostname(host, sizeof host - 1);
+	return arena_printf(a, "%s-%d", host, (int)getpid());
+}
+
+static defib_err read_options(struct defib_worker *w, const defib_worker_options *given,
+                              struct failure *f)
+{
+	defib_worker_options o;
+	enum store_engine engine;
+	defib_err err = embed_options(&o, sizeof o, given, "defib_worker_options", f);
+	if (err)
+		return err;
+	if (!store_engine_of(o.url, &engine, f))
+		return DEFIB_CONFIG;
+	int64_t lease_ms = or_default(o.lease_ms, 15000);
+	if (lease_ms < LEASE_LEAST_MS || o.threads < 0 || o.grace_ms < 0)
+		return fail(f, DEFIB_USAGE, "a lease is 600 ms at least, and no option is negative");
+	const struct watch **watches = ARENA_ARRAY(&w->arena, const struct watch *, 1);
+	watches[0] = builtin_watch(engine, &w->arena);
+	w->options = (struct worker_options){
+		.name = o.name ? kept(&w->arena, o.name) : default_name(&w->arena),
+		.store = {.url = kept(&w->arena, o.url)},
+		.watches = watches,
+		.nwatches = 1,
+		.lease = {lease_ms, lease_ms / 3, 250},
+		.spool = kept(&w->arena, o.spool),
+		.grace_ms = or_default(o.grace_ms, 30000),
+		.threads = o.threads,
+		.drain = o.drain != 0,
+		.stuck = o.on_stuck,
+		.stuck_ctx = o.on_stuck_ctx,
+	};
+	return DEFIB_OK;
+}
+
+defib_err defib_worker_new(const defib_worker_options *options, const defib_pool *pools, int npools,
+                           defib_worker **out, defib_message *message)
+{
+	struct failure f = {0};
+	defib_worker *w = mem_alloc(sizeof *w);
+	*out = NULL;
+	defib_err err = read_options(w, options, &f);
+	if (!err)
+		err = read_pools(w, pools, npools, &f);
+	if (!err)
+		err = worker_open(&w->options, &w->inner, &f);
+	if (err)
+		defib_worker_free(w);
+	else
+		*out = w;
+	return embed_answer(err, &f, message);
+}
+
+void defib_worker_run(defib_worker *worker)
+{
+	worker_run(worker->inner);
+}
+
+void defib_worker_stop(defib_worker *worker)
+{
+	worker_stop(worker->inner);
+}
+
+defib_err defib_worker_resize(defib_worker *worker, int pool, int64_t concurrency, int64_t poll_ms)
+{
+	if (pool < 0 || pool >= worker->options.npools || concurrency < 1 || concurrency > SLOTS_MAX ||
+	    poll_ms < 1)
+		return DEFIB_USAGE;
+	worker_resize(worker->inner, pool, concurrency, poll_ms);
+	return DEFIB_OK;
+}
+
+defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
+{
+	struct settler_counts counts;
+	struct failure f;
+	defib_counts all;
+	defib_err err = embed_options(&all, sizeof all, out, "defib_counts", &f);
+	if (err)
+		return err;
+	worker_counts(worker->inner, &counts);
+	size_t given = all.size < sizeof all ? all.size : sizeof all;
+	all =
+		(defib_counts){out->size, counts.settled, counts.refused, counts.spooled, counts.abandoned};
+	memcpy(out, &all, given);
+	return DEFIB_OK;
+}
+
+void defib_worker_free(defib_worker *worker)
+{
+	if (!worker)
+		return;
+	if (worker->inner)
+		worker_close(worker->inner);
+	for (int i = 0; i < worker->options.npools; i++)
+		worker->options.pools[i].source->ops->free(worker->options.pools[i].source);
+	arena_release(&worker->arena);
+	free(worker);
+}
