@@ -222,11 +222,11 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-    written bigint[];
+    written bigint[]; -- positions: a batch may hold two epochs of one job
 BEGIN
     WITH given AS MATERIALIZED (
-        SELECT * FROM unnest(ids, epochs, outcomes, errors, delays_ms)
-            AS u(id, epoch, outcome, error, delay_ms)),
+        SELECT * FROM unnest(ids, epochs, outcomes, errors, delays_ms) WITH ORDINALITY
+            AS u(id, epoch, outcome, error, delay_ms, place)),
     settled AS (
         UPDATE defib.job j
         SET owner = NULL,
@@ -256,19 +256,20 @@ BEGIN
         FROM given g
         WHERE j.id = g.id AND j.epoch = g.epoch AND j.owner = worker
           AND (j.state = 'running' OR j.state = 'cancelling')
-        RETURNING j.id)
-    SELECT array_agg(s.id) INTO written FROM settled s;
+        RETURNING g.place)
+    SELECT array_agg(s.place) INTO written FROM settled s;
     IF results IS NOT NULL THEN
         INSERT INTO defib.job_data AS d (job, result)
-        SELECT u.id, u.result FROM unnest(ids, results) AS u(id, result)
-        WHERE u.result IS NOT NULL AND u.id = ANY (written)
+        SELECT u.id, u.result FROM unnest(ids, results) WITH ORDINALITY AS u(id, result, place)
+        WHERE u.result IS NOT NULL AND u.place = ANY (written)
         ON CONFLICT (job) DO UPDATE SET result = excluded.result;
     END IF;
     IF coalesce(array_length(written, 1), 0) < array_length(ids, 1) THEN
         -- A settlement that is only repeated, because its answer was lost, was accepted: in
         -- an epoch nobody but its owner makes a job done or schedules it again.
         written := written || ARRAY(
-            SELECT u.id FROM unnest(ids, epochs, outcomes) AS u(id, epoch, outcome)
+            SELECT u.place FROM unnest(ids, epochs, outcomes) WITH ORDINALITY
+                AS u(id, epoch, outcome, place)
             JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch
             WHERE (u.outcome = 'done' AND j.state = 'done')
                OR (u.outcome NOT IN ('done', 'released', 'stopped')
@@ -278,7 +279,8 @@ BEGIN
                    AND j.cause IS DISTINCT FROM 'lost'));
         PERFORM defib.note_late(worker, ids, epochs, outcomes, written);
     END IF;
-    RETURN QUERY SELECT u.id, coalesce(u.id = ANY (written), false) FROM unnest(ids) AS u(id);
+    RETURN QUERY SELECT u.id, coalesce(u.place = ANY (written), false)
+        FROM unnest(ids) WITH ORDINALITY AS u(id, place) ORDER BY u.place;
 END $$;
 
 -- What came too late is kept as evidence and changes nothing.
@@ -287,8 +289,9 @@ CREATE OR REPLACE FUNCTION defib.note_late(
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (
-        SELECT 1 FROM unnest(ids, outcomes) AS u(id, outcome)
-        WHERE NOT coalesce(u.id = ANY (written), false) AND u.outcome NOT IN ('released', 'stopped'))
+        SELECT 1 FROM unnest(outcomes) WITH ORDINALITY AS u(outcome, place)
+        WHERE NOT coalesce(u.place = ANY (written), false)
+          AND u.outcome NOT IN ('released', 'stopped'))
     THEN
         RETURN;
     END IF;
@@ -297,9 +300,9 @@ BEGIN
     SELECT nextval('defib.ledger_id'), 'late', 'queue', u.id::text, 'LATE_COMPLETION',
            'worker:' || worker, jsonb_build_object('outcome', u.outcome, 'state', j.state,
            'current_epoch', j.epoch), u.epoch
-    FROM unnest(ids, epochs, outcomes) AS u(id, epoch, outcome)
+    FROM unnest(ids, epochs, outcomes) WITH ORDINALITY AS u(id, epoch, outcome, place)
     LEFT JOIN defib.job j ON j.id = u.id
-    WHERE NOT coalesce(u.id = ANY (written), false)
+    WHERE NOT coalesce(u.place = ANY (written), false)
       AND u.outcome NOT IN ('released', 'stopped');
 END $$;
 

@@ -246,11 +246,11 @@ static const char settle_update[] =
 	"ELSE 'error' END, "
 	"error = CASE WHEN g.outcome IN ('released', 'stopped') THEN t.error ELSE g.error END FROM (";
 static const char settle_where[] =
-	") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND t.owner = ?2 RETURNING id";
+	") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND t.owner = ?2 RETURNING id, epoch, 1";
 
 /* A settlement that is only repeated, because its answer was lost, was accepted. */
 static const char settle_repeated[] =
-	"SELECT g.id, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done') OR "
+	"SELECT g.id, g.epoch, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done') OR "
 	"(g.outcome NOT IN ('done', 'released', 'stopped') AND t.state IN ('scheduled', 'failed', "
 	"'timed_out', 'cancelled') AND t.cause IS NOT 'lost') OR (g.outcome IN ('released', 'stopped') "
 	"AND t.state IN ('queued', 'cancelled') AND t.cause IS NOT 'lost')) FROM (";
@@ -307,12 +307,13 @@ static defib_err store_results(struct store *s, const struct settlement *all, in
 	return err;
 }
 
+/* By key and epoch: a batch may hold two epochs of one job. */
 static void mark_accepted(const struct store_rows *rows, struct settlement *all, int n)
 {
 	for (int r = 0; r < rows->nrows; r++)
 		for (int i = 0; i < n; i++)
 			if (text_eq(all[i].key, row_text(rows, r, 0)) &&
-			    (rows->ncols == 1 || row_bool(rows, r, 1)))
+			    all[i].epoch == row_int(rows, r, 1, 0) && row_bool(rows, r, 2))
 				all[i].accepted = true;
 }
 
@@ -326,14 +327,13 @@ static defib_err settle_in_sqlite(struct store *s, int64_t worker, struct settle
 	relation_params(&r, params);
 	params[1] = P_INT(worker);
 	defib_err err = over_settlements(s, &r, settle_update, settle_where, params, 2, a, &rows, f);
-	if (!err) {
+	if (!err)
 		mark_accepted(&rows, all, n);
-		if (rows.nrows < n)
-			err = over_settlements(
-				s, &r, settle_repeated,
-				") AS g LEFT JOIN defib_job t ON t.id = g.id AND t.epoch = g.epoch", params, 1, a,
-				&rows, f);
-		if (!err && rows.ncols == 2)
+	if (!err && rows.nrows < n) {
+		err = over_settlements(s, &r, settle_repeated,
+		                       ") AS g LEFT JOIN defib_job t ON t.id = g.id AND t.epoch = g.epoch",
+		                       params, 1, a, &rows, f);
+		if (!err)
 			mark_accepted(&rows, all, n);
 	}
 	relation_release(&r);

@@ -306,6 +306,27 @@ static void several_settle_in_one_call_each_with_its_answer(void **state)
 	assert_int_equal(in_state(b, "running"), 1);
 }
 
+/* Its worker was thought silent, and has claimed it again while the first run goes on. */
+static void two_epochs_of_a_job_in_one_call_are_told_apart(void **state)
+{
+	struct bench *b = queue_of(state);
+	struct failure f = {0};
+	enqueue(b, "", "");
+	int64_t w = bench_worker(b);
+	struct claimed job = bench_one(b, w);
+	bench_sql(b, "UPDATE " JOBS_TABLE " SET state = 'queued', owner = NULL, cause = 'lost'");
+	job = bench_one(b, w);
+	struct settlement all[] = {
+		{.key = job.key, .epoch = 2, .as = SETTLE_DONE, .result = "{\"n\":2}", .delay_ms = -1},
+		{.key = job.key, .epoch = 1, .as = SETTLE_DONE, .result = "{\"n\":1}", .delay_ms = -1},
+	};
+	assert_int_equal(b->source->ops->settle(b->source, b->two, w, all, 2, &b->arena, &f), 0);
+	assert_true(all[0].accepted && !all[1].accepted);
+	assert_int_equal(bench_number(b, "SELECT result->>'n' FROM "
+	                                 "PG(defib.job_data|defib_job_data)"),
+	                 2);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -326,6 +347,7 @@ int main(void)
 		BOTH(cancelled_job_is_told_and_ends_cancelled),
 		BOTH(owned_and_progress_follow_the_lease),
 		BOTH(several_settle_in_one_call_each_with_its_answer),
+		BOTH(two_epochs_of_a_job_in_one_call_are_told_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
