@@ -10,6 +10,15 @@
 
 #include <assert.h>
 
+#define RETRY_MS 250
+
+struct lease_rules lease_rules_of(int64_t lease_ms)
+{
+	int64_t beat_ms = lease_ms / 3;
+
+	return (struct lease_rules){lease_ms, beat_ms, beat_ms < RETRY_MS ? beat_ms : RETRY_MS};
+}
+
 void lease_init(struct lease *l, const struct lease_rules *rules, int64_t sent_ms)
 {
 	assert(rules->retry_ms > 0 && rules->beat_ms >= rules->retry_ms);

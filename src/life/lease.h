@@ -17,6 +17,9 @@ struct lease_rules {
 	int64_t retry_ms; /* 250: how soon a failed renewal is tried again */
 };
 
+/* The rules of a lease of that length: three beats, a failed one tried again soon. */
+struct lease_rules lease_rules_of(int64_t lease_ms);
+
 enum lease_contact {
 	CONTACT_GOOD,    /* renewed within the beat, more or less */
 	CONTACT_LOST,    /* a renewal failed or is late: stop claiming, finish what is in hand, spool */

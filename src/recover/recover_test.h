@@ -68,7 +68,7 @@ static inline void rig_open(struct rig *g, enum store_engine engine)
 
 static inline void rig_close(struct rig *g)
 {
-	static const char *const files[] = {"", "-wal", "-shm"};
+	static const char *const files[] = {"", "-wal", "-shm", ".defib-wake"};
 	store_close(g->other);
 	arena_release(&g->arena);
 	if (g->engine == STORE_POSTGRES) {

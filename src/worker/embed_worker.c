@@ -265,7 +265,7 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 		.store = {.url = kept(&w->arena, o.url)},
 		.watches = watches,
 		.nwatches = 1,
-		.lease = {lease_ms, lease_ms / 3, 250},
+		.lease = lease_rules_of(lease_ms),
 		.spool = kept(&w->arena, o.spool),
 		.grace_ms = or_default(o.grace_ms, 30000),
 		.threads = o.threads,
