@@ -116,6 +116,8 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 		.burst_limit = w->work.burst_limit,
 		.burst_ms = w->work.burst_window_us / 1000,
 		.exclusive = w->work.exclusive,
+		.own_grace = true,
+		.noted = true,
 		.wait_first = !w->work.startup_tick,
 	};
 	if (!pool.command && w->work.command.n)
@@ -144,6 +146,24 @@ static int add_watch(struct work_run *r, const struct watch *w, struct store *s)
 	return code;
 }
 
+/* A worker works in one database: that of the first watch. */
+static const struct watch *named_watch(struct work_run *r, const char *name)
+{
+	const struct settings *all = &r->cli->settings;
+	const struct watch *w = settings_watch(all, name);
+	if (!w) {
+		cli_usage("there is no watch \"%s\"; a program stands after --", name);
+		return NULL;
+	}
+	const struct database *d = settings_database(all, w);
+	if (r->nwatches > 1 && d != r->database) {
+		cli_usage("a worker works in one database, and watch %s is in another", name);
+		return NULL;
+	}
+	r->database = d;
+	return w;
+}
+
 static int add_watches(struct work_run *r)
 {
 	struct cli *c = r->cli;
@@ -151,14 +171,11 @@ static int add_watches(struct work_run *r)
 	struct store *s = NULL;
 	int code = EXIT_CLEAN;
 	for (int i = 0; i < c->dashes && code == EXIT_CLEAN; i++) {
-		const struct watch *w = settings_watch(&c->settings, c->words[i]);
-		if (!w)
-			code = cli_usage("there is no watch \"%s\"; a program stands after --", c->words[i]);
-		else if (settings_database(&c->settings, w) != r->database && r->nwatches > 1)
-			code = cli_usage("a worker works in one database, and watch %s is in another", w->name);
-		if (code != EXIT_CLEAN)
+		const struct watch *w = named_watch(r, c->words[i]);
+		if (!w) {
+			code = EXIT_USAGE;
 			break;
-		r->database = settings_database(&c->settings, w);
+		}
 		struct store_options o = cli_store_options(r->database, w, false);
 		if (!s && store_open(&o, &s, &f))
 			return cli_fail(&f);
@@ -225,6 +242,17 @@ static defib_err open_named(struct cli *c, struct worker_options *o, struct work
 
 /* ---- signals ---- */
 
+/* What the command line says still goes before what the file says. */
+static void resize_pool(struct work_run *r, int i, const struct watch *w)
+{
+	struct worker_pool p = {.concurrency = w->work.concurrency, .poll_ms = w->work.poll_us / 1000};
+	for (int k = 0; k < w->work.npools; k++)
+		if (text_eq(w->work.pools[k].kind, r->kinds[i]))
+			p.concurrency = w->work.pools[k].concurrency;
+	if (override_pool(r->cli, &p) == EXIT_CLEAN)
+		worker_resize(r->worker, i, p.concurrency, p.poll_ms);
+}
+
 /* Pool sizes and poll intervals as the file says now; a file that is wrong changes nothing. */
 static void reload(struct work_run *r)
 {
@@ -236,12 +264,8 @@ static void reload(struct work_run *r)
 		for (int i = 0; i < r->npools; i++) {
 			const struct watch *w =
 				r->of[i] ? settings_watch(&fresh.settings, r->of[i]->name) : NULL;
-			int64_t n = w ? w->work.concurrency : 0;
-			for (int k = 0; w && k < w->work.npools; k++)
-				if (text_eq(w->work.pools[k].kind, r->kinds[i]))
-					n = w->work.pools[k].concurrency;
 			if (w && w->work.given)
-				worker_resize(r->worker, i, n, w->work.poll_us / 1000);
+				resize_pool(r, i, w);
 		}
 		log_event(LOG_INFO, "configuration read again");
 	}
@@ -286,7 +310,7 @@ static int run_worker(struct work_run *r, struct worker_options *o)
 	take_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	if (open_named(r->cli, o, &r->worker, &f))
-		return cli_fail(&f);
+		return cli_queue_fail(&f);
 	for (int i = 0; i < o->npools; i++)
 		log_event(LOG_INFO, "worker started", LOG_STR("name", o->name),
 		          LOG_STR("source", o->pools[i].source->name),
@@ -340,7 +364,7 @@ static int work(struct work_run *r)
 	o.npools = r->npools;
 	o.nwatches = r->nwatches;
 	o.store = cli_store_options(r->database, NULL, false);
-	o.lease = (struct lease_rules){r->lease_us / 1000, r->lease_us / 3000, 250};
+	o.lease = lease_rules_of(r->lease_us / 1000);
 	o.grace_ms = r->grace_us / 1000;
 	o.drain = cli_flag(r->cli, "drain");
 	return run_worker(r, &o);
@@ -355,7 +379,9 @@ int cmd_work(struct cli *c)
 	if (code != EXIT_CLEAN)
 		return code;
 	r->cli = c;
-	r->database = &c->settings.databases[0];
+	/* Of the first watch; where there is none of that name, add_watches() says so. */
+	const struct watch *first = c->dashes > 0 ? settings_watch(&c->settings, c->words[0]) : NULL;
+	r->database = first ? settings_database(&c->settings, first) : &c->settings.databases[0];
 	code = work(r);
 	for (int i = 0; i < r->npools; i++)
 		r->pools[i].source->ops->free(r->pools[i].source);
