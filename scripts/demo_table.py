@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""demo_table.py make|show|ledger: the table of the demonstration, in jobs.db here."""
+"""demo_table.py make|show|ledger|queue|state: the tables of the demonstration, here."""
 
 import sqlite3
 import sys
@@ -37,10 +37,16 @@ def show(db, query):
 
 
 def main():
-    db = sqlite3.connect("jobs.db")
-    if sys.argv[1] == "make":
+    what = sys.argv[1]
+    db = sqlite3.connect("queue.db" if what in ("queue", "state") else "jobs.db")
+    if what == "state":
+        print(db.execute("SELECT state FROM defib_job").fetchone()[0])
+    elif what == "queue":
+        show(db, "SELECT id, kind, state, attempts, crashes, epoch FROM defib_job")
+        show(db, "SELECT job, event, verdict, rule, actor FROM defib_ledger")
+    elif what == "make":
         make(db)
-    elif sys.argv[1] == "show":
+    elif what == "show":
         show(db, f"SELECT {COLUMNS} FROM pages ORDER BY id")
     else:
         show(db, "SELECT at, job, event, verdict, rule, actor, batch FROM defib_ledger")
