@@ -88,8 +88,7 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
                          struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT id, incarnation, (extract(epoch FROM clock_timestamp() - "
-						   "renewed_at) * 1000)::bigint "
+		[STORE_POSTGRES] = "SELECT id, incarnation, expires_at < clock_timestamp() "
 						   "FROM defib.worker WHERE state = 'alive' ORDER BY id",
 		[STORE_SQLITE] = "SELECT id, incarnation, expires_at < " NOW_MS " FROM defib_worker "
 						 "WHERE state = 'alive' ORDER BY id",
