@@ -84,6 +84,8 @@ const char *cli_actor(struct cli *c);
 
 /* One line on stderr: "defib: what; next". Returns the exit code of its class. */
 int cli_fail(const struct failure *f);
+/* The same for a command of the built-in queue: where its tables are missing, how to make them. */
+int cli_queue_fail(struct failure *f);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
 int exit_code_of(defib_err err);
 

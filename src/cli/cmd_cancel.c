@@ -18,7 +18,7 @@ static int cancel_all(struct cli *c, struct store *s)
 		if (!int_parse(c->words[i], &id))
 			return cli_usage("\"%s\" is not the number of a job", c->words[i]);
 		if (cancel_job(s, id, state, &f))
-			return cli_fail(&f);
+			return cli_queue_fail(&f);
 		if (state[0]) {
 			printf("%s %s\n", c->words[i], state);
 			done++;
@@ -43,7 +43,7 @@ int cmd_cancel(struct cli *c)
 	const struct database *d = &c->settings.databases[0];
 	struct store_options o = cli_store_options(d, NULL, false);
 	if (store_open(&o, &s, &f))
-		return cli_fail(&f);
+		return cli_queue_fail(&f);
 	code = cancel_all(c, s);
 	wake_send(s, d->url);
 	store_close(s);

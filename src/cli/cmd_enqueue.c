@@ -167,7 +167,7 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 	if (b->shown_ms)
 		fputs("\r\033[K", stderr);
 	if (err)
-		code = cli_fail(f);
+		code = cli_queue_fail(f);
 	return code != EXIT_CLEAN && b->done ? EXIT_PARTLY : code;
 }
 
@@ -203,7 +203,7 @@ static int enqueue_one(struct cli *c, struct store *s, const char *url, struct e
 			return code;
 	}
 	if (enqueue_jobs(s, job, 1, &id, &f))
-		return cli_fail(&f);
+		return cli_queue_fail(&f);
 	wake_send(s, url);
 	if (c->json)
 		printf("{\"id\":%lld}\n", (long long)id);
@@ -229,7 +229,7 @@ int cmd_enqueue(struct cli *c)
 	const struct database *d = &c->settings.databases[0];
 	struct store_options o = cli_store_options(d, NULL, false);
 	if (store_open(&o, &s, &f))
-		return cli_fail(&f);
+		return cli_queue_fail(&f);
 	code = bulk ? enqueue_bulk(c, s, d->url, &job, bulk) : enqueue_one(c, s, d->url, &job);
 	store_close(s);
 	return code;

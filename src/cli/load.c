@@ -31,6 +31,15 @@ int cli_fail(const struct failure *f)
 	return exit_code_of(f->code);
 }
 
+int cli_queue_fail(struct failure *f)
+{
+	/* Our own statements are right: what they miss are the tables, or their whole schema. */
+	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
+	if (missing && !f->next[0])
+		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
+	return cli_fail(f);
+}
+
 void cli_problems(const struct cli *c)
 {
 	struct buf place = BUF_INIT;
