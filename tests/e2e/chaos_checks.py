@@ -1,0 +1,118 @@
+"""What must be true after chaos, as SQL that finds the rows for which it is not.
+
+A trigger of the test's own notes every change of every job, and the program's
+file of side effects becomes a table keyed by (job, epoch). The invariants are
+then queries over jobs, that history, the effects and the ledger: each must
+find nothing. Written for PostgreSQL; on SQLite `defib.` is read as `defib_`.
+"""
+
+FINAL = "('done', 'failed', 'timed_out', 'cancelled')"
+
+TABLES = """
+CREATE TABLE chaos_sent (n bigint PRIMARY KEY, acknowledged integer NOT NULL);
+CREATE TABLE chaos_effect (job bigint, epoch bigint, pid bigint, runs integer, fate text,
+                           PRIMARY KEY (job, epoch));
+"""
+
+COLUMNS = """job, was, became, was_epoch, epoch, was_owner, owner, attempts, max_attempts,
+ crashed, cause"""
+VALUES = """NEW.id, OLD.state, NEW.state, OLD.epoch, NEW.epoch, OLD.owner, NEW.owner,
+ NEW.attempts, NEW.max_attempts, NEW.crashes - OLD.crashes, NEW.cause"""
+HISTORY = """job bigint, was text, became text, was_epoch bigint, epoch bigint,
+ was_owner bigint, owner bigint, attempts integer, max_attempts integer, crashed integer,
+ cause text"""
+
+HISTORY_OF = {
+    "postgres": f"""
+CREATE TABLE chaos_history (at bigserial PRIMARY KEY, {HISTORY});
+CREATE FUNCTION chaos_note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos_history ({COLUMNS}) VALUES ({VALUES});
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_note AFTER UPDATE ON defib.job FOR EACH ROW EXECUTE FUNCTION chaos_note();
+""",
+    "sqlite": f"""
+CREATE TABLE chaos_history (at INTEGER PRIMARY KEY, {HISTORY});
+CREATE TRIGGER chaos_note AFTER UPDATE ON defib_job BEGIN
+    INSERT INTO chaos_history ({COLUMNS}) VALUES ({VALUES});
+END;
+""",
+}
+
+# Made when the run is over, for the queries below.
+INDEXES = ("CREATE INDEX chaos_history_job ON chaos_history (job, epoch)",
+           "CREATE INDEX chaos_history_was ON chaos_history (job, was_epoch)")
+
+OPEN = f"SELECT count(*) FROM defib.job WHERE state NOT IN {FINAL}"
+ALIVE = "SELECT count(*) FROM defib.worker WHERE state = 'alive'"
+
+# (what must hold, a query for the rows where it does not)
+CHECKS = [
+    ("I1 an acknowledged enqueue is there, once", """
+        SELECT s.n, count(d.job) FROM chaos_sent s
+        LEFT JOIN defib.job_data d ON CAST(d.payload->>'n' AS bigint) = s.n
+        GROUP BY s.n, s.acknowledged HAVING count(d.job) > 1 OR count(d.job) < s.acknowledged"""),
+    ("I1 every job has its data", """
+        SELECT d.job FROM defib.job_data d LEFT JOIN defib.job j ON j.id = d.job
+        WHERE j.id IS NULL
+        UNION ALL SELECT j.id FROM defib.job j LEFT JOIN defib.job_data d ON j.id = d.job
+        WHERE d.job IS NULL"""),
+    ("I2 a job becomes final once", f"""
+        SELECT j.id, j.state, count(h.job) FROM defib.job j
+        LEFT JOIN chaos_history h ON h.job = j.id AND h.became IN {FINAL}
+        GROUP BY j.id, j.state HAVING count(h.job) <> 1"""),
+    ("I2 a final state never changes",
+     f"SELECT job, was, became, epoch FROM chaos_history WHERE was IN {FINAL}"),
+    ("I2 no epoch ran twice", "SELECT job, epoch, runs FROM chaos_effect WHERE runs <> 1"),
+    ("I2 done means that its last epoch said so", """
+        SELECT j.id, j.epoch, e.fate FROM defib.job j
+        LEFT JOIN chaos_effect e ON e.job = j.id AND e.epoch = j.epoch
+        WHERE j.state = 'done' AND coalesce(e.fate, '') NOT IN ('done', 'done_result')"""),
+    ("I2 a result is of the epoch that settled", """
+        SELECT j.id, j.state, j.epoch, d.result FROM defib.job j
+        JOIN defib.job_data d ON d.job = j.id
+        LEFT JOIN chaos_effect e ON e.job = j.id AND e.epoch = j.epoch
+        WHERE (d.result IS NOT NULL AND CAST(d.result->>'epoch' AS bigint) <> j.epoch)
+           OR (d.result IS NOT NULL) <> (j.state = 'done' AND e.fate = 'done_result')"""),
+    ("I3, I4 a claim raises the epoch by one, nothing else touches it", """
+        SELECT job, was, became, was_epoch, epoch FROM chaos_history
+        WHERE epoch <> was_epoch + (CASE WHEN was = 'queued' AND became = 'running'
+                                    THEN 1 ELSE 0 END)"""),
+    ("I3 what ran had been claimed", """
+        SELECT e.job, e.epoch FROM chaos_effect e
+        LEFT JOIN chaos_history h ON h.job = e.job AND h.epoch = e.epoch AND h.became = 'running'
+            AND h.was = 'queued'
+        WHERE h.job IS NULL"""),
+    ("I4 the epoch is the number of claims", """
+        SELECT j.id, j.epoch, count(h.job) FROM defib.job j
+        LEFT JOIN chaos_history h ON h.job = j.id AND h.became = 'running' AND h.was = 'queued'
+        GROUP BY j.id, j.epoch HAVING count(h.job) <> j.epoch"""),
+    ("I5 running means an owner, final means none", """
+        SELECT job, became, owner FROM chaos_history
+        WHERE (owner IS NOT NULL) <> (became IN ('running', 'cancelling'))"""),
+    ("I5 an owner does not change without a settlement between", """
+        SELECT job, was, became, was_owner, owner FROM chaos_history
+        WHERE was_owner IS NOT NULL AND owner IS NOT NULL AND was_owner <> owner"""),
+    ("I8 attempts stay within their maximum",
+     "SELECT job, attempts, max_attempts FROM chaos_history WHERE attempts > max_attempts"),
+    ("I12 nothing is left open",
+     f"SELECT id, state, epoch, owner FROM defib.job WHERE state NOT IN {FINAL}"),
+    ("the ledger has each requeue of a lost job, and no other", """
+        SELECT j.id, h.n, l.n FROM defib.job j
+        LEFT JOIN (SELECT job, count(*) AS n FROM chaos_history
+                   WHERE was IN ('running', 'cancelling') AND became = 'queued' AND crashed = 1
+                   GROUP BY job) h ON h.job = j.id
+        LEFT JOIN (SELECT CAST(job AS bigint) AS job, count(*) AS n FROM defib.ledger
+                   WHERE watch = 'queue' AND event = 'REQUEUED' GROUP BY job) l ON l.job = j.id
+        WHERE coalesce(h.n, 0) <> coalesce(l.n, 0)"""),
+    ("the ledger calls late only what was not taken", """
+        SELECT l.job, l.epoch, l.actor, h.became FROM defib.ledger l
+        JOIN chaos_history h ON h.job = CAST(l.job AS bigint) AND h.was_epoch = l.epoch
+            AND l.actor = 'worker:' || CAST(h.was_owner AS text)
+        WHERE l.event = 'LATE_COMPLETION' AND h.was IN ('running', 'cancelling')
+            AND h.owner IS NULL AND h.crashed = 0 AND h.became <> 'queued'"""),
+    ("who was lost has a cause, and nobody is left alive", """
+        SELECT id, name, state, cause FROM defib.worker
+        WHERE state = 'alive' OR (state = 'dead' AND cause IS NULL)"""),
+]

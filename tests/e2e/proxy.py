@@ -1,0 +1,120 @@
+"""A TCP proxy between workers and their server that breaks what it carries.
+
+Each connection is carried by two tasks of one event loop in a thread. Faults
+hit one connection at random: cut (both ends get a reset), answer lost (what
+the client asked reaches the server, the answer does not come back), or a
+silence (nothing moves for a while, as when packets vanish).
+"""
+
+import asyncio
+import random
+import socket
+import struct
+import threading
+
+CHUNK = 65536
+
+
+class Link:
+    def __init__(self, client, server):
+        self.client, self.server = client, server
+        self.lose_answer = False
+        self.silence = 0.0
+
+    def cut(self):
+        for stream in (self.client, self.server):
+            raw = stream.get_extra_info("socket")
+            if raw is not None and raw.fileno() >= 0:
+                # Linger of zero: close() sends a reset.
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            stream.transport.abort()
+
+
+class Proxy:
+    """start(), stop(); cut(), lose_answer(), be_silent(): False when there is no connection."""
+
+    def __init__(self, port, seed=0):
+        self.target = port
+        self.port = None
+        self.links = []
+        self.random = random.Random(seed)
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._main, daemon=True)
+        self.ready = threading.Event()
+
+    def start(self):
+        self.thread.start()
+        assert self.ready.wait(10), "the proxy did not start"
+        return self
+
+    def _main(self):
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_until_complete(self._listen())
+        self.ready.set()
+        self.loop.run_forever()
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.loop.run_until_complete(asyncio.sleep(0))
+
+    async def _listen(self):
+        listener = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self.port = listener.sockets[0].getsockname()[1]
+
+    async def _carry(self, from_client, to_client):
+        try:
+            from_server, to_server = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:
+            to_client.transport.abort()
+            return
+        link = Link(to_client, to_server)
+        self.links.append(link)
+        try:
+            await asyncio.wait([asyncio.ensure_future(self._pump(link, from_client, to_server)),
+                                asyncio.ensure_future(self._pump(link, from_server, to_client))],
+                               return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.links.remove(link)
+            to_client.transport.abort()
+            to_server.transport.abort()
+
+    async def _pump(self, link, source, sink):
+        try:
+            while data := await source.read(CHUNK):
+                if link.lose_answer and sink is link.client:
+                    link.cut()
+                    return
+                if link.silence:
+                    await asyncio.sleep(link.silence)
+                    link.silence = 0.0
+                sink.write(data)
+                await sink.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+
+    def _one(self, act):
+        async def choose():
+            if not self.links:
+                return False
+            act(self.random.choice(self.links))
+            return True
+
+        return asyncio.run_coroutine_threadsafe(choose(), self.loop).result(10)
+
+    def cut(self):
+        return self._one(Link.cut)
+
+    def lose_answer(self):
+        def act(link):
+            link.lose_answer = True
+
+        return self._one(act)
+
+    def be_silent(self, seconds):
+        def act(link):
+            link.silence = seconds
+
+        return self._one(act)
+
+    def stop(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
