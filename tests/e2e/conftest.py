@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from databases import LiteDatabase, PgDatabase  # noqa: E402
 from pgserver import PgServer  # noqa: E402
+from workers import Queue, Wire  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("DEFIB_BIN", ROOT / "build" / "defib")).resolve()
@@ -154,3 +155,27 @@ def defib(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     return Program(folder)
+
+
+@pytest.fixture
+def queue(defib, db):
+    """The built-in queue, with its tables made; its workers end with the test."""
+    own = Queue(defib, db)
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def pg_queue(defib, pg):
+    """The same on PostgreSQL alone."""
+    own = Queue(defib, pg)
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def wire(pg):
+    """A way to the server that the test can cut."""
+    own = Wire(pg.server)
+    yield own
+    own.close()

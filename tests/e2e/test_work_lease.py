@@ -1,0 +1,270 @@
+"""Leases and fencing: a worker that stands still, loses its sessions, or misses an answer."""
+
+import shutil
+import signal
+import subprocess
+
+import pytest
+from workers import LIMIT_S, Queue, eventually, running
+
+SLOW = 'echo $$ >"up.$DEFIB_EPOCH"; while [ ! -e go ]; do sleep 0.05; done; echo "$DEFIB_EPOCH" >&3'
+
+
+def started(queue):
+    """The pid of the first run."""
+    up = queue.program.dir / "up.1"
+    eventually(lambda: up.exists() and up.read_text().strip())
+    return int(up.read_text())
+
+
+def let_go(queue):
+    (queue.program.dir / "go").touch()
+
+
+@pytest.mark.covers("F3", "C1")
+def test_a_stopped_worker_is_found_by_silence_and_fenced_when_it_returns(queue):
+    """Its job was finished meanwhile; its own result comes too late and changes nothing."""
+    job = queue.enqueue()
+    sleeper = queue.work("--lease", "2s", "--name", "sleeper", run=SLOW)
+    child = started(queue)
+    queue.work("--lease", "2s", "--name", "other", run='echo \'"second"\' >&3')
+    sleeper.signal(signal.SIGSTOP)
+    queue.wait_state(job, "done")
+    assert queue.worker_rows("name, state, cause")[0] == ("sleeper", "dead", "silent")
+    # The child of the stopped worker goes on, and ends well before the worker can tell.
+    let_go(queue)
+    eventually(lambda: not running(child))
+    before = queue.one(job, "state, epoch, attempts, finished_at")
+    sleeper.signal(signal.SIGCONT)
+    sleeper.wait_log("LEASE_LOST")
+    sleeper.wait_log("registered anew")
+    eventually(lambda: queue.ledger("LATE_COMPLETION"))
+    (late, evidence, epoch), = queue.ledger("LATE_COMPLETION")
+    assert (late, epoch, evidence["outcome"], evidence["current_epoch"]) == (job, 1, "done", 2)
+    assert queue.one(job, "state, epoch, attempts, finished_at") == before
+    assert queue.result(job) == "second"
+
+
+@pytest.mark.covers("F3")
+def test_a_fenced_worker_lives_on_and_works_again(queue):
+    queue.enqueue()
+    sleeper = queue.work("--lease", "2s", "--name", "sleeper", run=SLOW)
+    started(queue)
+    other = queue.work("--lease", "2s", run="true")
+    sleeper.signal(signal.SIGSTOP)
+    eventually(lambda: queue.worker_rows("state")[0] == ("dead",))
+    assert other.stop() == 0
+    let_go(queue)
+    sleeper.signal(signal.SIGCONT)
+    sleeper.wait_log("registered anew")
+    again = queue.enqueue()
+    queue.wait_state(again, "done")
+    names = [name for name, state in queue.worker_rows("name, state") if state == "alive"]
+    assert names == ["sleeper"]
+    assert sleeper.stop() == 0
+
+
+@pytest.mark.covers("F3")
+def test_a_fenced_worker_kills_the_job_that_is_no_longer_its_own(queue):
+    job = queue.enqueue()
+    sleeper = queue.work("--lease", "2s", "--grace", "500ms", run="echo $$ >pid; exec sleep 600")
+    pid = queue.program.dir / "pid"
+    eventually(lambda: pid.exists() and pid.read_text().strip())
+    first = int(pid.read_text())
+    queue.work("--lease", "2s", "--name", "other")
+    sleeper.signal(signal.SIGSTOP)
+    queue.wait_state(job, "done")
+    sleeper.signal(signal.SIGCONT)
+    eventually(lambda: not running(first))
+    assert queue.one(job, "state, epoch") == ("done", 2)
+
+
+def test_a_short_pause_within_the_lease_costs_nothing(queue):
+    job = queue.enqueue()
+    worker = queue.work("--lease", "10m", run=SLOW)
+    started(queue)
+    queue.work("--lease", "10m", "--queue", "idle")
+    worker.signal(signal.SIGSTOP)
+    let_go(queue)
+    worker.signal(signal.SIGCONT)
+    queue.wait_state(job, "done")
+    assert queue.one(job, "epoch, crashes") == (1, 0)
+
+
+def terminate_all(pg):
+    """Every session but our own is ended by the server."""
+    killed = pg.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()")[0][0]
+    return killed
+
+
+@pytest.mark.covers("F3")
+def test_a_worker_whose_sessions_are_terminated_keeps_its_jobs(pg_queue):
+    queue = pg_queue
+    job = queue.enqueue()
+    worker = queue.work(run=SLOW)
+    started(queue)
+    # The sessions for claims and for the lease; the one for settling opens when it is needed.
+    assert terminate_all(queue.db) >= 2
+    let_go(queue)
+    queue.wait_state(job, "done")
+    assert queue.one(job, "epoch, attempts, crashes") == (1, 1, 0)
+    assert queue.result(job) == 1
+    assert queue.worker_rows("state") == [("alive",)]
+    assert worker.stop() == 0
+
+
+@pytest.mark.covers("F3")
+def test_terminated_sessions_are_no_death_to_a_fellow_who_watches(pg_queue):
+    queue = pg_queue
+    job = queue.enqueue()
+    queue.work("--lease", "3s", run=SLOW)
+    started(queue)
+    queue.work("--lease", "3s", "--queue", "idle")
+    for _ in range(3):
+        terminate_all(queue.db)
+        settled_in_again(queue, 2)
+    let_go(queue)
+    queue.wait_state(job, "done")
+    assert queue.one(job, "epoch, crashes") == (1, 0)
+    assert queue.worker_rows("state") == [("alive",)] * 2
+
+
+def settled_in_again(queue, workers):
+    """Every worker has renewed its lease in a session that is newer than this call."""
+    now = queue.db.sql("SELECT clock_timestamp()")[0][0]
+
+    def renewed():
+        return queue.db.sql("SELECT count(*) FROM defib.worker WHERE renewed_at > %s "
+                            "AND state = 'alive'", now)[0][0] >= workers
+    eventually(renewed)
+
+
+@pytest.fixture
+def elsewhere(pg_queue, monkeypatch):
+    """Start workers in a PID namespace of their own: for the others they are on another host."""
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare")
+    probe = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "true"],
+                           capture_output=True, text=True, check=False)
+    if probe.returncode:
+        pytest.skip(f"no PID namespace can be made here: {probe.stderr.strip()}")
+    plain = pg_queue.program._argv
+
+    def start(*options, **more):
+        pg_queue.program._argv = lambda args, db, config: [
+            "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *plain(args, db, config)]
+        try:
+            return pg_queue.work(*options, **more)
+        finally:
+            pg_queue.program._argv = plain
+    return start
+
+
+@pytest.mark.covers("F3")
+def test_terminated_sessions_are_no_death_to_a_worker_on_another_host(pg_queue, elsewhere):
+    """There the vanished session is all there is to see: a living worker is back in the grace."""
+    queue = pg_queue
+    job = queue.enqueue()
+    elsewhere("--name", "far", "--lease", "3s", run=SLOW)
+    started(queue)
+    queue.work("--queue", "idle", "--name", "near", "--lease", "3s")
+    locks = ("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
+             "database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+    # Two lives and one reader of the locks.
+    eventually(lambda: queue.db.sql(locks)[0][0] >= 3)
+    far = queue.db.sql("SELECT id FROM defib.worker WHERE name = 'far'")[0][0]
+    for _ in range(5):
+        queue.db.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
+                     "AND objid = %s AND database = (SELECT oid FROM pg_database "
+                     "WHERE datname = current_database())", far)
+        # Whether the watcher has judged: it reads every 20 ms and waits 250 ms.
+        settled_in_again(queue, 2)
+    let_go(queue)
+    queue.wait_state(job, "done")
+    assert queue.one(job, "epoch, crashes") == (1, 0)
+    assert queue.worker_rows("name, state") == [("far", "alive"), ("near", "alive")]
+
+
+@pytest.mark.covers("F2")
+def test_a_death_on_another_host_is_seen_by_its_session(pg_queue, elsewhere):
+    queue = pg_queue
+    job = queue.enqueue()
+    far = elsewhere("--name", "far", "--lease", "1h", run=SLOW)
+    started(queue)
+    queue.work("--name", "near", "--lease", "1h", run="true")
+    locks = ("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
+             "database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+    eventually(lambda: queue.db.sql(locks)[0][0] >= 3)
+    far.kill()
+    queue.wait_state(job, "done")
+    assert queue.worker_rows("name, state, cause")[0] == ("far", "dead", "session gone")
+
+
+def claims(sent):
+    """Whether a client's message runs the claim: by its text, or by the name it was prepared as."""
+    if b"defib.claim" in sent and sent[:1] == b"P":
+        name = sent[5:sent.index(b"\0", 5)]
+        claims.names.add(name)
+    return any(b"B" == sent[:1] and b"\0" + name + b"\0" in sent for name in claims.names if name)
+
+
+@pytest.mark.covers("F3")
+def test_a_claim_whose_answer_was_lost_is_released_by_itself(defib, pg, wire):
+    """The database gave the job away, the worker never heard of it: nobody would ever run it."""
+    queue = Queue(defib, pg)
+    claims.names = set()
+    cut = []
+
+    def first_claim(sent):
+        if claims(sent) and armed and not cut:
+            cut.append(True)
+            return True
+        return False
+    armed = []
+    wire.loses = first_claim
+    worker = queue.work("--lease", "3s", "--poll", "200ms", url=wire.url(pg))
+    try:
+        eventually(lambda: claims.names)
+        armed.append(True)
+        job = queue.enqueue()
+        assert wire.held.wait(LIMIT_S), worker.log
+        queue.wait_state(job, "running")
+        wire.cut()
+        queue.wait_state(job, "done")
+        assert "a claim's answer was lost" in worker.log
+        # The lost claim was handed back, attempt returned, and claimed once more.
+        assert queue.one(job, "epoch, attempts, crashes") == (2, 1, 0)
+        assert worker.stop() == 0
+    finally:
+        queue.close()
+
+
+@pytest.mark.covers("D8")
+def test_a_job_is_settled_once_when_the_settlements_answer_was_lost(defib, pg, wire):
+    """Repeated by the same worker it is the same settlement, not a second and not a late one."""
+    queue = Queue(defib, pg)
+    lost = []
+
+    def first_commit_of_a_settlement(sent):
+        settling = b"defib.settle" in sent or lost == ["next"]
+        if settling and not lost:
+            lost.append("next")
+            return False
+        if lost == ["next"] and (b"COMMIT" in sent.upper()):
+            lost.append("done")
+            return True
+        return False
+    wire.loses = first_commit_of_a_settlement
+    worker = queue.work(run="echo 7 >&3", url=wire.url(pg))
+    try:
+        job = queue.enqueue()
+        queue.wait_state(job, "done")
+        if wire.held.wait(5):
+            wire.cut()
+        assert worker.stop() == 0
+        assert queue.one(job, "epoch, attempts, state") == (1, 1, "done")
+        assert queue.result(job) == 7
+        assert queue.ledger("LATE_COMPLETION") == []
+    finally:
+        queue.close()
