@@ -120,10 +120,11 @@ const char *sql_time_comparable_type(enum time_type time, const char *column_typ
 
 static void add_amount(const struct time_form *form, int64_t us, struct buf *out)
 {
-	int64_t whole = us / form->unit_us, rest = us % form->unit_us;
+	int64_t whole = us / form->unit_us;
+	int64_t micros = us % form->unit_us * (US_PER_S / form->unit_us);
 	buf_addf(out, "%s%lld", form->amount[0], (long long)whole);
-	if (rest && form->fraction)
-		buf_addf(out, ".%06lld", (long long)(rest * (US_PER_S / form->unit_us)));
+	if (micros && form->fraction)
+		buf_addf(out, ".%06lld", (long long)micros);
 	buf_add(out, form->amount[1]);
 }
 
