@@ -9,6 +9,8 @@ import time
 import pytest
 
 import stuck_jobs as jobs
+from databases import PgDatabase
+from pgserver import PgServer
 
 EXIT_CLEAN, EXIT_STUCK, EXIT_DATABASE, EXIT_PARTLY = 0, 1, 4, 6
 BOUND_S = 20
@@ -52,7 +54,6 @@ def recovered(pg):
 @pytest.fixture
 def own(server):
     """A database on a server that this test may hurt."""
-    from databases import PgDatabase
     database = PgDatabase(server)
     yield database
     database.drop()
@@ -337,3 +338,18 @@ def test_killed_scan_leaves_rows_and_ledger_agreeing(defib, db, sign):
     assert 400 <= jobs.agree(db) < 20_000
     assert defib("scan", "--fix", config=jobs.config(db)).code == EXIT_CLEAN
     assert jobs.agree(db) == 20_000
+
+
+def test_standby_is_scanned_but_not_fixed(defib, own):
+    """After a fail-over the old address may be a standby: said so, and nothing is tried."""
+    jobs.make(own, 3)
+    standby = PgServer(standby_of=own.server)
+    try:
+        standby.start()
+        assert defib("scan", config=jobs.config(standby.url(own.name))).code == EXIT_STUCK
+        ran = ends_in_time(defib, "scan", "--fix", config=jobs.config(standby.url(own.name)))
+        assert ran.code == EXIT_DATABASE, ran
+        assert "read-only" in jobs.one_line(ran) or "recovery" in jobs.one_line(ran)
+    finally:
+        standby.remove()
+    jobs.untouched(own, 3)

@@ -1,0 +1,122 @@
+"""A table of jobs, what plain SQL needs to free its stuck rows, and what defib needs."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import time
+
+CREATE = ("CREATE TABLE jobs (id bigint PRIMARY KEY, status text NOT NULL, "
+          "updated_at timestamptz NOT NULL, error text, payload text)")
+FILL = ("INSERT INTO jobs SELECT i, {status}, now() - interval '2 hours' + i * interval "
+        "'1 microsecond', NULL, repeat('x', 60) FROM generate_series({first}, {last}) i")
+RESET = "status = 'queued', error = 'Reset', updated_at = now()"
+STUCK = "status = 'running' AND updated_at < now() - interval '1 hour'"
+CONFIG = """
+databases:
+  - name: bench
+    url: {url}
+watches:
+  - name: jobs
+    table: jobs
+    key: id
+    running: status = 'running'
+    alive_at: updated_at
+    stuck_after: 1h
+    requeue: status = 'queued', error = :reason, updated_at = :now
+    reason: Reset
+    crash_budget: off
+    statement_timeout: 60s
+"""
+
+
+@dataclasses.dataclass
+class Cost:
+    wall_ms: float
+    took_ms: float
+    rss_mib: float
+    recovered: int
+
+
+class Bench:
+    def __init__(self, server, program, folder):
+        self.program = program
+        self.config = folder / "defib.yaml"
+        self.config.write_text(CONFIG.format(url=server.url()))
+        self.out = folder / "out"
+        self.session = server.connect()
+        self.cursor = self.session.cursor()
+        self.cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+
+    def sql(self, query):
+        self.cursor.execute(query)
+        return self.cursor.fetchall() if self.cursor.description else []
+
+    def fill(self, done=0, stuck=0):
+        """A fresh table, and no ledger."""
+        self.sql("DROP TABLE IF EXISTS jobs")
+        self.sql("DROP SCHEMA IF EXISTS defib CASCADE")
+        self.sql(CREATE)
+        self.sql(FILL.format(status="'done'", first=1, last=done))
+        self.sql(FILL.format(status="'running'", first=done + 1, last=done + stuck))
+
+    def add_index(self):
+        """What doctor says, as it says it."""
+        findings = json.loads(self._run("doctor", "--json")[0])["findings"]
+        fixes = [f["fix"] for f in findings if f["check"] == "index" and f["fix"]]
+        for fix in fixes:
+            self.sql(fix)
+        self.sql("VACUUM (ANALYZE) jobs")
+        self.sql("CHECKPOINT")
+        return " ".join(fixes)
+
+    def make_stuck(self, n):
+        self.sql("UPDATE jobs SET status = 'running', updated_at = now() - interval '2 hours' "
+                 f"WHERE id BETWEEN 1 AND {n}")
+        self.sql("VACUUM jobs")
+
+    def plain_update(self):
+        start = time.monotonic()
+        self.sql(f"UPDATE jobs SET {RESET} WHERE {STUCK}")
+        return time.monotonic() - start
+
+    def raw_batches(self, size):
+        statement = (f"UPDATE jobs SET {RESET} WHERE id = ANY(ARRAY(SELECT id FROM jobs WHERE "
+                     f"{STUCK} ORDER BY updated_at LIMIT {size} FOR NO KEY UPDATE SKIP LOCKED))")
+        start = time.monotonic()
+        while True:
+            self.sql(statement)
+            if self.cursor.rowcount == 0:
+                return time.monotonic() - start
+
+    def _run(self, *args):
+        with open(self.out, "w+") as out:
+            child = subprocess.Popen([self.program, *args, "-c", self.config], stdout=out,
+                                     stderr=subprocess.PIPE, text=True)
+            said = child.stderr.read()
+            _pid, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            if child.returncode not in (0, 1, 3):
+                raise RuntimeError(f"{args}: exit code {child.returncode}: {said}")
+            return out.read(), usage.ru_maxrss / 1024
+
+    def scan(self, *args, text=False):
+        start = time.monotonic()
+        said, rss_mib = self._run("scan", *args, *([] if text else ["--json"]))
+        wall_ms = (time.monotonic() - start) * 1000
+        result = {"watches": [{"took_ms": 0}], "recovered": 0} if text else json.loads(said)
+        return Cost(wall_ms, result["watches"][0]["took_ms"], rss_mib, result["recovered"])
+
+    def forget_statements(self):
+        self.sql("SELECT pg_stat_statements_reset()")
+
+    def look_ms(self):
+        """Planning is not in it; the daemon plans once."""
+        return self.sql("SELECT sum(total_exec_time) / sum(calls) FROM pg_stat_statements "
+                        "WHERE query LIKE '%defib_position%LIMIT%'")[0][0]
+
+    def longest_statement_ms(self):
+        """Of what defib ran: its statements name their columns so, or its ledger."""
+        return self.sql("SELECT max(max_exec_time) FROM pg_stat_statements "
+                        "WHERE query LIKE '%defib%'")[0][0]
