@@ -25,7 +25,8 @@ struct rig {
 static inline void rig_url(struct rig *g)
 {
 	const char *server = getenv("DEFIB_TEST_PG");
-	const char *slash = strrchr(server, '/');
+	const char *slash = server ? strrchr(server, '/') : NULL;
+	assert_non_null(slash);
 	snprintf(g->url, sizeof g->url, "%.*s/%s", (int)(slash - server), server, g->name);
 }
 
