@@ -245,8 +245,9 @@ static const char settle_update[] =
 	"WHEN 'stopped' THEN t.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' "
 	"ELSE 'error' END, "
 	"error = CASE WHEN g.outcome IN ('released', 'stopped') THEN t.error ELSE g.error END FROM (";
+/* The + keeps SQLite from walking all jobs of the owner, with the batch read anew for each. */
 static const char settle_where[] =
-	") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND t.owner = ?2 RETURNING id, epoch, 1";
+	") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND +t.owner = ?2 RETURNING id, epoch, 1";
 
 /* A settlement that is only repeated, because its answer was lost, was accepted. */
 static const char settle_repeated[] =
