@@ -83,10 +83,18 @@ int64_t hand_count(struct hand *h)
 	return n;
 }
 
+/* Pools of one watch differ by kind; a key means the same job in all of them. */
+static bool same_jobs(const struct source *a, const struct source *b)
+{
+	return a == b || (a->keys && b->keys && text_eq(a->keys, b->keys));
+}
+
 static bool is(const struct hand_job *j, const struct source *src, const char *key, int64_t epoch)
 {
-	return (!src || j->source == src) && (!key || text_eq(j->claim.key, key)) &&
-	       (!key || j->claim.epoch == epoch);
+	if (!key)
+		return !src || j->source == src;
+	return (!src || same_jobs(j->source, src)) && text_eq(j->claim.key, key) &&
+	       j->claim.epoch == epoch;
 }
 
 bool hand_has(struct hand *h, const struct source *src, const char *key, int64_t epoch)

@@ -27,6 +27,7 @@ struct hand_job {
 	bool settled;            /* by its handler, in a transaction of its own */
 	struct hand_job *queued; /* the settler's list */
 	int64_t slot;            /* of its pool */
+	int64_t began_ms;        /* when it was started here */
 	void *run;               /* the runner's own */
 	/* what it said of its progress; guarded by the hand's lock */
 	bool progressed;

@@ -73,6 +73,7 @@ struct source_ops {
 struct source {
 	const struct source_ops *ops;
 	const char *name; /* queue or watch */
+	const char *keys; /* sources with the same text have the same jobs; NULL: with no other */
 };
 
 /* A queue of the built-in table; `kind` NULL: all kinds. */

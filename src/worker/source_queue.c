@@ -500,6 +500,7 @@ struct source *source_queue(const char *queue, const char *kind)
 	q->base.ops = &ops;
 	q->queue = mem_strdup(queue);
 	q->base.name = q->queue;
+	q->base.keys = ""; /* one table has the jobs of all queues, and no watch this name */
 	q->kind = kind ? mem_strdup(kind) : NULL;
 	return &q->base;
 }

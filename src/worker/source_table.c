@@ -274,7 +274,7 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 {
 	struct table_source *t = of(src);
 	struct claim c = {.src = t, .store = s, .worker = worker, .arena = a};
-	int64_t limit = n < t->watch->work.batch ? n : t->watch->work.batch;
+	int64_t batch = t->watch->work.batch, limit = batch && batch < n ? batch : n;
 	struct store_rows rows;
 	assert(n > 0);
 	*nout = 0;
@@ -370,7 +370,7 @@ defib_err source_table(const struct watch *w, const char *kind, struct store *s,
 	                                      table_free};
 	struct table_source *t = mem_alloc(sizeof *t);
 	int64_t seed = clock_wall_us() ^ ((int64_t)getpid() << 20);
-	*t = (struct table_source){.base = {&ops, w->name}, .watch = w};
+	*t = (struct table_source){.base = {&ops, w->name, w->name}, .watch = w};
 	for (int i = 0; i < 3; i++)
 		t->chance[i] = (unsigned short)(seed >> (16 * i));
 	defib_err err = table_sql_compile(w, kind, s, &t->arena, &t->sql, f);

@@ -191,7 +191,7 @@ static void release_strays(struct watchman *w, struct source *src, struct arena 
 	/* A claim came in between: what looks like a stray may be on its way to us. */
 	w->reconcile = w->reconcile || !quiet;
 	for (int k = 0; quiet && k < n; k++)
-		if (!hand_has(w->options.hand, NULL, owned[k].key, owned[k].epoch))
+		if (!hand_has(w->options.hand, src, owned[k].key, owned[k].epoch))
 			w->options.stray(w->options.ctx, src, self, owned[k].key, owned[k].epoch);
 }
 

@@ -106,10 +106,14 @@ static void enforce_grace(struct worker *w, int64_t now)
 	pthread_mutex_unlock(&w->lock);
 	if (stops == 0)
 		return;
-	if (w->kill_ms == 0)
-		w->kill_ms = now + w->options.grace_ms;
-	if (stops > 1 || now >= w->kill_ms)
-		worker_stop_jobs(w, NULL, NULL, 0, false);
+	if (w->stopped_ms == 0)
+		w->stopped_ms = now;
+	for (int i = 0; i < w->options.npools; i++) {
+		const struct worker_pool *p = &w->options.pools[i];
+		int64_t grace_ms = p->own_grace ? p->grace_ms : w->options.grace_ms;
+		if (stops > 1 || now >= w->stopped_ms + grace_ms)
+			worker_stop_jobs(w, p->source, NULL, 0, false);
+	}
 }
 
 static bool all_empty(const struct worker *w)

@@ -25,13 +25,15 @@ struct worker_pool {
 	handler_fn handler;   /* … a handler */
 	void *handler_ctx;
 	int64_t poll_ms;     /* 1000 */
-	int64_t batch;       /* rows a claim takes at most; 0: as many as there are slots */
+	int64_t batch;       /* jobs taken at most in a poll interval; 0: as many as there are slots */
 	int64_t timeout_ms;  /* where the job has none of its own; 0: none */
 	int64_t grace_ms;    /* between TERM and KILL; for a handler, between asked and stuck */
 	int64_t stagger_ms;  /* slot i starts i times this after the worker */
 	int64_t burst_limit; /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
 	int64_t burst_ms;
 	bool exclusive;
+	bool noted;      /* claims and ends are worth a line each: their number is small */
+	bool own_grace;  /* a stop lets its jobs finish for grace_ms, not for the worker's */
 	bool wait_first; /* no claim before the first poll interval is over */
 };
 

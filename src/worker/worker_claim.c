@@ -64,21 +64,38 @@ static void claim_into(struct worker *w, int pool, int64_t n, int64_t now)
 	crew->more = !err && got == n;
 	crew->empty = !err && got == 0;
 	crew->claimed = true;
+	crew->taken += got;
 	crew->next_poll_ms = now + crew->poll_ms;
+	log_event(got > 0 && w->options.pools[pool].noted ? LOG_INFO : LOG_DEBUG, "tick",
+	          LOG_STR("source", src->name), LOG_INT("claimed", got));
 	arena_release(&a);
+}
+
+/* `batch` bounds what a poll interval takes, however fast the jobs are. */
+static int64_t tick_room(struct crew *crew, int64_t batch, int64_t now)
+{
+	if (now >= crew->tick_ms) {
+		crew->tick_ms = now + crew->poll_ms;
+		crew->taken = 0;
+	}
+	return batch ? batch - crew->taken : INT64_MAX;
 }
 
 /* Claim into one pool if there is room and reason; how long until there may be again. */
 static int64_t claim_pool(struct worker *w, int pool, bool woken, int64_t now)
 {
 	struct crew *crew = &w->crews[pool];
-	int64_t n = slots_free(&crew->slots, now), batch = w->options.pools[pool].batch;
-	n = batch && n > batch ? batch : n;
+	int64_t n = slots_free(&crew->slots, now);
+	int64_t room = tick_room(crew, w->options.pools[pool].batch, now);
+	n = n > room ? room : n;
 	bool due = woken || crew->more || now >= crew->next_poll_ms;
 	if (n > 0 && due && breaker_allow(&w->breaker, now))
 		claim_into(w, pool, n, now);
 	/* Without a free slot there is nothing to wait for here: one that comes free wakes us. */
-	int64_t next = n == 0 ? INT64_MAX : crew->more ? now : crew->next_poll_ms;
+	int64_t next = room == 0    ? crew->tick_ms
+	               : n == 0     ? INT64_MAX
+	               : crew->more ? now
+	                            : crew->next_poll_ms;
 	int64_t held = slots_wait_ms(&crew->slots, now);
 	next = held >= 0 && now + held < next ? now + held : next;
 	return next == INT64_MAX ? next : next - now;
@@ -111,7 +128,7 @@ void look_for_cancels(struct worker *w, bool woken, int64_t now)
 		if (src->ops->cancelling(src, w->session.store, worker, &a, &all, &n, &f))
 			break;
 		for (int k = 0; k < n; k++)
-			worker_stop_jobs(w, NULL, all[k].key, all[k].epoch, false);
+			worker_stop_jobs(w, src, all[k].key, all[k].epoch, false);
 	}
 	arena_release(&a);
 }

@@ -22,9 +22,10 @@
 struct crew {
 	struct slots slots;
 	int64_t poll_ms, next_poll_ms;
-	bool more;    /* the last claim was full: there is probably more */
-	bool claimed; /* has claimed at least once */
-	bool empty;   /* the last claim found nothing */
+	int64_t tick_ms, taken; /* end of the present poll interval; jobs claimed in it */
+	bool more;              /* the last claim was full: there is probably more */
+	bool claimed;           /* has claimed at least once */
+	bool empty;             /* the last claim found nothing */
 };
 
 /* A new size of a pool that the next tick applies. */
@@ -62,7 +63,8 @@ struct worker {
 	int nruns, cap_runs;
 	int epoll, event, listening_fd;
 	int64_t opened;
-	int64_t progress_ms, cancel_ms, kill_ms;
+	int64_t progress_ms, cancel_ms;
+	int64_t stopped_ms; /* when a stop was first seen; 0: none was */
 	uint64_t chance;
 	/* shared with other threads */
 	pthread_mutex_t lock;

@@ -5,6 +5,7 @@
  */
 #include "worker/worker_inside.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <assert.h>
@@ -60,6 +61,10 @@ static void finish(struct worker *w, struct hand_job *j)
 	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
 	if (stop && j->as != SETTLE_DONE)
 		j->as = SETTLE_STOPPED;
+	log_event(w->options.pools[j->pool].noted ? LOG_INFO : LOG_DEBUG, "job ended",
+	          LOG_STR("source", j->source->name), LOG_STR("job", j->claim.key),
+	          LOG_STR("as", settle_names[j->as]),
+	          LOG_INT("elapsed_ms", clock_boot_ms() - j->began_ms));
 	settler_add(w->settler, j);
 }
 
@@ -272,6 +277,7 @@ void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t wor
 	struct worker_pool *p = &w->options.pools[pool];
 	struct hand_job *j = hand_add(&w->hand, p->source, pool, worker, c);
 	j->slot = slots_take(&w->crews[pool].slots, now);
+	j->began_ms = now;
 	if (p->handler)
 		threads_add(w->threads, j, p);
 	else
