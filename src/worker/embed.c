@@ -115,7 +115,7 @@ static defib_err read_tags(const char *text, struct failure *f)
 
 static defib_err read_spec(const defib_job_spec *given, struct enqueue *out, struct failure *f)
 {
-	defib_job_spec job;
+	defib_job_spec job = {0};
 	defib_err err = embed_options(&job, sizeof job, given, "defib_job_spec", f);
 	if (err)
 		return err;

@@ -313,9 +313,9 @@ static void two_epochs_of_a_job_in_one_call_are_told_apart(void **state)
 	struct failure f = {0};
 	enqueue(b, "", "");
 	int64_t w = bench_worker(b);
-	struct claimed job = bench_one(b, w);
+	(void)bench_one(b, w);
 	bench_sql(b, "UPDATE " JOBS_TABLE " SET state = 'queued', owner = NULL, cause = 'lost'");
-	job = bench_one(b, w);
+	struct claimed job = bench_one(b, w);
 	struct settlement all[] = {
 		{.key = job.key, .epoch = 2, .as = SETTLE_DONE, .result = "{\"n\":2}", .delay_ms = -1},
 		{.key = job.key, .epoch = 1, .as = SETTLE_DONE, .result = "{\"n\":1}", .delay_ms = -1},

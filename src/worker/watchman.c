@@ -409,7 +409,8 @@ static int64_t tick(struct watchman *w)
 static void session_spoke(struct watchman *w)
 {
 	struct failure f = {0};
-	if (store_notified(w->session.store) && w->session.store->lost && life_ready(w, &f))
+	struct store *s = w->session.store;
+	if (s && store_notified(s) && s->lost && life_ready(w, &f))
 		log_event(LOG_WARN, "the life session was lost", LOG_STR("because", f.what));
 }
 
