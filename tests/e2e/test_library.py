@@ -1,0 +1,128 @@
+"""libdefib as a C program meets it: installed, found by pkg-config, linked and run."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from conftest import BIN, ROOT
+
+EXAMPLE = ROOT / "examples" / "embed"
+BUILD = BIN.parent
+
+
+def run(*argv, **options):
+    ran = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=False,
+                         timeout=60, **options)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A copy of what `make install` would put into the system."""
+    if "asan" in BUILD.name or "tsan" in BUILD.name:
+        pytest.skip("a sanitized library needs a sanitized program")
+    root = tmp_path_factory.mktemp("installed")
+    run("/usr/bin/meson", "install", "-C", BUILD, "--no-rebuild", "--quiet",
+        env={**os.environ, "DESTDIR": str(root)})
+    return root
+
+
+@pytest.fixture(scope="module")
+def library(installed):
+    """The folder of the shared library."""
+    return next(installed.rglob("libdefib.so")).parent
+
+
+@pytest.fixture(scope="module")
+def orders(installed, library, tmp_path_factory):
+    """The example, built by its own Makefile against that copy; a command as a function."""
+    folder = tmp_path_factory.mktemp("orders")
+    env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"),
+           "PKG_CONFIG_SYSROOT_DIR": str(installed), "LD_LIBRARY_PATH": str(library)}
+    for name in ("orders.c", "Makefile"):
+        (folder / name).write_bytes((EXAMPLE / name).read_bytes())
+    run("make", "-C", folder, env={**env, "CFLAGS": "-Werror"})
+
+    def start(*args):
+        return subprocess.Popen([folder / "orders", *map(str, args)], env=env, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def act(*args):
+        return run(folder / "orders", *args, env=env)
+
+    act.start = start
+    return act
+
+
+def test_only_the_public_face_is_exported(library):
+    names = run("nm", "-D", "--defined-only", library / "libdefib.so").split()[2::3]
+    assert "defib_worker_run" in names
+    assert [name for name in names if not name.startswith("defib_")] == []
+
+
+def test_the_library_has_a_soname(library):
+    said = run("readelf", "-d", library / "libdefib.so")
+    assert "soname: [libdefib.so.0]" in said
+
+
+def test_the_header_is_c_and_cxx_by_itself(installed, tmp_path):
+    include = next(installed.rglob("defib.h")).parent
+    for compiler, name, std in (("gcc", "a.c", "c99"), ("clang", "a.c", "c17"),
+                                ("g++", "a.cc", "c++17")):
+        if compiler == "g++" and not pathlib.Path("/usr/bin/g++").exists():
+            continue
+        source = tmp_path / name
+        source.write_text("#include <defib.h>\n"
+                          "defib_pool pool = DEFIB_POOL_INIT;\n"
+                          "defib_job_spec job = DEFIB_JOB_SPEC_INIT;\n"
+                          "defib_worker_options options = DEFIB_WORKER_OPTIONS_INIT;\n"
+                          "defib_counts counts = DEFIB_COUNTS_INIT;\n")
+        run(compiler, f"-std={std}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{include}",
+            "-c", source, "-o", tmp_path / "a.o")
+
+
+def test_every_order_has_one_invoice(orders, lite):
+    for number in range(10):
+        assert orders(lite.path, "place", f"customer {number}", 100 * number)
+    assert orders(lite.path, "work", "--drain") == "10 jobs settled\n"
+    assert lite.sql("SELECT count(*), count(DISTINCT order_id) FROM invoices") == [(10, 10)]
+    assert lite.sql("SELECT DISTINCT state FROM defib_job") == [("done",)]
+
+
+def test_a_worker_stops_on_a_signal_of_the_program(orders, lite):
+    orders(lite.path, "place", "ada", 1)
+    worker = orders.start(lite.path, "work")
+    try:
+        while not lite.sql("SELECT 1 FROM invoices"):
+            assert worker.poll() is None
+        worker.send_signal(signal.SIGTERM)
+        out, err = worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+    assert (worker.returncode, out) == (0, "1 jobs settled\n"), err
+    assert lite.sql("SELECT state FROM defib_worker") == [("left",)]
+
+
+def test_a_killed_worker_leaves_no_order_with_two_invoices(orders, lite):
+    for number in range(200):
+        orders(lite.path, "place", f"customer {number}", 1)
+    for _ in range(5):
+        worker = orders.start(lite.path, "work")
+        before = lite.sql("SELECT count(*) FROM invoices")[0][0]
+        while lite.sql("SELECT count(*) FROM invoices")[0][0] < min(before + 20, 200):
+            assert worker.poll() is None
+        worker.kill()
+        worker.communicate()
+    worker = orders.start(lite.path, "work")
+    try:
+        while lite.sql("SELECT count(*) FROM defib_job WHERE state <> 'done'") != [(0,)]:
+            assert worker.poll() is None
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+    assert lite.sql("SELECT count(*), count(DISTINCT order_id) FROM invoices") == [(200, 200)]
