@@ -143,16 +143,16 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause, 
                                 bool *won, struct failure *f)
 {
 	struct store_param param = P_INT(id);
-	bool locked = true;
+	bool found, yes = false;
 	*won = false;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
+	/* Waits: its own last renewal may be under way, and an exit is seen only once. */
 	if (s->engine == STORE_POSTGRES)
-		err = one(s, "SELECT id FROM defib.worker WHERE id = $1 FOR UPDATE SKIP LOCKED", &param, 1,
-		          &locked, NULL, f);
-	bool yes = false;
-	if (!err && locked)
+		err = one(s, "SELECT id FROM defib.worker WHERE id = $1 FOR UPDATE", &param, 1, &found,
+		          NULL, f);
+	if (!err)
 		err = still(s, id, if_expired, &yes, f);
 	if (!err && yes)
 		err = write_dead(s, id, cause, f);

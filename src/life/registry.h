@@ -36,8 +36,7 @@ MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct reg
                                     int *n, struct failure *f);
 /*
  * Declare one dead. With `if_expired` only if its lease has run out, read again
- * after its row was locked. *won is false when it was not alive any
- * more, came back, or somebody else is at it.
+ * after its row was locked. *won is false when it was not alive any more, or came back.
  */
 MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause,
                                            bool if_expired, bool *won, struct failure *f);
