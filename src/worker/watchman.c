@@ -381,11 +381,13 @@ static int64_t tick(struct watchman *w)
 	bury_fellows(w);
 	if (w->reconcile)
 		reconcile(w);
-	if (now >= w->roster_ms)
+	bool roster = now >= w->roster_ms;
+	if (roster)
 		read_roster(w, now);
 	if (w->remote && w->session.store && w->session.store->engine == STORE_POSTGRES)
 		read_locks(w, now);
-	if (now >= w->sweep_ms && !in_doubt(w, now)) {
+	/* After the roster: who is silent is declared dead before its jobs are taken from it. */
+	if (roster && now >= w->sweep_ms && !in_doubt(w, now)) {
 		w->sweep_ms = now + SWEEP_MS;
 		recover(w, 0);
 	}
