@@ -161,20 +161,20 @@ static defib_err read_recoveries(struct store *s, struct relation *r, int64_t wi
                                  struct history *history, struct failure *f)
 {
 	struct store_rows rows;
-	struct buf tail = BUF_INIT;
-	buf_addf(&tail,
-	         ") AS u JOIN %s AS l ON l.watch = u.watch AND l.job = u.job WHERE l.event IN "
-	         "('REQUEUED', 'RETRY_SCHEDULED') AND ",
+	struct buf head = BUF_INIT;
+	/* A count for each job by the index: a join would read a large ledger through. */
+	buf_addf(&head,
+	         "SELECT u.job, (SELECT count(*) FROM %s AS l WHERE l.watch = u.watch AND "
+	         "l.job = u.job AND l.event IN ('REQUEUED', 'RETRY_SCHEDULED') AND ",
 	         table_name[s->engine]);
 	if (s->engine == STORE_POSTGRES)
-		buf_addf(&tail, "l.at > statement_timestamp() - interval '%lld seconds'",
+		buf_addf(&head, "l.at > statement_timestamp() - interval '%lld seconds') FROM (",
 		         (long long)(within_us / 1000000));
 	else
-		buf_addf(&tail, "julianday(l.at) > julianday('now') - %lld / 86400.0",
+		buf_addf(&head, "julianday(l.at) > julianday('now') - %lld / 86400.0) FROM (",
 		         (long long)(within_us / 1000000));
-	buf_add(&tail, " GROUP BY u.job");
-	defib_err err = run_over(s, r, "SELECT u.job, count(*) FROM (", buf_text(&tail), a, &rows, f);
-	buf_release(&tail);
+	defib_err err = run_over(s, r, buf_text(&head), ") AS u", a, &rows, f);
+	buf_release(&head);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(x, row_text(&rows, i, 0));
 		if (at >= 0)

@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define PAGE_ROWS 20000
+#define PAGE_ROWS 10000
 #define TRIES_MAX 4
 #define TRIES_MS 8000 /* no new try after that: each may cost its own deadline */
 
