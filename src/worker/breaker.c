@@ -7,6 +7,8 @@
  */
 #include "worker/breaker.h"
 
+#include "base/log.h"
+
 #include <assert.h>
 
 const char *const breaker_names[] = {
@@ -57,6 +59,17 @@ void breaker_report(struct breaker *b, bool success, double chance, int64_t now_
 		b->opened++;
 		open_for(b, b->rules.pause_ms, chance, now_ms);
 	}
+}
+
+void breaker_tell(struct breaker *b, const char *what, bool success, double chance, int64_t now_ms)
+{
+	enum breaker_state before = b->state;
+	breaker_report(b, success, chance, now_ms);
+	if (before == BREAKER_CLOSED && b->state == BREAKER_OPEN)
+		log_event(LOG_WARN, "the breaker opens", LOG_STR("pauses", what),
+		          LOG_INT("failures", b->failures));
+	else if (before != BREAKER_CLOSED && b->state == BREAKER_CLOSED)
+		log_event(LOG_INFO, "the breaker closes", LOG_STR("resumes", what));
 }
 
 int64_t breaker_wait_ms(const struct breaker *b, int64_t now_ms)

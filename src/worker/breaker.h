@@ -1,6 +1,6 @@
 /*
  * breaker.h: repeated failures pause the loop; it resumes by itself after a
- * probe succeeds. A step function: no clock, no I/O.
+ * probe succeeds. A step function: no clock, no I/O; only breaker_tell() speaks.
  */
 #ifndef WORKER_BREAKER_H
 #define WORKER_BREAKER_H
@@ -30,6 +30,8 @@ void breaker_init(struct breaker *b, const struct breaker_rules *rules);
 bool breaker_allow(struct breaker *b, int64_t now_ms);
 /* `chance` in [0, 1) spreads the probes of many workers (full jitter on the pause). */
 void breaker_report(struct breaker *b, bool success, double chance, int64_t now_ms);
+/* The same, with a line in the log when it opens or closes; `what` is paused then. */
+void breaker_tell(struct breaker *b, const char *what, bool success, double chance, int64_t now_ms);
 /* How long until a call may be made; 0: now. */
 int64_t breaker_wait_ms(const struct breaker *b, int64_t now_ms);
 

@@ -60,7 +60,8 @@ static void claim_into(struct worker *w, int pool, int64_t n, int64_t now)
 	hand_claim_end(&w->hand);
 	if (err)
 		claim_failed(w, err, &f);
-	breaker_report(&w->breaker, !err || err == DEFIB_LEASE_LOST, next_chance(w), clock_boot_ms());
+	breaker_tell(&w->breaker, "claims", !err || err == DEFIB_LEASE_LOST, next_chance(w),
+	             clock_boot_ms());
 	crew->more = !err && got == n;
 	crew->empty = !err && got == 0;
 	crew->claimed = true;
