@@ -126,7 +126,7 @@ static void drain_spool(struct settler *s)
 		json_t *record = json_loadb(bytes, n, 0, NULL);
 		bool done = !record || drain_record(s, record);
 		json_decref(record);
-		breaker_report(&s->breaker, done, chance(), clock_boot_ms());
+		breaker_tell(&s->breaker, "settling", done, chance(), clock_boot_ms());
 		if (!done)
 			return;
 		if (spool_take(s->spool, &f))
@@ -225,7 +225,7 @@ static defib_err settle_with_tries(struct settler *s, struct hand_job *batch,
 		fail_clear(f);
 		if (breaker_allow(&s->breaker, clock_boot_ms())) {
 			err = settle_once(s, batch, all, n, a, f);
-			breaker_report(&s->breaker, !tries_help(err), chance(), clock_boot_ms());
+			breaker_tell(&s->breaker, "settling", !tries_help(err), chance(), clock_boot_ms());
 		}
 		if (!tries_help(err))
 			return err;
@@ -349,7 +349,10 @@ defib_err settler_start(const struct settler_options *o, struct settler **out, s
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->changed, &attr);
 	pthread_condattr_destroy(&attr);
+	/* What the last worker of this name left, before anybody declares it dead for that. */
+	drain_spool(s);
 	if (pthread_create(&s->thread, NULL, settler_main, s) != 0) {
+		session_close(&s->session);
 		spool_close(s->spool);
 		free(s);
 		return fail(f, DEFIB_IO, "cannot start a thread for settling");
