@@ -134,7 +134,8 @@ def test_a_child_killed_by_a_signal_is_a_crash(queue):
 def test_a_child_killed_from_outside_is_recorded_at_once(queue):
     """Long before any lease or poll could tell."""
     job = queue.enqueue("--max-attempts", "1")
-    queue.work("--poll", "60s", "--lease", "10m", run="echo $$ >pid.new; mv pid.new pid; exec sleep 600")
+    queue.work("--poll", "60s", "--lease", "10m",
+               run="echo $$ >pid.new; mv pid.new pid; exec sleep 600")
     pid = queue.program.dir / "pid"
     eventually(pid.exists)
     os.kill(int(pid.read_text()), signal.SIGKILL)
@@ -210,7 +211,8 @@ def test_a_program_may_end_in_order_on_term(queue):
 
 def test_after_the_grace_the_whole_group_is_killed(queue):
     job = queue.enqueue("--timeout", "300ms", "--max-attempts", "1")
-    script = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ >deep; while :; do sleep 1; done' & wait; wait"
+    deep = """sh -c 'trap "" TERM; echo $$ >deep; while :; do sleep 1; done'"""
+    script = f"trap '' TERM; {deep} & wait; wait"
     queue.drain("--grace", "300ms", run=script)
     assert queue.state(job) == "timed_out"
     deep = int((queue.program.dir / "deep").read_text())

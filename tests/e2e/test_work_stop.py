@@ -7,7 +7,8 @@ import pytest
 from workers import eventually, running
 
 # Notes its pid and its epoch, then runs until it is killed or told to go on.
-SLOW = 'echo $$ >"pid.$DEFIB_JOB_ID.$DEFIB_EPOCH"; while [ ! -e go ]; do sleep 0.05; done; echo 1 >&3'
+SLOW = ('echo $$ >"pid.$DEFIB_JOB_ID.$DEFIB_EPOCH"; '
+        'while [ ! -e go ]; do sleep 0.05; done; echo 1 >&3')
 DEAF = f"trap '' TERM; {SLOW}"
 
 
@@ -91,7 +92,7 @@ def test_nothing_is_left_running_after_a_stop(queue):
     script = f"sleep 600 & echo $! >deep; {DEAF}"
     worker = queue.work("--grace", "300ms", run=script)
     pid = pid_of(queue, job)
-    helpers = [int(p) for p in open(f"/proc/{worker.pid}/task/{worker.pid}/children").read().split()]
+    helpers = worker.children()
     assert pid in helpers
     deep = int((queue.program.dir / "deep").read_text())
     assert worker.stop() == 0
@@ -104,7 +105,7 @@ def test_children_and_grandchildren_do_not_outlive_a_killed_worker(queue):
     worker = queue.work(run=f"(trap '' TERM HUP; exec sleep 600) & echo $! >deep; {DEAF}")
     pid = pid_of(queue, job)
     deep = int((queue.program.dir / "deep").read_text())
-    helpers = [int(p) for p in open(f"/proc/{worker.pid}/task/{worker.pid}/children").read().split()]
+    helpers = worker.children()
     worker.kill()
     eventually(lambda: not any(running(p) for p in [pid, deep, *helpers]))
 

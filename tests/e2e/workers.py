@@ -48,12 +48,17 @@ class Worker:
         return self.log_path.read_text(errors="replace")
 
     def wait_log(self, text, limit=LIMIT_S):
-        def said():
-            return text in self.log
+        def said_or_over():
+            return text in self.log or self.process.poll() is not None
         try:
-            eventually(said, limit)
+            eventually(said_or_over, limit)
+            assert text in self.log
         except AssertionError:
             raise AssertionError(f"no {text!r} in:\n{self.log}") from None
+
+    def children(self):
+        path = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        return [int(pid) for pid in path.read_text().split()]
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -237,10 +242,3 @@ class Wire:
         self.closing = True
         self.away()
         self.listener.close()
-
-
-def alive_in(folder):
-    """Pids that jobs wrote into files of a folder and that still run."""
-    pids = [int(p.read_text()) for p in pathlib.Path(folder).iterdir() if p.read_text().strip()]
-    return [pid for pid in pids if running(pid)]
-
