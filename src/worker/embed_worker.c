@@ -119,7 +119,9 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 	defib_err err = source_queue_hold(s, worker, c->key, c->epoch, f);
 	if (!err)
 		err = src->ops->settle(src, s, worker, &one, 1, &a, f);
-	assert(err || one.accepted);
+	/* Held, it can only be refused by a rule of the user's own on that table. */
+	if (!err && !one.accepted)
+		err = fail(f, DEFIB_LEASE_LOST, "job %s was not taken as settled", c->key);
 	if (!err)
 		job->own = OWN_WRITTEN;
 	else if (err == DEFIB_LEASE_LOST)
