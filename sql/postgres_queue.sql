@@ -131,6 +131,13 @@ BEGIN
     RETURN owned;
 END $$;
 
+-- A clean exit; what the worker still has is found and given to others.
+CREATE OR REPLACE FUNCTION defib.leave(worker bigint)
+RETURNS void LANGUAGE sql AS $$
+    UPDATE defib.worker w SET state = 'left', ended_at = clock_timestamp()
+    WHERE w.id = $1 AND w.state = 'alive'
+$$;
+
 CREATE OR REPLACE FUNCTION defib.enqueue(
     queue text, kind text, payload jsonb DEFAULT NULL, delay_ms bigint DEFAULT 0,
     priority integer DEFAULT 0, max_attempts integer DEFAULT 5, timeout_ms integer DEFAULT NULL,

@@ -72,8 +72,7 @@ defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *
 defib_err registry_leave(struct store *s, int64_t id, struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] = "UPDATE defib.worker SET state = 'left', ended_at = clock_timestamp() "
-						   "WHERE id = $1 AND state = 'alive'",
+		[STORE_POSTGRES] = "SELECT defib.leave($1)",
 		[STORE_SQLITE] = "UPDATE defib_worker SET state = 'left', ended_at = " NOW_MS
 						 " WHERE id = ?1 AND state = 'alive'",
 	};
