@@ -1,0 +1,129 @@
+"""Claims stay as fast at the end of a long queue as at its start, whatever runs beside them."""
+
+import statistics
+import time
+
+import pytest
+
+JOBS = 300_000
+BATCH = 10
+SAMPLE = 50
+RATIO_MOST = 3.0
+
+
+def fill(pg, n):
+    pg.sql("INSERT INTO defib.job (queue, kind, priority) "
+           f"SELECT 'default', 'test', 0 FROM generate_series(1, {n})")
+
+
+class Timed:
+    """A worker that claims and settles in batches, and times its claims."""
+
+    def __init__(self, pg):
+        self.session = pg.connect()
+        self.cursor = self.session.cursor()
+        self.cursor.execute("SELECT defib.register('timed', 'test/timed')")
+        self.worker = self.cursor.fetchone()[0]
+        self.floor = (32767, 0)
+
+    def claim(self):
+        """Seconds, and how many; with the floor that our own workers use."""
+        begun = time.perf_counter()
+        self.cursor.execute("SELECT id, epoch, priority FROM defib.claim(%s, 'default', %s, NULL, "
+                            "%s, %s)", (self.worker, BATCH, *self.floor))
+        rows = self.cursor.fetchall()
+        took = time.perf_counter() - begun
+        if rows:
+            lowest = min(row[2] for row in rows)
+            self.floor = (lowest, max(row[0] for row in rows if row[2] == lowest))
+            ids, epochs = [r[0] for r in rows], [r[1] for r in rows]
+            self.cursor.execute("SELECT count(*) FROM defib.settle(%s, %s, %s, %s)",
+                                (self.worker, ids, epochs, ["done"] * len(ids)))
+        return took, len(rows)
+
+    def drain(self):
+        """Times of all claims, in order."""
+        times = []
+        while True:
+            took, n = self.claim()
+            if not n:
+                return times
+            times.append(took)
+
+
+def check_flat(times):
+    first, last = statistics.median(times[:SAMPLE]), statistics.median(times[-SAMPLE:])
+    print(f"claim of {BATCH}: first {first * 1000:.2f} ms, last {last * 1000:.2f} ms, "
+          f"ratio {last / first:.2f}")
+    assert last / first < RATIO_MOST
+
+
+@pytest.mark.proof
+def test_claims_stay_flat_over_a_long_queue(pg_queue):
+    fill(pg_queue.db, JOBS)
+    times = Timed(pg_queue.db).drain()
+    assert len(times) == JOBS // BATCH
+    check_flat(times)
+    assert pg_queue.db.sql("SELECT count(*) FROM defib.job WHERE state <> 'done'") == [(0,)]
+
+
+@pytest.mark.proof
+def test_claims_stay_flat_beside_a_long_transaction(pg_queue):
+    """Nothing can be cleaned up while it is open: every job leaves dead entries behind."""
+    fill(pg_queue.db, JOBS)
+    long = pg_queue.db.connect()
+    long.autocommit = False
+    with long.cursor() as cursor:
+        cursor.execute("SET default_transaction_isolation = 'repeatable read'")
+        cursor.execute("SELECT count(*) FROM defib.job")
+    times = Timed(pg_queue.db).drain()
+    assert len(times) == JOBS // BATCH
+    check_flat(times)
+    long.rollback()
+    long.close()
+
+
+def plan_of(pg, sql):
+    """The plan of a statement as the claim function would run it."""
+    session = pg.connect()
+    with session.cursor() as cursor:
+        for setting in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
+            cursor.execute(f"SET {setting} = off")
+        cursor.execute("EXPLAIN " + sql)
+        lines = [line for line, in cursor.fetchall()]
+    session.close()
+    return "\n".join(lines)
+
+
+READY = ("SELECT r.id FROM defib.job r WHERE r.state = 'queued' AND r.queue = 'default' "
+         "ORDER BY r.priority DESC, r.id LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED")
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_ready_jobs_are_read_in_order_from_their_index(pg_queue, analyzed):
+    """With and without statistics, and with all of them stale."""
+    fill(pg_queue.db, 5_000)
+    if analyzed:
+        pg_queue.db.sql("ANALYZE defib.job")
+    pg_queue.db.sql("UPDATE defib.job SET state = 'done' WHERE id < 4000")
+    plan = plan_of(pg_queue.db, READY)
+    assert "Index Scan using job_ready" in plan
+    assert "Sort" not in plan
+
+
+def test_the_settings_that_keep_the_plan_are_in_the_function(pg_queue):
+    settings = pg_queue.db.sql("SELECT unnest(proconfig) FROM pg_proc WHERE proname = 'claim' "
+                               "AND pronamespace = 'defib'::regnamespace")
+    assert {("enable_seqscan=off",), ("enable_bitmapscan=off",), ("enable_sort=off",),
+            ("plan_cache_mode=force_custom_plan",)} <= set(settings)
+
+
+def test_a_priority_above_the_floor_is_found_when_the_floor_is_dropped(pg_queue):
+    """The floor skips what was claimed a moment ago; a new urgent job waits a blink at most."""
+    fill(pg_queue.db, 2_000)
+    queue = pg_queue
+    script = '[ "$DEFIB_KIND" = urgent ] && touch urgent; sleep 0.02'
+    queue.work(run=script)
+    urgent = queue.enqueue("--priority", "100", kind="urgent")
+    queue.wait_state(urgent, "done")
+    assert queue.all("id", "state = 'queued'"), "it waited for the whole queue"
