@@ -5,6 +5,7 @@
  */
 #include "worker/worker_test.h"
 
+#include "base/text.h"
 #include "life/registry.h"
 
 #include <sys/wait.h>
@@ -391,11 +392,11 @@ static void a_job_that_is_ours_but_not_in_hand_is_released_and_run(void **state)
 static int64_t resident_kib(void)
 {
 	char line[128];
-	long long kib = -1;
+	int64_t kib = -1;
 	FILE *in = fopen("/proc/self/status", "re");
-	while (in && fgets(line, sizeof line, in))
-		if (sscanf(line, "VmRSS: %lld kB", &kib) == 1)
-			break;
+	while (in && kib < 0 && fgets(line, sizeof line, in))
+		if (text_starts(line, "VmRSS:"))
+			kib = strtoll(line + strlen("VmRSS:"), NULL, 10);
 	if (in)
 		fclose(in);
 	return kib;
