@@ -120,6 +120,7 @@ static inline const struct watch *rig_watch(struct rig *g, const char *sign, con
 	settings_read(&r, root, &g->settings);
 	for (int i = 0; i < r.nproblems; i++)
 		fail_msg("%s", r.problems[i].text);
+	cfg_reader_release(&r);
 	buf_release(&text);
 	return &g->settings.watches[0];
 }
