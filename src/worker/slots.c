@@ -35,10 +35,16 @@ static bool takes(const struct slots *s, int64_t i, int64_t now_ms)
 	return !within_burst(s, i, now_ms) || s->all[i].taken < s->rules.burst_limit;
 }
 
+/* After a resize slots beyond the new count may still be busy: they count until they drain. */
+static int64_t room(const struct slots *s)
+{
+	return s->busy < s->rules.count ? s->rules.count - s->busy : 0;
+}
+
 int64_t slots_free(const struct slots *s, int64_t now_ms)
 {
-	int64_t n = 0;
-	for (int64_t i = 0; i < s->cap; i++)
+	int64_t n = 0, most = room(s);
+	for (int64_t i = 0; i < s->cap && n < most; i++)
 		n += takes(s, i, now_ms);
 	return n;
 }
@@ -46,6 +52,7 @@ int64_t slots_free(const struct slots *s, int64_t now_ms)
 int64_t slots_take(struct slots *s, int64_t now_ms)
 {
 	int64_t i = 0;
+	assert(room(s) > 0);
 	while (i < s->cap && !takes(s, i, now_ms))
 		i++;
 	assert(i < s->cap);
@@ -77,6 +84,8 @@ void slots_resize(struct slots *s, int64_t count)
 int64_t slots_wait_ms(const struct slots *s, int64_t now_ms)
 {
 	int64_t wait = -1;
+	if (slots_free(s, now_ms) == room(s))
+		return -1;
 	for (int64_t i = 0; i < s->rules.count; i++) {
 		if (s->all[i].busy || takes(s, i, now_ms))
 			continue;
