@@ -288,7 +288,7 @@ static void reset_signals(void)
 {
 	struct sigaction plain = {.sa_handler = SIG_DFL};
 	for (int sig = 1; sig < NSIG; sig++)
-		sigaction(sig, &plain, NULL); /* those that cannot be set are the default anyway */
+		sigaction(sig, &plain, NULL); /* KILL, STOP and libc's own two cannot be set */
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
