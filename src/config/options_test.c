@@ -471,7 +471,8 @@ static void what_a_custom_reader_does_not_show_is_shown_as_written(void **state)
 	assert_int_equal(cfg_parse("rule: {a: '${MINUTES}m', token: t, b: [x, '${'], c: }", "d.yaml",
 	                           &arena, &map, &f),
 	                 DEFIB_OK);
-	cfg_read(&reader, quiet_rows, map, NULL);
+	char nothing;
+	cfg_read(&reader, quiet_rows, map, &nothing);
 	assert_int_equal(reader.nshown, 4);
 	assert_shown("rule.a", "15m", "d.yaml:1:11 (from MINUTES)");
 	assert_shown("rule.token", "***", "d.yaml:1:33");

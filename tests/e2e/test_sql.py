@@ -65,7 +65,7 @@ FORMS = {
     "statements": "requeue:\n  sql:\n"
                   "    - UPDATE j SET s = 'new' WHERE id IN (SELECT id FROM stuck)",
     "retry": "remedies: [{do: retry}]\nretry: {now: \"s = 'later'\", then: \"s = 'new'\"}",
-    "quotes": "requeue: s = 'it''s :now -- not /* a comment', n = :reason -- really",
+    "quotes": "requeue: s = 'it''s :now -- not /* a comment', n = :reason /* really */",
     "own hold": "remedies: [{do: hold}]",
     "hold": "remedies: [{do: hold}]\nhold: s = 'held', n = :owner || :verdict",
 }
