@@ -85,6 +85,8 @@ static void print_script(const struct picked *p)
 	for (int r = 0; r < REMEDY_COUNT; r++)
 		for (int i = 0; i < p->sql.nwrites[r]; i++)
 			print_over_jobs(p, remedy_names[r], p->sql.writes[r][i].sql, &p->sql.writes[r][i]);
+	print_over_jobs(p, "end the leases that defib's own workers had on them", p->sql.free_leases,
+	                NULL);
 	printf("\nCOMMIT;\n");
 }
 

@@ -7,6 +7,7 @@ import pytest
 
 from example_systems import ago
 from table_workers import TableWorkers
+from test_sql import dump, run_script
 from workers import eventually, running
 
 HELD = 'echo "$$ $DEFIB_WORKER" >>began; while [ ! -e go ]; do sleep 0.05; done'
@@ -246,3 +247,12 @@ def test_a_cancelled_job_takes_no_other_watch_s_job_of_the_same_key_with_it(db, 
         assert "as=stopped" not in worker.log.split("source=others")[-1]
     finally:
         own.close()
+
+
+def test_the_printed_statements_end_the_leases_of_what_they_free(db, defib, tmp_path):
+    sky = TableWorkers("scrapersky", db, defib)
+    script = sky("sql", "sitemaps").out
+    assert "end the leases" in script and "lease" in script
+    before = dump(db)
+    run_script(db, script, tmp_path)
+    assert dump(db) == before
