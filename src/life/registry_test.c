@@ -1,0 +1,343 @@
+/*
+ * registry_test.c: one incarnation is one row: alive, then over for ever; and
+ * of those who would declare it so, one wins.
+ */
+#include "life/registry.h"
+
+#include "watch/queue_test.h"
+
+#include <pthread.h>
+
+#define LEASE_MS 60000
+
+static struct incarnation fresh(void)
+{
+	struct incarnation who;
+	struct failure f = {0};
+	if (incarnation_self(&who, &f))
+		fail_msg("%s", f.what);
+	return who;
+}
+
+static int64_t enter(struct store *s)
+{
+	struct incarnation who = fresh();
+	struct failure f = {0};
+	int64_t id = 0;
+	if (registry_register(s, "anna", &who, LEASE_MS, &id, &f))
+		fail_msg("%s", f.what);
+	assert_true(id > 0);
+	return id;
+}
+
+static bool dead(struct store *s, int64_t id, bool if_expired)
+{
+	struct failure f = {0};
+	bool won = false;
+	if (registry_declare_dead(s, id, "test", if_expired, &won, &f))
+		fail_msg("%s", f.what);
+	return won;
+}
+
+static defib_err renew(struct store *s, int64_t id)
+{
+	struct failure f = {0};
+	int64_t owned = -1;
+	return registry_renew(s, id, 0, &owned, &f);
+}
+
+static void leave(struct store *s, int64_t id)
+{
+	struct failure f = {0};
+	if (registry_leave(s, id, &f))
+		fail_msg("%s", f.what);
+}
+
+/* Its lease ended a second ago. */
+static void expire(const struct tables *t, int64_t id)
+{
+	char sql[160];
+	snprintf(sql, sizeof sql,
+	         t->engine == STORE_POSTGRES
+	             ? "UPDATE defib.worker SET expires_at = clock_timestamp() - interval '1 second' "
+	               "WHERE id = %lld"
+	             : "UPDATE defib_worker SET expires_at = (julianday('now') - 2440587.5) * 86400000 "
+	               "- 1000 WHERE id = %lld",
+	         (long long)id);
+	tables_script(t->store, sql);
+}
+
+static int listed(struct store *s, int64_t id, struct registered *out)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct registered *all;
+	int n = 0, found = 0;
+	if (registry_alive(s, &a, &all, &n, &f))
+		fail_msg("%s", f.what);
+	for (int i = 0; i < n; i++) {
+		if (all[i].id != id)
+			continue;
+		found++;
+		*out = all[i];
+	}
+	arena_release(&a);
+	return found;
+}
+
+static void one_that_is_alive_is_listed_with_who_it_is(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct incarnation who = fresh();
+	struct registered row;
+	struct failure f = {0};
+	int64_t id = 0;
+	if (registry_register(t->store, "anna", &who, LEASE_MS, &id, &f))
+		fail_msg("%s", f.what);
+	assert_int_equal(listed(t->store, id, &row), 1);
+	assert_string_equal(row.who.nonce, who.nonce);
+	assert_true(incarnation_same_host(&row.who, &who));
+	assert_false(row.expired);
+}
+
+static void a_lease_that_is_over_shows_until_it_is_renewed(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store);
+	struct registered row;
+	expire(t, id);
+	assert_int_equal(listed(t->store, id, &row), 1);
+	assert_true(row.expired);
+	assert_int_equal(renew(t->store, id), DEFIB_OK);
+	assert_int_equal(listed(t->store, id, &row), 1);
+	assert_false(row.expired);
+}
+
+static void each_start_is_a_row_of_its_own(void **state)
+{
+	struct tables *t = tables_of(state);
+	assert_true(enter(t->store) != enter(t->store));
+}
+
+static void a_registration_whose_answer_was_lost_can_be_repeated(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct incarnation who = fresh();
+	struct failure f = {0};
+	int64_t first = 0, second = 0;
+	if (registry_register(t->store, "anna", &who, LEASE_MS, &first, &f) ||
+	    registry_register(t->store, "anna", &who, LEASE_MS, &second, &f))
+		fail_msg("%s", f.what);
+	assert_int_equal(first, second);
+	assert_true(dead(t->store, first, false));
+	assert_int_equal(registry_register(t->store, "anna", &who, LEASE_MS, &second, &f),
+	                 DEFIB_LEASE_LOST);
+}
+
+static void one_that_was_declared_dead_never_comes_back(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store);
+	struct registered row;
+	assert_true(dead(t->store, id, false));
+	assert_int_equal(renew(t->store, id), DEFIB_LEASE_LOST);
+	assert_int_equal(listed(t->store, id, &row), 0);
+	assert_false(dead(t->store, id, false));
+}
+
+static void one_that_left_is_neither_alive_nor_dead(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store);
+	struct registered row;
+	leave(t->store, id);
+	assert_int_equal(listed(t->store, id, &row), 0);
+	assert_int_equal(renew(t->store, id), DEFIB_LEASE_LOST);
+	assert_false(dead(t->store, id, false));
+}
+
+static void only_a_lease_that_is_over_is_silence(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store);
+	assert_false(dead(t->store, id, true));
+	expire(t, id);
+	assert_int_equal(renew(t->store, id), DEFIB_OK);
+	assert_false(dead(t->store, id, true));
+	expire(t, id);
+	assert_true(dead(t->store, id, true));
+}
+
+static void nobody_is_nobody(void **state)
+{
+	struct tables *t = tables_of(state);
+	assert_false(dead(t->store, 4711, false));
+	assert_int_equal(renew(t->store, 4711), DEFIB_LEASE_LOST);
+}
+
+/* ---- races ---- */
+
+#define JUDGES 4
+#define WORKERS 25
+
+struct judge {
+	struct store *store;
+	const int64_t *ids;
+	pthread_barrier_t *start;
+	int won[WORKERS];
+	int errors;
+};
+
+static void *condemn_all(void *arg)
+{
+	struct judge *j = arg;
+	struct failure f = {0};
+	for (int i = 0; i < WORKERS; i++) {
+		bool won = false;
+		pthread_barrier_wait(j->start);
+		j->errors += registry_declare_dead(j->store, j->ids[i], "race", false, &won, &f) != 0;
+		j->won[i] = won;
+	}
+	return NULL;
+}
+
+static void of_those_who_declare_one_dead_at_once_one_wins(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct judge judges[JUDGES];
+	pthread_t threads[JUDGES];
+	pthread_barrier_t start;
+	int64_t ids[WORKERS];
+	for (int i = 0; i < WORKERS; i++)
+		ids[i] = enter(t->store);
+	pthread_barrier_init(&start, NULL, JUDGES);
+	for (int k = 0; k < JUDGES; k++) {
+		judges[k] = (struct judge){.store = tables_session(t), .ids = ids, .start = &start};
+		assert_int_equal(pthread_create(&threads[k], NULL, condemn_all, &judges[k]), 0);
+	}
+	for (int k = 0; k < JUDGES; k++) {
+		pthread_join(threads[k], NULL);
+		assert_int_equal(judges[k].errors, 0);
+		store_close(judges[k].store);
+	}
+	pthread_barrier_destroy(&start);
+	for (int i = 0; i < WORKERS; i++) {
+		int winners = 0;
+		for (int k = 0; k < JUDGES; k++)
+			winners += judges[k].won[i];
+		assert_int_equal(winners, 1);
+	}
+}
+
+struct breath {
+	struct store *store;
+	int64_t id;
+	pthread_barrier_t *start;
+	defib_err err;
+};
+
+static void *breathe(void *arg)
+{
+	struct breath *b = arg;
+	pthread_barrier_wait(b->start);
+	b->err = renew(b->store, b->id);
+	return NULL;
+}
+
+static void a_renewal_and_a_verdict_of_silence_never_both_succeed(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct store *other = tables_session(t);
+	pthread_barrier_t start;
+	pthread_barrier_init(&start, NULL, 2);
+	for (int i = 0; i < WORKERS; i++) {
+		struct breath b = {.store = other, .id = enter(t->store), .start = &start};
+		pthread_t thread;
+		expire(t, b.id);
+		assert_int_equal(pthread_create(&thread, NULL, breathe, &b), 0);
+		pthread_barrier_wait(&start);
+		bool won = dead(t->store, b.id, true);
+		pthread_join(thread, NULL);
+		assert_int_equal(b.err, won ? DEFIB_LEASE_LOST : DEFIB_OK);
+	}
+	pthread_barrier_destroy(&start);
+	store_close(other);
+}
+
+/* ---- locks of sessions ---- */
+
+static void a_session_s_lock_shows_until_the_session_ends(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct store *life = tables_session(t);
+	int64_t *ids = NULL;
+	bool held = false;
+	int n = 0;
+	if (registry_hold_lock(life, 7, &held, &f) || registry_locks_held(t->store, &a, &ids, &n, &f))
+		fail_msg("%s", f.what);
+	assert_true(held);
+	assert_int_equal(n, 1);
+	assert_int_equal(ids[0], 7);
+	if (registry_hold_lock(t->store, 7, &held, &f))
+		fail_msg("%s", f.what);
+	assert_false(held);
+	store_close(life);
+	/* The server frees it when it notices: wait for that by asking for the same lock. */
+	tables_script(t->store, "SELECT pg_advisory_lock(1684366954, 7);"
+	                        "SELECT pg_advisory_unlock(1684366954, 7)");
+	if (registry_locks_held(t->store, &a, &ids, &n, &f))
+		fail_msg("%s", f.what);
+	assert_int_equal(n, 0);
+	arena_release(&a);
+}
+
+static void two_read_the_locks_and_no_third(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct store *sessions[3];
+	struct failure f = {0};
+	bool leads[3] = {false};
+	for (int i = 0; i < 3; i++) {
+		sessions[i] = tables_session(t);
+		if (registry_try_lead(sessions[i], &leads[i], &f))
+			fail_msg("%s", f.what);
+	}
+	assert_true(leads[0] && leads[1] && !leads[2]);
+	for (int i = 0; i < 3; i++)
+		store_close(sessions[i]);
+}
+
+static void on_sqlite_there_is_nothing_to_lead_and_every_lock_is_held(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct failure f = {0};
+	bool leads = true, held = false;
+	if (registry_try_lead(t->store, &leads, &f) || registry_hold_lock(t->store, 1, &held, &f))
+		fail_msg("%s", f.what);
+	assert_false(leads);
+	assert_true(held);
+}
+
+#define BOTH(f) ON_POSTGRES(f), ON_SQLITE(f)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(one_that_is_alive_is_listed_with_who_it_is),
+		BOTH(a_lease_that_is_over_shows_until_it_is_renewed),
+		BOTH(each_start_is_a_row_of_its_own),
+		BOTH(a_registration_whose_answer_was_lost_can_be_repeated),
+		BOTH(one_that_was_declared_dead_never_comes_back),
+		BOTH(one_that_left_is_neither_alive_nor_dead),
+		BOTH(only_a_lease_that_is_over_is_silence),
+		BOTH(nobody_is_nobody),
+		BOTH(of_those_who_declare_one_dead_at_once_one_wins),
+		BOTH(a_renewal_and_a_verdict_of_silence_never_both_succeed),
+		ON_POSTGRES(a_session_s_lock_shows_until_the_session_ends),
+		ON_POSTGRES(two_read_the_locks_and_no_third),
+		ON_SQLITE(on_sqlite_there_is_nothing_to_lead_and_every_lock_is_held),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

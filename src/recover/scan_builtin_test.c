@@ -1,0 +1,106 @@
+/* scan_builtin_test.c: the built-in queue through the pipeline: what the dead had, freed once. */
+#include "ledger/schema.h"
+#include "recover/recover_test.h"
+#include "watch/builtin.h"
+
+#define NOW_MS "(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))"
+
+static const struct {
+	const char *alive, *dead, *running, *queued, *entries;
+} sql[] = {
+	[STORE_POSTGRES] =
+		{"INSERT INTO defib.worker (name, incarnation) VALUES ('a', 'a'), ('b', 'b')",
+         "UPDATE defib.worker SET state = 'dead' WHERE name = 'a'",
+         "INSERT INTO defib.job (queue, kind, state, owner, epoch, attempts) SELECT 'q', 'k', "
+         "'running', w.id, 1, 1 FROM defib.worker w",
+         "SELECT count(*) FROM defib.job WHERE state = 'queued' AND owner IS NULL AND crashes = 1",
+         "SELECT count(*) FROM defib.ledger WHERE watch = 'queue' AND verdict = 'dead'"},
+	[STORE_SQLITE] =
+		{"INSERT INTO defib_worker (name, incarnation, started_at, renewed_at, expires_at) VALUES "
+         "('a', 'a', " NOW_MS ", " NOW_MS ", " NOW_MS " + 15000), ('b', 'b', " NOW_MS ", " NOW_MS
+         ", " NOW_MS " + 15000)",
+         "UPDATE defib_worker SET state = 'dead' WHERE name = 'a'",
+         "INSERT INTO defib_job (queue, kind, state, owner, epoch, attempts, created_at, run_at) "
+         "SELECT 'q', 'k', 'running', w.id, 1, 1, 0, 0 FROM defib_worker w",
+         "SELECT count(*) FROM defib_job WHERE state = 'queued' AND owner IS NULL AND crashes = 1",
+         "SELECT count(*) FROM defib_ledger WHERE watch = 'queue' AND verdict = 'dead'"},
+};
+
+static int setup(void **state, enum store_engine engine)
+{
+	struct rig *g = mem_alloc(sizeof *g);
+	struct failure f = {0};
+	*state = g;
+	if (engine == STORE_POSTGRES && !getenv("DEFIB_TEST_PG"))
+		return 0;
+	rig_open(g, engine);
+	if (schema_install(g->other, SCHEMA_QUEUE, &f))
+		fail_msg("%s", f.what);
+	rig_sql(g, sql[engine].alive);
+	rig_sql(g, sql[engine].running);
+	return 0;
+}
+
+static int setup_postgres(void **state)
+{
+	return setup(state, STORE_POSTGRES);
+}
+
+static int setup_sqlite(void **state)
+{
+	return setup(state, STORE_SQLITE);
+}
+
+static int teardown(void **state)
+{
+	struct rig *g = *state;
+	if (g->other)
+		rig_close(g);
+	free(g);
+	return 0;
+}
+
+static struct rig *rig_of(void **state)
+{
+	struct rig *g = *state;
+	if (!g->other)
+		need_env("DEFIB_TEST_PG");
+	return g;
+}
+
+static int64_t recovered(struct rig *g)
+{
+	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = store_open};
+	struct scan_options o = {.fix = true, .actor = "test"};
+	struct scan_result r;
+	if (scan_watch(&session, builtin_watch(g->engine, &g->arena), &o, &r))
+		fail_msg("%s", r.failure.what);
+	store_close(session.store);
+	return r.outcomes[OUTCOME_RECOVERED];
+}
+
+static void jobs_of_living_workers_are_left_alone(void **state)
+{
+	struct rig *g = rig_of(state);
+	assert_int_equal(recovered(g), 0);
+	assert_int_equal(number(g->other, sql[g->engine].queued), 0);
+}
+
+static void a_dead_worker_s_job_is_recovered_exactly_once(void **state)
+{
+	struct rig *g = rig_of(state);
+	rig_sql(g, sql[g->engine].dead);
+	assert_int_equal(recovered(g), 1);
+	assert_int_equal(recovered(g), 0);
+	assert_int_equal(number(g->other, sql[g->engine].queued), 1);
+	assert_int_equal(number(g->other, sql[g->engine].entries), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(jobs_of_living_workers_are_left_alone),
+		BOTH(a_dead_worker_s_job_is_recovered_exactly_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
