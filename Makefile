@@ -29,7 +29,8 @@ proof:
 	@scripts/check --proof </dev/null
 
 bench: all
-	@if [ -x bench/run ]; then bench/run; else echo "bench: nothing to measure yet"; fi
+	@scripts/setup test
+	@bench/run
 
 install: all
 	@/usr/bin/meson install -C build --no-rebuild
