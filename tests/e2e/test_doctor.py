@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 import time
 
-import psycopg2
 import pytest
 
 from conftest import Ran
+from pooler import PGBOUNCER, Pooler
 from pgserver import PgServer, free_port
 
 PG_TABLE = """
@@ -502,55 +502,23 @@ def test_loopback_needs_no_encryption(pg, doctor):
     assert "does not leave this host" in doctor("--db", pg.url).one("tls", "ok")["text"]
 
 
-@contextlib.contextmanager
-def pooler(pg):
-    """pgbouncer in transaction mode before a database; its URL."""
-    where = os.environ.get("DEFIB_TEST_TMP", "/tmp")
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="dfb-pool-", dir=where))
-    port, user = free_port(), pg.server.user
-    (folder / "users").write_text('"postgres" ""\n')
-    (folder / "ini").write_text(
-        f"[databases]\n{pg.name} = host=127.0.0.1 port={pg.server.port} dbname={pg.name}\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        f"auth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\n"
-        "min_pool_size = 2\nignore_startup_parameters = extra_float_digits\n")
-    if user:
-        for path in (folder, folder / "users", folder / "ini"):
-            os.chown(path, user.pw_uid, user.pw_gid)
-    ids = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
-    child = subprocess.Popen(["/usr/sbin/pgbouncer", "-q", folder / "ini"], cwd=folder, **ids,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + 30
-        while True:
-            try:
-                psycopg2.connect(host="127.0.0.1", port=port, dbname=pg.name,
-                                 user="postgres").close()
-                break
-            except psycopg2.OperationalError:
-                assert child.poll() is None and time.monotonic() < end, "pgbouncer does not start"
-                time.sleep(0.05)
-        yield f"postgres://postgres@127.0.0.1:{port}/{pg.name}"
-    finally:
-        child.terminate()
-        child.wait(30)
-        shutil.rmtree(folder)
-
-
-@pytest.mark.skipif(not os.path.exists("/usr/sbin/pgbouncer"), reason="pgbouncer is not installed")
+@pytest.mark.skipif(not PGBOUNCER.exists(), reason="pgbouncer is not installed")
 def test_a_transaction_pooler_warns_and_all_other_checks_work_through_it(pg, doctor):
     make_jobs(pg)
-    with pooler(pg) as url:
-        seen = doctor(config=config(url))
+    own = Pooler(pg.server)
+    try:
+        seen = doctor(config=config(own.url(pg.name)))
         assert seen.one("pooler", "warn")["fix"] and seen.code == 0
         assert seen.troubles() == [("pooler", "warn")]
+    finally:
+        own.stop()
     assert doctor(config=config(pg.url)).one("pooler", "ok")
 
 
 @pytest.mark.parametrize("shift, word", [("-1h", "ahead of"), ("+1h", "behind")])
 def test_another_clock_warns_and_never_fails(pg, doctor, shift, word):
     library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-    if not os.path.exists(library) or "ASAN_OPTIONS" in os.environ:
+    if not os.path.exists(library) or "asan" in os.environ.get("DEFIB_BIN", ""):
         pytest.skip("libfaketime cannot be loaded here")
     make_jobs(pg)
     seen = doctor(config=config(pg.url), env={"LD_PRELOAD": library, "FAKETIME": shift})
