@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+#define NOW_MS SQLITE_NOW_MS
 
 /* A statement with at most a few parameters, and the first cell of its answer. */
 static defib_err one(struct store *s, const char *sql, const struct store_param *params, int n,

@@ -126,11 +126,7 @@ static void add_values(const struct candidate *c, const struct write_sql *w, str
 	enum sign s = f->has_sign[SIGN_ALIVE]
 	                  ? SIGN_ALIVE
 	                  : (f->has_sign[SIGN_EXPIRES] ? SIGN_EXPIRES : SIGN_STARTED);
-	const struct {
-		const char *text;
-		bool number;
-		int64_t value;
-	} values[STUCK_COUNT] = {
+	const struct write_value values[STUCK_COUNT] = {
 		[STUCK_OWNER] = {f->owner, false, 0},
 		[STUCK_KIND] = {f->kind, false, 0},
 		[STUCK_ATTEMPT] = {NULL, f->has_attempts, f->attempts},
@@ -141,14 +137,7 @@ static void add_values(const struct candidate *c, const struct write_sql *w, str
 		[STUCK_EVIDENCE] = {c->evidence, false, 0},
 		[STUCK_NOW] = {NULL, true, f->now_us},
 	};
-	for (int i = 0; i < STUCK_COUNT; i++) {
-		if (!w->uses[i])
-			continue;
-		if (values[i].number)
-			relation_int(r, values[i].value);
-		else
-			relation_text(r, values[i].text);
-	}
+	write_values(w, values, STUCK_COUNT, r);
 }
 
 /* What the UPDATE returned was written; what it did not was kept back by a trigger or policy. */

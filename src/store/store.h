@@ -126,6 +126,9 @@ bool store_notified(struct store *s);
 
 /* Which engine a URL names; false with a message when none. */
 bool store_engine_of(const char *url, enum store_engine *out, struct failure *f);
+/* SQLite's clock in milliseconds since 1970, as an expression. */
+#define SQLITE_NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
 /* An identifier, quoted for either engine: a"b -> "a""b". Takes one part, not a dotted name. */
 void sql_ident(struct buf *out, const char *name);
 /* "schema.table" or "table", split at dots outside double quotes, each part quoted. */

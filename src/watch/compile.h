@@ -72,6 +72,15 @@ MUST_CHECK defib_err watch_compile(const struct binding *b, struct arena *a, str
 void keys_relation(const struct binding *b, struct relation *r);
 /* The relation that a write takes: keys, then the columns it uses. */
 void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
+/* A value for one column of a write: a number, or a text (NULL: null). */
+struct write_value {
+	const char *text;
+	bool number;
+	int64_t value;
+};
+/* Append the first `n` columns that the write uses. */
+void write_values(const struct write_sql *w, const struct write_value *values, int n,
+                  struct relation *r);
 /* Prepare every statement, so that bad SQL shows before anything is done. */
 MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                                    struct failure *f);

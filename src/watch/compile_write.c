@@ -42,6 +42,19 @@ void write_relation(const struct binding *b, const struct write_sql *w, struct r
 			relation_column(r, stuck_columns[i].raw, stuck_columns[i].type);
 }
 
+void write_values(const struct write_sql *w, const struct write_value *values, int n,
+                  struct relation *r)
+{
+	for (int i = 0; i < n; i++) {
+		if (!w->uses[i])
+			continue;
+		if (values[i].number)
+			relation_int(r, values[i].value);
+		else
+			relation_text(r, values[i].text);
+	}
+}
+
 /* What a parameter reads: a key column or a value of the relation defib_s. */
 struct resolver {
 	const struct binding *binding;

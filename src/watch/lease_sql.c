@@ -60,8 +60,7 @@ void sql_lease_alive(const struct binding *b, struct buf *out)
 	buf_addf(out,
 	         "coalesce((SELECT CASE WHEN defib_w.state <> 'alive' THEN false "
 	         "WHEN defib_w.expires_at > %s",
-	         b->engine == STORE_POSTGRES ? "statement_timestamp()"
-	                                     : "(julianday('now') - 2440587.5) * 86400000");
+	         b->engine == STORE_POSTGRES ? "statement_timestamp()" : SQLITE_NOW_MS);
 	buf_addf(out,
 	         " THEN true END FROM %s AS defib_l JOIN %s AS defib_w ON defib_w.id = defib_l.owner "
 	         "WHERE defib_l.watch = ",

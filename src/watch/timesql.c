@@ -19,8 +19,6 @@ struct time_form {
 	bool fraction;          /* whether the number may have a fraction */
 };
 
-#define SQLITE_NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
-
 static const struct time_form postgres_forms[] = {
 	[TIME_TYPE_TIMESTAMPTZ] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
                                 ") * 1000000)::bigint END"},

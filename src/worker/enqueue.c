@@ -3,7 +3,7 @@
 
 #include "store/relation.h"
 
-#define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+#define NOW_MS SQLITE_NOW_MS
 
 static void jobs_relation(struct relation *r, enum store_engine engine, const struct enqueue *jobs,
                           int n)

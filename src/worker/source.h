@@ -76,6 +76,9 @@ struct source {
 	const char *keys; /* sources with the same text have the same jobs; NULL: with no other */
 };
 
+/* Keys and epochs from a query with one parameter, the worker. */
+MUST_CHECK defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,
+                                 struct settlement **out, int *n, struct failure *f);
 /* A queue of the built-in table; `kind` NULL: all kinds. */
 struct source *source_queue(const char *queue, const char *kind);
 /*

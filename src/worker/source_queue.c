@@ -13,18 +13,11 @@
 
 #include <assert.h>
 
-#define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+#define NOW_MS SQLITE_NOW_MS
 #define PROMOTE_MAX 1000
 
 /* How long claims may skip the head of the index before they look at all of it again. */
 #define FLOOR_MS 200
-
-const char *const settle_names[] = {
-#define X(id, name) name,
-	SETTLE_LIST(X)
-#undef X
-		NULL,
-};
 
 struct queue_source {
 	struct source base;
@@ -389,27 +382,11 @@ defib_err source_queue_hold(struct store *s, int64_t worker, const char *key, in
 
 /* ---- the rest ---- */
 
-static defib_err keys_of(struct store *s, const char *sql, int64_t worker, struct arena *a,
-                         struct settlement **out, int *n, struct failure *f)
-{
-	struct store_param param = P_INT(worker);
-	struct store_rows rows;
-	defib_err err = store_exec(s, sql, &param, 1, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct settlement, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] =
-			(struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
-	return DEFIB_OK;
-}
-
 static defib_err queue_owned(struct source *src, struct store *s, int64_t worker, struct arena *a,
                              struct settlement **out, int *n, struct failure *f)
 {
 	(void)src;
-	return keys_of(
+	return source_keys(
 		s,
 		s->engine == STORE_POSTGRES
 			? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
@@ -423,7 +400,7 @@ static defib_err queue_cancelling(struct source *src, struct store *s, int64_t w
                                   struct failure *f)
 {
 	(void)src;
-	return keys_of(
+	return source_keys(
 		s,
 		s->engine == STORE_POSTGRES
 			? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "

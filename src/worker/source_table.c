@@ -79,11 +79,7 @@ struct work_row *work_find(const struct work_index *x, const struct store_rows *
 
 static void add_values(const struct write_sql *w, const struct work_row *row, struct relation *r)
 {
-	const struct {
-		const char *text;
-		bool number;
-		int64_t value;
-	} values[WRITE_COLUMNS] = {
+	const struct write_value values[WRITE_COLUMNS] = {
 		[STUCK_OWNER] = {row->worker, false, 0},
 		[STUCK_KIND] = {row->kind, false, 0},
 		[STUCK_ATTEMPT] = {NULL, true, row->attempt},
@@ -95,14 +91,7 @@ static void add_values(const struct write_sql *w, const struct work_row *row, st
 		[WORK_RESULT] = {row->result, false, 0},
 		[WORK_EPOCH] = {NULL, true, row->epoch},
 	};
-	for (int i = 0; i < WRITE_COLUMNS; i++) {
-		if (!w->uses[i])
-			continue;
-		if (values[i].number)
-			relation_int(r, values[i].value);
-		else
-			relation_text(r, values[i].text);
-	}
+	write_values(w, values, WRITE_COLUMNS, r);
 }
 
 defib_err work_write(const struct table_sql *q, struct store *s, enum work_list list,
@@ -297,26 +286,10 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 
 /* ---- the rest ---- */
 
-static defib_err keys_of(struct store *s, const char *sql, int64_t worker, struct arena *a,
-                         struct settlement **out, int *n, struct failure *f)
-{
-	struct store_param param = P_INT(worker);
-	struct store_rows rows;
-	defib_err err = store_exec(s, sql, &param, 1, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct settlement, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] =
-			(struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
-	return DEFIB_OK;
-}
-
 static defib_err table_owned(struct source *src, struct store *s, int64_t worker, struct arena *a,
                              struct settlement **out, int *n, struct failure *f)
 {
-	return keys_of(s, of(src)->sql.owned, worker, a, out, n, f);
+	return source_keys(s, of(src)->sql.owned, worker, a, out, n, f);
 }
 
 static defib_err table_cancelling(struct source *src, struct store *s, int64_t worker,
@@ -326,7 +299,7 @@ static defib_err table_cancelling(struct source *src, struct store *s, int64_t w
 	*n = 0;
 	if (!of(src)->sql.cancelling)
 		return DEFIB_OK;
-	return keys_of(s, of(src)->sql.cancelling, worker, a, out, n, f);
+	return source_keys(s, of(src)->sql.cancelling, worker, a, out, n, f);
 }
 
 /* A lease that waits is claimable by itself when its time has come. */

@@ -18,7 +18,7 @@
 /* In the leases' own time. */
 static const char *const now[] = {
 	[STORE_POSTGRES] = "clock_timestamp()",
-	[STORE_SQLITE] = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+	[STORE_SQLITE] = SQLITE_NOW_MS,
 };
 
 static bool postgres(const struct binding *b)
