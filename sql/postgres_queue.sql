@@ -183,12 +183,13 @@ END $$;
 -- Claim up to n ready jobs of one queue, highest priority first, then oldest.
 -- `floor_priority` and `floor_id` let a caller skip the part of the index that it knows
 -- to be claimed: under somebody's long transaction dead entries pile up there. The
--- planner settings keep the ordered index scan: it marks dead entries as it goes.
+-- planner settings keep the ordered index scan: it marks dead entries as it goes. `step`
+-- is the last one that an earlier attempt told of.
 CREATE OR REPLACE FUNCTION defib.claim(
     worker bigint, from_queue text, n integer, of_kind text DEFAULT NULL,
     floor_priority integer DEFAULT 32767, floor_id bigint DEFAULT 0)
 RETURNS TABLE (id bigint, epoch bigint, attempt integer, max_attempts integer, kind text,
-               priority smallint, timeout_ms integer, payload jsonb)
+               priority smallint, timeout_ms integer, payload jsonb, step text)
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off
@@ -211,8 +212,10 @@ BEGIN
             LIMIT n
             FOR NO KEY UPDATE SKIP LOCKED))
         RETURNING j.id, j.epoch, j.attempts, j.max_attempts, j.kind, j.priority, j.timeout_ms)
-    SELECT c.id, c.epoch, c.attempts, c.max_attempts, c.kind, c.priority, c.timeout_ms, d.payload
-    FROM claimed c LEFT JOIN defib.job_data d ON d.job = c.id;
+    SELECT c.id, c.epoch, c.attempts, c.max_attempts, c.kind, c.priority, c.timeout_ms, d.payload,
+           p.step
+    FROM claimed c LEFT JOIN defib.job_data d ON d.job = c.id
+    LEFT JOIN defib.progress p ON p.job = c.id;
 END $$;
 
 -- Settle jobs: one array element a job. Outcomes: done, failed (attempts decide), retry,

@@ -22,6 +22,7 @@ static void job_free(struct hand_job *j)
 	free((char *)j->claim.queue);
 	free((char *)j->claim.kind);
 	free((char *)j->claim.payload);
+	free((char *)j->claim.step);
 	free(j->result);
 	free(j->error);
 	free(j);
@@ -49,6 +50,7 @@ struct hand_job *hand_add(struct hand *h, struct source *src, int pool, int64_t 
 	j->claim.queue = copy(c->queue);
 	j->claim.kind = copy(c->kind);
 	j->claim.payload = copy(c->payload);
+	j->claim.step = copy(c->step);
 	j->delay_ms = -1;
 	pthread_mutex_lock(&h->lock);
 	j->next = h->first;

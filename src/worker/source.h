@@ -19,6 +19,7 @@ struct claimed {
 	int64_t priority;                          /* greater goes first */
 	const char *queue;                         /* queue or watch */
 	const char *kind, *payload;                /* may be NULL */
+	const char *step; /* the last one an earlier attempt told of; may be NULL */
 };
 
 /* X(enum, name): how a job ended, as the worker saw it */

@@ -67,6 +67,7 @@ static void decode_claims(const struct queue_source *q, const struct store_rows 
 			.priority = row_int(rows, i, 5, 0),
 			.timeout_ms = row_int(rows, i, 6, 0),
 			.payload = row_text(rows, i, 7),
+			.step = row_text(rows, i, 8),
 			.queue = q->queue,
 		};
 	qsort(*out, (size_t)*n, sizeof **out, by_priority_then_id);
@@ -145,7 +146,8 @@ static defib_err claim_sqlite(struct queue_source *q, struct store *s, int64_t w
 		               "FROM defib_job WHERE state = 'queued' AND queue = ?2 AND (?4 IS NULL OR "
 		               "kind = ?4) ORDER BY priority DESC, id LIMIT ?3) RETURNING id, epoch, "
 		               "attempts, max_attempts, kind, priority, timeout_ms, (SELECT d.payload FROM "
-		               "defib_job_data d WHERE d.job = id)",
+		               "defib_job_data d WHERE d.job = id), (SELECT p.step FROM defib_progress p "
+		               "WHERE p.job = id)",
 		               params, 4, a, rows, f);
 	if (!err)
 		return store_commit(s, f);

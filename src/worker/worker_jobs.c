@@ -225,6 +225,7 @@ static void job_env(const struct worker *w, const struct hand_job *j, char **env
 	env[n++] = arena_printf(a, "DEFIB_MAX_ATTEMPTS=%lld", (long long)c->max_attempts);
 	env[n++] = arena_printf(a, "DEFIB_QUEUE=%s", c->queue ? c->queue : "");
 	env[n++] = arena_printf(a, "DEFIB_KIND=%s", c->kind ? c->kind : "");
+	env[n++] = arena_printf(a, "DEFIB_STEP=%s", c->step ? c->step : "");
 	env[n++] = arena_printf(a, "DEFIB_WORKER=%s", w->options.name);
 	env[n] = NULL;
 }
@@ -249,7 +250,7 @@ static void start_child(struct worker *w, struct hand_job *j, const struct worke
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
 	struct child *child = NULL;
-	char *env[8];
+	char *env[9];
 	job_env(w, j, env, &a);
 	struct child_options o = {
 		.argv = p->command,

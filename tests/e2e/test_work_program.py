@@ -90,6 +90,18 @@ def test_a_line_without_a_tab_is_progress_of_the_same_step(queue):
     eventually(lambda: noted() == [("fetch", "two")])
 
 
+@pytest.mark.covers("C2")
+def test_a_later_attempt_knows_the_step_of_an_earlier_one(queue):
+    queue.enqueue()
+    queue.work(run='echo "$DEFIB_ATTEMPT:$DEFIB_STEP" >>steps; [ "$DEFIB_ATTEMPT" -gt 1 ] || '
+                   "{ printf 'charge\\thalf\\n' >&4; "
+                   'while [ ! -e go ]; do sleep 0.05; done; exit 1; }')
+    eventually(lambda: queue.db.sql(f"SELECT step FROM {queue.table('progress')}") == [("charge",)])
+    (queue.program.dir / "go").touch()
+    steps = queue.program.dir / "steps"
+    eventually(lambda: steps.read_text().splitlines() == ["1:", "2:charge"])
+
+
 @pytest.mark.covers("E6")
 def test_the_tail_of_stderr_is_the_error(queue):
     job = queue.enqueue("--max-attempts", "1")
