@@ -79,12 +79,13 @@ static void print_script(const struct picked *p)
 		printf(".parameter init\n.parameter set ?1 1000\n");
 	print_statement(p, p->sql.look_first);
 	printf("\n-- apply: one transaction a batch\n%s;\n", pg ? "BEGIN" : "BEGIN IMMEDIATE");
-	print_over_jobs(p, "lock the rows, skip what others hold", p->sql.lock, NULL);
+	print_over_jobs(p, "lock the rows, skip what others hold",
+	                p->sql.lock_signs ? p->sql.lock_signs : p->sql.lock, NULL);
 	print_over_jobs(p, "read the judged facts again; only what is unchanged is written",
 	                p->sql.reread, NULL);
-	for (int r = 0; r < REMEDY_COUNT; r++)
-		for (int i = 0; i < p->sql.nwrites[r]; i++)
-			print_over_jobs(p, remedy_names[r], p->sql.writes[r][i].sql, &p->sql.writes[r][i]);
+	for (int act = 0; act < ACT_COUNT; act++)
+		for (int i = 0; i < p->sql.nwrites[act]; i++)
+			print_over_jobs(p, act_name(act), p->sql.writes[act][i].sql, &p->sql.writes[act][i]);
 	print_over_jobs(p, "end the leases that defib's own workers had on them", p->sql.free_leases,
 	                NULL);
 	printf("\nCOMMIT;\n");

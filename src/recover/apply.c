@@ -115,9 +115,9 @@ static defib_err read_again(struct batch *b, struct failure *f)
 	return DEFIB_OK;
 }
 
-static bool survives(const struct candidate *c, enum remedy remedy)
+static bool survives(const struct candidate *c, int act)
 {
-	return acts(c) && c->decision.remedy == remedy;
+	return acts(c) && c->does == act;
 }
 
 static void add_values(const struct candidate *c, const struct write_sql *w, struct relation *r)
@@ -126,7 +126,7 @@ static void add_values(const struct candidate *c, const struct write_sql *w, str
 	enum sign s = f->has_sign[SIGN_ALIVE]
 	                  ? SIGN_ALIVE
 	                  : (f->has_sign[SIGN_EXPIRES] ? SIGN_EXPIRES : SIGN_STARTED);
-	const struct write_value values[STUCK_COUNT] = {
+	const struct write_value values[WRITE_COLUMNS] = {
 		[STUCK_OWNER] = {f->owner, false, 0},
 		[STUCK_KIND] = {f->kind, false, 0},
 		[STUCK_ATTEMPT] = {NULL, f->has_attempts, f->attempts},
@@ -136,12 +136,14 @@ static void add_values(const struct candidate *c, const struct write_sql *w, str
 		[STUCK_RETRY_AT] = {NULL, c->retry_us != 0, c->retry_us},
 		[STUCK_EVIDENCE] = {c->evidence, false, 0},
 		[STUCK_NOW] = {NULL, true, f->now_us},
+		[STUCK_STEP] = {c->step, false, 0},
+		[UNDO_BEFORE] = {c->undo, false, 0},
 	};
-	write_values(w, values, STUCK_COUNT, r);
+	write_values(w, values, WRITE_COLUMNS, r);
 }
 
 /* What the UPDATE returned was written; what it did not was kept back by a trigger or policy. */
-static void note_written(struct batch *b, enum remedy remedy, const struct store_rows *rows)
+static void note_written(struct batch *b, int act, const struct store_rows *rows)
 {
 	int nkeys = watch_of(b)->key.n;
 	bool *seen = ARENA_ARRAY(b->arena, bool, b->n);
@@ -153,21 +155,20 @@ static void note_written(struct batch *b, enum remedy remedy, const struct store
 		c->after = row_text(rows, i, nkeys);
 	}
 	for (int i = 0; i < b->n; i++)
-		if (survives(&b->all[i], remedy) && !seen[i]) {
+		if (survives(&b->all[i], act) && !seen[i]) {
 			b->all[i].outcome = OUTCOME_REFUSED;
 			b->all[i].refusal = "a trigger or policy of the table kept the write back";
 		}
 }
 
-static defib_err run_write(struct batch *b, enum remedy remedy, const struct write_sql *w,
-                           struct failure *f)
+static defib_err run_write(struct batch *b, int act, const struct write_sql *w, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
 	struct relation r;
 	write_relation(b->ap->sql->binding, w, &r);
 	for (int i = 0; i < b->n; i++)
-		if (survives(&b->all[i], remedy)) {
+		if (survives(&b->all[i], act)) {
 			add_keys(b, &b->all[i], &r);
 			add_values(&b->all[i], w, &r);
 			relation_end_row(&r);
@@ -177,25 +178,25 @@ static defib_err run_write(struct batch *b, enum remedy remedy, const struct wri
 		relation_params(&r, params);
 		err = store_exec(b->ap->store, w->sql, params, relation_nparams(&r), b->arena, &rows, f);
 		if (!err && w->returns)
-			note_written(b, remedy, &rows);
+			note_written(b, act, &rows);
 	}
 	relation_release(&r);
 	return err;
 }
 
-static defib_err write_remedies(struct batch *b, struct failure *f)
+static defib_err write_acts(struct batch *b, struct failure *f)
 {
 	const struct watch_sql *q = b->ap->sql;
 	defib_err err = DEFIB_OK;
-	for (int r = 0; r < REMEDY_COUNT; r++)
-		for (int i = 0; i < q->nwrites[r] && !err; i++)
-			err = run_write(b, (enum remedy)r, &q->writes[r][i], f);
+	for (int act = 0; act < ACT_COUNT; act++)
+		for (int i = 0; i < q->nwrites[act] && !err; i++)
+			err = run_write(b, act, &q->writes[act][i], f);
 	return err;
 }
 
 static bool acts_beyond_hold(const struct candidate *c)
 {
-	return acts(c) && c->decision.remedy != REMEDY_HOLD;
+	return acts(c) && c->does != REMEDY_HOLD;
 }
 
 /* What is held in our own table alone stays its worker's: nothing of the row changed. */
@@ -234,7 +235,7 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 		if (acts(c))
 			entries[n++] = (struct ledger_entry){
 				.job = c->facts.job,
-				.event = remedy_event(c->decision.remedy),
+				.event = c->event ? c->event : act_event(c->does),
 				.verdict = verdict_names[c->judgement.verdict],
 				.rule = c->decision.rule,
 				.reason = c->reason,
@@ -254,7 +255,7 @@ static defib_err in_transaction(struct batch *b, struct failure *f)
 	if (!err)
 		err = read_again(b, f);
 	if (!err)
-		err = write_remedies(b, f);
+		err = write_acts(b, f);
 	if (!err)
 		err = free_leases(b, f);
 	if (!err && ap->ledger->ready)
@@ -272,7 +273,7 @@ static int settle_outcomes(struct batch *b)
 		struct candidate *c = &b->all[i];
 		if (!acts(c))
 			continue;
-		c->outcome = c->decision.remedy == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_RECOVERED;
+		c->outcome = c->does == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_RECOVERED;
 		written++;
 	}
 	return written;

@@ -14,7 +14,8 @@
 	X(HELD, "held")           /* put on hold, or on hold already */                                \
 	X(CHANGED, "changed")     /* no longer as it was judged: left alone */                         \
 	X(LOCKED, "locked")       /* another transaction has the row: left alone */                    \
-	X(REFUSED, "refused")     /* the database refused to write this row */
+	X(REFUSED, "refused")     /* the database, or a guard, refused to write this row */            \
+	X(MISSING, "missing")     /* there is no such row */
 
 enum outcome {
 #define X(id, name) OUTCOME_##id,
@@ -28,6 +29,11 @@ struct candidate {
 	struct facts facts;
 	struct judgement judgement;
 	struct decision decision;
+	int does;             /* enum remedy or enum act: what is to be written */
+	const char *event;    /* what the ledger calls it; NULL: as the act */
+	const char *expected; /* JSON of columns that must still be so; NULL: facts alone decide */
+	const char *undo;     /* of ACT_UNDO: JSON of the columns to put back */
+	const char *step;     /* that a person chose */
 	const char *reason;   /* as written into the row */
 	const char *evidence; /* JSON */
 	int64_t retry_us;     /* when a retry is due */

@@ -144,17 +144,16 @@ static bool may_lock(struct examination *x)
 	return false;
 }
 
-static bool may_write(struct examination *x, enum remedy remedy)
+static bool may_write(struct examination *x, int act)
 {
-	for (int i = 0; i < x->sql.nwrites[remedy]; i++) {
-		const struct write_sql *w = &x->sql.writes[remedy][i];
+	for (int i = 0; i < x->sql.nwrites[act]; i++) {
+		const struct write_sql *w = &x->sql.writes[act][i];
 		struct relation jobs;
 		struct failure f = {0};
 		write_relation(&x->binding, w, &jobs);
 		if (!explain(x, w->sql, &jobs, &f))
 			continue;
-		refused(x, &f, missing_grants(x, w->sql),
-		        arena_printf(&x->arena, "to %s", remedy_names[remedy]));
+		refused(x, &f, missing_grants(x, w->sql), arena_printf(&x->arena, "to %s", act_name(act)));
 		return false;
 	}
 	return true;
@@ -186,8 +185,8 @@ void check_write(struct examination *x)
 		return;
 	}
 	bool good = may_lock(x);
-	for (int r = 0; r < REMEDY_COUNT && good; r++)
-		good = may_write(x, (enum remedy)r);
+	for (int act = 0; act < ACT_COUNT && good; act++)
+		good = may_write(x, act);
 	if (good)
 		found(x, FINDING_OK, NULL, "role %s may write what the remedies write", x->role);
 }

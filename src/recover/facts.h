@@ -16,13 +16,17 @@ struct facts {
 	enum known owner_alive;
 	bool has_attempts, has_max_attempts;
 	int64_t attempts, max_attempts;
+	bool has_epoch;
+	int64_t epoch;
 	bool has_sign[SIGN_COUNT];
 	int64_t sign_us[SIGN_COUNT];
 	int64_t now_us; /* the database's clock at the reading */
 	bool running;
 	uint32_t when;   /* bit i: the condition of rule i holds */
 	int64_t crashes; /* recoveries before this one, within the crash budget's time */
-	bool held;       /* a hold for this owner and sign of life */
+	bool held;       /* a hold for this owner and sign of life … */
+	const char *hold_cause, *hold_reason; /* … and why */
+	bool noted; /* the ledger has it as detected, with this owner and sign of life */
 	const char *position;
 	const char *show[WATCH_SHOW_MAX];
 	const char *before; /* JSON of the columns that remedies write */

@@ -52,6 +52,7 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 		out->key[k] = row_text(rows, row, c->key + k);
 	out->job = job_text(out->key, w->key.n, a);
 	out->has_attempts = number(rows, row, c->attempts, &out->attempts);
+	out->has_epoch = number(rows, row, c->epoch, &out->epoch);
 	out->has_max_attempts = number(rows, row, c->max_attempts, &out->max_attempts);
 	for (int s = 0; s < SIGN_COUNT; s++)
 		out->has_sign[s] = number(rows, row, c->sign + s, &out->sign_us[s]);

@@ -28,6 +28,7 @@ static int collect(const struct watch *w, struct expression *out)
 		{"owner_alive", &w->owner_alive},
 		{"attempts", &w->attempts},
 		{"max_attempts", &w->max_attempts},
+		{"epoch", &w->epoch},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i].sql->text)
@@ -214,7 +215,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
                                   struct failure *f)
 {
 	const struct watch *w = b->watch;
-	struct expression all[9 + WATCH_RULES_MAX];
+	struct expression all[10 + WATCH_RULES_MAX];
 	struct store_column *cols;
 	struct buf sql = BUF_INIT;
 	int n = collect(w, all), ncols = 0;
@@ -254,6 +255,9 @@ static defib_err bind_leases(struct store *s, struct arena *a, struct binding *b
 		return err;
 	sql_lease_alive(b, &sql);
 	b->lease_alive = arena_strdup(a, buf_text(&sql));
+	buf_clear(&sql);
+	sql_lease_epoch(b, &sql);
+	b->lease_epoch = arena_strdup(a, buf_text(&sql));
 	buf_release(&sql);
 	return DEFIB_OK;
 }

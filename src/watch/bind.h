@@ -19,6 +19,7 @@ struct binding {
 	struct store_column *columns;
 	bool leases;             /* defib's own workers may hold leases on its rows */
 	const char *lease_alive; /* then: owner_alive, behind what a lease says */
+	const char *lease_epoch; /* and the epoch of the lease */
 };
 
 /*

@@ -170,15 +170,15 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 	}
 }
 
-static void check_action(struct check *c, enum remedy remedy)
+static void check_action(struct check *c, int act)
 {
-	const struct action *a = &c->w->actions[remedy];
+	const struct action *a = &c->w->actions[act];
 	if (a->form == ACTION_SET)
-		check_sql(c, remedy_names[remedy], &a->set, KIND_SET, PARAMS_RECOVERY);
+		check_sql(c, act_name(act), &a->set, KIND_SET, PARAMS_RECOVERY);
 	if (a->form == ACTION_CALL)
-		check_sql(c, remedy_names[remedy], &a->set, KIND_EXPRESSION, PARAMS_RECOVERY);
+		check_sql(c, act_name(act), &a->set, KIND_EXPRESSION, PARAMS_RECOVERY);
 	for (int i = 0; i < a->n; i++)
-		check_sql(c, remedy_names[remedy], &a->sql[i], KIND_STATEMENT, PARAMS_NONE);
+		check_sql(c, act_name(act), &a->sql[i], KIND_STATEMENT, PARAMS_NONE);
 }
 
 static void check_all_sql(struct check *c)
@@ -199,10 +199,14 @@ static void check_all_sql(struct check *c)
 		{"owner_alive", &w->owner_alive, KIND_EXPRESSION, PARAMS_NONE},
 		{"attempts", &w->attempts, KIND_EXPRESSION, PARAMS_NONE},
 		{"max_attempts", &w->max_attempts, KIND_EXPRESSION, PARAMS_NONE},
-		{"retry.then", &w->retry_then, KIND_SET, PARAMS_RECOVERY},
+		{"epoch", &w->epoch, KIND_EXPRESSION, PARAMS_NONE},
+		{"state", &w->state, KIND_EXPRESSION, PARAMS_NONE},
+		{"text", &w->text, KIND_EXPRESSION, PARAMS_NONE},
+		{"stats.where", &w->stats.where, KIND_EXPRESSION, PARAMS_NONE},
+		{"stats.failed", &w->stats.failed, KIND_EXPRESSION, PARAMS_NONE},
+		{"stats.started_at", &w->stats.started_at, KIND_EXPRESSION, PARAMS_NONE},
+		{"stats.finished_at", &w->stats.finished_at, KIND_EXPRESSION, PARAMS_NONE},
 		{"end_when", &w->end_when, KIND_EXPRESSION, PARAMS_NONE},
-		{"end", &w->end, KIND_SET, PARAMS_RECOVERY},
-		{"cancel", &w->cancel, KIND_SET, PARAMS_RECOVERY},
 		{"late_when", &w->late_when, KIND_EXPRESSION, PARAMS_NONE},
 		{"work.ready", &w->work.ready, KIND_EXPRESSION, PARAMS_NONE},
 		{"work.order", &w->work.order, KIND_EXPRESSION, PARAMS_NONE},
@@ -212,15 +216,22 @@ static void check_all_sql(struct check *c)
 		{"work.failed", &w->work.failed, KIND_SET, PARAMS_WORK},
 		{"work.timed_out", &w->work.timed_out, KIND_SET, PARAMS_WORK},
 		{"work.release", &w->work.release, KIND_SET, PARAMS_WORK},
+		{"work.step", &w->work.step, KIND_SET, PARAMS_WORK},
+		{"work.rollback_ready", &w->work.rollback_ready, KIND_EXPRESSION, PARAMS_NONE},
+		{"work.rolled_back", &w->work.rolled_back, KIND_SET, PARAMS_WORK},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		check_sql(c, all[i].option, all[i].sql, all[i].kind, all[i].scope);
-	for (int i = 0; i < w->nalso; i++)
-		check_sql(c, "also", &w->also[i], KIND_STATEMENT, PARAMS_NONE);
+	for (int i = 0; i < w->also.n; i++)
+		check_sql(c, "also", &w->also.items[i], KIND_STATEMENT, PARAMS_NONE);
 	for (int i = 0; i < w->nrules; i++)
 		check_sql(c, "remedies.when", &w->rules[i].when, KIND_EXPRESSION, PARAMS_NONE);
-	for (int i = 0; i < REMEDY_COUNT; i++)
-		check_action(c, (enum remedy)i);
+	for (int i = 0; i < w->work.beat.n; i++)
+		check_sql(c, "work.beat", &w->work.beat.items[i], KIND_STATEMENT, PARAMS_NONE);
+	for (int i = 0; i < w->work.after.n; i++)
+		check_sql(c, "work.after", &w->work.after.items[i], KIND_STATEMENT, PARAMS_NONE);
+	for (int i = 0; i < ACT_COUNT; i++)
+		check_action(c, i);
 }
 
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine)

@@ -177,12 +177,14 @@ static void fact_list(const struct binding *b, const struct watch_sql *q, bool r
 {
 	const struct watch *w = b->watch;
 	const struct sql_text alive = owner_alive(b);
+	const struct sql_text epoch = {.text = w->epoch.text ? w->epoch.text : b->lease_epoch};
 	key_list(b, "t.", out);
 	optional(b, "owner", &w->owner, "text", out);
 	optional(b, "owner_alive", &alive, "text", out);
 	optional(b, "kind", &w->kind, "text", out);
 	optional(b, "attempts", &w->attempts, "bigint", out);
 	optional(b, "max_attempts", &w->max_attempts, "bigint", out);
+	optional(b, "epoch", &epoch, "bigint", out);
 	for (int sign = 0; sign < SIGN_COUNT; sign++) {
 		static const char *const names[] = {"alive_us", "expires_us", "started_us"};
 		const struct sql_text *sql = watch_sign(w, (enum sign)sign);
@@ -224,7 +226,8 @@ static struct fact_columns fact_layout(const struct watch *w)
 	c.kind = c.owner + 2;
 	c.attempts = c.owner + 3;
 	c.max_attempts = c.owner + 4;
-	c.sign = c.owner + 5;
+	c.epoch = c.owner + 5;
+	c.sign = c.owner + 6;
 	c.now = c.sign + SIGN_COUNT;
 	c.running = c.now + 1;
 	c.position = c.now + 2;
@@ -315,7 +318,7 @@ static const char *compile_look_one(const struct binding *b, const struct watch_
 {
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
-	fact_list(b, q, false, &sql);
+	fact_list(b, q, true, &sql);
 	from_table(b, &sql);
 	buf_add(&sql, "\nWHERE ");
 	for (int k = 0; k < b->watch->key.n; k++) {
@@ -377,6 +380,71 @@ static const char *compile_lock(const struct binding *b, struct arena *a)
 	return finish(&sql, a);
 }
 
+/* A sub-select and nothing else, in parentheses or not: what stands inside, for a lock to follow.
+ */
+static bool is_subselect(const struct binding *b, const char *text, struct buf *inside)
+{
+	struct sql_lexer lx;
+	struct sql_token t, first = {SQL_END, NULL, 0};
+	const char *begin = NULL, *end = NULL;
+	int depth = 0;
+	sql_lexer_init(&lx, text, b->engine);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		if (t.type == SQL_SPACE)
+			continue;
+		if (end)
+			return false;
+		if (t.type == SQL_PUNCT && *t.text == '(' && depth++ == 0)
+			begin = t.text + t.len;
+		else if (t.type == SQL_PUNCT && *t.text == ')' && --depth == 0)
+			end = t.text;
+		else if (depth == 0)
+			return false;
+		else if (first.type == SQL_END && t.type != SQL_PUNCT)
+			first = t;
+	}
+	if (!end || first.len != strlen("select") || strncasecmp(first.text, "select", first.len) != 0)
+		return false;
+	buf_addn(inside, begin, (size_t)(end - begin));
+	return true;
+}
+
+static void busy_column(const char *expr, const char *inside, struct watch_sql *q, struct buf *sql)
+{
+	buf_addf(sql, ",\n  (%s) IS NOT NULL AND (%s FOR NO KEY UPDATE SKIP LOCKED) IS NULL", expr,
+	         inside);
+	q->nbusy++;
+}
+
+/*
+ * Life may be written in another table. Its row is locked too, so that no beat
+ * can slip in between the second reading and the commit; one that is being
+ * written right now shows as busy.
+ */
+static const char *compile_lock_signs(const struct binding *b, struct arena *a, struct watch_sql *q)
+{
+	const struct watch *w = b->watch;
+	const struct sql_text *const all[] = {&w->alive_at, &w->expires_at, &w->started_at, &w->owner};
+	struct buf sql = BUF_INIT, inside = BUF_INIT;
+	buf_add(&sql, "SELECT ");
+	key_list(b, "t.", &sql);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		buf_clear(&inside);
+		if (all[i]->text && is_subselect(b, all[i]->text, &inside))
+			busy_column(all[i]->text, buf_text(&inside), q, &sql);
+	}
+	for (int of = 0; b->leases && of < LEASE_ROWS; of++) {
+		buf_clear(&inside);
+		sql_lease_row(b, (enum lease_row)of, &inside);
+		busy_column(buf_text(&inside), buf_text(&inside), q, &sql);
+	}
+	from_keys(b, &sql);
+	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
+	buf_release(&inside);
+	const char *text = finish(&sql, a);
+	return q->nbusy ? text : NULL;
+}
+
 /* What a remedy gave back is nobody's: its worker's late result will be refused. */
 static const char *compile_free_leases(const struct binding *b, struct arena *a)
 {
@@ -430,6 +498,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	out->free_leases = compile_free_leases(b, a);
 	if (b->engine == STORE_POSTGRES) {
 		out->lock = compile_lock(b, a);
+		out->lock_signs = compile_lock_signs(b, a, out);
 		out->blockers = compile_blockers(b, a);
 	}
 	return DEFIB_OK;

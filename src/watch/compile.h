@@ -24,12 +24,15 @@ enum stuck_column {
 	STUCK_RETRY_AT,
 	STUCK_EVIDENCE,
 	STUCK_NOW,
+	STUCK_STEP,
 	STUCK_COUNT,
 	/* What only a worker's own writes know. */
 	WORK_WORKER = STUCK_COUNT,
 	WORK_ERROR,
 	WORK_RESULT,
 	WORK_EPOCH,
+	/* What an undo puts back. */
+	UNDO_BEFORE,
 	WRITE_COLUMNS
 };
 
@@ -42,8 +45,8 @@ struct write_sql {
 
 /* The columns of look and reread, in this order. */
 struct fact_columns {
-	int key, owner, owner_alive, kind, attempts, max_attempts, sign, now, running, position, when,
-		show, before, count;
+	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, now, running, position,
+		when, show, before, count;
 };
 
 struct watch_sql {
@@ -52,14 +55,22 @@ struct watch_sql {
 	const char *look_first;    /* $1 limit */
 	const char *look_next;     /* $1 limit, $2 position, $3… key */
 	const char *look_owner;    /* $1 limit, $2 owner; NULL where the watch has no owner */
-	const char *look_one;      /* $1… key; no condition: for explain */
+	const char *look_one;      /* $1… key; no condition, with what remedies write */
 	const char *count_running; /* counts to RUNNING_COUNT_MAX at most */
 	const char *lock;          /* relation of keys; PostgreSQL only */
-	const char *reread;        /* relation of keys */
-	const char *free_leases;   /* relation of keys; NULL: there are no leases */
-	const char *blockers;      /* relation of keys; PostgreSQL only: key, pid, seconds */
-	int nwrites[REMEDY_COUNT];
-	struct write_sql *writes[REMEDY_COUNT]; /* the remedy itself, then `also` */
+	/*
+	 * The same, and with it the rows of other tables that the signs of life and
+	 * leases stand in; behind the key a column for each: does somebody else have
+	 * it? NULL where there are none. Not every role may run it.
+	 */
+	const char *lock_signs;
+	int nbusy;
+	const char *reread;      /* relation of keys */
+	const char *free_leases; /* relation of keys; NULL: there are no leases */
+	const char *blockers;    /* relation of keys; PostgreSQL only: key, pid, seconds */
+	/* By enum remedy and enum act: the statement itself, then `also` of a remedy. */
+	int nwrites[ACT_COUNT];
+	struct write_sql *writes[ACT_COUNT];
 	int nbefore;
 	const char **before; /* columns that remedies write */
 };

@@ -85,6 +85,7 @@ static void look_reads_like_the_watch_on_postgres(void **state)
 		"  NULL AS defib_kind,\n"
 		"  NULL AS defib_attempts,\n"
 		"  NULL AS defib_max_attempts,\n"
+		"  NULL AS defib_epoch,\n"
 		"  CASE WHEN isfinite((updated_at)) THEN (extract(epoch FROM (updated_at)) * "
 		"1000000)::bigint END AS defib_alive_us,\n"
 		"  NULL AS defib_expires_us,\n"

@@ -28,10 +28,12 @@ static const struct {
 	[STUCK_RETRY_AT] = {"retry_at", "defib_retry_us", "bigint", true},
 	[STUCK_EVIDENCE] = {"evidence", "defib_evidence", "jsonb", false},
 	[STUCK_NOW] = {"now", "defib_now_us", "bigint", true},
+	[STUCK_STEP] = {"step", "defib_step", "text", false},
 	[WORK_WORKER] = {"worker", "defib_worker", "text", false},
 	[WORK_ERROR] = {"error", "defib_error", "text", false},
 	[WORK_RESULT] = {"result", "defib_result", "jsonb", false},
 	[WORK_EPOCH] = {"epoch", "defib_epoch", "bigint", false},
+	[UNDO_BEFORE] = {NULL, "defib_undo", "jsonb", false},
 };
 
 void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
@@ -78,7 +80,7 @@ static bool resolve(void *ctx, const char *name, struct buf *out)
 		return true;
 	}
 	for (int i = 0; i < WRITE_COLUMNS; i++) {
-		if (!text_eq(stuck_columns[i].name, name))
+		if (!stuck_columns[i].name || !text_eq(stuck_columns[i].name, name))
 			continue;
 		char column[64];
 		snprintf(column, sizeof column, "defib_s.%s", stuck_columns[i].raw);
@@ -122,6 +124,16 @@ void written_columns(const struct binding *b, const struct watch_sql *q, const c
 	buf_add(out, pg ? ")::text" : ")");
 }
 
+/* SQLite does not know the alias in RETURNING, and nothing but the table there. */
+static void returning(const struct binding *b, const struct watch_sql *q, struct buf *sql)
+{
+	const char *alias = b->engine == STORE_POSTGRES ? "t." : "";
+	buf_add(sql, "\nRETURNING ");
+	key_list(b, alias, sql);
+	buf_add(sql, ", ");
+	written_columns(b, q, alias, sql);
+}
+
 defib_err compile_set(const struct binding *b, const struct watch_sql *q,
                       const struct sql_text *set, struct arena *a, struct write_sql *out,
                       struct failure *f)
@@ -136,12 +148,7 @@ defib_err compile_set(const struct binding *b, const struct watch_sql *q,
 		from_relation(b, out, &sql);
 		buf_add(&sql, "\nWHERE ");
 		join_keys(b, "defib_s", &sql);
-		/* SQLite does not know the alias in RETURNING, and nothing but the table there. */
-		const char *alias = b->engine == STORE_POSTGRES ? "t." : "";
-		buf_add(&sql, "\nRETURNING ");
-		key_list(b, alias, &sql);
-		buf_add(&sql, ", ");
-		written_columns(b, q, alias, &sql);
+		returning(b, q, &sql);
 		out->returns = true;
 		out->sql = arena_strdup(a, buf_text(&sql));
 	}
@@ -248,7 +255,7 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 {
 	const struct watch *w = b->watch;
 	out->before = ARENA_ARRAY(a, const char *, b->ncolumns);
-	for (int r = 0; r < REMEDY_COUNT; r++) {
+	for (int r = 0; r < ACT_COUNT; r++) {
 		const char **names;
 		int n;
 		if (w->actions[r].form != ACTION_SET)
@@ -269,16 +276,25 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 	return DEFIB_OK;
 }
 
-static defib_err compile_remedy(const struct binding *b, enum remedy remedy, struct arena *a,
-                                struct watch_sql *out, struct failure *f)
+/* What is not said of an act in the watch: a hold that a SET list made is let go as by requeue. */
+static const struct action *action_for(const struct watch *w, int act)
+{
+	bool written = w->actions[REMEDY_HOLD].form != ACTION_NONE;
+	if (act == ACT_RELEASE && w->actions[act].form == ACTION_NONE && written)
+		return &w->actions[REMEDY_REQUEUE];
+	return &w->actions[act];
+}
+
+static defib_err compile_act(const struct binding *b, int act, struct arena *a,
+                             struct watch_sql *out, struct failure *f)
 {
 	const struct watch *w = b->watch;
-	const struct action *action = &w->actions[remedy];
+	const struct action *action = action_for(w, act);
 	defib_err err = DEFIB_OK;
 	int n = 0;
-	if (remedy == REMEDY_REPORT)
+	if (act == REMEDY_REPORT || act == ACT_UNDO)
 		return DEFIB_OK;
-	struct write_sql *writes = ARENA_ARRAY(a, struct write_sql, 1 + action->n + w->nalso);
+	struct write_sql *writes = ARENA_ARRAY(a, struct write_sql, 1 + action->n + w->also.n);
 	if (action->form == ACTION_SET)
 		err = compile_set(b, out, &action->set, a, &writes[n++], f);
 	else if (action->form == ACTION_CALL)
@@ -286,30 +302,73 @@ static defib_err compile_remedy(const struct binding *b, enum remedy remedy, str
 	for (int i = 0; i < action->n; i++)
 		compile_statement(b, &action->sql[i], a, &writes[n++]);
 	/* What only defib's own table records changes nothing of the user's. */
-	for (int i = 0; i < w->nalso && action->form != ACTION_NONE; i++)
-		compile_statement(b, &w->also[i], a, &writes[n++]);
-	out->writes[remedy] = writes;
-	out->nwrites[remedy] = n;
+	for (int i = 0; i < w->also.n && act < REMEDY_COUNT && action->form != ACTION_NONE; i++)
+		compile_statement(b, &w->also.items[i], a, &writes[n++]);
+	out->writes[act] = writes;
+	out->nwrites[act] = n;
 	return err;
+}
+
+/* Put back what the ledger kept: each column in the type that the table has for it. */
+static void compile_undo(const struct binding *b, struct arena *a, struct watch_sql *out)
+{
+	struct write_sql *w = ARENA_NEW(a, struct write_sql);
+	struct buf sql = BUF_INIT;
+	bool pg = b->engine == STORE_POSTGRES;
+	if (out->nbefore == 0)
+		return;
+	w->uses[UNDO_BEFORE] = true;
+	buf_add(&sql, "UPDATE ");
+	sql_table(&sql, b->watch->table);
+	buf_add(&sql, " AS t\nSET ");
+	for (int i = 0; i < out->nbefore; i++) {
+		struct buf name = BUF_INIT, path = BUF_INIT;
+		sql_ident(&name, out->before[i]);
+		buf_addf(&path, "$.\"%s\"", out->before[i]);
+		buf_addf(&sql, "%s%s = ", i ? ", " : "", buf_text(&name));
+		if (pg) {
+			buf_addf(&sql, "(jsonb_populate_record(t, defib_s.defib_undo)).%s", buf_text(&name));
+		} else {
+			buf_add(&sql, "CASE WHEN json_type(defib_s.defib_undo, ");
+			sql_literal(&sql, buf_text(&path));
+			buf_addf(&sql, ") IS NULL THEN t.%s ELSE json_extract(defib_s.defib_undo, ",
+			         buf_text(&name));
+			sql_literal(&sql, buf_text(&path));
+			buf_add(&sql, ") END");
+		}
+		buf_release(&name);
+		buf_release(&path);
+	}
+	from_relation(b, w, &sql);
+	buf_add(&sql, "\nWHERE ");
+	join_keys(b, "defib_s", &sql);
+	returning(b, out, &sql);
+	w->returns = true;
+	w->sql = arena_strdup(a, buf_text(&sql));
+	buf_release(&sql);
+	out->writes[ACT_UNDO] = w;
+	out->nwrites[ACT_UNDO] = 1;
 }
 
 defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
                          struct failure *f)
 {
 	defib_err err = collect_before(b, a, out, f);
-	for (int r = 0; r < REMEDY_COUNT && !err; r++)
-		err = compile_remedy(b, (enum remedy)r, a, out, f);
+	for (int act = 0; act < ACT_COUNT && !err; act++)
+		err = compile_act(b, act, a, out, f);
+	if (!err)
+		compile_undo(b, a, out);
 	if (err)
 		fail_prefix(f, "watch %s", b->watch->name);
 	return err;
 }
 
-static const struct sql_text *write_source(const struct watch *w, enum remedy remedy, int i)
+static const struct sql_text *write_source(const struct watch *w, int act, int i)
 {
-	const struct action *action = &w->actions[remedy];
+	const struct action *action = action_for(w, act);
 	int own = action->form == ACTION_SQL ? action->n : 1;
 	if (i >= own)
-		return &w->also[i - own];
+		return &w->also.items[i - own];
 	return action->form == ACTION_SQL ? &action->sql[i] : &action->set;
 }
 
@@ -341,16 +400,16 @@ defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena
 {
 	struct store_column *cols;
 	int ncols;
-	for (int r = 0; r < REMEDY_COUNT; r++)
-		for (int i = 0; i < q->nwrites[r]; i++) {
-			defib_err err = store_describe(s, q->writes[r][i].sql, a, &cols, &ncols, f);
-			if (!err && q->writes[r][i].returns)
+	for (int act = 0; act < ACT_COUNT; act++)
+		for (int i = 0; i < q->nwrites[act]; i++) {
+			defib_err err = store_describe(s, q->writes[act][i].sql, a, &cols, &ncols, f);
+			if (!err && q->writes[act][i].returns)
 				err = refuse_view(q, s, a, f);
 			if (!err)
 				continue;
 			struct buf place = BUF_INIT;
-			cfg_mark_text(write_source(q->binding->watch, (enum remedy)r, i)->at, &place);
-			fail_prefix(f, "watch %s, %s (%s)", q->binding->watch->name, remedy_names[r],
+			cfg_mark_text(write_source(q->binding->watch, act, i)->at, &place);
+			fail_prefix(f, "watch %s, %s (%s)", q->binding->watch->name, act_name(act),
 			            buf_text(&place));
 			buf_release(&place);
 			/* Nothing was run: what the database refuses here is what was written. */

@@ -71,6 +71,31 @@ void sql_lease_alive(const struct binding *b, struct buf *out)
 	buf_addf(out, "), %s)", b->watch->owner_alive.text ? b->watch->owner_alive.text : "NULL");
 }
 
+void sql_lease_epoch(const struct binding *b, struct buf *out)
+{
+	buf_addf(out, "(SELECT defib_l.epoch FROM %s AS defib_l WHERE defib_l.watch = ",
+	         lease_table[b->engine]);
+	sql_literal(out, b->watch->name);
+	buf_add(out, " AND defib_l.job = ");
+	sql_job_text(b, JOB_OF_ROW, out);
+	buf_add(out, ")");
+}
+
+void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
+{
+	struct buf lease = BUF_INIT;
+	buf_addf(&lease, "FROM %s AS defib_l WHERE defib_l.watch = ", lease_table[b->engine]);
+	sql_literal(&lease, b->watch->name);
+	buf_add(&lease, " AND defib_l.job = ");
+	sql_job_text(b, JOB_OF_ROW, &lease);
+	if (of == LEASE_ROW)
+		buf_addf(out, "SELECT 1 %s", buf_text(&lease));
+	else
+		buf_addf(out, "SELECT 1 FROM %s AS defib_w WHERE defib_w.id = (SELECT defib_l.owner %s)",
+		         worker_table[b->engine], buf_text(&lease));
+	buf_release(&lease);
+}
+
 /*
  * Settling locks the lease, then the row; a remedy has the row already. It
  * does not wait for a lease that is being settled: that settlement will find

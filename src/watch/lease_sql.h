@@ -26,6 +26,11 @@ void sql_job_text(const struct binding *b, enum job_of of, struct buf *out);
  * is not known either way.
  */
 void sql_lease_alive(const struct binding *b, struct buf *out);
+/* The epoch of the row's lease, null where it has none. */
+void sql_lease_epoch(const struct binding *b, struct buf *out);
+/* A sub-select on the row's lease, or on the worker that has it. */
+enum lease_row { LEASE_ROW, LEASE_WORKER_ROW, LEASE_ROWS };
+void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out);
 /* Free the leases of a relation of keys. */
 void sql_free_leases(const struct binding *b, struct buf *out);
 

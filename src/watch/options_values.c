@@ -51,16 +51,7 @@ static int read_sql_list(struct cfg_reader *r, const struct cfg_node *node, stru
 	return kept;
 }
 
-struct sql_list {
-	int n;
-	struct sql_text *items;
-};
-/* `also` is read as one struct; it must look like the pair of members in struct watch. */
-_Static_assert(offsetof(struct watch, also) - offsetof(struct watch, nalso) ==
-                   offsetof(struct sql_list, items) - offsetof(struct sql_list, n),
-               "nalso and also are read as a struct sql_list");
-
-void read_also(struct cfg_reader *r, const struct cfg_node *node, void *target)
+void read_statements(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct sql_list *list = target;
 	*list = (struct sql_list){0};
@@ -93,12 +84,21 @@ void read_action(struct cfg_reader *r, const struct cfg_node *node, void *target
 	}
 }
 
+/* Where only a SET list will do. */
+void read_set(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct action *a = target;
+	*a = (struct action){0};
+	if (node && cfg_sql(r, node, &a->set))
+		a->form = ACTION_SET;
+}
+
 /* `retry` may also be {now: SET list, then: SET list}. */
 void read_retry(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct watch *w = target;
 	struct cfg_node *now = node ? cfg_get(node, "now") : NULL;
-	w->retry_then = (struct sql_text){0};
+	w->actions[ACT_THEN] = (struct action){0};
 	if (!now) {
 		read_action(r, node, &w->actions[REMEDY_RETRY]);
 		return;
@@ -108,7 +108,7 @@ void read_retry(struct cfg_reader *r, const struct cfg_node *node, void *target)
 	if (!then || node->n != 2)
 		cfg_problem(r, node->at, "retry expects one SET list, or now: and then: with one each");
 	else
-		cfg_sql(r, then, &w->retry_then);
+		read_set(r, then, &w->actions[ACT_THEN]);
 }
 
 /* ---- rules ---- */

@@ -7,8 +7,9 @@
 #include "watch/watch.h"
 
 void read_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target);
-void read_also(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_action(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_set(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_statements(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_retry(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_rules(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target);

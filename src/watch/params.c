@@ -3,10 +3,11 @@
 
 #include "base/text.h"
 
-const char *const recovery_params[] = {"owner",  "kind",     "attempt",  "alive_at", "verdict",
-                                       "reason", "retry_at", "evidence", "now",      NULL};
+const char *const recovery_params[] = {"owner",   "kind",   "attempt",  "alive_at",
+                                       "verdict", "reason", "retry_at", "evidence",
+                                       "now",     "step",   NULL};
 static const char *const work_params[] = {"owner",  "kind",  "attempt", "reason", "retry_at", "now",
-                                          "worker", "error", "result",  "epoch",  NULL};
+                                          "worker", "error", "result",  "epoch",  "step",     NULL};
 
 static const char *const *scope_names(enum param_scope scope)
 {

@@ -149,7 +149,7 @@ static void a_retry_may_have_a_now_and_a_then(void **state)
 	(void)state;
 	assert_int_equal(w->actions[REMEDY_RETRY].form, ACTION_SET);
 	assert_string_equal(w->actions[REMEDY_RETRY].set.text, "a = 1");
-	assert_string_equal(w->retry_then.text, "a = 2");
+	assert_string_equal(w->actions[ACT_THEN].set.text, "a = 2");
 }
 
 static void a_retry_may_be_one_set_list(void **state)
@@ -157,7 +157,7 @@ static void a_retry_may_be_one_set_list(void **state)
 	const struct watch *w = read_keys(PLAIN "retry: 'run_at = :retry_at'\n");
 	(void)state;
 	assert_string_equal(w->actions[REMEDY_RETRY].set.text, "run_at = :retry_at");
-	assert_null(w->retry_then.text);
+	assert_null(w->actions[ACT_THEN].set.text);
 }
 
 static void a_now_without_a_then_is_refused(void **state)

@@ -27,6 +27,11 @@ struct threshold {
 	int64_t *us; /* n */
 };
 
+struct sql_list {
+	int n;
+	struct sql_text *items;
+};
+
 /* How a remedy is carried out. */
 struct action {
 	enum { ACTION_NONE, ACTION_SET, ACTION_SQL, ACTION_CALL } form;
@@ -81,6 +86,13 @@ struct guard {
 	int64_t pace_burst;
 };
 
+/* What `defib stats` counts beside states; each may be absent. */
+struct stats {
+	struct sql_text where;  /* of which rows */
+	struct sql_text failed; /* which of them count as failed */
+	struct sql_text started_at, finished_at;
+};
+
 struct pool {
 	const char *kind;
 	int64_t concurrency;
@@ -92,6 +104,10 @@ struct work {
 	bool enabled;
 	struct sql_text ready, order, priority;
 	struct sql_text claim, done, failed, timed_out, release;
+	const char *workflow; /* its steps are run instead of a command */
+	struct sql_text step; /* SET list of a step that was done, when more follow */
+	struct sql_text rollback_ready, rolled_back; /* which rows are to be undone; when they are */
+	struct sql_list beat, after; /* statements while a row is worked on, and at its end */
 	int64_t batch, poll_us, timeout_us, grace_us, stagger_us, concurrency;
 	bool startup_tick, exclusive;
 	struct text_list command;
@@ -108,17 +124,18 @@ struct watch {
 	struct text_list key;
 	struct sql_text running, alive_at, expires_at, started_at;
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
-	int missing;   /* enum missing */
-	int time_type; /* enum time_type */
+	struct sql_text epoch; /* a number that rises with every claim */
+	struct sql_text state; /* what `list` calls a row's state; NULL: the column that running asks */
+	struct sql_text text;  /* what `list --where text~…` searches; NULL: the shown columns */
+	int missing;           /* enum missing */
+	int time_type;         /* enum time_type */
 	struct threshold stuck_after, overdue_after;
 	int64_t beat_us;
 
 	int nrules; /* 0: the default rules */
 	struct rule *rules;
-	struct action actions[REMEDY_COUNT];
-	struct sql_text retry_then;
-	int nalso;
-	struct sql_text *also;
+	struct action actions[ACT_COUNT]; /* by enum remedy and enum act */
+	struct sql_list also;
 	struct backoff backoff;
 	struct crash_budget crash_budget;
 	const char *reason;
@@ -128,7 +145,8 @@ struct watch {
 	int64_t every_us, batch, limit, statement_timeout_us;
 	struct guard guard;
 	struct startup startup;
-	struct sql_text end_when, end, cancel, late_when;
+	struct sql_text end_when, late_when;
+	struct stats stats;
 	int learn;
 	struct work work;
 };

@@ -38,15 +38,24 @@ const char *verdict_why(enum verdict v)
 	return why[v];
 }
 
-const char *remedy_event(enum remedy r)
-{
-	static const char *const events[] = {
-#define X(id, name, event) event,
-		REMEDY_LIST(X)
+static const struct {
+	const char *name, *event;
+} acts[] = {
+#define X(id, name, event) {name, event},
+	REMEDY_LIST(X) ACT_LIST(X)
 #undef X
-	};
-	assert(r >= 0 && r < REMEDY_COUNT);
-	return events[r];
+};
+
+const char *act_name(int act)
+{
+	assert(act >= 0 && act < ACT_COUNT);
+	return acts[act].name;
+}
+
+const char *act_event(int act)
+{
+	assert(act >= 0 && act < ACT_COUNT);
+	return acts[act].event;
 }
 
 int word_index(const char *const *names, const char *name)

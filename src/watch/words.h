@@ -29,13 +29,33 @@ enum verdict {
 	X(FAIL, "fail", "FAILED")                                                                      \
 	X(ROLLBACK, "rollback", "ROLLED_BACK")                                                         \
 	X(HOLD, "hold", "HELD")                                                                        \
-	X(REPORT, "report", "REPORTED")
+	X(REPORT, "report", "ZOMBIE_DETECTED")
 
 enum remedy {
 #define X(id, name, event) REMEDY_##id,
 	REMEDY_LIST(X)
 #undef X
 		REMEDY_COUNT
+};
+
+/*
+ * Beside the remedies, what a person, a clock or an undo writes to a job.
+ * Numbered behind the remedies, so that both index one table of statements.
+ * X(enum, name, event)
+ */
+#define ACT_LIST(X)                                                                                \
+	X(THEN, "retry.then", "RETRIED")  /* the second half of a retry, when its wait is over */      \
+	X(RELEASE, "release", "RELEASED") /* a person lets go of a hold */                             \
+	X(CANCEL, "cancel", "CANCELLED")                                                               \
+	X(END, "end", "ENDED")                                                                         \
+	X(UNDO, "undo", "UNDONE")
+
+enum act {
+	ACT_BEHIND_REMEDIES = REMEDY_COUNT - 1,
+#define X(id, name, event) ACT_##id,
+	ACT_LIST(X)
+#undef X
+		ACT_COUNT
 };
 
 /* X(enum, name) */
@@ -59,7 +79,9 @@ extern const char *const remedy_names[];
 extern const char *const time_type_names[];
 
 const char *verdict_why(enum verdict v);
-const char *remedy_event(enum remedy r);
+/* Of an enum remedy or an enum act: the option that says how, and the ledger's word. */
+const char *act_name(int act);
+const char *act_event(int act);
 /* Index of `name` in `names`, or -1. */
 int word_index(const char *const *names, const char *name);
 

@@ -199,9 +199,9 @@ static void cancel_condition(const struct binding *b, struct buf *out)
 	const char *equals = NULL;
 	bool varies = false;
 	int depth = 0;
-	if (!b->watch->cancel.text)
+	if (!b->watch->actions[ACT_CANCEL].set.text)
 		return;
-	sql_lexer_init(&lx, b->watch->cancel.text, b->engine);
+	sql_lexer_init(&lx, b->watch->actions[ACT_CANCEL].set.text, b->engine);
 	do {
 		t = sql_next(&lx);
 		bool punct = t.type == SQL_PUNCT;
@@ -470,7 +470,7 @@ static defib_err prepare(const struct table_sql *q, struct store *s, struct aren
 	} all[4 + LIST_NONE] = {
 		{"work.ready", q->peek, w->work.ready.at},
 		{"work.priority and work.order", q->pick, w->work.ready.at},
-		{"cancel", q->cancelling, w->cancel.at},
+		{"cancel", q->cancelling, w->actions[ACT_CANCEL].set.at},
 		{"mask", q->claimed, w->at},
 	};
 	for (int i = 0; i < LIST_NONE; i++) {
