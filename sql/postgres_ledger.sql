@@ -1,4 +1,5 @@
--- What defib keeps of its own in a PostgreSQL database: the ledger and the holds.
+-- What defib keeps of its own in a PostgreSQL database: the ledger, the holds and
+-- the retries that wait for their time.
 -- Runs as it is in psql; running it again changes nothing.
 CREATE SCHEMA IF NOT EXISTS defib;
 
@@ -24,7 +25,9 @@ CREATE TABLE IF NOT EXISTS defib.ledger (
 );
 
 CREATE INDEX IF NOT EXISTS ledger_job ON defib.ledger (watch, job, id);
-CREATE INDEX IF NOT EXISTS ledger_batch ON defib.ledger (batch);
+-- By bytes, so that the parts X.1, X.2 … of a scan X are a range in any collation.
+CREATE INDEX IF NOT EXISTS ledger_batch_parts ON defib.ledger (batch text_pattern_ops);
+DROP INDEX IF EXISTS defib.ledger_batch;
 
 -- A held job is left alone by automation until a person lets it go, or until
 -- its owner or sign of life changes.
@@ -39,3 +42,18 @@ CREATE TABLE IF NOT EXISTS defib.hold (
     batch    text NOT NULL,
     PRIMARY KEY (watch, job)
 );
+
+-- A retry that waits: the job is set to run again when it is due.
+CREATE TABLE IF NOT EXISTS defib.retry (
+    watch    text NOT NULL,
+    job      text NOT NULL,
+    at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    due_at   timestamptz NOT NULL,
+    attempt  bigint NOT NULL,
+    reason   text,
+    expected jsonb,
+    batch    text NOT NULL,
+    PRIMARY KEY (watch, job)
+);
+
+CREATE INDEX IF NOT EXISTS retry_due ON defib.retry (watch, due_at);

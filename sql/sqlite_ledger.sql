@@ -1,4 +1,5 @@
--- What defib keeps of its own in an SQLite database: the ledger and the holds.
+-- What defib keeps of its own in an SQLite database: the ledger, the holds and
+-- the retries that wait for their time.
 -- Runs as it is in sqlite3; running it again changes nothing.
 CREATE TABLE IF NOT EXISTS defib_ledger (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -31,3 +32,18 @@ CREATE TABLE IF NOT EXISTS defib_hold (
     batch    TEXT NOT NULL,
     PRIMARY KEY (watch, job)
 );
+
+-- A retry that waits; due_at is in milliseconds since 1970.
+CREATE TABLE IF NOT EXISTS defib_retry (
+    watch    TEXT NOT NULL,
+    job      TEXT NOT NULL,
+    at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    due_at   INTEGER NOT NULL,
+    attempt  INTEGER NOT NULL,
+    reason   TEXT,
+    expected TEXT,
+    batch    TEXT NOT NULL,
+    PRIMARY KEY (watch, job)
+);
+
+CREATE INDEX IF NOT EXISTS defib_retry_due ON defib_retry (watch, due_at);

@@ -4,7 +4,8 @@
  *
  * Entries are written in the transaction of the change they record, as its
  * last statement. Where the role may not create the tables, defib works
- * without them and says what is off.
+ * without them and says what is off. Pending retries: retries.h. What an
+ * entry can record: events.h.
  */
 #ifndef LEDGER_LEDGER_H
 #define LEDGER_LEDGER_H
@@ -13,13 +14,14 @@
 
 struct ledger {
 	bool ready;
-	bool made;             /* this open created it */
+	bool made;             /* this open created it, or brought it up to date */
 	char off_because[256]; /* why it is not ready */
 };
 
 /*
- * Look for the ledger; create it when it is missing and `create` is set. A
- * missing privilege is not a failure: then `ready` is false and says why.
+ * Look for the ledger; create it, or bring an older one up to date, when
+ * `create` is set. A missing privilege is not a failure: then `ready` is false
+ * and says why.
  */
 MUST_CHECK defib_err ledger_open(struct store *s, bool create, struct ledger *out,
                                  struct failure *f);
@@ -27,6 +29,8 @@ MUST_CHECK defib_err ledger_open(struct store *s, bool create, struct ledger *ou
 struct ledger_entry {
 	const char *job, *event, *verdict, *rule, *reason;
 	const char *evidence, *before, *after; /* JSON or NULL */
+	bool has_epoch;
+	int64_t epoch;
 };
 
 /* Who acts, on what, in which batch: the same for all entries of one append. */
@@ -42,19 +46,71 @@ MUST_CHECK defib_err ledger_append(struct store *s, const struct ledger_context 
 MUST_CHECK defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a,
                                       bool *found, struct failure *f);
 
-/* What the ledger knows about a job. */
+/* ---- reading (ledger_read.c) */
+
+struct ledger_row {
+	int64_t id;
+	const char *at; /* ISO, UTC */
+	const char *batch, *watch, *job, *event, *actor, *verdict, *rule, *reason;
+	const char *evidence, *before, *after; /* JSON or NULL */
+	bool has_epoch;
+	int64_t epoch;
+};
+
+/* What is asked for; NULL and 0 ask for any. */
+struct ledger_filter {
+	const char *watch, *job, *event, *actor;
+	const char *batch; /* this one, or all parts of a scan: "X" is also "X.1", "X.2", … */
+	int64_t since_us;  /* not older than this, by the database's clock */
+	int64_t after_id;  /* only ids above */
+	int64_t up_to_id;  /* only ids up to this one */
+	int64_t limit;     /* at most so many; 0: LEDGER_READ_MAX */
+	bool newest_first;
+};
+#define LEDGER_READ_MAX 10000
+
+MUST_CHECK defib_err ledger_read(struct store *s, const struct ledger_filter *filter,
+                                 struct arena *a, struct ledger_row **out, int *n,
+                                 struct failure *f);
+/*
+ * The highest id that can be seen; 0: no entries. Ids are committed in their
+ * order, so that nothing below it comes later: a cursor for who reads on.
+ */
+MUST_CHECK defib_err ledger_top(struct store *s, int64_t *id, struct failure *f);
+
+/* ---- what is known of jobs (history.c) */
+
 struct history {
-	int64_t recoveries;     /* within the time asked for */
+	/*
+	 * Given back within the time asked for, after a person last released the
+	 * job, and not in a mass event, which is not the job's fault.
+	 */
+	int64_t recoveries;
 	bool held;              /* there is a hold … */
 	const char *hold_owner; /* … for this owner */
 	bool hold_has_sign;
 	int64_t hold_sign_us; /* … and this sign of life */
+	const char *hold_cause, *hold_reason, *hold_at;
+	bool noted;              /* it was reported as stuck, last … */
+	const char *noted_owner; /* … with this owner */
+	bool noted_has_sign;
+	int64_t noted_sign_us; /* … and this sign of life */
 };
 
-/* Fill history[i] for jobs[i]; jobs without any are zeroed. */
+/*
+ * Fill history[i] for jobs[i]; jobs without any are zeroed. What was noted is
+ * the `after` of the latest ZOMBIE_DETECTED: {"owner": text, "sign_us": number},
+ * either may be null.
+ */
 MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs,
                                     int n, int64_t within_us, struct arena *a,
                                     struct history *history, struct failure *f);
+/* The entries that ledger_history counts as one job's recoveries, oldest first. */
+MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const char *job,
+                                       int64_t within_us, struct arena *a, struct ledger_row **out,
+                                       int *n, struct failure *f);
+
+/* ---- holds (holds.c) */
 
 struct hold {
 	const char *job, *cause, *reason, *owner;
@@ -66,5 +122,20 @@ struct hold {
 MUST_CHECK defib_err ledger_hold(struct store *s, const struct ledger_context *ctx,
                                  const struct hold *holds, int n, struct arena *a,
                                  struct failure *f);
+
+struct held_job {
+	const char *watch, *job, *cause, *reason, *owner, *batch;
+	const char *at; /* ISO, UTC */
+	bool has_sign;
+	int64_t sign_us;
+};
+
+/* Holds, oldest first; `watch` and `job` NULL: of all. */
+MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
+                                       int limit, struct arena *a, struct held_job **out, int *n,
+                                       struct failure *f);
+/* Let jobs go inside the caller's transaction; jobs without a hold are no failure. */
+MUST_CHECK defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs,
+                                       int n, struct arena *a, struct failure *f);
 
 #endif

@@ -69,6 +69,7 @@ static void erase(struct place *p)
 	} else {
 		run(p, "DROP TABLE IF EXISTS defib_ledger");
 		run(p, "DROP TABLE IF EXISTS defib_hold");
+		run(p, "DROP TABLE IF EXISTS defib_retry");
 	}
 }
 

@@ -11,8 +11,8 @@
 
 /* Whether all of it is there, whether its schema is, and whether a schema may be made. */
 static const char state_sql[] =
-	"SELECT (SELECT count(*) = 2 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-	"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold')), "
+	"SELECT (SELECT count(*) = 3 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+	"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')), "
 	"EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'defib'), "
 	"has_database_privilege(current_database(), 'CREATE')";
 static const char usable_sql[] =

@@ -1,0 +1,143 @@
+/*
+ * history.c: what the ledger knows of jobs: recoveries that count, holds, and
+ * what was last noted.
+ *
+ * Everything is a look by index for each job: a join would read a large
+ * ledger through.
+ */
+#include "ledger/ledger.h"
+
+#include "ledger/jobs.h"
+#include "ledger/read_rows.h"
+#include "ledger/tables.h"
+
+#include <jansson.h>
+
+/* Whether an entry's evidence says that it was part of a mass event; NULL and false count. */
+static const char *const not_mass[] = {
+	[STORE_POSTGRES] = "l.evidence->'mass' IS DISTINCT FROM 'true'::jsonb",
+	[STORE_SQLITE] = "(CASE WHEN json_valid(l.evidence) THEN json_type(l.evidence, '$.mass') END) "
+					 "IS NOT 'true'"};
+
+/* FROM … WHERE …: the entries `l` that count as recoveries of a job within parameter `within`. */
+static void add_counted(struct buf *out, enum store_engine engine, const char *watch,
+                        const char *job, int within)
+{
+	buf_addf(out,
+	         "FROM (SELECT l.*, max(CASE WHEN l.event = 'RELEASED' THEN l.id END) OVER () AS "
+	         "released FROM %s AS l WHERE l.watch = %s AND l.job = %s AND l.event IN "
+	         "('REQUEUED', 'RETRY_SCHEDULED', 'RELEASED')) AS l WHERE l.event <> 'RELEASED' AND "
+	         "l.id > coalesce(l.released, 0) AND %s AND l.at > ",
+	         ledger_table[engine], watch, job, not_mass[engine]);
+	add_ago(out, engine, within);
+}
+
+/* {"owner": …, "sign_us": …}; anything else in there was not written by us. */
+static void take_noted(struct history *h, const char *after, struct arena *a)
+{
+	json_t *note = after ? json_loads(after, 0, NULL) : NULL;
+	const char *owner = json_string_value(json_object_get(note, "owner"));
+	const json_t *sign = json_object_get(note, "sign_us");
+	h->noted = true;
+	h->noted_owner = owner ? arena_strdup(a, owner) : NULL;
+	h->noted_has_sign = json_is_integer(sign);
+	h->noted_sign_us = json_integer_value(sign);
+	json_decref(note);
+}
+
+static defib_err read_entries(struct store *s, struct relation *r, int64_t within_us,
+                              const struct job_index *x, struct arena *a, struct history *history,
+                              struct failure *f)
+{
+	struct store_rows rows;
+	struct store_param within = P_INT(within_us);
+	struct buf head = BUF_INIT;
+	buf_add(&head, "SELECT u.job, (SELECT count(*) ");
+	add_counted(&head, s->engine, "u.watch", "u.job", relation_nparams(r) + 1);
+	/* With the id in front, a note without an `after` is told from no note. */
+	buf_addf(&head,
+	         "), (SELECT l.id || ' ' || coalesce(CAST(l.after AS text), '') FROM %s AS l WHERE "
+	         "l.watch = u.watch AND l.job = u.job AND l.event = 'ZOMBIE_DETECTED' "
+	         "ORDER BY l.id DESC LIMIT 1) FROM (",
+	         ledger_table[s->engine]);
+	defib_err err = run_over(s, r, buf_text(&head), ") AS u", &within, 1, a, &rows, f);
+	buf_release(&head);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		int at = job_index_find(x, row_text(&rows, i, 0));
+		const char *note = row_text(&rows, i, 2);
+		if (at < 0)
+			continue;
+		history[at].recoveries = row_int(&rows, i, 1, 0);
+		if (note)
+			take_noted(&history[at], strchr(note, ' ') + 1, a);
+	}
+	return err;
+}
+
+static defib_err read_holds(struct store *s, struct relation *r, const struct job_index *x,
+                            struct arena *a, struct history *history, struct failure *f)
+{
+	struct store_rows rows;
+	struct buf head = BUF_INIT;
+	const char *tail = arena_printf(a, ") AS u JOIN %s AS h ON h.watch = u.watch AND h.job = u.job",
+	                                hold_table[s->engine]);
+	buf_add(&head, "SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, ");
+	add_iso(&head, s->engine, "h.at");
+	buf_add(&head, " FROM (");
+	defib_err err = run_over(s, r, buf_text(&head), tail, NULL, 0, a, &rows, f);
+	buf_release(&head);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		int at = job_index_find(x, row_text(&rows, i, 0));
+		if (at < 0)
+			continue;
+		history[at].held = true;
+		history[at].hold_owner = row_text(&rows, i, 1);
+		history[at].hold_has_sign = row_text(&rows, i, 2) != NULL;
+		history[at].hold_sign_us = row_int(&rows, i, 2, 0);
+		history[at].hold_cause = row_text(&rows, i, 3);
+		history[at].hold_reason = row_text(&rows, i, 4);
+		history[at].hold_at = row_text(&rows, i, 5);
+	}
+	return err;
+}
+
+defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs, int n,
+                         int64_t within_us, struct arena *a, struct history *history,
+                         struct failure *f)
+{
+	struct job_index index;
+	struct relation r;
+	memset(history, 0, sizeof *history * (size_t)n);
+	if (n == 0)
+		return DEFIB_OK;
+	job_index_init(&index, jobs, n, a);
+	jobs_relation(&r, s->engine, watch, jobs, n);
+	defib_err err = read_entries(s, &r, within_us, &index, a, history, f);
+	relation_release(&r);
+	if (err)
+		return err;
+	jobs_relation(&r, s->engine, watch, jobs, n);
+	err = read_holds(s, &r, &index, a, history, f);
+	relation_release(&r);
+	return err;
+}
+
+defib_err ledger_recoveries(struct store *s, const char *watch, const char *job, int64_t within_us,
+                            struct arena *a, struct ledger_row **out, int *n, struct failure *f)
+{
+	static const char *const marks[][2] = {
+		[STORE_POSTGRES] = {"$1", "$2"}, [STORE_SQLITE] = {"?1", "?2"}};
+	struct store_param params[] = {P_TEXT(watch), P_TEXT(job), P_INT(within_us)};
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT ");
+	add_row_columns(&sql, s->engine);
+	buf_add(&sql, " ");
+	add_counted(&sql, s->engine, marks[s->engine][0], marks[s->engine][1], 3);
+	buf_add(&sql, " ORDER BY l.id");
+	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
+	buf_release(&sql);
+	if (!err)
+		*out = rows_decode(&rows, a, n);
+	return err;
+}

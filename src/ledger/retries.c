@@ -1,0 +1,125 @@
+/* retries.c: see retries.h. */
+#include "ledger/retries.h"
+
+#include "ledger/tables.h"
+
+#include <assert.h>
+
+/* PostgreSQL keeps a timestamp, SQLite milliseconds: never earlier than was asked for. */
+static const char *const due_from_us[] = {
+	[STORE_POSTGRES] = "timestamptz 'epoch' + u.due_us * interval '1 microsecond'",
+	[STORE_SQLITE] = "(u.due_us + 999) / 1000"};
+static const char *const due_to_us[] = {[STORE_POSTGRES] =
+                                            "round(extract(epoch FROM due_at) * 1000000)::bigint",
+                                        [STORE_SQLITE] = "due_at * 1000"};
+static const char *const due_now[] = {
+	[STORE_POSTGRES] = "due_at <= clock_timestamp()", [STORE_SQLITE] = "due_at <= " SQLITE_NOW_MS};
+
+defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
+                           const struct pending_retry *all, int n, struct arena *a,
+                           struct failure *f)
+{
+	static const char *const names[] = {"watch", "batch", "job", "reason", "expected"};
+	struct relation r;
+	if (n == 0)
+		return DEFIB_OK;
+	relation_init(&r, s->engine);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		relation_column(&r, names[i], i < 4 ? "text" : "jsonb");
+	relation_column(&r, "due_us", "bigint");
+	relation_column(&r, "attempt", "bigint");
+	for (int i = 0; i < n; i++) {
+		const struct pending_retry *p = &all[i];
+		const char *const values[] = {ctx->watch, ctx->batch, p->job, p->reason, p->expected};
+		for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+			relation_text(&r, values[v]);
+		relation_int(&r, p->due_us);
+		relation_int(&r, p->attempt);
+		relation_end_row(&r);
+	}
+	const char *head =
+		arena_printf(a,
+	                 "INSERT INTO %s (watch, batch, job, reason, expected, due_at, attempt) "
+	                 "SELECT u.watch, u.batch, u.job, u.reason, u.expected, %s, u.attempt FROM (",
+	                 retry_table[s->engine], due_from_us[s->engine]);
+	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
+	defib_err err =
+		run_over(s, &r, head,
+	             ") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET batch = excluded.batch, "
+	             "reason = excluded.reason, expected = excluded.expected, "
+	             "due_at = excluded.due_at, attempt = excluded.attempt, at = excluded.at",
+	             NULL, 0, a, NULL, f);
+	relation_release(&r);
+	return err;
+}
+
+/* Read pending retries; `watch` and `condition` may be NULL. */
+static defib_err read_pending(struct store *s, const char *watch, const char *condition, int limit,
+                              struct arena *a, struct pending_retry **out, int *n,
+                              struct failure *f)
+{
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	struct store_param params[] = {P_INT(limit), P_TEXT(watch)};
+	char mark = param_mark(s->engine);
+	buf_addf(&sql, "SELECT job, reason, expected, batch, %s, attempt, watch, ",
+	         due_to_us[s->engine]);
+	add_iso(&sql, s->engine, "at");
+	buf_addf(&sql, " FROM %s", retry_table[s->engine]);
+	if (watch)
+		buf_addf(&sql, " WHERE watch = %c2", mark);
+	if (condition)
+		buf_addf(&sql, " %s %s", watch ? "AND" : "WHERE", condition);
+	buf_addf(&sql, " ORDER BY due_at, job LIMIT %c1", mark);
+	defib_err err = store_exec(s, buf_text(&sql), params, watch ? 2 : 1, a, &rows, f);
+	buf_release(&sql);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct pending_retry, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct pending_retry){
+			.job = row_text(&rows, i, 0),
+			.reason = row_text(&rows, i, 1),
+			.expected = row_text(&rows, i, 2),
+			.batch = row_text(&rows, i, 3),
+			.due_us = row_int(&rows, i, 4, 0),
+			.attempt = row_int(&rows, i, 5, 0),
+			.watch = row_text(&rows, i, 6),
+			.at = row_text(&rows, i, 7),
+		};
+	return DEFIB_OK;
+}
+
+defib_err ledger_retries_due(struct store *s, const char *watch, int limit, struct arena *a,
+                             struct pending_retry **out, int *n, struct failure *f)
+{
+	assert(watch && limit > 0);
+	return read_pending(s, watch, due_now[s->engine], limit, a, out, n, f);
+}
+
+defib_err ledger_retries_list(struct store *s, const char *watch, int limit, struct arena *a,
+                              struct pending_retry **out, int *n, struct failure *f)
+{
+	assert(limit > 0);
+	return read_pending(s, watch, NULL, limit, a, out, n, f);
+}
+
+defib_err ledger_retries_drop(struct store *s, const char *watch, const char *const *jobs, int n,
+                              struct arena *a, struct failure *f)
+{
+	return drop_jobs(s, retry_table[s->engine], watch, jobs, n, a, f);
+}
+
+defib_err ledger_retry_next(struct store *s, const char *watch, int64_t *due_us, bool *any,
+                            struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct pending_retry *first;
+	int n = 0;
+	defib_err err = read_pending(s, watch, NULL, 1, &a, &first, &n, f);
+	*any = !err && n > 0;
+	*due_us = *any ? first->due_us : 0;
+	arena_release(&a);
+	return err;
+}

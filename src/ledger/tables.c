@@ -1,0 +1,79 @@
+/* tables.c: see tables.h. */
+#include "ledger/tables.h"
+
+#include <assert.h>
+
+const char *const ledger_table[] = {
+	[STORE_POSTGRES] = "defib.ledger", [STORE_SQLITE] = "defib_ledger"};
+const char *const hold_table[] = {[STORE_POSTGRES] = "defib.hold", [STORE_SQLITE] = "defib_hold"};
+const char *const retry_table[] = {
+	[STORE_POSTGRES] = "defib.retry", [STORE_SQLITE] = "defib_retry"};
+
+char param_mark(enum store_engine engine)
+{
+	return engine == STORE_POSTGRES ? '$' : '?';
+}
+
+void add_iso(struct buf *out, enum store_engine engine, const char *column)
+{
+	if (engine == STORE_POSTGRES)
+		buf_addf(out, "to_char(%s AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
+		         column);
+	else
+		buf_add(out, column);
+}
+
+void add_ago(struct buf *out, enum store_engine engine, int param)
+{
+	if (engine == STORE_POSTGRES)
+		buf_addf(out, "statement_timestamp() - $%d::float8 * interval '1 microsecond'", param);
+	else
+		buf_addf(out,
+		         "strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now', (?%d / -1000000.0) || ' seconds')",
+		         param);
+}
+
+void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,
+                   const char *const *jobs, int n)
+{
+	relation_init(r, engine);
+	relation_column(r, "watch", "text");
+	relation_column(r, "job", "text");
+	for (int i = 0; i < n; i++) {
+		relation_text(r, watch);
+		relation_text(r, jobs[i]);
+		relation_end_row(r);
+	}
+}
+
+defib_err run_over(struct store *s, struct relation *r, const char *head, const char *tail,
+                   const struct store_param *more, int nmore, struct arena *a,
+                   struct store_rows *rows, struct failure *f)
+{
+	struct store_param params[RELATION_COLUMNS_MAX + 4];
+	struct buf sql = BUF_INIT;
+	int n = relation_nparams(r);
+	assert(nmore <= 4);
+	buf_add(&sql, head);
+	relation_select(r, 1, &sql);
+	buf_add(&sql, tail);
+	relation_params(r, params);
+	for (int i = 0; i < nmore; i++)
+		params[n++] = more[i];
+	defib_err err = store_exec(s, buf_text(&sql), params, n, a, rows, f);
+	buf_release(&sql);
+	return err;
+}
+
+defib_err drop_jobs(struct store *s, const char *table, const char *watch, const char *const *jobs,
+                    int n, struct arena *a, struct failure *f)
+{
+	struct relation r;
+	if (n == 0)
+		return DEFIB_OK;
+	const char *head = arena_printf(a, "DELETE FROM %s WHERE (watch, job) IN (", table);
+	jobs_relation(&r, s->engine, watch, jobs, n);
+	defib_err err = run_over(s, &r, head, ")", NULL, 0, a, NULL, f);
+	relation_release(&r);
+	return err;
+}
