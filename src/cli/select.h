@@ -1,0 +1,77 @@
+/*
+ * select.h: which jobs a command is about: one grammar for all commands that
+ * a person uses on jobs.
+ *
+ *   WATCH/KEY            a job; a key of several parts is WATCH/["a","b"]
+ *   KEY                  the same with --watch NAME, or where there is one watch only
+ *   -                    ids from stdin, one a line, as `defib list --ids` prints them
+ *   --where TERM         all jobs that it holds for (watch/terms.h); repeated: all must hold
+ *   --all                everything, where a command changes something and none of these stands
+ *
+ * The built-in queue is the watch "queue". It is meant where it is named, and
+ * where the configuration has no watches. Without names and --watch, terms are
+ * asked of every enabled watch; a watch that does not know a term has no such jobs.
+ */
+#ifndef CLI_SELECT_H
+#define CLI_SELECT_H
+
+#include "cli/cli.h"
+#include "store/session.h"
+#include "watch/terms.h"
+
+/* Rows for the option table of a command that selects jobs. */
+#define SELECTOR_OPTIONS                                                                           \
+	{"watch", "NAME", "of this watch; the built-in queue is \"queue\""},                           \
+		{"where", "TERM", "only jobs with state=NAME, verdict=silent, stuck, age>10m, …"},         \
+	{                                                                                              \
+		"limit", "N", "at most N jobs"                                                             \
+	}
+#define SELECTOR_ALL                                                                               \
+	{                                                                                              \
+		"all", NULL, "all jobs, where nothing else says which"                                     \
+	}
+
+/* The jobs of one watch. */
+struct selected {
+	const struct watch *watch;
+	const struct database *database;
+	struct session *session; /* of its database, shared by the groups of that database */
+	bool named;              /* by words or on stdin; else by terms alone */
+	const char **jobs;       /* as facts.h writes them; by_hand() takes them */
+	int njobs;
+	struct term terms[TERMS_MAX];
+	int nterms;
+};
+
+struct selection {
+	struct selected *groups; /* in the order of the configuration, none twice */
+	int n;
+	int64_t total; /* of jobs */
+	int64_t limit; /* 0: none */
+	bool limited;  /* --limit kept jobs out */
+	struct session *sessions;
+	int nsessions;
+};
+
+struct select_rules {
+	bool changes;  /* its sessions write; everything at once needs --all */
+	int64_t limit; /* where --limit is not given; 0: none */
+};
+
+/*
+ * Reads the configuration (cli_load) and says who is meant, by words and
+ * options; asks no database but for the queue's tables. Jobs that were named
+ * stand in `jobs`. Prints one line and returns an exit code when that fails.
+ */
+int select_read(struct cli *c, const struct select_rules *rules, struct selection *out);
+/*
+ * The same, and finds the jobs that terms speak of. Named jobs without terms
+ * are taken as they are: whoever acts on them says which are not there.
+ */
+int select_jobs(struct cli *c, const struct select_rules *rules, struct selection *out);
+void selection_release(struct selection *s);
+
+/* "pages/17": how a job is written on the command line and by --ids. */
+void job_qualified(const struct watch *w, const char *job, struct buf *out);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * terms.h: what a person may say behind --where, as data.
+ *
+ * A term is a word with an operator and a value, never SQL: list_sql.h makes
+ * conditions of it in which every value is a parameter. What a term means
+ * depends on the watch: its named states, its shown columns.
+ */
+#ifndef WATCH_TERMS_H
+#define WATCH_TERMS_H
+
+#include "watch/watch.h"
+
+#define TERMS_MAX 32
+
+enum term_what {
+	TERM_STATE,
+	TERM_KIND,
+	TERM_OWNER,
+	TERM_COLUMN, /* one of `show` */
+	TERM_TEXT,
+	TERM_AGE,
+	TERM_VERDICT,
+	TERM_STUCK,
+	TERM_RUNNING,
+	TERM_HELD,
+	TERM_RECOVERED,
+};
+
+enum term_op { TERM_IS, TERM_IS_NOT, TERM_HAS, TERM_OVER, TERM_UNDER };
+
+struct term {
+	enum term_what what;
+	enum term_op op;
+	const char *value;
+	int column;           /* TERM_COLUMN: its place in `show` */
+	int64_t us;           /* TERM_AGE */
+	enum verdict verdict; /* TERM_VERDICT */
+};
+
+/*
+ * `state=NAME`, `kind!=scrape`, `owner~host7`, `COLUMN=value`, `text~words`,
+ * `age>10m`, `verdict=silent`, `stuck`, `running`, `held`, `recovered`.
+ * What the watch does not know is DEFIB_USAGE with the nearest word it does;
+ * then `*unknown` (may be NULL) is true when another watch may know the word.
+ */
+MUST_CHECK defib_err term_parse(const struct watch *w, const char *text, struct arena *a,
+                                struct term *out, bool *unknown, struct failure *f);
+
+#endif
