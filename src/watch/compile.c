@@ -7,6 +7,7 @@
 #include "watch/compile.h"
 
 #include "base/clock.h"
+#include "watch/compile_read.h"
 #include "watch/compile_write.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
@@ -139,7 +140,7 @@ static const char *as_text(const struct binding *b)
 }
 
 /* An SQLite column without a type turns no text into its numbers: there keys meet as text. */
-static void key_column(const struct binding *b, int k, struct buf *out)
+void key_column(const struct binding *b, int k, struct buf *out)
 {
 	bool untyped = b->engine == STORE_SQLITE && b->key_type[k][0] == '\0';
 	buf_add(out, untyped ? "CAST(t." : "t.");
@@ -172,8 +173,7 @@ static void optional(const struct binding *b, const char *name, const struct sql
 }
 
 /* Everything that judge and decide look at, in the order of struct fact_columns. */
-static void fact_list(const struct binding *b, const struct watch_sql *q, bool reread,
-                      struct buf *out)
+void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	const struct sql_text alive = owner_alive(b);
@@ -238,14 +238,14 @@ static struct fact_columns fact_layout(const struct watch *w)
 	return c;
 }
 
-static void from_table(const struct binding *b, struct buf *out)
+void from_table(const struct binding *b, struct buf *out)
 {
 	buf_add(out, "\nFROM ");
 	sql_table(out, b->watch->table);
 	buf_add(out, " AS t");
 }
 
-static void parameter(const struct binding *b, int number, const char *type, struct buf *out)
+void parameter(const struct binding *b, int number, const char *type, struct buf *out)
 {
 	if (b->engine == STORE_POSTGRES)
 		buf_addf(out, "$%d::%s", number, type);
@@ -288,18 +288,25 @@ static const char *finish(struct buf *sql, struct arena *a)
 
 enum look_form { LOOK_FIRST, LOOK_NEXT, LOOK_OWNER };
 
+void stuck_condition(const struct binding *b, struct buf *out)
+{
+	struct conditions c = {BUF_INIT, 0};
+	candidate_conditions(b, &c);
+	/* A single condition goes without parentheses of its own, for the reader's sake. */
+	buf_addf(out, "(%s)\n  AND %s%s%s", b->watch->running.text, c.n > 1 ? "(" : "",
+	         buf_text(&c.sql), c.n > 1 ? ")" : "");
+	buf_release(&c.sql);
+}
+
 static const char *compile_look(const struct binding *b, const struct watch_sql *q,
                                 enum look_form form, struct arena *a)
 {
-	struct conditions c = {BUF_INIT, 0};
 	struct buf sql = BUF_INIT;
-	candidate_conditions(b, &c);
 	buf_add(&sql, "SELECT ");
 	fact_list(b, q, false, &sql);
 	from_table(b, &sql);
-	/* A single condition goes without parentheses of its own, for the reader's sake. */
-	buf_addf(&sql, "\nWHERE (%s)\n  AND %s%s%s", b->watch->running.text, c.n > 1 ? "(" : "",
-	         buf_text(&c.sql), c.n > 1 ? ")" : "");
+	buf_add(&sql, "\nWHERE ");
+	stuck_condition(b, &sql);
 	if (form == LOOK_NEXT)
 		behind_position(b, &sql);
 	if (form == LOOK_OWNER)
@@ -309,7 +316,6 @@ static const char *compile_look(const struct binding *b, const struct watch_sql 
 	order_list(b, &sql);
 	buf_add(&sql, "\nLIMIT ");
 	parameter(b, 1, "bigint", &sql);
-	buf_release(&c.sql);
 	return finish(&sql, a);
 }
 
@@ -358,7 +364,7 @@ void join_keys(const struct binding *b, const char *relation, struct buf *out)
 	}
 }
 
-static void from_keys(const struct binding *b, struct buf *out)
+void from_keys(const struct binding *b, struct buf *out)
 {
 	struct relation r;
 	keys_relation(b, &r);
