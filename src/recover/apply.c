@@ -1,8 +1,8 @@
 /* apply.c: see apply.h. */
-#include "recover/apply.h"
+#include "recover/apply_inside.h"
 
 #include "base/text.h"
-#include "ledger/jobs.h"
+#include "recover/columns.h"
 #include "recover/look.h"
 
 #include <assert.h>
@@ -14,28 +14,9 @@ const char *const outcome_names[] = {
 		NULL,
 };
 
-/* A batch under way. */
-struct batch {
-	const struct apply *ap;
-	struct candidate *all;
-	int n;
-	struct arena *arena;
-	struct job_index index;
-};
-
-static const struct watch *watch_of(const struct batch *b)
-{
-	return b->ap->sql->binding->watch;
-}
-
-static bool acts(const struct candidate *c)
-{
-	return c->decision.act && c->outcome == OUTCOME_LEFT;
-}
-
 static void add_keys(const struct batch *b, const struct candidate *c, struct relation *r)
 {
-	for (int k = 0; k < watch_of(b)->key.n; k++)
+	for (int k = 0; k < batch_watch(b)->key.n; k++)
 		relation_text(r, c->facts.key[k]);
 }
 
@@ -61,28 +42,63 @@ static defib_err over_keys(struct batch *b, const char *sql, bool (*want)(const 
 static struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row)
 {
 	const char *key[WATCH_KEYS_MAX];
-	for (int k = 0; k < watch_of(b)->key.n; k++)
+	for (int k = 0; k < batch_watch(b)->key.n; k++)
 		key[k] = row_text(rows, row, k);
-	int at = job_index_find(&b->index, job_text(key, watch_of(b)->key.n, b->arena));
+	int at = job_index_find(&b->index, job_text(key, batch_watch(b)->key.n, b->arena));
 	return at < 0 ? NULL : &b->all[at];
+}
+
+/* Whether somebody else has a row that the job's sign of life or lease stands in. */
+static bool is_busy(const struct batch *b, const struct store_rows *rows, int row)
+{
+	for (int i = batch_watch(b)->key.n; i < rows->ncols; i++)
+		if (row_bool(rows, row, i))
+			return true;
+	return false;
 }
 
 static defib_err lock_rows(struct batch *b, struct failure *f)
 {
+	const struct watch_sql *q = b->ap->sql;
 	struct store_rows rows;
 	/* SQLite locks the whole database: BEGIN IMMEDIATE was the lock. */
-	bool whole = b->ap->sql->lock == NULL;
+	bool whole = q->lock == NULL;
 	for (int i = 0; i < b->n; i++)
 		b->all[i].locked = whole;
 	if (whole)
 		return DEFIB_OK;
-	defib_err err = over_keys(b, b->ap->sql->lock, acts, &rows, f);
+	defib_err err = over_keys(b, b->ap->lock_signs ? q->lock_signs : q->lock, acts, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct candidate *c = by_row(b, &rows, i);
 		if (c)
-			c->locked = true;
+			c->locked = !is_busy(b, &rows, i);
 	}
 	return err;
+}
+
+bool apply_may_lock_signs(struct store *s, const struct watch_sql *q)
+{
+	struct arena a = ARENA_INIT;
+	struct failure ignored = {0};
+	struct apply ap = {.store = s, .sql = q};
+	struct batch none = {.ap = &ap, .arena = &a};
+	bool may = false;
+	if (q->lock_signs && store_begin(s, TX_WRITE, &ignored) == DEFIB_OK) {
+		may = over_keys(&none, q->lock_signs, acts, NULL, &ignored) == DEFIB_OK;
+		store_rollback(s);
+	}
+	arena_release(&a);
+	return may;
+}
+
+/* Whether a second reading found the job as it was when it was decided about. */
+static bool is_as_decided(const struct batch *b, struct candidate *c, const struct facts *now)
+{
+	if (c->expected && !columns_same(c->expected, now->before, b->arena, &c->refusal))
+		return false;
+	/* What an undo or a second phase goes by is the row that the first act left. */
+	bool by_columns = c->does == ACT_THEN || c->does == ACT_UNDO;
+	return by_columns || facts_same(batch_watch(b), &c->facts, now);
 }
 
 /*
@@ -106,7 +122,7 @@ static defib_err read_again(struct batch *b, struct failure *f)
 		c->before = now.before;
 		if (!c->locked)
 			c->outcome = OUTCOME_LOCKED;
-		else if (!facts_same(watch_of(b), &c->facts, &now))
+		else if (!is_as_decided(b, c, &now))
 			c->outcome = OUTCOME_CHANGED;
 	}
 	for (int i = 0; i < b->n; i++)
@@ -145,7 +161,7 @@ static void add_values(const struct candidate *c, const struct write_sql *w, str
 /* What the UPDATE returned was written; what it did not was kept back by a trigger or policy. */
 static void note_written(struct batch *b, int act, const struct store_rows *rows)
 {
-	int nkeys = watch_of(b)->key.n;
+	int nkeys = batch_watch(b)->key.n;
 	bool *seen = ARENA_ARRAY(b->arena, bool, b->n);
 	for (int i = 0; i < rows->nrows; i++) {
 		struct candidate *c = by_row(b, rows, i);
@@ -202,67 +218,24 @@ static bool acts_beyond_hold(const struct candidate *c)
 /* What is held in our own table alone stays its worker's: nothing of the row changed. */
 static defib_err free_leases(struct batch *b, struct failure *f)
 {
-	bool untouched = watch_of(b)->actions[REMEDY_HOLD].form == ACTION_NONE;
+	bool untouched = batch_watch(b)->actions[REMEDY_HOLD].form == ACTION_NONE;
 	if (!b->ap->sql->free_leases)
 		return DEFIB_OK;
 	return over_keys(b, b->ap->sql->free_leases, untouched ? acts_beyond_hold : acts, NULL, f);
 }
 
-/* Holds that the user's table has no words for are kept in ours. */
-static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, struct failure *f)
-{
-	const struct watch *w = watch_of(b);
-	enum sign s = watch_first_sign(w);
-	struct hold *holds = ARENA_ARRAY(b->arena, struct hold, b->n);
-	int n = 0;
-	if (w->actions[REMEDY_HOLD].form != ACTION_NONE)
-		return DEFIB_OK;
-	for (int i = 0; i < b->n; i++) {
-		const struct candidate *c = &b->all[i];
-		if (survives(c, REMEDY_HOLD))
-			holds[n++] = (struct hold){c->facts.job,   c->decision.cause,    c->reason,
-			                           c->facts.owner, c->facts.has_sign[s], c->facts.sign_us[s]};
-	}
-	return ledger_hold(b->ap->store, ctx, holds, n, b->arena, f);
-}
-
-static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx, struct failure *f)
-{
-	struct ledger_entry *entries = ARENA_ARRAY(b->arena, struct ledger_entry, b->n);
-	int n = 0;
-	for (int i = 0; i < b->n; i++) {
-		const struct candidate *c = &b->all[i];
-		if (acts(c))
-			entries[n++] = (struct ledger_entry){
-				.job = c->facts.job,
-				.event = c->event ? c->event : act_event(c->does),
-				.verdict = verdict_names[c->judgement.verdict],
-				.rule = c->decision.rule,
-				.reason = c->reason,
-				.evidence = c->evidence,
-				.before = c->before,
-				.after = c->after,
-			};
-	}
-	return ledger_append(b->ap->store, ctx, entries, n, b->arena, f);
-}
-
 static defib_err in_transaction(struct batch *b, struct failure *f)
 {
-	const struct apply *ap = b->ap;
-	struct ledger_context ctx = {watch_of(b)->name, ap->batch, ap->actor};
 	defib_err err = lock_rows(b, f);
 	if (!err)
 		err = read_again(b, f);
 	if (!err)
+		err = gather_evidence(b, f);
+	if (!err)
 		err = write_acts(b, f);
 	if (!err)
 		err = free_leases(b, f);
-	if (!err && ap->ledger->ready)
-		err = write_holds(b, &ctx, f);
-	if (!err && ap->ledger->ready)
-		err = write_ledger(b, &ctx, f);
-	return err;
+	return err ? err : write_own_tables(b, f);
 }
 
 /* Survivors of the transaction get their final outcome. */
@@ -290,7 +263,7 @@ static bool is_utf8(const char *text)
 /* Why no statement can name a row; NULL when one can. */
 static const char *nameless(const struct batch *b, const struct candidate *c)
 {
-	for (int k = 0; k < watch_of(b)->key.n; k++) {
+	for (int k = 0; k < batch_watch(b)->key.n; k++) {
 		if (!c->facts.key[k])
 			return "its key is NULL, so no statement can name the row";
 		if (!is_utf8(c->facts.key[k]))
@@ -311,7 +284,7 @@ defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, st
 		batch[i].refusal = acts(&batch[i]) ? nameless(&b, &batch[i]) : NULL;
 		if (batch[i].refusal)
 			batch[i].outcome = OUTCOME_REFUSED;
-		else if (acts(&batch[i]))
+		else if (acts(&batch[i]) || to_be_noted(&b, &batch[i]))
 			acting++;
 		else if (batch[i].decision.remedy == REMEDY_HOLD)
 			batch[i].outcome = OUTCOME_HELD;
@@ -323,7 +296,7 @@ defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, st
 	if (err)
 		return err;
 	err = in_transaction(&b, f);
-	if (!err && settle_outcomes(&b) > 0)
+	if (!err && settle_outcomes(&b) + b.noted > 0)
 		return store_commit(ap->store, f);
 	store_rollback(ap->store);
 	return err;
@@ -354,7 +327,7 @@ void apply_blockers(const struct apply *ap, struct candidate *batch, int n, stru
 		struct candidate *c = by_row(&b, &rows, i);
 		if (!c)
 			continue;
-		c->blocker_pid = row_int(&rows, i, watch_of(&b)->key.n, 0);
-		c->blocker_s = row_int(&rows, i, watch_of(&b)->key.n + 1, 0);
+		c->blocker_pid = row_int(&rows, i, batch_watch(&b)->key.n, 0);
+		c->blocker_s = row_int(&rows, i, batch_watch(&b)->key.n + 1, 0);
 	}
 }

@@ -18,6 +18,7 @@ struct apply {
 	const struct watch_sql *sql;
 	const struct ledger *ledger;
 	const char *actor, *batch;
+	bool lock_signs; /* the role may lock rows of other tables that signs of life stand in */
 };
 
 /*
@@ -29,6 +30,12 @@ struct apply {
  */
 MUST_CHECK defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n,
                                  struct arena *a, struct failure *f);
+/*
+ * Whether the role may also lock the rows of other tables that the signs of life
+ * stand in (watch_sql.lock_signs). Where it may not, a beat can slip in between
+ * the second reading and the commit.
+ */
+bool apply_may_lock_signs(struct store *s, const struct watch_sql *q);
 /* Find out, after commit, who holds the rows that were locked. Best effort. */
 void apply_blockers(const struct apply *ap, struct candidate *batch, int n, struct arena *a);
 

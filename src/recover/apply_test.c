@@ -52,7 +52,7 @@ static defib_err hooked_exec(struct store *s, const char *sql, const struct stor
                              struct failure *f)
 {
 	struct hooked *h = of(s);
-	fire(h, h->point == BEFORE_LOCK && sql == h->sql->lock);
+	fire(h, h->point == BEFORE_LOCK && (sql == h->sql->lock || sql == h->sql->lock_signs));
 	fire(h, h->point == BEFORE_REREAD && sql == h->sql->reread);
 	fire(h, h->point == BEFORE_WRITE && is_write(h->sql, sql));
 	return store_exec(h->inner, sql, params, nparams, a, rows, f);
@@ -165,7 +165,8 @@ static void decide_on_job(struct trial *t, const char *sign, const char *rules)
 static enum outcome apply_with(struct trial *t, enum point point, const char *act)
 {
 	struct failure f = {0};
-	struct apply ap = {&t->store.base, &t->sql, &t->ledger, "test", "batch"};
+	struct apply ap = {&t->store.base, &t->sql, &t->ledger,
+	                   "test",         "batch", t->sql.lock_signs != NULL};
 	t->store.point = point;
 	t->store.act = act;
 	t->store.fired = false;
@@ -274,11 +275,34 @@ static void beat_in_another_table_before_begin_is_seen(void **state)
 }
 
 /* The lock statement has an older snapshot: only a new statement sees this beat. */
-static void beat_in_another_table_under_the_lock_is_seen(void **state)
+static void beat_in_another_table_that_may_not_be_locked_is_seen(void **state)
 {
 	struct trial *t = *state;
 	decide_on_job(t, BEATS, RULES);
+	t->sql.lock_signs = NULL;
 	leaves(t, BEFORE_REREAD, BEAT);
+}
+
+/* The row of the beat is locked with the job: from there to the commit no beat can slip in. */
+static void beat_in_another_table_waits_for_the_commit(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, BEATS, RULES);
+	assert_int_equal(apply_with(t, BEFORE_REREAD, BEAT), OUTCOME_RECOVERED);
+	assert_int_equal(t->store.answer, DEFIB_LOCKED);
+}
+
+static void beat_in_another_table_that_is_under_way_is_left(void **state)
+{
+	struct trial *t = *state;
+	struct failure f = {0};
+	decide_on_job(t, BEATS, RULES);
+	struct store *beating = open_with((struct store_options){.url = t->rig.url});
+	assert_int_equal(store_begin(beating, TX_WRITE, &f), DEFIB_OK);
+	assert_int_equal(run(beating, BEAT, &f), DEFIB_OK);
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_LOCKED);
+	store_close(beating);
+	assert_int_equal(rig_requeued(&t->rig), 0);
 }
 
 /* From the lock to the commit nobody else can change the row, so nothing is missed. */
@@ -315,7 +339,8 @@ static void locked_row_is_skipped_and_its_holder_named(void **state)
 	assert_int_equal(store_begin(holder, TX_WRITE, &f), DEFIB_OK);
 	assert_int_equal(run(holder, "SELECT 1 FROM jobs FOR UPDATE", &f), DEFIB_OK);
 	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_LOCKED);
-	struct apply ap = {&t->store.base, &t->sql, &t->ledger, "test", "batch"};
+	struct apply ap = {&t->store.base, &t->sql, &t->ledger,
+	                   "test",         "batch", t->sql.lock_signs != NULL};
 	apply_blockers(&ap, &t->job, 1, &t->rig.arena);
 	assert_int_equal(t->job.blocker_pid, pid);
 	store_close(holder);
@@ -334,7 +359,8 @@ static void write_that_fails_leaves_no_entry(void **state)
 	struct failure f = {0};
 	decide_on_job(t, "beat_at", RULES);
 	rig_sql(&t->rig, refuse[t->rig.engine]);
-	struct apply ap = {&t->store.base, &t->sql, &t->ledger, "test", "batch"};
+	struct apply ap = {&t->store.base, &t->sql, &t->ledger,
+	                   "test",         "batch", t->sql.lock_signs != NULL};
 	assert_int_equal(apply_batch(&ap, &t->job, 1, &t->rig.arena, &f), DEFIB_CONSTRAINT);
 	assert_false(t->store.base.in_tx);
 	assert_int_equal(rig_requeued(&t->rig), 0);
@@ -384,7 +410,9 @@ int main(void)
 		BOTH(change_before_begin_is_left),
 		BOTH(other_columns_do_not_matter),
 		BOTH(beat_in_another_table_before_begin_is_seen),
-		POSTGRES(beat_in_another_table_under_the_lock_is_seen),
+		POSTGRES(beat_in_another_table_that_may_not_be_locked_is_seen),
+		POSTGRES(beat_in_another_table_waits_for_the_commit),
+		POSTGRES(beat_in_another_table_that_is_under_way_is_left),
 		BOTH(locked_row_cannot_change),
 		SQLITE(no_beat_comes_between_on_sqlite),
 		POSTGRES(locked_row_is_skipped_and_its_holder_named),

@@ -15,7 +15,8 @@ static const struct {
 	{"attempts-exhausted", "default: hold when attempts are exhausted"},
 	{"crash-budget", "it was recovered too often in too short a time: held as poison"},
 	{"no-rule", "no rule of the watch matches: only reported"},
-	{"no-ledger", "a hold needs the ledger, which is off: only reported"},
+	{"no-ledger",
+     "a hold, or a retry in two phases, needs the ledger, which is off: only reported"},
 };
 enum default_id { HELD, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, NO_LEDGER };
 
@@ -31,6 +32,12 @@ static bool exhausted(const struct facts *f)
 	return f->has_attempts && f->has_max_attempts && f->attempts >= f->max_attempts;
 }
 
+/* A mass event says nothing about the single job. */
+static int64_t crashes_with_this(const struct facts *f)
+{
+	return f->crashes + (f->mass ? 0 : 1);
+}
+
 static bool matches(const struct rule *rule, int index, const struct facts *f,
                     const struct judgement *j)
 {
@@ -40,7 +47,7 @@ static bool matches(const struct rule *rule, int index, const struct facts *f,
 		return false;
 	if (rule->attempts != ATTEMPTS_ANY && (rule->attempts == ATTEMPTS_EXHAUSTED) != exhausted(f))
 		return false;
-	if (rule->crashes && f->crashes + 1 < rule->crashes)
+	if (rule->crashes && crashes_with_this(f) < rule->crashes)
 		return false;
 	return !rule->when.text || (f->when >> index & 1U);
 }
@@ -74,6 +81,13 @@ static bool gives_back(enum remedy r)
 	return r == REMEDY_REQUEUE || r == REMEDY_RETRY;
 }
 
+/* Holds without words of the table's own, and what waits for its time, are kept in our tables. */
+static bool needs_ledger(const struct watch *w, enum remedy r)
+{
+	return (r == REMEDY_HOLD && w->actions[REMEDY_HOLD].form == ACTION_NONE) ||
+	       (r == REMEDY_RETRY && w->actions[ACT_THEN].form != ACTION_NONE);
+}
+
 /* A rule for every job without attempts left: what stands behind it sees only the others. */
 static bool takes_all_exhausted(const struct rule *rule)
 {
@@ -96,7 +110,7 @@ static bool attempts_bound(const struct watch *w)
 }
 
 /* The budget guards where attempts do not; elsewhere it counts only where it was asked for. */
-static bool budget_counts(const struct watch *w)
+bool decide_budget_counts(const struct watch *w)
 {
 	return w->crash_budget.max > 0 && (w->crash_budget.given || !attempts_bound(w));
 }
@@ -114,21 +128,22 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 		d.act = false;
 	} else {
 		d = by_rules(w, f, j);
-		if (gives_back(d.remedy) && o->ledger && budget_counts(w) &&
-		    f->crashes + 1 >= w->crash_budget.max) {
+		if (gives_back(d.remedy) && o->ledger && decide_budget_counts(w) &&
+		    crashes_with_this(f) >= w->crash_budget.max) {
 			d = by_default(POISON, REMEDY_HOLD);
 			d.cause = "poison";
 		}
 	}
-	if (d.remedy == REMEDY_HOLD && d.act && !o->ledger &&
-	    w->actions[REMEDY_HOLD].form == ACTION_NONE)
+	if (d.act && !o->ledger && needs_ledger(w, d.remedy))
 		d = by_default(NO_LEDGER, REMEDY_REPORT);
+	d.exhausted = d.act && !o->forced && !gives_back(d.remedy) && exhausted(f) &&
+	              w->actions[REMEDY_RETRY].form != ACTION_NONE;
 	return d;
 }
 
 bool decide_can_loop(const struct watch *w, const struct decide_options *o)
 {
-	bool bounded = attempts_bound(w) || (o->ledger && budget_counts(w)) ||
+	bool bounded = attempts_bound(w) || (o->ledger && decide_budget_counts(w)) ||
 	               (w->crash_budget.given && w->crash_budget.max == 0);
 	if (bounded || o->forced)
 		return false;

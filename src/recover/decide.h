@@ -13,6 +13,7 @@ struct decision {
 	const char *why;
 	bool act;          /* false: nothing is to be written (report, already held) */
 	const char *cause; /* of a hold: "attempts", "poison", "rule" */
+	bool exhausted;    /* it was retried as often as it may be, and is not again */
 };
 
 struct decide_options {
@@ -24,6 +25,8 @@ struct decide_options {
 struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
                        const struct decide_options *o);
 
+/* Whether the crash budget turns what gives a job back into a hold. */
+bool decide_budget_counts(const struct watch *w);
 /* True when these rules could requeue a job for ever: nothing bounds it. */
 bool decide_can_loop(const struct watch *w, const struct decide_options *o);
 /* The wait before the next try, from the attempts made so far; `chance` in [0, 1). */

@@ -120,6 +120,8 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 		buf_addf(out, ",\"max_attempts\":%lld", (long long)f->max_attempts);
 	if (f->crashes)
 		buf_addf(out, ",\"recovered_before\":%lld", (long long)f->crashes);
+	if (f->mass)
+		buf_add(out, ",\"mass\":true");
 	add_shown(w, f, out);
 	buf_add(out, "}");
 }

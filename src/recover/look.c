@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <jansson.h>
 
 const char *job_text(const char *const *key, int n, struct arena *a)
 {
@@ -18,6 +19,24 @@ const char *job_text(const char *const *key, int n, struct arena *a)
 	const char *job = arena_strdup(a, buf_text(&text));
 	buf_release(&text);
 	return job;
+}
+
+bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS_MAX])
+{
+	if (n == 1) {
+		key[0] = job;
+		return true;
+	}
+	json_t *list = json_loads(job, 0, NULL);
+	bool good = json_is_array(list) && json_array_size(list) == (size_t)n;
+	for (int k = 0; k < n && good; k++) {
+		const json_t *part = json_array_get(list, (size_t)k);
+		char *text = json_is_string(part) ? NULL : json_dumps(part, JSON_ENCODE_ANY);
+		key[k] = arena_strdup(a, text ? text : json_string_value(part));
+		free(text);
+	}
+	json_decref(list);
+	return good;
 }
 
 static enum known known(const struct store_rows *rows, int row, int col)
@@ -63,13 +82,25 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 		out->show[i] = row_text(rows, row, c->show + i);
 }
 
-/* A hold ends by itself when the owner or the sign of life it was made for changes. */
-static bool hold_counts(const struct watch *w, const struct facts *f, const struct history *h)
+/* What the ledger says of a job holds for the owner and the sign of life it was said of. */
+static bool still_so(const struct watch *w, const struct facts *f, const char *owner, bool has_sign,
+                     int64_t sign_us)
 {
 	enum sign s = watch_first_sign(w);
-	if (!h->held || !text_eq(h->hold_owner, f->owner) || h->hold_has_sign != f->has_sign[s])
+	if (!text_eq(owner, f->owner) || has_sign != f->has_sign[s])
 		return false;
-	return !h->hold_has_sign || h->hold_sign_us == f->sign_us[s];
+	return !has_sign || sign_us == f->sign_us[s];
+}
+
+static void take_history(const struct watch *w, const struct history *h, struct facts *f)
+{
+	f->crashes = h->recoveries;
+	f->held = h->held && still_so(w, f, h->hold_owner, h->hold_has_sign, h->hold_sign_us);
+	f->noted = h->noted && still_so(w, f, h->noted_owner, h->noted_has_sign, h->noted_sign_us);
+	if (f->held) {
+		f->hold_cause = h->hold_cause;
+		f->hold_reason = h->hold_reason;
+	}
 }
 
 static defib_err add_history(struct store *s, const struct watch *w, const struct ledger *l,
@@ -82,10 +113,8 @@ static defib_err add_history(struct store *s, const struct watch *w, const struc
 	for (int i = 0; i < n; i++)
 		jobs[i] = facts[i].job;
 	defib_err err = ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
-	for (int i = 0; !err && i < n; i++) {
-		facts[i].crashes = history[i].recoveries;
-		facts[i].held = hold_counts(w, &facts[i], &history[i]);
-	}
+	for (int i = 0; !err && i < n; i++)
+		take_history(w, &history[i], &facts[i]);
 	return err;
 }
 
@@ -145,6 +174,31 @@ defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledg
 	*found = !err && n > 0;
 	if (*found)
 		*out = facts[0];
+	return err;
+}
+
+defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                    const char *const *jobs, int njobs, struct arena *a, struct facts **out, int *n,
+                    struct failure *f)
+{
+	const struct watch *w = q->binding->watch;
+	struct store_param params[RELATION_COLUMNS_MAX];
+	struct relation r;
+	keys_relation(q->binding, &r);
+	for (int i = 0; i < njobs; i++) {
+		const char *key[WATCH_KEYS_MAX];
+		if (!job_key(jobs[i], w->key.n, a, key))
+			continue;
+		for (int k = 0; k < w->key.n; k++)
+			relation_text(&r, key[k]);
+		relation_end_row(&r);
+	}
+	relation_params(&r, params);
+	*n = 0;
+	defib_err err = DEFIB_OK;
+	if (r.nrows > 0)
+		err = read_facts(s, q, l, q->reread, params, relation_nparams(&r), a, out, n, f);
+	relation_release(&r);
 	return err;
 }
 

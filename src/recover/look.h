@@ -10,6 +10,8 @@
 
 /* A key as one text: as it is, or a JSON array of its parts. */
 const char *job_text(const char *const *key, int n, struct arena *a);
+/* The same text as parts again; false when it does not have `n`. */
+bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS_MAX]);
 /* One row of look or reread as facts; texts stay in the rows' arena. */
 void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
                   struct arena *a, struct facts *out);
@@ -26,6 +28,13 @@ MUST_CHECK defib_err look_page(struct store *s, const struct watch_sql *q, const
 MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledger *l,
                               const char *const *key, struct arena *a, struct facts *out,
                               bool *found, struct failure *f);
+/*
+ * Jobs by their texts, stuck or not, with the columns that remedies write;
+ * those that are not there are not among the answers.
+ */
+MUST_CHECK defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                               const char *const *jobs, int njobs, struct arena *a,
+                               struct facts **out, int *n, struct failure *f);
 /* How many rows are running, RUNNING_COUNT_MAX at most. */
 MUST_CHECK defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n,
                                   struct failure *f);

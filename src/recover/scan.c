@@ -8,56 +8,27 @@
 #include "recover/scan.h"
 
 #include "base/clock.h"
-#include "recover/apply.h"
+#include "base/text.h"
+#include "recover/carry.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
+#include "recover/retries.h"
 
 #include <assert.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #define PAGE_ROWS 10000
-#define TRIES_MAX 4
-#define TRIES_MS 8000 /* no new try after that: each may cost its own deadline */
-
-#define BATCH_NAME 96
-
 struct scanner {
 	struct session *session;
 	const struct watch *watch;
 	const struct scan_options *options;
 	struct scan_result *result;
-	struct arena setup, page, batch;
+	struct arena setup, page;
 	struct binding binding;
 	struct watch_sql sql;
 	struct ledger ledger;
-	bool ready;       /* bound and compiled */
-	int transactions; /* of this pass */
-	uint64_t chance;  /* state of a small random generator, for jitter */
+	struct carrier carrier;
+	bool ready; /* bound and compiled */
 };
-
-static double next_chance(struct scanner *p)
-{
-	p->chance ^= p->chance << 13;
-	p->chance ^= p->chance >> 7;
-	p->chance ^= p->chance << 17;
-	return (double)(p->chance >> 11) / 9007199254740992.0;
-}
-
-/* "20261115-084500-1a2b3c4d": readable in a ledger, unique by its random part. */
-static void name_scan(struct scanner *p)
-{
-	struct timespec now;
-	struct tm tm;
-	uint32_t tail = 0;
-	if (getrandom(&p->chance, sizeof p->chance, 0) != (ssize_t)sizeof p->chance || p->chance == 0)
-		p->chance = (uint64_t)clock_wall_us() | 1U;
-	tail = (uint32_t)(p->chance >> 20);
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	size_t n = strftime(p->result->batch, sizeof p->result->batch, "%Y%m%d-%H%M%S", &tm);
-	snprintf(p->result->batch + n, sizeof p->result->batch - n, "-%08x", tail);
-}
 
 static bool can_do(const struct watch *w, enum remedy r)
 {
@@ -151,129 +122,60 @@ static void tell(struct scanner *p, const struct candidate *batch, int n)
 		ob->progress(ob->ctx, p->watch, p->result);
 }
 
-struct tries {
-	int64_t begun_ms;
-	int n;
-};
-
-static struct tries tries_begin(void)
-{
-	return (struct tries){clock_boot_ms(), 1};
-}
-
-/* Whether to do again what failed so; after a pause, if so. */
-static bool try_again(struct scanner *p, struct tries *t, defib_err err)
-{
-	bool helps = err == DEFIB_LOCKED || err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
-	if (!helps || t->n == TRIES_MAX || clock_boot_ms() - t->begun_ms > TRIES_MS)
-		return false;
-	usleep((useconds_t)(next_chance(p) * 100000.0 * (1 << t->n)));
-	t->n++;
-	return true;
-}
-
-/*
- * A commit whose reply was lost is resolved by reading: the ledger has the
- * batch, or it was not done. Without a ledger the batch is simply applied
- * again: rows that were written are no longer as they were judged.
- */
-static defib_err was_committed(struct scanner *p, const char *batch, bool *done, struct failure *f)
-{
-	if (!p->ledger.ready)
-		return DEFIB_OK;
-	return ledger_has_batch(p->session->store, batch, &p->batch, done, f);
-}
-
-/* One try. `unsure` names a batch that may have been committed, "" when there is none. */
-static defib_err apply_once(struct scanner *p, struct candidate *batch, int n,
-                            char unsure[BATCH_NAME], struct failure *f)
-{
-	char name[BATCH_NAME];
-	bool done = false;
-	defib_err err = session_ready(p->session, f);
-	if (!err && unsure[0])
-		err = was_committed(p, unsure, &done, f);
-	if (err)
-		return err;
-	snprintf(name, sizeof name, "%s.%d", p->result->batch, ++p->transactions);
-	struct apply ap = {p->session->store, &p->sql, &p->ledger, p->options->actor, name};
-	if (!done)
-		err = apply_batch(&ap, batch, n, &p->batch, f);
-	snprintf(unsure, BATCH_NAME, "%s", err == DEFIB_UNKNOWN_OUTCOME ? name : "");
-	if (!err)
-		apply_blockers(&ap, batch, n, &p->batch);
-	return err;
-}
-
-static defib_err apply_with_tries(struct scanner *p, struct candidate *batch, int n,
-                                  struct failure *f)
-{
-	struct tries t = tries_begin();
-	char unsure[BATCH_NAME] = "";
-	defib_err err;
-	do {
-		fail_clear(f);
-		err = apply_once(p, batch, n, unsure, f);
-	} while (err && try_again(p, &t, err));
-	for (int i = 0; err && i < n; i++)
-		if (batch[i].decision.act)
-			batch[i].outcome = OUTCOME_LEFT;
-	if (err && unsure[0]) {
-		fail_prefix(f, "it is not known whether batch %s was committed", unsure);
-		fail_next(f, "look for it in the ledger when the database is back");
-		err = f->code = DEFIB_UNKNOWN_OUTCOME;
-	}
-	return err;
-}
-
-/* What the rows themselves are to blame for; one bad row must not hold up the others. */
-static bool blames_rows(const struct failure *f)
-{
-	return f->code == DEFIB_CONSTRAINT || strncmp(f->sqlstate, "22", 2) == 0;
-}
-
-static defib_err apply_some(struct scanner *p, struct candidate *batch, int n, struct failure *f)
-{
-	defib_err err = apply_with_tries(p, batch, n, f);
-	if (!err || !blames_rows(f))
-		return err;
-	if (n == 1) {
-		batch->outcome = OUTCOME_REFUSED;
-		batch->refusal = arena_strdup(&p->page, f->what);
-		fail_clear(f);
-		return DEFIB_OK;
-	}
-	fail_clear(f);
-	err = apply_some(p, batch, n / 2, f);
-	return err ? err : apply_some(p, batch + n / 2, n - n / 2, f);
-}
-
 static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, struct failure *f)
 {
-	struct candidate *batch = ARENA_ARRAY(&p->batch, struct candidate, n);
+	struct candidate *batch = ARENA_ARRAY(&p->carrier.arena, struct candidate, n);
 	int stuck = 0;
 	for (int i = 0; i < n; i++) {
 		struct judgement j = judge(p->watch, &facts[i]);
 		if (j.verdict == VERDICT_NONE)
 			continue;
 		struct candidate *c = &batch[stuck++];
-		candidate_prepare(p->watch, &facts[i], &j, p->options, p->ledger.ready, &p->batch, c);
+		candidate_prepare(p->watch, &facts[i], &j, p->options, p->ledger.ready, &p->carrier.arena,
+		                  c);
 		if (c->decision.remedy == REMEDY_RETRY)
-			c->retry_us =
-				facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts, next_chance(p));
+			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,
+			                                           carrier_chance(&p->carrier));
 	}
 	p->result->found += stuck;
 	defib_err err = DEFIB_OK;
 	if (p->options->fix && stuck)
-		err = apply_some(p, batch, stuck, f);
+		err = carry(&p->carrier, batch, stuck, &p->page, f);
 	tell(p, batch, stuck); /* also after a failure: a part may have been done */
-	arena_clear(&p->batch);
+	arena_clear(&p->carrier.arena);
 	return err;
 }
 
-static defib_err do_page(struct scanner *p, const struct facts *facts, int n, struct failure *f)
+/*
+ * Did many workers go at once? More than two owners in one look; where nobody
+ * knows the owners, more rows than one worker is likely to leave behind.
+ */
+#define MASS_OWNERS 2
+#define MASS_ROWS 10
+static bool is_mass(const struct scanner *p, const struct facts *facts, int n)
+{
+	const char *owners[MASS_OWNERS];
+	int known = 0;
+	if (p->options->mass || (!p->watch->owner.text && n > MASS_ROWS))
+		return true;
+	for (int i = 0; i < n; i++) {
+		bool seen = facts[i].owner == NULL;
+		for (int k = 0; k < known && !seen; k++)
+			seen = text_eq(owners[k], facts[i].owner);
+		if (!seen && known == MASS_OWNERS)
+			return true;
+		if (!seen)
+			owners[known++] = facts[i].owner;
+	}
+	return false;
+}
+
+static defib_err do_page(struct scanner *p, struct facts *facts, int n, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
+	bool mass = is_mass(p, facts, n);
+	for (int i = 0; i < n; i++)
+		facts[i].mass = mass;
 	for (int at = 0; at < n && !err; at += (int)p->watch->batch) {
 		int size = n - at < p->watch->batch ? n - at : (int)p->watch->batch;
 		err = do_batch(p, facts + at, size, f);
@@ -302,7 +204,7 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 		if (!err)
 			err = look_page(p->session->store, &p->sql, &p->ledger, p->options->owner, want, after,
 			                &p->page, facts, n, f);
-	} while (err && try_again(p, &t, err));
+	} while (err && try_again(&p->carrier, &t, err));
 	return err;
 }
 
@@ -344,6 +246,8 @@ struct scanner *scanner_new(struct session *session, const struct watch *w,
 	p->session = session;
 	p->watch = w;
 	p->options = o;
+	p->carrier =
+		(struct carrier){.session = session, .sql = &p->sql, .ledger = &p->ledger, .opened = -1};
 	return p;
 }
 
@@ -353,22 +257,23 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	int64_t start = clock_boot_us();
 	*result = (struct scan_result){0};
 	p->result = result;
-	p->transactions = 0;
-	name_scan(p);
+	carrier_begin(&p->carrier, p->options->actor);
 	struct tries t = tries_begin();
 	defib_err err;
 	do {
 		fail_clear(f);
 		err = first_reading(p, f);
 		/* A session that broke is worth another; one that could not be had is not. */
-	} while (err && p->session->store && try_again(p, &t, err));
+	} while (err && p->session->store && try_again(&p->carrier, &t, err));
+	if (!err && p->options->fix && !p->options->owner)
+		err = retries_fire(&p->carrier, &p->page, &result->retried, f);
 	if (!err)
 		err = all_pages(p, f);
-	if (p->transactions == 0)
-		result->batch[0] = '\0';
+	if (p->carrier.transactions > 0)
+		snprintf(result->batch, sizeof result->batch, "%s", p->carrier.name);
 	result->took_us = clock_boot_us() - start;
 	arena_clear(&p->page);
-	arena_clear(&p->batch);
+	arena_clear(&p->carrier.arena);
 	f->code = err;
 	return err;
 }
@@ -379,7 +284,7 @@ void scanner_free(struct scanner *p)
 		return;
 	arena_release(&p->setup);
 	arena_release(&p->page);
-	arena_release(&p->batch);
+	arena_release(&p->carrier.arena);
 	free(p);
 }
 

@@ -14,6 +14,7 @@ struct scan_result {
 	bool running_capped; /* there are at least so many */
 	int64_t found;
 	int64_t outcomes[OUTCOME_COUNT];
+	int64_t retried; /* retries whose wait was over */
 	int64_t took_us;
 	bool ledger;          /* was it written? */
 	char ledger_off[256]; /* why not */
@@ -39,6 +40,7 @@ struct scan_options {
 	const char *actor;
 	bool ledger_off;
 	const char *owner; /* only jobs of this owner; then `running` is not counted */
+	bool mass;         /* the caller knows that many were lost at once: nobody's own fault */
 	struct scan_observer observer;
 };
 

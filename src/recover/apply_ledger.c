@@ -1,0 +1,214 @@
+/*
+ * apply_ledger.c: what a batch leaves in defib's own tables: holds, retries
+ * that wait for their time, and an entry in the ledger for every decision that
+ * was carried out or met a job that had changed.
+ */
+#include "recover/apply_inside.h"
+
+#include "base/text.h"
+#include "ledger/retries.h"
+#include "ledger/steps.h"
+
+static bool holds_are_ours(const struct batch *b)
+{
+	return batch_watch(b)->actions[REMEDY_HOLD].form == ACTION_NONE;
+}
+
+/* ---- evidence of every attempt, for a job that is held as poison ---- */
+
+static const char *with_attempts(const char *evidence, const struct ledger_row *rows, int n,
+                                 struct arena *a)
+{
+	struct buf out = BUF_INIT;
+	size_t len = strlen(evidence);
+	buf_addn(&out, evidence, len - 1); /* without the closing brace */
+	buf_addf(&out, "%s\"recoveries\":[", len > 2 ? "," : "");
+	for (int i = 0; i < n; i++) {
+		buf_addf(&out, "%s{\"at\":", i ? "," : "");
+		buf_add_json(&out, rows[i].at);
+		buf_add(&out, ",\"batch\":");
+		buf_add_json(&out, rows[i].batch);
+		buf_add(&out, ",\"verdict\":");
+		buf_add_json(&out, rows[i].verdict ? rows[i].verdict : "none");
+		buf_addf(&out, ",\"evidence\":%s}", rows[i].evidence ? rows[i].evidence : "null");
+	}
+	buf_add(&out, "]}");
+	const char *text = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return text;
+}
+
+defib_err gather_evidence(struct batch *b, struct failure *f)
+{
+	const struct watch *w = batch_watch(b);
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < b->n && !err && b->ap->ledger->ready; i++) {
+		struct candidate *c = &b->all[i];
+		struct ledger_row *rows;
+		int n = 0;
+		if (!acts(c) || !text_eq(c->decision.cause, "poison"))
+			continue;
+		err = ledger_recoveries(b->ap->store, w->name, c->facts.job, w->crash_budget.within_us,
+		                        b->arena, &rows, &n, f);
+		if (!err)
+			c->evidence = with_attempts(c->evidence, rows, n, b->arena);
+	}
+	return err;
+}
+
+/* ---- holds ---- */
+
+/*
+ * Holds that the user's table has no words for are kept in ours. So is what was
+ * undone: it is stuck as before, and no scan is to do the same again.
+ */
+static bool to_be_held(const struct batch *b, const struct candidate *c)
+{
+	return acts(c) && ((c->does == REMEDY_HOLD && holds_are_ours(b)) || c->does == ACT_UNDO);
+}
+
+static bool to_be_let_go(const struct candidate *c)
+{
+	return acts(c) && c->does != REMEDY_HOLD && c->does != ACT_UNDO;
+}
+
+static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, struct failure *f)
+{
+	enum sign s = watch_first_sign(batch_watch(b));
+	struct hold *holds = ARENA_ARRAY(b->arena, struct hold, b->n);
+	const char **free = ARENA_ARRAY(b->arena, const char *, b->n);
+	int n = 0, nfree = 0;
+	for (int i = 0; i < b->n; i++) {
+		const struct candidate *c = &b->all[i];
+		if (to_be_held(b, c))
+			holds[n++] = (struct hold){c->facts.job,   c->decision.cause,    c->reason,
+			                           c->facts.owner, c->facts.has_sign[s], c->facts.sign_us[s]};
+		else if (to_be_let_go(c) && c->facts.held)
+			free[nfree++] = c->facts.job;
+	}
+	defib_err err = ledger_hold(b->ap->store, ctx, holds, n, b->arena, f);
+	if (!err && nfree)
+		err = ledger_holds_drop(b->ap->store, ctx->watch, free, nfree, b->arena, f);
+	return err;
+}
+
+/* ---- retries in two phases ---- */
+
+/* A retry that met a changed job is over too: somebody else has taken care of it. */
+static bool ends_retry(const struct candidate *c)
+{
+	return acts(c) || (c->does == ACT_THEN && c->outcome == OUTCOME_CHANGED);
+}
+
+static defib_err write_retries(struct batch *b, const struct ledger_context *ctx, struct failure *f)
+{
+	struct pending_retry *due = ARENA_ARRAY(b->arena, struct pending_retry, b->n);
+	const char **over = ARENA_ARRAY(b->arena, const char *, b->n);
+	int n = 0, nover = 0;
+	if (batch_watch(b)->actions[ACT_THEN].form == ACTION_NONE)
+		return DEFIB_OK;
+	for (int i = 0; i < b->n; i++) {
+		const struct candidate *c = &b->all[i];
+		if (acts(c) && c->does == REMEDY_RETRY)
+			due[n++] = (struct pending_retry){.job = c->facts.job,
+			                                  .reason = c->reason,
+			                                  .expected = c->after,
+			                                  .due_us = c->retry_us,
+			                                  .attempt = c->facts.attempts + 1};
+		else if (ends_retry(c))
+			over[nover++] = c->facts.job;
+	}
+	defib_err err = DEFIB_OK;
+	if (nover)
+		err = ledger_retries_drop(b->ap->store, ctx->watch, over, nover, b->arena, f);
+	return err || n == 0 ? err : ledger_retry_add(b->ap->store, ctx, due, n, b->arena, f);
+}
+
+/* ---- steps ---- */
+
+static defib_err write_steps(struct batch *b, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < b->n && !err; i++) {
+		const struct candidate *c = &b->all[i];
+		if (acts(c) && c->step)
+			err =
+				steps_again(b->ap->store, batch_watch(b)->name, c->facts.job, c->step, b->arena, f);
+	}
+	return err;
+}
+
+/* ---- the ledger ---- */
+
+static struct ledger_entry entry_of(const struct candidate *c, const char *event)
+{
+	return (struct ledger_entry){
+		.job = c->facts.job,
+		.event = event,
+		.verdict =
+			c->judgement.verdict == VERDICT_NONE ? NULL : verdict_names[c->judgement.verdict],
+		.rule = c->decision.rule,
+		.reason = c->reason,
+		.evidence = c->evidence,
+		.has_epoch = c->facts.has_epoch,
+		.epoch = c->facts.epoch,
+	};
+}
+
+/* By this a later scan knows that it has said so already. */
+static const char *noted_as(const struct watch *w, const struct candidate *c, struct arena *a)
+{
+	enum sign s = watch_first_sign(w);
+	struct buf out = BUF_INIT;
+	buf_add(&out, "{\"owner\":");
+	if (c->facts.owner)
+		buf_add_json(&out, c->facts.owner);
+	else
+		buf_add(&out, "null");
+	if (c->facts.has_sign[s])
+		buf_addf(&out, ",\"sign_us\":%lld}", (long long)c->facts.sign_us[s]);
+	else
+		buf_add(&out, ",\"sign_us\":null}");
+	const char *text = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return text;
+}
+
+static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx, struct failure *f)
+{
+	struct ledger_entry *entries = ARENA_ARRAY(b->arena, struct ledger_entry, 2 * b->n);
+	int n = 0;
+	for (int i = 0; i < b->n; i++) {
+		const struct candidate *c = &b->all[i];
+		bool changed = c->decision.act && c->outcome == OUTCOME_CHANGED;
+		if (to_be_noted(b, c)) {
+			entries[n] = entry_of(c, act_event(REMEDY_REPORT));
+			entries[n++].after = noted_as(batch_watch(b), c, b->arena);
+		} else if (changed) {
+			entries[n++] = entry_of(c, "CHANGED_MEANWHILE");
+		}
+		b->noted += changed || to_be_noted(b, c);
+		if (!acts(c))
+			continue;
+		if (c->decision.exhausted)
+			entries[n++] = entry_of(c, "RETRIES_EXHAUSTED");
+		entries[n] = entry_of(c, c->event ? c->event : act_event(c->does));
+		entries[n].before = c->before;
+		entries[n++].after = c->after;
+	}
+	return ledger_append(b->ap->store, ctx, entries, n, b->arena, f);
+}
+
+defib_err write_own_tables(struct batch *b, struct failure *f)
+{
+	const struct apply *ap = b->ap;
+	struct ledger_context ctx = {batch_watch(b)->name, ap->batch, ap->actor};
+	if (!ap->ledger->ready)
+		return DEFIB_OK;
+	defib_err err = write_holds(b, &ctx, f);
+	if (!err)
+		err = write_retries(b, &ctx, f);
+	if (!err)
+		err = write_steps(b, f);
+	return err ? err : write_ledger(b, &ctx, f);
+}

@@ -1,0 +1,133 @@
+/* carry.c: see carry.h. */
+#include "recover/carry.h"
+
+#include "base/clock.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#define TRIES_MAX 4
+#define TRIES_MS 8000 /* no new try after that: each may cost its own deadline */
+
+#define BATCH_NAME 96
+
+double carrier_chance(struct carrier *c)
+{
+	c->chance ^= c->chance << 13;
+	c->chance ^= c->chance >> 7;
+	c->chance ^= c->chance << 17;
+	return (double)(c->chance >> 11) / 9007199254740992.0;
+}
+
+/* "20261115-084500-1a2b3c4d": readable in a ledger, unique by its random part. */
+void carrier_begin(struct carrier *c, const char *actor)
+{
+	struct timespec now;
+	struct tm tm;
+	uint32_t tail = 0;
+	c->actor = actor;
+	c->transactions = 0;
+	if (getrandom(&c->chance, sizeof c->chance, 0) != (ssize_t)sizeof c->chance || c->chance == 0)
+		c->chance = (uint64_t)clock_wall_us() | 1U;
+	tail = (uint32_t)(c->chance >> 20);
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	size_t n = strftime(c->name, sizeof c->name, "%Y%m%d-%H%M%S", &tm);
+	snprintf(c->name + n, sizeof c->name - n, "-%08x", tail);
+}
+
+struct tries tries_begin(void)
+{
+	return (struct tries){clock_boot_ms(), 1};
+}
+
+bool try_again(struct carrier *c, struct tries *t, defib_err err)
+{
+	bool helps = err == DEFIB_LOCKED || err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
+	if (!helps || t->n == TRIES_MAX || clock_boot_ms() - t->begun_ms > TRIES_MS)
+		return false;
+	usleep((useconds_t)(carrier_chance(c) * 100000.0 * (1 << t->n)));
+	t->n++;
+	return true;
+}
+
+/*
+ * A commit whose reply was lost is resolved by reading: the ledger has the
+ * batch, or it was not done. Without a ledger the batch is simply applied
+ * again: rows that were written are no longer as they were judged.
+ */
+static defib_err was_committed(struct carrier *c, const char *batch, bool *done, struct failure *f)
+{
+	if (!c->ledger->ready)
+		return DEFIB_OK;
+	return ledger_has_batch(c->session->store, batch, &c->arena, done, f);
+}
+
+/* One try. `unsure` names a batch that may have been committed, "" when there is none. */
+static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
+                            char unsure[BATCH_NAME], struct failure *f)
+{
+	char name[BATCH_NAME];
+	bool done = false;
+	defib_err err = session_ready(c->session, f);
+	if (!err && unsure[0])
+		err = was_committed(c, unsure, &done, f);
+	if (err)
+		return err;
+	snprintf(name, sizeof name, "%s.%d", c->name, ++c->transactions);
+	if (c->opened != c->session->opened) {
+		c->may_lock_signs = apply_may_lock_signs(c->session->store, c->sql);
+		c->opened = c->session->opened;
+	}
+	struct apply ap = {c->session->store, c->sql, c->ledger, c->actor, name, c->may_lock_signs};
+	if (!done)
+		err = apply_batch(&ap, batch, n, &c->arena, f);
+	snprintf(unsure, BATCH_NAME, "%s", err == DEFIB_UNKNOWN_OUTCOME ? name : "");
+	if (!err)
+		apply_blockers(&ap, batch, n, &c->arena);
+	return err;
+}
+
+static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, int n,
+                                  struct failure *f)
+{
+	struct tries t = tries_begin();
+	char unsure[BATCH_NAME] = "";
+	defib_err err;
+	do {
+		fail_clear(f);
+		err = apply_once(c, batch, n, unsure, f);
+	} while (err && try_again(c, &t, err));
+	for (int i = 0; err && i < n; i++)
+		if (batch[i].decision.act)
+			batch[i].outcome = OUTCOME_LEFT;
+	if (err && unsure[0]) {
+		fail_prefix(f, "it is not known whether batch %s was committed", unsure);
+		fail_next(f, "look for it in the ledger when the database is back");
+		err = f->code = DEFIB_UNKNOWN_OUTCOME;
+	}
+	return err;
+}
+
+/* What the rows themselves are to blame for; one bad row must not hold up the others. */
+static bool blames_rows(const struct failure *f)
+{
+	return f->code == DEFIB_CONSTRAINT || strncmp(f->sqlstate, "22", 2) == 0;
+}
+
+defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena *keep,
+                struct failure *f)
+{
+	defib_err err = apply_with_tries(c, batch, n, f);
+	if (!err || !blames_rows(f))
+		return err;
+	if (n == 1) {
+		batch->outcome = OUTCOME_REFUSED;
+		batch->refusal = arena_strdup(keep, f->what);
+		fail_clear(f);
+		return DEFIB_OK;
+	}
+	fail_clear(f);
+	err = carry(c, batch, n / 2, keep, f);
+	return err ? err : carry(c, batch + n / 2, n - n / 2, keep, f);
+}

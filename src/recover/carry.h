@@ -1,0 +1,45 @@
+/*
+ * carry.h: decisions carried out, come what may: tries with full jitter when the
+ * database is away, commits whose answer was lost, and single rows that spoil a
+ * batch. Scan, by hand, pending retries and undo all write through here.
+ */
+#ifndef RECOVER_CARRY_H
+#define RECOVER_CARRY_H
+
+#include "recover/apply.h"
+#include "store/session.h"
+
+struct carrier {
+	struct session *session;
+	const struct watch_sql *sql;
+	const struct ledger *ledger;
+	const char *actor;
+	char name[64];      /* of this run in the ledger; parts are numbered ".1", ".2" … */
+	int transactions;   /* of this run */
+	uint64_t chance;    /* state of a small random generator, for jitter */
+	struct arena arena; /* of the batch under way */
+	int64_t opened;     /* the session that was asked: */
+	bool may_lock_signs;
+};
+
+/* A new run with a name of its own. What was learnt of the database is kept. */
+void carrier_begin(struct carrier *c, const char *actor);
+/* In [0, 1). */
+double carrier_chance(struct carrier *c);
+/*
+ * Carry out a batch and set each outcome. `keep` is where texts of refusals go.
+ * After a failure, what may still have been done is read again by the outcomes.
+ */
+MUST_CHECK defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena *keep,
+                           struct failure *f);
+
+/* Tries of anything that a broken session or a lock may spoil. */
+struct tries {
+	int64_t begun_ms;
+	int n;
+};
+struct tries tries_begin(void);
+/* Whether to do again what failed so; after a pause, if so. */
+bool try_again(struct carrier *c, struct tries *t, defib_err err);
+
+#endif
