@@ -19,9 +19,8 @@ static const char *const not_mass[] = {
 	[STORE_SQLITE] = "(CASE WHEN json_valid(l.evidence) THEN json_type(l.evidence, '$.mass') END) "
 					 "IS NOT 'true'"};
 
-/* FROM … WHERE …: the entries `l` that count as recoveries of a job within parameter `within`. */
-static void add_counted(struct buf *out, enum store_engine engine, const char *watch,
-                        const char *job, int within)
+void ledger_counted(struct buf *out, enum store_engine engine, const char *watch, const char *job,
+                    int within)
 {
 	buf_addf(out,
 	         "FROM (SELECT l.*, max(CASE WHEN l.event = 'RELEASED' THEN l.id END) OVER () AS "
@@ -53,7 +52,7 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 	struct store_param within = P_INT(within_us);
 	struct buf head = BUF_INIT;
 	buf_add(&head, "SELECT u.job, (SELECT count(*) ");
-	add_counted(&head, s->engine, "u.watch", "u.job", relation_nparams(r) + 1);
+	ledger_counted(&head, s->engine, "u.watch", "u.job", relation_nparams(r) + 1);
 	/* With the id in front, a note without an `after` is told from no note. */
 	buf_addf(&head,
 	         "), (SELECT l.id || ' ' || coalesce(CAST(l.after AS text), '') FROM %s AS l WHERE "
@@ -133,7 +132,7 @@ defib_err ledger_recoveries(struct store *s, const char *watch, const char *job,
 	buf_add(&sql, "SELECT ");
 	add_row_columns(&sql, s->engine);
 	buf_add(&sql, " ");
-	add_counted(&sql, s->engine, marks[s->engine][0], marks[s->engine][1], 3);
+	ledger_counted(&sql, s->engine, marks[s->engine][0], marks[s->engine][1], 3);
 	buf_add(&sql, " ORDER BY l.id");
 	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
 	buf_release(&sql);

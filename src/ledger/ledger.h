@@ -105,6 +105,12 @@ struct history {
 MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs,
                                     int n, int64_t within_us, struct arena *a,
                                     struct history *history, struct failure *f);
+/*
+ * FROM … WHERE …: the entries `l` that count as recoveries of a job, not older
+ * than the microseconds in parameter `within`. For statements of other rooms.
+ */
+void ledger_counted(struct buf *out, enum store_engine engine, const char *watch, const char *job,
+                    int within);
 /* The entries that ledger_history counts as one job's recoveries, oldest first. */
 MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const char *job,
                                        int64_t within_us, struct arena *a, struct ledger_row **out,
