@@ -45,5 +45,7 @@ struct term {
  */
 MUST_CHECK defib_err term_parse(const struct watch *w, const char *text, struct arena *a,
                                 struct term *out, bool *unknown, struct failure *f);
+/* The name that `states` gives to a value; NULL: none. */
+const char *state_named(const struct watch *w, const char *raw);
 
 #endif

@@ -1,0 +1,364 @@
+/* list_sql.c: see list_sql.h. */
+#include "watch/list_sql.h"
+
+#include "base/text.h"
+#include "watch/compile_read.h"
+#include "watch/compile_write.h"
+#include "watch/lease_sql.h"
+#include "watch/lexer.h"
+#include "watch/timesql.h"
+
+#include <assert.h>
+
+const char *const list_sort_names[] = {"key", "age", "state", NULL};
+
+static const char *const hold_table[] = {
+	[STORE_POSTGRES] = "defib.hold", [STORE_SQLITE] = "defib_hold"};
+static const char *const ledger_table[] = {
+	[STORE_POSTGRES] = "defib.ledger", [STORE_SQLITE] = "defib_ledger"};
+
+/* Remedies after which a job counts as recovered; a hold only leaves it to a person. */
+static const enum remedy recoveries[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
+                                         REMEDY_ROLLBACK};
+
+/* ---- expressions */
+
+static struct sql_token next_word(struct sql_lexer *lx)
+{
+	struct sql_token t;
+	do
+		t = sql_next(lx);
+	while (t.type == SQL_SPACE || (t.type == SQL_PUNCT && *t.text == '('));
+	return t;
+}
+
+/* The table's column that a token names, as the database writes it; NULL: none. */
+static const char *column_named(const struct binding *b, struct sql_token t)
+{
+	bool quoted = t.type == SQL_NAME;
+	if (t.type != SQL_WORD && !quoted)
+		return NULL;
+	for (int i = 0; i < b->ncolumns; i++) {
+		const char *name = b->columns[i].name;
+		size_t len = strlen(name);
+		if (quoted && t.len == len + 2 && strncmp(t.text + 1, name, len) == 0)
+			return name;
+		if (!quoted && t.len == len && strncasecmp(t.text, name, len) == 0)
+			return name;
+	}
+	return NULL;
+}
+
+bool state_sql(const struct binding *b, struct buf *out)
+{
+	struct sql_lexer lx;
+	const struct watch *w = b->watch;
+	if (w->state.text) {
+		buf_addf(out, "(%s)", w->state.text);
+		return true;
+	}
+	sql_lexer_init(&lx, w->running.text, b->engine);
+	struct sql_token t = next_word(&lx);
+	if (t.type == SQL_WORD && t.len == 1 && (*t.text == 't' || *t.text == 'T') && *lx.at == '.') {
+		sql_next(&lx);
+		t = sql_next(&lx);
+	}
+	const char *column = column_named(b, t);
+	if (!column)
+		return false;
+	buf_add(out, "t.");
+	sql_ident(out, column);
+	return true;
+}
+
+static void as_text(const struct binding *b, const char *expr, struct buf *out)
+{
+	if (b->engine == STORE_POSTGRES)
+		buf_addf(out, "(%s)::text", expr);
+	else
+		buf_addf(out, "CAST((%s) AS TEXT)", expr);
+}
+
+void age_sql(const struct binding *b, struct buf *out)
+{
+	enum sign sign = watch_first_sign(b->watch);
+	sql_time_us(b->engine, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
+}
+
+/* ---- terms */
+
+static void bind_value(const struct binding *b, struct list_statement *s, const char *value,
+                       const char *type)
+{
+	assert(s->nparams < LIST_PARAMS_MAX);
+	s->params[s->nparams++] = P_TEXT(value);
+	parameter(b, s->nparams, type, &s->sql);
+}
+
+/* One text against one value; a null is different from every value. */
+static void compare(const struct binding *b, const char *expr, enum term_op op, const char *value,
+                    struct list_statement *s)
+{
+	bool pg = b->engine == STORE_POSTGRES;
+	if (op == TERM_HAS) {
+		buf_add(&s->sql, pg ? "strpos(lower(" : "instr(lower(");
+		as_text(b, expr, &s->sql);
+		buf_add(&s->sql, "), lower(");
+		bind_value(b, s, value, "text");
+		buf_add(&s->sql, ")) > 0");
+		return;
+	}
+	as_text(b, expr, &s->sql);
+	if (op == TERM_IS)
+		buf_add(&s->sql, " = ");
+	else
+		buf_add(&s->sql, pg ? " IS DISTINCT FROM " : " IS NOT ");
+	bind_value(b, s, value, "text");
+}
+
+static bool same_name(const char *name, enum term_op op, const char *value)
+{
+	return op == TERM_HAS ? strcasestr(name, value) != NULL : strcasecmp(name, value) == 0;
+}
+
+/* A state may be said by its name or as it stands in the row. */
+static void state_term(const struct binding *b, const struct term *t, struct list_statement *s)
+{
+	const struct state_names *states = &b->watch->states;
+	struct buf expr = BUF_INIT;
+	if (!state_sql(b, &expr)) {
+		buf_add(&s->sql, "false");
+		return;
+	}
+	const char *glue = t->op == TERM_IS_NOT ? " AND " : " OR ";
+	enum term_op code_op = t->op == TERM_IS_NOT ? TERM_IS_NOT : TERM_IS;
+	buf_add(&s->sql, "(");
+	compare(b, buf_text(&expr), t->op, t->value, s);
+	for (int i = 0, used = 0; i < states->n && used < 6; i++) {
+		if (!same_name(states->names[i], t->op, t->value))
+			continue;
+		buf_add(&s->sql, glue);
+		compare(b, buf_text(&expr), code_op, states->codes[i], s);
+		used++;
+	}
+	buf_add(&s->sql, ")");
+	buf_release(&expr);
+}
+
+static void column_expr(const struct binding *b, int column, struct buf *out)
+{
+	buf_add(out, "t.");
+	sql_ident(out, b->watch->show.items[column]);
+}
+
+static void text_term(const struct binding *b, const struct term *t, struct list_statement *s)
+{
+	const struct watch *w = b->watch;
+	if (w->text.text) {
+		compare(b, w->text.text, TERM_HAS, t->value, s);
+		return;
+	}
+	buf_add(&s->sql, "(");
+	for (int i = 0; i < w->show.n; i++) {
+		struct buf expr = BUF_INIT;
+		buf_add(&s->sql, i ? " OR " : "");
+		column_expr(b, i, &expr);
+		compare(b, buf_text(&expr), TERM_HAS, t->value, s);
+		buf_release(&expr);
+	}
+	buf_add(&s->sql, ")");
+}
+
+static void age_term(const struct binding *b, const struct term *t, struct list_statement *s)
+{
+	enum sign sign = watch_first_sign(b->watch);
+	struct threshold limit = {.given = true, .standard_us = t->us};
+	sql_time_comparable(b->engine, b->sign_time[sign], watch_sign(b->watch, sign)->text, &s->sql);
+	buf_add(&s->sql, t->op == TERM_OVER ? " < " : " > ");
+	sql_time_cutoff(b->engine, b->sign_time[sign], &limit, NULL, &s->sql);
+}
+
+/* Whether a table of ours has the job; a hold may be over, which only its facts tell. */
+static void ledger_term(const struct binding *b, const struct list_query *l, const char *table,
+                        const char *more, struct list_statement *s)
+{
+	if (!l->ledger) {
+		buf_add(&s->sql, "false");
+		return;
+	}
+	sql_job_text(b, JOB_OF_ROW, &s->sql);
+	buf_addf(&s->sql, " IN (SELECT defib_l.job FROM %s AS defib_l WHERE defib_l.watch = ", table);
+	bind_value(b, s, b->watch->name, "text");
+	buf_addf(&s->sql, "%s)", more);
+}
+
+static void held_term(const struct binding *b, const struct list_query *l, struct list_statement *s)
+{
+	const struct term named = {.what = TERM_STATE, .op = TERM_IS, .value = "held"};
+	buf_add(&s->sql, "(");
+	ledger_term(b, l, hold_table[b->engine], "", s);
+	buf_add(&s->sql, " OR ");
+	state_term(b, &named, s);
+	buf_add(&s->sql, ")");
+}
+
+static void recovered_term(const struct binding *b, const struct list_query *l,
+                           struct list_statement *s)
+{
+	struct buf events = BUF_INIT;
+	buf_add(&events, " AND defib_l.verdict <> 'none' AND defib_l.event IN (");
+	for (size_t i = 0; i < sizeof recoveries / sizeof *recoveries; i++) {
+		buf_add(&events, i ? ", " : "");
+		sql_literal(&events, act_event((int)recoveries[i]));
+	}
+	buf_add(&events, ")");
+	ledger_term(b, l, ledger_table[b->engine], buf_text(&events), s);
+	buf_release(&events);
+}
+
+static void add_term(const struct binding *b, const struct list_query *l, const struct term *t,
+                     struct list_statement *s)
+{
+	struct buf column = BUF_INIT;
+	switch (t->what) {
+	case TERM_STATE:
+		state_term(b, t, s);
+		break;
+	case TERM_KIND:
+		compare(b, b->watch->kind.text, t->op, t->value, s);
+		break;
+	case TERM_OWNER:
+		compare(b, b->watch->owner.text, t->op, t->value, s);
+		break;
+	case TERM_COLUMN:
+		column_expr(b, t->column, &column);
+		compare(b, buf_text(&column), t->op, t->value, s);
+		break;
+	case TERM_TEXT:
+		text_term(b, t, s);
+		break;
+	case TERM_AGE:
+		age_term(b, t, s);
+		break;
+	case TERM_VERDICT:
+	case TERM_STUCK:
+		stuck_condition(b, &s->sql);
+		break;
+	case TERM_RUNNING:
+		buf_addf(&s->sql, "(%s)", b->watch->running.text);
+		break;
+	case TERM_HELD:
+		held_term(b, l, s);
+		break;
+	case TERM_RECOVERED:
+		recovered_term(b, l, s);
+		break;
+	}
+	buf_release(&column);
+}
+
+/* ---- order and pages */
+
+/* What the rows are sorted by, and its type; false: by the key alone. */
+static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *out,
+                     const char **type)
+{
+	enum sign sign = watch_first_sign(b->watch);
+	struct buf state = BUF_INIT;
+	*type = "text";
+	if (sort == LIST_BY_AGE && b->engine == STORE_POSTGRES) {
+		sql_time_comparable(b->engine, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
+		*type = sql_time_comparable_type(b->sign_time[sign], b->sign_type[sign]);
+	} else if (sort == LIST_BY_AGE) {
+		/* SQLite writes a fraction of a day with too few digits to go on behind it. */
+		age_sql(b, out);
+	} else if (sort == LIST_BY_STATE && state_sql(b, &state)) {
+		as_text(b, buf_text(&state), out);
+	}
+	buf_release(&state);
+	return out->len > 0;
+}
+
+static void order_keys(const struct binding *b, const char *each, struct buf *out)
+{
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(out, k ? ", " : "");
+		key_column(b, k, out);
+		buf_add(out, each);
+	}
+}
+
+/* (sort, key…) > ($…): the row that a page ended with, and all before it, are left out. */
+static void behind(const struct binding *b, const struct list_query *l, const char *sort,
+                   const char *type, struct list_statement *s)
+{
+	bool sorted = sort && !l->unsorted;
+	buf_addf(&s->sql, "\n  AND (%s%s", sorted ? sort : "", sorted ? ", " : "");
+	order_keys(b, "", &s->sql);
+	buf_add(&s->sql, l->desc ? ") < (" : ") > (");
+	if (sorted) {
+		bool number = b->engine == STORE_SQLITE && l->sort == LIST_BY_AGE;
+		buf_add(&s->sql, number ? "CAST(" : "");
+		bind_value(b, s, l->after_sort, type);
+		buf_add(&s->sql, number ? " AS INTEGER), " : ", ");
+	}
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(&s->sql, k ? ", " : "");
+		bind_value(b, s, l->after_key[k], b->key_type[k]);
+	}
+	buf_add(&s->sql, ")");
+}
+
+static void select_list(const struct binding *b, const char *sort, struct buf *out)
+{
+	struct buf state = BUF_INIT;
+	buf_add(out, "SELECT ");
+	key_list(b, "t.", out);
+	buf_add(out, ", ");
+	if (state_sql(b, &state))
+		as_text(b, buf_text(&state), out);
+	else
+		buf_add(out, "NULL");
+	buf_add(out, " AS defib_state, ");
+	if (sort)
+		as_text(b, sort, out);
+	else
+		buf_add(out, "NULL");
+	buf_add(out, " AS defib_sort");
+	buf_release(&state);
+}
+
+void list_sql(const struct binding *b, const struct list_query *l, struct list_statement *out)
+{
+	struct buf by = BUF_INIT;
+	const char *type = NULL;
+	*out = (struct list_statement){.sql = BUF_INIT};
+	const char *sort = sort_sql(b, l->sort, &by, &type) ? buf_text(&by) : NULL;
+	select_list(b, sort, &out->sql);
+	if (l->keys) {
+		from_keys(b, &out->sql);
+		relation_params(l->keys, out->params);
+		out->nparams = relation_nparams(l->keys);
+	} else {
+		from_table(b, &out->sql);
+	}
+	buf_add(&out->sql, "\nWHERE ");
+	if (sort)
+		buf_addf(&out->sql, "%s IS %s", sort, l->unsorted ? "NULL" : "NOT NULL");
+	else
+		buf_add(&out->sql, "true");
+	for (int i = 0; i < l->nterms; i++) {
+		buf_add(&out->sql, "\n  AND ");
+		add_term(b, l, &l->terms[i], out);
+	}
+	if (l->after)
+		behind(b, l, sort, type, out);
+	buf_add(&out->sql, "\nORDER BY ");
+	if (sort && !l->unsorted)
+		buf_addf(&out->sql, "%s%s, ", sort, l->desc ? " DESC" : "");
+	order_keys(b, l->desc ? " DESC" : "", &out->sql);
+	buf_addf(&out->sql, "\nLIMIT ");
+	out->params[out->nparams++] = P_INT(l->limit);
+	parameter(b, out->nparams, "bigint", &out->sql);
+	buf_release(&by);
+}

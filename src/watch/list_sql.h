@@ -1,0 +1,46 @@
+/*
+ * list_sql.h: which jobs of a watch a person asks for, as one statement.
+ *
+ * It yields keys, states and what the rows are sorted by; the facts of those
+ * jobs are read by look. Pages continue behind the last row's sort value and
+ * key, never by counting rows. Rows without a sort value come last, as a part
+ * of their own, so that each part is a plain comparison that an index can serve.
+ */
+#ifndef WATCH_LIST_SQL_H
+#define WATCH_LIST_SQL_H
+
+#include "watch/compile.h"
+#include "watch/terms.h"
+
+enum list_sort { LIST_BY_KEY, LIST_BY_AGE, LIST_BY_STATE };
+extern const char *const list_sort_names[]; /* ends with NULL */
+
+struct list_query {
+	const struct term *terms;
+	int nterms;
+	enum list_sort sort; /* by age: the oldest first */
+	bool desc;
+	bool unsorted;         /* the part without a sort value */
+	struct relation *keys; /* only these (keys_relation); NULL: all */
+	bool after;            /* behind … */
+	const char *after_sort, *after_key[WATCH_KEYS_MAX];
+	int64_t limit;
+	bool ledger; /* whether there is one; without it nothing was held or recovered */
+};
+
+#define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 8 + WATCH_KEYS_MAX + 2)
+struct list_statement {
+	struct buf sql;
+	struct store_param params[LIST_PARAMS_MAX];
+	int nparams;
+};
+
+/* Columns: the key's parts, then the state and the sort value, all as text or null. */
+void list_sql(const struct binding *b, const struct list_query *l, struct list_statement *out);
+
+/* A row's state: what the watch says, else the column that `running` starts with; false: none. */
+bool state_sql(const struct binding *b, struct buf *out);
+/* Since when a row is as old as it is: its sign of life; in microseconds. */
+void age_sql(const struct binding *b, struct buf *out);
+
+#endif

@@ -1,0 +1,178 @@
+/* terms.c: see terms.h. */
+#include "watch/terms.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#define OP(op) (1U << (op))
+#define COMPARES (OP(TERM_IS) | OP(TERM_IS_NOT) | OP(TERM_HAS))
+
+/* The words that every watch knows; `usage` is what a slip is answered with. */
+static const struct word {
+	const char *name;
+	enum term_what what;
+	unsigned ops; /* 0: the word stands alone */
+	const char *usage;
+} words[] = {
+	{"state", TERM_STATE, COMPARES, "state=NAME, state!=NAME or state~PART"},
+	{"kind", TERM_KIND, COMPARES, "kind=NAME, kind!=NAME or kind~PART"},
+	{"owner", TERM_OWNER, COMPARES, "owner=NAME, owner!=NAME or owner~PART"},
+	{"text", TERM_TEXT, OP(TERM_HAS), "text~words"},
+	{"age", TERM_AGE, OP(TERM_OVER) | OP(TERM_UNDER), "age>10m or age<1h"},
+	{"verdict", TERM_VERDICT, OP(TERM_IS) | OP(TERM_IS_NOT),
+     "verdict=silent, verdict=dead, verdict=overdue or verdict=orphan"},
+	{"stuck", TERM_STUCK, 0, "stuck"},
+	{"running", TERM_RUNNING, 0, "running"},
+	{"held", TERM_HELD, 0, "held"},
+	{"recovered", TERM_RECOVERED, 0, "recovered"},
+};
+#define NWORDS ((int)(sizeof words / sizeof *words))
+
+/* Longer ones first, so that != is not taken for =. */
+static const struct {
+	const char *sign;
+	enum term_op op;
+} operators[] = {
+	{"!=", TERM_IS_NOT}, {"=", TERM_IS}, {"~", TERM_HAS}, {">", TERM_OVER}, {"<", TERM_UNDER},
+};
+
+/* Where the first operator stands; NULL: there is none. */
+static const char *find_operator(const char *text, enum term_op *op, size_t *len)
+{
+	for (; *text; text++)
+		for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+			if (text_starts(text, operators[i].sign)) {
+				*op = operators[i].op;
+				*len = strlen(operators[i].sign);
+				return text;
+			}
+	return NULL;
+}
+
+static char *trimmed(struct arena *a, const char *text, size_t n)
+{
+	for (; n > 0 && *text == ' '; n--)
+		text++;
+	while (n > 0 && text[n - 1] == ' ')
+		n--;
+	return arena_strndup(a, text, n);
+}
+
+static defib_err unknown_word(const struct watch *w, const char *name, struct failure *f)
+{
+	const char *names[NWORDS + WATCH_SHOW_MAX + 1];
+	int n = 0;
+	for (; n < NWORDS; n++)
+		names[n] = words[n].name;
+	for (int i = 0; i < w->show.n; i++)
+		names[n++] = w->show.items[i];
+	names[n] = NULL;
+	const char *near = text_nearest(name, names);
+	fail(f, DEFIB_USAGE, "--where: watch %s knows no \"%s\"", w->name, name);
+	if (near)
+		fail_next(f, "did you mean \"%s\"?", near);
+	else
+		fail_next(f, "there are state, kind, owner, age, text, verdict, stuck, running, held, "
+		             "recovered, and the columns that the watch shows");
+	return DEFIB_USAGE;
+}
+
+/* What a word needs of the watch. */
+static defib_err needs(const struct watch *w, const struct term *t, struct failure *f)
+{
+	const char *option = NULL;
+	if (t->what == TERM_KIND && !w->kind.text)
+		option = "kind";
+	if (t->what == TERM_OWNER && !w->owner.text)
+		option = "owner";
+	if (t->what == TERM_TEXT && !w->text.text && w->show.n == 0)
+		option = "text";
+	if (!option)
+		return DEFIB_OK;
+	fail(f, DEFIB_USAGE, "--where: watch %s does not say what the %s of a job is", w->name, option);
+	fail_next(f, "add %s: to the watch", option);
+	return DEFIB_USAGE;
+}
+
+static defib_err take_value(struct term *t, struct failure *f)
+{
+	static const char *const example = "a duration such as 90s, 15m or 1h30m";
+	if (t->what == TERM_AGE && !duration_parse(t->value, &t->us))
+		return fail(f, DEFIB_USAGE, "--where: age expects %s, not \"%s\"", example, t->value);
+	if (t->what != TERM_VERDICT)
+		return DEFIB_OK;
+	int verdict = word_index(verdict_names, t->value);
+	if (verdict <= VERDICT_NONE) {
+		const char *near = text_nearest(t->value, verdict_names + 1);
+		fail(f, DEFIB_USAGE, "--where: there is no verdict \"%s\"", t->value);
+		fail_next(f, near ? "did you mean \"%s\"?" : "%s",
+		          near ? near : "there are dead, silent, overdue and orphan");
+		return DEFIB_USAGE;
+	}
+	t->verdict = (enum verdict)verdict;
+	return DEFIB_OK;
+}
+
+static int shown_column(const struct watch *w, const char *name)
+{
+	for (int i = 0; i < w->show.n; i++)
+		if (text_eq(w->show.items[i], name))
+			return i;
+	return -1;
+}
+
+static const struct word *find_word(const char *name)
+{
+	for (int i = 0; i < NWORDS; i++)
+		if (text_eq(words[i].name, name))
+			return &words[i];
+	return NULL;
+}
+
+/* Whether the word takes this operator, or none. */
+static defib_err take_operator(const struct word *word, const char *name, bool bare,
+                               const struct term *t, struct failure *f)
+{
+	unsigned ops = word ? word->ops : COMPARES;
+	if (bare ? ops == 0 : (ops & OP(t->op)) != 0)
+		return DEFIB_OK;
+	if (word)
+		return fail(f, DEFIB_USAGE, "--where: write %s", word->usage);
+	return fail(f, DEFIB_USAGE, "--where: write %s=value, %s!=value or %s~part", name, name, name);
+}
+
+defib_err term_parse(const struct watch *w, const char *text, struct arena *a, struct term *out,
+                     bool *unknown, struct failure *f)
+{
+	size_t len = 0;
+	bool other = false;
+	*out = (struct term){0};
+	const char *sign = find_operator(text, &out->op, &len);
+	const char *name = trimmed(a, text, sign ? (size_t)(sign - text) : strlen(text));
+	const struct word *word = find_word(name);
+	defib_err err = DEFIB_OK;
+	if (sign)
+		out->value = trimmed(a, sign + len, strlen(sign + len));
+	out->column = shown_column(w, name);
+	out->what = word ? word->what : TERM_COLUMN;
+	if (!word && out->column < 0)
+		err = unknown_word(w, name, f);
+	else
+		err = needs(w, out, f);
+	other = err != DEFIB_OK;
+	if (!err)
+		err = take_operator(word, name, !sign, out, f);
+	if (!err)
+		err = take_value(out, f);
+	if (unknown)
+		*unknown = other;
+	return err;
+}
+
+const char *state_named(const struct watch *w, const char *raw)
+{
+	for (int i = 0; raw && i < w->states.n; i++)
+		if (text_eq(w->states.codes[i], raw))
+			return w->states.names[i];
+	return NULL;
+}
