@@ -46,11 +46,27 @@ CREATE TABLE IF NOT EXISTS defib.job (
     unique_key   text,
     cause        text,
     error        text,
+    saga         boolean NOT NULL DEFAULT false, -- a failure for good undoes what was done
+    undoing      boolean NOT NULL DEFAULT false, -- what was done is being undone
     CHECK (state IN ('scheduled', 'queued', 'running', 'cancelling', 'done', 'failed', 'timed_out',
                      'cancelled', 'held', 'rolled_back')),
     CHECK ((owner IS NOT NULL) = (state IN ('running', 'cancelling')))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01,
         autovacuum_analyze_scale_factor = 0.02);
+-- Tables and functions of an older installation; looked up first, because ALTER and DROP
+-- wait for everybody.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.job'::regclass
+                   AND a.attname = 'undoing') THEN
+        ALTER TABLE defib.job ADD COLUMN saga boolean NOT NULL DEFAULT false,
+            ADD COLUMN undoing boolean NOT NULL DEFAULT false;
+    END IF;
+    IF to_regprocedure('defib.claim(bigint,text,integer,text,integer,bigint)') IS NOT NULL THEN
+        DROP FUNCTION defib.claim(bigint, text, integer, text, integer, bigint);
+        DROP FUNCTION defib.settle(bigint, bigint[], bigint[], text[], jsonb[], text[], bigint[]);
+    END IF;
+END $$;
 CREATE INDEX IF NOT EXISTS job_ready ON defib.job (queue, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX IF NOT EXISTS job_due ON defib.job (run_at) WHERE state = 'scheduled';
 CREATE INDEX IF NOT EXISTS job_owner ON defib.job (owner)
@@ -73,6 +89,23 @@ CREATE TABLE IF NOT EXISTS defib.progress (
     step     text,
     progress text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
+
+-- Checkpoints of workflows, one row a step that was done: of the built-in queue (watch
+-- 'queue', job its id) and of users' own tables. `epoch` is that of the last write.
+CREATE TABLE IF NOT EXISTS defib.step (
+    watch       text NOT NULL,
+    job         text NOT NULL,
+    step        text NOT NULL,
+    position    integer NOT NULL,
+    state       text NOT NULL, -- done, undone, undo_failed, again (to be run again)
+    epoch       bigint NOT NULL,
+    output      jsonb,
+    error       text,
+    started_at  timestamptz,
+    finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (watch, job, step),
+    CHECK (state IN ('done', 'undone', 'undo_failed', 'again'))
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 
 -- The lease of a job in a user's own table: one row a job, kept for its epoch. The
 -- last settlement stays in it, so that one whose answer was lost can be repeated.
@@ -180,16 +213,28 @@ BEGIN
     RETURN moved;
 END $$;
 
+-- What is recorded of a workflow, in order; outputs as text, because their numbers are the
+-- user's. Null where nothing is.
+CREATE OR REPLACE FUNCTION defib.steps_of(of_watch text, of_job text)
+RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_agg(jsonb_build_object('step', s.step, 'state', s.state, 'output', s.output::text)
+                     ORDER BY s.position, s.finished_at)
+    FROM defib.step s WHERE s.watch = of_watch AND s.job = of_job
+$$;
+
 -- Claim up to n ready jobs of one queue, highest priority first, then oldest.
 -- `floor_priority` and `floor_id` let a caller skip the part of the index that it knows
 -- to be claimed: under somebody's long transaction dead entries pile up there. The
 -- planner settings keep the ordered index scan: it marks dead entries as it goes. `step`
--- is the last one that an earlier attempt told of.
+-- is the last one that an earlier attempt told of; `steps` is what is recorded of a
+-- workflow, in order, which is nothing before the second claim.
 CREATE OR REPLACE FUNCTION defib.claim(
     worker bigint, from_queue text, n integer, of_kind text DEFAULT NULL,
-    floor_priority integer DEFAULT 32767, floor_id bigint DEFAULT 0)
+    floor_priority integer DEFAULT 32767, floor_id bigint DEFAULT 0,
+    of_kinds text[] DEFAULT NULL)
 RETURNS TABLE (id bigint, epoch bigint, attempt integer, max_attempts integer, kind text,
-               priority smallint, timeout_ms integer, payload jsonb, step text)
+               priority smallint, timeout_ms integer, payload jsonb, step text, undoing boolean,
+               steps jsonb)
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off
@@ -206,26 +251,236 @@ BEGIN
             SELECT r.id FROM defib.job r
             WHERE r.state = 'queued' AND r.queue = from_queue
               AND (of_kind IS NULL OR r.kind = of_kind)
+              AND (of_kinds IS NULL OR r.kind = ANY (of_kinds))
               AND (r.priority < floor_priority OR (r.priority = floor_priority AND r.id > floor_id))
               AND r.priority <= floor_priority
             ORDER BY r.priority DESC, r.id
             LIMIT n
             FOR NO KEY UPDATE SKIP LOCKED))
-        RETURNING j.id, j.epoch, j.attempts, j.max_attempts, j.kind, j.priority, j.timeout_ms)
+        RETURNING j.id, j.epoch, j.attempts, j.max_attempts, j.kind, j.priority, j.timeout_ms,
+                  j.undoing)
     SELECT c.id, c.epoch, c.attempts, c.max_attempts, c.kind, c.priority, c.timeout_ms, d.payload,
-           p.step
+           p.step, c.undoing, CASE WHEN c.epoch > 1 THEN defib.steps_of('queue', c.id::text) END
     FROM claimed c LEFT JOIN defib.job_data d ON d.job = c.id
     LEFT JOIN defib.progress p ON p.job = c.id;
+END $$;
+
+-- Full jitter: anything up to twice as long as the time before, an hour at most.
+CREATE OR REPLACE FUNCTION defib.backoff_ms(attempts integer)
+RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (random() * least(3600000, 1000 * power(2, least(attempts, 30))))::bigint
+$$;
+
+-- What the end of a step means for its job: `next` and `rollback` (given back), `released`
+-- (given back, the attempt returned), `again` (after a wait), or how the job ends.
+CREATE OR REPLACE FUNCTION defib.step_after(outcome text, ended jsonb, j defib.job)
+RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE
+        WHEN outcome IN ('released', 'stopped')
+            THEN CASE WHEN j.state = 'cancelling' THEN 'cancelled' ELSE 'released' END
+        WHEN NOT j.undoing AND outcome = 'done' AND NOT (ended->>'more')::boolean THEN 'done'
+        WHEN NOT j.undoing AND (j.state = 'cancelling' OR outcome = 'cancelled') THEN 'cancelled'
+        WHEN outcome = 'retry' OR (outcome IN ('failed', 'timed_out', 'crashed')
+                                   AND j.attempts < j.max_attempts) THEN 'again'
+        -- An undo that fails for good is recorded as such, and the rest goes on.
+        WHEN j.undoing THEN CASE WHEN (ended->>'more')::boolean THEN 'next' ELSE 'rolled_back' END
+        WHEN outcome = 'done' THEN 'next'
+        WHEN j.saga AND EXISTS (SELECT 1 FROM defib.step s WHERE s.watch = 'queue'
+                                AND s.job = j.id::text AND s.state = 'done') THEN 'rollback'
+        WHEN outcome = 'timed_out' THEN 'timed_out'
+        ELSE 'failed' END
+$$;
+
+-- Record a step that was run or undone, and those that `passed` with it.
+CREATE OR REPLACE FUNCTION defib.record_step(
+    of_watch text, of_job text, of_epoch bigint, began timestamptz, after text, outcome text,
+    ended jsonb, output jsonb, error text)
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    IF (ended->>'undo')::boolean AND after = 'again' THEN
+        UPDATE defib.step s
+        SET error = coalesce(record_step.error, outcome), epoch = of_epoch
+        WHERE s.watch = of_watch AND s.job = of_job AND s.step = ended->>'step';
+    ELSIF (ended->>'undo')::boolean AND after IN ('next', 'rolled_back') THEN
+        UPDATE defib.step s
+        SET state = e.state, error = e.error, epoch = of_epoch, finished_at = clock_timestamp()
+        FROM (SELECT ended->>'step', CASE outcome WHEN 'done' THEN 'undone' ELSE 'undo_failed' END,
+                     CASE WHEN outcome <> 'done' THEN coalesce(record_step.error, outcome) END
+              UNION ALL
+              SELECT p.step, p.state, p.error
+              FROM jsonb_to_recordset(coalesce(ended->'passed', '[]'))
+                  AS p(step text, state text, error text)) AS e(step, state, error)
+        WHERE s.watch = of_watch AND s.job = of_job AND s.step = e.step AND s.state = 'done';
+    ELSIF NOT (ended->>'undo')::boolean AND outcome = 'done' AND ended->>'step' IS NOT NULL THEN
+        INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at)
+        VALUES (of_watch, of_job, ended->>'step', (ended->>'position')::integer, 'done', of_epoch,
+                record_step.output, began)
+        ON CONFLICT (watch, job, step) DO UPDATE
+            SET position = excluded.position, state = 'done', epoch = excluded.epoch,
+                output = excluded.output, error = NULL, started_at = excluded.started_at,
+                finished_at = clock_timestamp();
+    END IF;
+END $$;
+
+-- What a rollback could not undo, for a person; null where there is nothing.
+CREATE OR REPLACE FUNCTION defib.not_undone(of_watch text, of_job text)
+RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT 'could not undo: ' || string_agg(s.step || coalesce(' (' || s.error || ')', ''), ', '
+                                            ORDER BY s.position DESC)
+    FROM defib.step s
+    WHERE s.watch = of_watch AND s.job = of_job AND s.state = 'undo_failed'
+$$;
+
+-- The job of a step that ended, given back or over. A rollback keeps why it began.
+CREATE OR REPLACE FUNCTION defib.move_after_step(
+    j defib.job, after text, outcome text, ended jsonb, error text, delay_ms bigint)
+RETURNS void LANGUAGE sql AS $$
+    UPDATE defib.job t
+    SET owner = NULL,
+        state = CASE WHEN after IN ('next', 'released', 'rollback') THEN 'queued'
+            WHEN after = 'again' THEN 'scheduled' ELSE after END,
+        attempts = CASE WHEN after IN ('next', 'rollback') THEN 0
+            ELSE t.attempts - (outcome IN ('released', 'stopped'))::int END,
+        crashes = t.crashes + (outcome = 'crashed')::int,
+        saga = CASE WHEN after = 'rolled_back' THEN false
+            WHEN outcome = 'done' AND NOT t.undoing THEN (ended->>'saga')::boolean
+            ELSE t.saga END,
+        undoing = after = 'rollback' OR (t.undoing AND after <> 'rolled_back'),
+        finished_at = CASE WHEN after IN ('done', 'failed', 'timed_out', 'cancelled', 'rolled_back')
+            THEN clock_timestamp() END,
+        run_at = CASE WHEN after <> 'again' THEN t.run_at
+            ELSE clock_timestamp() + coalesce(delay_ms, defib.backoff_ms(t.attempts))
+                * interval '1 millisecond' END,
+        cause = CASE WHEN t.undoing OR outcome IN ('released', 'stopped') THEN t.cause
+            WHEN outcome = 'done' THEN NULL WHEN outcome = 'timed_out' THEN 'time-out'
+            WHEN outcome = 'crashed' THEN 'crash' ELSE 'error' END,
+        error = CASE WHEN after = 'rolled_back'
+                THEN nullif(concat_ws('; ', t.error, defib.not_undone('queue', t.id::text)), '')
+            WHEN t.undoing OR outcome IN ('released', 'stopped') THEN t.error
+            ELSE move_after_step.error END
+    WHERE t.id = j.id
+$$;
+
+-- Settle steps of workflows: one step a claim, recorded with its output in the write that
+-- gives the job back for the next one. An element of `steps` is
+--   {"step": "charge", "position": 1, "undo": false, "more": true, "saga": true}
+-- or null: which step ended, run or undone, whether another is to be run (or undone) after
+-- it, and whether a failure for good undoes. "passed", [{"step", "state", "error"}], are
+-- steps that count as undone or undo_failed with it, nothing run. Answers the places of
+-- what was written.
+CREATE OR REPLACE FUNCTION defib.settle_steps(
+    worker bigint, ids bigint[], epochs bigint[], outcomes text[], results jsonb[], errors text[],
+    delays_ms bigint[], steps jsonb[])
+RETURNS bigint[] LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    g record;
+    j defib.job;
+    after text;
+    written bigint[] := '{}';
+    notable jsonb := '[]';
+BEGIN
+    FOR g IN
+        SELECT * FROM unnest(ids, epochs, outcomes, results, errors, delays_ms, steps)
+            WITH ORDINALITY AS u(id, epoch, outcome, result, error, delay_ms, step, place)
+        WHERE u.step IS NOT NULL
+    LOOP
+        SELECT t.* INTO j FROM defib.job t
+        WHERE t.id = g.id AND t.epoch = g.epoch AND t.owner = worker
+          AND (t.state = 'running' OR t.state = 'cancelling')
+        FOR NO KEY UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        after := defib.step_after(g.outcome, g.step, j);
+        PERFORM defib.record_step('queue', j.id::text, j.epoch, j.claimed_at, after, g.outcome,
+                                  g.step, g.result, g.error);
+        PERFORM defib.move_after_step(j, after, g.outcome, g.step, g.error, g.delay_ms);
+        IF after = 'done' AND g.result IS NOT NULL THEN
+            INSERT INTO defib.job_data (job, result) VALUES (j.id, g.result)
+            ON CONFLICT (job) DO UPDATE SET result = excluded.result;
+        END IF;
+        IF after IN ('rollback', 'rolled_back') OR (j.undoing AND after = 'next') THEN
+            notable := notable || jsonb_build_object('id', j.id, 'epoch', j.epoch, 'after', after,
+                'step', g.step->>'step', 'outcome', g.outcome, 'error', g.error,
+                'attempts', j.attempts);
+        END IF;
+        written := written || g.place;
+    END LOOP;
+    PERFORM defib.note_steps(worker, notable);
+    RETURN written;
+END $$;
+
+-- A settlement of a step that is only repeated: its epoch stands in the step's record, or
+-- the job is as only this settlement leaves it.
+CREATE OR REPLACE FUNCTION defib.repeated_steps(
+    ids bigint[], epochs bigint[], outcomes text[], steps jsonb[])
+RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT array_agg(u.place)
+    FROM unnest(ids, epochs, outcomes, steps) WITH ORDINALITY AS u(id, epoch, outcome, step, place)
+    LEFT JOIN defib.step s ON s.watch = 'queue' AND s.job = u.id::text
+        AND s.step = u.step->>'step' AND s.epoch = u.epoch
+    LEFT JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch
+    WHERE u.step IS NOT NULL AND u.outcome NOT IN ('released', 'stopped')
+      AND CASE
+        WHEN s.step IS NULL AND u.step->>'step' IS NULL AND u.outcome = 'done'
+            THEN j.state = CASE WHEN (u.step->>'undo')::boolean THEN 'rolled_back' ELSE 'done' END
+        WHEN s.step IS NULL THEN NOT (u.step->>'undo')::boolean AND u.outcome <> 'done'
+            AND j.state = 'queued' AND j.undoing AND j.cause IS DISTINCT FROM 'lost'
+        ELSE (u.outcome = 'done') = (s.state IN ('undone', 'done', 'again')
+                                     AND s.error IS NULL) END
+$$;
+
+-- What a person must hear of: a rollback that began, an undo that failed, a rollback's end.
+CREATE OR REPLACE FUNCTION defib.note_steps(worker bigint, notable jsonb)
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    notes jsonb;
+BEGIN
+    SELECT jsonb_agg(jsonb_build_object('job', n.id, 'epoch', n.epoch, 'event', e.event,
+                     'reason', e.reason, 'evidence', e.evidence) ORDER BY n.place, e.rank)
+    INTO notes
+    FROM jsonb_array_elements(notable) WITH ORDINALITY AS a(note, place)
+    CROSS JOIN LATERAL (SELECT (a.note->>'id') AS id, (a.note->>'epoch')::bigint AS epoch,
+                               a.note->>'after' AS after, a.place) n
+    CROSS JOIN LATERAL (
+        SELECT 1 AS rank, 'ROLLBACK_STARTED' AS event, a.note->>'error' AS reason,
+               a.note - 'id' - 'epoch' - 'after' AS evidence
+        WHERE n.after = 'rollback'
+        UNION ALL
+        SELECT 2, 'UNDO_FAILED', s.error, jsonb_build_object('step', s.step, 'error', s.error)
+        FROM defib.step s
+        WHERE n.after <> 'rollback' AND s.watch = 'queue' AND s.job = n.id AND s.epoch = n.epoch
+          AND s.state = 'undo_failed'
+        UNION ALL
+        SELECT 3, 'ROLLED_BACK', defib.not_undone('queue', n.id),
+               (SELECT jsonb_build_object(
+                    'undone', coalesce(jsonb_agg(s.step ORDER BY s.position DESC)
+                        FILTER (WHERE s.state = 'undone'), '[]'),
+                    'not_undone', coalesce(jsonb_agg(jsonb_build_object('step', s.step, 'error',
+                        s.error) ORDER BY s.position DESC)
+                        FILTER (WHERE s.state = 'undo_failed'), '[]'))
+                FROM defib.step s WHERE s.watch = 'queue' AND s.job = n.id)
+        WHERE n.after = 'rolled_back') e;
+    IF notes IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    INSERT INTO defib.ledger (id, batch, watch, job, event, actor, reason, evidence, epoch)
+    SELECT nextval('defib.ledger_id'), 'workflow', 'queue', n.note->>'job', n.note->>'event',
+           'worker:' || worker, n.note->>'reason', n.note->'evidence', (n.note->>'epoch')::bigint
+    FROM jsonb_array_elements(notes) AS n(note);
 END $$;
 
 -- Settle jobs: one array element a job. Outcomes: done, failed (attempts decide), retry,
 -- permanent, timed_out (attempts decide), crashed (attempts decide), stopped (it was asked
 -- to stop), released (handed back, the attempt returned). A delay of null is drawn here,
 -- with full jitter. Answers every job: accepted or not; what is not accepted lost its
--- lease, and is noted in the ledger.
+-- lease, and is noted in the ledger. `steps` says which step of a workflow ended, see
+-- defib.settle_steps(); null for a job that is none.
 CREATE OR REPLACE FUNCTION defib.settle(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[],
-    results jsonb[] DEFAULT NULL, errors text[] DEFAULT NULL, delays_ms bigint[] DEFAULT NULL)
+    results jsonb[] DEFAULT NULL, errors text[] DEFAULT NULL, delays_ms bigint[] DEFAULT NULL,
+    steps jsonb[] DEFAULT NULL)
 RETURNS TABLE (id bigint, accepted boolean)
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
@@ -235,8 +490,8 @@ DECLARE
     written bigint[]; -- positions: a batch may hold two epochs of one job
 BEGIN
     WITH given AS MATERIALIZED (
-        SELECT * FROM unnest(ids, epochs, outcomes, errors, delays_ms) WITH ORDINALITY
-            AS u(id, epoch, outcome, error, delay_ms, place)),
+        SELECT * FROM unnest(ids, epochs, outcomes, errors, delays_ms, steps) WITH ORDINALITY
+            AS u(id, epoch, outcome, error, delay_ms, step, place) WHERE u.step IS NULL),
     settled AS (
         UPDATE defib.job j
         SET owner = NULL,
@@ -256,8 +511,7 @@ BEGIN
                   OR (g.outcome IN ('failed', 'timed_out', 'crashed') AND j.attempts >= j.max_attempts)
                 THEN clock_timestamp() END,
             run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN j.run_at
-                ELSE clock_timestamp() + coalesce(g.delay_ms,
-                    (random() * least(3600000, 1000 * power(2, least(j.attempts, 30))))::bigint)
+                ELSE clock_timestamp() + coalesce(g.delay_ms, defib.backoff_ms(j.attempts))
                     * interval '1 millisecond' END,
             cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN j.cause
                 WHEN 'stopped' THEN j.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash'
@@ -274,19 +528,26 @@ BEGIN
         WHERE u.result IS NOT NULL AND u.place = ANY (written)
         ON CONFLICT (job) DO UPDATE SET result = excluded.result;
     END IF;
+    IF steps IS NOT NULL THEN
+        written := written || defib.settle_steps(worker, ids, epochs, outcomes, results, errors,
+                                                 delays_ms, steps);
+    END IF;
     IF coalesce(array_length(written, 1), 0) < array_length(ids, 1) THEN
         -- A settlement that is only repeated, because its answer was lost, was accepted: in
         -- an epoch nobody but its owner makes a job done or schedules it again.
         written := written || ARRAY(
-            SELECT u.place FROM unnest(ids, epochs, outcomes) WITH ORDINALITY
-                AS u(id, epoch, outcome, place)
+            SELECT u.place FROM unnest(ids, epochs, outcomes, steps) WITH ORDINALITY
+                AS u(id, epoch, outcome, step, place)
             JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch
-            WHERE (u.outcome = 'done' AND j.state = 'done')
+            WHERE (u.outcome = 'done' AND j.state = 'done' AND u.step IS NULL)
                OR (u.outcome NOT IN ('done', 'released', 'stopped')
                    AND j.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
                    AND j.cause IS DISTINCT FROM 'lost')
                OR (u.outcome IN ('released', 'stopped') AND j.state IN ('queued', 'cancelled')
                    AND j.cause IS DISTINCT FROM 'lost'));
+        IF steps IS NOT NULL THEN
+            written := written || defib.repeated_steps(ids, epochs, outcomes, steps);
+        END IF;
         PERFORM defib.note_late(worker, ids, epochs, outcomes, written);
     END IF;
     RETURN QUERY SELECT u.id, coalesce(u.place = ANY (written), false)
@@ -339,12 +600,13 @@ BEGIN
 END $$;
 
 -- A waiting job is cancelled; a running one is asked to stop. Answers the new state, or
--- null where the job is not there or already over.
+-- null where the job is not there, already over, or being rolled back.
 CREATE OR REPLACE FUNCTION defib.cancel(job bigint)
 RETURNS text LANGUAGE sql AS $$
     UPDATE defib.job j
     SET state = CASE WHEN j.state IN ('running', 'cancelling') THEN 'cancelling' ELSE 'cancelled' END,
         finished_at = CASE WHEN j.state IN ('running', 'cancelling') THEN NULL ELSE clock_timestamp() END
     WHERE j.id = $1 AND j.state IN ('scheduled', 'queued', 'running', 'cancelling', 'held')
+      AND NOT j.undoing
     RETURNING j.state
 $$;

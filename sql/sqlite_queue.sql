@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS defib_job (
     unique_key   TEXT,
     cause        TEXT,
     error        TEXT,
+    saga         INTEGER NOT NULL DEFAULT 0,
+    undoing      INTEGER NOT NULL DEFAULT 0,
     CHECK (state IN ('scheduled', 'queued', 'running', 'cancelling', 'done', 'failed', 'timed_out',
                      'cancelled', 'held', 'rolled_back')),
     CHECK ((owner IS NOT NULL) = (state IN ('running', 'cancelling')))
@@ -61,6 +63,21 @@ CREATE TABLE IF NOT EXISTS defib_progress (
     at       INTEGER NOT NULL,
     step     TEXT,
     progress TEXT
+);
+
+CREATE TABLE IF NOT EXISTS defib_step (
+    watch       TEXT NOT NULL,
+    job         TEXT NOT NULL,
+    step        TEXT NOT NULL,
+    position    INTEGER NOT NULL,
+    state       TEXT NOT NULL,
+    epoch       INTEGER NOT NULL,
+    output      TEXT,
+    error       TEXT,
+    started_at  INTEGER,
+    finished_at INTEGER NOT NULL,
+    PRIMARY KEY (watch, job, step),
+    CHECK (state IN ('done', 'undone', 'undo_failed', 'again'))
 );
 
 CREATE TABLE IF NOT EXISTS defib_lease (

@@ -69,8 +69,10 @@ static int config_docs(struct cli *c)
 	static const struct {
 		const char *title;
 		const struct opt_row *rows;
-	} parts[] = {
-		{"The file", settings_rows}, {"A database", database_rows}, {"A watch", watch_rows}};
+	} parts[] = {{"The file", settings_rows},
+	             {"A database", database_rows},
+	             {"A watch", watch_rows},
+	             {"A workflow", workflow_rows}};
 	struct buf out = BUF_INIT;
 	(void)c;
 	buf_add(&out,

@@ -31,6 +31,47 @@ static defib_err run_script(struct store *s, const char *script, struct failure 
 	return err;
 }
 
+/*
+ * Columns that tables of an older installation lack. Scripts name them too, for
+ * new tables; PostgreSQL's add them by themselves, SQLite has no way to say "if".
+ */
+static const struct {
+	enum schema_part part;
+	const char *table, *column, *add;
+} later_columns[] = {
+	{SCHEMA_QUEUE, "defib_job", "saga",
+     "ALTER TABLE defib_job ADD COLUMN saga INTEGER NOT NULL DEFAULT 0"},
+	{SCHEMA_QUEUE, "defib_job", "undoing",
+     "ALTER TABLE defib_job ADD COLUMN undoing INTEGER NOT NULL DEFAULT 0"},
+};
+
+static defib_err add_later_columns(struct store *s, enum schema_part part, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	defib_err err = DEFIB_OK;
+	for (size_t i = 0; i < sizeof later_columns / sizeof *later_columns && !err; i++) {
+		struct store_param params[] = {P_TEXT(later_columns[i].table),
+		                               P_TEXT(later_columns[i].column)};
+		struct store_rows rows;
+		if (later_columns[i].part != part)
+			continue;
+		err = store_exec(s, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", params, 2, &a,
+		                 &rows, f);
+		if (!err && rows.nrows == 0)
+			err = store_exec(s, later_columns[i].add, NULL, 0, &a, NULL, f);
+	}
+	arena_release(&a);
+	return err;
+}
+
+static defib_err run_part(struct store *s, enum schema_part part, struct failure *f)
+{
+	defib_err err = run_script(s, schema_script(part, s->engine), f);
+	if (!err && s->engine == STORE_SQLITE)
+		err = add_later_columns(s, part, f);
+	return err;
+}
+
 defib_err schema_install(struct store *s, enum schema_part last, struct failure *f)
 {
 	defib_err err = store_begin(s, TX_WRITE, f);
@@ -40,7 +81,7 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 	if (s->engine == STORE_POSTGRES)
 		err = run_script(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
 	for (int part = 0; part <= (int)last && !err; part++)
-		err = run_script(s, schema_script((enum schema_part)part, s->engine), f);
+		err = run_part(s, (enum schema_part)part, f);
 	if (!err)
 		return store_commit(s, f);
 	store_rollback(s);

@@ -1,11 +1,13 @@
 /*
- * settings.h: a whole configuration: databases and watches, read and checked.
+ * settings.h: a whole configuration: databases, watches and workflows, read and
+ * checked.
  */
 #ifndef WATCH_SETTINGS_H
 #define WATCH_SETTINGS_H
 
 #include "store/store.h"
 #include "watch/watch.h"
+#include "watch/workflow.h"
 
 struct database {
 	const char *name, *url;
@@ -20,6 +22,7 @@ struct settings {
 	struct database *databases;
 	int nwatches;
 	struct watch *watches;
+	struct workflow_list workflows;
 	int ledger; /* enum ledger_mode */
 };
 

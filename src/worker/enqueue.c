@@ -157,7 +157,7 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 			"UPDATE defib_job SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' "
 			"ELSE 'cancelled' END, finished_at = CASE WHEN owner IS NULL THEN " NOW_MS
 			" END WHERE id = ?1 AND state IN ('scheduled', 'queued', 'running', "
-			"'cancelling', 'held') RETURNING state",
+			"'cancelling', 'held') AND NOT undoing RETURNING state",
 	};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;

@@ -23,6 +23,9 @@ static void job_free(struct hand_job *j)
 	free((char *)j->claim.kind);
 	free((char *)j->claim.payload);
 	free((char *)j->claim.step);
+	free((char *)j->claim.steps);
+	free((char *)j->step_end.name);
+	free((char *)j->step_end.passed);
 	free(j->result);
 	free(j->error);
 	free(j);
@@ -51,6 +54,7 @@ struct hand_job *hand_add(struct hand *h, struct source *src, int pool, int64_t 
 	j->claim.kind = copy(c->kind);
 	j->claim.payload = copy(c->payload);
 	j->claim.step = copy(c->step);
+	j->claim.steps = copy(c->steps);
 	j->delay_ms = -1;
 	pthread_mutex_lock(&h->lock);
 	j->next = h->first;
@@ -60,6 +64,14 @@ struct hand_job *hand_add(struct hand *h, struct source *src, int pool, int64_t 
 	h->count++;
 	pthread_mutex_unlock(&h->lock);
 	return j;
+}
+
+void hand_at_step(struct hand_job *j, const struct step_end *end)
+{
+	assert(j->step_end.side == STEP_SIDE_NONE && end->side != STEP_SIDE_NONE);
+	j->step_end = *end;
+	j->step_end.name = copy(end->name);
+	j->step_end.passed = copy(end->passed);
 }
 
 void hand_remove(struct hand *h, struct hand_job *j)

@@ -24,11 +24,12 @@ struct hand_job {
 	enum settle_as as;
 	char *result, *error;
 	int64_t delay_ms;
-	bool settled;            /* by its handler, in a transaction of its own */
-	struct hand_job *queued; /* the settler's list */
-	int64_t slot;            /* of its pool */
-	int64_t began_ms;        /* when it was started here */
-	void *run;               /* the runner's own */
+	struct step_end step_end; /* of a workflow; texts owned by this job */
+	bool settled;             /* by its handler, in a transaction of its own */
+	struct hand_job *queued;  /* the settler's list */
+	int64_t slot;             /* of its pool */
+	int64_t began_ms;         /* when it was started here */
+	void *run;                /* the runner's own */
 	/* what it said of its progress; guarded by the hand's lock */
 	bool progressed;
 	char step[128], progress[1024];
@@ -46,6 +47,8 @@ void hand_release(struct hand *h); /* frees what is left */
 /* Take a claimed job; its texts are copied. */
 struct hand_job *hand_add(struct hand *h, struct source *src, int pool, int64_t worker,
                           const struct claimed *c);
+/* Which step of a workflow it is at; its texts are copied. */
+void hand_at_step(struct hand_job *j, const struct step_end *end);
 /* Drop and free one. */
 void hand_remove(struct hand *h, struct hand_job *j);
 int64_t hand_count(struct hand *h);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "worker/workflow.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -65,6 +66,13 @@ static void record_encode(const struct hand_job *j, struct buf *out)
 		buf_add(out, ",\"error\":");
 		buf_add_json(out, j->error);
 	}
+	if (j->step_end.side != STEP_SIDE_NONE) {
+		struct buf step = BUF_INIT;
+		step_end_json(&j->step_end, &step);
+		buf_add(out, ",\"step\":");
+		buf_add_json(out, buf_text(&step));
+		buf_release(&step);
+	}
 	buf_add(out, "}");
 }
 
@@ -100,9 +108,11 @@ static bool drain_record(struct settler *s, const json_t *r)
 		.delay_ms = json_integer_value(json_object_get(r, "delay_ms")),
 	};
 	int64_t worker = json_integer_value(json_object_get(r, "worker"));
-	if (!src || as < 0 || !one.key) {
+	const char *step = json_string_value(json_object_get(r, "step"));
+	if (!src || as < 0 || !one.key || !step_end_parse(step, &a, &one.step)) {
 		log_event(LOG_ERROR, "a record of the spool belongs to no source of this worker",
 		          LOG_STR("key", one.key));
+		arena_release(&a);
 		return true;
 	}
 	defib_err err = session_ready(&s->session, &f);
@@ -176,8 +186,13 @@ static defib_err settle_once(struct settler *s, struct hand_job *batch, struct s
 {
 	int i = 0;
 	for (const struct hand_job *j = batch; j; j = j->queued)
-		all[i++] = (struct settlement){j->claim.key, j->claim.epoch, j->as, j->result,
-		                               j->error,     j->delay_ms,    false};
+		all[i++] = (struct settlement){.key = j->claim.key,
+		                               .epoch = j->claim.epoch,
+		                               .as = j->as,
+		                               .result = j->result,
+		                               .error = j->error,
+		                               .delay_ms = j->delay_ms,
+		                               .step = j->step_end};
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
 		err = batch->source->ops->settle(batch->source, s->session.store, batch->worker, all, n, a,

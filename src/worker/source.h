@@ -20,6 +20,12 @@ struct claimed {
 	const char *queue;                         /* queue or watch */
 	const char *kind, *payload;                /* may be NULL */
 	const char *step; /* the last one an earlier attempt told of; may be NULL */
+	bool undoing;     /* a workflow that is rolled back: what is recorded as done is to be undone */
+	/*
+	 * What is recorded of a workflow's steps, in order; NULL: nothing. A JSON array of
+	 * {"step":…,"state":…,"output":…}, the output as text: its numbers are the user's.
+	 */
+	const char *steps;
 };
 
 /* X(enum, name): how a job ended, as the worker saw it */
@@ -41,14 +47,30 @@ enum settle_as {
 };
 extern const char *const settle_names[];
 
+/* The step of a workflow that ended (workflow.h); all zero where the job is none. */
+enum step_side { STEP_SIDE_NONE, STEP_SIDE_RUN, STEP_SIDE_UNDO };
+struct step_end {
+	enum step_side side;
+	const char *name; /* NULL: there was nothing to run, or to undo */
+	int64_t position; /* in the configuration; orders the records */
+	bool more;        /* another step is to be run, or undone, after it */
+	bool saga;        /* of the workflow: from now on a failure for good undoes */
+	/*
+	 * Undo only: steps that end together with it, with nothing run. A JSON array of
+	 * {"step":…,"state":"undone" or "undo_failed","error":…}; NULL: none.
+	 */
+	const char *passed;
+};
+
 struct settlement {
 	const char *key;
 	int64_t epoch;
 	enum settle_as as;
-	const char *result; /* JSON or NULL */
-	const char *error;  /* text or NULL */
-	int64_t delay_ms;   /* before it may run again, where it may; -1: the source's own backoff */
-	bool accepted;      /* out */
+	const char *result;   /* JSON or NULL */
+	const char *error;    /* text or NULL */
+	int64_t delay_ms;     /* before it may run again, where it may; -1: the source's own backoff */
+	struct step_end step; /* `result` is its output then */
+	bool accepted;        /* out */
 };
 
 struct source;
@@ -82,6 +104,8 @@ MUST_CHECK defib_err source_keys(struct store *s, const char *sql, int64_t worke
                                  struct settlement **out, int *n, struct failure *f);
 /* A queue of the built-in table; `kind` NULL: all kinds. */
 struct source *source_queue(const char *queue, const char *kind);
+/* Jobs of these kinds only; n 0: all kinds. */
+struct source *source_queue_kinds(const char *queue, const char *const *kinds, int n);
 /*
  * Inside a transaction: is this job of the built-in queue ours and not settled?
  * If so it stays that way until the transaction ends; else DEFIB_LEASE_LOST.

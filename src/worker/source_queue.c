@@ -10,8 +10,11 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "store/relation.h"
+#include "worker/source_queue_steps.h"
+#include "worker/workflow.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 #define NOW_MS SQLITE_NOW_MS
 #define PROMOTE_MAX 1000
@@ -21,9 +24,11 @@
 
 struct queue_source {
 	struct source base;
-	char *queue, *kind;
+	char *queue;
+	char *kinds; /* a JSON array; NULL: all */
 	/* Everything above this position was claimed a moment ago (PostgreSQL only). */
 	int64_t floor_priority, floor_id, floor_until_ms;
+	atomic_bool gave_back; /* the settler gave a job back, which may stand above it */
 };
 
 static struct queue_source *of(struct source *src)
@@ -68,6 +73,8 @@ static void decode_claims(const struct queue_source *q, const struct store_rows 
 			.timeout_ms = row_int(rows, i, 6, 0),
 			.payload = row_text(rows, i, 7),
 			.step = row_text(rows, i, 8),
+			.undoing = row_bool(rows, i, 9),
+			.steps = row_text(rows, i, 10),
 			.queue = q->queue,
 		};
 	qsort(*out, (size_t)*n, sizeof **out, by_priority_then_id);
@@ -90,16 +97,20 @@ static void raise_floor(struct queue_source *q, const struct store_rows *rows)
 static defib_err claim_postgres(struct queue_source *q, struct store *s, int64_t worker, int64_t n,
                                 struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	if (clock_boot_ms() >= q->floor_until_ms)
+	static const char of_all[] =
+		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5)";
+	static const char of_kinds[] =
+		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5, "
+		"ARRAY(SELECT jsonb_array_elements_text($6::jsonb)))";
+	if (atomic_exchange(&q->gave_back, false) || clock_boot_ms() >= q->floor_until_ms)
 		reset_floor(q);
 	for (int look = 0; look < 2; look++) {
 		bool whole = q->floor_id == 0 && q->floor_priority == INT16_MAX;
-		struct store_param params[] = {
-			P_INT(worker),   P_TEXT(q->queue),         P_INT(n),
-			P_TEXT(q->kind), P_INT(q->floor_priority), P_INT(q->floor_id)};
+		struct store_param params[] = {P_INT(worker),      P_TEXT(q->queue),
+		                               P_INT(n),           P_INT(q->floor_priority),
+		                               P_INT(q->floor_id), P_TEXT(q->kinds)};
 		defib_err err =
-			store_exec(s, "SELECT * FROM defib.claim($1, $2, $3::integer, $4, $5::integer, $6)",
-		               params, 6, a, rows, f);
+			store_exec(s, q->kinds ? of_kinds : of_all, params, q->kinds ? 6 : 5, a, rows, f);
 		if (err)
 			return err;
 		if (rows->nrows > 0 || whole)
@@ -126,11 +137,11 @@ static defib_err claim_sqlite(struct queue_source *q, struct store *s, int64_t w
                               struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	/* An idle look must not take the write lock of the whole database. */
-	struct store_param look[] = {P_TEXT(q->queue), P_TEXT(q->kind)};
-	struct store_param params[] = {P_INT(worker), P_TEXT(q->queue), P_INT(n), P_TEXT(q->kind)};
+	struct store_param look[] = {P_TEXT(q->queue), P_TEXT(q->kinds)};
+	struct store_param params[] = {P_INT(worker), P_TEXT(q->queue), P_INT(n), P_TEXT(q->kinds)};
 	defib_err err = store_exec(s,
 	                           "SELECT 1 FROM defib_job WHERE state = 'queued' AND queue = ?1 AND "
-	                           "(?2 IS NULL OR kind = ?2) LIMIT 1",
+	                           "(?2 IS NULL OR kind IN (SELECT value FROM json_each(?2))) LIMIT 1",
 	                           look, 2, a, rows, f);
 	if (err || rows->nrows == 0)
 		return err;
@@ -139,16 +150,19 @@ static defib_err claim_sqlite(struct queue_source *q, struct store *s, int64_t w
 		return err;
 	err = must_live_sqlite(s, worker, a, f);
 	if (!err)
-		err =
-			store_exec(s,
-		               "UPDATE defib_job SET state = 'running', owner = ?1, epoch = epoch + 1, "
-		               "attempts = attempts + 1, claimed_at = " NOW_MS " WHERE id IN (SELECT id "
-		               "FROM defib_job WHERE state = 'queued' AND queue = ?2 AND (?4 IS NULL OR "
-		               "kind = ?4) ORDER BY priority DESC, id LIMIT ?3) RETURNING id, epoch, "
-		               "attempts, max_attempts, kind, priority, timeout_ms, (SELECT d.payload FROM "
-		               "defib_job_data d WHERE d.job = id), (SELECT p.step FROM defib_progress p "
-		               "WHERE p.job = id)",
-		               params, 4, a, rows, f);
+		err = store_exec(s,
+		                 "UPDATE defib_job SET state = 'running', owner = ?1, epoch = epoch + 1, "
+		                 "attempts = attempts + 1, claimed_at = " NOW_MS " WHERE id IN (SELECT id "
+		                 "FROM defib_job WHERE state = 'queued' AND queue = ?2 AND (?4 IS NULL OR "
+		                 "kind IN (SELECT value FROM json_each(?4))) ORDER BY priority DESC, id "
+		                 "LIMIT ?3) RETURNING id, epoch, attempts, max_attempts, kind, priority, "
+		                 "timeout_ms, (SELECT d.payload FROM defib_job_data d WHERE d.job = id), "
+		                 "(SELECT p.step FROM defib_progress p WHERE p.job = id), undoing, "
+		                 "CASE WHEN epoch > 1 THEN (SELECT json_group_array(json_object('step', "
+		                 "s.step, 'state', s.state, 'output', s.output)) FROM (SELECT * FROM "
+		                 "defib_step WHERE watch = 'queue' AND job = CAST(defib_job.id AS TEXT) "
+		                 "ORDER BY position, finished_at) s HAVING count(*) > 0) END",
+		                 params, 4, a, rows, f);
 	if (!err)
 		return store_commit(s, f);
 	store_rollback(s);
@@ -170,6 +184,15 @@ static defib_err queue_claim(struct source *src, struct store *s, int64_t worker
 
 /* ---- settle ---- */
 
+static void add_step(struct relation *r, const struct step_end *step)
+{
+	struct buf text = BUF_INIT;
+	if (step->side != STEP_SIDE_NONE)
+		step_end_json(step, &text);
+	relation_text(r, text.len ? buf_text(&text) : NULL);
+	buf_release(&text);
+}
+
 static void settle_relation(struct relation *r, enum store_engine engine,
                             const struct settlement *all, int n)
 {
@@ -180,6 +203,7 @@ static void settle_relation(struct relation *r, enum store_engine engine,
 	relation_column(r, "result", "jsonb");
 	relation_column(r, "error", "text");
 	relation_column(r, "delay_ms", "bigint");
+	relation_column(r, "step", "jsonb");
 	for (int i = 0; i < n; i++) {
 		relation_text(r, all[i].key);
 		relation_int(r, all[i].epoch);
@@ -190,6 +214,7 @@ static void settle_relation(struct relation *r, enum store_engine engine,
 			relation_int(r, all[i].delay_ms);
 		else
 			relation_text(r, NULL);
+		add_step(r, &all[i].step);
 		relation_end_row(r);
 	}
 }
@@ -212,7 +237,7 @@ static defib_err settle_in_postgres(struct store *s, int64_t worker, struct sett
 	defib_err err =
 		store_exec(s,
 	               "SELECT * FROM defib.settle($1, $2::bigint[], $3::bigint[], $4::text[], "
-	               "$5::jsonb[], $6::text[], $7::bigint[])",
+	               "$5::jsonb[], $6::text[], $7::bigint[], $8::jsonb[])",
 	               params, 1 + relation_nparams(&r), a, &rows, f);
 	relation_release(&r);
 	if (!err)
@@ -235,18 +260,20 @@ static const char settle_update[] =
 	"(g.outcome IN ('failed', 'timed_out', 'crashed') AND t.attempts >= t.max_attempts) "
 	"THEN " NOW_MS " END, "
 	"run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN t.run_at ELSE " NOW_MS
-	" + coalesce(g.delay_ms, abs(random()) % min(3600000, 1000 * (1 << min(t.attempts, 12)))) END, "
+	" + coalesce(g.delay_ms, " SQLITE_BACKOFF_MS ") END, "
 	"cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN t.cause "
 	"WHEN 'stopped' THEN t.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' "
 	"ELSE 'error' END, "
 	"error = CASE WHEN g.outcome IN ('released', 'stopped') THEN t.error ELSE g.error END FROM (";
 /* The + keeps SQLite from walking all jobs of the owner, with the batch read anew for each. */
 static const char settle_where[] =
-	") AS g WHERE t.id = g.id AND t.epoch = g.epoch AND +t.owner = ?2 RETURNING id, epoch, 1";
+	") AS g WHERE g.step IS NULL AND t.id = g.id AND t.epoch = g.epoch AND +t.owner = ?2 "
+	"RETURNING id, epoch, 1";
 
 /* A settlement that is only repeated, because its answer was lost, was accepted. */
 static const char settle_repeated[] =
-	"SELECT g.id, g.epoch, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done') OR "
+	"SELECT g.id, g.epoch, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done' AND "
+	"g.step IS NULL) OR "
 	"(g.outcome NOT IN ('done', 'released', 'stopped') AND t.state IN ('scheduled', 'failed', "
 	"'timed_out', 'cancelled') AND t.cause IS NOT 'lost') OR (g.outcome IN ('released', 'stopped') "
 	"AND t.state IN ('queued', 'cancelled') AND t.cause IS NOT 'lost')) FROM (";
@@ -294,7 +321,7 @@ static defib_err store_results(struct store *s, const struct settlement *all, in
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < n && !err; i++) {
 		struct store_param params[] = {P_TEXT(all[i].key), P_TEXT(all[i].result)};
-		if (all[i].accepted && all[i].result)
+		if (all[i].accepted && all[i].result && all[i].step.side == STEP_SIDE_NONE)
 			err = store_exec(s,
 			                 "INSERT INTO defib_job_data (job, result) VALUES (?1, ?2) "
 			                 "ON CONFLICT (job) DO UPDATE SET result = excluded.result",
@@ -313,6 +340,14 @@ static void mark_accepted(const struct store_rows *rows, struct settlement *all,
 				all[i].accepted = true;
 }
 
+static bool all_accepted(const struct settlement *all, int n)
+{
+	int accepted = 0;
+	for (int i = 0; i < n; i++)
+		accepted += all[i].accepted;
+	return accepted == n;
+}
+
 static defib_err settle_in_sqlite(struct store *s, int64_t worker, struct settlement *all, int n,
                                   struct arena *a, struct failure *f)
 {
@@ -325,7 +360,9 @@ static defib_err settle_in_sqlite(struct store *s, int64_t worker, struct settle
 	defib_err err = over_settlements(s, &r, settle_update, settle_where, params, 2, a, &rows, f);
 	if (!err)
 		mark_accepted(&rows, all, n);
-	if (!err && rows.nrows < n) {
+	if (!err)
+		err = queue_steps_settle(s, worker, all, n, a, f);
+	if (!err && !all_accepted(all, n)) {
 		err = over_settlements(s, &r, settle_repeated,
 		                       ") AS g LEFT JOIN defib_job t ON t.id = g.id AND t.epoch = g.epoch",
 		                       params, 1, a, &rows, f);
@@ -349,10 +386,11 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 		[STORE_POSTGRES] = settle_in_postgres,
 		[STORE_SQLITE] = settle_in_sqlite,
 	};
-	bool own = !s->in_tx;
-	(void)src;
-	for (int i = 0; i < n; i++)
+	bool own = !s->in_tx, stepped = false;
+	for (int i = 0; i < n; i++) {
 		all[i].accepted = false;
+		stepped = stepped || all[i].step.side != STEP_SIDE_NONE;
+	}
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (err)
 		return err;
@@ -361,6 +399,9 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 		err = store_commit(s, f);
 	else if (own)
 		store_rollback(s);
+	/* Its next step is ready now, and may stand where claims do not look for a moment. */
+	if (stepped)
+		atomic_store(&of(src)->gave_back, true);
 	return err;
 }
 
@@ -466,11 +507,22 @@ static defib_err queue_progress(struct source *src, struct store *s, int64_t wor
 static void queue_free(struct source *src)
 {
 	free(of(src)->queue);
-	free(of(src)->kind);
+	free(of(src)->kinds);
 	free(src);
 }
 
-struct source *source_queue(const char *queue, const char *kind)
+static char *kinds_json(const char *const *kinds, int n)
+{
+	struct buf out = BUF_INIT;
+	for (int i = 0; i < n; i++) {
+		buf_add(&out, i ? "," : "[");
+		buf_add_json(&out, kinds[i]);
+	}
+	buf_add(&out, "]");
+	return buf_detach(&out);
+}
+
+struct source *source_queue_kinds(const char *queue, const char *const *kinds, int n)
 {
 	static const struct source_ops ops = {queue_claim,      queue_settle,  queue_owned,
 	                                      queue_cancelling, queue_promote, queue_progress,
@@ -480,6 +532,11 @@ struct source *source_queue(const char *queue, const char *kind)
 	q->queue = mem_strdup(queue);
 	q->base.name = q->queue;
 	q->base.keys = ""; /* one table has the jobs of all queues, and no watch this name */
-	q->kind = kind ? mem_strdup(kind) : NULL;
+	q->kinds = n > 0 ? kinds_json(kinds, n) : NULL;
 	return &q->base;
+}
+
+struct source *source_queue(const char *queue, const char *kind)
+{
+	return source_queue_kinds(queue, &kind, kind ? 1 : 0);
 }

@@ -1,0 +1,41 @@
+/*
+ * workflow.h: the model of a workflow, as the user described it: named steps
+ * in order, each a program and, where it can be taken back, the program that
+ * does so. Jobs of the kind that bears its name run it step by step.
+ *
+ * Plain data; what the next step of a job is, worker/workflow.h knows.
+ */
+#ifndef WATCH_WORKFLOW_H
+#define WATCH_WORKFLOW_H
+
+#include "config/options.h"
+
+struct workflow_step {
+	const char *name;
+	struct text_list run, undo; /* argv, ends with NULL; undo.n is 0 where there is none */
+	int64_t timeout_us;         /* 0: the job's own, or the worker's */
+	struct cfg_mark at;
+};
+
+struct workflow {
+	const char *name; /* the kind of its jobs */
+	int nsteps;
+	struct workflow_step *steps;
+	bool saga; /* a failure for good undoes what was done */
+	struct cfg_mark at;
+};
+
+struct workflow_list {
+	int n;
+	struct workflow *items;
+};
+
+/* The option table of a workflow, for the reference. */
+extern const struct opt_row workflow_rows[];
+
+/* Reads the list `workflows:` into a struct workflow_list; problems land in the reader. */
+void read_workflows(struct cfg_reader *r, const struct cfg_node *node, void *target);
+/* The workflow of that name, or NULL. */
+const struct workflow *workflow_named(const struct workflow_list *all, const char *name);
+
+#endif
