@@ -164,6 +164,8 @@ int cli_load(struct cli *c)
 	struct cfg_node *root = NULL, *file = NULL;
 	const char *path = config_path(c);
 
+	if (c->settings.ndatabases > 0)
+		return EXIT_CLEAN; /* read already */
 	cfg_reader_init(&c->reader, &c->arena);
 	if (path && cfg_load(path, &c->arena, &file, &f))
 		return load_failed(&f);

@@ -137,15 +137,22 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 		buf_addf(out, "%s%s", out->len ? " " : "", c->refusal);
 }
 
+void report_detail(const struct watch *w, const struct candidate *c, struct buf *out)
+{
+	struct buf change = BUF_INIT;
+	add_shown(w, c, out);
+	state_change(w, c, &change);
+	if (change.len)
+		buf_addf(out, "%s%s", out->len ? "  " : "", buf_text(&change));
+	buf_release(&change);
+}
+
 static void text_job(struct scan_report *r, const struct watch *w, const struct candidate *c)
 {
-	struct buf because = BUF_INIT, detail = BUF_INIT, change = BUF_INIT, action = BUF_INIT;
+	struct buf because = BUF_INIT, detail = BUF_INIT, action = BUF_INIT;
 	if (r->nrows < REPORT_ROWS_MAX) {
 		evidence_sentence(&c->judgement, &because);
-		add_shown(w, c, &detail);
-		state_change(w, c, &change);
-		if (change.len)
-			buf_addf(&detail, "%s%s", detail.len ? "  " : "", buf_text(&change));
+		report_detail(w, c, &detail);
 		if (r->fix && c->outcome != OUTCOME_RECOVERED)
 			buf_addf(&action, "%s", outcome_names[c->outcome]);
 		else
@@ -158,7 +165,6 @@ static void text_job(struct scan_report *r, const struct watch *w, const struct 
 	}
 	buf_release(&because);
 	buf_release(&detail);
-	buf_release(&change);
 	buf_release(&action);
 }
 

@@ -1,0 +1,174 @@
+/*
+ * source_chosen.c: see source_chosen.h. A table's source is asked for
+ * everything; for a claim it is made anew with a narrower `ready`, so that it
+ * can find no other job than the next ones of the list.
+ */
+#include "worker/source_chosen.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "worker/source_table.h"
+
+#include <assert.h>
+
+struct chosen_source {
+	struct source base;
+	struct chosen_options options;
+	struct source *table; /* whatever is no claim */
+	int offered;
+	int64_t *claimed_ms; /* by job; written before its child starts, read at its end */
+};
+
+static struct chosen_source *of(struct source *src)
+{
+	return (struct chosen_source *)src;
+}
+
+static int position(const struct chosen_source *c, const char *job)
+{
+	int i = 0;
+	while (i < c->options.n && !text_eq(c->options.jobs[i].job, job))
+		i++;
+	return i < c->options.n ? i : -1;
+}
+
+/* Keys are data; sessions have standard_conforming_strings, so a literal holds any text. */
+static void add_keys(const struct watch *w, const struct aged *jobs, int n, struct buf *out)
+{
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < w->key.n; k++) {
+			buf_add(out, k ? " AND t." : (i ? ") OR (t." : "(t."));
+			sql_ident(out, w->key.items[k]);
+			buf_add(out, " = ");
+			sql_literal(out, jobs[i].key[k]);
+		}
+	buf_add(out, ")");
+}
+
+/* The watch as if nothing but these jobs were ready. */
+static struct watch narrowed(const struct watch *w, const struct aged *jobs, int n, struct arena *a)
+{
+	struct watch own = *w;
+	struct buf ready = BUF_INIT;
+	buf_addf(&ready, "((%s) OR ((%s)", w->work.ready.text, w->running.text);
+	if (w->owner_alive.text)
+		buf_addf(&ready, " AND (%s) IS NOT TRUE", w->owner_alive.text);
+	buf_add(&ready, ")) AND (");
+	add_keys(w, jobs, n, &ready);
+	buf_add(&ready, ")");
+	own.work.ready.text = arena_strdup(a, buf_text(&ready));
+	own.work.batch = n;
+	buf_release(&ready);
+	return own;
+}
+
+static void tell_left(const struct chosen_source *c, int from, int to, const struct claimed *got,
+                      int ngot)
+{
+	for (int i = from; i < to; i++) {
+		bool taken = false;
+		for (int k = 0; k < ngot; k++)
+			taken = taken || text_eq(got[k].key, c->options.jobs[i].job);
+		if (!taken)
+			c->options.left(c->options.ctx, c->options.jobs[i].job);
+	}
+}
+
+static defib_err chosen_claim(struct source *src, struct store *s, int64_t worker, int64_t n,
+                              struct arena *a, struct claimed **out, int *nout, struct failure *f)
+{
+	struct chosen_source *c = of(src);
+	struct source *table = NULL;
+	int64_t open = c->options.n - c->offered;
+	int from = c->offered, most = (int)(n < open ? n : open);
+	*nout = 0;
+	if (most == 0)
+		return DEFIB_OK;
+	const struct watch own = narrowed(c->options.watch, c->options.jobs + from, most, a);
+	defib_err err = source_table(&own, NULL, s, &table, f);
+	if (err)
+		return err;
+	err = table->ops->claim(table, s, worker, most, a, out, nout, f);
+	table->ops->free(table);
+	if (err)
+		return err;
+	c->offered += most;
+	for (int i = 0; i < *nout; i++) {
+		int at = position(c, (*out)[i].key);
+		assert(at >= from && at < from + most);
+		c->claimed_ms[at] = clock_boot_ms();
+	}
+	tell_left(c, from, from + most, *out, *nout);
+	/* What could not be had is no end of the list: an answer of nothing would be one. */
+	return *nout == 0 ? chosen_claim(src, s, worker, n, a, out, nout, f) : DEFIB_OK;
+}
+
+static defib_err chosen_settle(struct source *src, struct store *s, int64_t worker,
+                               struct settlement *all, int n, struct arena *a, struct failure *f)
+{
+	struct chosen_source *c = of(src);
+	defib_err err = c->table->ops->settle(c->table, s, worker, all, n, a, f);
+	for (int i = 0; !err && i < n; i++) {
+		int at = position(c, all[i].key);
+		if (at >= 0)
+			c->options.ended(c->options.ctx, &all[i], clock_boot_ms() - c->claimed_ms[at]);
+	}
+	return err;
+}
+
+static defib_err chosen_owned(struct source *src, struct store *s, int64_t worker, struct arena *a,
+                              struct settlement **out, int *n, struct failure *f)
+{
+	struct source *table = of(src)->table;
+	return table->ops->owned(table, s, worker, a, out, n, f);
+}
+
+static defib_err chosen_cancelling(struct source *src, struct store *s, int64_t worker,
+                                   struct arena *a, struct settlement **out, int *n,
+                                   struct failure *f)
+{
+	struct source *table = of(src)->table;
+	return table->ops->cancelling(table, s, worker, a, out, n, f);
+}
+
+static defib_err chosen_promote(struct source *src, struct store *s, struct failure *f)
+{
+	struct source *table = of(src)->table;
+	return table->ops->promote(table, s, f);
+}
+
+static defib_err chosen_progress(struct source *src, struct store *s, int64_t worker,
+                                 const char *key, int64_t epoch, const char *step, const char *text,
+                                 struct failure *f)
+{
+	struct source *table = of(src)->table;
+	return table->ops->progress(table, s, worker, key, epoch, step, text, f);
+}
+
+static void chosen_free(struct source *src)
+{
+	struct chosen_source *c = of(src);
+	c->table->ops->free(c->table);
+	free(c->claimed_ms);
+	free(c);
+}
+
+defib_err source_chosen(const struct chosen_options *o, struct store *s, struct source **out,
+                        struct failure *f)
+{
+	static const struct source_ops ops = {chosen_claim,      chosen_settle,  chosen_owned,
+	                                      chosen_cancelling, chosen_promote, chosen_progress,
+	                                      chosen_free};
+	struct source *table = NULL;
+	assert(o->n > 0);
+	*out = NULL;
+	defib_err err = source_table(o->watch, NULL, s, &table, f);
+	if (err)
+		return err;
+	struct chosen_source *c = mem_alloc(sizeof *c);
+	*c = (struct chosen_source){.base = {&ops, table->name, table->keys}, .table = table};
+	c->options = *o;
+	c->claimed_ms = mem_alloc(sizeof *c->claimed_ms * (size_t)o->n);
+	*out = &c->base;
+	return DEFIB_OK;
+}
