@@ -210,6 +210,29 @@ static defib_err write_acts(struct batch *b, struct failure *f)
 	return err;
 }
 
+static bool undoes(const struct candidate *c)
+{
+	return survives(c, ACT_UNDO);
+}
+
+/* What was undone is held as it is now, with the owner and the sign of life that came back. */
+static defib_err read_undone(struct batch *b, struct failure *f)
+{
+	struct store_rows rows;
+	int n = 0;
+	for (int i = 0; i < b->n; i++)
+		n += undoes(&b->all[i]);
+	if (n == 0)
+		return DEFIB_OK;
+	defib_err err = over_keys(b, b->ap->sql->reread, undoes, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		struct candidate *c = by_row(b, &rows, i);
+		if (c)
+			facts_decode(b->ap->sql, &rows, i, b->arena, &c->facts);
+	}
+	return err;
+}
+
 static bool acts_beyond_hold(const struct candidate *c)
 {
 	return acts(c) && c->does != REMEDY_HOLD;
@@ -233,6 +256,8 @@ static defib_err in_transaction(struct batch *b, struct failure *f)
 		err = gather_evidence(b, f);
 	if (!err)
 		err = write_acts(b, f);
+	if (!err)
+		err = read_undone(b, f);
 	if (!err)
 		err = free_leases(b, f);
 	return err ? err : write_own_tables(b, f);

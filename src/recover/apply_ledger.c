@@ -64,7 +64,8 @@ defib_err gather_evidence(struct batch *b, struct failure *f)
  */
 static bool to_be_held(const struct batch *b, const struct candidate *c)
 {
-	return acts(c) && ((c->does == REMEDY_HOLD && holds_are_ours(b)) || c->does == ACT_UNDO);
+	return acts(c) && ((c->does == REMEDY_HOLD && holds_are_ours(b)) ||
+	                   (c->does == ACT_UNDO && c->facts.running));
 }
 
 static bool to_be_let_go(const struct candidate *c)

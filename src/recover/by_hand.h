@@ -15,7 +15,7 @@
 #include "watch/settings.h"
 
 struct by_hand_options {
-	int act;            /* enum remedy, or ACT_RELEASE, ACT_CANCEL, ACT_END */
+	int act;            /* enum remedy, or ACT_RELEASE, ACT_CANCEL */
 	const char *reason; /* a person's words; NULL: "by hand" */
 	const char *actor;
 	const char *step;    /* of a retry: where to begin; NULL: where it failed */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "recover/bound.h"
 #include "recover/carry.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
@@ -22,28 +23,20 @@ struct scanner {
 	const struct watch *watch;
 	const struct scan_options *options;
 	struct scan_result *result;
-	struct arena setup, page;
-	struct binding binding;
-	struct watch_sql sql;
-	struct ledger ledger;
+	struct arena page;
+	struct bound bound;
 	struct carrier carrier;
-	bool ready; /* bound and compiled */
 };
-
-static bool can_do(const struct watch *w, enum remedy r)
-{
-	return r == REMEDY_REPORT || r == REMEDY_HOLD || w->actions[r].form != ACTION_NONE;
-}
 
 static defib_err refuse_loop(const struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
-	struct decide_options d = {p->ledger.ready, o->forced, o->remedy};
+	struct decide_options d = {p->bound.ledger.ready, o->forced, o->remedy};
 	if (!o->fix || !decide_can_loop(p->watch, &d))
 		return DEFIB_OK;
 	fail(f, DEFIB_REFUSED,
 	     "watch %s: requeue without attempts and without a ledger could loop for ever (%s)",
-	     p->watch->name, p->ledger.off_because);
+	     p->watch->name, p->bound.ledger.off_because);
 	fail_next(f, "let defib keep its ledger, give attempts: and max_attempts:, or accept it with "
 	             "crash_budget: off");
 	return DEFIB_REFUSED;
@@ -51,39 +44,26 @@ static defib_err refuse_loop(const struct scanner *p, struct failure *f)
 
 static defib_err set_up(struct scanner *p, struct failure *f)
 {
-	const struct watch *w = p->watch;
 	const struct scan_options *o = p->options;
-	if (o->forced && !can_do(w, o->remedy)) {
-		fail(f, DEFIB_CONFIG, "watch %s does not say how to %s", w->name, remedy_names[o->remedy]);
-		fail_next(f, "add %s: to the watch", remedy_names[o->remedy]);
-		return DEFIB_CONFIG;
-	}
-	defib_err err = session_ready(p->session, f);
-	if (err || p->ready)
+	defib_err err = o->forced ? bound_can(p->watch, (int)o->remedy, f) : DEFIB_OK;
+	if (err)
 		return err;
-	arena_clear(&p->setup);
-	err = watch_bind(w, p->session->store, &p->setup, &p->binding, f);
-	if (!err)
-		err = watch_compile(&p->binding, &p->setup, &p->sql, f);
-	if (!err)
-		err = watch_prepare(&p->sql, p->session->store, &p->setup, f);
-	if (!err && o->ledger_off)
-		snprintf(p->ledger.off_because, sizeof p->ledger.off_because, "ledger: off");
-	else if (!err)
-		err = ledger_open(p->session->store, o->fix, &p->ledger, f);
-	p->ready = !err;
-	return err;
+	return bound_open(&p->bound, p->session, p->watch,
+	                  o->ledger_off ? LEDGER_NONE
+	                  : o->fix      ? LEDGER_CREATE
+	                                : LEDGER_FIND,
+	                  f);
 }
 
 static defib_err first_reading(struct scanner *p, struct failure *f)
 {
 	struct scan_result *r = p->result;
 	defib_err err = set_up(p, f);
-	r->ledger = p->ledger.ready;
-	r->ledger_made = p->ledger.made;
-	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->ledger.off_because);
+	r->ledger = p->bound.ledger.ready;
+	r->ledger_made = p->bound.ledger.made;
+	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->bound.ledger.off_because);
 	if (!err && !p->options->owner)
-		err = look_running(p->session->store, &p->sql, &r->running, f);
+		err = look_running(p->session->store, &p->bound.sql, &r->running, f);
 	r->running_capped = r->running >= RUNNING_COUNT_MAX;
 	/* After the first reading: a table that may not be read is the greater news. */
 	if (!err)
@@ -131,8 +111,8 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 		if (j.verdict == VERDICT_NONE)
 			continue;
 		struct candidate *c = &batch[stuck++];
-		candidate_prepare(p->watch, &facts[i], &j, p->options, p->ledger.ready, &p->carrier.arena,
-		                  c);
+		candidate_prepare(p->watch, &facts[i], &j, p->options, p->bound.ledger.ready,
+		                  &p->carrier.arena, c);
 		if (c->decision.remedy == REMEDY_RETRY)
 			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,
 			                                           carrier_chance(&p->carrier));
@@ -202,8 +182,8 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 		arena_clear(&p->page);
 		err = session_ready(p->session, f);
 		if (!err)
-			err = look_page(p->session->store, &p->sql, &p->ledger, p->options->owner, want, after,
-			                &p->page, facts, n, f);
+			err = look_page(p->session->store, &p->bound.sql, &p->bound.ledger, p->options->owner,
+			                want, after, &p->page, facts, n, f);
 	} while (err && try_again(&p->carrier, &t, err));
 	return err;
 }
@@ -246,8 +226,8 @@ struct scanner *scanner_new(struct session *session, const struct watch *w,
 	p->session = session;
 	p->watch = w;
 	p->options = o;
-	p->carrier =
-		(struct carrier){.session = session, .sql = &p->sql, .ledger = &p->ledger, .opened = -1};
+	p->carrier = (struct carrier){
+		.session = session, .sql = &p->bound.sql, .ledger = &p->bound.ledger, .opened = -1};
 	return p;
 }
 
@@ -282,7 +262,7 @@ void scanner_free(struct scanner *p)
 {
 	if (!p)
 		return;
-	arena_release(&p->setup);
+	bound_release(&p->bound);
 	arena_release(&p->page);
 	arena_release(&p->carrier.arena);
 	free(p);

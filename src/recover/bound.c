@@ -1,0 +1,46 @@
+/* bound.c: see bound.h. */
+#include "recover/bound.h"
+
+#include "base/text.h"
+
+defib_err bound_open(struct bound *b, struct session *session, const struct watch *w,
+                     enum bound_ledger ledger, struct failure *f)
+{
+	defib_err err = session_ready(session, f);
+	if (err || b->ready)
+		return err;
+	arena_clear(&b->arena);
+	err = watch_bind(w, session->store, &b->arena, &b->binding, f);
+	if (!err)
+		err = watch_compile(&b->binding, &b->arena, &b->sql, f);
+	if (!err)
+		err = watch_prepare(&b->sql, session->store, &b->arena, f);
+	if (!err && ledger == LEDGER_NONE)
+		snprintf(b->ledger.off_because, sizeof b->ledger.off_because, "ledger: off");
+	else if (!err)
+		err = ledger_open(session->store, ledger == LEDGER_CREATE, &b->ledger, f);
+	b->ready = !err;
+	return err;
+}
+
+void bound_release(struct bound *b)
+{
+	arena_release(&b->arena);
+}
+
+/* What needs no words of the table's own: it is kept in ours, or is no change. */
+static bool is_ours(const struct watch *w, int act)
+{
+	bool release_follows_hold = act == ACT_RELEASE && w->actions[REMEDY_HOLD].form == ACTION_NONE;
+	return act == REMEDY_REPORT || act == REMEDY_HOLD || release_follows_hold || act == ACT_UNDO;
+}
+
+defib_err bound_can(const struct watch *w, int act, struct failure *f)
+{
+	int how = act == ACT_RELEASE && w->actions[act].form == ACTION_NONE ? REMEDY_REQUEUE : act;
+	if (is_ours(w, act) || w->actions[how].form != ACTION_NONE)
+		return DEFIB_OK;
+	fail(f, DEFIB_CONFIG, "watch %s does not say how to %s", w->name, act_name(act));
+	fail_next(f, "add %s: to the watch", act_name(act));
+	return DEFIB_CONFIG;
+}

@@ -1,0 +1,29 @@
+/*
+ * bound.h: a watch made ready on a session: types asked for, statements made and
+ * tried, the ledger found or made.
+ */
+#ifndef RECOVER_BOUND_H
+#define RECOVER_BOUND_H
+
+#include "ledger/ledger.h"
+#include "store/session.h"
+#include "watch/compile.h"
+
+struct bound {
+	struct arena arena;
+	struct binding binding;
+	struct watch_sql sql;
+	struct ledger ledger;
+	bool ready;
+};
+
+enum bound_ledger { LEDGER_NONE, LEDGER_FIND, LEDGER_CREATE };
+
+/* Open the session if need be; what is ready already is kept. */
+MUST_CHECK defib_err bound_open(struct bound *b, struct session *session, const struct watch *w,
+                                enum bound_ledger ledger, struct failure *f);
+void bound_release(struct bound *b);
+/* Whether the watch says how to do it; if not, DEFIB_CONFIG with what to add. */
+MUST_CHECK defib_err bound_can(const struct watch *w, int act, struct failure *f);
+
+#endif

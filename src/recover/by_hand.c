@@ -1,0 +1,242 @@
+/* by_hand.c: see by_hand.h. */
+#include "recover/by_hand.h"
+
+#include "base/text.h"
+#include "ledger/jobs.h"
+#include "ledger/steps.h"
+#include "recover/bound.h"
+#include "recover/carry.h"
+#include "recover/columns.h"
+#include "recover/evidence.h"
+#include "recover/look.h"
+
+struct hands {
+	struct session *session;
+	const struct watch *watch;
+	const struct by_hand_options *options;
+	struct by_hand_result *result;
+	struct bound bound;
+	struct carrier carrier;
+	struct arena arena; /* of the batch under way */
+	int act;            /* what is really written */
+};
+
+/* A retry by hand does not wait: the second half at once, or a requeue where there is no retry. */
+static int really(const struct watch *w, int act)
+{
+	if (act != REMEDY_RETRY)
+		return act;
+	if (w->actions[ACT_THEN].form != ACTION_NONE)
+		return ACT_THEN;
+	return w->actions[REMEDY_RETRY].form != ACTION_NONE ? REMEDY_RETRY : REMEDY_REQUEUE;
+}
+
+static bool takes_from_worker(int act)
+{
+	return act == REMEDY_REQUEUE || act == REMEDY_RETRY || act == ACT_THEN || act == REMEDY_FAIL ||
+	       act == REMEDY_ROLLBACK;
+}
+
+static bool uses_step(const struct hands *h)
+{
+	const struct watch_sql *q = &h->bound.sql;
+	for (int i = 0; i < q->nwrites[h->act]; i++)
+		if (q->writes[h->act][i].uses[STUCK_STEP])
+			return true;
+	return false;
+}
+
+static void refuse(struct candidate *c, const char *why)
+{
+	c->outcome = OUTCOME_REFUSED;
+	c->refusal = why;
+	c->decision.act = false;
+}
+
+/* A hold that the table itself has is known by the ledger: its row is as the hold left it. */
+static defib_err is_held(struct hands *h, const struct facts *f, bool *held, struct failure *fail)
+{
+	struct ledger_filter filter = {.watch = h->watch->name,
+	                               .job = f->job,
+	                               .event = act_event(REMEDY_HOLD),
+	                               .limit = 1,
+	                               .newest_first = true};
+	struct ledger_row *rows;
+	int n = 0;
+	*held = f->held;
+	if (*held || h->watch->actions[REMEDY_HOLD].form == ACTION_NONE || !h->bound.ledger.ready)
+		return DEFIB_OK;
+	defib_err err = ledger_read(h->session->store, &filter, &h->arena, &rows, &n, fail);
+	*held = !err && n > 0 && columns_same(rows[0].after, f->before, &h->arena, NULL);
+	return err;
+}
+
+/* What a person may not do to this job, or not so. */
+static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
+{
+	const struct by_hand_options *o = h->options;
+	struct buf why = BUF_INIT;
+	bool good = false;
+	defib_err err = DEFIB_OK;
+	bool lives = c->facts.running && c->judgement.verdict == VERDICT_NONE;
+	if (lives && takes_from_worker(h->act) && !o->override_guard) {
+		buf_add(&why, "it is being worked on and not stuck: ");
+		evidence_sentence(&c->judgement, &why);
+		buf_add(&why, "; --override-guard takes it all the same");
+		refuse(c, arena_strdup(&h->arena, buf_text(&why)));
+	}
+	buf_release(&why);
+	if (h->act == ACT_RELEASE && !(err = is_held(h, &c->facts, &good, f)) && !good)
+		refuse(c, "it is not on hold");
+	if (!err && o->step && !uses_step(h)) {
+		err = steps_has(h->session->store, h->watch->name, c->facts.job, o->step, &h->arena, &good,
+		                f);
+		if (!err && !good)
+			refuse(c, "it has no step of that name");
+	}
+	return err;
+}
+
+/* The evidence, and with it that a person went past a guard. */
+static const char *evidence(struct hands *h, const struct candidate *c)
+{
+	const struct by_hand_options *o = h->options;
+	struct buf text = BUF_INIT, out = BUF_INIT;
+	evidence_json(h->watch, &c->facts, &c->judgement, &text);
+	buf_addn(&out, buf_text(&text), strlen(buf_text(&text)) - 1);
+	if (o->override_guard)
+		buf_add(&out, ",\"override_guard\":true");
+	if (o->step) {
+		buf_add(&out, ",\"from_step\":");
+		buf_add_json(&out, o->step);
+	}
+	buf_add(&out, "}");
+	const char *copy = arena_strdup(&h->arena, buf_text(&out));
+	buf_release(&text);
+	buf_release(&out);
+	return copy;
+}
+
+static void prepare(struct hands *h, const struct facts *facts, struct candidate *c)
+{
+	const struct by_hand_options *o = h->options;
+	bool remedy = h->act < REMEDY_COUNT;
+	*c = (struct candidate){.facts = *facts, .judgement = judge(h->watch, facts)};
+	c->decision = (struct decision){.remedy = remedy ? (enum remedy)h->act : REMEDY_RETRY,
+	                                .act = h->act != REMEDY_REPORT,
+	                                .why = "a person chose this",
+	                                .cause = "by hand"};
+	snprintf(c->decision.rule, sizeof c->decision.rule, "chosen-by-hand");
+	c->does = h->act;
+	c->event = h->act == ACT_THEN && o->step ? "RETRY_FROM_STEP" : NULL;
+	c->expected = facts->before;
+	c->step = o->step;
+	c->retry_us = facts->now_us; /* a person does not wait for a backoff */
+	c->reason = o->reason ? o->reason : "by hand";
+	c->evidence = evidence(h, c);
+}
+
+/* Candidates in the order in which they were named; what is not there is missing. */
+static defib_err look(struct hands *h, const char *const *jobs, int n, struct candidate *out,
+                      struct failure *f)
+{
+	struct job_index index;
+	struct facts *facts;
+	int found = 0;
+	defib_err err = look_jobs(h->session->store, &h->bound.sql, &h->bound.ledger, jobs, n,
+	                          &h->arena, &facts, &found, f);
+	for (int i = 0; i < n; i++)
+		out[i] = (struct candidate){.facts = {.job = jobs[i]}, .outcome = OUTCOME_MISSING};
+	job_index_init(&index, jobs, n, &h->arena);
+	for (int i = 0; !err && i < found; i++) {
+		int at = job_index_find(&index, facts[i].job);
+		if (at < 0)
+			continue;
+		prepare(h, &facts[i], &out[at]);
+		err = guard(h, &out[at], f);
+	}
+	return err;
+}
+
+static void tell(struct hands *h, const struct candidate *batch, int n)
+{
+	for (int i = 0; i < n; i++) {
+		h->result->outcomes[batch[i].outcome]++;
+		if (h->options->job)
+			h->options->job(h->options->ctx, h->watch, &batch[i]);
+	}
+}
+
+/* Those that can be written, in front: apply must not meet what was refused before. */
+static int to_the_front(struct candidate *all, int n, struct arena *a)
+{
+	struct candidate *rest = ARENA_ARRAY(a, struct candidate, n);
+	int acting = 0, nrest = 0;
+	for (int i = 0; i < n; i++)
+		if (all[i].outcome == OUTCOME_LEFT)
+			all[acting++] = all[i];
+		else
+			rest[nrest++] = all[i];
+	memcpy(all + acting, rest, sizeof *rest * (size_t)nrest);
+	return acting;
+}
+
+static defib_err do_batch(struct hands *h, const char *const *jobs, int n, struct failure *f)
+{
+	struct candidate *batch = ARENA_ARRAY(&h->arena, struct candidate, n);
+	defib_err err = look(h, jobs, n, batch, f);
+	if (!err && !h->options->dry_run) {
+		int acting = to_the_front(batch, n, &h->arena);
+		if (acting)
+			err = carry(&h->carrier, batch, acting, &h->arena, f);
+	}
+	if (!err)
+		tell(h, batch, n);
+	arena_clear(&h->carrier.arena);
+	arena_clear(&h->arena);
+	return err;
+}
+
+static enum bound_ledger ledger_for(const struct by_hand_options *o)
+{
+	return o->ledger_off ? LEDGER_NONE : o->dry_run ? LEDGER_FIND : LEDGER_CREATE;
+}
+
+static defib_err set_up(struct hands *h, struct failure *f)
+{
+	const struct by_hand_options *o = h->options;
+	defib_err err = bound_can(h->watch, h->act, f);
+	if (!err)
+		err = bound_open(&h->bound, h->session, h->watch, ledger_for(o), f);
+	h->result->ledger = h->bound.ledger.ready;
+	if (!err && h->act == REMEDY_HOLD && !h->bound.ledger.ready && !o->dry_run &&
+	    h->watch->actions[REMEDY_HOLD].form == ACTION_NONE) {
+		fail(f, DEFIB_REFUSED, "watch %s: a hold is kept in defib's own tables, which are off (%s)",
+		     h->watch->name, h->bound.ledger.off_because);
+		fail_next(f, "let defib keep its ledger, or add hold: to the watch");
+		err = DEFIB_REFUSED;
+	}
+	carrier_begin(&h->carrier, o->actor);
+	return err;
+}
+
+defib_err by_hand(struct session *session, const struct watch *w, const struct by_hand_options *o,
+                  const char *const *jobs, int n, struct by_hand_result *result)
+{
+	struct hands h = {
+		.session = session, .watch = w, .options = o, .result = result, .act = really(w, o->act)};
+	struct failure *f = &result->failure;
+	*result = (struct by_hand_result){0};
+	h.carrier = (struct carrier){
+		.session = session, .sql = &h.bound.sql, .ledger = &h.bound.ledger, .opened = -1};
+	defib_err err = set_up(&h, f);
+	for (int at = 0; at < n && !err; at += (int)w->batch)
+		err = do_batch(&h, jobs + at, n - at < w->batch ? n - at : (int)w->batch, f);
+	if (h.carrier.transactions > 0)
+		snprintf(result->batch, sizeof result->batch, "%s", h.carrier.name);
+	arena_release(&h.carrier.arena);
+	arena_release(&h.arena);
+	bound_release(&h.bound);
+	f->code = err;
+	return err;
+}

@@ -1,0 +1,225 @@
+/*
+ * undo.c: taking remedies back, see by_hand.h.
+ *
+ * The ledger has what the row was before and after. Where it still is what the
+ * remedy left, and nobody has claimed it or done anything to it since, the
+ * columns are put back in a guarded write like any other.
+ */
+#include "recover/by_hand.h"
+
+#include "base/text.h"
+#include "ledger/jobs.h"
+#include "recover/bound.h"
+#include "recover/carry.h"
+#include "recover/evidence.h"
+#include "recover/look.h"
+
+struct undoing {
+	struct session *session;
+	const struct watch *watch;
+	const struct undo_options *options;
+	struct by_hand_result *result;
+	struct bound bound;
+	struct carrier carrier;
+	struct arena arena;
+};
+
+/* Entries that changed a job, and so can be taken back or stand in the way of it. */
+static bool is_change(const struct ledger_row *row)
+{
+	static const char *const others[] = {"RETRY_FROM_STEP", "ROLLBACK_STARTED", "UNDONE", NULL};
+	for (int act = 0; act < ACT_COUNT; act++)
+		if (act != REMEDY_REPORT && text_eq(act_event(act), row->event))
+			return true;
+	return word_index(others, row->event) >= 0;
+}
+
+static void refuse(struct candidate *c, const char *why)
+{
+	c->outcome = OUTCOME_REFUSED;
+	c->refusal = why;
+	c->decision.act = false;
+}
+
+static defib_err newest_change(struct undoing *u, const char *job, int64_t after,
+                               struct ledger_row **out, struct failure *f)
+{
+	struct ledger_filter filter = {
+		.watch = u->watch->name, .job = job, .after_id = after, .limit = 100, .newest_first = true};
+	struct ledger_row *rows;
+	int n = 0;
+	*out = NULL;
+	defib_err err = ledger_read(u->session->store, &filter, &u->arena, &rows, &n, f);
+	for (int i = 0; !err && i < n && !*out; i++)
+		if (is_change(&rows[i]))
+			*out = &rows[i];
+	return err;
+}
+
+/* A hold in our own table wrote nothing into the row: to undo it is to let go. */
+static bool is_own_hold(const struct undoing *u, const struct ledger_row *row)
+{
+	return text_eq(row->event, act_event(REMEDY_HOLD)) &&
+	       u->watch->actions[REMEDY_HOLD].form == ACTION_NONE;
+}
+
+static defib_err guard(struct undoing *u, const struct ledger_row *row, struct candidate *c,
+                       struct failure *f)
+{
+	struct ledger_row *since;
+	defib_err err = newest_change(u, row->job, row->id, &since, f);
+	if (err)
+		return err;
+	if (since)
+		refuse(c, arena_printf(&u->arena, "%s by %s since, at %s", since->event, since->actor,
+		                       since->at));
+	else if (text_eq(row->event, "UNDONE"))
+		refuse(c, "it was undone already");
+	else if (row->has_epoch && c->facts.has_epoch && row->epoch != c->facts.epoch)
+		refuse(c, arena_printf(&u->arena, "claimed since: its epoch is %lld and was %lld",
+		                       (long long)c->facts.epoch, (long long)row->epoch));
+	else if (is_own_hold(u, row))
+		c->does = ACT_RELEASE;
+	else if (!row->before || !row->after)
+		refuse(c, "it was done by statements of your own (sql:, call:), or by a release, which "
+		          "defib cannot take back");
+	return DEFIB_OK;
+}
+
+static defib_err prepare(struct undoing *u, const struct ledger_row *row, const struct facts *facts,
+                         struct candidate *c, struct failure *f)
+{
+	const struct undo_options *o = u->options;
+	struct buf evidence = BUF_INIT;
+	*c = (struct candidate){.facts = *facts, .judgement = judge(u->watch, facts)};
+	c->decision = (struct decision){
+		.remedy = REMEDY_REQUEUE, .act = true, .why = "a person took it back", .cause = "undone"};
+	snprintf(c->decision.rule, sizeof c->decision.rule, "undone-by-hand");
+	c->does = ACT_UNDO;
+	c->event = act_event(ACT_UNDO);
+	c->expected = row->after;
+	c->undo = row->before;
+	c->reason = o->reason ? o->reason : "undone by hand";
+	buf_add(&evidence, "{\"undone\":");
+	buf_add_json(&evidence, row->event);
+	buf_addf(&evidence, ",\"entry\":%lld,\"batch\":", (long long)row->id);
+	buf_add_json(&evidence, row->batch);
+	buf_add(&evidence, "}");
+	c->evidence = arena_strdup(&u->arena, buf_text(&evidence));
+	buf_release(&evidence);
+	return guard(u, row, c, f);
+}
+
+static defib_err look(struct undoing *u, const struct ledger_row *rows, int n,
+                      struct candidate *out, struct failure *f)
+{
+	const char **jobs = ARENA_ARRAY(&u->arena, const char *, n);
+	struct job_index index;
+	struct facts *facts;
+	int found = 0;
+	for (int i = 0; i < n; i++) {
+		jobs[i] = rows[i].job;
+		out[i] = (struct candidate){.facts = {.job = jobs[i]}, .outcome = OUTCOME_MISSING};
+	}
+	defib_err err = look_jobs(u->session->store, &u->bound.sql, &u->bound.ledger, jobs, n,
+	                          &u->arena, &facts, &found, f);
+	job_index_init(&index, jobs, n, &u->arena);
+	for (int i = 0; !err && i < found; i++) {
+		int at = job_index_find(&index, facts[i].job);
+		if (at >= 0)
+			err = prepare(u, &rows[at], &facts[i], &out[at], f);
+	}
+	return err;
+}
+
+/* The changes to take back: all of a batch, or the newest of a job. */
+static defib_err find(struct undoing *u, int64_t after, struct ledger_row **out, int *n,
+                      int64_t *last, struct failure *f)
+{
+	const struct undo_options *o = u->options;
+	struct ledger_filter filter = {
+		.watch = u->watch->name, .batch = o->batch, .after_id = after, .limit = u->watch->batch};
+	struct ledger_row *rows;
+	int read = 0;
+	*n = 0;
+	if (!o->batch) {
+		defib_err err = newest_change(u, o->job, 0, out, f);
+		*n = !err && *out && after == 0 ? 1 : 0;
+		*last = 1;
+		return err;
+	}
+	defib_err err = ledger_read(u->session->store, &filter, &u->arena, &rows, &read, f);
+	*last = !err && read > 0 ? rows[read - 1].id : 0;
+	for (int i = 0; !err && i < read; i++)
+		if (is_change(&rows[i]))
+			rows[(*n)++] = rows[i];
+	*out = rows;
+	return err;
+}
+
+static void tell(struct undoing *u, const struct candidate *batch, int n)
+{
+	for (int i = 0; i < n; i++) {
+		u->result->outcomes[batch[i].outcome]++;
+		if (u->options->done)
+			u->options->done(u->options->ctx, u->watch, &batch[i]);
+	}
+}
+
+static defib_err undo_some(struct undoing *u, const struct ledger_row *rows, int n,
+                           struct failure *f)
+{
+	struct candidate *batch = ARENA_ARRAY(&u->arena, struct candidate, n);
+	defib_err err = look(u, rows, n, batch, f);
+	for (int i = 0; !err && i < n; i++)
+		if (batch[i].outcome == OUTCOME_LEFT && !u->options->dry_run)
+			err = carry(&u->carrier, &batch[i], 1, &u->arena, f);
+	if (!err)
+		tell(u, batch, n);
+	arena_clear(&u->carrier.arena);
+	return err;
+}
+
+static defib_err undo_all(struct undoing *u, struct failure *f)
+{
+	struct ledger_row *rows;
+	int64_t last = 0, after = 0;
+	int n = 0;
+	defib_err err = bound_open(&u->bound, u->session, u->watch,
+	                           u->options->dry_run ? LEDGER_FIND : LEDGER_CREATE, f);
+	u->result->ledger = u->bound.ledger.ready;
+	if (!err && !u->bound.ledger.ready)
+		return fail(f, DEFIB_REFUSED, "there is no ledger to undo from (%s)",
+		            u->bound.ledger.off_because);
+	while (!err) {
+		err = find(u, after, &rows, &n, &last, f);
+		if (err || last == 0)
+			break;
+		if (n > 0)
+			err = undo_some(u, rows, n, f);
+		after = last;
+		arena_clear(&u->arena);
+		if (!u->options->batch)
+			break;
+	}
+	return err;
+}
+
+defib_err undo(struct session *session, const struct watch *w, const struct undo_options *o,
+               struct by_hand_result *result)
+{
+	struct undoing u = {.session = session, .watch = w, .options = o, .result = result};
+	struct failure *f = &result->failure;
+	*result = (struct by_hand_result){0};
+	u.carrier = (struct carrier){
+		.session = session, .sql = &u.bound.sql, .ledger = &u.bound.ledger, .opened = -1};
+	carrier_begin(&u.carrier, o->actor);
+	defib_err err = undo_all(&u, f);
+	if (u.carrier.transactions > 0)
+		snprintf(result->batch, sizeof result->batch, "%s", u.carrier.name);
+	arena_release(&u.carrier.arena);
+	arena_release(&u.arena);
+	bound_release(&u.bound);
+	f->code = err;
+	return err;
+}
