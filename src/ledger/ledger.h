@@ -82,7 +82,7 @@ MUST_CHECK defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 
 struct history {
 	/*
-	 * Given back within the time asked for, after a person last released the
+	 * Given back within the time asked for, after a person last spoke for the
 	 * job, and not in a mass event, which is not the job's fault.
 	 */
 	int64_t recoveries;
