@@ -16,7 +16,9 @@
 #define CLI_SELECT_H
 
 #include "cli/cli.h"
+#include "ledger/ledger.h"
 #include "store/session.h"
+#include "watch/compile.h"
 #include "watch/terms.h"
 
 /* Rows for the option table of a command that selects jobs. */
@@ -67,6 +69,17 @@ int select_read(struct cli *c, const struct select_rules *rules, struct selectio
  */
 int select_jobs(struct cli *c, const struct select_rules *rules, struct selection *out);
 void selection_release(struct selection *s);
+
+/* A group's watch with its statements, in its open session. Must not be moved. */
+struct bound {
+	struct store *store; /* the session's */
+	struct binding binding;
+	struct watch_sql sql;
+	struct ledger ledger; /* not ready: there is none, or it is off */
+};
+/* Prints nothing; a failure says what to do next. */
+MUST_CHECK defib_err selected_bind(struct cli *c, const struct selected *g, struct bound *out,
+                                   struct failure *f);
 
 /* "pages/17": how a job is written on the command line and by --ids. */
 void job_qualified(const struct watch *w, const char *job, struct buf *out);

@@ -53,6 +53,33 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 	return err;
 }
 
+/* What is read of a pending retry `p`. */
+static void add_columns(struct buf *sql, enum store_engine engine)
+{
+	buf_addf(sql, "SELECT p.job, p.reason, p.expected, p.batch, %s, p.attempt, p.watch, ",
+	         due_to_us[engine]);
+	add_iso(sql, engine, "p.at");
+	buf_addf(sql, " FROM %s AS p", retry_table[engine]);
+}
+
+static void take_rows(const struct store_rows *rows, struct arena *a, struct pending_retry **out,
+                      int *n)
+{
+	*n = rows->nrows;
+	*out = ARENA_ARRAY(a, struct pending_retry, rows->nrows);
+	for (int i = 0; i < rows->nrows; i++)
+		(*out)[i] = (struct pending_retry){
+			.job = row_text(rows, i, 0),
+			.reason = row_text(rows, i, 1),
+			.expected = row_text(rows, i, 2),
+			.batch = row_text(rows, i, 3),
+			.due_us = row_int(rows, i, 4, 0),
+			.attempt = row_int(rows, i, 5, 0),
+			.watch = row_text(rows, i, 6),
+			.at = row_text(rows, i, 7),
+		};
+}
+
 /* Read pending retries; `watch` and `condition` may be NULL. */
 static defib_err read_pending(struct store *s, const char *watch, const char *condition, int limit,
                               struct arena *a, struct pending_retry **out, int *n,
@@ -62,33 +89,38 @@ static defib_err read_pending(struct store *s, const char *watch, const char *co
 	struct buf sql = BUF_INIT;
 	struct store_param params[] = {P_INT(limit), P_TEXT(watch)};
 	char mark = param_mark(s->engine);
-	buf_addf(&sql, "SELECT job, reason, expected, batch, %s, attempt, watch, ",
-	         due_to_us[s->engine]);
-	add_iso(&sql, s->engine, "at");
-	buf_addf(&sql, " FROM %s", retry_table[s->engine]);
+	add_columns(&sql, s->engine);
 	if (watch)
-		buf_addf(&sql, " WHERE watch = %c2", mark);
+		buf_addf(&sql, " WHERE p.watch = %c2", mark);
 	if (condition)
 		buf_addf(&sql, " %s %s", watch ? "AND" : "WHERE", condition);
-	buf_addf(&sql, " ORDER BY due_at, job LIMIT %c1", mark);
+	buf_addf(&sql, " ORDER BY due_at, p.job LIMIT %c1", mark);
 	defib_err err = store_exec(s, buf_text(&sql), params, watch ? 2 : 1, a, &rows, f);
 	buf_release(&sql);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct pending_retry, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct pending_retry){
-			.job = row_text(&rows, i, 0),
-			.reason = row_text(&rows, i, 1),
-			.expected = row_text(&rows, i, 2),
-			.batch = row_text(&rows, i, 3),
-			.due_us = row_int(&rows, i, 4, 0),
-			.attempt = row_int(&rows, i, 5, 0),
-			.watch = row_text(&rows, i, 6),
-			.at = row_text(&rows, i, 7),
-		};
-	return DEFIB_OK;
+	if (!err)
+		take_rows(&rows, a, out, n);
+	return err;
+}
+
+defib_err ledger_retries_of(struct store *s, const char *watch, const char *const *jobs, int njobs,
+                            struct arena *a, struct pending_retry **out, int *n, struct failure *f)
+{
+	struct store_rows rows;
+	struct relation r;
+	struct buf head = BUF_INIT;
+	*n = 0;
+	if (njobs == 0)
+		return DEFIB_OK;
+	jobs_relation(&r, s->engine, watch, jobs, njobs);
+	add_columns(&head, s->engine);
+	buf_add(&head, " JOIN (");
+	defib_err err = run_over(s, &r, buf_text(&head),
+	                         ") AS u ON p.watch = u.watch AND p.job = u.job", NULL, 0, a, &rows, f);
+	relation_release(&r);
+	buf_release(&head);
+	if (!err)
+		take_rows(&rows, a, out, n);
+	return err;
 }
 
 defib_err ledger_retries_due(struct store *s, const char *watch, int limit, struct arena *a,

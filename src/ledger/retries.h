@@ -37,5 +37,9 @@ MUST_CHECK defib_err ledger_retry_next(struct store *s, const char *watch, int64
 MUST_CHECK defib_err ledger_retries_list(struct store *s, const char *watch, int limit,
                                          struct arena *a, struct pending_retry **out, int *n,
                                          struct failure *f);
+/* Those of some jobs, in no order. */
+MUST_CHECK defib_err ledger_retries_of(struct store *s, const char *watch, const char *const *jobs,
+                                       int njobs, struct arena *a, struct pending_retry **out,
+                                       int *n, struct failure *f);
 
 #endif

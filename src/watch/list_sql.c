@@ -337,8 +337,8 @@ void list_sql(const struct binding *b, const struct list_query *l, struct list_s
 	select_list(b, sort, &out->sql);
 	if (l->keys) {
 		from_keys(b, &out->sql);
-		relation_params(l->keys, out->params);
-		out->nparams = relation_nparams(l->keys);
+		for (int i = 0; i < l->nkeys; i++)
+			out->params[out->nparams++] = l->keys[i];
 	} else {
 		from_table(b, &out->sql);
 	}

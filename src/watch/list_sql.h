@@ -20,9 +20,10 @@ struct list_query {
 	int nterms;
 	enum list_sort sort; /* by age: the oldest first */
 	bool desc;
-	bool unsorted;         /* the part without a sort value */
-	struct relation *keys; /* only these (keys_relation); NULL: all */
-	bool after;            /* behind … */
+	bool unsorted;                  /* the part without a sort value */
+	const struct store_param *keys; /* only these: a keys_relation's; NULL: all */
+	int nkeys;
+	bool after; /* behind … */
 	const char *after_sort, *after_key[WATCH_KEYS_MAX];
 	int64_t limit;
 	bool ledger; /* whether there is one; without it nothing was held or recovered */

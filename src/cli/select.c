@@ -1,0 +1,373 @@
+/* select.c: see select.h. */
+#include "cli/select.h"
+
+#include "base/text.h"
+#include "ledger/jobs.h"
+#include "recover/browse.h"
+#include "watch/builtin.h"
+
+/* Words, options and the watches they may speak of. */
+struct choice {
+	struct cli *cli;
+	const struct select_rules *rules;
+	const struct watch *only; /* --watch, or the only one there is; NULL: several */
+	bool watch_given;         /* --watch */
+	const struct watch *queue;
+	struct selection *out;
+	int *room; /* of each group's jobs */
+};
+
+void job_qualified(const struct watch *w, const char *job, struct buf *out)
+{
+	buf_addf(out, "%s/%s", w->name, job);
+}
+
+/* ---- watches */
+
+static const struct watch *queue_watch(struct choice *x)
+{
+	const struct settings *s = &x->cli->settings;
+	if (!x->queue && s->ndatabases > 0)
+		x->queue = builtin_watch(s->databases[0].engine, &x->cli->arena);
+	return x->queue;
+}
+
+/* A watch by its name, the built-in queue among them. */
+static const struct watch *watch_named(struct choice *x, const char *name)
+{
+	const struct watch *w = settings_watch(&x->cli->settings, name);
+	return w || !text_eq(name, BUILTIN_NAME) ? w : queue_watch(x);
+}
+
+static int no_such_watch(struct choice *x, const char *name)
+{
+	const struct settings *s = &x->cli->settings;
+	const char **names = ARENA_ARRAY(&x->cli->arena, const char *, s->nwatches + 2);
+	int n = 0;
+	for (; n < s->nwatches; n++)
+		names[n] = s->watches[n].name;
+	names[n] = BUILTIN_NAME;
+	const char *near = text_nearest(name, names);
+	return cli_usage("there is no watch \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
+	                 near ? near : "", near ? "\"?" : "");
+}
+
+static int find_only(struct choice *x)
+{
+	const struct settings *s = &x->cli->settings;
+	const char *name = cli_value(x->cli, "watch");
+	x->watch_given = name != NULL;
+	if (name)
+		x->only = watch_named(x, name);
+	else if (s->nwatches == 1)
+		x->only = &s->watches[0];
+	else if (s->nwatches == 0)
+		x->only = queue_watch(x);
+	return name && !x->only ? no_such_watch(x, name) : EXIT_CLEAN;
+}
+
+/* ---- groups and sessions */
+
+static const struct database *database_of(const struct choice *x, const struct watch *w)
+{
+	const struct settings *s = &x->cli->settings;
+	return w == x->queue ? &s->databases[0] : settings_database(s, w);
+}
+
+static struct session *session_of(struct choice *x, const struct watch *w)
+{
+	const struct database *d = database_of(x, w);
+	struct session *session = &x->out->sessions[d - x->cli->settings.databases];
+	int64_t ms = w->statement_timeout_us / 1000;
+	if (!session->open)
+		*session = (struct session){.options = cli_store_options(d, w, !x->rules->changes),
+		                            .open = store_open};
+	/* One session serves all watches of a database, so it takes their longest time-out. */
+	if (ms > session->options.statement_ms)
+		session->options.statement_ms = ms;
+	return session;
+}
+
+static struct selected *group_of(struct choice *x, const struct watch *w)
+{
+	struct selection *s = x->out;
+	for (int i = 0; i < s->n; i++)
+		if (s->groups[i].watch == w)
+			return &s->groups[i];
+	s->groups[s->n] =
+		(struct selected){.watch = w, .database = database_of(x, w), .session = session_of(x, w)};
+	return &s->groups[s->n++];
+}
+
+/* ---- names */
+
+static int add_job(struct choice *x, const struct watch *w, const char *text)
+{
+	struct arena *a = &x->cli->arena;
+	const char *key[WATCH_KEYS_MAX];
+	if (!job_key(text, w->key.n, a, key))
+		return cli_usage("\"%s\" is no key of watch %s, which has %d parts; write %s/[\"a\",\"b\"]",
+		                 text, w->name, w->key.n, w->name);
+	struct selected *g = group_of(x, w);
+	int *room = &x->room[g - x->out->groups];
+	g->named = true;
+	if (g->njobs == *room) {
+		const char **old = g->jobs;
+		*room = *room ? 2 * *room : 64;
+		g->jobs = ARENA_ARRAY(a, const char *, *room);
+		for (int i = 0; i < g->njobs; i++)
+			g->jobs[i] = old[i];
+	}
+	g->jobs[g->njobs++] = job_text(key, w->key.n, a);
+	return EXIT_CLEAN;
+}
+
+/* The watch whose name stands before a "/", the longest that does, and where the key begins. */
+static const struct watch *qualified(struct choice *x, const char *word, const char **key)
+{
+	const struct watch *found = NULL;
+	for (const char *slash = strchr(word, '/'); slash; slash = strchr(slash + 1, '/')) {
+		const char *name = arena_strndup(&x->cli->arena, word, (size_t)(slash - word));
+		const struct watch *w = watch_named(x, name);
+		if (w && (!x->watch_given || w == x->only)) {
+			found = w;
+			*key = slash + 1;
+		}
+	}
+	return found;
+}
+
+static int take_name(struct choice *x, const char *word)
+{
+	const char *key = word;
+	const struct watch *w = qualified(x, word, &key);
+	const char *slash = strchr(word, '/');
+	if (w || x->only)
+		return add_job(x, w ? w : x->only, w ? key : word);
+	if (slash)
+		return no_such_watch(x, arena_strndup(&x->cli->arena, word, (size_t)(slash - word)));
+	return cli_usage("job \"%s\" of which watch? write WATCH/%s, or give --watch NAME", word, word);
+}
+
+static int take_stdin(struct choice *x)
+{
+	char *line = NULL;
+	size_t size = 0;
+	ssize_t len;
+	int code = EXIT_CLEAN;
+	while (code == EXIT_CLEAN && (len = getline(&line, &size, stdin)) >= 0) {
+		const char *start = line + strspn(line, " \t");
+		while (len > 0 && strchr(" \t\r\n", line[len - 1]))
+			line[--len] = '\0';
+		if (*start)
+			code = take_name(x, arena_strdup(&x->cli->arena, start));
+	}
+	free(line);
+	return code;
+}
+
+/* A job that was named twice is one job. */
+static void drop_doubles(struct choice *x, struct selected *g)
+{
+	struct job_index index;
+	int kept = 0;
+	const char **all = g->jobs;
+	job_index_init(&index, all, g->njobs, &x->cli->arena);
+	g->jobs = ARENA_ARRAY(&x->cli->arena, const char *, g->njobs);
+	for (int i = 0; i < g->njobs; i++)
+		if (job_index_find(&index, all[i]) == i)
+			g->jobs[kept++] = all[i];
+	g->njobs = kept;
+}
+
+static int take_words(struct choice *x)
+{
+	const struct cli *c = x->cli;
+	int code = EXIT_CLEAN;
+	for (int i = 0; i < c->nwords && code == EXIT_CLEAN; i++)
+		code = text_eq(c->words[i], "-") ? take_stdin(x) : take_name(x, c->words[i]);
+	for (int i = 0; i < x->out->n; i++)
+		drop_doubles(x, &x->out->groups[i]);
+	return code;
+}
+
+/* ---- terms */
+
+static int count_terms(const struct cli *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->ngiven; i++)
+		n += text_eq(c->given[i].name, "where");
+	return n;
+}
+
+/* All terms for one watch; *unknown when it does not know one of them. */
+static defib_err parse_terms(struct cli *c, struct selected *g, bool *unknown, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < c->ngiven && !err; i++) {
+		if (!text_eq(c->given[i].name, "where"))
+			continue;
+		if (g->nterms == TERMS_MAX)
+			return fail(f, DEFIB_USAGE, "at most %d terms with --where", TERMS_MAX);
+		err = term_parse(g->watch, c->given[i].value, &c->arena, &g->terms[g->nterms], unknown, f);
+		g->nterms++;
+	}
+	return err;
+}
+
+/* A watch that does not know a term has no such jobs, as long as another one knows it. */
+static int take_terms(struct choice *x)
+{
+	struct selection *s = x->out;
+	struct failure first = {0};
+	int kept = 0, all = s->n;
+	for (int i = 0; i < all; i++) {
+		struct failure f = {0};
+		bool unknown = false;
+		defib_err err = parse_terms(x->cli, &s->groups[i], &unknown, &f);
+		if (err && !unknown)
+			return cli_fail(&f);
+		if (err && !first.code)
+			first = f;
+		if (!err)
+			s->groups[kept++] = s->groups[i];
+	}
+	s->n = kept;
+	return kept == 0 && first.code ? cli_fail(&first) : EXIT_CLEAN;
+}
+
+/* ---- the whole */
+
+static void take_watches(struct choice *x)
+{
+	const struct settings *s = &x->cli->settings;
+	if (x->only) {
+		group_of(x, x->only);
+		return;
+	}
+	for (int i = 0; i < s->nwatches; i++)
+		if (s->watches[i].enabled)
+			group_of(x, &s->watches[i]);
+}
+
+static int choose(struct choice *x)
+{
+	struct cli *c = x->cli;
+	int code = find_only(x);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->nwords > 0)
+		code = take_words(x);
+	else if (x->rules->changes && count_terms(c) == 0 && !cli_flag(c, "all"))
+		return cli_usage("which jobs? name them, choose them with --where, or say --all");
+	else
+		take_watches(x);
+	return code == EXIT_CLEAN ? take_terms(x) : code;
+}
+
+int select_read(struct cli *c, const struct select_rules *rules, struct selection *out)
+{
+	struct choice x = {.cli = c, .rules = rules, .out = out};
+	*out = (struct selection){.limit = rules->limit};
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->settings.ndatabases == 0)
+		return cli_usage("no database: add one to the configuration, or give --db URL");
+	if (!cli_int(c, "limit", &out->limit))
+		return EXIT_USAGE;
+	out->groups = ARENA_ARRAY(&c->arena, struct selected, c->settings.nwatches + 1);
+	x.room = ARENA_ARRAY(&c->arena, int, c->settings.nwatches + 1);
+	out->nsessions = c->settings.ndatabases;
+	out->sessions = ARENA_ARRAY(&c->arena, struct session, out->nsessions);
+	code = choose(&x);
+	for (int i = 0; code == EXIT_CLEAN && i < out->n; i++)
+		out->total += out->groups[i].njobs;
+	return code;
+}
+
+defib_err selected_bind(struct cli *c, const struct selected *g, struct bound *out,
+                        struct failure *f)
+{
+	*out = (struct bound){0};
+	defib_err err = session_ready(g->session, f);
+	if (err)
+		return err;
+	out->store = g->session->store;
+	err = watch_bind(g->watch, out->store, &c->arena, &out->binding, f);
+	if (err == DEFIB_CONFIG && !settings_watch(&c->settings, g->watch->name)) {
+		fail(f, DEFIB_CONFIG, "%s: the built-in queue has no tables here", out->store->name);
+		fail_next(f, "make them with defib init, or name a watch");
+	}
+	if (!err)
+		err = watch_compile(&out->binding, &c->arena, &out->sql, f);
+	if (!err && c->settings.ledger != LEDGER_OFF)
+		err = ledger_open(out->store, false, &out->ledger, f);
+	return err;
+}
+
+/* The jobs of one group that its terms hold for, `room` at most. */
+static defib_err find_jobs(struct cli *c, struct selected *g, int64_t room, bool *more,
+                           struct failure *f)
+{
+	struct bound *b = ARENA_NEW(&c->arena, struct bound);
+	struct browsed *found = NULL;
+	int n = 0;
+	defib_err err = selected_bind(c, g, b, f);
+	if (err)
+		return err;
+	struct browse ask = {.terms = g->terms,
+	                     .nterms = g->nterms,
+	                     .jobs = g->named ? g->jobs : NULL,
+	                     .njobs = g->njobs,
+	                     .sort = browse_sort(g->terms, g->nterms),
+	                     .limit = room};
+	err = browse_jobs(b->store, &b->sql, &b->ledger, &ask, &c->arena, &found, &n, more, f);
+	g->jobs = ARENA_ARRAY(&c->arena, const char *, n);
+	g->njobs = n;
+	for (int i = 0; i < n; i++)
+		g->jobs[i] = found[i].job;
+	return err;
+}
+
+int select_jobs(struct cli *c, const struct select_rules *rules, struct selection *out)
+{
+	int code = select_read(c, rules, out);
+	int kept = 0;
+	out->total = 0;
+	for (int i = 0; code == EXIT_CLEAN && i < out->n; i++) {
+		struct selected *g = &out->groups[i];
+		struct failure f = {0};
+		int64_t room = out->limit ? out->limit - out->total : 0;
+		bool more = false;
+		if (out->limit && room == 0) {
+			out->limited = true;
+			break;
+		}
+		if (g->named && g->nterms == 0) {
+			more = room && g->njobs > room;
+			g->njobs = more ? (int)room : g->njobs;
+		} else if (find_jobs(c, g, room, &more, &f)) {
+			/* A word that the key's type cannot take is the caller's slip. */
+			if (strncmp(f.sqlstate, "22", 2) == 0)
+				f.code = DEFIB_USAGE;
+			code = cli_fail(&f);
+		}
+		out->limited = out->limited || more;
+		out->total += g->njobs;
+		if (g->njobs > 0)
+			out->groups[kept++] = *g;
+	}
+	out->n = kept;
+	if (code != EXIT_CLEAN)
+		selection_release(out);
+	return code;
+}
+
+void selection_release(struct selection *s)
+{
+	for (int i = 0; i < s->nsessions; i++)
+		session_close(&s->sessions[i]);
+	s->nsessions = 0;
+}

@@ -1,0 +1,258 @@
+/* browse.c: see browse.h. */
+#include "recover/browse.h"
+
+#include "ledger/jobs.h"
+#include "ledger/retries.h"
+
+#include <assert.h>
+
+#define PAGE_ROWS 1000
+
+/* A reading under way. */
+struct reading {
+	struct store *store;
+	const struct watch_sql *sql;
+	const struct ledger *ledger;
+	const struct browse *ask;
+	bool facts;
+	struct arena *arena;
+	struct browsed *rows;
+	int n, room;
+};
+
+enum list_sort browse_sort(const struct term *terms, int n)
+{
+	enum list_sort sort = LIST_BY_KEY;
+	for (int i = 0; i < n; i++)
+		if (terms[i].what == TERM_RUNNING || terms[i].what == TERM_STUCK ||
+		    terms[i].what == TERM_VERDICT)
+			sort = LIST_BY_AGE;
+	return sort;
+}
+
+/* Whether a term is only judged by facts. */
+static bool judged(const struct browse *o)
+{
+	bool any = false;
+	for (int i = 0; i < o->nterms; i++) {
+		enum term_what what = o->terms[i].what;
+		any = any || what == TERM_VERDICT || what == TERM_STUCK || what == TERM_HELD;
+	}
+	return any;
+}
+
+/* Those terms that SQL only comes near to. */
+static bool holds(const struct watch *w, const struct term *t, const struct browsed *row)
+{
+	enum verdict verdict = row->judgement.verdict;
+	const char *name = state_named(w, row->state);
+	switch (t->what) {
+	case TERM_STUCK:
+		return verdict != VERDICT_NONE;
+	case TERM_VERDICT:
+		return verdict != VERDICT_NONE && (verdict == t->verdict) == (t->op == TERM_IS);
+	case TERM_HELD:
+		name = name ? name : row->state;
+		return row->facts.held || (name && strcasecmp(name, "held") == 0);
+	default:
+		return true;
+	}
+}
+
+static bool wanted(const struct reading *r, const struct browsed *row)
+{
+	const struct watch *w = r->sql->binding->watch;
+	if (r->facts && !row->facts.job)
+		return false; /* it went away in between */
+	for (int i = 0; r->facts && i < r->ask->nterms; i++)
+		if (!holds(w, &r->ask->terms[i], row))
+			return false;
+	return true;
+}
+
+static void keep(struct reading *r, const struct browsed *row)
+{
+	if (r->n == r->room) {
+		struct browsed *old = r->rows;
+		r->room = r->room ? 2 * r->room : 64;
+		r->rows = ARENA_ARRAY(r->arena, struct browsed, r->room);
+		for (int i = 0; i < r->n; i++)
+			r->rows[i] = old[i];
+	}
+	r->rows[r->n++] = *row;
+}
+
+static bool full(const struct reading *r)
+{
+	return r->ask->limit > 0 && r->n > r->ask->limit;
+}
+
+/* What a statement found, without its facts. */
+static void decode(const struct watch *w, const struct store_rows *rows, int row, struct arena *a,
+                   struct browsed *out)
+{
+	*out = (struct browsed){.state = row_text(rows, row, w->key.n)};
+	for (int k = 0; k < w->key.n; k++)
+		out->at.key[k] = row_text(rows, row, k);
+	out->at.sort = row_text(rows, row, w->key.n + 1);
+	out->job = job_text(out->at.key, w->key.n, a);
+}
+
+/* Facts and pending retries of a page; a row that went away in between has none. */
+static defib_err add_facts(struct reading *r, struct browsed *page, int n, struct failure *f)
+{
+	const struct watch *w = r->sql->binding->watch;
+	const char **jobs = ARENA_ARRAY(r->arena, const char *, n);
+	struct facts *facts = NULL;
+	struct pending_retry *pending = NULL;
+	struct job_index index;
+	int nfacts = 0, npending = 0;
+	for (int i = 0; i < n; i++)
+		jobs[i] = page[i].job;
+	job_index_init(&index, jobs, n, r->arena);
+	defib_err err = look_jobs(r->store, r->sql, r->ledger, jobs, n, r->arena, &facts, &nfacts, f);
+	if (!err && r->ledger->ready)
+		err = ledger_retries_of(r->store, w->name, jobs, n, r->arena, &pending, &npending, f);
+	for (int i = 0; !err && i < nfacts; i++) {
+		int at = job_index_find(&index, facts[i].job);
+		if (at < 0)
+			continue; /* keys that the database takes for equal need not be so for us */
+		page[at].facts = facts[i];
+		page[at].judgement = judge(w, &facts[i]);
+	}
+	for (int i = 0; !err && i < npending; i++) {
+		int at = job_index_find(&index, pending[i].job);
+		page[at].has_retry = true;
+		page[at].retry_us = pending[i].due_us;
+	}
+	return err;
+}
+
+static defib_err keep_page(struct reading *r, const struct store_rows *rows, struct failure *f)
+{
+	struct browsed *page = ARENA_ARRAY(r->arena, struct browsed, rows->nrows);
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < rows->nrows; i++)
+		decode(r->sql->binding->watch, rows, i, r->arena, &page[i]);
+	if (r->facts && rows->nrows > 0)
+		err = add_facts(r, page, rows->nrows, f);
+	for (int i = 0; !err && i < rows->nrows && !full(r); i++)
+		if (wanted(r, &page[i]))
+			keep(r, &page[i]);
+	return err;
+}
+
+static defib_err read_page(struct reading *r, const struct list_query *l, struct store_rows *rows,
+                           struct failure *f)
+{
+	struct list_statement s;
+	list_sql(r->sql->binding, l, &s);
+	defib_err err = store_begin(r->store, TX_READ, f);
+	if (!err) {
+		err = store_exec(r->store, buf_text(&s.sql), s.params, s.nparams, r->arena, rows, f);
+		store_rollback(r->store); /* nothing was written */
+	}
+	buf_release(&s.sql);
+	return err;
+}
+
+static void go_on(struct list_query *l, const struct browse_position *at)
+{
+	l->after = true;
+	l->after_sort = at->sort;
+	for (int k = 0; k < WATCH_KEYS_MAX; k++)
+		l->after_key[k] = at->key[k];
+}
+
+/* All pages of one part: with a sort value, or without. */
+static defib_err read_part(struct reading *r, struct list_query *l, struct failure *f)
+{
+	const struct watch *w = r->sql->binding->watch;
+	defib_err err = DEFIB_OK;
+	struct store_rows rows = {0};
+	do {
+		err = read_page(r, l, &rows, f);
+		if (!err)
+			err = keep_page(r, &rows, f);
+		if (!err && rows.nrows > 0) {
+			struct browsed last;
+			decode(w, &rows, rows.nrows - 1, r->arena, &last);
+			go_on(l, &last.at);
+		}
+	} while (!err && !l->keys && rows.nrows == l->limit && !full(r));
+	return err;
+}
+
+static defib_err read_parts(struct reading *r, const struct store_param *keys, int nkeys,
+                            struct failure *f)
+{
+	const struct browse *o = r->ask;
+	struct buf state = BUF_INIT;
+	/* What has no state cannot be sorted by it. */
+	bool parts =
+		o->sort == LIST_BY_AGE || (o->sort == LIST_BY_STATE && state_sql(r->sql->binding, &state));
+	struct list_query l = {
+		.terms = o->terms,
+		.nterms = o->nterms,
+		.sort = parts ? o->sort : LIST_BY_KEY,
+		.desc = o->desc,
+		.keys = keys,
+		.nkeys = nkeys,
+		.ledger = r->ledger->ready,
+		.limit = PAGE_ROWS,
+	};
+	buf_release(&state);
+	/* Where every row counts, one more than asked for tells whether there is more. */
+	if (o->limit > 0 && o->limit < PAGE_ROWS && !judged(o) && !keys)
+		l.limit = o->limit + 1;
+	if (o->after)
+		go_on(&l, o->after);
+	l.unsorted = parts && o->after && !o->after->sort;
+	defib_err err = read_part(r, &l, f);
+	if (!err && parts && !l.unsorted && !full(r)) {
+		l.unsorted = true;
+		l.after = false;
+		err = read_part(r, &l, f);
+	}
+	return err;
+}
+
+/* Jobs by their names, so many at a time. */
+static defib_err read_named(struct reading *r, struct failure *f)
+{
+	const struct browse *o = r->ask;
+	const struct watch *w = r->sql->binding->watch;
+	defib_err err = DEFIB_OK;
+	for (int at = 0; at < o->njobs && !err && !full(r); at += PAGE_ROWS) {
+		struct store_param params[RELATION_COLUMNS_MAX];
+		struct relation keys;
+		keys_relation(r->sql->binding, &keys);
+		for (int i = at; i < o->njobs && i < at + PAGE_ROWS; i++) {
+			const char *key[WATCH_KEYS_MAX];
+			if (!job_key(o->jobs[i], w->key.n, r->arena, key))
+				continue;
+			for (int k = 0; k < w->key.n; k++)
+				relation_text(&keys, key[k]);
+			relation_end_row(&keys);
+		}
+		relation_params(&keys, params);
+		if (keys.nrows > 0)
+			err = read_parts(r, params, relation_nparams(&keys), f);
+		relation_release(&keys);
+	}
+	return err;
+}
+
+defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                      const struct browse *o, struct arena *a, struct browsed **out, int *n,
+                      bool *more, struct failure *f)
+{
+	struct reading r = {
+		.store = s, .sql = q, .ledger = l, .ask = o, .facts = o->facts || judged(o), .arena = a};
+	assert(!o->jobs || !o->after);
+	defib_err err = o->jobs ? read_named(&r, f) : read_parts(&r, NULL, 0, f);
+	*more = full(&r);
+	*n = *more ? (int)o->limit : r.n;
+	*out = r.rows;
+	return err;
+}
