@@ -1,51 +1,120 @@
 /*
- * cmd_cancel.c: `defib cancel JOB…`: a waiting job is cancelled, a running one
- * is asked to stop and its worker told.
+ * cmd_cancel.c: `defib cancel`: a waiting job is cancelled, a running one is
+ * asked to stop and its worker told.
+ *
+ * Plain numbers are jobs of the built-in queue, and naming them is word enough:
+ * nothing is asked. Jobs of a watch are those whose `cancel` list is written.
  */
-#include "cli/cli.h"
+#include "cli/act.h"
 
 #include "base/text.h"
+#include "cli/act_report.h"
+#include "watch/builtin.h"
 #include "worker/enqueue.h"
 #include "worker/wake.h"
 
-static int cancel_all(struct cli *c, struct store *s)
+const struct cli_option cancel_options[] = {
+	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, {NULL, NULL, NULL},
+};
+
+static int cancel_jobs(struct store *s, const char *const *jobs, int n)
 {
 	int done = 0;
-	for (int i = 0; i < c->nwords; i++) {
+	for (int i = 0; i < n; i++) {
 		struct failure f = {0};
 		char state[16];
 		int64_t id;
-		if (!int_parse(c->words[i], &id))
-			return cli_usage("\"%s\" is not the number of a job", c->words[i]);
+		if (!int_parse(jobs[i], &id))
+			return cli_usage("\"%s\" is not the number of a job", jobs[i]);
 		if (cancel_job(s, id, state, &f))
 			return cli_queue_fail(&f);
 		if (state[0]) {
-			printf("%s %s\n", c->words[i], state);
+			printf("%s %s\n", jobs[i], state);
 			done++;
 		} else {
-			fprintf(stderr, "defib: job %s is not there or already over\n", c->words[i]);
+			fprintf(stderr, "defib: job %s is not there or already over, or is being rolled back\n",
+			        jobs[i]);
 		}
 	}
-	if (done == c->nwords)
+	if (done == n)
 		return EXIT_CLEAN;
 	return done ? EXIT_PARTLY : EXIT_REFUSED;
 }
 
-int cmd_cancel(struct cli *c)
+static int cancel_in_queue(const struct database *d, const char *const *jobs, int n)
 {
 	struct failure f = {0};
 	struct store *s = NULL;
-	if (c->nwords == 0)
-		return cli_usage("defib cancel takes the numbers of jobs");
-	int code = cli_load(c);
-	if (code != EXIT_CLEAN)
-		return code;
-	const struct database *d = &c->settings.databases[0];
 	struct store_options o = cli_store_options(d, NULL, false);
 	if (store_open(&o, &s, &f))
 		return cli_queue_fail(&f);
-	code = cancel_all(c, s);
+	int code = cancel_jobs(s, jobs, n);
 	wake_send(s, d->url);
 	store_close(s);
+	return code;
+}
+
+/* Whether the words can only mean jobs of the queue. */
+static bool means_queue(const struct cli *c)
+{
+	const struct settings *s = &c->settings;
+	int64_t id;
+	bool numbers = true;
+	if (cli_value(c, "watch") || cli_value(c, "where") || cli_flag(c, "all"))
+		return false;
+	for (int i = 0; i < c->nwords; i++)
+		numbers = numbers && int_parse(c->words[i], &id);
+	bool only_watch = s->nwatches == 1 && s->watches[0].actions[ACT_CANCEL].form != ACTION_NONE;
+	return numbers && !only_watch;
+}
+
+/* The queue has a cancel of its own, that knows what waits and tells workers. */
+static int cancel_group(struct cli *c, const struct selected *g)
+{
+	struct buf question = BUF_INIT;
+	act_question(&question, "cancel", g->njobs, g->watch, g->database);
+	int code = cli_confirm(c, buf_text(&question), act_reads_stdin(c));
+	buf_release(&question);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (!cli_flag(c, "dry-run"))
+		return cancel_in_queue(g->database, (const char *const *)g->jobs, g->njobs);
+	for (int i = 0; i < g->njobs; i++)
+		printf("%s would be cancelled\n", g->jobs[i]);
+	return EXIT_CLEAN;
+}
+
+static int cancel_selected(struct cli *c, struct selection *s)
+{
+	int code = EXIT_CLEAN, others = 0;
+	for (int i = 0; i < s->n && code == EXIT_CLEAN; i++) {
+		if (!text_eq(s->groups[i].watch->name, BUILTIN_NAME)) {
+			s->groups[others++] = s->groups[i];
+			continue;
+		}
+		s->total -= s->groups[i].njobs;
+		code = cancel_group(c, &s->groups[i]);
+	}
+	s->n = others;
+	if (others == 0 || code != EXIT_CLEAN)
+		return code;
+	return act_selected(c, act_kind_named("cancel"), s);
+}
+
+int cmd_cancel(struct cli *c)
+{
+	const struct select_rules rules = {.changes = true};
+	struct selection s = {0};
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->nwords == 0 && !cli_value(c, "where") && !cli_flag(c, "all"))
+		return cli_usage("say which jobs: their numbers, WATCH/KEY, or --where TERM");
+	if (means_queue(c))
+		return cancel_in_queue(&c->settings.databases[0], c->words, c->nwords);
+	code = select_jobs(c, &rules, &s);
+	if (code == EXIT_CLEAN)
+		code = cancel_selected(c, &s);
+	selection_release(&s);
 	return code;
 }

@@ -1,6 +1,8 @@
 /*
  * cmd_work.c: `defib work`: run a program for every job of a queue, or of the
- * watches that are named, by their `work` part.
+ * watches that are named, by their `work` part. Jobs of a queue whose kind is a
+ * workflow of the configuration run its steps; a worker without a program takes
+ * no others.
  *
  * Signals are blocked in all threads and taken by one: TERM and INT stop the
  * worker (a second one at once), HUP reads the configuration again. The worker
@@ -88,17 +90,36 @@ static int add_pool(struct work_run *r, const struct worker_pool *pool, const st
 	return override_pool(r->cli, &r->pools[r->npools++]);
 }
 
+/* Without a program only what is a workflow can be worked on. */
+static int workflow_kinds(struct cli *c, const char *kind, struct text_list *out)
+{
+	const struct workflow_list *all = &c->settings.workflows;
+	if (kind && !workflow_named(all, kind))
+		return cli_usage("kind %s is no workflow of the configuration: give a program after --",
+		                 kind);
+	out->items = ARENA_ARRAY(&c->arena, const char *, all->n);
+	for (int i = 0; i < all->n; i++)
+		if (!kind || text_eq(kind, all->items[i].name))
+			out->items[out->n++] = all->items[i].name;
+	return EXIT_CLEAN;
+}
+
 static int add_queue(struct work_run *r)
 {
 	const char *queue = cli_value(r->cli, "queue"), *kind = cli_value(r->cli, "kind");
+	struct text_list kinds = {kind ? 1 : 0, &kind};
 	struct worker_pool pool = {
-		.source = source_queue(queue ? queue : "default", kind),
 		.concurrency = 1,
 		.command = command_argv(r->cli),
+		.workflows = &r->cli->settings.workflows,
 		.poll_ms = 1000,
 		.grace_ms = 30000,
 	};
-	return add_pool(r, &pool, NULL, kind);
+	int code = pool.command ? EXIT_CLEAN : workflow_kinds(r->cli, kind, &kinds);
+	if (code != EXIT_CLEAN)
+		return code;
+	pool.source = source_queue_kinds(queue ? queue : "default", kinds.items, kinds.n);
+	return add_pool(r, &pool, NULL, pool.command || kind ? kind : "workflows");
 }
 
 static int add_watch_pool(struct work_run *r, const struct watch *w, const char *kind,
@@ -373,11 +394,12 @@ static int work(struct work_run *r)
 int cmd_work(struct cli *c)
 {
 	struct work_run *r = ARENA_NEW(&c->arena, struct work_run);
-	if (c->dashes == 0 && c->nwords == 0)
-		return cli_usage("defib work needs a program: defib work --queue mail -- ./send-mail");
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;
+	if (c->dashes == 0 && c->nwords == 0 && c->settings.workflows.n == 0)
+		return cli_usage("defib work needs a program, or workflows in the configuration: "
+		                 "defib work --queue mail -- ./send-mail");
 	r->cli = c;
 	/* Of the first watch; where there is none of that name, add_watches() says so. */
 	const struct watch *first = c->dashes > 0 ? settings_watch(&c->settings, c->words[0]) : NULL;

@@ -40,6 +40,18 @@ struct ending {
 #define ATTEMPTS "?14"
 #define PARAMS 14
 
+/* A statement takes the parameters up to the highest that it names. */
+static int nparams_of(const char *sql)
+{
+	long most = 0;
+	for (const char *at = sql; (at = strchr(at, '?')) != NULL;) {
+		long n = strtol(at + 1, (char **)&at, 10);
+		most = n > most ? n : most;
+	}
+	assert(most <= PARAMS);
+	return (int)most;
+}
+
 static defib_err run(const struct ending *e, const char *sql, struct store_rows *rows,
                      struct failure *f)
 {
@@ -60,7 +72,7 @@ static defib_err run(const struct ending *e, const char *sql, struct store_rows 
 		P_INT(g->step.side == STEP_SIDE_UNDO),
 		P_INT(e->attempts),
 	};
-	return store_exec(e->s, sql, params, PARAMS, e->a, rows, f);
+	return store_exec(e->s, sql, params, nparams_of(sql), e->a, rows, f);
 }
 
 #define STEPS_OF_JOB "defib_step WHERE watch = 'queue' AND job = " JOB

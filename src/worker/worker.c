@@ -128,6 +128,7 @@ static bool finished(struct worker *w)
 {
 	if (hand_count(&w->hand) > 0 || !settler_idle(w->settler))
 		return false;
+	jobs_give_slots(w); /* a step that was settled has made its job ready again */
 	return worker_stopping(w) || (w->options.drain && all_empty(w));
 }
 

@@ -9,6 +9,7 @@
 
 #include "life/lease.h"
 #include "watch/watch.h"
+#include "watch/workflow.h"
 #include "worker/settler.h"
 
 /* The exit code of a process one of whose handlers will not stop (EX_SOFTWARE). */
@@ -24,6 +25,8 @@ struct worker_pool {
 	char *const *command; /* argv, ends with NULL; or … */
 	handler_fn handler;   /* … a handler */
 	void *handler_ctx;
+	/* Jobs of these kinds run their steps as commands; NULL: none. `command` may be NULL then. */
+	const struct workflow_list *workflows;
 	int64_t poll_ms;     /* 1000 */
 	int64_t batch;       /* jobs taken at most in a poll interval; 0: as many as there are slots */
 	int64_t timeout_ms;  /* where the job has none of its own; 0: none */

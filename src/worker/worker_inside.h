@@ -3,6 +3,7 @@
  *
  * worker.c        making, running and ending one; what other threads may call
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
+ * worker_steps.c  what a child runs for a job of a workflow
  * worker_claim.c  the work session: claims, cancels, progress
  *
  * Everything belongs to the thread that calls worker_run(), but for what
@@ -37,6 +38,7 @@ struct resize {
 struct slot_ref {
 	int pool;
 	int64_t slot;
+	bool stepped; /* its job was a workflow's, whose next step may be ready now */
 };
 
 /* A child at work. */
@@ -103,6 +105,14 @@ void jobs_on_stuck(void *ctx, const struct hand_job *j, int64_t asked_ms_ago);
 void jobs_on_settled(void *ctx, const struct hand_job *j);
 /* Slots of settled jobs become free. */
 void jobs_give_slots(struct worker *w);
+
+/* worker_steps.c */
+/*
+ * What a child is to be started with, where the job is a workflow's; others are
+ * left as they are. False: nothing is to be run, and the job has its end.
+ */
+bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_options *o,
+                struct arena *a);
 
 /* worker_claim.c */
 /* Claim where there is room and reason; how long until there may be again. */

@@ -25,15 +25,19 @@ void jobs_on_settled(void *ctx, const struct hand_job *j)
 		w->cap_given = w->cap_given ? w->cap_given * 2 : 64;
 		w->given = mem_grow(w->given, sizeof *w->given * (size_t)w->cap_given);
 	}
-	w->given[w->ngiven++] = (struct slot_ref){j->pool, j->slot};
+	w->given[w->ngiven++] = (struct slot_ref){j->pool, j->slot, j->step_end.side != STEP_SIDE_NONE};
 	pthread_mutex_unlock(&w->lock);
 }
 
 void jobs_give_slots(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	for (int i = 0; i < w->ngiven; i++)
-		slots_give(&w->crews[w->given[i].pool].slots, w->given[i].slot);
+	for (int i = 0; i < w->ngiven; i++) {
+		struct crew *crew = &w->crews[w->given[i].pool];
+		slots_give(&crew->slots, w->given[i].slot);
+		crew->more = crew->more || w->given[i].stepped;
+		crew->empty = crew->empty && !w->given[i].stepped;
+	}
 	w->ngiven = 0;
 	pthread_mutex_unlock(&w->lock);
 }
@@ -106,6 +110,16 @@ static void drop_run(struct worker *w, struct run *r)
 	free(r);
 }
 
+/* The job's error tells at which step; an undo's stands in the step's own record. */
+static char *error_of(const struct hand_job *j, const char *said)
+{
+	struct buf out = BUF_INIT;
+	if (j->step_end.side == STEP_SIDE_RUN && j->step_end.name)
+		buf_addf(&out, "%s: ", j->step_end.name);
+	buf_add(&out, said);
+	return buf_detach(&out);
+}
+
 static void child_ended(struct worker *w, struct hand_job *j, enum child_end end)
 {
 	struct run *r = j->run;
@@ -115,7 +129,7 @@ static void child_ended(struct worker *w, struct hand_job *j, enum child_end end
 	if (end == CHILD_DONE && len > 0)
 		j->result = result_json(result);
 	if (end != CHILD_DONE)
-		j->error = mem_strdup(child_error(r->child));
+		j->error = error_of(j, child_error(r->child));
 	drop_run(w, r);
 	j->run = NULL;
 	finish(w, j);
@@ -215,9 +229,12 @@ int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told)
 
 /* ---- starts ---- */
 
+#define JOB_ENV_MAX 12
+
 static void job_env(const struct worker *w, const struct hand_job *j, char **env, struct arena *a)
 {
 	const struct claimed *c = &j->claim;
+	const char *step = j->step_end.name ? j->step_end.name : c->step;
 	int n = 0;
 	env[n++] = arena_printf(a, "DEFIB_JOB_ID=%s", c->key);
 	env[n++] = arena_printf(a, "DEFIB_EPOCH=%lld", (long long)c->epoch);
@@ -225,9 +242,14 @@ static void job_env(const struct worker *w, const struct hand_job *j, char **env
 	env[n++] = arena_printf(a, "DEFIB_MAX_ATTEMPTS=%lld", (long long)c->max_attempts);
 	env[n++] = arena_printf(a, "DEFIB_QUEUE=%s", c->queue ? c->queue : "");
 	env[n++] = arena_printf(a, "DEFIB_KIND=%s", c->kind ? c->kind : "");
-	env[n++] = arena_printf(a, "DEFIB_STEP=%s", c->step ? c->step : "");
+	env[n++] = arena_printf(a, "DEFIB_STEP=%s", step ? step : "");
 	env[n++] = arena_printf(a, "DEFIB_WORKER=%s", w->options.name);
+	if (j->step_end.side != STEP_SIDE_NONE)
+		env[n++] = arena_printf(a, "DEFIB_WORKFLOW=%s", c->kind);
+	if (j->step_end.side == STEP_SIDE_UNDO)
+		env[n++] = arena_strdup(a, "DEFIB_UNDO=1");
 	env[n] = NULL;
+	assert(n < JOB_ENV_MAX);
 }
 
 static void add_run(struct worker *w, struct hand_job *j, struct child *child, int64_t now)
@@ -250,8 +272,7 @@ static void start_child(struct worker *w, struct hand_job *j, const struct worke
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
 	struct child *child = NULL;
-	char *env[9];
-	job_env(w, j, env, &a);
+	char *env[JOB_ENV_MAX];
 	struct child_options o = {
 		.argv = p->command,
 		.env = env,
@@ -261,16 +282,18 @@ static void start_child(struct worker *w, struct hand_job *j, const struct worke
 		.grace_ms = p->grace_ms,
 		.keeper = w->keeper,
 	};
-	defib_err err = child_start(&o, now, &child, &f);
-	arena_release(&a);
-	if (err) {
+	bool runs = steps_plan(j, p, &o, &a);
+	job_env(w, j, env, &a);
+	if (runs && child_start(&o, now, &child, &f)) {
 		log_event(LOG_ERROR, f.what, LOG_STR("job", j->claim.key));
 		j->as = SETTLE_FAILED;
-		j->error = mem_strdup(f.what);
-		finish(w, j);
-		return;
+		j->error = error_of(j, f.what);
 	}
-	add_run(w, j, child, now);
+	arena_release(&a);
+	if (child)
+		add_run(w, j, child, now);
+	else
+		finish(w, j);
 }
 
 void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t worker, int64_t now)

@@ -1,0 +1,5 @@
+#!/bin/sh
+# Takes charge.sh back.
+set -eu
+charge=$(sed 's/.*"charge": *"\([^"]*\)".*/\1/')
+echo "undo charge $charge" >>orders.log

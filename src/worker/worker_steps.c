@@ -1,0 +1,71 @@
+/*
+ * worker_steps.c: what a child is started with for a job of a workflow: the
+ * program of its next step, or of the undo of its last one, and what that
+ * reads. A job for which nothing has to be run is settled at once.
+ */
+#include "worker/worker_inside.h"
+
+#include "base/log.h"
+#include "worker/workflow.h"
+
+#include <assert.h>
+
+/* How long a job waits for a worker that knows its workflow. */
+#define UNKNOWN_DELAY_MS 60000
+
+/* Not for us: another worker, or this one after a look at its configuration, may know better. */
+static bool leave_to_others(struct hand_job *j, const char *why)
+{
+	struct buf text = BUF_INIT;
+	buf_addf(&text, "kind %s: %s", j->claim.kind ? j->claim.kind : "none", why);
+	log_event(LOG_ERROR, buf_text(&text), LOG_STR("job", j->claim.key));
+	j->as = SETTLE_RETRY;
+	j->delay_ms = UNKNOWN_DELAY_MS;
+	j->error = buf_detach(&text);
+	return false;
+}
+
+static bool nothing_to_run(struct hand_job *j, const struct step_end *end, const char *result)
+{
+	hand_at_step(j, end);
+	j->as = SETTLE_DONE;
+	j->result = result ? mem_strdup(result) : NULL;
+	return false;
+}
+
+/* A job that is none of our workflows; it may still be one of somebody's. */
+static bool plan_other(struct hand_job *j, const struct worker_pool *p)
+{
+	static const struct step_end nothing_done = {.side = STEP_SIDE_UNDO};
+	if (j->claim.undoing && !j->claim.steps)
+		return nothing_to_run(j, &nothing_done, NULL);
+	if (j->claim.undoing || j->claim.steps || !p->command)
+		return leave_to_others(j, "it is a workflow that this worker's configuration lacks");
+	return true;
+}
+
+bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_options *o,
+                struct arena *a)
+{
+	const struct workflow *w = p->workflows ? workflow_named(p->workflows, j->claim.kind) : NULL;
+	struct step_records recorded;
+	struct buf input = BUF_INIT;
+	if (!w)
+		return plan_other(j, p);
+	if (!step_records_parse(j->claim.steps, a, &recorded))
+		return leave_to_others(j, "what is recorded of its steps cannot be read");
+	struct step_choice c = workflow_choose(w, &recorded, j->claim.undoing, a);
+	if (!c.step)
+		return nothing_to_run(j, &c.end, c.result);
+	hand_at_step(j, &c.end);
+	const struct text_list *argv = c.end.side == STEP_SIDE_UNDO ? &c.step->undo : &c.step->run;
+	assert(argv->n > 0 && argv->items[argv->n] == NULL);
+	workflow_input(&c.end, &recorded, j->claim.payload, &input);
+	o->argv = (char *const *)argv->items;
+	o->payload = arena_strdup(a, buf_text(&input));
+	o->payload_len = input.len;
+	if (c.step->timeout_us)
+		o->timeout_ms = c.step->timeout_us / 1000;
+	buf_release(&input);
+	return true;
+}
