@@ -91,10 +91,13 @@ static bool full(const struct reading *r)
 static void decode(const struct watch *w, const struct store_rows *rows, int row, struct arena *a,
                    struct browsed *out)
 {
-	*out = (struct browsed){.state = row_text(rows, row, w->key.n)};
+	int state = w->key.n, sort = state + 1, since = state + 2;
+	*out = (struct browsed){.state = row_text(rows, row, state),
+	                        .has_since = row_text(rows, row, since) != NULL,
+	                        .since_us = row_int(rows, row, since, 0)};
 	for (int k = 0; k < w->key.n; k++)
 		out->at.key[k] = row_text(rows, row, k);
-	out->at.sort = row_text(rows, row, w->key.n + 1);
+	out->at.sort = row_text(rows, row, sort);
 	out->job = job_text(out->at.key, w->key.n, a);
 }
 

@@ -36,6 +36,8 @@ enum list_sort browse_sort(const struct term *terms, int n);
 struct browsed {
 	const char *job;
 	const char *state; /* as it stands in the row; NULL: none */
+	bool has_since;
+	int64_t since_us;
 	struct browse_position at;
 	/* With facts: */
 	struct facts facts;

@@ -201,6 +201,7 @@ static void check_all_sql(struct check *c)
 		{"max_attempts", &w->max_attempts, KIND_EXPRESSION, PARAMS_NONE},
 		{"epoch", &w->epoch, KIND_EXPRESSION, PARAMS_NONE},
 		{"state", &w->state, KIND_EXPRESSION, PARAMS_NONE},
+		{"since", &w->since, KIND_EXPRESSION, PARAMS_NONE},
 		{"text", &w->text, KIND_EXPRESSION, PARAMS_NONE},
 		{"stats.where", &w->stats.where, KIND_EXPRESSION, PARAMS_NONE},
 		{"stats.failed", &w->stats.failed, KIND_EXPRESSION, PARAMS_NONE},

@@ -79,10 +79,21 @@ static void as_text(const struct binding *b, const char *expr, struct buf *out)
 		buf_addf(out, "CAST((%s) AS TEXT)", expr);
 }
 
-void age_sql(const struct binding *b, struct buf *out)
+/* The sign whose age is the row's; a start tells more of it than a deadline. */
+static enum sign age_sign(const struct watch *w)
 {
-	enum sign sign = watch_first_sign(b->watch);
-	sql_time_us(b->engine, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
+	enum sign first = watch_first_sign(w);
+	return first == SIGN_EXPIRES && w->started_at.text ? SIGN_STARTED : first;
+}
+
+void since_sql(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	enum sign sign = age_sign(w);
+	if (w->since.text)
+		sql_time_us(b->engine, b->time, w->since.text, out);
+	else
+		sql_time_us(b->engine, b->sign_time[sign], watch_sign(w, sign)->text, out);
 }
 
 /* ---- terms */
@@ -171,11 +182,14 @@ static void text_term(const struct binding *b, const struct term *t, struct list
 
 static void age_term(const struct binding *b, const struct term *t, struct list_statement *s)
 {
-	enum sign sign = watch_first_sign(b->watch);
+	enum sign sign = age_sign(b->watch);
 	struct threshold limit = {.given = true, .standard_us = t->us};
-	sql_time_comparable(b->engine, b->sign_time[sign], watch_sign(b->watch, sign)->text, &s->sql);
+	enum time_type time = b->watch->since.text ? b->time : b->sign_time[sign];
+	const struct sql_text *since =
+		b->watch->since.text ? &b->watch->since : watch_sign(b->watch, sign);
+	sql_time_comparable(b->engine, time, since->text, &s->sql);
 	buf_add(&s->sql, t->op == TERM_OVER ? " < " : " > ");
-	sql_time_cutoff(b->engine, b->sign_time[sign], &limit, NULL, &s->sql);
+	sql_time_cutoff(b->engine, time, &limit, NULL, &s->sql);
 }
 
 /* Whether a table of ours has the job; a hold may be over, which only its facts tell. */
@@ -263,15 +277,15 @@ static void add_term(const struct binding *b, const struct list_query *l, const 
 static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *out,
                      const char **type)
 {
-	enum sign sign = watch_first_sign(b->watch);
+	enum sign sign = age_sign(b->watch);
 	struct buf state = BUF_INIT;
-	*type = "text";
-	if (sort == LIST_BY_AGE && b->engine == STORE_POSTGRES) {
+	*type = sort == LIST_BY_AGE ? "bigint" : "text";
+	if (sort == LIST_BY_AGE && b->engine == STORE_POSTGRES && !b->watch->since.text) {
 		sql_time_comparable(b->engine, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
 		*type = sql_time_comparable_type(b->sign_time[sign], b->sign_type[sign]);
 	} else if (sort == LIST_BY_AGE) {
 		/* SQLite writes a fraction of a day with too few digits to go on behind it. */
-		age_sql(b, out);
+		since_sql(b, out);
 	} else if (sort == LIST_BY_STATE && state_sql(b, &state)) {
 		as_text(b, buf_text(&state), out);
 	}
@@ -324,7 +338,9 @@ static void select_list(const struct binding *b, const char *sort, struct buf *o
 		as_text(b, sort, out);
 	else
 		buf_add(out, "NULL");
-	buf_add(out, " AS defib_sort");
+	buf_add(out, " AS defib_sort, ");
+	since_sql(b, out);
+	buf_add(out, " AS defib_since");
 	buf_release(&state);
 }
 

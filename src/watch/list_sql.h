@@ -36,12 +36,12 @@ struct list_statement {
 	int nparams;
 };
 
-/* Columns: the key's parts, then the state and the sort value, all as text or null. */
+/* Columns: the key's parts, the state, the sort value, since when; all as text or null. */
 void list_sql(const struct binding *b, const struct list_query *l, struct list_statement *out);
 
 /* A row's state: what the watch says, else the column that `running` starts with; false: none. */
 bool state_sql(const struct binding *b, struct buf *out);
-/* Since when a row is as old as it is: its sign of life; in microseconds. */
-void age_sql(const struct binding *b, struct buf *out);
+/* Since when a row is as old as it is, in microseconds. */
+void since_sql(const struct binding *b, struct buf *out);
 
 #endif

@@ -126,6 +126,7 @@ struct watch {
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
 	struct sql_text epoch; /* a number that rises with every claim */
 	struct sql_text state; /* what `list` calls a row's state; NULL: the column that running asks */
+	struct sql_text since; /* since when it is as old as `list` says; NULL: its sign of life */
 	struct sql_text text;  /* what `list --where text~…` searches; NULL: the shown columns */
 	int missing;           /* enum missing */
 	int time_type;         /* enum time_type */
