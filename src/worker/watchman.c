@@ -25,6 +25,9 @@
 
 #define UNBURIED_MAX 64
 
+#define MASS_DEATHS 2 /* more than so many … */
+#define MASS_MS 500   /* … within this time */
+
 struct watchman {
 	struct watchman_options options;
 	struct session session;
@@ -42,6 +45,8 @@ struct watchman {
 	bool leads, remote, reconcile;
 	int64_t unburied[UNBURIED_MAX]; /* exits seen, not yet in the registry */
 	int nunburied;
+	int64_t deaths_ms[MASS_DEATHS]; /* when the last few were declared dead, in a ring */
+	int deaths;
 	int mismatches; /* renewals in a row that counted more jobs than we have */
 	/* shared */
 	pthread_mutex_t lock;
@@ -80,6 +85,18 @@ static void between_batches(void *ctx, const struct watch *watch, const struct s
 	renew_if_due(ctx);
 }
 
+/*
+ * Many deaths in a moment are a host or a power supply, not the fault of any
+ * job: they do not count against crash budgets.
+ */
+static bool note_death(struct watchman *w)
+{
+	int64_t now = clock_boot_ms(), *oldest = &w->deaths_ms[w->deaths++ % MASS_DEATHS];
+	bool mass = *oldest && now - *oldest < MASS_MS;
+	*oldest = now;
+	return mass;
+}
+
 /* Jobs of one owner in the built-in queue (owner 0: of all), and of anybody in other tables. */
 static void recover(struct watchman *w, int64_t owner)
 {
@@ -111,7 +128,9 @@ static bool declare_dead(struct watchman *w, int64_t id, const char *cause, bool
 		log_event(LOG_WARN, f.what);
 	if (won) {
 		log_event(LOG_WARN, "worker is dead", LOG_INT("worker", id), LOG_STR("cause", cause));
+		w->scan.mass = note_death(w);
 		recover(w, id);
+		w->scan.mass = false;
 	}
 	return !err;
 }
