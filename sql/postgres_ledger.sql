@@ -29,6 +29,31 @@ CREATE INDEX IF NOT EXISTS ledger_job ON defib.ledger (watch, job, id);
 CREATE INDEX IF NOT EXISTS ledger_batch_parts ON defib.ledger (batch text_pattern_ops);
 DROP INDEX IF EXISTS defib.ledger_batch;
 
+-- The ledger only grows. The retention command sets defib.retention for its own
+-- transaction, and only then may entries be deleted.
+CREATE OR REPLACE FUNCTION defib.ledger_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' AND current_setting('defib.retention', true) = 'on' THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'defib.ledger is append-only: % is refused', TG_OP
+        USING ERRCODE = 'insufficient_privilege',
+              HINT = 'Old entries are removed by: defib ledger prune --older-than 90d';
+END $$;
+
+-- Made only where they are missing: making a trigger locks the table against writers.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger
+                   WHERE tgrelid = 'defib.ledger'::regclass AND tgname = 'ledger_no_truncate')
+    THEN
+        CREATE TRIGGER ledger_no_change BEFORE UPDATE OR DELETE ON defib.ledger
+            FOR EACH ROW EXECUTE FUNCTION defib.ledger_append_only();
+        CREATE TRIGGER ledger_no_truncate BEFORE TRUNCATE ON defib.ledger
+            FOR EACH STATEMENT EXECUTE FUNCTION defib.ledger_append_only();
+    END IF;
+END $$;
+
 -- A held job is left alone by automation until a person lets it go, or until
 -- its owner or sign of life changes.
 CREATE TABLE IF NOT EXISTS defib.hold (

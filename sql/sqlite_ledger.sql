@@ -21,6 +21,21 @@ CREATE TABLE IF NOT EXISTS defib_ledger (
 CREATE INDEX IF NOT EXISTS defib_ledger_job ON defib_ledger (watch, job, id);
 CREATE INDEX IF NOT EXISTS defib_ledger_batch ON defib_ledger (batch);
 
+-- The ledger only grows. The retention command has a row here within its own
+-- transaction, and only then may entries be deleted.
+CREATE TABLE IF NOT EXISTS defib_retention (opened INTEGER PRIMARY KEY);
+
+CREATE TRIGGER IF NOT EXISTS defib_ledger_no_update BEFORE UPDATE ON defib_ledger
+BEGIN
+    SELECT RAISE(ABORT, 'defib_ledger is append-only: UPDATE is refused');
+END;
+
+CREATE TRIGGER IF NOT EXISTS defib_ledger_no_delete BEFORE DELETE ON defib_ledger
+WHEN NOT EXISTS (SELECT 1 FROM defib_retention)
+BEGIN
+    SELECT RAISE(ABORT, 'defib_ledger is append-only: DELETE is refused (see defib ledger prune)');
+END;
+
 CREATE TABLE IF NOT EXISTS defib_hold (
     watch    TEXT NOT NULL,
     job      TEXT NOT NULL,

@@ -80,8 +80,9 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 	add_filter(&q, filter, a);
 	assert(q.nparams < FILTER_PARAMS_MAX);
 	q.params[q.nparams++] = P_INT(filter->limit ? filter->limit : LEDGER_READ_MAX);
-	buf_addf(&q.sql, " ORDER BY id%s LIMIT %c%d", filter->newest_first ? " DESC" : "",
-	         param_mark(s->engine), q.nparams);
+	/* The + keeps planners from walking the whole primary key for the sake of the order. */
+	buf_addf(&q.sql, " ORDER BY %sid%s LIMIT %c%d", filter->batch ? "+" : "",
+	         filter->newest_first ? " DESC" : "", param_mark(s->engine), q.nparams);
 	defib_err err = store_exec(s, buf_text(&q.sql), q.params, q.nparams, a, &rows, f);
 	if (!err)
 		*out = rows_decode(&rows, a, n);

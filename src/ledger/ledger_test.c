@@ -1,123 +1,5 @@
-/*
- * ledger_test.c: the ledger on a real database, SQLite in a temporary
- * directory and, where DEFIB_TEST_PG names a server, PostgreSQL.
- */
-#include "ledger/ledger.h"
-
-#include "base/test.h"
-
-#include <unistd.h>
-
-#define DAY (INT64_C(86400) * 1000000)
-
-static char dir[64];
-static char postgres_url[256]; /* of a database of our own: other tests have a ledger too */
-
-struct place {
-	enum store_engine engine;
-	struct store *store;
-	struct arena arena;
-	struct ledger ledger;
-	const char *table, *hold;
-};
-
-static const struct ledger_context context = {"pages", "batch-1", "test"};
-
-static void run(struct place *p, const char *sql)
-{
-	struct failure f = {0};
-	if (store_exec(p->store, sql, NULL, 0, &p->arena, NULL, &f))
-		fail_msg("%s", f.what);
-}
-
-/* The first cell of a query on the ledger's table (%s). */
-static const char *cell(struct place *p, const char *fmt)
-{
-	struct failure f = {0};
-	struct store_rows rows;
-	const char *at = strstr(fmt, "%s");
-	const char *sql = arena_printf(&p->arena, "%.*s%s%s", (int)(at - fmt), fmt, p->table, at + 2);
-	if (store_exec(p->store, sql, NULL, 0, &p->arena, &rows, &f))
-		fail_msg("%s", f.what);
-	return rows.nrows ? row_text(&rows, 0, 0) : NULL;
-}
-
-static void open_store(struct place *p, enum store_engine engine)
-{
-	struct failure f = {0};
-	struct store_options opt = {.create = true, .name = "t", .url = postgres_url};
-	char url[128];
-	*p = (struct place){.engine = engine, .arena = ARENA_INIT};
-	p->table = engine == STORE_POSTGRES ? "defib.ledger" : "defib_ledger";
-	p->hold = engine == STORE_POSTGRES ? "defib.hold" : "defib_hold";
-	if (engine == STORE_SQLITE) {
-		snprintf(url, sizeof url, "sqlite:%s/l.db", dir);
-		opt.url = url;
-	} else if (!*postgres_url) {
-		print_message("DEFIB_TEST_PG is not set: no server to test with\n");
-		skip();
-	}
-	if (store_open(&opt, &p->store, &f))
-		fail_msg("%s", f.what);
-}
-
-static void erase(struct place *p)
-{
-	if (p->engine == STORE_POSTGRES) {
-		run(p, "SET client_min_messages = warning");
-		run(p, "DROP SCHEMA IF EXISTS defib CASCADE");
-	} else {
-		run(p, "DROP TABLE IF EXISTS defib_ledger");
-		run(p, "DROP TABLE IF EXISTS defib_hold");
-		run(p, "DROP TABLE IF EXISTS defib_retry");
-	}
-}
-
-static void open_place(struct place *p, enum store_engine engine)
-{
-	struct failure f = {0};
-	open_store(p, engine);
-	erase(p);
-	if (ledger_open(p->store, true, &p->ledger, &f))
-		fail_msg("%s", f.what);
-	assert_true(p->ledger.ready);
-}
-
-static void close_place(struct place *p)
-{
-	erase(p);
-	store_close(p->store);
-	arena_release(&p->arena);
-}
-
-static void append(struct place *p, const struct ledger_entry *entries, int n, bool commit)
-{
-	struct failure f = {0};
-	assert_int_equal(store_begin(p->store, TX_WRITE, &f), DEFIB_OK);
-	if (ledger_append(p->store, &context, entries, n, &p->arena, &f))
-		fail_msg("%s", f.what);
-	if (commit)
-		assert_int_equal(store_commit(p->store, &f), DEFIB_OK);
-	else
-		store_rollback(p->store);
-}
-
-static void hold(struct place *p, const struct hold *holds, int n)
-{
-	struct failure f = {0};
-	assert_int_equal(store_begin(p->store, TX_WRITE, &f), DEFIB_OK);
-	if (ledger_hold(p->store, &context, holds, n, &p->arena, &f))
-		fail_msg("%s", f.what);
-	assert_int_equal(store_commit(p->store, &f), DEFIB_OK);
-}
-
-static void history(struct place *p, const char *const *jobs, int n, int64_t within_us,
-                    struct history *out)
-{
-	struct failure f = {0};
-	if (ledger_history(p->store, "pages", jobs, n, within_us, &p->arena, out, &f))
-		fail_msg("%s", f.what);
-}
+/* ledger_test.c: the ledger is made, appended to, and known to be there or not. */
+#include "ledger/ledger_test.h"
 
 /* ---- behaviours, each on both engines ---- */
 
@@ -171,6 +53,56 @@ static void entries_are_kept_as_they_were_given(enum store_engine engine)
 	close_place(&p);
 }
 
+static void an_epoch_is_kept_where_there_is_one(enum store_engine engine)
+{
+	struct ledger_entry e[] = {
+		{.job = "1", .event = "REQUEUED", .has_epoch = true, .epoch = INT64_C(1) << 40},
+		{.job = "2", .event = "REQUEUED", .epoch = 7}};
+	struct place p;
+	open_place(&p, engine);
+	append(&p, e, 2, true);
+	assert_string_equal(cell(&p, "SELECT epoch FROM %s WHERE job = '1'"), "1099511627776");
+	assert_null(cell(&p, "SELECT epoch FROM %s WHERE job = '2'"));
+	close_place(&p);
+}
+
+/* As it was before there were pending retries and triggers. */
+static void make_it_older(struct place *p)
+{
+	bool postgres = p->engine == STORE_POSTGRES;
+	run(p, postgres ? "DROP TABLE defib.retry" : "DROP TABLE defib_retry");
+	run(p, postgres ? "DROP FUNCTION defib.ledger_append_only CASCADE"
+	                : "DROP TRIGGER defib_ledger_no_delete");
+}
+
+static void an_older_one_is_brought_up_to_date(enum store_engine engine)
+{
+	struct ledger_entry e = {.job = "1", .event = "REQUEUED"};
+	struct failure f = {0};
+	struct place p;
+	open_place(&p, engine);
+	append(&p, &e, 1, true);
+	make_it_older(&p);
+	assert_int_equal(ledger_open(p.store, true, &p.ledger, &f), DEFIB_OK);
+	assert_true(p.ledger.ready && p.ledger.made);
+	assert_string_equal(cell(&p, "SELECT count(*) FROM %s"), "1");
+	assert_true(store_exec(p.store, on_table(&p, "DELETE FROM %s"), NULL, 0, NULL, NULL, &f) !=
+	            DEFIB_OK);
+	close_place(&p);
+}
+
+static void an_older_one_is_left_unless_asked(enum store_engine engine)
+{
+	struct failure f = {0};
+	struct place p;
+	open_place(&p, engine);
+	make_it_older(&p);
+	assert_int_equal(ledger_open(p.store, false, &p.ledger, &f), DEFIB_OK);
+	assert_false(p.ledger.ready);
+	assert_non_null(strstr(p.ledger.off_because, "older version"));
+	close_place(&p);
+}
+
 static void ids_rise_in_the_order_of_entries(enum store_engine engine)
 {
 	struct ledger_entry e[] = {{.job = "b", .event = "FAILED"}, {.job = "a", .event = "FAILED"}};
@@ -196,84 +128,6 @@ static void a_batch_is_known_once_it_is_committed(enum store_engine engine)
 	assert_true(found);
 	assert_int_equal(ledger_has_batch(p.store, "batch-2", &p.arena, &found, &f), DEFIB_OK);
 	assert_false(found);
-	close_place(&p);
-}
-
-static void recoveries_are_counted_within_the_time(enum store_engine engine)
-{
-	static const char *const jobs[] = {"1", "2", "3"};
-	struct ledger_entry e[] = {{.job = "1", .event = "REQUEUED"},
-	                           {.job = "1", .event = "RETRY_SCHEDULED"},
-	                           {.job = "1", .event = "HELD"},
-	                           {.job = "2", .event = "FAILED"},
-	                           {.job = "9", .event = "REQUEUED"}};
-	struct history h[3];
-	struct place p;
-	open_place(&p, engine);
-	append(&p, e, 5, true);
-	history(&p, jobs, 3, DAY, h);
-	assert_int_equal(h[0].recoveries, 2);
-	assert_int_equal(h[1].recoveries, 0);
-	assert_int_equal(h[2].recoveries, 0);
-	run(&p, engine == STORE_POSTGRES
-	            ? "UPDATE defib.ledger SET at = at - interval '2 days' WHERE event = 'REQUEUED'"
-	            : "UPDATE defib_ledger SET at = strftime('%Y-%m-%dT%H:%M:%fZ', at, '-2 days') "
-	              "WHERE event = 'REQUEUED'");
-	history(&p, jobs, 3, DAY, h);
-	assert_int_equal(h[0].recoveries, 1);
-	history(&p, jobs, 3, 3 * DAY, h);
-	assert_int_equal(h[0].recoveries, 2);
-	close_place(&p);
-}
-
-static void another_watch_does_not_count(enum store_engine engine)
-{
-	static const char *const jobs[] = {"1"};
-	struct ledger_entry e = {.job = "1", .event = "REQUEUED"};
-	struct history h;
-	struct place p;
-	struct failure f = {0};
-	open_place(&p, engine);
-	append(&p, &e, 1, true);
-	hold(&p, &(struct hold){.job = "1", .cause = "rule"}, 1);
-	assert_int_equal(ledger_history(p.store, "other", jobs, 1, DAY, &p.arena, &h, &f), DEFIB_OK);
-	assert_int_equal(h.recoveries, 0);
-	assert_false(h.held);
-	close_place(&p);
-}
-
-static void a_hold_remembers_owner_and_sign(enum store_engine engine)
-{
-	static const char *const jobs[] = {"2", "1", "3"};
-	struct hold holds[] = {{.job = "1",
-	                        .cause = "poison",
-	                        .owner = "w-1",
-	                        .has_sign = true,
-	                        .sign_us = 1767323045000001},
-	                       {.job = "2", .cause = "rule"}};
-	struct history h[3];
-	struct place p;
-	open_place(&p, engine);
-	hold(&p, holds, 2);
-	history(&p, jobs, 3, DAY, h);
-	assert_true(h[0].held && !h[0].hold_owner && !h[0].hold_has_sign);
-	assert_true(h[1].held && h[1].hold_has_sign);
-	assert_string_equal(h[1].hold_owner, "w-1");
-	assert_int_equal(h[1].hold_sign_us, 1767323045000001);
-	assert_false(h[2].held);
-	close_place(&p);
-}
-
-static void a_second_hold_replaces_the_first(enum store_engine engine)
-{
-	static const char *const jobs[] = {"1"};
-	struct history h;
-	struct place p;
-	open_place(&p, engine);
-	hold(&p, &(struct hold){.job = "1", .cause = "rule", .owner = "w-1"}, 1);
-	hold(&p, &(struct hold){.job = "1", .cause = "poison", .owner = "w-2"}, 1);
-	history(&p, jobs, 1, DAY, &h);
-	assert_string_equal(h.hold_owner, "w-2");
 	close_place(&p);
 }
 
@@ -339,79 +193,40 @@ static void a_role_that_may_not_write_to_it_works_without_and_is_told_why(void *
 	close_place(&p);
 }
 
-#define ON_BOTH(behaviour)                                                                         \
-	static void behaviour##_on_sqlite(void **state)                                                \
-	{                                                                                              \
-		(void)state;                                                                               \
-		behaviour(STORE_SQLITE);                                                                   \
-	}                                                                                              \
-	static void behaviour##_on_postgres(void **state)                                              \
-	{                                                                                              \
-		(void)state;                                                                               \
-		behaviour(STORE_POSTGRES);                                                                 \
-	}
+static void a_role_that_may_not_bring_it_up_to_date_works_without(void **state)
+{
+	struct place p;
+	struct failure f = {0};
+	(void)state;
+	open_place(&p, STORE_POSTGRES);
+	make_it_older(&p);
+	run(&p, "SET ROLE pg_monitor");
+	assert_int_equal(ledger_open(p.store, true, &p.ledger, &f), DEFIB_OK);
+	assert_false(p.ledger.ready);
+	assert_non_null(strstr(p.ledger.off_because, "defib init as its owner"));
+	run(&p, "RESET ROLE");
+	close_place(&p);
+}
+
 #define BEHAVIOURS(X)                                                                              \
 	X(it_is_made_once_and_found_again)                                                             \
 	X(it_is_not_made_unasked)                                                                      \
 	X(entries_are_kept_as_they_were_given)                                                         \
+	X(an_epoch_is_kept_where_there_is_one)                                                         \
+	X(an_older_one_is_brought_up_to_date)                                                          \
+	X(an_older_one_is_left_unless_asked)                                                           \
 	X(ids_rise_in_the_order_of_entries)                                                            \
 	X(a_batch_is_known_once_it_is_committed)                                                       \
-	X(recoveries_are_counted_within_the_time)                                                      \
-	X(another_watch_does_not_count)                                                                \
-	X(a_hold_remembers_owner_and_sign)                                                             \
-	X(a_second_hold_replaces_the_first)                                                            \
 	X(nothing_to_write_or_ask_is_no_statement)
 BEHAVIOURS(ON_BOTH)
 
-/* CREATE or DROP the database of our own, where there is a server. */
-static int change_database(const char *how)
-{
-	const char *server = getenv("DEFIB_TEST_PG");
-	struct store_options opt = {.url = server, .name = "server"};
-	struct store *s = NULL;
-	struct failure f = {0};
-	char sql[128];
-	if (!server)
-		return 0;
-	snprintf(sql, sizeof sql, "%s DATABASE ledger_test_%d", how, (int)getpid());
-	snprintf(postgres_url, sizeof postgres_url, "%.*s/ledger_test_%d",
-	         (int)(strrchr(server, '/') - server), server, (int)getpid());
-	defib_err err = store_open(&opt, &s, &f);
-	if (!err)
-		err = store_exec(s, sql, NULL, 0, NULL, NULL, &f);
-	if (err)
-		print_error("%s\n", f.what);
-	store_close(s);
-	return err ? -1 : 0;
-}
-
-static int make_places(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof dir, "/tmp/defib-ledger-XXXXXX");
-	return mkdtemp(dir) ? change_database("CREATE") : -1;
-}
-
-static int remove_places(void **state)
-{
-	static const char *const files[] = {"l.db", "l.db-wal", "l.db-shm"};
-	(void)state;
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		char path[128];
-		snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-		unlink(path);
-	}
-	return rmdir(dir) || change_database("DROP");
-}
-
 int main(void)
 {
-#define ROWS(behaviour)                                                                            \
-	cmocka_unit_test(behaviour##_on_sqlite), cmocka_unit_test(behaviour##_on_postgres),
 	const struct CMUnitTest tests[] = {
-		BEHAVIOURS(ROWS) cmocka_unit_test(a_read_only_file_is_said_to_be_one),
+		BEHAVIOURS(ROWS_OF) cmocka_unit_test(a_read_only_file_is_said_to_be_one),
 		cmocka_unit_test(a_role_that_may_not_create_works_without_and_is_told_why),
 		cmocka_unit_test(a_role_that_may_not_write_to_it_works_without_and_is_told_why),
+		cmocka_unit_test(a_role_that_may_not_bring_it_up_to_date_works_without),
 	};
 	return cmocka_run_group_tests(tests, make_places, remove_places);
 }

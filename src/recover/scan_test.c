@@ -92,8 +92,14 @@ static struct scan_result scan(struct rig *g, struct fault_plan *with, bool ledg
 static void start_over(struct rig *g)
 {
 	rig_sql(g, "UPDATE jobs SET status = 'running', owner = 'w' || id, error = NULL");
-	rig_sql(g,
-	        g->engine == STORE_POSTGRES ? "DELETE FROM defib.ledger" : "DELETE FROM defib_ledger");
+	if (g->engine == STORE_POSTGRES) {
+		rig_sql(g, "DO $$ BEGIN PERFORM set_config('defib.retention', 'on', true); "
+		           "DELETE FROM defib.ledger; END $$");
+		return;
+	}
+	rig_sql(g, "INSERT INTO defib_retention VALUES (1)");
+	rig_sql(g, "DELETE FROM defib_ledger");
+	rig_sql(g, "DELETE FROM defib_retention");
 }
 
 /* What must hold after a scan that met a failure, and after the one that follows it. */

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <strings.h>
 
 static bool word_start(char c)
 {
@@ -224,18 +225,58 @@ defib_err sql_check(const char *text, enum store_engine engine, struct failure *
 	return DEFIB_OK;
 }
 
+static bool is_word(struct sql_token t, const char *word)
+{
+	return t.type == SQL_WORD && t.len == strlen(word) && strncasecmp(t.text, word, t.len) == 0;
+}
+
+/* What a statement turns out to be, by its first words. */
+enum statement_head { HEAD_START, HEAD_CREATE, HEAD_TRIGGER, HEAD_OTHER };
+
+static enum statement_head read_head(enum statement_head head, struct sql_token t)
+{
+	if (head == HEAD_START)
+		return is_word(t, "CREATE") ? HEAD_CREATE : HEAD_OTHER;
+	if (head != HEAD_CREATE || is_word(t, "TEMP") || is_word(t, "TEMPORARY"))
+		return head;
+	return is_word(t, "TRIGGER") ? HEAD_TRIGGER : HEAD_OTHER;
+}
+
+/*
+ * A trigger of SQLite has statements of its own, each with its `;`, and is
+ * over at the `;` behind an END that follows one. PostgreSQL's call a function.
+ */
+struct statement {
+	enum statement_head head;
+	bool part_ended, closed; /* the token before was a `;` inside; was that END */
+};
+
+static bool ends_statement(struct statement *s, struct sql_token t)
+{
+	bool semicolon = is_punct(t, ';');
+	if (t.type == SQL_SPACE)
+		return false;
+	if (semicolon && (s->head != HEAD_TRIGGER || s->closed))
+		return true;
+	s->head = read_head(s->head, t);
+	s->closed = s->part_ended && is_word(t, "END");
+	s->part_ended = semicolon;
+	return false;
+}
+
 bool sql_next_statement(const char **at, enum store_engine engine, struct buf *out)
 {
 	struct sql_lexer lx;
 	struct sql_token t;
+	struct statement s = {.head = engine == STORE_SQLITE ? HEAD_START : HEAD_OTHER};
 	buf_clear(out);
 	sql_lexer_init(&lx, *at, engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {
-		bool end = is_punct(t, ';');
-		if (end && out->len > 0)
+		if (out->len == 0 && (t.type == SQL_SPACE || is_punct(t, ';')))
+			continue;
+		if (ends_statement(&s, t))
 			break;
-		if (!end && (out->len > 0 || t.type != SQL_SPACE))
-			buf_addn(out, t.text, t.len);
+		buf_addn(out, t.text, t.len);
 	}
 	*at = lx.at;
 	return out->len > 0;

@@ -253,6 +253,20 @@ static void a_script_is_split_at_its_semicolons_only(void **state)
 	assert_statements(STORE_POSTGRES, "", "");
 }
 
+static void a_trigger_is_one_statement_with_its_parts(void **state)
+{
+	(void)state;
+	assert_statements(STORE_SQLITE,
+	                  "CREATE TEMP TRIGGER a BEFORE DELETE ON b BEGIN SELECT CASE 1 WHEN 1 THEN 2 "
+	                  "END; SELECT 3; END; C; create trigger d begin e;end ; F",
+	                  "[CREATE TEMP TRIGGER a BEFORE DELETE ON b BEGIN SELECT CASE 1 WHEN 1 THEN 2 "
+	                  "END; SELECT 3; END][C][create trigger d begin e;end ][F]");
+	assert_statements(STORE_SQLITE, "CREATE TABLE trigger (end, a); END; B",
+	                  "[CREATE TABLE trigger (end, a)][END][B]");
+	assert_statements(STORE_POSTGRES, "CREATE TRIGGER a EXECUTE FUNCTION b(); C",
+	                  "[CREATE TRIGGER a EXECUTE FUNCTION b()][C]");
+}
+
 static void empty_statements_do_not_end_a_script(void **state)
 {
 	(void)state;
@@ -397,6 +411,7 @@ int main(void)
 		cmocka_unit_test(empty_text_is_refused),
 		cmocka_unit_test(the_databases_own_parameters_are_refused),
 		cmocka_unit_test(a_script_is_split_at_its_semicolons_only),
+		cmocka_unit_test(a_trigger_is_one_statement_with_its_parts),
 		cmocka_unit_test(empty_statements_do_not_end_a_script),
 		cmocka_unit_test(targets_of_a_set_list_are_its_columns),
 		cmocka_unit_test(quoted_targets_lose_their_quotes),

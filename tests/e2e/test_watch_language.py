@@ -416,6 +416,8 @@ def test_recoveries_of_long_ago_do_not_count(signs, defib):
         run_again(signs)
     past = ago(signs, 73 * 3600) if signs.engine == "postgres" else (
         "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-73 hours')")
+    signs.sql("ALTER TABLE defib.ledger DISABLE TRIGGER USER" if signs.engine == "postgres"
+              else "DROP TRIGGER defib_ledger_no_update")
     signs.sql(f"UPDATE {ledger(signs)} SET at = {past}")
     assert scan(defib, signs, ALIVE, "--fix").json["recovered"] == 1
 
