@@ -17,7 +17,6 @@
 
 #include <assert.h>
 
-#define PAGE_ROWS 10000
 struct scanner {
 	struct session *session;
 	const struct watch *watch;
@@ -130,8 +129,6 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
  * Did many workers go at once? More than two owners in one look; where nobody
  * knows the owners, more rows than one worker is likely to leave behind.
  */
-#define MASS_OWNERS 2
-#define MASS_ROWS 10
 static bool is_mass(const struct scanner *p, const struct facts *facts, int n)
 {
 	const char *owners[MASS_OWNERS];

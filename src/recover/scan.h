@@ -9,6 +9,11 @@
 #include "store/session.h"
 #include "watch/settings.h"
 
+#define PAGE_ROWS 10000 /* that one look reads */
+/* In one look, more owners than these, or rows where nobody knows the owners, are a mass event. */
+#define MASS_OWNERS 2
+#define MASS_ROWS 10
+
 struct scan_result {
 	int64_t running;
 	bool running_capped; /* there are at least so many */
