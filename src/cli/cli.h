@@ -89,6 +89,13 @@ int cli_queue_fail(struct failure *f);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
 int exit_code_of(defib_err err);
 
+/*
+ * Ask before something is changed, unless --yes or --dry-run was given
+ * (confirm.c). EXIT_CLEAN: go on; else one line was printed. `stdin_used`: data
+ * was read from stdin, so that only the terminal itself can answer.
+ */
+int cli_confirm(const struct cli *c, const char *question, bool stdin_used);
+
 /* Colours (output.c): text wrapped for a terminal, or as it is. */
 enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
 void out_color(struct buf *out, bool on, enum color color, const char *text);
@@ -106,10 +113,15 @@ int cmd_config(struct cli *c);
 int cmd_sql(struct cli *c);
 int cmd_init(struct cli *c);
 int cmd_enqueue(struct cli *c);
+int cmd_act(struct cli *c);
 int cmd_cancel(struct cli *c);
+int cmd_force(struct cli *c);
+int cmd_undo(struct cli *c);
 int cmd_work(struct cli *c);
 
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
+extern const struct cli_option act_options[], retry_options[], cancel_options[];
+extern const struct cli_option force_options[], undo_options[];
 
 #endif

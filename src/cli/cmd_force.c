@@ -1,0 +1,323 @@
+/*
+ * cmd_force.c: `defib force [WATCH] --action force|fail`: the emergency command.
+ * It takes the oldest jobs that nobody gets to, and either runs the watch's own
+ * command for them here and now, or fails them.
+ *
+ * `force` is an ordinary worker for exactly these jobs: what it does is claimed,
+ * leased and settled like any other's, so that a worker that comes back in the
+ * middle of it does no harm.
+ */
+#include "cli/act.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/act_report.h"
+#include "cli/pick.h"
+#include "recover/aged.h"
+#include "watch/builtin.h"
+#include "worker/source_chosen.h"
+#include "worker/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+const struct cli_option force_options[] = {
+	{"action", "ACTION", "force: run the watch's command for them now; fail: write its fail: list"},
+	{"older-than", "DURATION", "only jobs whose sign of life is older; default 10m"},
+	{"max", "N", "at most N jobs, the oldest; default 10"},
+	ACT_OPTIONS,
+	{NULL, NULL, NULL},
+};
+
+struct force_run {
+	struct cli *cli;
+	struct picked picked;
+	struct aged *jobs;
+	int n;
+	int64_t older_us, max;
+	/* of --action force: */
+	struct worker *worker;
+	pthread_mutex_t lock; /* of what is said and counted: claims and ends are of two threads */
+	int done, failed, left;
+};
+
+static int read_options(struct force_run *r, bool *fail_them)
+{
+	const char *action = cli_value(r->cli, "action");
+	r->older_us = 10 * 60 * US_PER_S;
+	r->max = 10;
+	if (!action || (!text_eq(action, "force") && !text_eq(action, "fail")))
+		return cli_usage("say what to do with them: --action force runs the watch's command, "
+		                 "--action fail writes its fail: list");
+	*fail_them = text_eq(action, "fail");
+	if (!cli_duration(r->cli, "older-than", &r->older_us) || !cli_int(r->cli, "max", &r->max))
+		return EXIT_USAGE;
+	if (r->max < 1 || r->max > 10000)
+		return cli_usage("--max is from 1 to 10000");
+	return EXIT_CLEAN;
+}
+
+static int find_jobs(struct force_run *r)
+{
+	struct failure f = {0};
+	struct picked *p = &r->picked;
+	const char *name = r->cli->dashes > 0 ? r->cli->words[0] : NULL;
+	if (r->cli->dashes > 1)
+		return cli_usage("one watch at a time; a program to run stands after --");
+	int code = pick_watch(r->cli, name, p);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (aged_jobs(&p->binding, p->store, r->older_us, r->max, &r->cli->arena, &r->jobs, &r->n, &f))
+		return cli_fail(&f);
+	return EXIT_CLEAN;
+}
+
+/* ---- fail ---- */
+
+static int fail_jobs(struct force_run *r)
+{
+	struct picked *p = &r->picked;
+	struct session session = {.options = cli_store_options(p->database, p->watch, false),
+	                          .open = store_open};
+	const char **jobs = ARENA_ARRAY(&r->cli->arena, const char *, r->n);
+	struct selected group = {.watch = p->watch,
+	                         .database = p->database,
+	                         .session = &session,
+	                         .named = true,
+	                         .jobs = jobs,
+	                         .njobs = r->n};
+	const struct selection s = {.groups = &group, .n = 1, .total = r->n};
+	for (int i = 0; i < r->n; i++)
+		jobs[i] = r->jobs[i].job;
+	int code = act_selected(r->cli, act_kind_named("fail"), &s);
+	session_close(&session);
+	return code;
+}
+
+/* ---- force ---- */
+
+static void say(struct force_run *r, const char *job, const char *what, const char *detail)
+{
+	struct buf out = BUF_INIT, name = BUF_INIT;
+	job_qualified(r->picked.watch, job, &name);
+	if (r->cli->json) {
+		buf_add(&out, "{\"job\":");
+		buf_add_json(&out, buf_text(&name));
+		buf_add(&out, ",\"outcome\":");
+		buf_add_json(&out, what);
+		buf_add(&out, ",\"detail\":");
+		buf_add_json(&out, detail);
+		buf_add(&out, "}");
+	} else {
+		out_padded(&out, buf_text(&name), 0);
+		buf_addf(&out, "  %s%s", what, detail[0] ? "  " : "");
+		out_padded(&out, detail, 0);
+	}
+	puts(buf_text(&out));
+	fflush(stdout);
+	buf_release(&out);
+	buf_release(&name);
+}
+
+static void on_left(void *ctx, const char *job)
+{
+	struct force_run *r = ctx;
+	const char *why = "it changed, waits for its retry, or has no attempts left";
+	for (int i = 0; i < r->n; i++)
+		if (r->jobs[i].alive && text_eq(r->jobs[i].job, job))
+			why = "a worker that lives has it";
+	pthread_mutex_lock(&r->lock);
+	r->left++;
+	say(r, job, "skipped", why);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
+{
+	struct force_run *r = ctx;
+	struct buf detail = BUF_INIT;
+	buf_add(&detail, "in ");
+	duration_text(took_ms * 1000, &detail);
+	if (!end->accepted)
+		buf_add(&detail, "; another took the job meanwhile: this end does not count");
+	else if (end->error)
+		buf_addf(&detail, ": %s", end->error);
+	pthread_mutex_lock(&r->lock);
+	*(end->accepted && end->as == SETTLE_DONE ? &r->done : &r->failed) += 1;
+	say(r, end->key, end->accepted ? settle_names[end->as] : "lost", buf_text(&detail));
+	pthread_mutex_unlock(&r->lock);
+	buf_release(&detail);
+}
+
+static void stop_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGUSR2); /* ours: the worker has ended */
+}
+
+/* The first signal lets jobs finish up to their grace, the second hands them back at once. */
+static void *signal_main(void *arg)
+{
+	struct force_run *r = arg;
+	sigset_t set;
+	int signal = 0;
+	stop_signals(&set);
+	while (sigwait(&set, &signal) == 0 && signal != SIGUSR2)
+		worker_stop(r->worker);
+	return NULL;
+}
+
+static int run_worker(struct force_run *r, struct worker_options *o)
+{
+	struct failure f = {0};
+	pthread_t signals;
+	sigset_t set;
+	stop_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (worker_open(o, &r->worker, &f))
+		return cli_queue_fail(&f);
+	if (pthread_create(&signals, NULL, signal_main, r) != 0) {
+		worker_close(r->worker);
+		return cli_usage("cannot start a thread for signals");
+	}
+	worker_run(r->worker);
+	pthread_kill(signals, SIGUSR2);
+	pthread_join(signals, NULL);
+	worker_close(r->worker);
+	if (!r->cli->json)
+		printf("%s/%s: %d done, %d failed, %d skipped\n", r->picked.database->name,
+		       r->picked.watch->name, r->done, r->failed, r->left);
+	if (r->done == r->n)
+		return EXIT_CLEAN;
+	return r->done ? EXIT_PARTLY : EXIT_REFUSED;
+}
+
+static char *const *command_of(struct cli *c, const struct watch *w)
+{
+	int n = c->nwords - c->dashes;
+	char **argv = ARENA_ARRAY(&c->arena, char *, n + 1);
+	for (int i = 0; i < n; i++)
+		argv[i] = arena_strdup(&c->arena, c->words[c->dashes + i]);
+	if (n == 0 && w->work.command.n == 0)
+		return NULL;
+	return n ? argv : (char *const *)w->work.command.items;
+}
+
+static const char *worker_name(struct cli *c)
+{
+	char host[65] = "host";
+	(void)gethostname(host, sizeof host - 1);
+	return arena_printf(&c->arena, "%s-force-%d", host, (int)getpid());
+}
+
+static int force_jobs(struct force_run *r)
+{
+	struct cli *c = r->cli;
+	const struct watch *w = r->picked.watch;
+	const struct watch *builtin = builtin_watch(r->picked.database->engine, &c->arena);
+	const struct chosen_options chosen = {
+		.watch = w, .jobs = r->jobs, .n = r->n, .left = on_left, .ended = on_ended, .ctx = r};
+	struct failure f = {0};
+	struct worker_pool pool = {
+		.concurrency = w->work.concurrency > 0 ? w->work.concurrency : 1,
+		.command = command_of(c, w),
+		.poll_ms = 1000,
+		.timeout_ms = w->work.timeout_us / 1000,
+		.grace_ms = w->work.grace_us / 1000,
+		.exclusive = w->work.exclusive,
+		.own_grace = true,
+	};
+	struct worker_options o = {
+		.name = worker_name(c),
+		.store = cli_store_options(r->picked.database, NULL, false),
+		.pools = &pool,
+		.npools = 1,
+		.watches = &builtin,
+		.nwatches = 1,
+		.lease = lease_rules_of(15000),
+		.grace_ms = pool.grace_ms,
+		.drain = true,
+	};
+	if (source_chosen(&chosen, r->picked.store, &pool.source, &f))
+		return cli_fail(&f);
+	int code = run_worker(r, &o);
+	pool.source->ops->free(pool.source);
+	return code;
+}
+
+static int check_force(struct force_run *r)
+{
+	const struct watch *w = r->picked.watch;
+	struct failure f = {0};
+	if (!w->work.given)
+		fail(&f, DEFIB_CONFIG, "watch %s has no work: part that says how to work on its table",
+		     w->name);
+	else if (!command_of(r->cli, w)) {
+		fail(&f, DEFIB_CONFIG, "watch %s has no work.command to run", w->name);
+		fail_next(&f, "give a program after --");
+	}
+	return f.code ? cli_fail(&f) : EXIT_CLEAN;
+}
+
+static int ask_force(struct force_run *r)
+{
+	struct buf question = BUF_INIT;
+	act_question(&question, "run the command of", r->n, r->picked.watch, r->picked.database);
+	int code = cli_confirm(r->cli, buf_text(&question), false);
+	buf_release(&question);
+	return code;
+}
+
+static int dry_force(struct force_run *r)
+{
+	for (int i = 0; i < r->n; i++) {
+		struct buf age = BUF_INIT;
+		duration_text(r->jobs[i].age_us, &age);
+		buf_add(&age, " old");
+		say(r, r->jobs[i].job, r->jobs[i].alive ? "would be skipped" : "would be run",
+		    r->jobs[i].alive ? "a worker that lives has it" : buf_text(&age));
+		buf_release(&age);
+	}
+	if (!r->cli->quiet)
+		fprintf(stderr, "Nothing was changed. To do it: the same command without --dry-run\n");
+	return EXIT_CLEAN;
+}
+
+static int force_found(struct force_run *r, bool fail_them)
+{
+	struct buf age = BUF_INIT;
+	int code = fail_them ? act_configured(act_kind_named("fail"), r->picked.watch) : check_force(r);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (r->n == 0) {
+		duration_text(r->older_us, &age);
+		printf("watch %s has no open job older than %s: nothing to do\n", r->picked.watch->name,
+		       buf_text(&age));
+		buf_release(&age);
+		return EXIT_CLEAN;
+	}
+	if (fail_them)
+		return fail_jobs(r);
+	if (cli_flag(r->cli, "dry-run"))
+		return dry_force(r);
+	code = ask_force(r);
+	return code == EXIT_CLEAN ? force_jobs(r) : code;
+}
+
+int cmd_force(struct cli *c)
+{
+	struct force_run r = {.cli = c, .lock = PTHREAD_MUTEX_INITIALIZER};
+	bool fail_them = false;
+	int code = read_options(&r, &fail_them);
+	if (code == EXIT_CLEAN)
+		code = cli_load(c);
+	if (code == EXIT_CLEAN)
+		code = find_jobs(&r);
+	if (code == EXIT_CLEAN)
+		code = force_found(&r, fail_them);
+	store_close(r.picked.store);
+	return code;
+}
