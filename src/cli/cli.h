@@ -108,6 +108,7 @@ void out_count(struct buf *out, int64_t n);
 /* Commands. */
 int cmd_scan(struct cli *c);
 int cmd_explain(struct cli *c);
+int cmd_list(struct cli *c);
 int cmd_doctor(struct cli *c);
 int cmd_config(struct cli *c);
 int cmd_sql(struct cli *c);
@@ -120,6 +121,7 @@ int cmd_undo(struct cli *c);
 int cmd_work(struct cli *c);
 
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
+extern const struct cli_option list_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];
 extern const struct cli_option force_options[], undo_options[];

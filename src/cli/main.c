@@ -14,6 +14,8 @@ const struct command commands[] = {
 	{"scan", "[WATCH…]", "find stuck jobs; recover them with --fix", scan_options, true, cmd_scan},
 	{"explain", "WATCH KEY…", "say everything that is known about one job, and what would be done",
      explain_options, true, cmd_explain},
+	{"list", "[JOB…]", "list jobs: by state, verdict, age, text and more", list_options, true,
+     cmd_list},
 	{"doctor", "[WATCH…]", "say what will go wrong, with the fix", doctor_options, true,
      cmd_doctor},
 	{"config", "check|show|docs",

@@ -1,0 +1,262 @@
+/*
+ * cmd_list.c: `defib list`: the jobs that a person asks for, a page at a time,
+ * as a table, as JSON lines, or as ids for the next command.
+ */
+#include "cli/cursor.h"
+#include "cli/job_words.h"
+#include "cli/select.h"
+#include "cli/table.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "recover/evidence.h"
+
+const struct cli_option list_options[] = {
+	SELECTOR_OPTIONS,
+	{"sort", "ORDER", "key, age (oldest first) or state; default: age of running jobs, else key"},
+	{"desc", NULL, "the other way round"},
+	{"after", "CURSOR", "the next page, as the last line of a page says"},
+	{"ids", NULL, "ids only, one a line, for commands that take - as a job"},
+	{NULL, NULL, NULL},
+};
+
+#define LIST_LIMIT 50
+
+/* What is printed, and how far it is. */
+struct listing {
+	struct cli *cli;
+	struct selection selection;
+	int sort; /* enum list_sort; -1: by what is asked for */
+	bool desc, ids;
+	const char *after;
+	struct cursor begin, last;
+	int64_t shown;
+	bool more;
+	int tables, failed;
+	defib_err first_failure;
+};
+
+/* ---- as a table */
+
+static void table_head(struct table *t, const struct watch *w)
+{
+	static const char *const titles[] = {"JOB",     "STATE", "KIND",     "AGE",
+	                                     "VERDICT", "OWNER", "ATTEMPTS", "NOTE"};
+	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+		table_column(t, titles[i]);
+	for (int i = 0; i < w->show.n; i++)
+		table_column(t, w->show.items[i]);
+}
+
+/* Appends to one text and takes it as a cell. */
+static void take_cell(struct table *t, enum color color, struct buf *text)
+{
+	table_cell(t, color, buf_text(text));
+	buf_clear(text);
+}
+
+static void table_row(struct table *t, const struct watch *w, const struct browsed *row)
+{
+	struct buf text = BUF_INIT;
+	const struct facts *f = &row->facts;
+	job_qualified(w, row->job, &text);
+	take_cell(t, COLOR_NONE, &text);
+	state_words(w, row->state, &text);
+	take_cell(t, COLOR_NONE, &text);
+	table_cell(t, COLOR_NONE, f->kind);
+	if (row->has_since && f->now_us >= row->since_us)
+		duration_text(f->now_us - row->since_us, &text);
+	take_cell(t, COLOR_NONE, &text);
+	verdict_words(&row->judgement, &text);
+	take_cell(t, COLOR_RED, &text);
+	if (f->owner)
+		shown_owner(w, f->owner, &text);
+	take_cell(t, COLOR_NONE, &text);
+	attempts_words(f, &text);
+	take_cell(t, COLOR_NONE, &text);
+	note_words(row, &text);
+	take_cell(t, COLOR_YELLOW, &text);
+	for (int i = 0; i < w->show.n; i++) {
+		if (f->show[i])
+			shown_value(w, w->show.items[i], f->show[i], &text);
+		take_cell(t, COLOR_NONE, &text);
+	}
+	buf_release(&text);
+}
+
+static void print_table(struct listing *l, const struct watch *w, const struct browsed *rows, int n)
+{
+	struct table t;
+	struct buf out = BUF_INIT;
+	if (n == 0)
+		return;
+	table_init(&t);
+	table_head(&t, w);
+	for (int i = 0; i < n; i++)
+		table_row(&t, w, &rows[i]);
+	if (l->tables++)
+		buf_add(&out, "\n");
+	table_print(&t, l->cli->color_out, &out);
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+	table_release(&t);
+}
+
+/* ---- as ids and as JSON lines */
+
+static void print_ids(const struct watch *w, const struct browsed *rows, int n)
+{
+	struct buf id = BUF_INIT;
+	for (int i = 0; i < n; i++) {
+		buf_clear(&id);
+		job_qualified(w, rows[i].job, &id);
+		puts(buf_text(&id));
+	}
+	buf_release(&id);
+}
+
+static void remember(struct listing *l, const struct watch *w, enum list_sort sort,
+                     const struct browsed *row)
+{
+	l->last = (struct cursor){
+		.watch = w->name, .sort = sort, .desc = l->desc, .nkeys = w->key.n, .at = row->at};
+}
+
+static void print_json(struct listing *l, const struct selected *g, enum list_sort sort,
+                       const struct browsed *rows, int n)
+{
+	struct buf out = BUF_INIT, cursor = BUF_INIT;
+	for (int i = 0; i < n; i++) {
+		buf_clear(&out);
+		buf_clear(&cursor);
+		browsed_json(g->watch, g->database, &rows[i], &out);
+		remember(l, g->watch, sort, &rows[i]);
+		cursor_text(&l->last, &cursor);
+		buf_addf(&out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
+		puts(buf_text(&out));
+	}
+	buf_release(&out);
+	buf_release(&cursor);
+}
+
+/* ---- the whole */
+
+static void print_page(struct listing *l, const struct selected *g, enum list_sort sort,
+                       const struct browsed *rows, int n)
+{
+	if (l->cli->json)
+		print_json(l, g, sort, rows, n);
+	else if (l->ids)
+		print_ids(g->watch, rows, n);
+	else
+		print_table(l, g->watch, rows, n);
+	if (n > 0)
+		remember(l, g->watch, sort, &rows[n - 1]);
+	l->shown += n;
+}
+
+static int list_group(struct listing *l, const struct selected *g, bool begins)
+{
+	struct cli *c = l->cli;
+	struct bound *b = ARENA_NEW(&c->arena, struct bound);
+	struct failure f = {0};
+	struct browsed *rows = NULL;
+	int n = 0;
+	enum list_sort sort = l->sort < 0 ? browse_sort(g->terms, g->nterms) : (enum list_sort)l->sort;
+	struct browse ask = {
+		.terms = g->terms,
+		.nterms = g->nterms,
+		.jobs = g->named ? g->jobs : NULL,
+		.njobs = g->njobs,
+		.sort = sort,
+		.desc = l->desc,
+		.after = begins ? &l->begin.at : NULL,
+		.limit = l->selection.limit - l->shown,
+		.facts = !l->ids,
+	};
+	if (begins &&
+	    (l->begin.sort != sort || l->begin.desc != l->desc || l->begin.nkeys != g->watch->key.n))
+		return cli_usage("--after: this cursor belongs to a list in another order");
+	defib_err err = selected_bind(c, g, b, &f);
+	if (!err)
+		err = browse_jobs(b->store, &b->sql, &b->ledger, &ask, &c->arena, &rows, &n, &l->more, &f);
+	if (!err) {
+		print_page(l, g, sort, rows, n);
+		return EXIT_CLEAN;
+	}
+	/* A word that the key's type cannot take is the caller's slip, not the database's trouble. */
+	if (strncmp(f.sqlstate, "22", 2) == 0)
+		f.code = DEFIB_USAGE;
+	l->failed++;
+	return cli_fail(&f);
+}
+
+/* Watch by watch until the page is full; one that fails does not keep the others. */
+static int list_groups(struct listing *l)
+{
+	const struct selection *s = &l->selection;
+	int first = 0, code = EXIT_CLEAN;
+	while (l->after && first < s->n && !text_eq(s->groups[first].watch->name, l->begin.watch))
+		first++;
+	if (l->after && first == s->n)
+		return cli_usage("--after: this list does not have watch %s", l->begin.watch);
+	for (int i = first; i < s->n && !l->more; i++) {
+		if (l->shown == s->limit) {
+			l->more = true;
+			break;
+		}
+		int one = list_group(l, &s->groups[i], l->after && i == first);
+		code = code == EXIT_CLEAN ? one : code;
+	}
+	return l->failed && l->shown ? EXIT_PARTLY : code;
+}
+
+static void last_line(struct listing *l)
+{
+	struct buf cursor = BUF_INIT;
+	FILE *to = l->cli->json || l->ids ? stderr : stdout;
+	if (l->more) {
+		cursor_text(&l->last, &cursor);
+		fprintf(to, "%s%lld shown; next page: --after %s\n", to == stderr ? "defib: " : "",
+		        (long long)l->shown, buf_text(&cursor));
+	} else if (to == stdout && l->shown == 0) {
+		fputs("no jobs match\n", to);
+	} else if (to == stdout) {
+		fprintf(to, "%lld shown\n", (long long)l->shown);
+	}
+	buf_release(&cursor);
+}
+
+static int read_order(struct listing *l)
+{
+	const char *sort = cli_value(l->cli, "sort");
+	l->sort = sort ? word_index(list_sort_names, sort) : -1;
+	if (sort && l->sort < 0)
+		return cli_usage("--sort is key, age or state, not \"%s\"", sort);
+	l->desc = cli_flag(l->cli, "desc");
+	l->ids = cli_flag(l->cli, "ids");
+	l->after = cli_value(l->cli, "after");
+	if (l->after && l->cli->nwords > 0)
+		return cli_usage("--after goes on in a list; it does not go with names of jobs");
+	if (l->after && !cursor_parse(l->after, &l->cli->arena, &l->begin))
+		return cli_usage("--after: \"%s\" is not a cursor; copy the one below a page", l->after);
+	return EXIT_CLEAN;
+}
+
+int cmd_list(struct cli *c)
+{
+	struct listing l = {.cli = c};
+	struct select_rules rules = {.limit = LIST_LIMIT};
+	int code = read_order(&l);
+	if (code == EXIT_CLEAN)
+		code = select_read(c, &rules, &l.selection);
+	if (code == EXIT_CLEAN && l.selection.limit == 0)
+		code = cli_usage("--limit of a list is at least 1");
+	if (code != EXIT_CLEAN)
+		return code;
+	code = list_groups(&l);
+	if (code == EXIT_CLEAN || l.shown)
+		last_line(&l);
+	selection_release(&l.selection);
+	return code;
+}
