@@ -118,12 +118,13 @@ int cmd_act(struct cli *c);
 int cmd_cancel(struct cli *c);
 int cmd_force(struct cli *c);
 int cmd_undo(struct cli *c);
+int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
 
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
 extern const struct cli_option list_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];
-extern const struct cli_option force_options[], undo_options[];
+extern const struct cli_option force_options[], undo_options[], ledger_options[];
 
 #endif

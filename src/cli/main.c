@@ -41,6 +41,8 @@ const struct command commands[] = {
 	{"force", "[WATCH] --action force|fail", "emergency: run, or fail, the oldest jobs now",
      force_options, false, cmd_force},
 	{"undo", "BATCH|JOB…", "take back what a scan or a person did", undo_options, false, cmd_undo},
+	{"ledger", "[prune]", "read, filter and follow the record of what was decided and done",
+     ledger_options, false, cmd_ledger},
 	{NULL, NULL, NULL, NULL, false, NULL},
 };
 

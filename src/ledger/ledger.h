@@ -69,6 +69,8 @@ struct ledger_filter {
 };
 #define LEDGER_READ_MAX 10000
 
+/* Whether there is a ledger to read, of whatever version, also for who may not write to it. */
+MUST_CHECK defib_err ledger_exists(struct store *s, bool *exists, struct failure *f);
 MUST_CHECK defib_err ledger_read(struct store *s, const struct ledger_filter *filter,
                                  struct arena *a, struct ledger_row **out, int *n,
                                  struct failure *f);

@@ -90,6 +90,20 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 	return err;
 }
 
+defib_err ledger_exists(struct store *s, bool *exists, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT to_regclass('defib.ledger') IS NOT NULL",
+		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_ledger'"};
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_exec(s, queries[s->engine], NULL, 0, &a, &rows, f);
+	if (!err)
+		*exists = row_bool(&rows, 0, 0);
+	arena_release(&a);
+	return err;
+}
+
 defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 {
 	struct arena a = ARENA_INIT;

@@ -1,0 +1,164 @@
+/* ledger_lines.c: see ledger_lines.h. */
+#include "cli/ledger_lines.h"
+
+#include "base/text.h"
+#include "recover/evidence.h"
+
+#include <jansson.h>
+
+/* As short as they were written: 0.1, not 0.10000000000000001. */
+#define ONE_LINE (JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15))
+/* Beyond this a column's text runs over, so that one long reason does not push all others out. */
+#define WIDTH_MAX 60
+
+static json_t *masked_json(const struct watch *w, const json_t *value);
+
+/* What stands under a name; the owner may stand under the word as well as under its column. */
+static json_t *masked_field(const struct watch *w, const char *name, const json_t *value)
+{
+	struct buf shown = BUF_INIT;
+	char *dump = NULL;
+	if (json_is_null(value))
+		return json_null();
+	const char *text = json_string_value(value);
+	if (!text)
+		text = dump = json_dumps(value, ONE_LINE);
+	mask_value(w, name, text, &shown);
+	if (text_eq(name, "owner") && w->owner.text && text_eq(buf_text(&shown), text)) {
+		buf_clear(&shown);
+		shown_owner(w, text, &shown);
+	}
+	json_t *out =
+		text_eq(buf_text(&shown), text) ? masked_json(w, value) : json_string(buf_text(&shown));
+	free(dump);
+	buf_release(&shown);
+	return out;
+}
+
+/* A copy with masked columns masked, however deep they stand. */
+static json_t *masked_json(const struct watch *w, const json_t *value)
+{
+	if (!json_is_object(value) && !json_is_array(value))
+		return json_deep_copy(value);
+	json_t *out = json_is_object(value) ? json_object() : json_array();
+	void *at = json_object_iter((json_t *)value);
+	for (; at; at = json_object_iter_next((json_t *)value, at))
+		json_object_set_new(out, json_object_iter_key(at),
+		                    masked_field(w, json_object_iter_key(at), json_object_iter_value(at)));
+	for (size_t i = 0; i < json_array_size(value); i++)
+		json_array_append_new(out, masked_json(w, json_array_get(value, i)));
+	return out;
+}
+
+/* A JSON column in one line; NULL and what is not JSON become null. */
+static void add_document(struct buf *out, const struct watch *w, const char *name, const char *text)
+{
+	json_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	json_t *shown = value && w && w->mask.n ? masked_json(w, value) : json_incref(value);
+	char *dump = shown ? json_dumps(shown, ONE_LINE) : NULL;
+	buf_addf(out, ",\"%s\":%s", name, dump ? dump : "null");
+	free(dump);
+	json_decref(shown);
+	json_decref(value);
+}
+
+static void add_text(struct buf *out, const char *name, const char *text)
+{
+	buf_addf(out, ",\"%s\":", name);
+	if (text)
+		buf_add_json(out, text);
+	else
+		buf_add(out, "null");
+}
+
+static void json_line(const struct ledger_lines *l, const struct ledger_line *line)
+{
+	const struct ledger_row *r = line->row;
+	const struct watch *w = settings_watch(&l->cli->settings, r->watch);
+	const struct {
+		const char *name, *text;
+	} texts[] = {{"at", r->at},       {"database", line->database->name},
+	             {"batch", r->batch}, {"watch", r->watch},
+	             {"job", r->job},     {"event", r->event},
+	             {"actor", r->actor}, {"verdict", r->verdict},
+	             {"rule", r->rule},   {"reason", r->reason}};
+	struct buf out = BUF_INIT;
+	buf_addf(&out, "{\"id\":%lld", (long long)r->id);
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		add_text(&out, texts[i].name, texts[i].text);
+	add_document(&out, w, "evidence", r->evidence);
+	add_document(&out, w, "before", r->before);
+	add_document(&out, w, "after", r->after);
+	if (r->has_epoch)
+		buf_addf(&out, ",\"epoch\":%lld}\n", (long long)r->epoch);
+	else
+		buf_add(&out, ",\"epoch\":null}\n");
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+}
+
+/* "silent: no sign of life for 2h", or the half that is there. */
+static void add_why(struct buf *out, const struct ledger_row *r)
+{
+	if (r->verdict)
+		buf_add(out, r->verdict);
+	if (r->verdict && r->reason)
+		buf_add(out, ": ");
+	if (r->reason)
+		buf_add(out, r->reason);
+}
+
+static const char *or_dash(const char *text)
+{
+	return text && *text ? text : "-";
+}
+
+/* The columns that are padded; the batch ends the line. */
+static void cells_of(const struct ledger_lines *l, const struct ledger_line *line, struct buf *why,
+                     const char *cells[LEDGER_COLUMNS])
+{
+	const struct ledger_row *r = line->row;
+	bool several = l->cli->settings.ndatabases > 1;
+	buf_clear(why);
+	add_why(why, r);
+	const char *const all[LEDGER_COLUMNS] = {r->at,
+	                                         several ? line->database->name : NULL,
+	                                         or_dash(r->watch),
+	                                         or_dash(r->job),
+	                                         r->event,
+	                                         or_dash(buf_text(why)),
+	                                         or_dash(r->actor)};
+	memcpy(cells, all, sizeof all);
+}
+
+void ledger_lines_print(struct ledger_lines *l, const struct ledger_line *lines, int n)
+{
+	const char *cells[LEDGER_COLUMNS];
+	struct buf why = BUF_INIT, out = BUF_INIT;
+	for (int i = 0; i < n && !l->cli->json; i++) {
+		cells_of(l, &lines[i], &why, cells);
+		for (int k = 0; k < LEDGER_COLUMNS; k++) {
+			int width = cells[k] ? out_width(cells[k]) : 0;
+			if (width > l->widths[k] && width <= WIDTH_MAX)
+				l->widths[k] = width;
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		if (l->cli->json) {
+			json_line(l, &lines[i]);
+			continue;
+		}
+		cells_of(l, &lines[i], &why, cells);
+		buf_clear(&out);
+		for (int k = 0; k < LEDGER_COLUMNS; k++) {
+			if (!cells[k])
+				continue;
+			out_padded(&out, cells[k], l->widths[k]);
+			buf_add(&out, "  ");
+		}
+		out_padded(&out, or_dash(lines[i].row->batch), 0);
+		puts(buf_text(&out));
+	}
+	buf_release(&why);
+	buf_release(&out);
+}
