@@ -11,6 +11,8 @@ const char *schema_script(enum schema_part part, enum store_engine engine)
 	static const char *const names[SCHEMA_PARTS][2] = {
 		[SCHEMA_LEDGER] = {[STORE_POSTGRES] = "sql/postgres_ledger.sql",
 	                       [STORE_SQLITE] = "sql/sqlite_ledger.sql"},
+		[SCHEMA_DAEMON] = {[STORE_POSTGRES] = "sql/postgres_daemon.sql",
+	                       [STORE_SQLITE] = "sql/sqlite_daemon.sql"},
 		[SCHEMA_QUEUE] =
 			{[STORE_POSTGRES] = "sql/postgres_queue.sql", [STORE_SQLITE] = "sql/sqlite_queue.sql"},
 	};

@@ -7,7 +7,7 @@
 #include "store/store.h"
 
 /* The parts of the schema, each a script of its own. */
-enum schema_part { SCHEMA_LEDGER, SCHEMA_QUEUE, SCHEMA_PARTS };
+enum schema_part { SCHEMA_LEDGER, SCHEMA_DAEMON, SCHEMA_QUEUE, SCHEMA_PARTS };
 
 /* The script's text for an engine. */
 const char *schema_script(enum schema_part part, enum store_engine engine);

@@ -1,0 +1,94 @@
+/* leader.c: see leader.h. */
+#include "life/leader.h"
+
+#include "base/text.h"
+#include "store/relation.h"
+
+/* The relation of asked watches stands between head and tail. */
+static const struct {
+	const char *head, *tail, *leave;
+} statements[] = {
+	[STORE_POSTGRES] =
+		{
+			"INSERT INTO defib.leader AS l (watch, holder, expires_at) SELECT u.watch, u.holder, "
+			"clock_timestamp() + u.lease_ms * interval '1 millisecond' FROM (",
+			") AS u ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET holder = excluded.holder, "
+			"expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> "
+            "excluded.holder)::int, "
+			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE clock_timestamp() END "
+			"WHERE l.holder = excluded.holder OR l.expires_at < clock_timestamp() RETURNING watch",
+			"DELETE FROM defib.leader WHERE holder = $1",
+		},
+	[STORE_SQLITE] =
+		{
+			"INSERT INTO defib_leader AS l (watch, holder, since, expires_at) SELECT u.watch, "
+			"u.holder, " SQLITE_NOW_MS ", " SQLITE_NOW_MS " + u.lease_ms FROM (",
+			") AS u WHERE true ON CONFLICT (watch) DO UPDATE SET holder = excluded.holder, "
+			"expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> excluded.holder), "
+			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE excluded.since END "
+			"WHERE l.holder = excluded.holder OR l.expires_at < " SQLITE_NOW_MS " RETURNING watch",
+			"DELETE FROM defib_leader WHERE holder = ?1",
+		},
+};
+
+static void asked_relation(struct relation *r, enum store_engine engine, const char *holder,
+                           const char *const *watches, int n)
+{
+	relation_init(r, engine);
+	relation_column(r, "watch", "text");
+	relation_column(r, "holder", "text");
+	relation_column(r, "lease_ms", "bigint");
+	for (int i = 0; i < n; i++) {
+		relation_text(r, watches[i]);
+		relation_text(r, holder);
+		relation_int(r, LEADER_LEASE_MS);
+		relation_end_row(r);
+	}
+}
+
+static defib_err run(struct store *s, const char *sql, const struct store_param *params, int n,
+                     struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql, params, n, a, rows, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+defib_err leader_ask(struct store *s, const char *holder, const char *const *watches, int n,
+                     bool *leads, struct failure *f)
+{
+	struct store_param params[RELATION_COLUMNS_MAX];
+	struct arena a = ARENA_INIT;
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	struct relation r;
+	asked_relation(&r, s->engine, holder, watches, n);
+	buf_add(&sql, statements[s->engine].head);
+	relation_select(&r, 1, &sql);
+	buf_add(&sql, statements[s->engine].tail);
+	relation_params(&r, params);
+	defib_err err = run(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);
+	for (int i = 0; i < n; i++) {
+		leads[i] = false;
+		for (int k = 0; !err && k < rows.nrows && !leads[i]; k++)
+			leads[i] = text_eq(row_text(&rows, k, 0), watches[i]);
+	}
+	relation_release(&r);
+	buf_release(&sql);
+	arena_release(&a);
+	return err;
+}
+
+defib_err leader_leave(struct store *s, const char *holder, struct failure *f)
+{
+	struct store_param param = P_TEXT(holder);
+	struct arena a = ARENA_INIT;
+	defib_err err = run(s, statements[s->engine].leave, &param, 1, &a, NULL, f);
+	arena_release(&a);
+	return err;
+}

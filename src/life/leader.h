@@ -1,0 +1,24 @@
+/*
+ * leader.h: of several daemons one leads each watch. Leadership is a short lease in
+ * the database: a leader that is killed, stopped or cut off loses it within
+ * LEADER_LEASE_MS, and who asks next has it. Two that both believe to lead, for
+ * the moment that a stopped one wakes up, do no harm: every write is guarded.
+ */
+#ifndef LIFE_LEADER_H
+#define LIFE_LEADER_H
+
+#include "store/store.h"
+
+#define LEADER_RENEW_MS 400
+#define LEADER_LEASE_MS 1400
+
+/*
+ * Ask to lead each of the watches, or to go on leading; leads[i] is the answer,
+ * valid for LEADER_LEASE_MS from before the call. One short transaction.
+ */
+MUST_CHECK defib_err leader_ask(struct store *s, const char *holder, const char *const *watches,
+                                int n, bool *leads, struct failure *f);
+/* Step down from all, at a clean exit: others need not wait. */
+MUST_CHECK defib_err leader_leave(struct store *s, const char *holder, struct failure *f);
+
+#endif
