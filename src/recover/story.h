@@ -1,0 +1,51 @@
+/*
+ * story.h: all that is kept about one job: its row, its moments, the steps and
+ * progress that workers told of, the ledger's entries, a hold, a pending retry.
+ */
+#ifndef RECOVER_STORY_H
+#define RECOVER_STORY_H
+
+#include "ledger/retries.h"
+#include "recover/browse.h"
+
+/* When something happened that the row itself tells. */
+enum moment { MOMENT_CREATED, MOMENT_STARTED, MOMENT_FINISHED, MOMENT_COUNT };
+
+struct story_step {
+	const char *name, *state, *output, *error;
+	int64_t position, epoch;
+	bool has_started;
+	int64_t started_us, finished_us;
+};
+
+struct story_progress {
+	bool there;
+	const char *step, *text;
+	int64_t epoch, at_us;
+};
+
+#define STORY_ENTRIES_MAX 1000
+
+struct story {
+	struct browsed row;
+	int ncolumns;
+	const char **names, **values; /* of the whole row, not masked */
+	bool has[MOMENT_COUNT];
+	int64_t at_us[MOMENT_COUNT];
+	int nsteps;
+	struct story_step *steps; /* in their order */
+	struct story_progress progress;
+	int nentries;
+	struct ledger_row *entries; /* oldest first; the latest STORY_ENTRIES_MAX */
+	bool has_hold;              /* which may be over: row.facts.held says */
+	struct held_job hold;
+	bool has_retry;
+	struct pending_retry retry;
+};
+
+/* *found is false when there is no such row. */
+MUST_CHECK defib_err story_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                                const char *job, struct arena *a, struct story *out, bool *found,
+                                struct failure *f);
+
+#endif
