@@ -1,0 +1,41 @@
+/*
+ * told.h: what persons have told the daemons, and what the daemons tell persons,
+ * through the database: so that it works from any host, survives restarts and
+ * needs no way to the process.
+ */
+#ifndef LEDGER_TOLD_H
+#define LEDGER_TOLD_H
+
+#include "store/store.h"
+
+/* Whether the tables are there; made when `create` is set and they are not. */
+MUST_CHECK defib_err told_open(struct store *s, bool create, bool *there, struct failure *f);
+
+/* One word, in force: not taken back, its time not over. */
+struct told {
+	const char *watch, *name, *value, *actor, *reason; /* name: "pause" or "raise" */
+	int64_t at_us, until_us;                           /* until 0: until it is taken back */
+};
+
+/* All that is in force, by the database's clock. */
+MUST_CHECK defib_err told_read(struct store *s, struct arena *a, struct told **out, int *n,
+                               struct failure *f);
+/* Say it, for `for_us` (0: until it is taken back); an earlier word of that name is replaced. */
+MUST_CHECK defib_err told_say(struct store *s, const struct told *word, int64_t for_us,
+                              struct failure *f);
+/* Take a word back; *was is false when there was none. */
+MUST_CHECK defib_err told_take_back(struct store *s, const char *watch, const char *name, bool *was,
+                                    struct failure *f);
+
+/* How a watch is, by its leader. */
+struct status_row {
+	const char *watch, *holder, *info; /* info: JSON */
+	int64_t at_us, age_us;
+	bool led; /* its leader's lease is in force */
+};
+MUST_CHECK defib_err status_write(struct store *s, const char *watch, const char *holder,
+                                  const char *info, struct failure *f);
+MUST_CHECK defib_err status_read(struct store *s, struct arena *a, struct status_row **out, int *n,
+                                 struct failure *f);
+
+#endif
