@@ -274,7 +274,7 @@ const struct opt_row crash_rows[] = {
 };
 #undef C
 
-#define G(member) offsetof(struct guard, member)
+#define G(member) offsetof(struct guard_limits, member)
 const struct opt_row guard_rows[] = {
 	{.name = "brake_share",
      .type = OPT_NUMBER,
@@ -324,7 +324,7 @@ void read_crash_budget(struct cfg_reader *r, const struct cfg_node *node, void *
 
 void read_guard(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
-	struct guard *g = target;
+	struct guard_limits *g = target;
 	bool off = says_off(node);
 	cfg_read(r, guard_rows, off ? NULL : node, g);
 	g->off = off;

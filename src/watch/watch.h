@@ -78,7 +78,7 @@ struct startup {
 	const char *reason;
 };
 
-struct guard {
+struct guard_limits {
 	bool off;
 	double brake_share;
 	int64_t brake_owners, brake_ceiling_us;
@@ -144,7 +144,7 @@ struct watch {
 	struct text_list show, mask;
 	struct state_names states;
 	int64_t every_us, batch, limit, statement_timeout_us;
-	struct guard guard;
+	struct guard_limits guard;
 	struct startup startup;
 	struct sql_text end_when, late_when;
 	struct stats stats;
