@@ -27,14 +27,11 @@ bool act_reads_stdin(const struct cli *c)
 
 /* ---- the report ---- */
 
-/* What became of a job, where it is not what was wanted. */
-static const char *const otherwise[] = {
+/* What became of a job, where another word says it better than the outcome's own. */
+static const char *const otherwise[OUTCOME_COUNT] = {
 	[OUTCOME_LEFT] = "left as it is",
-	[OUTCOME_RECOVERED] = "done",
-	[OUTCOME_HELD] = "held",
-	[OUTCOME_CHANGED] = "changed meanwhile",
-	[OUTCOME_LOCKED] = "locked by others",
-	[OUTCOME_REFUSED] = "refused",
+	[OUTCOME_CHANGED] = "changed since",
+	[OUTCOME_LOCKED] = "locked by another transaction",
 	[OUTCOME_MISSING] = "not there",
 };
 
@@ -48,7 +45,7 @@ static void outcome_text(const struct act_report *r, enum outcome o, struct buf 
 	if (o == good_outcome(r))
 		buf_addf(out, "%s%s", r->dry_run ? "would be " : "", r->done);
 	else
-		buf_add(out, otherwise[o]);
+		buf_add(out, otherwise[o] ? otherwise[o] : outcome_names[o]);
 }
 
 void act_report_begin(struct act_report *r)
@@ -84,11 +81,19 @@ static void json_text(struct buf *out, const char *name, const char *value)
 		buf_add(out, "null");
 }
 
+/* Everything about the job but why it was refused, which stands with the outcome. */
+static void add_detail(const struct watch *w, const struct candidate *c, struct buf *out)
+{
+	struct candidate plain = *c;
+	plain.refusal = NULL;
+	report_detail(w, &plain, out);
+}
+
 static void json_job(const struct act_report *r, const struct watch *w, const struct candidate *c)
 {
 	struct buf out = BUF_INIT, job = BUF_INIT, detail = BUF_INIT;
 	job_qualified(w, c->facts.job, &job);
-	report_detail(w, c, &detail);
+	add_detail(w, c, &detail);
 	buf_addf(&out, "%s\n  {\"job\":", r->njobs ? "," : "");
 	buf_add_json(&out, buf_text(&job));
 	json_text(&out, "outcome", c->outcome == good_outcome(r) ? "done" : outcome_names[c->outcome]);
@@ -115,8 +120,12 @@ static void text_job(struct act_report *r, const struct watch *w, const struct c
 	outcome_text(r, c->outcome, &part);
 	buf_add(&out, "  ");
 	out_color(&out, r->cli->color_out, good ? COLOR_GREEN : COLOR_YELLOW, buf_text(&part));
+	if (c->refusal) {
+		buf_add(&out, ": ");
+		out_padded(&out, c->refusal, 0);
+	}
 	buf_clear(&part);
-	report_detail(w, c, &part);
+	add_detail(w, c, &part);
 	buf_add(&out, part.len ? "  " : "");
 	out_padded(&out, buf_text(&part), 0);
 	puts(buf_text(&out));
@@ -132,6 +141,7 @@ void act_job(void *report, const struct watch *w, const struct candidate *c)
 	else
 		text_job(r, w, c);
 	r->njobs++;
+	r->kept += !r->dry_run && c->does == ACT_UNDO && c->outcome == OUTCOME_RECOVERED;
 }
 
 static void json_group_end(const struct by_hand_result *result)
@@ -185,9 +195,13 @@ void act_group_end(struct act_report *r, const struct watch *w, const struct dat
 	else
 		text_group_end(r, w, d, result);
 	if (result->failure.code) {
-		cli_fail(&result->failure);
+		struct failure f = result->failure;
+		/* A word that the key's type cannot take is the caller's slip. */
+		if (text_eq(f.sqlstate, "22P02"))
+			f.code = DEFIB_USAGE;
+		cli_fail(&f);
 		r->failed++;
-		r->first_failure = r->first_failure ? r->first_failure : result->failure.code;
+		r->first_failure = r->first_failure ? r->first_failure : f.code;
 	} else if (!r->dry_run && !result->ledger && !r->cli->quiet) {
 		fprintf(stderr, "defib: %s: there is no ledger, so this cannot be undone\n", w->name);
 	}
@@ -202,6 +216,10 @@ int act_report_end(struct act_report *r)
 		fputs("\n]}\n", stdout);
 	else if (r->dry_run && done && !r->cli->quiet)
 		fprintf(stderr, "Nothing was changed. To do it: the same command without --dry-run\n");
+	else if (r->kept && !r->cli->quiet)
+		fprintf(stderr,
+		        "What was put back is on hold, so that no scan does it again. To let it go: "
+		        "defib release\n");
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		other += r->outcomes[i];
 	/* What was left as it is needed nothing. */

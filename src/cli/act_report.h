@@ -27,6 +27,7 @@ struct act_report {
 	int64_t njobs;                   /* of this group */
 	int64_t shown[2];                /* lines of this group: of those done, and of the others */
 	int64_t outcomes[OUTCOME_COUNT]; /* over all groups */
+	int64_t kept;                    /* put back by an undo, and held */
 	int failed;
 	defib_err first_failure;
 };

@@ -54,18 +54,26 @@ static int cancel_in_queue(const struct database *d, const char *const *jobs, in
 	return code;
 }
 
+/* A number; any single word where there is no watch that it could be a key of. */
+static bool may_be_of_queue(const struct cli *c, const char *word)
+{
+	int64_t id;
+	if (c->settings.nwatches == 0)
+		return !strchr(word, '/') && !text_eq(word, "-");
+	return int_parse(word, &id);
+}
+
 /* Whether the words can only mean jobs of the queue. */
 static bool means_queue(const struct cli *c)
 {
 	const struct settings *s = &c->settings;
-	int64_t id;
-	bool numbers = true;
-	if (cli_value(c, "watch") || cli_value(c, "where") || cli_flag(c, "all"))
+	bool only_watch = s->nwatches == 1 && s->watches[0].actions[ACT_CANCEL].form != ACTION_NONE;
+	bool all = !only_watch && c->nwords > 0;
+	if (cli_value(c, "watch") || cli_value(c, "where"))
 		return false;
 	for (int i = 0; i < c->nwords; i++)
-		numbers = numbers && int_parse(c->words[i], &id);
-	bool only_watch = s->nwatches == 1 && s->watches[0].actions[ACT_CANCEL].form != ACTION_NONE;
-	return numbers && !only_watch;
+		all = all && may_be_of_queue(c, c->words[i]);
+	return all;
 }
 
 /* The queue has a cancel of its own, that knows what waits and tells workers. */

@@ -1,0 +1,168 @@
+"""`defib undo`: a remedy is taken back as long as nobody has touched the job since."""
+
+import pytest
+
+import stuck_jobs
+from hand_jobs import ACTOR, Jobs, batch_of
+
+
+@pytest.fixture
+def jobs(db, defib):
+    return Jobs(db, defib)
+
+
+@pytest.fixture
+def requeued(jobs):
+    """A job that was requeued by hand, as it was before, and the batch."""
+    job = jobs.add("running")
+    before = jobs.row(job)
+    ran = jobs("requeue", job, "--yes")
+    assert ran.code == 0, ran.err
+    return jobs, job, before, batch_of(ran)
+
+
+@pytest.mark.covers("F10")
+def test_undo_of_a_batch_puts_the_row_back_exactly(requeued):
+    jobs, job, before, batch = requeued
+    ran = jobs("undo", batch, "--yes", "--reason", "wrong batch")
+    assert ran.code == 0, ran.err
+    assert jobs.row(job) == before
+    assert f"jobs/{job}  put back" in ran.out and "main/jobs: 1 put back" in ran.out
+    assert jobs.ledger()[-1] == ("UNDONE", ACTOR, "wrong batch")
+
+
+@pytest.mark.covers("F10")
+def test_undo_of_a_job_takes_back_the_latest(requeued):
+    jobs, job, before, _ = requeued
+    assert jobs("undo", f"jobs/{job}", "--yes").code == 0
+    assert jobs.row(job) == before
+
+
+@pytest.mark.covers("F10")
+def test_undo_of_a_scan_puts_all_of_it_back(jobs):
+    jobs.add("running", "running", "running")
+    before = jobs.dump()["jobs"]
+    batch = jobs("scan", "--fix", "--json").json["watches"][0]["batch"]
+    assert jobs.dump()["jobs"] != before
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 0, ran.err
+    assert jobs.dump()["jobs"] == before
+
+
+@pytest.mark.covers("F10")
+def test_what_was_undone_is_not_done_again_by_the_next_scan(requeued):
+    jobs, job, before, batch = requeued
+    assert "defib release" in jobs("undo", batch, "--yes").err
+    jobs("scan", "--fix")
+    assert jobs.row(job) == before
+    assert jobs("release", job, "--yes").code == 0
+    jobs("scan", "--fix")
+    assert jobs.status(job) == "queued"
+
+
+@pytest.mark.covers("F10")
+def test_undo_is_refused_after_a_new_claim(requeued):
+    jobs, job, _, batch = requeued
+    jobs.db.sql("UPDATE jobs SET status = 'running', owner = 'w2' WHERE id = %s", job)
+    claimed = jobs.row(job)
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 5
+    assert f"jobs/{job}  changed since: " in ran.out
+    assert jobs.row(job) == claimed
+
+
+@pytest.mark.covers("F10")
+def test_undo_is_refused_after_a_claim_by_a_worker_of_ours(queue):
+    job = queue.enqueue("--max-attempts", "1")
+    queue.drain(run="exit 1")
+    ran = queue.program("requeue", f"queue/{job}", "--yes", db=queue.db)
+    batch = batch_of(ran)
+    queue.drain(run="true")
+    ran = queue.program("undo", batch, "--yes", db=queue.db)
+    assert ran.code == 5 and "claimed since" in ran.out
+    assert queue.state(job) == "done"
+
+
+def test_undo_is_refused_where_somebody_did_something_since(requeued):
+    jobs, job, _, batch = requeued
+    jobs("fail", job, "--yes")
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 5 and "FAILED by " in ran.out
+    assert jobs.status(job) == "failed"
+
+
+def test_undo_twice_is_refused(requeued):
+    jobs, job, before, batch = requeued
+    assert jobs("undo", batch, "--yes").code == 0
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 5 and jobs.row(job) == before
+
+
+def test_part_of_a_batch_that_changed_leaves_the_rest_undone(jobs):
+    jobs.add("running", "running")
+    batch = batch_of(jobs("requeue", "--all", "--yes"))
+    jobs.db.sql("UPDATE jobs SET status = 'done' WHERE id = 1")
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 6
+    assert jobs.statuses() == ["done", "running"]
+
+
+@pytest.mark.covers("F10")
+def test_undo_of_a_hold_lets_go(jobs):
+    job = jobs.add("running")
+    batch = batch_of(jobs("hold", job, "--yes"))
+    assert jobs.held() == [str(job)]
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 0, ran.out + ran.err
+    assert jobs.held() == []
+
+
+@pytest.mark.covers("F10")
+def test_a_dry_run_changes_nothing(requeued):
+    jobs, job, _, batch = requeued
+    dump = jobs.dump()
+    ran = jobs("undo", batch, "--dry-run")
+    assert ran.code == 0 and f"jobs/{job}  would be put back" in ran.out
+    assert jobs.dump() == dump
+
+
+def test_without_a_terminal_it_needs_yes(requeued):
+    jobs, _, _, batch = requeued
+    dump = jobs.dump()
+    ran = jobs("undo", batch)
+    assert ran.code == 5 and "--yes" in stuck_jobs.one_line(ran)
+    assert "undo what was done to 1 job of watch jobs in database main" in ran.err
+    assert jobs.dump() == dump
+
+
+def test_on_a_terminal_it_asks(requeued):
+    jobs, job, before, batch = requeued
+    code, _ = jobs.on_terminal("undo", batch, answer="n")
+    assert code == 5 and jobs.status(job) == "queued"
+    code, _ = jobs.on_terminal("undo", batch, answer="y")
+    assert code == 0 and jobs.row(job) == before
+
+
+def test_what_statements_of_the_user_s_own_did_is_not_undone(db, defib):
+    own = "{sql: [\"UPDATE jobs SET status = 'queued' WHERE id IN (SELECT id FROM stuck)\"]}"
+    jobs = Jobs(db, defib, requeue=own)
+    job = jobs.add("running")
+    batch = batch_of(jobs("requeue", job, "--yes"))
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 5 and "statements of your own" in ran.out
+    assert jobs.status(job) == "queued"
+
+
+def test_a_batch_that_nobody_knows_says_where_to_look(requeued):
+    ran = requeued[0]("undo", "20260101-000000-deadbeef", "--yes")
+    assert ran.code == 2 and "defib ledger" in stuck_jobs.one_line(ran)
+
+
+def test_a_job_to_which_nothing_was_done_says_so(jobs):
+    ran = jobs("undo", jobs.add("running"), "--yes")
+    assert ran.code == 5 and "nothing to undo" in stuck_jobs.one_line(ran)
+
+
+def test_no_words_are_wrong_usage(jobs):
+    ran = jobs("undo", "--yes")
+    assert ran.code == 2 and "a batch" in stuck_jobs.one_line(ran)
