@@ -167,26 +167,12 @@ static void tell(struct hands *h, const struct candidate *batch, int n)
 	}
 }
 
-/* Those that can be written, in front: apply must not meet what was refused before. */
-static int to_the_front(struct candidate *all, int n, struct arena *a)
-{
-	struct candidate *rest = ARENA_ARRAY(a, struct candidate, n);
-	int acting = 0, nrest = 0;
-	for (int i = 0; i < n; i++)
-		if (all[i].outcome == OUTCOME_LEFT)
-			all[acting++] = all[i];
-		else
-			rest[nrest++] = all[i];
-	memcpy(all + acting, rest, sizeof *rest * (size_t)nrest);
-	return acting;
-}
-
 static defib_err do_batch(struct hands *h, const char *const *jobs, int n, struct failure *f)
 {
 	struct candidate *batch = ARENA_ARRAY(&h->arena, struct candidate, n);
 	defib_err err = look(h, jobs, n, batch, f);
 	if (!err && !h->options->dry_run) {
-		int acting = to_the_front(batch, n, &h->arena);
+		int acting = acting_first(batch, n, &h->arena);
 		if (acting)
 			err = carry(&h->carrier, batch, acting, &h->arena, f);
 	}

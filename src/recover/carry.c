@@ -131,3 +131,16 @@ defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena 
 	err = carry(c, batch, n / 2, keep, f);
 	return err ? err : carry(c, batch + n / 2, n - n / 2, keep, f);
 }
+
+int acting_first(struct candidate *all, int n, struct arena *a)
+{
+	struct candidate *rest = ARENA_ARRAY(a, struct candidate, n);
+	int acting = 0, nrest = 0;
+	for (int i = 0; i < n; i++)
+		if (all[i].outcome == OUTCOME_LEFT)
+			all[acting++] = all[i];
+		else
+			rest[nrest++] = all[i];
+	memcpy(all + acting, rest, sizeof *rest * (size_t)nrest);
+	return acting;
+}

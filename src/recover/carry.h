@@ -33,6 +33,12 @@ double carrier_chance(struct carrier *c);
 MUST_CHECK defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena *keep,
                            struct failure *f);
 
+/*
+ * Those that are still to be written, in front; returns how many. Apply must not
+ * meet what was refused or found missing before.
+ */
+int acting_first(struct candidate *all, int n, struct arena *a);
+
 /* Tries of anything that a broken session or a lock may spoil. */
 struct tries {
 	int64_t begun_ms;

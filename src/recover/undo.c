@@ -171,9 +171,9 @@ static defib_err undo_some(struct undoing *u, const struct ledger_row *rows, int
 {
 	struct candidate *batch = ARENA_ARRAY(&u->arena, struct candidate, n);
 	defib_err err = look(u, rows, n, batch, f);
-	for (int i = 0; !err && i < n; i++)
-		if (batch[i].outcome == OUTCOME_LEFT && !u->options->dry_run)
-			err = carry(&u->carrier, &batch[i], 1, &u->arena, f);
+	int acting = err || u->options->dry_run ? 0 : acting_first(batch, n, &u->arena);
+	if (acting)
+		err = carry(&u->carrier, batch, acting, &u->arena, f);
 	if (!err)
 		tell(u, batch, n);
 	arena_clear(&u->carrier.arena);
