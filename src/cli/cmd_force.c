@@ -18,6 +18,7 @@
 #include "worker/source_chosen.h"
 #include "worker/worker.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -252,6 +253,7 @@ static int check_force(struct force_run *r)
 {
 	const struct watch *w = r->picked.watch;
 	struct failure f = {0};
+	assert(w != NULL);
 	if (!w->work.given)
 		fail(&f, DEFIB_CONFIG, "watch %s has no work: part that says how to work on its table",
 		     w->name);

@@ -15,7 +15,7 @@
 #include <ctype.h>
 
 const struct cli_option undo_options[] = {
-	{"watch", "NAME", "the job's watch, or only this watch of the batch"},
+	{"watch", "NAME", "the job's watch; a batch knows its own"},
 	ACT_OPTIONS,
 	{NULL, NULL, NULL},
 };
@@ -54,39 +54,36 @@ static bool is_batch(const char *word)
 	return word[n] == '\0' || (word[n] == '.' && isdigit((unsigned char)word[n + 1]));
 }
 
-static const struct watch *watch_named(struct cli *c, const char *name, const struct database *d)
-{
-	const struct watch *w = settings_watch(&c->settings, name);
-	if (!w && text_eq(name, BUILTIN_NAME))
-		w = builtin_watch(d->engine, &c->arena);
-	return w;
-}
-
 /* ---- a batch ---- */
 
-static struct undo_part *part_of(struct undo_run *r, const struct database *d,
-                                 const struct watch *w, const char *batch)
+/* The part of a batch that is about this watch; NULL: there is no such watch here. */
+static struct undo_part *part_of(struct undo_run *r, const struct database *d, const char *watch,
+                                 const char *batch)
 {
+	struct cli *c = r->cli;
 	for (int i = 0; i < r->nparts; i++)
-		if (r->parts[i].watch == w && r->parts[i].database == d)
+		if (text_eq(r->parts[i].watch->name, watch) && r->parts[i].database == d)
 			return &r->parts[i];
+	const struct watch *w = settings_watch(&c->settings, watch);
+	if (!w && text_eq(watch, BUILTIN_NAME))
+		w = builtin_watch(d->engine, &c->arena);
+	if (!w)
+		return NULL;
 	struct undo_part *p = &r->parts[r->nparts++];
 	*p = (struct undo_part){.watch = w, .database = d, .batch = batch};
-	p->session = &r->sessions[d - r->cli->settings.databases];
+	p->session = &r->sessions[d - c->settings.databases];
 	return p;
 }
 
-/* Each watch that the batch is about in this database, with the number of its entries. */
+/* Count the entries of each watch. */
 static void add_parts(struct undo_run *r, const struct database *d, const char *batch,
                       const struct ledger_row *rows, int n)
 {
-	const char *only = cli_value(r->cli, "watch"), *stranger = NULL;
+	const char *stranger = NULL;
 	for (int i = 0; i < n; i++) {
-		const struct watch *w = watch_named(r->cli, rows[i].watch, d);
-		if (only && !text_eq(rows[i].watch, only))
-			continue;
-		if (w && r->nparts <= r->cli->settings.nwatches)
-			part_of(r, d, w, batch)->n++;
+		struct undo_part *p = part_of(r, d, rows[i].watch, batch);
+		if (p)
+			p->n++;
 		else
 			stranger = rows[i].watch;
 	}
@@ -99,7 +96,7 @@ static defib_err read_batch(struct undo_run *r, const struct database *d, const 
                             struct failure *f)
 {
 	struct session *session = &r->sessions[d - r->cli->settings.databases];
-	const struct ledger_filter filter = {.batch = batch};
+	struct ledger_filter filter = {.batch = batch};
 	struct ledger_row *rows = NULL;
 	struct ledger ledger = {0};
 	int n = 0;
@@ -107,10 +104,13 @@ static defib_err read_batch(struct undo_run *r, const struct database *d, const 
 	defib_err err = session_ready(session, f);
 	if (!err)
 		err = ledger_open(session->store, false, &ledger, f);
-	if (!err && ledger.ready)
-		err = ledger_read(session->store, &filter, &r->cli->arena, &rows, &n, f);
-	if (!err)
-		add_parts(r, d, batch, rows, n);
+	do {
+		n = 0;
+		if (!err && ledger.ready)
+			err = ledger_read(session->store, &filter, &r->cli->arena, &rows, &n, f);
+		add_parts(r, d, batch, rows, err ? 0 : n);
+		filter.after_id = n > 0 ? rows[n - 1].id : 0;
+	} while (!err && n == LEDGER_READ_MAX);
 	return err;
 }
 
@@ -118,8 +118,8 @@ static int find_batch(struct undo_run *r, const char *batch)
 {
 	const struct settings *s = &r->cli->settings;
 	r->sessions = ARENA_ARRAY(&r->cli->arena, struct session, s->ndatabases);
-	/* One more than there are watches: the built-in queue. */
-	r->parts = ARENA_ARRAY(&r->cli->arena, struct undo_part, s->nwatches + s->ndatabases + 1);
+	/* In each database any watch, and the built-in queue. */
+	r->parts = ARENA_ARRAY(&r->cli->arena, struct undo_part, s->ndatabases * (s->nwatches + 1));
 	for (int i = 0; i < s->ndatabases; i++) {
 		struct failure f = {0};
 		if (read_batch(r, &s->databases[i], batch, &f)) {

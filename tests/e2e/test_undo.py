@@ -83,6 +83,46 @@ def test_undo_is_refused_after_a_claim_by_a_worker_of_ours(queue):
     assert queue.state(job) == "done"
 
 
+def test_undo_of_several_jobs_of_the_queue(queue):
+    ids = [queue.enqueue("--max-attempts", "1") for _ in range(3)]
+    queue.drain(run="exit 1")
+    batch = batch_of(queue.program("requeue", *ids, "--yes", db=queue.db))
+    ran = queue.program("undo", batch, db=queue.db)
+    assert "3 jobs of watch queue" in ran.err
+    ran = queue.program("undo", batch, "--yes", db=queue.db)
+    assert ran.code == 0 and "main/queue: 3 put back" in ran.out
+    assert {queue.state(i) for i in ids} == {"failed"}
+
+
+@pytest.fixture
+def second(pg, lite, defib):
+    """A requeued job in the second of two databases, and the batch."""
+    jobs = Jobs(pg, defib)
+    jobs.add("running")
+    batch = batch_of(jobs("requeue", "--all", "--yes"))
+    both = (f"databases:\n  - {{name: first, url: '{lite.url}'}}\n"
+            f"  - {{name: main, url: '{pg.url}'}}")
+    jobs.config = jobs.config.replace(f"databases:\n  - name: main\n    url: {pg.url}", both) \
+        .replace("  - name: jobs\n", "  - name: jobs\n    database: main\n")
+    return jobs, batch
+
+
+@pytest.mark.covers("F10", "E3")
+def test_a_batch_is_found_in_whichever_database_it_is(second, lite):
+    jobs, batch = second
+    lite.sql("CREATE TABLE theirs (id integer)")
+    ran = jobs("undo", batch, "--yes")
+    assert (ran.code, jobs.statuses()) == (0, ["running"]), ran.err
+
+
+@pytest.mark.covers("F10", "E3")
+def test_a_database_that_is_down_does_not_keep_the_others_from_being_asked(second):
+    jobs, batch = second
+    ran = jobs("undo", batch, "--yes")
+    assert (ran.code, jobs.statuses()) == (6, ["running"])
+    assert "defib: first: " in ran.err
+
+
 def test_undo_is_refused_where_somebody_did_something_since(requeued):
     jobs, job, _, batch = requeued
     jobs("fail", job, "--yes")
