@@ -129,6 +129,7 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 	struct worker_pool pool = {
 		.concurrency = concurrency,
 		.command = command_argv(r->cli),
+		.workflows = &r->cli->settings.workflows,
 		.poll_ms = w->work.poll_us / 1000,
 		.batch = w->work.batch,
 		.timeout_ms = w->work.timeout_us / 1000,
@@ -143,7 +144,7 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 	};
 	if (!pool.command && w->work.command.n)
 		pool.command = (char *const *)w->work.command.items;
-	if (!pool.command)
+	if (!pool.command && !w->work.workflow && !(w->kind.text && w->work.workflows.n))
 		return cli_usage("watch %s has no work.command: give a program after --", w->name);
 	if (source_table(w, kind, s, &pool.source, &f))
 		return cli_fail(&f);

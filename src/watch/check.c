@@ -235,6 +235,34 @@ static void check_all_sql(struct check *c)
 		check_action(c, i);
 }
 
+/* Rows of a kind that is a workflow's name run its steps too. */
+static bool runs_steps(const struct watch *w)
+{
+	return w->work.workflow || (w->kind.text && w->work.workflows.n > 0);
+}
+
+static void check_work(struct check *c)
+{
+	const struct work *k = &c->w->work;
+	if (k->rollback_ready.text && !k->rolled_back.text)
+		problem(
+			c, k->rollback_ready.at,
+			"work.rollback_ready needs work.rolled_back, the SET list of a row that was undone: "
+			"else it would be undone for ever");
+	if (k->rolled_back.text && !k->rollback_ready.text)
+		problem(c, k->rolled_back.at,
+		        "work.rolled_back needs work.rollback_ready, which tells the rows to be undone");
+	if ((k->rollback_ready.text || k->step.text) && !runs_steps(c->w))
+		problem(c, k->step.text ? k->step.at : k->rollback_ready.at,
+		        "work.step and work.rollback_ready need work.workflow, whose steps are run");
+	if (k->workflow && k->claim.text && !k->step.text && !k->release.text)
+		problem(c, k->claim.at,
+		        "work.workflow needs work.step or work.release: else a row stays claimed between "
+		        "two steps");
+	if (k->beat.n && !c->w->beat_us)
+		problem(c, k->beat.items[0].at, "work.beat needs beat:, which says how often");
+}
+
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine)
 {
 	struct check c = {r, w, engine};
@@ -247,5 +275,6 @@ void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine 
 	check_signs(&c);
 	check_beat(&c);
 	check_rules(&c);
+	check_work(&c);
 	check_all_sql(&c);
 }

@@ -180,18 +180,19 @@ static bool is_key(const struct watch *w, const char *name)
 	return false;
 }
 
-/* WITH stuck AS (…): the jobs under the names that the documentation promises. */
-static void stuck_clause(const struct binding *b, const struct write_sql *w, struct buf *out)
+/* <name> AS (…): the jobs, with columns under the names that the documentation promises. */
+static void jobs_clause(const struct binding *b, const char *name, const struct write_sql *w,
+                        struct buf *out)
 {
 	const struct watch *watch = b->watch;
-	buf_add(out, "stuck AS (SELECT ");
+	buf_addf(out, "%s AS (SELECT ", name);
 	for (int k = 0; k < watch->key.n; k++) {
 		buf_addf(out, "%sdefib_k%d AS ", k ? ", " : "", k + 1);
 		sql_ident(out, watch->key.items[k]);
 	}
-	for (int i = 0; i < STUCK_COUNT; i++) {
+	for (int i = 0; i < WRITE_COLUMNS; i++) {
 		/* A key column of the same name wins: it is what the user's statement joins by. */
-		if (is_key(watch, stuck_columns[i].name))
+		if (!w->uses[i] || is_key(watch, stuck_columns[i].name))
 			continue;
 		buf_add(out, ", ");
 		if (stuck_columns[i].us)
@@ -219,22 +220,37 @@ static bool skip_word(const char **at, const char *word, enum store_engine engin
 	return found;
 }
 
-/* A statement of the user's, with `stuck` put before it, also where it has a WITH of its own. */
-static void compile_statement(const struct binding *b, const struct sql_text *statement,
-                              struct arena *a, struct write_sql *out)
+/* A statement of the user's, with the jobs put before it, also where it has a WITH of its own. */
+static void compile_over(const struct binding *b, const char *name,
+                         const struct sql_text *statement, struct arena *a, struct write_sql *out)
 {
 	struct buf sql = BUF_INIT;
 	const char *rest = statement->text;
 	bool with = skip_word(&rest, "WITH", b->engine);
 	bool recursive = with && skip_word(&rest, "RECURSIVE", b->engine);
 
-	for (int i = 0; i < STUCK_COUNT; i++)
-		out->uses[i] = true;
 	buf_addf(&sql, "WITH %s", recursive ? "RECURSIVE " : "");
-	stuck_clause(b, out, &sql);
+	jobs_clause(b, name, out, &sql);
 	buf_addf(&sql, "%s %s", with ? "," : "\n", rest);
 	out->sql = arena_strdup(a, buf_text(&sql));
 	buf_release(&sql);
+}
+
+static void compile_statement(const struct binding *b, const struct sql_text *statement,
+                              struct arena *a, struct write_sql *out)
+{
+	for (int i = 0; i < STUCK_COUNT; i++)
+		out->uses[i] = true;
+	compile_over(b, "stuck", statement, a, out);
+}
+
+void compile_work(const struct binding *b, const struct sql_text *statement, struct arena *a,
+                  struct write_sql *out)
+{
+	static const int columns[] = {STUCK_ATTEMPT, STUCK_NOW, STUCK_STEP, WORK_WORKER, WORK_EPOCH};
+	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+		out->uses[columns[i]] = true;
+	compile_over(b, "work", statement, a, out);
 }
 
 /* The table's own name of a column: as written, or as unquoted names fold; NULL: no column. */

@@ -17,6 +17,12 @@ MUST_CHECK defib_err compile_set(const struct binding *b, const struct watch_sql
                                  const struct sql_text *set, struct arena *a, struct write_sql *out,
                                  struct failure *f);
 /*
+ * A statement of the user's over the relation `work`: the jobs that a worker of ours has
+ * in hand, with key columns, attempt, now, step, worker and epoch.
+ */
+void compile_work(const struct binding *b, const struct sql_text *statement, struct arena *a,
+                  struct write_sql *out);
+/*
  * The columns that remedies write, as one JSON object; NULL when there are
  * none. `alias` is "t." or "".
  */

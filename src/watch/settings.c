@@ -195,18 +195,36 @@ struct watch *settings_watch(const struct settings *s, const char *name)
 	return NULL;
 }
 
+/* A name that must be one of several; `names` ends with NULL. */
+static void refuse_name(struct cfg_reader *r, const struct watch *w, const char *what,
+                        const char *name, const char **names)
+{
+	const char *near = text_nearest(name, names);
+	cfg_problem(r, w->at, "watch %s: there is no %s \"%s\"%s%s%s", w->name, what, name,
+	            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+static void check_workflow(struct cfg_reader *r, const struct settings *s, const struct watch *w)
+{
+	const struct workflow_list *all = &s->workflows;
+	const char **names = ARENA_ARRAY(r->arena, const char *, all->n + 1);
+	for (int i = 0; i < all->n; i++)
+		names[i] = all->items[i].name;
+	if (w->work.workflow && !workflow_named(all, w->work.workflow))
+		refuse_name(r, w, "workflow", w->work.workflow, names);
+}
+
 static void check_watch(struct cfg_reader *r, const struct settings *s, const struct watch *w)
 {
 	const struct database *d = settings_database(s, w);
+	check_workflow(r, s, w);
 	if (d) {
 		watch_check(r, w, d->engine);
 	} else if (w->database) {
 		const char **names = ARENA_ARRAY(r->arena, const char *, s->ndatabases + 1);
 		for (int i = 0; i < s->ndatabases; i++)
 			names[i] = s->databases[i].name;
-		const char *near = text_nearest(w->database, names);
-		cfg_problem(r, w->at, "watch %s: there is no database \"%s\"%s%s%s", w->name, w->database,
-		            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		refuse_name(r, w, "database", w->database, names);
 	}
 }
 
@@ -221,6 +239,8 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct set
 		root = NULL;
 	}
 	cfg_read(r, settings_rows, root, out);
+	for (int i = 0; i < out->nwatches; i++)
+		out->watches[i].work.workflows = out->workflows;
 	if (r->nerrors)
 		return;
 	if (out->ndatabases == 0)

@@ -10,6 +10,7 @@
 
 #include "config/options.h"
 #include "watch/words.h"
+#include "watch/workflow.h"
 
 #define WATCH_KEYS_MAX 4
 #define WATCH_RULES_MAX 16
@@ -104,8 +105,9 @@ struct work {
 	bool enabled;
 	struct sql_text ready, order, priority;
 	struct sql_text claim, done, failed, timed_out, release;
-	const char *workflow; /* its steps are run instead of a command */
-	struct sql_text step; /* SET list of a step that was done, when more follow */
+	const char *workflow;           /* its steps are run instead of a command */
+	struct workflow_list workflows; /* all of the configuration: a row's kind may name one */
+	struct sql_text step;           /* SET list of a step that was done, when more follow */
 	struct sql_text rollback_ready, rolled_back; /* which rows are to be undone; when they are */
 	struct sql_list beat, after; /* statements while a row is worked on, and at its end */
 	int64_t batch, poll_us, timeout_us, grace_us, stagger_us, concurrency;

@@ -24,6 +24,7 @@ static void job_free(struct hand_job *j)
 	free((char *)j->claim.payload);
 	free((char *)j->claim.step);
 	free((char *)j->claim.steps);
+	free((char *)j->claim.workflow);
 	free((char *)j->step_end.name);
 	free((char *)j->step_end.passed);
 	free(j->result);
@@ -55,6 +56,7 @@ struct hand_job *hand_add(struct hand *h, struct source *src, int pool, int64_t 
 	j->claim.payload = copy(c->payload);
 	j->claim.step = copy(c->step);
 	j->claim.steps = copy(c->steps);
+	j->claim.workflow = copy(c->workflow);
 	j->delay_ms = -1;
 	pthread_mutex_lock(&h->lock);
 	j->next = h->first;
@@ -197,4 +199,30 @@ bool hand_take_progress(struct hand *h, struct progress_note *out)
 	}
 	pthread_mutex_unlock(&h->lock);
 	return found;
+}
+
+static const char *step_of(const struct hand_job *j)
+{
+	if (j->step_end.name)
+		return j->step_end.name;
+	return j->step[0] ? j->step : j->claim.step;
+}
+
+int hand_beats(struct hand *h, const struct source *src, int64_t worker, struct arena *a,
+               struct beat **out)
+{
+	int n = 0;
+	pthread_mutex_lock(&h->lock);
+	*out = ARENA_ARRAY(a, struct beat, h->count);
+	for (const struct hand_job *j = h->first; j; j = j->next) {
+		const char *step = step_of(j);
+		if (j->lost || j->worker != worker || !same_jobs(j->source, src))
+			continue;
+		(*out)[n++] = (struct beat){.key = arena_strdup(a, j->claim.key),
+		                            .epoch = j->claim.epoch,
+		                            .attempt = j->claim.attempt,
+		                            .step = step ? arena_strdup(a, step) : NULL};
+	}
+	pthread_mutex_unlock(&h->lock);
+	return n;
 }

@@ -73,6 +73,12 @@ struct progress_note {
 	char step[128], progress[1024];
 };
 bool hand_take_progress(struct hand *h, struct progress_note *out);
+/*
+ * The jobs of a source, and of others with the same jobs, that this incarnation has and
+ * has not lost; texts are copied into the arena. How many there are.
+ */
+int hand_beats(struct hand *h, const struct source *src, int64_t worker, struct arena *a,
+               struct beat **out);
 /* Whether a job was asked to stop or is lost (read under the lock). */
 bool hand_stopped(struct hand *h, const struct hand_job *j, bool *lost);
 

@@ -2,9 +2,11 @@
 #include "base/test.h"
 #include "worker/hand.h"
 
-static struct source mail = {NULL, "mail", "mail"}, rooms = {NULL, "rooms", "rooms"};
+static struct source mail = {.name = "mail", .keys = "mail"},
+					 rooms = {.name = "rooms", .keys = "rooms"};
 /* Two pools of one watch. */
-static struct source crawl = {NULL, "jobs", "jobs"}, scrape = {NULL, "jobs", "jobs"};
+static struct source crawl = {.name = "jobs", .keys = "jobs"},
+					 scrape = {.name = "jobs", .keys = "jobs"};
 
 static struct hand hand;
 

@@ -78,7 +78,8 @@ static defib_err settle(struct source *src, struct store *s, int64_t worker, str
 }
 
 static const struct source_ops ops = {.settle = settle};
-static struct source mail = {&ops, "mail", "mail"}, rooms = {&ops, "rooms", "rooms"};
+static struct source mail = {.ops = &ops, .name = "mail", .keys = "mail"};
+static struct source rooms = {.ops = &ops, .name = "rooms", .keys = "rooms"};
 static struct source *sources[] = {&mail, &rooms};
 
 /* ---- one settler a test ---- */

@@ -19,8 +19,9 @@ struct claimed {
 	int64_t priority;                          /* greater goes first */
 	const char *queue;                         /* queue or watch */
 	const char *kind, *payload;                /* may be NULL */
-	const char *step; /* the last one an earlier attempt told of; may be NULL */
-	bool undoing;     /* a workflow that is rolled back: what is recorded as done is to be undone */
+	const char *step;     /* the last one an earlier attempt told of; may be NULL */
+	const char *workflow; /* whose steps it runs; NULL: that of its kind, if there is one */
+	bool undoing; /* a workflow that is rolled back: what is recorded as done is to be undone */
 	/*
 	 * What is recorded of a workflow's steps, in order; NULL: nothing. A JSON array of
 	 * {"step":…,"state":…,"output":…}, the output as text: its numbers are the user's.
@@ -73,6 +74,14 @@ struct settlement {
 	bool accepted;        /* out */
 };
 
+/* A job in hand, as a beat tells of it. */
+struct beat {
+	const char *key;
+	int64_t epoch, attempt;
+	const char *step; /* that is being run; NULL: not known */
+	bool lost;        /* out: it is no longer ours */
+};
+
 struct source;
 struct source_ops {
 	defib_err (*claim)(struct source *src, struct store *s, int64_t worker, int64_t n,
@@ -91,12 +100,17 @@ struct source_ops {
 	defib_err (*progress)(struct source *src, struct store *s, int64_t worker, const char *key,
 	                      int64_t epoch, const char *step, const char *text, struct failure *f);
 	void (*free)(struct source *src);
+	/* Say that jobs are alive, where the source has a beat_ms. Those that are not ours are passed.
+	 */
+	defib_err (*beat)(struct source *src, struct store *s, int64_t worker, struct beat *all, int n,
+	                  struct arena *a, struct failure *f);
 };
 
 struct source {
 	const struct source_ops *ops;
 	const char *name; /* queue or watch */
 	const char *keys; /* sources with the same text have the same jobs; NULL: with no other */
+	int64_t beat_ms;  /* how often jobs in hand are to beat; 0: never */
 };
 
 /* Keys and epochs from a query with one parameter, the worker. */

@@ -57,6 +57,7 @@ static struct watch narrowed(const struct watch *w, const struct aged *jobs, int
 	add_keys(w, jobs, n, &ready);
 	buf_add(&ready, ")");
 	own.work.ready.text = arena_strdup(a, buf_text(&ready));
+	own.work.rollback_ready.text = NULL;
 	own.work.batch = n;
 	buf_release(&ready);
 	return own;
@@ -145,6 +146,13 @@ static defib_err chosen_progress(struct source *src, struct store *s, int64_t wo
 	return table->ops->progress(table, s, worker, key, epoch, step, text, f);
 }
 
+static defib_err chosen_beat(struct source *src, struct store *s, int64_t worker, struct beat *all,
+                             int n, struct arena *a, struct failure *f)
+{
+	struct source *table = of(src)->table;
+	return table->ops->beat(table, s, worker, all, n, a, f);
+}
+
 static void chosen_free(struct source *src)
 {
 	struct chosen_source *c = of(src);
@@ -158,7 +166,7 @@ defib_err source_chosen(const struct chosen_options *o, struct store *s, struct 
 {
 	static const struct source_ops ops = {chosen_claim,      chosen_settle,  chosen_owned,
 	                                      chosen_cancelling, chosen_promote, chosen_progress,
-	                                      chosen_free};
+	                                      chosen_free,       chosen_beat};
 	struct source *table = NULL;
 	assert(o->n > 0);
 	*out = NULL;
@@ -166,7 +174,8 @@ defib_err source_chosen(const struct chosen_options *o, struct store *s, struct 
 	if (err)
 		return err;
 	struct chosen_source *c = mem_alloc(sizeof *c);
-	*c = (struct chosen_source){.base = {&ops, table->name, table->keys}, .table = table};
+	*c = (struct chosen_source){.base = *table, .table = table};
+	c->base.ops = &ops;
 	c->options = *o;
 	c->claimed_ms = mem_alloc(sizeof *c->claimed_ms * (size_t)o->n);
 	*out = &c->base;

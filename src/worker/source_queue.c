@@ -524,9 +524,15 @@ static char *kinds_json(const char *const *kinds, int n)
 
 struct source *source_queue_kinds(const char *queue, const char *const *kinds, int n)
 {
-	static const struct source_ops ops = {queue_claim,      queue_settle,  queue_owned,
-	                                      queue_cancelling, queue_promote, queue_progress,
-	                                      queue_free};
+	static const struct source_ops ops = {
+		.claim = queue_claim,
+		.settle = queue_settle,
+		.owned = queue_owned,
+		.cancelling = queue_cancelling,
+		.promote = queue_promote,
+		.progress = queue_progress,
+		.free = queue_free,
+	};
 	struct queue_source *q = mem_alloc(sizeof *q);
 	q->base.ops = &ops;
 	q->queue = mem_strdup(queue);

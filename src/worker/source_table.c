@@ -10,6 +10,7 @@
 #include "worker/source_table_sql.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <unistd.h>
 
 static struct table_source *of(struct source *src)
@@ -46,6 +47,23 @@ void work_keys(const struct table_sql *q, struct work_row *const *rows, int n, s
 		add_key(q, rows[i], r);
 		relation_end_row(r);
 	}
+}
+
+bool work_split_key(const struct watch *w, struct work_row *row, struct arena *a)
+{
+	if (w->key.n == 1) {
+		row->key[0] = row->job;
+		return true;
+	}
+	json_t *array = json_loads(row->job, 0, NULL);
+	bool fits = json_array_size(array) == (size_t)w->key.n;
+	for (int k = 0; k < w->key.n && fits; k++) {
+		const char *text = json_string_value(json_array_get(array, (size_t)k));
+		fits = text != NULL;
+		row->key[k] = text ? arena_strdup(a, text) : NULL;
+	}
+	json_decref(array);
+	return fits;
 }
 
 struct work_index {
@@ -86,12 +104,37 @@ static void add_values(const struct write_sql *w, const struct work_row *row, st
 		[STUCK_REASON] = {row->reason, false, 0},
 		[STUCK_RETRY_AT] = {NULL, row->retry_us != 0, row->retry_us},
 		[STUCK_NOW] = {NULL, true, row->now_us},
+		[STUCK_STEP] = {row->step, false, 0},
 		[WORK_WORKER] = {row->worker, false, 0},
 		[WORK_ERROR] = {row->error, false, 0},
 		[WORK_RESULT] = {row->result, false, 0},
 		[WORK_EPOCH] = {NULL, true, row->epoch},
 	};
 	write_values(w, values, WRITE_COLUMNS, r);
+}
+
+static void rows_relation(const struct table_sql *q, const struct write_sql *w,
+                          struct work_row *const *rows, int n, struct relation *r)
+{
+	write_relation(&q->binding, w, r);
+	for (int i = 0; i < n; i++) {
+		add_key(q, rows[i], r);
+		add_values(w, rows[i], r);
+		relation_end_row(r);
+	}
+}
+
+defib_err work_run(const struct table_sql *q, struct store *s, const struct write_sql *statements,
+                   int nstatements, struct work_row *const *rows, int n, struct arena *a,
+                   struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < nstatements && n > 0 && !err; i++) {
+		struct relation r;
+		rows_relation(q, &statements[i], rows, n, &r);
+		err = work_over(s, statements[i].sql, 0, &r, a, NULL, f);
+	}
+	return err;
 }
 
 defib_err work_write(const struct table_sql *q, struct store *s, enum work_list list,
@@ -105,12 +148,7 @@ defib_err work_write(const struct table_sql *q, struct store *s, enum work_list 
 		rows[i]->written = !given;
 	if (!given || n == 0)
 		return DEFIB_OK;
-	write_relation(&q->binding, w, &r);
-	for (int i = 0; i < n; i++) {
-		add_key(q, rows[i], &r);
-		add_values(w, rows[i], &r);
-		relation_end_row(&r);
-	}
+	rows_relation(q, w, rows, n, &r);
 	defib_err err = work_over(s, w->sql, 0, &r, a, &back, f);
 	if (err)
 		return err;
@@ -150,25 +188,27 @@ static defib_err must_live(struct claim *c, struct failure *f)
 	return err;
 }
 
-static defib_err pick_rows(struct claim *c, int64_t limit, struct failure *f)
+/* Add rows of one side to those that were picked. */
+static defib_err pick_rows(struct claim *c, bool undoing, int64_t limit, struct failure *f)
 {
 	struct store_param param = P_INT(limit);
 	struct store_rows rows;
 	int nkeys = c->src->watch->key.n;
-	defib_err err = store_exec(c->store, c->src->sql.pick, &param, 1, c->arena, &rows, f);
-	if (err)
-		return err;
-	c->n = rows.nrows;
-	c->rows = ARENA_ARRAY(c->arena, struct work_row *, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++) {
-		struct work_row *row = c->rows[i] = ARENA_NEW(c->arena, struct work_row);
+	const char *sql = c->src->sql.pick[undoing];
+	if (!sql || limit <= 0)
+		return DEFIB_OK;
+	defib_err err = store_exec(c->store, sql, &param, 1, c->arena, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		struct work_row *row = c->rows[c->n++] = ARENA_NEW(c->arena, struct work_row);
 		for (int k = 0; k < nkeys; k++)
 			row->key[k] = row_text(&rows, i, k);
 		row->job = job_text(row->key, nkeys, c->arena);
+		row->kind = row_text(&rows, i, nkeys);
+		row->undoing = undoing;
 		row->worker = c->name;
 		row->now_us = c->now_us;
 	}
-	return DEFIB_OK;
+	return err;
 }
 
 /* Rows whose lease somebody else has by now are dropped. */
@@ -178,8 +218,7 @@ static defib_err take_leases(struct claim *c, struct failure *f)
 	struct job_index index;
 	struct relation r;
 	const char **jobs = ARENA_ARRAY(c->arena, const char *, c->n);
-	relation_init(&r, c->store->engine);
-	relation_column(&r, "job", "text");
+	jobs_only_relation(c->store->engine, &r);
 	for (int i = 0; i < c->n; i++) {
 		jobs[i] = c->rows[i]->job;
 		relation_text(&r, jobs[i]);
@@ -208,6 +247,24 @@ static bool has_claim_list(const struct table_source *src)
 	return src->sql.lists[LIST_CLAIM].sql != NULL;
 }
 
+static defib_err not_running(const struct watch *w, const struct work_row *row, struct failure *f)
+{
+	fail(f, DEFIB_CONFIG, "watch %s: job %s is not running after work.claim", w->name, row->job);
+	fail_next(f, "work.claim must make a row match running:, and no trigger may keep it back");
+	return DEFIB_CONFIG;
+}
+
+/* What is to be undone stays as it is: only its lease says that it is being worked on. */
+static defib_err write_claim(struct claim *c, struct failure *f)
+{
+	struct work_row **rows = ARENA_ARRAY(c->arena, struct work_row *, c->n);
+	int n = 0;
+	for (int i = 0; i < c->n; i++)
+		if (!c->rows[i]->undoing)
+			rows[n++] = c->rows[i];
+	return work_write(&c->src->sql, c->store, LIST_CLAIM, rows, n, c->arena, f);
+}
+
 /* The rows as they are after the claim; a claim that does not make a row running is none. */
 static defib_err read_claimed(struct claim *c, struct claimed *out, struct failure *f)
 {
@@ -219,22 +276,25 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 	work_keys(q, c->rows, c->n, &r);
 	defib_err err = work_over(c->store, q->claimed, 0, &r, c->arena, &rows, f);
 	for (int i = 0; i < c->n; i++)
-		out[i] = (struct claimed){.key = c->rows[i]->job, .queue = w->name};
+		out[i] = (struct claimed){
+			.key = c->rows[i]->job,
+			.queue = w->name,
+			.workflow = c->rows[i]->workflow ? c->rows[i]->workflow->name : NULL,
+			.undoing = c->rows[i]->undoing,
+			.steps = c->rows[i]->steps,
+		};
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct work_row *row = work_find(x, &rows, i, c->arena);
 		int at = 0, col = w->key.n;
 		assert(row != NULL);
 		while (c->rows[at] != row)
 			at++;
-		if (has_claim_list(c->src) && !row_bool(&rows, i, col + WORK_RUNNING)) {
-			fail(f, DEFIB_CONFIG, "watch %s: job %s is not running after work.claim", w->name,
-			     row->job);
-			fail_next(f,
-			          "work.claim must make a row match running:, and no trigger may keep it back");
-			return DEFIB_CONFIG;
-		}
+		if (has_claim_list(c->src) && !row->undoing && !row_bool(&rows, i, col + WORK_RUNNING))
+			return not_running(w, row, f);
 		out[at].epoch = row->epoch;
-		out[at].attempt = row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
+		/* The row's own attempts are those of its runs. */
+		out[at].attempt =
+			row->undoing ? row->attempt : row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
 		out[at].max_attempts = row_int(&rows, i, col + WORK_MAX, 0);
 		out[at].timeout_ms = w->work.timeout_us / 1000;
 		out[at].kind = row_text(&rows, i, col + WORK_KIND);
@@ -246,16 +306,40 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 static defib_err claim_in_tx(struct claim *c, int64_t limit, struct claimed **out,
                              struct failure *f)
 {
+	const struct table_sql *q = &c->src->sql;
+	c->rows = ARENA_ARRAY(c->arena, struct work_row *, limit);
 	defib_err err = must_live(c, f);
+	/* What must be taken back goes first: it holds on to things, and is little. */
 	if (!err)
-		err = pick_rows(c, limit, f);
+		err = pick_rows(c, true, limit, f);
+	if (!err)
+		err = pick_rows(c, false, limit - c->n, f);
 	if (!err && c->n > 0)
 		err = take_leases(c, f);
 	if (err || c->n == 0)
 		return err;
 	*out = ARENA_ARRAY(c->arena, struct claimed, c->n);
-	err = work_write(&c->src->sql, c->store, LIST_CLAIM, c->rows, c->n, c->arena, f);
-	return err ? err : read_claimed(c, *out, f);
+	err = steps_plan_rows(c->src, c->store, c->rows, c->n, c->arena, f);
+	if (!err)
+		err = write_claim(c, f);
+	if (!err)
+		err = read_claimed(c, *out, f);
+	return err ? err : work_run(q, c->store, q->beat, q->nbeat, c->rows, c->n, c->arena, f);
+}
+
+static defib_err anything_there(const struct table_sql *q, struct store *s, struct arena *a,
+                                bool *there, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	*there = false;
+	for (int undoing = 0; undoing < 2 && !err && !*there; undoing++) {
+		struct store_rows rows;
+		if (!q->peek[undoing])
+			continue;
+		err = store_exec(s, q->peek[undoing], NULL, 0, a, &rows, f);
+		*there = !err && rows.nrows > 0;
+	}
+	return err;
 }
 
 static defib_err table_claim(struct source *src, struct store *s, int64_t worker, int64_t n,
@@ -264,12 +348,12 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 	struct table_source *t = of(src);
 	struct claim c = {.src = t, .store = s, .worker = worker, .arena = a};
 	int64_t batch = t->watch->work.batch, limit = batch && batch < n ? batch : n;
-	struct store_rows rows;
+	bool there;
 	assert(n > 0);
 	*nout = 0;
 	/* An idle look takes no lock; on SQLite that would be the whole database's. */
-	defib_err err = store_exec(s, t->sql.peek, NULL, 0, a, &rows, f);
-	if (err || rows.nrows == 0)
+	defib_err err = anything_there(&t->sql, s, a, &there, f);
+	if (err || !there)
 		return err;
 	err = store_begin(s, TX_WRITE, f);
 	if (err)
@@ -338,14 +422,22 @@ static void table_free(struct source *src)
 defib_err source_table(const struct watch *w, const char *kind, struct store *s,
                        struct source **out, struct failure *f)
 {
-	static const struct source_ops ops = {table_claim,      table_settle,  table_owned,
-	                                      table_cancelling, table_promote, table_progress,
-	                                      table_free};
+	static const struct source_ops ops = {
+		.claim = table_claim,
+		.settle = table_settle,
+		.owned = table_owned,
+		.cancelling = table_cancelling,
+		.promote = table_promote,
+		.progress = table_progress,
+		.free = table_free,
+		.beat = table_beat,
+	};
 	struct table_source *t = mem_alloc(sizeof *t);
 	int64_t seed = clock_wall_us() ^ ((int64_t)getpid() << 20);
-	*t = (struct table_source){.base = {&ops, w->name, w->name}, .watch = w};
+	*t = (struct table_source){.base = {.ops = &ops, .name = w->name, .keys = w->name}, .watch = w};
 	for (int i = 0; i < 3; i++)
 		t->chance[i] = (unsigned short)(seed >> (16 * i));
+	t->base.beat_ms = w->work.beat.n > 0 ? w->beat_us / 1000 : 0;
 	defib_err err = table_sql_compile(w, kind, s, &t->arena, &t->sql, f);
 	*out = err ? NULL : &t->base;
 	if (err)

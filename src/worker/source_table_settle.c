@@ -21,9 +21,13 @@ struct ending {
 	bool leased; /* the lease is ours, and locked */
 	bool found;  /* the row is there, and as the claim left it */
 	bool cancelled;
+	bool undoing; /* the row is one that is being undone */
 	int64_t lease_attempts, max_attempts;
-	int64_t pause_ms; /* before it may be claimed again */
-	bool retry;       /* it will be tried again */
+	int64_t pause_ms;      /* before it may be claimed again */
+	bool retry;            /* it will be tried again */
+	bool over;             /* its attempts are */
+	enum step_after after; /* of a step */
+	struct undo_report report;
 	enum work_list list;
 };
 
@@ -34,6 +38,7 @@ struct settling {
 	struct ending *all;
 	int n;
 	struct arena *arena;
+	struct step_marks marks; /* of what was accepted */
 };
 
 /* ---- what a worker hands in ---- */
@@ -72,24 +77,6 @@ static const char *document(const char *text, struct arena *a)
 	const char *copy = arena_strdup(a, buf_text(&out));
 	buf_release(&out);
 	return copy;
-}
-
-/* The key columns from the job's text; false when it is not a job of this table. */
-static bool split_key(const struct watch *w, struct work_row *row, struct arena *a)
-{
-	if (w->key.n == 1) {
-		row->key[0] = row->job;
-		return true;
-	}
-	json_t *array = json_loads(row->job, 0, NULL);
-	bool fits = json_array_size(array) == (size_t)w->key.n;
-	for (int k = 0; k < w->key.n && fits; k++) {
-		const char *text = json_string_value(json_array_get(array, (size_t)k));
-		fits = text != NULL;
-		row->key[k] = text ? arena_strdup(a, text) : NULL;
-	}
-	json_decref(array);
-	return fits;
 }
 
 /* ---- lock and read ---- */
@@ -142,10 +129,11 @@ static defib_err lock_leases(struct settling *z, struct failure *f)
 	struct store_rows rows;
 	defib_err err = over_given(z, z->src->sql.lock_leases, z->worker, NULL, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
-		struct ending *e = &z->all[row_int(&rows, i, 0, 0)];
-		e->lease_attempts = row_int(&rows, i, 1, 0);
-		e->row.worker = row_text(&rows, i, 2);
-		e->leased = split_key(w, &e->row, z->arena);
+		struct ending *e = &z->all[row_int(&rows, i, LEASE_POS, 0)];
+		e->lease_attempts = row_int(&rows, i, LEASE_ATTEMPTS, 0);
+		e->row.worker = row_text(&rows, i, LEASE_WORKER);
+		e->row.now_us = row_int(&rows, i, LEASE_NOW, 0);
+		e->leased = work_split_key(w, &e->row, z->arena);
 	}
 	return err;
 }
@@ -169,12 +157,30 @@ static struct ending *ending_of(struct work_row *row)
 	return (struct ending *)((char *)row - offsetof(struct ending, row));
 }
 
+/* What the row says now. One that is to be undone is not running. */
+static void take_facts(const struct table_sql *q, struct ending *e, const struct store_rows *rows,
+                       int i)
+{
+	struct work_row *row = &e->row;
+	int col = q->binding.watch->key.n;
+	bool running = row_bool(rows, i, col + WORK_RUNNING), undo = row_bool(rows, i, col + WORK_UNDO);
+	enum step_side side = e->given->step.side;
+	row->kind = row_text(rows, i, col + WORK_KIND);
+	row->attempt = row_int(rows, i, col + WORK_ATTEMPTS, e->lease_attempts);
+	row->now_us = row_int(rows, i, col + WORK_NOW, 0);
+	e->max_attempts = row_int(rows, i, col + WORK_MAX, 0);
+	e->undoing = side == STEP_SIDE_UNDO || (side == STEP_SIDE_NONE && undo && !running);
+	e->cancelled = !e->undoing && row_bool(rows, i, col + WORK_CANCEL);
+	/* Without a claim list nothing in the row tells a claimed one: it has to be there. */
+	e->found = e->undoing ? undo : !q->lists[LIST_CLAIM].sql || running;
+}
+
 static defib_err read_rows(struct settling *z, struct failure *f)
 {
 	const struct table_sql *q = &z->src->sql;
 	struct store_rows back;
 	struct relation r;
-	int n, col = z->src->watch->key.n;
+	int n;
 	defib_err err = DEFIB_OK;
 	struct work_row **rows = rows_of(z, leased, &n);
 	if (n == 0)
@@ -190,16 +196,8 @@ static defib_err read_rows(struct settling *z, struct failure *f)
 	const struct work_index *x = work_index(q, rows, n, z->arena);
 	for (int i = 0; !err && i < back.nrows; i++) {
 		struct work_row *row = work_find(x, &back, i, z->arena);
-		if (!row)
-			continue;
-		struct ending *e = ending_of(row);
-		row->kind = row_text(&back, i, col + WORK_KIND);
-		row->attempt = row_int(&back, i, col + WORK_ATTEMPTS, e->lease_attempts);
-		row->now_us = row_int(&back, i, col + WORK_NOW, 0);
-		e->max_attempts = row_int(&back, i, col + WORK_MAX, 0);
-		e->cancelled = row_bool(&back, i, col + WORK_CANCEL);
-		/* Without a claim list nothing in the row tells a claimed one: it has to be there. */
-		e->found = !q->lists[LIST_CLAIM].sql || row_bool(&back, i, col + WORK_RUNNING);
+		if (row)
+			take_facts(q, ending_of(row), &back, i);
 	}
 	return err;
 }
@@ -224,6 +222,55 @@ static bool is_retried(const struct watch *w, const struct ending *e)
 	if (e->given->as == SETTLE_RETRY)
 		return true;
 	return went_wrong(e) && w->backoff.given && e->row.attempt < e->max_attempts;
+}
+
+static bool is_step(const struct ending *e)
+{
+	return e->given->step.side != STEP_SIDE_NONE || e->undoing;
+}
+
+/*
+ * The lease counts the attempts at this step; what the row counts is its runs,
+ * and has no say in how often they are undone. Whether a row is rolled back is
+ * for its own predicate to say, once it has failed.
+ */
+static enum step_after after_step(const struct watch *w, const struct ending *e)
+{
+	bool left =
+		e->lease_attempts < e->max_attempts && (e->undoing || e->row.attempt < e->max_attempts);
+	const struct step_facts facts = {
+		.as = e->given->as,
+		.more = e->given->step.more,
+		.undoing = e->undoing,
+		.cancelling = e->cancelled,
+		.attempts_left = w->backoff.given && left,
+	};
+	return step_after(&facts);
+}
+
+/* What is not given of the lists; a row that is being undone stays as it is to the end. */
+static enum work_list list_for_step(const struct table_sql *q, const struct ending *e)
+{
+	static const enum work_list lists[] = {
+		[AFTER_NEXT] = LIST_STEP,
+		[AFTER_RELEASED] = LIST_RELEASE,
+		[AFTER_RETRY] = LIST_RELEASE,
+		[AFTER_ROLLBACK] = LIST_FAILED,
+		[AFTER_DONE] = LIST_DONE,
+		[AFTER_FAILED] = LIST_FAILED,
+		[AFTER_TIMED_OUT] = LIST_TIMED_OUT,
+		[AFTER_CANCELLED] = LIST_FAILED,
+		[AFTER_ROLLED_BACK] = LIST_ROLLED_BACK,
+	};
+	enum work_list list = lists[e->after];
+	if (e->undoing && e->after != AFTER_ROLLED_BACK)
+		return LIST_NONE;
+	if (q->lists[list].sql)
+		return list;
+	return list == LIST_STEP                                              ? LIST_RELEASE
+	       : list == LIST_TIMED_OUT                                       ? LIST_FAILED
+	       : list == LIST_RELEASE && e->retry && q->lists[LIST_CLAIM].sql ? LIST_FAILED
+	                                                                      : list;
 }
 
 static enum work_list list_for(const struct table_sql *q, const struct ending *e)
@@ -252,8 +299,27 @@ static int64_t pause_ms(struct table_source *src, const struct ending *e)
 	if (e->given->delay_ms >= 0)
 		return e->given->delay_ms;
 	/* The attempt that just failed is counted already: the first wait is the base. */
-	int64_t before = e->row.attempt > 0 ? e->row.attempt - 1 : 0;
+	int64_t attempt = is_step(e) ? e->lease_attempts : e->row.attempt;
+	int64_t before = attempt > 0 ? attempt - 1 : 0;
 	return b->given ? backoff_us(b, before, erand48(src->chance)) / 1000 : 0;
+}
+
+static void decide_step(const struct table_source *src, struct ending *e)
+{
+	e->after = after_step(src->watch, e);
+	e->retry = e->after == AFTER_RETRY;
+	e->list = list_for_step(&src->sql, e);
+	e->over = e->after != AFTER_RETRY && e->after != AFTER_RELEASED;
+}
+
+/* Attempts that are over are not held against the job when somebody starts it anew. */
+static void decide_job(const struct table_source *src, struct ending *e)
+{
+	const struct watch *w = src->watch;
+	e->retry = is_retried(w, e);
+	e->list = list_for(&src->sql, e);
+	e->over = e->given->as == SETTLE_DONE || e->given->as == SETTLE_PERMANENT || e->cancelled ||
+	          (went_wrong(e) && w->backoff.given && !e->retry);
 }
 
 static void decide_endings(struct settling *z)
@@ -262,24 +328,19 @@ static void decide_endings(struct settling *z)
 		struct ending *e = &z->all[i];
 		if (!writable(e))
 			continue;
-		e->retry = is_retried(z->src->watch, e);
-		e->list = list_for(&z->src->sql, e);
+		(is_step(e) ? decide_step : decide_job)(z->src, e);
 		e->pause_ms = pause_ms(z->src, e);
 		if (e->pause_ms > 0)
 			e->row.retry_us = e->row.now_us + e->pause_ms * 1000;
 		if (e->cancelled && !e->row.error && e->given->as != SETTLE_DONE)
 			e->row.error = "cancelled";
 		e->row.reason = e->row.error ? e->row.error : settle_names[e->given->as];
-		e->row.epoch = e->given->epoch;
 	}
 }
 
-/* Attempts that are over are not held against the job when somebody starts it anew. */
-static int64_t attempts_after(const struct watch *w, const struct ending *e)
+static int64_t attempts_after(const struct ending *e)
 {
-	bool over = e->given->as == SETTLE_DONE || e->given->as == SETTLE_PERMANENT || e->cancelled ||
-	            (went_wrong(e) && w->backoff.given && !e->retry);
-	if (over)
+	if (e->over)
 		return 0;
 	return handed_back(e) && e->lease_attempts > 0 ? e->lease_attempts - 1 : e->lease_attempts;
 }
@@ -306,6 +367,75 @@ static defib_err write_rows(struct settling *z, struct failure *f)
 	return err;
 }
 
+/* ---- steps ---- */
+
+/* The list of a row that was rolled back can tell what could not be undone. */
+static defib_err report_rollbacks(struct settling *z, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < z->n && !err; i++) {
+		struct ending *e = &z->all[i];
+		struct step_marks own = {0};
+		if (!writable(e) || !is_step(e) || e->after != AFTER_ROLLED_BACK)
+			continue;
+		steps_mark(e->given, &e->row, e->after, z->arena, &own);
+		err = steps_report(&z->src->sql, z->store, e->row.job, &own, z->arena, &e->report, f);
+		e->row.error = e->report.error;
+	}
+	return err;
+}
+
+static defib_err record_steps(struct settling *z, struct failure *f)
+{
+	for (int i = 0; i < z->n; i++) {
+		struct ending *e = &z->all[i];
+		if (writable(e) && e->given->accepted && is_step(e))
+			steps_mark(e->given, &e->row, e->after, z->arena, &z->marks);
+	}
+	return steps_record(&z->src->sql, z->store, &z->marks, z->arena, f);
+}
+
+static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *a)
+{
+	struct buf evidence = BUF_INIT;
+	buf_add(&evidence, "{\"step\":");
+	buf_add_json(&evidence, m->step);
+	buf_add(&evidence, ",\"error\":");
+	buf_add_json(&evidence, m->error ? m->error : "");
+	buf_add(&evidence, "}");
+	struct ledger_entry e = {.job = m->job,
+	                         .event = "UNDO_FAILED",
+	                         .reason = m->error,
+	                         .evidence = arena_strdup(a, buf_text(&evidence)),
+	                         .has_epoch = true,
+	                         .epoch = m->epoch};
+	buf_release(&evidence);
+	return e;
+}
+
+/* What a person must hear of. */
+static defib_err note_steps(struct settling *z, struct failure *f)
+{
+	struct ledger_context ctx = {z->src->watch->name, "workflow",
+	                             arena_printf(z->arena, "worker:%lld", (long long)z->worker)};
+	struct ledger_entry *entries = ARENA_ARRAY(z->arena, struct ledger_entry, z->marks.n + z->n);
+	int n = 0;
+	for (int i = 0; i < z->marks.n; i++)
+		if (z->marks.items[i].state == STEP_UNDO_FAILED)
+			entries[n++] = undo_failed(&z->marks.items[i], z->arena);
+	for (int i = 0; i < z->n; i++) {
+		const struct ending *e = &z->all[i];
+		if (e->report.evidence && e->given->accepted)
+			entries[n++] = (struct ledger_entry){.job = e->row.job,
+			                                     .event = "ROLLED_BACK",
+			                                     .reason = e->report.error,
+			                                     .evidence = e->report.evidence,
+			                                     .has_epoch = true,
+			                                     .epoch = e->given->epoch};
+	}
+	return n > 0 ? ledger_append(z->store, &ctx, entries, n, z->arena, f) : DEFIB_OK;
+}
+
 /* Every lease that was ours ends here, also where its row had moved on. */
 static defib_err end_leases(struct settling *z, struct failure *f)
 {
@@ -321,7 +451,7 @@ static defib_err end_leases(struct settling *z, struct failure *f)
 			relation_int(&r, e->given->epoch);
 		else
 			relation_text(&r, NULL);
-		relation_int(&r, attempts_after(z->src->watch, e));
+		relation_int(&r, attempts_after(e));
 		if (e->pause_ms > 0)
 			relation_int(&r, e->pause_ms);
 		else
@@ -390,6 +520,31 @@ static defib_err note_late(struct settling *z, struct failure *f)
 	return ledger_append(z->store, &ctx, entries, rows.nrows, z->arena, f);
 }
 
+/* The user's statements for jobs that leave our hands, also where their row had moved on. */
+static defib_err run_after(struct settling *z, struct failure *f)
+{
+	const struct table_sql *q = &z->src->sql;
+	int n;
+	struct work_row **rows = rows_of(z, leased, &n);
+	return work_run(q, z->store, q->after, q->nafter, rows, n, z->arena, f);
+}
+
+static defib_err write_all(struct settling *z, struct failure *f)
+{
+	defib_err err = report_rollbacks(z, f);
+	if (!err)
+		err = write_rows(z, f);
+	if (!err)
+		err = record_steps(z, f);
+	if (!err)
+		err = run_after(z, f);
+	if (!err)
+		err = end_leases(z, f);
+	if (!err)
+		err = note_steps(z, f);
+	return err ? err : note_late(z, f);
+}
+
 static defib_err settle_in_tx(struct settling *z, struct failure *f)
 {
 	defib_err err = lock_leases(z, f);
@@ -400,24 +555,29 @@ static defib_err settle_in_tx(struct settling *z, struct failure *f)
 	if (err)
 		return err;
 	decide_endings(z);
-	err = write_rows(z, f);
-	if (!err)
-		err = end_leases(z, f);
-	return err ? err : note_late(z, f);
+	return write_all(z, f);
 }
 
 defib_err table_settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,
                        int n, struct arena *a, struct failure *f)
 {
-	struct settling z = {(struct table_source *)src,       s, worker,
-	                     ARENA_ARRAY(a, struct ending, n), n, a};
+	struct settling z = {.src = (struct table_source *)src,
+	                     .store = s,
+	                     .worker = worker,
+	                     .all = ARENA_ARRAY(a, struct ending, n),
+	                     .n = n,
+	                     .arena = a};
 	for (int i = 0; i < n; i++) {
 		all[i].accepted = false;
-		z.all[i] = (struct ending){.given = &all[i],
-		                           .list = LIST_NONE,
-		                           .row = {.job = all[i].key,
-		                                   .error = clean(all[i].error, a),
-		                                   .result = document(all[i].result, a)}};
+		z.all[i] =
+			(struct ending){.given = &all[i],
+		                    .list = LIST_NONE,
+		                    .over = all[i].as == SETTLE_DONE || all[i].as == SETTLE_PERMANENT,
+		                    .row = {.job = all[i].key,
+		                            .epoch = all[i].epoch,
+		                            .step = all[i].step.name,
+		                            .error = clean(all[i].error, a),
+		                            .result = document(all[i].result, a)}};
 	}
 	if (n == 0)
 		return DEFIB_OK;

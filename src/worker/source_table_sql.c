@@ -15,73 +15,40 @@
 
 #include <assert.h>
 
-/* In the leases' own time. */
-static const char *const now[] = {
-	[STORE_POSTGRES] = "clock_timestamp()",
-	[STORE_SQLITE] = SQLITE_NOW_MS,
-};
-
 static bool postgres(const struct binding *b)
 {
 	return b->engine == STORE_POSTGRES;
 }
 
-static const char *finish(struct buf *sql, struct arena *a)
+/* A further column of a SELECT. */
+static void value(const struct binding *b, const struct sql_text *sql, const char *type,
+                  struct buf *out)
 {
-	const char *text = arena_strdup(a, buf_text(sql));
-	buf_release(sql);
-	return text;
-}
-
-static void parameter(const struct binding *b, int n, struct buf *out)
-{
-	buf_addf(out, postgres(b) ? "$%d::bigint" : "?%d", n);
-}
-
-/* "<alias>.watch = 'name'" */
-static void of_watch(const struct binding *b, const char *alias, struct buf *out)
-{
-	buf_addf(out, "%s.watch = ", alias);
-	sql_literal(out, b->watch->name);
-}
-
-void given_relation(enum store_engine engine, struct relation *r)
-{
-	relation_init(r, engine);
-	relation_column(r, "pos", "bigint");
-	relation_column(r, "job", "text");
-	relation_column(r, "epoch", "bigint");
-}
-
-void ended_relation(enum store_engine engine, struct relation *r)
-{
-	relation_init(r, engine);
-	relation_column(r, "job", "text");
-	relation_column(r, "settled", "bigint");
-	relation_column(r, "attempts", "bigint");
-	relation_column(r, "pause_ms", "bigint");
-}
-
-/* (SELECT … ) AS g, with parameters from `first` on */
-static void from_given(const struct binding *b, int first, struct buf *out)
-{
-	struct relation r;
-	given_relation(b->engine, &r);
-	buf_add(out, " FROM (");
-	relation_select(&r, first, out);
-	buf_add(out, ") AS g");
-	relation_release(&r);
+	if (!sql->text)
+		buf_add(out, ",\n  NULL");
+	else
+		buf_addf(out, ",\n  (%s)%s%s", sql->text, postgres(b) ? "::" : "", postgres(b) ? type : "");
 }
 
 /* ---- claim ---- */
 
-/* Rows that may be claimed: ready, of the kind, not leased by a living worker, not waiting. */
-static void claimable(const struct binding *b, const char *kind, struct buf *out)
+/* What is ready goes before what is to be undone: a row may be both. */
+static void side(const struct work *work, bool undoing, struct buf *out)
+{
+	if (undoing)
+		buf_addf(out, "(%s) AND (%s) IS NOT TRUE", work->rollback_ready.text, work->ready.text);
+	else
+		buf_addf(out, "(%s)", work->ready.text);
+}
+
+/* Rows that may be claimed: of this side and kind, not leased by a living worker, not waiting. */
+static void claimable(const struct binding *b, const char *kind, bool undoing, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	buf_add(out, "\nFROM ");
 	sql_table(out, w->table);
-	buf_addf(out, " AS t\nWHERE (%s)", w->work.ready.text);
+	buf_add(out, " AS t\nWHERE ");
+	side(&w->work, undoing, out);
 	if (kind) {
 		buf_addf(out, "\n  AND (%s)%s = ", w->kind.text, postgres(b) ? "::text" : "");
 		sql_literal(out, kind);
@@ -90,38 +57,43 @@ static void claimable(const struct binding *b, const char *kind, struct buf *out
 	         "\n  AND NOT EXISTS (SELECT 1 FROM %s AS defib_l LEFT JOIN %s AS defib_w ON "
 	         "defib_w.id = defib_l.owner\n    WHERE ",
 	         lease_table[b->engine], worker_table[b->engine]);
-	of_watch(b, "defib_l", out);
+	sql_of_watch(b, "defib_l", out);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
-	buf_addf(out, " AND (defib_w.state = 'alive' OR defib_l.run_at > %s))", now[b->engine]);
-	/* Where retries are ours to count, a job that only ever killed its worker stays for a person.
+	buf_addf(out, " AND (defib_w.state = 'alive' OR defib_l.run_at > %s))", lease_now[b->engine]);
+	/*
+	 * Where retries are ours to count, a job that only ever killed its worker stays for a
+	 * person; what was begun to be undone is not left half done.
 	 */
-	if (w->backoff.given && w->max_attempts.text && !w->attempts.text) {
+	if (w->backoff.given && w->max_attempts.text && !w->attempts.text && !undoing) {
 		buf_addf(out, "\n  AND ((%s) > coalesce((SELECT defib_l.attempts FROM %s AS defib_l WHERE ",
 		         w->max_attempts.text, lease_table[b->engine]);
-		of_watch(b, "defib_l", out);
+		sql_of_watch(b, "defib_l", out);
 		buf_add(out, " AND defib_l.job = ");
 		sql_job_text(b, JOB_OF_ROW, out);
 		buf_add(out, "), 0)) IS NOT FALSE");
 	}
 }
 
-static const char *compile_peek(const struct binding *b, const char *kind, struct arena *a)
+static const char *compile_peek(const struct binding *b, const char *kind, bool undoing,
+                                struct arena *a)
 {
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT 1");
-	claimable(b, kind, &sql);
+	claimable(b, kind, undoing, &sql);
 	buf_add(&sql, "\nLIMIT 1");
-	return finish(&sql, a);
+	return sql_finish(&sql, a);
 }
 
-static const char *compile_pick(const struct binding *b, const char *kind, struct arena *a)
+static const char *compile_pick(const struct binding *b, const char *kind, bool undoing,
+                                struct arena *a)
 {
 	const struct work *work = &b->watch->work;
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
-	claimable(b, kind, &sql);
+	value(b, &b->watch->kind, "text", &sql);
+	claimable(b, kind, undoing, &sql);
 	buf_add(&sql, "\nORDER BY ");
 	if (work->priority.text)
 		buf_addf(&sql, "(%s) DESC NULLS LAST, ", work->priority.text);
@@ -132,47 +104,10 @@ static const char *compile_pick(const struct binding *b, const char *kind, struc
 		sql_ident(&sql, b->watch->key.items[k]);
 	}
 	buf_add(&sql, "\nLIMIT ");
-	parameter(b, 1, &sql);
+	sql_parameter(b, 1, &sql);
 	if (postgres(b))
 		buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
-	return finish(&sql, a);
-}
-
-/*
- * The row is locked by then, so nobody else takes the same lease at once. Only
- * a worker that was declared dead can be settling it; if the two deadlock, the
- * database ends one of them and it is tried again.
- */
-static const char *compile_take(const struct binding *b, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	struct relation r;
-	relation_init(&r, b->engine);
-	relation_column(&r, "job", "text");
-	buf_addf(&sql, "INSERT INTO %s AS l (watch, job, epoch, owner, claimed_at, attempts)\nSELECT ",
-	         lease_table[b->engine]);
-	sql_literal(&sql, b->watch->name);
-	buf_add(&sql, ", u.job, 1, ");
-	parameter(b, 1, &sql);
-	buf_addf(&sql, ", %s, 1 FROM (", now[b->engine]);
-	relation_select(&r, 2, &sql);
-	buf_addf(&sql,
-	         ") AS u WHERE true\nON CONFLICT (watch, job) DO UPDATE SET owner = excluded.owner, "
-	         "epoch = l.epoch + 1, claimed_at = excluded.claimed_at, attempts = l.attempts + 1, "
-	         "run_at = NULL\nWHERE l.owner IS NULL OR NOT EXISTS (SELECT 1 FROM %s AS w WHERE "
-	         "w.id = l.owner AND w.state = 'alive')\nRETURNING job, epoch, attempts",
-	         worker_table[b->engine]);
-	relation_release(&r);
-	return finish(&sql, a);
-}
-
-static const char *compile_live(const struct binding *b, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	buf_addf(&sql, "SELECT w.name, %s FROM %s AS w WHERE w.state = 'alive' AND w.id = ",
-	         sql_now_us(b->engine), worker_table[b->engine]);
-	parameter(b, 1, &sql);
-	return finish(&sql, a);
+	return sql_finish(&sql, a);
 }
 
 /* ---- what a row says ---- */
@@ -263,15 +198,6 @@ static void payload(const struct binding *b, struct buf *out)
 	buf_add(out, " || '}'");
 }
 
-static void value(const struct binding *b, const struct sql_text *sql, const char *type,
-                  struct buf *out)
-{
-	if (!sql->text)
-		buf_add(out, ",\n  NULL");
-	else
-		buf_addf(out, ",\n  (%s)%s%s", sql->text, postgres(b) ? "::" : "", postgres(b) ? type : "");
-}
-
 static void from_keys(const struct binding *b, struct buf *out)
 {
 	struct relation r;
@@ -296,15 +222,17 @@ static const char *compile_facts(const struct binding *b, bool with_payload, str
 	value(b, &w->kind, "text", &sql);
 	value(b, &w->attempts, "bigint", &sql);
 	value(b, &w->max_attempts, "bigint", &sql);
-	buf_addf(&sql, ",\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  %s", w->running.text,
-	         cancel.len ? buf_text(&cancel) : "false", sql_now_us(b->engine));
+	buf_addf(&sql, ",\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  %s", w->running.text,
+	         cancel.len ? buf_text(&cancel) : "false",
+	         w->work.rollback_ready.text ? w->work.rollback_ready.text : "false",
+	         sql_now_us(b->engine));
 	if (with_payload) {
 		buf_add(&sql, ",\n  ");
 		payload(b, &sql);
 	}
 	from_keys(b, &sql);
 	buf_release(&cancel);
-	return finish(&sql, a);
+	return sql_finish(&sql, a);
 }
 
 static const char *compile_lock_rows(const struct binding *b, struct arena *a)
@@ -313,80 +241,10 @@ static const char *compile_lock_rows(const struct binding *b, struct arena *a)
 	buf_add(&sql, "SELECT 1");
 	from_keys(b, &sql);
 	buf_add(&sql, "\nFOR NO KEY UPDATE OF t");
-	return finish(&sql, a);
-}
-
-/* ---- settle ---- */
-
-static const char *compile_lock_leases(const struct binding *b, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	buf_add(&sql, "SELECT g.pos, l.attempts, w.name");
-	from_given(b, 2, &sql);
-	buf_addf(&sql, "\nJOIN %s AS l ON ", lease_table[b->engine]);
-	of_watch(b, "l", &sql);
-	buf_add(&sql, " AND l.job = g.job AND l.epoch = g.epoch AND l.owner = ");
-	parameter(b, 1, &sql);
-	buf_addf(&sql, "\nLEFT JOIN %s AS w ON w.id = l.owner%s", worker_table[b->engine],
-	         postgres(b) ? "\nFOR UPDATE OF l" : "");
-	return finish(&sql, a);
-}
-
-static const char *compile_repeated(const struct binding *b, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	buf_add(&sql, "SELECT g.pos");
-	from_given(b, 2, &sql);
-	buf_addf(&sql, "\nJOIN %s AS l ON ", lease_table[b->engine]);
-	of_watch(b, "l", &sql);
-	buf_add(&sql, " AND l.job = g.job AND l.settled_epoch = g.epoch AND l.settled_by = ");
-	parameter(b, 1, &sql);
-	return finish(&sql, a);
-}
-
-static const char *compile_now_held(const struct binding *b, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	buf_add(&sql, "SELECT g.pos, l.epoch, l.owner");
-	from_given(b, 1, &sql);
-	buf_addf(&sql, "\nLEFT JOIN %s AS l ON ", lease_table[b->engine]);
-	of_watch(b, "l", &sql);
-	buf_add(&sql, " AND l.job = g.job");
-	return finish(&sql, a);
-}
-
-static const char *compile_end_leases(const struct binding *b, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	struct relation r;
-	ended_relation(b->engine, &r);
-	buf_addf(
-		&sql,
-		"UPDATE %s AS l SET owner = NULL, attempts = g.attempts,\n  run_at = %s + g.pause_ms%s,\n"
-		"  settled_by = CASE WHEN g.settled IS NULL THEN l.settled_by ELSE ",
-		lease_table[b->engine], now[b->engine], postgres(b) ? " * interval '1 millisecond'" : "");
-	parameter(b, 1, &sql);
-	buf_add(&sql, " END, settled_epoch = coalesce(g.settled, l.settled_epoch)\nFROM (");
-	relation_select(&r, 2, &sql);
-	buf_add(&sql, ") AS g WHERE ");
-	of_watch(b, "l", &sql);
-	buf_add(&sql, " AND l.job = g.job");
-	relation_release(&r);
-	return finish(&sql, a);
+	return sql_finish(&sql, a);
 }
 
 /* ---- the rest ---- */
-
-static const char *compile_owned(const struct binding *b, const char *more, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	buf_addf(&sql, "SELECT l.job, l.epoch FROM %s AS l WHERE ", lease_table[b->engine]);
-	of_watch(b, "l", &sql);
-	buf_add(&sql, " AND l.owner = ");
-	parameter(b, 1, &sql);
-	buf_add(&sql, more);
-	return finish(&sql, a);
-}
 
 /* A key column from the job's text, so that the table's own index on the key can serve. */
 static void key_of_job(const struct binding *b, int k, struct buf *out)
@@ -413,9 +271,9 @@ static const char *compile_cancelling(const struct binding *b, struct arena *a)
 		"SELECT defib_l.defib_job, defib_l.defib_epoch FROM (SELECT l.job AS defib_job, l.epoch "
 		"AS defib_epoch FROM %s AS l WHERE ",
 		lease_table[b->engine]);
-	of_watch(b, "l", &sql);
+	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.owner = ");
-	parameter(b, 1, &sql);
+	sql_parameter(b, 1, &sql);
 	buf_add(&sql, ") AS defib_l\nJOIN ");
 	sql_table(&sql, b->watch->table);
 	buf_add(&sql, " AS t ON ");
@@ -427,7 +285,7 @@ static const char *compile_cancelling(const struct binding *b, struct arena *a)
 	}
 	buf_addf(&sql, "\nWHERE %s", buf_text(&cancel));
 	buf_release(&cancel);
-	return finish(&sql, a);
+	return sql_finish(&sql, a);
 }
 
 static const struct sql_text *list_text(const struct watch *w, enum work_list list)
@@ -454,7 +312,34 @@ static defib_err compile_lists(const struct binding *b, struct arena *a, struct 
 	return err;
 }
 
-/* Every statement with SQL of the user's is prepared now: bad SQL shows before a job is taken. */
+static int compile_statements(const struct binding *b, const struct sql_list *list, struct arena *a,
+                              struct write_sql **out)
+{
+	*out = ARENA_ARRAY(a, struct write_sql, list->n);
+	for (int i = 0; i < list->n; i++)
+		compile_work(b, &list->items[i], a, &(*out)[i]);
+	return list->n;
+}
+
+/* A statement with SQL of the user's; NULL is none. */
+static defib_err prepare_one(const struct table_sql *q, struct store *s, const char *option,
+                             const char *sql, struct cfg_mark at, struct arena *a,
+                             struct failure *f)
+{
+	struct store_column *cols;
+	struct buf place = BUF_INIT;
+	int ncols;
+	if (!sql || !store_describe(s, sql, a, &cols, &ncols, f))
+		return DEFIB_OK;
+	cfg_mark_text(at, &place);
+	fail_prefix(f, "watch %s, %s (%s)", q->binding.watch->name, option, buf_text(&place));
+	buf_release(&place);
+	if (f->code == DEFIB_BAD_SQL || f->code == DEFIB_DATABASE)
+		f->code = DEFIB_CONFIG;
+	return f->code;
+}
+
+/* All of them are prepared before a job is taken: bad SQL shows at once. */
 static defib_err prepare(const struct table_sql *q, struct store *s, struct arena *a,
                          struct failure *f)
 {
@@ -464,34 +349,28 @@ static defib_err prepare(const struct table_sql *q, struct store *s, struct aren
 #undef X
 	};
 	const struct watch *w = q->binding.watch;
-	struct {
+	const struct work *k = &w->work;
+	const struct {
 		const char *option, *sql;
 		struct cfg_mark at;
-	} all[4 + LIST_NONE] = {
-		{"work.ready", q->peek, w->work.ready.at},
-		{"work.priority and work.order", q->pick, w->work.ready.at},
+	} all[] = {
+		{"work.ready", q->peek[false], k->ready.at},
+		{"work.priority and work.order", q->pick[false], k->ready.at},
+		{"work.rollback_ready", q->peek[true], k->rollback_ready.at},
 		{"cancel", q->cancelling, w->actions[ACT_CANCEL].set.at},
 		{"mask", q->claimed, w->at},
 	};
-	for (int i = 0; i < LIST_NONE; i++) {
-		all[4 + i].option = options[i];
-		all[4 + i].sql = q->lists[i].sql;
-		all[4 + i].at = list_text(w, (enum work_list)i)->at;
-	}
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		struct store_column *cols;
-		struct buf place = BUF_INIT;
-		int ncols;
-		if (!all[i].sql || !store_describe(s, all[i].sql, a, &cols, &ncols, f))
-			continue;
-		cfg_mark_text(all[i].at, &place);
-		fail_prefix(f, "watch %s, %s (%s)", w->name, all[i].option, buf_text(&place));
-		buf_release(&place);
-		if (f->code == DEFIB_BAD_SQL || f->code == DEFIB_DATABASE)
-			f->code = DEFIB_CONFIG;
-		return f->code;
-	}
-	return DEFIB_OK;
+	defib_err err = DEFIB_OK;
+	for (size_t i = 0; i < sizeof all / sizeof *all && !err; i++)
+		err = prepare_one(q, s, all[i].option, all[i].sql, all[i].at, a, f);
+	for (int i = 0; i < LIST_NONE && !err; i++)
+		err = prepare_one(q, s, options[i], q->lists[i].sql, list_text(w, (enum work_list)i)->at, a,
+		                  f);
+	for (int i = 0; i < q->nbeat && !err; i++)
+		err = prepare_one(q, s, "work.beat", q->beat[i].sql, k->beat.items[i].at, a, f);
+	for (int i = 0; i < q->nafter && !err; i++)
+		err = prepare_one(q, s, "work.after", q->after[i].sql, k->after.items[i].at, a, f);
+	return err;
 }
 
 static defib_err fits(const struct watch *w, const char *kind, const struct table_sql *q,
@@ -522,21 +401,16 @@ defib_err table_sql_compile(const struct watch *w, const char *kind, struct stor
 		err = compile_lists(b, a, out, f);
 	if (err)
 		return err;
-	out->live = compile_live(b, a);
-	out->peek = compile_peek(b, kind, a);
-	out->pick = compile_pick(b, kind, a);
-	out->take = compile_take(b, a);
+	table_sql_own(b, a, out);
+	for (int undoing = 0; undoing <= (w->work.rollback_ready.text != NULL); undoing++) {
+		out->peek[undoing] = compile_peek(b, kind, undoing, a);
+		out->pick[undoing] = compile_pick(b, kind, undoing, a);
+	}
 	out->claimed = compile_facts(b, true, a);
 	out->facts = compile_facts(b, false, a);
 	out->lock_rows = postgres(b) ? compile_lock_rows(b, a) : NULL;
-	out->lock_leases = compile_lock_leases(b, a);
-	out->repeated = compile_repeated(b, a);
-	out->end_leases = compile_end_leases(b, a);
-	out->now_held = compile_now_held(b, a);
-	out->owned = compile_owned(b, "", a);
-	out->holds = compile_owned(
-		b, postgres(b) ? " AND l.job = $2 AND l.epoch = $3" : " AND l.job = ?2 AND l.epoch = ?3",
-		a);
 	out->cancelling = compile_cancelling(b, a);
+	out->nbeat = compile_statements(b, &w->work.beat, a, &out->beat);
+	out->nafter = compile_statements(b, &w->work.after, a, &out->after);
 	return prepare(out, s, a, f);
 }

@@ -1,12 +1,18 @@
 /*
- * source_table_sql.h: the statements of a table's source, for source_table.c
- * and source_table_settle.c.
+ * source_table_sql.h: the statements of a table's source, and what its files share.
+ *
+ * source_table.c         claiming, and what is asked about leases
+ * source_table_settle.c  recording how jobs ended
+ * source_table_steps.c   the steps of workflows: what is next, what is recorded
+ * source_table_beat.c    the user's statements while a job is in hand, and at its end
+ * source_table_sql.c     the statements with SQL of the user's
+ * source_table_own_sql.c the statements on defib's own tables
  */
 #ifndef WORKER_SOURCE_TABLE_SQL_H
 #define WORKER_SOURCE_TABLE_SQL_H
 
 #include "watch/compile.h"
-#include "worker/source.h"
+#include "worker/workflow.h"
 
 /* X(enum, member of struct work, option): the SET lists */
 #define WORK_LISTS(X)                                                                              \
@@ -14,7 +20,9 @@
 	X(DONE, done, "work.done")                                                                     \
 	X(FAILED, failed, "work.failed")                                                               \
 	X(TIMED_OUT, timed_out, "work.timed_out")                                                      \
-	X(RELEASE, release, "work.release")
+	X(RELEASE, release, "work.release")                                                            \
+	X(STEP, step, "work.step")                                                                     \
+	X(ROLLED_BACK, rolled_back, "work.rolled_back")
 
 enum work_list {
 #define X(id, member, option) LIST_##id,
@@ -30,34 +38,60 @@ enum work_column {
 	WORK_MAX,
 	WORK_RUNNING,
 	WORK_CANCEL,
+	WORK_UNDO, /* it is one of those that are to be undone */
 	WORK_NOW,
 	WORK_PAYLOAD
 };
 
 struct table_sql {
 	struct binding binding;
-	const char *live;    /* $1 worker: its name and the database's clock, if it is alive */
-	const char *peek;    /* a row if there is anything to claim */
-	const char *pick;    /* $1 limit: keys, first to be worked on first */
+	const char *live; /* $1 worker: its name and the database's clock, if it is alive */
+	/* By whether rows are to be undone; [true] is NULL where none ever is. */
+	const char *peek[2]; /* a row if there is anything to claim */
+	const char *pick[2]; /* $1 limit: keys and kind, first to be worked on first */
 	const char *take;    /* $1 worker, relation of job: job, epoch, attempts of each lease taken */
 	const char *claimed; /* relation of keys: enum work_column */
-	const char *lock_leases; /* $1 worker, relation of given: pos, attempts, worker's name */
-	const char *repeated;    /* $1 worker, relation of given: pos */
-	const char *lock_rows;   /* relation of keys; PostgreSQL only */
-	const char *facts;       /* relation of keys: enum work_column without the payload */
-	const char *end_leases;  /* $1 worker, relation of ended */
-	const char *now_held;    /* relation of given: pos, epoch, owner */
-	const char *owned;       /* $1 worker: job, epoch */
-	const char *cancelling;  /* $1 worker: job, epoch; NULL: the watch has no cancel */
-	const char *holds;       /* $1 worker, $2 job, $3 epoch */
+	const char *lock_leases;           /* $1 worker, relation of given: enum lease_column */
+	const char *beat_leases;           /* the same, without those that somebody else has locked */
+	const char *repeated;              /* $1 worker, relation of given: pos */
+	const char *lock_rows;             /* relation of keys; PostgreSQL only */
+	const char *facts;                 /* relation of keys: enum work_column without the payload */
+	const char *end_leases;            /* $1 worker, relation of ended */
+	const char *now_held;              /* relation of given: pos, epoch, owner */
+	const char *owned;                 /* $1 worker: job, epoch */
+	const char *cancelling;            /* $1 worker: job, epoch; NULL: the watch has no cancel */
+	const char *holds;                 /* $1 worker, $2 job, $3 epoch */
 	struct write_sql lists[LIST_NONE]; /* sql is NULL where the watch has none */
+	const char *steps;                 /* relation of job: enum step_column */
+	const char *record_runs;           /* relation of runs */
+	const char *record_undos;          /* relation of undos */
+	int nbeat, nafter;
+	struct write_sql *beat, *after;
 };
+
+enum lease_column { LEASE_POS, LEASE_ATTEMPTS, LEASE_WORKER, LEASE_NOW };
+enum step_column { STEP_JOB, STEP_NAME, STEP_STATE, STEP_OUTPUT, STEP_ERROR };
 
 MUST_CHECK defib_err table_sql_compile(const struct watch *w, const char *kind, struct store *s,
                                        struct arena *a, struct table_sql *out, struct failure *f);
 
+/* source_table_own_sql.c */
+extern const char *const lease_now[]; /* by engine: now, in the leases' own time */
+void table_sql_own(const struct binding *b, struct arena *a, struct table_sql *out);
+/* The text in the arena; the buffer is released. */
+const char *sql_finish(struct buf *sql, struct arena *a);
+void sql_parameter(const struct binding *b, int n, struct buf *out);
+/* "<alias>.watch = 'name'" */
+void sql_of_watch(const struct binding *b, const char *alias, struct buf *out);
+
 /* pos, job, epoch of settlements */
 void given_relation(enum store_engine engine, struct relation *r);
+/* job */
+void jobs_only_relation(enum store_engine engine, struct relation *r);
+/* job, step, position, epoch, output: steps that were done */
+void runs_relation(enum store_engine engine, struct relation *r);
+/* job, step, state, error, epoch: what became of steps that were done */
+void undos_relation(enum store_engine engine, struct relation *r);
 /* job, settled (its epoch, or null where it was refused), attempts, pause_ms */
 void ended_relation(enum store_engine engine, struct relation *r);
 
@@ -73,8 +107,12 @@ struct table_source {
 struct work_row {
 	const char *key[WATCH_KEYS_MAX];
 	const char *job, *kind, *worker, *error, *result, *reason;
+	const char *step;                         /* the one that is run, or that ended; NULL: none */
 	int64_t attempt, epoch, now_us, retry_us; /* retry_us 0: none */
-	bool written;                             /* out */
+	bool undoing;
+	const struct workflow *workflow; /* NULL: it is none */
+	const char *steps;               /* as in struct claimed */
+	bool written;                    /* out */
 };
 
 /* Write one list to rows; a list that is not given writes nothing and says it did. */
@@ -84,6 +122,13 @@ MUST_CHECK defib_err work_write(const struct table_sql *q, struct store *s, enum
 /* Run a statement over a relation, which is released; `worker` 0: it takes none. */
 MUST_CHECK defib_err work_over(struct store *s, const char *sql, int64_t worker, struct relation *r,
                                struct arena *a, struct store_rows *rows, struct failure *f);
+/* Run statements over the relation `work` of rows. */
+MUST_CHECK defib_err work_run(const struct table_sql *q, struct store *s,
+                              const struct write_sql *statements, int nstatements,
+                              struct work_row *const *rows, int n, struct arena *a,
+                              struct failure *f);
+/* The key columns from the job's text; false when it is not a job of this table. */
+bool work_split_key(const struct watch *w, struct work_row *row, struct arena *a);
 /* A relation with the keys of rows. */
 void work_keys(const struct table_sql *q, struct work_row *const *rows, int n, struct relation *r);
 /* The rows by their job, and the one that a returned row is about; NULL: none. */
@@ -92,6 +137,40 @@ struct work_index *work_index(const struct table_sql *q, struct work_row *const 
                               struct arena *a);
 struct work_row *work_find(const struct work_index *x, const struct store_rows *rows, int row,
                            struct arena *a);
+
+/* source_table_steps.c */
+/* What is recorded of rows, and from it which step is next. */
+MUST_CHECK defib_err steps_plan_rows(const struct table_source *src, struct store *s,
+                                     struct work_row *const *rows, int n, struct arena *a,
+                                     struct failure *f);
+/* What a settlement changes in the records of its job's steps. */
+struct step_mark {
+	const char *job, *step, *output, *error;
+	enum step_state state;
+	int64_t position, epoch;
+	bool ran; /* it was run: recorded anew; else only what is recorded as done is changed */
+};
+struct step_marks {
+	int n, cap;
+	struct step_mark *items;
+};
+void steps_mark(const struct settlement *g, const struct work_row *row, enum step_after after,
+                struct arena *a, struct step_marks *out);
+MUST_CHECK defib_err steps_record(const struct table_sql *q, struct store *s,
+                                  const struct step_marks *marks, struct arena *a,
+                                  struct failure *f);
+/* What is known of a rollback that is over, with marks that are not recorded yet. */
+struct undo_report {
+	const char *error; /* what could not be undone; NULL: nothing */
+	const char *evidence;
+};
+MUST_CHECK defib_err steps_report(const struct table_sql *q, struct store *s, const char *job,
+                                  const struct step_marks *marks, struct arena *a,
+                                  struct undo_report *out, struct failure *f);
+
+/* source_table_beat.c */
+defib_err table_beat(struct source *src, struct store *s, int64_t worker, struct beat *all, int n,
+                     struct arena *a, struct failure *f);
 
 /* source_table_settle.c */
 defib_err table_settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,

@@ -200,6 +200,7 @@ void worker_run(struct worker *w)
 		look_for_cancels(w, news.woken, now);
 		send_progress(w, now);
 		int64_t wait = claim_due(w, news.woken, now);
+		wait = until(send_beats(w, now), now, wait);
 		wait = until(jobs_step_handlers(w, now, news.told), now, wait);
 		wait = until(jobs_step_children(w, now, news.told), now, wait);
 		listen_again(w);
@@ -315,6 +316,8 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 {
 	struct worker *w = mem_alloc(sizeof *w);
 	w->options = *o;
+	w->options.beat_tries = o->beat_tries ? o->beat_tries : 3;
+	w->options.beat_retry_ms = o->beat_retry_ms ? o->beat_retry_ms : 5000;
 	w->session = (struct session){.options = o->store, .open = store_open};
 	w->chance = (uint64_t)clock_wall_us() ^ ((uint64_t)getpid() << 40) ^ 88172645463325252U;
 	w->listening_fd = -1;

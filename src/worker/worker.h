@@ -52,6 +52,8 @@ struct worker_options {
 	int64_t grace_ms;  /* how long a stop waits for jobs; 30000 */
 	int threads;       /* for handlers; 0: as many as slots, 16 at most */
 	bool drain;        /* end when there is nothing left to claim */
+	/* A beat that failed is tried so often again, so far apart; 0: 3 times, 5000 ms. */
+	int64_t beat_tries, beat_retry_ms;
 	/*
 	 * A handler was asked to stop and has not within its pool's grace; it cannot
 	 * be killed. Called once a job, from worker_run(); NULL: the process exits

@@ -1,11 +1,12 @@
 /*
  * worker_claim.c: what the worker asks of its work session: jobs to claim,
- * which of its jobs are to stop, and what they say of their progress.
+ * which of its jobs are to stop, what they say of their progress, and their beats.
  */
 #include "worker/worker_inside.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #define PROGRESS_MS 500
 #define CANCEL_MS 1000
@@ -152,4 +153,66 @@ void send_progress(struct worker *w, int64_t now)
 		else if (err)
 			return;
 	}
+}
+
+/* ---- beats ---- */
+
+/* Several pools may be of one watch: the first of them beats for all. */
+static bool beats_here(const struct worker *w, int pool)
+{
+	const struct source *src = w->sources[pool];
+	for (int i = 0; i < pool; i++)
+		if (src->keys && w->sources[i]->keys && text_eq(src->keys, w->sources[i]->keys))
+			return false;
+	return src->beat_ms > 0;
+}
+
+/* A job never ends for a beat that failed: what follows is that others may take it for dead. */
+static void beat_failed(struct worker *w, struct crew *crew, const struct source *src,
+                        const struct failure *f, int64_t now)
+{
+	int64_t retry_ms = w->options.beat_retry_ms;
+	bool again = crew->beat_fails < w->options.beat_tries;
+	log_event(again ? LOG_WARN : LOG_ERROR, again ? "no beat: tried again" : "no beat",
+	          LOG_STR("source", src->name), LOG_STR("because", f->what),
+	          LOG_INT("failed", crew->beat_fails + 1));
+	crew->beat_fails = again ? crew->beat_fails + 1 : 0;
+	crew->beat_due_ms = now + (again && retry_ms < src->beat_ms ? retry_ms : src->beat_ms);
+}
+
+static void beat_watch(struct worker *w, int pool, int64_t now)
+{
+	struct crew *crew = &w->crews[pool];
+	struct source *src = w->sources[pool];
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct beat *all = NULL;
+	int64_t worker = watchman_worker(w->watchman);
+	int n = hand_beats(&w->hand, src, worker, &a, &all);
+	defib_err err = n > 0 ? work_ready(w, &f) : DEFIB_OK;
+	if (!err && n > 0)
+		err = src->ops->beat(src, w->session.store, worker, all, n, &a, &f);
+	for (int i = 0; !err && i < n; i++)
+		if (all[i].lost)
+			worker_stop_jobs(w, src, all[i].key, all[i].epoch, true);
+	if (err) {
+		beat_failed(w, crew, src, &f, now);
+	} else {
+		crew->beat_fails = 0;
+		crew->beat_due_ms = now + src->beat_ms;
+	}
+	arena_release(&a);
+}
+
+int64_t send_beats(struct worker *w, int64_t now)
+{
+	int64_t due = INT64_MAX;
+	for (int i = 0; i < w->options.npools; i++) {
+		if (!beats_here(w, i))
+			continue;
+		if (now >= w->crews[i].beat_due_ms)
+			beat_watch(w, i, now);
+		due = w->crews[i].beat_due_ms < due ? w->crews[i].beat_due_ms : due;
+	}
+	return due;
 }

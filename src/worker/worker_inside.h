@@ -4,7 +4,7 @@
  * worker.c        making, running and ending one; what other threads may call
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
  * worker_steps.c  what a child runs for a job of a workflow
- * worker_claim.c  the work session: claims, cancels, progress
+ * worker_claim.c  the work session: claims, cancels, progress, beats
  *
  * Everything belongs to the thread that calls worker_run(), but for what
  * `lock` guards.
@@ -23,10 +23,11 @@
 struct crew {
 	struct slots slots;
 	int64_t poll_ms, next_poll_ms;
-	int64_t tick_ms, taken; /* end of the present poll interval; jobs claimed in it */
-	bool more;              /* the last claim was full: there is probably more */
-	bool claimed;           /* has claimed at least once */
-	bool empty;             /* the last claim found nothing */
+	int64_t tick_ms, taken;          /* end of the present poll interval; jobs claimed in it */
+	bool more;                       /* the last claim was full: there is probably more */
+	bool claimed;                    /* has claimed at least once */
+	bool empty;                      /* the last claim found nothing */
+	int64_t beat_due_ms, beat_fails; /* of the jobs of its watch */
 };
 
 /* A new size of a pool that the next tick applies. */
@@ -119,5 +120,7 @@ bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_op
 int64_t claim_due(struct worker *w, bool woken, int64_t now);
 void look_for_cancels(struct worker *w, bool woken, int64_t now);
 void send_progress(struct worker *w, int64_t now);
+/* Beats of what is in hand, one statement a watch. When the next one is due. */
+int64_t send_beats(struct worker *w, int64_t now);
 
 #endif

@@ -235,6 +235,7 @@ static void job_env(const struct worker *w, const struct hand_job *j, char **env
 {
 	const struct claimed *c = &j->claim;
 	const char *step = j->step_end.name ? j->step_end.name : c->step;
+	const char *workflow = c->workflow ? c->workflow : c->kind;
 	int n = 0;
 	env[n++] = arena_printf(a, "DEFIB_JOB_ID=%s", c->key);
 	env[n++] = arena_printf(a, "DEFIB_EPOCH=%lld", (long long)c->epoch);
@@ -245,7 +246,7 @@ static void job_env(const struct worker *w, const struct hand_job *j, char **env
 	env[n++] = arena_printf(a, "DEFIB_STEP=%s", step ? step : "");
 	env[n++] = arena_printf(a, "DEFIB_WORKER=%s", w->options.name);
 	if (j->step_end.side != STEP_SIDE_NONE)
-		env[n++] = arena_printf(a, "DEFIB_WORKFLOW=%s", c->kind);
+		env[n++] = arena_printf(a, "DEFIB_WORKFLOW=%s", workflow ? workflow : "");
 	if (j->step_end.side == STEP_SIDE_UNDO)
 		env[n++] = arena_strdup(a, "DEFIB_UNDO=1");
 	env[n] = NULL;

@@ -47,7 +47,8 @@ static bool plan_other(struct hand_job *j, const struct worker_pool *p)
 bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_options *o,
                 struct arena *a)
 {
-	const struct workflow *w = p->workflows ? workflow_named(p->workflows, j->claim.kind) : NULL;
+	const char *name = j->claim.workflow ? j->claim.workflow : j->claim.kind;
+	const struct workflow *w = p->workflows ? workflow_named(p->workflows, name) : NULL;
 	struct step_records recorded;
 	struct buf input = BUF_INIT;
 	if (!w)
