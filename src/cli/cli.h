@@ -109,6 +109,8 @@ void out_count(struct buf *out, int64_t n);
 int cmd_scan(struct cli *c);
 int cmd_explain(struct cli *c);
 int cmd_list(struct cli *c);
+int cmd_show(struct cli *c);
+int cmd_stats(struct cli *c);
 int cmd_doctor(struct cli *c);
 int cmd_config(struct cli *c);
 int cmd_sql(struct cli *c);
@@ -122,7 +124,7 @@ int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
 
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
-extern const struct cli_option list_options[];
+extern const struct cli_option list_options[], show_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];
 extern const struct cli_option force_options[], undo_options[], ledger_options[];

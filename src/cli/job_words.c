@@ -8,6 +8,10 @@
 void when_words(int64_t us, int64_t now_us, struct buf *out)
 {
 	int64_t ahead = us - now_us;
+	if (ahead > -US_PER_S && ahead < US_PER_S) {
+		buf_add(out, "just now");
+		return;
+	}
 	buf_add(out, ahead > 0 ? "in " : "");
 	duration_text(ahead > 0 ? ahead : -ahead, out);
 	buf_add(out, ahead > 0 ? "" : " ago");

@@ -266,24 +266,51 @@ static int choose(struct choice *x)
 	return code == EXIT_CLEAN ? take_terms(x) : code;
 }
 
-int select_read(struct cli *c, const struct select_rules *rules, struct selection *out)
+/* The configuration, and room for its watches and databases. */
+static int begin(struct choice *x)
 {
-	struct choice x = {.cli = c, .rules = rules, .out = out};
-	*out = (struct selection){.limit = rules->limit};
+	struct cli *c = x->cli;
+	struct selection *out = x->out;
+	*out = (struct selection){.limit = x->rules->limit};
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;
 	if (c->settings.ndatabases == 0)
 		return cli_usage("no database: add one to the configuration, or give --db URL");
-	if (!cli_int(c, "limit", &out->limit))
-		return EXIT_USAGE;
 	out->groups = ARENA_ARRAY(&c->arena, struct selected, c->settings.nwatches + 1);
-	x.room = ARENA_ARRAY(&c->arena, int, c->settings.nwatches + 1);
+	x->room = ARENA_ARRAY(&c->arena, int, c->settings.nwatches + 1);
 	out->nsessions = c->settings.ndatabases;
 	out->sessions = ARENA_ARRAY(&c->arena, struct session, out->nsessions);
-	code = choose(&x);
+	return EXIT_CLEAN;
+}
+
+int select_read(struct cli *c, const struct select_rules *rules, struct selection *out)
+{
+	struct choice x = {.cli = c, .rules = rules, .out = out};
+	int code = begin(&x);
+	if (code == EXIT_CLEAN && !cli_int(c, "limit", &out->limit))
+		code = EXIT_USAGE;
+	if (code == EXIT_CLEAN)
+		code = choose(&x);
 	for (int i = 0; code == EXIT_CLEAN && i < out->n; i++)
 		out->total += out->groups[i].njobs;
+	return code;
+}
+
+int select_watches(struct cli *c, struct selection *out)
+{
+	struct choice x = {.cli = c, .rules = &(struct select_rules){0}, .out = out};
+	int code = begin(&x);
+	if (code == EXIT_CLEAN && c->nwords == 0) {
+		code = find_only(&x);
+		take_watches(&x);
+	}
+	for (int i = 0; code == EXIT_CLEAN && i < c->nwords; i++) {
+		const struct watch *w = watch_named(&x, c->words[i]);
+		if (!w)
+			return no_such_watch(&x, c->words[i]);
+		group_of(&x, w);
+	}
 	return code;
 }
 

@@ -68,6 +68,8 @@ int select_read(struct cli *c, const struct select_rules *rules, struct selectio
  * are taken as they are: whoever acts on them says which are not there.
  */
 int select_jobs(struct cli *c, const struct select_rules *rules, struct selection *out);
+/* For a command whose words are names of watches; without any: all enabled ones. No jobs. */
+int select_watches(struct cli *c, struct selection *out);
 void selection_release(struct selection *s);
 
 /* A group's watch with its statements, in its open session. Must not be moved. */

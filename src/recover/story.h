@@ -30,6 +30,7 @@ struct story {
 	struct browsed row;
 	int ncolumns;
 	const char **names, **values; /* of the whole row, not masked */
+	bool failed;                  /* as the watch's stats say */
 	bool has[MOMENT_COUNT];
 	int64_t at_us[MOMENT_COUNT];
 	int nsteps;

@@ -1,0 +1,16 @@
+/*
+ * masked.h: JSON of a job's columns, with those masked that the watch masks.
+ */
+#ifndef CLI_MASKED_H
+#define CLI_MASKED_H
+
+#include "watch/watch.h"
+
+#include <jansson.h>
+
+/* A copy with masked columns masked, however deep they stand. */
+json_t *masked_json(const struct watch *w, const json_t *value);
+/* A document in one line; NULL and what is not JSON become null. `w` NULL: nothing is masked. */
+void masked_document(const struct watch *w, const char *text, struct buf *out);
+
+#endif

@@ -1,0 +1,142 @@
+/* show_json.c: see show_json.h. */
+#include "cli/show_json.h"
+
+#include "base/clock.h"
+#include "cli/job_words.h"
+#include "cli/masked.h"
+#include "cli/show_words.h"
+#include "recover/evidence.h"
+
+static void json_time(struct buf *out, const char *name, bool has, int64_t us)
+{
+	struct buf iso = BUF_INIT;
+	if (has)
+		time_iso(us, &iso);
+	json_text(out, name, has ? buf_text(&iso) : NULL);
+	buf_release(&iso);
+}
+
+static void json_document(const struct watch *w, const char *name, const char *text,
+                          struct buf *out)
+{
+	buf_addf(out, ",\"%s\":", name);
+	masked_document(w, text, out);
+}
+
+static void add_row(const struct watch *w, const struct story *s, struct buf *out)
+{
+	struct buf value = BUF_INIT;
+	buf_add(out, ",\"row\":{");
+	for (int i = 0; i < s->ncolumns; i++) {
+		buf_add(out, i ? "," : "");
+		buf_add_json(out, s->names[i]);
+		buf_add(out, ":");
+		buf_clear(&value);
+		if (s->values[i])
+			mask_value(w, s->names[i], s->values[i], &value);
+		if (s->values[i])
+			buf_add_json(out, buf_text(&value));
+		else
+			buf_add(out, "null");
+	}
+	buf_add(out, "}");
+	buf_release(&value);
+}
+
+static void add_steps(const struct watch *w, const struct story *s, struct buf *out)
+{
+	buf_add(out, ",\"steps\":[");
+	for (int i = 0; i < s->nsteps; i++) {
+		const struct story_step *step = &s->steps[i];
+		buf_addf(out, "%s{\"position\":%lld", i ? "," : "", (long long)step->position);
+		json_text(out, "step", step->name);
+		json_text(out, "state", step->state);
+		json_number(out, "epoch", true, step->epoch);
+		json_document(w, "output", step->output, out);
+		json_text(out, "error", step->error);
+		json_time(out, "started_at", step->has_started, step->started_us);
+		json_time(out, "finished_at", true, step->finished_us);
+		buf_add(out, "}");
+	}
+	buf_add(out, "]");
+}
+
+static void add_progress(const struct story_progress *p, struct buf *out)
+{
+	if (!p->there) {
+		buf_add(out, ",\"progress\":null");
+		return;
+	}
+	buf_addf(out, ",\"progress\":{\"epoch\":%lld", (long long)p->epoch);
+	json_text(out, "step", p->step);
+	json_text(out, "progress", p->text);
+	json_time(out, "at", true, p->at_us);
+	buf_add(out, "}");
+}
+
+static void add_guards(const struct story *s, struct buf *out)
+{
+	buf_add(out, ",\"hold\":");
+	if (s->has_hold) {
+		buf_addf(out, "{\"holds\":%s", s->row.facts.held ? "true" : "false");
+		json_text(out, "at", s->hold.at);
+		json_text(out, "cause", s->hold.cause);
+		json_text(out, "reason", s->hold.reason);
+		json_text(out, "batch", s->hold.batch);
+	}
+	buf_add(out, s->has_hold ? "},\"retry\":" : "null,\"retry\":");
+	if (s->has_retry) {
+		buf_addf(out, "{\"attempt\":%lld", (long long)s->retry.attempt);
+		json_time(out, "due_at", true, s->retry.due_us);
+		json_text(out, "reason", s->retry.reason);
+		json_text(out, "batch", s->retry.batch);
+	}
+	buf_add(out, s->has_retry ? "}" : "null");
+}
+
+static void add_entries(const struct watch *w, const struct story *s, struct buf *out)
+{
+	buf_add(out, ",\"ledger\":[");
+	for (int i = 0; i < s->nentries; i++) {
+		const struct ledger_row *r = &s->entries[i];
+		buf_addf(out, "%s{\"id\":%lld", i ? "," : "", (long long)r->id);
+		json_text(out, "at", r->at);
+		json_text(out, "batch", r->batch);
+		json_text(out, "event", r->event);
+		json_text(out, "actor", r->actor);
+		json_text(out, "verdict", r->verdict);
+		json_text(out, "rule", r->rule);
+		json_text(out, "reason", r->reason);
+		json_document(w, "evidence", r->evidence, out);
+		json_document(w, "before", r->before, out);
+		json_document(w, "after", r->after, out);
+		json_number(out, "epoch", r->has_epoch, r->epoch);
+		buf_add(out, "}");
+	}
+	buf_add(out, "]");
+}
+
+void story_json(const struct watch *w, const struct database *d, const struct story *s,
+                const struct candidate *cand)
+{
+	static const char *const moments[] = {"created_at", "started_at", "finished_at"};
+	struct buf out = BUF_INIT, sentence = BUF_INIT;
+	bool stuck = cand->judgement.verdict != VERDICT_NONE;
+	story_sentence(w, s, cand, &sentence);
+	browsed_json(w, d, &s->row, &out);
+	json_text(&out, "sentence", buf_text(&sentence));
+	json_text(&out, "law", cand->judgement.rule->id);
+	json_text(&out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
+	json_text(&out, "rule", stuck ? cand->decision.rule : NULL);
+	for (int m = 0; m < MOMENT_COUNT; m++)
+		json_time(&out, moments[m], s->has[m], s->at_us[m]);
+	add_row(w, s, &out);
+	add_steps(w, s, &out);
+	add_progress(&s->progress, &out);
+	add_guards(s, &out);
+	add_entries(w, s, &out);
+	buf_add(&out, "}");
+	puts(buf_text(&out));
+	buf_release(&out);
+	buf_release(&sentence);
+}

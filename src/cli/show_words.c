@@ -1,0 +1,248 @@
+/* show_words.c: see show_words.h. */
+#include "cli/show_words.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/job_facts.h"
+#include "cli/job_words.h"
+#include "cli/select.h"
+#include "recover/evidence.h"
+
+#include <jansson.h>
+#include <time.h>
+
+/* What an event did to the job. */
+static const struct {
+	const char *event, *words;
+} phrases[] = {
+	{"ZOMBIE_DETECTED", "was found stuck and left as it was"},
+	{"REQUEUED", "was given back"},
+	{"RETRY_SCHEDULED", "was given back, to be retried later"},
+	{"RETRIED", "was set to run again"},
+	{"RETRIES_EXHAUSTED", "had no attempts left"},
+	{"FAILED", "was ended as failed"},
+	{"ROLLBACK_STARTED", "began to be rolled back"},
+	{"UNDO_FAILED", "had a step that could not be undone"},
+	{"ROLLED_BACK", "was rolled back"},
+	{"HELD", "was put on hold"},
+	{"RELEASED", "was released by a person"},
+	{"CHANGED_MEANWHILE", "had changed in between, so nothing was done"},
+	{"GUARD_HELD", "was kept by a guard, so nothing was done"},
+	{"LATE_COMPLETION", "was reported as ended by a worker that had lost it; not taken"},
+	{"UNDONE", "was put back as it had been"},
+	{"CANCELLED", "was cancelled"},
+	{"ENDED", "was ended by hand"},
+	{"RETRY_FROM_STEP", "was set to run again from a chosen step"},
+};
+
+static const char *phrase_of(const char *event)
+{
+	for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+		if (text_eq(phrases[i].event, event))
+			return phrases[i].words;
+	return event;
+}
+
+void entry_words(const struct ledger_row *r, struct buf *out)
+{
+	bool judged = r->verdict && !text_eq(r->verdict, verdict_names[VERDICT_NONE]);
+	buf_add(out, phrase_of(r->event));
+	if (judged)
+		buf_addf(out, " (%s)", r->verdict);
+	if (r->reason)
+		buf_addf(out, ": %s", r->reason);
+}
+
+bool iso_parse(const char *text, int64_t *us)
+{
+	struct tm tm = {0};
+	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	if (!rest)
+		return false;
+	*us = (int64_t)timegm(&tm) * US_PER_S;
+	if (*rest == '.')
+		*us += (int64_t)(strtod(rest, NULL) * 1e6);
+	return true;
+}
+
+static void add_scalar(const json_t *value, struct buf *out)
+{
+	char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+	buf_add(out, text ? text : json_string_value(value));
+	free(text);
+}
+
+static void one_change(const struct watch *w, const char *column, const json_t *was,
+                       const json_t *is, struct buf *out)
+{
+	struct buf value = BUF_INIT;
+	buf_addf(out, "%s%s: ", out->len ? ", " : "", column);
+	add_scalar(was, &value);
+	shown_value(w, column, buf_text(&value), out);
+	buf_clear(&value);
+	add_scalar(is, &value);
+	buf_add(out, " -> ");
+	shown_value(w, column, buf_text(&value), out);
+	buf_release(&value);
+}
+
+void change_words(const struct watch *w, const struct ledger_row *r, bool all, struct buf *out)
+{
+	json_t *before = r->before ? json_loads(r->before, JSON_DECODE_ANY, NULL) : NULL;
+	json_t *after = r->after ? json_loads(r->after, JSON_DECODE_ANY, NULL) : NULL;
+	for (void *at = json_object_iter(before); at; at = json_object_iter_next(before, at)) {
+		const char *column = json_object_iter_key(at);
+		const json_t *was = json_object_iter_value(at), *is = json_object_get(after, column);
+		if (is && !json_equal(was, is) && (all || strstr(w->running.text, column)))
+			one_change(w, column, was, is, out);
+	}
+	json_decref(before);
+	json_decref(after);
+}
+
+/* ---- the sentence */
+
+/* The row's own word on what went wrong: a column named error, or …_error. */
+static const char *error_of(const struct story *s)
+{
+	for (int i = 0; i < s->ncolumns; i++) {
+		const char *name = s->names[i], *end = strrchr(name, '_');
+		if (s->values[i] && *s->values[i] && strcasecmp(end ? end + 1 : name, "error") == 0)
+			return s->names[i];
+	}
+	return NULL;
+}
+
+static void add_error(const struct watch *w, const struct story *s, const char *before,
+                      struct buf *out)
+{
+	const char *name = error_of(s);
+	for (int i = 0; name && i < s->ncolumns; i++)
+		if (s->names[i] == name) {
+			buf_add(out, before);
+			mask_value(w, name, s->values[i], out);
+		}
+}
+
+static bool is_held(const struct watch *w, const struct story *s)
+{
+	const char *name = state_named(w, s->row.state);
+	name = name ? name : s->row.state;
+	return s->row.facts.held || (name && strcasecmp(name, "held") == 0);
+}
+
+static void held_sentence(const struct watch *w, const struct story *s, struct buf *out)
+{
+	const struct facts *f = &s->row.facts;
+	if (f->held && s->has_hold)
+		buf_addf(out, "is held since %s: %s%s%s", s->hold.at, s->hold.cause,
+		         s->hold.reason ? ", " : "", s->hold.reason ? s->hold.reason : "");
+	else
+		buf_add(out, "is held");
+	if (!f->held)
+		add_error(w, s, ": ", out);
+	buf_add(out, "; automation leaves it alone; release it with: defib release ");
+	job_qualified(w, s->row.job, out);
+}
+
+static void retry_sentence(const struct story *s, struct buf *out)
+{
+	const struct facts *f = &s->row.facts;
+	bool due = s->retry.due_us <= f->now_us;
+	buf_add(out, due ? "waits for a retry that was due " : "waits for its retry, due ");
+	when_words(s->retry.due_us, f->now_us, out);
+	if (s->retry.reason)
+		buf_addf(out, ": %s", s->retry.reason);
+	if (due)
+		buf_add(out, "; the next scan with --fix carries it out");
+}
+
+static void stuck_sentence(const struct candidate *cand, struct buf *out)
+{
+	const struct decision *d = &cand->decision;
+	buf_add(out, "is stuck: ");
+	evidence_sentence(&cand->judgement, out);
+	buf_addf(out, "; it will be %s at the next scan with --fix, by %s",
+	         remedy_participle(d->remedy), d->rule);
+}
+
+static void running_sentence(const struct watch *w, const struct candidate *cand, struct buf *out)
+{
+	const struct judgement *j = &cand->judgement;
+	buf_add(out, "is running");
+	if (cand->facts.owner) {
+		buf_add(out, " on ");
+		shown_owner(w, cand->facts.owner, out);
+	}
+	buf_add(out, " and not stuck: ");
+	if (j->measured && j->sign == SIGN_ALIVE) {
+		buf_add(out, "its last sign of life is ");
+		duration_text(j->measured_us > 0 ? j->measured_us : 0, out);
+		buf_add(out, " old (limit ");
+		duration_text(j->limit_us, out);
+		buf_add(out, ")");
+	} else {
+		evidence_sentence(j, out);
+	}
+}
+
+/* What the ledger last did to it. */
+static void last_entry(const struct story *s, struct buf *out)
+{
+	int64_t at;
+	if (s->nentries == 0)
+		return;
+	const struct ledger_row *last = &s->entries[s->nentries - 1];
+	buf_add(out, "; ");
+	if (iso_parse(last->at, &at)) {
+		when_words(at, s->row.facts.now_us, out);
+		buf_add(out, " ");
+	}
+	buf_add(out, "it ");
+	entry_words(last, out);
+	buf_addf(out, " (by %s)", last->actor);
+}
+
+static void resting_sentence(const struct watch *w, const struct story *s, struct buf *out)
+{
+	struct buf ago = BUF_INIT;
+	bool ended = s->has[MOMENT_FINISHED];
+	if (ended)
+		when_words(s->at_us[MOMENT_FINISHED], s->row.facts.now_us, &ago);
+	if (s->failed)
+		buf_addf(out, ended ? "failed %s" : "has failed%s", buf_text(&ago));
+	else if (ended)
+		buf_addf(out, "ended %s", buf_text(&ago));
+	else
+		buf_add(out, "is not running");
+	if (!s->failed && s->row.state) {
+		buf_add(out, "; its state is ");
+		state_words(w, s->row.state, out);
+	}
+	if (s->failed)
+		add_error(w, s, ": ", out);
+	if (!s->failed && !ended && s->nentries == 0)
+		add_error(w, s, "; its last error: ", out);
+	if (!ended)
+		last_entry(s, out);
+	buf_release(&ago);
+}
+
+void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
+                    struct buf *out)
+{
+	buf_add(out, "Job ");
+	job_qualified(w, s->row.job, out);
+	buf_add(out, " ");
+	if (is_held(w, s))
+		held_sentence(w, s, out);
+	else if (s->has_retry)
+		retry_sentence(s, out);
+	else if (cand->judgement.verdict != VERDICT_NONE)
+		stuck_sentence(cand, out);
+	else if (cand->facts.running)
+		running_sentence(w, cand, out);
+	else
+		resting_sentence(w, s, out);
+	buf_add(out, ".");
+}

@@ -1,0 +1,23 @@
+/*
+ * show_words.h: the story of a job in words that a tired person understands.
+ */
+#ifndef CLI_SHOW_WORDS_H
+#define CLI_SHOW_WORDS_H
+
+#include "cli/cli.h"
+#include "recover/story.h"
+
+/* One sentence: how it is with the job, and what comes next. */
+void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
+                    struct buf *out);
+/* "was given back (silent): The worker was lost" */
+void entry_words(const struct ledger_row *r, struct buf *out);
+/*
+ * "status: running -> queued": what an entry changed; without `all` only the
+ * columns that tell whether a row is running.
+ */
+void change_words(const struct watch *w, const struct ledger_row *r, bool all, struct buf *out);
+/* "2026-01-02T03:04:05.123Z" as microseconds; false when it is no such time. */
+bool iso_parse(const char *text, int64_t *us);
+
+#endif

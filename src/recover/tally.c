@@ -1,0 +1,158 @@
+/* tally.c: see tally.h. */
+#include "recover/tally.h"
+
+#include "base/text.h"
+#include "recover/judge.h"
+#include "recover/look.h"
+#include "watch/stats_sql.h"
+
+#define LOOK_ROWS 10000
+/* Beyond so many the exact number of stuck jobs tells nothing more. */
+#define STUCK_MAX 1000000
+
+/* One statement in a read-only transaction; NULL parameters: none. */
+static defib_err ask(struct store *s, const char *sql, const char *watch, struct arena *a,
+                     struct store_rows *rows, struct failure *f)
+{
+	struct store_param param = P_TEXT(watch);
+	defib_err err = store_begin(s, TX_READ, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql, &param, watch ? 1 : 0, a, rows, f);
+	store_rollback(s); /* nothing was written */
+	return err;
+}
+
+static void count_states(struct store *s, const struct watch_sql *q, struct arena *a,
+                         struct tally *out)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	if (states_sql(q->binding, &sql) &&
+	    ask(s, buf_text(&sql), NULL, a, &rows, &out->states_failed) == DEFIB_OK) {
+		out->nstates = rows.nrows;
+		out->states = ARENA_ARRAY(a, struct tally_count, rows.nrows);
+		for (int i = 0; i < rows.nrows; i++)
+			out->states[i] = (struct tally_count){row_text(&rows, i, 0), row_int(&rows, i, 1, 0)};
+	}
+	buf_release(&sql);
+}
+
+/* Page by page through what look takes for stuck; judge has the last word. */
+static void count_stuck(struct store *s, const struct watch_sql *q, struct tally *out)
+{
+	struct ledger none = {.ready = false};
+	struct arena pages[2] = {ARENA_INIT, ARENA_INIT};
+	struct facts *facts = NULL, *after = NULL;
+	struct failure *f = &out->stuck_failed;
+	int n = 0, page = 0;
+	int64_t seen = 0;
+	defib_err err = look_running(s, q, &out->running, f);
+	out->running_capped = out->running >= RUNNING_COUNT_MAX;
+	while (!err && seen < STUCK_MAX) {
+		/* The last row of a page says where the next one begins, so two pages live. */
+		struct arena *a = &pages[page++ % 2];
+		arena_clear(a);
+		err = look_page(s, q, &none, NULL, LOOK_ROWS, after, a, &facts, &n, f);
+		for (int i = 0; !err && i < n; i++)
+			out->stuck[judge(q->binding->watch, &facts[i]).verdict]++;
+		seen += n;
+		if (err || n < LOOK_ROWS)
+			break;
+		after = &facts[n - 1];
+	}
+	out->stuck_capped = seen >= STUCK_MAX;
+	out->stuck[VERDICT_NONE] = 0; /* a row too much is no verdict */
+	arena_release(&pages[0]);
+	arena_release(&pages[1]);
+}
+
+static const char *const hold_counts[] = {
+	[STORE_POSTGRES] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
+					   "(SELECT count(*) FROM defib.retry WHERE watch = $1)",
+	[STORE_SQLITE] = "SELECT (SELECT count(*) FROM defib_hold WHERE watch = ?1), "
+					 "(SELECT count(*) FROM defib_retry WHERE watch = ?1)",
+};
+static const char *const event_counts[] = {
+	[STORE_POSTGRES] = "SELECT event, count(*) FILTER (WHERE at > clock_timestamp() - interval "
+					   "'24 hours'), count(*) FROM defib.ledger WHERE watch = $1 AND at > "
+					   "clock_timestamp() - interval '7 days' GROUP BY event ORDER BY event",
+	[STORE_SQLITE] = "SELECT event, count(*) FILTER (WHERE at > strftime('%Y-%m-%dT%H:%M:%fZ', "
+					 "'now', '-1 day')), count(*) FROM defib_ledger WHERE watch = ?1 AND at > "
+					 "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-7 days') GROUP BY event "
+					 "ORDER BY event",
+};
+
+static void add_up(const struct tally_event *e, struct tally *out)
+{
+	static const enum remedy recoveries[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
+	                                         REMEDY_ROLLBACK};
+	for (size_t i = 0; i < sizeof recoveries / sizeof *recoveries; i++)
+		if (text_eq(e->name, act_event((int)recoveries[i]))) {
+			out->recovered.day += e->day;
+			out->recovered.week += e->week;
+		}
+	if (text_eq(e->name, "LATE_COMPLETION"))
+		out->late = *e;
+}
+
+static void count_ledger(struct store *s, const struct watch_sql *q, struct arena *a,
+                         struct tally *out)
+{
+	const char *watch = q->binding->watch->name;
+	struct failure *f = &out->ledger_failed;
+	struct store_rows rows;
+	if (ask(s, hold_counts[s->engine], watch, a, &rows, f))
+		return;
+	out->held = row_int(&rows, 0, 0, 0);
+	out->retries = row_int(&rows, 0, 1, 0);
+	if (ask(s, event_counts[s->engine], watch, a, &rows, f))
+		return;
+	out->nevents = rows.nrows;
+	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++)
+		out->events[i] = (struct tally_event){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
+		                                      row_int(&rows, i, 2, 0)};
+	for (int i = 0; i < out->nevents; i++)
+		add_up(&out->events[i], out);
+}
+
+static void count_ends(struct store *s, const struct watch_sql *q, struct arena *a,
+                       struct tally *out)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	out->has_ends = ends_sql(q->binding, &sql);
+	if (out->has_ends && ask(s, buf_text(&sql), NULL, a, &rows, &out->ends_failed) == DEFIB_OK) {
+		out->has_failed = row_text(&rows, 0, 0) != NULL;
+		out->has_completed = row_text(&rows, 0, 1) != NULL;
+		out->has_duration = row_text(&rows, 0, 3) != NULL;
+		out->failed = row_int(&rows, 0, 0, 0);
+		out->completed = row_int(&rows, 0, 1, 0);
+		out->measured = row_int(&rows, 0, 2, 0);
+		out->average_us = row_int(&rows, 0, 3, 0);
+		out->p95_us = row_int(&rows, 0, 4, 0);
+	}
+	buf_release(&sql);
+}
+
+defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                      struct arena *a, struct tally *out, struct failure *f)
+{
+	*out = (struct tally){0};
+	count_stuck(s, q, out);
+	if (!s->lost && l->ready)
+		count_ledger(s, q, a, out);
+	if (!s->lost)
+		count_states(s, q, a, out);
+	if (!s->lost)
+		count_ends(s, q, a, out);
+	if (!s->lost)
+		return DEFIB_OK;
+	const struct failure *const parts[] = {&out->stuck_failed, &out->ledger_failed,
+	                                       &out->states_failed, &out->ends_failed};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (parts[i]->code)
+			*f = *parts[i];
+	return f->code;
+}

@@ -1,0 +1,48 @@
+/*
+ * tally.h: the numbers of one watch: rows by state, what is stuck now, what is
+ * held or pending, what was recovered lately, and how long jobs take.
+ *
+ * Each number is asked for by itself: one that takes too long is missing and
+ * says so, and the others still come.
+ */
+#ifndef RECOVER_TALLY_H
+#define RECOVER_TALLY_H
+
+#include "ledger/ledger.h"
+#include "watch/compile.h"
+
+struct tally_count {
+	const char *name; /* NULL: null */
+	int64_t n;
+};
+
+/* What the ledger has of an event, lately. */
+struct tally_event {
+	const char *name;
+	int64_t day, week; /* the last 24 hours, the last 7 days */
+};
+
+struct tally {
+	int nstates;
+	struct tally_count *states; /* as they stand in the rows */
+	struct failure states_failed;
+	int64_t running;
+	bool running_capped; /* there are at least so many */
+	int64_t stuck[VERDICT_COUNT];
+	bool stuck_capped;
+	struct failure stuck_failed;
+	int64_t held, retries; /* pending */
+	int nevents;
+	struct tally_event *events;
+	struct tally_event recovered, late; /* of them: given back, failed or rolled back; too late */
+	struct failure ledger_failed;
+	bool has_ends, has_failed, has_completed, has_duration;
+	int64_t failed, completed, measured, average_us, p95_us;
+	struct failure ends_failed;
+};
+
+/* Returns the class of what failed for the whole: a lost session. */
+MUST_CHECK defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                                 struct arena *a, struct tally *out, struct failure *f);
+
+#endif
