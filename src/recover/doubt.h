@@ -18,10 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DOUBT_OUTAGES 32 /* remembered; older ones are forgotten: all clean time has passed */
+#define DOUBT_OUTAGES 32 /* remembered one by one; beyond that neighbours become one */
 
 struct outage {
-	int64_t begin_us, end_us; /* the database's clock */
+	int64_t begin_us, end_us; /* the database's clock; both may be the same moment */
+	int64_t clean_us;         /* within it, where it was made of several */
 	const char *cause;        /* static text: "session lost", "paused", "server restarted", … */
 };
 
@@ -34,7 +35,11 @@ struct doubt {
 
 /* All is well at this moment. */
 void doubt_well(struct doubt *d, int64_t now_us);
-/* There was an outage since all was last well, and it is over now. */
+/*
+ * There was an outage since all was last well, and it is over now. Before the
+ * first doubt_well() nobody knows since when: all silence falls into it. A step
+ * of the database's clock, forward or back, is an outage as well.
+ */
 void doubt_outage(struct doubt *d, int64_t now_us, const char *cause);
 /*
  * Whether silence since `alive_us`, condemned after `limit_us`, is excused at

@@ -10,7 +10,8 @@
  *
  * Order in which a silent job is asked about: doubt, then (unless it was stale
  * at our first look) brake and second look, then pace. `overdue` and `orphan`
- * are only paced, `dead` not even that: its worker's end was seen.
+ * are only paced, `dead` not even that: its worker's end was seen. A watch with
+ * `guard: off` has no brake and no pace. A pause stops everything.
  */
 #ifndef RECOVER_GUARD_H
 #define RECOVER_GUARD_H
@@ -64,6 +65,7 @@ void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t
 struct guard_answer guard_ask(struct guard *g, const struct facts *f, const struct judgement *j);
 /* A job that guard_ask() let pass was not written after all (changed, locked, refused). */
 void guard_give_back(struct guard *g);
+/* How a batch of writes went; its time counts for the pace. */
 void guard_batch(struct guard *g, int64_t jobs, int64_t took_us, bool failed);
 
 /* What a person is told; times are the database's clock. */
@@ -81,13 +83,19 @@ struct guard_report {
 	int64_t doubt_until_us;
 	double rate; /* of the pace, per second; 0: no limit */
 	bool paused;
+	int64_t again_us; /* when another pass could let somebody through; 0: not known */
 };
 
-/* Suspects that were not stuck any more in this pass; texts are the guard's until the next begin.
+/*
+ * The pass saw all that is stuck. Suspects that were not are handed out; texts
+ * are the guard's until the next begin. A pass that failed half-way is not
+ * ended: the next begin keeps what it saw and whom it did not come to.
  */
 void guard_end(struct guard *g, const char *const **gone, int *ngone);
 void guard_report(const struct guard *g, struct guard_report *out);
-/* "held 412 of 430, because 19 of 20 owners fell silent within 2m; releases at 12:05 at the latest"
+/*
+ * "held 412 of 430, because 19 of 20 owners fell silent within 2m; releases when they return or
+ * their end is known, at 12:05:00Z at the latest"
  */
 struct buf;
 void guard_sentence(const struct guard *g, struct buf *out);
