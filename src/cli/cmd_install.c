@@ -1,0 +1,435 @@
+/*
+ * cmd_install.c: `defib install WATCH` and `defib uninstall WATCH`: recovery
+ * inside the database, scheduled by pg_cron where it is there.
+ *
+ * Making the function and scheduling it are one transaction, and both replace
+ * what an earlier install left: running it again changes nothing.
+ */
+#include "cli/pick.h"
+#include "cli/schedule.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "ledger/ledger.h"
+#include "ledger/schema.h"
+#include "recover/apply.h"
+#include "recover/install_sql.h"
+
+const struct cli_option install_options[] = {
+	{"every", "DURATION", "how often; default: the watch's every"},
+	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
+	{"yes", NULL, "do not ask"},
+	{NULL, NULL, NULL},
+};
+const struct cli_option uninstall_options[] = {
+	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
+	{"yes", NULL, "do not ask"},
+	{NULL, NULL, NULL},
+};
+
+/* What is to be done, in words of the database. */
+struct plan {
+	const struct watch *watch;
+	const struct database *database;
+	const char *function; /* defib."recover_pages" */
+	const char *call;     /* SELECT defib."recover_pages"() */
+	const char *task;     /* its name in pg_cron */
+	const char *search_path;
+	bool cron, cron_seconds;
+	int64_t every_us;
+	struct schedule schedule;
+};
+
+static void name_things(struct cli *c, struct plan *p)
+{
+	struct buf name = BUF_INIT;
+	install_name(p->watch, &name);
+	p->function = arena_strdup(&c->arena, buf_text(&name));
+	p->call = arena_printf(&c->arena, "SELECT %s()", p->function);
+	p->task = arena_printf(&c->arena, "defib recover %s", p->watch->name);
+	buf_release(&name);
+}
+
+/* What the database has: where unqualified names are found, and whether pg_cron is there. */
+static defib_err ask_database(struct cli *c, struct store *s, struct plan *p, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = store_exec(
+		s,
+		"SELECT current_setting('search_path'), e.extname IS NOT NULL, coalesce(string_to_array("
+		"substring(e.extversion FROM '^[0-9]+[.][0-9]+'), '.')::int[] >= '{1,5}', false) "
+		"FROM (SELECT 1) AS one LEFT JOIN pg_extension AS e ON e.extname = 'pg_cron'",
+		NULL, 0, &c->arena, &rows, f);
+	if (err)
+		return err;
+	p->search_path = row_text(&rows, 0, 0);
+	p->cron = row_bool(&rows, 0, 1);
+	p->cron_seconds = row_bool(&rows, 0, 2);
+	return DEFIB_OK;
+}
+
+/* SQLite has no scheduler of its own; what to use instead. */
+static int refuse_sqlite(struct cli *c, const struct plan *p)
+{
+	struct failure f = {0};
+	fail(&f, DEFIB_REFUSED,
+	     "watch %s is in an SQLite database, which has no functions and no scheduler",
+	     p->watch->name);
+	fail_next(&f, "use cron: %s defib -c %s scan %s --fix -q",
+	          schedule_for(p->every_us, false).cron, c->config ? c->config : "defib.yaml",
+	          p->watch->name);
+	return cli_fail(&f);
+}
+
+static void say(const struct cli *c, const char *line)
+{
+	if (!c->quiet)
+		fputs(line, stdout);
+}
+
+/* ---- install ---- */
+
+static void add_schedule(const struct plan *p, struct buf *out)
+{
+	buf_add(out, "SELECT cron.schedule(");
+	sql_literal(out, p->task);
+	buf_add(out, ", ");
+	sql_literal(out, p->schedule.cron);
+	buf_add(out, ", ");
+	sql_literal(out, p->call);
+	buf_add(out, ")");
+}
+
+static void add_comment(const struct plan *p, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	buf_addf(&text, "Recovers stuck jobs of the watch %s on table %s; made by defib install.",
+	         p->watch->name, p->watch->table);
+	buf_addf(out, "COMMENT ON FUNCTION %s(integer) IS ", p->function);
+	sql_literal(out, buf_text(&text));
+	buf_release(&text);
+}
+
+static void print_install(const struct plan *p, const char *function)
+{
+	struct buf rest = BUF_INIT;
+	printf("-- Recovery of the watch %s inside PostgreSQL. Running it again changes nothing.\n"
+	       "BEGIN;\n%s\n%s;\n",
+	       p->watch->name, schema_script(SCHEMA_LEDGER, STORE_POSTGRES), function);
+	add_comment(p, &rest);
+	buf_add(&rest, ";\n");
+	if (p->cron) {
+		add_schedule(p, &rest);
+		buf_add(&rest, ";\n");
+	} else {
+		buf_add(&rest, "-- pg_cron is not installed in this database: nothing is scheduled.\n");
+	}
+	printf("%sCOMMIT;\n", buf_text(&rest));
+	buf_release(&rest);
+}
+
+/* The ledger, and the leases where workers of our own may have the rows: both must be seen. */
+static defib_err need_tables(struct store *s, const struct plan *p, struct failure *f)
+{
+	struct ledger ledger;
+	defib_err err = ledger_open(s, true, &ledger, f);
+	if (!err && ledger.ready && p->watch->work.given)
+		err = schema_install(s, SCHEMA_QUEUE, f);
+	if (!err && ledger.ready)
+		return DEFIB_OK;
+	if (!err)
+		fail(f, DEFIB_PERMISSION, "%s", ledger.off_because);
+	else if (err != DEFIB_PERMISSION)
+		return err;
+	fail_prefix(f, "watch %s: the function needs defib's own tables", p->watch->name);
+	fail_next(f, "run defib init as a role that may create the schema defib");
+	return DEFIB_PERMISSION;
+}
+
+/* Only a dry run can find that the leases are not there yet. */
+static defib_err check_leases(const struct binding *b, struct failure *f)
+{
+	if (b->leases || !b->watch->work.given)
+		return DEFIB_OK;
+	fail(f, DEFIB_REFUSED,
+	     "watch %s: defib's workers may have its rows, and the tables with their leases are not "
+	     "there",
+	     b->watch->name);
+	fail_next(f, "run defib init first");
+	return DEFIB_REFUSED;
+}
+
+static defib_err make_function(struct store *s, const struct plan *p, const char *function,
+                               struct arena *a, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = store_exec(s, function, NULL, 0, a, NULL, f);
+	if (err == DEFIB_PERMISSION)
+		fail_next(f, "install needs CREATE on schema defib, or the role that owns the function");
+	if (!err) {
+		add_comment(p, &sql);
+		err = store_exec(s, buf_text(&sql), NULL, 0, a, NULL, f);
+	}
+	if (!err && p->cron) {
+		buf_clear(&sql);
+		add_schedule(p, &sql);
+		err = store_exec(s, buf_text(&sql), NULL, 0, a, NULL, f);
+		if (err == DEFIB_PERMISSION)
+			fail_next(f, "pg_cron needs USAGE on schema cron for this role");
+	}
+	buf_release(&sql);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+static void every_text(const struct plan *p, struct buf *out)
+{
+	buf_addf(out, "%s (every ", p->schedule.cron);
+	duration_text(p->schedule.every_us, out);
+	if (p->schedule.every_us != p->every_us) {
+		buf_add(out, "; ");
+		duration_text(p->every_us, out);
+		buf_add(out, " is no rhythm that it knows");
+	}
+	buf_add(out, ")");
+}
+
+/* Nobody calls the function yet: say so, with all that it takes. */
+static void say_unscheduled(const struct cli *c, const struct plan *p)
+{
+	struct timed_call t = {p->watch->name, p->database->url, p->call, p->every_us};
+	struct buf out = BUF_INIT;
+	buf_add(&out,
+	        "nothing is scheduled yet: the extension pg_cron is not in this database. Install "
+	        "it and run this again, or\nuse one of these. A password belongs into the "
+	        "password file of the user that runs it.\n\n# crontab -e\n");
+	schedule_cron_line(&t, &out);
+	buf_add(&out, "\n");
+	schedule_systemd(&t, &out);
+	say(c, buf_text(&out));
+	buf_release(&out);
+}
+
+static void say_installed(const struct cli *c, const struct plan *p)
+{
+	struct buf out = BUF_INIT;
+	buf_addf(&out, "installed %s() in %s\n", p->function, p->database->name);
+	if (p->cron) {
+		buf_addf(&out, "scheduled by pg_cron as \"%s\": ", p->task);
+		every_text(p, &out);
+		buf_add(&out, "\n");
+	}
+	say(c, buf_text(&out));
+	buf_release(&out);
+	if (!p->cron)
+		say_unscheduled(c, p);
+}
+
+static int confirm_install(struct cli *c, const struct plan *p)
+{
+	struct buf question = BUF_INIT;
+	buf_addf(&question, "make the function %s() in database %s", p->function, p->database->name);
+	if (p->cron) {
+		buf_add(&question, " and schedule it with pg_cron, ");
+		every_text(p, &question);
+	} else {
+		buf_add(&question, ", without a schedule (there is no pg_cron)");
+	}
+	int code = cli_confirm(c, buf_text(&question), false);
+	buf_release(&question);
+	return code;
+}
+
+/*
+ * With the ledger's tables there, the watch is bound once more: they may have
+ * come just now. A dry run writes nothing, but its session may: what the role
+ * may lock is found out by locking no rows.
+ */
+static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run, struct failure *f)
+{
+	struct store_options o = cli_store_options(p->database, p->watch, false);
+	struct binding binding;
+	struct watch_sql sql;
+	struct store *s = NULL;
+	struct buf function = BUF_INIT;
+	defib_err err = store_open(&o, &s, f);
+	if (!err && !dry_run)
+		err = need_tables(s, p, f);
+	if (!err)
+		err = watch_bind(p->watch, s, &c->arena, &binding, f);
+	if (!err)
+		err = check_leases(&binding, f);
+	if (!err)
+		err = watch_compile(&binding, &c->arena, &sql, f);
+	if (!err)
+		err = watch_prepare(&sql, s, &c->arena, f);
+	if (!err) {
+		struct install_options io = {p->search_path, apply_may_lock_signs(s, &sql)};
+		install_function(&sql, &io, &function);
+		if (dry_run)
+			print_install(p, buf_text(&function));
+		else
+			err = make_function(s, p, buf_text(&function), &c->arena, f);
+	}
+	buf_release(&function);
+	store_close(s);
+	return err;
+}
+
+int cmd_install(struct cli *c)
+{
+	struct failure f = {0};
+	struct picked picked;
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->nwords > 1)
+		return cli_usage("defib install takes one watch");
+	code = pick_watch(c, c->nwords ? c->words[0] : NULL, &picked);
+	if (code != EXIT_CLEAN)
+		return code;
+	struct plan p = {
+		.watch = picked.watch, .database = picked.database, .every_us = picked.watch->every_us};
+	defib_err err = DEFIB_OK;
+	if (!cli_duration(c, "every", &p.every_us))
+		code = EXIT_USAGE;
+	else if (picked.binding.engine == STORE_SQLITE)
+		code = refuse_sqlite(c, &p);
+	else if (!(err = install_refusal(p.watch, &f)))
+		err = ask_database(c, picked.store, &p, &f);
+	store_close(picked.store);
+	if (err)
+		return cli_fail(&f);
+	if (code != EXIT_CLEAN)
+		return code;
+	name_things(c, &p);
+	p.schedule = schedule_for(p.every_us, p.cron_seconds);
+	code = confirm_install(c, &p);
+	if (code != EXIT_CLEAN)
+		return code;
+	bool dry_run = cli_flag(c, "dry-run");
+	if (write_install(c, &p, dry_run, &f))
+		return cli_fail(&f);
+	if (!dry_run)
+		say_installed(c, &p);
+	return EXIT_CLEAN;
+}
+
+/* ---- uninstall ---- */
+
+/* A watch that is no longer configured can still be installed: then its name is enough. */
+static bool plan_uninstall(struct cli *c, struct plan *p)
+{
+	if (c->nwords != 1) {
+		cli_usage("defib uninstall takes one watch");
+		return false;
+	}
+	const struct watch *w = settings_watch(&c->settings, c->words[0]);
+	if (!w && c->settings.ndatabases != 1) {
+		cli_usage("there is no watch \"%s\"; name its database with --db", c->words[0]);
+		return false;
+	}
+	if (!w) {
+		struct watch *gone = ARENA_NEW(&c->arena, struct watch);
+		gone->name = c->words[0];
+		p->database = &c->settings.databases[0];
+		p->watch = gone;
+	} else {
+		p->database = settings_database(&c->settings, w);
+		p->watch = w;
+	}
+	name_things(c, p);
+	return true;
+}
+
+static void print_uninstall(const struct plan *p)
+{
+	struct buf out = BUF_INIT;
+	buf_add(&out, "BEGIN;\n");
+	if (p->cron) {
+		buf_add(&out, "SELECT cron.unschedule(jobid) FROM cron.job WHERE jobname = ");
+		sql_literal(&out, p->task);
+		buf_add(&out, ";\n");
+	}
+	buf_addf(&out, "DROP FUNCTION IF EXISTS %s(integer);\nCOMMIT;\n", p->function);
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+}
+
+static defib_err remove_all(struct cli *c, struct store *s, const struct plan *p, bool *had_task,
+                            bool *had_function, struct failure *f)
+{
+	struct store_param task = P_TEXT(p->task), function = P_TEXT(p->function);
+	struct store_rows rows;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	if (p->cron) {
+		err = store_exec(s, "SELECT cron.unschedule(jobid) FROM cron.job WHERE jobname = $1", &task,
+		                 1, &c->arena, &rows, f);
+		*had_task = !err && rows.nrows > 0;
+	}
+	if (!err)
+		err = store_exec(s, "SELECT to_regprocedure($1 || '(integer)') IS NOT NULL", &function, 1,
+		                 &c->arena, &rows, f);
+	*had_function = !err && row_bool(&rows, 0, 0);
+	if (*had_function)
+		err = store_exec(s, arena_printf(&c->arena, "DROP FUNCTION %s(integer)", p->function), NULL,
+		                 0, &c->arena, NULL, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+static int do_uninstall(struct cli *c, struct store *s, const struct plan *p, struct failure *f)
+{
+	bool had_task = false, had_function = false;
+	struct buf question = BUF_INIT;
+	buf_addf(&question, "remove the function %s() and its schedule from database %s", p->function,
+	         p->database->name);
+	int code = cli_confirm(c, buf_text(&question), false);
+	buf_release(&question);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (cli_flag(c, "dry-run")) {
+		print_uninstall(p);
+		return EXIT_CLEAN;
+	}
+	if (remove_all(c, s, p, &had_task, &had_function, f))
+		return cli_fail(f);
+	if (had_task)
+		say(c, arena_printf(&c->arena, "unscheduled \"%s\"\n", p->task));
+	say(c, arena_printf(&c->arena,
+	                    had_function ? "removed %s()\n" : "nothing to remove: there is no %s()\n",
+	                    p->function));
+	return EXIT_CLEAN;
+}
+
+int cmd_uninstall(struct cli *c)
+{
+	struct failure f = {0};
+	struct store *s = NULL;
+	struct plan p = {0};
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (!plan_uninstall(c, &p))
+		return EXIT_USAGE;
+	if (p.database->engine == STORE_SQLITE) {
+		say(c, "nothing to remove: SQLite has no functions of ours\n");
+		return EXIT_CLEAN;
+	}
+	struct store_options o = cli_store_options(p.database, NULL, cli_flag(c, "dry-run"));
+	defib_err err = store_open(&o, &s, &f);
+	if (!err)
+		err = ask_database(c, s, &p, &f);
+	code = err ? cli_fail(&f) : do_uninstall(c, s, &p, &f);
+	store_close(s);
+	return code;
+}
