@@ -10,7 +10,7 @@ static const struct act_kind kinds[] = {
 	{"fail", "failed", REMEDY_FAIL, OUTCOME_RECOVERED, "status = 'failed', error = :reason"},
 	{"hold", "held", REMEDY_HOLD, OUTCOME_HELD, NULL},
 	{"release", "released", ACT_RELEASE, OUTCOME_RECOVERED, NULL},
-	{"rollback", "rolled back", REMEDY_ROLLBACK, OUTCOME_RECOVERED, "status = 'rolling_back'"},
+	{"rollback", "set to roll back", REMEDY_ROLLBACK, OUTCOME_RECOVERED, "status = 'rolling_back'"},
 	{"cancel", "cancelled", ACT_CANCEL, OUTCOME_RECOVERED, "status = 'cancelling'"},
 	{NULL, NULL, 0, OUTCOME_LEFT, NULL},
 };
