@@ -64,7 +64,8 @@ BEGIN
     END IF;
     IF to_regprocedure('defib.claim(bigint,text,integer,text,integer,bigint)') IS NOT NULL THEN
         DROP FUNCTION defib.claim(bigint, text, integer, text, integer, bigint);
-        DROP FUNCTION defib.settle(bigint, bigint[], bigint[], text[], jsonb[], text[], bigint[]);
+        DROP FUNCTION IF EXISTS
+            defib.settle(bigint, bigint[], bigint[], text[], jsonb[], text[], bigint[]);
     END IF;
 END $$;
 CREATE INDEX IF NOT EXISTS job_ready ON defib.job (queue, priority DESC, id) WHERE state = 'queued';
