@@ -1,0 +1,218 @@
+/*
+ * list_sql_test.c: the statement behind a list: every value a parameter, pages
+ * by comparison, and the state that `running` asks about.
+ */
+#include "watch/list_sql.h"
+
+#include "watch/stats_sql.h"
+#include "watch/watch_test.h"
+
+#define JOBS(running)                                                                              \
+	"table: jobs\nkey: id\nrunning: " running "\nalive_at: updated_at\nstuck_after: 1h\n"          \
+	"requeue: status = 'queued'\nshow: [url]\n"
+#define PLAIN JOBS("status = 'running'")
+
+struct bench {
+	struct reading reading;
+	struct binding binding;
+	struct list_statement list;
+};
+
+static void bench_open(struct bench *x, enum store_engine engine, const char *keys)
+{
+	static struct store_column columns[] = {
+		{"id", "bigint", "int8"},
+		{"status", "text", "text"},
+		{"Phase", "text", "text"},
+		{"url", "text", "text"},
+		{"updated_at", "timestamptz", "timestamptz"},
+	};
+	enum time_type time = engine == STORE_POSTGRES ? TIME_TYPE_TIMESTAMPTZ : TIME_TYPE_TEXT;
+	*x = (struct bench){0};
+	reading_open_watch(&x->reading, engine == STORE_POSTGRES ? POSTGRES_URL : SQLITE_URL, keys);
+	x->binding = (struct binding){.watch = only_watch(&x->reading),
+	                              .engine = engine,
+	                              .time = time,
+	                              .ncolumns = 5,
+	                              .columns = columns,
+	                              .key_type = {"bigint"},
+	                              .sign_type = {"timestamp with time zone"},
+	                              .sign_time = {time}};
+}
+
+static void bench_close(struct bench *x)
+{
+	buf_release(&x->list.sql);
+	reading_release(&x->reading);
+}
+
+/* The statement of these terms, ended by NULL. */
+static const char *list(struct bench *x, struct list_query *l, const char *const *texts)
+{
+	static struct term terms[8];
+	struct failure f = {0};
+	l->terms = terms;
+	for (l->nterms = 0; texts[l->nterms]; l->nterms++)
+		if (term_parse(x->binding.watch, texts[l->nterms], &x->reading.arena, &terms[l->nterms],
+		               NULL, &f))
+			fail_msg("%s", f.what);
+	buf_release(&x->list.sql);
+	list_sql(&x->binding, l, &x->list);
+	return buf_text(&x->list.sql);
+}
+#define TERMS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void holds(const char *sql, const char *part)
+{
+	if (!strstr(sql, part))
+		fail_msg("no \"%s\" in:\n%s", part, sql);
+}
+
+static void values_are_parameters_and_never_text(void **state)
+{
+	struct bench x;
+	struct list_query l = {.limit = 10, .ledger = true};
+	(void)state;
+	for (int engine = 0; engine < 2; engine++) {
+		bench_open(&x, (enum store_engine)engine, PLAIN "kind: url\nowner: url\n");
+		const char *sql =
+			list(&x, &l, TERMS("state=x'y", "kind!=x'y", "owner~x'y", "url=x'y", "text~x'y"));
+		assert_null(strstr(sql, "x'y"));
+		assert_int_equal(x.list.nparams, 6);
+		for (int i = 0; i < 5; i++)
+			assert_string_equal(x.list.params[i].text, "x'y");
+		assert_int_equal(x.list.params[5].number, 10);
+		bench_close(&x);
+	}
+}
+
+static void a_page_begins_behind_the_last_row_and_counts_none(void **state)
+{
+	struct bench x;
+	struct list_query l = {
+		.sort = LIST_BY_AGE, .after = true, .after_sort = "then", .after_key = {"7"}, .limit = 5};
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	const char *sql = list(&x, &l, TERMS("running"));
+	holds(sql, "AND ((updated_at), t.\"id\") > ($1::timestamp with time zone, $2::bigint)");
+	holds(sql, "WHERE (updated_at) IS NOT NULL\n  AND (status = 'running')");
+	holds(sql, "ORDER BY (updated_at), t.\"id\"\nLIMIT $3::bigint");
+	assert_null(strstr(sql, "OFFSET"));
+	l.desc = true;
+	sql = list(&x, &l, TERMS("running"));
+	holds(sql, ") < ($1");
+	holds(sql, "ORDER BY (updated_at) DESC, t.\"id\" DESC");
+	bench_close(&x);
+}
+
+static void rows_without_a_sort_value_are_a_part_of_their_own(void **state)
+{
+	struct bench x;
+	struct list_query l = {
+		.sort = LIST_BY_AGE, .unsorted = true, .after = true, .after_key = {"7"}, .limit = 5};
+	(void)state;
+	bench_open(&x, STORE_SQLITE, PLAIN);
+	const char *sql = list(&x, &l, TERMS("running"));
+	holds(sql, " IS NULL\n  AND (status = 'running')\n  AND (t.\"id\") > (?1)");
+	holds(sql, "ORDER BY t.\"id\"\nLIMIT ?2");
+	bench_close(&x);
+}
+
+static void the_state_is_what_running_asks_about(void **state)
+{
+	static const struct {
+		const char *keys, *state;
+	} cases[] = {
+		{JOBS("status = 'running'"), "t.\"status\""},
+		{JOBS("t.status IN ('a', 'b')"), "t.\"status\""},
+		{JOBS("(STATUS = 'a' OR url IS NULL)"), "t.\"status\""},
+		{JOBS("'\"Phase\" = 1'"), "t.\"Phase\""},
+		{JOBS("lower(status) = 'running'"), NULL},
+		{JOBS("\"true\""), NULL},
+		{JOBS("lower(status) = 'x'") "state: upper(status)\n", "(upper(status))"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct bench x;
+		struct buf out = BUF_INIT;
+		bench_open(&x, STORE_POSTGRES, cases[i].keys);
+		assert_int_equal(state_sql(&x.binding, &out), cases[i].state != NULL);
+		if (cases[i].state)
+			assert_string_equal(buf_text(&out), cases[i].state);
+		buf_release(&out);
+		bench_close(&x);
+	}
+}
+
+static void a_named_state_is_asked_by_its_code(void **state)
+{
+	struct bench x;
+	struct list_query l = {.limit = 1};
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN "states: {6: BUSY, 3: FREE}\n");
+	list(&x, &l, TERMS("state=busy"));
+	assert_int_equal(x.list.nparams, 3);
+	assert_string_equal(x.list.params[1].text, "6");
+	holds(list(&x, &l, TERMS("state!=BUSY")), "IS DISTINCT FROM $1::text AND ");
+	bench_close(&x);
+}
+
+static void without_a_ledger_nothing_was_held_or_recovered(void **state)
+{
+	struct bench x;
+	struct list_query l = {.limit = 1};
+	(void)state;
+	bench_open(&x, STORE_SQLITE, PLAIN);
+	holds(list(&x, &l, TERMS("recovered")), "AND false");
+	l.ledger = true;
+	holds(list(&x, &l, TERMS("recovered")),
+	      "FROM defib_ledger AS defib_l WHERE defib_l.watch = ?1");
+	holds(list(&x, &l, TERMS("held")), "FROM defib_hold AS defib_l");
+	bench_close(&x);
+}
+
+static void an_age_is_of_what_since_says(void **state)
+{
+	struct bench x;
+	struct list_query l = {.limit = 1};
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	holds(list(&x, &l, TERMS("age>10m")),
+	      "(updated_at) < statement_timestamp() - interval '600 seconds'");
+	bench_close(&x);
+	bench_open(&x, STORE_POSTGRES, PLAIN "since: made_at\n");
+	holds(list(&x, &l, TERMS("age<1h")),
+	      "(made_at) > statement_timestamp() - interval '3600 seconds'");
+	bench_close(&x);
+}
+
+static void ends_are_counted_where_the_watch_says_how(void **state)
+{
+	struct bench x;
+	struct buf out = BUF_INIT;
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	assert_false(ends_sql(&x.binding, &out));
+	bench_close(&x);
+	bench_open(&x, STORE_POSTGRES, PLAIN "stats: {failed: err IS NOT NULL, where: a > 1}\n");
+	assert_true(ends_sql(&x.binding, &out));
+	holds(buf_text(&out), "SELECT (err IS NOT NULL) IS TRUE AS failed, false AS ended");
+	holds(buf_text(&out), "\nWHERE (a > 1)");
+	buf_release(&out);
+	bench_close(&x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_are_parameters_and_never_text),
+		cmocka_unit_test(a_page_begins_behind_the_last_row_and_counts_none),
+		cmocka_unit_test(rows_without_a_sort_value_are_a_part_of_their_own),
+		cmocka_unit_test(the_state_is_what_running_asks_about),
+		cmocka_unit_test(a_named_state_is_asked_by_its_code),
+		cmocka_unit_test(without_a_ledger_nothing_was_held_or_recovered),
+		cmocka_unit_test(an_age_is_of_what_since_says),
+		cmocka_unit_test(ends_are_counted_where_the_watch_says_how),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
