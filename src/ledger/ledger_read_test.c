@@ -1,6 +1,7 @@
 /* ledger_read_test.c: entries are read back whole, by filter and by cursor. */
 #include "ledger/events.h"
 #include "ledger/ledger_test.h"
+#include "watch/words.h"
 
 static void append_as(struct place *p, const struct ledger_context *ctx, const char *job,
                       const char *event)
@@ -161,6 +162,15 @@ static void a_slip_in_an_event_gets_the_nearest_name(void **state)
 	assert_null(near);
 }
 
+static void what_remedies_and_acts_are_called_is_an_event(void **state)
+{
+	const char *near;
+	(void)state;
+	for (int act = 0; act < ACT_COUNT; act++)
+		if (!event_known(act_event(act), &near))
+			fail_msg("%s is not in EVENT_LIST", act_event(act));
+}
+
 #define BEHAVIOURS(X)                                                                              \
 	X(filters_give_what_they_name)                                                                 \
 	X(a_batch_is_itself_and_the_parts_of_its_scan)                                                 \
@@ -173,6 +183,8 @@ BEHAVIOURS(ON_BOTH)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BEHAVIOURS(ROWS_OF) cmocka_unit_test(a_slip_in_an_event_gets_the_nearest_name)};
+		BEHAVIOURS(ROWS_OF) cmocka_unit_test(a_slip_in_an_event_gets_the_nearest_name),
+		cmocka_unit_test(what_remedies_and_acts_are_called_is_an_event),
+	};
 	return cmocka_run_group_tests(tests, make_places, remove_places);
 }

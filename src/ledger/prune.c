@@ -77,7 +77,7 @@ static defib_err remove_some(struct store *s, const struct prune_plan *plan, int
 		[STORE_SQLITE] = "DELETE FROM defib_ledger WHERE id IN (SELECT id FROM defib_ledger "
 						 "WHERE id <= ?1 ORDER BY id LIMIT ?2)"};
 	struct store_param params[] = {P_INT(plan->last_id), P_INT(limit)};
-	struct store_rows rows;
+	struct store_rows rows = {0};
 	defib_err err = open_door(s, true, a, f);
 	if (!err)
 		err = store_exec(s, statements[s->engine], params, 2, a, &rows, f);

@@ -324,13 +324,32 @@ def write_entries(pg, name, until):
     session.close()
 
 
-def test_a_follower_loses_nothing_of_writers_that_commit_in_any_order(defib, pg):
+class CursorReader(threading.Thread):
+    """Reads on behind its cursor as fast as it can: it meets every gap that there is."""
+
+    def __init__(self, defib, db, until):
+        super().__init__(daemon=True)
+        self.defib, self.db, self.until, self.seen = defib, db, until, []
+
+    def read(self):
+        after = self.seen[-1] if self.seen else 0
+        self.seen += [e["id"] for e in entries(
+            self.defib("ledger", "--json", "--after", after, db=self.db))]
+
+    def run(self):
+        while not self.until.is_set():
+            self.read()
+        self.read()
+
+
+def test_readers_lose_nothing_of_writers_that_commit_in_any_order(defib, pg):
     assert defib("init", db=pg).code == 0
-    done = threading.Event()
+    done, over = threading.Event(), threading.Event()
     writers = [threading.Thread(target=write_entries, args=(pg, f"w{i}", done)) for i in range(4)]
-    followers = [Follower(defib, "--after", 0, db=pg) for _ in range(2)]
-    for writer in writers:
-        writer.start()
+    follower = Follower(defib, "--after", 0, db=pg)
+    readers = [CursorReader(defib, pg, over) for _ in range(2)]
+    for thread in writers + readers:
+        thread.start()
     try:
         deadline = time.monotonic() + 60
         while len(ids(pg)) < 600 and time.monotonic() < deadline:
@@ -339,13 +358,16 @@ def test_a_follower_loses_nothing_of_writers_that_commit_in_any_order(defib, pg)
         done.set()
         for writer in writers:
             writer.join()
-    for follower in followers:
-        follower.wait_for(ids(pg)[-1])
-        assert follower.end() == 0
-        assert follower.seen == ids(pg)
+        over.set()
+    follower.wait_for(ids(pg)[-1])
+    assert follower.end() == 0
+    assert follower.seen == ids(pg)
+    for reader in readers:
+        reader.join(timeout=60)
+        assert reader.seen == ids(pg)
 
 
-def test_a_follower_of_scans_at_once_loses_nothing(defib, pg):
+def test_readers_lose_nothing_of_scans_at_once(defib, pg):
     names = ["a", "b", "c", "d"]
     jobs.make(pg, 400)
     for name in names:
@@ -358,15 +380,21 @@ def test_a_follower_of_scans_at_once_loses_nothing(defib, pg):
         for name in names))
     config = saved(defib, config)
     assert defib("init", config=config).code == 0
+    over = threading.Event()
+    reader = CursorReader(defib, pg, over)
+    reader.start()
     follower = Follower(defib, "--after", 0, config=config)
     scans = [defib.start("scan", name, "--fix", "--quiet", config=config) for name in names]
     for scan in scans:
         scan.communicate()
         assert scan.returncode == 0
+    over.set()
     assert len(ids(pg)) >= 1600
     follower.wait_for(ids(pg)[-1])
     assert follower.end() == 0
     assert follower.seen == ids(pg)
+    reader.join(timeout=60)
+    assert reader.seen == ids(pg)
 
 
 def test_a_follower_goes_on_after_an_outage(defib, pg, wire):
