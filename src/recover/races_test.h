@@ -26,7 +26,10 @@
 #include <pthread.h>
 
 /* Of each kind, on each engine. Sanitizers look at the code's ways, not at rare moments. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifndef __has_feature
+#define __has_feature(x) 0 /* clang's, as are the sanitized builds */
+#endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define RACES 1000
 #else
 #define RACES 10000
@@ -255,6 +258,7 @@ static inline void *race_rival(void *arg)
 static inline void race_init(struct race *r, struct rig *g, const struct race_kind *kind)
 {
 	*r = (struct race){.rig = g, .kind = kind, .first = 1};
+	race_hasty(g->other);
 	pthread_mutex_init(&r->mutex, NULL);
 	pthread_cond_init(&r->opens, NULL);
 	for (int i = 0; i < RACE_RIVALS; i++) {

@@ -65,7 +65,7 @@ static defib_err renew_in_tx(struct rival *by, int at, bool *took, struct failur
 	};
 	struct store_param params[] = {P_TEXT(arena_printf(&by->arena, "%d", by->race->first + at)),
 	                               P_INT(workers[at])};
-	struct store_rows rows;
+	struct store_rows rows = {0};
 	int64_t owned;
 	defib_err err = registry_renew(by->store, workers[at], 1, &owned, f);
 	race_blink_in(by->store, &by->chance);
