@@ -127,3 +127,53 @@ def test_a_composite_key_is_given_part_by_part(db, defib):
     told = defib("explain", "jobs", "x", "1", "--json", db=db, config=text).json
     assert (told["key"], told["stuck"]) == (["x", "1"], True)
     assert defib("explain", "jobs", "x", db=db, config=text).code == 2
+
+
+def test_a_job_by_its_qualified_name(jobs, defib):
+    by_parts = defib("explain", "jobs", "3", db=jobs, config=WATCH)
+    by_name = defib("explain", "jobs/3", db=jobs, config=WATCH)
+    assert (by_name.code, by_parts.code) == (0, 0)
+    for said in ("main/jobs 3 is not stuck", "[not-running]"):
+        assert said in by_name.out and said in by_parts.out
+
+
+def test_a_composite_key_by_its_qualified_name(db, defib):
+    kind = "timestamptz" if db.engine == "postgres" else "text"
+    db.sql(f"CREATE TABLE jobs (a text, b integer, state text, owner text, attempts integer,"
+           f" note text, beat {kind})")
+    db.sql(f"INSERT INTO jobs VALUES ('x', 1, 'running', 'w', 1, NULL, {ago(db, 3600)})")
+    text = WATCH.replace("key: id", "key: [a, b]")
+    assert defib("explain", 'jobs/["x", 1]', "--json", db=db, config=text).json["stuck"] is True
+
+
+def test_a_held_job_says_why_since_when_and_how_it_is_released(jobs, defib):
+    defib("scan", "--fix", db=jobs, config=WATCH)
+    out = defib("explain", "jobs/4", db=jobs, config=WATCH).out
+    held, = [line for line in out.splitlines() if line.strip().startswith("held")]
+    assert "since 20" in held and "attempts" in held and "defib release jobs/4" in held
+    assert "nothing, until a person releases it" in out
+    told = defib("explain", "jobs/4", "--json", db=jobs, config=WATCH).json
+    assert (told["held"], told["hold_cause"]) == (True, "attempts")
+
+
+def test_a_pending_retry_says_when_it_is_due(jobs, defib):
+    text = WATCH.replace("    requeue: state = 'queued', note = :reason\n", """\
+    remedies: [{do: retry}]
+    backoff: {base: 10m}
+    retry: {now: "state = 'waiting'", then: "state = 'queued'"}
+""")
+    assert defib("scan", "--fix", db=jobs, config=text).code == 0
+    out = defib("explain", "jobs/1", db=jobs, config=text).out
+    assert "due in " in out and "defib scan jobs --fix, when it is due" in out
+    assert defib("explain", "jobs/1", "--json", db=jobs, config=text).json["retry_at"]
+
+
+def test_long_names_do_not_push_their_values_aside(db, defib):
+    kind = "timestamptz" if db.engine == "postgres" else "text"
+    db.sql(f"CREATE TABLE jobs (id integer PRIMARY KEY, state text, owner text, attempts integer,"
+           f" note text, beat {kind}, a_very_long_column_name text)")
+    db.sql(f"INSERT INTO jobs VALUES (1, 'running', 'w', 1, NULL, {ago(db, 60)}, 'seen')")
+    out = defib("explain", "jobs/1", db=db, config=WATCH + "    show: [a_very_long_column_name]\n")
+    lines = out.out.splitlines()[1:]
+    at = len("  a_very_long_column_name ")
+    assert all(line[at - 1] == " " and line[at] != " " for line in lines), out.out
