@@ -19,6 +19,8 @@ const struct command commands[] = {
 	{"show", "JOB", "tell the story of one job", show_options, true, cmd_show},
 	{"stats", "[WATCH…]", "count jobs by state, what is stuck and what was recovered", NULL, true,
      cmd_stats},
+	{"daemon", "[WATCH…]", "scan every watch at its interval, one leader a watch, under guards",
+     daemon_options, true, cmd_daemon},
 	{"doctor", "[WATCH…]", "say what will go wrong, with the fix", doctor_options, true,
      cmd_doctor},
 	{"config", "check|show|docs",

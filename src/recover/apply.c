@@ -305,6 +305,8 @@ defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, st
 	int acting = 0;
 	for (int i = 0; i < n; i++) {
 		jobs[i] = batch[i].facts.job;
+		if (batch[i].outcome == OUTCOME_GUARDED)
+			continue;
 		batch[i].outcome = OUTCOME_LEFT;
 		batch[i].refusal = acts(&batch[i]) ? nameless(&b, &batch[i]) : NULL;
 		if (batch[i].refusal)

@@ -6,6 +6,7 @@
 #define RECOVER_CANDIDATE_H
 
 #include "recover/decide.h"
+#include "recover/guard.h"
 
 /* X(enum, name) */
 #define OUTCOME_LIST(X)                                                                            \
@@ -15,7 +16,8 @@
 	X(CHANGED, "changed")     /* no longer as it was judged: left alone */                         \
 	X(LOCKED, "locked")       /* another transaction has the row: left alone */                    \
 	X(REFUSED, "refused")     /* the database, or a guard, refused to write this row */            \
-	X(MISSING, "missing")     /* there is no such row */
+	X(MISSING, "missing")     /* there is no such row */                                           \
+	X(GUARDED, "guarded")     /* a guard of the daemon holds it for now */
 
 enum outcome {
 #define X(id, name) OUTCOME_##id,
@@ -38,6 +40,7 @@ struct candidate {
 	const char *evidence; /* JSON */
 	int64_t retry_us;     /* when a retry is due */
 	enum outcome outcome;
+	struct guard_answer guard;      /* of a guarded one: which guard, until when */
 	bool locked;                    /* we hold its row lock (within apply) */
 	const char *before, *after;     /* JSON of the columns that were written */
 	int64_t blocker_pid, blocker_s; /* who has the row, since when; 0: not known */

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
+#include "recover/census.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "recover/retries.h"
@@ -25,6 +26,8 @@ struct scanner {
 	struct arena page;
 	struct bound bound;
 	struct carrier carrier;
+	struct census_sql census;
+	bool paced; /* the pace, or a person, lets nothing more through in this pass */
 };
 
 static defib_err refuse_loop(const struct scanner *p, struct failure *f)
@@ -47,11 +50,15 @@ static defib_err set_up(struct scanner *p, struct failure *f)
 	defib_err err = o->forced ? bound_can(p->watch, (int)o->remedy, f) : DEFIB_OK;
 	if (err)
 		return err;
-	return bound_open(&p->bound, p->session, p->watch,
-	                  o->ledger_off ? LEDGER_NONE
-	                  : o->fix      ? LEDGER_CREATE
-	                                : LEDGER_FIND,
-	                  f);
+	bool anew = !p->bound.ready;
+	err = bound_open(&p->bound, p->session, p->watch,
+	                 o->ledger_off ? LEDGER_NONE
+	                 : o->fix      ? LEDGER_CREATE
+	                               : LEDGER_FIND,
+	                 f);
+	if (!err && anew)
+		census_compile(&p->bound.sql, &p->bound.arena, &p->census);
+	return err;
 }
 
 static defib_err first_reading(struct scanner *p, struct failure *f)
@@ -101,6 +108,88 @@ static void tell(struct scanner *p, const struct candidate *batch, int n)
 		ob->progress(ob->ctx, p->watch, p->result);
 }
 
+/* ---- guards: in the daemon only ---- */
+
+static void ask_guard(struct scanner *p, struct candidate *c)
+{
+	if (!p->options->guard || !c->decision.act)
+		return;
+	c->guard = guard_ask(p->options->guard, &c->facts, &c->judgement);
+	p->result->guarded[c->guard.by]++;
+	if (c->guard.by == GUARD_PASS)
+		return;
+	c->outcome = OUTCOME_GUARDED;
+	c->decision.act = false;
+	p->paced = p->paced || c->guard.by == GUARD_PACE || c->guard.by == GUARD_PAUSED;
+}
+
+static void tell_guard(struct scanner *p, const struct candidate *batch, int n, int64_t took_us,
+                       bool failed)
+{
+	int64_t asked = 0, written = 0;
+	if (!p->options->guard)
+		return;
+	for (int i = 0; i < n; i++) {
+		bool done = batch[i].outcome == OUTCOME_RECOVERED || batch[i].outcome == OUTCOME_HELD;
+		asked += batch[i].decision.act;
+		written += batch[i].decision.act && done;
+		if (batch[i].decision.act && !done)
+			guard_give_back(p->options->guard);
+	}
+	if (asked)
+		guard_batch(p->options->guard, written, took_us, failed);
+}
+
+/* What the guard wants to know before it is asked about single jobs. */
+static defib_err begin_guard(struct scanner *p, struct failure *f)
+{
+	const struct scan_options *o = p->options;
+	struct census census;
+	p->paced = false;
+	if (!o->guard)
+		return DEFIB_OK;
+	defib_err err = census_read(p->session->store, &p->census, &p->page, &census, f);
+	if (err)
+		return err;
+	p->result->now_us = census.now_us;
+	vigil_read(o->vigil, p->session->opened, census.now_us, clock_boot_us());
+	guard_begin(o->guard, &o->vigil->doubt, census.now_us, clock_boot_us(), census.rows, census.n,
+	            o->override_guard);
+	return DEFIB_OK;
+}
+
+/* Suspects that are gone: those that beat again were nearly wronged. */
+#define GONE_MAX 1000
+static defib_err end_guard(struct scanner *p, struct failure *f)
+{
+	const struct scan_options *o = p->options;
+	const char *const *gone = NULL;
+	struct facts *facts;
+	int ngone = 0, n = 0;
+	if (!o->guard)
+		return DEFIB_OK;
+	/* A pass that did not come to all of them knows of nobody that he is gone. */
+	if (!p->paced && !p->result->stopped && !p->result->limited)
+		guard_end(o->guard, &gone, &ngone);
+	ngone = ngone < GONE_MAX ? ngone : GONE_MAX;
+	defib_err err = look_jobs(p->session->store, &p->bound.sql, &p->bound.ledger, gone, ngone,
+	                          &p->page, &facts, &n, f);
+	for (int i = 0; !err && i < n; i++)
+		p->result->near_misses +=
+			facts[i].running && judge(p->watch, &facts[i]).verdict == VERDICT_NONE;
+	if (!err && p->paced)
+		err = census_stuck(p->session->store, &p->census, &p->result->left, f);
+	return err;
+}
+
+static bool goes_on(const struct scanner *p)
+{
+	const struct scan_options *o = p->options;
+	if (!p->result->stopped && o->go_on && !o->go_on(o->observer.ctx))
+		p->result->stopped = true;
+	return !p->result->stopped && !p->paced;
+}
+
 static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, struct failure *f)
 {
 	struct candidate *batch = ARENA_ARRAY(&p->carrier.arena, struct candidate, n);
@@ -115,11 +204,14 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 		if (c->decision.remedy == REMEDY_RETRY)
 			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,
 			                                           carrier_chance(&p->carrier));
+		ask_guard(p, c);
 	}
 	p->result->found += stuck;
 	defib_err err = DEFIB_OK;
+	int64_t start = clock_boot_us();
 	if (p->options->fix && stuck)
 		err = carry(&p->carrier, batch, stuck, &p->page, f);
+	tell_guard(p, batch, stuck, clock_boot_us() - start, err != DEFIB_OK);
 	tell(p, batch, stuck); /* also after a failure: a part may have been done */
 	arena_clear(&p->carrier.arena);
 	return err;
@@ -153,7 +245,7 @@ static defib_err do_page(struct scanner *p, struct facts *facts, int n, struct f
 	bool mass = is_mass(p, facts, n);
 	for (int i = 0; i < n; i++)
 		facts[i].mass = mass;
-	for (int at = 0; at < n && !err; at += (int)p->watch->batch) {
+	for (int at = 0; at < n && !err && goes_on(p); at += (int)p->watch->batch) {
 		int size = n - at < p->watch->batch ? n - at : (int)p->watch->batch;
 		err = do_batch(p, facts + at, size, f);
 	}
@@ -182,6 +274,9 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 			err = look_page(p->session->store, &p->bound.sql, &p->bound.ledger, p->options->owner,
 			                want, after, &p->page, facts, n, f);
 	} while (err && try_again(&p->carrier, &t, err));
+	/* A session that was replaced on the way makes what was read doubtful. */
+	if (!err && *n > 0 && p->options->vigil)
+		vigil_read(p->options->vigil, p->session->opened, (*facts)[0].now_us, clock_boot_us());
 	return err;
 }
 
@@ -194,7 +289,7 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	defib_err err = DEFIB_OK;
 	int n = 0;
 
-	for (int page = 0; !err; page++) {
+	for (int page = 0; !err && goes_on(p); page++) {
 		int64_t want = PAGE_ROWS;
 		if (limit && limit - p->result->found < want)
 			want = limit - p->result->found;
@@ -242,10 +337,16 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 		err = first_reading(p, f);
 		/* A session that broke is worth another; one that could not be had is not. */
 	} while (err && p->session->store && try_again(&p->carrier, &t, err));
+	if (!err)
+		err = begin_guard(p, f);
 	if (!err && p->options->fix && !p->options->owner)
 		err = retries_fire(&p->carrier, &p->page, &result->retried, f);
 	if (!err)
 		err = all_pages(p, f);
+	if (!err)
+		err = end_guard(p, f);
+	if (err && p->options->vigil)
+		vigil_lost(p->options->vigil, "the database could not be asked");
 	if (p->carrier.transactions > 0)
 		snprintf(result->batch, sizeof result->batch, "%s", p->carrier.name);
 	result->took_us = clock_boot_us() - start;

@@ -6,6 +6,7 @@
 #define RECOVER_SCAN_H
 
 #include "recover/candidate.h"
+#include "recover/vigil.h"
 #include "store/session.h"
 #include "watch/settings.h"
 
@@ -20,6 +21,11 @@ struct scan_result {
 	int64_t found;
 	int64_t outcomes[OUTCOME_COUNT];
 	int64_t retried; /* retries whose wait was over */
+	int64_t guarded[GUARD_COUNT];
+	int64_t near_misses; /* suspects that beat again */
+	int64_t now_us;      /* the database's clock when the pass began; 0: without a guard */
+	int64_t left; /* stuck rows behind those that pace let through, STUCK_COUNT_MAX at most */
+	bool stopped; /* go_on() said so */
 	int64_t took_us;
 	bool ledger;          /* was it written? */
 	char ledger_off[256]; /* why not */
@@ -45,7 +51,13 @@ struct scan_options {
 	const char *actor;
 	bool ledger_off;
 	const char *owner; /* only jobs of this owner; then `running` is not counted */
-	bool mass;         /* the caller knows that many were lost at once: nobody's own fault */
+	/* In the daemon: what stops or slows a remedy. NULL: a one-shot scan convicts in one look. */
+	struct guard *guard;
+	struct vigil *vigil; /* over the database; goes with `guard` */
+	bool override_guard; /* a person goes past doubt, brake and second look */
+	/* Asked between batches whether to go on, with the observer's ctx; NULL: always. */
+	bool (*go_on)(void *ctx);
+	bool mass; /* the caller knows that many were lost at once: nobody's own fault */
 	struct scan_observer observer;
 };
 

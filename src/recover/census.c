@@ -1,0 +1,98 @@
+/* census.c: see census.h. */
+#include "recover/census.h"
+
+#include "watch/compile_read.h"
+#include "watch/lease_sql.h"
+#include "watch/timesql.h"
+
+/* The newest sign counts: a worker that beats for one of its jobs is alive. */
+static void owners_sql(const struct binding *b, struct buf *sql)
+{
+	const struct watch *w = b->watch;
+	bool pg = b->engine == STORE_POSTGRES;
+	const char *alive = b->leases ? b->lease_alive : w->owner_alive.text;
+	enum sign sign = w->alive_at.text ? SIGN_ALIVE : SIGN_EXPIRES;
+	buf_addf(sql, "SELECT defib_o, max(defib_s), max(defib_d) FROM (SELECT (%s)%s AS defib_o, ",
+	         w->owner.text, pg ? "::text" : "");
+	sql_time_us(b->engine, b->sign_time[sign], watch_sign(w, sign)->text, sql);
+	buf_addf(sql, " AS defib_s, CASE WHEN (%s) IS FALSE THEN 1 ELSE 0 END AS defib_d",
+	         alive ? alive : "NULL");
+	from_table(b, sql);
+	buf_addf(sql,
+	         "\nWHERE (%s) LIMIT %d) AS defib_c\nWHERE defib_o IS NOT NULL AND defib_s IS NOT "
+	         "NULL GROUP BY defib_o",
+	         w->running.text, CENSUS_ROWS_MAX);
+}
+
+void census_compile(const struct watch_sql *q, struct arena *a, struct census_sql *out)
+{
+	const struct binding *b = q->binding;
+	const struct watch *w = b->watch;
+	struct buf sql = BUF_INIT;
+	*out = (struct census_sql){0};
+	if (w->owner.text && w->beat_us && !w->guard.off && (w->alive_at.text || w->expires_at.text)) {
+		owners_sql(b, &sql);
+		out->owners = arena_strdup(a, buf_text(&sql));
+	}
+	buf_clear(&sql);
+	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
+	from_table(b, &sql);
+	buf_add(&sql, "\nWHERE ");
+	stuck_condition(b, &sql);
+	buf_addf(&sql, "\nLIMIT %d) AS defib_c", STUCK_COUNT_MAX);
+	out->stuck = arena_strdup(a, buf_text(&sql));
+	buf_release(&sql);
+}
+
+/* One number, in a read-only transaction. */
+static defib_err one_number(struct store *s, const char *sql, int64_t *n, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_begin(s, TX_READ, f);
+	if (!err) {
+		err = store_exec(s, sql, NULL, 0, &a, &rows, f);
+		store_rollback(s);
+	}
+	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	arena_release(&a);
+	return err;
+}
+
+defib_err census_now(struct store *s, int64_t *now_us, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	buf_addf(&sql, "SELECT %s", sql_now_us(s->engine));
+	defib_err err = one_number(s, buf_text(&sql), now_us, f);
+	buf_release(&sql);
+	return err;
+}
+
+defib_err census_stuck(struct store *s, const struct census_sql *sql, int64_t *n, struct failure *f)
+{
+	return one_number(s, sql->stuck, n, f);
+}
+
+defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,
+                      struct census *out, struct failure *f)
+{
+	struct store_rows rows;
+	*out = (struct census){0};
+	defib_err err = census_now(s, &out->now_us, f);
+	if (err || !sql->owners)
+		return err;
+	err = store_begin(s, TX_READ, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql->owners, NULL, 0, a, &rows, f);
+	store_rollback(s);
+	if (err)
+		return err;
+	out->n = rows.nrows;
+	out->rows = ARENA_ARRAY(a, struct census_row, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		out->rows[i] = (struct census_row){.owner = row_text(&rows, i, 0),
+		                                   .sign_us = row_int(&rows, i, 1, 0),
+		                                   .dead = row_int(&rows, i, 2, 0) == 1};
+	return DEFIB_OK;
+}

@@ -1,0 +1,264 @@
+/* post.c: see post.h. */
+#include "serve/post.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ledger/ledger.h"
+
+#define PACED_MS 1000 /* between passes while work waits for its turn */
+
+void post_init(struct post *p, const struct watch *w, const struct daemon_options *o)
+{
+	*p = (struct post){.watch = w, .factor = 1, .unseen = true};
+	p->guard = guard_new(w);
+	p->options = (struct scan_options){
+		.fix = true,
+		.actor = o->actor,
+		.ledger_off = o->settings->ledger == LEDGER_OFF,
+		.guard = p->guard,
+	};
+}
+
+void post_release(struct post *p)
+{
+	scanner_free(p->scanner);
+	guard_free(p->guard);
+	arena_release(&p->arena);
+}
+
+/* ---- what persons say ---- */
+
+static void raise(struct threshold *t, double factor, struct arena *a)
+{
+	int64_t *us = ARENA_ARRAY(a, int64_t, t->n);
+	for (int i = 0; i < t->n; i++)
+		us[i] = (int64_t)((double)t->us[i] * factor);
+	t->us = us;
+	t->standard_us = (int64_t)((double)t->standard_us * factor);
+}
+
+/* Other thresholds mean other statements: the scanner is made anew, what the guard saw is kept. */
+static void set_factor(struct post *p, struct session *session, double factor, const char *actor)
+{
+	if (p->scanner && factor == p->factor)
+		return;
+	if (factor != p->factor) {
+		char text[32];
+		const char *by = text;
+		snprintf(text, sizeof text, "%g", factor);
+		log_event(LOG_WARN, "thresholds are raised", LOG_STR("watch", p->watch->name),
+		          LOG_STR("factor", by), LOG_STR("actor", actor));
+	}
+	scanner_free(p->scanner);
+	arena_clear(&p->arena);
+	p->factor = factor;
+	p->raised = ARENA_NEW(&p->arena, struct watch);
+	*p->raised = *p->watch;
+	raise(&p->raised->stuck_after, factor, &p->arena);
+	raise(&p->raised->overdue_after, factor, &p->arena);
+	guard_rules(p->guard, p->raised);
+	p->scanner = scanner_new(session, p->raised, &p->options);
+}
+
+void post_hear(struct post *p, struct session *session, const struct told *words, int n)
+{
+	double factor = 1;
+	const char *actor = "configuration";
+	bool paused = false;
+	for (int i = 0; i < n; i++) {
+		double said;
+		if (!text_eq(words[i].watch, p->watch->name) && !text_eq(words[i].watch, "*"))
+			continue;
+		if (text_eq(words[i].name, "pause"))
+			paused = true;
+		said = text_eq(words[i].name, "raise") ? strtod(words[i].value, NULL) : 1;
+		if (said > factor) {
+			factor = said;
+			actor = words[i].actor;
+		}
+	}
+	guard_pause(p->guard, paused);
+	set_factor(p, session, factor, actor);
+}
+
+/* ---- a pass ---- */
+
+/* The brake is in the ledger once when it holds and once when it lets go: of no single job. */
+static void note_brake(struct post *p, struct session *session, const char *event_rule,
+                       const char *sentence, const char *actor)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	char batch[64];
+	struct ledger_entry entry = {
+		.job = "*", .event = "GUARD_HELD", .rule = event_rule, .reason = sentence};
+	struct ledger_context ctx = {p->watch->name, batch, actor};
+	snprintf(batch, sizeof batch, "guard-%lld", (long long)p->last.now_us);
+	defib_err err = session_ready(session, &f);
+	if (!err)
+		err = store_begin(session->store, TX_WRITE, &f);
+	if (!err) {
+		err = ledger_append(session->store, &ctx, &entry, 1, &a, &f);
+		if (!err)
+			err = store_commit(session->store, &f);
+		else
+			store_rollback(session->store);
+	}
+	if (err)
+		log_event(LOG_WARN, f.what);
+	arena_release(&a);
+}
+
+static void tell_brake(struct post *p, struct session *session, const char *actor)
+{
+	struct guard_report r;
+	struct buf sentence = BUF_INIT;
+	guard_report(p->guard, &r);
+	if (r.braking == p->braking)
+		return;
+	p->braking = r.braking;
+	if (r.braking)
+		guard_sentence(p->guard, &sentence);
+	else
+		buf_addf(&sentence, "the brake lets go: %s", r.brake_ended ? r.brake_ended : "");
+	log_event(LOG_WARN, r.braking ? "the brake holds" : "the brake lets go",
+	          LOG_STR("watch", p->watch->name), LOG_STR("because", buf_text(&sentence)));
+	if (p->last.ledger)
+		note_brake(p, session, r.braking ? "brake-holds" : "brake-lets-go", buf_text(&sentence),
+		           actor);
+	buf_release(&sentence);
+}
+
+/* One readable line a cycle; a debug line when there was nothing. */
+static void tell_pass(const struct post *p, int64_t next_ms)
+{
+	const struct scan_result *r = &p->last;
+	int64_t guarded = 0;
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		guarded += r->guarded[i];
+	if (r->failure.code) {
+		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", p->watch->name),
+		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
+		return;
+	}
+	log_event(r->found || r->retried ? LOG_WARN : LOG_DEBUG, "scan",
+	          LOG_STR("watch", p->watch->name), LOG_INT("running", r->running),
+	          LOG_INT("found", r->found), LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
+	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
+	          LOG_INT("guarded", guarded), LOG_INT("took_ms", r->took_us / 1000),
+	          LOG_INT("next_check_s", next_ms / 1000));
+}
+
+static void count(struct post *p)
+{
+	const struct scan_result *r = &p->last;
+	p->counts.passes++;
+	p->counts.failed += r->failure.code != DEFIB_OK;
+	p->counts.found += r->found;
+	p->counts.recovered += r->outcomes[OUTCOME_RECOVERED];
+	p->counts.held += r->outcomes[OUTCOME_HELD];
+	p->counts.changed += r->outcomes[OUTCOME_CHANGED];
+	p->counts.retried += r->retried;
+	p->counts.near_misses += r->near_misses;
+	if (!r->failure.code)
+		p->last_ok_us = r->now_us;
+}
+
+/* Suspects want their second look, paced work its turn; else the watch's own interval. */
+static int64_t next_pass_ms(const struct post *p)
+{
+	int64_t every = p->watch->every_us / 1000, beat = p->watch->beat_us / 1000;
+	const struct scan_result *r = &p->last;
+	if (r->guarded[GUARD_PACE] && every > PACED_MS)
+		return PACED_MS;
+	if ((r->guarded[GUARD_LOOK] || r->guarded[GUARD_BRAKE]) && beat && every > beat)
+		return beat;
+	return every;
+}
+
+void post_pass(struct post *p, struct session *session, const char *actor)
+{
+	int64_t start = clock_boot_ms();
+	scanner_pass(p->scanner, &p->last);
+	int64_t next = next_pass_ms(p);
+	/* From its start: a pass that took long is not added to the interval. Missed ones are one. */
+	int64_t now = clock_boot_ms();
+	p->due_ms = start + next > now ? start + next : now;
+	p->unseen = false;
+	count(p);
+	tell_brake(p, session, actor);
+	tell_pass(p, next);
+}
+
+/* ---- how it is ---- */
+
+static void add_int(struct buf *out, const char *name, int64_t n)
+{
+	buf_addf(out, ",\"%s\":%lld", name, (long long)n);
+}
+
+static void add_iso(struct buf *out, const char *name, int64_t us)
+{
+	struct buf iso = BUF_INIT;
+	if (!us)
+		return;
+	time_iso(us, &iso);
+	buf_addf(out, ",\"%s\":\"%s\"", name, buf_text(&iso));
+	buf_release(&iso);
+}
+
+static void add_text(struct buf *out, const char *name, const char *text)
+{
+	if (!text || !*text)
+		return;
+	buf_addf(out, ",\"%s\":", name);
+	buf_add_json(out, text);
+}
+
+static void add_guard(const struct post *p, struct buf *out)
+{
+	struct guard_report r;
+	struct buf sentence = BUF_INIT;
+	guard_report(p->guard, &r);
+	guard_sentence(p->guard, &sentence);
+	buf_add(out, ",\"guarded\":{\"total\":0");
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		add_int(out, guard_names[i], p->last.guarded[i]);
+	buf_add(out, "}");
+	add_text(out, "guard", buf_text(&sentence));
+	add_int(out, "suspects", r.suspects);
+	add_int(out, "brakes", r.brakes);
+	buf_addf(out, ",\"braking\":%s,\"doubting\":%s,\"paused\":%s,\"rate\":%.1f",
+	         r.braking ? "true" : "false", r.doubting ? "true" : "false",
+	         r.paused ? "true" : "false", r.rate);
+	add_text(out, "doubt_cause", r.doubting ? r.doubt_cause : NULL);
+	add_iso(out, "doubt_until", r.doubting ? r.doubt_until_us : 0);
+	add_iso(out, "brake_until", r.braking ? r.brake_until_us : 0);
+	buf_release(&sentence);
+}
+
+void post_info(const struct post *p, struct buf *out)
+{
+	const struct scan_result *r = &p->last;
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	buf_addf(out, "{\"factor\":%g", p->factor);
+	add_int(out, "every_s", p->watch->every_us / 1000000);
+	add_int(out, "passes", p->counts.passes);
+	add_int(out, "failed_passes", p->counts.failed);
+	add_int(out, "running", r->running);
+	add_int(out, "found", r->found);
+	add_int(out, "recovered_total", p->counts.recovered);
+	add_int(out, "held_total", p->counts.held);
+	add_int(out, "retried_total", p->counts.retried);
+	add_int(out, "near_misses_total", p->counts.near_misses);
+	add_iso(out, "last_finished_scan", p->last_ok_us);
+	add_text(out, "failure", r->failure.code ? r->failure.what : NULL);
+	if (r->guarded[GUARD_PACE]) {
+		add_int(out, "waiting", r->left);
+		add_int(out, "eta_s", g.rate > 0 ? (int64_t)((double)r->left / g.rate) + 1 : 0);
+	}
+	add_guard(p, out);
+	buf_add(out, "}");
+}

@@ -1,0 +1,43 @@
+/*
+ * post.h: one watch of the daemon: its guard, its next pass, and what became of
+ * the passes so far.
+ */
+#ifndef SERVE_POST_H
+#define SERVE_POST_H
+
+#include "ledger/told.h"
+#include "recover/scan.h"
+#include "serve/daemon.h"
+
+struct post_counts {
+	int64_t passes, failed, found, recovered, held, retried, near_misses, changed;
+};
+
+struct post {
+	const struct watch *watch; /* as configured */
+	struct watch *raised;      /* with thresholds raised; owns nothing */
+	struct arena arena;        /* of `raised` */
+	double factor;             /* by which thresholds are raised at the moment; 1: not at all */
+	struct scan_options options;
+	struct scanner *scanner;
+	struct guard *guard;
+	bool leads;
+	bool unseen; /* no pass yet since it leads: whatever is stuck was so before */
+	int64_t due_ms;
+	struct post_counts counts;
+	struct scan_result last;
+	int64_t last_ok_us; /* the database's clock at the last finished pass */
+	int64_t brakes;     /* that were told of */
+	bool braking;
+};
+
+void post_init(struct post *p, const struct watch *w, const struct daemon_options *o);
+void post_release(struct post *p);
+/* What persons have told us, of this watch or of all ("*"). */
+void post_hear(struct post *p, struct session *session, const struct told *words, int n);
+/* One pass; sets when the next one is due. */
+void post_pass(struct post *p, struct session *session, const char *actor);
+/* How it is, as JSON, for `defib status`. */
+void post_info(const struct post *p, struct buf *out);
+
+#endif

@@ -1,0 +1,260 @@
+/* station.c: see station.h. */
+#include "serve/station.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "life/leader.h"
+#include "recover/census.h"
+#include "watch/builtin.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define WORDS_MS 1000     /* between readings of what persons said */
+#define QUEUE_MS 10000    /* between looks for a queue that is not there yet */
+#define RETRY_MS 500      /* first pause when the database is away … */
+#define RETRY_MAX_MS 5000 /* … and the longest */
+
+static struct store_options store_options(const struct station *s)
+{
+	int64_t statement_us = 0;
+	for (int i = 0; i < s->nposts; i++)
+		if (s->posts[i].watch->statement_timeout_us > statement_us)
+			statement_us = s->posts[i].watch->statement_timeout_us;
+	return (struct store_options){
+		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
+}
+
+/* ---- leadership ---- */
+
+static void step_down(struct station *s)
+{
+	for (int i = 0; i < s->nposts; i++)
+		s->posts[i].leads = false;
+}
+
+static void take_answers(struct station *s, const bool *leads)
+{
+	for (int i = 0; i < s->nposts; i++) {
+		struct post *p = &s->posts[i];
+		if (leads[i] != p->leads)
+			log_event(LOG_INFO, leads[i] ? "leads the watch" : "follows another's lead",
+			          LOG_STR("watch", p->watch->name), LOG_STR("database", s->database->name));
+		if (leads[i] && !p->leads)
+			p->due_ms = clock_boot_ms();
+		p->leads = leads[i];
+	}
+}
+
+static defib_err ask_to_lead(struct station *s, struct failure *f)
+{
+	const char **names = ARENA_ARRAY(&s->arena, const char *, s->nposts + 1);
+	bool *leads = ARENA_ARRAY(&s->arena, bool, s->nposts + 1);
+	int64_t before = clock_boot_ms();
+	for (int i = 0; i < s->nposts; i++)
+		names[i] = s->posts[i].watch->name;
+	defib_err err = session_ready(&s->session, f);
+	if (!err)
+		err = leader_ask(s->session.store, s->options->name, names, s->nposts, leads, f);
+	if (err)
+		return err;
+	s->renew_ms = before + LEADER_RENEW_MS;
+	s->led_until_ms = before + LEADER_LEASE_MS;
+	take_answers(s, leads);
+	return DEFIB_OK;
+}
+
+/* Between the batches of a pass: are we still to go on with it? */
+static bool go_on(void *ctx)
+{
+	struct station *s = ctx;
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	atomic_store(&s->round_ms, now);
+	vigil_tick(&s->vigil, now * 1000);
+	if (now >= s->renew_ms && ask_to_lead(s, &f))
+		log_event(LOG_WARN, f.what);
+	return !atomic_load(&s->stop) && clock_boot_ms() < s->led_until_ms;
+}
+
+/* ---- the round ---- */
+
+static void prepare_post(struct station *s, struct post *p, const struct watch *w)
+{
+	post_init(p, w, s->options);
+	p->options.vigil = &s->vigil;
+	p->options.go_on = go_on;
+	p->options.observer.ctx = s;
+}
+
+/* The built-in queue is watched too, from the moment that its tables are there. */
+static defib_err look_for_queue(struct station *s, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT to_regclass('defib.job') IS NOT NULL",
+		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_job'",
+	};
+	struct store *store = s->session.store;
+	struct store_rows rows;
+	s->queue_ms = clock_boot_ms() + QUEUE_MS;
+	defib_err err = store_exec(store, queries[store->engine], NULL, 0, &s->arena, &rows, f);
+	if (err || !row_bool(&rows, 0, 0))
+		return err;
+	prepare_post(s, &s->posts[s->nposts], builtin_watch(store->engine, &s->keep));
+	s->nposts++;
+	s->queue_ms = INT64_MAX;
+	return DEFIB_OK;
+}
+
+static defib_err hear(struct station *s, struct failure *f)
+{
+	struct told *words;
+	int n = 0;
+	defib_err err = told_read(s->session.store, &s->arena, &words, &n, f);
+	for (int i = 0; !err && i < s->nposts; i++)
+		post_hear(&s->posts[i], &s->session, words, n);
+	s->words_ms = clock_boot_ms() + WORDS_MS;
+	return err;
+}
+
+static defib_err tell_status(struct station *s, const struct post *p, struct failure *f)
+{
+	struct buf info = BUF_INIT;
+	post_info(p, &info);
+	defib_err err = session_ready(&s->session, f);
+	if (!err)
+		err = status_write(s->session.store, p->watch->name, s->options->name, buf_text(&info), f);
+	buf_release(&info);
+	return err;
+}
+
+/* What must be known before any pass: who leads, and what persons have said. */
+static defib_err stand_ready(struct station *s, struct failure *f)
+{
+	defib_err err = session_ready(&s->session, f);
+	if (!err && !s->tables)
+		err = told_open(s->session.store, true, &s->tables, f);
+	if (!err && s->options->queue && clock_boot_ms() >= s->queue_ms)
+		err = look_for_queue(s, f);
+	if (!err && clock_boot_ms() >= s->renew_ms)
+		err = ask_to_lead(s, f);
+	if (!err && clock_boot_ms() >= s->words_ms)
+		err = hear(s, f);
+	return err;
+}
+
+static defib_err do_passes(struct station *s, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < s->nposts && !err && !atomic_load(&s->stop); i++) {
+		struct post *p = &s->posts[i];
+		if (!p->leads || !p->scanner || clock_boot_ms() < p->due_ms)
+			continue;
+		post_pass(p, &s->session, s->options->actor);
+		if (p->last.failure.code == DEFIB_CONNECTION)
+			*f = p->last.failure;
+		err = f->code ? f->code : tell_status(s, p, f);
+		if (!err && clock_boot_ms() >= s->renew_ms)
+			err = ask_to_lead(s, f);
+	}
+	return err;
+}
+
+/* Full jitter, so that many daemons do not come back all at once. */
+static int64_t pause_ms(struct station *s)
+{
+	int64_t most = RETRY_MS << (s->failures < 4 ? s->failures : 4);
+	s->chance = s->chance * 6364136223846793005ULL + 1442695040888963407ULL;
+	if (most > RETRY_MAX_MS)
+		most = RETRY_MAX_MS;
+	return 50 + (int64_t)((s->chance >> 33) % (uint64_t)most);
+}
+
+/* Once round; how long to wait before the next. */
+static int64_t go_round(struct station *s)
+{
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	atomic_store(&s->round_ms, now);
+	vigil_tick(&s->vigil, clock_boot_us());
+	defib_err err = stand_ready(s, &f);
+	if (!err)
+		err = do_passes(s, &f);
+	arena_clear(&s->arena);
+	if (err) {
+		vigil_lost(&s->vigil, "the database could not be asked");
+		if (s->failures++ == 0)
+			log_event(LOG_ERROR, "the database cannot be asked",
+			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));
+		step_down(s);
+		return pause_ms(s);
+	}
+	if (s->failures)
+		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
+		          LOG_INT("tries", s->failures));
+	s->failures = 0;
+	int64_t wait = s->renew_ms < s->words_ms ? s->renew_ms : s->words_ms;
+	for (int i = 0; i < s->nposts; i++)
+		if (s->posts[i].leads && s->posts[i].due_ms < wait)
+			wait = s->posts[i].due_ms;
+	now = clock_boot_ms();
+	return wait > now ? wait - now : 0;
+}
+
+static void *station_main(void *arg)
+{
+	struct station *s = arg;
+	struct failure ignored = {0};
+	while (!atomic_load(&s->stop)) {
+		struct pollfd fd = {s->poke, POLLIN, 0};
+		(void)poll(&fd, 1, (int)go_round(s));
+	}
+	if (s->session.store && s->tables && leader_leave(s->session.store, s->options->name, &ignored))
+		log_event(LOG_WARN, ignored.what);
+	return NULL;
+}
+
+struct station *station_start(const struct daemon_options *o, const struct database *d)
+{
+	struct station *s = mem_alloc(sizeof *s);
+	const struct settings *all = o->settings;
+	s->options = o;
+	s->database = d;
+	s->chance = (uint64_t)clock_wall_us() ^ (uint64_t)getpid();
+	s->posts = mem_alloc(sizeof *s->posts * (size_t)(all->nwatches + 1));
+	for (int i = 0; i < all->nwatches; i++)
+		if (o->chosen[i] && settings_database(all, &all->watches[i]) == d)
+			prepare_post(s, &s->posts[s->nposts++], &all->watches[i]);
+	s->session = (struct session){.options = store_options(s), .open = store_open};
+	s->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	atomic_store(&s->round_ms, clock_boot_ms());
+	int failed = s->poke < 0 ? errno : pthread_create(&s->thread, NULL, station_main, s);
+	if (failed) {
+		log_event(LOG_CRITICAL, "no thread for a database", LOG_STR("database", d->name));
+		abort();
+	}
+	return s;
+}
+
+void station_ask_stop(struct station *s)
+{
+	uint64_t one = 1;
+	atomic_store(&s->stop, true);
+	(void)!write(s->poke, &one, sizeof one);
+}
+
+void station_end(struct station *s)
+{
+	pthread_join(s->thread, NULL);
+	for (int i = 0; i < s->nposts; i++)
+		post_release(&s->posts[i]);
+	free(s->posts);
+	session_close(&s->session);
+	arena_release(&s->arena);
+	arena_release(&s->keep);
+	close(s->poke);
+	free(s);
+}
