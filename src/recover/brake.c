@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROUNDING 1e-9 /* 55 % of 20 is 11, whatever 0.55 is in binary */
+
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct brake_owner *)a)->name, ((const struct brake_owner *)b)->name);
@@ -91,7 +93,7 @@ static void gather(struct brake *b, const struct brake_rules *r)
 static bool is_mass(const struct brake *b, const struct brake_rules *r)
 {
 	return b->silent > r->owners &&
-	       (double)b->silent >= r->share * (double)(b->silent + b->beating);
+	       (double)b->silent + ROUNDING >= r->share * (double)(b->silent + b->beating);
 }
 
 /* Whoever is still silent was held for the last time for this silence. */

@@ -46,6 +46,7 @@ struct guard {
 	int64_t pace_us; /* our own clock, with the time that batches took */
 	bool begun, override;
 	int64_t held[GUARD_COUNT];
+	int64_t paid; /* let through, and not given back */
 	int64_t convicted, again_us;
 	bool doubting;
 	const char *doubt_cause;
@@ -125,7 +126,7 @@ void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t
 	g->now_us = now_us;
 	g->boot_us = g->pace_us = boot_us;
 	g->override = override;
-	g->again_us = 0;
+	g->again_us = g->paid = 0;
 	for (int i = 0; i < GUARD_COUNT; i++)
 		g->held[i] = 0;
 	doubt_now(g);
@@ -210,8 +211,10 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 /* Its turn comes when all that wait before it have gone. */
 static struct guard_answer ask_pace(struct guard *g)
 {
-	if (pace_take(&g->pace, 1, g->pace_us) == 1)
+	if (pace_take(&g->pace, 1, g->pace_us) == 1) {
+		g->paid++;
 		return pass();
+	}
 	int64_t eta_us = pace_eta_us(&g->pace, g->held[GUARD_PACE] + 1, g->pace_us);
 	return by(GUARD_PACE, g->now_us + eta_us);
 }
@@ -247,6 +250,10 @@ struct guard_answer guard_ask(struct guard *g, const struct facts *f, const stru
 
 void guard_give_back(struct guard *g)
 {
+	/* Those whose end was seen went without paying. */
+	if (g->paid == 0)
+		return;
+	g->paid--;
 	pace_give_back(&g->pace, 1);
 }
 

@@ -275,6 +275,19 @@ static void dead_is_neither_held_nor_paced(void **state)
 		assert_by(ask_as(b, "j", "w0", at(0), VERDICT_DEAD, SIGN_ALIVE), GUARD_PASS);
 }
 
+static void what_went_without_paying_gives_nothing_back(void **state)
+{
+	struct bench *b = *state;
+	begin(b, 0);
+	for (int i = 0; i < 100; i++)
+		assert_by(ask(b, "old", "gone", -1000), GUARD_PASS);
+	end(b);
+	begin(b, 0);
+	assert_by(ask_as(b, "j", "w0", at(0), VERDICT_DEAD, SIGN_ALIVE), GUARD_PASS);
+	guard_give_back(b->guard);
+	assert_by(ask(b, "old", "gone", -1000), GUARD_PACE);
+}
+
 static void overdue_and_orphan_are_paced_only(void **state)
 {
 	struct bench *b = *state;
@@ -390,6 +403,7 @@ int main(void)
 		TEST(a_deadline_without_slack_is_doubted_for_all_of_quiet),
 		TEST(we_doubt_after_an_outage_even_when_nobody_is_asked_about),
 		TEST(dead_is_neither_held_nor_paced),
+		TEST(what_went_without_paying_gives_nothing_back),
 		TEST(overdue_and_orphan_are_paced_only),
 		TEST(a_stale_backlog_is_paced_with_the_eta_of_its_turn),
 		TEST(the_time_of_a_batch_fills_the_bucket_and_its_success_the_rate),

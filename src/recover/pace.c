@@ -79,9 +79,11 @@ void pace_batch(struct pace *p, int64_t jobs, int64_t took_us, bool failed)
 	const struct pace_rules *r = &p->rules;
 	int64_t counted = jobs > BATCH_LEAST ? jobs : BATCH_LEAST;
 	assert(jobs >= 0);
+	if (!failed && jobs == 0)
+		return;
 	if (failed || took_us > counted * r->slow_us)
 		p->rate = greater(floor_of(r), p->rate * SHRINK);
-	else if (jobs > 0)
+	else
 		p->rate = lesser(r->most_per_s, p->rate * GROWTH);
 }
 

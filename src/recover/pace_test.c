@@ -119,6 +119,7 @@ static void an_empty_batch_says_nothing(void **state)
 	struct pace p = fresh(50, 100);
 	(void)state;
 	pace_batch(&p, 0, 0, false);
+	pace_batch(&p, 0, S, false);
 	assert_true(p.rate == 50);
 }
 
