@@ -62,9 +62,10 @@ static inline struct store *tables_session(const struct tables *t)
 
 static inline int tables_setup(void **state, enum store_engine engine)
 {
-	static const char *const scripts[][2] = {
-		[STORE_POSTGRES] = {"sql/postgres_ledger.sql", "sql/postgres_queue.sql"},
-		[STORE_SQLITE] = {"sql/sqlite_ledger.sql", "sql/sqlite_queue.sql"},
+	static const char *const scripts[][3] = {
+		[STORE_POSTGRES] = {"sql/postgres_ledger.sql", "sql/postgres_daemon.sql",
+	                        "sql/postgres_queue.sql"},
+		[STORE_SQLITE] = {"sql/sqlite_ledger.sql", "sql/sqlite_daemon.sql", "sql/sqlite_queue.sql"},
 	};
 	struct tables *t = mem_alloc(sizeof *t);
 	t->engine = engine;
@@ -73,7 +74,7 @@ static inline int tables_setup(void **state, enum store_engine engine)
 		return 0;
 	tables_place(t);
 	t->store = tables_session(t);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		tables_script(t->store, embedded_text(scripts[engine][i]));
 	return 0;
 }

@@ -1,0 +1,100 @@
+/* leader_test.c: of several daemons one leads, and another does when its time is over. */
+#include "life/leader.h"
+
+#include "watch/queue_test.h"
+
+static const char *const both[] = {"pages", "jobs"};
+
+static bool leads(struct store *s, const char *holder, const char *watch)
+{
+	struct failure f = {0};
+	bool answer = false;
+	if (leader_ask(s, holder, &watch, 1, &answer, &f))
+		fail_msg("%s", f.what);
+	return answer;
+}
+
+/* The leader's time ended a second ago. */
+static void expire(const struct tables *t)
+{
+	tables_script(t->store, t->engine == STORE_POSTGRES
+	                            ? "UPDATE defib.leader SET expires_at = clock_timestamp() - "
+	                              "interval '1 second'"
+	                            : "UPDATE defib_leader SET expires_at = expires_at - 1000000");
+}
+
+static int64_t epoch(const struct tables *t)
+{
+	return number(t->store, t->engine == STORE_POSTGRES ? "SELECT max(epoch) FROM defib.leader"
+	                                                    : "SELECT max(epoch) FROM defib_leader");
+}
+
+static void the_first_to_ask_leads(void **state)
+{
+	const struct tables *t = tables_of(state);
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_false(leads(t->store, "bert", "pages"));
+}
+
+static void a_leader_goes_on_leading(void **state)
+{
+	const struct tables *t = tables_of(state);
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_int_equal(epoch(t), 1);
+}
+
+static void another_leads_when_the_lease_is_over(void **state)
+{
+	const struct tables *t = tables_of(state);
+	assert_true(leads(t->store, "anna", "pages"));
+	expire(t);
+	assert_true(leads(t->store, "bert", "pages"));
+	assert_false(leads(t->store, "anna", "pages"));
+	assert_int_equal(epoch(t), 2);
+}
+
+static void each_watch_has_its_own_leader(void **state)
+{
+	const struct tables *t = tables_of(state);
+	struct failure f = {0};
+	bool answers[2];
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_int_equal(leader_ask(t->store, "bert", both, 2, answers, &f), DEFIB_OK);
+	assert_false(answers[0]);
+	assert_true(answers[1]);
+}
+
+static void who_leaves_need_not_be_waited_for(void **state)
+{
+	const struct tables *t = tables_of(state);
+	struct failure f = {0};
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_int_equal(leader_leave(t->store, "anna", &f), DEFIB_OK);
+	assert_true(leads(t->store, "bert", "pages"));
+}
+
+static void who_follows_cannot_send_the_leader_away(void **state)
+{
+	const struct tables *t = tables_of(state);
+	struct failure f = {0};
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_int_equal(leader_leave(t->store, "bert", &f), DEFIB_OK);
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_false(leads(t->store, "bert", "pages"));
+}
+
+#define BOTH(f) ON_POSTGRES(f), ON_SQLITE(f)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		BOTH(the_first_to_ask_leads),
+		BOTH(a_leader_goes_on_leading),
+		BOTH(another_leads_when_the_lease_is_over),
+		BOTH(each_watch_has_its_own_leader),
+		BOTH(who_leaves_need_not_be_waited_for),
+		BOTH(who_follows_cannot_send_the_leader_away),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
