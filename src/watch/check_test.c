@@ -240,6 +240,43 @@ static void sql_is_read_as_its_engine_does(void **state)
 	assert_accepted(STORE_SQLITE, PLAIN "owner: '[a b] || `c d`'\n");
 }
 
+/* Under `work:`, in a document that has the workflow `order`. */
+static void assert_work(const char *more, const char *words)
+{
+	struct buf yaml = BUF_INIT;
+	struct reading r;
+	buf_addf(&yaml,
+	         "databases: [{name: main, url: '" SQLITE_URL "'}]\n"
+	         "workflows: [{name: order, steps: [{name: a, run: [x]}]}]\n"
+	         "watches:\n  - name: pages\n    table: pages\n    key: id\n    running: a = 1\n"
+	         "    alive_at: u\n    stuck_after: 60m\n    requeue: a = 0\n    work:\n"
+	         "      ready: a = 0\n%s",
+	         more);
+	reading_open(&r, buf_text(&yaml));
+	if (r.reader.nerrors != (words ? 1 : 0) || (words && !reading_said(&r, words, false))) {
+		print_problems(&r);
+		fail_msg("%s: not just \"%s\"", more, words ? words : "nothing");
+	}
+	reading_release(&r);
+	buf_release(&yaml);
+}
+
+static void steps_and_beats_of_a_table_need_what_they_are_about(void **state)
+{
+	(void)state;
+	assert_work("      workflow: order\n", NULL);
+	assert_work("      workflow: ordre\n",
+	            "there is no workflow \"ordre\"; did you mean \"order\"?");
+	assert_work("      step: a = 0\n", "need work.workflow");
+	assert_work("      workflow: order\n      rollback_ready: a = 2\n",
+	            "work.rollback_ready needs work.rolled_back");
+	assert_work("      workflow: order\n      rolled_back: a = 2\n",
+	            "work.rolled_back needs work.rollback_ready");
+	assert_work("      workflow: order\n      claim: a = 1\n", "needs work.step or work.release");
+	assert_work("      workflow: order\n      claim: a = 1\n      release: a = 0\n", NULL);
+	assert_work("      beat: [UPDATE b SET at = 1]\n", "work.beat needs beat:");
+}
+
 static void problems_name_the_line_they_are_on(void **state)
 {
 	struct reading r;
@@ -269,6 +306,7 @@ int main(void)
 		cmocka_unit_test(predicates_and_statements_take_no_parameters),
 		cmocka_unit_test(every_promised_parameter_is_known_where_it_is_promised),
 		cmocka_unit_test(sql_is_read_as_its_engine_does),
+		cmocka_unit_test(steps_and_beats_of_a_table_need_what_they_are_about),
 		cmocka_unit_test(problems_name_the_line_they_are_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,11 @@
  *   max_attempts are given and
  *   attempts are left               release; else failed where a claim changed the row
  * A list that is not given changes only the lease.
+ *
+ * Jobs of a workflow run one step a claim. A step that was done, with more to
+ * come, writes `step` (else release); other ends as above. Rows that match
+ * `rollback_ready` are claimed to be undone: nothing is written to them until
+ * all is, and then `rolled_back`.
  */
 #ifndef WORKER_SOURCE_TABLE_H
 #define WORKER_SOURCE_TABLE_H

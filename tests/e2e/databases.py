@@ -39,9 +39,13 @@ class PgDatabase:
             cursor.execute(query, params or None)
             return cursor.fetchall() if cursor.description else []
 
-    def drop(self):
+    def hang_up(self):
+        """The next query opens a session anew, as it must when the server was restarted."""
         if self._session:
             self._session.close()
+
+    def drop(self):
+        self.hang_up()
         if self.server.process:
             self._admin("DROP DATABASE IF EXISTS {} WITH (FORCE)")
 

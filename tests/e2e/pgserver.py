@@ -6,6 +6,7 @@ hands it to the user postgres (or nobody).
 """
 
 import ctypes
+import datetime
 import os
 import pathlib
 import pwd
@@ -22,6 +23,7 @@ BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 START_S = 60
+FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 # No disk sync: a test's data need not outlive the machine.
 SETTINGS = {
@@ -65,10 +67,40 @@ def die_with_parent():
     prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-class PgServer:
-    """start(), stop(), kill(), freeze()/thaw(), promote(); `standby_of` clones another server."""
+class Clock:
+    """The wall clock of a server: it stands still until the test moves it.
 
-    def __init__(self, settings=None, standby_of=None):
+    Its monotonic clock runs on, so that the server itself works as ever.
+    """
+
+    def __init__(self, folder):
+        self.path = folder / "clock"
+        self.now = datetime.datetime(2027, 1, 1)
+        self._write()
+
+    def _write(self):
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(f"{self.now:%Y-%m-%d %H:%M:%S}\n")
+        fresh.chmod(0o644)
+        fresh.replace(self.path)  # a reader sees the old time or the new one
+
+    def forward(self, seconds):
+        self.now += datetime.timedelta(seconds=seconds)
+        self._write()
+
+    def env(self):
+        return {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(self.path),
+                "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
+
+
+class PgServer:
+    """start(), stop(), kill(), freeze()/thaw(), promote(); `standby_of` clones another server.
+
+    With `clocked` its time is the test's: see Clock.
+    """
+
+    def __init__(self, settings=None, standby_of=None, clocked=False):
         self.user = unprivileged()
         # Short, because a socket's path may have 107 bytes.
         where = os.environ.get("DEFIB_TEST_TMP", "/tmp")
@@ -80,6 +112,7 @@ class PgServer:
         self.process = None
         if self.user:
             os.chown(self.dir, self.user.pw_uid, self.user.pw_gid)
+        self.clock = Clock(self.dir) if clocked else None
         if standby_of:
             self._clone(standby_of)
         else:
@@ -93,6 +126,8 @@ class PgServer:
 
     def _popen(self, program, *args, **options):
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(self.dir)}
+        if self.clock and program == "postgres":
+            env.update(self.clock.env())
         return subprocess.Popen([BIN / program, *map(str, args)], cwd=self.dir, env=env,
                                 stdin=subprocess.DEVNULL, **self._as_user(), **options)
 
