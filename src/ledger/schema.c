@@ -76,6 +76,7 @@ static defib_err run_part(struct store *s, enum schema_part part, struct failure
 
 defib_err schema_install(struct store *s, enum schema_part last, struct failure *f)
 {
+	assert(last < SCHEMA_PARTS);
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;

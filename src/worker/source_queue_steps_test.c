@@ -7,6 +7,8 @@
 #include "worker/source_test.h"
 #include "worker/workflow.h"
 
+#include <stdarg.h>
+
 #define STEPS "PG(defib.step|defib_step)"
 
 static const struct step_end run_a = {STEP_SIDE_RUN, "a", 0, true, true, NULL};
@@ -60,37 +62,33 @@ static struct claimed step(struct bench *b, int64_t worker, enum settle_as as,
 	return job;
 }
 
+PRINTF_LIKE(2, 3) static int64_t count(struct bench *b, const char *fmt, ...)
+{
+	char from[512];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(from, sizeof from, fmt, args);
+	va_end(args);
+	return bench_number(b, arena_printf(&b->arena, "SELECT count(*) FROM %s", from));
+}
+
 static bool job_is(struct bench *b, const char *condition)
 {
-	struct buf sql = BUF_INIT;
-	buf_addf(&sql, "SELECT count(*) FROM " JOBS_TABLE " WHERE (owner IS NULL) AND %s", condition);
-	int64_t n = bench_number(b, buf_text(&sql));
-	buf_release(&sql);
-	return n == 1;
+	return count(b, JOBS_TABLE " WHERE owner IS NULL AND %s", condition) == 1;
 }
 
 static bool step_is(struct bench *b, const char *name, const char *condition)
 {
-	struct buf sql = BUF_INIT;
-	buf_addf(&sql,
-	         "SELECT count(*) FROM " STEPS " WHERE watch = 'queue' AND job = '1' AND step = '%s' "
-	         "AND %s",
-	         name, condition);
-	int64_t n = bench_number(b, buf_text(&sql));
-	buf_release(&sql);
-	return n == 1;
+	return count(b, STEPS " WHERE watch = 'queue' AND job = '1' AND step = '%s' AND %s", name,
+	             condition) == 1;
 }
 
 static int64_t noted(struct bench *b, const char *event, const char *like)
 {
-	struct buf sql = BUF_INIT;
-	buf_addf(&sql,
-	         "SELECT count(*) FROM " LEDGER " WHERE watch = 'queue' AND job = '1' AND event = '%s' "
-	         "AND replace(CAST(evidence AS text), ' ', '') LIKE '%s'",
-	         event, like);
-	int64_t n = bench_number(b, buf_text(&sql));
-	buf_release(&sql);
-	return n;
+	return count(b,
+	             LEDGER " WHERE watch = 'queue' AND job = '1' AND event = '%s' AND "
+	                    "replace(CAST(evidence AS text), ' ', '') LIKE '%s'",
+	             event, like);
 }
 
 /* To where b and a are to be undone. */

@@ -10,7 +10,7 @@ import signal
 
 import pytest
 from conftest import ROOT
-from test_work_outage import Outage, spooled
+from test_work_outage import outage, spooled  # noqa: F401 (outage is a fixture)
 from workers import LIMIT_S, Worker, eventually
 
 EXAMPLE = ROOT / "examples" / "workflow"
@@ -324,15 +324,7 @@ def test_a_step_that_the_workflow_no_longer_has_cannot_be_undone(flow):
 
 # ---- the outage, other kinds, bad input
 
-@pytest.fixture
-def outage(request, queue):
-    wire = request.getfixturevalue("wire") if queue.db.engine == "postgres" else None
-    own = Outage(queue, wire)
-    yield own
-    own.end()
-
-
-def test_a_step_that_ended_while_the_database_was_away_is_settled_from_the_spool(flow, outage):
+def test_a_step_that_ended_while_the_database_was_away_is_settled_from_the_spool(flow, outage):  # noqa: F811
     flow.write({"one": ("true", "true"), "two": (flow.wait_for("go") + "; echo 2 >&3", "true"),
                 "three": "cat >&3"})
     job = flow.enqueue()
