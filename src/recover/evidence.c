@@ -139,9 +139,10 @@ void evidence_sentence(const struct judgement *j, struct buf *out)
 		duration_text(-j->measured_us, out);
 		return;
 	}
-	buf_add(out, what[j->sign]);
+	bool fresh = j->verdict == VERDICT_NONE && j->sign == SIGN_ALIVE;
+	buf_add(out, fresh ? "last sign of life " : what[j->sign]);
 	duration_text(j->measured_us > 0 ? j->measured_us : 0, out);
-	buf_add(out, " (limit ");
+	buf_add(out, fresh ? " ago (limit " : " (limit ");
 	duration_text(j->limit_us, out);
 	buf_add(out, ")");
 }
