@@ -299,6 +299,18 @@ def test_a_worker_lost_in_the_last_attempt_begins_the_rollback(flow):
     assert flow.queue.one(job, "cause") == "lost"
 
 
+def test_a_job_that_is_done_can_be_rolled_back_by_hand(flow):
+    flow.write({"one": ("true", "true"), "two": ("true", "true")}, saga=False)
+    job = flow.enqueue()
+    flow.drain()
+    ran = flow.queue.program("rollback", f"queue/{job}", "--yes", "--reason", "returned")
+    assert ran.code == 0, ran.err
+    assert flow.queue.one(job, "state, finished_at") == ("queued", None)
+    flow.drain()
+    assert flow.log == ["run one", "run two", "undo two", "undo one"]
+    assert flow.queue.one(job, "state, error") == ("rolled_back", "returned")
+
+
 def test_steps_without_an_undo_are_rolled_back_without_running_anything(flow):
     flow.write({"one": "true", "two": "true", "three": "exit 65"})
     job = flow.enqueue()
