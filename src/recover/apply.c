@@ -67,7 +67,10 @@ static defib_err lock_rows(struct batch *b, struct failure *f)
 		b->all[i].locked = whole;
 	if (whole)
 		return DEFIB_OK;
-	defib_err err = over_keys(b, b->ap->lock_signs ? q->lock_signs : q->lock, acts, &rows, f);
+	const char *lock = b->ap->lock_signs ? q->lock_signs
+	                   : q->lock_leases  ? q->lock_leases
+	                                     : q->lock;
+	defib_err err = over_keys(b, lock, acts, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct candidate *c = by_row(b, &rows, i);
 		if (c)

@@ -110,9 +110,19 @@ static bool attempts_bound(const struct watch *w)
 }
 
 /* The budget guards where attempts do not; elsewhere it counts only where it was asked for. */
-bool decide_budget_counts(const struct watch *w)
+enum budget_of decide_budget(const struct watch *w)
 {
-	return w->crash_budget.max > 0 && (w->crash_budget.given || !attempts_bound(w));
+	if (w->crash_budget.max <= 0)
+		return BUDGET_OF_NONE;
+	return w->crash_budget.given || !attempts_bound(w) ? BUDGET_OF_ALL : BUDGET_OF_UNCOUNTED;
+}
+
+/* A null bounds nothing, however often one is added to it. */
+static bool budget_counts(const struct watch *w, const struct facts *f)
+{
+	enum budget_of of = decide_budget(w);
+	return of == BUDGET_OF_ALL ||
+	       (of == BUDGET_OF_UNCOUNTED && !(f->has_attempts && f->has_max_attempts));
 }
 
 struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
@@ -128,7 +138,7 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 		d.act = false;
 	} else {
 		d = by_rules(w, f, j);
-		if (gives_back(d.remedy) && o->ledger && decide_budget_counts(w) &&
+		if (gives_back(d.remedy) && o->ledger && budget_counts(w, f) &&
 		    crashes_with_this(f) >= w->crash_budget.max) {
 			d = by_default(POISON, REMEDY_HOLD);
 			d.cause = "poison";
@@ -143,7 +153,7 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 
 bool decide_can_loop(const struct watch *w, const struct decide_options *o)
 {
-	bool bounded = attempts_bound(w) || (o->ledger && decide_budget_counts(w)) ||
+	bool bounded = attempts_bound(w) || (o->ledger && decide_budget(w) == BUDGET_OF_ALL) ||
 	               (w->crash_budget.given && w->crash_budget.max == 0);
 	if (bounded || o->forced)
 		return false;

@@ -25,8 +25,10 @@ struct decide_options {
 struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
                        const struct decide_options *o);
 
-/* Whether the crash budget turns what gives a job back into a hold. */
-bool decide_budget_counts(const struct watch *w);
+/* Of which jobs recoveries count against the crash budget. */
+enum budget_of { BUDGET_OF_NONE, BUDGET_OF_UNCOUNTED, BUDGET_OF_ALL };
+/* Of all, of those alone whose attempts are null, or of none. */
+enum budget_of decide_budget(const struct watch *w);
 /* True when these rules could requeue a job for ever: nothing bounds it. */
 bool decide_can_loop(const struct watch *w, const struct decide_options *o);
 /* The wait before the next try, from the attempts made so far; `chance` in [0, 1). */

@@ -168,7 +168,8 @@ static struct answer by_watch(const struct combination *c)
 /* The budget counts where it was asked for, else where attempts do not bound. */
 static bool budget_counts(const struct combination *c)
 {
-	bool bounded = c->attempts != NOT_COUNTED && !c->list->gives_back_the_exhausted;
+	bool bounded =
+		(c->attempts == LEFT || c->attempts == EXHAUSTED) && !c->list->gives_back_the_exhausted;
 	return c->ledger && (c->budget == BUDGET_GIVEN || (c->budget == BUDGET_STANDARD && !bounded));
 }
 

@@ -146,12 +146,14 @@ static void add_lock(const struct watch_sql *q, const struct install_options *o,
 {
 	const struct watch *w = q->binding->watch;
 	bool signs = o->lock_signs && q->lock_signs;
+	const char *lock = signs ? q->lock_signs : q->lock_leases ? q->lock_leases : q->lock;
+	int nbusy = signs ? q->nbusy : q->lock_leases ? LEASE_ROWS : 0;
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT coalesce(jsonb_object_agg(");
 	sql_job_text(q->binding, JOB_OF_RELATION, &sql);
-	buf_addf(&sql, ", true), '{}') FROM (\n%s\n) AS defib_s", signs ? q->lock_signs : q->lock);
-	add_columns(w, "busy", signs ? q->nbusy : 0, &sql);
-	for (int i = 0; signs && i < q->nbusy; i++)
+	buf_addf(&sql, ", true), '{}') FROM (\n%s\n) AS defib_s", lock);
+	add_columns(w, "busy", nbusy, &sql);
+	for (int i = 0; i < nbusy; i++)
 		buf_addf(&sql, "%s busy_%d", i ? " AND NOT" : "\nWHERE NOT", i + 1);
 	buf_add(out, "\t\t\t-- lock the rows, skip what others hold\n\t\t\tEXECUTE ");
 	add_quoted("sql", buf_text(&sql), out);

@@ -263,13 +263,15 @@ static const struct choice no_rule = {"no-rule", REMEDY_REPORT, NULL, BUF_INIT};
 
 static void add_rule(const struct watch *w, const struct choice *all, int n, struct buf *out)
 {
-	bool budget = decide_budget_counts(w);
+	enum budget_of budget = decide_budget(w);
+	const char *uncounted =
+		budget == BUDGET_OF_UNCOUNTED ? " AND (attempts IS NULL OR max_attempts IS NULL)" : "";
 	buf_add(out, "CASE WHEN false THEN NULL");
 	for (int i = 0; i < n; i++) {
 		const char *when = buf_text(&all[i].when);
 		bool back = all[i].remedy == REMEDY_REQUEUE || all[i].remedy == REMEDY_RETRY;
-		if (back && budget)
-			buf_addf(out, "\n    WHEN %s AND crashes_now >= %lld THEN '%s'", when,
+		if (back && budget != BUDGET_OF_NONE)
+			buf_addf(out, "\n    WHEN %s%s AND crashes_now >= %lld THEN '%s'", when, uncounted,
 			         (long long)w->crash_budget.max, poison.rule);
 		buf_addf(out, "\n    WHEN %s THEN '%s'", when, all[i].rule);
 	}
@@ -330,7 +332,7 @@ static void add_job(const struct watch *w, struct buf *out)
 	sql_reason(w, out);
 	buf_add(out, " AS reason,\n  ");
 	sql_evidence(w, out);
-	if (decide_budget_counts(w))
+	if (decide_budget(w) != BUDGET_OF_NONE)
 		add_recoveries(w, out);
 	buf_add(out, " AS evidence,\n  ");
 	sql_retry_us(&w->backoff, out);

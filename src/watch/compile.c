@@ -415,11 +415,10 @@ static bool is_subselect(const struct binding *b, const char *text, struct buf *
 	return true;
 }
 
-static void busy_column(const char *expr, const char *inside, struct watch_sql *q, struct buf *sql)
+static void busy_column(const char *expr, const char *inside, struct buf *sql)
 {
 	buf_addf(sql, ",\n  (%s) IS NOT NULL AND (%s FOR NO KEY UPDATE SKIP LOCKED) IS NULL", expr,
 	         inside);
-	q->nbusy++;
 }
 
 /*
@@ -427,28 +426,33 @@ static void busy_column(const char *expr, const char *inside, struct watch_sql *
  * can slip in between the second reading and the commit; one that is being
  * written right now shows as busy.
  */
-static const char *compile_lock_signs(const struct binding *b, struct arena *a, struct watch_sql *q)
+static const char *compile_lock_signs(const struct binding *b, bool leases_only, struct arena *a,
+                                      int *nbusy)
 {
 	const struct watch *w = b->watch;
 	const struct sql_text *const all[] = {&w->alive_at, &w->expires_at, &w->started_at, &w->owner};
 	struct buf sql = BUF_INIT, inside = BUF_INIT;
+	*nbusy = 0;
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < sizeof all / sizeof *all && !leases_only; i++) {
 		buf_clear(&inside);
-		if (all[i]->text && is_subselect(b, all[i]->text, &inside))
-			busy_column(all[i]->text, buf_text(&inside), q, &sql);
+		if (all[i]->text && is_subselect(b, all[i]->text, &inside)) {
+			busy_column(all[i]->text, buf_text(&inside), &sql);
+			(*nbusy)++;
+		}
 	}
 	for (int of = 0; b->leases && of < LEASE_ROWS; of++) {
 		buf_clear(&inside);
 		sql_lease_row(b, (enum lease_row)of, &inside);
-		busy_column(buf_text(&inside), buf_text(&inside), q, &sql);
+		busy_column(buf_text(&inside), buf_text(&inside), &sql);
+		(*nbusy)++;
 	}
 	from_keys(b, &sql);
 	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
 	buf_release(&inside);
 	const char *text = finish(&sql, a);
-	return q->nbusy ? text : NULL;
+	return *nbusy ? text : NULL;
 }
 
 /* What a remedy gave back is nobody's: its worker's late result will be refused. */
@@ -504,7 +508,8 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	out->free_leases = compile_free_leases(b, a);
 	if (b->engine == STORE_POSTGRES) {
 		out->lock = compile_lock(b, a);
-		out->lock_signs = compile_lock_signs(b, a, out);
+		out->lock_signs = compile_lock_signs(b, false, a, &out->nbusy);
+		out->lock_leases = compile_lock_signs(b, true, a, &(int){0});
 		out->blockers = compile_blockers(b, a);
 	}
 	return DEFIB_OK;

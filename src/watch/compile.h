@@ -65,6 +65,11 @@ struct watch_sql {
 	 */
 	const char *lock_signs;
 	int nbusy;
+	/*
+	 * The same with leases only: they are our own tables, and stay locked where the
+	 * user's sub-selects cannot be (an aggregate, no right to). NULL: no leases.
+	 */
+	const char *lock_leases;
 	const char *reread;      /* relation of keys */
 	const char *free_leases; /* relation of keys; NULL: there are no leases */
 	const char *blockers;    /* relation of keys; PostgreSQL only: key, pid, seconds */

@@ -187,13 +187,13 @@ static void hire(struct race *r, const struct watch *w, struct claimer *all)
 		struct incarnation who = {.pid = 1000 + i, .host = "here"};
 		struct rival *by = &r->rivals[i];
 		if (source_table(w, NULL, by->store, &all[i].source, &by->failure) ||
-		    registry_register(by->store, "rival", &who, LEASE_MS, &all[i].worker, &by->failure))
+		    registry_register(by->store, "rival", &who, LEASE_MS, NULL, &all[i].worker, &by->failure))
 			fail_msg("%s", by->failure.what);
 		by->own = &all[i];
 	}
 }
 
-static void no_worker_is_overwritten_with_the_lease_in_the_side_table(void **state)
+static void race(void **state, const char *alive_at)
 {
 	struct rig *g = *state;
 	struct claimer claimers[RACE_RIVALS] = {{0}};
@@ -204,7 +204,7 @@ static void no_worker_is_overwritten_with_the_lease_in_the_side_table(void **sta
 	rig_fill(g, 0);
 	if (schema_install(g->other, SCHEMA_QUEUE, &f))
 		fail_msg("%s", f.what);
-	const struct watch *w = rig_watch(g, "beat_at",
+	const struct watch *w = rig_watch(g, alive_at,
 	                                  "    batch: 10\n" RIG_REQUEUE "    work:\n"
 	                                  "      ready: status = 'running' AND kind = 'c'\n"
 	                                  "      done: status = 'done'\n");
@@ -214,6 +214,17 @@ static void no_worker_is_overwritten_with_the_lease_in_the_side_table(void **sta
 	for (int i = 0; i < RACE_RIVALS; i++)
 		claimers[i].source->ops->free(claimers[i].source);
 	race_release(&r);
+}
+
+static void no_worker_is_overwritten_with_the_lease_in_the_side_table(void **state)
+{
+	race(state, "beat_at");
+}
+
+/* The leases are ours, and locked whatever the sign of life is. */
+static void nor_beside_a_sign_of_life_that_cannot_be_locked(void **state)
+{
+	race(state, "(SELECT max(x.beat_at) FROM jobs x WHERE x.id = t.id)");
 }
 
 static int setup(void **state, enum store_engine engine)
@@ -248,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BOTH(no_worker_is_overwritten_with_the_lease_in_the_side_table),
+		BOTH(nor_beside_a_sign_of_life_that_cannot_be_locked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
