@@ -402,7 +402,8 @@ defib_err table_sql_compile(const struct watch *w, const char *kind, struct stor
 	if (err)
 		return err;
 	table_sql_own(b, a, out);
-	for (int undoing = 0; undoing <= (w->work.rollback_ready.text != NULL); undoing++) {
+	int sides = w->work.rollback_ready.text ? 2 : 1;
+	for (int undoing = 0; undoing < sides; undoing++) {
 		out->peek[undoing] = compile_peek(b, kind, undoing, a);
 		out->pick[undoing] = compile_pick(b, kind, undoing, a);
 	}

@@ -164,7 +164,10 @@ static defib_err record(const struct table_sql *q, struct store *s, const struct
 {
 	struct relation r;
 	int n = 0;
-	(ran ? runs_relation : undos_relation)(s->engine, &r);
+	if (ran)
+		runs_relation(s->engine, &r);
+	else
+		undos_relation(s->engine, &r);
 	for (int i = 0; i < marks->n; i++) {
 		const struct step_mark *m = &marks->items[i];
 		if (m->ran != ran)

@@ -49,7 +49,7 @@ static void open_orders(struct bench *b)
 {
 	static const char *const sql[] = {
 		"CREATE TABLE orders (id PG(bigint|INTEGER) PRIMARY KEY, kind TEXT, status TEXT, step "
-	    "TEXT, "
+		"TEXT, "
 		"ended TEXT, said TEXT, error TEXT, saga INTEGER, updated_at " TIME ")",
 		"CREATE TABLE beats (id PG(bigint|INTEGER), worker TEXT, epoch INTEGER, attempt INTEGER, "
 		"step TEXT, at " TIME ")",
