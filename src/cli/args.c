@@ -140,7 +140,7 @@ static int take_option(struct cli *c, int argc, char **argv, int *i, const char 
 static int take_word(struct cli *c, const char *word)
 {
 	if (!c->command) {
-		const char *names[32];
+		const char *names[64];
 		int n = 0;
 		if (text_eq(word, "help")) {
 			c->help = true;

@@ -6,6 +6,8 @@
 #include "recover/browse.h"
 #include "watch/builtin.h"
 
+#include <assert.h>
+
 /* Words, options and the watches they may speak of. */
 struct choice {
 	struct cli *cli;
@@ -242,6 +244,7 @@ static int take_terms(struct choice *x)
 static void take_watches(struct choice *x)
 {
 	const struct settings *s = &x->cli->settings;
+	assert(s->nwatches == 0 || s->watches != NULL);
 	if (x->only) {
 		group_of(x, x->only);
 		return;

@@ -200,10 +200,15 @@ static void ledger_term(const struct binding *b, const struct list_query *l, con
 		buf_add(&s->sql, "false");
 		return;
 	}
+	/*
+	 * "OR false" keeps PostgreSQL from making a join of it: with a limit it would look into the
+	 * ledger once for every row of the table, instead of hashing what the ledger has.
+	 */
+	buf_add(&s->sql, "(");
 	sql_job_text(b, JOB_OF_ROW, &s->sql);
 	buf_addf(&s->sql, " IN (SELECT defib_l.job FROM %s AS defib_l WHERE defib_l.watch = ", table);
 	bind_value(b, s, b->watch->name, "text");
-	buf_addf(&s->sql, "%s)", more);
+	buf_addf(&s->sql, "%s) OR false)", more);
 }
 
 static void held_term(const struct binding *b, const struct list_query *l, struct list_statement *s)
