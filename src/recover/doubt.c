@@ -106,8 +106,11 @@ void doubt_well(struct doubt *d, int64_t now_us)
 void doubt_outage(struct doubt *d, int64_t now_us, const char *cause)
 {
 	assert(cause != NULL);
-	if (now_us < d->well_us)
-		turn_back(d, now_us);
+	if (now_us < d->well_us) {
+		/* By a clock that was set back nobody knows when it began: it covers all before it. */
+		d->n = 0;
+		d->well_us = 0;
+	}
 	struct outage *last = d->n ? &d->outages[d->n - 1] : NULL;
 	d->total++;
 	if (last && last->end_us >= d->well_us) {

@@ -37,8 +37,8 @@ struct doubt {
 void doubt_well(struct doubt *d, int64_t now_us);
 /*
  * There was an outage since all was last well, and it is over now. Before the
- * first doubt_well() nobody knows since when: all silence falls into it. A step
- * of the database's clock, forward or back, is an outage as well.
+ * first doubt_well(), and at a time before the last one, nobody knows since when:
+ * all silence falls into it. A step of the database's clock is an outage as well.
  */
 void doubt_outage(struct doubt *d, int64_t now_us, const char *cause);
 /*

@@ -149,7 +149,7 @@ static void an_outage_before_anything_was_well_excuses_all_silence(void **state)
 	assert_false(excused(&d, -100000, at(20)));
 }
 
-static void a_clock_set_back_starts_quiet_anew_and_keeps_order(void **state)
+static void an_outage_by_a_clock_set_back_excuses_all_silence(void **state)
 {
 	struct doubt d = {0};
 	(void)state;
@@ -157,13 +157,25 @@ static void a_clock_set_back_starts_quiet_anew_and_keeps_order(void **state)
 	away(&d, 160, 190);
 	doubt_outage(&d, at(120), "clock stepped");
 	assert_int_equal(d.n, 1);
+	assert_true(excused(&d, -1000, at(140) - 1));
+	assert_false(excused(&d, -1000, at(140)));
+}
+
+static void a_clock_set_back_ends_outages_that_lie_ahead_of_it(void **state)
+{
+	struct doubt d = {0};
+	(void)state;
+	away(&d, 100, 150);
+	away(&d, 160, 190);
+	doubt_well(&d, at(120));
+	assert_int_equal(d.n, 1);
 	assert_int_equal(d.outages[0].begin_us, at(100));
 	assert_int_equal(d.outages[0].end_us, at(120));
 	assert_true(excused(&d, 50, at(140) - 1));
 	assert_false(excused(&d, 50, at(140)));
-	doubt_well(&d, at(60)); /* nobody said outage: what lies ahead is over all the same */
-	assert_int_equal(d.outages[0].end_us, at(60));
+	doubt_outage(&d, at(130), "clock stepped"); /* nothing was well in between */
 	assert_int_equal(d.n, 1);
+	assert_int_equal(d.outages[0].end_us, at(130));
 }
 
 static void a_clock_set_forward_is_an_outage_of_that_length(void **state)
@@ -260,7 +272,8 @@ int main(void)
 		cmocka_unit_test(an_early_outage_does_not_use_up_the_quiet_of_a_later_one),
 		cmocka_unit_test(outages_without_a_well_moment_between_are_one),
 		cmocka_unit_test(an_outage_before_anything_was_well_excuses_all_silence),
-		cmocka_unit_test(a_clock_set_back_starts_quiet_anew_and_keeps_order),
+		cmocka_unit_test(an_outage_by_a_clock_set_back_excuses_all_silence),
+		cmocka_unit_test(a_clock_set_back_ends_outages_that_lie_ahead_of_it),
 		cmocka_unit_test(a_clock_set_forward_is_an_outage_of_that_length),
 		cmocka_unit_test(a_link_that_breaks_for_ever_postpones_by_one_quiet_window),
 		cmocka_unit_test(more_outages_than_are_kept_postpone_by_four_windows_at_most),

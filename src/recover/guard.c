@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #define QUIET_BEATS 2
+#define CLOCK_SLACK_US US_PER_S  /* the two clocks may differ by this without a step */
 #define QUIET_US (30 * US_PER_S) /* where nobody beats */
 
 const char *const guard_names[] = {
@@ -118,9 +119,11 @@ void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t
                  const struct census_row *census, int n, bool override)
 {
 	assert(d != NULL && (census != NULL || n == 0));
-	/* A clock that was set back behind our first look makes this the first by the new one. */
-	if (!g->begun || now_us < g->first_us)
+	/* By a clock that was set back, a sign from before our first look may be a new one. */
+	if (!g->begun)
 		g->first_us = now_us;
+	else if (now_us - g->now_us < boot_us - g->boot_us - CLOCK_SLACK_US)
+		g->first_us = 0;
 	g->begun = true;
 	g->doubt = d;
 	g->now_us = now_us;

@@ -28,8 +28,12 @@ void vigil_read(struct vigil *v, int64_t opened, int64_t now_us, int64_t boot_us
 	vigil_tick(v, boot_us);
 	if (v->opened && opened != v->opened)
 		vigil_lost(v, "the session was lost");
-	if (v->opened && drift_us(v, now_us, boot_us) > VIGIL_JUMP_US)
+	if (v->opened && drift_us(v, now_us, boot_us) > VIGIL_JUMP_US) {
+		/* Set back: the last reading as the new clock would have shown it. */
+		if (now_us - v->now_us < boot_us - v->boot_us)
+			doubt_well(&v->doubt, now_us - (boot_us - v->boot_us));
 		vigil_lost(v, "the database's clock jumped");
+	}
 	if (v->opened && v->away)
 		doubt_outage(&v->doubt, now_us, v->away);
 	else
