@@ -366,7 +366,7 @@ static void every_outcome_has_its_event(void **state)
 {
 	static const char *const events[REMEDY_COUNT] = {
 		[REMEDY_REQUEUE] = "REQUEUED", [REMEDY_RETRY] = "RETRY_SCHEDULED",
-		[REMEDY_FAIL] = "FAILED",      [REMEDY_ROLLBACK] = "ROLLED_BACK",
+		[REMEDY_FAIL] = "FAILED",      [REMEDY_ROLLBACK] = "ROLLBACK_STARTED",
 		[REMEDY_HOLD] = "HELD",        [REMEDY_REPORT] = "ZOMBIE_DETECTED",
 	};
 	const char *near;

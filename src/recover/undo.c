@@ -27,7 +27,7 @@ struct undoing {
 /* Entries that changed a job, and so can be taken back or stand in the way of it. */
 static bool is_change(const struct ledger_row *row)
 {
-	static const char *const others[] = {"RETRY_FROM_STEP", "ROLLBACK_STARTED", "UNDONE", NULL};
+	static const char *const others[] = {"RETRY_FROM_STEP", "ROLLED_BACK", "UNDONE", NULL};
 	for (int act = 0; act < ACT_COUNT; act++)
 		if (act != REMEDY_REPORT && text_eq(act_event(act), row->event))
 			return true;

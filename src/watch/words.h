@@ -27,7 +27,7 @@ enum verdict {
 	X(REQUEUE, "requeue", "REQUEUED")                                                              \
 	X(RETRY, "retry", "RETRY_SCHEDULED")                                                           \
 	X(FAIL, "fail", "FAILED")                                                                      \
-	X(ROLLBACK, "rollback", "ROLLED_BACK")                                                         \
+	X(ROLLBACK, "rollback", "ROLLBACK_STARTED")                                                    \
 	X(HOLD, "hold", "HELD")                                                                        \
 	X(REPORT, "report", "ZOMBIE_DETECTED")
 

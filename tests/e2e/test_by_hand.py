@@ -18,7 +18,7 @@ ACTS = [  # command, status of the job, what becomes of it, the ledger's word
     ("requeue", "failed", "queued", "REQUEUED"),
     ("retry", "failed", "queued", "RETRY_SCHEDULED"),
     ("fail", "running", "failed", "FAILED"),
-    ("rollback", "running", "rolling back", "ROLLED_BACK"),
+    ("rollback", "running", "rolling back", "ROLLBACK_STARTED"),
     ("cancel", "running", "cancelling", "CANCELLED"),
 ]
 

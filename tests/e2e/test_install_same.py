@@ -9,7 +9,6 @@ import pytest
 from databases import PgDatabase
 from example_systems import EXAMPLES
 
-NOW = datetime.datetime.now(datetime.timezone.utc)
 # What two runs cannot have in common: the moment, and the name of the batch.
 TIMES = {"created_at", "updated_at", "completed_at", "ocr_last_error_at"}
 MOMENT = {"now", "measured_s"}
@@ -17,7 +16,7 @@ MOMENT = {"now", "measured_s"}
 
 def ago(**parts):
     """Half a minute beside any border, so that both runs say the same of its age."""
-    return NOW - datetime.timedelta(seconds=30, **parts)
+    return datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=30, **parts)
 
 
 def without(document, names):
