@@ -8,38 +8,10 @@
  * the ledger, and the row is left alone.
  */
 #include "base/text.h"
-#include "ledger/ledger.h"
-#include "recover/decide.h"
-#include "worker/source_table_sql.h"
+#include "worker/source_table_ending.h"
 
 #include <assert.h>
 #include <jansson.h>
-
-struct ending {
-	struct settlement *given;
-	struct work_row row;
-	bool leased; /* the lease is ours, and locked */
-	bool found;  /* the row is there, and as the claim left it */
-	bool cancelled;
-	bool undoing; /* the row is one that is being undone */
-	int64_t lease_attempts, max_attempts;
-	int64_t pause_ms;      /* before it may be claimed again */
-	bool retry;            /* it will be tried again */
-	bool over;             /* its attempts are */
-	enum step_after after; /* of a step */
-	struct undo_report report;
-	enum work_list list;
-};
-
-struct settling {
-	struct table_source *src;
-	struct store *store;
-	int64_t worker;
-	struct ending *all;
-	int n;
-	struct arena *arena;
-	struct step_marks marks; /* of what was accepted */
-};
 
 /* ---- what a worker hands in ---- */
 
@@ -81,22 +53,7 @@ static const char *document(const char *text, struct arena *a)
 
 /* ---- lock and read ---- */
 
-static bool leased(const struct ending *e)
-{
-	return e->leased;
-}
-
-static bool writable(const struct ending *e)
-{
-	return e->leased && e->found;
-}
-
-static bool not_accepted(const struct ending *e)
-{
-	return !e->given->accepted;
-}
-
-static struct work_row **rows_of(struct settling *z, bool (*want)(const struct ending *), int *n)
+struct work_row **settling_rows(struct settling *z, bool (*want)(const struct ending *), int *n)
 {
 	struct work_row **rows = ARENA_ARRAY(z->arena, struct work_row *, z->n);
 	*n = 0;
@@ -106,9 +63,9 @@ static struct work_row **rows_of(struct settling *z, bool (*want)(const struct e
 	return rows;
 }
 
-static defib_err over_given(struct settling *z, const char *sql, int64_t worker,
-                            bool (*want)(const struct ending *), struct store_rows *rows,
-                            struct failure *f)
+defib_err settling_over(struct settling *z, const char *sql, int64_t worker,
+                        bool (*want)(const struct ending *), struct store_rows *rows,
+                        struct failure *f)
 {
 	struct relation r;
 	given_relation(z->store->engine, &r);
@@ -127,7 +84,7 @@ static defib_err lock_leases(struct settling *z, struct failure *f)
 {
 	const struct watch *w = z->src->watch;
 	struct store_rows rows;
-	defib_err err = over_given(z, z->src->sql.lock_leases, z->worker, NULL, &rows, f);
+	defib_err err = settling_over(z, z->src->sql.lock_leases, z->worker, NULL, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct ending *e = &z->all[row_int(&rows, i, LEASE_POS, 0)];
 		e->lease_attempts = row_int(&rows, i, LEASE_ATTEMPTS, 0);
@@ -143,16 +100,16 @@ static defib_err find_repeated(struct settling *z, struct failure *f)
 {
 	struct store_rows rows;
 	int n;
-	rows_of(z, leased, &n);
+	settling_rows(z, leased, &n);
 	if (n == z->n)
 		return DEFIB_OK;
-	defib_err err = over_given(z, z->src->sql.repeated, z->worker, NULL, &rows, f);
+	defib_err err = settling_over(z, z->src->sql.repeated, z->worker, NULL, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		z->all[row_int(&rows, i, 0, 0)].given->accepted = true;
 	return err;
 }
 
-static struct ending *ending_of(struct work_row *row)
+struct ending *ending_of(struct work_row *row)
 {
 	return (struct ending *)((char *)row - offsetof(struct ending, row));
 }
@@ -175,6 +132,14 @@ static void take_facts(const struct table_sql *q, struct ending *e, const struct
 	e->found = e->undoing ? undo : !q->lists[LIST_CLAIM].sql || running;
 }
 
+defib_err settling_facts(struct settling *z, struct work_row *const *rows, int n,
+                         struct store_rows *back, struct failure *f)
+{
+	struct relation r;
+	work_keys(&z->src->sql, rows, n, &r);
+	return work_over(z->store, z->src->sql.facts, 0, &r, z->arena, back, f);
+}
+
 static defib_err read_rows(struct settling *z, struct failure *f)
 {
 	const struct table_sql *q = &z->src->sql;
@@ -182,17 +147,15 @@ static defib_err read_rows(struct settling *z, struct failure *f)
 	struct relation r;
 	int n;
 	defib_err err = DEFIB_OK;
-	struct work_row **rows = rows_of(z, leased, &n);
+	struct work_row **rows = settling_rows(z, leased, &n);
 	if (n == 0)
 		return DEFIB_OK;
 	if (q->lock_rows) {
 		work_keys(q, rows, n, &r);
 		err = work_over(z->store, q->lock_rows, 0, &r, z->arena, &back, f);
 	}
-	if (!err) {
-		work_keys(q, rows, n, &r);
-		err = work_over(z->store, q->facts, 0, &r, z->arena, &back, f);
-	}
+	if (!err)
+		err = settling_facts(z, rows, n, &back, f);
 	const struct work_index *x = work_index(q, rows, n, z->arena);
 	for (int i = 0; !err && i < back.nrows; i++) {
 		struct work_row *row = work_find(x, &back, i, z->arena);
@@ -202,141 +165,7 @@ static defib_err read_rows(struct settling *z, struct failure *f)
 	return err;
 }
 
-/* ---- decide ---- */
-
-static bool handed_back(const struct ending *e)
-{
-	return e->given->as == SETTLE_RELEASED || e->given->as == SETTLE_STOPPED;
-}
-
-static bool went_wrong(const struct ending *e)
-{
-	return e->given->as == SETTLE_FAILED || e->given->as == SETTLE_TIMED_OUT ||
-	       e->given->as == SETTLE_CRASHED;
-}
-
-static bool is_retried(const struct watch *w, const struct ending *e)
-{
-	if (e->cancelled)
-		return false;
-	if (e->given->as == SETTLE_RETRY)
-		return true;
-	return went_wrong(e) && w->backoff.given && e->row.attempt < e->max_attempts;
-}
-
-static bool is_step(const struct ending *e)
-{
-	return e->given->step.side != STEP_SIDE_NONE || e->undoing;
-}
-
-/*
- * The lease counts the attempts at this step; what the row counts is its runs,
- * and has no say in how often they are undone. Whether a row is rolled back is
- * for its own predicate to say, once it has failed.
- */
-static enum step_after after_step(const struct watch *w, const struct ending *e)
-{
-	bool left =
-		e->lease_attempts < e->max_attempts && (e->undoing || e->row.attempt < e->max_attempts);
-	const struct step_facts facts = {
-		.as = e->given->as,
-		.more = e->given->step.more,
-		.undoing = e->undoing,
-		.cancelling = e->cancelled,
-		.attempts_left = w->backoff.given && left,
-	};
-	return step_after(&facts);
-}
-
-/* What is not given of the lists; a row that is being undone stays as it is to the end. */
-static enum work_list list_for_step(const struct table_sql *q, const struct ending *e)
-{
-	static const enum work_list lists[] = {
-		[AFTER_NEXT] = LIST_STEP,
-		[AFTER_RELEASED] = LIST_RELEASE,
-		[AFTER_RETRY] = LIST_RELEASE,
-		[AFTER_ROLLBACK] = LIST_FAILED,
-		[AFTER_DONE] = LIST_DONE,
-		[AFTER_FAILED] = LIST_FAILED,
-		[AFTER_TIMED_OUT] = LIST_TIMED_OUT,
-		[AFTER_CANCELLED] = LIST_FAILED,
-		[AFTER_ROLLED_BACK] = LIST_ROLLED_BACK,
-	};
-	enum work_list list = lists[e->after];
-	if (e->undoing && e->after != AFTER_ROLLED_BACK)
-		return LIST_NONE;
-	if (q->lists[list].sql)
-		return list;
-	return list == LIST_STEP                                              ? LIST_RELEASE
-	       : list == LIST_TIMED_OUT                                       ? LIST_FAILED
-	       : list == LIST_RELEASE && e->retry && q->lists[LIST_CLAIM].sql ? LIST_FAILED
-	                                                                      : list;
-}
-
-static enum work_list list_for(const struct table_sql *q, const struct ending *e)
-{
-	static const enum work_list lists[SETTLE_COUNT] = {
-		[SETTLE_DONE] = LIST_DONE,           [SETTLE_FAILED] = LIST_FAILED,
-		[SETTLE_RETRY] = LIST_RELEASE,       [SETTLE_PERMANENT] = LIST_FAILED,
-		[SETTLE_TIMED_OUT] = LIST_TIMED_OUT, [SETTLE_CRASHED] = LIST_FAILED,
-		[SETTLE_STOPPED] = LIST_RELEASE,     [SETTLE_RELEASED] = LIST_RELEASE,
-	};
-	enum work_list list = lists[e->given->as];
-	if (e->cancelled && e->given->as != SETTLE_DONE)
-		return LIST_FAILED;
-	if (e->retry)
-		return q->lists[LIST_RELEASE].sql ? LIST_RELEASE
-		       : q->lists[LIST_CLAIM].sql ? LIST_FAILED
-		                                  : LIST_NONE;
-	return list == LIST_TIMED_OUT && !q->lists[list].sql ? LIST_FAILED : list;
-}
-
-static int64_t pause_ms(struct table_source *src, const struct ending *e)
-{
-	const struct backoff *b = &src->watch->backoff;
-	if (!e->retry && !(went_wrong(e) && !b->given))
-		return 0;
-	if (e->given->delay_ms >= 0)
-		return e->given->delay_ms;
-	/* The attempt that just failed is counted already: the first wait is the base. */
-	int64_t attempt = is_step(e) ? e->lease_attempts : e->row.attempt;
-	int64_t before = attempt > 0 ? attempt - 1 : 0;
-	return b->given ? backoff_us(b, before, erand48(src->chance)) / 1000 : 0;
-}
-
-static void decide_step(const struct table_source *src, struct ending *e)
-{
-	e->after = after_step(src->watch, e);
-	e->retry = e->after == AFTER_RETRY;
-	e->list = list_for_step(&src->sql, e);
-	e->over = e->after != AFTER_RETRY && e->after != AFTER_RELEASED;
-}
-
-/* Attempts that are over are not held against the job when somebody starts it anew. */
-static void decide_job(const struct table_source *src, struct ending *e)
-{
-	const struct watch *w = src->watch;
-	e->retry = is_retried(w, e);
-	e->list = list_for(&src->sql, e);
-	e->over = e->given->as == SETTLE_DONE || e->given->as == SETTLE_PERMANENT || e->cancelled ||
-	          (went_wrong(e) && w->backoff.given && !e->retry);
-}
-
-static void decide_endings(struct settling *z)
-{
-	for (int i = 0; i < z->n; i++) {
-		struct ending *e = &z->all[i];
-		if (!writable(e))
-			continue;
-		(is_step(e) ? decide_step : decide_job)(z->src, e);
-		e->pause_ms = pause_ms(z->src, e);
-		if (e->pause_ms > 0)
-			e->row.retry_us = e->row.now_us + e->pause_ms * 1000;
-		if (e->cancelled && !e->row.error && e->given->as != SETTLE_DONE)
-			e->row.error = "cancelled";
-		e->row.reason = e->row.error ? e->row.error : settle_names[e->given->as];
-	}
-}
+/* ---- write ---- */
 
 static int64_t attempts_after(const struct ending *e)
 {
@@ -344,8 +173,6 @@ static int64_t attempts_after(const struct ending *e)
 		return 0;
 	return handed_back(e) && e->lease_attempts > 0 ? e->lease_attempts - 1 : e->lease_attempts;
 }
-
-/* ---- write ---- */
 
 static defib_err write_rows(struct settling *z, struct failure *f)
 {
@@ -395,47 +222,6 @@ static defib_err record_steps(struct settling *z, struct failure *f)
 	return steps_record(&z->src->sql, z->store, &z->marks, z->arena, f);
 }
 
-static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *a)
-{
-	struct buf evidence = BUF_INIT;
-	buf_add(&evidence, "{\"step\":");
-	buf_add_json(&evidence, m->step);
-	buf_add(&evidence, ",\"error\":");
-	buf_add_json(&evidence, m->error ? m->error : "");
-	buf_add(&evidence, "}");
-	struct ledger_entry e = {.job = m->job,
-	                         .event = "UNDO_FAILED",
-	                         .reason = m->error,
-	                         .evidence = arena_strdup(a, buf_text(&evidence)),
-	                         .has_epoch = true,
-	                         .epoch = m->epoch};
-	buf_release(&evidence);
-	return e;
-}
-
-/* What a person must hear of. */
-static defib_err note_steps(struct settling *z, struct failure *f)
-{
-	struct ledger_context ctx = {z->src->watch->name, "workflow",
-	                             arena_printf(z->arena, "worker:%lld", (long long)z->worker)};
-	struct ledger_entry *entries = ARENA_ARRAY(z->arena, struct ledger_entry, z->marks.n + z->n);
-	int n = 0;
-	for (int i = 0; i < z->marks.n; i++)
-		if (z->marks.items[i].state == STEP_UNDO_FAILED)
-			entries[n++] = undo_failed(&z->marks.items[i], z->arena);
-	for (int i = 0; i < z->n; i++) {
-		const struct ending *e = &z->all[i];
-		if (e->report.evidence && e->given->accepted)
-			entries[n++] = (struct ledger_entry){.job = e->row.job,
-			                                     .event = "ROLLED_BACK",
-			                                     .reason = e->report.error,
-			                                     .evidence = e->report.evidence,
-			                                     .has_epoch = true,
-			                                     .epoch = e->given->epoch};
-	}
-	return n > 0 ? ledger_append(z->store, &ctx, entries, n, z->arena, f) : DEFIB_OK;
-}
-
 /* Every lease that was ours ends here, also where its row had moved on. */
 static defib_err end_leases(struct settling *z, struct failure *f)
 {
@@ -465,67 +251,12 @@ static defib_err end_leases(struct settling *z, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* ---- what came too late ---- */
-
-static bool late(const struct ending *e)
-{
-	return not_accepted(e) && !handed_back(e);
-}
-
-static const char *late_evidence(const struct ending *e, const struct store_rows *rows, int row,
-                                 struct arena *a)
-{
-	const char *epoch = row_text(rows, row, 1), *owner = row_text(rows, row, 2);
-	struct buf out = BUF_INIT;
-	buf_addf(&out,
-	         "{\"outcome\":\"%s\",\"why\":\"%s\",\"epoch\":%lld,\"current_epoch\":%s,\"owner\":%s",
-	         settle_names[e->given->as],
-	         !e->leased ? "the lease was lost"
-	         : e->found ? "the table kept the write back"
-	                    : "the row had moved on",
-	         (long long)e->given->epoch, epoch ? epoch : "null", owner ? owner : "null");
-	if (e->row.error) {
-		buf_add(&out, ",\"error\":");
-		buf_add_json(&out, e->row.error);
-	}
-	if (e->row.result)
-		buf_addf(&out, ",\"result\":%s", e->row.result);
-	buf_add(&out, "}");
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
-}
-
-static defib_err note_late(struct settling *z, struct failure *f)
-{
-	struct ledger_context ctx = {z->src->watch->name, "late",
-	                             arena_printf(z->arena, "worker:%lld", (long long)z->worker)};
-	struct ledger_entry *entries = ARENA_ARRAY(z->arena, struct ledger_entry, z->n);
-	struct store_rows rows;
-	int n;
-	rows_of(z, late, &n);
-	if (n == 0)
-		return DEFIB_OK;
-	defib_err err = over_given(z, z->src->sql.now_held, 0, late, &rows, f);
-	if (err)
-		return err;
-	for (int i = 0; i < rows.nrows; i++) {
-		const struct ending *e = &z->all[row_int(&rows, i, 0, 0)];
-		entries[i] = (struct ledger_entry){
-			.job = e->given->key,
-			.event = "LATE_COMPLETION",
-			.evidence = late_evidence(e, &rows, i, z->arena),
-		};
-	}
-	return ledger_append(z->store, &ctx, entries, rows.nrows, z->arena, f);
-}
-
 /* The user's statements for jobs that leave our hands, also where their row had moved on. */
 static defib_err run_after(struct settling *z, struct failure *f)
 {
 	const struct table_sql *q = &z->src->sql;
 	int n;
-	struct work_row **rows = rows_of(z, leased, &n);
+	struct work_row **rows = settling_rows(z, leased, &n);
 	return work_run(q, z->store, q->after, q->nafter, rows, n, z->arena, f);
 }
 

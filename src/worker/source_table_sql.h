@@ -2,7 +2,7 @@
  * source_table_sql.h: the statements of a table's source, and what its files share.
  *
  * source_table.c         claiming, and what is asked about leases
- * source_table_settle.c  recording how jobs ended
+ * source_table_settle.c  recording how jobs ended (source_table_ending.h)
  * source_table_steps.c   the steps of workflows: what is next, what is recorded
  * source_table_beat.c    the user's statements while a job is in hand, and at its end
  * source_table_sql.c     the statements with SQL of the user's

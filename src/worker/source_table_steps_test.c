@@ -123,6 +123,10 @@ static int64_t open_failed(struct bench *b)
 	struct claimed c = bench_one(b, w);
 	assert_true(end_step(b, w, &c, SETTLE_PERMANENT, NULL, "no such address"));
 	is(b, "status = 'failed' AND error = 'no such address'");
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " LEDGER " WHERE event = "
+	                                 "'ROLLBACK_STARTED' AND job = '1' AND reason = 'no such "
+	                                 "address'"),
+	                 1);
 	return w;
 }
 
@@ -178,6 +182,8 @@ static void failed_step_is_tried_again_and_then_fails_the_row(void **state)
 	is(b, "status = 'failed' AND error = 'busy'");
 	recorded(b, "reserve", "done");
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " STEPS), 1);
+	assert_int_equal(
+		bench_number(b, "SELECT count(*) FROM " LEDGER " WHERE event = 'ROLLBACK_STARTED'"), 0);
 	assert_int_equal(bench_claim(b, w, 9, &jobs), 0);
 }
 

@@ -309,7 +309,7 @@ def test_a_saga_whose_step_fails_for_good_is_rolled_back(ruvon):
     assert ruvon.status == "FAILED_ROLLED_BACK"
     assert ruvon.lines("ended")[2:] == ["Ship_Order", "Process_Payment.undo",
                                         "Reserve_Inventory.undo"]
-    assert ruvon.events() == ["ROLLED_BACK"]
+    assert ruvon.events() == ["ROLLBACK_STARTED", "ROLLED_BACK"]
 
 
 @pytest.mark.covers("C9")
@@ -321,7 +321,7 @@ def test_an_undo_that_cannot_be_done_is_told_and_the_rest_is_undone(ruvon):
     ruvon.work("workflows", "--poll", "50ms")
     ruvon.until(STATUS, "FAILED_ROLLED_BACK")
     assert ruvon.lines("ended").count("Process_Payment.undo") == 3
-    assert ruvon.events() == ["UNDO_FAILED", "ROLLED_BACK"]
+    assert ruvon.events() == ["ROLLBACK_STARTED", "UNDO_FAILED", "ROLLED_BACK"]
     said, = ruvon.rows("SELECT reason FROM defib.ledger WHERE event = 'ROLLED_BACK'")[0]
     assert said.startswith("could not undo: Process_Payment")
 
