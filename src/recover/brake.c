@@ -40,6 +40,7 @@ static struct brake_owner met(const struct brake *b, const struct brake_rules *r
 		.beat = fresh || (old && old->beat),
 		.fresh = fresh && !row->dead,
 		.silent = is_silent(r, d, now_us, row),
+		.was_held = same && old->was_held,
 		.released = same && old->released,
 	};
 }
@@ -96,16 +97,29 @@ static bool is_mass(const struct brake *b, const struct brake_rules *r)
 	       (double)b->silent + ROUNDING >= r->share * (double)(b->silent + b->beating);
 }
 
-/* Whoever is still silent was held for the last time for this silence. */
+/* Whoever does not beat again was held for the last time for this silence. */
 static void let_go(struct brake *b, const char *ended)
 {
 	for (int i = 0; i < b->n; i++) {
-		b->owners[i].released |= b->owners[i].held && b->engaged;
-		b->owners[i].held = false;
+		struct brake_owner *o = &b->owners[i];
+		o->released |= o->was_held;
+		o->held = false;
 	}
 	if (b->engaged)
 		b->ended = ended;
 	b->engaged = false;
+}
+
+static void hold(struct brake *b, int64_t now_us, int64_t boot_us)
+{
+	for (int i = 0; i < b->n; i++)
+		b->owners[i].was_held |= b->owners[i].held;
+	if (b->engaged)
+		return;
+	b->engaged = true;
+	b->since_us = now_us;
+	b->since_boot_us = boot_us;
+	b->engagements++;
 }
 
 void brake_step(struct brake *b, const struct brake_rules *r, const struct doubt *d, int64_t now_us,
@@ -119,16 +133,12 @@ void brake_step(struct brake *b, const struct brake_rules *r, const struct doubt
 	}
 	take_census(b, r, d, now_us, census, r->on ? n : 0);
 	gather(b, r);
-	if (!is_mass(b, r)) {
+	if (!is_mass(b, r))
 		let_go(b, ended * 2 > was_silent - b->silent ? "evidence" : "returned");
-	} else if (b->engaged && boot_us - b->since_boot_us >= r->ceiling_us) {
+	else if (b->engaged && boot_us - b->since_boot_us >= r->ceiling_us)
 		let_go(b, "ceiling");
-	} else if (!b->engaged) {
-		b->engaged = true;
-		b->since_us = now_us;
-		b->since_boot_us = boot_us;
-		b->engagements++;
-	}
+	else
+		hold(b, now_us, boot_us);
 }
 
 bool brake_holds(const struct brake *b, const char *owner)

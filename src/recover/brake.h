@@ -28,6 +28,7 @@ struct brake_owner {
 	bool beat; /* we saw it beating */
 	bool fresh, silent;
 	bool held;     /* part of the present mass */
+	bool was_held; /* for this silence, also if a clock or doubt says that it is none now */
 	bool released; /* this silence was held before */
 };
 

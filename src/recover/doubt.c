@@ -54,8 +54,9 @@ int64_t doubt_clean_us(const struct doubt *d, int64_t from_us, int64_t to_us)
 /* Two neighbours become one. */
 static void cover(struct doubt *d, int i)
 {
+	assert(i >= 0 && i + 1 < d->n);
 	struct outage *a = &d->outages[i], *b = a + 1;
-	assert(i >= 0 && i + 1 < d->n && a->end_us <= b->begin_us);
+	assert(a->end_us <= b->begin_us);
 	b->clean_us += a->clean_us + (b->begin_us - a->end_us);
 	b->begin_us = a->begin_us;
 	d->n--;

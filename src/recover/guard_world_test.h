@@ -36,6 +36,7 @@ struct man {
 	bool pending;                       /* it lives, but the database was down when it last tried */
 	bool seen_fresh;                    /* by a census of the daemon */
 	int64_t phase_us, beat_us, sign_us; /* beat: true time of the last; sign: as written */
+	int64_t held_us, held_beat_us;      /* since when the brake holds it, and for which silence */
 	int running;                        /* jobs it still has */
 };
 
