@@ -21,7 +21,7 @@ const struct cli_option explain_options[] = {
 struct explained {
 	struct cli *cli;
 	const struct selected *group;
-	struct bound bound;
+	struct selected_sql bound;
 	struct candidate cand;
 	bool has_hold, has_retry;
 	struct held_job hold;

@@ -158,7 +158,7 @@ static void print_page(struct listing *l, const struct selected *g, enum list_so
 static int list_group(struct listing *l, const struct selected *g, bool begins)
 {
 	struct cli *c = l->cli;
-	struct bound *b = ARENA_NEW(&c->arena, struct bound);
+	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
 	struct failure f = {0};
 	struct browsed *rows = NULL;
 	int n = 0;

@@ -250,7 +250,7 @@ static void print_text(struct shown *x)
 static int show(struct shown *x, const struct selected *g)
 {
 	struct cli *c = x->cli;
-	struct bound *b = ARENA_NEW(&c->arena, struct bound);
+	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
 	struct failure f = {0};
 	bool found = false;
 	defib_err err = selected_bind(c, g, b, &f);

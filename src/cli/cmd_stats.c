@@ -239,7 +239,7 @@ static void print_json(const struct counting *x, const struct selected *g, bool 
 static void count_watch(struct counting *x, const struct selected *g)
 {
 	struct cli *c = x->cli;
-	struct bound *b = ARENA_NEW(&c->arena, struct bound);
+	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
 	struct failure f = {0};
 	struct tally tally;
 	defib_err err = selected_bind(c, g, b, &f);

@@ -317,10 +317,10 @@ int select_watches(struct cli *c, struct selection *out)
 	return code;
 }
 
-defib_err selected_bind(struct cli *c, const struct selected *g, struct bound *out,
+defib_err selected_bind(struct cli *c, const struct selected *g, struct selected_sql *out,
                         struct failure *f)
 {
-	*out = (struct bound){0};
+	*out = (struct selected_sql){0};
 	defib_err err = session_ready(g->session, f);
 	if (err)
 		return err;
@@ -341,7 +341,7 @@ defib_err selected_bind(struct cli *c, const struct selected *g, struct bound *o
 static defib_err find_jobs(struct cli *c, struct selected *g, int64_t room, bool *more,
                            struct failure *f)
 {
-	struct bound *b = ARENA_NEW(&c->arena, struct bound);
+	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
 	struct browsed *found = NULL;
 	int n = 0;
 	defib_err err = selected_bind(c, g, b, f);

@@ -73,15 +73,15 @@ int select_watches(struct cli *c, struct selection *out);
 void selection_release(struct selection *s);
 
 /* A group's watch with its statements, in its open session. Must not be moved. */
-struct bound {
+struct selected_sql {
 	struct store *store; /* the session's */
 	struct binding binding;
 	struct watch_sql sql;
 	struct ledger ledger; /* not ready: there is none, or it is off */
 };
 /* Prints nothing; a failure says what to do next. */
-MUST_CHECK defib_err selected_bind(struct cli *c, const struct selected *g, struct bound *out,
-                                   struct failure *f);
+MUST_CHECK defib_err selected_bind(struct cli *c, const struct selected *g,
+                                   struct selected_sql *out, struct failure *f);
 
 /* "pages/17": how a job is written on the command line and by --ids. */
 void job_qualified(const struct watch *w, const char *job, struct buf *out);
