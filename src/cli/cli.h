@@ -112,6 +112,9 @@ int cmd_list(struct cli *c);
 int cmd_show(struct cli *c);
 int cmd_stats(struct cli *c);
 int cmd_daemon(struct cli *c);
+int cmd_status(struct cli *c);
+int cmd_pause(struct cli *c);
+int cmd_raise(struct cli *c);
 int cmd_doctor(struct cli *c);
 int cmd_config(struct cli *c);
 int cmd_sql(struct cli *c);
@@ -127,6 +130,7 @@ int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
 
 extern const struct cli_option daemon_options[];
+extern const struct cli_option pause_options[], resume_options[], raise_options[];
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
 extern const struct cli_option list_options[], show_options[];
 extern const struct cli_option install_options[], uninstall_options[];

@@ -1,11 +1,17 @@
 /*
  * cmd_scan.c: `defib scan`: find stuck jobs, and recover them with --fix.
+ *
+ * A person's scan has no guard: it convicts in one look, is not paced, and obeys
+ * no pause. But where the brake of a daemon holds a watch, most of its workers
+ * fell silent at once and are likely cut off rather than dead; who recovers
+ * those all the same must say so, and the ledger keeps it.
  */
 #include "cli/scan_report.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/status.h"
 
 const struct cli_option scan_options[] = {
 	{"fix", NULL, "recover them; without it nothing is changed"},
@@ -13,6 +19,7 @@ const struct cli_option scan_options[] = {
 	{"limit", "N", "find at most N jobs in each watch"},
 	{"remedy", "REMEDY", "requeue, retry, fail, rollback, hold or report, instead of the rules"},
 	{"reason", "TEXT", "instead of the watch's reason"},
+	{"override-guard", NULL, "also where a daemon's brake holds them; the ledger says so"},
 	{NULL, NULL, NULL},
 };
 
@@ -115,6 +122,7 @@ static int read_options(struct run *run)
 		.reason = cli_value(c, "reason"),
 		.actor = cli_actor(c),
 		.ledger_off = c->settings.ledger == LEDGER_OFF,
+		.override_guard = cli_flag(c, "override-guard"),
 		.observer = {report_job, report_progress, &run->report},
 	};
 	return cli_int(c, "limit", &run->options.limit) ? EXIT_CLEAN : EXIT_USAGE;
@@ -137,6 +145,33 @@ static void prepare_sources(struct run *run)
 	}
 }
 
+/*
+ * Nobody is kept from his own jobs because our tables cannot be read: then there
+ * is no brake to know of.
+ */
+static defib_err refuse_brake(struct run *run, struct session *session, const struct watch *w,
+                              const struct database *d, struct failure *f)
+{
+	struct standing st;
+	struct left left;
+	struct failure unread = {0};
+	if (!run->options.fix || run->options.override_guard)
+		return DEFIB_OK;
+	if (session_ready(session, f))
+		return f->code;
+	if (left_read(session->store, &run->cli->arena, &left, &unread))
+		return DEFIB_OK;
+	standing_init(&st, d, w->name, &left);
+	if (standing_brakes(&st)) {
+		const char *guard = json_string_value(json_object_get(st.info, "guard"));
+		fail(f, DEFIB_REFUSED, "watch %s: nothing was changed: the daemon's brake is on: %s",
+		     w->name, guard ? guard : "");
+		fail_next(f, "wait for it, or add --override-guard, which the ledger will say");
+	}
+	standing_release(&st);
+	return f->code;
+}
+
 static void scan_one(struct run *run, int i)
 {
 	const struct settings *s = &run->cli->settings;
@@ -148,7 +183,7 @@ static void scan_one(struct run *run, int i)
 	report_watch_begin(&run->report, w, d);
 	if (source->down.code)
 		result->failure = source->down; /* it would only cost its time-out again */
-	else
+	else if (!refuse_brake(run, &source->session, w, d, &result->failure))
 		scan_watch(&source->session, w, &run->options, result);
 	if (result->failure.code && !source->session.store)
 		source->down = result->failure;

@@ -14,7 +14,7 @@ static const struct {
 			"clock_timestamp() + u.lease_ms * interval '1 millisecond' FROM (",
 			") AS u ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET holder = excluded.holder, "
 			"expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> "
-            "excluded.holder)::int, "
+			"excluded.holder)::int, "
 			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE clock_timestamp() END "
 			"WHERE l.holder = excluded.holder OR l.expires_at < clock_timestamp() RETURNING watch",
 			"DELETE FROM defib.leader WHERE holder = $1",
@@ -91,4 +91,33 @@ defib_err leader_leave(struct store *s, const char *holder, struct failure *f)
 	defib_err err = run(s, statements[s->engine].leave, &param, 1, &a, NULL, f);
 	arena_release(&a);
 	return err;
+}
+
+defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out, int *n,
+                      struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT watch, holder, (extract(epoch FROM since) * 1000000)::bigint, "
+						   "(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint, "
+						   "expires_at > clock_timestamp() FROM defib.leader ORDER BY watch",
+		[STORE_SQLITE] =
+			"SELECT watch, holder, since * 1000, (" SQLITE_NOW_MS
+			" - since) * 1000, expires_at > " SQLITE_NOW_MS " FROM defib_leader ORDER BY watch",
+	};
+	struct store_rows rows;
+	*n = 0;
+	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct leader_row, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct leader_row){
+			.watch = row_text(&rows, i, 0),
+			.holder = row_text(&rows, i, 1),
+			.since_us = row_int(&rows, i, 2, 0),
+			.led_us = row_int(&rows, i, 3, 0),
+			.leads = row_bool(&rows, i, 4),
+		};
+	return DEFIB_OK;
 }

@@ -21,4 +21,13 @@ MUST_CHECK defib_err leader_ask(struct store *s, const char *holder, const char 
 /* Step down from all, at a clean exit: others need not wait. */
 MUST_CHECK defib_err leader_leave(struct store *s, const char *holder, struct failure *f);
 
+struct leader_row {
+	const char *watch, *holder;
+	int64_t since_us, led_us; /* since when, and how long that is by the database's clock */
+	bool leads;               /* its lease is in force */
+};
+/* Who leads, and who led last; the tables must be there. */
+MUST_CHECK defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out, int *n,
+                                 struct failure *f);
+
 #endif

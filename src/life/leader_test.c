@@ -84,6 +84,23 @@ static void who_follows_cannot_send_the_leader_away(void **state)
 	assert_false(leads(t->store, "bert", "pages"));
 }
 
+static void anybody_can_read_who_leads(void **state)
+{
+	const struct tables *t = tables_of(state);
+	struct leader_row *rows = NULL;
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	int n = 0;
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_int_equal(leader_read(t->store, &a, &rows, &n, &f), DEFIB_OK);
+	assert_int_equal(n, 1);
+	assert_string_equal(rows[0].watch, "pages");
+	assert_string_equal(rows[0].holder, "anna");
+	assert_true(rows[0].leads);
+	assert_true(rows[0].led_us >= 0 && rows[0].led_us < 60000000 && rows[0].since_us > 0);
+	arena_release(&a);
+}
+
 #define BOTH(f) ON_POSTGRES(f), ON_SQLITE(f)
 
 int main(void)
@@ -95,6 +112,7 @@ int main(void)
 		BOTH(each_watch_has_its_own_leader),
 		BOTH(who_leaves_need_not_be_waited_for),
 		BOTH(who_follows_cannot_send_the_leader_away),
+		BOTH(anybody_can_read_who_leads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,8 +47,8 @@ static void set_factor(struct post *p, struct session *session, double factor, c
 		char text[32];
 		const char *by = text;
 		snprintf(text, sizeof text, "%g", factor);
-		log_event(LOG_WARN, "thresholds are raised", LOG_STR("watch", p->watch->name),
-		          LOG_STR("factor", by), LOG_STR("actor", actor));
+		log_event(LOG_WARN, factor > 1 ? "thresholds are raised" : "thresholds are as configured",
+		          LOG_STR("watch", p->watch->name), LOG_STR("factor", by), LOG_STR("actor", actor));
 	}
 	scanner_free(p->scanner);
 	arena_clear(&p->arena);
@@ -61,10 +61,20 @@ static void set_factor(struct post *p, struct session *session, double factor, c
 	p->scanner = scanner_new(session, p->raised, &p->options);
 }
 
+/*
+ * The database's clock, by its last reading and our own clock since: schedules go
+ * by the clock that ages go by, at no further statement. Before the first
+ * reading the host's clock stands in, for the one pass that makes it.
+ */
+static int64_t database_us(const struct vigil *v)
+{
+	return v->opened ? v->now_us + clock_boot_us() - v->boot_us : clock_wall_us();
+}
+
 void post_hear(struct post *p, struct session *session, const struct told *words, int n)
 {
-	double factor = 1;
-	const char *actor = "configuration";
+	double factor = watch_raise(p->watch, database_us(p->options.vigil));
+	const char *actor = "schedule";
 	bool paused = false;
 	for (int i = 0; i < n; i++) {
 		double said;
@@ -78,6 +88,10 @@ void post_hear(struct post *p, struct session *session, const struct told *words
 			actor = words[i].actor;
 		}
 	}
+	/* Whoever spoke wants to see it done, not at the end of an interval of an hour. */
+	if (paused != p->paused || factor != p->factor)
+		p->due_ms = 0;
+	p->paused = paused;
 	guard_pause(p->guard, paused);
 	set_factor(p, session, factor, actor);
 }
@@ -220,9 +234,12 @@ static void add_guard(const struct post *p, struct buf *out)
 {
 	struct guard_report r;
 	struct buf sentence = BUF_INIT;
+	int64_t total = 0;
 	guard_report(p->guard, &r);
 	guard_sentence(p->guard, &sentence);
-	buf_add(out, ",\"guarded\":{\"total\":0");
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		total += p->last.guarded[i];
+	buf_addf(out, ",\"guarded\":{\"total\":%lld", (long long)total);
 	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
 		add_int(out, guard_names[i], p->last.guarded[i]);
 	buf_add(out, "}");
@@ -235,6 +252,7 @@ static void add_guard(const struct post *p, struct buf *out)
 	add_text(out, "doubt_cause", r.doubting ? r.doubt_cause : NULL);
 	add_iso(out, "doubt_until", r.doubting ? r.doubt_until_us : 0);
 	add_iso(out, "brake_until", r.braking ? r.brake_until_us : 0);
+	add_text(out, "brake_ended", r.brake_ended);
 	buf_release(&sentence);
 }
 
@@ -255,8 +273,9 @@ void post_info(const struct post *p, struct buf *out)
 	add_int(out, "near_misses_total", p->counts.near_misses);
 	add_iso(out, "last_finished_scan", p->last_ok_us);
 	add_text(out, "failure", r->failure.code ? r->failure.what : NULL);
-	if (r->guarded[GUARD_PACE]) {
+	if (r->guarded[GUARD_PACE] || r->guarded[GUARD_PAUSED])
 		add_int(out, "waiting", r->left);
+	if (r->guarded[GUARD_PACE]) {
 		add_int(out, "eta_s", g.rate > 0 ? (int64_t)((double)r->left / g.rate) + 1 : 0);
 	}
 	add_guard(p, out);

@@ -21,6 +21,7 @@ struct post {
 	struct scan_options options;
 	struct scanner *scanner;
 	struct guard *guard;
+	bool paused; /* by a person */
 	bool leads;
 	bool unseen; /* no pass yet since it leads: whatever is stuck was so before */
 	int64_t due_ms;

@@ -68,6 +68,41 @@ static void check_beat(struct check *c)
 	buf_release(&limit);
 }
 
+/*
+ * Where defib's own workers beat into the table, stuck_after is the lease by
+ * which others know a row as theirs; a lease is renewed three times before it ends.
+ */
+static void check_own_beat(struct check *c)
+{
+	const struct watch *w = c->w;
+	if (!w->work.beat.n || !w->beat_us || !w->alive_at.text || !w->stuck_after.given)
+		return;
+	int64_t least = threshold_least(&w->stuck_after);
+	struct buf beat = BUF_INIT, limit = BUF_INIT;
+	duration_text(w->beat_us, &beat);
+	duration_text(least, &limit);
+	if (least >= 2 * w->beat_us && least < 3 * w->beat_us)
+		cfg_problem(c->r, w->work.beat.items[0].at,
+		            "watch %s: work.beat every %s is over a third of stuck_after %s: defib's own "
+		            "workers could be condemned for two late beats; beat more often or raise "
+		            "stuck_after",
+		            w->name, buf_text(&beat), buf_text(&limit));
+	buf_release(&beat);
+	buf_release(&limit);
+}
+
+static void check_guard(struct check *c)
+{
+	const struct guard_limits *g = &c->w->guard;
+	if (g->off)
+		return;
+	if (g->brake_share <= 0 || g->brake_share > 1)
+		problem(c, c->w->at, "guard.brake_share is a share of the owners: above 0, at most 1");
+	if (g->brake_ceiling_us <= 0)
+		problem(c, c->w->at,
+		        "guard.brake_ceiling 0s would let the brake go at once; say guard: off instead");
+}
+
 static bool can_do(const struct watch *w, enum remedy remedy)
 {
 	return remedy == REMEDY_REPORT || remedy == REMEDY_HOLD ||
@@ -274,6 +309,8 @@ void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine 
 		problem(&c, w->at, "show takes at most 8 columns");
 	check_signs(&c);
 	check_beat(&c);
+	check_own_beat(&c);
+	check_guard(&c);
 	check_rules(&c);
 	check_work(&c);
 	check_all_sql(&c);

@@ -277,6 +277,38 @@ static void steps_and_beats_of_a_table_need_what_they_are_about(void **state)
 	assert_work("      beat: [UPDATE b SET at = 1]\n", "work.beat needs beat:");
 }
 
+static void own_workers_beat_three_times_before_they_are_silent(void **state)
+{
+	static const char yaml[] = "beat: 30s\nstuck_after: %ds\nwork:\n  ready: a = 0\n"
+							   "  beat: [UPDATE b SET at = 1]\n";
+	struct buf keys = BUF_INIT;
+	(void)state;
+	buf_add(&keys, ALIVE);
+	buf_addf(&keys, yaml, 90);
+	assert_accepted(STORE_SQLITE, buf_text(&keys));
+	buf_clear(&keys);
+	buf_add(&keys, ALIVE);
+	buf_addf(&keys, yaml, 89);
+	assert_refused(STORE_SQLITE,
+	               &(struct demand){buf_text(&keys), "30s is over a third of stuck_after 1m 29s"},
+	               1);
+	buf_release(&keys);
+}
+
+static void a_brake_must_be_able_to_hold_and_to_let_go(void **state)
+{
+	static const struct demand demands[] = {
+		{PLAIN "guard: {brake_share: 0}\n", "above 0, at most 1"},
+		{PLAIN "guard: {brake_share: 1.01}\n", "above 0, at most 1"},
+		{PLAIN "guard: {brake_ceiling: 0s}\n", "say guard: off instead"},
+		{PLAIN "guard: {pace: -1}\n", "pace"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+	assert_accepted(STORE_SQLITE, PLAIN "guard: {brake_share: 1, pace: 0}\n");
+	assert_accepted(STORE_SQLITE, PLAIN "guard: off\n");
+}
+
 static void problems_name_the_line_they_are_on(void **state)
 {
 	struct reading r;
@@ -307,6 +339,8 @@ int main(void)
 		cmocka_unit_test(every_promised_parameter_is_known_where_it_is_promised),
 		cmocka_unit_test(sql_is_read_as_its_engine_does),
 		cmocka_unit_test(steps_and_beats_of_a_table_need_what_they_are_about),
+		cmocka_unit_test(own_workers_beat_three_times_before_they_are_silent),
+		cmocka_unit_test(a_brake_must_be_able_to_hold_and_to_let_go),
 		cmocka_unit_test(problems_name_the_line_they_are_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

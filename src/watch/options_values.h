@@ -16,10 +16,12 @@ void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target
 void read_startup(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_crash_budget(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_guard(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_raise(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_work(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_backoff(struct cfg_reader *r, const struct cfg_node *node, void *target);
 
 /* Tables of nested maps. */
 extern const struct opt_row startup_rows[], crash_rows[], guard_rows[], work_rows[], backoff_rows[];
+extern const struct opt_row raise_rows[];
 
 #endif

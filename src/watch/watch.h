@@ -87,6 +87,18 @@ struct guard_limits {
 	int64_t pace_burst;
 };
 
+/* Hours at which thresholds are raised (raise.c); in UTC. */
+struct raise_span {
+	unsigned days;          /* on which it begins: bit 0 is Monday */
+	int64_t from_us, to_us; /* since midnight; `to` not after `from`: on the next day */
+	double factor;
+};
+struct raise_list {
+	int n;
+	struct raise_span *items;
+};
+#define RAISE_MOST 100 /* no factor is greater */
+
 /* What `defib stats` counts beside states; each may be absent. */
 struct stats {
 	struct sql_text where;  /* of which rows */
@@ -147,6 +159,7 @@ struct watch {
 	struct state_names states;
 	int64_t every_us, batch, limit, statement_timeout_us;
 	struct guard_limits guard;
+	struct raise_list raise;
 	struct startup startup;
 	struct sql_text end_when, late_when;
 	struct stats stats;
@@ -168,6 +181,10 @@ enum sign watch_first_sign(const struct watch *w);
 bool threshold_for(const struct threshold *t, const char *kind, int64_t *us);
 /* The smallest limit of any kind. */
 int64_t threshold_least(const struct threshold *t);
+/* By what its thresholds are raised at this moment, by its own hours; 1: not at all. */
+double watch_raise(const struct watch *w, int64_t now_us);
+/* From 1 to RAISE_MOST: thresholds are never made shorter this way. */
+bool raise_factor_ok(double factor);
 /* True when its rows carry a bound on how often they are tried. */
 bool watch_has_attempts(const struct watch *w);
 

@@ -1,0 +1,300 @@
+/*
+ * cmd_pause.c: `defib pause`, `defib resume` and `defib raise`: what a person tells
+ * the daemons. The word is left in the database; whoever leads the watch, now or
+ * after a restart, reads it within about a second. The one-shot scan is a person's
+ * own and obeys none of them.
+ */
+#include "cli/job_words.h"
+#include "cli/select.h"
+#include "cli/told_words.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "ledger/told.h"
+
+const struct cli_option pause_options[] = {
+	{"all", NULL, "all watches of every configured database"},
+	{"for", "DURATION", "recovery goes on by itself after this"},
+	{"reason", "TEXT", "why, for whoever reads status"},
+	{NULL, NULL, NULL},
+};
+const struct cli_option resume_options[] = {
+	{"all", NULL, "take back every pause, also those of single watches"},
+	{NULL, NULL, NULL},
+};
+const struct cli_option raise_options[] = {
+	{"by", "FACTOR", "thresholds are this many times longer, 1 to 100"},
+	{"off", NULL, "thresholds are as configured again"},
+	{"all", NULL, "all watches of every configured database"},
+	{"for", "DURATION", "they are as configured again after this"},
+	{"reason", "TEXT", "why, for whoever reads status"},
+	{NULL, NULL, NULL},
+};
+
+/* Of which watch, in which database; "*": all of it. */
+struct target {
+	const char *watch;
+	const struct database *database;
+	struct session *session;
+};
+
+struct speaking {
+	struct cli *cli;
+	struct selection selection;
+	struct target *targets;
+	int n;
+	const char *name; /* of the word */
+	const char *value;
+	int64_t for_us;
+	bool back; /* it is taken back */
+	struct buf out;
+	int spoken;
+	int code;
+};
+
+/* ---- which watches ---- */
+
+static void target_all(struct speaking *x)
+{
+	const struct settings *s = &x->cli->settings;
+	for (int i = 0; i < s->ndatabases; i++) {
+		const struct database *d = &s->databases[i];
+		struct session *session = &x->selection.sessions[i];
+		if (!session->open)
+			*session =
+				(struct session){.options = cli_store_options(d, NULL, false), .open = store_open};
+		x->targets[x->n++] = (struct target){"*", d, session};
+	}
+}
+
+static int choose(struct speaking *x)
+{
+	struct cli *c = x->cli;
+	bool all = cli_flag(c, "all");
+	if (all && c->nwords)
+		return cli_usage("%s: name watches, or say --all, not both", c->command->name);
+	if (!all && !c->nwords)
+		return cli_usage("%s which watches? name them, or say --all", c->command->name);
+	int code = select_watches(c, &x->selection);
+	if (code != EXIT_CLEAN)
+		return code;
+	int room = x->selection.n + c->settings.ndatabases;
+	x->targets = ARENA_ARRAY(&c->arena, struct target, room);
+	for (int i = 0; !all && i < x->selection.n; i++) {
+		const struct selected *g = &x->selection.groups[i];
+		x->targets[x->n++] = (struct target){g->watch->name, g->database, g->session};
+	}
+	if (all)
+		target_all(x);
+	/* Selecting watches only reads; these sessions are not open yet, and write. */
+	for (int i = 0; i < x->selection.nsessions; i++)
+		x->selection.sessions[i].options.read_only = false;
+	return EXIT_CLEAN;
+}
+
+/* ---- saying it ---- */
+
+static void tell_text(struct speaking *x, const struct target *t, const char *text)
+{
+	const char *watch = text_eq(t->watch, "*") ? "all watches" : t->watch;
+	buf_addf(&x->out, "%s/%s: ", t->database->name, watch);
+	out_padded(&x->out, text, 0);
+	buf_add(&x->out, "\n");
+}
+
+static void tell_in_force(struct speaking *x, const struct target *t, const struct told *word)
+{
+	struct buf text = BUF_INIT;
+	if (x->cli->json) {
+		buf_addf(&x->out, "%s\n{\"database\":", x->spoken ? "," : "");
+		buf_add_json(&x->out, t->database->name);
+		buf_add(&x->out, ",\"in_force\":true,\"told\":");
+		told_json(word, &x->out);
+		buf_add(&x->out, "}");
+	} else {
+		if (text_eq(word->name, "pause"))
+			buf_add(&text, "recovery is paused ");
+		else
+			buf_addf(&text, "thresholds are raised by %s, ", word->value);
+		told_words(word, &text);
+		tell_text(x, t, buf_text(&text));
+	}
+	x->spoken++;
+	buf_release(&text);
+}
+
+static defib_err say(struct speaking *x, const struct target *t, struct failure *f)
+{
+	struct cli *c = x->cli;
+	struct store *s = t->session->store;
+	struct told word = {.watch = t->watch,
+	                    .name = x->name,
+	                    .value = x->value,
+	                    .actor = cli_actor(c),
+	                    .reason = cli_value(c, "reason")};
+	struct told *all = NULL;
+	int n = 0;
+	bool there;
+	defib_err err = told_open(s, true, &there, f);
+	if (!err)
+		err = told_say(s, &word, x->for_us, f);
+	if (!err)
+		err = told_read(s, &c->arena, &all, &n, f);
+	for (int i = 0; !err && i < n; i++)
+		if (text_eq(all[i].watch, t->watch) && text_eq(all[i].name, x->name))
+			tell_in_force(x, t, &all[i]);
+	return err;
+}
+
+/* ---- taking it back ---- */
+
+static void tell_back(struct speaking *x, const struct target *t, bool was)
+{
+	static const struct {
+		const char *word, *was, *was_not;
+	} texts[] = {
+		{"pause", "recovery goes on", "recovery was not paused"},
+		{"raise", "thresholds are as configured", "thresholds were not raised"},
+	};
+	const size_t i = text_eq(x->name, "pause") ? 0 : 1;
+	if (x->cli->json) {
+		buf_addf(&x->out, "%s\n{\"database\":", x->spoken ? "," : "");
+		buf_add_json(&x->out, t->database->name);
+		json_text(&x->out, "watch", t->watch);
+		json_text(&x->out, "word", x->name);
+		buf_addf(&x->out, ",\"in_force\":false,\"was\":%s}", was ? "true" : "false");
+	} else {
+		tell_text(x, t, was ? texts[i].was : texts[i].was_not);
+	}
+	x->spoken++;
+}
+
+/* A single watch cannot be taken out of what was said of all. */
+static int still_in_force(struct speaking *x, const struct target *t, const struct told *word)
+{
+	struct failure f = {0};
+	struct buf text = BUF_INIT;
+	told_words(word, &text);
+	fail(&f, DEFIB_REFUSED, "%s is still told \"%s\" %s", t->watch, x->name, buf_text(&text));
+	fail_next(&f, "take it back for all: defib %s --all%s", x->cli->command->name,
+	          text_eq(x->name, "raise") ? " --off" : "");
+	buf_release(&text);
+	return cli_fail(&f);
+}
+
+static const struct told *said_of_all(const struct speaking *x, const struct told *all, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(all[i].name, x->name) && text_eq(all[i].watch, "*"))
+			return &all[i];
+	return NULL;
+}
+
+static defib_err take_back_one(struct speaking *x, const struct target *t,
+                               const struct told *of_all, struct failure *f)
+{
+	bool was;
+	defib_err err = told_take_back(t->session->store, t->watch, x->name, &was, f);
+	if (err)
+		return err;
+	if (of_all)
+		x->code = still_in_force(x, t, of_all);
+	else
+		tell_back(x, t, was);
+	return DEFIB_OK;
+}
+
+static defib_err take_back(struct speaking *x, const struct target *t, struct failure *f)
+{
+	struct store *s = t->session->store;
+	struct told *all = NULL;
+	int n = 0;
+	bool there, every = text_eq(t->watch, "*");
+	defib_err err = told_open(s, false, &there, f);
+	if (err || !there) {
+		if (!err)
+			tell_back(x, t, false);
+		return err;
+	}
+	err = told_read(s, &x->cli->arena, &all, &n, f);
+	if (!err)
+		err = take_back_one(x, t, every ? NULL : said_of_all(x, all, n), f);
+	for (int i = 0; !err && every && i < n; i++) {
+		const struct target other = {all[i].watch, t->database, t->session};
+		if (text_eq(all[i].name, x->name) && !text_eq(all[i].watch, "*"))
+			err = take_back_one(x, &other, NULL, f);
+	}
+	return err;
+}
+
+/* ---- the whole ---- */
+
+static int speak(struct speaking *x)
+{
+	int code = choose(x), failed = 0;
+	if (code != EXIT_CLEAN)
+		return code;
+	for (int i = 0; i < x->n; i++) {
+		struct failure f = {0};
+		defib_err err = session_ready(x->targets[i].session, &f);
+		if (!err)
+			err = x->back ? take_back(x, &x->targets[i], &f) : say(x, &x->targets[i], &f);
+		if (err) {
+			x->code = cli_fail(&f);
+			failed++;
+		}
+	}
+	if (x->cli->json)
+		printf("{\"words\":[%s\n]}\n", buf_text(&x->out));
+	else
+		fputs(buf_text(&x->out), stdout);
+	buf_release(&x->out);
+	selection_release(&x->selection);
+	return failed && failed < x->n ? EXIT_PARTLY : x->code;
+}
+
+static int read_span(struct speaking *x)
+{
+	if (!cli_duration(x->cli, "for", &x->for_us))
+		return EXIT_USAGE;
+	if (cli_flag(x->cli, "for") && x->for_us < US_PER_S)
+		return cli_usage("--for is a second at least; to take the word back: defib %s",
+		                 text_eq(x->name, "pause") ? "resume" : "raise --off");
+	return EXIT_CLEAN;
+}
+
+int cmd_pause(struct cli *c)
+{
+	bool resume = text_eq(c->command->name, "resume");
+	struct speaking x = {.cli = c, .name = "pause", .value = "on", .back = resume};
+	int code = resume ? EXIT_CLEAN : read_span(&x);
+	return code == EXIT_CLEAN ? speak(&x) : code;
+}
+
+static int read_factor(struct cli *c, const char **value)
+{
+	const char *text = cli_value(c, "by");
+	char *end = NULL;
+	if (!text)
+		return cli_usage("raise by how much? give --by 2.5, or --off");
+	double factor = strtod(text, &end);
+	if (end == text || *end)
+		return cli_usage("--by expects a number such as 2.5, not \"%s\"", text);
+	if (!raise_factor_ok(factor))
+		return cli_usage("--by is from 1 to %d: thresholds are raised, never made shorter; a "
+		                 "shorter one belongs into the configuration",
+		                 RAISE_MOST);
+	*value = arena_printf(&c->arena, "%g", factor);
+	return EXIT_CLEAN;
+}
+
+int cmd_raise(struct cli *c)
+{
+	struct speaking x = {.cli = c, .name = "raise", .back = cli_flag(c, "off")};
+	if (x.back && (cli_flag(c, "by") || cli_flag(c, "for") || cli_flag(c, "reason")))
+		return cli_usage("--off takes the word back and goes with none of --by, --for, --reason");
+	int code = x.back ? EXIT_CLEAN : read_factor(c, &x.value);
+	if (code == EXIT_CLEAN && !x.back)
+		code = read_span(&x);
+	return code == EXIT_CLEAN ? speak(&x) : code;
+}

@@ -1,0 +1,135 @@
+/* status.c: see status.h. */
+#include "cli/status.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <time.h>
+
+/* So many intervals, and some time for the scan itself, may pass without a finished one. */
+#define INTERVALS 3
+#define SOME_TIME_US (30 * US_PER_S)
+
+defib_err left_read(struct store *s, struct arena *a, struct left *out, struct failure *f)
+{
+	bool there;
+	*out = (struct left){0};
+	defib_err err = told_open(s, false, &there, f);
+	if (err || !there)
+		return err;
+	err = leader_read(s, a, &out->leaders, &out->nleaders, f);
+	if (!err)
+		err = status_read(s, a, &out->statuses, &out->nstatuses, f);
+	if (!err)
+		err = told_read(s, a, &out->words, &out->nwords, f);
+	return err;
+}
+
+static const struct leader_row *leader_of(const struct left *l, const char *watch)
+{
+	for (int i = 0; i < l->nleaders; i++)
+		if (text_eq(l->leaders[i].watch, watch))
+			return &l->leaders[i];
+	return NULL;
+}
+
+static const struct status_row *status_of(const struct left *l, const char *watch)
+{
+	for (int i = 0; i < l->nstatuses; i++)
+		if (text_eq(l->statuses[i].watch, watch))
+			return &l->statuses[i];
+	return NULL;
+}
+
+bool left_knows(const struct left *l, const char *watch)
+{
+	return leader_of(l, watch) || status_of(l, watch);
+}
+
+/* "2026-01-02T03:04:05.123Z", to the second: as our own daemons write it. */
+static bool moment_parse(const char *text, int64_t *us)
+{
+	struct tm tm = {0};
+	if (!text || !strptime(text, "%Y-%m-%dT%H:%M:%S", &tm))
+		return false;
+	*us = (int64_t)timegm(&tm) * US_PER_S;
+	return true;
+}
+
+static void find_last_scan(struct standing *st)
+{
+	const char *text = json_string_value(json_object_get(st->info, "last_finished_scan"));
+	int64_t at_us;
+	st->scanned = st->status && moment_parse(text, &at_us);
+	if (!st->scanned)
+		return;
+	st->ago_us = st->status->age_us + st->status->at_us - at_us;
+	st->ago_us = st->ago_us > 0 ? st->ago_us : 0;
+}
+
+/* A leader that has only just begun owes no scan yet. */
+static bool is_silent(const struct standing *st)
+{
+	int64_t every_us = json_integer_value(json_object_get(st->info, "every_s")) * US_PER_S;
+	int64_t owed_us = INTERVALS * every_us + SOME_TIME_US;
+	int64_t since_us =
+		st->scanned && st->ago_us < st->leader->led_us ? st->ago_us : st->leader->led_us;
+	return since_us > owed_us;
+}
+
+static enum standing_is judge_standing(const struct standing *st)
+{
+	json_t *guarded = json_object_get(st->info, "guarded");
+	if (!st->leader || !st->leader->leads)
+		return STANDING_NO_LEADER;
+	if (is_silent(st))
+		return STANDING_SILENT;
+	if (json_object_get(st->info, "failure"))
+		return STANDING_FAILED;
+	if (json_integer_value(json_object_get(guarded, "total")) > 0)
+		return STANDING_HELD;
+	for (int i = 0; i < st->nwords; i++)
+		if (text_eq(st->words[i]->name, "pause"))
+			return STANDING_PAUSED;
+	return STANDING_WELL;
+}
+
+void standing_init(struct standing *st, const struct database *d, const char *watch,
+                   const struct left *l)
+{
+	const int most = sizeof st->words / sizeof *st->words;
+	*st = (struct standing){.database = d->name,
+	                        .watch = watch,
+	                        .leader = leader_of(l, watch),
+	                        .status = status_of(l, watch)};
+	if (st->status)
+		st->info = json_loads(st->status->info, 0, NULL);
+	for (int i = 0; i < l->nwords && st->nwords < most; i++)
+		if (text_eq(l->words[i].watch, watch) || text_eq(l->words[i].watch, "*"))
+			st->words[st->nwords++] = &l->words[i];
+	find_last_scan(st);
+	st->is = judge_standing(st);
+}
+
+void standing_release(struct standing *st)
+{
+	json_decref(st->info);
+	st->info = NULL;
+}
+
+bool standing_trouble(const struct standing *st)
+{
+	static const bool trouble[] = {
+#define X(id, name, trouble, color, words) trouble,
+		STANDING_LIST(X)
+#undef X
+	};
+	return trouble[st->is];
+}
+
+bool standing_brakes(const struct standing *st)
+{
+	bool leads = st->leader && st->leader->leads;
+	return leads && st->is != STANDING_SILENT && json_is_true(json_object_get(st->info, "braking"));
+}

@@ -1,0 +1,68 @@
+/*
+ * status.h: how one watch stands, from what its leader wrote, who leads and what
+ * persons have said.
+ *
+ * cmd_status.c     asks the databases
+ * status.c         what to make of the answers
+ * status_text.c    for a person, and as JSON
+ */
+#ifndef CLI_STATUS_H
+#define CLI_STATUS_H
+
+#include "cli/cli.h"
+#include "ledger/told.h"
+#include "life/leader.h"
+
+#include <jansson.h>
+
+/* The worst first. X(enum, name, is trouble, colour, in words) */
+#define STANDING_LIST(X)                                                                           \
+	X(NO_LEADER, "no_leader", true, COLOR_RED, "no daemon leads this watch")                       \
+	X(SILENT, "silent", true, COLOR_RED, "its leader has finished no scan for too long")           \
+	X(FAILED, "failed", true, COLOR_RED, "the last scan failed")                                   \
+	X(HELD, "held", true, COLOR_YELLOW, "a guard holds stuck jobs back")                           \
+	X(PAUSED, "paused", false, COLOR_YELLOW, "paused; nothing is stuck")                           \
+	X(WELL, "well", false, COLOR_GREEN, "well")
+
+enum standing_is {
+#define X(id, name, trouble, color, words) STANDING_##id,
+	STANDING_LIST(X)
+#undef X
+};
+
+struct standing {
+	const char *database, *watch;
+	const struct leader_row *leader; /* NULL: nobody ever led, or he stepped down */
+	const struct status_row *status; /* NULL: no pass yet */
+	json_t *info;                    /* of the status; NULL without */
+	const struct told *words[4];     /* in force, for this watch or for all */
+	int nwords;
+	enum standing_is is;
+	bool scanned; /* a pass has ever finished */
+	int64_t ago_us;
+};
+
+/* What daemons and persons have left in one database. */
+struct left {
+	struct leader_row *leaders;
+	struct status_row *statuses;
+	struct told *words;
+	int nleaders, nstatuses, nwords;
+};
+
+/* Read all of it; nothing where the tables are not there. */
+MUST_CHECK defib_err left_read(struct store *s, struct arena *a, struct left *out,
+                               struct failure *f);
+/* Whether a daemon has, or had, this watch. */
+bool left_knows(const struct left *l, const char *watch);
+void standing_init(struct standing *st, const struct database *d, const char *watch,
+                   const struct left *l);
+void standing_release(struct standing *st);
+bool standing_trouble(const struct standing *st);
+/* Whether the brake of a daemon that leads this watch holds its jobs at the moment. */
+bool standing_brakes(const struct standing *st);
+
+void standing_text(const struct standing *st, bool color, struct buf *out);
+void standing_json(const struct standing *st, struct buf *out);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * told_words.h: what persons told the daemons, in words for other persons.
+ */
+#ifndef CLI_TOLD_WORDS_H
+#define CLI_TOLD_WORDS_H
+
+#include "cli/cli.h"
+#include "ledger/told.h"
+
+/* "2026-01-02T03:04:05Z": people need no milliseconds. */
+void moment_words(int64_t us, struct buf *out);
+/* "by cli:anna at … until …, because …" */
+void told_words(const struct told *t, struct buf *out);
+/* An object, whole. */
+void told_json(const struct told *t, struct buf *out);
+
+#endif
