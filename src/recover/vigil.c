@@ -10,6 +10,12 @@ void vigil_tick(struct vigil *v, int64_t boot_us)
 	v->tick_us = boot_us;
 }
 
+void vigil_server_started(struct vigil *v, int64_t start_us)
+{
+	if (!v->opened && start_us > 0)
+		doubt_outage(&v->doubt, start_us, "the server was started");
+}
+
 void vigil_lost(struct vigil *v, const char *cause)
 {
 	if (!v->away)
@@ -34,7 +40,7 @@ void vigil_read(struct vigil *v, int64_t opened, int64_t now_us, int64_t boot_us
 			doubt_well(&v->doubt, now_us - (boot_us - v->boot_us));
 		vigil_lost(v, "the database's clock jumped");
 	}
-	if (v->opened && v->away)
+	if (v->away)
 		doubt_outage(&v->doubt, now_us, v->away);
 	else
 		doubt_well(&v->doubt, now_us);

@@ -19,6 +19,11 @@ struct vigil {
 	const char *away;        /* why the next reading ends an outage; NULL: it does not */
 };
 
+/*
+ * Before the first reading: the server was started then. Whoever could not beat
+ * before it gets his quiet time, however late we come to look.
+ */
+void vigil_server_started(struct vigil *v, int64_t start_us);
 /* The loop goes round: to be called at least every second or two. */
 void vigil_tick(struct vigil *v, int64_t boot_us);
 /* We know that we cannot see anything now: a call failed, the server is read-only. */

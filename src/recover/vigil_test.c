@@ -29,13 +29,35 @@ static void steady_reading_is_no_outage(void **state)
 	assert_int_equal(v.doubt.well_us, 1010 * S);
 }
 
-static void first_reading_ends_no_outage(void **state)
+static void first_reading_is_no_outage(void **state)
+{
+	(void)state;
+	struct vigil v = {0};
+	vigil_read(&v, 1, 1000 * S, 1 * S);
+	assert_int_equal(v.doubt.n, 0);
+}
+
+/* A database that was down when we came: its workers could not beat either. */
+static void first_reading_after_failures_ends_an_outage(void **state)
 {
 	(void)state;
 	struct vigil v = {0};
 	vigil_lost(&v, "the database could not be asked");
 	vigil_read(&v, 1, 1000 * S, 1 * S);
-	assert_int_equal(v.doubt.n, 0);
+	assert_int_equal(v.doubt.n, 1);
+	assert_int_equal(v.doubt.outages[0].begin_us, 0);
+	assert_int_equal(v.doubt.outages[0].end_us, 1000 * S);
+}
+
+static void
+a_server_that_was_started_a_moment_ago_excuses_until_its_workers_can_be_heard(void **state)
+{
+	(void)state;
+	struct vigil v = {0};
+	vigil_server_started(&v, 990 * S);
+	vigil_read(&v, 1, 1000 * S, 1 * S);
+	assert_true(doubt_excuses(&v.doubt, 500 * S, 60 * S, 30 * S, 1000 * S, NULL, NULL));
+	assert_false(doubt_excuses(&v.doubt, 500 * S, 60 * S, 30 * S, 1021 * S, NULL, NULL));
 }
 
 static void another_session_means_that_we_were_away(void **state)
@@ -97,7 +119,10 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steady_reading_is_no_outage),
-		cmocka_unit_test(first_reading_ends_no_outage),
+		cmocka_unit_test(first_reading_is_no_outage),
+		cmocka_unit_test(first_reading_after_failures_ends_an_outage),
+		cmocka_unit_test(
+			a_server_that_was_started_a_moment_ago_excuses_until_its_workers_can_be_heard),
 		cmocka_unit_test(another_session_means_that_we_were_away),
 		cmocka_unit_test(a_gap_in_our_own_ticks_means_that_we_were_away),
 		cmocka_unit_test(long_intervals_with_ticks_are_no_outage),

@@ -131,10 +131,27 @@ static defib_err tell_status(struct station *s, const struct post *p, struct fai
 	return err;
 }
 
+/* Where there is a server: when it was started. Once, before anything is judged. */
+static defib_err ask_server(struct station *s, struct failure *f)
+{
+	struct store_rows rows;
+	if (s->session.store->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	defib_err err =
+		store_exec(s->session.store,
+	               "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint",
+	               NULL, 0, &s->arena, &rows, f);
+	if (!err)
+		vigil_server_started(&s->vigil, row_int(&rows, 0, 0, 0));
+	return err;
+}
+
 /* What must be known before any pass: who leads, and what persons have said. */
 static defib_err stand_ready(struct station *s, struct failure *f)
 {
 	defib_err err = session_ready(&s->session, f);
+	if (!err && !s->tables)
+		err = ask_server(s, f);
 	if (!err && !s->tables)
 		err = told_open(s->session.store, true, &s->tables, f);
 	if (!err && s->options->queue && clock_boot_ms() >= s->queue_ms)
