@@ -293,8 +293,9 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 			return not_running(w, row, f);
 		out[at].epoch = row->epoch;
 		/* The row's own attempts are those of its runs. */
-		out[at].attempt =
-			row->undoing ? row->attempt : row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
+		if (!row->undoing)
+			row->attempt = row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
+		out[at].attempt = row->attempt;
 		out[at].max_attempts = row_int(&rows, i, col + WORK_MAX, 0);
 		out[at].timeout_ms = w->work.timeout_us / 1000;
 		out[at].kind = row_text(&rows, i, col + WORK_KIND);

@@ -124,6 +124,7 @@ def test_a_beat_appears_with_the_step_moves_and_goes_with_it(ruvon):
     row = "SELECT worker_id, current_step, step_started_at, last_heartbeat FROM workflow_heartbeats"
     who, step, started, first = ruvon.rows(row)[0]
     assert (who, step) == ("w", "Process_Payment")
+    assert ruvon.cell("SELECT metadata FROM workflow_heartbeats") == {"epoch": 2, "attempt": 0}
     assert ruvon.status == "PENDING_ASYNC"
     ruvon.until(f"SELECT last_heartbeat > '{first}' FROM workflow_heartbeats", True)
     assert ruvon.cell("SELECT step_started_at FROM workflow_heartbeats") == started
@@ -220,7 +221,8 @@ def test_it_is_active_again_after_one_two_and_four_minutes_and_not_a_second_befo
         assert clocked.status == "FAILED_WORKER_CRASH"
         clock.forward(1)
         clocked.fix()
-        assert clocked.status == "ACTIVE", f"after {minutes} min"
+        assert clocked.rows("SELECT status, current_step FROM workflow_executions") == \
+            [("ACTIVE", "Process_Payment")], f"after {minutes} min"
     assert clocked.cell("SELECT metadata ->> 'zombie_retry_count' FROM workflow_executions") == "3"
     assert clocked.events().count("RETRY_SCHEDULED") == clocked.events().count("RETRIED") == 3
 
@@ -250,6 +252,22 @@ def test_a_pending_retry_outlives_a_restart_of_everything(clocked):
     server.clock.forward(1)
     clocked.fix()
     assert clocked.status == "ACTIVE"
+
+
+@pytest.mark.covers("C8")
+def test_what_a_killed_worker_of_ours_had_goes_on_at_its_step(ruvon):
+    ruvon.change(("backoff: {base: 60s, factor: 2}", "backoff: {base: 10ms}"))
+    ruvon.add()
+    ruvon.hold("Process_Payment")
+    first = ruvon.work("workflows", "--name", "first")
+    ruvon.until_lines("began", 2)
+    ruvon.work("workflows", "--name", "second")
+    first.kill()
+    ruvon.until("SELECT metadata ->> 'zombie_retry_count' FROM workflow_executions", "1")
+    ruvon.let_go("Process_Payment")
+    ruvon.until(STATUS, "COMPLETED")
+    assert ruvon.lines("began") == ["Reserve_Inventory", "Process_Payment", "Process_Payment",
+                                    "Ship_Order"]
 
 
 # ---- by hand ----
