@@ -45,11 +45,17 @@ void pace_init(struct pace *p, const struct pace_rules *rules)
 	p->tokens = (double)r->burst;
 }
 
+/* The bucket holds a second's worth at least: whoever looks once a second gets the whole rate. */
+static double room(const struct pace *p)
+{
+	return greater((double)p->rules.burst, p->rate);
+}
+
 /* What the bucket holds at this moment. A clock that went back adds nothing. */
 static double tokens_at(const struct pace *p, int64_t now_us)
 {
 	double s = p->begun && now_us > p->at_us ? (double)(now_us - p->at_us) / US_PER_SECOND : 0;
-	return lesser((double)p->rules.burst, p->tokens + s * p->rate);
+	return lesser(room(p), p->tokens + s * p->rate);
 }
 
 int64_t pace_take(struct pace *p, int64_t want, int64_t now_us)
@@ -71,7 +77,7 @@ int64_t pace_take(struct pace *p, int64_t want, int64_t now_us)
 void pace_give_back(struct pace *p, int64_t n)
 {
 	assert(n >= 0);
-	p->tokens = lesser((double)p->rules.burst, p->tokens + (double)n);
+	p->tokens = lesser(room(p), p->tokens + (double)n);
 }
 
 void pace_batch(struct pace *p, int64_t jobs, int64_t took_us, bool failed)

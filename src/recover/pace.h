@@ -12,7 +12,7 @@
 struct pace_rules {
 	double per_s;      /* the rate at first; 0: no limit */
 	double most_per_s; /* what it may grow to while all goes well; 20 times as much if 0 */
-	int64_t burst;     /* tokens at most, and at the start; 100 if 0 */
+	int64_t burst;     /* tokens at the start, and at most (or a second's worth); 100 if 0 */
 	int64_t slow_us;   /* a batch that took longer than this a job slows us down; 2 ms if 0 */
 };
 

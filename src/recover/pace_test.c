@@ -42,6 +42,17 @@ static void the_bucket_never_holds_more_than_the_burst(void **state)
 	assert_int_equal(pace_take(&p, 1000, 3600 * S), 100);
 }
 
+static void who_looks_once_a_second_gets_the_whole_rate(void **state)
+{
+	struct pace p = fresh(50, 10);
+	int64_t given = 0;
+	(void)state;
+	assert_int_equal(pace_take(&p, 1000, 0), 10);
+	for (int64_t s = 1; s <= 10; s++)
+		given += pace_take(&p, 1000, s * S);
+	assert_int_equal(given, 500);
+}
+
 static void what_was_given_back_can_be_taken_again(void **state)
 {
 	struct pace p = fresh(50, 100);
@@ -194,6 +205,7 @@ int main(void)
 		cmocka_unit_test(the_bucket_is_full_at_the_start),
 		cmocka_unit_test(tokens_come_back_at_the_rate),
 		cmocka_unit_test(the_bucket_never_holds_more_than_the_burst),
+		cmocka_unit_test(who_looks_once_a_second_gets_the_whole_rate),
 		cmocka_unit_test(what_was_given_back_can_be_taken_again),
 		cmocka_unit_test(no_rate_means_no_limit),
 		cmocka_unit_test(a_burst_that_is_not_said_is_a_hundred),
