@@ -168,3 +168,15 @@ void time_iso(int64_t us, struct buf *out)
 	}
 	buf_addf(out, "%s.%03dZ", day, (int)in_second);
 }
+
+bool time_parse(const char *text, int64_t *us)
+{
+	struct tm tm = {0};
+	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	if (!rest)
+		return false;
+	*us = (int64_t)timegm(&tm) * US_PER_S;
+	if (*rest == '.')
+		*us += (int64_t)(strtod(rest, NULL) * 1e6 + 0.5);
+	return true;
+}

@@ -31,5 +31,7 @@ void duration_text(int64_t us, struct buf *out);
 void duration_exact(int64_t us, struct buf *out);
 /* "2026-01-02T03:04:05.123Z" */
 void time_iso(int64_t us, struct buf *out);
+/* The same read back; false if it is no such text. */
+bool time_parse(const char *text, int64_t *us);
 
 #endif

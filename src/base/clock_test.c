@@ -134,6 +134,22 @@ static void instants_are_iso_with_milliseconds(void **state)
 	}
 }
 
+static void an_instant_reads_back_as_it_was_written(void **state)
+{
+	static const int64_t all[] = {0, INT64_C(1767323045123000), INT64_C(951827696999000)};
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct buf b = BUF_INIT;
+		int64_t us = -1;
+		time_iso(all[i], &b);
+		assert_true(time_parse(buf_text(&b), &us));
+		assert_true(us == all[i]);
+		buf_release(&b);
+	}
+	assert_false(time_parse(NULL, &(int64_t){0}));
+	assert_false(time_parse("yesterday", &(int64_t){0}));
+}
+
 static void the_boot_clock_never_goes_back(void **state)
 {
 	(void)state;
@@ -151,6 +167,7 @@ int main(void)
 		cmocka_unit_test(exact_durations_read_back_as_they_were),
 		cmocka_unit_test(exact_durations_use_the_largest_unit_up_to_seconds),
 		cmocka_unit_test(instants_are_iso_with_milliseconds),
+		cmocka_unit_test(an_instant_reads_back_as_it_was_written),
 		cmocka_unit_test(the_boot_clock_never_goes_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

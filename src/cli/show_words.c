@@ -53,18 +53,6 @@ void entry_words(const struct ledger_row *r, struct buf *out)
 		buf_addf(out, ": %s", r->reason);
 }
 
-bool iso_parse(const char *text, int64_t *us)
-{
-	struct tm tm = {0};
-	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-	if (!rest)
-		return false;
-	*us = (int64_t)timegm(&tm) * US_PER_S;
-	if (*rest == '.')
-		*us += (int64_t)(strtod(rest, NULL) * 1e6);
-	return true;
-}
-
 static void add_scalar(const json_t *value, struct buf *out)
 {
 	char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
@@ -194,7 +182,7 @@ static void last_entry(const struct story *s, struct buf *out)
 		return;
 	const struct ledger_row *last = &s->entries[s->nentries - 1];
 	buf_add(out, "; ");
-	if (iso_parse(last->at, &at)) {
+	if (time_parse(last->at, &at)) {
 		when_words(at, s->row.facts.now_us, out);
 		buf_add(out, " ");
 	}

@@ -17,7 +17,5 @@ void entry_words(const struct ledger_row *r, struct buf *out);
  * columns that tell whether a row is running.
  */
 void change_words(const struct watch *w, const struct ledger_row *r, bool all, struct buf *out);
-/* "2026-01-02T03:04:05.123Z" as microseconds; false when it is no such time. */
-bool iso_parse(const char *text, int64_t *us);
 
 #endif

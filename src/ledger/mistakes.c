@@ -1,0 +1,140 @@
+/* mistakes.c: see mistakes.h. */
+#include "ledger/mistakes.h"
+
+#include "ledger/jobs.h"
+#include "ledger/tables.h"
+
+#define DAY_US (INT64_C(86400) * 1000000)
+#define RECOVERIES "('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLED_BACK')"
+
+/* The newest entries of the ledger that recover a job of watch $1, not older than $2, as `r`. */
+static void from_recoveries(enum store_engine engine, struct buf *sql)
+{
+	char mark = param_mark(engine);
+	buf_addf(sql,
+	         "FROM (SELECT * FROM %s ORDER BY id DESC LIMIT %d) AS r WHERE r.watch = %c1 AND "
+	         "r.event IN " RECOVERIES " AND coalesce(r.rule, '') <> 'chosen-by-hand' AND r.at > ",
+	         ledger_table[engine], MISTAKES_ENTRIES, mark);
+	add_ago(sql, engine, 2);
+}
+
+/* Entries `l` of the same job behind `r`. */
+static void behind(enum store_engine engine, const char *events, const char *and, struct buf *sql)
+{
+	buf_addf(sql,
+	         "EXISTS (SELECT 1 FROM %s AS l WHERE l.watch = r.watch AND l.job = r.job AND "
+	         "l.id > r.id AND l.event IN %s%s)",
+	         ledger_table[engine], events, and);
+}
+
+defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *out,
+                         struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(watch), P_INT(7 * DAY_US), P_INT(DAY_US)};
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	struct buf sql = BUF_INIT, between = BUF_INIT;
+	*out = (struct mistakes){0};
+	buf_addf(&between,
+	         " AND NOT EXISTS (SELECT 1 FROM %s AS m WHERE m.watch = r.watch AND m.job = r.job "
+	         "AND m.id > r.id AND m.id < l.id AND m.event IN " RECOVERIES ")",
+	         ledger_table[s->engine]);
+	buf_add(&sql, "SELECT count(*), count(*) FILTER (WHERE late), count(*) FILTER (WHERE fresh), "
+	              "count(*) FILTER (WHERE fresh AND late) FROM (SELECT r.at > ");
+	add_ago(&sql, s->engine, 3);
+	buf_add(&sql, " AS fresh, ");
+	behind(s->engine, "('LATE_COMPLETION')", buf_text(&between), &sql);
+	buf_add(&sql, " AS late ");
+	from_recoveries(s->engine, &sql);
+	buf_add(&sql, ") AS u");
+	defib_err err = store_exec(s, buf_text(&sql), params, 3, &a, &rows, f);
+	if (!err) {
+		out->week.recoveries = row_int(&rows, 0, 0, 0);
+		out->week.mistakes = row_int(&rows, 0, 1, 0);
+		out->day.recoveries = row_int(&rows, 0, 2, 0);
+		out->day.mistakes = row_int(&rows, 0, 3, 0);
+	}
+	buf_release(&sql);
+	buf_release(&between);
+	arena_release(&a);
+	return err;
+}
+
+defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within_us, int64_t limit,
+                              struct arena *a, struct recovered **out, int *n, struct failure *f)
+{
+	static const char *const owner[] = {
+		[STORE_POSTGRES] = "r.evidence->>'owner'",
+		[STORE_SQLITE] = "CASE WHEN json_valid(r.evidence) THEN r.evidence->>'owner' END",
+	};
+	struct store_param params[] = {P_TEXT(watch), P_INT(within_us), P_INT(limit)};
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	*n = 0;
+	buf_add(&sql, "SELECT r.job, r.event, ");
+	add_iso(&sql, s->engine, "r.at");
+	buf_addf(&sql, ", %s ", owner[s->engine]);
+	from_recoveries(s->engine, &sql);
+	buf_add(&sql, " AND NOT ");
+	behind(s->engine, "('LATE_COMPLETION', 'REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLED_BACK')",
+	       "", &sql);
+	buf_addf(&sql, " ORDER BY r.id DESC LIMIT %c3", param_mark(s->engine));
+	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
+	buf_release(&sql);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct recovered, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct recovered){row_text(&rows, i, 0), row_text(&rows, i, 1),
+		                               row_text(&rows, i, 2), row_text(&rows, i, 3)};
+	return DEFIB_OK;
+}
+
+/* Those of the entries whose job is still a candidate, behind the ledger's lock. */
+static defib_err still_open(struct store *s, const char *watch, const struct ledger_entry *entries,
+                            int n, int64_t within_us, struct arena *a, struct ledger_entry *out,
+                            int *kept, struct failure *f)
+{
+	struct recovered *open;
+	struct job_index index;
+	int nopen = 0;
+	defib_err err = DEFIB_OK;
+	if (s->engine == STORE_POSTGRES)
+		err = store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f);
+	if (!err)
+		err = mistakes_candidates(s, watch, within_us, MISTAKES_ENTRIES, a, &open, &nopen, f);
+	if (err)
+		return err;
+	const char **jobs = ARENA_ARRAY(a, const char *, nopen + 1);
+	for (int i = 0; i < nopen; i++)
+		jobs[i] = open[i].job;
+	job_index_init(&index, jobs, nopen, a);
+	for (int i = 0; i < n; i++)
+		if (job_index_find(&index, entries[i].job) >= 0)
+			out[(*kept)++] = entries[i];
+	return DEFIB_OK;
+}
+
+defib_err mistakes_note(struct store *s, const struct ledger_context *ctx,
+                        const struct ledger_entry *entries, int n, int64_t within_us,
+                        struct arena *a, int64_t *noted, struct failure *f)
+{
+	struct ledger_entry *open = ARENA_ARRAY(a, struct ledger_entry, n + 1);
+	int kept = 0;
+	*noted = 0;
+	if (n == 0)
+		return DEFIB_OK;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = still_open(s, ctx->watch, entries, n, within_us, a, open, &kept, f);
+	if (!err && kept)
+		err = ledger_append(s, ctx, open, kept, a, f);
+	if (err)
+		store_rollback(s);
+	else
+		err = store_commit(s, f);
+	*noted = err ? 0 : kept;
+	return err;
+}
