@@ -1,0 +1,96 @@
+"""A backlog that was stale before the daemon started: not held, and given back at a pace."""
+
+import time
+
+import pytest
+from daemons import BEATING, World, config, make_jobs
+from workers import eventually
+
+BURST = 100  # guard.burst, at its default
+
+
+@pytest.fixture
+def world(pg, defib):
+    own = World(defib, pg)
+    yield own
+    own.close()
+
+
+def stale(world, n, owners):
+    """Rows whose workers fell silent long ago."""
+    make_jobs(world.db, n, lanes=["beating"])
+    world.db.sql("UPDATE jobs SET status = 'running', owner = 'w' || id %% %s, "
+                 "beat_at = now() - interval '1 hour' - id * interval '1 microsecond'", owners)
+    world.db.sql("ANALYZE jobs")
+
+
+def freed(world):
+    return world.count("status = 'queued'")
+
+
+def by_second(world):
+    """How many were given back at most in any second."""
+    return world.db.sql("SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY at RANGE BETWEEN "
+                        "interval '1 second' PRECEDING AND CURRENT ROW) AS n FROM defib.ledger "
+                        "WHERE event = 'REQUEUED') AS s")[0][0]
+
+
+def all_freed_once(world, n):
+    ledger = world.db.sql("SELECT count(*), count(DISTINCT job) FROM defib.ledger "
+                          "WHERE event = 'REQUEUED'")
+    assert ledger == [(n, n)]
+    assert freed(world) == n
+
+
+@pytest.mark.covers("F6", "F9")
+def test_231_rows_that_were_stale_at_the_start_are_freed_and_never_held(world):
+    """All their owners are silent, and the brake has nothing to say: nobody saw them alive."""
+    stale(world, 231, owners=20)
+    daemon = world.daemon(config(world.url, BEATING), "--no-queue")
+    eventually(lambda: freed(world) == 231)
+    all_freed_once(world, 231)
+    assert world.events("GUARD_HELD") == []
+    status = world.wait_status("beating", found=0)
+    assert (status["brakes"], status["recovered_total"]) == (0, 231)
+    # The first pass gave back what the bucket held, and the rest waited for its turn.
+    first = next(p for p in daemon.passes("beating") if p["recovered"] != "0")
+    assert BURST <= int(first["recovered"]) < 231
+    assert int(first["guarded"]) > 0
+    assert daemon.stop() == 0
+
+
+@pytest.mark.covers("F9")
+def test_while_a_backlog_is_replayed_its_status_says_how_many_wait_and_how_long(world):
+    stale(world, 2000, owners=20)
+    daemon = world.daemon(config(world.url, BEATING, guard="{pace: 10}"), "--no-queue")
+    waits = eventually(lambda: world.status("beating").get("waiting") and world.status("beating"))
+    assert 0 < waits["waiting"] <= 2000 - BURST
+    assert waits["eta_s"] > 0
+    assert waits["guarded"]["pace"] > 0 and waits["guarded"]["brake"] == 0
+    assert "wait for their turn" in waits["guard"]
+    eventually(lambda: world.status("beating")["waiting"] < waits["waiting"])
+    assert daemon.stop() == 0
+    assert freed(world) < 2000
+
+
+@pytest.mark.proof
+@pytest.mark.covers("F6", "F9")
+def test_100000_rows_that_were_stale_at_the_start_are_freed_at_a_pace(world):
+    n = 100_000
+    stale(world, n, owners=500)
+    daemon = world.daemon(config(world.url, BEATING, guard="{pace: 200}"), "--no-queue")
+    begun = time.monotonic()
+    asked = []
+
+    def over():
+        start = time.monotonic()
+        world.status("beating")
+        asked.append(time.monotonic() - start)
+        return freed(world) == n
+    eventually(over, 600)
+    print(f"{n} in {time.monotonic() - begun:.0f} s, {by_second(world)} in a second at most")
+    all_freed_once(world, n)
+    assert world.events("GUARD_HELD") == []
+    assert by_second(world) <= 20 * 200 + 200 * 20, "faster than the pace may become"
+    assert max(asked) < 5
+    assert daemon.stop() == 0

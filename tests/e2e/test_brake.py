@@ -1,0 +1,196 @@
+"""Mass death: when most of those who beat fall silent at once, the daemon waits, says so, and
+lets go by itself; deaths that were seen, and the silence of a few, are not held."""
+
+import contextlib
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from daemons import BEATING, World, config, make_jobs
+from workers import eventually
+
+BEAT_S, STUCK_S, CEILING_S = 1, 3, 4
+BOUND_S = 30  # for a slow machine; the ceiling itself is asserted from below
+ROWS = 100
+
+
+class Cable:
+    """The workers' way to the server, in a process of its own: stopped, it carries nothing and
+    breaks nothing, as when packets vanish."""
+
+    def __init__(self, port):
+        code = ("import sys, proxy; p = proxy.Proxy(int(sys.argv[1])).start(); "
+                "print(p.port, flush=True); sys.stdin.read()")
+        self.process = subprocess.Popen([sys.executable, "-c", code, str(port)], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        cwd=pathlib.Path(__file__).parent)
+        self.port = int(self.process.stdout.readline())
+
+    def url(self, db):
+        return f"postgres://postgres@127.0.0.1:{self.port}/{db.name}?sslmode=disable"
+
+    def cut(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def mend(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def close(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def cable(pg):
+    with contextlib.closing(Cable(pg.server.port)) as own:
+        yield own
+
+
+@pytest.fixture
+def world(pg, defib):
+    own = World(defib, pg)
+    yield own
+    own.close()
+
+
+def watched(world, guard, *crews):
+    """Crews at work, as (count, url), and a daemon that saw them beat."""
+    make_jobs(world.db, ROWS * sum(count for count, _ in crews), lanes=["beating"])
+    made = [world.work(count=count, rows=ROWS, url=url) for count, url in crews]
+    text = config(world.url, BEATING, beat=BEAT_S, stuck=STUCK_S, guard=guard)
+    daemon = world.daemon(text, "--no-queue")
+    daemon.wait_passes("beating", 3)
+    return *made, daemon
+
+
+def ceiling(value):
+    return f"{{brake_ceiling: {value}, pace: 0}}"
+
+
+def brake_notes(world):
+    return world.events("GUARD_HELD", "rule, reason, job, actor")
+
+
+def freed_s(world):
+    """From the brake's first note in the ledger to the first and to the last recovery."""
+    return tuple(map(float, world.db.sql(
+        "SELECT extract(epoch FROM min(r.at) - b.at), extract(epoch FROM max(r.at) - b.at) "
+        "FROM defib.ledger r, (SELECT min(at) AS at FROM defib.ledger WHERE rule = 'brake-holds') b"
+        " WHERE r.event = 'REQUEUED' GROUP BY b.at")[0]))
+
+
+@pytest.mark.covers("F6")
+@pytest.mark.parametrize("how", ["stopped", pytest.param("cut off", marks=pytest.mark.proof)])
+def test_all_fell_silent_the_brake_holds_and_lets_go_at_its_ceiling(world, cable, how):
+    url = cable.url(world.db) if how == "cut off" else None
+    crew, daemon = watched(world, ceiling(f"{CEILING_S}s"), (20, url))
+    crew.signal(signal.SIGSTOP) if how == "stopped" else cable.cut()
+    status = world.wait_status("beating", braking=True)
+    assert world.events("REQUEUED") == []
+    assert "20 of 20 owners fell silent within 3s" in status["guard"]
+    assert "brake_until" in status
+    held, = daemon.lines("the brake holds", watch="beating")
+    assert "at the latest" in held["because"]
+
+    everything = [str(i) for i in range(1, 20 * ROWS + 1)]
+    eventually(lambda: len(world.events("REQUEUED")) == len(everything), CEILING_S + BOUND_S)
+    assert sorted(world.events("REQUEUED"), key=int) == everything
+    first, last = freed_s(world)
+    assert first >= CEILING_S - 1, "freed before the ceiling"
+    assert last <= CEILING_S + BOUND_S
+    world.wait_status("beating", braking=False, found=0)
+    (holds, why, job, actor), (lets_go, ended, _, _) = brake_notes(world)
+    assert (holds, job, actor, lets_go) == ("brake-holds", "*", "daemon", "brake-lets-go")
+    assert "20 of 20 owners" in why and ended == "the brake lets go: ceiling"
+    assert daemon.stop() == 0
+
+
+@pytest.mark.covers("F6", "C14")
+def test_who_was_cut_off_and_returns_was_never_freed(world, cable):
+    _, daemon = watched(world, ceiling("10m"), (20, cable.url(world.db)))
+    cable.cut()
+    world.wait_status("beating", braking=True)
+    eventually(lambda: world.status("beating")["guarded"]["brake"] == 20 * ROWS)
+    daemon.wait_passes("beating", 3)
+    cable.mend()
+    world.wait_status("beating", braking=False, found=0)
+    daemon.wait_passes("beating", 2)
+    assert [rule for rule, *_ in brake_notes(world)] == ["brake-holds", "brake-lets-go"]
+    assert brake_notes(world)[1][1] == "the brake lets go: returned"
+    assert world.events("REQUEUED") == []
+    world.all_done_once()
+    assert daemon.stop() == 0
+
+
+@pytest.mark.proof
+def test_with_the_guard_off_the_same_silence_is_freed(world, cable):
+    """It is the brake that held them, nothing else."""
+    _, daemon = watched(world, "off", (20, cable.url(world.db)))
+    cable.cut()
+    eventually(lambda: len(world.events("REQUEUED")) == 20 * ROWS)
+    assert brake_notes(world) == []
+    assert world.status("beating")["brakes"] == 0
+    assert daemon.stop() == 0
+
+
+@pytest.mark.covers("F6")
+def test_two_of_twenty_that_fall_silent_are_freed_within_their_lease(world):
+    _, daemon = watched(world, ceiling("10m"), (20, None))
+    crew = world.beaters[0]
+    crew.signal(signal.SIGSTOP, crew.pids[:2])
+    silent = [f"{crew.name}0", f"{crew.name}1"]
+    theirs = sorted(str(i) for i, in world.db.sql("SELECT id FROM jobs WHERE owner = ANY(%s)",
+                                                  silent))
+    eventually(lambda: len(world.events("REQUEUED")) == 2 * ROWS, STUCK_S + BOUND_S)
+    assert sorted(world.events("REQUEUED")) == theirs
+    # Two looks, one beat apart, after the threshold.
+    waits = world.db.sql("SELECT min(s), max(s) FROM (SELECT extract(epoch FROM at) - extract("
+                         "epoch FROM (evidence->>'alive_at')::timestamptz) AS s FROM defib.ledger "
+                         "WHERE event = 'REQUEUED') AS w")
+    assert STUCK_S + BEAT_S - 1 <= float(waits[0][0]) <= float(waits[0][1]) <= STUCK_S + BOUND_S
+    assert brake_notes(world) == [] and world.status("beating")["brakes"] == 0
+    assert world.count("status = 'running'") == 18 * ROWS
+    assert daemon.stop() == 0
+
+
+@pytest.mark.proof
+def test_a_second_mass_event_is_held_again(world):
+    """The brake does not latch: it held, let go, and holds for the next one."""
+    crew, daemon = watched(world, ceiling("10m"), (5, None))
+    for n in (1, 2):
+        crew.signal(signal.SIGSTOP)
+        world.wait_status("beating", braking=True, brakes=n)
+        crew.signal(signal.SIGCONT)
+        world.wait_status("beating", braking=False, brakes=n, found=0)
+    assert [rule for rule, *_ in brake_notes(world)] == ["brake-holds", "brake-lets-go"] * 2
+    assert world.events("REQUEUED") == []
+    world.all_done_once()
+    assert daemon.stop() == 0
+
+
+# ---- deaths that were seen: the built-in queue ----
+
+@pytest.mark.covers("F6", "F5")
+def test_all_workers_of_a_host_are_killed_and_their_jobs_freed_at_once(pg_queue, world):
+    """Their exits are seen by one that lives on: no lease is waited for, no brake holds."""
+    queue, n = pg_queue, 10
+    queue.bulk(n * 4)
+    for i in range(n):
+        queue.work("--lease", "10m", "--name", f"w{i}", "--concurrency", "4",
+                   run='[ "$DEFIB_EPOCH" -gt 1 ] || exec sleep 600', wait=False)
+    eventually(lambda: len(queue.all("id", "state = 'running'")) == n * 4)
+    killed = list(queue.workers)
+    queue.work("--lease", "10m", "--name", "survivor", "--concurrency", "8",
+               run='[ "$DEFIB_EPOCH" -gt 1 ]')
+    daemon = world.daemon(f"databases:\n  - name: main\n    url: {queue.db.url}\n")
+    daemon.wait_passes("queue", 2)
+    for worker in killed:
+        worker.signal(signal.SIGKILL)
+    eventually(lambda: len(queue.all("id", "state = 'done' AND epoch = 2")) == n * 4)
+    assert sorted(job for job, _, _ in queue.ledger("REQUEUED")) == [i for i, in queue.all("id")]
+    assert brake_notes(world) == []
+    assert queue.db.sql("SELECT cause, count(*) FROM defib.worker WHERE state = 'dead' "
+                        "GROUP BY 1") == [("exit seen", n)]
+    assert daemon.stop() == 0
