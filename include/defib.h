@@ -178,17 +178,28 @@ DEFIB_API int defib_job_should_stop(defib_job *job);
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_progress(defib_job *job, const char *step,
                                                         const char *text);
-/* JSON; kept when the outcome is done. DEFIB_USAGE when it is not JSON. */
+/* JSON; kept when the outcome is done, of a step as its output. DEFIB_USAGE when it is not JSON. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_result(defib_job *job, const char *json);
 /* Why it failed. */
 DEFIB_API void defib_job_error(defib_job *job, const char *text);
 /* When to try again, for DEFIB_FAILED and DEFIB_RETRY, instead of the backoff. */
 DEFIB_API void defib_job_retry_in(defib_job *job, int64_t delay_ms);
 
+/* The step of a workflow that is run or undone; NULL: the job is none. */
+DEFIB_API const char *defib_job_step(const defib_job *job);
+DEFIB_API int defib_job_undoing(const defib_job *job); /* other than 0: take the step back */
+/*
+ * The JSON that a step which was done before gave as its result, or NULL. An
+ * undo finds that of its own step too. Owned by the job.
+ */
+DEFIB_API const char *defib_job_output(const defib_job *job, const char *step);
+
 /*
  * Settle the job as done inside the caller's own transaction, together with
  * what the handler writes there: both happen or neither. Call it last before
- * the COMMIT, then return DEFIB_SETTLED.
+ * the COMMIT, then return DEFIB_SETTLED. In a step of a workflow it settles
+ * that step as done, or as undone, and the job is ready for what is next as
+ * soon as the transaction commits.
  *
  * DEFIB_LEASE_LOST: the job is no longer ours, or a COMMIT whose answer was
  * lost has settled it before: roll back and return DEFIB_SETTLED; the worker
@@ -203,20 +214,46 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_settle_sqlite(defib_job *job, str
 
 /* ---- a worker ---- */
 
+/*
+ * A step of a workflow. Each is claimed, leased, retried and settled by itself,
+ * as a job of its own: any worker may do the next one, attempts start anew with
+ * each, and a step that is recorded as done is not run again. What it does
+ * happens at least once; settle it in your own transaction for exactly once.
+ */
+typedef struct defib_step {
+	size_t size;
+	const char *name;   /* needed; what is recorded of it is kept under its name */
+	defib_handler run;  /* needed */
+	defib_handler undo; /* takes it back; NULL: there is nothing to take back */
+	int64_t timeout_ms; /* time limit of its run, and of its undo; 0: the job's, or the pool's */
+} defib_step;
+/* clang-format off */
+#define DEFIB_STEP(name, run, undo) {sizeof(defib_step), name, run, undo, 0}
+#define DEFIB_STEP_INIT DEFIB_STEP(0, 0, 0)
+/* clang-format on */
+
 typedef struct defib_pool {
 	size_t size;
 	const char *queue; /* needed */
 	const char *kind;  /* only jobs of this kind; NULL: all */
 	defib_handler handler;
-	void *ctx;           /* handed to the handler */
+	void *ctx;           /* handed to the handler, or to those of the steps */
 	int64_t concurrency; /* jobs in hand at once; 1, at most 10000 */
 	int64_t poll_ms;     /* how often to look when nothing wakes us; 1000 */
 	int64_t timeout_ms;  /* time limit of jobs that have none of their own; 0: none */
 	int64_t stop_ms;     /* how long a handler may take to stop when asked to; 10000 */
 	int exclusive;       /* other than 0: stop work when the lease ends by our own clock */
+	/*
+	 * Instead of a handler: jobs of this kind, which is needed then, are workflows
+	 * of these steps, run in their order. No other pool may take the same kind of
+	 * that queue.
+	 */
+	const defib_step *steps;
+	int nsteps;
+	int saga; /* other than 0: a failure for good undoes what was done, the last step first */
 } defib_pool;
 /* clang-format off */
-#define DEFIB_POOL_INIT {sizeof(defib_pool), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_POOL_INIT {sizeof(defib_pool), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 typedef struct defib_worker_options {

@@ -1,7 +1,8 @@
 /*
  * workflow.h: the model of a workflow, as the user described it: named steps
  * in order, each a program and, where it can be taken back, the program that
- * does so. Jobs of the kind that bears its name run it step by step.
+ * does so; in a C program, functions instead. Jobs of the kind that bears its
+ * name run it step by step.
  *
  * Plain data; what the next step of a job is, worker/workflow.h knows.
  */
@@ -13,7 +14,9 @@
 struct workflow_step {
 	const char *name;
 	struct text_list run, undo; /* argv, ends with NULL; undo.n is 0 where there is none */
-	int64_t timeout_us;         /* 0: the job's own, or the worker's */
+	defib_handler run_call,
+		undo_call;      /* functions instead; undo_call is NULL where there is none */
+	int64_t timeout_us; /* 0: the job's own, or the worker's */
 	struct cfg_mark at;
 };
 
@@ -29,6 +32,11 @@ struct workflow_list {
 	int n;
 	struct workflow *items;
 };
+
+static inline bool step_has_undo(const struct workflow_step *s)
+{
+	return s->undo.n > 0 || s->undo_call;
+}
 
 /* The option table of a workflow, for the reference. */
 extern const struct opt_row workflow_rows[];

@@ -9,6 +9,7 @@
 #include "store/borrow.h"
 #include "watch/builtin.h"
 #include "worker/worker.h"
+#include "worker/workflow.h"
 
 #include <assert.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 
 struct defib_job {
 	struct handler_job *inner;
+	struct step_records recorded; /* of a workflow */
 	/* what came of settling in a transaction of the handler's own */
 	enum { OWN_NONE, OWN_WRITTEN, OWN_LOST } own;
 };
@@ -99,6 +101,21 @@ void defib_job_retry_in(defib_job *job, int64_t delay_ms)
 	handler_delay(job->inner, delay_ms < 0 ? 0 : delay_ms);
 }
 
+const char *defib_job_step(const defib_job *job)
+{
+	return handler_step_end(job->inner)->name;
+}
+
+int defib_job_undoing(const defib_job *job)
+{
+	return handler_step_end(job->inner)->side == STEP_SIDE_UNDO;
+}
+
+const char *defib_job_output(const defib_job *job, const char *step)
+{
+	return workflow_output(handler_step_end(job->inner), &job->recorded, step);
+}
+
 /*
  * A settlement that only repeats an earlier one is accepted elsewhere. Not
  * here: the handler's writes would happen twice. So the job must be ours and
@@ -114,7 +131,8 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 	                         .epoch = c->epoch,
 	                         .as = SETTLE_DONE,
 	                         .result = handler_given_result(job->inner),
-	                         .delay_ms = -1};
+	                         .delay_ms = -1,
+	                         .step = *handler_step_end(job->inner)};
 	job->own = OWN_NONE;
 	defib_err err = source_queue_hold(s, worker, c->key, c->epoch, f);
 	if (!err)
@@ -165,6 +183,22 @@ static enum settle_as settled_as(const defib_job *job)
 	return SETTLE_FAILED;
 }
 
+/* The pool's handler, or the function of the step that the job is at. */
+static defib_outcome call(defib_job *job, const defib_pool *pool)
+{
+	const struct workflow_step *step = handler_step(job->inner);
+	struct arena a = ARENA_INIT;
+	if (!step)
+		return pool->handler(job, pool->ctx);
+	bool read = step_records_parse(handler_claim(job->inner)->steps, &a, &job->recorded);
+	assert(read); /* its step was chosen by them */
+	(void)read;
+	defib_handler function = defib_job_undoing(job) ? step->undo_call : step->run_call;
+	defib_outcome outcome = function(job, pool->ctx);
+	arena_release(&a);
+	return outcome;
+}
+
 static enum settle_as run_handler(struct handler_job *inner, void *ctx)
 {
 	static const enum settle_as as[] = {
@@ -174,7 +208,7 @@ static enum settle_as run_handler(struct handler_job *inner, void *ctx)
 	};
 	const defib_pool *pool = ctx;
 	defib_job job = {.inner = inner};
-	defib_outcome outcome = pool->handler(&job, pool->ctx);
+	defib_outcome outcome = call(&job, pool);
 	if (outcome == DEFIB_SETTLED)
 		return settled_as(&job);
 	if ((size_t)outcome < sizeof as / sizeof *as)
@@ -198,11 +232,14 @@ static int64_t or_default(int64_t value, int64_t otherwise)
 static defib_err read_pool(struct defib_worker *w, int i, const void *given, struct failure *f)
 {
 	defib_pool *p = &w->pools[i];
+	const struct workflow_list *workflows = NULL;
 	defib_err err = embed_options(p, sizeof *p, given, "defib_pool", f);
+	if (!err)
+		err = embed_steps(p, i, &w->arena, &workflows, f);
 	if (err)
 		return err;
-	if (!p->queue || !p->handler)
-		return fail(f, DEFIB_USAGE, "pool %d needs a queue and a handler", i);
+	if (!p->queue || (!p->handler && !workflows))
+		return fail(f, DEFIB_USAGE, "pool %d needs a queue and a handler, or steps", i);
 	if (p->concurrency < 0 || p->concurrency > SLOTS_MAX || p->poll_ms < 0 || p->timeout_ms < 0 ||
 	    p->stop_ms < 0)
 		return fail(f, DEFIB_USAGE, "pool %d has a number out of range", i);
@@ -211,6 +248,7 @@ static defib_err read_pool(struct defib_worker *w, int i, const void *given, str
 		.concurrency = or_default(p->concurrency, 1),
 		.handler = run_handler,
 		.handler_ctx = p,
+		.workflows = workflows,
 		.poll_ms = or_default(p->poll_ms, 1000),
 		.timeout_ms = p->timeout_ms,
 		.grace_ms = or_default(p->stop_ms, 10000),
@@ -235,6 +273,8 @@ static defib_err read_pools(struct defib_worker *w, const defib_pool *given, int
 		err = read_pool(w, i, at, f);
 		slots += w->options.pools[i].concurrency;
 	}
+	if (!err)
+		err = embed_steps_alone(w->pools, n, f);
 	if (!err && w->options.threads == 0)
 		w->options.threads = (int)(slots < THREADS_MAX ? slots : THREADS_MAX);
 	return err;

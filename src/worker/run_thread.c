@@ -14,6 +14,7 @@ struct handler_job {
 	struct hand_job *job;
 	struct threads *threads;
 	const struct worker_pool *pool;
+	const struct workflow_step *step; /* NULL: the job is no workflow */
 	struct handler_job *next;
 	/* guarded by the lock of the threads */
 	int64_t began_ms, limit_ms; /* limit 0: none */
@@ -52,6 +53,16 @@ struct source *handler_source(const struct handler_job *j)
 int64_t handler_worker(const struct handler_job *j)
 {
 	return j->job->worker;
+}
+
+const struct workflow_step *handler_step(const struct handler_job *j)
+{
+	return j->step;
+}
+
+const struct step_end *handler_step_end(const struct handler_job *j)
+{
+	return &j->job->step_end;
 }
 
 static bool asked_to_stop(struct handler_job *j)
@@ -195,15 +206,19 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 	return DEFIB_OK;
 }
 
-void threads_add(struct threads *t, struct hand_job *job, const struct worker_pool *pool)
+void threads_add(struct threads *t, struct hand_job *job, const struct worker_pool *pool,
+                 const struct workflow_step *step)
 {
 	struct handler_job *j = mem_alloc(sizeof *j);
 	*j = (struct handler_job){
 		.job = job,
 		.threads = t,
 		.pool = pool,
+		.step = step,
 		.limit_ms = job->claim.timeout_ms ? job->claim.timeout_ms : pool->timeout_ms,
 	};
+	if (step && step->timeout_us)
+		j->limit_ms = step->timeout_us / 1000;
 	pthread_mutex_lock(&t->lock);
 	if (t->last)
 		t->last->next = j;

@@ -24,8 +24,9 @@ struct threads_options {
 
 MUST_CHECK defib_err threads_start(const struct threads_options *o, struct threads **out,
                                    struct failure *f);
-/* Run a job; `pool` tells the handler. Never blocks. */
-void threads_add(struct threads *t, struct hand_job *j, const struct worker_pool *pool);
+/* Run a job; `pool` tells the handler, `step` that of a workflow or NULL. Never blocks. */
+void threads_add(struct threads *t, struct hand_job *j, const struct worker_pool *pool,
+                 const struct workflow_step *step);
 /* End what waits for a thread: all of it as released, or what was asked to stop. */
 void threads_return(struct threads *t, bool all);
 /* Ask handlers over their time limit to stop; report the stuck. When to look again. */

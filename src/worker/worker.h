@@ -25,7 +25,7 @@ struct worker_pool {
 	char *const *command; /* argv, ends with NULL; or … */
 	handler_fn handler;   /* … a handler */
 	void *handler_ctx;
-	/* Jobs of these kinds run their steps as commands; NULL: none. `command` may be NULL then. */
+	/* Jobs of these kinds run their steps; NULL: none. `command` may be NULL then. */
 	const struct workflow_list *workflows;
 	int64_t poll_ms;     /* 1000 */
 	int64_t batch;       /* jobs taken at most in a poll interval; 0: as many as there are slots */
@@ -90,6 +90,9 @@ void handler_delay(struct handler_job *j, int64_t delay_ms);
 struct source *handler_source(const struct handler_job *j);
 /* The incarnation that claimed it: with key and epoch, the fencing token. */
 int64_t handler_worker(const struct handler_job *j);
+/* The step of a workflow that is run or undone, NULL where the job is none; and its end. */
+const struct workflow_step *handler_step(const struct handler_job *j);
+const struct step_end *handler_step_end(const struct handler_job *j);
 const char *handler_given_result(const struct handler_job *j); /* may be NULL */
 /* It was settled in a transaction of the handler's own: the worker only forgets it. */
 void handler_settled(struct handler_job *j);

@@ -3,7 +3,7 @@
  *
  * worker.c        making, running and ending one; what other threads may call
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
- * worker_steps.c  what a child runs for a job of a workflow
+ * worker_steps.c  what is run for a job of a workflow
  * worker_claim.c  the work session: claims, cancels, progress, beats
  *
  * Everything belongs to the thread that calls worker_run(), but for what
@@ -18,6 +18,7 @@
 #include "worker/wake.h"
 #include "worker/watchman.h"
 #include "worker/worker.h"
+#include "worker/workflow.h"
 
 /* A pool at work. */
 struct crew {
@@ -108,6 +109,12 @@ void jobs_on_settled(void *ctx, const struct hand_job *j);
 void jobs_give_slots(struct worker *w);
 
 /* worker_steps.c */
+/*
+ * Which step a job is at, and what is recorded of its workflow; *step is NULL
+ * where it is none. False: nothing is to be run, and the job has its end.
+ */
+bool steps_choose(struct hand_job *j, const struct worker_pool *p, struct arena *a,
+                  const struct workflow_step **step, struct step_records *recorded);
 /*
  * What a child is to be started with, where the job is a workflow's; others are
  * left as they are. False: nothing is to be run, and the job has its end.

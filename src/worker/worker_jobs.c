@@ -29,15 +29,19 @@ void jobs_on_settled(void *ctx, const struct hand_job *j)
 	pthread_mutex_unlock(&w->lock);
 }
 
+static void give_slot(struct worker *w, const struct slot_ref *ref)
+{
+	struct crew *crew = &w->crews[ref->pool];
+	slots_give(&crew->slots, ref->slot);
+	crew->more = crew->more || ref->stepped;
+	crew->empty = crew->empty && !ref->stepped;
+}
+
 void jobs_give_slots(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	for (int i = 0; i < w->ngiven; i++) {
-		struct crew *crew = &w->crews[w->given[i].pool];
-		slots_give(&crew->slots, w->given[i].slot);
-		crew->more = crew->more || w->given[i].stepped;
-		crew->empty = crew->empty && !w->given[i].stepped;
-	}
+	for (int i = 0; i < w->ngiven; i++)
+		give_slot(w, &w->given[i]);
 	w->ngiven = 0;
 	pthread_mutex_unlock(&w->lock);
 }
@@ -47,8 +51,9 @@ void jobs_give_slots(struct worker *w)
 /* Settled by its handler: nothing is left to write, only to forget. */
 static void forget(struct worker *w, struct hand_job *j)
 {
+	struct slot_ref ref = {j->pool, j->slot, j->step_end.side != STEP_SIDE_NONE};
 	assert(j->slot >= 0);
-	slots_give(&w->crews[j->pool].slots, j->slot);
+	give_slot(w, &ref);
 	pthread_mutex_lock(&w->lock);
 	w->settled++;
 	pthread_mutex_unlock(&w->lock);
@@ -188,6 +193,16 @@ void jobs_on_handler_ended(void *ctx, struct hand_job *j)
 	worker_wake(w);
 }
 
+/* A handler need not say why it failed; which step did is always told. */
+static void name_step(struct hand_job *j)
+{
+	char *said = j->error;
+	if (j->as == SETTLE_DONE || !j->step_end.name)
+		return;
+	j->error = error_of(j, said ? said : settle_names[j->as]);
+	free(said);
+}
+
 static void finish_handlers(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
@@ -197,6 +212,7 @@ static void finish_handlers(struct worker *w)
 	while (j) {
 		struct hand_job *next = j->queued;
 		j->queued = NULL;
+		name_step(j);
 		finish(w, j);
 		j = next;
 	}
@@ -297,6 +313,19 @@ static void start_child(struct worker *w, struct hand_job *j, const struct worke
 		finish(w, j);
 }
 
+static void start_handler(struct worker *w, struct hand_job *j, const struct worker_pool *p)
+{
+	struct arena a = ARENA_INIT;
+	struct step_records recorded;
+	const struct workflow_step *step;
+	bool runs = steps_choose(j, p, &a, &step, &recorded);
+	arena_release(&a);
+	if (runs)
+		threads_add(w->threads, j, p, step);
+	else
+		finish(w, j);
+}
+
 void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t worker, int64_t now)
 {
 	struct worker_pool *p = &w->options.pools[pool];
@@ -304,7 +333,7 @@ void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t wor
 	j->slot = slots_take(&w->crews[pool].slots, now);
 	j->began_ms = now;
 	if (p->handler)
-		threads_add(w->threads, j, p);
+		start_handler(w, j, p);
 	else
 		start_child(w, j, p, now);
 }

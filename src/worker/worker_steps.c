@@ -1,12 +1,11 @@
 /*
- * worker_steps.c: what a child is started with for a job of a workflow: the
- * program of its next step, or of the undo of its last one, and what that
- * reads. A job for which nothing has to be run is settled at once.
+ * worker_steps.c: what is run for a job of a workflow: its next step, or the
+ * undo of its last one. For a child that is a program and what it reads, for a
+ * handler a function. A job for which nothing has to be run is settled at once.
  */
 #include "worker/worker_inside.h"
 
 #include "base/log.h"
-#include "worker/workflow.h"
 
 #include <assert.h>
 
@@ -39,34 +38,47 @@ static bool plan_other(struct hand_job *j, const struct worker_pool *p)
 	static const struct step_end nothing_done = {.side = STEP_SIDE_UNDO};
 	if (j->claim.undoing && !j->claim.steps)
 		return nothing_to_run(j, &nothing_done, NULL);
-	if (j->claim.undoing || j->claim.steps || !p->command)
+	if (j->claim.undoing || j->claim.steps || !(p->command || p->handler))
 		return leave_to_others(j, "it is a workflow that this worker's configuration lacks");
+	return true;
+}
+
+bool steps_choose(struct hand_job *j, const struct worker_pool *p, struct arena *a,
+                  const struct workflow_step **step, struct step_records *recorded)
+{
+	const char *name = j->claim.workflow ? j->claim.workflow : j->claim.kind;
+	const struct workflow *w = p->workflows ? workflow_named(p->workflows, name) : NULL;
+	*step = NULL;
+	if (!w)
+		return plan_other(j, p);
+	if (!step_records_parse(j->claim.steps, a, recorded))
+		return leave_to_others(j, "what is recorded of its steps cannot be read");
+	struct step_choice c = workflow_choose(w, recorded, j->claim.undoing, a);
+	if (!c.step)
+		return nothing_to_run(j, &c.end, c.result);
+	hand_at_step(j, &c.end);
+	*step = c.step;
 	return true;
 }
 
 bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_options *o,
                 struct arena *a)
 {
-	const char *name = j->claim.workflow ? j->claim.workflow : j->claim.kind;
-	const struct workflow *w = p->workflows ? workflow_named(p->workflows, name) : NULL;
+	const struct workflow_step *step;
 	struct step_records recorded;
 	struct buf input = BUF_INIT;
-	if (!w)
-		return plan_other(j, p);
-	if (!step_records_parse(j->claim.steps, a, &recorded))
-		return leave_to_others(j, "what is recorded of its steps cannot be read");
-	struct step_choice c = workflow_choose(w, &recorded, j->claim.undoing, a);
-	if (!c.step)
-		return nothing_to_run(j, &c.end, c.result);
-	hand_at_step(j, &c.end);
-	const struct text_list *argv = c.end.side == STEP_SIDE_UNDO ? &c.step->undo : &c.step->run;
+	if (!steps_choose(j, p, a, &step, &recorded))
+		return false;
+	if (!step)
+		return true;
+	const struct text_list *argv = j->step_end.side == STEP_SIDE_UNDO ? &step->undo : &step->run;
 	assert(argv->n > 0 && argv->items[argv->n] == NULL);
-	workflow_input(&c.end, &recorded, j->claim.payload, &input);
+	workflow_input(&j->step_end, &recorded, j->claim.payload, &input);
 	o->argv = (char *const *)argv->items;
 	o->payload = arena_strdup(a, buf_text(&input));
 	o->payload_len = input.len;
-	if (c.step->timeout_us)
-		o->timeout_ms = c.step->timeout_us / 1000;
+	if (step->timeout_us)
+		o->timeout_ms = step->timeout_us / 1000;
 	buf_release(&input);
 	return true;
 }

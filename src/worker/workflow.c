@@ -126,7 +126,7 @@ static struct step_choice choose_undo(const struct workflow *w, const struct ste
 		const struct workflow_step *s = step_named(w, r->name);
 		if (!s) {
 			pass(&passed, r->name, STEP_UNDO_FAILED, NO_SUCH_STEP);
-		} else if (s->undo.n == 0) {
+		} else if (!step_has_undo(s)) {
 			pass(&passed, r->name, STEP_UNDONE, NULL);
 		} else if (!c.step) {
 			c.step = s;
@@ -151,12 +151,19 @@ struct step_choice workflow_choose(const struct workflow *w, const struct step_r
 	return c;
 }
 
-/* ---- what its program reads ---- */
+/* ---- what it reads ---- */
 
 /* A run sees what earlier steps gave; an undo also what it takes back, and what was undone. */
 static bool is_seen(const struct step_record *r, enum step_side side)
 {
 	return side == STEP_SIDE_UNDO ? r->state != STEP_AGAIN : r->state == STEP_DONE;
+}
+
+const char *workflow_output(const struct step_end *end, const struct step_records *recorded,
+                            const char *name)
+{
+	const struct step_record *r = record_named(recorded, name);
+	return r && is_seen(r, end->side) ? r->output : NULL;
 }
 
 void workflow_input(const struct step_end *end, const struct step_records *recorded,

@@ -66,6 +66,10 @@ struct step_choice workflow_choose(const struct workflow *w, const struct step_r
 void workflow_input(const struct step_end *end, const struct step_records *recorded,
                     const char *payload, struct buf *out);
 
+/* The output of one step, if this one may see it; NULL: there is none. */
+const char *workflow_output(const struct step_end *end, const struct step_records *recorded,
+                            const char *name);
+
 /* ---- what the end of a step means ---- */
 
 /* X(enum, name): what becomes of the job */

@@ -3,11 +3,13 @@
 import os
 import pathlib
 import signal
+import stat
 import subprocess
 
 import pytest
 
 from conftest import BIN, ROOT
+from workers import eventually
 
 EXAMPLE = ROOT / "examples" / "embed"
 BUILD = BIN.parent
@@ -38,24 +40,37 @@ def library(installed):
 
 
 @pytest.fixture(scope="module")
-def orders(installed, library, tmp_path_factory):
-    """The example, built by its own Makefile against that copy; a command as a function."""
-    folder = tmp_path_factory.mktemp("orders")
+def examples(installed, library, tmp_path_factory):
+    """The examples, built by their own Makefile against that copy; each a command as a function."""
+    folder = tmp_path_factory.mktemp("embed")
     env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"),
            "PKG_CONFIG_SYSROOT_DIR": str(installed), "LD_LIBRARY_PATH": str(library)}
-    for name in ("orders.c", "Makefile"):
+    for name in ("orders.c", "saga.c", "shop.h", "Makefile"):
         (folder / name).write_bytes((EXAMPLE / name).read_bytes())
     run("make", "-C", folder, env={**env, "CFLAGS": "-Werror"})
 
-    def start(*args):
-        return subprocess.Popen([folder / "orders", *map(str, args)], env=env, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def command(name):
+        def start(*args):
+            return subprocess.Popen([folder / name, *map(str, args)], env=env, text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def act(*args):
-        return run(folder / "orders", *args, env=env)
+        def act(*args):
+            return run(folder / name, *args, env=env)
 
-    act.start = start
-    return act
+        act.start = start
+        return act
+
+    return command
+
+
+@pytest.fixture
+def orders(examples):
+    return examples("orders")
+
+
+@pytest.fixture
+def saga(examples):
+    return examples("saga")
 
 
 def test_only_the_public_face_is_exported(library):
@@ -78,6 +93,7 @@ def test_the_header_is_c_and_cxx_by_itself(installed, tmp_path):
         source = tmp_path / name
         source.write_text("#include <defib.h>\n"
                           "defib_pool pool = DEFIB_POOL_INIT;\n"
+                          "defib_step steps[] = {DEFIB_STEP_INIT, DEFIB_STEP(\"a\", 0, 0)};\n"
                           "defib_job_spec job = DEFIB_JOB_SPEC_INIT;\n"
                           "defib_worker_options options = DEFIB_WORKER_OPTIONS_INIT;\n"
                           "defib_counts counts = DEFIB_COUNTS_INIT;\n")
@@ -126,3 +142,80 @@ def test_a_killed_worker_leaves_no_order_with_two_invoices(orders, lite):
     finally:
         worker.kill()
     assert lite.sql("SELECT count(*), count(DISTINCT order_id) FROM invoices") == [(200, 200)]
+
+
+# ---- a workflow in C
+
+def bank(lite, what):
+    path = pathlib.Path(f"{lite.path}.{what}")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def steps_of(lite, job):
+    return dict(lite.sql("SELECT step, state FROM defib_step WHERE job = %s", job))
+
+
+def test_a_saga_in_c_runs_its_steps(saga, lite):
+    job = saga(lite.path, "place", "home").strip()
+    assert saga(lite.path, "work", "--drain") == "3 jobs settled\n"
+    assert lite.sql("SELECT state FROM defib_job") == [("done",)]
+    assert steps_of(lite, job) == {"charge": "done", "reserve": "done", "ship": "done"}
+    assert lite.sql("SELECT shipped, (SELECT number FROM stock) FROM orders") == [(1, 2)]
+
+
+@pytest.mark.covers("C9")
+def test_a_saga_in_c_is_undone_in_reverse(saga, lite):
+    job = saga(lite.path, "place", "nowhere").strip()
+    saga(lite.path, "work", "--drain")
+    assert lite.sql("SELECT state, error FROM defib_job") == [
+        ("rolled_back", "ship: there is no such address")]
+    assert lite.sql("SELECT step FROM defib_step WHERE state = 'undone' AND job = %s ORDER BY epoch",
+                    job) == [("reserve",), ("charge",)]
+    assert lite.sql("SELECT number FROM stock") == [(3,)]
+    assert bank(lite, "refunds") == bank(lite, "charges") == ['{"receipt": "order-1"}']
+
+
+def test_a_step_that_fails_second_undoes_the_first_only(saga, lite):
+    for _ in range(4):
+        saga(lite.path, "place", "home")
+    saga(lite.path, "work", "--drain")
+    assert lite.sql("SELECT state, error FROM defib_job WHERE state <> 'done'") == [
+        ("rolled_back", "reserve: sold out")]
+    assert (len(bank(lite, "charges")), len(bank(lite, "refunds"))) == (4, 1)
+    assert lite.sql("SELECT sum(number) FROM moves") == [(-3,)]
+
+
+@pytest.mark.covers("C9")
+def test_a_worker_killed_in_the_middle_of_a_rollback_leaves_the_rest_to_the_next(saga, lite):
+    refunds = pathlib.Path(f"{lite.path}.refunds")
+    os.mkfifo(refunds)  # which nobody reads: the bank does not answer
+    job = saga(lite.path, "place", "nowhere").strip()
+    worker = saga.start(lite.path, "work")
+
+    def is_at_the_refund():
+        assert worker.poll() is None
+        return (steps_of(lite, job).get("reserve") == "undone"
+                and lite.sql("SELECT state, undoing FROM defib_job") == [("running", 1)])
+
+    try:
+        eventually(is_at_the_refund)
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert stat.S_ISFIFO(refunds.stat().st_mode)
+    refunds.unlink()
+    worker = saga.start(lite.path, "work")
+
+    def is_rolled_back():
+        assert worker.poll() is None
+        return lite.sql("SELECT state FROM defib_job") == [("rolled_back",)]
+
+    try:
+        eventually(is_rolled_back)
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+    assert lite.sql("SELECT number FROM moves") == [(-1,), (1,)]
+    assert bank(lite, "refunds") == ['{"receipt": "order-1"}']
+    assert steps_of(lite, job) == {"charge": "undone", "reserve": "undone"}
