@@ -4,9 +4,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <assert.h>
-#include <time.h>
-
 /* So many intervals, and some time for the scan itself, may pass without a finished one. */
 #define INTERVALS 3
 #define SOME_TIME_US (30 * US_PER_S)
@@ -47,21 +44,11 @@ bool left_knows(const struct left *l, const char *watch)
 	return leader_of(l, watch) || status_of(l, watch);
 }
 
-/* "2026-01-02T03:04:05.123Z", to the second: as our own daemons write it. */
-static bool moment_parse(const char *text, int64_t *us)
-{
-	struct tm tm = {0};
-	if (!text || !strptime(text, "%Y-%m-%dT%H:%M:%S", &tm))
-		return false;
-	*us = (int64_t)timegm(&tm) * US_PER_S;
-	return true;
-}
-
 static void find_last_scan(struct standing *st)
 {
 	const char *text = json_string_value(json_object_get(st->info, "last_finished_scan"));
 	int64_t at_us;
-	st->scanned = st->status && moment_parse(text, &at_us);
+	st->scanned = st->status && time_parse(text, &at_us);
 	if (!st->scanned)
 		return;
 	st->ago_us = st->status->age_us + st->status->at_us - at_us;

@@ -12,7 +12,7 @@ FILL = {
                 "FROM generate_series(%s, %s) i",
     "sqlite": "WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
               "INSERT INTO jobs (id, status, updated_at, owner) SELECT i, 'running', "
-              "datetime('now', '-2 hours'), 'w' || i % 7 FROM n",
+              "datetime('now', '-2 hours'), 'w' || (i % 7) FROM n",
 }
 REQUEUE = "status = 'queued', error = :reason, updated_at = :now"
 REASON = "freed by a test"

@@ -1,0 +1,207 @@
+"""defib status: how the daemons are, from any host, also when none is left."""
+
+import json
+import signal
+
+import pytest
+import stuck_jobs
+from told import BRAKED, Told
+from workers import eventually
+
+
+@pytest.fixture
+def told(defib, db):
+    made = []
+
+    def make(**options):
+        made.append(Told(defib, db, **options))
+        return made[-1]
+    yield make
+    for one in made:
+        one.close()
+
+
+def lines(ran):
+    """The lines of one watch by their names; the head is ''."""
+    head, *rest = ran.out.strip("\n").split("\n")
+    return {"": head, **{line[2:14].strip(): line[15:] for line in rest}}
+
+
+def test_before_any_daemon_it_says_that_nobody_leads_and_what_to_do(told):
+    ran = told()("status")
+    assert ran.code == 1 and ran.err == ""
+    assert lines(ran)[""] == "main/jobs: no daemon leads this watch"
+    assert lines(ran)["leader"].endswith("Start one: defib daemon")
+
+
+def test_a_watch_that_is_well_says_who_leads_and_when_it_was_scanned(told):
+    jobs = told(rows=0, every="10m")
+    jobs.daemon()
+    jobs.wait_info(found=0)
+    ran = jobs("status")
+    assert ran.code == 0
+    said = lines(ran)
+    assert said[""] == "main/jobs: well"
+    holder = jobs.db.sql(f"SELECT holder FROM {jobs.table('leader')}")[0][0]
+    assert said["leader"].startswith(f"{holder}, for ")
+    assert said["last scan"].endswith(", every 10m")
+    assert said["jobs"] == "0 running, 0 of them stuck at the last scan"
+    assert not {"guard", "doubt", "brake", "waiting", "paused", "raised"} & set(said)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_leader_that_is_killed_or_stopped_leads_no_more(told, number):
+    jobs = told(rows=0)
+    daemon = jobs.daemon()
+    jobs.wait_info(found=0)
+    holder = jobs.standing(code=0)["leader"]["holder"]
+    daemon.signal(number)
+
+    def nobody():
+        return jobs("status").code == 1
+    eventually(nobody)
+    said = lines(jobs("status"))
+    assert said[""] == "main/jobs: no daemon leads this watch"
+    assert holder in said["leader"]
+    daemon.signal(signal.SIGCONT)
+
+
+def test_what_a_pause_holds_is_told_with_who_until_when_and_why(told):
+    jobs = told()
+    jobs.say("pause", "jobs", "--for", "2h", "--reason", "release night")
+    jobs.daemon()
+    jobs.wait_info(paused=True)
+    ran = jobs("status")
+    said = lines(ran)
+    assert ran.code == 1
+    assert said[""] == "main/jobs: a guard holds stuck jobs back"
+    assert said["guard"] == ("held 5 of 5, because a person paused recovery of this watch; "
+                             "5 wait until it is resumed")
+    until = jobs.standing(code=1)["told"][0]["until"]
+    assert f"until {until[:19]}Z, because: release night" in said["paused"]
+
+
+def test_a_pause_that_holds_nothing_is_no_trouble(told):
+    jobs = told(rows=0)
+    jobs.say("pause", "jobs")
+    jobs.daemon()
+    jobs.wait_info(paused=True)
+    assert jobs.standing(code=0)["standing"] == "paused"
+
+
+def test_a_word_stands_there_before_any_daemon_has_heard_it(told):
+    jobs = told()
+    jobs.say("raise", "--all", "--by", "2.5")
+    assert "thresholds times 2.5, by cli:" in lines(jobs("status"))["raised"]
+
+
+@pytest.mark.covers("C7")
+def test_what_the_brake_holds_is_told_with_the_reason_and_its_end(told):
+    jobs = told(**BRAKED)
+    jobs.brake()
+    ran = jobs("status")
+    said = lines(ran)
+    assert ran.code == 1
+    assert said["guard"].startswith("held 7 of 7, because 7 of 7 owners fell silent within 3s; "
+                                    "releases when they return or their end is known, at ")
+    assert said["brake"].startswith("is on, until ")
+    assert said["brake"].endswith(" at the latest; held 1 time so far")
+    jobs.beat()
+    jobs.wait_info(braking=False)
+    assert lines(jobs("status"))["brake"] == "is off; held 1 time so far, last let go by: returned"
+
+
+def test_what_waits_for_its_turn_is_told_with_the_rate_and_an_end(told):
+    jobs = told(rows=3000, guard="{pace: 1, burst: 10}")
+    jobs.daemon()
+
+    def waits():
+        return jobs.info().get("waiting")
+    eventually(waits)
+    ran = jobs("status")
+    assert ran.code == 1
+    assert " a second at the moment, the last in about " in lines(ran)["waiting"]
+
+
+def test_a_scan_that_fails_is_told_with_its_cause(told):
+    jobs = told(every="200ms")
+    jobs.daemon()
+    jobs.wait_recovered(5)
+    jobs.db.sql("ALTER TABLE jobs RENAME TO away")
+
+    def failed():
+        return "failure" in jobs.info()
+    eventually(failed)
+    ran = jobs("status")
+    assert ran.code == 1
+    assert lines(ran)[""] == "main/jobs: the last scan failed"
+    assert "jobs" in lines(ran)["failure"]
+
+
+def lead_by_hand(jobs, since, last_scan):
+    """Rows as a daemon with this lease and this last scan would have left them."""
+    jobs.say("raise", "jobs", "--by", "2")  # makes the tables
+    info = json.dumps({"every_s": 60, "last_finished_scan": last_scan})
+    if jobs.db.engine == "postgres":
+        jobs.db.sql("INSERT INTO defib.leader (watch, holder, since, expires_at) VALUES ('jobs', "
+                    "'me', now() - %s * interval '1 second', now() + interval '1 hour')", since)
+        jobs.db.sql("INSERT INTO defib.status (watch, holder, info) VALUES ('jobs', 'me', %s)", info)
+    else:
+        now = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+        jobs.db.sql("INSERT INTO defib_leader (watch, holder, since, expires_at) VALUES ('jobs', "
+                    f"'me', {now} - 1000 * ?, {now} + 3600000)", since)
+        jobs.db.sql(f"INSERT INTO defib_status (watch, at, holder, info) VALUES ('jobs', {now}, "
+                    "'me', ?)", info)
+
+
+def test_a_leader_whose_scans_do_not_finish_is_told_of(told):
+    jobs = told(rows=0)
+    lead_by_hand(jobs, 3600, "2020-01-01T00:00:00.000Z")
+    standing = jobs.standing(code=1)
+    assert standing["standing"] == "silent"
+    assert standing["last_scan_s"] > 1e6
+
+
+def test_a_leader_that_has_only_just_begun_owes_no_scan_yet(told):
+    jobs = told(rows=0)
+    lead_by_hand(jobs, 60, "2020-01-01T00:00:00.000Z")
+    assert jobs.standing(code=0)["standing"] == "well"
+
+
+def test_json_has_everything_that_the_text_says(told):
+    jobs = told(rows=0)
+    jobs.say("raise", "jobs", "--by", "2")
+    jobs.daemon()
+    jobs.wait_info(factor=2)
+    standing = jobs.standing("jobs", code=0)
+    assert (standing["database"], standing["standing"], standing["trouble"]) == (
+        "main", "well", False)
+    assert standing["leader"]["leads"] and standing["leader"]["since"].endswith("Z")
+    assert standing["last_scan_s"] < 600
+    assert standing["told"][0]["word"] == "raise"
+    assert standing["info"]["guarded"] == {
+        "total": 0, "doubt": 0, "brake": 0, "look": 0, "pace": 0, "paused": 0}
+
+
+def test_the_built_in_queue_is_told_of_where_a_daemon_has_it(told):
+    jobs = told(rows=0)
+    assert jobs("init").code == 0
+    jobs.daemon()
+
+    def queue_too():
+        return {w["watch"] for w in jobs("status", "--json").json["watches"]} == {"jobs", "queue"}
+    eventually(queue_too)
+    assert jobs("status", "queue").code == 0
+
+
+def test_a_database_that_is_away_is_said_in_one_line(defib):
+    ran = defib("status", db="postgres://127.0.0.1:1/nowhere")
+    assert ran.code == 4
+    assert stuck_jobs.one_line(ran)
+
+
+def test_a_reason_cannot_command_the_terminal(told):
+    jobs = told(rows=0)
+    jobs.say("pause", "jobs", "--reason", "\x1b[2Jgone")
+    ran = jobs("status")
+    assert "?[2Jgone" in ran.out and "\x1b" not in ran.out
