@@ -277,9 +277,15 @@ typedef struct defib_worker_options {
 	 */
 	void (*on_stuck)(void *ctx, const char *queue, const char *job);
 	void *on_stuck_ctx;
+	/*
+	 * When most of the other workers fall silent at once, the likelier cause is
+	 * between them and the database: so long at most none of them is taken for
+	 * dead by silence alone; 600000. Below 0: each is, once its lease is over.
+	 */
+	int64_t brake_ms;
 } defib_worker_options;
 /* clang-format off */
-#define DEFIB_WORKER_OPTIONS_INIT {sizeof(defib_worker_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_WORKER_OPTIONS_INIT {sizeof(defib_worker_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 typedef struct defib_counts {

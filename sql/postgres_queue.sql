@@ -21,7 +21,8 @@ CREATE TABLE IF NOT EXISTS defib.worker (
     expires_at  timestamptz NOT NULL DEFAULT clock_timestamp() + interval '15 seconds',
     ended_at    timestamptz,
     cause       text,
-    holding     integer NOT NULL DEFAULT 0
+    holding     integer NOT NULL DEFAULT 0,
+    serves      text -- names of the watches that it works on, one a line; null: not known
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS worker_alive ON defib.worker (id) WHERE state = 'alive';
 
@@ -67,6 +68,11 @@ BEGIN
         DROP FUNCTION IF EXISTS
             defib.settle(bigint, bigint[], bigint[], text[], jsonb[], text[], bigint[]);
     END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.worker'::regclass
+                   AND a.attname = 'serves') THEN
+        ALTER TABLE defib.worker ADD COLUMN serves text;
+    END IF;
+    DROP FUNCTION IF EXISTS defib.register(text, text, integer);
 END $$;
 CREATE INDEX IF NOT EXISTS job_ready ON defib.job (queue, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX IF NOT EXISTS job_due ON defib.job (run_at) WHERE state = 'scheduled';
@@ -126,10 +132,10 @@ CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT
 
 -- A lease that is not renewed for lease_ms is over; renew it three times as often.
 CREATE OR REPLACE FUNCTION defib.register(
-    worker_name text, incarnation text, lease_ms integer DEFAULT 15000)
+    worker_name text, incarnation text, lease_ms integer DEFAULT 15000, serves text DEFAULT NULL)
 RETURNS bigint LANGUAGE sql AS $$
-    INSERT INTO defib.worker (name, incarnation, lease_ms, expires_at)
-    VALUES ($1, $2, $3, clock_timestamp() + $3 * interval '1 millisecond')
+    INSERT INTO defib.worker (name, incarnation, lease_ms, expires_at, serves)
+    VALUES ($1, $2, $3, clock_timestamp() + $3 * interval '1 millisecond', $4)
     ON CONFLICT (incarnation) DO UPDATE
         SET renewed_at = clock_timestamp(), expires_at = excluded.expires_at
         WHERE worker.state = 'alive'

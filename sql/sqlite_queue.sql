@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS defib_worker (
     expires_at  INTEGER NOT NULL,
     ended_at    INTEGER,
     cause       TEXT,
-    holding     INTEGER NOT NULL DEFAULT 0
+    holding     INTEGER NOT NULL DEFAULT 0,
+    serves      TEXT
 );
 CREATE INDEX IF NOT EXISTS defib_worker_alive ON defib_worker (id) WHERE state = 'alive';
 

@@ -33,6 +33,9 @@ const struct cli_option work_options[] = {
 	{"spool", "DIR", "where results wait while the database is away, or off"},
 	{"lease", "DURATION", "default 15s; renewed three times as often"},
 	{"crash-budget", "N", "recoveries of a job within 72h before it is held; default 3, or off"},
+	{"brake", "DURATION",
+     "how long most workers that fall silent at once are not taken for dead; default 10m, or off"},
+	{"no-startup", NULL, "leave what gone instances left in the watches as it is"},
 	{"drain", NULL, "end when there is nothing left to claim"},
 	{NULL, NULL, NULL},
 };
@@ -48,7 +51,7 @@ struct work_run {
 	int npools;
 	const struct watch *watches[POOLS_MAX + 1];
 	int nwatches;
-	int64_t lease_us, grace_us;
+	int64_t lease_us, grace_us, brake_us;
 	struct worker *worker;
 };
 
@@ -364,6 +367,13 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 	if (!cli_duration(r->cli, "lease", &r->lease_us) ||
 	    !cli_duration(r->cli, "grace", &r->grace_us))
 		return EXIT_USAGE;
+	r->brake_us = 0;
+	const char *brake = cli_value(r->cli, "brake");
+	bool brakes = true;
+	if (brake && bool_parse(brake, &brakes) && !brakes)
+		r->brake_us = -1000;
+	else if (!cli_duration(r->cli, "brake", &r->brake_us))
+		return EXIT_USAGE;
 	if (r->lease_us < 600000)
 		return cli_usage("--lease is 600ms at least");
 	if (budget && bool_parse(budget, &on) && !on)
@@ -388,6 +398,8 @@ static int work(struct work_run *r)
 	o.store = cli_store_options(r->database, NULL, false);
 	o.lease = lease_rules_of(r->lease_us / 1000);
 	o.grace_ms = r->grace_us / 1000;
+	o.brake_ms = r->brake_us / 1000;
+	o.no_startup = cli_flag(r->cli, "no-startup");
 	o.drain = cli_flag(r->cli, "drain");
 	return run_worker(r, &o);
 }

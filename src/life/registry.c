@@ -27,21 +27,22 @@ static defib_err lost(struct failure *f, int64_t id)
 }
 
 defib_err registry_register(struct store *s, const char *name, const struct incarnation *who,
-                            int64_t lease_ms, int64_t *id, struct failure *f)
+                            int64_t lease_ms, const char *serves, int64_t *id, struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT defib.register($1, $2, $3::integer)",
-		[STORE_SQLITE] = "INSERT INTO defib_worker (name, incarnation, lease_ms, started_at, "
-						 "renewed_at, expires_at) VALUES (?1, ?2, ?3, " NOW_MS ", " NOW_MS
-						 ", " NOW_MS " + ?3) ON CONFLICT (incarnation) DO UPDATE SET renewed_at = "
-						 "excluded.renewed_at, expires_at = excluded.expires_at "
-						 "WHERE state = 'alive' RETURNING id",
+		[STORE_POSTGRES] = "SELECT defib.register($1, $2, $3::integer, $4)",
+		[STORE_SQLITE] =
+			"INSERT INTO defib_worker (name, incarnation, lease_ms, started_at, "
+			"renewed_at, expires_at, serves) VALUES (?1, ?2, ?3, " NOW_MS ", " NOW_MS ", " NOW_MS
+			" + ?3, ?4) ON CONFLICT (incarnation) DO UPDATE SET renewed_at = "
+			"excluded.renewed_at, expires_at = excluded.expires_at "
+			"WHERE state = 'alive' RETURNING id",
 	};
 	char text[256];
 	bool found = false;
 	incarnation_text(who, text, sizeof text);
-	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms)};
-	defib_err err = one(s, sql[s->engine], params, 3, &found, id, f);
+	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms), P_TEXT(serves)};
+	defib_err err = one(s, sql[s->engine], params, 4, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);
 	return err;
@@ -87,9 +88,14 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
                          struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT id, incarnation, expires_at < clock_timestamp() "
-						   "FROM defib.worker WHERE state = 'alive' ORDER BY id",
-		[STORE_SQLITE] = "SELECT id, incarnation, expires_at < " NOW_MS " FROM defib_worker "
+		[STORE_POSTGRES] =
+			"SELECT id, incarnation, expires_at < now, serves, "
+			"now < pg_postmaster_start_time() + (lease_ms + 10000) * interval '1 ms', "
+			"(extract(epoch FROM expires_at) * 1000000)::bigint, "
+			"(extract(epoch FROM now) * 1000000)::bigint FROM defib.worker, "
+			"(SELECT clock_timestamp() AS now) AS clock WHERE state = 'alive' ORDER BY id",
+		[STORE_SQLITE] = "SELECT id, incarnation, expires_at < " NOW_MS ", serves, 0, "
+						 "expires_at * 1000, " NOW_MS " * 1000 FROM defib_worker "
 						 "WHERE state = 'alive' ORDER BY id",
 	};
 	struct store_rows rows;
@@ -102,6 +108,10 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 		struct registered *r = &(*out)[*n];
 		r->id = row_int(&rows, i, 0, 0);
 		r->expired = row_bool(&rows, i, 2);
+		r->serves = row_text(&rows, i, 3);
+		r->excused = r->expired && row_bool(&rows, i, 4);
+		r->expires_us = row_int(&rows, i, 5, 0);
+		r->now_us = row_int(&rows, i, 6, 0);
 		/* Workers in other languages may register any text: they are of no host we can see. */
 		if (!incarnation_parse(row_text(&rows, i, 1), &r->who))
 			r->who = (struct incarnation){0};

@@ -18,11 +18,18 @@ struct registered {
 	int64_t id;
 	struct incarnation who;
 	bool expired; /* its lease has run out, by the database's clock */
+	/*
+	 * The database itself has not been up for as long as the worker would need to
+	 * be heard again: that its lease has run out says nothing.
+	 */
+	bool excused;
+	int64_t expires_us, now_us; /* the database's clock */
+	const char *serves;         /* names of watches, one a line; NULL: not known */
 };
 
 MUST_CHECK defib_err registry_register(struct store *s, const char *name,
-                                       const struct incarnation *who, int64_t lease_ms, int64_t *id,
-                                       struct failure *f);
+                                       const struct incarnation *who, int64_t lease_ms,
+                                       const char *serves, int64_t *id, struct failure *f);
 /*
  * Renew. DEFIB_LEASE_LOST when the worker was declared dead. *owned is how
  * many jobs of the built-in queue the database says it has.

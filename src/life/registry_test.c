@@ -24,7 +24,7 @@ static int64_t enter(struct store *s)
 	struct incarnation who = fresh();
 	struct failure f = {0};
 	int64_t id = 0;
-	if (registry_register(s, "anna", &who, LEASE_MS, &id, &f))
+	if (registry_register(s, "anna", &who, LEASE_MS, NULL, &id, &f))
 		fail_msg("%s", f.what);
 	assert_true(id > 0);
 	return id;
@@ -92,7 +92,7 @@ static void one_that_is_alive_is_listed_with_who_it_is(void **state)
 	struct registered row;
 	struct failure f = {0};
 	int64_t id = 0;
-	if (registry_register(t->store, "anna", &who, LEASE_MS, &id, &f))
+	if (registry_register(t->store, "anna", &who, LEASE_MS, NULL, &id, &f))
 		fail_msg("%s", f.what);
 	assert_int_equal(listed(t->store, id, &row), 1);
 	assert_string_equal(row.who.nonce, who.nonce);
@@ -125,12 +125,12 @@ static void a_registration_whose_answer_was_lost_can_be_repeated(void **state)
 	struct incarnation who = fresh();
 	struct failure f = {0};
 	int64_t first = 0, second = 0;
-	if (registry_register(t->store, "anna", &who, LEASE_MS, &first, &f) ||
-	    registry_register(t->store, "anna", &who, LEASE_MS, &second, &f))
+	if (registry_register(t->store, "anna", &who, LEASE_MS, NULL, &first, &f) ||
+	    registry_register(t->store, "anna", &who, LEASE_MS, NULL, &second, &f))
 		fail_msg("%s", f.what);
 	assert_int_equal(first, second);
 	assert_true(dead(t->store, first, false));
-	assert_int_equal(registry_register(t->store, "anna", &who, LEASE_MS, &second, &f),
+	assert_int_equal(registry_register(t->store, "anna", &who, LEASE_MS, NULL, &second, &f),
 	                 DEFIB_LEASE_LOST);
 }
 

@@ -197,7 +197,8 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 	int stuck = 0;
 	for (int i = 0; i < n; i++) {
 		struct judgement j = judge(p->watch, &facts[i]);
-		if (j.verdict == VERDICT_NONE)
+		bool doubtful = p->options->dead_only && j.verdict != VERDICT_DEAD;
+		if (j.verdict == VERDICT_NONE || doubtful)
 			continue;
 		struct candidate *c = &batch[stuck++];
 		candidate_prepare(p->watch, &facts[i], &j, p->options, p->bound.ledger.ready,
@@ -218,15 +219,11 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 	return err;
 }
 
-/*
- * Did many workers go at once? More than two owners in one look; where nobody
- * knows the owners, more rows than one worker is likely to leave behind.
- */
-static bool is_mass(const struct scanner *p, const struct facts *facts, int n)
+bool facts_mass(const struct watch *w, const struct facts *facts, int n)
 {
 	const char *owners[MASS_OWNERS];
 	int known = 0;
-	if (p->options->mass || (!p->watch->owner.text && n > MASS_ROWS))
+	if (!w->owner.text && n > MASS_ROWS)
 		return true;
 	for (int i = 0; i < n; i++) {
 		bool seen = facts[i].owner == NULL;
@@ -243,7 +240,7 @@ static bool is_mass(const struct scanner *p, const struct facts *facts, int n)
 static defib_err do_page(struct scanner *p, struct facts *facts, int n, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
-	bool mass = is_mass(p, facts, n);
+	bool mass = p->options->mass || facts_mass(p->watch, facts, n);
 	for (int i = 0; i < n; i++)
 		facts[i].mass = mass;
 	for (int at = 0; at < n && !err && goes_on(p); at += (int)p->watch->batch) {

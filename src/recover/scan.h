@@ -57,7 +57,8 @@ struct scan_options {
 	bool override_guard; /* a person goes past doubt, brake and second look */
 	/* Asked between batches whether to go on, with the observer's ctx; NULL: always. */
 	bool (*go_on)(void *ctx);
-	bool mass; /* the caller knows that many were lost at once: nobody's own fault */
+	bool mass;      /* the caller knows that many were lost at once: nobody's own fault */
+	bool dead_only; /* only jobs whose worker is known to be gone: silence proves nothing now */
 	struct scan_observer observer;
 };
 
@@ -76,6 +77,12 @@ void scanner_free(struct scanner *p); /* NULL is allowed */
 /* A single pass. */
 defib_err scan_watch(struct session *session, const struct watch *w, const struct scan_options *o,
                      struct scan_result *result);
+
+/*
+ * Did many workers go at once? More than two owners in one look; where nobody
+ * knows the owners, more rows than one worker is likely to leave behind.
+ */
+bool facts_mass(const struct watch *w, const struct facts *facts, int n);
 
 /* Fill in what judge and decide say about a job, with its texts in the arena. */
 void candidate_prepare(const struct watch *w, const struct facts *f, const struct judgement *j,

@@ -5,8 +5,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/ledger.h"
+#include "recover/startup.h"
 
-#define PACED_MS 1000 /* between passes while work waits for its turn */
+#define PACED_MS 1000    /* between passes while work waits for its turn */
+#define AWAY_US 30000000 /* after an outage, who is silent may yet be heard */
 
 void post_init(struct post *p, const struct watch *w, const struct daemon_options *o)
 {
@@ -191,9 +193,33 @@ static int64_t next_pass_ms(const struct post *p)
 	return every;
 }
 
+static bool was_away(const struct vigil *v)
+{
+	const struct doubt *d = &v->doubt;
+	return v->away || (d->n > 0 && database_us(v) - d->outages[d->n - 1].end_us < AWAY_US);
+}
+
+/* Once, before the first pass: what gone instances left behind. */
+static void start_up(struct post *p, struct session *session)
+{
+	struct startup_options o = {.doubtful = was_away(p->options.vigil),
+	                            .ledger_off = p->options.ledger_off,
+	                            .go_on = p->options.go_on,
+	                            .ctx = p->options.observer.ctx};
+	struct startup_result result;
+	struct failure f = {0};
+	if (p->started || p->paused)
+		return;
+	p->started = true;
+	if (startup_reconcile(session, p->raised, &o, &result, &f))
+		log_event(LOG_ERROR, "what gone instances left is not all taken care of",
+		          LOG_STR("watch", p->watch->name), LOG_STR("because", f.what));
+}
+
 void post_pass(struct post *p, struct session *session, const char *actor)
 {
 	int64_t start = clock_boot_ms();
+	start_up(p, session);
 	scanner_pass(p->scanner, &p->last);
 	int64_t next = next_pass_ms(p);
 	/* From its start: a pass that took long is not added to the interval. Missed ones are one. */

@@ -23,7 +23,8 @@ struct post {
 	struct guard *guard;
 	bool paused; /* by a person */
 	bool leads;
-	bool unseen; /* no pass yet since it leads: whatever is stuck was so before */
+	bool started; /* what gone instances left was looked at */
+	bool unseen;  /* no pass yet since it leads: whatever is stuck was so before */
 	int64_t due_ms;
 	struct post_counts counts;
 	struct scan_result last;

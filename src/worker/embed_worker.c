@@ -314,6 +314,7 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 		.drain = o.drain != 0,
 		.stuck = o.on_stuck,
 		.stuck_ctx = o.on_stuck_ctx,
+		.brake_ms = o.brake_ms,
 	};
 	return DEFIB_OK;
 }

@@ -187,7 +187,8 @@ static void hire(struct race *r, const struct watch *w, struct claimer *all)
 		struct incarnation who = {.pid = 1000 + i, .host = "here"};
 		struct rival *by = &r->rivals[i];
 		if (source_table(w, NULL, by->store, &all[i].source, &by->failure) ||
-		    registry_register(by->store, "rival", &who, LEASE_MS, NULL, &all[i].worker, &by->failure))
+		    registry_register(by->store, "rival", &who, LEASE_MS, NULL, &all[i].worker,
+		                      &by->failure))
 			fail_msg("%s", by->failure.what);
 		by->own = &all[i];
 	}

@@ -6,8 +6,11 @@
 #include "base/text.h"
 #include "ledger/jobs.h"
 #include "life/fellows.h"
+#include "life/instances.h"
 #include "life/locks.h"
 #include "life/registry.h"
+#include "recover/startup.h"
+#include "worker/silence.h"
 #include "worker/wake.h"
 
 #include <assert.h>
@@ -34,6 +37,8 @@ struct watchman {
 	struct incarnation self;
 	struct fellows *fellows;
 	struct locks locks;
+	struct silence silence;
+	struct buf serves; /* names of the watches that this worker works on */
 	struct scanner **scanners;
 	struct scan_options scan;
 	pthread_t thread;
@@ -157,7 +162,7 @@ static defib_err register_self(struct watchman *w, struct failure *f)
 		err = session_ready(&w->session, f);
 	if (!err)
 		err = registry_register(w->session.store, w->options.name, &w->self,
-		                        w->options.lease.lease_ms, &id, f);
+		                        w->options.lease.lease_ms, buf_text(&w->serves), &id, f);
 	if (!err)
 		err = registry_hold_lock(w->session.store, id, &held, f);
 	if (err)
@@ -318,8 +323,11 @@ static void read_roster(struct watchman *w, int64_t now)
 		fellows_set(w->fellows, here, who, nhere);
 		locks_set(&w->locks, there, nremote);
 		w->remote = nremote > 0;
+		if (!in_doubt(w, now))
+			silence_step(&w->silence, all, n, clock_boot_us());
+		w->scan.dead_only = silence_holds(&w->silence);
 		for (int i = 0; i < n && !in_doubt(w, now); i++)
-			if (all[i].id != self && all[i].expired)
+			if (all[i].id != self && silence_convicts(&w->silence, &all[i]))
 				declare_dead(w, all[i].id, "silent", true);
 	}
 	arena_release(&a);
@@ -467,8 +475,43 @@ static void make_scanners(struct watchman *w)
 		w->scanners[i] = scanner_new(&w->session, w->options.watches[i], &w->scan);
 }
 
+/* A line a watch; a source that is none of the others is a queue of the built-in one. */
+static void name_served(struct watchman *w)
+{
+	const struct watchman_options *o = &w->options;
+	for (int i = 0; i < o->nsources; i++) {
+		const char *name = o->watches[0]->name;
+		for (int k = 1; k < o->nwatches; k++)
+			if (text_eq(o->watches[k]->name, o->sources[i]->name))
+				name = o->watches[k]->name;
+		if (i == 0 || !serves_watch(buf_text(&w->serves), name))
+			buf_addf(&w->serves, "%s%s", i ? "\n" : "", name);
+	}
+}
+
+static bool while_starting(void *ctx)
+{
+	renew_if_due(ctx);
+	return true;
+}
+
+/* Once, and before the thread: its first sweep would treat these rows as any others. */
+static void start_up(struct watchman *w)
+{
+	struct startup_options o = {.self = worker_id(w), .go_on = while_starting, .ctx = w};
+	for (int i = 1; i < w->options.nwatches && !w->options.no_startup; i++) {
+		struct startup_result result;
+		struct failure f = {0};
+		if (startup_reconcile(&w->session, w->options.watches[i], &o, &result, &f))
+			log_event(LOG_ERROR, "what gone instances left is not all taken care of",
+			          LOG_STR("watch", w->options.watches[i]->name), LOG_STR("because", f.what));
+	}
+}
+
 static void watchman_free(struct watchman *w)
 {
+	silence_release(&w->silence);
+	buf_release(&w->serves);
 	for (int i = 0; w->scanners && i < w->options.nwatches; i++)
 		scanner_free(w->scanners[i]);
 	free(w->scanners);
@@ -489,6 +532,8 @@ defib_err watchman_start(const struct watchman_options *o, struct watchman **out
 	w->session = (struct session){.options = o->store, .open = store_open};
 	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&w->lock, NULL);
+	silence_init(&w->silence, o->lease.lease_ms, o->brake_ms);
+	name_served(w);
 	locks_init(&w->locks, &(struct locks_rules){250, QUIET_MS, GAP_MS});
 	defib_err err = w->poke < 0 ? fail(f, DEFIB_IO, "cannot make an eventfd") : DEFIB_OK;
 	if (!err)
@@ -497,6 +542,7 @@ defib_err watchman_start(const struct watchman_options *o, struct watchman **out
 		err = register_self(w, f);
 	if (!err) {
 		make_scanners(w);
+		start_up(w);
 		if (pthread_create(&w->thread, NULL, watchman_main, w) != 0)
 			err = fail(f, DEFIB_IO, "cannot start a thread for the lease");
 	}

@@ -26,6 +26,12 @@ struct watchman_options {
 	int nwatches;
 	struct lease_rules lease;
 	/*
+	 * How long most of those who were seen beating are not declared dead when they
+	 * fall silent at once; 0: 10 minutes, below 0: they always are.
+	 */
+	int64_t brake_ms;
+	bool no_startup; /* what gone instances left in watches[1…] is not looked at */
+	/*
 	 * Called from the watchman's thread. `taken`: we were declared dead; all in
 	 * hand is lost, and a new incarnation is about to be registered. `stray`: a
 	 * job that the database says is ours (`worker`) and that we do not have. `wake`: there may be
@@ -37,7 +43,10 @@ struct watchman_options {
 	void *ctx;
 };
 
-/* Registers the worker and starts the thread. */
+/*
+ * Registers the worker, takes care of what gone instances left behind (watches[0], whose
+ * workers all register, needs no such care), and starts the thread.
+ */
 MUST_CHECK defib_err watchman_start(const struct watchman_options *o, struct watchman **out,
                                     struct failure *f);
 /* The id of the present incarnation; 0 while a dead one is not registered anew. */

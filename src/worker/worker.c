@@ -282,6 +282,8 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 	                              .watches = o->watches,
 	                              .nwatches = o->nwatches,
 	                              .lease = o->lease,
+	                              .brake_ms = o->brake_ms,
+	                              .no_startup = o->no_startup,
 	                              .taken = on_taken,
 	                              .stray = on_stray,
 	                              .wake = on_wake,
@@ -298,17 +300,27 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 static void make_crews(struct worker *w)
 {
 	const struct worker_options *o = &w->options;
-	int64_t now = clock_boot_ms();
 	w->crews = mem_alloc(sizeof *w->crews * (size_t)o->npools);
 	w->resizes = mem_alloc(sizeof *w->resizes * (size_t)o->npools);
 	w->sources = mem_alloc(sizeof *w->sources * (size_t)o->npools);
-	for (int i = 0; i < o->npools; i++) {
-		const struct worker_pool *p = &o->pools[i];
+	for (int i = 0; i < o->npools; i++)
+		w->sources[i] = o->pools[i].source;
+}
+
+/*
+ * Slots start one by one, across pools too: the first of a pool follows the last
+ * of the one before. Their time begins when what others left is taken care of.
+ */
+static void start_crews(struct worker *w)
+{
+	int64_t now = clock_boot_ms(), starts = now;
+	for (int i = 0; i < w->options.npools; i++) {
+		const struct worker_pool *p = &w->options.pools[i];
 		struct slots_rules rules = {p->concurrency, p->stagger_ms, p->burst_limit, p->burst_ms};
-		slots_init(&w->crews[i].slots, &rules, now);
+		slots_init(&w->crews[i].slots, &rules, starts);
+		starts += p->concurrency * p->stagger_ms;
 		w->crews[i].poll_ms = p->poll_ms;
 		w->crews[i].next_poll_ms = p->wait_first ? now + p->poll_ms : 0;
-		w->sources[i] = p->source;
 	}
 }
 
@@ -338,6 +350,7 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 		worker_close(w);
 		return err;
 	}
+	start_crews(w);
 	*out = w;
 	return DEFIB_OK;
 }

@@ -31,7 +31,7 @@ struct worker_pool {
 	int64_t batch;       /* jobs taken at most in a poll interval; 0: as many as there are slots */
 	int64_t timeout_ms;  /* where the job has none of its own; 0: none */
 	int64_t grace_ms;    /* between TERM and KILL; for a handler, between asked and stuck */
-	int64_t stagger_ms;  /* slot i starts i times this after the worker */
+	int64_t stagger_ms;  /* slots start so far apart, across pools too */
 	int64_t burst_limit; /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
 	int64_t burst_ms;
 	bool exclusive;
@@ -52,6 +52,8 @@ struct worker_options {
 	int64_t grace_ms;  /* how long a stop waits for jobs; 30000 */
 	int threads;       /* for handlers; 0: as many as slots, 16 at most */
 	bool drain;        /* end when there is nothing left to claim */
+	int64_t brake_ms;  /* see watchman.h */
+	bool no_startup;
 	/* A beat that failed is tried so often again, so far apart; 0: 3 times, 5000 ms. */
 	int64_t beat_tries, beat_retry_ms;
 	/*

@@ -1,0 +1,110 @@
+/* instances.c: see instances.h. */
+#include "life/instances.h"
+
+#include "base/log.h"
+#include "life/fellows.h"
+
+#include <string.h>
+
+bool serves_watch(const char *serves, const char *watch)
+{
+	size_t len = strlen(watch);
+	if (!serves)
+		return true;
+	for (const char *line = serves; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, watch, len) == 0 && (line[len] == '\0' || line[len] == '\n'))
+			return true;
+	}
+	return false;
+}
+
+/* An installation may be without workers, or older than the column. */
+static defib_err has_registry(struct store *s, struct arena *a, bool *has, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('defib.worker')"
+						   " AND attname = 'serves' AND has_table_privilege(attrelid, 'SELECT')",
+		[STORE_SQLITE] = "SELECT 1 FROM pragma_table_info('defib_worker') WHERE name = 'serves'",
+	};
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	*has = !err && rows.nrows > 0;
+	return err;
+}
+
+static defib_err was_served(struct store *s, const char *watch, struct arena *a, bool *ever,
+                            struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT DISTINCT serves FROM defib.worker WHERE serves IS NOT NULL",
+		[STORE_SQLITE] = "SELECT DISTINCT serves FROM defib_worker WHERE serves IS NOT NULL",
+	};
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++)
+		*ever = *ever || serves_watch(row_text(&rows, i, 0), watch);
+	return err;
+}
+
+/* Forget those whose process is gone, after telling the registry. */
+static defib_err bury(struct store *s, struct registered *all, int *n, struct arena *a,
+                      struct failure *f)
+{
+	struct fellows *fellows = NULL;
+	int64_t *ids = ARENA_ARRAY(a, int64_t, *n + 1), gone;
+	struct incarnation *who = ARENA_ARRAY(a, struct incarnation, *n + 1);
+	bool won;
+	for (int i = 0; i < *n; i++) {
+		ids[i] = all[i].id;
+		who[i] = all[i].who;
+	}
+	defib_err err = fellows_open(&fellows, f);
+	if (!err)
+		fellows_set(fellows, ids, who, *n);
+	while (!err && fellows_dead(fellows, &gone)) {
+		int kept = 0;
+		for (int i = 0; i < *n; i++)
+			if (all[i].id != gone)
+				all[kept++] = all[i];
+		*n = kept;
+		err = registry_declare_dead(s, gone, "exit seen", false, &won, f);
+		if (!err && won)
+			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", gone),
+			          LOG_STR("cause", "exit seen"));
+	}
+	fellows_close(fellows);
+	return err;
+}
+
+static bool lives(const struct registered *r, const struct incarnation *self)
+{
+	return !r->expired || r->excused || incarnation_same_host(&r->who, self);
+}
+
+defib_err instances_of(struct store *s, const char *watch, int64_t self, struct instances *out,
+                       struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct incarnation here;
+	struct registered *all = NULL;
+	bool there = false;
+	int n = 0;
+	*out = (struct instances){0};
+	defib_err err = has_registry(s, &a, &there, f);
+	if (!err && there)
+		err = was_served(s, watch, &a, &out->ever, f);
+	if (!err && there)
+		err = registry_alive(s, &a, &all, &n, f);
+	if (!err)
+		err = incarnation_self(&here, f);
+	if (!err && n > 0)
+		err = bury(s, all, &n, &a, f);
+	for (int i = 0; !err && i < n; i++) {
+		bool counts = (self == 0 || all[i].id < self) && serves_watch(all[i].serves, watch);
+		out->live += counts && lives(&all[i], &here);
+		out->silent += counts && !lives(&all[i], &here);
+	}
+	arena_release(&a);
+	return err;
+}

@@ -1,0 +1,228 @@
+/* startup.c: see startup.h. */
+#include "recover/startup.h"
+
+#include "base/clock.h"
+#include "life/instances.h"
+#include "recover/bound.h"
+#include "recover/browse.h"
+#include "recover/carry.h"
+#include "recover/startup_report.h"
+
+#include <assert.h>
+
+#define STARTUP_NAME "startup" /* rule and actor in the ledger */
+
+static const struct judge_rule left_behind = {
+	STARTUP_NAME, VERDICT_DEAD, "it runs, and no instance is left that works on this watch"};
+
+struct startup_run {
+	struct session *session;
+	const struct watch *watch;
+	const struct startup_options *options;
+	struct startup_result *result;
+	struct scan_options how;
+	struct bound bound;
+	struct carrier carrier;
+	struct startup_report report;
+	struct arena page;
+	int64_t begun_us; /* the database's clock at the first reading; 0: not read yet */
+};
+
+/* What was heard of since we began was left behind by nobody. */
+static bool is_newer(const struct startup_run *r, const struct facts *f)
+{
+	for (int s = 0; s < SIGN_COUNT; s++)
+		if (s != SIGN_EXPIRES && f->has_sign[s] && f->sign_us[s] > r->begun_us)
+			return true;
+	return false;
+}
+
+static struct judgement judge_left(const struct startup_run *r, const struct facts *f)
+{
+	struct judgement j = judge(r->watch, f);
+	bool doubtful = r->options->doubtful && !r->result->all && j.verdict != VERDICT_DEAD;
+	if (!f->running || f->owner_alive == KNOWN_YES || f->held || is_newer(r, f) || doubtful)
+		j.verdict = VERDICT_NONE;
+	else if (j.verdict == VERDICT_NONE && r->result->all)
+		j = (struct judgement){.verdict = left_behind.verdict, .rule = &left_behind};
+	return j;
+}
+
+static void prepare(struct startup_run *r, const struct facts *f, const struct judgement *j,
+                    struct candidate *out)
+{
+	candidate_prepare(r->watch, f, j, &r->how, r->bound.ledger.ready, &r->carrier.arena, out);
+	snprintf(out->decision.rule, sizeof out->decision.rule, STARTUP_NAME);
+	if (r->how.forced)
+		out->decision.cause = STARTUP_NAME;
+	if (out->decision.remedy == REMEDY_RETRY)
+		out->retry_us =
+			f->now_us + backoff_us(&r->watch->backoff, f->attempts, carrier_chance(&r->carrier));
+}
+
+/* Where nothing says when it began, the age that `list` shows. */
+static int64_t ran_us(const struct browsed *b)
+{
+	const struct facts *f = &b->facts;
+	int64_t since = f->has_sign[SIGN_STARTED] ? f->sign_us[SIGN_STARTED]
+	                : b->has_since            ? b->since_us
+	                                          : f->now_us;
+	return f->now_us - since;
+}
+
+static defib_err do_batch(struct startup_run *r, struct browsed *rows, int n, struct failure *f)
+{
+	struct arena *a = &r->carrier.arena;
+	struct candidate *batch = ARENA_ARRAY(a, struct candidate, n + 1);
+	struct facts *left = ARENA_ARRAY(a, struct facts, n + 1);
+	int nleft = 0;
+	for (int i = 0; i < n; i++) {
+		if (judge_left(r, &rows[i].facts).verdict == VERDICT_NONE)
+			continue;
+		rows[nleft] = rows[i];
+		left[nleft++] = rows[i].facts;
+	}
+	bool mass = facts_mass(r->watch, left, nleft);
+	for (int i = 0; i < nleft; i++) {
+		left[i].mass = mass;
+		struct judgement j = judge_left(r, &left[i]);
+		prepare(r, &left[i], &j, &batch[i]);
+	}
+	r->result->found += nleft;
+	defib_err err = nleft ? carry(&r->carrier, batch, nleft, &r->page, f) : DEFIB_OK;
+	for (int i = 0; i < nleft; i++) {
+		r->result->outcomes[batch[i].outcome]++;
+		startup_report_job(&r->report, r->watch, &batch[i], rows[i].state, ran_us(&rows[i]));
+	}
+	arena_clear(a);
+	return err;
+}
+
+static defib_err read_page(struct startup_run *r, const struct browse_position *after,
+                           struct browsed **rows, int *n, bool *more, struct failure *f)
+{
+	const struct term running = {.what = TERM_RUNNING};
+	struct browse ask = {.terms = &running,
+	                     .nterms = 1,
+	                     .sort = browse_sort(&running, 1),
+	                     .after = after,
+	                     .limit = r->watch->batch,
+	                     .facts = true};
+	struct tries t = tries_begin();
+	defib_err err;
+	do {
+		fail_clear(f);
+		arena_clear(&r->page);
+		err = session_ready(r->session, f);
+		if (!err)
+			err = browse_jobs(r->session->store, &r->bound.sql, &r->bound.ledger, &ask, &r->page,
+			                  rows, n, more, f);
+	} while (err && try_again(&r->carrier, &t, err));
+	if (!err && *n > 0 && r->begun_us == 0)
+		r->begun_us = (*rows)[0].facts.now_us;
+	return err;
+}
+
+/* The next page begins behind this one's last row, whose arena goes. */
+static void keep_position(const struct browse_position *last, struct arena *a,
+                          struct browse_position *out)
+{
+	*out = (struct browse_position){.sort = last->sort ? arena_strdup(a, last->sort) : NULL};
+	for (int k = 0; k < WATCH_KEYS_MAX; k++)
+		if (last->key[k])
+			out->key[k] = arena_strdup(a, last->key[k]);
+}
+
+static bool goes_on(const struct startup_run *r, int page)
+{
+	return page == 0 || !r->options->go_on || r->options->go_on(r->options->ctx);
+}
+
+static defib_err all_pages(struct startup_run *r, struct failure *f)
+{
+	struct arena position[2] = {ARENA_INIT, ARENA_INIT};
+	struct browse_position after;
+	struct browsed *rows = NULL;
+	defib_err err = DEFIB_OK;
+	bool more = true;
+	int n = 0;
+	for (int page = 0; !err && more && goes_on(r, page); page++) {
+		err = read_page(r, page ? &after : NULL, &rows, &n, &more, f);
+		if (err || n == 0)
+			break;
+		arena_clear(&position[page % 2]);
+		keep_position(&rows[n - 1].at, &position[page % 2], &after);
+		err = do_batch(r, rows, n, f);
+	}
+	arena_release(&position[0]);
+	arena_release(&position[1]);
+	return err;
+}
+
+/* Without words for the remedy, or a bound on requeueing, nothing is begun. */
+static defib_err check_remedy(const struct startup_run *r, struct failure *f)
+{
+	struct decide_options d = {r->bound.ledger.ready, r->how.forced, r->how.remedy};
+	if (r->how.forced)
+		return bound_can(r->watch, (int)r->how.remedy, f);
+	if (!decide_can_loop(r->watch, &d))
+		return DEFIB_OK;
+	fail(f, DEFIB_REFUSED,
+	     "watch %s: requeue at every start, without attempts and without a ledger, could loop for "
+	     "ever",
+	     r->watch->name);
+	fail_next(f,
+	          "let defib keep its ledger, give attempts: and max_attempts:, or say startup: off");
+	return DEFIB_REFUSED;
+}
+
+static defib_err who_lives(struct startup_run *r, struct failure *f)
+{
+	struct instances others;
+	defib_err err = session_ready(r->session, f);
+	if (!err)
+		err = instances_of(r->session->store, r->watch->name, r->options->self, &others, f);
+	if (err)
+		return err;
+	r->result->live = others.live;
+	bool sure = others.live == 0 && !(r->options->doubtful && others.silent > 0);
+	r->result->all = sure && (r->options->self != 0 || others.ever);
+	return DEFIB_OK;
+}
+
+defib_err startup_reconcile(struct session *session, const struct watch *w,
+                            const struct startup_options *o, struct startup_result *result,
+                            struct failure *f)
+{
+	struct startup_run r = {
+		.session = session,
+		.watch = w,
+		.options = o,
+		.result = result,
+		.how = {.forced = w->startup.mode == STARTUP_DO,
+	            .remedy = w->startup.remedy,
+	            .reason = w->startup.reason},
+		.carrier = {.session = session, .opened = -1},
+	};
+	*result = (struct startup_result){0};
+	if (w->startup.mode == STARTUP_OFF)
+		return DEFIB_OK;
+	defib_err err = who_lives(&r, f);
+	/* What age alone can say, a daemon's passes say too, under their guards. */
+	if (err || (!result->all && o->self == 0 && w->startup.mode == STARTUP_RECOVER))
+		return err;
+	r.carrier.sql = &r.bound.sql;
+	r.carrier.ledger = &r.bound.ledger;
+	carrier_begin(&r.carrier, STARTUP_NAME);
+	startup_report_init(&r.report, w);
+	err = bound_open(&r.bound, session, w, o->ledger_off ? LEDGER_NONE : LEDGER_CREATE, f);
+	if (!err)
+		err = check_remedy(&r, f);
+	if (!err)
+		err = all_pages(&r, f);
+	startup_report_end(&r.report, w, result);
+	bound_release(&r.bound);
+	arena_release(&r.page);
+	arena_release(&r.carrier.arena);
+	return err;
+}

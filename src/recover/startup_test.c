@@ -1,0 +1,267 @@
+/*
+ * startup_test.c: whose rows a start-up takes, page by page, what it leaves to
+ * those who came meanwhile, and that a failing database makes nothing twice.
+ */
+#include "recover/startup.h"
+
+#include "ledger/schema.h"
+#include "recover/recover_test.h"
+#include "store/fault.h"
+
+#define JOBS 6
+#define SMALL RIG_REQUEUE "    batch: 2\n"
+
+/* Tests do not wait for the pauses between tries. */
+int usleep(useconds_t us)
+{
+	(void)us;
+	return 0;
+}
+
+static struct fault_plan *plan;
+static struct rig *deed_rig; /* where a rival acts before the first write, once */
+static const char *deed;
+static struct store_ops meddled;
+static const struct store_ops *plain;
+
+static defib_err begin_after_deed(struct store *s, enum store_tx mode, struct failure *f)
+{
+	if (mode == TX_WRITE && deed) {
+		rig_sql(deed_rig, deed);
+		deed = NULL;
+	}
+	return plain->begin(s, mode, f);
+}
+
+static defib_err open_for_test(const struct store_options *options, struct store **out,
+                               struct failure *f)
+{
+	defib_err err = store_open(options, out, f);
+	if (!err && deed) {
+		plain = (*out)->ops;
+		meddled = *plain;
+		meddled.begin = begin_after_deed;
+		(*out)->ops = &meddled;
+	}
+	if (!err && plan)
+		*out = fault_wrap(*out, plan);
+	return err;
+}
+
+static int setup(void **state, enum store_engine engine)
+{
+	struct rig *g = mem_alloc(sizeof *g);
+	struct failure f = {0};
+	*state = g;
+	plan = NULL;
+	deed = NULL;
+	deed_rig = g;
+	if (engine == STORE_POSTGRES && !getenv("DEFIB_TEST_PG"))
+		return 0;
+	rig_open(g, engine);
+	rig_fill(g, JOBS);
+	rig_sql(g, "UPDATE jobs SET beat_at = beat_at + id");
+	return schema_install(g->other, SCHEMA_QUEUE, &f) == DEFIB_OK ? 0 : 1;
+}
+
+static int setup_postgres(void **state)
+{
+	return setup(state, STORE_POSTGRES);
+}
+
+static int setup_sqlite(void **state)
+{
+	return setup(state, STORE_SQLITE);
+}
+
+static int teardown(void **state)
+{
+	struct rig *g = *state;
+	if (g->other)
+		rig_close(g);
+	free(g);
+	return 0;
+}
+
+static struct rig *rig_of(void **state)
+{
+	struct rig *g = *state;
+	if (!g->other)
+		need_env("DEFIB_TEST_PG");
+	return g;
+}
+
+/* Every sign of life a moment old: by age alone nothing is stuck. */
+static void freshen(struct rig *g)
+{
+	rig_sql(g, g->engine == STORE_POSTGRES
+	               ? "UPDATE jobs SET beat_at = extract(epoch FROM now())::integer - 9 + id"
+	               : "UPDATE jobs SET beat_at = CAST(strftime('%s', 'now') AS INTEGER) - 9 + id");
+}
+
+static defib_err start(struct rig *g, const char *more, const struct startup_options *o,
+                       struct startup_result *r)
+{
+	struct session session = {.options = {.url = g->url, .lock_ms = 200}, .open = open_for_test};
+	struct failure f = {0};
+	defib_err err = startup_reconcile(&session, rig_watch(g, "beat_at", more), o, r, &f);
+	session_close(&session);
+	return err;
+}
+
+static const struct startup_options worker = {.self = 1000000};
+
+static void everything_that_runs_is_taken_when_nobody_lives(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	freshen(g);
+	rig_sql(g, "UPDATE jobs SET status = 'done' WHERE id = 3");
+	assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);
+	assert_true(r.all);
+	assert_int_equal(r.outcomes[OUTCOME_RECOVERED], JOBS - 1);
+	assert_int_equal(rig_requeued(g), JOBS - 1);
+	rig_agrees(g);
+}
+
+static void rows_without_a_sign_of_life_are_taken_too(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	rig_sql(g, "UPDATE jobs SET beat_at = NULL WHERE id > 2");
+	assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);
+	assert_int_equal(rig_requeued(g), JOBS);
+}
+
+static void a_daemon_takes_nothing_where_nobody_ever_registered(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_options nobody = {0};
+	struct startup_result r;
+	assert_int_equal(start(g, SMALL, &nobody, &r), DEFIB_OK);
+	assert_false(r.all);
+	assert_int_equal(r.found, 0);
+	assert_int_equal(rig_requeued(g), 0);
+}
+
+static void off_is_off(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	assert_int_equal(start(g, SMALL "    startup: off\n", &worker, &r), DEFIB_OK);
+	assert_int_equal(rig_requeued(g), 0);
+}
+
+static void a_remedy_without_words_is_refused_before_anything_is_done(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	assert_int_equal(start(g, SMALL "    startup: {do: fail}\n", &worker, &r), DEFIB_CONFIG);
+	assert_int_equal(rig_requeued(g), 0);
+}
+
+static void a_worker_that_the_watch_knows_to_live_keeps_its_job(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	assert_int_equal(start(g, SMALL "    owner_alive: t.owner = 'w2'\n", &worker, &r), DEFIB_OK);
+	assert_int_equal(rig_requeued(g), JOBS - 1);
+	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE status = 'running'"), 2);
+}
+
+/* Between the first page and the second somebody takes job 5. */
+static bool claim_another(void *ctx)
+{
+	struct rig *g = ctx;
+	rig_sql(g, g->engine == STORE_POSTGRES
+	               ? "UPDATE jobs SET owner = 'new', beat_at = extract(epoch FROM now())::integer "
+	                 "+ 5 WHERE id = 5"
+	               : "UPDATE jobs SET owner = 'new', beat_at = CAST(strftime('%s', 'now') AS "
+	                 "INTEGER) + 5 WHERE id = 5");
+	return true;
+}
+
+static void a_job_that_was_claimed_since_it_began_is_left_alone(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_options o = {.self = worker.self, .go_on = claim_another, .ctx = g};
+	struct startup_result r;
+	assert_int_equal(start(g, SMALL, &o, &r), DEFIB_OK);
+	assert_int_equal(rig_requeued(g), JOBS - 1);
+	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE owner = 'new'"), 5);
+}
+
+static void a_job_that_is_claimed_between_look_and_write_is_left_alone(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	/* The ledger is made by a write of its own, which is not the one to meddle with. */
+	rig_sql(g, "UPDATE jobs SET status = 'done' WHERE id > 2");
+	deed = "UPDATE jobs SET owner = 'new', attempts = 2 WHERE id = 1";
+	assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);
+	assert_null(deed);
+	assert_int_equal(r.outcomes[OUTCOME_CHANGED] + r.outcomes[OUTCOME_RECOVERED], 2);
+	assert_int_equal(number(g->other, "SELECT count(*) FROM jobs WHERE status = 'running' AND "
+	                                  "owner = 'new'"),
+	                 r.outcomes[OUTCOME_CHANGED]);
+	assert_int_equal(r.outcomes[OUTCOME_CHANGED], 1);
+}
+
+static bool stop_here(void *ctx)
+{
+	(void)ctx;
+	return false;
+}
+
+static void a_stop_ends_it_after_the_batch_at_hand(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_options o = {.self = worker.self, .go_on = stop_here};
+	struct startup_result r;
+	assert_int_equal(start(g, SMALL, &o, &r), DEFIB_OK);
+	assert_int_equal(rig_requeued(g), 2);
+}
+
+/* Whatever breaks, rows and ledger agree, and a second start does the rest. */
+static void a_call_that_fails_makes_nothing_twice(void **state)
+{
+	static const defib_err codes[] = {DEFIB_CONNECTION, DEFIB_LOCKED, DEFIB_UNKNOWN_OUTCOME};
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	for (int call = 0; call < FAULT_CALLS; call++)
+		for (int nth = 1; nth <= 30; nth += 2)
+			for (size_t c = 0; c < sizeof codes / sizeof *codes; c++) {
+				struct fault_plan p = {.call = (enum fault_call)call, .nth = nth, .code = codes[c]};
+				p.when = codes[c] == DEFIB_UNKNOWN_OUTCOME ? FAULT_AFTER : FAULT_BEFORE;
+				if (codes[c] == DEFIB_UNKNOWN_OUTCOME && call != FAULT_COMMIT)
+					continue;
+				plan = &p;
+				(void)start(g, SMALL, &worker, &r);
+				rig_agrees(g);
+				plan = NULL;
+				assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);
+				assert_int_equal(rig_requeued(g), JOBS);
+				rig_agrees(g);
+				rig_sql(g, "UPDATE jobs SET status = 'running', error = NULL, owner = 'w' || id, "
+				           "attempts = 1");
+				rig_sql(g, g->engine == STORE_POSTGRES ? "DROP SCHEMA defib CASCADE"
+				                                       : "DROP TABLE defib_ledger");
+			}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(everything_that_runs_is_taken_when_nobody_lives),
+		BOTH(rows_without_a_sign_of_life_are_taken_too),
+		BOTH(a_daemon_takes_nothing_where_nobody_ever_registered),
+		BOTH(off_is_off),
+		BOTH(a_remedy_without_words_is_refused_before_anything_is_done),
+		BOTH(a_worker_that_the_watch_knows_to_live_keeps_its_job),
+		BOTH(a_job_that_was_claimed_since_it_began_is_left_alone),
+		BOTH(a_job_that_is_claimed_between_look_and_write_is_left_alone),
+		BOTH(a_stop_ends_it_after_the_batch_at_hand),
+		BOTH(a_call_that_fails_makes_nothing_twice),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+"""The calm start: what gone instances left is taken care of before anybody claims (system B)."""
+
+import datetime
+import re
+import signal
+
+import pytest
+
+from example_systems import age, ledger
+from table_workers import TableWorkers
+from workers import eventually
+
+REASON = "Container restart: job was running when previous instance stopped"
+# A worker that is there but takes nothing, so that what it did at its start is all it did.
+IDLE = (("poll: 5s", "poll: 1h\n      startup_tick: false"), ("stagger: 1s", "stagger: 0s"))
+STARTUP = f'    startup: {{do: fail, reason: "{REASON}"}}\n'
+HELD = 'echo $$ >>began; while [ ! -e go ]; do sleep 0.05; done'
+ELSEWHERE = "far/00000000-0000-0000-0000-000000000000/1/1/1/"
+
+
+@pytest.fixture
+def scristill(db, defib):
+    own = System("scristill", db, defib)
+    own.insert("projects", name="p")
+    yield own
+    own.close()
+
+
+class System(TableWorkers):
+    """Scristill's tables, with instances of which only the registry knows."""
+
+    def own(self, name):
+        return f"defib.{name}" if self.db.engine == "postgres" else f"defib_{name}"
+
+    def add(self, status, count=1, kind="crawl", seconds=10):
+        """Jobs of one state; their ids."""
+        before = self.ids()
+        for _ in range(count):
+            self.insert("jobs", project_id=("sql", "(SELECT id FROM projects)"), type=kind,
+                        status=status, updated_at=self.ago(seconds))
+        return sorted(set(self.ids()) - set(before))
+
+    def ids(self, where="true"):
+        return sorted(str(row[0]) for row in self.rows(f"SELECT id FROM jobs WHERE {where}"))
+
+    def counts(self):
+        return dict(self.rows("SELECT status, count(*) FROM jobs GROUP BY status"))
+
+    def instance(self, name, state="alive", lease_s=3600, serves="jobs", lease_ms=60000):
+        """A worker on a host that nobody can see; its lease ends so many seconds from now."""
+        if self.db.engine == "postgres":
+            now, ends = "now()", f"now() + interval '{lease_s} seconds'"
+        else:
+            now = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+            ends = f"{now} + {lease_s * 1000}"
+        self.db.sql(f"INSERT INTO {self.own('worker')} (name, incarnation, state, started_at, "
+                    f"renewed_at, lease_ms, expires_at, serves) VALUES (%s, %s, %s, {now}, {now}, "
+                    f"{lease_ms}, {ends}, %s)", name, ELSEWHERE + f"{len(name):016x}", state, serves)
+        return self.cell(f"SELECT id FROM {self.own('worker')} WHERE name = %s", name)
+
+    def lease(self, job, owner):
+        now = "now()" if self.db.engine == "postgres" else "0"
+        self.db.sql(f"INSERT INTO {self.own('lease')} (watch, job, owner, claimed_at) "
+                    f"VALUES ('jobs', %s, %s, {now})", job, owner)
+
+    def start(self, *options, **more):
+        """A worker's start, as it is once it is ready to claim."""
+        return self.work("jobs", *options, run=more.pop("run", "true"), **more)
+
+    def entries(self):
+        return self.rows(f"SELECT event, rule, actor, reason FROM {ledger(self.db)}")
+
+
+def up_for(scristill, seconds):
+    """While a server has just come up nobody is condemned for silence."""
+    if scristill.db.engine == "postgres":
+        eventually(lambda: scristill.cell("SELECT now() > pg_postmaster_start_time() + "
+                                          f"interval '{seconds} seconds'"))
+
+
+def summaries(worker):
+    return re.findall(r"scheduler_startup_cleanup .*", worker.log)
+
+
+@pytest.mark.covers("B1", "B2", "B9")
+def test_231_jobs_that_a_dead_instance_left_become_failed_with_the_reason(scristill):
+    """None is past its threshold: that they run at a start is all there is against them."""
+    scristill.change(*IDLE)
+    scristill.add("running", 100, "scrape")
+    scristill.add("running", 54, "crawl")
+    scristill.add("cancelling", 77, "crawl")
+    waiting = scristill.add("queued", 5)
+    before = scristill.rows("SELECT * FROM jobs WHERE status = 'queued' ORDER BY id")
+    worker = scristill.start()
+    assert scristill.counts() == {"failed": 231, "queued": 5}
+    assert scristill.rows("SELECT * FROM jobs WHERE status = 'queued' ORDER BY id") == before
+    assert scristill.ids("status = 'queued'") == waiting
+    assert scristill.rows("SELECT DISTINCT error FROM jobs WHERE status = 'failed'") == [(REASON,)]
+    newest = f"SELECT max({age(scristill.db, 'completed_at')}) FROM jobs WHERE status = 'failed'"
+    assert scristill.cell(newest) < 60
+    line, = summaries(worker)
+    assert line.startswith("scheduler_startup_cleanup running_failed=154 cancelling_failed=77 ")
+    assert "scrape=100" in line and "crawl=131" in line
+
+
+@pytest.mark.covers("B2")
+def test_each_is_in_the_log_with_its_type_and_how_long_it_had_run(scristill):
+    scristill.change(*IDLE)
+    job, = scristill.add("running", kind="extract", seconds=120)
+    worker = scristill.start()
+    line, = re.findall(r"job of an instance that is gone.*", worker.log)
+    assert f"job={job}" in line and "kind=extract" in line and "state=running" in line
+    assert 120 <= int(re.search(r"ran_s=(\d+)", line)[1]) < 180
+    assert scristill.entries() == [("FAILED", "startup", "startup", REASON)]
+
+
+@pytest.mark.covers("B2")
+def test_a_start_that_finds_nothing_says_so(scristill):
+    scristill.change(*IDLE)
+    scristill.add("queued")
+    line, = summaries(scristill.start())
+    assert line.startswith("scheduler_startup_cleanup running_failed=0 cancelling_failed=0")
+
+
+@pytest.mark.covers("B3")
+@pytest.mark.parametrize("off", ["option", "switch"])
+def test_a_switch_turns_it_off(scristill, off):
+    scristill.change(*IDLE, *([(STARTUP, "    startup: off\n")] if off == "option" else []))
+    scristill.add("running", 3)
+    worker = scristill.start(*(["--no-startup"] if off == "switch" else []))
+    assert scristill.counts() == {"running": 3}
+    assert summaries(worker) == []
+
+
+def test_by_default_the_rules_of_the_watch_decide(scristill):
+    scristill.change(*IDLE, (STARTUP, ""))
+    scristill.add("running", 2)
+    scristill.add("cancelling", 1)
+    worker = scristill.start()
+    assert scristill.counts() == {"queued": 2, "failed": 1}
+    line, = summaries(worker)
+    assert "running_requeued=2" in line and "cancelling_failed=1" in line
+
+
+@pytest.mark.covers("B4")
+def test_while_others_live_only_the_dead_ones_rows_are_touched(scristill):
+    scristill.change(*IDLE)
+    owners = {name: scristill.instance(name, state) for name, state in
+              (("one", "alive"), ("second", "alive"), ("gone", "dead"))}
+    jobs = {name: scristill.add("running")[0] for name in owners}
+    for name, owner in owners.items():
+        scristill.lease(jobs[name], owner)
+    unowned, = scristill.add("running")
+    stale, = scristill.add("running", seconds=1900)
+    worker = scristill.start()
+    assert scristill.ids("status = 'failed'") == sorted([jobs["gone"], stale])
+    assert scristill.ids("status = 'running'") == sorted([jobs["one"], jobs["second"], unowned])
+    line, = summaries(worker)
+    assert "running_failed=2 cancelling_failed=0 watch=jobs live_instances=2" in line
+
+
+@pytest.mark.covers("B4")
+def test_instances_of_other_watches_are_none_of_this_one(scristill):
+    scristill.change(*IDLE)
+    scristill.instance("mailer", serves="queue\nmails")
+    scristill.add("running", 2)
+    scristill.start()
+    assert scristill.counts() == {"failed": 2}
+
+
+@pytest.mark.covers("B4")
+def test_an_instance_of_which_nobody_knows_what_it_serves_counts_everywhere(scristill):
+    scristill.change(*IDLE)
+    scristill.instance("foreign", serves=None)
+    scristill.add("running", 2)
+    scristill.start()
+    assert scristill.counts() == {"running": 2}
+
+
+@pytest.mark.covers("B4")
+def test_instances_whose_leases_are_over_do_not_live(scristill):
+    scristill.change(*IDLE)
+    owner = scristill.instance("silent", lease_s=-600, lease_ms=1)
+    job, = scristill.add("running")
+    scristill.lease(job, owner)
+    up_for(scristill, 11)
+    scristill.start()
+    assert scristill.counts() == {"failed": 1}
+
+
+@pytest.mark.covers("B4")
+def test_after_a_restart_of_the_server_leases_that_are_over_prove_nothing(server, defib):
+    from databases import PgDatabase
+    own = System("scristill", PgDatabase(server), defib)
+    try:
+        own.change(*IDLE)
+        own.insert("projects", name="p")
+        owner = own.instance("silent", lease_s=-600)
+        job, = own.add("running")
+        own.lease(job, owner)
+        line, = summaries(own.start())
+        assert "live_instances=1" in line
+        assert own.counts() == {"running": 1}
+    finally:
+        own.close()
+
+
+@pytest.mark.covers("B1", "B4")
+def test_a_killed_worker_of_this_host_is_gone_although_its_lease_is_not_over(scristill):
+    scristill.change(("stagger: 1s", "stagger: 0s"), ("poll: 5s", "poll: 100ms"))
+    scristill.add("queued", 6)
+    first = scristill.start("--lease", "1h", run=HELD)
+    scristill.until_lines("began", 6)
+    first.kill()
+    scristill.change(("poll: 100ms", "poll: 1h\n      startup_tick: false"))
+    line, = summaries(scristill.start())
+    assert "running_failed=6 cancelling_failed=0" in line
+    assert scristill.counts() == {"failed": 6}
+    assert scristill.rows(f"SELECT state, cause FROM {scristill.own('worker')} ORDER BY id")[0] \
+        == ("dead", "exit seen")
+
+
+@pytest.mark.covers("B4")
+def test_a_second_instance_leaves_the_first_ones_jobs_alone(scristill):
+    scristill.change(("stagger: 1s", "stagger: 0s"), ("poll: 5s", "poll: 100ms"))
+    scristill.add("queued", 6)
+    scristill.start("--lease", "1h", run=HELD)
+    scristill.until_lines("began", 6)
+    assert "running_failed=0" in summaries(scristill.start())[0]
+    assert scristill.counts() == {"running": 6}
+
+
+@pytest.mark.covers("B4")
+def test_a_stopped_instance_of_this_host_is_not_gone(scristill):
+    """Its lease is over, its process is there: it may go on at any moment."""
+    scristill.change(*IDLE)
+    first = scristill.start("--lease", "1s")
+    first.signal(signal.SIGSTOP)
+    over = "expires_at < now()" if scristill.db.engine == "postgres" else \
+        "expires_at < (julianday('now') - 2440587.5) * 86400000"
+    eventually(lambda: scristill.cell(f"SELECT {over} FROM {scristill.own('worker')}"))
+    scristill.add("running", 2)
+    assert "live_instances=1" in summaries(scristill.start())[0]
+    assert scristill.counts() == {"running": 2}
+    first.signal(signal.SIGCONT)
+
+
+@pytest.mark.covers("B4")
+def test_of_two_that_start_together_one_cleans_up(scristill):
+    scristill.change(*IDLE)
+    scristill.add("running", 50)
+    workers = [scristill.start("--name", f"w{n}", wait=False) for n in range(2)]
+    for worker in workers:
+        worker.wait_log("worker started")
+    assert scristill.counts() == {"failed": 50}
+    assert len(scristill.entries()) == 50
+
+
+def test_a_row_that_somebody_has_locked_is_left_alone(scristill):
+    if scristill.db.engine == "sqlite":
+        pytest.skip("SQLite locks the whole database")
+    scristill.change(*IDLE)
+    jobs = scristill.add("running", 3)
+    session = scristill.db.connect()
+    session.autocommit = False
+    session.cursor().execute("SELECT 1 FROM jobs WHERE id = %s FOR UPDATE", (jobs[0],))
+    line, = summaries(scristill.start())
+    session.rollback()
+    session.close()
+    assert scristill.counts() == {"failed": 2, "running": 1}
+    assert "running_failed=2" in line and "locked=1" in line
+
+
+def test_what_a_person_has_on_hold_is_left_alone(scristill):
+    scristill.change(*IDLE, ("remedies: [{when: \"status = 'cancelling'\", do: fail}, "
+                             "{do: requeue}]", "remedies: [{do: hold}]"))
+    scristill.add("running", seconds=1900)
+    assert scristill("scan", "--fix", "--json").json["held"] == 1
+    assert "running_failed=0" in summaries(scristill.start())[0]
+    assert scristill.counts() == {"running": 1}
+
+
+# ---- the order after it ----
+
+@pytest.mark.covers("B6", "B7")
+def test_workers_start_one_by_one_each_under_its_burst_limit(scristill):
+    """From the claims' own times: worker n takes nothing before n staggers have passed."""
+    stagger, limit = 0.25, 2
+    scristill.change(("stagger: 1s", "stagger: 250ms"), ("poll: 5s", "poll: 20ms"),
+                     ("{limit: 5, window: 60s}", f"{{limit: {limit}, window: 1h}}"))
+    for kind in ("scrape", "crawl", "extract"):
+        scristill.add("queued", 20, kind)
+    scristill.start(run="true")
+    slots = {"scrape": [0], "crawl": [1, 2, 3, 4, 5, 6], "extract": [7]}
+    scristill.until("SELECT count(*) FROM jobs WHERE status = 'completed'", limit * 8)
+    job = "CAST(j.id AS text)" if scristill.db.engine == "postgres" else "j.id"
+    rows = scristill.rows(f"SELECT j.type, l.claimed_at FROM {scristill.own('lease')} l "
+                          f"JOIN jobs j ON {job} = l.job ORDER BY l.claimed_at")
+    times = {kind: [at.timestamp() if isinstance(at, datetime.datetime) else at / 1000
+                    for k, at in rows if k == kind] for kind in slots}
+    began = times["scrape"][0]
+    for kind, mine in slots.items():
+        assert len(times[kind]) == limit * len(mine)
+        for n, at in enumerate(times[kind]):
+            # The n-th claim of a pool can only be its worker n / limit's, at the earliest. The
+            # first claim stands for the start: it came a little after it.
+            assert at - began > mine[n // limit] * stagger - 0.2, (kind, n, times)
+
+
+@pytest.mark.covers("B7")
+def test_without_these_options_nothing_waits_and_nothing_is_limited(scristill):
+    scristill.change(("      stagger: 1s\n", ""), ("      burst: {limit: 5, window: 60s}\n", ""),
+                     ("poll: 5s", "poll: 1h"))
+    scristill.add("queued", 12, "extract")
+    scristill.add("queued", 12, "scrape")
+    scristill.drain("jobs", run="true")
+    assert scristill.counts() == {"completed": 24}
+
+
+# ---- the daemon ----
+
+def daemon(scristill, until):
+    log = scristill.dir / "daemon.log"
+    with open(log, "wb") as out:
+        process = scristill.defib.start("daemon", "-c", scristill.config, env=scristill.env,
+                                        stdout=out, stderr=out)
+    try:
+        eventually(lambda: until in log.read_text() or process.poll() is not None)
+    finally:
+        process.terminate()
+        process.wait()
+    return log.read_text()
+
+
+@pytest.mark.covers("B4")
+def test_a_daemon_takes_all_where_the_workers_that_registered_are_gone(scristill):
+    scristill.instance("gone", "dead")
+    scristill.add("running", 3)
+    scristill.add("queued", 2)
+    said = daemon(scristill, "scheduler_startup_cleanup")
+    assert "running_failed=3 cancelling_failed=0" in said
+    assert scristill.counts() == {"failed": 3, "queued": 2}
+
+
+@pytest.mark.covers("B4")
+def test_a_daemon_knows_nothing_of_workers_that_never_register(scristill):
+    """They may be at work: only what is past its threshold was left."""
+    scristill.add("running", 3)
+    stale, = scristill.add("running", seconds=1900)
+    up_for(scristill, 31)
+    said = daemon(scristill, "scheduler_startup_cleanup")
+    assert "running_failed=1 cancelling_failed=0" in said
+    assert scristill.ids("status = 'failed'") == [stale]
