@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "recover/late.h"
 #include "recover/tally.h"
 
 struct counting {
@@ -94,6 +95,17 @@ static void lately(struct buf *out, const char *name, const struct tally_event *
 	buf_release(&text);
 }
 
+static void mistake_line(const struct mistakes *m, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	mistakes_words(m->day.mistakes, m->day.recoveries, &text);
+	buf_add(&text, " in 24 hours, ");
+	mistakes_words(m->week.mistakes, m->week.recoveries, &text);
+	buf_add(&text, " in 7 days");
+	line(out, "false positives", buf_text(&text));
+	buf_release(&text);
+}
+
 static void ledger_rows(const struct tally *t, struct buf *out)
 {
 	struct buf text = BUF_INIT;
@@ -108,6 +120,7 @@ static void ledger_rows(const struct tally *t, struct buf *out)
 	line(out, "retries pending", buf_text(&text));
 	lately(out, "recovered", &t->recovered);
 	lately(out, "late completions", &t->late);
+	mistake_line(&t->mistakes, out);
 	for (int i = 0; i < t->nevents; i++)
 		lately(out, t->events[i].name, &t->events[i]);
 	buf_release(&text);
@@ -202,6 +215,11 @@ static void json_ledger(const struct tally *t, bool ledger, struct buf *out)
 	         ",\"recovered\":{\"day\":%lld,\"week\":%lld},\"late\":{\"day\":%lld,\"week\":%lld}",
 	         (long long)t->recovered.day, (long long)t->recovered.week, (long long)t->late.day,
 	         (long long)t->late.week);
+	buf_addf(out,
+	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
+	         "\"week_recovered\":%lld}",
+	         (long long)t->mistakes.day.mistakes, (long long)t->mistakes.day.recoveries,
+	         (long long)t->mistakes.week.mistakes, (long long)t->mistakes.week.recoveries);
 	buf_add(out, ",\"events\":{");
 	for (int i = 0; i < t->nevents; i++) {
 		buf_add(out, i ? "," : "");

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/job_words.h"
 #include "cli/told_words.h"
+#include "recover/late.h"
 
 static const struct {
 	const char *name, *words;
@@ -158,6 +159,17 @@ static void say_waiting(const struct standing *st, struct buf *text)
 	duration_text(eta * US_PER_S, text);
 }
 
+static void say_false(const struct standing *st, struct buf *text)
+{
+	json_t *all = json_object_get(st->info, "false_positives");
+	if (!all)
+		return;
+	buf_add(text, "false positives: ");
+	mistakes_words(json_integer_value(json_object_get(all, "day")),
+	               json_integer_value(json_object_get(all, "day_recovered")), text);
+	buf_add(text, " in 24h");
+}
+
 static void say_total(const struct standing *st, struct buf *text)
 {
 	if (!st->info)
@@ -202,7 +214,7 @@ void standing_text(const struct standing *st, bool color, struct buf *out)
 		{"leader", say_leader}, {"last scan", say_scan},    {"failure", say_failure},
 		{"jobs", say_jobs},     {"guard", say_guard},       {"doubt", say_doubt},
 		{"brake", say_brake},   {"suspects", say_suspects}, {"waiting", say_waiting},
-		{"so far", say_total},
+		{"so far", say_total},  {"mistakes", say_false},
 	};
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "%s/%s", st->database, st->watch);

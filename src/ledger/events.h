@@ -23,6 +23,7 @@
 	X(CHANGED_MEANWHILE, "the job changed between the look and the write: nothing was done")       \
 	X(GUARD_HELD, "a guard kept a remedy from being applied")                                      \
 	X(LATE_COMPLETION, "a worker reported the end of a job that was no longer its own")            \
+	X(WORKER_RETURNED, "a worker that was declared dead came back; what it had in hand was lost")  \
 	X(UNDONE, "a remedy was taken back")                                                           \
 	X(CANCELLED, "the job was cancelled")                                                          \
 	X(ENDED, "the job was ended by hand")                                                          \

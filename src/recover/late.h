@@ -12,6 +12,7 @@
 
 #define LATE_WITHIN_US (INT64_C(86400) * 1000000) /* how long a recovery may turn out a mistake */
 #define LATE_JOBS 1000                            /* that one check looks at, the newest */
+#define LATE_EVERY_MS 60000                       /* between checks of one scanner */
 #define LATE_RULE "late-when"
 
 /*

@@ -8,11 +8,13 @@
 #include "recover/scan.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
 #include "recover/census.h"
 #include "recover/evidence.h"
+#include "recover/late.h"
 #include "recover/look.h"
 #include "recover/retries.h"
 
@@ -27,6 +29,7 @@ struct scanner {
 	struct bound bound;
 	struct carrier carrier;
 	struct census_sql census;
+	int64_t late_ms; /* when to look for late completions again */
 	bool paced; /* the pace, or a person, lets nothing more through in this pass */
 };
 
@@ -309,6 +312,21 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	return err;
 }
 
+/* Were earlier recoveries mistakes? Not to know is no failure of the scan. */
+static void check_late(struct scanner *p)
+{
+	struct failure f = {0};
+	int64_t noted = 0, now = clock_boot_ms();
+	if (!p->options->fix || p->options->owner || !p->bound.ledger.ready || now < p->late_ms)
+		return;
+	p->late_ms = now + LATE_EVERY_MS;
+	if (late_check(p->session->store, &p->bound.binding, p->options->actor, &noted, &f))
+		log_event(LOG_WARN, f.what);
+	if (noted)
+		log_event(LOG_WARN, "recovered jobs were finished by their old workers after all",
+		          LOG_STR("watch", p->watch->name), LOG_INT("jobs", noted));
+}
+
 struct scanner *scanner_new(struct session *session, const struct watch *w,
                             const struct scan_options *o)
 {
@@ -343,6 +361,8 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 		err = all_pages(p, f);
 	if (!err)
 		err = end_guard(p, f);
+	if (!err)
+		check_late(p);
 	if (err && p->options->vigil)
 		vigil_lost(p->options->vigil, "the database could not be asked");
 	if (p->carrier.transactions > 0)

@@ -115,6 +115,7 @@ static void count_ledger(struct store *s, const struct watch_sql *q, struct aren
 		                                      row_int(&rows, i, 2, 0)};
 	for (int i = 0; i < out->nevents; i++)
 		add_up(&out->events[i], out);
+	(void)!mistakes_count(s, watch, &out->mistakes, f);
 }
 
 static void count_ends(struct store *s, const struct watch_sql *q, struct arena *a,

@@ -8,7 +8,7 @@
 #ifndef RECOVER_TALLY_H
 #define RECOVER_TALLY_H
 
-#include "ledger/ledger.h"
+#include "ledger/mistakes.h"
 #include "watch/compile.h"
 
 struct tally_count {
@@ -35,6 +35,7 @@ struct tally {
 	int nevents;
 	struct tally_event *events;
 	struct tally_event recovered, late; /* of them: given back, failed or rolled back; too late */
+	struct mistakes mistakes;           /* of what was not recovered by hand */
 	struct failure ledger_failed;
 	bool has_ends, has_failed, has_completed, has_duration;
 	int64_t failed, completed, measured, average_us, p95_us;

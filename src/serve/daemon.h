@@ -9,6 +9,7 @@
  * daemon.c    threads: start, stop, progress for the watchdog
  * station.c   one database: session, leadership, whose turn it is
  * post.c      one watch: its pass, its guard, what is told of it
+ * lessons.c   what is learnt of a watch: run times, and recoveries that were mistakes
  */
 #ifndef SERVE_DAEMON_H
 #define SERVE_DAEMON_H

@@ -26,6 +26,7 @@ void post_release(struct post *p)
 {
 	scanner_free(p->scanner);
 	guard_free(p->guard);
+	lessons_release(&p->lessons);
 	arena_release(&p->arena);
 }
 
@@ -229,6 +230,8 @@ void post_pass(struct post *p, struct session *session, const char *actor)
 	count(p);
 	tell_brake(p, session, actor);
 	tell_pass(p, next);
+	if (!p->last.failure.code)
+		lessons_take(&p->lessons, session, p->watch, p->options.ledger_off);
 }
 
 /* ---- how it is ---- */
@@ -297,6 +300,7 @@ void post_info(const struct post *p, struct buf *out)
 	add_int(out, "held_total", p->counts.held);
 	add_int(out, "retried_total", p->counts.retried);
 	add_int(out, "near_misses_total", p->counts.near_misses);
+	lessons_info(&p->lessons, out);
 	add_iso(out, "last_finished_scan", p->last_ok_us);
 	add_text(out, "failure", r->failure.code ? r->failure.what : NULL);
 	if (r->guarded[GUARD_PACE] || r->guarded[GUARD_PAUSED])

@@ -8,6 +8,7 @@
 #include "ledger/told.h"
 #include "recover/scan.h"
 #include "serve/daemon.h"
+#include "serve/lessons.h"
 
 struct post_counts {
 	int64_t passes, failed, found, recovered, held, retried, near_misses, changed;
@@ -27,6 +28,7 @@ struct post {
 	bool unseen;  /* no pass yet since it leads: whatever is stuck was so before */
 	int64_t due_ms;
 	struct post_counts counts;
+	struct lessons lessons;
 	struct scan_result last;
 	int64_t last_ok_us; /* the database's clock at the last finished pass */
 	int64_t brakes;     /* that were told of */

@@ -10,6 +10,7 @@
 #include "life/locks.h"
 #include "life/registry.h"
 #include "recover/startup.h"
+#include "worker/returned.h"
 #include "worker/silence.h"
 #include "worker/wake.h"
 
@@ -256,6 +257,7 @@ static void register_again(struct watchman *w)
 static void start_again(struct watchman *w)
 {
 	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; what it has in hand is lost");
+	note_returned(w->session.store, &w->options, worker_id(w));
 	/* First the id: a claim under way compares it after its jobs are in hand. */
 	pthread_mutex_lock(&w->lock);
 	w->worker = 0;

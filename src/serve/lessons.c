@@ -1,0 +1,71 @@
+/* lessons.c: see lessons.h. */
+#include "serve/lessons.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "recover/learn.h"
+#include "recover/runs.h"
+
+#define EVERY_MS 60000
+#define SLOW_MS 1000      /* an observation that takes longer costs the database too much … */
+#define SLOW_MORE 3600000 /* … and is made once an hour */
+
+static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
+{
+	log_event(LOG_WARN, what, LOG_STR("watch", w->name), LOG_STR("because", f->what));
+}
+
+static void observe(struct lessons *l, struct store *s, const struct watch *w)
+{
+	struct arena a = ARENA_INIT;
+	struct learned learned;
+	struct failure f = {0};
+	int64_t start = clock_boot_ms();
+	if (w->learn == LEARN_OFF || !runs_known(w) || start < l->learn_ms)
+		return;
+	defib_err err = learn_observe(s, &l->bound.binding, true, &a, &learned, &f);
+	if (err)
+		tell_failure(w, "run times were not observed", &f);
+	else
+		log_event(LOG_DEBUG, "run times observed", LOG_STR("watch", w->name),
+		          LOG_INT("runs", learned.observed));
+	if (clock_boot_ms() - start > SLOW_MS)
+		l->learn_ms = start + SLOW_MORE;
+	arena_release(&a);
+}
+
+void lessons_take(struct lessons *l, struct session *session, const struct watch *w,
+                  bool ledger_off)
+{
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	if (ledger_off || now < l->due_ms)
+		return;
+	l->due_ms = now + EVERY_MS;
+	defib_err err = bound_open(&l->bound, session, w, LEDGER_FIND, &f);
+	if (!err && l->bound.ledger.ready) {
+		err = mistakes_count(session->store, w->name, &l->mistakes, &f);
+		l->counted = l->counted || !err;
+	}
+	if (err)
+		tell_failure(w, "false positives were not counted", &f);
+	else
+		observe(l, session->store, w);
+}
+
+void lessons_info(const struct lessons *l, struct buf *out)
+{
+	const struct mistakes *m = &l->mistakes;
+	if (!l->counted)
+		return;
+	buf_addf(out,
+	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
+	         "\"week_recovered\":%lld}",
+	         (long long)m->day.mistakes, (long long)m->day.recoveries, (long long)m->week.mistakes,
+	         (long long)m->week.recoveries);
+}
+
+void lessons_release(struct lessons *l)
+{
+	bound_release(&l->bound);
+}

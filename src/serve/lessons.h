@@ -1,0 +1,25 @@
+/*
+ * lessons.h: what the daemon learns from a watch beside recovering its jobs: how
+ * long runs take, and how many of its recoveries were mistakes. At most once a
+ * minute, after a pass; nothing that fails here is a failure of the pass.
+ */
+#ifndef SERVE_LESSONS_H
+#define SERVE_LESSONS_H
+
+#include "ledger/mistakes.h"
+#include "recover/bound.h"
+
+struct lessons {
+	struct bound bound;
+	bool counted;
+	struct mistakes mistakes;
+	int64_t due_ms, learn_ms; /* not before: CLOCK_BOOTTIME */
+};
+
+void lessons_take(struct lessons *l, struct session *session, const struct watch *w,
+                  bool ledger_off);
+/* ,"false_positives":{…}, once they were counted */
+void lessons_info(const struct lessons *l, struct buf *out);
+void lessons_release(struct lessons *l);
+
+#endif
