@@ -92,10 +92,10 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 			"SELECT id, incarnation, expires_at < now, serves, "
 			"now < pg_postmaster_start_time() + (lease_ms + 10000) * interval '1 ms', "
 			"(extract(epoch FROM expires_at) * 1000000)::bigint, "
-			"(extract(epoch FROM now) * 1000000)::bigint FROM defib.worker, "
+			"(extract(epoch FROM now) * 1000000)::bigint, lease_ms FROM defib.worker, "
 			"(SELECT clock_timestamp() AS now) AS clock WHERE state = 'alive' ORDER BY id",
 		[STORE_SQLITE] = "SELECT id, incarnation, expires_at < " NOW_MS ", serves, 0, "
-						 "expires_at * 1000, " NOW_MS " * 1000 FROM defib_worker "
+						 "expires_at * 1000, " NOW_MS " * 1000, lease_ms FROM defib_worker "
 						 "WHERE state = 'alive' ORDER BY id",
 	};
 	struct store_rows rows;
@@ -112,6 +112,7 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 		r->excused = r->expired && row_bool(&rows, i, 4);
 		r->expires_us = row_int(&rows, i, 5, 0);
 		r->now_us = row_int(&rows, i, 6, 0);
+		r->lease_us = row_int(&rows, i, 7, 0) * 1000;
 		/* Workers in other languages may register any text: they are of no host we can see. */
 		if (!incarnation_parse(row_text(&rows, i, 1), &r->who))
 			r->who = (struct incarnation){0};

@@ -23,6 +23,7 @@ struct registered {
 	 * be heard again: that its lease has run out says nothing.
 	 */
 	bool excused;
+	int64_t lease_us;           /* its length */
 	int64_t expires_us, now_us; /* the database's clock */
 	const char *serves;         /* names of watches, one a line; NULL: not known */
 };

@@ -61,9 +61,9 @@ void silence_step(struct silence *s, const struct registered *all, int n, int64_
 	bool before = s->brake.engaged;
 	for (int i = 0; i < n; i++) {
 		struct worker_text name = text_of(all[i].id);
-		/* Leases differ in length: what counts is when each one ends. */
+		int64_t late_us = all[i].expires_us - all[i].lease_us / 2;
 		census[i] = (struct census_row){.owner = arena_strdup(&a, name.text),
-		                                .sign_us = all[i].expires_us - s->rules.limit_us};
+		                                .sign_us = late_us - s->rules.limit_us};
 	}
 	brake_step(&s->brake, &s->rules, &none, n ? all[0].now_us : 0, boot_us, census, n);
 	if (s->brake.engaged != before)

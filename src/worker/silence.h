@@ -5,6 +5,11 @@
  * must not condemn them all. Then nobody is convicted by silence until they
  * return, their end is seen, or a ceiling is over.
  *
+ * Leases of those who fell silent at the same moment end one after the other, within a
+ * beat. So that the first to end is not condemned before the rest are seen to be
+ * missing, a worker counts as silent here when half of its lease has passed: who
+ * beats renews after a third. Condemned is nobody before the end.
+ *
  * The brake is the daemon's (recover/brake.h): more than two, and at least 55 % of
  * those that beat, within one lease; each silence is held once at most. Pure but
  * for the log: rosters and time are handed in.

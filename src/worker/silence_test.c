@@ -32,6 +32,7 @@ static void pass(struct world *w, int64_t us, int beating)
 		struct registered *r = &w->all[i];
 		r->id = i + 1;
 		r->now_us = w->now_us;
+		r->lease_us = LEASE_US;
 		if (i < beating)
 			r->expires_us = w->now_us + LEASE_US;
 		r->expired = r->expires_us < w->now_us;
@@ -140,6 +141,23 @@ static void the_ceiling_lets_go_and_the_same_silence_is_not_held_again(void **st
 	silence_release(&w.silence);
 }
 
+/* All are cut off at one moment, at which their last beats lie up to a third of a lease back. */
+static void the_first_whose_lease_ends_is_held_with_the_rest(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 20);
+	pass(&w, S, 20);
+	for (int i = 1; i < 20; i++)
+		w.all[i].expires_us -= i * LEASE_US / 3 / 20;
+	for (int t = 0; t < 60; t++) {
+		pass(&w, LEASE_US / 40, 1);
+		assert_int_equal(convicted(&w), 0);
+	}
+	assert_true(silence_holds(&w.silence));
+	silence_release(&w.silence);
+}
+
 static void without_a_brake_all_are_convicted(void **state)
 {
 	struct world w;
@@ -176,6 +194,7 @@ int main(void)
 		cmocka_unit_test(those_who_were_silent_at_our_first_look_are_convicted),
 		cmocka_unit_test(their_return_lets_go_and_whoever_stays_away_is_convicted),
 		cmocka_unit_test(the_ceiling_lets_go_and_the_same_silence_is_not_held_again),
+		cmocka_unit_test(the_first_whose_lease_ends_is_held_with_the_rest),
 		cmocka_unit_test(without_a_brake_all_are_convicted),
 		cmocka_unit_test(a_longer_lease_is_not_silent_sooner),
 	};

@@ -120,7 +120,7 @@ def test_what_was_stuck_before_the_start_is_recovered_and_run(one):
     one.rows(f"UPDATE {one.system.table} SET {one.system.state} = %s", value)
     grow_old(one)
     (one.dir / "go").touch()
-    one.work(one.system.watch, "--poll", "50ms", run=HELD)
+    one.work(one.system.watch, "--poll", "50ms", "--no-startup", run=HELD)
     one.until(f"SELECT {one.system.state} FROM {one.system.table}", one.system.done)
 
 
