@@ -159,7 +159,7 @@ static void learn_watch(struct learning *x, const struct selected *g)
 {
 	struct cli *c = x->cli;
 	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
-	struct learned learned, *l = why_not(g->watch) ? NULL : &learned;
+	struct learned learned = {0}, *l = why_not(g->watch) ? NULL : &learned;
 	struct failure f = {0};
 	bool keep = c->settings.ledger != LEDGER_OFF;
 	defib_err err = selected_bind(c, g, b, &f);

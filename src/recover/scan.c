@@ -30,7 +30,7 @@ struct scanner {
 	struct carrier carrier;
 	struct census_sql census;
 	int64_t late_ms; /* when to look for late completions again */
-	bool paced; /* the pace, or a person, lets nothing more through in this pass */
+	bool paced;      /* the pace, or a person, lets nothing more through in this pass */
 };
 
 static defib_err refuse_loop(const struct scanner *p, struct failure *f)
