@@ -25,6 +25,7 @@ struct startup_run {
 	struct carrier carrier;
 	struct startup_report report;
 	struct arena page;
+	bool stopped;     /* go_on() said so */
 	int64_t begun_us; /* the database's clock at the first reading; 0: not read yet */
 };
 
@@ -43,7 +44,7 @@ static struct judgement judge_left(const struct startup_run *r, const struct fac
 	bool doubtful = r->options->doubtful && !r->result->all && j.verdict != VERDICT_DEAD;
 	if (!f->running || f->owner_alive == KNOWN_YES || f->held || is_newer(r, f) || doubtful)
 		j.verdict = VERDICT_NONE;
-	else if (j.verdict == VERDICT_NONE && r->result->all)
+	else if (j.verdict == VERDICT_NONE && r->result->all && (r->how.forced || f->has_epoch))
 		j = (struct judgement){.verdict = left_behind.verdict, .rule = &left_behind};
 	return j;
 }
@@ -106,7 +107,7 @@ static defib_err read_page(struct startup_run *r, const struct browse_position *
 	                     .nterms = 1,
 	                     .sort = browse_sort(&running, 1),
 	                     .after = after,
-	                     .limit = r->watch->batch,
+	                     .limit = PAGE_ROWS,
 	                     .facts = true};
 	struct tries t = tries_begin();
 	defib_err err;
@@ -133,9 +134,20 @@ static void keep_position(const struct browse_position *last, struct arena *a,
 			out->key[k] = arena_strdup(a, last->key[k]);
 }
 
-static bool goes_on(const struct startup_run *r, int page)
+static bool goes_on(struct startup_run *r)
 {
-	return page == 0 || !r->options->go_on || r->options->go_on(r->options->ctx);
+	const struct startup_options *o = r->options;
+	r->stopped = r->stopped || (o->go_on && !o->go_on(o->ctx));
+	return !r->stopped;
+}
+
+static defib_err do_page(struct startup_run *r, struct browsed *rows, int n, struct failure *f)
+{
+	int batch = (int)r->watch->batch;
+	defib_err err = DEFIB_OK;
+	for (int at = 0; at < n && !err && goes_on(r); at += batch)
+		err = do_batch(r, rows + at, n - at < batch ? n - at : batch, f);
+	return err;
 }
 
 static defib_err all_pages(struct startup_run *r, struct failure *f)
@@ -146,13 +158,13 @@ static defib_err all_pages(struct startup_run *r, struct failure *f)
 	defib_err err = DEFIB_OK;
 	bool more = true;
 	int n = 0;
-	for (int page = 0; !err && more && goes_on(r, page); page++) {
+	for (int page = 0; !err && more && !r->stopped; page++) {
 		err = read_page(r, page ? &after : NULL, &rows, &n, &more, f);
 		if (err || n == 0)
 			break;
 		arena_clear(&position[page % 2]);
 		keep_position(&rows[n - 1].at, &position[page % 2], &after);
-		err = do_batch(r, rows, n, f);
+		err = do_page(r, rows, n, f);
 	}
 	arena_release(&position[0]);
 	arena_release(&position[1]);

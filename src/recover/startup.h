@@ -4,7 +4,9 @@
  * work nor lets it lie until its thresholds.
  *
  * With no other instance alive that works on the watch, everything that runs was
- * left by somebody who is gone. While others live, only what is provably nobody's:
+ * left by somebody who is gone, where the watch says so ({do: …}); by default only
+ * what an instance of ours once claimed: a row that never had a lease may be in the
+ * hands of a worker that knows nothing of defib. While others live, only what is provably nobody's:
  * the lease's worker is dead, or there is no lease and the row is past its
  * threshold. One look, no brake and no pace; the write is the guarded one, so
  * that a job claimed meanwhile is left alone. A row whose worker is known to live,
@@ -27,7 +29,7 @@ struct startup_options {
 	int64_t self;
 	bool doubtful; /* we could not see anything a moment ago: silence proves nothing yet */
 	bool ledger_off;
-	bool (*go_on)(void *ctx); /* asked after every batch whether to go on; NULL: always */
+	bool (*go_on)(void *ctx); /* asked before every batch whether to go on; NULL: always */
 	void *ctx;
 };
 

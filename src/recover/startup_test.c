@@ -117,7 +117,7 @@ static void everything_that_runs_is_taken_when_nobody_lives(void **state)
 	struct startup_result r;
 	freshen(g);
 	rig_sql(g, "UPDATE jobs SET status = 'done' WHERE id = 3");
-	assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);
+	assert_int_equal(start(g, SMALL "    startup: {do: requeue}\n", &worker, &r), DEFIB_OK);
 	assert_true(r.all);
 	assert_int_equal(r.outcomes[OUTCOME_RECOVERED], JOBS - 1);
 	assert_int_equal(rig_requeued(g), JOBS - 1);
@@ -129,8 +129,19 @@ static void rows_without_a_sign_of_life_are_taken_too(void **state)
 	struct rig *g = rig_of(state);
 	struct startup_result r;
 	rig_sql(g, "UPDATE jobs SET beat_at = NULL WHERE id > 2");
-	assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);
+	assert_int_equal(start(g, SMALL "    startup: {do: requeue}\n", &worker, &r), DEFIB_OK);
 	assert_int_equal(rig_requeued(g), JOBS);
+}
+
+/* They may be in the hands of workers that know nothing of defib. */
+static void by_default_fresh_rows_that_never_had_a_lease_are_left(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	freshen(g);
+	assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);
+	assert_true(r.all);
+	assert_int_equal(rig_requeued(g), 0);
 }
 
 static void a_daemon_takes_nothing_where_nobody_ever_registered(void **state)
@@ -169,7 +180,7 @@ static void a_worker_that_the_watch_knows_to_live_keeps_its_job(void **state)
 	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE status = 'running'"), 2);
 }
 
-/* Between the first page and the second somebody takes job 5. */
+/* When the start-up has begun somebody takes job 5, which it has read already. */
 static bool claim_another(void *ctx)
 {
 	struct rig *g = ctx;
@@ -207,16 +218,18 @@ static void a_job_that_is_claimed_between_look_and_write_is_left_alone(void **st
 	assert_int_equal(r.outcomes[OUTCOME_CHANGED], 1);
 }
 
-static bool stop_here(void *ctx)
+static bool once(void *ctx)
 {
-	(void)ctx;
-	return false;
+	bool *asked = ctx, go = !*asked;
+	*asked = true;
+	return go;
 }
 
 static void a_stop_ends_it_after_the_batch_at_hand(void **state)
 {
 	struct rig *g = rig_of(state);
-	struct startup_options o = {.self = worker.self, .go_on = stop_here};
+	bool asked = false;
+	struct startup_options o = {.self = worker.self, .go_on = once, .ctx = &asked};
 	struct startup_result r;
 	assert_int_equal(start(g, SMALL, &o, &r), DEFIB_OK);
 	assert_int_equal(rig_requeued(g), 2);
@@ -254,6 +267,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BOTH(everything_that_runs_is_taken_when_nobody_lives),
 		BOTH(rows_without_a_sign_of_life_are_taken_too),
+		BOTH(by_default_fresh_rows_that_never_had_a_lease_are_left),
 		BOTH(a_daemon_takes_nothing_where_nobody_ever_registered),
 		BOTH(off_is_off),
 		BOTH(a_remedy_without_words_is_refused_before_anything_is_done),

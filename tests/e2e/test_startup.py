@@ -134,10 +134,12 @@ def test_a_switch_turns_it_off(scristill, off):
 
 def test_by_default_the_rules_of_the_watch_decide(scristill):
     scristill.change(*IDLE, (STARTUP, ""))
-    scristill.add("running", 2)
-    scristill.add("cancelling", 1)
+    gone = scristill.instance("gone", state="left")
+    for job in scristill.add("running", 2) + scristill.add("cancelling", 1):
+        scristill.lease(job, gone)
+    scristill.add("running", 1)  # never had a lease: a worker that knows nothing of defib may have it
     worker = scristill.start()
-    assert scristill.counts() == {"queued": 2, "failed": 1}
+    assert scristill.counts() == {"queued": 2, "failed": 1, "running": 1}
     line, = summaries(worker)
     assert "running_requeued=2" in line and "cancelling_failed=1" in line
 
