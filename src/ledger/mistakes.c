@@ -7,24 +7,33 @@
 #define DAY_US (INT64_C(86400) * 1000000)
 #define RECOVERIES "('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLED_BACK')"
 
-/* The newest entries of the ledger that recover a job of watch $1, not older than $2, as `r`. */
-static void from_recoveries(enum store_engine engine, struct buf *sql)
+/* An entry `r` that recovers a job of watch $1 and is not older than $2. */
+static void is_recovery(enum store_engine engine, struct buf *sql)
 {
-	char mark = param_mark(engine);
 	buf_addf(sql,
-	         "FROM (SELECT * FROM %s ORDER BY id DESC LIMIT %d) AS r WHERE r.watch = %c1 AND "
-	         "r.event IN " RECOVERIES " AND coalesce(r.rule, '') <> 'chosen-by-hand' AND r.at > ",
-	         ledger_table[engine], MISTAKES_ENTRIES, mark);
+	         "r.watch = %c1 AND r.event IN " RECOVERIES
+	         " AND coalesce(r.rule, '') <> 'chosen-by-hand' AND r.at > ",
+	         param_mark(engine));
 	add_ago(sql, engine, 2);
 }
 
-/* Entries `l` of the same job behind `r`. */
-static void behind(enum store_engine engine, const char *events, const char *and, struct buf *sql)
+/* From the late completions, which are few, to the recovery that each of them blames. */
+static void count_sql(enum store_engine engine, struct buf *sql)
 {
+	const char *table = ledger_table[engine];
+	char mark = param_mark(engine);
 	buf_addf(sql,
-	         "EXISTS (SELECT 1 FROM %s AS l WHERE l.watch = r.watch AND l.job = r.job AND "
-	         "l.id > r.id AND l.event IN %s%s)",
-	         ledger_table[engine], events, and);
+	         "WITH recent AS (SELECT id, at, watch, job, event, rule FROM %s ORDER BY id DESC "
+	         "LIMIT %d), late AS (SELECT DISTINCT (SELECT max(m.id) FROM %s AS m WHERE m.watch = "
+	         "l.watch AND m.job = l.job AND m.id < l.id AND m.event IN " RECOVERIES ") AS id FROM "
+	         "recent AS l WHERE l.watch = %c1 AND l.event = 'LATE_COMPLETION') SELECT count(*), "
+	         "count(late.id), count(*) FILTER (WHERE r.at > ",
+	         table, MISTAKES_ENTRIES, table, mark);
+	add_ago(sql, engine, 3);
+	buf_add(sql, "), count(late.id) FILTER (WHERE r.at > ");
+	add_ago(sql, engine, 3);
+	buf_add(sql, ") FROM recent AS r LEFT JOIN late ON late.id = r.id WHERE ");
+	is_recovery(engine, sql);
 }
 
 defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *out,
@@ -33,20 +42,9 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
 	struct store_param params[] = {P_TEXT(watch), P_INT(7 * DAY_US), P_INT(DAY_US)};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	struct buf sql = BUF_INIT, between = BUF_INIT;
+	struct buf sql = BUF_INIT;
 	*out = (struct mistakes){0};
-	buf_addf(&between,
-	         " AND NOT EXISTS (SELECT 1 FROM %s AS m WHERE m.watch = r.watch AND m.job = r.job "
-	         "AND m.id > r.id AND m.id < l.id AND m.event IN " RECOVERIES ")",
-	         ledger_table[s->engine]);
-	buf_add(&sql, "SELECT count(*), count(*) FILTER (WHERE late), count(*) FILTER (WHERE fresh), "
-	              "count(*) FILTER (WHERE fresh AND late) FROM (SELECT r.at > ");
-	add_ago(&sql, s->engine, 3);
-	buf_add(&sql, " AS fresh, ");
-	behind(s->engine, "('LATE_COMPLETION')", buf_text(&between), &sql);
-	buf_add(&sql, " AS late ");
-	from_recoveries(s->engine, &sql);
-	buf_add(&sql, ") AS u");
+	count_sql(s->engine, &sql);
 	defib_err err = store_exec(s, buf_text(&sql), params, 3, &a, &rows, f);
 	if (!err) {
 		out->week.recoveries = row_int(&rows, 0, 0, 0);
@@ -55,7 +53,6 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
 		out->day.mistakes = row_int(&rows, 0, 3, 0);
 	}
 	buf_release(&sql);
-	buf_release(&between);
 	arena_release(&a);
 	return err;
 }
@@ -68,17 +65,20 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 		[STORE_SQLITE] = "CASE WHEN json_valid(r.evidence) THEN r.evidence->>'owner' END",
 	};
 	struct store_param params[] = {P_TEXT(watch), P_INT(within_us), P_INT(limit)};
+	const char *table = ledger_table[s->engine];
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	*n = 0;
 	buf_add(&sql, "SELECT r.job, r.event, ");
 	add_iso(&sql, s->engine, "r.at");
-	buf_addf(&sql, ", %s ", owner[s->engine]);
-	from_recoveries(s->engine, &sql);
-	buf_add(&sql, " AND NOT ");
-	behind(s->engine, "('LATE_COMPLETION', 'REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLED_BACK')",
-	       "", &sql);
-	buf_addf(&sql, " ORDER BY r.id DESC LIMIT %c3", param_mark(s->engine));
+	buf_addf(&sql, ", %s FROM (SELECT * FROM %s ORDER BY id DESC LIMIT %d) AS r WHERE ",
+	         owner[s->engine], table, MISTAKES_ENTRIES);
+	is_recovery(s->engine, &sql);
+	buf_addf(&sql,
+	         " AND NOT EXISTS (SELECT 1 FROM %s AS l WHERE l.watch = r.watch AND l.job = r.job AND "
+	         "l.id > r.id AND (l.event = 'LATE_COMPLETION' OR l.event IN " RECOVERIES
+	         ")) ORDER BY r.id DESC LIMIT %c3",
+	         table, param_mark(s->engine));
 	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
 	buf_release(&sql);
 	if (err)
