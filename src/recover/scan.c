@@ -374,6 +374,19 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	return err;
 }
 
+defib_err scanner_attend(struct scanner *p, struct failure *f)
+{
+	struct scan_result nobody_asks = {0};
+	assert(p->options->guard != NULL);
+	p->result = &nobody_asks;
+	defib_err err = set_up(p, f);
+	if (!err)
+		err = begin_guard(p, f);
+	arena_clear(&p->page);
+	p->result = NULL;
+	return err;
+}
+
 void scanner_free(struct scanner *p)
 {
 	if (!p)

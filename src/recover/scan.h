@@ -72,6 +72,11 @@ struct scanner *scanner_new(struct session *session, const struct watch *w,
                             const struct scan_options *o);
 /* One pass. The result says all, also what failed; returns result->failure.code. */
 defib_err scanner_pass(struct scanner *p, struct scan_result *result);
+/*
+ * No pass: the guard only learns who is heard. For a watch that another daemon leads, so that
+ * whoever takes over has seen the living alive.
+ */
+MUST_CHECK defib_err scanner_attend(struct scanner *p, struct failure *f);
 void scanner_free(struct scanner *p); /* NULL is allowed */
 
 /* A single pass. */

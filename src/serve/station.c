@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define WORDS_MS 1000     /* between readings of what persons said */
+#define ATTEND_MS 1000    /* between looks at a watch that another leads, or its beat */
 #define QUEUE_MS 10000    /* between looks for a queue that is not there yet */
 #define RETRY_MS 500      /* first pause when the database is away … */
 #define RETRY_MAX_MS 5000 /* … and the longest */
@@ -45,6 +46,8 @@ static void take_answers(struct station *s, const bool *leads)
 			          LOG_STR("watch", p->watch->name), LOG_STR("database", s->database->name));
 		if (leads[i] && !p->leads)
 			p->due_ms = clock_boot_ms();
+		/* Another is at it: this is no start, and what is silent may be held by his brake. */
+		p->started = p->started || !leads[i];
 		p->leads = leads[i];
 	}
 }
@@ -77,7 +80,7 @@ static bool go_on(void *ctx)
 	vigil_tick(&s->vigil, now * 1000);
 	if (now >= s->renew_ms && ask_to_lead(s, &f))
 		log_event(LOG_WARN, f.what);
-	return !atomic_load(&s->stop) && clock_boot_ms() < s->led_until_ms;
+	return !atomic_load(&s->stop) && s->at->leads && clock_boot_ms() < s->led_until_ms;
 }
 
 /* ---- the round ---- */
@@ -170,6 +173,7 @@ static defib_err do_passes(struct station *s, struct failure *f)
 		struct post *p = &s->posts[i];
 		if (!p->leads || !p->scanner || clock_boot_ms() < p->due_ms)
 			continue;
+		s->at = p;
 		post_pass(p, &s->session, s->options->actor);
 		if (p->last.failure.code == DEFIB_CONNECTION)
 			*f = p->last.failure;
@@ -178,6 +182,25 @@ static defib_err do_passes(struct station *s, struct failure *f)
 			err = ask_to_lead(s, f);
 	}
 	return err;
+}
+
+/*
+ * What others lead is attended to: who takes over must have seen the living alive, or his
+ * brake would know nobody. A watch that cannot be read is its leader's to tell.
+ */
+static defib_err attend(struct station *s, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < s->nposts && err != DEFIB_CONNECTION && !atomic_load(&s->stop); i++) {
+		struct post *p = &s->posts[i];
+		int64_t beat_ms = p->watch->beat_us / 1000, now = clock_boot_ms();
+		if (p->leads || !p->scanner || now < p->due_ms)
+			continue;
+		p->due_ms = now + (beat_ms > ATTEND_MS ? beat_ms : ATTEND_MS);
+		fail_clear(f);
+		err = scanner_attend(p->scanner, f);
+	}
+	return err == DEFIB_CONNECTION ? err : DEFIB_OK;
 }
 
 /* Full jitter, so that many daemons do not come back all at once. */
@@ -200,6 +223,8 @@ static int64_t go_round(struct station *s)
 	defib_err err = stand_ready(s, &f);
 	if (!err)
 		err = do_passes(s, &f);
+	if (!err)
+		err = attend(s, &f);
 	arena_clear(&s->arena);
 	if (err) {
 		vigil_lost(&s->vigil, "the database could not be asked");

@@ -24,6 +24,7 @@ struct station {
 	struct arena keep;  /* the built-in watch */
 	struct post *posts;
 	int nposts;
+	struct post *at;                                    /* whose pass goes on */
 	bool tables;                                        /* leadership and words can be had */
 	int64_t renew_ms, led_until_ms, words_ms, queue_ms; /* when to ask again; till when we lead */
 	int failures;                                       /* in a row, for the pause between tries */

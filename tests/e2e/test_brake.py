@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from daemons import BEATING, World, config, make_jobs
@@ -122,6 +123,28 @@ def test_who_was_cut_off_and_returns_was_never_freed(world, cable):
     assert world.events("REQUEUED") == []
     world.all_done_once()
     assert daemon.stop() == 0
+
+
+@pytest.mark.covers("F6", "F13")
+def test_the_brake_outlives_the_leader(world, cable):
+    """Who takes over has seen them beat as well: a leader's death frees nobody."""
+    _, daemon = watched(world, ceiling("10m"), (20, cable.url(world.db)))
+    text = config(world.url, BEATING, beat=BEAT_S, stuck=STUCK_S, guard=ceiling("10m"))
+    follower = world.daemon(text, "--no-queue")
+    # What the follower sees of them while they beat is not told: it looks once a beat.
+    end = time.monotonic() + 2 * BEAT_S
+    eventually(lambda: time.monotonic() >= end)
+    cable.cut()
+    world.wait_status("beating", braking=True)
+    daemon.kill()
+    follower.wait_passes("beating", 4)
+    world.wait_status("beating", braking=True, holder=follower.name)
+    assert world.events("REQUEUED") == []
+    cable.mend()
+    world.wait_status("beating", braking=False, found=0)
+    assert world.events("REQUEUED") == []
+    world.all_done_once()
+    assert follower.stop() == 0
 
 
 @pytest.mark.proof
