@@ -7,21 +7,20 @@
 #include "recover/runs.h"
 
 #define EVERY_MS 60000
-#define SLOW_MS 1000      /* an observation that takes longer costs the database too much … */
-#define SLOW_MORE 3600000 /* … and is made once an hour */
+#define BRIEF_MS 500 /* that a statement may take: leadership is lost to who is away for longer */
+#define SLOW_MS 3600000 /* between tries where that is not enough */
 
 static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
 {
 	log_event(LOG_WARN, what, LOG_STR("watch", w->name), LOG_STR("because", f->what));
 }
 
-static void observe(struct lessons *l, struct store *s, const struct watch *w)
+static void observe(struct lessons *l, struct store *s, const struct watch *w, int64_t now)
 {
 	struct arena a = ARENA_INIT;
 	struct learned learned;
 	struct failure f = {0};
-	int64_t start = clock_boot_ms();
-	if (w->learn == LEARN_OFF || !runs_known(w) || start < l->learn_ms)
+	if (w->learn == LEARN_OFF || !runs_known(w) || now < l->learn_ms)
 		return;
 	defib_err err = learn_observe(s, &l->bound.binding, true, &a, &learned, &f);
 	if (err)
@@ -29,12 +28,23 @@ static void observe(struct lessons *l, struct store *s, const struct watch *w)
 	else
 		log_event(LOG_DEBUG, "run times observed", LOG_STR("watch", w->name),
 		          LOG_INT("runs", learned.observed));
-	if (clock_boot_ms() - start > SLOW_MS)
-		l->learn_ms = start + SLOW_MORE;
+	if (err == DEFIB_TIMEOUT)
+		l->learn_ms = now + SLOW_MS;
 	arena_release(&a);
 }
 
-void lessons_take(struct lessons *l, struct session *session, const struct watch *w,
+/* A session of its own for the moment: it gives up long before the station's would. */
+static struct session brief(const struct session *session)
+{
+	struct session own = {.options = session->options, .open = session->open};
+	own.options.statement_ms = BRIEF_MS;
+	own.options.lock_ms = BRIEF_MS;
+	own.options.connect_ms = BRIEF_MS;
+	own.options.call_ms = 2 * (int64_t)BRIEF_MS;
+	return own;
+}
+
+void lessons_take(struct lessons *l, const struct session *session, const struct watch *w,
                   bool ledger_off)
 {
 	struct failure f = {0};
@@ -42,15 +52,17 @@ void lessons_take(struct lessons *l, struct session *session, const struct watch
 	if (ledger_off || now < l->due_ms)
 		return;
 	l->due_ms = now + EVERY_MS;
-	defib_err err = bound_open(&l->bound, session, w, LEDGER_FIND, &f);
+	struct session own = brief(session);
+	defib_err err = bound_open(&l->bound, &own, w, LEDGER_FIND, &f);
 	if (!err && l->bound.ledger.ready) {
-		err = mistakes_count(session->store, w->name, &l->mistakes, &f);
+		err = mistakes_count(own.store, w->name, &l->mistakes, &f);
 		l->counted = l->counted || !err;
 	}
 	if (err)
 		tell_failure(w, "false positives were not counted", &f);
 	else
-		observe(l, session->store, w);
+		observe(l, own.store, w, now);
+	session_close(&own);
 }
 
 void lessons_info(const struct lessons *l, struct buf *out)

@@ -16,7 +16,7 @@ struct lessons {
 	int64_t due_ms, learn_ms; /* not before: CLOCK_BOOTTIME */
 };
 
-void lessons_take(struct lessons *l, struct session *session, const struct watch *w,
+void lessons_take(struct lessons *l, const struct session *session, const struct watch *w,
                   bool ledger_off);
 /* ,"false_positives":{…}, once they were counted */
 void lessons_info(const struct lessons *l, struct buf *out);

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 import runs
+from daemons import Daemon
 from workers import eventually
 
 
@@ -206,3 +207,19 @@ def test_every_command_of_the_document_does_what_it_says(jobs, defib):
         ran = defib(*args, config=path)
         assert (program, ran.code) == ("defib", 0), f"{line}: {ran.err}"
         assert ran.out or "ledger" in args or "raise" in args, line
+
+
+def test_a_daemon_that_cannot_observe_quickly_gives_up_and_leads_on(pg, defib):
+    runs.make(pg)
+    runs.add_runs(pg, 3, 250)
+    slow = "(SELECT t.started_at FROM pg_sleep(3))"
+    text = runs.config(pg, more="    every: 200ms\n").replace("started_at: started_at",
+                                                             f'started_at: "{slow}"')
+    daemon = Daemon(defib, text, "--no-queue")
+    try:
+        daemon.wait_log("run times were not observed")
+        daemon.wait_passes("jobs", 3)
+        assert pg.sql("SELECT epoch FROM defib.leader WHERE watch = 'jobs'") == [(1,)]
+        assert not daemon.lines("follows another's lead")
+    finally:
+        daemon.kill()
