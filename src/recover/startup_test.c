@@ -192,12 +192,22 @@ static bool claim_another(void *ctx)
 	return true;
 }
 
+static void what_was_heard_of_since_it_began_was_left_by_nobody(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_result r;
+	(void)claim_another(g);
+	assert_int_equal(start(g, SMALL "    startup: {do: requeue}\n", &worker, &r), DEFIB_OK);
+	assert_int_equal(r.found, JOBS - 1);
+	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE status = 'running'"), 5);
+}
+
 static void a_job_that_was_claimed_since_it_began_is_left_alone(void **state)
 {
 	struct rig *g = rig_of(state);
 	struct startup_options o = {.self = worker.self, .go_on = claim_another, .ctx = g};
 	struct startup_result r;
-	assert_int_equal(start(g, SMALL, &o, &r), DEFIB_OK);
+	assert_int_equal(start(g, SMALL "    startup: {do: requeue}\n", &o, &r), DEFIB_OK);
 	assert_int_equal(rig_requeued(g), JOBS - 1);
 	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE owner = 'new'"), 5);
 }
@@ -272,6 +282,7 @@ int main(void)
 		BOTH(off_is_off),
 		BOTH(a_remedy_without_words_is_refused_before_anything_is_done),
 		BOTH(a_worker_that_the_watch_knows_to_live_keeps_its_job),
+		BOTH(what_was_heard_of_since_it_began_was_left_by_nobody),
 		BOTH(a_job_that_was_claimed_since_it_began_is_left_alone),
 		BOTH(a_job_that_is_claimed_between_look_and_write_is_left_alone),
 		BOTH(a_stop_ends_it_after_the_batch_at_hand),
