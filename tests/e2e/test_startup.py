@@ -8,7 +8,7 @@ import pytest
 
 from example_systems import age, ledger
 from table_workers import TableWorkers
-from workers import eventually
+from workers import eventually, up_for
 
 REASON = "Container restart: job was running when previous instance stopped"
 # A worker that is there but takes nothing, so that what it did at its start is all it did.
@@ -69,13 +69,6 @@ class System(TableWorkers):
 
     def entries(self):
         return self.rows(f"SELECT event, rule, actor, reason FROM {ledger(self.db)}")
-
-
-def up_for(scristill, seconds):
-    """While a server has just come up nobody is condemned for silence."""
-    if scristill.db.engine == "postgres":
-        eventually(lambda: scristill.cell("SELECT now() > pg_postmaster_start_time() + "
-                                          f"interval '{seconds} seconds'"))
 
 
 def summaries(worker):
@@ -185,7 +178,7 @@ def test_instances_whose_leases_are_over_do_not_live(scristill):
     owner = scristill.instance("silent", lease_s=-600, lease_ms=1)
     job, = scristill.add("running")
     scristill.lease(job, owner)
-    up_for(scristill, 11)
+    up_for(scristill.db, 11)
     scristill.start()
     assert scristill.counts() == {"failed": 1}
 
@@ -349,7 +342,7 @@ def test_a_daemon_knows_nothing_of_workers_that_never_register(scristill):
     """They may be at work: only what is past its threshold was left."""
     scristill.add("running", 3)
     stale, = scristill.add("running", seconds=1900)
-    up_for(scristill, 31)
+    up_for(scristill.db, 31)
     said = daemon(scristill, "scheduler_startup_cleanup")
     assert "running_failed=1 cancelling_failed=0" in said
     assert scristill.ids("status = 'failed'") == [stale]

@@ -4,7 +4,7 @@ import itertools
 import json
 
 import stuck_jobs
-from workers import Worker, eventually
+from workers import Worker, eventually, up_for
 
 NOW = {"postgres": "clock_timestamp()", "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')"}
 
@@ -19,6 +19,7 @@ class Told:
         self.daemons = []
         self._numbers = itertools.count(1)
         stuck_jobs.make(db, rows)
+        up_for(db, 31)
 
     def configure(self, **watch):
         text = stuck_jobs.config(self.db, **{"every": "1h", **watch})

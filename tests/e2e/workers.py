@@ -26,6 +26,13 @@ def eventually(what, limit=LIMIT_S):
         time.sleep(0.02)
 
 
+def up_for(db, seconds):
+    """While a server has just come up nobody is condemned for silence; a file has no server."""
+    if db.engine == "postgres":
+        eventually(lambda: db.sql("SELECT now() > pg_postmaster_start_time() + "
+                                  f"interval '{seconds} seconds'")[0][0], limit=seconds + 30)
+
+
 def running(pid):
     """Whether a process is there and not a zombie."""
     try:
