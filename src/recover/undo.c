@@ -115,7 +115,7 @@ static defib_err look(struct undoing *u, const struct ledger_row *rows, int n,
 {
 	const char **jobs = ARENA_ARRAY(&u->arena, const char *, n);
 	struct job_index index;
-	struct facts *facts;
+	struct facts *facts = NULL;
 	int found = 0;
 	for (int i = 0; i < n; i++) {
 		jobs[i] = rows[i].job;
