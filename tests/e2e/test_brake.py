@@ -193,7 +193,32 @@ def test_a_second_mass_event_is_held_again(world):
     assert daemon.stop() == 0
 
 
-# ---- deaths that were seen: the built-in queue ----
+# ---- the built-in queue ----
+
+@pytest.mark.proof
+@pytest.mark.covers("F6")
+def test_the_queues_own_workers_meet_the_brake_too(pg_queue, world):
+    """All stand still and no fellow is left: the daemon holds, until they are back."""
+    queue, n = pg_queue, 6
+    queue.bulk(n * 2)
+    for i in range(n):
+        queue.work("--lease", "2s", "--name", f"w{i}", "--concurrency", "2",
+                   run="while [ ! -e go ]; do sleep 0.1; done", wait=False)
+    eventually(lambda: len(queue.all("id", "state = 'running'")) == n * 2)
+    daemon = world.daemon(f"databases:\n  - name: main\n    url: {queue.db.url}\n")
+    daemon.wait_passes("queue", 3)
+    for worker in queue.workers:
+        worker.signal(signal.SIGSTOP)
+    world.wait_status("queue", braking=True)
+    eventually(lambda: world.status("queue")["guarded"]["brake"] == n * 2)
+    for worker in queue.workers:
+        worker.signal(signal.SIGCONT)
+    world.wait_status("queue", braking=False, found=0)
+    (queue.program.dir / "go").touch()
+    eventually(lambda: len(queue.all("id", "state = 'done' AND epoch = 1")) == n * 2)
+    assert queue.ledger("REQUEUED") == []
+    assert daemon.stop() == 0
+
 
 @pytest.mark.covers("F6", "F5")
 def test_all_workers_of_a_host_are_killed_and_their_jobs_freed_at_once(pg_queue, world):
