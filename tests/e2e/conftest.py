@@ -22,6 +22,10 @@ BIN = pathlib.Path(os.environ.get("DEFIB_BIN", ROOT / "build" / "defib")).resolv
 TIMEOUT_S = 120
 LONG_TIMEOUT_S = 1800
 LONG_MARKS = ("proof", "bench")
+# These wait for most of their time. Sanitizers see the same code in the others' tests.
+WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "test_work_scrapersky",
+                 "test_brake_workers", "test_brake", "test_doubt", "test_daemon", "test_backlog",
+                 "test_words", "test_crash", "test_races", "test_install_cron", "test_clients")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
@@ -29,12 +33,19 @@ def pytest_configure(config):
     for line in (
         "proof: takes long; runs in `make proof` only",
         "bench: measures; runs in `make bench` only",
+        "waits: mostly waits; left out of the run under sanitizers",
         "covers(*ids): which of the mission's systems and cases a test shows",
         "timeout(seconds): another time limit than the usual one",
     ):
         config.addinivalue_line("markers", line)
     if not config.option.markexpr:
         config.option.markexpr = "not proof and not bench"
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.stem in WAITING_FILES:
+            item.add_marker("waits")
 
 
 @pytest.hookimpl(hookwrapper=True)
