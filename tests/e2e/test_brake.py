@@ -108,6 +108,7 @@ def test_all_fell_silent_the_brake_holds_and_lets_go_at_its_ceiling(world, cable
     assert daemon.stop() == 0
 
 
+@pytest.mark.proof
 @pytest.mark.covers("F6", "C14")
 def test_who_was_cut_off_and_returns_was_never_freed(world, cable):
     _, daemon = watched(world, ceiling("10m"), (20, cable.url(world.db)))

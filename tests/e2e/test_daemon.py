@@ -103,7 +103,9 @@ def test_a_daemon_that_ends_in_order_hands_over_at_once(world):
 
 
 @pytest.mark.covers("F13", "A5")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.parametrize("how", [
+    pytest.param(signal.SIGKILL, id="killed"),
+    pytest.param(signal.SIGSTOP, id="stopped", marks=pytest.mark.proof)])
 def test_another_takes_over_from_a_leader_that_is(world, how):
     make_jobs(world.db, 100)
     first, second = two_daemons(world, aged(world))
