@@ -9,6 +9,7 @@
 
 #define PACED_MS 1000    /* between passes while work waits for its turn */
 #define AWAY_US 30000000 /* after an outage, who is silent may yet be heard */
+#define SOON_MS 100      /* between passes at least */
 
 void post_init(struct post *p, const struct watch *w, const struct daemon_options *o)
 {
@@ -182,16 +183,18 @@ static void count(struct post *p)
 		p->last_ok_us = r->now_us;
 }
 
-/* Suspects want their second look, paced work its turn; else the watch's own interval. */
+/* When a guard could let somebody through, or work has its turn; else the watch's own interval. */
 static int64_t next_pass_ms(const struct post *p)
 {
-	int64_t every = p->watch->every_us / 1000, beat = p->watch->beat_us / 1000;
+	int64_t every = p->watch->every_us / 1000;
 	const struct scan_result *r = &p->last;
-	if (r->guarded[GUARD_PACE] && every > PACED_MS)
-		return PACED_MS;
-	if ((r->guarded[GUARD_LOOK] || r->guarded[GUARD_BRAKE]) && beat && every > beat)
-		return beat;
-	return every;
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	int64_t again = g.again_us ? (g.again_us - r->now_us) / 1000 + 1 : every;
+	if (r->guarded[GUARD_PACE] && again > PACED_MS)
+		again = PACED_MS;
+	int64_t next = again < every ? again : every;
+	return next > SOON_MS ? next : SOON_MS;
 }
 
 static bool was_away(const struct vigil *v)
