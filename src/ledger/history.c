@@ -22,14 +22,14 @@ static const char *const not_mass[] = {
 void ledger_counted(struct buf *out, enum store_engine engine, const char *watch, const char *job,
                     int within)
 {
-	buf_addf(
-		out,
-		"FROM (SELECT l.*, max(CASE WHEN l.event = 'RELEASED' OR l.rule = 'chosen-by-hand' THEN "
-		"l.id END) OVER () AS spoken FROM %s AS l WHERE l.watch = %s AND l.job = %s AND "
-		"l.event IN ('REQUEUED', 'RETRY_SCHEDULED', 'RETRIED', 'RETRY_FROM_STEP', "
-		"'RELEASED')) AS l WHERE l.event IN ('REQUEUED', 'RETRY_SCHEDULED') AND "
-		"l.id > coalesce(l.spoken, 0) AND %s AND l.at > ",
-		ledger_table[engine], watch, job, not_mass[engine]);
+	buf_addf(out,
+	         "FROM (SELECT l.*, max(CASE WHEN l.event IN ('RELEASED', 'UNDONE') OR l.rule = "
+	         "'chosen-by-hand' THEN l.id END) OVER () AS spoken FROM %s AS l WHERE l.watch = %s "
+	         "AND l.job = %s AND "
+	         "l.event IN ('REQUEUED', 'RETRY_SCHEDULED', 'RETRIED', 'RETRY_FROM_STEP', "
+	         "'RELEASED', 'UNDONE')) AS l WHERE l.event IN ('REQUEUED', 'RETRY_SCHEDULED') AND "
+	         "l.id > coalesce(l.spoken, 0) AND %s AND l.at > ",
+	         ledger_table[engine], watch, job, not_mass[engine]);
 	add_ago(out, engine, within);
 }
 

@@ -67,6 +67,22 @@ static void a_release_wipes_the_slate(enum store_engine engine)
 	close_place(&p);
 }
 
+/* What was taken back, and what a person gave back himself, is no crash of the job. */
+static void a_persons_acts_wipe_the_slate_too(enum store_engine engine)
+{
+	struct ledger_entry recovered = {.job = "1", .event = "REQUEUED", .rule = "attempts-left"};
+	struct ledger_entry spoken[] = {{.job = "1", .event = "UNDONE", .rule = "undone-by-hand"},
+	                                {.job = "1", .event = "REQUEUED", .rule = "chosen-by-hand"},
+	                                {.job = "1", .event = "RETRIED", .rule = "chosen-by-hand"}};
+	struct place p;
+	open_place(&p, engine);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(counted(&p, &recovered, 1), 1);
+		assert_int_equal(counted(&p, &spoken[i], 1), 0);
+	}
+	close_place(&p);
+}
+
 static void a_mass_event_is_not_the_fault_of_the_job(enum store_engine engine)
 {
 	struct ledger_entry e[] = {{.job = "1", .event = "REQUEUED", .evidence = MASS},
@@ -139,6 +155,7 @@ static void the_latest_note_of_a_stuck_job_counts(enum store_engine engine)
 	X(recoveries_are_counted_within_the_time)                                                      \
 	X(another_watch_does_not_count)                                                                \
 	X(a_release_wipes_the_slate)                                                                   \
+	X(a_persons_acts_wipe_the_slate_too)                                                           \
 	X(a_mass_event_is_not_the_fault_of_the_job)                                                    \
 	X(recoveries_that_count_are_told_oldest_first)                                                 \
 	X(the_latest_note_of_a_stuck_job_counts)

@@ -105,6 +105,7 @@ static void tell(struct scanner *p, const struct candidate *batch, int n)
 	const struct scan_observer *ob = &p->options->observer;
 	for (int i = 0; i < n; i++) {
 		p->result->outcomes[batch[i].outcome]++;
+		p->result->held_before += batch[i].outcome == OUTCOME_HELD && !batch[i].decision.act;
 		if (ob->job)
 			ob->job(ob->ctx, p->watch, &batch[i]);
 	}

@@ -20,7 +20,8 @@ struct scan_result {
 	bool running_capped; /* there are at least so many */
 	int64_t found;
 	int64_t outcomes[OUTCOME_COUNT];
-	int64_t retried; /* retries whose wait was over */
+	int64_t held_before; /* of those held: on hold already, so that nothing was done */
+	int64_t retried;     /* retries whose wait was over */
 	int64_t guarded[GUARD_COUNT];
 	int64_t near_misses; /* suspects that beat again */
 	int64_t now_us;      /* the database's clock when the pass began; 0: without a guard */

@@ -160,9 +160,11 @@ static void tell_pass(const struct post *p, int64_t next_ms)
 		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
 		return;
 	}
-	log_event(r->found || r->retried ? LOG_WARN : LOG_DEBUG, "scan",
-	          LOG_STR("watch", p->watch->name), LOG_INT("running", r->running),
-	          LOG_INT("found", r->found), LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
+	/* What a person has been told to look at is no news at every pass. */
+	bool news = r->found > r->held_before || r->retried;
+	log_event(news ? LOG_WARN : LOG_DEBUG, "scan", LOG_STR("watch", p->watch->name),
+	          LOG_INT("running", r->running), LOG_INT("found", r->found),
+	          LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
 	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
 	          LOG_INT("guarded", guarded), LOG_INT("took_ms", r->took_us / 1000),
 	          LOG_INT("next_check_s", next_ms / 1000));
@@ -175,7 +177,7 @@ static void count(struct post *p)
 	p->counts.failed += r->failure.code != DEFIB_OK;
 	p->counts.found += r->found;
 	p->counts.recovered += r->outcomes[OUTCOME_RECOVERED];
-	p->counts.held += r->outcomes[OUTCOME_HELD];
+	p->counts.held += r->outcomes[OUTCOME_HELD] - r->held_before;
 	p->counts.changed += r->outcomes[OUTCOME_CHANGED];
 	p->counts.retried += r->retried;
 	p->counts.near_misses += r->near_misses;
