@@ -32,6 +32,7 @@ def jobs(db):
     return db
 
 
+@pytest.mark.covers("F7")
 def test_a_stuck_job_with_its_facts_its_verdict_and_its_remedy(jobs, defib):
     ran = defib("explain", "jobs", "1", db=jobs, config=WATCH)
     assert (ran.code, ran.err) == (1, "")

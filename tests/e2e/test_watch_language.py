@@ -1,6 +1,7 @@
 """What a watch can say, each word on a table of its own, on both engines."""
 
 import datetime
+import json
 import re
 
 import pytest
@@ -396,6 +397,7 @@ def run_again(db):
     db.sql(f"UPDATE j SET s = 'run', a = {ago(db, 900)}")
 
 
+@pytest.mark.covers("F8")
 def test_the_third_recovery_within_the_budget_is_held_as_poison(signs, defib):
     put(signs, 1, a=900)
     rules = []
@@ -407,6 +409,9 @@ def test_the_third_recovery_within_the_budget_is_held_as_poison(signs, defib):
     assert rules == ["attempts-left", "attempts-left", "crash-budget"]
     assert signs.sql("SELECT s FROM j") == [("run",)]
     assert signs.sql(f"SELECT cause FROM {holds(signs)}") == [("poison",)]
+    (evidence,), = signs.sql(f"SELECT evidence FROM {ledger(signs)} WHERE event = 'HELD'")
+    evidence = evidence if isinstance(evidence, dict) else json.loads(evidence)
+    assert [r["verdict"] for r in evidence["recoveries"]] == ["silent", "silent"]
 
 
 def test_recoveries_of_long_ago_do_not_count(signs, defib):
