@@ -144,6 +144,35 @@ static bool may_lock(struct examination *x)
 	return false;
 }
 
+/* "… permission denied for table beats": the table, as the server names it. */
+static const char *denied_table(struct examination *x, const struct failure *f)
+{
+	static const char *const before = "permission denied for table ";
+	const char *at = strstr(f->what, before);
+	if (!at)
+		return NULL;
+	at += strlen(before);
+	return arena_printf(&x->arena, "%.*s", (int)strcspn(at, " ;"), at);
+}
+
+/* Signs of life in other tables are locked with the job where that is allowed. */
+static void check_lock_signs(struct examination *x)
+{
+	struct relation keys;
+	struct failure f = {0};
+	if (!x->sql.lock_signs)
+		return;
+	keys_relation(&x->binding, &keys);
+	if (explain(x, x->sql.lock_signs, &keys, &f) != DEFIB_PERMISSION)
+		return;
+	const char *table = denied_table(x, &f);
+	found(x, FINDING_WARN,
+	      table ? arena_printf(&x->arena, "GRANT UPDATE ON %s TO %s;", table, x->role) : NULL,
+	      "role %s may not lock the rows that signs of life stand in: a beat at the very moment of "
+	      "a recovery can be missed",
+	      x->role);
+}
+
 static bool may_write(struct examination *x, int act)
 {
 	for (int i = 0; i < x->sql.nwrites[act]; i++) {
@@ -189,4 +218,6 @@ void check_write(struct examination *x)
 		good = may_write(x, act);
 	if (good)
 		found(x, FINDING_OK, NULL, "role %s may write what the remedies write", x->role);
+	if (good)
+		check_lock_signs(x);
 }

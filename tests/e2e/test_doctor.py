@@ -276,6 +276,18 @@ def test_missing_select_fails_until_the_printed_grant(pg, doctor):
         assert doctor(config=text).one("read", "ok")
 
 
+def test_beats_that_may_not_be_locked_warn_until_the_printed_grant(pg, doctor):
+    make_jobs(pg)
+    pg.sql("CREATE TABLE beats (job bigint PRIMARY KEY, at timestamptz)")
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE", "GRANT SELECT ON beats TO ROLE") as url:
+        text = config(url, alive_at="(SELECT b.at FROM beats b WHERE b.job = t.id)")
+        good, warn = doctor(config=text).of("write")
+        assert (good["level"], warn["level"]) == ("ok", "warn")
+        assert warn["fix"] == f"GRANT UPDATE ON beats TO r_{pg.name};"
+        pg.sql(warn["fix"])
+        assert doctor(config=text).one("write", "ok")
+
+
 def test_no_privilege_at_all_is_mended_by_the_printed_grants(pg, doctor):
     pg.sql('CREATE SCHEMA "my app"')
     make_jobs(pg)
