@@ -74,7 +74,7 @@ void silence_step(struct silence *s, const struct registered *all, int n, int64_
 bool silence_convicts(const struct silence *s, const struct registered *r)
 {
 	struct worker_text name = text_of(r->id);
-	return r->expired && !r->excused && !brake_holds(&s->brake, name.text);
+	return r->expired && !brake_holds(&s->brake, name.text);
 }
 
 bool silence_holds(const struct silence *s)

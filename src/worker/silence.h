@@ -33,7 +33,7 @@ void silence_release(struct silence *s);
 /* All that are registered as alive, ourselves too; says in the log when the brake takes hold or
  * lets go. */
 void silence_step(struct silence *s, const struct registered *all, int n, int64_t boot_us);
-/* Is it to be declared dead for its silence? Not while the database has hardly been up itself. */
+/* Is it to be declared dead for its silence? */
 bool silence_convicts(const struct silence *s, const struct registered *r);
 /* Silence proves nothing at the moment. */
 bool silence_holds(const struct silence *s);
