@@ -288,18 +288,13 @@ class Chaos:
 
     # ---- the run
 
-    def unburied(self):
-        """Processes that are gone and still alive in the registry; a number could hide one."""
-        living = {worker.process.pid for worker in self.workers}
-        known = {int(text.split("/")[3]) for text, in self.sql(chaos_checks.ALIVE)}
-        return known - living
-
     def wait_final(self):
         """Seconds from the last fault until no job is open and the dead are known; None: too long."""
         begun = time.monotonic()
         while time.monotonic() < begun + self.settle_s:
             self.tend()
-            if self.sql(chaos_checks.OPEN) == [(0,)] and not self.unburied():
+            if (self.sql(chaos_checks.OPEN) == [(0,)]
+                    and self.sql(chaos_checks.ALIVE)[0][0] <= len(self.workers)):
                 return time.monotonic() - begun
             time.sleep(0.1)
         return None
