@@ -119,7 +119,21 @@ static void hold(struct brake *b, int64_t now_us, int64_t boot_us)
 	b->engaged = true;
 	b->since_us = now_us;
 	b->since_boot_us = boot_us;
+	b->calm_boot_us = 0;
 	b->engagements++;
+}
+
+/*
+ * The first that return say that the way is open again; the last of them may be a
+ * moment behind, and have one quiet window for it.
+ */
+static bool awaits_the_rest(struct brake *b, const struct brake_rules *r, int64_t boot_us)
+{
+	if (!b->engaged || b->silent == 0)
+		return false;
+	if (!b->calm_boot_us)
+		b->calm_boot_us = boot_us;
+	return boot_us - b->calm_boot_us < r->quiet_us && boot_us - b->since_boot_us < r->ceiling_us;
 }
 
 void brake_step(struct brake *b, const struct brake_rules *r, const struct doubt *d, int64_t now_us,
@@ -133,8 +147,11 @@ void brake_step(struct brake *b, const struct brake_rules *r, const struct doubt
 	}
 	take_census(b, r, d, now_us, census, r->on ? n : 0);
 	gather(b, r);
-	if (!is_mass(b, r))
-		let_go(b, ended * 2 > was_silent - b->silent ? "evidence" : "returned");
+	bool mass = is_mass(b, r), seen = ended * 2 > was_silent - b->silent;
+	if (mass)
+		b->calm_boot_us = 0;
+	if (!mass && (seen || !awaits_the_rest(b, r, boot_us)))
+		let_go(b, seen ? "evidence" : "returned");
 	else if (b->engaged && boot_us - b->since_boot_us >= r->ceiling_us)
 		let_go(b, "ceiling");
 	else

@@ -1,8 +1,8 @@
 /*
  * brake.h: when most of those who beat fall silent at once, the likelier cause
- * is between them and us, and nobody is condemned for it until they return,
- * their end is known, or a ceiling is reached. Pure: the census and time are
- * handed in.
+ * is between them and us, and nobody is condemned for it until they return (the
+ * last of them within a quiet window), their end is known, or a ceiling is
+ * reached. Pure: the census and time are handed in.
  *
  * Only owners that we saw beating ourselves can be part of it. Each silence (an
  * owner and its last sign) is held once at most, for at most one ceiling: so
@@ -39,6 +39,7 @@ struct brake {
 	int n;
 	bool engaged;
 	int64_t since_us, since_boot_us; /* engaged */
+	int64_t calm_boot_us;            /* since most are back; 0: they are not */
 	int64_t newest_us;               /* sign of those that are held */
 	int64_t silent, beating;
 	int64_t engagements;
