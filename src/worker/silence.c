@@ -59,7 +59,9 @@ void silence_step(struct silence *s, const struct registered *all, int n, int64_
 	struct arena a = ARENA_INIT;
 	struct census_row *census = ARENA_ARRAY(&a, struct census_row, n + 1);
 	bool before = s->brake.engaged;
+	s->excused = false;
 	for (int i = 0; i < n; i++) {
+		s->excused = s->excused || all[i].excused;
 		struct worker_text name = text_of(all[i].id);
 		int64_t late_us = all[i].expires_us - all[i].lease_us / 2;
 		census[i] = (struct census_row){.owner = arena_strdup(&a, name.text),
@@ -74,10 +76,10 @@ void silence_step(struct silence *s, const struct registered *all, int n, int64_
 bool silence_convicts(const struct silence *s, const struct registered *r)
 {
 	struct worker_text name = text_of(r->id);
-	return r->expired && !brake_holds(&s->brake, name.text);
+	return r->expired && !r->excused && !brake_holds(&s->brake, name.text);
 }
 
 bool silence_holds(const struct silence *s)
 {
-	return s->brake.engaged;
+	return s->brake.engaged || s->excused;
 }

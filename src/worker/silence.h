@@ -10,6 +10,9 @@
  * missing, a worker counts as silent here when half of its lease has passed: who
  * beats renews after a third. Condemned is nobody before the end.
  *
+ * A database that has hardly been up itself heard nobody: while somebody is excused by
+ * that (registry.h), silence proves nothing either, however old the leases are.
+ *
  * The brake is the daemon's (recover/brake.h): more than two, and at least 55 % of
  * those that beat, within one lease; each silence is held once at most. Pure but
  * for the log: rosters and time are handed in.
@@ -25,6 +28,7 @@
 struct silence {
 	struct brake brake;
 	struct brake_rules rules;
+	bool excused; /* somebody is, in the last roster */
 };
 
 /* `ceiling_ms` 0: the usual one; below 0: no brake. */

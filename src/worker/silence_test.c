@@ -96,6 +96,23 @@ static void two_are_never_a_mass(void **state)
 	silence_release(&w.silence);
 }
 
+/* A worker that starts beside a server that has just come up sees nothing but old leases. */
+static void nobody_is_convicted_while_the_database_has_hardly_been_up(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 3);
+	w.all[2].excused = true;
+	pass(&w, LEASE_US + S, 2);
+	assert_int_equal(convicted(&w), 0);
+	assert_true(silence_holds(&w.silence));
+	w.all[2].excused = false;
+	pass(&w, S, 2);
+	assert_int_equal(convicted(&w), 1);
+	assert_false(silence_holds(&w.silence));
+	silence_release(&w.silence);
+}
+
 static void those_who_were_silent_at_our_first_look_are_convicted(void **state)
 {
 	struct world w;
@@ -117,6 +134,8 @@ static void their_return_lets_go_and_whoever_stays_away_is_convicted(void **stat
 	pass(&w, LEASE_US + S, 1);
 	assert_true(silence_holds(&w.silence));
 	pass(&w, S, 18);
+	assert_int_equal(convicted(&w), 0); /* the last may be a moment behind the others */
+	pass(&w, LEASE_US, 18);
 	assert_false(silence_holds(&w.silence));
 	assert_int_equal(convicted(&w), 2);
 	silence_release(&w.silence);
@@ -191,6 +210,7 @@ int main(void)
 		cmocka_unit_test(most_of_those_who_beat_are_held),
 		cmocka_unit_test(fewer_than_the_share_are_not_held),
 		cmocka_unit_test(two_are_never_a_mass),
+		cmocka_unit_test(nobody_is_convicted_while_the_database_has_hardly_been_up),
 		cmocka_unit_test(those_who_were_silent_at_our_first_look_are_convicted),
 		cmocka_unit_test(their_return_lets_go_and_whoever_stays_away_is_convicted),
 		cmocka_unit_test(the_ceiling_lets_go_and_the_same_silence_is_not_held_again),
