@@ -290,11 +290,12 @@ class Chaos:
 
     def wait_final(self):
         """Seconds from the last fault until no job is open and the dead are known; None: too long."""
-        begun = time.monotonic()
+        begun, alive = time.monotonic(), dict(self.sql(chaos_checks.ALIVE))
         while time.monotonic() < begun + self.settle_s:
             self.tend()
-            if (self.sql(chaos_checks.OPEN) == [(0,)]
-                    and self.sql(chaos_checks.ALIVE)[0][0] <= len(self.workers)):
+            # Who is gone never renews again; a count could hide him behind his successor.
+            unheard = alive.items() & dict(self.sql(chaos_checks.ALIVE)).items()
+            if self.sql(chaos_checks.OPEN) == [(0,)] and not unheard:
                 return time.monotonic() - begun
             time.sleep(0.1)
         return None
@@ -354,6 +355,8 @@ class Chaos:
                 over.set()
                 feeder.join()
             took = self.wait_final()
+            if took is None:
+                found.append(f"not final within {self.settle_s} s of the last fault")
             for worker in self.workers:
                 if not worker.end(20):
                     found.append(f"{worker.name} did not leave within 20 s of SIGTERM")

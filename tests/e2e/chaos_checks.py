@@ -45,7 +45,7 @@ INDEXES = ("CREATE INDEX chaos_history_job ON chaos_history (job, epoch)",
            "CREATE INDEX chaos_history_was ON chaos_history (job, was_epoch)")
 
 OPEN = f"SELECT count(*) FROM defib.job WHERE state NOT IN {FINAL}"
-ALIVE = "SELECT count(*) FROM defib.worker WHERE state = 'alive'"
+ALIVE = "SELECT id, renewed_at FROM defib.worker WHERE state = 'alive'"
 
 # (what must hold, a query for the rows where it does not)
 CHECKS = [
