@@ -5,6 +5,7 @@ test run, no server outlives it. PostgreSQL refuses to run as root, so root
 hands it to the user postgres (or nobody).
 """
 
+import contextlib
 import ctypes
 import datetime
 import os
@@ -65,6 +66,13 @@ def prctl(option, value):
 
 def die_with_parent():
     prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+def signal_all(pids, number):
+    """Whoever has ended meanwhile needs no signal."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 class Clock:
@@ -181,11 +189,7 @@ class PgServer:
         pids = self.pids()
         # The orphans come to us: in a container nobody else may collect them.
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        signal_all(pids, signal.SIGKILL)
         self.process.wait(30)
         for pid in pids[1:]:
             try:
@@ -204,12 +208,10 @@ class PgServer:
         return [self.process.pid, *map(int, children.read_text().split())]
 
     def freeze(self):
-        for pid in self.pids():
-            os.kill(pid, signal.SIGSTOP)
+        signal_all(self.pids(), signal.SIGSTOP)
 
     def thaw(self):
-        for pid in self.pids():
-            os.kill(pid, signal.SIGCONT)
+        signal_all(self.pids(), signal.SIGCONT)
 
     def promote(self):
         self._run("pg_ctl", "promote", "-D", self.data, "-w")
