@@ -1,6 +1,5 @@
 """defib doctor: each finding is provoked, and its printed fix, run as printed, makes it go away."""
 
-import contextlib
 import os
 import pathlib
 import pwd
@@ -12,100 +11,9 @@ import time
 import pytest
 
 from conftest import Ran
+from doctoring import INDEX, Findings, config, doctor, make_jobs  # noqa: F401
 from pooler import PGBOUNCER, Pooler
 from pgserver import PgServer, free_port
-
-PG_TABLE = """
-CREATE TABLE jobs (id bigint PRIMARY KEY, status text, error text, kind text, attempts int,
-                   updated_at timestamptz DEFAULT now());
-INSERT INTO jobs (id, status) SELECT i, CASE WHEN i % 50 = 0 THEN 'running' ELSE 'done' END
-    FROM generate_series(1, {rows}) AS i;
-ANALYZE jobs
-"""
-LITE_TABLE = """
-CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, error TEXT, kind TEXT, attempts INT,
-                   updated_at TEXT DEFAULT (datetime('now')));
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
-    INSERT INTO jobs (id, status) SELECT i, CASE WHEN i % 50 = 0 THEN 'running' ELSE 'done' END
-    FROM n;
-"""
-WATCH = {
-    "table": "jobs",
-    "key": "id",
-    "running": "status = 'running'",
-    "alive_at": "updated_at",
-    "stuck_after": "1h",
-    "requeue": "status = 'queued', error = :reason, updated_at = :now",
-}
-INDEX = {
-    "postgres": "CREATE INDEX jobs_look ON jobs (updated_at, id) WHERE status = 'running'",
-    "sqlite": "CREATE INDEX jobs_look ON jobs (julianday(updated_at), id) WHERE status = 'running'",
-}
-
-
-def make_jobs(db, rows=100, index=True):
-    db.sql((PG_TABLE if db.engine == "postgres" else LITE_TABLE).replace("{rows}", str(rows)))
-    if index:
-        db.sql(INDEX[db.engine])
-
-
-def quoted(value):
-    return "'" + str(value).replace("'", "''") + "'"
-
-
-def config(*urls, top="", **watch):
-    """One database a URL, and a watch on the first one; None leaves a key out."""
-    lines = [top, "databases:"]
-    for i, url in enumerate(urls):
-        lines += [f"  - name: db{i + 1}", f"    url: {quoted(url)}"]
-    lines += ["watches:", "  - name: jobs"]
-    for key, value in {**WATCH, **watch}.items():
-        if value is not None:
-            plain = str(value).startswith(("{", "["))
-            lines.append(f"    {key}: {value if plain else quoted(value)}")
-    return "\n".join(lines) + "\n"
-
-
-class Findings:
-    def __init__(self, ran):
-        self.ran = ran
-        self.code = ran.code
-        self.doc = ran.json
-        self.all = self.doc["findings"]
-
-    def of(self, check, level=None):
-        return [f for f in self.all if f["check"] == check and level in (None, f["level"])]
-
-    def one(self, check, level):
-        found = self.of(check)
-        assert [f["level"] for f in found] == [level], found
-        return found[0]
-
-    def troubles(self):
-        return [(f["check"], f["level"]) for f in self.all if f["level"] != "ok"]
-
-
-@pytest.fixture
-def doctor(defib):
-    def run(*args, **options):
-        ran = defib("doctor", "--json", *args, **options)
-        assert ran.out, ran.err
-        return Findings(ran)
-
-    return run
-
-
-@contextlib.contextmanager
-def role(pg, *grants):
-    """A role of no privileges but these; its URL."""
-    name = f"r_{pg.name}"
-    pg.sql(f"CREATE ROLE {name} LOGIN")
-    try:
-        for grant in grants:
-            pg.sql(grant.replace("ROLE", name))
-        yield pg.server.url(pg.name, name)
-    finally:
-        pg.sql(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
 def test_a_healthy_database_and_watch_have_nothing_but_ok(db, doctor):
@@ -263,118 +171,6 @@ def test_a_key_that_is_not_unique_warns_until_the_printed_index_is_there(db, doc
     db.sql("DELETE FROM jobs WHERE id > 1")
     db.sql(warn["fix"])
     assert doctor(config=text).one("key", "ok")
-
-
-def test_missing_select_fails_until_the_printed_grant(pg, doctor):
-    make_jobs(pg)
-    pg.sql("CREATE TABLE beats (job bigint PRIMARY KEY, at timestamptz)")
-    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
-        text = config(url, alive_at="(SELECT b.at FROM beats b WHERE b.job = t.id)")
-        fail = (seen := doctor(config=text)).one("read", "FAIL")
-        assert fail["fix"] == f"GRANT SELECT ON public.beats TO r_{pg.name};" and seen.code == 3
-        pg.sql(fail["fix"])
-        assert doctor(config=text).one("read", "ok")
-
-
-def test_beats_that_may_not_be_locked_warn_until_the_printed_grant(pg, doctor):
-    make_jobs(pg)
-    pg.sql("CREATE TABLE beats (job bigint PRIMARY KEY, at timestamptz)")
-    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE", "GRANT SELECT ON beats TO ROLE") as url:
-        text = config(url, alive_at="(SELECT b.at FROM beats b WHERE b.job = t.id)")
-        good, warn = doctor(config=text).of("write")
-        assert (good["level"], warn["level"]) == ("ok", "warn")
-        assert warn["fix"] == f"GRANT UPDATE ON beats TO r_{pg.name};"
-        pg.sql(warn["fix"])
-        assert doctor(config=text).one("write", "ok")
-
-
-def test_no_privilege_at_all_is_mended_by_the_printed_grants(pg, doctor):
-    pg.sql('CREATE SCHEMA "my app"')
-    make_jobs(pg)
-    pg.sql('ALTER TABLE jobs SET SCHEMA "my app"')
-    with role(pg, f"GRANT CREATE ON DATABASE {pg.name} TO ROLE") as url:
-        text = config(url, table="my app.jobs")
-        for _ in range(5):
-            fixes = [f["fix"] for f in doctor(config=text).all if f["level"] == "FAIL"]
-            for fix in fixes:
-                assert fix.startswith("GRANT "), fix
-                pg.sql(fix)
-            if not fixes:
-                break
-        seen = doctor(config=text)
-        assert (seen.code, seen.troubles()) == (0, [])
-
-
-def test_missing_update_names_the_very_columns(pg, doctor):
-    make_jobs(pg)
-    with role(pg, "GRANT SELECT ON jobs TO ROLE", "GRANT UPDATE (status) ON jobs TO ROLE") as url:
-        text = config(url)
-        fail = (seen := doctor(config=text)).one("write", "FAIL")
-        assert "GRANT UPDATE (error, updated_at) ON" in fail["fix"] and seen.code == 3
-        pg.sql(fail["fix"])
-        assert doctor(config=text).one("write", "ok")
-
-
-def test_missing_rights_of_the_users_own_statements_are_named(pg, doctor):
-    make_jobs(pg)
-    pg.sql("CREATE TABLE audit (job bigint)")
-    pg.sql("CREATE TABLE beats (job bigint PRIMARY KEY, at timestamptz)")
-    also = ('["INSERT INTO audit SELECT id FROM stuck", '
-            '"DELETE FROM beats b USING stuck s WHERE b.job = s.id"]')
-    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
-        text = config(url, also=also)
-        fixes = []
-        for _ in range(2):
-            fixes.append(doctor(config=text).one("write", "FAIL")["fix"])
-            pg.sql(fixes[-1])
-        assert fixes == [f"GRANT INSERT ON public.audit TO r_{pg.name};",
-                         f"GRANT SELECT, DELETE ON public.beats TO r_{pg.name};"]
-        assert doctor(config=text).one("write", "ok")
-
-
-def test_a_remedy_that_updates_nothing_needs_the_right_to_lock(pg, doctor):
-    make_jobs(pg)
-    with role(pg, "GRANT SELECT ON jobs TO ROLE") as url:
-        text = config(url, requeue='{call: "abs(:id)"}')
-        fail = doctor(config=text).one("write", "FAIL")
-        assert "locking" in fail["text"]
-        pg.sql(fail["fix"])
-        assert doctor(config=text).one("write", "ok")
-
-
-def test_a_watch_that_only_reports_needs_no_right_to_write(pg, doctor):
-    make_jobs(pg)
-    with role(pg, "GRANT SELECT ON jobs TO ROLE") as url:
-        seen = doctor(config=config(url, requeue=None, remedies="[{do: report}]"))
-        assert "only reports" in seen.one("write", "ok")["text"]
-
-
-def test_a_ledger_that_may_not_be_made_warns_until_the_printed_grant(pg, doctor):
-    make_jobs(pg)
-    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
-        text = config(url)
-        seen = doctor(config=text)
-        warn = seen.one("ledger", "warn")
-        assert all(word in warn["text"] for word in ("hold", "undo", "crash budget"))
-        assert warn["fix"] == f"GRANT CREATE ON DATABASE {pg.name} TO r_{pg.name};"
-        assert warn["fix"] in seen.one("loop", "FAIL")["fix"] and seen.code == 3
-        pg.sql(warn["fix"])
-        seen = doctor(config=text)
-        assert seen.one("ledger", "ok") and seen.one("loop", "ok") and seen.code == 0
-
-
-def test_a_ledger_of_another_role_warns_until_the_printed_grants(pg, doctor, defib):
-    make_jobs(pg)
-    pg.sql("UPDATE jobs SET updated_at = now() - interval '1 day' WHERE id = 50")
-    assert defib("scan", "--fix", config=config(pg.url)).code == 0
-    pg.sql("UPDATE jobs SET status = 'running', updated_at = now() - interval '1 day' "
-           "WHERE id = 50")
-    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
-        text = config(url)
-        pg.sql(doctor(config=text).one("ledger", "warn")["fix"])
-        assert doctor(config=text).one("ledger", "ok")
-        ran = defib("scan", "--fix", "--json", config=text)
-        assert ran.code == 0 and ran.json["recovered"] == 1, ran.err
 
 
 def test_a_requeue_without_bounds_and_ledger_fails(db, doctor):
