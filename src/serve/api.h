@@ -1,0 +1,131 @@
+/*
+ * api.h: what is answered under /api/v1: a table of routes, and what a handler gets.
+ *
+ * A route that needs a database is run at that database's desk (desk.c: a few threads
+ * with a session each behind a bounded line), never in the thread that reads sockets;
+ * where the database is known to be away, or the line is full, the answer is 503 with
+ * Retry-After at once and no handler is called. The rest is answered from memory.
+ *
+ * api.c         finds the route, checks role, body and parameters, calls the handler
+ * api_*.c       handlers, a table of routes each
+ */
+#ifndef SERVE_API_H
+#define SERVE_API_H
+
+#include "ledger/ledger.h"
+#include "serve/auth.h"
+#include "serve/board.h"
+#include "serve/setup.h"
+#include "store/session.h"
+#include "watch/compile.h"
+
+#include <jansson.h>
+
+enum api_where {
+	API_MEMORY,   /* answered from the board and the settings */
+	API_WATCH,    /* {watch} is in the path: at the desk of its database */
+	API_DATABASE, /* at the desk of ?database=NAME; the first where none is named */
+};
+
+/* A watch with its statements in the desk's session, made once a session and setup. */
+struct api_watch {
+	const struct watch *watch;
+	struct binding binding;
+	struct watch_sql sql;
+	struct ledger ledger; /* not ready: there is none, or it is off */
+};
+
+struct daemon;
+struct metrics;
+struct events;
+
+/* What the whole service shares. */
+struct api {
+	struct setup_box *setups;
+	struct board *board;
+	struct metrics *metrics;
+	struct events *events;
+	const char *name; /* of this daemon */
+	int64_t started_us;
+	/* How long ago the slowest station went round (daemon_idle_ms); tests hand in their own. */
+	int64_t (*idle_ms)(void *ctx);
+	void *idle_ctx;
+};
+
+#define API_HEADERS_MAX 8
+struct api_answer {
+	int status;       /* 200 unless set */
+	const char *type; /* "application/json" unless set */
+	struct buf body;
+	struct {
+		const char *name, *value;
+	} headers[API_HEADERS_MAX];
+	int nheaders;
+};
+
+struct api_call;
+typedef void (*api_fn)(struct api_call *c);
+
+struct api_route {
+	const char *method, *path; /* "/watches/{watch}/jobs/{key}/retry", below /api/v1 */
+	enum role role;            /* at least this one */
+	enum api_where where;
+	bool body;           /* takes a JSON object, which may be left out */
+	bool write;          /* changes something: the session may write, the ledger names the actor */
+	const char *summary; /* one line */
+	api_fn run;
+};
+
+#define API_PARTS_MAX 4
+struct api_call {
+	const struct api *api;
+	const struct api_route *route;
+	const struct setup *setup; /* held for the call */
+	struct arena arena;        /* of the call */
+	enum role role;
+	const char *actor;                /* "web:NAME", for the ledger */
+	const char *parts[API_PARTS_MAX]; /* decoded, in the order of the path: {watch}, {key} */
+	int nparts;
+	json_t *body; /* an object; empty where none was sent */
+	/* With API_WATCH and API_DATABASE: */
+	const struct database *database;
+	struct session *session; /* ready */
+	const struct watch *watch;
+	struct desk_seat *seat; /* what the desk's thread keeps between calls */
+	struct api_answer *out;
+	void *http; /* for api_query() */
+};
+
+/* Query parameters; NULL: not given. */
+const char *api_query(const struct api_call *c, const char *name);
+/* All values of one that may be given several times; the next after `at` (0: the first). */
+const char *api_query_next(const struct api_call *c, const char *name, int *at);
+/* A number within bounds; false after a problem was answered. */
+bool api_query_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *n);
+/* "90s", "7d" as microseconds; false after a problem was answered. */
+bool api_query_duration(struct api_call *c, const char *name, int64_t *us);
+/* Members of the body; false after a problem was answered. Absent or null leaves *out as it is. */
+bool api_body_text(struct api_call *c, const char *name, const char **out);
+bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out);
+bool api_body_bool(struct api_call *c, const char *name, bool *out);
+
+/* The watch of the call, bound and compiled: kept at the desk. False after a problem. */
+bool api_bound(struct api_call *c, struct api_watch **out);
+
+/*
+ * Problem details (RFC 9457): {"type":"about:blank","title":…,"status":…,"detail":…,"next":…}.
+ * Returns false, so that callers can write `return api_problem(…)`.
+ */
+bool api_problem(struct api_call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The same from a failure; its class decides the status (a lost database: 503, Retry-After). */
+bool api_failed(struct api_call *c, const struct failure *f);
+void api_header(struct api_call *c, const char *name, const char *value);
+
+/* Tables of routes; each ends with method NULL. */
+extern const struct api_route
+	api_watch_routes[];                          /* api_watches.c: watches, stats, report, doctor */
+extern const struct api_route api_read_routes[]; /* api_read.c: jobs, ledger, workers */
+extern const struct api_route api_act_routes[];  /* api_act.c: what a person does to jobs */
+extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
+
+#endif
