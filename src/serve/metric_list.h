@@ -1,0 +1,171 @@
+/*
+ * metric_list.h: every metric there is: one row makes the enum, the exposition and
+ * docs/metrics.md. X(id, kind, name, labels, buckets, help)
+ *
+ * Names follow Prometheus: seconds and bytes as units, counters end in _total. Labels
+ * are few and bounded: what grows with the number of jobs is never a label. A counter
+ * of the daemon starts at 0 with its process; only the leader of a watch counts for it,
+ * so that sums over several daemons are right.
+ */
+#ifndef SERVE_METRIC_LIST_H
+#define SERVE_METRIC_LIST_H
+
+/* Upper bounds in seconds. */
+#define METRIC_BUCKETS_LIST(X)                                                                     \
+	X(NONE, 0)                                                                                     \
+	X(BRIEF, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)                   \
+	X(DETECT, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 86400)   \
+	X(RECOVER, 0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800)  \
+	X(RUN, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, \
+	  7200, 21600, 86400)
+
+/* clang-format off */
+#define METRIC_LIST(X) \
+	/* ---- what is stuck, and what became of it: by watch */ \
+	X(RUNNING, GAUGE, "defib_jobs_running", "watch,database", NONE, \
+	  "Jobs that were running at the last pass; of very many only the first 100,000 are " \
+	  "counted.") \
+	X(STUCK, GAUGE, "defib_jobs_stuck", "watch,database", NONE, \
+	  "Jobs that the last pass found stuck, before anything was done about them.") \
+	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", "watch,database", NONE, \
+	  "Age of the oldest sign of life (or start) among the jobs that the last pass found " \
+	  "stuck.") \
+	X(FOUND, COUNTER, "defib_stuck_found_total", "watch,database", NONE, \
+	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
+	X(DETECTED, COUNTER, "defib_stuck_detected_total", "watch,database,verdict", NONE, \
+	  "Stuck jobs that were decided upon, each once: recovered, put on hold or reported.") \
+	X(RECOVERED, COUNTER, "defib_recovered_total", "watch,database,remedy", NONE, \
+	  "Stuck jobs that this daemon gave back, failed or rolled back.") \
+	X(HELD, COUNTER, "defib_held_total", "watch,database", NONE, \
+	  "Stuck jobs that this daemon put on hold for a person.") \
+	X(SPARED, COUNTER, "defib_not_written_total", "watch,database,why", NONE, \
+	  "Stuck jobs that were left as they are: changed meanwhile, locked by another " \
+	  "transaction, or refused by the database.") \
+	X(NEAR_MISSES, COUNTER, "defib_near_misses_total", "watch,database", NONE, \
+	  "Jobs that were silent at one look and heard again before the second.") \
+	X(EVENTS, COUNTER, "defib_ledger_events_total", "watch,database,event", NONE, \
+	  "Entries of the ledger, whoever wrote them: daemons, workers, commands, persons.") \
+	X(RECENT_RECOVERIES, GAUGE, "defib_recoveries_recent", "watch,database,window", NONE, \
+	  "Recoveries that the ledger has of the last day or week, without those made by hand.") \
+	X(RECENT_MISTAKES, GAUGE, "defib_mistakes_recent", "watch,database,window", NONE, \
+	  "Of these, mistakes: the worker was alive and finished the job after all.") \
+	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", "watch,database", NONE, \
+	  "Jobs that are on hold, waiting for a person.") \
+	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", "watch,database", NONE, \
+	  "Retries whose wait was over and that were set to run again.") \
+	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", "watch,database", NONE, \
+	  "Retries that wait for their time.") \
+	X(DETECTION, HISTOGRAM, "defib_detection_seconds", "watch,database", DETECT, \
+	  "From the moment a job was stuck (last sign of life and threshold, or deadline) to " \
+	  "the decision.") \
+	X(RECOVERY, HISTOGRAM, "defib_recovery_seconds", "watch,database", RECOVER, \
+	  "From a job's last sign of life (or start) to the commit that recovered it.") \
+	/* ---- passes */ \
+	X(PASSES, COUNTER, "defib_passes_total", "watch,database,result", NONE, \
+	  "Passes over the watch, by result: ok or failed.") \
+	X(LAST_PASS, GAUGE, "defib_last_pass_time_seconds", "watch,database", NONE, \
+	  "Unix time of the last finished pass: alert when it stands still (dead-man).") \
+	X(PASS_JOBS, GAUGE, "defib_last_pass_jobs", "watch,database,outcome", NONE, \
+	  "Stuck jobs of the last pass, by what became of them.") \
+	X(EVERY, GAUGE, "defib_pass_every_seconds", "watch,database", NONE, \
+	  "How often a pass is due, as configured.") \
+	X(INTERVAL, GAUGE, "defib_pass_interval_seconds", "watch,database", NONE, \
+	  "Time between the starts of the last two passes.") \
+	X(SCAN, HISTOGRAM, "defib_scan_seconds", "watch,database", BRIEF, \
+	  "How long a pass took.") \
+	X(LAG, HISTOGRAM, "defib_pass_lag_seconds", "watch,database", BRIEF, \
+	  "How late a pass began.") \
+	/* ---- guards */ \
+	X(LEADER, GAUGE, "defib_leader", "watch,database", NONE, \
+	  "1 where this daemon leads the watch, else 0.") \
+	X(GUARDED, GAUGE, "defib_jobs_guarded", "watch,database,guard", NONE, \
+	  "Stuck jobs that a guard held back in the last pass.") \
+	X(BRAKE, GAUGE, "defib_brake_engaged", "watch,database", NONE, \
+	  "1 while the brake against mass death holds.") \
+	X(BRAKES, COUNTER, "defib_brakes_total", "watch,database", NONE, \
+	  "How often the brake came to hold.") \
+	X(DOUBT, GAUGE, "defib_doubt", "watch,database", NONE, \
+	  "1 while silence is excused because the daemon itself was away.") \
+	X(PAUSED, GAUGE, "defib_paused", "watch,database", NONE, \
+	  "1 while a person has paused recovery.") \
+	X(FACTOR, GAUGE, "defib_threshold_factor", "watch,database", NONE, \
+	  "By how much thresholds are raised at the moment; 1: as configured.") \
+	X(PACE_RATE, GAUGE, "defib_pace_jobs_per_second", "watch,database", NONE, \
+	  "How fast recovered work may return at the moment; 0: no limit.") \
+	X(PACE_WAITING, GAUGE, "defib_pace_waiting_jobs", "watch,database", NONE, \
+	  "Stuck jobs that wait for their turn.") \
+	/* ---- readings of the table */ \
+	X(QUEUE, GAUGE, "defib_queue_jobs", "watch,database,state", NONE, \
+	  "Jobs by state; of very many only the first 100,000 are counted.") \
+	X(QUEUE_OLDEST, GAUGE, "defib_queue_oldest_seconds", "watch,database,state", NONE, \
+	  "Age of the oldest job in the state.") \
+	X(JOB, HISTOGRAM, "defib_job_seconds", "watch,database,kind", RUN, \
+	  "How long jobs ran that ended by themselves; a sample where very many end.") \
+	X(READ, GAUGE, "defib_reading_time_seconds", "watch,database", NONE, \
+	  "Unix time at which the table was last read for these numbers.") \
+	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", "watch,database", NONE, \
+	  "Readings that failed or took too long; the old value stays.") \
+	/* ---- workers */ \
+	X(WORKERS, GAUGE, "defib_workers", "watch,database", NONE, \
+	  "Workers that are alive and serve the watch.") \
+	X(WORKER_STARTS, COUNTER, "defib_worker_starts_total", "watch,database", NONE, \
+	  "Workers that registered.") \
+	X(WORKER_RESTARTS, COUNTER, "defib_worker_restarts_total", "watch,database", NONE, \
+	  "Of these, such that a worker of the same name had been there before.") \
+	X(WORKER_DEATHS, COUNTER, "defib_worker_deaths_total", "watch,database", NONE, \
+	  "Workers that were declared dead.") \
+	X(WORKER_UP, GAUGE, "defib_worker_up", "worker,database", NONE, \
+	  "1 while the worker's lease is in force.") \
+	X(WORKER_JOBS, GAUGE, "defib_worker_jobs", "worker,database", NONE, \
+	  "Jobs that the worker has in hand.") \
+	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", "worker,database", NONE, \
+	  "Jobs that the worker has claimed since it started.") \
+	X(WORKER_SETTLED, COUNTER, "defib_worker_settled_total", "worker,database,end", NONE, \
+	  "Jobs that the worker has settled since it started, by end.") \
+	X(WORKER_TRIES, COUNTER, "defib_worker_connection_tries_total", "worker,database", NONE, \
+	  "How often the worker tried to use the database: connections and calls to settle.") \
+	X(WORKER_FAILURES, COUNTER, "defib_worker_connection_failures_total", "worker,database", NONE, \
+	  "Of these, how many found no connection.") \
+	X(WORKER_BREAKER, GAUGE, "defib_worker_breaker_open", "worker,database", NONE, \
+	  "1 while the worker's circuit breaker keeps it from claiming.") \
+	X(WORKER_SPOOL, GAUGE, "defib_worker_spool_jobs", "worker,database", NONE, \
+	  "Results that wait in the worker's spool.") \
+	X(WORKER_SPOOL_BYTES, GAUGE, "defib_worker_spool_bytes", "worker,database", NONE, \
+	  "Size of the worker's spool.") \
+	X(WORKER_SKEW, GAUGE, "defib_worker_clock_skew_seconds", "worker,database", NONE, \
+	  "By how much the worker's clock is ahead of the database's.") \
+	/* ---- the daemon itself */ \
+	X(BUILD, GAUGE, "defib_build_info", "version", NONE, \
+	  "Always 1.") \
+	X(STARTED, GAUGE, "defib_start_time_seconds", "", NONE, \
+	  "Unix time at which the daemon started.") \
+	X(RELOADS, COUNTER, "defib_reloads_total", "result", NONE, \
+	  "Reloads of the configuration, by result: ok, or failed and the old one stays.") \
+	X(DATABASE_UP, GAUGE, "defib_database_up", "database", NONE, \
+	  "1 while the database answers.") \
+	X(TRIES, COUNTER, "defib_connection_tries_total", "database", NONE, \
+	  "How often the daemon tried to use the database: once each round.") \
+	X(FAILURES, COUNTER, "defib_connection_failures_total", "database", NONE, \
+	  "Of these, how many failed.") \
+	X(SERIES_DROPPED, COUNTER, "defib_series_dropped_total", "", NONE, \
+	  "Series that were not kept because there are too many.") \
+	/* ---- HTTP and alerts */ \
+	X(HTTP_REQUESTS, COUNTER, "defib_http_requests_total", "code", NONE, \
+	  "Requests answered, by class of the answer: 2xx, 3xx, 4xx, 5xx.") \
+	X(HTTP_SECONDS, HISTOGRAM, "defib_http_request_seconds", "", BRIEF, \
+	  "How long answers took, live streams apart.") \
+	X(HTTP_CONNECTIONS, GAUGE, "defib_http_connections", "", NONE, \
+	  "Connections that are open.") \
+	X(HTTP_STREAMS, GAUGE, "defib_http_streams", "", NONE, \
+	  "Clients that follow live events.") \
+	X(HTTP_DENIED, COUNTER, "defib_http_denied_total", "", NONE, \
+	  "Requests with a wrong token, or without one that is needed.") \
+	X(ALERTS_FIRING, GAUGE, "defib_alerts_firing", "rule,severity", NONE, \
+	  "Alerts of the daemon's own rules that are firing.") \
+	X(DELIVERIES, COUNTER, "defib_alert_deliveries_total", "sink,result", NONE, \
+	  "Messages to sinks, by result: ok, retry or given_up.") \
+	X(OUTBOX, GAUGE, "defib_alert_outbox_messages", "database", NONE, \
+	  "Messages that wait to be sent.")
+/* clang-format on */
+
+#endif
