@@ -93,7 +93,8 @@ struct api_call {
 	const struct watch *watch;
 	struct desk_seat *seat; /* what the desk's thread keeps between calls */
 	struct api_answer *out;
-	void *http; /* for api_query() */
+	const struct uri *uri; /* for api_query() */
+	void *http;            /* for http_stream() */
 };
 
 /* Query parameters; NULL: not given. */
@@ -108,6 +109,9 @@ bool api_query_duration(struct api_call *c, const char *name, int64_t *us);
 bool api_body_text(struct api_call *c, const char *name, const char **out);
 bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out);
 bool api_body_bool(struct api_call *c, const char *name, bool *out);
+/* Refuses members (parameters) that are none of `names`, which ends with NULL. */
+bool api_body_takes(struct api_call *c, const char *const *names);
+bool api_query_takes(struct api_call *c, const char *const *names);
 
 /* The watch of the call, bound and compiled: kept at the desk. False after a problem. */
 bool api_bound(struct api_call *c, struct api_watch **out);
@@ -127,5 +131,6 @@ extern const struct api_route
 extern const struct api_route api_read_routes[]; /* api_read.c: jobs, ledger, workers */
 extern const struct api_route api_act_routes[];  /* api_act.c: what a person does to jobs */
 extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
+extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
 
 #endif

@@ -13,10 +13,34 @@
 #ifndef SERVE_AUTH_H
 #define SERVE_AUTH_H
 
-#include "base/fail.h"
+#include "watch/service.h"
 
-/* What each may: see, act on jobs, steer the daemon (pause, raise, guards, alerts). */
-enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
-extern const char *const role_names[]; /* "none", "viewer", "operator", "admin" */
+struct auth;
+
+/* Reads the secrets of all tokens; the result is constant and may be shared by threads. */
+MUST_CHECK defib_err auth_load(const struct service *s, const char *(*env)(const char *name),
+                               struct auth **out, struct failure *f);
+void auth_free(struct auth *a);
+/* Whether any token is configured: without one, everybody is admin (on loopback). */
+bool auth_has_tokens(const struct auth *a);
+
+struct identity {
+	enum role role;
+	const char *actor; /* "web:NAME"; lives as long as the struct auth */
+};
+
+enum auth_answer { AUTH_KNOWN, AUTH_ABSENT, AUTH_WRONG };
+/* Whose the header "Authorization: Bearer …" is; NULL: there was none. */
+enum auth_answer auth_who(const struct auth *a, const char *authorization, struct identity *out);
+
+/* What a browser says about where a request comes from; NULL: it did not. */
+struct asked_from {
+	const char *method;
+	const char *host, *origin, *fetch_site;
+	const char *listen; /* the address we listen at, without port: "127.0.0.1", "::" */
+	bool tls;
+};
+/* Why a request is refused as not meant for us (with its status), or NULL. */
+const char *auth_from_here(const struct asked_from *q, const struct text_list *hosts, int *status);
 
 #endif
