@@ -48,10 +48,12 @@ void metrics_free(struct metrics *m);
 
 /* A gauge; also a counter that somebody else counts (it may fall when he starts anew). */
 void metrics_set(struct metrics *m, enum metric id, double value, const char *const *labels);
-/* A counter, or a gauge that several move; 0 makes the series. */
+/* A counter, or a gauge that several move. */
 void metrics_add(struct metrics *m, enum metric id, double by, const char *const *labels);
 /* A value for a histogram, in seconds; below 0 counts as 0. */
 void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels);
+/* Make the series if it is not there, empty: rates need a 0 to begin with. */
+void metrics_ready(struct metrics *m, enum metric id, const char *const *labels);
 
 /* What was written; a histogram's is its count and *sum (may be NULL). False: no such series. */
 bool metrics_value(struct metrics *m, enum metric id, const char *const *labels, double *value,
