@@ -72,7 +72,8 @@ static int config_docs(struct cli *c)
 	} parts[] = {{"The file", settings_rows},
 	             {"A database", database_rows},
 	             {"A watch", watch_rows},
-	             {"A workflow", workflow_rows}};
+	             {"A workflow", workflow_rows},
+	             {"HTTP", service_rows}};
 	struct buf out = BUF_INIT;
 	(void)c;
 	buf_add(&out,

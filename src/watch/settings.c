@@ -173,6 +173,16 @@ const struct opt_row settings_rows[] = {
      .standard = "auto",
      .help =
          "auto: made in the database where the role may; off: never (no hold, undo, crash budget)"},
+	{.name = "http",
+     .type = OPT_CUSTOM,
+     .offset = S(http),
+     .read = read_service,
+     .help = "how the daemon serves over HTTP; a map"},
+	{.name = "environment",
+     .type = OPT_MAP,
+     .offset = S(environment),
+     .rows = environment_rows,
+     .help = "which of several installations this is, for persons"},
 	{.name = NULL},
 };
 #undef S

@@ -6,6 +6,7 @@
 #define WATCH_SETTINGS_H
 
 #include "store/store.h"
+#include "watch/service.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
 
@@ -24,6 +25,8 @@ struct settings {
 	struct watch *watches;
 	struct workflow_list workflows;
 	int ledger; /* enum ledger_mode */
+	struct service http;
+	struct environment environment;
 };
 
 /* The option tables of the top level and of a database, for the reference. */

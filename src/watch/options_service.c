@@ -1,0 +1,192 @@
+/*
+ * options_service.c: the option tables of `http:` and `environment:`, and what they
+ * must fulfil beyond them: an address that others can reach needs tokens, and a token
+ * has one place that its secret is read from.
+ */
+#include "watch/service.h"
+
+#include "base/address.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+const char *const role_names[] = {"none", "viewer", "operator", "admin", NULL};
+
+#define T(member) offsetof(struct service_token, member)
+static const struct opt_row token_rows[] = {
+	{.name = "name",
+     .type = OPT_TEXT,
+     .offset = T(name),
+     .required = true,
+     .help = "whose it is; the ledger says web:NAME"},
+	{.name = "role",
+     .type = OPT_CHOICE,
+     .offset = T(role),
+     .choices = role_names + ROLE_VIEWER,
+     .standard = "viewer",
+     .help = "viewer sees, operator also acts on jobs, admin also steers the daemon"},
+	{.name = "file",
+     .type = OPT_TEXT,
+     .offset = T(file),
+     .help = "the file whose first line is the secret"},
+	{.name = "env",
+     .type = OPT_TEXT,
+     .offset = T(env),
+     .help = "or the environment variable that holds it"},
+	{.name = NULL},
+};
+#undef T
+
+struct token_list {
+	int n;
+	struct service_token *items;
+};
+_Static_assert(offsetof(struct service, tokens) - offsetof(struct service, ntokens) ==
+                   offsetof(struct token_list, items),
+               "ntokens and tokens are read as a struct token_list");
+
+static void check_token(struct cfg_reader *r, const struct token_list *before,
+                        const struct service_token *t)
+{
+	const char *name = t->name ? t->name : "?";
+	if (t->name && !*t->name)
+		cfg_problem(r, t->at, "a token needs a name: the ledger says whose it was");
+	if (!t->file == !t->env)
+		cfg_problem(r, t->at, "token \"%s\": its secret comes from file: or from env:, %s", name,
+		            t->file ? "not both" : "and neither is given");
+	for (int i = 0; t->name && i < before->n; i++)
+		if (text_eq(before->items[i].name, t->name))
+			cfg_problem(r, t->at, "two tokens are named \"%s\"", t->name);
+}
+
+static void read_tokens(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct token_list *list = target;
+	*list = (struct token_list){0};
+	if (!node)
+		return;
+	if (node->kind != CFG_LIST) {
+		cfg_problem(r, node->at,
+		            "expects a list of tokens such as {name: anna, role: operator, "
+		            "file: /etc/defib/anna.token}");
+		return;
+	}
+	list->items = ARENA_ARRAY(r->arena, struct service_token, node->n);
+	for (int i = 0; i < node->n; i++) {
+		struct service_token *t = &list->items[list->n];
+		const struct cfg_node *name = cfg_get(node->items[i], "name");
+		size_t mark = cfg_enter(r, name && name->kind == CFG_SCALAR ? name->text : "?");
+		t->at = node->items[i]->at;
+		cfg_read(r, token_rows, node->items[i], t);
+		t->role += ROLE_VIEWER; /* the choices begin there */
+		check_token(r, list, t);
+		cfg_leave(r, mark);
+		list->n++;
+	}
+}
+
+#define L(member) offsetof(struct service_tls, member)
+static const struct opt_row tls_rows[] = {
+	{.name = "certificate",
+     .type = OPT_TEXT,
+     .offset = L(certificate),
+     .help = "file with the certificate and its chain, PEM"},
+	{.name = "key", .type = OPT_TEXT, .offset = L(key), .help = "file with its private key, PEM"},
+	{.name = NULL},
+};
+#undef L
+
+#define S(member) offsetof(struct service, member)
+const struct opt_row service_rows[] = {
+	{.name = "listen",
+     .type = OPT_TEXT,
+     .offset = S(listen),
+     .help = "ADDR:PORT or [ADDR]:PORT; not given: no HTTP. Without tokens only loopback"},
+	{.name = "tokens",
+     .type = OPT_CUSTOM,
+     .offset = S(ntokens),
+     .read = read_tokens,
+     .rows = token_rows,
+     .help = "who may ask: a list of these. Without any, everybody on this host is admin"},
+	{.name = "tls",
+     .type = OPT_MAP,
+     .offset = S(tls),
+     .rows = tls_rows,
+     .help = "certificate and key; without them plain HTTP"},
+	{.name = "max_connections",
+     .type = OPT_INT,
+     .offset = S(max_connections),
+     .standard = "1100",
+     .min = 4,
+     .max = 100000,
+     .help = "connections at a time; the next wait until one ends"},
+	{.name = "max_body",
+     .type = OPT_INT,
+     .offset = S(max_body),
+     .standard = "1048576",
+     .min = 1024,
+     .max = 64 << 20,
+     .help = "bytes that a request may carry"},
+	{.name = "request_timeout",
+     .type = OPT_DURATION,
+     .offset = S(request_timeout_us),
+     .standard = "10s",
+     .help = "a request must be whole, and a connection used again, within this"},
+	{.name = "database_timeout",
+     .type = OPT_DURATION,
+     .offset = S(database_timeout_us),
+     .standard = "2s",
+     .help =
+         "no request waits longer for its turn at a database, and no statement of it runs longer"},
+	{.name = "hosts",
+     .type = OPT_TEXT_LIST,
+     .offset = S(hosts),
+     .help = "names that requests may call this server by, beside its address and localhost"},
+	{.name = NULL},
+};
+#undef S
+
+#define E(member) offsetof(struct environment, member)
+const struct opt_row environment_rows[] = {
+	{.name = "name", .type = OPT_TEXT, .offset = E(name), .help = "such as production or staging"},
+	{.name = "color",
+     .type = OPT_TEXT,
+     .offset = E(color),
+     .help = "by which persons tell it from others: a name or #rrggbb"},
+	{.name = NULL},
+};
+#undef E
+
+static void check_service(struct cfg_reader *r, const struct service *s)
+{
+	struct address a;
+	if (s->listen && !address_parse(s->listen, &a))
+		cfg_problem(r, s->at, "listen: \"%s\" is no address; write 127.0.0.1:8080 or [::1]:8080",
+		            s->listen);
+	else if (s->listen && !a.loopback && s->ntokens == 0)
+		cfg_problem(r, s->at,
+		            "listen: %s can be reached by others, and there is no token; add tokens:, or "
+		            "listen on 127.0.0.1",
+		            s->listen);
+	if (!s->tls.certificate != !s->tls.key)
+		cfg_problem(r, s->at, "tls needs certificate and key; %s is missing",
+		            s->tls.key ? "certificate" : "key");
+	if (s->request_timeout_us < US_PER_S)
+		cfg_problem(r, s->at, "request_timeout is at least 1s");
+	if (s->database_timeout_us < US_PER_S / 20)
+		cfg_problem(r, s->at, "database_timeout is at least 50ms");
+}
+
+void read_service(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct service *s = target;
+	*s = (struct service){0};
+	if (node && node->kind != CFG_MAP) {
+		cfg_problem(r, node->at, "expects a map such as {listen: \"127.0.0.1:8080\"}");
+		return;
+	}
+	cfg_read(r, service_rows, node, s);
+	if (node) {
+		s->at = node->at;
+		check_service(r, s);
+	}
+}
