@@ -4,13 +4,15 @@
  * it, and what would happen next.
  */
 #include "cli/job_facts.h"
-#include "cli/job_words.h"
 #include "cli/select.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/retries.h"
 #include "recover/evidence.h"
+#include "serve/job_words.h"
+#include "serve/judged.h"
+#include "serve/say.h"
 
 const struct cli_option explain_options[] = {
 	{"watch", "NAME", "of this watch; the built-in queue is \"queue\""},
@@ -173,7 +175,7 @@ static int explain(struct explained *x)
 		return cli_usage("table %s has no row with that key", w->table);
 	/* Before the first fix there is no ledger; what would happen then is what one wants to know. */
 	bool will_have = x->bound.ledger.ready || c->settings.ledger != LEDGER_OFF;
-	judged_candidate(c, w, &facts[0], will_have, &x->cand);
+	judged_candidate(w, &facts[0], will_have, &c->arena, &x->cand);
 	if (c->json)
 		print_json(x);
 	else

@@ -3,7 +3,6 @@
  * says of the thresholds. Observes what ended since the last time, keeps it,
  * and changes nothing else.
  */
-#include "cli/job_words.h"
 #include "cli/select.h"
 #include "cli/table.h"
 
@@ -11,6 +10,7 @@
 #include "recover/learn.h"
 #include "recover/runs.h"
 #include "recover/suggest.h"
+#include "serve/say.h"
 
 struct learning {
 	struct cli *cli;

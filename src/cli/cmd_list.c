@@ -2,14 +2,14 @@
  * cmd_list.c: `defib list`: the jobs that a person asks for, a page at a time,
  * as a table, as JSON lines, or as ids for the next command.
  */
-#include "cli/cursor.h"
-#include "cli/job_words.h"
 #include "cli/select.h"
 #include "cli/table.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
+#include "serve/cursor.h"
+#include "serve/job_words.h"
 
 const struct cli_option list_options[] = {
 	SELECTOR_OPTIONS,

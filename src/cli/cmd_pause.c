@@ -4,13 +4,14 @@
  * after a restart, reads it within about a second. The one-shot scan is a person's
  * own and obeys none of them.
  */
-#include "cli/job_words.h"
 #include "cli/select.h"
 #include "cli/told_words.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/told.h"
+#include "serve/job_words.h"
+#include "serve/say.h"
 
 const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},

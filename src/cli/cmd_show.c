@@ -4,15 +4,16 @@
  * --logs the evidence, with --raw everything as one JSON document.
  */
 #include "cli/job_facts.h"
-#include "cli/job_words.h"
-#include "cli/masked.h"
 #include "cli/select.h"
-#include "cli/show_json.h"
-#include "cli/show_words.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
+#include "serve/job_words.h"
+#include "serve/judged.h"
+#include "serve/masked.h"
+#include "serve/say_story.h"
+#include "serve/story_words.h"
 
 const struct cli_option show_options[] = {
 	{"watch", "NAME", "of this watch; the built-in queue is \"queue\""},
@@ -247,6 +248,14 @@ static void print_text(struct shown *x)
 	buf_release(&state);
 }
 
+static void print_json(const struct shown *x, const struct database *d)
+{
+	struct buf out = BUF_INIT;
+	story_json(x->watch, d, &x->story, &x->cand, &out);
+	puts(buf_text(&out));
+	buf_release(&out);
+}
+
 static int show(struct shown *x, const struct selected *g)
 {
 	struct cli *c = x->cli;
@@ -269,9 +278,9 @@ static int show(struct shown *x, const struct selected *g)
 		                 g->watch->name);
 	x->watch = g->watch;
 	bool will_have = b->ledger.ready || c->settings.ledger != LEDGER_OFF;
-	judged_candidate(c, g->watch, &x->story.row.facts, will_have, &x->cand);
+	judged_candidate(g->watch, &x->story.row.facts, will_have, &c->arena, &x->cand);
 	if (c->json || cli_flag(c, "raw"))
-		story_json(g->watch, g->database, &x->story, &x->cand);
+		print_json(x, g->database);
 	else
 		print_text(x);
 	return EXIT_CLEAN;

@@ -2,13 +2,14 @@
  * cmd_stats.c: `defib stats`: the numbers of each watch. A number that takes
  * too long is told as such; the others still come.
  */
-#include "cli/job_words.h"
 #include "cli/select.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/late.h"
 #include "recover/tally.h"
+#include "serve/job_words.h"
+#include "serve/say.h"
 
 struct counting {
 	struct cli *cli;

@@ -3,13 +3,13 @@
  * would have done over the last days, by the ledger and the rows' own times.
  * Reads only.
  */
-#include "cli/job_words.h"
 #include "cli/select.h"
 #include "cli/table.h"
 
 #include "base/clock.h"
 #include "recover/late.h"
 #include "recover/whatif.h"
+#include "serve/say.h"
 
 const struct cli_option whatif_options[] = {
 	{"stuck-after", "DURATION", "instead of the watch's stuck_after"},

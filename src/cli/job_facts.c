@@ -96,29 +96,3 @@ void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts 
 	}
 	buf_release(&value);
 }
-
-void judged_candidate(struct cli *c, const struct watch *w, const struct facts *f, bool ledger,
-                      struct candidate *out)
-{
-	struct judgement j = judge(w, f);
-	struct scan_options o = {0};
-	if (j.verdict != VERDICT_NONE) {
-		candidate_prepare(w, f, &j, &o, ledger, &c->arena, out);
-		return;
-	}
-	struct buf evidence = BUF_INIT;
-	evidence_json(w, f, &j, &evidence);
-	*out = (struct candidate){
-		.facts = *f, .judgement = j, .evidence = arena_strdup(&c->arena, buf_text(&evidence))};
-	buf_release(&evidence);
-}
-
-const char *remedy_participle(enum remedy r)
-{
-	static const char *const words[] = {
-		[REMEDY_REQUEUE] = "given back",   [REMEDY_RETRY] = "retried",
-		[REMEDY_FAIL] = "ended as failed", [REMEDY_ROLLBACK] = "rolled back",
-		[REMEDY_HOLD] = "put on hold",     [REMEDY_REPORT] = "only reported",
-	};
-	return words[r];
-}

@@ -1,6 +1,6 @@
 /*
  * job_facts.h: the facts of one job, one a line, as `explain` and `show` print
- * them, and what would be done about it.
+ * them.
  */
 #ifndef CLI_JOB_FACTS_H
 #define CLI_JOB_FACTS_H
@@ -20,14 +20,5 @@ void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...) PRI
 /* What the row says. */
 void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f);
 void fact_print(const struct fact_sheet *s, struct buf *out);
-
-/*
- * What judge and decide say of a job. One that is not stuck has no decision;
- * only its facts, judgement and evidence are filled in.
- */
-void judged_candidate(struct cli *c, const struct watch *w, const struct facts *f, bool ledger,
-                      struct candidate *out);
-/* "given back": what a remedy will have done to a job. */
-const char *remedy_participle(enum remedy r);
 
 #endif

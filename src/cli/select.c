@@ -19,11 +19,6 @@ struct choice {
 	int *room; /* of each group's jobs */
 };
 
-void job_qualified(const struct watch *w, const char *job, struct buf *out)
-{
-	buf_addf(out, "%s/%s", w->name, job);
-}
-
 /* ---- watches */
 
 static const struct watch *queue_watch(struct choice *x)

@@ -17,6 +17,7 @@
 
 #include "cli/cli.h"
 #include "ledger/ledger.h"
+#include "serve/say_job.h"
 #include "store/session.h"
 #include "watch/compile.h"
 #include "watch/terms.h"
@@ -82,8 +83,5 @@ struct selected_sql {
 /* Prints nothing; a failure says what to do next. */
 MUST_CHECK defib_err selected_bind(struct cli *c, const struct selected *g,
                                    struct selected_sql *out, struct failure *f);
-
-/* "pages/17": how a job is written on the command line and by --ids. */
-void job_qualified(const struct watch *w, const char *job, struct buf *out);
 
 #endif

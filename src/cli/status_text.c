@@ -3,12 +3,13 @@
  * wrong first, then why, who, and until when. What is zero or not so is left out.
  */
 #include "cli/status.h"
+#include "cli/told_words.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/job_words.h"
-#include "cli/told_words.h"
 #include "recover/late.h"
+#include "serve/job_words.h"
+#include "serve/say.h"
 
 static const struct {
 	const char *name, *words;

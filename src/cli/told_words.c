@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/job_words.h"
+#include "serve/say.h"
 
 #include <assert.h>
 

@@ -1,12 +1,13 @@
-/* show_words.c: see show_words.h. */
-#include "cli/show_words.h"
+/* story_words.c: see story_words.h. */
+#include "serve/story_words.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/job_facts.h"
-#include "cli/job_words.h"
-#include "cli/select.h"
 #include "recover/evidence.h"
+#include "serve/job_words.h"
+#include "serve/judged.h"
+#include "serve/say_job.h"
+#include "watch/terms.h"
 
 #include <jansson.h>
 #include <time.h>

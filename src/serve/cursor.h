@@ -3,8 +3,8 @@
  *
  * It carries the order it was made in, so that it cannot be used with another.
  */
-#ifndef CLI_CURSOR_H
-#define CLI_CURSOR_H
+#ifndef SERVE_CURSOR_H
+#define SERVE_CURSOR_H
 
 #include "recover/browse.h"
 

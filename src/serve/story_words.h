@@ -1,10 +1,10 @@
 /*
- * show_words.h: the story of a job in words that a tired person understands.
+ * story_words.h: the story of a job in words that a tired person understands.
  */
-#ifndef CLI_SHOW_WORDS_H
-#define CLI_SHOW_WORDS_H
+#ifndef SERVE_STORY_WORDS_H
+#define SERVE_STORY_WORDS_H
 
-#include "cli/cli.h"
+#include "recover/candidate.h"
 #include "recover/story.h"
 
 /* One sentence: how it is with the job, and what comes next. */

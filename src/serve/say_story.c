@@ -1,20 +1,11 @@
-/* show_json.c: see show_json.h. */
-#include "cli/show_json.h"
+/* say_story.c: see say_story.h. */
+#include "serve/say_story.h"
 
-#include "base/clock.h"
-#include "cli/job_words.h"
-#include "cli/masked.h"
-#include "cli/show_words.h"
 #include "recover/evidence.h"
-
-static void json_time(struct buf *out, const char *name, bool has, int64_t us)
-{
-	struct buf iso = BUF_INIT;
-	if (has)
-		time_iso(us, &iso);
-	json_text(out, name, has ? buf_text(&iso) : NULL);
-	buf_release(&iso);
-}
+#include "serve/masked.h"
+#include "serve/say.h"
+#include "serve/say_job.h"
+#include "serve/story_words.h"
 
 static void json_document(const struct watch *w, const char *name, const char *text,
                           struct buf *out)
@@ -117,26 +108,24 @@ static void add_entries(const struct watch *w, const struct story *s, struct buf
 }
 
 void story_json(const struct watch *w, const struct database *d, const struct story *s,
-                const struct candidate *cand)
+                const struct candidate *cand, struct buf *out)
 {
 	static const char *const moments[] = {"created_at", "started_at", "finished_at"};
-	struct buf out = BUF_INIT, sentence = BUF_INIT;
+	struct buf sentence = BUF_INIT;
 	bool stuck = cand->judgement.verdict != VERDICT_NONE;
 	story_sentence(w, s, cand, &sentence);
-	browsed_json(w, d, &s->row, &out);
-	json_text(&out, "sentence", buf_text(&sentence));
-	json_text(&out, "law", cand->judgement.rule->id);
-	json_text(&out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
-	json_text(&out, "rule", stuck ? cand->decision.rule : NULL);
+	browsed_json(w, d, &s->row, out);
+	json_text(out, "sentence", buf_text(&sentence));
+	json_text(out, "law", cand->judgement.rule->id);
+	json_text(out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
+	json_text(out, "rule", stuck ? cand->decision.rule : NULL);
 	for (int m = 0; m < MOMENT_COUNT; m++)
-		json_time(&out, moments[m], s->has[m], s->at_us[m]);
-	add_row(w, s, &out);
-	add_steps(w, s, &out);
-	add_progress(&s->progress, &out);
-	add_guards(s, &out);
-	add_entries(w, s, &out);
-	buf_add(&out, "}");
-	puts(buf_text(&out));
-	buf_release(&out);
+		json_time(out, moments[m], s->has[m], s->at_us[m]);
+	add_row(w, s, out);
+	add_steps(w, s, out);
+	add_progress(&s->progress, out);
+	add_guards(s, out);
+	add_entries(w, s, out);
+	buf_add(out, "}");
 	buf_release(&sentence);
 }

@@ -1,8 +1,8 @@
 /*
  * masked.h: JSON of a job's columns, with those masked that the watch masks.
  */
-#ifndef CLI_MASKED_H
-#define CLI_MASKED_H
+#ifndef SERVE_MASKED_H
+#define SERVE_MASKED_H
 
 #include "watch/watch.h"
 

@@ -1,11 +1,10 @@
 /*
  * job_words.h: what is known of one job, in the words that lists, stories and
- * explanations share, and as JSON. Owners and columns are masked as the watch says.
+ * explanations share.
  */
-#ifndef CLI_JOB_WORDS_H
-#define CLI_JOB_WORDS_H
+#ifndef SERVE_JOB_WORDS_H
+#define SERVE_JOB_WORDS_H
 
-#include "cli/cli.h"
 #include "recover/browse.h"
 
 /* "silent 2h 5m (limit 1h)"; nothing when it is not stuck. */
@@ -18,13 +17,5 @@ void note_words(const struct browsed *row, struct buf *out);
 void state_words(const struct watch *w, const char *state, struct buf *out);
 /* "in 2m", "3m ago" */
 void when_words(int64_t us, int64_t now_us, struct buf *out);
-
-/* ,"name":value; NULL and what is not there are null. */
-void json_text(struct buf *out, const char *name, const char *value);
-void json_number(struct buf *out, const char *name, bool has, int64_t value);
-void json_seconds(struct buf *out, const char *name, bool has, int64_t us);
-/* All of a row, as an object that is still open. */
-void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
-                  struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* cursor.c: see cursor.h. A JSON array in base64url without padding. */
-#include "cli/cursor.h"
+#include "serve/cursor.h"
 
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 /* masked.c: see masked.h. */
-#include "cli/masked.h"
+#include "serve/masked.h"
 
 #include "base/text.h"
 #include "recover/evidence.h"

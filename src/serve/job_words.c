@@ -1,0 +1,64 @@
+/* job_words.c: see job_words.h. */
+#include "serve/job_words.h"
+
+#include "base/clock.h"
+#include "watch/terms.h"
+
+void when_words(int64_t us, int64_t now_us, struct buf *out)
+{
+	int64_t ahead = us - now_us;
+	if (ahead > -US_PER_S && ahead < US_PER_S) {
+		buf_add(out, "just now");
+		return;
+	}
+	buf_add(out, ahead > 0 ? "in " : "");
+	duration_text(ahead > 0 ? ahead : -ahead, out);
+	buf_add(out, ahead > 0 ? "" : " ago");
+}
+
+void verdict_words(const struct judgement *j, struct buf *out)
+{
+	if (j->verdict == VERDICT_NONE)
+		return;
+	buf_add(out, verdict_names[j->verdict]);
+	if (!j->measured)
+		return;
+	buf_add(out, " ");
+	duration_text(j->measured_us, out);
+	buf_add(out, " (limit ");
+	duration_text(j->limit_us, out);
+	buf_add(out, ")");
+}
+
+void attempts_words(const struct facts *f, struct buf *out)
+{
+	if (f->has_attempts)
+		buf_addf(out, "%lld", (long long)f->attempts);
+	if (f->has_attempts && f->has_max_attempts)
+		buf_addf(out, " of %lld", (long long)f->max_attempts);
+}
+
+void note_words(const struct browsed *row, struct buf *out)
+{
+	if (row->facts.held)
+		buf_addf(out, "held: %s", row->facts.hold_cause ? row->facts.hold_cause : "by hand");
+	if (!row->has_retry)
+		return;
+	int64_t wait = row->retry_us - row->facts.now_us;
+	buf_add(out, out->len ? ", retry due" : "retry due");
+	if (wait > 0) {
+		buf_add(out, " in ");
+		duration_text(wait, out);
+	} else {
+		buf_add(out, " now");
+	}
+}
+
+void state_words(const struct watch *w, const char *state, struct buf *out)
+{
+	const char *name = state_named(w, state);
+	if (name)
+		buf_addf(out, "%s (%s)", name, state);
+	else
+		buf_add(out, state ? state : "");
+}

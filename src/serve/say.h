@@ -1,0 +1,32 @@
+/*
+ * say.h: members of JSON objects, for everything that is said both by a command's
+ * --json and by the API: one renderer for both, which appends to a buffer.
+ *
+ * say_job.h       a job of a list
+ * say_story.h     all that is known of one job
+ * say_explain.h   one job, judged
+ * say_ledger.h    an entry of the ledger
+ * say_tally.h     the numbers of a watch
+ * say_learned.h   what was learnt of a watch
+ * say_standing.h  how a watch stands, and what persons said of it
+ * say_finding.h   what the doctor found
+ * say_config.h    the effective configuration
+ * say_worker.h    a worker of the registry
+ *
+ * What is masked is masked by the watch that is handed in: for a viewer it is a copy
+ * that masks more (sight.h).
+ */
+#ifndef SERVE_SAY_H
+#define SERVE_SAY_H
+
+#include "base/buf.h"
+
+/* ,"name":value; NULL and what is not there are null. */
+void json_text(struct buf *out, const char *name, const char *value);
+void json_number(struct buf *out, const char *name, bool has, int64_t value);
+void json_seconds(struct buf *out, const char *name, bool has, int64_t us);
+void json_bool(struct buf *out, const char *name, bool value);
+/* As ISO text. */
+void json_time(struct buf *out, const char *name, bool has, int64_t us);
+
+#endif
