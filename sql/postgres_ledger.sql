@@ -25,6 +25,8 @@ CREATE TABLE IF NOT EXISTS defib.ledger (
 );
 
 CREATE INDEX IF NOT EXISTS ledger_job ON defib.ledger (watch, job, id);
+-- For reports and counts of a period.
+CREATE INDEX IF NOT EXISTS ledger_watch_at ON defib.ledger (watch, at);
 -- By bytes, so that the parts X.1, X.2 … of a scan X are a range in any collation.
 CREATE INDEX IF NOT EXISTS ledger_batch_parts ON defib.ledger (batch text_pattern_ops);
 DROP INDEX IF EXISTS defib.ledger_batch;

@@ -19,6 +19,8 @@ CREATE TABLE IF NOT EXISTS defib_ledger (
 );
 
 CREATE INDEX IF NOT EXISTS defib_ledger_job ON defib_ledger (watch, job, id);
+-- For reports and counts of a period.
+CREATE INDEX IF NOT EXISTS defib_ledger_watch_at ON defib_ledger (watch, at);
 CREATE INDEX IF NOT EXISTS defib_ledger_batch ON defib_ledger (batch);
 
 -- The ledger only grows. The retention command has a row here within its own

@@ -55,6 +55,17 @@ static defib_err read_known(struct store *s, const char *watch, struct arena *a,
 	return err;
 }
 
+defib_err learn_recall(struct store *s, const char *watch, struct arena *a, struct learned *out,
+                       struct failure *f)
+{
+	bool there = false;
+	*out = (struct learned){0};
+	defib_err err = runs_now(s, &out->now_us, f);
+	if (!err)
+		err = told_open(s, false, &there, f);
+	return err || !there ? err : read_known(s, watch, a, out, f);
+}
+
 static void add_runs(struct learned *l, const struct run *runs, int n, struct arena *a)
 {
 	for (int i = 0; i < n; i++) {

@@ -48,6 +48,10 @@ struct learned {
 MUST_CHECK defib_err learn_observe(struct store *s, const struct binding *b, bool keep,
                                    struct arena *a, struct learned *out, struct failure *f);
 
+/* Only what is known already: nothing is observed. n is 0 where nothing is. */
+MUST_CHECK defib_err learn_recall(struct store *s, const char *watch, struct arena *a,
+                                  struct learned *out, struct failure *f);
+
 /* What one kind has learnt, made where there is room; pure, for tests too. */
 struct learned_kind *learned_find(struct learned *l, const char *kind, struct arena *a);
 

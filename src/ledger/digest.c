@@ -1,0 +1,237 @@
+/* digest.c: see digest.h. */
+#include "ledger/digest.h"
+
+#include "base/clock.h"
+#include "ledger/tables.h"
+
+#define RECOVERIES "('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED')"
+#define INCIDENTS                                                                                  \
+	"('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED', 'HELD', 'ZOMBIE_DETECTED')"
+#define AUTOMATIC " AND coalesce(l.rule, '') <> 'chosen-by-hand'"
+#define BY_HAND                                                                                    \
+	"(coalesce(l.rule, '') = 'chosen-by-hand' OR l.event IN ('RELEASED', 'UNDONE', 'CANCELLED', "  \
+	"'ENDED', 'RETRY_FROM_STEP'))"
+
+/* ---- parts of statements; parameters are the watch, and from when till when ---- */
+
+/* A member of the evidence; what is not JSON has none. */
+static void add_member(struct buf *sql, enum store_engine engine, const char *name)
+{
+	if (engine == STORE_POSTGRES)
+		buf_addf(sql, "l.evidence->>'%s'", name);
+	else
+		buf_addf(sql, "CASE WHEN json_valid(l.evidence) THEN l.evidence->>'%s' END", name);
+}
+
+static void add_source(struct buf *sql, enum store_engine engine)
+{
+	buf_addf(sql, " FROM %s AS l WHERE l.watch = %c1 AND l.at >= ", ledger_table[engine],
+	         param_mark(engine));
+	buf_add(sql, engine == STORE_POSTGRES ? "$2::timestamptz AND l.at < $3::timestamptz"
+	                                      : "?2 AND l.at < ?3");
+}
+
+/* Run over the entries of a watch from one moment to another; *more are further parameters. */
+static defib_err ask(struct store *s, const char *sql, const char *watch, const struct period *p,
+                     const struct store_param *more, int nmore, struct arena *a,
+                     struct store_rows *rows, struct failure *f)
+{
+	struct buf from = BUF_INIT, to = BUF_INIT;
+	time_iso(p->from_us, &from);
+	time_iso(p->to_us, &to);
+	struct store_param params[5] = {P_TEXT(watch), P_TEXT(buf_text(&from)), P_TEXT(buf_text(&to))};
+	for (int i = 0; i < nmore; i++)
+		params[3 + i] = more[i];
+	defib_err err = store_exec(s, sql, params, 3 + nmore, a, rows, f);
+	buf_release(&from);
+	buf_release(&to);
+	return err;
+}
+
+/* ---- events by day ---- */
+
+static void events_sql(enum store_engine engine, struct buf *sql)
+{
+	bool postgres = engine == STORE_POSTGRES;
+	buf_addf(sql, "SELECT l.at < %s, ", postgres ? "$4::timestamptz" : "?4");
+	buf_add(sql,
+	        postgres ? "to_char(l.at AT TIME ZONE 'UTC', 'YYYY-MM-DD')" : "substr(l.at, 1, 10)");
+	buf_add(sql,
+	        ", l.event, CASE WHEN l.event = 'GUARD_HELD' THEN l.rule END, " BY_HAND ", count(*)");
+	add_source(sql, engine);
+	buf_add(sql, " GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5");
+}
+
+defib_err digest_events(struct store *s, const char *watch, const struct period *p, struct arena *a,
+                        struct digest_event **out, int *n, struct failure *f)
+{
+	struct period both = {2 * p->from_us - p->to_us, p->to_us};
+	struct buf sql = BUF_INIT, from = BUF_INIT;
+	struct store_rows rows;
+	*n = 0;
+	events_sql(s->engine, &sql);
+	time_iso(p->from_us, &from);
+	struct store_param border = P_TEXT(buf_text(&from));
+	defib_err err = ask(s, buf_text(&sql), watch, &both, &border, 1, a, &rows, f);
+	buf_release(&sql);
+	buf_release(&from);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct digest_event, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct digest_event){row_bool(&rows, i, 0), row_text(&rows, i, 1),
+		                                  row_text(&rows, i, 2), row_text(&rows, i, 3),
+		                                  row_bool(&rows, i, 4), row_int(&rows, i, 5, 0)};
+	return DEFIB_OK;
+}
+
+/* ---- the most frequent ---- */
+
+/* What entries are counted by: a column, or a member of the evidence; which ones are counted. */
+static const struct {
+	const char *column, *member, *also, *also_member, *which;
+} groupings[] = {
+	[DIGEST_CAUSES] = {"l.verdict", NULL, "l.rule", "law", "l.event IN " INCIDENTS AUTOMATIC},
+	[DIGEST_KINDS] = {NULL, "kind", "NULL", NULL, "l.event IN " INCIDENTS AUTOMATIC},
+	[DIGEST_OWNERS] = {NULL, "owner", "NULL", NULL, "l.event IN " INCIDENTS AUTOMATIC},
+	[DIGEST_JOBS] = {"l.job", NULL, "NULL", NULL, "l.event IN " RECOVERIES AUTOMATIC},
+	[DIGEST_ACTORS] = {"l.actor", NULL, "l.event", NULL, BY_HAND},
+};
+
+static void top_sql(enum store_engine engine, enum digest_by by, struct buf *sql)
+{
+	buf_add(sql, "SELECT ");
+	if (groupings[by].member)
+		add_member(sql, engine, groupings[by].member);
+	else
+		buf_add(sql, groupings[by].column);
+	buf_add(sql, ", coalesce(");
+	if (groupings[by].also_member) {
+		add_member(sql, engine, groupings[by].also_member);
+		buf_add(sql, ", ");
+	}
+	buf_addf(sql, "%s, NULL), count(*)", groupings[by].also);
+	add_source(sql, engine);
+	/* The names too, so that of equally many the same are told each time. */
+	buf_addf(sql, " AND %s GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT %c4", groupings[by].which,
+	         param_mark(engine));
+}
+
+defib_err digest_top(struct store *s, const char *watch, const struct period *p, enum digest_by by,
+                     int64_t limit, struct arena *a, struct digest_count **out, int *n,
+                     struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	*n = 0;
+	top_sql(s->engine, by, &sql);
+	defib_err err = ask(s, buf_text(&sql), watch, p, &P_INT(limit), 1, a, &rows, f);
+	buf_release(&sql);
+	if (err)
+		return err;
+	*out = ARENA_ARRAY(a, struct digest_count, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++) {
+		struct digest_count c = {row_text(&rows, i, 0), row_text(&rows, i, 1),
+		                         row_int(&rows, i, 2, 0)};
+		/* A watch without kinds or owners has one group, of those that have none. */
+		if (c.name)
+			(*out)[(*n)++] = c;
+	}
+	return DEFIB_OK;
+}
+
+/* ---- how long it took ---- */
+
+/* A time in the evidence as the seconds since; a column that is only named so may hold anything. */
+static void add_seconds_since(struct buf *sql, enum store_engine engine, const char *name)
+{
+	struct buf member = BUF_INIT;
+	add_member(&member, engine, name);
+	buf_addf(sql, "CASE WHEN (%s) LIKE '____-__-__T__:__:__%%Z' THEN ", buf_text(&member));
+	if (engine == STORE_POSTGRES)
+		buf_addf(sql, "extract(epoch FROM l.at - (%s)::timestamptz)::float8 END",
+		         buf_text(&member));
+	else
+		buf_addf(sql, "(julianday(l.at) - julianday(%s)) * 86400.0 END", buf_text(&member));
+	buf_release(&member);
+}
+
+static void times_sql(enum store_engine engine, struct buf *sql)
+{
+	static const char *const signs[] = {"alive_at", "expires_at", "started_at"};
+	buf_add(sql, "WITH m AS MATERIALIZED (SELECT coalesce(");
+	for (int i = 0; i < 3; i++) {
+		buf_add(sql, i ? ", " : "");
+		add_seconds_since(sql, engine, signs[i]);
+	}
+	buf_add(sql, ") AS v");
+	add_source(sql, engine);
+	buf_add(sql, " AND l.event IN " RECOVERIES AUTOMATIC ") SELECT count(v), ");
+	if (engine == STORE_POSTGRES)
+		buf_add(sql, "(percentile_disc(0.5) WITHIN GROUP (ORDER BY v) * 1000000)::bigint, (max(v) "
+		             "* 1000000)::bigint FROM m");
+	else
+		buf_add(sql, "CAST((SELECT v FROM m WHERE v IS NOT NULL ORDER BY v LIMIT 1 OFFSET (SELECT "
+		             "(count(v) - 1) / 2 FROM m)) * 1000000 AS INTEGER), CAST(max(v) * 1000000 AS "
+		             "INTEGER) FROM m");
+}
+
+defib_err digest_times(struct store *s, const char *watch, const struct period *p,
+                       struct digest_times *out, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	*out = (struct digest_times){0};
+	times_sql(s->engine, &sql);
+	defib_err err = ask(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
+	if (!err)
+		*out = (struct digest_times){row_int(&rows, 0, 0, 0), row_int(&rows, 0, 1, 0),
+		                             row_int(&rows, 0, 2, 0)};
+	buf_release(&sql);
+	arena_release(&a);
+	return err;
+}
+
+/* ---- mistakes and holds ---- */
+
+/* From the late completions, which are few, to the recovery that each of them blames. */
+defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
+                          int64_t *mistakes, struct failure *f)
+{
+	const char *table = ledger_table[s->engine];
+	char mark = param_mark(s->engine);
+	const char *moment = s->engine == STORE_POSTGRES ? "::timestamptz" : "";
+	struct arena a = ARENA_INIT;
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	*mistakes = 0;
+	buf_addf(&sql,
+	         "SELECT count(*) FROM %s AS l WHERE l.id IN (SELECT (SELECT max(m.id) FROM %s AS m "
+	         "WHERE m.watch = c.watch AND m.job = c.job AND m.id < c.id AND m.event IN " RECOVERIES
+	         ") FROM %s AS c WHERE c.watch = %c1 AND c.event = 'LATE_COMPLETION' AND c.at >= "
+	         "%c2%s) AND l.at >= %c2%s AND l.at < %c3%s" AUTOMATIC,
+	         table, table, table, mark, mark, moment, mark, moment, mark, moment);
+	defib_err err = ask(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
+	if (!err)
+		*mistakes = row_int(&rows, 0, 0, 0);
+	buf_release(&sql);
+	arena_release(&a);
+	return err;
+}
+
+defib_err digest_held(struct store *s, const char *watch, int64_t *held, struct failure *f)
+{
+	struct store_param param = P_TEXT(watch);
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	*held = 0;
+	const char *sql = arena_printf(&a, "SELECT count(*) FROM %s WHERE watch = %c1",
+	                               hold_table[s->engine], param_mark(s->engine));
+	defib_err err = store_exec(s, sql, &param, 1, &a, &rows, f);
+	if (!err)
+		*held = row_int(&rows, 0, 0, 0);
+	arena_release(&a);
+	return err;
+}

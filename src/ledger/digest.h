@@ -1,0 +1,65 @@
+/*
+ * digest.h: what the ledger holds of one watch in a period, added up by the database:
+ * a report over a million entries reads a few dozen rows.
+ *
+ * Every number is one statement that an index on (watch, at) serves. Where the tables
+ * are older than that index they answer all the same, only more slowly.
+ *
+ * What automation found stuck are `incidents`: recoveries, holds and what was only
+ * reported. What a person did by hand is neither and is told apart.
+ */
+#ifndef LEDGER_DIGEST_H
+#define LEDGER_DIGEST_H
+
+#include "ledger/ledger.h"
+
+/* Microseconds since 1970; the end is not part of it. */
+struct period {
+	int64_t from_us, to_us;
+};
+
+/* So many entries of one event on one day. */
+struct digest_event {
+	bool before;     /* in the period of the same length before it */
+	const char *day; /* "2026-01-02", UTC */
+	const char *event;
+	const char *rule; /* of guards only, which share one event; else NULL */
+	bool by_hand;
+	int64_t n;
+};
+MUST_CHECK defib_err digest_events(struct store *s, const char *watch, const struct period *p,
+                                   struct arena *a, struct digest_event **out, int *n,
+                                   struct failure *f);
+
+enum digest_by {
+	DIGEST_CAUSES, /* incidents by verdict and the rule that judged */
+	DIGEST_KINDS,  /* incidents by kind */
+	DIGEST_OWNERS, /* incidents by owner */
+	DIGEST_JOBS,   /* recoveries by job */
+	DIGEST_ACTORS, /* what persons did, by who and what */
+};
+
+/* The most frequent; `also` is the second name where there are two. */
+struct digest_count {
+	const char *name, *also; /* NULL: not known */
+	int64_t n;
+};
+MUST_CHECK defib_err digest_top(struct store *s, const char *watch, const struct period *p,
+                                enum digest_by by, int64_t limit, struct arena *a,
+                                struct digest_count **out, int *n, struct failure *f);
+
+/* From the last sign of life to the recovery, of those recoveries whose sign is known. */
+struct digest_times {
+	int64_t n, median_us, worst_us;
+};
+MUST_CHECK defib_err digest_times(struct store *s, const char *watch, const struct period *p,
+                                  struct digest_times *out, struct failure *f);
+
+/* Recoveries of the period that turned out to be mistakes, whenever that was (mistakes.h). */
+MUST_CHECK defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
+                                     int64_t *mistakes, struct failure *f);
+/* Jobs on hold now, whenever they were held. */
+MUST_CHECK defib_err digest_held(struct store *s, const char *watch, int64_t *held,
+                                 struct failure *f);
+
+#endif
