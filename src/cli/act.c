@@ -1,52 +1,15 @@
 /* act.c: see act.h. */
 #include "cli/act.h"
 
-#include "base/text.h"
 #include "cli/act_report.h"
-
-static const struct act_kind kinds[] = {
-	{"retry", "set to run again", REMEDY_RETRY, OUTCOME_RECOVERED, "status = 'queued'"},
-	{"requeue", "requeued", REMEDY_REQUEUE, OUTCOME_RECOVERED, "status = 'queued'"},
-	{"fail", "failed", REMEDY_FAIL, OUTCOME_RECOVERED, "status = 'failed', error = :reason"},
-	{"hold", "held", REMEDY_HOLD, OUTCOME_HELD, NULL},
-	{"release", "released", ACT_RELEASE, OUTCOME_RECOVERED, NULL},
-	{"rollback", "set to roll back", REMEDY_ROLLBACK, OUTCOME_RECOVERED, "status = 'rolling_back'"},
-	{"cancel", "cancelled", ACT_CANCEL, OUTCOME_RECOVERED, "status = 'cancelling'"},
-	{NULL, NULL, 0, OUTCOME_LEFT, NULL},
-};
-
-const struct act_kind *act_kind_named(const char *verb)
-{
-	const struct act_kind *k = kinds;
-	while (k->verb && !text_eq(k->verb, verb))
-		k++;
-	return k->verb ? k : NULL;
-}
-
-/*
- * Asked before the question is: hold and release need no words of the user's,
- * defib has a table of its own for them, and a retry can be a requeue.
- */
-int act_configured(const struct act_kind *kind, const struct watch *w)
-{
-	struct failure f = {0};
-	bool how = !kind->example || w->actions[kind->act].form != ACTION_NONE;
-	if (kind->act == REMEDY_RETRY)
-		how = how || w->actions[ACT_THEN].form != ACTION_NONE ||
-		      w->actions[REMEDY_REQUEUE].form != ACTION_NONE;
-	if (how)
-		return EXIT_CLEAN;
-	fail(&f, DEFIB_CONFIG, "watch %s does not say how to %s", w->name, kind->verb);
-	fail_next(&f, "add to it, in the words of its table: %s: %s", kind->verb, kind->example);
-	return cli_fail(&f);
-}
 
 static int check_groups(const struct act_kind *kind, const struct selection *s)
 {
-	int code = EXIT_CLEAN;
-	for (int i = 0; i < s->n && code == EXIT_CLEAN; i++)
-		code = act_configured(kind, s->groups[i].watch);
-	return code;
+	struct failure f = {0};
+	for (int i = 0; i < s->n; i++)
+		if (act_configured(kind, s->groups[i].watch, &f))
+			return cli_fail(&f);
+	return EXIT_CLEAN;
 }
 
 static int ask(struct cli *c, const struct act_kind *kind, const struct selection *s)

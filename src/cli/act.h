@@ -10,6 +10,7 @@
 #define CLI_ACT_H
 
 #include "cli/select.h"
+#include "recover/acts.h"
 #include "recover/by_hand.h"
 
 /* Rows for the option tables. */
@@ -21,17 +22,6 @@
 #define ACT_OVERRIDE {"override-guard", NULL, "also jobs whose worker lives; the ledger says so"}
 /* clang-format on */
 
-struct act_kind {
-	const char *verb, *done; /* "requeue", "requeued" */
-	int act;                 /* of by_hand_options */
-	enum outcome good;       /* the outcome of a job to which it was done */
-	const char *example;     /* of a SET list; NULL: needs none of the user's words */
-};
-
-/* By the name of its command. */
-const struct act_kind *act_kind_named(const char *verb);
-/* Whether the watch says how; else one line and an exit code. */
-int act_configured(const struct act_kind *kind, const struct watch *w);
 /* Check, ask, and do it. */
 int act_selected(struct cli *c, const struct act_kind *kind, const struct selection *s);
 

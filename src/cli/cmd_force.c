@@ -249,12 +249,14 @@ static int force_jobs(struct force_run *r)
 	return code;
 }
 
-static int check_force(struct force_run *r)
+static int check_force(struct force_run *r, bool fail_them)
 {
 	const struct watch *w = r->picked.watch;
 	struct failure f = {0};
 	assert(w != NULL);
-	if (!w->work.given)
+	if (fail_them)
+		f.code = act_configured(act_kind_named("fail"), w, &f);
+	else if (!w->work.given)
 		fail(&f, DEFIB_CONFIG, "watch %s has no work: part that says how to work on its table",
 		     w->name);
 	else if (!command_of(r->cli, w)) {
@@ -291,7 +293,7 @@ static int dry_force(struct force_run *r)
 static int force_found(struct force_run *r, bool fail_them)
 {
 	struct buf age = BUF_INIT;
-	int code = fail_them ? act_configured(act_kind_named("fail"), r->picked.watch) : check_force(r);
+	int code = check_force(r, fail_them);
 	if (code != EXIT_CLEAN)
 		return code;
 	if (r->n == 0) {

@@ -236,9 +236,15 @@ static defib_err read_undone(struct batch *b, struct failure *f)
 	return err;
 }
 
-static bool acts_beyond_hold(const struct candidate *c)
+/* A worker that is asked to stop, or whose job is marked, settles it itself. */
+static bool takes(const struct candidate *c)
 {
-	return acts(c) && c->does != REMEDY_HOLD;
+	return acts(c) && c->does != ACT_CANCEL && c->does != ACT_END;
+}
+
+static bool takes_beyond_hold(const struct candidate *c)
+{
+	return takes(c) && c->does != REMEDY_HOLD;
 }
 
 /* What is held in our own table alone stays its worker's: nothing of the row changed. */
@@ -247,7 +253,7 @@ static defib_err free_leases(struct batch *b, struct failure *f)
 	bool untouched = batch_watch(b)->actions[REMEDY_HOLD].form == ACTION_NONE;
 	if (!b->ap->sql->free_leases)
 		return DEFIB_OK;
-	return over_keys(b, b->ap->sql->free_leases, untouched ? acts_beyond_hold : acts, NULL, f);
+	return over_keys(b, b->ap->sql->free_leases, untouched ? takes_beyond_hold : takes, NULL, f);
 }
 
 static defib_err in_transaction(struct batch *b, struct failure *f)

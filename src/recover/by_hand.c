@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "ledger/jobs.h"
 #include "ledger/steps.h"
-#include "recover/bound.h"
 #include "recover/carry.h"
 #include "recover/columns.h"
 #include "recover/evidence.h"
@@ -15,7 +14,7 @@ struct hands {
 	const struct watch *watch;
 	const struct by_hand_options *options;
 	struct by_hand_result *result;
-	struct bound bound;
+	struct bound *bound, own; /* `own` where the caller keeps none */
 	struct carrier carrier;
 	struct arena arena; /* of the batch under way */
 	int act;            /* what is really written */
@@ -39,7 +38,7 @@ static bool takes_from_worker(int act)
 
 static bool uses_step(const struct hands *h)
 {
-	const struct watch_sql *q = &h->bound.sql;
+	const struct watch_sql *q = &h->bound->sql;
 	for (int i = 0; i < q->nwrites[h->act]; i++)
 		if (q->writes[h->act][i].uses[STUCK_STEP])
 			return true;
@@ -64,7 +63,7 @@ static defib_err is_held(struct hands *h, const struct facts *f, bool *held, str
 	struct ledger_row *rows;
 	int n = 0;
 	*held = f->held;
-	if (*held || h->watch->actions[REMEDY_HOLD].form == ACTION_NONE || !h->bound.ledger.ready)
+	if (*held || h->watch->actions[REMEDY_HOLD].form == ACTION_NONE || !h->bound->ledger.ready)
 		return DEFIB_OK;
 	defib_err err = ledger_read(h->session->store, &filter, &h->arena, &rows, &n, fail);
 	*held = !err && n > 0 && columns_same(rows[0].after, f->before, &h->arena, NULL);
@@ -143,7 +142,7 @@ static defib_err look(struct hands *h, const char *const *jobs, int n, struct ca
 	struct job_index index;
 	struct facts *facts;
 	int found = 0;
-	defib_err err = look_jobs(h->session->store, &h->bound.sql, &h->bound.ledger, jobs, n,
+	defib_err err = look_jobs(h->session->store, &h->bound->sql, &h->bound->ledger, jobs, n,
 	                          &h->arena, &facts, &found, f);
 	for (int i = 0; i < n; i++)
 		out[i] = (struct candidate){.facts = {.job = jobs[i]}, .outcome = OUTCOME_MISSING};
@@ -193,12 +192,12 @@ static defib_err set_up(struct hands *h, struct failure *f)
 	const struct by_hand_options *o = h->options;
 	defib_err err = bound_can(h->watch, h->act, f);
 	if (!err)
-		err = bound_open(&h->bound, h->session, h->watch, ledger_for(o), f);
-	h->result->ledger = h->bound.ledger.ready;
-	if (!err && h->act == REMEDY_HOLD && !h->bound.ledger.ready && !o->dry_run &&
+		err = bound_open(h->bound, h->session, h->watch, ledger_for(o), f);
+	h->result->ledger = h->bound->ledger.ready;
+	if (!err && h->act == REMEDY_HOLD && !h->bound->ledger.ready && !o->dry_run &&
 	    h->watch->actions[REMEDY_HOLD].form == ACTION_NONE) {
 		fail(f, DEFIB_REFUSED, "watch %s: a hold is kept in defib's own tables, which are off (%s)",
-		     h->watch->name, h->bound.ledger.off_because);
+		     h->watch->name, h->bound->ledger.off_because);
 		fail_next(f, "let defib keep its ledger, or add hold: to the watch");
 		err = DEFIB_REFUSED;
 	}
@@ -213,8 +212,9 @@ defib_err by_hand(struct session *session, const struct watch *w, const struct b
 		.session = session, .watch = w, .options = o, .result = result, .act = really(w, o->act)};
 	struct failure *f = &result->failure;
 	*result = (struct by_hand_result){0};
+	h.bound = o->bound ? o->bound : &h.own;
 	h.carrier = (struct carrier){
-		.session = session, .sql = &h.bound.sql, .ledger = &h.bound.ledger, .opened = -1};
+		.session = session, .sql = &h.bound->sql, .ledger = &h.bound->ledger, .opened = -1};
 	defib_err err = set_up(&h, f);
 	for (int at = 0; at < n && !err; at += (int)w->batch)
 		err = do_batch(&h, jobs + at, n - at < w->batch ? n - at : (int)w->batch, f);
@@ -222,7 +222,7 @@ defib_err by_hand(struct session *session, const struct watch *w, const struct b
 		snprintf(result->batch, sizeof result->batch, "%s", h.carrier.name);
 	arena_release(&h.carrier.arena);
 	arena_release(&h.arena);
-	bound_release(&h.bound);
+	bound_release(&h.own);
 	f->code = err;
 	return err;
 }

@@ -10,18 +10,20 @@
 #ifndef RECOVER_BY_HAND_H
 #define RECOVER_BY_HAND_H
 
+#include "recover/bound.h"
 #include "recover/candidate.h"
 #include "store/session.h"
 #include "watch/settings.h"
 
 struct by_hand_options {
-	int act;            /* enum remedy, or ACT_RELEASE, ACT_CANCEL */
+	int act;            /* enum remedy, or ACT_RELEASE, ACT_CANCEL, ACT_END */
 	const char *reason; /* a person's words; NULL: "by hand" */
 	const char *actor;
 	const char *step;    /* of a retry: where to begin; NULL: where it failed */
 	bool dry_run;        /* nothing is written: outcomes are what would be done (LEFT) or why not */
 	bool override_guard; /* also jobs whose worker lives */
 	bool ledger_off;
+	struct bound *bound; /* a ready one that the caller keeps; NULL: made for this call */
 	/* Called for each job when its outcome is known; may be NULL. */
 	void (*job)(void *ctx, const struct watch *w, const struct candidate *c);
 	void *ctx;
@@ -59,5 +61,24 @@ struct undo_options {
 };
 defib_err undo(struct session *session, const struct watch *w, const struct undo_options *o,
                struct by_hand_result *result);
+
+/* What became of a job that was to be ended. */
+enum ending {
+	ENDING_MARKED, /* `end` was written */
+	ENDING_PAST,   /* `end_when` does not hold: it ends or has ended, and nothing was written */
+	ENDING_MISSING,
+	ENDING_LOCKED, /* another transaction has the row, for longer than we wait */
+};
+struct end_options {
+	const char *job, *actor, *reason;
+	bool ledger_off;
+	struct bound *bound; /* as for by_hand() */
+};
+/*
+ * End one job: whoever asks again, or at the same time, gets the same answer, and the
+ * row is written once. DEFIB_CONFIG where the watch does not say how.
+ */
+MUST_CHECK defib_err end_job(struct session *session, const struct watch *w,
+                             const struct end_options *o, enum ending *out, struct failure *f);
 
 #endif

@@ -30,6 +30,7 @@ static int collect(const struct watch *w, struct expression *out)
 		{"max_attempts", &w->max_attempts},
 		{"epoch", &w->epoch},
 		{"late_when", &w->late_when},
+		{"end_when", &w->end_when},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i].sql->text)
@@ -216,7 +217,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
                                   struct failure *f)
 {
 	const struct watch *w = b->watch;
-	struct expression all[11 + WATCH_RULES_MAX];
+	struct expression all[12 + WATCH_RULES_MAX];
 	struct store_column *cols;
 	struct buf sql = BUF_INIT;
 	int n = collect(w, all), ncols = 0;

@@ -276,6 +276,18 @@ static bool runs_steps(const struct watch *w)
 	return w->work.workflow || (w->kind.text && w->work.workflows.n > 0);
 }
 
+static void check_end(struct check *c)
+{
+	const struct watch *w = c->w;
+	bool ends = w->actions[ACT_END].form != ACTION_NONE;
+	if (ends && !w->end_when.text)
+		problem(c, w->actions[ACT_END].set.at,
+		        "end needs end_when, which tells the rows that it is for: what is ended already "
+		        "must not be written again");
+	if (!ends && w->end_when.text)
+		cfg_warning(c->r, w->end_when.at, "watch %s: end_when without end ends nothing", w->name);
+}
+
 static void check_work(struct check *c)
 {
 	const struct work *k = &c->w->work;
@@ -312,6 +324,7 @@ void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine 
 	check_own_beat(&c);
 	check_guard(&c);
 	check_rules(&c);
+	check_end(&c);
 	check_work(&c);
 	check_all_sql(&c);
 }

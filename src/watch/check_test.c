@@ -135,6 +135,16 @@ static void keys_and_shown_columns_have_a_limit(void **state)
 	REFUSED(STORE_SQLITE, demands);
 }
 
+static void end_and_end_when_go_together(void **state)
+{
+	static const struct demand demands[] = {
+		{PLAIN "end: status = 'ending'\n", "end needs end_when"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+	assert_warned(PLAIN "requeue: a = 1\nend_when: status = 'up'\n", "without end ends nothing");
+}
+
 static void sql_must_be_closed_wherever_it_stands(void **state)
 {
 	static const char *const options[] = {
@@ -178,7 +188,7 @@ static void set_lists_must_be_set_lists(void **state)
 		{PLAIN "requeue: SET a = 1\n", "requeue: not a SET list"},
 		{PLAIN "requeue: DELETE FROM a\n", "requeue: not a SET list"},
 		{PLAIN "retry: {now: a = 1, then: b}\n", "retry.then: not a SET list"},
-		{PLAIN "end: x\n", "end: not a SET list"},
+		{PLAIN "end_when: a\nend: x\n", "end: not a SET list"},
 		{PLAIN "cancel: x\n", "cancel: not a SET list"},
 		{PLAIN "work: {ready: a, claim: x}\n", "work.claim: not a SET list"},
 		{PLAIN "work: {ready: a, done: x}\n", "work.done: not a SET list"},
@@ -331,6 +341,7 @@ int main(void)
 		cmocka_unit_test(rules_must_be_possible),
 		cmocka_unit_test(what_bounds_or_does_nothing_is_warned_about),
 		cmocka_unit_test(keys_and_shown_columns_have_a_limit),
+		cmocka_unit_test(end_and_end_when_go_together),
 		cmocka_unit_test(sql_must_be_closed_wherever_it_stands),
 		cmocka_unit_test(an_expression_cannot_break_out_of_its_parentheses),
 		cmocka_unit_test(set_lists_must_be_set_lists),

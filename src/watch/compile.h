@@ -56,6 +56,7 @@ struct watch_sql {
 	const char *look_next;     /* $1 limit, $2 position, $3… key */
 	const char *look_owner;    /* $1 limit, $2 owner; NULL where the watch has no owner */
 	const char *look_one;      /* $1… key; no condition, with what remedies write */
+	const char *may_end;       /* $1… key: does end_when hold for it? NULL: there is no `end` */
 	const char *count_running; /* counts to RUNNING_COUNT_MAX at most */
 	const char *lock;          /* relation of keys; PostgreSQL only */
 	/*

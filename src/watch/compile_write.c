@@ -8,6 +8,7 @@
 #include "watch/compile_write.h"
 
 #include "base/text.h"
+#include "watch/compile_read.h"
 #include "watch/lexer.h"
 #include "watch/params.h"
 #include "watch/timesql.h"
@@ -134,9 +135,10 @@ static void returning(const struct binding *b, const struct watch_sql *q, struct
 	written_columns(b, q, alias, sql);
 }
 
-defib_err compile_set(const struct binding *b, const struct watch_sql *q,
-                      const struct sql_text *set, struct arena *a, struct write_sql *out,
-                      struct failure *f)
+/* `only`: a condition that must hold for the row as it is written; NULL: none. */
+static defib_err compile_update(const struct binding *b, const struct watch_sql *q,
+                                const struct sql_text *set, const char *only, struct arena *a,
+                                struct write_sql *out, struct failure *f)
 {
 	struct resolver r = {b, out};
 	struct buf list = BUF_INIT, sql = BUF_INIT;
@@ -148,6 +150,8 @@ defib_err compile_set(const struct binding *b, const struct watch_sql *q,
 		from_relation(b, out, &sql);
 		buf_add(&sql, "\nWHERE ");
 		join_keys(b, "defib_s", &sql);
+		if (only)
+			buf_addf(&sql, " AND (%s)", only);
 		returning(b, q, &sql);
 		out->returns = true;
 		out->sql = arena_strdup(a, buf_text(&sql));
@@ -155,6 +159,13 @@ defib_err compile_set(const struct binding *b, const struct watch_sql *q,
 	buf_release(&list);
 	buf_release(&sql);
 	return err;
+}
+
+defib_err compile_set(const struct binding *b, const struct watch_sql *q,
+                      const struct sql_text *set, struct arena *a, struct write_sql *out,
+                      struct failure *f)
+{
+	return compile_update(b, q, set, NULL, a, out, f);
 }
 
 static defib_err compile_call(const struct binding *b, const struct sql_text *call, struct arena *a,
@@ -311,8 +322,10 @@ static defib_err compile_act(const struct binding *b, int act, struct arena *a,
 	if (act == REMEDY_REPORT || act == ACT_UNDO)
 		return DEFIB_OK;
 	struct write_sql *writes = ARENA_ARRAY(a, struct write_sql, 1 + action->n + w->also.n);
+	/* Of two that end the same job at once one writes. */
+	const char *only = act == ACT_END ? w->end_when.text : NULL;
 	if (action->form == ACTION_SET)
-		err = compile_set(b, out, &action->set, a, &writes[n++], f);
+		err = compile_update(b, out, &action->set, only, a, &writes[n++], f);
 	else if (action->form == ACTION_CALL)
 		err = compile_call(b, &action->set, a, &writes[n++], f);
 	for (int i = 0; i < action->n; i++)
@@ -366,6 +379,25 @@ static void compile_undo(const struct binding *b, struct arena *a, struct watch_
 	out->nwrites[ACT_UNDO] = 1;
 }
 
+/* Whether a row may be ended; what is past it needs no write. */
+static void compile_may_end(const struct binding *b, struct arena *a, struct watch_sql *out)
+{
+	struct buf sql = BUF_INIT;
+	if (b->watch->actions[ACT_END].form == ACTION_NONE)
+		return;
+	buf_addf(&sql, "SELECT (%s) IS TRUE", b->watch->end_when.text);
+	from_table(b, &sql);
+	buf_add(&sql, "\nWHERE ");
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(&sql, k ? " AND " : "");
+		key_column(b, k, &sql);
+		buf_add(&sql, " = ");
+		parameter(b, 1 + k, b->key_type[k], &sql);
+	}
+	out->may_end = arena_strdup(a, buf_text(&sql));
+	buf_release(&sql);
+}
+
 defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
                          struct failure *f)
 {
@@ -374,6 +406,8 @@ defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_
 		err = compile_act(b, act, a, out, f);
 	if (!err)
 		compile_undo(b, a, out);
+	if (!err)
+		compile_may_end(b, a, out);
 	if (err)
 		fail_prefix(f, "watch %s", b->watch->name);
 	return err;
