@@ -27,6 +27,18 @@ void log_setup(enum log_level least, enum log_format format)
 	atomic_store(&log_format, (int)format);
 }
 
+bool log_format_parse(const char *text, enum log_format *out)
+{
+	static const char *const names[] = {
+		[LOG_PLAIN] = "plain", [LOG_LOGFMT] = "logfmt", [LOG_JSON] = "json"};
+	for (int format = 0; format <= LOG_JSON; format++)
+		if (text_eq(text, names[format])) {
+			*out = (enum log_format)format;
+			return true;
+		}
+	return false;
+}
+
 bool log_level_parse(const char *text, enum log_level *out)
 {
 	for (int level = 0; level < LEVELS; level++)

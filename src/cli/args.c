@@ -11,7 +11,8 @@
 
 static const struct cli_option global_options[] = {
 	{"config", "FILE", "the configuration (also -c); default: $DEFIB_CONFIG, then ./defib.yaml"},
-	{"db", "URL", "a database: postgres://…, sqlite:PATH, or the name of a configured one"},
+	{"db", "URL",
+     "a database: postgres://…, sqlite:PATH, or the name of a configured one; default: $DEFIB_DB"},
 	{"json", NULL, "JSON on stdout"},
 	{"quiet", NULL, "only errors on stderr (also -q)"},
 	{"verbose", NULL, "more on stderr (also -v)"},

@@ -74,6 +74,8 @@ void cli_help(const struct cli *c, const struct command *command);
  * --db and watch options laid over it (load.c). Prints problems.
  */
 int cli_load(struct cli *c);
+/* The same, once and without a word: the first problem, with its place, is in `f`. */
+MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
 /* Prints problems of the reader to stderr, errors and warnings. */
 void cli_problems(const struct cli *c);
 /* Store options for a database; `statement_us` is the longest time-out of its watches. */

@@ -61,22 +61,21 @@ static bool is_url(const char *text)
 }
 
 /* --db URL stands for the first database; with a file of several it must be a name. */
-static int put_database(struct cli *c, struct cfg_node *root)
+static defib_err put_database(struct cli *c, struct cfg_node *root, struct failure *f)
 {
 	struct cfg_node *list = cfg_get(root, "databases");
-	struct failure f = {0};
 	enum store_engine engine;
 	if (!is_url(c->db)) {
 		if (list)
-			return EXIT_CLEAN; /* a name: keep_database picks it after reading */
-		store_engine_of(c->db, &engine, &f);
-		f.code = DEFIB_USAGE;
-		fail_prefix(&f, "--db");
-		return cli_fail(&f);
+			return DEFIB_OK; /* a name: keep_database picks it after reading */
+		store_engine_of(c->db, &engine, f);
+		f->code = DEFIB_USAGE;
+		fail_prefix(f, "--db");
+		return f->code;
 	}
 	if (list && list->kind == CFG_LIST && list->n > 1)
-		return cli_usage("--db URL, but the configuration has %d databases; name one of them",
-		                 list->n);
+		return fail(f, DEFIB_USAGE,
+		            "--db URL, but the configuration has %d databases; name one of them", list->n);
 	struct cfg_node *map = cfg_map(&c->arena), *fresh = cfg_map(&c->arena);
 	const struct cfg_node *old = list && list->kind == CFG_LIST && list->n ? list->items[0] : NULL;
 	for (int i = 0; old && old->kind == CFG_MAP && i < old->n; i++)
@@ -87,16 +86,16 @@ static int put_database(struct cli *c, struct cfg_node *root)
 	fresh->items = ARENA_ARRAY(&c->arena, struct cfg_node *, 1);
 	fresh->items[0] = map;
 	cfg_put(&c->arena, root, "databases", fresh);
-	return EXIT_CLEAN;
+	return DEFIB_OK;
 }
 
 /* Watch options on the command line make a watch of their own; a file's watches rest then. */
-static int put_watch(struct cli *c, struct cfg_node *root)
+static defib_err put_watch(struct cli *c, struct cfg_node *root, struct failure *f)
 {
 	struct cfg_node *map = cfg_map(&c->arena), *list = cfg_map(&c->arena);
 	const char *table = cli_value(c, "table");
 	if (!c->command->watch_options)
-		return EXIT_CLEAN;
+		return DEFIB_OK;
 	for (int i = 0; i < c->ngiven; i++) {
 		bool own = false;
 		for (const struct cli_option *o = c->command->options; o && o->name; o++)
@@ -109,9 +108,10 @@ static int put_watch(struct cli *c, struct cfg_node *root)
 		cfg_put(&c->arena, map, key, cfg_scalar(&c->arena, c->given[i].value));
 	}
 	if (map->n == 0)
-		return EXIT_CLEAN;
+		return DEFIB_OK;
 	if (!table && !cfg_get(map, "preset"))
-		return cli_usage("--%s describes a watch, which needs --table too", c->given[0].name);
+		return fail(f, DEFIB_USAGE, "--%s describes a watch, which needs --table too",
+		            c->given[0].name);
 	if (!cfg_get(map, "name"))
 		cfg_put(&c->arena, map, "name", cfg_scalar(&c->arena, table ? table : "adhoc"));
 	list->kind = CFG_LIST;
@@ -119,7 +119,7 @@ static int put_watch(struct cli *c, struct cfg_node *root)
 	list->items = ARENA_ARRAY(&c->arena, struct cfg_node *, 1);
 	list->items[0] = map;
 	cfg_put(&c->arena, root, "watches", list);
-	return EXIT_CLEAN;
+	return DEFIB_OK;
 }
 
 static const char *config_path(const struct cli *c)
@@ -133,7 +133,7 @@ static const char *config_path(const struct cli *c)
 }
 
 /* --db NAME: only that database and its watches. */
-static int keep_database(struct cli *c)
+static defib_err keep_database(struct cli *c, struct failure *f)
 {
 	struct settings *s = &c->settings;
 	int kept = 0, found = -1;
@@ -141,7 +141,8 @@ static int keep_database(struct cli *c)
 		if (text_eq(s->databases[i].name, c->db))
 			found = i;
 	if (found < 0)
-		return cli_usage("--db: there is no database \"%s\" in the configuration", c->db);
+		return fail(f, DEFIB_USAGE, "--db: there is no database \"%s\" in the configuration",
+		            c->db);
 	struct database only = s->databases[found];
 	for (int i = 0; i < s->nwatches; i++)
 		if (text_eq(settings_database(s, &s->watches[i])->name, only.name))
@@ -149,44 +150,70 @@ static int keep_database(struct cli *c)
 	s->nwatches = kept;
 	s->databases[0] = only;
 	s->ndatabases = 1;
-	return EXIT_CLEAN;
+	return DEFIB_OK;
 }
 
-static int load_failed(struct failure *f)
+/* The first problem of a reader, with its place, as a failure. */
+static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 {
-	f->code = DEFIB_CONFIG;
-	return cli_fail(f);
+	struct buf place = BUF_INIT;
+	int i = 0;
+	while (i < r->nproblems && r->problems[i].warning)
+		i++;
+	if (i < r->nproblems)
+		cfg_mark_text(r->problems[i].at, &place);
+	fail(f, DEFIB_CONFIG, "%s: %s", buf_text(&place), i < r->nproblems ? r->problems[i].text : "");
+	if (r->nerrors > 1)
+		fail_next(f, "%d problems in all: defib config check lists them", r->nerrors);
+	buf_release(&place);
+	return DEFIB_CONFIG;
+}
+
+static defib_err load_tree(struct cli *c, struct cfg_node **root, struct failure *f)
+{
+	struct cfg_node *file = NULL;
+	const char *path = config_path(c);
+	if (path && cfg_load(path, &c->arena, &file, f))
+		return f->code = DEFIB_CONFIG;
+	if (!path && !c->db) {
+		fail(f, DEFIB_CONFIG, "no configuration: there is no defib.yaml here");
+		fail_next(f, "write one, name one with -c FILE, or give --db URL and --table …");
+		return DEFIB_CONFIG;
+	}
+	*root = file && file->kind != CFG_NULL ? file : cfg_map(&c->arena);
+	return DEFIB_OK;
+}
+
+defib_err cli_read(struct cli *c, struct failure *f)
+{
+	struct cfg_node *root = NULL;
+	cfg_reader_init(&c->reader, &c->arena);
+	const char *env = getenv("DEFIB_DB");
+	if (!c->db && env && *env)
+		c->db = env;
+	defib_err err = load_tree(c, &root, f);
+	if (!err && root->kind == CFG_MAP && c->db)
+		err = put_database(c, root, f);
+	if (!err && root->kind == CFG_MAP)
+		err = put_watch(c, root, f);
+	if (err)
+		return err;
+	settings_read(&c->reader, root, &c->settings);
+	if (c->reader.nerrors)
+		return first_problem(&c->reader, f);
+	return c->db && !is_url(c->db) ? keep_database(c, f) : DEFIB_OK;
 }
 
 int cli_load(struct cli *c)
 {
 	struct failure f = {0};
-	struct cfg_node *root = NULL, *file = NULL;
-	const char *path = config_path(c);
-
 	if (c->settings.ndatabases > 0)
 		return EXIT_CLEAN; /* read already */
-	cfg_reader_init(&c->reader, &c->arena);
-	if (path && cfg_load(path, &c->arena, &file, &f))
-		return load_failed(&f);
-	if (!path && !c->db) {
-		fail(&f, DEFIB_CONFIG, "no configuration: there is no defib.yaml here");
-		fail_next(&f, "write one, name one with -c FILE, or give --db URL and --table …");
-		return load_failed(&f);
-	}
-	root = file && file->kind != CFG_NULL ? file : cfg_map(&c->arena);
-	if (root->kind == CFG_MAP) {
-		int code = c->db ? put_database(c, root) : EXIT_CLEAN;
-		if (code == EXIT_CLEAN)
-			code = put_watch(c, root);
-		if (code != EXIT_CLEAN)
-			return code;
-	}
-	settings_read(&c->reader, root, &c->settings);
+	defib_err err = cli_read(c, &f);
 	cli_problems(c);
 	if (c->reader.nerrors)
-		return EXIT_CONFIG;
-	return c->db && !is_url(c->db) ? keep_database(c) : EXIT_CLEAN;
+		return EXIT_CONFIG; /* each was said, with its place */
+	return err ? cli_fail(&f) : EXIT_CLEAN;
 }
 
 struct store_options cli_store_options(const struct database *d, const struct watch *w,

@@ -6,7 +6,7 @@
 
 /* The relation of asked watches stands between head and tail. */
 static const struct {
-	const char *head, *tail, *leave;
+	const char *head, *tail, *leave, *leave_watch;
 } statements[] = {
 	[STORE_POSTGRES] =
 		{
@@ -18,6 +18,7 @@ static const struct {
 			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE clock_timestamp() END "
 			"WHERE l.holder = excluded.holder OR l.expires_at < clock_timestamp() RETURNING watch",
 			"DELETE FROM defib.leader WHERE holder = $1",
+			"DELETE FROM defib.leader WHERE holder = $1 AND watch = $2",
 		},
 	[STORE_SQLITE] =
 		{
@@ -28,6 +29,7 @@ static const struct {
 			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE excluded.since END "
 			"WHERE l.holder = excluded.holder OR l.expires_at < " SQLITE_NOW_MS " RETURNING watch",
 			"DELETE FROM defib_leader WHERE holder = ?1",
+			"DELETE FROM defib_leader WHERE holder = ?1 AND watch = ?2",
 		},
 };
 
@@ -89,6 +91,16 @@ defib_err leader_leave(struct store *s, const char *holder, struct failure *f)
 	struct store_param param = P_TEXT(holder);
 	struct arena a = ARENA_INIT;
 	defib_err err = run(s, statements[s->engine].leave, &param, 1, &a, NULL, f);
+	arena_release(&a);
+	return err;
+}
+
+defib_err leader_leave_watch(struct store *s, const char *holder, const char *watch,
+                             struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(holder), P_TEXT(watch)};
+	struct arena a = ARENA_INIT;
+	defib_err err = run(s, statements[s->engine].leave_watch, params, 2, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }

@@ -20,6 +20,9 @@ MUST_CHECK defib_err leader_ask(struct store *s, const char *holder, const char 
                                 int n, bool *leads, struct failure *f);
 /* Step down from all, at a clean exit: others need not wait. */
 MUST_CHECK defib_err leader_leave(struct store *s, const char *holder, struct failure *f);
+/* Step down from one that is no longer watched. */
+MUST_CHECK defib_err leader_leave_watch(struct store *s, const char *holder, const char *watch,
+                                        struct failure *f);
 
 struct leader_row {
 	const char *watch, *holder;

@@ -6,7 +6,7 @@
  * is down keeps no other waiting. Passes of one watch never overlap, and those
  * that were missed are made up for by one.
  *
- * daemon.c    threads: start, stop, progress for the watchdog
+ * daemon.c    threads: start, stop, reload, progress for the watchdog
  * station.c   one database: session, leadership, whose turn it is
  * post.c      one watch: its pass, its guard, what is told of it
  * lessons.c   what is learnt of a watch: run times, and recoveries that were mistakes
@@ -14,14 +14,19 @@
 #ifndef SERVE_DAEMON_H
 #define SERVE_DAEMON_H
 
-#include "watch/settings.h"
+#include "serve/board.h"
+#include "serve/setup.h"
+
+struct metrics;
+struct events;
 
 struct daemon_options {
-	const struct settings *settings;
-	const bool *chosen; /* one a watch of the settings */
-	bool queue;         /* also the built-in queue, where a database has it */
-	const char *name;   /* of this daemon, unlike any other's */
-	const char *actor;  /* for the ledger */
+	struct setup_box *setups; /* the configuration in force */
+	struct board *board;      /* where everything is shown */
+	struct metrics *metrics;  /* NULL: nobody counts */
+	struct events *events;    /* NULL: nobody listens */
+	const char *name;         /* of this daemon, unlike any other's */
+	const char *actor;        /* for the ledger */
 };
 
 struct daemon;
@@ -29,8 +34,15 @@ struct daemon;
 /* Starts a thread a database. Never fails for a database that is down: it is tried again. */
 struct daemon *daemon_start(const struct daemon_options *o);
 /*
+ * Another configuration is in force. Stations take it between two rounds, so that no batch
+ * meets two; those whose database is gone are asked to stop, those of new ones are started.
+ */
+void daemon_reload(struct daemon *d);
+/* From time to time: stations that have stopped since a reload are put away. */
+void daemon_tidy(struct daemon *d);
+/*
  * How long ago, in milliseconds, the slowest station last went round its loop:
- * what a watchdog goes by.
+ * what a watchdog goes by. From any thread.
  */
 int64_t daemon_idle_ms(struct daemon *d);
 /* Stop after the batch at hand, step down, end. */

@@ -77,6 +77,12 @@ void lessons_info(const struct lessons *l, struct buf *out)
 	         (long long)m->week.recoveries);
 }
 
+void lessons_renew(struct lessons *l)
+{
+	bound_release(&l->bound);
+	l->bound = (struct bound){0};
+}
+
 void lessons_release(struct lessons *l)
 {
 	bound_release(&l->bound);

@@ -20,6 +20,8 @@ void lessons_take(struct lessons *l, const struct session *session, const struct
                   bool ledger_off);
 /* ,"false_positives":{…}, once they were counted */
 void lessons_info(const struct lessons *l, struct buf *out);
+/* The watch was read again: what was made of the old one is forgotten, what was counted is not. */
+void lessons_renew(struct lessons *l);
 void lessons_release(struct lessons *l);
 
 #endif

@@ -11,24 +11,56 @@
 #define AWAY_US 30000000 /* after an outage, who is silent may yet be heard */
 #define SOON_MS 100      /* between passes at least */
 
-void post_init(struct post *p, const struct watch *w, const struct daemon_options *o)
+struct post *post_new(const struct watch *w, const char *actor, bool ledger_off)
 {
-	*p = (struct post){.watch = w, .factor = 1, .unseen = true};
+	struct post *p = mem_alloc(sizeof *p);
+	p->watch = w;
+	p->factor = 1;
+	p->unseen = true;
 	p->guard = guard_new(w);
 	p->options = (struct scan_options){
-		.fix = true,
-		.actor = o->actor,
-		.ledger_off = o->settings->ledger == LEDGER_OFF,
-		.guard = p->guard,
-	};
+		.fix = true, .actor = actor, .ledger_off = ledger_off, .guard = p->guard};
+	return p;
 }
 
-void post_release(struct post *p)
+void post_free(struct post *p)
 {
 	scanner_free(p->scanner);
 	guard_free(p->guard);
 	lessons_release(&p->lessons);
 	arena_release(&p->arena);
+	free(p);
+}
+
+/* Whether what a guard remembers (keys, owners, signs) is of the same rows. */
+static bool same_rows(const struct watch *a, const struct watch *b)
+{
+	bool same = text_eq(a->table, b->table) && text_eq(a->owner.text, b->owner.text) &&
+	            a->key.n == b->key.n;
+	for (int i = 0; same && i < a->key.n; i++)
+		same = text_eq(a->key.items[i], b->key.items[i]);
+	for (int i = 0; same && i < SIGN_COUNT; i++)
+		same = text_eq(watch_sign(a, i)->text, watch_sign(b, i)->text);
+	return same;
+}
+
+void post_renew(struct post *p, const struct watch *w, bool ledger_off)
+{
+	if (!same_rows(p->watch, w)) {
+		guard_free(p->guard);
+		p->guard = guard_new(w);
+		guard_pause(p->guard, p->paused);
+		p->options.guard = p->guard;
+		p->unseen = true;
+	}
+	p->watch = w;
+	p->options.ledger_off = ledger_off;
+	/* Made anew when what persons said is heard next, which is before the next pass. */
+	scanner_free(p->scanner);
+	p->scanner = NULL;
+	p->raised = NULL;
+	lessons_renew(&p->lessons);
+	p->due_ms = 0;
 }
 
 /* ---- what persons say ---- */
@@ -181,8 +213,10 @@ static void count(struct post *p)
 	p->counts.changed += r->outcomes[OUTCOME_CHANGED];
 	p->counts.retried += r->retried;
 	p->counts.near_misses += r->near_misses;
-	if (!r->failure.code)
+	if (!r->failure.code) {
 		p->last_ok_us = r->now_us;
+		p->last_ok_ms = clock_boot_ms();
+	}
 }
 
 /* When a guard could let somebody through, or work has its turn; else the watch's own interval. */

@@ -30,13 +30,19 @@ struct post {
 	struct post_counts counts;
 	struct lessons lessons;
 	struct scan_result last;
-	int64_t last_ok_us; /* the database's clock at the last finished pass */
+	int64_t last_ok_us; /* the database's clock at the last finished pass … */
+	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */
 	int64_t brakes;     /* that were told of */
 	bool braking;
 };
 
-void post_init(struct post *p, const struct watch *w, const struct daemon_options *o);
-void post_release(struct post *p);
+struct post *post_new(const struct watch *w, const char *actor, bool ledger_off);
+void post_free(struct post *p);
+/*
+ * The configuration was read again: its watch may be another one by the same name. Where it
+ * still means the same rows, what the guard has seen is kept, and counts always are.
+ */
+void post_renew(struct post *p, const struct watch *w, bool ledger_off);
 /* What persons have told us, of this watch or of all ("*"). */
 void post_hear(struct post *p, struct session *session, const struct told *words, int n);
 /* One pass; sets when the next one is due. */

@@ -17,13 +17,17 @@ void setup_box_init(struct setup_box *b, struct setup *first)
 	b->now = first;
 }
 
+void setup_free(struct setup *s)
+{
+	arena_release(&s->arena);
+	free(s);
+}
+
 static void drop_locked(struct setup *s)
 {
 	assert(s->uses > 0);
-	if (--s->uses > 0)
-		return;
-	arena_release(&s->arena);
-	free(s);
+	if (--s->uses == 0)
+		setup_free(s);
 }
 
 void setup_box_put(struct setup_box *b, struct setup *next)
@@ -46,6 +50,15 @@ struct setup *setup_hold(struct setup_box *b)
 {
 	pthread_mutex_lock(&b->lock);
 	struct setup *s = b->now;
+	s->uses++;
+	pthread_mutex_unlock(&b->lock);
+	return s;
+}
+
+struct setup *setup_hold_same(struct setup_box *b, struct setup *s)
+{
+	pthread_mutex_lock(&b->lock);
+	assert(s->uses > 0);
 	s->uses++;
 	pthread_mutex_unlock(&b->lock);
 	return s;

@@ -32,8 +32,11 @@ void setup_box_init(struct setup_box *b, struct setup *first);
 void setup_box_put(struct setup_box *b, struct setup *next);
 void setup_box_release(struct setup_box *b);
 
-struct setup *setup_new(void); /* one use, all zero */
+struct setup *setup_new(void);    /* one use, all zero */
+void setup_free(struct setup *s); /* one that never was in a box */
 struct setup *setup_hold(struct setup_box *b);
+/* Once more one that is held already. */
+struct setup *setup_hold_same(struct setup_box *b, struct setup *s);
 void setup_drop(struct setup_box *b, struct setup *s);
 
 #endif

@@ -23,25 +23,72 @@ static struct store_options store_options(const struct station *s)
 {
 	int64_t statement_us = 0;
 	for (int i = 0; i < s->nposts; i++)
-		if (s->posts[i].watch->statement_timeout_us > statement_us)
-			statement_us = s->posts[i].watch->statement_timeout_us;
+		if (s->posts[i]->watch->statement_timeout_us > statement_us)
+			statement_us = s->posts[i]->watch->statement_timeout_us;
 	return (struct store_options){
 		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
+}
+
+/* ---- the board ---- */
+
+static void show_post(struct station *s, const struct post *p)
+{
+	struct buf info = BUF_INIT;
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	if (p->counts.passes)
+		post_info(p, &info);
+	board_put_watch(s->options->board,
+	                &(struct board_watch){
+						.name = p->watch->name,
+						.database = s->name,
+						.leads = p->leads,
+						.paused = p->paused,
+						.braking = g.braking,
+						.doubting = g.doubting,
+						.passed_us = p->last_ok_us,
+						.passed_ms = p->last_ok_ms,
+						.info = p->counts.passes ? buf_text(&info) : NULL,
+						.failed = p->last.failure.code ? p->last.failure.what : NULL,
+					});
+	buf_release(&info);
+}
+
+/* `f` NULL: it answered. */
+static void show_database(struct station *s, const struct failure *f)
+{
+	if (!s->asked || s->up != !f)
+		s->since_us = clock_wall_us();
+	s->asked = true;
+	s->up = !f;
+	board_put_database(s->options->board, &(struct board_database){
+											  .name = s->name,
+											  .asked = true,
+											  .up = s->up,
+											  .error = f ? f->what : NULL,
+											  .since_us = s->since_us,
+											  .round_ms = atomic_load(&s->round_ms),
+										  });
 }
 
 /* ---- leadership ---- */
 
 static void step_down(struct station *s)
 {
-	for (int i = 0; i < s->nposts; i++)
-		s->posts[i].leads = false;
+	for (int i = 0; i < s->nposts; i++) {
+		bool led = s->posts[i]->leads;
+		s->posts[i]->leads = false;
+		if (led)
+			show_post(s, s->posts[i]);
+	}
 }
 
 static void take_answers(struct station *s, const bool *leads)
 {
 	for (int i = 0; i < s->nposts; i++) {
-		struct post *p = &s->posts[i];
-		if (leads[i] != p->leads)
+		struct post *p = s->posts[i];
+		bool turns = leads[i] != p->leads;
+		if (turns)
 			log_event(LOG_INFO, leads[i] ? "leads the watch" : "follows another's lead",
 			          LOG_STR("watch", p->watch->name), LOG_STR("database", s->database->name));
 		if (leads[i] && !p->leads)
@@ -49,6 +96,8 @@ static void take_answers(struct station *s, const bool *leads)
 		/* Another is at it: this is no start, and what is silent may be held by his brake. */
 		p->started = p->started || !leads[i];
 		p->leads = leads[i];
+		if (turns)
+			show_post(s, p);
 	}
 }
 
@@ -58,7 +107,7 @@ static defib_err ask_to_lead(struct station *s, struct failure *f)
 	bool *leads = ARENA_ARRAY(&s->arena, bool, s->nposts + 1);
 	int64_t before = clock_boot_ms();
 	for (int i = 0; i < s->nposts; i++)
-		names[i] = s->posts[i].watch->name;
+		names[i] = s->posts[i]->watch->name;
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
 		err = leader_ask(s->session.store, s->options->name, names, s->nposts, leads, f);
@@ -85,12 +134,13 @@ static bool go_on(void *ctx)
 
 /* ---- the round ---- */
 
-static void prepare_post(struct station *s, struct post *p, const struct watch *w)
+static struct post *prepare_post(struct station *s, const struct watch *w)
 {
-	post_init(p, w, s->options);
+	struct post *p = post_new(w, s->options->actor, s->setup->settings.ledger == LEDGER_OFF);
 	p->options.vigil = &s->vigil;
 	p->options.go_on = go_on;
 	p->options.observer.ctx = s;
+	return p;
 }
 
 /* The built-in queue is watched too, from the moment that its tables are there. */
@@ -106,8 +156,8 @@ static defib_err look_for_queue(struct station *s, struct failure *f)
 	defib_err err = store_exec(store, queries[store->engine], NULL, 0, &s->arena, &rows, f);
 	if (err || !row_bool(&rows, 0, 0))
 		return err;
-	prepare_post(s, &s->posts[s->nposts], builtin_watch(store->engine, &s->keep));
-	s->nposts++;
+	s->posts[s->nposts++] = prepare_post(s, builtin_watch(store->engine, &s->keep));
+	show_post(s, s->posts[s->nposts - 1]);
 	s->queue_ms = INT64_MAX;
 	return DEFIB_OK;
 }
@@ -117,8 +167,12 @@ static defib_err hear(struct station *s, struct failure *f)
 	struct told *words;
 	int n = 0;
 	defib_err err = told_read(s->session.store, &s->arena, &words, &n, f);
-	for (int i = 0; !err && i < s->nposts; i++)
-		post_hear(&s->posts[i], &s->session, words, n);
+	for (int i = 0; !err && i < s->nposts; i++) {
+		bool paused = s->posts[i]->paused;
+		post_hear(s->posts[i], &s->session, words, n);
+		if (paused != s->posts[i]->paused)
+			show_post(s, s->posts[i]);
+	}
 	s->words_ms = clock_boot_ms() + WORDS_MS;
 	return err;
 }
@@ -157,7 +211,7 @@ static defib_err stand_ready(struct station *s, struct failure *f)
 		err = ask_server(s, f);
 	if (!err && !s->tables)
 		err = told_open(s->session.store, true, &s->tables, f);
-	if (!err && s->options->queue && clock_boot_ms() >= s->queue_ms)
+	if (!err && s->setup->queue && clock_boot_ms() >= s->queue_ms)
 		err = look_for_queue(s, f);
 	if (!err && clock_boot_ms() >= s->renew_ms)
 		err = ask_to_lead(s, f);
@@ -170,11 +224,12 @@ static defib_err do_passes(struct station *s, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < s->nposts && !err && !atomic_load(&s->stop); i++) {
-		struct post *p = &s->posts[i];
+		struct post *p = s->posts[i];
 		if (!p->leads || !p->scanner || clock_boot_ms() < p->due_ms)
 			continue;
 		s->at = p;
 		post_pass(p, &s->session, s->options->actor);
+		show_post(s, p);
 		if (p->last.failure.code == DEFIB_CONNECTION)
 			*f = p->last.failure;
 		err = f->code ? f->code : tell_status(s, p, f);
@@ -192,7 +247,7 @@ static defib_err attend(struct station *s, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < s->nposts && err != DEFIB_CONNECTION && !atomic_load(&s->stop); i++) {
-		struct post *p = &s->posts[i];
+		struct post *p = s->posts[i];
 		int64_t beat_ms = p->watch->beat_us / 1000, now = clock_boot_ms();
 		if (p->leads || !p->scanner || now < p->due_ms)
 			continue;
@@ -232,18 +287,113 @@ static int64_t go_round(struct station *s)
 			log_event(LOG_ERROR, "the database cannot be asked",
 			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));
 		step_down(s);
+		show_database(s, &f);
 		return pause_ms(s);
 	}
+	show_database(s, NULL);
 	if (s->failures)
 		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
 		          LOG_INT("tries", s->failures));
 	s->failures = 0;
 	int64_t wait = s->renew_ms < s->words_ms ? s->renew_ms : s->words_ms;
 	for (int i = 0; i < s->nposts; i++)
-		if (s->posts[i].leads && s->posts[i].due_ms < wait)
-			wait = s->posts[i].due_ms;
+		if (s->posts[i]->leads && s->posts[i]->due_ms < wait)
+			wait = s->posts[i]->due_ms;
 	now = clock_boot_ms();
 	return wait > now ? wait - now : 0;
+}
+
+/* ---- the configuration ---- */
+
+static const struct database *database_of(const struct station *s, const struct settings *all)
+{
+	for (int i = 0; i < all->ndatabases; i++)
+		if (station_serves(s, &all->databases[i]))
+			return &all->databases[i];
+	return NULL;
+}
+
+static void drop_post(struct station *s, struct post *p)
+{
+	struct failure f = {0};
+	log_event(LOG_INFO, "a watch is no longer looked after", LOG_STR("watch", p->watch->name),
+	          LOG_STR("database", s->name));
+	if (p->leads && !session_ready(&s->session, &f) &&
+	    leader_leave_watch(s->session.store, s->options->name, p->watch->name, &f))
+		log_event(LOG_WARN, f.what);
+	board_drop_watch(s->options->board, s->name, p->watch->name);
+	post_free(p);
+}
+
+/* The post of a watch among those there were, taken out of them. */
+static struct post *take_post(struct post **had, int n, const char *name)
+{
+	for (int i = 0; i < n; i++) {
+		struct post *p = had[i];
+		if (p && text_eq(p->watch->name, name)) {
+			had[i] = NULL;
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* Posts for the watches of s->setup; of those there were, the ones that stay keep their memory. */
+static void man_posts(struct station *s)
+{
+	const struct settings *all = &s->setup->settings;
+	struct post **had = s->posts;
+	int nhad = s->nposts;
+	s->posts = mem_alloc(sizeof(struct post *) * (size_t)(all->nwatches + 1));
+	s->nposts = 0;
+	for (int i = 0; i < all->nwatches; i++) {
+		const struct watch *w = &all->watches[i];
+		if (!s->setup->chosen[i] || settings_database(all, w) != s->database)
+			continue;
+		struct post *p = take_post(had, nhad, w->name);
+		if (p)
+			post_renew(p, w, all->ledger == LEDGER_OFF);
+		s->posts[s->nposts++] = p ? p : prepare_post(s, w);
+		show_post(s, s->posts[s->nposts - 1]);
+	}
+	/* The built-in queue is no watch of the configuration; it was found. */
+	struct post *queue = s->setup->queue ? take_post(had, nhad, BUILTIN_NAME) : NULL;
+	if (queue)
+		s->posts[s->nposts++] = queue;
+	s->queue_ms = queue ? INT64_MAX : 0;
+	for (int i = 0; i < nhad; i++)
+		if (had[i])
+			drop_post(s, had[i]);
+	free(had);
+}
+
+/* Between two rounds: is another configuration in force? The old one is dropped at the end. */
+static void take_setup(struct station *s)
+{
+	struct setup *next = setup_hold(s->options->setups), *old = s->setup;
+	const struct database *d = next == old ? NULL : database_of(s, &next->settings);
+	if (!d) { /* nothing new, or none of ours: then we are asked to stop */
+		setup_drop(s->options->setups, next);
+		return;
+	}
+	int64_t statement_ms = s->session.options.statement_ms;
+	s->setup = next;
+	s->database = d;
+	man_posts(s);
+	s->session.options = store_options(s);
+	if (statement_ms != s->session.options.statement_ms)
+		session_close(&s->session);
+	/* At once: who leads what is new, and what was said of it. */
+	s->renew_ms = s->words_ms = 0;
+	setup_drop(s->options->setups, old);
+}
+
+static void wait_for_poke(const struct station *s, int64_t ms)
+{
+	struct pollfd fd = {s->poke, POLLIN, 0};
+	uint64_t pokes;
+	if (poll(&fd, 1, (int)ms) > 0)
+		(void)!read(s->poke, &pokes, sizeof pokes);
 }
 
 static void *station_main(void *arg)
@@ -251,28 +401,33 @@ static void *station_main(void *arg)
 	struct station *s = arg;
 	struct failure ignored = {0};
 	while (!atomic_load(&s->stop)) {
-		struct pollfd fd = {s->poke, POLLIN, 0};
-		(void)poll(&fd, 1, (int)go_round(s));
+		take_setup(s);
+		wait_for_poke(s, go_round(s));
 	}
 	if (s->session.store && s->tables && leader_leave(s->session.store, s->options->name, &ignored))
 		log_event(LOG_WARN, ignored.what);
+	for (int i = 0; i < s->nposts; i++)
+		board_drop_watch(s->options->board, s->name, s->posts[i]->watch->name);
+	atomic_store(&s->ended, true);
 	return NULL;
 }
 
-struct station *station_start(const struct daemon_options *o, const struct database *d)
+struct station *station_start(const struct daemon_options *o, struct setup *setup,
+                              const struct database *d)
 {
 	struct station *s = mem_alloc(sizeof *s);
-	const struct settings *all = o->settings;
 	s->options = o;
+	s->name = mem_strdup(d->name);
+	s->url = mem_strdup(d->url);
+	s->setup = setup_hold_same(o->setups, setup);
 	s->database = d;
 	s->chance = (uint64_t)clock_wall_us() ^ (uint64_t)getpid();
-	s->posts = mem_alloc(sizeof *s->posts * (size_t)(all->nwatches + 1));
-	for (int i = 0; i < all->nwatches; i++)
-		if (o->chosen[i] && settings_database(all, &all->watches[i]) == d)
-			prepare_post(s, &s->posts[s->nposts++], &all->watches[i]);
+	man_posts(s);
 	s->session = (struct session){.options = store_options(s), .open = store_open};
 	s->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	atomic_store(&s->round_ms, clock_boot_ms());
+	board_put_database(o->board,
+	                   &(struct board_database){.name = s->name, .since_us = clock_wall_us()});
 	int failed = s->poke < 0 ? errno : pthread_create(&s->thread, NULL, station_main, s);
 	if (failed) {
 		log_event(LOG_CRITICAL, "no thread for a database", LOG_STR("database", d->name));
@@ -281,22 +436,35 @@ struct station *station_start(const struct daemon_options *o, const struct datab
 	return s;
 }
 
-void station_ask_stop(struct station *s)
+bool station_serves(const struct station *s, const struct database *d)
+{
+	return text_eq(s->name, d->name) && text_eq(s->url, d->url);
+}
+
+void station_poke(struct station *s)
 {
 	uint64_t one = 1;
-	atomic_store(&s->stop, true);
 	(void)!write(s->poke, &one, sizeof one);
+}
+
+void station_ask_stop(struct station *s)
+{
+	atomic_store(&s->stop, true);
+	station_poke(s);
 }
 
 void station_end(struct station *s)
 {
 	pthread_join(s->thread, NULL);
 	for (int i = 0; i < s->nposts; i++)
-		post_release(&s->posts[i]);
+		post_free(s->posts[i]);
 	free(s->posts);
 	session_close(&s->session);
+	setup_drop(s->options->setups, s->setup);
 	arena_release(&s->arena);
 	arena_release(&s->keep);
 	close(s->poke);
+	free(s->name);
+	free(s->url);
 	free(s);
 }

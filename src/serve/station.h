@@ -12,26 +12,36 @@
 
 struct station {
 	const struct daemon_options *options;
-	const struct database *database;
+	char *name, *url; /* of its database */
 	pthread_t thread;
-	int poke; /* eventfd: wake up, look at `stop` */
-	atomic_bool stop;
+	int poke; /* eventfd: wake up, look at `stop` and at the configuration */
+	atomic_bool stop, ended;
 	atomic_int_least64_t round_ms; /* when the loop last went round, by CLOCK_BOOTTIME */
 	/* the thread's own */
+	struct setup *setup; /* held */
+	const struct database *database;
 	struct session session;
 	struct vigil vigil;
 	struct arena arena; /* of a round */
 	struct arena keep;  /* the built-in watch */
-	struct post *posts;
+	struct post **posts;
 	int nposts;
 	struct post *at;                                    /* whose pass goes on */
 	bool tables;                                        /* leadership and words can be had */
 	int64_t renew_ms, led_until_ms, words_ms, queue_ms; /* when to ask again; till when we lead */
 	int failures;                                       /* in a row, for the pause between tries */
+	bool asked, up;                                     /* as the board was told last … */
+	int64_t since_us;                                   /* … and since when it is so */
 	uint64_t chance;
 };
 
-struct station *station_start(const struct daemon_options *o, const struct database *d);
+/* `setup` is held by the station for as long as it goes by it. */
+struct station *station_start(const struct daemon_options *o, struct setup *setup,
+                              const struct database *d);
+/* Whether it looks after this very database: its name and its URL. */
+bool station_serves(const struct station *s, const struct database *d);
+/* There is something to look at: another configuration. */
+void station_poke(struct station *s);
 /* Ask it to stop, then wait for it. */
 void station_ask_stop(struct station *s);
 void station_end(struct station *s);
