@@ -38,7 +38,6 @@ struct asked_from {
 	const char *method;
 	const char *host, *origin, *fetch_site;
 	const char *listen; /* the address we listen at, without port: "127.0.0.1", "::" */
-	bool tls;
 };
 /* Why a request is refused as not meant for us (with its status), or NULL. */
 const char *auth_from_here(const struct asked_from *q, const struct text_list *hosts, int *status);
