@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "base/text.h"
+#include "serve/say_config.h"
 
 static int config_check(struct cli *c)
 {
@@ -18,17 +19,8 @@ static int config_check(struct cli *c)
 static void show_json(const struct cfg_reader *r)
 {
 	struct buf out = BUF_INIT;
-	for (int i = 0; i < r->nshown; i++) {
-		buf_add(&out, i ? ",\n  {\"path\":" : "[\n  {\"path\":");
-		buf_add_json(&out, r->shown[i].path);
-		buf_add(&out, ",\"value\":");
-		buf_add_json(&out, r->shown[i].value);
-		buf_add(&out, ",\"origin\":");
-		buf_add_json(&out, r->shown[i].origin);
-		buf_add(&out, "}");
-	}
-	buf_add(&out, r->nshown ? "\n]\n" : "[]\n");
-	fputs(buf_text(&out), stdout);
+	config_json(r->shown, r->nshown, &out);
+	puts(buf_text(&out));
 	buf_release(&out);
 }
 
@@ -69,11 +61,10 @@ static int config_docs(struct cli *c)
 	static const struct {
 		const char *title;
 		const struct opt_row *rows;
-	} parts[] = {{"The file", settings_rows},
-	             {"A database", database_rows},
-	             {"A watch", watch_rows},
-	             {"A workflow", workflow_rows},
-	             {"HTTP", service_rows}};
+	} parts[] = {{"The file", settings_rows}, {"A database", database_rows},
+	             {"A watch", watch_rows},     {"A workflow", workflow_rows},
+	             {"HTTP", service_rows},      {"A sink", sink_rows},
+	             {"Alerts", alert_rows}};
 	struct buf out = BUF_INIT;
 	(void)c;
 	buf_add(&out,

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "embedded.h"
+#include "watch/builtin.h"
 
 #define D(member) offsetof(struct database, member)
 const struct opt_row database_rows[] = {
@@ -183,6 +184,16 @@ const struct opt_row settings_rows[] = {
      .offset = S(environment),
      .rows = environment_rows,
      .help = "which of several installations this is, for persons"},
+	{.name = "sinks",
+     .type = OPT_CUSTOM,
+     .offset = S(sinks),
+     .read = read_sinks,
+     .help = "where alerts and reports can be sent; a list"},
+	{.name = "alerts",
+     .type = OPT_CUSTOM,
+     .offset = S(alerts),
+     .read = read_alerts,
+     .help = "what is told, when, and to which sinks; a map"},
 	{.name = NULL},
 };
 #undef S
@@ -238,6 +249,16 @@ static void check_watch(struct cfg_reader *r, const struct settings *s, const st
 	}
 }
 
+static void check_alerts(struct cfg_reader *r, const struct settings *s)
+{
+	const char **names = ARENA_ARRAY(r->arena, const char *, s->nwatches + 2);
+	int n = 0;
+	for (int i = 0; i < s->nwatches; i++)
+		names[n++] = s->watches[i].name;
+	names[n] = BUILTIN_NAME;
+	alerts_check(r, &s->alerts, &s->sinks, names);
+}
+
 void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct settings *out)
 {
 	*out = (struct settings){0};
@@ -256,6 +277,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct set
 	if (out->ndatabases == 0)
 		cfg_problem(r, root ? root->at : (struct cfg_mark){0},
 		            "no database: add databases: with a name and a url, or give --db URL");
+	check_alerts(r, out);
 	for (int i = 0; i < out->nwatches && out->ndatabases > 0; i++)
 		check_watch(r, out, &out->watches[i]);
 }

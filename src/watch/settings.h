@@ -6,6 +6,7 @@
 #define WATCH_SETTINGS_H
 
 #include "store/store.h"
+#include "watch/alerts.h"
 #include "watch/service.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
@@ -27,6 +28,8 @@ struct settings {
 	int ledger; /* enum ledger_mode */
 	struct service http;
 	struct environment environment;
+	struct sink_list sinks;
+	struct alert_settings alerts;
 };
 
 /* The option tables of the top level and of a database, for the reference. */

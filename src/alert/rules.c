@@ -1,0 +1,264 @@
+/* rules.c: see rules.h. */
+#include "alert/rules.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <assert.h>
+
+const char *const alert_states[] = {"resolved", "pending", "firing", NULL};
+
+/* ---- what each rule measures ---- */
+
+struct measuring {
+	struct alert_subject *subject;
+	const struct alert_rule *rule;
+	struct window *top, *bottom;
+	int64_t now_us;
+};
+
+static bool measure_stuck(const struct measuring *m, double *value)
+{
+	*value = m->subject->now.stuck;
+	return m->subject->now.scanned;
+}
+
+/* Against the least within the window. Without the whole of it a lower one may be forgotten. */
+static bool measure_doubled(const struct measuring *m, double *value)
+{
+	const struct alert_rule *r = m->rule;
+	double stuck = m->subject->now.stuck, least = stuck;
+	if (!m->subject->now.scanned)
+		return false;
+	window_least(m->top, m->now_us, &least);
+	double base = least > r->floor ? least : r->floor;
+	*value = base > 0 ? stuck / base : 0;
+	bool could = stuck >= r->limit * r->floor && *value < r->limit;
+	return !could || window_full(m->top, m->now_us);
+}
+
+static bool measure_oldest(const struct measuring *m, double *value)
+{
+	*value = m->subject->now.oldest_s;
+	return m->subject->now.scanned;
+}
+
+static bool measure_brake(const struct measuring *m, double *value)
+{
+	*value = m->subject->now.braking ? 1 : 0;
+	return true;
+}
+
+static bool measure_late(const struct measuring *m, double *value)
+{
+	*value = m->subject->now.late_s;
+	return true;
+}
+
+static bool measure_away(const struct measuring *m, double *value)
+{
+	*value = m->subject->now.away_s;
+	return true;
+}
+
+static bool measure_count(const struct measuring *m, double *value)
+{
+	*value = window_sum(m->top, m->now_us);
+	return true;
+}
+
+static bool measure_rate(const struct measuring *m, double *value)
+{
+	*value = window_sum(m->top, m->now_us) / ((double)m->rule->window_us / (double)US_PER_S);
+	return true;
+}
+
+/* A part of a whole, or a sum by its count. Too few of the whole are nothing to be told of. */
+static bool measure_ratio(const struct measuring *m, double *value)
+{
+	double whole = window_sum(m->bottom, m->now_us);
+	*value = m->rule->lowest ? 1 : 0;
+	if (whole > 0 && whole >= m->rule->floor)
+		*value = window_sum(m->top, m->now_us) / whole;
+	return true;
+}
+
+/* The daemon's own tries are not in any ledger: at first it knows of too few. */
+static bool measure_failures(const struct measuring *m, double *value)
+{
+	bool few = window_sum(m->bottom, m->now_us) < m->rule->floor;
+	return measure_ratio(m, value) && (!few || window_full(m->bottom, m->now_us));
+}
+
+static const struct {
+	bool (*measure)(const struct measuring *m, double *value);
+	enum alert_counter top, bottom;
+} measures[] = {
+	[ALERT_STUCK_WARNING] = {measure_stuck, COUNT_NOTHING, COUNT_NOTHING},
+	[ALERT_STUCK_CRITICAL] = {measure_stuck, COUNT_NOTHING, COUNT_NOTHING},
+	[ALERT_STUCK_DOUBLED] = {measure_doubled, COUNT_STUCK, COUNT_NOTHING},
+	[ALERT_STUCK_LONG] = {measure_oldest, COUNT_NOTHING, COUNT_NOTHING},
+	[ALERT_CONNECTION_FAILURES] = {measure_failures, COUNT_FAILURES, COUNT_TRIES},
+	[ALERT_RECOVERED_MANY] = {measure_count, COUNT_RECOVERED, COUNT_NOTHING},
+	[ALERT_RECOVERED_FAST] = {measure_rate, COUNT_RECOVERED, COUNT_NOTHING},
+	[ALERT_DETECTION_SLOW] = {measure_ratio, COUNT_FOUND_S, COUNT_FOUND},
+	[ALERT_RECOVERY_RATE] = {measure_ratio, COUNT_RECOVERED, COUNT_DECIDED},
+	[ALERT_FALSE_POSITIVES] = {measure_ratio, COUNT_MISTAKES, COUNT_RECOVERED},
+	[ALERT_RETRIES_EXHAUSTED] = {measure_count, COUNT_EXHAUSTED, COUNT_NOTHING},
+	[ALERT_BRAKE_HELD] = {measure_brake, COUNT_NOTHING, COUNT_NOTHING},
+	[ALERT_SCAN_OVERDUE] = {measure_late, COUNT_NOTHING, COUNT_NOTHING},
+	[ALERT_DATABASE_AWAY] = {measure_away, COUNT_NOTHING, COUNT_NOTHING},
+};
+_Static_assert(sizeof measures / sizeof *measures == ALERT_COUNT, "a measure each");
+
+void alert_windows(struct alert_subject *s, const struct alert_rule *rules)
+{
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		if (measures[i].top != COUNT_NOTHING)
+			window_span(&s->tops[i], rules[i].window_us);
+		if (measures[i].bottom != COUNT_NOTHING)
+			window_span(&s->bottoms[i], rules[i].window_us);
+	}
+}
+
+void alert_count(struct alert_subject *s, enum alert_counter what, int64_t at_us, double n)
+{
+	assert(what != COUNT_NOTHING);
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		if (measures[i].top == what)
+			window_add(&s->tops[i], at_us, n);
+		if (measures[i].bottom == what)
+			window_add(&s->bottoms[i], at_us, n);
+	}
+}
+
+/* "Doubled" is reached at twice as many; all else must be past its limit. */
+static bool too_much(const struct alert_rule *r, double value)
+{
+	if (r->unit == UNIT_FACTOR)
+		return value >= r->limit;
+	return r->lowest ? value < r->limit : value > r->limit;
+}
+
+struct alert_reading alert_measure(struct alert_subject *s, const struct alert_rule *r,
+                                   int64_t now_us)
+{
+	struct measuring m = {s, r, &s->tops[r->id], &s->bottoms[r->id], now_us};
+	struct alert_reading out = {ANSWER_UNKNOWN, 0};
+	if (measures[r->id].measure(&m, &out.value))
+		out.answer = too_much(r, out.value) ? ANSWER_YES : ANSWER_NO;
+	return out;
+}
+
+/* ---- quiet, pending, firing ---- */
+
+static void enter(struct alert *a, enum alert_state state, int64_t now_us)
+{
+	a->state = state;
+	a->since_us = now_us;
+	a->calm_us = 0;
+}
+
+static enum alert_change fire(struct alert *a, int64_t now_us)
+{
+	enter(a, STATE_FIRING, now_us);
+	a->fired_us = a->told_us = now_us;
+	a->repeats = 0;
+	return CHANGE_FIRED;
+}
+
+/* It is so. */
+static enum alert_change step_yes(const struct alert_rule *r, int64_t now_us, struct alert *a)
+{
+	if (a->state == STATE_FIRING) {
+		a->calm_us = 0;
+		if (!r->repeat_us || now_us - a->told_us < r->repeat_us)
+			return CHANGE_NONE;
+		a->told_us = now_us;
+		a->repeats++;
+		return CHANGE_AGAIN;
+	}
+	if (a->state == STATE_PENDING && now_us - a->since_us >= r->for_us)
+		return fire(a, now_us);
+	if (a->state == STATE_PENDING)
+		return CHANGE_NONE;
+	if (r->for_us == 0)
+		return fire(a, now_us);
+	enter(a, STATE_PENDING, now_us);
+	return CHANGE_STATE;
+}
+
+/* It is not so. */
+static enum alert_change step_no(const struct alert_rule *r, int64_t now_us, struct alert *a)
+{
+	if (a->state == STATE_RESOLVED)
+		return CHANGE_NONE;
+	if (a->state == STATE_PENDING) {
+		enter(a, STATE_RESOLVED, now_us);
+		return CHANGE_STATE;
+	}
+	if (!a->calm_us)
+		a->calm_us = now_us;
+	if (now_us - a->calm_us < r->for_us)
+		return CHANGE_NONE;
+	enter(a, STATE_RESOLVED, now_us);
+	a->told_us = now_us;
+	return CHANGE_RESOLVED;
+}
+
+enum alert_change alert_step(const struct alert_rule *r, const struct alert_reading *m,
+                             int64_t now_us, struct alert *a)
+{
+	/* A rule that was switched off is over at once. */
+	static const struct alert_rule off;
+	if (!r->enabled)
+		return step_no(&off, now_us, a);
+	if (m->answer == ANSWER_UNKNOWN)
+		return CHANGE_NONE;
+	/* Both the worst and what it came down to are worth telling. */
+	if (m->answer == ANSWER_YES || a->state == STATE_FIRING)
+		a->value = m->value;
+	return m->answer == ANSWER_YES ? step_yes(r, now_us, a) : step_no(r, now_us, a);
+}
+
+/* ---- words ---- */
+
+void alert_amount(const struct alert_rule *r, double value, struct buf *out)
+{
+	switch (r->unit) {
+	case UNIT_SECONDS:
+		duration_text((int64_t)(value * (double)US_PER_S), out);
+		break;
+	case UNIT_SHARE:
+		buf_addf(out, "%.3g %%", value * 100);
+		break;
+	case UNIT_RATE:
+		buf_addf(out, "%.2g", value);
+		break;
+	default:
+		buf_addf(out, "%.10g", (double)(int64_t)(value * 10) / 10);
+	}
+}
+
+void alert_sentence(const struct alert_rule *r, double value, struct buf *out)
+{
+	struct buf words[4] = {BUF_INIT, BUF_INIT, BUF_INIT, BUF_INIT};
+	static const char *const names[] = {"{value}", "{limit}", "{floor}", "{window}"};
+	alert_amount(r, value, &words[0]);
+	alert_amount(r, r->limit, &words[1]);
+	buf_addf(&words[2], "%g", r->floor);
+	duration_text(r->window_us, &words[3]);
+	for (const char *at = r->says; *at;) {
+		int i = 0;
+		while (i < 4 && !text_starts(at, names[i]))
+			i++;
+		if (i < 4)
+			buf_add(out, buf_text(&words[i]));
+		else
+			buf_addch(out, *at);
+		at += i < 4 ? strlen(names[i]) : 1;
+	}
+	for (int i = 0; i < 4; i++)
+		buf_release(&words[i]);
+}

@@ -1,0 +1,70 @@
+/* window.c: see window.h. */
+#include "alert/window.h"
+
+#include <assert.h>
+#include <string.h>
+
+void window_span(struct window *w, int64_t span_us)
+{
+	int64_t cell_us = span_us / WINDOW_CELLS > 0 ? span_us / WINDOW_CELLS : 1;
+	if (w->cell_us == cell_us)
+		return;
+	memset(w, 0, sizeof *w);
+	w->cell_us = cell_us;
+}
+
+/* Time goes on: cells that come round again are emptied. */
+static void turn_to(struct window *w, int64_t cell)
+{
+	int64_t steps = cell - w->newest;
+	if (steps <= 0)
+		return;
+	for (int64_t i = 1; i <= (steps < WINDOW_CELLS ? steps : WINDOW_CELLS); i++)
+		w->used[(cell - i + 1) % WINDOW_CELLS] = false;
+	w->newest = cell;
+}
+
+void window_add(struct window *w, int64_t at_us, double n)
+{
+	assert(w->cell_us > 0 && at_us >= 0);
+	int64_t cell = at_us / w->cell_us;
+	turn_to(w, cell);
+	if (cell <= w->newest - WINDOW_CELLS)
+		return;
+	int i = (int)(cell % WINDOW_CELLS);
+	float least = (float)n;
+	w->leasts[i] = w->used[i] && w->leasts[i] < least ? w->leasts[i] : least;
+	w->sums[i] = (w->used[i] ? w->sums[i] : 0) + (float)n;
+	w->used[i] = true;
+	if (!w->began_us || at_us < w->began_us)
+		w->began_us = at_us;
+}
+
+double window_sum(struct window *w, int64_t now_us)
+{
+	double sum = 0;
+	assert(w->cell_us > 0);
+	turn_to(w, now_us / w->cell_us);
+	for (int i = 0; i < WINDOW_CELLS; i++)
+		sum += w->used[i] ? (double)w->sums[i] : 0;
+	return sum;
+}
+
+bool window_least(struct window *w, int64_t now_us, double *least)
+{
+	bool any = false;
+	assert(w->cell_us > 0);
+	turn_to(w, now_us / w->cell_us);
+	for (int i = 0; i < WINDOW_CELLS; i++) {
+		if (!w->used[i])
+			continue;
+		*least = any && *least < (double)w->leasts[i] ? *least : (double)w->leasts[i];
+		any = true;
+	}
+	return any;
+}
+
+bool window_full(const struct window *w, int64_t now_us)
+{
+	return w->began_us && now_us - w->began_us >= w->cell_us * WINDOW_CELLS;
+}

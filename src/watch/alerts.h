@@ -1,0 +1,134 @@
+/*
+ * alerts.h: what is worth telling a person, and whom: the rules of alerts with their
+ * limits, and the sinks that messages go to, as the user described them.
+ *
+ * Every rule is there by default, with a limit that suits most. An entry under
+ * `alerts: {rules: …}` changes what it names, for all watches or for one. Plain data;
+ * what a rule measures, alert/rules.h knows.
+ */
+#ifndef WATCH_ALERTS_H
+#define WATCH_ALERTS_H
+
+#include "config/options.h"
+
+/* ---- sinks ---- */
+
+enum sink_type { SINK_LOG, SINK_COMMAND, SINK_WEBHOOK, SINK_ALERTMANAGER, SINK_PAGERDUTY };
+extern const char *const sink_types[]; /* ends with NULL */
+enum sink_format { SINK_JSON, SINK_TEXT };
+
+struct sink_headers {
+	int n;
+	const char **names, **values; /* values are secrets */
+};
+
+struct alert_sink {
+	const char *name;
+	int type;             /* enum sink_type */
+	const char *url;      /* a secret: whoever has a chat's URL may write there */
+	struct text_list run; /* argv, ends with NULL */
+	const char *key;      /* PagerDuty's routing key; a secret */
+	struct sink_headers headers;
+	int64_t timeout_us;
+	int format; /* enum sink_format */
+	struct cfg_mark at;
+};
+
+struct sink_list {
+	int n; /* at least one: "log" is always there, the last unless it was described */
+	struct alert_sink *items;
+};
+
+/* ---- rules ---- */
+
+enum alert_severity { ALERT_WARNING, ALERT_CRITICAL, ALERT_PAGE };
+extern const char *const alert_severities[]; /* ends with NULL */
+
+/* What a rule's number counts. */
+enum alert_unit {
+	UNIT_JOBS,
+	UNIT_SECONDS,
+	UNIT_SHARE,  /* of 1 */
+	UNIT_RATE,   /* jobs a second */
+	UNIT_FACTOR, /* times as many */
+	UNIT_STATE,  /* it is so, or not */
+};
+
+/* X(enum, name): names are stable, people route by them */
+#define ALERT_LIST(X)                                                                              \
+	X(STUCK_WARNING, "stuck_warning")                                                              \
+	X(STUCK_CRITICAL, "stuck_critical")                                                            \
+	X(STUCK_DOUBLED, "stuck_doubled")                                                              \
+	X(STUCK_LONG, "stuck_long")                                                                    \
+	X(CONNECTION_FAILURES, "connection_failures")                                                  \
+	X(RECOVERED_MANY, "recovered_many")                                                            \
+	X(RECOVERED_FAST, "recovered_fast")                                                            \
+	X(DETECTION_SLOW, "detection_slow")                                                            \
+	X(RECOVERY_RATE, "recovery_rate")                                                              \
+	X(FALSE_POSITIVES, "false_positives")                                                          \
+	X(RETRIES_EXHAUSTED, "retries_exhausted")                                                      \
+	X(BRAKE_HELD, "brake_held")                                                                    \
+	X(SCAN_OVERDUE, "scan_overdue")                                                                \
+	X(DATABASE_AWAY, "database_away")
+
+enum alert_id {
+#define X(id, name) ALERT_##id,
+	ALERT_LIST(X)
+#undef X
+		ALERT_COUNT
+};
+
+/* Of rules about a database as a whole, where others have a watch. */
+#define ALERT_ANY "*"
+
+struct alert_rule {
+	enum alert_id id;
+	const char *name;
+	const char *watch; /* NULL: of all that have no rule of their own */
+	enum alert_unit unit;
+	bool whole;   /* of the database, not of single watches */
+	bool lowest;  /* alerts below its limit, not above */
+	int severity; /* enum alert_severity */
+	double limit;
+	double floor;      /* with fewer the number says nothing */
+	int64_t window_us; /* over which it is counted; 0: as it is now */
+	int64_t for_us;    /* it must be so for this long, to fire and to be over */
+	int64_t repeat_us; /* told again after so long; 0: never */
+	bool enabled;
+	struct text_list sinks; /* n 0: where all go */
+	const char *says;       /* the sentence, of {value}, {limit}, {floor}, {window} */
+	const char *about;      /* for people who choose limits */
+	struct cfg_mark at;
+};
+
+/* The rules as they are where nothing is said, without their names; by enum alert_id. */
+extern const struct alert_rule alert_defaults[];
+extern const char *const alert_names[]; /* ends with NULL */
+
+struct alert_settings {
+	struct text_list sinks; /* where messages go unless a rule says otherwise */
+	int64_t every_us;
+	int nrules; /* of the configuration: whole rules, with what they leave out filled in */
+	struct alert_rule *rules;
+	struct cfg_mark at;
+};
+
+/* The rule that holds for a watch. */
+struct alert_rule alert_rule_for(const struct alert_settings *s, enum alert_id id,
+                                 const char *watch);
+/* Where its messages go. */
+const struct text_list *alert_rule_sinks(const struct alert_settings *s,
+                                         const struct alert_rule *r);
+const struct alert_sink *alert_sink_named(const struct sink_list *all, const char *name);
+
+/* ---- reading ---- */
+
+extern const struct opt_row sink_rows[], alert_rows[];
+/* Readers of `sinks:` and `alerts:`; problems land in the reader. */
+void read_sinks(struct cfg_reader *r, const struct cfg_node *node, void *target);
+void read_alerts(struct cfg_reader *r, const struct cfg_node *node, void *target);
+/* Names that must be there: sinks of rules, watches. `watches` ends with NULL. */
+void alerts_check(struct cfg_reader *r, const struct alert_settings *s, const struct sink_list *all,
+                  const char *const *watches);
+
+#endif

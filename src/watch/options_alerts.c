@@ -1,0 +1,276 @@
+/*
+ * options_alerts.c: the option table of `alerts:` and its rules.
+ *
+ * A rule of the configuration starts as a copy of what would hold without it (the
+ * default, or for a watch's own the rule of all watches), and what is written goes
+ * over it: so that nobody repeats a limit to change a sink.
+ */
+#include "watch/alerts.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <math.h>
+
+/* What may be written of a limit; which of the three a rule has depends on the rule. */
+struct rule_options {
+	struct alert_rule rule;
+	const char *name;
+	double above, below, factor; /* NAN: not given */
+};
+
+/* "12", "5%", "1h": a number, a share, a time in seconds. */
+static bool amount_parse(const char *text, double *out)
+{
+	int64_t us;
+	char *end = NULL;
+	if (duration_parse(text, &us)) {
+		*out = (double)us / (double)US_PER_S;
+		return true;
+	}
+	if (!*text || text[strspn(text, "0123456789.%")])
+		return false;
+	*out = strtod(text, &end);
+	if (end == text)
+		return false;
+	if (*end == '%') {
+		*out /= 100;
+		end++;
+	}
+	return !*end && isfinite(*out);
+}
+
+static void read_amount(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	const char *text;
+	if (!node || !cfg_text(r, node, &text))
+		return;
+	if (!amount_parse(text, target))
+		cfg_problem(r, node->at,
+		            "expects a number such as 10 or 0.1, a share such as 5%%, or a time such as "
+		            "1h, not \"%s\"",
+		            text);
+}
+
+#define R(member) offsetof(struct rule_options, member)
+static const struct opt_row rule_rows[] = {
+	{.name = "name",
+     .type = OPT_TEXT,
+     .offset = R(name),
+     .required = true,
+     .help = "which rule; docs/alerts.md lists them"},
+	{.name = "watch",
+     .type = OPT_TEXT,
+     .offset = R(rule.watch),
+     .help = "only for this watch; not given: for all"},
+	{.name = "enabled",
+     .type = OPT_BOOL,
+     .offset = R(rule.enabled),
+     .help = "false: it is not asked"},
+	{.name = "severity",
+     .type = OPT_CHOICE,
+     .offset = R(rule.severity),
+     .choices = alert_severities,
+     .help = "how serious it is"},
+	{.name = "above",
+     .type = OPT_CUSTOM,
+     .offset = R(above),
+     .read = read_amount,
+     .help = "alert above this: a number, a share such as 5%, a time such as 1h"},
+	{.name = "below",
+     .type = OPT_CUSTOM,
+     .offset = R(below),
+     .read = read_amount,
+     .help = "alert below this, where a rule's number should be high"},
+	{.name = "factor",
+     .type = OPT_CUSTOM,
+     .offset = R(factor),
+     .read = read_amount,
+     .help = "of stuck_doubled: alert from so many times on"},
+	{.name = "floor",
+     .type = OPT_CUSTOM,
+     .offset = R(rule.floor),
+     .read = read_amount,
+     .help = "with fewer than this the number says nothing"},
+	{.name = "window",
+     .type = OPT_DURATION,
+     .offset = R(rule.window_us),
+     .help = "the time over which is counted, a day at most"},
+	{.name = "for",
+     .type = OPT_DURATION,
+     .offset = R(rule.for_us),
+     .help = "it must be so for this long before it fires, and be over for as long"},
+	{.name = "repeat",
+     .type = OPT_DURATION,
+     .offset = R(rule.repeat_us),
+     .help = "while it fires it is told again after this; 0s: never"},
+	{.name = "sinks",
+     .type = OPT_TEXT_LIST,
+     .offset = R(rule.sinks),
+     .help = "where it is told; not given: where all alerts go"},
+	{.name = NULL},
+};
+#undef R
+
+#define WINDOW_MAX (24 * 3600 * US_PER_S)
+
+static void refuse(struct cfg_reader *r, struct cfg_mark at, const char *what, const char *name,
+                   const char *const *names)
+{
+	const char *near = text_nearest(name, names);
+	cfg_problem(r, at, "there is no %s \"%s\"%s%s%s", what, name, near ? "; did you mean \"" : "",
+	            near ? near : "", near ? "\"?" : "");
+}
+
+/* The one way in which a rule's limit is given. */
+static void take_limit(struct cfg_reader *r, struct rule_options *o)
+{
+	struct alert_rule *rule = &o->rule;
+	const struct {
+		const char *word;
+		double value;
+		bool fits;
+	} ways[] = {{"above", o->above, !rule->lowest && rule->unit != UNIT_FACTOR},
+	            {"below", o->below, rule->lowest},
+	            {"factor", o->factor, rule->unit == UNIT_FACTOR}};
+	const char *fitting = NULL;
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+		fitting = ways[i].fits ? ways[i].word : fitting;
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+		if (isnan(ways[i].value))
+			continue;
+		if (rule->unit == UNIT_STATE)
+			cfg_problem(r, rule->at, "rule %s has no limit: it is so, or not", rule->name);
+		else if (!ways[i].fits)
+			cfg_problem(r, rule->at, "rule %s: \"%s\" says nothing there; its limit is \"%s\"",
+			            rule->name, ways[i].word, fitting);
+		else
+			rule->limit = ways[i].value;
+	}
+}
+
+static void check_rule(struct cfg_reader *r, const struct alert_rule *rule)
+{
+	if (rule->window_us > WINDOW_MAX)
+		cfg_problem(r, rule->at, "rule %s: a window is a day at most", rule->name);
+	if (!rule->window_us != !alert_defaults[rule->id].window_us)
+		cfg_problem(r, rule->at, "rule %s %s", rule->name,
+		            rule->window_us ? "goes by how it is now and has no window"
+		                            : "needs a window to count over");
+	if (rule->whole && rule->watch)
+		cfg_problem(r, rule->at, "rule %s is about a database and not about a single watch",
+		            rule->name);
+}
+
+static int rule_named(const char *name)
+{
+	int i = 0;
+	while (i < ALERT_COUNT && !text_eq(alert_names[i], name))
+		i++;
+	return i;
+}
+
+/* One entry; `base` is what holds so far. */
+static void read_rule(struct cfg_reader *r, const struct cfg_node *node,
+                      struct alert_settings *settings)
+{
+	const struct cfg_node *name = cfg_get(node, "name"), *watch = cfg_get(node, "watch");
+	struct rule_options o = {.above = NAN, .below = NAN, .factor = NAN};
+	size_t mark = cfg_enter(r, name && name->kind == CFG_SCALAR ? name->text : "?");
+	int id = name && name->kind == CFG_SCALAR ? rule_named(name->text) : ALERT_COUNT;
+	bool own = watch && watch->kind == CFG_SCALAR;
+	if (id < ALERT_COUNT)
+		o.rule = alert_rule_for(settings, (enum alert_id)id, NULL);
+	o.rule.at = node->at;
+	cfg_read(r, rule_rows, node, &o);
+	if (id < ALERT_COUNT) {
+		take_limit(r, &o);
+		check_rule(r, &o.rule);
+		for (int i = 0; i < settings->nrules; i++)
+			if (settings->rules[i].id == o.rule.id &&
+			    text_eq(settings->rules[i].watch, o.rule.watch))
+				cfg_problem(r, node->at, "rule %s is described twice%s%s", o.rule.name,
+				            own ? " for watch " : "", own ? o.rule.watch : "");
+		settings->rules[settings->nrules++] = o.rule;
+	} else if (o.name) {
+		refuse(r, name->at, "rule", o.name, alert_names);
+	}
+	cfg_leave(r, mark);
+}
+
+/* Rules of all watches first: a watch's own begin with them. */
+static void read_rules_of(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct alert_settings *s = target;
+	s->nrules = 0;
+	if (!node)
+		return;
+	if (node->kind != CFG_LIST) {
+		cfg_problem(r, node->at,
+		            "expects a list of rules such as {name: stuck_warning, above: 20}");
+		return;
+	}
+	s->rules = ARENA_ARRAY(r->arena, struct alert_rule, node->n + 1);
+	for (int own = 0; own < 2; own++)
+		for (int i = 0; i < node->n; i++)
+			if ((cfg_get(node->items[i], "watch") != NULL) == (own == 1))
+				read_rule(r, node->items[i], s);
+}
+
+#define A(member) offsetof(struct alert_settings, member)
+const struct opt_row alert_rows[] = {
+	{.name = "sinks",
+     .type = OPT_TEXT_LIST,
+     .offset = A(sinks),
+     .standard = "[log]",
+     .help = "where alerts are told unless a rule says otherwise; names of sinks"},
+	{.name = "every",
+     .type = OPT_DURATION,
+     .offset = A(every_us),
+     .standard = "15s",
+     .help = "how often the rules are asked, by the daemon that leads a watch"},
+	{.name = "rules",
+     .type = OPT_CUSTOM,
+     .offset = 0,
+     .read = read_rules_of,
+     .rows = rule_rows,
+     .help = "what is changed of the rules that are there: a list of these"},
+	{.name = NULL},
+};
+#undef A
+
+void read_alerts(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct alert_settings *s = target;
+	*s = (struct alert_settings){0};
+	s->at = node ? node->at : (struct cfg_mark){0};
+	cfg_read(r, alert_rows, node, s);
+	if (s->every_us < 100000)
+		cfg_problem(r, s->at, "every: 100ms at least");
+}
+
+static void check_sinks(struct cfg_reader *r, struct cfg_mark at, const struct text_list *named,
+                        const struct sink_list *all)
+{
+	const char **names = ARENA_ARRAY(r->arena, const char *, all->n + 1);
+	for (int i = 0; i < all->n; i++)
+		names[i] = all->items[i].name;
+	for (int i = 0; i < named->n; i++)
+		if (!alert_sink_named(all, named->items[i]))
+			refuse(r, at, "sink", named->items[i], names);
+}
+
+void alerts_check(struct cfg_reader *r, const struct alert_settings *s, const struct sink_list *all,
+                  const char *const *watches)
+{
+	check_sinks(r, s->at, &s->sinks, all);
+	for (int i = 0; i < s->nrules; i++) {
+		const struct alert_rule *rule = &s->rules[i];
+		bool known = !rule->watch;
+		check_sinks(r, rule->at, &rule->sinks, all);
+		for (const char *const *w = watches; *w && !known; w++)
+			known = text_eq(*w, rule->watch);
+		if (!known)
+			refuse(r, rule->at, "watch", rule->watch, watches);
+	}
+}
