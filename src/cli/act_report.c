@@ -2,8 +2,8 @@
 #include "cli/act_report.h"
 
 #include "base/text.h"
-#include "cli/scan_report.h"
 #include "cli/select.h"
+#include "serve/say_act.h"
 
 /* ---- the question ---- */
 
@@ -50,9 +50,11 @@ static void outcome_text(const struct act_report *r, enum outcome o, struct buf 
 
 void act_report_begin(struct act_report *r)
 {
+	struct buf out = BUF_INIT;
 	if (r->cli->json)
-		printf("{\"act\":\"%s\",\"dry_run\":%s,\"watches\":[", r->verb,
-		       r->dry_run ? "true" : "false");
+		act_begin_json(r->verb, r->dry_run, &out);
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
 }
 
 void act_group_begin(struct act_report *r, const struct watch *w, const struct database *d)
@@ -61,49 +63,21 @@ void act_group_begin(struct act_report *r, const struct watch *w, const struct d
 	r->njobs = 0;
 	r->shown[0] = r->shown[1] = 0;
 	if (r->cli->json) {
-		buf_add(&out, r->ngroups ? ",\n{\"watch\":" : "\n{\"watch\":");
-		buf_add_json(&out, w->name);
-		buf_add(&out, ",\"database\":");
-		buf_add_json(&out, d->name);
-		buf_add(&out, ",\"jobs\":[");
+		buf_add(&out, r->ngroups ? ",\n" : "\n");
+		act_group_begin_json(w, d, &out);
 		fputs(buf_text(&out), stdout);
 	}
 	r->ngroups++;
 	buf_release(&out);
 }
 
-static void json_text(struct buf *out, const char *name, const char *value)
-{
-	buf_addf(out, ",\"%s\":", name);
-	if (value)
-		buf_add_json(out, value);
-	else
-		buf_add(out, "null");
-}
-
-/* Everything about the job but why it was refused, which stands with the outcome. */
-static void add_detail(const struct watch *w, const struct candidate *c, struct buf *out)
-{
-	struct candidate plain = *c;
-	plain.refusal = NULL;
-	report_detail(w, &plain, out);
-}
-
 static void json_job(const struct act_report *r, const struct watch *w, const struct candidate *c)
 {
-	struct buf out = BUF_INIT, job = BUF_INIT, detail = BUF_INIT;
-	job_qualified(w, c->facts.job, &job);
-	add_detail(w, c, &detail);
-	buf_addf(&out, "%s\n  {\"job\":", r->njobs ? "," : "");
-	buf_add_json(&out, buf_text(&job));
-	json_text(&out, "outcome", c->outcome == good_outcome(r) ? "done" : outcome_names[c->outcome]);
-	json_text(&out, "detail", detail.len ? buf_text(&detail) : NULL);
-	json_text(&out, "refusal", c->refusal);
-	buf_add(&out, "}");
+	struct buf out = BUF_INIT;
+	buf_add(&out, r->njobs ? ",\n  " : "\n  ");
+	act_job_json(w, c, good_outcome(r), &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
-	buf_release(&job);
-	buf_release(&detail);
 }
 
 /* A line a job while they are few; what went wrong is shown however much went well. */
@@ -125,7 +99,7 @@ static void text_job(struct act_report *r, const struct watch *w, const struct c
 		out_padded(&out, c->refusal, 0);
 	}
 	buf_clear(&part);
-	add_detail(w, c, &part);
+	act_detail(w, c, &part);
 	buf_add(&out, part.len ? "  " : "");
 	out_padded(&out, buf_text(&part), 0);
 	puts(buf_text(&out));
@@ -147,12 +121,7 @@ void act_job(void *report, const struct watch *w, const struct candidate *c)
 static void json_group_end(const struct by_hand_result *result)
 {
 	struct buf out = BUF_INIT;
-	buf_add(&out, "]");
-	for (int i = 0; i < OUTCOME_COUNT; i++)
-		buf_addf(&out, ",\"%s\":%lld", outcome_names[i], (long long)result->outcomes[i]);
-	json_text(&out, "batch", result->batch[0] ? result->batch : NULL);
-	json_text(&out, "error", result->failure.code ? result->failure.what : NULL);
-	buf_add(&out, "}");
+	act_group_end_json(result, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
 }

@@ -4,8 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
-
-#include <jansson.h>
+#include "serve/say_scan.h"
 
 void report_begin(struct scan_report *r, struct cli *c, bool fix)
 {
@@ -23,128 +22,21 @@ void report_watch_begin(struct scan_report *r, const struct watch *w, const stru
 	r->progress_ms = r->begun_ms;
 	arena_clear(&r->arena);
 	if (r->cli->json) {
-		buf_add(&out, r->nwatches ? ",\n{\"watch\":" : "\n{\"watch\":");
-		buf_add_json(&out, w->name);
-		buf_add(&out, ",\"database\":");
-		buf_add_json(&out, d->name);
-		buf_add(&out, ",\"jobs\":[");
+		buf_add(&out, r->nwatches ? ",\n" : "\n");
+		scan_begin_json(w, d, &out);
 		fputs(buf_text(&out), stdout);
 	}
 	r->nwatches++;
 	buf_release(&out);
 }
 
-static void json_field(struct buf *out, const char *name, const char *value)
+static void json_job(const struct scan_report *r, const struct watch *w, const struct candidate *c)
 {
-	buf_addf(out, ",\"%s\":", name);
-	if (value)
-		buf_add_json(out, value);
-	else
-		buf_add(out, "null");
-}
-
-static void json_key(struct buf *out, const struct watch *w, const struct facts *f)
-{
-	if (w->key.n == 1)
-		buf_add_json(out, f->job);
-	else
-		buf_add(out, f->job); /* a composite key is a JSON array already */
-}
-
-static void json_job(struct scan_report *r, const struct watch *w, const struct candidate *c)
-{
-	struct buf out = BUF_INIT, owner = BUF_INIT;
-	buf_addf(&out, "%s\n  {\"key\":", r->njobs ? "," : "");
-	json_key(&out, w, &c->facts);
-	json_field(&out, "verdict", verdict_names[c->judgement.verdict]);
-	json_field(&out, "remedy", remedy_names[c->decision.remedy]);
-	json_field(&out, "rule", c->decision.rule);
-	json_field(&out, "outcome", outcome_names[c->outcome]);
-	buf_addf(&out, ",\"evidence\":%s", c->evidence);
-	if (c->judgement.measured)
-		buf_addf(&out, ",\"silent_s\":%.3f", (double)c->judgement.measured_us / 1e6);
-	else
-		buf_add(&out, ",\"silent_s\":null");
-	if (c->facts.owner)
-		shown_owner(w, c->facts.owner, &owner);
-	json_field(&out, "owner", c->facts.owner ? buf_text(&owner) : NULL);
-	if (c->facts.has_attempts)
-		buf_addf(&out, ",\"attempt\":%lld", (long long)c->facts.attempts);
-	else
-		buf_add(&out, ",\"attempt\":null");
-	if (c->blocker_pid)
-		buf_addf(&out, ",\"locked_by_pid\":%lld,\"locked_for_s\":%lld", (long long)c->blocker_pid,
-		         (long long)c->blocker_s);
-	if (c->refusal)
-		json_field(&out, "refusal", c->refusal);
-	buf_add(&out, "}");
+	struct buf out = BUF_INIT;
+	buf_add(&out, r->njobs ? ",\n  " : "\n  ");
+	scan_job_json(w, c, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
-	buf_release(&owner);
-}
-
-static void json_scalar(const json_t *value, struct buf *out)
-{
-	char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
-	buf_add(out, text ? text : (json_is_string(value) ? json_string_value(value) : ""));
-	free(text);
-}
-
-/* The columns that tell whether a row is running, before and after: "status: running -> queued". */
-static void state_change(const struct watch *w, const struct candidate *c, struct buf *out)
-{
-	json_t *before = c->before ? json_loads(c->before, JSON_DECODE_ANY, NULL) : NULL;
-	json_t *after = c->after ? json_loads(c->after, JSON_DECODE_ANY, NULL) : NULL;
-	const char *column;
-	json_t *was;
-	json_object_foreach(before, column, was)
-	{
-		const json_t *is = json_object_get(after, column);
-		if (!is || json_equal(was, is) || !strstr(w->running.text, column))
-			continue;
-		struct buf text = BUF_INIT;
-		buf_addf(out, "%s%s: ", out->len ? ", " : "", column);
-		json_scalar(was, &text);
-		shown_value(w, column, buf_text(&text), out);
-		buf_clear(&text);
-		json_scalar(is, &text);
-		buf_add(out, " -> ");
-		shown_value(w, column, buf_text(&text), out);
-		buf_release(&text);
-	}
-	json_decref(before);
-	json_decref(after);
-}
-
-static void add_shown(const struct watch *w, const struct candidate *c, struct buf *out)
-{
-	for (int i = 0; i < w->show.n; i++) {
-		if (!c->facts.show[i])
-			continue;
-		buf_addf(out, "%s%s=", out->len ? " " : "", w->show.items[i]);
-		shown_value(w, w->show.items[i], c->facts.show[i], out);
-	}
-	if (c->facts.owner) {
-		buf_add(out, out->len ? " owner=" : "owner=");
-		shown_owner(w, c->facts.owner, out);
-	}
-	if (c->facts.has_attempts)
-		buf_addf(out, "%sattempt=%lld", out->len ? " " : "", (long long)c->facts.attempts);
-	if (c->outcome == OUTCOME_LOCKED && c->blocker_pid)
-		buf_addf(out, "%slocked by pid %lld for %llds", out->len ? " " : "",
-		         (long long)c->blocker_pid, (long long)c->blocker_s);
-	if (c->refusal)
-		buf_addf(out, "%s%s", out->len ? " " : "", c->refusal);
-}
-
-void report_detail(const struct watch *w, const struct candidate *c, struct buf *out)
-{
-	struct buf change = BUF_INIT;
-	add_shown(w, c, out);
-	state_change(w, c, &change);
-	if (change.len)
-		buf_addf(out, "%s%s", out->len ? "  " : "", buf_text(&change));
-	buf_release(&change);
 }
 
 static void text_job(struct scan_report *r, const struct watch *w, const struct candidate *c)
@@ -152,7 +44,7 @@ static void text_job(struct scan_report *r, const struct watch *w, const struct 
 	struct buf because = BUF_INIT, detail = BUF_INIT, action = BUF_INIT;
 	if (r->nrows < REPORT_ROWS_MAX) {
 		evidence_sentence(&c->judgement, &because);
-		report_detail(w, c, &detail);
+		candidate_words(w, c, &detail);
 		if (r->fix && c->outcome != OUTCOME_RECOVERED)
 			buf_addf(&action, "%s", outcome_names[c->outcome]);
 		else
@@ -197,26 +89,10 @@ void report_progress(void *ctx, const struct watch *w, const struct scan_result 
 	r->progress_shown = true;
 }
 
-static void json_counts(struct buf *out, int64_t running, int64_t found, const int64_t *outcomes)
-{
-	buf_addf(out, "\"running\":%lld,\"found\":%lld", (long long)running, (long long)found);
-	for (int i = 0; i < OUTCOME_COUNT; i++)
-		buf_addf(out, ",\"%s\":%lld", outcome_names[i], (long long)outcomes[i]);
-}
-
 static void json_watch_end(const struct scan_result *s)
 {
 	struct buf out = BUF_INIT;
-	buf_add(&out, "],");
-	json_counts(&out, s->running, s->found, s->outcomes);
-	buf_addf(&out, ",\"running_capped\":%s,\"limited\":%s", s->running_capped ? "true" : "false",
-	         s->limited ? "true" : "false");
-	json_field(&out, "batch", s->batch[0] ? s->batch : NULL);
-	json_field(&out, "ledger_off", s->ledger || !s->ledger_off[0] ? NULL : s->ledger_off);
-	buf_addf(&out, ",\"took_ms\":%.3f", (double)s->took_us / 1000);
-	json_field(&out, "error", s->failure.code ? s->failure.what : NULL);
-	json_field(&out, "error_class", s->failure.code ? defib_err_name(s->failure.code) : NULL);
-	buf_add(&out, "}");
+	scan_end_json(s, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
 }
@@ -337,7 +213,7 @@ void report_end(struct scan_report *r)
 	struct buf out = BUF_INIT;
 	if (r->cli->json) {
 		buf_add(&out, "\n],");
-		json_counts(&out, r->running, r->found, r->outcomes);
+		scan_counts_json(r->running, r->found, r->outcomes, &out);
 		buf_add(&out, "}\n");
 		fputs(buf_text(&out), stdout);
 	} else if (!r->fix && r->found && !r->cli->quiet) {

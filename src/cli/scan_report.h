@@ -36,8 +36,6 @@ void report_job(void *ctx, const struct watch *w, const struct candidate *c);
 void report_progress(void *ctx, const struct watch *w, const struct scan_result *s);
 void report_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
                       const struct scan_result *s);
-/* What a line says of a job: shown columns, owner, attempt, refusal, and which state it changed. */
-void report_detail(const struct watch *w, const struct candidate *c, struct buf *out);
 /* Closes the document or prints the last advice. */
 void report_end(struct scan_report *r);
 
