@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/doctor.h"
+#include "serve/say_finding.h"
 
 #define IDLE_US (60 * US_PER_S)
 
@@ -27,34 +28,20 @@ struct clinic {
 };
 
 static const struct {
-	const char *name, *label;
+	const char *label;
 	enum color color;
 } levels[FINDING_LEVELS] = {
-	[FINDING_OK] = {"ok", "ok    ", COLOR_GREEN},
-	[FINDING_WARN] = {"warn", "warn  ", COLOR_YELLOW},
-	[FINDING_FAIL] = {"FAIL", "FAIL  ", COLOR_RED},
+	[FINDING_OK] = {"ok    ", COLOR_GREEN},
+	[FINDING_WARN] = {"warn  ", COLOR_YELLOW},
+	[FINDING_FAIL] = {"FAIL  ", COLOR_RED},
 };
-
-static void json_text(struct buf *out, const char *name, const char *value)
-{
-	buf_addf(out, ",\"%s\":", name);
-	if (value)
-		buf_add_json(out, value);
-	else
-		buf_add(out, "null");
-}
 
 static void print_json(const struct clinic *c, const struct finding *f)
 {
 	struct buf out = BUF_INIT;
 	int before = c->count[FINDING_OK] + c->count[FINDING_WARN] + c->count[FINDING_FAIL];
-	buf_addf(&out, "%s\n{\"level\":\"%s\"", before ? "," : "", levels[f->level].name);
-	json_text(&out, "check", f->check);
-	json_text(&out, "database", f->database);
-	json_text(&out, "watch", f->watch);
-	json_text(&out, "text", f->text);
-	json_text(&out, "fix", f->fix);
-	buf_add(&out, "}");
+	buf_add(&out, before ? ",\n" : "\n");
+	finding_json(f, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
 }

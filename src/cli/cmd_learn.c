@@ -10,28 +10,13 @@
 #include "recover/learn.h"
 #include "recover/runs.h"
 #include "recover/suggest.h"
-#include "serve/say.h"
+#include "serve/say_learned.h"
 
 struct learning {
 	struct cli *cli;
 	int told, failed;
 	int code; /* of the first failure */
 };
-
-/* Why nothing can be learnt of a watch; NULL: it can. */
-static const char *why_not(const struct watch *w)
-{
-	if (w->learn == LEARN_OFF)
-		return "learning is off (learn: off)";
-	if (!runs_known(w))
-		return "run times are not known: say stats: {started_at: …, finished_at: …}";
-	return NULL;
-}
-
-static const char *who(const struct watch *w, const struct learned_kind *k)
-{
-	return *k->kind ? k->kind : w->name;
-}
 
 /* ---- for people ---- */
 
@@ -49,7 +34,7 @@ static void kind_row(struct table *t, const struct watch *w, const struct learne
 {
 	struct buf n = BUF_INIT;
 	out_count(&n, (int64_t)(s->n + 0.5));
-	table_cell(t, COLOR_NONE, who(w, k));
+	table_cell(t, COLOR_NONE, learned_name(w, k));
 	table_cell(t, COLOR_NONE, buf_text(&n));
 	duration_cell(t, true, s->p50_us);
 	duration_cell(t, true, s->p95_us);
@@ -76,7 +61,7 @@ static void print_kinds(const struct learning *x, const struct watch *w, const s
 			continue;
 		suggest(w, l->kinds[i].kind, &l->kinds[i].times, &s);
 		kind_row(&t, w, &l->kinds[i], &s);
-		suggestion_sentence(&s, who(w, &l->kinds[i]), &sentences);
+		suggestion_sentence(&s, learned_name(w, &l->kinds[i]), &sentences);
 		buf_add(&sentences, "\n");
 	}
 	if (sentences.len)
@@ -98,7 +83,7 @@ static void print_text(const struct learning *x, const struct selected *g, const
 	if (l)
 		print_kinds(x, g->watch, l, &out);
 	else
-		buf_addf(&out, "%s\n", why_not(g->watch));
+		buf_addf(&out, "%s\n", learn_why_not(g->watch));
 	if (l && l->sampled)
 		buf_addf(&out, "more runs ended than were read: a sample of the newest %d\n", LEARN_ROWS);
 	if (l && l->not_kept.code)
@@ -110,45 +95,11 @@ static void print_text(const struct learning *x, const struct selected *g, const
 
 /* ---- for programs ---- */
 
-static void json_kind(const struct watch *w, const struct learned_kind *k, bool first,
-                      struct buf *out)
-{
-	struct buf sentence = BUF_INIT;
-	struct suggestion s;
-	suggest(w, k->kind, &k->times, &s);
-	suggestion_sentence(&s, who(w, k), &sentence);
-	buf_addf(out, "%s\n{\"runs\":%.0f", first ? "" : ",", s.n);
-	json_text(out, "kind", *k->kind ? k->kind : NULL);
-	json_seconds(out, "p50_s", true, s.p50_us);
-	json_seconds(out, "p95_s", true, s.p95_us);
-	json_seconds(out, "p99_s", true, s.p99_us);
-	json_seconds(out, "longest_s", true, s.longest_us);
-	json_text(out, "option", s.option);
-	json_seconds(out, "today_s", s.has_today, s.today_us);
-	buf_addf(out, ",\"over_today\":%.6f", s.over_today);
-	json_seconds(out, "suggestion_s", s.has_us, s.us);
-	json_text(out, "sentence", buf_text(&sentence));
-	buf_add(out, "}");
-	buf_release(&sentence);
-}
-
 static void print_json(const struct learning *x, const struct selected *g, const struct learned *l)
 {
 	struct buf out = BUF_INIT;
-	bool first = true;
-	buf_addf(&out, "%s\n{\"watch\":", x->told ? "," : "");
-	buf_add_json(&out, g->watch->name);
-	json_text(&out, "database", g->database->name);
-	json_text(&out, "not_learnt", why_not(g->watch));
-	json_number(&out, "observed", l != NULL, l ? l->observed : 0);
-	buf_addf(&out, ",\"sampled\":%s,\"kept\":%s,\"kinds\":[", l && l->sampled ? "true" : "false",
-	         l && l->kept ? "true" : "false");
-	for (int i = 0; l && i < l->n; i++)
-		if (run_times_n(&l->kinds[i].times) > 0) {
-			json_kind(g->watch, &l->kinds[i], first, &out);
-			first = false;
-		}
-	buf_add(&out, "]}");
+	buf_add(&out, x->told ? ",\n" : "\n");
+	learned_json(g->watch, g->database, l, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
 }
@@ -159,7 +110,7 @@ static void learn_watch(struct learning *x, const struct selected *g)
 {
 	struct cli *c = x->cli;
 	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
-	struct learned learned = {0}, *l = why_not(g->watch) ? NULL : &learned;
+	struct learned learned = {0}, *l = learn_why_not(g->watch) ? NULL : &learned;
 	struct failure f = {0};
 	bool keep = c->settings.ledger != LEDGER_OFF;
 	defib_err err = selected_bind(c, g, b, &f);

@@ -12,6 +12,7 @@
 #include "ledger/told.h"
 #include "serve/job_words.h"
 #include "serve/say.h"
+#include "serve/say_standing.h"
 
 const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/status.h"
+#include "serve/standing.h"
 
 const struct cli_option scan_options[] = {
 	{"fix", NULL, "recover them; without it nothing is changed"},

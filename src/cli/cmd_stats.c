@@ -9,7 +9,7 @@
 #include "recover/late.h"
 #include "recover/tally.h"
 #include "serve/job_words.h"
-#include "serve/say.h"
+#include "serve/say_tally.h"
 
 struct counting {
 	struct cli *cli;
@@ -178,77 +178,12 @@ static void print_text(const struct counting *x, const struct selected *g, bool 
 
 /* ---- for programs */
 
-static void json_error(struct buf *out, const char *name, const struct failure *f)
-{
-	json_text(out, name, f->code ? f->what : NULL);
-}
-
-static void json_states(const struct watch *w, const struct tally *t, struct buf *out)
-{
-	buf_add(out, ",\"states\":[");
-	for (int i = 0; i < t->nstates; i++) {
-		buf_addf(out, "%s{\"n\":%lld", i ? "," : "", (long long)t->states[i].n);
-		json_text(out, "state", t->states[i].name);
-		json_text(out, "name", state_named(w, t->states[i].name));
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
-	json_error(out, "states_error", &t->states_failed);
-}
-
-static void json_stuck(const struct tally *t, struct buf *out)
-{
-	json_number(out, "running", !t->stuck_failed.code, t->running);
-	buf_addf(out, ",\"running_capped\":%s,\"stuck\":{", t->running_capped ? "true" : "false");
-	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++)
-		buf_addf(out, "%s\"%s\":%lld", v > VERDICT_NONE + 1 ? "," : "", verdict_names[v],
-		         (long long)t->stuck[v]);
-	buf_add(out, "}");
-	json_error(out, "stuck_error", &t->stuck_failed);
-}
-
-static void json_ledger(const struct tally *t, bool ledger, struct buf *out)
-{
-	bool there = ledger && !t->ledger_failed.code;
-	json_number(out, "held", there, t->held);
-	json_number(out, "retries", there, t->retries);
-	buf_addf(out,
-	         ",\"recovered\":{\"day\":%lld,\"week\":%lld},\"late\":{\"day\":%lld,\"week\":%lld}",
-	         (long long)t->recovered.day, (long long)t->recovered.week, (long long)t->late.day,
-	         (long long)t->late.week);
-	buf_addf(out,
-	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
-	         "\"week_recovered\":%lld}",
-	         (long long)t->mistakes.day.mistakes, (long long)t->mistakes.day.recoveries,
-	         (long long)t->mistakes.week.mistakes, (long long)t->mistakes.week.recoveries);
-	buf_add(out, ",\"events\":{");
-	for (int i = 0; i < t->nevents; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, t->events[i].name);
-		buf_addf(out, ":{\"day\":%lld,\"week\":%lld}", (long long)t->events[i].day,
-		         (long long)t->events[i].week);
-	}
-	buf_add(out, "}");
-	json_error(out, "ledger_error", &t->ledger_failed);
-}
-
 static void print_json(const struct counting *x, const struct selected *g, bool ledger,
                        const struct tally *t)
 {
 	struct buf out = BUF_INIT;
-	buf_addf(&out, "%s\n{\"watch\":", x->told ? "," : "");
-	buf_add_json(&out, g->watch->name);
-	json_text(&out, "database", g->database->name);
-	json_states(g->watch, t, &out);
-	json_stuck(t, &out);
-	json_number(&out, "completed", t->has_completed, t->completed);
-	json_number(&out, "failed", t->has_failed, t->failed);
-	json_number(&out, "measured", t->has_duration, t->measured);
-	json_seconds(&out, "average_s", t->has_duration, t->average_us);
-	json_seconds(&out, "p95_s", t->has_duration, t->p95_us);
-	json_error(&out, "ends_error", &t->ends_failed);
-	json_ledger(t, ledger, &out);
-	buf_add(&out, "}");
+	buf_add(&out, x->told ? ",\n" : "\n");
+	tally_json(g->watch, g->database, ledger, t, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
 }

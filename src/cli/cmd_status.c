@@ -7,9 +7,11 @@
  * stuck jobs back.
  */
 #include "cli/select.h"
-#include "cli/status.h"
+#include "cli/status_text.h"
 
 #include "base/text.h"
+#include "serve/say_standing.h"
+#include "serve/standing.h"
 #include "watch/builtin.h"
 
 struct asking {

@@ -2,50 +2,17 @@
 #include "cli/ledger_lines.h"
 
 #include "base/text.h"
-#include "serve/masked.h"
+#include "serve/say_ledger.h"
 
 /* Beyond this a column's text runs over, so that one long reason does not push all others out. */
 #define WIDTH_MAX 60
 
-/* A JSON column in one line; NULL and what is not JSON become null. */
-static void add_document(struct buf *out, const struct watch *w, const char *name, const char *text)
-{
-	buf_addf(out, ",\"%s\":", name);
-	masked_document(w, text, out);
-}
-
-static void add_text(struct buf *out, const char *name, const char *text)
-{
-	buf_addf(out, ",\"%s\":", name);
-	if (text)
-		buf_add_json(out, text);
-	else
-		buf_add(out, "null");
-}
-
 static void json_line(const struct ledger_lines *l, const struct ledger_line *line)
 {
-	const struct ledger_row *r = line->row;
-	const struct watch *w = settings_watch(&l->cli->settings, r->watch);
-	const struct {
-		const char *name, *text;
-	} texts[] = {{"at", r->at},       {"database", line->database->name},
-	             {"batch", r->batch}, {"watch", r->watch},
-	             {"job", r->job},     {"event", r->event},
-	             {"actor", r->actor}, {"verdict", r->verdict},
-	             {"rule", r->rule},   {"reason", r->reason}};
+	const struct watch *w = settings_watch(&l->cli->settings, line->row->watch);
 	struct buf out = BUF_INIT;
-	buf_addf(&out, "{\"id\":%lld", (long long)r->id);
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-		add_text(&out, texts[i].name, texts[i].text);
-	add_document(&out, w, "evidence", r->evidence);
-	add_document(&out, w, "before", r->before);
-	add_document(&out, w, "after", r->after);
-	if (r->has_epoch)
-		buf_addf(&out, ",\"epoch\":%lld}\n", (long long)r->epoch);
-	else
-		buf_add(&out, ",\"epoch\":null}\n");
-	fputs(buf_text(&out), stdout);
+	entry_json(w, line->database->name, line->row, &out);
+	puts(buf_text(&out));
 	buf_release(&out);
 }
 

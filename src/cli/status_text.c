@@ -2,22 +2,24 @@
  * status_text.c: how a watch stands, for somebody who was woken up by it: what is
  * wrong first, then why, who, and until when. What is zero or not so is left out.
  */
-#include "cli/status.h"
-#include "cli/told_words.h"
+#include "cli/status_text.h"
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/told_words.h"
 #include "recover/late.h"
 #include "serve/job_words.h"
-#include "serve/say.h"
 
-static const struct {
-	const char *name, *words;
-	enum color color;
-} states[] = {
-#define X(id, name, trouble, color, words) {name, words, color},
+static const char *const in_words[] = {
+#define X(id, name, trouble, words) words,
 	STANDING_LIST(X)
 #undef X
+};
+
+static const enum color colors[] = {
+	[STANDING_NO_LEADER] = COLOR_RED, [STANDING_SILENT] = COLOR_RED,
+	[STANDING_FAILED] = COLOR_RED,    [STANDING_HELD] = COLOR_YELLOW,
+	[STANDING_PAUSED] = COLOR_YELLOW, [STANDING_WELL] = COLOR_GREEN,
 };
 
 static int64_t number(const struct standing *st, const char *name)
@@ -221,7 +223,7 @@ void standing_text(const struct standing *st, bool color, struct buf *out)
 	buf_addf(&text, "%s/%s", st->database, st->watch);
 	out_color(out, color, COLOR_BOLD, buf_text(&text));
 	buf_add(out, ": ");
-	out_color(out, color, states[st->is].color, states[st->is].words);
+	out_color(out, color, colors[st->is], in_words[st->is]);
 	buf_add(out, "\n");
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		buf_clear(&text);
@@ -231,40 +233,4 @@ void standing_text(const struct standing *st, bool color, struct buf *out)
 	}
 	word_lines(st, out);
 	buf_release(&text);
-}
-
-/* ---- for programs */
-
-static void json_leader(const struct standing *st, struct buf *out)
-{
-	const struct leader_row *l = st->leader;
-	struct buf since = BUF_INIT;
-	buf_add(out, ",\"leader\":");
-	if (!l) {
-		buf_add(out, "null");
-		return;
-	}
-	time_iso(l->since_us, &since);
-	buf_addf(out, "{\"leads\":%s", l->leads ? "true" : "false");
-	json_text(out, "holder", l->holder);
-	json_text(out, "since", buf_text(&since));
-	buf_add(out, "}");
-	buf_release(&since);
-}
-
-void standing_json(const struct standing *st, struct buf *out)
-{
-	buf_add(out, "{\"watch\":");
-	buf_add_json(out, st->watch);
-	json_text(out, "database", st->database);
-	json_text(out, "standing", states[st->is].name);
-	buf_addf(out, ",\"trouble\":%s", standing_trouble(st) ? "true" : "false");
-	json_leader(st, out);
-	json_seconds(out, "last_scan_s", st->scanned, st->ago_us);
-	buf_add(out, ",\"told\":[");
-	for (int i = 0; i < st->nwords; i++) {
-		buf_add(out, i ? "," : "");
-		told_json(st->words[i], out);
-	}
-	buf_addf(out, "],\"info\":%s}", st->info ? st->status->info : "null");
 }

@@ -11,7 +11,5 @@
 void moment_words(int64_t us, struct buf *out);
 /* "by cli:anna at … until …, because …" */
 void told_words(const struct told *t, struct buf *out);
-/* An object, whole. */
-void told_json(const struct told *t, struct buf *out);
 
 #endif

@@ -1,34 +1,32 @@
 /*
- * status.h: how one watch stands, from what its leader wrote, who leads and what
- * persons have said.
- *
- * cmd_status.c     asks the databases
- * status.c         what to make of the answers
- * status_text.c    for a person, and as JSON
+ * standing.h: how one watch stands, from what its leader wrote, who leads and what
+ * persons have said, as it is left in the database: asked from any host, it needs no
+ * way to a daemon's process, and one that is gone shows as well as one that lives.
  */
-#ifndef CLI_STATUS_H
-#define CLI_STATUS_H
+#ifndef SERVE_STANDING_H
+#define SERVE_STANDING_H
 
-#include "cli/cli.h"
 #include "ledger/told.h"
 #include "life/leader.h"
+#include "watch/settings.h"
 
 #include <jansson.h>
 
-/* The worst first. X(enum, name, is trouble, colour, in words) */
+/* The worst first. X(enum, name, is trouble, in words) */
 #define STANDING_LIST(X)                                                                           \
-	X(NO_LEADER, "no_leader", true, COLOR_RED, "no daemon leads this watch")                       \
-	X(SILENT, "silent", true, COLOR_RED, "its leader has finished no scan for too long")           \
-	X(FAILED, "failed", true, COLOR_RED, "the last scan failed")                                   \
-	X(HELD, "held", true, COLOR_YELLOW, "a guard holds stuck jobs back")                           \
-	X(PAUSED, "paused", false, COLOR_YELLOW, "paused; nothing is stuck")                           \
-	X(WELL, "well", false, COLOR_GREEN, "well")
+	X(NO_LEADER, "no_leader", true, "no daemon leads this watch")                                  \
+	X(SILENT, "silent", true, "its leader has finished no scan for too long")                      \
+	X(FAILED, "failed", true, "the last scan failed")                                              \
+	X(HELD, "held", true, "a guard holds stuck jobs back")                                         \
+	X(PAUSED, "paused", false, "paused; nothing is stuck")                                         \
+	X(WELL, "well", false, "well")
 
 enum standing_is {
-#define X(id, name, trouble, color, words) STANDING_##id,
+#define X(id, name, trouble, words) STANDING_##id,
 	STANDING_LIST(X)
 #undef X
 };
+extern const char *const standing_names[]; /* by enum standing_is */
 
 struct standing {
 	const char *database, *watch;
@@ -61,8 +59,5 @@ void standing_release(struct standing *st);
 bool standing_trouble(const struct standing *st);
 /* Whether the brake of a daemon that leads this watch holds its jobs at the moment. */
 bool standing_brakes(const struct standing *st);
-
-void standing_text(const struct standing *st, bool color, struct buf *out);
-void standing_json(const struct standing *st, struct buf *out);
 
 #endif

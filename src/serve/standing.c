@@ -1,5 +1,5 @@
-/* status.c: see status.h. */
-#include "cli/status.h"
+/* standing.c: see standing.h. */
+#include "serve/standing.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -7,6 +7,12 @@
 /* So many intervals, and some time for the scan itself, may pass without a finished one. */
 #define INTERVALS 3
 #define SOME_TIME_US (30 * US_PER_S)
+
+const char *const standing_names[] = {
+#define X(id, name, trouble, words) name,
+	STANDING_LIST(X)
+#undef X
+};
 
 defib_err left_read(struct store *s, struct arena *a, struct left *out, struct failure *f)
 {
@@ -108,7 +114,7 @@ void standing_release(struct standing *st)
 bool standing_trouble(const struct standing *st)
 {
 	static const bool trouble[] = {
-#define X(id, name, trouble, color, words) trouble,
+#define X(id, name, trouble, words) trouble,
 		STANDING_LIST(X)
 #undef X
 	};

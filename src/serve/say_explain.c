@@ -1,0 +1,68 @@
+/* say_explain.c: see say_explain.h. */
+#include "serve/say_explain.h"
+
+#include "recover/look.h"
+#include "serve/judged.h"
+#include "serve/say.h"
+#include "serve/say_job.h"
+
+/* The ledger's word on what holds the job and what is pending. */
+static defib_err read_guards(struct store *s, const char *watch, const char *job, struct arena *a,
+                             struct explained *x, struct failure *f)
+{
+	struct held_job *holds = NULL;
+	struct pending_retry *retries = NULL;
+	int nholds = 0, nretries = 0;
+	defib_err err = ledger_holds_list(s, watch, job, 1, a, &holds, &nholds, f);
+	if (!err)
+		err = ledger_retries_of(s, watch, &job, 1, a, &retries, &nretries, f);
+	x->has_hold = !err && nholds > 0;
+	x->has_retry = !err && nretries > 0;
+	if (x->has_hold)
+		x->hold = holds[0];
+	if (x->has_retry)
+		x->retry = retries[0];
+	return err;
+}
+
+defib_err explain_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                       const char *job, bool will_have, struct arena *a, struct explained *out,
+                       bool *found, struct failure *f)
+{
+	const struct watch *w = q->binding->watch;
+	struct facts *facts = NULL;
+	int n = 0;
+	*out = (struct explained){0};
+	defib_err err = look_jobs(s, q, l, &job, 1, a, &facts, &n, f);
+	*found = !err && n > 0;
+	if (*found && l->ready)
+		err = read_guards(s, w->name, facts[0].job, a, out, f);
+	if (*found && !err)
+		judged_candidate(w, &facts[0], l->ready || will_have, a, &out->cand);
+	return err;
+}
+
+void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
+                    struct buf *out)
+{
+	const struct candidate *cand = &x->cand;
+	const struct judgement *j = &cand->judgement;
+	bool stuck = j->verdict != VERDICT_NONE;
+	buf_add(out, "{\"database\":");
+	buf_add_json(out, d->name);
+	json_text(out, "watch", w->name);
+	key_json(w, cand->facts.job, out);
+	buf_addf(out, ",\"running\":%s,\"stuck\":%s,\"verdict\":\"%s\",\"law\":\"%s\"",
+	         cand->facts.running ? "true" : "false", stuck ? "true" : "false",
+	         verdict_names[j->verdict], j->rule->id);
+	json_text(out, "why", j->rule->why);
+	buf_addf(out, ",\"evidence\":%s,\"held\":%s", cand->evidence,
+	         cand->facts.held ? "true" : "false");
+	json_text(out, "hold_cause", cand->facts.held ? cand->facts.hold_cause : NULL);
+	json_time(out, "retry_at", x->has_retry, x->retry.due_us);
+	if (stuck)
+		buf_addf(out, ",\"remedy\":\"%s\",\"rule\":\"%s\",\"acts\":%s",
+		         remedy_names[cand->decision.remedy], cand->decision.rule,
+		         cand->decision.act ? "true" : "false");
+	buf_add(out, "}");
+}

@@ -1,0 +1,33 @@
+/*
+ * say_explain.h: one job, judged: the facts, which law fires or why none does, what
+ * holds it, and what would be done.
+ */
+#ifndef SERVE_SAY_EXPLAIN_H
+#define SERVE_SAY_EXPLAIN_H
+
+#include "ledger/retries.h"
+#include "recover/candidate.h"
+#include "watch/compile.h"
+#include "watch/settings.h"
+
+/* One job with what stands beside it. */
+struct explained {
+	struct candidate cand;
+	bool has_hold, has_retry;
+	struct held_job hold;
+	struct pending_retry retry;
+};
+
+/*
+ * *found is false when there is no such row. `will_have`: there will be a ledger, before
+ * the first fix: what would happen then is what one wants to know.
+ */
+MUST_CHECK defib_err explain_read(struct store *s, const struct watch_sql *q,
+                                  const struct ledger *l, const char *job, bool will_have,
+                                  struct arena *a, struct explained *out, bool *found,
+                                  struct failure *f);
+/* An object, whole. */
+void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
+                    struct buf *out);
+
+#endif

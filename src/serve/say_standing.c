@@ -1,0 +1,48 @@
+/* say_standing.c: see say_standing.h. */
+#include "serve/say_standing.h"
+
+#include "serve/say.h"
+
+void told_json(const struct told *t, struct buf *out)
+{
+	buf_add(out, "{\"word\":");
+	buf_add_json(out, t->name);
+	json_text(out, "watch", t->watch);
+	json_text(out, "value", t->value);
+	json_text(out, "actor", t->actor);
+	json_text(out, "reason", t->reason);
+	json_time(out, "at", t->at_us != 0, t->at_us);
+	json_time(out, "until", t->until_us != 0, t->until_us);
+	buf_add(out, "}");
+}
+
+static void json_leader(const struct standing *st, struct buf *out)
+{
+	const struct leader_row *l = st->leader;
+	buf_add(out, ",\"leader\":");
+	if (!l) {
+		buf_add(out, "null");
+		return;
+	}
+	buf_addf(out, "{\"leads\":%s", l->leads ? "true" : "false");
+	json_text(out, "holder", l->holder);
+	json_time(out, "since", true, l->since_us);
+	buf_add(out, "}");
+}
+
+void standing_json(const struct standing *st, struct buf *out)
+{
+	buf_add(out, "{\"watch\":");
+	buf_add_json(out, st->watch);
+	json_text(out, "database", st->database);
+	json_text(out, "standing", standing_names[st->is]);
+	buf_addf(out, ",\"trouble\":%s", standing_trouble(st) ? "true" : "false");
+	json_leader(st, out);
+	json_seconds(out, "last_scan_s", st->scanned, st->ago_us);
+	buf_add(out, ",\"told\":[");
+	for (int i = 0; i < st->nwords; i++) {
+		buf_add(out, i ? "," : "");
+		told_json(st->words[i], out);
+	}
+	buf_addf(out, "],\"info\":%s}", st->info ? st->status->info : "null");
+}
