@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS defib.worker (
     ended_at    timestamptz,
     cause       text,
     holding     integer NOT NULL DEFAULT 0,
-    serves      text -- names of the watches that it works on, one a line; null: not known
+    serves      text, -- names of the watches that it works on, one a line; null: not known
+    info        jsonb -- what it says of itself at each renewal; null: nothing
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS worker_alive ON defib.worker (id) WHERE state = 'alive';
 
@@ -72,7 +73,12 @@ BEGIN
                    AND a.attname = 'serves') THEN
         ALTER TABLE defib.worker ADD COLUMN serves text;
     END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.worker'::regclass
+                   AND a.attname = 'info') THEN
+        ALTER TABLE defib.worker ADD COLUMN info jsonb;
+    END IF;
     DROP FUNCTION IF EXISTS defib.register(text, text, integer);
+    DROP FUNCTION IF EXISTS defib.renew(bigint, integer);
 END $$;
 CREATE INDEX IF NOT EXISTS job_ready ON defib.job (queue, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX IF NOT EXISTS job_due ON defib.job (run_at) WHERE state = 'scheduled';
@@ -152,14 +158,16 @@ BEGIN
 END $$;
 
 -- Renew the lease. Returns how many jobs the database says the worker has had for a
--- while, so that it can tell a stray from what it has in hand, at constant cost.
-CREATE OR REPLACE FUNCTION defib.renew(worker bigint, holding integer)
+-- while, so that it can tell a stray from what it has in hand, at constant cost. `info` is
+-- what the worker says of itself, for people and metrics; without it the last one stays.
+CREATE OR REPLACE FUNCTION defib.renew(worker bigint, holding integer, info jsonb DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     owned bigint;
 BEGIN
     UPDATE defib.worker w
     SET renewed_at = clock_timestamp(), holding = renew.holding,
+        info = coalesce(renew.info, w.info),
         expires_at = clock_timestamp() + w.lease_ms * interval '1 millisecond'
     WHERE w.id = worker AND w.state = 'alive';
     IF NOT FOUND THEN

@@ -15,7 +15,8 @@ CREATE TABLE IF NOT EXISTS defib_worker (
     ended_at    INTEGER,
     cause       TEXT,
     holding     INTEGER NOT NULL DEFAULT 0,
-    serves      TEXT
+    serves      TEXT,
+    info        TEXT
 );
 CREATE INDEX IF NOT EXISTS defib_worker_alive ON defib_worker (id) WHERE state = 'alive';
 

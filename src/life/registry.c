@@ -48,18 +48,19 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 	return err;
 }
 
-defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *owned,
-                         struct failure *f)
+defib_err registry_renew(struct store *s, int64_t id, int64_t holding, const char *info,
+                         int64_t *owned, struct failure *f)
 {
-	struct store_param params[] = {P_INT(id), P_INT(holding)};
+	struct store_param params[] = {P_INT(id), P_INT(holding), P_TEXT(info)};
 	bool found = false;
 	if (s->engine == STORE_POSTGRES)
-		return one(s, "SELECT defib.renew($1, $2::integer)", params, 2, &found, owned, f);
+		return one(s, "SELECT defib.renew($1, $2::integer, $3::jsonb)", params, 3, &found, owned,
+		           f);
 	defib_err err = one(s,
 	                    "UPDATE defib_worker SET renewed_at = " NOW_MS ", expires_at = " NOW_MS
-	                    " + lease_ms, holding = ?2 "
+	                    " + lease_ms, holding = ?2, info = coalesce(?3, info) "
 	                    "WHERE id = ?1 AND state = 'alive' RETURNING id",
-	                    params, 2, &found, NULL, f);
+	                    params, 3, &found, NULL, f);
 	if (!err && !found)
 		return lost(f, id);
 	if (!err)

@@ -33,10 +33,11 @@ MUST_CHECK defib_err registry_register(struct store *s, const char *name,
                                        const char *serves, int64_t *id, struct failure *f);
 /*
  * Renew. DEFIB_LEASE_LOST when the worker was declared dead. *owned is how
- * many jobs of the built-in queue the database says it has.
+ * many jobs of the built-in queue the database says it has. `info` is what the worker
+ * says of itself, a JSON object; NULL leaves what it said last.
  */
-MUST_CHECK defib_err registry_renew(struct store *s, int64_t id, int64_t holding, int64_t *owned,
-                                    struct failure *f);
+MUST_CHECK defib_err registry_renew(struct store *s, int64_t id, int64_t holding, const char *info,
+                                    int64_t *owned, struct failure *f);
 /* A clean exit; jobs that it still has can be recovered at once. */
 MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, struct failure *f);
 /* All that are alive, ourselves too. */

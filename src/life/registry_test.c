@@ -43,7 +43,7 @@ static defib_err renew(struct store *s, int64_t id)
 {
 	struct failure f = {0};
 	int64_t owned = -1;
-	return registry_renew(s, id, 0, &owned, &f);
+	return registry_renew(s, id, 0, NULL, &owned, &f);
 }
 
 static void leave(struct store *s, int64_t id)

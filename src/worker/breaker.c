@@ -43,6 +43,8 @@ static void open_for(struct breaker *b, int64_t pause_ms, double chance, int64_t
 
 void breaker_report(struct breaker *b, bool success, double chance, int64_t now_ms)
 {
+	b->tries++;
+	b->failed += !success;
 	if (success) {
 		b->state = BREAKER_CLOSED;
 		b->failures = 0;

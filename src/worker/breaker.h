@@ -22,7 +22,7 @@ struct breaker {
 	enum breaker_state state;
 	int failures; /* in a row */
 	int64_t pause_ms, until_ms;
-	int64_t opened; /* how often, for metrics */
+	int64_t opened, tries, failed; /* how often it opened; calls, and those that failed */
 };
 
 void breaker_init(struct breaker *b, const struct breaker_rules *rules);

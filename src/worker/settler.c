@@ -48,6 +48,16 @@ static struct timespec after_ms(int64_t ms)
 	return t;
 }
 
+/* How the breaker and the spool are, for others to read; under the lock. */
+static void note_state(struct settler *s)
+{
+	s->counts.breaker = s->breaker.state;
+	s->counts.tries = s->breaker.tries;
+	s->counts.failed = s->breaker.failed;
+	s->counts.spool_depth = s->spool ? spool_count(s->spool) : 0;
+	s->counts.spool_bytes = s->spool ? spool_bytes(s->spool) : 0;
+}
+
 /* ---- the spool's records ---- */
 
 static void record_encode(const struct hand_job *j, struct buf *out)
@@ -246,6 +256,7 @@ static defib_err settle_with_tries(struct settler *s, struct hand_job *batch,
 			return err;
 		pthread_mutex_lock(&s->lock);
 		s->counts.failures++;
+		note_state(s);
 		pthread_mutex_unlock(&s->lock);
 		if (try < s->options.tries && !pause_before_try(s))
 			return err;
@@ -281,6 +292,7 @@ static void finish_job(struct settler *s, struct hand_job *j, const struct settl
 	s->counts.spooled += spooled;
 	s->counts.abandoned += err && !spooled;
 	s->counts.settled += !err && one->accepted;
+	s->counts.ends[j->as] += !err && one->accepted;
 	s->counts.refused += !err && !one->accepted;
 	pthread_mutex_unlock(&s->lock);
 	if (!err && !one->accepted)
@@ -325,8 +337,7 @@ static void *settler_main(void *arg)
 		pthread_mutex_lock(&s->lock);
 		s->busy = false;
 		bool spooled = s->spool && spool_count(s->spool) > 0;
-		s->counts.breaker = s->breaker.state;
-		s->counts.spool_depth = s->spool ? spool_count(s->spool) : 0;
+		note_state(s);
 		struct timespec until = after_ms(spooled ? DRAIN_MS : 60000);
 		while (!s->first && !s->stop && pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
 			;

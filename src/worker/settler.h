@@ -30,8 +30,10 @@ struct settler_options {
 
 struct settler_counts {
 	int64_t settled, refused, spooled, drained, abandoned, failures;
+	int64_t ends[SETTLE_COUNT]; /* settled, by how they ended */
+	int64_t tries, failed;      /* uses of the database, and those that failed */
 	enum breaker_state breaker;
-	int64_t spool_depth;
+	int64_t spool_depth, spool_bytes;
 };
 
 MUST_CHECK defib_err settler_start(const struct settler_options *o, struct settler **out,

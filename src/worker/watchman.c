@@ -269,13 +269,16 @@ static void start_again(struct watchman *w)
 static void renew_if_due(struct watchman *w)
 {
 	struct failure f = {0};
+	struct buf info = BUF_INIT;
 	int64_t owned = 0;
 	if (!lease_renew_due(&w->lease, clock_boot_ms()))
 		return;
 	defib_err err = life_ready(w, &f);
+	w->options.info(w->options.ctx, &info);
 	if (!err)
-		err =
-			registry_renew(w->session.store, worker_id(w), hand_count(w->options.hand), &owned, &f);
+		err = registry_renew(w->session.store, worker_id(w), hand_count(w->options.hand), info.data,
+		                     &owned, &f);
+	buf_release(&info);
 	lease_renew_answer(&w->lease,
 	                   err == DEFIB_OK           ? RENEWED
 	                   : err == DEFIB_LEASE_LOST ? RENEW_REFUSED

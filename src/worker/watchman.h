@@ -40,6 +40,8 @@ struct watchman_options {
 	void (*taken)(void *ctx);
 	void (*stray)(void *ctx, struct source *src, int64_t worker, const char *key, int64_t epoch);
 	void (*wake)(void *ctx);
+	/* What the worker says of itself at each renewal, a JSON object; may add nothing. */
+	void (*info)(void *ctx, struct buf *out);
 	void *ctx;
 };
 

@@ -287,6 +287,7 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 	                              .taken = on_taken,
 	                              .stray = on_stray,
 	                              .wake = on_wake,
+	                              .info = worker_info,
 	                              .ctx = w};
 	/* Children are forked before any thread exists only for the keeper; jobs fork later. */
 	defib_err err = start_threads(w, f);
@@ -333,6 +334,7 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 	w->session = (struct session){.options = o->store, .open = store_open};
 	w->chance = (uint64_t)clock_wall_us() ^ ((uint64_t)getpid() << 40) ^ 88172645463325252U;
 	w->listening_fd = -1;
+	w->started_us = clock_wall_us();
 	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	hand_init(&w->hand);

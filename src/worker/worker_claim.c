@@ -38,6 +38,14 @@ static void claim_failed(struct worker *w, defib_err err, const struct failure *
 		watchman_poke(w->watchman, true);
 }
 
+static void note_claim(struct worker *w, int got)
+{
+	pthread_mutex_lock(&w->lock);
+	w->claims = (struct claim_counts){w->claims.claimed + got, w->breaker.tries, w->breaker.failed,
+	                                  w->breaker.state != BREAKER_CLOSED};
+	pthread_mutex_unlock(&w->lock);
+}
+
 static void claim_into(struct worker *w, int pool, int64_t n, int64_t now)
 {
 	struct crew *crew = &w->crews[pool];
@@ -63,6 +71,7 @@ static void claim_into(struct worker *w, int pool, int64_t n, int64_t now)
 		claim_failed(w, err, &f);
 	breaker_tell(&w->breaker, "claims", !err || err == DEFIB_LEASE_LOST, next_chance(w),
 	             clock_boot_ms());
+	note_claim(w, got);
 	crew->more = !err && got == n;
 	crew->empty = !err && got == 0;
 	crew->claimed = true;

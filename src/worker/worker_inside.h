@@ -5,6 +5,7 @@
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
  * worker_steps.c  what is run for a job of a workflow
  * worker_claim.c  the work session: claims, cancels, progress, beats
+ * worker_info.c   what it says of itself at each renewal of its lease
  *
  * Everything belongs to the thread that calls worker_run(), but for what
  * `lock` guards.
@@ -43,6 +44,13 @@ struct slot_ref {
 	bool stepped; /* its job was a workflow's, whose next step may be ready now */
 };
 
+/* What the work session has done so far. */
+struct claim_counts {
+	int64_t claimed;
+	int64_t tries, failed; /* uses of the database, and those that failed */
+	bool paused;           /* the breaker is not closed */
+};
+
 /* A child at work. */
 struct run {
 	struct child *child;
@@ -66,6 +74,7 @@ struct worker {
 	struct run **runs;
 	int nruns, cap_runs;
 	int epoll, event, listening_fd;
+	int64_t started_us; /* wall clock */
 	int64_t opened;
 	int64_t progress_ms, cancel_ms;
 	int64_t stopped_ms; /* when a stop was first seen; 0: none was */
@@ -77,6 +86,7 @@ struct worker {
 	int ngiven, cap_given;
 	struct resize *resizes; /* one a pool */
 	int64_t settled;        /* by handlers, in transactions of their own */
+	struct claim_counts claims;
 	int stops;
 	bool woken; /* there may be work, or something to stop */
 	bool told;  /* jobs were asked to stop: their runners must hear of it */
@@ -89,6 +99,9 @@ bool worker_stopping(struct worker *w);
 /* Mark jobs to be stopped, as hand_stop() does, and see that their runners hear of it. */
 void worker_stop_jobs(struct worker *w, const struct source *src, const char *key, int64_t epoch,
                       bool lost);
+
+/* worker_info.c */
+void worker_info(void *ctx, struct buf *out);
 
 /* worker_jobs.c */
 /* Run a job that was claimed; `worker` is the incarnation that claimed it. */

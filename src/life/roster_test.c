@@ -1,0 +1,119 @@
+/*
+ * roster_test.c: what a worker said of itself is there to be read, as long as it is alive
+ * and for a while after.
+ */
+#include "life/roster.h"
+
+#include "base/clock.h"
+#include "life/registry.h"
+#include "watch/queue_test.h"
+
+#include <string.h>
+
+static int64_t enter(struct store *s, const char *name)
+{
+	struct incarnation who;
+	struct failure f = {0};
+	int64_t id = 0;
+	if (incarnation_self(&who, &f) || registry_register(s, name, &who, 60000, "queue", &id, &f))
+		fail_msg("%s", f.what);
+	return id;
+}
+
+static void say(struct store *s, int64_t id, const char *info)
+{
+	struct failure f = {0};
+	int64_t owned;
+	if (registry_renew(s, id, 2, info, &owned, &f))
+		fail_msg("%s", f.what);
+}
+
+/* The row of one worker; its texts are not kept. */
+static bool listed(struct store *s, int64_t id, struct roster_row *row, char *info, size_t size)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct roster_row *all;
+	int n = 0;
+	bool found = false;
+	if (roster_read(s, 60 * US_PER_S, 200, &a, &all, &n, &f))
+		fail_msg("%s", f.what);
+	for (int i = 0; i < n; i++) {
+		if (all[i].id != id)
+			continue;
+		found = true;
+		*row = all[i];
+		snprintf(info, size, "%s", all[i].info ? all[i].info : "");
+	}
+	arena_release(&a);
+	return found;
+}
+
+static void what_a_worker_says_at_its_renewal_can_be_read(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct roster_row row;
+	char info[64];
+	int64_t id = enter(t->store, "anna");
+	say(t->store, id, "{\"claims\": 7}");
+	assert_true(listed(t->store, id, &row, info, sizeof info));
+	assert_true(row.alive && !row.dead && !row.expired && !row.again);
+	assert_int_equal(row.holding, 2);
+	assert_non_null(strstr(info, "\"claims\": 7"));
+	assert_true(llabs(row.renewed_us - clock_wall_us()) < 60 * US_PER_S);
+}
+
+static void a_renewal_that_says_nothing_leaves_what_was_said(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct roster_row row;
+	char info[64];
+	int64_t id = enter(t->store, "anna");
+	say(t->store, id, "{\"claims\": 7}");
+	say(t->store, id, NULL);
+	assert_true(listed(t->store, id, &row, info, sizeof info));
+	assert_non_null(strstr(info, "\"claims\": 7"));
+}
+
+static void one_that_starts_again_is_known_by_its_name(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct roster_row row;
+	char info[64];
+	(void)enter(t->store, "anna");
+	int64_t second = enter(t->store, "anna"), other = enter(t->store, "bert");
+	assert_true(listed(t->store, second, &row, info, sizeof info) && row.again);
+	assert_true(listed(t->store, other, &row, info, sizeof info) && !row.again);
+}
+
+static void the_dead_are_shown_for_a_while(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct roster_row row;
+	struct failure f = {0};
+	char info[64];
+	bool won = false;
+	int64_t id = enter(t->store, "anna");
+	assert_int_equal(registry_declare_dead(t->store, id, "test", false, &won, &f), DEFIB_OK);
+	assert_true(listed(t->store, id, &row, info, sizeof info));
+	assert_true(row.dead && !row.alive);
+	tables_script(t->store, t->engine == STORE_POSTGRES
+	                            ? "UPDATE defib.worker SET ended_at = ended_at - interval '1 hour'"
+	                            : "UPDATE defib_worker SET ended_at = ended_at - 3600000");
+	assert_false(listed(t->store, id, &row, info, sizeof info));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_POSTGRES(what_a_worker_says_at_its_renewal_can_be_read),
+		ON_SQLITE(what_a_worker_says_at_its_renewal_can_be_read),
+		ON_POSTGRES(a_renewal_that_says_nothing_leaves_what_was_said),
+		ON_SQLITE(a_renewal_that_says_nothing_leaves_what_was_said),
+		ON_POSTGRES(one_that_starts_again_is_known_by_its_name),
+		ON_SQLITE(one_that_starts_again_is_known_by_its_name),
+		ON_POSTGRES(the_dead_are_shown_for_a_while),
+		ON_SQLITE(the_dead_are_shown_for_a_while),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+/*
+ * worker_info.c: what a worker says of itself at each renewal of its lease: a small JSON
+ * object in its row of the registry, whose size does not grow with its work. People read
+ * it there, and a daemon makes metrics of it: a worker needs no port of its own.
+ *
+ * Called from the watchman's thread: only what is shared under a lock is read.
+ */
+#include "base/clock.h"
+#include "worker/worker_inside.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static void add_self(const struct worker *w, struct buf *out)
+{
+	struct utsname host = {0};
+	struct buf started = BUF_INIT;
+	(void)uname(&host);
+	time_iso(w->started_us, &started);
+	buf_add(out, "\"version\":\"" DEFIB_VERSION "\",\"host\":");
+	buf_add_json(out, host.nodename);
+	buf_addf(out, ",\"pid\":%lld,\"started\":\"%s\"", (long long)getpid(), buf_text(&started));
+	buf_release(&started);
+}
+
+static void add_settled(const struct settler_counts *s, int64_t by_handlers, struct buf *out)
+{
+	bool first = true;
+	buf_add(out, ",\"settled\":{");
+	for (int i = 0; i < SETTLE_COUNT; i++) {
+		/* What a handler settled in a transaction of its own, it settled as done. */
+		int64_t n = s->ends[i] + (i == SETTLE_DONE ? by_handlers : 0);
+		if (n || i == SETTLE_DONE || i == SETTLE_FAILED) {
+			buf_addf(out, "%s\"%s\":%lld", first ? "" : ",", settle_names[i], (long long)n);
+			first = false;
+		}
+	}
+	buf_add(out, "}");
+}
+
+void worker_info(void *ctx, struct buf *out)
+{
+	struct worker *w = ctx;
+	struct settler_counts s;
+	/* The lock keeps the settler where it is: worker_close() ends it before the watchman. */
+	pthread_mutex_lock(&w->lock);
+	bool closing = w->closing;
+	struct claim_counts c = w->claims;
+	int64_t by_handlers = w->settled;
+	if (!closing)
+		settler_counts(w->settler, &s);
+	pthread_mutex_unlock(&w->lock);
+	if (closing)
+		return;
+	bool open = c.paused || s.breaker != BREAKER_CLOSED;
+	buf_add(out, "{");
+	add_self(w, out);
+	buf_addf(out, ",\"jobs\":%lld,\"claims\":%lld", (long long)hand_count(&w->hand),
+	         (long long)c.claimed);
+	add_settled(&s, by_handlers, out);
+	buf_addf(out, ",\"refused\":%lld,\"abandoned\":%lld,\"tries\":%lld,\"failures\":%lld",
+	         (long long)s.refused, (long long)s.abandoned, (long long)(c.tries + s.tries),
+	         (long long)(c.failed + s.failed));
+	buf_addf(out, ",\"breaker\":\"%s\",\"spool\":{\"jobs\":%lld,\"bytes\":%lld}",
+	         open ? "open" : "closed", (long long)s.spool_depth, (long long)s.spool_bytes);
+	buf_addf(out, ",\"clock_ms\":%lld}", (long long)(clock_wall_us() / 1000));
+}
