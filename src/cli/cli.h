@@ -8,6 +8,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include "base/log.h"
 #include "recover/scan.h"
 #include "watch/settings.h"
 
@@ -89,6 +90,13 @@ int cli_fail(const struct failure *f);
 /* The same for a command of the built-in queue: where its tables are missing, how to make them. */
 int cli_queue_fail(struct failure *f);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/*
+ * The log of a command that runs long, by --log: logfmt, json or plain (logline.c). Where it
+ * was given, errors are events of the log too. False after one line.
+ */
+bool cli_set_up_log(const struct cli *c, enum log_format standard);
+/* "defib: text" on stderr, or an event. */
+void cli_say(const char *text, const char *next);
 int exit_code_of(defib_err err);
 
 /*
@@ -114,6 +122,7 @@ int cmd_list(struct cli *c);
 int cmd_show(struct cli *c);
 int cmd_stats(struct cli *c);
 int cmd_learn(struct cli *c);
+int cmd_report(struct cli *c);
 int cmd_whatif(struct cli *c);
 int cmd_daemon(struct cli *c);
 int cmd_status(struct cli *c);
@@ -137,6 +146,7 @@ extern const struct cli_option daemon_options[];
 extern const struct cli_option pause_options[], resume_options[], raise_options[];
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
 extern const struct cli_option list_options[], show_options[], whatif_options[];
+extern const struct cli_option report_options[];
 extern const struct cli_option install_options[], uninstall_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];

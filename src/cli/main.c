@@ -19,6 +19,8 @@ const struct command commands[] = {
 	{"show", "JOB", "tell the story of one job", show_options, true, cmd_show},
 	{"stats", "[WATCH…]", "count jobs by state, what is stuck and what was recovered", NULL, true,
      cmd_stats},
+	{"report", "[WATCH…]", "what happened: recoveries by day, trend, causes, mistakes, advice",
+     report_options, false, cmd_report},
 	{"learn", "[WATCH…]", "say how long runs take, and what that suggests for the thresholds", NULL,
      true, cmd_learn},
 	{"whatif", "WATCH --stuck-after DURATION", "what another threshold would have done",

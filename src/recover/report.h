@@ -66,7 +66,6 @@ struct report_lost {
 
 struct report {
 	struct period period;
-	const char *title; /* NULL: none */
 	int nwatches;
 	struct report_watch *watches;
 	int nlost;
