@@ -141,6 +141,10 @@ const struct opt_row service_rows[] = {
      .type = OPT_TEXT_LIST,
      .offset = S(hosts),
      .help = "names that requests may call this server by, beside its address and localhost"},
+	{.name = "mask",
+     .type = OPT_TEXT_LIST,
+     .offset = S(mask),
+     .help = "columns and members of payloads that viewers see only the last six characters of"},
 	{.name = NULL},
 };
 #undef S

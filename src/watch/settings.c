@@ -272,6 +272,8 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct set
 	cfg_read(r, settings_rows, root, out);
 	for (int i = 0; i < out->nwatches; i++)
 		out->watches[i].work.workflows = out->workflows;
+	out->shown = r->shown;
+	out->nshown = r->nshown;
 	if (r->nerrors)
 		return;
 	if (out->ndatabases == 0)

@@ -30,6 +30,9 @@ struct settings {
 	struct environment environment;
 	struct sink_list sinks;
 	struct alert_settings alerts;
+	/* Every effective value and where it came from; secrets are masked. */
+	struct cfg_shown *shown;
+	int nshown;
 };
 
 /* The option tables of the top level and of a database, for the reference. */
