@@ -7,6 +7,7 @@
  * Retry-After at once and no handler is called. The rest is answered from memory.
  *
  * api.c         finds the route, checks role, body and parameters, calls the handler
+ * api_values.c  what handlers ask of a call, and problems
  * api_*.c       handlers, a table of routes each
  */
 #ifndef SERVE_API_H
@@ -64,6 +65,8 @@ struct api_answer {
 };
 
 struct api_call;
+struct api_request;
+struct uri;
 typedef void (*api_fn)(struct api_call *c);
 
 struct api_route {
@@ -80,8 +83,8 @@ struct api_route {
 struct api_call {
 	const struct api *api;
 	const struct api_route *route;
-	const struct setup *setup; /* held for the call */
-	struct arena arena;        /* of the call */
+	struct setup *setup; /* held for the call */
+	struct arena arena;  /* of the call */
 	enum role role;
 	const char *actor;                /* "web:NAME", for the ledger */
 	const char *parts[API_PARTS_MAX]; /* decoded, in the order of the path: {watch}, {key} */
@@ -93,6 +96,7 @@ struct api_call {
 	const struct watch *watch;
 	struct desk_seat *seat; /* what the desk's thread keeps between calls */
 	struct api_answer *out;
+	const struct api_request *request;
 	const struct uri *uri; /* for api_query() */
 	void *http;            /* for http_stream() */
 };
@@ -132,5 +136,38 @@ extern const struct api_route api_read_routes[]; /* api_read.c: jobs, ledger, wo
 extern const struct api_route api_act_routes[];  /* api_act.c: what a person does to jobs */
 extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
 extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
+extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
+/* The same, but with whole paths. */
+extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
+
+/* ---- from a request to its answer: what http.c drives ---- */
+
+/* A request as it came. */
+struct api_request {
+	const char *method, *target; /* "/api/v1/watches?…", as sent */
+	const char *content_type;    /* NULL: none */
+	const char *accept;
+	const char *body; /* the whole of it */
+	size_t nbody;
+	enum role role;
+	const char *actor;
+};
+
+enum api_next {
+	API_ANSWERED, /* in c->out */
+	API_AT_DESK,  /* api_run() is to be called with a session at the desk of c->database */
+};
+
+/*
+ * Finds the route, checks, and answers what needs no database. `out` and `r` must live
+ * as long as the call.
+ */
+enum api_next api_begin(const struct api *api, const struct api_request *r, struct api_call *c,
+                        struct api_answer *out);
+void api_run(struct api_call *c);
+/* Also when it was not answered. Leaves the answer alone, whose headers are gone then. */
+void api_end(struct api_call *c);
+void api_answer_clear(struct api_answer *a);
+void api_answer_release(struct api_answer *a);
 
 #endif

@@ -153,3 +153,12 @@ void board_read(struct board *b, struct arena *a, struct board_view *out)
 	}
 	pthread_mutex_unlock(&b->lock);
 }
+
+bool board_is_down(struct board *b, const char *database)
+{
+	pthread_mutex_lock(&b->lock);
+	int i = database_at(b, database);
+	bool down = i < b->ndatabases && b->databases[i].d.asked && !b->databases[i].d.up;
+	pthread_mutex_unlock(&b->lock);
+	return down;
+}

@@ -51,5 +51,7 @@ struct board_view {
 	int nwatches;
 };
 void board_read(struct board *b, struct arena *a, struct board_view *out);
+/* It was asked, and is away. */
+bool board_is_down(struct board *b, const char *database);
 
 #endif

@@ -1,0 +1,340 @@
+/* desk.c: see desk.h. */
+#include "serve/desk.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "serve/seat.h"
+
+#include <assert.h>
+#include <signal.h>
+
+struct desk {
+	struct desks *all;
+	char *name, *url;
+	struct desk_turn *first, **last;
+	int nwaiting, nidle;
+	int nthreads, nended;
+	pthread_t threads[DESK_SEATS];
+	pthread_cond_t work;
+	bool away;       /* the last attempt failed */
+	int64_t next_ms; /* while it is away: nobody before this */
+	bool closing;
+	struct desk *next;
+};
+
+struct desks {
+	const struct api *api;
+	int64_t timeout_ms;
+	pthread_mutex_t lock; /* of everything here and in desks, held for moments only */
+	struct desk *first;
+	int64_t setup; /* number of the newest configuration that was seen */
+	bool closed;
+};
+
+struct desks *desks_new(const struct api *api, int64_t timeout_ms)
+{
+	struct desks *d = mem_alloc(sizeof *d);
+	d->api = api;
+	d->timeout_ms = timeout_ms;
+	pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
+/* ---- the line ---- */
+
+static void line_add(struct desk *k, struct desk_turn *t)
+{
+	t->next = NULL;
+	*k->last = t;
+	k->last = &t->next;
+	k->nwaiting++;
+}
+
+static struct desk_turn *line_take(struct desk *k)
+{
+	struct desk_turn *t = k->first;
+	assert(t && k->nwaiting > 0);
+	k->first = t->next;
+	if (!k->first)
+		k->last = &k->first;
+	k->nwaiting--;
+	return t;
+}
+
+/* Everybody in line, who then is nobody's but the caller's. */
+static struct desk_turn *line_empty(struct desk *k)
+{
+	struct desk_turn *all = k->first;
+	k->first = NULL;
+	k->last = &k->first;
+	k->nwaiting = 0;
+	return all;
+}
+
+static void turn_refuse(struct desk_turn *t, const char *why)
+{
+	api_problem(t->call, 503, "database %s: %s", t->call->database->name, why);
+	t->done(t->ctx);
+}
+
+static void refuse_all(struct desk_turn *t, const char *why)
+{
+	while (t) {
+		struct desk_turn *next = t->next;
+		turn_refuse(t, why);
+		t = next;
+	}
+}
+
+/* ---- a thread ---- */
+
+static void note_session(struct desk *k, bool failed)
+{
+	pthread_mutex_lock(&k->all->lock);
+	k->away = failed;
+	if (failed)
+		k->next_ms = clock_boot_ms() + DESK_TRY_MS;
+	pthread_mutex_unlock(&k->all->lock);
+}
+
+/* One attempt; false: its session was lost on the way. */
+static bool try_call(struct desk *k, struct desk_seat *seat, struct api_call *c)
+{
+	struct failure f = {0};
+	defib_err err = seat_take(seat, c, &f);
+	note_session(k, err == DEFIB_CONNECTION || err == DEFIB_TIMEOUT);
+	if (err) {
+		api_failed(c, &f);
+		return true;
+	}
+	api_run(c);
+	if (c->session->store->in_tx)
+		store_rollback(c->session->store);
+	return !c->session->store->lost;
+}
+
+/*
+ * A session that lay idle may be dead without our knowing (the server was started anew):
+ * what only reads is done again in a fresh one.
+ */
+static void do_call(struct desk *k, struct desk_seat *seat, struct api_call *c)
+{
+	if (try_call(k, seat, c))
+		return;
+	if (!c->route->write && c->out->status == 503) {
+		api_answer_clear(c->out);
+		if (try_call(k, seat, c))
+			return;
+	}
+	note_session(k, true);
+}
+
+/* The next in line; NULL: the desk closes, or nobody came for a while. */
+static struct desk_turn *next_turn(struct desk *k, bool *rest)
+{
+	struct timespec until;
+	int timed_out = 0;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += DESK_REST_MS / 1000;
+	pthread_mutex_lock(&k->all->lock);
+	k->nidle++;
+	while (!k->first && !k->closing && !timed_out)
+		timed_out = pthread_cond_timedwait(&k->work, &k->all->lock, &until);
+	k->nidle--;
+	struct desk_turn *t = k->first ? line_take(k) : NULL;
+	*rest = !t && !k->closing;
+	pthread_mutex_unlock(&k->all->lock);
+	return t;
+}
+
+static void *sit(void *arg)
+{
+	struct desk *k = arg;
+	struct desk_seat seat;
+	struct desk_turn *t;
+	bool rest = false;
+	seat_init(&seat, k->all->api->setups, k->url, k->name, k->all->timeout_ms);
+	while ((t = next_turn(k, &rest)) || rest) {
+		if (rest) {
+			seat_rest(&seat);
+			continue;
+		}
+		if (clock_boot_ms() > t->deadline_ms) {
+			turn_refuse(t, "too many calls are before this one");
+			continue;
+		}
+		do_call(k, &seat, t->call);
+		t->done(t->ctx);
+	}
+	seat_rest(&seat);
+	pthread_mutex_lock(&k->all->lock);
+	k->nended++;
+	pthread_mutex_unlock(&k->all->lock);
+	return NULL;
+}
+
+/* Signals are the main thread's. */
+static void add_thread(struct desk *k)
+{
+	sigset_t every, before;
+	sigfillset(&every);
+	pthread_sigmask(SIG_SETMASK, &every, &before);
+	if (pthread_create(&k->threads[k->nthreads], NULL, sit, k) == 0)
+		k->nthreads++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ---- desks ---- */
+
+static struct desk *desk_new(struct desks *d, const struct database *db)
+{
+	struct desk *k = mem_alloc(sizeof *k);
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&k->work, &attr);
+	pthread_condattr_destroy(&attr);
+	k->all = d;
+	k->name = mem_strdup(db->name);
+	k->url = mem_strdup(db->url);
+	k->last = &k->first;
+	k->next = d->first;
+	d->first = k;
+	return k;
+}
+
+static void desk_free(struct desk *k)
+{
+	for (int i = 0; i < k->nthreads; i++)
+		pthread_join(k->threads[i], NULL);
+	assert(!k->first);
+	pthread_cond_destroy(&k->work);
+	free(k->name);
+	free(k->url);
+	free(k);
+}
+
+static bool is_desk_of(const struct desk *k, const struct database *db)
+{
+	return !k->closing && text_eq(k->name, db->name) && text_eq(k->url, db->url);
+}
+
+static void desk_close(struct desk *k)
+{
+	k->closing = true;
+	pthread_cond_broadcast(&k->work);
+}
+
+/* Desks of databases that the newest configuration does not have any more finish their line. */
+static void follow_setup(struct desks *d, const struct setup *s)
+{
+	if (s->number <= d->setup)
+		return;
+	d->setup = s->number;
+	for (struct desk *k = d->first; k; k = k->next) {
+		bool there = false;
+		for (int i = 0; i < s->settings.ndatabases; i++)
+			there = there || is_desk_of(k, &s->settings.databases[i]);
+		if (!there)
+			desk_close(k);
+	}
+}
+
+static struct desk *find_desk(struct desks *d, const struct api_call *c)
+{
+	follow_setup(d, c->setup);
+	for (struct desk *k = d->first; k; k = k->next)
+		if (is_desk_of(k, c->database))
+			return k;
+	return desk_new(d, c->database);
+}
+
+/* Why a call is not let in; NULL: it is in line. */
+static const char *admit(struct desks *d, struct desk_turn *t, bool down)
+{
+	int64_t now = clock_boot_ms();
+	if (d->closed)
+		return "the daemon stops";
+	struct desk *k = find_desk(d, t->call);
+	if ((k->away || down) && now < k->next_ms)
+		return "it is away";
+	if (k->away || down)
+		k->next_ms = now + DESK_TRY_MS;
+	if (k->nwaiting >= DESK_LINE)
+		return "too many calls wait for it";
+	if (k->nwaiting >= k->nidle && k->nthreads < DESK_SEATS)
+		add_thread(k);
+	if (k->nthreads == 0)
+		return "no thread can be had";
+	t->deadline_ms = now + d->timeout_ms;
+	line_add(k, t);
+	pthread_cond_signal(&k->work);
+	return NULL;
+}
+
+void desks_put(struct desks *d, struct desk_turn *t)
+{
+	bool down = board_is_down(d->api->board, t->call->database->name);
+	pthread_mutex_lock(&d->lock);
+	const char *why = admit(d, t, down);
+	pthread_mutex_unlock(&d->lock);
+	if (why)
+		turn_refuse(t, why);
+}
+
+void desks_tick(struct desks *d)
+{
+	struct desk_turn *late = NULL, **end = &late;
+	struct desk *over = NULL;
+	int64_t now = clock_boot_ms();
+	pthread_mutex_lock(&d->lock);
+	for (struct desk **at = &d->first; *at;) {
+		struct desk *k = *at;
+		while (k->first && now > k->first->deadline_ms) {
+			*end = line_take(k);
+			end = &(*end)->next;
+			*end = NULL;
+		}
+		if (k->closing && !k->first && k->nended == k->nthreads) {
+			*at = k->next;
+			k->next = over;
+			over = k;
+		} else {
+			at = &k->next;
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+	refuse_all(late, "it did not come to this call in time");
+	while (over) {
+		struct desk *next = over->next;
+		desk_free(over);
+		over = next;
+	}
+}
+
+void desks_close(struct desks *d)
+{
+	pthread_mutex_lock(&d->lock);
+	d->closed = true;
+	for (struct desk *k = d->first; k; k = k->next) {
+		struct desk_turn *waiting = line_empty(k);
+		desk_close(k);
+		pthread_mutex_unlock(&d->lock);
+		refuse_all(waiting, "the daemon stops");
+		pthread_mutex_lock(&d->lock);
+	}
+	pthread_mutex_unlock(&d->lock);
+	/* Nobody adds a desk or a thread any more. */
+	while (d->first) {
+		struct desk *k = d->first;
+		d->first = k->next;
+		desk_free(k);
+	}
+}
+
+void desks_free(struct desks *d)
+{
+	assert(!d->first);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
