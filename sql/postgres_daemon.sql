@@ -1,5 +1,5 @@
 -- What daemons keep in a PostgreSQL database: who leads a watch, what persons have
--- told the daemons, how they are, and what was learnt of run times.
+-- told the daemons, how they are, what was learnt of run times, and alerts.
 -- Runs as it is in psql; running it again changes nothing.
 
 -- One leader a watch. A lease, not a session's lock: a daemon that is stopped with its
@@ -40,3 +40,40 @@ CREATE TABLE IF NOT EXISTS defib.learned (
     buckets jsonb NOT NULL,
     PRIMARY KEY (watch, kind)
 );
+
+-- How each rule of alerts stands, by watch ("*": of the database as a whole). Whoever
+-- leads the watch writes it, together with the messages that follow from it.
+CREATE TABLE IF NOT EXISTS defib.alert (
+    watch    text NOT NULL,
+    rule     text NOT NULL,
+    severity text NOT NULL,
+    state    text NOT NULL, -- pending, firing, resolved
+    since    timestamptz NOT NULL,
+    fired_at timestamptz, -- the last time that it came to fire
+    told_at  timestamptz, -- the last message of it
+    repeats  bigint NOT NULL DEFAULT 0,
+    value    float8 NOT NULL DEFAULT 0,
+    sentence text NOT NULL DEFAULT '',
+    topic    text NOT NULL DEFAULT '', -- by which receivers tell that messages belong together
+    holder   text NOT NULL DEFAULT '',
+    PRIMARY KEY (watch, rule)
+);
+
+-- Messages to sinks: alerts, reports. What has no end yet is sent when it is due, by any
+-- daemon; a sender moves due_at while he tries, and what he does not end is due again.
+CREATE TABLE IF NOT EXISTS defib.delivery (
+    seq      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    sink     text NOT NULL,
+    id       text NOT NULL,
+    kind     text NOT NULL,
+    topic    text, -- messages of one topic reach a sink in their order
+    document jsonb NOT NULL,
+    made_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    due_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    tries    bigint NOT NULL DEFAULT 0,
+    answer   text, -- of the last try
+    ended    text, -- sent, refused, given up
+    ended_at timestamptz,
+    UNIQUE (sink, id)
+);
+CREATE INDEX IF NOT EXISTS delivery_due ON defib.delivery (sink, seq) WHERE ended IS NULL;

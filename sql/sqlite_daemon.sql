@@ -34,3 +34,39 @@ CREATE TABLE IF NOT EXISTS defib_learned (
     buckets TEXT NOT NULL,
     PRIMARY KEY (watch, kind)
 );
+
+-- How each rule of alerts stands, by watch ("*": of the database as a whole).
+CREATE TABLE IF NOT EXISTS defib_alert (
+    watch    TEXT NOT NULL,
+    rule     TEXT NOT NULL,
+    severity TEXT NOT NULL,
+    state    TEXT NOT NULL, -- pending, firing, resolved
+    since    INTEGER NOT NULL,
+    fired_at INTEGER, -- the last time that it came to fire
+    told_at  INTEGER, -- the last message of it
+    repeats  INTEGER NOT NULL DEFAULT 0,
+    value    REAL NOT NULL DEFAULT 0,
+    sentence TEXT NOT NULL DEFAULT '',
+    topic    TEXT NOT NULL DEFAULT '', -- by which receivers tell that messages belong together
+    holder   TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (watch, rule)
+);
+
+-- Messages to sinks: alerts, reports. What has no end yet is sent when it is due, by any
+-- daemon; a sender moves due_at while he tries, and what he does not end is due again.
+CREATE TABLE IF NOT EXISTS defib_delivery (
+    seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+    sink     TEXT NOT NULL,
+    id       TEXT NOT NULL,
+    kind     TEXT NOT NULL,
+    topic    TEXT, -- messages of one topic reach a sink in their order
+    document TEXT NOT NULL,
+    made_at  INTEGER NOT NULL,
+    due_at   INTEGER NOT NULL,
+    tries    INTEGER NOT NULL DEFAULT 0,
+    answer   TEXT, -- of the last try
+    ended    TEXT, -- sent, refused, given up
+    ended_at INTEGER,
+    UNIQUE (sink, id)
+);
+CREATE INDEX IF NOT EXISTS defib_delivery_due ON defib_delivery (sink, seq) WHERE ended IS NULL;

@@ -1,0 +1,241 @@
+/* outbox.c: see outbox.h. */
+#include "alert/outbox.h"
+
+#include "ledger/schema.h"
+
+#include <assert.h>
+
+#define NOW_MS SQLITE_NOW_MS
+#define PG_US(expression) "(extract(epoch FROM " expression ") * 1000000)::bigint"
+
+/* A statement in a transaction of its own. */
+static defib_err run(struct store *s, const char *sql, const struct store_param *params, int n,
+                     struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql, params, n, a, rows, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+defib_err outbox_ready(struct store *s, bool create, bool *there, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT to_regclass('defib.delivery') IS NOT NULL",
+		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_delivery'",
+	};
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_exec(s, queries[s->engine], NULL, 0, &a, &rows, f);
+	*there = !err && row_bool(&rows, 0, 0);
+	if (!err && !*there && create) {
+		err = schema_install(s, SCHEMA_DAEMON, f);
+		*there = !err;
+	}
+	arena_release(&a);
+	return err;
+}
+
+defib_err outbox_put(struct store *s, const struct outgoing *all, int n, struct arena *a,
+                     struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] =
+			"INSERT INTO defib.delivery (sink, kind, id, document, topic, ended, ended_at) VALUES "
+			"($1, $2, $3, $4::jsonb, $5, $6, CASE WHEN $6::text IS NOT NULL THEN "
+			"clock_timestamp() END) ON CONFLICT (sink, id) DO NOTHING",
+		[STORE_SQLITE] =
+			"INSERT INTO defib_delivery (sink, kind, id, document, topic, ended, ended_at, "
+			"made_at, due_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN ?6 IS NOT NULL "
+			"THEN " NOW_MS " END, " NOW_MS ", " NOW_MS ") ON CONFLICT (sink, id) DO NOTHING",
+	};
+	defib_err err = DEFIB_OK;
+	assert(s->in_tx);
+	for (int i = 0; i < n && !err; i++) {
+		const struct outgoing *o = &all[i];
+		struct store_param params[] = {P_TEXT(o->sink),     P_TEXT(o->kind),  P_TEXT(o->id),
+		                               P_TEXT(o->document), P_TEXT(o->topic), P_TEXT(o->ended)};
+		err = store_exec(s, queries[s->engine], params, 6, a, NULL, f);
+	}
+	return err;
+}
+
+/* ---- sending ---- */
+
+defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **out, int *n,
+                       struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT sink, count(*), " PG_US(
+			"min(due_at) - clock_timestamp()") " FROM defib.delivery WHERE ended IS NULL GROUP BY "
+											   "sink",
+		[STORE_SQLITE] = "SELECT sink, count(*), (min(due_at) - " NOW_MS
+						 ") * 1000 FROM defib_delivery WHERE ended IS NULL GROUP BY sink",
+	};
+	struct store_rows rows;
+	*n = 0;
+	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct outbox_line, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct outbox_line){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
+		                                 row_int(&rows, i, 2, 0)};
+	return DEFIB_OK;
+}
+
+/* Behind one of its own topic that is not over a message waits, even when that is not due. */
+#define FIRST_DUE(table, mark, now)                                                                \
+	"(SELECT d.seq FROM " table " AS d WHERE d.sink = " mark "1 AND d.ended IS NULL AND d.due_at " \
+	"<= " now " AND NOT EXISTS (SELECT 1 FROM " table " AS e WHERE e.sink = d.sink AND e.ended "   \
+	"IS NULL AND e.seq < d.seq AND e.topic = d.topic) ORDER BY d.seq LIMIT 1"
+
+defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struct arena *a,
+                      struct delivery *out, bool *got, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] =
+			"UPDATE defib.delivery SET tries = tries + 1, due_at = clock_timestamp() + $2::bigint "
+			"* interval '1 microsecond' WHERE seq = " FIRST_DUE(
+				"defib.delivery", "$",
+				"clock_timestamp()") " FOR UPDATE SKIP LOCKED) RETURNING seq, tries, kind, id, "
+									 "document::text, " PG_US("clock_timestamp() - made_at"),
+		[STORE_SQLITE] =
+			"UPDATE defib_delivery SET tries = tries + 1, due_at = " NOW_MS
+			" + ?2 / 1000 WHERE seq = " FIRST_DUE(
+				"defib_delivery", "?", NOW_MS) ") "
+											   "RETURNING seq, tries, kind, id, document, (" NOW_MS
+											   " - made_at) * 1000",
+	};
+	struct store_param params[] = {P_TEXT(sink), P_INT(lease_us)};
+	struct store_rows rows;
+	*got = false;
+	defib_err err = run(s, queries[s->engine], params, 2, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	*got = true;
+	*out = (struct delivery){
+		.seq = row_int(&rows, 0, 0, 0),
+		.tries = row_int(&rows, 0, 1, 0),
+		.kind = row_text(&rows, 0, 2),
+		.id = row_text(&rows, 0, 3),
+		.document = row_text(&rows, 0, 4),
+		.age_us = row_int(&rows, 0, 5, 0),
+	};
+	return DEFIB_OK;
+}
+
+/* Only who took it last may say what became of it. */
+static defib_err note(struct store *s, const char *const *queries, const struct delivery *d,
+                      struct store_param what, const char *answer, struct failure *f)
+{
+	struct store_param params[] = {P_INT(d->seq), P_INT(d->tries), what, P_TEXT(answer)};
+	struct arena a = ARENA_INIT;
+	defib_err err = run(s, queries[s->engine], params, 4, &a, NULL, f);
+	arena_release(&a);
+	return err;
+}
+
+defib_err outbox_end(struct store *s, const struct delivery *d, const char *how, const char *answer,
+                     struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "UPDATE defib.delivery SET ended = $3, answer = $4, ended_at = "
+						   "clock_timestamp() WHERE seq = $1 AND tries = $2 AND ended IS NULL",
+		[STORE_SQLITE] = "UPDATE defib_delivery SET ended = ?3, answer = ?4, ended_at = " NOW_MS
+						 " WHERE seq = ?1 AND tries = ?2 AND ended IS NULL",
+	};
+	return note(s, queries, d, P_TEXT(how), answer, f);
+}
+
+defib_err outbox_again(struct store *s, const struct delivery *d, int64_t wait_us,
+                       const char *answer, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] =
+			"UPDATE defib.delivery SET due_at = clock_timestamp() + $3::bigint * interval '1 "
+			"microsecond', answer = $4 WHERE seq = $1 AND tries = $2 AND ended IS NULL",
+		[STORE_SQLITE] = "UPDATE defib_delivery SET due_at = " NOW_MS
+						 " + ?3 / 1000, answer = ?4 WHERE seq = ?1 AND tries = ?2 AND ended IS "
+						 "NULL",
+	};
+	return note(s, queries, d, P_INT(wait_us), answer, f);
+}
+
+int64_t outbox_wait_us(int64_t tries, double chance)
+{
+	int64_t most = OUTBOX_WAIT_MAX_US;
+	assert(tries > 0 && chance >= 0 && chance <= 1);
+	if (tries < 9)
+		most = INT64_C(2000000) << (tries - 1);
+	most = most < OUTBOX_WAIT_MAX_US ? most : OUTBOX_WAIT_MAX_US;
+	return 100000 + (int64_t)((double)most * chance);
+}
+
+defib_err outbox_tidy(struct store *s, struct failure *f)
+{
+	static const char *const give_up[] = {
+		[STORE_POSTGRES] = "UPDATE defib.delivery SET ended = 'given up', ended_at = "
+						   "clock_timestamp(), answer = coalesce(answer, 'no daemon has this "
+						   "sink') WHERE ended IS NULL AND due_at < clock_timestamp() AND made_at "
+						   "< clock_timestamp() - interval '25 hours'",
+		[STORE_SQLITE] = "UPDATE defib_delivery SET ended = 'given up', ended_at = " NOW_MS
+						 ", answer = coalesce(answer, 'no daemon has this sink') WHERE ended IS "
+						 "NULL AND due_at < " NOW_MS " AND made_at < " NOW_MS " - 90000000",
+	};
+	static const char *const forget[] = {
+		[STORE_POSTGRES] = "DELETE FROM defib.delivery WHERE ended IS NOT NULL AND ended_at < "
+						   "clock_timestamp() - interval '30 days'",
+		[STORE_SQLITE] = "DELETE FROM defib_delivery WHERE ended IS NOT NULL AND ended_at "
+						 "< " NOW_MS " - 2592000000",
+	};
+	struct arena a = ARENA_INIT;
+	defib_err err = run(s, give_up[s->engine], NULL, 0, &a, NULL, f);
+	if (!err)
+		err = run(s, forget[s->engine], NULL, 0, &a, NULL, f);
+	arena_release(&a);
+	return err;
+}
+
+/* ---- looking ---- */
+
+defib_err outbox_read(struct store *s, int limit, struct arena *a, struct delivery_row **out,
+                      int *n, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT seq, tries, " PG_US("made_at") ", " PG_US("due_at") ", " PG_US(
+			"ended_at") ", sink, id, kind, answer, ended, document::text FROM defib.delivery ORDER "
+						"BY seq DESC LIMIT $1",
+		[STORE_SQLITE] = "SELECT seq, tries, made_at * 1000, due_at * 1000, ended_at * 1000, sink, "
+						 "id, kind, answer, ended, document FROM defib_delivery ORDER BY seq DESC "
+						 "LIMIT ?1",
+	};
+	struct store_param param = P_INT(limit);
+	struct store_rows rows;
+	*n = 0;
+	defib_err err = store_exec(s, queries[s->engine], &param, 1, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct delivery_row, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct delivery_row){
+			.seq = row_int(&rows, i, 0, 0),
+			.tries = row_int(&rows, i, 1, 0),
+			.made_us = row_int(&rows, i, 2, 0),
+			.due_us = row_int(&rows, i, 3, 0),
+			.ended_us = row_int(&rows, i, 4, 0),
+			.sink = row_text(&rows, i, 5),
+			.id = row_text(&rows, i, 6),
+			.kind = row_text(&rows, i, 7),
+			.answer = row_text(&rows, i, 8),
+			.ended = row_text(&rows, i, 9),
+			.document = row_text(&rows, i, 10),
+		};
+	return DEFIB_OK;
+}

@@ -1,0 +1,45 @@
+/*
+ * sinks.h: a message on its way to a receiver: one try, bounded in time and in what is
+ * read, and what became of it.
+ *
+ * sinks.c          which sender a sink has; the log
+ * sink_http.c      webhook, Alertmanager, PagerDuty
+ * sink_command.c   a program of the user's
+ */
+#ifndef ALERT_SINKS_H
+#define ALERT_SINKS_H
+
+#include "watch/alerts.h"
+
+#include <stdatomic.h>
+
+struct sink_call {
+	const struct alert_sink *sink;
+	const char *kind, *id;
+	const char *document;    /* JSON (message.h) */
+	const atomic_bool *stop; /* end at once when it becomes true; NULL: never */
+};
+
+enum sink_end {
+	SINK_SENT,
+	SINK_AGAIN,   /* not now, perhaps later */
+	SINK_REFUSED, /* never as it is */
+};
+
+struct sink_answer {
+	enum sink_end how;
+	int64_t wait_us; /* the receiver wants us to wait; 0: it did not say */
+	char text[256];  /* what it answered, in a line; never a secret of ours */
+};
+
+/* One try. From any thread. */
+void sink_send(const struct sink_call *c, struct sink_answer *out);
+
+/* ---- for the files of this room */
+void sink_http(const struct sink_call *c, struct sink_answer *out);
+void sink_command(const struct sink_call *c, struct sink_answer *out);
+/* Sets the answer; the text is made one line, and secrets of the sink are taken out. */
+void sink_answered(const struct sink_call *c, struct sink_answer *out, enum sink_end how,
+                   const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+#endif

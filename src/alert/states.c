@@ -1,0 +1,145 @@
+/* states.c: see states.h. */
+#include "alert/states.h"
+
+#include "base/text.h"
+
+#define PG_US(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
+/* Times as SQLite keeps them, so that what is written is what is read back. */
+#define WHOLE_MS(us) ((us) / 1000 * 1000)
+
+static int word_at(const char *const *words, const char *word)
+{
+	for (int i = 0; words[i]; i++)
+		if (text_eq(words[i], word))
+			return i;
+	return 0;
+}
+
+defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, int *n,
+                      int64_t *now_us, struct failure *f)
+{
+	/* The clock comes also where there is no row. */
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT watch, rule, severity, state, " PG_US("since") ", " PG_US(
+			"fired_at") ", " PG_US("told_at") ", repeats, value, sentence, topic, "
+											  "holder, " PG_US("clock_timestamp()") " FROM "
+																					"(SELECT "
+																					"1) AS one "
+																					"LEFT JOIN "
+																					"defib."
+																					"alert ON "
+																					"true "
+																					"ORDER BY "
+																					"watch "
+																					"COLLATE "
+																					"\"C\", "
+																					"rule "
+																					"COLLATE "
+																					"\"C\"",
+		[STORE_SQLITE] = "SELECT watch, rule, severity, state, since * 1000, fired_at * 1000, "
+						 "told_at * 1000, repeats, value, sentence, topic, holder, " SQLITE_NOW_MS
+						 " * 1000 FROM (SELECT 1) AS one LEFT JOIN defib_alert ON true ORDER BY "
+						 "watch, rule",
+	};
+	struct store_rows rows;
+	*n = 0;
+	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	if (err)
+		return err;
+	*now_us = WHOLE_MS(row_int(&rows, 0, 12, 0));
+	*out = ARENA_ARRAY(a, struct alert_row, rows.nrows);
+	for (int i = 0; i < rows.nrows && row_text(&rows, i, 0); i++) {
+		const char *value = row_text(&rows, i, 8);
+		(*out)[(*n)++] = (struct alert_row){
+			.watch = row_text(&rows, i, 0),
+			.rule = row_text(&rows, i, 1),
+			.severity = word_at(alert_severities, row_text(&rows, i, 2)),
+			.alert = {.state = (enum alert_state)word_at(alert_states, row_text(&rows, i, 3)),
+		              .since_us = row_int(&rows, i, 4, 0),
+		              .fired_us = row_int(&rows, i, 5, 0),
+		              .told_us = row_int(&rows, i, 6, 0),
+		              .repeats = row_int(&rows, i, 7, 0),
+		              .value = strtod(value ? value : "0", NULL)},
+			.sentence = row_text(&rows, i, 9),
+			.topic = row_text(&rows, i, 10),
+			.holder = row_text(&rows, i, 11),
+		};
+	}
+	return DEFIB_OK;
+}
+
+#define PG_TIME(n) "timestamptz 'epoch' + nullif($" #n "::bigint, 0) * interval '1 microsecond'"
+
+static defib_err write_one(struct store *s, const struct alert_write *w, struct arena *a,
+                           bool *taken, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] =
+			"INSERT INTO defib.alert AS x (watch, rule, severity, state, since, fired_at, told_at, "
+			"repeats, value, sentence, topic, holder) VALUES ($1, $2, $3, $4, " PG_TIME(
+				5) ", " PG_TIME(6) ", " PG_TIME(7) ", $8, $9::float8, $10, $11, $12) ON CONFLICT "
+												   "(watch, rule) DO UPDATE SET severity = "
+												   "excluded.severity, state = excluded.state, "
+												   "since = excluded.since, fired_at = "
+												   "excluded.fired_at, told_at = excluded.told_at, "
+												   "repeats = excluded.repeats, value = "
+												   "excluded.value, sentence = excluded.sentence, "
+												   "topic = excluded.topic, holder = "
+												   "excluded.holder WHERE x.state = $13 AND "
+												   "x.since = " PG_TIME(14) " AND x.repeats = $15",
+		[STORE_SQLITE] =
+			"INSERT INTO defib_alert AS x (watch, rule, severity, state, since, fired_at, told_at, "
+			"repeats, value, sentence, topic, holder) VALUES (?1, ?2, ?3, ?4, ?5 / 1000, nullif(?6 "
+			"/ 1000, 0), nullif(?7 / 1000, 0), ?8, CAST(?9 AS REAL), ?10, ?11, ?12) ON CONFLICT "
+			"(watch, rule) DO UPDATE SET severity = excluded.severity, state = excluded.state, "
+			"since = excluded.since, fired_at = excluded.fired_at, told_at = excluded.told_at, "
+			"repeats = excluded.repeats, value = excluded.value, sentence = excluded.sentence, "
+			"topic = excluded.topic, holder = excluded.holder WHERE x.state = ?13 AND x.since = "
+			"?14 / 1000 AND x.repeats = ?15",
+	};
+	const struct alert_row *r = &w->row;
+	struct store_rows rows;
+	struct store_param params[] = {
+		P_TEXT(r->watch),
+		P_TEXT(r->rule),
+		P_TEXT(alert_severities[r->severity]),
+		P_TEXT(alert_states[r->alert.state]),
+		P_INT(r->alert.since_us),
+		P_INT(r->alert.fired_us),
+		P_INT(r->alert.told_us),
+		P_INT(r->alert.repeats),
+		P_TEXT(arena_printf(a, "%.17g", r->alert.value)),
+		P_TEXT(r->sentence),
+		P_TEXT(r->topic),
+		P_TEXT(r->holder),
+		P_TEXT(alert_states[w->before.state]),
+		P_INT(w->before.since_us),
+		P_INT(w->before.repeats),
+	};
+	defib_err err =
+		store_exec(s, queries[s->engine], params, sizeof params / sizeof *params, a, &rows, f);
+	*taken = !err && rows.affected == 1;
+	return err;
+}
+
+defib_err states_write(struct store *s, const struct alert_write *writes, int n,
+                       const struct outgoing *messages, int nmessages, bool *taken,
+                       struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	*taken = true;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	for (int i = 0; i < n && !err && *taken; i++)
+		err = write_one(s, &writes[i], &a, taken, f);
+	if (!err && *taken)
+		err = outbox_put(s, messages, nmessages, &a, f);
+	if (err || !*taken)
+		store_rollback(s);
+	else
+		err = store_commit(s, f);
+	*taken = *taken && !err;
+	arena_release(&a);
+	return err;
+}

@@ -1,0 +1,35 @@
+/*
+ * states.h: how each rule stands, in the database it speaks of. A change and the
+ * messages that follow from it are one transaction, and it is made only if the rule
+ * still stands as its writer believed: of two that both believe to lead, one tells.
+ */
+#ifndef ALERT_STATES_H
+#define ALERT_STATES_H
+
+#include "alert/outbox.h"
+#include "alert/rules.h"
+
+struct alert_row {
+	const char *watch, *rule; /* watch ALERT_ANY: of the database as a whole */
+	int severity;             /* enum alert_severity */
+	struct alert alert;
+	const char *sentence, *topic, *holder;
+};
+
+/* All that were ever told of, in the order of their names; *now_us is the database's clock. */
+MUST_CHECK defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, int *n,
+                                 int64_t *now_us, struct failure *f);
+
+struct alert_write {
+	struct alert_row row;
+	struct alert before;
+};
+/*
+ * All or nothing. *taken is false when one of them does not stand as `before` says: read
+ * them again, and decide anew.
+ */
+MUST_CHECK defib_err states_write(struct store *s, const struct alert_write *writes, int n,
+                                  const struct outgoing *messages, int nmessages, bool *taken,
+                                  struct failure *f);
+
+#endif
