@@ -29,12 +29,12 @@ static const struct {
 
 int cli_usage(const char *fmt, ...)
 {
+	char text[2048];
 	va_list args;
 	va_start(args, fmt);
-	fputs("defib: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fputc('\n', stderr);
+	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
+	cli_say(text, NULL);
 	return EXIT_USAGE;
 }
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "life/incarnation.h"
 #include "serve/daemon.h"
+#include "serve/pools.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -21,11 +22,14 @@
 
 const struct cli_option daemon_options[] = {
 	{"no-queue", NULL, "leave the built-in queue to its workers"},
+	{"work", NULL, "also run the workers of its watches, each a process of its own"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
 	{NULL, NULL, NULL},
 };
 
 #define ROUND_MS 500 /* between looks at signals and progress */
+
+#define STOP_S 8 /* that a stop may take, once workers have ended */
 
 /* A loop that has not gone round for this long hangs; statements end long before. */
 #define HANGS_MS 60000
@@ -37,6 +41,8 @@ struct run {
 	struct setup_box setups;
 	struct board *board;
 	struct daemon *daemon;
+	struct pools *pools;   /* NULL: without --work */
+	const char *common[8]; /* what workers are started with */
 };
 
 /* ---- the configuration, at the start and again ---- */
@@ -57,20 +63,6 @@ static defib_err choose(const struct cli *c, struct setup *s, struct failure *f)
 	return DEFIB_OK;
 }
 
-static void log_warnings(const struct cfg_reader *r)
-{
-	struct buf place = BUF_INIT;
-	for (int i = 0; i < r->nproblems; i++) {
-		if (!r->problems[i].warning)
-			continue;
-		buf_clear(&place);
-		cfg_mark_text(r->problems[i].at, &place);
-		log_event(LOG_WARN, "a doubtful setting", LOG_STR("at", buf_text(&place)),
-		          LOG_STR("because", r->problems[i].text));
-	}
-	buf_release(&place);
-}
-
 /* By the same files and options as ever, into memory of its own. NULL after a failure. */
 static struct setup *read_setup(const struct cli *c, struct failure *f)
 {
@@ -86,7 +78,9 @@ static struct setup *read_setup(const struct cli *c, struct failure *f)
 	if (!err)
 		err = choose(c, s, f);
 	if (!err)
-		log_warnings(&fresh->reader);
+		setup_shapes(s, &fresh->reader);
+	if (!err)
+		cli_problems(fresh); /* warnings */
 	cfg_reader_release(&fresh->reader);
 	free(fresh);
 	if (!err)
@@ -109,6 +103,8 @@ static void reload(struct run *r)
 		          LOG_INT("watches", next->settings.nwatches));
 		setup_box_put(&r->setups, next);
 		daemon_reload(r->daemon);
+		if (r->pools)
+			pools_reload(r->pools);
 	} else {
 		log_event(LOG_ERROR, "the configuration is wrong: what was in force stays in force",
 		          LOG_STR("because", f.what), LOG_STR("next", f.next));
@@ -118,19 +114,39 @@ static void reload(struct run *r)
 
 /* ---- running ---- */
 
-static int wait_for_signal(const sigset_t *set)
+/* 0: none within that time. */
+static int wait_for_signal(const sigset_t *set, int64_t ms)
 {
-	struct timespec t = {.tv_nsec = ROUND_MS * 1000000L};
-	return sigtimedwait(set, NULL, &t);
+	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+	int got = sigtimedwait(set, NULL, &t);
+	return got > 0 ? got : 0;
 }
 
 static void block_signals(sigset_t *set)
 {
-	static const int ours[] = {SIGTERM, SIGINT, SIGHUP};
+	static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
 	sigemptyset(set);
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		sigaddset(set, ours[i]);
 	pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+/* The same file and the same kind of log; passwords go by the environment. */
+static struct pools *start_pools(struct run *r)
+{
+	const struct cli *c = r->cli;
+	const char *form = cli_value(c, "log");
+	int n = 0;
+	if (c->config) {
+		r->common[n++] = "-c";
+		r->common[n++] = c->config;
+	}
+	r->common[n++] = "--log";
+	r->common[n++] = form ? form : (c->tty_err ? "plain" : "logfmt");
+	if (c->verbose || c->quiet)
+		r->common[n++] = c->verbose ? "--verbose" : "--quiet";
+	return pools_new(&(struct pools_options){
+		.setups = &r->setups, .program = "/proc/self/exe", .common = r->common, .db = c->db});
 }
 
 static void start(struct run *r)
@@ -140,45 +156,77 @@ static void start(struct run *r)
 	const struct settings *all = &r->setups.now->settings;
 	int ndatabases = all->ndatabases, nwatches = all->nwatches;
 	r->daemon = daemon_start(&o);
+	if (cli_flag(r->cli, "work"))
+		r->pools = start_pools(r);
 	sd_notify(0, "READY=1");
 	log_event(LOG_INFO, "the daemon runs", LOG_STR("name", r->name),
 	          LOG_INT("databases", ndatabases), LOG_INT("watches", nwatches));
+}
+
+/* What is due, but for scans, which have threads of their own; how long nothing more is. */
+static int64_t tend(struct run *r)
+{
+	int64_t wait = r->pools ? pools_tick(r->pools) : ROUND_MS;
+	daemon_tidy(r->daemon);
+	if (daemon_idle_ms(r->daemon) < HANGS_MS)
+		sd_notify(0, "WATCHDOG=1");
+	return wait < ROUND_MS ? wait : ROUND_MS;
 }
 
 /* Until it is told to stop; the signal. */
 static int go_on(struct run *r, const sigset_t *set)
 {
 	for (;;) {
-		int got = wait_for_signal(set);
+		int got = wait_for_signal(set, tend(r));
 		if (got == SIGHUP)
 			reload(r);
-		else if (got > 0)
+		else if (got == SIGTERM || got == SIGINT)
 			return got;
-		daemon_tidy(r->daemon);
-		if (daemon_idle_ms(r->daemon) < HANGS_MS)
-			sd_notify(0, "WATCHDOG=1");
 	}
 }
 
-static void stop(struct run *r, int signal)
+/* Workers have their grace, and scans go on meanwhile; a second signal makes them hurry. */
+static void stop_pools(struct run *r, const sigset_t *set)
 {
+	pools_stop(r->pools);
+	for (;;) {
+		int64_t wait = tend(r);
+		if (pools_over(r->pools))
+			break;
+		int got = wait_for_signal(set, wait);
+		if (got == SIGTERM || got == SIGINT)
+			pools_stop(r->pools);
+	}
+	pools_free(r->pools);
+}
+
+/*
+ * A database that is asked something and does not answer is waited for as long as a
+ * statement may take; the end of the process is not. Everything that lasts is in a
+ * transaction, so that whatever is under way may be left.
+ */
+static void *leave_in_time(void *arg)
+{
+	struct timespec t = {.tv_sec = STOP_S};
+	(void)arg;
+	while (nanosleep(&t, &t) != 0)
+		;
+	log_event(LOG_WARN, "not everything ended in time: it is left as it is");
+	_exit(EXIT_CLEAN);
+}
+
+static void stop(struct run *r, const sigset_t *set, int signal)
+{
+	pthread_t timer;
 	log_event(LOG_INFO, "the daemon stops", LOG_STR("signal", strsignal(signal)));
 	sd_notify(0, "STOPPING=1");
+	if (r->pools)
+		stop_pools(r, set);
+	if (pthread_create(&timer, NULL, leave_in_time, NULL) == 0)
+		pthread_detach(timer);
 	daemon_stop(r->daemon);
 	board_free(r->board);
 	setup_box_release(&r->setups);
-}
-
-static bool set_up_log(const struct cli *c)
-{
-	enum log_format format = c->tty_err ? LOG_PLAIN : LOG_LOGFMT;
-	const char *form = cli_value(c, "log");
-	if (form && !log_format_parse(form, &format)) {
-		cli_usage("--log is logfmt, json or plain, not \"%s\"", form);
-		return false;
-	}
-	log_setup(c->verbose ? LOG_DEBUG : (c->quiet ? LOG_ERROR : LOG_INFO), format);
-	return true;
 }
 
 int cmd_daemon(struct cli *c)
@@ -188,7 +236,7 @@ int cmd_daemon(struct cli *c)
 	struct failure f = {0};
 	sigset_t set;
 	r->cli = c;
-	if (!set_up_log(c))
+	if (!cli_set_up_log(c, c->tty_err ? LOG_PLAIN : LOG_LOGFMT))
 		return EXIT_USAGE;
 	struct setup *first = read_setup(c, &f);
 	if (!first)
@@ -202,6 +250,6 @@ int cmd_daemon(struct cli *c)
 	setup_box_init(&r->setups, first);
 	r->board = board_new();
 	start(r);
-	stop(r, go_on(r, &set));
+	stop(r, &set, go_on(r, &set));
 	return EXIT_CLEAN;
 }

@@ -37,6 +37,7 @@ const struct cli_option work_options[] = {
      "how long most workers that fall silent at once are not taken for dead; default 10m, or off"},
 	{"no-startup", NULL, "leave what gone instances left in the watches as it is"},
 	{"drain", NULL, "end when there is nothing left to claim"},
+	{"log", "FORM", "logfmt, json or plain; default: plain"},
 	{NULL, NULL, NULL},
 };
 
@@ -282,9 +283,11 @@ static void resize_pool(struct work_run *r, int i, const struct watch *w)
 static void reload(struct work_run *r)
 {
 	struct cli fresh = {.config = r->cli->config, .db = r->cli->db, .quiet = r->cli->quiet};
+	struct failure f = {0};
 	fresh.command = r->cli->command;
-	if (cli_load(&fresh) != EXIT_CLEAN) {
-		log_event(LOG_ERROR, "the configuration is wrong: what was in force stays in force");
+	if (cli_read(&fresh, &f)) {
+		log_event(LOG_ERROR, "the configuration is wrong: what was in force stays in force",
+		          LOG_STR("because", f.what), LOG_STR("next", f.next));
 	} else {
 		for (int i = 0; i < r->npools; i++) {
 			const struct watch *w =
@@ -407,6 +410,8 @@ static int work(struct work_run *r)
 int cmd_work(struct cli *c)
 {
 	struct work_run *r = ARENA_NEW(&c->arena, struct work_run);
+	if (!cli_set_up_log(c, LOG_PLAIN))
+		return EXIT_USAGE;
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;

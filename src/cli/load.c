@@ -27,7 +27,7 @@ int exit_code_of(defib_err err)
 
 int cli_fail(const struct failure *f)
 {
-	fprintf(stderr, "defib: %s%s%s\n", f->what, f->next[0] ? "; " : "", f->next);
+	cli_say(f->what, f->next);
 	return exit_code_of(f->code);
 }
 
@@ -38,20 +38,6 @@ int cli_queue_fail(struct failure *f)
 	if (missing && !f->next[0])
 		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
 	return cli_fail(f);
-}
-
-void cli_problems(const struct cli *c)
-{
-	struct buf place = BUF_INIT;
-	for (int i = 0; i < c->reader.nproblems; i++) {
-		const struct cfg_problem *p = &c->reader.problems[i];
-		if (p->warning && c->quiet)
-			continue;
-		buf_clear(&place);
-		cfg_mark_text(p->at, &place);
-		fprintf(stderr, "%s: %s%s\n", buf_text(&place), p->warning ? "warning: " : "", p->text);
-	}
-	buf_release(&place);
 }
 
 static bool is_url(const char *text)

@@ -1,6 +1,8 @@
 /* setup.c: see setup.h. */
 #include "serve/setup.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 
 struct setup *setup_new(void)
@@ -69,4 +71,59 @@ void setup_drop(struct setup_box *b, struct setup *s)
 	pthread_mutex_lock(&b->lock);
 	drop_locked(s);
 	pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- what a change means for workers ---- */
+
+/* FNV-1a; the end of a text counts, so that "ab","c" is not "a","bc". */
+static void mix(uint64_t *hash, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)(text ? text : "");
+	do {
+		*hash = (*hash ^ *p) * UINT64_C(1099511628211);
+	} while (*p++);
+}
+
+/* What is behind a prefix; NULL: the text does not start with it. */
+static const char *behind(const char *text, const char *prefix)
+{
+	return text_starts(text, prefix) ? text + strlen(prefix) : NULL;
+}
+
+/* What a running worker takes by HUP, and what only the scans of a daemon go by. */
+static bool is_light(const char *key)
+{
+	static const char *const light[] = {
+		"work.concurrency", "work.poll", "work.pools.concurrency", "every", "label", "group"};
+	for (size_t i = 0; i < sizeof light / sizeof *light; i++)
+		if (text_eq(key, light[i]))
+			return true;
+	return text_starts(key, "guard.") || text_starts(key, "raise") || text_starts(key, "stats.");
+}
+
+static uint64_t shape_of(const struct cfg_reader *r, const char *prefix, const char *url)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+	mix(&hash, url); /* the whole of it: what is shown has no password */
+	for (int i = 0; i < r->nshown; i++) {
+		const char *key = prefix ? behind(r->shown[i].path, prefix) : NULL;
+		bool counts = key ? !is_light(key) : behind(r->shown[i].path, "workflows.") != NULL;
+		if (!counts)
+			continue;
+		mix(&hash, r->shown[i].path);
+		mix(&hash, r->shown[i].value);
+	}
+	return hash;
+}
+
+void setup_shapes(struct setup *s, const struct cfg_reader *r)
+{
+	const struct settings *all = &s->settings;
+	s->shapes = ARENA_ARRAY(&s->arena, uint64_t, all->nwatches + 1);
+	for (int i = 0; i < all->nwatches; i++) {
+		const struct watch *w = &all->watches[i];
+		const char *prefix = arena_printf(&s->arena, "watches.%s.", w->name);
+		s->shapes[i] = shape_of(r, prefix, settings_database(all, w)->url);
+	}
+	s->shapes[all->nwatches] = shape_of(r, NULL, all->databases[0].url);
 }

@@ -16,7 +16,12 @@ struct setup {
 	struct arena arena; /* everything in the settings lives here */
 	bool *chosen;       /* one a watch: the daemon scans it */
 	bool queue;         /* also the built-in queue, where a database has it */
-	int64_t number;     /* 1 at the start, one more with each reload */
+	/*
+	 * One a watch, and one more for the workflows alone: another number means that workers
+	 * of the watch cannot take the change while they run.
+	 */
+	uint64_t *shapes;
+	int64_t number; /* 1 at the start, one more with each reload */
 	int uses;
 };
 
@@ -34,6 +39,8 @@ void setup_box_release(struct setup_box *b);
 
 struct setup *setup_new(void);    /* one use, all zero */
 void setup_free(struct setup *s); /* one that never was in a box */
+/* Fills in `shapes`, by what was read. */
+void setup_shapes(struct setup *s, const struct cfg_reader *r);
 struct setup *setup_hold(struct setup_box *b);
 /* Once more one that is held already. */
 struct setup *setup_hold_same(struct setup_box *b, struct setup *s);

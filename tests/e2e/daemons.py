@@ -77,6 +77,7 @@ class Daemon(Worker):
         number = next(self._numbers)
         path = program.dir / f"daemon{number}.yaml"
         path.write_text(configuration)
+        self.config = path
         log = program.dir / f"daemon{number}.log"
         with open(log, "wb") as out:
             process = program.start("daemon", *options, "--verbose", "-c", path, env=env,

@@ -1,0 +1,58 @@
+/*
+ * logline.c: what a command says on stderr: a line for a person, or an event of its log
+ * where a program reads that.
+ */
+#include "cli/cli.h"
+
+#include "base/text.h"
+
+/* Set once, before there are threads. */
+static bool as_events;
+
+bool cli_set_up_log(const struct cli *c, enum log_format standard)
+{
+	enum log_format format = standard;
+	const char *form = cli_value(c, "log");
+	if (form && !log_format_parse(form, &format)) {
+		cli_usage("--log is logfmt, json or plain, not \"%s\"", form);
+		return false;
+	}
+	as_events = form && format != LOG_PLAIN;
+	log_setup(c->verbose ? LOG_DEBUG : (c->quiet ? LOG_ERROR : LOG_INFO), format);
+	return true;
+}
+
+void cli_say(const char *text, const char *next)
+{
+	bool more = next && *next;
+	if (!as_events)
+		fprintf(stderr, "defib: %s%s%s\n", text, more ? "; " : "", more ? next : "");
+	else if (more)
+		log_event(LOG_ERROR, text, LOG_STR("next", next));
+	else
+		log_event(LOG_ERROR, text);
+}
+
+static void problem_event(const struct cfg_problem *p, const char *place)
+{
+	log_event(p->warning ? LOG_WARN : LOG_ERROR,
+	          p->warning ? "a doubtful setting" : "the configuration is wrong",
+	          LOG_STR("at", place), LOG_STR("because", p->text));
+}
+
+void cli_problems(const struct cli *c)
+{
+	struct buf place = BUF_INIT;
+	for (int i = 0; i < c->reader.nproblems; i++) {
+		const struct cfg_problem *p = &c->reader.problems[i];
+		if (p->warning && c->quiet)
+			continue;
+		buf_clear(&place);
+		cfg_mark_text(p->at, &place);
+		if (as_events)
+			problem_event(p, buf_text(&place));
+		else
+			fprintf(stderr, "%s: %s%s\n", buf_text(&place), p->warning ? "warning: " : "", p->text);
+	}
+	buf_release(&place);
+}
