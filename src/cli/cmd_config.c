@@ -64,7 +64,7 @@ static int config_docs(struct cli *c)
 	} parts[] = {{"The file", settings_rows}, {"A database", database_rows},
 	             {"A watch", watch_rows},     {"A workflow", workflow_rows},
 	             {"HTTP", service_rows},      {"A sink", sink_rows},
-	             {"Alerts", alert_rows}};
+	             {"Alerts", alert_rows},      {"A report", mailing_rows}};
 	struct buf out = BUF_INIT;
 	(void)c;
 	buf_add(&out,

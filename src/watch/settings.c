@@ -194,6 +194,11 @@ const struct opt_row settings_rows[] = {
      .offset = S(alerts),
      .read = read_alerts,
      .help = "what is told, when, and to which sinks; a map"},
+	{.name = "reports",
+     .type = OPT_CUSTOM,
+     .offset = S(reports),
+     .read = read_mailings,
+     .help = "reports that are sent by themselves; a list"},
 	{.name = NULL},
 };
 #undef S
@@ -280,6 +285,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct set
 		cfg_problem(r, root ? root->at : (struct cfg_mark){0},
 		            "no database: add databases: with a name and a url, or give --db URL");
 	check_alerts(r, out);
+	mailings_check(r, &out->reports, &out->sinks);
 	for (int i = 0; i < out->nwatches && out->ndatabases > 0; i++)
 		check_watch(r, out, &out->watches[i]);
 }

@@ -7,6 +7,7 @@
 
 #include "store/store.h"
 #include "watch/alerts.h"
+#include "watch/reports.h"
 #include "watch/service.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
@@ -30,6 +31,7 @@ struct settings {
 	struct environment environment;
 	struct sink_list sinks;
 	struct alert_settings alerts;
+	struct mailing_list reports; /* that are sent by themselves */
 	/* Every effective value and where it came from; secrets are masked. */
 	struct cfg_shown *shown;
 	int nshown;
