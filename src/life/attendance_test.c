@@ -1,8 +1,8 @@
 /*
- * roster_test.c: what a worker said of itself is there to be read, as long as it is alive
+ * attendance_test.c: what a worker said of itself is there to be read, as long as it is alive
  * and for a while after.
  */
-#include "life/roster.h"
+#include "life/attendance.h"
 
 #include "base/clock.h"
 #include "life/registry.h"
@@ -29,14 +29,14 @@ static void say(struct store *s, int64_t id, const char *info)
 }
 
 /* The row of one worker; its texts are not kept. */
-static bool listed(struct store *s, int64_t id, struct roster_row *row, char *info, size_t size)
+static bool listed(struct store *s, int64_t id, struct attendant *row, char *info, size_t size)
 {
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
-	struct roster_row *all;
+	struct attendant *all;
 	int n = 0;
 	bool found = false;
-	if (roster_read(s, 60 * US_PER_S, 200, &a, &all, &n, &f))
+	if (attendance_read(s, 60 * US_PER_S, 200, &a, &all, &n, &f))
 		fail_msg("%s", f.what);
 	for (int i = 0; i < n; i++) {
 		if (all[i].id != id)
@@ -52,7 +52,7 @@ static bool listed(struct store *s, int64_t id, struct roster_row *row, char *in
 static void what_a_worker_says_at_its_renewal_can_be_read(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct roster_row row;
+	struct attendant row;
 	char info[64];
 	int64_t id = enter(t->store, "anna");
 	say(t->store, id, "{\"claims\": 7}");
@@ -66,7 +66,7 @@ static void what_a_worker_says_at_its_renewal_can_be_read(void **state)
 static void a_renewal_that_says_nothing_leaves_what_was_said(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct roster_row row;
+	struct attendant row;
 	char info[64];
 	int64_t id = enter(t->store, "anna");
 	say(t->store, id, "{\"claims\": 7}");
@@ -78,7 +78,7 @@ static void a_renewal_that_says_nothing_leaves_what_was_said(void **state)
 static void one_that_starts_again_is_known_by_its_name(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct roster_row row;
+	struct attendant row;
 	char info[64];
 	(void)enter(t->store, "anna");
 	int64_t second = enter(t->store, "anna"), other = enter(t->store, "bert");
@@ -89,7 +89,7 @@ static void one_that_starts_again_is_known_by_its_name(void **state)
 static void the_dead_are_shown_for_a_while(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct roster_row row;
+	struct attendant row;
 	struct failure f = {0};
 	char info[64];
 	bool won = false;

@@ -1,10 +1,27 @@
-/* roster.c: see roster.h. */
-#include "life/roster.h"
+/* attendance.c: see attendance.h. */
+#include "life/attendance.h"
 
 #define NOW_MS SQLITE_NOW_MS
 
-defib_err roster_read(struct store *s, int64_t ended_us, int64_t limit, struct arena *a,
-                      struct roster_row **out, int *n, struct failure *f)
+/* Whether there is a registry, and one in which workers say something of themselves. */
+static defib_err registry_there(struct store *s, bool *there, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT count(*) FROM pg_attribute WHERE attname = 'info' AND "
+						   "attrelid = to_regclass('defib.worker') AND NOT attisdropped",
+		[STORE_SQLITE] = "SELECT count(*) FROM pragma_table_info('defib_worker') "
+						 "WHERE name = 'info'",
+	};
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], NULL, 0, &a, &rows, f);
+	*there = !err && row_int(&rows, 0, 0, 0) > 0;
+	arena_release(&a);
+	return err;
+}
+
+defib_err attendance_read(struct store *s, int64_t ended_us, int64_t limit, struct arena *a,
+                          struct attendant **out, int *n, struct failure *f)
 {
 	static const char *const sql[] = {
 		[STORE_POSTGRES] =
@@ -23,13 +40,17 @@ defib_err roster_read(struct store *s, int64_t ended_us, int64_t limit, struct a
 	};
 	struct store_param params[] = {P_INT(ended_us), P_INT(limit)};
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], params, 2, a, &rows, f);
-	if (err)
+	bool there = false;
+	*n = 0;
+	defib_err err = registry_there(s, &there, f);
+	if (!err && there)
+		err = store_exec(s, sql[s->engine], params, 2, a, &rows, f);
+	if (err || !there)
 		return err;
 	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct roster_row, rows.nrows + 1);
+	*out = ARENA_ARRAY(a, struct attendant, rows.nrows + 1);
 	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct roster_row){
+		(*out)[i] = (struct attendant){
 			.id = row_int(&rows, i, 0, 0),
 			.name = row_text(&rows, i, 1),
 			.alive = row_text(&rows, i, 2)[0] == 'a',

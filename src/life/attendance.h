@@ -1,13 +1,13 @@
 /*
- * roster.h: the workers of a database as they say of themselves, for those who only
+ * attendance.h: the workers of a database as they say of themselves, for those who only
  * look: metrics and people. Those that are alive, and those whose end is not long ago.
  */
-#ifndef LIFE_ROSTER_H
-#define LIFE_ROSTER_H
+#ifndef LIFE_ATTENDANCE_H
+#define LIFE_ATTENDANCE_H
 
 #include "store/store.h"
 
-struct roster_row {
+struct attendant {
 	int64_t id;
 	const char *name;
 	bool alive;         /* by its state … */
@@ -20,8 +20,12 @@ struct roster_row {
 	int64_t renewed_us; /* the database's clock */
 };
 
-/* Newest first, `limit` at most; of those that ended, only within `ended_us`. */
-MUST_CHECK defib_err roster_read(struct store *s, int64_t ended_us, int64_t limit, struct arena *a,
-                                 struct roster_row **out, int *n, struct failure *f);
+/*
+ * Newest first, `limit` at most; of those that ended, only within `ended_us`. None where there
+ * is no registry, or one that is older than what workers say.
+ */
+MUST_CHECK defib_err attendance_read(struct store *s, int64_t ended_us, int64_t limit,
+                                     struct arena *a, struct attendant **out, int *n,
+                                     struct failure *f);
 
 #endif
