@@ -127,6 +127,8 @@ bool api_bound(struct api_call *c, struct api_watch **out);
 bool api_problem(struct api_call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The same from a failure; its class decides the status (a lost database: 503, Retry-After). */
 bool api_failed(struct api_call *c, const struct failure *f);
+/* The same with a status that the handler knows better. */
+bool api_failed_as(struct api_call *c, int status, const struct failure *f);
 void api_header(struct api_call *c, const char *name, const char *value);
 
 /* Tables of routes; each ends with method NULL. */
@@ -147,6 +149,7 @@ struct api_request {
 	const char *method, *target; /* "/api/v1/watches?…", as sent */
 	const char *content_type;    /* NULL: none */
 	const char *accept;
+	const char *last_event_id;
 	const char *body; /* the whole of it */
 	size_t nbody;
 	enum role role;
