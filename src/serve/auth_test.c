@@ -245,6 +245,8 @@ static void a_network_of_version_six_counts_as_one(void **state)
 	assert_true(who_is("2001:db8::1") == who_is("2001:db8::ffff"));
 	assert_true(who_is("2001:db8::1") != who_is("2001:db8:0:1::1"));
 	assert_true(who_is("::1") != 0);
+	assert_true(who_is("::ffff:10.0.0.1") == who_is("10.0.0.1"));
+	assert_true(who_is("::ffff:10.0.0.1") != who_is("::ffff:10.0.0.2"));
 }
 
 static void many_addresses_push_out_only_the_oldest(void **state)

@@ -8,6 +8,7 @@
  * request is whole and until its answer is taken.
  *
  * http.c         start, stop, a request from its first byte to its answer
+ * http_server.c  the library, set up
  * http_answer.c  answers and the headers that each carries
  * http_stream.c  answers without an end
  * http_clock.c   who takes too long

@@ -16,8 +16,9 @@ uint64_t strikes_who(const struct sockaddr *from)
 		n = (UINT64_C(1) << 32) | ntohl(four->sin_addr.s_addr);
 	} else if (from->sa_family == AF_INET6) {
 		const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)from;
-		n = 0;
-		for (int i = 0; i < 8; i++)
+		bool mapped = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr); /* IPv4 through a socket for both */
+		n = mapped;
+		for (int i = mapped ? 12 : 0; i < (mapped ? 16 : 8); i++)
 			n = n << 8 | six->sin6_addr.s6_addr[i];
 	}
 	return n ? n : 1;

@@ -1,0 +1,114 @@
+/*
+ * http_clock.c: who is connected, and takes too long. The library's own time limit starts
+ * anew with each byte; a client that sends one now and then would stay for ever. So a
+ * thread looks at all connections twice a second and cuts those whose time is over.
+ *
+ * A connection leaves the list before its descriptor is closed, and is cut under the
+ * list's lock: never is a descriptor cut that has become somebody else's.
+ */
+#include "serve/http_inside.h"
+
+#include "base/clock.h"
+#include "serve/metrics.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TICK_MS 500
+
+static void note_number(struct http *h)
+{
+	metrics_set(h->api->metrics, METRIC_HTTP_CONNECTIONS, h->nconnections, NO_LABELS);
+}
+
+struct connection *connection_add(struct http *h, int fd)
+{
+	struct connection *c = mem_alloc(sizeof *c);
+	c->fd = fd;
+	connection_phase(c, PHASE_READING);
+	pthread_mutex_lock(&h->lock);
+	c->next = h->connections;
+	if (c->next)
+		c->next->before = c;
+	h->connections = c;
+	h->nconnections++;
+	note_number(h);
+	pthread_mutex_unlock(&h->lock);
+	return c;
+}
+
+void connection_remove(struct http *h, struct connection *c)
+{
+	pthread_mutex_lock(&h->lock);
+	if (c->next)
+		c->next->before = c->before;
+	if (c->before)
+		c->before->next = c->next;
+	else
+		h->connections = c->next;
+	h->nconnections--;
+	note_number(h);
+	pthread_mutex_unlock(&h->lock);
+	free(c);
+}
+
+void connection_phase(struct connection *c, enum phase phase)
+{
+	atomic_store(&c->since_ms, clock_boot_ms());
+	atomic_store(&c->phase, phase);
+}
+
+bool connections_busy(struct http *h)
+{
+	bool busy = false;
+	pthread_mutex_lock(&h->lock);
+	for (struct connection *c = h->connections; c; c = c->next)
+		busy = busy || atomic_load(&c->phase) != PHASE_READING;
+	pthread_mutex_unlock(&h->lock);
+	return busy;
+}
+
+static void cut_late(struct http *h)
+{
+	const int64_t limits[] = {[PHASE_READING] = h->request_ms, [PHASE_SENDING] = SEND_MS};
+	int64_t now = clock_boot_ms();
+	pthread_mutex_lock(&h->lock);
+	for (struct connection *c = h->connections; c; c = c->next) {
+		int phase = atomic_load(&c->phase);
+		bool timed = phase == PHASE_READING || phase == PHASE_SENDING;
+		if (timed && now - atomic_load(&c->since_ms) > limits[phase])
+			shutdown(c->fd, SHUT_RDWR);
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void *tick(void *arg)
+{
+	struct http *h = arg;
+	struct pollfd woken = {.fd = h->wake_clock, .events = POLLIN};
+	while (poll(&woken, 1, TICK_MS) <= 0) {
+		cut_late(h);
+		desks_tick(h->desks);
+	}
+	return NULL;
+}
+
+void clock_start(struct http *h)
+{
+	sigset_t every, before;
+	h->wake_clock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sigfillset(&every);
+	pthread_sigmask(SIG_SETMASK, &every, &before);
+	if (h->wake_clock < 0 || pthread_create(&h->clock, NULL, tick, h) != 0)
+		abort();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void clock_stop(struct http *h)
+{
+	eventfd_write(h->wake_clock, 1);
+	pthread_join(h->clock, NULL);
+	close(h->wake_clock);
+}

@@ -1,0 +1,113 @@
+/*
+ * http_inside.h: what the files of the HTTP server share.
+ */
+#ifndef SERVE_HTTP_INSIDE_H
+#define SERVE_HTTP_INSIDE_H
+
+#include "base/address.h"
+#include "serve/desk.h"
+#include "serve/http.h"
+#include "serve/strikes.h"
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+
+/* What a connection is at, and so how long it may take. */
+enum phase {
+	PHASE_READING,   /* until a request is whole: request_timeout */
+	PHASE_WORKING,   /* as long as the call takes, which is bounded */
+	PHASE_SENDING,   /* until the answer was taken: SEND_MS */
+	PHASE_STREAMING, /* as long as the client likes, if it takes what it is sent */
+};
+#define SEND_MS 60000
+
+struct connection {
+	int fd;
+	atomic_int phase;
+	atomic_int_least64_t since_ms; /* CLOCK_BOOTTIME */
+	struct connection *next, *before;
+};
+
+/* What a reload replaces. */
+struct http_rules {
+	struct auth *auth;
+	struct text_list hosts;
+	struct arena arena;
+};
+
+struct http {
+	struct MHD_Daemon *mhd;
+	struct api *api;
+	struct desks *desks;
+	struct address at;
+	char address[80], url[96];
+	bool tls;
+	size_t max_body;
+	int64_t request_ms;
+	struct buf said; /* by the library while it starts */
+	atomic_bool started, stopping;
+
+	pthread_rwlock_t rules_lock;
+	struct http_rules *rules;
+	pthread_mutex_t strikes_lock;
+	struct strikes strikes;
+
+	pthread_mutex_t lock; /* of the two lists */
+	struct connection *connections;
+	struct http_stream *streams;
+	int nconnections;
+	pthread_t clock;
+	int wake_clock; /* eventfd */
+};
+
+/* A request from its first line to the end of its answer. */
+struct request {
+	struct http *http;
+	struct MHD_Connection *socket;
+	struct connection *at;
+	char *target;
+	struct buf body;
+	bool begun, too_big, handed;
+	int64_t began_us; /* CLOCK_BOOTTIME, when it was whole */
+	char actor[128];
+	struct api_request asked;
+	struct api_call call;
+	struct api_answer answer;
+	struct desk_turn turn;
+	struct http_stream *stream; /* instead of an answer */
+};
+
+/* ---- http_server.c: the library, set up ---- */
+
+struct http_calls {
+	MHD_AccessHandlerCallback on_request;
+	void *(*on_target)(void *cls, const char *target, struct MHD_Connection *socket);
+	MHD_RequestCompletedCallback on_end;
+	MHD_NotifyConnectionCallback on_connection;
+};
+/* Listens and starts; fills in where. */
+MUST_CHECK defib_err server_start(struct http *h, const struct service *s,
+                                  const struct http_calls *calls, struct failure *f);
+
+/* ---- http_clock.c: who is connected, and takes too long ---- */
+
+struct connection *connection_add(struct http *h, int fd);
+void connection_remove(struct http *h, struct connection *c);
+void connection_phase(struct connection *c, enum phase phase);
+/* Whether anybody waits for an answer, or takes one. */
+bool connections_busy(struct http *h);
+void clock_start(struct http *h);
+void clock_stop(struct http *h);
+
+/* ---- http_answer.c ---- */
+
+enum MHD_Result request_answer(struct request *r);
+
+/* ---- http_stream.c ---- */
+
+/* As the library wants it; the stream ends with the response. */
+struct MHD_Response *stream_response(struct http_stream *s);
+void stream_end(void *stream);
+void streams_wake(struct http *h);
+
+#endif
