@@ -291,6 +291,8 @@ static int64_t go_round(struct station *s)
 		return pause_ms(s);
 	}
 	show_database(s, NULL);
+	bool leads = s->nposts > 0 && s->posts[0]->leads;
+	mailings_tick(s->mailings, s->setup, s->database, leads, clock_wall_us());
 	if (s->failures)
 		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
 		          LOG_INT("tries", s->failures));
@@ -417,6 +419,7 @@ struct station *station_start(const struct daemon_options *o, struct setup *setu
 {
 	struct station *s = mem_alloc(sizeof *s);
 	s->options = o;
+	s->mailings = mailings_new(o->setups);
 	s->name = mem_strdup(d->name);
 	s->url = mem_strdup(d->url);
 	s->setup = setup_hold_same(o->setups, setup);
@@ -459,6 +462,7 @@ void station_end(struct station *s)
 	for (int i = 0; i < s->nposts; i++)
 		post_free(s->posts[i]);
 	free(s->posts);
+	mailings_free(s->mailings);
 	session_close(&s->session);
 	setup_drop(s->options->setups, s->setup);
 	arena_release(&s->arena);

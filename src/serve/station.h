@@ -5,6 +5,7 @@
 #define SERVE_STATION_H
 
 #include "serve/daemon.h"
+#include "serve/mailings.h"
 #include "serve/post.h"
 
 #include <pthread.h>
@@ -32,6 +33,7 @@ struct station {
 	int failures;                                       /* in a row, for the pause between tries */
 	bool asked, up;                                     /* as the board was told last … */
 	int64_t since_us;                                   /* … and since when it is so */
+	struct mailings *mailings;                          /* reports that are due */
 	uint64_t chance;
 };
 
