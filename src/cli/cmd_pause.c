@@ -9,10 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "ledger/told.h"
-#include "serve/job_words.h"
-#include "serve/say.h"
-#include "serve/say_standing.h"
+#include "serve/words.h"
 
 const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},
@@ -96,30 +93,47 @@ static int choose(struct speaking *x)
 
 /* ---- saying it ---- */
 
-static void tell_text(struct speaking *x, const struct target *t, const char *text)
+static void tell_text(struct speaking *x, const char *watch, const struct database *d,
+                      const char *text)
 {
-	const char *watch = text_eq(t->watch, "*") ? "all watches" : t->watch;
-	buf_addf(&x->out, "%s/%s: ", t->database->name, watch);
+	buf_addf(&x->out, "%s/%s: ", d->name, text_eq(watch, "*") ? "all watches" : watch);
 	out_padded(&x->out, text, 0);
 	buf_add(&x->out, "\n");
 }
 
-static void tell_in_force(struct speaking *x, const struct target *t, const struct told *word)
+static void in_force_words(const struct told *word, struct buf *text)
+{
+	if (text_eq(word->name, "pause"))
+		buf_add(text, "recovery is paused ");
+	else
+		buf_addf(text, "thresholds are raised by %s, ", word->value);
+	told_words(word, text);
+}
+
+static void taken_back_words(const struct word *w, struct buf *text)
+{
+	static const struct {
+		const char *word, *was, *was_not;
+	} texts[] = {
+		{"pause", "recovery goes on", "recovery was not paused"},
+		{"raise", "thresholds are as configured", "thresholds were not raised"},
+	};
+	const size_t i = text_eq(w->name, "pause") ? 0 : 1;
+	buf_add(text, w->was ? texts[i].was : texts[i].was_not);
+}
+
+static void tell(struct speaking *x, const struct target *t, const struct word *w)
 {
 	struct buf text = BUF_INIT;
 	if (x->cli->json) {
-		buf_addf(&x->out, "%s\n{\"database\":", x->spoken ? "," : "");
-		buf_add_json(&x->out, t->database->name);
-		buf_add(&x->out, ",\"in_force\":true,\"told\":");
-		told_json(word, &x->out);
-		buf_add(&x->out, "}");
+		buf_add(&x->out, x->spoken ? ",\n" : "\n");
+		word_json(t->database, w, &x->out);
 	} else {
-		if (text_eq(word->name, "pause"))
-			buf_add(&text, "recovery is paused ");
+		if (w->told)
+			in_force_words(w->told, &text);
 		else
-			buf_addf(&text, "thresholds are raised by %s, ", word->value);
-		told_words(word, &text);
-		tell_text(x, t, buf_text(&text));
+			taken_back_words(w, &text);
+		tell_text(x, w->watch, t->database, buf_text(&text));
 	}
 	x->spoken++;
 	buf_release(&text);
@@ -128,48 +142,19 @@ static void tell_in_force(struct speaking *x, const struct target *t, const stru
 static defib_err say(struct speaking *x, const struct target *t, struct failure *f)
 {
 	struct cli *c = x->cli;
-	struct store *s = t->session->store;
-	struct told word = {.watch = t->watch,
-	                    .name = x->name,
-	                    .value = x->value,
-	                    .actor = cli_actor(c),
-	                    .reason = cli_value(c, "reason")};
-	struct told *all = NULL;
-	int n = 0;
-	bool there;
-	defib_err err = told_open(s, true, &there, f);
+	const struct told said = {.watch = t->watch,
+	                          .name = x->name,
+	                          .value = x->value,
+	                          .actor = cli_actor(c),
+	                          .reason = cli_value(c, "reason")};
+	struct word word;
+	defib_err err = word_say(t->session->store, &said, x->for_us, &c->arena, &word, f);
 	if (!err)
-		err = told_say(s, &word, x->for_us, f);
-	if (!err)
-		err = told_read(s, &c->arena, &all, &n, f);
-	for (int i = 0; !err && i < n; i++)
-		if (text_eq(all[i].watch, t->watch) && text_eq(all[i].name, x->name))
-			tell_in_force(x, t, &all[i]);
+		tell(x, t, &word);
 	return err;
 }
 
 /* ---- taking it back ---- */
-
-static void tell_back(struct speaking *x, const struct target *t, bool was)
-{
-	static const struct {
-		const char *word, *was, *was_not;
-	} texts[] = {
-		{"pause", "recovery goes on", "recovery was not paused"},
-		{"raise", "thresholds are as configured", "thresholds were not raised"},
-	};
-	const size_t i = text_eq(x->name, "pause") ? 0 : 1;
-	if (x->cli->json) {
-		buf_addf(&x->out, "%s\n{\"database\":", x->spoken ? "," : "");
-		buf_add_json(&x->out, t->database->name);
-		json_text(&x->out, "watch", t->watch);
-		json_text(&x->out, "word", x->name);
-		buf_addf(&x->out, ",\"in_force\":false,\"was\":%s}", was ? "true" : "false");
-	} else {
-		tell_text(x, t, was ? texts[i].was : texts[i].was_not);
-	}
-	x->spoken++;
-}
 
 /* A single watch cannot be taken out of what was said of all. */
 static int still_in_force(struct speaking *x, const struct target *t, const struct told *word)
@@ -184,48 +169,17 @@ static int still_in_force(struct speaking *x, const struct target *t, const stru
 	return cli_fail(&f);
 }
 
-static const struct told *said_of_all(const struct speaking *x, const struct told *all, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (text_eq(all[i].name, x->name) && text_eq(all[i].watch, "*"))
-			return &all[i];
-	return NULL;
-}
-
-static defib_err take_back_one(struct speaking *x, const struct target *t,
-                               const struct told *of_all, struct failure *f)
-{
-	bool was;
-	defib_err err = told_take_back(t->session->store, t->watch, x->name, &was, f);
-	if (err)
-		return err;
-	if (of_all)
-		x->code = still_in_force(x, t, of_all);
-	else
-		tell_back(x, t, was);
-	return DEFIB_OK;
-}
-
 static defib_err take_back(struct speaking *x, const struct target *t, struct failure *f)
 {
-	struct store *s = t->session->store;
-	struct told *all = NULL;
-	int n = 0;
-	bool there, every = text_eq(t->watch, "*");
-	defib_err err = told_open(s, false, &there, f);
-	if (err || !there) {
-		if (!err)
-			tell_back(x, t, false);
-		return err;
-	}
-	err = told_read(s, &x->cli->arena, &all, &n, f);
-	if (!err)
-		err = take_back_one(x, t, every ? NULL : said_of_all(x, all, n), f);
-	for (int i = 0; !err && every && i < n; i++) {
-		const struct target other = {all[i].watch, t->database, t->session};
-		if (text_eq(all[i].name, x->name) && !text_eq(all[i].watch, "*"))
-			err = take_back_one(x, &other, NULL, f);
-	}
+	const struct told *still;
+	struct word *words;
+	int n;
+	defib_err err =
+		word_take_back(t->session->store, t->watch, x->name, &x->cli->arena, &words, &n, &still, f);
+	if (!err && still)
+		x->code = still_in_force(x, t, still);
+	for (int i = 0; !err && !still && i < n; i++)
+		tell(x, t, &words[i]);
 	return err;
 }
 

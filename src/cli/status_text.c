@@ -192,13 +192,15 @@ static void word_lines(const struct standing *st, struct buf *out)
 	double factor = json_number_value(json_object_get(st->info, "factor")), said = 1;
 	for (int i = 0; i < st->nwords; i++) {
 		const struct told *t = st->words[i];
-		bool pause = text_eq(t->name, "pause");
+		bool raise = text_eq(t->name, "raise");
 		buf_clear(&text);
-		if (!pause)
+		if (raise)
 			buf_addf(&text, "thresholds times %s, ", t->value);
+		else if (text_eq(t->name, TOLD_OVERRIDE))
+			buf_add(&text, "the next pass goes past its guards, ");
 		told_words(t, &text);
-		line(out, pause ? "paused" : "raised", &text);
-		if (!pause && strtod(t->value, NULL) > said)
+		line(out, raise ? "raised" : text_eq(t->name, "pause") ? "paused" : "told", &text);
+		if (raise && strtod(t->value, NULL) > said)
 			said = strtod(t->value, NULL);
 	}
 	buf_clear(&text);

@@ -22,6 +22,7 @@
 	X(RELEASED, "a person let a held job go; earlier recoveries no longer count")                  \
 	X(CHANGED_MEANWHILE, "the job changed between the look and the write: nothing was done")       \
 	X(GUARD_HELD, "a guard kept a remedy from being applied")                                      \
+	X(GUARD_OVERRIDDEN, "a person let the next pass go past doubt, brake and second look")         \
 	X(LATE_COMPLETION, "a worker reported the end of a job that was no longer its own")            \
 	X(WORKER_RETURNED, "a worker that was declared dead came back; what it had in hand was lost")  \
 	X(UNDONE, "a remedy was taken back")                                                           \

@@ -11,9 +11,13 @@
 /* Whether the tables are there; made when `create` is set and they are not. */
 MUST_CHECK defib_err told_open(struct store *s, bool create, bool *there, struct failure *f);
 
+/* The name of a word that one pass of the leader takes: it goes past doubt, brake and second look.
+ */
+#define TOLD_OVERRIDE "override"
+
 /* One word, in force: not taken back, its time not over. */
 struct told {
-	const char *watch, *name, *value, *actor, *reason; /* name: "pause" or "raise" */
+	const char *watch, *name, *value, *actor, *reason; /* name: "pause", "raise" or that one */
 	int64_t at_us, until_us;                           /* until 0: until it is taken back */
 };
 

@@ -147,6 +147,7 @@ static const struct {
 	{404, "Not Found"},
 	{405, "Method Not Allowed"},
 	{409, "Conflict"},
+	{410, "Gone"},
 	{413, "Content Too Large"},
 	{414, "URI Too Long"},
 	{415, "Unsupported Media Type"},
@@ -213,6 +214,11 @@ bool api_failed(struct api_call *c, const struct failure *f)
 	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
 		if (statuses[i].code == f->code)
 			status = statuses[i].status;
+	return api_failed_as(c, status, f);
+}
+
+bool api_failed_as(struct api_call *c, int status, const struct failure *f)
+{
 	write_problem(c, status, f->what, f->next);
 	return false;
 }

@@ -107,17 +107,44 @@ static int64_t database_us(const struct vigil *v)
 	return v->opened ? v->now_us + clock_boot_us() - v->boot_us : clock_wall_us();
 }
 
+/* Past the guards, once: a word that was used may still be read until it is taken back. */
+static void set_override(struct post *p)
+{
+	bool past = p->override_us && p->override_us != p->overrode_us;
+	if (past && !p->options.override_guard)
+		p->due_ms = 0;
+	p->options.override_guard = past;
+}
+
+static void use_override(struct post *p, struct session *session)
+{
+	struct failure f = {0};
+	bool was;
+	if (!p->options.override_guard || p->last.failure.code)
+		return;
+	p->options.override_guard = false;
+	p->overrode_us = p->override_us;
+	log_event(LOG_WARN, "a scan went past its guards, as a person said",
+	          LOG_STR("watch", p->watch->name));
+	if (session_ready(session, &f) ||
+	    told_take_back(session->store, p->watch->name, TOLD_OVERRIDE, &was, &f))
+		log_event(LOG_WARN, f.what);
+}
+
 void post_hear(struct post *p, struct session *session, const struct told *words, int n)
 {
 	double factor = watch_raise(p->watch, database_us(p->options.vigil));
 	const char *actor = "schedule";
 	bool paused = false;
+	p->override_us = 0;
 	for (int i = 0; i < n; i++) {
 		double said;
 		if (!text_eq(words[i].watch, p->watch->name) && !text_eq(words[i].watch, "*"))
 			continue;
 		if (text_eq(words[i].name, "pause"))
 			paused = true;
+		if (text_eq(words[i].name, TOLD_OVERRIDE))
+			p->override_us = words[i].at_us;
 		said = text_eq(words[i].name, "raise") ? strtod(words[i].value, NULL) : 1;
 		if (said > factor) {
 			factor = said;
@@ -129,6 +156,7 @@ void post_hear(struct post *p, struct session *session, const struct told *words
 		p->due_ms = 0;
 	p->paused = paused;
 	guard_pause(p->guard, paused);
+	set_override(p);
 	set_factor(p, session, factor, actor);
 }
 
@@ -261,6 +289,7 @@ void post_pass(struct post *p, struct session *session, const char *actor)
 	int64_t start = clock_boot_ms();
 	start_up(p, session);
 	scanner_pass(p->scanner, &p->last);
+	use_override(p, session);
 	int64_t next = next_pass_ms(p);
 	/* From its start: a pass that took long is not added to the interval. Missed ones are one. */
 	int64_t now = clock_boot_ms();

@@ -22,7 +22,9 @@ struct post {
 	struct scan_options options;
 	struct scanner *scanner;
 	struct guard *guard;
-	bool paused; /* by a person */
+	bool paused;         /* by a person */
+	int64_t override_us; /* when a person said that one pass goes past its guards; 0: nobody did */
+	int64_t overrode_us; /* the last such word that a pass of ours has used */
 	bool leads;
 	bool started; /* what gone instances left was looked at */
 	bool unseen;  /* no pass yet since it leads: whatever is stuck was so before */

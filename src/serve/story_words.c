@@ -29,6 +29,7 @@ static const struct {
 	{"RELEASED", "was released by a person"},
 	{"CHANGED_MEANWHILE", "had changed in between, so nothing was done"},
 	{"GUARD_HELD", "was kept by a guard, so nothing was done"},
+	{"GUARD_OVERRIDDEN", "may be taken past the guards, a person said"},
 	{"LATE_COMPLETION", "was reported as ended by a worker that had lost it"},
 	{"UNDONE", "was put back as it had been"},
 	{"CANCELLED", "was cancelled"},

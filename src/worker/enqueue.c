@@ -162,14 +162,15 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
 	struct store_param param = P_INT(id);
-	defib_err err = store_begin(s, TX_WRITE, f);
+	bool own = !s->in_tx;
+	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err)
 		err = store_exec(s, sql[s->engine], &param, 1, &a, &rows, f);
 	const char *text = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
 	snprintf(state, 16, "%s", text ? text : "");
-	if (!err)
+	if (own && !err)
 		err = store_commit(s, f);
-	else
+	else if (own)
 		store_rollback(s);
 	arena_release(&a);
 	return err;

@@ -23,7 +23,10 @@ struct enqueue {
  */
 MUST_CHECK defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
                                   struct failure *f);
-/* Cancel a waiting job, ask a running one to stop. *state is its new state, "" when it is over. */
+/*
+ * Cancel a waiting job, ask a running one to stop, in the caller's transaction if one is open.
+ * *state is its new state, "" when it is over.
+ */
 MUST_CHECK defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure *f);
 
 #endif

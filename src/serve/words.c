@@ -1,0 +1,79 @@
+/* words.c: see words.h. */
+#include "serve/words.h"
+
+#include "base/text.h"
+#include "serve/say.h"
+#include "serve/say_standing.h"
+
+defib_err word_say(struct store *s, const struct told *said, int64_t for_us, struct arena *a,
+                   struct word *out, struct failure *f)
+{
+	struct told *all = NULL;
+	int n = 0;
+	bool there;
+	*out = (struct word){.watch = said->watch, .name = said->name};
+	defib_err err = told_open(s, true, &there, f);
+	if (!err)
+		err = told_say(s, said, for_us, f);
+	if (!err)
+		err = told_read(s, a, &all, &n, f);
+	for (int i = 0; !err && i < n; i++)
+		if (text_eq(all[i].watch, said->watch) && text_eq(all[i].name, said->name))
+			out->told = &all[i];
+	return err;
+}
+
+static const struct told *said_of_all(const struct told *all, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(all[i].name, name) && text_eq(all[i].watch, "*"))
+			return &all[i];
+	return NULL;
+}
+
+static defib_err take_back_one(struct store *s, struct word *w, const char *watch, const char *name,
+                               struct failure *f)
+{
+	*w = (struct word){.watch = watch, .name = name};
+	return told_take_back(s, watch, name, &w->was, f);
+}
+
+defib_err word_take_back(struct store *s, const char *watch, const char *name, struct arena *a,
+                         struct word **out, int *n, const struct told **still, struct failure *f)
+{
+	struct told *all = NULL;
+	int nall = 0;
+	bool there, every = text_eq(watch, "*");
+	*still = NULL;
+	*n = 1;
+	defib_err err = told_open(s, false, &there, f);
+	if (!err && there)
+		err = told_read(s, a, &all, &nall, f);
+	*out = ARENA_ARRAY(a, struct word, nall + 1);
+	(*out)[0] = (struct word){.watch = watch, .name = name};
+	if (err || !there)
+		return err;
+	err = take_back_one(s, *out, watch, name, f);
+	if (!every)
+		*still = said_of_all(all, nall, name);
+	for (int i = 0; !err && every && i < nall; i++)
+		if (text_eq(all[i].name, name) && !text_eq(all[i].watch, "*"))
+			err = take_back_one(s, &(*out)[(*n)++], all[i].watch, name, f);
+	return err;
+}
+
+void word_json(const struct database *d, const struct word *w, struct buf *out)
+{
+	buf_add(out, "{\"database\":");
+	buf_add_json(out, d->name);
+	if (w->told) {
+		buf_add(out, ",\"in_force\":true,\"told\":");
+		told_json(w->told, out);
+	} else {
+		json_text(out, "watch", w->watch);
+		json_text(out, "word", w->name);
+		json_bool(out, "in_force", false);
+		json_bool(out, "was", w->was);
+	}
+	buf_add(out, "}");
+}
