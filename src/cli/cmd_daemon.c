@@ -12,6 +12,8 @@
 #include "base/text.h"
 #include "life/incarnation.h"
 #include "serve/daemon.h"
+#include "serve/http.h"
+#include "serve/metrics.h"
 #include "serve/pools.h"
 
 #include <inttypes.h>
@@ -22,6 +24,7 @@
 
 const struct cli_option daemon_options[] = {
 	{"no-queue", NULL, "leave the built-in queue to its workers"},
+	{"listen", "ADDR:PORT", "answer over HTTP there; port 0: a free one, which the log names"},
 	{"work", NULL, "also run the workers of its watches, each a process of its own"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
 	{NULL, NULL, NULL},
@@ -40,7 +43,10 @@ struct run {
 	char name[128];
 	struct setup_box setups;
 	struct board *board;
-	struct daemon *daemon;
+	struct metrics *metrics;
+	struct api api;
+	struct http *http; /* NULL: nobody asked for it */
+	_Atomic(struct daemon *) daemon;
 	struct pools *pools;   /* NULL: without --work */
 	const char *common[8]; /* what workers are started with */
 };
@@ -89,6 +95,14 @@ static struct setup *read_setup(const struct cli *c, struct failure *f)
 	return NULL;
 }
 
+/* Only we replace the configuration, so that it stays while we look at it. */
+static void reload_http(struct run *r, const struct service *s)
+{
+	struct failure f = {0};
+	if (r->http && http_reload(r->http, s, &f))
+		log_event(LOG_ERROR, "http keeps its old tokens and hosts", LOG_STR("because", &f.what[0]));
+}
+
 static void reload(struct run *r)
 {
 	struct failure f = {0};
@@ -103,6 +117,7 @@ static void reload(struct run *r)
 		          LOG_INT("watches", next->settings.nwatches));
 		setup_box_put(&r->setups, next);
 		daemon_reload(r->daemon);
+		reload_http(r, &next->settings.http);
 		if (r->pools)
 			pools_reload(r->pools);
 	} else {
@@ -149,10 +164,38 @@ static struct pools *start_pools(struct run *r)
 		.setups = &r->setups, .program = "/proc/self/exe", .common = r->common, .db = c->db});
 }
 
+static int64_t idle_ms(void *ctx)
+{
+	struct run *r = ctx;
+	struct daemon *d = r->daemon; /* none before it is started */
+	return d ? daemon_idle_ms(d) : 0;
+}
+
+/* Before any database is asked: who starts us hears at once that we live. */
+static defib_err start_http(struct run *r, struct failure *f)
+{
+	const struct service *s = &r->setups.now->settings.http;
+	const char *listen = cli_value(r->cli, "listen");
+	r->api = (struct api){.setups = &r->setups,
+	                      .board = r->board,
+	                      .metrics = r->metrics,
+	                      .name = r->name,
+	                      .started_us = clock_wall_us(),
+	                      .idle_ms = idle_ms,
+	                      .idle_ctx = r};
+	if (!listen && !s->listen)
+		return DEFIB_OK;
+	r->http = http_start(&(struct http_options){s, listen, &r->api}, f);
+	return r->http ? DEFIB_OK : f->code;
+}
+
 static void start(struct run *r)
 {
-	struct daemon_options o = {
-		.setups = &r->setups, .board = r->board, .name = r->name, .actor = "daemon"};
+	struct daemon_options o = {.setups = &r->setups,
+	                           .board = r->board,
+	                           .metrics = r->metrics,
+	                           .name = r->name,
+	                           .actor = "daemon"};
 	const struct settings *all = &r->setups.now->settings;
 	int ndatabases = all->ndatabases, nwatches = all->nwatches;
 	r->daemon = daemon_start(&o);
@@ -224,7 +267,10 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 		stop_pools(r, set);
 	if (pthread_create(&timer, NULL, leave_in_time, NULL) == 0)
 		pthread_detach(timer);
+	if (r->http)
+		http_stop(r->http);
 	daemon_stop(r->daemon);
+	metrics_free(r->metrics);
 	board_free(r->board);
 	setup_box_release(&r->setups);
 }
@@ -249,6 +295,9 @@ int cmd_daemon(struct cli *c)
 	block_signals(&set);
 	setup_box_init(&r->setups, first);
 	r->board = board_new();
+	r->metrics = metrics_new();
+	if (start_http(r, &f))
+		return cli_fail(&f);
 	start(r);
 	stop(r, &set, go_on(r, &set));
 	return EXIT_CLEAN;
