@@ -2,6 +2,7 @@
 #include "recover/tally.h"
 
 #include "base/text.h"
+#include "ledger/counts.h"
 #include "recover/judge.h"
 #include "recover/look.h"
 #include "watch/stats_sql.h"
@@ -67,12 +68,6 @@ static void count_stuck(struct store *s, const struct watch_sql *q, struct tally
 	arena_release(&pages[1]);
 }
 
-static const char *const hold_counts[] = {
-	[STORE_POSTGRES] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
-					   "(SELECT count(*) FROM defib.retry WHERE watch = $1)",
-	[STORE_SQLITE] = "SELECT (SELECT count(*) FROM defib_hold WHERE watch = ?1), "
-					 "(SELECT count(*) FROM defib_retry WHERE watch = ?1)",
-};
 static const char *const event_counts[] = {
 	[STORE_POSTGRES] = "SELECT event, count(*) FILTER (WHERE at > clock_timestamp() - interval "
 					   "'24 hours'), count(*) FROM defib.ledger WHERE watch = $1 AND at > "
@@ -102,11 +97,8 @@ static void count_ledger(struct store *s, const struct watch_sql *q, struct aren
 	const char *watch = q->binding->watch->name;
 	struct failure *f = &out->ledger_failed;
 	struct store_rows rows;
-	if (ask(s, hold_counts[s->engine], watch, a, &rows, f))
-		return;
-	out->held = row_int(&rows, 0, 0, 0);
-	out->retries = row_int(&rows, 0, 1, 0);
-	if (ask(s, event_counts[s->engine], watch, a, &rows, f))
+	if (ledger_waiting(s, watch, &out->held, &out->retries, f) ||
+	    ask(s, event_counts[s->engine], watch, a, &rows, f))
 		return;
 	out->nevents = rows.nrows;
 	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows);

@@ -33,8 +33,7 @@ static void observe(struct lessons *l, struct store *s, const struct watch *w, i
 	arena_release(&a);
 }
 
-/* A session of its own for the moment: it gives up long before the station's would. */
-static struct session brief(const struct session *session)
+struct session lessons_session(const struct session *session)
 {
 	struct session own = {.options = session->options, .open = session->open};
 	own.options.statement_ms = BRIEF_MS;
@@ -52,7 +51,7 @@ void lessons_take(struct lessons *l, const struct session *session, const struct
 	if (ledger_off || now < l->due_ms)
 		return;
 	l->due_ms = now + EVERY_MS;
-	struct session own = brief(session);
+	struct session own = lessons_session(session);
 	defib_err err = bound_open(&l->bound, &own, w, LEDGER_FIND, &f);
 	if (!err && l->bound.ledger.ready) {
 		err = mistakes_count(own.store, w->name, &l->mistakes, &f);

@@ -16,6 +16,8 @@ struct lessons {
 	int64_t due_ms, learn_ms; /* not before: CLOCK_BOOTTIME */
 };
 
+/* A session of its own for a moment, made of the station's: it gives up long before that would. */
+struct session lessons_session(const struct session *session);
 void lessons_take(struct lessons *l, const struct session *session, const struct watch *w,
                   bool ledger_off);
 /* ,"false_positives":{…}, once they were counted */

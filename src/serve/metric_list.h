@@ -96,20 +96,20 @@
 	  "Stuck jobs that wait for their turn.") \
 	/* ---- readings of the table */ \
 	X(QUEUE, GAUGE, "defib_queue_jobs", "watch,database,state", NONE, \
-	  "Jobs by state; of very many only the first 100,000 are counted.") \
+	  "Jobs that wait, ready or scheduled; of very many only the first 100,000 are counted.") \
 	X(QUEUE_OLDEST, GAUGE, "defib_queue_oldest_seconds", "watch,database,state", NONE, \
-	  "Age of the oldest job in the state.") \
+	  "Age of the oldest of them.") \
 	X(JOB, HISTOGRAM, "defib_job_seconds", "watch,database,kind", RUN, \
 	  "How long jobs ran that ended by themselves; a sample where very many end.") \
 	X(READ, GAUGE, "defib_reading_time_seconds", "watch,database", NONE, \
 	  "Unix time at which the table was last read for these numbers.") \
 	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", "watch,database", NONE, \
-	  "Readings that failed or took too long; the old value stays.") \
+	  "Readings that failed or took too long: the old values stay. Without a watch: of the ledger and the workers.") \
 	/* ---- workers */ \
 	X(WORKERS, GAUGE, "defib_workers", "watch,database", NONE, \
 	  "Workers that are alive and serve the watch.") \
 	X(WORKER_STARTS, COUNTER, "defib_worker_starts_total", "watch,database", NONE, \
-	  "Workers that registered.") \
+	  "Workers that registered since the daemon began to lead.") \
 	X(WORKER_RESTARTS, COUNTER, "defib_worker_restarts_total", "watch,database", NONE, \
 	  "Of these, such that a worker of the same name had been there before.") \
 	X(WORKER_DEATHS, COUNTER, "defib_worker_deaths_total", "watch,database", NONE, \

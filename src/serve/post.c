@@ -28,6 +28,8 @@ void post_free(struct post *p)
 	scanner_free(p->scanner);
 	guard_free(p->guard);
 	lessons_release(&p->lessons);
+	meter_release(&p->meter);
+	reading_release(&p->reading);
 	arena_release(&p->arena);
 	free(p);
 }
@@ -282,11 +284,27 @@ static void start_up(struct post *p, struct session *session)
 	if (startup_reconcile(session, p->raised, &o, &result, &f))
 		log_event(LOG_ERROR, "what gone instances left is not all taken care of",
 		          LOG_STR("watch", p->watch->name), LOG_STR("because", f.what));
+	meter_startup(&p->meter, result.outcomes);
+}
+
+static void measure(struct post *p)
+{
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	meter_pass(&p->meter, &(struct meter_pass){
+							  .watch = p->watch,
+							  .result = &p->last,
+							  .guard = &g,
+							  .factor = p->factor,
+							  .mistakes = p->lessons.counted ? &p->lessons.mistakes : NULL,
+							  .wall_us = clock_wall_us(),
+						  });
 }
 
 void post_pass(struct post *p, struct session *session, const char *actor)
 {
 	int64_t start = clock_boot_ms();
+	meter_begin(&p->meter, p->due_ms, start);
 	start_up(p, session);
 	scanner_pass(p->scanner, &p->last);
 	use_override(p, session);
@@ -300,6 +318,7 @@ void post_pass(struct post *p, struct session *session, const char *actor)
 	tell_pass(p, next);
 	if (!p->last.failure.code)
 		lessons_take(&p->lessons, session, p->watch, p->options.ledger_off);
+	measure(p);
 }
 
 /* ---- how it is ---- */

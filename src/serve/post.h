@@ -9,6 +9,8 @@
 #include "recover/scan.h"
 #include "serve/daemon.h"
 #include "serve/lessons.h"
+#include "serve/meter.h"
+#include "serve/readings.h"
 
 struct post_counts {
 	int64_t passes, failed, found, recovered, held, retried, near_misses, changed;
@@ -31,6 +33,8 @@ struct post {
 	int64_t due_ms;
 	struct post_counts counts;
 	struct lessons lessons;
+	struct meter meter;
+	struct reading reading;
 	struct scan_result last;
 	int64_t last_ok_us; /* the database's clock at the last finished pass … */
 	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */

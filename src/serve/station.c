@@ -78,6 +78,7 @@ static void step_down(struct station *s)
 	for (int i = 0; i < s->nposts; i++) {
 		bool led = s->posts[i]->leads;
 		s->posts[i]->leads = false;
+		meter_away(&s->posts[i]->meter);
 		if (led)
 			show_post(s, s->posts[i]);
 	}
@@ -96,6 +97,7 @@ static void take_answers(struct station *s, const bool *leads)
 		/* Another is at it: this is no start, and what is silent may be held by his brake. */
 		p->started = p->started || !leads[i];
 		p->leads = leads[i];
+		meter_leads(&p->meter, p->leads);
 		if (turns)
 			show_post(s, p);
 	}
@@ -134,12 +136,22 @@ static bool go_on(void *ctx)
 
 /* ---- the round ---- */
 
+static void count_job(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	struct station *s = ctx;
+	(void)w;
+	/* The database's clock: as of the reading, and our own since. */
+	meter_job(&s->at->meter, c, c->facts.now_us + clock_boot_us() - s->vigil.boot_us);
+}
+
 static struct post *prepare_post(struct station *s, const struct watch *w)
 {
 	struct post *p = post_new(w, s->options->actor, s->setup->settings.ledger == LEDGER_OFF);
 	p->options.vigil = &s->vigil;
 	p->options.go_on = go_on;
 	p->options.observer.ctx = s;
+	p->options.observer.job = count_job;
+	meter_init(&p->meter, s->options->metrics, w->name, s->name);
 	return p;
 }
 
@@ -277,9 +289,14 @@ static int64_t go_round(struct station *s)
 	vigil_tick(&s->vigil, clock_boot_us());
 	defib_err err = stand_ready(s, &f);
 	if (!err)
+		readings_begin(&s->readings, s->session.store, s->posts, s->nposts);
+	if (!err)
 		err = do_passes(s, &f);
 	if (!err)
 		err = attend(s, &f);
+	if (!err)
+		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->posts, s->nposts);
+	meter_round(s->options->metrics, s->name, !err);
 	arena_clear(&s->arena);
 	if (err) {
 		vigil_lost(&s->vigil, "the database could not be asked");
@@ -324,6 +341,7 @@ static void drop_post(struct station *s, struct post *p)
 	    leader_leave_watch(s->session.store, s->options->name, p->watch->name, &f))
 		log_event(LOG_WARN, f.what);
 	board_drop_watch(s->options->board, s->name, p->watch->name);
+	meter_end(&p->meter);
 	post_free(p);
 }
 
@@ -410,6 +428,7 @@ static void *station_main(void *arg)
 		log_event(LOG_WARN, ignored.what);
 	for (int i = 0; i < s->nposts; i++)
 		board_drop_watch(s->options->board, s->name, s->posts[i]->watch->name);
+	metrics_forget(s->options->metrics, s->name, NULL);
 	atomic_store(&s->ended, true);
 	return NULL;
 }
@@ -464,6 +483,7 @@ void station_end(struct station *s)
 	free(s->posts);
 	mailings_free(s->mailings);
 	session_close(&s->session);
+	readings_release(&s->readings);
 	setup_drop(s->options->setups, s->setup);
 	arena_release(&s->arena);
 	arena_release(&s->keep);

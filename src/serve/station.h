@@ -31,9 +31,10 @@ struct station {
 	bool tables;                                        /* leadership and words can be had */
 	int64_t renew_ms, led_until_ms, words_ms, queue_ms; /* when to ask again; till when we lead */
 	int failures;                                       /* in a row, for the pause between tries */
-	bool asked, up;                                     /* as the board was told last … */
-	int64_t since_us;                                   /* … and since when it is so */
-	struct mailings *mailings;                          /* reports that are due */
+	struct readings readings;
+	bool asked, up;            /* as the board was told last … */
+	int64_t since_us;          /* … and since when it is so */
+	struct mailings *mailings; /* reports that are due */
 	uint64_t chance;
 };
 

@@ -1,0 +1,252 @@
+/* meter.c: see meter.h. */
+#include "serve/meter.h"
+
+#include "base/mem.h"
+
+#define S(us) ((double)(us) / 1e6)
+
+#define OF_WATCH(m) LABELS((m)->watch, (m)->database)
+#define OF_WATCH_AND(m, last) LABELS((m)->watch, (m)->database, (last))
+
+/* Outcomes that mean: left as it is, and why. */
+static const enum outcome spared[] = {OUTCOME_CHANGED, OUTCOME_LOCKED, OUTCOME_REFUSED};
+#define NSPARED (int)(sizeof spared / sizeof *spared)
+
+void meter_init(struct meter *m, struct metrics *metrics, const char *watch, const char *database)
+{
+	*m = (struct meter){
+		.metrics = metrics, .watch = mem_strdup(watch), .database = mem_strdup(database)};
+	metrics_set(metrics, METRIC_LEADER, 0, OF_WATCH(m));
+}
+
+void meter_release(struct meter *m)
+{
+	free(m->watch);
+	free(m->database);
+}
+
+/* Rates and shares need a 0 to begin with: what has not happened yet is there from the start. */
+static void show(struct meter *m)
+{
+	static const enum metric alone[] = {METRIC_FOUND,         METRIC_HELD,      METRIC_NEAR_MISSES,
+	                                    METRIC_RETRIES_FIRED, METRIC_DETECTION, METRIC_RECOVERY,
+	                                    METRIC_BRAKES,        METRIC_LAG,       METRIC_SCAN};
+	static const char *const results[] = {"ok", "failed"};
+	m->shown = true;
+	for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+		metrics_ready(m->metrics, alone[i], OF_WATCH(m));
+	for (int i = 0; i < 2; i++)
+		metrics_ready(m->metrics, METRIC_PASSES, OF_WATCH_AND(m, results[i]));
+	for (int i = 0; i < NSPARED; i++)
+		metrics_ready(m->metrics, METRIC_SPARED, OF_WATCH_AND(m, outcome_names[spared[i]]));
+	for (int i = VERDICT_NONE + 1; i < VERDICT_COUNT; i++)
+		metrics_ready(m->metrics, METRIC_DETECTED, OF_WATCH_AND(m, verdict_names[i]));
+	metrics_ready(m->metrics, METRIC_RECOVERED, OF_WATCH_AND(m, remedy_names[REMEDY_REQUEUE]));
+}
+
+void meter_begin(struct meter *m, int64_t due_ms, int64_t now_ms)
+{
+	if (!m->metrics)
+		return;
+	metrics_hold(m->metrics);
+	if (!m->shown)
+		show(m);
+	if (due_ms)
+		metrics_observe(m->metrics, METRIC_LAG, (double)(now_ms - due_ms) / 1e3, OF_WATCH(m));
+	if (m->began_ms)
+		metrics_set(m->metrics, METRIC_INTERVAL, (double)(now_ms - m->began_ms) / 1e3, OF_WATCH(m));
+	metrics_let(m->metrics);
+	m->began_ms = now_ms;
+	m->oldest_us = 0;
+}
+
+/* ---- a job */
+
+/* Its last sign of life: what was judged, else the first that it has; 0: none. */
+static int64_t sign_us(const struct candidate *c)
+{
+	if (c->judgement.measured && c->facts.has_sign[c->judgement.sign])
+		return c->facts.sign_us[c->judgement.sign];
+	for (int i = 0; i < SIGN_COUNT; i++)
+		if (c->facts.has_sign[i])
+			return c->facts.sign_us[i];
+	return 0;
+}
+
+/* Decided upon now, and not by an earlier pass. */
+static bool decided(const struct candidate *c)
+{
+	switch (c->outcome) {
+	case OUTCOME_RECOVERED:
+		return true;
+	case OUTCOME_HELD:
+		return c->decision.act;
+	case OUTCOME_LEFT:
+		return c->decision.remedy == REMEDY_REPORT && !c->facts.noted;
+	default:
+		return false;
+	}
+}
+
+/* Since it was stuck: past its threshold or deadline, or, where its end was seen, since then. */
+static int64_t stuck_us(const struct candidate *c, int64_t now_us)
+{
+	const struct judgement *j = &c->judgement;
+	int64_t since_look = now_us - c->facts.now_us;
+	return j->measured && j->verdict != VERDICT_DEAD ? j->measured_us - j->limit_us + since_look
+	                                                 : since_look;
+}
+
+void meter_job(struct meter *m, const struct candidate *c, int64_t now_us)
+{
+	int64_t sign = sign_us(c);
+	if (!m->metrics)
+		return;
+	if (sign && c->facts.now_us - sign > m->oldest_us)
+		m->oldest_us = c->facts.now_us - sign;
+	if (!decided(c))
+		return;
+	metrics_hold(m->metrics);
+	metrics_add(m->metrics, METRIC_DETECTED, 1,
+	            OF_WATCH_AND(m, verdict_names[c->judgement.verdict]));
+	metrics_observe(m->metrics, METRIC_DETECTION, S(stuck_us(c, now_us)), OF_WATCH(m));
+	if (c->outcome == OUTCOME_RECOVERED) {
+		metrics_add(m->metrics, METRIC_RECOVERED, 1,
+		            OF_WATCH_AND(m, remedy_names[c->decision.remedy]));
+		if (sign)
+			metrics_observe(m->metrics, METRIC_RECOVERY, S(now_us - sign), OF_WATCH(m));
+	}
+	metrics_let(m->metrics);
+}
+
+/* ---- a pass */
+
+static void count_pass(struct meter *m, const struct scan_result *r)
+{
+	struct metrics *all = m->metrics;
+	metrics_add(all, METRIC_FOUND, (double)r->found, OF_WATCH(m));
+	metrics_add(all, METRIC_HELD, (double)(r->outcomes[OUTCOME_HELD] - r->held_before),
+	            OF_WATCH(m));
+	metrics_add(all, METRIC_NEAR_MISSES, (double)r->near_misses, OF_WATCH(m));
+	metrics_add(all, METRIC_RETRIES_FIRED, (double)r->retried, OF_WATCH(m));
+	for (int i = 0; i < NSPARED; i++)
+		metrics_add(all, METRIC_SPARED, (double)r->outcomes[spared[i]],
+		            OF_WATCH_AND(m, outcome_names[spared[i]]));
+	metrics_add(all, METRIC_PASSES, 1, OF_WATCH_AND(m, r->failure.code ? "failed" : "ok"));
+	metrics_observe(all, METRIC_SCAN, S(r->took_us), OF_WATCH(m));
+}
+
+/* What a pass that went well saw; one that failed leaves the last good sight. */
+static void show_pass(struct meter *m, const struct meter_pass *p)
+{
+	struct metrics *all = m->metrics;
+	const struct scan_result *r = p->result;
+	/* Pace stops a pass at its rate: then what is still stuck is known by number only. */
+	int64_t all_stuck = r->left + r->outcomes[OUTCOME_RECOVERED] + r->outcomes[OUTCOME_HELD];
+	metrics_set(all, METRIC_LAST_PASS, S(p->wall_us), OF_WATCH(m));
+	metrics_set(all, METRIC_RUNNING, (double)r->running, OF_WATCH(m));
+	metrics_set(all, METRIC_STUCK, (double)(all_stuck > r->found ? all_stuck : r->found),
+	            OF_WATCH(m));
+	metrics_set(all, METRIC_STUCK_OLDEST, S(m->oldest_us), OF_WATCH(m));
+	for (int i = 0; i < OUTCOME_COUNT; i++)
+		if (i != OUTCOME_MISSING)
+			metrics_set(all, METRIC_PASS_JOBS, (double)r->outcomes[i],
+			            OF_WATCH_AND(m, outcome_names[i]));
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		metrics_set(all, METRIC_GUARDED, (double)r->guarded[i], OF_WATCH_AND(m, guard_names[i]));
+}
+
+static void show_guard(struct meter *m, const struct meter_pass *p)
+{
+	struct metrics *all = m->metrics;
+	const struct guard_report *g = p->guard;
+	metrics_set(all, METRIC_EVERY, S(p->watch->every_us), OF_WATCH(m));
+	metrics_set(all, METRIC_BRAKE, g->braking, OF_WATCH(m));
+	metrics_add(all, METRIC_BRAKES, (double)(g->brakes > m->brakes ? g->brakes - m->brakes : 0),
+	            OF_WATCH(m));
+	m->brakes = g->brakes;
+	metrics_set(all, METRIC_DOUBT, g->doubting, OF_WATCH(m));
+	metrics_set(all, METRIC_PAUSED, g->paused, OF_WATCH(m));
+	metrics_set(all, METRIC_FACTOR, p->factor, OF_WATCH(m));
+	metrics_set(all, METRIC_PACE_RATE, g->rate, OF_WATCH(m));
+	metrics_set(all, METRIC_PACE_WAITING,
+	            p->result->guarded[GUARD_PACE] ? (double)p->result->left : 0, OF_WATCH(m));
+}
+
+static void show_mistakes(struct meter *m, const struct mistakes *k)
+{
+	struct metrics *all = m->metrics;
+	metrics_set(all, METRIC_RECENT_RECOVERIES, (double)k->day.recoveries, OF_WATCH_AND(m, "day"));
+	metrics_set(all, METRIC_RECENT_MISTAKES, (double)k->day.mistakes, OF_WATCH_AND(m, "day"));
+	metrics_set(all, METRIC_RECENT_RECOVERIES, (double)k->week.recoveries, OF_WATCH_AND(m, "week"));
+	metrics_set(all, METRIC_RECENT_MISTAKES, (double)k->week.mistakes, OF_WATCH_AND(m, "week"));
+}
+
+void meter_pass(struct meter *m, const struct meter_pass *p)
+{
+	if (!m->metrics)
+		return;
+	metrics_hold(m->metrics);
+	m->sights = true;
+	count_pass(m, p->result);
+	if (!p->result->failure.code)
+		show_pass(m, p);
+	show_guard(m, p);
+	if (p->mistakes)
+		show_mistakes(m, p->mistakes);
+	metrics_let(m->metrics);
+}
+
+void meter_startup(struct meter *m, const int64_t *outcomes)
+{
+	metrics_add(m->metrics, METRIC_RECOVERED, (double)outcomes[OUTCOME_RECOVERED],
+	            OF_WATCH_AND(m, "startup"));
+	metrics_add(m->metrics, METRIC_HELD, (double)outcomes[OUTCOME_HELD], OF_WATCH(m));
+}
+
+/* ---- who leads, and how the database answers */
+
+void meter_leads(struct meter *m, bool leads)
+{
+	/* What another knows better now; counters stay, they are of what was done here. */
+	static const enum metric sights[] = {
+		METRIC_RUNNING,         METRIC_STUCK,        METRIC_STUCK_OLDEST,
+		METRIC_PASS_JOBS,       METRIC_EVERY,        METRIC_INTERVAL,
+		METRIC_LAST_PASS,       METRIC_GUARDED,      METRIC_BRAKE,
+		METRIC_DOUBT,           METRIC_PAUSED,       METRIC_FACTOR,
+		METRIC_PACE_RATE,       METRIC_PACE_WAITING, METRIC_RECENT_RECOVERIES,
+		METRIC_RECENT_MISTAKES, METRIC_ON_HOLD,      METRIC_RETRIES_PENDING,
+		METRIC_QUEUE,           METRIC_QUEUE_OLDEST, METRIC_READ,
+		METRIC_WORKERS,
+	};
+	if (leads == m->leads && (leads || !m->sights))
+		return;
+	metrics_hold(m->metrics);
+	metrics_set(m->metrics, METRIC_LEADER, leads, OF_WATCH(m));
+	for (size_t i = 0; !leads && i < sizeof sights / sizeof *sights; i++)
+		metrics_drop(m->metrics, sights[i], OF_WATCH(m));
+	metrics_let(m->metrics);
+	m->leads = leads;
+	m->sights = m->sights && leads;
+	m->began_ms = 0;
+}
+
+void meter_away(struct meter *m)
+{
+	metrics_set(m->metrics, METRIC_LEADER, 0, OF_WATCH(m));
+	m->leads = false;
+}
+
+void meter_end(struct meter *m)
+{
+	metrics_forget(m->metrics, m->database, m->watch);
+}
+
+void meter_round(struct metrics *m, const char *database, bool up)
+{
+	metrics_hold(m);
+	metrics_set(m, METRIC_DATABASE_UP, up, LABELS(database));
+	metrics_add(m, METRIC_TRIES, 1, LABELS(database));
+	metrics_add(m, METRIC_FAILURES, !up, LABELS(database));
+	metrics_let(m);
+}

@@ -1,0 +1,60 @@
+/*
+ * readings.h: numbers that only the database knows: how much work waits and for how long,
+ * how long jobs took, what the ledger gained, and how workers fare.
+ *
+ * Taken every READINGS_MS at most, for watches that this daemon leads, on a short session
+ * of their own that gives up after half a second; what one watch costs is kept under a
+ * hundredth of the time. A reading that fails is counted, and leaves what was known.
+ *
+ * readings.c          when, and what is asked of one watch
+ * readings_workers.c  what workers say of themselves
+ */
+#ifndef SERVE_READINGS_H
+#define SERVE_READINGS_H
+
+#include "serve/metrics.h"
+#include "store/session.h"
+
+#define READINGS_MS 15000
+#define READINGS_KINDS_MAX 20 /* of one watch; the rest is "other" */
+
+/* What is remembered of one watch. */
+struct reading {
+	int64_t due_ms;  /* not before: CLOCK_BOOTTIME */
+	int64_t runs_us; /* ends of runs up to here were seen; 0: none yet */
+	char *kinds[READINGS_KINDS_MAX];
+	int nkinds;
+};
+void reading_release(struct reading *r);
+
+/* A worker that was seen. */
+struct seen_worker {
+	int64_t id;
+	bool alive;
+};
+
+/* What is remembered of one database. */
+struct readings {
+	int64_t due_ms;
+	bool begun; /* the ledger was looked at when we began to lead */
+	int64_t ledger_id;
+	struct seen_worker *workers;
+	int nworkers;
+	bool listed; /* the workers were read once: who is new now has started since */
+	int next;    /* whose turn it is among the watches */
+};
+void readings_release(struct readings *r);
+
+struct post;
+/* Before the first pass, so that what it writes is counted; `store` is the station's own. */
+void readings_begin(struct readings *r, struct store *store, struct post **posts, int n);
+/* What is due. `session` is the station's, of which a short one is made. */
+void readings_take(struct readings *r, const struct session *session, struct metrics *m,
+                   const char *database, struct post **posts, int n);
+
+/* readings_workers.c */
+struct attendant;
+void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
+                      const char *database, struct post **posts, int nposts);
+
+#endif
