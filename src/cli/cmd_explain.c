@@ -108,7 +108,7 @@ static int explain(struct explaining *x)
 	bool found = false;
 	defib_err err = selected_bind(c, x->group, &x->bound, &f);
 	if (!err)
-		err = explain_read(b->store, &b->sql, &b->ledger, x->group->jobs[0],
+		err = explain_read(b->store, &b->sql, &b->ledger, x->group->watch, x->group->jobs[0],
 		                   c->settings.ledger != LEDGER_OFF, &c->arena, &x->is, &found, &f);
 	/* A word that the key's type cannot take is the caller's slip, not the database's trouble. */
 	if (err && strncmp(f.sqlstate, "22", 2) == 0)

@@ -196,6 +196,15 @@ static void print_value(const char *value, struct buf *out)
 	buf_release(&count);
 }
 
+static void add_shown(const struct watch *w, const char *column, const char *text, struct buf *out)
+{
+	masked_text(w, column, text, out);
+	if (!text_eq(buf_text(out), text))
+		return;
+	buf_clear(out);
+	shown_value(w, column, text, out);
+}
+
 static void print_row(const struct shown *x, struct buf *out)
 {
 	const struct story *s = &x->story;
@@ -207,7 +216,7 @@ static void print_row(const struct shown *x, struct buf *out)
 	for (int i = 0; i < s->ncolumns; i++) {
 		buf_clear(&value);
 		if (s->values[i])
-			shown_value(x->watch, s->names[i], s->values[i], &value);
+			add_shown(x->watch, s->names[i], s->values[i], &value);
 		buf_add(out, "  ");
 		out_padded(out, s->names[i], width);
 		buf_add(out, "  ");

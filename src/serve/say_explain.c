@@ -3,6 +3,7 @@
 
 #include "recover/look.h"
 #include "serve/judged.h"
+#include "serve/masked.h"
 #include "serve/say.h"
 #include "serve/say_job.h"
 
@@ -26,10 +27,9 @@ static defib_err read_guards(struct store *s, const char *watch, const char *job
 }
 
 defib_err explain_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                       const char *job, bool will_have, struct arena *a, struct explained *out,
-                       bool *found, struct failure *f)
+                       const struct watch *w, const char *job, bool will_have, struct arena *a,
+                       struct explained *out, bool *found, struct failure *f)
 {
-	const struct watch *w = q->binding->watch;
 	struct facts *facts = NULL;
 	int n = 0;
 	*out = (struct explained){0};
@@ -56,8 +56,9 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	         cand->facts.running ? "true" : "false", stuck ? "true" : "false",
 	         verdict_names[j->verdict], j->rule->id);
 	json_text(out, "why", j->rule->why);
-	buf_addf(out, ",\"evidence\":%s,\"held\":%s", cand->evidence,
-	         cand->facts.held ? "true" : "false");
+	buf_add(out, ",\"evidence\":");
+	masked_text(w, "", cand->evidence, out);
+	json_bool(out, "held", cand->facts.held);
 	json_text(out, "hold_cause", cand->facts.held ? cand->facts.hold_cause : NULL);
 	json_time(out, "retry_at", x->has_retry, x->retry.due_us);
 	if (stuck)

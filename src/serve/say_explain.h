@@ -19,13 +19,13 @@ struct explained {
 };
 
 /*
- * *found is false when there is no such row. `will_have`: there will be a ledger, before
- * the first fix: what would happen then is what one wants to know.
+ * `w` is the watch as it is to be seen. *found is false when there is no such row. `will_have`:
+ * there will be a ledger, before the first fix: what would happen then is what one wants to know.
  */
 MUST_CHECK defib_err explain_read(struct store *s, const struct watch_sql *q,
-                                  const struct ledger *l, const char *job, bool will_have,
-                                  struct arena *a, struct explained *out, bool *found,
-                                  struct failure *f);
+                                  const struct ledger *l, const struct watch *w, const char *job,
+                                  bool will_have, struct arena *a, struct explained *out,
+                                  bool *found, struct failure *f);
 /* An object, whole. */
 void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
                     struct buf *out);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "recover/evidence.h"
+#include "serve/masked.h"
 #include "serve/say.h"
 #include "watch/terms.h"
 
@@ -30,7 +31,7 @@ static void json_shown(const struct watch *w, const struct facts *f, struct buf 
 		buf_add(out, ":");
 		buf_clear(&value);
 		if (f->show[i])
-			mask_value(w, w->show.items[i], f->show[i], &value);
+			masked_text(w, w->show.items[i], f->show[i], &value);
 		if (f->show[i])
 			buf_add_json(out, buf_text(&value));
 		else

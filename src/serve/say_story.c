@@ -1,7 +1,6 @@
 /* say_story.c: see say_story.h. */
 #include "serve/say_story.h"
 
-#include "recover/evidence.h"
 #include "serve/masked.h"
 #include "serve/say.h"
 #include "serve/say_job.h"
@@ -24,7 +23,7 @@ static void add_row(const struct watch *w, const struct story *s, struct buf *ou
 		buf_add(out, ":");
 		buf_clear(&value);
 		if (s->values[i])
-			mask_value(w, s->names[i], s->values[i], &value);
+			masked_text(w, s->names[i], s->values[i], &value);
 		if (s->values[i])
 			buf_add_json(out, buf_text(&value));
 		else
@@ -52,17 +51,21 @@ static void add_steps(const struct watch *w, const struct story *s, struct buf *
 	buf_add(out, "]");
 }
 
-static void add_progress(const struct story_progress *p, struct buf *out)
+static void add_progress(const struct watch *w, const struct story_progress *p, struct buf *out)
 {
+	struct buf text = BUF_INIT;
 	if (!p->there) {
 		buf_add(out, ",\"progress\":null");
 		return;
 	}
 	buf_addf(out, ",\"progress\":{\"epoch\":%lld", (long long)p->epoch);
 	json_text(out, "step", p->step);
-	json_text(out, "progress", p->text);
+	if (p->text)
+		masked_text(w, "progress", p->text, &text);
+	json_text(out, "progress", p->text ? buf_text(&text) : NULL);
 	json_time(out, "at", true, p->at_us);
 	buf_add(out, "}");
+	buf_release(&text);
 }
 
 static void add_guards(const struct story *s, struct buf *out)
@@ -123,7 +126,7 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 		json_time(out, moments[m], s->has[m], s->at_us[m]);
 	add_row(w, s, out);
 	add_steps(w, s, out);
-	add_progress(&s->progress, out);
+	add_progress(w, &s->progress, out);
 	add_guards(s, out);
 	add_entries(w, s, out);
 	buf_add(out, "}");

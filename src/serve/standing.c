@@ -61,11 +61,16 @@ static void find_last_scan(struct standing *st)
 	st->ago_us = st->ago_us > 0 ? st->ago_us : 0;
 }
 
+int64_t standing_owed_us(int64_t every_us)
+{
+	return INTERVALS * every_us + SOME_TIME_US;
+}
+
 /* A leader that has only just begun owes no scan yet. */
 static bool is_silent(const struct standing *st)
 {
 	int64_t every_us = json_integer_value(json_object_get(st->info, "every_s")) * US_PER_S;
-	int64_t owed_us = INTERVALS * every_us + SOME_TIME_US;
+	int64_t owed_us = standing_owed_us(every_us);
 	int64_t since_us =
 		st->scanned && st->ago_us < st->leader->led_us ? st->ago_us : st->leader->led_us;
 	return since_us > owed_us;

@@ -56,6 +56,8 @@ bool left_knows(const struct left *l, const char *watch);
 void standing_init(struct standing *st, const struct database *d, const char *watch,
                    const struct left *l);
 void standing_release(struct standing *st);
+/* How long a leader may go without a finished scan. */
+int64_t standing_owed_us(int64_t every_us);
 bool standing_trouble(const struct standing *st);
 /* Whether the brake of a daemon that leads this watch holds its jobs at the moment. */
 bool standing_brakes(const struct standing *st);

@@ -1,0 +1,98 @@
+/* roster.c: see roster.h. */
+#include "life/roster.h"
+
+/* A database that `defib init` has not brought up to date lacks the newest column. */
+#define COLUMNS_PG                                                                                 \
+	"id, name, state, incarnation, state = 'alive' AND expires_at < clock_timestamp(), "           \
+	"(extract(epoch FROM started_at) * 1000000)::bigint, "                                         \
+	"(extract(epoch FROM renewed_at) * 1000000)::bigint, "                                         \
+	"(extract(epoch FROM expires_at) * 1000000)::bigint, lease_ms, "                               \
+	"(extract(epoch FROM ended_at) * 1000000)::bigint, cause, holding, serves, "                   \
+	"to_jsonb(w) ->> 'info'"
+#define COLUMNS_LITE                                                                               \
+	"id, name, state, incarnation, state = 'alive' AND expires_at < " SQLITE_NOW_MS                \
+	", started_at * 1000, renewed_at * 1000, expires_at * 1000, lease_ms, ended_at * 1000, "       \
+	"cause, holding, serves, "
+#define OF_WHOM(mark)                                                                              \
+	" WHERE " mark "1 IN (0, id) ORDER BY CASE state WHEN 'alive' THEN 0 ELSE 1 END, "             \
+	"CASE state WHEN 'alive' THEN id END, ended_at DESC, id DESC LIMIT " mark "2"
+
+enum column {
+	ID,
+	NAME,
+	STATE,
+	INCARNATION,
+	EXPIRED,
+	STARTED,
+	RENEWED,
+	EXPIRES,
+	LEASE,
+	ENDED,
+	CAUSE,
+	HOLDING,
+	SERVES,
+	INFO
+};
+
+static void take_row(const struct store_rows *rows, int i, struct roster_row *out)
+{
+	*out = (struct roster_row){
+		.id = row_int(rows, i, ID, 0),
+		.name = row_text(rows, i, NAME),
+		.state = row_text(rows, i, STATE),
+		.expired = row_bool(rows, i, EXPIRED),
+		.started_us = row_int(rows, i, STARTED, 0),
+		.renewed_us = row_int(rows, i, RENEWED, 0),
+		.expires_us = row_int(rows, i, EXPIRES, 0),
+		.lease_us = row_int(rows, i, LEASE, 0) * 1000,
+		.has_ended = row_text(rows, i, ENDED) != NULL,
+		.ended_us = row_int(rows, i, ENDED, 0),
+		.cause = row_text(rows, i, CAUSE),
+		.holding = row_int(rows, i, HOLDING, 0),
+		.serves = row_text(rows, i, SERVES),
+		.info = row_text(rows, i, INFO),
+	};
+	out->known = incarnation_parse(row_text(rows, i, INCARNATION), &out->who);
+}
+
+defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
+                      struct roster_row **out, int *n, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT " COLUMNS_PG " FROM defib.worker w" OF_WHOM("$"),
+		[STORE_SQLITE] = "SELECT " COLUMNS_LITE "info FROM defib_worker" OF_WHOM("?"),
+	};
+	struct store_param params[] = {P_INT(id), P_INT(limit)};
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], params, 2, a, &rows, f);
+	if (err == DEFIB_BAD_SQL && s->engine == STORE_SQLITE)
+		err = store_exec(s, "SELECT " COLUMNS_LITE "NULL FROM defib_worker" OF_WHOM("?"), params, 2,
+		                 a, &rows, f);
+	*n = err ? 0 : rows.nrows;
+	*out = ARENA_ARRAY(a, struct roster_row, *n + 1);
+	for (int i = 0; i < *n; i++)
+		take_row(&rows, i, &(*out)[i]);
+	return err;
+}
+
+defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,
+                      struct roster_job **out, int *n, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] =
+			"(SELECT NULL, id::text FROM defib.job WHERE owner = $1 ORDER BY id LIMIT $2) UNION "
+	        "ALL "
+			"(SELECT watch, job FROM defib.lease WHERE owner = $1 ORDER BY watch, job LIMIT $2) "
+			"LIMIT $2",
+		[STORE_SQLITE] = "SELECT NULL, CAST(id AS TEXT) FROM defib_job WHERE owner = ?1 UNION ALL "
+						 "SELECT watch, job FROM defib_lease WHERE owner = ?1 LIMIT ?2",
+	};
+	struct store_param params[] = {P_INT(id), P_INT(limit)};
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], params, 2, a, &rows, f);
+	*n = err ? 0 : rows.nrows;
+	*out = ARENA_ARRAY(a, struct roster_job, *n + 1);
+	for (int i = 0; i < *n; i++)
+		(*out)[i] = (struct roster_job){row_text(&rows, i, 0), row_text(&rows, i, 1)};
+	return err;
+}

@@ -1,0 +1,39 @@
+/*
+ * roster.h: the registry of workers as a person wants to see it: who lives, who ended
+ * lately and why, and what one of them has in hand.
+ */
+#ifndef LIFE_ROSTER_H
+#define LIFE_ROSTER_H
+
+#include "life/incarnation.h"
+#include "store/store.h"
+
+struct roster_row {
+	int64_t id;
+	const char *name, *state; /* state: alive, left or dead */
+	bool known;               /* `who` could be read */
+	struct incarnation who;
+	bool expired; /* its lease has run out, by the database's clock */
+	int64_t started_us, renewed_us, expires_us, lease_us;
+	bool has_ended;
+	int64_t ended_us;
+	const char *cause;
+	int64_t holding;
+	const char *serves; /* names of watches, one a line; NULL: not known */
+	const char *info;   /* JSON, what it says of itself; NULL: nothing */
+};
+
+/* Those alive first, then who ended, the latest first. `id` 0: all. */
+MUST_CHECK defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
+                                 struct roster_row **out, int *n, struct failure *f);
+
+struct roster_job {
+	const char *watch; /* NULL: the built-in queue */
+	const char *job;
+};
+
+/* The jobs that the database says a worker has. */
+MUST_CHECK defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,
+                                 struct roster_job **out, int *n, struct failure *f);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * say_worker.h: a worker of the registry.
+ */
+#ifndef SERVE_SAY_WORKER_H
+#define SERVE_SAY_WORKER_H
+
+#include "life/roster.h"
+#include "watch/service.h"
+
+/* An object that is still open. A viewer sees neither whole names nor processes. */
+void worker_json(const struct roster_row *w, enum role role, struct arena *a, struct buf *out);
+
+#endif
