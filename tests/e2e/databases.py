@@ -1,6 +1,7 @@
 """One fresh database for one test, on either engine, with the same methods."""
 
 import itertools
+import signal
 import sqlite3
 
 import psycopg2.sql
@@ -39,6 +40,10 @@ class PgDatabase:
             cursor.execute(query, params or None)
             return cursor.fetchall() if cursor.description else []
 
+    def freeze(self, worker):
+        """Stop its process."""
+        worker.signal(signal.SIGSTOP)
+
     def hang_up(self):
         """The next query opens a session anew, as it must when the server was restarted."""
         if self._session:
@@ -73,6 +78,19 @@ class LiteDatabase:
             return []
         cursor = self._session.execute(query.replace("%s", "?") if params else query, params)
         return cursor.fetchall()
+
+    def freeze(self, worker):
+        """Stop its process, but not within a write: nobody else could write until it goes on."""
+        while True:
+            worker.signal(signal.SIGSTOP)
+            session = sqlite3.connect(self.path, timeout=2, isolation_level=None)
+            try:
+                session.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError:
+                worker.signal(signal.SIGCONT)
+            finally:
+                session.close()
 
     def drop(self):
         if self._session:

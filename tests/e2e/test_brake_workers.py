@@ -40,9 +40,9 @@ def states(queue):
     return [state for state, in queue.worker_rows("state")]
 
 
-def stop(workers):
+def stop(queue, workers):
     for worker in workers:
-        worker.signal(signal.SIGSTOP)
+        queue.db.freeze(worker)
 
 
 def resume(workers):
@@ -54,7 +54,7 @@ def resume(workers):
 def test_most_workers_that_are_stopped_are_not_declared_dead_and_come_back(queue):
     workers = crew(queue)
     let_beat(queue, 6)
-    stop(workers[1:])
+    stop(queue, workers[1:])
     workers[0].wait_log(HOLDS)
     # Beyond the time after which a sweep would take rows of the silent by age.
     let_beat(queue, 36)
@@ -75,7 +75,7 @@ def test_most_workers_that_are_stopped_are_not_declared_dead_and_come_back(queue
 def test_after_the_ceiling_they_are_taken_for_dead_and_their_jobs_run_elsewhere(queue):
     workers = crew(queue, "--brake", "4s")
     let_beat(queue, 6)
-    stop(workers[1:])
+    stop(queue, workers[1:])
     workers[0].wait_log(HOLDS)
     assert states(queue) == ["alive"] * WORKERS
     workers[0].wait_log(RELEASES)
@@ -91,7 +91,7 @@ def test_after_the_ceiling_they_are_taken_for_dead_and_their_jobs_run_elsewhere(
 def test_deaths_that_are_seen_are_not_held(queue):
     workers = crew(queue)
     let_beat(queue, 6)
-    stop(workers[1:])
+    stop(queue, workers[1:])
     workers[0].wait_log(HOLDS)
     workers[5].kill()
     eventually(lambda: states(queue)[5] == "dead")
@@ -105,7 +105,7 @@ def test_deaths_that_are_seen_are_not_held(queue):
 def test_two_that_are_stopped_are_recovered_within_their_lease(queue):
     workers = crew(queue)
     let_beat(queue, 6)
-    stop(workers[4:])
+    stop(queue, workers[4:])
     eventually(lambda: states(queue) == ["alive"] * 4 + ["dead"] * 2)
     assert all(HOLDS not in worker.log for worker in workers)
 
@@ -114,6 +114,6 @@ def test_two_that_are_stopped_are_recovered_within_their_lease(queue):
 def test_the_brake_can_be_turned_off(queue):
     workers = crew(queue, "--brake", "off")
     let_beat(queue, 6)
-    stop(workers[1:])
+    stop(queue, workers[1:])
     eventually(lambda: states(queue) == ["alive"] + ["dead"] * 5)
     assert HOLDS not in workers[0].log

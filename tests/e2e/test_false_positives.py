@@ -117,7 +117,7 @@ def test_a_worker_of_ours_that_returns_is_counted_with_its_job(queue, defib):
     child = defib.dir / "child"
     child = int(eventually(lambda: child.exists() and child.read_text().strip()))
     queue.work("--lease", "2s", run="true")
-    sleeper.signal(signal.SIGSTOP)
+    queue.db.freeze(sleeper)
     eventually(lambda: queue.worker_rows("state")[0] == ("dead",))
     eventually(lambda: queue.all("state") == [("done",)])
     (defib.dir / "go").touch()

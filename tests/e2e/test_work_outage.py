@@ -109,7 +109,7 @@ def test_the_breaker_opens_and_closes_by_itself(queue, outage):
     worker = work(queue, outage, "--poll", "50ms", "--lease", "10m")
     queue.wait_state(queue.enqueue(), "done")
     # On SQLite an idle look only reads: the lock shows when there is something to claim.
-    worker.signal(signal.SIGSTOP)
+    queue.db.freeze(worker)
     queue.enqueue()
     outage.begin()
     worker.signal(signal.SIGCONT)
