@@ -12,9 +12,9 @@ static const struct {
 	const struct api_route *routes;
 	bool versioned; /* below /api/v1 */
 } tables[] = {
-	{probe_routes, false},    {api_status_routes, true}, {api_watch_routes, true},
-	{api_read_routes, true},  {api_act_routes, true},    {api_worker_routes, true},
-	{api_event_routes, true},
+	{probe_routes, false},     {api_status_routes, true}, {api_watch_routes, true},
+	{api_read_routes, true},   {api_act_routes, true},    {api_worker_routes, true},
+	{api_report_routes, true}, {api_event_routes, true},
 };
 
 /* ---- which route ---- */

@@ -132,11 +132,11 @@ bool api_failed_as(struct api_call *c, int status, const struct failure *f);
 void api_header(struct api_call *c, const char *name, const char *value);
 
 /* Tables of routes; each ends with method NULL. */
-extern const struct api_route
-	api_watch_routes[];                          /* api_watches.c: watches, stats, report, doctor */
-extern const struct api_route api_read_routes[]; /* api_read.c: jobs, ledger, workers */
-extern const struct api_route api_act_routes[];  /* api_act.c: what a person does to jobs */
+extern const struct api_route api_watch_routes[];  /* api_watches.c: watches, stats, doctor */
+extern const struct api_route api_read_routes[];   /* api_read.c: jobs, ledger, workers */
+extern const struct api_route api_act_routes[];    /* api_act.c: what a person does to jobs */
 extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
+extern const struct api_route api_report_routes[]; /* api_report.c: what happened in a period */
 extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
 extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
 /* The same, but with whole paths. */

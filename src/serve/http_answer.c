@@ -6,6 +6,7 @@
 #include "serve/http_inside.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "serve/metrics.h"
 
 static const struct {
@@ -21,10 +22,20 @@ static const struct {
 	{"Cross-Origin-Resource-Policy", "same-origin"},
 };
 
+/* A handler may know better; two policies would both hold. */
+static bool says_itself(const struct api_answer *a, const char *name)
+{
+	bool says = false;
+	for (int i = 0; i < a->nheaders; i++)
+		says = says || text_eq(a->headers[i].name, name);
+	return says;
+}
+
 static void add_headers(struct MHD_Response *out, const struct api_answer *a)
 {
 	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
-		MHD_add_response_header(out, always[i].name, always[i].value);
+		if (!says_itself(a, always[i].name))
+			MHD_add_response_header(out, always[i].name, always[i].value);
 	MHD_add_response_header(out, "Content-Type", a->type);
 	for (int i = 0; i < a->nheaders; i++)
 		MHD_add_response_header(out, a->headers[i].name, a->headers[i].value);
