@@ -100,12 +100,21 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 		out->outcome = out->decision.remedy == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_LEFT;
 }
 
+static void count_outcome(struct scan_result *r, const struct candidate *c)
+{
+	bool before = c->outcome == OUTCOME_HELD && !c->decision.act;
+	int64_t stuck_us = c->judgement.measured_us - c->judgement.limit_us;
+	r->outcomes[c->outcome]++;
+	r->held_before += before;
+	if (!before && c->judgement.measured && stuck_us > r->longest_us)
+		r->longest_us = stuck_us;
+}
+
 static void tell(struct scanner *p, const struct candidate *batch, int n)
 {
 	const struct scan_observer *ob = &p->options->observer;
 	for (int i = 0; i < n; i++) {
-		p->result->outcomes[batch[i].outcome]++;
-		p->result->held_before += batch[i].outcome == OUTCOME_HELD && !batch[i].decision.act;
+		count_outcome(p->result, &batch[i]);
 		if (ob->job)
 			ob->job(ob->ctx, p->watch, &batch[i]);
 	}

@@ -1,0 +1,409 @@
+/*
+ * rules_test.c: the life of every default rule, below, at and above its limit; and what
+ * flapping, waiting, a restart and a rule that is switched off mean for an alert.
+ */
+#include "alert/rules.h"
+
+#include "base/buf.h"
+#include "base/test.h"
+
+#define S INT64_C(1000000)
+#define HOUR (3600 * S)
+#define T0 (1700000000 * S)
+
+struct world {
+	struct alert_subject subject;
+	struct alert_rule rules[ALERT_COUNT];
+	struct alert alerts[ALERT_COUNT];
+	int64_t now_us;
+};
+
+static struct world *a_world(void)
+{
+	static struct world w;
+	w = (struct world){.now_us = T0};
+	for (int i = 0; i < ALERT_COUNT; i++)
+		w.rules[i] = alert_rule_for(NULL, (enum alert_id)i, "pages");
+	alert_windows(&w.subject, w.rules);
+	w.subject.now.scanned = true;
+	return &w;
+}
+
+static enum alert_change ask(struct world *w, enum alert_id id)
+{
+	struct alert_reading m = alert_measure(&w->subject, &w->rules[id], w->now_us);
+	return alert_step(&w->rules[id], &m, w->now_us, &w->alerts[id]);
+}
+
+/* ---- what makes each rule's number ---- */
+
+static void stuck(struct world *w, double n)
+{
+	w->subject.now.stuck = n;
+	alert_count(&w->subject, COUNT_STUCK, w->now_us, n);
+}
+
+static void doubled(struct world *w, double n)
+{
+	alert_count(&w->subject, COUNT_STUCK, w->now_us - HOUR / 2, 15);
+	stuck(w, n);
+}
+
+static void oldest(struct world *w, double s)
+{
+	w->subject.now.oldest_s = s;
+}
+
+static void failures(struct world *w, double n)
+{
+	alert_count(&w->subject, COUNT_TRIES, w->now_us, 1000);
+	alert_count(&w->subject, COUNT_FAILURES, w->now_us, n);
+}
+
+static void recovered(struct world *w, double n)
+{
+	alert_count(&w->subject, COUNT_RECOVERED, w->now_us, n);
+}
+
+static void found_after(struct world *w, double s)
+{
+	alert_count(&w->subject, COUNT_FOUND, w->now_us, 4);
+	alert_count(&w->subject, COUNT_FOUND_S, w->now_us, s * 4);
+}
+
+static void of_100_decided(struct world *w, double n)
+{
+	alert_count(&w->subject, COUNT_DECIDED, w->now_us, 100);
+	recovered(w, n);
+}
+
+static void mistakes_of_100(struct world *w, double n)
+{
+	recovered(w, 100);
+	alert_count(&w->subject, COUNT_MISTAKES, w->now_us, n);
+}
+
+static void exhausted(struct world *w, double n)
+{
+	alert_count(&w->subject, COUNT_EXHAUSTED, w->now_us, n);
+}
+
+static void brake(struct world *w, double n)
+{
+	w->subject.now.braking = n > 0;
+}
+
+static void late(struct world *w, double s)
+{
+	w->subject.now.late_s = s;
+}
+
+static void away(struct world *w, double s)
+{
+	w->subject.now.away_s = s;
+}
+
+/* Quiet below and at the limit (of stuck_doubled: below), firing past it (there: at it). */
+static const struct {
+	enum alert_id id;
+	void (*make)(struct world *w, double n);
+	double below, at, above;
+	const char *says;
+} lives[] = {
+	{ALERT_STUCK_WARNING, stuck, 9, 10, 11, "11 jobs are stuck (alert above 10)"},
+	{ALERT_STUCK_CRITICAL, stuck, 49, 50, 51, "51 jobs are stuck (alert above 50)"},
+	{ALERT_STUCK_DOUBLED, doubled, 15, 29, 30,
+     "2 times as many jobs are stuck as were at the least within 1h (alert from 2 times on)"},
+	{ALERT_STUCK_LONG, oldest, 3599, 3600, 3601,
+     "a job has been stuck for 1h and nothing freed it (alert above 1h)"},
+	{ALERT_CONNECTION_FAILURES, failures, 9, 10, 11,
+     "1.1 % of the tries to use the database within 5m failed (alert above 1 %)"},
+	{ALERT_RECOVERED_MANY, recovered, 9, 10, 11,
+     "11 jobs were recovered within 1h (alert above 10)"},
+	{ALERT_RECOVERED_FAST, recovered, 29, 30, 31,
+     "0.1 jobs a second were recovered over 5m (alert above 0.1)"},
+	{ALERT_DETECTION_SLOW, found_after, 299, 300, 301,
+     "jobs were found 5m 1s after they became stuck, on average within 1h (alert above 5m)"},
+	{ALERT_RECOVERY_RATE, of_100_decided, 91, 90, 89,
+     "only 89 % of the stuck jobs of 1h were recovered, the rest is on hold (alert below 90 %)"},
+	{ALERT_FALSE_POSITIVES, mistakes_of_100, 4, 5, 6,
+     "6 % of the recoveries of 1d were mistakes: their workers were alive (alert above 5 %)"},
+	{ALERT_RETRIES_EXHAUSTED, exhausted, 0, 0, 1, "1 jobs have no attempts left, within 1h"},
+	{ALERT_BRAKE_HELD, brake, 0, 0, 1,
+     "the brake holds recovery: most workers fell silent at once"},
+	{ALERT_SCAN_OVERDUE, late, -100, 0, 1,
+     "no scan has finished in time for 1s: stuck jobs stay so"},
+	{ALERT_DATABASE_AWAY, away, 0, 60, 61,
+     "the database has not answered for 1m 1s (alert above 1m)"},
+};
+_Static_assert(sizeof lives / sizeof *lives == ALERT_COUNT, "each rule has its life");
+
+static void every_rule_is_quiet_below_its_limit(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		struct world *w = a_world();
+		lives[i].make(w, lives[i].below);
+		assert_int_equal(ask(w, lives[i].id), CHANGE_NONE);
+	}
+}
+
+static void every_rule_is_quiet_at_its_limit(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		struct world *w = a_world();
+		lives[i].make(w, lives[i].at);
+		if (ask(w, lives[i].id) != CHANGE_NONE)
+			fail_msg("%s fired", alert_names[lives[i].id]);
+	}
+}
+
+static void every_rule_fires_once_past_its_limit_and_says_why(void **state)
+{
+	struct buf text = BUF_INIT;
+	(void)state;
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		struct world *w = a_world();
+		enum alert_id id = lives[i].id;
+		lives[i].make(w, lives[i].above);
+		if (ask(w, id) != CHANGE_FIRED)
+			fail_msg("%s did not fire", alert_names[id]);
+		w->now_us += S;
+		assert_int_equal(ask(w, id), CHANGE_NONE);
+		buf_clear(&text);
+		alert_sentence(&w->rules[id], w->alerts[id].value, &text);
+		assert_string_equal(buf_text(&text), lives[i].says);
+	}
+	buf_release(&text);
+}
+
+/* A day later nothing of it is in any window; what is as it is now is made well. */
+static void every_rule_is_resolved_once_when_it_is_over(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		struct world *w = a_world();
+		enum alert_id id = lives[i].id;
+		lives[i].make(w, lives[i].above);
+		assert_int_equal(ask(w, id), CHANGE_FIRED);
+		w->now_us += 25 * HOUR;
+		w->subject.now = (struct alert_facts){.scanned = true};
+		stuck(w, 0);
+		if (ask(w, id) != CHANGE_RESOLVED)
+			fail_msg("%s was not resolved", alert_names[id]);
+		assert_int_equal(ask(w, id), CHANGE_NONE);
+	}
+}
+
+static void every_rule_that_fires_again_later_is_another_episode(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		struct world *w = a_world();
+		enum alert_id id = lives[i].id;
+		lives[i].make(w, lives[i].above);
+		assert_int_equal(ask(w, id), CHANGE_FIRED);
+		int64_t first = w->alerts[id].fired_us;
+		w->now_us += 25 * HOUR;
+		w->subject.now = (struct alert_facts){.scanned = true};
+		stuck(w, 0);
+		assert_int_equal(ask(w, id), CHANGE_RESOLVED);
+		w->now_us += 25 * HOUR;
+		lives[i].make(w, lives[i].above);
+		assert_int_equal(ask(w, id), CHANGE_FIRED);
+		assert_int_not_equal(w->alerts[id].fired_us, first);
+	}
+}
+
+/* ---- windows ---- */
+
+static void few_are_no_doubling(void **state)
+{
+	struct world *w = a_world();
+	(void)state;
+	stuck(w, 4);
+	w->now_us += 60 * S;
+	stuck(w, 19);
+	assert_int_equal(ask(w, ALERT_STUCK_DOUBLED), CHANGE_NONE);
+	stuck(w, 20);
+	assert_int_equal(ask(w, ALERT_STUCK_DOUBLED), CHANGE_FIRED);
+}
+
+static void a_doubling_that_took_longer_than_its_window_is_none(void **state)
+{
+	struct world *w = a_world();
+	(void)state;
+	for (int i = 0; i <= 40; i++) {
+		stuck(w, 20 + i);
+		assert_int_equal(ask(w, ALERT_STUCK_DOUBLED), CHANGE_NONE);
+		w->now_us += 6 * 60 * S;
+	}
+}
+
+static void too_few_tries_say_nothing_of_connections(void **state)
+{
+	struct world *w = a_world();
+	(void)state;
+	alert_count(&w->subject, COUNT_TRIES, T0, 10);
+	alert_count(&w->subject, COUNT_FAILURES, T0, 5);
+	assert_int_equal(ask(w, ALERT_CONNECTION_FAILURES), CHANGE_NONE);
+}
+
+static void too_few_decisions_say_nothing_of_the_recovery_rate(void **state)
+{
+	struct world *w = a_world();
+	(void)state;
+	alert_count(&w->subject, COUNT_DECIDED, T0, 4);
+	assert_int_equal(ask(w, ALERT_RECOVERY_RATE), CHANGE_NONE);
+	alert_count(&w->subject, COUNT_DECIDED, T0, 1);
+	assert_int_equal(ask(w, ALERT_RECOVERY_RATE), CHANGE_FIRED);
+}
+
+static void before_the_first_scan_nothing_is_known_of_stuck_jobs(void **state)
+{
+	struct world *w = a_world();
+	(void)state;
+	w->alerts[ALERT_STUCK_WARNING] = (struct alert){.state = STATE_FIRING, .since_us = T0 - HOUR};
+	w->subject.now.scanned = false;
+	assert_int_equal(ask(w, ALERT_STUCK_WARNING), CHANGE_NONE);
+	w->subject.now.scanned = true;
+	assert_int_equal(ask(w, ALERT_STUCK_WARNING), CHANGE_RESOLVED);
+}
+
+/* ---- waiting, flapping, again ---- */
+
+static void with_for_it_is_pending_until_it_has_been_so_for_as_long(void **state)
+{
+	struct world *w = a_world();
+	enum alert_id id = ALERT_STUCK_WARNING;
+	(void)state;
+	w->rules[id].for_us = 60 * S;
+	stuck(w, 11);
+	assert_int_equal(ask(w, id), CHANGE_STATE);
+	assert_int_equal(w->alerts[id].state, STATE_PENDING);
+	w->now_us += 59 * S;
+	assert_int_equal(ask(w, id), CHANGE_NONE);
+	w->now_us += S;
+	assert_int_equal(ask(w, id), CHANGE_FIRED);
+}
+
+static void what_flaps_within_for_is_told_of_never_and_then_once(void **state)
+{
+	struct world *w = a_world();
+	enum alert_id id = ALERT_STUCK_WARNING;
+	int fired = 0, resolved = 0;
+	(void)state;
+	w->rules[id].for_us = 60 * S;
+	for (int i = 0; i < 100; i++, w->now_us += 20 * S) {
+		stuck(w, i % 2 ? 11 : 0);
+		fired += ask(w, id) == CHANGE_FIRED;
+	}
+	assert_int_equal(fired, 0);
+	for (int i = 0; i < 5; i++, w->now_us += 20 * S) {
+		stuck(w, 11);
+		fired += ask(w, id) == CHANGE_FIRED;
+	}
+	assert_int_equal(fired, 1);
+	for (int i = 0; i < 100; i++, w->now_us += 20 * S) {
+		stuck(w, i % 2 ? 11 : 0);
+		enum alert_change c = ask(w, id);
+		fired += c == CHANGE_FIRED;
+		resolved += c == CHANGE_RESOLVED;
+	}
+	assert_int_equal(fired, 1);
+	assert_int_equal(resolved, 0);
+}
+
+static void what_fires_for_long_is_told_again(void **state)
+{
+	struct world *w = a_world();
+	enum alert_id id = ALERT_STUCK_WARNING;
+	int again = 0;
+	(void)state;
+	stuck(w, 11);
+	assert_int_equal(ask(w, id), CHANGE_FIRED);
+	for (int i = 0; i < 25; i++) {
+		w->now_us += HOUR;
+		again += ask(w, id) == CHANGE_AGAIN;
+	}
+	assert_int_equal(again, 2);
+	assert_int_equal(w->alerts[id].repeats, 2);
+	w->rules[id].repeat_us = 0;
+	w->now_us += 1000 * HOUR;
+	assert_int_equal(ask(w, id), CHANGE_NONE);
+}
+
+static void a_rule_that_is_switched_off_is_over_at_once(void **state)
+{
+	struct world *w = a_world();
+	enum alert_id id = ALERT_STUCK_WARNING;
+	(void)state;
+	w->rules[id].for_us = 60 * S;
+	w->alerts[id] = (struct alert){.state = STATE_FIRING, .since_us = T0, .fired_us = T0};
+	stuck(w, 11);
+	w->rules[id].enabled = false;
+	assert_int_equal(ask(w, id), CHANGE_RESOLVED);
+	assert_int_equal(ask(w, id), CHANGE_NONE);
+}
+
+/* ---- whoever takes over ---- */
+
+static void after_a_restart_nothing_fires_twice_and_nothing_is_forgotten(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ALERT_COUNT; i++) {
+		struct world *w = a_world();
+		struct alert stored[ALERT_COUNT];
+		enum alert_id id = lives[i].id;
+		lives[i].make(w, lives[i].above);
+		assert_int_equal(ask(w, id), CHANGE_FIRED);
+		memcpy(stored, w->alerts, sizeof stored);
+		int64_t later = w->now_us + 30 * S;
+		w = a_world();
+		memcpy(w->alerts, stored, sizeof stored);
+		w->now_us = later;
+		lives[i].make(w, lives[i].above);
+		if (ask(w, id) != CHANGE_NONE)
+			fail_msg("%s was told again", alert_names[id]);
+		assert_int_equal(w->alerts[id].state, STATE_FIRING);
+	}
+}
+
+static void a_doubling_is_not_over_because_its_hour_is_not_remembered(void **state)
+{
+	struct world *w = a_world();
+	enum alert_id id = ALERT_STUCK_DOUBLED;
+	(void)state;
+	w->alerts[id] = (struct alert){.state = STATE_FIRING, .since_us = T0, .fired_us = T0};
+	stuck(w, 30);
+	assert_int_equal(ask(w, id), CHANGE_NONE);
+	w->now_us += 10 * 60 * S;
+	stuck(w, 30);
+	assert_int_equal(ask(w, id), CHANGE_NONE);
+	stuck(w, 5);
+	assert_int_equal(ask(w, id), CHANGE_RESOLVED);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_rule_is_quiet_below_its_limit),
+		cmocka_unit_test(every_rule_is_quiet_at_its_limit),
+		cmocka_unit_test(every_rule_fires_once_past_its_limit_and_says_why),
+		cmocka_unit_test(every_rule_is_resolved_once_when_it_is_over),
+		cmocka_unit_test(every_rule_that_fires_again_later_is_another_episode),
+		cmocka_unit_test(few_are_no_doubling),
+		cmocka_unit_test(a_doubling_that_took_longer_than_its_window_is_none),
+		cmocka_unit_test(too_few_tries_say_nothing_of_connections),
+		cmocka_unit_test(too_few_decisions_say_nothing_of_the_recovery_rate),
+		cmocka_unit_test(before_the_first_scan_nothing_is_known_of_stuck_jobs),
+		cmocka_unit_test(with_for_it_is_pending_until_it_has_been_so_for_as_long),
+		cmocka_unit_test(what_flaps_within_for_is_told_of_never_and_then_once),
+		cmocka_unit_test(what_fires_for_long_is_told_again),
+		cmocka_unit_test(a_rule_that_is_switched_off_is_over_at_once),
+		cmocka_unit_test(after_a_restart_nothing_fires_twice_and_nothing_is_forgotten),
+		cmocka_unit_test(a_doubling_is_not_over_because_its_hour_is_not_remembered),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/*
+ * alarm_inside.h: what the files of an alarm share.
+ */
+#ifndef SERVE_ALARM_INSIDE_H
+#define SERVE_ALARM_INSIDE_H
+
+#include "alert/message.h"
+#include "alert/states.h"
+#include "serve/alarm.h"
+#include "serve/courier.h"
+#include "store/session.h"
+
+/* What the station said of a watch since it was last asked; times by CLOCK_BOOTTIME. */
+struct seen {
+	bool there, leads, scanned, braking;
+	int64_t passes, every_ms, led_ms, passed_ms;
+	double stuck, least, most; /* at the last pass; since it was last asked, most < 0: no pass */
+	double longest_s;
+};
+
+/* A watch, or the database as a whole (the first, named ALERT_ANY). */
+struct subject {
+	char *watch;
+	struct seen seen;            /* under the alarm's lock */
+	struct alert_subject counts; /* the rest is the thread's own */
+	struct alert_rule rules[ALERT_COUNT];
+	struct alert alerts[ALERT_COUNT]; /* as the database has them, or memory while it is away */
+	bool fresh;                       /* the ledger's past is not counted yet */
+};
+
+/* A message that was made while the database was away. */
+struct memo {
+	struct memo *next;
+	char *sink, *id, *document, *topic;
+	int64_t tries, due_ms;
+	bool sent, away; /* away: on its way */
+};
+
+struct alarm {
+	const struct daemon_options *options;
+	char *database;
+	pthread_t thread;
+	atomic_bool stop;
+	int wake; /* eventfd */
+
+	pthread_mutex_t lock;
+	bool up;
+	int64_t answered_ms; /* when the database last did */
+	double tries, failures;
+	struct subject **subjects;
+	int nsubjects;
+
+	/* the thread's own */
+	struct session session;
+	struct arena arena;   /* of a turn */
+	struct setup *setup;  /* held for a turn */
+	struct subject **now; /* those of this turn; the database is the first */
+	struct seen *told;    /* one each */
+	int nnow;
+	bool tables, failing;
+	int64_t cursor;   /* in the ledger */
+	int64_t clock_us; /* the database's clock is ours (CLOCK_BOOTTIME) and this */
+	double worker_tries, worker_failures;
+	int64_t judge_ms, look_ms, tidy_ms; /* when next */
+	bool away;                          /* alerts are made from memory */
+	struct memo *memos;
+	double firing[ALERT_COUNT][3]; /* as the metrics have them */
+	struct couriers couriers;
+	uint64_t chance;
+};
+
+/* Which installation speaks. */
+const char *alarm_source(const struct alarm *a);
+/* Copies what the station said into the facts of the rules, at that time. */
+void alarm_gather(struct alarm *a, int64_t now_us);
+/* A message for each sink of the rule; returns how many were added to `out`. */
+int alarm_messages(struct alarm *a, const struct subject *s, const struct alert_rule *r,
+                   const struct alert *alert, enum alert_change change, int64_t at_us,
+                   struct outgoing *out);
+/* The row of a change, and its sentence. */
+struct alert_row alarm_row(struct alarm *a, const struct subject *s, const struct alert_rule *r,
+                           const struct alert *alert);
+
+/* Ask the rules, with the database and without it. */
+MUST_CHECK defib_err alarm_judge(struct alarm *a, struct failure *f);
+void alarm_judge_away(struct alarm *a);
+/* The database is back: what was made meanwhile is written down. */
+MUST_CHECK defib_err alarm_write_down(struct alarm *a, const struct alert_row *rows, int n,
+                                      struct failure *f);
+
+void alarm_forget_memos(struct alarm *a);
+
+/* Send what is due; how long until something may be. */
+MUST_CHECK defib_err alarm_send(struct alarm *a, int64_t *wait_ms, struct failure *f);
+/* The same for memos, which need no database. */
+void alarm_send_memos(struct alarm *a);
+/* What couriers brought back. */
+MUST_CHECK defib_err alarm_collect(struct alarm *a, struct failure *f);
+
+#endif
