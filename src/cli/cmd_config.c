@@ -1,9 +1,11 @@
 /*
- * cmd_config.c: `defib config check|show|docs`, all from the option tables.
+ * cmd_config.c: `defib config check|show|docs`, all from the option tables, and
+ * `defib config metrics`, from the table of metrics.
  */
 #include "cli/cli.h"
 
 #include "base/text.h"
+#include "serve/metrics.h"
 #include "serve/say_config.h"
 
 static int config_check(struct cli *c)
@@ -79,14 +81,27 @@ static int config_docs(struct cli *c)
 	return EXIT_CLEAN;
 }
 
+static int config_metrics(struct cli *c)
+{
+	struct buf out = BUF_INIT;
+	(void)c;
+	metrics_docs(&out);
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+	return EXIT_CLEAN;
+}
+
 int cmd_config(struct cli *c)
 {
 	static const struct {
 		const char *name;
 		int (*run)(struct cli *c);
-	} parts[] = {{"check", config_check}, {"show", config_show}, {"docs", config_docs}};
+	} parts[] = {{"check", config_check},
+	             {"show", config_show},
+	             {"docs", config_docs},
+	             {"metrics", config_metrics}};
 	for (size_t i = 0; c->nwords == 1 && i < sizeof parts / sizeof *parts; i++)
 		if (text_eq(c->words[0], parts[i].name))
 			return parts[i].run(c);
-	return cli_usage("defib config takes check, show or docs");
+	return cli_usage("defib config takes check, show, docs or metrics");
 }

@@ -13,7 +13,7 @@
 #include "life/incarnation.h"
 #include "serve/daemon.h"
 #include "serve/http.h"
-#include "serve/metrics.h"
+#include "serve/meter.h"
 #include "serve/pools.h"
 
 #include <inttypes.h>
@@ -111,6 +111,7 @@ static void reload(struct run *r)
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
 	           (int64_t)now.tv_sec * US_PER_S + now.tv_nsec / 1000);
 	struct setup *next = read_setup(r->cli, &f);
+	meter_reload(r->metrics, next != NULL);
 	if (next) {
 		log_event(LOG_INFO, "the configuration was read again",
 		          LOG_INT("databases", next->settings.ndatabases),
@@ -296,6 +297,7 @@ int cmd_daemon(struct cli *c)
 	setup_box_init(&r->setups, first);
 	r->board = board_new();
 	r->metrics = metrics_new();
+	meter_start(r->metrics, clock_wall_us());
 	if (start_http(r, &f))
 		return cli_fail(&f);
 	start(r);

@@ -31,7 +31,10 @@ static void show(struct meter *m)
 	static const enum metric alone[] = {METRIC_FOUND,         METRIC_HELD,      METRIC_NEAR_MISSES,
 	                                    METRIC_RETRIES_FIRED, METRIC_DETECTION, METRIC_RECOVERY,
 	                                    METRIC_BRAKES,        METRIC_LAG,       METRIC_SCAN};
+	static const enum remedy remedies[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
+	                                       REMEDY_ROLLBACK};
 	static const char *const results[] = {"ok", "failed"};
+	static const char *const events[] = {"LATE_COMPLETION", "RETRIES_EXHAUSTED", "HELD"};
 	m->shown = true;
 	for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
 		metrics_ready(m->metrics, alone[i], OF_WATCH(m));
@@ -41,7 +44,10 @@ static void show(struct meter *m)
 		metrics_ready(m->metrics, METRIC_SPARED, OF_WATCH_AND(m, outcome_names[spared[i]]));
 	for (int i = VERDICT_NONE + 1; i < VERDICT_COUNT; i++)
 		metrics_ready(m->metrics, METRIC_DETECTED, OF_WATCH_AND(m, verdict_names[i]));
-	metrics_ready(m->metrics, METRIC_RECOVERED, OF_WATCH_AND(m, remedy_names[REMEDY_REQUEUE]));
+	for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
+		metrics_ready(m->metrics, METRIC_RECOVERED, OF_WATCH_AND(m, remedy_names[remedies[i]]));
+	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+		metrics_ready(m->metrics, METRIC_EVENTS, OF_WATCH_AND(m, events[i]));
 }
 
 void meter_begin(struct meter *m, int64_t due_ms, int64_t now_ms)
@@ -240,6 +246,19 @@ void meter_away(struct meter *m)
 void meter_end(struct meter *m)
 {
 	metrics_forget(m->metrics, m->database, m->watch);
+}
+
+void meter_start(struct metrics *m, int64_t wall_us)
+{
+	metrics_set(m, METRIC_BUILD, 1, LABELS(DEFIB_VERSION));
+	metrics_set(m, METRIC_STARTED, S(wall_us), NO_LABELS);
+	metrics_ready(m, METRIC_RELOADS, LABELS("ok"));
+	metrics_ready(m, METRIC_RELOADS, LABELS("failed"));
+}
+
+void meter_reload(struct metrics *m, bool ok)
+{
+	metrics_add(m, METRIC_RELOADS, 1, LABELS(ok ? "ok" : "failed"));
 }
 
 void meter_round(struct metrics *m, const char *database, bool up)

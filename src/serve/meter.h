@@ -51,6 +51,9 @@ void meter_away(struct meter *m);
 /* The watch is gone. */
 void meter_end(struct meter *m);
 
+/* The daemon starts; its configuration was read again, or was not because it is wrong. */
+void meter_start(struct metrics *m, int64_t wall_us);
+void meter_reload(struct metrics *m, bool ok);
 /* A round of a database's station: could it be asked? */
 void meter_round(struct metrics *m, const char *database, bool up);
 
