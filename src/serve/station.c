@@ -298,6 +298,7 @@ static int64_t go_round(struct station *s)
 		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->posts, s->nposts);
 	meter_round(s->options->metrics, s->name, !err);
 	arena_clear(&s->arena);
+	alarm_round(s->alarm, s->posts, s->nposts, !err);
 	if (err) {
 		vigil_lost(&s->vigil, "the database could not be asked");
 		if (s->failures++ == 0)
@@ -450,6 +451,7 @@ struct station *station_start(const struct daemon_options *o, struct setup *setu
 	atomic_store(&s->round_ms, clock_boot_ms());
 	board_put_database(o->board,
 	                   &(struct board_database){.name = s->name, .since_us = clock_wall_us()});
+	s->alarm = alarm_start(o, s->name, s->url);
 	int failed = s->poke < 0 ? errno : pthread_create(&s->thread, NULL, station_main, s);
 	if (failed) {
 		log_event(LOG_CRITICAL, "no thread for a database", LOG_STR("database", d->name));
@@ -472,12 +474,14 @@ void station_poke(struct station *s)
 void station_ask_stop(struct station *s)
 {
 	atomic_store(&s->stop, true);
+	alarm_ask_stop(s->alarm);
 	station_poke(s);
 }
 
 void station_end(struct station *s)
 {
 	pthread_join(s->thread, NULL);
+	alarm_end(s->alarm);
 	for (int i = 0; i < s->nposts; i++)
 		post_free(s->posts[i]);
 	free(s->posts);

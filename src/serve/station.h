@@ -4,6 +4,7 @@
 #ifndef SERVE_STATION_H
 #define SERVE_STATION_H
 
+#include "serve/alarm.h"
 #include "serve/daemon.h"
 #include "serve/mailings.h"
 #include "serve/post.h"
@@ -16,6 +17,7 @@ struct station {
 	char *name, *url; /* of its database */
 	pthread_t thread;
 	int poke; /* eventfd: wake up, look at `stop` and at the configuration */
+	struct alarm *alarm;
 	atomic_bool stop, ended;
 	atomic_int_least64_t round_ms; /* when the loop last went round, by CLOCK_BOOTTIME */
 	/* the thread's own */
