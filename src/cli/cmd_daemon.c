@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "life/incarnation.h"
 #include "serve/daemon.h"
+#include "serve/events.h"
 #include "serve/http.h"
 #include "serve/meter.h"
 #include "serve/pools.h"
@@ -44,6 +45,7 @@ struct run {
 	struct setup_box setups;
 	struct board *board;
 	struct metrics *metrics;
+	struct events *events;
 	struct api api;
 	struct http *http; /* NULL: nobody asked for it */
 	_Atomic(struct daemon *) daemon;
@@ -180,6 +182,7 @@ static defib_err start_http(struct run *r, struct failure *f)
 	r->api = (struct api){.setups = &r->setups,
 	                      .board = r->board,
 	                      .metrics = r->metrics,
+	                      .events = r->events,
 	                      .name = r->name,
 	                      .started_us = clock_wall_us(),
 	                      .idle_ms = idle_ms,
@@ -272,6 +275,7 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 		http_stop(r->http);
 	daemon_stop(r->daemon);
 	metrics_free(r->metrics);
+	events_free(r->events);
 	board_free(r->board);
 	setup_box_release(&r->setups);
 }
@@ -296,6 +300,7 @@ int cmd_daemon(struct cli *c)
 	block_signals(&set);
 	setup_box_init(&r->setups, first);
 	r->board = board_new();
+	r->events = events_new(&r->setups, r->board);
 	r->metrics = metrics_new();
 	meter_start(r->metrics, clock_wall_us());
 	if (start_http(r, &f))

@@ -21,16 +21,20 @@
 #define EVENT_STUCK_MS 30000     /* nothing was taken for so long: over */
 #define EVENT_CATCH_UP_MAX 10000 /* entries that are read again for who comes back */
 
+/* Viewers see less than those who may act. */
+enum event_sight { EVENT_WHOLE, EVENT_VIEWED, EVENT_SIGHTS };
+
 /* An entry of a ledger, rendered. */
 struct event_entry {
 	int64_t id;
 	const char *watch, *event;
-	const char *json; /* in one line */
+	const char *json[EVENT_SIGHTS]; /* in one line; NULL: nobody with this sight listens */
 };
 
 enum event_told { EVENT_TOLD_NOTHING, EVENT_TOLD_UP, EVENT_TOLD_AWAY };
 
 struct event_stream {
+	enum event_sight sight;
 	char *watch, *event;                     /* only these; NULL: all */
 	struct ledger_cursor cursor;             /* behind everything in `out` */
 	enum event_told told[LEDGER_CURSOR_MAX]; /* one a place of the cursor */

@@ -37,7 +37,7 @@ static void reads(struct event_stream *s, const char *wanted)
 
 static struct event_entry entry(int64_t id, const char *watch, const char *event)
 {
-	return (struct event_entry){id, watch, event, "{}"};
+	return (struct event_entry){id, watch, event, {"{}"}};
 }
 
 static void a_new_listener_begins_behind_what_is_there(void **state)
@@ -160,7 +160,7 @@ static void a_full_stream_falls_behind_and_loses_nothing(void **state)
 	struct buf got = BUF_INIT;
 	memset(text, 'x', sizeof text - 1);
 	for (int i = 0; i < N; i++)
-		page[i] = (struct event_entry){i + 1, "w", "HELD", text};
+		page[i] = (struct event_entry){i + 1, "w", "HELD", {text}};
 	open_at(&s, "main=0", NULL, NULL);
 	const struct ledger_place *p = event_stream_seen(&s, "main", N, 0);
 	int rounds = 0;

@@ -1,0 +1,66 @@
+/*
+ * events_inside.h: what the threads behind events.h share: who listens, under one lock
+ * that nobody holds while he waits for a database or a socket.
+ */
+#ifndef SERVE_EVENTS_INSIDE_H
+#define SERVE_EVENTS_INSIDE_H
+
+#include "serve/event_stream.h"
+#include "serve/events.h"
+#include "serve/http.h"
+
+#include <pthread.h>
+
+struct listener {
+	struct listener *next;
+	struct events *events;
+	struct http_stream *http; /* NULL: in tests */
+	struct event_stream stream;
+};
+
+/* How a watch was when it was last told. */
+struct told_watch {
+	char *database, *name, *json;
+};
+
+struct tailer;
+
+struct events {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* somebody came, has room again, or it is over */
+	struct setup_box *setups;
+	struct board *board;
+	struct listener *first;
+	int n; /* listeners, and those about to be */
+	bool stop;
+	struct tailer **tailers;
+	int ntailers;
+	bool ticking;
+	pthread_t ticker;
+	int64_t started_ms;
+	/* the ticker's own */
+	struct told_watch *told;
+	int ntold;
+	const struct watch *builtin[2]; /* by enum store_engine */
+	struct arena keep;              /* of these */
+};
+
+/* Somebody begins to listen: he is in the list, and threads run. */
+void events_join(struct events *e, struct listener *l);
+void events_leave(struct events *e, struct listener *l);
+/* With the lock held: there may be something to pull. */
+void listener_wake(struct listener *l);
+/* Wait, with the lock held, until something changed or the time is over. */
+void events_wait(struct events *e, int64_t ms);
+
+/* The ledger of one database, read for all (tailer.c). */
+struct tailer *tailer_start(struct events *e, const char *database);
+const char *tailer_database(const struct tailer *t);
+/* After `stop` was set. */
+void tailer_end(struct tailer *t);
+
+/* Once a second: watches that changed, beats, who is stuck (events_tick.c). */
+void events_tick(struct events *e);
+void events_tick_release(struct events *e);
+
+#endif
