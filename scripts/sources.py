@@ -24,11 +24,16 @@ def is_cli(path):
     return path.parts[1] == "cli"
 
 
+# What `defib deploy` prints; the rest of deploy/ is read by others.
+DEPLOYED = ("systemd", "cron", "kubernetes", "container")
+
 KINDS = {
     "core": lambda: listing("src/**/*.c", lambda p: not is_test(p) and not is_cli(p)),
     "cli": lambda: listing("src/cli/**/*.c", lambda p: not is_test(p)),
     "tests": lambda: listing("src/**/*_test.c"),
-    "embed": lambda: listing("sql/**/*.sql") + listing("presets/**/*.yaml"),
+    "embed": lambda: (listing("sql/**/*.sql") + listing("presets/**/*.yaml")
+                      + listing("docs/openapi.yaml")
+                      + listing("deploy/*/*", lambda p: p.parts[1] in DEPLOYED)),
 }
 
 

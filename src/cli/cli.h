@@ -77,6 +77,8 @@ void cli_help(const struct cli *c, const struct command *command);
 int cli_load(struct cli *c);
 /* The same, once and without a word: the first problem, with its place, is in `f`. */
 MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
+/* Which file that is; NULL: there is none. */
+const char *cli_config_path(const struct cli *c);
 /* Prints problems of the reader to stderr, errors and warnings. */
 void cli_problems(const struct cli *c);
 /* Store options for a database; `statement_us` is the longest time-out of its watches. */
@@ -123,8 +125,10 @@ int cmd_show(struct cli *c);
 int cmd_stats(struct cli *c);
 int cmd_learn(struct cli *c);
 int cmd_report(struct cli *c);
+int cmd_deploy(struct cli *c);
 int cmd_whatif(struct cli *c);
 int cmd_daemon(struct cli *c);
+int cmd_alert(struct cli *c);
 int cmd_status(struct cli *c);
 int cmd_pause(struct cli *c);
 int cmd_raise(struct cli *c);
@@ -142,11 +146,11 @@ int cmd_undo(struct cli *c);
 int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
 
-extern const struct cli_option daemon_options[];
+extern const struct cli_option daemon_options[], alert_options[];
 extern const struct cli_option pause_options[], resume_options[], raise_options[];
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
 extern const struct cli_option list_options[], show_options[], whatif_options[];
-extern const struct cli_option report_options[];
+extern const struct cli_option report_options[], deploy_options[];
 extern const struct cli_option install_options[], uninstall_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];

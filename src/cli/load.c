@@ -108,7 +108,7 @@ static defib_err put_watch(struct cli *c, struct cfg_node *root, struct failure 
 	return DEFIB_OK;
 }
 
-static const char *config_path(const struct cli *c)
+const char *cli_config_path(const struct cli *c)
 {
 	const char *env = getenv("DEFIB_CONFIG");
 	if (c->config)
@@ -158,7 +158,7 @@ static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 static defib_err load_tree(struct cli *c, struct cfg_node **root, struct failure *f)
 {
 	struct cfg_node *file = NULL;
-	const char *path = config_path(c);
+	const char *path = cli_config_path(c);
 	if (path && cfg_load(path, &c->arena, &file, f))
 		return f->code = DEFIB_CONFIG;
 	if (!path && !c->db) {

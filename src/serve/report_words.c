@@ -117,7 +117,7 @@ static void top_words(const struct report_top *t, struct buf *out)
 	for (int i = 0; i < t->n; i++) {
 		buf_add(out, i ? ", " : "");
 		add_name(out, t->items[i].name);
-		if (t->items[i].also) {
+		if (t->items[i].also && !text_eq(t->items[i].also, t->items[i].name)) {
 			buf_add(out, " ");
 			add_name(out, t->items[i].also);
 		}
