@@ -13,8 +13,8 @@
 	"id, name, state, incarnation, state = 'alive' AND expires_at < " SQLITE_NOW_MS                \
 	", started_at * 1000, renewed_at * 1000, expires_at * 1000, lease_ms, ended_at * 1000, "       \
 	"cause, holding, serves, "
-#define OF_WHOM(mark)                                                                              \
-	" WHERE " mark "1 IN (0, id) ORDER BY CASE state WHEN 'alive' THEN 0 ELSE 1 END, "             \
+#define OF_WHOM(id, mark)                                                                          \
+	" WHERE " id " IN (0, id) ORDER BY CASE state WHEN 'alive' THEN 0 ELSE 1 END, "                \
 	"CASE state WHEN 'alive' THEN id END, ended_at DESC, id DESC LIMIT " mark "2"
 
 enum column {
@@ -59,15 +59,15 @@ defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *
                       struct roster_row **out, int *n, struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT " COLUMNS_PG " FROM defib.worker w" OF_WHOM("$"),
-		[STORE_SQLITE] = "SELECT " COLUMNS_LITE "info FROM defib_worker" OF_WHOM("?"),
+		[STORE_POSTGRES] = "SELECT " COLUMNS_PG " FROM defib.worker w" OF_WHOM("$1::bigint", "$"),
+		[STORE_SQLITE] = "SELECT " COLUMNS_LITE "info FROM defib_worker" OF_WHOM("?1", "?"),
 	};
 	struct store_param params[] = {P_INT(id), P_INT(limit)};
 	struct store_rows rows;
 	defib_err err = store_exec(s, sql[s->engine], params, 2, a, &rows, f);
 	if (err == DEFIB_BAD_SQL && s->engine == STORE_SQLITE)
-		err = store_exec(s, "SELECT " COLUMNS_LITE "NULL FROM defib_worker" OF_WHOM("?"), params, 2,
-		                 a, &rows, f);
+		err = store_exec(s, "SELECT " COLUMNS_LITE "NULL FROM defib_worker" OF_WHOM("?1", "?"),
+		                 params, 2, a, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(a, struct roster_row, *n + 1);
 	for (int i = 0; i < *n; i++)
@@ -81,7 +81,7 @@ defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *
 	static const char *const sql[] = {
 		[STORE_POSTGRES] =
 			"(SELECT NULL, id::text FROM defib.job WHERE owner = $1 ORDER BY id LIMIT $2) UNION "
-	        "ALL "
+			"ALL "
 			"(SELECT watch, job FROM defib.lease WHERE owner = $1 ORDER BY watch, job LIMIT $2) "
 			"LIMIT $2",
 		[STORE_SQLITE] = "SELECT NULL, CAST(id AS TEXT) FROM defib_job WHERE owner = ?1 UNION ALL "

@@ -14,12 +14,19 @@
 #define PAGE_MOST 1000
 #define JOBS_MOST 1000
 
+/* PostgreSQL's names for a missing table and a missing schema; SQLite has only words. */
+static bool no_tables(const struct failure *f)
+{
+	return text_eq(f->sqlstate, "42P01") || text_eq(f->sqlstate, "3F000") ||
+	       strstr(f->what, "no such table") != NULL;
+}
+
 /* Where there are no tables of ours, nobody is registered. */
 static bool roster(struct api_call *c, int64_t id, int64_t limit, struct roster_row **rows, int *n)
 {
 	struct failure f = {0};
 	defib_err err = roster_read(c->session->store, id, limit, &c->arena, rows, n, &f);
-	if (err == DEFIB_BAD_SQL) {
+	if (err && no_tables(&f)) {
 		f.code = DEFIB_NOT_FOUND;
 		fail_next(&f, "the tables of workers are made by defib init");
 	}
