@@ -166,14 +166,17 @@ static enum MHD_Result on_head(struct request *r, const char *method)
 	return waits || declared > (int64_t)r->http->max_body + DISCARD_MAX ? refuse_size(r) : MHD_YES;
 }
 
-static void on_body(struct request *r, const char *bytes, size_t n)
+/* What does not say how long it is, and goes on for ever, is closed. */
+static enum MHD_Result on_body(struct request *r, const char *bytes, size_t n)
 {
-	if (r->body.len + n > r->http->max_body)
+	r->read += n;
+	if (r->read > r->http->max_body)
 		r->too_big = true;
 	if (r->too_big)
 		buf_release(&r->body);
 	else
 		buf_addn(&r->body, bytes, n);
+	return r->read > r->http->max_body + DISCARD_MAX ? MHD_NO : MHD_YES;
 }
 
 /* The request is whole. */
@@ -213,9 +216,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *socket, cons
 	if (!r->begun)
 		return on_head(r, method);
 	if (*nupload) {
-		on_body(r, upload, *nupload);
+		enum MHD_Result go_on = on_body(r, upload, *nupload);
 		*nupload = 0;
-		return MHD_YES;
+		return go_on;
 	}
 	return r->handed ? request_answer(r) : on_whole(r);
 }

@@ -90,6 +90,7 @@ static void *tick(void *arg)
 	struct pollfd woken = {.fd = h->wake_clock, .events = POLLIN};
 	while (poll(&woken, 1, TICK_MS) <= 0) {
 		cut_late(h);
+		streams_look(h);
 		desks_tick(h->desks);
 	}
 	return NULL;

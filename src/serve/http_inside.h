@@ -67,6 +67,7 @@ struct request {
 	struct connection *at;
 	char *target;
 	struct buf body;
+	size_t read; /* of the body, also what is not kept */
 	bool begun, too_big, handed;
 	int64_t began_us; /* CLOCK_BOOTTIME, when it was whole */
 	char actor[128];
@@ -109,5 +110,7 @@ enum MHD_Result request_answer(struct request *r);
 struct MHD_Response *stream_response(struct http_stream *s);
 void stream_end(void *stream);
 void streams_wake(struct http *h);
+/* Ends those whose client left while there was nothing to say. */
+void streams_look(struct http *h);
 
 #endif

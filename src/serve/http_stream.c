@@ -8,14 +8,17 @@
 #include "serve/metrics.h"
 
 #include <assert.h>
+#include <poll.h>
 
 #define BLOCK 4096
 
 struct http_stream {
 	struct http *http;
 	struct MHD_Connection *socket;
+	int fd;
 	const struct http_stream_ops *ops;
 	void *ctx;
+	atomic_bool left; /* the client closed it */
 	pthread_mutex_t lock;
 	bool suspended;
 	bool woken; /* since it last had nothing to say */
@@ -33,7 +36,8 @@ struct http_stream *http_stream(struct api_call *c, const char *type,
 		return NULL;
 	}
 	struct http_stream *s = mem_alloc(sizeof *s);
-	*s = (struct http_stream){.http = h, .socket = r->socket, .ops = ops, .ctx = ctx};
+	*s = (struct http_stream){
+		.http = h, .socket = r->socket, .fd = r->at->fd, .ops = ops, .ctx = ctx};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_lock(&h->lock);
 	s->next = h->streams;
@@ -77,7 +81,7 @@ static ssize_t pull(void *arg, uint64_t at, char *to, size_t max)
 	struct http_stream *s = arg;
 	(void)at;
 	for (;;) {
-		if (atomic_load(&s->http->stopping))
+		if (atomic_load(&s->http->stopping) || atomic_load(&s->left))
 			return MHD_CONTENT_READER_END_OF_STREAM;
 		ssize_t n = s->ops->pull(s->ctx, to, max);
 		if (n > 0)
@@ -117,5 +121,19 @@ void streams_wake(struct http *h)
 	pthread_mutex_lock(&h->lock);
 	for (struct http_stream *s = h->streams; s; s = s->next)
 		http_stream_wake(s);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* The library does not look at a socket that is suspended. */
+void streams_look(struct http *h)
+{
+	pthread_mutex_lock(&h->lock);
+	for (struct http_stream *s = h->streams; s; s = s->next) {
+		struct pollfd end = {.fd = s->fd, .events = POLLRDHUP};
+		if (poll(&end, 1, 0) > 0) {
+			atomic_store(&s->left, true);
+			http_stream_wake(s);
+		}
+	}
 	pthread_mutex_unlock(&h->lock);
 }
