@@ -115,7 +115,7 @@ static const struct {
 	{ALERT_STUCK_DOUBLED, doubled, 15, 29, 30,
      "2 times as many jobs are stuck as were at the least within 1h (alert from 2 times on)"},
 	{ALERT_STUCK_LONG, oldest, 3599, 3600, 3601,
-     "a job has been stuck for 1h and nothing freed it (alert above 1h)"},
+     "a job had been stuck for 1h when it was last found (alert above 1h)"},
 	{ALERT_CONNECTION_FAILURES, failures, 9, 10, 11,
      "1.1 % of the tries to use the database within 5m failed (alert above 1 %)"},
 	{ALERT_RECOVERED_MANY, recovered, 9, 10, 11,

@@ -63,3 +63,23 @@ void sink_send(const struct sink_call *c, struct sink_answer *out)
 	*out = (struct sink_answer){0};
 	senders[c->sink->type](c, out);
 }
+
+const char *const sink_ends[] = {"sent", "try again", "refused"};
+
+void sink_test(const struct alert_sink *sink, const char *source, int64_t at_us,
+               struct sink_answer *out)
+{
+	static const char *const statuses[] = {"firing", "resolved"};
+	bool keeps = sink->type == SINK_ALERTMANAGER || sink->type == SINK_PAGERDUTY;
+	out->how = SINK_SENT;
+	for (int i = 0; i < (keeps ? 2 : 1) && out->how == SINK_SENT; i++) {
+		struct buf document = BUF_INIT, id = BUF_INIT;
+		message_test(source, statuses[i], at_us, &document);
+		buf_addf(&id, "%s/test@%lld.%s", source, (long long)(at_us / 1000), statuses[i]);
+		struct sink_call call = {
+			.sink = sink, .kind = "test", .id = buf_text(&id), .document = buf_text(&document)};
+		sink_send(&call, out);
+		buf_release(&document);
+		buf_release(&id);
+	}
+}

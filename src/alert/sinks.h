@@ -35,6 +35,11 @@ struct sink_answer {
 /* One try. From any thread. */
 void sink_send(const struct sink_call *c, struct sink_answer *out);
 
+/* A test message, now. Receivers that keep what fires open are told that it is over, too. */
+void sink_test(const struct alert_sink *sink, const char *source, int64_t at_us,
+               struct sink_answer *out);
+extern const char *const sink_ends[]; /* "sent", "try again", "refused" */
+
 /* ---- for the files of this room */
 void sink_http(const struct sink_call *c, struct sink_answer *out);
 void sink_command(const struct sink_call *c, struct sink_answer *out);

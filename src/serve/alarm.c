@@ -210,7 +210,12 @@ struct alert_row alarm_row(struct alarm *a, const struct subject *s, const struc
 	struct alert_message m = {
 		.rule = r, .source = alarm_source(a), .database = a->database, .watch = s->watch};
 	struct buf text = BUF_INIT, topic = BUF_INIT;
-	alert_sentence(r, alert->value, &text);
+	if (alert->state != STATE_RESOLVED) {
+		alert_sentence(r, alert->value, &text);
+	} else if (alert->fired_us) {
+		buf_add(&text, "it fired for ");
+		duration_text(alert->since_us - alert->fired_us, &text);
+	}
 	message_topic(&m, &topic);
 	struct alert_row row = {.watch = s->watch,
 	                        .rule = r->name,

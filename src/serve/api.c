@@ -14,7 +14,7 @@ static const struct {
 } tables[] = {
 	{probe_routes, false},     {api_status_routes, true}, {api_watch_routes, true},
 	{api_read_routes, true},   {api_act_routes, true},    {api_worker_routes, true},
-	{api_report_routes, true}, {api_event_routes, true},
+	{api_report_routes, true}, {api_alert_routes, true},  {api_event_routes, true},
 };
 
 /* ---- which route ---- */

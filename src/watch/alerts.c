@@ -40,7 +40,7 @@ const struct alert_rule alert_defaults[] = {
 	[ALERT_STUCK_LONG] = {.severity = ALERT_CRITICAL,
                           .unit = UNIT_SECONDS,
                           .limit = 3600,
-                          .says = "a job has been stuck for {value} and nothing freed it (alert "
+                          .says = "a job had been stuck for {value} when it was last found (alert "
                                   "above {limit})",
                           .about = "how long ago the job that is stuck longest came to be so; "
                                    "those on hold wait for a person and are left out",

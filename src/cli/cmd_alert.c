@@ -1,0 +1,251 @@
+/*
+ * cmd_alert.c: `defib alert list|test`: how the rules of alerts stand and what became of
+ * their messages, by what the daemons left in the databases; and a test message to the
+ * sinks, from here and now.
+ */
+#include "cli/cli.h"
+#include "cli/table.h"
+
+#include "alert/sinks.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "serve/say.h"
+#include "serve/say_alerts.h"
+
+const struct cli_option alert_options[] = {
+	{"sink", "NAME", "test: only this one"},
+	{"all", NULL, "list: also rules that are well"},
+	{"limit", "N", "list: so many messages at most (default 20)"},
+	{NULL, NULL, NULL},
+};
+
+#define MESSAGES 20
+#define MESSAGES_MAX 1000
+
+/* ---- test ---- */
+
+static void tell_answer(const struct cli *c, const struct alert_sink *s,
+                        const struct sink_answer *answer, int n, struct buf *out)
+{
+	bool sent = answer->how == SINK_SENT;
+	if (!c->json) {
+		out_color(out, c->color_out, sent ? COLOR_GREEN : COLOR_RED, s->name);
+		buf_addf(out, " (%s): %s, %s\n", sink_types[s->type], sink_ends[answer->how], answer->text);
+		return;
+	}
+	buf_add(out, n ? ",\n{\"sink\":" : "\n{\"sink\":");
+	buf_add_json(out, s->name);
+	json_text(out, "type", sink_types[s->type]);
+	json_bool(out, "sent", sent);
+	json_text(out, "answer", answer->text);
+	buf_add(out, "}");
+}
+
+static int no_such_sink(const struct cli *c, const char *name)
+{
+	const struct sink_list *all = &c->settings.sinks;
+	const char *names[64] = {NULL};
+	for (int i = 0; i < all->n && i < 63; i++)
+		names[i] = all->items[i].name;
+	const char *near = text_nearest(name, names);
+	return cli_usage("there is no sink \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
+	                 near ? near : "", near ? "\"?" : "");
+}
+
+static int test_sinks(struct cli *c)
+{
+	const char *only = cli_value(c, "sink"), *source = c->settings.environment.name;
+	const struct sink_list *all = &c->settings.sinks;
+	struct buf out = BUF_INIT;
+	int n = 0, failed = 0;
+	if (only && !alert_sink_named(all, only))
+		return no_such_sink(c, only);
+	for (int i = 0; i < all->n; i++) {
+		struct sink_answer answer = {0};
+		if (only && !text_eq(all->items[i].name, only))
+			continue;
+		sink_test(&all->items[i], source ? source : "defib", clock_wall_us(), &answer);
+		tell_answer(c, &all->items[i], &answer, n++, &out);
+		failed += answer.how != SINK_SENT;
+	}
+	printf(c->json ? "{\"sinks\":[%s\n]}\n" : "%s", buf_text(&out));
+	buf_release(&out);
+	if (!failed)
+		return EXIT_CLEAN;
+	return failed < n ? EXIT_PARTLY : EXIT_DATABASE;
+}
+
+/* ---- list ---- */
+
+struct listing {
+	struct cli *cli;
+	struct table alerts, messages;
+	struct buf alerts_json, messages_json;
+	int nalerts, nmessages, firing;
+	int64_t limit;
+};
+
+static const char *limit_text(struct cli *c, const struct alert_rule *r)
+{
+	struct buf text = BUF_INIT;
+	if (!r->enabled)
+		return "off";
+	if (r->unit == UNIT_STATE)
+		return "";
+	buf_add(&text, r->lowest ? "below " : r->unit == UNIT_FACTOR ? "from " : "above ");
+	alert_amount(r, r->limit, &text);
+	const char *kept = arena_strdup(&c->arena, buf_text(&text));
+	buf_release(&text);
+	return kept;
+}
+
+static const char *time_text(struct cli *c, int64_t us)
+{
+	struct buf text = BUF_INIT;
+	if (!us)
+		return NULL;
+	time_iso(us, &text);
+	const char *kept = arena_strdup(&c->arena, buf_text(&text));
+	buf_release(&text);
+	return kept;
+}
+
+static void list_alert(struct listing *x, const struct alert_standing *st)
+{
+	static const enum color colors[] = {COLOR_NONE, COLOR_YELLOW, COLOR_RED};
+	struct table *t = &x->alerts;
+	enum alert_state state = st->row ? st->row->alert.state : STATE_RESOLVED;
+	if (state == STATE_RESOLVED && !cli_flag(x->cli, "all"))
+		return;
+	table_cell(t, COLOR_NONE, st->rule.name);
+	table_cell(t, COLOR_NONE, st->database);
+	table_cell(t, COLOR_NONE, text_eq(st->watch, ALERT_ANY) ? "" : st->watch);
+	table_cell(t, COLOR_NONE, alert_severities[st->rule.severity]);
+	table_cell(t, COLOR_NONE, limit_text(x->cli, &st->rule));
+	table_cell(t, colors[state], st->row ? alert_states[state] : "");
+	table_cell(t, COLOR_NONE, time_text(x->cli, st->row ? st->row->alert.since_us : 0));
+	table_cell(t, COLOR_NONE, st->row ? st->row->sentence : "");
+	x->nalerts++;
+}
+
+static void list_message(struct listing *x, const char *database, const struct delivery_row *r)
+{
+	struct table *t = &x->messages;
+	bool good = r->ended && text_eq(r->ended, "sent");
+	table_cell(t, COLOR_NONE, r->id);
+	table_cell(t, COLOR_NONE, database);
+	table_cell(t, COLOR_NONE, r->sink);
+	table_cell(t, good ? COLOR_GREEN : COLOR_YELLOW, r->ended ? r->ended : "waiting");
+	table_cell(t, COLOR_NONE, arena_printf(&x->cli->arena, "%lld", (long long)r->tries));
+	table_cell(t, COLOR_NONE, time_text(x->cli, r->ended ? r->ended_us : r->made_us));
+	table_cell(t, COLOR_NONE, r->answer);
+	x->nmessages++;
+}
+
+static defib_err list_database(struct listing *x, const struct database *d, struct failure *f)
+{
+	struct cli *c = x->cli;
+	struct session session = {.options = cli_store_options(d, NULL, true), .open = store_open};
+	struct alert_standing *list = NULL;
+	struct delivery_row *rows = NULL;
+	int n = 0, nrows = 0;
+	defib_err err = session_ready(&session, f);
+	if (!err)
+		err = alerts_standing(session.store, &c->settings, d, &c->arena, &list, &n, f);
+	if (!err)
+		err = deliveries_of(session.store, (int)x->limit, &c->arena, &rows, &nrows, f);
+	session_close(&session);
+	for (int i = 0; !err && i < n; i++) {
+		x->firing += list[i].row && list[i].row->alert.state == STATE_FIRING;
+		if (c->json) {
+			buf_add(&x->alerts_json, x->nalerts++ ? ",\n" : "\n");
+			alert_standing_json(&c->settings.alerts, &list[i], &x->alerts_json);
+		} else {
+			list_alert(x, &list[i]);
+		}
+	}
+	for (int i = 0; !err && i < nrows; i++) {
+		if (c->json) {
+			buf_add(&x->messages_json, x->nmessages++ ? ",\n" : "\n");
+			delivery_json(d->name, &rows[i], &x->messages_json);
+		} else {
+			list_message(x, d->name, &rows[i]);
+		}
+	}
+	return err;
+}
+
+static void print_list(struct listing *x)
+{
+	struct buf out = BUF_INIT;
+	if (x->cli->json) {
+		buf_addf(&out, "{\"alerts\":[%s\n],\n\"deliveries\":[%s\n]}\n", buf_text(&x->alerts_json),
+		         buf_text(&x->messages_json));
+	} else {
+		if (x->nalerts)
+			table_print(&x->alerts, x->cli->color_out, &out);
+		else
+			buf_add(&out, "no alert is firing or pending; all rules: defib alert list --all\n");
+		buf_add(&out, x->nmessages ? "\n" : "");
+		if (x->nmessages)
+			table_print(&x->messages, x->cli->color_out, &out);
+	}
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+}
+
+static void begin_tables(struct listing *x)
+{
+	static const char *const alerts[] = {"rule",  "database", "watch", "severity",
+	                                     "limit", "state",    "since", "says"};
+	static const char *const messages[] = {"message", "database", "sink",  "state",
+	                                       "tries",   "at",       "answer"};
+	table_init(&x->alerts);
+	table_init(&x->messages);
+	for (size_t i = 0; i < sizeof alerts / sizeof *alerts; i++)
+		table_column(&x->alerts, alerts[i]);
+	for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
+		table_column(&x->messages, messages[i]);
+}
+
+/* Exit code 1: an alert fires. */
+static int list_alerts(struct cli *c)
+{
+	struct listing x = {.cli = c, .limit = MESSAGES};
+	int failed = 0, code = EXIT_CLEAN;
+	if (!cli_int(c, "limit", &x.limit))
+		return EXIT_USAGE;
+	if (x.limit < 1 || x.limit > MESSAGES_MAX)
+		return cli_usage("--limit is from 1 to %d", MESSAGES_MAX);
+	begin_tables(&x);
+	for (int i = 0; i < c->settings.ndatabases; i++) {
+		struct failure f = {0};
+		if (list_database(&x, &c->settings.databases[i], &f)) {
+			code = cli_fail(&f);
+			failed++;
+		}
+	}
+	if (failed < c->settings.ndatabases)
+		print_list(&x);
+	table_release(&x.alerts);
+	table_release(&x.messages);
+	buf_release(&x.alerts_json);
+	buf_release(&x.messages_json);
+	if (failed)
+		return failed < c->settings.ndatabases ? EXIT_PARTLY : code;
+	return x.firing ? EXIT_STUCK : EXIT_CLEAN;
+}
+
+int cmd_alert(struct cli *c)
+{
+	static const struct {
+		const char *name;
+		int (*run)(struct cli *c);
+	} parts[] = {{"list", list_alerts}, {"test", test_sinks}};
+	for (size_t i = 0; c->nwords == 1 && i < sizeof parts / sizeof *parts; i++)
+		if (text_eq(c->words[0], parts[i].name)) {
+			int code = cli_load(c);
+			return code == EXIT_CLEAN ? parts[i].run(c) : code;
+		}
+	return cli_usage("defib alert takes list or test");
+}
