@@ -92,8 +92,8 @@ static void note_session(struct desk *k, bool failed)
 {
 	pthread_mutex_lock(&k->all->lock);
 	k->away = failed;
-	if (failed)
-		k->next_ms = clock_boot_ms() + DESK_TRY_MS;
+	/* A session is newer knowledge than what the board says. */
+	k->next_ms = failed ? clock_boot_ms() + DESK_TRY_MS : 0;
 	pthread_mutex_unlock(&k->all->lock);
 }
 
