@@ -105,17 +105,18 @@ static int64_t stuck_us(const struct candidate *c, int64_t now_us)
 
 void meter_job(struct meter *m, const struct candidate *c, int64_t now_us)
 {
-	int64_t sign = sign_us(c);
+	int64_t sign = sign_us(c), since = stuck_us(c, now_us);
+	bool on_hold = c->outcome == OUTCOME_HELD && !c->decision.act;
 	if (!m->metrics)
 		return;
-	if (sign && c->facts.now_us - sign > m->oldest_us)
-		m->oldest_us = c->facts.now_us - sign;
+	if (!on_hold && since > m->oldest_us)
+		m->oldest_us = since;
 	if (!decided(c))
 		return;
 	metrics_hold(m->metrics);
 	metrics_add(m->metrics, METRIC_DETECTED, 1,
 	            OF_WATCH_AND(m, verdict_names[c->judgement.verdict]));
-	metrics_observe(m->metrics, METRIC_DETECTION, S(stuck_us(c, now_us)), OF_WATCH(m));
+	metrics_observe(m->metrics, METRIC_DETECTION, S(since), OF_WATCH(m));
 	if (c->outcome == OUTCOME_RECOVERED) {
 		metrics_add(m->metrics, METRIC_RECOVERED, 1,
 		            OF_WATCH_AND(m, remedy_names[c->decision.remedy]));

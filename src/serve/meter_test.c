@@ -122,6 +122,10 @@ static void a_report_counts_once_and_a_hold_when_it_is_made(void **state)
 	meter_job(&meter, &c, NOW);
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
 	assert_true(value(METRIC_RECOVERED, "requeue") == 0);
+	meter_begin(&meter, 0, 2);
+	meter_job(&meter, &c, NOW);
+	pass(&(struct scan_result){.found = 1});
+	assert_true(value(METRIC_STUCK_OLDEST, NULL) == 0);
 }
 
 static void stuck_is_counted_before_anything_was_done(void **state)
@@ -136,7 +140,7 @@ static void stuck_is_counted_before_anything_was_done(void **state)
 	meter_job(&meter, &c, NOW);
 	pass(&r);
 	assert_true(value(METRIC_STUCK, NULL) == 12);
-	assert_true(value(METRIC_STUCK_OLDEST, NULL) == 7200);
+	assert_true(value(METRIC_STUCK_OLDEST, NULL) == 3600);
 	assert_true(value(METRIC_HELD, NULL) == 2);
 	assert_true(value(METRIC_NEAR_MISSES, NULL) == 2);
 	assert_true(value(METRIC_PASS_JOBS, "recovered") == 7);

@@ -28,8 +28,8 @@
 	X(STUCK, GAUGE, "defib_jobs_stuck", "watch,database", NONE, \
 	  "Jobs that the last pass found stuck, before anything was done about them.") \
 	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", "watch,database", NONE, \
-	  "Age of the oldest sign of life (or start) among the jobs that the last pass found " \
-	  "stuck.") \
+	  "For how long the job that is stuck longest had been so at the last pass; those on " \
+	  "hold, which wait for a person, are left out.") \
 	X(FOUND, COUNTER, "defib_stuck_found_total", "watch,database", NONE, \
 	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
 	X(DETECTED, COUNTER, "defib_stuck_detected_total", "watch,database,verdict", NONE, \
@@ -104,7 +104,8 @@
 	X(READ, GAUGE, "defib_reading_time_seconds", "watch,database", NONE, \
 	  "Unix time at which the table was last read for these numbers.") \
 	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", "watch,database", NONE, \
-	  "Readings that failed or took too long: the old values stay. Without a watch: of the ledger and the workers.") \
+	  "Readings that failed or took too long: the old values stay. Without a watch: of the " \
+	  "ledger and the workers.") \
 	/* ---- workers */ \
 	X(WORKERS, GAUGE, "defib_workers", "watch,database", NONE, \
 	  "Workers that are alive and serve the watch.") \
