@@ -30,6 +30,7 @@ void post_free(struct post *p)
 	lessons_release(&p->lessons);
 	meter_release(&p->meter);
 	reading_release(&p->reading);
+	cycle_release(&p->cycle);
 	arena_release(&p->arena);
 	free(p);
 }
@@ -210,28 +211,6 @@ static void tell_brake(struct post *p, struct session *session, const char *acto
 	buf_release(&sentence);
 }
 
-/* One readable line a cycle; a debug line when there was nothing. */
-static void tell_pass(const struct post *p, int64_t next_ms)
-{
-	const struct scan_result *r = &p->last;
-	int64_t guarded = 0;
-	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
-		guarded += r->guarded[i];
-	if (r->failure.code) {
-		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", p->watch->name),
-		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
-		return;
-	}
-	/* What a person has been told to look at is no news at every pass. */
-	bool news = r->found > r->held_before || r->retried;
-	log_event(news ? LOG_WARN : LOG_DEBUG, "scan", LOG_STR("watch", p->watch->name),
-	          LOG_INT("running", r->running), LOG_INT("found", r->found),
-	          LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
-	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
-	          LOG_INT("guarded", guarded), LOG_INT("took_ms", r->took_us / 1000),
-	          LOG_INT("next_check_s", next_ms / 1000));
-}
-
 static void count(struct post *p)
 {
 	const struct scan_result *r = &p->last;
@@ -306,6 +285,7 @@ void post_pass(struct post *p, struct session *session, const char *actor)
 	int64_t start = clock_boot_ms();
 	meter_begin(&p->meter, p->due_ms, start);
 	start_up(p, session);
+	cycle_begin(&p->cycle);
 	scanner_pass(p->scanner, &p->last);
 	use_override(p, session);
 	int64_t next = next_pass_ms(p);
@@ -315,7 +295,7 @@ void post_pass(struct post *p, struct session *session, const char *actor)
 	p->unseen = false;
 	count(p);
 	tell_brake(p, session, actor);
-	tell_pass(p, next);
+	cycle_tell(&p->cycle, p->watch, &p->last, next);
 	if (!p->last.failure.code)
 		lessons_take(&p->lessons, session, p->watch, p->options.ledger_off);
 	measure(p);

@@ -7,6 +7,7 @@
 
 #include "ledger/told.h"
 #include "recover/scan.h"
+#include "serve/cycle.h"
 #include "serve/daemon.h"
 #include "serve/lessons.h"
 #include "serve/meter.h"
@@ -35,6 +36,8 @@ struct post {
 	struct lessons lessons;
 	struct meter meter;
 	struct reading reading;
+	struct cycle cycle; /* the line of the pass that goes on */
+	bool turn;          /* had a pass in this round */
 	struct scan_result last;
 	int64_t last_ok_us; /* the database's clock at the last finished pass … */
 	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */

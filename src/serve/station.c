@@ -15,6 +15,7 @@
 
 #define WORDS_MS 1000     /* between readings of what persons said */
 #define ATTEND_MS 1000    /* between looks at a watch that another leads, or its beat */
+#define GROUP_MS 1000     /* by which a watch of a group goes early, with its fellows */
 #define QUEUE_MS 10000    /* between looks for a queue that is not there yet */
 #define RETRY_MS 500      /* first pause when the database is away … */
 #define RETRY_MAX_MS 5000 /* … and the longest */
@@ -136,10 +137,11 @@ static bool go_on(void *ctx)
 
 /* ---- the round ---- */
 
-static void count_job(void *ctx, const struct watch *w, const struct candidate *c)
+/* What became of a job of the pass that goes on. */
+static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
-	struct station *s = ctx;
-	(void)w;
+	const struct station *s = ctx;
+	cycle_job(&s->at->cycle, w, c);
 	/* The database's clock: as of the reading, and our own since. */
 	meter_job(&s->at->meter, c, c->facts.now_us + clock_boot_us() - s->vigil.boot_us);
 }
@@ -149,8 +151,7 @@ static struct post *prepare_post(struct station *s, const struct watch *w)
 	struct post *p = post_new(w, s->options->actor, s->setup->settings.ledger == LEDGER_OFF);
 	p->options.vigil = &s->vigil;
 	p->options.go_on = go_on;
-	p->options.observer.ctx = s;
-	p->options.observer.job = count_job;
+	p->options.observer = (struct scan_observer){.job = note_job, .ctx = s};
 	meter_init(&p->meter, s->options->metrics, w->name, s->name);
 	return p;
 }
@@ -232,12 +233,56 @@ static defib_err stand_ready(struct station *s, struct failure *f)
 	return err;
 }
 
+/* Watches of a group have their turn together, so that one line can tell of all. */
+static bool is_due(const struct station *s, const struct post *p, int64_t now)
+{
+	int64_t early = p->watch->every_us / 10000;
+	if (now >= p->due_ms || !p->watch->group)
+		return now >= p->due_ms;
+	early = early < GROUP_MS ? early : GROUP_MS;
+	for (int i = 0; i < s->nposts && now + early >= p->due_ms; i++) {
+		const struct post *q = s->posts[i];
+		if (q->leads && q->scanner && now >= q->due_ms && text_eq(q->watch->group, p->watch->group))
+			return true;
+	}
+	return false;
+}
+
+static void tell_groups(struct station *s)
+{
+	struct cycle_part *parts = ARENA_ARRAY(&s->arena, struct cycle_part, s->nposts + 1);
+	for (int i = 0; i < s->nposts; i++) {
+		const char *group = s->posts[i]->turn ? s->posts[i]->watch->group : NULL;
+		int n = 0;
+		for (int k = i; group && k < s->nposts; k++) {
+			struct post *p = s->posts[k];
+			if (!p->turn || !text_eq(p->watch->group, group))
+				continue;
+			parts[n++] = (struct cycle_part){p->watch, p->last.outcomes[OUTCOME_RECOVERED]};
+			p->turn = false;
+		}
+		if (n)
+			cycle_tell_group(group, parts, n);
+	}
+}
+
+static void choose_turns(struct station *s)
+{
+	int64_t now = clock_boot_ms();
+	for (int i = 0; i < s->nposts; i++) {
+		struct post *p = s->posts[i];
+		p->turn = p->leads && p->scanner && is_due(s, p, now);
+	}
+}
+
 static defib_err do_passes(struct station *s, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
+	choose_turns(s);
 	for (int i = 0; i < s->nposts && !err && !atomic_load(&s->stop); i++) {
 		struct post *p = s->posts[i];
-		if (!p->leads || !p->scanner || clock_boot_ms() < p->due_ms)
+		p->turn = p->turn && p->leads && p->scanner;
+		if (!p->turn)
 			continue;
 		s->at = p;
 		post_pass(p, &s->session, s->options->actor);
@@ -248,6 +293,8 @@ static defib_err do_passes(struct station *s, struct failure *f)
 		if (!err && clock_boot_ms() >= s->renew_ms)
 			err = ask_to_lead(s, f);
 	}
+	if (!err)
+		tell_groups(s);
 	return err;
 }
 

@@ -9,6 +9,7 @@
 #include "life/instances.h"
 #include "life/locks.h"
 #include "life/registry.h"
+#include "recover/evidence.h"
 #include "recover/startup.h"
 #include "worker/returned.h"
 #include "worker/silence.h"
@@ -73,12 +74,16 @@ static int64_t worker_id(struct watchman *w)
 
 static void tell_recovered(void *ctx, const struct watch *watch, const struct candidate *c)
 {
+	struct buf owner = BUF_INIT;
 	(void)ctx;
+	if (c->facts.owner)
+		shown_owner(watch, c->facts.owner, &owner);
 	log_event(LOG_WARN, "job of a lost worker", LOG_STR("watch", watch->name),
-	          LOG_STR("job", c->facts.job), LOG_STR("owner", c->facts.owner),
+	          LOG_STR("job", c->facts.job), LOG_STR("owner", buf_text(&owner)),
 	          LOG_STR("verdict", verdict_names[c->judgement.verdict]),
 	          LOG_STR("remedy", remedy_names[c->decision.remedy]),
 	          LOG_STR("outcome", outcome_names[c->outcome]));
+	buf_release(&owner);
 }
 
 static void renew_if_due(struct watchman *w);

@@ -148,8 +148,9 @@ def test_a_killed_daemon_leaves_neither_workers_nor_rows_behind(shop):
     shop.add(2)
     daemon = shop.daemon(config(shop.db, run=HOLD, grace="1s"))
     pid = wait_worker(daemon)
-    eventually(lambda: shop.count("running") == 1)
-    job, = [int(line) for line in (shop.program.dir / "began").read_text().split()]
+    began = shop.program.dir / "began"
+    eventually(lambda: began.exists() and began.read_text().endswith("\n"))
+    job = int(began.read_text())
     daemon.kill()
     eventually(lambda: not running(pid) and not running(job))
     assert shop.count("queued") == 2

@@ -1,0 +1,199 @@
+"""SIGHUP: another configuration is put in force without a restart, or the old one stays and the log
+says why. What is known of a watch that stays is kept: its leader, its guard, its counts."""
+
+import contextlib
+import re
+import signal
+
+import pytest
+
+from daemons import AGED, BEATING, World, config, make_jobs
+from databases import LiteDatabase
+from test_daemon import Manager
+from workers import eventually
+
+READ, WRONG = ("the configuration was read again",
+               "the configuration is wrong: what was in force stays in force")
+
+
+@pytest.fixture
+def world(pg, defib):
+    own = World(defib, pg)
+    yield own
+    own.close()
+
+
+def stuck_rows(world, n, seconds, lane="aged"):
+    make_jobs(world.db, n, lanes=[lane])
+    world.db.sql("UPDATE jobs SET status = 'running', owner = 'gone', "
+                 "beat_at = now() - %s * interval '1 second'", seconds)
+
+
+def reload(daemon, text=None, says=READ):
+    """Another configuration, and the signal to read it; returns once the log says so."""
+    if text is not None:
+        daemon.config.write_text(text)
+    had = len(daemon.lines(says))
+    daemon.signal(signal.SIGHUP)
+    eventually(lambda: len(daemon.lines(says)) > had or daemon.process.poll() is not None)
+    return daemon.lines(says)[-1]
+
+
+def leaders(world):
+    return dict(world.db.sql("SELECT watch, epoch FROM defib.leader "
+                             "WHERE expires_at > clock_timestamp()"))
+
+
+@pytest.mark.covers("C11", "A4")
+def test_another_threshold_is_in_force_without_a_restart(world):
+    stuck_rows(world, 3, seconds=600)
+    quiet = config(world.url, AGED, stuck=3600)
+    daemon = world.daemon(quiet, "--no-queue")
+    daemon.wait_passes("aged", 2)
+    before = leaders(world)
+    assert world.count("status = 'running'") == 3
+    reload(daemon, quiet.replace("stuck_after: 3600s", "stuck_after: 60s"))
+    eventually(lambda: world.count("status = 'queued'") == 3)
+    assert leaders(world) == before, "a reload is no reason to lead anew"
+    assert len(daemon.lines("leads the watch")) == 1
+    assert daemon.stop() == 0
+
+
+@pytest.mark.covers("C11")
+def test_another_remedy_and_interval_are_in_force_for_the_next_pass(world):
+    stuck_rows(world, 2, seconds=600)
+    text = config(world.url, AGED, stuck=3600, every="1h")
+    daemon = world.daemon(text, "--no-queue")
+    daemon.wait_passes("aged", 1)
+    text = text.replace("stuck_after: 3600s", "stuck_after: 60s").replace("every: 1h", "every: 1s")
+    reload(daemon, text.replace("status = 'queued', owner", "status = 'again', owner"))
+    eventually(lambda: world.count("status = 'again'") == 2)
+    daemon.wait_passes("aged", 2)
+    assert daemon.stop() == 0
+
+
+def test_a_wrong_configuration_changes_nothing_and_is_told_with_its_place(world):
+    stuck_rows(world, 2, seconds=600)
+    text = config(world.url, AGED, stuck=3600)
+    daemon = world.daemon(text, "--no-queue")
+    daemon.wait_passes("aged", 1)
+    line = reload(daemon, text.replace("stuck_after: 3600s", "stuck_after: soon"), WRONG)
+    number = 1 + text[:text.index("stuck_after")].count("\n")
+    assert re.search(rf"{daemon.config.name}:{number}:\d+: .*soon", line["because"]), line
+    assert daemon.lines(READ) == []
+    daemon.wait_passes("aged", 2)
+    assert reload(daemon, "watches: [", WRONG)["because"].startswith(str(daemon.config))
+    daemon.config.unlink()
+    assert "daemon" in reload(daemon, says=WRONG)["because"]
+    daemon.wait_passes("aged", 2)
+    reload(daemon, text.replace("stuck_after: 3600s", "stuck_after: 60s"))
+    eventually(lambda: world.count("status = 'queued'") == 2)
+    assert daemon.stop() == 0
+
+
+def test_watches_come_and_go(world):
+    make_jobs(world.db, 4)
+    both, one = config(world.url), config(world.url, AGED)
+    daemon = world.daemon(one, "--no-queue")
+    daemon.wait_passes("aged", 1)
+    reload(daemon, both)
+    daemon.wait_passes("beating", 1)
+    assert set(leaders(world)) == {"aged", "beating"}
+    reload(daemon, one)
+    eventually(lambda: set(leaders(world)) == {"aged"})
+    daemon.wait_log("a watch is no longer looked after")
+    had = len(daemon.passes("beating"))
+    daemon.wait_passes("aged", 3)
+    assert len(daemon.passes("beating")) == had
+    assert daemon.stop() == 0
+
+
+@pytest.mark.covers("E3")
+def test_databases_come_go_and_move(world, tmp_path):
+    make_jobs(world.db, 2)
+    files = [LiteDatabase(tmp_path / f"{name}.db") for name in ("old", "new")]
+    for file in files:
+        file.sql("CREATE TABLE jobs (id integer PRIMARY KEY, lane text, status text, owner text, "
+                 "beat_at text)")
+    one = config(world.url, AGED)
+    far = AGED.format(stuck=5, every="300ms").replace("name: aged", "name: far\n    database: far")
+    there, moved = (one.replace("watches:", f"  - name: far\n    url: {file.url}\nwatches:") + far
+                    for file in files)
+    daemon = world.daemon(one, "--no-queue")
+    with contextlib.ExitStack() as stack:
+        for file in files:
+            stack.callback(file.drop)
+        reload(daemon, there)
+        daemon.wait_passes("far", 2)
+        reload(daemon, moved)
+        eventually(lambda: files[1].sql("SELECT 1 FROM sqlite_master WHERE name = 'defib_leader'"))
+        eventually(lambda: files[1].sql("SELECT count(*) FROM defib_leader") == [(1,)])
+        assert files[0].sql("SELECT count(*) FROM defib_leader") == [(0,)]
+        reload(daemon, one)
+        eventually(lambda: len(daemon.lines("a database is no longer watched")) == 2)
+        had = len(daemon.passes("far"))
+        daemon.wait_passes("aged", 3)
+        assert len(daemon.passes("far")) == had
+        assert files[1].sql("SELECT count(*) FROM defib_leader") == [(0,)]
+        assert daemon.stop() == 0
+
+
+def test_a_watch_that_was_named_and_is_gone_is_a_wrong_configuration(world):
+    make_jobs(world.db, 2)
+    daemon = world.daemon(config(world.url), "aged")
+    daemon.wait_passes("aged", 1)
+    line = reload(daemon, config(world.url, BEATING), WRONG)
+    assert 'there is no watch "aged"' in line["because"]
+    daemon.wait_passes("aged", 1)
+    assert daemon.passes("beating") == []
+    assert daemon.stop() == 0
+
+
+@pytest.mark.covers("C11", "F6")
+def test_a_brake_that_holds_goes_on_holding(world):
+    """A guard that was made anew would take all the silent for stale at its first look."""
+    make_jobs(world.db, 10, lanes=["beating"])
+    text = config(world.url, BEATING, guard="{pace: 0}")
+    daemon = world.daemon(text, "--no-queue")
+    crew = world.work(count=10, rows=1)
+    daemon.wait_passes("beating", 4)
+    crew.signal(signal.SIGSTOP)
+    world.wait_status("beating", braking=True)
+    reload(daemon, text.replace("every: 500ms", "every: 300ms"))
+    daemon.wait_passes("beating", 5)
+    status = world.status("beating")
+    assert status["braking"] and status["brakes"] == 1 and status["every_s"] == 0
+    assert world.events("REQUEUED") == []
+    crew.signal(signal.SIGCONT)
+    world.wait_status("beating", braking=False)
+    assert daemon.stop() == 0
+
+
+def test_the_service_manager_hears_of_each_reload(world):
+    make_jobs(world.db, 2)
+    with contextlib.closing(Manager(world.program.dir)) as manager:
+        daemon = world.daemon(config(world.url, AGED), "--no-queue", env=manager.env())
+        assert manager.hear() == "READY=1"
+        for says, text in ((READ, None), (WRONG, "watches: 5\n")):
+            reload(daemon, text, says)
+            while (said := manager.hear()) == "WATCHDOG=1":
+                pass
+            assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", said)
+            assert manager.hear() == "READY=1"
+        assert daemon.stop() == 0
+
+
+@pytest.mark.timeout(180)
+def test_reloads_while_jobs_are_recovered_lose_and_double_nothing(world):
+    """Every batch ends under the configuration with which it began."""
+    n = 2000
+    stuck_rows(world, n, seconds=600)
+    text = config(world.url, AGED, stuck=60, guard="{pace: 0}").replace(
+        "    every:", "    batch: 20\n    every:")
+    daemon = world.daemon(text, "--no-queue")
+    for i in range(10):
+        reload(daemon, text.replace("stuck_after: 60s", f"stuck_after: {61 + i}s"))
+    eventually(lambda: world.count("status = 'queued'") == n)
+    assert world.db.sql("SELECT count(*), count(DISTINCT job) FROM defib.ledger WHERE "
+                        "event = 'REQUEUED'") == [(n, n)]
+    assert daemon.stop() == 0
