@@ -75,21 +75,27 @@ static defib_err read_moments(struct telling *t, struct story *out, struct failu
 }
 
 /* Which of our own tables are there and may be read. */
-static defib_err tables_there(struct telling *t, bool *step, bool *progress, struct failure *f)
+struct own_tables {
+	bool step, progress, job_data;
+};
+
+static defib_err tables_there(struct telling *t, struct own_tables *out, struct failure *f)
 {
 	static const char *const queries[] = {
 		[STORE_POSTGRES] = "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = "
 						   "c.relnamespace WHERE n.nspname = 'defib' AND c.relname IN ('step', "
-						   "'progress') AND has_schema_privilege(n.oid, 'USAGE') AND "
+						   "'progress', 'job_data') AND has_schema_privilege(n.oid, 'USAGE') AND "
 						   "has_table_privilege(c.oid, 'SELECT')",
 		[STORE_SQLITE] = "SELECT substr(name, 7) FROM sqlite_master WHERE type = 'table' AND name "
-						 "IN ('defib_step', 'defib_progress')",
+						 "IN ('defib_step', 'defib_progress', 'defib_job_data')",
 	};
 	struct store_rows rows;
 	defib_err err = store_exec(t->store, queries[t->store->engine], NULL, 0, t->arena, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
-		*step = *step || text_eq(row_text(&rows, i, 0), "step");
-		*progress = *progress || text_eq(row_text(&rows, i, 0), "progress");
+		const char *name = row_text(&rows, i, 0);
+		out->step = out->step || text_eq(name, "step");
+		out->progress = out->progress || text_eq(name, "progress");
+		out->job_data = out->job_data || text_eq(name, "job_data");
 	}
 	return err;
 }
@@ -152,6 +158,27 @@ static defib_err read_progress(struct telling *t, struct story *out, struct fail
 	return DEFIB_OK;
 }
 
+static defib_err read_data(struct telling *t, struct story *out, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT payload, result, to_jsonb(tags) FROM defib.job_data "
+						   "WHERE job = $1::bigint",
+		[STORE_SQLITE] = "SELECT payload, result, tags FROM defib_job_data WHERE job = ?1",
+	};
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(t->job)};
+	defib_err err = store_exec(t->store, queries[t->store->engine], params, 1, t->arena, &rows, f);
+	if (err)
+		return err;
+	out->data.there = true;
+	if (rows.nrows > 0)
+		out->data = (struct story_data){.there = true,
+		                                .payload = row_text(&rows, 0, 0),
+		                                .result = row_text(&rows, 0, 1),
+		                                .tags = row_text(&rows, 0, 2)};
+	return DEFIB_OK;
+}
+
 static bool is_queue(const struct watch *w)
 {
 	return text_eq(w->table, "defib.job") || text_eq(w->table, "defib_job");
@@ -159,12 +186,15 @@ static bool is_queue(const struct watch *w)
 
 static defib_err read_work(struct telling *t, struct story *out, struct failure *f)
 {
-	bool step = false, progress = false;
-	defib_err err = tables_there(t, &step, &progress, f);
-	if (!err && step)
+	struct own_tables own = {0};
+	bool queue = is_queue(t->sql->binding->watch);
+	defib_err err = tables_there(t, &own, f);
+	if (!err && own.step)
 		err = read_steps(t, out, f);
-	if (!err && progress && is_queue(t->sql->binding->watch))
+	if (!err && own.progress && queue)
 		err = read_progress(t, out, f);
+	if (!err && own.job_data && queue)
+		err = read_data(t, out, f);
 	return err;
 }
 

@@ -24,6 +24,12 @@ struct story_progress {
 	int64_t epoch, at_us;
 };
 
+/* What a job of the built-in queue was given and what it gave, as JSON; NULL: nothing. */
+struct story_data {
+	bool there; /* it is such a job, and they may be read */
+	const char *payload, *result, *tags;
+};
+
 #define STORY_ENTRIES_MAX 1000
 
 struct story {
@@ -36,6 +42,7 @@ struct story {
 	int nsteps;
 	struct story_step *steps; /* in their order */
 	struct story_progress progress;
+	struct story_data data;
 	int nentries;
 	struct ledger_row *entries; /* oldest first; the latest STORY_ENTRIES_MAX */
 	bool has_hold;              /* which may be over: row.facts.held says */

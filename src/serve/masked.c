@@ -46,6 +46,24 @@ void masked_text(const struct watch *w, const char *name, const char *text, stru
 	buf_release(&shown);
 }
 
+/* What cannot be read back, such as a number beyond bounds or a masked whole, is a string. */
+void masked_exactly(const struct watch *w, const char *name, const char *text, struct buf *out)
+{
+	struct buf shown = BUF_INIT;
+	if (!text) {
+		buf_add(out, "null");
+		return;
+	}
+	masked_text(w, name, text, &shown);
+	json_t *value = json_loads(buf_text(&shown), JSON_DECODE_ANY, NULL);
+	if (value)
+		buf_add(out, buf_text(&shown));
+	else
+		buf_add_json(out, buf_text(&shown));
+	json_decref(value);
+	buf_release(&shown);
+}
+
 /* What stands under a name; the owner may stand under the word as well as under its column. */
 static json_t *masked_field(const struct watch *w, const char *name, const json_t *value)
 {

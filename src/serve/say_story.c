@@ -68,6 +68,18 @@ static void add_progress(const struct watch *w, const struct story_progress *p, 
 	buf_release(&text);
 }
 
+/* Only jobs of the built-in queue have it: elsewhere they are columns of the row. */
+static void add_data(const struct watch *w, const struct story_data *d, struct buf *out)
+{
+	const struct {
+		const char *name, *text;
+	} parts[] = {{"payload", d->payload}, {"result", d->result}, {"tags", d->tags}};
+	for (size_t i = 0; d->there && i < sizeof parts / sizeof *parts; i++) {
+		buf_addf(out, ",\"%s\":", parts[i].name);
+		masked_exactly(w, parts[i].name, parts[i].text, out);
+	}
+}
+
 static void add_guards(const struct story *s, struct buf *out)
 {
 	buf_add(out, ",\"hold\":");
@@ -127,6 +139,7 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 	add_row(w, s, out);
 	add_steps(w, s, out);
 	add_progress(w, &s->progress, out);
+	add_data(w, &s->data, out);
 	add_guards(s, out);
 	add_entries(w, s, out);
 	buf_add(out, "}");

@@ -358,6 +358,13 @@ def test_owners_are_masked_for_viewers_where_the_watch_does_not(read):
     assert read.get(read.job("queue", "1"), by=read.viewer)["owner"] == "****"
 
 
+def test_a_job_of_the_queue_has_its_payload_exactly(read):
+    got = read.get(read.job("queue", "3"))
+    assert got["payload"] == {**PAYLOAD, "n": 2} and got["result"] is None
+    seen = read.get(read.job("queue", "3"), by=read.viewer)["payload"]
+    assert seen["login"] == {"password": "****" + SECRET[-6:]} and seen["big"] == PAYLOAD["big"]
+
+
 def test_what_a_watch_masks_is_masked_for_everyone(read):
     for by in (read.viewer, read.operator, read.admin):
         got = read.get(read.job("jobs", "1"), by=by)
