@@ -1,0 +1,477 @@
+"""deploy/: units, cron line, manifests and container file are right, and what they start runs.
+
+Every command line is taken out of its file, pointed at this test's program, configuration
+and secrets, and run: a word that the program does not know is found here, not on a host.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+
+import jsonschema
+import pytest
+import yaml
+
+from conftest import BIN, ROOT, Ran
+from example_systems import Example, ago
+from web import Web
+from workers import eventually
+
+DEPLOY = ROOT / "deploy"
+SCHEMA = json.loads((pathlib.Path(__file__).parent / "schemas/kubernetes.json").read_text())
+UNITS = ["defib.service", "defib-work@.service", "defib-scan.service", "defib-scan.timer"]
+# Of 10: systemd's own measure of what a unit could still reach.
+EXPOSURE = {"defib.service": 2.0, "defib-work@.service": 2.5, "defib-scan.service": 2.0}
+
+CONFIG = """\
+databases:
+  - name: main
+    url: ${DATABASE_URL}
+watches:
+  - name: jobs
+    table: jobs
+    key: id
+    running: state = 'running'
+    alive_at: beat
+    stuck_after: 1h
+    requeue: state = 'queued', beat = :now
+    every: 5m
+    work:
+      ready: state = 'ready'
+      order: id
+      claim: state = 'running', beat = :now
+      done: state = 'done'
+      failed: state = 'failed'
+      release: state = 'ready'
+      command: [/bin/true]
+"""
+
+
+class Host:
+    """A host that has the program, a configuration, its secrets, and one stuck job."""
+
+    def __init__(self, db, folder, config=CONFIG):
+        self.db, self.folder = db, folder
+        self.config = folder / "defib.yaml"
+        self.config.write_text(config)
+        self.secrets = {"DATABASE_URL": db.url, "DEFIB_TOKEN": "0123456789abcdef0123456789abcdef"}
+        self.environment = folder / "environment"
+        self.environment.write_text("".join(f"{k}='{v}'\n" for k, v in self.secrets.items()))
+        db.sql("CREATE TABLE jobs (id integer PRIMARY KEY, state text, beat text)")
+        db.sql(f"INSERT INTO jobs VALUES (1, 'running', {ago(db, 7200)})")
+
+    def state(self, job=1):
+        return self.db.sql("SELECT state FROM jobs WHERE id = %s", job)[0][0]
+
+    def here(self, text):
+        """The same words with this host's places."""
+        for place, own in (("/usr/local/bin/defib", BIN), ("/etc/defib/defib.yaml", self.config),
+                           ("/etc/defib/environment", self.environment)):
+            text = text.replace(place, str(own))
+        return text
+
+    def env(self, names=None):
+        kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+        wanted = self.secrets if names is None else {n: self.secrets[n] for n in names}
+        return {"HOME": str(self.folder), "PATH": "/usr/bin:/bin", **kept, **wanted}
+
+    def run(self, argv, names=None):
+        done = subprocess.run([self.here(word) for word in argv], env=self.env(names), timeout=60,
+                              cwd=self.folder, capture_output=True, text=True, check=False)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    @contextlib.contextmanager
+    def running(self, argv, names=None, **more):
+        """Until the block is over; its log is a file."""
+        log = self.folder / "log"
+        with open(log, "wb") as out:
+            child = subprocess.Popen([self.here(word) for word in argv], cwd=self.folder,
+                                     env={**self.env(names), **more}, stdout=out, stderr=out)
+        child.log = lambda: log.read_text(errors="replace")
+        try:
+            yield child
+        finally:
+            child.terminate()
+            assert child.wait(60) == 0, child.log()
+            assert "Sanitizer" not in child.log()
+
+
+@pytest.fixture
+def host(lite, tmp_path):
+    return Host(lite, tmp_path)
+
+
+def unit_lines(text, key):
+    return [line.partition("=")[2] for line in text.splitlines() if line.startswith(f"{key}=")]
+
+
+def argv_of(text, key="ExecStart", instance="jobs"):
+    line, = unit_lines(text, key)
+    return shlex.split(line.replace("%i", instance))
+
+
+# ---- systemd ----
+
+def analyze(*args):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    done = subprocess.run(["systemd-analyze", *map(str, args)], capture_output=True, text=True,
+                          timeout=60, check=False)
+    said = done.stdout + done.stderr
+    if "Failed to initialize manager" in said or "not permitted" in said:
+        pytest.skip(f"systemd-analyze cannot run here: {said.strip()}")
+    return done.returncode, said
+
+
+def put_units(folder, texts):
+    """As they would be installed, with a program that is there."""
+    for name, text in texts.items():
+        (folder / name).write_text(text.replace("/usr/local/bin/defib", str(BIN)))
+    return [folder / name for name in texts]
+
+
+def shipped_units():
+    return {name: (DEPLOY / "systemd" / name).read_text() for name in UNITS}
+
+
+@pytest.mark.covers("C6")
+def test_units_are_valid(tmp_path):
+    assert analyze("verify", *put_units(tmp_path, shipped_units())) == (0, "")
+
+
+@pytest.mark.parametrize("unit", EXPOSURE)
+def test_units_are_hardened(tmp_path, unit):
+    put_units(tmp_path, shipped_units())
+    _, said = analyze("security", "--offline=true", tmp_path / unit)
+    level = re.search(r"exposure level for \S+: ([0-9.]+)", said)
+    if not level:
+        pytest.skip(f"systemd-analyze security does not work here: {said.strip()[:200]}")
+    assert float(level[1]) <= EXPOSURE[unit], said
+
+
+class Manager:
+    """The end of NOTIFY_SOCKET that systemd has."""
+
+    def __init__(self, folder):
+        self.path = folder / "notify"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(self.path))
+        self.socket.settimeout(60)
+
+    def wait(self, word):
+        while word not in self.socket.recv(4096).decode().splitlines():
+            pass
+
+
+@pytest.mark.covers("C6")
+def test_the_daemons_unit_starts_reloads_and_stops(host):
+    unit = (DEPLOY / "systemd/defib.service").read_text()
+    assert unit_lines(unit, "Type") == ["notify"]
+    manager = Manager(host.folder)
+    with contextlib.closing(manager.socket), host.running(
+            argv_of(unit), NOTIFY_SOCKET=str(manager.path), WATCHDOG_USEC="60000000") as daemon:
+        manager.wait("READY=1")
+        manager.wait("WATCHDOG=1")
+        eventually(lambda: host.state() == "queued")
+        reload = [w.replace("$MAINPID", str(daemon.pid)) for w in argv_of(unit, "ExecReload")]
+        assert subprocess.run(reload, check=True).returncode == 0
+        manager.wait("RELOADING=1")
+        manager.wait("READY=1")
+
+
+@pytest.mark.covers("C6")
+def test_the_scans_unit_recovers_and_a_job_left_for_a_person_is_no_failure(host):
+    unit = (DEPLOY / "systemd/defib-scan.service").read_text()
+    ran = host.run(argv_of(unit))
+    assert (ran.code, host.state()) == (0, "queued"), ran.err
+    host.config.write_text(CONFIG.replace("requeue:", "remedies: [{do: hold}]\n    requeue:"))
+    host.db.sql(f"UPDATE jobs SET state = 'running', beat = {ago(host.db, 7200)}")
+    ran = host.run(argv_of(unit))
+    assert str(ran.code) in unit_lines(unit, "SuccessExitStatus"), ran.err
+
+
+def test_the_workers_unit_works_on_its_watch(host):
+    unit = (DEPLOY / "systemd/defib-work@.service").read_text()
+    host.db.sql("INSERT INTO jobs VALUES (2, 'ready', NULL)")
+    assert host.run(["/usr/local/bin/defib", "init", "-c", "/etc/defib/defib.yaml"]).code == 0
+    with host.running(argv_of(unit)):
+        eventually(lambda: host.state(2) == "done")
+
+
+# ---- cron ----
+
+def cron_line(text):
+    """Schedule, user and command of the only line that has them."""
+    line, = [s for s in text.splitlines() if s and not s.startswith("#") and s[0] in "*0123456789"]
+    fields = line.split(None, 6)
+    return " ".join(fields[:5]), fields[5], fields[6]
+
+
+@pytest.mark.covers("C6")
+def test_the_cron_line_recovers_and_says_nothing(host):
+    schedule, user, command = cron_line((DEPLOY / "cron/defib").read_text())
+    assert (schedule, user) == ("*/15 * * * *", "defib")
+    assert "%" not in command  # cron would make a line end of it
+    ran = host.run(["/bin/sh", "-c", command], names=())
+    assert (ran.code, ran.out, ran.err, host.state()) == (0, "", "", "queued")
+
+
+@pytest.mark.covers("A4", "C6")
+def test_threshold_and_switch_come_from_the_environment_of_the_cron_line(lite, defib, tmp_path):
+    """By the names that ScraperSky's document gives them."""
+    system = Example("scrapersky", lite, defib)
+    system.insert("sitemap_files", id="a", domain="d", sitemap_import_status="Processing",
+                  updated_at=system.ago(1800))
+    command = cron_line((DEPLOY / "cron/defib").read_text())[2]
+    secrets = tmp_path / "environment"
+
+    def recovered(**environment):
+        environment["DATABASE_URL"] = lite.url
+        secrets.write_text("".join(f"{k}='{v}'\n" for k, v in environment.items()))
+        here = command.replace("/usr/local/bin/defib", str(BIN)).replace(
+            "/etc/defib/defib.yaml", str(system.config)).replace(
+            "/etc/defib/environment", str(secrets))
+        subprocess.run(["/bin/sh", "-c", here], check=True, timeout=60, cwd=tmp_path)
+        return lite.sql("SELECT sitemap_import_status FROM sitemap_files")[0][0] == "Queued"
+
+    assert not recovered()
+    assert not recovered(ZOMBIE_STUCK_THRESHOLD_MINUTES=20, ZOMBIE_CLEANUP_ENABLED="false")
+    assert recovered(ZOMBIE_STUCK_THRESHOLD_MINUTES=20)
+
+
+# ---- Kubernetes ----
+
+def manifests():
+    return {p.name: yaml.safe_load(p.read_text()) for p in (DEPLOY / "kubernetes").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", ["configmap", "deployment", "service", "cronjob"])
+@pytest.mark.covers("C6")
+def test_manifests_are_valid(name):
+    jsonschema.validate(manifests()[f"{name}.yaml"], SCHEMA)
+
+
+def test_the_schema_refuses_a_slip():
+    """The test above can fail."""
+    for old, new in (("livenessProbe", "livenesProbe"), ("httpGet", "httpget"),
+                     ("runAsNonRoot: true", 'runAsNonRoot: "yes"'), ("apps/v1", "v1")):
+        text = (DEPLOY / "kubernetes/deployment.yaml").read_text().replace(old, new)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(yaml.safe_load(text), SCHEMA)
+
+
+def container_of(manifest):
+    spec = manifest["spec"]
+    pod = (spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec)["template"]["spec"]
+    container, = pod["containers"]
+    return pod, container
+
+
+def secrets_of(container):
+    return [e["valueFrom"]["secretKeyRef"]["key"] for e in container["env"]]
+
+
+@pytest.mark.parametrize("name", ["deployment", "cronjob"])
+def test_containers_may_do_nothing_but_their_work(name):
+    pod, container = container_of(manifests()[f"{name}.yaml"])
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["automountServiceAccountToken"] is False
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False,
+                                            "readOnlyRootFilesystem": True,
+                                            "capabilities": {"drop": ["ALL"]}}
+    assert "memory" in container["resources"]["limits"]
+    assert {m["name"] for m in container["volumeMounts"]} == {v["name"] for v in pod["volumes"]}
+
+
+def test_service_and_deployment_belong_together():
+    all_ = manifests()
+    pod = all_["deployment.yaml"]["spec"]["template"]
+    _, container = container_of(all_["deployment.yaml"])
+    wanted = all_["service.yaml"]["spec"]["selector"]
+    assert wanted.items() <= pod["metadata"]["labels"].items()
+    assert all_["service.yaml"]["spec"]["ports"][0]["targetPort"] == container["ports"][0]["name"]
+    assert container["args"][container["args"].index("--listen") + 1].endswith(
+        f":{container['ports'][0]['containerPort']}")
+
+
+@pytest.mark.covers("C6", "D11")
+def test_the_deployment_runs_and_its_probes_answer(host):
+    """With the configuration that ships, but for the table."""
+    shipped = manifests()["configmap.yaml"]["data"]["defib.yaml"]
+    host.config.write_text(CONFIG + shipped[shipped.index("http:"):])
+    _, container = container_of(manifests()["deployment.yaml"])
+    argv = [w.replace("0.0.0.0:8080", "0.0.0.0:0") for w in
+            container["command"] + container["args"]]
+    with host.running(argv, secrets_of(container)) as daemon:
+        def port():
+            for line in daemon.log().splitlines():
+                event = json.loads(line)
+                if event["msg"] == "http listens":
+                    return int(event["address"].rpartition(":")[2])
+            return None
+        web = Web("127.0.0.1", eventually(port))
+        for probe in ("livenessProbe", "readinessProbe"):
+            path = container[probe]["httpGet"]["path"]
+            # Kubernetes asks by the pod's address.
+            eventually(lambda p=path: web.get(p, headers={"Host": "10.1.2.3:8080"}).status == 200)
+        assert web.get("/api/v1/status").status == 401
+        web.token = host.secrets["DEFIB_TOKEN"]
+        assert web.get("/api/v1/status").status == 200
+        eventually(lambda: host.state() == "queued")
+
+
+@pytest.mark.covers("C6")
+def test_the_cron_job_recovers_and_a_job_left_for_a_person_is_no_failure(host):
+    _, container = container_of(manifests()["cronjob.yaml"])
+    # No shell of the host's: it knows $? as Kubernetes' would.
+    assert host.run(container["command"], secrets_of(container)).code == 0
+    assert host.state() == "queued"
+    host.config.write_text(CONFIG.replace("requeue:", "remedies: [{do: hold}]\n    requeue:"))
+    host.db.sql(f"UPDATE jobs SET state = 'running', beat = {ago(host.db, 7200)}")
+    assert host.run(container["command"], secrets_of(container)).code == 0
+    host.secrets["DATABASE_URL"] = "postgres://x@127.0.0.1:1/y"
+    assert host.run(container["command"], secrets_of(container)).code != 0
+
+
+def test_the_configuration_that_ships_is_right(defib):
+    text = manifests()["configmap.yaml"]["data"]["defib.yaml"]
+    ran = defib("config", "check", config=text,
+                env={"DATABASE_URL": "postgres://x@127.0.0.1/y", "DEFIB_TOKEN": "x" * 32})
+    assert ran.code == 0, ran.err
+
+
+# ---- the container ----
+
+def steps(word):
+    text = (DEPLOY / "container/Containerfile").read_text().replace("\\\n", " ")
+    return [line.split(None, 1)[1] for line in text.splitlines() if line.startswith(f"{word} ")]
+
+
+def test_the_container_file_copies_what_is_there():
+    for line in steps("COPY"):
+        words = line.split()
+        if words[0].startswith("--from="):
+            continue
+        for source in words[:-1]:
+            assert (ROOT / source).exists(), source
+
+
+def apt_packages(step):
+    return {w for w in step.split("install ")[1].split("&&")[0].split() if not w.startswith("-")}
+
+
+def test_the_container_file_installs_what_the_build_and_the_program_need():
+    build, run = [step for step in steps("RUN") if "apt-get install" in step]
+    setup = re.search(r'build_packages="([^"]*)"', (ROOT / "scripts/setup").read_text())[1]
+    assert apt_packages(build) == set(setup.split()) | {"make"}
+    needed = subprocess.run(["objdump", "-p", BIN], capture_output=True, text=True, check=True)
+    libraries = re.findall(r"NEEDED\s+(\S+)", needed.stdout)
+    machine = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True,
+                             check=True).stdout.strip()
+    found = subprocess.run(["dpkg-query", "-S", *[f"*/{machine}/{name}" for name in libraries]],
+                           capture_output=True, text=True, check=False).stdout
+    owners = {line.split(":")[0] for line in found.splitlines()}
+    assert "libpq5" in owners
+    assert owners - {"libc6", "libgcc-s1", "libstdc++6"} <= apt_packages(run)
+
+
+# ---- defib deploy ----
+
+def deploy(defib, kind, *args, config=CONFIG, code=0, env=None):
+    ran = defib("deploy", kind, *args, config=config, env=env)
+    assert ran.code == code, ran.err
+    return ran
+
+
+@pytest.mark.covers("C6")
+def test_deploy_fills_in_paths_names_and_interval(defib):
+    config = CONFIG.replace("${DATABASE_URL}", "${JOBS_URL}")
+    unit = deploy(defib, "systemd", config=config).out
+    assert f"ExecStart={BIN} daemon -c {defib.dir}/defib.yaml" in unit
+    assert "# Watches: jobs." in unit
+    assert "JOBS_URL=postgres://…" in unit and "DATABASE_URL" not in unit
+    timer = deploy(defib, "systemd-timer", config=config).out
+    assert "OnUnitActiveSec=300s" in timer
+    assert cron_line(deploy(defib, "cron", config=config).out)[0] == "*/5 * * * *"
+
+
+@pytest.mark.parametrize("every, wanted", [
+    ("20s", "* * * * *"), ("60s", "* * * * *"), ("7m", "*/6 * * * *"), ("45m", "*/30 * * * *"),
+    ("1h", "0 * * * *"), ("5h", "0 */4 * * *"), ("3d", "0 0 * * *")])
+def test_cron_scans_at_least_as_often_as_the_watch_wants(defib, every, wanted):
+    config = CONFIG.replace("every: 5m", f"every: {every}")
+    assert cron_line(deploy(defib, "cron", config=config).out)[0] == wanted
+
+
+def test_printed_units_are_valid(defib, tmp_path):
+    for kind in ("systemd", "systemd-timer"):
+        deploy(defib, kind, "--output", tmp_path / "units")
+    units = sorted((tmp_path / "units").iterdir())
+    assert [u.name for u in units] == sorted(UNITS)
+    assert analyze("verify", *units) == (0, "")
+
+
+def test_printed_manifests_are_valid_and_hold_the_configuration(defib):
+    config = CONFIG.replace("url: ${DATABASE_URL}", "url: ${A_URL}\n  - name: b\n    url: ${B_URL}")
+    for kind, kinds in (("k8s", ["ConfigMap", "Deployment", "Service"]),
+                        ("k8s-cron", ["ConfigMap", "CronJob"])):
+        documents = list(yaml.safe_load_all(deploy(defib, kind, config=config).out))
+        assert [d["kind"] for d in documents] == kinds
+        for document in documents:
+            jsonschema.validate(document, SCHEMA)
+        names = secrets_of(container_of(documents[1])[1])
+        assert [n for n in names if n != "DEFIB_TOKEN"] == ["A_URL", "B_URL"]
+        assert documents[0]["data"]["defib.yaml"].startswith(config)
+    assert documents[1]["spec"]["schedule"] == "*/5 * * * *"
+
+
+def test_a_pod_gets_a_token_unless_the_configuration_has_one(defib):
+    def made(config):
+        documents = list(yaml.safe_load_all(deploy(defib, "k8s", config=config).out))
+        inside = yaml.safe_load(documents[0]["data"]["defib.yaml"])
+        return secrets_of(container_of(documents[1])[1]), inside["http"]["tokens"][0]["name"]
+    assert made(CONFIG) == (["DEFIB_TOKEN", "DATABASE_URL"], "operator")
+    own = CONFIG + "http: {tokens: [{name: anna, role: viewer, env: ANNAS}]}\n"
+    assert made(own) == (["DATABASE_URL", "ANNAS"], "anna")
+
+
+def test_what_the_configuration_takes_from_the_environment_is_asked_for(defib):
+    config = CONFIG + "sinks: [{name: chat, type: webhook, url: '${CHAT}'}]\n" \
+        "ledger: ${LEDGER:-auto}\n"
+    documents = list(yaml.safe_load_all(deploy(defib, "k8s-cron", config=config).out))
+    assert secrets_of(container_of(documents[1])[1]) == ["DATABASE_URL", "CHAT"]
+
+
+def test_without_a_configuration_the_files_are_as_they_ship(defib):
+    ran = defib("deploy", "cron")
+    assert (ran.code, ran.out) == (0, (DEPLOY / "cron/defib").read_text())
+    assert "no configuration" in ran.err
+    assert defib("deploy", "container").out == (DEPLOY / "container/Containerfile").read_text()
+
+
+def test_a_password_in_the_configuration_is_warned_of(defib):
+    ran = deploy(defib, "cron", config=CONFIG.replace("${DATABASE_URL}", "postgres://u:p@h/d"))
+    assert "readable by all" in ran.err
+
+
+@pytest.mark.parametrize("args, said", [
+    ((), "takes systemd"), (("systemdd",), 'did you mean "systemd"?'),
+    (("cron", "--output", "/nowhere/at/all"), "cannot make")])
+def test_bad_input_is_one_line(defib, args, said):
+    ran = defib("deploy", *args, config=CONFIG)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert said in ran.err
+
+
+def test_a_path_that_a_unit_cannot_hold_is_refused(defib):
+    path = defib.dir / "with blank.yaml"
+    path.write_text(CONFIG)
+    ran = defib("deploy", "systemd", config=path)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
