@@ -97,6 +97,19 @@ static struct setup *read_setup(const struct cli *c, struct failure *f)
 	return NULL;
 }
 
+/* What it listens on, and its limits, are as they were at its start. */
+static void tell_restart(const struct run *r, const struct service *was, const struct service *is)
+{
+	bool same = text_eq(was->tls.certificate, is->tls.certificate) &&
+	            text_eq(was->tls.key, is->tls.key) && was->max_connections == is->max_connections &&
+	            was->max_body == is->max_body &&
+	            was->request_timeout_us == is->request_timeout_us &&
+	            was->database_timeout_us == is->database_timeout_us &&
+	            (cli_flag(r->cli, "listen") || text_eq(was->listen, is->listen));
+	if (!same)
+		log_event(LOG_WARN, "of http only tokens and hosts change without a restart");
+}
+
 /* Only we replace the configuration, so that it stays while we look at it. */
 static void reload_http(struct run *r, const struct service *s)
 {
@@ -118,6 +131,7 @@ static void reload(struct run *r)
 		log_event(LOG_INFO, "the configuration was read again",
 		          LOG_INT("databases", next->settings.ndatabases),
 		          LOG_INT("watches", next->settings.nwatches));
+		tell_restart(r, &r->setups.now->settings.http, &next->settings.http);
 		setup_box_put(&r->setups, next);
 		daemon_reload(r->daemon);
 		reload_http(r, &next->settings.http);
@@ -262,6 +276,15 @@ static void *leave_in_time(void *arg)
 	_exit(EXIT_CLEAN);
 }
 
+/* What threads share, once there are none. */
+static void put_away(struct run *r)
+{
+	metrics_free(r->metrics);
+	events_free(r->events);
+	board_free(r->board);
+	setup_box_release(&r->setups);
+}
+
 static void stop(struct run *r, const sigset_t *set, int signal)
 {
 	pthread_t timer;
@@ -274,10 +297,7 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 	if (r->http)
 		http_stop(r->http);
 	daemon_stop(r->daemon);
-	metrics_free(r->metrics);
-	events_free(r->events);
-	board_free(r->board);
-	setup_box_release(&r->setups);
+	put_away(r);
 }
 
 int cmd_daemon(struct cli *c)
@@ -303,8 +323,10 @@ int cmd_daemon(struct cli *c)
 	r->events = events_new(&r->setups, r->board);
 	r->metrics = metrics_new();
 	meter_start(r->metrics, clock_wall_us());
-	if (start_http(r, &f))
+	if (start_http(r, &f)) {
+		put_away(r);
 		return cli_fail(&f);
+	}
 	start(r);
 	stop(r, &set, go_on(r, &set));
 	return EXIT_CLEAN;

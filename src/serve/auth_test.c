@@ -147,16 +147,10 @@ static void our_own_names_are_taken(void **state)
 
 static void names_that_may_mean_anybody_are_refused(void **state)
 {
-	static const char *const others[] = {"evil.example",
-	                                     "10.1.2.4",
-	                                     "localhost.evil.example",
-	                                     "127.0.0.1.evil.example",
-	                                     "",
-	                                     "localhost:80@evil",
-	                                     "jobs.example:81",
-	                                     "[::1",
-	                                     "localhost:"
-	                                     "x"};
+	static const char *const others[] = {
+		"evil.example",           "10.1.2.4", "localhost.evil.example",
+		"127.0.0.1.evil.example", "",         "localhost:80@evil",
+		"jobs.example:81",        "[::1",     "localhost:x"};
 	(void)state;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		assert_int_equal(status_of((struct asked_from){.host = others[i]}), 421);
