@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/ledger_lines.h"
 #include "ledger/events.h"
+#include "serve/say_ledger.h"
 
 #define SHOWN_BY_DEFAULT 50
 #define SHOWN_MAX 100000
@@ -100,19 +101,6 @@ static int read_filter(struct cli *c, struct ledger_filter *out)
 	out->newest_first = after < 0;
 	out->limit = limit >= 0 ? limit : out->newest_first ? SHOWN_BY_DEFAULT : LEDGER_READ_MAX;
 	return EXIT_CLEAN;
-}
-
-/* WATCH/KEY, as other commands print jobs, where the watch is one of the configuration. */
-static void split_job(struct cli *c, struct ledger_filter *filter)
-{
-	const char *slash = filter->job && !filter->watch ? strchr(filter->job, '/') : NULL;
-	if (!slash)
-		return;
-	const char *name = arena_strndup(&c->arena, filter->job, (size_t)(slash - filter->job));
-	if (!settings_watch(&c->settings, name))
-		return;
-	filter->watch = name;
-	filter->job = slash + 1;
 }
 
 /* The entries asked for, of one database, and the cursor behind them. */
@@ -226,7 +214,7 @@ int cmd_ledger(struct cli *c)
 	int n = c->settings.ndatabases;
 	if (!filter.newest_first && n > 1)
 		return cli_usage("--after is a place in one ledger: name its database with --db");
-	split_job(c, &filter);
+	ledger_split_job(&c->settings, &c->arena, &filter);
 	struct ledger_source *sources = ARENA_ARRAY(&c->arena, struct ledger_source, n);
 	for (int i = 0; i < n; i++)
 		sources[i] = (struct ledger_source){

@@ -13,7 +13,6 @@
 #include "serve/say.h"
 #include "serve/say_ledger.h"
 #include "serve/sight.h"
-#include "watch/builtin.h"
 
 #define PAGE 50
 #define PAGE_MOST 1000
@@ -151,19 +150,6 @@ static bool event_given(struct api_call *c, const char *event)
 	                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* WATCH/KEY, as jobs are written elsewhere, where the watch is one of the configuration. */
-static void split_job(struct api_call *c, struct ledger_filter *filter)
-{
-	const char *slash = filter->job && !filter->watch ? strchr(filter->job, '/') : NULL;
-	if (!slash)
-		return;
-	const char *name = arena_strndup(&c->arena, filter->job, (size_t)(slash - filter->job));
-	if (!settings_watch(&c->setup->settings, name) && !text_eq(name, BUILTIN_NAME))
-		return;
-	filter->watch = name;
-	filter->job = slash + 1;
-}
-
 static bool order_given(struct api_call *c, int64_t after, struct ledger_filter *filter)
 {
 	static const char *const orders[] = {"asc", "desc", NULL};
@@ -198,7 +184,7 @@ static bool filter_given(struct api_call *c, const struct ledger_form *form,
 	    !api_query_int(c, "limit", 1, form->most, &out->limit) ||
 	    !api_query_duration(c, "since", &out->since_us))
 		return false;
-	split_job(c, out);
+	ledger_split_job(&c->setup->settings, &c->arena, out);
 	return order_given(c, after, out);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "recover/story.h"
+#include "serve/api_act.h"
 #include "serve/cursor.h"
 #include "serve/judged.h"
 #include "serve/say.h"
@@ -24,17 +25,6 @@ bool read_failed(struct api_call *c, struct failure *f)
 	if (strncmp(f->sqlstate, "22", 2) == 0)
 		f->code = DEFIB_USAGE;
 	return api_failed(c, f);
-}
-
-const char *read_key(struct api_call *c, const char *text)
-{
-	const struct watch *w = c->watch;
-	const char *key[WATCH_KEYS_MAX];
-	if (job_key(text, w->key.n, &c->arena, key))
-		return job_text(key, w->key.n, &c->arena);
-	api_problem(c, 404, "\"%s\" is no key of watch %s, which has %d parts: [\"a\",\"b\"]", text,
-	            w->name, w->key.n);
-	return NULL;
 }
 
 bool read_flag(struct api_call *c, const char *name, bool *out)
@@ -194,7 +184,7 @@ static void show_job(struct api_call *c)
 {
 	static const char *const takes[] = {"database", NULL};
 	const struct watch *seen = sight_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
-	const char *job = api_query_takes(c, takes) ? read_key(c, c->parts[1]) : NULL;
+	const char *job = api_query_takes(c, takes) ? job_named(c, c->watch, c->parts[1]) : NULL;
 	struct story *story = ARENA_NEW(&c->arena, struct story);
 	struct candidate cand;
 	struct failure f = {0};

@@ -19,8 +19,6 @@ void read_worker(struct api_call *c);
  * (400), not the database's trouble.
  */
 bool read_failed(struct api_call *c, struct failure *f);
-/* The job that the path names, as facts.h writes it; NULL after a problem. */
-const char *read_key(struct api_call *c, const char *text);
 /* A parameter that is true or false; false after a problem. */
 bool read_flag(struct api_call *c, const char *name, bool *out);
 

@@ -9,6 +9,7 @@
 #include "recover/doctor.h"
 #include "recover/learn.h"
 #include "recover/tally.h"
+#include "serve/api_act.h"
 #include "serve/say.h"
 #include "serve/say_config.h"
 #include "serve/say_explain.h"
@@ -161,7 +162,8 @@ static void show_learned(struct api_call *c)
 static void explain_job(struct api_call *c)
 {
 	const struct watch *seen = sight_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
-	const char *job = api_query_takes(c, database_only) ? read_key(c, c->parts[1]) : NULL;
+	const char *job =
+		api_query_takes(c, database_only) ? job_named(c, c->watch, c->parts[1]) : NULL;
 	struct explained *x = ARENA_NEW(&c->arena, struct explained);
 	struct failure f = {0};
 	struct api_watch *w;

@@ -1,8 +1,10 @@
 /* say_ledger.c: see say_ledger.h. */
 #include "serve/say_ledger.h"
 
+#include "base/text.h"
 #include "serve/masked.h"
 #include "serve/say.h"
+#include "watch/builtin.h"
 
 void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
                 struct buf *out)
@@ -23,4 +25,16 @@ void entry_json(const struct watch *w, const char *database, const struct ledger
 	}
 	json_number(out, "epoch", r->has_epoch, r->epoch);
 	buf_add(out, "}");
+}
+
+void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_filter *filter)
+{
+	const char *slash = filter->job && !filter->watch ? strchr(filter->job, '/') : NULL;
+	if (!slash)
+		return;
+	const char *name = arena_strndup(a, filter->job, (size_t)(slash - filter->job));
+	if (!settings_watch(s, name) && !text_eq(name, BUILTIN_NAME))
+		return;
+	filter->watch = name;
+	filter->job = slash + 1;
 }

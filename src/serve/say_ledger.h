@@ -1,14 +1,19 @@
 /*
- * say_ledger.h: an entry of the ledger.
+ * say_ledger.h: an entry of the ledger, and how a person names the job of one.
  */
 #ifndef SERVE_SAY_LEDGER_H
 #define SERVE_SAY_LEDGER_H
 
 #include "ledger/ledger.h"
-#include "watch/watch.h"
+#include "watch/settings.h"
 
 /* An object, whole. `w` NULL: nothing is masked. */
 void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
                 struct buf *out);
+/*
+ * A filter's job may be WATCH/KEY, as other commands print jobs, where the watch is one of
+ * the configuration or the built-in queue.
+ */
+void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_filter *filter);
 
 #endif
