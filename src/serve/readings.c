@@ -173,6 +173,13 @@ void readings_begin(struct readings *r, struct store *store, struct post **posts
 	r->due_ms = clock_boot_ms();
 }
 
+void readings_renew(struct readings *r, struct post **posts, int n)
+{
+	r->due_ms = 0;
+	for (int i = 0; i < n; i++)
+		posts[i]->reading.due_ms = 0;
+}
+
 static const struct post *led(struct post **posts, int n, const char *watch)
 {
 	for (int i = 0; i < n; i++)

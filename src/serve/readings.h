@@ -48,6 +48,8 @@ void readings_release(struct readings *r);
 struct post;
 /* Before the first pass, so that what it writes is counted; `store` is the station's own. */
 void readings_begin(struct readings *r, struct store *store, struct post **posts, int n);
+/* The configuration was read again: everything is due. */
+void readings_renew(struct readings *r, struct post **posts, int n);
 /* What is due. `session` is the station's, of which a short one is made. */
 void readings_take(struct readings *r, const struct session *session, struct metrics *m,
                    const char *database, struct post **posts, int n);

@@ -451,6 +451,7 @@ static void take_setup(struct station *s)
 	s->session.options = store_options(s);
 	if (statement_ms != s->session.options.statement_ms)
 		session_close(&s->session);
+	readings_renew(&s->readings, s->posts, s->nposts);
 	/* At once: who leads what is new, and what was said of it. */
 	s->renew_ms = s->words_ms = 0;
 	setup_drop(s->options->setups, old);

@@ -1,0 +1,383 @@
+"""Metrics: what a live daemon says of itself, its watches and its workers, in memory.
+
+One daemon on PostgreSQL is shared by most of the tests; what is stuck when it starts is
+recovered by its first pass, so that its numbers are known; by their run time, which no
+doubt about a young server excuses.
+"""
+
+import json
+import re
+import signal
+import time
+
+import pytest
+
+from conftest import Program
+from databases import PgDatabase
+from scraping import ROOT, RULES, Prometheus, Scrape, promtool, scrape, wait_scrape
+from web import WebDaemon, serving
+from workers import Queue, eventually
+
+TABLES = """
+CREATE TABLE pages (id {serial}, status text, kind text, updated_at {time}, started_at {time},
+                    finished_at {time});
+CREATE TABLE labs (id {serial}, status text, updated_at {time})
+"""
+WATCHES = """
+watches:
+  - name: pages
+    table: pages
+    key: id
+    kind: kind
+    running: status = 'Processing'
+    started_at: updated_at
+    overdue_after: 60m
+    every: 1s
+    requeue: status = 'Queued', updated_at = :now
+    stats: {started_at: started_at, finished_at: finished_at}
+    work:
+      ready: status = 'Queued'
+      claim: status = 'Processing', updated_at = :now
+      done: status = 'Complete'
+      failed: status = 'Failed'
+      release: status = 'Queued'
+      command: ["true"]
+"""
+LABS = """
+  - name: labs
+    table: labs
+    key: id
+    running: status = 'ending'
+    alive_at: updated_at
+    stuck_after: 10m
+    every: 1s
+    remedies: [{do: report}]
+"""
+ENGINES = {
+    "postgres": {"serial": "bigserial PRIMARY KEY", "time": "timestamptz",
+                 "ago": "clock_timestamp() - interval '{} seconds'"},
+    "sqlite": {"serial": "INTEGER PRIMARY KEY", "time": "text",
+               "ago": "datetime('now', '-{} seconds')"},
+}
+PAGES = {"watch": "pages", "database": "main"}
+
+
+def make_tables(db):
+    """Five stuck pages, two that wait, one lab that has been stuck for two hours."""
+    engine = ENGINES[db.engine]
+    for statement in TABLES.format(**engine).split(";"):
+        db.sql(statement)
+    stuck, fresh = engine["ago"].format(3700), engine["ago"].format(60)
+    for _ in range(5):
+        db.sql(f"INSERT INTO pages (status, kind, updated_at) VALUES ('Processing', 'a', {stuck})")
+    for _ in range(2):
+        db.sql(f"INSERT INTO pages (status, kind, updated_at) VALUES ('Queued', 'a', {fresh})")
+    db.sql(f"INSERT INTO labs (status, updated_at) VALUES ('ending', {engine['ago'].format(7800)})")
+
+
+def config(db, *watches):
+    return f"databases:\n  - {{name: main, url: '{db.url}'}}\n" + "".join(watches or (WATCHES, LABS))
+
+
+class Scene:
+    """A database, a worker of the built-in queue that has done three jobs, and the daemon."""
+
+    def __init__(self, db, queue, web):
+        self.db, self.queue, self.web = db, queue, web
+        self.daemon = web.daemon
+
+    def read_again(self, configuration=None):
+        """Have the daemon read its configuration, and all that it reads of tables, again."""
+        if configuration:
+            self.daemon.config.write_text(configuration)
+        self.daemon.signal(signal.SIGHUP)
+
+
+@pytest.fixture(scope="module")
+def scene(shared_server, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("metrics")
+    db = PgDatabase(shared_server)
+    make_tables(db)
+    queue = Queue(Program(folder), db)
+    for kind in ("good", "good", "bad"):
+        queue.enqueue("--max-attempts", "1", kind=kind)
+    queue.work("--name", "anna", "--lease", "3s",
+               run='if [ "$DEFIB_KIND" = bad ]; then exit 1; fi')
+    eventually(lambda: worker_info(db).get("settled") == {"done": 2, "failed": 1})
+    with serving(folder, config(db)) as web:
+        own = Scene(db, queue, web)
+        wait_scrape(web, lambda s: s.get("defib_reading_time_seconds", watch="pages"))
+        wait_scrape(web, lambda s: s.get("defib_passes_total", watch="queue", result="ok"))
+        yield own
+    queue.close()
+    db.drop()
+
+
+def worker_info(db):
+    return db.sql("SELECT coalesce(info, '{}') FROM defib.worker ORDER BY id DESC")[0][0]
+
+
+# ---- formats
+
+@pytest.mark.covers("C13")
+def test_promtool_finds_nothing_wrong_with_a_live_scrape(scene):
+    answer = scene.web.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert promtool("check", "metrics", stdin=answer.text) == ""
+
+
+def test_openmetrics_is_said_to_who_asks_for_it(scene):
+    answer = scene.web.get("/metrics", headers={
+        "Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert answer.text.endswith("# EOF\n")
+    assert "# TYPE defib_recovered counter" in answer.text
+    assert "# UNIT defib_detection_seconds seconds" in answer.text
+    both = Scrape(answer.text).samples.keys()
+    assert {n for n, _ in both} <= {n for n, _ in scrape(scene.web).samples}
+
+
+# ---- what a watch says
+
+@pytest.mark.covers("A9", "C12", "C13")
+def test_counts_are_those_of_the_ledger(scene):
+    s = wait_scrape(scene.web, lambda s: s.get("defib_ledger_events_total", event="REQUEUED"))
+    in_ledger = scene.db.sql("SELECT count(*) FROM defib.ledger WHERE watch = 'pages' "
+                             "AND event = 'REQUEUED'")[0][0]
+    assert in_ledger == 5
+    assert s.get("defib_recovered_total", **PAGES) == 5
+    assert s.get("defib_recovered_total", remedy="requeue", **PAGES) == 5
+    assert s.get("defib_stuck_detected_total", verdict="overdue", **PAGES) == 5
+    assert s.get("defib_ledger_events_total", event="REQUEUED", **PAGES) == 5
+    assert s.get("defib_held_total", **PAGES) == 0
+    assert s.get("defib_not_written_total", **PAGES) == 0
+
+
+@pytest.mark.covers("C12")
+def test_detection_counts_from_the_threshold_and_recovery_from_the_last_sign(scene):
+    s = scrape(scene.web)
+    assert s.get("defib_detection_seconds_count", **PAGES) == 5
+    assert 5 * 100 <= s.get("defib_detection_seconds_sum", **PAGES) < 5 * 300
+    assert s.get("defib_detection_seconds_bucket", le="60.0", **PAGES) == 0
+    assert s.get("defib_detection_seconds_bucket", le="300.0", **PAGES) == 5
+    assert s.get("defib_recovery_seconds_count", **PAGES) == 5
+    assert 5 * 3700 <= s.get("defib_recovery_seconds_sum", **PAGES) < 5 * 3900
+
+
+@pytest.mark.covers("A10", "D10")
+def test_what_stays_stuck_is_shown_with_its_age_and_detected_once(scene):
+    s = wait_scrape(scene.web, lambda s: s.get("defib_stuck_found_total", watch="labs") >= 3)
+    assert s.get("defib_jobs_stuck", watch="labs") == 1
+    assert 7200 <= s.get("defib_jobs_stuck_oldest_seconds", watch="labs") < 7500
+    assert s.get("defib_stuck_detected_total", watch="labs") == 1
+    assert s.get("defib_last_pass_jobs", watch="labs", outcome="left") == 1
+
+
+@pytest.mark.covers("F13")
+def test_the_dead_man_s_number_moves_with_every_pass(scene):
+    first = scrape(scene.web).get("defib_last_pass_time_seconds", **PAGES)
+    s = wait_scrape(scene.web, lambda s: s.get("defib_last_pass_time_seconds", **PAGES) > first)
+    assert abs(s.get("defib_last_pass_time_seconds", **PAGES) - time.time()) < 60
+    assert s.get("defib_leader", **PAGES) == 1
+    assert s.get("defib_pass_every_seconds", **PAGES) == 1
+
+
+@pytest.mark.covers("D10")
+def test_ticks_are_measured(scene):
+    s = scrape(scene.web)
+    passes = s.get("defib_passes_total", result="ok", **PAGES)
+    assert passes >= 1 and s.get("defib_passes_total", result="failed", **PAGES) == 0
+    assert s.get("defib_scan_seconds_count", **PAGES) == passes
+    assert s.get("defib_pass_lag_seconds_count", **PAGES) >= 1
+    assert s.get("defib_pass_interval_seconds", **PAGES) > 0
+
+
+# ---- readings
+
+@pytest.mark.covers("D10")
+def test_what_waits_is_counted_with_the_age_of_the_oldest(scene):
+    s = scrape(scene.web)
+    assert s.get("defib_queue_jobs", state="ready", **PAGES) == 7
+    assert 60 <= s.get("defib_queue_oldest_seconds", state="ready", **PAGES) < 3600
+    assert s.get("defib_queue_jobs", state="ready", watch="queue") == 0
+    assert s.get("defib_queue_jobs", state="scheduled", watch="queue") == 0
+
+
+@pytest.mark.covers("D10")
+def test_runs_that_end_are_a_histogram_by_kind(scene):
+    scene.db.sql("INSERT INTO pages (status, kind, started_at, finished_at) "
+                 "SELECT 'Complete', CASE WHEN i <= 19 THEN 'quick' ELSE 'slow' END, "
+                 "clock_timestamp() - i * interval '1 second', clock_timestamp() "
+                 "FROM generate_series(1, 20) i")
+    scene.read_again()
+    s = wait_scrape(scene.web, lambda s: s.get("defib_job_seconds_count", **PAGES) == 20)
+    assert s.get("defib_job_seconds_count", kind="quick", **PAGES) == 19
+    assert s.get("defib_job_seconds_bucket", kind="quick", le="10.0", **PAGES) == 10
+    assert s.get("defib_job_seconds_bucket", kind="slow", le="30.0", **PAGES) == 1
+
+
+@pytest.mark.covers("A9", "A10", "D10")
+def test_a_worker_s_own_numbers_are_shown_by_its_name(scene):
+    s = wait_scrape(scene.web, lambda s: s.get("defib_worker_claims_total", worker="anna"))
+    assert s.get("defib_worker_up", worker="anna", database="main") == 1
+    assert s.get("defib_worker_claims_total", worker="anna") == 3
+    assert s.get("defib_worker_settled_total", worker="anna", end="done") == 2
+    assert s.get("defib_worker_settled_total", worker="anna", end="failed") == 1
+    assert s.get("defib_worker_connection_tries_total", worker="anna") >= 4
+    assert s.get("defib_worker_connection_failures_total", worker="anna") == 0
+    for name in ("jobs", "breaker_open", "spool_jobs", "spool_bytes"):
+        assert s.get(f"defib_worker_{name}", worker="anna") == 0
+    assert abs(s.get("defib_worker_clock_skew_seconds", worker="anna")) < 30
+    assert s.get("defib_workers", watch="queue") == 1
+    assert s.get("defib_workers", **PAGES) == 0
+
+
+def test_a_worker_that_was_killed_and_came_again_is_a_death_and_a_restart(scene):
+    before = scrape(scene.web)
+    scene.queue.workers[-1].kill()
+    scene.queue.work("--name", "anna", "--lease", "3s")
+    eventually(lambda: scene.db.sql("SELECT count(*) FROM defib.worker WHERE state = 'dead'")[0][0])
+    scene.read_again()
+
+    def grew(name):
+        return lambda s: s.get(name, watch="queue") == before.get(name, watch="queue") + 1
+    wait_scrape(scene.web, grew("defib_worker_deaths_total"))
+    wait_scrape(scene.web, grew("defib_worker_restarts_total"))
+
+
+def test_a_reading_that_takes_too_long_is_counted_and_holds_up_nothing(scene):
+    slow = WATCHES.replace("name: pages", "name: slow").replace("watches:\n", "").replace(
+        "ready: status = 'Queued'", "ready: status = 'Queued' AND pg_sleep(2) IS NULL")
+    scene.read_again(config(scene.db, WATCHES, LABS, slow))
+    s = wait_scrape(scene.web, lambda s: s.get("defib_reading_failures_total", watch="slow"))
+    passes = s.get("defib_passes_total", result="ok", watch="slow")
+    s = wait_scrape(scene.web, lambda s: s.get("defib_passes_total", result="ok",
+                                               watch="slow") > passes)
+    assert s.get("defib_leader", watch="slow") == 1
+    assert s.get("defib_queue_jobs", watch="slow") is None
+
+
+# ---- the daemon
+
+def test_a_watch_that_a_reload_removes_is_gone_from_the_metrics(scene):
+    reloads = scrape(scene.web).get("defib_reloads_total", result="ok")
+    scene.read_again(config(scene.db, WATCHES, LABS.replace("name: labs", "name: other")))
+    s = wait_scrape(scene.web, lambda s: s.get("defib_jobs_stuck", watch="other") == 1)
+    assert not [key for key in s.samples if ("watch", "labs") in key[1]]
+    assert s.get("defib_recovered_total", **PAGES) == 5
+    assert s.get("defib_reloads_total", result="ok") == reloads + 1
+    scene.read_again(config(scene.db))
+    wait_scrape(scene.web, lambda s: s.get("defib_jobs_stuck", watch="labs") == 1)
+
+
+def test_a_configuration_that_is_wrong_is_a_failed_reload(scene):
+    scene.read_again("watches: nonsense\n")
+    wait_scrape(scene.web, lambda s: s.get("defib_reloads_total", result="failed") == 1)
+    scene.read_again(config(scene.db))
+
+
+def test_only_the_leader_shows_what_a_watch_is_like(scene):
+    other = WebDaemon(Program(scene.daemon.config.parent), config(scene.db))
+    try:
+        s = wait_scrape(other.web(), lambda s: s.get("defib_database_up", database="main") == 1)
+        assert s.get("defib_leader", **PAGES) == 0
+        assert s.get("defib_jobs_stuck", **PAGES) is None
+        assert s.get("defib_recovered_total", **PAGES) is None
+    finally:
+        other.kill()
+
+
+def test_a_database_that_is_away_is_told_from_memory(lite, tmp_path):
+    gone = config(lite).replace(lite.url, "postgres://nobody@127.0.0.1:1/none")
+    with serving(tmp_path, gone) as web:
+        s = wait_scrape(web, lambda s: s.get("defib_connection_failures_total", database="main"))
+        assert s.get("defib_database_up", database="main") == 0
+        assert s.get("defib_leader", **PAGES) == 0
+        assert s.get("defib_last_pass_time_seconds", **PAGES) is None
+
+
+def test_sqlite_has_the_same_numbers(lite, tmp_path):
+    make_tables(lite)
+    with serving(tmp_path, config(lite)) as web:
+        s = wait_scrape(web, lambda s: s.get("defib_ledger_events_total", event="REQUEUED"))
+        assert s.get("defib_recovered_total", **PAGES) == 5
+        assert s.get("defib_ledger_events_total", event="REQUEUED", **PAGES) == 5
+        s = wait_scrape(web, lambda s: s.get("defib_queue_jobs", **PAGES))
+        assert s.get("defib_queue_jobs", state="ready", **PAGES) == 7
+        assert promtool("check", "metrics", stdin=web.get("/metrics").text) == ""
+
+
+# ---- Prometheus, rules and dashboard
+
+@pytest.mark.covers("A10", "C12", "C13", "F13")
+def test_a_real_prometheus_scrapes_the_daemon_and_the_shipped_alert_fires(scene, tmp_path):
+    prometheus = Prometheus(tmp_path, scene.daemon.address)
+    try:
+        fired = eventually(lambda: prometheus.firing("DefibStuckLong"))
+        assert fired[0]["watch"] == "labs" and fired[0]["severity"] == "critical"
+        assert prometheus.value('sum(defib_recovered_total{watch="pages"})') == 5
+        target, = prometheus.ask("targets")["activeTargets"]
+        assert target["health"] == "up" and target["lastError"] == ""
+        rules = [r for group in prometheus.ask("rules")["groups"] for r in group["rules"]]
+        assert len(rules) >= 25
+        assert {r["health"] for r in rules} <= {"ok", "unknown"}, rules
+    finally:
+        prometheus.close()
+
+
+@pytest.mark.covers("A10", "C10", "C12", "C13")
+def test_the_shipped_rules_do_what_they_say():
+    promtool("check", "rules", RULES)
+    promtool("test", "rules", *sorted((ROOT / "deploy" / "prometheus" / "tests").glob("*.yml")))
+
+
+def known_names():
+    """Every series that is in the table of metrics or is recorded by the rules."""
+    names = set(re.findall(r"record: (\S+)", RULES.read_text()))
+    for name, kind in re.findall(r"^\| `(defib_\w+)` \| (\w+) \|",
+                                 (ROOT / "docs" / "metrics.md").read_text(), re.M):
+        names |= {name} if kind != "histogram" else {
+            f"{name}_{part}" for part in ("bucket", "sum", "count")}
+    return names
+
+
+def used_names(text):
+    return set(re.findall(r"\bdefib(?:_\w+|:[\w:]+)", text))
+
+
+def test_rules_name_only_metrics_that_exist():
+    expressions = "\n".join(re.findall(r"expr: ((?:\|\n(?: {10}.*\n)+)|.*)", RULES.read_text()))
+    assert len(used_names(expressions)) > 20
+    assert used_names(expressions) <= known_names()
+
+
+@pytest.mark.covers("A11", "C13")
+def test_the_dashboard_names_only_metrics_that_exist_and_has_the_three_panels():
+    dashboard = json.loads((ROOT / "deploy" / "grafana" / "defib.json").read_text())
+    panels = [p for p in dashboard["panels"] if p["type"] != "row"]
+    expressions = "\n".join(t["expr"] for p in panels for t in p["targets"])
+    queries = "\n".join(v.get("definition", "") for v in dashboard["templating"]["list"])
+    assert used_names(expressions + queries) <= known_names()
+    assert {"Zombies detected", "Recovery rate", "Detection time"} <= {p["title"] for p in panels}
+    assert len({p["id"] for p in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_every_expression_of_the_dashboard_is_one_for_prometheus(tmp_path):
+    dashboard = json.loads((ROOT / "deploy" / "grafana" / "defib.json").read_text())
+    rules = [{"record": f"panel:{i}", "expr": t["expr"].replace("$__rate_interval", "5m")}
+             for i, t in enumerate(t for p in dashboard["panels"] if p["type"] != "row"
+                                   for t in p["targets"])]
+    path = tmp_path / "panels.yml"
+    path.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+    assert f"{len(rules)} rules found" in promtool("check", "rules", path)
+
+
+def test_the_reference_of_metrics_is_up_to_date(defib):
+    ran = defib("config", "metrics")
+    assert ran.code == 0
+    assert (ROOT / "docs" / "metrics.md").read_text() == ran.out, (
+        "run: defib config metrics >docs/metrics.md")
+
+
+def test_every_metric_of_a_live_daemon_is_documented(scene):
+    assert {name for name, _ in scrape(scene.web).samples} <= known_names()
