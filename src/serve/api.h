@@ -140,8 +140,13 @@ extern const struct api_route api_report_routes[]; /* api_report.c: what happene
 extern const struct api_route api_alert_routes[];  /* api_alerts.c: alerts, messages, a test */
 extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
 extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
+extern const struct api_route api_index_routes[];  /* api_index.c: what there is to ask */
 /* The same, but with whole paths. */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
+
+/* All of them; `base` stands before the path. */
+void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r),
+                    void *ctx);
 
 /* ---- from a request to its answer: what http.c drives ---- */
 
