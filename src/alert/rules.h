@@ -39,7 +39,7 @@ struct alert_facts {
 	double stuck;    /* jobs, before any was reset; the most since it was last asked */
 	double oldest_s; /* since when the one that is stuck longest is so */
 	bool braking;
-	double late_s; /* by how much a finished scan is overdue; not above 0: it is not */
+	double late_s; /* since a scan should have finished; not above 0: it is in time */
 	double away_s; /* since the database last answered */
 };
 

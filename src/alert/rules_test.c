@@ -131,8 +131,8 @@ static const struct {
 	{ALERT_RETRIES_EXHAUSTED, exhausted, 0, 0, 1, "1 jobs have no attempts left, within 1h"},
 	{ALERT_BRAKE_HELD, brake, 0, 0, 1,
      "the brake holds recovery: most workers fell silent at once"},
-	{ALERT_SCAN_OVERDUE, late, -100, 0, 1,
-     "no scan has finished in time for 1s: stuck jobs stay so"},
+	{ALERT_SCAN_OVERDUE, late, -100, 30, 31,
+     "no scan has finished for three intervals and 31s more (alert above 30s): stuck jobs stay so"},
 	{ALERT_DATABASE_AWAY, away, 0, 60, 61,
      "the database has not answered for 1m 1s (alert above 1m)"},
 };

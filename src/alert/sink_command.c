@@ -56,7 +56,10 @@ static char **environment_of(const json_t *d, const struct sink_call *c, struct 
 		have++;
 	char **out = ARENA_ARRAY(a, char *, have + ENVIRONMENT + 3);
 	for (const char *const *m = members; *m; m++) {
-		char *entry = arena_printf(a, "DEFIB_ALERT_%s=%s", *m, document_text(d, *m));
+		const char *value = document_text(d, *m);
+		if (strlen(value) > ENTRY_MAX)
+			continue; /* a long report: it stands on stdin */
+		char *entry = arena_printf(a, "DEFIB_ALERT_%s=%s", *m, value);
 		for (char *p = entry; *p && *p != '='; p++)
 			*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
 		out[n++] = entry;

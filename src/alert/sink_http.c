@@ -60,7 +60,7 @@ static void add_url(struct request *q)
 	if (s->type != SINK_ALERTMANAGER ||
 	    (n >= tail && text_eq(s->url + n - tail, ALERTMANAGER_PATH)))
 		return;
-	buf_addf(&q->url, "%s", ALERTMANAGER_PATH + (s->url[n - 1] == '/' ? 1 : 0));
+	buf_addf(&q->url, "%s", &ALERTMANAGER_PATH[s->url[n - 1] == '/' ? 1 : 0]);
 }
 
 /* False: the sink takes no such message. */

@@ -16,8 +16,7 @@
 #define TIDY_MS 3600000 /* between clearances of the outbox */
 #define PARTING_MS 2000 /* that messages on their way have when the daemon stops */
 #define STATEMENT_MS 3000
-#define LATE_INTERVALS 3 /* without a finished scan, and … */
-#define LATE_MS 30000    /* … this much more: it is overdue */
+#define LATE_INTERVALS 3 /* without a finished scan: it is late */
 
 /* ---- what the station tells ---- */
 
@@ -136,7 +135,7 @@ static void put_rules(struct alarm *a, struct subject *s)
 static void put_facts(struct subject *s, const struct seen *x, int64_t now_us, int64_t now_ms)
 {
 	int64_t last_ms = x->passed_ms > x->led_ms ? x->passed_ms : x->led_ms;
-	int64_t late_ms = now_ms - last_ms - LATE_INTERVALS * x->every_ms - LATE_MS;
+	int64_t late_ms = now_ms - last_ms - LATE_INTERVALS * x->every_ms;
 	s->counts.now = (struct alert_facts){
 		.scanned = x->scanned,
 		.stuck = x->most > x->stuck ? x->most : x->stuck,

@@ -12,6 +12,7 @@
  * say_finding.h   what the doctor found
  * say_config.h    the effective configuration
  * say_worker.h    a worker of the registry
+ * say_alerts.h    how a rule of alerts stands, and messages
  *
  * What is masked is masked by the watch that is handed in: for a viewer it is a copy
  * that masks more (sight.h).

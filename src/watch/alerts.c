@@ -117,9 +117,11 @@ const struct alert_rule alert_defaults[] = {
                           AGAIN},
 	[ALERT_SCAN_OVERDUE] = {.severity = ALERT_CRITICAL,
                             .unit = UNIT_SECONDS,
-                            .limit = 0,
-                            .says = "no scan has finished in time for {value}: stuck jobs stay so",
-                            .about = "how late a finished scan is, beyond three intervals and 30 s",
+                            .limit = 30,
+                            .says = "no scan has finished for three intervals and {value} more "
+                                    "(alert above {limit}): stuck jobs stay so",
+                            .about = "how long ago a scan should have finished: the last one "
+                                     "ended three intervals and so long ago",
                             AGAIN},
 	[ALERT_DATABASE_AWAY] = {.severity = ALERT_CRITICAL,
                              .whole = true,
