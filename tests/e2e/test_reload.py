@@ -10,10 +10,15 @@ import pytest
 from daemons import AGED, BEATING, World, config, make_jobs
 from databases import LiteDatabase
 from test_daemon import Manager
+from web import WebDaemon
 from workers import eventually
 
 READ, WRONG = ("the configuration was read again",
                "the configuration is wrong: what was in force stays in force")
+
+
+# Nothing but age: a server that has just come up is no reason to wait.
+LATE = AGED.replace("alive_at:", "started_at:").replace("stuck_after:", "overdue_after:")
 
 
 @pytest.fixture
@@ -47,12 +52,12 @@ def leaders(world):
 @pytest.mark.covers("C11", "A4")
 def test_another_threshold_is_in_force_without_a_restart(world):
     stuck_rows(world, 3, seconds=600)
-    quiet = config(world.url, AGED, stuck=3600)
+    quiet = config(world.url, LATE, stuck=3600)
     daemon = world.daemon(quiet, "--no-queue")
     daemon.wait_passes("aged", 2)
     before = leaders(world)
     assert world.count("status = 'running'") == 3
-    reload(daemon, quiet.replace("stuck_after: 3600s", "stuck_after: 60s"))
+    reload(daemon, quiet.replace("overdue_after: 3600s", "overdue_after: 60s"))
     eventually(lambda: world.count("status = 'queued'") == 3)
     assert leaders(world) == before, "a reload is no reason to lead anew"
     assert len(daemon.lines("leads the watch")) == 1
@@ -62,10 +67,10 @@ def test_another_threshold_is_in_force_without_a_restart(world):
 @pytest.mark.covers("C11")
 def test_another_remedy_and_interval_are_in_force_for_the_next_pass(world):
     stuck_rows(world, 2, seconds=600)
-    text = config(world.url, AGED, stuck=3600, every="1h")
+    text = config(world.url, LATE, stuck=3600, every="1h")
     daemon = world.daemon(text, "--no-queue")
     daemon.wait_passes("aged", 1)
-    text = text.replace("stuck_after: 3600s", "stuck_after: 60s").replace("every: 1h", "every: 1s")
+    text = text.replace("after: 3600s", "after: 60s").replace("every: 1h", "every: 1s")
     reload(daemon, text.replace("status = 'queued', owner", "status = 'again', owner"))
     eventually(lambda: world.count("status = 'again'") == 2)
     daemon.wait_passes("aged", 2)
@@ -74,11 +79,11 @@ def test_another_remedy_and_interval_are_in_force_for_the_next_pass(world):
 
 def test_a_wrong_configuration_changes_nothing_and_is_told_with_its_place(world):
     stuck_rows(world, 2, seconds=600)
-    text = config(world.url, AGED, stuck=3600)
+    text = config(world.url, LATE, stuck=3600)
     daemon = world.daemon(text, "--no-queue")
     daemon.wait_passes("aged", 1)
-    line = reload(daemon, text.replace("stuck_after: 3600s", "stuck_after: soon"), WRONG)
-    number = 1 + text[:text.index("stuck_after")].count("\n")
+    line = reload(daemon, text.replace("after: 3600s", "after: soon"), WRONG)
+    number = 1 + text[:text.index("overdue_after")].count("\n")
     assert re.search(rf"{daemon.config.name}:{number}:\d+: .*soon", line["because"]), line
     assert daemon.lines(READ) == []
     daemon.wait_passes("aged", 2)
@@ -86,7 +91,7 @@ def test_a_wrong_configuration_changes_nothing_and_is_told_with_its_place(world)
     daemon.config.unlink()
     assert "daemon" in reload(daemon, says=WRONG)["because"]
     daemon.wait_passes("aged", 2)
-    reload(daemon, text.replace("stuck_after: 3600s", "stuck_after: 60s"))
+    reload(daemon, text.replace("after: 3600s", "after: 60s"))
     eventually(lambda: world.count("status = 'queued'") == 2)
     assert daemon.stop() == 0
 
@@ -183,16 +188,40 @@ def test_the_service_manager_hears_of_each_reload(world):
         assert daemon.stop() == 0
 
 
+def test_tokens_change_and_a_limit_that_changed_is_said_to_need_a_restart(lite, defib):
+    lite.sql("CREATE TABLE jobs (id integer PRIMARY KEY, lane text, status text, owner text, "
+             "beat_at text)")
+    token = defib.dir / "token"
+    token.write_text("the-first-secret-of-anna\n")
+    text = config(lite.url, AGED) + (
+        f"http: {{listen: '127.0.0.1:0', tokens: [{{name: anna, role: admin, file: {token}}}]}}\n")
+    daemon = WebDaemon(defib, text, "--no-queue")
+    try:
+        def answer(secret):
+            return daemon.web(secret).get("/api/v1/status").status
+        assert answer("the-first-secret-of-anna") == 200
+        token.write_text("another-secret-of-anna\n")
+        reload(daemon)
+        assert (answer("the-first-secret-of-anna"), answer("another-secret-of-anna")) == (401, 200)
+        assert "restart" not in daemon.log
+        reload(daemon, text.replace("'127.0.0.1:0'", "'127.0.0.1:0', max_body: 4096"))
+        daemon.wait_log("of http only tokens and hosts change without a restart")
+        assert answer("another-secret-of-anna") == 200
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
+
+
 @pytest.mark.timeout(180)
 def test_reloads_while_jobs_are_recovered_lose_and_double_nothing(world):
     """Every batch ends under the configuration with which it began."""
     n = 2000
     stuck_rows(world, n, seconds=600)
-    text = config(world.url, AGED, stuck=60, guard="{pace: 0}").replace(
+    text = config(world.url, LATE, stuck=60, guard="{pace: 0}").replace(
         "    every:", "    batch: 20\n    every:")
     daemon = world.daemon(text, "--no-queue")
     for i in range(10):
-        reload(daemon, text.replace("stuck_after: 60s", f"stuck_after: {61 + i}s"))
+        reload(daemon, text.replace("after: 60s", f"after: {61 + i}s"))
     eventually(lambda: world.count("status = 'queued'") == n)
     assert world.db.sql("SELECT count(*), count(DISTINCT job) FROM defib.ledger WHERE "
                         "event = 'REQUEUED'") == [(n, n)]
