@@ -60,7 +60,7 @@ class Receiver:
         self.server.receiver = self
         self.port = self.server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def record(self, path, headers, body):
         with self.lock:
