@@ -343,6 +343,7 @@ def test_an_old_client_is_answered_and_closed(patient):
 
 
 def test_there_are_so_many_streams_and_no_more(patient, crowd, meanwhile):
+    eventually(lambda: b"\ndefib_http_streams 0\n" in patient.ask("/metrics").body)
     stream = request("/api/v1/events", token=TOKEN, close=False)
     streams = crowd(210).say(stream)
 
