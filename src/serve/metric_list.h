@@ -117,6 +117,8 @@
 	  "Workers that were declared dead.") \
 	X(WORKER_UP, GAUGE, "defib_worker_up", "worker,database", NONE, \
 	  "1 while the worker's lease is in force.") \
+	X(WORKER_SERVES, GAUGE, "defib_worker_serves", "worker,database,watch", NONE, \
+	  "1 for each watch that the worker works on.") \
 	X(WORKER_JOBS, GAUGE, "defib_worker_jobs", "worker,database", NONE, \
 	  "Jobs that the worker has in hand.") \
 	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", "worker,database", NONE, \

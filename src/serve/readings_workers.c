@@ -4,13 +4,14 @@
  * other languages may say the same, docs/clients.md).
  */
 #include "base/mem.h"
-#include "life/instances.h"
 #include "life/attendance.h"
+#include "life/instances.h"
 #include "serve/post.h"
 #include "serve/readings.h"
 #include "watch/builtin.h"
 
 #include <jansson.h>
+#include <string.h>
 
 /* ---- one worker */
 
@@ -24,6 +25,7 @@ static const struct {
 	{"spool", "bytes", METRIC_WORKER_SPOOL_BYTES},
 };
 #define ENDS_MAX 16 /* of one worker: any text may stand there */
+#define SERVES_MAX 50
 
 static void say_numbers(struct metrics *m, const json_t *info, const char *const *labels)
 {
@@ -55,12 +57,31 @@ static void say_info(struct metrics *m, const struct attendant *w, const json_t 
 	}
 }
 
+/* Who does not say what he serves can only work on the built-in queue. */
+static const char *served(const struct attendant *w)
+{
+	return w->serves ? w->serves : BUILTIN_NAME;
+}
+
+static void say_served(struct metrics *m, const struct attendant *w, const char *database)
+{
+	char name[128];
+	int left = SERVES_MAX;
+	for (const char *at = served(w); *at && left > 0; left--) {
+		size_t n = strcspn(at, "\n");
+		snprintf(name, sizeof name, "%.*s", (int)n, at);
+		metrics_set(m, METRIC_WORKER_SERVES, 1, LABELS(w->name, database, name));
+		at += n + (at[n] == '\n');
+	}
+}
+
 static void say_worker(struct metrics *m, const struct attendant *w, const char *database)
 {
 	const char *const *labels = LABELS(w->name, database);
 	json_t *info = w->info ? json_loads(w->info, 0, NULL) : NULL;
 	metrics_set(m, METRIC_WORKER_UP, !w->expired, labels);
 	metrics_set(m, METRIC_WORKER_JOBS, (double)w->holding, labels);
+	say_served(m, w, database);
 	say_info(m, w, info, labels);
 	json_decref(info);
 }
@@ -68,10 +89,10 @@ static void say_worker(struct metrics *m, const struct attendant *w, const char 
 static void drop_workers(struct metrics *m, const char *database)
 {
 	static const enum metric all[] = {
-		METRIC_WORKER_UP,      METRIC_WORKER_JOBS,  METRIC_WORKER_CLAIMS,
-		METRIC_WORKER_SETTLED, METRIC_WORKER_TRIES, METRIC_WORKER_FAILURES,
-		METRIC_WORKER_BREAKER, METRIC_WORKER_SPOOL, METRIC_WORKER_SPOOL_BYTES,
-		METRIC_WORKER_SKEW,
+		METRIC_WORKER_SERVES,      METRIC_WORKER_UP,      METRIC_WORKER_JOBS,
+		METRIC_WORKER_CLAIMS,      METRIC_WORKER_SETTLED, METRIC_WORKER_TRIES,
+		METRIC_WORKER_FAILURES,    METRIC_WORKER_BREAKER, METRIC_WORKER_SPOOL,
+		METRIC_WORKER_SPOOL_BYTES, METRIC_WORKER_SKEW,
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		metrics_drop(m, all[i], LABELS(NULL, database, NULL));
@@ -79,10 +100,9 @@ static void drop_workers(struct metrics *m, const char *database)
 
 /* ---- one watch */
 
-/* Who does not say what he serves can only work on the built-in queue. */
 static bool serves(const struct attendant *w, const struct watch *watch)
 {
-	return serves_watch(w->serves ? w->serves : BUILTIN_NAME, watch->name);
+	return serves_watch(served(w), watch->name);
 }
 
 static void add_to_watches(const struct attendant *w, enum metric metric, struct post **posts,

@@ -9,8 +9,8 @@
 #include "life/instances.h"
 #include "life/locks.h"
 #include "life/registry.h"
-#include "recover/evidence.h"
 #include "recover/startup.h"
+#include "worker/lost_job.h"
 #include "worker/returned.h"
 #include "worker/silence.h"
 #include "worker/wake.h"
@@ -71,20 +71,6 @@ static int64_t worker_id(struct watchman *w)
 }
 
 /* ---- recovery of what the dead had ---- */
-
-static void tell_recovered(void *ctx, const struct watch *watch, const struct candidate *c)
-{
-	struct buf owner = BUF_INIT;
-	(void)ctx;
-	if (c->facts.owner)
-		shown_owner(watch, c->facts.owner, &owner);
-	log_event(LOG_WARN, "job of a lost worker", LOG_STR("watch", watch->name),
-	          LOG_STR("job", c->facts.job), LOG_STR("owner", buf_text(&owner)),
-	          LOG_STR("verdict", verdict_names[c->judgement.verdict]),
-	          LOG_STR("remedy", remedy_names[c->decision.remedy]),
-	          LOG_STR("outcome", outcome_names[c->outcome]));
-	buf_release(&owner);
-}
 
 static void renew_if_due(struct watchman *w);
 
@@ -478,7 +464,7 @@ static void make_scanners(struct watchman *w)
 	w->scan = (struct scan_options){
 		.fix = true,
 		.actor = "worker",
-		.observer = {tell_recovered, between_batches, w},
+		.observer = {lost_job_tell, between_batches, w},
 	};
 	w->scanners = mem_alloc(sizeof *w->scanners * (size_t)(w->options.nwatches + 1));
 	for (int i = 0; i < w->options.nwatches; i++)

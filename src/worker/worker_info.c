@@ -52,6 +52,7 @@ void worker_info(void *ctx, struct buf *out)
 	pthread_mutex_unlock(&w->lock);
 	if (closing)
 		return;
+	int64_t tries = c.tries + s.tries, failures = c.failed + s.failed;
 	bool open = c.paused || s.breaker != BREAKER_CLOSED;
 	buf_add(out, "{");
 	add_self(w, out);
@@ -59,8 +60,7 @@ void worker_info(void *ctx, struct buf *out)
 	         (long long)c.claimed);
 	add_settled(&s, by_handlers, out);
 	buf_addf(out, ",\"refused\":%lld,\"abandoned\":%lld,\"tries\":%lld,\"failures\":%lld",
-	         (long long)s.refused, (long long)s.abandoned, (long long)(c.tries + s.tries),
-	         (long long)(c.failed + s.failed));
+	         (long long)s.refused, (long long)s.abandoned, (long long)tries, (long long)failures);
 	buf_addf(out, ",\"breaker\":\"%s\",\"spool\":{\"jobs\":%lld,\"bytes\":%lld}",
 	         open ? "open" : "closed", (long long)s.spool_depth, (long long)s.spool_bytes);
 	buf_addf(out, ",\"clock_ms\":%lld}", (long long)(clock_wall_us() / 1000));

@@ -229,6 +229,7 @@ def test_a_worker_s_own_numbers_are_shown_by_its_name(scene):
         assert s.get(f"defib_worker_{name}", worker="anna") == 0
     assert abs(s.get("defib_worker_clock_skew_seconds", worker="anna")) < 30
     assert s.get("defib_workers", watch="queue") == 1
+    assert s.get("defib_worker_serves", worker="anna", watch="queue") == 1
     assert s.get("defib_workers", **PAGES) == 0
 
 
@@ -255,6 +256,34 @@ def test_a_reading_that_takes_too_long_is_counted_and_holds_up_nothing(scene):
                                                watch="slow") > passes)
     assert s.get("defib_leader", watch="slow") == 1
     assert s.get("defib_queue_jobs", watch="slow") is None
+
+
+OLDER = {
+    "postgres": "ALTER TABLE defib.worker DROP COLUMN info; "
+                "DROP FUNCTION defib.renew(bigint, integer, jsonb); "
+                "CREATE FUNCTION defib.renew(worker bigint, holding integer) RETURNS bigint "
+                "LANGUAGE sql AS 'SELECT 0::bigint'",
+    "sqlite": "ALTER TABLE defib_worker DROP COLUMN info",
+}
+
+
+def test_an_installation_whose_workers_said_nothing_is_brought_up_to_date_by_init(queue):
+    for statement in OLDER[queue.db.engine].split("; "):
+        queue.db.sql(statement)
+    for _ in range(2):
+        ran = queue.program("init", db=queue.db)
+        assert ran.code == 0, ran.err
+    job = queue.enqueue()
+    queue.work("--lease", "3s")
+    queue.wait_state(job, "done")
+
+    def said():
+        info = queue.worker_rows("info")[0][0]
+        info = json.loads(info) if isinstance(info, str) else info
+        return info and info["settled"]["done"] == 1
+    eventually(said)
+    if queue.db.engine == "postgres":  # as workers in other languages have always called it
+        assert queue.db.sql("SELECT defib.renew(id, 0) FROM defib.worker") == [(0,)]
 
 
 # ---- the daemon

@@ -1,0 +1,87 @@
+/*
+ * counts_test.c: numbers of the ledger's tables: each entry is counted once by whoever
+ * goes on from where the last call ended.
+ */
+#include "ledger/counts.h"
+
+#include "ledger/ledger_test.h"
+#include "ledger/retries.h"
+
+/* "pages REQUEUED 2" in the order of the names, and where the next call goes on. */
+static const char *counted(struct place *p, int64_t *from)
+{
+	struct event_count *all;
+	struct failure f = {0};
+	struct buf text = BUF_INIT;
+	int n = 0;
+	if (ledger_events_since(p->store, *from, &p->arena, &all, &n, from, &f))
+		fail_msg("%s", f.what);
+	for (int i = 0; i < n; i++)
+		buf_addf(&text, "%s %s %lld;", all[i].watch, all[i].event, (long long)all[i].n);
+	const char *copy = arena_strdup(&p->arena, buf_text(&text));
+	buf_release(&text);
+	return copy;
+}
+
+static void each_entry_is_counted_once(enum store_engine engine)
+{
+	static const struct ledger_entry two[] = {{.job = "a", .event = "REQUEUED"},
+	                                          {.job = "b", .event = "REQUEUED"}};
+	struct place p;
+	int64_t from = 0;
+	open_place(&p, engine);
+	assert_string_equal(counted(&p, &from), "");
+	append(&p, two, 2, true);
+	assert_string_equal(counted(&p, &from), "pages REQUEUED 2;");
+	assert_string_equal(counted(&p, &from), "");
+	append(&p, two, 2, false);
+	append(&p, two, 1, true);
+	assert_string_equal(counted(&p, &from), "pages REQUEUED 1;");
+	close_place(&p);
+}
+
+static void who_is_far_behind_comes_again(enum store_engine engine)
+{
+	static const struct ledger_entry one = {.job = "a", .event = "REQUEUED"};
+	struct place p;
+	int64_t from = -LEDGER_COUNT_IDS;
+	open_place(&p, engine);
+	append(&p, &one, 1, true);
+	assert_string_equal(counted(&p, &from), "");
+	assert_int_equal(from, 0);
+	assert_string_equal(counted(&p, &from), "pages REQUEUED 1;");
+	close_place(&p);
+}
+
+static void what_waits_is_counted_by_watch(enum store_engine engine)
+{
+	static const struct hold holds[] = {{.job = "a", .cause = "poison"},
+	                                    {.job = "b", .cause = "poison"}};
+	struct pending_retry retry = {.job = "c", .reason = "later", .due_us = 1};
+	struct place p;
+	struct failure f = {0};
+	int64_t held = -1, retries = -1;
+	open_place(&p, engine);
+	hold(&p, holds, 2);
+	assert_int_equal(store_begin(p.store, TX_WRITE, &f), DEFIB_OK);
+	if (ledger_retry_add(p.store, &context, &retry, 1, &p.arena, &f) || store_commit(p.store, &f))
+		fail_msg("%s", f.what);
+	assert_int_equal(ledger_waiting(p.store, "pages", &held, &retries, &f), DEFIB_OK);
+	assert_int_equal(held, 2);
+	assert_int_equal(retries, 1);
+	assert_int_equal(ledger_waiting(p.store, "mails", &held, &retries, &f), DEFIB_OK);
+	assert_int_equal(held + retries, 0);
+	close_place(&p);
+}
+
+#define BEHAVIOURS(X)                                                                              \
+	X(each_entry_is_counted_once)                                                                  \
+	X(who_is_far_behind_comes_again)                                                               \
+	X(what_waits_is_counted_by_watch)
+BEHAVIOURS(ON_BOTH)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {BEHAVIOURS(ROWS_OF)};
+	return cmocka_run_group_tests(tests, make_places, remove_places);
+}
