@@ -7,7 +7,7 @@ import time
 
 import pytest
 import stuck_jobs
-from conftest import Program
+from conftest import ROOT, Program
 from daemons import Daemon
 from databases import LiteDatabase
 from receivers import Receiver
@@ -213,6 +213,12 @@ def test_list_says_how_rules_stand_and_what_became_of_messages(scene):
     assert {d["state"] for d in ran.json["deliveries"]} == {"sent"}
     text = scene.program("alert", "list", config=scene.config)
     assert text.code == 0 and text.out.startswith("no alert is firing")
+
+
+def test_every_rule_is_documented_with_its_severity(scene):
+    said = (ROOT / "docs" / "alerts.md").read_text()
+    for one in scene.program("alert", "list", "--json", config=scene.config).json["alerts"]:
+        assert f"| `{one['rule']}` | {one['severity']} |" in said
 
 
 def test_the_same_is_answered_over_http(scene):
