@@ -20,10 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEEP 160       /* of what it writes is told */
-#define GRACE_MS 2000  /* between TERM and KILL */
-#define TURN_MS 200    /* between looks at `stop` */
-#define ENVIRONMENT 10 /* of ours */
+#define KEEP 160        /* of what it writes is told */
+#define GRACE_MS 2000   /* between TERM and KILL */
+#define TURN_MS 200     /* between looks at `stop` */
+#define ENVIRONMENT 10  /* of ours */
+#define ENTRY_MAX 65536 /* bytes of one; the kernel takes 128 KiB at most */
 
 struct program {
 	const struct sink_call *call;

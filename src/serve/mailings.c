@@ -179,7 +179,7 @@ static bool send_report(const struct setup *setup, const struct mailing *m, int6
 		log_event(LOG_WARN, "a report could not be put into the outbox", LOG_STR("report", m->name),
 		          LOG_STR("because", f.what));
 	else
-		log_event(LOG_INFO, "a report is to be sent", LOG_STR("report", m->name),
+		log_event(LOG_INFO, "a report is in the outbox", LOG_STR("report", m->name),
 		          LOG_STR("id", buf_text(&id)), LOG_INT("sinks", m->sinks.n));
 	for (int i = 0; i < all->ndatabases; i++)
 		session_close(&g.sessions[i]);
