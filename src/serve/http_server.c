@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define THREADS 2
 #define CONNECTION_BYTES (20 << 10) /* head of a request, and what is to be sent */
 #define PEM_MAX (1 << 20)
+#define OTHER_FILES 256 /* descriptors that are no connections of clients */
 
 /* What the library logs: why it does not start; later on, clients' blunders. */
 static void on_log(void *cls, const char *fmt, va_list args)
@@ -94,11 +96,25 @@ static defib_err run(struct http *h, const struct service *s, const struct http_
 	return DEFIB_CONFIG;
 }
 
+/* A shell or service manager gives a process few descriptors, but lets it ask for more. */
+static void allow_files(int64_t connections)
+{
+	struct rlimit files;
+	rlim_t want = (rlim_t)connections + OTHER_FILES;
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= want)
+		return;
+	files.rlim_cur = want < files.rlim_max ? want : files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < want)
+		log_event(LOG_WARN, "fewer descriptors than http: max_connections wants: raise LimitNOFILE",
+		          LOG_INT("have", (int64_t)files.rlim_cur), LOG_INT("want", (int64_t)want));
+}
+
 defib_err server_start(struct http *h, const struct service *s, const struct http_calls *calls,
                        struct failure *f)
 {
 	struct buf certificate = BUF_INIT, key = BUF_INIT;
 	int fd = -1;
+	allow_files(s->max_connections);
 	defib_err err = read_tls(&s->tls, &certificate, &key, f);
 	if (!err)
 		err = listen_open(&h->at, &fd, f);

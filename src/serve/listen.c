@@ -27,14 +27,17 @@ static defib_err refuse(const struct address *at, int number, struct failure *f)
 	return DEFIB_CONFIG;
 }
 
-static int real_port(int fd, bool v6)
+static int real_port(int fd)
 {
-	struct sockaddr_storage own = {0};
+	union {
+		struct sockaddr any;
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
+	} own = {0};
 	socklen_t n = sizeof own;
-	if (getsockname(fd, (struct sockaddr *)&own, &n) != 0)
+	if (getsockname(fd, &own.any, &n) != 0)
 		return 0;
-	return ntohs(v6 ? ((struct sockaddr_in6 *)&own)->sin6_port
-	                : ((struct sockaddr_in *)&own)->sin_port);
+	return ntohs(own.any.sa_family == AF_INET6 ? own.six.sin6_port : own.four.sin_port);
 }
 
 defib_err listen_open(struct address *at, int *fd, struct failure *f)
@@ -54,6 +57,6 @@ defib_err listen_open(struct address *at, int *fd, struct failure *f)
 		*fd = -1;
 		return refuse(at, number, f);
 	}
-	at->port = real_port(*fd, at->v6);
+	at->port = real_port(*fd);
 	return DEFIB_OK;
 }

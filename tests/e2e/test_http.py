@@ -181,7 +181,7 @@ def test_every_answer_carries_the_headers_of_safety(web, path):
 
 
 @pytest.mark.parametrize("method,path,status", [
-    ("GET", "/nope", 404), ("GET", "/api/v1/", 404), ("GET", "/api/v1/watches/nope/jobs", 404),
+    ("GET", "/nope", 404), ("GET", "/api/v1/nope", 404), ("GET", "/api/v1/watches/nope/jobs", 404),
     ("DELETE", "/api/v1/status", 405), ("OPTIONS", "/api/v1/status", 405),
     ("BREW", "/healthz", 405), ("TRACE", "/healthz", 405),
     ("GET", "/api/v1/watches/../status", 400), ("GET", "/api/v1/watches/%2e%2e/jobs", 400),
