@@ -38,8 +38,8 @@ static void call_openapi(struct api_call *c)
 }
 
 const struct api_route api_index_routes[] = {
-	{"GET", "/", ROLE_VIEWER, API_MEMORY, false, false, "Every route there is", call_index},
+	{"GET", "/", ROLE_VIEWER, API_MEMORY, false, false, "every route there is", call_index},
 	{"GET", "/openapi.yaml", ROLE_VIEWER, API_MEMORY, false, false,
-     "This description, for programs (OpenAPI 3.1)", call_openapi},
+     "this description, for programs (OpenAPI 3.1)", call_openapi},
 	{.method = NULL},
 };

@@ -224,12 +224,12 @@ void call_leave(struct api_call *c)
 	}
 
 const struct api_route api_worker_routes[] = {
-	ROUTE("POST", "/queues/{queue}/jobs", true, "Put jobs into a queue", call_enqueue),
-	ROUTE("POST", "/workers", true, "Register a worker", call_register),
-	ROUTE("POST", "/workers/{id}/beat", true, "Renew a worker's lease", call_beat),
-	ROUTE("DELETE", "/workers/{id}", false, "Leave: a clean exit", call_leave),
-	ROUTE("POST", "/workers/{id}/claim", true, "Take jobs", call_claim),
-	ROUTE("POST", "/workers/{id}/settle", true, "Say how jobs ended", call_settle),
-	ROUTE("POST", "/workers/{id}/progress", true, "Say how far a job is", call_progress),
+	ROUTE("POST", "/queues/{queue}/jobs", true, "put jobs into a queue", call_enqueue),
+	ROUTE("POST", "/workers", true, "register a worker", call_register),
+	ROUTE("POST", "/workers/{id}/beat", true, "renew a worker's lease", call_beat),
+	ROUTE("DELETE", "/workers/{id}", false, "leave: a clean exit", call_leave),
+	ROUTE("POST", "/workers/{id}/claim", true, "take jobs", call_claim),
+	ROUTE("POST", "/workers/{id}/settle", true, "say how jobs ended", call_settle),
+	ROUTE("POST", "/workers/{id}/progress", true, "say how far a job is", call_progress),
 	{.method = NULL},
 };

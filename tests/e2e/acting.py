@@ -19,7 +19,8 @@ ACTS = {
     "rollback": "status = 'rolling back'",
     "cancel": "status = 'cancelling'",
 }
-# Beside it: one that knows no act, one with a key of two parts, one whose owners beat.
+# Beside it: one that knows no act, one with a key of two parts, one that can be ended, one
+# whose owners beat.
 MORE = """
   - name: bare
     table: jobs
@@ -35,6 +36,15 @@ MORE = """
     alive_at: updated_at
     stuck_after: 1h
     requeue: status = 'queued'
+    every: 1h
+  - name: ends
+    table: jobs
+    key: id
+    running: status = 'going'
+    alive_at: updated_at
+    stuck_after: 1h
+    end_when: status = 'up'
+    end: status = 'going'
     every: 1h
   - name: beating
     table: jobs
