@@ -114,7 +114,7 @@ def read(request, tmp_path_factory):
             own = Read(web.by("admin"), program, db, path, queue)
             eventually(own.admin.ready)
             eventually(lambda: len(own.get("/ledger")["entries"]) >= 5)
-            eventually(lambda: own.get("/workers")["workers"][0]["holding"] == 2)
+            eventually(lambda: len(own.get("/workers/1")["jobs"]) == 2)
             yield own
     finally:
         queue.close()
@@ -436,3 +436,40 @@ def test_what_is_not_there_is_404(read, path, status):
 def test_a_key_that_its_type_cannot_take_is_the_callers_slip(read):
     status = 400 if read.db.engine == "postgres" else 404
     assert read.refused(status, "/watches/jobs/jobs/seventeen")
+
+
+# ---- several databases ----
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Two files: an empty one first, then one with the queue in it."""
+    folder = tmp_path_factory.mktemp("several")
+    empty, full = LiteDatabase(folder / "empty.db"), LiteDatabase(folder / "full.db")
+    program = Program(folder)
+    empty.sql("CREATE TABLE something (id integer)")
+    Queue(program, full).enqueue('{"n": 1}')
+    text = f"databases:\n  - {{name: empty, url: {empty.url}}}\n  - {{name: full, url: {full.url}}}\n"
+    with serving(folder, text) as web:
+        eventually(lambda: web.get("/api/v1/watches").json["watches"])
+        yield web
+    empty.drop()
+    full.drop()
+
+
+def test_the_queue_is_served_where_a_database_has_it(several):
+    listed = several.get("/api/v1/watches").json["watches"]
+    assert [(w["watch"], w["database"], w["builtin"]) for w in listed] == [("queue", "full", True)]
+    got = several.get("/api/v1/watches/queue/jobs?database=full")
+    assert [j["job"] for j in got.json["jobs"]] == ["queue/1"]
+    got = several.get("/api/v1/watches/queue/jobs")
+    assert got.status == 404 and "empty" in got.detail and "defib init" in got.json["next"]
+
+
+def test_a_database_without_tables_of_ours_has_no_entries_and_no_workers(several):
+    got = several.get("/api/v1/ledger").json
+    assert (got["database"], got["entries"], got["more"]) == ("empty", [], False)
+    got = several.get("/api/v1/workers")
+    assert got.status == 404 and "defib init" in got.json["next"]
+    assert several.get("/api/v1/workers?database=full").json["workers"] == []
+    assert several.get("/api/v1/standings").json == {"watches": []}
