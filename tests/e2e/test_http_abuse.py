@@ -61,7 +61,8 @@ class Patient(World):
         self.served.wait_log("http listens")
         self.url = self.served.lines("http listens")[0]["url"]
         self.served.wait_passes("aged", 2)
-        self.sanitized = b"__asan_init" in conftest.BIN.read_bytes()
+        program = conftest.BIN.read_bytes()
+        self.sanitized = b"__asan_init" in program or b"__tsan_init" in program
         time.sleep(CALM_S)
         self.calm_rate = self._rate(self.served.passes("aged"), CALM_S)
         self.calm_kb = self.rss_kb()
