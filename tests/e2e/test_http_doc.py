@@ -1,0 +1,66 @@
+"""docs/http.md: every command that it shows is run, against the labs of OctoLab."""
+
+import pathlib
+import re
+import subprocess
+import uuid
+
+import pytest
+
+from conftest import Program
+from example_systems import Example
+from web import TOKENS, WebDaemon, token_env, token_section
+from workers import eventually
+
+DOC = pathlib.Path(__file__).resolve().parents[2] / "docs" / "http.md"
+MARK = "@@ended"
+
+
+def commands():
+    blocks = re.findall(r"```sh\n(.*?)```", DOC.read_text(), re.S)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+def expected(command):
+    said = re.search(r"# exit (\d+)", command)
+    return int(said[1]) if said else 0
+
+
+@pytest.fixture
+def labs(lite, defib):
+    own = Example("octolab", lite, defib)
+    assert defib("init", db=lite).code == 0
+    for minutes in range(3):
+        own.insert("labs", id=str(uuid.uuid4()), owner_id="7c9e6679-7425-40de-944b-e07fc1abc123",
+                   status="running", updated_at=own.ago(minutes * 60))
+    daemon = WebDaemon(Program(defib.dir), own.config.read_text() + "http:\n" + token_section(),
+                       env={"DATABASE_URL": lite.url, **token_env()})
+    web = daemon.web(TOKENS["admin"])
+    eventually(web.ready)
+    yield web
+    assert daemon.stop() == 0
+    daemon.kill()
+
+
+def test_every_command_of_the_page_does_what_it_says(labs, tmp_path):
+    lines = commands()
+    script = "exec 2>&1\n" + "".join(f"{line}\ncode=$?; echo; echo {MARK} $code\n"
+                                    for line in lines)
+    ran = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, text=True,
+                         timeout=100, env={"PATH": "/usr/bin:/bin", "TOKEN": TOKENS["admin"],
+                                           "DEFIB": f"http://{labs.daemon.address}"})
+    parts = re.split(rf"{MARK} (\d+)\n", ran.stdout)[:-1]
+    assert len(parts) == 2 * len(lines) and len(lines) > 35, ran.stdout
+    for i, line in enumerate(lines):
+        said = parts[2 * i]
+        assert int(parts[2 * i + 1]) == expected(line), f"{line}\n{said}"
+        told = re.search(r"# exit 22: (\d+)", line)
+        assert not told or f'"status":{told[1]}' in said, f"{line}\n{said}"
+
+
+def test_the_page_shows_only_routes_that_there_are(labs):
+    routes = {r["path"] for r in labs.get("/api/v1/").json["routes"]}
+    patterns = [re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$") for path in routes]
+    for path in re.findall(r'"\$DEFIB(/[^"?]*)', "\n".join(commands())):
+        path = re.sub(r"\$\(.*?\)|\$\w+", "x", path)
+        assert any(p.match(path) for p in patterns), path
