@@ -37,7 +37,7 @@ int64_t mailing_due_us(const struct mailing *m, int64_t now_us)
 {
 	/* Day 0 was a Thursday; without a weekday any day will do, as long as it is the same one. */
 	int64_t day = m->at.weekday < 0 ? 0 : (m->at.weekday + 4) % 7;
-	int64_t first = day * DAY_US + m->at.minute * 60 * US_PER_S;
+	int64_t first = day * DAY_US + m->at.us;
 	assert(m->every_us > 0 && now_us >= first);
 	return first + (now_us - first) / m->every_us * m->every_us;
 }

@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "base/test.h"
 
-#define DAY (INT64_C(86400) * US_PER_S)
+#define HOUR (INT64_C(3600) * US_PER_S)
+#define DAY (24 * HOUR)
 
 static int64_t at(const char *iso)
 {
@@ -21,7 +22,7 @@ static void assert_due(const struct mailing *m, const char *now, const char *due
 	buf_release(&got);
 }
 
-static const struct mailing weekly = {.name = "weekly", .every_us = 7 * DAY, .at = {0, 8 * 60}};
+static const struct mailing weekly = {.name = "weekly", .every_us = 7 * DAY, .at = {0, 8 * HOUR}};
 
 static void a_week_ends_at_its_weekday_and_minute(void **state)
 {
@@ -47,7 +48,7 @@ static void each_weekday_is_found(void **state)
 
 static void a_day_begins_at_its_minute(void **state)
 {
-	struct mailing m = {.every_us = DAY, .at = {-1, 6 * 60 + 30}};
+	struct mailing m = {.every_us = DAY, .at = {-1, 6 * HOUR + HOUR / 2}};
 	(void)state;
 	assert_due(&m, "2026-11-17T06:29:00.000Z", "2026-11-16T06:30:00.000Z");
 	assert_due(&m, "2026-11-17T06:30:00.000Z", "2026-11-17T06:30:00.000Z");
@@ -55,7 +56,7 @@ static void a_day_begins_at_its_minute(void **state)
 
 static void several_weeks_have_one_phase_whoever_asks(void **state)
 {
-	struct mailing m = {.every_us = 14 * DAY, .at = {0, 8 * 60}};
+	struct mailing m = {.every_us = 14 * DAY, .at = {0, 8 * HOUR}};
 	(void)state;
 	int64_t due = mailing_due_us(&m, at("2026-11-16T09:00:00.000Z"));
 	for (int64_t now = due; now < due + 14 * DAY; now += 3 * 3600 * US_PER_S)

@@ -6,39 +6,29 @@
 #include "watch/reports.h"
 
 #include "base/text.h"
+#include "watch/options_values.h"
 
-#define DAY_US (INT64_C(86400) * 1000000)
+#define HOUR_US (INT64_C(3600) * 1000000)
+#define DAY_US (24 * HOUR_US)
 #define MOST_US (INT64_C(366) * DAY_US)
 
 const char *const report_form_names[] = {"text", "markdown", "html", "json", NULL};
-
-static const char *const weekdays[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
-
-/* "08:00" */
-static bool parse_minute(const char *text, int *minute)
-{
-	int hours, minutes, end = 0;
-	if (strlen(text) != 5 || sscanf(text, "%2d:%2d%n", &hours, &minutes, &end) != 2 || end != 5)
-		return false;
-	*minute = hours * 60 + minutes;
-	return hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60;
-}
 
 /* "mon 08:00" or "08:00" */
 static bool parse_time(const char *text, struct mailing_time *out)
 {
 	out->weekday = -1;
-	for (int i = 0; i < 7; i++)
-		if (text_starts(text, weekdays[i]) && text[3] == ' ')
+	for (int i = 0; day_names[i]; i++)
+		if (text_starts(text, day_names[i]) && text[3] == ' ')
 			out->weekday = i;
-	return parse_minute(out->weekday >= 0 ? text + 4 : text, &out->minute);
+	return daytime_parse(out->weekday >= 0 ? text + 4 : text, &out->us) && out->us < DAY_US;
 }
 
 static void read_time(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct mailing_time *out = target;
 	const char *text;
-	*out = (struct mailing_time){0, 8 * 60};
+	*out = (struct mailing_time){0, 8 * HOUR_US};
 	if (node && cfg_text(r, node, &text) && !parse_time(text, out))
 		cfg_problem(r, node->at,
 		            "\"%s\" is no time of the week; write \"mon 08:00\" or \"08:00\" (UTC)", text);

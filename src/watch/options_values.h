@@ -24,4 +24,9 @@ void read_backoff(struct cfg_reader *r, const struct cfg_node *node, void *targe
 extern const struct opt_row startup_rows[], crash_rows[], guard_rows[], work_rows[], backoff_rows[];
 extern const struct opt_row raise_rows[];
 
+/* "mon" to "sun", NULL. */
+extern const char *const day_names[];
+/* "18:30", up to "24:00", as the time since midnight. */
+bool daytime_parse(const char *text, int64_t *us);
+
 #endif

@@ -20,7 +20,7 @@
 #define DAY_US (24 * HOUR_US)
 #define EVERY_DAY 0x7f
 
-static const char *const day_names[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun", NULL};
+const char *const day_names[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun", NULL};
 
 struct raise_options {
 	struct text_list days;
@@ -66,8 +66,7 @@ static bool two_digits(const char *text, int64_t *n)
 	return true;
 }
 
-/* "18:30", up to "24:00". */
-static bool clock_parse(const char *text, int64_t *us)
+bool daytime_parse(const char *text, int64_t *us)
 {
 	int64_t hours, minutes;
 	if (strlen(text) != 5 || text[2] != ':' || !two_digits(text, &hours) ||
@@ -102,7 +101,7 @@ static void read_span(struct cfg_reader *r, const struct cfg_node *node, struct 
 		return;
 	out->factor = o.factor;
 	out->days = read_days(r, node, &o.days);
-	if (!clock_parse(o.from, &out->from_us) || !clock_parse(o.to, &out->to_us))
+	if (!daytime_parse(o.from, &out->from_us) || !daytime_parse(o.to, &out->to_us))
 		cfg_problem(r, node->at, "from and to are times of the day in UTC such as \"18:00\"");
 	else if (out->from_us == out->to_us)
 		cfg_problem(r, node->at,

@@ -15,7 +15,7 @@ extern const char *const report_form_names[];
 /* A time of the week, or of the day, in UTC. */
 struct mailing_time {
 	int weekday; /* 0: Monday; -1: none, it is a time of the day */
-	int minute;  /* of the day */
+	int64_t us;  /* since midnight */
 };
 
 struct mailing {
