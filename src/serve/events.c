@@ -207,6 +207,7 @@ static void listen_to_events(struct api_call *c)
 	}
 	struct listener *l = mem_alloc(sizeof *l);
 	l->events = e;
+	l->setup = c->setup->number;
 	event_stream_init(&l->stream, &cursor, api_query(c, "watch"), event, clock_boot_ms());
 	l->stream.sight = c->role >= ROLE_OPERATOR ? EVENT_WHOLE : EVENT_VIEWED;
 	l->http = http_stream(c, "text/event-stream", &ops, l);

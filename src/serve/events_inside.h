@@ -15,6 +15,7 @@ struct listener {
 	struct listener *next;
 	struct events *events;
 	struct http_stream *http; /* NULL: in tests */
+	int64_t setup;            /* number of the configuration that let him in */
 	struct event_stream stream;
 };
 

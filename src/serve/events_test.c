@@ -78,6 +78,7 @@ static struct listener *come(struct world *w, const char *cursor)
 	struct ledger_cursor c;
 	assert_true(ledger_cursor_parse(&c, cursor));
 	l->events = w->events;
+	l->setup = w->setups.now->number;
 	event_stream_init(&l->stream, &c, NULL, NULL, clock_boot_ms());
 	pthread_mutex_lock(&w->events->lock);
 	w->events->n++;

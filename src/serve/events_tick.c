@@ -92,9 +92,13 @@ static struct shown_watch *look(struct events *e, const struct settings *s, stru
 	return all;
 }
 
-static void tell(struct listener *l, const struct shown_watch *watches, int n, int64_t now)
+static void tell(struct listener *l, int64_t setup, const struct shown_watch *watches, int n,
+                 int64_t now)
 {
 	bool all = l->stream.watches_due;
+	/* A reload may have taken his token away, or what he may see: he must come again. */
+	if (l->setup < setup)
+		l->stream.over = true;
 	l->stream.watches_due = false;
 	for (int i = 0; i < n; i++)
 		if (all || watches[i].changed)
@@ -109,11 +113,12 @@ void events_tick(struct events *e)
 	struct setup *setup = setup_hold(e->setups);
 	int n = 0;
 	const struct shown_watch *watches = look(e, &setup->settings, &a, &n);
+	int64_t number = setup->number;
 	setup_drop(e->setups, setup);
 	int64_t now = clock_boot_ms();
 	pthread_mutex_lock(&e->lock);
 	for (struct listener *l = e->first; l; l = l->next)
-		tell(l, watches, n, now);
+		tell(l, number, watches, n, now);
 	pthread_mutex_unlock(&e->lock);
 	arena_release(&a);
 }

@@ -1,6 +1,7 @@
 """The ledger as a stream of events: nothing lost, nothing twice, whoever comes and goes."""
 
 import json
+import signal
 import threading
 
 import conftest
@@ -264,6 +265,30 @@ def test_a_viewer_sees_masks_and_needs_a_token(place, listen, tmp_path, pg):
         own.recover(2)
         said = json.dumps([event.data for event in stream.ledger(2)])
         assert "secret-owner" not in said and "****" in said
+    finally:
+        own.close()
+
+
+def test_a_reload_ends_streams_and_a_token_that_it_takes_away_opens_none(place, tmp_path, pg):
+    own = Place(place.program, pg)
+    token = tmp_path / "token"
+    token.write_text("a" * 40)
+    token.chmod(0o600)
+    text = configuration(pg.url) + \
+        f"http:\n  tokens:\n    - {{name: anna, role: viewer, file: {token}}}\n"
+    try:
+        daemon = own.serve(text)
+        stream = Listener(listening(daemon), token="a" * 40).up()
+        token.write_text("b" * 40)
+        daemon.signal(signal.SIGHUP)
+        assert [event for event in stream if event.name == "ledger"] == []
+        with pytest.raises(Refused) as refused:
+            Listener(listening(daemon), token="a" * 40, last=stream.last)
+        assert refused.value.status == 401
+        ids = own.recover(2)
+        again = Listener(listening(daemon), token="b" * 40, last=stream.last)
+        assert numbers(again.ledger(2)) == ids
+        again.close()
     finally:
         own.close()
 
