@@ -170,7 +170,7 @@ static int rule_named(const char *name)
 	return i;
 }
 
-/* One entry; `base` is what holds so far. */
+/* One entry, over what holds so far. */
 static void read_rule(struct cfg_reader *r, const struct cfg_node *node,
                       struct alert_settings *settings)
 {
@@ -193,7 +193,7 @@ static void read_rule(struct cfg_reader *r, const struct cfg_node *node,
 				            own ? " for watch " : "", own ? o.rule.watch : "");
 		settings->rules[settings->nrules++] = o.rule;
 	} else if (o.name) {
-		refuse(r, name->at, "rule", o.name, alert_names);
+		refuse(r, name ? name->at : node->at, "rule", o.name, alert_names);
 	}
 	cfg_leave(r, mark);
 }
