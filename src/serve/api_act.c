@@ -56,6 +56,17 @@ const char *job_named(struct api_call *c, const struct watch *w, const char *tex
 	return NULL;
 }
 
+bool term_named(struct api_call *c, const char *text, struct term *out)
+{
+	struct failure f = {0};
+	if (!term_parse(c->watch, text, &c->arena, out, NULL, &f))
+		return true;
+	/* "--where: …" is how the command line calls it. */
+	if (text_starts(f.what, "--"))
+		memmove(f.what, f.what + 2, strlen(f.what) - 1);
+	return api_failed(c, &f);
+}
+
 bool writable(struct api_call *c, struct bound *out)
 {
 	struct api_watch *w;
@@ -273,7 +284,6 @@ static bool listed_jobs(struct api_call *c, const json_t *list, const char **job
 
 static bool read_terms(struct api_call *c, const json_t *list, struct term *terms, int *n)
 {
-	struct failure f = {0};
 	size_t i;
 	json_t *item;
 	if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > TERMS_MAX)
@@ -283,8 +293,8 @@ static bool read_terms(struct api_call *c, const json_t *list, struct term *term
 	{
 		if (!json_is_string(item))
 			return api_problem(c, 400, "where[%zu] is no text", i);
-		if (term_parse(c->watch, json_string_value(item), &c->arena, &terms[i], NULL, &f))
-			return api_failed(c, &f);
+		if (!term_named(c, json_string_value(item), &terms[i]))
+			return false;
 	}
 	*n = (int)json_array_size(list);
 	return true;

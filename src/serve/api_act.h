@@ -13,6 +13,7 @@
 
 #include "recover/bound.h"
 #include "serve/api.h"
+#include "watch/terms.h"
 
 /* Whether the call is about the built-in queue. */
 bool acts_on_queue(const struct api_call *c);
@@ -20,6 +21,8 @@ bool acts_on_queue(const struct api_call *c);
 bool may_override(struct api_call *c, bool asked);
 /* A key as facts.h writes it; NULL after a problem was answered: there is no such job. */
 const char *job_named(struct api_call *c, const struct watch *w, const char *text);
+/* A term of the call's watch (watch/terms.h); false after a problem was answered. */
+bool term_named(struct api_call *c, const char *text, struct term *out);
 /* The call's watch, ready to be written to, with a ledger where there can be one. */
 bool writable(struct api_call *c, struct bound *out);
 /* A member that is a duration; false after a problem was answered. */

@@ -46,16 +46,11 @@ struct page {
 
 static bool add_term(struct api_call *c, struct page *p, const char *text)
 {
-	struct failure f = {0};
 	struct term *t = &p->terms[p->ask.nterms];
 	if (p->ask.nterms == TERMS_MAX)
 		return api_problem(c, 400, "at most %d terms", TERMS_MAX);
-	if (term_parse(c->watch, text, &c->arena, t, NULL, &f)) {
-		/* "--where: …" is how the command line calls it. */
-		if (text_starts(f.what, "--"))
-			memmove(f.what, f.what + 2, strlen(f.what) - 1);
-		return api_failed(c, &f);
-	}
+	if (!term_named(c, text, t))
+		return false;
 	if (sight_hides(c->watch, &c->setup->settings.http, c->role, t))
 		return api_problem(c, 403, "\"%s\" asks for what is masked for the role %s", text,
 		                   role_names[c->role]);

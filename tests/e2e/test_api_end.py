@@ -179,3 +179,17 @@ def test_ending_a_lab_that_a_worker_tears_down_does_not_take_it_from_him(labs):
     labs.until("SELECT status FROM labs", "finished")
     assert worker.stop() == 0
     eventually(lambda: len(labs.lines("began")) == 1)
+
+
+def test_a_worker_that_is_asked_to_stop_settles_the_job_himself(labs):
+    """Cancelling takes nothing from him: his lease stands until he has stopped."""
+    labs.change(("    show: [owner_id]", "    cancel: error = 'asked to stop'\n    show: [owner_id]"))
+    web = labs.serve()
+    lab = labs.lab("ending")
+    worker = labs.work("labs", "--poll", "100ms", "--grace", "0s", run=SLOW)
+    labs.until_lines("began", 1)
+    got = web.post(f"/api/v1/watches/labs/jobs/{lab}/cancel", {"reason": "not this one"})
+    assert got.status == 200, got.text
+    labs.until("SELECT status FROM labs", "failed")
+    assert worker.stop() == 0
+    assert labs.rows(f"SELECT 1 FROM {labs.table('ledger')} WHERE event = 'LATE_COMPLETION'") == []

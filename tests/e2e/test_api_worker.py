@@ -303,6 +303,18 @@ def test_a_silent_worker_s_job_goes_to_another_after_its_lease(works):
     assert works.job(job) == "done"
 
 
+@pytest.mark.proof
+def test_the_daemon_alone_notices_a_silent_worker_too(works):
+    """With no worker process anywhere: the built-in queue is a watch of the daemon's own."""
+    up_for(works.db, 14)
+    works.db.sql(f"UPDATE {works.prefix}worker SET state = 'left'")
+    job = works.enqueue("unseen")
+    silent, other = works.register(lease=LEASE), works.register(lease="1h")
+    epoch = works.claim(silent, "unseen")[0]["epoch"]
+    got = eventually(lambda: works.claim(other, "unseen"))
+    assert [(j["key"], j["epoch"]) for j in got] == [(str(job), epoch + 1)]
+
+
 # ---- a user's own table ----
 
 def test_a_watch_with_work_is_worked_on_over_http_too(works):
