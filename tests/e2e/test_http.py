@@ -51,7 +51,8 @@ def web(tmp_path_factory):
 def local(tmp_path_factory):
     """One without tokens."""
     folder = tmp_path_factory.mktemp("local")
-    with serving(folder, lite_config(folder) + "environment: {name: staging, color: teal}\n") as own:
+    text = lite_config(folder) + "environment: {name: staging, color: teal}\n"
+    with serving(folder, text) as own:
         yield own
 
 
@@ -208,7 +209,8 @@ def test_a_broken_body_is_told_its_place(web):
     answer = web.post("/api/v1/watches/aged/scan", b'{"fix":\n tru}')
     assert answer.status == 400
     assert "line 2" in answer.detail
-    for body in (b"[]", b"1", b'"x"', b"null", b"[" * 5000, b'{"a":1}x', b'{"a":"\\u0000"}', b"\xff"):
+    for body in (b"[]", b"1", b'"x"', b"null", b"[" * 5000, b'{"a":1}x', b'{"a":"\\u0000"}',
+                 b"\xff"):
         assert web.post("/api/v1/watches/aged/scan", body).status == 400, body[:20]
 
 
@@ -275,19 +277,23 @@ def test_one_connection_serves_many_requests(web):
 def test_a_request_that_never_becomes_whole_is_cut(tmp_path):
     text = lite_config(tmp_path) + "http: {request_timeout: 1s}\n"
     with serving(tmp_path, text) as own, own.raw() as slow, own.raw() as idle:
+        over = threading.Event()
+
         def drip():
             with contextlib.suppress(OSError):
                 slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
-                for _ in range(200):
+                while not over.wait(0.1):
                     slow.sendall(b"X-A: b\r\n")
-                    time.sleep(0.1)
         threading.Thread(target=drip, daemon=True).start()
 
         def is_cut():
             with contextlib.suppress(ConnectionError):
                 return slow.recv(1) == b""
             return True
-        assert is_cut()
+        try:
+            assert is_cut()
+        finally:
+            over.set()
         assert idle.recv(1) == b""
         assert own.get("/healthz").status == 200
 
@@ -384,15 +390,15 @@ def test_many_calls_at_once_are_all_answered(cuttable):
 
 @contextlib.contextmanager
 def locked_table(pg, own):
-    """The table is locked by somebody, and a call waits for it: what it is answered is in the list."""
+    """The table is locked, and a call waits for it: what it is answered is in the list."""
     answers = []
     blocker = pg.connect()
     blocker.autocommit = False
     blocker.cursor().execute("LOCK TABLE jobs")
     thread = threading.Thread(target=lambda: answers.append(own.get(JOBS)))
     thread.start()
-    eventually(lambda: pg.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                              "AND datname = current_database()")[0][0] >= 1)
+    eventually(lambda: pg.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = "
+                              "'Lock' AND datname = current_database()")[0][0] >= 1)
     yield answers
     thread.join()
     blocker.close()
@@ -471,7 +477,8 @@ def test_an_address_in_use_is_one_line(tmp_path, local):
 
 @pytest.mark.parametrize("listen,words", [
     ("0.0.0.0:0", "there is no token"), ("[::]:0", "there is no token"),
-    ("8080", "is no address"), ("example.org:80", "is no address"), ("127.0.0.1:99999", "no address")])
+    ("8080", "is no address"), ("example.org:80", "is no address"),
+    ("127.0.0.1:99999", "is no address")])
 def test_an_address_that_is_no_good_is_one_line(tmp_path, listen, words):
     said = refused_start(tmp_path, lite_config(tmp_path), "--listen", listen)
     assert words in said
