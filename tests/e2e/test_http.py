@@ -2,6 +2,7 @@
 database that is away."""
 
 import contextlib
+import pathlib
 import signal
 import socket
 import ssl
@@ -419,12 +420,28 @@ def test_a_call_that_the_database_keeps_waiting_keeps_nobody_else(pg, tmp_path):
 
 def test_a_stop_answers_who_waits_at_a_desk(pg, tmp_path):
     make_jobs(pg, 4)
-    text = config(pg.url, AGED, every="1h") + "http: {database_timeout: 3s}\n"
+    text = config(pg.url, AGED, every="1h") + "http: {database_timeout: 2s}\n"
     with serving(tmp_path, text) as own:
         eventually(own.ready)
         with locked_table(pg, own) as answers:
             own.daemon.signal(signal.SIGTERM)
         assert answers[0].status == 503
+
+
+def test_after_a_reload_calls_go_to_the_database_that_is_configured_now(tmp_path):
+    folders = [tmp_path / "before", tmp_path / "after"]
+    for folder in folders:
+        folder.mkdir()
+    texts = [lite_config(folder) for folder in folders]
+    moved = LiteDatabase(folders[1] / "jobs.db")
+    moved.sql("INSERT INTO jobs VALUES (2, 'queued', '2026-01-01T00:00:00Z')")
+    moved.drop()
+    with serving(tmp_path, texts[0]) as own:
+        assert own.get(f"{JOBS}/2").status == 404
+        own.daemon.config.write_text(texts[1])
+        own.daemon.signal(signal.SIGHUP)
+        eventually(lambda: own.get(f"{JOBS}/2").status == 200)
+        assert own.get("/api/v1/status").json["setup"] == 2
 
 
 # ---- TLS, and starts that are refused ----
@@ -504,6 +521,40 @@ def test_a_token_without_its_secret_is_one_line(tmp_path):
     said = refused_start(tmp_path, text, "--listen", "127.0.0.1:0",
                          env={**token_env(), "TOKEN_ADMIN": "hunter2"})
     assert "a secret has 16 to 256 characters" in said and "hunter2" not in said
+
+
+@pytest.mark.parametrize("http,words", [
+    ('{listen: "0.0.0.0:80"}', "can be reached by others, and there is no token"),
+    ('{listen: "example.org:80"}', "is no address; write 127.0.0.1:8080"),
+    ("{tls: {key: k.pem}}", "tls needs certificate and key; certificate is missing"),
+    ("{tokens: [{name: a, file: f, env: E}]}", "from file: or from env:, not both"),
+    ("{tokens: [{name: a}]}", "and neither is given"),
+    ("{tokens: [{name: a, role: boss, env: E}]}", "expects one of viewer, operator or admin"),
+    ("{tokens: [{name: a, env: E}, {name: a, env: F}]}", 'two tokens are named "a"'),
+    ("{max_body: 1}", "http.max_body"),
+    ("{request_timeout: 10ms}", "request_timeout is at least 1s"),
+    ("[]", "expects a map such as")])
+def test_a_wrong_configuration_is_told_by_config_check(tmp_path, http, words):
+    ran = Program(tmp_path)("config", "check", config=lite_config(tmp_path) + f"http: {http}\n")
+    assert ran.code == 3 and words in ran.err, ran.err
+
+
+def test_the_effective_configuration_shows_no_token(tmp_path):
+    text = lite_config(tmp_path) + "http:\n" + token_section()
+    ran = Program(tmp_path)("config", "show", config=text, env=token_env())
+    assert ran.code == 0 and "http.max_connections" in ran.out
+    assert not any(secret in ran.out + ran.err for secret in TOKENS.values())
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/net/if_inet6").exists(), reason="no IPv6 here")
+def test_the_other_version_of_addresses_is_served_too(tmp_path):
+    daemon = WebDaemon(Program(tmp_path), lite_config(tmp_path), listen="[::1]:0")
+    try:
+        assert daemon.address.startswith("[::1]:")
+        assert daemon.web().get("/healthz").status == 200
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
 
 
 def test_without_listen_there_is_no_http(tmp_path):
