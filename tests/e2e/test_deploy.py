@@ -382,6 +382,14 @@ def test_the_container_file_installs_what_the_build_and_the_program_need():
     assert owners - {"libc6", "libgcc-s1", "libstdc++6"} <= apt_packages(run)
 
 
+def test_the_image_that_is_built_is_the_one_that_is_run(defib):
+    version = defib("--version").out.split()[1]
+    text = (DEPLOY / "container/Containerfile").read_text()
+    assert f"-t defib:{version} " in text
+    for name in ("deployment", "cronjob"):
+        assert container_of(manifests()[f"{name}.yaml"])[1]["image"] == f"defib:{version}"
+
+
 # ---- defib deploy ----
 
 def deploy(defib, kind, *args, config=CONFIG, code=0, env=None):
