@@ -116,9 +116,9 @@ void alert_windows(struct alert_subject *s, const struct alert_rule *rules)
 {
 	for (int i = 0; i < ALERT_COUNT; i++) {
 		if (measures[i].top != COUNT_NOTHING)
-			window_span(&s->tops[i], rules[i].window_us);
+			window_span(&s->tops[i], rules[i].window_us, measures[i].top == COUNT_STUCK);
 		if (measures[i].bottom != COUNT_NOTHING)
-			window_span(&s->bottoms[i], rules[i].window_us);
+			window_span(&s->bottoms[i], rules[i].window_us, false);
 	}
 }
 

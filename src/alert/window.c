@@ -4,13 +4,14 @@
 #include <assert.h>
 #include <string.h>
 
-void window_span(struct window *w, int64_t span_us)
+void window_span(struct window *w, int64_t span_us, bool least)
 {
 	int64_t cell_us = span_us / WINDOW_CELLS > 0 ? span_us / WINDOW_CELLS : 1;
 	if (w->cell_us == cell_us)
 		return;
 	memset(w, 0, sizeof *w);
 	w->cell_us = cell_us;
+	w->least = least;
 }
 
 /* Time goes on: cells that come round again are emptied. */
@@ -31,11 +32,13 @@ void window_add(struct window *w, int64_t at_us, double n)
 	turn_to(w, cell);
 	if (cell <= w->newest - WINDOW_CELLS)
 		return;
-	int i = (int)(cell % WINDOW_CELLS);
-	float least = (float)n;
-	w->leasts[i] = w->used[i] && w->leasts[i] < least ? w->leasts[i] : least;
-	w->sums[i] = (w->used[i] ? w->sums[i] : 0) + (float)n;
-	w->used[i] = true;
+	float *at = &w->cells[cell % WINDOW_CELLS], was = *at;
+	bool first = !w->used[cell % WINDOW_CELLS];
+	if (w->least)
+		*at = first || (float)n < was ? (float)n : was;
+	else
+		*at = (first ? 0 : was) + (float)n;
+	w->used[cell % WINDOW_CELLS] = true;
 	if (!w->began_us || at_us < w->began_us)
 		w->began_us = at_us;
 }
@@ -43,10 +46,10 @@ void window_add(struct window *w, int64_t at_us, double n)
 double window_sum(struct window *w, int64_t now_us)
 {
 	double sum = 0;
-	assert(w->cell_us > 0);
+	assert(w->cell_us > 0 && !w->least);
 	turn_to(w, now_us / w->cell_us);
 	for (int i = 0; i < WINDOW_CELLS; i++)
-		sum += w->used[i] ? (double)w->sums[i] : 0;
+		sum += w->used[i] ? (double)w->cells[i] : 0;
 	return sum;
 }
 
@@ -58,7 +61,7 @@ bool window_least(struct window *w, int64_t now_us, double *least)
 	for (int i = 0; i < WINDOW_CELLS; i++) {
 		if (!w->used[i])
 			continue;
-		*least = any && *least < (double)w->leasts[i] ? *least : (double)w->leasts[i];
+		*least = any && *least < (double)w->cells[i] ? *least : (double)w->cells[i];
 		any = true;
 	}
 	return any;

@@ -7,16 +7,16 @@
 #define HOUR (3600 * S)
 #define T0 (1000000 * S)
 
-static struct window an_hour(void)
+static struct window an_hour(bool least)
 {
 	struct window w = {0};
-	window_span(&w, HOUR);
+	window_span(&w, HOUR, least);
 	return w;
 }
 
 static void what_came_within_the_span_is_summed(void **state)
 {
-	struct window w = an_hour();
+	struct window w = an_hour(false);
 	(void)state;
 	window_add(&w, T0, 3);
 	window_add(&w, T0 + HOUR / 2, 4);
@@ -25,7 +25,7 @@ static void what_came_within_the_span_is_summed(void **state)
 
 static void what_is_older_drops_out(void **state)
 {
-	struct window w = an_hour();
+	struct window w = an_hour(false);
 	(void)state;
 	window_add(&w, T0, 3);
 	window_add(&w, T0 + HOUR / 2, 4);
@@ -35,7 +35,7 @@ static void what_is_older_drops_out(void **state)
 
 static void what_comes_late_counts_where_it_belongs(void **state)
 {
-	struct window w = an_hour();
+	struct window w = an_hour(false);
 	(void)state;
 	window_add(&w, T0 + HOUR / 2, 1);
 	window_add(&w, T0, 2);
@@ -45,7 +45,7 @@ static void what_comes_late_counts_where_it_belongs(void **state)
 
 static void the_least_is_of_the_span_only(void **state)
 {
-	struct window w = an_hour();
+	struct window w = an_hour(true);
 	double least = 0;
 	(void)state;
 	assert_false(window_least(&w, T0, &least));
@@ -60,7 +60,7 @@ static void the_least_is_of_the_span_only(void **state)
 
 static void it_is_full_once_the_span_is_behind_it(void **state)
 {
-	struct window w = an_hour();
+	struct window w = an_hour(false);
 	(void)state;
 	assert_false(window_full(&w, T0));
 	window_add(&w, T0, 1);
@@ -70,12 +70,12 @@ static void it_is_full_once_the_span_is_behind_it(void **state)
 
 static void another_span_begins_anew(void **state)
 {
-	struct window w = an_hour();
+	struct window w = an_hour(false);
 	(void)state;
 	window_add(&w, T0, 3);
-	window_span(&w, HOUR);
+	window_span(&w, HOUR, false);
 	assert_float_equal(window_sum(&w, T0), 3, 0);
-	window_span(&w, 2 * HOUR);
+	window_span(&w, 2 * HOUR, false);
 	assert_float_equal(window_sum(&w, T0), 0, 0);
 }
 

@@ -106,7 +106,10 @@ const char *alarm_source(const struct alarm *a)
 	return name ? name : "defib";
 }
 
-/* Those that a reload took away are forgotten; what is left is this turn's. */
+/*
+ * Those that a reload took away are forgotten once what fired of them is resolved; what is left
+ * is this turn's.
+ */
 static void take_subjects(struct alarm *a)
 {
 	int kept = 0;
@@ -114,7 +117,7 @@ static void take_subjects(struct alarm *a)
 	a->told = ARENA_ARRAY(&a->arena, struct seen, a->nsubjects);
 	for (int i = 0; i < a->nsubjects; i++) {
 		struct subject *s = a->subjects[i];
-		if (i > 0 && !s->seen.there) {
+		if (i > 0 && !s->seen.there && (s->over || !s->seen.leads)) {
 			subject_free(s);
 			continue;
 		}
@@ -125,10 +128,12 @@ static void take_subjects(struct alarm *a)
 	a->nsubjects = a->nnow = kept;
 }
 
-static void put_rules(struct alarm *a, struct subject *s)
+static void put_rules(struct alarm *a, struct subject *s, bool there)
 {
-	for (int id = 0; id < ALERT_COUNT; id++)
+	for (int id = 0; id < ALERT_COUNT; id++) {
 		s->rules[id] = alert_rule_for(&a->setup->settings.alerts, (enum alert_id)id, s->watch);
+		s->rules[id].enabled = s->rules[id].enabled && there;
+	}
 	alert_windows(&s->counts, s->rules);
 }
 
@@ -169,7 +174,7 @@ void alarm_gather(struct alarm *a, int64_t now_us)
 	a->tries = a->failures = 0;
 	pthread_mutex_unlock(&a->lock);
 	for (int i = 0; i < a->nnow; i++)
-		put_rules(a, a->now[i]);
+		put_rules(a, a->now[i], i == 0 || a->told[i].there);
 	for (int i = 1; i < a->nnow; i++)
 		put_facts(a->now[i], &a->told[i], now_us, now_ms);
 	struct alert_subject *whole = &a->now[0]->counts;

@@ -26,6 +26,7 @@ struct subject {
 	struct alert_rule rules[ALERT_COUNT];
 	struct alert alerts[ALERT_COUNT]; /* as the database has them, or memory while it is away */
 	bool fresh;                       /* the ledger's past is not counted yet */
+	bool over;                        /* no longer watched, and what fired of it is resolved */
 };
 
 /* A message that was made while the database was away. */

@@ -32,9 +32,11 @@ static void begin_anew(struct alarm *a)
 	for (int i = 0; i < a->nnow; i++) {
 		struct alert_subject *s = &a->now[i]->counts;
 		for (int id = 0; id < ALERT_COUNT; id++) {
-			if (id == (int)own[0] || id == (int)own[1])
-				continue;
-			s->tops[id] = s->bottoms[id] = (struct window){0};
+			bool counted = id != (int)own[0] && id != (int)own[1];
+			if (counted && s->tops[id].cell_us)
+				s->tops[id] = (struct window){0};
+			if (counted && s->bottoms[id].cell_us)
+				s->bottoms[id] = (struct window){0};
 		}
 		alert_windows(s, a->now[i]->rules);
 	}
@@ -174,5 +176,7 @@ defib_err alarm_judge(struct alarm *a, struct failure *f)
 		          LOG_STR("database", a->database));
 	if (!err && taken)
 		show_firing(a, whole);
+	for (int i = 1; !err && taken && i < a->nnow; i++)
+		a->now[i]->over = !a->told[i].there;
 	return err;
 }

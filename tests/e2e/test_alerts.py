@@ -328,6 +328,20 @@ def test_who_comes_next_neither_fires_again_nor_forgets(lite, daemon, receiver):
     assert [one["status"] for one in hook.documents()] == ["firing", "resolved"]
 
 
+def test_a_watch_that_a_reload_takes_away_leaves_nothing_firing(lite, daemon, receiver):
+    hook = receiver()
+    stuck_jobs.make(lite, 12)
+    text = config(lite, webhook("hook", hook), "hook", only("stuck_warning"), **REPORTED)
+    one = daemon(text)
+    eventually(lambda: hook.documents(status="firing"))
+    (one.log_path.parent / one.log_path.name.replace(".log", ".yaml")).write_text(
+        text.replace("  - name: jobs\n", "  - name: others\n"))
+    one.signal(signal.SIGHUP)
+    over = eventually(lambda: hook.documents(status="resolved", watch="jobs"))
+    assert over[0]["rule"] == "stuck_warning"
+    eventually(lambda: hook.documents(status="firing", watch="others"))
+
+
 def test_of_two_daemons_one_tells(pg, daemon, receiver):
     hook = receiver()
     stuck_jobs.make(pg, 12)
