@@ -10,14 +10,15 @@
 #ifndef SERVE_METRIC_LIST_H
 #define SERVE_METRIC_LIST_H
 
+#include "worker/took.h"
+
 /* Upper bounds in seconds. */
 #define METRIC_BUCKETS_LIST(X)                                                                     \
 	X(NONE, 0)                                                                                     \
 	X(BRIEF, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)                   \
 	X(DETECT, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 86400)   \
 	X(RECOVER, 0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800)  \
-	X(RUN, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, \
-	  7200, 21600, 86400)
+	X(RUN, TOOK_BOUNDS)
 
 /* clang-format off */
 #define METRIC_LIST(X) \
@@ -121,6 +122,10 @@
 	  "1 for each watch that the worker works on.") \
 	X(WORKER_JOBS, GAUGE, "defib_worker_jobs", "worker,database", NONE, \
 	  "Jobs that the worker has in hand.") \
+	X(WORKER_TICKS, COUNTER, "defib_worker_ticks_total", "worker,database", NONE, \
+	  "How often the worker asked for jobs since it started.") \
+	X(WORKER_TOOK, HISTOGRAM, "defib_worker_job_seconds", "worker,database", RUN, \
+	  "How long the worker's jobs ran that ended by themselves, since it started.") \
 	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", "worker,database", NONE, \
 	  "Jobs that the worker has claimed since it started.") \
 	X(WORKER_SETTLED, COUNTER, "defib_worker_settled_total", "worker,database,end", NONE, \

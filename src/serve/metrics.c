@@ -231,6 +231,26 @@ void metrics_observe(struct metrics *m, enum metric id, double seconds, const ch
 	metrics_let(m);
 }
 
+void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts, double sum,
+                         const char *const *labels)
+{
+	const struct metric_about *about = metric_about(id);
+	assert(about->kind == METRIC_HISTOGRAM);
+	if (!m)
+		return;
+	metrics_hold(m);
+	struct series *s = series(m, id, labels);
+	if (s) {
+		s->sum = sum;
+		s->value = counts[about->nbounds];
+		for (int i = 0; i < about->nbounds; i++) {
+			s->counts[i] = (uint64_t)counts[i];
+			s->value += counts[i];
+		}
+	}
+	metrics_let(m);
+}
+
 void metrics_ready(struct metrics *m, enum metric id, const char *const *labels)
 {
 	if (!m)

@@ -52,6 +52,9 @@ void metrics_set(struct metrics *m, enum metric id, double value, const char *co
 void metrics_add(struct metrics *m, enum metric id, double by, const char *const *labels);
 /* A value for a histogram, in seconds; below 0 counts as 0. */
 void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels);
+/* A histogram that somebody else counts: one count a bound and one above them all. */
+void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts, double sum,
+                         const char *const *labels);
 /* Make the series if it is not there, empty: rates need a 0 to begin with. */
 void metrics_ready(struct metrics *m, enum metric id, const char *const *labels);
 

@@ -109,6 +109,17 @@ static void buckets_add_up_and_include_their_bound(void **state)
 	buf_release(&out);
 }
 
+static void buckets_that_another_counts_are_taken_as_they_are(void **state)
+{
+	(void)state;
+	double counts[TOOK_BUCKETS] = {[0] = 2, [TOOK_BUCKETS - 1] = 1}, n = 0, sum = 0;
+	const char *const *labels = LABELS("anna", "main");
+	for (int i = 0; i < 2; i++)
+		metrics_set_buckets(m, METRIC_WORKER_TOOK, counts, 99.5, labels);
+	assert_true(metrics_value(m, METRIC_WORKER_TOOK, labels, &n, &sum));
+	assert_true(n == 3 && sum == 99.5);
+}
+
 static void a_forgotten_watch_leaves_nothing_behind(void **state)
 {
 	(void)state;
@@ -234,6 +245,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(openmetrics_says_the_unit, begin, end),
 		cmocka_unit_test_setup_teardown(label_values_are_escaped, begin, end),
 		cmocka_unit_test_setup_teardown(buckets_add_up_and_include_their_bound, begin, end),
+		cmocka_unit_test_setup_teardown(buckets_that_another_counts_are_taken_as_they_are, begin,
+	                                    end),
 		cmocka_unit_test_setup_teardown(a_forgotten_watch_leaves_nothing_behind, begin, end),
 		cmocka_unit_test_setup_teardown(a_dropped_state_goes_and_its_neighbours_stay, begin, end),
 		cmocka_unit_test_setup_teardown(one_metric_cannot_grow_without_end, begin, end),

@@ -20,9 +20,9 @@ static const struct {
 	const char *part, *member; /* part NULL: of the object itself */
 	enum metric metric;
 } numbers[] = {
-	{NULL, "claims", METRIC_WORKER_CLAIMS},        {NULL, "tries", METRIC_WORKER_TRIES},
-	{NULL, "failures", METRIC_WORKER_FAILURES},    {"spool", "jobs", METRIC_WORKER_SPOOL},
-	{"spool", "bytes", METRIC_WORKER_SPOOL_BYTES},
+	{NULL, "ticks", METRIC_WORKER_TICKS},   {NULL, "claims", METRIC_WORKER_CLAIMS},
+	{NULL, "tries", METRIC_WORKER_TRIES},   {NULL, "failures", METRIC_WORKER_FAILURES},
+	{"spool", "jobs", METRIC_WORKER_SPOOL}, {"spool", "bytes", METRIC_WORKER_SPOOL_BYTES},
 };
 #define ENDS_MAX 16 /* of one worker: any text may stand there */
 #define SERVES_MAX 50
@@ -37,6 +37,25 @@ static void say_numbers(struct metrics *m, const json_t *info, const char *const
 	}
 }
 
+/* How long its jobs ran; a bound that is none of ours goes to the next above it. */
+static void say_took(struct metrics *m, const json_t *took, const char *const *labels)
+{
+	double counts[TOOK_BUCKETS] = {0};
+	const char *bound;
+	const json_t *n;
+	if (!json_is_object(took))
+		return;
+	json_object_foreach(json_object_get(took, "buckets"), bound, n)
+	{
+		int i = 0;
+		while (i < TOOK_BUCKETS - 1 && strtod(bound, NULL) > took_bounds[i])
+			i++;
+		counts[i] += json_number_value(n) > 0 ? json_number_value(n) : 0;
+	}
+	metrics_set_buckets(m, METRIC_WORKER_TOOK, counts,
+	                    json_number_value(json_object_get(took, "sum")), labels);
+}
+
 static void say_info(struct metrics *m, const struct attendant *w, const json_t *info,
                      const char *const *labels)
 {
@@ -44,6 +63,7 @@ static void say_info(struct metrics *m, const struct attendant *w, const json_t 
 	const char *breaker = json_string_value(json_object_get(info, "breaker")), *end;
 	int left = ENDS_MAX;
 	say_numbers(m, info, labels);
+	say_took(m, json_object_get(info, "took"), labels);
 	if (breaker)
 		metrics_set(m, METRIC_WORKER_BREAKER, breaker[0] == 'o', labels);
 	if (json_is_number(clock))
@@ -89,10 +109,11 @@ static void say_worker(struct metrics *m, const struct attendant *w, const char 
 static void drop_workers(struct metrics *m, const char *database)
 {
 	static const enum metric all[] = {
-		METRIC_WORKER_SERVES,      METRIC_WORKER_UP,      METRIC_WORKER_JOBS,
-		METRIC_WORKER_CLAIMS,      METRIC_WORKER_SETTLED, METRIC_WORKER_TRIES,
-		METRIC_WORKER_FAILURES,    METRIC_WORKER_BREAKER, METRIC_WORKER_SPOOL,
-		METRIC_WORKER_SPOOL_BYTES, METRIC_WORKER_SKEW,
+		METRIC_WORKER_SERVES,  METRIC_WORKER_TICKS, METRIC_WORKER_TOOK,
+		METRIC_WORKER_UP,      METRIC_WORKER_JOBS,  METRIC_WORKER_CLAIMS,
+		METRIC_WORKER_SETTLED, METRIC_WORKER_TRIES, METRIC_WORKER_FAILURES,
+		METRIC_WORKER_BREAKER, METRIC_WORKER_SPOOL, METRIC_WORKER_SPOOL_BYTES,
+		METRIC_WORKER_SKEW,
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		metrics_drop(m, all[i], LABELS(NULL, database, NULL));

@@ -41,8 +41,11 @@ static void claim_failed(struct worker *w, defib_err err, const struct failure *
 static void note_claim(struct worker *w, int got)
 {
 	pthread_mutex_lock(&w->lock);
-	w->claims = (struct claim_counts){w->claims.claimed + got, w->breaker.tries, w->breaker.failed,
-	                                  w->breaker.state != BREAKER_CLOSED};
+	w->claims.claimed += got;
+	w->claims.ticks++;
+	w->claims.tries = w->breaker.tries;
+	w->claims.failed = w->breaker.failed;
+	w->claims.paused = w->breaker.state != BREAKER_CLOSED;
 	pthread_mutex_unlock(&w->lock);
 }
 

@@ -46,6 +46,7 @@ void worker_info(void *ctx, struct buf *out)
 	pthread_mutex_lock(&w->lock);
 	bool closing = w->closing;
 	struct claim_counts c = w->claims;
+	struct took took = w->took;
 	int64_t by_handlers = w->settled;
 	if (!closing)
 		settler_counts(w->settler, &s);
@@ -56,9 +57,11 @@ void worker_info(void *ctx, struct buf *out)
 	bool open = c.paused || s.breaker != BREAKER_CLOSED;
 	buf_add(out, "{");
 	add_self(w, out);
-	buf_addf(out, ",\"jobs\":%lld,\"claims\":%lld", (long long)hand_count(&w->hand),
-	         (long long)c.claimed);
+	buf_addf(out, ",\"jobs\":%lld,\"ticks\":%lld,\"claims\":%lld", (long long)hand_count(&w->hand),
+	         (long long)c.ticks, (long long)c.claimed);
 	add_settled(&s, by_handlers, out);
+	buf_add(out, ",\"took\":");
+	took_json(&took, out);
 	buf_addf(out, ",\"refused\":%lld,\"abandoned\":%lld,\"tries\":%lld,\"failures\":%lld",
 	         (long long)s.refused, (long long)s.abandoned, (long long)tries, (long long)failures);
 	buf_addf(out, ",\"breaker\":\"%s\",\"spool\":{\"jobs\":%lld,\"bytes\":%lld}",

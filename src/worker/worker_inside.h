@@ -16,6 +16,7 @@
 #include "worker/run_child.h"
 #include "worker/run_thread.h"
 #include "worker/slots.h"
+#include "worker/took.h"
 #include "worker/wake.h"
 #include "worker/watchman.h"
 #include "worker/worker.h"
@@ -46,9 +47,9 @@ struct slot_ref {
 
 /* What the work session has done so far. */
 struct claim_counts {
-	int64_t claimed;
-	int64_t tries, failed; /* uses of the database, and those that failed */
-	bool paused;           /* the breaker is not closed */
+	int64_t claimed, ticks; /* jobs; how often it asked for some */
+	int64_t tries, failed;  /* uses of the database, and those that failed */
+	bool paused;            /* the breaker is not closed */
 };
 
 /* A child at work. */
@@ -87,6 +88,7 @@ struct worker {
 	struct resize *resizes; /* one a pool */
 	int64_t settled;        /* by handlers, in transactions of their own */
 	struct claim_counts claims;
+	struct took took; /* jobs that ended by themselves */
 	int stops;
 	bool woken; /* there may be work, or something to stop */
 	bool told;  /* jobs were asked to stop: their runners must hear of it */

@@ -56,6 +56,7 @@ static void forget(struct worker *w, struct hand_job *j)
 	give_slot(w, &ref);
 	pthread_mutex_lock(&w->lock);
 	w->settled++;
+	took_add(&w->took, clock_boot_ms() - j->began_ms);
 	pthread_mutex_unlock(&w->lock);
 	hand_remove(&w->hand, j);
 }
@@ -70,10 +71,15 @@ static void finish(struct worker *w, struct hand_job *j)
 	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
 	if (stop && j->as != SETTLE_DONE)
 		j->as = SETTLE_STOPPED;
+	int64_t elapsed_ms = clock_boot_ms() - j->began_ms;
+	if (j->as != SETTLE_STOPPED && j->as != SETTLE_RELEASED) {
+		pthread_mutex_lock(&w->lock);
+		took_add(&w->took, elapsed_ms);
+		pthread_mutex_unlock(&w->lock);
+	}
 	log_event(w->options.pools[j->pool].noted ? LOG_INFO : LOG_DEBUG, "job ended",
 	          LOG_STR("source", j->source->name), LOG_STR("job", j->claim.key),
-	          LOG_STR("as", settle_names[j->as]),
-	          LOG_INT("elapsed_ms", clock_boot_ms() - j->began_ms));
+	          LOG_STR("as", settle_names[j->as]), LOG_INT("elapsed_ms", elapsed_ms));
 	settler_add(w->settler, j);
 }
 

@@ -222,6 +222,14 @@ def test_runs_that_end_are_a_histogram_by_kind(scene):
     assert s.get("defib_job_seconds_bucket", kind="slow", le="30.0", **PAGES) == 1
 
 
+def test_beyond_the_first_kinds_the_rest_is_called_other(scene):
+    scene.db.sql("INSERT INTO pages (status, kind, started_at, finished_at) SELECT 'Complete', "
+                 "'k' || i, clock_timestamp(), clock_timestamp() FROM generate_series(1, 30) i")
+    s = scene.read_again()
+    kinds = {dict(labels)["kind"] for labels in s.all("defib_job_seconds_count", **PAGES)}
+    assert len(kinds) == 21 and "other" in kinds
+
+
 @pytest.mark.covers("A9", "A10", "D10")
 def test_a_worker_s_own_numbers_are_shown_by_its_name(scene):
     s = wait_scrape(scene.web, lambda s: s.get("defib_worker_claims_total", worker="anna"))
@@ -229,6 +237,9 @@ def test_a_worker_s_own_numbers_are_shown_by_its_name(scene):
     assert s.get("defib_worker_claims_total", worker="anna") == 3
     assert s.get("defib_worker_settled_total", worker="anna", end="done") == 2
     assert s.get("defib_worker_settled_total", worker="anna", end="failed") == 1
+    assert s.get("defib_worker_job_seconds_count", worker="anna") == 3
+    assert s.get("defib_worker_job_seconds_bucket", worker="anna", le="86400.0") == 3
+    assert 1 <= s.get("defib_worker_ticks_total", worker="anna")
     assert s.get("defib_worker_connection_tries_total", worker="anna") >= 4
     assert s.get("defib_worker_connection_failures_total", worker="anna") == 0
     for name in ("jobs", "breaker_open", "spool_jobs", "spool_bytes"):
