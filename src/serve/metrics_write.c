@@ -166,7 +166,7 @@ static const char intro[] =
 	"| how long jobs take | `defib:job_seconds:avg1h`, `defib:job_seconds:p95_1h`, "
 	"`defib:job_seconds:p99_1h` |\n"
 	"| the same for a worker | `defib:worker_job_seconds:avg1h`, "
-    "`defib:worker_job_seconds:p95_1h`, "
+	"`defib:worker_job_seconds:p95_1h`, "
 	"`defib:worker_job_seconds:p99_1h` |\n"
 	"| jobs a worker takes each time it asks | `defib:worker_claims:per_tick1h` |\n"
 	"| is anybody watching | `time() - defib_last_pass_time_seconds` |\n"

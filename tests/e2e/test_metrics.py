@@ -396,6 +396,17 @@ def test_rules_name_only_metrics_that_exist():
     assert used_names(expressions) <= known_names()
 
 
+def test_questions_of_the_reference_are_answered_by_metrics_that_exist(tmp_path):
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    questions = text[text.index("## Questions"):text.index("## All")]
+    expressions = re.findall(r"`([^`]+)`", questions)
+    assert len(expressions) > 10 and used_names(questions) <= known_names()
+    path = tmp_path / "questions.yml"
+    path.write_text(json.dumps({"groups": [{"name": "questions", "rules": [
+        {"record": f"question:{i}", "expr": e} for i, e in enumerate(expressions)]}]}))
+    promtool("check", "rules", path)
+
+
 @pytest.mark.covers("A11", "C13")
 def test_the_dashboard_names_only_metrics_that_exist_and_has_the_three_panels():
     dashboard = json.loads((ROOT / "deploy" / "grafana" / "defib.json").read_text())
