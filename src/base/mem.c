@@ -2,8 +2,9 @@
  * mem.c: allocation that cannot fail, and an arena.
  *
  * The arena is a list of blocks, newest first. A request that does not fit
- * gets a new block of at least twice the last one's size, so that a pass over
- * a million rows takes few blocks and `arena_clear` keeps the largest.
+ * gets a new block of half of all that was handed out, so that a pass over a
+ * million rows takes few blocks, `arena_clear` keeps the largest, and what little
+ * a watch keeps for good is not mostly room.
  */
 #include "base/mem.h"
 
@@ -17,7 +18,7 @@ struct arena_block {
 	_Alignas(max_align_t) unsigned char data[];
 };
 
-enum { BLOCK_FIRST = 4096, BLOCK_MOST = 4 << 20 };
+enum { BLOCK_LEAST = 2048, BLOCK_MOST = 4 << 20 };
 
 static _Noreturn void out_of_memory(size_t n)
 {
@@ -49,7 +50,9 @@ char *mem_strdup(const char *text)
 
 static struct arena_block *block_add(struct arena *a, size_t least)
 {
-	size_t size = a->head ? a->head->size * 2 : BLOCK_FIRST;
+	size_t size = a->used / 2;
+	if (size < BLOCK_LEAST)
+		size = BLOCK_LEAST;
 	if (size > BLOCK_MOST)
 		size = BLOCK_MOST;
 	if (size < least)

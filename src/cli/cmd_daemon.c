@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/resident.h"
 #include "base/text.h"
 #include "life/incarnation.h"
 #include "serve/daemon.h"
@@ -33,6 +34,9 @@ const struct cli_option daemon_options[] = {
 
 #define ROUND_MS 500 /* between looks at signals and progress */
 
+/* After a start or a reload: by then it is known what is needed from day to day. */
+#define SETTLED_MS 10000
+
 #define STOP_S 8 /* that a stop may take, once workers have ended */
 
 /* A loop that has not gone round for this long hangs; statements end long before. */
@@ -51,6 +55,7 @@ struct run {
 	_Atomic(struct daemon *) daemon;
 	struct pools *pools;   /* NULL: without --work */
 	const char *common[8]; /* what workers are started with */
+	int64_t settled_ms;    /* when to give back what only the start needed; 0: was done */
 };
 
 /* ---- the configuration, at the start and again ---- */
@@ -141,6 +146,7 @@ static void reload(struct run *r)
 		log_event(LOG_ERROR, "the configuration is wrong: what was in force stays in force",
 		          LOG_STR("because", f.what), LOG_STR("next", f.next));
 	}
+	r->settled_ms = clock_boot_ms() + SETTLED_MS;
 	sd_notify(0, "READY=1");
 }
 
@@ -219,6 +225,7 @@ static void start(struct run *r)
 	r->daemon = daemon_start(&o);
 	if (cli_flag(r->cli, "work"))
 		r->pools = start_pools(r);
+	r->settled_ms = clock_boot_ms() + SETTLED_MS;
 	sd_notify(0, "READY=1");
 	log_event(LOG_INFO, "the daemon runs", LOG_STR("name", r->name),
 	          LOG_INT("databases", ndatabases), LOG_INT("watches", nwatches));
@@ -229,6 +236,10 @@ static int64_t tend(struct run *r)
 {
 	int64_t wait = r->pools ? pools_tick(r->pools) : ROUND_MS;
 	daemon_tidy(r->daemon);
+	if (r->settled_ms && clock_boot_ms() >= r->settled_ms) {
+		r->settled_ms = 0;
+		resident_trim();
+	}
 	if (daemon_idle_ms(r->daemon) < HANGS_MS)
 		sd_notify(0, "WATCHDOG=1");
 	return wait < ROUND_MS ? wait : ROUND_MS;

@@ -33,6 +33,7 @@ void cfg_reader_init(struct cfg_reader *r, struct arena *a)
 void cfg_reader_release(struct cfg_reader *r)
 {
 	buf_release(&r->path);
+	arena_release(&r->shown_arena);
 	*r = (struct cfg_reader){0};
 }
 

@@ -81,8 +81,9 @@ struct cfg_reader {
 	struct buf path;                         /* where we are, for messages and shown */
 	struct cfg_problem problems[CFG_PROBLEMS_MAX];
 	int nproblems, nerrors;
-	struct cfg_shown *shown;
+	struct cfg_shown *shown; /* until the reader is released */
 	int nshown, cap_shown;
+	struct arena shown_arena;
 	struct cfg_expanded *expanded; /* which values came from the environment */
 	int secrecy; /* of the row we are in: 0 open, 1 a URL without its password, 2 masked */
 };

@@ -209,7 +209,7 @@ static void add_shown(struct cfg_reader *r, const char *value, const char *origi
 {
 	if (r->nshown == r->cap_shown) {
 		int cap = r->cap_shown ? 2 * r->cap_shown : 64;
-		struct cfg_shown *bigger = ARENA_ARRAY(r->arena, struct cfg_shown, cap);
+		struct cfg_shown *bigger = ARENA_ARRAY(&r->shown_arena, struct cfg_shown, cap);
 		if (r->nshown)
 			memcpy(bigger, r->shown, sizeof(*bigger) * (size_t)r->nshown);
 		r->shown = bigger;
@@ -219,9 +219,9 @@ static void add_shown(struct cfg_reader *r, const char *value, const char *origi
 	struct buf masked = BUF_INIT;
 	add_masked(r->secrecy, value, &masked);
 	r->shown[r->nshown++] = (struct cfg_shown){
-		arena_strdup(r->arena, buf_text(&r->path)),
-		arena_strdup(r->arena, buf_text(&masked)),
-		arena_strdup(r->arena, origin),
+		arena_strdup(&r->shown_arena, buf_text(&r->path)),
+		arena_strdup(&r->shown_arena, buf_text(&masked)),
+		arena_strdup(&r->shown_arena, origin),
 	};
 	buf_release(&masked);
 }

@@ -43,6 +43,12 @@ struct session lessons_session(const struct session *session)
 	return own;
 }
 
+void lessons_renew(struct lessons *l)
+{
+	bound_release(&l->bound);
+	l->bound = (struct bound){0};
+}
+
 void lessons_take(struct lessons *l, const struct session *session, const struct watch *w,
                   bool ledger_off)
 {
@@ -61,6 +67,8 @@ void lessons_take(struct lessons *l, const struct session *session, const struct
 		tell_failure(w, "false positives were not counted", &f);
 	else
 		observe(l, own.store, w, now);
+	/* Once a minute it is made anew: kept, it would be half of what a watch takes of memory. */
+	lessons_renew(l);
 	session_close(&own);
 }
 
@@ -74,12 +82,6 @@ void lessons_info(const struct lessons *l, struct buf *out)
 	         "\"week_recovered\":%lld}",
 	         (long long)m->day.mistakes, (long long)m->day.recoveries, (long long)m->week.mistakes,
 	         (long long)m->week.recoveries);
-}
-
-void lessons_renew(struct lessons *l)
-{
-	bound_release(&l->bound);
-	l->bound = (struct bound){0};
 }
 
 void lessons_release(struct lessons *l)
