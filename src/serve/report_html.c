@@ -21,7 +21,7 @@ static const char head[] =
 	"table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;"
 	"padding:.2rem .8rem .2rem 0}th{color:var(--dim);font-weight:normal;width:11rem}\n"
 	".warns th,.warns td{color:var(--warn)}code{font:13px ui-monospace,monospace;"
-	"overflow-wrap:anywhere}\n"
+	"overflow-wrap:anywhere}h2 code{font-size:1em}\n"
 	"svg{max-width:100%;height:auto;margin-top:.5rem}svg rect{fill:var(--bar)}"
 	"svg text{fill:var(--dim);font:6px system-ui,sans-serif;text-anchor:middle}\n"
 	"@media print{body{margin:0;max-width:none}h2,table,svg{break-inside:avoid}}\n"

@@ -148,7 +148,7 @@ static void hold_words(const struct report_watch *w, struct buf *out)
 		add_name(out, w->holds[i].job);
 		buf_addf(out, " since %.10s", w->holds[i].at);
 		if (w->holds[i].reason) {
-			buf_add(out, " ");
+			buf_add(out, ", ");
 			add_text(out, w->holds[i].reason);
 		}
 	}
