@@ -1,0 +1,70 @@
+/*
+ * dom.js: building elements. Everything that is shown becomes a text node: nothing in this
+ * page ever parses a text as HTML, so whatever a row, an owner or an error message holds is
+ * shown as it is and does nothing.
+ *
+ *   h("p", { class: "muted" }, "held by ", user(row.owner))
+ *   h("button", { type: "button", onclick: () => go("/jobs") }, icon("list"), "Jobs")
+ */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function set(element, name, value) {
+	if (value === null || value === undefined || value === false) return;
+	if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+	else if (name === "vars")
+		for (const [property, given] of Object.entries(value)) element.style.setProperty(property, given);
+	else if (name === "value" || name === "checked" || name === "indeterminate") element[name] = value;
+	else element.setAttribute(name, value === true ? "" : String(value));
+}
+
+function add(element, children) {
+	for (const child of children.flat(Infinity)) {
+		if (child === null || child === undefined || child === false || child === true) continue;
+		element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+	}
+	return element;
+}
+
+function isAttributes(thing) {
+	return thing !== null && typeof thing === "object" && !Array.isArray(thing) && !(thing instanceof Node);
+}
+
+function build(element, attributes, children) {
+	if (!isAttributes(attributes)) return add(element, [attributes, ...children]);
+	for (const [name, value] of Object.entries(attributes)) set(element, name, value);
+	return add(element, children);
+}
+
+/*
+ * An element. Attributes may be left out; those that are null or false are not set; on…
+ * are listeners; `vars` are CSS custom properties (the policy of this page allows no style
+ * attribute). Children are nodes, texts, lists of these, or nothing.
+ */
+export function h(tag, attributes = null, ...children) {
+	return build(document.createElement(tag), attributes, children);
+}
+
+/* The same for what stands inside <svg>. */
+export function s(tag, attributes = null, ...children) {
+	return build(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/* A text of somebody else's (a key, an owner, an error): its direction stays its own. */
+export function user(text, attributes = {}) {
+	return text === null || text === undefined || text === ""
+		? h("span", { class: "muted" }, "–")
+		: h("bdi", attributes, text);
+}
+
+/* Instead of what an element holds. */
+export function fill(element, ...children) {
+	element.replaceChildren();
+	return add(element, children);
+}
+
+/* A line for screen readers, without anything moving on the screen. */
+export function announce(text) {
+	const place = document.getElementById("announcements");
+	if (place) place.textContent = text;
+}
