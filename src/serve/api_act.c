@@ -17,6 +17,8 @@
 #include "watch/builtin.h"
 #include "worker/wake.h"
 
+#include <assert.h>
+
 #define JOBS_MOST 500 /* of one call */
 
 /* An act under way. */
@@ -112,6 +114,7 @@ static bool read_options(struct doing *d)
 {
 	struct api_call *c = d->call;
 	struct by_hand_options *o = &d->options;
+	assert(d->kind != NULL);
 	*o = (struct by_hand_options){.act = d->kind->act,
 	                              .actor = c->actor,
 	                              .ledger_off = c->setup->settings.ledger == LEDGER_OFF,

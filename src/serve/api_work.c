@@ -10,6 +10,8 @@
 #include "serve/api_act.h"
 #include "serve/say.h"
 
+#include <assert.h>
+
 #define CLAIM_MOST 100
 #define SETTLE_MOST 500
 
@@ -170,6 +172,7 @@ static void answer_settled(struct api_call *c, const struct settlement *all, int
 {
 	struct buf *out = &c->out->body;
 	int accepted = 0;
+	assert(all != NULL && n > 0);
 	for (int i = 0; i < n; i++)
 		accepted += all[i].accepted;
 	buf_add(out, "{");

@@ -99,7 +99,7 @@ static struct source *source_of_watch(struct api_call *c, const char *name)
 
 struct source *source_named(struct api_call *c)
 {
-	const char *queue = NULL, *watch = NULL, *kinds[KINDS_MOST];
+	const char *queue = NULL, *watch = NULL, *kinds[KINDS_MOST] = {NULL};
 	if (!api_body_text(c, "queue", &queue) || !api_body_text(c, "watch", &watch))
 		return NULL;
 	int n = texts_of(c, "kinds", kinds, KINDS_MOST);
@@ -128,7 +128,7 @@ static bool incarnation_remote(struct incarnation *out)
 /* What it works on, one a line; the queue where nothing is said. */
 static bool read_serves(struct api_call *c, const char **serves)
 {
-	const char *names[SERVES_MOST];
+	const char *names[SERVES_MOST] = {NULL};
 	struct buf out = BUF_INIT;
 	int n = texts_of(c, "serves", names, SERVES_MOST);
 	for (int i = 0; i < n; i++)
