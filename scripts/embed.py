@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Turn the SQL and YAML that ship with defib into C strings.
+"""Turn the SQL, YAML and web page that ship with defib into C strings.
 
 embed.py HEADER SOURCE [FILE…]: each FILE is found under its path in the
 repository, for example embedded_text("sql/ledger_postgres.sql"). SQL stays in

@@ -27,12 +27,16 @@ def is_cli(path):
 # What `defib deploy` prints; the rest of deploy/ is read by others.
 DEPLOYED = ("systemd", "cron", "kubernetes", "container")
 
+# What the page is made of; the server knows their types (src/serve/page.c).
+WEB = (".html", ".css", ".js", ".svg")
+
 KINDS = {
     "core": lambda: listing("src/**/*.c", lambda p: not is_test(p) and not is_cli(p)),
     "cli": lambda: listing("src/cli/**/*.c", lambda p: not is_test(p)),
     "tests": lambda: listing("src/**/*_test.c"),
     "embed": lambda: (listing("sql/**/*.sql") + listing("presets/**/*.yaml")
                       + listing("docs/openapi.yaml")
+                      + listing("web/**/*", lambda p: p.suffix in WEB)
                       + listing("deploy/*/*", lambda p: p.parts[1] in DEPLOYED)),
 }
 

@@ -12,17 +12,18 @@ static const struct {
 	const struct api_route *routes;
 	bool versioned; /* below /api/v1 */
 } tables[] = {
-	{probe_routes, false},     {api_status_routes, true}, {api_watch_routes, true},
-	{api_read_routes, true},   {api_act_routes, true},    {api_worker_routes, true},
-	{api_report_routes, true}, {api_alert_routes, true},  {api_event_routes, true},
-	{api_index_routes, true},
+	{probe_routes, false},     {page_routes, false},      {api_status_routes, true},
+	{api_watch_routes, true},  {api_read_routes, true},   {api_act_routes, true},
+	{api_worker_routes, true}, {api_report_routes, true}, {api_alert_routes, true},
+	{api_event_routes, true},  {api_index_routes, true},
 };
 
 void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r), void *ctx)
 {
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		for (const struct api_route *r = tables[i].routes; r->method; r++)
-			with(ctx, tables[i].versioned ? "/api/v1" : "", r);
+			if (tables[i].routes != page_routes)
+				with(ctx, tables[i].versioned ? "/api/v1" : "", r);
 }
 
 /* ---- which route ---- */

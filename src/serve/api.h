@@ -143,8 +143,9 @@ extern const struct api_route api_status_routes[]; /* probes.c: how the daemon i
 extern const struct api_route api_index_routes[];  /* api_index.c: what there is to ask */
 /* The same, but with whole paths. */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
+extern const struct api_route page_routes[];  /* page.c: what browsers show */
 
-/* All of them; `base` stands before the path. */
+/* All that programs ask, so not the page; `base` stands before the path. */
 void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r),
                     void *ctx);
 
@@ -156,6 +157,7 @@ struct api_request {
 	const char *content_type;    /* NULL: none */
 	const char *accept;
 	const char *last_event_id;
+	const char *if_none_match;
 	const char *body; /* the whole of it */
 	size_t nbody;
 	enum role role;

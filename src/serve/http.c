@@ -192,7 +192,7 @@ static enum MHD_Result on_whole(struct request *r)
 	r->asked.content_type = header(r, "Content-Type");
 	r->asked.accept = header(r, "Accept");
 	r->asked.last_event_id = header(r, "Last-Event-ID");
-	r->asked.last_event_id = header(r, "Last-Event-ID");
+	r->asked.if_none_match = header(r, "If-None-Match");
 	r->asked.body = buf_text(&r->body);
 	r->asked.nbody = r->body.len;
 	r->call.http = r;

@@ -1,0 +1,48 @@
+/*
+ * keys.js: the keyboard: "/" to the search, "?" to this list, g and a letter to a view.
+ * Nothing is taken from somebody who types.
+ */
+import { h } from "./dom.js";
+
+const WITHIN_MS = 1200; /* between g and its letter */
+
+const typing = (target) => target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
+
+/* `single`: {key: act}; `views`: [{letter, path}]. */
+export function listenToKeys(single, views, go) {
+	let gAt = 0;
+	document.addEventListener("keydown", (event) => {
+		if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+		if (typing(event.target)) {
+			if (event.key === "Escape") event.target.blur();
+			return;
+		}
+		if (document.querySelector("dialog[open]")) return;
+		const view = Date.now() - gAt < WITHIN_MS && views.find((v) => v.letter === event.key);
+		gAt = event.key === "g" ? Date.now() : 0;
+		if (view) go(view.path);
+		else if (Object.hasOwn(single, event.key)) single[event.key]();
+		else return;
+		event.preventDefault();
+	});
+}
+
+function line(keys, words) {
+	return [h("dt", keys.map((key) => h("kbd", key))), h("dd", words)];
+}
+
+/* The dialog that tells all of them. */
+export function keyHelp(views) {
+	const close = () => dialog.close();
+	const dialog = h("dialog", { "aria-labelledby": "keys-title", onclose: () => dialog.remove() },
+		h("div", { class: "dialog-body" },
+			h("h2", { id: "keys-title" }, "Keyboard"),
+			h("dl", { class: "keys" },
+				line(["/"], "find a job"), line(["?"], "this list"), line(["p"], "pause, go on"), line(["t"], "colours: system, light, dark"),
+				views.filter((v) => v.letter).map((v) => line(["g", v.letter], v.title)),
+				line(["j", "k"], "in a table: next row, row before"), line(["Enter"], "open the row"), line(["x"], "select the row"),
+				line(["Esc"], "close, leave a field")),
+			h("div", { class: "dialog-foot" }, h("button", { type: "button", class: "primary", onclick: close, autofocus: true }, "Close"))));
+	document.body.append(dialog);
+	dialog.showModal();
+}
