@@ -50,11 +50,19 @@ export function s(tag, attributes = null, ...children) {
 	return build(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/* What has no shape of its own gets one: ␛ for escape, ⟨U+202E⟩ for what turns a text around. */
+export function visible(text) {
+	return String(text)
+		.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCodePoint(0x2400 + c.codePointAt(0)))
+		.replace(/[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) =>
+			c === "\u007f" ? "␡" : `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
 /* A text of somebody else's (a key, an owner, an error): its direction stays its own. */
 export function user(text, attributes = {}) {
 	return text === null || text === undefined || text === ""
 		? h("span", { class: "muted" }, "–")
-		: h("bdi", attributes, text);
+		: h("bdi", attributes, visible(text));
 }
 
 /* Instead of what an element holds. */

@@ -1,0 +1,234 @@
+/*
+ * acts.js: what a person does to jobs, as calls: which acts there are, how many jobs go
+ * into one call, and what became of each. dialog.js is what is seen of it.
+ *
+ * An act goes through three steps: reread() finds those that are no longer what the page
+ * showed, run({dryRun: true}) says what would be done, run() does it, a chunk at a time.
+ */
+import { get, jobPath, part, post, Problem } from "./api.js";
+
+const CHUNK = 50;       /* jobs of one call: small enough to show progress and to stop */
+const REREAD_MOST = 200; /* more are not read one by one: the server guards them all the same */
+const AT_ONCE = 6;
+
+/*
+ * takes: it takes a job away from its worker; single: one call a job; danger: it ends
+ * something; flag: how the command says it.
+ */
+export const ACTS = {
+	requeue: { title: "Requeue", done: "given back", icon: "redo", takes: true, about: "It is given back, to be taken by the next free worker." },
+	retry: { title: "Retry", done: "set to run again", icon: "play", takes: true, about: "It runs again at once; its attempts count." },
+	release: { title: "Release", done: "released", icon: "play", about: "It is let go, and automation takes care of it again." },
+	hold: { title: "Hold", done: "held", icon: "hand", about: "It is left to a person: automation leaves it alone until it is released." },
+	fail: { title: "Fail", done: "ended as failed", icon: "cross", takes: true, danger: true, about: "It ends as failed, with the reason as its error." },
+	rollback: { title: "Roll back", done: "set to roll back", icon: "undo", takes: true, danger: true, about: "Its finished steps are undone, the last one first." },
+	cancel: { title: "Cancel", done: "cancelled", icon: "none", danger: true, about: "It is asked to stop; one that waits never starts." },
+	end: { title: "End", done: "ended", icon: "none", danger: true, single: true, about: "It is marked to end; its worker does what takes time." },
+	undo: { title: "Undo", done: "put back", icon: "undo", single: true, about: "What was last done to it is taken back, where nothing happened since. It is held then, so that no scan does it again." },
+};
+
+/* ---- which acts a watch knows ---- */
+
+const known = new Map(); /* by watch and database, until the page is loaded anew */
+
+export async function actsOf(watch, database, signal = null) {
+	const name = JSON.stringify([watch, database]);
+	if (!known.has(name)) {
+		const said = await get(`/watches/${part(watch)}`, { query: { database }, signal });
+		const acts = new Set(said.acts ?? []);
+		if (said.builtin) acts.add("cancel"); /* the queue knows how without being told */
+		known.set(name, Object.keys(ACTS).filter((act) => acts.has(act)));
+	}
+	return known.get(name);
+}
+
+/* Whether an act makes sense for a job as it is. */
+export function fitting(act, job) {
+	const held = isHeld(job);
+	if (act === "release") return held;
+	if (act === "hold") return !held;
+	if (act === "cancel" || act === "end") return !job.finished_at;
+	return true;
+}
+
+export function isHeld(job) {
+	return Boolean(job.held) || String(job.state_name ?? job.state ?? "").toLowerCase() === "held";
+}
+
+/* Nobody has seen its worker end. */
+export function workerMayLive(job) {
+	return job.running && job.verdict !== "dead";
+}
+
+/* ---- what became of jobs ---- */
+
+/* Outcomes by job, and the batches that undo takes back. */
+export class Tally {
+	constructor() {
+		this.results = new Map(); /* "watch/key": {outcome, why} */
+		this.batches = [];        /* {database, batch} */
+		this.stopped = false;
+	}
+
+	add(job, outcome, why = null) {
+		this.results.set(job, { outcome, why });
+	}
+
+	wrote(database, batch) {
+		if (batch) this.batches.push({ database, batch });
+	}
+
+	of(outcome) {
+		return [...this.results].filter(([, r]) => r.outcome === outcome).map(([job]) => job);
+	}
+
+	/* [{outcome, why, jobs}] in the order in which they are told. */
+	groups() {
+		const order = ["done", "changed", "refused", "guarded", "locked", "missing", "left"];
+		const found = new Map();
+		for (const [job, { outcome, why }] of this.results) {
+			const name = JSON.stringify([outcome, why]);
+			if (!found.has(name)) found.set(name, { outcome, why, jobs: [] });
+			found.get(name).jobs.push(job);
+		}
+		return [...found.values()].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome) || b.jobs.length - a.jobs.length);
+	}
+}
+
+/* The command's option is no word of this page. */
+function plainly(why) {
+	return why?.replace(/; --override-guard takes it all the same$/, "") ?? null;
+}
+
+function take(tally, said) {
+	for (const group of said.watches ?? []) {
+		for (const one of group.jobs) tally.add(one.job, one.outcome, plainly(one.refusal));
+		if (!said.dry_run) tally.wrote(group.database, group.batch);
+	}
+}
+
+function takeProblem(tally, jobs, error) {
+	if (!(error instanceof Problem) || error.passing) throw error;
+	const why = [error.detail, error.next].filter(Boolean).join("; ");
+	for (const job of jobs) tally.add(job.job, error.status === 404 ? "missing" : "refused", plainly(why));
+}
+
+/* ---- calls ---- */
+
+function byWatch(jobs) {
+	const groups = new Map();
+	for (const job of jobs) {
+		const name = JSON.stringify([job.watch, job.database]);
+		if (!groups.has(name)) groups.set(name, []);
+		groups.get(name).push(job);
+	}
+	return [...groups.values()];
+}
+
+function chunks(act, jobs) {
+	const size = ACTS[act].single ? 1 : CHUNK;
+	return byWatch(jobs).flatMap((group) =>
+		Array.from({ length: Math.ceil(group.length / size) }, (_, i) => group.slice(i * size, (i + 1) * size)));
+}
+
+async function callMany(act, jobs, body, query, tally) {
+	const keys = jobs.map((job) => job.key);
+	take(tally, await post(`/watches/${part(jobs[0].watch)}/acts`, { act, jobs: keys, ...body }, { query }));
+}
+
+/* An end has no dry run: the server says the same whether it ended before or now. */
+async function callSingle(act, job, body, query, tally) {
+	const { override_guard: _, ...rest } = body;
+	if (act === "end" && body.dry_run) {
+		tally.add(job.job, "done");
+		return;
+	}
+	if (act === "end") {
+		await post(`${jobPath(job.watch, job.key)}/end`, body.reason ? { reason: body.reason } : {}, { query });
+		tally.add(job.job, "done");
+		return;
+	}
+	take(tally, await post(`${jobPath(job.watch, job.key)}/${act}`, rest, { query }));
+}
+
+/*
+ * Does it, or says what would be done. `progress(n)` is told how many jobs were answered;
+ * what the signal stops is not begun. A daemon or database that is away is thrown.
+ */
+export async function run(act, jobs, { reason = null, dryRun = false, override = false, progress = null, signal = null, tally = new Tally() } = {}) {
+	const body = { dry_run: dryRun };
+	if (reason) body.reason = reason;
+	if (override) body.override_guard = true;
+	for (const chunk of chunks(act, jobs)) {
+		if (signal?.aborted) {
+			tally.stopped = true;
+			break;
+		}
+		const query = { database: chunk[0].database };
+		try {
+			if (ACTS[act].single) await callSingle(act, chunk[0], body, query, tally);
+			else await callMany(act, chunk, body, query, tally);
+		} catch (error) {
+			takeProblem(tally, chunk, error);
+		}
+		progress?.(tally.results.size);
+	}
+	return tally;
+}
+
+/* Takes batches back: [{database, batch}]. */
+export async function undoBatches(batches, { reason = null, dryRun = false } = {}) {
+	const tally = new Tally();
+	for (const { database, batch } of [...batches].reverse()) {
+		const body = { batch, dry_run: dryRun };
+		if (reason) body.reason = reason;
+		try {
+			take(tally, await post("/undo", body, { query: { database } }));
+		} catch (error) {
+			takeProblem(tally, [{ job: `batch ${batch}` }], error);
+		}
+	}
+	return tally;
+}
+
+/* ---- as it is now ---- */
+
+const SEEN = ["state", "running", "owner", "attempts", "epoch", "held"];
+
+function differs(shown, now) {
+	return SEEN.some((name) => (shown[name] ?? null) !== (now[name] ?? null)) || Boolean(shown.verdict) !== Boolean(now.verdict);
+}
+
+async function rereadOne(job, tally, signal) {
+	try {
+		const now = await get(jobPath(job.watch, job.key), { query: { database: job.database }, signal });
+		if (differs(job, now)) tally.add(job.job, "changed", `it is ${now.state_name ?? now.state ?? "another"} now`);
+		else return job;
+	} catch (error) {
+		takeProblem(tally, [job], error);
+	}
+	return null;
+}
+
+/* Those that are still as the page showed them; the others are told in the tally. */
+export async function reread(jobs, tally, signal = null) {
+	if (jobs.length > REREAD_MOST) return jobs;
+	const same = [];
+	for (let i = 0; i < jobs.length; i += AT_ONCE)
+		same.push(...await Promise.all(jobs.slice(i, i + AT_ONCE).map((job) => rereadOne(job, tally, signal))));
+	return same.filter(Boolean);
+}
+
+/* ---- the same as a command ---- */
+
+function quoted(text) {
+	return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`;
+}
+
+/* defib requeue pages/17 --reason 'the host is gone' */
+export function commandOf(act, jobs, { reason = null, override = false } = {}) {
+	const words = ["defib", act, ...jobs.map((job) => quoted(job.job))];
+	if (reason) words.push("--reason", quoted(reason));
+	if (override) words.push("--override-guard");
+	return words.join(" ");
+}
