@@ -95,6 +95,8 @@ void message_document(const struct alert_message *m, struct buf *out)
 	buf_clear(&text);
 	add_sentence(m, &text);
 	add_member(out, "text", buf_text(&text));
+	if (m->link)
+		add_member(out, "link", m->link);
 	buf_add(out, "}");
 	buf_release(&text);
 }
@@ -176,8 +178,8 @@ bool form_alertmanager(const json_t *d, struct buf *out)
 	(void)time_parse(document_text(d, "at"), &at_us);
 	time_iso(over ? at_us : at_us + ALERTMANAGER_ENDS_US, &ends);
 	json_object_set_new(alert, "endsAt", json_string(buf_text(&ends)));
-	json_object_set_new(alert, "generatorURL",
-	                    json_sprintf("http://%s.invalid/alerts", document_text(d, "source")));
+	if (*document_text(d, "link"))
+		json_object_set_new(alert, "generatorURL", json_string(document_text(d, "link")));
 	json_array_append_new(list, alert);
 	dump(list, out);
 	buf_release(&ends);
@@ -209,9 +211,11 @@ bool form_pagerduty(const json_t *d, const char *key, struct buf *out)
 	                            document_text(d, "source"), "severity",
 	                            pagerduty_severity(document_text(d, "severity")), "timestamp",
 	                            document_text(d, "at"), "custom_details", custom);
-	dump(json_pack("{s:s, s:s, s:s, s:s, s:o}", "routing_key", key, "event_action",
-	               over ? "resolve" : "trigger", "dedup_key", dedup, "client", "defib", "payload",
-	               payload),
-	     out);
+	json_t *event = json_pack("{s:s, s:s, s:s, s:s, s:o}", "routing_key", key, "event_action",
+	                          over ? "resolve" : "trigger", "dedup_key", dedup, "client", "defib",
+	                          "payload", payload);
+	if (*document_text(d, "link"))
+		json_object_set_new(event, "client_url", json_string(document_text(d, "link")));
+	dump(event, out);
 	return true;
 }

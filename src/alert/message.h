@@ -28,6 +28,7 @@ struct alert_message {
 	const struct alert *alert;
 	enum alert_change change;
 	int64_t at_us;
+	const char *link; /* where people look; NULL: not known */
 };
 
 /* By what receivers tell that messages are of the same thing. */

@@ -14,7 +14,7 @@ static json_t *document(enum alert_id id, const char *watch, enum alert_change c
                         int64_t at_us)
 {
 	struct alert_rule rule = alert_rule_for(NULL, id, watch);
-	struct alert_message m = {&rule, "defib", "main", watch, &fired, change, at_us};
+	struct alert_message m = {&rule, "defib", "main", watch, &fired, change, at_us, "https://d/"};
 	struct buf text = BUF_INIT;
 	message_document(&m, &text);
 	json_t *d = json_loads(buf_text(&text), 0, NULL);
@@ -99,6 +99,7 @@ static void pagerduty_is_triggered_and_resolved_with_one_key(void **state)
 		json_t *made = parsed(&text);
 		says(made, "event_action", actions[i]);
 		says(made, "routing_key", "key");
+		says(made, "client_url", "https://d/");
 		says(made, "dedup_key", "defib/main/pages/stuck_doubled");
 		says(json_object_get(made, "payload"), "severity", "critical");
 		json_decref(made);
@@ -130,6 +131,7 @@ static void alertmanager_keeps_what_fires_and_ends_what_is_over(void **state)
 	assert_true(form_alertmanager(d, &text));
 	json_t *list = parsed(&text);
 	const json_t *made = json_array_get(list, 0);
+	says(made, "generatorURL", "https://d/");
 	says(made, "startsAt", "2023-11-14T22:13:20.000Z");
 	says(made, "endsAt", "2023-11-16T22:13:20.000Z");
 	says(json_object_get(made, "labels"), "alertname", "defib_stuck_warning");

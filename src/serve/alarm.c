@@ -190,7 +190,8 @@ int alarm_messages(struct alarm *a, const struct subject *s, const struct alert_
                    struct outgoing *out)
 {
 	const struct text_list *sinks = alert_rule_sinks(&a->setup->settings.alerts, r);
-	struct alert_message m = {r, alarm_source(a), a->database, s->watch, alert, change, at_us};
+	struct alert_message m = {r,     alarm_source(a), a->database, s->watch,
+	                          alert, change,          at_us,       a->setup->settings.alerts.link};
 	struct buf text[3] = {BUF_INIT, BUF_INIT, BUF_INIT};
 	message_id(&m, &text[0]);
 	message_document(&m, &text[1]);

@@ -108,7 +108,8 @@ extern const char *const alert_names[]; /* ends with NULL */
 struct alert_settings {
 	struct text_list sinks; /* where messages go unless a rule says otherwise */
 	int64_t every_us;
-	int nrules; /* of the configuration: whole rules, with what they leave out filled in */
+	const char *link; /* where people look; NULL: not given */
+	int nrules;       /* of the configuration: whole rules, with what they leave out filled in */
 	struct alert_rule *rules;
 	struct cfg_mark at;
 };

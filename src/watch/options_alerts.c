@@ -229,6 +229,10 @@ const struct opt_row alert_rows[] = {
      .offset = A(every_us),
      .standard = "15s",
      .help = "how often the rules are asked, by the daemon that leads a watch"},
+	{.name = "link",
+     .type = OPT_TEXT,
+     .offset = A(link),
+     .help = "the address at which people look, http:// or https://, for messages"},
 	{.name = "rules",
      .type = OPT_CUSTOM,
      .offset = 0,
@@ -245,6 +249,8 @@ void read_alerts(struct cfg_reader *r, const struct cfg_node *node, void *target
 	*s = (struct alert_settings){0};
 	s->at = node ? node->at : (struct cfg_mark){0};
 	cfg_read(r, alert_rows, node, s);
+	if (s->link && !text_starts(s->link, "http://") && !text_starts(s->link, "https://"))
+		cfg_problem(r, s->at, "link: expects a URL that begins with http:// or https://");
 	if (s->every_us < 100000)
 		cfg_problem(r, s->at, "every: 100ms at least");
 }
