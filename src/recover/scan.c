@@ -397,6 +397,11 @@ defib_err scanner_attend(struct scanner *p, struct failure *f)
 	return err;
 }
 
+const struct binding *scanner_binding(const struct scanner *p)
+{
+	return p->bound.ready ? &p->bound.binding : NULL;
+}
+
 void scanner_free(struct scanner *p)
 {
 	if (!p)

@@ -79,6 +79,8 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result);
  * whoever takes over has seen the living alive.
  */
 MUST_CHECK defib_err scanner_attend(struct scanner *p, struct failure *f);
+/* The watch as its database was found; NULL: no pass came so far yet. */
+const struct binding *scanner_binding(const struct scanner *p);
 void scanner_free(struct scanner *p); /* NULL is allowed */
 
 /* A single pass. */

@@ -39,7 +39,8 @@ static bool leads_any(struct post **posts, int n)
 
 /* ---- one watch */
 
-static defib_err read_depth(struct post *p, struct store *s, struct arena *a, struct failure *f)
+static defib_err read_depth(struct post *p, const struct binding *b, struct store *s,
+                            struct arena *a, struct failure *f)
 {
 	const struct meter *m = &p->meter;
 	struct depth_state states[DEPTH_STATES_MAX];
@@ -49,7 +50,7 @@ static defib_err read_depth(struct post *p, struct store *s, struct arena *a, st
 		const char *const *labels = LABELS(m->watch, m->database, states[i].name);
 		struct buf sql = BUF_INIT;
 		struct store_rows rows;
-		depth_sql(&p->lessons.bound.binding, &states[i], &sql);
+		depth_sql(b, &states[i], &sql);
 		err = store_begin(s, TX_READ, f);
 		if (!err) {
 			err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
@@ -73,7 +74,7 @@ static defib_err read_waiting(struct post *p, struct store *s, struct failure *f
 	const struct meter *m = &p->meter;
 	const char *const *labels = LABELS(m->watch, m->database);
 	int64_t held = 0, retries = 0;
-	if (!p->lessons.bound.ledger.ready)
+	if (!p->last.ledger)
 		return DEFIB_OK;
 	defib_err err = ledger_waiting(s, p->watch->name, &held, &retries, f);
 	if (err)
@@ -97,7 +98,8 @@ static const char *kind_label(struct reading *r, const char *kind)
 	return kind;
 }
 
-static defib_err read_runs(struct post *p, struct store *s, struct arena *a, struct failure *f)
+static defib_err read_runs(struct post *p, const struct binding *b, struct store *s,
+                           struct arena *a, struct failure *f)
 {
 	const struct meter *m = &p->meter;
 	struct reading *r = &p->reading;
@@ -112,8 +114,7 @@ static defib_err read_runs(struct post *p, struct store *s, struct arena *a, str
 	if (!err && !r->runs_us)
 		r->runs_us = now;
 	if (!err)
-		err = runs_read(s, &p->lessons.bound.binding, r->runs_us, now + AHEAD_US, RUNS_MAX, a,
-		                &runs, &n, &last, &more, f);
+		err = runs_read(s, b, r->runs_us, now + AHEAD_US, RUNS_MAX, a, &runs, &n, &last, &more, f);
 	for (int i = 0; !err && i < n; i++)
 		metrics_observe(m->metrics, METRIC_JOB, (double)runs[i].took_us / 1e6,
 		                LABELS(m->watch, m->database, kind_label(r, runs[i].kind)));
@@ -130,20 +131,17 @@ static void count_failure(struct metrics *m, const char *watch, const char *data
 	          LOG_STR("because", f->what));
 }
 
-static void read_watch(struct post *p, struct session *own)
+static void read_watch(struct post *p, const struct binding *b, struct store *s)
 {
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
 	const struct meter *m = &p->meter;
 	int64_t start = clock_boot_ms();
-	defib_err err = bound_open(&p->lessons.bound, own, p->watch,
-	                           p->options.ledger_off ? LEDGER_NONE : LEDGER_FIND, &f);
+	defib_err err = read_depth(p, b, s, &a, &f);
 	if (!err)
-		err = read_depth(p, own->store, &a, &f);
+		err = read_waiting(p, s, &f);
 	if (!err)
-		err = read_waiting(p, own->store, &f);
-	if (!err)
-		err = read_runs(p, own->store, &a, &f);
+		err = read_runs(p, b, s, &a, &f);
 	if (err)
 		count_failure(m->metrics, m->watch, m->database, &f);
 	else
@@ -228,16 +226,20 @@ static void read_database(struct readings *r, struct session *own, struct metric
 static bool read_watches(struct readings *r, struct session *own, struct post **posts, int n)
 {
 	int64_t start = clock_boot_ms();
+	struct failure f = {0};
 	for (int i = 0; i < n; i++) {
 		struct post *p = posts[(r->next + i) % n];
-		/* A ledger is made by the first pass; who looked before would not know of it. */
-		if (!p->leads || !p->last_ok_us || clock_boot_ms() < p->reading.due_ms)
+		/* What its passes have asked of the database need not be asked again. */
+		const struct binding *b = p->scanner ? scanner_binding(p->scanner) : NULL;
+		if (!p->leads || !b || clock_boot_ms() < p->reading.due_ms)
 			continue;
+		if (session_ready(own, &f))
+			return true; /* the station will see it too */
 		if (clock_boot_ms() - start > BUDGET_MS) {
 			r->next = (r->next + i) % n;
 			return false;
 		}
-		read_watch(p, own);
+		read_watch(p, b, own->store);
 	}
 	return true;
 }
