@@ -13,7 +13,7 @@ const AT_ONCE = 6;
 
 /*
  * takes: it takes a job away from its worker; single: one call a job; danger: it ends
- * something; flag: how the command says it.
+ * something.
  */
 export const ACTS = {
 	requeue: { title: "Requeue", done: "given back", icon: "redo", takes: true, about: "It is given back, to be taken by the next free worker." },
@@ -225,8 +225,9 @@ function quoted(text) {
 	return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`;
 }
 
-/* defib requeue pages/17 --reason 'the host is gone' */
+/* defib requeue pages/17 --reason 'the host is gone'; null where there is no such command. */
 export function commandOf(act, jobs, { reason = null, override = false } = {}) {
+	if (act === "end") return null;
 	const words = ["defib", act, ...jobs.map((job) => quoted(job.job))];
 	if (reason) words.push("--reason", quoted(reason));
 	if (override) words.push("--override-guard");
