@@ -10,6 +10,7 @@
  * station.c   one database: session, leadership, whose turn it is
  * post.c      one watch: its pass, its guard, what is told of it
  * lessons.c   what is learnt of a watch: run times, and recoveries that were mistakes
+ * meter.c     what happened, as metrics; readings.c what the database alone knows
  */
 #ifndef SERVE_DAEMON_H
 #define SERVE_DAEMON_H
