@@ -12,6 +12,7 @@
 #include "base/resident.h"
 #include "base/text.h"
 #include "life/incarnation.h"
+#include "serve/beats.h"
 #include "serve/daemon.h"
 #include "serve/events.h"
 #include "serve/http.h"
@@ -48,6 +49,7 @@ struct run {
 	char name[128];
 	struct setup_box setups;
 	struct board *board;
+	struct beats *beats;
 	struct metrics *metrics;
 	struct events *events;
 	struct api api;
@@ -214,6 +216,7 @@ static defib_err start_http(struct run *r, struct failure *f)
 }
 
 static void start(struct run *r)
+	                      .beats = r->beats,
 {
 	struct daemon_options o = {.setups = &r->setups,
 	                           .board = r->board,
@@ -230,6 +233,7 @@ static void start(struct run *r)
 	log_event(LOG_INFO, "the daemon runs", LOG_STR("name", r->name),
 	          LOG_INT("databases", ndatabases), LOG_INT("watches", nwatches));
 }
+	                           .beats = r->http ? r->beats : NULL,
 
 /* What is due, but for scans, which have threads of their own; how long nothing more is. */
 static int64_t tend(struct run *r)
@@ -306,6 +310,7 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 	if (pthread_create(&timer, NULL, leave_in_time, NULL) == 0)
 		pthread_detach(timer);
 	if (r->http)
+	beats_free(r->beats);
 		http_stop(r->http);
 	daemon_stop(r->daemon);
 	put_away(r);
@@ -342,3 +347,4 @@ int cmd_daemon(struct cli *c)
 	stop(r, &set, go_on(r, &set));
 	return EXIT_CLEAN;
 }
+	r->beats = beats_new();

@@ -96,3 +96,45 @@ defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *
 		(*out)[i] = (struct roster_job){row_text(&rows, i, 0), row_text(&rows, i, 1)};
 	return err;
 }
+
+static defib_err registry_there(struct store *s, struct arena *a, bool *there, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT to_regclass('defib.worker') IS NOT NULL",
+		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_worker'",
+	};
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	*there = !err && row_bool(&rows, 0, 0);
+	return err;
+}
+
+/* The clock comes with a row of its own, so that it is told where nobody lives too. */
+defib_err roster_beats(struct store *s, int64_t limit, struct arena *a, bool *there,
+                       struct roster_beat **out, int *n, int64_t *now_us, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] =
+			"SELECT 0 AS id, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint UNION ALL "
+			"(SELECT id, (extract(epoch FROM renewed_at) * 1000000)::bigint FROM defib.worker "
+			"WHERE state = 'alive' ORDER BY id LIMIT $1) ORDER BY id",
+		[STORE_SQLITE] = "SELECT 0 AS id, " SQLITE_NOW_MS " * 1000 UNION ALL SELECT * FROM (SELECT "
+						 "id, renewed_at * 1000 FROM defib_worker WHERE state = 'alive' "
+						 "ORDER BY id LIMIT ?1) ORDER BY id",
+	};
+	struct store_param params[] = {P_INT(limit)};
+	struct store_rows rows;
+	*n = 0;
+	defib_err err = registry_there(s, a, there, f);
+	if (err || !*there)
+		return err;
+	err = store_exec(s, sql[s->engine], params, 1, a, &rows, f);
+	if (err)
+		return err;
+	*now_us = row_int(&rows, 0, 1, 0);
+	*n = rows.nrows - 1;
+	*out = ARENA_ARRAY(a, struct roster_beat, rows.nrows);
+	for (int i = 0; i < *n; i++)
+		(*out)[i] = (struct roster_beat){row_int(&rows, i + 1, 0, 0), row_int(&rows, i + 1, 1, 0)};
+	return DEFIB_OK;
+}

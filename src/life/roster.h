@@ -36,4 +36,14 @@ struct roster_job {
 MUST_CHECK defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,
                                  struct roster_job **out, int *n, struct failure *f);
 
+/* When one that is alive last renewed its lease. */
+struct roster_beat {
+	int64_t worker, renewed_us; /* the database's clock */
+};
+
+/* Those alive, the oldest first, and the database's clock; !*there: there is no registry. */
+MUST_CHECK defib_err roster_beats(struct store *s, int64_t limit, struct arena *a, bool *there,
+                                  struct roster_beat **out, int *n, int64_t *now_us,
+                                  struct failure *f);
+
 #endif

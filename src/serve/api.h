@@ -36,6 +36,7 @@ struct api_watch {
 	struct ledger ledger; /* not ready: there is none, or it is off */
 };
 
+struct beats;
 struct daemon;
 struct metrics;
 struct events;
@@ -44,6 +45,7 @@ struct events;
 struct api {
 	struct setup_box *setups;
 	struct board *board;
+	struct beats *beats; /* NULL: nobody counts them */
 	struct metrics *metrics;
 	struct events *events;
 	const char *name; /* of this daemon */

@@ -15,6 +15,18 @@
 static const char *const alert_takes[] = {"database", NULL};
 static const char *const delivery_takes[] = {"database", "limit", NULL};
 
+static void add_sinks(const struct sink_list *s, struct buf *out)
+{
+	buf_add(out, ",\"sinks\":[");
+	for (int i = 0; i < s->n; i++) {
+		buf_add(out, i ? ",{\"sink\":" : "{\"sink\":");
+		buf_add_json(out, s->items[i].name);
+		json_text(out, "type", sink_types[s->items[i].type]);
+		buf_add(out, "}");
+	}
+	buf_add(out, "]");
+}
+
 static void get_alerts(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
@@ -27,7 +39,9 @@ static void get_alerts(struct api_call *c)
 		api_failed(c, &f);
 		return;
 	}
-	buf_add(out, "\n]}\n");
+	buf_add(out, "\n]");
+	add_sinks(&c->setup->settings.sinks, out);
+	buf_add(out, "}\n");
 }
 
 static void get_deliveries(struct api_call *c)

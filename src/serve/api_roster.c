@@ -4,8 +4,10 @@
  */
 #include "serve/api_read.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "life/roster.h"
+#include "serve/beats.h"
 #include "serve/say.h"
 #include "serve/say_worker.h"
 #include "watch/builtin.h"
@@ -33,6 +35,15 @@ static bool roster(struct api_call *c, int64_t id, int64_t limit, struct roster_
 	return !err || read_failed(c, &f);
 }
 
+/* An object that is still open. */
+static void say_worker(struct api_call *c, const struct roster_row *w)
+{
+	struct buf *out = &c->out->body;
+	worker_json(w, c->role, &c->arena, out);
+	if (c->api->beats)
+		beats_json(c->api->beats, c->database->name, w->id, clock_boot_ms(), out);
+}
+
 void read_workers(struct api_call *c)
 {
 	static const char *const takes[] = {"database", "limit", NULL};
@@ -50,7 +61,7 @@ void read_workers(struct api_call *c)
 	buf_add(out, ",\"workers\":[");
 	for (int i = 0; i < n; i++) {
 		buf_add(out, i ? ",\n" : "\n");
-		worker_json(&rows[i], c->role, &c->arena, out);
+		say_worker(c, &rows[i]);
 		buf_add(out, "}");
 		alive += text_eq(rows[i].state, "alive");
 	}
@@ -98,7 +109,7 @@ void read_worker(struct api_call *c)
 		api_problem(c, 404, "there is no worker %s in database %s", c->parts[0], c->database->name);
 		return;
 	}
-	worker_json(&rows[0], c->role, &c->arena, &c->out->body);
+	say_worker(c, &rows[0]);
 	if (say_jobs(c, id))
 		buf_add(&c->out->body, "}\n");
 }

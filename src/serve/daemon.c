@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "serve/beats.h"
 #include "serve/station.h"
 
 /* The list changes in one thread only, and is read by others: those that answer probes. */
@@ -77,6 +78,8 @@ void daemon_tidy(struct daemon *d)
 		pthread_mutex_unlock(&d->lock);
 		log_event(LOG_INFO, "a database is no longer watched", LOG_STR("database", s->name));
 		board_drop_database(d->options.board, s->name);
+		if (d->options.beats)
+			beats_forget(d->options.beats, s->name);
 		station_end(s);
 	}
 	/* One whose URL is another now has waited for its own end. */

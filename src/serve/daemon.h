@@ -18,12 +18,14 @@
 #include "serve/board.h"
 #include "serve/setup.h"
 
+struct beats;
 struct metrics;
 struct events;
 
 struct daemon_options {
 	struct setup_box *setups; /* the configuration in force */
 	struct board *board;      /* where everything is shown */
+	struct beats *beats;      /* NULL: nobody asks how workers beat */
 	struct metrics *metrics;  /* NULL: nobody counts */
 	struct events *events;    /* NULL: nobody listens */
 	const char *name;         /* of this daemon, unlike any other's */

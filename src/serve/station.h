@@ -34,6 +34,7 @@ struct station {
 	int64_t renew_ms, led_until_ms, words_ms, queue_ms; /* when to ask again; till when we lead */
 	int failures;                                       /* in a row, for the pause between tries */
 	struct readings readings;
+	int64_t beats_ms;          /* when to look again how workers beat */
 	bool asked, up;            /* as the board was told last … */
 	int64_t since_us;          /* … and since when it is so */
 	struct mailings *mailings; /* reports that are due */
