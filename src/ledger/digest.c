@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "ledger/tables.h"
 
+#include <assert.h>
+
 #define RECOVERIES "('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED')"
 #define INCIDENTS                                                                                  \
 	"('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED', 'HELD', 'ZOMBIE_DETECTED')"
@@ -139,6 +141,39 @@ defib_err digest_top(struct store *s, const char *watch, const struct period *p,
 			(*out)[(*n)++] = c;
 	}
 	return DEFIB_OK;
+}
+
+/* ---- a trend ---- */
+
+/* The part of the period is told by whole seconds, of which each part has a whole number. */
+static void trend_sql(enum store_engine engine, struct buf *sql)
+{
+	if (engine == STORE_POSTGRES)
+		buf_add(sql, "SELECT (floor(extract(epoch FROM l.at - $2::timestamptz))::bigint / $4)");
+	else
+		buf_add(sql, "SELECT ((strftime('%s', l.at) - strftime('%s', ?2)) / ?4)");
+	buf_add(sql, ", count(*), sum(CASE WHEN l.event IN " RECOVERIES " THEN 1 ELSE 0 END)");
+	add_source(sql, engine);
+	buf_add(sql, " AND l.event IN " INCIDENTS AUTOMATIC " GROUP BY 1");
+}
+
+defib_err digest_trend(struct store *s, const char *watch, const struct period *p, int buckets,
+                       struct arena *a, struct digest_bucket **out, struct failure *f)
+{
+	int64_t part_s = (p->to_us - p->from_us) / US_PER_S / buckets;
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	assert(part_s > 0 && part_s * buckets * US_PER_S == p->to_us - p->from_us);
+	*out = ARENA_ARRAY(a, struct digest_bucket, buckets);
+	trend_sql(s->engine, &sql);
+	defib_err err = ask(s, buf_text(&sql), watch, p, &P_INT(part_s), 1, a, &rows, f);
+	buf_release(&sql);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		int64_t at = row_int(&rows, i, 0, -1);
+		if (at >= 0 && at < buckets)
+			(*out)[at] = (struct digest_bucket){row_int(&rows, i, 1, 0), row_int(&rows, i, 2, 0)};
+	}
+	return err;
 }
 
 /* ---- how long it took ---- */

@@ -48,6 +48,15 @@ MUST_CHECK defib_err digest_top(struct store *s, const char *watch, const struct
                                 enum digest_by by, int64_t limit, struct arena *a,
                                 struct digest_count **out, int *n, struct failure *f);
 
+/* What automation found and gave back in each of `buckets` equal parts of a period. */
+struct digest_bucket {
+	int64_t detected;  /* incidents */
+	int64_t recovered; /* of them */
+};
+MUST_CHECK defib_err digest_trend(struct store *s, const char *watch, const struct period *p,
+                                  int buckets, struct arena *a, struct digest_bucket **out,
+                                  struct failure *f);
+
 /* From the last sign of life to the recovery, of those recoveries whose sign is known. */
 struct digest_times {
 	int64_t n, median_us, worst_us;

@@ -15,7 +15,7 @@ static const struct {
 	{probe_routes, false},     {page_routes, false},      {api_status_routes, true},
 	{api_watch_routes, true},  {api_read_routes, true},   {api_act_routes, true},
 	{api_worker_routes, true}, {api_report_routes, true}, {api_alert_routes, true},
-	{api_event_routes, true},  {api_index_routes, true},
+	{api_event_routes, true},  {api_index_routes, true},  {api_trend_routes, true},
 };
 
 void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r), void *ctx)

@@ -139,6 +139,7 @@ extern const struct api_route api_read_routes[];   /* api_read.c: jobs, ledger, 
 extern const struct api_route api_act_routes[];    /* api_act.c: what a person does to jobs */
 extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
 extern const struct api_route api_report_routes[]; /* api_report.c: what happened in a period */
+extern const struct api_route api_trend_routes[];  /* api_trend.c: the same, to be drawn */
 extern const struct api_route api_alert_routes[];  /* api_alerts.c: alerts, messages, a test */
 extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
 extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
