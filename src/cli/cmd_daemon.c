@@ -203,6 +203,7 @@ static defib_err start_http(struct run *r, struct failure *f)
 	const char *listen = cli_value(r->cli, "listen");
 	r->api = (struct api){.setups = &r->setups,
 	                      .board = r->board,
+	                      .beats = r->beats,
 	                      .metrics = r->metrics,
 	                      .events = r->events,
 	                      .name = r->name,
@@ -216,10 +217,10 @@ static defib_err start_http(struct run *r, struct failure *f)
 }
 
 static void start(struct run *r)
-	                      .beats = r->beats,
 {
 	struct daemon_options o = {.setups = &r->setups,
 	                           .board = r->board,
+	                           .beats = r->http ? r->beats : NULL,
 	                           .metrics = r->metrics,
 	                           .name = r->name,
 	                           .actor = "daemon"};
@@ -233,7 +234,6 @@ static void start(struct run *r)
 	log_event(LOG_INFO, "the daemon runs", LOG_STR("name", r->name),
 	          LOG_INT("databases", ndatabases), LOG_INT("watches", nwatches));
 }
-	                           .beats = r->http ? r->beats : NULL,
 
 /* What is due, but for scans, which have threads of their own; how long nothing more is. */
 static int64_t tend(struct run *r)
@@ -297,6 +297,7 @@ static void put_away(struct run *r)
 	metrics_free(r->metrics);
 	events_free(r->events);
 	board_free(r->board);
+	beats_free(r->beats);
 	setup_box_release(&r->setups);
 }
 
@@ -310,7 +311,6 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 	if (pthread_create(&timer, NULL, leave_in_time, NULL) == 0)
 		pthread_detach(timer);
 	if (r->http)
-	beats_free(r->beats);
 		http_stop(r->http);
 	daemon_stop(r->daemon);
 	put_away(r);
@@ -336,6 +336,7 @@ int cmd_daemon(struct cli *c)
 	block_signals(&set);
 	setup_box_init(&r->setups, first);
 	r->board = board_new();
+	r->beats = beats_new();
 	r->events = events_new(&r->setups, r->board);
 	r->metrics = metrics_new();
 	meter_start(r->metrics, clock_wall_us());
@@ -347,4 +348,3 @@ int cmd_daemon(struct cli *c)
 	stop(r, &set, go_on(r, &set));
 	return EXIT_CLEAN;
 }
-	r->beats = beats_new();

@@ -343,8 +343,8 @@ static int64_t go_round(struct station *s)
 	if (!err)
 		err = attend(s, &f);
 	if (!err)
-	if (!err)
 		err = beats_look(s->options->beats, s->session.store, s->name, &s->beats_ms, &f);
+	if (!err)
 		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->posts, s->nposts);
 	meter_round(s->options->metrics, s->name, !err);
 	arena_clear(&s->arena);
