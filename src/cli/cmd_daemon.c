@@ -79,6 +79,18 @@ static defib_err choose(const struct cli *c, struct setup *s, struct failure *f)
 }
 
 /* By the same files and options as ever, into memory of its own. NULL after a failure. */
+/* What was read, value by value, outlives its reader only where somebody can ask for it. */
+static void keep_shown(const struct cli *c, struct setup *s, struct cfg_reader *r)
+{
+	if (cli_value(c, "listen") || s->settings.http.listen) {
+		s->shown = r->shown_arena;
+		r->shown_arena = (struct arena)ARENA_INIT;
+	} else {
+		s->settings.shown = NULL;
+		s->settings.nshown = 0;
+	}
+}
+
 static struct setup *read_setup(const struct cli *c, struct failure *f)
 {
 	struct cli *fresh = mem_alloc(sizeof *fresh);
@@ -96,6 +108,7 @@ static struct setup *read_setup(const struct cli *c, struct failure *f)
 		setup_shapes(s, &fresh->reader);
 	if (!err)
 		cli_problems(fresh); /* warnings */
+	keep_shown(c, s, &fresh->reader);
 	cfg_reader_release(&fresh->reader);
 	free(fresh);
 	if (!err)
@@ -186,7 +199,7 @@ static struct pools *start_pools(struct run *r)
 	if (c->verbose || c->quiet)
 		r->common[n++] = c->verbose ? "--verbose" : "--quiet";
 	return pools_new(&(struct pools_options){
-		.setups = &r->setups, .program = "/proc/self/exe", .common = r->common, .db = c->db});
+		.setups = &r->setups, .program = "/proc/self/exe", .common = r->common, .db = cli_db(c)});
 }
 
 static int64_t idle_ms(void *ctx)

@@ -22,6 +22,7 @@ void setup_box_init(struct setup_box *b, struct setup *first)
 void setup_free(struct setup *s)
 {
 	arena_release(&s->arena);
+	arena_release(&s->shown);
 	free(s);
 }
 
@@ -64,6 +65,14 @@ struct setup *setup_hold_same(struct setup_box *b, struct setup *s)
 	s->uses++;
 	pthread_mutex_unlock(&b->lock);
 	return s;
+}
+
+bool setup_in_force(struct setup_box *b, const struct setup *s)
+{
+	pthread_mutex_lock(&b->lock);
+	bool is = b->now == s;
+	pthread_mutex_unlock(&b->lock);
+	return is;
 }
 
 void setup_drop(struct setup_box *b, struct setup *s)

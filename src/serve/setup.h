@@ -14,6 +14,7 @@
 struct setup {
 	struct settings settings;
 	struct arena arena; /* everything in the settings lives here */
+	struct arena shown; /* of settings.shown, which only HTTP asks for */
 	bool *chosen;       /* one a watch: the daemon scans it */
 	bool queue;         /* also the built-in queue, where a database has it */
 	/*
@@ -44,6 +45,8 @@ void setup_shapes(struct setup *s, const struct cfg_reader *r);
 struct setup *setup_hold(struct setup_box *b);
 /* Once more one that is held already. */
 struct setup *setup_hold_same(struct setup_box *b, struct setup *s);
+/* Whether this one, which is held, is still in force. */
+bool setup_in_force(struct setup_box *b, const struct setup *s);
 void setup_drop(struct setup_box *b, struct setup *s);
 
 #endif
