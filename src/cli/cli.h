@@ -77,6 +77,8 @@ void cli_help(const struct cli *c, const struct command *command);
 int cli_load(struct cli *c);
 /* The same, once and without a word: the first problem, with its place, is in `f`. */
 MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
+/* --db, else $DEFIB_DB; NULL: neither. */
+const char *cli_db(const struct cli *c);
 /* Which file that is; NULL: there is none. */
 const char *cli_config_path(const struct cli *c);
 /* Prints problems of the reader to stderr, errors and warnings. */

@@ -170,13 +170,17 @@ static defib_err load_tree(struct cli *c, struct cfg_node **root, struct failure
 	return DEFIB_OK;
 }
 
+const char *cli_db(const struct cli *c)
+{
+	const char *env = getenv("DEFIB_DB");
+	return c->db || !env || !*env ? c->db : env;
+}
+
 defib_err cli_read(struct cli *c, struct failure *f)
 {
 	struct cfg_node *root = NULL;
 	cfg_reader_init(&c->reader, &c->arena);
-	const char *env = getenv("DEFIB_DB");
-	if (!c->db && env && *env)
-		c->db = env;
+	c->db = cli_db(c);
 	defib_err err = load_tree(c, &root, f);
 	if (!err && root->kind == CFG_MAP && c->db)
 		err = put_database(c, root, f);

@@ -133,7 +133,8 @@ static bool go_on(void *ctx)
 	vigil_tick(&s->vigil, now * 1000);
 	if (now >= s->renew_ms && ask_to_lead(s, &f))
 		log_event(LOG_WARN, f.what);
-	return !atomic_load(&s->stop) && s->at->leads && clock_boot_ms() < s->led_until_ms;
+	return !atomic_load(&s->stop) && s->at->leads && clock_boot_ms() < s->led_until_ms &&
+	       setup_in_force(s->options->setups, s->setup);
 }
 
 /* ---- the round ---- */

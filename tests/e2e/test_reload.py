@@ -99,14 +99,24 @@ def test_a_wrong_configuration_changes_nothing_and_is_told_with_its_place(world)
 def test_watches_come_and_go(world):
     make_jobs(world.db, 4)
     both, one = config(world.url), config(world.url, AGED)
-    daemon = world.daemon(one, "--no-queue")
+    daemon = WebDaemon(world.program, one, "--no-queue")
+    world.daemons.append(daemon)
+    web = daemon.web()
+
+    def shown():
+        return {w["watch"] for w in web.get("/api/v1/watches").json["watches"]}
+
+    def measured():
+        return set(re.findall(r'defib_leader{watch="(\w+)"', web.get("/metrics").text))
     daemon.wait_passes("aged", 1)
+    assert shown() == measured() == {"aged"}
     reload(daemon, both)
     daemon.wait_passes("beating", 1)
-    assert set(leaders(world)) == {"aged", "beating"}
+    assert set(leaders(world)) == shown() == measured() == {"aged", "beating"}
     reload(daemon, one)
     eventually(lambda: set(leaders(world)) == {"aged"})
     daemon.wait_log("a watch is no longer looked after")
+    eventually(lambda: shown() == measured() == {"aged"})
     had = len(daemon.passes("beating"))
     daemon.wait_passes("aged", 3)
     assert len(daemon.passes("beating")) == had
