@@ -287,6 +287,7 @@ def test_a_worker_of_http_is_watched_by_its_lease_alone(works):
         works.settle(worker, {"key": job, "epoch": epoch, "as": "done"})
 
 
+@pytest.mark.waits
 def test_a_silent_worker_s_job_goes_to_another_after_its_lease(works):
     up_for(works.db, 14)
     # Those of other tests beat no more either: most silent at once would meet the brake.
