@@ -114,7 +114,9 @@ async function render({ focus }) {
 		mine.module = await load(found.view.module);
 		if (signal.aborted) return;
 		await mine.module.show(root, { params: found.params, query: new URLSearchParams(location.search), go, signal });
-		if (!signal.aborted && focus) announce(`${found.view.title} is shown`);
+		if (signal.aborted) return;
+		if (focus) announce(`${found.view.title} is shown`);
+		if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 	} catch (error) {
 		if (signal.aborted) return;
 		if (!(error instanceof Problem)) console.error(error);

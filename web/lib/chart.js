@@ -19,7 +19,9 @@ export function sparkline(values, { label = "", width = 96, height = 24, shade =
 
 /* ---- bars ---- */
 
-const WIDE = 720, HIGH = 160, FOOT = 18, LEFT = 34;
+const HIGH = 190, FOOT = 18, LEFT = 34;
+/* Drawn as wide as it will be shown, about: its letters keep their size. */
+const wide = () => (matchMedia("(max-width: 640px)").matches ? 340 : 720);
 
 /* A round number not below n, for the top of the scale. */
 function ceiling(n) {
@@ -27,12 +29,12 @@ function ceiling(n) {
 	return [1, 2, 4, 5, 10].map((f) => f * size).find((top) => top >= n);
 }
 
-function grid(top) {
+function grid(top, width) {
 	const lines = top < 4 ? [...Array(top + 1).keys()] : [0, top / 4, top / 2, (3 * top) / 4, top];
 	return lines.filter((v) => Number.isInteger(v)).map((v) => {
 		const y = HIGH - FOOT - (v / top) * (HIGH - FOOT - 8);
 		return s("g", { class: "grid" },
-			s("line", { x1: LEFT, x2: WIDE, y1: y, y2: y }),
+			s("line", { x1: LEFT, x2: width, y1: y, y2: y }),
 			s("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" }, count(v)));
 	});
 }
@@ -43,10 +45,10 @@ function bar(bucket, one, x, width, top) {
 	return s("rect", { class: `bar ${one.shade}`, x, width: Math.max(1, width), y: HIGH - FOOT - high, height: high, rx: Math.min(2, width / 3) });
 }
 
-function columns(buckets, series, top) {
-	const room = (WIDE - LEFT) / Math.max(1, buckets.length);
+function columns(buckets, series, top, whole) {
+	const room = (whole - LEFT) / Math.max(1, buckets.length);
 	const width = (room * 0.72) / series.length;
-	const every = Math.max(1, Math.ceil(buckets.length / 8));
+	const every = Math.max(1, Math.ceil(buckets.length / (whole / 90)));
 	return buckets.map((bucket, i) => {
 		const x = LEFT + i * room;
 		const said = series.map((one) => `${one.title.toLowerCase()} ${count(bucket.values[one.name] ?? 0)}`).join(", ");
@@ -66,11 +68,12 @@ function legend(series, buckets) {
 }
 
 function asTable(buckets, series, label) {
-	return h("table", { class: "sr-only" },
+	/* A table grows with its rows, whatever height it is given: the box around it does not. */
+	return h("div", { class: "sr-only" }, h("table",
 		h("caption", label),
-		h("thead", h("tr", h("th", { scope: "col" }, "when"), series.map((one) => h("th", { scope: "col" }, one.title)))),
+		h("thead", h("tr", h("th", { scope: "col" }, "When"), series.map((one) => h("th", { scope: "col" }, one.title)))),
 		h("tbody", buckets.map((b) => h("tr", h("th", { scope: "row" }, b.title),
-			series.map((one) => h("td", count(b.values[one.name] ?? 0)))))));
+			series.map((one) => h("td", count(b.values[one.name] ?? 0))))))));
 }
 
 /*
@@ -79,10 +82,10 @@ function asTable(buckets, series, label) {
  */
 export function bars(buckets, series, { label }) {
 	const most = Math.max(0, ...buckets.flatMap((b) => series.map((one) => b.values[one.name] ?? 0)));
-	const top = ceiling(most);
+	const top = ceiling(most), width = wide();
 	return h("figure", { class: "chart" },
 		legend(series, buckets),
-		s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, "aria-hidden": "true", focusable: "false" },
-			grid(top), columns(buckets, series, top)),
+		s("svg", { viewBox: `0 0 ${width} ${HIGH}`, "aria-hidden": "true", focusable: "false" },
+			grid(top, width), columns(buckets, series, top, width)),
 		asTable(buckets, series, label));
 }
