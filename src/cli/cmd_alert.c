@@ -90,10 +90,7 @@ static const char *limit_text(struct cli *c, const struct alert_rule *r)
 	struct buf text = BUF_INIT;
 	if (!r->enabled)
 		return "off";
-	if (r->unit == UNIT_STATE)
-		return "";
-	buf_add(&text, r->lowest ? "below " : r->unit == UNIT_FACTOR ? "from " : "above ");
-	alert_amount(r, r->limit, &text);
+	alert_limit_words(r, &text);
 	const char *kept = arena_strdup(&c->arena, buf_text(&text));
 	buf_release(&text);
 	return kept;

@@ -1,6 +1,7 @@
 /* say_alerts.c: see say_alerts.h. */
 #include "serve/say_alerts.h"
 
+#include "alert/rules.h"
 #include "base/text.h"
 #include "serve/say.h"
 
@@ -81,7 +82,26 @@ defib_err deliveries_of(struct store *s, int limit, struct arena *a, struct deli
 	return err;
 }
 
+/* ---- in words ---- */
+
+void alert_limit_words(const struct alert_rule *r, struct buf *out)
+{
+	if (r->unit == UNIT_STATE)
+		return;
+	buf_add(out, r->lowest ? "below " : r->unit == UNIT_FACTOR ? "from " : "above ");
+	alert_amount(r, r->limit, out);
+}
+
 /* ---- as JSON ---- */
+
+static void add_limit(const struct alert_rule *r, struct buf *out)
+{
+	struct buf words = BUF_INIT;
+	alert_limit_words(r, &words);
+	buf_addf(out, ",\"limit\":%.10g", r->limit);
+	json_text(out, "threshold", words.len ? buf_text(&words) : NULL);
+	buf_release(&words);
+}
 
 void alert_standing_json(const struct alert_settings *s, const struct alert_standing *st,
                          struct buf *out)
@@ -95,7 +115,7 @@ void alert_standing_json(const struct alert_settings *s, const struct alert_stan
 	json_text(out, "rule", r->name);
 	json_text(out, "severity", alert_severities[r->severity]);
 	json_bool(out, "enabled", r->enabled);
-	buf_addf(out, ",\"limit\":%.10g", r->limit);
+	add_limit(r, out);
 	json_seconds(out, "window_s", r->window_us > 0, r->window_us);
 	json_seconds(out, "for_s", true, r->for_us);
 	buf_add(out, ",\"sinks\":[");

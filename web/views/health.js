@@ -1,0 +1,193 @@
+/*
+ * health.js: whether defib itself is well: the daemon, its databases, its watches and what
+ * persons told them, what the doctor finds, and the configuration in force.
+ */
+import { daemonStatus, get, may, onStatus, readStatus } from "../lib/api.js";
+import { problemBox } from "../lib/controls.js";
+import { copyButton } from "../lib/copy.js";
+import { fill, h, user } from "../lib/dom.js";
+import { icon } from "../lib/icon.js";
+import { every, poke } from "../lib/live.js";
+import { table } from "../lib/table.js";
+import { overrule, pauseWatch, raiseWatch, resumeWatch, scanNow } from "../lib/told.js";
+import { ago, agoText, chip, count, duration, human, stamp } from "../lib/words.js";
+
+export const title = "Health";
+
+const REFRESH_S = 4;
+
+/* ---- the daemon ---- */
+
+function databaseChip(d) {
+	return d.asked ? chip(d.up ? "up" : "away") : chip("not asked yet", { look: "pending" });
+}
+
+function daemonFacts(s) {
+	const pairs = [
+		["Daemon", user(s.daemon, { class: "mono" })], ["Version", user(s.version, { class: "mono" })],
+		["Started", [stamp(s.started), " (", ago(s.started), ")"]],
+		["Configuration", `number ${count(s.setup)}: ${s.setup === 1 ? "as at the start" : `read again ${count(s.setup - 1)} times`}`],
+		["Environment", user(s.environment?.name ?? null)],
+		["You are", [user(s.actor), ", ", s.role]],
+	];
+	return h("dl", { class: "facts" }, pairs.map(([name, value]) => [h("dt", name), h("dd", value)]));
+}
+
+function databaseList(databases) {
+	return h("ul", { class: "plain database-list" }, databases.map((d) => h("li", icon("database"), h("strong", user(d.name)), h("span", { class: "muted" }, d.engine),
+		databaseChip(d), d.since ? h("span", { class: "muted" }, "since ", ago(d.since)) : null, d.error ? h("span", { class: "bad-text" }, user(d.error)) : null)));
+}
+
+function daemonCard(s) {
+	return h("section", { class: "card", "aria-label": "Daemon" }, h("div", { class: "card-head" }, h("h2", "Daemon")),
+		h("div", { class: "card-body grid-2" }, daemonFacts(s), h("div", { class: "stack" }, h("h3", "Databases"), databaseList(s.databases))));
+}
+
+/* ---- watches ---- */
+
+function leaderCell(w) {
+	if (w.leads) return "this daemon";
+	return w.stands?.leader?.leads ? user(w.stands.leader.holder, { class: "mono clip" }) : h("span", { class: "muted" }, "nobody");
+}
+
+function wordsOf(w) {
+	return w.stands?.told ?? [];
+}
+
+function toldCell(w) {
+	const words = wordsOf(w);
+	if (words.length === 0) return h("span", { class: "muted" }, "–");
+	return words.map((t) => h("div", chip(t.word, { look: t.word === "pause" ? "paused" : "held", label: t.word === "raise" ? `raised ${t.value} times` : t.word === "pause" ? "paused" : human(t.word) }),
+		h("span", { class: "muted" }, " by ", user(t.actor), t.watch === "*" ? ", with all watches" : null, t.until ? [", ends ", agoText(t.until)] : null, t.reason ? [": ", user(t.reason)] : null)));
+}
+
+function button(words, picture, run, hint) {
+	return h("button", { type: "button", class: "small", title: hint, onclick: run }, icon(picture), words);
+}
+
+function actsCell(w) {
+	if (!may("operator")) return user(null);
+	const own = (word) => wordsOf(w).some((t) => t.word === word && t.watch !== "*");
+	return h("span", { class: "row" },
+		button("Scan now", "search", () => scanNow(w), "Look for stuck jobs at once"),
+		own("pause") || w.paused ? button("Resume", "play", () => resumeWatch(w), "Recover again") : button("Pause", "pause", () => pauseWatch(w), "The daemons stop recovering"),
+		may("admin") ? button("Raise", "clock", () => raiseWatch(w, own("raise")), "Longer thresholds for a while") : null,
+		may("admin") && (w.braking || w.doubting) ? button("Override the guard", "shield", () => overrule(w), "The next pass goes past the guards, once") : null);
+}
+
+function watchTable() {
+	return table({
+		label: "Watches",
+		columns: [
+			{ name: "watch", title: "Watch", cell: (w) => [h("a", { href: `/jobs?watch=${encodeURIComponent(w.watch)}` }, user(w.label ?? w.watch)), h("div", { class: "muted small-text" }, user(`${w.watch} in ${w.database}`))] },
+			{ name: "standing", title: "Standing", cell: (w) => chip(w.stands?.standing ?? w.standing ?? "pending") },
+			{ name: "leader", title: "Led by", cell: leaderCell },
+			{ name: "scan", title: "Last scan", cell: (w) => ago(w.last_scan) },
+			{ name: "told wide", title: "Told by persons", cell: toldCell },
+			{ name: "failure wide", title: "Trouble", cell: (w) => user(w.failure ?? w.info?.guard ?? null) },
+			{ name: "acts", title: "Acts", cell: actsCell },
+		],
+		key: (w) => `${w.database}/${w.watch}`,
+		empty: "No watch is configured.",
+	});
+}
+
+/* How they stand by the database too, where it answers; else what the daemon knows. */
+async function readWatches(signal) {
+	const { watches } = await get("/watches", { signal });
+	const up = (daemonStatus() ?? await readStatus(signal)).databases.filter((d) => d.up).map((d) => d.name);
+	const stands = (await Promise.allSettled(up.map((database) => get("/standings", { query: { database }, signal }))))
+		.flatMap((got) => got.status === "fulfilled" ? got.value.watches : []);
+	return watches.map((w) => ({ ...w, stands: stands.find((one) => one.watch === w.watch && one.database === w.database) ?? null }));
+}
+
+/* ---- the doctor ---- */
+
+const LEVELS = ["fail", "warn", "ok"];
+const levelOf = (finding) => String(finding.level).toLowerCase();
+
+function findingLine(f) {
+	return h("li", { class: "finding" }, chip(levelOf(f), { label: levelOf(f) === "fail" ? "broken" : levelOf(f) === "warn" ? "to mend" : "well" }),
+		h("div", h("strong", user(f.watch ? `${f.check}, ${f.watch}` : f.check)), h("div", user(f.text)),
+			f.fix ? h("div", { class: "fix" }, h("pre", { class: "code" }, user(f.fix)), copyButton(() => f.fix, `Copy what mends ${f.check}`)) : null));
+}
+
+function findings(got) {
+	const by = Object.fromEntries(LEVELS.map((level) => [level, got.findings.filter((f) => levelOf(f) === level)]));
+	const bad = [...by.fail, ...by.warn];
+	return [
+		bad.length ? h("ul", { class: "plain" }, bad.map(findingLine)) : h("p", chip("ok", { label: "nothing to mend" })),
+		by.ok.length ? h("details", h("summary", `${count(by.ok.length)} well`), h("ul", { class: "plain" }, by.ok.map(findingLine))) : null,
+	];
+}
+
+function doctorPart(database, signal) {
+	const body = h("div", { class: "stack", "aria-live": "polite" });
+	const look = async () => {
+		fill(body, h("p", { class: "muted" }, "Looking…"));
+		try {
+			fill(body, findings(await get("/doctor", { query: { database }, signal })));
+		} catch (error) {
+			if (!signal.aborted) fill(body, problemBox(error));
+		}
+	};
+	look();
+	return h("div", { class: "stack" }, h("div", { class: "spread" }, h("h3", "Database ", user(database)), h("button", { type: "button", class: "small", onclick: look }, icon("redo"), "Look again")), body);
+}
+
+function doctorCard(databases, signal) {
+	return h("section", { class: "card", id: "doctor", "aria-label": "Doctor" }, h("div", { class: "card-head" }, h("h2", "Doctor")),
+		h("div", { class: "card-body stack" }, may("operator") ? databases.map((d) => doctorPart(d.name, signal)) : h("p", { class: "muted" }, "The doctor's findings take the role operator.")));
+}
+
+/* ---- the configuration ---- */
+
+function configTable(settings) {
+	const t = table({
+		label: "Effective configuration",
+		columns: [
+			{ name: "path", title: "Setting", cell: (s) => user(s.path, { class: "mono" }) },
+			{ name: "value wide", title: "Value", cell: (s) => user(s.value, { class: "mono" }) },
+			{ name: "origin", title: "From", cell: (s) => user(s.origin, { class: "muted" }) },
+		],
+		key: (s) => s.path,
+		empty: "No setting has this in its name or value.",
+	});
+	const filter = h("input", { type: "search", "aria-label": "Find a setting", placeholder: "Find a setting", oninput: () => {
+		const wanted = filter.value.toLowerCase();
+		t.set(settings.filter((s) => `${s.path} ${s.value ?? ""}`.toLowerCase().includes(wanted)));
+	} });
+	t.set(settings);
+	return { filter, element: t.element };
+}
+
+async function configCard(signal) {
+	const card = (head, body) => h("section", { class: "card", id: "config", "aria-label": "Configuration" }, h("div", { class: "card-head" }, h("h2", "Configuration in force"), head), body);
+	if (!may("admin")) return card(null, h("p", { class: "card-body muted" }, "The configuration takes the role admin."));
+	try {
+		const { filter, element } = configTable(await get("/config", { signal }));
+		return card(h("span", { class: "row" }, h("span", { class: "muted" }, "Secrets are not shown."), filter), h("div", { class: "config-box" }, element));
+	} catch (error) {
+		return card(null, problemBox(error));
+	}
+}
+
+/* ---- the whole ---- */
+
+export async function show(root, { signal }) {
+	const status = await readStatus(signal);
+	const daemon = h("div"), watches = watchTable();
+	const load = async () => watches.refresh(await readWatches(signal));
+	const stop = onStatus((now) => fill(daemon, daemonCard(now)));
+	signal.addEventListener("abort", stop);
+	fill(daemon, daemonCard(status));
+	fill(root, h("div", { class: "page-head" }, h("h1", "Health"), h("p", { class: "lead" }, `up for ${duration(status.uptime_s)}`)), daemon,
+		h("section", { class: "card", "aria-label": "Watches" }, h("div", { class: "card-head" }, h("h2", "Watches")), watches.element),
+		doctorCard(status.databases, signal), await configCard(signal));
+	await load();
+	every(REFRESH_S, load, signal);
+}
+
+export function update(event) {
+	if (event.type === "database") poke();
+}
