@@ -155,8 +155,9 @@ async function callSingle(act, job, body, query, tally) {
  * Does it, or says what would be done. `progress(n)` is told how many jobs were answered;
  * what the signal stops is not begun. A daemon or database that is away is thrown.
  */
-export async function run(act, jobs, { reason = null, dryRun = false, override = false, progress = null, signal = null, tally = new Tally() } = {}) {
+export async function run(act, jobs, { reason = null, dryRun = false, override = false, fromStep = null, progress = null, signal = null, tally = new Tally() } = {}) {
 	const body = { dry_run: dryRun };
+	if (fromStep) body.from_step = fromStep;
 	if (reason) body.reason = reason;
 	if (override) body.override_guard = true;
 	for (const chunk of chunks(act, jobs)) {
@@ -226,9 +227,10 @@ function quoted(text) {
 }
 
 /* defib requeue pages/17 --reason 'the host is gone'; null where there is no such command. */
-export function commandOf(act, jobs, { reason = null, override = false } = {}) {
+export function commandOf(act, jobs, { reason = null, override = false, fromStep = null } = {}) {
 	if (act === "end") return null;
 	const words = ["defib", act, ...jobs.map((job) => quoted(job.job))];
+	if (fromStep) words.push("--from-step", quoted(fromStep));
 	if (reason) words.push("--reason", quoted(reason));
 	if (override) words.push("--override-guard");
 	return words.join(" ");

@@ -245,25 +245,26 @@ function titleOf(act, jobs) {
 
 /*
  * Asks, does it, and resolves with the tally, or null where it was left. `jobs` are those
- * of the API: {job, watch, database, key, running, verdict, owner, …}.
+ * of the API: {job, watch, database, key, running, verdict, owner, …}. `fromStep`: where a
+ * retry of a workflow is to begin.
  */
-export function confirm(act, jobs) {
+export function confirm(act, jobs, { fromStep = null } = {}) {
 	const kind = ACTS[act];
 	let same = jobs; /* those that are as the page showed them */
 	const preview = async ({ reason, override }) => {
 		const tally = new Tally();
 		same = await reread(jobs, tally);
-		return run(act, same, { reason, override, dryRun: true, tally });
+		return run(act, same, { reason, override, fromStep, dryRun: true, tally });
 	};
 	const carry = (options) => {
 		const wanted = new Set(options.jobs);
-		return run(act, same.filter((job) => wanted.has(job.job)), options);
+		return run(act, same.filter((job) => wanted.has(job.job)), { ...options, fromStep });
 	};
 	return new ActDialog({
 		title: titleOf(act, jobs), verb: kind.title, done: kind.done, about: kind.about, danger: kind.danger,
 		button: jobs.length === 1 ? kind.title : `${kind.title} ${plural(jobs.length, "job")}`,
 		warning: warningOf(act, jobs), mayOverride: may("admin") && kind.takes,
-		command: jobs.length <= COMMAND_MOST ? (options) => commandOf(act, jobs, options) : null,
+		command: jobs.length <= COMMAND_MOST ? (options) => commandOf(act, jobs, { ...options, fromStep }) : null,
 		undoable: act !== "undo" && act !== "end", preview, carry,
 	}).open();
 }

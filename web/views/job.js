@@ -1,0 +1,279 @@
+/*
+ * job.js: one job: what is the matter with it in one sentence, its life on one timeline,
+ * what it was given and what it gave, its row, and what can be done. It follows the stream:
+ * parts that did not change are left alone, so that nothing folds or moves under a hand.
+ */
+import { actsOf, commandOf, isHeld } from "../lib/acts.js";
+import { ask, get, jobPath, may, part, queryText } from "../lib/api.js";
+import { attemptsText, measure, standChips } from "../lib/cells.js";
+import { copyButton } from "../lib/copy.js";
+import { actButtons, confirm } from "../lib/dialog.js";
+import { documentBox, parseExactly, size } from "../lib/document.js";
+import { fill, h, user, visible } from "../lib/dom.js";
+import { icon } from "../lib/icon.js";
+import { every } from "../lib/live.js";
+import { drawLife, lifeOf, lifeWords } from "../lib/timeline.js";
+import { chip, duration, stamp, tone } from "../lib/words.js";
+
+export const title = "Job";
+
+const AGAIN_S = 3;
+const CELL = 2000; /* characters of a column at first */
+
+let shown = null; /* {watch, key, soon} of the job that is shown */
+
+/* ---- what is asked ---- */
+
+/* A key of several parts stands in the address as a JSON list. */
+function keyOf(text) {
+	try {
+		const parts = JSON.parse(text);
+		if (Array.isArray(parts)) return parts;
+	} catch { /* a plain key */ }
+	return text;
+}
+
+async function read({ watch, key, database }, signal) {
+	const query = queryText({ database });
+	const [job, explained] = await Promise.all([
+		ask(jobPath(watch, key) + query, { signal }).then((answer) => answer.text()).then(parseExactly),
+		get(`/watches/${part(watch)}/explain/${part(key)}`, { query: { database }, signal }).catch(() => null),
+	]);
+	return { job, explained };
+}
+
+/* ---- parts of the view ---- */
+
+function card(name, ...children) {
+	return h("section", { class: "card", "aria-label": name }, h("div", { class: "card-head" }, h("h2", name)), children);
+}
+
+/* The sentence, without the name that stands above it. */
+function sentenceOf(job) {
+	const start = `Job ${job.job} `;
+	const said = job.sentence.startsWith(start) ? job.sentence.slice(start.length) : job.sentence;
+	const plain = said.replace(/; release it with: defib release .*\.$/, ".").replace(/at the next scan with --fix, by/, "at the next scan that recovers, by the rule");
+	return plain.charAt(0).toUpperCase() + plain.slice(1);
+}
+
+function shadeOf(job) {
+	if (isHeld(job)) return "held";
+	if (job.verdict) return tone(job.verdict);
+	return job.running ? "busy" : tone(job.state_name ?? job.state);
+}
+
+function verdictCard(job) {
+	return h("section", { class: `card verdict ${shadeOf(job)}`, "aria-label": "Verdict" },
+		h("div", { class: "row" }, standChips(job), job.verdict && job.remedy ? [h("span", { class: "muted" }, "proposed"), chip(job.remedy)] : null),
+		h("p", { class: "sentence" }, user(sentenceOf(job))),
+		job.verdict ? h("div", { class: "row" }, measure(job.measured_s, job.limit_s), h("span", { class: "muted" }, "law ", user(job.law, { class: "mono" }))) : null);
+}
+
+function factRows(job, builtin) {
+	return [
+		["Watch", h("a", { href: `/jobs${queryText({ watch: job.watch, database: builtin ? job.database : null })}` }, user(job.watch))],
+		["Database", user(job.database)],
+		["Kind", job.kind && user(job.kind)],
+		["Worker", job.owner && user(job.owner)],
+		["Attempts", job.attempts !== null && attemptsText(job)],
+		["Epoch", job.epoch !== null && h("span", { class: "num" }, String(job.epoch))],
+		["Age", job.age_s !== null && h("span", { class: "num" }, duration(job.age_s))],
+		["Created", job.created_at && stamp(job.created_at)],
+		["Started", job.started_at && stamp(job.started_at)],
+		["Ended", job.finished_at && stamp(job.finished_at)],
+		["Held", job.hold?.holds && [stamp(job.hold.at), ", ", user(job.hold.cause), job.hold.reason ? [": ", user(job.hold.reason)] : null]],
+		["Retry", job.retry && [stamp(job.retry.due_at), job.retry.reason ? [": ", user(job.retry.reason)] : null]],
+		...Object.entries(job.show ?? {}).map(([name, value]) => [user(name), user(value)]),
+	];
+}
+
+function factsCard(job, builtin) {
+	return card("Facts", h("div", { class: "card-body" }, h("dl", { class: "facts" },
+		factRows(job, builtin).filter(([, value]) => value).map(([name, value]) => [h("dt", name), h("dd", value)]))));
+}
+
+function errorsOf(job) {
+	return Object.entries(job.row ?? {}).filter(([name, value]) => value && /(^|_)error$/i.test(name));
+}
+
+function errorsCard(job) {
+	const errors = errorsOf(job);
+	if (errors.length === 0) return null;
+	return card("Error", h("div", { class: "card-body stack" }, errors.map(([name, value]) =>
+		documentBox(name, value, `${fileName(job)}-${name}.txt`))));
+}
+
+function fileName(job) {
+	return job.job.replace(/[^\w.-]+/g, "-").slice(0, 80);
+}
+
+function documentsCard(job) {
+	const found = ["payload", "result", "tags"].filter((name) => job[name] !== undefined && job[name] !== null);
+	if (found.length === 0) return null;
+	const names = { payload: "Payload", result: "Result", tags: "Tags" };
+	return card("Payload and result", h("div", { class: "card-body stack" },
+		found.map((name) => documentBox(names[name], job[name], `${fileName(job)}-${name}.json`))));
+}
+
+/* ---- steps ---- */
+
+function stepRow(job, step, acts) {
+	const took = step.started_at && step.finished_at ? (new Date(step.finished_at) - new Date(step.started_at)) / 1000 : null;
+	const again = acts.includes("retry") && may("operator") && !job.running
+		? h("button", { type: "button", class: "small", onclick: () => confirm("retry", [job], { fromStep: step.step }) }, icon("redo"), "Retry from here") : null;
+	return h("li", { class: "stack" },
+		h("div", { class: "spread" }, h("span", { class: "row" }, h("strong", `${step.position}. `, user(step.step)), chip(step.state), took !== null ? h("span", { class: "muted" }, duration(took)) : null), again),
+		step.error ? h("p", { class: "bad-text" }, user(step.error)) : null,
+		step.output !== null && step.output !== undefined ? documentBox("Output", step.output, `${fileName(job)}-${step.step}.json`) : null);
+}
+
+function stepsCard(job, acts) {
+	if (!job.steps?.length) return null;
+	return card("Steps", h("div", { class: "card-body" }, h("ol", { class: "plain stack" }, job.steps.map((step) => stepRow(job, step, acts)))));
+}
+
+/* ---- the row as it is ---- */
+
+function cellText(value) {
+	if (value === null) return h("span", { class: "muted" }, "null");
+	if (value.length <= CELL) return user(value);
+	const box = h("span", { class: "long" }, h("bdi", visible(value.slice(0, CELL))));
+	const all = h("button", { type: "button", class: "small", onclick: () => { fill(box, h("bdi", visible(value))); all.remove(); } }, `Show all ${size(value.length)}`);
+	return [box, all];
+}
+
+function rowCard(job) {
+	const columns = Object.entries(job.row ?? {});
+	if (columns.length === 0) return null;
+	return h("details", { class: "card more-row" }, h("summary", { class: "card-head" }, h("h2", "Raw row"), h("span", { class: "muted" }, `${columns.length} columns`)),
+		h("table", { class: "raw" }, h("caption", { class: "sr-only" }, "Columns of the row"),
+			h("tbody", columns.map(([name, value]) => h("tr", h("th", { scope: "row" }, user(name)), h("td", cellText(value)))))));
+}
+
+/* ---- the same as commands ---- */
+
+function commandLine(text) {
+	return h("div", { class: "command" }, h("code", { class: "command-text" }, user(text)), copyButton(() => text, `Copy: ${text}`));
+}
+
+function commandsCard(job, acts) {
+	const act = isHeld(job) ? "release" : job.verdict && acts.includes(job.remedy) ? job.remedy : acts.find((a) => a === "requeue" || a === "retry") ?? acts[0];
+	const texts = [commandOf("show", [job]), commandOf("explain", [job]), act ? commandOf(act, [job], { reason: "…" }) : null].filter(Boolean);
+	return card("As commands", h("div", { class: "card-body stack" }, texts.map(commandLine)));
+}
+
+/* ---- the view ---- */
+
+class JobView {
+	constructor(root, where, signal) {
+		Object.assign(this, { root, where, signal });
+		this.beats = new Map(); /* signs of life that this page has seen */
+		this.parts = new Map(); /* name: {place, from} */
+		this.tools = h("div", { class: "toolbar", role: "toolbar", "aria-label": "What can be done" });
+	}
+
+	async start() {
+		const { watch, database } = this.where;
+		const [details, acts] = await Promise.all([
+			get(`/watches/${part(watch)}`, { query: { database }, signal: this.signal }), actsOf(watch, database, this.signal)]);
+		this.details = details;
+		this.acts = acts;
+		const found = await read(this.where, this.signal);
+		this.#frame(found.job);
+		this.#show(found);
+	}
+
+	async refresh() {
+		this.#show(await read(this.where, this.signal));
+	}
+
+	#frame(job) {
+		const place = (name) => {
+			const element = h("div", { class: "stack", "data-part": name });
+			this.parts.set(name, { place: element, from: null });
+			return element;
+		};
+		document.title = `${job.job} · defib`;
+		fill(this.root,
+			h("div", { class: "page-head" }, h("div", h("h1", user(job.job)), h("p", { class: "lead" }, user(this.details.label ?? this.details.table))), this.tools),
+			place("verdict"),
+			h("div", { class: "job-grid" },
+				h("div", { class: "stack" }, place("life"), place("steps"), place("documents")),
+				h("div", { class: "stack" }, place("facts"), place("errors"), place("commands"), place("row"))));
+	}
+
+	/* A part is made anew only where what it tells has changed. */
+	#part(name, from, make) {
+		const { place, from: before } = this.parts.get(name);
+		const now = JSON.stringify(from);
+		if (before === now) return;
+		this.parts.get(name).from = now;
+		fill(place, make());
+	}
+
+	#beat(job) {
+		const told = job.progress;
+		if (told?.at) this.beats.set(told.at, { at: told.at, step: told.step, text: told.progress });
+	}
+
+	#show({ job, explained }) {
+		const { steps, ledger, row, payload, result, tags, ...facts } = job;
+		const limits = { beat_s: this.details.beat_s ?? null, limit_s: job.limit_s ?? this.details.stuck_after?.standard_s ?? null };
+		this.#beat(job);
+		this.#part("verdict", [job.sentence, job.state, job.verdict, job.held, job.measured_s, job.remedy], () => verdictCard(job));
+		const now = explained?.evidence?.now ?? new Date().toISOString();
+		const life = lifeOf(job, explained, [...this.beats.values()], now);
+		this.#part("life", [ledger, steps, job.running, job.verdict, explained?.evidence, [...this.beats.keys()], facts.finished_at], () => this.#life(life, limits));
+		this.#part("steps", [steps, job.running], () => stepsCard(job, this.acts));
+		this.#part("documents", [payload, result, tags], () => documentsCard(job));
+		this.#part("facts", facts, () => factsCard(job, this.details.builtin));
+		this.#part("errors", errorsOf(job), () => errorsCard(job));
+		this.#part("commands", [job.verdict, job.remedy, isHeld(job)], () => commandsCard(job, this.acts));
+		this.#part("row", row, () => rowCard(job));
+		this.#buttons(job);
+	}
+
+	#life(life, limits) {
+		const drawn = h("section", { class: "card", "aria-label": "Timeline" },
+			h("div", { class: "card-head" }, h("h2", "Timeline"), h("span", { class: "muted" }, lifeWords(life))),
+			life.length ? drawLife(life, limits) : h("p", { class: "empty" }, "Nothing is known of its past: the row has no times, the ledger no entry."));
+		return drawn;
+	}
+
+	/* They stay as they are under the pointer, but act on the job as it is now. */
+	#buttons(job) {
+		const acts = [...this.acts, ...(job.ledger?.length ? ["undo"] : [])];
+		const named = JSON.stringify([isHeld(job), job.state, job.running, job.verdict, job.owner, job.attempts, job.epoch, job.finished_at, acts]);
+		if (this.named === named) return;
+		this.named = named;
+		const focused = this.tools.contains(document.activeElement) ? document.activeElement.dataset.act : null;
+		fill(this.tools, actButtons([job], acts, { after: () => this.refresh().catch(() => {}) }));
+		if (focused) this.tools.querySelector(`[data-act="${focused}"]`)?.focus();
+	}
+}
+
+export async function show(root, { params, query, signal }) {
+	const where = { watch: params.watch, key: keyOf(params.key), database: query.get("database") };
+	const view = new JobView(root, where, signal);
+	let waiting = null;
+	shown = {
+		...where,
+		soon: () => {
+			if (waiting || signal.aborted) return;
+			waiting = setTimeout(() => {
+				waiting = null;
+				view.refresh().catch(() => {});
+			}, 250);
+		},
+	};
+	await view.start();
+	every(AGAIN_S, () => view.refresh(), signal);
+}
+
+export function update(event) {
+	if (event.type === "gap") shown?.soon();
+	if (event.type !== "ledger" || event.data.watch !== shown?.watch) return;
+	const text = Array.isArray(shown.key) ? JSON.stringify(shown.key) : shown.key;
+	const same = event.data.job === text || (Array.isArray(shown.key) && JSON.stringify(keyOf(event.data.job)) === text);
+	if (same) shown.soon();
+}

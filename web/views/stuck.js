@@ -1,0 +1,303 @@
+/*
+ * stuck.js: what is stuck now, over all watches, by cause: jobs of a watch with the same
+ * verdict and the same remedy are one card, with the evidence of each in a sentence, what
+ * would be done and by which rule, and what keeps it back. Below are the held jobs, which
+ * wait for a person.
+ *
+ * Cards stay where they are while somebody is in one of them, as rows do in table.js.
+ */
+import { ACTS, actsOf } from "../lib/acts.js";
+import { get, may, part, Problem } from "../lib/api.js";
+import { attemptsText, jobLink, measure, shownText } from "../lib/cells.js";
+import { actButtons, confirm } from "../lib/dialog.js";
+import { fill, h, user } from "../lib/dom.js";
+import { icon } from "../lib/icon.js";
+import { every } from "../lib/live.js";
+import { table } from "../lib/table.js";
+import { ago, chip, count, duration, plural } from "../lib/words.js";
+
+export const title = "Stuck";
+
+const MOST = 200; /* jobs of a watch; the rest is a link to its list */
+const AT_ONCE = 6;
+const AGAIN_S = 5;
+const ORDER = ["dead", "silent", "overdue", "orphan"];
+
+let refreshSoon = null;
+
+/* ---- what is asked ---- */
+
+async function eachOf(items, fn) {
+	const results = [];
+	for (let i = 0; i < items.length; i += AT_ONCE) results.push(...await Promise.all(items.slice(i, i + AT_ONCE).map(fn)));
+	return results;
+}
+
+async function listOf({ watch, database }, query, signal) {
+	return get(`/watches/${part(watch)}/jobs`, { query: { database, limit: MOST, ...query }, signal });
+}
+
+/* A hold of the built-in queue is a state; of other tables it stands beside them. */
+async function heldOf(watch, signal) {
+	const asks = [{ where: "held" }, ...(watch.builtin ? [{ state: "held" }] : [])];
+	const lists = await Promise.all(asks.map((query) => listOf(watch, query, signal)));
+	const jobs = new Map(lists.flatMap((list) => list.jobs).map((job) => [job.job, job]));
+	return { jobs: [...jobs.values()], more: lists.some((list) => list.more) };
+}
+
+/* Of one watch: {watch, stuck, held, more} or {watch, error}. */
+async function read(watch, signal) {
+	try {
+		const [stuck, held] = await Promise.all([listOf(watch, { where: "stuck", sort: "age", judged: true }, signal), heldOf(watch, signal)]);
+		return { watch, stuck: stuck.jobs.filter((job) => !job.held), more: stuck.more, held: held.jobs, heldMore: held.more };
+	} catch (error) {
+		if (!(error instanceof Problem)) throw error;
+		return { watch, stuck: [], held: [], error };
+	}
+}
+
+/* ---- causes ---- */
+
+function causesOf(found) {
+	const causes = new Map();
+	for (const { watch, stuck, more } of found) {
+		for (const job of stuck) {
+			const key = JSON.stringify([watch.database, watch.watch, job.verdict, job.remedy, job.rule]);
+			if (!causes.has(key)) causes.set(key, { key, watch, more, verdict: job.verdict, remedy: job.remedy, rule: job.rule, jobs: [] });
+			causes.get(key).jobs.push(job);
+		}
+	}
+	return [...causes.values()].sort((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict) || b.jobs.length - a.jobs.length);
+}
+
+const WILL = {
+	requeue: "give them back", retry: "retry them after a wait", fail: "end them as failed", rollback: "roll them back",
+	hold: "hold them for a person", report: "change nothing: the watch says report",
+};
+
+/* Which guards keep jobs of a watch back, and until when. */
+function guardLines({ info, paused }) {
+	if (!info) return [];
+	const kept = info.guarded ?? {};
+	const lines = [];
+	if (info.braking) lines.push(["The brake is on", info.brake_until && ["; released ", ago(info.brake_until), " at the latest"]]);
+	if (info.doubting) lines.push(["In doubt after an outage", info.doubt_until && ["; over ", ago(info.doubt_until)]]);
+	if (paused || info.paused) lines.push(["Paused by a person", null]);
+	if (kept.pace) lines.push([`${plural(info.waiting ?? kept.pace, "job")} paced`, info.eta_s ? `; about ${duration(info.eta_s)} left` : null]);
+	if (kept.look) lines.push([`${plural(kept.look, "job")} seen silent once`, "; convicted when seen twice, a beat apart"]);
+	if (lines.length === 0 && kept.total > 0) lines.push([`${plural(kept.total, "job")} kept back`, null]);
+	return lines;
+}
+
+function guardBar(watch) {
+	const lines = guardLines(watch);
+	if (lines.length === 0) return null;
+	return h("div", { class: "guard-line" }, icon("shield"),
+		h("span", lines.map(([said, until], i) => [i ? " · " : "", h("strong", said), until ?? ""]),
+			watch.info.guard ? [". ", user(watch.info.guard)] : null));
+}
+
+const COLUMNS = [
+	{ name: "job", title: "Job", cell: (job) => jobLink(job) },
+	{ name: "why", title: "Evidence", cell: (job) => user(job.why) },
+	{ name: "sign", title: "Measured", cell: (job) => measure(job.measured_s, job.limit_s) ?? h("span", { class: "muted" }, "seen, not measured") },
+	{ name: "owner", title: "Worker", cell: (job) => user(job.owner) },
+	{ name: "attempts", title: "Attempts", cell: attemptsText },
+	{ name: "shown", title: "Kind", cell: (job) => [job.kind ? [user(job.kind), " "] : null, Object.keys(job.show ?? {}).some((name) => name !== "kind") ? shownText(job) : null] },
+];
+
+/* One card: its table lives as long as the cause does. */
+class Cause {
+	constructor(cause, signal) {
+		this.signal = signal;
+		this.heading = h("h2");
+		this.acts = h("div", { class: "toolbar" });
+		this.proposal = h("div", { class: "proposal" });
+		this.guards = h("div");
+		this.table = table({
+			label: `Stuck jobs of ${cause.watch.watch}: ${cause.verdict}`, columns: COLUMNS, key: (job) => job.job, title: (job) => job.job, select: may("operator"),
+			onselect: () => this.#buttons(),
+		});
+		this.foot = h("div", { class: "card-foot", hidden: true });
+		this.element = h("section", { class: "card cause" }, h("div", { class: "card-head" }, this.heading, this.acts), this.guards, this.proposal, this.table.element, this.foot);
+		this.update(cause);
+	}
+
+	update(cause) {
+		this.cause = cause;
+		const { watch, verdict, remedy, rule, jobs, more } = cause;
+		this.element.classList.remove("gone");
+		fill(this.heading, chip(verdict), h("span", `${count(jobs.length, more)} ${jobs.length === 1 ? "job" : "jobs"} of `, user(watch.label ?? watch.watch)));
+		fill(this.guards, guardBar(watch));
+		const words = remedy === "report" ? WILL.report : jobs.length === 1 ? WILL[remedy]?.replace("them", "it") : WILL[remedy];
+		fill(this.proposal, h("span", { class: "muted" }, "Proposed"), chip(remedy),
+			h("span", { class: "grow" }, `defib would ${words ?? remedy}, by the rule `, user(rule, { class: "mono" })), this.#propose());
+		this.table.refresh(jobs);
+		this.foot.hidden = !more;
+		if (more) fill(this.foot, h("a", { href: `/jobs?watch=${part(watch.watch)}&verdict=${part(verdict)}` }, "All of them"));
+		this.#buttons();
+	}
+
+	/* The proposed remedy, now and by hand. */
+	#propose() {
+		const { remedy, jobs } = this.cause;
+		if (!ACTS[remedy] || !may("operator")) return null;
+		return h("button", { type: "button", class: "primary", "data-act": remedy, onclick: () => confirm(remedy, this.#chosen() ?? jobs) }, icon(ACTS[remedy].icon), `${ACTS[remedy].title} now`);
+	}
+
+	#chosen() {
+		const chosen = this.table?.selected() ?? [];
+		return chosen.length ? chosen : null;
+	}
+
+	async #buttons() {
+		if (!this.table || !this.cause || !may("operator")) return;
+		const { watch } = this.cause;
+		const chosen = this.#chosen();
+		const named = JSON.stringify([chosen?.map((job) => job.job), this.cause.jobs.length]);
+		if (this.named === named) return; /* buttons stay as they are under the pointer */
+		this.named = named;
+		const acts = await actsOf(watch.watch, watch.database, this.signal);
+		fill(this.acts, chosen ? h("span", { class: "muted" }, `${count(chosen.length)} selected`) : null,
+			actButtons(chosen ?? this.cause.jobs, acts.filter((act) => act !== "release"), { small: true, after: () => this.table.clearSelection() }));
+	}
+}
+
+/* ---- what waits for a person ---- */
+
+const HELD_COLUMNS = [
+	{ name: "job", title: "Job", cell: (job) => jobLink(job) },
+	{ name: "cause", title: "Held because", cell: (job) => (job.held ? user(job.held) : "it was held by its remedy") },
+	{ name: "state", title: "State", cell: (job) => chip(job.state_name ?? job.state) },
+	{ name: "age", title: "Age", num: true, cell: (job) => duration(job.age_s) },
+	{ name: "attempts", title: "Attempts", cell: attemptsText },
+	{ name: "shown", title: "Kind", cell: (job) => [job.kind ? [user(job.kind), " "] : null, Object.keys(job.show ?? {}).some((name) => name !== "kind") ? shownText(job) : null] },
+];
+
+class Held {
+	constructor() {
+		this.heading = h("h2");
+		this.table = table({
+			label: "Held jobs", columns: HELD_COLUMNS, key: (job) => `${job.database}/${job.job}`, title: (job) => job.job,
+			select: may("operator"), onselect: (jobs) => this.#buttons(jobs),
+		});
+		this.acts = h("div", { class: "toolbar" });
+		this.element = h("section", { id: "held", class: "card", "aria-label": "Needs you" }, h("div", { class: "card-head" }, this.heading, this.acts), this.table.element);
+	}
+
+	update(jobs, more) {
+		this.jobs = jobs;
+		this.element.hidden = jobs.length === 0;
+		fill(this.heading, icon("hand"), ` Needs you: ${count(jobs.length, more)} held`);
+		this.table.refresh(jobs);
+		this.#buttons(this.table.selected());
+	}
+
+	async #buttons(chosen) {
+		if (!this.jobs?.length || !may("operator")) return;
+		const jobs = chosen.length ? chosen : this.jobs;
+		const named = JSON.stringify([chosen.map((job) => job.job), this.jobs.length]);
+		if (this.named === named) return;
+		this.named = named;
+		const lists = await Promise.all([...new Map(jobs.map((job) => [`${job.database}/${job.watch}`, job])).values()].map((job) => actsOf(job.watch, job.database)));
+		const common = lists[0].filter((act) => act !== "hold" && lists.every((list) => list.includes(act)));
+		fill(this.acts, h("span", { class: "muted" }, chosen.length ? `${count(chosen.length)} selected` : "all of them"),
+			actButtons(jobs, common, { small: true, after: () => this.table.clearSelection() }));
+	}
+}
+
+/* ---- the view ---- */
+
+function clearCard(watches) {
+	const scans = watches.map((w) => w.last_scan).filter(Boolean).sort();
+	return h("div", { class: "card clear" }, icon("check"), h("h2", "Nothing is stuck"),
+		scans.length ? h("p", "The last scan finished ", ago(scans.at(-1)), ".") : h("p", "No scan has finished yet since the daemon started."));
+}
+
+class StuckView {
+	/* `only`: the name of a watch, or none. */
+	constructor(root, only, signal) {
+		Object.assign(this, { only, signal });
+		this.causes = new Map();
+		this.lead = h("p", { class: "lead" }, "Looking…");
+		this.problems = h("div", { class: "stack" });
+		this.clear = h("div");
+		this.cards = h("div", { class: "stack" });
+		this.held = new Held();
+		this.held.element.hidden = true;
+		fill(root, h("div", { class: "page-head" }, h("h1", "Stuck"), this.lead,
+			only ? h("span", { class: "row" }, "of ", user(only), h("a", { class: "button", href: "/stuck" }, "All watches")) : null), this.problems, this.clear, this.cards, this.held.element);
+	}
+
+	async refresh() {
+		const { watches } = await get("/watches", { signal: this.signal });
+		const enabled = watches.filter((w) => w.enabled && (!this.only || w.watch === this.only));
+		const found = await eachOf(enabled, (watch) => read(watch, this.signal));
+		this.#causes(causesOf(found));
+		this.held.update(found.flatMap((f) => f.held), found.some((f) => f.heldMore));
+		this.#problems(found, enabled);
+		const n = found.reduce((sum, f) => sum + f.stuck.length, 0);
+		const errors = found.some((f) => f.error);
+		this.lead.textContent = n === 0 ? "" : `${count(n, found.some((f) => f.more))} ${n === 1 ? "job" : "jobs"}, ${plural(this.causes.size, "cause")}`;
+		fill(this.clear, n === 0 && !errors ? clearCard(enabled) : null);
+	}
+
+	#busy() {
+		return [...this.causes.values()].some((card) => card.table.isBusy() || card.element.contains(document.activeElement));
+	}
+
+	#causes(causes) {
+		const busy = this.#busy();
+		const now = new Set(causes.map((cause) => cause.key));
+		for (const [key, card] of this.causes) {
+			if (now.has(key)) continue;
+			if (busy) {
+				card.table.refresh([]);
+				continue;
+			}
+			card.element.remove();
+			this.causes.delete(key);
+		}
+		for (const cause of causes) {
+			const card = this.causes.get(cause.key);
+			if (card) {
+				card.update(cause);
+				continue;
+			}
+			const made = new Cause(cause, this.signal);
+			this.causes.set(cause.key, made);
+			this.cards.append(made.element);
+		}
+		/* The order of causes changes only while nobody is in one. */
+		const wanted = causes.map((cause) => this.causes.get(cause.key).element);
+		if (!busy && wanted.some((element, i) => this.cards.children[i] !== element)) this.cards.replaceChildren(...wanted);
+	}
+
+	#problems(found, watches) {
+		const said = [
+			...found.filter((f) => f.error).map((f) => [f.watch, f.error.detail]),
+			...watches.filter((w) => w.failure).map((w) => [w, `its last scan failed: ${w.failure}`]),
+		];
+		fill(this.problems, said.map(([watch, why]) => h("div", { class: "banner warn" }, icon("alert"),
+			h("p", { class: "banner-text" }, user(watch.label ?? watch.watch), ": ", user(why)))));
+	}
+}
+
+export async function show(root, { query, signal }) {
+	const view = new StuckView(root, query.get("watch"), signal);
+	let waiting = null;
+	refreshSoon = () => {
+		if (waiting || signal.aborted) return;
+		waiting = setTimeout(() => {
+			waiting = null;
+			view.refresh().catch(() => {});
+		}, 500);
+	};
+	await view.refresh();
+	if (location.hash === "#held") view.held.element.scrollIntoView({ block: "start" });
+	every(AGAIN_S, () => view.refresh(), signal);
+}
+
+export function update(event) {
+	if (event.type === "ledger" || event.type === "gap") refreshSoon?.();
+}
