@@ -5,6 +5,7 @@
 #include "serve/api_read.h"
 
 #include "base/text.h"
+#include "recover/evidence.h"
 #include "recover/story.h"
 #include "serve/api_act.h"
 #include "serve/cursor.h"
@@ -41,7 +42,7 @@ struct page {
 	struct term terms[TERMS_MAX];
 	struct browse ask;
 	struct cursor after;
-	bool count;
+	bool count, judged;
 };
 
 static bool add_term(struct api_call *c, struct page *p, const char *text)
@@ -92,13 +93,13 @@ static bool read_after(struct api_call *c, struct page *p)
 
 static bool read_page(struct api_call *c, struct page *p)
 {
-	static const char *const takes[] = {"where", "state", "verdict", "text",     "sort", "desc",
-	                                    "limit", "after", "count",   "database", NULL};
+	static const char *const takes[] = {"where", "state", "verdict", "text",   "sort",     "desc",
+	                                    "limit", "after", "count",   "judged", "database", NULL};
 	const char *sort = api_query(c, "sort");
 	int order = sort ? word_index(list_sort_names, sort) : 0;
 	*p = (struct page){.ask = {.limit = PAGE, .facts = true}};
 	if (!api_query_takes(c, takes) || !read_terms(c, p) || !read_flag(c, "desc", &p->ask.desc) ||
-	    !read_flag(c, "count", &p->count) ||
+	    !read_flag(c, "count", &p->count) || !read_flag(c, "judged", &p->judged) ||
 	    !api_query_int(c, "limit", 1, PAGE_MOST, &p->ask.limit))
 		return false;
 	if (order < 0)
@@ -107,8 +108,24 @@ static bool read_page(struct api_call *c, struct page *p)
 	return read_after(c, p);
 }
 
+/* What a scan would do to one that is stuck, and why: a person sees it before it is done. */
+static void say_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
+                       bool ledger)
+{
+	struct buf *out = &c->out->body, why = BUF_INIT;
+	struct candidate cand;
+	if (!row->judgement.verdict)
+		return;
+	judged_candidate(seen, &row->facts, ledger, &c->arena, &cand);
+	evidence_sentence(&cand.judgement, &why);
+	json_text(out, "why", buf_text(&why));
+	json_text(out, "remedy", remedy_names[cand.decision.remedy]);
+	json_text(out, "rule", cand.decision.rule);
+	buf_release(&why);
+}
+
 static void say_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
-                     bool more)
+                     bool more, bool ledger)
 {
 	const struct watch *seen = sight_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
 	struct buf *out = &c->out->body, cursor = BUF_INIT;
@@ -121,6 +138,8 @@ static void say_jobs(struct api_call *c, const struct page *p, const struct brow
 		                    .at = rows[i].at};
 		buf_add(out, i ? ",\n" : "\n");
 		browsed_json(seen, c->database, &rows[i], out);
+		if (p->judged)
+			say_judged(c, seen, &rows[i], ledger);
 		buf_clear(&cursor);
 		cursor_text(&at, &cursor);
 		buf_addf(out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
@@ -169,7 +188,7 @@ static void list_jobs(struct api_call *c)
 	json_text(out, "sort", list_sort_names[p->ask.sort]);
 	if (p->count && !say_count(c, p, w))
 		return;
-	say_jobs(c, p, rows, n, more);
+	say_jobs(c, p, rows, n, more, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
 	buf_add(out, "}\n");
 }
 
