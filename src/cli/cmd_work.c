@@ -410,6 +410,8 @@ static int work(struct work_run *r)
 int cmd_work(struct cli *c)
 {
 	struct work_run *r = ARENA_NEW(&c->arena, struct work_run);
+	/* Started by a daemon as /proc/self/exe, it would be listed as "exe". */
+	pthread_setname_np(pthread_self(), "defib");
 	if (!cli_set_up_log(c, LOG_PLAIN))
 		return EXIT_USAGE;
 	int code = cli_load(c);

@@ -111,6 +111,7 @@ def test_workers_run_beside_the_scans_and_end_with_the_daemon(shop):
     eventually(lambda: shop.count("done") == 5)
     pid = worker_of(daemon)
     assert pid in daemon.children()
+    assert pathlib.Path(f"/proc/{pid}/comm").read_text() == "defib\n"
     daemon.wait_passes("jobs", 2)
     assert daemon.stop() == 0
     assert not running(pid)

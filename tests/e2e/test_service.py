@@ -224,7 +224,9 @@ def test_a_stop_takes_no_longer_because_a_database_is_frozen(world, daemon):
     """Every statement is sent and no answer comes: neither the scan's nor the step down's."""
     make_jobs(world.db, 4, lanes=["aged"])
     with contextlib.closing(Wire(world.db.server)) as wire:
-        one = daemon(WebDaemon, config(wire.url(world.db), AGED), "--no-queue")
+        patient = config(wire.url(world.db), AGED).replace(
+            "    every:", "    statement_timeout: 5m\n    every:")
+        one = daemon(WebDaemon, patient, "--no-queue")
         one.wait_passes("aged", 1)
         wire.loses = lambda sent: True
         assert wire.held.wait(30)
