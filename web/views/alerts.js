@@ -33,27 +33,51 @@ function thresholdCell(rule) {
 	return said.filter(Boolean).join(", ");
 }
 
+/* `names` in the text are options. */
+function about(text) {
+	return String(text ?? "").split("`").map((part, i) => i % 2 ? h("code", part) : part);
+}
+
+function watchCell(r) {
+	const names = r.watches.map((name) => name === "*" ? h("span", { class: "muted" }, "the database") : user(name));
+	return names.flatMap((name, i) => i ? [", ", name] : [name]);
+}
+
 function rulesTable() {
 	return table({
 		label: "Rules of alerts",
 		columns: [
-			{ name: "rule", title: "Rule", cell: (r) => [h("span", { class: "mono" }, r.rule), h("div", { class: "muted small-text" }, user(r.about))] },
-			{ name: "watch", title: "Watch", cell: (r) => r.watch === "*" ? h("span", { class: "muted" }, "the database") : user(r.watch) },
-			{ name: "state", title: "State", cell: stateChip },
-			{ name: "since", title: "Since", cell: (r) => r.since ? ago(r.since) : user(null) },
-			{ name: "severity", title: "Severity", cell: severityChip },
-			{ name: "threshold", title: "Alerts", cell: thresholdCell },
-			{ name: "text wide", title: "Now", cell: (r) => user(r.state === "resolved" ? null : r.text) },
-			{ name: "sinks", title: "Tells", cell: (r) => r.sinks.length ? user(r.sinks.join(", ")) : user(null) },
+			{ name: "of-rule wide", title: "Rule", cell: (r) => [h("span", { class: "mono" }, r.rule), h("div", { class: "muted small-text" }, about(r.about))] },
+			{ name: "of-watch named", title: "Watch", cell: watchCell },
+			{ name: "of-state tight", title: "State", cell: stateChip },
+			{ name: "of-since tight", title: "Since", cell: (r) => r.since ? ago(r.since) : user(null) },
+			{ name: "of-severity tight", title: "Severity", cell: severityChip },
+			{ name: "of-alerts named", title: "Alerts", cell: thresholdCell },
+			{ name: "of-now wide", title: "Now", cell: (r) => user(r.state === "resolved" ? null : r.text) },
+			{ name: "of-tells named", title: "Tells", cell: (r) => r.sinks.length ? user(r.sinks.join(", ")) : user(null) },
 		],
-		key: (r) => `${r.watch}/${r.rule}`,
+		key: (r) => `${r.rule}/${r.watches.join("/")}`,
 		empty: "No rule is firing or pending.",
 	});
 }
 
+function rank(rule) {
+	return rule.enabled ? ORDER[rule.state] ?? 3 : 4;
+}
+
+/* A rule that is quiet, and the same, for several watches is one row. */
+function together(alerts) {
+	const rows = new Map();
+	for (const r of alerts) {
+		const alike = r.since ? `${r.watch}/${r.rule}` : JSON.stringify([r.rule, r.severity, r.enabled, r.threshold, r.window_s, r.for_s, r.sinks]);
+		if (rows.has(alike)) rows.get(alike).watches.push(r.watch);
+		else rows.set(alike, { ...r, watches: [r.watch] });
+	}
+	return [...rows.values()];
+}
+
 function sorted(alerts, which) {
-	return alerts.filter((r) => which === "all" || (r.enabled && r.state !== "resolved"))
-		.sort((a, b) => (a.enabled ? ORDER[a.state] ?? 3 : 4) - (b.enabled ? ORDER[b.state] ?? 3 : 4));
+	return together(alerts.filter((r) => which === "all" || (r.enabled && r.state !== "resolved"))).sort((a, b) => rank(a) - rank(b));
 }
 
 /* ---- messages ---- */
@@ -68,13 +92,13 @@ function deliveriesTable() {
 	return table({
 		label: "Messages to sinks",
 		columns: [
-			{ name: "made", title: "Made", cell: (d) => ago(d.made_at) },
-			{ name: "sink", title: "Sink", cell: (d) => user(d.sink) },
-			{ name: "text wide", title: "Message", cell: messageCell },
-			{ name: "state", title: "State", cell: (d) => chip(d.state, { look: ENDS[d.state] ?? "failed" }) },
+			{ name: "of-made tight", title: "Made", cell: (d) => ago(d.made_at) },
+			{ name: "of-sink named", title: "Sink", cell: (d) => user(d.sink) },
+			{ name: "of-message wide", title: "Message", cell: messageCell },
+			{ name: "of-state tight", title: "State", cell: (d) => chip(d.state, { look: ENDS[d.state] ?? "failed" }) },
 			{ name: "tries", title: "Tries", num: true, cell: (d) => count(d.tries) },
-			{ name: "when", title: "Ended, or due", cell: (d) => ago(d.ended_at ?? d.due_at) },
-			{ name: "answer wide", title: "Answer", cell: (d) => user(d.answer) },
+			{ name: "of-ended tight", title: "Ended, or due", cell: (d) => ago(d.ended_at ?? d.due_at) },
+			{ name: "of-answer wide", title: "Answer", cell: (d) => user(d.answer) },
 		],
 		key: (d) => `${d.sink}/${d.id}`,
 		empty: "No message was made yet.",

@@ -61,6 +61,12 @@ function toldCell(w) {
 		h("span", { class: "muted" }, " by ", user(t.actor), t.watch === "*" ? ", with all watches" : null, t.until ? [", ends ", agoText(t.until)] : null, t.reason ? [": ", user(t.reason)] : null)));
 }
 
+/* What a guard says is of interest while it keeps something back. */
+function troubleCell(w) {
+	const guards = w.braking || w.doubting || (w.stands?.standing ?? w.standing) === "held";
+	return user(w.failure ?? (guards ? w.info?.guard : null) ?? null);
+}
+
 function button(words, picture, run, hint) {
 	return h("button", { type: "button", class: "small", title: hint, onclick: run }, icon(picture), words);
 }
@@ -79,13 +85,13 @@ function watchTable() {
 	return table({
 		label: "Watches",
 		columns: [
-			{ name: "watch", title: "Watch", cell: (w) => [h("a", { href: `/jobs?watch=${encodeURIComponent(w.watch)}` }, user(w.label ?? w.watch)), h("div", { class: "muted small-text" }, user(`${w.watch} in ${w.database}`))] },
-			{ name: "standing", title: "Standing", cell: (w) => chip(w.stands?.standing ?? w.standing ?? "pending") },
-			{ name: "leader", title: "Led by", cell: leaderCell },
-			{ name: "scan", title: "Last scan", cell: (w) => ago(w.last_scan) },
-			{ name: "told wide", title: "Told by persons", cell: toldCell },
-			{ name: "failure wide", title: "Trouble", cell: (w) => user(w.failure ?? w.info?.guard ?? null) },
-			{ name: "acts", title: "Acts", cell: actsCell },
+			{ name: "of-watch named", title: "Watch", cell: (w) => [h("a", { href: `/jobs?watch=${encodeURIComponent(w.watch)}` }, user(w.label ?? w.watch)), h("div", { class: "muted small-text" }, user(w.label ? `${w.watch} in ${w.database}` : `in ${w.database}`))] },
+			{ name: "of-standing tight", title: "Standing", cell: (w) => chip(w.stands?.standing ?? w.standing ?? "pending") },
+			{ name: "of-led named", title: "Led by", cell: leaderCell },
+			{ name: "of-scan-at tight", title: "Last scan", cell: (w) => ago(w.last_scan) },
+			{ name: "of-told wide", title: "Told by persons", cell: toldCell },
+			{ name: "of-trouble wide", title: "Trouble", cell: troubleCell },
+			{ name: "of-acts wide", title: "Acts", cell: actsCell },
 		],
 		key: (w) => `${w.database}/${w.watch}`,
 		empty: "No watch is configured.",
@@ -146,9 +152,9 @@ function configTable(settings) {
 	const t = table({
 		label: "Effective configuration",
 		columns: [
-			{ name: "path", title: "Setting", cell: (s) => user(s.path, { class: "mono" }) },
-			{ name: "value wide", title: "Value", cell: (s) => user(s.value, { class: "mono" }) },
-			{ name: "origin", title: "From", cell: (s) => user(s.origin, { class: "muted" }) },
+			{ name: "of-setting named", title: "Setting", cell: (s) => user(s.path, { class: "mono" }) },
+			{ name: "of-value wide", title: "Value", cell: (s) => user(s.value, { class: "mono" }) },
+			{ name: "of-from named", title: "From", cell: (s) => user(s.origin, { class: "muted" }) },
 		],
 		key: (s) => s.path,
 		empty: "No setting has this in its name or value.",

@@ -88,12 +88,12 @@ function makeTable(state, more) {
 	return table({
 		label: "Entries of the ledger",
 		columns: [
-			{ name: "at", title: "When", cell: (e) => ago(e.at) },
-			{ name: "event", title: "What", cell: (e) => eventChip(e.event) },
-			{ name: "job", title: "Job", cell: jobCell },
-			{ name: "verdict", title: "Verdict", cell: (e) => e.verdict ? chip(e.verdict) : user(null) },
-			{ name: "reason wide", title: "Why", cell: (e) => openCell(state, e, opened) },
-			{ name: "actor", title: "By", cell: (e) => user(e.actor) },
+			{ name: "of-when tight", title: "When", cell: (e) => ago(e.at) },
+			{ name: "of-what tight", title: "What", cell: (e) => eventChip(e.event) },
+			{ name: "of-job named", title: "Job", cell: jobCell },
+			{ name: "of-found tight", title: "Verdict", cell: (e) => e.verdict ? chip(e.verdict) : user(null) },
+			{ name: "of-why wide", title: "Why", cell: (e) => openCell(state, e, opened) },
+			{ name: "of-by named", title: "By", cell: (e) => user(e.actor) },
 		],
 		key: (e) => e.id,
 		more,
@@ -114,7 +114,7 @@ function exports_(state) {
 async function filters(state, reload, signal) {
 	const { watches } = await get("/watches", { signal });
 	const events = Object.entries(EVENTS).map(([name, words]) => [name, words]);
-	return h("div", { class: "toolbar filters", role: "group", "aria-label": "Filter" },
+	return h("div", { class: "toolbar", role: "group", "aria-label": "Filter" },
 		await databaseChoice(state, reload),
 		choice("Watch", "watch", [["", "all"], ...[...new Set(watches.map((w) => w.watch))].map((name) => [name, name])], state, reload),
 		choice("Event", "event", [["", "any"], ...events], state, reload),

@@ -7,7 +7,7 @@ import { bars } from "../lib/chart.js";
 import { addressed, choice, databaseChoice, fileLink, problemBox } from "../lib/controls.js";
 import { fill, h, user } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
-import { chip, count, duration, EVENTS, human, plural, stampText } from "../lib/words.js";
+import { chip, count, duration, EVENTS, human, stampText } from "../lib/words.js";
 
 export const title = "Report";
 
@@ -22,7 +22,7 @@ const TOLD = [
 /* ---- small parts ---- */
 
 function against(now, before) {
-	if (now === before) return before ? "as many as before" : "none before";
+	if (now === before) return "as many as before";
 	return `${now > before ? "▲" : "▼"} ${count(Math.abs(now - before))} ${now > before ? "more" : "fewer"} than before (${count(before)})`;
 }
 
@@ -47,13 +47,18 @@ function top(heading, rows, words) {
 		h("table", h("tbody", rows.map((row) => h("tr", h("td", words(row)), h("td", { class: "num" }, count(row.n)))))));
 }
 
+/* "3 requeued, 1 failed": those that there are, else `nothing`. */
+function listed(pairs, nothing) {
+	return pairs.filter(([n]) => n > 0).map(([n, words]) => `${count(n)} ${words}`).join(", ") || nothing;
+}
+
 function numberLines(w) {
 	const { now, time_to_recover: time } = w;
 	const lines = [
-		["Recovered", [count(now.recovered), ": ", `${count(now.requeued)} requeued, ${count(now.retried)} retried, ${count(now.failed)} failed, ${count(now.rolled_back)} rolled back`]],
+		["Recovered", [count(now.recovered), now.recovered ? `: ${listed([[now.requeued, "requeued"], [now.retried, "retried"], [now.failed, "failed"], [now.rolled_back, "rolled back"]], "otherwise")}` : null]],
 		["Time to recover", time.n ? `${duration(time.median_s)} (median), ${duration(time.longest_s)} (longest)` : "nothing was recovered"],
-		["Mistakes", [plural(w.false_positives, "false positive"), w.near_misses === null ? "" : `, ${plural(w.near_misses, "near miss", "near misses")}`]],
-		["Held back", `${plural(now.brakes, "time")} by the brake, ${count(now.changed_meanwhile)} changed meanwhile, ${plural(now.workers_returned, "worker")} returned`],
+		["Mistakes", listed([[w.false_positives, w.false_positives === 1 ? "false positive" : "false positives"], [w.near_misses ?? 0, w.near_misses === 1 ? "near miss" : "near misses"]], "none")],
+		["Held back", listed([[now.brakes, "by the brake"], [now.changed_meanwhile, "changed meanwhile"], [now.workers_returned, "whose worker returned"]], "nothing")],
 		["Waiting for a person", count(w.waiting)],
 	];
 	return h("dl", { class: "facts" }, lines.map(([name, value]) => [h("dt", name), h("dd", value)]));
