@@ -87,12 +87,18 @@ export class Tally {
 		const order = ["done", "changed", "refused", "guarded", "locked", "missing", "left"];
 		const found = new Map();
 		for (const [job, { outcome, why }] of this.results) {
-			const name = JSON.stringify([outcome, why]);
+			const name = JSON.stringify([outcome, cause(why)]);
 			if (!found.has(name)) found.set(name, { outcome, why, jobs: [] });
+			else found.get(name).why = cause(why);
 			found.get(name).jobs.push(job);
 		}
 		return [...found.values()].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome) || b.jobs.length - a.jobs.length);
 	}
+}
+
+/* What refusals of several jobs have in common: "it is being worked on and not stuck". */
+function cause(why) {
+	return why?.split(": ")[0] ?? null;
 }
 
 /* The command's option is no word of this page. */

@@ -33,13 +33,14 @@ const TOLD = {
 	left: { before: (n) => `${count(n)} left as ${n === 1 ? "it is" : "they are"}`, look: "left" },
 };
 
-function toldGroup(group, done) {
+/* `one`: there is but one job, whose name stands in the title. */
+function toldGroup(group, done, one) {
 	const told = TOLD[group.outcome] ?? { before: (n) => `${count(n)} ${group.outcome}`, look: group.outcome };
 	const words = (done && told.after ? told.after : told.before)(group.jobs.length);
 	const named = group.jobs.slice(0, NAMED_MOST);
 	const more = group.jobs.length - named.length;
 	return h("li", chip(told.look, { label: words }), group.why ? [" ", user(group.why)] : null,
-		h("details", h("summary", plural(group.jobs.length, "job")),
+		one ? null : h("details", h("summary", plural(group.jobs.length, "job")),
 			h("ul", { class: "plain named" }, named.map((job) => h("li", user(job, { class: "mono" }))),
 				more > 0 ? h("li", { class: "muted" }, `and ${count(more)} more`) : null)));
 }
@@ -49,7 +50,7 @@ function tallyWords(tally) {
 }
 
 function tallyList(tally, done = false) {
-	return h("ul", { class: "plain outcomes" }, tally.groups().map((group) => toldGroup(group, done)));
+	return h("ul", { class: "plain outcomes" }, tally.groups().map((group) => toldGroup(group, done, tally.results.size === 1)));
 }
 
 function problemLine(error) {
@@ -232,10 +233,11 @@ function warningOf(act, jobs) {
 	const alive = ACTS[act].takes ? jobs.filter(workerMayLive) : [];
 	if (alive.length === 0) return null;
 	const owners = [...new Set(alive.map((job) => job.owner).filter(Boolean))];
-	const who = owners.length === 1 ? ["The old worker, ", user(owners[0], { class: "mono" }), ", "] :
-		[alive.length === 1 ? "The old worker " : `The old workers of ${plural(alive.length, "job")} `];
-	return [h("strong", who, "may still be running."), " Nobody has seen ", owners.length > 1 ? "them" : "it",
-		" end. Work may be done twice: make sure that it is gone, or that doing it again is harmless."];
+	if (owners.length > 1)
+		return [h("strong", `The old workers (${count(owners.length)}) may still be running.`),
+			" Nobody has seen them end. Work may be done twice: make sure that they are gone, or that doing it again is harmless."];
+	return [h("strong", "The old worker", owners.length ? [", ", user(owners[0], { class: "mono" }), ","] : null, " may still be running."),
+		" Nobody has seen it end. Work may be done twice: make sure that it is gone, or that doing it again is harmless."];
 }
 
 function titleOf(act, jobs) {
@@ -261,7 +263,7 @@ export function confirm(act, jobs, { fromStep = null } = {}) {
 		return run(act, same.filter((job) => wanted.has(job.job)), { ...options, fromStep });
 	};
 	return new ActDialog({
-		title: titleOf(act, jobs), verb: kind.title, done: kind.done, about: kind.about, danger: kind.danger,
+		title: titleOf(act, jobs), verb: kind.title, done: kind.done, about: jobs.length === 1 ? kind.about : kind.about.replace(/^It /, "Each "), danger: kind.danger,
 		button: jobs.length === 1 ? kind.title : `${kind.title} ${plural(jobs.length, "job")}`,
 		warning: warningOf(act, jobs), mayOverride: may("admin") && kind.takes,
 		command: jobs.length <= COMMAND_MOST ? (options) => commandOf(act, jobs, { ...options, fromStep }) : null,

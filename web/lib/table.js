@@ -15,7 +15,8 @@
  *   });
  *   root.append(t.element); t.set(rows); t.refresh(rows); t.append(rows); t.hasMore(true); t.selected();
  *
- * Keys within: j or ↓ next, k or ↑ before, Enter its first link, x or Space select.
+ * Keys within: j or ↓ next, k or ↑ before, Enter its first link, x or Space select; with
+ * Shift the rows on the way are selected, as by a click on a box with Shift.
  */
 import { announce, fill, h } from "./dom.js";
 import { count } from "./words.js";
@@ -129,7 +130,7 @@ class Table {
 
 	#make(key) {
 		const element = h("tr", { role: "row", tabindex: -1 });
-		const box = this.options.select && h("input", { type: "checkbox", onchange: () => this.#choose(key, box.checked) });
+		const box = this.options.select && h("input", { type: "checkbox", onclick: (event) => this.#choose(key, box.checked, event.shiftKey) });
 		return { element, box, cells: null };
 	}
 
@@ -197,10 +198,24 @@ class Table {
 		this.#chosenChanged();
 	}
 
-	#choose(key, on) {
-		if (on) this.chosen.add(key);
-		else this.chosen.delete(key);
+	/* `all`: with those from the one before. */
+	#choose(key, on, all = false) {
+		const keys = [...this.rows.keys()];
+		const from = all ? keys.indexOf(this.chosenLast) : -1, to = keys.indexOf(key);
+		const these = from < 0 ? [key] : keys.slice(Math.min(from, to), Math.max(from, to) + 1);
+		for (const one of these) {
+			if (on) this.chosen.add(one);
+			else this.chosen.delete(one);
+		}
+		this.chosenLast = key;
 		this.#chosenChanged();
+	}
+
+	/* The row and the one that is gone to. */
+	#chooseBoth(at, next) {
+		const keys = [...this.rows].filter(([, shown]) => shown.element === at || shown.element === next).map(([key]) => key);
+		for (const key of keys) this.#choose(key, true);
+		next?.focus();
 	}
 
 	#chooseAll() {
@@ -234,7 +249,10 @@ class Table {
 		if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea, input:not([type=checkbox])")) return;
 		const at = event.target.closest("tr");
 		const moves = { j: at.nextElementSibling, ArrowDown: at.nextElementSibling, k: at.previousElementSibling, ArrowUp: at.previousElementSibling };
-		if (event.key in moves) {
+		const move = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+		if (event.shiftKey && this.options.select && move in moves) {
+			this.#chooseBoth(at, moves[move]);
+		} else if (event.key in moves) {
 			moves[event.key]?.focus();
 		} else if (event.key === "x" || (event.key === " " && event.target === at)) {
 			at.querySelector("td.select input")?.click();

@@ -91,9 +91,13 @@ function quiet(limits, next) {
 	return most ?? Infinity;
 }
 
-/* {kind: silence | running | waiting, seconds} or null where there is nothing to draw. */
-function stretch(one, next, runs, limits) {
+/*
+ * {kind: silence | running | waiting, seconds} or null where there is nothing to draw.
+ * `silent`: nothing was heard since the last stretch of silence.
+ */
+function stretch(one, next, runs, silent, limits) {
 	const seconds = (next.ms - one.ms) / 1000;
+	if (silent && runs && seconds >= 1) return { kind: "silence", seconds, still: true };
 	if (isSign(one) && (next.kind === "entry" || next.kind === "now" || isSign(next)) && seconds > quiet(limits, next))
 		return { kind: "silence", seconds, limit: next.entry?.evidence?.limit_s ?? limits.limit_s };
 	if (one.kind === "expiry" && (next.kind === "entry" || next.kind === "now") && seconds > 0)
@@ -174,7 +178,7 @@ function drawMoment(one, runs) {
 function drawStretch(span, runs) {
 	const high = Math.min(72, 20 + 8 * Math.log10(1 + span.seconds));
 	const words = {
-		silence: span.past ? `nobody renewed it for ${duration(span.seconds)}` : `silence for ${duration(span.seconds)}${span.limit ? `, limit ${duration(span.limit)}` : ""}`,
+		silence: span.still ? `still silent, ${duration(span.seconds)} more` : span.past ? `nobody renewed it for ${duration(span.seconds)}` : `silence for ${duration(span.seconds)}${span.limit ? `, limit ${duration(span.limit)}` : ""}`,
 		running: `running for ${duration(span.seconds)}`, waiting: duration(span.seconds),
 	};
 	return line(null, "", "", h("div", { class: "span-bar", vars: { "--span": `${Math.round(high)}px` } }, span.kind === "silence" ? icon("alert") : null, h("span", words[span.kind])),
@@ -184,12 +188,14 @@ function drawStretch(span, runs) {
 /* `limits`: {beat_s, limit_s} of the watch. */
 export function drawLife(life, limits) {
 	const lines = [];
-	let runs = false;
+	let runs = false, silent = false;
 	life.forEach((one, i) => {
 		const next = life[i + 1];
 		runs = running(runs, one);
-		lines.push(drawMoment(one, runs && Boolean(next)));
-		const span = next && stretch(one, next, runs, limits);
+		silent = silent && runs && one.kind !== "start" && one.kind !== "step" && !isSign(one);
+		lines.push(drawMoment(one, runs && !silent && Boolean(next)));
+		const span = next && stretch(one, next, runs, silent, limits);
+		silent = silent || span?.kind === "silence";
 		if (span) lines.push(drawStretch(span, runs));
 	});
 	const list = h("ol", { class: "life", "aria-label": "What happened to this job, oldest first" });

@@ -13,7 +13,7 @@ import { fill, h, user, visible } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
 import { every } from "../lib/live.js";
 import { drawLife, lifeOf, lifeWords } from "../lib/timeline.js";
-import { chip, duration, stamp, tone } from "../lib/words.js";
+import { chip, duration, stamp, stampText, tone } from "../lib/words.js";
 
 export const title = "Job";
 
@@ -48,12 +48,13 @@ function card(name, ...children) {
 	return h("section", { class: "card", "aria-label": name }, h("div", { class: "card-head" }, h("h2", name)), children);
 }
 
-/* The sentence, without the name that stands above it. */
+/* The sentence, without the name that stands above it, and without what only a command can take. */
 function sentenceOf(job) {
 	const start = `Job ${job.job} `;
-	const said = job.sentence.startsWith(start) ? job.sentence.slice(start.length) : job.sentence;
-	const plain = said.replace(/; release it with: defib release .*\.$/, ".").replace(/at the next scan with --fix, by/, "at the next scan that recovers, by the rule");
-	return plain.charAt(0).toUpperCase() + plain.slice(1);
+	const said = job.sentence.startsWith(start) ? `It ${job.sentence.slice(start.length)}` : job.sentence;
+	return said.replace(/; release it with: defib release .*\.$/s, ".")
+		.replace("at the next scan with --fix, by", "at the next scan that recovers, by the rule")
+		.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) => stampText(iso));
 }
 
 function shadeOf(job) {
@@ -64,7 +65,7 @@ function shadeOf(job) {
 
 function verdictCard(job) {
 	return h("section", { class: `card verdict ${shadeOf(job)}`, "aria-label": "Verdict" },
-		h("div", { class: "row" }, standChips(job), job.verdict && job.remedy ? [h("span", { class: "muted" }, "proposed"), chip(job.remedy)] : null),
+		h("div", { class: "row" }, standChips(job), job.verdict && job.remedy && !isHeld(job) ? [h("span", { class: "muted" }, "proposed"), chip(job.remedy)] : null),
 		h("p", { class: "sentence" }, user(sentenceOf(job))),
 		job.verdict ? h("div", { class: "row" }, measure(job.measured_s, job.limit_s), h("span", { class: "muted" }, "law ", user(job.law, { class: "mono" }))) : null);
 }
@@ -83,7 +84,7 @@ function factRows(job, builtin) {
 		["Ended", job.finished_at && stamp(job.finished_at)],
 		["Held", job.hold?.holds && [stamp(job.hold.at), ", ", user(job.hold.cause), job.hold.reason ? [": ", user(job.hold.reason)] : null]],
 		["Retry", job.retry && [stamp(job.retry.due_at), job.retry.reason ? [": ", user(job.retry.reason)] : null]],
-		...Object.entries(job.show ?? {}).map(([name, value]) => [user(name), user(value)]),
+		...Object.entries(job.show ?? {}).filter(([name]) => name !== "kind").map(([name, value]) => [user(name), user(value)]),
 	];
 }
 
@@ -195,7 +196,7 @@ class JobView {
 		};
 		document.title = `${job.job} · defib`;
 		fill(this.root,
-			h("div", { class: "page-head" }, h("div", h("h1", user(job.job)), h("p", { class: "lead" }, user(this.details.label ?? this.details.table))), this.tools),
+			h("div", { class: "page-head" }, h("div", h("h1", user(job.job)), h("p", { class: "lead" }, "table ", user(this.details.table), this.details.label ? [" · ", user(this.details.label)] : null)), this.tools),
 			place("verdict"),
 			h("div", { class: "job-grid" },
 				h("div", { class: "stack" }, place("life"), place("steps"), place("documents")),
