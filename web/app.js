@@ -44,7 +44,8 @@ function decoded(part) {
 
 /* The params of a path that fits, or null. */
 function fits(pattern, pathname) {
-	const wanted = pattern.split("/"), given = pathname.split("/");
+	const wanted = pattern.split("/"),
+		given = pathname.split("/");
 	if (wanted.length !== given.length) return null;
 	const params = {};
 	for (let i = 0; i < wanted.length; i++) {
@@ -80,10 +81,28 @@ function setTitle(title) {
 }
 
 function showProblem(root, error, again) {
-	const said = error instanceof Problem ? error : new Problem(-1, { detail: "this view could not be shown", next: String(error?.message ?? error) });
-	fill(root, h("div", { class: "banner bad", role: "alert" }, icon("alert"),
-		h("p", { class: "banner-text" }, user(said.detail), said.next ? [". ", user(said.next)] : null),
-		h("button", { type: "button", onclick: again }, "Try again")));
+	const said =
+		error instanceof Problem
+			? error
+			: new Problem(-1, {
+					detail: "this view could not be shown",
+					next: String(error?.message ?? error),
+				});
+	fill(
+		root,
+		h(
+			"div",
+			{ class: "banner bad", role: "alert" },
+			icon("alert"),
+			h(
+				"p",
+				{ class: "banner-text" },
+				user(said.detail),
+				said.next ? [". ", user(said.next)] : null,
+			),
+			h("button", { type: "button", onclick: again }, "Try again"),
+		),
+	);
 }
 
 async function load(name) {
@@ -107,13 +126,26 @@ async function render({ focus }) {
 		scrollTo(0, 0);
 	}
 	if (!found) {
-		fill(root, h("h1", "Not there"), h("p", "This page has no view at this address. ", h("a", { href: "/" }, "To the overview")));
+		fill(
+			root,
+			h("h1", "Not there"),
+			h(
+				"p",
+				"This page has no view at this address. ",
+				h("a", { href: "/" }, "To the overview"),
+			),
+		);
 		return;
 	}
 	try {
 		mine.module = await load(found.view.module);
 		if (signal.aborted) return;
-		await mine.module.show(root, { params: found.params, query: new URLSearchParams(location.search), go, signal });
+		await mine.module.show(root, {
+			params: found.params,
+			query: new URLSearchParams(location.search),
+			go,
+			signal,
+		});
 		if (signal.aborted) return;
 		if (focus) announce(`${found.view.title} is shown`);
 		if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
@@ -121,7 +153,8 @@ async function render({ focus }) {
 		if (signal.aborted) return;
 		if (!(error instanceof Problem)) console.error(error);
 		showProblem(root, error, () => render({ focus: false }));
-		if (error instanceof Problem && error.passing) setTimeout(() => signal.aborted || render({ focus: false }), 3000);
+		if (error instanceof Problem && error.passing)
+			setTimeout(() => signal.aborted || render({ focus: false }), 3000);
 	}
 }
 
@@ -137,9 +170,21 @@ function go(to, { replace = false } = {}) {
 }
 
 function isOurs(link, event) {
-	return link && event.button === 0 && !event.defaultPrevented && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey &&
-		link.origin === location.origin && !link.hasAttribute("download") && (!link.target || link.target === "_self") &&
-		!link.pathname.startsWith("/api/") && link.pathname !== "/metrics" && !(link.hash && link.pathname === location.pathname);
+	return (
+		link &&
+		event.button === 0 &&
+		!event.defaultPrevented &&
+		!event.ctrlKey &&
+		!event.metaKey &&
+		!event.shiftKey &&
+		!event.altKey &&
+		link.origin === location.origin &&
+		!link.hasAttribute("download") &&
+		(!link.target || link.target === "_self") &&
+		!link.pathname.startsWith("/api/") &&
+		link.pathname !== "/metrics" &&
+		!(link.hash && link.pathname === location.pathname)
+	);
 }
 
 function followLinks() {
@@ -155,8 +200,23 @@ function followLinks() {
 /* ---- the whole ---- */
 
 function makeNav() {
-	fill(document.getElementById("nav"), h("ul", NAMED.map((view) =>
-		h("li", h("a", { href: view.path, title: `${view.title} (g ${view.letter})` }, icon(view.icon), view.title)))));
+	fill(
+		document.getElementById("nav"),
+		h(
+			"ul",
+			NAMED.map((view) =>
+				h(
+					"li",
+					h(
+						"a",
+						{ href: view.path, title: `${view.title} (g ${view.letter})` },
+						icon(view.icon),
+						view.title,
+					),
+				),
+			),
+		),
+	);
 }
 
 function start() {

@@ -118,7 +118,11 @@ async function send(path, options) {
 	} catch (error) {
 		if (options.signal?.aborted) throw error;
 		heard(false);
-		throw new Problem(0, { title: "away", detail: "the daemon does not answer", next: "this page asks again by itself" });
+		throw new Problem(0, {
+			title: "away",
+			detail: "the daemon does not answer",
+			next: "this page asks again by itself",
+		});
 	}
 	heard(true);
 	return { answer, shown };
@@ -192,7 +196,7 @@ export async function readStatus(signal = null) {
 
 /* Names of all databases, the first being the one that is asked where none is named. */
 export async function databases() {
-	return ((status ?? await readStatus()).databases ?? []).map((d) => d.name);
+	return ((status ?? (await readStatus())).databases ?? []).map((d) => d.name);
 }
 
 /* Whether a role suffices: viewer, operator, admin. */

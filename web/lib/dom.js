@@ -13,8 +13,10 @@ function set(element, name, value) {
 	if (value === null || value === undefined || value === false) return;
 	if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
 	else if (name === "vars")
-		for (const [property, given] of Object.entries(value)) element.style.setProperty(property, given);
-	else if (name === "value" || name === "checked" || name === "indeterminate") element[name] = value;
+		for (const [property, given] of Object.entries(value))
+			element.style.setProperty(property, given);
+	else if (name === "value" || name === "checked" || name === "indeterminate")
+		element[name] = value;
 	else element.setAttribute(name, value === true ? "" : String(value));
 }
 
@@ -27,7 +29,12 @@ function add(element, children) {
 }
 
 function isAttributes(thing) {
-	return thing !== null && typeof thing === "object" && !Array.isArray(thing) && !(thing instanceof Node);
+	return (
+		thing !== null &&
+		typeof thing === "object" &&
+		!Array.isArray(thing) &&
+		!(thing instanceof Node)
+	);
 }
 
 function build(element, attributes, children) {
@@ -53,9 +60,14 @@ export function s(tag, attributes = null, ...children) {
 /* What has no shape of its own gets one: ␛ for escape, ⟨U+202E⟩ for what turns a text around. */
 export function visible(text) {
 	return String(text)
-		.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCodePoint(0x2400 + c.codePointAt(0)))
+		.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) =>
+			String.fromCodePoint(0x2400 + c.codePointAt(0)),
+		)
 		.replace(/[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) =>
-			c === "\u007f" ? "␡" : `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+			c === "\u007f"
+				? "␡"
+				: `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+		);
 }
 
 /* A text of somebody else's (a key, an owner, an error): its direction stays its own. */

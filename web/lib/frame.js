@@ -3,14 +3,23 @@
  * databases and its daemon are there, whether the page is live, and banners for what is
  * away. It asks /status by itself and heals by itself.
  */
-import { daemonStatus, forgetToken, onReach, onStatus, Problem, reached, readStatus, token } from "./api.js";
+import {
+	daemonStatus,
+	forgetToken,
+	onReach,
+	onStatus,
+	Problem,
+	reached,
+	readStatus,
+	token,
+} from "./api.js";
 import { announce, fill, h, user } from "./dom.js";
 import { icon } from "./icon.js";
 import { liveState, onLive, pause, poke, reconnect, resume, subscribe } from "./live.js";
 import { ago, agoText, chip, plural, stampText, tick } from "./words.js";
 
-const ASK_S = 5;        /* how often the daemon is asked how it is */
-const AWAY_ASK_S = 2;   /* the same while something is away */
+const ASK_S = 5; /* how often the daemon is asked how it is */
+const AWAY_ASK_S = 2; /* the same while something is away */
 const place = (id) => document.getElementById(id);
 
 /* ---- which installation ---- */
@@ -18,7 +27,9 @@ const place = (id) => document.getElementById(id);
 /* A name or a number of a colour: nothing else may get into the style. */
 function colour(given) {
 	const text = String(given ?? "");
-	return /^(#[0-9a-f]{3,8}|[a-z]{3,24})$/i.test(text) && CSS.supports("color", text) ? text : null;
+	return /^(#[0-9a-f]{3,8}|[a-z]{3,24})$/i.test(text) && CSS.supports("color", text)
+		? text
+		: null;
 }
 
 function showEnvironment({ environment }) {
@@ -36,15 +47,23 @@ function showEnvironment({ environment }) {
 /* ---- databases ---- */
 
 function databaseState(d) {
+	if (reached().away) return ["paused", "unknown"];
 	if (!d.asked) return ["pending", "not asked yet"];
 	return d.up ? ["up", "up"] : ["away", "away"];
 }
 
 function showDatabases({ databases }) {
-	fill(place("databases"), databases.map((d) => {
-		const [look, word] = databaseState(d);
-		return chip(d.name, { label: `${d.name} ${word}`, look, title: `Database ${d.name} (${d.engine}): ${d.error ?? word}` });
-	}));
+	fill(
+		place("databases"),
+		databases.map((d) => {
+			const [look, word] = databaseState(d);
+			return chip(d.name, {
+				label: `${d.name} ${word}`,
+				look,
+				title: `Database ${d.name} (${d.engine}): ${d.error ?? word}`,
+			});
+		}),
+	);
 }
 
 /* ---- the daemon's heartbeat ---- */
@@ -72,12 +91,18 @@ function showHeartbeat() {
 	pulse.classList.toggle("still", !away && live.paused);
 	if (last) heardLine.textContent = `last heard ${agoText(new Date(last))}`;
 	const status = daemonStatus();
-	if (status) place("heartbeat").title = `Daemon ${status.daemon}, version ${status.version}, up since ${stampText(status.started)}`;
+	if (status)
+		place("heartbeat").title =
+			`Daemon ${status.daemon}, version ${status.version}, up since ${stampText(status.started)}`;
 }
 
 /* ---- tools ---- */
 
-const THEMES = [["system", "screen"], ["light", "sun"], ["dark", "moon"]];
+const THEMES = [
+	["system", "screen"],
+	["light", "sun"],
+	["dark", "moon"],
+];
 
 function theme() {
 	return document.documentElement.dataset.theme ?? "system";
@@ -103,14 +128,41 @@ let showHelp = () => {};
 
 function liveButton() {
 	const { paused, connected, waiting } = liveState();
-	const said = paused ? (waiting ? `Paused, ${plural(waiting, "event")} waiting` : "Paused") : (connected ? "Live" : "Connecting");
-	return h("button", { type: "button", id: "live", "aria-pressed": String(paused), title: `${paused ? "Go on" : "Pause"} (p)`, onclick: togglePause },
-		icon(paused ? "play" : "pause"), said);
+	const said = paused
+		? waiting
+			? `Paused, ${plural(waiting, "event")} waiting`
+			: "Paused"
+		: connected
+			? "Live"
+			: "Connecting";
+	return h(
+		"button",
+		{
+			type: "button",
+			id: "live",
+			"aria-pressed": String(paused),
+			title: `${paused ? "Go on" : "Pause"} (p)`,
+			onclick: togglePause,
+		},
+		icon(paused ? "play" : "pause"),
+		said,
+	);
 }
 
 function themeButton() {
 	const [name, picture] = THEMES.find(([each]) => each === theme());
-	return h("button", { type: "button", class: "quiet icon-only", id: "theme", "aria-label": `Colours: ${name}. Change`, title: `Colours: ${name} (t)`, onclick: nextTheme }, icon(picture));
+	return h(
+		"button",
+		{
+			type: "button",
+			class: "quiet icon-only",
+			id: "theme",
+			"aria-label": `Colours: ${name}. Change`,
+			title: `Colours: ${name} (t)`,
+			onclick: nextTheme,
+		},
+		icon(picture),
+	);
 }
 
 function signOut() {
@@ -119,10 +171,39 @@ function signOut() {
 }
 
 function showTools() {
-	const focused = place("tools").contains(document.activeElement) ? document.activeElement.id : null;
-	fill(place("tools"), liveButton(), themeButton(),
-		h("button", { type: "button", class: "quiet icon-only", id: "help", "aria-label": "Keyboard help", title: "Keyboard help (?)", onclick: () => showHelp() }, icon("question")),
-		token() ? h("button", { type: "button", class: "quiet", id: "sign-out", title: `Signed in as ${daemonStatus()?.actor ?? "?"}, ${daemonStatus()?.role ?? "?"}`, onclick: signOut }, "Sign out") : null);
+	const focused = place("tools").contains(document.activeElement)
+		? document.activeElement.id
+		: null;
+	fill(
+		place("tools"),
+		liveButton(),
+		themeButton(),
+		h(
+			"button",
+			{
+				type: "button",
+				class: "quiet icon-only",
+				id: "help",
+				"aria-label": "Keyboard help",
+				title: "Keyboard help (?)",
+				onclick: () => showHelp(),
+			},
+			icon("question"),
+		),
+		token()
+			? h(
+					"button",
+					{
+						type: "button",
+						class: "quiet",
+						id: "sign-out",
+						title: `Signed in as ${daemonStatus()?.actor ?? "?"}, ${daemonStatus()?.role ?? "?"}`,
+						onclick: signOut,
+					},
+					"Sign out",
+				)
+			: null,
+	);
 	if (focused) place(focused)?.focus();
 }
 
@@ -133,17 +214,40 @@ let answeredAt = {}; /* by database: when it was last seen up */
 function daemonBanner() {
 	const { away, since, heard } = reached();
 	if (!away) return null;
-	return h("div", { class: "banner bad", id: "daemon-away" }, icon("alert"), h("p", { class: "banner-text" },
-		h("strong", "The daemon is away"), ` since ${stampText(since)} (`, ago(since), "). ",
-		heard ? `What is shown is as of ${stampText(heard)}. ` : "", "This page asks again by itself."));
+	return h(
+		"div",
+		{ class: "banner bad", id: "daemon-away" },
+		icon("alert"),
+		h(
+			"p",
+			{ class: "banner-text" },
+			h("strong", "The daemon is away"),
+			` since ${stampText(since)} (`,
+			ago(since),
+			"). ",
+			heard ? `What is shown is as of ${stampText(heard)}. ` : "",
+			"This page asks again by itself.",
+		),
+	);
 }
 
 function databaseBanner(d) {
 	const seen = answeredAt[d.name] ?? d.since;
-	return h("div", { class: "banner bad database-away" }, icon("database"), h("p", { class: "banner-text" },
-		h("strong", "Database ", user(d.name), " is away"), d.since ? [` since ${stampText(d.since)} (`, ago(d.since), ")"] : null,
-		d.error ? [": ", user(d.error)] : null, ". ",
-		seen ? `What is shown of it is as of ${stampText(seen)}. ` : "", "defib goes on by itself when it is back."));
+	return h(
+		"div",
+		{ class: "banner bad database-away" },
+		icon("database"),
+		h(
+			"p",
+			{ class: "banner-text" },
+			h("strong", "Database ", user(d.name), " is away"),
+			d.since ? [` since ${stampText(d.since)} (`, ago(d.since), ")"] : null,
+			d.error ? [": ", user(d.error)] : null,
+			". ",
+			seen ? `What is shown of it is as of ${stampText(seen)}. ` : "",
+			"defib goes on by itself when it is back.",
+		),
+	);
 }
 
 function showBanners() {
@@ -152,7 +256,11 @@ function showBanners() {
 	const banners = [daemonBanner(), ...lost.map(databaseBanner)].filter(Boolean);
 	const holder = place("banners");
 	const next = h("div", banners);
-	if (holder.childNodes.length !== next.childNodes.length || holder.textContent !== next.textContent) fill(holder, banners);
+	if (
+		holder.childNodes.length !== next.childNodes.length ||
+		holder.textContent !== next.textContent
+	)
+		fill(holder, banners);
 	place("main").classList.toggle("stale", banners.length > 0);
 	return banners.length > 0;
 }
@@ -210,7 +318,10 @@ export async function startFrame({ help }) {
 		showDatabases(status);
 		beat();
 	});
-	onReach(showBanners);
+	onReach(() => {
+		showBanners();
+		if (daemonStatus()) showDatabases(daemonStatus());
+	});
 	onLive(showTools);
 	subscribe((event) => {
 		beat();

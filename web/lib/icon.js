@@ -18,7 +18,8 @@ const PATHS = {
 	copy: "M5.5 5.5h8v8h-8ZM10.5 5.5V2.5h-8v8h3",
 	cross: "M4 4l8 8M12 4l-8 8",
 	dot: "M8 6.5a1.5 1.5 0 1 0 0 3 1.5 1.5 0 0 0 0-3Z",
-	database: "M3 4c0-1.1 2.2-2 5-2s5 .9 5 2-2.2 2-5 2-5-.9-5-2ZM3 4v8c0 1.1 2.2 2 5 2s5-.9 5-2V4M3 8c0 1.1 2.2 2 5 2s5-.9 5-2",
+	database:
+		"M3 4c0-1.1 2.2-2 5-2s5 .9 5 2-2.2 2-5 2-5-.9-5-2ZM3 4v8c0 1.1 2.2 2 5 2s5-.9 5-2V4M3 8c0 1.1 2.2 2 5 2s5-.9 5-2",
 	download: "M8 2v8M4.5 6.5 8 10l3.5-3.5M2.5 13.5h11",
 	hand: "M5 8V3.8a1 1 0 0 1 2 0V7M7 7V2.8a1 1 0 0 1 2 0V7M9 7V3.8a1 1 0 0 1 2 0v5M5 8 4 6.8a1 1 0 0 0-1.6 1.1l2 4.1a4 4 0 0 0 3.6 2.2h.5A3.5 3.5 0 0 0 13 10.7V6a1 1 0 0 0-2 0",
 	heart: "M1.5 8h3L6 4.5 9 12l1.7-4h3.8",
@@ -30,7 +31,8 @@ const PATHS = {
 	pause: "M5.5 3v10M10.5 3v10",
 	play: "M4.5 2.5v11l9-5.5Z",
 	queue: "M2 3h12v3H2ZM2 10h12v3H2Z",
-	question: "M6 6a2 2 0 1 1 2.8 1.8c-.6.3-.8.7-.8 1.4M8 11.7v.1M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8Z",
+	question:
+		"M6 6a2 2 0 1 1 2.8 1.8c-.6.3-.8.7-.8 1.4M8 11.7v.1M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8Z",
 	redo: "M13 3v4H9M12.7 7A5 5 0 1 0 13 9.5",
 	screen: "M2 3h12v8H2ZM5.5 14h5M8 11v3",
 	search: "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9ZM10.5 10.5 14 14",
@@ -41,6 +43,9 @@ const PATHS = {
 };
 
 export function icon(name) {
-	return s("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" },
-		s("path", { d: PATHS[name] ?? PATHS.dot }));
+	return s(
+		"svg",
+		{ class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" },
+		s("path", { d: PATHS[name] ?? PATHS.dot }),
+	);
 }

@@ -6,13 +6,23 @@ import { h } from "./dom.js";
 
 const WITHIN_MS = 1200; /* between g and its letter */
 
-const typing = (target) => target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
+const typing = (target) =>
+	target.closest?.(
+		"input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]",
+	);
 
 /* `single`: {key: act}; `views`: [{letter, path}]. */
 export function listenToKeys(single, views, go) {
 	let gAt = 0;
 	document.addEventListener("keydown", (event) => {
-		if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+		if (
+			event.defaultPrevented ||
+			event.ctrlKey ||
+			event.metaKey ||
+			event.altKey ||
+			event.isComposing
+		)
+			return;
 		if (typing(event.target)) {
 			if (event.key === "Escape") event.target.blur();
 			return;
@@ -28,21 +38,49 @@ export function listenToKeys(single, views, go) {
 }
 
 function line(keys, words) {
-	return [h("dt", keys.map((key) => h("kbd", key))), h("dd", words)];
+	return [
+		h(
+			"dt",
+			keys.map((key) => h("kbd", key)),
+		),
+		h("dd", words),
+	];
 }
 
 /* The dialog that tells all of them. */
 export function keyHelp(views) {
 	const close = () => dialog.close();
-	const dialog = h("dialog", { "aria-labelledby": "keys-title", onclose: () => dialog.remove() },
-		h("div", { class: "dialog-body" },
+	const dialog = h(
+		"dialog",
+		{ "aria-labelledby": "keys-title", onclose: () => dialog.remove() },
+		h(
+			"div",
+			{ class: "dialog-body" },
 			h("h2", { id: "keys-title" }, "Keyboard"),
-			h("dl", { class: "keys" },
-				line(["/"], "find a job"), line(["?"], "this list"), line(["p"], "pause, go on"), line(["t"], "colours: system, light, dark"),
+			h(
+				"dl",
+				{ class: "keys" },
+				line(["/"], "find a job"),
+				line(["?"], "this list"),
+				line(["p"], "pause, go on"),
+				line(["t"], "colours: system, light, dark"),
 				views.filter((v) => v.letter).map((v) => line(["g", v.letter], v.title)),
-				line(["j", "k"], "in a table: next row, row before"), line(["Enter"], "open the row"), line(["x"], "select the row"),
-				line(["Esc"], "close, leave a field")),
-			h("div", { class: "dialog-foot" }, h("button", { type: "button", class: "primary", onclick: close, autofocus: true }, "Close"))));
+				line(["j", "k"], "in a table: next row, row before"),
+				line(["Enter"], "open the row"),
+				line(["x"], "select the row"),
+				line(["Esc"], "close, leave a field"),
+			),
+			h(
+				"div",
+				{ class: "dialog-foot" },
+				h(
+					"button",
+					{ type: "button", class: "primary", onclick: close, autofocus: true },
+					"Close",
+				),
+			),
+		),
+	);
 	document.body.append(dialog);
 	dialog.showModal();
 }

@@ -8,10 +8,10 @@
  */
 import { ask, heard, Problem } from "./api.js";
 
-const KEEP = 2000;          /* events that wait while paused; more of them are a gap */
+const KEEP = 2000; /* events that wait while paused; more of them are a gap */
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15000;
-const SILENCE_MS = 40000;   /* the daemon says something every 15 s */
+const SILENCE_MS = 40000; /* the daemon says something every 15 s */
 
 const listeners = new Set();
 const stateListeners = new Set();
@@ -61,7 +61,14 @@ function take(event) {
 		return;
 	}
 	if (kept.length < KEEP) kept.push(event);
-	else kept = [{ type: "gap", data: { because: "too much happened while this page was paused" }, id: event.id }];
+	else
+		kept = [
+			{
+				type: "gap",
+				data: { because: "too much happened while this page was paused" },
+				id: event.id,
+			},
+		];
 	changed({ waiting: kept.filter((e) => e.type === "ledger" || e.type === "gap").length });
 }
 
@@ -83,7 +90,10 @@ export function resume() {
 
 /* Lines of a stream to events; ids move on with comments too. */
 function parser() {
-	let rest = "", type = "message", data = [], id = null;
+	let rest = "",
+		type = "message",
+		data = [],
+		id = null;
 	return (text) => {
 		rest += text;
 		const lines = rest.split("\n");

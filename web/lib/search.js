@@ -20,7 +20,9 @@ async function known(text, watches) {
 		await get(jobPath(w.watch, text), { query: { database: w.builtin ? w.database : null } });
 		return w;
 	});
-	return (await Promise.allSettled(asked)).filter((a) => a.status === "fulfilled").map((a) => a.value);
+	return (await Promise.allSettled(asked))
+		.filter((a) => a.status === "fulfilled")
+		.map((a) => a.value);
 }
 
 async function target(text) {

@@ -28,29 +28,80 @@ export function table(options) {
 class Table {
 	constructor(options) {
 		this.options = { columns: [], empty: "Nothing here.", ...options };
-		this.rows = new Map();     /* by key: {row, element, box} */
-		this.latest = null;        /* what refresh() brought and is not shown yet */
+		this.rows = new Map(); /* by key: {row, element, box} */
+		this.latest = null; /* what refresh() brought and is not shown yet */
 		this.chosen = new Set();
 		this.body = h("tbody", { role: "rowgroup" });
-		this.news = h("button", { type: "button", class: "news", hidden: true, onclick: () => this.#showNews() });
-		this.moreButton = h("button", { type: "button", hidden: true, onclick: () => this.#more() }, "Load more");
+		this.news = h("button", {
+			type: "button",
+			class: "news",
+			hidden: true,
+			onclick: () => this.#showNews(),
+		});
+		this.moreButton = h(
+			"button",
+			{ type: "button", hidden: true, onclick: () => this.#more() },
+			"Load more",
+		);
 		this.emptyLine = h("p", { class: "empty", hidden: true }, this.options.empty);
-		this.element = h("div", { class: "table" }, this.news, this.#box(), this.emptyLine,
-			h("div", { class: "table-foot" }, this.moreButton));
-		this.element.addEventListener("pointerenter", () => { this.pointed = true; });
-		this.element.addEventListener("pointerleave", () => { this.pointed = false; });
+		this.element = h(
+			"div",
+			{ class: "table" },
+			this.news,
+			this.#box(),
+			this.emptyLine,
+			h("div", { class: "table-foot" }, this.moreButton),
+		);
+		this.element.addEventListener("pointerenter", () => {
+			this.pointed = true;
+		});
+		this.element.addEventListener("pointerleave", () => {
+			this.pointed = false;
+		});
 		this.body.addEventListener("keydown", (event) => this.#key(event));
 	}
 
 	#box() {
 		const { columns, label, select, narrow } = this.options;
-		this.all = select && h("input", { type: "checkbox", "aria-label": "Select all rows shown", onchange: () => this.#chooseAll() });
-		const heads = columns.map((c) => h("th", { role: "columnheader", scope: "col", class: `${c.num ? "num " : ""}${c.name}` }, c.title));
-		return h("div", { class: "table-box", role: "region", "aria-label": label, tabindex: 0 },
-			h("table", { role: "table", class: narrow === "scroll" ? "" : "cards", "aria-label": label },
-				h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
-					select ? h("th", { role: "columnheader", scope: "col", class: "select" }, this.all) : null, heads)),
-				this.body));
+		this.all =
+			select &&
+			h("input", {
+				type: "checkbox",
+				"aria-label": "Select all rows shown",
+				onchange: () => this.#chooseAll(),
+			});
+		const heads = columns.map((c) =>
+			h(
+				"th",
+				{ role: "columnheader", scope: "col", class: `${c.num ? "num " : ""}${c.name}` },
+				c.title,
+			),
+		);
+		return h(
+			"div",
+			{ class: "table-box", role: "region", "aria-label": label, tabindex: 0 },
+			h(
+				"table",
+				{ role: "table", class: narrow === "scroll" ? "" : "cards", "aria-label": label },
+				h(
+					"thead",
+					{ role: "rowgroup" },
+					h(
+						"tr",
+						{ role: "row" },
+						select
+							? h(
+									"th",
+									{ role: "columnheader", scope: "col", class: "select" },
+									this.all,
+								)
+							: null,
+						heads,
+					),
+				),
+				this.body,
+			),
+		);
 	}
 
 	/* ---- rows ---- */
@@ -67,7 +118,10 @@ class Table {
 		}
 		const wanted = [...this.rows.values()].map((r) => r.element);
 		const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
-		if (wanted.length !== this.body.children.length || wanted.some((e, i) => e !== this.body.children[i])) {
+		if (
+			wanted.length !== this.body.children.length ||
+			wanted.some((e, i) => e !== this.body.children[i])
+		) {
 			this.body.replaceChildren(...wanted);
 			if (focused?.isConnected) focused.focus({ preventScroll: true });
 		}
@@ -105,7 +159,7 @@ class Table {
 
 	/* Newer rows, which come first: behind the button while somebody is busy here. */
 	prepend(rows) {
-		const shown = (this.latest ?? [...this.rows.values()].map((r) => r.row));
+		const shown = this.latest ?? [...this.rows.values()].map((r) => r.row);
 		const keys = new Set(rows.map((row) => this.#keyOf(row)));
 		this.refresh([...rows, ...shown.filter((row) => !keys.has(this.#keyOf(row)))]);
 	}
@@ -121,7 +175,10 @@ class Table {
 
 	/* Somebody points at it, is in it, or has chosen something. */
 	isBusy() {
-		return this.rows.size > 0 && (this.pointed || this.chosen.size > 0 || this.body.contains(document.activeElement));
+		return (
+			this.rows.size > 0 &&
+			(this.pointed || this.chosen.size > 0 || this.body.contains(document.activeElement))
+		);
 	}
 
 	#keyOf(row) {
@@ -130,7 +187,12 @@ class Table {
 
 	#make(key) {
 		const element = h("tr", { role: "row", tabindex: -1 });
-		const box = this.options.select && h("input", { type: "checkbox", onclick: (event) => this.#choose(key, box.checked, event.shiftKey) });
+		const box =
+			this.options.select &&
+			h("input", {
+				type: "checkbox",
+				onclick: (event) => this.#choose(key, box.checked, event.shiftKey),
+			});
 		return { element, box, cells: null };
 	}
 
@@ -138,7 +200,8 @@ class Table {
 		const { columns, title } = this.options;
 		shown.row = row;
 		shown.element.classList.remove("gone");
-		if (shown.box) shown.box.setAttribute("aria-label", `Select ${title ? title(row) : this.#keyOf(row)}`);
+		if (shown.box)
+			shown.box.setAttribute("aria-label", `Select ${title ? title(row) : this.#keyOf(row)}`);
 		shown.cells ??= this.#cells(shown);
 		columns.forEach((c, i) => {
 			const cell = shown.cells[i];
@@ -151,8 +214,18 @@ class Table {
 
 	#cells(shown) {
 		const { columns } = this.options;
-		const cells = columns.map((c) => h("td", { role: "cell", class: `${c.num ? "num " : ""}${c.name}`, "data-label": c.title }));
-		fill(shown.element, shown.box ? h("td", { role: "cell", class: "select" }, shown.box) : null, cells);
+		const cells = columns.map((c) =>
+			h("td", {
+				role: "cell",
+				class: `${c.num ? "num " : ""}${c.name}`,
+				"data-label": c.title,
+			}),
+		);
+		fill(
+			shown.element,
+			shown.box ? h("td", { role: "cell", class: "select" }, shown.box) : null,
+			cells,
+		);
 		return cells;
 	}
 
@@ -165,8 +238,12 @@ class Table {
 	/* ---- what is new ---- */
 
 	#sayNews(n) {
-		const gone = [...this.rows.values()].filter((r) => r.element.classList.contains("gone")).length;
-		const said = [n ? `${count(n)} new` : "", gone ? `${count(gone)} gone` : ""].filter(Boolean).join(", ");
+		const gone = [...this.rows.values()].filter((r) =>
+			r.element.classList.contains("gone"),
+		).length;
+		const said = [n ? `${count(n)} new` : "", gone ? `${count(gone)} gone` : ""]
+			.filter(Boolean)
+			.join(", ");
 		if (said && this.news.textContent !== `${said} · show`) announce(said);
 		this.news.textContent = `${said} · show`;
 		this.news.hidden = !said;
@@ -201,7 +278,8 @@ class Table {
 	/* `all`: with those from the one before. */
 	#choose(key, on, all = false) {
 		const keys = [...this.rows.keys()];
-		const from = all ? keys.indexOf(this.chosenLast) : -1, to = keys.indexOf(key);
+		const from = all ? keys.indexOf(this.chosenLast) : -1,
+			to = keys.indexOf(key);
 		const these = from < 0 ? [key] : keys.slice(Math.min(from, to), Math.max(from, to) + 1);
 		for (const one of these) {
 			if (on) this.chosen.add(one);
@@ -213,7 +291,9 @@ class Table {
 
 	/* The row and the one that is gone to. */
 	#chooseBoth(at, next) {
-		const keys = [...this.rows].filter(([, shown]) => shown.element === at || shown.element === next).map(([key]) => key);
+		const keys = [...this.rows]
+			.filter(([, shown]) => shown.element === at || shown.element === next)
+			.map(([key]) => key);
 		for (const key of keys) this.#choose(key, true);
 		next?.focus();
 	}
@@ -246,9 +326,20 @@ class Table {
 	}
 
 	#key(event) {
-		if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea, input:not([type=checkbox])")) return;
+		if (
+			event.ctrlKey ||
+			event.metaKey ||
+			event.altKey ||
+			event.target.matches("select, textarea, input:not([type=checkbox])")
+		)
+			return;
 		const at = event.target.closest("tr");
-		const moves = { j: at.nextElementSibling, ArrowDown: at.nextElementSibling, k: at.previousElementSibling, ArrowUp: at.previousElementSibling };
+		const moves = {
+			j: at.nextElementSibling,
+			ArrowDown: at.nextElementSibling,
+			k: at.previousElementSibling,
+			ArrowUp: at.previousElementSibling,
+		};
 		const move = event.key.length === 1 ? event.key.toLowerCase() : event.key;
 		if (event.shiftKey && this.options.select && move in moves) {
 			this.#chooseBoth(at, moves[move]);
@@ -266,6 +357,8 @@ class Table {
 }
 
 function sameInside(a, b) {
-	return a.childNodes.length === b.childNodes.length &&
-		[...a.childNodes].every((node, i) => node.isEqualNode(b.childNodes[i]));
+	return (
+		a.childNodes.length === b.childNodes.length &&
+		[...a.childNodes].every((node, i) => node.isEqualNode(b.childNodes[i]))
+	);
 }

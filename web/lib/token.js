@@ -7,7 +7,13 @@ import { h, user } from "./dom.js";
 /* Shows the form until a token is given. */
 export function askForToken(why) {
 	return new Promise((resolve) => {
-		const input = h("input", { id: "token", type: "password", required: true, autocomplete: "current-password", autofocus: true });
+		const input = h("input", {
+			id: "token",
+			type: "password",
+			required: true,
+			autocomplete: "current-password",
+			autofocus: true,
+		});
 		const give = (event) => {
 			event.preventDefault();
 			const given = input.value.trim();
@@ -16,13 +22,27 @@ export function askForToken(why) {
 			dialog.remove();
 			resolve(given);
 		};
-		const dialog = h("dialog", { "aria-labelledby": "token-title", oncancel: (event) => event.preventDefault() },
-			h("form", { onsubmit: give },
+		const dialog = h(
+			"dialog",
+			{ "aria-labelledby": "token-title", oncancel: (event) => event.preventDefault() },
+			h(
+				"form",
+				{ onsubmit: give },
 				h("h2", { id: "token-title" }, "A token, please"),
 				why ? h("p", { class: "bad-text", role: "alert" }, user(why)) : null,
-				h("p", { class: "muted" }, "This daemon answers only who shows one of the tokens of its configuration (http: tokens:). It is kept for this tab only."),
+				h(
+					"p",
+					{ class: "muted" },
+					"This daemon answers only who shows one of the tokens of its configuration (http: tokens:). It is kept for this tab only.",
+				),
 				h("div", { class: "field" }, h("label", { for: "token" }, "Token"), input),
-				h("div", { class: "dialog-foot" }, h("button", { type: "submit", class: "primary" }, "Open"))));
+				h(
+					"div",
+					{ class: "dialog-foot" },
+					h("button", { type: "submit", class: "primary" }, "Open"),
+				),
+			),
+		);
 		document.body.append(dialog);
 		dialog.showModal();
 	});

@@ -14,7 +14,12 @@ export function instant(when) {
 	return Number.isNaN(at.getTime()) ? null : at;
 }
 
-const UNITS = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+const UNITS = [
+	[86400, "d"],
+	[3600, "h"],
+	[60, "m"],
+	[1, "s"],
+];
 
 /* 93 is "1m 33s", 0.25 is "250ms": two units at most. */
 export function duration(seconds) {
@@ -49,8 +54,10 @@ export function stampText(when) {
 	const at = instant(when);
 	if (!at) return "–";
 	const two = (n) => String(n).padStart(2, "0");
-	return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
-		`${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+	return (
+		`${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
+		`${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`
+	);
 }
 
 /* A moment, told exactly; its title has it in UTC. */
@@ -64,8 +71,15 @@ export function stamp(when) {
 export function ago(when) {
 	const at = instant(when);
 	if (!at) return h("span", { class: "muted" }, "never");
-	return h("time", { datetime: at.toISOString(), title: `${stampText(at)} (${at.toISOString()})`, "data-ago": true },
-		agoText(at));
+	return h(
+		"time",
+		{
+			datetime: at.toISOString(),
+			title: `${stampText(at)} (${at.toISOString()})`,
+			"data-ago": true,
+		},
+		agoText(at),
+	);
 }
 
 /* All ages on the page, once a second. */
@@ -96,37 +110,96 @@ export function plural(n, one, many = `${one}s`) {
 /* Words that have a picture and a tone; anything else is told by its own name alone. */
 const LOOKS = {
 	/* verdicts */
-	dead: ["bad", "cross"], silent: ["bad", "clock"], overdue: ["warn", "clock"], orphan: ["warn", "question"],
+	dead: ["bad", "cross"],
+	silent: ["bad", "clock"],
+	overdue: ["warn", "clock"],
+	orphan: ["warn", "question"],
 	/* standings */
-	well: ["good", "check"], held: ["held", "hand"], paused: ["idle", "pause"], failed: ["bad", "cross"],
+	well: ["good", "check"],
+	held: ["held", "hand"],
+	paused: ["idle", "pause"],
+	failed: ["bad", "cross"],
 	no_leader: ["bad", "none"],
 	/* workers, databases, alerts, findings */
-	alive: ["good", "heart"], left: ["idle", "arrow"], gone: ["idle", "none"], lost: ["bad", "cross"],
-	up: ["good", "check"], away: ["bad", "cross"], back: ["good", "check"],
-	firing: ["bad", "bell"], pending: ["warn", "bell"], resolved: ["good", "check"], quiet: ["idle", "check"],
-	ok: ["good", "check"], warn: ["warn", "alert"], fail: ["bad", "cross"],
-	info: ["busy", "dot"], warning: ["warn", "alert"], critical: ["bad", "bolt"],
+	alive: ["good", "heart"],
+	left: ["idle", "arrow"],
+	gone: ["idle", "none"],
+	lost: ["bad", "cross"],
+	up: ["good", "check"],
+	away: ["bad", "cross"],
+	back: ["good", "check"],
+	firing: ["bad", "bell"],
+	pending: ["warn", "bell"],
+	resolved: ["good", "check"],
+	quiet: ["idle", "check"],
+	ok: ["good", "check"],
+	warn: ["warn", "alert"],
+	fail: ["bad", "cross"],
+	info: ["busy", "dot"],
+	warning: ["warn", "alert"],
+	critical: ["bad", "bolt"],
 	/* jobs, by the names that queues commonly have */
-	running: ["busy", "play"], processing: ["busy", "play"], active: ["busy", "play"], working: ["busy", "play"],
-	queued: ["idle", "queue"], ready: ["idle", "queue"], waiting: ["idle", "queue"], scheduled: ["idle", "clock"],
-	new: ["idle", "queue"], retry: ["warn", "redo"], retrying: ["warn", "redo"],
-	done: ["good", "check"], completed: ["good", "check"], complete: ["good", "check"], succeeded: ["good", "check"],
-	success: ["good", "check"], finished: ["good", "check"],
-	error: ["bad", "cross"], exhausted: ["bad", "cross"], dead_letter: ["bad", "cross"],
-	cancelled: ["idle", "none"], canceled: ["idle", "none"], cancelling: ["warn", "none"], ended: ["idle", "none"],
-	ending: ["warn", "none"], undoing: ["warn", "undo"], rolled_back: ["idle", "undo"], stuck: ["bad", "alert"],
+	running: ["busy", "play"],
+	processing: ["busy", "play"],
+	active: ["busy", "play"],
+	working: ["busy", "play"],
+	queued: ["idle", "queue"],
+	ready: ["idle", "queue"],
+	waiting: ["idle", "queue"],
+	scheduled: ["idle", "clock"],
+	new: ["idle", "queue"],
+	retry: ["warn", "redo"],
+	retrying: ["warn", "redo"],
+	done: ["good", "check"],
+	completed: ["good", "check"],
+	complete: ["good", "check"],
+	succeeded: ["good", "check"],
+	success: ["good", "check"],
+	finished: ["good", "check"],
+	error: ["bad", "cross"],
+	exhausted: ["bad", "cross"],
+	dead_letter: ["bad", "cross"],
+	cancelled: ["idle", "none"],
+	canceled: ["idle", "none"],
+	cancelling: ["warn", "none"],
+	ended: ["idle", "none"],
+	ending: ["warn", "none"],
+	undoing: ["warn", "undo"],
+	rolled_back: ["idle", "undo"],
+	stuck: ["bad", "alert"],
 	/* remedies and outcomes */
-	requeue: ["busy", "redo"], rollback: ["warn", "undo"], hold: ["held", "hand"], report: ["idle", "book"],
-	recovered: ["good", "redo"], changed: ["idle", "arrow"], locked: ["warn", "shield"],
-	refused: ["bad", "none"], missing: ["idle", "question"], guarded: ["held", "shield"],
+	requeue: ["busy", "redo"],
+	rollback: ["warn", "undo"],
+	hold: ["held", "hand"],
+	report: ["idle", "book"],
+	recovered: ["good", "redo"],
+	changed: ["idle", "arrow"],
+	locked: ["warn", "shield"],
+	refused: ["bad", "none"],
+	missing: ["idle", "question"],
+	guarded: ["held", "shield"],
 	/* events of the ledger */
-	ZOMBIE_DETECTED: ["warn", "search"], REQUEUED: ["good", "redo"], RETRY_SCHEDULED: ["busy", "clock"],
-	RETRIED: ["good", "redo"], RETRIES_EXHAUSTED: ["bad", "none"], FAILED: ["bad", "cross"],
-	ROLLBACK_STARTED: ["warn", "undo"], UNDO_FAILED: ["bad", "alert"], ROLLED_BACK: ["idle", "undo"],
-	HELD: ["held", "hand"], RELEASED: ["good", "play"], CHANGED_MEANWHILE: ["idle", "arrow"],
-	GUARD_HELD: ["held", "shield"], GUARD_OVERRIDDEN: ["warn", "shield"], LATE_COMPLETION: ["warn", "clock"],
-	WORKER_RETURNED: ["warn", "worker"], UNDONE: ["idle", "undo"], CANCELLED: ["idle", "none"],
-	ENDED: ["idle", "none"], RETRY_FROM_STEP: ["busy", "redo"], PRUNED: ["idle", "book"],
+	ZOMBIE_DETECTED: ["warn", "search"],
+	REQUEUED: ["good", "redo"],
+	RETRY_SCHEDULED: ["busy", "clock"],
+	RETRIED: ["good", "redo"],
+	RETRIES_EXHAUSTED: ["bad", "none"],
+	FAILED: ["bad", "cross"],
+	ROLLBACK_STARTED: ["warn", "undo"],
+	UNDO_FAILED: ["bad", "alert"],
+	ROLLED_BACK: ["idle", "undo"],
+	HELD: ["held", "hand"],
+	RELEASED: ["good", "play"],
+	CHANGED_MEANWHILE: ["idle", "arrow"],
+	GUARD_HELD: ["held", "shield"],
+	GUARD_OVERRIDDEN: ["warn", "shield"],
+	LATE_COMPLETION: ["warn", "clock"],
+	WORKER_RETURNED: ["warn", "worker"],
+	UNDONE: ["idle", "undo"],
+	CANCELLED: ["idle", "none"],
+	ENDED: ["idle", "none"],
+	RETRY_FROM_STEP: ["busy", "redo"],
+	PRUNED: ["idle", "book"],
 };
 
 /* The tone of a word (good, busy, idle, warn, held, bad), which is also a CSS class. */
@@ -144,20 +217,41 @@ export function human(word) {
  * is shown instead of the word, `look` the word whose picture and colour are taken.
  */
 export function chip(word, { label = null, look = word, title = null } = {}) {
-	if (word === null || word === undefined || word === "") return h("span", { class: "muted" }, "–");
+	if (word === null || word === undefined || word === "")
+		return h("span", { class: "muted" }, "–");
 	const [shade, picture] = LOOKS[look] ?? LOOKS[String(look).toLowerCase()] ?? ["idle", "dot"];
 	const known = Object.hasOwn(LOOKS, word);
-	return h("span", { class: `chip ${shade}`, title }, icon(picture), user(label ?? (known ? human(word) : word)));
+	return h(
+		"span",
+		{ class: `chip ${shade}`, title },
+		icon(picture),
+		user(label ?? (known ? human(word) : word)),
+	);
 }
 
 /* How an entry of the ledger is told in a line. */
 export const EVENTS = {
-	ZOMBIE_DETECTED: "found stuck", REQUEUED: "given back", RETRY_SCHEDULED: "to be retried", RETRIED: "set to run again",
-	RETRIES_EXHAUSTED: "no attempts left", FAILED: "ended as failed", ROLLBACK_STARTED: "being rolled back",
-	UNDO_FAILED: "a step was not undone", ROLLED_BACK: "rolled back", HELD: "put on hold", RELEASED: "released",
-	CHANGED_MEANWHILE: "changed meanwhile", GUARD_HELD: "kept back by a guard", GUARD_OVERRIDDEN: "guard overridden",
-	LATE_COMPLETION: "late completion", WORKER_RETURNED: "worker returned", UNDONE: "taken back", CANCELLED: "cancelled",
-	ENDED: "ended by hand", RETRY_FROM_STEP: "retried from a step", PRUNED: "old entries removed",
+	ZOMBIE_DETECTED: "found stuck",
+	REQUEUED: "given back",
+	RETRY_SCHEDULED: "to be retried",
+	RETRIED: "set to run again",
+	RETRIES_EXHAUSTED: "no attempts left",
+	FAILED: "ended as failed",
+	ROLLBACK_STARTED: "being rolled back",
+	UNDO_FAILED: "a step was not undone",
+	ROLLED_BACK: "rolled back",
+	HELD: "put on hold",
+	RELEASED: "released",
+	CHANGED_MEANWHILE: "changed meanwhile",
+	GUARD_HELD: "kept back by a guard",
+	GUARD_OVERRIDDEN: "guard overridden",
+	LATE_COMPLETION: "late completion",
+	WORKER_RETURNED: "worker returned",
+	UNDONE: "taken back",
+	CANCELLED: "cancelled",
+	ENDED: "ended by hand",
+	RETRY_FROM_STEP: "retried from a step",
+	PRUNED: "old entries removed",
 };
 
 export function eventChip(event) {
@@ -167,9 +261,15 @@ export function eventChip(event) {
 /* A bar from 0 to 1 beside its number, for attempts and progress. */
 export function meter(part, whole, label) {
 	const share = whole > 0 ? Math.min(1, Math.max(0, part / whole)) : 0;
-	return h("span", { class: "meter" },
-		s("svg", { viewBox: "0 0 40 6", "aria-hidden": "true", focusable: "false" },
+	return h(
+		"span",
+		{ class: "meter" },
+		s(
+			"svg",
+			{ viewBox: "0 0 40 6", "aria-hidden": "true", focusable: "false" },
 			s("rect", { class: "track", width: 40, height: 6, rx: 3 }),
-			s("rect", { class: "level", width: 40 * share, height: 6, rx: 3 })),
-		h("span", { class: "num" }, label ?? `${count(part)} of ${count(whole)}`));
+			s("rect", { class: "level", width: 40 * share, height: 6, rx: 3 }),
+		),
+		h("span", { class: "num" }, label ?? `${count(part)} of ${count(whole)}`),
+	);
 }

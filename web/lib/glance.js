@@ -1,0 +1,420 @@
+/*
+ * glance.js: what the overview shows, made from what it knows; nothing here asks anybody.
+ *
+ * A row is one watch: {watch, standing, stats, oldest}: as the daemon has it in memory, as
+ * the database has it of whoever leads it, its numbers, its oldest running job. All but
+ * the first may be missing.
+ */
+import { daemonStatus, jobHref, queryText } from "./api.js";
+import { bars, sparkline } from "./chart.js";
+import { h, user } from "./dom.js";
+import { icon } from "./icon.js";
+import { table } from "./table.js";
+import { ago, chip, count, duration, eventChip, instant, plural, stampText } from "./words.js";
+
+const WAITING = ["queued", "ready", "waiting", "pending", "scheduled", "new", "retry", "retrying"];
+
+export const nameOf = (w) => `${w.database}/${w.watch}`;
+const sum = (list) => list.reduce((a, b) => a + b, 0);
+
+/* ---- what a row says ---- */
+
+/* Judged stuck and not left to a person already. */
+function stuckOf({ watch, stats }) {
+	if (!stats || stats.stuck_error) return watch.info?.guarded?.total ?? 0;
+	return Math.max(0, sum(Object.values(stats.stuck)) - (stats.held ?? 0));
+}
+
+function heldOf({ stats }) {
+	const states = stats?.states?.filter((one) => one.state === "held") ?? [];
+	return Math.max(stats?.held ?? 0, sum(states.map((one) => one.n)));
+}
+
+/* Jobs that ended without success and are not tried again: what others call dead letters. */
+function deadOf({ stats }) {
+	return stats?.failed ?? 0;
+}
+
+function isDown({ watch }) {
+	const database = daemonStatus()?.databases.find((d) => d.name === watch.database);
+	return Boolean(database?.asked && !database.up);
+}
+
+function standingOf({ watch, standing }) {
+	return watch.standing ?? standing?.standing ?? null;
+}
+
+function lastScanOf({ watch, standing }) {
+	if (watch.last_scan) return watch.last_scan;
+	const ago_s = standing?.last_scan_s;
+	return ago_s === null || ago_s === undefined
+		? null
+		: new Date(standing.read - ago_s * 1000).toISOString();
+}
+
+function isTrouble(row) {
+	return (
+		row.watch.enabled && (isDown(row) || !["well", "paused", null].includes(standingOf(row)))
+	);
+}
+
+/* ---- in a line ---- */
+
+export function stateLine(rows) {
+	const scanned = rows.map(lastScanOf).filter(Boolean).sort();
+	const stuck = sum(rows.map(stuckOf)),
+		trouble = rows.filter(isTrouble);
+	if (!rows.length)
+		return [chip("no watch", { look: "paused" }), " The configuration names none."];
+	const last = scanned.length
+		? [" Last scan finished ", ago(scanned.at(-1)), "."]
+		: " No scan has finished yet.";
+	if (trouble.length)
+		return [
+			chip("trouble", { look: "fail" }),
+			` ${plural(trouble.length, "watch is", "watches are")} not well.`,
+			last,
+		];
+	if (!scanned.length) return [chip("starting", { look: "pending" }), last];
+	return [
+		stuck
+			? chip("stuck", { label: `${count(stuck)} stuck` })
+			: chip("all clear", { look: "ok" }),
+		last,
+	];
+}
+
+/* ---- what holds work back ---- */
+
+function banner(shade, picture, ...text) {
+	return h(
+		"div",
+		{ class: `banner ${shade}` },
+		icon(picture),
+		h("p", { class: "banner-text" }, text),
+	);
+}
+
+function until(when) {
+	return when ? [" It lets go at ", stampText(when), " at the latest (", ago(when), ")."] : null;
+}
+
+function pauseBanner({ watch, standing }) {
+	const told = standing?.told?.find((t) => t.word === "pause");
+	return banner(
+		"idle",
+		"pause",
+		h("strong", user(watch.watch), " is paused"),
+		told ? [" by ", user(told.actor), told.reason ? [": ", user(told.reason)] : null] : null,
+		". Nothing is recovered until ",
+		told?.until ? [stampText(told.until), " (", ago(told.until), ")."] : "somebody resumes it.",
+	);
+}
+
+/* Brake, doubt, pause and a failed scan, of each watch. */
+export function guardBanners(rows) {
+	return rows.flatMap((row) => {
+		const { watch } = row;
+		const info = watch.info ?? row.standing?.info ?? {};
+		return [
+			info.braking
+				? banner(
+						"held",
+						"shield",
+						h("strong", "The brake holds ", user(watch.watch)),
+						": ",
+						user(info.guard),
+						".",
+						until(info.brake_until),
+					)
+				: null,
+			info.doubting
+				? banner(
+						"warn",
+						"question",
+						h("strong", "In doubt about ", user(watch.watch)),
+						": ",
+						user(info.doubt_cause ?? info.guard),
+						".",
+						until(info.doubt_until),
+					)
+				: null,
+			watch.paused || info.paused ? pauseBanner(row) : null,
+			watch.failure
+				? banner(
+						"bad",
+						"alert",
+						h("strong", "The last scan of ", user(watch.watch), " failed"),
+						": ",
+						user(watch.failure),
+					)
+				: null,
+		].filter(Boolean);
+	});
+}
+
+/* Workers whose breaker is open: they cannot settle, or not claim. */
+export function breakerBanners(workers) {
+	const open = workers.filter(
+		(w) => w.state === "alive" && !w.expired && (w.info?.breaker ?? "closed") !== "closed",
+	);
+	if (!open.length) return [];
+	const names = open
+		.slice(0, 3)
+		.map((w) => w.name)
+		.join(", ");
+	return [
+		banner(
+			"warn",
+			"bolt",
+			h("strong", `${plural(open.length, "worker")} cannot reach the database well`),
+			": the breaker of ",
+			user(names),
+			open.length > 3 ? ` and ${count(open.length - 3)} more` : "",
+			" is open. Results are kept in the spool, and each tries again by itself within 30 s.",
+		),
+	];
+}
+
+/* ---- tiles ---- */
+
+function tile(href, shade, picture, name, value, note) {
+	return h(
+		"a",
+		{ class: `tile ${shade}`, href },
+		h("span", { class: "tile-name" }, icon(picture), name),
+		h("span", { class: "tile-value" }, value),
+		h("span", { class: "tile-note" }, note),
+	);
+}
+
+/* Medians cannot be added up: of several watches the least and the largest are told. */
+function medians(watches) {
+	const all = watches
+		.map((w) => w.median_s)
+		.filter((m) => m !== null)
+		.sort((a, b) => a - b);
+	if (!all.length) return ["–", "nothing recovered in 24 h"];
+	const [least, most] = [all[0], all.at(-1)].map((m) => duration(m));
+	if (least === most) return [least, "median, from the last sign of life"];
+	return [
+		`${least.split(" ")[0]} – ${most.split(" ")[0]}`,
+		"medians by watch, from the last sign",
+	];
+}
+
+function needsYou(rows) {
+	const known = rows.some((row) => row.stats);
+	const held = sum(rows.map(heldOf)),
+		dead = sum(rows.map(deadOf));
+	const dying = rows.find((row) => deadOf(row) > 0)?.watch.watch;
+	const href =
+		held || !dead ? "/stuck#held" : `/jobs${queryText({ watch: dying, state: "failed" })}`;
+	return tile(
+		href,
+		held + dead ? "held" : "good",
+		held + dead ? "hand" : "check",
+		"Needs you",
+		known ? count(held + dead) : "–",
+		`${count(held)} held, ${count(dead)} dead-letter`,
+	);
+}
+
+/* `day`: the trend of 24 hours, one a database. */
+export function tiles(rows, day) {
+	const stuck = sum(rows.map(stuckOf)),
+		capped = rows.some(({ stats }) => stats?.stuck_capped);
+	const watches = day.flatMap((t) => t.watches);
+	const recovered = sum(watches.flatMap((w) => w.recovered)),
+		detected = sum(watches.flatMap((w) => w.detected));
+	const [time, timeNote] = medians(watches);
+	return [
+		tile(
+			"/stuck",
+			stuck ? "bad" : "good",
+			stuck ? "alert" : "check",
+			"Stuck now",
+			count(stuck, capped),
+			stuck ? "judged stuck and not recovered" : "nothing is stuck",
+		),
+		tile(
+			`/ledger${queryText({ since: "24h" })}`,
+			"good",
+			"redo",
+			"Recovered in 24 h",
+			day.length ? count(recovered) : "–",
+			`of ${plural(detected, "job")} found stuck`,
+		),
+		tile("/report", "", "clock", "Time to recovery", time, timeNote),
+		needsYou(rows),
+	];
+}
+
+/* ---- the trend ---- */
+
+const SERIES = [
+	{ name: "detected", title: "Detected", shade: "warn" },
+	{ name: "recovered", title: "Recovered", shade: "good" },
+];
+
+function clock(at) {
+	return `${String(at.getHours()).padStart(2, "0")}:${String(at.getMinutes()).padStart(2, "0")}`;
+}
+
+function bucketNames(from, seconds, i, span) {
+	const begins = new Date(from.getTime() + i * seconds * 1000),
+		ends = new Date(begins.getTime() + seconds * 1000);
+	const day = begins.toLocaleDateString("en", {
+		weekday: "short",
+		day: "numeric",
+		month: "short",
+	});
+	const short = begins.toLocaleDateString("en", { weekday: "short", day: "numeric" });
+	return {
+		title: `${day}, ${clock(begins)} to ${clock(ends)}`,
+		label: span === "24h" ? clock(begins) : short,
+	};
+}
+
+/* All watches together; `trends`: one a database. */
+export function trendChart(trends, span) {
+	const watches = trends.flatMap((t) => t.watches);
+	const { from, to, bucket_s: seconds } = trends[0];
+	const length = Math.round((instant(to) - instant(from)) / 1000 / seconds);
+	const at = (name, i) => sum(watches.map((w) => w[name][i] ?? 0));
+	const buckets = Array.from({ length }, (_, i) => ({
+		...bucketNames(instant(from), seconds, i, span),
+		values: { detected: at("detected", i), recovered: at("recovered", i) },
+	}));
+	return bars(buckets, SERIES, {
+		label: `Jobs found stuck and recovered in the last ${span === "24h" ? "24 hours" : "7 days"}`,
+	});
+}
+
+/* ---- a row a watch ---- */
+
+/* How many wait, where the states have names that say so. */
+function depth({ stats }) {
+	if (!stats || stats.states_error) return null;
+	const waiting = stats.states.filter((one) =>
+		WAITING.includes(String(one.name ?? one.state).toLowerCase()),
+	);
+	return waiting.length || stats.states.length === 0 ? sum(waiting.map((one) => one.n)) : null;
+}
+
+function health(row) {
+	if (!row.watch.enabled) return chip("off", { look: "paused" });
+	if (isDown(row)) return chip("away", { title: "its database is away" });
+	return standingOf(row) ? chip(standingOf(row)) : chip("starting", { look: "pending" });
+}
+
+function oldest({ oldest: job, watch }) {
+	if (!job) return h("span", { class: "muted" }, "–");
+	return h(
+		"a",
+		{ href: jobHref(watch.watch, job.key, watch.database), title: `Job ${job.job}` },
+		duration(job.age_s),
+	);
+}
+
+function stuckLink(row) {
+	const n = stuckOf(row);
+	return n
+		? h(
+				"a",
+				{
+					class: "bad-text strong",
+					href: `/stuck${queryText({ watch: row.watch.watch })}`,
+				},
+				count(n),
+			)
+		: "0";
+}
+
+/* `known`: {day, workers, several}, read anew at each painting. */
+export function watchTable(known) {
+	const jobs = (w, query = {}) =>
+		`/jobs${queryText({ watch: w.watch, database: w.builtin ? w.database : null, ...query })}`;
+	const alive = (w) =>
+		known.workers.filter(
+			(one) =>
+				one.database === w.database &&
+				one.state === "alive" &&
+				!one.expired &&
+				one.serves?.includes(w.watch),
+		);
+	const trend = (w) =>
+		known.day
+			?.find((t) => t.database === w.database)
+			?.watches.find((one) => one.watch === w.watch)?.detected ?? Array(24).fill(0);
+	return table({
+		label: "How each watch is",
+		empty: "The configuration has no watch yet.",
+		key: ({ watch }) => nameOf(watch),
+		columns: [
+			{
+				name: "watch",
+				title: "Watch",
+				cell: ({ watch: w }) => [
+					h("a", { class: "strong", href: jobs(w) }, user(w.label ?? w.watch)),
+					h(
+						"span",
+						{ class: "muted sub" },
+						user(known.several ? `${w.database} · ${w.table}` : w.table),
+					),
+				],
+			},
+			{ name: "health", title: "Health", cell: health },
+			{ name: "depth", title: "Waiting", num: true, cell: (row) => count(depth(row)) },
+			{
+				name: "running",
+				title: "Running",
+				num: true,
+				cell: ({ watch: w, stats }) =>
+					h(
+						"a",
+						{ href: jobs(w, { where: "running" }) },
+						count(stats?.running ?? w.info?.running, stats?.running_capped),
+					),
+			},
+			{ name: "stuck", title: "Stuck", num: true, cell: stuckLink },
+			{ name: "oldest", title: "Oldest", num: true, cell: oldest },
+			{
+				name: "workers",
+				title: "Workers",
+				num: true,
+				cell: ({ watch: w }) => count(alive(w).length),
+			},
+			{
+				name: "trend",
+				title: "Stuck, 24 h",
+				cell: ({ watch: w }) =>
+					sparkline(trend(w), {
+						shade: "warn",
+						label: `${count(sum(trend(w)))} found stuck in 24 h`,
+					}),
+			},
+			{ name: "scan", title: "Last scan", num: true, cell: (row) => ago(lastScanOf(row)) },
+		],
+	});
+}
+
+/* ---- events ---- */
+
+export function entryLine(entry) {
+	const of = entry.job && entry.job !== "*" ? `${entry.watch}/${entry.job}` : null;
+	return h(
+		"li",
+		{ class: entry.fresh ? "fresh" : null },
+		ago(entry.at),
+		h(
+			"div",
+			{ class: "event" },
+			eventChip(entry.event),
+			of
+				? h("a", { href: jobHref(entry.watch, entry.job, entry.database) }, user(of))
+				: user(entry.watch),
+			h("span", { class: "muted reason" }, user(entry.reason ?? entry.actor)),
+		),
+	);
+}
