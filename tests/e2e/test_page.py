@@ -112,6 +112,10 @@ def test_a_file_refers_only_to_files_that_exist(name):
     assert set(referred(name)) <= set(FILES)
 
 
+def test_every_view_has_its_module():
+    assert {f"views/{module}.js" for _, module in VIEWS} <= set(FILES)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_names_no_address_elsewhere(name):
     plain = text(name).replace("http://www.w3.org/2000/svg", "")
