@@ -22,18 +22,18 @@ function moment(list, when, kind, more) {
 	if (ms !== null) list.push({ ms, when, kind, ...more });
 }
 
-/* What an attempt is known by: its start, its owner, its signs of life. */
-function fromEvidence(list, evidence, { judged = null } = {}) {
+/* What an attempt is known by: its start, its owner, its signs of life until it was judged. */
+function fromEvidence(list, evidence) {
 	if (!evidence) return;
 	const who = { owner: evidence.owner ?? null, attempt: evidence.attempt ?? null };
 	moment(list, evidence.started_at, "start", who);
-	moment(list, evidence.alive_at, "sign", { ...who, judged });
-	moment(list, evidence.expires_at, "expiry", { ...who, judged });
+	moment(list, evidence.alive_at, "sign", who);
+	if (at(evidence.expires_at) < at(evidence.now)) moment(list, evidence.expires_at, "expiry", who);
 }
 
 function fromLedger(list, entries) {
 	for (const entry of entries) {
-		fromEvidence(list, entry.evidence, { judged: entry });
+		fromEvidence(list, entry.evidence);
 		moment(list, entry.at, "entry", { entry });
 	}
 }
@@ -92,7 +92,8 @@ function quiet(limits, next) {
 }
 
 /*
- * {kind: silence | running | waiting, seconds} or null where there is nothing to draw.
+ * {kind: silence | running | waiting | unseen, seconds} or null where there is nothing to
+ * draw. Unseen is an attempt of which only the end is known.
  * `silent`: nothing was heard since the last stretch of silence.
  */
 function stretch(one, next, runs, silent, limits) {
@@ -103,6 +104,8 @@ function stretch(one, next, runs, silent, limits) {
 	if (one.kind === "expiry" && (next.kind === "entry" || next.kind === "now") && seconds > 0)
 		return { kind: "silence", seconds, past: true };
 	if (seconds < 1) return null;
+	const lost = !runs && next.entry?.verdict && next.entry.verdict !== "none" && next.entry.evidence?.attempt;
+	if (lost) return { kind: "unseen", seconds, attempt: lost };
 	return { kind: runs ? "running" : "waiting", seconds };
 }
 
@@ -134,11 +137,17 @@ function byPerson(actor) {
 	return /^(web|cli|top|person):/.test(actor ?? "") || (actor ?? "").includes("@");
 }
 
+/* The built-in queue names its workers by numbers. */
+function onWhom(owner) {
+	return owner ? [/^\d+$/.test(owner) ? " on worker " : " on ", user(owner)] : null;
+}
+
 function entryTold(entry) {
 	const { evidence } = entry;
 	const overridden = evidence?.override_guard ? chip("guarded", { label: "guard overridden" }) : null;
 	return [
 		h("div", { class: "head" }, eventChip(entry.event), entry.verdict && entry.verdict !== "none" ? chip(entry.verdict) : null, overridden,
+			evidence?.attempt && entry.verdict !== "none" ? h("span", { class: "muted" }, `attempt ${evidence.attempt}`, onWhom(evidence.owner)) : null,
 			h("span", { class: "muted" }, byPerson(entry.actor) ? [icon("worker"), " "] : "by ", user(entry.actor))),
 		evidence?.measured_s !== undefined && entry.verdict && entry.verdict !== "none" ? h("div", measure(evidence.measured_s, evidence.limit_s)) : null,
 		entry.reason ? h("p", user(entry.reason)) : null,
@@ -158,7 +167,7 @@ function stepTold(step) {
 
 const DRAWN = {
 	created: () => ["dot", "idle", h("span", "Created")],
-	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, "on ", user(one.owner)) : null)],
+	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, onWhom(one.owner)) : null)],
 	sign: () => ["heart", "good", h("span", "Last sign of life")],
 	expiry: (one) => ["clock", "warn", h("span", one.ms > Date.now() ? "Its lease ends" : "Its lease ended")],
 	beat: (one) => ["heart", "good", h("div", { class: "head" }, "Progress", one.beat.step ? user(one.beat.step, { class: "mono" }) : null, one.beat.text ? user(one.beat.text) : null)],
@@ -180,13 +189,14 @@ function drawStretch(span, runs) {
 	const words = {
 		silence: span.still ? `still silent, ${duration(span.seconds)} more` : span.past ? `nobody renewed it for ${duration(span.seconds)}` : `silence for ${duration(span.seconds)}${span.limit ? `, limit ${duration(span.limit)}` : ""}`,
 		running: `running for ${duration(span.seconds)}`, waiting: duration(span.seconds),
+		unseen: `it waited and attempt ${span.attempt} ran, ${duration(span.seconds)} in all`,
 	};
 	return line(null, "", "", h("div", { class: "span-bar", vars: { "--span": `${Math.round(high)}px` } }, span.kind === "silence" ? icon("alert") : null, h("span", words[span.kind])),
-		span.kind === "silence" ? "silence" : runs ? "runs" : "");
+		span.kind === "silence" ? "silence" : runs || span.kind === "unseen" ? "runs" : "");
 }
 
-/* `limits`: {beat_s, limit_s} of the watch. */
-export function drawLife(life, limits) {
+/* `limits`: {beat_s, limit_s} of the watch; `all`: or the latest, and onAll() is asked for the rest. */
+export function drawLife(life, limits, { all = false, onAll = null } = {}) {
 	const lines = [];
 	let runs = false, silent = false;
 	life.forEach((one, i) => {
@@ -199,14 +209,9 @@ export function drawLife(life, limits) {
 		if (span) lines.push(drawStretch(span, runs));
 	});
 	const list = h("ol", { class: "life", "aria-label": "What happened to this job, oldest first" });
-	const hidden = lines.length - SHOWN;
-	if (hidden <= 0) {
-		list.append(...lines);
-		return [list];
-	}
+	const hidden = all ? 0 : Math.max(0, lines.length - SHOWN);
 	list.append(...lines.slice(hidden));
-	const earlier = h("button", { type: "button", class: "small", onclick: () => { list.prepend(...lines.slice(0, hidden)); earlier.remove(); } }, `Show ${plural(hidden, "earlier line")}`);
-	return [h("div", { class: "table-foot" }, earlier), list];
+	return [h("div", { class: "table-foot" }, hidden ? h("button", { type: "button", class: "small", onclick: onAll }, `Show ${plural(hidden, "earlier line")}`) : null), list];
 }
 
 /* One line for who cannot see it. */

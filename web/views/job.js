@@ -12,6 +12,7 @@ import { documentBox, parseExactly, size } from "../lib/document.js";
 import { fill, h, user, visible } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
 import { every } from "../lib/live.js";
+import { patch } from "../lib/patch.js";
 import { drawLife, lifeOf, lifeWords } from "../lib/timeline.js";
 import { chip, duration, stamp, stampText, tone } from "../lib/words.js";
 
@@ -75,7 +76,7 @@ function factRows(job, builtin) {
 		["Watch", h("a", { href: `/jobs${queryText({ watch: job.watch, database: builtin ? job.database : null })}` }, user(job.watch))],
 		["Database", user(job.database)],
 		["Kind", job.kind && user(job.kind)],
-		["Worker", job.owner && user(job.owner)],
+		["Worker", job.owner && (builtin ? h("a", { href: "/workers" }, user(job.owner)) : user(job.owner))],
 		["Attempts", job.attempts !== null && attemptsText(job)],
 		["Epoch", job.epoch !== null && h("span", { class: "num" }, String(job.epoch))],
 		["Age", job.age_s !== null && h("span", { class: "num" }, duration(job.age_s))],
@@ -203,13 +204,14 @@ class JobView {
 				h("div", { class: "stack" }, place("facts"), place("errors"), place("commands"), place("row"))));
 	}
 
-	/* A part is made anew only where what it tells has changed. */
-	#part(name, from, make) {
+	/* A part is made anew only where what it tells has changed; `often`: then in place. */
+	#part(name, from, make, often = false) {
 		const { place, from: before } = this.parts.get(name);
 		const now = JSON.stringify(from);
 		if (before === now) return;
 		this.parts.get(name).from = now;
-		fill(place, make());
+		if (often) patch(place, h("div", make()).childNodes);
+		else fill(place, make());
 	}
 
 	#beat(job) {
@@ -221,13 +223,13 @@ class JobView {
 		const { steps, ledger, row, payload, result, tags, ...facts } = job;
 		const limits = { beat_s: this.details.beat_s ?? null, limit_s: job.limit_s ?? this.details.stuck_after?.standard_s ?? null };
 		this.#beat(job);
-		this.#part("verdict", [job.sentence, job.state, job.verdict, job.held, job.measured_s, job.remedy], () => verdictCard(job));
+		this.#part("verdict", [job.sentence, job.state, job.verdict, job.held, job.measured_s, job.remedy], () => verdictCard(job), true);
 		const now = explained?.evidence?.now ?? new Date().toISOString();
 		const life = lifeOf(job, explained, [...this.beats.values()], now);
-		this.#part("life", [ledger, steps, job.running, job.verdict, explained?.evidence, [...this.beats.keys()], facts.finished_at], () => this.#life(life, limits));
+		this.#part("life", [ledger, steps, job.running, job.verdict, explained?.evidence, [...this.beats.keys()], facts.finished_at, this.all], () => this.#life(life, limits), true);
 		this.#part("steps", [steps, job.running], () => stepsCard(job, this.acts));
 		this.#part("documents", [payload, result, tags], () => documentsCard(job));
-		this.#part("facts", facts, () => factsCard(job, this.details.builtin));
+		this.#part("facts", facts, () => factsCard(job, this.details.builtin), true);
 		this.#part("errors", errorsOf(job), () => errorsCard(job));
 		this.#part("commands", [job.verdict, job.remedy, isHeld(job)], () => commandsCard(job, this.acts));
 		this.#part("row", row, () => rowCard(job));
@@ -235,10 +237,13 @@ class JobView {
 	}
 
 	#life(life, limits) {
-		const drawn = h("section", { class: "card", "aria-label": "Timeline" },
+		const onAll = () => {
+			this.all = true;
+			this.refresh().catch(() => {});
+		};
+		return h("section", { class: "card", "aria-label": "Timeline" },
 			h("div", { class: "card-head" }, h("h2", "Timeline"), h("span", { class: "muted" }, lifeWords(life))),
-			life.length ? drawLife(life, limits) : h("p", { class: "empty" }, "Nothing is known of its past: the row has no times, the ledger no entry."));
-		return drawn;
+			life.length ? drawLife(life, limits, { all: this.all, onAll }) : h("p", { class: "empty" }, "Nothing is known of its past: the row has no times, the ledger no entry."));
 	}
 
 	/* They stay as they are under the pointer, but act on the job as it is now. */

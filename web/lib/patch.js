@@ -1,0 +1,36 @@
+/*
+ * patch.js: what is shown becomes what was made anew, by changing only what differs: the
+ * focus, a selected text and what somebody unfolded stay. Listeners are not carried over,
+ * so it is for what has none, or whose listeners need nothing that changes.
+ */
+
+function sameKind(a, b) {
+	return a.nodeType === b.nodeType && a.nodeName === b.nodeName;
+}
+
+function attributes(old, made) {
+	for (const { name } of [...old.attributes]) if (name !== "open" && !made.hasAttribute(name)) old.removeAttribute(name);
+	for (const { name, value } of made.attributes) if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+}
+
+function node(old, made) {
+	if (!sameKind(old, made)) {
+		old.replaceWith(made);
+	} else if (old.nodeType === Node.TEXT_NODE) {
+		if (old.data !== made.data) old.data = made.data;
+	} else {
+		attributes(old, made);
+		patch(old, made.childNodes);
+	}
+}
+
+/* The children of an element become these. */
+export function patch(element, children) {
+	const made = [...children];
+	const old = [...element.childNodes];
+	made.forEach((one, i) => {
+		if (i < old.length) node(old[i], one);
+		else element.append(one);
+	});
+	for (const gone of old.slice(made.length)) gone.remove();
+}
