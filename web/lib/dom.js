@@ -83,6 +83,23 @@ export function fill(element, ...children) {
 	return add(element, children);
 }
 
+/*
+ * The same, but only where something is different: what somebody reads, presses or has
+ * focused stays. For children whose listeners do not depend on when they were made.
+ */
+export function renew(element, ...children) {
+	const next = add(document.createElement("div"), children);
+	if (
+		element.childNodes.length === next.childNodes.length &&
+		[...element.childNodes].every((node, i) => node.isEqualNode(next.childNodes[i]))
+	)
+		return;
+	const controls = () => [...element.querySelectorAll("a, button")];
+	const at = controls().indexOf(document.activeElement);
+	element.replaceChildren(...next.childNodes);
+	if (at >= 0) controls()[at]?.focus({ preventScroll: true });
+}
+
 /* A line for screen readers, without anything moving on the screen. */
 export function announce(text) {
 	const place = document.getElementById("announcements");

@@ -13,7 +13,7 @@ import {
 	readStatus,
 	token,
 } from "./api.js";
-import { announce, fill, h, user } from "./dom.js";
+import { announce, fill, h, renew, user } from "./dom.js";
 import { icon } from "./icon.js";
 import { liveState, onLive, pause, poke, reconnect, resume, subscribe } from "./live.js";
 import { ago, agoText, chip, plural, stampText, tick } from "./words.js";
@@ -53,7 +53,7 @@ function databaseState(d) {
 }
 
 function showDatabases({ databases }) {
-	fill(
+	renew(
 		place("databases"),
 		databases.map((d) => {
 			const [look, word] = databaseState(d);
@@ -171,10 +171,7 @@ function signOut() {
 }
 
 function showTools() {
-	const focused = place("tools").contains(document.activeElement)
-		? document.activeElement.id
-		: null;
-	fill(
+	renew(
 		place("tools"),
 		liveButton(),
 		themeButton(),
@@ -204,12 +201,11 @@ function showTools() {
 				)
 			: null,
 	);
-	if (focused) place(focused)?.focus();
 }
 
 /* ---- what is away ---- */
 
-let answeredAt = {}; /* by database: when it was last seen up */
+const answeredAt = {}; /* by database: when it was last seen up */
 
 function daemonBanner() {
 	const { away, since, heard } = reached();
@@ -250,19 +246,17 @@ function databaseBanner(d) {
 	);
 }
 
+let said = ""; /* which are away, as screen readers were told: ages would be read each second */
+
 function showBanners() {
-	const status = daemonStatus();
-	const lost = reached().away ? [] : (status?.databases ?? []).filter((d) => d.asked && !d.up);
-	const banners = [daemonBanner(), ...lost.map(databaseBanner)].filter(Boolean);
-	const holder = place("banners");
-	const next = h("div", banners);
-	if (
-		holder.childNodes.length !== next.childNodes.length ||
-		holder.textContent !== next.textContent
-	)
-		fill(holder, banners);
-	place("main").classList.toggle("stale", banners.length > 0);
-	return banners.length > 0;
+	const { away } = reached();
+	const lost = away ? [] : (daemonStatus()?.databases ?? []).filter((d) => d.asked && !d.up);
+	const names = away ? "The daemon" : lost.map((d) => `Database ${d.name}`).join(", ");
+	renew(place("banners"), daemonBanner(), lost.map(databaseBanner));
+	place("banners").hidden = !names;
+	place("main").classList.toggle("stale", Boolean(names));
+	if (names !== said) announce(names ? `${names} is away` : "Everything is back");
+	said = names;
 }
 
 /* ---- going round ---- */

@@ -7,7 +7,7 @@
  * by the clock. How it looks is for lib/glance.js.
  */
 import { databases, get, part, Problem } from "../lib/api.js";
-import { fill, h } from "../lib/dom.js";
+import { fill, h, renew } from "../lib/dom.js";
 import {
 	breakerBanners,
 	entryLine,
@@ -292,18 +292,4 @@ class Overview {
 			);
 		this.table.refresh(rows);
 	}
-}
-
-/* Only where something is different: what somebody reads, points at or has focused stays. */
-function renew(element, ...children) {
-	const next = h(element.tagName, children);
-	if (
-		element.childNodes.length === next.childNodes.length &&
-		[...element.childNodes].every((node, i) => node.isEqualNode(next.childNodes[i]))
-	)
-		return;
-	const links = () => [...element.querySelectorAll("a, button")];
-	const at = links().indexOf(document.activeElement);
-	fill(element, ...next.childNodes);
-	if (at >= 0) links()[at]?.focus({ preventScroll: true });
 }
