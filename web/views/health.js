@@ -83,11 +83,11 @@ function actsCell(w) {
 
 function watchTable() {
 	return table({
-		label: "Watches",
+		label: "How watches stand",
 		columns: [
-			{ name: "of-watch named", title: "Watch", cell: (w) => [h("a", { href: `/jobs?watch=${encodeURIComponent(w.watch)}` }, user(w.label ?? w.watch)), h("div", { class: "muted small-text" }, user(w.label ? `${w.watch} in ${w.database}` : `in ${w.database}`))] },
+			{ name: "of-watch fair", title: "Watch", cell: (w) => [h("a", { href: `/jobs?watch=${encodeURIComponent(w.watch)}` }, user(w.label ?? w.watch)), h("div", { class: "muted small-text" }, user(w.label ? `${w.watch} in ${w.database}` : `in ${w.database}`))] },
 			{ name: "of-standing tight", title: "Standing", cell: (w) => chip(w.stands?.standing ?? w.standing ?? "pending") },
-			{ name: "of-led named", title: "Led by", cell: leaderCell },
+			{ name: "of-led fair", title: "Led by", cell: leaderCell },
 			{ name: "of-scan-at tight", title: "Last scan", cell: (w) => ago(w.last_scan) },
 			{ name: "of-told wide", title: "Told by persons", cell: toldCell },
 			{ name: "of-trouble wide", title: "Trouble", cell: troubleCell },
@@ -152,9 +152,9 @@ function configTable(settings) {
 	const t = table({
 		label: "Effective configuration",
 		columns: [
-			{ name: "of-setting named", title: "Setting", cell: (s) => user(s.path, { class: "mono" }) },
+			{ name: "of-setting fair", title: "Setting", cell: (s) => user(s.path, { class: "mono" }) },
 			{ name: "of-value wide", title: "Value", cell: (s) => user(s.value, { class: "mono" }) },
-			{ name: "of-from named", title: "From", cell: (s) => user(s.origin, { class: "muted" }) },
+			{ name: "of-from fair", title: "From", cell: (s) => user(s.origin, { class: "muted" }) },
 		],
 		key: (s) => s.path,
 		empty: "No setting has this in its name or value.",

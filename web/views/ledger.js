@@ -47,7 +47,7 @@ function evidence(given) {
 
 function undoButton(entry) {
 	if (!may("operator") || !entry.batch || !(entry.before || entry.after)) return null;
-	return h("button", { type: "button", class: "small", onclick: () => undo(entry) }, icon("undo"), "Undo this batch");
+	return h("div", h("button", { type: "button", class: "small", onclick: () => undo(entry) }, icon("undo"), "Undo this batch"));
 }
 
 async function undo({ database, batch }) {
@@ -90,10 +90,10 @@ function makeTable(state, more) {
 		columns: [
 			{ name: "of-when tight", title: "When", cell: (e) => ago(e.at) },
 			{ name: "of-what tight", title: "What", cell: (e) => eventChip(e.event) },
-			{ name: "of-job named", title: "Job", cell: jobCell },
+			{ name: "of-job fair", title: "Job", cell: jobCell },
 			{ name: "of-found tight", title: "Verdict", cell: (e) => e.verdict ? chip(e.verdict) : user(null) },
 			{ name: "of-why wide", title: "Why", cell: (e) => openCell(state, e, opened) },
-			{ name: "of-by named", title: "By", cell: (e) => user(e.actor) },
+			{ name: "of-by fair", title: "By", cell: (e) => user(e.actor) },
 		],
 		key: (e) => e.id,
 		more,
@@ -179,7 +179,7 @@ export async function show(root, { query: given, signal }) {
 		rows.hasMore(true);
 	};
 	fill(root, h("div", { class: "page-head" }, h("h1", "Ledger"), files), await filters(state, reload, signal), trouble,
-		h("section", { class: "card", "aria-label": "Entries" }, rows.element));
+		h("section", { class: "card" }, h("h2", { class: "sr-only" }, "Entries"), rows.element));
 	await reload();
 	shown = { state, rows, reload, trim };
 	signal.addEventListener("abort", () => { if (shown?.rows === rows) shown = null; });

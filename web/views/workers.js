@@ -66,12 +66,12 @@ function aliveTable(state) {
 	return table({
 		label: "Workers that are alive",
 		columns: [
-			{ name: "of-worker named", title: "Worker", cell: (w) => nameCell(state, w) },
+			{ name: "of-worker fair", title: "Worker", cell: (w) => nameCell(state, w) },
 			{ name: "of-state tight", title: "State", cell: stateChip },
 			{ name: "of-beats tight", title: "Beats", cell: (w) => pulse(w.beats ?? [], w.lease_s, true) },
 			{ name: "of-beat-at tight", title: "Last beat", cell: (w) => ago(w.renewed_at) },
 			{ name: "jobs", title: "Jobs", num: true, cell: (w) => w.holding ? h("a", { href: href(state, w.id) }, count(w.holding)) : "0" },
-			{ name: "of-serves named", title: "Serves", cell: servesCell },
+			{ name: "of-serves fair", title: "Serves", cell: servesCell },
 			{ name: "of-since tight", title: "Since", cell: (w) => ago(w.started_at) },
 			{ name: "of-version tight", title: "Version", cell: (w) => user(w.info?.version ?? null) },
 			{ name: "of-clock tight", title: "Clock off by", cell: skewCell },
@@ -86,13 +86,13 @@ function endedTable(state) {
 	return table({
 		label: "Workers that ended lately",
 		columns: [
-			{ name: "of-worker named", title: "Worker", cell: (w) => nameCell(state, w) },
+			{ name: "of-worker fair", title: "Worker", cell: (w) => nameCell(state, w) },
 			{ name: "of-state tight", title: "State", cell: stateChip },
 			{ name: "of-ended tight", title: "Ended", cell: (w) => ago(w.ended_at) },
 			{ name: "of-cause wide", title: "Cause", cell: (w) => user(w.cause) },
 			{ name: "ran", title: "Lived for", num: true, cell: (w) => duration((instant(w.ended_at) - instant(w.started_at)) / 1000) },
 			{ name: "of-version tight", title: "Version", cell: (w) => user(w.info?.version ?? null) },
-			{ name: "of-served named", title: "Served", cell: servesCell },
+			{ name: "of-served fair", title: "Served", cell: servesCell },
 		],
 		key: (w) => w.id,
 		empty: "Nobody has ended.",
