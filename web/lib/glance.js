@@ -264,15 +264,11 @@ function clock(at) {
 function bucketNames(from, seconds, i, span) {
 	const begins = new Date(from.getTime() + i * seconds * 1000),
 		ends = new Date(begins.getTime() + seconds * 1000);
-	const day = begins.toLocaleDateString("en", {
-		weekday: "short",
-		day: "numeric",
-		month: "short",
-	});
-	const short = begins.toLocaleDateString("en", { weekday: "short", day: "numeric" });
+	const weekday = begins.toLocaleDateString("en", { weekday: "short" });
+	const day = `${weekday} ${begins.getDate()}`;
 	return {
 		title: `${day}, ${clock(begins)} to ${clock(ends)}`,
-		label: span === "24h" ? clock(begins) : short,
+		label: span === "24h" ? clock(begins) : day,
 	};
 }
 
