@@ -221,6 +221,14 @@ def test_every_rule_is_documented_with_its_severity(scene):
         assert f"| `{one['rule']}` | {one['severity']} |" in said
 
 
+def test_limits_are_told_in_words_and_sinks_by_their_names(scene):
+    got = scene.web.by("viewer").get("/api/v1/alerts").json
+    limits = {one["rule"]: one["threshold"] for one in got["alerts"]}
+    assert limits["stuck_warning"] == "above 10" and limits["recovery_rate"] == "below 90 %"
+    assert limits["stuck_long"] == "above 1h" and limits["brake_held"] is None
+    assert {"sink": "hook", "type": "webhook"} in got["sinks"]
+
+
 def test_the_same_is_answered_over_http(scene):
     ran = scene.program("alert", "list", "--json", config=scene.config).json
     assert scene.web.by("viewer").get("/api/v1/alerts").json["alerts"] == ran["alerts"]

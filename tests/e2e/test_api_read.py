@@ -473,3 +473,12 @@ def test_a_database_without_tables_of_ours_has_no_entries_and_no_workers(several
     assert got.status == 404 and "defib init" in got.json["next"]
     assert several.get("/api/v1/workers?database=full").json["workers"] == []
     assert several.get("/api/v1/standings").json == {"watches": []}
+
+
+# Last in the file: by now a worker has beaten more than once.
+def test_the_daemon_remembers_when_it_saw_a_worker_beat(read):
+    eventually(lambda: len(read.get("/workers/1")["beats"]) >= 2)
+    worker = read.get("/workers")["workers"][0]
+    seen = [age for age in worker["beats"] if age is not None]
+    assert seen == sorted(seen, reverse=True) and all(age >= 0 for age in seen)
+    assert len(set(seen)) == len(seen)
