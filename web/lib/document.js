@@ -9,6 +9,7 @@ import { count } from "./words.js";
 
 const SHOWN = 20000;  /* characters at first */
 const OPEN = 2000;    /* up to here it is unfolded */
+const PIECE = 4000;
 
 /* JSON.parse that keeps whole numbers of more than 53 bits as they are, where the browser can. */
 export function parseExactly(text) {
@@ -28,11 +29,23 @@ function download(name, text) {
 	setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
+/* In pieces, of which only those that are looked at are laid out: 1 MB is there at once. */
+function pieces(text) {
+	const made = [];
+	for (let from = 0; from < text.length;) {
+		const line = text.lastIndexOf("\n", from + PIECE);
+		const to = from + PIECE >= text.length ? text.length : line > from ? line + 1 : from + PIECE;
+		made.push(h("bdi", { class: "piece" }, visible(text.slice(from, to).replace(/\n$/, ""))));
+		from = to;
+	}
+	return made;
+}
+
 function body(text, file) {
-	const pre = h("pre", { tabindex: 0, role: "region", "aria-label": `${file}, its text` }, h("bdi", visible(text.slice(0, SHOWN))));
+	const pre = h("pre", { tabindex: 0, role: "region", "aria-label": `${file}, its text` }, pieces(text.slice(0, SHOWN)));
 	const foot = h("div", { class: "foot" });
 	const whole = () => {
-		fill(pre, h("bdi", visible(text)));
+		fill(pre, pieces(text));
 		fill(foot, save());
 	};
 	const save = () => h("button", { type: "button", class: "small", onclick: () => download(file, text) }, icon("download"), "Download");

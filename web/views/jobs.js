@@ -258,7 +258,7 @@ class JobsView {
 		this.form = filterForm(filters, watches, [], go);
 		this.place = h("div", h("p", { class: "loading" }, "Loading…"));
 		fill(root, h("div", { class: "page-head" }, h("h1", "Jobs"), h("p", { class: "lead" }, this.#where())),
-			h("section", { class: "card", "aria-label": "Jobs" }, this.form,
+			h("div", { class: "card" }, this.form,
 				h("div", { class: "list-line" }, h("span", { class: "row" }, this.counted, termChips(filters, go)), this.notes, this.#direction()),
 				this.place, this.bulk.element));
 		if (typedIn) this.form.elements[typedIn]?.focus();
