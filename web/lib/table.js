@@ -79,7 +79,7 @@ class Table {
 		);
 		return h(
 			"div",
-			{ class: "table-box", role: "region", "aria-label": label, tabindex: 0 },
+			{ class: "table-box", role: "group", "aria-label": label, tabindex: 0 },
 			h(
 				"table",
 				{ role: "table", class: narrow === "scroll" ? "" : "cards", "aria-label": label },
