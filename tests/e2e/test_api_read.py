@@ -159,6 +159,19 @@ def test_a_page_has_the_jobs_of_list(read, watch, query, options):
 
 
 @pytest.mark.covers("D1")
+def test_a_page_says_on_request_why_jobs_are_stuck_and_what_a_scan_would_do(read):
+    got = read.get("/watches/jobs/jobs", judged="true", by=read.viewer)["jobs"]
+    stuck = [job for job in got if job["verdict"]]
+    assert stuck and len(stuck) < len(got)
+    for job in stuck:
+        said = read.get(f"/watches/jobs/explain/{job['key']}")
+        assert (job["remedy"], job["rule"]) == (said["remedy"], said["rule"])
+        assert "no sign of life for" in job["why"] and "(limit 1h)" in job["why"]
+    assert not any("remedy" in job for job in got if not job["verdict"])
+    assert not any("why" in job for job in read.get("/watches/jobs/jobs")["jobs"])
+
+
+@pytest.mark.covers("D1")
 @pytest.mark.parametrize("watch,key", [
     ("jobs", "1"), ("jobs", "6"), ("jobs", "7"), ("pairs", '["x\\"y","1"]'), ("queue", "1"),
     *(("odd", key) for key in ODD[:3])])

@@ -199,6 +199,11 @@ export async function databases() {
 	return ((status ?? (await readStatus())).databases ?? []).map((d) => d.name);
 }
 
+/* After this, may() has an answer: views that offer acts wait for it. */
+export async function knownRole(signal = null) {
+	if (!status) await readStatus(signal);
+}
+
 /* Whether a role suffices: viewer, operator, admin. */
 export function may(role) {
 	const order = ["none", "viewer", "operator", "admin"];

@@ -3,8 +3,8 @@
  * life that are known, steps, verdicts with what was measured against the limit, remedies,
  * what persons did, late completions. Silence is drawn: a hatched stretch with its length.
  *
- * lifeOf() makes moments and stretches of what the API says, without a clock of its own;
- * drawLife() draws them.
+ * lifeOf() and layOut() make moments and stretches of what the API says, without a clock of
+ * their own; drawLife() draws them.
  */
 import { measure } from "./cells.js";
 import { h, user } from "./dom.js";
@@ -109,6 +109,25 @@ function stretch(one, next, runs, silent, limits) {
 	return { kind: runs ? "running" : "waiting", seconds };
 }
 
+/*
+ * Moments with the stretches between them: [{one, runs} or {span, runs}]; `limits` are
+ * {beat_s, limit_s} of the watch.
+ */
+export function layOut(life, limits) {
+	const laid = [];
+	let runs = false, silent = false;
+	life.forEach((one, i) => {
+		const next = life[i + 1];
+		runs = running(runs, one);
+		silent = silent && runs && one.kind !== "start" && one.kind !== "step" && !isSign(one);
+		laid.push({ one, runs: runs && !silent && Boolean(next) });
+		const span = next && stretch(one, next, runs, silent, limits);
+		silent = silent || span?.kind === "silence";
+		if (span) laid.push({ span, runs });
+	});
+	return laid;
+}
+
 /* ---- drawing ---- */
 
 function line(knob, shade, when, told, classes = "") {
@@ -195,19 +214,9 @@ function drawStretch(span, runs) {
 		span.kind === "silence" ? "silence" : runs || span.kind === "unseen" ? "runs" : "");
 }
 
-/* `limits`: {beat_s, limit_s} of the watch; `all`: or the latest, and onAll() is asked for the rest. */
+/* `all`: or the latest, and onAll() is asked for the rest. */
 export function drawLife(life, limits, { all = false, onAll = null } = {}) {
-	const lines = [];
-	let runs = false, silent = false;
-	life.forEach((one, i) => {
-		const next = life[i + 1];
-		runs = running(runs, one);
-		silent = silent && runs && one.kind !== "start" && one.kind !== "step" && !isSign(one);
-		lines.push(drawMoment(one, runs && !silent && Boolean(next)));
-		const span = next && stretch(one, next, runs, silent, limits);
-		silent = silent || span?.kind === "silence";
-		if (span) lines.push(drawStretch(span, runs));
-	});
+	const lines = layOut(life, limits).map(({ one, span, runs }) => (span ? drawStretch(span, runs) : drawMoment(one, runs)));
 	const list = h("ol", { class: "life", "aria-label": "What happened to this job, oldest first" });
 	const hidden = all ? 0 : Math.max(0, lines.length - SHOWN);
 	list.append(...lines.slice(hidden));

@@ -4,7 +4,7 @@
  * parts that did not change are left alone, so that nothing folds or moves under a hand.
  */
 import { actsOf, commandOf, isHeld } from "../lib/acts.js";
-import { ask, get, jobPath, may, part, queryText } from "../lib/api.js";
+import { ask, get, jobPath, knownRole, may, part, queryText } from "../lib/api.js";
 import { attemptsText, measure, standChips } from "../lib/cells.js";
 import { copyButton } from "../lib/copy.js";
 import { actButtons, confirm } from "../lib/dialog.js";
@@ -177,7 +177,7 @@ class JobView {
 	async start() {
 		const { watch, database } = this.where;
 		const [details, acts] = await Promise.all([
-			get(`/watches/${part(watch)}`, { query: { database }, signal: this.signal }), actsOf(watch, database, this.signal)]);
+			get(`/watches/${part(watch)}`, { query: { database }, signal: this.signal }), actsOf(watch, database, this.signal), knownRole(this.signal)]);
 		this.details = details;
 		this.acts = acts;
 		const found = await read(this.where, this.signal);
@@ -186,7 +186,19 @@ class JobView {
 	}
 
 	async refresh() {
-		this.#show(await read(this.where, this.signal));
+		try {
+			this.#show(await read(this.where, this.signal));
+		} catch (error) {
+			if (error.status === 404) this.#gone(error);
+			else throw error;
+		}
+	}
+
+	/* What is known of it stays, but nothing can be done to it. */
+	#gone(error) {
+		fill(this.tools);
+		this.named = null;
+		this.#part("verdict", "gone", () => h("div", { class: "banner warn" }, icon("alert"), h("p", { class: "banner-text" }, "It is not there any more: ", user(error.detail), ". What is below was last known of it.")));
 	}
 
 	#frame(job) {

@@ -4,7 +4,7 @@
  * says so ("1,000+"). What is selected can be acted on together.
  */
 import { actsOf } from "../lib/acts.js";
-import { get, part, Problem, queryText } from "../lib/api.js";
+import { get, knownRole, part, Problem, queryText } from "../lib/api.js";
 import { attemptsText, jobLink, measure, shownText, standChips } from "../lib/cells.js";
 import { actButtons } from "../lib/dialog.js";
 import { announce, fill, h, user } from "../lib/dom.js";
@@ -313,6 +313,7 @@ class JobsView {
 		const fresh = new Listing(this.watches, this.filters, this.signal);
 		const rows = await fresh.next(Math.min(PAGE_ALL, Math.max(PAGE, shown)));
 		if (rows.length < shown && fresh.more) return; /* more than one page is shown: they stay */
+		if (fresh.problems.some(({ error }) => error.passing)) return;
 		this.listing = fresh;
 		this.table.refresh(rows);
 		this.table.hasMore(fresh.more);
@@ -332,7 +333,7 @@ class JobsView {
 
 export async function show(root, { query, go, signal }) {
 	const filters = readFilters(query);
-	const { watches } = await get("/watches", { signal });
+	const [{ watches }] = await Promise.all([get("/watches", { signal }), knownRole(signal)]);
 	const view = new JobsView(root, { filters, watches, go, signal });
 	let waiting = null;
 	refreshSoon = () => {

@@ -7,7 +7,7 @@
  * Cards stay where they are while somebody is in one of them, as rows do in table.js.
  */
 import { ACTS, actsOf } from "../lib/acts.js";
-import { get, may, part, Problem } from "../lib/api.js";
+import { get, knownRole, may, part, Problem } from "../lib/api.js";
 import { attemptsText, jobLink, measure, shownText } from "../lib/cells.js";
 import { actButtons, confirm } from "../lib/dialog.js";
 import { fill, h, user } from "../lib/dom.js";
@@ -219,6 +219,7 @@ class StuckView {
 	constructor(root, only, signal) {
 		Object.assign(this, { only, signal });
 		this.causes = new Map();
+		this.before = new Map(); /* what was found of each watch */
 		this.lead = h("p", { class: "lead" }, "Looking…");
 		this.problems = h("div", { class: "stack" });
 		this.clear = h("div");
@@ -232,7 +233,7 @@ class StuckView {
 	async refresh() {
 		const { watches } = await get("/watches", { signal: this.signal });
 		const enabled = watches.filter((w) => w.enabled && (!this.only || w.watch === this.only));
-		const found = await eachOf(enabled, (watch) => read(watch, this.signal));
+		const found = (await eachOf(enabled, (watch) => read(watch, this.signal))).map((one) => this.#orBefore(one));
 		this.#causes(causesOf(found));
 		this.held.update(found.flatMap((f) => f.held), found.some((f) => f.heldMore));
 		this.#problems(found, enabled);
@@ -240,6 +241,13 @@ class StuckView {
 		const errors = found.some((f) => f.error);
 		this.lead.textContent = n === 0 ? "" : `${count(n, found.some((f) => f.more))} ${n === 1 ? "job" : "jobs"}, ${plural(this.causes.size, "cause")}`;
 		fill(this.clear, n === 0 && !errors ? clearCard(enabled) : null);
+	}
+
+	/* While a database is away, what was found there last stays, beside the word that it is away. */
+	#orBefore(found) {
+		const name = JSON.stringify([found.watch.database, found.watch.watch]);
+		if (!found.error) this.before.set(name, found);
+		return found.error?.passing && this.before.has(name) ? { ...this.before.get(name), error: found.error } : found;
 	}
 
 	#busy() {
@@ -284,6 +292,7 @@ class StuckView {
 }
 
 export async function show(root, { query, signal }) {
+	await knownRole(signal);
 	const view = new StuckView(root, query.get("watch"), signal);
 	let waiting = null;
 	refreshSoon = () => {
