@@ -238,7 +238,7 @@ static defib_err stand_ready(struct station *s, struct failure *f)
 /* Watches of a group have their turn together, so that one line can tell of all. */
 static bool is_due(const struct station *s, const struct post *p, int64_t now)
 {
-	int64_t early = p->watch->every_us / 10000;
+	int64_t early = p->watch->every_us / 2000;
 	if (now >= p->due_ms || !p->watch->group)
 		return now >= p->due_ms;
 	early = early < GROUP_MS ? early : GROUP_MS;

@@ -196,9 +196,9 @@ def test_a_group_is_told_in_one_warning_with_the_count_of_each_table(db, defib, 
 def test_a_quiet_cycle_is_a_debug_line(lite, defib, daemon):
     example = Example("scrapersky", lite, defib)
     text = example.config.read_text().replace("every: ${ZOMBIE_CLEANUP_INTERVAL_MINUTES:-15}m",
-                                              "every: 300ms")
+                                              "every: 2s")
     one = daemon(Daemon, text, env={"DATABASE_URL": lite.url})
-    eventually(lambda: len(one.lines("no stuck jobs")) >= 3)
+    eventually(lambda: len(one.lines("no stuck jobs")) >= 2)
     for line in one.lines("no stuck jobs"):
         assert (line["level"], line["total"], line["Sitemaps"], line["Pages"]) == (
             "debug", "0", "0", "0")
@@ -317,16 +317,15 @@ class Killed:
     def check_alerts(self, receiver):
         """What fired was written with its message, and each message arrived, if need be twice."""
         db = self.world.db
-        eventually(lambda: db.sql("SELECT count(*) FROM defib.delivery WHERE ended IS NULL") ==
-                   [(0,)])
-        ids = {row[0] for row in db.sql("SELECT id FROM defib.delivery WHERE ended = 'sent'")}
-        told = [got.json["id"] for got in receiver.taken()]
-        assert set(told) == ids
-        for rule, since in db.sql("SELECT topic, (extract(epoch FROM fired_at) * 1000)::bigint "
-                                  "FROM defib.alert WHERE fired_at IS NOT NULL"):
-            assert any(one.startswith(f"{rule}@") and one.endswith(".firing") for one in ids), (
-                rule, since, ids)
-        assert any("stuck_warning" in one for one in ids), ids
+
+        def sent():
+            rows = db.sql("SELECT id, coalesce(ended, '') FROM defib.delivery")
+            return {row[0] for row in rows if row[1] == "sent"} if all(
+                row[1] == "sent" for row in rows) else set()
+        eventually(lambda: any("stuck_warning" in one for one in sent()))
+        eventually(lambda: sent() == {got.json["id"] for got in receiver.taken()})
+        for (topic,) in db.sql("SELECT topic FROM defib.alert WHERE fired_at IS NOT NULL"):
+            eventually(lambda: any(one.startswith(f"{topic}@") for one in sent()))
 
 
 @pytest.mark.timeout(180)
@@ -342,6 +341,7 @@ def test_killed_at_any_moment_it_loses_no_entry_hold_word_or_alert(world, seed):
         assert len(said) == len(WORDS)
         done = run.kill_at_random(seed + 100, kills=6)
         assert any(n % 57 for n in done), f"no kill met a pass: {done}"
+        run.add_stuck(60)
         last = world.daemon(run.text, "--no-queue")
         run.check_ledger()
         assert run.words() == said
