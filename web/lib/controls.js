@@ -66,6 +66,27 @@ export function problemBox(error) {
 		h("p", { class: "banner-text" }, user(error.detail), error.next ? [". ", user(error.next)] : null));
 }
 
+/*
+ * A place that tells why load() could not, and that is empty again when it could: what was
+ * shown before stays. {element, run}.
+ */
+export function telling(load, signal) {
+	const element = h("div", { hidden: true });
+	const run = async () => {
+		try {
+			await load();
+			element.hidden = true;
+			element.replaceChildren();
+		} catch (error) {
+			if (signal.aborted) return;
+			const next = problemBox(error);
+			element.hidden = false;
+			if (element.textContent !== next.textContent) element.replaceChildren(next);
+		}
+	};
+	return { element, run };
+}
+
 /* ---- files ---- */
 
 function keep(blob, name) {

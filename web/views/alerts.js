@@ -3,8 +3,8 @@
  * and what their sinks answered, and a test message for each sink.
  */
 import { get, may, post } from "../lib/api.js";
-import { addressed, choice, databaseChoice, problemBox } from "../lib/controls.js";
-import { announce, fill, h, user } from "../lib/dom.js";
+import { addressed, choice, databaseChoice, problemBox, telling } from "../lib/controls.js";
+import { announce, fill, h, renew, user } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
 import { every } from "../lib/live.js";
 import { table } from "../lib/table.js";
@@ -147,25 +147,27 @@ export async function show(root, { query, signal }) {
 	const state = addressed(query, ["database", "show"]);
 	const rules = rulesTable(), deliveries = deliveriesTable();
 	const head = h("span"), sinks = h("div");
-	let told = null;
+	let named = null;
 	const load = async () => {
 		const of = { database: state.database };
 		const [got, sent] = await Promise.all([get("/alerts", { query: of, signal }), get("/deliveries", { query: { ...of, limit: DELIVERIES }, signal })]);
-		fill(head, summary(got.alerts));
+		renew(head, summary(got.alerts));
 		rules.refresh(sorted(got.alerts, state.show || "all"));
 		deliveries.refresh(sent.deliveries);
 		/* Answers of tests stay where they are while nothing else is configured. */
 		const names = JSON.stringify(got.sinks);
-		if (told !== names) fill(sinks, sinksCard(got.sinks));
-		told = names;
+		if (named !== names) fill(sinks, sinksCard(got.sinks));
+		named = names;
 	};
+	const told = telling(load, signal);
 	fill(root,
 		h("div", { class: "page-head" }, h("div", { class: "row" }, h("h1", "Alerts"), head), h("div", { class: "toolbar" },
-			await databaseChoice(state, load),
-			choice("Show", "show", [["", "all rules"], ["firing", "firing and pending"]], state, load))),
+			await databaseChoice(state, told.run),
+			choice("Show", "show", [["", "all rules"], ["firing", "firing and pending"]], state, told.run))),
+		told.element,
 		h("section", { class: "card", "aria-label": "Rules" }, h("div", { class: "card-head" }, h("h2", "Rules")), rules.element),
 		sinks,
 		h("section", { class: "card", "aria-label": "Messages" }, h("div", { class: "card-head" }, h("h2", "Messages")), deliveries.element));
-	await load();
-	every(REFRESH_S, load, signal);
+	await told.run();
+	every(REFRESH_S, told.run, signal);
 }

@@ -3,14 +3,14 @@
  * persons told them, what the doctor finds, and the configuration in force.
  */
 import { daemonStatus, get, may, onStatus, readStatus } from "../lib/api.js";
-import { problemBox } from "../lib/controls.js";
+import { problemBox, telling } from "../lib/controls.js";
 import { copyButton } from "../lib/copy.js";
-import { fill, h, user } from "../lib/dom.js";
+import { fill, h, renew, user } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
 import { every, poke } from "../lib/live.js";
 import { table } from "../lib/table.js";
 import { overrule, pauseWatch, raiseWatch, resumeWatch, scanNow } from "../lib/told.js";
-import { ago, agoText, chip, count, duration, human, stamp } from "../lib/words.js";
+import { ago, agoText, chip, count, human, stamp } from "../lib/words.js";
 
 export const title = "Health";
 
@@ -184,14 +184,15 @@ export async function show(root, { signal }) {
 	const status = await readStatus(signal);
 	const daemon = h("div"), watches = watchTable();
 	const load = async () => watches.refresh(await readWatches(signal));
-	const stop = onStatus((now) => fill(daemon, daemonCard(now)));
+	const told = telling(load, signal);
+	const stop = onStatus((now) => renew(daemon, daemonCard(now)));
 	signal.addEventListener("abort", stop);
 	fill(daemon, daemonCard(status));
-	fill(root, h("div", { class: "page-head" }, h("h1", "Health"), h("p", { class: "lead" }, `up for ${duration(status.uptime_s)}`)), daemon,
+	fill(root, h("div", { class: "page-head" }, h("h1", "Health")), told.element, daemon,
 		h("section", { class: "card", "aria-label": "Watches" }, h("div", { class: "card-head" }, h("h2", "Watches")), watches.element),
 		doctorCard(status.databases, signal), await configCard(signal));
-	await load();
-	every(REFRESH_S, load, signal);
+	await told.run();
+	every(REFRESH_S, told.run, signal);
 }
 
 export function update(event) {

@@ -3,8 +3,8 @@
  * and why those that are gone are gone. One of them, with its jobs, is at ?worker=ID.
  */
 import { get, jobHref, queryText } from "../lib/api.js";
-import { addressed, databaseChoice, problemBox } from "../lib/controls.js";
-import { fill, h, user } from "../lib/dom.js";
+import { addressed, databaseChoice, problemBox, telling } from "../lib/controls.js";
+import { fill, h, renew, user } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
 import { every } from "../lib/live.js";
 import { pulse } from "../lib/pulse.js";
@@ -143,7 +143,7 @@ async function showOne(holder, state, signal) {
 	if (!state.worker) return;
 	try {
 		const w = await get(`/workers/${encodeURIComponent(state.worker)}`, { query: { database: state.database }, signal });
-		fill(holder, oneCard(state, { ...w, database: state.database }));
+		renew(holder, oneCard(state, { ...w, database: state.database }));
 	} catch (error) {
 		if (signal.aborted) return;
 		fill(holder, problemBox(error));
@@ -162,17 +162,18 @@ export async function show(root, { query, go, signal }) {
 		const got = await get("/workers", { query: { database: state.database, limit: MOST }, signal });
 		const living = got.workers.filter((w) => w.state === "alive");
 		const gone = got.workers.filter((w) => w.state !== "alive");
-		fill(summary, tiles(living, gone));
+		renew(summary, tiles(living, gone));
 		alive.refresh(living);
 		ended.refresh(gone);
 		more.hidden = !got.more;
 		await showOne(one, state, signal);
 	};
+	const told = telling(load, signal);
 	fill(root,
 		h("div", { class: "page-head" }, h("h1", "Workers"), h("div", { class: "toolbar" }, await databaseChoice(state, () => go(href(state, null))))),
-		summary, one,
+		told.element, summary, one,
 		h("section", { class: "card", "aria-label": "Alive" }, h("div", { class: "card-head" }, h("h2", "Alive")), alive.element),
 		h("section", { class: "card", "aria-label": "Ended lately" }, h("div", { class: "card-head" }, h("h2", "Ended lately")), ended.element), more);
-	await load();
-	every(REFRESH_S, load, signal);
+	await told.run();
+	every(REFRESH_S, told.run, signal);
 }
