@@ -4,7 +4,7 @@
  * says so ("1,000+"). What is selected can be acted on together.
  */
 import { actsOf } from "../lib/acts.js";
-import { get, knownRole, part, Problem, queryText } from "../lib/api.js";
+import { get, knownRole, may, part, Problem, queryText } from "../lib/api.js";
 import { attemptsText, jobLink, measure, shownText, standChips } from "../lib/cells.js";
 import { actButtons } from "../lib/dialog.js";
 import { announce, fill, h, user } from "../lib/dom.js";
@@ -281,7 +281,7 @@ class JobsView {
 		offerStates(this.form, this.watches, this.filters, this.signal).catch(() => {});
 		const rows = await this.listing.next();
 		this.table = table({
-			label: "Jobs", columns: columnsFor(rows), key: (job) => `${job.database}/${job.job}`, title: (job) => job.job, select: true,
+			label: "Jobs", columns: columnsFor(rows), key: (job) => `${job.database}/${job.job}`, title: (job) => job.job, select: may("operator"),
 			onselect: (jobs) => this.bulk.show(jobs).catch((error) => this.signal.aborted || console.error(error)),
 			more: () => this.#more(), empty: "No job matches. Take a filter away, or look at another watch.",
 		});

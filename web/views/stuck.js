@@ -56,6 +56,16 @@ async function read(watch, signal) {
 	}
 }
 
+/* Who paused watches, until when and why: asked only where one is paused. */
+async function addPauses(watches, signal) {
+	const paused = watches.filter((w) => w.paused || w.info?.paused);
+	for (const database of new Set(paused.map((w) => w.database))) {
+		const said = await get("/standings", { query: { database }, signal }).catch(() => ({ watches: [] }));
+		for (const watch of paused.filter((w) => w.database === database))
+			watch.pause = said.watches.find((s) => s.watch === watch.watch)?.told.find((t) => t.word === "pause") ?? null;
+	}
+}
+
 /* ---- causes ---- */
 
 function causesOf(found) {
@@ -76,13 +86,14 @@ const WILL = {
 };
 
 /* Which guards keep jobs of a watch back, and until when. */
-function guardLines({ info, paused }) {
+function guardLines({ info, paused, pause }) {
 	if (!info) return [];
 	const kept = info.guarded ?? {};
 	const lines = [];
 	if (info.braking) lines.push(["The brake is on", info.brake_until && ["; released ", ago(info.brake_until), " at the latest"]]);
 	if (info.doubting) lines.push(["In doubt after an outage", info.doubt_until && ["; over ", ago(info.doubt_until)]]);
-	if (paused || info.paused) lines.push(["Paused by a person", null]);
+	if (paused || info.paused) lines.push([pause ? ["Paused by ", user(pause.actor)] : "Paused by a person",
+		pause && [pause.reason ? [": ", user(pause.reason)] : "", pause.until ? ["; over ", ago(pause.until)] : "; until somebody resumes it"]]);
 	if (kept.pace) lines.push([`${plural(info.waiting ?? kept.pace, "job")} paced`, info.eta_s ? `; about ${duration(info.eta_s)} left` : null]);
 	if (kept.look) lines.push([`${plural(kept.look, "job")} seen silent once`, "; convicted when seen twice, a beat apart"]);
 	if (lines.length === 0 && kept.total > 0) lines.push([`${plural(kept.total, "job")} kept back`, null]);
@@ -94,7 +105,7 @@ function guardBar(watch) {
 	if (lines.length === 0) return null;
 	return h("div", { class: "guard-line" }, icon("shield"),
 		h("span", lines.map(([said, until], i) => [i ? " · " : "", h("strong", said), until ?? ""]),
-			watch.info.guard ? [". ", user(watch.info.guard)] : null));
+			watch.info.guarded?.total > 0 && watch.info.guard ? [". ", user(watch.info.guard)] : null));
 }
 
 const COLUMNS = [
@@ -233,6 +244,7 @@ class StuckView {
 	async refresh() {
 		const { watches } = await get("/watches", { signal: this.signal });
 		const enabled = watches.filter((w) => w.enabled && (!this.only || w.watch === this.only));
+		await addPauses(enabled, this.signal);
 		const found = (await eachOf(enabled, (watch) => read(watch, this.signal))).map((one) => this.#orBefore(one));
 		this.#causes(causesOf(found));
 		this.held.update(found.flatMap((f) => f.held), found.some((f) => f.heldMore));
