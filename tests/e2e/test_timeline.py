@@ -84,6 +84,12 @@ def test_an_attempt_of_which_only_the_end_is_known_is_told(life):
     assert life(job) == ["REQUEUED", "unseen 60", "REQUEUED"]
 
 
+def test_a_job_that_was_put_back_as_it_had_been_did_not_run_meanwhile(life):
+    job = {"ledger": [entry(1, at(1), "REQUEUED", attempt=1), entry(2, at(2), "UNDONE", "none"),
+                      entry(3, at(3), "FAILED", attempt=1)]}
+    assert life(job) == ["REQUEUED", "waiting 60", "UNDONE", "waiting 60", "FAILED"]
+
+
 def test_beats_that_the_page_saw_show_their_gaps(life):
     beats = [{"at": at(1)}, {"at": at(1, 5)}, {"at": at(3)}]
     assert life({"running": True}, beats=beats, now=at(3, 4), beat_s=5) == [

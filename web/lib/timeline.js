@@ -91,12 +91,18 @@ function quiet(limits, next) {
 	return most ?? Infinity;
 }
 
+/* The attempt that an entry judges, where nothing was known of it before. */
+function newAttempt(one, known) {
+	const judged = one.entry && one.entry.verdict && one.entry.verdict !== "none" ? one.entry.evidence?.attempt ?? 0 : 0;
+	return judged > known ? judged : 0;
+}
+
 /*
  * {kind: silence | running | waiting | unseen, seconds} or null where there is nothing to
- * draw. Unseen is an attempt of which only the end is known.
- * `silent`: nothing was heard since the last stretch of silence.
+ * draw. Unseen is an attempt of which only the end is known; `attempt` is the last that was
+ * told of. `silent`: nothing was heard since the last stretch of silence.
  */
-function stretch(one, next, runs, silent, limits) {
+function stretch(one, next, { runs, silent, attempt }, limits) {
 	const seconds = (next.ms - one.ms) / 1000;
 	if (silent && runs && seconds >= 1) return { kind: "silence", seconds, still: true };
 	if (isSign(one) && (next.kind === "entry" || next.kind === "now" || isSign(next)) && seconds > quiet(limits, next))
@@ -104,8 +110,7 @@ function stretch(one, next, runs, silent, limits) {
 	if (one.kind === "expiry" && (next.kind === "entry" || next.kind === "now") && seconds > 0)
 		return { kind: "silence", seconds, past: true };
 	if (seconds < 1) return null;
-	const lost = !runs && next.entry?.verdict && next.entry.verdict !== "none" && next.entry.evidence?.attempt;
-	if (lost) return { kind: "unseen", seconds, attempt: lost };
+	if (!runs && newAttempt(next, attempt)) return { kind: "unseen", seconds, attempt: newAttempt(next, attempt) };
 	return { kind: runs ? "running" : "waiting", seconds };
 }
 
@@ -115,13 +120,14 @@ function stretch(one, next, runs, silent, limits) {
  */
 export function layOut(life, limits) {
 	const laid = [];
-	let runs = false, silent = false;
+	let runs = false, silent = false, attempt = 0;
 	life.forEach((one, i) => {
 		const next = life[i + 1];
 		runs = running(runs, one);
+		attempt = Math.max(attempt, one.attempt ?? one.entry?.evidence?.attempt ?? 0);
 		silent = silent && runs && one.kind !== "start" && one.kind !== "step" && !isSign(one);
 		laid.push({ one, runs: runs && !silent && Boolean(next) });
-		const span = next && stretch(one, next, runs, silent, limits);
+		const span = next && stretch(one, next, { runs, silent, attempt }, limits);
 		silent = silent || span?.kind === "silence";
 		if (span) laid.push({ span, runs });
 	});
