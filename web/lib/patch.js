@@ -4,13 +4,17 @@
  * so it is for what has none, or whose listeners need nothing that changes.
  */
 
+const LEFT = new Set(["open", "style"]);
+
 function sameKind(a, b) {
 	return a.nodeType === b.nodeType && a.nodeName === b.nodeName;
 }
 
+/* A style goes by the object model: the policy of this page allows no attribute. */
 function attributes(old, made) {
-	for (const { name } of [...old.attributes]) if (name !== "open" && !made.hasAttribute(name)) old.removeAttribute(name);
-	for (const { name, value } of made.attributes) if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+	if (old.style && old.style.cssText !== made.style.cssText) old.style.cssText = made.style.cssText;
+	for (const { name } of [...old.attributes]) if (!LEFT.has(name) && !made.hasAttribute(name)) old.removeAttribute(name);
+	for (const { name, value } of made.attributes) if (!LEFT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
 }
 
 function node(old, made) {

@@ -21,18 +21,9 @@ export const title = "Job";
 const AGAIN_S = 3;
 const CELL = 2000; /* characters of a column at first */
 
-let shown = null; /* {watch, key, soon} of the job that is shown */
+let shown = null; /* {watch, key, soon} of the job that is shown; a key of several parts is a JSON list, as text */
 
 /* ---- what is asked ---- */
-
-/* A key of several parts stands in the address as a JSON list. */
-function keyOf(text) {
-	try {
-		const parts = JSON.parse(text);
-		if (Array.isArray(parts)) return parts;
-	} catch { /* a plain key */ }
-	return text;
-}
 
 async function read({ watch, key, database }, signal) {
 	const query = queryText({ database });
@@ -271,7 +262,7 @@ class JobView {
 }
 
 export async function show(root, { params, query, signal }) {
-	const where = { watch: params.watch, key: keyOf(params.key), database: query.get("database") };
+	const where = { watch: params.watch, key: params.key, database: query.get("database") };
 	const view = new JobView(root, where, signal);
 	let waiting = null;
 	shown = {
@@ -291,7 +282,5 @@ export async function show(root, { params, query, signal }) {
 export function update(event) {
 	if (event.type === "gap") shown?.soon();
 	if (event.type !== "ledger" || event.data.watch !== shown?.watch) return;
-	const text = Array.isArray(shown.key) ? JSON.stringify(shown.key) : shown.key;
-	const same = event.data.job === text || (Array.isArray(shown.key) && JSON.stringify(keyOf(event.data.job)) === text);
-	if (same) shown.soon();
+	if (event.data.job === shown.key) shown.soon();
 }
