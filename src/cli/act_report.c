@@ -80,31 +80,39 @@ static void json_job(const struct act_report *r, const struct watch *w, const st
 	buf_release(&out);
 }
 
+void act_job_text(const struct act_report *r, const struct watch *w, const struct candidate *c,
+                  bool color, struct buf *out)
+{
+	bool good = c->outcome == good_outcome(r);
+	struct buf part = BUF_INIT;
+	job_qualified(w, c->facts.job, &part);
+	buf_add(out, "  ");
+	out_padded(out, buf_text(&part), 0);
+	buf_clear(&part);
+	outcome_text(r, c->outcome, &part);
+	buf_add(out, "  ");
+	out_color(out, color, good ? COLOR_GREEN : COLOR_YELLOW, buf_text(&part));
+	if (c->refusal) {
+		buf_add(out, ": ");
+		out_padded(out, c->refusal, 0);
+	}
+	buf_clear(&part);
+	act_detail(w, c, &part);
+	buf_add(out, part.len ? "  " : "");
+	out_padded(out, buf_text(&part), 0);
+	buf_release(&part);
+}
+
 /* A line a job while they are few; what went wrong is shown however much went well. */
 static void text_job(struct act_report *r, const struct watch *w, const struct candidate *c)
 {
 	bool good = c->outcome == good_outcome(r);
-	struct buf out = BUF_INIT, part = BUF_INIT;
+	struct buf out = BUF_INIT;
 	if (r->shown[!good]++ >= ACT_ROWS_MAX)
 		return;
-	job_qualified(w, c->facts.job, &part);
-	buf_add(&out, "  ");
-	out_padded(&out, buf_text(&part), 0);
-	buf_clear(&part);
-	outcome_text(r, c->outcome, &part);
-	buf_add(&out, "  ");
-	out_color(&out, r->cli->color_out, good ? COLOR_GREEN : COLOR_YELLOW, buf_text(&part));
-	if (c->refusal) {
-		buf_add(&out, ": ");
-		out_padded(&out, c->refusal, 0);
-	}
-	buf_clear(&part);
-	act_detail(w, c, &part);
-	buf_add(&out, part.len ? "  " : "");
-	out_padded(&out, buf_text(&part), 0);
+	act_job_text(r, w, c, r->cli->color_out, &out);
 	puts(buf_text(&out));
 	buf_release(&out);
-	buf_release(&part);
 }
 
 void act_job(void *report, const struct watch *w, const struct candidate *c)
@@ -126,19 +134,10 @@ static void json_group_end(const struct by_hand_result *result)
 	buf_release(&out);
 }
 
-/* "main/pages: 12 requeued, 1 refused" */
-static void text_group_end(const struct act_report *r, const struct watch *w,
-                           const struct database *d, const struct by_hand_result *result)
+void act_counts_text(const struct act_report *r, const struct watch *w, const struct database *d,
+                     const struct by_hand_result *result, struct buf *out)
 {
-	struct buf out = BUF_INIT, counts = BUF_INIT;
-	int64_t unseen = 0;
-	for (int i = 0; i < 2; i++)
-		unseen += r->shown[i] > ACT_ROWS_MAX ? r->shown[i] - ACT_ROWS_MAX : 0;
-	if (unseen) {
-		buf_add(&out, "  … and ");
-		out_count(&out, unseen);
-		buf_add(&out, " more (--json lists all)\n");
-	}
+	struct buf counts = BUF_INIT;
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		if (result->outcomes[i]) {
 			buf_add(&counts, counts.len ? ", " : "");
@@ -147,13 +146,28 @@ static void text_group_end(const struct act_report *r, const struct watch *w,
 			outcome_text(r, (enum outcome)i, &counts);
 		}
 	if (counts.len)
-		buf_addf(&out, "%s/%s: %s\n", d->name, w->name, buf_text(&counts));
+		buf_addf(out, "%s/%s: %s\n", d->name, w->name, buf_text(&counts));
+	buf_release(&counts);
+}
+
+static void text_group_end(const struct act_report *r, const struct watch *w,
+                           const struct database *d, const struct by_hand_result *result)
+{
+	struct buf out = BUF_INIT;
+	int64_t unseen = 0;
+	for (int i = 0; i < 2; i++)
+		unseen += r->shown[i] > ACT_ROWS_MAX ? r->shown[i] - ACT_ROWS_MAX : 0;
+	if (unseen) {
+		buf_add(&out, "  … and ");
+		out_count(&out, unseen);
+		buf_add(&out, " more (--json lists all)\n");
+	}
+	act_counts_text(r, w, d, result, &out);
 	if (result->batch[0] && !text_eq(r->verb, "undo"))
 		buf_addf(&out, "undo with: defib undo %s\n", result->batch);
 	fputs(buf_text(&out), stdout);
 	fflush(stdout);
 	buf_release(&out);
-	buf_release(&counts);
 }
 
 void act_group_end(struct act_report *r, const struct watch *w, const struct database *d,

@@ -32,6 +32,13 @@ struct act_report {
 	defib_err first_failure;
 };
 
+/* "  pages/17  requeued": one job, and what became of it. */
+void act_job_text(const struct act_report *r, const struct watch *w, const struct candidate *c,
+                  bool color, struct buf *out);
+/* "main/pages: 12 requeued, 1 refused", as a line; nothing where there was nothing. */
+void act_counts_text(const struct act_report *r, const struct watch *w, const struct database *d,
+                     const struct by_hand_result *result, struct buf *out);
+
 void act_report_begin(struct act_report *r);
 void act_group_begin(struct act_report *r, const struct watch *w, const struct database *d);
 /* For by_hand() and undo(). */

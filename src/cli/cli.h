@@ -132,6 +132,7 @@ int cmd_whatif(struct cli *c);
 int cmd_daemon(struct cli *c);
 int cmd_alert(struct cli *c);
 int cmd_status(struct cli *c);
+int cmd_top(struct cli *c);
 int cmd_pause(struct cli *c);
 int cmd_raise(struct cli *c);
 int cmd_doctor(struct cli *c);
@@ -149,6 +150,7 @@ int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
 
 extern const struct cli_option daemon_options[], alert_options[];
+extern const struct cli_option top_options[];
 extern const struct cli_option pause_options[], resume_options[], raise_options[];
 extern const struct cli_option scan_options[], explain_options[], doctor_options[];
 extern const struct cli_option list_options[], show_options[], whatif_options[];

@@ -3,17 +3,11 @@
  * facts, and its story in the order of time; with --state the whole row, with
  * --logs the evidence, with --raw everything as one JSON document.
  */
-#include "cli/job_facts.h"
 #include "cli/select.h"
+#include "cli/story_text.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "recover/evidence.h"
-#include "serve/job_words.h"
 #include "serve/judged.h"
-#include "serve/masked.h"
 #include "serve/say_story.h"
-#include "serve/story_words.h"
 
 const struct cli_option show_options[] = {
 	{"watch", "NAME", "of this watch; the built-in queue is \"queue\""},
@@ -23,241 +17,23 @@ const struct cli_option show_options[] = {
 	{NULL, NULL, NULL},
 };
 
-#define VALUE_MAX 400
-
 struct shown {
 	struct cli *cli;
-	const struct watch *watch;
-	struct story story;
-	struct candidate cand;
+	struct story_sheet sheet;
 };
-
-/* ---- the story in the order of time */
-
-struct happening {
-	const char *at; /* ISO, which sorts as text */
-	const char *what;
-	const struct ledger_row *entry; /* NULL: none */
-};
-
-static int by_time(const void *a, const void *b)
-{
-	const struct happening *x = a, *y = b;
-	int order = strcmp(x->at, y->at);
-	if (order == 0 && x->entry && y->entry)
-		order = (x->entry->id > y->entry->id) - (x->entry->id < y->entry->id);
-	return order;
-}
-
-static struct happening happened(struct shown *x, int64_t us, const char *what)
-{
-	struct buf iso = BUF_INIT;
-	time_iso(us, &iso);
-	struct happening h = {arena_strdup(&x->cli->arena, buf_text(&iso)), what, NULL};
-	buf_release(&iso);
-	return h;
-}
-
-static const char *started_words(struct shown *x)
-{
-	struct buf text = BUF_INIT;
-	const struct facts *f = &x->story.row.facts;
-	buf_add(&text, "started");
-	if (f->has_attempts) {
-		buf_add(&text, ", attempt ");
-		attempts_words(f, &text);
-	}
-	if (f->owner) {
-		buf_add(&text, ", worker ");
-		shown_owner(x->watch, f->owner, &text);
-	}
-	const char *words = arena_strdup(&x->cli->arena, buf_text(&text));
-	buf_release(&text);
-	return words;
-}
-
-static const char *step_words(struct shown *x, const struct story_step *s)
-{
-	struct buf text = BUF_INIT;
-	buf_addf(&text, "step %s: %s", s->name, s->state);
-	if (s->has_started) {
-		buf_add(&text, ", took ");
-		duration_text(s->finished_us - s->started_us, &text);
-	}
-	if (s->error)
-		buf_addf(&text, ": %s", s->error);
-	const char *words = arena_strdup(&x->cli->arena, buf_text(&text));
-	buf_release(&text);
-	return words;
-}
-
-static const char *entry_line(struct shown *x, const struct ledger_row *r)
-{
-	struct buf text = BUF_INIT, change = BUF_INIT;
-	entry_words(r, &text);
-	change_words(x->watch, r, false, &change);
-	if (change.len)
-		buf_addf(&text, " (%s)", buf_text(&change));
-	buf_addf(&text, "  [%s by %s", r->event, r->actor);
-	if (r->rule)
-		buf_addf(&text, ", %s", r->rule);
-	buf_addf(&text, ", batch %s]", r->batch);
-	const char *words = arena_strdup(&x->cli->arena, buf_text(&text));
-	buf_release(&text);
-	buf_release(&change);
-	return words;
-}
-
-/* All of it, sorted; returns how many. */
-static int happenings(struct shown *x, struct happening **out)
-{
-	const struct story *s = &x->story;
-	const char *const moments[] = {"created", started_words(x), "finished"};
-	int n = 0;
-	*out =
-		ARENA_ARRAY(&x->cli->arena, struct happening, MOMENT_COUNT + s->nsteps + s->nentries + 2);
-	for (int m = 0; m < MOMENT_COUNT; m++)
-		if (s->has[m])
-			(*out)[n++] = happened(x, s->at_us[m], moments[m]);
-	for (int i = 0; i < s->nsteps; i++)
-		(*out)[n++] = happened(x, s->steps[i].finished_us, step_words(x, &s->steps[i]));
-	if (s->progress.there)
-		(*out)[n++] = happened(x, s->progress.at_us,
-		                       arena_printf(&x->cli->arena, "progress: %s%s%s",
-		                                    s->progress.step ? s->progress.step : "",
-		                                    s->progress.step && s->progress.text ? ", " : "",
-		                                    s->progress.text ? s->progress.text : ""));
-	for (int i = 0; i < s->nentries; i++)
-		(*out)[n++] =
-			(struct happening){s->entries[i].at, entry_line(x, &s->entries[i]), &s->entries[i]};
-	if (s->has_retry)
-		(*out)[n++] =
-			happened(x, s->retry.due_us,
-		             s->retry.due_us > s->row.facts.now_us ? "retry is due then" : "retry was due");
-	qsort(*out, (size_t)n, sizeof **out, by_time);
-	return n;
-}
-
-static void log_lines(const struct shown *x, const struct ledger_row *r, struct buf *out)
-{
-	const struct {
-		const char *name, *text;
-	} documents[] = {{"evidence", r->evidence}, {"before", r->before}, {"after", r->after}};
-	struct buf line = BUF_INIT;
-	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
-		if (!documents[i].text)
-			continue;
-		buf_clear(&line);
-		masked_document(x->watch, documents[i].text, &line);
-		buf_addf(out, "      %-8s ", documents[i].name);
-		out_padded(out, buf_text(&line), 0);
-		buf_add(out, "\n");
-	}
-	buf_release(&line);
-}
-
-static void print_timeline(struct shown *x, struct buf *out)
-{
-	struct happening *all;
-	int n = happenings(x, &all);
-	if (n > 0)
-		buf_add(out, "\nTimeline\n");
-	for (int i = 0; i < n; i++) {
-		buf_addf(out, "  %s  ", all[i].at);
-		out_padded(out, all[i].what, 0);
-		buf_add(out, "\n");
-		if (all[i].entry && cli_flag(x->cli, "logs"))
-			log_lines(x, all[i].entry, out);
-	}
-	if (x->story.nentries == STORY_ENTRIES_MAX)
-		buf_addf(out, "  (the latest %d entries of the ledger; all: defib ledger --job …)\n",
-		         STORY_ENTRIES_MAX);
-}
-
-/* ---- the whole row */
-
-static void print_value(const char *value, struct buf *out)
-{
-	size_t len = strlen(value);
-	struct buf count = BUF_INIT;
-	if (len <= VALUE_MAX) {
-		out_padded(out, value, 0);
-		buf_add(out, "\n");
-		return;
-	}
-	size_t at = VALUE_MAX;
-	while (at > 0 && ((unsigned char)value[at] & 0xc0) == 0x80)
-		at--;
-	char *begin = strndup(value, at);
-	out_count(&count, (int64_t)len);
-	out_padded(out, begin ? begin : "", 0);
-	buf_addf(out, "… (%s bytes; --raw has all)\n", buf_text(&count));
-	free(begin);
-	buf_release(&count);
-}
-
-static void add_shown(const struct watch *w, const char *column, const char *text, struct buf *out)
-{
-	masked_text(w, column, text, out);
-	if (!text_eq(buf_text(out), text))
-		return;
-	buf_clear(out);
-	shown_value(w, column, text, out);
-}
-
-static void print_row(const struct shown *x, struct buf *out)
-{
-	const struct story *s = &x->story;
-	struct buf value = BUF_INIT;
-	int width = 0;
-	for (int i = 0; i < s->ncolumns; i++)
-		width = out_width(s->names[i]) > width ? out_width(s->names[i]) : width;
-	buf_addf(out, "\nRow of %s\n", x->watch->table);
-	for (int i = 0; i < s->ncolumns; i++) {
-		buf_clear(&value);
-		if (s->values[i])
-			add_shown(x->watch, s->names[i], s->values[i], &value);
-		buf_add(out, "  ");
-		out_padded(out, s->names[i], width);
-		buf_add(out, "  ");
-		print_value(s->values[i] ? buf_text(&value) : "null", out);
-	}
-	for (int i = 0; i < s->nsteps; i++) {
-		buf_add(out, i ? "" : "\nSteps\n");
-		buf_addf(out, "  %s (%s)  ", s->steps[i].name, s->steps[i].state);
-		print_value(s->steps[i].output ? s->steps[i].output : "no output", out);
-	}
-	buf_release(&value);
-}
-
-/* ---- the whole */
 
 static void print_text(struct shown *x)
 {
-	const struct story *s = &x->story;
-	struct buf out = BUF_INIT, sentence = BUF_INIT, seen = BUF_INIT, state = BUF_INIT;
-	struct fact_sheet sheet = {.arena = &x->cli->arena};
-	story_sentence(x->watch, s, &x->cand, &sentence);
-	out_padded(&seen, buf_text(&sentence), 0);
-	out_color(&out, x->cli->color_out, COLOR_BOLD, buf_text(&seen));
-	buf_add(&out, "\n\nFacts\n");
-	if (s->row.state) {
-		state_words(x->watch, s->row.state, &state);
-		fact_line(&sheet, "state", "%s", buf_text(&state));
-	}
-	fact_lines(&sheet, x->watch, &s->row.facts);
-	fact_print(&sheet, &out);
-	print_timeline(x, &out);
-	if (cli_flag(x->cli, "state"))
-		print_row(x, &out);
+	struct buf out = BUF_INIT;
+	x->sheet.color = x->cli->color_out;
+	x->sheet.logs = cli_flag(x->cli, "logs");
+	x->sheet.whole_row = cli_flag(x->cli, "state");
+	story_text(&x->sheet, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
-	buf_release(&sentence);
-	buf_release(&seen);
-	buf_release(&state);
 }
 
-static void print_json(const struct shown *x, const struct database *d)
+static void print_json(const struct story_sheet *x, const struct database *d)
 {
 	struct buf out = BUF_INIT;
 	story_json(x->watch, d, &x->story, &x->cand, &out);
@@ -273,8 +49,8 @@ static int show(struct shown *x, const struct selected *g)
 	bool found = false;
 	defib_err err = selected_bind(c, g, b, &f);
 	if (!err)
-		err =
-			story_read(b->store, &b->sql, &b->ledger, g->jobs[0], &c->arena, &x->story, &found, &f);
+		err = story_read(b->store, &b->sql, &b->ledger, g->jobs[0], &c->arena, &x->sheet.story,
+		                 &found, &f);
 	/* A word that the key's type cannot take is the caller's slip, not the database's trouble. */
 	if (err && strncmp(f.sqlstate, "22", 2) == 0)
 		f.code = DEFIB_USAGE;
@@ -285,11 +61,11 @@ static int show(struct shown *x, const struct selected *g)
 		                 "see defib list --watch %s",
 		                 g->watch->name, g->jobs[0], g->watch->table, g->database->name,
 		                 g->watch->name);
-	x->watch = g->watch;
+	x->sheet.watch = g->watch;
 	bool will_have = b->ledger.ready || c->settings.ledger != LEDGER_OFF;
-	judged_candidate(g->watch, &x->story.row.facts, will_have, &c->arena, &x->cand);
+	judged_candidate(g->watch, &x->sheet.story.row.facts, will_have, &c->arena, &x->sheet.cand);
 	if (c->json || cli_flag(c, "raw"))
-		print_json(x, g->database);
+		print_json(&x->sheet, g->database);
 	else
 		print_text(x);
 	return EXIT_CLEAN;
@@ -297,7 +73,7 @@ static int show(struct shown *x, const struct selected *g)
 
 int cmd_show(struct cli *c)
 {
-	struct shown x = {.cli = c};
+	struct shown x = {.cli = c, .sheet = {.arena = &c->arena}};
 	struct selection selection;
 	if (c->nwords != 1)
 		return cli_usage("defib show takes one job: WATCH/KEY");

@@ -31,6 +31,8 @@ const struct command commands[] = {
      alert_options, false, cmd_alert},
 	{"status", "[WATCH…]", "how the daemons are: who leads, what a guard holds and why", NULL,
      false, cmd_status},
+	{"top", "[WATCH…]", "watch it live on a full screen, and act on stuck jobs", top_options, false,
+     cmd_top},
 	{"pause", "WATCH…|--all", "the daemons stop recovering, until resumed", pause_options, false,
      cmd_pause},
 	{"resume", "WATCH…|--all", "they go on", resume_options, false, cmd_pause},

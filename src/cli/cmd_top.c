@@ -1,0 +1,187 @@
+/*
+ * cmd_top.c: `defib top`: watches, stuck jobs and workers on a full screen, live, with the acts
+ * of the command line a key away.
+ *
+ *   top_desk.c    a thread a database: reads (top_read.c), does errands (top_errand.c)
+ *   top_model.c   what is shown, filtered, tagged      pure
+ *   top_lines.c   the model as lines of some size      pure
+ *   top_talk.c    keys, questions, pages
+ *   top_screen.c  curses
+ */
+#include "cli/top_talk.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+const struct cli_option top_options[] = {
+	{"every", "DURATION", "how often the databases are asked; default 1s"},
+	{NULL, NULL, NULL},
+};
+
+#define EVERY_LEAST_MS 200
+/* So long a read may take to come back when one quits; an act as long as it takes. */
+#define QUIT_MS 500
+#define ACT_MS 120000
+
+static volatile sig_atomic_t ended_by;
+static int wake_pipe[2];
+
+static void on_signal(int number)
+{
+	ssize_t n;
+	ended_by = number;
+	n = write(wake_pipe[1], "", 1);
+	(void)n;
+}
+
+/* Behind curses, whose own handlers would leave while a desk writes. */
+static void take_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction how = {.sa_handler = on_signal};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		sigaction(numbers[i], &how, NULL);
+}
+
+/* ---- places ---- */
+
+/* One a database that has a watch among the selected ones. */
+static int find_places(struct cli *c, const struct selection *s, struct top_place **out)
+{
+	struct top_place *places = ARENA_ARRAY(&c->arena, struct top_place, s->n + 1);
+	int n = 0;
+	for (int i = 0; i < s->n; i++) {
+		int at = 0;
+		while (at < n && places[at].database != s->groups[i].database)
+			at++;
+		if (at == n)
+			places[n++] =
+				(struct top_place){.database = s->groups[i].database,
+			                       .watches = ARENA_ARRAY(&c->arena, const struct watch *, s->n)};
+		places[at].watches[places[at].n++] = s->groups[i].watch;
+	}
+	*out = places;
+	return n;
+}
+
+/* ---- the loop ---- */
+
+static void draw(struct top_talk *t)
+{
+	struct arena a = ARENA_INIT;
+	struct top_size size = top_screen_size();
+	struct top_line *lines = ARENA_ARRAY(&a, struct top_line, size.height + 1);
+	int cursor = top_talk_lines(t, &size, &a, lines);
+	top_screen_draw(lines, size.height, cursor);
+	arena_release(&a);
+}
+
+static void drain_pipe(void)
+{
+	char bytes[64];
+	while (read(wake_pipe[0], bytes, sizeof bytes) > 0)
+		;
+}
+
+/* Everything that waits is taken before the next drawing. */
+static void take_keys(struct top_talk *t)
+{
+	int key;
+	while (!t->quit && (key = top_screen_key()) != TOP_KEY_NONE) {
+		struct top_size size = top_screen_size();
+		top_talk_key(t, key, &size);
+	}
+}
+
+static void run(struct top_talk *t)
+{
+	struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}};
+	while (!t->quit && !ended_by) {
+		top_talk_hear(t);
+		draw(t);
+		int n = poll(fds, 2, 1000);
+		/* A terminal that is gone has no more keys, and nobody sees us. */
+		if (n > 0 && (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)))
+			return;
+		drain_pipe();
+		take_keys(t);
+	}
+}
+
+/* What is being written is waited for; a look at a database that hangs is not. */
+static bool stop_desks(struct top_place *places, int n)
+{
+	bool all = true;
+	for (int i = 0; i < n; i++)
+		all = top_desk_stop(places[i].desk, top_desk_writes(places[i].desk) ? ACT_MS : QUIT_MS) &&
+		      all;
+	return all;
+}
+
+static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64_t every_ms)
+{
+	const struct top_context ctx = {.actor = cli_actor(c),
+	                                .ledger_off = c->settings.ledger == LEDGER_OFF,
+	                                .every_ms = every_ms,
+	                                .wake_fd = wake_pipe[1]};
+	struct top_talk talk;
+	take_signals();
+	for (int i = 0; i < n; i++)
+		places[i].desk =
+			top_desk_start(&ctx, places[i].database, places[i].watches, places[i].n, i);
+	top_talk_init(&talk, places, n);
+	run(&talk);
+	top_screen_close();
+	bool ended = stop_desks(places, n);
+	if (!ended) {
+		/* A thread still waits for its database: nothing of ours may be freed under it. */
+		fflush(NULL);
+		_exit(ended_by ? 128 + ended_by : EXIT_CLEAN);
+	}
+	for (int i = 0; i < n; i++)
+		top_desk_free(places[i].desk);
+	top_talk_release(&talk);
+}
+
+/* Who was ended by a signal says so to whoever waits for it. */
+static void end_by_signal(void)
+{
+	signal(ended_by, SIG_DFL);
+	raise(ended_by);
+}
+
+int cmd_top(struct cli *c)
+{
+	struct selection s;
+	struct top_place *places;
+	int64_t every_us = US_PER_S;
+	if (c->json)
+		return cli_usage("top has no --json; defib list and defib stats have");
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+		return cli_usage("top needs a terminal; without one: defib status, defib list --where "
+		                 "stuck, defib stats");
+	if (!cli_duration(c, "every", &every_us))
+		return EXIT_USAGE;
+	if (every_us < EVERY_LEAST_MS * 1000)
+		return cli_usage("--every is %d ms at least", EVERY_LEAST_MS);
+	int code = select_watches(c, &s);
+	if (code != EXIT_CLEAN)
+		return code;
+	int n = find_places(c, &s, &places);
+	selection_release(&s);
+	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+		return cli_usage("top cannot make a pipe: %s", strerror(errno));
+	/* A line on stderr would stand across the screen; what fails is shown on it. */
+	log_setup(LOG_CRITICAL, LOG_PLAIN);
+	if (!top_screen_open(c->color_out))
+		return EXIT_USAGE;
+	watch_and_talk(c, places, n, every_us / 1000);
+	if (ended_by)
+		end_by_signal();
+	return EXIT_CLEAN;
+}

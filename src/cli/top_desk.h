@@ -1,0 +1,85 @@
+/*
+ * top_desk.h: who asks the databases for `defib top`: one thread a database, with sessions of
+ * its own, so that keys are answered while a database is slow or away, and one that is away
+ * keeps nobody from the others.
+ *
+ * A desk reads at each interval and when something was done, and leaves the newest reading to
+ * be taken. What a person wants done or told is an errand: handed in, done in its turn, and
+ * handed back with its text. All queries are bounded in rows and time.
+ */
+#ifndef CLI_TOP_DESK_H
+#define CLI_TOP_DESK_H
+
+#include "cli/select.h"
+#include "cli/top_model.h"
+#include "recover/acts.h"
+#include "recover/bound.h"
+
+/* What every desk knows; nobody changes it while they run. */
+struct top_context {
+	const char *actor;
+	bool ledger_off;
+	int64_t every_ms;
+	int wake_fd; /* written to when there is something to take */
+};
+
+enum top_errand_is { TOP_STORY, TOP_ACT, TOP_UNDO, TOP_PAUSE, TOP_RESUME };
+
+struct top_errand {
+	enum top_errand_is is;
+	struct arena arena; /* of all below */
+	int part;           /* whose desk */
+	int watch;          /* among the desk's */
+	const struct act_kind *kind;
+	const char **jobs; /* of a story or an act; of an undo where there is no batch */
+	int njobs;
+	const char *batch, *reason;
+	bool dry_run;
+	/* The answer: */
+	struct buf text;
+	int64_t good;  /* jobs to which it was, or would be, done */
+	char made[64]; /* the batch that it left */
+	struct top_errand *next;
+};
+struct top_errand *top_errand_new(enum top_errand_is is, int part, int watch);
+void top_errand_free(struct top_errand *e);
+
+/* A watch, as a desk has it ready. */
+struct top_bound {
+	const struct watch *watch;
+	struct bound bound;
+	int64_t freed; /* recoveries seen in the ledger since the desk began */
+};
+
+struct top_desk;
+struct top_desk *top_desk_start(const struct top_context *ctx, const struct database *d,
+                                const struct watch *const *watches, int n, int part);
+/* The newest reading, if one came since the last call, and an errand that is done; else NULL. */
+struct top_part *top_desk_reading(struct top_desk *d);
+struct top_errand *top_desk_done(struct top_desk *d);
+void top_desk_send(struct top_desk *d, struct top_errand *e);
+/* Ask it to end; false: it is still in a call to its database after `wait_ms`. */
+bool top_desk_stop(struct top_desk *d, int64_t wait_ms);
+/* Whether it is changing something at the moment. */
+bool top_desk_writes(struct top_desk *d);
+void top_desk_free(struct top_desk *d);
+
+/* ---- what a desk does, in its thread (top_read.c, top_errand.c) */
+
+struct top_view {
+	const struct top_context *ctx;
+	const struct database *database;
+	int part;
+	struct session reads, writes;
+	int64_t opened; /* of `reads`, when the watches were made ready */
+	struct top_bound *watches;
+	int n;
+	int64_t ledger_id; /* up to which events were counted; -1: not begun */
+	int64_t begun_ms;
+};
+struct top_part *top_read(struct top_view *v);
+void top_errand_do(struct top_view *v, struct top_errand *e);
+/* Ready to be asked; what was made on a lost session is made anew. */
+MUST_CHECK defib_err top_ready(struct top_view *v, int watch, struct failure *f);
+
+#endif
