@@ -148,6 +148,7 @@ int cmd_force(struct cli *c);
 int cmd_undo(struct cli *c);
 int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
+int cmd_demo(struct cli *c);
 
 extern const struct cli_option daemon_options[], alert_options[];
 extern const struct cli_option top_options[];
@@ -159,5 +160,6 @@ extern const struct cli_option install_options[], uninstall_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];
 extern const struct cli_option force_options[], undo_options[], ledger_options[];
+extern const struct cli_option demo_options[];
 
 #endif

@@ -73,6 +73,8 @@ const struct command commands[] = {
 	{"undo", "BATCH|JOB…", "take back what a scan or a person did", undo_options, false, cmd_undo},
 	{"ledger", "[prune]", "read, filter and follow the record of what was decided and done",
      ledger_options, false, cmd_ledger},
+	{"demo", "", "real workers, killed and frozen while you watch; then what became of the work",
+     demo_options, false, cmd_demo},
 	{NULL, NULL, NULL, NULL, false, NULL},
 };
 

@@ -1,0 +1,296 @@
+/*
+ * cmd_demo.c: `defib demo`: real workers on a few thousand jobs; they are killed, frozen and
+ * cut off while one tells what happens; and at the end it is counted what became of the work.
+ *
+ * One loop in one process: signals, ends of processes, faults that are due, the ledger. All
+ * that it starts ends with it, and all that it makes is removed, however it ends.
+ */
+#include "cli/demo.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+const struct cli_option demo_options[] = {
+	{"seconds", "N", "how long it takes, about; default 40, at least 8"},
+	{"keep", NULL, "go on after the verdict, until Ctrl-C, to look around"},
+	{"listen", "ADDR:PORT", "where the page answers; default: 127.0.0.1, a free port"},
+	{"seed", "N", "draws who is killed; default: by chance"},
+	{"yes", NULL, "use the database that --db names without asking"},
+	{NULL, NULL, NULL},
+};
+
+#define TICK_MS 40
+#define UP_MS 30000   /* within which everything must have started */
+#define OVERTIME_S 90 /* beyond the run, for a machine that is busy: then jobs are stuck */
+#define EXIT_INTERRUPTED 130
+
+/* ---- what was asked for ---- */
+
+static int read_options(struct demo *d)
+{
+	struct cli *c = d->cli;
+	if (c->nwords)
+		return cli_usage("defib demo takes options only; see defib demo --help");
+	d->seconds = 40;
+	d->seed = clock_wall_us();
+	d->listen = cli_value(c, "listen");
+	if (!cli_int(c, "seconds", &d->seconds) || !cli_int(c, "seed", &d->seed))
+		return EXIT_USAGE;
+	if (d->seconds < 8 || d->seconds > 3600)
+		return cli_usage("--seconds is from 8 to 3600");
+	if (!d->listen)
+		d->listen = "127.0.0.1:0";
+	d->lease_ms = d->seconds < DEMO_SHORT_S ? 3000 : 4000;
+	ssize_t n = readlink("/proc/self/exe", d->program, sizeof d->program - 1);
+	return n > 0 ? EXIT_CLEAN : cli_usage("cannot find my own program: %s", strerror(errno));
+}
+
+/* A database of somebody's: nothing is done there unasked. $DEFIB_DB alone is no wish. */
+static int ask_for_database(struct demo *d)
+{
+	struct cli *c = d->cli;
+	struct buf shown = BUF_INIT;
+	struct failure f = {0};
+	enum store_engine engine;
+	int code = EXIT_CLEAN;
+	d->db = c->db;
+	if (!d->db)
+		return EXIT_CLEAN;
+	if (!store_engine_of(d->db, &engine, &f)) {
+		f.code = DEFIB_USAGE;
+		return cli_fail(&f);
+	}
+	url_redact(d->db, &shown);
+	if (!cli_flag(c, "yes") && !isatty(STDIN_FILENO)) {
+		fail(&f, DEFIB_REFUSED, "nothing was done: there is no terminal to ask on");
+		fail_next(&f, "give --yes to run the demonstration in %s", buf_text(&shown));
+		code = cli_fail(&f);
+	} else {
+		code = cli_confirm(c,
+		                   arena_printf(&c->arena,
+		                                "Make a queue and a table of pages for the demonstration "
+		                                "in %s, and remove them at its end",
+		                                buf_text(&shown)),
+		                   false);
+	}
+	buf_release(&shown);
+	return code;
+}
+
+/* ---- signals ---- */
+
+static void block_signals(sigset_t *set)
+{
+	static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+	sigemptyset(set);
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+		sigaddset(set, ours[i]);
+	sigprocmask(SIG_BLOCK, set, NULL);
+}
+
+/* Waits a moment; true when it is to end. The end of a process only ends the wait. */
+static bool told_to_end(const sigset_t *set)
+{
+	struct timespec t = {.tv_nsec = TICK_MS * 1000000L};
+	int got = sigtimedwait(set, NULL, &t);
+	return got > 0 && got != SIGCHLD;
+}
+
+/* ---- starting ---- */
+
+/* The daemon names its address in its log. */
+static bool find_address(const struct demo *d, char *out, size_t size)
+{
+	char path[320], line[1024];
+	bool found = false;
+	snprintf(path, sizeof path, "%s/daemon.log", d->folder);
+	FILE *in = fopen(path, "re");
+	while (in && !found && fgets(line, sizeof line, in)) {
+		const char *url = strstr(line, "msg=\"http listens\"") ? strstr(line, " url=") : NULL;
+		if (url) {
+			url += strlen(" url=");
+			snprintf(out, size, "%.*s", (int)strcspn(url, " \r\n"), url);
+			found = true;
+		}
+	}
+	if (in)
+		(void)fclose(in);
+	return found;
+}
+
+static int count_registered(struct demo *d)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param prefix = P_TEXT(d->db ? d->run : "w");
+	int n = 0;
+	if (demo_ask(d,
+	             demo_sql(d,
+	                      "SELECT count(*) FROM defib.worker WHERE state = 'alive' AND name LIKE "
+	                      "$1 || '%'",
+	                      "SELECT count(*) FROM defib_worker WHERE state = 'alive' AND name LIKE "
+	                      "?1 || '%'"),
+	             &prefix, 1, &a, &rows, &f) == DEFIB_OK)
+		n = (int)row_int(&rows, 0, 0, 0);
+	arena_release(&a);
+	return n;
+}
+
+/* Until the page answers and every worker is registered. */
+static int wait_until_up(struct demo *d, const sigset_t *set, char *address, size_t size,
+                         struct failure *f)
+{
+	int64_t end = clock_boot_ms() + UP_MS;
+	while (!find_address(d, address, size) || count_registered(d) < DEMO_WORKERS) {
+		if (told_to_end(set))
+			return EXIT_INTERRUPTED;
+		if (demo_crew_tend(d, f))
+			return cli_fail(f);
+		if (clock_boot_ms() > end)
+			return cli_usage("the demonstration's processes did not start within %d s; their logs "
+			                 "were in %s",
+			                 UP_MS / 1000, d->folder);
+	}
+	return EXIT_CLEAN;
+}
+
+static defib_err start(struct demo *d, struct failure *f)
+{
+	defib_err err = demo_place_make(d, f);
+	if (err)
+		return err;
+	demo_crew_init(d);
+	err = demo_crew_start(d, DEMO_DAEMON, f);
+	return err ? err : demo_crew_start(d, DEMO_WORKER, f);
+}
+
+static int begin(struct demo *d, const sigset_t *set)
+{
+	struct failure f = {0};
+	char address[256] = "";
+	struct buf jobs = BUF_INIT;
+	if (start(d, &f))
+		return cli_fail(&f);
+	int code = wait_until_up(d, set, address, sizeof address, &f);
+	if (code != EXIT_CLEAN)
+		return code;
+	d->begun_ms = clock_boot_ms();
+	if (demo_place_fill(d, &f) || demo_crew_start(d, DEMO_PAGES, &f))
+		return cli_fail(&f);
+	out_count(&jobs, d->nids);
+	demo_say(d, COLOR_BOLD, "the page: %s/", address);
+	demo_say(d, COLOR_NONE,
+	         "%s jobs, some of them workflows with a saga, for %d workers; %d pages in a table of "
+	         "their own; everything is in %s",
+	         buf_text(&jobs), DEMO_WORKERS, d->npages, d->folder);
+	buf_release(&jobs);
+	return EXIT_CLEAN;
+}
+
+/* ---- running ---- */
+
+static void read_progress(struct demo *d)
+{
+	static const char postgres[] =
+		"SELECT (SELECT count(*) FROM defib.job WHERE queue = $1 AND state NOT IN ('queued', "
+		"'scheduled', 'running', 'cancelling')), (SELECT count(*) FROM %s WHERE status = "
+		"'Complete')";
+	static const char sqlite[] =
+		"SELECT (SELECT count(*) FROM defib_job WHERE queue = ?1 AND state NOT IN ('queued', "
+		"'scheduled', 'running', 'cancelling')), (SELECT count(*) FROM %s WHERE status = "
+		"'Complete')";
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param queue = P_TEXT(d->queue);
+	const char *sql = arena_printf(&a, demo_sql(d, postgres, sqlite), d->pages);
+	if (demo_ask(d, sql, &queue, 1, &a, &rows, &f) == DEFIB_OK) {
+		d->finished = row_int(&rows, 0, 0, 0);
+		d->pages_done = row_int(&rows, 0, 1, 0);
+	}
+	arena_release(&a);
+}
+
+/* Once round: who ended, what is due, what was done about it. */
+static int go_round(struct demo *d)
+{
+	struct failure f = {0};
+	if (demo_crew_tend(d, &f))
+		return cli_fail(&f);
+	demo_faults_tick(d, clock_boot_ms());
+	/* A database that is away for a moment is asked again in the next round. */
+	if (demo_ledger_follow(d, &f) == DEFIB_OK)
+		read_progress(d);
+	demo_show_progress(d, clock_boot_ms());
+	return EXIT_CLEAN;
+}
+
+/* Until all is over, or should have been. */
+static int run(struct demo *d, const sigset_t *set)
+{
+	int64_t end = d->begun_ms + (d->seconds + OVERTIME_S) * 1000;
+	int code = EXIT_CLEAN;
+	while (code == EXIT_CLEAN && clock_boot_ms() < end) {
+		if (told_to_end(set))
+			return EXIT_INTERRUPTED;
+		code = go_round(d);
+		if (demo_faults_over(d) && d->finished == d->nids && d->pages_done == d->npages)
+			break;
+	}
+	return code;
+}
+
+static int keep_running(struct demo *d, const sigset_t *set)
+{
+	demo_say(d, COLOR_BOLD, "everything goes on; Ctrl-C ends it");
+	d->cli->quiet = true;
+	for (;;) {
+		if (told_to_end(set))
+			return EXIT_CLEAN;
+		int code = go_round(d);
+		if (code != EXIT_CLEAN)
+			return code;
+	}
+}
+
+static int give_verdict(struct demo *d, const sigset_t *set)
+{
+	struct demo_verdict v;
+	struct failure f = {0};
+	if (demo_judge(d, &v, &f))
+		return cli_fail(&f);
+	demo_show_verdict(d, &v);
+	int code = cli_flag(d->cli, "keep") ? keep_running(d, set) : EXIT_CLEAN;
+	return code == EXIT_CLEAN && !demo_kept(&v) ? EXIT_STUCK : code;
+}
+
+int cmd_demo(struct cli *c)
+{
+	struct demo *d = ARENA_NEW(&c->arena, struct demo);
+	sigset_t set;
+	if (demo_pages_wanted())
+		return demo_pages_run();
+	d->cli = c;
+	int code = read_options(d);
+	if (code == EXIT_CLEAN)
+		code = ask_for_database(d);
+	if (code != EXIT_CLEAN)
+		return code;
+	demo_tell_init(d);
+	block_signals(&set);
+	code = begin(d, &set);
+	if (code == EXIT_CLEAN)
+		code = run(d, &set);
+	if (code == EXIT_CLEAN)
+		code = give_verdict(d, &set);
+	demo_clear_progress(d);
+	if (code == EXIT_INTERRUPTED)
+		demo_say(d, COLOR_YELLOW, "interrupted: everything is ended and removed");
+	demo_crew_stop(d);
+	demo_place_remove(d);
+	return code;
+}

@@ -1,0 +1,249 @@
+"""`defib demo`, shortened: what it says at the end is what database and effects say.
+
+The runs of this module mostly wait, and go on beside each other: one on SQLite and one on
+PostgreSQL that are kept after their verdict, and one whose evidence is tampered with.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import sqlite3
+import subprocess
+import urllib.request
+
+import pytest
+
+from conftest import BIN
+from databases import PgDatabase
+from workers import eventually
+
+pytestmark = pytest.mark.waits
+SECONDS = "8"
+LIMIT_S = 110
+
+
+class Demo:
+    """One run in a folder for temporary files of its own."""
+
+    def __init__(self, tmp, *options, url=None):
+        self.tmp, self.url = tmp, url
+        self.story = tmp.parent / f"{tmp.name}.story"
+        tmp.mkdir()
+        kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+        where = ["--db", url, "--yes"] if url else []
+        with open(self.story, "wb") as story:
+            self.process = subprocess.Popen(
+                [str(BIN), "demo", "--json", "--seed", "7", *options, *where],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=story, text=True,
+                cwd=tmp.parent, env={"HOME": str(tmp.parent), "PATH": "/usr/bin:/bin",
+                                     "TMPDIR": str(tmp), **kept})
+        self.said = None
+
+    @property
+    def told(self):
+        return self.story.read_text(errors="replace")
+
+    @property
+    def folder(self):
+        return next(self.tmp.glob("defib-demo-*"))
+
+    @property
+    def verdict(self):
+        if self.said is None:
+            line = self.process.stdout.readline()
+            assert line, self.told
+            self.said = json.loads(line)
+        return self.said
+
+    def effects(self):
+        return os.listdir(self.folder / "effects")
+
+    def wait_told(self, text):
+        def told_or_over():
+            return text in self.told or self.process.poll() is not None
+        eventually(told_or_over)
+        assert text in self.told, self.told
+
+    def processes(self):
+        """Everything that was started for it: all of them have its folder in their environment."""
+        mark = f"TMPDIR={self.tmp}".encode()
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if mark in path.read_bytes().split(b"\0"):
+                    found.append(path.parent.name)
+        return found
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(30)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def runs(shared_server, tmp_path_factory):
+    base = tmp_path_factory.mktemp("demo")
+    database = PgDatabase(shared_server)
+    started = {
+        "sqlite": Demo(base / "sqlite", "--seconds", SECONDS, "--keep"),
+        "postgres": Demo(base / "postgres", "--seconds", SECONDS, "--keep", url=database.url),
+        "tampered": Demo(base / "tampered", "--seconds", SECONDS),
+    }
+    started["postgres"].database = database
+    yield started
+    for run in started.values():
+        run.close()
+    database.drop()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def run(request, runs):
+    return runs[request.param]
+
+
+def remove_an_effect(run):
+    """Of a job that is over: nothing will bring it back."""
+    run.wait_told("the page:")
+    done = eventually(lambda: rows(run, "SELECT id, epoch FROM defib.job WHERE state = 'done' AND "
+                                        "kind = 'mail' LIMIT 1"))
+    (run.folder / "effects" / f"job.{done[0][0]}.job.{done[0][1]}").unlink()
+
+
+def rows(run, query):
+    if run.url:
+        return run.database.sql(query)
+    with contextlib.closing(sqlite3.connect(run.folder / "demo.db")) as db:
+        return db.execute(query.replace("defib.", "defib_")).fetchall()
+
+
+def pages_table(run):
+    return re.search(r"table: (\S+)", (run.folder / "defib.yaml").read_text())[1]
+
+
+# It runs first, because it has to act while its run is young.
+@pytest.mark.covers("E9")
+@pytest.mark.timeout(LIMIT_S)
+def test_an_effect_that_is_gone_breaks_the_promise(runs):
+    run = runs["tampered"]
+    remove_an_effect(run)
+    assert run.verdict["lost"] == 1, run.told
+    assert not run.verdict["kept"]
+    assert run.process.wait(30) == 1
+
+
+@pytest.mark.covers("E9")
+@pytest.mark.timeout(LIMIT_S)
+def test_every_promise_is_kept(run):
+    assert run.verdict["kept"], run.told
+    assert [run.verdict[k] for k in ("lost", "stuck", "settled_twice")] == [0, 0, 0]
+    assert run.verdict["workers_killed"] >= 5
+    assert run.verdict["frozen"] == run.verdict["cut"] == 1
+    assert run.verdict["page_workers_killed"] == 2
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_the_verdict_is_what_the_database_says(run):
+    states = collections.Counter(dict(rows(run, "SELECT state, count(*) FROM defib.job GROUP BY 1")))
+    pages = dict(rows(run, f"SELECT status, count(*) FROM {pages_table(run)} GROUP BY 1"))
+    assert set(pages) == {"Complete"}
+    assert run.verdict["jobs"] == sum(states.values()) + pages["Complete"]
+    assert run.verdict["done"] == states["done"] + pages["Complete"]
+    assert run.verdict["rolled_back"] == states["rolled_back"] > 0
+    assert run.verdict["held"] == states["held"] >= 1
+    freed = rows(run, "SELECT count(*) FROM defib.ledger WHERE verdict IS NOT NULL AND event IN "
+                      "('REQUEUED', 'HELD', 'FAILED', 'ROLLBACK_STARTED', 'RETRY_SCHEDULED')")
+    assert run.verdict["recovered"] == freed[0][0] > 0
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_what_is_called_done_has_the_effect_of_its_last_run(run):
+    assert run.verdict["lost"] == 0, run.told
+    effects = set(run.effects())
+    mails = rows(run, "SELECT id, epoch FROM defib.job WHERE state = 'done' AND kind = 'mail'")
+    pages = rows(run, f"SELECT id, attempts FROM {pages_table(run)}")
+    undone = rows(run, "SELECT id FROM defib.job WHERE state = 'rolled_back'")
+    assert mails and pages and undone
+    assert [m for m in mails if f"job.{m[0]}.job.{m[1]}" not in effects] == []
+    assert [p for p in pages if f"page.{p[0]}.page.{p[1]}" not in effects] == []
+    took_back = {int(e.split(".")[1]) for e in effects if ".undo_reserve." in e}
+    assert took_back >= {job for job, in undone}
+
+
+def test_the_poisoned_job_is_held_by_the_crash_budget(run):
+    assert run.verdict["held"] >= 1
+    held = rows(run, "SELECT j.kind, l.rule FROM defib.job j JOIN defib.ledger l ON l.job = "
+                     "CAST(j.id AS text) AND l.event = 'HELD' WHERE j.state = 'held'")
+    assert ("poison", "crash-budget") in held
+
+
+def test_its_page_answers(run):
+    address = re.search(r"the page: (http\S+)/", run.told)[1]
+    with urllib.request.urlopen(f"{address}/", timeout=20) as answer:
+        assert b"<html" in answer.read()
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_it_leaves_nothing_when_its_end_is_asked_for(run):
+    assert run.verdict["kept"]
+    assert run.interrupt() == 0, run.told
+    assert list(run.tmp.iterdir()) == []
+    eventually(lambda: run.processes() == [])
+    if run.url:
+        left = rows(run, "SELECT (SELECT count(*) FROM defib.job), "
+                         "(SELECT count(*) FROM defib.job_data), (SELECT count(*) FROM defib.step), "
+                         "(SELECT count(*) FROM defib.worker), (SELECT count(*) FROM pg_tables "
+                         "WHERE tablename LIKE 'demo%')")
+        assert left == [(0, 0, 0, 0, 0)]
+
+
+def test_interrupted_at_work_it_leaves_nothing(tmp_path):
+    run = Demo(tmp_path / "tmp", "--seconds", SECONDS)
+    try:
+        run.wait_told("kill -9")
+        assert run.interrupt() == 130, run.told
+        assert list(run.tmp.iterdir()) == []
+        eventually(lambda: run.processes() == [])
+    finally:
+        run.close()
+
+
+def test_a_database_is_not_used_unasked(defib, lite):
+    ran = defib("demo", db=lite)
+    assert ran.code == 5
+    assert "--yes" in ran.err
+
+
+def test_a_database_with_running_jobs_is_left_alone(defib, lite):
+    assert defib("init", db=lite).code == 0
+    lite.sql("INSERT INTO defib_job (created_at, run_at, owner, state, queue, kind) "
+             "VALUES (0, 0, 1, 'running', 'theirs', 'x')")
+    ran = defib("demo", "--yes", db=lite)
+    assert ran.code == 5
+    assert "1 jobs are running" in ran.err
+    assert lite.sql("SELECT state, owner FROM defib_job") == [("running", 1)]
+
+
+@pytest.mark.parametrize("seconds", ["7", "x", "4000"])
+def test_a_length_that_makes_no_sense_is_refused(defib, seconds):
+    ran = defib("demo", "--seconds", seconds)
+    assert ran.code == 2
+    assert "--seconds" in ran.err
+
+
+@pytest.mark.proof
+def test_at_full_length_every_promise_is_kept(tmp_path):
+    run = Demo(tmp_path / "tmp")
+    try:
+        assert run.verdict["kept"], run.told
+        assert run.verdict["jobs"] > 2000
+        assert run.process.wait(60) == 0
+    finally:
+        run.close()
