@@ -108,6 +108,15 @@ export function jobHref(watch, key, database = null) {
 	return `/jobs/${part(watch)}/${part(key)}${queryText({ database: watch === "queue" ? database : null })}`;
 }
 
+function away() {
+	heard(false);
+	return new Problem(0, {
+		title: "away",
+		detail: "the daemon does not answer",
+		next: "this page asks again by itself",
+	});
+}
+
 async function send(path, options) {
 	const shown = token();
 	const headers = { ...options.headers };
@@ -117,12 +126,7 @@ async function send(path, options) {
 		answer = await fetch(BASE + path, { ...options, headers, cache: "no-store" });
 	} catch (error) {
 		if (options.signal?.aborted) throw error;
-		heard(false);
-		throw new Problem(0, {
-			title: "away",
-			detail: "the daemon does not answer",
-			next: "this page asks again by itself",
-		});
+		throw away();
 	}
 	heard(true);
 	return { answer, shown };
@@ -149,6 +153,17 @@ export async function ask(path, options = {}) {
 	}
 }
 
+/* An answer may break off in its midst. */
+async function bodyOf(answer, signal) {
+	const kind = answer.headers.get("Content-Type") ?? "";
+	try {
+		return await (kind.startsWith("application/json") ? answer.json() : answer.text());
+	} catch (error) {
+		if (signal?.aborted || !(error instanceof TypeError)) throw error;
+		throw away();
+	}
+}
+
 async function call(method, path, { query = null, body, signal = null } = {}) {
 	const options = { method, signal, headers: {} };
 	if (body !== undefined) {
@@ -157,8 +172,7 @@ async function call(method, path, { query = null, body, signal = null } = {}) {
 	}
 	const answer = await ask(path + queryText(query), options);
 	if (answer.status === 204) return null;
-	const kind = answer.headers.get("Content-Type") ?? "";
-	return kind.startsWith("application/json") ? answer.json() : answer.text();
+	return bodyOf(answer, signal);
 }
 
 export function get(path, { query, signal } = {}) {
