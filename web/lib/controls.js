@@ -3,9 +3,9 @@
  * address, a choice of the database, problems, files to take away, and a small form in a
  * dialog.
  *
- *   const state = addressed(query, ["watch", "event"]);      state.event, state.set({ event: "HELD" })
+ *   const state = addressed(query, ["watch"]);     state.watch, state.set({ watch: "pages" })
  *   toolbar.append(choice("Event", "event", [["", "any"], …], state, reload));
- *   const given = await askWith({ title: "Pause pages", fields: […], button: "Pause" });   null: it was left
+ *   const given = await askWith({ title: "Pause", fields: […], button: "Go" });   null: it was left
  */
 import { ask, databases, Problem, queryText, token } from "./api.js";
 import { h, user } from "./dom.js";
@@ -18,10 +18,12 @@ import { toast } from "./toast.js";
 export function addressed(query, names) {
 	const state = {};
 	for (const name of names) state[name] = query.get(name) ?? "";
-	Object.defineProperty(state, "set", { value: (changes) => {
-		Object.assign(state, changes);
-		history.pushState(null, "", location.pathname + queryText(state));
-	} });
+	Object.defineProperty(state, "set", {
+		value: (changes) => {
+			Object.assign(state, changes);
+			history.pushState(null, "", location.pathname + queryText(state));
+		},
+	});
 	return state;
 }
 
@@ -29,41 +31,79 @@ let ids = 0;
 
 function labelled(label, control, hidden = false) {
 	control.id ||= `control-${++ids}`;
-	return h("div", { class: "field" }, h("label", { for: control.id, class: hidden ? "sr-only" : null }, label), control);
+	return h(
+		"div",
+		{ class: "field" },
+		h("label", { for: control.id, class: hidden ? "sr-only" : null }, label),
+		control,
+	);
 }
 
 /* options: [[value, words], …]; a value of the address that is none of them is added. */
 export function choice(label, name, options, state, changed) {
 	const known = options.some(([value]) => value === state[name]);
 	const all = known ? options : [...options, [state[name], state[name]]];
-	const select = h("select", { name, onchange: () => {
-		state.set({ [name]: select.value });
-		changed();
-	} }, all.map(([value, words]) => h("option", { value, selected: value === state[name] }, words)));
+	const select = h(
+		"select",
+		{
+			name,
+			onchange: () => {
+				state.set({ [name]: select.value });
+				changed();
+			},
+		},
+		all.map(([value, words]) => h("option", { value, selected: value === state[name] }, words)),
+	);
 	return labelled(label, select);
 }
 
 /* A text that counts when it is left or Enter is pressed. */
 export function textField(label, name, state, changed, { size = 16, placeholder = null } = {}) {
-	const input = h("input", { type: "search", name, size, placeholder, value: state[name], autocomplete: "off", spellcheck: "false", onchange: () => {
-		state.set({ [name]: input.value.trim() });
-		changed();
-	} });
+	const input = h("input", {
+		type: "search",
+		name,
+		size,
+		placeholder,
+		value: state[name],
+		autocomplete: "off",
+		spellcheck: "false",
+		onchange: () => {
+			state.set({ [name]: input.value.trim() });
+			changed();
+		},
+	});
 	return labelled(label, input);
 }
 
 /* A choice of the database, where there is one. */
 export async function databaseChoice(state, changed) {
 	const names = await databases();
-	return names.length > 1 ? choice("Database", "database", names.map((name, i) => [i === 0 ? "" : name, name]), state, changed) : null;
+	return names.length > 1
+		? choice(
+				"Database",
+				"database",
+				names.map((name, i) => [i === 0 ? "" : name, name]),
+				state,
+				changed,
+			)
+		: null;
 }
 
 /* ---- what cannot be shown ---- */
 
 export function problemBox(error) {
 	if (!(error instanceof Problem)) throw error;
-	return h("div", { class: "banner bad", role: "alert" }, icon("alert"),
-		h("p", { class: "banner-text" }, user(error.detail), error.next ? [". ", user(error.next)] : null));
+	return h(
+		"div",
+		{ class: "banner bad", role: "alert" },
+		icon("alert"),
+		h(
+			"p",
+			{ class: "banner-text" },
+			user(error.detail),
+			error.next ? [". ", user(error.next)] : null,
+		),
+	);
 }
 
 /*
@@ -99,7 +139,10 @@ async function fetchFile(path, name) {
 	try {
 		const answer = await ask(path);
 		keep(await answer.blob(), name);
-		if (answer.headers.has("Defib-Next")) toast("The file is cut short: it has as many entries as one file may have. Choose a shorter time for the rest.", { shade: "warn" });
+		if (answer.headers.has("Defib-Next"))
+			toast("The file is cut short: one file has no more entries. Choose a shorter time.", {
+				shade: "warn",
+			});
 	} catch (error) {
 		if (!(error instanceof Problem)) throw error;
 		toast(user(error.detail), { shade: "bad" });
@@ -108,17 +151,34 @@ async function fetchFile(path, name) {
 
 /* A link to a form of the API. A link cannot send a token: then it is fetched first. */
 export function fileLink(words, path, name) {
-	return h("a", { class: "button", href: `/api/v1${path}`, download: name, onclick: (event) => {
-		if (!token()) return;
-		event.preventDefault();
-		fetchFile(path, name);
-	} }, icon("download"), words);
+	return h(
+		"a",
+		{
+			class: "button",
+			href: `/api/v1${path}`,
+			download: name,
+			onclick: (event) => {
+				if (!token()) return;
+				event.preventDefault();
+				fetchFile(path, name);
+			},
+		},
+		icon("download"),
+		words,
+	);
 }
 
 /* ---- a small form ---- */
 
 function fieldOf({ name, label, type = "text", value = "", options = null, hint = null, ...rest }) {
-	const control = options ? h("select", { name }, options.map(([given, words]) => h("option", { value: given, selected: given === value }, words)))
+	const control = options
+		? h(
+				"select",
+				{ name },
+				options.map(([given, words]) =>
+					h("option", { value: given, selected: given === value }, words),
+				),
+			)
 		: h("input", { name, type, value, autocomplete: "off", ...rest });
 	const row = labelled(label, control);
 	if (hint) row.append(h("span", { class: "muted" }, hint));
@@ -130,18 +190,40 @@ export function askWith({ title, about = null, fields, button, danger = false })
 	return new Promise((resolve) => {
 		let given = null;
 		const before = document.activeElement;
-		const form = h("form", { method: "dialog", onsubmit: () => { given = Object.fromEntries(new FormData(form)); } },
+		const form = h(
+			"form",
+			{
+				method: "dialog",
+				onsubmit: () => {
+					given = Object.fromEntries(new FormData(form));
+				},
+			},
 			h("h2", { id: "ask-title" }, title),
 			about ? h("p", { class: "muted" }, about) : null,
 			fields.map(fieldOf),
-			h("div", { class: "dialog-foot" },
+			h(
+				"div",
+				{ class: "dialog-foot" },
 				h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
-				h("button", { type: "submit", class: danger ? "primary danger" : "primary" }, button)));
-		const dialog = h("dialog", { "aria-labelledby": "ask-title", onclose: () => {
-			dialog.remove();
-			if (before?.isConnected) before.focus({ preventScroll: true });
-			resolve(given);
-		} }, form);
+				h(
+					"button",
+					{ type: "submit", class: danger ? "primary danger" : "primary" },
+					button,
+				),
+			),
+		);
+		const dialog = h(
+			"dialog",
+			{
+				"aria-labelledby": "ask-title",
+				onclose: () => {
+					dialog.remove();
+					if (before?.isConnected) before.focus({ preventScroll: true });
+					resolve(given);
+				},
+			},
+			form,
+		);
 		document.body.append(dialog);
 		dialog.showModal();
 		form.querySelector("input, select")?.focus();

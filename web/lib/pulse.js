@@ -6,16 +6,18 @@
 import { h, s } from "./dom.js";
 import { duration, plural } from "./words.js";
 
-const WIDE = 132, HIGH = 24;
-const KEPT = 60;       /* beats that the daemon remembers */
-const LATE = 2.2;      /* beats without one are a gap … */
-const LOOKS_S = 2;     /* … and the daemon looks only so often */
+const WIDE = 132,
+	HIGH = 24;
+const KEPT = 60; /* beats that the daemon remembers */
+const LATE = 2.2; /* beats without one are a gap … */
+const LOOKS_S = 2; /* … and the daemon looks only so often */
 
 /* [{from, to}] in seconds ago, the older first: silences, and what nobody saw. */
 function holes(beats, beatS, alive) {
 	const late = LATE * beatS + LOOKS_S;
 	const found = { gaps: [], blind: [] };
-	let last = null, unseen = false;
+	let last = null,
+		unseen = false;
 	for (const age of alive ? [...beats, 0] : beats) {
 		if (age === null) {
 			unseen = true;
@@ -32,11 +34,13 @@ function holes(beats, beatS, alive) {
 function inWords(seen, gaps, span) {
 	const longest = Math.max(0, ...gaps.map((g) => g.from - g.to));
 	if (seen.length === 0) return "No beat was seen yet";
-	return `${plural(seen.length, "beat")} in the last ${duration(span)}, ` +
-		(gaps.length ? `${plural(gaps.length, "gap")}, the longest ${duration(longest)}` : "no gap");
+	return (
+		`${plural(seen.length, "beat")} in the last ${duration(span)}, ` +
+		(gaps.length ? `${plural(gaps.length, "gap")}, the longest ${duration(longest)}` : "no gap")
+	);
 }
 
-/* `beats` are seconds ago, the oldest first; `leaseS` is the worker's lease: it beats three times in it. */
+/* `beats` are seconds ago, the oldest first; a worker beats three times in its lease. */
 export function pulse(beats, leaseS, alive) {
 	const beatS = leaseS / 3;
 	const span = Math.max(30, KEPT * beatS);
@@ -44,12 +48,34 @@ export function pulse(beats, leaseS, alive) {
 	const { gaps, blind } = holes(beats, beatS, alive);
 	const seen = beats.filter((age) => age !== null && age <= span);
 	const said = inWords(seen, gaps, span);
-	const band = (hole, name) => s("rect", { class: name, x: x(hole.from), width: Math.max(1, x(hole.to) - x(hole.from)), y: 3, height: HIGH - 6 });
-	return h("span", { class: "pulse-line", title: said },
-		s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: WIDE, height: HIGH, role: "img", "aria-label": said, focusable: "false" },
+	const band = (hole, name) =>
+		s("rect", {
+			class: name,
+			x: x(hole.from),
+			width: Math.max(1, x(hole.to) - x(hole.from)),
+			y: 3,
+			height: HIGH - 6,
+		});
+	return h(
+		"span",
+		{ class: "pulse-line", title: said },
+		s(
+			"svg",
+			{
+				viewBox: `0 0 ${WIDE} ${HIGH}`,
+				width: WIDE,
+				height: HIGH,
+				role: "img",
+				"aria-label": said,
+				focusable: "false",
+			},
 			s("line", { class: "ground", x1: 0, x2: WIDE, y1: HIGH - 4, y2: HIGH - 4 }),
 			blind.map((hole) => band(hole, "blind")),
 			gaps.map((hole) => band(hole, "gap")),
-			seen.map((age) => s("line", { class: "stroke", x1: x(age), x2: x(age), y1: 6, y2: HIGH - 4 }))),
-		gaps.length ? h("span", { class: "bad-text gap-words" }, plural(gaps.length, "gap")) : null);
+			seen.map((age) =>
+				s("line", { class: "stroke", x1: x(age), x2: x(age), y1: 6, y2: HIGH - 4 }),
+			),
+		),
+		gaps.length ? h("span", { class: "bad-text gap-words" }, plural(gaps.length, "gap")) : null,
+	);
 }

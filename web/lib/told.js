@@ -9,12 +9,20 @@ import { poke } from "./live.js";
 import { toast } from "./toast.js";
 import { count, plural } from "./words.js";
 
-const SPANS = [["", "until it is taken back"], ["15m", "15 minutes"], ["1h", "an hour"], ["4h", "4 hours"], ["24h", "a day"]];
+const SPANS = [
+	["", "until it is taken back"],
+	["15m", "15 minutes"],
+	["1h", "an hour"],
+	["4h", "4 hours"],
+	["24h", "a day"],
+];
 const REASON = { name: "reason", label: "Reason, which others see", maxlength: 500 };
 
 async function say(w, word, body, done) {
 	try {
-		const answer = await post(`/watches/${part(w.watch)}/${word}`, body, { query: { database: w.builtin ? w.database : null } });
+		const answer = await post(`/watches/${part(w.watch)}/${word}`, body, {
+			query: { database: w.builtin ? w.database : null },
+		});
 		toast(done(answer));
 	} catch (error) {
 		if (!(error instanceof Problem)) throw error;
@@ -24,25 +32,50 @@ async function say(w, word, body, done) {
 }
 
 function given(body) {
-	return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== "" && value !== undefined));
+	return Object.fromEntries(
+		Object.entries(body).filter(([, value]) => value !== "" && value !== undefined),
+	);
 }
 
 function scanned(w, answer, fix) {
-	const said = answer.found === 0 ? "nothing is stuck" : fix ? `${count(answer.recovered)} of ${plural(answer.found, "stuck job")} recovered` : `${plural(answer.found, "stuck job")} found, none was touched`;
+	const said =
+		answer.found === 0
+			? "nothing is stuck"
+			: fix
+				? `${count(answer.recovered)} of ${plural(answer.found, "stuck job")} recovered`
+				: `${plural(answer.found, "stuck job")} found, none was touched`;
 	return [user(w.watch), `: ${said}`];
 }
 
 export async function scanNow(w) {
-	const asked = await askWith({ title: ["Scan ", user(w.watch), " now"], button: "Scan", fields: [
-		{ name: "how", label: "What is stuck is", value: "look", options: [["look", "only counted"], ["fix", "recovered as the watch says"]] }, REASON] });
+	const asked = await askWith({
+		title: ["Scan ", user(w.watch), " now"],
+		button: "Scan",
+		fields: [
+			{
+				name: "how",
+				label: "What is stuck is",
+				value: "look",
+				options: [
+					["look", "only counted"],
+					["fix", "recovered as the watch says"],
+				],
+			},
+			REASON,
+		],
+	});
 	if (!asked) return;
 	const fix = asked.how === "fix";
 	await say(w, "scan", given({ fix, reason: asked.reason }), (answer) => scanned(w, answer, fix));
 }
 
 export async function pauseWatch(w) {
-	const asked = await askWith({ title: ["Pause ", user(w.watch)], about: "The daemons go on looking, and recover nothing until it is resumed.", button: "Pause",
-		fields: [{ name: "for", label: "For", value: "1h", options: SPANS }, REASON] });
+	const asked = await askWith({
+		title: ["Pause ", user(w.watch)],
+		about: "The daemons go on looking, and recover nothing until it is resumed.",
+		button: "Pause",
+		fields: [{ name: "for", label: "For", value: "1h", options: SPANS }, REASON],
+	});
 	if (asked) await say(w, "pause", given(asked), () => [user(w.watch), " is paused"]);
 }
 
@@ -52,16 +85,49 @@ export async function resumeWatch(w) {
 
 /* `raised`: it is already, and may be taken back. */
 export async function raiseWatch(w, raised) {
-	const asked = await askWith({ title: ["Raise the thresholds of ", user(w.watch)], about: "Jobs count as stuck later, while a slow time lasts.", button: "Raise", fields: [
-		{ name: "by", label: "Thresholds become as many times longer", value: raised ? "off" : "2", options: [["1.5", "1.5"], ["2", "2"], ["3", "3"], ["5", "5"], ["10", "10"], ...(raised ? [["off", "as configured again"]] : [])] },
-		{ name: "for", label: "For", value: "1h", options: SPANS }, REASON] });
+	const asked = await askWith({
+		title: ["Raise the thresholds of ", user(w.watch)],
+		about: "Jobs count as stuck later, while a slow time lasts.",
+		button: "Raise",
+		fields: [
+			{
+				name: "by",
+				label: "Thresholds become as many times longer",
+				value: raised ? "off" : "2",
+				options: [
+					["1.5", "1.5"],
+					["2", "2"],
+					["3", "3"],
+					["5", "5"],
+					["10", "10"],
+					...(raised ? [["off", "as configured again"]] : []),
+				],
+			},
+			{ name: "for", label: "For", value: "1h", options: SPANS },
+			REASON,
+		],
+	});
 	if (!asked) return;
 	const body = asked.by === "off" ? { off: true } : given({ ...asked, by: Number(asked.by) });
-	await say(w, "raise", body, () => asked.by === "off" ? [user(w.watch), " has its own thresholds again"] : [user(w.watch), ` has thresholds ${asked.by} times as long`]);
+	await say(w, "raise", body, () =>
+		asked.by === "off"
+			? [user(w.watch), " has its own thresholds again"]
+			: [user(w.watch), ` has thresholds ${asked.by} times as long`],
+	);
 }
 
 export async function overrule(w) {
-	const asked = await askWith({ title: ["Override the guard of ", user(w.watch)], danger: true, button: "Override once",
-		about: "The next pass goes past doubt, brake and second look. Workers that are only cut off lose their jobs to others; the ledger says who did this.", fields: [REASON] });
-	if (asked) await say(w, "override-guard", given(asked), () => [user(w.watch), ": the next pass goes past the guards"]);
+	const asked = await askWith({
+		title: ["Override the guard of ", user(w.watch)],
+		danger: true,
+		button: "Override once",
+		about: `The next pass goes past doubt, brake and second look. Workers that are only cut off
+			lose their jobs to others; the ledger says who did this.`,
+		fields: [REASON],
+	});
+	if (asked)
+		await say(w, "override-guard", given(asked), () => [
+			user(w.watch),
+			": the next pass goes past the guards",
+		]);
 }

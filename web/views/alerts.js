@@ -25,36 +25,65 @@ function severityChip(rule) {
 
 function stateChip(rule) {
 	if (!rule.enabled) return chip("off", { look: "cancelled" });
-	return rule.since || rule.state !== "resolved" ? chip(rule.state) : chip("quiet", { label: "quiet", title: "It never fired" });
+	return rule.since || rule.state !== "resolved"
+		? chip(rule.state)
+		: chip("quiet", { label: "quiet", title: "It never fired" });
 }
 
 function thresholdCell(rule) {
-	const said = [rule.threshold ?? "while it is so", rule.window_s ? `within ${duration(rule.window_s)}` : null, rule.for_s ? `for ${duration(rule.for_s)}` : null];
+	const said = [
+		rule.threshold ?? "while it is so",
+		rule.window_s ? `within ${duration(rule.window_s)}` : null,
+		rule.for_s ? `for ${duration(rule.for_s)}` : null,
+	];
 	return said.filter(Boolean).join(", ");
 }
 
 /* `names` in the text are options. */
 function about(text) {
-	return String(text ?? "").split("`").map((part, i) => i % 2 ? h("code", part) : part);
+	return String(text ?? "")
+		.split("`")
+		.map((part, i) => (i % 2 ? h("code", part) : part));
 }
 
 function watchCell(r) {
-	const names = r.watches.map((name) => name === "*" ? h("span", { class: "muted" }, "the database") : user(name));
-	return names.flatMap((name, i) => i ? [", ", name] : [name]);
+	const names = r.watches.map((name) =>
+		name === "*" ? h("span", { class: "muted" }, "the database") : user(name),
+	);
+	return names.flatMap((name, i) => (i ? [", ", name] : [name]));
 }
 
 function rulesTable() {
 	return table({
 		label: "Rules of alerts",
 		columns: [
-			{ name: "of-rule wide", title: "Rule", cell: (r) => [h("span", { class: "mono" }, r.rule), h("div", { class: "muted small-text" }, about(r.about))] },
+			{
+				name: "of-rule wide",
+				title: "Rule",
+				cell: (r) => [
+					h("span", { class: "mono" }, r.rule),
+					h("div", { class: "muted small-text" }, about(r.about)),
+				],
+			},
 			{ name: "of-watch fair", title: "Watch", cell: watchCell },
 			{ name: "of-state tight", title: "State", cell: stateChip },
-			{ name: "of-since tight", title: "Since", cell: (r) => r.since ? ago(r.since) : user(null) },
+			{
+				name: "of-since tight",
+				title: "Since",
+				cell: (r) => (r.since ? ago(r.since) : user(null)),
+			},
 			{ name: "of-severity tight", title: "Severity", cell: severityChip },
 			{ name: "of-alerts fair", title: "Alerts", cell: thresholdCell },
-			{ name: "of-now wide", title: "Now", cell: (r) => user(r.state === "resolved" ? null : r.text) },
-			{ name: "of-tells fair", title: "Tells", cell: (r) => r.sinks.length ? user(r.sinks.join(", ")) : user(null) },
+			{
+				name: "of-now wide",
+				title: "Now",
+				cell: (r) => user(r.state === "resolved" ? null : r.text),
+			},
+			{
+				name: "of-tells fair",
+				title: "Tells",
+				cell: (r) => (r.sinks.length ? user(r.sinks.join(", ")) : user(null)),
+			},
 		],
 		key: (r) => `${r.rule}/${r.watches.join("/")}`,
 		empty: "No rule is firing or pending.",
@@ -62,14 +91,24 @@ function rulesTable() {
 }
 
 function rank(rule) {
-	return rule.enabled ? ORDER[rule.state] ?? 3 : 4;
+	return rule.enabled ? (ORDER[rule.state] ?? 3) : 4;
 }
 
 /* A rule that is quiet, and the same, for several watches is one row. */
 function together(alerts) {
 	const rows = new Map();
 	for (const r of alerts) {
-		const alike = r.since ? `${r.watch}/${r.rule}` : JSON.stringify([r.rule, r.severity, r.enabled, r.threshold, r.window_s, r.for_s, r.sinks]);
+		const alike = r.since
+			? `${r.watch}/${r.rule}`
+			: JSON.stringify([
+					r.rule,
+					r.severity,
+					r.enabled,
+					r.threshold,
+					r.window_s,
+					r.for_s,
+					r.sinks,
+				]);
 		if (rows.has(alike)) rows.get(alike).watches.push(r.watch);
 		else rows.set(alike, { ...r, watches: [r.watch] });
 	}
@@ -77,7 +116,9 @@ function together(alerts) {
 }
 
 function sorted(alerts, which) {
-	return together(alerts.filter((r) => which === "all" || (r.enabled && r.state !== "resolved"))).sort((a, b) => rank(a) - rank(b));
+	return together(
+		alerts.filter((r) => which === "all" || (r.enabled && r.state !== "resolved")),
+	).sort((a, b) => rank(a) - rank(b));
 }
 
 /* ---- messages ---- */
@@ -95,9 +136,17 @@ function deliveriesTable() {
 			{ name: "of-made tight", title: "Made", cell: (d) => ago(d.made_at) },
 			{ name: "of-sink fair", title: "Sink", cell: (d) => user(d.sink) },
 			{ name: "of-message wide", title: "Message", cell: messageCell },
-			{ name: "of-state tight", title: "State", cell: (d) => chip(d.state, { look: ENDS[d.state] ?? "failed" }) },
+			{
+				name: "of-state tight",
+				title: "State",
+				cell: (d) => chip(d.state, { look: ENDS[d.state] ?? "failed" }),
+			},
 			{ name: "tries", title: "Tries", num: true, cell: (d) => count(d.tries) },
-			{ name: "of-ended tight", title: "Ended, or due", cell: (d) => ago(d.ended_at ?? d.due_at) },
+			{
+				name: "of-ended tight",
+				title: "Ended, or due",
+				cell: (d) => ago(d.ended_at ?? d.due_at),
+			},
 			{ name: "of-answer wide", title: "Answer", cell: (d) => user(d.answer) },
 		],
 		key: (d) => `${d.sink}/${d.id}`,
@@ -113,7 +162,12 @@ async function test(sink, button, line) {
 	try {
 		const { sinks } = await post("/alerts/test", { sink });
 		const answer = sinks[0];
-		fill(line, chip(answer.sent ? "sent" : "not sent", { look: answer.sent ? "done" : "failed" }), " ", user(answer.answer));
+		fill(
+			line,
+			chip(answer.sent ? "sent" : "not sent", { look: answer.sent ? "done" : "failed" }),
+			" ",
+			user(answer.answer),
+		);
 		announce(`${sink}: ${answer.sent ? "sent" : "not sent"}`);
 	} catch (error) {
 		fill(line, problemBox(error));
@@ -124,14 +178,50 @@ async function test(sink, button, line) {
 
 function sinkRow({ sink, type }) {
 	const line = h("span", { class: "sink-answer", role: "status" });
-	const button = h("button", { type: "button", class: "small", onclick: () => test(sink, button, line), "aria-label": `Send a test to ${sink}` }, icon("bell"), "Send a test");
-	return h("li", h("strong", user(sink)), h("span", { class: "muted" }, user(type)), may("admin") ? button : null, line);
+	const button = h(
+		"button",
+		{
+			type: "button",
+			class: "small",
+			onclick: () => test(sink, button, line),
+			"aria-label": `Send a test to ${sink}`,
+		},
+		icon("bell"),
+		"Send a test",
+	);
+	return h(
+		"li",
+		h("strong", user(sink)),
+		h("span", { class: "muted" }, user(type)),
+		may("admin") ? button : null,
+		line,
+	);
 }
 
 function sinksCard(sinks) {
-	return h("section", { class: "card", "aria-label": "Sinks" },
-		h("div", { class: "card-head" }, h("h2", "Sinks"), h("p", { class: "muted" }, may("admin") ? "A test is sent at once, as a message that says so." : "Sending a test takes the role admin.")),
-		sinks.length ? h("ul", { class: "plain sinks" }, sinks.map(sinkRow)) : h("p", { class: "empty" }, "The configuration names no sink: alerts are told to the log only."));
+	return h(
+		"section",
+		{ class: "card", "aria-label": "Sinks" },
+		h(
+			"div",
+			{ class: "card-head" },
+			h("h2", "Sinks"),
+			h(
+				"p",
+				{ class: "muted" },
+				may("admin")
+					? "A test is sent at once, as a message that says so."
+					: "Sending a test takes the role admin.",
+			),
+		),
+		sinks.length
+			? h("ul", { class: "plain sinks" }, sinks.map(sinkRow))
+			: h(
+					"p",
+					{ class: "empty" },
+					"The configuration names no sink: alerts are told to the log only.",
+				),
+	);
 }
 
 /* ---- the whole ---- */
@@ -140,17 +230,24 @@ function summary(alerts) {
 	const firing = alerts.filter((r) => r.enabled && r.state === "firing").length;
 	const pending = alerts.filter((r) => r.enabled && r.state === "pending").length;
 	if (firing) return chip("firing", { label: `${plural(firing, "alert")} firing` });
-	return pending ? chip("pending", { label: `${plural(pending, "alert")} pending` }) : chip("resolved", { label: "no alert is firing" });
+	return pending
+		? chip("pending", { label: `${plural(pending, "alert")} pending` })
+		: chip("resolved", { label: "no alert is firing" });
 }
 
 export async function show(root, { query, signal }) {
 	const state = addressed(query, ["database", "show"]);
-	const rules = rulesTable(), deliveries = deliveriesTable();
-	const head = h("span"), sinks = h("div");
+	const rules = rulesTable(),
+		deliveries = deliveriesTable();
+	const head = h("span"),
+		sinks = h("div");
 	let named = null;
 	const load = async () => {
 		const of = { database: state.database };
-		const [got, sent] = await Promise.all([get("/alerts", { query: of, signal }), get("/deliveries", { query: { ...of, limit: DELIVERIES }, signal })]);
+		const [got, sent] = await Promise.all([
+			get("/alerts", { query: of, signal }),
+			get("/deliveries", { query: { ...of, limit: DELIVERIES }, signal }),
+		]);
 		renew(head, summary(got.alerts));
 		rules.refresh(sorted(got.alerts, state.show || "all"));
 		deliveries.refresh(sent.deliveries);
@@ -160,14 +257,43 @@ export async function show(root, { query, signal }) {
 		named = names;
 	};
 	const told = telling(load, signal);
-	fill(root,
-		h("div", { class: "page-head" }, h("div", { class: "row" }, h("h1", "Alerts"), head), h("div", { class: "toolbar" },
-			await databaseChoice(state, told.run),
-			choice("Show", "show", [["", "all rules"], ["firing", "firing and pending"]], state, told.run))),
+	fill(
+		root,
+		h(
+			"div",
+			{ class: "page-head" },
+			h("div", { class: "row" }, h("h1", "Alerts"), head),
+			h(
+				"div",
+				{ class: "toolbar" },
+				await databaseChoice(state, told.run),
+				choice(
+					"Show",
+					"show",
+					[
+						["", "all rules"],
+						["firing", "firing and pending"],
+					],
+					state,
+					told.run,
+				),
+			),
+		),
 		told.element,
-		h("section", { class: "card", "aria-label": "Rules" }, h("div", { class: "card-head" }, h("h2", "Rules")), rules.element),
+		h(
+			"section",
+			{ class: "card", "aria-label": "Rules" },
+			h("div", { class: "card-head" }, h("h2", "Rules")),
+			rules.element,
+		),
 		sinks,
-		h("section", { class: "card", "aria-label": "Messages" }, h("div", { class: "card-head" }, h("h2", "Messages")), deliveries.element));
+		h(
+			"section",
+			{ class: "card", "aria-label": "Messages" },
+			h("div", { class: "card-head" }, h("h2", "Messages")),
+			deliveries.element,
+		),
+	);
 	await told.run();
 	every(REFRESH_S, told.run, signal);
 }

@@ -22,32 +22,67 @@ function databaseChip(d) {
 	return d.asked ? chip(d.up ? "up" : "away") : chip("not asked yet", { look: "pending" });
 }
 
+function readAgain(times) {
+	return times === 0
+		? "as at the start"
+		: `read again ${times === 1 ? "once" : `${count(times)} times`}`;
+}
+
 function daemonFacts(s) {
 	const pairs = [
-		["Daemon", user(s.daemon, { class: "mono" })], ["Version", user(s.version, { class: "mono" })],
+		["Daemon", user(s.daemon, { class: "mono" })],
+		["Version", user(s.version, { class: "mono" })],
 		["Started", [stamp(s.started), " (", ago(s.started), ")"]],
-		["Configuration", `number ${count(s.setup)}: ${s.setup === 1 ? "as at the start" : `read again ${count(s.setup - 1)} times`}`],
+		["Configuration", `number ${count(s.setup)}: ${readAgain(s.setup - 1)}`],
 		["Environment", user(s.environment?.name ?? null)],
 		["You are", [user(s.actor), ", ", s.role]],
 	];
-	return h("dl", { class: "facts" }, pairs.map(([name, value]) => [h("dt", name), h("dd", value)]));
+	return h(
+		"dl",
+		{ class: "facts" },
+		pairs.map(([name, value]) => [h("dt", name), h("dd", value)]),
+	);
 }
 
 function databaseList(databases) {
-	return h("ul", { class: "plain database-list" }, databases.map((d) => h("li", icon("database"), h("strong", user(d.name)), h("span", { class: "muted" }, d.engine),
-		databaseChip(d), d.since ? h("span", { class: "muted" }, "since ", ago(d.since)) : null, d.error ? h("span", { class: "bad-text" }, user(d.error)) : null)));
+	return h(
+		"ul",
+		{ class: "plain database-list" },
+		databases.map((d) =>
+			h(
+				"li",
+				icon("database"),
+				h("strong", user(d.name)),
+				h("span", { class: "muted" }, d.engine),
+				databaseChip(d),
+				d.since ? h("span", { class: "muted" }, "since ", ago(d.since)) : null,
+				d.error ? h("span", { class: "bad-text" }, user(d.error)) : null,
+			),
+		),
+	);
 }
 
 function daemonCard(s) {
-	return h("section", { class: "card", "aria-label": "Daemon" }, h("div", { class: "card-head" }, h("h2", "Daemon")),
-		h("div", { class: "card-body grid-2" }, daemonFacts(s), h("div", { class: "stack" }, h("h3", "Databases"), databaseList(s.databases))));
+	return h(
+		"section",
+		{ class: "card", "aria-label": "Daemon" },
+		h("div", { class: "card-head" }, h("h2", "Daemon")),
+		h(
+			"div",
+			{ class: "card-body grid-2" },
+			daemonFacts(s),
+			h("div", { class: "stack" }, h("h3", "Databases"), databaseList(s.databases)),
+		),
+	);
 }
 
 /* ---- watches ---- */
 
 function leaderCell(w) {
 	if (w.leads) return "this daemon";
-	return w.stands?.leader?.leads ? user(w.stands.leader.holder, { class: "mono clip" }) : h("span", { class: "muted" }, "nobody");
+	return w.stands?.leader?.leads
+		? user(w.stands.leader.holder, { class: "mono clip" })
+		: h("span", { class: "muted" }, "nobody");
 }
 
 function wordsOf(w) {
@@ -57,8 +92,29 @@ function wordsOf(w) {
 function toldCell(w) {
 	const words = wordsOf(w);
 	if (words.length === 0) return h("span", { class: "muted" }, "–");
-	return words.map((t) => h("div", chip(t.word, { look: t.word === "pause" ? "paused" : "held", label: t.word === "raise" ? `raised ${t.value} times` : t.word === "pause" ? "paused" : human(t.word) }),
-		h("span", { class: "muted" }, " by ", user(t.actor), t.watch === "*" ? ", with all watches" : null, t.until ? [", ends ", agoText(t.until)] : null, t.reason ? [": ", user(t.reason)] : null)));
+	return words.map((t) =>
+		h(
+			"div",
+			chip(t.word, {
+				look: t.word === "pause" ? "paused" : "held",
+				label:
+					t.word === "raise"
+						? `raised ${t.value} times`
+						: t.word === "pause"
+							? "paused"
+							: human(t.word),
+			}),
+			h(
+				"span",
+				{ class: "muted" },
+				" by ",
+				user(t.actor),
+				t.watch === "*" ? ", with all watches" : null,
+				t.until ? [", ends ", agoText(t.until)] : null,
+				t.reason ? [": ", user(t.reason)] : null,
+			),
+		),
+	);
 }
 
 /* What a guard says is of interest while it keeps something back. */
@@ -68,25 +124,68 @@ function troubleCell(w) {
 }
 
 function button(words, picture, run, hint) {
-	return h("button", { type: "button", class: "small", title: hint, onclick: run }, icon(picture), words);
+	return h(
+		"button",
+		{ type: "button", class: "small", title: hint, onclick: run },
+		icon(picture),
+		words,
+	);
 }
 
 function actsCell(w) {
 	if (!may("operator")) return user(null);
 	const own = (word) => wordsOf(w).some((t) => t.word === word && t.watch !== "*");
-	return h("span", { class: "row" },
+	return h(
+		"span",
+		{ class: "row" },
 		button("Scan now", "search", () => scanNow(w), "Look for stuck jobs at once"),
-		own("pause") || w.paused ? button("Resume", "play", () => resumeWatch(w), "Recover again") : button("Pause", "pause", () => pauseWatch(w), "The daemons stop recovering"),
-		may("admin") ? button("Raise", "clock", () => raiseWatch(w, own("raise")), "Longer thresholds for a while") : null,
-		may("admin") && (w.braking || w.doubting) ? button("Override the guard", "shield", () => overrule(w), "The next pass goes past the guards, once") : null);
+		own("pause") || w.paused
+			? button("Resume", "play", () => resumeWatch(w), "Recover again")
+			: button("Pause", "pause", () => pauseWatch(w), "The daemons stop recovering"),
+		may("admin")
+			? button(
+					"Raise",
+					"clock",
+					() => raiseWatch(w, own("raise")),
+					"Longer thresholds for a while",
+				)
+			: null,
+		may("admin") && (w.braking || w.doubting)
+			? button(
+					"Override the guard",
+					"shield",
+					() => overrule(w),
+					"The next pass goes past the guards, once",
+				)
+			: null,
+	);
 }
 
 function watchTable() {
 	return table({
 		label: "How watches stand",
 		columns: [
-			{ name: "of-watch fair", title: "Watch", cell: (w) => [h("a", { href: `/jobs?watch=${encodeURIComponent(w.watch)}` }, user(w.label ?? w.watch)), h("div", { class: "muted small-text" }, user(w.label ? `${w.watch} in ${w.database}` : `in ${w.database}`))] },
-			{ name: "of-standing tight", title: "Standing", cell: (w) => chip(w.stands?.standing ?? w.standing ?? "pending") },
+			{
+				name: "of-watch fair",
+				title: "Watch",
+				cell: (w) => [
+					h(
+						"a",
+						{ href: `/jobs?watch=${encodeURIComponent(w.watch)}` },
+						user(w.label ?? w.watch),
+					),
+					h(
+						"div",
+						{ class: "muted small-text" },
+						user(w.label ? `${w.watch} in ${w.database}` : `in ${w.database}`),
+					),
+				],
+			},
+			{
+				name: "of-standing tight",
+				title: "Standing",
+				cell: (w) => chip(w.stands?.standing ?? w.standing ?? "pending"),
+			},
 			{ name: "of-led fair", title: "Led by", cell: leaderCell },
 			{ name: "of-scan-at tight", title: "Last scan", cell: (w) => ago(w.last_scan) },
 			{ name: "of-told wide", title: "Told by persons", cell: toldCell },
@@ -101,10 +200,18 @@ function watchTable() {
 /* How they stand by the database too, where it answers; else what the daemon knows. */
 async function readWatches(signal) {
 	const { watches } = await get("/watches", { signal });
-	const up = (daemonStatus() ?? await readStatus(signal)).databases.filter((d) => d.up).map((d) => d.name);
-	const stands = (await Promise.allSettled(up.map((database) => get("/standings", { query: { database }, signal }))))
-		.flatMap((got) => got.status === "fulfilled" ? got.value.watches : []);
-	return watches.map((w) => ({ ...w, stands: stands.find((one) => one.watch === w.watch && one.database === w.database) ?? null }));
+	const up = (daemonStatus() ?? (await readStatus(signal))).databases
+		.filter((d) => d.up)
+		.map((d) => d.name);
+	const stands = (
+		await Promise.allSettled(
+			up.map((database) => get("/standings", { query: { database }, signal })),
+		)
+	).flatMap((got) => (got.status === "fulfilled" ? got.value.watches : []));
+	return watches.map((w) => ({
+		...w,
+		stands: stands.find((one) => one.watch === w.watch && one.database === w.database) ?? null,
+	}));
 }
 
 /* ---- the doctor ---- */
@@ -113,17 +220,44 @@ const LEVELS = ["fail", "warn", "ok"];
 const levelOf = (finding) => String(finding.level).toLowerCase();
 
 function findingLine(f) {
-	return h("li", { class: "finding" }, chip(levelOf(f), { label: levelOf(f) === "fail" ? "broken" : levelOf(f) === "warn" ? "to mend" : "well" }),
-		h("div", h("strong", user(f.watch ? `${f.check}, ${f.watch}` : f.check)), h("div", user(f.text)),
-			f.fix ? h("div", { class: "fix" }, h("pre", { class: "code" }, user(f.fix)), copyButton(() => f.fix, `Copy what mends ${f.check}`)) : null));
+	return h(
+		"li",
+		{ class: "finding" },
+		chip(levelOf(f), {
+			label: levelOf(f) === "fail" ? "broken" : levelOf(f) === "warn" ? "to mend" : "well",
+		}),
+		h(
+			"div",
+			h("strong", user(f.watch ? `${f.check}, ${f.watch}` : f.check)),
+			h("div", user(f.text)),
+			f.fix
+				? h(
+						"div",
+						{ class: "fix" },
+						h("pre", { class: "code" }, user(f.fix)),
+						copyButton(() => f.fix, `Copy what mends ${f.check}`),
+					)
+				: null,
+		),
+	);
 }
 
 function findings(got) {
-	const by = Object.fromEntries(LEVELS.map((level) => [level, got.findings.filter((f) => levelOf(f) === level)]));
+	const by = Object.fromEntries(
+		LEVELS.map((level) => [level, got.findings.filter((f) => levelOf(f) === level)]),
+	);
 	const bad = [...by.fail, ...by.warn];
 	return [
-		bad.length ? h("ul", { class: "plain" }, bad.map(findingLine)) : h("p", chip("ok", { label: "nothing to mend" })),
-		by.ok.length ? h("details", h("summary", `${count(by.ok.length)} well`), h("ul", { class: "plain" }, by.ok.map(findingLine))) : null,
+		bad.length
+			? h("ul", { class: "plain" }, bad.map(findingLine))
+			: h("p", chip("ok", { label: "nothing to mend" })),
+		by.ok.length
+			? h(
+					"details",
+					h("summary", `${count(by.ok.length)} well`),
+					h("ul", { class: "plain" }, by.ok.map(findingLine)),
+				)
+			: null,
 	];
 }
 
@@ -138,12 +272,37 @@ function doctorPart(database, signal) {
 		}
 	};
 	look();
-	return h("div", { class: "stack" }, h("div", { class: "spread" }, h("h3", "Database ", user(database)), h("button", { type: "button", class: "small", onclick: look }, icon("redo"), "Look again")), body);
+	return h(
+		"div",
+		{ class: "stack" },
+		h(
+			"div",
+			{ class: "spread" },
+			h("h3", "Database ", user(database)),
+			h(
+				"button",
+				{ type: "button", class: "small", onclick: look },
+				icon("redo"),
+				"Look again",
+			),
+		),
+		body,
+	);
 }
 
 function doctorCard(databases, signal) {
-	return h("section", { class: "card", id: "doctor", "aria-label": "Doctor" }, h("div", { class: "card-head" }, h("h2", "Doctor")),
-		h("div", { class: "card-body stack" }, may("operator") ? databases.map((d) => doctorPart(d.name, signal)) : h("p", { class: "muted" }, "The doctor's findings take the role operator.")));
+	return h(
+		"section",
+		{ class: "card", id: "doctor", "aria-label": "Doctor" },
+		h("div", { class: "card-head" }, h("h2", "Doctor")),
+		h(
+			"div",
+			{ class: "card-body stack" },
+			may("operator")
+				? databases.map((d) => doctorPart(d.name, signal))
+				: h("p", { class: "muted" }, "The doctor's findings take the role operator."),
+		),
+	);
 }
 
 /* ---- the configuration ---- */
@@ -152,27 +311,64 @@ function configTable(settings) {
 	const t = table({
 		label: "Effective configuration",
 		columns: [
-			{ name: "of-setting fair", title: "Setting", cell: (s) => user(s.path, { class: "mono" }) },
-			{ name: "of-value wide", title: "Value", cell: (s) => user(s.value, { class: "mono" }) },
-			{ name: "of-from fair", title: "From", cell: (s) => user(s.origin, { class: "muted" }) },
+			{
+				name: "of-setting fair",
+				title: "Setting",
+				cell: (s) => user(s.path, { class: "mono" }),
+			},
+			{
+				name: "of-value wide",
+				title: "Value",
+				cell: (s) => user(s.value, { class: "mono" }),
+			},
+			{
+				name: "of-from fair",
+				title: "From",
+				cell: (s) => user(s.origin, { class: "muted" }),
+			},
 		],
 		key: (s) => s.path,
 		empty: "No setting has this in its name or value.",
 	});
-	const filter = h("input", { type: "search", "aria-label": "Find a setting", placeholder: "Find a setting", oninput: () => {
-		const wanted = filter.value.toLowerCase();
-		t.set(settings.filter((s) => `${s.path} ${s.value ?? ""}`.toLowerCase().includes(wanted)));
-	} });
+	const filter = h("input", {
+		type: "search",
+		"aria-label": "Find a setting",
+		placeholder: "Find a setting",
+		oninput: () => {
+			const wanted = filter.value.toLowerCase();
+			t.set(
+				settings.filter((s) => `${s.path} ${s.value ?? ""}`.toLowerCase().includes(wanted)),
+			);
+		},
+	});
 	t.set(settings);
 	return { filter, element: t.element };
 }
 
 async function configCard(signal) {
-	const card = (head, body) => h("section", { class: "card", id: "config", "aria-label": "Configuration" }, h("div", { class: "card-head" }, h("h2", "Configuration in force"), head), body);
-	if (!may("admin")) return card(null, h("p", { class: "card-body muted" }, "The configuration takes the role admin."));
+	const card = (head, body) =>
+		h(
+			"section",
+			{ class: "card", id: "config", "aria-label": "Configuration" },
+			h("div", { class: "card-head" }, h("h2", "Configuration in force"), head),
+			body,
+		);
+	if (!may("admin"))
+		return card(
+			null,
+			h("p", { class: "card-body muted" }, "The configuration takes the role admin."),
+		);
 	try {
 		const { filter, element } = configTable(await get("/config", { signal }));
-		return card(h("span", { class: "row" }, h("span", { class: "muted" }, "Secrets are not shown."), filter), h("div", { class: "config-box" }, element));
+		return card(
+			h(
+				"span",
+				{ class: "row" },
+				h("span", { class: "muted" }, "Secrets are not shown."),
+				filter,
+			),
+			h("div", { class: "config-box" }, element),
+		);
 	} catch (error) {
 		return card(null, problemBox(error));
 	}
@@ -182,15 +378,27 @@ async function configCard(signal) {
 
 export async function show(root, { signal }) {
 	const status = await readStatus(signal);
-	const daemon = h("div"), watches = watchTable();
+	const daemon = h("div"),
+		watches = watchTable();
 	const load = async () => watches.refresh(await readWatches(signal));
 	const told = telling(load, signal);
 	const stop = onStatus((now) => renew(daemon, daemonCard(now)));
 	signal.addEventListener("abort", stop);
 	fill(daemon, daemonCard(status));
-	fill(root, h("div", { class: "page-head" }, h("h1", "Health")), told.element, daemon,
-		h("section", { class: "card", "aria-label": "Watches" }, h("div", { class: "card-head" }, h("h2", "Watches")), watches.element),
-		doctorCard(status.databases, signal), await configCard(signal));
+	fill(
+		root,
+		h("div", { class: "page-head" }, h("h1", "Health")),
+		told.element,
+		daemon,
+		h(
+			"section",
+			{ class: "card", "aria-label": "Watches" },
+			h("div", { class: "card-head" }, h("h2", "Watches")),
+			watches.element,
+		),
+		doctorCard(status.databases, signal),
+		await configCard(signal),
+	);
 	await told.run();
 	every(REFRESH_S, told.run, signal);
 }

@@ -3,7 +3,14 @@
  * its evidence and to the row before and after; a batch can be taken back.
  */
 import { daemonStatus, get, jobHref, may, queryText } from "../lib/api.js";
-import { addressed, choice, databaseChoice, fileLink, problemBox, textField } from "../lib/controls.js";
+import {
+	addressed,
+	choice,
+	databaseChoice,
+	fileLink,
+	problemBox,
+	textField,
+} from "../lib/controls.js";
 import { fill, h, user } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
 import { table } from "../lib/table.js";
@@ -14,7 +21,14 @@ export const title = "Ledger";
 const PAGE = 50;
 const SHOWN_MOST = 500; /* older ones are loaded again on request */
 const NAMES = ["database", "watch", "job", "event", "actor", "batch", "since"];
-const TIMES = [["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last day"], ["7d", "last week"], ["30d", "last 30 days"]];
+const TIMES = [
+	["", "any time"],
+	["15m", "last 15 minutes"],
+	["1h", "last hour"],
+	["24h", "last day"],
+	["7d", "last week"],
+	["30d", "last 30 days"],
+];
 
 let shown = null; /* of the view that is shown: {state, rows, reload} */
 
@@ -28,26 +42,80 @@ function said(value) {
 function changes(before, after) {
 	const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
 	if (names.length === 0) return null;
-	return h("div", { class: "table-box" }, h("table", { class: "changes" },
-		h("thead", h("tr", ["Column", "Before", "After"].map((name) => h("th", { scope: "col" }, name)))),
-		h("tbody", names.map((name) => {
-			const was = before?.[name], is = after?.[name];
-			const other = before && after && said(was ?? null) !== said(is ?? null);
-			return h("tr", { class: other ? "changed" : null }, h("th", { scope: "row" }, user(name)),
-				h("td", was === undefined || was === null ? user(null) : user(said(was), { class: "mono" })),
-				h("td", is === undefined || is === null ? user(null) : [user(said(is), { class: "mono" }), other ? h("span", { class: "sr-only" }, " (changed)") : null]));
-		}))));
+	return h(
+		"div",
+		{ class: "table-box" },
+		h(
+			"table",
+			{ class: "changes" },
+			h(
+				"thead",
+				h(
+					"tr",
+					["Column", "Before", "After"].map((name) => h("th", { scope: "col" }, name)),
+				),
+			),
+			h(
+				"tbody",
+				names.map((name) => {
+					const was = before?.[name],
+						is = after?.[name];
+					const other = before && after && said(was ?? null) !== said(is ?? null);
+					return h(
+						"tr",
+						{ class: other ? "changed" : null },
+						h("th", { scope: "row" }, user(name)),
+						h(
+							"td",
+							was === undefined || was === null
+								? user(null)
+								: user(said(was), { class: "mono" }),
+						),
+						h(
+							"td",
+							is === undefined || is === null
+								? user(null)
+								: [
+										user(said(is), { class: "mono" }),
+										other
+											? h("span", { class: "sr-only" }, " (changed)")
+											: null,
+									],
+						),
+					);
+				}),
+			),
+		),
+	);
 }
 
 function evidence(given) {
 	const pairs = Object.entries(given ?? {}).filter(([, value]) => value !== null);
 	if (pairs.length === 0) return null;
-	return [h("h3", "Evidence"), h("dl", { class: "facts" }, pairs.map(([name, value]) => [h("dt", user(name)), h("dd", user(said(value), { class: "mono" }))]))];
+	return [
+		h("h3", "Evidence"),
+		h(
+			"dl",
+			{ class: "facts" },
+			pairs.map(([name, value]) => [
+				h("dt", user(name)),
+				h("dd", user(said(value), { class: "mono" })),
+			]),
+		),
+	];
 }
 
 function undoButton(entry) {
 	if (!may("operator") || !entry.batch || !(entry.before || entry.after)) return null;
-	return h("div", h("button", { type: "button", class: "small", onclick: () => undo(entry) }, icon("undo"), "Undo this batch"));
+	return h(
+		"div",
+		h(
+			"button",
+			{ type: "button", class: "small", onclick: () => undo(entry) },
+			icon("undo"),
+			"Undo this batch",
+		),
+	);
 }
 
 async function undo({ database, batch }) {
@@ -57,30 +125,72 @@ async function undo({ database, batch }) {
 
 function inside(state, entry) {
 	const table = changes(entry.before, entry.after);
-	return h("div", { class: "stack entry-inside" },
-		h("dl", { class: "facts" }, [["Entry", String(entry.id)], ["At", stamp(entry.at)], ["Rule", user(entry.rule)], ["Epoch", entry.epoch === null || entry.epoch === undefined ? user(null) : String(entry.epoch)],
-			["Batch", entry.batch ? h("a", { href: `/ledger${queryText({ database: state.database, batch: entry.batch })}` }, user(entry.batch, { class: "mono" })) : user(null)]].map(([name, value]) => [h("dt", name), h("dd", value)])),
+	return h(
+		"div",
+		{ class: "stack entry-inside" },
+		h(
+			"dl",
+			{ class: "facts" },
+			[
+				["Entry", String(entry.id)],
+				["At", stamp(entry.at)],
+				["Rule", user(entry.rule)],
+				[
+					"Epoch",
+					entry.epoch === null || entry.epoch === undefined
+						? user(null)
+						: String(entry.epoch),
+				],
+				[
+					"Batch",
+					entry.batch
+						? h(
+								"a",
+								{
+									href: `/ledger${queryText({ database: state.database, batch: entry.batch })}`,
+								},
+								user(entry.batch, { class: "mono" }),
+							)
+						: user(null),
+				],
+			].map(([name, value]) => [h("dt", name), h("dd", value)]),
+		),
 		evidence(entry.evidence),
 		table ? [h("h3", "The row"), table] : null,
-		undoButton(entry));
+		undoButton(entry),
+	);
 }
 
 /* What it opens to is made when it is opened, and stays open when rows are drawn again. */
 function openCell(state, entry, opened) {
 	const isOpen = opened.has(entry.id);
-	const details = h("details", { open: isOpen, ontoggle: () => {
-		if (details.open === opened.has(entry.id)) return;
-		if (details.open) opened.add(entry.id);
-		else opened.delete(entry.id);
-		if (details.open && details.children.length === 1) details.append(inside(state, entry));
-		else if (!details.open) details.lastElementChild?.matches("div") && details.lastElementChild.remove();
-	} }, h("summary", entry.reason ? user(entry.reason) : "Evidence"), isOpen ? inside(state, entry) : null);
+	const details = h(
+		"details",
+		{
+			open: isOpen,
+			ontoggle: () => {
+				if (details.open === opened.has(entry.id)) return;
+				if (details.open) opened.add(entry.id);
+				else opened.delete(entry.id);
+				if (details.open && details.children.length === 1)
+					details.append(inside(state, entry));
+				else if (!details.open)
+					details.lastElementChild?.matches("div") && details.lastElementChild.remove();
+			},
+		},
+		h("summary", entry.reason ? user(entry.reason) : "Evidence"),
+		isOpen ? inside(state, entry) : null,
+	);
 	return details;
 }
 
 function jobCell(entry) {
 	if (!entry.job || entry.job === "*") return user(entry.watch);
-	return h("a", { href: jobHref(entry.watch, entry.job, entry.database) }, user(`${entry.watch}/${entry.job}`, { class: "mono" }));
+	return h(
+		"a",
+		{ href: jobHref(entry.watch, entry.job, entry.database) },
+		user(`${entry.watch}/${entry.job}`, { class: "mono" }),
+	);
 }
 
 function makeTable(state, more) {
@@ -91,7 +201,11 @@ function makeTable(state, more) {
 			{ name: "of-when tight", title: "When", cell: (e) => ago(e.at) },
 			{ name: "of-what tight", title: "What", cell: (e) => eventChip(e.event) },
 			{ name: "of-job fair", title: "Job", cell: jobCell },
-			{ name: "of-found tight", title: "Verdict", cell: (e) => e.verdict ? chip(e.verdict) : user(null) },
+			{
+				name: "of-found tight",
+				title: "Verdict",
+				cell: (e) => (e.verdict ? chip(e.verdict) : user(null)),
+			},
 			{ name: "of-why wide", title: "Why", cell: (e) => openCell(state, e, opened) },
 			{ name: "of-by fair", title: "By", cell: (e) => user(e.actor) },
 		],
@@ -107,30 +221,49 @@ function query(state) {
 	return Object.fromEntries(NAMES.map((name) => [name, state[name]]));
 }
 
-function exports_(state) {
-	return ["csv", "jsonl"].map((format) => fileLink(format.toUpperCase(), `/ledger${queryText({ ...query(state), format })}`, `ledger.${format}`));
+function fileLinks(state) {
+	return ["csv", "jsonl"].map((format) =>
+		fileLink(
+			format.toUpperCase(),
+			`/ledger${queryText({ ...query(state), format })}`,
+			`ledger.${format}`,
+		),
+	);
 }
 
 async function filters(state, reload, signal) {
 	const { watches } = await get("/watches", { signal });
 	const events = Object.entries(EVENTS).map(([name, words]) => [name, words]);
-	return h("div", { class: "toolbar", role: "group", "aria-label": "Filter" },
+	return h(
+		"div",
+		{ class: "toolbar", role: "group", "aria-label": "Filter" },
 		await databaseChoice(state, reload),
-		choice("Watch", "watch", [["", "all"], ...[...new Set(watches.map((w) => w.watch))].map((name) => [name, name])], state, reload),
+		choice(
+			"Watch",
+			"watch",
+			[["", "all"], ...[...new Set(watches.map((w) => w.watch))].map((name) => [name, name])],
+			state,
+			reload,
+		),
 		choice("Event", "event", [["", "any"], ...events], state, reload),
 		choice("Since", "since", TIMES, state, reload),
 		textField("Job", "job", state, reload, { size: 10, placeholder: "key" }),
 		textField("By", "actor", state, reload, { size: 10, placeholder: "daemon" }),
-		textField("Batch", "batch", state, reload, { size: 12 }));
+		textField("Batch", "batch", state, reload, { size: 12 }),
+	);
 }
 
 /* ---- as it happens ---- */
 
 function fits(state, entry) {
 	const first = daemonStatus()?.databases?.[0]?.name;
-	return entry.database === (state.database || first) &&
-		["watch", "event", "actor", "batch"].every((name) => !state[name] || entry[name] === state[name]) &&
-		(!state.job || entry.job === state.job || `${entry.watch}/${entry.job}` === state.job);
+	return (
+		entry.database === (state.database || first) &&
+		["watch", "event", "actor", "batch"].every(
+			(name) => !state[name] || entry[name] === state[name],
+		) &&
+		(!state.job || entry.job === state.job || `${entry.watch}/${entry.job}` === state.job)
+	);
 }
 
 export function update(event) {
@@ -148,7 +281,8 @@ export async function show(root, { query: given, signal }) {
 	const files = h("div", { class: "toolbar" });
 	const trouble = h("div", { hidden: true });
 	let next = null;
-	const page = (after) => get("/ledger", { query: { ...query(state), limit: PAGE, after, order: "desc" }, signal });
+	const page = (after) =>
+		get("/ledger", { query: { ...query(state), limit: PAGE, after, order: "desc" }, signal });
 	const more = async () => {
 		const got = await page(next);
 		next = got.next;
@@ -157,7 +291,22 @@ export async function show(root, { query: given, signal }) {
 	};
 	const rows = makeTable(state, more);
 	const reload = async () => {
-		fill(files, exports_(state), state.batch && may("operator") ? h("button", { type: "button", onclick: () => undo({ database: state.database || null, batch: state.batch }) }, icon("undo"), "Undo batch") : null);
+		fill(
+			files,
+			fileLinks(state),
+			state.batch && may("operator")
+				? h(
+						"button",
+						{
+							type: "button",
+							onclick: () =>
+								undo({ database: state.database || null, batch: state.batch }),
+						},
+						icon("undo"),
+						"Undo batch",
+					)
+				: null,
+		);
 		trouble.hidden = true;
 		try {
 			const got = await page(null);
@@ -178,9 +327,16 @@ export async function show(root, { query: given, signal }) {
 		next = rows.shown().at(-1).id;
 		rows.hasMore(true);
 	};
-	fill(root, h("div", { class: "page-head" }, h("h1", "Ledger"), files), await filters(state, reload, signal), trouble,
-		h("section", { class: "card" }, h("h2", { class: "sr-only" }, "Entries"), rows.element));
+	fill(
+		root,
+		h("div", { class: "page-head" }, h("h1", "Ledger"), files),
+		await filters(state, reload, signal),
+		trouble,
+		h("section", { class: "card" }, h("h2", { class: "sr-only" }, "Entries"), rows.element),
+	);
 	await reload();
 	shown = { state, rows, reload, trim };
-	signal.addEventListener("abort", () => { if (shown?.rows === rows) shown = null; });
+	signal.addEventListener("abort", () => {
+		if (shown?.rows === rows) shown = null;
+	});
 }

@@ -11,94 +11,249 @@ import { chip, count, duration, EVENTS, human, stampText } from "../lib/words.js
 
 export const title = "Report";
 
-const PERIODS = [["24h", "last day"], ["", "last 7 days"], ["30d", "last 30 days"], ["90d", "last 90 days"], ["366d", "last year"]];
+const PERIODS = [
+	["24h", "last day"],
+	["", "last 7 days"],
+	["30d", "last 30 days"],
+	["90d", "last 90 days"],
+	["366d", "last year"],
+];
 
 /* Numbers of the summary: what is good when it falls, and what is only told. */
 const TOLD = [
-	["recovered", "Recovered", "redo"], ["held", "Put on hold", "hand"], ["reported", "Reported", "book"],
-	["late_completions", "Late completions", "clock"], ["retries_exhausted", "No attempts left", "none"], ["by_hand", "By hand", "worker"],
+	["recovered", "Recovered", "redo"],
+	["held", "Put on hold", "hand"],
+	["reported", "Reported", "book"],
+	["late_completions", "Late completions", "clock"],
+	["retries_exhausted", "No attempts left", "none"],
+	["by_hand", "By hand", "worker"],
 ];
 
 /* ---- small parts ---- */
 
 function against(now, before) {
 	if (now === before) return "as many as before";
-	return `${now > before ? "▲" : "▼"} ${count(Math.abs(now - before))} ${now > before ? "more" : "fewer"} than before (${count(before)})`;
+	const [arrow, word] = now > before ? ["▲", "more"] : ["▼", "fewer"];
+	return `${arrow} ${count(Math.abs(now - before))} ${word} than before (${count(before)})`;
 }
 
 function tiles({ now, before }) {
-	return h("div", { class: "tiles" }, TOLD.map(([name, words, picture]) => h("div", { class: "tile" },
-		h("span", { class: "tile-name" }, icon(picture), words),
-		h("span", { class: "tile-value" }, count(now[name])),
-		h("span", { class: "tile-note" }, against(now[name], before[name])))));
+	return h(
+		"div",
+		{ class: "tiles" },
+		TOLD.map(([name, words, picture]) =>
+			h(
+				"div",
+				{ class: "tile" },
+				h("span", { class: "tile-name" }, icon(picture), words),
+				h("span", { class: "tile-value" }, count(now[name])),
+				h("span", { class: "tile-note" }, against(now[name], before[name])),
+			),
+		),
+	);
 }
 
 function dayChart(w) {
 	if (!w.days.length) return null;
-	return bars(w.days.map((d) => ({ title: d.day, label: d.day.slice(5), values: d })),
-		[{ name: "recovered", title: "Recovered", shade: "good" }, { name: "held", title: "Held", shade: "held" }, { name: "reported", title: "Reported", shade: "warn" }],
-		{ label: `Recoveries of ${w.watch} by day` });
+	return bars(
+		w.days.map((d) => ({ title: d.day, label: d.day.slice(5), values: d })),
+		[
+			{ name: "recovered", title: "Recovered", shade: "good" },
+			{ name: "held", title: "Held", shade: "held" },
+			{ name: "reported", title: "Reported", shade: "warn" },
+		],
+		{ label: `Recoveries of ${w.watch} by day` },
+	);
 }
 
 /* A short list of what came most often. */
 function top(heading, rows, words) {
 	if (!rows?.length) return null;
-	return h("div", { class: "top-list" }, h("h3", heading),
-		h("table", h("tbody", rows.map((row) => h("tr", h("td", words(row)), h("td", { class: "num" }, count(row.n)))))));
+	return h(
+		"div",
+		{ class: "top-list" },
+		h("h3", heading),
+		h(
+			"table",
+			h(
+				"tbody",
+				rows.map((row) =>
+					h("tr", h("td", words(row)), h("td", { class: "num" }, count(row.n))),
+				),
+			),
+		),
+	);
 }
 
 /* "3 requeued, 1 failed": those that there are, else `nothing`. */
 function listed(pairs, nothing) {
-	return pairs.filter(([n]) => n > 0).map(([n, words]) => `${count(n)} ${words}`).join(", ") || nothing;
+	return (
+		pairs
+			.filter(([n]) => n > 0)
+			.map(([n, words]) => `${count(n)} ${words}`)
+			.join(", ") || nothing
+	);
 }
 
 function numberLines(w) {
 	const { now, time_to_recover: time } = w;
 	const lines = [
-		["Recovered", [count(now.recovered), now.recovered ? `: ${listed([[now.requeued, "requeued"], [now.retried, "retried"], [now.failed, "failed"], [now.rolled_back, "rolled back"]], "otherwise")}` : null]],
-		["Time to recover", time.n ? `${duration(time.median_s)} (median), ${duration(time.longest_s)} (longest)` : "nothing was recovered"],
-		["Mistakes", listed([[w.false_positives, w.false_positives === 1 ? "false positive" : "false positives"], [w.near_misses ?? 0, w.near_misses === 1 ? "near miss" : "near misses"]], "none")],
-		["Held back", listed([[now.brakes, "by the brake"], [now.changed_meanwhile, "changed meanwhile"], [now.workers_returned, "whose worker returned"]], "nothing")],
+		[
+			"Recovered",
+			[
+				count(now.recovered),
+				now.recovered
+					? `: ${listed(
+							[
+								[now.requeued, "requeued"],
+								[now.retried, "retried"],
+								[now.failed, "failed"],
+								[now.rolled_back, "rolled back"],
+							],
+							"otherwise",
+						)}`
+					: null,
+			],
+		],
+		[
+			"Time to recover",
+			time.n
+				? `${duration(time.median_s)} (median), ${duration(time.longest_s)} (longest)`
+				: "nothing was recovered",
+		],
+		[
+			"Mistakes",
+			listed(
+				[
+					[
+						w.false_positives,
+						w.false_positives === 1 ? "false positive" : "false positives",
+					],
+					[w.near_misses ?? 0, w.near_misses === 1 ? "near miss" : "near misses"],
+				],
+				"none",
+			),
+		],
+		[
+			"Held back",
+			listed(
+				[
+					[now.brakes, "by the brake"],
+					[now.changed_meanwhile, "changed meanwhile"],
+					[now.workers_returned, "whose worker returned"],
+				],
+				"nothing",
+			),
+		],
 		["Waiting for a person", count(w.waiting)],
 	];
-	return h("dl", { class: "facts" }, lines.map(([name, value]) => [h("dt", name), h("dd", value)]));
+	return h(
+		"dl",
+		{ class: "facts" },
+		lines.map(([name, value]) => [h("dt", name), h("dd", value)]),
+	);
 }
 
 function holds(w) {
 	if (!w.holds.length) return null;
-	return h("div", h("h3", "On hold"), h("ul", { class: "plain holds" }, w.holds.map((one) => h("li", user(`${w.watch}/${one.job}`, { class: "mono" }), " ",
-		one.cause ? [user(one.cause), " "] : null, one.reason ? user(one.reason) : null, one.at ? h("span", { class: "muted" }, `, since ${stampText(one.at)}`) : null))));
+	return h(
+		"div",
+		h("h3", "On hold"),
+		h(
+			"ul",
+			{ class: "plain holds" },
+			w.holds.map((one) =>
+				h(
+					"li",
+					user(`${w.watch}/${one.job}`, { class: "mono" }),
+					" ",
+					one.cause ? [user(one.cause), " "] : null,
+					one.reason ? user(one.reason) : null,
+					one.at ? h("span", { class: "muted" }, `, since ${stampText(one.at)}`) : null,
+				),
+			),
+		),
+	);
 }
 
 function advice(w) {
 	if (!w.advice.length) return null;
-	return h("div", h("h3", "Advice"), h("ul", w.advice.map((line) => h("li", user(line)))));
+	return h(
+		"div",
+		h("h3", "Advice"),
+		h(
+			"ul",
+			w.advice.map((line) => h("li", user(line))),
+		),
+	);
 }
 
 /* ---- a watch ---- */
 
 function watchCard(w) {
 	const not = w.missing ?? w.no_ledger;
-	return h("section", { class: "card report-watch", "aria-label": `Watch ${w.watch}` },
-		h("div", { class: "card-head" }, h("h2", user(w.label ?? w.watch), w.label ? [" ", user(w.watch, { class: "mono muted" })] : null), h("span", { class: "muted" }, user(w.group ?? w.database))),
-		h("div", { class: "card-body stack" },
+	return h(
+		"section",
+		{ class: "card report-watch", "aria-label": `Watch ${w.watch}` },
+		h(
+			"div",
+			{ class: "card-head" },
+			h(
+				"h2",
+				user(w.label ?? w.watch),
+				w.label ? [" ", user(w.watch, { class: "mono muted" })] : null,
+			),
+			h("span", { class: "muted" }, user(w.group ?? w.database)),
+		),
+		h(
+			"div",
+			{ class: "card-body stack" },
 			not ? h("p", chip("warn", { label: "not all is known" }), " ", user(not)) : null,
 			h("div", { class: "grid-2" }, numberLines(w), dayChart(w)),
-			h("div", { class: "tops" },
-				top("Causes", w.causes, (row) => [chip(row.verdict), " ", user(row.rule, { class: "mono muted" })]),
+			h(
+				"div",
+				{ class: "tops" },
+				top("Causes", w.causes, (row) => [
+					chip(row.verdict),
+					" ",
+					user(row.rule, { class: "mono muted" }),
+				]),
 				top("Kinds", w.kinds, (row) => user(row.kind)),
 				top("Owners", w.owners, (row) => user(row.owner, { class: "mono" })),
 				top("Jobs", w.jobs, (row) => user(row.job, { class: "mono" })),
-				top("By hand", w.actions, (row) => [user(row.actor), " ", h("span", { class: "muted" }, EVENTS[row.event] ?? human(row.event))])),
-			holds(w), advice(w)));
+				top("By hand", w.actions, (row) => [
+					user(row.actor),
+					" ",
+					h("span", { class: "muted" }, EVENTS[row.event] ?? human(row.event)),
+				]),
+			),
+			holds(w),
+			advice(w),
+		),
+	);
 }
 
 function whole(report) {
 	return [
-		h("p", { class: "lead report-span" }, `${stampText(report.from)} to ${stampText(report.to)}, against as long before`),
+		h(
+			"p",
+			{ class: "lead report-span" },
+			`${stampText(report.from)} to ${stampText(report.to)}, against as long before`,
+		),
 		tiles(report),
-		report.watches.length ? report.watches.map(watchCard) : h("p", { class: "empty" }, "There is no watch to report on."),
-		(report.not_reported ?? []).map((one) => h("p", chip("warn", { label: "not reported" }), " ", user(one.database), ": ", user(one.because))),
+		report.watches.length
+			? report.watches.map(watchCard)
+			: h("p", { class: "empty" }, "There is no watch to report on."),
+		(report.not_reported ?? []).map((one) =>
+			h(
+				"p",
+				chip("warn", { label: "not reported" }),
+				" ",
+				user(one.database),
+				": ",
+				user(one.because),
+			),
+		),
 	];
 }
 
@@ -106,11 +261,15 @@ function whole(report) {
 
 export async function show(root, { query, signal }) {
 	const state = addressed(query, ["database", "since", "watch"]);
-	const files = h("span", { class: "row" }), body = h("div", { class: "stack report" });
+	const files = h("span", { class: "row" }),
+		body = h("div", { class: "stack report" });
 	const load = async () => {
 		const of = { ...state };
-		fill(files, fileLink("Markdown", `/report${queryText({ ...of, format: "markdown" })}`, "report.md"),
-			fileLink("HTML", `/report${queryText({ ...of, format: "html" })}`, "report.html"));
+		fill(
+			files,
+			fileLink("Markdown", `/report${queryText({ ...of, format: "markdown" })}`, "report.md"),
+			fileLink("HTML", `/report${queryText({ ...of, format: "html" })}`, "report.html"),
+		);
 		body.setAttribute("aria-busy", "true");
 		try {
 			fill(body, whole(await get("/report", { query: of, signal })));
@@ -121,12 +280,32 @@ export async function show(root, { query, signal }) {
 		body.removeAttribute("aria-busy");
 	};
 	const { watches } = await get("/watches", { signal });
-	fill(root,
-		h("div", { class: "page-head" }, h("h1", "Report"), h("div", { class: "toolbar" },
-			await databaseChoice(state, load),
-			choice("Watch", "watch", [["", "all"], ...[...new Set(watches.map((w) => w.watch))].map((name) => [name, name])], state, load),
-			choice("Period", "since", PERIODS, state, load),
-			h("button", { type: "button", onclick: () => print() }, icon("book"), "Print"), files)),
-		body);
+	fill(
+		root,
+		h(
+			"div",
+			{ class: "page-head" },
+			h("h1", "Report"),
+			h(
+				"div",
+				{ class: "toolbar" },
+				await databaseChoice(state, load),
+				choice(
+					"Watch",
+					"watch",
+					[
+						["", "all"],
+						...[...new Set(watches.map((w) => w.watch))].map((name) => [name, name]),
+					],
+					state,
+					load,
+				),
+				choice("Period", "since", PERIODS, state, load),
+				h("button", { type: "button", onclick: () => print() }, icon("book"), "Print"),
+				files,
+			),
+		),
+		body,
+	);
 	await load();
 }

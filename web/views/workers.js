@@ -20,32 +20,60 @@ const SKEW_S = 2; /* clocks that differ by more are told in red */
 /* ---- what there is to say of one ---- */
 
 function stateChip(w) {
-	return w.state === "alive" && w.expired ? chip("silent", { label: "silent", title: "Its lease has run out" }) : chip(w.state);
+	return w.state === "alive" && w.expired
+		? chip("silent", { label: "silent", title: "Its lease has run out" })
+		: chip(w.state);
 }
 
 /* Its own clock against the database's, in seconds. */
 function skewOf(w) {
 	const renewed = instant(w.renewed_at);
-	return typeof w.info?.clock_ms === "number" && renewed ? (w.info.clock_ms - renewed.getTime()) / 1000 : null;
+	return typeof w.info?.clock_ms === "number" && renewed
+		? (w.info.clock_ms - renewed.getTime()) / 1000
+		: null;
 }
 
 function skewCell(w) {
 	const skew = skewOf(w);
 	if (skew === null) return h("span", { class: "muted" }, "–");
 	if (Math.abs(skew) < SKEW_S) return h("span", { class: "muted" }, "none");
-	return chip("warn", { label: `${skew > 0 ? "ahead" : "behind"} ${duration(skew)}`, title: "Its clock against the database's" });
+	return chip("warn", {
+		label: `${skew > 0 ? "ahead" : "behind"} ${duration(skew)}`,
+		title: "Its clock against the database's",
+	});
 }
 
 function troubleCell(w) {
 	const { breaker, spool } = w.info ?? {};
 	if (breaker === undefined && !spool) return h("span", { class: "muted" }, "–");
-	return h("span", { class: "row" },
-		breaker === "open" ? chip("warn", { label: "breaker open", title: "The database refused its settlements: it waits" }) : h("span", { class: "muted" }, "closed"),
-		spool?.jobs > 0 ? chip("warn", { label: `${plural(spool.jobs, "result")} in its spool`, title: `${count(spool.bytes)} bytes` }) : null);
+	return h(
+		"span",
+		{ class: "row" },
+		breaker === "open"
+			? chip("warn", {
+					label: "breaker open",
+					title: "The database refused its settlements: it waits",
+				})
+			: h("span", { class: "muted" }, "closed"),
+		spool?.jobs > 0
+			? chip("warn", {
+					label: `${plural(spool.jobs, "result")} in its spool`,
+					title: `${count(spool.bytes)} bytes`,
+				})
+			: null,
+	);
 }
 
 function servesCell(w) {
-	return w.serves?.length ? h("span", { class: "row" }, w.serves.map((name) => h("a", { href: `/jobs${queryText({ watch: name })}` }, user(name)))) : h("span", { class: "muted" }, "–");
+	return w.serves?.length
+		? h(
+				"span",
+				{ class: "row" },
+				w.serves.map((name) =>
+					h("a", { href: `/jobs${queryText({ watch: name })}` }, user(name)),
+				),
+			)
+		: h("span", { class: "muted" }, "–");
 }
 
 function place(w) {
@@ -57,7 +85,10 @@ function href(state, id) {
 }
 
 function nameCell(state, w) {
-	return [h("a", { href: href(state, w.id) }, user(w.name)), h("div", { class: "muted small-text" }, user(place(w)))];
+	return [
+		h("a", { href: href(state, w.id) }, user(w.name)),
+		h("div", { class: "muted small-text" }, user(place(w))),
+	];
 }
 
 /* ---- tables ---- */
@@ -68,17 +99,31 @@ function aliveTable(state) {
 		columns: [
 			{ name: "of-worker fair", title: "Worker", cell: (w) => nameCell(state, w) },
 			{ name: "of-state tight", title: "State", cell: stateChip },
-			{ name: "of-beats tight", title: "Beats", cell: (w) => pulse(w.beats ?? [], w.lease_s, true) },
+			{
+				name: "of-beats tight",
+				title: "Beats",
+				cell: (w) => pulse(w.beats ?? [], w.lease_s, true),
+			},
 			{ name: "of-beat-at tight", title: "Last beat", cell: (w) => ago(w.renewed_at) },
-			{ name: "jobs", title: "Jobs", num: true, cell: (w) => w.holding ? h("a", { href: href(state, w.id) }, count(w.holding)) : "0" },
+			{
+				name: "jobs",
+				title: "Jobs",
+				num: true,
+				cell: (w) =>
+					w.holding ? h("a", { href: href(state, w.id) }, count(w.holding)) : "0",
+			},
 			{ name: "of-serves fair", title: "Serves", cell: servesCell },
 			{ name: "of-since tight", title: "Since", cell: (w) => ago(w.started_at) },
-			{ name: "of-version tight", title: "Version", cell: (w) => user(w.info?.version ?? null) },
+			{
+				name: "of-version tight",
+				title: "Version",
+				cell: (w) => user(w.info?.version ?? null),
+			},
 			{ name: "of-clock tight", title: "Clock off by", cell: skewCell },
 			{ name: "of-breaker tight", title: "Breaker, spool", cell: troubleCell },
 		],
 		key: (w) => w.id,
-		empty: "No worker is alive. Workers of your own that defib does not know are seen by their jobs only.",
+		empty: "No worker is alive. Those that are not registered are seen by their jobs only.",
 	});
 }
 
@@ -90,8 +135,17 @@ function endedTable(state) {
 			{ name: "of-state tight", title: "State", cell: stateChip },
 			{ name: "of-ended tight", title: "Ended", cell: (w) => ago(w.ended_at) },
 			{ name: "of-cause wide", title: "Cause", cell: (w) => user(w.cause) },
-			{ name: "ran", title: "Lived for", num: true, cell: (w) => duration((instant(w.ended_at) - instant(w.started_at)) / 1000) },
-			{ name: "of-version tight", title: "Version", cell: (w) => user(w.info?.version ?? null) },
+			{
+				name: "ran",
+				title: "Lived for",
+				num: true,
+				cell: (w) => duration((instant(w.ended_at) - instant(w.started_at)) / 1000),
+			},
+			{
+				name: "of-version tight",
+				title: "Version",
+				cell: (w) => user(w.info?.version ?? null),
+			},
 			{ name: "of-served fair", title: "Served", cell: servesCell },
 		],
 		key: (w) => w.id,
@@ -100,7 +154,12 @@ function endedTable(state) {
 }
 
 function tile(name, value, picture, tone = "") {
-	return h("div", { class: `tile ${tone}` }, h("span", { class: "tile-name" }, icon(picture), name), h("span", { class: "tile-value" }, value));
+	return h(
+		"div",
+		{ class: `tile ${tone}` },
+		h("span", { class: "tile-name" }, icon(picture), name),
+		h("span", { class: "tile-value" }, value),
+	);
 }
 
 function tiles(alive, ended) {
@@ -118,31 +177,91 @@ function tiles(alive, ended) {
 
 function jobList(w) {
 	if (w.jobs.length === 0) return h("p", { class: "muted" }, "It has no job in hand.");
-	return h("ul", { class: "plain row" }, w.jobs.map((j) => h("li", h("a", { href: jobHref(j.watch, j.key, w.database) }, user(`${j.watch}/${j.key}`, { class: "mono" })))),
-		w.more ? h("li", { class: "muted" }, "and more") : null);
+	return h(
+		"ul",
+		{ class: "plain row" },
+		w.jobs.map((j) =>
+			h(
+				"li",
+				h(
+					"a",
+					{ href: jobHref(j.watch, j.key, w.database) },
+					user(`${j.watch}/${j.key}`, { class: "mono" }),
+				),
+			),
+		),
+		w.more ? h("li", { class: "muted" }, "and more") : null,
+	);
 }
 
 function facts(pairs) {
-	return h("dl", { class: "facts" }, pairs.map(([name, value]) => [h("dt", name), h("dd", value)]));
+	return h(
+		"dl",
+		{ class: "facts" },
+		pairs.map(([name, value]) => [h("dt", name), h("dd", value)]),
+	);
 }
 
 function oneCard(state, w) {
-	const settled = Object.entries(w.info?.settled ?? {}).map(([end, n]) => `${end} ${count(n)}`).join(", ");
-	return h("section", { class: "card", id: "worker", "aria-label": "One worker" },
-		h("div", { class: "card-head" }, h("h2", "Worker ", user(w.name)), h("div", { class: "row" }, stateChip(w), h("a", { class: "button", href: href(state, null) }, icon("cross"), "Close"))),
-		h("div", { class: "card-body grid-2" },
-			facts([["Id", String(w.id)], ["Host", user(w.host)], ["Process", w.pid === null ? user(null) : String(w.pid)], ["Version", user(w.info?.version ?? null)],
-				["Started", stamp(w.started_at)], ["Last beat", ago(w.renewed_at)],
-				["Lease", [duration(w.lease_s), w.ended_at ? null : [", runs out ", ago(w.expires_at)]]], ["Beats", pulse(w.beats ?? [], w.lease_s, w.state === "alive")]]),
-			facts([["Serves", servesCell(w)], ["Ended", w.ended_at ? stamp(w.ended_at) : "no"], ["Cause", user(w.cause)], ["Settled", user(settled || null)],
-				["Refused, given up", w.info ? `${count(w.info.refused ?? 0)}, ${count(w.info.abandoned ?? 0)}` : user(null)], ["Clock off by", skewCell(w)],
-				["Breaker, spool", troubleCell(w)], [`Jobs (${count(w.jobs.length)}${w.more ? "+" : ""})`, jobList(w)]])));
+	const settled = Object.entries(w.info?.settled ?? {})
+		.map(([end, n]) => `${end} ${count(n)}`)
+		.join(", ");
+	return h(
+		"section",
+		{ class: "card", id: "worker", "aria-label": "One worker" },
+		h(
+			"div",
+			{ class: "card-head" },
+			h("h2", "Worker ", user(w.name)),
+			h(
+				"div",
+				{ class: "row" },
+				stateChip(w),
+				h("a", { class: "button", href: href(state, null) }, icon("cross"), "Close"),
+			),
+		),
+		h(
+			"div",
+			{ class: "card-body grid-2" },
+			facts([
+				["Id", String(w.id)],
+				["Host", user(w.host)],
+				["Process", w.pid === null ? user(null) : String(w.pid)],
+				["Version", user(w.info?.version ?? null)],
+				["Started", stamp(w.started_at)],
+				["Last beat", ago(w.renewed_at)],
+				[
+					"Lease",
+					[duration(w.lease_s), w.ended_at ? null : [", runs out ", ago(w.expires_at)]],
+				],
+				["Beats", pulse(w.beats ?? [], w.lease_s, w.state === "alive")],
+			]),
+			facts([
+				["Serves", servesCell(w)],
+				["Ended", w.ended_at ? stamp(w.ended_at) : "no"],
+				["Cause", user(w.cause)],
+				["Settled", user(settled || null)],
+				[
+					"Refused, given up",
+					w.info
+						? `${count(w.info.refused ?? 0)}, ${count(w.info.abandoned ?? 0)}`
+						: user(null),
+				],
+				["Clock off by", skewCell(w)],
+				["Breaker, spool", troubleCell(w)],
+				[`Jobs (${count(w.jobs.length)}${w.more ? "+" : ""})`, jobList(w)],
+			]),
+		),
+	);
 }
 
 async function showOne(holder, state, signal) {
 	if (!state.worker) return;
 	try {
-		const w = await get(`/workers/${encodeURIComponent(state.worker)}`, { query: { database: state.database }, signal });
+		const w = await get(`/workers/${encodeURIComponent(state.worker)}`, {
+			query: { database: state.database },
+			signal,
+		});
 		renew(holder, oneCard(state, { ...w, database: state.database }));
 	} catch (error) {
 		if (signal.aborted) return;
@@ -155,11 +274,15 @@ async function showOne(holder, state, signal) {
 export async function show(root, { query, go, signal }) {
 	const state = addressed(query, ["database", "worker"]);
 	const summary = h("div", { class: "tiles" });
-	const alive = aliveTable(state), ended = endedTable(state);
+	const alive = aliveTable(state),
+		ended = endedTable(state);
 	const one = h("div", { hidden: !state.worker });
 	const more = h("p", { class: "muted", hidden: true }, `Only the first ${MOST} are shown.`);
 	const load = async () => {
-		const got = await get("/workers", { query: { database: state.database, limit: MOST }, signal });
+		const got = await get("/workers", {
+			query: { database: state.database, limit: MOST },
+			signal,
+		});
 		const living = got.workers.filter((w) => w.state === "alive");
 		const gone = got.workers.filter((w) => w.state !== "alive");
 		renew(summary, tiles(living, gone));
@@ -169,11 +292,35 @@ export async function show(root, { query, go, signal }) {
 		await showOne(one, state, signal);
 	};
 	const told = telling(load, signal);
-	fill(root,
-		h("div", { class: "page-head" }, h("h1", "Workers"), h("div", { class: "toolbar" }, await databaseChoice(state, () => go(href(state, null))))),
-		told.element, summary, one,
-		h("section", { class: "card", "aria-label": "Alive" }, h("div", { class: "card-head" }, h("h2", "Alive")), alive.element),
-		h("section", { class: "card", "aria-label": "Ended lately" }, h("div", { class: "card-head" }, h("h2", "Ended lately")), ended.element), more);
+	fill(
+		root,
+		h(
+			"div",
+			{ class: "page-head" },
+			h("h1", "Workers"),
+			h(
+				"div",
+				{ class: "toolbar" },
+				await databaseChoice(state, () => go(href(state, null))),
+			),
+		),
+		told.element,
+		summary,
+		one,
+		h(
+			"section",
+			{ class: "card", "aria-label": "Alive" },
+			h("div", { class: "card-head" }, h("h2", "Alive")),
+			alive.element,
+		),
+		h(
+			"section",
+			{ class: "card", "aria-label": "Ended lately" },
+			h("div", { class: "card-head" }, h("h2", "Ended lately")),
+			ended.element,
+		),
+		more,
+	);
 	await told.run();
 	every(REFRESH_S, told.run, signal);
 }
