@@ -8,7 +8,7 @@ all:
 
 # Two commands for a newcomer: see it work, see it proved.
 demo: all
-	@scripts/demo
+	@build/defib demo
 
 check:
 	@scripts/setup test
