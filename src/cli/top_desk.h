@@ -28,8 +28,9 @@ enum top_errand_is { TOP_STORY, TOP_ACT, TOP_UNDO, TOP_PAUSE, TOP_RESUME };
 struct top_errand {
 	enum top_errand_is is;
 	struct arena arena; /* of all below */
-	int part;           /* whose desk */
-	int watch;          /* among the desk's */
+	int turn;  /* of whom it was asked: an answer that nobody waits for any more is dropped */
+	int part;  /* whose desk */
+	int watch; /* among the desk's */
 	const struct act_kind *kind;
 	const char **jobs; /* of a story or an act; of an undo where there is no batch */
 	int njobs;

@@ -24,6 +24,7 @@ void top_screen_close(void)
 		return;
 	is_open = false;
 	endwin();
+	delscreen(screen);
 }
 
 static void set_up_colors(bool wanted)

@@ -125,16 +125,29 @@ static void plan_pause(struct top_talk *t, const char *verb)
 	ask_reason(t, row->paused ? "resume" : "pause");
 }
 
+static void begin_turn(struct top_talk *t)
+{
+	t->mode = MODE_WAIT;
+	t->turn++;
+	t->waiting = 0;
+}
+
+static void send(struct top_talk *t, struct top_errand *e)
+{
+	e->turn = t->turn;
+	t->waiting++;
+	top_desk_send(t->places[e->part].desk, e);
+}
+
 /* Hand the plan to the desks; it comes back errand by errand. */
 static void send_plan(struct top_talk *t)
 {
-	t->mode = MODE_WAIT;
+	begin_turn(t);
 	buf_clear(&t->page);
 	while (t->plan) {
 		struct top_errand *e = t->plan;
 		t->plan = e->next;
-		t->waiting++;
-		top_desk_send(t->places[e->part].desk, e);
+		send(t, e);
 	}
 }
 
@@ -195,6 +208,7 @@ static void agreed(struct top_talk *t)
 		buf_clear(&e->text);
 	}
 	t->nlast = 0;
+	t->acting = true;
 	send_plan(t);
 }
 
@@ -213,6 +227,7 @@ static void keep_last(struct top_talk *t, const struct top_errand *e)
 static void all_done(struct top_talk *t)
 {
 	const char *text = buf_text(&t->page), *end = strchr(text, '\n');
+	t->acting = false;
 	top_untag_all(&t->model);
 	if (end && end[1] == '\0') {
 		say(t, text);
@@ -226,28 +241,28 @@ static void all_done(struct top_talk *t)
 
 static void came_back(struct top_talk *t, struct top_errand *e)
 {
-	if (e->is == TOP_STORY) {
-		if (t->mode == MODE_WAIT) {
-			buf_clear(&t->page);
-			buf_add(&t->page, buf_text(&e->text));
-			to_page(t, MODE_PAGE);
-		}
+	if (e->turn != t->turn || t->mode != MODE_WAIT) {
 		top_errand_free(e);
 		return;
 	}
 	t->waiting--;
-	if (e->dry_run) {
+	if (e->is == TOP_STORY) {
+		buf_clear(&t->page);
+		buf_add(&t->page, buf_text(&e->text));
+		to_page(t, MODE_PAGE);
+		top_errand_free(e);
+	} else if (e->dry_run) {
 		e->next = t->plan;
 		t->plan = e;
 		if (t->waiting == 0)
 			ask(t);
-		return;
+	} else {
+		keep_last(t, e);
+		buf_add(&t->page, buf_text(&e->text));
+		top_errand_free(e);
+		if (t->waiting == 0)
+			all_done(t);
 	}
-	keep_last(t, e);
-	buf_add(&t->page, buf_text(&e->text));
-	top_errand_free(e);
-	if (t->waiting == 0)
-		all_done(t);
 }
 
 void top_talk_hear(struct top_talk *t)
@@ -276,8 +291,8 @@ static void show_story(struct top_talk *t, const char *verb)
 	e->jobs = ARENA_ARRAY(&e->arena, const char *, 1);
 	e->jobs[0] = arena_strdup(&e->arena, row->job);
 	e->njobs = 1;
-	t->mode = MODE_WAIT;
-	top_desk_send(t->places[row->part].desk, e);
+	begin_turn(t);
+	send(t, e);
 }
 
 static void tag_row(struct top_talk *t, const char *verb)
@@ -465,10 +480,9 @@ void top_talk_key(struct top_talk *t, int key, const struct top_size *size)
 		reason_key(t, key);
 		break;
 	case MODE_WAIT:
-		/* What was agreed on is on its way; a story that was asked for can be left. */
-		if (key == 'q' && t->waiting == 0)
-			t->quit = true;
-		if (key == TOP_KEY_ESCAPE && t->waiting == 0)
+		/* What was agreed on is on its way; what was only asked for can be left. */
+		t->quit = key == 'q' && !t->acting;
+		if (key == TOP_KEY_ESCAPE && !t->acting)
 			to_list(t);
 		break;
 	case MODE_ASK:

@@ -37,7 +37,9 @@ struct top_talk {
 	char input[256];
 	struct top_errand *plan; /* what is being agreed on */
 	const char *verb;        /* of the plan */
-	int waiting;             /* errands that are out */
+	int turn;                /* counts what was asked of the desks */
+	int waiting;             /* errands of this turn that are out */
+	bool acting;             /* they change something */
 	struct buf page;
 	int page_from, page_lines;
 	char message[256];

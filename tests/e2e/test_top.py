@@ -21,7 +21,9 @@ def top(defib, tmp_path):
         folder = tmp_path / f"terminal{len(opened)}"
         folder.mkdir()
         argv = defib._argv(["top", "--every", "200ms", *args], db, config)
-        opened.append(Terminal(folder, argv, {"LC_ALL": "C.UTF-8", **(env or {})}, **options))
+        kept = {k: v for k, v in defib._env(None).items() if k.endswith("SAN_OPTIONS")}
+        opened.append(Terminal(folder, argv, {"LC_ALL": "C.UTF-8", **kept, **(env or {})},
+                               **options))
         return opened[-1]
     yield start
     for terminal in opened:
