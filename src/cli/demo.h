@@ -70,7 +70,7 @@ struct demo {
 	enum store_engine engine;
 	const char *listen;
 	int64_t seconds, seed;
-	int64_t lease_ms; /* of workers; a page is stuck after half of it */
+	int64_t lease_ms; /* of workers; after as long a page is stuck */
 	char run[16];     /* tells this run from others in the same database */
 	char folder[256], effects[288], program[4096];
 	const char *queue, *pages; /* names of the queue, and of the table and watch */

@@ -114,8 +114,8 @@ static defib_err write_files(struct demo *d, struct failure *f)
 {
 	struct arena *a = &d->cli->arena;
 	const char *at = d->folder;
-	const char *text = arena_printf(a, config_text, d->pages, d->pages, (long long)d->lease_ms / 2,
-	                                at, at, at, at, at);
+	const char *text = arena_printf(a, config_text, d->pages, d->pages, (long long)d->lease_ms, at,
+	                                at, at, at, at);
 	defib_err err = write_file(arena_printf(a, "%s/defib.yaml", at), text, 0600, f);
 	return err ? err : write_file(arena_printf(a, "%s/job", at), job_script, 0700, f);
 }

@@ -9,6 +9,7 @@
 
 #include <langinfo.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 
 #define BAR_CELLS 24
 #define BAR_MS 150
@@ -53,11 +54,21 @@ void demo_say(struct demo *d, enum color color, const char *fmt, ...)
 		d->shown_ms = 0;
 }
 
-static void add_bar(const struct demo *d, struct buf *out, int64_t done, int64_t total)
+/* A line that is wider than the terminal could not be wiped. */
+static int cells_beside(const struct demo *d, const char *text)
 {
-	int full = total ? (int)(done * BAR_CELLS / total) : 0;
+	struct winsize size = {0};
+	int width = ioctl(fileno(d->out), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+	int cells = width - out_width(text) - 4;
+	return cells < 0 ? 0 : cells > BAR_CELLS ? BAR_CELLS : cells;
+}
+
+static void add_bar(const struct demo *d, struct buf *out, int cells)
+{
+	int64_t total = d->nids + d->npages;
+	int full = total ? (int)((d->finished + d->pages_done) * cells / total) : 0;
 	buf_add(out, d->utf8 ? "" : "[");
-	for (int i = 0; i < BAR_CELLS; i++)
+	for (int i = 0; i < cells; i++)
 		buf_add(out, i < full ? (d->utf8 ? "█" : "#") : (d->utf8 ? "░" : "."));
 	buf_add(out, d->utf8 ? "" : "]");
 }
@@ -65,29 +76,27 @@ static void add_bar(const struct demo *d, struct buf *out, int64_t done, int64_t
 static void add_numbers(const struct demo *d, struct buf *out)
 {
 	out_count(out, d->finished);
-	buf_add(out, " of ");
+	buf_add(out, "/");
 	out_count(out, d->nids);
-	buf_addf(out, " jobs, %lld of %d pages; workers alive %d of %d; freed ",
-	         (long long)d->pages_done, d->npages, demo_alive(d, DEMO_WORKER), DEMO_WORKERS);
-	out_count(out, d->freed);
+	buf_addf(out, " jobs, %lld/%d pages, %d/%d workers, %lld freed", (long long)d->pages_done,
+	         d->npages, demo_alive(d, DEMO_WORKER), DEMO_WORKERS, (long long)d->freed);
 }
 
 void demo_show_progress(struct demo *d, int64_t now)
 {
-	struct buf line = BUF_INIT;
+	struct buf bar = BUF_INIT, numbers = BUF_INIT;
 	if (d->cli->quiet || now - d->shown_ms < (d->live ? BAR_MS : LINE_MS))
 		return;
+	add_numbers(d, &numbers);
 	if (d->live) {
-		add_bar(d, &line, d->finished + d->pages_done, d->nids + d->npages);
-		buf_add(&line, " ");
-		add_numbers(d, &line);
-		fprintf(d->out, "\r\033[K%s", buf_text(&line));
+		add_bar(d, &bar, cells_beside(d, buf_text(&numbers)));
+		fprintf(d->out, "\r\033[K%s %s", buf_text(&bar), buf_text(&numbers));
 		d->bar = true;
 	} else {
-		add_numbers(d, &line);
-		fprintf(d->out, "%6.2f s  %s\n", (double)(now - d->begun_ms) / 1000.0, buf_text(&line));
+		fprintf(d->out, "%6.2f s  %s\n", (double)(now - d->begun_ms) / 1000.0, buf_text(&numbers));
 	}
 	(void)fflush(d->out);
 	d->shown_ms = now;
-	buf_release(&line);
+	buf_release(&bar);
+	buf_release(&numbers);
 }

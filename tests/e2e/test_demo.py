@@ -109,14 +109,6 @@ def run(request, runs):
     return runs[request.param]
 
 
-def remove_an_effect(run):
-    """Of a job that is over: nothing will bring it back."""
-    run.wait_told("the page:")
-    done = eventually(lambda: rows(run, "SELECT id, epoch FROM defib.job WHERE state = 'done' AND "
-                                        "kind = 'mail' LIMIT 1"))
-    (run.folder / "effects" / f"job.{done[0][0]}.job.{done[0][1]}").unlink()
-
-
 def rows(run, query):
     if run.url:
         return run.database.sql(query)
@@ -128,15 +120,38 @@ def pages_table(run):
     return re.search(r"table: (\S+)", (run.folder / "defib.yaml").read_text())[1]
 
 
-# It runs first, because it has to act while its run is young.
+@pytest.fixture(scope="module")
+def tampered(runs):
+    """Of two jobs that are over one loses its effect, the other gets that of an earlier run."""
+    run = runs["tampered"]
+    run.wait_told("the page:")
+
+    def two_done():
+        done = rows(run, "SELECT id, epoch FROM defib.job WHERE state = 'done' AND kind = 'mail' "
+                         "AND crashes = 0 LIMIT 2")
+        return done if len(done) == 2 else None
+    (gone, epoch), (again, _) = eventually(two_done)
+    (run.folder / "effects" / f"job.{gone}.job.{epoch}").unlink()
+    (run.folder / "effects" / f"job.{again}.job.0").touch()
+    return run
+
+
+# These come first: they act while their run is young.
 @pytest.mark.covers("E9")
 @pytest.mark.timeout(LIMIT_S)
-def test_an_effect_that_is_gone_breaks_the_promise(runs):
-    run = runs["tampered"]
-    remove_an_effect(run)
-    assert run.verdict["lost"] == 1, run.told
-    assert not run.verdict["kept"]
-    assert run.process.wait(30) == 1
+def test_an_effect_that_is_gone_is_a_lost_job(tampered):
+    assert tampered.verdict["lost"] == 1, tampered.told
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_an_effect_that_nothing_explains_is_a_job_settled_twice(tampered):
+    assert tampered.verdict["settled_twice"] == 1, tampered.told
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_a_broken_promise_is_its_exit_code(tampered):
+    assert not tampered.verdict["kept"]
+    assert tampered.process.wait(30) == 1
 
 
 @pytest.mark.covers("E9")
