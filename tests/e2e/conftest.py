@@ -25,7 +25,8 @@ LONG_MARKS = ("proof", "bench")
 # These wait for most of their time. Sanitizers see the same code in the others' tests.
 WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "test_work_scrapersky",
                  "test_brake_workers", "test_brake", "test_doubt", "test_daemon", "test_backlog",
-                 "test_words", "test_crash", "test_races", "test_install_cron", "test_clients")
+                 "test_words", "test_crash", "test_races", "test_install_cron", "test_clients",
+                 "test_browser")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 

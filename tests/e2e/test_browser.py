@@ -1,0 +1,98 @@
+"""The page in a real Chromium, on data made by workers that really crashed (wreckage.py).
+
+The tests themselves are JavaScript (tests/web/*.mjs, node's own test runner): they run once,
+in one browser, and each `test("…")` there is a test here. Pictures of every view lie in
+screenshots/ of the build folder afterwards.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import BIN, ROOT
+from web import token_env
+from wreckage import Wreckage
+
+WEB = ROOT / "tests" / "web"
+NAMES = [name for path in sorted(WEB.glob("*.mjs"))
+         for name in re.findall(r'^test\("([^"]+)"', path.read_text(), re.M)]
+LIMIT_S = 480
+TAP = re.compile(r"^(not )?ok \d+ - (.*?)(?: # .*)?$")
+
+pytestmark = pytest.mark.timeout(LIMIT_S + 60)
+
+
+def lines_of(error):
+    return [line for line in (error or "").splitlines() if line.strip()] or ["no reason given"]
+
+
+def install(folder):
+    """playwright-core and axe-core as the lock file has them, once for each lock file."""
+    lock = WEB / "package-lock.json"
+    done = folder / hashlib.sha256(lock.read_bytes()).hexdigest()
+    if done.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(WEB / name, folder)
+    try:
+        ran = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"],
+                             cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    except FileNotFoundError:
+        pytest.fail("npm is not installed; run: scripts/setup test", pytrace=False)
+    except subprocess.TimeoutExpired:
+        pytest.fail("playwright-core and axe-core cannot be had from npm: no answer in 120 s",
+                    pytrace=False)
+    if ran.returncode:
+        said = [line for line in lines_of(ran.stderr) if "error" in line.lower()]
+        pytest.fail(f"playwright-core and axe-core cannot be had from npm: {(said or ['?'])[0]}",
+                    pytrace=False)
+    done.touch()
+
+
+def parse(tap):
+    """{name: None, or why it failed} of the tests of a TAP stream."""
+    told, why = {}, []
+    for line in tap.splitlines():
+        result = TAP.match(line)
+        if result:
+            why = []
+            told[result[2].replace("\\#", "#")] = why if result[1] else None
+        elif line.startswith("  "):
+            why.append(line)
+    return {name: None if reason is None else "\n".join(reason) for name, reason in told.items()}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What became of each test of tests/web, by its name."""
+    modules = BIN.parent / "browser"
+    install(modules)
+    folder = tmp_path_factory.mktemp("wreckage")
+    wreckage = Wreckage(folder)
+    try:
+        wreckage.make()
+        env = {**os.environ, **token_env(), "DEFIB_URL": wreckage.url(),
+               "DEFIB_ORDERS": wreckage.orders.url, "DEFIB_NODE_MODULES": str(modules),
+               "DEFIB_SCREENSHOTS": str(BIN.parent / "screenshots"), "HOME": str(folder)}
+        ran = subprocess.run(["node", "--test-reporter=tap", WEB / "all.mjs"], env=env,
+                             capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        told = parse(ran.stdout)
+        assert told, ran.stdout + ran.stderr
+        return told
+    finally:
+        wreckage.close()
+
+
+@pytest.mark.covers("A11", "C13", "E4", "E9", "F7")
+@pytest.mark.parametrize("name", NAMES)
+def test_in_the_browser(told, name):
+    assert name in told, f"it was not run; these were: {sorted(told)}"
+    assert told[name] is None, told[name]
+
+
+def test_every_test_of_the_browser_is_named_here(told):
+    assert set(told) == set(NAMES)

@@ -1,0 +1,11 @@
+/*
+ * all.mjs: the browser tests, in one process, so that they share a browser. They run in
+ * this order: the tour sees the wreckage before anybody mends it, and the last stops the
+ * server.
+ */
+import { after } from "node:test";
+import { closeBrowser } from "./browser.mjs";
+
+after(closeBrowser);
+
+for (const name of ["tour", "frame", "rooms", "acts", "hostile", "away"]) await import(`./${name}.mjs`);

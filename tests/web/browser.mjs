@@ -1,0 +1,125 @@
+/*
+ * browser.mjs: one Chromium for all tests, and pages of it that are watched: what a page
+ * logs as an error, every dialog it opens and every request it sends elsewhere is kept,
+ * and fails the test that opened it (`open()`), whatever else that test looks at.
+ */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const require = createRequire(`${process.env.DEFIB_NODE_MODULES}/`);
+const { chromium } = require("playwright-core");
+export const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+export const HOME = process.env.DEFIB_URL;
+export const DESK = { width: 1440, height: 900 };
+export const PHONE = { width: 390, height: 844 };
+const LIMIT_MS = 30000; /* for a machine that has much else to do */
+
+let browser = null;
+
+export async function launch() {
+	browser ??= await chromium.launch({
+		executablePath: process.env.DEFIB_CHROMIUM ?? "/usr/bin/chromium",
+		args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+	});
+	return browser;
+}
+
+export async function closeBrowser() {
+	await browser?.close();
+	browser = null;
+}
+
+/* A list of what is wrong is to be empty. */
+export function none(wrong) {
+	assert.ok(wrong.length === 0, wrong.join("\n"));
+}
+
+export function tokenOf(role) {
+	return process.env[`TOKEN_${role.toUpperCase()}`];
+}
+
+/* What the browser itself notes of an answer that is a problem, or of none: the page tells it. */
+const REFUSED = /^Failed to load resource: (the server responded with a status of (400|401|403|404|409|422|429|503)|net::ERR_)/;
+
+/* What a page did that it should not. */
+function watched(page) {
+	const bad = [];
+	page.on("console", (message) => {
+		if (message.type() === "error" && !REFUSED.test(message.text())) bad.push(`console: ${message.text()}`);
+	});
+	page.on("pageerror", (error) => bad.push(`error: ${error.message}`));
+	page.on("dialog", (dialog) => {
+		bad.push(`dialog: ${dialog.message()}`);
+		dialog.dismiss();
+	});
+	page.on("request", (request) => {
+		if (!request.url().startsWith(`${HOME}/`)) bad.push(`request: ${request.url()}`);
+	});
+	return bad;
+}
+
+/*
+ * Runs body(page) on a page of its own, signed in as a role (null: nobody), and asserts
+ * that the page behaved.
+ */
+export async function withPage({ role = "admin", scheme = "light", viewport = DESK, permissions = [] } = {}, body) {
+	const context = await (await launch()).newContext({
+		viewport, colorScheme: scheme, baseURL: HOME, permissions, acceptDownloads: true,
+	});
+	if (role) await context.addInitScript((token) => sessionStorage.setItem("defib.token", token), tokenOf(role));
+	const page = await context.newPage();
+	page.setDefaultTimeout(LIMIT_MS);
+	const bad = watched(page);
+	try {
+		await body(page);
+		none(bad);
+		assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
+	} finally {
+		await context.close();
+	}
+}
+
+/* Until what(…) holds in the page; the failure has what is shown instead. */
+export async function until(page, what, given = null, told = String(what)) {
+	try {
+		await page.waitForFunction(what, given, { timeout: LIMIT_MS });
+	} catch {
+		const shown = await page.evaluate(() => document.body.innerText.slice(0, 3000));
+		assert.fail(`${page.url()}: not within ${LIMIT_MS} ms: ${told}\n--- shown:\n${shown}`);
+	}
+}
+
+/* Until the content has every one of these texts. */
+export async function sees(page, ...texts) {
+	await until(page, (wanted) => wanted.every((text) => document.querySelector("main").innerText.includes(text) || document.querySelector("main").textContent.includes(text)),
+		texts, `it shows ${JSON.stringify(texts)}`);
+}
+
+/* Nothing is being loaded any more. */
+export async function settled(page) {
+	await until(page, () => document.querySelector("main h1") && !document.querySelector("main .loading, main [aria-busy=true]"));
+}
+
+/* The page never scrolls sideways. */
+export async function overflow(page) {
+	return page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+}
+
+/* The API beside the page, for what a test wants to know or to have happened. */
+export async function api(method, path, body = undefined, role = "admin") {
+	const answer = await fetch(`${HOME}/api/v1${path}`, {
+		method,
+		headers: { Authorization: `Bearer ${tokenOf(role)}`, "Content-Type": "application/json" },
+		body: body === undefined ? undefined : JSON.stringify(body),
+	});
+	const text = await answer.text();
+	return { status: answer.status, json: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : null };
+}
+
+/* Something is to happen outside: stop-server, start-server, another-dies. */
+export async function order(what) {
+	const answer = await fetch(`${process.env.DEFIB_ORDERS}/${what}`, { method: "POST" });
+	assert.equal(answer.status, 204);
+}

@@ -1,0 +1,145 @@
+/*
+ * rooms.mjs: what the single views do beyond showing: filters that stand in the address,
+ * pages, files, words to the daemons, tests of alerts.
+ */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { api, sees, settled, until, withPage } from "./browser.mjs";
+
+test("overview: the trend goes from a day to a week, and numbers lead to what they count", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/");
+		await settled(page);
+		const day = await page.locator(".chart .bar").count();
+		await page.getByRole("button", { name: "7 days" }).click();
+		await until(page, (n) => document.querySelectorAll(".chart .bar").length !== n, day);
+		await page.locator("a.tile").first().click();
+		await page.waitForURL("**/stuck");
+	});
+});
+
+test("overview: the brake is told with its reason and its end", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/");
+		await sees(page, "The brake holds render", "4 of 4 owners fell silent", "at the latest");
+	});
+});
+
+test("jobs: filters stand in the address and survive a reload, and a bounded page has more", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/jobs");
+		await settled(page);
+		await page.getByLabel("Watch", { exact: true }).selectOption({ label: "imports" });
+		await page.waitForURL("**/jobs?watch=imports*");
+		await settled(page);
+		await page.getByLabel("State", { exact: true }).selectOption("queued");
+		await page.waitForURL("**state=queued**");
+		await page.reload();
+		await settled(page);
+		assert.equal(await page.getByLabel("State", { exact: true }).inputValue(), "queued");
+		assert.equal(await page.locator("main tbody tr").count(), 50);
+		await page.getByRole("button", { name: "Load more" }).click();
+		await until(page, () => document.querySelectorAll("main tbody tr").length === 100);
+	});
+});
+
+test("jobs: text is found in payloads", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/jobs?watch=queue");
+		await settled(page);
+		await page.getByLabel("Text in payload").fill("bomb.png");
+		await page.keyboard.press("Enter");
+		await sees(page, "resize");
+		assert.equal(await page.locator("main tbody tr").count(), 1);
+	});
+});
+
+test("job: one line of life has attempts, verdicts with what was measured, remedies and acts", async () => {
+	const { jobs } = (await api("GET", "/watches/queue/jobs?limit=9&where=kind%3Dresize")).json;
+	await withPage({}, async (page) => {
+		await page.goto(`/jobs/queue/${jobs[0].key}`);
+		await sees(page, "Timeline", "given back", "put on hold", "dead", "bomb.png", "defib show", "Raw row");
+	});
+});
+
+test("workers: the killed and the frozen are told apart from the living, and a name leads to its jobs", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/workers");
+		await sees(page, "mailer-1", "alive", "exit seen", "silent");
+		await page.getByRole("link", { name: "encoder-3" }).first().click();
+		await until(page, () => location.search.length > 1);
+		await sees(page, "encoder-3", "queue/");
+		await page.reload();
+		await sees(page, "encoder-3", "queue/");
+	});
+});
+
+test("ledger: filtered by address, and had as CSV and JSONL", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/ledger?watch=imports&event=REQUEUED");
+		await settled(page);
+		assert.equal(await page.locator("main .chip", { hasText: "found stuck" }).count(), 0);
+		for (const [name, first] of [["CSV", /^id,/], ["JSONL", /^\{/]]) {
+			const [file] = await Promise.all([page.waitForEvent("download"), page.getByText(name, { exact: true }).click()]);
+			const text = readFileSync(await file.path(), "utf8");
+			assert.match(text, first);
+			assert.ok(text.split("\n").length > 2000, `${name} has ${text.split("\n").length} lines`);
+		}
+	});
+});
+
+test("ledger: a batch is taken back from its entry", async () => {
+	const made = await api("POST", "/watches/crawl/acts", { act: "fail", jobs: ["12", "13"], reason: "a slip" });
+	const { batch } = made.json.watches[0];
+	await withPage({ role: "operator" }, async (page) => {
+		await page.goto(`/ledger?batch=${batch}`);
+		await sees(page, "crawl/12", "crawl/13");
+		await page.getByRole("button", { name: "Undo batch" }).click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByText("2 apply").waitFor();
+		await dialog.getByRole("button", { name: "Undo", exact: true }).click();
+		await dialog.waitFor({ state: "detached" });
+		assert.equal((await api("GET", "/watches/crawl/jobs/12")).json.state, "running");
+	});
+});
+
+test("alerts: those that fire come first, messages say what became of them, a test is answered", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/alerts");
+		await sees(page, "brake_held", "stuck_warning", "logged", "Couldn't connect to server");
+		assert.match(await page.locator("main tbody tr").first().innerText(), /firing/);
+		await page.getByRole("button", { name: "Send a test to log" }).click();
+		await page.locator(".sink-answer .chip.good").waitFor();
+	});
+});
+
+test("report: a period is chosen, stands in the address, and is a file", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/report");
+		await settled(page);
+		await page.getByLabel("Period").selectOption({ index: 0 });
+		await until(page, () => location.search.includes("since="));
+		await settled(page);
+		const [file] = await Promise.all([page.waitForEvent("download"), page.getByText("Markdown", { exact: true }).click()]);
+		assert.match(readFileSync(await file.path(), "utf8"), /^#/);
+	});
+});
+
+test("health: a watch is paused with a reason and goes on again, and the doctor's findings have what mends", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/health");
+		await sees(page, "CREATE INDEX", "watches.crawl.stuck_after");
+		const row = page.locator("tr", { hasText: "tickets" }).first();
+		await row.getByRole("button", { name: "Pause" }).click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByLabel(/reason/i).fill("repairs");
+		await dialog.locator("button[type=submit]").click();
+		await dialog.waitFor({ state: "detached" });
+		await row.getByText("repairs").waitFor();
+		await row.getByRole("button", { name: "Resume" }).click();
+		const again = page.getByRole("dialog");
+		if (await again.count()) await again.locator("button[type=submit]").click();
+		await row.getByRole("button", { name: "Pause" }).waitFor();
+	});
+});
