@@ -288,9 +288,9 @@ int cmd_demo(struct cli *c)
 	if (code == EXIT_CLEAN)
 		code = give_verdict(d, &set);
 	demo_clear_progress(d);
-	if (code == EXIT_INTERRUPTED)
-		demo_say(d, COLOR_YELLOW, "interrupted: everything is ended and removed");
 	demo_crew_stop(d);
 	demo_place_remove(d);
+	if (code == EXIT_INTERRUPTED)
+		demo_say(d, COLOR_YELLOW, "interrupted: everything was ended and removed");
 	return code;
 }
