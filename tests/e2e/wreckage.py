@@ -183,7 +183,8 @@ class Wreckage:
         self.crews.append(self._crew("crawler", 2, 20))
         self.crews.append(self._crew("spare", 4, 2))
         self.crews.append(self._crew("painter", 4, 3))
-        self.db.sql("INSERT INTO jobs (id, lane) SELECT i, 'crawl' FROM generate_series(101, 400) i")
+        self.db.sql("INSERT INTO jobs (id, lane) "
+                    "SELECT i, 'crawl' FROM generate_series(101, 400) i")
         self._lost()
         self._poison()
         # Two of six fall silent, which is theirs; four of four are a mass death.
@@ -193,7 +194,8 @@ class Wreckage:
 
     def _crew(self, name, count, rows):
         had = self.running()
-        crew = Beaters(self.db.url, self.program.dir / name, name=f"{name}-", count=count, rows=rows)
+        crew = Beaters(self.db.url, self.program.dir / name, name=f"{name}-", count=count,
+                       rows=rows)
         eventually(lambda: self.running() == had + count * rows)
         return crew
 
@@ -204,8 +206,8 @@ class Wreckage:
         for name, text in HOSTILE.items():
             # No address may hold control characters: such a key is refused by the server.
             key = name if name == "control" else text
-            self.db.sql("INSERT INTO tickets VALUES (%s, 'running', %s, now() - interval '2 hours', "
-                        "%s)", key, text, text)
+            self.db.sql("INSERT INTO tickets VALUES (%s, 'running', %s, "
+                        "now() - interval '2 hours', %s)", key, text, text)
         self.db.sql("INSERT INTO tickets VALUES ('plain/with?odd#signs&more', 'running', 'w', "
                     "now() - interval '3 hours', 'x')")
 

@@ -10,7 +10,7 @@ import { bars, sparkline } from "./chart.js";
 import { h, user } from "./dom.js";
 import { icon } from "./icon.js";
 import { table } from "./table.js";
-import { ago, chip, count, duration, eventChip, instant, plural, stampText } from "./words.js";
+import { ago, chip, count, duration, eventChip, guardWords, instant, plural, stampText } from "./words.js";
 
 const WAITING = ["queued", "ready", "waiting", "pending", "scheduled", "new", "retry", "retrying"];
 
@@ -123,7 +123,7 @@ export function guardBanners(rows) {
 						"shield",
 						h("strong", "The brake holds ", user(watch.watch)),
 						": ",
-						user(info.guard),
+						user(guardWords(info.guard)),
 						".",
 						until(info.brake_until),
 					)

@@ -91,6 +91,11 @@ export function tick(root = document) {
 	}
 }
 
+/* What a guard says, without its own clock time, where the page says it in the reader's zone. */
+export function guardWords(said) {
+	return said?.replace(/, at \d\d:\d\d:\d\dZ at the latest$/, "") ?? null;
+}
+
 /* ---- numbers ---- */
 
 const numbers = new Intl.NumberFormat("en-US");

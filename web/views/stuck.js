@@ -14,7 +14,7 @@ import { fill, h, user } from "../lib/dom.js";
 import { icon } from "../lib/icon.js";
 import { every } from "../lib/live.js";
 import { table } from "../lib/table.js";
-import { ago, chip, count, duration, plural } from "../lib/words.js";
+import { ago, chip, count, duration, guardWords, plural } from "../lib/words.js";
 
 export const title = "Stuck";
 
@@ -105,7 +105,7 @@ function guardBar(watch) {
 	if (lines.length === 0) return null;
 	return h("div", { class: "guard-line" }, icon("shield"),
 		h("span", lines.map(([said, until], i) => [i ? " · " : "", h("strong", said), until ?? ""]),
-			watch.info.guarded?.total > 0 && watch.info.guard ? [". ", user(watch.info.guard)] : null));
+			watch.info.guarded?.total > 0 && watch.info.guard ? [". ", user(guardWords(watch.info.guard))] : null));
 }
 
 const COLUMNS = [
