@@ -38,6 +38,8 @@ function pieces(text) {
 		made.push(h("bdi", { class: "piece" }, visible(text.slice(from, to).replace(/\n$/, ""))));
 		from = to;
 	}
+	/* A single one is laid out at once: its size need not be guessed. */
+	if (made.length > 1) for (const one of made) one.classList.add("unseen");
 	return made;
 }
 
