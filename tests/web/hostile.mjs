@@ -3,6 +3,7 @@
  * characters, letters that turn the line around, and a megabyte.
  */
 import assert from "node:assert/strict";
+import { statSync } from "node:fs";
 import { test } from "node:test";
 import { api, DESK, overflow, PHONE, sees, settled, until, withPage } from "./browser.mjs";
 
@@ -75,7 +76,15 @@ test("a payload of a megabyte opens quickly, in part, and can be had whole", asy
 	await withPage({}, async (page) => {
 		await page.goto(`/jobs/queue/${jobs[0].key}`);
 		await sees(page, "Payload");
+		await page.locator("main details.document summary").first().click();
+		await sees(page, "<b>x</b><b>x</b>", "The first");
 		await harmless(page);
-		assert.ok(await page.evaluate(() => document.querySelector("main").textContent.length) < 300000, "all of it is in the page");
+		const length = () => page.evaluate(() => document.querySelector("main").textContent.length);
+		assert.ok(await length() < 500000, "all of it is in the page");
+		const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
+		assert.ok(statSync(await file.path()).size > 1048576);
+		await page.getByRole("button", { name: "Show all" }).click();
+		await until(page, () => document.querySelector("main").textContent.length > 1048576);
+		await harmless(page);
 	});
 });

@@ -13,6 +13,8 @@ export const VIEWS = {
 	stuck: { at: "/stuck", shows: ["jobs of crawl", "crawler-0"] },
 	jobs: { at: "/jobs?watch=crawl", shows: ["crawler-0", "running"] },
 	job: { at: "/jobs/crawl/1", shows: ["crawler-", "silent", "defib requeue crawl/1"] },
+	"job-held": { at: "/jobs/queue/57", shows: ["bomb.png", "put on hold"] },
+	"job-order": { at: "/jobs/queue/3", shows: ["reserve", "charge", "ship", "lamp"] },
 	workers: { at: "/workers", shows: ["encoder-1", "mailer-1", "resizer-1"] },
 	ledger: { at: "/ledger", shows: ["imports", "crawl"] },
 	alerts: { at: "/alerts", shows: ["brake_held", "render"] },
