@@ -26,7 +26,8 @@ LONG_MARKS = ("proof", "bench")
 WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "test_work_scrapersky",
                  "test_brake_workers", "test_brake", "test_doubt", "test_daemon", "test_backlog",
                  "test_words", "test_crash", "test_races", "test_install_cron", "test_clients",
-                 "test_browser")
+                 "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
+                 "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
