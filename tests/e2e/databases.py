@@ -1,12 +1,23 @@
 """One fresh database for one test, on either engine, with the same methods."""
 
 import itertools
+import pathlib
 import signal
 import sqlite3
+import time
 
 import psycopg2.sql
 
 _numbers = itertools.count(1)
+
+
+def stopped(pid):
+    """Whether all of a process stands still: the signal that stops it takes its time."""
+    try:
+        tasks = [stat.read_text() for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # a thread has just ended
+    return all(stat.rpartition(")")[2].split()[0] in "TZX" for stat in tasks)
 
 
 class PgDatabase:
@@ -83,6 +94,8 @@ class LiteDatabase:
         """Stop its process, but not within a write: nobody else could write until it goes on."""
         while True:
             worker.signal(signal.SIGSTOP)
+            while not stopped(worker.pid):
+                time.sleep(0.001)
             session = sqlite3.connect(self.path, timeout=2, isolation_level=None)
             try:
                 session.execute("BEGIN IMMEDIATE")
