@@ -352,13 +352,13 @@ const char *http_url(const struct http *h)
 
 void http_stop(struct http *h)
 {
-	int64_t until = clock_boot_ms() + DRAIN_MS;
 	int listener = MHD_quiesce_daemon(h->mhd);
 	clock_stop(h);
 	atomic_store(&h->stopping, true);
 	desks_close(h->desks);
 	streams_wake(h);
 	/* Answers that are under way; a client that does not take his is not waited for. */
+	int64_t until = clock_boot_ms() + DRAIN_MS;
 	while (connections_busy(h) && clock_boot_ms() < until)
 		usleep(5000);
 	MHD_stop_daemon(h->mhd);
