@@ -8,36 +8,9 @@
 #define NOW_MS SQLITE_NOW_MS
 #define PG_US(expression) "(extract(epoch FROM " expression ") * 1000000)::bigint"
 
-/* A statement in a transaction of its own. */
-static defib_err run(struct store *s, const char *sql, const struct store_param *params, int n,
-                     struct arena *a, struct store_rows *rows, struct failure *f)
-{
-	defib_err err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	err = store_exec(s, sql, params, n, a, rows, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
-}
-
 defib_err outbox_ready(struct store *s, bool create, bool *there, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT to_regclass('defib.delivery') IS NOT NULL",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_delivery'",
-	};
-	struct arena a = ARENA_INIT;
-	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, &a, &rows, f);
-	*there = !err && row_bool(&rows, 0, 0);
-	if (!err && !*there && create) {
-		err = schema_install(s, SCHEMA_DAEMON, f);
-		*there = !err;
-	}
-	arena_release(&a);
-	return err;
+	return schema_ready(s, "delivery", SCHEMA_DAEMON, create, there, f);
 }
 
 defib_err outbox_put(struct store *s, const struct outgoing *all, int n, struct arena *a,
@@ -115,7 +88,7 @@ defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struc
 	struct store_param params[] = {P_TEXT(sink), P_INT(lease_us)};
 	struct store_rows rows;
 	*got = false;
-	defib_err err = run(s, queries[s->engine], params, 2, a, &rows, f);
+	defib_err err = store_write(s, queries[s->engine], params, 2, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
 	*got = true;
@@ -136,7 +109,7 @@ static defib_err note(struct store *s, const char *const *queries, const struct 
 {
 	struct store_param params[] = {P_INT(d->seq), P_INT(d->tries), what, P_TEXT(answer)};
 	struct arena a = ARENA_INIT;
-	defib_err err = run(s, queries[s->engine], params, 4, &a, NULL, f);
+	defib_err err = store_write(s, queries[s->engine], params, 4, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -195,9 +168,9 @@ defib_err outbox_tidy(struct store *s, struct failure *f)
 						 "< " NOW_MS " - 2592000000",
 	};
 	struct arena a = ARENA_INIT;
-	defib_err err = run(s, give_up[s->engine], NULL, 0, &a, NULL, f);
+	defib_err err = store_write(s, give_up[s->engine], NULL, 0, &a, NULL, f);
 	if (!err)
-		err = run(s, forget[s->engine], NULL, 0, &a, NULL, f);
+		err = store_write(s, forget[s->engine], NULL, 0, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }

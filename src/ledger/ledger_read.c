@@ -5,6 +5,7 @@
  * that may or may not hold would keep SQLite from using an index.
  */
 #include "ledger/ledger.h"
+#include "ledger/schema.h"
 
 #include "ledger/read_rows.h"
 #include "ledger/tables.h"
@@ -92,16 +93,7 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 
 defib_err ledger_exists(struct store *s, bool *exists, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT to_regclass('defib.ledger') IS NOT NULL",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_ledger'"};
-	struct arena a = ARENA_INIT;
-	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, &a, &rows, f);
-	if (!err)
-		*exists = row_bool(&rows, 0, 0);
-	arena_release(&a);
-	return err;
+	return schema_has(s, "ledger", exists, f);
 }
 
 defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)

@@ -92,3 +92,29 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 	store_rollback(s);
 	return err;
 }
+
+defib_err schema_has(struct store *s, const char *table, bool *there, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT to_regclass('defib.' || $1::text) IS NOT NULL",
+		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_' || ?1",
+	};
+	struct store_param name = P_TEXT(table);
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_exec(s, queries[s->engine], &name, 1, &a, &rows, f);
+	*there = !err && row_bool(&rows, 0, 0);
+	arena_release(&a);
+	return err;
+}
+
+defib_err schema_ready(struct store *s, const char *table, enum schema_part last, bool create,
+                       bool *there, struct failure *f)
+{
+	defib_err err = schema_has(s, table, there, f);
+	if (!err && !*there && create) {
+		err = schema_install(s, last, f);
+		*there = !err;
+	}
+	return err;
+}

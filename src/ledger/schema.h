@@ -14,4 +14,10 @@ const char *schema_script(enum schema_part part, enum store_engine engine);
 /* Run the parts up to `last` in one transaction; running them again changes nothing. */
 MUST_CHECK defib_err schema_install(struct store *s, enum schema_part last, struct failure *f);
 
+/* Whether a table of ours is there: "leader" is defib.leader, or defib_leader on SQLite. */
+MUST_CHECK defib_err schema_has(struct store *s, const char *table, bool *there, struct failure *f);
+/* The same; where it is not and `create` is set, the parts up to `last` are installed. */
+MUST_CHECK defib_err schema_ready(struct store *s, const char *table, enum schema_part last,
+                                  bool create, bool *there, struct failure *f);
+
 #endif

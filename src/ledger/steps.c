@@ -1,20 +1,10 @@
 /* steps.c: see steps.h. */
 #include "ledger/steps.h"
 
+#include "ledger/schema.h"
+
 static const char *const step_table[] = {
 	[STORE_POSTGRES] = "defib.step", [STORE_SQLITE] = "defib_step"};
-
-static defib_err table_there(struct store *s, struct arena *a, bool *there, struct failure *f)
-{
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT to_regclass('defib.step') IS NOT NULL",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_step'",
-	};
-	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
-	*there = !err && row_bool(&rows, 0, 0);
-	return err;
-}
 
 /* Run a statement made for both engines: "$1" is "?1" on SQLite. */
 static defib_err run(struct store *s, const char *head, const char *tail, const char *watch,
@@ -36,7 +26,7 @@ defib_err steps_has(struct store *s, const char *watch, const char *job, const c
                     struct arena *a, bool *found, struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = table_there(s, a, found, f);
+	defib_err err = schema_has(s, "step", found, f);
 	if (err || !*found)
 		return err;
 	err = run(s, "SELECT 1 FROM ", " WHERE watch = $1 AND job = $2 AND step = $3", watch, job, step,
@@ -49,7 +39,7 @@ defib_err steps_again(struct store *s, const char *watch, const char *job, const
                       struct arena *a, struct failure *f)
 {
 	bool there = false;
-	defib_err err = table_there(s, a, &there, f);
+	defib_err err = schema_has(s, "step", &there, f);
 	if (err || !there)
 		return err;
 	struct buf tail = BUF_INIT;

@@ -7,35 +7,9 @@
 /* Times of ours as microseconds: PostgreSQL's are timestamps, SQLite's milliseconds. */
 #define PG_US(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 
-static defib_err run(struct store *s, const char *sql, const struct store_param *params, int n,
-                     struct store_rows *rows, struct arena *a, struct failure *f)
-{
-	defib_err err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	err = store_exec(s, sql, params, n, a, rows, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
-}
-
 defib_err told_open(struct store *s, bool create, bool *there, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT to_regclass('defib.leader') IS NOT NULL",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_leader'",
-	};
-	struct arena a = ARENA_INIT;
-	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, &a, &rows, f);
-	*there = !err && row_bool(&rows, 0, 0);
-	if (!err && !*there && create) {
-		err = schema_install(s, SCHEMA_DAEMON, f);
-		*there = !err;
-	}
-	arena_release(&a);
-	return err;
+	return schema_ready(s, "leader", SCHEMA_DAEMON, create, there, f);
 }
 
 defib_err told_read(struct store *s, struct arena *a, struct told **out, int *n, struct failure *f)
@@ -87,7 +61,7 @@ defib_err told_say(struct store *s, const struct told *word, int64_t for_us, str
 	                                     P_TEXT(word->value),  P_TEXT(word->actor),
 	                                     P_TEXT(word->reason), P_INT(for_us)};
 	struct arena a = ARENA_INIT;
-	defib_err err = run(s, queries[s->engine], params, 6, NULL, &a, f);
+	defib_err err = store_write(s, queries[s->engine], params, 6, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -102,7 +76,7 @@ defib_err told_take_back(struct store *s, const char *watch, const char *name, b
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(name)};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = run(s, queries[s->engine], params, 2, &rows, &a, f);
+	defib_err err = store_write(s, queries[s->engine], params, 2, &a, &rows, f);
 	*was = !err && rows.affected > 0;
 	arena_release(&a);
 	return err;
@@ -121,7 +95,7 @@ defib_err status_write(struct store *s, const char *watch, const char *holder, c
 	};
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(holder), P_TEXT(info)};
 	struct arena a = ARENA_INIT;
-	defib_err err = run(s, queries[s->engine], params, 3, NULL, &a, f);
+	defib_err err = store_write(s, queries[s->engine], params, 3, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }

@@ -48,19 +48,6 @@ static void asked_relation(struct relation *r, enum store_engine engine, const c
 	}
 }
 
-static defib_err run(struct store *s, const char *sql, const struct store_param *params, int n,
-                     struct arena *a, struct store_rows *rows, struct failure *f)
-{
-	defib_err err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	err = store_exec(s, sql, params, n, a, rows, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
-}
-
 defib_err leader_ask(struct store *s, const char *holder, const char *const *watches, int n,
                      bool *leads, struct failure *f)
 {
@@ -74,7 +61,7 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, statements[s->engine].tail);
 	relation_params(&r, params);
-	defib_err err = run(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);
+	defib_err err = store_write(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);
 	for (int i = 0; i < n; i++) {
 		leads[i] = false;
 		for (int k = 0; !err && k < rows.nrows && !leads[i]; k++)
@@ -90,7 +77,7 @@ defib_err leader_leave(struct store *s, const char *holder, struct failure *f)
 {
 	struct store_param param = P_TEXT(holder);
 	struct arena a = ARENA_INIT;
-	defib_err err = run(s, statements[s->engine].leave, &param, 1, &a, NULL, f);
+	defib_err err = store_write(s, statements[s->engine].leave, &param, 1, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -100,7 +87,7 @@ defib_err leader_leave_watch(struct store *s, const char *holder, const char *wa
 {
 	struct store_param params[] = {P_TEXT(holder), P_TEXT(watch)};
 	struct arena a = ARENA_INIT;
-	defib_err err = run(s, statements[s->engine].leave_watch, params, 2, &a, NULL, f);
+	defib_err err = store_write(s, statements[s->engine].leave_watch, params, 2, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }

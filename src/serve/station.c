@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/schema.h"
 #include "life/leader.h"
 #include "recover/census.h"
 #include "serve/beats.h"
@@ -161,15 +162,11 @@ static struct post *prepare_post(struct station *s, const struct watch *w)
 /* The built-in queue is watched too, from the moment that its tables are there. */
 static defib_err look_for_queue(struct station *s, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT to_regclass('defib.job') IS NOT NULL",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_job'",
-	};
 	struct store *store = s->session.store;
-	struct store_rows rows;
+	bool there;
 	s->queue_ms = clock_boot_ms() + QUEUE_MS;
-	defib_err err = store_exec(store, queries[store->engine], NULL, 0, &s->arena, &rows, f);
-	if (err || !row_bool(&rows, 0, 0))
+	defib_err err = schema_has(store, "job", &there, f);
+	if (err || !there)
 		return err;
 	s->posts[s->nposts++] = prepare_post(s, builtin_watch(store->engine, &s->keep));
 	show_post(s, s->posts[s->nposts - 1]);

@@ -180,6 +180,19 @@ defib_err store_commit(struct store *s, struct failure *f)
 	return err;
 }
 
+defib_err store_write(struct store *s, const char *sql, const struct store_param *params,
+                      int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql, params, nparams, a, rows, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
 void store_rollback(struct store *s)
 {
 	if (s->in_tx && !s->lost) {

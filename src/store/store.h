@@ -110,6 +110,10 @@ void store_close(struct store *s); /* NULL is allowed */
 MUST_CHECK defib_err store_exec(struct store *s, const char *sql, const struct store_param *params,
                                 int nparams, struct arena *a, struct store_rows *rows,
                                 struct failure *f);
+/* The same in a write transaction of its own, which SQLite waits for at its begin. */
+MUST_CHECK defib_err store_write(struct store *s, const char *sql, const struct store_param *params,
+                                 int nparams, struct arena *a, struct store_rows *rows,
+                                 struct failure *f);
 /* Prepare without running: checks the SQL and tells the columns. */
 MUST_CHECK defib_err store_describe(struct store *s, const char *sql, struct arena *a,
                                     struct store_column **cols, int *ncols, struct failure *f);

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import stuck_jobs as jobs
+from doctoring import role
 
 EXIT_CLEAN, EXIT_STUCK, EXIT_USAGE, EXIT_CONFIG = 0, 1, 2, 3
 EXIT_DATABASE, EXIT_REFUSED, EXIT_PARTLY = 4, 5, 6
@@ -220,20 +221,7 @@ def test_full_disk_leaves_rows_and_ledger_agreeing(defib, tmp_path):
 # What a role may not do.
 
 
-@contextlib.contextmanager
-def role(pg, *grants):
-    name = f"r_{pg.name}"
-    pg.sql(f"CREATE ROLE {name} LOGIN")
-    try:
-        for grant in grants:
-            pg.sql(grant.replace("$", name))
-        yield pg.server.url(pg.name, name)
-    finally:
-        pg.sql(f"DROP OWNED BY {name}")
-        pg.sql(f"DROP ROLE {name}")
-
-
-COLUMNS = "GRANT SELECT (id, status, updated_at, error), UPDATE (status, error, updated_at) ON jobs TO $"
+COLUMNS = "GRANT SELECT (id, status, updated_at, error), UPDATE (status, error, updated_at) ON jobs TO ROLE"
 
 
 def test_no_right_to_read(defib, pg):
@@ -245,13 +233,13 @@ def test_no_right_to_read(defib, pg):
 
 def test_no_right_to_a_column_that_is_read(defib, pg):
     jobs.make(pg, 3)
-    with role(pg, "GRANT SELECT (id, status) ON jobs TO $") as url:
+    with role(pg, "GRANT SELECT (id, status) ON jobs TO ROLE") as url:
         refuses(defib("scan", config=jobs.config(url)), EXIT_DATABASE, "permission")
 
 
 def test_no_right_to_write(defib, pg):
     jobs.make(pg, 3)
-    with role(pg, "GRANT SELECT ON jobs TO $", "GRANT CREATE ON DATABASE " + pg.name + " TO $") as url:
+    with role(pg, "GRANT SELECT ON jobs TO ROLE", "GRANT CREATE ON DATABASE " + pg.name + " TO ROLE") as url:
         assert defib("scan", config=jobs.config(url)).code == EXIT_STUCK
         refuses(defib("scan", "--fix", "--quiet", config=jobs.config(url)), EXIT_DATABASE,
                 "permission")
@@ -260,8 +248,8 @@ def test_no_right_to_write(defib, pg):
 
 def test_no_right_to_one_column_that_is_written(defib, pg):
     jobs.make(pg, 3)
-    with role(pg, "GRANT SELECT ON jobs TO $", "GRANT UPDATE (status) ON jobs TO $",
-              "GRANT CREATE ON DATABASE " + pg.name + " TO $") as url:
+    with role(pg, "GRANT SELECT ON jobs TO ROLE", "GRANT UPDATE (status) ON jobs TO ROLE",
+              "GRANT CREATE ON DATABASE " + pg.name + " TO ROLE") as url:
         refuses(defib("scan", "--fix", "--quiet", config=jobs.config(url)), EXIT_DATABASE,
                 "permission")
         jobs.untouched(pg, 3)
@@ -333,8 +321,8 @@ def test_row_policy_that_forbids_a_write_is_counted_refused(defib, pg):
     pg.sql("ALTER TABLE jobs ENABLE ROW LEVEL SECURITY")
     pg.sql("CREATE POLICY look ON jobs FOR SELECT USING (true)")
     pg.sql("CREATE POLICY move ON jobs FOR UPDATE USING (true) WITH CHECK (id <> 2)")
-    with role(pg, "GRANT SELECT, UPDATE ON jobs TO $",
-              f"GRANT CREATE ON DATABASE {pg.name} TO $") as url:
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE",
+              f"GRANT CREATE ON DATABASE {pg.name} TO ROLE") as url:
         ran = defib("scan", "--fix", "--json", config=jobs.config(url))
         assert ran.code == EXIT_PARTLY, ran
         assert (ran.json["recovered"], ran.json["refused"]) == (3, 1)
@@ -347,8 +335,8 @@ def test_row_policy_that_hides_rows_from_updates(defib, pg):
     pg.sql("ALTER TABLE jobs ENABLE ROW LEVEL SECURITY")
     pg.sql("CREATE POLICY look ON jobs FOR SELECT USING (true)")
     pg.sql("CREATE POLICY move ON jobs FOR UPDATE USING (id <> 2)")
-    with role(pg, "GRANT SELECT, UPDATE ON jobs TO $",
-              f"GRANT CREATE ON DATABASE {pg.name} TO $") as url:
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE",
+              f"GRANT CREATE ON DATABASE {pg.name} TO ROLE") as url:
         ran = defib("scan", "--fix", "--json", config=jobs.config(url))
         assert (ran.code, ran.json["recovered"], ran.json["locked"]) == (EXIT_STUCK, 3, 1)
         assert jobs.agree(pg) == 3
