@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+import strangers  # noqa: E402
 from databases import LiteDatabase, PgDatabase  # noqa: E402
 from pgserver import PgServer  # noqa: E402
 from workers import Queue, Wire  # noqa: E402
@@ -190,5 +191,25 @@ def pg_queue(defib, pg):
 def wire(pg):
     """A way to the server that the test can cut."""
     own = Wire(pg.server)
+    yield own
+    own.close()
+
+
+@pytest.fixture(scope="session")
+def stranger_modules():
+    """graphile-worker and pg-boss from npm: where there is none, tests with them are skipped."""
+    return strangers.install(BIN.parent / "strangers")
+
+
+@pytest.fixture
+def graphile(pg, tmp_path, stranger_modules):
+    own = strangers.Graphile(pg, tmp_path, stranger_modules)
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def pgboss(pg, tmp_path, stranger_modules):
+    own = strangers.PgBoss(pg, tmp_path, stranger_modules)
     yield own
     own.close()

@@ -1,0 +1,134 @@
+"""Queues that others wrote, as they come from npm: graphile-worker and pg-boss, for real.
+
+Their workers (tests/node/*.js) are written as their users would write them and note what
+they run in a table of the test's own, by the database's clock. The fixtures `graphile` and
+`pgboss` of conftest.py give one of them on a fresh database.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from workers import LIMIT_S, Worker, eventually
+
+NODE = pathlib.Path(__file__).resolve().parents[1] / "node"
+INSTALL_S = 240
+# The first to need them installs them: a test's own limit would end that.
+TIMEOUT_S = INSTALL_S + 120
+RAN = """
+CREATE TABLE ran (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job text NOT NULL,
+    worker text,
+    began_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at timestamptz)
+"""
+
+
+def install(folder):
+    """The packages of the lock file, once for each lock file; the folder is the build's."""
+    if not shutil.which("npm") or not shutil.which("node"):
+        pytest.skip("no node and npm")
+    folder.mkdir(exist_ok=True)
+    done = folder / hashlib.sha256((NODE / "package-lock.json").read_bytes()).hexdigest()
+    with open(folder / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several runs of tests share the folder
+        if not done.exists():
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(NODE / name, folder)
+            _npm(folder)
+            done.touch()
+    return folder / "node_modules"
+
+
+def _npm(folder):
+    what = "graphile-worker and pg-boss cannot be had from npm"
+    argv = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]
+    try:
+        ran = subprocess.run(argv, cwd=folder, capture_output=True, text=True,
+                             timeout=INSTALL_S, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{what}: no answer in {INSTALL_S} s")
+    if ran.returncode:
+        said = [line for line in ran.stderr.splitlines() if "error" in line.lower()]
+        pytest.skip(f"{what}: {(said or ['?'])[0]}")
+
+
+class Strangers:
+    """One queue of others on one database: add() jobs, start() workers, see what they ran.
+
+    is_running(key) says whether the queue's own table calls a job running.
+    """
+
+    def __init__(self, script, db, folder, modules):
+        self.script = NODE / script
+        self.db = db
+        self.dir = folder
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "NODE_PATH": str(modules),
+                    "DATABASE_URL": db.url}
+        self.workers = []
+        self._node("migrate")
+        db.sql(RAN)
+
+    def _node(self, *args):
+        ran = subprocess.run(["node", self.script, *map(str, args)], env=self.env, cwd=self.dir,
+                             capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.strip()
+
+    def add(self, name, hold_s=0):
+        """A job; its first run takes hold_s seconds, later ones no time. Its key as text."""
+        return self._node("add", name, hold_s)
+
+    def start(self, name, under=(), **env):
+        """A worker in a process, two jobs at a time; `under` is what stands before it on the command line."""
+        log = self.dir / f"{name}.log"
+        with open(log, "w", encoding="utf-8") as out:
+            process = subprocess.Popen([*map(str, under), "node", str(self.script), "work"],
+                                       env={**self.env, "STRANGER": name, **env}, cwd=self.dir,
+                                       stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                       start_new_session=True)
+        worker = Worker(process, log)
+        self.workers.append(worker)
+        return worker
+
+    def runs(self, job):
+        """(worker, began_at, ended_at) of each run of a job, in order."""
+        return self.db.sql("SELECT worker, began_at, ended_at FROM ran WHERE job = %s ORDER BY id",
+                           job)
+
+    def wait_runs(self, job, n=1, ended=False, limit=LIMIT_S):
+        """The first n runs of a job, as soon as there are so many (that have ended)."""
+        def enough():
+            runs = [run for run in self.runs(job) if run[2] or not ended]
+            return runs if len(runs) >= n else None
+        return eventually(enough, limit)
+
+    def close(self):
+        for worker in self.workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(worker.pid, 9)
+            worker.process.wait()
+
+
+class Graphile(Strangers):
+    def __init__(self, *args):
+        super().__init__("graphile.js", *args)
+
+    def is_running(self, key):
+        return self.db.sql("SELECT locked_at IS NOT NULL FROM graphile_worker._private_jobs "
+                           "WHERE id = %s", key) == [(True,)]
+
+
+class PgBoss(Strangers):
+    def __init__(self, *args):
+        super().__init__("pgboss.js", *args)
+
+    def is_running(self, key):
+        return self.db.sql("SELECT state = 'active' FROM pgboss.job WHERE id = %s",
+                           key) == [(True,)]
