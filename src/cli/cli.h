@@ -27,12 +27,23 @@ struct cli_option {
 	const char *name, *argument, *help;
 };
 
+/* What a person comes for: the groups of `defib help`, in their order. */
+enum command_group { GROUP_LOOK, GROUP_ACT, GROUP_RUN, GROUP_SET_UP, GROUP_COUNT };
+
+/* A line for the shell that works as it stands, and what it is good for. A test runs each. */
+struct cli_example {
+	const char *line, *why;
+};
+#define CLI_EXAMPLES_MAX 4
+
 struct cli;
 struct command {
 	const char *name, *arguments, *summary;
 	const struct cli_option *options; /* ends with name NULL; may be NULL */
 	bool watch_options;               /* takes --table, --running, …: a watch without a file */
 	int (*run)(struct cli *c);
+	enum command_group group;
+	struct cli_example examples[CLI_EXAMPLES_MAX]; /* two to four; the rest is NULL */
 };
 extern const struct command commands[]; /* ends with name NULL */
 
