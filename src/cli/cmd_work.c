@@ -223,10 +223,20 @@ static void make_folders(const char *path)
 	}
 }
 
-/* --spool DIR, else under systemd's or the user's state folder; NULL: off. */
-static const char *spool_folder(struct cli *c, const char *name)
+/* What the command line says, else the first of the watches that says something. */
+static const char *spool_given(const struct work_run *r)
 {
-	const char *base = cli_value(c, "spool"), *state = getenv("STATE_DIRECTORY");
+	const char *base = cli_value(r->cli, "spool");
+	for (int i = 0; !base && i < r->npools; i++)
+		base = r->of[i] ? r->of[i]->work.spool : NULL;
+	return base;
+}
+
+/* As given, else under systemd's or the user's state folder; NULL: off. */
+static const char *spool_folder(const struct work_run *r, const char *name)
+{
+	struct cli *c = r->cli;
+	const char *base = spool_given(r), *state = getenv("STATE_DIRECTORY");
 	const char *home = getenv("HOME");
 	bool on;
 	if (base && bool_parse(base, &on) && !on)
@@ -251,15 +261,14 @@ static const char *worker_name(struct cli *c, const char *source, int n)
 }
 
 /* A name whose spool another process owns is taken: the next one is tried. */
-static defib_err open_named(struct cli *c, struct worker_options *o, struct worker **w,
-                            struct failure *f)
+static defib_err open_named(struct work_run *r, struct worker_options *o, struct failure *f)
 {
 	defib_err err = DEFIB_REFUSED;
 	for (int n = 1; n <= 1000 && err == DEFIB_REFUSED; n++) {
 		fail_clear(f);
-		o->name = worker_name(c, o->pools[0].source->name, n);
-		o->spool = spool_folder(c, o->name);
-		err = worker_open(o, w, f);
+		o->name = worker_name(r->cli, o->pools[0].source->name, n);
+		o->spool = spool_folder(r, o->name);
+		err = worker_open(o, &r->worker, f);
 	}
 	if (err == DEFIB_BAD_SQL)
 		fail_next(f, "make defib's tables first: defib init");
@@ -337,7 +346,7 @@ static int run_worker(struct work_run *r, struct worker_options *o)
 	sigset_t set;
 	take_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	if (open_named(r->cli, o, &r->worker, &f))
+	if (open_named(r, o, &f))
 		return cli_queue_fail(&f);
 	for (int i = 0; i < o->npools; i++)
 		log_event(LOG_INFO, "worker started", LOG_STR("name", o->name),

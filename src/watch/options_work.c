@@ -144,6 +144,11 @@ const struct opt_row work_rows[] = {
      .standard = "false",
      .help = "kill the work when the lease ends without contact"},
 	{.name = "command", .type = OPT_TEXT_LIST, .offset = W(command), .help = "the program to run"},
+	{.name = "spool",
+     .type = OPT_TEXT,
+     .offset = W(spool),
+     .help = "where results wait while the database is away: a folder, or off; the state folder if "
+             "not given"},
 	{.name = "concurrency",
      .type = OPT_INT,
      .offset = W(concurrency),

@@ -125,6 +125,7 @@ struct work {
 	int64_t batch, poll_us, timeout_us, grace_us, stagger_us, concurrency;
 	bool startup_tick, exclusive;
 	struct text_list command;
+	const char *spool; /* folder, or a word for no; NULL: the usual place */
 	int64_t burst_limit, burst_window_us;
 	int npools;
 	struct pool *pools;

@@ -63,6 +63,12 @@ void breaker_report(struct breaker *b, bool success, double chance, int64_t now_
 	}
 }
 
+void breaker_return(struct breaker *b)
+{
+	assert(b->state == BREAKER_PROBING);
+	b->state = BREAKER_OPEN; /* its pause is over */
+}
+
 void breaker_tell(struct breaker *b, const char *what, bool success, double chance, int64_t now_ms)
 {
 	enum breaker_state before = b->state;

@@ -30,7 +30,10 @@ void breaker_init(struct breaker *b, const struct breaker_rules *rules);
 bool breaker_allow(struct breaker *b, int64_t now_ms);
 /* `chance` in [0, 1) spreads the probes of many workers (full jitter on the pause). */
 void breaker_report(struct breaker *b, bool success, double chance, int64_t now_ms);
-/* The same, with a line in the log when it opens or closes; `what` is paused then. */
+/* The probe was not made after all: whoever asks next gets it. */
+void breaker_return(struct breaker *b);
+/* The same as breaker_report(), with a line in the log when it opens or closes; `what` is paused
+ * then. */
 void breaker_tell(struct breaker *b, const char *what, bool success, double chance, int64_t now_ms);
 /* How long until a call may be made; 0: now. */
 int64_t breaker_wait_ms(const struct breaker *b, int64_t now_ms);

@@ -84,6 +84,17 @@ static void failed_probes_double_the_pause_up_to_the_most(void **state)
 	assert_int_equal(b.opened, 1); /* one outage, however long */
 }
 
+static void a_probe_that_was_not_made_goes_to_the_next(void **state)
+{
+	(void)state;
+	struct breaker b = opened(0.5, 100);
+	assert_true(breaker_allow(&b, 2000));
+	breaker_return(&b);
+	assert_int_equal(breaker_wait_ms(&b, 2000), 0);
+	assert_true(breaker_allow(&b, 2000));
+	assert_false(breaker_allow(&b, 2000));
+}
+
 static void chance_spreads_the_probes_over_the_whole_pause(void **state)
 {
 	(void)state;
@@ -111,6 +122,7 @@ int main(void)
 		cmocka_unit_test(exactly_one_caller_gets_the_probe),
 		cmocka_unit_test(a_probe_that_succeeds_closes_it),
 		cmocka_unit_test(failed_probes_double_the_pause_up_to_the_most),
+		cmocka_unit_test(a_probe_that_was_not_made_goes_to_the_next),
 		cmocka_unit_test(chance_spreads_the_probes_over_the_whole_pause),
 		cmocka_unit_test(late_reports_of_old_calls_do_no_harm),
 	};

@@ -76,6 +76,13 @@ void hand_at_step(struct hand_job *j, const struct step_end *end)
 	j->step_end.passed = copy(end->passed);
 }
 
+void hand_off_step(struct hand_job *j)
+{
+	free((char *)j->step_end.name);
+	free((char *)j->step_end.passed);
+	j->step_end = (struct step_end){0};
+}
+
 void hand_remove(struct hand *h, struct hand_job *j)
 {
 	pthread_mutex_lock(&h->lock);

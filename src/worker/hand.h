@@ -49,6 +49,8 @@ struct hand_job *hand_add(struct hand *h, struct source *src, int pool, int64_t 
                           const struct claimed *c);
 /* Which step of a workflow it is at; its texts are copied. */
 void hand_at_step(struct hand_job *j, const struct step_end *end);
+/* It is at none any more: what is run is chosen anew. */
+void hand_off_step(struct hand_job *j);
 /* Drop and free one. */
 void hand_remove(struct hand *h, struct hand_job *j);
 int64_t hand_count(struct hand *h);

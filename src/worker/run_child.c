@@ -213,6 +213,8 @@ static enum child_end judge_status(const struct child *c)
 		return CHILD_RETRY;
 	case CHILD_EXIT_PERMANENT:
 		return CHILD_PERMANENT;
+	case CHILD_EXIT_UNSERVED:
+		return CHILD_UNSERVED;
 	default:
 		return CHILD_FAILED;
 	}

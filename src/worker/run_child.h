@@ -25,6 +25,7 @@ enum child_exit_code {
 	CHILD_EXIT_DONE = 0,
 	CHILD_EXIT_RETRY = 75,     /* EX_TEMPFAIL: try again later, whatever the attempts */
 	CHILD_EXIT_PERMANENT = 65, /* EX_DATAERR: never again */
+	CHILD_EXIT_UNSERVED = 69,  /* EX_UNAVAILABLE: it got no session to work in */
 };
 
 enum child_end {
@@ -33,6 +34,7 @@ enum child_end {
 	CHILD_FAILED, /* an error; attempts decide */
 	CHILD_RETRY,
 	CHILD_PERMANENT,
+	CHILD_UNSERVED,  /* it could not begin: no session could be had for it */
 	CHILD_KILLED,    /* by a signal that was not ours, the OOM killer's too */
 	CHILD_TIMED_OUT, /* by us, at its time limit */
 	CHILD_STOPPED,   /* by us, because it was asked to stop (cancel, shutdown, lost lease) */

@@ -114,6 +114,13 @@ static void exit_65_is_permanent(void **state)
 	assert_string_equal(child_error(child), "exit code 65");
 }
 
+static void exit_69_says_that_there_was_no_session(void **state)
+{
+	(void)state;
+	assert_int_equal(run("echo 'too many clients' >&2; exit 69"), CHILD_UNSERVED);
+	assert_string_equal(child_error(child), "exit code 69: too many clients");
+}
+
 static void another_code_is_a_failure_with_the_last_line_of_stderr(void **state)
 {
 	(void)state;
@@ -538,6 +545,7 @@ int main(void)
 		TEST(exit_0_is_done_and_brings_the_result),
 		TEST(exit_75_asks_for_a_retry),
 		TEST(exit_65_is_permanent),
+		TEST(exit_69_says_that_there_was_no_session),
 		TEST(another_code_is_a_failure_with_the_last_line_of_stderr),
 		TEST(death_by_a_signal_is_named),
 		TEST(a_kill_that_was_not_ours_is_told),

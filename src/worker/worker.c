@@ -340,6 +340,7 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 	hand_init(&w->hand);
 	pthread_mutex_init(&w->lock, NULL);
 	breaker_init(&w->breaker, &(struct breaker_rules){5, 1000, 30000});
+	breaker_init(&w->serving, &(struct breaker_rules){5, 1000, 30000});
 	w->wake = wake_open(o->store.url);
 	make_crews(w);
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &w->event};

@@ -38,15 +38,53 @@ static void claim_failed(struct worker *w, defib_err err, const struct failure *
 		watchman_poke(w->watchman, true);
 }
 
+static void note_breakers(struct worker *w)
+{
+	w->claims.tries = w->breaker.tries;
+	w->claims.failed = w->breaker.failed;
+	w->claims.paused = w->breaker.state != BREAKER_CLOSED || w->serving.state != BREAKER_CLOSED;
+}
+
 static void note_claim(struct worker *w, int got)
 {
 	pthread_mutex_lock(&w->lock);
 	w->claims.claimed += got;
 	w->claims.ticks++;
-	w->claims.tries = w->breaker.tries;
-	w->claims.failed = w->breaker.failed;
-	w->claims.paused = w->breaker.state != BREAKER_CLOSED;
+	note_breakers(w);
 	pthread_mutex_unlock(&w->lock);
+}
+
+void note_served(struct worker *w, bool served)
+{
+	breaker_tell(&w->serving, "claims: jobs get no session", served, next_chance(w),
+	             clock_boot_ms());
+	pthread_mutex_lock(&w->lock);
+	w->claims.unserved += !served;
+	note_breakers(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/*
+ * While jobs get no session, one at a time shows whether they do again. Nobody knows how long
+ * it runs: until its end tells, it counts as a failure, and the next one has its turn after
+ * twice the pause.
+ */
+static bool serving_allows(struct worker *w, int64_t *n, int64_t now)
+{
+	if (w->serving.state == BREAKER_CLOSED)
+		return true;
+	*n = 1;
+	return breaker_allow(&w->serving, now);
+}
+
+static void serving_tried(struct worker *w, int got)
+{
+	if (w->serving.state != BREAKER_PROBING)
+		return;
+	if (got > 0)
+		breaker_report(&w->serving, false, next_chance(w), clock_boot_ms());
+	else
+		breaker_return(&w->serving);
 }
 
 static void claim_into(struct worker *w, int pool, int64_t n, int64_t now)
@@ -74,6 +112,7 @@ static void claim_into(struct worker *w, int pool, int64_t n, int64_t now)
 		claim_failed(w, err, &f);
 	breaker_tell(&w->breaker, "claims", !err || err == DEFIB_LEASE_LOST, next_chance(w),
 	             clock_boot_ms());
+	serving_tried(w, got);
 	note_claim(w, got);
 	crew->more = !err && got == n;
 	crew->empty = !err && got == 0;
@@ -103,7 +142,8 @@ static int64_t claim_pool(struct worker *w, int pool, bool woken, int64_t now)
 	int64_t room = tick_room(crew, w->options.pools[pool].batch, now);
 	n = n > room ? room : n;
 	bool due = woken || crew->more || now >= crew->next_poll_ms;
-	if (n > 0 && due && breaker_allow(&w->breaker, now))
+	if (n > 0 && due && breaker_wait_ms(&w->breaker, now) == 0 && serving_allows(w, &n, now) &&
+	    breaker_allow(&w->breaker, now))
 		claim_into(w, pool, n, now);
 	/* Without a free slot there is nothing to wait for here: one that comes free wakes us. */
 	int64_t next = room == 0    ? crew->tick_ms
@@ -124,6 +164,8 @@ int64_t claim_due(struct worker *w, bool woken, int64_t now)
 		wait = next < wait ? next : wait;
 	}
 	int64_t paused = breaker_wait_ms(&w->breaker, now);
+	int64_t unserved = breaker_wait_ms(&w->serving, now);
+	paused = paused < unserved ? unserved : paused;
 	return wait < paused ? paused : wait;
 }
 

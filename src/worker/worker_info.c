@@ -53,7 +53,8 @@ void worker_info(void *ctx, struct buf *out)
 	pthread_mutex_unlock(&w->lock);
 	if (closing)
 		return;
-	int64_t tries = c.tries + s.tries, failures = c.failed + s.failed;
+	int64_t tries = c.tries + s.tries + c.unserved;
+	int64_t failures = c.failed + s.failed + c.unserved;
 	bool open = c.paused || s.breaker != BREAKER_CLOSED;
 	buf_add(out, "{");
 	add_self(w, out);

@@ -49,21 +49,24 @@ struct slot_ref {
 struct claim_counts {
 	int64_t claimed, ticks; /* jobs; how often it asked for some */
 	int64_t tries, failed;  /* uses of the database, and those that failed */
-	bool paused;            /* the breaker is not closed */
+	int64_t unserved;       /* jobs' own tries for a session that failed */
+	bool paused;            /* a breaker is not closed */
 };
 
-/* A child at work. */
+/* A child at work, or between two tries. */
 struct run {
-	struct child *child;
+	struct child *child; /* NULL: it got no session, and is tried again when it is due */
 	struct hand_job *job;
 	int at; /* in worker.runs */
 	int64_t due_ms;
+	int unserved; /* tries without a session */
 };
 
 struct worker {
 	struct worker_options options;
 	struct session session; /* work: claiming */
-	struct breaker breaker;
+	struct breaker breaker; /* our own claims */
+	struct breaker serving; /* whether jobs get the sessions that they need */
 	struct hand hand;
 	struct settler *settler;
 	struct watchman *watchman;
@@ -138,6 +141,8 @@ bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_op
                 struct arena *a);
 
 /* worker_claim.c */
+/* A job ended: it got the session that it needs, or it did not. */
+void note_served(struct worker *w, bool served);
 /* Claim where there is room and reason; how long until there may be again. */
 int64_t claim_due(struct worker *w, bool woken, int64_t now);
 void look_for_cancels(struct worker *w, bool woken, int64_t now);

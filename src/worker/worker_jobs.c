@@ -13,6 +13,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* A job whose program got no session is not abandoned: so many tries, so far apart. */
+#define SESSION_TRIES 3
+#define SESSION_WAIT_MS 1000
+#define NO_SESSION "Failed to obtain processing session"
+
+static void step_waiting(struct worker *w, struct run *r, int64_t now);
+
 /* ---- slots ---- */
 
 void jobs_on_settled(void *ctx, const struct hand_job *j)
@@ -90,6 +97,7 @@ static enum settle_as settle_of(enum child_end end)
 		[CHILD_FAILED] = SETTLE_FAILED,       [CHILD_RETRY] = SETTLE_RETRY,
 		[CHILD_PERMANENT] = SETTLE_PERMANENT, [CHILD_KILLED] = SETTLE_CRASHED,
 		[CHILD_TIMED_OUT] = SETTLE_TIMED_OUT, [CHILD_STOPPED] = SETTLE_STOPPED,
+		[CHILD_UNSERVED] = SETTLE_FAILED,
 	};
 	return as[end];
 }
@@ -112,10 +120,19 @@ static char *result_json(const char *text)
 	return buf_detach(&out);
 }
 
-static void drop_run(struct worker *w, struct run *r)
+static void drop_child(struct worker *w, struct run *r)
 {
+	if (!r->child)
+		return;
 	epoll_ctl(w->epoll, EPOLL_CTL_DEL, child_fd(r->child), NULL);
 	child_free(r->child);
+	r->child = NULL;
+}
+
+static void drop_run(struct worker *w, struct run *r)
+{
+	drop_child(w, r);
+	r->job->run = NULL;
 	w->runs[r->at] = w->runs[--w->nruns];
 	w->runs[r->at]->at = r->at;
 	free(r);
@@ -140,10 +157,32 @@ static void child_ended(struct worker *w, struct hand_job *j, enum child_end end
 	if (end == CHILD_DONE && len > 0)
 		j->result = result_json(result);
 	if (end != CHILD_DONE)
-		j->error = error_of(j, child_error(r->child));
+		j->error = error_of(j, end == CHILD_UNSERVED ? NO_SESSION : child_error(r->child));
 	drop_run(w, r);
-	j->run = NULL;
 	finish(w, j);
+}
+
+/* Whether a job got its session; an end that others gave it tells nothing. */
+static void tell_served(struct worker *w, enum child_end end)
+{
+	if (end == CHILD_DONE || end == CHILD_FAILED || end == CHILD_RETRY || end == CHILD_PERMANENT)
+		note_served(w, true);
+	else if (end == CHILD_UNSERVED)
+		note_served(w, false);
+}
+
+/* It got no session. It stays in hand and in its slot; false: it was tried often enough. */
+static bool wait_for_session(struct worker *w, struct run *r, int64_t now)
+{
+	bool again = ++r->unserved < SESSION_TRIES;
+	log_event(LOG_WARN, "no session for a job", LOG_STR("source", r->job->source->name),
+	          LOG_STR("job", r->job->claim.key), LOG_INT("try", r->unserved),
+	          LOG_INT("of", SESSION_TRIES), LOG_STR("because", child_error(r->child)));
+	if (!again)
+		return false;
+	drop_child(w, r);
+	r->due_ms = now + SESSION_WAIT_MS;
+	return true;
 }
 
 /* "STEP<tab>text", or just text. */
@@ -164,6 +203,10 @@ void jobs_step_child(struct worker *w, struct run *r, int64_t now)
 	struct hand_job *j = r->job;
 	bool lost;
 	int64_t wants = -1;
+	if (!r->child) {
+		step_waiting(w, r, now);
+		return;
+	}
 	if (hand_stopped(&w->hand, j, &lost))
 		child_stop(r->child, CHILD_STOPPED, now);
 	enum child_end end = child_step(r->child, now, &wants);
@@ -171,8 +214,10 @@ void jobs_step_child(struct worker *w, struct run *r, int64_t now)
 	if (line)
 		note_progress(w, j, line);
 	r->due_ms = wants < 0 ? INT64_MAX : now + wants;
-	if (end != CHILD_RUNNING)
-		child_ended(w, j, end);
+	tell_served(w, end);
+	if (end == CHILD_RUNNING || (end == CHILD_UNSERVED && wait_for_session(w, r, now)))
+		return;
+	child_ended(w, j, end);
 }
 
 int64_t jobs_step_children(struct worker *w, int64_t now, bool all)
@@ -275,23 +320,31 @@ static void job_env(const struct worker *w, const struct hand_job *j, char **env
 	assert(n < JOB_ENV_MAX);
 }
 
+static void watch_child(struct worker *w, struct run *r, struct child *child, int64_t now)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = r};
+	r->child = child;
+	r->due_ms = now;
+	epoll_ctl(w->epoll, EPOLL_CTL_ADD, child_fd(child), &ev);
+}
+
 static void add_run(struct worker *w, struct hand_job *j, struct child *child, int64_t now)
 {
 	struct run *r = mem_alloc(sizeof *r);
-	*r = (struct run){.child = child, .job = j, .at = w->nruns, .due_ms = now};
+	*r = (struct run){.job = j, .at = w->nruns};
 	if (w->nruns == w->cap_runs) {
 		w->cap_runs = w->cap_runs ? w->cap_runs * 2 : 16;
 		w->runs = mem_grow(w->runs, sizeof(struct run *) * (size_t)w->cap_runs);
 	}
 	w->runs[w->nruns++] = r;
 	j->run = r;
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = r};
-	epoll_ctl(w->epoll, EPOLL_CTL_ADD, child_fd(child), &ev);
+	watch_child(w, r, child, now);
 }
 
-static void start_child(struct worker *w, struct hand_job *j, const struct worker_pool *p,
-                        int64_t now)
+/* The program of a job, started; NULL: there is none to be run, and the job has its end. */
+static struct child *launch(struct worker *w, struct hand_job *j, int64_t now)
 {
+	const struct worker_pool *p = &w->options.pools[j->pool];
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
 	struct child *child = NULL;
@@ -313,10 +366,34 @@ static void start_child(struct worker *w, struct hand_job *j, const struct worke
 		j->error = error_of(j, f.what);
 	}
 	arena_release(&a);
+	return child;
+}
+
+static void start_child(struct worker *w, struct hand_job *j, int64_t now)
+{
+	struct child *child = launch(w, j, now);
 	if (child)
 		add_run(w, j, child, now);
 	else
 		finish(w, j);
+}
+
+/* Between two tries: it was asked to stop, or its time has come. */
+static void step_waiting(struct worker *w, struct run *r, int64_t now)
+{
+	struct hand_job *j = r->job;
+	bool lost, stop = hand_stopped(&w->hand, j, &lost);
+	if (!stop && now < r->due_ms)
+		return;
+	hand_off_step(j);
+	j->as = SETTLE_STOPPED;
+	struct child *child = stop ? NULL : launch(w, j, now);
+	if (child) {
+		watch_child(w, r, child, now);
+		return;
+	}
+	drop_run(w, r);
+	finish(w, j);
 }
 
 static void start_handler(struct worker *w, struct hand_job *j, const struct worker_pool *p)
@@ -341,5 +418,5 @@ void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t wor
 	if (p->handler)
 		start_handler(w, j, p);
 	else
-		start_child(w, j, p, now);
+		start_child(w, j, now);
 }

@@ -118,6 +118,45 @@ def test_exit_65_is_never_tried_again(queue):
     assert "no such customer" in queue.one(job, "error")
 
 
+@pytest.mark.covers("A7")
+def test_exit_69_is_run_again_at_once_until_there_is_a_session(queue):
+    job = queue.enqueue("--max-attempts", "1")
+    worker = queue.drain(run="echo x >>tries; [ $(wc -l <tries) -ge 3 ] || exit 69; echo 1 >&3")
+    assert queue.one(job, "state, attempts, epoch") == ("done", 1, 1)
+    assert worker.log.count("no session for a job") == 2
+
+
+@pytest.mark.covers("A7")
+def test_exit_69_is_run_three_times_a_second_apart_and_then_fails(queue):
+    job = queue.enqueue("--max-attempts", "1")
+    queue.drain(run="date +%s.%N >>tries; echo too many clients >&2; exit 69")
+    at = [float(line) for line in (queue.program.dir / "tries").read_text().split()]
+    assert len(at) == 3 and all(b - a >= 0.99 for a, b in zip(at, at[1:])), at
+    assert queue.one(job, "state, error") == ("failed", "Failed to obtain processing session")
+
+
+@pytest.mark.covers("A7", "D4")
+def test_a_job_that_waits_for_a_session_is_handed_back_at_a_stop(queue):
+    job = queue.enqueue()
+    worker = queue.work("--grace", "0s", run="touch tried; exit 69")
+    worker.wait_log("no session for a job")
+    assert worker.stop() == 0
+    assert queue.state(job) in ("queued", "scheduled")  # the latter where the third try was over
+
+
+@pytest.mark.covers("A15")
+def test_claims_pause_while_jobs_get_no_session_and_resume_by_themselves(queue):
+    """One job at a time is spent on finding out; the others stay queued."""
+    queue.bulk(12, "--max-attempts", "1")
+    worker = queue.work("--concurrency", "6", "--poll", "50ms", run="[ -e up ] || exit 69")
+    worker.wait_log('the breaker opens pauses="claims: jobs get no session"')
+    (queue.program.dir / "up").touch()
+    worker.wait_log("the breaker closes")
+    eventually(lambda: not queue.all("id", "state NOT IN ('done', 'failed')"))
+    assert queue.all("id", "state = 'done'")
+    assert worker.stop() == 0
+
+
 @pytest.mark.covers("D12")
 def test_exit_75_is_tried_again_whatever_the_attempts(queue):
     job = queue.enqueue("--max-attempts", "1")

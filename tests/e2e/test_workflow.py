@@ -115,6 +115,15 @@ def test_the_environment_names_workflow_and_step(flow):
         "flow one unset 1", "flow two unset 1", "flow one 1 1"]
 
 
+@pytest.mark.covers("A7")
+def test_a_step_that_gets_no_session_is_run_again_and_then_fails_by_name(flow):
+    flow.write({"one": "true", "two": "exit 69"}, saga=False)
+    job = flow.enqueue("--max-attempts", "1")
+    flow.drain()
+    assert flow.log == ["run one"] + ["run two"] * 3
+    assert flow.queue.one(job, "error") == "two: Failed to obtain processing session"
+
+
 def test_steps_follow_each_other_without_waiting_for_a_poll(flow):
     flow.write({f"s{i}": "true" for i in range(20)})
     job = flow.enqueue()
