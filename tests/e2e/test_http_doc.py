@@ -2,28 +2,17 @@
 
 import pathlib
 import re
-import subprocess
 import uuid
 
 import pytest
 
 from conftest import Program
 from example_systems import Example
+from shell_pages import commands, expected, type_all
 from web import TOKENS, WebDaemon, token_env, token_section
 from workers import eventually
 
 DOC = pathlib.Path(__file__).resolve().parents[2] / "docs" / "http.md"
-MARK = "@@ended"
-
-
-def commands():
-    blocks = re.findall(r"```sh\n(.*?)```", DOC.read_text(), re.S)
-    return [line for block in blocks for line in block.splitlines()]
-
-
-def expected(command):
-    said = re.search(r"# exit (\d+)", command)
-    return int(said[1]) if said else 0
 
 
 @pytest.fixture
@@ -43,17 +32,12 @@ def labs(lite, defib):
 
 
 def test_every_command_of_the_page_does_what_it_says(labs, tmp_path):
-    lines = commands()
-    script = "exec 2>&1\n" + "".join(f"{line}\ncode=$?; echo; echo {MARK} $code\n"
-                                    for line in lines)
-    ran = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, text=True,
-                         timeout=100, env={"PATH": "/usr/bin:/bin", "TOKEN": TOKENS["admin"],
-                                           "DEFIB": f"http://{labs.daemon.address}"})
-    parts = re.split(rf"{MARK} (\d+)\n", ran.stdout)[:-1]
-    assert len(parts) == 2 * len(lines) and len(lines) > 35, ran.stdout
-    for i, line in enumerate(lines):
-        said = parts[2 * i]
-        assert int(parts[2 * i + 1]) == expected(line), f"{line}\n{said}"
+    lines = commands(DOC)
+    assert len(lines) > 35
+    env = {"PATH": "/usr/bin:/bin", "TOKEN": TOKENS["admin"],
+           "DEFIB": f"http://{labs.daemon.address}"}
+    for line, code, said in type_all(lines, tmp_path, env):
+        assert code == expected(line), f"{line}\n{said}"
         told = re.search(r"# exit 22: (\d+)", line)
         assert not told or f'"status":{told[1]}' in said, f"{line}\n{said}"
 
@@ -61,6 +45,6 @@ def test_every_command_of_the_page_does_what_it_says(labs, tmp_path):
 def test_the_page_shows_only_routes_that_there_are(labs):
     routes = {r["path"] for r in labs.get("/api/v1/").json["routes"]}
     patterns = [re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$") for path in routes]
-    for path in re.findall(r'"\$DEFIB(/[^"?]*)', "\n".join(commands())):
+    for path in re.findall(r'"\$DEFIB(/[^"?]*)', "\n".join(commands(DOC))):
         path = re.sub(r"\$\(.*?\)|\$\w+", "x", path)
         assert any(p.match(path) for p in patterns), path

@@ -1,0 +1,58 @@
+"""Pages that tell a person what to type, typed by a test: every line, all in one shell.
+
+    for command, code, said in type_all(commands(page), folder, env):
+        assert code == expected(command), f"{command}\n{said}"
+
+A line's comment may name the exit code that is expected (`# exit 1`), and blocks may be
+for one engine only:  ```sh postgres
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+
+MARK = "@@ended"
+
+
+def commands(page, engine=None):
+    """The lines of its shell blocks, but for those of another engine; `\\` joins two."""
+    blocks = re.findall(r"```sh(?: (\w+))?\n(.*?)```", page.read_text(), re.S)
+    text = "".join(text for only, text in blocks if not only or only == engine)
+    return [line for line in text.replace("\\\n", " ").splitlines() if line]
+
+
+def expected(command):
+    said = re.search(r"# exit (\d+)", command)
+    return int(said[1]) if said else 0
+
+
+def environment(folder, program):
+    """What a person has: the program by its name, a home, and nothing else."""
+    places = folder / "bin"
+    places.mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        (places / "defib").symlink_to(program)
+    kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+    return {"HOME": str(folder), "PATH": f"{places}:/usr/bin:/bin", **kept}
+
+
+def type_all(lines, folder, env, timeout=100):
+    """(command, exit code, output) of each; what they left running ends with the shell."""
+    script = "exec 2>&1\n" + "".join(f"{line}\ncode=$?; echo; echo {MARK} $code\n"
+                                     for line in lines)
+    log = folder / "typed.log"
+    with open(log, "wb") as out:
+        shell = subprocess.Popen(["/bin/bash", "-c", script], cwd=folder, env=env, stdout=out,
+                                 stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        shell.wait(timeout)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+    said = log.read_text(errors="replace")
+    parts = re.split(rf"{MARK} (\d+)\n", said)[:-1]
+    assert len(parts) == 2 * len(lines), said
+    return [(lines[i], int(parts[2 * i + 1]), parts[2 * i]) for i in range(len(lines))]
