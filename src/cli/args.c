@@ -9,7 +9,7 @@
 
 #include <stdarg.h>
 
-static const struct cli_option global_options[] = {
+const struct cli_option global_options[] = {
 	{"config", "FILE", "the configuration (also -c); default: $DEFIB_CONFIG, then ./defib.yaml"},
 	{"db", "URL",
      "a database: postgres://…, sqlite:PATH, or the name of a configured one; default: $DEFIB_DB"},
@@ -64,12 +64,37 @@ static bool is_watch_option(const char *name)
 	return found;
 }
 
-static const struct command *find_command(const char *name)
+const struct command *cli_command(const char *name)
 {
 	for (const struct command *cmd = commands; cmd->name; cmd++)
 		if (text_eq(cmd->name, name))
 			return cmd;
 	return NULL;
+}
+
+int cli_unknown(const char *what, const char *word, const char *const *names)
+{
+	struct buf hint = BUF_INIT;
+	const char *near = text_nearest(word, names);
+	if (near)
+		buf_addf(&hint, "did you mean \"%s\"?", near);
+	for (int i = 0; !near && names[i]; i++)
+		buf_addf(&hint, "%s%s", i == 0 ? "there are " : (names[i + 1] ? ", " : " and "), names[i]);
+	cli_usage("there is no %s \"%s\"%s%s", what, word, hint.len ? "; " : "", buf_text(&hint));
+	buf_release(&hint);
+	return EXIT_USAGE;
+}
+
+int cli_unknown_command(const char *word)
+{
+	const char *names[128];
+	int n = 0;
+	for (const struct command *cmd = commands; cmd->name; cmd++)
+		names[n++] = cmd->name;
+	names[n] = NULL;
+	const char *near = text_nearest(word, names);
+	return cli_usage("unknown command \"%s\"%s%s%s; see defib --help", word,
+	                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
 static int unknown_option(const struct cli *c, const char *name)
@@ -140,23 +165,8 @@ static int take_option(struct cli *c, int argc, char **argv, int *i, const char 
 
 static int take_word(struct cli *c, const char *word)
 {
-	if (!c->command) {
-		const char *names[64];
-		int n = 0;
-		if (text_eq(word, "help")) {
-			c->help = true;
-			return EXIT_CLEAN;
-		}
-		c->command = find_command(word);
-		if (c->command)
-			return EXIT_CLEAN;
-		for (const struct command *cmd = commands; cmd->name; cmd++)
-			names[n++] = cmd->name;
-		names[n] = NULL;
-		const char *near = text_nearest(word, names);
-		return cli_usage("unknown command \"%s\"%s%s%s; see defib --help", word,
-		                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-	}
+	if (!c->command)
+		return cli_unknown_command(word);
 	if (c->nwords == CLI_GIVEN_MAX)
 		return cli_usage("too many arguments");
 	c->words[c->nwords++] = word;
@@ -168,7 +178,7 @@ static void find_command_word(struct cli *c, int argc, char **argv)
 {
 	for (int i = 1; i < argc && !c->command; i++) {
 		if (argv[i][0] != '-') {
-			c->command = find_command(argv[i]);
+			c->command = cli_command(argv[i]);
 			return;
 		}
 		const struct cli_option *o =
@@ -260,39 +270,4 @@ bool cli_int(const struct cli *c, const char *name, int64_t *n)
 		return true;
 	cli_usage("--%s expects a whole number, not \"%s\"", name, text);
 	return false;
-}
-
-static void help_options(const char *title, const struct cli_option *options)
-{
-	if (!options || !options->name)
-		return;
-	printf("\n%s\n", title);
-	for (; options->name; options++) {
-		char left[40];
-		snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument ? " " : "",
-		         options->argument ? options->argument : "");
-		printf("  %-24s %s\n", left, options->help);
-	}
-}
-
-void cli_help(const struct cli *c, const struct command *command)
-{
-	(void)c;
-	if (command) {
-		printf("defib %s %s\n  %s\n", command->name, command->arguments, command->summary);
-		help_options("Options:", command->options);
-		if (command->watch_options)
-			printf("\nA watch without a file: --table T --key K --running SQL --alive-at SQL "
-			       "--stuck-after 1h\n  --requeue 'SET list' …: every key of a watch is an option "
-			       "(defib config docs lists them).\n");
-	} else {
-		printf("defib %s: keeps background work alive\n\nUsage: defib COMMAND "
-		       "[OPTION…]\n\nCommands:\n",
-		       defib_version());
-		for (const struct command *cmd = commands; cmd->name; cmd++)
-			printf("  %-10s %s\n", cmd->name, cmd->summary);
-	}
-	help_options("Everywhere:", global_options);
-	printf("\nExit codes: 0 clean or done, 1 stuck jobs found and left, 2 usage, 3 configuration,\n"
-	       "  4 database, 5 refused, 6 partly done\n");
 }

@@ -30,7 +30,10 @@ struct cli_option {
 /* What a person comes for: the groups of `defib help`, in their order. */
 enum command_group { GROUP_LOOK, GROUP_ACT, GROUP_RUN, GROUP_SET_UP, GROUP_COUNT };
 
-/* A line for the shell that works as it stands, and what it is good for. A test runs each. */
+/*
+ * A line for the shell that works as it stands, and what it is good for; a test runs each. A
+ * long one is broken by " \\\n". They speak of the watch pages and of the built-in queue.
+ */
 struct cli_example {
 	const char *line, *why;
 };
@@ -45,7 +48,8 @@ struct command {
 	enum command_group group;
 	struct cli_example examples[CLI_EXAMPLES_MAX]; /* two to four; the rest is NULL */
 };
-extern const struct command commands[]; /* ends with name NULL */
+extern const struct command commands[];          /* ends with name NULL */
+extern const struct cli_option global_options[]; /* that every command takes */
 
 #define CLI_GIVEN_MAX 64
 struct cli_given {
@@ -79,7 +83,16 @@ bool cli_flag(const struct cli *c, const char *name);
 /* A duration or whole number option; prints one line and returns false when it is wrong. */
 bool cli_duration(const struct cli *c, const char *name, int64_t *us);
 bool cli_int(const struct cli *c, const char *name, int64_t *n);
-void cli_help(const struct cli *c, const struct command *command);
+/* Help about a command; NULL: about all of them (cmd_help.c). */
+void cli_help(const struct command *command);
+/* By name; NULL: there is none. */
+const struct command *cli_command(const char *name);
+/*
+ * One line about a word that is none of `names`, which end with NULL: the nearest of them,
+ * else all. `what` is what they are names of. Returns EXIT_USAGE.
+ */
+int cli_unknown(const char *what, const char *word, const char *const *names);
+int cli_unknown_command(const char *word);
 
 /*
  * Read the configuration: -c FILE, else $DEFIB_CONFIG, else ./defib.yaml, with
@@ -160,6 +173,7 @@ int cmd_undo(struct cli *c);
 int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
 int cmd_demo(struct cli *c);
+int cmd_help(struct cli *c);
 
 extern const struct cli_option daemon_options[], alert_options[];
 extern const struct cli_option top_options[];
@@ -171,6 +185,6 @@ extern const struct cli_option install_options[], uninstall_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];
 extern const struct cli_option force_options[], undo_options[], ledger_options[];
-extern const struct cli_option demo_options[];
+extern const struct cli_option demo_options[], help_options[];
 
 #endif

@@ -23,8 +23,8 @@ const struct command commands[] = {
                    "what is stuck in every watch, and what would be done; exit code 1 if any"},
                   {"defib scan pages --fix --limit 10",
                    "recover the ten oldest, by the rules of the watch"},
-                  {"defib scan --db sqlite:app.db --table pages --running \"status = 'running'\" "
-                   "--alive-at updated_at --stuck-after 1h",
+                  {"defib scan --db sqlite:app.db --table pages \\\n"
+                   "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
                    "without a configuration: any table will do"}}},
 	{.name = "explain",
      .arguments = "WATCH KEY…",
@@ -43,7 +43,7 @@ const struct command commands[] = {
      .run = cmd_list,
      .group = GROUP_LOOK,
      .examples = {{"defib list --where stuck", "in all watches, the oldest first"},
-                  {"defib list --watch pages --where 'age>10m' --where verdict=silent --limit 20",
+                  {"defib list --watch pages --where 'age>10m' --where verdict=silent",
                    "terms that must all hold"},
                   {"defib list --watch pages --where stuck --ids | defib requeue - --yes",
                    "hand what was found to a command that acts"}}},
@@ -135,10 +135,10 @@ const struct command commands[] = {
      .options = act_options,
      .run = cmd_act,
      .group = GROUP_ACT,
-     .examples =
-         {{"defib requeue pages/4711 --dry-run", "what would be done, and what speaks against it"},
-          {"defib requeue --watch pages --where stuck --limit 10 --reason 'host lost' --yes",
-           "ten that are stuck, without a question"}}},
+     .examples = {{"defib requeue pages/4711 --dry-run",
+                   "what would be done, and what speaks against it"},
+                  {"defib requeue --watch pages --where stuck --limit 10 --reason lost --yes",
+                   "ten that are stuck, without a question"}}},
 	{.name = "retry",
      .arguments = "JOB…",
      .summary = "let jobs run again at once, from where they failed",
@@ -182,7 +182,7 @@ const struct command commands[] = {
      .run = cmd_act,
      .group = GROUP_ACT,
      .examples = {{"defib rollback queue/45 --yes", "the steps of a workflow, backwards"},
-                  {"defib rollback --watch queue --where kind=order --where state=failed --dry-run",
+                  {"defib rollback --watch queue --where kind=order --dry-run",
                    "which ones it would be"}}},
 	{.name = "cancel",
      .arguments = "JOB…",
@@ -263,14 +263,13 @@ const struct command commands[] = {
      .options = enqueue_options,
      .run = cmd_enqueue,
      .group = GROUP_RUN,
-     .examples =
-         {{"defib enqueue mail send '{\"to\": \"a@example.org\"}'", "prints the job's id"},
-          {"defib enqueue mail send @mail.json --delay 10m --priority 5 --unique-key a@example.org",
-           "later, before others, and not twice"},
-          {"defib enqueue mail send --bulk mails.jsonl", "a job a line"}}},
+     .examples = {{"defib enqueue mail send '{\"to\": \"a@example.org\"}'", "prints the job's id"},
+                  {"defib enqueue mail send @mail.json --delay 10m --unique-key ann",
+                   "later, and not twice"},
+                  {"defib enqueue mail send --bulk mails.jsonl", "a job a line"}}},
 	{.name = "demo",
      .arguments = "",
-     .summary = "real workers, killed and frozen while you watch; then what became of the work",
+     .summary = "real workers, killed and frozen while you watch",
      .options = demo_options,
      .run = cmd_demo,
      .group = GROUP_RUN,
@@ -284,11 +283,11 @@ const struct command commands[] = {
      .options = init_options,
      .run = cmd_init,
      .group = GROUP_SET_UP,
-     .examples = {{"defib init", "in every configured database"},
+     .examples = {{"defib init", "in the configured database"},
                   {"defib init --print", "the SQL, for whoever may run it"}}},
 	{.name = "config",
      .arguments = "check|show|docs|metrics",
-     .summary = "check the configuration, show effective values, print the references",
+     .summary = "check the configuration, show what is in force, print references",
      .watch_options = true,
      .run = cmd_config,
      .group = GROUP_SET_UP,
@@ -310,14 +309,13 @@ const struct command commands[] = {
      .watch_options = true,
      .run = cmd_sql,
      .group = GROUP_SET_UP,
-     .examples =
-         {{"defib sql pages", "to read, or to run by hand"},
-          {"defib sql pages --stuck-after 2h --table pages --running \"status = 'running'\" "
-           "--alive-at updated_at",
-           "of a watch that is in no file yet"}}},
+     .examples = {{"defib sql pages", "to read, or to run by hand"},
+                  {"defib sql pages --name pages --table pages --stuck-after 2h \\\n"
+                   "--running \"status = 'running'\" --alive-at updated_at",
+                   "of a watch that is in no file yet"}}},
 	{.name = "deploy",
      .arguments = "systemd|systemd-timer|cron|k8s|k8s-cron|container",
-     .summary = "print the files that run it there, with this configuration filled in",
+     .summary = "print the files that run it there, filled in for this setup",
      .options = deploy_options,
      .run = cmd_deploy,
      .group = GROUP_SET_UP,
@@ -339,6 +337,14 @@ const struct command commands[] = {
      .group = GROUP_SET_UP,
      .examples = {{"defib uninstall pages --dry-run", "the SQL, for psql"},
                   {"defib uninstall pages --yes", "take it out"}}},
+	{.name = "help",
+     .arguments = "[COMMAND]",
+     .summary = "all commands in groups, or one with its options and examples",
+     .options = help_options,
+     .run = cmd_help,
+     .group = GROUP_SET_UP,
+     .examples = {{"defib help scan", "the same as defib scan --help"},
+                  {"defib help --man | man -l -", "all of it, as the manual page"}}},
 	{.name = NULL},
 };
 
@@ -365,7 +371,7 @@ int main(int argc, char **argv)
 		if (c.version)
 			printf("defib %s\n", defib_version());
 		else if (c.help || !c.command)
-			cli_help(&c, c.command);
+			cli_help(c.command);
 		else
 			code = c.command->run(&c);
 	}

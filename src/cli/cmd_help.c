@@ -1,0 +1,156 @@
+/*
+ * cmd_help.c: `defib help`, and what --help prints: the tables of commands and options laid
+ * out for a terminal of 80 columns. The manual page (manual.c) is the same tables.
+ */
+#include "cli/help.h"
+
+#include "base/text.h"
+
+#define HELP_COLUMNS 80
+#define OPTION_COLUMN 24 /* where the help of an option begins */
+#define NAME_COLUMN 14   /* where the summary of a command begins */
+
+const struct cli_option help_options[] = {
+	{"man", NULL, "print the manual page, defib(1)"},
+	{NULL, NULL, NULL},
+};
+
+const char *const group_titles[GROUP_COUNT] = {
+	[GROUP_LOOK] = "Look",
+	[GROUP_ACT] = "Act",
+	[GROUP_RUN] = "Run",
+	[GROUP_SET_UP] = "Set up",
+};
+
+const char help_exit_codes[] =
+	"0 clean or done, 1 stuck jobs found and left, 2 usage, 3 configuration,\n"
+	"4 database, 5 refused, 6 partly done";
+
+const char help_watch_options[] =
+	"A watch without a file: --table T --key K --running SQL --alive-at SQL --stuck-after 1h "
+	"--requeue 'SET list' …: every key of a watch is an option (defib config docs lists them).";
+
+/* Words from column `at` on; lines after the first begin at column `indent`. */
+static void print_wrapped(const char *text, int at, int indent)
+{
+	struct buf out = BUF_INIT, word = BUF_INIT;
+	int column = at;
+	for (bool first = true; *text; first = false) {
+		size_t n = strcspn(text, " ");
+		buf_clear(&word);
+		buf_addn(&word, text, n);
+		int width = out_width(buf_text(&word));
+		if (!first && column + 1 + width > HELP_COLUMNS) {
+			buf_addf(&out, "\n%*s", indent, "");
+			column = indent;
+		} else if (!first) {
+			buf_addch(&out, ' ');
+			column++;
+		}
+		buf_add(&out, buf_text(&word));
+		column += width;
+		text += n + strspn(text + n, " ");
+	}
+	printf("%s\n", buf_text(&out));
+	buf_release(&word);
+	buf_release(&out);
+}
+
+/* Lines that are broken already, those after the first from column `indent` on. */
+static void print_lines(const char *text, int indent)
+{
+	for (; *text; text++) {
+		putchar(*text);
+		if (*text == '\n')
+			printf("%*s", indent, "");
+	}
+	putchar('\n');
+}
+
+/* "  left", and its text beside it; below it where the left side is too wide. */
+static void print_entry(const char *left, int column, const char *text)
+{
+	int width = out_width(left) + 2;
+	printf("  %s", left);
+	if (width + 2 > column)
+		printf("\n%*s", column, "");
+	else
+		printf("%*s", column - width, "");
+	print_wrapped(text, column, column);
+}
+
+static void print_options(const char *title, const struct cli_option *options)
+{
+	if (!options || !options->name)
+		return;
+	printf("\n%s\n", title);
+	for (; options->name; options++) {
+		char left[64];
+		snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument ? " " : "",
+		         options->argument ? options->argument : "");
+		print_entry(left, OPTION_COLUMN, options->help);
+	}
+}
+
+static void print_examples(const struct command *command)
+{
+	printf("\nExamples:\n");
+	for (int i = 0; i < CLI_EXAMPLES_MAX && command->examples[i].line; i++) {
+		printf("  ");
+		print_lines(command->examples[i].line, 4);
+		printf("      ");
+		print_wrapped(command->examples[i].why, 6, 6);
+	}
+}
+
+static void print_command(const struct command *command)
+{
+	printf("Usage: defib %s%s%s\n\n", command->name, command->arguments[0] ? " " : "",
+	       command->arguments);
+	print_wrapped(command->summary, 0, 0);
+	print_examples(command);
+	print_options("Options:", command->options);
+	if (command->watch_options) {
+		printf("\n");
+		print_wrapped(help_watch_options, 0, 2);
+	}
+}
+
+static void print_groups(void)
+{
+	printf("defib %s: keeps background work alive\n\nUsage: defib COMMAND [OPTION…]\n",
+	       defib_version());
+	for (int group = 0; group < GROUP_COUNT; group++) {
+		printf("\n%s:\n", group_titles[group]);
+		for (const struct command *c = commands; c->name; c++)
+			if ((int)c->group == group)
+				print_entry(c->name, NAME_COLUMN, c->summary);
+	}
+	printf("\ndefib help COMMAND shows its options, with examples.\n");
+}
+
+void cli_help(const struct command *command)
+{
+	if (command)
+		print_command(command);
+	else
+		print_groups();
+	print_options("Everywhere:", global_options);
+	printf("\nExit codes:\n  ");
+	print_lines(help_exit_codes, 2);
+}
+
+int cmd_help(struct cli *c)
+{
+	if (cli_flag(c, "man")) {
+		print_manual();
+		return EXIT_CLEAN;
+	}
+	if (c->nwords > 1)
+		return cli_usage("help is about one command at a time");
+	const struct command *command = c->nwords ? cli_command(c->words[0]) : NULL;
+	if (c->nwords && !command)
+		return cli_unknown_command(c->words[0]);
+	cli_help(command);
+	return EXIT_CLEAN;
+}
