@@ -8,6 +8,7 @@
  */
 import { onTokenNeeded, Problem } from "./lib/api.js";
 import { announce, fill, h, user } from "./lib/dom.js";
+import { isEnd } from "./lib/errand.js";
 import { nextTheme, startFrame, togglePause } from "./lib/frame.js";
 import { icon } from "./lib/icon.js";
 import { keyHelp, listenToKeys } from "./lib/keys.js";
@@ -150,7 +151,7 @@ async function render({ focus }) {
 		if (focus) announce(`${found.view.title} is shown`);
 		if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 	} catch (error) {
-		if (signal.aborted) return;
+		if (isEnd(error, signal)) return;
 		if (!(error instanceof Problem)) console.error(error);
 		showProblem(root, error, () => render({ focus: false }));
 		if (error instanceof Problem && error.passing)
@@ -160,12 +161,19 @@ async function render({ focus }) {
 
 /* ---- going somewhere ---- */
 
+/* What a dialog asks is about the view that is left. It may refuse to go, as with Esc. */
+function closeDialogs() {
+	for (const dialog of document.querySelectorAll("dialog[open]"))
+		if (dialog.dispatchEvent(new Event("cancel", { cancelable: true }))) dialog.close();
+}
+
 /* To an address of this page; `replace`: without a step to go back to. */
 function go(to, { replace = false } = {}) {
 	const url = new URL(to, location.href);
 	const samePath = url.pathname === location.pathname;
 	if (replace) history.replaceState(null, "", url);
 	else history.pushState(null, "", url);
+	closeDialogs();
 	render({ focus: !samePath });
 }
 
@@ -194,7 +202,10 @@ function followLinks() {
 		event.preventDefault();
 		go(link.href);
 	});
-	addEventListener("popstate", () => render({ focus: true }));
+	addEventListener("popstate", () => {
+		closeDialogs();
+		render({ focus: true });
+	});
 }
 
 /* ---- the whole ---- */

@@ -49,7 +49,7 @@ function watched(page) {
 	page.on("console", (message) => {
 		if (message.type() === "error" && !REFUSED.test(message.text())) bad.push(`console: ${message.text()}`);
 	});
-	page.on("pageerror", (error) => bad.push(`error: ${error.message}`));
+	page.on("pageerror", (error) => bad.push(`error at ${page.url()}: ${error.message}`));
 	page.on("dialog", (dialog) => {
 		bad.push(`dialog: ${dialog.message()}`);
 		dialog.dismiss();
@@ -79,6 +79,15 @@ export async function withPage({ role = "admin", scheme = "light", viewport = DE
 	} finally {
 		await context.close();
 	}
+}
+
+/* What a promise gives, which is to come in time. */
+export async function within(promise, told) {
+	let timer = null;
+	const late = new Promise((_, reject) => {
+		timer = setTimeout(() => reject(new assert.AssertionError({ message: `not within ${LIMIT_MS} ms: ${told}` })), LIMIT_MS);
+	});
+	return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 /* Until what(…) holds in the page; the failure has what is shown instead. */

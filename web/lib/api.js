@@ -124,8 +124,8 @@ async function send(path, options) {
 	let answer;
 	try {
 		answer = await fetch(BASE + path, { ...options, headers, cache: "no-store" });
-	} catch (error) {
-		if (options.signal?.aborted) throw error;
+	} catch {
+		options.signal?.throwIfAborted();
 		throw away();
 	}
 	heard(true);
@@ -159,7 +159,8 @@ async function bodyOf(answer, signal) {
 	try {
 		return await (kind.startsWith("application/json") ? answer.json() : answer.text());
 	} catch (error) {
-		if (signal?.aborted || !(error instanceof TypeError)) throw error;
+		signal?.throwIfAborted();
+		if (!(error instanceof TypeError)) throw error;
 		throw away();
 	}
 }

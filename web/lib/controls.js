@@ -9,6 +9,7 @@
  */
 import { ask, databases, Problem, queryText, token } from "./api.js";
 import { h, user } from "./dom.js";
+import { errand, isEnd } from "./errand.js";
 import { icon } from "./icon.js";
 import { toast } from "./toast.js";
 
@@ -118,7 +119,7 @@ export function telling(load, signal) {
 			element.hidden = true;
 			element.replaceChildren();
 		} catch (error) {
-			if (signal.aborted) return;
+			if (isEnd(error, signal)) return;
 			const next = problemBox(error);
 			element.hidden = false;
 			if (element.textContent !== next.textContent) element.replaceChildren(next);
@@ -136,17 +137,12 @@ function keep(blob, name) {
 }
 
 async function fetchFile(path, name) {
-	try {
-		const answer = await ask(path);
-		keep(await answer.blob(), name);
-		if (answer.headers.has("Defib-Next"))
-			toast("The file is cut short: one file has no more entries. Choose a shorter time.", {
-				shade: "warn",
-			});
-	} catch (error) {
-		if (!(error instanceof Problem)) throw error;
-		toast(user(error.detail), { shade: "bad" });
-	}
+	const answer = await ask(path);
+	keep(await answer.blob(), name);
+	if (answer.headers.has("Defib-Next"))
+		toast("The file is cut short: one file has no more entries. Choose a shorter time.", {
+			shade: "warn",
+		});
 }
 
 /* A link to a form of the API. A link cannot send a token: then it is fetched first. */
@@ -160,7 +156,7 @@ export function fileLink(words, path, name) {
 			onclick: (event) => {
 				if (!token()) return;
 				event.preventDefault();
-				fetchFile(path, name);
+				errand(() => fetchFile(path, name));
 			},
 		},
 		icon("download"),

@@ -13,6 +13,7 @@ import { ACTS, commandOf, fitting, reread, run, Tally, undoBatches, workerMayLiv
 import { may, Problem } from "./api.js";
 import { copyButton } from "./copy.js";
 import { announce, fill, h, user } from "./dom.js";
+import { errand } from "./errand.js";
 import { icon } from "./icon.js";
 import { poke } from "./live.js";
 import { toast } from "./toast.js";
@@ -63,13 +64,14 @@ function problemLine(error) {
 /*
  * A deed: {title, button, about, danger, warning, mayOverride, command(options)} with
  * preview(options) and carry(options), both giving a Tally. Options: reason, override,
- * progress(n), signal.
+ * progress(n), signal (of a preview: it is of no interest any more; of the act: stop).
  */
 class ActDialog {
 	constructor(deed) {
 		this.deed = deed;
 		this.before = document.activeElement;
 		this.plan = null;       /* the tally of the dry run */
+		this.looking = null;    /* while the dry run is under way */
 		this.outcome = null;    /* of the act itself */
 		this.stop = null;       /* while it is being done */
 		this.reason = h("textarea", { id: "act-reason", name: "reason", rows: 2, maxlength: 500, oninput: () => this.#sayCommand() });
@@ -118,18 +120,24 @@ class ActDialog {
 		this.command.textContent = said ?? "";
 	}
 
-	/* What would happen. */
-	async #look() {
+	/* What would happen. Who asks again, or leaves, wants no answer to what was asked before. */
+	#look() {
+		this.looking?.abort();
+		this.looking = new AbortController();
+		const { signal } = this.looking;
 		this.goButton.disabled = true;
 		this.#sayCommand();
 		fill(this.preview, h("p", { class: "muted" }, "Looking what would happen…"));
-		try {
-			this.plan = await this.deed.preview(this.#options());
-		} catch (error) {
-			if (!(error instanceof Problem)) throw error;
-			fill(this.preview, problemLine(error), h("button", { type: "button", onclick: () => this.#look() }, "Look again"));
-			return;
-		}
+		const read = async () => {
+			const plan = await this.deed.preview({ ...this.#options(), signal });
+			if (!signal.aborted) this.#planned(plan);
+		};
+		errand(read, signal, (problem) =>
+			fill(this.preview, problemLine(problem), h("button", { type: "button", onclick: () => this.#look() }, "Look again")));
+	}
+
+	#planned(plan) {
+		this.plan = plan;
 		const applies = this.plan.of("done").length;
 		fill(this.preview, tallyList(this.plan));
 		this.overrideRow.hidden = !this.deed.mayOverride || !(this.override.checked || [...this.plan.results.values()].some((r) => r.outcome === "refused" && r.why?.startsWith("it is being worked on")));
@@ -205,6 +213,7 @@ class ActDialog {
 	}
 
 	#closed() {
+		this.looking?.abort();
 		this.element.remove();
 		if (this.before?.isConnected && this.before !== document.body) this.before.focus({ preventScroll: true });
 		else document.getElementById("main")?.focus({ preventScroll: true });
@@ -253,10 +262,10 @@ function titleOf(act, jobs) {
 export function confirm(act, jobs, { fromStep = null } = {}) {
 	const kind = ACTS[act];
 	let same = jobs; /* those that are as the page showed them */
-	const preview = async ({ reason, override }) => {
+	const preview = async ({ reason, override, signal }) => {
 		const tally = new Tally();
-		same = await reread(jobs, tally);
-		return run(act, same, { reason, override, fromStep, dryRun: true, tally });
+		same = await reread(jobs, tally, signal);
+		return run(act, same, { reason, override, fromStep, signal, dryRun: true, tally });
 	};
 	const carry = (options) => {
 		const wanted = new Set(options.jobs);

@@ -5,8 +5,10 @@
  *
  *   const stop = subscribe((event) => { if (event.type === "ledger") … event.data … });
  *   every(10, refresh, signal);      also at once after a break; never while paused
+ *   const again = soon(250, refresh, signal); again();     many calls are one
  */
 import { ask, heard, Problem } from "./api.js";
+import { errand, QUIETLY } from "./errand.js";
 
 const KEEP = 2000; /* events that wait while paused; more of them are a gap */
 const FIRST_WAIT_MS = 500;
@@ -190,7 +192,7 @@ export function poke() {
 
 /*
  * Calls async fn() every so many seconds until the signal ends, never twice at once, not
- * while paused and not in a hidden tab. What it throws is its own to show.
+ * while paused and not in a hidden tab. What is away is told by the frame.
  */
 export function every(seconds, fn, signal) {
 	let busy = false;
@@ -198,9 +200,7 @@ export function every(seconds, fn, signal) {
 		if (busy || state.paused || document.hidden || signal.aborted) return;
 		busy = true;
 		try {
-			await fn();
-		} catch (error) {
-			if (!signal.aborted && !(error instanceof Problem)) console.error(error);
+			await errand(fn, signal, QUIETLY);
 		} finally {
 			busy = false;
 		}
@@ -211,4 +211,15 @@ export function every(seconds, fn, signal) {
 		clearInterval(timer);
 		pokes.delete(turn);
 	});
+}
+
+/* A function that has async fn() called a little later, once however often it was wanted. */
+export function soon(ms, fn, signal) {
+	let waiting = null;
+	return () => {
+		waiting ??= setTimeout(() => {
+			waiting = null;
+			if (!signal.aborted) errand(fn, signal, QUIETLY);
+		}, ms);
+	};
 }

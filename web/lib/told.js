@@ -2,9 +2,10 @@
  * told.js: words of a person to the daemons: scan a watch now, pause and resume it, raise
  * its thresholds, go past its guards once. Each asks first and tells what came of it.
  */
-import { part, post, Problem } from "./api.js";
+import { part, post } from "./api.js";
 import { askWith } from "./controls.js";
 import { user } from "./dom.js";
+import { errand } from "./errand.js";
 import { poke } from "./live.js";
 import { toast } from "./toast.js";
 import { count, plural } from "./words.js";
@@ -19,15 +20,12 @@ const SPANS = [
 const REASON = { name: "reason", label: "Reason, which others see", maxlength: 500 };
 
 async function say(w, word, body, done) {
-	try {
+	await errand(async () => {
 		const answer = await post(`/watches/${part(w.watch)}/${word}`, body, {
 			query: { database: w.builtin ? w.database : null },
 		});
 		toast(done(answer));
-	} catch (error) {
-		if (!(error instanceof Problem)) throw error;
-		toast([user(error.detail), error.next ? [". ", user(error.next)] : null], { shade: "bad" });
-	}
+	});
 	poke();
 }
 

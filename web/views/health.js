@@ -6,6 +6,7 @@ import { daemonStatus, get, may, onStatus, readStatus } from "../lib/api.js";
 import { problemBox, telling } from "../lib/controls.js";
 import { copyButton } from "../lib/copy.js";
 import { fill, h, renew, user } from "../lib/dom.js";
+import { errand } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { every, poke } from "../lib/live.js";
 import { table } from "../lib/table.js";
@@ -263,13 +264,11 @@ function findings(got) {
 
 function doctorPart(database, signal) {
 	const body = h("div", { class: "stack", "aria-live": "polite" });
-	const look = async () => {
+	const look = () => {
 		fill(body, h("p", { class: "muted" }, "Looking…"));
-		try {
+		const read = async () =>
 			fill(body, findings(await get("/doctor", { query: { database }, signal })));
-		} catch (error) {
-			if (!signal.aborted) fill(body, problemBox(error));
-		}
+		errand(read, signal, (problem) => fill(body, problemBox(problem)));
 	};
 	look();
 	return h(

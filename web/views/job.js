@@ -10,8 +10,9 @@ import { copyButton } from "../lib/copy.js";
 import { actButtons, confirm } from "../lib/dialog.js";
 import { documentBox, parseExactly, size } from "../lib/document.js";
 import { fill, h, user, visible } from "../lib/dom.js";
+import { errand, orNothing, QUIETLY } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
-import { every } from "../lib/live.js";
+import { every, soon } from "../lib/live.js";
 import { patch } from "../lib/patch.js";
 import { drawLife, lifeOf, lifeWords } from "../lib/timeline.js";
 import { chip, duration, stamp, stampText, tone } from "../lib/words.js";
@@ -29,7 +30,7 @@ async function read({ watch, key, database }, signal) {
 	const query = queryText({ database });
 	const [job, explained] = await Promise.all([
 		ask(jobPath(watch, key) + query, { signal }).then((answer) => answer.text()).then(parseExactly),
-		get(`/watches/${part(watch)}/explain/${part(key)}`, { query: { database }, signal }).catch(() => null),
+		orNothing(get(`/watches/${part(watch)}/explain/${part(key)}`, { query: { database }, signal })),
 	]);
 	return { job, explained };
 }
@@ -185,6 +186,10 @@ class JobView {
 		}
 	}
 
+	again() {
+		return errand(() => this.refresh(), this.signal, QUIETLY);
+	}
+
 	/* What is known of it stays, but nothing can be done to it. */
 	#gone(error) {
 		fill(this.tools);
@@ -242,7 +247,7 @@ class JobView {
 	#life(life, limits) {
 		const onAll = () => {
 			this.all = true;
-			this.refresh().catch(() => {});
+			this.again();
 		};
 		return h("section", { class: "card", "aria-label": "Timeline" },
 			h("div", { class: "card-head" }, h("h2", "Timeline"), h("span", { class: "muted" }, lifeWords(life))),
@@ -256,7 +261,7 @@ class JobView {
 		if (this.named === named) return;
 		this.named = named;
 		const focused = this.tools.contains(document.activeElement) ? document.activeElement.dataset.act : null;
-		fill(this.tools, actButtons([job], acts, { after: () => this.refresh().catch(() => {}) }));
+		fill(this.tools, actButtons([job], acts, { after: () => this.again() }));
 		if (focused) this.tools.querySelector(`[data-act="${focused}"]`)?.focus();
 	}
 }
@@ -264,17 +269,7 @@ class JobView {
 export async function show(root, { params, query, signal }) {
 	const where = { watch: params.watch, key: params.key, database: query.get("database") };
 	const view = new JobView(root, where, signal);
-	let waiting = null;
-	shown = {
-		...where,
-		soon: () => {
-			if (waiting || signal.aborted) return;
-			waiting = setTimeout(() => {
-				waiting = null;
-				view.refresh().catch(() => {});
-			}, 250);
-		},
-	};
+	shown = { ...where, soon: soon(250, () => view.refresh(), signal) };
 	await view.start();
 	every(AGAIN_S, () => view.refresh(), signal);
 }

@@ -8,8 +8,9 @@ import { get, knownRole, may, part, Problem, queryText } from "../lib/api.js";
 import { attemptsText, jobLink, measure, shownText, standChips } from "../lib/cells.js";
 import { actButtons } from "../lib/dialog.js";
 import { announce, fill, h, user } from "../lib/dom.js";
+import { errand, orNothing, QUIETLY } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
-import { every } from "../lib/live.js";
+import { every, soon } from "../lib/live.js";
 import { table } from "../lib/table.js";
 import { count, duration, plural } from "../lib/words.js";
 
@@ -100,7 +101,7 @@ class Listing {
 	/* How many there are; null where nobody says. */
 	async count() {
 		const said = await Promise.all(this.watches.map(({ watch, database }) =>
-			get(`/watches/${part(watch)}/jobs`, { query: question(this.filters, { database, limit: 1, count: true, judged: null }), signal: this.signal }).catch(() => null)));
+			orNothing(get(`/watches/${part(watch)}/jobs`, { query: question(this.filters, { database, limit: 1, count: true, judged: null }), signal: this.signal }))));
 		const known = said.filter((one) => one && one.count !== null && one.count !== undefined);
 		return known.length ? { n: known.reduce((sum, one) => sum + one.count, 0), capped: known.some((one) => one.count_capped) } : null;
 	}
@@ -157,9 +158,9 @@ function filterForm(filters, watches, states, go) {
 async function offerStates(form, watches, filters, signal) {
 	const box = form.elements.state;
 	const said = await Promise.all(watches.slice(0, 20).map(({ watch, database }) =>
-		get(`/watches/${part(watch)}/stats`, { query: { database }, signal }).catch(() => ({ states: [] }))));
+		orNothing(get(`/watches/${part(watch)}/stats`, { query: { database }, signal }))));
 	const states = new Map();
-	for (const one of said.flatMap((s) => s.states)) if (one.state) states.set(one.state, one.name && one.name !== one.state ? `${one.name} (${one.state})` : one.state);
+	for (const one of said.flatMap((s) => s?.states ?? [])) if (one.state) states.set(one.state, one.name && one.name !== one.state ? `${one.name} (${one.state})` : one.state);
 	states.delete(filters.state);
 	for (const [value, text] of [...states].sort()) box.append(h("option", { value }, text));
 }
@@ -224,12 +225,16 @@ class Bulk {
 
 	#all(jobs) {
 		if (!this.view.listing.more || jobs.length < this.view.table.shown().length) return null;
-		return h("button", { type: "button", class: "quiet", onclick: (event) => this.#collect(event.currentTarget) }, "Select all that match");
+		return h("button", { type: "button", class: "quiet", onclick: (event) => this.#collectAll(event.currentTarget) }, "Select all that match");
+	}
+
+	#collectAll(button) {
+		button.disabled = true;
+		return errand(() => this.#collect(button), this.view.signal).finally(() => { button.disabled = false; });
 	}
 
 	/* Pages of keys up to a bound: what is acted on is then told by its number. */
 	async #collect(button) {
-		button.disabled = true;
 		const all = new Listing(this.view.listing.watches, this.view.listing.filters, this.view.signal);
 		const jobs = [];
 		while (all.more && jobs.length < SELECT_MOST) {
@@ -278,12 +283,12 @@ class JobsView {
 
 	async start() {
 		this.#count();
-		offerStates(this.form, this.watches, this.filters, this.signal).catch(() => {});
+		errand(() => offerStates(this.form, this.watches, this.filters, this.signal), this.signal, QUIETLY);
 		const rows = await this.listing.next();
 		this.table = table({
 			label: "Jobs", columns: columnsFor(rows), key: (job) => `${job.database}/${job.job}`, title: (job) => job.job, select: may("operator"),
-			onselect: (jobs) => this.bulk.show(jobs).catch((error) => this.signal.aborted || console.error(error)),
-			more: () => this.#more(), empty: "No job matches. Take a filter away, or look at another watch.",
+			onselect: (jobs) => errand(() => this.bulk.show(jobs), this.signal),
+			more: () => errand(() => this.#more(), this.signal), empty: "No job matches. Take a filter away, or look at another watch.",
 		});
 		this.table.set(rows);
 		this.table.hasMore(this.listing.more);
@@ -295,8 +300,12 @@ class JobsView {
 		fill(this.notes, this.listing.problems.map(({ watch, error }) => h("span", { class: "warn-text" }, user(watch), ": ", user(error.detail))));
 	}
 
-	async #count() {
-		const counted = await this.listing.count().catch(() => null);
+	#count() {
+		return errand(() => this.#sayCount(), this.signal, QUIETLY);
+	}
+
+	async #sayCount() {
+		const counted = await this.listing.count();
 		if (counted) this.counted.textContent = counted.n === 1 && !counted.capped ? "1 job" : `${count(counted.n, counted.capped)} jobs`;
 		else this.counted.textContent = "";
 	}
@@ -322,12 +331,12 @@ class JobsView {
 
 	clear() {
 		this.table.clearSelection();
-		this.bulk.show([]);
+		errand(() => this.bulk.show([]), this.signal);
 	}
 
 	acted() {
 		this.clear();
-		this.refresh().catch(() => {});
+		errand(() => this.refresh(), this.signal, QUIETLY);
 	}
 }
 
@@ -335,14 +344,7 @@ export async function show(root, { query, go, signal }) {
 	const filters = readFilters(query);
 	const [{ watches }] = await Promise.all([get("/watches", { signal }), knownRole(signal)]);
 	const view = new JobsView(root, { filters, watches, go, signal });
-	let waiting = null;
-	refreshSoon = () => {
-		if (waiting || signal.aborted) return;
-		waiting = setTimeout(() => {
-			waiting = null;
-			view.refresh().catch(() => {});
-		}, 700);
-	};
+	refreshSoon = soon(700, () => view.refresh(), signal);
 	await view.start();
 	every(TAIL_S, () => view.refresh(), signal);
 }

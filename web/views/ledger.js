@@ -12,6 +12,7 @@ import {
 	textField,
 } from "../lib/controls.js";
 import { fill, h, user } from "../lib/dom.js";
+import { errand } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { table } from "../lib/table.js";
 import { ago, chip, EVENTS, eventChip, stamp } from "../lib/words.js";
@@ -283,12 +284,13 @@ export async function show(root, { query: given, signal }) {
 	let next = null;
 	const page = (after) =>
 		get("/ledger", { query: { ...query(state), limit: PAGE, after, order: "desc" }, signal });
-	const more = async () => {
-		const got = await page(next);
-		next = got.next;
-		rows.append(got.entries);
-		rows.hasMore(got.more);
-	};
+	const more = () =>
+		errand(async () => {
+			const got = await page(next);
+			next = got.next;
+			rows.append(got.entries);
+			rows.hasMore(got.more);
+		}, signal);
 	const rows = makeTable(state, more);
 	const reload = async () => {
 		fill(
@@ -308,17 +310,17 @@ export async function show(root, { query: given, signal }) {
 				: null,
 		);
 		trouble.hidden = true;
-		try {
+		const read = async () => {
 			const got = await page(null);
 			next = got.next;
 			rows.set(got.entries);
 			rows.hasMore(got.more);
-		} catch (error) {
-			if (signal.aborted) return;
+		};
+		await errand(read, signal, (problem) => {
 			trouble.hidden = false;
-			fill(trouble, problemBox(error));
+			fill(trouble, problemBox(problem));
 			rows.set([]);
-		}
+		});
 	};
 	const trim = () => {
 		const all = rows.shown();

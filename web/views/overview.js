@@ -6,8 +6,9 @@
  * while a database is away; numbers that need a database come behind and are asked again
  * by the clock. How it looks is for lib/glance.js.
  */
-import { databases, get, part, Problem } from "../lib/api.js";
+import { databases, get, part } from "../lib/api.js";
 import { fill, h, renew } from "../lib/dom.js";
+import { errand, QUIETLY } from "../lib/errand.js";
 import {
 	breakerBanners,
 	entryLine,
@@ -142,12 +143,8 @@ class Overview {
 
 	/* What a database does not answer stays as it was; the frame says that it is away. */
 	async tolerate(work) {
-		try {
-			await work();
-			this.soon();
-		} catch (error) {
-			if (!this.signal.aborted && !(error instanceof Problem)) throw error;
-		}
+		await errand(work, this.signal, QUIETLY);
+		this.soon();
 	}
 
 	/* Of watches that another daemon leads, only the database knows how they are. */
@@ -245,14 +242,17 @@ class Overview {
 
 	spanSwitch() {
 		const names = { "24h": "24 hours", "7d": "7 days" };
-		const choose = async (span) => {
+		const read = async (span) => {
+			for (const database of await databases())
+				await this.tolerate(() => this.readTrend(database, span));
+		};
+		const choose = (span) => {
 			this.span = span;
 			buttons.forEach((button) =>
 				button.setAttribute("aria-pressed", String(button.value === span)),
 			);
 			this.paint();
-			for (const database of await databases())
-				await this.tolerate(() => this.readTrend(database, span));
+			errand(() => read(span), this.signal);
 		};
 		const buttons = Object.entries(names).map(([span, name]) =>
 			h(

@@ -6,6 +6,7 @@ import { get, queryText } from "../lib/api.js";
 import { bars } from "../lib/chart.js";
 import { addressed, choice, databaseChoice, fileLink, problemBox } from "../lib/controls.js";
 import { fill, h, user } from "../lib/dom.js";
+import { errand } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { chip, count, duration, EVENTS, human, stampText } from "../lib/words.js";
 
@@ -271,12 +272,8 @@ export async function show(root, { query, signal }) {
 			fileLink("HTML", `/report${queryText({ ...of, format: "html" })}`, "report.html"),
 		);
 		body.setAttribute("aria-busy", "true");
-		try {
-			fill(body, whole(await get("/report", { query: of, signal })));
-		} catch (error) {
-			if (signal.aborted) return;
-			fill(body, problemBox(error));
-		}
+		const read = async () => fill(body, whole(await get("/report", { query: of, signal })));
+		await errand(read, signal, (problem) => fill(body, problemBox(problem)));
 		body.removeAttribute("aria-busy");
 	};
 	const { watches } = await get("/watches", { signal });

@@ -11,8 +11,9 @@ import { get, knownRole, may, part, Problem } from "../lib/api.js";
 import { attemptsText, jobLink, measure, shownText } from "../lib/cells.js";
 import { actButtons, confirm } from "../lib/dialog.js";
 import { fill, h, user } from "../lib/dom.js";
+import { errand, orNothing } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
-import { every } from "../lib/live.js";
+import { every, soon } from "../lib/live.js";
 import { table } from "../lib/table.js";
 import { ago, chip, count, duration, guardWords, plural } from "../lib/words.js";
 
@@ -60,9 +61,9 @@ async function read(watch, signal) {
 async function addPauses(watches, signal) {
 	const paused = watches.filter((w) => w.paused || w.info?.paused);
 	for (const database of new Set(paused.map((w) => w.database))) {
-		const said = await get("/standings", { query: { database }, signal }).catch(() => ({ watches: [] }));
+		const said = await orNothing(get("/standings", { query: { database }, signal }));
 		for (const watch of paused.filter((w) => w.database === database))
-			watch.pause = said.watches.find((s) => s.watch === watch.watch)?.told.find((t) => t.word === "pause") ?? null;
+			watch.pause = said?.watches.find((s) => s.watch === watch.watch)?.told.find((t) => t.word === "pause") ?? null;
 	}
 }
 
@@ -161,13 +162,17 @@ class Cause {
 		return chosen.length ? chosen : null;
 	}
 
-	async #buttons() {
+	#buttons() {
 		if (!this.table || !this.cause || !may("operator")) return;
-		const { watch } = this.cause;
 		const chosen = this.#chosen();
 		const named = JSON.stringify([chosen?.map((job) => job.job), this.cause.jobs.length]);
 		if (this.named === named) return; /* buttons stay as they are under the pointer */
 		this.named = named;
+		errand(() => this.#makeButtons(chosen), this.signal, () => { this.named = null; });
+	}
+
+	async #makeButtons(chosen) {
+		const { watch } = this.cause;
 		const acts = await actsOf(watch.watch, watch.database, this.signal);
 		fill(this.acts, chosen ? h("span", { class: "muted" }, `${count(chosen.length)} selected`) : null,
 			actButtons(chosen ?? this.cause.jobs, acts.filter((act) => act !== "release"), { small: true, after: () => this.table.clearSelection() }));
@@ -186,7 +191,8 @@ const HELD_COLUMNS = [
 ];
 
 class Held {
-	constructor() {
+	constructor(signal) {
+		this.signal = signal;
 		this.heading = h("h2");
 		this.table = table({
 			label: "Held jobs", columns: HELD_COLUMNS, key: (job) => `${job.database}/${job.job}`, title: (job) => job.job,
@@ -204,13 +210,18 @@ class Held {
 		this.#buttons(this.table.selected());
 	}
 
-	async #buttons(chosen) {
+	#buttons(chosen) {
 		if (!this.jobs?.length || !may("operator")) return;
-		const jobs = chosen.length ? chosen : this.jobs;
 		const named = JSON.stringify([chosen.map((job) => job.job), this.jobs.length]);
 		if (this.named === named) return;
 		this.named = named;
-		const lists = await Promise.all([...new Map(jobs.map((job) => [`${job.database}/${job.watch}`, job])).values()].map((job) => actsOf(job.watch, job.database)));
+		errand(() => this.#makeButtons(chosen), this.signal, () => { this.named = null; });
+	}
+
+	async #makeButtons(chosen) {
+		const jobs = chosen.length ? chosen : this.jobs;
+		const watches = new Map(jobs.map((job) => [`${job.database}/${job.watch}`, job]));
+		const lists = await Promise.all([...watches.values()].map((job) => actsOf(job.watch, job.database, this.signal)));
 		const common = lists[0].filter((act) => act !== "hold" && lists.every((list) => list.includes(act)));
 		fill(this.acts, h("span", { class: "muted" }, chosen.length ? `${count(chosen.length)} selected` : "all of them"),
 			actButtons(jobs, common, { small: true, after: () => this.table.clearSelection() }));
@@ -235,7 +246,7 @@ class StuckView {
 		this.problems = h("div", { class: "stack" });
 		this.clear = h("div");
 		this.cards = h("div", { class: "stack" });
-		this.held = new Held();
+		this.held = new Held(signal);
 		this.held.element.hidden = true;
 		fill(root, h("div", { class: "page-head" }, h("h1", "Stuck"), this.lead,
 			only ? h("span", { class: "row" }, "of ", user(only), h("a", { class: "button", href: "/stuck" }, "All watches")) : null), this.problems, this.clear, this.cards, this.held.element);
@@ -306,14 +317,7 @@ class StuckView {
 export async function show(root, { query, signal }) {
 	await knownRole(signal);
 	const view = new StuckView(root, query.get("watch"), signal);
-	let waiting = null;
-	refreshSoon = () => {
-		if (waiting || signal.aborted) return;
-		waiting = setTimeout(() => {
-			waiting = null;
-			view.refresh().catch(() => {});
-		}, 500);
-	};
+	refreshSoon = soon(500, () => view.refresh(), signal);
 	await view.refresh();
 	if (location.hash === "#held") view.held.element.scrollIntoView({ block: "start" });
 	every(AGAIN_S, () => view.refresh(), signal);

@@ -5,6 +5,7 @@
 import { get, jobHref, queryText } from "../lib/api.js";
 import { addressed, databaseChoice, problemBox, telling } from "../lib/controls.js";
 import { fill, h, renew, user } from "../lib/dom.js";
+import { errand } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { every } from "../lib/live.js";
 import { pulse } from "../lib/pulse.js";
@@ -257,16 +258,14 @@ function oneCard(state, w) {
 
 async function showOne(holder, state, signal) {
 	if (!state.worker) return;
-	try {
+	const read = async () => {
 		const w = await get(`/workers/${encodeURIComponent(state.worker)}`, {
 			query: { database: state.database },
 			signal,
 		});
 		renew(holder, oneCard(state, { ...w, database: state.database }));
-	} catch (error) {
-		if (signal.aborted) return;
-		fill(holder, problemBox(error));
-	}
+	};
+	await errand(read, signal, (problem) => fill(holder, problemBox(problem)));
 }
 
 /* ---- the whole ---- */

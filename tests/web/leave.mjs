@@ -1,0 +1,144 @@
+/*
+ * leave.mjs: a view is left while it waits for answers: the first, one in the middle, the
+ * last; by a key, a link or back. Whatever it waited for ends with it, and nothing is told
+ * of that: withPage() fails on an error that nobody took.
+ *
+ * Answers are held back until the view was left, so no moment is a matter of luck.
+ */
+import { test } from "node:test";
+import { settled, until, within, withPage } from "./browser.mjs";
+
+/* Where one comes from and goes to: it asks for nothing once it is shown. */
+const LEDGER = { at: "/ledger", letter: "l", name: "Ledger" };
+const REPORT = { at: "/report", letter: "r", name: "Report" };
+const WAYS = {
+	key: async (page, rest) => {
+		await page.keyboard.press("g");
+		await page.keyboard.press(rest.letter);
+	},
+	link: (page, rest) => page.getByRole("navigation").getByRole("link", { name: rest.name }).click(),
+	back: (page) => page.evaluate(() => history.back()),
+};
+
+/* What is asked of the API by a view, not by the frame; null for all else. */
+function askedFor(request) {
+	return /\/api\/v1(\/(?!status$|events$).*)/.exec(new URL(request.url()).pathname)?.[1] ?? null;
+}
+
+/*
+ * Answers of the API, which can be held back: hold(which) keeps those from the first on of
+ * which which(path, number) is true; what it returns resolves when one is held. pass() lets
+ * go of them.
+ */
+async function gate(page) {
+	const own = { paths: [], open: 0, which: () => false, held: [] };
+	for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => { if (askedFor(request)) own.open--; });
+	await page.route("**/api/v1/**", async (route) => {
+		const path = askedFor(route.request());
+		if (!path) return route.continue();
+		own.open++;
+		own.paths.push(path);
+		if (own.held.length || own.which(path, own.paths.length)) await new Promise((resolve) => { own.held.push(resolve); own.reached?.(); });
+		/* What was left is not there any more to be answered. */
+		return route.continue().catch(() => {});
+	});
+	return {
+		paths: () => own.paths,
+		hold(which) {
+			Object.assign(own, { paths: [], which });
+			return within(new Promise((resolve) => { own.reached = resolve; }), `an answer is waited for: ${which}`);
+		},
+		pass() {
+			own.which = () => false;
+			for (const go of own.held.splice(0)) go();
+		},
+		/* Nothing is waited for, and nothing more was asked for at that. */
+		async quiet() {
+			for (let before = -1; own.open > 0 || before !== own.paths.length;) {
+				before = own.paths.length;
+				await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 20); }));
+			}
+		},
+	};
+}
+
+async function shown(page, answers) {
+	await settled(page);
+	await answers.quiet();
+}
+
+/* As a link of this page goes there: without loading it anew. */
+async function enter(page, at) {
+	await page.evaluate((href) => {
+		const link = document.createElement("a");
+		link.href = href;
+		document.body.append(link);
+		link.click();
+		link.remove();
+	}, at);
+}
+
+/* Goes away while answers are held back, and comes to rest. */
+async function leave(page, answers, way, rest) {
+	await WAYS[way](page, rest);
+	await page.waitForURL(`**${rest.at}`);
+	answers.pass();
+	await shown(page, answers);
+}
+
+const VIEWS = ["/", "/stuck", "/jobs", "/jobs/crawl/1", "/workers?worker=1", "/ledger", "/alerts", "/report", "/health"];
+
+async function leaveEarlyAndLate(page, answers, at, rest) {
+	const leaveAt = async (which, way) => {
+		const held = answers.hold(which);
+		await enter(page, at);
+		await held;
+		await leave(page, answers, way, rest);
+	};
+	await page.goto(at);
+	await shown(page, answers);
+	const last = answers.paths().at(-1);
+	await page.goto(rest.at); /* what it keeps of its first visit is forgotten */
+	await shown(page, answers);
+	await leaveAt((path) => path === last, "key");
+	await leaveAt(() => true, "link");
+	await leaveAt((_, n) => n === 2, "back");
+}
+
+test("every view can be left while it waits for its first, its second or its last answer", async () => {
+	await withPage({}, async (page) => {
+		const answers = await gate(page);
+		for (const at of VIEWS) await leaveEarlyAndLate(page, answers, at, at === LEDGER.at ? REPORT : LEDGER);
+	});
+});
+
+/* What a person begins in a view; what opens a dialog can only be left by going back. */
+const BEGUN = [
+	["/", "back", (page) => page.getByRole("button", { name: "7 days" }).click()],
+	["/stuck", "key", (page) => page.locator(".cause input[type=checkbox]").nth(1).check()],
+	["/stuck", "back", (page) => page.locator(".cause [data-act=requeue]").first().click()],
+	["/jobs?watch=imports", "link", (page) => page.getByRole("button", { name: "Load more" }).click()],
+	["/jobs?watch=crawl", "key", (page) => page.locator("tbody input[type=checkbox]").first().check()],
+	["/jobs/crawl/1", "back", (page) => page.locator("main [data-act=fail]").click()],
+	["/ledger", "key", (page) => page.getByRole("button", { name: "Load more" }).click()],
+	["/ledger", "link", (page) => page.getByLabel("Event").selectOption("REQUEUED")],
+	["/report", "link", (page) => page.getByLabel("Period").selectOption({ index: 0 })],
+	["/health", "key", (page) => page.getByRole("button", { name: "Look again" }).first().click()],
+];
+
+test("what was begun in a view ends with it, and a dialog that looks what would happen is closed", async () => {
+	await withPage({}, async (page) => {
+		const answers = await gate(page);
+		for (const [at, way, begin] of BEGUN) {
+			const rest = at === LEDGER.at ? REPORT : LEDGER;
+			await page.goto(rest.at);
+			await enter(page, at);
+			await shown(page, answers);
+			const held = answers.hold(() => true);
+			await begin(page);
+			await held;
+			await leave(page, answers, way, rest);
+			await until(page, () => document.querySelector("dialog") === null);
+		}
+	});
+});
