@@ -204,6 +204,12 @@ static bool goes_on(const struct scanner *p)
 	return !p->result->stopped && !p->paced;
 }
 
+/* A dry run tells what --fix would do, which makes the ledger first where there is none. */
+static bool will_have_ledger(const struct scanner *p)
+{
+	return p->bound.ledger.ready || (!p->options->fix && !p->options->ledger_off);
+}
+
 static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, struct failure *f)
 {
 	struct candidate *batch = ARENA_ARRAY(&p->carrier.arena, struct candidate, n);
@@ -214,7 +220,7 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 		if (j.verdict == VERDICT_NONE || doubtful)
 			continue;
 		struct candidate *c = &batch[stuck++];
-		candidate_prepare(p->watch, &facts[i], &j, p->options, p->bound.ledger.ready,
+		candidate_prepare(p->watch, &facts[i], &j, p->options, will_have_ledger(p),
 		                  &p->carrier.arena, c);
 		if (c->decision.remedy == REMEDY_RETRY)
 			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,

@@ -139,7 +139,7 @@ def test_a_workflow_with_a_saga_fails_so_that_it_can_be_compensated(ruvon):
 def with_threshold(ruvon, threshold):
     """The watch alone: beats of our own workers must be more frequent still."""
     watch = ruvon.config.read_text().partition("    work:")[0]
-    return watch.replace("stuck_after: 120s", f"stuck_after: {threshold}")
+    return watch.replace("stuck_after: ${STALE_THRESHOLD_SECONDS:-120}s", f"stuck_after: {threshold}")
 
 
 @pytest.mark.covers("C7")

@@ -115,7 +115,7 @@ def clocked(defib):
 
 @pytest.mark.covers("C1", "C2")
 def test_a_beat_appears_with_the_step_moves_and_goes_with_it(ruvon):
-    ruvon.change(("beat: 30s", "beat: 200ms"))
+    ruvon.change(("beat: ${HEARTBEAT_INTERVAL_SECONDS:-30}s", "beat: 200ms"))
     ruvon.add()
     ruvon.hold("Process_Payment")
     worker = ruvon.work("workflows", "--name", "w", "--drain")
@@ -137,7 +137,7 @@ def test_a_beat_appears_with_the_step_moves_and_goes_with_it(ruvon):
 
 @pytest.mark.covers("C1")
 def test_a_beat_that_fails_is_tried_again_and_never_ends_the_job(ruvon):
-    ruvon.change(("beat: 30s", "beat: 200ms"))
+    ruvon.change(("beat: ${HEARTBEAT_INTERVAL_SECONDS:-30}s", "beat: 200ms"))
     ruvon.add()
     ruvon.hold("Reserve_Inventory")
     worker = ruvon.work("workflows", "--drain")

@@ -1,15 +1,13 @@
 """What passes between `defib work` and the program it runs for a job (docs/jobs.md)."""
 
 import os
-import pathlib
 import shutil
 import signal
 import sys
 
 import pytest
+from small_memory import small_memory
 from workers import eventually, running
-
-MEMORY_CGROUP = pathlib.Path("/sys/fs/cgroup/memory")
 
 
 def test_the_payload_is_on_stdin(queue):
@@ -194,32 +192,12 @@ def test_a_child_killed_from_outside_is_recorded_at_once(queue):
     assert "SIGKILL" in queue.one(job, "error")
 
 
-@pytest.fixture
-def small_memory():
-    """A memory cgroup of 64 MB, or a skip that says why not."""
-    folder = MEMORY_CGROUP / f"defib-test-{os.getpid()}"
-    try:
-        folder.mkdir()
-    except OSError as why:
-        pytest.skip(f"no memory cgroup can be made here: {why}")
-    try:
-        (folder / "memory.limit_in_bytes").write_text(str(64 << 20))
-        swap = folder / "memory.memsw.limit_in_bytes"
-        if swap.exists():
-            swap.write_text(str(64 << 20))
-    except OSError as why:
-        folder.rmdir()
-        pytest.skip(f"a memory cgroup's limit cannot be set here: {why}")
-    yield folder
-    eventually(lambda: not (folder / "cgroup.procs").read_text().split())
-    folder.rmdir()
-
-
-def test_an_oom_kill_is_recorded_at_once(queue, small_memory):
+def test_an_oom_kill_is_recorded_at_once(queue):
     """The child alone is in the small group, as it would be with a limit of its own."""
     job = queue.enqueue("--max-attempts", "1")
     hog = f"{sys.executable} -c 'x = [bytearray(1 << 20) for _ in range(400)]'"
-    queue.drain(run=f"echo $$ >{small_memory}/cgroup.procs && exec {hog}")
+    with small_memory() as group:
+        queue.drain(run=f"echo $$ >{group}/cgroup.procs && exec {hog}")
     state, cause, error = queue.one(job, "state, cause, error")
     if "No space left" in (error or "") or "Permission" in (error or ""):
         pytest.skip(f"a process cannot be moved into a memory cgroup here: {error}")

@@ -1,0 +1,62 @@
+"""Replays of the five documents: an example as it ships, in a copy of its folder.
+
+Nothing of it is changed but by the environment, as its own users would. The README is part
+of it: what it says to type is typed, and the lines of configuration that it praises are there.
+"""
+
+import re
+import shutil
+
+from conftest import BIN, Program
+from daemons import Daemon
+from example_systems import EXAMPLES
+from shell_pages import commands, environment, expected, type_all
+from table_workers import TableWorkers
+from web import WebDaemon
+
+
+class Replay(TableWorkers):
+    """The system in `folder`, with its tables, daemons and workers; all end with the test."""
+
+    def __init__(self, name, db, folder):
+        super().__init__(name, db, Program(shutil.copytree(EXAMPLES / name, folder / name)))
+        self.config = self.dir / self.config.name
+        self.daemons = []
+
+    def daemon(self, *options, listen=False, env=None):
+        daemon = (WebDaemon if listen else Daemon)(self.defib, self.config.read_text(), *options,
+                                                   env={**self.env, **(env or {})})
+        self.daemons.append(daemon)
+        return daemon
+
+    def __call__(self, *args, env=None, **options):
+        return super().__call__(*args, env={**self.env, **(env or {})}, **options)
+
+    def close(self):
+        super().close()
+        for daemon in self.daemons:
+            daemon.kill()
+
+
+def program(system, name, text):
+    """Another program in the place of one that the example ships."""
+    path = system.dir / name
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def type_readme(name, folder, engine, places):
+    """Every command of its page, at other places than the page names; what each of them said."""
+    copy = shutil.copytree(EXAMPLES / name, folder / name)
+    lines = commands(copy / "README.md", engine)
+    for place, own in places.items():
+        lines = [line.replace(place, own) for line in lines]
+    said = type_all(lines, copy, environment(copy, BIN))
+    for command, code, text in said:
+        assert code == expected(command), f"{command}\n{text}"
+    return {command.split("#")[0].strip(): text for command, _, text in said}
+
+
+def praised_lines(name):
+    """What the page's table says cures the pain; each must stand in the configuration."""
+    return re.findall(r"^\| `([^`]+)`", (EXAMPLES / name / "README.md").read_text(), re.M)

@@ -1,0 +1,31 @@
+"""A memory cgroup of 64 MB for what is to be killed by the kernel, or a skip that says why not."""
+
+import contextlib
+import os
+import pathlib
+
+import pytest
+
+from workers import eventually
+
+MEMORY_CGROUP = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+@contextlib.contextmanager
+def small_memory():
+    folder = MEMORY_CGROUP / f"defib-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as why:
+        pytest.skip(f"no memory cgroup can be made here: {why}")
+    try:
+        (folder / "memory.limit_in_bytes").write_text(str(64 << 20))
+        swap = folder / "memory.memsw.limit_in_bytes"
+        if swap.exists():
+            swap.write_text(str(64 << 20))
+    except OSError as why:
+        folder.rmdir()
+        pytest.skip(f"a memory cgroup's limit cannot be set here: {why}")
+    yield folder
+    eventually(lambda: not (folder / "cgroup.procs").read_text().split())
+    folder.rmdir()
