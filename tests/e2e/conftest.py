@@ -49,6 +49,30 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem in WAITING_FILES:
             item.add_marker("waits")
+        tell_mission(item)
+
+
+ENGINES = ("postgres", "sqlite")
+PG_FIXTURES = {"pg", "pg_queue", "server", "shared_server", "wire"}
+
+
+def engine_of(item):
+    """What the test runs on: said by a parameter, else by its fixtures."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    said = [value for value in params.values() if value in ENGINES]
+    if said:
+        return said[0]
+    return "postgres" if PG_FIXTURES & set(item.fixturenames) else (
+        "sqlite" if "lite" in item.fixturenames else None)
+
+
+def tell_mission(item):
+    """The report says which ids a test covers, and on what: scripts/mission.py counts them."""
+    ids = [one for mark in item.iter_markers("covers") for one in mark.args]
+    engine = engine_of(item)
+    item.user_properties += [("covers", one) for one in dict.fromkeys(ids)]
+    if ids and engine:
+        item.user_properties.append(("engine", engine))
 
 
 @pytest.hookimpl(hookwrapper=True)
