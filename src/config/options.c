@@ -140,7 +140,7 @@ bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct te
 	static const char expected[] = "text or a list of texts such as [one, two]";
 	bool list = node && node->kind == CFG_LIST;
 	int n = list ? node->n : 1;
-	const char **items = ARENA_ARRAY(r->arena, const char *, n ? n : 1);
+	const char **items = ARENA_ARRAY(r->arena, const char *, n + 1);
 	for (int i = 0; i < n; i++)
 		if (!scalar_text(r, list ? node->items[i] : node, expected, &items[i]))
 			return false;

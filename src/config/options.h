@@ -24,7 +24,7 @@ struct sql_text {
 
 struct text_list {
 	int n;
-	const char **items;
+	const char **items; /* NULL after the last, where there are any: it may be an argv */
 };
 
 struct cfg_reader;

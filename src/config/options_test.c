@@ -214,6 +214,7 @@ static void every_type_is_read(void **state)
 	assert_int_equal(watch.key.n, 1);
 	assert_string_equal(watch.key.items[0], "id");
 	assert_string_equal(watch.show.items[1], "2");
+	assert_null(watch.show.items[2]); /* a list of words is an argv */
 	assert_int_equal(watch.remedy, 2);
 	assert_int_equal(watch.work.batch, 1000);
 	assert_string_equal(watch.work.ready.text, "s = 1");

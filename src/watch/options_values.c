@@ -208,7 +208,7 @@ void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target
 		return;
 	}
 	s->codes = ARENA_ARRAY(r->arena, const char *, node->n);
-	s->names = ARENA_ARRAY(r->arena, const char *, node->n);
+	s->names = ARENA_ARRAY(r->arena, const char *, node->n + 1);
 	for (int i = 0; i < node->n; i++) {
 		if (!cfg_text(r, node->items[i], &s->names[s->n]))
 			continue;
@@ -219,10 +219,16 @@ void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target
 /* ---- startup: recover | off | {do: fail, reason: …} ---- */
 
 struct startup_options {
+	bool enabled;
 	int remedy;
 	const char *reason;
 };
 const struct opt_row startup_rows[] = {
+	{.name = "enabled",
+     .type = OPT_BOOL,
+     .offset = offsetof(struct startup_options, enabled),
+     .standard = "true",
+     .help = "false is the same as startup: off, and can come from the environment"},
 	{.name = "do",
      .type = OPT_CHOICE,
      .offset = offsetof(struct startup_options, remedy),
@@ -244,7 +250,8 @@ void read_startup(struct cfg_reader *r, const struct cfg_node *node, void *targe
 	if (node && node->kind == CFG_MAP) {
 		struct startup_options o = {0};
 		cfg_read(r, startup_rows, node, &o);
-		*s = (struct startup){STARTUP_DO, (enum remedy)o.remedy, o.reason};
+		enum startup_mode mode = o.enabled ? STARTUP_DO : STARTUP_OFF;
+		*s = (struct startup){mode, (enum remedy)o.remedy, o.reason};
 		return;
 	}
 	bool on;

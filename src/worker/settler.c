@@ -375,6 +375,9 @@ defib_err settler_start(const struct settler_options *o, struct settler **out, s
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->changed, &attr);
 	pthread_condattr_destroy(&attr);
+	/* Now, not when a job has failed: by then there may be none left to be had. */
+	struct failure unused = {0};
+	(void)!session_ready(&s->session, &unused);
 	/* What the last worker of this name left, before anybody declares it dead for that. */
 	drain_spool(s);
 	if (pthread_create(&s->thread, NULL, settler_main, s) != 0) {
