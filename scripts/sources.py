@@ -36,6 +36,7 @@ KINDS = {
     "tests": lambda: listing("src/**/*_test.c"),
     "embed": lambda: (listing("sql/**/*.sql") + listing("presets/**/*.yaml")
                       + listing("docs/openapi.yaml")
+                      + listing("completions/*")
                       + listing("web/**/*", lambda p: p.suffix in WEB)
                       + listing("deploy/*/*", lambda p: p.parts[1] in DEPLOYED)),
 }

@@ -27,12 +27,13 @@ void log_setup(enum log_level least, enum log_format format)
 	atomic_store(&log_format, (int)format);
 }
 
+const char *const log_format_names[] = {
+	[LOG_PLAIN] = "plain", [LOG_LOGFMT] = "logfmt", [LOG_JSON] = "json", NULL};
+
 bool log_format_parse(const char *text, enum log_format *out)
 {
-	static const char *const names[] = {
-		[LOG_PLAIN] = "plain", [LOG_LOGFMT] = "logfmt", [LOG_JSON] = "json"};
 	for (int format = 0; format <= LOG_JSON; format++)
-		if (text_eq(text, names[format])) {
+		if (text_eq(text, log_format_names[format])) {
 			*out = (enum log_format)format;
 			return true;
 		}

@@ -25,6 +25,7 @@ struct log_field {
 #define LOG_INT(k, v) ((struct log_field){(k), NULL, (v)})
 
 void log_setup(enum log_level least, enum log_format format);
+extern const char *const log_format_names[];                   /* ends with NULL */
 bool log_format_parse(const char *text, enum log_format *out); /* "plain", "logfmt", "json" */
 bool log_level_parse(const char *text, enum log_level *out);
 bool log_enabled(enum log_level level);

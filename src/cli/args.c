@@ -27,6 +27,8 @@ static const struct {
 	const char *name;
 } letters[] = {{'c', "config"}, {'q', "quiet"}, {'v', "verbose"}, {'h', "help"}, {'V', "version"}};
 
+const char *const color_names[] = {"auto", "always", "never", NULL};
+
 int cli_usage(const char *fmt, ...)
 {
 	char text[2048];
@@ -51,6 +53,14 @@ static void key_of_option(const char *option, struct buf *out)
 {
 	for (; *option; option++)
 		buf_addch(out, *option == '-' ? '_' : *option);
+}
+
+const char *cli_option_of_key(struct arena *a, const char *key)
+{
+	char *name = arena_strdup(a, key);
+	for (char *p = name; *p; p++)
+		*p = *p == '_' ? '-' : *p;
+	return name;
 }
 
 static bool is_watch_option(const char *name)
@@ -97,7 +107,7 @@ int cli_unknown_command(const char *word)
 	                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-static int unknown_option(const struct cli *c, const char *name)
+static int unknown_option(struct cli *c, const char *name)
 {
 	const char *names[128];
 	int n = 0;
@@ -107,7 +117,7 @@ static int unknown_option(const struct cli *c, const char *name)
 		names[n++] = o->name;
 	for (const struct opt_row *row = watch_rows;
 	     c->command && c->command->watch_options && row->name; row++)
-		names[n++] = row->name;
+		names[n++] = cli_option_of_key(&c->arena, row->name);
 	names[n] = NULL;
 	const char *near = text_nearest(name, names);
 	return cli_usage("unknown option --%s%s%s%s; see defib %s%s--help", name,
@@ -117,7 +127,6 @@ static int unknown_option(const struct cli *c, const char *name)
 
 static int set_global(struct cli *c, const char *name, const char *value)
 {
-	static const char *const colors[] = {"auto", "always", "never", NULL};
 	if (text_eq(name, "config"))
 		c->config = value;
 	else if (text_eq(name, "db"))
@@ -132,8 +141,8 @@ static int set_global(struct cli *c, const char *name, const char *value)
 		c->help = true;
 	else if (text_eq(name, "version"))
 		c->version = true;
-	else if ((c->color = word_index(colors, value)) < 0)
-		return cli_usage("--color is auto, always or never, not \"%s\"", value);
+	else if ((c->color = word_index(color_names, value)) < 0)
+		return cli_unknown("--color", value, color_names);
 	return EXIT_CLEAN;
 }
 

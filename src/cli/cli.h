@@ -93,6 +93,8 @@ const struct command *cli_command(const char *name);
  */
 int cli_unknown(const char *what, const char *word, const char *const *names);
 int cli_unknown_command(const char *word);
+/* stuck_after is --stuck-after. */
+const char *cli_option_of_key(struct arena *a, const char *key);
 
 /*
  * Read the configuration: -c FILE, else $DEFIB_CONFIG, else ./defib.yaml, with
@@ -174,6 +176,7 @@ int cmd_ledger(struct cli *c);
 int cmd_work(struct cli *c);
 int cmd_demo(struct cli *c);
 int cmd_help(struct cli *c);
+int cmd_completion(struct cli *c);
 
 extern const struct cli_option daemon_options[], alert_options[];
 extern const struct cli_option top_options[];
@@ -186,5 +189,8 @@ extern const struct cli_option init_options[], enqueue_options[], work_options[]
 extern const struct cli_option act_options[], retry_options[], cancel_options[];
 extern const struct cli_option force_options[], undo_options[], ledger_options[];
 extern const struct cli_option demo_options[], help_options[];
+
+/* Words that some options take; each ends with NULL. */
+extern const char *const color_names[], *const force_actions[];
 
 #endif

@@ -13,7 +13,7 @@ const struct cli_option retry_options[] = {
 	SELECTOR_ALL,
 	ACT_OPTIONS,
 	ACT_OVERRIDE,
-	{"from-step", "NAME", "begin at this step, not where it failed"},
+	{"from-step", "STEP", "begin at this step, not where it failed"},
 	{NULL, NULL, NULL},
 };
 

@@ -13,7 +13,7 @@
 #include "serve/say_alerts.h"
 
 const struct cli_option alert_options[] = {
-	{"sink", "NAME", "test: only this one"},
+	{"sink", "SINK", "test: only this one"},
 	{"all", NULL, "list: also rules that are well"},
 	{"limit", "N", "list: so many messages at most (default 20)"},
 	{NULL, NULL, NULL},

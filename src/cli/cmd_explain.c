@@ -13,7 +13,7 @@
 #include "serve/say_explain.h"
 
 const struct cli_option explain_options[] = {
-	{"watch", "NAME", "of this watch; the built-in queue is \"queue\""},
+	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
 	{NULL, NULL, NULL},
 };
 

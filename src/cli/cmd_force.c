@@ -23,6 +23,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+const char *const force_actions[] = {"force", "fail", NULL};
+
 const struct cli_option force_options[] = {
 	{"action", "ACTION", "force: run the watch's command for them now; fail: write its fail: list"},
 	{"older-than", "DURATION", "only jobs whose sign of life is older; default 10m"},
@@ -48,7 +50,9 @@ static int read_options(struct force_run *r, bool *fail_them)
 	const char *action = cli_value(r->cli, "action");
 	r->older_us = 10 * 60 * US_PER_S;
 	r->max = 10;
-	if (!action || (!text_eq(action, "force") && !text_eq(action, "fail")))
+	if (action && word_index(force_actions, action) < 0)
+		return cli_unknown("--action", action, force_actions);
+	if (!action)
 		return cli_usage("say what to do with them: --action force runs the watch's command, "
 		                 "--action fail writes its fail: list");
 	*fail_them = text_eq(action, "fail");

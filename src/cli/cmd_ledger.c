@@ -17,7 +17,7 @@
 #define SHOWN_MAX 100000
 
 const struct cli_option ledger_options[] = {
-	{"watch", "NAME", "only entries of this watch"},
+	{"watch", "WATCH", "only entries of this watch"},
 	{"job", "JOB", "only entries of this job"},
 	{"event", "EVENT", "only this event; --events lists them"},
 	{"batch", "BATCH", "only this batch, or all batches of a scan"},

@@ -232,7 +232,7 @@ static int read_order(struct listing *l)
 	const char *sort = cli_value(l->cli, "sort");
 	l->sort = sort ? word_index(list_sort_names, sort) : -1;
 	if (sort && l->sort < 0)
-		return cli_usage("--sort is key, age or state, not \"%s\"", sort);
+		return cli_unknown("order", sort, list_sort_names);
 	l->desc = cli_flag(l->cli, "desc");
 	l->ids = cli_flag(l->cli, "ids");
 	l->after = cli_value(l->cli, "after");

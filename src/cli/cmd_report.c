@@ -16,9 +16,9 @@
 
 const struct cli_option report_options[] = {
 	{"since", "DURATION", "how far back, such as 24h, 7d or 30d (7d)"},
-	{"format", "FORM", "text, markdown, html or json (text)"},
+	{"format", "FORMAT", "text, markdown, html or json (text)"},
 	{"output", "FILE", "into this file, whole or not at all, instead of stdout"},
-	{"watch", "NAME", "of this watch only"},
+	{"watch", "WATCH", "of this watch only"},
 	{NULL, NULL, NULL},
 };
 

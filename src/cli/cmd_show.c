@@ -10,7 +10,7 @@
 #include "serve/say_story.h"
 
 const struct cli_option show_options[] = {
-	{"watch", "NAME", "of this watch; the built-in queue is \"queue\""},
+	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
 	{"logs", NULL, "with the evidence of each entry, and the row before and after it"},
 	{"state", NULL, "with the whole row, and the outputs of recorded steps"},
 	{"raw", NULL, "all of it as one JSON document"},

@@ -15,7 +15,7 @@
 #include <ctype.h>
 
 const struct cli_option undo_options[] = {
-	{"watch", "NAME", "the job's watch; a batch knows its own"},
+	{"watch", "WATCH", "the job's watch; a batch knows its own"},
 	ACT_OPTIONS,
 	{NULL, NULL, NULL},
 };

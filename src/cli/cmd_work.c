@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 const struct cli_option work_options[] = {
-	{"queue", "NAME", "the queue; default: default"},
-	{"kind", "NAME", "only jobs of this kind"},
+	{"queue", "QUEUE", "the queue; default: default"},
+	{"kind", "KIND", "only jobs of this kind"},
 	{"concurrency", "N", "jobs at once; default 1"},
 	{"name", "NAME", "the worker's stable name; default: host and queue"},
 	{"poll", "DURATION", "how often to look when nothing wakes us; default 1s"},

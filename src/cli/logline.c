@@ -14,7 +14,7 @@ bool cli_set_up_log(const struct cli *c, enum log_format standard)
 	enum log_format format = standard;
 	const char *form = cli_value(c, "log");
 	if (form && !log_format_parse(form, &format)) {
-		cli_usage("--log is logfmt, json or plain, not \"%s\"", form);
+		cli_unknown("form of a log", form, log_format_names);
 		return false;
 	}
 	as_events = form && format != LOG_PLAIN;

@@ -25,7 +25,7 @@
 /* Rows for the option table of a command that selects jobs. */
 /* clang-format off */
 #define SELECTOR_OPTIONS \
-	{"watch", "NAME", "of this watch; the built-in queue is \"queue\""}, \
+	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""}, \
 	{"where", "TERM", "only jobs with state=NAME, verdict=silent, stuck, age>10m, …"}, \
 	{"limit", "N", "at most N jobs"}
 #define SELECTOR_ALL {"all", NULL, "all jobs, where nothing else says which"}

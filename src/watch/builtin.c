@@ -1,9 +1,19 @@
 /* builtin.c: see builtin.h. */
 #include "watch/builtin.h"
 
+#include "base/text.h"
 #include "embedded.h"
 
 #include <assert.h>
+
+const char *const builtin_states[] = {"scheduled", "queued",      "running",   "cancelling",
+                                      "done",      "failed",      "timed_out", "cancelled",
+                                      "held",      "rolled_back", NULL};
+
+bool is_builtin(const struct watch *w)
+{
+	return text_eq(w->table, "defib.job") || text_eq(w->table, "defib_job");
+}
 
 /* The preset is written for PostgreSQL; SQLite has no schemas, and keeps milliseconds. */
 static const char *for_sqlite(const char *text, struct arena *a)

@@ -1,7 +1,7 @@
 /* depth_sql.c: see depth_sql.h. */
 #include "watch/depth_sql.h"
 
-#include "base/text.h"
+#include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
@@ -15,7 +15,7 @@ int depth_states(const struct watch *w, struct depth_state *out)
 		out[0] = (struct depth_state){"ready", w->work.ready.text};
 		return 1;
 	}
-	if (!text_eq(w->table, "defib.job") && !text_eq(w->table, "defib_job"))
+	if (!is_builtin(w))
 		return 0;
 	for (int i = 0; i < DEPTH_STATES_MAX; i++)
 		out[i] = of_the_queue[i];

@@ -3,28 +3,29 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "watch/builtin.h"
 
 #define OP(op) (1U << (op))
 #define COMPARES (OP(TERM_IS) | OP(TERM_IS_NOT) | OP(TERM_HAS))
 
-/* The words that every watch knows; `usage` is what a slip is answered with. */
+/* The words that every watch knows; `start` is how a term begins, `usage` answers a slip. */
 static const struct word {
 	const char *name;
 	enum term_what what;
 	unsigned ops; /* 0: the word stands alone */
-	const char *usage;
+	const char *start, *usage;
 } words[] = {
-	{"state", TERM_STATE, COMPARES, "state=NAME, state!=NAME or state~PART"},
-	{"kind", TERM_KIND, COMPARES, "kind=NAME, kind!=NAME or kind~PART"},
-	{"owner", TERM_OWNER, COMPARES, "owner=NAME, owner!=NAME or owner~PART"},
-	{"text", TERM_TEXT, OP(TERM_HAS), "text~words"},
-	{"age", TERM_AGE, OP(TERM_OVER) | OP(TERM_UNDER), "age>10m or age<1h"},
+	{"state", TERM_STATE, COMPARES, "state=", "state=NAME, state!=NAME or state~PART"},
+	{"kind", TERM_KIND, COMPARES, "kind=", "kind=NAME, kind!=NAME or kind~PART"},
+	{"owner", TERM_OWNER, COMPARES, "owner=", "owner=NAME, owner!=NAME or owner~PART"},
+	{"text", TERM_TEXT, OP(TERM_HAS), "text~", "text~words"},
+	{"age", TERM_AGE, OP(TERM_OVER) | OP(TERM_UNDER), "age>", "age>10m or age<1h"},
 	{"verdict", TERM_VERDICT, OP(TERM_IS) | OP(TERM_IS_NOT),
-     "verdict=silent, verdict=dead, verdict=overdue or verdict=orphan"},
-	{"stuck", TERM_STUCK, 0, "stuck"},
-	{"running", TERM_RUNNING, 0, "running"},
-	{"held", TERM_HELD, 0, "held"},
-	{"recovered", TERM_RECOVERED, 0, "recovered"},
+     "verdict=", "verdict=silent, verdict=dead, verdict=overdue or verdict=orphan"},
+	{"stuck", TERM_STUCK, 0, "stuck", "stuck"},
+	{"running", TERM_RUNNING, 0, "running", "running"},
+	{"held", TERM_HELD, 0, "held", "held"},
+	{"recovered", TERM_RECOVERED, 0, "recovered", "recovered"},
 };
 #define NWORDS ((int)(sizeof words / sizeof *words))
 
@@ -94,11 +95,33 @@ static defib_err needs(const struct watch *w, const struct term *t, struct failu
 	return DEFIB_USAGE;
 }
 
-static defib_err take_value(struct term *t, struct failure *f)
+/* The states of our own queue are known, and those that the watch gives names to. */
+static defib_err take_state(const struct watch *w, const struct term *t, struct failure *f)
+{
+	const char *const *known = is_builtin(w) ? builtin_states : w->states.names;
+	int64_t code;
+	if (t->op == TERM_HAS || !known || state_named(w, t->value) || int_parse(t->value, &code))
+		return DEFIB_OK;
+	for (const char *const *name = known; *name; name++)
+		if (text_eq(*name, t->value))
+			return DEFIB_OK;
+	const char *near = text_nearest(t->value, known);
+	/* Of a user's table not all states need have names. */
+	if (!near && !is_builtin(w))
+		return DEFIB_OK;
+	fail(f, DEFIB_USAGE, "--where: there is no state \"%s\" in watch %s", t->value, w->name);
+	fail_next(f, near ? "did you mean \"%s\"?" : "%s",
+	          near ? near : "defib stats queue counts its jobs by state");
+	return DEFIB_USAGE;
+}
+
+static defib_err take_value(const struct watch *w, struct term *t, struct failure *f)
 {
 	static const char *const example = "a duration such as 90s, 15m or 1h30m";
 	if (t->what == TERM_AGE && !duration_parse(t->value, &t->us))
 		return fail(f, DEFIB_USAGE, "--where: age expects %s, not \"%s\"", example, t->value);
+	if (t->what == TERM_STATE)
+		return take_state(w, t, f);
 	if (t->what != TERM_VERDICT)
 		return DEFIB_OK;
 	int verdict = word_index(verdict_names, t->value);
@@ -163,10 +186,18 @@ defib_err term_parse(const struct watch *w, const char *text, struct arena *a, s
 	if (!err)
 		err = take_operator(word, name, !sign, out, f);
 	if (!err)
-		err = take_value(out, f);
+		err = take_value(w, out, f);
 	if (unknown)
 		*unknown = other;
 	return err;
+}
+
+const char *term_word(int i, const char **usage)
+{
+	if (i >= NWORDS)
+		return NULL;
+	*usage = words[i].usage;
+	return words[i].start;
 }
 
 const char *state_named(const struct watch *w, const char *raw)

@@ -45,6 +45,8 @@ struct term {
  */
 MUST_CHECK defib_err term_parse(const struct watch *w, const char *text, struct arena *a,
                                 struct term *out, bool *unknown, struct failure *f);
+/* How the terms begin that every watch knows ("age>", "stuck"), by number; NULL: no more. */
+const char *term_word(int i, const char **usage);
 /* The name that `states` gives to a value; NULL: none. */
 const char *state_named(const struct watch *w, const char *raw);
 
