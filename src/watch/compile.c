@@ -529,14 +529,19 @@ static void without_alias(const struct binding *b, const char *text, struct buf 
 	}
 }
 
-static bool has_select(const struct binding *b, const char *text)
+/* Whether an index takes it: no other table, no clock, no time plus a span, no whole row. */
+static bool indexable(const struct binding *b, const char *text)
 {
+	static const char *const unfit[] = {"select", "now", "interval", "make_interval"};
 	struct sql_lexer lx;
+	bool yes = true;
 	sql_lexer_init(&lx, text, b->engine);
-	for (struct sql_token k = sql_next(&lx); k.type != SQL_END; k = sql_next(&lx))
-		if (k.type == SQL_WORD && k.len == 6 && strncasecmp(k.text, "select", 6) == 0)
-			return true;
-	return false;
+	for (struct sql_token k = sql_next(&lx); yes && k.type != SQL_END; k = sql_next(&lx)) {
+		for (size_t i = 0; k.type == SQL_WORD && i < sizeof unfit / sizeof *unfit; i++)
+			yes = yes && (strlen(unfit[i]) != k.len || strncasecmp(k.text, unfit[i], k.len));
+		yes = yes && !(k.type == SQL_WORD && k.len == 1 && *k.text == 't' && *lx.at != '.');
+	}
+	return yes;
 }
 
 static bool is_column(const struct binding *b, const char *expr)
@@ -553,7 +558,7 @@ static void index_sign(const struct binding *b, struct buf *out)
 	enum sign only = only_sign(b);
 	struct buf expr = BUF_INIT;
 	bool pg = b->engine == STORE_POSTGRES;
-	if (only == SIGN_COUNT || has_select(b, watch_sign(b->watch, only)->text))
+	if (only == SIGN_COUNT || !indexable(b, watch_sign(b->watch, only)->text))
 		return;
 	without_alias(b, watch_sign(b->watch, only)->text, &expr);
 	if (pg && is_column(b, buf_text(&expr)))
@@ -586,7 +591,7 @@ void watch_index(const struct binding *b, struct buf *out)
 		sql_ident(out, w->key.items[k]);
 	}
 	buf_add(out, ")");
-	if (!has_select(b, w->running.text)) {
+	if (indexable(b, w->running.text)) {
 		buf_add(out, " WHERE ");
 		without_alias(b, w->running.text, out);
 	}

@@ -368,6 +368,19 @@ static void an_index_knows_no_alias_and_no_other_table(void **state)
 	             "CREATE INDEX CONCURRENTLY ON \"jobs\" (\"id\") WHERE status = 'x'");
 }
 
+static void an_index_has_nothing_that_a_clock_or_the_whole_row_decides(void **state)
+{
+	(void)state;
+	assert_index(STORE_POSTGRES,
+	             "table: jobs\nkey: id\nrunning: vt < now()\nstuck_after: 1m\n"
+	             "expires_at: started + interval '1 minute'\n",
+	             "CREATE INDEX CONCURRENTLY ON \"jobs\" (\"id\")");
+	assert_index(STORE_POSTGRES,
+	             "table: jobs\nkey: id\nrunning: status = 'x'\nstuck_after: 1m\n"
+	             "alive_at: (to_jsonb(t)->>'at')::timestamptz\n",
+	             "CREATE INDEX CONCURRENTLY ON \"jobs\" (\"id\") WHERE status = 'x'");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -391,6 +404,7 @@ int main(void)
 		cmocka_unit_test(rules_with_a_condition_have_a_column_each),
 		cmocka_unit_test(the_proposed_index_serves_the_look),
 		cmocka_unit_test(an_index_knows_no_alias_and_no_other_table),
+		cmocka_unit_test(an_index_has_nothing_that_a_clock_or_the_whole_row_decides),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,234 @@
+"""Known queues by their tables alone (tests/e2e/schemas): a job that runs since when, and where it
+stands. What their own workers would do to a row is done by hand here; test_presets_npm.py meets
+those that can be had for real."""
+
+import itertools
+import json
+import pathlib
+
+SCHEMAS = pathlib.Path(__file__).parent / "schemas"
+UUID = "00000000-0000-0000-0000-000000000001"
+_numbers = itertools.count(1)
+
+
+class Queue:
+    """One preset on one database. add() makes a job that runs; state() says where it stands."""
+
+    preset = None
+    engines = ("postgres",)
+    more = ""               # further keys of the watch
+    threshold_s = None      # what the preset ships with, in seconds of silence
+    free, failed = None, None
+    kind = None             # as list and explain name it
+    undo = True             # whether its requeue is a SET list
+
+    def __init__(self, db):
+        self.db = db
+        db.sql((SCHEMAS / f"{self.preset}.{db.engine}.sql").read_text())
+        self.config = (f"databases:\n  - {{name: main, url: '{db.url}'}}\nwatches:\n"
+                       f"  - name: work\n    preset: {self.preset}\n{self.more}")
+
+    def ago(self, seconds, form="tz"):
+        """SQL for a time that long ago, in the form of the table."""
+        if form == "epoch" and self.db.engine == "postgres":
+            return f"extract(epoch FROM now())::int - {seconds}"
+        if form == "epoch":
+            return f"CAST(strftime('%s', 'now') AS integer) - {seconds}"
+        if self.db.engine == "sqlite":
+            return f"strftime('%Y-%m-%d %H:%M:%f', 'now', '-{seconds} seconds')"
+        now = "timezone('utc', now())" if form == "utc" else "now()"
+        return f"{now} - interval '{seconds} seconds'"
+
+    def insert(self, table, key, **values):
+        """A row of SQL expressions; the value of its column `key`."""
+        names, marks = ", ".join(values), ", ".join(str(v) for v in values.values())
+        return self.db.sql(f"INSERT INTO {table} ({names}) VALUES ({marks}) RETURNING {key}")[0][0]
+
+    def one(self, query, *params):
+        rows = self.db.sql(query, *params)
+        return rows[0][0] if rows else None
+
+    def stuck(self, **more):
+        return self.add(2 * self.threshold_s + 600, **more)
+
+    def living(self):
+        """Half of what the preset allows."""
+        return self.add(self.threshold_s // 2)
+
+
+class River(Queue):
+    preset, threshold_s, kind = "river", 3600, "mail"
+    free, failed = "retryable", "discarded"
+
+    def add(self, age_s, attempt=1, metadata="'{}'"):
+        return self.insert("river_job", "id", state="'running'", kind="'mail'", args="'{}'",
+                           attempt=attempt, max_attempts=3, attempted_at=self.ago(age_s),
+                           attempted_by="ARRAY['host-a', 'host-b']", metadata=metadata)
+
+    def last(self):
+        return self.stuck(attempt=3)
+
+    def state(self, key):
+        return self.one("SELECT state::text FROM river_job WHERE id = %s", key)
+
+
+class Oban(Queue):
+    preset, threshold_s, kind = "oban", 3600, "MyApp.Mailer"
+    free, failed = "available", "discarded"
+
+    def add(self, age_s, attempt=1):
+        return self.insert("oban_jobs", "id", state="'executing'", worker="'MyApp.Mailer'",
+                           attempt=attempt, max_attempts=3, attempted_at=self.ago(age_s, "utc"),
+                           attempted_by="ARRAY['node@a', 'uuid-1']")
+
+    def last(self):
+        return self.stuck(attempt=3)
+
+    def state(self, key):
+        return self.one("SELECT state::text FROM oban_jobs WHERE id = %s", key)
+
+
+class PgBoss12(Queue):
+    """Version 12; jobs of one queue whose policy allows one of a singleton key in each state."""
+
+    preset, threshold_s, kind = "pg-boss", 900, "mail"
+    free, failed = "retry", "failed"
+
+    def __init__(self, db):
+        super().__init__(db)
+        db.sql("INSERT INTO pgboss.queue VALUES ('dead', 'standard', NULL), "
+               "('mail', 'stately', 'dead')")
+
+    def add(self, age_s, retries=0, **more):
+        values = {"singleton_key": f"'k{next(_numbers)}'", "dead_letter": "'dead'", **more}
+        key = self.insert("pgboss.job", "id", name="'mail'", state="'active'", retry_limit=2,
+                          retry_count=retries, policy="'stately'", started_on=self.ago(age_s),
+                          **values)
+        return f'["mail","{key}"]'
+
+    def last(self):
+        return self.stuck(retries=2)
+
+    def state(self, key):
+        return self.one("SELECT state::text FROM pgboss.job WHERE id = %s", json.loads(key)[1])
+
+
+class SolidQueue(Queue):
+    preset, threshold_s, kind = "solid-queue", 180, "MailJob"
+    engines = ("postgres", "sqlite")
+    free, failed, undo = "ready", "failed", False
+
+    def add(self, age_s, process=True):
+        now = self.ago(0, "utc")
+        job = self.insert("solid_queue_jobs", "id", queue_name="'default'", class_name="'MailJob'",
+                          priority=7, created_at=now, updated_at=now)
+        owner = self.process(job, age_s) if process else 999
+        self.insert("solid_queue_claimed_executions", "id", job_id=job, process_id=owner,
+                    created_at=self.ago(age_s, "utc"))
+        return job
+
+    def process(self, n, age_s):
+        return self.insert("solid_queue_processes", "id", kind="'Worker'", pid=n, name=f"'w-{n}'",
+                           last_heartbeat_at=self.ago(age_s, "utc"),
+                           created_at=self.ago(age_s, "utc"))
+
+    def orphan(self):
+        return self.add(1, process=False)
+
+    def state(self, key):
+        for state, table in (("running", "claimed"), ("ready", "ready"), ("failed", "failed")):
+            if self.one(f"SELECT job_id FROM solid_queue_{table}_executions WHERE job_id = %s",
+                        key):
+                return state
+        return None
+
+
+class GoodJob(Queue):
+    preset, threshold_s, kind = "good-job", 300, "MailJob"
+    free, failed = "free", "failed"
+
+    def add(self, age_s, process=True):
+        beat = self.ago(age_s, "utc")
+        owner = f"'{UUID}'" if not process else "'" + self.insert(
+            "good_job_processes", "id", created_at=beat, updated_at=beat) + "'"
+        return self.insert("good_jobs", "id", queue_name="'default'", job_class="'MailJob'",
+                           active_job_id="gen_random_uuid()", created_at=beat, updated_at=beat,
+                           performed_at=beat, locked_by_id=owner, locked_at=beat, lock_type=1)
+
+    def orphan(self):
+        return self.add(1, process=False)
+
+    def state(self, key):
+        return self.one("SELECT CASE WHEN finished_at IS NOT NULL THEN 'failed' WHEN locked_by_id "
+                        "IS NULL THEN 'free' ELSE 'running' END FROM good_jobs WHERE id = %s", key)
+
+
+class Procrastinate(Queue):
+    preset, threshold_s, kind = "procrastinate", 60, "send_mail"
+    free, failed, undo = "todo", "failed", False
+
+    def add(self, age_s, **more):
+        worker = self.insert("procrastinate_workers", "id", last_heartbeat=self.ago(age_s))
+        # The newest goes first: what other tests left does not come before it.
+        job = self.insert("procrastinate_jobs", "id", queue_name="'default'",
+                          task_name="'send_mail'", priority=next(_numbers), **more)
+        self.take(job, worker)
+        return job
+
+    def take(self, job, worker):
+        """By its own function, as its workers do."""
+        assert self.one("SELECT (procrastinate_fetch_job_v2(NULL, %s)).id", worker) == job
+
+    def orphan(self):
+        job = self.add(1)
+        self.db.sql("DELETE FROM procrastinate_workers")
+        return job
+
+    def state(self, key):
+        return self.one("SELECT status::text FROM procrastinate_jobs WHERE id = %s", key)
+
+
+class Laravel(Queue):
+    preset, threshold_s, kind = "laravel", 3600, "default"
+    engines = ("postgres", "sqlite")
+    free, failed = "free", "failed"
+
+    def add(self, age_s):
+        then = self.ago(age_s, "epoch")
+        return self.insert("jobs", "id", queue="'default'", payload="'{}'", attempts=1,
+                           reserved_at=then, available_at=then, created_at=then)
+
+    def state(self, key):
+        rows = self.db.sql("SELECT reserved_at FROM jobs WHERE id = %s", key)
+        if not rows:
+            return "failed" if self.one("SELECT count(*) FROM failed_jobs") else None
+        return "free" if rows[0][0] is None else "running"
+
+
+class Pgmq(Queue):
+    """A message whose visibility ended is visible again; stuck is what is read for ever."""
+
+    preset, threshold_s, kind = "pgmq", 60, None
+    more = "    table: pgmq.q_emails\n"
+    free, failed = "visible", "held"
+
+    def add(self, age_s, reads=1):
+        return self.insert("pgmq.q_emails", "msg_id", message="'{}'", read_ct=reads,
+                           vt=self.ago(age_s), enqueued_at=self.ago(age_s + 30))
+
+    def living(self):
+        """Read for the last time, and invisible yet."""
+        return self.add(-600, reads=10)
+
+    def stuck(self):
+        return self.add(120, reads=10)
+
+    last = stuck
+
+    def state(self, key):
+        return self.one("SELECT CASE WHEN vt > now() + interval '10 years' THEN 'held' WHEN "
+                        "vt > now() THEN 'running' ELSE 'visible' END FROM pgmq.q_emails "
+                        "WHERE msg_id = %s", key)
+
+
+QUEUES = (River, Oban, PgBoss12, SolidQueue, GoodJob, Procrastinate, Laravel, Pgmq)

@@ -1,0 +1,187 @@
+"""Every preset on the tables of its queue: what is stuck is freed by that queue's own rules, what
+lives is left alone, and nothing of a CHECK, an index or a trigger stands in the way."""
+
+import json
+
+import pytest
+
+import preset_tables
+from databases import LiteDatabase, PgDatabase
+from doctoring import Findings
+from example_systems import ledger
+
+CASES = [(queue, engine) for queue in preset_tables.QUEUES for engine in queue.engines]
+
+
+def which(test):
+    """The queues that a test is about, as parameters of `queue`."""
+    found = [case for case in CASES if test(case[0])]
+    return pytest.mark.parametrize("queue", found, indirect=True, scope="module",
+                                   ids=[f"{q.preset}-{e}" for q, e in found])
+
+
+every = which(lambda q: True)
+
+
+def of(*names):
+    return which(lambda q: q.preset in names)
+
+
+@pytest.fixture(scope="module")
+def queue(request, shared_server, tmp_path_factory):
+    """The tables of one queue; a test adds its own jobs and looks at these alone."""
+    kind, engine = request.param
+    db = PgDatabase(shared_server) if engine == "postgres" else \
+        LiteDatabase(tmp_path_factory.mktemp("lite") / "test.db")
+    yield kind(db)
+    db.drop()
+
+
+@pytest.fixture
+def run(queue, defib):
+    """defib with the preset's configuration."""
+    def go(*args, code=(0, 1), **options):
+        ran = defib(*args, config=queue.config, **options)
+        assert ran.code in code, ran.out + ran.err
+        return ran
+    return go
+
+
+def fix(run):
+    return run("scan", "--fix", "--json").json["watches"][0]
+
+
+def events(queue, key):
+    return [e for e, in queue.db.sql(f"SELECT event FROM {ledger(queue.db)} WHERE job = %s "
+                                     "ORDER BY id", str(key))]
+
+
+frees = which(lambda q: q.preset != "pgmq")
+
+
+@frees
+@pytest.mark.covers("F1")
+def test_a_stuck_job_is_given_back(queue, run):
+    job = queue.stuck()
+    assert queue.state(job) not in (queue.free, queue.failed)
+    fix(run)
+    assert queue.state(job) == queue.free
+    assert events(queue, job) == ["REQUEUED"]
+
+
+@every
+@pytest.mark.covers("F1", "A8")
+def test_a_living_job_is_left_alone(queue, run):
+    job = queue.living()
+    before = queue.state(job)
+    fix(run)
+    assert queue.state(job) == before and events(queue, job) == []
+
+
+@which(lambda q: hasattr(q, "last"))
+@pytest.mark.covers("F1", "F8")
+def test_the_last_attempt_is_not_given_back(queue, run):
+    job = queue.last()
+    fix(run)
+    assert queue.state(job) == queue.failed
+
+
+@which(lambda q: hasattr(q, "orphan"))
+@pytest.mark.covers("F1", "F7")
+def test_a_job_whose_worker_is_gone_from_its_table_is_an_orphan(queue, run):
+    job = queue.orphan()
+    assert "[no-sign-orphan]" in run("explain", "work", str(job), code=(1,)).out
+    fix(run)
+    assert queue.state(job) == queue.free
+
+
+@which(lambda q: q.preset != "pgmq" and not hasattr(q, "last"))
+@pytest.mark.covers("F8")
+def test_without_a_count_of_its_own_a_job_is_held_at_the_third_recovery(queue, run):
+    job = queue.stuck()
+    fix(run)
+    for _ in range(2):
+        assert queue.state(job) == queue.free
+        again(queue, job)
+        fix(run)
+    assert queue.state(job) not in (queue.free, queue.failed)
+    assert events(queue, job) == ["REQUEUED", "REQUEUED", "HELD"]
+
+
+def again(queue, job):
+    """Its next worker takes it and dies, long ago."""
+    old = queue.ago(86400, "epoch" if queue.preset == "laravel" else "utc")
+    if queue.preset == "laravel":
+        queue.db.sql(f"UPDATE jobs SET reserved_at = {old} WHERE id = %s", job)
+    elif queue.preset == "good-job":
+        queue.db.sql("UPDATE good_jobs SET locked_by_id = (SELECT id FROM good_job_processes "
+                     "ORDER BY updated_at LIMIT 1) WHERE id = %s", job)
+    elif queue.preset == "procrastinate":
+        queue.db.sql("UPDATE procrastinate_jobs SET status = 'doing' WHERE id = %s", job)
+    else:
+        queue.db.sql("DELETE FROM solid_queue_ready_executions WHERE job_id = %s", job)
+        queue.insert("solid_queue_claimed_executions", "id", job_id=job, process_id=0,
+                     created_at=old)
+
+
+@frees
+@pytest.mark.covers("F1")
+def test_a_person_fails_a_job_the_way_the_queue_does(queue, run):
+    job = queue.stuck()
+    run("fail", "--watch", "work", str(job), "--yes", "--reason", 'a "quoted" \\ reason')
+    assert queue.state(job) == queue.failed
+
+
+@frees
+@pytest.mark.covers("F10")
+def test_what_was_given_back_is_undone_where_a_set_list_did_it(queue, run):
+    job = queue.stuck()
+    before = queue.state(job)
+    fix(run)
+    ran = run("undo", f"work/{job}", "--yes", code=(0, 5))
+    if queue.undo:
+        assert ran.code == 0 and queue.state(job) == before, ran.out
+    else:
+        assert ran.code == 5 and queue.state(job) == queue.free, ran.out
+
+
+@frees
+@pytest.mark.covers("F8")
+def test_a_held_job_is_left_to_its_person(queue, run):
+    job = queue.stuck()
+    before = queue.state(job)
+    run("hold", "--watch", "work", str(job), "--yes")
+    fix(run)
+    assert queue.state(job) == before
+    run("release", "--watch", "work", str(job), "--yes")
+    fix(run)
+    assert queue.state(job) == queue.free
+
+
+@every
+@pytest.mark.covers("F12")
+def test_the_doctor_finds_no_error(queue, defib):
+    queue.living()
+    found = Findings(defib("doctor", "--json", config=queue.config))
+    assert [f for f in found.all if f["level"] == "error"] == []
+
+
+@every
+@pytest.mark.covers("F7", "E9")
+def test_explain_and_list_name_the_job_as_its_people_know_it(queue, run):
+    job = queue.stuck()
+    words = json.loads(job) if isinstance(job, str) and job[0] == "[" else [str(job)]
+    assert "is stuck: " in run("explain", "work", *words, code=(1,)).out.splitlines()[0]
+    rows = [json.loads(line) for line in
+            run("list", "--json", "--where", "stuck").out.splitlines()]
+    row = next(r for r in rows if r["job"] == f"work/{job}")
+    assert row["verdict"] == "silent"
+    assert queue.kind is None or row["kind"] == queue.kind
+
+
+@every
+@pytest.mark.covers("E7")
+def test_stats_count_its_states(queue, run):
+    queue.stuck()
+    numbers = run("stats", "--json").json["watches"][0]
+    assert numbers["stuck"]["silent"] >= 1
