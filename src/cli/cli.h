@@ -167,6 +167,9 @@ int cmd_sql(struct cli *c);
 int cmd_init(struct cli *c);
 int cmd_install(struct cli *c);
 int cmd_uninstall(struct cli *c);
+int cmd_attach(struct cli *c);
+int cmd_detach(struct cli *c);
+int cmd_run(struct cli *c);
 int cmd_enqueue(struct cli *c);
 int cmd_act(struct cli *c);
 int cmd_cancel(struct cli *c);
@@ -185,6 +188,7 @@ extern const struct cli_option scan_options[], explain_options[], doctor_options
 extern const struct cli_option list_options[], show_options[], whatif_options[];
 extern const struct cli_option report_options[], deploy_options[];
 extern const struct cli_option install_options[], uninstall_options[];
+extern const struct cli_option attach_options[], run_options[];
 extern const struct cli_option init_options[], enqueue_options[], work_options[];
 extern const struct cli_option act_options[], retry_options[], cancel_options[];
 extern const struct cli_option force_options[], undo_options[], ledger_options[];

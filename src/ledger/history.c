@@ -13,9 +13,13 @@
 
 #include <jansson.h>
 
-/* Whether an entry's evidence says that it was part of a mass event; NULL and false count. */
+/*
+ * Whether an entry's evidence says that it was part of a mass event, or that a program which
+ * ended well left the job (known on PostgreSQL only); NULL and false count.
+ */
 static const char *const not_mass[] = {
-	[STORE_POSTGRES] = "l.evidence->'mass' IS DISTINCT FROM 'true'::jsonb",
+	[STORE_POSTGRES] = "l.evidence->'mass' IS DISTINCT FROM 'true'::jsonb AND "
+					   "l.evidence->'clean' IS DISTINCT FROM 'true'::jsonb",
 	[STORE_SQLITE] = "(CASE WHEN json_valid(l.evidence) THEN json_type(l.evidence, '$.mass') END) "
 					 "IS NOT 'true'"};
 

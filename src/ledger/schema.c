@@ -21,7 +21,7 @@ const char *schema_script(enum schema_part part, enum store_engine engine)
 	return text;
 }
 
-static defib_err run_script(struct store *s, const char *script, struct failure *f)
+defib_err schema_run(struct store *s, const char *script, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct buf statement = BUF_INIT;
@@ -70,7 +70,7 @@ static defib_err add_later_columns(struct store *s, enum schema_part part, struc
 
 static defib_err run_part(struct store *s, enum schema_part part, struct failure *f)
 {
-	defib_err err = run_script(s, schema_script(part, s->engine), f);
+	defib_err err = schema_run(s, schema_script(part, s->engine), f);
 	if (!err && s->engine == STORE_SQLITE)
 		err = add_later_columns(s, part, f);
 	return err;
@@ -84,7 +84,7 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 		return err;
 	/* Two that install at once would trip over each other's CREATE … IF NOT EXISTS. */
 	if (s->engine == STORE_POSTGRES)
-		err = run_script(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
+		err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
 	for (int part = 0; part <= (int)last && !err; part++)
 		err = run_part(s, (enum schema_part)part, f);
 	if (!err)

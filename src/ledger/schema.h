@@ -11,6 +11,8 @@ enum schema_part { SCHEMA_LEDGER, SCHEMA_DAEMON, SCHEMA_QUEUE, SCHEMA_PARTS };
 
 /* The script's text for an engine. */
 const char *schema_script(enum schema_part part, enum store_engine engine);
+/* Run the statements of a script, one by one, in the caller's transaction. */
+MUST_CHECK defib_err schema_run(struct store *s, const char *script, struct failure *f);
 /* Run the parts up to `last` in one transaction; running them again changes nothing. */
 MUST_CHECK defib_err schema_install(struct store *s, enum schema_part last, struct failure *f);
 

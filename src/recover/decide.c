@@ -32,10 +32,10 @@ static bool exhausted(const struct facts *f)
 	return f->has_attempts && f->has_max_attempts && f->attempts >= f->max_attempts;
 }
 
-/* A mass event says nothing about the single job. */
+/* A mass event, or a program that ended well, says nothing about the single job. */
 static int64_t crashes_with_this(const struct facts *f)
 {
-	return f->crashes + (f->mass ? 0 : 1);
+	return f->crashes + (f->mass || f->clean ? 0 : 1);
 }
 
 static bool matches(const struct rule *rule, int index, const struct facts *f,

@@ -122,6 +122,8 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 		buf_addf(out, ",\"recovered_before\":%lld", (long long)f->crashes);
 	if (f->mass)
 		buf_add(out, ",\"mass\":true");
+	if (f->clean)
+		buf_add(out, ",\"clean\":true");
 	add_shown(w, f, out);
 	buf_add(out, "}");
 }

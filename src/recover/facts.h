@@ -25,6 +25,7 @@ struct facts {
 	uint32_t when;   /* bit i: the condition of rule i holds */
 	int64_t crashes; /* recoveries before this one, within the crash budget's time */
 	bool mass;       /* many were lost at once, which is not this job's fault */
+	bool clean;      /* its program ended well: a lost job, but nobody's crash */
 	bool held;       /* a hold for this owner and sign of life … */
 	const char *hold_cause, *hold_reason; /* … and why */
 	bool noted; /* the ledger has it as detected, with this owner and sign of life */

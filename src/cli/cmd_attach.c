@@ -1,0 +1,215 @@
+/*
+ * cmd_attach.c: `defib attach WATCH` and `defib detach WATCH`: the table tells
+ * which session takes its rows, so that `defib run` can free at once what a
+ * program had; and all of it out of the database again.
+ */
+#include "cli/pick.h"
+
+#include "recover/attach.h"
+
+#include <unistd.h>
+
+#define LOCK_MS 500 /* others wait behind us for so long, at most */
+#define TRIES 3
+#define PAUSE_MS 700
+
+const struct cli_option attach_options[] = {
+	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
+	{"yes", NULL, "do not ask"},
+	{NULL, NULL, NULL},
+};
+
+static void say(const struct cli *c, const char *text)
+{
+	if (!c->quiet)
+		fputs(text, stdout);
+}
+
+/* A session that may write; locks are waited for briefly, and asked for again. */
+static defib_err open_writer(const struct database *d, const struct watch *w, struct store **out,
+                             struct failure *f)
+{
+	struct store_options o = cli_store_options(d, w, false);
+	o.lock_ms = LOCK_MS;
+	return store_open(&o, out, f);
+}
+
+static bool busy_again(defib_err err, int try)
+{
+	if (err != DEFIB_LOCKED || try + 1 >= TRIES)
+		return false;
+	usleep(PAUSE_MS * 1000);
+	return true;
+}
+
+/* ---- attach ---- */
+
+static defib_err search_path(struct cli *c, struct store *s, const char **out, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err =
+		store_exec(s, "SELECT current_setting('search_path')", NULL, 0, &c->arena, &rows, f);
+	*out = err ? "" : row_text(&rows, 0, 0);
+	return err;
+}
+
+static defib_err make(const struct picked *p, const char *path, struct failure *f)
+{
+	struct store *s = NULL;
+	defib_err err = open_writer(p->database, p->watch, &s, f);
+	for (int try = 0; !err; try++) {
+		fail_clear(f);
+		err = attach_make(s, &p->binding, path, f);
+		if (!busy_again(err, try))
+			break;
+		err = DEFIB_OK;
+	}
+	store_close(s);
+	return err;
+}
+
+static int do_attach(struct cli *c, const struct picked *p)
+{
+	const char *path;
+	enum attached was;
+	struct failure f = {0};
+	struct buf out = BUF_INIT;
+	const struct watch *w = p->watch;
+	if (attach_refusal(w, p->binding.engine, &f) || search_path(c, p->store, &path, &f) ||
+	    attach_state(p->store, &p->binding, &was, &f))
+		return cli_fail(&f);
+	if (cli_flag(c, "dry-run")) {
+		attach_print(&p->binding, path, &out);
+		fputs(buf_text(&out), stdout);
+		buf_release(&out);
+		return EXIT_CLEAN;
+	}
+	if (was == ATTACHED_FRESH) {
+		say(c, arena_printf(&c->arena, "watch %s is attached already\n", w->name));
+		return EXIT_CLEAN;
+	}
+	int code =
+		cli_confirm(c,
+	                arena_printf(&c->arena,
+	                             "add a trigger to table %s of database %s, which writes down who "
+	                             "takes a row",
+	                             w->table, p->database->name),
+	                false);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (make(p, path, &f))
+		return cli_fail(&f);
+	say(c,
+	    arena_printf(&c->arena,
+	                 "attached: from now on table %s tells which session takes a row\n"
+	                 "next: defib run --watch %s -- PROGRAM, for each program that works on it\n",
+	                 w->table, w->name));
+	return EXIT_CLEAN;
+}
+
+int cmd_attach(struct cli *c)
+{
+	struct picked picked;
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->nwords > 1)
+		return cli_usage("defib attach takes one watch");
+	code = pick_watch(c, c->nwords ? c->words[0] : NULL, &picked);
+	if (code != EXIT_CLEAN)
+		return code;
+	code = do_attach(c, &picked);
+	store_close(picked.store);
+	return code;
+}
+
+/* ---- detach ---- */
+
+/* A watch that is no longer configured can still be attached: then its name is enough. */
+static const struct watch *named(struct cli *c, const struct database **d)
+{
+	if (c->nwords != 1) {
+		cli_usage("defib detach takes one watch");
+		return NULL;
+	}
+	const struct watch *w = settings_watch(&c->settings, c->words[0]);
+	if (w) {
+		*d = settings_database(&c->settings, w);
+		return w;
+	}
+	if (c->settings.ndatabases != 1) {
+		cli_usage("there is no watch \"%s\"; name its database with --db", c->words[0]);
+		return NULL;
+	}
+	struct watch *gone = ARENA_NEW(&c->arena, struct watch);
+	gone->name = c->words[0];
+	*d = &c->settings.databases[0];
+	return gone;
+}
+
+static void say_detached(struct cli *c, const struct watch *w, const struct detached *was)
+{
+	struct buf out = BUF_INIT;
+	if (!was->trigger && !was->function)
+		buf_addf(&out, "nothing to remove: watch %s is not attached\n", w->name);
+	else
+		buf_addf(&out, "detached watch %s: removed %sits function and %lld claims\n", w->name,
+		         was->trigger ? "its trigger, " : "", (long long)was->claims);
+	if (was->tables)
+		buf_addf(&out,
+		         "no watch is attached any more: removed defib.claimed_by and defib.program%s\n",
+		         was->schema ? ", and the empty schema defib" : "");
+	say(c, buf_text(&out));
+	buf_release(&out);
+}
+
+static int do_detach(struct cli *c, const struct database *d, const struct watch *w)
+{
+	struct failure f = {0};
+	struct detached was;
+	struct store *s = NULL;
+	int code =
+		cli_confirm(c,
+	                arena_printf(&c->arena, "remove the trigger of watch %s from database %s",
+	                             w->name, d->name),
+	                false);
+	if (code != EXIT_CLEAN)
+		return code;
+	defib_err err = open_writer(d, w->table ? w : NULL, &s, &f);
+	for (int try = 0; !err; try++) {
+		fail_clear(&f);
+		err = attach_remove(s, w, &was, &f);
+		if (!busy_again(err, try))
+			break;
+		err = DEFIB_OK;
+	}
+	store_close(s);
+	if (err)
+		return cli_fail(&f);
+	say_detached(c, w, &was);
+	return EXIT_CLEAN;
+}
+
+int cmd_detach(struct cli *c)
+{
+	const struct database *d = NULL;
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	const struct watch *w = named(c, &d);
+	if (!w)
+		return EXIT_USAGE;
+	if (d->engine == STORE_SQLITE) {
+		say(c, "nothing to remove: an SQLite database has no triggers of ours\n");
+		return EXIT_CLEAN;
+	}
+	if (!cli_flag(c, "dry-run"))
+		return do_detach(c, d, w);
+	if (!w->table)
+		return cli_usage("--dry-run needs the watch in the configuration: what was its table?");
+	struct buf out = BUF_INIT;
+	detach_print(w, &out);
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+	return EXIT_CLEAN;
+}

@@ -1,0 +1,322 @@
+/*
+ * cmd_run.c: `defib run --watch WATCH -- PROGRAM [ARG…]`: starts a program that
+ * knows nothing of us, sees its end, and frees at once exactly what it had.
+ *
+ * The program's sessions carry a name of this run (PGAPPNAME), and the attached
+ * table writes down which session takes a row. What the program forked may
+ * outlive it: while its process group has members, only jobs are freed whose
+ * session is gone.
+ */
+#include "cli/cli.h"
+#include "cli/run_program.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "life/programs.h"
+#include "recover/exits.h"
+
+#include <assert.h>
+
+#define WATCHES_MAX 16
+#define GRACE_MS 250     /* in which a session notices that nobody is behind it */
+#define SESSIONS_MS 5000 /* that sessions without a program are waited for; a pooler keeps them */
+#define AWAY_MS 30000    /* that we try to reach a database, or wait for a lock */
+#define SOON_MS 20       /* between tries, at first … */
+#define LATER_MS 500     /* … and at last */
+
+const struct cli_option run_options[] = {
+	{"watch", "NAME", "the program works on its table; may be given again; default: the only one"},
+	{"name", "NAME", "how the program is called in sessions and in the ledger; default: its own"},
+	{NULL, NULL, NULL},
+};
+
+/* One watch that the program works on. */
+struct run_watch {
+	const struct watch *watch;
+	const struct database *database;
+	struct session session;
+	struct exits *exits;
+	struct program program;
+	bool told; /* its end is written down */
+	bool done; /* nothing is left to do, or nothing that we could */
+	int64_t freed, held;
+	int64_t away_ms; /* since when it fails or has to wait; 0: it does not */
+};
+
+struct run {
+	struct cli *cli;
+	struct run_watch watches[WATCHES_MAX];
+	int n;
+	char *const *argv;
+	const char *command; /* for people */
+	struct incarnation self;
+	char application[PROGRAM_NAME_SIZE];
+	struct run_program program;
+	int64_t empty_ms; /* since when its group has no member; 0: it has */
+};
+
+/* ---- before ---- */
+
+static bool add_watch(struct run *r, const char *name)
+{
+	const struct watch *w = settings_watch(&r->cli->settings, name);
+	if (!w) {
+		cli_usage("there is no watch \"%s\"", name);
+		return false;
+	}
+	for (int i = 0; i < r->n; i++)
+		if (r->watches[i].watch == w)
+			return true;
+	if (r->n == WATCHES_MAX) {
+		cli_usage("a program may have %d watches", WATCHES_MAX);
+		return false;
+	}
+	const struct database *d = settings_database(&r->cli->settings, w);
+	r->watches[r->n++] = (struct run_watch){
+		.watch = w,
+		.database = d,
+		.session = {.options = cli_store_options(d, w, false), .open = store_open},
+	};
+	return true;
+}
+
+static int take_words(struct run *r)
+{
+	struct cli *c = r->cli;
+	struct buf text = BUF_INIT;
+	if (c->dashes != 0 || c->nwords == 0)
+		return cli_usage("say what to run: defib run --watch WATCH -- PROGRAM [ARG…]");
+	for (int i = 0; i < c->ngiven; i++)
+		if (text_eq(c->given[i].name, "watch") && !add_watch(r, c->given[i].value))
+			return EXIT_USAGE;
+	if (r->n == 0 && c->settings.nwatches != 1)
+		return cli_usage("name the watch that the program works on with --watch");
+	if (r->n == 0)
+		(void)add_watch(r, c->settings.watches[0].name);
+	char **argv = ARENA_ARRAY(&c->arena, char *, c->nwords + 1);
+	for (int i = 0; i < c->nwords; i++) {
+		argv[i] = arena_strdup(&c->arena, c->words[i]);
+		buf_addf(&text, "%s%s", i ? " " : "", c->words[i]);
+	}
+	r->argv = argv;
+	r->command = arena_strdup(&c->arena, buf_text(&text));
+	buf_release(&text);
+	return EXIT_CLEAN;
+}
+
+static defib_err open_watches(struct run *r, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < r->n && !err; i++) {
+		struct run_watch *w = &r->watches[i];
+		int64_t freed = 0;
+		w->exits = exits_new(&w->session, w->watch, cli_actor(r->cli),
+		                     r->cli->settings.ledger == LEDGER_OFF);
+		err = exits_ready(w->exits, f);
+		if (!err)
+			err = exits_sweep(w->exits, &freed, f);
+	}
+	return err;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static defib_err name_run(struct run *r, struct failure *f)
+{
+	const char *name = cli_value(r->cli, "name");
+	defib_err err = incarnation_self(&r->self, f);
+	if (!err)
+		program_application(name ? name : base_name(r->argv[0]), r->self.nonce, r->application);
+	return err;
+}
+
+/* Before it does anything: whoever finds us gone must be able to finish our work. */
+static defib_err write_down(struct run *r, struct failure *f)
+{
+	struct incarnation leader = r->self;
+	char watcher_text[256], leader_text[256];
+	defib_err err = DEFIB_OK;
+	leader.pid = r->program.pid;
+	leader.start = process_start(leader.pid);
+	incarnation_text(&r->self, watcher_text, sizeof watcher_text);
+	incarnation_text(&leader, leader_text, sizeof leader_text);
+	for (int i = 0; i < r->n && !err; i++) {
+		struct run_watch *w = &r->watches[i];
+		w->program = (struct program){
+			.application = r->application,
+			.watch = w->watch->name,
+			.watcher = arena_strdup(&r->cli->arena, watcher_text),
+			.leader = arena_strdup(&r->cli->arena, leader_text),
+			.command = r->command,
+		};
+		err = program_add(w->session.store, &w->program, f);
+	}
+	return err;
+}
+
+static defib_err start(struct run *r, struct failure *f)
+{
+	defib_err err = run_fork(&r->program, r->argv, r->application, f);
+	if (err)
+		return err;
+	err = write_down(r, f);
+	if (err) {
+		run_forget(&r->program);
+		return err;
+	}
+	if (run_go(&r->program, r->argv[0], f))
+		return DEFIB_OK;
+	struct failure ignored = {0};
+	for (int i = 0; i < r->n; i++)
+		(void)!program_remove(r->watches[i].session.store, &r->watches[i].program, &ignored);
+	return f->code;
+}
+
+/* ---- after ---- */
+
+static void say(const struct run *r, const char *text)
+{
+	if (!r->cli->quiet)
+		cli_say(text, NULL);
+}
+
+/* Nothing is lost: the run's row stays, and whoever finds it finishes. */
+static void give_up(const struct run *r, struct run_watch *w, const char *why)
+{
+	cli_say(arena_printf(&r->cli->arena, "watch %s: what %s had is not all freed: %s",
+	                     w->watch->name, r->argv[0], why),
+	        "a daemon on this host, or the next defib run, frees the rest");
+	w->done = true;
+}
+
+/* One try; *waiting says how many jobs, or sessions, are still to wait for. */
+static defib_err try_to_free(const struct run *r, struct run_watch *w, int64_t *waiting,
+                             struct failure *f)
+{
+	int64_t empty_ms = r->empty_ms ? clock_boot_ms() - r->empty_ms : 0;
+	struct exit_result result;
+	defib_err err = session_ready(&w->session, f);
+	if (!err && !w->told)
+		err = program_ended(w->session.store, &w->program, f);
+	w->told = w->told || !err;
+	if (!err)
+		err = exits_release(w->exits, &w->program, empty_ms >= GRACE_MS, &result, f);
+	if (err)
+		return err;
+	w->freed += result.outcomes[OUTCOME_RECOVERED];
+	w->held += result.outcomes[OUTCOME_HELD];
+	*waiting = result.waiting;
+	if (*waiting || !r->empty_ms)
+		return DEFIB_OK;
+	err = program_sessions(w->session.store, r->application, waiting, f);
+	if (!err && *waiting == 0) {
+		err = program_remove(w->session.store, &w->program, f);
+		w->done = !err;
+	}
+	/* The row stays for those who come later, should such a session still write something. */
+	if (!err && empty_ms >= SESSIONS_MS)
+		w->done = true;
+	return err;
+}
+
+static bool is_passing(defib_err err)
+{
+	return err == DEFIB_CONNECTION || err == DEFIB_LOCKED || err == DEFIB_UNKNOWN_OUTCOME;
+}
+
+static void step(const struct run *r, struct run_watch *w)
+{
+	struct failure f = {0};
+	int64_t waiting = 0, now = clock_boot_ms();
+	defib_err err = try_to_free(r, w, &waiting, &f);
+	if (err && !is_passing(err)) {
+		give_up(r, w, f.what);
+		return;
+	}
+	if (!err && (!waiting || !r->empty_ms)) {
+		w->away_ms = 0;
+		return;
+	}
+	if (!w->away_ms)
+		w->away_ms = now;
+	if (now - w->away_ms >= AWAY_MS)
+		give_up(r, w, err ? f.what : "other transactions hold its rows");
+	else if (r->program.asked && r->empty_ms)
+		give_up(r, w, "told to end before");
+}
+
+static bool all_done(const struct run *r)
+{
+	for (int i = 0; i < r->n; i++)
+		if (!r->watches[i].done)
+			return false;
+	return true;
+}
+
+/* The program is over; what it forked may not be. */
+static void free_all(struct run *r)
+{
+	int64_t pause = SOON_MS;
+	bool said = false;
+	char ending[64];
+	run_ending(&r->program, ending, sizeof ending);
+	for (int i = 0; i < r->n; i++) {
+		r->watches[i].program.ending = ending;
+		r->watches[i].program.clean = run_code(&r->program) == 0;
+	}
+	while (!all_done(r)) {
+		if (!r->empty_ms && !group_lives(r->program.pid)) {
+			r->empty_ms = clock_boot_ms();
+			pause = SOON_MS;
+		}
+		for (int i = 0; i < r->n; i++)
+			if (!r->watches[i].done)
+				step(r, &r->watches[i]);
+		if (!r->empty_ms && !said && pause == LATER_MS) {
+			say(r, arena_printf(&r->cli->arena,
+			                    "%s has ended (%s), but processes that it started live on; waiting",
+			                    r->argv[0], ending));
+			said = true;
+		}
+		if (!all_done(r))
+			run_wait(&r->program, pause);
+		pause = pause * 5 / 4 < LATER_MS ? pause * 5 / 4 : LATER_MS;
+	}
+	for (int i = 0; i < r->n; i++)
+		if (r->watches[i].freed + r->watches[i].held)
+			say(r, arena_printf(&r->cli->arena, "%s ended (%s): of watch %s freed %lld, held %lld",
+			                    r->argv[0], ending, r->watches[i].watch->name,
+			                    (long long)r->watches[i].freed, (long long)r->watches[i].held));
+}
+
+int cmd_run(struct cli *c)
+{
+	struct failure f = {0};
+	struct run r = {.cli = c};
+	int code = cli_load(c);
+	if (code == EXIT_CLEAN)
+		code = take_words(&r);
+	if (code != EXIT_CLEAN)
+		return code;
+	defib_err err = name_run(&r, &f);
+	if (!err)
+		err = open_watches(&r, &f);
+	if (!err)
+		err = start(&r, &f);
+	if (!err) {
+		while (!r.program.over)
+			run_wait(&r.program, -1);
+		run_end(&r.program);
+		free_all(&r);
+		code = run_code(&r.program);
+	}
+	for (int i = 0; i < r.n; i++) {
+		exits_free(r.watches[i].exits);
+		session_close(&r.watches[i].session);
+	}
+	return err ? cli_fail(&f) : code;
+}

@@ -1,0 +1,178 @@
+/* programs.c: see programs.h. */
+#include "life/programs.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#define NAME_CHARS 32
+
+void program_application(const char *name, const char *nonce, char out[PROGRAM_NAME_SIZE])
+{
+	char plain[NAME_CHARS + 1];
+	int n = 0;
+	for (; *name && n < NAME_CHARS; name++)
+		if (isalnum((unsigned char)*name) || strchr("._-", *name))
+			plain[n++] = *name;
+	plain[n] = '\0';
+	snprintf(out, PROGRAM_NAME_SIZE, "defib-run:%s:%s", n ? plain : "program", nonce);
+}
+
+static defib_err run(struct store *s, const char *sql, const struct store_param *params, int n,
+                     struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	defib_err err = store_write(s, sql, params, n, &a, NULL, f);
+	arena_release(&a);
+	return err;
+}
+
+defib_err program_add(struct store *s, const struct program *p, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch), P_TEXT(p->watcher),
+	                               P_TEXT(p->leader), P_TEXT(p->command)};
+	return run(s,
+	           "INSERT INTO defib.program (application, watch, watcher, leader, command) "
+	           "VALUES ($1, $2, $3, $4, $5)",
+	           params, 5, f);
+}
+
+defib_err program_ended(struct store *s, const struct program *p, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch), P_TEXT(p->ending),
+	                               P_TEXT(p->clean ? "true" : "false")};
+	return run(s,
+	           "UPDATE defib.program SET ended_at = clock_timestamp(), ending = $3, clean = $4 "
+	           "WHERE application = $1 AND watch = $2",
+	           params, 4, f);
+}
+
+defib_err program_remove(struct store *s, const struct program *p, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch)};
+	return run(s,
+	           "WITH claims AS (DELETE FROM defib.claimed_by WHERE application = $1 AND watch = $2)"
+	           " DELETE FROM defib.program WHERE application = $1 AND watch = $2",
+	           params, 2, f);
+}
+
+defib_err program_sessions(struct store *s, const char *application, int64_t *n, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	struct store_param name = P_TEXT(application);
+	defib_err err = store_exec(s,
+	                           "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 "
+	                           "AND datname = current_database()",
+	                           &name, 1, &a, &rows, f);
+	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	arena_release(&a);
+	return err;
+}
+
+/* Whether a process is of the group, and no mere entry that nobody has collected yet. */
+static bool is_member(const char *pid, pid_t group)
+{
+	char path[64], stat[1024], state = 'X';
+	int pgrp = 0;
+	snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	stat[fread(stat, 1, sizeof stat - 1, file)] = '\0';
+	fclose(file);
+	/* Behind the name, which may hold anything: state, parent, group. */
+	const char *behind = strrchr(stat, ')');
+	return behind && sscanf(behind + 1, " %c %*d %d", &state, &pgrp) == 2 && pgrp == group &&
+	       !strchr("ZX", state);
+}
+
+bool group_lives(pid_t group)
+{
+	bool lives = false;
+	/* Cheap, and nearly always the answer; but it counts the dead that nobody collected. */
+	if (kill(-group, 0) < 0 && errno == ESRCH)
+		return false;
+	DIR *all = opendir("/proc");
+	for (const struct dirent *d; all && !lives && (d = readdir(all));)
+		lives = isdigit((unsigned char)d->d_name[0]) && is_member(d->d_name, group);
+	if (!all)
+		return true; /* not known: then nothing of theirs is touched */
+	closedir(all);
+	return lives;
+}
+
+static bool has_exited(pid_t pid)
+{
+	int fd = pidfd_open(pid, 0);
+	if (fd < 0)
+		return errno == ESRCH;
+	struct pollfd end = {fd, POLLIN, 0};
+	bool exited = poll(&end, 1, 0) == 1;
+	close(fd);
+	return exited;
+}
+
+/* A process of this host and not there; nothing can be said of one elsewhere. */
+static bool is_gone(const char *text, const struct incarnation *self, pid_t *pid)
+{
+	struct incarnation who;
+	if (!incarnation_parse(text, &who) || !incarnation_same_host(&who, self))
+		return false;
+	*pid = who.pid;
+	return process_start(who.pid) != who.start || has_exited(who.pid);
+}
+
+static void keep_gone(const struct store_rows *rows, const struct incarnation *self,
+                      struct program *out, int *n)
+{
+	for (int i = 0; i < rows->nrows; i++) {
+		struct program p = {
+			.application = row_text(rows, i, 0),
+			.watch = row_text(rows, i, 1),
+			.watcher = row_text(rows, i, 2),
+			.leader = row_text(rows, i, 3),
+			.command = row_text(rows, i, 4),
+			.ending = row_text(rows, i, 5),
+			.clean = row_bool(rows, i, 6),
+			.old = row_bool(rows, i, 7),
+		};
+		pid_t pid = 0;
+		/* What the leader forked works on, in its group. */
+		if (is_gone(p.watcher, self, &pid) && is_gone(p.leader, self, &pid) && !group_lives(pid))
+			out[(*n)++] = p;
+	}
+}
+
+defib_err programs_gone(struct store *s, const char *watch, struct arena *a, struct program **out,
+                        int *n, struct failure *f)
+{
+	struct incarnation self;
+	struct store_rows rows;
+	struct store_param name = P_TEXT(watch);
+	*n = 0;
+	if (s->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	defib_err err =
+		store_exec(s, "SELECT to_regclass('defib.program') IS NOT NULL", NULL, 0, a, &rows, f);
+	if (err || !row_bool(&rows, 0, 0))
+		return err;
+	err = store_exec(s,
+	                 "SELECT application, watch, watcher, leader, command, ending, clean, "
+	                 "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute' "
+	                 "FROM defib.program WHERE watch = $1 OR $1 IS NULL ORDER BY started_at",
+	                 &name, 1, a, &rows, f);
+	if (!err)
+		err = incarnation_self(&self, f);
+	if (err)
+		return err;
+	*out = ARENA_ARRAY(a, struct program, rows.nrows + 1);
+	keep_gone(&rows, &self, *out, n);
+	return DEFIB_OK;
+}

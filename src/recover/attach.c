@@ -1,0 +1,358 @@
+/* attach.c: see attach.h. */
+#include "recover/attach.h"
+
+#include "base/text.h"
+#include "embedded.h"
+#include "ledger/schema.h"
+#include "watch/claim_sql.h"
+
+#include <assert.h>
+
+const char *const attached_words[] = {
+#define X(id, sentence) sentence,
+	ATTACHED_LIST(X)
+#undef X
+};
+
+static const char *script(void)
+{
+	const char *text = embedded_text("sql/postgres_attach.sql");
+	assert(text != NULL);
+	return text;
+}
+
+static const char *kept(struct buf *text, struct arena *a)
+{
+	const char *copy = arena_strdup(a, buf_text(text));
+	buf_release(text);
+	return copy;
+}
+
+static const char *function_name(const struct watch *w, struct arena *a)
+{
+	struct buf text = BUF_INIT;
+	claim_function_name(w, &text);
+	return kept(&text, a);
+}
+
+static const char *trigger_name(const struct watch *w, struct arena *a)
+{
+	struct buf text = BUF_INIT;
+	claim_trigger_name(w, &text);
+	return kept(&text, a);
+}
+
+static const char *table_name(const struct watch *w, struct arena *a)
+{
+	struct buf text = BUF_INIT;
+	sql_table(&text, w->table);
+	return kept(&text, a);
+}
+
+/* ---- how it is ---- */
+
+/* Body of the function, how the trigger on this table is, and whether our table is there. */
+static const char state_sql[] =
+	"SELECT p.prosrc, t.tgenabled, to_regclass('defib.claimed_by') IS NOT NULL "
+	"FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'defib' "
+	"JOIN pg_trigger t ON t.tgfoid = p.oid AND t.tgrelid = to_regclass($2) AND t.tgname = $3 "
+	"WHERE p.proname = $1 AND p.pronargs = 0";
+
+defib_err attach_state(struct store *s, const struct binding *b, enum attached *out,
+                       struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	struct buf body = BUF_INIT;
+	const struct watch *w = b->watch;
+	struct store_param params[] = {P_TEXT(function_name(w, &a)), P_TEXT(table_name(w, &a)),
+	                               P_TEXT(trigger_name(w, &a))};
+	assert(b->engine == STORE_POSTGRES);
+	*out = ATTACHED_NOT;
+	defib_err err = store_exec(s, state_sql, params, 3, &a, &rows, f);
+	if (!err && rows.nrows > 0) {
+		claim_function_body(b, &body);
+		*out = !row_bool(&rows, 0, 2)                             ? ATTACHED_BARE
+		       : text_eq(row_text(&rows, 0, 1), "D")              ? ATTACHED_OFF
+		       : !text_eq(row_text(&rows, 0, 0), buf_text(&body)) ? ATTACHED_STALE
+		                                                          : ATTACHED_FRESH;
+	}
+	buf_release(&body);
+	arena_release(&a);
+	return err;
+}
+
+/* ---- attach ---- */
+
+defib_err attach_refusal(const struct watch *w, enum store_engine engine, struct failure *f)
+{
+	if (engine == STORE_SQLITE) {
+		fail(f, DEFIB_REFUSED,
+		     "watch %s is in an SQLite database: it has no server and no sessions to tell apart",
+		     w->name);
+		fail_next(f, "let defib's own workers do the work (defib work), or let age judge");
+		return DEFIB_REFUSED;
+	}
+	if (claim_name_fits(w))
+		return DEFIB_OK;
+	fail(f, DEFIB_REFUSED, "the name of watch %s is too long for a trigger", w->name);
+	fail_next(f, "give the watch a name of at most 49 bytes");
+	return DEFIB_REFUSED;
+}
+
+void attach_print(const struct binding *b, const char *search_path, struct buf *out)
+{
+	struct buf table = BUF_INIT;
+	sql_table(&table, b->watch->table);
+	buf_addf(out,
+	         "-- Who takes the rows of %s is written down. Running it again changes nothing.\n"
+	         "BEGIN;\n%s\n",
+	         b->watch->table, script());
+	claim_function(b, search_path, out);
+	buf_add(out, ";\nSET LOCAL lock_timeout = '500ms';\n");
+	claim_drop_trigger(b->watch, buf_text(&table), out);
+	buf_add(out, ";\n");
+	claim_trigger(b, out);
+	buf_add(out, ";\nCOMMIT;\n");
+	buf_release(&table);
+}
+
+/* Run what `add` writes. */
+static defib_err run(struct store *s, struct buf *sql, struct arena *a, struct failure *f)
+{
+	defib_err err = store_exec(s, buf_text(sql), NULL, 0, a, NULL, f);
+	buf_release(sql);
+	return err;
+}
+
+/* Only where they are missing: who may use our schema need not be allowed to make one. */
+static defib_err need_tables(struct store *s, struct failure *f)
+{
+	bool claims = false, programs = false;
+	defib_err err = schema_has(s, "claimed_by", &claims, f);
+	if (!err)
+		err = schema_has(s, "program", &programs, f);
+	if (!err && !(claims && programs))
+		err = schema_run(s, script(), f);
+	if (err == DEFIB_PERMISSION)
+		fail_next(f, "attach as a role that may create the schema defib and owns the table");
+	return err;
+}
+
+/* The watch's table changed: the trigger that its old one has would never go. */
+static defib_err drop_elsewhere(struct store *s, const struct watch *w, bool everywhere,
+                                struct arena *a, bool *any, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(trigger_name(w, a)), P_TEXT(function_name(w, a)),
+	                               P_TEXT(everywhere ? "" : table_name(w, a))};
+	struct store_rows rows;
+	/* Those of partitions go with their parent's. */
+	defib_err err = store_exec(
+		s,
+		"SELECT t.tgrelid::regclass::text FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
+		"JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'defib' "
+		"WHERE t.tgname = $1 AND p.proname = $2 AND t.tgparentid = 0 AND "
+		"($3 = '' OR t.tgrelid IS DISTINCT FROM to_regclass($3))",
+		params, 3, a, &rows, f);
+	*any = !err && rows.nrows > 0;
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		struct buf sql = BUF_INIT;
+		claim_drop_trigger(w, row_text(&rows, i, 0), &sql);
+		err = run(s, &sql, a, f);
+	}
+	return err;
+}
+
+static defib_err make_trigger(struct store *s, const struct binding *b, enum attached was,
+                              struct arena *a, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	defib_err err = DEFIB_OK;
+	bool any;
+	err = drop_elsewhere(s, b->watch, was == ATTACHED_OFF, a, &any, f);
+	if (err || (was != ATTACHED_NOT && was != ATTACHED_OFF))
+		return err;
+	claim_trigger(b, &sql);
+	err = run(s, &sql, a, f);
+	if (err == DEFIB_PERMISSION)
+		fail_next(f, "attach as the table's owner, or as a role with TRIGGER on it");
+	return err;
+}
+
+static defib_err in_transaction(struct store *s, const struct binding *b, const char *search_path,
+                                struct arena *a, struct failure *f)
+{
+	enum attached was;
+	struct buf sql = BUF_INIT;
+	/* The same lock as for the rest of our schema: two at once would trip over each other. */
+	defib_err err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
+	if (!err)
+		err = attach_state(s, b, &was, f);
+	if (!err)
+		err = need_tables(s, f);
+	if (err)
+		return err;
+	claim_function(b, search_path, &sql);
+	err = run(s, &sql, a, f);
+	return err ? err : make_trigger(s, b, was, a, f);
+}
+
+static void say_busy(const char *table, struct failure *f)
+{
+	fail(f, DEFIB_LOCKED, "table %s is busy: its lock was not to be had within half a second",
+	     table);
+	fail_next(f, "nothing was changed; run it again at a quieter moment");
+}
+
+defib_err attach_make(struct store *s, const struct binding *b, const char *search_path,
+                      struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (!err) {
+		err = in_transaction(s, b, search_path, &a, f);
+		if (!err)
+			err = store_commit(s, f);
+		else
+			store_rollback(s);
+	}
+	if (err == DEFIB_LOCKED)
+		say_busy(b->watch->table, f);
+	arena_release(&a);
+	return err;
+}
+
+/* ---- detach ---- */
+
+void detach_print(const struct watch *w, struct buf *out)
+{
+	struct buf table = BUF_INIT;
+	sql_table(&table, w->table);
+	buf_add(out, "BEGIN;\nSET LOCAL lock_timeout = '500ms';\n");
+	claim_drop_trigger(w, buf_text(&table), out);
+	buf_add(out, ";\n");
+	claim_drop_function(w, out);
+	buf_add(out, ";\nDELETE FROM defib.claimed_by WHERE watch = ");
+	sql_literal(out, w->name);
+	buf_add(out, ";\nDELETE FROM defib.program WHERE watch = ");
+	sql_literal(out, w->name);
+	buf_add(out, ";\n-- and with the last attached watch the two tables\nCOMMIT;\n");
+	buf_release(&table);
+}
+
+static defib_err drop_function(struct store *s, const struct watch *w, struct arena *a, bool *was,
+                               struct failure *f)
+{
+	struct store_param name = P_TEXT(function_name(w, a));
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	defib_err err = store_exec(s,
+	                           "SELECT 1 FROM pg_proc p JOIN pg_namespace n ON n.oid = "
+	                           "p.pronamespace WHERE n.nspname = 'defib' AND p.proname = $1",
+	                           &name, 1, a, &rows, f);
+	*was = !err && rows.nrows > 0;
+	if (err || !*was)
+		return err;
+	claim_drop_function(w, &sql);
+	return run(s, &sql, a, f);
+}
+
+static defib_err drop_rows(struct store *s, const struct watch *w, struct arena *a, int64_t *n,
+                           struct failure *f)
+{
+	struct store_param watch = P_TEXT(w->name);
+	struct store_rows rows;
+	defib_err err =
+		store_exec(s, "DELETE FROM defib.claimed_by WHERE watch = $1", &watch, 1, a, &rows, f);
+	*n = err ? 0 : rows.affected;
+	if (!err)
+		err = store_exec(s, "DELETE FROM defib.program WHERE watch = $1", &watch, 1, a, NULL, f);
+	return err;
+}
+
+/* Is any watch still attached, and is anything else in our schema? */
+static defib_err drop_tables(struct store *s, struct arena *a, struct detached *out,
+                             struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = store_exec(s,
+	                           "SELECT EXISTS (SELECT 1 FROM pg_proc p JOIN pg_trigger t ON "
+	                           "t.tgfoid = p.oid WHERE p.pronamespace = 'defib'::regnamespace "
+	                           "AND p.proname LIKE 'claimed\\_%')",
+	                           NULL, 0, a, &rows, f);
+	if (err || row_bool(&rows, 0, 0))
+		return err;
+	err = schema_run(s, "DROP TABLE defib.claimed_by; DROP TABLE defib.program", f);
+	out->tables = !err;
+	if (!err)
+		err = store_exec(s,
+		                 "SELECT NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.refobjid = "
+		                 "'defib'::regnamespace AND d.refclassid = 'pg_namespace'::regclass)",
+		                 NULL, 0, a, &rows, f);
+	out->schema = !err && row_bool(&rows, 0, 0);
+	return out->schema ? schema_run(s, "DROP SCHEMA defib", f) : err;
+}
+
+static defib_err remove_all(struct store *s, const struct watch *w, struct arena *a,
+                            struct detached *out, struct failure *f)
+{
+	bool tables = false;
+	defib_err err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
+	if (!err)
+		err = schema_has(s, "claimed_by", &tables, f);
+	if (!err)
+		err = drop_elsewhere(s, w, true, a, &out->trigger, f);
+	if (!err)
+		err = drop_function(s, w, a, &out->function, f);
+	if (!err && tables)
+		err = drop_rows(s, w, a, &out->claims, f);
+	if (!err && tables)
+		err = drop_tables(s, a, out, f);
+	return err;
+}
+
+defib_err attach_remove(struct store *s, const struct watch *w, struct detached *out,
+                        struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	*out = (struct detached){0};
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (!err) {
+		err = remove_all(s, w, &a, out, f);
+		if (!err)
+			err = store_commit(s, f);
+		else
+			store_rollback(s);
+	}
+	if (err == DEFIB_LOCKED)
+		say_busy(w->table ? w->table : w->name, f);
+	arena_release(&a);
+	return err;
+}
+
+/* ---- one job ---- */
+
+defib_err claim_of(struct store *s, const struct watch *w, const char *job, struct arena *a,
+                   struct claim *out, bool *there, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(w->name), P_TEXT(job)};
+	struct store_rows rows;
+	*there = false;
+	if (s->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	defib_err err = store_exec(s,
+	                           "SELECT to_regclass('defib.claimed_by') IS NOT NULL AND "
+	                           "has_table_privilege(to_regclass('defib.claimed_by'), 'SELECT')",
+	                           NULL, 0, a, &rows, f);
+	if (err || !row_bool(&rows, 0, 0))
+		return err;
+	err = store_exec(s,
+	                 "SELECT application, pid, (extract(epoch FROM at) * 1000000)::bigint "
+	                 "FROM defib.claimed_by WHERE watch = $1 AND job = $2",
+	                 params, 2, a, &rows, f);
+	*there = !err && rows.nrows > 0;
+	if (*there)
+		*out =
+			(struct claim){row_text(&rows, 0, 0), row_int(&rows, 0, 1, 0), row_int(&rows, 0, 2, 0)};
+	return err;
+}

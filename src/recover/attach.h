@@ -1,0 +1,64 @@
+/*
+ * attach.h: a watch's table tells who takes its rows, from attach to detach.
+ *
+ * What is put into the user's database is one trigger on the table; its
+ * function and two tables of ours (sql/postgres_attach.sql) lie in our schema.
+ * All of it comes in one transaction, and goes in one.
+ */
+#ifndef RECOVER_ATTACH_H
+#define RECOVER_ATTACH_H
+
+#include "watch/bind.h"
+
+/* X(enum, sentence) */
+#define ATTACHED_LIST(X)                                                                           \
+	X(NOT, "not attached")                                                                         \
+	X(FRESH, "attached")                                                                           \
+	X(STALE, "attached as the watch was before it was changed")                                    \
+	X(OFF, "attached, but the trigger is disabled")                                                \
+	X(BARE, "attached, but our table of claims is gone: nothing is written down")
+
+enum attached {
+#define X(id, sentence) ATTACHED_##id,
+	ATTACHED_LIST(X)
+#undef X
+};
+extern const char *const attached_words[];
+
+/* How it is with a watch; PostgreSQL only. */
+MUST_CHECK defib_err attach_state(struct store *s, const struct binding *b, enum attached *out,
+                                  struct failure *f);
+
+/* DEFIB_REFUSED with what to do, for a watch that cannot be attached. */
+MUST_CHECK defib_err attach_refusal(const struct watch *w, enum store_engine engine,
+                                    struct failure *f);
+/* The statements, for psql. */
+void attach_print(const struct binding *b, const char *search_path, struct buf *out);
+void detach_print(const struct watch *w, struct buf *out);
+/*
+ * One transaction; what is there already and is right is left alone. The lock on
+ * the user's table is asked for last and not waited for long: whoever waits for
+ * it makes others wait behind him. Then DEFIB_LOCKED, and nothing was changed.
+ */
+MUST_CHECK defib_err attach_make(struct store *s, const struct binding *b, const char *search_path,
+                                 struct failure *f);
+
+struct detached {
+	bool trigger, function; /* there was one */
+	int64_t claims;         /* rows of ours that went */
+	bool tables;            /* it was the last watch: our tables went too … */
+	bool schema;            /* … and our schema, which had nothing else */
+};
+/* Every trace of the watch; its table need not exist any more. */
+MUST_CHECK defib_err attach_remove(struct store *s, const struct watch *w, struct detached *out,
+                                   struct failure *f);
+
+/* Which session took a job, for a person's eyes; *there is false when nobody wrote it down. */
+struct claim {
+	const char *application;
+	int64_t pid, at_us;
+};
+MUST_CHECK defib_err claim_of(struct store *s, const struct watch *w, const char *job,
+                              struct arena *a, struct claim *out, bool *there, struct failure *f);
+
+#endif

@@ -1,0 +1,290 @@
+/*
+ * exits.c: see exits.h.
+ *
+ * Claims are read, then the jobs, then the claims again: a claim that is there
+ * both times was so in between, so what was read of its job is about the dead
+ * program's run and about nobody else's. From there on apply's second reading
+ * under the row's lock guards as ever.
+ */
+#include "recover/exits.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "recover/attach.h"
+#include "recover/bound.h"
+#include "recover/carry.h"
+#include "recover/look.h"
+
+#include <assert.h>
+
+#define CLAIMS_MAX 1000 /* at a time */
+
+static const struct judge_rule exit_seen = {"exit-seen", VERDICT_DEAD,
+                                            "the program that took it has ended"};
+
+struct exits {
+	struct session *session;
+	const struct watch *watch;
+	struct scan_options how;
+	bool ledger_off;
+	struct bound bound;
+	struct carrier carrier;
+	struct arena page;
+};
+
+/* A claim of the program, and whether its session still shows. */
+struct held_claim {
+	const char *job;
+	int64_t claim, pid, at_us;
+	bool lives;
+};
+
+struct exits *exits_new(struct session *session, const struct watch *w, const char *actor,
+                        bool ledger_off)
+{
+	struct exits *x = mem_alloc(sizeof *x);
+	x->session = session;
+	x->watch = w;
+	x->ledger_off = ledger_off;
+	x->how = (struct scan_options){.fix = true, .actor = actor};
+	x->carrier = (struct carrier){
+		.session = session, .sql = &x->bound.sql, .ledger = &x->bound.ledger, .opened = -1};
+	return x;
+}
+
+void exits_free(struct exits *x)
+{
+	if (!x)
+		return;
+	bound_release(&x->bound);
+	arena_release(&x->page);
+	arena_release(&x->carrier.arena);
+	free(x);
+}
+
+static defib_err need_attached(struct exits *x, struct failure *f)
+{
+	enum attached is;
+	const char *name = x->watch->name;
+	defib_err err = attach_refusal(x->watch, x->bound.binding.engine, f);
+	if (!err)
+		err = attach_state(x->session->store, &x->bound.binding, &is, f);
+	if (err || is == ATTACHED_FRESH)
+		return err;
+	fail(f, DEFIB_REFUSED, "watch %s is %s", name, attached_words[is]);
+	fail_next(f, "run: defib attach %s", name);
+	return DEFIB_REFUSED;
+}
+
+static defib_err refuse_loop(const struct exits *x, struct failure *f)
+{
+	struct decide_options d = {x->bound.ledger.ready, false, REMEDY_REQUEUE};
+	if (!decide_can_loop(x->watch, &d))
+		return DEFIB_OK;
+	fail(f, DEFIB_REFUSED,
+	     "watch %s: requeue without attempts and without a ledger could loop for ever (%s)",
+	     x->watch->name, x->bound.ledger.off_because);
+	fail_next(f, "let defib keep its ledger, give attempts: and max_attempts:, or accept it with "
+	             "crash_budget: off");
+	return DEFIB_REFUSED;
+}
+
+static defib_err open_bound(struct exits *x, struct failure *f)
+{
+	return bound_open(&x->bound, x->session, x->watch, x->ledger_off ? LEDGER_NONE : LEDGER_CREATE,
+	                  f);
+}
+
+defib_err exits_ready(struct exits *x, struct failure *f)
+{
+	defib_err err = open_bound(x, f);
+	if (!err)
+		err = need_attached(x, f);
+	return err ? err : refuse_loop(x, f);
+}
+
+/* ---- claims ---- */
+
+static defib_err read_claims(struct exits *x, const char *application, struct held_claim **out,
+                             int *n, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(x->watch->name), P_TEXT(application), P_INT(CLAIMS_MAX)};
+	struct store_rows rows;
+	/* A session of this pid that began after the claim is another; when is not everybody's to see.
+	 */
+	defib_err err = store_exec(
+		x->session->store,
+		"SELECT c.job, c.claim, c.pid, (extract(epoch FROM c.at) * 1000000)::bigint, EXISTS ("
+		"SELECT 1 FROM pg_stat_activity a WHERE a.pid = c.pid AND "
+		"coalesce(a.backend_start <= c.at, true)) FROM defib.claimed_by c "
+		"WHERE c.watch = $1 AND c.application = $2 ORDER BY c.claim LIMIT $3::bigint",
+		params, 3, &x->page, &rows, f);
+	*n = err ? 0 : rows.nrows;
+	*out = ARENA_ARRAY(&x->page, struct held_claim, *n + 1);
+	for (int i = 0; i < *n; i++)
+		(*out)[i] = (struct held_claim){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
+		                                row_int(&rows, i, 2, 0), row_int(&rows, i, 3, 0),
+		                                row_bool(&rows, i, 4)};
+	return err;
+}
+
+static const struct held_claim *claim_of_job(const struct held_claim *all, int n, const char *job)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(all[i].job, job))
+			return &all[i];
+	return NULL;
+}
+
+/* The claim of a job if it is the same in both readings; NULL: somebody else has it now. */
+static const struct held_claim *same_claim(const struct held_claim *first, int nfirst,
+                                           const struct held_claim *second, int nsecond,
+                                           const char *job)
+{
+	const struct held_claim *a = claim_of_job(first, nfirst, job);
+	const struct held_claim *b = claim_of_job(second, nsecond, job);
+	return a && b && a->claim == b->claim ? a : NULL;
+}
+
+/* ---- one batch ---- */
+
+static struct judgement judge_exit(const struct watch *w, const struct facts *f)
+{
+	struct judgement j = {.verdict = exit_seen.verdict, .rule = &exit_seen};
+	enum sign s = watch_first_sign(w);
+	/* For words like "silent for 5s"; nothing is decided by it. */
+	if (s != SIGN_EXPIRES && f->has_sign[s]) {
+		j.measured = true;
+		j.sign = s;
+		j.measured_us = f->now_us - f->sign_us[s];
+		(void)threshold_for(s == SIGN_STARTED ? &w->overdue_after : &w->stuck_after, f->kind,
+		                    &j.limit_us);
+	}
+	return j;
+}
+
+/* What is known of the end and of who had the job, behind what every recovery tells. */
+static const char *more_evidence(struct exits *x, const char *evidence, const struct program *p,
+                                 const struct held_claim *c)
+{
+	struct buf out = BUF_INIT, at = BUF_INIT;
+	time_iso(c->at_us, &at);
+	buf_addf(&out, "%.*s,\"exit\":", (int)strlen(evidence) - 1, evidence);
+	buf_add_json(&out, p->ending ? p->ending : "gone, unseen");
+	buf_add(&out, ",\"program\":");
+	buf_add_json(&out, p->command);
+	buf_add(&out, ",\"session\":");
+	buf_add_json(&out, p->application);
+	buf_addf(&out, ",\"session_pid\":%lld,\"claimed_at\":\"%s\"}", (long long)c->pid,
+	         buf_text(&at));
+	const char *text = arena_strdup(&x->carrier.arena, buf_text(&out));
+	buf_release(&out);
+	buf_release(&at);
+	return text;
+}
+
+static void prepare(struct exits *x, const struct facts *f, const struct program *p,
+                    const struct held_claim *c, struct candidate *out)
+{
+	struct judgement j = judge_exit(x->watch, f);
+	candidate_prepare(x->watch, f, &j, &x->how, x->bound.ledger.ready, &x->carrier.arena, out);
+	out->evidence = more_evidence(x, out->evidence, p, c);
+	out->expected = f->before;
+	if (out->decision.remedy == REMEDY_RETRY)
+		out->retry_us =
+			f->now_us + backoff_us(&x->watch->backoff, f->attempts, carrier_chance(&x->carrier));
+}
+
+static void count(const struct candidate *batch, int n, struct exit_result *r)
+{
+	for (int i = 0; i < n; i++) {
+		enum outcome o = batch[i].outcome;
+		r->outcomes[o]++;
+		r->waiting += o == OUTCOME_LOCKED || o == OUTCOME_CHANGED;
+	}
+}
+
+static defib_err do_jobs(struct exits *x, const struct program *p, const struct held_claim *claims,
+                         int n, struct exit_result *r, struct failure *f)
+{
+	const char **jobs = ARENA_ARRAY(&x->page, const char *, n + 1);
+	struct facts *facts = NULL;
+	struct held_claim *again = NULL;
+	int nfacts = 0, nagain = 0, stuck = 0;
+	for (int i = 0; i < n; i++)
+		jobs[i] = claims[i].job;
+	defib_err err = look_jobs(x->session->store, &x->bound.sql, &x->bound.ledger, jobs, n, &x->page,
+	                          &facts, &nfacts, f);
+	if (!err)
+		err = read_claims(x, p->application, &again, &nagain, f);
+	if (err)
+		return err;
+	struct candidate *batch = ARENA_ARRAY(&x->carrier.arena, struct candidate, nfacts + 1);
+	for (int i = 0; i < nfacts; i++) {
+		const struct held_claim *c = same_claim(claims, n, again, nagain, facts[i].job);
+		facts[i].clean = p->clean;
+		if (c && facts[i].running)
+			prepare(x, &facts[i], p, c, &batch[stuck++]);
+	}
+	if (stuck)
+		err = carry(&x->carrier, batch, stuck, &x->page, f);
+	count(batch, stuck, r);
+	arena_clear(&x->carrier.arena);
+	return err;
+}
+
+defib_err exits_release(struct exits *x, const struct program *p, bool living,
+                        struct exit_result *result, struct failure *f)
+{
+	struct held_claim *claims = NULL;
+	int n = 0, take = 0;
+	*result = (struct exit_result){0};
+	carrier_begin(&x->carrier, x->how.actor);
+	arena_clear(&x->page);
+	defib_err err = open_bound(x, f);
+	if (!err)
+		err = read_claims(x, p->application, &claims, &n, f);
+	for (int i = 0; i < n; i++) {
+		result->waiting += claims[i].lives && !living;
+		if (!claims[i].lives || living)
+			claims[take++] = claims[i];
+	}
+	int batch = (int)x->watch->batch;
+	for (int at = 0; !err && at < take; at += batch)
+		err = do_jobs(x, p, claims + at, take - at < batch ? take - at : batch, result, f);
+	return err;
+}
+
+/* ---- what others left ---- */
+
+static defib_err finish(struct exits *x, const struct program *p, int64_t *freed, struct failure *f)
+{
+	struct exit_result r;
+	int64_t sessions = 0;
+	defib_err err = exits_release(x, p, true, &r, f);
+	*freed += r.outcomes[OUTCOME_RECOVERED];
+	if (!err && r.outcomes[OUTCOME_RECOVERED])
+		log_event(LOG_WARN, "freed what a program had that is gone with its watcher",
+		          LOG_STR("watch", x->watch->name), LOG_STR("program", p->command),
+		          LOG_INT("jobs", r.outcomes[OUTCOME_RECOVERED]));
+	if (!err && !p->old)
+		err = program_sessions(x->session->store, p->application, &sessions, f);
+	/* A session may still write what its program sent last. */
+	return err || r.waiting || sessions ? err : program_remove(x->session->store, p, f);
+}
+
+defib_err exits_sweep(struct exits *x, int64_t *freed, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct program *gone = NULL;
+	int n = 0;
+	*freed = 0;
+	defib_err err = session_ready(x->session, f);
+	if (!err)
+		err = programs_gone(x->session->store, x->watch->name, &a, &gone, &n, f);
+	for (int i = 0; !err && i < n; i++)
+		err = finish(x, &gone[i], freed, f);
+	arena_release(&a);
+	return err;
+}
