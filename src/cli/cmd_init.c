@@ -1,23 +1,35 @@
 /*
- * cmd_init.c: `defib init`: make or bring up to date defib's own tables.
+ * cmd_init.c: `defib init`: defib's own tables; and the first configuration:
+ * `init --table T` proposes a watch for a table, `init --detect` says which queues
+ * live in a database. Both only look at it.
  */
 #include "cli/cli.h"
+#include "cli/init_write.h"
 
 #include "ledger/schema.h"
+#include "recover/detect.h"
 
 const struct cli_option init_options[] = {
-	{"print", NULL, "print the SQL instead of running it"},
+	{"print", NULL, "print the SQL of defib's own tables instead of running it"},
+	{"table", "TABLE", "look at a table and propose a watch for it, with the reasons"},
+	{"detect", NULL, "look for known queues, and for tables that look like one"},
+	{"write", "FILE", "with these two: write it there; a file that exists is added to"},
+	{"yes", NULL, "do not ask before adding to a file"},
 	{NULL, NULL, NULL},
 };
 
-int cmd_init(struct cli *c)
+/* A watch names its database where that is not the first one of the configuration. */
+static const char *named_database(const struct cli *c)
+{
+	return c->settings.ndatabases == 1 && c->db && cli_config_path(c) && !strchr(c->db, ':')
+	           ? c->settings.databases[0].name
+	           : NULL;
+}
+
+static int make_tables(struct cli *c, const struct database *d)
 {
 	struct failure f = {0};
 	struct store *s = NULL;
-	int code = cli_load(c);
-	if (code != EXIT_CLEAN)
-		return code;
-	const struct database *d = &c->settings.databases[0];
 	if (cli_flag(c, "print")) {
 		for (int part = 0; part < SCHEMA_PARTS; part++)
 			printf("%s\n", schema_script((enum schema_part)part, d->engine));
@@ -34,4 +46,112 @@ int cmd_init(struct cli *c)
 	if (!c->quiet)
 		printf("defib's tables are ready in %s\n", d->name);
 	return EXIT_CLEAN;
+}
+
+/* ---- one table ---- */
+
+/* What lacks something is shown, as comments, and never written. */
+static int tell_missing(const struct proposal *p)
+{
+	struct failure f = {0};
+	struct buf draft = BUF_INIT;
+	proposal_yaml(p, NULL, &draft);
+	fputs(buf_text(&draft), stdout);
+	buf_release(&draft);
+	fail(&f, DEFIB_REFUSED, "table %s: no watch is proposed: %s", p->table, p->missing[0]);
+	return cli_fail(&f);
+}
+
+static int propose_table(struct cli *c, struct store *s, const char *table)
+{
+	struct failure f = {0};
+	struct table_facts facts;
+	struct proposal_seen seen;
+	struct proposal *p = ARENA_NEW(&c->arena, struct proposal);
+	if (table_facts_read(s, table, &c->arena, &facts, &f))
+		return cli_fail(&f);
+	propose(&facts, &c->arena, p);
+	if (p->nmissing)
+		return tell_missing(p);
+	if (proposal_try(s, p, &c->arena, &seen, &f)) {
+		fail_prefix(&f, "table %s: the proposal does not hold", table);
+		return cli_fail(&f);
+	}
+	struct buf entry = BUF_INIT;
+	proposal_yaml(p, named_database(c), &entry);
+	int code =
+		init_write(c, buf_text(&entry),
+	               arena_printf(&c->arena, "Proposed by defib init for the table %s.", table));
+	buf_release(&entry);
+	if (code == EXIT_CLEAN && p->nchecks && !c->quiet)
+		fprintf(stderr, "%d line%s marked CHECK: until they are right the watch only reports\n",
+		        p->nchecks, p->nchecks == 1 ? " is" : "s are");
+	return code;
+}
+
+/* ---- a whole database ---- */
+
+static void tell_detected(const struct detected *d)
+{
+	struct buf numbers = BUF_INIT, line = BUF_INIT, shown = BUF_INIT;
+	detected_numbers(d, &numbers);
+	if (d->preset)
+		buf_addf(&line, "found: %s in %s (preset %s): ", d->name, d->table, d->preset);
+	else
+		buf_addf(&line, "looks like a queue: %s: ", d->table);
+	buf_add(&line, buf_text(&numbers));
+	out_padded(&shown, buf_text(&line), 0);
+	fprintf(stderr, "%s\n", buf_text(&shown));
+	buf_release(&shown);
+	buf_release(&numbers);
+	buf_release(&line);
+}
+
+static int detect(struct cli *c, struct store *s, const struct database *d)
+{
+	struct failure f = {0};
+	struct detection found;
+	struct buf entries = BUF_INIT;
+	if (detect_queues(s, &c->arena, &found, &f))
+		return cli_fail(&f);
+	for (int i = 0; i < found.n; i++) {
+		if (!c->quiet)
+			tell_detected(&found.items[i]);
+		detected_yaml(&found.items[i], named_database(c), &entries);
+	}
+	if (found.n == 0) {
+		fail(&f, DEFIB_REFUSED,
+		     "%s: no known queue, and none of %d tables looks like one; nothing is written",
+		     d->name, found.ntables);
+		fail_next(&f, "defib init --table TABLE looks closer at one");
+		return cli_fail(&f);
+	}
+	int code = init_write(c, buf_text(&entries),
+	                      "Found by defib init --detect: the queues of this database.");
+	buf_release(&entries);
+	return code;
+}
+
+int cmd_init(struct cli *c)
+{
+	const char *table = cli_value(c, "table");
+	bool look = cli_flag(c, "detect");
+	if (table && look)
+		return cli_usage("--table looks at one table, --detect at all: give one of them");
+	if (cli_flag(c, "write") && !table && !look)
+		return cli_usage("--write goes with --table or --detect");
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	const struct database *d = &c->settings.databases[0];
+	if (!table && !look)
+		return make_tables(c, d);
+	struct failure f = {0};
+	struct store *s = NULL;
+	struct store_options o = cli_store_options(d, NULL, true);
+	if (store_open(&o, &s, &f))
+		return cli_fail(&f);
+	code = look ? detect(c, s, d) : propose_table(c, s, table);
+	store_close(s);
+	return code;
 }

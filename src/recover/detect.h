@@ -1,0 +1,34 @@
+/*
+ * detect.h: which queues live in a database: the known ones, by whether a
+ * shipped preset fits, and tables that look like one to the proposer.
+ */
+#ifndef RECOVER_DETECT_H
+#define RECOVER_DETECT_H
+
+#include "recover/propose.h"
+
+struct detected {
+	const char *preset; /* NULL: no known queue, but `proposal` has a watch for it */
+	const char *name, *table;
+	bool own_table; /* the preset's table is another one: the watch must name it */
+	struct proposal_seen seen;
+	int nstates;
+	struct column_value *states; /* of a known queue: TABLE_ROWS_EXACT rows at most are counted */
+	struct proposal proposal;
+};
+
+struct detection {
+	int ntables; /* that were looked at */
+	int n;       /* known queues first */
+	struct detected *items;
+};
+
+/* Nothing is changed. What takes too long of one table leaves that table out. */
+MUST_CHECK defib_err detect_queues(struct store *s, struct arena *a, struct detection *out,
+                                   struct failure *f);
+/* The entry of `watches:` for it; `database` as in proposal_yaml(). */
+void detected_yaml(const struct detected *d, const char *database, struct buf *out);
+/* "3 running, 1 stuck; available 10, running 3" */
+void detected_numbers(const struct detected *d, struct buf *out);
+
+#endif
