@@ -58,8 +58,8 @@ PG_FIXTURES = {"pg", "pg_queue", "server", "shared_server", "wire"}
 
 def engine_of(item):
     """What the test runs on: said by a parameter, else by its fixtures."""
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    said = [value for value in params.values() if value in ENGINES]
+    named = getattr(getattr(item, "callspec", None), "id", "")
+    said = [engine for engine in ENGINES if engine in named]
     if said:
         return said[0]
     return "postgres" if PG_FIXTURES & set(item.fixturenames) else (
