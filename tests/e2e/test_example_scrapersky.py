@@ -148,20 +148,3 @@ def test_rows_that_are_not_processing_are_not_touched_however_old(sky):
     before = sky.db.sql("SELECT * FROM pages ORDER BY url")
     assert sky("scan", "--fix").code == 0
     assert sky.db.sql("SELECT * FROM pages ORDER BY url") == before
-
-
-@pytest.mark.covers("A2")
-def test_cleanup_resets_stuck_records(sky):
-    """The document's first test, in its own terms."""
-    add_page(sky, "https://example.com", 2 * HOUR)
-    assert sky("scan", "--fix", "--json").json["recovered"] == 1
-    row = sky.row("pages", ["page_processing_status", "page_processing_error"])
-    assert row.page_processing_status == "Queued" and "Auto-reset" in row.page_processing_error
-
-
-@pytest.mark.covers("A8")
-def test_cleanup_ignores_recent_processing_records(sky):
-    """The document's second test, in its own terms."""
-    add_page(sky, "https://example.com", 5 * 60)
-    assert sky("scan", "--fix", "--json").json["recovered"] == 0
-    assert sky.row("pages", ["page_processing_status"]).page_processing_status == "Processing"

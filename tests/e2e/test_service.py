@@ -90,7 +90,7 @@ def test_of_three_databases_one_is_down_and_comes_back_by_itself(world, lite, da
 def test_http_answers_while_231_stale_jobs_are_replayed(pg, defib, daemon):
     jobs = TableWorkers("scristill", pg, defib)
     jobs.change(("stagger: 1s", "stagger: 100ms"), ("poll: 5s", "poll: 100ms"),
-                ("      pools:", "      command: [/bin/sh, -c, sleep 0.05]\n      pools:"))
+                ("command: [./run-job.sh]", "command: [/bin/sh, -c, sleep 0.05]"))
     jobs.insert("projects", name="p")
     jobs.rows("INSERT INTO jobs (project_id, type, status, created_at, updated_at) SELECT p.id, "
               "(ARRAY['scrape', 'crawl', 'extract'])[1 + i % 3], CASE WHEN i % 7 = 0 THEN 'running' "
@@ -142,7 +142,8 @@ def test_every_line_of_a_log_can_be_parsed(lite, defib, form, parse):
     jobs.insert("pages", url=hostile, page_processing_status="Processing", updated_at=jobs.ago(9e4))
     for watch in ("sitemaps", "pages"):
         jobs.change((f"  - name: {watch}\n", f"  - name: {watch}\n    guard: {{pace: 0}}\n"))
-    jobs.change(("      batch: 10", "      batch: 10\n      command: [/bin/sh, -c, 'echo \"x; exit 1']"))
+    noisy = "command: [/bin/sh, -c, 'echo \"x; exit 1']"
+    jobs.change(*((f'command: ["./process.sh", {what}]', noisy) for what in ("sitemap", "page")))
     path, log = jobs.config, defib.dir / "log"
     with open(log, "wb") as out:
         process = defib.start("daemon", "--work", "--log", form, "--verbose", "-c", path,

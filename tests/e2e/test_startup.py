@@ -13,7 +13,8 @@ from workers import eventually, up_for
 REASON = "Container restart: job was running when previous instance stopped"
 # A worker that is there but takes nothing, so that what it did at its start is all it did.
 IDLE = (("poll: 5s", "poll: 1h\n      startup_tick: false"), ("stagger: 1s", "stagger: 0s"))
-STARTUP = f'    startup: {{do: fail, reason: "{REASON}"}}\n'
+STARTUP = f'    startup:\n      enabled: true\n      do: fail\n      reason: "{REASON}"\n'
+BURST = "      burst:\n        limit: 5\n        window: 60s\n"
 HELD = 'echo $$ >>began; while [ ! -e go ]; do sleep 0.05; done'
 ELSEWHERE = "far/00000000-0000-0000-0000-000000000000/1/1/1/"
 
@@ -288,7 +289,7 @@ def test_workers_start_one_by_one_each_under_its_burst_limit(scristill):
     """From the claims' own times: worker n takes nothing before n staggers have passed."""
     stagger, limit = 0.25, 2
     scristill.change(("stagger: 1s", "stagger: 250ms"), ("poll: 5s", "poll: 20ms"),
-                     ("{limit: 5, window: 60s}", f"{{limit: {limit}, window: 1h}}"))
+                     ("limit: 5", f"limit: {limit}"), ("window: 60s", "window: 1h"))
     for kind in ("scrape", "crawl", "extract"):
         scristill.add("queued", 20, kind)
     scristill.start(run="true")
@@ -310,7 +311,7 @@ def test_workers_start_one_by_one_each_under_its_burst_limit(scristill):
 
 @pytest.mark.covers("B7")
 def test_without_these_options_nothing_waits_and_nothing_is_limited(scristill):
-    scristill.change(("      stagger: 1s\n", ""), ("      burst: {limit: 5, window: 60s}\n", ""),
+    scristill.change(("      stagger: 1s\n", ""), (BURST, ""),
                      ("poll: 5s", "poll: 1h"))
     scristill.add("queued", 12, "extract")
     scristill.add("queued", 12, "scrape")

@@ -75,7 +75,7 @@ def test_slots_of_a_pool_start_one_after_the_other(scristill):
 
 @pytest.mark.covers("B7")
 def test_a_slot_takes_no_more_than_the_burst_limit_within_the_window(scristill):
-    scristill.change(UNSTAGGERED, ("{limit: 5, window: 60s}", "{limit: 2, window: 1h}"))
+    scristill.change(UNSTAGGERED, ("limit: 5", "limit: 2"), ("window: 60s", "window: 1h"))
     add_jobs(scristill, scrape=5, crawl=20, extract=1)
     worker = scristill.work("jobs", "--poll", "20ms", run="true")
     scristill.until("SELECT count(*) FROM jobs WHERE status = 'completed'", 2 + 12 + 1)
@@ -86,7 +86,7 @@ def test_a_slot_takes_no_more_than_the_burst_limit_within_the_window(scristill):
 
 @pytest.mark.covers("B7")
 def test_after_the_window_the_limit_is_gone(scristill):
-    scristill.change(UNSTAGGERED, ("{limit: 5, window: 60s}", "{limit: 2, window: 1s}"))
+    scristill.change(UNSTAGGERED, ("limit: 5", "limit: 2"), ("window: 60s", "window: 1s"))
     add_jobs(scristill, scrape=7)
     start = time.monotonic()
     scristill.work("jobs", "--poll", "20ms", run="true")
@@ -96,7 +96,8 @@ def test_after_the_window_the_limit_is_gone(scristill):
 
 @pytest.mark.covers("B7")
 def test_without_stagger_and_burst_nothing_is_held_back(scristill):
-    scristill.change(("      stagger: 1s\n", ""), ("      burst: {limit: 5, window: 60s}\n", ""))
+    scristill.change(("      stagger: 1s\n", ""),
+                     ("      burst:\n        limit: 5\n        window: 60s\n", ""))
     add_jobs(scristill, scrape=12)
     scristill.drain("jobs", "--poll", "1h", run="true")
     assert count(scristill, "completed") == {"scrape": 12}

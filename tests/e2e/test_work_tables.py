@@ -130,7 +130,8 @@ def test_what_was_stuck_before_the_start_is_recovered_and_run(one):
 @pytest.fixture
 def sky(db, defib):
     own = TableWorkers("scrapersky", db, defib)
-    own.change(("      batch: 10\n", "      concurrency: 1\n      poll: 50ms\n"))
+    own.change(("      batch: 10\n      concurrency: 10\n",
+                "      concurrency: 1\n      poll: 50ms\n"))
     for n in range(12):
         own.insert("sitemap_files", domain=f"d{n}")
     yield own
