@@ -84,6 +84,8 @@ static void print_text(const struct explaining *x)
 	buf_add(&out, j->verdict == VERDICT_NONE ? " is not stuck: " : " is stuck: ");
 	buf_addf(&out, "%s.\n", buf_text(&because));
 	fact_lines(&sheet, g->watch, &x->is.cand.facts);
+	if (x->is.has_claim)
+		fact_claim(&sheet, &x->is.claim, x->is.cand.facts.now_us);
 	verdict_lines(x, &sheet);
 	fact_print(&sheet, &out);
 	fputs(buf_text(&out), stdout);

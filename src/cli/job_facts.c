@@ -96,3 +96,15 @@ void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts 
 	}
 	buf_release(&value);
 }
+
+void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us)
+{
+	struct buf iso = BUF_INIT, age = BUF_INIT;
+	time_iso(c->at_us, &iso);
+	duration_text(now_us > c->at_us ? now_us - c->at_us : 0, &age);
+	fact_line(s, "claimed", "by session %s (pid %lld) at %s, %s ago",
+	          c->application[0] ? c->application : "without a name", (long long)c->pid,
+	          buf_text(&iso), buf_text(&age));
+	buf_release(&iso);
+	buf_release(&age);
+}

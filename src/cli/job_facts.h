@@ -6,6 +6,7 @@
 #define CLI_JOB_FACTS_H
 
 #include "cli/cli.h"
+#include "recover/attach.h"
 
 #define FACTS_MAX 64
 
@@ -19,6 +20,8 @@ struct fact_sheet {
 void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* What the row says. */
 void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f);
+/* Which session took it, where its table tells (defib attach). */
+void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us);
 void fact_print(const struct fact_sheet *s, struct buf *out);
 
 #endif

@@ -224,6 +224,8 @@ void story_text(struct story_sheet *x, struct buf *out)
 		fact_line(&sheet, "state", "%s", buf_text(&state));
 	}
 	fact_lines(&sheet, x->watch, &s->row.facts);
+	if (s->has_claim)
+		fact_claim(&sheet, &s->claim, s->row.facts.now_us);
 	fact_print(&sheet, out);
 	print_timeline(x, out);
 	if (x->whole_row)

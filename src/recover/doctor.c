@@ -46,6 +46,7 @@ static const struct check watch_checks[] = {
 	{"sign", ON_BOTH, STAGE_BOUNDED, check_signs},
 	{"threshold", ON_BOTH, STAGE_NONE, check_threshold},
 	{"loop", ON_BOTH, STAGE_NONE, check_loop},
+	{"attach", ON_POSTGRES, STAGE_FITS, check_attached},
 };
 
 void found(struct examination *x, enum finding_level level, const char *fix, const char *fmt, ...)

@@ -73,6 +73,8 @@ void check_look(struct examination *x);
 void check_threshold(struct examination *x);
 void check_loop(struct examination *x);
 void check_signs(struct examination *x);
+/* Who takes its rows (doctor_attach.c). */
+void check_attached(struct examination *x);
 /* Its privileges (doctor_rights.c) and its plan (doctor_plan.c, doctor_plan_sqlite.c). */
 void check_read(struct examination *x);
 void check_write(struct examination *x);

@@ -253,5 +253,7 @@ defib_err story_read(struct store *s, const struct watch_sql *q, const struct le
 		err = read_moments(&t, out, f);
 	if (!err)
 		err = read_work(&t, out, f);
+	if (!err)
+		err = claim_of(s, q->binding->watch, t.job, a, &out->claim, &out->has_claim, f);
 	return err ? err : read_ledger(&t, out, f);
 }

@@ -6,6 +6,7 @@
 #define RECOVER_STORY_H
 
 #include "ledger/retries.h"
+#include "recover/attach.h"
 #include "recover/browse.h"
 
 /* When something happened that the row itself tells. */
@@ -49,6 +50,8 @@ struct story {
 	struct held_job hold;
 	bool has_retry;
 	struct pending_retry retry;
+	bool has_claim; /* its table tells which session took it */
+	struct claim claim;
 };
 
 /* *found is false when there is no such row. */

@@ -38,6 +38,8 @@ defib_err explain_read(struct store *s, const struct watch_sql *q, const struct 
 	if (*found && l->ready)
 		err = read_guards(s, w->name, facts[0].job, a, out, f);
 	if (*found && !err)
+		err = claim_of(s, w, facts[0].job, a, &out->claim, &out->has_claim, f);
+	if (*found && !err)
 		judged_candidate(w, &facts[0], l->ready || will_have, a, &out->cand);
 	return err;
 }

@@ -6,6 +6,7 @@
 #define SERVE_SAY_EXPLAIN_H
 
 #include "ledger/retries.h"
+#include "recover/attach.h"
 #include "recover/candidate.h"
 #include "watch/compile.h"
 #include "watch/settings.h"
@@ -13,7 +14,8 @@
 /* One job with what stands beside it. */
 struct explained {
 	struct candidate cand;
-	bool has_hold, has_retry;
+	bool has_hold, has_retry, has_claim;
+	struct claim claim; /* the session that took it, where its table tells */
 	struct held_job hold;
 	struct pending_retry retry;
 };

@@ -8,6 +8,7 @@
 #include "life/leader.h"
 #include "recover/census.h"
 #include "serve/beats.h"
+#include "serve/program_ends.h"
 #include "watch/builtin.h"
 
 #include <errno.h>
@@ -338,6 +339,8 @@ static int64_t go_round(struct station *s)
 		readings_begin(&s->readings, s->session.store, s->posts, s->nposts);
 	if (!err)
 		err = do_passes(s, &f);
+	if (!err)
+		err = program_ends_look(&s->session, s->posts, s->nposts, &s->ends_ms, &f);
 	if (!err)
 		err = attend(s, &f);
 	if (!err)

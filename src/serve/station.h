@@ -35,6 +35,7 @@ struct station {
 	int failures;                                       /* in a row, for the pause between tries */
 	struct readings readings;
 	int64_t beats_ms;          /* when to look again how workers beat */
+	int64_t ends_ms;           /* and for programs that ended with their watchers */
 	bool asked, up;            /* as the board was told last … */
 	int64_t since_us;          /* … and since when it is so */
 	struct mailings *mailings; /* reports that are due */

@@ -28,7 +28,8 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_brake_workers", "test_brake", "test_doubt", "test_daemon", "test_backlog",
                  "test_words", "test_crash", "test_races", "test_install_cron", "test_clients",
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
-                 "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo")
+                 "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
+                 "test_strangers")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 

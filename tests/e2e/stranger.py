@@ -1,0 +1,33 @@
+"""A worker that knows nothing of defib: stranger.py URL JOB HOW, under `defib run` in tests.
+
+It takes the job, says "took PID", and works for ever (work), or until it is told to end
+(polite), or not at all: it forgets the job and ends well (forget); or a child does it (fork).
+"""
+
+import os
+import signal
+import sys
+import time
+
+import psycopg2
+
+
+def polite(_number, _frame):
+    print("told to end", flush=True)
+    os._exit(7)
+
+
+def main(url, job, how):
+    if how == "polite":
+        signal.signal(signal.SIGTERM, polite)
+    if how == "fork" and os.fork():
+        signal.pause()
+    session = psycopg2.connect(url)
+    session.autocommit = True
+    session.cursor().execute("UPDATE jobs SET status = 'running' WHERE id = %s", (job,))
+    print("took", os.getpid(), flush=True)
+    while how != "forget":
+        time.sleep(60)
+
+
+main(*sys.argv[1:])

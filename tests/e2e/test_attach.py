@@ -1,0 +1,451 @@
+"""Tables that tell who takes their rows, and programs that know nothing of us under `defib run`."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import psycopg2
+import pytest
+from daemons import Daemon
+from databases import PgDatabase
+from workers import Worker, eventually, running
+
+TABLE = """
+CREATE TABLE jobs (id int PRIMARY KEY, status text NOT NULL, worker text,
+                   updated_at timestamptz NOT NULL DEFAULT now());
+INSERT INTO jobs SELECT n, 'queued' FROM generate_series(1, 9) n
+"""
+WATCH = """
+databases: [{name: main, url: "%(url)s"}]
+watches:
+  - name: jobs
+    table: %(table)s
+    key: %(key)s
+    running: status = 'running'
+    alive_at: updated_at
+    stuck_after: 4h
+    requeue: status = 'queued', worker = :reason
+    %(more)s
+"""
+CLAIM = "UPDATE jobs SET status = 'running' WHERE id = %s"
+# A stranger: takes a job, says so, and works for ever; `fork` has a child do it.
+STRANGER = pathlib.Path(__file__).with_name("stranger.py")
+
+
+def config(pg, table="jobs", key="id", more=""):
+    return WATCH % {"url": pg.url, "table": table, "key": key, "more": more}
+
+
+@pytest.fixture
+def jobs(pg):
+    pg.sql(TABLE)
+    return pg
+
+
+@pytest.fixture
+def attached(jobs, defib):
+    """The table of jobs with its trigger, and how to call the program for it."""
+    ran = defib("attach", "jobs", "--yes", config=config(jobs))
+    assert ran.code == 0, ran.err
+    return jobs
+
+
+def claims(pg, watch="jobs"):
+    return pg.sql("SELECT job, application, pid FROM defib.claimed_by WHERE watch = %s "
+                  "ORDER BY job", watch)
+
+
+def named(pg, name, user="postgres"):
+    session = psycopg2.connect(pg.server.url(pg.name, user), application_name=name)
+    session.autocommit = True
+    return session
+
+
+def do(session, sql, *params):
+    with session.cursor() as cursor:
+        cursor.execute(sql, params or None)
+
+
+# ---- attach
+
+
+def test_a_claim_is_written_down_with_its_session(attached):
+    session = named(attached, "crawler")
+    do(session, CLAIM, 3)
+    assert claims(attached) == [("3", "crawler", session.info.backend_pid)]
+    do(session, "UPDATE jobs SET updated_at = now() WHERE id = 3")
+    assert len(claims(attached)) == 1
+    session.close()
+
+
+@pytest.mark.parametrize("over", ["UPDATE jobs SET status = 'done' WHERE id = 3",
+                                  "DELETE FROM jobs WHERE id = 3"])
+def test_what_no_longer_runs_is_nobodys(attached, over):
+    attached.sql(CLAIM, 3)
+    attached.sql(over)
+    assert claims(attached) == []
+
+
+def test_a_row_that_is_born_running_is_a_claim(attached):
+    attached.sql("INSERT INTO jobs VALUES (10, 'running')")
+    assert [row[0] for row in claims(attached)] == ["10"]
+
+
+def test_another_owner_is_another_claim(jobs, defib):
+    assert defib("attach", "jobs", "--yes", config=config(jobs, more="owner: worker")).code == 0
+    first, second = named(jobs, "first"), named(jobs, "second")
+    do(first, "UPDATE jobs SET status = 'running', worker = 'a' WHERE id = 1")
+    do(second, "UPDATE jobs SET worker = 'b' WHERE id = 1")
+    assert [row[1] for row in claims(jobs)] == ["second"]
+    first.close()
+    second.close()
+
+
+def test_claims_by_functions_of_roles_without_rights_on_our_schema(attached):
+    attached.sql("""
+        CREATE ROLE stranger LOGIN;
+        GRANT USAGE ON SCHEMA public TO stranger;
+        CREATE FUNCTION take(int) RETURNS void LANGUAGE sql SECURITY DEFINER
+            AS $$UPDATE jobs SET status = 'running' WHERE id = $1$$;
+        GRANT SELECT, UPDATE ON jobs TO stranger""")
+    try:
+        session = named(attached, "by function", "stranger")
+        do(session, "SELECT take(4)")
+        do(session, CLAIM, 5)
+        assert [row[:2] for row in claims(attached)] == [("4", "by function"), ("5", "by function")]
+        session.close()
+    finally:
+        attached.sql("DROP OWNED BY stranger; DROP ROLE stranger")
+
+
+def test_a_composite_key_and_a_partitioned_table(pg, defib):
+    pg.sql("""
+        CREATE TABLE parts (name text, id int, status text NOT NULL, worker text,
+            updated_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (name, id))
+            PARTITION BY LIST (name);
+        CREATE TABLE parts_a PARTITION OF parts FOR VALUES IN ('a "quoted" name')""")
+    ran = defib("attach", "jobs", "--yes", config=config(pg, "parts", "[name, id]"))
+    assert ran.code == 0, ran.err
+    # Both a partition that was there and one that is made later, by its own name.
+    pg.sql("CREATE TABLE parts_b PARTITION OF parts FOR VALUES IN ('b')")
+    pg.sql("INSERT INTO parts VALUES ('a \"quoted\" name', 1, 'queued')")
+    pg.sql("UPDATE parts SET status = 'running'")
+    pg.sql("INSERT INTO parts_b VALUES ('b', 2, 'running')")
+    assert [row[0] for row in claims(pg)] == ['["a \\"quoted\\" name","1"]', '["b","2"]']
+
+
+@pytest.mark.parametrize("broken", ["DROP TABLE defib.claimed_by",
+                                    "ALTER TABLE defib.claimed_by RENAME TO elsewhere",
+                                    "REVOKE ALL ON defib.claimed_by FROM attacher"])
+def test_nothing_that_breaks_in_the_trigger_breaks_a_claim(attached, broken):
+    attached.sql("CREATE ROLE attacher; ALTER FUNCTION defib.claimed_jobs() OWNER TO attacher; "
+                 "GRANT USAGE ON SCHEMA public, defib TO attacher; "
+                 "GRANT ALL ON defib.claimed_by TO attacher")
+    try:
+        attached.sql(CLAIM, 1)
+        assert [row[0] for row in claims(attached)] == ["1"]
+        attached.sql(broken)
+        attached.sql(CLAIM, 2)
+        assert attached.sql("SELECT status FROM jobs WHERE id = 2") == [("running",)]
+    finally:
+        attached.sql("DROP OWNED BY attacher CASCADE; DROP ROLE attacher")
+
+
+def test_attaching_twice_changes_nothing(attached, defib):
+    before = catalog(attached)
+    ran = defib("attach", "jobs", "--yes", config=config(attached))
+    assert (ran.code, ran.out) == (0, "watch jobs is attached already\n")
+    assert catalog(attached) == before
+
+
+def test_a_dry_run_prints_what_psql_takes_and_changes_nothing(jobs, defib):
+    before = catalog(jobs)
+    ran = defib("attach", "jobs", "--dry-run", config=config(jobs))
+    assert ran.code == 0 and catalog(jobs) == before
+    jobs.sql(ran.out)
+    assert defib("attach", "jobs", "--yes", config=config(jobs)).out.endswith("already\n")
+
+
+def test_a_busy_table_is_not_blocked(jobs, defib):
+    other = jobs.connect()
+    other.autocommit = False
+    do(other, CLAIM, 1)
+    ran = defib("attach", "jobs", "--yes", config=config(jobs))
+    assert ran.code == 4
+    assert "table jobs is busy" in ran.err and "nothing was changed" in ran.err
+    assert jobs.sql("SELECT to_regclass('defib.claimed_by')") == [(None,)]
+    other.close()
+
+
+def test_sqlite_has_no_sessions(lite, defib):
+    lite.sql("CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, worker TEXT, "
+             "updated_at TEXT)")
+    ran = defib("attach", "jobs", "--yes", config=config(lite))
+    assert ran.code == 5 and "no sessions" in ran.err
+
+
+@pytest.mark.parametrize(("change", "word"), [
+    ("SELECT 1", "attached: "),
+    ("ALTER TABLE jobs DISABLE TRIGGER defib_claimed_jobs", "disabled"),
+    ("DROP TABLE defib.claimed_by", "gone"),
+])
+def test_doctor_says_how_it_is(attached, defib, change, word):
+    attached.sql(change)
+    ran = defib("doctor", "--json", config=config(attached))
+    found, = [one for one in ran.json["findings"] if one["check"] == "attach"]
+    assert word in found["text"]
+
+
+def test_doctor_says_that_the_watch_has_changed_since(attached, defib):
+    ran = defib("doctor", config=config(attached, more="owner: worker"))
+    assert "before it was changed" in ran.out and "defib attach jobs" in ran.out
+    assert defib("attach", "jobs", "--yes",
+                 config=config(attached, more="owner: worker")).code == 0
+    assert "before it was changed" not in defib(
+        "doctor", config=config(attached, more="owner: worker")).out
+
+
+# ---- detach
+
+
+def catalog(pg):
+    """Everything in the database that a person could find."""
+    return pg.sql("""
+        SELECT 'relation', c.oid::regclass::text, c.relkind::text, c.relhastriggers::text
+        FROM pg_class c WHERE c.relnamespace::regnamespace::text NOT IN
+            ('pg_catalog', 'information_schema', 'pg_toast')
+        UNION ALL SELECT 'function', p.oid::regprocedure::text, p.prosrc, NULL FROM pg_proc p
+        WHERE p.pronamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema')
+        UNION ALL SELECT 'trigger', t.tgname, t.tgrelid::regclass::text, t.tgenabled::text
+        FROM pg_trigger t
+        UNION ALL SELECT 'schema', n.nspname, NULL, NULL FROM pg_namespace n
+        WHERE n.nspname NOT LIKE 'pg\\_%'
+        UNION ALL SELECT 'type', t.oid::regtype::text, NULL, NULL FROM pg_type t
+        WHERE t.typnamespace::regnamespace::text NOT IN
+            ('pg_catalog', 'information_schema', 'pg_toast')
+        ORDER BY 1, 2, 3""")
+
+
+def test_detach_leaves_no_trace(jobs, defib):
+    # The flag of a table that once had triggers is the database's own, and stays.
+    jobs.sql("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+             "CREATE TRIGGER own AFTER UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION f()")
+    before = catalog(jobs)
+    assert defib("attach", "jobs", "--yes", config=config(jobs)).code == 0
+    jobs.sql(CLAIM, 1)
+    assert catalog(jobs) != before
+    ran = defib("detach", "jobs", "--yes", config=config(jobs))
+    assert ran.code == 0 and "removed its trigger" in ran.out and "schema defib" in ran.out
+    assert catalog(jobs) == before
+    again = defib("detach", "jobs", "--yes", config=config(jobs))
+    assert (again.code, again.out) == (0, "nothing to remove: watch jobs is not attached\n")
+
+
+def test_detach_leaves_other_watches_and_the_ledger_alone(attached, defib):
+    attached.sql("CREATE TABLE others (LIKE jobs INCLUDING ALL)")
+    others = config(attached, "others").replace("name: jobs", "name: others")
+    assert defib("attach", "others", "--yes", config=others).code == 0
+    assert defib("scan", "--fix", config=others).code == 0
+    attached.sql(CLAIM, 1)
+    ran = defib("detach", "jobs", "--yes", config=others)  # no longer configured
+    assert ran.code == 0, ran.err
+    attached.sql("INSERT INTO others VALUES (1, 'running')")
+    assert claims(attached) == [] and len(claims(attached, "others")) == 1
+    assert defib("detach", "others", "--yes", config=others).code == 0
+    assert attached.sql("SELECT to_regclass('defib.claimed_by'), "
+                        "to_regclass('defib.ledger') IS NOT NULL") == [(None, True)]
+
+
+# ---- run
+
+
+class Runs:
+    """Programs under `defib run`, gone when the test ends."""
+
+    def __init__(self, defib, pg):
+        self.defib = defib
+        self.pg = pg
+        self.more = ""
+        self.all = []
+
+    def __call__(self, *argv, options=("--watch", "jobs")):
+        log = self.defib.dir / f"run{len(self.all)}.log"
+        with open(log, "w", encoding="utf-8") as out:
+            path = self.defib.dir / "defib.yaml"
+            path.write_text(config(self.pg, more=self.more))
+            process = self.defib.start("run", "-c", path, *options, "--", *argv, stdout=out,
+                                       stderr=out, start_new_session=True)
+        self.all.append(Worker(process, log))
+        return self.all[-1]
+
+    def stranger(self, job, how="work"):
+        """A stranger that has the job: the `defib run` over it, and the pid that has it."""
+        run = self(sys.executable, STRANGER, self.pg.url, str(job), how)
+        run.wait_log("took ")
+        return run, int(run.log.split("took ")[1].split()[0])
+
+    def close(self):
+        for run in self.all:
+            for line in run.log.splitlines():
+                if line.startswith("took "):
+                    end(int(line.split()[1]))
+            run.kill()
+
+
+def end(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+@pytest.fixture
+def run(attached, defib):
+    own = Runs(defib, attached)
+    yield own
+    own.close()
+
+
+def state(pg, job):
+    return pg.sql("SELECT status FROM jobs WHERE id = %s", job)[0][0]
+
+
+def ledger(pg, job):
+    return pg.sql("SELECT event, verdict, rule, evidence FROM defib.ledger WHERE job = %s "
+                  "ORDER BY id", str(job))
+
+
+def test_a_killed_program_gives_back_exactly_what_it_had(run, attached):
+    living, _ = run.stranger(1)
+    killed, pid = run.stranger(2)
+    attached.sql(CLAIM, 3)  # by a session of nobody's
+    os.kill(pid, signal.SIGKILL)
+    assert killed.wait() == 128 + signal.SIGKILL
+    assert [state(attached, n) for n in (1, 2, 3)] == ["running", "queued", "running"]
+    (event, verdict, _, evidence), = ledger(attached, 2)
+    assert (event, verdict, evidence["law"]) == ("REQUEUED", "dead", "exit-seen")
+    assert evidence["exit"] == "signal 9 (KILL)"
+    assert evidence["session"].startswith("defib-run:python3")
+    assert ledger(attached, 1) == ledger(attached, 3) == []
+    assert "freed 1" in killed.log and living.process.poll() is None
+    assert attached.sql("SELECT count(*) FROM defib.program") == [(1,)]
+
+
+def test_signals_are_passed_on_and_the_exit_status_comes_back(run, attached):
+    wrapper, _ = run.stranger(1, "polite")
+    wrapper.signal(signal.SIGTERM)
+    assert wrapper.wait() == 7
+    assert "told to end" in wrapper.log
+    assert state(attached, 1) == "queued"
+    assert ledger(attached, 1)[0][3]["exit"] == "exit 7"
+
+
+def test_stdio_and_arguments_are_the_programs_own(run):
+    wrapper = run("sh", "-c", 'printf "%s|" "$@" "${PGAPPNAME%:*}"', "sh", "a b", "--json",
+                  options=("--watch", "jobs", "--name", "näme/x"))
+    assert wrapper.wait() == 0
+    assert wrapper.log == "a b|--json|defib-run:nmex|"
+
+
+def test_a_clean_end_frees_too_but_is_no_crash(run, attached):
+    run.more = "crash_budget: {max: 2, within: 1h}"
+    for _ in range(3):
+        wrapper, _ = run.stranger(1, "forget")
+        assert wrapper.wait() == 0
+        assert state(attached, 1) == "queued"
+    assert {row[3]["clean"] for row in ledger(attached, 1)} == {True}
+    for _ in range(2):
+        wrapper, pid = run.stranger(1)
+        os.kill(pid, signal.SIGKILL)
+        wrapper.wait()
+    assert [row[0] for row in ledger(attached, 1)] == ["REQUEUED"] * 4 + ["HELD"]
+
+
+def test_what_a_forked_worker_has_waits_for_its_end(run, attached):
+    wrapper, pid = run.stranger(1, "fork")
+    leader, = wrapper.children()
+    os.kill(leader, signal.SIGKILL)
+    wrapper.wait_log("live on; waiting")
+    assert wrapper.process.poll() is None and state(attached, 1) == "running"
+    os.kill(pid, signal.SIGKILL)
+    assert wrapper.wait() == 128 + signal.SIGKILL
+    assert state(attached, 1) == "queued"
+
+
+def killed_wrapper(run, job):
+    """A stranger whose `defib run` was killed before it."""
+    wrapper, pid = run.stranger(job)
+    wrapper.kill()
+    assert running(pid)
+    return pid
+
+
+def test_a_killed_wrapper_leaves_the_program_alone_and_the_next_run_frees(run, attached):
+    pid = killed_wrapper(run, 1)
+    assert run("true").wait() == 0
+    assert state(attached, 1) == "running", "its program lives"
+    end(pid)
+    eventually(lambda: not running(pid))
+    assert run("true").wait() == 0
+    assert state(attached, 1) == "queued"
+    assert ledger(attached, 1)[0][3]["exit"] == "gone, unseen"
+    assert attached.sql("SELECT count(*) FROM defib.program") == [(0,)]
+
+
+def test_a_killed_wrapper_leaves_it_to_the_daemon(run, attached, defib):
+    pid = killed_wrapper(run, 1)
+    end(pid)
+    daemon = Daemon(defib, config(attached, more="every: 1h"))
+    try:
+        eventually(lambda: state(attached, 1) == "queued")
+        eventually(lambda: attached.sql("SELECT count(*) FROM defib.program") == [(0,)])
+    finally:
+        daemon.kill()
+
+
+def test_a_database_that_is_away_at_the_end_is_waited_for(server, defib):
+    own = PgDatabase(server)
+    own.sql(TABLE)
+    assert defib("attach", "jobs", "--yes", config=config(own)).code == 0
+    run = Runs(defib, own)
+    try:
+        wrapper, pid = run.stranger(1)
+        own.hang_up()
+        server.stop(signal.SIGQUIT)
+        end(pid)
+        eventually(lambda: not running(pid))
+        server.start()
+        assert wrapper.wait() == 128 + signal.SIGKILL
+        assert state(own, 1) == "queued"
+    finally:
+        run.close()
+
+
+def test_without_attach_it_says_what_to_do(jobs, defib):
+    ran = defib("run", "--watch", "jobs", "--", "true", config=config(jobs))
+    assert ran.code == 5
+    assert ran.err == "defib: watch jobs is not attached; run: defib attach jobs\n"
+
+
+@pytest.mark.parametrize(("argv", "says"), [
+    (["--watch", "jobs"], "say what to run"),
+    (["--watch", "jobz", "--", "true"], 'there is no watch "jobz"'),
+    (["--watch", "jobs", "--", "/no/such/program"], "cannot run /no/such/program"),
+])
+def test_bad_input_is_one_line(attached, defib, argv, says):
+    path = defib.dir / "defib.yaml"
+    path.write_text(config(attached))
+    ran = defib("run", "-c", path, *argv)
+    assert ran.code == 2 and says in ran.err and ran.err.count("\n") == 1
+    assert attached.sql("SELECT count(*) FROM defib.program") == [(0,)]
+
+
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_who_claimed_a_job_is_shown(attached, defib, command):
+    session = named(attached, "crawler")
+    do(session, CLAIM, 3)
+    ran = defib(command, "jobs/3", config=config(attached))
+    line, = [line for line in ran.out.splitlines() if line.split()[:1] == ["claimed"]]
+    assert f"crawler (pid {session.info.backend_pid})" in line
+    session.close()
