@@ -23,7 +23,7 @@ const struct command commands[] = {
                    "what is stuck in every watch, and what would be done; exit code 1 if any"},
                   {"defib scan pages --fix --limit 10",
                    "recover the ten oldest, by the rules of the watch"},
-                  {"defib scan --db sqlite:app.db --table pages \\\n"
+                  {"defib scan --db sqlite:app.db --table pages --key id \\\n"
                    "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
                    "without a configuration: any table will do"}}},
 	{.name = "explain",
@@ -245,8 +245,8 @@ const struct command commands[] = {
      .run = cmd_daemon,
      .group = GROUP_RUN,
      .examples = {{"defib daemon", "all watches; run one on each of two hosts"},
-                  {"defib daemon --listen 127.0.0.1:9471",
-                   "with the page, the API and the metrics"},
+                  {"defib daemon --listen 127.0.0.1:0",
+                   "with the page, the API and the metrics; the log names the port"},
                   {"defib daemon --work", "and the workers of its watches"}}},
 	{.name = "work",
      .arguments = "[WATCH…] -- PROGRAM [ARG…]",
@@ -322,7 +322,7 @@ const struct command commands[] = {
      .run = cmd_sql,
      .group = GROUP_SET_UP,
      .examples = {{"defib sql pages", "to read, or to run by hand"},
-                  {"defib sql pages --name pages --table pages --stuck-after 2h \\\n"
+                  {"defib sql pages --name pages --table pages --key id --stuck-after 2h \\\n"
                    "--running \"status = 'running'\" --alive-at updated_at",
                    "of a watch that is in no file yet"}}},
 	{.name = "deploy",
