@@ -263,7 +263,7 @@ const struct command commands[] = {
      .options = run_options,
      .run = cmd_run,
      .group = GROUP_RUN,
-     .examples = {{"defib run --watch pages -- node worker.js",
+     .examples = {{"defib attach pages --yes && defib run --watch pages -- ./crawl.sh",
                    "what it had is free at once, however it ends"},
                   {"defib run --watch pages --name crawler -- ./crawl.sh --fast",
                    "with a name of its own in the ledger"}}},
