@@ -2,11 +2,11 @@
 #include "ledger/digest.h"
 
 #include "base/clock.h"
+#include "ledger/events.h"
 #include "ledger/tables.h"
 
 #include <assert.h>
 
-#define RECOVERIES "('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED')"
 #define INCIDENTS                                                                                  \
 	"('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED', 'HELD', 'ZOMBIE_DETECTED')"
 #define AUTOMATIC " AND coalesce(l.rule, '') <> 'chosen-by-hand'"
@@ -55,13 +55,14 @@ static defib_err ask(struct store *s, const char *sql, const char *watch, const 
 static void events_sql(enum store_engine engine, struct buf *sql)
 {
 	bool postgres = engine == STORE_POSTGRES;
+	/* Days are written out behind the counting: of some hundred groups, not of each entry. */
+	const char *day = postgres ? "(l.at AT TIME ZONE 'UTC')::date" : "substr(l.at, 1, 10)";
 	buf_addf(sql, "SELECT l.at < %s, ", postgres ? "$4::timestamptz" : "?4");
-	buf_add(sql,
-	        postgres ? "to_char(l.at AT TIME ZONE 'UTC', 'YYYY-MM-DD')" : "substr(l.at, 1, 10)");
+	buf_addf(sql, postgres ? "to_char(%s, 'YYYY-MM-DD')" : "%s", day);
 	buf_add(sql,
 	        ", l.event, CASE WHEN l.event = 'GUARD_HELD' THEN l.rule END, " BY_HAND ", count(*)");
 	add_source(sql, engine);
-	buf_add(sql, " GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5");
+	buf_addf(sql, " GROUP BY 1, %s, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5", day);
 }
 
 defib_err digest_events(struct store *s, const char *watch, const struct period *p, struct arena *a,
@@ -90,55 +91,63 @@ defib_err digest_events(struct store *s, const char *watch, const struct period 
 
 /* ---- the most frequent ---- */
 
-/* What entries are counted by: a column, or a member of the evidence; which ones are counted. */
+/* What entries are counted by, of those that are read once (entries_sql), and which ones. */
 static const struct {
-	const char *column, *member, *also, *also_member, *which;
-} groupings[] = {
-	[DIGEST_CAUSES] = {"l.verdict", NULL, "l.rule", "law", "l.event IN " INCIDENTS AUTOMATIC},
-	[DIGEST_KINDS] = {NULL, "kind", "NULL", NULL, "l.event IN " INCIDENTS AUTOMATIC},
-	[DIGEST_OWNERS] = {NULL, "owner", "NULL", NULL, "l.event IN " INCIDENTS AUTOMATIC},
-	[DIGEST_JOBS] = {"l.job", NULL, "NULL", NULL, "l.event IN " RECOVERIES AUTOMATIC},
-	[DIGEST_ACTORS] = {"l.actor", NULL, "l.event", NULL, BY_HAND},
+	const char *name, *also, *which;
+} groupings[DIGEST_LISTS] = {
+	[DIGEST_CAUSES] = {"verdict", "coalesce(law, rule)", "incident"},
+	[DIGEST_KINDS] = {"kind", "NULL", "incident"},
+	[DIGEST_OWNERS] = {"owner", "NULL", "incident"},
+	[DIGEST_JOBS] = {"job", "NULL", "incident AND event IN " EVENTS_RECOVERY},
+	[DIGEST_ACTORS] = {"actor", "event", "NOT incident"},
 };
 
-static void top_sql(enum store_engine engine, enum digest_by by, struct buf *sql)
+static void entries_sql(enum store_engine engine, struct buf *sql)
 {
-	buf_add(sql, "SELECT ");
-	if (groupings[by].member)
-		add_member(sql, engine, groupings[by].member);
-	else
-		buf_add(sql, groupings[by].column);
-	buf_add(sql, ", coalesce(");
-	if (groupings[by].also_member) {
-		add_member(sql, engine, groupings[by].also_member);
+	static const char *const members[] = {"law", "kind", "owner"};
+	buf_add(sql, "WITH m AS MATERIALIZED (SELECT l.verdict, l.rule, l.job, l.actor, l.event, NOT "
+	             "(" BY_HAND ") AS incident");
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		buf_add(sql, ", ");
+		add_member(sql, engine, members[i]);
+		buf_addf(sql, " AS %s", members[i]);
 	}
-	buf_addf(sql, "%s, NULL), count(*)", groupings[by].also);
 	add_source(sql, engine);
-	/* The names too, so that of equally many the same are told each time. */
-	buf_addf(sql, " AND %s GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT %c4", groupings[by].which,
-	         param_mark(engine));
+	buf_add(sql, " AND (l.event IN " INCIDENTS " OR " BY_HAND "))");
 }
 
-defib_err digest_top(struct store *s, const char *watch, const struct period *p, enum digest_by by,
-                     int64_t limit, struct arena *a, struct digest_count **out, int *n,
-                     struct failure *f)
+static void tops_sql(enum store_engine engine, struct buf *sql)
+{
+	entries_sql(engine, sql);
+	for (int by = 0; by < DIGEST_LISTS; by++) {
+		/* The names too, so that of equally many the same are told each time. */
+		buf_addf(sql,
+		         "%s SELECT * FROM (SELECT %d AS list, %s AS name, %s AS also, count(*) AS n FROM "
+		         "m WHERE %s GROUP BY 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT %c4) AS t%d",
+		         by ? " UNION ALL" : "", by, groupings[by].name, groupings[by].also,
+		         groupings[by].which, param_mark(engine), by);
+	}
+}
+
+defib_err digest_tops(struct store *s, const char *watch, const struct period *p, int64_t limit,
+                      struct arena *a, struct digest_list *out, struct failure *f)
 {
 	struct buf sql = BUF_INIT;
 	struct store_rows rows;
-	*n = 0;
-	top_sql(s->engine, by, &sql);
+	tops_sql(s->engine, &sql);
 	defib_err err = ask(s, buf_text(&sql), watch, p, &P_INT(limit), 1, a, &rows, f);
 	buf_release(&sql);
 	if (err)
 		return err;
-	*out = ARENA_ARRAY(a, struct digest_count, rows.nrows + 1);
+	for (int by = 0; by < DIGEST_LISTS; by++)
+		out[by] = (struct digest_list){ARENA_ARRAY(a, struct digest_count, limit), 0};
 	for (int i = 0; i < rows.nrows; i++) {
-		struct digest_count c = {row_text(&rows, i, 0), row_text(&rows, i, 1),
-		                         row_int(&rows, i, 2, 0)};
+		struct digest_list *list = &out[row_int(&rows, i, 0, 0)];
+		struct digest_count c = {row_text(&rows, i, 1), row_text(&rows, i, 2),
+		                         row_int(&rows, i, 3, 0)};
 		/* A watch without kinds or owners has one group, of those that have none. */
 		if (c.name)
-			(*out)[(*n)++] = c;
+			list->items[list->n++] = c;
 	}
 	return DEFIB_OK;
 }
@@ -152,7 +161,7 @@ static void trend_sql(enum store_engine engine, struct buf *sql)
 		buf_add(sql, "SELECT (floor(extract(epoch FROM l.at - $2::timestamptz))::bigint / $4)");
 	else
 		buf_add(sql, "SELECT ((strftime('%s', l.at) - strftime('%s', ?2)) / ?4)");
-	buf_add(sql, ", count(*), sum(CASE WHEN l.event IN " RECOVERIES " THEN 1 ELSE 0 END)");
+	buf_add(sql, ", count(*), sum(CASE WHEN l.event IN " EVENTS_RECOVERY " THEN 1 ELSE 0 END)");
 	add_source(sql, engine);
 	buf_add(sql, " AND l.event IN " INCIDENTS AUTOMATIC " GROUP BY 1");
 }
@@ -202,7 +211,7 @@ static void times_sql(enum store_engine engine, struct buf *sql)
 	}
 	buf_add(sql, ") AS v");
 	add_source(sql, engine);
-	buf_add(sql, " AND l.event IN " RECOVERIES AUTOMATIC ") SELECT count(v), ");
+	buf_add(sql, " AND l.event IN " EVENTS_RECOVERY AUTOMATIC ") SELECT count(v), ");
 	if (engine == STORE_POSTGRES)
 		buf_add(sql, "(percentile_disc(0.5) WITHIN GROUP (ORDER BY v) * 1000000)::bigint, (max(v) "
 		             "* 1000000)::bigint FROM m");
@@ -242,12 +251,13 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	struct buf sql = BUF_INIT;
 	struct store_rows rows;
 	*mistakes = 0;
-	buf_addf(&sql,
-	         "SELECT count(*) FROM %s AS l WHERE l.id IN (SELECT (SELECT max(m.id) FROM %s AS m "
-	         "WHERE m.watch = c.watch AND m.job = c.job AND m.id < c.id AND m.event IN " RECOVERIES
-	         ") FROM %s AS c WHERE c.watch = %c1 AND c.event = 'LATE_COMPLETION' AND c.at >= "
-	         "%c2%s) AND l.at >= %c2%s AND l.at < %c3%s" AUTOMATIC,
-	         table, table, table, mark, mark, moment, mark, moment, mark, moment);
+	buf_addf(
+		&sql,
+		"SELECT count(*) FROM %s AS l WHERE l.id IN (SELECT (SELECT max(m.id) FROM %s AS m "
+		"WHERE m.watch = c.watch AND m.job = c.job AND m.id < c.id AND m.event IN " EVENTS_RECOVERY
+		") FROM %s AS c WHERE c.watch = %c1 AND c.event = 'LATE_COMPLETION' AND c.at >= "
+		"%c2%s) AND l.at >= %c2%s AND l.at < %c3%s" AUTOMATIC,
+		table, table, table, mark, mark, moment, mark, moment, mark, moment);
 	defib_err err = ask(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
 	if (!err)
 		*mistakes = row_int(&rows, 0, 0, 0);

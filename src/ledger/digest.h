@@ -37,16 +37,22 @@ enum digest_by {
 	DIGEST_OWNERS, /* incidents by owner */
 	DIGEST_JOBS,   /* recoveries by job */
 	DIGEST_ACTORS, /* what persons did, by who and what */
+	DIGEST_LISTS
 };
 
-/* The most frequent; `also` is the second name where there are two. */
+/* So many of one name; `also` is the second name where there are two. */
 struct digest_count {
 	const char *name, *also; /* NULL: not known */
 	int64_t n;
 };
-MUST_CHECK defib_err digest_top(struct store *s, const char *watch, const struct period *p,
-                                enum digest_by by, int64_t limit, struct arena *a,
-                                struct digest_count **out, int *n, struct failure *f);
+struct digest_list {
+	struct digest_count *items;
+	int n;
+};
+/* The most frequent by each, so many at most: out[DIGEST_LISTS], in one reading of the period. */
+MUST_CHECK defib_err digest_tops(struct store *s, const char *watch, const struct period *p,
+                                 int64_t limit, struct arena *a, struct digest_list *out,
+                                 struct failure *f);
 
 /* What automation found and gave back in each of `buckets` equal parts of a period. */
 struct digest_bucket {

@@ -31,6 +31,13 @@
 	X(RETRY_FROM_STEP, "a workflow was set to run again from a step that a person chose")          \
 	X(PRUNED, "old entries of the ledger were removed by the retention command")
 
+/*
+ * What counts as a recovery, wherever recoveries are counted: as a list in SQL. A rollback counts
+ * when it starts: from then on the job is not stuck. That it was carried through (ROLLED_BACK) is
+ * a second entry of the same recovery. RETRIED likewise follows RETRY_SCHEDULED.
+ */
+#define EVENTS_RECOVERY "('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED')"
+
 struct event_name {
 	const char *name, *meaning;
 };

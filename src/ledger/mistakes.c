@@ -1,17 +1,17 @@
 /* mistakes.c: see mistakes.h. */
 #include "ledger/mistakes.h"
 
+#include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/tables.h"
 
 #define DAY_US (INT64_C(86400) * 1000000)
-#define RECOVERIES "('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLED_BACK')"
 
 /* An entry `r` that recovers a job of watch $1 and is not older than $2. */
 static void is_recovery(enum store_engine engine, struct buf *sql)
 {
 	buf_addf(sql,
-	         "r.watch = %c1 AND r.event IN " RECOVERIES
+	         "r.watch = %c1 AND r.event IN " EVENTS_RECOVERY
 	         " AND coalesce(r.rule, '') <> 'chosen-by-hand' AND r.at > ",
 	         param_mark(engine));
 	add_ago(sql, engine, 2);
@@ -23,12 +23,18 @@ static void count_sql(enum store_engine engine, struct buf *sql)
 	const char *table = ledger_table[engine];
 	char mark = param_mark(engine);
 	buf_addf(sql,
-	         "WITH recent AS (SELECT id, at, watch, job, event, rule FROM %s ORDER BY id DESC "
-	         "LIMIT %d), late AS (SELECT DISTINCT (SELECT max(m.id) FROM %s AS m WHERE m.watch = "
-	         "l.watch AND m.job = l.job AND m.id < l.id AND m.event IN " RECOVERIES ") AS id FROM "
-	         "recent AS l WHERE l.watch = %c1 AND l.event = 'LATE_COMPLETION') SELECT count(*), "
-	         "count(late.id), count(*) FILTER (WHERE r.at > ",
-	         table, MISTAKES_ENTRIES, table, mark);
+	         "WITH recent AS (SELECT id, at, watch, job, event, rule FROM %s WHERE watch = %c1 AND "
+	         "at > ",
+	         table, mark);
+	add_ago(sql, engine, 2);
+	buf_addf(sql,
+	         " ORDER BY at DESC LIMIT %d), late AS (SELECT DISTINCT (SELECT max(m.id) FROM %s AS m "
+	         "WHERE m.watch = "
+	         "l.watch AND m.job = l.job AND m.id < l.id AND m.event IN " EVENTS_RECOVERY
+	         ") AS id FROM "
+	         "recent AS l WHERE l.event = 'LATE_COMPLETION') SELECT count(*), count(late.id), "
+	         "count(*) FILTER (WHERE r.at > ",
+	         MISTAKES_ENTRIES, table);
 	add_ago(sql, engine, 3);
 	buf_add(sql, "), count(late.id) FILTER (WHERE r.at > ");
 	add_ago(sql, engine, 3);
@@ -76,7 +82,7 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 	is_recovery(s->engine, &sql);
 	buf_addf(&sql,
 	         " AND NOT EXISTS (SELECT 1 FROM %s AS l WHERE l.watch = r.watch AND l.job = r.job AND "
-	         "l.id > r.id AND (l.event = 'LATE_COMPLETION' OR l.event IN " RECOVERIES
+	         "l.id > r.id AND (l.event = 'LATE_COMPLETION' OR l.event IN " EVENTS_RECOVERY
 	         ")) ORDER BY r.id DESC LIMIT %c3",
 	         table, param_mark(s->engine));
 	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);

@@ -12,7 +12,7 @@
 
 #include "ledger/ledger.h"
 
-#define MISTAKES_ENTRIES 50000 /* of the ledger, of all watches, the newest */
+#define MISTAKES_ENTRIES 50000 /* of the ledger, the newest */
 
 /* Recoveries, and mistakes among them. */
 struct mistakes {

@@ -127,7 +127,7 @@ static defib_err read_times(struct reading *x, struct failure *f)
 /* Owners as persons may see them, whatever stood in the evidence when it was written. */
 static void mask_owners(struct reading *x)
 {
-	struct report_top *t = &x->out->owners;
+	struct digest_list *t = &x->out->owners;
 	for (int i = 0; i < t->n && x->out->watch->owner.text; i++) {
 		struct buf shown = BUF_INIT;
 		shown_owner(x->out->watch, t->items[i].name, &shown);
@@ -139,17 +139,14 @@ static void mask_owners(struct reading *x)
 static defib_err read_tops(struct reading *x, struct failure *f)
 {
 	struct report_watch *w = x->out;
-	const struct {
-		enum digest_by by;
-		struct report_top *top;
-	} lists[] = {
-		{DIGEST_CAUSES, &w->causes}, {DIGEST_KINDS, &w->kinds},   {DIGEST_OWNERS, &w->owners},
-		{DIGEST_JOBS, &w->jobs},     {DIGEST_ACTORS, &w->actors},
+	struct digest_list *const lists[DIGEST_LISTS] = {
+		[DIGEST_CAUSES] = &w->causes, [DIGEST_KINDS] = &w->kinds,   [DIGEST_OWNERS] = &w->owners,
+		[DIGEST_JOBS] = &w->jobs,     [DIGEST_ACTORS] = &w->actors,
 	};
-	defib_err err = DEFIB_OK;
-	for (size_t i = 0; i < sizeof lists / sizeof *lists && !err; i++)
-		err = digest_top(x->store, w->watch->name, x->period, lists[i].by, REPORT_TOP, x->arena,
-		                 &lists[i].top->items, &lists[i].top->n, f);
+	struct digest_list tops[DIGEST_LISTS] = {0};
+	defib_err err = digest_tops(x->store, w->watch->name, x->period, REPORT_TOP, x->arena, tops, f);
+	for (int by = 0; by < DIGEST_LISTS; by++)
+		*lists[by] = tops[by];
 	if (!err)
 		mask_owners(x);
 	return err;

@@ -33,11 +33,6 @@ struct report_numbers {
 	int64_t by_hand; /* of persons */
 };
 
-struct report_top {
-	int n;
-	struct digest_count *items;
-};
-
 struct report_watch {
 	const struct watch *watch;
 	const struct database *database;
@@ -47,7 +42,7 @@ struct report_watch {
 	struct report_day *days; /* every day of the period, also those without anything */
 	struct report_numbers now, before;
 	struct digest_times times; /* from the last sign of life to the recovery */
-	struct report_top causes, kinds, owners, jobs, actors;
+	struct digest_list causes, kinds, owners, jobs, actors;
 	int64_t mistakes; /* recoveries whose worker was alive after all */
 	int64_t waiting;  /* holds, now */
 	int nholds;

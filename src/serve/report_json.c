@@ -49,7 +49,7 @@ static void add_days(const struct report_watch *w, struct buf *out)
 }
 
 /* ,"kinds":[{"n":2,"kind":"crawl"}]; `also` NULL: one name only. */
-static void add_top(const char *list, const struct report_top *t, const char *name,
+static void add_top(const char *list, const struct digest_list *t, const char *name,
                     const char *also, struct buf *out)
 {
 	buf_addf(out, ",\"%s\":[", list);

@@ -112,7 +112,7 @@ static void recovered_words(const struct report *r, const struct report_numbers 
 	buf_release(&parts);
 }
 
-static void top_words(const struct report_top *t, struct buf *out)
+static void top_words(const struct digest_list *t, struct buf *out)
 {
 	for (int i = 0; i < t->n; i++) {
 		buf_add(out, i ? ", " : "");
@@ -211,7 +211,7 @@ void report_watch_lines(const struct report *r, const struct report_watch *w, st
 {
 	const struct {
 		const char *label;
-		const struct report_top *top;
+		const struct digest_list *top;
 	} lists[] = {{"causes", &w->causes},
 	             {"kinds", &w->kinds},
 	             {"owners", &w->owners},
