@@ -87,6 +87,10 @@ CREATE INDEX IF NOT EXISTS job_owner ON defib.job (owner)
 CREATE UNIQUE INDEX IF NOT EXISTS job_unique ON defib.job (queue, unique_key)
     WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'queued', 'running', 'cancelling');
 
+-- Of those that did not end well people ask by state; a healthy job is never in it.
+CREATE INDEX IF NOT EXISTS job_ended_badly ON defib.job (state, id)
+    WHERE state IN ('failed', 'timed_out', 'cancelled', 'held', 'rolled_back');
+
 CREATE TABLE IF NOT EXISTS defib.job_data (
     job     bigint PRIMARY KEY,
     payload jsonb,

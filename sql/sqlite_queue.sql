@@ -51,6 +51,8 @@ CREATE INDEX IF NOT EXISTS defib_job_due ON defib_job (run_at) WHERE state = 'sc
 CREATE INDEX IF NOT EXISTS defib_job_owner ON defib_job (owner) WHERE owner IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS defib_job_unique ON defib_job (queue, unique_key)
     WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'queued', 'running', 'cancelling');
+-- People ask by state, and for the number of each.
+CREATE INDEX IF NOT EXISTS defib_job_state ON defib_job (state);
 
 CREATE TABLE IF NOT EXISTS defib_job_data (
     job     INTEGER PRIMARY KEY,

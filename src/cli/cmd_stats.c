@@ -198,7 +198,7 @@ static void count_watch(struct counting *x, const struct selected *g)
 	struct tally tally;
 	defib_err err = selected_bind(c, g, b, &f);
 	if (!err)
-		err = tally_watch(b->store, &b->sql, &b->ledger, &c->arena, &tally, &f);
+		err = tally_watch(b->store, &b->sql, &b->ledger, TALLY_ALL, &c->arena, &tally, &f);
 	if (err) {
 		int code = cli_fail(&f);
 		x->code = x->failed++ ? x->code : code;

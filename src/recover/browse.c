@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #define PAGE_ROWS 1000
+#define RUNNING_PATIENCE 10 /* times as long as for other lists */
 
 /* A reading under way. */
 struct reading {
@@ -145,18 +146,64 @@ static defib_err keep_page(struct reading *r, const struct store_rows *rows, str
 	return err;
 }
 
-static defib_err read_page(struct reading *r, const struct list_query *l, struct store_rows *rows,
-                           struct failure *f)
+/* One statement of our own making; within_ms 0: as long as the session allows. */
+static defib_err ask(struct reading *r, struct list_statement *s, int64_t within_ms,
+                     struct store_rows *rows, struct failure *f)
 {
-	struct list_statement s;
-	list_sql(r->sql->binding, l, &s);
-	defib_err err = store_begin(r->store, TX_READ, f);
+	defib_err err =
+		within_ms ? store_begin_within(r->store, within_ms, f) : store_begin(r->store, TX_READ, f);
 	if (!err) {
-		err = store_exec(r->store, buf_text(&s.sql), s.params, s.nparams, r->arena, rows, f);
+		err = store_exec(r->store, buf_text(&s->sql), s->params, s->nparams, r->arena, rows, f);
 		store_rollback(r->store); /* nothing was written */
 	}
-	buf_release(&s.sql);
+	buf_release(&s->sql);
 	return err;
+}
+
+/* What took too long is asked of a window from now on; not where all the rest is no more. */
+static defib_err open_window(struct reading *r, struct list_query *l, struct failure *f)
+{
+	struct browse_bound *bound = r->ask->bound;
+	struct list_statement s;
+	struct store_rows rows;
+	/* The oldest first: their keys mostly are the least. */
+	l->window_desc = l->sort == LIST_BY_STATE || l->desc;
+	list_window_sql(r->sql->binding, l, bound->rows, &s);
+	defib_err err = ask(r, &s, 0, &rows, f);
+	if (err || rows.nrows < 2)
+		return err;
+	l->windowed = true;
+	bound->looked = bound->rows;
+	bound->goes_on = l->sort == LIST_BY_KEY;
+	for (int k = 0; k < r->sql->binding->watch->key.n; k++)
+		bound->end.key[k] = l->window_key[k] = row_text(&rows, 0, k);
+	return DEFIB_OK;
+}
+
+/* Finding what runs is what every scan does: an index serves it, or the doctor says so. */
+static int64_t patience_ms(const struct reading *r)
+{
+	int64_t ms = r->ask->bound->within_ms;
+	return browse_sort(r->ask->terms, r->ask->nterms) == LIST_BY_AGE ? RUNNING_PATIENCE * ms : ms;
+}
+
+static defib_err read_page(struct reading *r, struct list_query *l, struct store_rows *rows,
+                           struct failure *f)
+{
+	bool bounded = r->ask->bound && !l->windowed && !l->keys;
+	struct list_statement s;
+	defib_err err = DEFIB_TIMEOUT;
+	if (!bounded || !r->ask->bound->at_once) {
+		list_sql(r->sql->binding, l, &s);
+		err = ask(r, &s, bounded ? patience_ms(r) : 0, rows, f);
+	}
+	if (err != DEFIB_TIMEOUT || !bounded || r->store->lost)
+		return err;
+	err = open_window(r, l, f);
+	if (err)
+		return err;
+	list_sql(r->sql->binding, l, &s);
+	return ask(r, &s, 0, rows, f);
 }
 
 static void go_on(struct list_query *l, const struct browse_position *at)
@@ -190,24 +237,23 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
                             struct failure *f)
 {
 	const struct browse *o = r->ask;
-	struct buf state = BUF_INIT;
+	enum list_sort sort = list_cheapest_sort(r->sql->binding, o->sort, o->terms, o->nterms);
 	/* What has no state cannot be sorted by it. */
-	bool parts =
-		o->sort == LIST_BY_AGE || (o->sort == LIST_BY_STATE && state_sql(r->sql->binding, &state));
+	bool parts = list_has_parts(r->sql->binding, sort);
 	struct list_query l = {
 		.terms = o->terms,
 		.nterms = o->nterms,
-		.sort = parts ? o->sort : LIST_BY_KEY,
+		.sort = parts ? sort : LIST_BY_KEY,
 		.desc = o->desc,
 		.keys = keys,
 		.nkeys = nkeys,
 		.ledger = r->ledger->ready,
 		.limit = PAGE_ROWS,
 	};
-	buf_release(&state);
-	/* Where every row counts, one more than asked for tells whether there is more. */
-	if (o->limit > 0 && o->limit < PAGE_ROWS && !judged(o) && !keys)
-		l.limit = o->limit + 1;
+	/* One more than asked for tells whether there is more; of what is judged a few drop out. */
+	int64_t enough = o->limit + (judged(o) ? o->limit / 4 + 16 : 1);
+	if (o->limit > 0 && enough < PAGE_ROWS && !keys)
+		l.limit = enough;
 	if (o->after)
 		go_on(&l, o->after);
 	l.unsorted = parts && o->after && !o->after->sort;
@@ -253,6 +299,9 @@ defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct l
 	struct reading r = {
 		.store = s, .sql = q, .ledger = l, .ask = o, .facts = o->facts || judged(o), .arena = a};
 	assert(!o->jobs || !o->after);
+	if (o->bound)
+		*o->bound = (struct browse_bound){
+			.within_ms = o->bound->within_ms, .rows = o->bound->rows, .at_once = o->bound->at_once};
 	defib_err err = o->jobs ? read_named(&r, f) : read_parts(&r, NULL, 0, f);
 	*more = full(&r);
 	*n = *more ? (int)o->limit : r.n;

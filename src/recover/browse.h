@@ -18,6 +18,21 @@ struct browse_position {
 	const char *key[WATCH_KEYS_MAX];
 };
 
+/*
+ * For who looks at a page and does not wait: a list that takes too long is made of a window of
+ * the table instead, and says so. In the order of keys the window begins where the page does,
+ * and the next page goes on behind it; in another order it is one end of the table, by key.
+ */
+struct browse_bound {
+	int64_t within_ms; /* what a statement may take … */
+	int64_t rows;      /* … before only so many rows are looked at */
+	bool at_once;      /* it is known to take too long */
+	/* Told by browse_jobs(): */
+	int64_t looked; /* so many rows were; 0: all that there are */
+	bool goes_on;   /* behind the window there are more rows, to be asked for behind … */
+	struct browse_position end;
+};
+
 struct browse {
 	const struct term *terms;
 	int nterms;
@@ -28,6 +43,7 @@ struct browse {
 	const struct browse_position *after; /* NULL: from the start */
 	int64_t limit;                       /* 0: all */
 	bool facts;                          /* read them; else only where a term needs them */
+	struct browse_bound *bound;          /* NULL: as long as it takes */
 };
 
 /* Running jobs come oldest first, as in a scan; else the key is the order that costs least. */

@@ -3,7 +3,9 @@
  * held or pending, what was recovered lately, and how long jobs take.
  *
  * Each number is asked for by itself: one that takes too long is missing and
- * says so, and the others still come.
+ * says so, and the others still come. For who does not wait, rows of a large table
+ * are counted in a sample, and the numbers are called estimated; what is stuck is
+ * always counted, up to a bound.
  */
 #ifndef RECOVER_TALLY_H
 #define RECOVER_TALLY_H
@@ -22,7 +24,10 @@ struct tally_event {
 	int64_t day, week; /* the last 24 hours, the last 7 days */
 };
 
+enum tally_how { TALLY_ALL, TALLY_QUICK };
+
 struct tally {
+	bool estimated; /* states and ends: told by a sample */
 	int nstates;
 	struct tally_count *states; /* as they stand in the rows */
 	struct failure states_failed;
@@ -44,6 +49,7 @@ struct tally {
 
 /* Returns the class of what failed for the whole: a lost session. */
 MUST_CHECK defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                                 struct arena *a, struct tally *out, struct failure *f);
+                                 enum tally_how how, struct arena *a, struct tally *out,
+                                 struct failure *f);
 
 #endif

@@ -18,6 +18,9 @@
 #define PAGE 50
 #define PAGE_MOST 500
 #define COUNTED_MOST 1000 /* beyond that a count says so */
+/* Nobody waits for a page: what takes longer is answered from so many rows, and says so. */
+#define WITHIN_MS 60
+#define LOOKED_AT 10000
 
 /* ---- what handlers share ---- */
 
@@ -41,6 +44,7 @@ bool read_flag(struct api_call *c, const char *name, bool *out)
 struct page {
 	struct term terms[TERMS_MAX];
 	struct browse ask;
+	struct browse_bound bound;
 	struct cursor after;
 	bool count, judged;
 };
@@ -97,7 +101,9 @@ static bool read_page(struct api_call *c, struct page *p)
 	                                    "limit", "after", "count",   "judged", "database", NULL};
 	const char *sort = api_query(c, "sort");
 	int order = sort ? word_index(list_sort_names, sort) : 0;
-	*p = (struct page){.ask = {.limit = PAGE, .facts = true}};
+	*p = (struct page){.ask = {.limit = PAGE, .facts = true},
+	                   .bound = {.within_ms = WITHIN_MS, .rows = LOOKED_AT}};
+	p->ask.bound = &p->bound;
 	if (!api_query_takes(c, takes) || !read_terms(c, p) || !read_flag(c, "desc", &p->ask.desc) ||
 	    !read_flag(c, "count", &p->count) || !read_flag(c, "judged", &p->judged) ||
 	    !api_query_int(c, "limit", 1, PAGE_MOST, &p->ask.limit))
@@ -124,18 +130,40 @@ static void say_judged(struct api_call *c, const struct watch *seen, const struc
 	buf_release(&why);
 }
 
+static struct cursor cursor_at(const struct api_call *c, const struct page *p,
+                               const struct browse_position *at)
+{
+	return (struct cursor){.watch = c->watch->name,
+	                       .sort = p->ask.sort,
+	                       .desc = p->ask.desc,
+	                       .nkeys = c->watch->key.n,
+	                       .at = *at};
+}
+
+/* Where the list goes on: behind its last job, or behind the rows that were looked at. */
+static void say_rest(struct api_call *c, const struct page *p, const struct browsed *last,
+                     bool more)
+{
+	const struct browse_position *at = more ? &last->at : p->bound.goes_on ? &p->bound.end : NULL;
+	struct buf *out = &c->out->body, cursor = BUF_INIT;
+	if (at) {
+		struct cursor next = cursor_at(c, p, at);
+		cursor_text(&next, &cursor);
+	}
+	json_bool(out, "more", at != NULL);
+	json_text(out, "next", at ? buf_text(&cursor) : NULL);
+	json_number(out, "looked", p->bound.looked > 0, p->bound.looked);
+	buf_release(&cursor);
+}
+
 static void say_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
-                     bool more, bool ledger)
+                     bool ledger)
 {
 	const struct watch *seen = sight_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
 	struct buf *out = &c->out->body, cursor = BUF_INIT;
 	buf_add(out, ",\"jobs\":[");
 	for (int i = 0; i < n; i++) {
-		struct cursor at = {.watch = c->watch->name,
-		                    .sort = p->ask.sort,
-		                    .desc = p->ask.desc,
-		                    .nkeys = c->watch->key.n,
-		                    .at = rows[i].at};
+		struct cursor at = cursor_at(c, p, &rows[i].at);
 		buf_add(out, i ? ",\n" : "\n");
 		browsed_json(seen, c->database, &rows[i], out);
 		if (p->judged)
@@ -145,16 +173,20 @@ static void say_jobs(struct api_call *c, const struct page *p, const struct brow
 		buf_addf(out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
 	}
 	buf_add(out, "\n]");
-	json_bool(out, "more", more);
-	json_text(out, "next", more ? buf_text(&cursor) : NULL);
 	buf_release(&cursor);
 }
 
 /* How many there are in all, up to a bound: who asks for it pays for it. */
 static bool say_count(struct api_call *c, const struct page *p, struct api_watch *w)
 {
-	struct browse all = {
-		.terms = p->terms, .nterms = p->ask.nterms, .sort = p->ask.sort, .limit = COUNTED_MOST};
+	struct browse_bound bound = p->bound;
+	bound.at_once = p->bound.looked > 0;
+	struct browse all = {.terms = p->terms,
+	                     .nterms = p->ask.nterms,
+	                     .sort = browse_sort(p->terms, p->ask.nterms),
+	                     .desc = p->ask.desc,
+	                     .limit = COUNTED_MOST,
+	                     .bound = &bound};
 	struct browsed *rows = NULL;
 	struct failure f = {0};
 	bool more = false;
@@ -162,7 +194,7 @@ static bool say_count(struct api_call *c, const struct page *p, struct api_watch
 	if (browse_jobs(c->session->store, &w->sql, &w->ledger, &all, &c->arena, &rows, &n, &more, &f))
 		return read_failed(c, &f);
 	json_number(&c->out->body, "count", true, n);
-	json_bool(&c->out->body, "count_capped", more);
+	json_bool(&c->out->body, "count_capped", more || bound.looked > 0);
 	return true;
 }
 
@@ -188,7 +220,8 @@ static void list_jobs(struct api_call *c)
 	json_text(out, "sort", list_sort_names[p->ask.sort]);
 	if (p->count && !say_count(c, p, w))
 		return;
-	say_jobs(c, p, rows, n, more, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
+	say_jobs(c, p, rows, n, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
+	say_rest(c, p, n ? &rows[n - 1] : NULL, more);
 	buf_add(out, "}\n");
 }
 

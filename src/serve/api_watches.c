@@ -135,7 +135,7 @@ static void show_stats(struct api_call *c)
 	struct api_watch *w;
 	if (!api_query_takes(c, database_only) || !api_bound(c, &w))
 		return;
-	if (tally_watch(c->session->store, &w->sql, &w->ledger, &c->arena, tally, &f)) {
+	if (tally_watch(c->session->store, &w->sql, &w->ledger, TALLY_QUICK, &c->arena, tally, &f)) {
 		read_failed(c, &f);
 		return;
 	}

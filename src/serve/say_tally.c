@@ -30,6 +30,7 @@ static void json_stuck(const struct tally *t, struct buf *out)
 		buf_addf(out, "%s\"%s\":%lld", v > VERDICT_NONE + 1 ? "," : "", verdict_names[v],
 		         (long long)t->stuck[v]);
 	buf_add(out, "}");
+	json_bool(out, "stuck_capped", t->stuck_capped);
 	json_error(out, "stuck_error", &t->stuck_failed);
 }
 
@@ -64,6 +65,7 @@ void tally_json(const struct watch *w, const struct database *d, bool ledger, co
 	buf_add(out, "{\"watch\":");
 	buf_add_json(out, w->name);
 	json_text(out, "database", d->name);
+	json_bool(out, "estimated", t->estimated);
 	json_states(w, t, out);
 	json_stuck(t, out);
 	json_number(out, "completed", t->has_completed, t->completed);

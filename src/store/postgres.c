@@ -174,6 +174,9 @@ static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, st
 	if (p->base.pooled) {
 		pg_settings(p, "SET LOCAL", &sql);
 	}
+	if (p->base.within_ms && p->base.within_ms < p->statement_ms) {
+		buf_addf(&sql, "SET LOCAL statement_timeout = %lld;", (long long)p->base.within_ms);
+	}
 	p->mode = mode;
 	defib_err err = pg_simple(p, &call, buf_text(&sql), f);
 	buf_release(&sql);

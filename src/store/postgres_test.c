@@ -216,6 +216,21 @@ static void statement_timeout_is_timeout_and_keeps_the_session(void **state)
 	store_close(s);
 }
 
+static void a_read_within_a_time_fails_alone_and_leaves_the_session_its_own(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	assert_int_equal(store_begin_within(s, 50, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "SELECT pg_sleep(60)", NULL), DEFIB_TIMEOUT);
+	store_rollback(s);
+	assert_false(s->lost);
+	assert_int_equal(store_begin(s, TX_READ, NULL), DEFIB_OK);
+	assert_int_equal(run(s, "SELECT pg_sleep(0.2)", NULL), DEFIB_OK);
+	store_rollback(s);
+	store_close(s);
+}
+
 static void lock_timeout_is_locked(void **state)
 {
 	(void)state;
@@ -500,6 +515,7 @@ int main(void)
 		TEST(copy_is_refused),
 		TEST(missing_privilege_is_permission),
 		TEST(statement_timeout_is_timeout_and_keeps_the_session),
+		TEST(a_read_within_a_time_fails_alone_and_leaves_the_session_its_own),
 		TEST(lock_timeout_is_locked),
 		TEST(read_transaction_refuses_to_write),
 		TEST(transaction_commits_or_rolls_back_whole),

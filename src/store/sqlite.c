@@ -37,6 +37,14 @@ static struct lite *of(struct store *s)
 	return (struct lite *)s;
 }
 
+/* How long a statement may take now. */
+static int64_t allowed_ms(const struct lite *l)
+{
+	int64_t within_ms = l->base.within_ms;
+
+	return within_ms && within_ms < l->call_ms ? within_ms : l->call_ms;
+}
+
 static int past_deadline(void *self)
 {
 	const struct lite *l = self;
@@ -50,7 +58,7 @@ static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failu
 	defib_err code = sqlite_class(rc);
 
 	if (rc == SQLITE_INTERRUPT) {
-		return fail(f, code, "%s: not done within %lld ms", l->base.name, (long long)l->call_ms);
+		return fail(f, code, "%s: not done within %lld ms", l->base.name, (long long)allowed_ms(l));
 	}
 	if (code == DEFIB_IO && committing) {
 		fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; it may have been done",
@@ -170,7 +178,7 @@ static defib_err lite_exec(struct store *s, const char *sql, const struct store_
 	struct lite *l = of(s);
 	sqlite3_stmt *stmt = NULL;
 
-	l->deadline_ms = clock_boot_ms() + l->call_ms;
+	l->deadline_ms = clock_boot_ms() + allowed_ms(l);
 	defib_err err = prepare(l, sql, &stmt, f);
 	if (!err) {
 		err = bind(l, stmt, params, nparams, f);

@@ -171,6 +171,28 @@ static void endless_query_ends_at_its_deadline(void **state)
 	store_close(s);
 }
 
+static void a_read_within_a_time_fails_alone_and_leaves_the_session_its_own(void **state)
+{
+	static const char counting[] = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+								   "WHERE i < %lld) SELECT count(*) FROM n";
+	struct store *s = open_new("a.db");
+	struct failure f = {0};
+	char sql[200];
+
+	(void)state;
+	snprintf(sql, sizeof(sql), counting, 100000000000LL);
+	assert_int_equal(store_begin_within(s, 50, &f), DEFIB_OK);
+	assert_int_equal(run(s, sql, &f), DEFIB_TIMEOUT);
+	assert_non_null(strstr(f.what, "within 50 ms"));
+	store_rollback(s);
+	assert_false(s->lost);
+	snprintf(sql, sizeof(sql), counting, 3000000LL);
+	assert_int_equal(store_begin(s, TX_READ, &f), DEFIB_OK);
+	assert_int_equal(run(s, sql, &f), DEFIB_OK);
+	store_rollback(s);
+	store_close(s);
+}
+
 static void full_database_is_full(void **state)
 {
 	struct store *s = open_new("a.db");
@@ -345,6 +367,7 @@ int main(void)
 		cmocka_unit_test(only_a_writing_session_turns_to_wal),
 		cmocka_unit_test(read_transaction_refuses_to_write_and_ends),
 		cmocka_unit_test(endless_query_ends_at_its_deadline),
+		cmocka_unit_test(a_read_within_a_time_fails_alone_and_leaves_the_session_its_own),
 		cmocka_unit_test(full_database_is_full),
 		cmocka_unit_test(io_error_at_commit_leaves_it_unknown),
 		cmocka_unit_test(errors_have_their_class),

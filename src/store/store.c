@@ -162,6 +162,17 @@ defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f)
 	return err;
 }
 
+defib_err store_begin_within(struct store *s, int64_t within_ms, struct failure *f)
+{
+	assert(within_ms > 0);
+	s->within_ms = within_ms;
+	defib_err err = store_begin(s, TX_READ, f);
+	if (err) {
+		s->within_ms = 0;
+	}
+	return err;
+}
+
 defib_err store_commit(struct store *s, struct failure *f)
 {
 	struct failure scratch = {0};
@@ -177,6 +188,7 @@ defib_err store_commit(struct store *s, struct failure *f)
 		store_rollback(s);
 	}
 	s->in_tx = false;
+	s->within_ms = 0;
 	return err;
 }
 
@@ -200,6 +212,7 @@ void store_rollback(struct store *s)
 	}
 	s->in_tx = false;
 	s->tx_failed = false;
+	s->within_ms = 0;
 }
 
 int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null)

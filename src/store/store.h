@@ -93,6 +93,8 @@ struct store {
 	bool pooled;            /* PostgreSQL behind a transaction pooler */
 	bool tls;
 	bool in_tx;
+	int64_t
+		within_ms;  /* what a statement of the open transaction may take; 0: as the session says */
 	bool tx_failed; /* a statement of the open transaction failed: only rollback is left */
 	bool lost;      /* the session is gone: close and open again */
 };
@@ -119,6 +121,11 @@ MUST_CHECK defib_err store_describe(struct store *s, const char *sql, struct are
                                     struct store_column **cols, int *ncols, struct failure *f);
 /* TX_READ: a read-only transaction. TX_WRITE: READ COMMITTED / BEGIN IMMEDIATE. */
 MUST_CHECK defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f);
+/*
+ * TX_READ in which no statement takes longer than this: then it fails with DEFIB_TIMEOUT, the
+ * session stays, and only rollback is left. For questions that can be asked in a smaller way.
+ */
+MUST_CHECK defib_err store_begin_within(struct store *s, int64_t within_ms, struct failure *f);
 /* Afterwards the transaction is over, whatever the answer. */
 MUST_CHECK defib_err store_commit(struct store *s, struct failure *f);
 void store_rollback(struct store *s);

@@ -2,6 +2,7 @@
 #include "watch/list_sql.h"
 
 #include "base/text.h"
+#include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/compile_write.h"
 #include "watch/lease_sql.h"
@@ -49,6 +50,17 @@ static const char *column_named(const struct binding *b, struct sql_token t)
 	return NULL;
 }
 
+/* The column that an expression starts with. */
+static const char *first_column(const struct binding *b, struct sql_lexer *lx)
+{
+	struct sql_token t = next_word(lx);
+	if (t.type == SQL_WORD && t.len == 1 && (*t.text == 't' || *t.text == 'T') && *lx->at == '.') {
+		sql_next(lx);
+		t = sql_next(lx);
+	}
+	return column_named(b, t);
+}
+
 bool state_sql(const struct binding *b, struct buf *out)
 {
 	struct sql_lexer lx;
@@ -58,12 +70,7 @@ bool state_sql(const struct binding *b, struct buf *out)
 		return true;
 	}
 	sql_lexer_init(&lx, w->running.text, b->engine);
-	struct sql_token t = next_word(&lx);
-	if (t.type == SQL_WORD && t.len == 1 && (*t.text == 't' || *t.text == 'T') && *lx.at == '.') {
-		sql_next(&lx);
-		t = sql_next(&lx);
-	}
-	const char *column = column_named(b, t);
+	const char *column = first_column(b, &lx);
 	if (!column)
 		return false;
 	buf_add(out, "t.");
@@ -71,10 +78,30 @@ bool state_sql(const struct binding *b, struct buf *out)
 	return true;
 }
 
+/* A column that the expression is, and nothing else: NAME or t.NAME, in parentheses or not. */
+static const struct store_column *plain_column(const struct binding *b, const char *expr)
+{
+	struct sql_lexer lx;
+	sql_lexer_init(&lx, expr, b->engine);
+	const char *column = first_column(b, &lx);
+	struct sql_token t;
+	do
+		t = sql_next(&lx);
+	while (t.type == SQL_SPACE || (t.type == SQL_PUNCT && *t.text == ')'));
+	for (int i = 0; column && t.type == SQL_END && i < b->ncolumns; i++)
+		if (text_eq(b->columns[i].name, column))
+			return &b->columns[i];
+	return NULL;
+}
+
+/* SQLite takes no index for an expression: what is text already is not cast. */
 static void as_text(const struct binding *b, const char *expr, struct buf *out)
 {
+	const struct store_column *column = b->engine == STORE_SQLITE ? plain_column(b, expr) : NULL;
 	if (b->engine == STORE_POSTGRES)
 		buf_addf(out, "(%s)::text", expr);
+	else if (column && (strstr(column->base, "TEXT") || strstr(column->base, "CHAR")))
+		buf_addf(out, "(%s)", expr);
 	else
 		buf_addf(out, "CAST((%s) AS TEXT)", expr);
 }
@@ -211,11 +238,48 @@ static void ledger_term(const struct binding *b, const struct list_query *l, con
 	buf_addf(&s->sql, "%s) OR false)", more);
 }
 
+/* How a job's text is a key again, without an error for one that is none; NULL: not by us. */
+static const char *key_of_text(const struct binding *b)
+{
+	static const struct {
+		const char *type, *sql;
+	} forms[] = {
+		{"bigint", "CASE WHEN defib_l.job ~ '^-?[0-9]{1,19}$' THEN CASE WHEN defib_l.job::numeric "
+	               "BETWEEN -9223372036854775808 AND 9223372036854775807 THEN defib_l.job::bigint "
+	               "END END"},
+		{"integer", "CASE WHEN defib_l.job ~ '^-?[0-9]{1,10}$' THEN CASE WHEN defib_l.job::bigint "
+	                "BETWEEN -2147483648 AND 2147483647 THEN defib_l.job::integer END END"},
+		{"text", "defib_l.job"},
+		{"uuid", "CASE WHEN defib_l.job ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' "
+	             "THEN defib_l.job::uuid END"},
+	};
+	for (size_t i = 0; b->watch->key.n == 1 && i < sizeof forms / sizeof *forms; i++)
+		if (b->engine == STORE_POSTGRES && text_eq(b->key_type[0], forms[i].type))
+			return forms[i].sql;
+	return NULL;
+}
+
+/* From the holds, which are few, to their rows; an array, so that an index on the key serves it. */
+static void in_hold_table(const struct binding *b, const struct list_query *l,
+                          struct list_statement *s)
+{
+	const char *form = key_of_text(b);
+	if (!form || !l->ledger) {
+		ledger_term(b, l, hold_table[b->engine], "", s);
+		return;
+	}
+	key_column(b, 0, &s->sql);
+	buf_addf(&s->sql, " = ANY (ARRAY(SELECT %s FROM %s AS defib_l WHERE defib_l.watch = ", form,
+	         hold_table[b->engine]);
+	bind_value(b, s, b->watch->name, "text");
+	buf_add(&s->sql, "))");
+}
+
 static void held_term(const struct binding *b, const struct list_query *l, struct list_statement *s)
 {
 	const struct term named = {.what = TERM_STATE, .op = TERM_IS, .value = "held"};
 	buf_add(&s->sql, "(");
-	ledger_term(b, l, hold_table[b->engine], "", s);
+	in_hold_table(b, l, s);
 	buf_add(&s->sql, " OR ");
 	state_term(b, &named, s);
 	buf_add(&s->sql, ")");
@@ -298,12 +362,39 @@ static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *o
 	return out->len > 0;
 }
 
+bool list_has_parts(const struct binding *b, enum list_sort sort)
+{
+	struct buf by = BUF_INIT;
+	const char *type;
+	bool parts = sort_sql(b, sort, &by, &type);
+	buf_release(&by);
+	return parts;
+}
+
+enum list_sort list_cheapest_sort(const struct binding *b, enum list_sort sort,
+                                  const struct term *terms, int nterms)
+{
+	for (int i = 0; i < nterms; i++)
+		if (terms[i].what == TERM_RUNNING || terms[i].what == TERM_STUCK ||
+		    terms[i].what == TERM_VERDICT)
+			return sort;
+	return is_builtin(b->watch) && sort == LIST_BY_AGE ? LIST_BY_KEY : sort;
+}
+
 static void order_keys(const struct binding *b, const char *each, struct buf *out)
 {
 	for (int k = 0; k < b->watch->key.n; k++) {
 		buf_add(out, k ? ", " : "");
 		key_column(b, k, out);
 		buf_add(out, each);
+	}
+}
+
+static void key_params(const struct binding *b, const char *const *key, struct list_statement *s)
+{
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(&s->sql, k ? ", " : "");
+		bind_value(b, s, key[k], b->key_type[k]);
 	}
 }
 
@@ -321,11 +412,32 @@ static void behind(const struct binding *b, const struct list_query *l, const ch
 		bind_value(b, s, l->after_sort, type);
 		buf_add(&s->sql, number ? " AS INTEGER), " : ", ");
 	}
-	for (int k = 0; k < b->watch->key.n; k++) {
-		buf_add(&s->sql, k ? ", " : "");
-		bind_value(b, s, l->after_key[k], b->key_type[k]);
-	}
+	key_params(b, l->after_key, s);
 	buf_add(&s->sql, ")");
+}
+
+static void in_window(const struct binding *b, const struct list_query *l, struct list_statement *s)
+{
+	buf_add(&s->sql, "\n  AND (");
+	order_keys(b, "", &s->sql);
+	buf_add(&s->sql, l->window_desc ? ") >= (" : ") <= (");
+	key_params(b, l->window_key, s);
+	buf_add(&s->sql, ")");
+}
+
+void list_window_sql(const struct binding *b, const struct list_query *l, int64_t rows,
+                     struct list_statement *out)
+{
+	*out = (struct list_statement){.sql = BUF_INIT};
+	buf_add(&out->sql, "SELECT ");
+	key_list(b, "t.", &out->sql);
+	from_table(b, &out->sql);
+	buf_add(&out->sql, "\nWHERE true");
+	if (l->after && l->sort == LIST_BY_KEY)
+		behind(b, l, NULL, NULL, out);
+	buf_add(&out->sql, "\nORDER BY ");
+	order_keys(b, l->window_desc ? " DESC" : "", &out->sql);
+	buf_addf(&out->sql, "\nLIMIT 2 OFFSET %lld", (long long)rows - 1);
 }
 
 static void select_list(const struct binding *b, const char *sort, struct buf *out)
@@ -374,6 +486,8 @@ void list_sql(const struct binding *b, const struct list_query *l, struct list_s
 	}
 	if (l->after)
 		behind(b, l, sort, type, out);
+	if (l->windowed)
+		in_window(b, l, out);
 	buf_add(&out->sql, "\nORDER BY ");
 	if (sort && !l->unsorted)
 		buf_addf(&out->sql, "%s%s, ", sort, l->desc ? " DESC" : "");

@@ -25,11 +25,14 @@ struct list_query {
 	int nkeys;
 	bool after; /* behind … */
 	const char *after_sort, *after_key[WATCH_KEYS_MAX];
+	bool windowed;    /* only rows with a key up to … */
+	bool window_desc; /* … or down to … */
+	const char *window_key[WATCH_KEYS_MAX];
 	int64_t limit;
 	bool ledger; /* whether there is one; without it nothing was held or recovered */
 };
 
-#define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 8 + WATCH_KEYS_MAX + 2)
+#define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 8 + 2 * WATCH_KEYS_MAX + 2)
 struct list_statement {
 	struct buf sql;
 	struct store_param params[LIST_PARAMS_MAX];
@@ -38,6 +41,22 @@ struct list_statement {
 
 /* Columns: the key's parts, the state, the sort value, since when; all as text or null. */
 void list_sql(const struct binding *b, const struct list_query *l, struct list_statement *out);
+/*
+ * The key of the row with which a window of so many rows ends, in the order of keys: behind
+ * `after` where the list itself is in that order. A second row tells that there are more.
+ */
+void list_window_sql(const struct binding *b, const struct list_query *l, int64_t rows,
+                     struct list_statement *out);
+
+/* Whether a list in this order has rows without a sort value, as a part of its own. */
+bool list_has_parts(const struct binding *b, enum list_sort sort);
+/*
+ * The order in which a list is asked for, where another costs less and says the same: jobs of
+ * the built-in queue have keys that grow with their age. What runs is few, and sorted itself: a
+ * walk in the order of keys would go through all that ended to find it.
+ */
+enum list_sort list_cheapest_sort(const struct binding *b, enum list_sort sort,
+                                  const struct term *terms, int nterms);
 
 /* A row's state: what the watch says, else the column that `running` starts with; false: none. */
 bool state_sql(const struct binding *b, struct buf *out);

@@ -186,16 +186,106 @@ static void an_age_is_of_what_since_says(void **state)
 	bench_close(&x);
 }
 
+static void a_window_ends_with_a_row_and_is_asked_for_by_key(void **state)
+{
+	struct bench x;
+	struct list_query l = {.limit = 10, .after = true, .after_key = {"7"}};
+	struct list_statement end;
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	list_window_sql(&x.binding, &l, 500, &end);
+	holds(buf_text(&end.sql),
+	      "AND (t.\"id\") > ($1::bigint)\nORDER BY t.\"id\"\nLIMIT 2 OFFSET 499");
+	buf_release(&end.sql);
+	l.windowed = true;
+	l.window_key[0] = "507";
+	holds(list(&x, &l, TERMS("text~a")),
+	      "AND (t.\"id\") > ($2::bigint)\n  AND (t.\"id\") <= ($3::bigint)\nORDER BY");
+	l.window_desc = true;
+	holds(list(&x, &l, TERMS("text~a")), "AND (t.\"id\") >= ($3::bigint)");
+	bench_close(&x);
+}
+
+static void a_window_of_another_order_is_an_end_of_the_table(void **state)
+{
+	struct bench x;
+	struct list_query l = {.sort = LIST_BY_AGE, .window_desc = true, .after = true};
+	struct list_statement end;
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	list_window_sql(&x.binding, &l, 500, &end);
+	holds(buf_text(&end.sql), "\nWHERE true\nORDER BY t.\"id\" DESC\nLIMIT 2 OFFSET 499");
+	buf_release(&end.sql);
+	bench_close(&x);
+}
+
+static void jobs_of_the_queue_are_as_old_as_their_keys_say(void **state)
+{
+	const struct term running = {.what = TERM_RUNNING}, kind = {.what = TERM_KIND};
+	struct bench x, queue;
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	bench_open(&queue, STORE_POSTGRES,
+	           "table: defib.job\nkey: id\nrunning: status = 'running'\nalive_at: updated_at\n"
+	           "stuck_after: 1h\nrequeue: status = 'queued'\n");
+	assert_int_equal(list_cheapest_sort(&x.binding, LIST_BY_AGE, &kind, 1), LIST_BY_AGE);
+	assert_int_equal(list_cheapest_sort(&queue.binding, LIST_BY_AGE, &kind, 1), LIST_BY_KEY);
+	assert_int_equal(list_cheapest_sort(&queue.binding, LIST_BY_AGE, &running, 1), LIST_BY_AGE);
+	assert_int_equal(list_cheapest_sort(&queue.binding, LIST_BY_STATE, NULL, 0), LIST_BY_STATE);
+	bench_close(&queue);
+	bench_close(&x);
+}
+
+static void a_held_job_is_found_by_its_key_whatever_stands_among_the_holds(void **state)
+{
+	struct bench x;
+	struct list_query l = {.limit = 1, .ledger = true};
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	holds(list(&x, &l, TERMS("held")), "t.\"id\" = ANY (ARRAY(SELECT CASE WHEN defib_l.job ~ ");
+	x.binding.key_type[0] = "numeric(10,0)";
+	holds(list(&x, &l, TERMS("held")), "IN (SELECT defib_l.job FROM defib.hold AS defib_l");
+	bench_close(&x);
+}
+
+static void a_large_table_is_counted_by_a_sample(void **state)
+{
+	const struct stats_sample all = {.share = 0};
+	struct stats_sample part = stats_sample(STORE_POSTGRES, 10 * SAMPLE_PAGES, 0);
+	struct bench x;
+	struct buf out = BUF_INIT;
+	(void)state;
+	assert_true(stats_sample(STORE_POSTGRES, SAMPLE_PAGES, 0).share == 0);
+	assert_true(stats_sample(STORE_SQLITE, SAMPLE_ROWS, 1).share == 0);
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	assert_true(states_sql(&x.binding, &part, &out));
+	holds(buf_text(&out), "FROM \"jobs\" AS t TABLESAMPLE SYSTEM (10.000000000) REPEATABLE (1)");
+	buf_clear(&out);
+	assert_true(states_sql(&x.binding, &all, &out));
+	assert_null(strstr(buf_text(&out), "TABLESAMPLE"));
+	bench_close(&x);
+	part = stats_sample(STORE_SQLITE, INT64_C(1000) + 100 * SAMPLE_ROWS, 1001);
+	assert_true(part.share > 0.0099 && part.share < 0.0101);
+	bench_open(&x, STORE_SQLITE, PLAIN);
+	buf_clear(&out);
+	assert_true(states_sql(&x.binding, &part, &out));
+	holds(buf_text(&out), "SELECT 1001 + i * 20000 AS defib_at");
+	holds(buf_text(&out), "t.rowid >= defib_at AND t.rowid < defib_at + 200");
+	bench_close(&x);
+	buf_release(&out);
+}
+
 static void ends_are_counted_where_the_watch_says_how(void **state)
 {
+	const struct stats_sample all = {.share = 0};
 	struct bench x;
 	struct buf out = BUF_INIT;
 	(void)state;
 	bench_open(&x, STORE_POSTGRES, PLAIN);
-	assert_false(ends_sql(&x.binding, &out));
+	assert_false(ends_sql(&x.binding, &all, &out));
 	bench_close(&x);
 	bench_open(&x, STORE_POSTGRES, PLAIN "stats: {failed: err IS NOT NULL, where: a > 1}\n");
-	assert_true(ends_sql(&x.binding, &out));
+	assert_true(ends_sql(&x.binding, &all, &out));
 	holds(buf_text(&out), "SELECT (err IS NOT NULL) IS TRUE AS failed, false AS ended");
 	holds(buf_text(&out), "\nWHERE (a > 1)");
 	buf_release(&out);
@@ -212,6 +302,11 @@ int main(void)
 		cmocka_unit_test(a_named_state_is_asked_by_its_code),
 		cmocka_unit_test(without_a_ledger_nothing_was_held_or_recovered),
 		cmocka_unit_test(an_age_is_of_what_since_says),
+		cmocka_unit_test(a_window_ends_with_a_row_and_is_asked_for_by_key),
+		cmocka_unit_test(a_window_of_another_order_is_an_end_of_the_table),
+		cmocka_unit_test(jobs_of_the_queue_are_as_old_as_their_keys_say),
+		cmocka_unit_test(a_held_job_is_found_by_its_key_whatever_stands_among_the_holds),
+		cmocka_unit_test(a_large_table_is_counted_by_a_sample),
 		cmocka_unit_test(ends_are_counted_where_the_watch_says_how),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

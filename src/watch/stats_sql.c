@@ -1,18 +1,70 @@
 /* stats_sql.c: see stats_sql.h. */
 #include "watch/stats_sql.h"
 
+#include "base/text.h"
+#include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
 
-static void where_rows(const struct binding *b, struct buf *out)
+/* Stretches of row ids, so many, evenly apart. */
+#define STRETCHES 100
+
+void table_size_sql(const struct binding *b, struct buf *out)
 {
+	if (b->engine == STORE_POSTGRES) {
+		buf_add(out, "SELECT coalesce((SELECT sum(pg_relation_size(p.relid)) FROM "
+		             "pg_partition_tree(c.oid) AS p), pg_relation_size(c.oid))::bigint / "
+		             "current_setting('block_size')::bigint, NULL FROM pg_class AS c "
+		             "WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p', 'm')");
+		return;
+	}
+	buf_add(out, "SELECT (SELECT max(t.rowid)");
 	from_table(b, out);
+	buf_add(out, "), (SELECT min(t.rowid)");
+	from_table(b, out);
+	buf_add(out, ")");
+}
+
+struct stats_sample stats_sample(enum store_engine engine, int64_t size, int64_t first)
+{
+	struct stats_sample all = {.share = 0};
+	int64_t span = size - first + 1;
+	if (engine == STORE_POSTGRES)
+		return size > 2 * SAMPLE_PAGES
+		           ? (struct stats_sample){.share = (double)SAMPLE_PAGES / (double)size}
+		           : all;
+	if (span <= (int64_t)2 * SAMPLE_ROWS)
+		return all;
+	return (struct stats_sample){(double)SAMPLE_ROWS / (double)span, first, span};
+}
+
+static void from_sample(const struct binding *b, const struct stats_sample *sample, struct buf *out)
+{
+	if (sample->share > 0 && b->engine == STORE_SQLITE) {
+		buf_addf(out,
+		         "\nFROM (WITH RECURSIVE defib_n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM "
+		         "defib_n WHERE i < %d) SELECT %lld + i * %lld AS defib_at FROM defib_n)\n"
+		         "CROSS JOIN ",
+		         STRETCHES - 1, (long long)sample->first, (long long)sample->span / STRETCHES);
+		sql_table(out, b->watch->table);
+		buf_addf(out, " AS t ON t.rowid >= defib_at AND t.rowid < defib_at + %d",
+		         SAMPLE_ROWS / STRETCHES);
+		return;
+	}
+	from_table(b, out);
+	if (sample->share > 0)
+		buf_addf(out, " TABLESAMPLE SYSTEM (%.9f) REPEATABLE (1)", 100 * sample->share);
+}
+
+static void where_rows(const struct binding *b, const struct stats_sample *sample, struct buf *out)
+{
+	from_sample(b, sample, out);
 	if (b->watch->stats.where.text)
 		buf_addf(out, "\nWHERE (%s)", b->watch->stats.where.text);
 }
 
-bool states_sql(const struct binding *b, struct buf *out)
+bool states_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out)
 {
 	struct buf state = BUF_INIT;
 	bool known = state_sql(b, &state);
@@ -21,15 +73,33 @@ bool states_sql(const struct binding *b, struct buf *out)
 		         b->engine == STORE_POSTGRES ? "SELECT (%s)::text" : "SELECT CAST((%s) AS TEXT)",
 		         buf_text(&state));
 		buf_add(out, " AS defib_state, count(*) AS defib_n");
-		where_rows(b, out);
+		where_rows(b, sample, out);
 		buf_addf(out, "\nGROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %d", STATS_STATES_MAX);
 	}
 	buf_release(&state);
 	return known;
 }
 
+bool few_states_sql(const struct binding *b, struct buf *out)
+{
+	if (!is_builtin(b->watch))
+		return false;
+	buf_add(out, "SELECT defib_state, count(*) FROM (");
+	for (int i = 0, n = 0; builtin_states[i]; i++) {
+		const char *state = builtin_states[i];
+		if (text_eq(state, "done"))
+			continue; /* what most of them are, and no index of its own has */
+		buf_addf(out, "%sSELECT * FROM (SELECT '%s' AS defib_state", n++ ? "\nUNION ALL " : "",
+		         state);
+		from_table(b, out);
+		buf_addf(out, " WHERE t.state = '%s' LIMIT %d) AS defib_s%d", state, FEW_STATES_MAX, i);
+	}
+	buf_add(out, ") AS defib_s GROUP BY 1");
+	return true;
+}
+
 /* Of each row: whether it failed, whether it ended, and how long it took. */
-static void each_end(const struct binding *b, struct buf *out)
+static void each_end(const struct binding *b, const struct stats_sample *sample, struct buf *out)
 {
 	const struct stats *s = &b->watch->stats;
 	buf_addf(out, "SELECT (%s) IS TRUE AS failed, ", s->failed.text ? s->failed.text : "false");
@@ -42,10 +112,10 @@ static void each_end(const struct binding *b, struct buf *out)
 		buf_add(out, " - ");
 		sql_time_us(b->engine, b->time, s->started_at.text, out);
 	} else {
-		buf_add(out, "NULL");
+		buf_add(out, "CAST(NULL AS bigint)");
 	}
 	buf_add(out, " AS took");
-	where_rows(b, out);
+	where_rows(b, sample, out);
 }
 
 /* The least duration that 95 of 100 do not exceed, on both engines. */
@@ -55,13 +125,13 @@ static const char *const p95[] = {
 					 "OFFSET (SELECT max((count(took) * 95 + 99) / 100 - 1, 0) FROM defib_ends))",
 };
 
-bool ends_sql(const struct binding *b, struct buf *out)
+bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out)
 {
 	const struct stats *s = &b->watch->stats;
 	if (!s->failed.text && !s->finished_at.text)
 		return false;
 	buf_add(out, "WITH defib_ends AS (");
-	each_end(b, out);
+	each_end(b, sample, out);
 	buf_addf(out, ")\nSELECT %s, %s, count(took), CAST(avg(took) AS bigint), %s FROM defib_ends",
 	         s->failed.text ? "count(*) FILTER (WHERE failed)" : "NULL",
 	         s->finished_at.text ? "count(*) FILTER (WHERE ended AND NOT failed)" : "NULL",

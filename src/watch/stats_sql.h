@@ -2,20 +2,41 @@
  * stats_sql.h: counting the rows of a watch, as statements without parameters.
  *
  * They read the whole table, or what stats.where leaves of it: the time-out of
- * a statement bounds them, and who asks must be ready for that.
+ * a statement bounds them, and who asks must be ready for that. Who cannot wait
+ * has them read a sample: pages that are drawn on PostgreSQL, always the same so
+ * that numbers do not jump; stretches of row ids, evenly apart, on SQLite.
  */
 #ifndef WATCH_STATS_SQL_H
 #define WATCH_STATS_SQL_H
 
 #include "watch/compile.h"
 
+/* Which part of a table is counted. */
+struct stats_sample {
+	double share;        /* of its rows; 0: all are counted */
+	int64_t first, span; /* SQLite: the least row id, and from it to the last */
+};
+#define SAMPLE_PAGES 600  /* of PostgreSQL, about */
+#define SAMPLE_ROWS 20000 /* of SQLite, at most */
+
+/* How large the table is: PostgreSQL: pages; SQLite: least and last row id. Parameter: its name. */
+void table_size_sql(const struct binding *b, struct buf *out);
+/* The sample of a table of that size: pages, or row ids. */
+struct stats_sample stats_sample(enum store_engine engine, int64_t size, int64_t first);
+
 /* state, count; the most first, STATS_STATES_MAX at most. False: the watch knows no state. */
 #define STATS_STATES_MAX 50
-bool states_sql(const struct binding *b, struct buf *out);
+bool states_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out);
+/*
+ * The same of those states of the built-in queue that an index finds, each up to
+ * FEW_STATES_MAX: what needs a person is counted, never guessed. False: another watch.
+ */
+#define FEW_STATES_MAX 100000
+bool few_states_sql(const struct binding *b, struct buf *out);
 /*
  * failed, completed, measured, average and 95th percentile of the duration in
  * microseconds; null where the watch does not say how. False: it says nothing.
  */
-bool ends_sql(const struct binding *b, struct buf *out);
+bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out);
 
 #endif
