@@ -1,15 +1,18 @@
 #!/bin/sh
 # worker.sh URL QUEUE COMMAND…: a worker over defib's SQL functions (docs/clients.md), with
 # nothing but psql. The payload is the command's stdin, its stdout the result; exit 0 is
-# done, 65 never again, 75 try later, anything else an error. DRAIN=1: end when the queue
-# is empty. `defib work` does the same and more; this shows how little a client needs.
+# done, 65 never again, 75 try later, anything else an error. The last line on its stderr is
+# told as its progress; it is ended when the job was taken from us, or asked to stop. DRAIN=1:
+# end when the queue is empty. `defib work` does the same and more; this shows how little a
+# client needs.
 set -eu
 url=$1 queue=$2
 shift 2
 lease_ms=${LEASE_MS:-15000}
 name=$(hostname)-$queue
 folder=$(mktemp -d)
-worker='' job='' epoch=''
+worker='' job='' epoch='' child=''
+pause=$(echo "$lease_ms" | awk '{ print $1 / 3000 }')
 
 # Statements come on stdin, values as variables: psql quotes them as :'name'.
 sql() {
@@ -24,8 +27,18 @@ settle() {
 	SQL
 }
 
+# Tell of the job: is it still ours, did somebody ask it to stop? "true false" is a good answer.
+beat() {
+	sql -v worker="$worker" -v job="$job" -v epoch="$epoch" -v progress="$1" <<-'SQL'
+		SELECT accepted::text || ' ' || cancelling::text
+		FROM defib.beat(:worker, ARRAY[:job]::bigint[], ARRAY[:epoch]::bigint[],
+			ARRAY[NULL]::text[], ARRAY[nullif(:'progress', '')]);
+	SQL
+}
+
 leave() {
 	# A job that is still in hand goes back, with its attempt.
+	[ -z "$child" ] || kill "$child" 2>/dev/null || true
 	[ -z "$job" ] || settle released >/dev/null || true
 	[ -z "${life:-}" ] || kill "$life" 2>/dev/null || true
 	[ -z "$worker" ] || echo "SELECT defib.leave(:worker)" | sql -v worker="$worker" >/dev/null || true
@@ -36,13 +49,29 @@ trap 'exit 143' TERM INT
 
 # Renew three times a lease; when that is refused, what is in hand is no longer ours.
 keep_alive() {
-	pause=$(echo "$lease_ms" | awk '{ print $1 / 3000 }') nap=''
+	nap=''
 	trap - EXIT
 	trap 'kill $nap; exit' TERM
 	while sleep "$pause" & nap=$! && wait "$nap"; do
 		echo "SELECT defib.renew(:worker, 1)" | sql -v worker="$worker" >/dev/null || break
 	done
 	kill -TERM $$
+}
+
+# Beside a job: end its command, and leave word why, when it must not go on.
+keep_beating() {
+	nap=''
+	trap - EXIT
+	trap 'kill $nap; exit' TERM
+	while sleep "${BEAT_S:-$pause}" & nap=$! && wait "$nap"; do
+		case $(beat "$(tail -n 1 "$folder/error")") in
+		'true false') continue ;;
+		'true true') : >"$folder/stopped" ;;
+		*) : >"$folder/lost" ;;
+		esac
+		break
+	done
+	kill -TERM "$1"
 }
 
 claim() {
@@ -59,16 +88,27 @@ claim() {
 run_job() {
 	code=0
 	tail -n +2 "$folder/claim" >"$folder/payload"
-	"$@" <"$folder/payload" >"$folder/result" 2>"$folder/error" || code=$?
+	rm -f "$folder/lost" "$folder/stopped"
+	"$@" <"$folder/payload" >"$folder/result" 2>"$folder/error" &
+	child=$!
+	keep_beating "$child" &
+	beats=$!
+	wait "$child" || code=$?
+	child=''
+	kill "$beats" 2>/dev/null || true
+	wait "$beats" 2>/dev/null || true
+	[ ! -e "$folder/stopped" ] || code=stopped
 	case $code in
 	0) outcome=done ;;
+	stopped) outcome=stopped ;;
 	65) outcome=permanent ;;
 	75) outcome=retry ;;
 	*) outcome=failed ;;
 	esac
 	error=''
-	[ "$code" = 0 ] || error="exit code $code: $(tail -n 1 "$folder/error")"
-	accepted=$(settle "$outcome" "$error" "$(cat "$folder/result")")
+	case $code in 0 | stopped) ;; *) error="exit code $code: $(tail -n 1 "$folder/error")" ;; esac
+	accepted=f
+	[ -e "$folder/lost" ] || accepted=$(settle "$outcome" "$error" "$(cat "$folder/result")")
 	[ "$accepted" = t ] || echo "LEASE_LOST: job $job is no longer ours" >&2
 	job=''
 }

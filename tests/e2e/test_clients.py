@@ -210,9 +210,16 @@ def slow(job):
         signal.sigtimedwait([], 0.05)
     return "late"
 
+def beats(job):
+    open("up", "w").write(str(os.getpid()))
+    while True:
+        job.beat(progress="on and on")
+        signal.sigtimedwait([], 0.05)
+
 worker = Worker(os.environ["URL"], "default", lease_ms=int(os.environ.get("LEASE_MS", "15000")))
 try:
-    worker.run({"good": good, "bad": bad, "never": never, "slow": slow}, drain=True)
+    worker.run({"good": good, "bad": bad, "never": never, "slow": slow, "beats": beats},
+               drain=True)
 except LeaseLost as why:
     print("LEASE_LOST", why)
     sys.exit(9)
@@ -230,6 +237,13 @@ const handlers = {
     fs.writeFileSync('up', String(process.pid))
     while (!fs.existsSync('go')) await new Promise((go) => setTimeout(go, 50))
     return 'late'
+  },
+  beats: async (job) => {
+    fs.writeFileSync('up', String(process.pid))
+    for (;;) {
+      await job.beat(null, 'on and on')
+      await new Promise((go) => setTimeout(go, 50))
+    }
   },
 }
 async function main() {
@@ -249,6 +263,7 @@ good) cat ;;
 bad) echo 'no luck' >&2; exit 1 ;;
 never) echo 'not this one' >&2; exit 65 ;;
 slow) echo $$ >up; while [ ! -e go ]; do sleep 0.05; done; echo late ;;
+beats) echo $$ >up; while :; do echo on and on >&2; sleep 0.2; done ;;
 esac"""
 
 
@@ -275,7 +290,7 @@ def client(request, pg_queue):
     """Start a client of one language in the queue's folder; it ends when the queue is empty."""
     language = request.param
     env = {"PATH": os.environ["PATH"], "HOME": str(pg_queue.program.dir), "DRAIN": "1",
-           "URL": pg_queue.db.url, "CLIENT": str(CLIENTS / language)}
+           "BEAT_S": "0.5", "URL": pg_queue.db.url, "CLIENT": str(CLIENTS / language)}
     if language == "node":
         env["NODE_PATH"] = str(request.getfixturevalue("node_modules"))
     argv = {"python": [sys.executable, "-c", PYTHON_MAIN], "node": ["node", "-e", NODE_MAIN],
@@ -320,7 +335,7 @@ def test_a_client_runs_jobs(client, pg_queue):
 @pytest.mark.covers("F3")
 def test_a_client_is_fenced_when_its_job_was_taken(client, pg_queue):
     job = pg_queue.enqueue(kind="slow")
-    child = client()
+    child = client(BEAT_S="600")
     eventually((pg_queue.program.dir / "up").exists)
     give_back(pg_queue, job)
     pg_queue.drain(run="echo 2 >&3")
@@ -329,6 +344,31 @@ def test_a_client_is_fenced_when_its_job_was_taken(client, pg_queue):
     assert "LEASE_LOST" in said
     assert pg_queue.result(job) == 2
     assert [(j, epoch) for j, _, epoch in pg_queue.ledger("LATE_COMPLETION")] == [(job, 1)]
+
+
+@pytest.mark.covers("F3")
+def test_a_client_s_beat_is_refused_when_its_job_was_taken(client, pg_queue):
+    """It learns that in the middle of the job, and drops it: nothing is settled too late."""
+    job = pg_queue.enqueue(kind="beats")
+    child = client()
+    eventually((pg_queue.program.dir / "up").exists)
+    give_back(pg_queue, job)
+    pg_queue.drain(run="echo 2 >&3")
+    assert "LEASE_LOST" in child.communicate(timeout=60)[0]
+    assert pg_queue.result(job) == 2
+    assert pg_queue.ledger("LATE_COMPLETION") == []
+
+
+@pytest.mark.covers("B10")
+def test_a_client_stops_a_job_when_it_is_asked_to(client, pg_queue):
+    job = pg_queue.enqueue(kind="beats")
+    child = client()
+    progress = "SELECT progress FROM defib.progress WHERE job = %s"
+    eventually(lambda: pg_queue.db.sql(progress, job) == [("on and on",)])
+    assert pg_queue.program("cancel", job, db=pg_queue.db).code == 0
+    said = child.communicate(timeout=60)[0]
+    assert child.returncode == 0, said
+    assert pg_queue.state(job) == "cancelled"
 
 
 def test_a_client_renews_its_lease_while_a_job_runs(client, pg_queue):
