@@ -58,11 +58,13 @@ zpty -w z 'PS1= PS2= RPS1=; unsetopt zle_bracketed_paste; autoload -U compinit; 
 zpty -w z 'eval "$(defib completion zsh)"'
 zpty -w z 'compadd() { local -a offered; builtin compadd -O offered "$@"
   [[ -z $offered ]] || print -rl -- "<<"$^offered">>" >> answers; }'
-zpty -w z 'LISTMAX=100000; setopt no_list_beep no_menu_complete'
+# One key asks, answers and clears the line: nothing is typed ahead, which zsh would heed.
+zpty -w z 'ask() { zle complete-word; print @@next >> answers; BUFFER=; print @@"asked"; }'
+zpty -w z 'zle -N ask; bindkey "^I" ask; LISTMAX=100000; setopt no_list_beep no_menu_complete'
 zpty -w z 'print @@"ready"'
 read_until @@ready > /dev/null
 while IFS= read -r line; do
-	zpty -w -n z "$line"$'\t\025print @@next >> answers; print @@"asked"\n'
+	zpty -w -n z "$line"$'\t'
 	read_until @@asked > /dev/null
 done < questions
 zpty -d z

@@ -65,7 +65,7 @@ STUCK = {
 # These end with 1: there are stuck jobs, and no daemon runs.
 ENDS_WITH_1 = r"defib (scan (?!.*--fix)|scan$|status|explain)"
 # On PostgreSQL only.
-POSTGRES = ("install", "uninstall", "attach", "detach", "run")
+POSTGRES = ("install", "uninstall", "attach", "run", "detach")
 # Their lines take longer than a test of words may: test_demo.py runs them.
 ELSEWHERE = ("demo",)
 
