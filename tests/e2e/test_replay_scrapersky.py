@@ -190,13 +190,15 @@ def working(sky, env=None):
     return daemon
 
 
-@pytest.mark.covers("A6", "A7", "A9", "A15")
+@pytest.mark.covers("A6", "A7", "A9", "A10", "A15")
 def test_sdk_loop_attempts_retry_for_error_handling_session(shared_server, tmp_path):
     """No session for any item: each has 3 tries and is Failed through the session that was kept;
-    the loop pauses, resumes by itself when sessions can be had, and leaves no zombie."""
+    the loop pauses, resumes by itself when sessions can be had, and leaves no zombie. "Alert if
+    failure rate > 1% of attempts" is sent."""
     sky = Sky(Limited(shared_server), tmp_path)
-    with contextlib.closing(sky):
-        daemon = working(sky)
+    with contextlib.closing(sky), contextlib.closing(Receiver()) as chat:
+        daemon = working(sky, env={"ALERT_SINK": "chat", "CHAT_URL": chat.url,
+                                   "ALERT_INTERVAL_SECONDS": "1"})
         sky.db.exhaust(True)
         sky.add_sitemaps(6)
         sky.until("SELECT count(*) FROM sitemap_files WHERE sitemap_import_status = 'Failed' "
@@ -216,6 +218,8 @@ def test_sdk_loop_attempts_retry_for_error_handling_session(shared_server, tmp_p
         # A sitemap becomes a page (WF6), and the page is processed (WF7).
         sky.until("SELECT count(*) FROM pages WHERE page_processing_status = 'Complete'", 12)
         assert sky.sitemaps("Processing") == 0 and ALERT not in daemon.log
+        alert = eventually(lambda: chat.documents(rule="connection_failures"))[0]
+        assert alert["status"] == "firing" and alert["value"] > 0.01, alert
         assert daemon.stop() == 0
 
 
@@ -330,7 +334,7 @@ class Day:
                     ("pages", "page_processing_status", "url", 60)):
                 all_at_once.execute(
                     f"INSERT INTO {table} ({name}, {column}, updated_at) SELECT 'today' || i, "
-                    f"'Processing', now() - interval '2 hours' FROM generate_series(1, {n}) i")
+                    f"'Processing', now() - interval '3 hours' FROM generate_series(1, {n}) i")
             all_at_once.execute("INSERT INTO pages (url, page_processing_status, updated_at) "
                                 "VALUES ('alive', 'Processing', now() - interval '5 minutes')")
             all_at_once.execute("COMMIT")
@@ -397,6 +401,13 @@ def test_alerting_triggers_when_zombie_count_exceeds_threshold(day, rule, watch,
     fired = day.told(rule, watch)
     assert (fired["severity"], fired["value"]) == (severity, value)
     day.told(rule, watch, "resolved")
+
+
+@pytest.mark.covers("A10")
+def test_add_alerting_for_records_stuck_for_more_than_1_hour(day):
+    """Beyond the threshold: such a record has escaped the cleanup, or there was none."""
+    fired = day.told("stuck_long", "pages")
+    assert fired["severity"] == "critical" and 7200 <= fired["value"] < 7800
 
 
 @pytest.mark.covers("A10")

@@ -187,7 +187,7 @@ def test_cleanup_comes_before_any_worker(restart):
 
 @pytest.mark.covers("B6")
 def test_workers_start_with_expected_delays(restart):
-    """Worker n takes nothing before n staggers have passed; the first claim stands for the start."""
+    """Worker n takes nothing before n staggers have passed. The first claim is the start."""
     claims = restart.system.rows("SELECT j.type, extract(epoch FROM l.claimed_at)::float "
                                  "FROM defib.lease l JOIN jobs j ON j.id::text = l.job ORDER BY 2")
     first = claims[0][1]
