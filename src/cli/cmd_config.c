@@ -1,12 +1,16 @@
 /*
- * cmd_config.c: `defib config check|show|docs`, all from the option tables, and
- * `defib config metrics`, from the table of metrics.
+ * cmd_config.c: `defib config check|show|docs`, all from the option tables,
+ * `defib config metrics`, from the table of metrics, and `defib config presets`,
+ * from the presets that are shipped inside the program.
  */
 #include "cli/cli.h"
 
 #include "base/text.h"
+#include "cli/table.h"
+#include "embedded.h"
 #include "serve/metrics.h"
 #include "serve/say_config.h"
+#include "watch/builtin.h"
 
 static int config_check(struct cli *c)
 {
@@ -91,17 +95,117 @@ static int config_metrics(struct cli *c)
 	return EXIT_CLEAN;
 }
 
+static const char preset_folder[] = "presets/", preset_ending[] = ".yaml";
+
+/* The name of a preset that can be chosen; NULL for other files and the built-in queue. */
+static const char *preset_name(const struct embedded_file *file, struct arena *a)
+{
+	size_t folder = strlen(preset_folder), ending = strlen(preset_ending);
+	if (!text_starts(file->name, preset_folder))
+		return NULL;
+	const char *name = arena_strndup(a, file->name + folder, strlen(file->name) - folder - ending);
+	return text_eq(name, BUILTIN_NAME) ? NULL : name;
+}
+
+static const char *preset_value(const struct cfg_node *map, const char *key)
+{
+	const struct cfg_node *value = cfg_get(map, key);
+	return value && value->kind == CFG_SCALAR ? value->text : NULL;
+}
+
+/* The queue and its language, which a preset begins with: "# River (Go, PostgreSQL), …". */
+static const char *preset_title(const char *text, struct arena *a)
+{
+	text += strspn(text, "# ");
+	size_t n = strcspn(text, ")\n");
+	return arena_strndup(a, text, n + (text[n] == ')'));
+}
+
+/* What the list says of a preset, in this order. */
+enum { PRESET_NAME, PRESET_FOR, PRESET_TABLE, PRESET_JUDGED_BY, PRESET_STUCK_AFTER, PRESET_FACTS };
+
+static void preset_facts(struct arena *a, const char *name, const char *text,
+                         const char *facts[PRESET_FACTS])
+{
+	struct cfg_node *map = cfg_map(a);
+	struct failure f = {0};
+	/* What is shipped is parsed by tests; the list goes on without what it could not read. */
+	if (cfg_parse(text, name, a, &map, &f))
+		map = cfg_map(a);
+	const char *beat = preset_value(map, "beat");
+	const char *judged_by = preset_value(map, "expires_at") ? "its deadline" : "its age";
+	facts[PRESET_NAME] = name;
+	facts[PRESET_FOR] = preset_title(text, a);
+	facts[PRESET_TABLE] = preset_value(map, "table");
+	facts[PRESET_JUDGED_BY] = beat ? arena_printf(a, "a beat every %s", beat) : judged_by;
+	facts[PRESET_STUCK_AFTER] = preset_value(map, "stuck_after");
+}
+
+static void preset_json(const char *const keys[], const char *const facts[], struct buf *out)
+{
+	for (int i = 0; i < PRESET_FACTS; i++) {
+		buf_add(out, i ? "," : "{");
+		buf_add_json(out, keys[i]);
+		buf_add(out, ":");
+		buf_add_json(out, facts[i]);
+	}
+	buf_add(out, "}\n");
+}
+
+static int presets_list(struct cli *c)
+{
+	static const char *const keys[] = {"preset", "for", "table", "judged_by", "stuck_after"};
+	static const char *const titles[] = {"PRESET", "FOR", "TABLE", "JUDGED BY", "STUCK AFTER"};
+	const char *facts[PRESET_FACTS];
+	struct table t;
+	struct buf out = BUF_INIT;
+	table_init(&t);
+	for (int i = 0; i < PRESET_FACTS; i++)
+		table_column(&t, titles[i]);
+	for (const struct embedded_file *file = embedded_files; file->name; file++) {
+		const char *name = preset_name(file, &c->arena);
+		if (!name)
+			continue;
+		preset_facts(&c->arena, name, file->text, facts);
+		for (int i = 0; i < PRESET_FACTS && !c->json; i++)
+			table_cell(&t, COLOR_NONE, facts[i]);
+		if (c->json)
+			preset_json(keys, facts, &out);
+	}
+	if (!c->json)
+		table_print(&t, c->color_out, &out);
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+	table_release(&t);
+	return EXIT_CLEAN;
+}
+
+/* Without a name the list, with one the preset itself, for reading and copying. */
+static int config_presets(struct cli *c)
+{
+	if (c->nwords < 2)
+		return presets_list(c);
+	const char *text =
+		embedded_text(arena_printf(&c->arena, "%s%s%s", preset_folder, c->words[1], preset_ending));
+	if (!text)
+		return cli_usage("there is no preset \"%s\"; defib config presets lists them", c->words[1]);
+	fputs(text, stdout);
+	return EXIT_CLEAN;
+}
+
 int cmd_config(struct cli *c)
 {
 	static const struct {
 		const char *name;
 		int (*run)(struct cli *c);
-	} parts[] = {{"check", config_check},
-	             {"show", config_show},
-	             {"docs", config_docs},
-	             {"metrics", config_metrics}};
-	for (size_t i = 0; c->nwords == 1 && i < sizeof parts / sizeof *parts; i++)
-		if (text_eq(c->words[0], parts[i].name))
+		int words;
+	} parts[] = {{"check", config_check, 1},
+	             {"show", config_show, 1},
+	             {"docs", config_docs, 1},
+	             {"metrics", config_metrics, 1},
+	             {"presets", config_presets, 2}};
+	for (size_t i = 0; c->nwords && i < sizeof parts / sizeof *parts; i++)
+		if (text_eq(c->words[0], parts[i].name) && c->nwords <= parts[i].words)
 			return parts[i].run(c);
-	return cli_usage("defib config takes check, show, docs or metrics");
+	return cli_usage("defib config takes check, show, docs, metrics or presets [PRESET]");
 }

@@ -184,6 +184,7 @@ static const struct source {
 	{"WATCH", say_watches, NULL},
 	{"JOB", say_jobs, NULL},
 	{"SINK", say_sinks, NULL},
+	{"PRESET", say_presets, NULL},
 	{"STEP", say_steps, NULL},
 	{"URL", say_databases, NULL},
 	{"COMMAND", say_commands, NULL},

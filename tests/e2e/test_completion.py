@@ -147,7 +147,7 @@ def test_words_come_from_the_tables_and_names_from_the_configuration(shell):
         "defib scan --color ": {"auto", "always", "never"},
         "defib scan --color=al": {"--color=always"},
         "defib force --action f": {"force", "fail"},
-        "defib config ": {"check", "show", "docs", "metrics"},
+        "defib config ": {"check", "show", "docs", "metrics", "presets"},
         "defib completion ": {"bash", "zsh", "fish"},
         "defib help whati": {"whatif"},
         "defib scan --time-type ep": {"epoch", "epoch_ms"},
