@@ -18,7 +18,8 @@ void program_application(const char *name, const char *nonce, char out[PROGRAM_N
 	char plain[NAME_CHARS + 1];
 	int n = 0;
 	for (; *name && n < NAME_CHARS; name++)
-		if (isalnum((unsigned char)*name) || strchr("._-", *name))
+		if (isascii((unsigned char)*name) &&
+		    (isalnum((unsigned char)*name) || strchr("._-", *name)))
 			plain[n++] = *name;
 	plain[n] = '\0';
 	snprintf(out, PROGRAM_NAME_SIZE, "defib-run:%s:%s", n ? plain : "program", nonce);

@@ -112,13 +112,14 @@ void claim_function(const struct binding *b, const char *search_path, struct buf
 	add_function(b->watch, out);
 	/*
 	 * With its owner's rights: who claims needs none on our tables. Keys must read the same as
-	 * text as in our own sessions.
+	 * text as in our own sessions. And a plan that was made while our table was empty must not
+	 * read all of it when it is not.
 	 */
 	buf_addf(out,
 	         " RETURNS trigger\nLANGUAGE plpgsql SECURITY DEFINER\n"
 	         "SET search_path = %s%spg_temp\n"
 	         "SET TimeZone = 'UTC'\nSET DateStyle = 'ISO'\nSET IntervalStyle = 'iso_8601'\n"
-	         "SET bytea_output = 'hex'\nAS ",
+	         "SET bytea_output = 'hex'\nSET enable_seqscan = off\nAS ",
 	         search_path, search_path[0] ? ", " : "");
 	add_body(buf_text(&body), out);
 	buf_release(&body);

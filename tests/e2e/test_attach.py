@@ -9,6 +9,7 @@ import psycopg2
 import pytest
 from daemons import Daemon
 from databases import PgDatabase
+from pooler import PGBOUNCER, Pooler
 from workers import Worker, eventually, running
 
 TABLE = """
@@ -279,9 +280,9 @@ class Runs:
         self.all.append(Worker(process, log))
         return self.all[-1]
 
-    def stranger(self, job, how="work"):
+    def stranger(self, job, how="work", url=None):
         """A stranger that has the job: the `defib run` over it, and the pid that has it."""
-        run = self(sys.executable, STRANGER, self.pg.url, str(job), how)
+        run = self(sys.executable, STRANGER, url or self.pg.url, str(job), how)
         run.wait_log("took ")
         return run, int(run.log.split("took ")[1].split()[0])
 
@@ -420,6 +421,25 @@ def test_a_database_that_is_away_at_the_end_is_waited_for(server, defib):
         assert state(own, 1) == "queued"
     finally:
         run.close()
+
+
+def test_through_a_pooler_a_program_keeps_its_name(run, attached):
+    if not PGBOUNCER.exists():
+        pytest.skip("pgbouncer is not installed")
+    pooler = Pooler(attached.server)
+    try:
+        url = pooler.url(attached.name)
+        other = psycopg2.connect(url, application_name="another")
+        other.autocommit = True
+        do(other, CLAIM, 2)
+        _, pid = run.stranger(1, url=url)
+        assert [row[1].split(":")[0] for row in claims(attached)] == ["defib-run", "another"]
+        end(pid)
+        eventually(lambda: state(attached, 1) == "queued")
+        assert state(attached, 2) == "running"
+        other.close()
+    finally:
+        pooler.stop()
 
 
 def test_without_attach_it_says_what_to_do(jobs, defib):
