@@ -19,7 +19,10 @@ class Replay(TableWorkers):
     """The system in `folder`, with its tables, daemons and workers; all end with the test."""
 
     def __init__(self, name, db, folder):
-        super().__init__(name, db, Program(shutil.copytree(EXAMPLES / name, folder / name)))
+        home = folder / name
+        home.mkdir()
+        super().__init__(name, db, Program(home))
+        shutil.copytree(EXAMPLES / name, home, dirs_exist_ok=True)
         self.config = self.dir / self.config.name
         self.daemons = []
 
@@ -45,13 +48,13 @@ def program(system, name, text):
     path.chmod(0o755)
 
 
-def type_readme(name, folder, engine, places):
+def type_readme(name, folder, engine, places, **env):
     """Every command of its page, at other places than the page names; what each of them said."""
     copy = shutil.copytree(EXAMPLES / name, folder / name)
     lines = commands(copy / "README.md", engine)
     for place, own in places.items():
         lines = [line.replace(place, own) for line in lines]
-    said = type_all(lines, copy, environment(copy, BIN))
+    said = type_all(lines, copy, {**environment(copy, BIN), **env})
     for command, code, text in said:
         assert code == expected(command), f"{command}\n{text}"
     return {command.split("#")[0].strip(): text for command, _, text in said}

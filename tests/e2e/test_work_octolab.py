@@ -103,7 +103,7 @@ def test_an_error_fails_the_lab_with_what_the_program_said(octolab):
 @pytest.mark.covers("D3", "D12")
 def test_a_teardown_over_its_time_limit_fails_as_timed_out(octolab):
     add_lab(octolab)
-    octolab.change(("timeout: 600s", "timeout: 300ms"))
+    octolab.change(("timeout: ${TEARDOWN_TIMEOUT_SECONDS:-600}s", "timeout: 300ms"))
     octolab.drain("labs", run="echo $$ >pid; exec sleep 600")
     lab = octolab.row("labs", ["status", "error"])
     assert (lab.status, lab.error) == ("failed", "teardown timed out")
@@ -113,8 +113,8 @@ def test_a_teardown_over_its_time_limit_fails_as_timed_out(octolab):
 @pytest.mark.covers("D3", "D12")
 def test_with_a_backoff_a_failed_teardown_is_tried_again_to_the_maximum(octolab):
     add_lab(octolab)
-    octolab.change(("stuck_after: 10m\n", "stuck_after: 10m\n    max_attempts: 3\n"
-                    "    backoff: {base: 10ms, factor: 2}\n"))
+    octolab.change(("    stuck_after: 10m", "    max_attempts: 3\n"
+                    "    backoff: {base: 10ms, factor: 2}\n    stuck_after: 10m"))
     octolab.work("labs", "--poll", "50ms", run="echo $DEFIB_ATTEMPT >>tries; echo no >&2; exit 1",
                  env={"TEARDOWN_WORKER_BATCH_SIZE": "100"})
     octolab.until("SELECT status FROM labs", "failed")
