@@ -11,7 +11,7 @@ import { AXE, DESK, none, overflow, PHONE, sees, settled, withPage } from "./bro
 export const VIEWS = {
 	overview: { at: "/", shows: ["crawl", "render", "imports", "tickets", "mails", "queue"] },
 	stuck: { at: "/stuck", shows: ["jobs of crawl", "crawler-0"] },
-	jobs: { at: "/jobs?watch=crawl", shows: ["crawler-0", "running"] },
+	jobs: { at: "/jobs?watch=crawl&sort=key", shows: ["crawler-0", "running"] },
 	job: { at: "/jobs/crawl/1", shows: ["crawler-", "silent", "defib requeue crawl/1"] },
 	"job-held": { at: "/jobs/queue/57", shows: ["bomb.png", "put on hold"] },
 	"job-order": { at: "/jobs/queue/3", shows: ["reserve", "charge", "ship", "lamp"] },

@@ -25,6 +25,9 @@ const NAMES = ["watch", "database", "state", "verdict", "kind", "age", "text", "
 const VERDICTS = ["dead", "silent", "overdue", "orphan"];
 const SORTS = [["", "default"], ["age", "age"], ["key", "key"], ["state", "state"]];
 
+/* Where nothing is said of the order: what runs or is stuck comes oldest first, as in a scan, and everything else newest first. */
+const OLDEST_FIRST = /^(running|stuck|verdict\b)/;
+
 let refreshSoon = null; /* of the view that is shown */
 let typedIn = null;     /* the field that changed the question: it keeps the focus */
 
@@ -52,6 +55,7 @@ function question(filters, more = {}) {
 	else if (filters.verdict) where.push(filters.verdict); /* stuck, running, held, recovered */
 	if (filters.kind) where.push(`kind=${filters.kind}`);
 	if (filters.age) where.push(ageTerm(filters.age));
+	if (!filters.sort && !where.some((term) => OLDEST_FIRST.test(term))) more = { sort: "key", desc: true, ...more };
 	return { where, state: filters.state, text: filters.text, sort: filters.sort, desc: filters.desc, judged: true, ...more };
 }
 
@@ -68,7 +72,7 @@ class Listing {
 	}
 
 	reset() {
-		this.places = this.watches.map((watch) => ({ watch, after: null, more: true }));
+		this.places = this.watches.map((watch) => ({ watch, after: null, more: true, looked: 0, partly: false }));
 		this.problems = [];
 	}
 
@@ -83,6 +87,8 @@ class Listing {
 			const said = await get(`/watches/${part(watch)}/jobs`, { query, signal: this.signal });
 			place.more = said.more;
 			place.after = said.next;
+			place.looked += said.looked ?? 0;
+			place.partly = Boolean(said.looked);
 			return said.jobs;
 		} catch (error) {
 			if (!(error instanceof Problem)) throw error;
@@ -96,6 +102,11 @@ class Listing {
 		const pages = await Promise.all(this.places.filter((p) => p.more).map((p) => this.#page(p, limit)));
 		if (this.problems.length && this.problems.length === this.watches.length) throw this.problems[0].error;
 		return pages.flat();
+	}
+
+	/* Tables that take too long to be looked through, and were not to their end. */
+	get partly() {
+		return this.places.filter((place) => place.partly);
 	}
 
 	/* How many there are; null where nobody says. */
@@ -297,7 +308,13 @@ class JobsView {
 	}
 
 	#tellProblems() {
-		fill(this.notes, this.listing.problems.map(({ watch, error }) => h("span", { class: "warn-text" }, user(watch), ": ", user(error.detail))));
+		fill(this.notes, this.listing.problems.map(({ watch, error }) => h("span", { class: "warn-text" }, user(watch), ": ", user(error.detail))),
+			this.listing.partly.map((place) => this.#lookedNote(place)));
+	}
+
+	#lookedNote({ watch, looked, more }) {
+		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; ${count(looked)} of its jobs were looked at`,
+			more ? ". Load more looks further." : ", at one end by their keys.");
 	}
 
 	#count() {
@@ -313,6 +330,7 @@ class JobsView {
 	async #more() {
 		this.table.append(await this.listing.next());
 		this.table.hasMore(this.listing.more);
+		this.#tellProblems();
 	}
 
 	/* The first page again, while no more was asked for; else only what is shown changes. */
@@ -326,6 +344,7 @@ class JobsView {
 		this.listing = fresh;
 		this.table.refresh(rows);
 		this.table.hasMore(fresh.more);
+		this.#tellProblems();
 		this.#count();
 	}
 
