@@ -30,6 +30,11 @@ function heldOf({ stats }) {
 	return Math.max(stats?.held ?? 0, sum(states.map((one) => one.n)));
 }
 
+/* Whether rows by state are told by a sample; the built-in queue counts what people act on. */
+function isEstimated({ watch, stats }) {
+	return Boolean(stats?.estimated && !watch.builtin);
+}
+
 /* Jobs that ended without success and are not tried again: what others call dead letters. */
 function deadOf({ stats }) {
 	return stats?.failed ?? 0;
@@ -206,7 +211,8 @@ function medians(watches) {
 function needsYou(rows) {
 	const known = rows.some((row) => row.stats);
 	const held = sum(rows.map(heldOf)),
-		dead = sum(rows.map(deadOf));
+		dead = sum(rows.map(deadOf)),
+		guess = rows.some((row) => isEstimated(row) && deadOf(row) > 0);
 	const dying = rows.find((row) => deadOf(row) > 0)?.watch.watch;
 	const href =
 		held || !dead ? "/stuck#held" : `/jobs${queryText({ watch: dying, state: "failed" })}`;
@@ -215,8 +221,8 @@ function needsYou(rows) {
 		held + dead ? "held" : "good",
 		held + dead ? "hand" : "check",
 		"Needs you",
-		known ? count(held + dead) : "–",
-		`${count(held)} held, ${count(dead)} dead-letter`,
+		known ? count(held + dead, false, guess) : "–",
+		`${count(held)} held, ${count(dead, false, guess)} dead-letter`,
 	);
 }
 
@@ -361,7 +367,7 @@ export function watchTable(known) {
 				],
 			},
 			{ name: "health", title: "Health", cell: health },
-			{ name: "depth", title: "Waiting", num: true, cell: (row) => count(depth(row)) },
+			{ name: "depth", title: "Waiting", num: true, cell: (row) => count(depth(row), false, isEstimated(row)) },
 			{
 				name: "running",
 				title: "Running",

@@ -100,9 +100,10 @@ export function guardWords(said) {
 
 const numbers = new Intl.NumberFormat("en-US");
 
-/* 12,345; `capped` where there are at least so many. */
-export function count(n, capped = false) {
-	return n === null || n === undefined ? "–" : numbers.format(n) + (capped ? "+" : "");
+/* 12,345; `capped` where there are at least so many; `estimated` where a sample says so. */
+export function count(n, capped = false, estimated = false) {
+	if (n === null || n === undefined) return "–";
+	return (estimated ? "≈ " : "") + numbers.format(estimated ? Number(n.toPrecision(2)) : n) + (capped ? "+" : "");
 }
 
 /* 1 job, 2 jobs. */
