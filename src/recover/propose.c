@@ -20,11 +20,11 @@ value_named(const struct table_column *c, const char *const *words, const struct
 	for (int whole = 1; whole >= 0 && !best; whole--)
 		for (int i = 0; i < c->nvalues; i++) {
 			const struct column_value *v = &c->values[i];
-			int rank = whole ? word_exact(words, value_word(v)) : word_rank(words, value_word(v));
 			/* What rows begin with is hardly what a worker makes of them. */
-			if (rank < 0 || v == but || text_eq(v->value, c->standard))
+			if ((but && v == but) || text_eq(v->value, c->standard))
 				continue;
-			if (!best || rank < best_rank) {
+			int rank = whole ? word_exact(words, value_word(v)) : word_rank(words, value_word(v));
+			if (rank >= 0 && (!best || rank < best_rank)) {
 				best = v;
 				best_rank = rank;
 			}

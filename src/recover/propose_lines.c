@@ -141,8 +141,8 @@ static void name_table_and_key(struct finding *f)
 	snake_case(dot ? dot + 1 : t->table, name, sizeof name);
 	f->out->name = arena_strdup(f->a, name);
 	add(f, "table", t->table,
-	    arena_printf(f->a, "%s%lld rows, %d columns", t->sampled ? "about " : "",
-	                 (long long)t->rows, t->ncolumns));
+	    arena_printf(f->a, "%s%lld row%s, %d columns", t->sampled ? "about " : "",
+	                 (long long)t->rows, t->rows == 1 ? "" : "s", t->ncolumns));
 	const char *keys[WATCH_KEYS_MAX];
 	for (int i = 0; i < t->nkeys; i++)
 		keys[i] = t->keys[i];

@@ -59,23 +59,16 @@
 	"WHERE c.conrelid = to_regclass($1) AND c.contype = 'f'"
 
 /* A name with a dot or a quote in it is quoted, as sql_table() reads it. */
-#define PG_NAME(x)                                                                                 \
-	"CASE WHEN " x " ~ '[.\"]' THEN '\"' || replace(" x ", '\"', '\"\"') || '\"' ELSE " x " END"
-#define PG_TABLES                                                                                  \
-	"SELECT CASE WHEN pg_table_is_visible(c.oid) THEN '' ELSE " PG_NAME(                           \
-		"n.nspname") " || '.' END || " PG_NAME("c.relname") " FROM pg_class c "                    \
-															"JOIN pg_namespace n ON n.oid = "      \
-	                                                        "c.relnamespace "                      \
-															"WHERE c.relkind IN ('r', 'p') AND "   \
-	                                                        "NOT c.relispartition AND n.nspname "  \
-	                                                        "!~ '^pg_' "                           \
-															"AND n.nspname NOT IN "                \
-	                                                        "('information_schema', 'defib') "     \
-															"AND has_table_privilege(c.oid, "      \
-	                                                        "'SELECT') AND "                       \
-	                                                        "has_schema_privilege(n.oid, "         \
-	                                                        "'USAGE') "                            \
-															"ORDER BY 1 LIMIT 500"
+#define PG_NAME(x) "CASE WHEN " x " ~ '[.\"]' THEN quote_ident(" x ") ELSE " x " END"
+#define PG_SCHEMA PG_NAME("n.nspname")
+#define PG_TABLE PG_NAME("c.relname")
+static const char pg_tables[] =
+	"SELECT CASE WHEN pg_table_is_visible(c.oid) THEN '' ELSE " PG_SCHEMA " || '.' END || " PG_TABLE
+	" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+	"WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_' "
+	"AND n.nspname NOT IN ('information_schema', 'defib') "
+	"AND has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE') "
+	"ORDER BY 1 LIMIT 500";
 
 #define LITE_CLASS                                                                                 \
 	"CASE WHEN upper(type) LIKE '%BOOL%' THEN 'bool' "                                             \
@@ -113,7 +106,7 @@ const struct catalog catalogs[] = {
 			.key = PG_KEY,
 			.declared = PG_DECLARED,
 			.foreign_keys = PG_FOREIGN_KEYS,
-			.tables = PG_TABLES,
+			.tables = pg_tables,
 		},
 	[STORE_SQLITE] =
 		{
