@@ -52,6 +52,7 @@ struct run {
 	struct incarnation self;
 	char application[PROGRAM_NAME_SIZE];
 	struct run_program program;
+	char ending[64];  /* how it ended */
 	int64_t empty_ms; /* since when its group has no member; 0: it has */
 };
 
@@ -80,10 +81,16 @@ static bool add_watch(struct run *r, const char *name)
 	return true;
 }
 
+/* "node worker.js", for the ledger; of arguments no more than that, for they may be secret. */
+static const char *known_as(struct cli *c, char *const *argv)
+{
+	bool script = argv[1] && argv[1][0] != '-' && !strpbrk(argv[1], "=@");
+	return script ? arena_printf(&c->arena, "%s %s", argv[0], argv[1]) : argv[0];
+}
+
 static int take_words(struct run *r)
 {
 	struct cli *c = r->cli;
-	struct buf text = BUF_INIT;
 	if (c->dashes != 0 || c->nwords == 0)
 		return cli_usage("say what to run: defib run --watch WATCH -- PROGRAM [ARG…]");
 	for (int i = 0; i < c->ngiven; i++)
@@ -94,13 +101,10 @@ static int take_words(struct run *r)
 	if (r->n == 0)
 		(void)add_watch(r, c->settings.watches[0].name);
 	char **argv = ARENA_ARRAY(&c->arena, char *, c->nwords + 1);
-	for (int i = 0; i < c->nwords; i++) {
+	for (int i = 0; i < c->nwords; i++)
 		argv[i] = arena_strdup(&c->arena, c->words[i]);
-		buf_addf(&text, "%s%s", i ? " " : "", c->words[i]);
-	}
 	r->argv = argv;
-	r->command = arena_strdup(&c->arena, buf_text(&text));
-	buf_release(&text);
+	r->command = known_as(c, argv);
 	return EXIT_CLEAN;
 }
 
@@ -257,15 +261,30 @@ static bool all_done(const struct run *r)
 	return true;
 }
 
+static void say_waiting(const struct run *r)
+{
+	say(r, arena_printf(&r->cli->arena,
+	                    "%s has ended (%s), but processes that it started live on; waiting",
+	                    r->argv[0], r->ending));
+}
+
+static void say_freed(const struct run *r)
+{
+	for (int i = 0; i < r->n; i++)
+		if (r->watches[i].freed + r->watches[i].held)
+			say(r, arena_printf(&r->cli->arena, "%s ended (%s): of watch %s freed %lld, held %lld",
+			                    r->argv[0], r->ending, r->watches[i].watch->name,
+			                    (long long)r->watches[i].freed, (long long)r->watches[i].held));
+}
+
 /* The program is over; what it forked may not be. */
 static void free_all(struct run *r)
 {
 	int64_t pause = SOON_MS;
 	bool said = false;
-	char ending[64];
-	run_ending(&r->program, ending, sizeof ending);
+	run_ending(&r->program, r->ending, sizeof r->ending);
 	for (int i = 0; i < r->n; i++) {
-		r->watches[i].program.ending = ending;
+		r->watches[i].program.ending = r->ending;
 		r->watches[i].program.clean = run_code(&r->program) == 0;
 	}
 	while (!all_done(r)) {
@@ -277,20 +296,14 @@ static void free_all(struct run *r)
 			if (!r->watches[i].done)
 				step(r, &r->watches[i]);
 		if (!r->empty_ms && !said && pause == LATER_MS) {
-			say(r, arena_printf(&r->cli->arena,
-			                    "%s has ended (%s), but processes that it started live on; waiting",
-			                    r->argv[0], ending));
+			say_waiting(r);
 			said = true;
 		}
 		if (!all_done(r))
 			run_wait(&r->program, pause);
 		pause = pause * 5 / 4 < LATER_MS ? pause * 5 / 4 : LATER_MS;
 	}
-	for (int i = 0; i < r->n; i++)
-		if (r->watches[i].freed + r->watches[i].held)
-			say(r, arena_printf(&r->cli->arena, "%s ended (%s): of watch %s freed %lld, held %lld",
-			                    r->argv[0], ending, r->watches[i].watch->name,
-			                    (long long)r->watches[i].freed, (long long)r->watches[i].held));
+	say_freed(r);
 }
 
 int cmd_run(struct cli *c)

@@ -122,12 +122,12 @@ static void stop_with_it(const struct run_program *p)
 	kill(-p->pid, SIGCONT);
 }
 
-/* Members of its group that lost their parent come to us. */
+/* Whoever of its descendants lost their parent has come to us. */
 static void collect(struct run_program *p)
 {
 	int status;
 	pid_t pid;
-	while ((pid = waitpid(-p->pid, &status, WNOHANG | WUNTRACED)) > 0) {
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
 		if (pid != p->pid)
 			continue;
 		if (WIFSTOPPED(status)) {

@@ -80,18 +80,21 @@ defib_err program_sessions(struct store *s, const char *application, int64_t *n,
 /* Whether a process is of the group, and no mere entry that nobody has collected yet. */
 static bool is_member(const char *pid, pid_t group)
 {
-	char path[64], stat[1024], state = 'X';
-	int pgrp = 0;
+	char path[64], stat[1024];
 	snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return false;
 	stat[fread(stat, 1, sizeof stat - 1, file)] = '\0';
 	fclose(file);
-	/* Behind the name, which may hold anything: state, parent, group. */
-	const char *behind = strrchr(stat, ')');
-	return behind && sscanf(behind + 1, " %c %*d %d", &state, &pgrp) == 2 && pgrp == group &&
-	       !strchr("ZX", state);
+	/* Behind the name, which may hold anything: ") S parent group". */
+	const char *state = strrchr(stat, ')');
+	if (!state || strlen(state) < 4)
+		return false;
+	state += 2;
+	char *at = NULL;
+	(void)strtol(state + 1, &at, 10);
+	return strtol(at, NULL, 10) == group && !strchr("ZX", *state);
 }
 
 bool group_lives(pid_t group)

@@ -65,7 +65,7 @@ void exits_free(struct exits *x)
 
 static defib_err need_attached(struct exits *x, struct failure *f)
 {
-	enum attached is;
+	enum attached is = ATTACHED_NOT;
 	const char *name = x->watch->name;
 	defib_err err = attach_refusal(x->watch, x->bound.binding.engine, f);
 	if (!err)
