@@ -234,11 +234,10 @@ void detected_yaml(const struct detected *d, const char *database, struct buf *o
 		proposal_yaml(&d->proposal, database, out);
 		return;
 	}
+	buf_addf(&numbers, "%s: ", d->table);
 	detected_numbers(d, &numbers);
-	buf_addf(out, "  # %s: ", d->table);
-	for (const char *at = buf_text(&numbers); *at; at++)
-		buf_addch(out, (unsigned char)*at < ' ' ? '?' : *at); /* states are the user's own */
-	buf_add(out, "\n  - name: ");
+	yaml_comment("  ", buf_text(&numbers), out);
+	buf_add(out, "  - name: ");
 	yaml_scalar(d->name, out);
 	if (database) {
 		buf_add(out, "\n    database: ");

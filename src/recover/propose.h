@@ -50,6 +50,8 @@ struct proposed_line *proposal_line(struct proposal *p, const char *key);
 void proposal_yaml(const struct proposal *p, const char *database, struct buf *out);
 /* A scalar as YAML writes it: plain where that is safe, else in double quotes. */
 void yaml_scalar(const char *text, struct buf *out);
+/* Comment lines of a readable width, whatever the text holds. */
+void yaml_comment(const char *indent, const char *text, struct buf *out);
 
 /* What a watch finds now. */
 struct proposal_seen {

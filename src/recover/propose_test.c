@@ -344,6 +344,7 @@ static void scalars_are_quoted_where_yaml_would_read_something_else(void **state
 		{"a #b", "\"a #b\""},
 		{"a\nb", "\"a\\nb\""},
 		{"${HOME}", "\"${HOME}\""},
+		{"\303\266", "\"\303\266\""},
 		{"", "\"\""},
 		{"'x'", "\"'x'\""},
 	};
@@ -362,11 +363,12 @@ static void a_value_cannot_leave_its_comment(void **state)
 	struct table_facts t = told_facts("a", "id", STATES "updated_at instant!", &a);
 	struct buf yaml = BUF_INIT;
 	(void)state;
-	t.columns[1].values[1].value = "running\nremedies: [{do: fail}]";
+	t.columns[1].values[1].value = "running\nremedies: [{do: fail}]\033[2J\302\233\377";
 	t.columns[1].values[1].label = "running";
 	struct proposal p = proposed(t, &a);
 	proposal_yaml(&p, NULL, &yaml);
 	assert_null(strstr(buf_text(&yaml), "\nremedies: [{do: fail}]"));
+	assert_null(strpbrk(buf_text(&yaml), "\033\302\377"));
 	buf_release(&yaml);
 	arena_release(&a);
 }
