@@ -3,7 +3,7 @@
 A week lies behind it (a server whose clock is moved on while scans run), then workers are
 killed, frozen and poisoned, and one crew falls silent as a whole. `Wreckage` leaves a daemon
 that serves all of it, and takes orders of the browser's tests over HTTP (`Orders`): stop the
-server, start it, let another worker die.
+server, start it, let another worker die, work off what waits.
 """
 
 import datetime
@@ -94,6 +94,17 @@ watches:
     requeue: status = 'queued', owner = NULL
     remedies: [{{do: report}}]
     every: 2s
+  - name: labs
+    database: main
+    table: labs
+    key: name
+    running: status = 'ending'
+    state: status
+    alive_at: updated_at
+    stuck_after: 1h
+    end_when: status = 'up'
+    end: status = 'ending', updated_at = :now
+    every: 2s
   - name: mails
     database: archive
     table: jobs
@@ -123,6 +134,7 @@ http:
 
 TICKETS = ("CREATE TABLE tickets (name text PRIMARY KEY, status text NOT NULL, owner text, "
            "beat_at timestamptz, body text)")
+LABS = "CREATE TABLE labs (name text PRIMARY KEY, status text NOT NULL, updated_at timestamptz)"
 
 
 class Wreckage:
@@ -157,6 +169,8 @@ class Wreckage:
                     "'render' END FROM generate_series(1, %s) i", CRAWL, CRAWL + RENDER)
         self.db.sql(stuck_jobs.CREATE["postgres"].replace("TABLE jobs", "TABLE imports"))
         self.db.sql(TICKETS)
+        self.db.sql(LABS)
+        self.db.sql("INSERT INTO labs VALUES ('demo', 'up', now())")
         stuck_jobs.make(self.archive, 3)
 
     def _past(self):
@@ -187,10 +201,12 @@ class Wreckage:
                     "SELECT i, 'crawl' FROM generate_series(101, 400) i")
         self._lost()
         self._poison()
+        late = self._quiet()
         # Two of six fall silent, which is theirs; four of four are a mass death.
         self.crews[0].signal(signal.SIGKILL)
         self.crews[2].signal(signal.SIGSTOP)
         self._seen()
+        self._late(*late)
 
     def _crew(self, name, count, rows):
         had = self.running()
@@ -221,11 +237,14 @@ class Wreckage:
         """Orders that are shipped, one that is rolled back, and what nobody takes."""
         for address in ("home", "home", "nowhere"):
             self.queue.enqueue(json.dumps({"item": "lamp", "address": address}), kind="order")
-        ran = self.program("work", "--drain", db="main", config=self.file, env=token_env())
-        assert ran.code == 0, ran.err
+        self.work_off()
         for name, text in HOSTILE.items():
             self.enqueue("hostile", name, {"text": text, text: [text]})
         self.enqueue("hostile", "large", {"blob": "<b>x</b>" * 131072})
+
+    def work_off(self):
+        ran = self.program("work", "--drain", db="main", config=self.file, env=token_env())
+        assert ran.code == 0, ran.err
 
     def _work(self, name, run, *options):
         log = self.program.dir / f"{name}.log"
@@ -259,6 +278,21 @@ class Wreckage:
             worker.wait()
             self.queue.wait_state(job, "queued", "held")
         self.queue.wait_state(job, "held")
+
+    def _quiet(self):
+        """A worker of another language takes a job and lets its lease run out."""
+        job = self.queue.enqueue('{"page": 7}', queue="late", kind="fetch")
+        worker, = self.db.sql("SELECT defib.register('reader-1', 'test/reader-1', 3000)")[0]
+        (taken, epoch), = self.db.sql("SELECT id, epoch FROM defib.claim(%s, 'late', 1)", worker)
+        assert taken == job
+        return job, worker, epoch
+
+    def _late(self, job, worker, epoch):
+        """It comes back with its result after the job was given back."""
+        self.queue.wait_state(job, "queued")
+        (accepted,), = self.db.sql("SELECT accepted FROM defib.settle(%s, ARRAY[%s]::bigint[], "
+                                   "ARRAY[%s]::bigint[], ARRAY['done'])", worker, job, epoch)
+        assert not accepted
 
     def _seen(self):
         """Until the daemon has seen it all, and said so."""
@@ -295,7 +329,7 @@ class Orders:
             os.kill(wreckage.crews[1].pids.pop(), signal.SIGKILL)
 
         known = {"/stop-server": stop, "/start-server": wreckage.server.start,
-                 "/another-dies": another_dies}
+                 "/another-dies": another_dies, "/work-off": wreckage.work_off}
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):

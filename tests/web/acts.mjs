@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { api, HOME, none, order, sees, settled, tokenOf, until, withPage } from "./browser.mjs";
+import { api, none, order, sees, settled, until, withPage } from "./browser.mjs";
 
 const stateOf = async (job) => (await api("GET", `/watches/${job.replace("/", "/jobs/")}`)).json;
 const button = (page, act) => page.locator(`main [data-act=${act}]`).first();
@@ -28,6 +28,7 @@ async function act(page, name, reason) {
 const ACTS = [
 	["requeue", "crawl/2", "queued"], ["fail", "crawl/3", "failed"], ["retry", "crawl/4", "queued"], ["undo", "crawl/3", "running"],
 	["cancel", "queue/4", "cancelled"], ["retry", "queue/4", "queued"], ["fail", "queue/4", "failed"],
+	["end", "labs/demo", "ending"],
 ];
 
 test("every act is previewed, takes a reason, is done, and stands in the ledger with who did it", async () => {
@@ -54,16 +55,19 @@ test("a job is held and released, and a held one says so", async () => {
 	});
 });
 
-test("a saga is rolled back from its page", async () => {
+test("a saga is rolled back from its page, which follows until each step is undone", async () => {
 	await withPage({ role: "operator" }, async (page) => {
 		await page.goto("/jobs/queue/1");
 		await sees(page, "reserve", "charge", "ship");
-		await button(page, "rollback").click();
-		const dialog = page.getByRole("dialog");
-		await dialog.locator(".outcomes").waitFor();
-		assert.match(await dialog.innerText(), /1 applies|refused/);
-		await page.keyboard.press("Escape");
-		await dialog.waitFor({ state: "detached" });
+		const steps = page.locator("[data-part=steps]");
+		assert.equal(await steps.getByText("undone").count(), 0);
+		await act(page, "rollback", "the customer is gone");
+		await sees(page, "being rolled back", "the customer is gone");
+		await order("work-off");
+		await page.getByLabel("Verdict").getByText("rolled back", { exact: true }).waitFor();
+		await until(page, () => document.querySelector("[data-part=steps]").innerText.match(/undone/g)?.length === 3);
+		await page.getByLabel("Timeline").getByText("Ended as").waitFor();
+		assert.equal((await stateOf("queue/1")).state, "rolled_back");
 	});
 });
 
@@ -96,30 +100,56 @@ test("jobs that changed since they were shown are told apart and left alone", as
 	});
 });
 
-test("many jobs are done in parts with a bar, can be stopped, and are taken back together", async () => {
+/* A dialog that says that 100 imports can be failed, and how its n-th call is let go. */
+async function failHundred(page, n) {
+	await page.goto("/jobs?watch=imports&sort=key");
+	await settled(page);
+	await page.getByRole("button", { name: "Load more" }).click();
+	await until(page, () => document.querySelectorAll("main tbody tr").length === 100);
+	await page.getByLabel("Select all rows shown").check();
+	await page.locator(".bulk [data-act=fail]").click();
+	const dialog = await previewed(page, "100 apply");
+	let pass = null;
+	const held = new Promise((resolve) => { pass = resolve; });
+	let calls = 0;
+	await page.route("**/watches/imports/acts*", async (route) => {
+		if (++calls === n) await held;
+		await route.continue();
+	});
+	await dialog.locator("button[type=submit]").click();
+	return { dialog, pass };
+}
+
+const failedImports = async () => (await api("GET", "/watches/imports/jobs?state=failed&limit=1&count=true")).json.count;
+
+async function takeBack(page, told) {
+	await page.getByRole("button", { name: "Undo" }).click();
+	await page.getByText(told).waitFor();
+	assert.equal(await failedImports(), 0);
+}
+
+test("many jobs are done in parts with a bar, and are taken back together", async () => {
 	await withPage({ role: "operator" }, async (page) => {
-		await page.goto("/jobs?watch=imports&sort=key");
-		await settled(page);
-		await page.getByRole("button", { name: "Load more" }).click();
-		await until(page, () => document.querySelectorAll("main tbody tr").length === 100);
-		await page.getByLabel("Select all rows shown").check();
-		await page.locator(".bulk [data-act=fail]").click();
-		const dialog = await previewed(page, "100 apply");
-		let pass = null;
-		const held = new Promise((resolve) => { pass = resolve; });
-		let calls = 0;
-		await page.route("**/watches/imports/acts*", async (route) => {
-			if (++calls === 2) await held;
-			await route.continue();
-		});
-		await dialog.locator("button[type=submit]").click();
+		const { dialog, pass } = await failHundred(page, 2);
 		await dialog.getByText("50 of 100").waitFor();
 		assert.equal(await dialog.locator("progress").evaluate((bar) => bar.value), 50);
 		pass();
 		await page.getByText("100 jobs ended as failed").waitFor();
-		await page.getByRole("button", { name: "Undo" }).click();
-		await page.getByText("100 jobs put back as they were").waitFor();
-		assert.equal((await api("GET", "/watches/imports/jobs?state=failed&limit=1&count=true")).json.count, 0);
+		await takeBack(page, "100 jobs put back as they were");
+	});
+});
+
+test("many jobs that are being done can be stopped: what was done is told, the others are as they were", async () => {
+	await withPage({ role: "operator" }, async (page) => {
+		const { dialog, pass } = await failHundred(page, 1);
+		await dialog.getByText("0 of 100").waitFor();
+		await dialog.getByRole("button", { name: "Stop" }).click();
+		await dialog.getByRole("button", { name: "Stopping…" }).waitFor();
+		pass();
+		await dialog.getByText("Stopped after 50 jobs; the others are as they were.").waitFor();
+		assert.equal(await failedImports(), 50);
+		await dialog.getByRole("button", { name: "Close" }).click();
+		await takeBack(page, "50 jobs put back as they were");
 	});
 });
 
@@ -193,19 +223,29 @@ test("what another person does shows at once, without a reload", async () => {
 
 /* ---- who may only look ---- */
 
-test("a viewer finds nothing to press, and the server refuses what he sends all the same", async () => {
+/* All that a button of the page sends. */
+const SENT = [
+	...["requeue", "retry", "hold", "release", "fail", "undo"].map((name) => ["POST", `/watches/crawl/jobs/11/${name}`]),
+	...["rollback", "cancel"].map((name) => ["POST", `/watches/queue/jobs/57/${name}`]), ["POST", "/watches/labs/jobs/demo/end"], ["DELETE", "/watches/labs/jobs/demo"],
+	...["pause", "resume", "scan", "raise", "override-guard"].map((word) => ["POST", `/watches/crawl/${word}`]),
+	["POST", "/watches/crawl/acts"], ["POST", "/undo"], ["POST", "/alerts/test"],
+];
+const PRESSED = ["[data-act]", ...["Scan now", "Pause", "Resume", "Raise", "Override", "Send a test", "Undo", "Retry from here"].map((text) => `button:has-text('${text}')`), "tbody input"];
+
+test("a viewer finds nothing to press in any view, and the server refuses each act that he sends all the same", async () => {
 	await withPage({ role: "viewer" }, async (page) => {
 		const wrong = [];
-		for (const at of ["/stuck", "/jobs?watch=crawl", "/jobs/crawl/11", "/ledger", "/alerts", "/health"]) {
+		for (const at of ["/", "/stuck", "/jobs?watch=crawl", "/jobs/crawl/11", "/jobs/queue/3", "/jobs/queue/57", "/jobs/labs/demo", "/workers", "/ledger", "/alerts", "/report", "/health"]) {
 			await page.goto(at);
 			await settled(page);
-			const found = await page.locator("main [data-act], main button:has-text('Pause'), main button:has-text('Send a test'), main button:has-text('Undo')").allInnerTexts();
+			const found = await page.locator(PRESSED.map((one) => `main ${one}`).join(", ")).allInnerTexts();
 			if (found.length) wrong.push(`${at}: ${found}`);
 		}
 		none(wrong);
-		const answer = await page.evaluate(async ([home, token]) => (await fetch(`${home}/api/v1/watches/crawl/jobs/11/requeue`,
-			{ method: "POST", headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" }, body: "{}" })).status, [HOME, tokenOf("viewer")]);
-		assert.equal(answer, 403);
-		assert.equal((await stateOf("crawl/11")).state, "running");
 	});
+	for (const [method, path] of SENT) {
+		const { status } = await api(method, path, {}, "viewer");
+		assert.equal(status, 403, `${method} ${path}`);
+	}
+	assert.equal((await stateOf("crawl/11")).state, "running");
 });

@@ -14,7 +14,7 @@ export const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 export const HOME = process.env.DEFIB_URL;
 export const DESK = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844 };
-const LIMIT_MS = 30000; /* for a machine that has much else to do */
+export const LIMIT_MS = 30000; /* for a machine that has much else to do */
 
 let browser = null;
 
@@ -60,16 +60,24 @@ function watched(page) {
 	return bad;
 }
 
+const contexts = new Map(); /* by role and colours: tabs of one share what the browser has loaded */
+
+async function contextOf(role, scheme) {
+	const name = JSON.stringify([role, scheme]);
+	if (!contexts.has(name)) {
+		const made = await (await launch()).newContext({ viewport: DESK, colorScheme: scheme, baseURL: HOME });
+		if (role) await made.addInitScript((token) => sessionStorage.setItem("defib.token", token), tokenOf(role));
+		contexts.set(name, made);
+	}
+	return contexts.get(name);
+}
+
 /*
- * Runs body(page) on a page of its own, signed in as a role (null: nobody), and asserts
+ * Runs body(page) on a tab of its own, signed in as a role (null: nobody), and asserts
  * that the page behaved.
  */
-export async function withPage({ role = "admin", scheme = "light", viewport = DESK, permissions = [] } = {}, body) {
-	const context = await (await launch()).newContext({
-		viewport, colorScheme: scheme, baseURL: HOME, permissions, acceptDownloads: true,
-	});
-	if (role) await context.addInitScript((token) => sessionStorage.setItem("defib.token", token), tokenOf(role));
-	const page = await context.newPage();
+export async function withPage({ role = "admin", scheme = "light" } = {}, body) {
+	const page = await (await contextOf(role, scheme)).newPage();
 	page.setDefaultTimeout(LIMIT_MS);
 	const bad = watched(page);
 	try {
@@ -77,7 +85,7 @@ export async function withPage({ role = "admin", scheme = "light", viewport = DE
 		none(bad);
 		assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
 	} finally {
-		await context.close();
+		await page.close();
 	}
 }
 
@@ -127,7 +135,7 @@ export async function api(method, path, body = undefined, role = "admin") {
 	return { status: answer.status, json: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : null };
 }
 
-/* Something is to happen outside: stop-server, start-server, another-dies. */
+/* Something is to happen outside: stop-server, start-server, another-dies, work-off. */
 export async function order(what) {
 	const answer = await fetch(`${process.env.DEFIB_ORDERS}/${what}`, { method: "POST" });
 	assert.equal(answer.status, 204);

@@ -5,8 +5,9 @@
  *
  * Answers are held back until the view was left, so no moment is a matter of luck.
  */
+import assert from "node:assert/strict";
 import { test } from "node:test";
-import { settled, until, within, withPage } from "./browser.mjs";
+import { LIMIT_MS, settled, until, within, withPage } from "./browser.mjs";
 
 /* Where one comes from and goes to: it asks for nothing once it is shown. */
 const LEDGER = { at: "/ledger", letter: "l", name: "Ledger" };
@@ -31,12 +32,15 @@ function askedFor(request) {
  * go of them.
  */
 async function gate(page) {
-	const own = { paths: [], open: 0, which: () => false, held: [] };
-	for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => { if (askedFor(request)) own.open--; });
+	const own = { paths: [], open: new Set(), which: () => false, held: [] };
+	page.on("request", (request) => {
+		if (request.isNavigationRequest()) own.open.clear(); /* nobody waits for what the document before asked */
+		else if (askedFor(request)) own.open.add(request);
+	});
+	for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => own.open.delete(request));
 	await page.route("**/api/v1/**", async (route) => {
 		const path = askedFor(route.request());
 		if (!path) return route.continue();
-		own.open++;
 		own.paths.push(path);
 		if (own.held.length || own.which(path, own.paths.length)) await new Promise((resolve) => { own.held.push(resolve); own.reached?.(); });
 		/* What was left is not there any more to be answered. */
@@ -54,7 +58,9 @@ async function gate(page) {
 		},
 		/* Nothing is waited for, and nothing more was asked for at that. */
 		async quiet() {
-			for (let before = -1; own.open > 0 || before !== own.paths.length;) {
+			const end = Date.now() + LIMIT_MS;
+			for (let before = -1; own.open.size > 0 || before !== own.paths.length;) {
+				assert.ok(Date.now() < end, `still waiting for ${[...own.open].map((request) => request.url())}`);
 				before = own.paths.length;
 				await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 20); }));
 			}
@@ -112,13 +118,15 @@ test("every view can be left while it waits for its first, its second or its las
 	});
 });
 
-/* What a person begins in a view; what opens a dialog can only be left by going back. */
+/*
+ * What a person begins in a view; what opens a dialog can only be left by going back. What
+ * a watch can do is asked once in a document: the one that asks for it comes first.
+ */
 const BEGUN = [
+	["/jobs?watch=crawl", "key", (page) => page.locator("tbody input[type=checkbox]").first().check()],
 	["/", "back", (page) => page.getByRole("button", { name: "7 days" }).click()],
-	["/stuck", "key", (page) => page.locator(".cause input[type=checkbox]").nth(1).check()],
 	["/stuck", "back", (page) => page.locator(".cause [data-act=requeue]").first().click()],
 	["/jobs?watch=imports", "link", (page) => page.getByRole("button", { name: "Load more" }).click()],
-	["/jobs?watch=crawl", "key", (page) => page.locator("tbody input[type=checkbox]").first().check()],
 	["/jobs/crawl/1", "back", (page) => page.locator("main [data-act=fail]").click()],
 	["/ledger", "key", (page) => page.getByRole("button", { name: "Load more" }).click()],
 	["/ledger", "link", (page) => page.getByLabel("Event").selectOption("REQUEUED")],
@@ -131,7 +139,7 @@ test("what was begun in a view ends with it, and a dialog that looks what would 
 		const answers = await gate(page);
 		for (const [at, way, begin] of BEGUN) {
 			const rest = at === LEDGER.at ? REPORT : LEDGER;
-			await page.goto(rest.at);
+			if (new URL(page.url()).pathname !== rest.at) await page.goto(rest.at);
 			await enter(page, at);
 			await shown(page, answers);
 			const held = answers.hold(() => true);

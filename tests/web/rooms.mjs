@@ -63,6 +63,35 @@ test("job: one line of life has attempts, verdicts with what was measured, remed
 	});
 });
 
+test("job: a result that came after the job was given back is told on its line of life", async () => {
+	const { jobs } = (await api("GET", "/watches/queue/jobs?limit=9&where=kind%3Dfetch")).json;
+	await withPage({}, async (page) => {
+		await page.goto(`/jobs/queue/${jobs[0].key}`);
+		const told = page.getByLabel("Timeline").locator(".told");
+		await told.filter({ hasText: "late completion" }).waitFor();
+		const words = await told.allInnerTexts();
+		const at = (word) => words.findIndex((text) => text.includes(word));
+		assert.ok(at("given back") >= 0 && at("given back") < at("late completion"), words.join(" | "));
+		await page.goto("/ledger?event=LATE_COMPLETION");
+		await sees(page, `queue/${jobs[0].key}`);
+	});
+});
+
+test("job: a held one says who put it there, by which rule, and how many workers died with it", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/jobs/queue/57");
+		await sees(page, "by the rule crash-budget", "3 workers died with it in hand");
+	});
+});
+
+test("ledger: what was only reported is not told as recovered", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/ledger?watch=crawl&event=ZOMBIE_DETECTED");
+		await sees(page, "nothing was changed");
+		assert.equal(await page.getByText("Recovered by defib").count(), 0);
+	});
+});
+
 test("workers: the killed and the frozen are told apart from the living, and a name leads to its jobs", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/workers");

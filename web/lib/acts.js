@@ -23,7 +23,7 @@ export const ACTS = {
 	fail: { title: "Fail", done: "ended as failed", icon: "cross", takes: true, danger: true, about: "It ends as failed, with the reason as its error." },
 	rollback: { title: "Roll back", done: "set to roll back", icon: "undo", takes: true, danger: true, about: "Its finished steps are undone, the last one first." },
 	cancel: { title: "Cancel", done: "cancelled", icon: "none", danger: true, about: "It is asked to stop; one that waits never starts." },
-	end: { title: "End", done: "ended", icon: "none", danger: true, single: true, about: "It is marked to end; its worker does what takes time." },
+	end: { title: "End", done: "marked to end", icon: "none", danger: true, single: true, about: "It is marked to end; its worker does what takes time." },
 	undo: { title: "Undo", done: "put back", icon: "undo", single: true, about: "What was last done to it is taken back, where nothing happened since. It is held then, so that no scan does it again." },
 };
 
@@ -53,6 +53,11 @@ export function fitting(act, job) {
 
 export function isHeld(job) {
 	return Boolean(job.held) || String(job.state_name ?? job.state ?? "").toLowerCase() === "held";
+}
+
+/* Whether an entry of the ledger changed a job in a way that can be taken back. */
+export function isUndoable(entry) {
+	return Boolean(entry.batch) && (entry.event === "HELD" || Boolean(entry.before && entry.after));
 }
 
 /* Nobody has seen its worker end. */

@@ -180,6 +180,7 @@ class ActDialog {
 			this.element.close();
 			return;
 		}
+		this.closeButton.disabled = false; /* it was while it was being stopped */
 		this.closeButton.textContent = "Close";
 		this.goButton.hidden = true;
 		fill(this.preview, tallyList(this.outcome, true),

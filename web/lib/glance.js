@@ -10,7 +10,7 @@ import { bars, sparkline } from "./chart.js";
 import { h, user } from "./dom.js";
 import { icon } from "./icon.js";
 import { table } from "./table.js";
-import { ago, chip, count, duration, eventChip, guardWords, instant, plural, stampText } from "./words.js";
+import { ago, chip, count, duration, eventChip, guardWords, instant, plural, stampText, whyOf } from "./words.js";
 
 const WAITING = ["queued", "ready", "waiting", "pending", "scheduled", "new", "retry", "retrying"];
 
@@ -416,7 +416,7 @@ export function entryLine(entry) {
 			of
 				? h("a", { href: jobHref(entry.watch, entry.job, entry.database) }, user(of))
 				: user(entry.watch),
-			h("span", { class: "muted reason" }, user(entry.reason ?? entry.actor)),
+			h("span", { class: "muted reason" }, user(whyOf(entry) ?? entry.actor)),
 		),
 	);
 }

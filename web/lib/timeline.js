@@ -9,7 +9,7 @@
 import { measure } from "./cells.js";
 import { h, user } from "./dom.js";
 import { icon } from "./icon.js";
-import { ago, chip, duration, eventChip, EVENTS, instant, plural, stampText, tone } from "./words.js";
+import { ago, chip, duration, eventChip, EVENTS, instant, plural, stampText, tone, whyOf } from "./words.js";
 
 const SHOWN = 120; /* moments at first, the latest ones */
 
@@ -52,6 +52,13 @@ function once(list) {
 	return [...seen.values()];
 }
 
+/* The last start of a job may be that of its undoing, which is no attempt. */
+function startOf(job) {
+	const back = (job.ledger ?? []).findLast((entry) => entry.event === "ROLLBACK_STARTED");
+	return back && at(back.at) <= at(job.started_at) && at(back.at) >= at(job.created_at)
+		? { undoing: true } : { attempt: job.attempts };
+}
+
 const RANK = ["created", "start", "sign", "beat", "step", "expiry", "entry", "finish", "due", "now"];
 
 /*
@@ -61,7 +68,7 @@ const RANK = ["created", "start", "sign", "beat", "step", "expiry", "entry", "fi
 export function lifeOf(job, explained, beats, now) {
 	const list = [];
 	moment(list, job.created_at, "created", {});
-	moment(list, job.started_at, "start", { owner: job.running ? job.owner : null, attempt: job.attempts });
+	moment(list, job.started_at, "start", { owner: job.running ? job.owner : null, ...startOf(job) });
 	fromLedger(list, job.ledger ?? []);
 	fromSteps(list, job.steps ?? []);
 	if (job.running) fromEvidence(list, explained?.evidence);
@@ -175,7 +182,7 @@ function entryTold(entry) {
 			evidence?.attempt && entry.verdict !== "none" ? h("span", { class: "muted" }, `attempt ${evidence.attempt}`, onWhom(evidence.owner)) : null,
 			h("span", { class: "muted" }, byPerson(entry.actor) ? [icon("worker"), " "] : "by ", user(entry.actor))),
 		evidence?.measured_s !== undefined && entry.verdict && entry.verdict !== "none" ? h("div", measure(evidence.measured_s, evidence.limit_s)) : null,
-		entry.reason ? h("p", user(entry.reason)) : null,
+		whyOf(entry) ? h("p", user(whyOf(entry))) : null,
 		h("div", { class: "row muted" }, entry.rule ? h("span", "rule ", user(entry.rule, { class: "mono" })) : null,
 			evidence?.law ? h("span", "law ", user(evidence.law, { class: "mono" })) : null,
 			entry.epoch !== null && entry.epoch !== undefined ? h("span", `epoch ${entry.epoch}`) : null,
@@ -192,7 +199,7 @@ function stepTold(step) {
 
 const DRAWN = {
 	created: () => ["dot", "idle", h("span", "Created")],
-	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, onWhom(one.owner)) : null)],
+	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.undoing ? "Taken to be undone" : one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, onWhom(one.owner)) : null)],
 	sign: () => ["heart", "good", h("span", "Last sign of life")],
 	expiry: (one) => ["clock", "warn", h("span", one.ms > Date.now() ? "Its lease ends" : "Its lease ended")],
 	beat: (one) => ["heart", "good", h("div", { class: "head" }, "Progress", one.beat.step ? user(one.beat.step, { class: "mono" }) : null, one.beat.text ? user(one.beat.text) : null)],

@@ -96,6 +96,17 @@ export function guardWords(said) {
 	return said?.replace(/, at \d\d:\d\d:\d\dZ at the latest$/, "") ?? null;
 }
 
+/*
+ * Why an entry of the ledger was written. The reason of a report is the sentence that a
+ * recovery would have left in the row: here nothing was recovered.
+ */
+export function whyOf(entry) {
+	if (entry.event !== "ZOMBIE_DETECTED") return entry.reason;
+	const measured = entry.evidence?.measured_s ?? null;
+	const span = measured === null ? "" : ` for ${duration(measured)}`;
+	return `${entry.verdict ?? "stuck"}${span}; nothing was changed`;
+}
+
 /* ---- numbers ---- */
 
 const numbers = new Intl.NumberFormat("en-US");

@@ -3,7 +3,7 @@
  * what it was given and what it gave, its row, and what can be done. It follows the stream:
  * parts that did not change are left alone, so that nothing folds or moves under a hand.
  */
-import { actsOf, commandOf, isHeld } from "../lib/acts.js";
+import { actsOf, commandOf, isHeld, isUndoable } from "../lib/acts.js";
 import { ask, get, jobPath, knownRole, may, part, queryText } from "../lib/api.js";
 import { attemptsText, measure, standChips } from "../lib/cells.js";
 import { copyButton } from "../lib/copy.js";
@@ -15,7 +15,7 @@ import { icon } from "../lib/icon.js";
 import { every, soon } from "../lib/live.js";
 import { patch } from "../lib/patch.js";
 import { drawLife, lifeOf, lifeWords } from "../lib/timeline.js";
-import { chip, duration, stamp, stampText, tone } from "../lib/words.js";
+import { ago, chip, duration, plural, stamp, stampText, tone } from "../lib/words.js";
 
 export const title = "Job";
 
@@ -56,10 +56,20 @@ function shadeOf(job) {
 	return job.running ? "busy" : tone(job.state_name ?? job.state);
 }
 
+/* Who put it on hold, when and by which rule: the sentence has only the reason. */
+function holdLine(job) {
+	const entry = isHeld(job) && (job.ledger ?? []).findLast((one) => one.event === "HELD");
+	if (!entry) return null;
+	const died = entry.rule === "crash-budget" && Number(job.row?.crashes) > 0;
+	return h("p", { class: "muted" }, "Put on hold ", ago(entry.at), " by ", user(entry.actor),
+		entry.rule ? [", by the rule ", user(entry.rule, { class: "mono" })] : null,
+		died ? `: ${plural(Number(job.row.crashes), "worker")} died with it in hand` : null, ".");
+}
+
 function verdictCard(job) {
 	return h("section", { class: `card verdict ${shadeOf(job)}`, "aria-label": "Verdict" },
 		h("div", { class: "row" }, standChips(job), job.verdict && job.remedy && !isHeld(job) ? [h("span", { class: "muted" }, "proposed"), chip(job.remedy)] : null),
-		h("p", { class: "sentence" }, user(sentenceOf(job))),
+		h("p", { class: "sentence" }, user(sentenceOf(job))), holdLine(job),
 		job.verdict ? h("div", { class: "row" }, measure(job.measured_s, job.limit_s), h("span", { class: "muted" }, "law ", user(job.law, { class: "mono" }))) : null);
 }
 
@@ -116,7 +126,7 @@ function stepRow(job, step, acts) {
 	const again = acts.includes("retry") && may("operator") && !job.running
 		? h("button", { type: "button", class: "small", onclick: () => confirm("retry", [job], { fromStep: step.step }) }, icon("redo"), "Retry from here") : null;
 	return h("li", { class: "stack" },
-		h("div", { class: "spread" }, h("span", { class: "row" }, h("strong", `${step.position}. `, user(step.step)), chip(step.state), took !== null ? h("span", { class: "muted" }, duration(took)) : null), again),
+		h("div", { class: "spread" }, h("span", { class: "row" }, h("strong", `${step.position + 1}. `, user(step.step)), chip(step.state), took !== null ? h("span", { class: "muted" }, duration(took)) : null), again),
 		step.error ? h("p", { class: "bad-text" }, user(step.error)) : null,
 		step.output !== null && step.output !== undefined ? documentBox("Output", step.output, `${fileName(job)}-${step.step}.json`) : null);
 }
@@ -256,7 +266,7 @@ class JobView {
 
 	/* They stay as they are under the pointer, but act on the job as it is now. */
 	#buttons(job) {
-		const acts = [...this.acts, ...(job.ledger?.length ? ["undo"] : [])];
+		const acts = [...this.acts.filter((act) => act !== "rollback" || !this.details.builtin || job.steps?.length), ...(job.ledger?.some(isUndoable) ? ["undo"] : [])];
 		const named = JSON.stringify([isHeld(job), job.state, job.running, job.verdict, job.owner, job.attempts, job.epoch, job.finished_at, acts]);
 		if (this.named === named) return;
 		this.named = named;

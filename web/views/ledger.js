@@ -2,6 +2,7 @@
  * ledger.js: what was decided and done, the newest first, as it happens. An entry opens to
  * its evidence and to the row before and after; a batch can be taken back.
  */
+import { isUndoable } from "../lib/acts.js";
 import { daemonStatus, get, jobHref, may, queryText } from "../lib/api.js";
 import {
 	addressed,
@@ -15,7 +16,7 @@ import { fill, h, user } from "../lib/dom.js";
 import { errand } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { table } from "../lib/table.js";
-import { ago, chip, EVENTS, eventChip, stamp } from "../lib/words.js";
+import { ago, chip, EVENTS, eventChip, stamp, whyOf } from "../lib/words.js";
 
 export const title = "Ledger";
 
@@ -107,7 +108,7 @@ function evidence(given) {
 }
 
 function undoButton(entry) {
-	if (!may("operator") || !entry.batch || !(entry.before || entry.after)) return null;
+	if (!may("operator") || !isUndoable(entry)) return null;
 	return h(
 		"div",
 		h(
@@ -179,7 +180,7 @@ function openCell(state, entry, opened) {
 					details.lastElementChild?.matches("div") && details.lastElementChild.remove();
 			},
 		},
-		h("summary", entry.reason ? user(entry.reason) : "Evidence"),
+		h("summary", whyOf(entry) ? user(whyOf(entry)) : "Evidence"),
 		isOpen ? inside(state, entry) : null,
 	);
 	return details;

@@ -142,11 +142,6 @@ function endedTable(state) {
 				num: true,
 				cell: (w) => duration((instant(w.ended_at) - instant(w.started_at)) / 1000),
 			},
-			{
-				name: "of-version tight",
-				title: "Version",
-				cell: (w) => user(w.info?.version ?? null),
-			},
 			{ name: "of-served fair", title: "Served", cell: servesCell },
 		],
 		key: (w) => w.id,
