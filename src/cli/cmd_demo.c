@@ -184,9 +184,13 @@ static int begin(struct demo *d, const sigset_t *set)
 	out_count(&jobs, d->nids);
 	demo_say(d, COLOR_BOLD, "the page: %s/", address);
 	demo_say(d, COLOR_NONE,
-	         "%s jobs, some of them workflows with a saga, for %d workers; %d pages in a table of "
-	         "their own; everything is in %s",
+	         "%s jobs for %d workers, some of them orders in steps; and %d pages in a table whose "
+	         "workers know nothing of defib; all of it is in %s",
 	         buf_text(&jobs), DEMO_WORKERS, d->npages, d->folder);
+	demo_say(d, COLOR_NONE,
+	         "for about %lld s workers are killed, frozen and cut off; then it is counted what "
+	         "became of the work",
+	         (long long)d->seconds);
 	buf_release(&jobs);
 	return EXIT_CLEAN;
 }
@@ -292,5 +296,8 @@ int cmd_demo(struct cli *c)
 	demo_place_remove(d);
 	if (code == EXIT_INTERRUPTED)
 		demo_say(d, COLOR_YELLOW, "interrupted: everything was ended and removed");
+	else if (code == EXIT_CLEAN && !cli_flag(c, "keep"))
+		demo_say(d, COLOR_NONE,
+		         "everything was ended and removed; with --keep it goes on, to look around");
 	return code;
 }

@@ -95,7 +95,7 @@ struct demo {
 	int64_t last_entry; /* of the ledger that was read */
 	struct demo_entry *entries;
 	int nentries, entries_cap;
-	int64_t freed, late;
+	int64_t freed, late, sagas;
 
 	bool live, utf8; /* a bar at the bottom, of blocks */
 	int64_t shown_ms;

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "life/incarnation.h"
 
+#define SAGAS_TOLD 3
+
 /* A run of entries that one line tells. */
 struct told {
 	const char *event, *owner, *verdict;
@@ -107,6 +109,17 @@ static void tell_freed(struct demo *d, const struct told *t)
 		         t->jobs == 1 ? "" : "s", t->owner, after, t->verdict);
 }
 
+/* The first few by name; then one line for all that follow. */
+static void tell_saga(struct demo *d, int64_t order)
+{
+	d->sagas++;
+	if (d->sagas <= SAGAS_TOLD)
+		demo_say(d, COLOR_YELLOW, "order %lld cannot be shipped: its saga takes back what was done",
+		         (long long)order);
+	else if (d->sagas == SAGAS_TOLD + 1)
+		demo_say(d, COLOR_YELLOW, "and so with further orders, each of them told in the ledger");
+}
+
 static void tell(struct demo *d, const struct told *t)
 {
 	if (t->jobs == 0)
@@ -114,8 +127,7 @@ static void tell(struct demo *d, const struct told *t)
 	if (is_freeing(t->event) && t->verdict)
 		tell_freed(d, t);
 	else if (text_eq(t->event, "ROLLBACK_STARTED"))
-		demo_say(d, COLOR_YELLOW, "order %lld cannot be shipped: its saga takes back what was done",
-		         (long long)t->job);
+		tell_saga(d, t->job);
 	else if (text_eq(t->event, "LATE_COMPLETION"))
 		demo_say(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
 		         t->owner, (long long)t->jobs, t->jobs == 1 ? "" : "s");

@@ -287,9 +287,12 @@ void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 		(void)fflush(stdout);
 		return;
 	}
-	buf_addf(&out,
-	         "\n%lld jobs: %lld done, %lld rolled back by their saga, %lld held for a person\n",
-	         (long long)v->jobs, (long long)v->done, (long long)v->rolled_back, (long long)v->held);
+	buf_add(&out, "\n");
+	out_count(&out, v->jobs);
+	buf_addf(&out, " jobs, %d of them pages: ", d->npages);
+	out_count(&out, v->done);
+	buf_addf(&out, " done, %lld rolled back by their saga, %lld held for a person\n",
+	         (long long)v->rolled_back, (long long)v->held);
 	buf_addf(&out, "workers frozen %lld, cut off %lld; page workers killed %lld\n",
 	         (long long)d->frozen, (long long)d->cut, (long long)d->pages_killed);
 	buf_addf(&out,
@@ -298,11 +301,11 @@ void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 	         (long long)v->recovered, (double)v->median_ms / 1000.0, (double)v->worst_ms / 1000.0,
 	         (long long)d->late);
 	struct buf line = BUF_INIT;
-	buf_addf(&line,
-	         "verdict: jobs %lld, workers killed %lld, lost %lld, stuck %lld, settled twice %lld: "
-	         "%s",
-	         (long long)v->jobs, (long long)v->killed, (long long)v->lost, (long long)v->stuck,
-	         (long long)v->twice, kept ? "every promise was kept" : "a promise was BROKEN");
+	buf_add(&line, "verdict: jobs ");
+	out_count(&line, v->jobs);
+	buf_addf(&line, ", workers killed %lld, lost %lld, stuck %lld, settled twice %lld: %s",
+	         (long long)v->killed, (long long)v->lost, (long long)v->stuck, (long long)v->twice,
+	         kept ? "every promise was kept" : "a promise was BROKEN");
 	out_color(&out, d->cli->color_out, kept ? COLOR_GREEN : COLOR_RED, buf_text(&line));
 	puts(buf_text(&out));
 	(void)fflush(stdout);

@@ -254,11 +254,13 @@ def test_a_length_that_makes_no_sense_is_refused(defib, seconds):
 
 
 @pytest.mark.proof
-def test_at_full_length_every_promise_is_kept(tmp_path):
-    run = Demo(tmp_path / "tmp")
+@pytest.mark.covers("E9")
+def test_at_full_length_every_promise_is_kept(tmp_path, db):
+    run = Demo(tmp_path / "tmp", url=db.url)
     try:
         assert run.verdict["kept"], run.told
         assert run.verdict["jobs"] > 2000
         assert run.process.wait(60) == 0
+        assert "everything was ended and removed" in run.told
     finally:
         run.close()
