@@ -253,16 +253,19 @@ def test_known_queues_are_found_and_the_configuration_holds(pg, defib):
     for name in ("river", "oban", "procrastinate"):
         pg.sql((SCHEMAS / f"{name}.postgres.sql").read_text())
     pg.sql("CREATE TABLE customers (id bigint PRIMARY KEY, name text, updated_at timestamptz)")
+    pg.sql("INSERT INTO procrastinate_jobs (queue_name, task_name, status) "
+           "VALUES ('q', 'a', 'todo'), ('q', 'b', 'todo')")
     ran = defib("init", "--detect", "--write", "defib.yaml", db=pg)
     assert ran.code == 0, ran.err
     for name in ("river", "oban", "procrastinate"):
         assert f"(preset {name})" in ran.err
+    assert "(preset procrastinate): 0 running, 0 stuck; todo 2" in ran.err
     assert "customers" not in ran.err
     watches = holds(defib, defib.dir / "defib.yaml")["watches"]
     assert {"river", "oban", "procrastinate"} <= {w["watch"] for w in watches}
 
 
-def test_states_are_counted_and_pgmq_has_a_watch_for_each_queue(pg, defib):
+def test_pgmq_has_a_watch_for_each_queue(pg, defib):
     pg.sql((SCHEMAS / "pgmq.postgres.sql").read_text())
     ran = defib("init", "--detect", db=pg)
     assert ran.code == 0, ran.err

@@ -45,6 +45,13 @@ def test_an_id_without_a_test_that_passed_fails(tmp_path):
         assert "no test that covers C8 has passed: automatic retry" in ran.stdout
 
 
+def test_a_test_in_two_reports_counts_once(tmp_path):
+    path = report(tmp_path, *all_but())
+    ran = subprocess.run([sys.executable, ROOT / "scripts" / "mission.py", path, path],
+                         capture_output=True, text=True, check=False)
+    assert ran.stdout.startswith("A1    1 "), ran.stdout
+
+
 def test_an_id_that_is_not_in_the_list_fails(tmp_path):
     ran = judged(report(tmp_path, *all_but(), ("A99", "postgres", "")))
     assert ran.returncode == 1
