@@ -216,6 +216,18 @@ def test_a_file_that_cannot_be_added_to_stays_as_it_is(config, why, lite, defib)
     assert (defib.dir / "out.yaml").read_text() == config
 
 
+def test_of_several_databases_the_watch_names_its_own(lite, defib):
+    Example("scrapersky", lite, defib)
+    config = defib.dir / "defib.yaml"
+    config.write_text("databases:\n  - {name: first, url: 'sqlite:other.db'}\n"
+                      f"  - {{name: second, url: '{lite.url}'}}\n")
+    ran = defib("init", "--table", "pages", "--write", "defib.yaml", "--yes", db="second")
+    assert ran.code == 0, ran.err
+    assert "    database: second\n" in config.read_text()
+    watch, = defib("scan", "--json").json["watches"]
+    assert (watch["database"], watch["watch"]) == ("second", "pages")
+
+
 def test_a_password_is_not_written(pg, defib):
     pg.sql("CREATE TABLE t (id bigint PRIMARY KEY, state text CHECK (state IN ('new', 'running')),"
            " locked_until timestamptz)")
