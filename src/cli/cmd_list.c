@@ -4,6 +4,7 @@
  */
 #include "cli/select.h"
 #include "cli/table.h"
+#include "cli/told_words.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -141,8 +142,16 @@ static void print_json(struct listing *l, const struct selected *g, enum list_so
 
 /* ---- the whole */
 
-static void print_page(struct listing *l, const struct selected *g, enum list_sort sort,
-                       const struct browsed *rows, int n)
+static void print_pause(struct store *s, const struct watch *w)
+{
+	struct buf out = BUF_INIT;
+	pause_line(s, w->name, &out);
+	fputs(buf_text(&out), stdout);
+	buf_release(&out);
+}
+
+static void print_page(struct listing *l, const struct selected *g, struct store *s,
+                       enum list_sort sort, const struct browsed *rows, int n)
 {
 	if (l->cli->json)
 		print_json(l, g, sort, rows, n);
@@ -150,6 +159,8 @@ static void print_page(struct listing *l, const struct selected *g, enum list_so
 		print_ids(g->watch, rows, n);
 	else
 		print_table(l, g->watch, rows, n);
+	if (n > 0 && !l->cli->json && !l->ids)
+		print_pause(s, g->watch);
 	if (n > 0)
 		remember(l, g->watch, sort, &rows[n - 1]);
 	l->shown += n;
@@ -181,7 +192,7 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 	if (!err)
 		err = browse_jobs(b->store, &b->sql, &b->ledger, &ask, &c->arena, &rows, &n, &l->more, &f);
 	if (!err) {
-		print_page(l, g, sort, rows, n);
+		print_page(l, g, b->store, sort, rows, n);
 		return EXIT_CLEAN;
 	}
 	/* A word that the key's type cannot take is the caller's slip, not the database's trouble. */

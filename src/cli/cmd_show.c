@@ -5,6 +5,7 @@
  */
 #include "cli/select.h"
 #include "cli/story_text.h"
+#include "cli/told_words.h"
 
 #include "serve/judged.h"
 #include "serve/say_story.h"
@@ -22,13 +23,14 @@ struct shown {
 	struct story_sheet sheet;
 };
 
-static void print_text(struct shown *x)
+static void print_text(struct shown *x, struct store *s)
 {
 	struct buf out = BUF_INIT;
 	x->sheet.color = x->cli->color_out;
 	x->sheet.logs = cli_flag(x->cli, "logs");
 	x->sheet.whole_row = cli_flag(x->cli, "state");
 	story_text(&x->sheet, &out);
+	pause_line(s, x->sheet.watch->name, &out);
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);
 }
@@ -67,7 +69,7 @@ static int show(struct shown *x, const struct selected *g)
 	if (c->json || cli_flag(c, "raw"))
 		print_json(&x->sheet, g->database);
 	else
-		print_text(x);
+		print_text(x, b->store);
 	return EXIT_CLEAN;
 }
 

@@ -29,3 +29,29 @@ void told_words(const struct told *t, struct buf *out)
 	if (t->reason)
 		buf_addf(out, ", because: %s", t->reason);
 }
+
+static void add_pause_line(const struct told *t, const char *watch, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	buf_addf(&text, "recovery of %s is paused ", watch);
+	told_words(t, &text);
+	out_padded(out, buf_text(&text), 0);
+	buf_add(out, "\n");
+	buf_release(&text);
+}
+
+void pause_line(struct store *s, const char *watch, struct buf *out)
+{
+	struct arena a = ARENA_INIT;
+	struct failure ignored = {0};
+	struct told *all = NULL;
+	bool there = false;
+	int n = 0;
+	if (told_open(s, false, &there, &ignored) == DEFIB_OK && there &&
+	    told_read(s, &a, &all, &n, &ignored) == DEFIB_OK)
+		for (int i = 0; i < n; i++)
+			if (text_eq(all[i].name, "pause") &&
+			    (text_eq(all[i].watch, watch) || text_eq(all[i].watch, "*")))
+				add_pause_line(&all[i], watch, out);
+	arena_release(&a);
+}

@@ -11,5 +11,10 @@
 void moment_words(int64_t us, struct buf *out);
 /* "by cli:anna at … until …, because …" */
 void told_words(const struct told *t, struct buf *out);
+/*
+ * A line for who looks at jobs of a watch: that nothing of it is given back, because recovery is
+ * paused. Nothing where it is not, or where that cannot be read.
+ */
+void pause_line(struct store *s, const char *watch, struct buf *out);
 
 #endif

@@ -149,17 +149,22 @@ void evidence_sentence(const struct judgement *j, struct buf *out)
 	buf_add(out, ")");
 }
 
-void reason_text(const char *template, const struct facts *f, const struct judgement *j,
-                 struct buf *out)
+void reason_text(const struct watch *w, const char *template, const struct facts *f,
+                 const struct judgement *j, struct buf *out)
 {
 	static const char *const names[] = {"{verdict}", "{silent}", "{owner}", "{kind}"};
-	struct buf silent = BUF_INIT;
+	struct buf silent = BUF_INIT, owner = BUF_INIT;
+	/* What is masked anywhere must not stand in the row's own error column instead. */
+	if (f->owner && w->owner.text)
+		shown_owner(w, f->owner, &owner);
+	else
+		buf_add(&owner, f->owner ? f->owner : "unknown");
 	if (j->measured)
 		duration_text(j->measured_us, &silent);
 	else
 		buf_add(&silent, "unknown time");
-	const char *const values[] = {verdict_names[j->verdict], buf_text(&silent),
-	                              f->owner ? f->owner : "unknown", f->kind ? f->kind : "unknown"};
+	const char *const values[] = {verdict_names[j->verdict], buf_text(&silent), buf_text(&owner),
+	                              f->kind ? f->kind : "unknown"};
 	while (*template) {
 		size_t i = 0;
 		while (i < 4 && !text_starts(template, names[i]))
@@ -172,4 +177,5 @@ void reason_text(const char *template, const struct facts *f, const struct judge
 		}
 	}
 	buf_release(&silent);
+	buf_release(&owner);
 }

@@ -13,8 +13,8 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 /* "silent for 2h 5m (limit 1h)" */
 void evidence_sentence(const struct judgement *j, struct buf *out);
 /* The watch's reason with {verdict} {silent} {owner} {kind} filled in. */
-void reason_text(const char *template, const struct facts *f, const struct judgement *j,
-                 struct buf *out);
+void reason_text(const struct watch *w, const char *template, const struct facts *f,
+                 const struct judgement *j, struct buf *out);
 /* A value of a column that the watch masks, down to its last six characters. */
 void mask_value(const struct watch *w, const char *column, const char *value, struct buf *out);
 /* A column as a person sees it: masked, or a coded state with its name: "OCR_PROCESSING (6)". */

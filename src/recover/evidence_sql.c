@@ -39,16 +39,44 @@ static void add_piece(const char *text, size_t n, struct buf *out)
 	buf_release(&piece);
 }
 
+static bool is_masked(const struct watch *w, const char *column)
+{
+	for (int i = 0; i < w->mask.n; i++)
+		if (text_eq(w->mask.items[i], column))
+			return true;
+	return false;
+}
+
+/* As mask_value(): the last six characters, unless that is all there is. */
+static void add_value(const struct watch *w, const char *column, const char *sql, struct buf *out)
+{
+	if (is_masked(w, column))
+		buf_addf(out, "'****' || CASE WHEN length(%s) <= 6 THEN '' ELSE right(%s, 6) END", sql,
+		         sql);
+	else
+		buf_add(out, sql);
+}
+
+/* As shown_owner(). */
+static void add_owner(const struct watch *w, struct buf *out)
+{
+	const char *owner = w->owner.text ? w->owner.text : "";
+	add_value(w, text_starts(owner, "t.") ? owner + 2 : owner, "owner", out);
+}
+
 void sql_reason(const struct watch *w, struct buf *out)
 {
-	struct buf silent = BUF_INIT;
+	struct buf silent = BUF_INIT, owner = BUF_INIT;
 	add_duration("measured_us", &silent);
+	buf_add(&owner, "coalesce(");
+	add_owner(w, &owner);
+	buf_add(&owner, ", 'unknown')");
 	const struct {
 		const char *name, *sql;
 	} fields[] = {
 		{"{verdict}", "verdict"},
 		{"{silent}", buf_text(&silent)},
-		{"{owner}", "coalesce(owner, 'unknown')"},
+		{"{owner}", buf_text(&owner)},
 		{"{kind}", "coalesce(kind, 'unknown')"},
 	};
 	enum { FIELDS = sizeof fields / sizeof *fields };
@@ -71,24 +99,7 @@ void sql_reason(const struct watch *w, struct buf *out)
 	if (at > plain)
 		add_piece(plain, (size_t)(at - plain), out);
 	buf_release(&silent);
-}
-
-static bool is_masked(const struct watch *w, const char *column)
-{
-	for (int i = 0; i < w->mask.n; i++)
-		if (text_eq(w->mask.items[i], column))
-			return true;
-	return false;
-}
-
-/* As mask_value(): the last six characters, unless that is all there is. */
-static void add_value(const struct watch *w, const char *column, const char *sql, struct buf *out)
-{
-	if (is_masked(w, column))
-		buf_addf(out, "'****' || CASE WHEN length(%s) <= 6 THEN '' ELSE right(%s, 6) END", sql,
-		         sql);
-	else
-		buf_add(out, sql);
+	buf_release(&owner);
 }
 
 static void add_time(const char *name, const char *us, struct buf *out)
@@ -117,7 +128,6 @@ static void add_shown(const struct watch *w, struct buf *out)
 
 void sql_evidence(const struct watch *w, struct buf *out)
 {
-	const char *owner = w->owner.text ? w->owner.text : "";
 	add_shown(w, out);
 	buf_add(out, " || jsonb_strip_nulls(jsonb_build_object('law', law,");
 	add_time("now", "now_us", out);
@@ -126,7 +136,7 @@ void sql_evidence(const struct watch *w, struct buf *out)
 	add_time("started_at", "started_us", out);
 	buf_add(out, "\n    'measured_s', round(measured_us / 1000000.0, 3), "
 	             "'limit_s', round(limit_us / 1000000.0, 3), 'owner', ");
-	add_value(w, text_starts(owner, "t.") ? owner + 2 : owner, "owner", out);
+	add_owner(w, out);
 	buf_add(out, ", 'kind', kind,\n    'attempt', attempts, 'max_attempts', max_attempts, "
 	             "'recovered_before', nullif(crashes, 0), 'mass', nullif(mass, false)))");
 }

@@ -22,7 +22,7 @@ static void assert_reason(struct store *s, const struct watch *w, const struct f
 	snprintf(measured, sizeof measured, "%" PRId64, j->measured_us);
 	struct store_param params[] = {P_TEXT(j->measured ? measured : NULL), P_TEXT(f->owner),
 	                               P_TEXT(f->kind), P_TEXT(verdict_names[j->verdict])};
-	reason_text(w->reason, f, j, &wanted);
+	reason_text(w, w->reason, f, j, &wanted);
 	buf_add(&sql, "SELECT ");
 	sql_reason(w, &sql);
 	buf_add(&sql, " FROM (SELECT $1::bigint AS measured_us, $2::text AS owner, $3::text AS kind, "
@@ -75,6 +75,24 @@ static void a_reason_fills_in_what_is_known_and_leaves_the_rest_as_written(void 
 	store_close(s);
 }
 
+static void a_reason_masks_the_owner_as_the_scan_does(void **state)
+{
+	(void)state;
+	need_env("DEFIB_TEST_PG");
+	struct store *s = open_plain();
+	const char *masked[] = {"worker"};
+	const struct judgement j = {.verdict = VERDICT_ORPHAN};
+	const char *const owners[] = {"host-7/secret-name", "short", NULL};
+	for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
+		const struct watch w = {.reason = "left by {owner}",
+		                        .owner = {.text = "t.worker"},
+		                        .mask = {.items = masked, .n = 1}};
+		const struct facts f = {.owner = owners[i]};
+		assert_reason(s, &w, &f, &j);
+	}
+	store_close(s);
+}
+
 static void a_retry_waits_as_long_as_by_the_scan(void **state)
 {
 	(void)state;
@@ -109,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reason_says_every_duration_as_the_scan_does),
 		cmocka_unit_test(a_reason_fills_in_what_is_known_and_leaves_the_rest_as_written),
+		cmocka_unit_test(a_reason_masks_the_owner_as_the_scan_does),
 		cmocka_unit_test(a_retry_waits_as_long_as_by_the_scan),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

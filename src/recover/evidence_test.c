@@ -195,8 +195,9 @@ static void where_nothing_was_measured_the_law_speaks(void **state)
 static void assert_reason(const char *template, const struct facts *f, const struct judgement *j,
                           const char *want)
 {
+	const struct watch w = {0};
 	struct buf out = BUF_INIT;
-	reason_text(template, f, j, &out);
+	reason_text(&w, template, f, j, &out);
 	assert_string_equal(buf_text(&out), want);
 	buf_release(&out);
 }
@@ -230,6 +231,19 @@ static void a_reason_says_what_is_unknown(void **state)
 	              "dead unknown time unknown unknown");
 }
 
+static void a_reason_masks_an_owner_that_the_watch_masks(void **state)
+{
+	const char *masked[] = {"worker"};
+	const struct watch w = {.owner = {.text = "t.worker"}, .mask = {.items = masked, .n = 1}};
+	struct facts f = {.running = true, .owner = "host-7/secret-name"};
+	struct judgement dead = {.verdict = VERDICT_DEAD, .rule = &law};
+	struct buf out = BUF_INIT;
+	(void)state;
+	reason_text(&w, "left by {owner}", &f, &dead, &out);
+	assert_string_equal(buf_text(&out), "left by ****t-name");
+	buf_release(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +259,7 @@ int main(void)
 		cmocka_unit_test(a_reason_without_names_is_written_as_it_is),
 		cmocka_unit_test(a_reason_has_its_names_filled_in),
 		cmocka_unit_test(a_reason_says_what_is_unknown),
+		cmocka_unit_test(a_reason_masks_an_owner_that_the_watch_masks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,3 +216,22 @@ def test_a_document_by_its_id_before_and_after_the_reset(db, defib, tmp_path):
     out = ocr("show", "ocr/abc-123", env=env).out
     assert "status_id: OCR_PROCESSING (6) -> COMPLETE (3)" in out
     assert "Reset by stale OCR monitor (processing for 15m" in out
+
+
+def test_of_a_paused_watch_it_says_by_whom_and_why(jobs, defib):
+    add_job(jobs, 1, minutes=125)
+    assert defib("pause", "jobs", "--reason", "a move", config=config(jobs)).code == 0
+    last = show(defib, jobs, "jobs/1").splitlines()[-1]
+    assert last.startswith("recovery of jobs is paused by cli:")
+    assert last.endswith("because: a move")
+
+
+def test_a_masked_owner_is_masked_in_the_reason_too(jobs, defib):
+    add_job(jobs, 1, minutes=125, owner="host-7/secret-name")
+    text = config(jobs).replace("reason: freed by a test", "reason: 'left by {owner}'")
+    assert defib("scan", "--fix", config=text).code == 0
+    assert jobs.sql("SELECT error FROM jobs") == [("left by ****t-name",)]
+    ledger = "defib.ledger" if jobs.engine == "postgres" else "defib_ledger"
+    said = jobs.sql(f"SELECT reason, evidence, before, after FROM {ledger} WHERE event = 'REQUEUED'")
+    assert len(said) == 1
+    assert "left by ****t-name" in str(said) and "secret" not in str(said)
