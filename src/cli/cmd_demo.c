@@ -23,8 +23,8 @@ const struct cli_option demo_options[] = {
 };
 
 #define TICK_MS 40
-#define UP_MS 30000   /* within which everything must have started */
-#define OVERTIME_S 90 /* beyond the run, for a machine that is busy: then jobs are stuck */
+#define UP_MS 30000 /* within which everything must have started */
+#define STILL_S 90  /* without one more job that is over, behind the run's time: they are stuck */
 #define EXIT_INTERRUPTED 130
 
 /* ---- what was asked for ---- */
@@ -233,15 +233,39 @@ static int go_round(struct demo *d)
 	return EXIT_CLEAN;
 }
 
-/* Until all is over, or should have been. */
+/* A machine that is busy takes longer: only where nothing moves any more is it given up. */
+static bool stands_still(struct demo *d, int64_t now_ms)
+{
+	int64_t over = d->finished + d->pages_done;
+	if (over != d->moved_to || now_ms < d->begun_ms + d->seconds * 1000) {
+		d->moved_to = over;
+		d->moved_ms = now_ms;
+	}
+	return now_ms > d->moved_ms + STILL_S * 1000;
+}
+
+static void tell_calm(struct demo *d)
+{
+	int64_t left = d->nids - d->finished;
+	struct buf jobs = BUF_INIT;
+	if (d->calm || !demo_faults_over(d) || left == 0)
+		return;
+	d->calm = true;
+	out_count(&jobs, left);
+	demo_say(d, COLOR_NONE, "that was the last fault; %s jobs are left to be done",
+	         buf_text(&jobs));
+	buf_release(&jobs);
+}
+
+/* Until all is over, or nothing moves. */
 static int run(struct demo *d, const sigset_t *set)
 {
-	int64_t end = d->begun_ms + (d->seconds + OVERTIME_S) * 1000;
 	int code = EXIT_CLEAN;
-	while (code == EXIT_CLEAN && clock_boot_ms() < end) {
+	while (code == EXIT_CLEAN && !stands_still(d, clock_boot_ms())) {
 		if (told_to_end(set))
 			return EXIT_INTERRUPTED;
 		code = go_round(d);
+		tell_calm(d);
 		if (demo_faults_over(d) && d->finished == d->nids && d->pages_done == d->npages)
 			break;
 	}

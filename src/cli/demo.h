@@ -83,6 +83,8 @@ struct demo {
 	int nids, npages;
 	int64_t poison; /* the job that kills whoever runs it; 0: not there yet */
 	int64_t finished, pages_done;
+	int64_t moved_to, moved_ms; /* how many were over when that last changed, and when */
+	bool calm;                  /* it was told that no more faults come */
 
 	struct demo_member members[DEMO_MEMBERS];
 	struct demo_death *deaths;

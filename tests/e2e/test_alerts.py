@@ -8,7 +8,8 @@ import time
 import pytest
 import stuck_jobs
 from conftest import ROOT, Program
-from daemons import Daemon
+from daemons import BEATING, Daemon, World, make_jobs
+from daemons import config as beating_config
 from databases import LiteDatabase
 from receivers import Receiver
 from web import TOKENS, WebDaemon, token_env, token_section
@@ -363,6 +364,32 @@ def test_of_two_daemons_one_tells(pg, daemon, receiver):
     pg.sql("UPDATE jobs SET status = 'queued'")
     eventually(lambda: hook.documents(status="resolved"))
     assert [one["status"] for one in hook.documents()] == ["firing", "resolved"]
+
+
+# ---- most workers silent at once
+
+
+@pytest.mark.covers("F6")
+def test_a_brake_that_holds_is_told_and_so_is_its_end(pg, defib, receiver):
+    hook = receiver()
+    world = World(defib, pg)
+    try:
+        make_jobs(pg, 60, lanes=["beating"])
+        crew = world.work(count=6, rows=10)
+        text = beating_config(pg.url, BEATING, beat=1, stuck=8,
+                              guard="{brake_ceiling: 30m, pace: 0}")
+        daemon = world.daemon(text + f"sinks:\n{webhook('hook', hook)}alerts:\n  every: 300ms\n"
+                              f"  sinks: [hook]\n  rules:\n{only('brake_held')}", "--no-queue")
+        daemon.wait_passes("beating", 3)
+        crew.signal(signal.SIGSTOP)
+        fired = eventually(lambda: hook.documents(status="firing"), limit=90)[0]
+        assert (fired["rule"], fired["severity"], fired["watch"]) == (
+            "brake_held", "critical", "beating")
+        crew.signal(signal.SIGCONT)
+        over = eventually(lambda: hook.documents(status="resolved"), limit=90)[0]
+        assert over["topic"] == fired["topic"]
+    finally:
+        world.close()
 
 
 # ---- the watcher itself

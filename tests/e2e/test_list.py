@@ -306,3 +306,25 @@ def test_documents_that_were_recovered_are_found(db, defib, tmp_path):
     found = ocr("list", "--watch", "ocr", "--where", "recovered", "--where", "state=COMPLETE",
                 env=env)
     assert "ocr/stuck-1" in found.out and "fresh-1" not in found.out
+
+
+# ---- a pause
+
+PAUSED = "recovery of jobs is paused by cli:"
+
+
+def test_a_list_of_a_paused_watch_says_so(jobs, defib):
+    assert PAUSED not in defib("list", config=config(jobs)).out
+    ran = defib("pause", "jobs", "--reason", "a move\x1b[31m", config=config(jobs))
+    assert ran.code == 0, ran.err
+    line, = [one for one in defib("list", config=config(jobs)).out.splitlines() if PAUSED in one]
+    assert "until it is taken back, because: a move" in line and "\x1b" not in line
+    assert defib("resume", "jobs", config=config(jobs)).code == 0
+    assert PAUSED not in defib("list", config=config(jobs)).out
+
+
+@pytest.mark.parametrize("form", ["--ids", "--json"])
+def test_a_pause_is_not_told_to_programs(jobs, defib, form):
+    assert defib("pause", "jobs", config=config(jobs)).code == 0
+    ran = defib("list", form, config=config(jobs))
+    assert ran.code == 0 and "paused" not in ran.out
