@@ -51,6 +51,10 @@ class Queue:
     def stuck(self, **more):
         return self.add(2 * self.threshold_s + 600, **more)
 
+    def claim(self, key):
+        """SQL by which a worker takes a job that is free."""
+        raise NotImplementedError
+
     def living(self):
         """Half of what the preset allows."""
         return self.add(self.threshold_s // 2)
@@ -71,6 +75,10 @@ class River(Queue):
     def state(self, key):
         return self.one("SELECT state::text FROM river_job WHERE id = %s", key)
 
+    def claim(self, key):
+        return ("UPDATE river_job SET state = 'running', attempt = attempt + 1, attempted_at = "
+                f"now(), attempted_by = array_append(attempted_by, 'host-c') WHERE id = {key}")
+
 
 class Oban(Queue):
     preset, threshold_s, kind = "oban", 3600, "MyApp.Mailer"
@@ -86,6 +94,10 @@ class Oban(Queue):
 
     def state(self, key):
         return self.one("SELECT state::text FROM oban_jobs WHERE id = %s", key)
+
+    def claim(self, key):
+        return ("UPDATE oban_jobs SET state = 'executing', attempt = attempt + 1, attempted_at = "
+                f"timezone('utc', now()), attempted_by = '{{node@b,uuid-2}}' WHERE id = {key}")
 
 
 class PgBoss12(Queue):
@@ -111,6 +123,10 @@ class PgBoss12(Queue):
 
     def state(self, key):
         return self.one("SELECT state::text FROM pgboss.job WHERE id = %s", json.loads(key)[1])
+
+    def claim(self, key):
+        return ("UPDATE pgboss.job SET state = 'active', started_on = now(), retry_count = "
+                f"retry_count + 1 WHERE id = '{json.loads(key)[1]}'")
 
 
 class SolidQueue(Queue):
@@ -142,6 +158,12 @@ class SolidQueue(Queue):
                 return state
         return None
 
+    def claim(self, key):
+        now = self.ago(0, "utc")
+        return (f"DELETE FROM solid_queue_ready_executions WHERE job_id = {key}; INSERT INTO "
+                "solid_queue_claimed_executions (job_id, process_id, created_at) "
+                f"VALUES ({key}, {self.process(10000 + key, 0)}, {now})")
+
 
 class GoodJob(Queue):
     preset, threshold_s, kind = "good-job", 300, "MailJob"
@@ -161,6 +183,12 @@ class GoodJob(Queue):
     def state(self, key):
         return self.one("SELECT CASE WHEN finished_at IS NOT NULL THEN 'failed' WHEN locked_by_id "
                         "IS NULL THEN 'free' ELSE 'running' END FROM good_jobs WHERE id = %s", key)
+
+    def claim(self, key):
+        now = self.ago(0, "utc")
+        process = self.insert("good_job_processes", "id", created_at=now, updated_at=now)
+        return (f"UPDATE good_jobs SET locked_by_id = '{process}', locked_at = {now}, "
+                f"performed_at = {now} WHERE id = '{key}'")
 
 
 class Procrastinate(Queue):
@@ -187,6 +215,10 @@ class Procrastinate(Queue):
     def state(self, key):
         return self.one("SELECT status::text FROM procrastinate_jobs WHERE id = %s", key)
 
+    def claim(self, key):
+        worker = self.insert("procrastinate_workers", "id", last_heartbeat="now()")
+        return f"SELECT procrastinate_fetch_job_v2(NULL, {worker})"
+
 
 class Laravel(Queue):
     preset, threshold_s, kind = "laravel", 3600, "default"
@@ -203,6 +235,10 @@ class Laravel(Queue):
         if not rows:
             return "failed" if self.one("SELECT count(*) FROM failed_jobs") else None
         return "free" if rows[0][0] is None else "running"
+
+    def claim(self, key):
+        return (f"UPDATE jobs SET attempts = attempts + 1, reserved_at = {self.ago(0, 'epoch')} "
+                f"WHERE id = {key}")
 
 
 class Pgmq(Queue):
@@ -229,6 +265,9 @@ class Pgmq(Queue):
         return self.one("SELECT CASE WHEN vt > now() + interval '10 years' THEN 'held' WHEN "
                         "vt > now() THEN 'running' ELSE 'visible' END FROM pgmq.q_emails "
                         "WHERE msg_id = %s", key)
+
+    def claim(self, key):
+        return "SELECT pgmq.read('emails', 600, 1)"
 
 
 QUEUES = (River, Oban, PgBoss12, SolidQueue, GoodJob, Procrastinate, Laravel, Pgmq)

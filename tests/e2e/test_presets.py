@@ -3,6 +3,7 @@ lives is left alone, and nothing of a CHECK, an index or a trigger stands in the
 
 import json
 import pathlib
+import sys
 
 import pytest
 
@@ -10,6 +11,7 @@ import preset_tables
 from databases import LiteDatabase, PgDatabase
 from doctoring import Findings
 from example_systems import ledger
+from workers import eventually
 
 PRESETS = pathlib.Path(__file__).resolve().parents[2] / "presets"
 CASES = [(queue, engine) for queue in preset_tables.QUEUES for engine in queue.engines]
@@ -17,16 +19,16 @@ CASES = [(queue, engine) for queue in preset_tables.QUEUES for engine in queue.e
 
 def which(test):
     """The queues that a test is about, as parameters of `queue`."""
-    found = [case for case in CASES if test(case[0])]
+    found = [case for case in CASES if test(*case)]
     return pytest.mark.parametrize("queue", found, indirect=True, scope="module",
                                    ids=[f"{q.preset}-{e}" for q, e in found])
 
 
-every = which(lambda q: True)
+every = which(lambda q, _: True)
 
 
 def of(*names):
-    return which(lambda q: q.preset in names)
+    return which(lambda q, _: q.preset in names)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def events(queue, key):
                                      "ORDER BY id", str(key))]
 
 
-frees = which(lambda q: q.preset != "pgmq")
+frees = which(lambda q, _: q.preset != "pgmq")
 
 
 @frees
@@ -80,7 +82,7 @@ def test_a_living_job_is_left_alone(queue, run):
     assert queue.state(job) == before and events(queue, job) == []
 
 
-@which(lambda q: hasattr(q, "last"))
+@which(lambda q, _: hasattr(q, "last"))
 @pytest.mark.covers("F1", "F8")
 def test_the_last_attempt_is_not_given_back(queue, run):
     job = queue.last()
@@ -88,7 +90,7 @@ def test_the_last_attempt_is_not_given_back(queue, run):
     assert queue.state(job) == queue.failed
 
 
-@which(lambda q: hasattr(q, "orphan"))
+@which(lambda q, _: hasattr(q, "orphan"))
 @pytest.mark.covers("F1", "F7")
 def test_a_job_whose_worker_is_gone_from_its_table_is_an_orphan(queue, run):
     job = queue.orphan()
@@ -97,7 +99,7 @@ def test_a_job_whose_worker_is_gone_from_its_table_is_an_orphan(queue, run):
     assert queue.state(job) == queue.free
 
 
-@which(lambda q: q.preset != "pgmq" and not hasattr(q, "last"))
+@which(lambda q, _: q.preset != "pgmq" and not hasattr(q, "last"))
 @pytest.mark.covers("F8")
 def test_without_a_count_of_its_own_a_job_is_held_at_the_third_recovery(queue, run):
     job = queue.stuck()
@@ -184,6 +186,32 @@ def test_explain_list_and_stats_name_the_job_as_its_people_know_it(queue, run):
     assert row["verdict"] == "silent"
     assert queue.kind is None or row["kind"] == queue.kind
     assert run("stats", "--json").json["watches"][0]["stuck"]["silent"] >= 1
+
+
+@which(lambda q, engine: engine == "postgres")
+@pytest.mark.covers("F2")
+def test_under_defib_run_a_crash_frees_the_job_at_once(queue, run):
+    job = waiting(queue, run)
+    assert queue.state(job) == queue.free
+    run("attach", "work", "--yes")
+    # A worker that takes the job by the queue's own statement, and dies with it.
+    dies = ("import os, psycopg2, sys; s = psycopg2.connect(sys.argv[1]); "
+            "s.cursor().execute(sys.argv[2]); s.commit(); os.kill(os.getpid(), 9)")
+    run("run", "--watch", "work", "--", sys.executable, "-c", dies, queue.db.url,
+        queue.claim(job), code=(137,))
+    eventually(lambda: queue.state(job) == queue.free)
+    assert queue.db.sql("SELECT verdict FROM defib.ledger WHERE job = %s ORDER BY id DESC LIMIT 1",
+                        str(job)) == [("dead",)]
+
+
+def waiting(queue, run):
+    """A job that is free."""
+    if queue.preset == "pgmq":
+        queue.db.sql("DELETE FROM pgmq.q_emails")
+        return queue.add(0, reads=0)
+    job = queue.stuck()
+    fix(run)
+    return job
 
 
 def test_the_program_lists_its_presets_and_prints_one(defib):

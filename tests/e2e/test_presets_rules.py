@@ -241,7 +241,7 @@ def test_a_released_pgmq_message_starts_again_at_no_reads(preset):
 def test_pgmq_archives_instead_where_the_watch_says_so(preset):
     pgmq = preset(tables.Pgmq)
     pgmq.more = ("    fail: {call: \"pgmq.archive('emails', :msg_id)\"}\n"
-                 "    remedies: [{do: fail}]\n")
+                 "    remedies: [{verdict: dead, do: requeue}, {do: fail}]\n")
     poison = pgmq.queue.last()
     pgmq.fix()
     assert pgmq.db.sql("SELECT msg_id, read_ct FROM pgmq.a_emails") == [(poison, 10)]
