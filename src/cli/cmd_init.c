@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/init_write.h"
 
+#include "base/text.h"
 #include "ledger/schema.h"
 #include "recover/detect.h"
 
@@ -62,6 +63,21 @@ static int tell_missing(const struct proposal *p)
 	return cli_fail(&f);
 }
 
+/* A preset knows more of its queue than a look at one table can tell. */
+static void tell_known(struct cli *c, struct store *s, const char *table)
+{
+	struct detection known;
+	struct failure f = {0};
+	if (c->quiet || detect_known(s, &c->arena, &known, &f))
+		return; /* a hint that cannot be had is none */
+	for (int i = 0; i < known.n; i++)
+		if (text_eq(known.items[i].table, table))
+			fprintf(stderr,
+			        "this table is one of a known queue: the preset %s says more of it; defib init "
+			        "--detect writes it\n",
+			        known.items[i].preset);
+}
+
 static int propose_table(struct cli *c, struct store *s, const char *table)
 {
 	struct failure f = {0};
@@ -70,6 +86,7 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 	struct proposal *p = ARENA_NEW(&c->arena, struct proposal);
 	if (table_facts_read(s, table, &c->arena, &facts, &f))
 		return cli_fail(&f);
+	tell_known(c, s, table);
 	propose(&facts, &c->arena, p);
 	if (p->nmissing)
 		return tell_missing(p);

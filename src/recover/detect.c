@@ -192,19 +192,31 @@ static defib_err try_table(struct store *s, struct arena *a, const char *table,
 	return DEFIB_OK;
 }
 
-defib_err detect_queues(struct store *s, struct arena *a, struct detection *out, struct failure *f)
+static defib_err list_and_know(struct store *s, struct arena *a, struct detection *out,
+                               struct store_rows *tables, struct failure *f)
 {
-	struct store_rows tables;
 	int most = 0;
 	*out = (struct detection){0};
-	defib_err err = store_exec(s, catalogs[s->engine].tables, NULL, 0, a, &tables, f);
+	defib_err err = store_exec(s, catalogs[s->engine].tables, NULL, 0, a, tables, f);
 	if (err)
 		return err;
 	while (embedded_files[most].name)
 		most++;
-	out->ntables = tables.nrows;
-	out->items = ARENA_ARRAY(a, struct detected, most + 2 * tables.nrows + 1);
-	err = known_queues(s, a, &tables, out, f);
+	out->ntables = tables->nrows;
+	out->items = ARENA_ARRAY(a, struct detected, most + 2 * tables->nrows + 1);
+	return known_queues(s, a, tables, out, f);
+}
+
+defib_err detect_known(struct store *s, struct arena *a, struct detection *out, struct failure *f)
+{
+	struct store_rows tables;
+	return list_and_know(s, a, out, &tables, f);
+}
+
+defib_err detect_queues(struct store *s, struct arena *a, struct detection *out, struct failure *f)
+{
+	struct store_rows tables;
+	defib_err err = list_and_know(s, a, out, &tables, f);
 	for (int i = 0; !err && i < tables.nrows; i++)
 		if (!is_known(out, row_text(&tables, i, 0)))
 			err = try_table(s, a, row_text(&tables, i, 0), out, f);

@@ -23,6 +23,9 @@ struct detection {
 	struct detected *items;
 };
 
+/* Only the known ones. */
+MUST_CHECK defib_err detect_known(struct store *s, struct arena *a, struct detection *out,
+                                  struct failure *f);
 /* Nothing is changed. What takes too long of one table leaves that table out. */
 MUST_CHECK defib_err detect_queues(struct store *s, struct arena *a, struct detection *out,
                                    struct failure *f);

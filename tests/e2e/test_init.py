@@ -277,6 +277,11 @@ def test_known_queues_are_found_and_the_configuration_holds(pg, defib):
     assert {"river", "oban", "procrastinate"} <= {w["watch"] for w in watches}
 
 
+def test_a_table_of_a_known_queue_is_better_served_by_its_preset(lite, defib):
+    lite.sql((SCHEMAS / "laravel.sqlite.sql").read_text())
+    assert "the preset laravel says more of it" in propose(defib, lite, "jobs").err
+
+
 def test_pgmq_has_a_watch_for_each_queue(pg, defib):
     pg.sql((SCHEMAS / "pgmq.postgres.sql").read_text())
     ran = defib("init", "--detect", db=pg)
