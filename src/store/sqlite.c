@@ -203,9 +203,14 @@ static const char *upper(struct arena *a, const char *text)
 static defib_err lite_describe(struct store *s, const char *sql, struct arena *a,
                                struct store_column **cols, int *ncols, struct failure *f)
 {
+	struct statement *kept = statements_find(&of(s)->statements, sql);
 	sqlite3_stmt *stmt = NULL;
-	defib_err err = prepare(of(s), sql, &stmt, f);
 
+	/* One that was kept tells the columns of before the last change of the table. */
+	if (kept) {
+		drop_statement(kept);
+	}
+	defib_err err = prepare(of(s), sql, &stmt, f);
 	if (err) {
 		return err;
 	}

@@ -343,6 +343,25 @@ static void describe_tells_declared_types(void **state)
 	store_close(s);
 }
 
+static void describe_sees_a_table_that_was_changed(void **state)
+{
+	struct store *s = open_new("a.db");
+	struct arena a = ARENA_INIT;
+	struct store_column *cols;
+	int n;
+
+	(void)state;
+	assert_int_equal(run(s, "CREATE TABLE d (id INTEGER PRIMARY KEY)", NULL), DEFIB_OK);
+	assert_int_equal(store_describe(s, "SELECT * FROM d", &a, &cols, &n, NULL), DEFIB_OK);
+	assert_int_equal(n, 1);
+	assert_int_equal(run(s, "ALTER TABLE d ADD at TEXT", NULL), DEFIB_OK);
+	assert_int_equal(store_describe(s, "SELECT * FROM d", &a, &cols, &n, NULL), DEFIB_OK);
+	assert_int_equal(n, 2);
+	assert_int_equal(run(s, "DROP TABLE d", NULL), DEFIB_OK);
+	arena_release(&a);
+	store_close(s);
+}
+
 static void now_is_the_wall_clock_in_microseconds(void **state)
 {
 	struct store *s = open_new("a.db");
@@ -374,6 +393,7 @@ int main(void)
 		cmocka_unit_test(cells_are_text_of_every_storage_class),
 		cmocka_unit_test(rows_written_are_counted),
 		cmocka_unit_test(describe_tells_declared_types),
+		cmocka_unit_test(describe_sees_a_table_that_was_changed),
 		cmocka_unit_test(now_is_the_wall_clock_in_microseconds),
 	};
 	return cmocka_run_group_tests_name("store/sqlite", tests, make_dir, remove_dir);

@@ -538,7 +538,7 @@ static bool indexable(const struct binding *b, const char *text)
 	sql_lexer_init(&lx, text, b->engine);
 	for (struct sql_token k = sql_next(&lx); yes && k.type != SQL_END; k = sql_next(&lx)) {
 		for (size_t i = 0; k.type == SQL_WORD && i < sizeof unfit / sizeof *unfit; i++)
-			yes = yes && (strlen(unfit[i]) != k.len || strncasecmp(k.text, unfit[i], k.len));
+			yes = yes && (strlen(unfit[i]) != k.len || strncasecmp(k.text, unfit[i], k.len) != 0);
 		yes = yes && !(k.type == SQL_WORD && k.len == 1 && *k.text == 't' && *lx.at != '.');
 	}
 	return yes;

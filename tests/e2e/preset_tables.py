@@ -24,6 +24,9 @@ class Queue:
 
     def __init__(self, db):
         self.db = db
+        if db.engine == "postgres":
+            # Times that a table writes without a zone must not be read in the session's.
+            db.sql(f"ALTER DATABASE {db.name} SET timezone = 'Asia/Tokyo'")
         db.sql((SCHEMAS / f"{self.preset}.{db.engine}.sql").read_text())
         self.config = (f"databases:\n  - {{name: main, url: '{db.url}'}}\nwatches:\n"
                        f"  - name: work\n    preset: {self.preset}\n{self.more}")
