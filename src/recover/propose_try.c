@@ -97,6 +97,36 @@ static void settle_check(struct proposal *p, struct proposed_line *line)
 	p->nlines--;
 }
 
+#define KINDS_MOST 8
+
+static long long whole_minutes(int64_t us)
+{
+	return (us + 60 * US_PER_S - 1) / (60 * US_PER_S);
+}
+
+/* "{crawl: 7m, scrape: 2m, default: 7m}" where several kinds are known well enough; else NULL. */
+static const char *limits_by_kind(const struct watch *w, const struct learned *l, int64_t most_us,
+                                  struct arena *a)
+{
+	struct buf out = BUF_INIT;
+	int n = 0;
+	buf_add(&out, "{");
+	for (int i = 0; i < l->n && n < KINDS_MOST; i++) {
+		struct suggestion said;
+		suggest(w, NULL, &l->kinds[i].times, &said);
+		if (!*l->kinds[i].kind || said.us == 0 || said.advice == ADVICE_BEYOND)
+			continue;
+		buf_add_json(&out, l->kinds[i].kind);
+		buf_addf(&out, ": %lldm, ", whole_minutes(said.us));
+		most_us = said.us > most_us ? said.us : most_us;
+		n++;
+	}
+	buf_addf(&out, "default: %lldm}", whole_minutes(most_us));
+	const char *text = n > 1 ? arena_strdup(a, buf_text(&out)) : NULL;
+	buf_release(&out);
+	return text;
+}
+
 /* Where age judges, run times say what is too long. */
 static void learn_limit(struct store *s, const struct binding *b, struct proposal *p,
                         struct arena *a, struct proposal_seen *seen)
@@ -115,10 +145,11 @@ static void learn_limit(struct store *s, const struct binding *b, struct proposa
 	if (said.us == 0 || said.advice == ADVICE_BEYOND)
 		return;
 	struct proposed_line *line = proposal_line(p, p->limit);
-	int64_t minute = 60 * US_PER_S;
 	struct buf p99 = BUF_INIT;
 	duration_text(said.p99_us, &p99);
-	line->value = arena_printf(a, "%lldm", (long long)((said.us + minute - 1) / minute));
+	const char *by_kind = limits_by_kind(b->watch, &l, said.us, a);
+	line->value = by_kind ? by_kind : arena_printf(a, "%lldm", whole_minutes(said.us));
+	line->yaml = by_kind != NULL;
 	line->why = arena_printf(a, "99 %% of %.0f runs took at most %s; this leaves room", said.n,
 	                         buf_text(&p99));
 	buf_release(&p99);

@@ -106,6 +106,19 @@ def test_run_times_that_are_known_make_the_threshold_and_the_watch_acts(db, defi
     assert db.sql("SELECT state, worker_id FROM tasks WHERE id = 1000") == [("queued", None)]
 
 
+def test_kinds_whose_run_times_differ_have_limits_of_their_own(db, defib):
+    db.sql(TIMED[db.engine])
+    long = {"postgres": "interval '1000 seconds'", "sqlite": "1000"}[db.engine]
+    db.sql("ALTER TABLE tasks ADD COLUMN kind TEXT")
+    db.sql("UPDATE tasks SET kind = 'short'")
+    db.sql(f"INSERT INTO tasks (id, state, started_at, finished_at, kind) SELECT id + 5000, state, "
+           f"started_at, started_at + {long}, 'long' FROM tasks")
+    ran = propose(defib, db, "tasks")
+    limit, = [line for line in lines(ran) if line.startswith("overdue_after:")]
+    assert '"short": 3m' in limit and '"long": 25m' in limit and "default: 25m" in limit, limit
+    holds(defib, ran.out)
+
+
 ODD = {
     "postgres": 'CREATE SCHEMA "My Work"; CREATE TYPE "My Work".st AS ENUM '
                 "('New', 'InProgress', 'Done');"
