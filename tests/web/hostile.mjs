@@ -33,14 +33,16 @@ test("a job whose key is hostile has an address that opens it, and a reload", as
 	const { jobs } = (await api("GET", "/watches/tickets/jobs?limit=50")).json;
 	assert.equal(jobs.length, 7);
 	await withPage({}, async (page) => {
+		await page.goto("/jobs?watch=tickets");
 		for (const job of jobs) {
-			await page.goto("/jobs?watch=tickets");
 			await settled(page);
 			await page.locator("tbody td.job a").nth(jobs.indexOf(job)).click();
 			await until(page, () => document.querySelector("main [aria-label=Verdict]"));
 			await harmless(page);
 			await page.reload();
 			await until(page, () => document.querySelector("main [aria-label=Verdict]"));
+			await page.goBack();
+			await page.waitForURL("**/jobs?watch=tickets");
 		}
 	});
 });

@@ -40,14 +40,15 @@ async function gate(page) {
 	for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => own.open.delete(request));
 	await page.route("**/api/v1/**", async (route) => {
 		const path = askedFor(route.request());
-		if (!path) return route.continue();
+		if (!path) return route.continue().catch(() => {});
 		own.paths.push(path);
 		if (own.held.length || own.which(path, own.paths.length)) await new Promise((resolve) => { own.held.push(resolve); own.reached?.(); });
 		/* What was left is not there any more to be answered. */
 		return route.continue().catch(() => {});
 	});
 	return {
-		paths: () => own.paths,
+		/* What was asked for since the last call. */
+		paths: () => own.paths.splice(0),
 		hold(which) {
 			Object.assign(own, { paths: [], which });
 			return within(new Promise((resolve) => { own.reached = resolve; }), `an answer is waited for: ${which}`);
@@ -101,14 +102,15 @@ async function leaveEarlyAndLate(page, answers, at, rest) {
 		await held;
 		await leave(page, answers, way, rest);
 	};
+	answers.paths();
 	await page.goto(at);
 	await shown(page, answers);
-	const last = answers.paths().at(-1);
+	const all = answers.paths();
 	await page.goto(rest.at); /* what it keeps of its first visit is forgotten */
 	await shown(page, answers);
-	await leaveAt((path) => path === last, "key");
+	await leaveAt((path) => path === all.at(-1), "key");
 	await leaveAt(() => true, "link");
-	await leaveAt((_, n) => n === 2, "back");
+	if (all.length > 2) await leaveAt((_, n) => n === 2, "back");
 }
 
 test("every view can be left while it waits for its first, its second or its last answer", async () => {

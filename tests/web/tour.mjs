@@ -58,10 +58,13 @@ const LOOKS = [["light", DESK, "1440"], ["dark", DESK, "1440"], ["dark", PHONE, 
 const AT_ONCE = 2;
 const seen = {};
 
-/* Colours are all that the dark differs in; and rows of a table are alike: the first speak for all. */
+/* Rows of a table, and lines of a list, are alike: the first speak for all. */
+const ALIKE = [["tbody tr:nth-child(n+4)"], [".finding:nth-child(n+4)"], [".timeline li:nth-child(n+4)"]];
+
+/* Colours are all that the dark differs in. */
 async function violations(page, scheme, part) {
 	const options = { resultTypes: ["violations"], ...(scheme === "dark" ? { runOnly: ["color-contrast"] } : {}) };
-	const where = part ?? { exclude: [["tbody tr:nth-child(n+4)"]] };
+	const where = part ?? { exclude: ALIKE };
 	const found = await page.evaluate((given) => window.axe.run(...given), [where, options]);
 	return found.violations.map((v) => `${v.id} (${v.impact}): ${v.help}: ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")} ${n.any[0]?.message ?? ""}`).join(" | ")}`);
 }
