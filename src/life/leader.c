@@ -96,12 +96,14 @@ defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out,
                       struct failure *f)
 {
 	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT watch, holder, (extract(epoch FROM since) * 1000000)::bigint, "
-						   "(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint, "
-						   "expires_at > clock_timestamp() FROM defib.leader ORDER BY watch",
-		[STORE_SQLITE] =
-			"SELECT watch, holder, since * 1000, (" SQLITE_NOW_MS
-			" - since) * 1000, expires_at > " SQLITE_NOW_MS " FROM defib_leader ORDER BY watch",
+		[STORE_POSTGRES] =
+			"SELECT watch, holder, (extract(epoch FROM since) * 1000000)::bigint, "
+			"(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint, "
+			"expires_at > clock_timestamp(), (extract(epoch FROM expires_at) * 1000000)::bigint "
+			"FROM defib.leader ORDER BY watch",
+		[STORE_SQLITE] = "SELECT watch, holder, since * 1000, (" SQLITE_NOW_MS
+						 " - since) * 1000, expires_at > " SQLITE_NOW_MS
+						 ", expires_at * 1000 FROM defib_leader ORDER BY watch",
 	};
 	struct store_rows rows;
 	*n = 0;
@@ -117,6 +119,7 @@ defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out,
 			.since_us = row_int(&rows, i, 2, 0),
 			.led_us = row_int(&rows, i, 3, 0),
 			.leads = row_bool(&rows, i, 4),
+			.expires_us = row_int(&rows, i, 5, 0),
 		};
 	return DEFIB_OK;
 }

@@ -27,6 +27,7 @@ MUST_CHECK defib_err leader_leave_watch(struct store *s, const char *holder, con
 struct leader_row {
 	const char *watch, *holder;
 	int64_t since_us, led_us; /* since when, and how long that is by the database's clock */
+	int64_t expires_us;       /* changes with each renewal */
 	bool leads;               /* its lease is in force */
 };
 /* Who leads, and who led last; the tables must be there. */

@@ -98,13 +98,42 @@ static void take_answers(struct station *s, const bool *leads)
 			          LOG_STR("watch", p->watch->name), LOG_STR("database", s->database->name));
 		if (leads[i] && !p->leads)
 			p->due_ms = clock_boot_ms();
-		/* Another is at it: this is no start, and what is silent may be held by his brake. */
-		p->started = p->started || !leads[i];
 		p->leads = leads[i];
 		meter_leads(&p->meter, p->leads);
 		if (turns)
 			show_post(s, p);
 	}
+}
+
+static bool waits_to_start(const struct station *s)
+{
+	for (int i = 0; i < s->nposts; i++)
+		if (!s->posts[i]->leads && !s->posts[i]->started)
+			return true;
+	return false;
+}
+
+/*
+ * Another that renews is at it: this is no start, and what is silent may be held by his brake.
+ * One that does not is whoever was killed a moment ago: then we start, when his lease is over.
+ */
+static defib_err look_at_leaders(struct station *s, struct failure *f)
+{
+	struct leader_row *rows = NULL;
+	int n = 0;
+	defib_err err =
+		waits_to_start(s) ? leader_read(s->session.store, &s->arena, &rows, &n, f) : DEFIB_OK;
+	for (int i = 0; i < s->nposts && n > 0; i++) {
+		struct post *p = s->posts[i];
+		for (int k = 0; k < n && !p->leads; k++) {
+			if (!text_eq(rows[k].watch, p->watch->name))
+				continue;
+			p->started =
+				p->started || (p->other_expires_us && p->other_expires_us != rows[k].expires_us);
+			p->other_expires_us = rows[k].expires_us;
+		}
+	}
+	return err;
 }
 
 static defib_err ask_to_lead(struct station *s, struct failure *f)
@@ -122,7 +151,7 @@ static defib_err ask_to_lead(struct station *s, struct failure *f)
 	s->renew_ms = before + LEADER_RENEW_MS;
 	s->led_until_ms = before + LEADER_LEASE_MS;
 	take_answers(s, leads);
-	return DEFIB_OK;
+	return look_at_leaders(s, f);
 }
 
 /* Between the batches of a pass: are we still to go on with it? */

@@ -58,8 +58,10 @@ class Scristill(Replay):
         return dict(self.rows(f"SELECT {column}, count(*) FROM jobs WHERE {where} GROUP BY 1"))
 
     def scheduler(self, *options, **more):
-        """The container: its log is looked at by what it says of the start."""
-        return self.daemon("--work", "--no-queue", *options, **more)
+        """The container; a test that waits in vain shows its log."""
+        daemon = self.daemon("--work", "--no-queue", *options, **more)
+        self.workers.append(daemon)
+        return daemon
 
     def until_running(self, n):
         self.until("SELECT count(*) FROM jobs WHERE status = 'running'", n)
@@ -259,15 +261,17 @@ def test_normal_operation_after_window_expires(scristill):
 
 @pytest.mark.covers("B4")
 def test_a_second_instance_leaves_what_the_first_one_works_on(scristill):
-    """But not what is past its threshold and nobody's."""
+    """But not what is past its threshold and nobody's. The first one stands still, so that it
+    does not look for such rows itself."""
     working = scristill.add("crawl", 2, payload=LONG)
-    first = scristill.work("jobs")
+    first = scristill.work("jobs", "--lease", "1h")
     scristill.until_running(2)
+    scristill.db.freeze(first)
     stale, = scristill.add("scrape", 1, "running", seconds=600)
     young, = scristill.add("scrape", 1, "running", seconds=60)
     second = scristill.work("jobs")
     said, = summaries(second.log)
-    assert (said["running_failed"], said["live_instances"]) == ("1", "1")
+    assert (said["running_failed"], said["live_instances"]) == ("1", "1"), second.log
     assert scristill.ids("status = 'failed'") == [stale]
     assert scristill.ids("status = 'running'") == sorted([*working, young])
     assert second.stop() == 0

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from daemons import Daemon
 from example_systems import age, ledger
 from table_workers import TableWorkers
 from workers import eventually, up_for
@@ -342,6 +343,23 @@ def test_a_daemon_takes_all_where_the_workers_that_registered_are_gone(scristill
     said = daemon(scristill, "scheduler_startup_cleanup")
     assert "running_failed=3 cancelling_failed=0" in said
     assert scristill.counts() == {"failed": 3, "queued": 2}
+
+
+@pytest.mark.covers("B1", "B4")
+def test_a_daemon_that_follows_a_killed_one_at_once_starts_when_its_lease_is_over(scristill):
+    """Until then the dead one leads. It is a start all the same: nothing is given back."""
+    gone = scristill.instance("gone", "dead")
+    for job in scristill.add("running", 3):
+        scristill.lease(job, gone)
+    leads = Daemon(scristill.defib, scristill.config.read_text(), env=scristill.env)
+    scristill.workers.append(leads)
+    eventually(lambda: scristill.counts() == {"failed": 3})
+    leads.kill()
+    for job in scristill.add("running", 2):
+        scristill.lease(job, gone)
+    said = daemon(scristill, "running_failed=2")
+    assert "running_failed=2 cancelling_failed=0" in said
+    assert scristill.counts() == {"failed": 5}
 
 
 @pytest.mark.covers("B4")
