@@ -19,6 +19,7 @@ class Queue:
     more = ""               # further keys of the watch
     threshold_s = None      # what the preset ships with, in seconds of silence
     free, failed = None, None
+    tables = ()             # where its jobs are
     kind = None             # as list and explain name it
     undo = True             # whether its requeue is a SET list
 
@@ -41,6 +42,10 @@ class Queue:
             return f"strftime('%Y-%m-%d %H:%M:%f', 'now', '-{seconds} seconds')"
         now = "timezone('utc', now())" if form == "utc" else "now()"
         return f"{now} - interval '{seconds} seconds'"
+
+    def clear(self):
+        for table in self.tables:
+            self.db.sql(f"DELETE FROM {table}")
 
     def insert(self, table, key, **values):
         """A row of SQL expressions; the value of its column `key`."""
@@ -65,6 +70,7 @@ class Queue:
 
 class River(Queue):
     preset, threshold_s, kind = "river", 3600, "mail"
+    tables = ("river_job",)
     free, failed = "retryable", "discarded"
 
     def add(self, age_s, attempt=1, metadata="'{}'"):
@@ -85,6 +91,7 @@ class River(Queue):
 
 class Oban(Queue):
     preset, threshold_s, kind = "oban", 3600, "MyApp.Mailer"
+    tables = ("oban_jobs",)
     free, failed = "available", "discarded"
 
     def add(self, age_s, attempt=1):
@@ -107,6 +114,7 @@ class PgBoss12(Queue):
     """Version 12; jobs of one queue whose policy allows one of a singleton key in each state."""
 
     preset, threshold_s, kind = "pg-boss", 900, "mail"
+    tables = ("pgboss.job",)
     free, failed = "retry", "failed"
 
     def __init__(self, db):
@@ -134,6 +142,8 @@ class PgBoss12(Queue):
 
 class SolidQueue(Queue):
     preset, threshold_s, kind = "solid-queue", 180, "MailJob"
+    tables = ("solid_queue_ready_executions", "solid_queue_claimed_executions",
+              "solid_queue_failed_executions", "solid_queue_jobs", "solid_queue_processes")
     engines = ("postgres", "sqlite")
     free, failed, undo = "ready", "failed", False
 
@@ -170,6 +180,7 @@ class SolidQueue(Queue):
 
 class GoodJob(Queue):
     preset, threshold_s, kind = "good-job", 300, "MailJob"
+    tables = ("good_jobs", "good_job_processes")
     free, failed = "free", "failed"
 
     def add(self, age_s, process=True):
@@ -196,6 +207,7 @@ class GoodJob(Queue):
 
 class Procrastinate(Queue):
     preset, threshold_s, kind = "procrastinate", 60, "send_mail"
+    tables = ("procrastinate_jobs", "procrastinate_workers")
     free, failed, undo = "todo", "failed", False
 
     def add(self, age_s, **more):
@@ -209,6 +221,10 @@ class Procrastinate(Queue):
     def take(self, job, worker):
         """By its own function, as its workers do."""
         assert self.one("SELECT (procrastinate_fetch_job_v2(NULL, %s)).id", worker) == job
+
+    def living(self):
+        """Its minute is short: a slow machine must not use it up."""
+        return self.add(5)
 
     def orphan(self):
         job = self.add(1)
@@ -225,6 +241,7 @@ class Procrastinate(Queue):
 
 class Laravel(Queue):
     preset, threshold_s, kind = "laravel", 3600, "default"
+    tables = ("jobs", "failed_jobs")
     engines = ("postgres", "sqlite")
     free, failed = "free", "failed"
 
@@ -248,6 +265,7 @@ class Pgmq(Queue):
     """A message whose visibility ended is visible again; stuck is what is read for ever."""
 
     preset, threshold_s, kind = "pgmq", 60, None
+    tables = ("pgmq.q_emails",)
     more = "    table: pgmq.q_emails\n"
     free, failed = "visible", "held"
 

@@ -20,7 +20,7 @@ CASES = [(queue, engine) for queue in preset_tables.QUEUES for engine in queue.e
 def which(test):
     """The queues that a test is about, as parameters of `queue`."""
     found = [case for case in CASES if test(*case)]
-    return pytest.mark.parametrize("queue", found, indirect=True, scope="module",
+    return pytest.mark.parametrize("shared_queue", found, indirect=True, scope="module",
                                    ids=[f"{q.preset}-{e}" for q, e in found])
 
 
@@ -32,13 +32,20 @@ def of(*names):
 
 
 @pytest.fixture(scope="module")
-def queue(request, shared_server, tmp_path_factory):
-    """The tables of one queue; a test adds its own jobs and looks at these alone."""
+def shared_queue(request, shared_server, tmp_path_factory):
+    """The tables of one queue, made once."""
     kind, engine = request.param
     db = PgDatabase(shared_server) if engine == "postgres" else \
         LiteDatabase(tmp_path_factory.mktemp("lite") / "test.db")
     yield kind(db)
     db.drop()
+
+
+@pytest.fixture
+def queue(shared_queue):
+    """The same without the jobs of other tests: many that are stuck at once count otherwise."""
+    shared_queue.clear()
+    return shared_queue
 
 
 @pytest.fixture

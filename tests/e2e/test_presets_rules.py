@@ -8,6 +8,9 @@ import pytest
 import preset_tables as tables
 from example_systems import ledger
 
+# SQL is what is tried here; sanitizers see the same code of ours in test_presets.py.
+pytestmark = pytest.mark.waits
+
 
 class Preset:
     """One queue on a fresh database, and defib with its preset."""
