@@ -73,6 +73,15 @@ static void json_add_ascii(struct buf *b, unsigned char c)
 	}
 }
 
+/* As \uXXXX, which a reader takes for the same: JSON is also printed on terminals. */
+static void json_add_steering(struct buf *b, const char *text, size_t n)
+{
+	const unsigned char *c = (const unsigned char *)text;
+	unsigned code = n == 2 ? (c[0] & 0x1fU) << 6 | (c[1] & 0x3fU)
+	                       : (c[0] & 0x0fU) << 12 | (c[1] & 0x3fU) << 6 | (c[2] & 0x3fU);
+	buf_addf(b, "\\u%04x", code);
+}
+
 void buf_add_json(struct buf *b, const char *text)
 {
 	buf_addch(b, '"');
@@ -80,6 +89,8 @@ void buf_add_json(struct buf *b, const char *text)
 		size_t n = utf8_len(text);
 		if (n == 1)
 			json_add_ascii(b, (unsigned char)*text);
+		else if (n && utf8_steers(text))
+			json_add_steering(b, text, n);
 		else if (n)
 			buf_addn(b, text, n);
 		else

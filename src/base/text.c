@@ -46,6 +46,22 @@ size_t utf8_len(const char *text)
 	return 0;
 }
 
+bool utf8_steers(const char *text)
+{
+	const unsigned char *c = (const unsigned char *)text;
+	if (c[0] < 0x20 || c[0] == 0x7f)
+		return true;
+	if (c[0] == 0xc2)
+		return c[1] >= 0x80 && c[1] < 0xa0;
+	if (c[0] == 0xd8)
+		return c[1] == 0x9c; /* U+061C */
+	if (c[0] != 0xe2)
+		return false;
+	/* U+200E, U+200F; U+2028 to U+202E; U+2066 to U+2069 */
+	return (c[1] == 0x80 && (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae))) ||
+	       (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9);
+}
+
 void utf8_copy(char *to, size_t size, const char *text)
 {
 	size_t at = 0;
@@ -106,8 +122,10 @@ const char *text_nearest(const char *word, const char *const *candidates)
 		if (strlen(*candidates) > WORD_MOST)
 			continue;
 		size_t distance = edit_distance(word, *candidates);
+		/* Of two that are as near, the one whose first letter is right. */
+		bool tie = nearest && distance == best && nearest[0] != word[0] && **candidates == word[0];
 		/* Nothing of the word is left when every letter changed. */
-		if (distance < best && distance < len) {
+		if ((distance < best || tie) && distance < len) {
 			best = distance;
 			nearest = *candidates;
 		}

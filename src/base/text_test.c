@@ -29,6 +29,8 @@ static void nearest_finds_likely_slips_only(void **state)
 	assert_string_equal(text_nearest("rmeedy", words), "remedy");
 	assert_string_equal(text_nearest("kye", words), "key");
 	assert_string_equal(text_nearest("keys", words), "key");
+	assert_string_equal(text_nearest("tabel", (const char *const[]){"label", "table", NULL}),
+	                    "table");
 	assert_null(text_nearest("xyz", words));
 	assert_null(text_nearest("", words));
 	assert_null(text_nearest("q", words));

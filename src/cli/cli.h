@@ -103,6 +103,8 @@ const char *cli_option_of_key(struct arena *a, const char *key);
 int cli_load(struct cli *c);
 /* The same, once and without a word: the first problem, with its place, is in `f`. */
 MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
+/* The name of the watch that is nearest to a word; NULL: none is near. */
+const char *cli_near_watch(const struct settings *s, const char *word, struct arena *a);
 /* --db, else $DEFIB_DB; NULL: neither. */
 const char *cli_db(const struct cli *c);
 /* Which file that is; NULL: there is none. */
@@ -139,9 +141,17 @@ int cli_confirm(const struct cli *c, const char *question, bool stdin_used);
 /* Colours (output.c): text wrapped for a terminal, or as it is. */
 enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
 void out_color(struct buf *out, bool on, enum color color, const char *text);
-/* Text padded to a display width, control characters made visible. */
+/*
+ * Text of others, on one line: '?' for what a terminal would obey and for what is no text, and
+ * only the beginning of what is very long.
+ */
+#define OUT_TEXT_MAX 4000
+void out_visible(struct buf *out, const char *text);
+/* The same, padded to a display width. */
 void out_padded(struct buf *out, const char *text, int width);
 int out_width(const char *text);
+/* A JSON document as a line; what steers a terminal is escaped, which changes nothing in it. */
+void out_json(const char *json);
 /* "12,345" */
 void out_count(struct buf *out, int64_t n);
 

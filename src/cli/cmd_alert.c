@@ -244,5 +244,7 @@ int cmd_alert(struct cli *c)
 			int code = cli_load(c);
 			return code == EXIT_CLEAN ? parts[i].run(c) : code;
 		}
-	return cli_usage("defib alert takes list or test");
+	const char *const names[] = {parts[0].name, parts[1].name, NULL};
+	return c->nwords == 1 ? cli_unknown("alert command", c->words[0], names)
+	                      : cli_usage("defib alert takes list or test");
 }

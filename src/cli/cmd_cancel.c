@@ -9,48 +9,75 @@
 
 #include "base/text.h"
 #include "cli/act_report.h"
+#include "recover/carry.h"
+#include "serve/queue_cancel.h"
 #include "watch/builtin.h"
-#include "worker/enqueue.h"
 #include "worker/wake.h"
 
 const struct cli_option cancel_options[] = {
 	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, {NULL, NULL, NULL},
 };
 
-static int cancel_jobs(struct store *s, const char *const *jobs, int n)
+struct canceller {
+	struct cli *cli;
+	struct session session;
+	struct bound bound;
+	struct carrier name; /* of the batch, in the ledger */
+};
+
+/* What became of one job, as a line; what was written to it is its state. */
+static bool tell(const struct candidate *c)
 {
+	if (c->outcome == OUTCOME_RECOVERED)
+		printf("%s %s\n", c->facts.job,
+		       strstr(c->after, "\"cancelling\"") ? "cancelling" : "cancelled");
+	else
+		fprintf(stderr, "defib: job %s is not there or already over, or is being rolled back\n",
+		        c->facts.job);
+	return c->outcome == OUTCOME_RECOVERED;
+}
+
+static int cancel_jobs(struct canceller *x, const char *const *jobs, int n)
+{
+	const struct queue_cancel q = {.session = &x->session,
+	                               .bound = &x->bound,
+	                               .actor = x->name.actor,
+	                               .reason = cli_value(x->cli, "reason"),
+	                               .batch = x->name.name};
 	int done = 0;
 	for (int i = 0; i < n; i++) {
 		struct failure f = {0};
-		char state[16];
+		struct candidate one;
 		int64_t id;
 		if (!int_parse(jobs[i], &id))
 			return cli_usage("\"%s\" is not the number of a job", jobs[i]);
-		if (cancel_job(s, id, state, &f))
+		if (queue_cancel(&q, jobs[i], &x->cli->arena, &one, &f))
 			return cli_queue_fail(&f);
-		if (state[0]) {
-			printf("%s %s\n", jobs[i], state);
-			done++;
-		} else {
-			fprintf(stderr, "defib: job %s is not there or already over, or is being rolled back\n",
-			        jobs[i]);
-		}
+		done += tell(&one);
 	}
 	if (done == n)
 		return EXIT_CLEAN;
 	return done ? EXIT_PARTLY : EXIT_REFUSED;
 }
 
-static int cancel_in_queue(const struct database *d, const char *const *jobs, int n)
+/* As the service does it: with an entry in the ledger, in the same transaction. */
+static int cancel_in_queue(struct cli *c, const struct database *d, const char *const *jobs, int n)
 {
+	struct canceller x = {.cli = c};
 	struct failure f = {0};
-	struct store *s = NULL;
-	struct store_options o = cli_store_options(d, NULL, false);
-	if (store_open(&o, &s, &f))
-		return cli_queue_fail(&f);
-	int code = cancel_jobs(s, jobs, n);
-	wake_send(s, d->url);
-	store_close(s);
+	const struct watch *queue = builtin_watch(d->engine, &c->arena);
+	int code = EXIT_CLEAN;
+	x.session = (struct session){.options = cli_store_options(d, queue, false), .open = store_open};
+	carrier_begin(&x.name, cli_actor(c));
+	if (bound_open(&x.bound, &x.session, queue,
+	               c->settings.ledger == LEDGER_OFF ? LEDGER_NONE : LEDGER_CREATE, &f)) {
+		code = cli_queue_fail(&f);
+	} else {
+		code = cancel_jobs(&x, jobs, n);
+		wake_send(x.session.store, d->url);
+	}
+	bound_release(&x.bound);
+	session_close(&x.session);
 	return code;
 }
 
@@ -86,7 +113,7 @@ static int cancel_group(struct cli *c, const struct selected *g)
 	if (code != EXIT_CLEAN)
 		return code;
 	if (!cli_flag(c, "dry-run"))
-		return cancel_in_queue(g->database, (const char *const *)g->jobs, g->njobs);
+		return cancel_in_queue(c, g->database, (const char *const *)g->jobs, g->njobs);
 	for (int i = 0; i < g->njobs; i++)
 		printf("%s would be cancelled\n", g->jobs[i]);
 	return EXIT_CLEAN;
@@ -119,7 +146,7 @@ int cmd_cancel(struct cli *c)
 	if (c->nwords == 0 && !cli_value(c, "where") && !cli_flag(c, "all"))
 		return cli_usage("say which jobs: their numbers, WATCH/KEY, or --where TERM");
 	if (means_queue(c))
-		return cancel_in_queue(&c->settings.databases[0], c->words, c->nwords);
+		return cancel_in_queue(c, &c->settings.databases[0], c->words, c->nwords);
 	code = select_jobs(c, &rules, &s);
 	if (code == EXIT_CLEAN)
 		code = cancel_selected(c, &s);

@@ -180,6 +180,21 @@ static int presets_list(struct cli *c)
 	return EXIT_CLEAN;
 }
 
+static int no_such_preset(struct cli *c)
+{
+	int n = 0;
+	while (embedded_files[n].name)
+		n++;
+	const char **names = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	n = 0;
+	for (const struct embedded_file *file = embedded_files; file->name; file++) {
+		const char *name = preset_name(file, &c->arena);
+		if (name)
+			names[n++] = name;
+	}
+	return cli_unknown("preset", c->words[1], names);
+}
+
 /* Without a name the list, with one the preset itself, for reading and copying. */
 static int config_presets(struct cli *c)
 {
@@ -188,7 +203,7 @@ static int config_presets(struct cli *c)
 	const char *text =
 		embedded_text(arena_printf(&c->arena, "%s%s%s", preset_folder, c->words[1], preset_ending));
 	if (!text)
-		return cli_usage("there is no preset \"%s\"; defib config presets lists them", c->words[1]);
+		return no_such_preset(c);
 	fputs(text, stdout);
 	return EXIT_CLEAN;
 }
@@ -204,8 +219,17 @@ int cmd_config(struct cli *c)
 	             {"docs", config_docs, 1},
 	             {"metrics", config_metrics, 1},
 	             {"presets", config_presets, 2}};
-	for (size_t i = 0; c->nwords && i < sizeof parts / sizeof *parts; i++)
-		if (text_eq(c->words[0], parts[i].name) && c->nwords <= parts[i].words)
+	const char *names[sizeof parts / sizeof *parts + 1] = {NULL};
+	bool known = false;
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		names[i] = parts[i].name;
+		if (c->nwords == 0 || !text_eq(c->words[0], names[i]))
+			continue;
+		if (c->nwords <= parts[i].words)
 			return parts[i].run(c);
+		known = true;
+	}
+	if (c->nwords > 0 && !known)
+		return cli_unknown("config command", c->words[0], names);
 	return cli_usage("defib config takes check, show, docs, metrics or presets [PRESET]");
 }

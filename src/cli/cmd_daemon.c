@@ -71,8 +71,13 @@ static defib_err choose(const struct cli *c, struct setup *s, struct failure *f)
 		s->chosen[i] = c->nwords == 0 && all->watches[i].enabled;
 	for (int i = 0; i < c->nwords; i++) {
 		struct watch *w = settings_watch(all, c->words[i]);
-		if (!w)
-			return fail(f, DEFIB_USAGE, "there is no watch \"%s\"", c->words[i]);
+		if (!w) {
+			const char *near = cli_near_watch(all, c->words[i], &s->arena);
+			fail(f, DEFIB_USAGE, "there is no watch \"%s\"", c->words[i]);
+			if (near)
+				fail_next(f, "did you mean \"%s\"?", near);
+			return DEFIB_USAGE;
+		}
 		s->chosen[w - all->watches] = true;
 	}
 	return DEFIB_OK;

@@ -151,10 +151,14 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 		if (len == 0)
 			continue;
 		snprintf(where, sizeof where, "line %lld", (long long)b->line);
-		if (len > LINE_MAX_BYTES || !valid_json(line, where)) {
+		if (len > LINE_MAX_BYTES)
+			code = cli_usage("%s has %lld bytes, a payload at most %d; keep what is large in a "
+			                 "file, and its name in the job",
+			                 where, (long long)len, LINE_MAX_BYTES);
+		else if (!valid_json(line, where))
 			code = EXIT_USAGE;
+		if (code != EXIT_CLEAN)
 			break;
-		}
 		b->jobs[b->n] = *b->model;
 		b->jobs[b->n++].payload = arena_strdup(&b->arena, line);
 		if (b->n == BULK_BATCH)

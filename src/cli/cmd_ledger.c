@@ -55,7 +55,7 @@ static int check_words(const struct cli *c)
 	static const char *const of_prune[] = {"older-than", "dry-run", "yes"};
 	bool prune = c->nwords == 1 && text_eq(c->words[0], "prune");
 	if (c->nwords > 0 && !prune)
-		return cli_usage("defib ledger takes options, or the word prune; not \"%s\"", c->words[0]);
+		return cli_unknown("ledger command", c->words[0], (const char *const[]){"prune", NULL});
 	for (size_t i = 0; !prune && i < sizeof of_prune / sizeof *of_prune; i++)
 		if (cli_flag(c, of_prune[i]))
 			return cli_usage("--%s belongs to defib ledger prune", of_prune[i]);

@@ -105,12 +105,27 @@ static void print_table(struct listing *l, const struct watch *w, const struct b
 
 /* ---- as ids and as JSON lines */
 
+/* One line each, whatever the key holds: an odd one is written as WATCH/["key"]. */
+static void id_of(const struct watch *w, const char *job, struct buf *out)
+{
+	bool odd = job[0] == '[' || strpbrk(job, " \t") == job;
+	for (const char *p = job; *p; p += utf8_len(p) ? utf8_len(p) : 1)
+		odd = odd || utf8_steers(p) || (p[0] == ' ' && !p[1]);
+	if (w->key.n > 1 || !odd) {
+		job_qualified(w, job, out);
+		return;
+	}
+	buf_addf(out, "%s/[", w->name);
+	buf_add_json(out, job);
+	buf_add(out, "]");
+}
+
 static void print_ids(const struct watch *w, const struct browsed *rows, int n)
 {
 	struct buf id = BUF_INIT;
 	for (int i = 0; i < n; i++) {
 		buf_clear(&id);
-		job_qualified(w, rows[i].job, &id);
+		id_of(w, rows[i].job, &id);
 		puts(buf_text(&id));
 	}
 	buf_release(&id);

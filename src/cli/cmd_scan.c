@@ -113,8 +113,7 @@ static int read_options(struct run *run)
 	const char *remedy = cli_value(c, "remedy");
 	int index = remedy ? word_index(remedy_names, remedy) : REMEDY_REPORT;
 	if (index < 0)
-		return cli_usage("--remedy is requeue, retry, fail, rollback, hold or report, not \"%s\"",
-		                 remedy);
+		return cli_unknown("remedy", remedy, remedy_names);
 	run->options = (struct scan_options){
 		.fix = cli_flag(c, "fix"),
 		.forced = remedy != NULL,

@@ -39,7 +39,7 @@ static void print_json(const struct story_sheet *x, const struct database *d)
 {
 	struct buf out = BUF_INIT;
 	story_json(x->watch, d, &x->story, &x->cand, &out);
-	puts(buf_text(&out));
+	out_json(buf_text(&out));
 	buf_release(&out);
 }
 

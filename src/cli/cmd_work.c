@@ -178,7 +178,9 @@ static const struct watch *named_watch(struct work_run *r, const char *name)
 	const struct settings *all = &r->cli->settings;
 	const struct watch *w = settings_watch(all, name);
 	if (!w) {
-		cli_usage("there is no watch \"%s\"; a program stands after --", name);
+		const char *near = cli_near_watch(all, name, &r->cli->arena);
+		cli_usage("there is no watch \"%s\"%s%s%s; a program stands after --", name,
+		          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 		return NULL;
 	}
 	const struct database *d = settings_database(all, w);

@@ -193,6 +193,7 @@ static const struct source {
 	{"FILE", say_files, NULL},
 	{"PROGRAM", say_files, NULL},
 	{"DIR", say_directories, NULL},
+	{"PRESET", say_presets, NULL},
 	{"REMEDY", NULL, remedy_names},
 	{"FORMAT", NULL, report_form_names},
 	{"FORM", NULL, log_format_names},

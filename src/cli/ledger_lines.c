@@ -12,7 +12,7 @@ static void json_line(const struct ledger_lines *l, const struct ledger_line *li
 	const struct watch *w = settings_watch(&l->cli->settings, line->row->watch);
 	struct buf out = BUF_INIT;
 	entry_json(w, line->database->name, line->row, &out);
-	puts(buf_text(&out));
+	out_json(buf_text(&out));
 	buf_release(&out);
 }
 

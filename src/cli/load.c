@@ -118,6 +118,27 @@ const char *cli_config_path(const struct cli *c)
 	return access("defib.yaml", F_OK) == 0 ? "defib.yaml" : NULL;
 }
 
+static defib_err no_such_database(struct cli *c, struct failure *f)
+{
+	const struct settings *s = &c->settings;
+	const char **names = ARENA_ARRAY(&c->arena, const char *, s->ndatabases + 1);
+	for (int i = 0; i < s->ndatabases; i++)
+		names[i] = s->databases[i].name;
+	const char *near = text_nearest(c->db, names);
+	fail(f, DEFIB_USAGE, "--db: there is no database \"%s\" in the configuration", c->db);
+	if (near)
+		fail_next(f, "did you mean \"%s\"?", near);
+	return DEFIB_USAGE;
+}
+
+const char *cli_near_watch(const struct settings *s, const char *word, struct arena *a)
+{
+	const char **names = ARENA_ARRAY(a, const char *, s->nwatches + 1);
+	for (int i = 0; i < s->nwatches; i++)
+		names[i] = s->watches[i].name;
+	return text_nearest(word, names);
+}
+
 /* --db NAME: only that database and its watches. */
 static defib_err keep_database(struct cli *c, struct failure *f)
 {
@@ -127,8 +148,7 @@ static defib_err keep_database(struct cli *c, struct failure *f)
 		if (text_eq(s->databases[i].name, c->db))
 			found = i;
 	if (found < 0)
-		return fail(f, DEFIB_USAGE, "--db: there is no database \"%s\" in the configuration",
-		            c->db);
+		return no_such_database(c, f);
 	struct database only = s->databases[found];
 	for (int i = 0; i < s->nwatches; i++)
 		if (text_eq(settings_database(s, &s->watches[i])->name, only.name))

@@ -22,11 +22,23 @@ bool cli_set_up_log(const struct cli *c, enum log_format standard)
 	return true;
 }
 
+/* A message may quote what stands in a row, or what a server answered. */
+static void say_line(const char *text, const char *next)
+{
+	struct buf line = BUF_INIT;
+	buf_add(&line, "defib: ");
+	out_visible(&line, text);
+	buf_add(&line, next ? "; " : "");
+	out_visible(&line, next ? next : "");
+	fprintf(stderr, "%s\n", buf_text(&line));
+	buf_release(&line);
+}
+
 void cli_say(const char *text, const char *next)
 {
 	bool more = next && *next;
 	if (!as_events)
-		fprintf(stderr, "defib: %s%s%s\n", text, more ? "; " : "", more ? next : "");
+		say_line(text, more ? next : NULL);
 	else if (more)
 		log_event(LOG_ERROR, text, LOG_STR("next", next));
 	else

@@ -38,31 +38,52 @@ int out_width(const char *text)
 	return width;
 }
 
-/* Whether a terminal would obey it: the controls of ASCII, and those that UTF-8 spells C2 80…9F. */
-static bool is_control(const char *text)
+void out_visible(struct buf *out, const char *text)
 {
-	unsigned char c = (unsigned char)text[0];
-	return c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[1] < 0xa0);
-}
-
-/* What comes from a table may hold anything, also what is no text. */
-static void add_visible(struct buf *out, const char *text)
-{
-	while (*text) {
+	const char *begin = text;
+	for (; *text && text - begin < OUT_TEXT_MAX;) {
 		size_t n = utf8_len(text);
-		if (n == 0 || is_control(text))
+		if (n == 0 || utf8_steers(text))
 			buf_addch(out, '?');
 		else
 			buf_addn(out, text, n);
 		text += n ? n : 1;
 	}
+	if (*text) {
+		buf_add(out, "… (");
+		out_count(out, (int64_t)strlen(begin));
+		buf_add(out, " bytes)");
+	}
 }
 
 void out_padded(struct buf *out, const char *text, int width)
 {
-	add_visible(out, text);
+	out_visible(out, text);
 	for (int have = out_width(text); have < width; have++)
 		buf_addch(out, ' ');
+}
+
+void out_json(const char *json)
+{
+	struct buf out = BUF_INIT, one = BUF_INIT;
+	while (*json) {
+		size_t n = utf8_len(json);
+		n = n ? n : 1;
+		if (n > 1 && utf8_steers(json)) {
+			/* Between quotes anyway: nothing but a string holds such a character. */
+			char text[8] = {0};
+			memcpy(text, json, n);
+			buf_clear(&one);
+			buf_add_json(&one, text);
+			buf_addn(&out, one.data + 1, one.len - 2);
+		} else {
+			buf_addn(&out, json, n);
+		}
+		json += n;
+	}
+	puts(buf_text(&out));
+	buf_release(&one);
+	buf_release(&out);
 }
 
 void out_count(struct buf *out, int64_t n)

@@ -7,6 +7,7 @@
 #include "watch/builtin.h"
 
 #include <assert.h>
+#include <jansson.h>
 
 /* Words, options and the watches they may speak of. */
 struct choice {
@@ -98,10 +99,23 @@ static struct selected *group_of(struct choice *x, const struct watch *w)
 
 /* ---- names */
 
+/* ["key"] is key: so a list writes one that a line cannot hold. */
+static const char *unwrapped(const char *text, struct arena *a)
+{
+	json_t *list = text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
+	const char *only =
+		json_array_size(list) == 1 ? json_string_value(json_array_get(list, 0)) : NULL;
+	const char *key = only ? arena_strdup(a, only) : text;
+	json_decref(list);
+	return key;
+}
+
 static int add_job(struct choice *x, const struct watch *w, const char *text)
 {
 	struct arena *a = &x->cli->arena;
 	const char *key[WATCH_KEYS_MAX];
+	if (w->key.n == 1)
+		text = unwrapped(text, a);
 	if (!job_key(text, w->key.n, a, key))
 		return cli_usage("\"%s\" is no key of watch %s, which has %d parts; write %s/[\"a\",\"b\"]",
 		                 text, w->name, w->key.n, w->name);

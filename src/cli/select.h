@@ -2,7 +2,8 @@
  * select.h: which jobs a command is about: one grammar for all commands that
  * a person uses on jobs.
  *
- *   WATCH/KEY            a job; a key of several parts is WATCH/["a","b"]
+ *   WATCH/KEY            a job; a key of several parts is WATCH/["a","b"], and one with signs
+ *                        that no line can hold, or that begins with [, is WATCH/["a\nb"]
  *   KEY                  the same with --watch NAME, or where there is one watch only
  *   -                    ids from stdin, one a line, as `defib list --ids` prints them
  *   --where TERM         all jobs that it holds for (watch/terms.h); repeated: all must hold

@@ -149,6 +149,16 @@ void evidence_sentence(const struct judgement *j, struct buf *out)
 	buf_add(out, ")");
 }
 
+const char *reason_template(const struct watch *w, enum remedy remedy)
+{
+	const struct opt_row *row = watch_rows;
+	while (!text_eq(row->name, "reason"))
+		row++;
+	if (remedy != REMEDY_REPORT || !text_eq(w->reason, row->standard))
+		return w->reason;
+	return "Found stuck by defib: {verdict} for {silent}; nothing was changed";
+}
+
 void reason_text(const struct watch *w, const char *template, const struct facts *f,
                  const struct judgement *j, struct buf *out)
 {

@@ -12,6 +12,11 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
                    struct buf *out);
 /* "silent for 2h 5m (limit 1h)" */
 void evidence_sentence(const struct judgement *j, struct buf *out);
+/*
+ * The watch's reason for a remedy, before it is filled in. Where the user gave none, what is
+ * only reported does not read as if it had been recovered.
+ */
+const char *reason_template(const struct watch *w, enum remedy remedy);
 /* The watch's reason with {verdict} {silent} {owner} {kind} filled in. */
 void reason_text(const struct watch *w, const char *template, const struct facts *f,
                  const struct judgement *j, struct buf *out);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/decide.h"
+#include "recover/evidence.h"
 #include "store/store.h"
 
 #include <assert.h>
@@ -64,7 +65,8 @@ static void add_owner(const struct watch *w, struct buf *out)
 	add_value(w, text_starts(owner, "t.") ? owner + 2 : owner, "owner", out);
 }
 
-void sql_reason(const struct watch *w, struct buf *out)
+/* A template with its fields filled in. */
+static void add_filled(const struct watch *w, const char *template, struct buf *out)
 {
 	struct buf silent = BUF_INIT, owner = BUF_INIT;
 	add_duration("measured_us", &silent);
@@ -80,7 +82,7 @@ void sql_reason(const struct watch *w, struct buf *out)
 		{"{kind}", "coalesce(kind, 'unknown')"},
 	};
 	enum { FIELDS = sizeof fields / sizeof *fields };
-	const char *at = w->reason, *plain = at;
+	const char *at = template, *plain = at;
 	buf_add(out, "''");
 	while (*at) {
 		size_t i = 0;
@@ -100,6 +102,20 @@ void sql_reason(const struct watch *w, struct buf *out)
 		add_piece(plain, (size_t)(at - plain), out);
 	buf_release(&silent);
 	buf_release(&owner);
+}
+
+void sql_reason(const struct watch *w, struct buf *out)
+{
+	const char *reported = reason_template(w, REMEDY_REPORT);
+	if (text_eq(reported, w->reason)) {
+		add_filled(w, w->reason, out);
+		return;
+	}
+	buf_addf(out, "CASE remedy WHEN '%s' THEN ", remedy_names[REMEDY_REPORT]);
+	add_filled(w, reported, out);
+	buf_add(out, " ELSE ");
+	add_filled(w, w->reason, out);
+	buf_add(out, " END");
 }
 
 static void add_time(const char *name, const char *us, struct buf *out)

@@ -89,7 +89,8 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 	*out = (struct candidate){.facts = *f, .judgement = *j};
 	out->decision = decide(w, f, j, &d);
 	out->does = (int)out->decision.remedy;
-	reason_text(w, o->reason ? o->reason : w->reason, f, j, &text);
+	const char *template = o->reason ? o->reason : reason_template(w, out->decision.remedy);
+	reason_text(w, template, f, j, &text);
 	out->reason = arena_strdup(a, buf_text(&text));
 	buf_clear(&text);
 	evidence_json(w, f, j, &text);

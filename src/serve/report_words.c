@@ -13,13 +13,7 @@ void report_clean(struct buf *out, const char *text)
 {
 	while (text && *text) {
 		size_t n = utf8_len(text);
-		bool control = n == 1 && ((unsigned char)*text < 0x20 || *text == 0x7f);
-		/* U+0080 to U+009f are control characters too, and U+202x turn text around. */
-		control =
-			control || (n == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0);
-		control = control || (n == 3 && text_starts(text, "\xe2\x80") &&
-		                      (unsigned char)text[2] >= 0xaa && (unsigned char)text[2] <= 0xae);
-		if (n == 0 || control)
+		if (n == 0 || utf8_steers(text))
 			buf_addch(out, n == 0 ? '?' : ' ');
 		else
 			buf_addn(out, text, n);
