@@ -163,7 +163,7 @@ def test_json_is_a_line_a_job(octolab):
 
 @pytest.mark.parametrize("args, code, says", [
     (("labs",), 2, "--action force"),
-    (("labs", "--action", "burn"), 2, "--action force"),
+    (("labs", "--action", "burn"), 2, 'no --action "burn"; there are force and fail'),
     (("labz", "--action", "fail"), 2, 'did you mean "labs"?'),
     (("labs", "--action", "fail", "--older-than", "soon"), 2, "--older-than"),
     (("labs", "--action", "fail", "--max", "0"), 2, "--max is from 1"),

@@ -137,7 +137,7 @@ def test_a_page_says_how_the_next_one_is_asked_for(jobs, defib):
 
 @pytest.mark.parametrize("args,says", [
     (("--after", "nonsense"), "is not a cursor"),
-    (("--sort", "size"), "--sort is key, age or state"),
+    (("--sort", "size"), 'there is no order "size"; there are key, age and state'),
     (("--limit", "0"), "at least 1"),
     (("--limit", "x"), "whole number"),
     (("--watch", "jbos"), 'did you mean "jobs"?'),

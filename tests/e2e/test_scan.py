@@ -154,9 +154,9 @@ def test_exit_1_when_a_job_is_held_for_a_person(jobs, defib):
     (("scan", "jbos"), 'did you mean "jobs"?'),
     (("scan", "--limit", "some"), "--limit expects a whole number"),
     (("scan", "--threshold", "soon"), "--threshold expects a duration"),
-    (("scan", "--remedy", "pray"), "--remedy is requeue"),
+    (("scan", "--remedy", "pray"), 'there is no remedy "pray"; there are requeue, retry'),
     (("scan", "--fix=yes"), "--fix takes no value"),
-    (("scan", "--color", "pink"), "--color is auto, always or never"),
+    (("scan", "--color", "pink"), 'there is no --color "pink"; there are auto, always and never'),
 ])
 def test_exit_2_on_wrong_usage(lite, defib, args, says):
     make_jobs(lite)

@@ -169,7 +169,8 @@ def test_every_line_of_a_log_can_be_parsed(lite, defib, form, parse):
 
 def test_a_log_of_an_unknown_form_is_refused_in_one_line(defib, lite):
     ran = defib("daemon", "--log", "xml", db=lite)
-    assert (ran.code, ran.err) == (2, 'defib: --log is logfmt, json or plain, not "xml"\n')
+    assert (ran.code, ran.err) == (2, 'defib: there is no form of a log "xml"; there '
+                                    'are plain, logfmt and json\n')
 
 
 @pytest.mark.covers("A3", "E9")
