@@ -60,18 +60,26 @@ static int cancel_jobs(struct canceller *x, const char *const *jobs, int n)
 	return done ? EXIT_PARTLY : EXIT_REFUSED;
 }
 
+/* The watch is our own and right: what it misses are the tables. */
+static int no_queue(const struct failure *f)
+{
+	struct failure missing = {0};
+	fail(&missing, f->code == DEFIB_CONFIG ? DEFIB_BAD_SQL : f->code, "%s", f->what);
+	return cli_queue_fail(&missing);
+}
+
 /* As the service does it: with an entry in the ledger, in the same transaction. */
 static int cancel_in_queue(struct cli *c, const struct database *d, const char *const *jobs, int n)
 {
 	struct canceller x = {.cli = c};
 	struct failure f = {0};
 	const struct watch *queue = builtin_watch(d->engine, &c->arena);
+	enum bound_ledger ledger = c->settings.ledger == LEDGER_OFF ? LEDGER_NONE : LEDGER_CREATE;
 	int code = EXIT_CLEAN;
 	x.session = (struct session){.options = cli_store_options(d, queue, false), .open = store_open};
 	carrier_begin(&x.name, cli_actor(c));
-	if (bound_open(&x.bound, &x.session, queue,
-	               c->settings.ledger == LEDGER_OFF ? LEDGER_NONE : LEDGER_CREATE, &f)) {
-		code = cli_queue_fail(&f);
+	if (bound_open(&x.bound, &x.session, queue, ledger, &f)) {
+		code = no_queue(&f);
 	} else {
 		code = cancel_jobs(&x, jobs, n);
 		wake_send(x.session.store, d->url);

@@ -478,3 +478,14 @@ def test_prune_keeps_what_a_crash_budget_counts(defib, db):
     ran = defib("ledger", "prune", "--older-than", "1h", "--yes", config=config)
     assert ran.code == 5 and "jobs counts recoveries" in ran.err
     assert len(ids(db)) == 2
+
+
+def test_what_is_only_reported_does_not_read_as_recovered(db, defib):
+    jobs.make(db, 1)
+    config = jobs.config(db, remedies="[{do: report}]").replace(
+        f"    reason: {jobs.REASON}\n", "")
+    defib("scan", "--fix", config=config)
+    said = "Found stuck by defib: silent for 2h; nothing was changed"
+    assert said in defib("ledger", config=config).out
+    assert said in defib("show", "jobs/1", config=config).out
+    assert "Recovered by defib" not in defib("ledger", "--json", config=config).out

@@ -187,6 +187,19 @@ def test_cancel_of_some_is_partly_done(queue):
     assert queue.state(job) == "cancelled"
 
 
+@pytest.mark.covers("C8")
+def test_a_cancel_by_command_stands_in_the_ledger_as_one_over_http_does(queue):
+    waiting, other = queue.enqueue(), queue.enqueue()
+    queue.program("cancel", waiting, "--reason", "not needed", db=queue.db)
+    queue.program("cancel", f"queue/{other}", "--yes", db=queue.db)
+    rows = queue.db.sql(f"SELECT job, event, rule, reason, actor FROM {queue.table('ledger')} "
+                        "ORDER BY id")
+    assert [row[:4] for row in rows] == [
+        (str(waiting), "CANCELLED", "chosen-by-hand", "not needed"),
+        (str(other), "CANCELLED", "chosen-by-hand", "by hand")]
+    assert all(row[4].startswith("cli:") for row in rows)
+
+
 def test_cancel_of_no_number_is_wrong_usage(queue):
     ran = queue.program("cancel", "abc", db=queue.db)
     assert ran.code == 2 and '"abc"' in ran.err
@@ -198,6 +211,15 @@ def test_bulk_enqueues_twenty_thousand_lines(queue):
     assert rows == [(20_000, 3, 3)]
     rows = queue.db.sql(f"SELECT count(DISTINCT payload) FROM {queue.table('job_data')}")
     assert rows == [(20_000,)]
+
+
+def test_a_line_of_a_bulk_that_is_too_long_is_refused_with_the_reason(queue, defib):
+    lines = defib.dir / "lines.jsonl"
+    lines.write_text('{"a": 1}\n"' + "x" * (1 << 20) + '"\n')
+    ran = queue.program("enqueue", "q", "k", "--bulk", lines, db=queue.db)
+    assert (ran.code, ran.out) == (6, "1 jobs enqueued\n")
+    assert ran.err == ("defib: line 2 has 1048578 bytes, a payload at most 1048576; keep what is "
+                       "large in a file, and its name in the job\n")
 
 
 def test_bulk_reads_standard_input(queue, defib):
