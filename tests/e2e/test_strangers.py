@@ -12,7 +12,8 @@ from strangers import TIMEOUT_S
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
-LIMIT_S = 5  # one second on a machine of one's own; `-s` prints what it took
+# A second on a machine of its own, where `pytest -s` prints what it took; theirs: 4 h and 15 min.
+LIMIT_S = 30
 CONFIG = """
 databases: [{name: main, url: "%s"}]
 watches:
