@@ -26,6 +26,19 @@ test("overview: the brake is told with its reason and its end", async () => {
 	});
 });
 
+test("overview: an outage that makes several watches doubtful is told in one line", async () => {
+	const row = (watch, database, cause) => ({ watch: { watch, database, info: { doubting: true, doubt_cause: cause, doubt_until: "2026-01-02T03:04:05Z" } } });
+	const rows = [row("a", "main", "it was away"), row("b", "main", "it was away"), row("c", "archive", "it was away"), row("d", "main", "it was started")];
+	await withPage({}, async (page) => {
+		await page.goto("/");
+		const told = await page.evaluate(async (given) => {
+			const { guardBanners } = await import("/assets/lib/glance.js");
+			return guardBanners(given).map((banner) => banner.textContent.split(".")[0]);
+		}, rows);
+		assert.deepEqual(told, ["In doubt about a, b: it was away", "In doubt about c: it was away", "In doubt about d: it was started"]);
+	});
+});
+
 test("jobs: filters stand in the address and survive a reload, and a bounded page has more", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/jobs");

@@ -116,11 +116,41 @@ function pauseBanner({ watch, standing }) {
 	);
 }
 
-/* Brake, doubt, pause and a failed scan, of each watch. */
+const infoOf = ({ watch, standing }) => watch.info ?? standing?.info ?? {};
+
+/* One outage makes defib doubt many watches at once: those of one cause are one line. */
+function doubtBanners(rows) {
+	const causes = new Map();
+	for (const row of rows.filter((one) => infoOf(one).doubting)) {
+		const { doubt_cause, guard, doubt_until } = infoOf(row);
+		const why = doubt_cause ?? guard;
+		const name = JSON.stringify([row.watch.database, why]);
+		if (!causes.has(name)) causes.set(name, { why, watches: [], ends: [] });
+		causes.get(name).watches.push(row.watch.label ?? row.watch.watch);
+		causes.get(name).ends.push(doubt_until);
+	}
+	return [...causes.values()].map(({ why, watches, ends }) =>
+		banner(
+			"warn",
+			"question",
+			h(
+				"strong",
+				"In doubt about ",
+				watches.map((name, i) => [i ? ", " : "", user(name)]),
+			),
+			": ",
+			user(why),
+			".",
+			until(ends.filter(Boolean).sort().at(-1)),
+		),
+	);
+}
+
+/* Brake, pause and a failed scan of each watch, and doubt. */
 export function guardBanners(rows) {
-	return rows.flatMap((row) => {
+	const own = rows.flatMap((row) => {
 		const { watch } = row;
-		const info = watch.info ?? row.standing?.info ?? {};
+		const info = infoOf(row);
 		return [
 			info.braking
 				? banner(
@@ -131,17 +161,6 @@ export function guardBanners(rows) {
 						user(guardWords(info.guard)),
 						".",
 						until(info.brake_until),
-					)
-				: null,
-			info.doubting
-				? banner(
-						"warn",
-						"question",
-						h("strong", "In doubt about ", user(watch.watch)),
-						": ",
-						user(info.doubt_cause ?? info.guard),
-						".",
-						until(info.doubt_until),
 					)
 				: null,
 			watch.paused || info.paused ? pauseBanner(row) : null,
@@ -156,6 +175,7 @@ export function guardBanners(rows) {
 				: null,
 		].filter(Boolean);
 	});
+	return [...own, ...doubtBanners(rows)];
 }
 
 /* Workers whose breaker is open: they cannot settle, or not claim. */
