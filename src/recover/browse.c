@@ -7,7 +7,7 @@
 #include <assert.h>
 
 #define PAGE_ROWS 1000
-#define RUNNING_PATIENCE 10 /* times as long as for other lists */
+#define PATIENCE_FOR_FEW 10 /* times as long as for other lists */
 
 /* A reading under way. */
 struct reading {
@@ -180,11 +180,11 @@ static defib_err open_window(struct reading *r, struct list_query *l, struct fai
 	return DEFIB_OK;
 }
 
-/* Finding what runs is what every scan does: an index serves it, or the doctor says so. */
+/* What runs, is stuck or is held is few, and looked for by an index where there is one. */
 static int64_t patience_ms(const struct reading *r)
 {
-	int64_t ms = r->ask->bound->within_ms;
-	return browse_sort(r->ask->terms, r->ask->nterms) == LIST_BY_AGE ? RUNNING_PATIENCE * ms : ms;
+	bool few = judged(r->ask) || browse_sort(r->ask->terms, r->ask->nterms) == LIST_BY_AGE;
+	return r->ask->bound->within_ms * (few ? PATIENCE_FOR_FEW : 1);
 }
 
 static defib_err read_page(struct reading *r, struct list_query *l, struct store_rows *rows,

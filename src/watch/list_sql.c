@@ -253,8 +253,15 @@ static const char *key_of_text(const struct binding *b)
 		{"uuid", "CASE WHEN defib_l.job ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' "
 	             "THEN defib_l.job::uuid END"},
 	};
-	for (size_t i = 0; b->watch->key.n == 1 && i < sizeof forms / sizeof *forms; i++)
-		if (b->engine == STORE_POSTGRES && text_eq(b->key_type[0], forms[i].type))
+	if (b->watch->key.n != 1)
+		return NULL;
+	/* SQLite compares a text with a whole number as one, and finds it by an index. */
+	if (b->engine == STORE_SQLITE)
+		return strcasestr(b->key_type[0], "int") || strcasestr(b->key_type[0], "text")
+		           ? "defib_l.job"
+		           : NULL;
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+		if (text_eq(b->key_type[0], forms[i].type))
 			return forms[i].sql;
 	return NULL;
 }
@@ -268,11 +275,21 @@ static void in_hold_table(const struct binding *b, const struct list_query *l,
 		ledger_term(b, l, hold_table[b->engine], "", s);
 		return;
 	}
+	bool pg = b->engine == STORE_POSTGRES;
 	key_column(b, 0, &s->sql);
-	buf_addf(&s->sql, " = ANY (ARRAY(SELECT %s FROM %s AS defib_l WHERE defib_l.watch = ", form,
-	         hold_table[b->engine]);
+	buf_addf(&s->sql, "%s(SELECT %s FROM %s AS defib_l WHERE defib_l.watch = ",
+	         pg ? " = ANY (ARRAY" : " IN ", form, hold_table[b->engine]);
 	bind_value(b, s, b->watch->name, "text");
-	buf_add(&s->sql, "))");
+	buf_add(&s->sql, pg ? "))" : ")");
+}
+
+/* Whether rows themselves say that they are held: else the holds say it all. */
+static bool has_held_state(const struct watch *w)
+{
+	bool named = w->actions[REMEDY_HOLD].form != ACTION_NONE;
+	for (int i = 0; i < w->states.n; i++)
+		named = named || strcasecmp(w->states.names[i], "held") == 0;
+	return named;
 }
 
 static void held_term(const struct binding *b, const struct list_query *l, struct list_statement *s)
@@ -280,8 +297,10 @@ static void held_term(const struct binding *b, const struct list_query *l, struc
 	const struct term named = {.what = TERM_STATE, .op = TERM_IS, .value = "held"};
 	buf_add(&s->sql, "(");
 	in_hold_table(b, l, s);
-	buf_add(&s->sql, " OR ");
-	state_term(b, &named, s);
+	if (has_held_state(b->watch)) {
+		buf_add(&s->sql, " OR ");
+		state_term(b, &named, s);
+	}
 	buf_add(&s->sql, ")");
 }
 

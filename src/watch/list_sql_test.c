@@ -243,6 +243,8 @@ static void a_held_job_is_found_by_its_key_whatever_stands_among_the_holds(void 
 	(void)state;
 	bench_open(&x, STORE_POSTGRES, PLAIN);
 	holds(list(&x, &l, TERMS("held")), "t.\"id\" = ANY (ARRAY(SELECT CASE WHEN defib_l.job ~ ");
+	assert_null(strstr(list(&x, &l, TERMS("held")), "'held'"));
+	assert_null(strstr(list(&x, &l, TERMS("held")), " OR ("));
 	x.binding.key_type[0] = "numeric(10,0)";
 	holds(list(&x, &l, TERMS("held")), "IN (SELECT defib_l.job FROM defib.hold AS defib_l");
 	bench_close(&x);

@@ -189,3 +189,14 @@ def test_the_queue_is_sorted_by_age_without_reading_it_through(large):
     assert (keys(said), said["looked"], said["more"]) == ([60_000, 59_999], None, True)
     said = ask(large, "queue", sort="age", desc="true", limit=2, after=said["next"])
     assert keys(said) == [59_998, 59_997]
+
+
+def test_what_is_held_is_found_wherever_it_stands_in_the_table(large):
+    table = "defib.hold" if large.db.engine == "postgres" else "defib_hold"
+    # A hold is of a sign of life: without one it stays as long as there is none.
+    large.db.sql("UPDATE large SET beat_at = NULL WHERE id IN (17, 59000)")
+    for key in ("17", "59000", "no key of this table"):
+        large.db.sql(f"INSERT INTO {table} (watch, job, cause, batch) VALUES ('large', %s, "
+                     "'poison', 'b')", key)
+    said = ask(large, where="held")
+    assert (keys(said), said["looked"], said["more"]) == ([17, 59_000], None, False)
