@@ -205,10 +205,20 @@ bool all_rows_run(const struct watch *w)
 	return strcasecmp(w->running.text, "true") == 0 || text_eq(w->running.text, "1");
 }
 
+bool indexes_concurrently(struct examination *x)
+{
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(x->table)};
+	return x->store->engine == STORE_POSTGRES &&
+	       asked(x, "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)", params, 1,
+	             &rows) &&
+	       rows.nrows == 1 && row_bool(&rows, 0, 0);
+}
+
 const char *index_statement(struct examination *x)
 {
 	struct buf sql = BUF_INIT;
-	watch_index(&x->binding, &sql);
+	watch_index(&x->binding, indexes_concurrently(x), &sql);
 	const char *statement = arena_printf(&x->arena, "%s;", buf_text(&sql));
 	buf_release(&sql);
 	return statement;

@@ -146,8 +146,9 @@ void check_key(struct examination *x)
 			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
 		else
 			found(x, FINDING_WARN,
-			      pg ? arena_printf(&x->arena, "CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s);",
-			                        x->table, buf_text(&columns))
+			      pg ? arena_printf(&x->arena, "CREATE UNIQUE INDEX %sON %s (%s);",
+			                        indexes_concurrently(x) ? "CONCURRENTLY " : "", x->table,
+			                        buf_text(&columns))
 			         : arena_printf(&x->arena, "CREATE UNIQUE INDEX %s ON %s (%s);",
 			                        key_index_name(x), x->table, buf_text(&columns)),
 			      "no unique index covers the key (%s): rows that share it are recovered together, "

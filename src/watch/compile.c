@@ -571,11 +571,13 @@ static void index_sign(const struct binding *b, struct buf *out)
 	buf_release(&expr);
 }
 
-void watch_index(const struct binding *b, struct buf *out)
+void watch_index(const struct binding *b, bool concurrently, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	bool pg = b->engine == STORE_POSTGRES;
-	buf_add(out, pg ? "CREATE INDEX CONCURRENTLY ON " : "CREATE INDEX ");
+	buf_add(out, !pg            ? "CREATE INDEX "
+	             : concurrently ? "CREATE INDEX CONCURRENTLY ON "
+	                            : "CREATE INDEX ON ");
 	if (!pg) {
 		struct buf name = BUF_INIT;
 		buf_addf(&name, "defib_%s", w->name);

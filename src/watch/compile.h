@@ -101,7 +101,8 @@ void write_values(const struct write_sql *w, const struct write_value *values, i
 /* Prepare every statement, so that bad SQL shows before anything is done. */
 MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                                    struct failure *f);
-/* The index that makes look read only what it needs; `concurrently` on PostgreSQL. */
-void watch_index(const struct binding *b, struct buf *out);
+/* The index that makes look read only what it needs. PostgreSQL can make it `concurrently`, beside
+ * writers, except on a partitioned table. */
+void watch_index(const struct binding *b, bool concurrently, struct buf *out);
 
 #endif

@@ -342,7 +342,7 @@ static void assert_index(enum store_engine engine, const char *keys, const char 
 	struct bench x;
 	struct buf out = BUF_INIT;
 	bench_open(&x, engine, keys, engine == STORE_POSTGRES ? TIME_TYPE_TIMESTAMPTZ : TIME_TYPE_TEXT);
-	watch_index(&x.binding, &out);
+	watch_index(&x.binding, true, &out);
 	assert_string_equal(buf_text(&out), want);
 	buf_release(&out);
 	reading_release(&x.reading);

@@ -177,8 +177,7 @@ def test_the_doctor_finds_no_fault_and_its_indexes_can_be_made(queue, defib):
     assert [f for f in found if f["level"] == "FAIL"] == []
     for finding in found:
         if (finding.get("fix") or "").startswith("CREATE INDEX"):
-            # A partitioned table takes no index concurrently; that is PostgreSQL's to say.
-            queue.db.sql(finding["fix"].replace(" CONCURRENTLY", ""))
+            queue.db.sql(finding["fix"])
 
 
 @every
