@@ -44,3 +44,17 @@ defib_err bound_can(const struct watch *w, int act, struct failure *f)
 	fail_next(f, "add %s: to the watch", act_name(act));
 	return DEFIB_CONFIG;
 }
+
+defib_err bound_ends(const struct bound *b, const struct watch *w, bool forced, enum remedy remedy,
+                     struct failure *f)
+{
+	struct decide_options d = {b->ledger.ready, forced, remedy};
+	if (!decide_can_loop(w, &d))
+		return DEFIB_OK;
+	fail(f, DEFIB_REFUSED,
+	     "watch %s: requeue without attempts and without a ledger could loop for ever (%s)",
+	     w->name, b->ledger.off_because);
+	fail_next(f, "let defib keep its ledger, give attempts: and max_attempts:, or accept it with "
+	             "crash_budget: off");
+	return DEFIB_REFUSED;
+}

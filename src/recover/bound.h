@@ -6,6 +6,7 @@
 #define RECOVER_BOUND_H
 
 #include "ledger/ledger.h"
+#include "recover/decide.h"
 #include "store/session.h"
 #include "watch/compile.h"
 
@@ -25,5 +26,8 @@ MUST_CHECK defib_err bound_open(struct bound *b, struct session *session, const 
 void bound_release(struct bound *b);
 /* Whether the watch says how to do it; if not, DEFIB_CONFIG with what to add. */
 MUST_CHECK defib_err bound_can(const struct watch *w, int act, struct failure *f);
+/* DEFIB_REFUSED where what would be done could go round for ever; `remedy` if `forced`. */
+MUST_CHECK defib_err bound_ends(const struct bound *b, const struct watch *w, bool forced,
+                                enum remedy remedy, struct failure *f);
 
 #endif

@@ -77,19 +77,6 @@ static defib_err need_attached(struct exits *x, struct failure *f)
 	return DEFIB_REFUSED;
 }
 
-static defib_err refuse_loop(const struct exits *x, struct failure *f)
-{
-	struct decide_options d = {x->bound.ledger.ready, false, REMEDY_REQUEUE};
-	if (!decide_can_loop(x->watch, &d))
-		return DEFIB_OK;
-	fail(f, DEFIB_REFUSED,
-	     "watch %s: requeue without attempts and without a ledger could loop for ever (%s)",
-	     x->watch->name, x->bound.ledger.off_because);
-	fail_next(f, "let defib keep its ledger, give attempts: and max_attempts:, or accept it with "
-	             "crash_budget: off");
-	return DEFIB_REFUSED;
-}
-
 static defib_err open_bound(struct exits *x, struct failure *f)
 {
 	return bound_open(&x->bound, x->session, x->watch, x->ledger_off ? LEDGER_NONE : LEDGER_CREATE,
@@ -101,7 +88,7 @@ defib_err exits_ready(struct exits *x, struct failure *f)
 	defib_err err = open_bound(x, f);
 	if (!err)
 		err = need_attached(x, f);
-	return err ? err : refuse_loop(x, f);
+	return err ? err : bound_ends(&x->bound, x->watch, false, REMEDY_REQUEUE, f);
 }
 
 /* ---- claims ---- */

@@ -33,20 +33,6 @@ struct scanner {
 	bool paced;      /* the pace, or a person, lets nothing more through in this pass */
 };
 
-static defib_err refuse_loop(const struct scanner *p, struct failure *f)
-{
-	const struct scan_options *o = p->options;
-	struct decide_options d = {p->bound.ledger.ready, o->forced, o->remedy};
-	if (!o->fix || !decide_can_loop(p->watch, &d))
-		return DEFIB_OK;
-	fail(f, DEFIB_REFUSED,
-	     "watch %s: requeue without attempts and without a ledger could loop for ever (%s)",
-	     p->watch->name, p->bound.ledger.off_because);
-	fail_next(f, "let defib keep its ledger, give attempts: and max_attempts:, or accept it with "
-	             "crash_budget: off");
-	return DEFIB_REFUSED;
-}
-
 static defib_err set_up(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
@@ -75,8 +61,8 @@ static defib_err first_reading(struct scanner *p, struct failure *f)
 		err = look_running(p->session->store, &p->bound.sql, &r->running, f);
 	r->running_capped = r->running >= RUNNING_COUNT_MAX;
 	/* After the first reading: a table that may not be read is the greater news. */
-	if (!err)
-		err = refuse_loop(p, f);
+	if (!err && p->options->fix)
+		err = bound_ends(&p->bound, p->watch, p->options->forced, p->options->remedy, f);
 	return err;
 }
 

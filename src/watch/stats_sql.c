@@ -30,12 +30,11 @@ struct stats_sample stats_sample(enum store_engine engine, int64_t size, int64_t
 {
 	struct stats_sample all = {.share = 0};
 	int64_t span = size - first + 1;
-	if (engine == STORE_POSTGRES)
-		return size > 2 * SAMPLE_PAGES
-		           ? (struct stats_sample){.share = (double)SAMPLE_PAGES / (double)size}
-		           : all;
-	if (span <= (int64_t)2 * SAMPLE_ROWS)
+	bool pg = engine == STORE_POSTGRES;
+	if (pg ? size <= 2 * SAMPLE_PAGES : span <= (int64_t)2 * SAMPLE_ROWS)
 		return all;
+	if (pg)
+		return (struct stats_sample){.share = (double)SAMPLE_PAGES / (double)size};
 	return (struct stats_sample){(double)SAMPLE_ROWS / (double)span, first, span};
 }
 
