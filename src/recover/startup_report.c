@@ -60,7 +60,9 @@ void startup_report_job(struct startup_report *r, const struct watch *w, const s
 	bool done = c->outcome == OUTCOME_RECOVERED || c->outcome == OUTCOME_HELD ||
 	            c->decision.remedy == REMEDY_REPORT;
 	char kind[64];
-	log_event(LOG_WARN, "job of an instance that is gone", LOG_STR("watch", w->name),
+	/* Changed: another that starts at the same time has it, and tells. */
+	log_event(c->outcome == OUTCOME_CHANGED ? LOG_DEBUG : LOG_WARN,
+	          "job of an instance that is gone", LOG_STR("watch", w->name),
 	          LOG_STR("job", c->facts.job), LOG_STR("kind", c->facts.kind), LOG_STR("state", state),
 	          LOG_INT("ran_s", ran_us / 1000000),
 	          LOG_STR("remedy", remedy_names[c->decision.remedy]),

@@ -213,7 +213,7 @@ def test_what_waits_is_counted_with_the_age_of_the_oldest(scene):
 def test_runs_that_end_are_a_histogram_by_kind(scene):
     scene.db.sql("INSERT INTO pages (status, kind, started_at, finished_at) "
                  "SELECT 'Complete', CASE WHEN i <= 19 THEN 'quick' ELSE 'slow' END, "
-                 "clock_timestamp() - i * interval '1 second', clock_timestamp() "
+                 "now() - i * interval '1 second', now() "
                  "FROM generate_series(1, 20) i")
     s = scene.read_again()
     assert s.get("defib_job_seconds_count", **PAGES) == 20
