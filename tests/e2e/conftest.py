@@ -23,13 +23,14 @@ BIN = pathlib.Path(os.environ.get("DEFIB_BIN", ROOT / "build" / "defib")).resolv
 TIMEOUT_S = 120
 LONG_TIMEOUT_S = 1800
 LONG_MARKS = ("proof", "bench")
-# These wait for most of their time. Sanitizers see the same code in the others' tests.
+# These wait for most of their time, or need a library without sanitizers. Sanitizers see the same
+# code in the others' tests.
 WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "test_work_scrapersky",
                  "test_brake_workers", "test_brake", "test_doubt", "test_daemon", "test_backlog",
                  "test_words", "test_crash", "test_races", "test_install_cron", "test_clients",
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
                  "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
-                 "test_strangers")
+                 "test_strangers", "test_library")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
@@ -38,6 +39,7 @@ def pytest_configure(config):
         "proof: takes long; runs in `make proof` only",
         "bench: measures; runs in `make bench` only",
         "waits: mostly waits; left out of the run under sanitizers",
+        "lite: runs on SQLite",
         "covers(*ids): which of the mission's systems and cases a test shows",
         "timeout(seconds): another time limit than the usual one",
     ):
@@ -50,6 +52,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem in WAITING_FILES:
             item.add_marker("waits")
+        if engine_of(item) == "sqlite":
+            item.add_marker("lite")
         tell_mission(item)
 
 

@@ -323,6 +323,7 @@ def test_a_transaction_pooler_warns_and_all_other_checks_work_through_it(pg, doc
     assert doctor(config=config(pg.url)).one("pooler", "ok")
 
 
+@pytest.mark.waits  # for no sanitizer: libfaketime and theirs cannot be loaded together
 @pytest.mark.parametrize("shift, word", [("-1h", "ahead of"), ("+1h", "behind")])
 def test_another_clock_warns_and_never_fails(pg, doctor, shift, word):
     library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
