@@ -80,10 +80,15 @@ export async function withPage({ role = "admin", scheme = "light" } = {}, body) 
 	const page = await (await contextOf(role, scheme)).newPage();
 	page.setDefaultTimeout(LIMIT_MS);
 	const bad = watched(page);
+	const cut = [];
+	page.on("requestfailed", (request) => cut.push(`${request.url()}: ${request.failure()?.errorText}`));
 	try {
 		await body(page);
 		none(bad);
 		assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
+	} catch (error) {
+		error.message += ["", ...bad, ...cut.slice(-10)].join("\n--- ");
+		throw error;
 	} finally {
 		await page.close();
 	}

@@ -25,6 +25,16 @@ test("a token is asked for, a wrong one again, and a right one opens the page fo
 	});
 });
 
+test("a page that could not be fetched whole tries again by itself", async () => {
+	await withPage({}, async (page) => {
+		let cut = 0;
+		await page.route("**/assets/lib/keys.js", (route) => (cut++ < 2 ? route.abort() : route.continue()));
+		await page.goto("/report");
+		await settled(page);
+		assert.equal(cut, 3);
+	});
+});
+
 test("the header says which installation it is, which databases are up, and that the page is live", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/");
