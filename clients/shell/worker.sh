@@ -64,6 +64,7 @@ keep_beating() {
 	trap - EXIT
 	trap 'kill $nap; exit' TERM
 	while sleep "${BEAT_S:-$pause}" & nap=$! && wait "$nap"; do
+		[ ! -e "$folder/over" ] || exit 0
 		case $(beat "$(tail -n 1 "$folder/error")") in
 		'true false') continue ;;
 		'true true') : >"$folder/stopped" ;;
@@ -88,13 +89,15 @@ claim() {
 run_job() {
 	code=0
 	tail -n +2 "$folder/claim" >"$folder/payload"
-	rm -f "$folder/lost" "$folder/stopped"
+	rm -f "$folder/lost" "$folder/stopped" "$folder/over"
 	"$@" <"$folder/payload" >"$folder/result" 2>"$folder/error" &
 	child=$!
 	keep_beating "$child" &
 	beats=$!
 	wait "$child" || code=$?
 	child=''
+	# A signal that comes while a subshell is being made may be lost: the file is not.
+	: >"$folder/over"
 	kill "$beats" 2>/dev/null || true
 	wait "$beats" 2>/dev/null || true
 	[ ! -e "$folder/stopped" ] || code=stopped
