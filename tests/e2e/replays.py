@@ -4,8 +4,10 @@ Nothing of it is changed but by the environment, as its own users would. The REA
 of it: what it says to type is typed, and the lines of configuration that it praises are there.
 """
 
+import os
 import re
 import shutil
+import signal
 
 from conftest import BIN, Program
 from daemons import Daemon
@@ -13,6 +15,7 @@ from example_systems import EXAMPLES
 from shell_pages import commands, environment, expected, type_all
 from table_workers import TableWorkers
 from web import WebDaemon
+from workers import eventually, running
 
 
 class Replay(TableWorkers):
@@ -39,6 +42,16 @@ class Replay(TableWorkers):
         super().close()
         for daemon in self.daemons:
             daemon.kill()
+
+
+def kill_container(daemon):
+    """Everything in it at once, as the end of a container is."""
+    workers = daemon.children()
+    daemon.signal(signal.SIGSTOP)
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not any(running(pid) for pid in workers))
+    daemon.kill()
 
 
 def program(system, name, text):

@@ -110,9 +110,12 @@ class Strangers:
         return eventually(enough, limit)
 
     def close(self):
+        """What `defib run` started has a group of its own, and outlives it."""
         for worker in self.workers:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(worker.pid, 9)
+            groups = [worker.pid, *(worker.children() if worker.process.poll() is None else [])]
+            for group in groups:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(group, 9)
             worker.process.wait()
 
 

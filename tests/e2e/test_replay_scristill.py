@@ -7,17 +7,15 @@ of it at once. How long a job takes stands in its payload, which run-job.sh obey
 
 import contextlib
 import json
-import os
 import re
-import signal
 import time
 
 import pytest
 
 from databases import LiteDatabase, PgDatabase
 from example_systems import EXAMPLES
-from replays import Replay, praised_lines, type_readme
-from workers import eventually, running
+from replays import Replay, kill_container, praised_lines, type_readme
+from workers import eventually
 
 pytestmark = pytest.mark.waits
 
@@ -75,15 +73,6 @@ def summaries(log):
     """What the workers' starts said, each as a dictionary of its numbers."""
     return [dict(re.findall(r"(\w+)=(\S+)", line)) for line in
             re.findall(rf"{CLEANUP}\W.*", log) if "running_failed" in line]
-
-
-def kill_container(daemon):
-    workers = daemon.children()
-    daemon.signal(signal.SIGSTOP)
-    for pid in workers:
-        os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not any(running(pid) for pid in workers))
-    daemon.kill()
 
 
 @pytest.fixture
