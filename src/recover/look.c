@@ -103,6 +103,18 @@ static void take_history(const struct watch *w, const struct history *h, struct 
 	}
 }
 
+/*
+ * From here on the transaction asks about jobs by key, each by itself. To a planner that knows a
+ * small ledger, reading it through is cheap for each of many, also while others make it large.
+ */
+#define MANY_JOBS 100
+static defib_err by_index(struct store *s, int n, struct failure *f)
+{
+	if (s->engine != STORE_POSTGRES || n < MANY_JOBS)
+		return DEFIB_OK;
+	return store_exec(s, "SET LOCAL enable_seqscan = off", NULL, 0, NULL, NULL, f);
+}
+
 static defib_err add_history(struct store *s, const struct watch *w, const struct ledger *l,
                              struct arena *a, struct facts *facts, int n, struct failure *f)
 {
@@ -112,7 +124,9 @@ static defib_err add_history(struct store *s, const struct watch *w, const struc
 	const char **jobs = ARENA_ARRAY(a, const char *, n);
 	for (int i = 0; i < n; i++)
 		jobs[i] = facts[i].job;
-	defib_err err = ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
+	defib_err err = by_index(s, n, f);
+	if (!err)
+		err = ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
 	for (int i = 0; !err && i < n; i++)
 		take_history(w, &history[i], &facts[i]);
 	return err;

@@ -366,6 +366,9 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 		err = end_guard(p, f);
 	if (!err)
 		check_late(p);
+	if (err == DEFIB_TIMEOUT && p->session->store && !p->session->store->lost)
+		fail_next(f, "ask `defib doctor` which index is missing, or raise the watch's "
+		             "statement_timeout");
 	if (err && p->options->vigil)
 		vigil_lost(p->options->vigil, "the database could not be asked");
 	if (p->carrier.transactions > 0)

@@ -223,7 +223,8 @@ def test_statement_timeout_is_said(defib, pg):
                          owner='"(SELECT owner FROM pg_sleep(3))"')
     ran = ends_in_time(defib, "scan", config=config)
     assert ran.code == EXIT_DATABASE, ran
-    assert "time" in jobs.one_line(ran)
+    assert "timeout" in jobs.one_line(ran)
+    assert "defib doctor" in ran.err
 
 
 def test_table_lock_is_waited_for_within_bounds(defib, pg):
