@@ -75,6 +75,8 @@ static void ask_database(struct asking *x, const struct database *d)
 	defib_err err = session_ready(session, &f);
 	if (!err)
 		err = left_read(session->store, &x->cli->arena, &left, &f);
+	if (!err)
+		err = left_attachments(session->store, &x->cli->arena, &left, &f);
 	if (err) {
 		int code = cli_fail(&f);
 		x->code = x->failed++ ? x->code : code;

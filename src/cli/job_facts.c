@@ -102,9 +102,10 @@ void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us)
 	struct buf iso = BUF_INIT, age = BUF_INIT;
 	time_iso(c->at_us, &iso);
 	duration_text(now_us > c->at_us ? now_us - c->at_us : 0, &age);
-	fact_line(s, "claimed", "by session %s (pid %lld) at %s, %s ago",
+	fact_line(s, "claimed", "by session %s (pid %lld)%s%s%s%s at %s, %s ago",
 	          c->application[0] ? c->application : "without a name", (long long)c->pid,
-	          buf_text(&iso), buf_text(&age));
+	          c->program ? " of " : "", c->program ? c->program : "", c->host ? " on " : "",
+	          c->host ? c->host : "", buf_text(&iso), buf_text(&age));
 	buf_release(&iso);
 	buf_release(&age);
 }

@@ -88,6 +88,18 @@ static void say_scan(const struct standing *st, struct buf *text)
 		         (long long)number(st, "passes"));
 }
 
+static void say_attached(const struct standing *st, struct buf *text)
+{
+	const struct attachment *at = st->attached;
+	if (!at)
+		return;
+	if (at->disabled)
+		buf_addf(text, "its trigger is disabled, so nothing is written down: defib attach %s; ",
+		         st->watch);
+	out_count(text, at->programs);
+	buf_addf(text, " program%s under defib run now", at->programs == 1 ? "" : "s");
+}
+
 static void say_failure(const struct standing *st, struct buf *text)
 {
 	const char *failure = text_of(st, "failure");
@@ -216,10 +228,10 @@ void standing_text(const struct standing *st, bool color, struct buf *out)
 		const char *name;
 		void (*say)(const struct standing *st, struct buf *text);
 	} lines[] = {
-		{"leader", say_leader}, {"last scan", say_scan},    {"failure", say_failure},
-		{"jobs", say_jobs},     {"guard", say_guard},       {"doubt", say_doubt},
-		{"brake", say_brake},   {"suspects", say_suspects}, {"waiting", say_waiting},
-		{"so far", say_total},  {"mistakes", say_false},
+		{"leader", say_leader},   {"last scan", say_scan}, {"attached", say_attached},
+		{"failure", say_failure}, {"jobs", say_jobs},      {"guard", say_guard},
+		{"doubt", say_doubt},     {"brake", say_brake},    {"suspects", say_suspects},
+		{"waiting", say_waiting}, {"so far", say_total},   {"mistakes", say_false},
 	};
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "%s/%s", st->database, st->watch);

@@ -133,33 +133,63 @@ static bool is_gone(const char *text, const struct incarnation *self, pid_t *pid
 	return process_start(who.pid) != who.start || has_exited(who.pid);
 }
 
-static void keep_gone(const struct store_rows *rows, const struct incarnation *self,
-                      struct program *out, int *n)
+static bool leader_gone(const struct program *p, const struct incarnation *self)
 {
-	for (int i = 0; i < rows->nrows; i++) {
+	pid_t pid = 0;
+	/* What the leader forked works on, in its group. */
+	return is_gone(p->leader, self, &pid) && !group_lives(pid);
+}
+
+static bool all_gone(const struct program *p, const struct incarnation *self)
+{
+	pid_t pid = 0;
+	return is_gone(p->watcher, self, &pid) && leader_gone(p, self);
+}
+
+static bool runs(const struct program *p, const struct incarnation *self)
+{
+	return !p->ending && !leader_gone(p, self);
+}
+
+/* Those of a watch (NULL: of all) that `want` holds for. */
+static defib_err read_programs(struct store *s, const char *watch,
+                               bool (*want)(const struct program *, const struct incarnation *),
+                               struct arena *a, struct program **out, int *n, struct failure *f)
+{
+	struct incarnation self;
+	struct store_rows rows;
+	struct store_param name = P_TEXT(watch);
+	defib_err err =
+		store_exec(s,
+	               "SELECT application, watch, watcher, leader, command, ending, clean, "
+	               "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute' "
+	               "FROM defib.program WHERE watch = $1 OR $1 IS NULL ORDER BY started_at",
+	               &name, 1, a, &rows, f);
+	if (!err)
+		err = incarnation_self(&self, f);
+	*n = 0;
+	*out = ARENA_ARRAY(a, struct program, err ? 1 : rows.nrows + 1);
+	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct program p = {
-			.application = row_text(rows, i, 0),
-			.watch = row_text(rows, i, 1),
-			.watcher = row_text(rows, i, 2),
-			.leader = row_text(rows, i, 3),
-			.command = row_text(rows, i, 4),
-			.ending = row_text(rows, i, 5),
-			.clean = row_bool(rows, i, 6),
-			.old = row_bool(rows, i, 7),
+			.application = row_text(&rows, i, 0),
+			.watch = row_text(&rows, i, 1),
+			.watcher = row_text(&rows, i, 2),
+			.leader = row_text(&rows, i, 3),
+			.command = row_text(&rows, i, 4),
+			.ending = row_text(&rows, i, 5),
+			.clean = row_bool(&rows, i, 6),
+			.old = row_bool(&rows, i, 7),
 		};
-		pid_t pid = 0;
-		/* What the leader forked works on, in its group. */
-		if (is_gone(p.watcher, self, &pid) && is_gone(p.leader, self, &pid) && !group_lives(pid))
-			out[(*n)++] = p;
+		if (want(&p, &self))
+			(*out)[(*n)++] = p;
 	}
+	return err;
 }
 
 defib_err programs_gone(struct store *s, const char *watch, struct arena *a, struct program **out,
                         int *n, struct failure *f)
 {
-	struct incarnation self;
 	struct store_rows rows;
-	struct store_param name = P_TEXT(watch);
 	*n = 0;
 	if (s->engine != STORE_POSTGRES)
 		return DEFIB_OK;
@@ -167,16 +197,11 @@ defib_err programs_gone(struct store *s, const char *watch, struct arena *a, str
 		store_exec(s, "SELECT to_regclass('defib.program') IS NOT NULL", NULL, 0, a, &rows, f);
 	if (err || !row_bool(&rows, 0, 0))
 		return err;
-	err = store_exec(s,
-	                 "SELECT application, watch, watcher, leader, command, ending, clean, "
-	                 "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute' "
-	                 "FROM defib.program WHERE watch = $1 OR $1 IS NULL ORDER BY started_at",
-	                 &name, 1, a, &rows, f);
-	if (!err)
-		err = incarnation_self(&self, f);
-	if (err)
-		return err;
-	*out = ARENA_ARRAY(a, struct program, rows.nrows + 1);
-	keep_gone(&rows, &self, *out, n);
-	return DEFIB_OK;
+	return read_programs(s, watch, all_gone, a, out, n, f);
+}
+
+defib_err programs_running(struct store *s, struct arena *a, struct program **out, int *n,
+                           struct failure *f)
+{
+	return read_programs(s, NULL, runs, a, out, n, f);
 }

@@ -42,6 +42,12 @@ MUST_CHECK defib_err program_sessions(struct store *s, const char *application, 
  */
 MUST_CHECK defib_err programs_gone(struct store *s, const char *watch, struct arena *a,
                                    struct program **out, int *n, struct failure *f);
+/*
+ * Programs of all watches whose end nobody has seen or can see from here. The caller knows that
+ * the table is there and may be read.
+ */
+MUST_CHECK defib_err programs_running(struct store *s, struct arena *a, struct program **out,
+                                      int *n, struct failure *f);
 /* Whether a process group has a member. */
 bool group_lives(pid_t group);
 

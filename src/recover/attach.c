@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "embedded.h"
 #include "ledger/schema.h"
+#include "life/programs.h"
 #include "watch/claim_sql.h"
 
 #include <assert.h>
@@ -330,29 +331,109 @@ defib_err attach_remove(struct store *s, const struct watch *w, struct detached 
 	return err;
 }
 
+/* ---- what is attached ---- */
+
+/* Which of our two tables are there and may be read: others only look. */
+static defib_err tables_readable(struct store *s, struct arena *a, bool *claims, bool *programs,
+                                 struct failure *f)
+{
+	struct store_rows rows;
+	*claims = *programs = false;
+	if (s->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	defib_err err =
+		store_exec(s,
+	               "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+	               "WHERE n.nspname = 'defib' AND c.relname IN ('claimed_by', 'program') AND "
+	               "has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')",
+	               NULL, 0, a, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		*claims = *claims || text_eq(row_text(&rows, i, 0), "claimed_by");
+		*programs = *programs || text_eq(row_text(&rows, i, 0), "program");
+	}
+	return err;
+}
+
+static defib_err count_programs(struct store *s, struct arena *a, struct attachment *all, int n,
+                                struct failure *f)
+{
+	struct program *running = NULL;
+	int nrunning = 0;
+	defib_err err = programs_running(s, a, &running, &nrunning, f);
+	for (int i = 0; !err && i < nrunning; i++)
+		for (int k = 0; k < n; k++)
+			all[k].programs += text_eq(all[k].watch, running[i].watch);
+	return err;
+}
+
+defib_err attachments_read(struct store *s, struct arena *a, struct attachment **out, int *n,
+                           struct failure *f)
+{
+	struct store_rows rows;
+	bool claims, programs;
+	*n = 0;
+	*out = NULL;
+	if (s->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	/* The name of the function is "claimed_" and the watch's. */
+	defib_err err =
+		store_exec(s,
+	               "SELECT substr(p.proname, 9), bool_and(t.tgenabled = 'D') FROM pg_proc p "
+	               "JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'defib' "
+	               "JOIN pg_trigger t ON t.tgfoid = p.oid AND t.tgname = 'defib_' || p.proname "
+	               "AND t.tgparentid = 0 WHERE p.proname LIKE 'claimed\\_%' GROUP BY 1 ORDER BY 1",
+	               NULL, 0, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct attachment, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] =
+			(struct attachment){.watch = row_text(&rows, i, 0), .disabled = row_bool(&rows, i, 1)};
+	err = tables_readable(s, a, &claims, &programs, f);
+	return err || !programs ? err : count_programs(s, a, *out, *n, f);
+}
+
 /* ---- one job ---- */
+
+/* The program that the session belongs to. */
+static defib_err claim_program(struct store *s, const struct watch *w, struct arena *a,
+                               struct claim *out, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(out->application), P_TEXT(w->name)};
+	struct store_rows rows;
+	struct incarnation leader;
+	defib_err err = store_exec(s,
+	                           "SELECT command, leader FROM defib.program "
+	                           "WHERE application = $1 AND watch = $2",
+	                           params, 2, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	out->program = row_text(&rows, 0, 0);
+	if (incarnation_parse(row_text(&rows, 0, 1), &leader))
+		out->host = arena_strdup(a, leader.host);
+	return DEFIB_OK;
+}
 
 defib_err claim_of(struct store *s, const struct watch *w, const char *job, struct arena *a,
                    struct claim *out, bool *there, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(w->name), P_TEXT(job)};
 	struct store_rows rows;
+	bool claims, programs;
 	*there = false;
-	if (s->engine != STORE_POSTGRES)
-		return DEFIB_OK;
-	defib_err err = store_exec(s,
-	                           "SELECT to_regclass('defib.claimed_by') IS NOT NULL AND "
-	                           "has_table_privilege(to_regclass('defib.claimed_by'), 'SELECT')",
-	                           NULL, 0, a, &rows, f);
-	if (err || !row_bool(&rows, 0, 0))
+	defib_err err = tables_readable(s, a, &claims, &programs, f);
+	if (err || !claims)
 		return err;
 	err = store_exec(s,
 	                 "SELECT application, pid, (extract(epoch FROM at) * 1000000)::bigint "
 	                 "FROM defib.claimed_by WHERE watch = $1 AND job = $2",
 	                 params, 2, a, &rows, f);
 	*there = !err && rows.nrows > 0;
-	if (*there)
-		*out =
-			(struct claim){row_text(&rows, 0, 0), row_int(&rows, 0, 1, 0), row_int(&rows, 0, 2, 0)};
-	return err;
+	if (!*there)
+		return err;
+	*out = (struct claim){.application = row_text(&rows, 0, 0),
+	                      .pid = row_int(&rows, 0, 1, 0),
+	                      .at_us = row_int(&rows, 0, 2, 0)};
+	return programs ? claim_program(s, w, a, out, f) : DEFIB_OK;
 }

@@ -53,10 +53,22 @@ struct detached {
 MUST_CHECK defib_err attach_remove(struct store *s, const struct watch *w, struct detached *out,
                                    struct failure *f);
 
+/* A watch whose table has the trigger, as far as can be told without a binding. */
+struct attachment {
+	const char *watch;
+	bool disabled;    /* the trigger is */
+	int64_t programs; /* that run under `defib run` for it now */
+};
+/* All of a database; none where nothing is attached, and on SQLite. */
+MUST_CHECK defib_err attachments_read(struct store *s, struct arena *a, struct attachment **out,
+                                      int *n, struct failure *f);
+
 /* Which session took a job, for a person's eyes; *there is false when nobody wrote it down. */
 struct claim {
 	const char *application;
-	int64_t pid, at_us;
+	int64_t pid; /* of the session, in the server */
+	int64_t at_us;
+	const char *program, *host; /* behind it, where it runs under `defib run`; else NULL */
 };
 MUST_CHECK defib_err claim_of(struct store *s, const struct watch *w, const char *job,
                               struct arena *a, struct claim *out, bool *there, struct failure *f);

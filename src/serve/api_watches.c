@@ -243,7 +243,8 @@ static void list_standings(struct api_call *c)
 	int n = 0;
 	if (!api_query_takes(c, database_only))
 		return;
-	if (left_read(c->session->store, &c->arena, &left, &f)) {
+	if (left_read(c->session->store, &c->arena, &left, &f) ||
+	    left_attachments(c->session->store, &c->arena, &left, &f)) {
 		read_failed(c, &f);
 		return;
 	}

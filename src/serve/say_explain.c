@@ -63,6 +63,7 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	json_bool(out, "held", cand->facts.held);
 	json_text(out, "hold_cause", cand->facts.held ? cand->facts.hold_cause : NULL);
 	json_time(out, "retry_at", x->has_retry, x->retry.due_us);
+	claim_json(&x->claim, x->has_claim, out);
 	if (stuck)
 		buf_addf(out, ",\"remedy\":\"%s\",\"rule\":\"%s\",\"acts\":%s",
 		         remedy_names[cand->decision.remedy], cand->decision.rule,

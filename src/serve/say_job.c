@@ -76,3 +76,19 @@ void browsed_json(const struct watch *w, const struct database *d, const struct 
 	json_shown(w, f, out);
 	buf_release(&text);
 }
+
+void claim_json(const struct claim *c, bool there, struct buf *out)
+{
+	buf_add(out, ",\"claim\":");
+	if (!there) {
+		buf_add(out, "null");
+		return;
+	}
+	buf_add(out, "{\"application\":");
+	buf_add_json(out, c->application);
+	json_number(out, "pid", true, c->pid);
+	json_text(out, "program", c->program);
+	json_text(out, "host", c->host);
+	json_time(out, "since", true, c->at_us);
+	buf_add(out, "}");
+}

@@ -4,6 +4,7 @@
 #ifndef SERVE_SAY_JOB_H
 #define SERVE_SAY_JOB_H
 
+#include "recover/attach.h"
 #include "recover/browse.h"
 #include "watch/settings.h"
 
@@ -14,5 +15,7 @@ void key_json(const struct watch *w, const char *job, struct buf *out);
 /* All of a row, as an object that is still open. */
 void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
                   struct buf *out);
+/* ,"claim":…: the session that took the job; null where its table does not tell. */
+void claim_json(const struct claim *c, bool there, struct buf *out);
 
 #endif

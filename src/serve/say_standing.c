@@ -30,6 +30,17 @@ static void json_leader(const struct standing *st, struct buf *out)
 	buf_add(out, "}");
 }
 
+static void json_attached(const struct standing *st, struct buf *out)
+{
+	const struct attachment *at = st->attached;
+	buf_add(out, ",\"attached\":");
+	if (at)
+		buf_addf(out, "{\"disabled\":%s,\"programs\":%lld}", at->disabled ? "true" : "false",
+		         (long long)at->programs);
+	else
+		buf_add(out, "null");
+}
+
 void standing_json(const struct standing *st, struct buf *out)
 {
 	buf_add(out, "{\"watch\":");
@@ -38,6 +49,7 @@ void standing_json(const struct standing *st, struct buf *out)
 	json_text(out, "standing", standing_names[st->is]);
 	buf_addf(out, ",\"trouble\":%s", standing_trouble(st) ? "true" : "false");
 	json_leader(st, out);
+	json_attached(st, out);
 	json_seconds(out, "last_scan_s", st->scanned, st->ago_us);
 	buf_add(out, ",\"told\":[");
 	for (int i = 0; i < st->nwords; i++) {

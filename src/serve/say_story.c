@@ -141,6 +141,7 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 	add_progress(w, &s->progress, out);
 	add_data(w, &s->data, out);
 	add_guards(s, out);
+	claim_json(&s->claim, s->has_claim, out);
 	add_entries(w, s, out);
 	buf_add(out, "}");
 	buf_release(&sentence);

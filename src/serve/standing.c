@@ -29,6 +29,11 @@ defib_err left_read(struct store *s, struct arena *a, struct left *out, struct f
 	return err;
 }
 
+defib_err left_attachments(struct store *s, struct arena *a, struct left *l, struct failure *f)
+{
+	return attachments_read(s, a, &l->attachments, &l->nattachments, f);
+}
+
 static const struct leader_row *leader_of(const struct left *l, const char *watch)
 {
 	for (int i = 0; i < l->nleaders; i++)
@@ -106,6 +111,9 @@ void standing_init(struct standing *st, const struct database *d, const char *wa
 	for (int i = 0; i < l->nwords && st->nwords < most; i++)
 		if (text_eq(l->words[i].watch, watch) || text_eq(l->words[i].watch, "*"))
 			st->words[st->nwords++] = &l->words[i];
+	for (int i = 0; i < l->nattachments; i++)
+		if (text_eq(l->attachments[i].watch, watch))
+			st->attached = &l->attachments[i];
 	find_last_scan(st);
 	st->is = judge_standing(st);
 }

@@ -8,6 +8,7 @@
 
 #include "ledger/told.h"
 #include "life/leader.h"
+#include "recover/attach.h"
 #include "watch/settings.h"
 
 #include <jansson.h>
@@ -35,6 +36,7 @@ struct standing {
 	json_t *info;                    /* of the status; NULL without */
 	const struct told *words[4];     /* in force, for this watch or for all */
 	int nwords;
+	const struct attachment *attached; /* NULL: not attached, or not asked for */
 	enum standing_is is;
 	bool scanned; /* a pass has ever finished */
 	int64_t ago_us;
@@ -45,12 +47,16 @@ struct left {
 	struct leader_row *leaders;
 	struct status_row *statuses;
 	struct told *words;
-	int nleaders, nstatuses, nwords;
+	struct attachment *attachments; /* none before left_attachments() */
+	int nleaders, nstatuses, nwords, nattachments;
 };
 
 /* Read all of it; nothing where the tables are not there. */
 MUST_CHECK defib_err left_read(struct store *s, struct arena *a, struct left *out,
                                struct failure *f);
+/* And which of its watches are attached, for who tells all of a watch. */
+MUST_CHECK defib_err left_attachments(struct store *s, struct arena *a, struct left *l,
+                                      struct failure *f);
 /* Whether a daemon has, or had, this watch. */
 bool left_knows(const struct left *l, const char *watch);
 void standing_init(struct standing *st, const struct database *d, const char *watch,

@@ -1,8 +1,10 @@
 """Tables that tell who takes their rows, and programs that know nothing of us under `defib run`."""
 
+import datetime
 import os
 import pathlib
 import signal
+import socket
 import sys
 
 import psycopg2
@@ -10,6 +12,7 @@ import pytest
 from daemons import Daemon
 from databases import PgDatabase
 from pooler import PGBOUNCER, Pooler
+from web import serving
 from workers import Worker, eventually, running
 
 TABLE = """
@@ -468,3 +471,92 @@ def test_who_claimed_a_job_is_shown(attached, defib, command):
     line, = [line for line in ran.out.splitlines() if line.split()[:1] == ["claimed"]]
     assert f"crawler (pid {session.info.backend_pid})" in line
     session.close()
+
+
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_who_claimed_a_job_is_in_json(attached, defib, command):
+    session = named(attached, "<b>crawler</b>")
+    do(session, CLAIM, 3)
+    claim = defib(command, "jobs/3", "--json", config=config(attached)).json["claim"]
+    since, = attached.sql("SELECT date_trunc('milliseconds', at) FROM defib.claimed_by "
+                          "WHERE job = '3'")[0]
+    assert datetime.datetime.fromisoformat(claim.pop("since")) == since
+    assert claim == {"application": "<b>crawler</b>", "pid": session.info.backend_pid,
+                     "program": None, "host": None}
+    session.close()
+    assert defib(command, "jobs/4", "--json", config=config(attached)).json["claim"] is None
+
+
+def test_a_claim_names_the_program_and_its_host(run, attached, defib):
+    run.stranger(1)
+    claim = defib("show", "jobs/1", "--json", config=config(attached)).json["claim"]
+    assert claim["application"].startswith("defib-run:python3")
+    assert claim["host"] == socket.gethostname()
+    assert claim["program"] == f"{sys.executable} {STRANGER}"
+    line, = [line for line in defib("explain", "jobs/1", config=config(attached)).out.splitlines()
+             if line.split()[:1] == ["claimed"]]
+    assert f" of {claim['program']} on {claim['host']} at " in line
+
+
+def test_who_may_not_read_our_schema_is_shown_the_job_without_its_claim(attached, defib):
+    attached.sql(CLAIM, 3)
+    attached.sql("CREATE ROLE onlooker LOGIN; GRANT USAGE ON SCHEMA public TO onlooker; "
+                 "GRANT SELECT ON jobs TO onlooker")
+    try:
+        url = attached.server.url(attached.name, "onlooker")
+        ran = defib("show", "jobs/3", "--json",
+                    config=config(attached).replace(attached.url, url))
+        assert ran.code == 0 and ran.json["claim"] is None
+    finally:
+        attached.sql("DROP OWNED BY onlooker; DROP ROLE onlooker")
+
+
+def test_the_claim_is_in_the_api(attached, defib):
+    session = named(attached, "crawler")
+    do(session, CLAIM, 3)
+    with serving(defib.dir, config(attached), "--no-queue") as web:
+        eventually(web.ready)
+        for path in ("/api/v1/watches/jobs/jobs/3", "/api/v1/watches/jobs/explain/3"):
+            claim = web.get(path).json["claim"]
+            assert (claim["application"], claim["pid"]) == ("crawler", session.info.backend_pid)
+        standing, = web.get("/api/v1/standings").json["watches"]
+        assert standing["attached"] == {"disabled": False, "programs": 0}
+    session.close()
+
+
+def attached_line(ran):
+    return [line.split(maxsplit=1)[1] for line in ran.out.splitlines()
+            if line.split()[:1] == ["attached"]]
+
+
+def status(defib, pg):
+    ran = defib("status", "jobs", "--json", config=config(pg))
+    return ran.json["watches"][0]["attached"], defib("status", "jobs", config=config(pg))
+
+
+def test_status_says_that_a_watch_is_attached_and_how_many_programs_run(run, attached, defib):
+    told, text = status(defib, attached)
+    assert told == {"disabled": False, "programs": 0}
+    assert attached_line(text) == ["0 programs under defib run now"]
+    _, pid = run.stranger(1)
+    other, _ = run.stranger(2)
+    told, text = status(defib, attached)
+    assert told == {"disabled": False, "programs": 2}
+    assert attached_line(text) == ["2 programs under defib run now"]
+    # The program counts, not the `defib run` over it.
+    other.kill()
+    assert status(defib, attached)[0]["programs"] == 2
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: status(defib, attached)[0]["programs"] == 1)
+
+
+def test_status_says_that_the_trigger_is_disabled(attached, defib):
+    attached.sql("ALTER TABLE jobs DISABLE TRIGGER defib_claimed_jobs")
+    told, text = status(defib, attached)
+    assert told["disabled"] is True
+    assert "defib attach jobs" in attached_line(text)[0]
+
+
+def test_status_of_a_watch_that_is_not_attached_says_nothing_of_it(jobs, defib):
+    told, text = status(defib, jobs)
+    assert told is None and attached_line(text) == []

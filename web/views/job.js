@@ -86,6 +86,7 @@ function factRows(job, builtin) {
 		["Started", job.started_at && stamp(job.started_at)],
 		["Ended", job.finished_at && stamp(job.finished_at)],
 		["Held", job.hold?.holds && [stamp(job.hold.at), ", ", user(job.hold.cause), job.hold.reason ? [": ", user(job.hold.reason)] : null]],
+		["Claimed", job.claim && [stamp(job.claim.since), ", session ", user(job.claim.application || "without a name"), ` (pid ${job.claim.pid})`, job.claim.program ? [", ", user(job.claim.program)] : null, job.claim.host ? [" on ", user(job.claim.host)] : null]],
 		["Retry", job.retry && [stamp(job.retry.due_at), job.retry.reason ? [": ", user(job.retry.reason)] : null]],
 		...Object.entries(job.show ?? {}).filter(([name]) => name !== "kind").map(([name, value]) => [user(name), user(value)]),
 	];
