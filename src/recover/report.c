@@ -180,7 +180,7 @@ static defib_err read_near_misses(struct reading *x, struct failure *f)
 		if (!text_eq(rows[i].watch, x->out->watch->name))
 			continue;
 		json_t *info = json_loads(rows[i].info, 0, NULL);
-		const json_t *misses = json_object_get(info, "near_misses");
+		const json_t *misses = json_object_get(info, "near_misses_total");
 		x->out->has_near_misses = json_is_integer(misses);
 		x->out->near_misses = json_integer_value(misses);
 		json_decref(info);

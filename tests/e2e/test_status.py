@@ -168,6 +168,26 @@ def test_a_leader_that_has_only_just_begun_owes_no_scan_yet(told):
     assert jobs.standing(code=0)["standing"] == "well"
 
 
+@pytest.mark.covers("C10")
+def test_who_is_seen_silent_once_is_a_suspect_and_a_near_miss_when_he_beats_again(told):
+    jobs = told(rows=1, owner="owner", beat="15s", stuck_after="45s", every="200ms")
+    long_ago = {"postgres": "clock_timestamp() - interval '45 seconds'",
+                "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now', '-45 seconds')"}
+    jobs.beat()
+    jobs.daemon()
+    jobs.wait_info(running=1, found=0)
+    # Its limit ends now, after the daemon's first look: a backlog would be freed at once.
+    jobs.db.sql(f"UPDATE jobs SET updated_at = {long_ago[jobs.db.engine]}")
+    jobs.wait_info(suspects=1)
+    assert lines(jobs("status"))["suspects"] == "1 seen silent"
+    jobs.beat()
+    jobs.wait_info(near_misses_total=1, suspects=0)
+    assert lines(jobs("status"))["suspects"] == "1 near miss: seen silent once, beat again"
+    watch, = [w for w in jobs("report", "--json").json["watches"] if w["watch"] == "jobs"]
+    assert watch["near_misses"] == 1
+    assert stuck_jobs.entries(jobs.db) == 0
+
+
 def test_json_has_everything_that_the_text_says(told):
     jobs = told(rows=0)
     jobs.say("raise", "jobs", "--by", "2")
