@@ -167,14 +167,16 @@ static void a_pass_that_failed_leaves_what_was_seen_and_the_last_finished_one(vo
 	meter_begin(&meter, 0, 1);
 	pass(&good);
 	meter_begin(&meter, 0, 2);
-	meter_pass(&meter, &(struct meter_pass){.watch = &watch,
-	                                        .result = &bad,
-	                                        .guard = &(struct guard_report){.braking = true},
-	                                        .wall_us = NOW + 60 * S});
+	meter_pass(&meter, &(struct meter_pass){
+						   .watch = &watch,
+						   .result = &bad,
+						   .guard = &(struct guard_report){.braking = true, .doubting = true},
+						   .wall_us = NOW + 60 * S});
 	assert_true(value(METRIC_STUCK, NULL) == 4);
 	assert_true(value(METRIC_LAST_PASS, NULL) == 1e6);
 	assert_true(value(METRIC_PASSES, "ok") == 1 && value(METRIC_PASSES, "failed") == 1);
 	assert_true(value(METRIC_BRAKE, NULL) == 1);
+	assert_true(value(METRIC_DOUBT, NULL) == 1);
 }
 
 static void lag_is_how_late_a_pass_began_and_interval_what_lies_between(void **state)

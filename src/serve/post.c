@@ -165,8 +165,8 @@ void post_hear(struct post *p, struct session *session, const struct told *words
 
 /* ---- a pass ---- */
 
-/* The brake is in the ledger once when it holds and once when it lets go: of no single job. */
-static void note_brake(struct post *p, struct session *session, const char *event_rule,
+/* A guard is in the ledger once when it holds and once when it lets go: of no single job. */
+static void note_guard(struct post *p, struct session *session, const char *event_rule,
                        const char *sentence, const char *actor)
 {
 	struct arena a = ARENA_INIT;
@@ -175,7 +175,7 @@ static void note_brake(struct post *p, struct session *session, const char *even
 	struct ledger_entry entry = {
 		.job = "*", .event = "GUARD_HELD", .rule = event_rule, .reason = sentence};
 	struct ledger_context ctx = {p->watch->name, batch, actor};
-	snprintf(batch, sizeof batch, "guard-%lld", (long long)p->last.now_us);
+	snprintf(batch, sizeof batch, "%s-%lld", event_rule, (long long)p->last.now_us);
 	defib_err err = session_ready(session, &f);
 	if (!err)
 		err = store_begin(session->store, TX_WRITE, &f);
@@ -206,8 +206,29 @@ static void tell_brake(struct post *p, struct session *session, const char *acto
 	log_event(LOG_WARN, r.braking ? "the brake holds" : "the brake lets go",
 	          LOG_STR("watch", p->watch->name), LOG_STR("because", buf_text(&sentence)));
 	if (p->last.ledger)
-		note_brake(p, session, r.braking ? "brake-holds" : "brake-lets-go", buf_text(&sentence),
+		note_guard(p, session, r.braking ? "brake-holds" : "brake-lets-go", buf_text(&sentence),
 		           actor);
+	buf_release(&sentence);
+}
+
+/* An outage in which nobody's limit ended is told by status alone: it held nobody. */
+static void tell_doubt(struct post *p, struct session *session, const char *actor)
+{
+	struct guard_report r;
+	struct buf sentence = BUF_INIT;
+	guard_report(p->guard, &r);
+	bool holds = r.held[GUARD_DOUBT] > 0 || (p->doubting && r.doubting);
+	if (holds == p->doubting || p->last.failure.code)
+		return;
+	p->doubting = holds;
+	if (holds)
+		guard_sentence(p->guard, &sentence);
+	else
+		buf_add(&sentence, "doubt is over: whoever lives could have been heard again");
+	log_event(LOG_WARN, holds ? "doubt holds" : "doubt lets go", LOG_STR("watch", p->watch->name),
+	          LOG_STR("because", buf_text(&sentence)));
+	if (p->last.ledger)
+		note_guard(p, session, holds ? "doubt-holds" : "doubt-lets-go", buf_text(&sentence), actor);
 	buf_release(&sentence);
 }
 
@@ -295,6 +316,7 @@ void post_pass(struct post *p, struct session *session, const char *actor)
 	p->unseen = false;
 	count(p);
 	tell_brake(p, session, actor);
+	tell_doubt(p, session, actor);
 	cycle_tell(&p->cycle, p->watch, &p->last, next);
 	if (!p->last.failure.code)
 		lessons_take(&p->lessons, session, p->watch, p->options.ledger_off);

@@ -44,6 +44,7 @@ struct post {
 	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */
 	int64_t brakes;     /* that were told of */
 	bool braking;
+	bool doubting; /* and that was told: it held somebody */
 };
 
 struct post *post_new(const struct watch *w, const char *actor, bool ledger_off);

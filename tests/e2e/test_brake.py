@@ -71,7 +71,9 @@ def ceiling(value):
 
 
 def brake_notes(world):
-    return world.events("GUARD_HELD", "rule, reason, job, actor")
+    """Of the brake alone: a machine that stood still makes the daemon doubt as well."""
+    notes = world.events("GUARD_HELD", "rule, reason, job, actor")
+    return [note for note in notes if note[0].startswith("brake-")]
 
 
 def freed_s(world):

@@ -74,6 +74,16 @@ def nobody_was_wronged(world, daemon):
     assert daemon.stop() == 0
 
 
+def doubt_is_in_the_ledger(world):
+    """Once for each watch that it held somebody of, with how many and why."""
+    notes = [note for note in world.events("GUARD_HELD", "watch, rule, job, reason")
+             if note[1] == "doubt-holds"]
+    assert {note[:3] for note in notes} == {(watch, "doubt-holds", "*")
+                                            for watch in ("beating", "aged")}
+    for *_, reason in notes:
+        assert reason.startswith("held ") and "because we were away ourselves (" in reason
+
+
 def stay_away(seconds):
     """An outage lasts: the one thing here that only time can do."""
     end = time.monotonic() + seconds
@@ -94,6 +104,7 @@ def test_nobody_is_condemned_when_the_database_was_stopped_beyond_every_threshol
     sees_silence(world)
     crew.away(False)
     nobody_was_wronged(world, daemon)
+    doubt_is_in_the_ledger(world)
 
 
 @pytest.mark.proof
