@@ -45,7 +45,7 @@ extern "C" {
 	X(UNKNOWN_OUTCOME, 4, "the reply was lost; what was asked may have been done: read again")     \
 	X(TIMEOUT, 5, "not done within its time limit")                                                \
 	X(LOCKED, 6, "serialization failure, deadlock or lock time-out: may be tried again")           \
-	X(CONSTRAINT, 7, "a constraint of the table refused it")                                       \
+	X(CONSTRAINT, 7, "a constraint or trigger of the table refused it")                            \
 	X(PERMISSION, 8, "the database role lacks a privilege")                                        \
 	X(READ_ONLY, 9, "the database is read-only")                                                   \
 	X(BAD_SQL, 10, "the database could not run this SQL")                                          \

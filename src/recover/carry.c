@@ -109,17 +109,12 @@ static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, in
 	return err;
 }
 
-/* What the rows themselves are to blame for; one bad row must not hold up the others. */
-static bool blames_rows(const struct failure *f)
-{
-	return f->code == DEFIB_CONSTRAINT || strncmp(f->sqlstate, "22", 2) == 0;
-}
-
+/* One bad row must not hold up the others. */
 defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena *keep,
                 struct failure *f)
 {
 	defib_err err = apply_with_tries(c, batch, n, f);
-	if (!err || !blames_rows(f))
+	if (!err || !store_blames_rows(f))
 		return err;
 	if (n == 1) {
 		batch->outcome = OUTCOME_REFUSED;

@@ -289,7 +289,7 @@ static void add_apply(const struct watch_sql *q, const struct install_options *o
 		"\t\t\tstart := start + size;\n"
 		"\t\t\tsize := size * 2;\n"
 		"\t\tEXCEPTION WHEN integrity_constraint_violation OR data_exception\n"
-		"\t\t\t\tOR with_check_option_violation THEN\n"
+		"\t\t\t\tOR with_check_option_violation OR plpgsql_error THEN\n"
 		"\t\t\tIF size > 1 THEN\n"
 		"\t\t\t\tsize := size / 2;\n"
 		"\t\t\tELSE\n"

@@ -35,7 +35,7 @@ static const struct {
 	{"42", DEFIB_BAD_SQL},
 	{"22", DEFIB_BAD_SQL},
 	{"0A", DEFIB_BAD_SQL},
-	{"P0", DEFIB_BAD_SQL},
+	{"P0", DEFIB_CONSTRAINT}, /* a trigger or function says no: RAISE without a code of its own */
 };
 
 defib_err pg_class(const char *sqlstate)
@@ -76,12 +76,20 @@ static void set_state(struct failure *f, const char *state)
 	snprintf(f->sqlstate, sizeof(f->sqlstate), "%.5s", state);
 }
 
-/* A row that a policy refuses has the SQLSTATE of a missing privilege; the place differs. */
+/*
+ * A row that a policy refuses has the SQLSTATE of a missing privilege, and a trigger may RAISE
+ * any: the place tells. What a user's code says on purpose (40001: again) and our own words
+ * keep their meaning.
+ */
 static defib_err result_class(const PGresult *res, const char *state)
 {
 	const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+	defib_err class = pg_class(state);
+	bool unclear = class == DEFIB_DATABASE || class == DEFIB_BAD_SQL || class == DEFIB_PERMISSION;
 
-	return text_eq(function, "ExecWithCheckOptions") ? DEFIB_CONSTRAINT : pg_class(state);
+	if (text_eq(function, "ExecWithCheckOptions"))
+		return DEFIB_CONSTRAINT;
+	return unclear && text_eq(function, "exec_stmt_raise") ? DEFIB_CONSTRAINT : class;
 }
 
 defib_err pg_result_failure(const PGresult *res, struct failure *f)

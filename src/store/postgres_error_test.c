@@ -36,7 +36,7 @@ static void each_sqlstate_has_its_class(void **state)
 		{"42703", DEFIB_BAD_SQL},
 		{"22P02", DEFIB_BAD_SQL},
 		{"0A000", DEFIB_BAD_SQL},
-		{"P0001", DEFIB_BAD_SQL},
+		{"P0001", DEFIB_CONSTRAINT},
 		{"25P02", DEFIB_DATABASE},
 		{"XX000", DEFIB_DATABASE},
 		{"58030", DEFIB_DATABASE},

@@ -164,7 +164,10 @@ static void errors_have_their_class(void **state)
 		{"SELECT $1::int", DEFIB_BAD_SQL, "08P01"}, /* a parameter is missing */
 		{"INSERT INTO store_test.t VALUES (1), (1)", DEFIB_CONSTRAINT, "23505"},
 		{"INSERT INTO store_test.t VALUES (NULL)", DEFIB_CONSTRAINT, "23502"},
-		{"DO $$ BEGIN RAISE 'no' USING HINT = 'try'; END $$", DEFIB_BAD_SQL, "P0001"},
+		{"DO $$ BEGIN RAISE 'no' USING HINT = 'try'; END $$", DEFIB_CONSTRAINT, "P0001"},
+		{"DO $$ BEGIN RAISE 'no' USING ERRCODE = 'SHOP1'; END $$", DEFIB_CONSTRAINT, "SHOP1"},
+		{"DO $$ BEGIN RAISE 'no' USING ERRCODE = '42501'; END $$", DEFIB_CONSTRAINT, "42501"},
+		{"DO $$ BEGIN RAISE 'again' USING ERRCODE = '40001'; END $$", DEFIB_LOCKED, "40001"},
 		{"SELECT 1;", DEFIB_OK, ""},
 	};
 
@@ -180,7 +183,7 @@ static void errors_have_their_class(void **state)
 	}
 	struct failure f = {0};
 	assert_int_equal(run(admin, "DO $$ BEGIN RAISE 'no' USING HINT = 'try'; END $$", &f),
-	                 DEFIB_BAD_SQL);
+	                 DEFIB_CONSTRAINT);
 	assert_string_equal(f.what, "pg: no");
 	assert_string_equal(f.next, "try");
 }

@@ -40,6 +40,11 @@ bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
 	return false;
 }
 
+bool store_blames_rows(const struct failure *f)
+{
+	return f->code == DEFIB_CONSTRAINT || text_starts(f->sqlstate, "22");
+}
+
 static int64_t or_default(int64_t value, int64_t otherwise)
 {
 	return value > 0 ? value : otherwise;

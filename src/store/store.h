@@ -137,6 +137,11 @@ bool store_notified(struct store *s);
 
 /* Which engine a URL names; false with a message when none. */
 bool store_engine_of(const char *url, enum store_engine *out, struct failure *f);
+/*
+ * The rows are to blame: a constraint, a trigger or a type refuses one of them. The same again
+ * fails again, but without that row it may not.
+ */
+bool store_blames_rows(const struct failure *f);
 /* SQLite's clock in milliseconds since 1970, as an expression. */
 #define SQLITE_NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 

@@ -316,6 +316,15 @@ def test_trigger_that_keeps_a_write_back_is_counted_refused(defib, db):
     refused_one_of_four(defib, db, 2)
 
 
+@pytest.mark.parametrize("code", ["P0001", "42501", "SHOP1"])
+def test_trigger_that_raises_is_counted_refused_whatever_its_code(defib, pg, code):
+    jobs.make(pg, 4)
+    pg.sql(f"CREATE FUNCTION say_no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN IF new.id = 2 "
+           f"THEN RAISE 'not today' USING ERRCODE = '{code}'; END IF; RETURN new; END$$")
+    pg.sql("CREATE TRIGGER no BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION say_no()")
+    refused_one_of_four(defib, pg, 2)
+
+
 def test_row_policy_that_forbids_a_write_is_counted_refused(defib, pg):
     jobs.make(pg, 4)
     pg.sql("ALTER TABLE jobs ENABLE ROW LEVEL SECURITY")
