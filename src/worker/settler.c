@@ -102,6 +102,34 @@ static int settle_as_named(const char *name)
 	return -1;
 }
 
+/* ---- ends that a table refuses ---- */
+
+/*
+ * A constraint or trigger of the table takes the job, but not this end of it, as it will at each
+ * try. So the job failed, with the database's own words. False: there is no other end to try.
+ */
+static bool end_as_failed(struct settlement *one, struct arena *a, const struct failure *why)
+{
+	if (one->as != SETTLE_DONE && one->as != SETTLE_TIMED_OUT)
+		return false;
+	one->error = arena_printf(a, "the database refused to record it as %s: %s",
+	                          settle_names[one->as], why->what);
+	one->result = NULL;
+	one->as = SETTLE_FAILED;
+	return true;
+}
+
+static void cry_out(const char *source, const struct settlement *one, const char *because,
+                    const char *spool)
+{
+	struct buf line = BUF_INIT;
+	buf_addf(&line, "ZOMBIE RECORD ALERT: %s %s stuck: could not record that it is %s", source,
+	         one->key, settle_names[one->as]);
+	log_event(LOG_CRITICAL, buf_text(&line), LOG_INT("epoch", one->epoch),
+	          LOG_STR("because", because), LOG_STR("spool", spool));
+	buf_release(&line);
+}
+
 /* Settle one record; true when it is done with, one way or another. */
 static bool drain_record(struct settler *s, const json_t *r)
 {
@@ -128,11 +156,17 @@ static bool drain_record(struct settler *s, const json_t *r)
 	defib_err err = session_ready(&s->session, &f);
 	if (!err)
 		err = src->ops->settle(src, s->session.store, worker, &one, 1, &a, &f);
-	arena_release(&a);
+	if (err && store_blames_rows(&f) && end_as_failed(&one, &a, &f))
+		err = src->ops->settle(src, s->session.store, worker, &one, 1, &a, &f);
 	if (!err)
 		log_event(LOG_INFO, one.accepted ? "settled from the spool" : "too late from the spool",
 		          LOG_STR("job", one.key), LOG_INT("epoch", one.epoch));
-	return !err;
+	/* It would be refused for ever, and those behind it would wait as long. */
+	bool never = err && store_blames_rows(&f);
+	if (never)
+		cry_out(src->name, &one, f.what, "given up");
+	arena_release(&a);
+	return !err || never;
 }
 
 /* Oldest first; stops at the first record that the database does not take. */
@@ -191,22 +225,24 @@ static int batch_size(const struct hand_job *batch)
 	return n;
 }
 
-static defib_err settle_once(struct settler *s, struct hand_job *batch, struct settlement *all,
+static struct settlement settlement_of(const struct hand_job *j)
+{
+	return (struct settlement){.key = j->claim.key,
+	                           .epoch = j->claim.epoch,
+	                           .as = j->as,
+	                           .result = j->result,
+	                           .error = j->error,
+	                           .delay_ms = j->delay_ms,
+	                           .step = j->step_end};
+}
+
+/* Source and incarnation are those of `of`. */
+static defib_err settle_once(struct settler *s, const struct hand_job *of, struct settlement *all,
                              int n, struct arena *a, struct failure *f)
 {
-	int i = 0;
-	for (const struct hand_job *j = batch; j; j = j->queued)
-		all[i++] = (struct settlement){.key = j->claim.key,
-		                               .epoch = j->claim.epoch,
-		                               .as = j->as,
-		                               .result = j->result,
-		                               .error = j->error,
-		                               .delay_ms = j->delay_ms,
-		                               .step = j->step_end};
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
-		err = batch->source->ops->settle(batch->source, s->session.store, batch->worker, all, n, a,
-		                                 f);
+		err = of->source->ops->settle(of->source, s->session.store, of->worker, all, n, a, f);
 	return err;
 }
 
@@ -241,7 +277,7 @@ static bool tries_help(defib_err err)
 	       err == DEFIB_LOCKED || err == DEFIB_FULL || err == DEFIB_READ_ONLY;
 }
 
-static defib_err settle_with_tries(struct settler *s, struct hand_job *batch,
+static defib_err settle_with_tries(struct settler *s, const struct hand_job *of,
                                    struct settlement *all, int n, struct arena *a,
                                    struct failure *f)
 {
@@ -249,7 +285,7 @@ static defib_err settle_with_tries(struct settler *s, struct hand_job *batch,
 	for (int try = 1; try <= s->options.tries; try++) {
 		fail_clear(f);
 		if (breaker_allow(&s->breaker, clock_boot_ms())) {
-			err = settle_once(s, batch, all, n, a, f);
+			err = settle_once(s, of, all, n, a, f);
 			breaker_tell(&s->breaker, "settling", !tries_help(err), chance(), clock_boot_ms());
 		}
 		if (!tries_help(err))
@@ -264,30 +300,58 @@ static defib_err settle_with_tries(struct settler *s, struct hand_job *batch,
 	return err;
 }
 
-/* The database did not take it: the spool, or one critical line. True: spooled. */
+/*
+ * All of it, or what can be: a row that its own table refuses must not hold up the others, so it
+ * is looked for by halves. `why` says of each what went wrong; NULL: nothing.
+ */
+static void settle_rows(struct settler *s, const struct hand_job *of, struct settlement *all,
+                        const struct failure **why, int n, struct arena *a)
+{
+	struct failure f = {0};
+	defib_err err = settle_with_tries(s, of, all, n, a, &f);
+	if (err && n > 1 && store_blames_rows(&f)) {
+		settle_rows(s, of, all, why, n / 2, a);
+		settle_rows(s, of, all + n / 2, why + n / 2, n - n / 2, a);
+		return;
+	}
+	if (err && !tries_help(err))
+		log_event(LOG_ERROR, f.what, LOG_STR("source", of->source->name),
+		          LOG_STR("job", n == 1 ? all->key : NULL));
+	if (err && store_blames_rows(&f) && end_as_failed(all, a, &f))
+		err = settle_with_tries(s, of, all, n, a, &f);
+	if (!err)
+		return;
+	struct failure *kept = ARENA_NEW(a, struct failure);
+	*kept = f;
+	for (int i = 0; i < n; i++)
+		why[i] = kept;
+}
+
+/*
+ * The database did not take it: the spool, or one critical line. True: spooled. What the row
+ * itself is to blame for is not spooled: it would be refused again.
+ */
 static bool keep_elsewhere(struct settler *s, const struct hand_job *j, const struct failure *why)
 {
-	struct buf record = BUF_INIT, line = BUF_INIT;
+	struct buf record = BUF_INIT;
 	struct failure f = {0};
-	bool kept = false;
+	bool kept = false, helps = s->spool && !store_blames_rows(why);
+	struct settlement one = settlement_of(j);
 	record_encode(j, &record);
-	if (s->spool)
+	if (helps)
 		kept = spool_append(s->spool, buf_text(&record), record.len, &f) == DEFIB_OK;
-	if (!kept) {
-		buf_addf(&line, "ZOMBIE RECORD ALERT: %s %s stuck: could not record that it is %s",
-		         j->source->name, j->claim.key, settle_names[j->as]);
-		log_event(LOG_CRITICAL, buf_text(&line), LOG_INT("epoch", j->claim.epoch),
-		          LOG_STR("because", why->what), LOG_STR("spool", s->spool ? f.what : "off"));
-	}
+	if (!kept)
+		cry_out(j->source->name, &one, why->what, helps ? f.what : s->spool ? "no use" : "off");
 	buf_release(&record);
-	buf_release(&line);
 	return kept;
 }
 
 static void finish_job(struct settler *s, struct hand_job *j, const struct settlement *one,
-                       defib_err err, const struct failure *f)
+                       const struct failure *err)
 {
-	bool spooled = err && keep_elsewhere(s, j, f);
+	bool spooled = err && keep_elsewhere(s, j, err);
+	if (!err)
+		j->as = one->as;
 	pthread_mutex_lock(&s->lock);
 	s->counts.spooled += spooled;
 	s->counts.abandoned += err && !spooled;
@@ -307,22 +371,26 @@ static void finish_job(struct settler *s, struct hand_job *j, const struct settl
 static void settle_batch(struct settler *s, struct hand_job *batch)
 {
 	struct arena a = ARENA_INIT;
-	struct failure f = {0};
+	static const struct failure waits = {.code = DEFIB_CONNECTION,
+	                                     .what = "what ended before it waits in the spool"};
 	int n = batch_size(batch), i = 0;
 	struct settlement *all = ARENA_ARRAY(&a, struct settlement, n);
+	const struct failure **why = ARENA_ARRAY(&a, const struct failure *, n);
+	for (const struct hand_job *j = batch; j; j = j->queued)
+		all[i++] = settlement_of(j);
 	/* Order matters: what is in the spool ended before this. */
 	bool behind = s->spool && spool_count(s->spool) > 0;
-	defib_err err = DEFIB_CONNECTION;
 	if (behind)
 		drain_spool(s);
 	if (!behind || spool_count(s->spool) == 0)
-		err = settle_with_tries(s, batch, all, n, &a, &f);
-	if (err && !tries_help(err))
-		log_event(LOG_ERROR, f.what);
-	while (batch) {
+		settle_rows(s, batch, all, why, n, &a);
+	else
+		for (i = 0; i < n; i++)
+			why[i] = &waits;
+	for (i = 0; batch; i++) {
 		struct hand_job *j = batch;
 		batch = j->queued;
-		finish_job(s, j, &all[i++], err, &f);
+		finish_job(s, j, &all[i], why[i]);
 	}
 	arena_release(&a);
 	if (s->options.done)

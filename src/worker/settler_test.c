@@ -25,8 +25,10 @@ static struct {
 	int nplan, calls;
 	defib_err after;
 	bool refuses;
-	const char *sick; /* the key of a job that fails as if the database were away */
-	sem_t *gate;      /* waited for in the first call */
+	const char *sick;   /* the key of a job that fails as if the database were away */
+	const char *barred; /* the key of a job that its table does not take as done */
+	bool barred_wholly; /* nor as failed */
+	sem_t *gate;        /* waited for in the first call */
 	struct {
 		int call;
 		int64_t worker, epoch, delay_ms;
@@ -69,6 +71,9 @@ static defib_err settle(struct source *src, struct store *s, int64_t worker, str
 	for (int i = 0; i < n; i++)
 		if (base.sick && text_eq(base.sick, all[i].key))
 			err = DEFIB_CONNECTION;
+	for (int i = 0; i < n && !err; i++)
+		if (text_eq(base.barred, all[i].key) && (all[i].as == SETTLE_DONE || base.barred_wholly))
+			err = DEFIB_CONSTRAINT;
 	for (int i = 0; i < n && !err; i++) {
 		note(&all[i], worker);
 		all[i].accepted = !base.refuses;
@@ -302,7 +307,7 @@ static void each_class_is_tried_again_or_not(void **state)
 		{DEFIB_CONNECTION, 3}, {DEFIB_UNKNOWN_OUTCOME, 3},
 		{DEFIB_TIMEOUT, 3},    {DEFIB_LOCKED, 3},
 		{DEFIB_FULL, 3},       {DEFIB_READ_ONLY, 3},
-		{DEFIB_BAD_SQL, 1},    {DEFIB_CONSTRAINT, 1},
+		{DEFIB_BAD_SQL, 1},    {DEFIB_CONSTRAINT, 2}, /* as failed, too */
 		{DEFIB_PERMISSION, 1},
 	};
 	(void)state;
@@ -414,6 +419,65 @@ static void what_came_too_late_from_the_spool_is_done_with(void **state)
 	assert_took("ab");
 }
 
+/* ---- the table refuses an end ---- */
+
+static void a_refused_end_fails_its_job_and_holds_up_no_other(void **state)
+{
+	sem_t gate;
+	(void)state;
+	sem_init(&gate, 0, 0);
+	base.gate = &gate;
+	base.barred = "c";
+	start(true);
+	catch_log();
+	for (const char *key = "a\0b\0c\0d\0e\0"; *key; key += 2)
+		ends(&mail, key, 7, SETTLE_DONE);
+	sem_post(&gate);
+	wait_left(5);
+	(void)caught_log();
+	assert_took("abcde");
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(base.seen[i].as, i == 2 ? SETTLE_FAILED : SETTLE_DONE);
+	assert_string_equal(base.seen[2].result, "-");
+	assert_int_equal(counts().settled, 5);
+	assert_int_equal(counts().ends[SETTLE_FAILED], 1);
+	assert_int_equal(counts().spooled, 0);
+	sem_destroy(&gate);
+}
+
+static void what_is_refused_wholly_is_said_and_not_spooled(void **state)
+{
+	(void)state;
+	base.barred = "a";
+	base.barred_wholly = true;
+	start(true);
+	catch_log();
+	ends(&mail, "a", 7, SETTLE_DONE);
+	ends(&mail, "b", 7, SETTLE_DONE);
+	wait_left(2);
+	assert_non_null(strstr(caught_log(), "ZOMBIE RECORD ALERT: mail a stuck"));
+	assert_took("b");
+	assert_int_equal(counts().abandoned, 1);
+	assert_int_equal(counts().spooled, 0);
+}
+
+static void a_refused_end_in_the_spool_does_not_block_it(void **state)
+{
+	(void)state;
+	answers(0, NULL, DEFIB_CONNECTION);
+	start(true);
+	for (const char *key = "a\0b\0c\0"; *key; key += 2)
+		ends(&mail, key, 7, SETTLE_DONE);
+	wait_left(3);
+	settler_stop(settler, 0);
+	base.barred = "a";
+	answers(0, NULL, DEFIB_OK);
+	start(true);
+	wait_drained(3);
+	assert_took("abc");
+	assert_int_equal(base.seen[0].as, SETTLE_FAILED);
+}
+
 static void without_a_spool_one_critical_line_names_the_job(void **state)
 {
 	(void)state;
@@ -464,6 +528,9 @@ int main(void)
 		TEST(while_the_spool_does_not_drain_nothing_passes_it),
 		TEST(what_a_spool_holds_the_next_settler_records),
 		TEST(what_came_too_late_from_the_spool_is_done_with),
+		TEST(a_refused_end_fails_its_job_and_holds_up_no_other),
+		TEST(what_is_refused_wholly_is_said_and_not_spooled),
+		TEST(a_refused_end_in_the_spool_does_not_block_it),
 		TEST(without_a_spool_one_critical_line_names_the_job),
 		TEST(a_stop_spools_what_there_is_no_time_to_try),
 	};

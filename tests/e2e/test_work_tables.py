@@ -207,6 +207,24 @@ def test_the_command_line_goes_before_the_file_also_after_a_hangup(sky):
     assert "claimed=2" in worker.log and "claimed=3" not in worker.log
 
 
+# ---- a table that refuses ----
+
+
+def test_an_end_that_the_table_refuses_fails_that_row_and_holds_up_no_other(sky):
+    sky.rows("DELETE FROM sitemap_files")
+    for n in range(6):
+        sky.insert("sitemap_files", domain=f"d{n}")
+    sky.rows("CREATE UNIQUE INDEX one_done ON sitemap_files (domain) "
+             "WHERE sitemap_import_status = 'Complete'")
+    sky.insert("sitemap_files", domain="d3", sitemap_import_status="Complete")
+    worker = sky.work("sitemaps", run="true")
+    sky.until("SELECT count(*) FROM sitemap_files WHERE sitemap_import_status = 'Complete'", 6)
+    sky.until("SELECT domain FROM sitemap_files WHERE sitemap_import_status = 'Failed'", "d3")
+    assert worker.stop() == 0
+    assert "refused to record it as done" in sky.cell(
+        "SELECT sitemap_import_error FROM sitemap_files WHERE sitemap_import_status = 'Failed'")
+
+
 # ---- one worker, several watches ----
 
 
