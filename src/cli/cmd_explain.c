@@ -43,6 +43,11 @@ static void guard_lines(const struct explaining *x, struct fact_sheet *s)
 		fact_line(s, "retry", "%s %s (%s)", x->is.retry.due_us > f->now_us ? "due" : "was due",
 		          buf_text(&when), x->is.retry.reason ? x->is.retry.reason : "scheduled");
 	}
+	if (x->is.guard)
+		fact_line(s, "guard", "the daemon that leads %s %s", w->name, x->is.guard);
+	if (x->is.factor > 1)
+		fact_line(s, "raised", "thresholds are times %g at the moment to the daemon that leads %s",
+		          x->is.factor, w->name);
 	buf_release(&when);
 }
 
@@ -119,6 +124,7 @@ static int explain(struct explaining *x)
 		return cli_fail(&f);
 	if (!found)
 		return cli_usage("table %s has no row with that key", x->group->watch->table);
+	explain_guard(b->store, x->group->database, x->group->watch, &c->arena, &x->is);
 	if (c->json)
 		print_json(x);
 	else

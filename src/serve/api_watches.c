@@ -179,6 +179,7 @@ static void explain_job(struct api_call *c)
 		api_problem(c, 404, "table %s has no row with that key", c->watch->table);
 		return;
 	}
+	explain_guard(c->session->store, c->database, seen, &c->arena, x);
 	explained_json(seen, c->database, x, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }

@@ -6,6 +6,7 @@
 #include "serve/masked.h"
 #include "serve/say.h"
 #include "serve/say_job.h"
+#include "serve/standing.h"
 
 /* The ledger's word on what holds the job and what is pending. */
 static defib_err read_guards(struct store *s, const char *watch, const char *job, struct arena *a,
@@ -44,6 +45,24 @@ defib_err explain_read(struct store *s, const struct watch_sql *q, const struct 
 	return err;
 }
 
+void explain_guard(struct store *s, const struct database *d, const struct watch *w,
+                   struct arena *a, struct explained *x)
+{
+	struct left left;
+	struct standing st;
+	struct failure ignored = {0};
+	/* Who may not read what daemons say is told the rest. */
+	if (left_read(s, a, &left, &ignored))
+		return;
+	standing_init(&st, d, w->name, &left);
+	const char *guard = json_string_value(json_object_get(st.info, "guard"));
+	if (st.is == STANDING_HELD && guard && x->cand.judgement.verdict != VERDICT_NONE)
+		x->guard = arena_strdup(a, guard);
+	if (st.is != STANDING_NO_LEADER)
+		x->factor = json_number_value(json_object_get(st.info, "factor"));
+	standing_release(&st);
+}
+
 void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
                     struct buf *out)
 {
@@ -64,6 +83,9 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	json_text(out, "hold_cause", cand->facts.held ? cand->facts.hold_cause : NULL);
 	json_time(out, "retry_at", x->has_retry, x->retry.due_us);
 	claim_json(&x->claim, x->has_claim, out);
+	json_text(out, "guard", x->guard);
+	if (x->factor > 0)
+		buf_addf(out, ",\"factor\":%g", x->factor);
 	if (stuck)
 		buf_addf(out, ",\"remedy\":\"%s\",\"rule\":\"%s\",\"acts\":%s",
 		         remedy_names[cand->decision.remedy], cand->decision.rule,

@@ -18,6 +18,8 @@ struct explained {
 	struct claim claim; /* the session that took it, where its table tells */
 	struct held_job hold;
 	struct pending_retry retry;
+	const char *guard; /* of a stuck one: what the daemon that leads the watch holds, and why */
+	double factor;     /* by which that daemon raises thresholds; 0: nobody leads */
 };
 
 /*
@@ -28,6 +30,9 @@ MUST_CHECK defib_err explain_read(struct store *s, const struct watch_sql *q,
                                   const struct ledger *l, const struct watch *w, const char *job,
                                   bool will_have, struct arena *a, struct explained *out,
                                   bool *found, struct failure *f);
+/* What holds it in the daemon that leads, if one does and its word may be read; else nothing. */
+void explain_guard(struct store *s, const struct database *d, const struct watch *w,
+                   struct arena *a, struct explained *x);
 /* An object, whole. */
 void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
                     struct buf *out);

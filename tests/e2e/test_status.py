@@ -138,10 +138,10 @@ def test_a_scan_that_fails_is_told_with_its_cause(told):
     assert "jobs" in lines(ran)["failure"]
 
 
-def lead_by_hand(jobs, since, last_scan):
+def lead_by_hand(jobs, since, last_scan, **more):
     """Rows as a daemon with this lease and this last scan would have left them."""
     jobs.say("raise", "jobs", "--by", "2")  # makes the tables
-    info = json.dumps({"every_s": 60, "last_finished_scan": last_scan})
+    info = json.dumps({"every_s": 60, "last_finished_scan": last_scan, **more})
     if jobs.db.engine == "postgres":
         jobs.db.sql("INSERT INTO defib.leader (watch, holder, since, expires_at) VALUES ('jobs', "
                     "'me', now() - %s * interval '1 second', now() + interval '1 hour')", since)
@@ -166,6 +166,31 @@ def test_a_leader_that_has_only_just_begun_owes_no_scan_yet(told):
     jobs = told(rows=0)
     lead_by_hand(jobs, 60, "2020-01-01T00:00:00.000Z")
     assert jobs.standing(code=0)["standing"] == "well"
+
+
+@pytest.mark.covers("F7")
+def test_explain_says_which_guard_of_the_daemon_holds_a_job(told):
+    jobs = told()
+    assert "guard" not in jobs("explain", "jobs/1").out
+    jobs.say("pause", "jobs")
+    jobs.say("raise", "jobs", "--by", "1.5")
+    jobs.daemon()
+    jobs.wait_info(paused=True, factor=1.5, found=5)
+    out = jobs("explain", "jobs/1").out
+    assert "the daemon that leads jobs held 5 of 5, because a person paused recovery" in out
+    assert "thresholds are times 1.5 at the moment" in out
+    said = jobs("explain", "jobs/1", "--json").json
+    assert said["guard"].startswith("held 5 of 5") and said["factor"] == 1.5
+
+
+@pytest.mark.covers("F5")
+def test_a_daemon_that_was_away_says_why_and_until_when_it_doubts(told):
+    jobs = told(rows=0)
+    lead_by_hand(jobs, 60, "2020-01-01T00:00:00.000Z", doubting=True,
+                 doubt_cause="the session was lost", doubt_until="2030-01-02T03:04:05.000Z")
+    said = lines(jobs("status"))["doubt"]
+    assert said == ("the daemon was away itself (the session was lost): silence since then proves "
+                    "nothing until 03:04:05Z")
 
 
 @pytest.mark.covers("C10")
