@@ -8,4 +8,4 @@ import { closeBrowser } from "./browser.mjs";
 
 after(closeBrowser);
 
-for (const name of ["tour", "frame", "leave", "rooms", "acts", "hostile", "away"]) await import(`./${name}.mjs`);
+for (const name of ["tour", "frame", "leave", "rooms", "acts", "tabs", "hostile", "away"]) await import(`./${name}.mjs`);

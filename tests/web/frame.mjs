@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { api, sees, settled, tokenOf, until, withPage } from "./browser.mjs";
+import { api, live, sees, settled, tokenOf, until, withPage } from "./browser.mjs";
 
 const theme = (page) => page.evaluate(() => document.documentElement.dataset.theme ?? "system");
 const background = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -128,7 +128,7 @@ test("a paused page counts what happens and shows it when it goes on", async () 
 	await withPage({}, async (page) => {
 		await page.goto("/ledger");
 		await settled(page);
-		await until(page, () => document.getElementById("live").textContent.includes("Live"));
+		await live(page);
 		await page.keyboard.press("p");
 		assert.equal((await api("POST", "/watches/crawl/jobs/40/hold", { reason: "while paused" })).status, 200);
 		await until(page, () => /event/.test(document.getElementById("live").textContent));

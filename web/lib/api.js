@@ -32,6 +32,7 @@ export class Problem extends Error {
 
 let asking = null; /* a promise while the form is open */
 let askForToken = null;
+const tokenListeners = new Set();
 
 export function token() {
 	return sessionStorage.getItem(KEPT);
@@ -39,6 +40,11 @@ export function token() {
 
 export function forgetToken() {
 	sessionStorage.removeItem(KEPT);
+}
+
+/* fn() whenever another token is given. */
+export function onToken(fn) {
+	tokenListeners.add(fn);
 }
 
 /* fn(why) shows the form and resolves with a token. */
@@ -53,6 +59,7 @@ async function newToken(shown, why) {
 	asking ??= askForToken(shown ? why : null).then((given) => {
 		sessionStorage.setItem(KEPT, given);
 		asking = null;
+		for (const fn of tokenListeners) fn();
 	});
 	await asking;
 }

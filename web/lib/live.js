@@ -1,27 +1,25 @@
 /*
- * live.js: what happens, as it happens. One stream for the whole page, read with fetch()
- * so that the token goes in a header. After a break it goes on behind the last event
- * that was seen: nothing is missed, nothing comes twice.
+ * live.js: what happens, as it happens: one stream for the whole page and for all its tabs
+ * (tabs.js, stream.js). Nothing is missed and nothing comes twice, whichever tab reads it
+ * (place.js).
  *
  *   const stop = subscribe((event) => { if (event.type === "ledger") … event.data … });
  *   every(10, refresh, signal);      also at once after a break; never while paused
  *   const again = soon(250, refresh, signal); again();     many calls are one
  */
-import { ask, heard, Problem } from "./api.js";
+import { heard } from "./api.js";
 import { errand, QUIETLY } from "./errand.js";
+import { Place } from "./place.js";
+import { askAgain, shareStream } from "./tabs.js";
 
 const KEEP = 2000; /* events that wait while paused; more of them are a gap */
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15000;
-const SILENCE_MS = 40000; /* the daemon says something every 15 s */
 
 const listeners = new Set();
 const stateListeners = new Set();
 const state = { connected: false, paused: false, waiting: 0, heard: null };
-let lastId = null;
+const place = new Place();
 let kept = [];
 let started = false;
-let wake = null; /* ends the wait between two tries */
 
 /* ---- who listens ---- */
 
@@ -90,95 +88,26 @@ export function resume() {
 
 /* ---- the stream ---- */
 
-/* Lines of a stream to events; ids move on with comments too. */
-function parser() {
-	let rest = "",
-		type = "message",
-		data = [],
-		id = null;
-	return (text) => {
-		rest += text;
-		const lines = rest.split("\n");
-		rest = lines.pop();
-		for (const line of lines) {
-			if (line === "") {
-				if (id !== null) lastId = id;
-				if (data.length) take({ type, data: JSON.parse(data.join("\n")), id: lastId });
-				type = "message";
-				data = [];
-				continue;
-			}
-			const colon = line.indexOf(":");
-			const name = colon < 0 ? line : line.slice(0, colon);
-			const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
-			if (name === "event") type = value;
-			else if (name === "data") data.push(value);
-			else if (name === "id") id = value;
-		}
-	};
-}
-
-async function read() {
-	const cut = new AbortController();
-	const watchdog = setInterval(() => {
-		if (Date.now() - state.heard > SILENCE_MS) cut.abort();
-	}, 5000);
-	try {
-		changed({ heard: Date.now() });
-		const headers = lastId === null ? {} : { "Last-Event-ID": lastId };
-		const answer = await ask("/events", { headers, signal: cut.signal });
-		const reader = answer.body.getReader();
-		const decoder = new TextDecoder();
-		const parse = parser();
-		changed({ connected: true, heard: Date.now() });
-		for (;;) {
-			const { done, value } = await reader.read();
-			if (done) return;
-			heard(true);
-			changed({ heard: Date.now() });
-			parse(decoder.decode(value, { stream: true }));
-		}
-	} finally {
-		clearInterval(watchdog);
-		cut.abort();
-		changed({ connected: false });
-	}
-}
-
-function rest(ms) {
-	return new Promise((resolve) => {
-		const timer = setTimeout(resolve, ms);
-		wake = () => {
-			clearTimeout(timer);
-			resolve();
-		};
-	});
-}
-
-async function run() {
-	let wait = FIRST_WAIT_MS;
-	for (;;) {
-		const began = Date.now();
-		try {
-			await read();
-		} catch (error) {
-			if (error instanceof Problem && !error.passing) wait = LONGEST_WAIT_MS;
-		}
-		if (Date.now() - began > 10000) wait = FIRST_WAIT_MS;
-		await rest(wait * (0.5 + Math.random() / 2));
-		wait = Math.min(LONGEST_WAIT_MS, wait * 2);
-	}
+/* What was read of it, by this tab or by the one that reads for all (tabs.js). */
+function learn({ connected, after, id, event }) {
+	if (connected) heard(true);
+	if (place.isBehind(after ?? id))
+		take({ type: "gap", data: { because: "this tab was asleep" }, id });
+	if (event && !(event.type === "ledger" && place.has(event.data))) take({ ...event, id });
+	if (event?.type === "gap") place.jump(id);
+	else place.move(id);
+	changed({ connected, heard: connected ? Date.now() : state.heard });
 }
 
 function start() {
 	if (started) return;
 	started = true;
-	run();
+	shareStream(() => place.id, learn);
 }
 
 /* Try again now: the daemon was heard of, or the tab is looked at again. */
 export function reconnect() {
-	if (!state.connected) wake?.();
+	if (!state.connected) askAgain();
 }
 
 /* ---- asking again by the clock ---- */
