@@ -180,16 +180,24 @@ static bool check_event(struct api_call *c, const char *event)
 	                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Half of all connections stay for calls: who only listens keeps nobody from acting. */
+static int streams_max(const struct api_call *c)
+{
+	int64_t half = c->setup->settings.http.max_connections / 2;
+	return half < EVENT_STREAMS_MAX ? (int)half : EVENT_STREAMS_MAX;
+}
+
 static bool take_place(struct api_call *c, struct events *e)
 {
+	int max = streams_max(c);
 	pthread_mutex_lock(&e->lock);
-	bool room = e->n < EVENT_STREAMS_MAX;
+	bool room = e->n < max;
 	e->n += room;
 	pthread_mutex_unlock(&e->lock);
 	if (room)
 		return true;
 	api_header(c, "Retry-After", "10");
-	return api_problem(c, 503, "%d streams are open; there are no more", EVENT_STREAMS_MAX);
+	return api_problem(c, 503, "%d streams are open and there may be no more; close one", max);
 }
 
 static void listen_to_events(struct api_call *c)

@@ -21,7 +21,7 @@
 #include "serve/board.h"
 #include "serve/setup.h"
 
-#define EVENT_STREAMS_MAX 200
+#define EVENT_STREAMS_MAX 200 /* and never more than half of http: max_connections */
 
 struct events;
 

@@ -6,6 +6,7 @@ import threading
 
 import conftest
 import pytest
+from crowd import ask, request
 from daemons import World, make_jobs
 from databases import PgDatabase
 from listening import Listener, Refused
@@ -295,6 +296,24 @@ def test_a_reload_ends_streams_and_a_token_that_it_takes_away_opens_none(place, 
         again = Listener(listening(daemon), token="b" * 40, last=stream.last)
         assert numbers(again.ledger(2)) == ids
         again.close()
+    finally:
+        own.close()
+
+
+@pytest.mark.covers("C13")
+def test_half_of_all_connections_stay_for_calls(place, listen, pg):
+    own = Place(place.program, pg)
+    try:
+        url = listening(own.serve(configuration(pg.url) + "http: {max_connections: 6}\n"))
+        for _ in range(3):
+            listen(url).up()
+        with pytest.raises(Refused) as refused:
+            listen(url)
+        assert refused.value.status == 503 and refused.value.headers["Retry-After"]
+        assert "3 streams are open" in refused.value.problem["detail"]
+        assert ask(url, request("/healthz")).status == 200
+        act = request("/api/v1/watches/aged/pause", "POST", b'{"reason": "in time"}')
+        assert ask(url, act).status == 200
     finally:
         own.close()
 
