@@ -6,7 +6,9 @@
 #include "base/log.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -396,6 +398,21 @@ static void set_up_output(struct cli *c)
 	log_setup(c->verbose ? LOG_DEBUG : (c->quiet ? LOG_ERROR : LOG_INFO), LOG_PLAIN);
 }
 
+/* A full disk is said; a reader that had enough (| head) knows it. */
+static bool output_arrived(void)
+{
+	struct pollfd reader = {.fd = STDOUT_FILENO};
+	struct failure f = {0};
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return true;
+	fail(&f, DEFIB_IO, "the output is not complete: %s",
+	     errno ? strerror(errno) : "it could not be written");
+	if (poll(&reader, 1, 0) != 1 || !(reader.revents & POLLERR))
+		(void)cli_fail(&f);
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	struct cli c = {0};
@@ -412,7 +429,7 @@ int main(int argc, char **argv)
 		else
 			code = c.command->run(&c);
 	}
-	if (fflush(stdout) != 0 && code == EXIT_CLEAN)
+	if (!output_arrived() && code == EXIT_CLEAN)
 		code = EXIT_PARTLY;
 	cfg_reader_release(&c.reader);
 	arena_release(&c.arena);

@@ -104,6 +104,21 @@ def test_wrong_option_is_refused(defib, lite, args, words):
     jobs.untouched(lite, 3)
 
 
+@pytest.mark.parametrize("args", [["--version"], ["config", "docs"]], ids=["short", "long"])
+def test_output_that_a_full_disk_does_not_take_is_said(defib, args):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        ran = defib(*args, stdout=full)
+    assert ran.code == EXIT_PARTLY
+    assert "the output is not complete" in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_reader_that_had_enough_is_told_nothing(defib):
+    end, start = os.pipe()
+    os.close(end)
+    with os.fdopen(start, "w") as pipe:
+        assert defib("config", "docs", stdout=pipe).err == ""
+
+
 @pytest.mark.parametrize("text", ["watches: [", "\t- a", "a: 1\na: 2\n", "- 1\n- 2\n", "\x01\n",
                                   "watches: {name: x}\n"])
 def test_broken_yaml_is_refused_with_its_place(defib, text):
