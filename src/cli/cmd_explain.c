@@ -154,7 +154,7 @@ int cmd_explain(struct cli *c)
 		code = cli_usage("defib explain takes a watch and the key of a job, or WATCH/KEY");
 	else if (selection.total != 1)
 		code = cli_usage("defib explain takes one job");
-	else if (parts > 0 && parts != selection.groups[0].watch->key.n)
+	else if (parts > 1 && parts != selection.groups[0].watch->key.n)
 		code = cli_usage("the key of watch %s has %d parts", selection.groups[0].watch->name,
 		                 selection.groups[0].watch->key.n);
 	x.group = selection.groups;

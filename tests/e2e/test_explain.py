@@ -127,6 +127,8 @@ def test_a_composite_key_is_given_part_by_part(db, defib):
     text = WATCH.replace("key: id", "key: [a, b]")
     told = defib("explain", "jobs", "x", "1", "--json", db=db, config=text).json
     assert (told["key"], told["stuck"]) == (["x", "1"], True)
+    as_scan_prints_it = defib("explain", "jobs", '["x","1"]', "--json", db=db, config=text).json
+    assert as_scan_prints_it["key"] == ["x", "1"]
     assert defib("explain", "jobs", "x", db=db, config=text).code == 2
 
 
