@@ -36,7 +36,7 @@ static void guard_lines(const struct explaining *x, struct fact_sheet *s)
 		          x->is.hold.at, x->is.hold.cause, x->is.hold.reason ? ", " : "",
 		          x->is.hold.reason ? x->is.hold.reason : "", w->name, f->job);
 	else if (x->is.has_hold)
-		fact_line(s, "held", "no longer: its owner or sign of life changed since %s",
+		fact_line(s, "held", "no longer: its owner, sign of life or state changed since %s",
 		          x->is.hold.at);
 	if (x->is.has_retry) {
 		when_words(x->is.retry.due_us, f->now_us, &when);

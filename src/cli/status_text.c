@@ -116,6 +116,16 @@ static void say_jobs(const struct standing *st, struct buf *text)
 	buf_add(text, " of them stuck at the last scan");
 }
 
+static void say_on_hold(const struct standing *st, struct buf *text)
+{
+	int64_t n = number(st, "on_hold");
+	if (!n)
+		return;
+	out_count(text, n);
+	buf_addf(text, " wait%s for a person at the last scan: defib list --watch %s --where held",
+	         n == 1 ? "s" : "", st->watch);
+}
+
 static void say_guard(const struct standing *st, struct buf *text)
 {
 	const char *guard = text_of(st, "guard");
@@ -228,10 +238,11 @@ void standing_text(const struct standing *st, bool color, struct buf *out)
 		const char *name;
 		void (*say)(const struct standing *st, struct buf *text);
 	} lines[] = {
-		{"leader", say_leader},   {"last scan", say_scan}, {"attached", say_attached},
-		{"failure", say_failure}, {"jobs", say_jobs},      {"guard", say_guard},
-		{"doubt", say_doubt},     {"brake", say_brake},    {"suspects", say_suspects},
-		{"waiting", say_waiting}, {"so far", say_total},   {"mistakes", say_false},
+		{"leader", say_leader},     {"last scan", say_scan},  {"attached", say_attached},
+		{"failure", say_failure},   {"jobs", say_jobs},       {"on hold", say_on_hold},
+		{"guard", say_guard},       {"doubt", say_doubt},     {"brake", say_brake},
+		{"suspects", say_suspects}, {"waiting", say_waiting}, {"so far", say_total},
+		{"mistakes", say_false},
 	};
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "%s/%s", st->database, st->watch);

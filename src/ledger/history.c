@@ -90,7 +90,10 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 	                                hold_table[s->engine]);
 	buf_add(&head, "SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, ");
 	add_iso(&head, s->engine, "h.at");
-	buf_add(&head, " FROM (");
+	buf_addf(&head,
+	         ", (SELECT l.after FROM %s AS l WHERE l.watch = h.watch AND l.job = h.job "
+	         "AND l.batch = h.batch AND l.event = 'HELD' ORDER BY l.id DESC LIMIT 1) FROM (",
+	         ledger_table[s->engine]);
 	defib_err err = run_over(s, r, buf_text(&head), tail, NULL, 0, a, &rows, f);
 	buf_release(&head);
 	for (int i = 0; !err && i < rows.nrows; i++) {
@@ -104,6 +107,7 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 		history[at].hold_cause = row_text(&rows, i, 3);
 		history[at].hold_reason = row_text(&rows, i, 4);
 		history[at].hold_at = row_text(&rows, i, 5);
+		history[at].hold_after = row_text(&rows, i, 6);
 	}
 	return err;
 }

@@ -90,3 +90,14 @@ defib_err ledger_holds_drop(struct store *s, const char *watch, const char *cons
 {
 	return drop_jobs(s, hold_table[s->engine], watch, jobs, n, a, f);
 }
+
+defib_err ledger_hold_forget(struct store *s, const struct held_job *h, struct arena *a,
+                             struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(h->watch), P_TEXT(h->job), P_TEXT(h->batch)};
+	char mark = param_mark(s->engine);
+	const char *sql =
+		arena_printf(a, "DELETE FROM %s WHERE watch = %c1 AND job = %c2 AND batch = %c3",
+	                 hold_table[s->engine], mark, mark, mark);
+	return store_write(s, sql, params, 3, a, NULL, f);
+}

@@ -93,6 +93,7 @@ struct history {
 	bool hold_has_sign;
 	int64_t hold_sign_us; /* … and this sign of life */
 	const char *hold_cause, *hold_reason, *hold_at;
+	const char *hold_after;  /* the columns that it wrote, as JSON; NULL: none, or not known */
 	bool noted;              /* it was reported as stuck, last … */
 	const char *noted_owner; /* … with this owner */
 	bool noted_has_sign;
@@ -120,6 +121,8 @@ MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const
 
 /* ---- holds (holds.c) */
 
+#define HOLD_UNDONE "undone" /* the cause where a person took back what was done */
+
 struct hold {
 	const char *job, *cause, *reason, *owner;
 	bool has_sign;
@@ -145,5 +148,8 @@ MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const
 /* Let jobs go inside the caller's transaction; jobs without a hold are no failure. */
 MUST_CHECK defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs,
                                        int n, struct arena *a, struct failure *f);
+/* Forget one hold, where it is still this one, in a transaction of its own. */
+MUST_CHECK defib_err ledger_hold_forget(struct store *s, const struct held_job *h, struct arena *a,
+                                        struct failure *f);
 
 #endif

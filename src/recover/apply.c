@@ -218,22 +218,51 @@ static bool undoes(const struct candidate *c)
 	return survives(c, ACT_UNDO);
 }
 
-/* What was undone is held as it is now, with the owner and the sign of life that came back. */
-static defib_err read_undone(struct batch *b, struct failure *f)
+static bool holds(const struct candidate *c)
+{
+	return survives(c, REMEDY_HOLD);
+}
+
+/* How the rows of those candidates are now, into out[i] for candidate i. */
+static defib_err read_left(struct batch *b, bool (*want)(const struct candidate *),
+                           struct facts *out, struct failure *f)
 {
 	struct store_rows rows;
 	int n = 0;
 	for (int i = 0; i < b->n; i++)
-		n += undoes(&b->all[i]);
+		n += want(&b->all[i]);
 	if (n == 0)
 		return DEFIB_OK;
-	defib_err err = over_keys(b, b->ap->sql->reread, undoes, &rows, f);
+	defib_err err = over_keys(b, b->ap->sql->reread, want, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct candidate *c = by_row(b, &rows, i);
 		if (c)
-			facts_decode(b->ap->sql, &rows, i, b->arena, &c->facts);
+			facts_decode(b->ap->sql, &rows, i, b->arena, &out[c - b->all]);
 	}
 	return err;
+}
+
+/* What was undone is held as it is now, with the owner and the sign of life that came back. */
+static defib_err read_undone(struct batch *b, struct failure *f)
+{
+	struct facts *now = ARENA_ARRAY(b->arena, struct facts, b->n);
+	defib_err err = read_left(b, undoes, now, f);
+	for (int i = 0; !err && i < b->n; i++)
+		if (now[i].job) {
+			now[i].hold_kept = b->all[i].facts.hold_kept;
+			b->all[i].facts = now[i];
+		}
+	return err;
+}
+
+/* So is what the table's own words put on hold: by that it is known, and found, until it changes.
+ */
+static defib_err read_held(struct batch *b, struct failure *f)
+{
+	b->left = ARENA_ARRAY(b->arena, struct facts, b->n);
+	if (!watch_words_hold(batch_watch(b)) || !b->ap->ledger->ready)
+		return DEFIB_OK;
+	return read_left(b, holds, b->left, f);
 }
 
 /* A worker that is asked to stop, or whose job is marked, settles it itself. */
@@ -250,7 +279,7 @@ static bool takes_beyond_hold(const struct candidate *c)
 /* What is held in our own table alone stays its worker's: nothing of the row changed. */
 static defib_err free_leases(struct batch *b, struct failure *f)
 {
-	bool untouched = batch_watch(b)->actions[REMEDY_HOLD].form == ACTION_NONE;
+	bool untouched = !watch_words_hold(batch_watch(b));
 	if (!b->ap->sql->free_leases)
 		return DEFIB_OK;
 	return over_keys(b, b->ap->sql->free_leases, untouched ? takes_beyond_hold : takes, NULL, f);
@@ -267,6 +296,8 @@ static defib_err in_transaction(struct batch *b, struct failure *f)
 		err = write_acts(b, f);
 	if (!err)
 		err = read_undone(b, f);
+	if (!err)
+		err = read_held(b, f);
 	if (!err)
 		err = free_leases(b, f);
 	return err ? err : write_own_tables(b, f);

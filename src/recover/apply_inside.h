@@ -17,7 +17,8 @@ struct batch {
 	int n;
 	struct arena *arena;
 	struct job_index index;
-	int noted; /* entries in the ledger that go with no write */
+	struct facts *left; /* by candidate: what a hold in the table's words left; job NULL: nothing */
+	int noted;          /* entries in the ledger that go with no write */
 };
 
 static inline const struct watch *batch_watch(const struct batch *b)

@@ -8,11 +8,7 @@
 #include "base/text.h"
 #include "ledger/retries.h"
 #include "ledger/steps.h"
-
-static bool holds_are_ours(const struct batch *b)
-{
-	return batch_watch(b)->actions[REMEDY_HOLD].form == ACTION_NONE;
-}
+#include "watch/builtin.h"
 
 /* ---- evidence of every attempt, for a job that is held as poison ---- */
 
@@ -59,18 +55,23 @@ defib_err gather_evidence(struct batch *b, struct failure *f)
 /* ---- holds ---- */
 
 /*
- * Holds that the user's table has no words for are kept in ours. So is what was
- * undone: it is stuck as before, and no scan is to do the same again.
+ * As what a job is held: as it was judged; where the user's table has words for it, as these left
+ * the row, which runs no more. So is what was undone: it is stuck as before, and no scan is to do
+ * the same again. The built-in queue's own state says enough. NULL: not held.
  */
-static bool to_be_held(const struct batch *b, const struct candidate *c)
+static const struct facts *held_as(const struct batch *b, int i)
 {
-	return acts(c) && ((c->does == REMEDY_HOLD && holds_are_ours(b)) ||
-	                   (c->does == ACT_UNDO && c->facts.running));
-}
-
-static bool to_be_let_go(const struct candidate *c)
-{
-	return acts(c) && c->does != REMEDY_HOLD && c->does != ACT_UNDO;
+	const struct candidate *c = &b->all[i];
+	const struct facts *left = &b->left[i];
+	if (!acts(c))
+		return NULL;
+	if (c->does == ACT_UNDO)
+		return c->facts.running ? &c->facts : NULL;
+	if (c->does != REMEDY_HOLD)
+		return NULL;
+	if (!watch_words_hold(batch_watch(b)))
+		return &c->facts;
+	return left->job && !left->running && !is_builtin(batch_watch(b)) ? left : NULL;
 }
 
 static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, struct failure *f)
@@ -81,10 +82,11 @@ static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, 
 	int n = 0, nfree = 0;
 	for (int i = 0; i < b->n; i++) {
 		const struct candidate *c = &b->all[i];
-		if (to_be_held(b, c))
-			holds[n++] = (struct hold){c->facts.job,   c->decision.cause,    c->reason,
-			                           c->facts.owner, c->facts.has_sign[s], c->facts.sign_us[s]};
-		else if (to_be_let_go(c) && c->facts.held)
+		const struct facts *as = held_as(b, i);
+		if (as)
+			holds[n++] = (struct hold){c->facts.job, c->decision.cause, c->reason,
+			                           as->owner,    as->has_sign[s],   as->sign_us[s]};
+		else if (acts(c) && c->facts.hold_kept)
 			free[nfree++] = c->facts.job;
 	}
 	defib_err err = ledger_hold(b->ap->store, ctx, holds, n, b->arena, f);

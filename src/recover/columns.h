@@ -4,9 +4,7 @@
 #ifndef RECOVER_COLUMNS_H
 #define RECOVER_COLUMNS_H
 
-#include "base/mem.h"
-
-#include <stdbool.h>
+#include "store/store.h"
 
 /*
  * Whether `now` still says what `expected` says, of the columns that both name:
@@ -14,5 +12,11 @@
  * *first (may be NULL) names the first column that differs and its value now.
  */
 bool columns_same(const char *expected, const char *now, struct arena *a, const char **first);
+/*
+ * The same of only those columns that an expression of the user's names. What is not known, on
+ * either side, speaks against nothing.
+ */
+bool columns_same_in(const char *expression, enum store_engine engine, const char *expected,
+                     const char *now);
 
 #endif

@@ -28,6 +28,7 @@ struct facts {
 	bool clean;      /* its program ended well: a lost job, but nobody's crash */
 	bool held;       /* a hold for this owner and sign of life … */
 	const char *hold_cause, *hold_reason; /* … and why */
+	bool hold_kept;                       /* a hold of it stands in our table, which may be over */
 	bool noted; /* the ledger has it as detected, with this owner and sign of life */
 	const char *position;
 	const char *show[WATCH_SHOW_MAX];

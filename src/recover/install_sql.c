@@ -253,11 +253,35 @@ static void add_writes(const struct watch_sql *q, struct buf *out)
 	}
 }
 
+/* As read_held() in apply.c: what the table's words put on hold is known by how they left it. */
+static void add_left(const struct watch_sql *q, struct buf *out)
+{
+	const struct watch *w = q->binding->watch;
+	struct buf sql = BUF_INIT;
+	if (!watch_words_hold(w))
+		return;
+	buf_addf(&sql,
+	         "SELECT coalesce(jsonb_object_agg(job, jsonb_build_object('owner', owner, 'sign_us',\n"
+	         "  %s)), '{}') FROM (\n",
+	         sql_sign_name(w));
+	sql_facts(q, q->reread, &sql);
+	buf_add(&sql, ") AS f WHERE running IS NOT TRUE");
+	buf_add(out, "\t\t\t-- how the held ones are left\n");
+	begin_some("e ->> 'remedy' = 'hold'", out);
+	add_quoted("sql", buf_text(&sql), out);
+	buf_add(out, "\n\t\t\tINTO written USING");
+	add_keys(w, "these", out);
+	buf_add(out, ";\n\t\t\tpart := (SELECT jsonb_agg(CASE WHEN e ->> 'remedy' = 'hold' THEN e || "
+	             "jsonb_build_object(\n\t\t\t\t\t'left', written -> (e ->> 'job')) ELSE e END)\n"
+	             "\t\t\t\tFROM jsonb_array_elements(part) AS e);\n\t\t\tEND IF;\n");
+	buf_release(&sql);
+}
+
 /* What is held in defib's table alone stays its worker's: nothing of the row changed. */
 static void add_leases(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
-	bool untouched = w->actions[REMEDY_HOLD].form == ACTION_NONE;
+	bool untouched = !watch_words_hold(w);
 	if (!q->free_leases)
 		return;
 	buf_add(out, "\t\t\t-- end the leases that defib's own workers had on them\n");
@@ -282,6 +306,7 @@ static void add_apply(const struct watch_sql *q, const struct install_options *o
 	add_lock(q, o, out);
 	add_reread(q, out);
 	add_writes(q, out);
+	add_left(q, out);
 	add_leases(q, out);
 	buf_add(
 		out,
@@ -302,18 +327,22 @@ static void add_apply(const struct watch_sql *q, const struct install_options *o
 
 static void add_holds(const struct watch *w, struct buf *out)
 {
-	if (w->actions[REMEDY_HOLD].form != ACTION_NONE)
-		return;
-	buf_add(out, "\t-- holds that the table has no words for\n"
-	             "\tINSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us)\n"
-	             "\tSELECT ");
+	bool words = watch_words_hold(w);
+	const char *as = words ? "e -> 'left'" : "e";
+	buf_addf(out,
+	         "\t-- %s\n"
+	         "\tINSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us)\n"
+	         "\tSELECT ",
+	         words ? "holds, by how the rows are left" : "holds that the table has no words for");
 	sql_literal(out, w->name);
-	buf_add(out, ", this_batch, e ->> 'job', e ->> 'cause', e ->> 'reason', e ->> 'owner',\n"
-	             "\t\t(e ->> 'sign_us')::bigint\n"
-	             "\tFROM jsonb_array_elements(done) AS e WHERE e ->> 'remedy' = 'hold'\n"
-	             "\tON CONFLICT (watch, job) DO UPDATE SET batch = excluded.batch, cause = "
-	             "excluded.cause,\n\t\treason = excluded.reason, owner = excluded.owner, sign_us = "
-	             "excluded.sign_us, at = excluded.at;\n");
+	buf_addf(out,
+	         ", this_batch, e ->> 'job', e ->> 'cause', e ->> 'reason', %s ->> 'owner',\n"
+	         "\t\t(%s ->> 'sign_us')::bigint\n"
+	         "\tFROM jsonb_array_elements(done) AS e WHERE e ->> 'remedy' = 'hold'%s\n"
+	         "\tON CONFLICT (watch, job) DO UPDATE SET batch = excluded.batch, cause = "
+	         "excluded.cause,\n\t\treason = excluded.reason, owner = excluded.owner, sign_us = "
+	         "excluded.sign_us, at = excluded.at;\n",
+	         as, as, words ? " AND e -> 'left' <> 'null'" : "");
 }
 
 static void add_ledger(const struct watch *w, struct buf *out)

@@ -72,6 +72,11 @@ static struct fact fact_at(const struct watch_sql *q, int column)
 	return f;
 }
 
+const char *sql_sign_name(const struct watch *w)
+{
+	return sign_names[watch_first_sign(w)];
+}
+
 void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out)
 {
 	struct buf names = BUF_INIT, judged = BUF_INIT;
@@ -181,14 +186,16 @@ static void add_counted(const struct watch *w, const char *job, struct buf *out)
  */
 static void add_history(const struct watch *w, struct buf *out)
 {
-	const char *sign = sign_names[watch_first_sign(w)];
+	const char *sign = sql_sign_name(w);
 	struct buf name = BUF_INIT;
 	sql_literal(&name, w->name);
 	buf_addf(out,
 	         "EXISTS (SELECT 1 FROM defib.hold AS h WHERE h.watch = %s AND h.job = j.job\n"
 	         "    AND h.owner IS NOT DISTINCT FROM j.owner"
-	         " AND h.sign_us IS NOT DISTINCT FROM j.%s) AS held,\n",
-	         buf_text(&name), sign);
+	         " AND h.sign_us IS NOT DISTINCT FROM j.%s%s) AS held,\n",
+	         buf_text(&name), sign,
+	         /* One in the table's own words is over when the job runs, as here. */
+	         watch_words_hold(w) ? " AND h.cause = '" HOLD_UNDONE "'" : "");
 	buf_addf(out,
 	         "  (SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = j.job\n"
 	         "    AND l.event = '%s' ORDER BY l.id DESC LIMIT 1)\n"
@@ -326,7 +333,7 @@ static void add_job(const struct watch *w, struct buf *out)
 	buf_addf(out,
 	         "job, facts, owner, kind, attempts AS attempt, epoch, verdict, rule, remedy, cause,\n"
 	         "  now_us, coalesce(alive_us, expires_us, started_us) AS alive_us, %s AS sign_us,\n  ",
-	         sign_names[watch_first_sign(w)]);
+	         sql_sign_name(w));
 	add_events(w, out);
 	buf_add(out, ",\n  ");
 	sql_reason(w, out);

@@ -17,6 +17,8 @@
  * again, as one value.
  */
 void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out);
+/* The fact by which, beside the owner, a hold knows its job. */
+const char *sql_sign_name(const struct watch *w);
 /*
  * The jobs that are stuck and to be acted upon or noted, oldest first, as one
  * JSON array. $1 is look's own limit and stays null, $2 says how many at most,

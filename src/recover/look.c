@@ -2,6 +2,7 @@
 #include "recover/look.h"
 
 #include "base/text.h"
+#include "recover/columns.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -92,10 +93,26 @@ static bool still_so(const struct watch *w, const struct facts *f, const char *o
 	return !has_sign || sign_us == f->sign_us[s];
 }
 
-static void take_history(const struct watch *w, const struct history *h, struct facts *f)
+/*
+ * A hold in the table's own words took the job out of the running ones: it is over when the job
+ * runs again, and when its state is another one, where both runs leave neither owner nor sign.
+ */
+static bool holds_still(const struct binding *b, const struct history *h, const struct facts *f)
 {
+	const struct watch *w = b->watch;
+	if (!h->held || !still_so(w, f, h->hold_owner, h->hold_has_sign, h->hold_sign_us))
+		return false;
+	if (!watch_words_hold(w) || text_eq(h->hold_cause, HOLD_UNDONE))
+		return true;
+	return !f->running && columns_same_in(w->running.text, b->engine, h->hold_after, f->before);
+}
+
+static void take_history(const struct binding *b, const struct history *h, struct facts *f)
+{
+	const struct watch *w = b->watch;
 	f->crashes = h->recoveries;
-	f->held = h->held && still_so(w, f, h->hold_owner, h->hold_has_sign, h->hold_sign_us);
+	f->hold_kept = h->held;
+	f->held = holds_still(b, h, f);
 	f->noted = h->noted && still_so(w, f, h->noted_owner, h->noted_has_sign, h->noted_sign_us);
 	if (f->held) {
 		f->hold_cause = h->hold_cause;
@@ -115,9 +132,10 @@ static defib_err by_index(struct store *s, int n, struct failure *f)
 	return store_exec(s, "SET LOCAL enable_seqscan = off", NULL, 0, NULL, NULL, f);
 }
 
-static defib_err add_history(struct store *s, const struct watch *w, const struct ledger *l,
+static defib_err add_history(struct store *s, const struct binding *b, const struct ledger *l,
                              struct arena *a, struct facts *facts, int n, struct failure *f)
 {
+	const struct watch *w = b->watch;
 	if (!l->ready || n == 0)
 		return DEFIB_OK;
 	struct history *history = ARENA_ARRAY(a, struct history, n);
@@ -128,7 +146,7 @@ static defib_err add_history(struct store *s, const struct watch *w, const struc
 	if (!err)
 		err = ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
 	for (int i = 0; !err && i < n; i++)
-		take_history(w, &history[i], &facts[i]);
+		take_history(b, &history[i], &facts[i]);
 	return err;
 }
 
@@ -147,7 +165,7 @@ static defib_err read_facts(struct store *s, const struct watch_sql *q, const st
 		*out = ARENA_ARRAY(a, struct facts, rows.nrows);
 		for (int i = 0; i < rows.nrows; i++)
 			facts_decode(q, &rows, i, a, &(*out)[i]);
-		err = add_history(s, q->binding->watch, l, a, *out, *n, f);
+		err = add_history(s, q->binding, l, a, *out, *n, f);
 	}
 	store_rollback(s); /* nothing was written */
 	return err;

@@ -10,10 +10,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/counts.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
 #include "recover/census.h"
 #include "recover/evidence.h"
+#include "recover/held.h"
 #include "recover/late.h"
 #include "recover/look.h"
 #include "recover/retries.h"
@@ -29,7 +31,7 @@ struct scanner {
 	struct bound bound;
 	struct carrier carrier;
 	struct census_sql census;
-	int64_t late_ms; /* when to look for late completions again */
+	int64_t late_ms; /* when to look for late completions, and holds that are over, again */
 	bool paced;      /* the pace, or a person, lets nothing more through in this pass */
 };
 
@@ -319,15 +321,25 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 static void check_late(struct scanner *p)
 {
 	struct failure f = {0};
-	int64_t noted = 0, now = clock_boot_ms();
-	if (!p->options->fix || p->options->owner || !p->bound.ledger.ready || now < p->late_ms)
-		return;
-	p->late_ms = now + LATE_EVERY_MS;
+	int64_t noted = 0;
 	if (late_check(p->session->store, &p->bound.binding, p->options->actor, &noted, &f))
 		log_event(LOG_WARN, f.what);
 	if (noted)
 		log_event(LOG_WARN, "recovered jobs were finished by their old workers after all",
 		          LOG_STR("watch", p->watch->name), LOG_INT("jobs", noted));
+}
+
+/* What need not be asked at every pass, and fails none. */
+static void now_and_then(struct scanner *p)
+{
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	if (!p->options->fix || p->options->owner || !p->bound.ledger.ready || now < p->late_ms)
+		return;
+	p->late_ms = now + LATE_EVERY_MS;
+	check_late(p);
+	if (held_clear(p->session->store, &p->bound.sql, &f))
+		log_event(LOG_WARN, f.what);
 }
 
 struct scanner *scanner_new(struct session *session, const struct watch *w,
@@ -340,6 +352,20 @@ struct scanner *scanner_new(struct session *session, const struct watch *w,
 	p->carrier = (struct carrier){
 		.session = session, .sql = &p->bound.sql, .ledger = &p->bound.ledger, .opened = -1};
 	return p;
+}
+
+/* For those who ask how a watch stands; nothing is decided by it. */
+static void count_held(struct scanner *p)
+{
+	struct failure f = {0};
+	struct held_count held = {0};
+	int64_t kept = 0, retries;
+	if (!p->options->guard || !p->bound.ledger.ready)
+		return;
+	if (ledger_waiting(p->session->store, p->watch->name, &kept, &retries, &f) ||
+	    held_count(p->session->store, &p->bound.sql, kept, &held, &f))
+		log_event(LOG_WARN, f.what);
+	p->result->on_hold = held.all;
 }
 
 defib_err scanner_pass(struct scanner *p, struct scan_result *result)
@@ -365,7 +391,9 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	if (!err)
 		err = end_guard(p, f);
 	if (!err)
-		check_late(p);
+		now_and_then(p);
+	if (!err)
+		count_held(p);
 	if (err == DEFIB_TIMEOUT && p->session->store && !p->session->store->lost)
 		fail_next(f, "ask `defib doctor` which index is missing, or raise the watch's "
 		             "statement_timeout");

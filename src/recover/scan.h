@@ -22,6 +22,7 @@ struct scan_result {
 	int64_t outcomes[OUTCOME_COUNT];
 	int64_t held_before; /* of those held: on hold already, so that nothing was done */
 	int64_t longest_us;  /* of those not: how long the one that is stuck longest has been so */
+	int64_t on_hold;     /* in the daemon: waiting for a person when the pass ended */
 	int64_t retried;     /* retries whose wait was over */
 	int64_t guarded[GUARD_COUNT];
 	int64_t near_misses; /* suspects that beat again */

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "ledger/counts.h"
+#include "recover/held.h"
 #include "recover/judge.h"
 #include "recover/look.h"
 #include "watch/stats_sql.h"
@@ -161,10 +162,14 @@ static void count_ledger(struct store *s, const struct watch_sql *q, struct aren
 {
 	const char *watch = q->binding->watch->name;
 	struct failure *f = &out->ledger_failed;
+	struct held_count held = {0};
 	struct store_rows rows;
 	if (ledger_waiting(s, watch, &out->held, &out->retries, f) ||
+	    held_count(s, q, out->held, &held, f) ||
 	    ask(s, event_counts[s->engine], watch, a, &rows, f))
 		return;
+	out->held = held.all;
+	out->held_running = held.running;
 	out->nevents = rows.nrows;
 	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows);
 	for (int i = 0; i < rows.nrows; i++)

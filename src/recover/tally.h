@@ -36,7 +36,8 @@ struct tally {
 	int64_t stuck[VERDICT_COUNT];
 	bool stuck_capped;
 	struct failure stuck_failed;
-	int64_t held, retries; /* pending */
+	int64_t held, held_running; /* of the held: still running, and so among the stuck */
+	int64_t retries;            /* pending */
 	int nevents;
 	struct tally_event *events;
 	struct tally_event recovered, late; /* of them: given back, failed or rolled back; too late */

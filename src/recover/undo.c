@@ -92,8 +92,10 @@ static defib_err prepare(struct undoing *u, const struct ledger_row *row, const 
 	const struct undo_options *o = u->options;
 	struct buf evidence = BUF_INIT;
 	*c = (struct candidate){.facts = *facts, .judgement = judge(u->watch, facts)};
-	c->decision = (struct decision){
-		.remedy = REMEDY_REQUEUE, .act = true, .why = "a person took it back", .cause = "undone"};
+	c->decision = (struct decision){.remedy = REMEDY_REQUEUE,
+	                                .act = true,
+	                                .why = "a person took it back",
+	                                .cause = HOLD_UNDONE};
 	snprintf(c->decision.rule, sizeof c->decision.rule, "undone-by-hand");
 	c->does = ACT_UNDO;
 	c->event = act_event(ACT_UNDO);

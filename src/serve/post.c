@@ -385,6 +385,7 @@ void post_info(const struct post *p, struct buf *out)
 	add_int(out, "failed_passes", p->counts.failed);
 	add_int(out, "running", r->running);
 	add_int(out, "found", r->found);
+	add_int(out, "on_hold", r->on_hold);
 	add_int(out, "recovered_total", p->counts.recovered);
 	add_int(out, "held_total", p->counts.held);
 	add_int(out, "retried_total", p->counts.retried);

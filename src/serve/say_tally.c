@@ -38,6 +38,7 @@ static void json_ledger(const struct tally *t, bool ledger, struct buf *out)
 {
 	bool there = ledger && !t->ledger_failed.code;
 	json_number(out, "held", there, t->held);
+	json_number(out, "held_running", there, t->held_running);
 	json_number(out, "retries", there, t->retries);
 	buf_addf(out,
 	         ",\"recovered\":{\"day\":%lld,\"week\":%lld},\"late\":{\"day\":%lld,\"week\":%lld}",

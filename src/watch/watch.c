@@ -44,3 +44,8 @@ bool watch_has_attempts(const struct watch *w)
 {
 	return w->attempts.text && w->max_attempts.text;
 }
+
+bool watch_words_hold(const struct watch *w)
+{
+	return w->actions[REMEDY_HOLD].form != ACTION_NONE;
+}

@@ -188,5 +188,7 @@ double watch_raise(const struct watch *w, int64_t now_us);
 bool raise_factor_ok(double factor);
 /* True when its rows carry a bound on how often they are tried. */
 bool watch_has_attempts(const struct watch *w);
+/* True when its table has words for a hold: then the row says it, and not only our own table. */
+bool watch_words_hold(const struct watch *w);
 
 #endif

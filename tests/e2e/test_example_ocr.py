@@ -138,6 +138,19 @@ def test_at_the_maximum_it_goes_back_but_is_held_in_the_ledger(ocr):
 
 
 @pytest.mark.covers("E5")
+def test_a_held_document_is_shown_until_a_person_releases_it(ocr):
+    add_document(ocr, attempts=3)
+    add_document(ocr, "left", attempts=1)
+    assert run(ocr, "scan", "--fix").code == 1
+    assert run(ocr, "list", "--where", "held", "--ids").out == "ocr/abc-123\n"
+    assert run(ocr, "stats", "ocr", "--json").json["watches"][0]["held"] == 1
+    assert run(ocr, "release", "ocr/abc-123", "--yes").code == 0
+    assert run(ocr, "list", "--where", "held", "--ids").out == ""
+    row = ocr.row("extraction_queue", COLUMNS, "id = 'abc-123'")
+    assert (row.status_id, row.ocr_attempts, row.ocr_error) == (3, 0, None)
+
+
+@pytest.mark.covers("E5")
 def test_a_null_maximum_means_three(ocr):
     add_document(ocr, "two", attempts=2, ocr_max_attempts=None)
     add_document(ocr, "three", attempts=3, ocr_max_attempts=None)

@@ -218,6 +218,17 @@ def test_a_stuck_job_at_max_attempts_goes_back_and_is_visibly_left_for_a_person(
     assert "spent" in ocr("ledger", "--event", "HELD").out
     ocr.drain("ocr")
     assert ocr.begun("spent") == [] and ocr.status("spent") == 3
+    assert ocr("list", "--where", "held", "--ids").out == "ocr/spent\n"
+
+
+@pytest.mark.covers("E5")
+def test_a_person_s_word_gives_a_held_document_its_attempts_again(ocr):
+    ocr.add("spent", 15, ocr_attempts=3)
+    assert ocr("scan", "--fix").code == 1
+    assert ocr("release", "ocr/spent", "--yes").code == 0
+    ocr.drain("ocr")
+    assert ocr.status("spent") == 5
+    assert ocr("list", "--where", "held", "--ids").out == ""
 
 
 # ---- Integration: started and stopped with the main OCR monitor ----
@@ -313,10 +324,11 @@ def test_the_readme_s_commands_do_what_they_say(engine, tmp_path, shared_server)
     said = type_readme("ocr", tmp_path, engine, places)
     assert "production/ocr: 2 stuck of 3 running, 1 recovered, 1 held" in said["defib scan --fix"]
     assert "def-456" in said["defib ledger --event HELD"]
+    assert "def-456" in said["defib list --watch ocr --where held"]
     assert "abc-123" in said["defib list --watch ocr --where recovered"]
     assert re.search(r"completed +1\b", said["defib stats ocr"])
     assert db.sql("SELECT id, status_id FROM extraction_queue ORDER BY id") == [
-        ("abc-123", 5), ("def-456", 3), ("ghi-789", 5), ("jkl-012", 5), ("mno-345", 6)]
+        ("abc-123", 5), ("def-456", 5), ("ghi-789", 5), ("jkl-012", 5), ("mno-345", 6)]
     db.drop()
 
 

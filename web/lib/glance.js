@@ -22,7 +22,7 @@ const sum = (list) => list.reduce((a, b) => a + b, 0);
 /* Judged stuck and not left to a person already. */
 function stuckOf({ watch, stats }) {
 	if (!stats || stats.stuck_error) return watch.info?.guarded?.total ?? 0;
-	return Math.max(0, sum(Object.values(stats.stuck)) - (stats.held ?? 0));
+	return Math.max(0, sum(Object.values(stats.stuck)) - (stats.held_running ?? 0));
 }
 
 function heldOf({ stats }) {

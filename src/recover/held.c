@@ -1,0 +1,94 @@
+/* held.c: see held.h. */
+#include "recover/held.h"
+
+#include "base/text.h"
+#include "ledger/jobs.h"
+#include "recover/look.h"
+#include "watch/builtin.h"
+#include "watch/compile_read.h"
+
+#define STATE_COUNT_MAX 100000
+
+/* The holds of a watch with the facts of their jobs; facts[i].job is NULL where a row is gone. */
+struct holds {
+	struct held_job *all;
+	struct facts *facts;
+	int n;
+};
+
+static defib_err read_holds(struct store *s, const struct watch_sql *q, struct arena *a,
+                            struct holds *out, struct failure *f)
+{
+	const struct ledger there = {.ready = true};
+	struct job_index index;
+	struct facts *found = NULL;
+	int nfound = 0;
+	defib_err err = ledger_holds_list(s, q->binding->watch->name, NULL, HELD_LOOK_MAX, a, &out->all,
+	                                  &out->n, f);
+	if (err || out->n == 0)
+		return err;
+	const char **jobs = ARENA_ARRAY(a, const char *, out->n);
+	out->facts = ARENA_ARRAY(a, struct facts, out->n);
+	for (int i = 0; i < out->n; i++)
+		jobs[i] = out->all[i].job;
+	job_index_init(&index, jobs, out->n, a);
+	err = look_jobs(s, q, &there, jobs, out->n, a, &found, &nfound, f);
+	for (int i = 0; !err && i < nfound; i++) {
+		int at = job_index_find(&index, found[i].job);
+		if (at >= 0)
+			out->facts[at] = found[i];
+	}
+	return err;
+}
+
+/* Jobs of the built-in queue say it by their state. */
+static defib_err count_state(struct store *s, const struct binding *b, struct arena *a, int64_t *n,
+                             struct failure *f)
+{
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
+	from_table(b, &sql);
+	buf_addf(&sql, " WHERE t.state = 'held' LIMIT %d) AS defib_s", STATE_COUNT_MAX);
+	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
+	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	buf_release(&sql);
+	return err;
+}
+
+defib_err held_count(struct store *s, const struct watch_sql *q, int64_t kept,
+                     struct held_count *out, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct holds holds = {0};
+	int64_t states = 0;
+	defib_err err = DEFIB_OK;
+	if (is_builtin(q->binding->watch))
+		err = count_state(s, q->binding, &a, &states, f);
+	*out = (struct held_count){kept, kept};
+	if (!err && kept > 0 && kept <= HELD_LOOK_MAX) {
+		*out = (struct held_count){0};
+		err = read_holds(s, q, &a, &holds, f);
+	}
+	for (int i = 0; !err && i < holds.n; i++) {
+		out->all += holds.facts[i].held;
+		out->running += holds.facts[i].held && holds.facts[i].running;
+	}
+	out->all += states;
+	arena_release(&a);
+	return err;
+}
+
+defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct holds holds = {0};
+	defib_err err = DEFIB_OK;
+	if (watch_words_hold(q->binding->watch))
+		err = read_holds(s, q, &a, &holds, f);
+	for (int i = 0; !err && i < holds.n; i++)
+		if (!holds.facts[i].held && !text_eq(holds.all[i].cause, HOLD_UNDONE))
+			err = ledger_hold_forget(s, &holds.all[i], &a, f);
+	arena_release(&a);
+	return err;
+}

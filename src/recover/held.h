@@ -1,0 +1,30 @@
+/*
+ * held.h: which holds of a watch are holds now.
+ *
+ * A hold is over when its job has moved on (look.c), without anybody deleting it. Who counts
+ * must ask the rows; and one that only told of a state of the row is cleared away when it is over.
+ */
+#ifndef RECOVER_HELD_H
+#define RECOVER_HELD_H
+
+#include "ledger/ledger.h"
+#include "watch/compile.h"
+
+struct held_count {
+	int64_t all;
+	int64_t running; /* of these: still running, and so stuck as well */
+};
+/*
+ * How many of the `kept` holds that our table has. Beyond HELD_LOOK_MAX the rows are not asked,
+ * and each counts, as a running one.
+ */
+#define HELD_LOOK_MAX 1000
+MUST_CHECK defib_err held_count(struct store *s, const struct watch_sql *q, int64_t kept,
+                                struct held_count *out, struct failure *f);
+/*
+ * Forget holds in the table's own words that are over, and those whose row is gone: nothing
+ * depends on them, as the row itself keeps automation away. Others stay, whatever became of them.
+ */
+MUST_CHECK defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure *f);
+
+#endif
