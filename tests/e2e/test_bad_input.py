@@ -222,7 +222,7 @@ def test_full_disk_leaves_rows_and_ledger_agreeing(defib, tmp_path):
         db = LiteDatabase(tiny / "jobs.db")
         jobs.make(db, 8000)
         (tiny / "ballast").write_bytes(b"x" * (1 << 20))
-        ran = defib("scan", "--fix", config=jobs.config(db))
+        ran = defib("scan", "--fix", config=jobs.config(db, statement_timeout="60s"))
         assert ran.code in (EXIT_DATABASE, EXIT_PARTLY), ran
         assert "full" in jobs.one_line(ran).lower()
         (tiny / "ballast").unlink()
