@@ -12,8 +12,9 @@ from strangers import TIMEOUT_S
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
-# A second on a machine of its own, where `pytest -s` prints what it took; theirs: 4 h and 15 min.
-LIMIT_S = 30
+# bench/strangers has a second, on a machine of its own, and prints what it took; their own
+# defaults are 4 h and 15 min.
+LIMIT_S = float(os.environ.get("DEFIB_STRANGERS_S", "30"))
 CONFIG = """
 databases: [{name: main, url: "%s"}]
 watches:
