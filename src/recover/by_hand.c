@@ -218,7 +218,9 @@ defib_err by_hand(struct session *session, const struct watch *w, const struct b
 	defib_err err = set_up(&h, f);
 	for (int at = 0; at < n && !err; at += (int)w->batch)
 		err = do_batch(&h, jobs + at, n - at < w->batch ? n - at : (int)w->batch, f);
-	if (h.carrier.transactions > 0)
+	/* After a failure it is not known what was written; the ledger has it. */
+	if (h.carrier.transactions > 0 &&
+	    (err || result->outcomes[OUTCOME_RECOVERED] || result->outcomes[OUTCOME_HELD]))
 		snprintf(result->batch, sizeof result->batch, "%s", h.carrier.name);
 	arena_release(&h.carrier.arena);
 	arena_release(&h.arena);

@@ -238,6 +238,14 @@ def test_some_done_and_some_refused_is_partly_done(jobs):
     assert "main/jobs: 1 requeued, 1 refused, 1 not there" in ran.out
 
 
+def test_what_changed_nothing_names_no_batch_to_undo(jobs):
+    job, _ = jobs.add("running", "queued")
+    jobs.db.sql("CREATE UNIQUE INDEX one_queued ON jobs (status) WHERE status = 'queued'")
+    ran = jobs("requeue", job, "--yes")
+    assert ran.code == 5 and "1 refused" in ran.out
+    assert "undo with" not in ran.out
+
+
 def test_json_has_every_job_and_the_batch(jobs):
     stuck = jobs.add("running")
     jobs.add("running", age_s=1)
