@@ -71,10 +71,13 @@ static void check_type(struct examination *x, enum sign sign)
 	bool pg = x->store->engine == STORE_POSTGRES;
 
 	if (pg && guessed && time == TIME_TYPE_UTC)
-		found(x, FINDING_WARN,
-		      "write time_type: utc in the watch if UTC is what the workers write; else make it a "
-		      "timestamptz column",
-		      "%s is %s, without a time zone: read as UTC", option, type);
+		found(
+			x, FINDING_WARN,
+			"write time_type: utc in the watch if UTC is what the workers write; else "
+			"append AT TIME ZONE 'Area/City' to it, the zone in which they do, or make it a "
+			"timestamptz column",
+			"%s is %s: read as UTC; in another zone every row would be hours too old or too young",
+			option, type);
 	else if (pg && time == TIME_TYPE_TEXT)
 		found(
 			x, FINDING_WARN, "make it a timestamptz column",
