@@ -98,6 +98,15 @@ CREATE TABLE IF NOT EXISTS defib.job_data (
     tags    text[]
 ) WITH (autovacuum_vacuum_scale_factor = 0.01);
 
+-- Who enqueues with a token does it once: what waited in a side queue while the database was
+-- away, and what may have been committed though its answer was lost.
+CREATE TABLE IF NOT EXISTS defib.enqueued (
+    token text PRIMARY KEY,
+    jobs  bigint[] NOT NULL DEFAULT '{}',
+    at    timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+CREATE INDEX IF NOT EXISTS enqueued_at ON defib.enqueued (at);
+
 -- Step and progress of single jobs; not a sign of life.
 CREATE TABLE IF NOT EXISTS defib.progress (
     job      bigint PRIMARY KEY,

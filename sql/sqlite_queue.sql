@@ -61,6 +61,13 @@ CREATE TABLE IF NOT EXISTS defib_job_data (
     tags    TEXT
 );
 
+CREATE TABLE IF NOT EXISTS defib_enqueued (
+    token TEXT PRIMARY KEY,
+    jobs  TEXT NOT NULL DEFAULT '[]',
+    at    INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS defib_enqueued_at ON defib_enqueued (at);
+
 CREATE TABLE IF NOT EXISTS defib_progress (
     job      INTEGER PRIMARY KEY,
     epoch    INTEGER NOT NULL,

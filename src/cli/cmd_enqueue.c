@@ -1,18 +1,21 @@
 /*
- * cmd_enqueue.c: `defib enqueue QUEUE KIND [JSON|@FILE|-]`, one job or many.
+ * cmd_enqueue.c: `defib enqueue QUEUE KIND [JSON|@FILE|-]`, one job or many. With --spool they
+ * are kept where the database is away, and go in before anything that comes later.
  */
 #include "cli/cli.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "worker/enqueue.h"
+#include "worker/side_queue.h"
 #include "worker/wake.h"
 
 #include <errno.h>
 #include <jansson.h>
 
 #define BULK_BATCH 1000
+#define BATCH_BYTES (8 << 20) /* a batch of large payloads has fewer of them */
 #define LINE_MAX_BYTES (1024 * 1024)
+#define SPOOL_WAIT_MS 15000 /* for others who drain or fill the same folder */
 
 const struct cli_option enqueue_options[] = {
 	{"delay", "DURATION", "run it so much later"},
@@ -22,7 +25,17 @@ const struct cli_option enqueue_options[] = {
 	{"timeout", "DURATION", "time limit of a run"},
 	{"tags", "A,B", "words to find it by"},
 	{"bulk", "FILE", "one payload a line (JSONL); - reads standard input"},
+	{"spool", "DIR", "keep jobs here while the database is away; they go in first when it is back"},
 	{NULL, NULL, NULL},
+};
+
+/* Where jobs go. */
+struct target {
+	struct cli *cli;
+	struct store *store; /* NULL: it cannot be had … */
+	struct failure away; /* … because of this */
+	struct side_queue side;
+	bool spool;
 };
 
 /* "a,b" as a JSON array. */
@@ -104,20 +117,58 @@ static int read_payload(struct cli *c, const char *given, const char **out)
 	return code;
 }
 
+/* Without --spool an error that passes says what would have helped. */
+static int enqueue_failed(const struct target *t, struct failure *f)
+{
+	if (!t->spool && store_away(f->code)) {
+		char before[sizeof f->next];
+		snprintf(before, sizeof before, "%s", f->next);
+		fail_next(f, "%s%s--spool DIR keeps new jobs until the database is back", before,
+		          *before ? "; " : "");
+	}
+	return cli_queue_fail(f);
+}
+
+/* Into the database, or kept for it: *kept. */
+static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
+                            struct side_sent *sent, struct failure *f)
+{
+	if (!t->spool)
+		return enqueue_jobs(t->store, jobs, n, sent->ids, f);
+	bool away = !t->store;
+	sent->why = t->away;
+	defib_err err = side_queue_send(&t->side, t->store, jobs, n, sent, f);
+	if (err || !sent->kept || away)
+		return err;
+	/* What comes behind waits behind it: no try for each. */
+	t->away = sent->why;
+	store_close(t->store);
+	t->store = NULL;
+	return DEFIB_OK;
+}
+
+static void tell_kept(const struct target *t)
+{
+	char line[sizeof t->away.what + 512];
+	snprintf(line, sizeof line, "%s; kept in %s", t->away.what, t->side.folder);
+	cli_say(line, NULL);
+}
+
 struct bulk {
-	struct cli *cli;
-	struct store *store;
+	struct target *target;
 	const struct enqueue *model;
 	struct arena arena;
 	struct enqueue jobs[BULK_BATCH];
+	int64_t ids[BULK_BATCH];
 	int n;
-	int64_t done, line, begun_ms, shown_ms;
+	int64_t done, kept, line, begun_ms, shown_ms;
 };
 
 static void show_progress(struct bulk *b)
 {
 	int64_t now = clock_boot_ms();
-	if (!b->cli->tty_err || b->cli->quiet || now - b->begun_ms < 1000 || now - b->shown_ms < 100)
+	const struct cli *c = b->target->cli;
+	if (!c->tty_err || c->quiet || now - b->begun_ms < 1000 || now - b->shown_ms < 100)
 		return;
 	b->shown_ms = now;
 	fprintf(stderr, "\r\033[K%lld jobs, %lld/s", (long long)b->done,
@@ -127,10 +178,10 @@ static void show_progress(struct bulk *b)
 
 static defib_err flush_bulk(struct bulk *b, struct failure *f)
 {
-	int64_t ids[BULK_BATCH];
-	defib_err err = b->n ? enqueue_jobs(b->store, b->jobs, b->n, ids, f) : DEFIB_OK;
+	struct side_sent sent = {.ids = b->ids};
+	defib_err err = b->n ? enqueue_to(b->target, b->jobs, b->n, &sent, f) : DEFIB_OK;
 	if (!err)
-		b->done += b->n;
+		*(sent.kept ? &b->kept : &b->done) += b->n;
 	b->n = 0;
 	arena_clear(&b->arena);
 	show_progress(b);
@@ -161,7 +212,7 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 			break;
 		b->jobs[b->n] = *b->model;
 		b->jobs[b->n++].payload = arena_strdup(&b->arena, line);
-		if (b->n == BULK_BATCH)
+		if (b->n == BULK_BATCH || b->arena.used > BATCH_BYTES)
 			err = flush_bulk(b, f);
 	}
 	free(line);
@@ -171,25 +222,38 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 	if (b->shown_ms)
 		fputs("\r\033[K", stderr);
 	if (err)
-		code = cli_queue_fail(f);
-	return code != EXIT_CLEAN && b->done ? EXIT_PARTLY : code;
+		code = enqueue_failed(b->target, f);
+	return code != EXIT_CLEAN && (b->done || b->kept) ? EXIT_PARTLY : code;
 }
 
-static int enqueue_bulk(struct cli *c, struct store *s, const char *url,
-                        const struct enqueue *model, const char *path)
+static void tell_bulk(const struct bulk *b)
+{
+	const struct target *t = b->target;
+	long long done = (long long)b->done, kept = (long long)b->kept;
+	if (b->kept)
+		tell_kept(t);
+	if (t->cli->json && t->spool)
+		printf("{\"enqueued\":%lld,\"spooled\":%lld}\n", done, kept);
+	else if (t->cli->json)
+		printf("{\"enqueued\":%lld}\n", done);
+	else if (!t->cli->quiet && b->kept)
+		printf("%lld jobs enqueued, %lld spooled\n", done, kept);
+	else if (!t->cli->quiet)
+		printf("%lld jobs enqueued\n", done);
+}
+
+static int enqueue_bulk(struct target *t, const struct enqueue *model, const char *path)
 {
 	struct failure f = {0};
 	FILE *in = text_eq(path, "-") ? stdin : fopen(path, "re");
 	if (!in)
 		return cli_usage("cannot read %s: %s", path, strerror(errno));
 	struct bulk *b = mem_alloc(sizeof *b);
-	*b = (struct bulk){.cli = c, .store = s, .model = model, .begun_ms = clock_boot_ms()};
+	*b = (struct bulk){.target = t, .model = model, .begun_ms = clock_boot_ms()};
 	int code = bulk_lines(b, in, &f);
-	wake_send(s, url);
-	if (c->json)
-		printf("{\"enqueued\":%lld}\n", (long long)b->done);
-	else if (!c->quiet)
-		printf("%lld jobs enqueued\n", (long long)b->done);
+	if (t->store)
+		wake_send(t->store, t->side.url);
+	tell_bulk(b);
 	if (in != stdin)
 		fclose(in);
 	arena_release(&b->arena);
@@ -197,30 +261,54 @@ static int enqueue_bulk(struct cli *c, struct store *s, const char *url,
 	return code;
 }
 
-static int enqueue_one(struct cli *c, struct store *s, const char *url, struct enqueue *job)
+static int enqueue_one(struct target *t, struct enqueue *job)
 {
+	struct cli *c = t->cli;
 	struct failure f = {0};
 	int64_t id = 0;
+	struct side_sent sent = {.ids = &id};
 	if (c->nwords > 2) {
 		int code = read_payload(c, c->words[2], &job->payload);
 		if (code != EXIT_CLEAN)
 			return code;
 	}
-	if (enqueue_jobs(s, job, 1, &id, &f))
-		return cli_queue_fail(&f);
-	wake_send(s, url);
-	if (c->json)
-		printf("{\"id\":%lld}\n", (long long)id);
+	if (enqueue_to(t, job, 1, &sent, &f))
+		return enqueue_failed(t, &f);
+	if (sent.kept)
+		tell_kept(t);
 	else
-		printf("%lld\n", (long long)id);
+		wake_send(t->store, t->side.url);
+	if (sent.kept && c->json)
+		printf("{\"spooled\":true,\"token\":\"%s\"}\n", sent.token);
+	else if (sent.kept)
+		printf("spooled\n");
+	else
+		printf(c->json ? "{\"id\":%lld}\n" : "%lld\n", (long long)id);
+	return EXIT_CLEAN;
+}
+
+/* Opens the database; one that is away is no failure where jobs can be kept. */
+static int open_target(struct target *t)
+{
+	struct cli *c = t->cli;
+	const struct database *d = &c->settings.databases[0];
+	const char *spool = cli_value(c, "spool");
+	struct store_options o = cli_store_options(d, NULL, false);
+	t->spool = spool != NULL;
+	t->side = (struct side_queue){
+		.folder = arena_printf(&c->arena, "%s/" SIDE_QUEUE_FOLDER, spool ? spool : ""),
+		.url = d->url,
+		.wait_ms = SPOOL_WAIT_MS,
+	};
+	if (store_open(&o, &t->store, &t->away) && !(t->spool && store_away(t->away.code)))
+		return enqueue_failed(t, &t->away);
 	return EXIT_CLEAN;
 }
 
 int cmd_enqueue(struct cli *c)
 {
-	struct failure f = {0};
+	struct target t = {.cli = c};
 	struct enqueue job;
-	struct store *s = NULL;
 	const char *bulk = cli_value(c, "bulk");
 	if (c->nwords < 2 || c->nwords > (bulk ? 2 : 3))
 		return cli_usage(
@@ -228,13 +316,11 @@ int cmd_enqueue(struct cli *c)
 	int code = read_job(c, &job);
 	if (code == EXIT_CLEAN)
 		code = cli_load(c);
+	if (code == EXIT_CLEAN)
+		code = open_target(&t);
 	if (code != EXIT_CLEAN)
 		return code;
-	const struct database *d = &c->settings.databases[0];
-	struct store_options o = cli_store_options(d, NULL, false);
-	if (store_open(&o, &s, &f))
-		return cli_queue_fail(&f);
-	code = bulk ? enqueue_bulk(c, s, d->url, &job, bulk) : enqueue_one(c, s, d->url, &job);
-	store_close(s);
+	code = bulk ? enqueue_bulk(&t, &job, bulk) : enqueue_one(&t, &job);
+	store_close(t.store);
 	return code;
 }

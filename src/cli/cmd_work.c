@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "watch/builtin.h"
+#include "worker/side_queue.h"
 #include "worker/source_table.h"
 #include "worker/worker.h"
 
@@ -30,7 +31,7 @@ const struct cli_option work_options[] = {
 	{"poll", "DURATION", "how often to look when nothing wakes us; default 1s"},
 	{"timeout", "DURATION", "time limit of jobs that have none of their own"},
 	{"grace", "DURATION", "between TERM and KILL, and at shutdown; default 30s"},
-	{"spool", "DIR", "where results wait while the database is away, or off"},
+	{"spool", "DIR", "where results and new work wait while the database is away, or off"},
 	{"lease", "DURATION", "default 15s; renewed three times as often"},
 	{"crash-budget", "N", "recoveries of a job within 72h before it is held; default 3, or off"},
 	{"brake", "DURATION",
@@ -234,8 +235,8 @@ static const char *spool_given(const struct work_run *r)
 	return base;
 }
 
-/* As given, else under systemd's or the user's state folder; NULL: off. */
-static const char *spool_folder(const struct work_run *r, const char *name)
+/* The folder of all spools: as given, else under systemd's or the user's state; NULL: off. */
+static const char *spool_base(const struct work_run *r)
 {
 	struct cli *c = r->cli;
 	const char *base = spool_given(r), *state = getenv("STATE_DIRECTORY");
@@ -247,7 +248,15 @@ static const char *spool_folder(const struct work_run *r, const char *name)
 		base = arena_printf(&c->arena, "%s/spool", state);
 	if (!base)
 		base = arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
-	const char *folder = arena_printf(&c->arena, "%s/%s", base, name);
+	return base;
+}
+
+static const char *spool_folder(const struct work_run *r, const char *name)
+{
+	const char *base = spool_base(r);
+	if (!base)
+		return NULL;
+	const char *folder = arena_printf(&r->cli->arena, "%s/%s", base, name);
 	make_folders(folder);
 	return folder;
 }
@@ -266,6 +275,8 @@ static const char *worker_name(struct cli *c, const char *source, int n)
 static defib_err open_named(struct work_run *r, struct worker_options *o, struct failure *f)
 {
 	defib_err err = DEFIB_REFUSED;
+	const char *base = spool_base(r);
+	o->side = base ? arena_printf(&r->cli->arena, "%s/" SIDE_QUEUE_FOLDER, base) : NULL;
 	for (int n = 1; n <= 1000 && err == DEFIB_REFUSED; n++) {
 		fail_clear(f);
 		o->name = worker_name(r->cli, o->pools[0].source->name, n);
@@ -425,6 +436,9 @@ int cmd_work(struct cli *c)
 	pthread_setname_np(pthread_self(), "defib");
 	if (!cli_set_up_log(c, LOG_PLAIN))
 		return EXIT_USAGE;
+	if (text_eq(cli_value(c, "name"), SIDE_QUEUE_FOLDER))
+		return cli_usage("--name " SIDE_QUEUE_FOLDER " is the folder of new work that waits; "
+		                 "give the worker another name");
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;

@@ -189,6 +189,7 @@ static bool place_found(struct api_call *c)
 	case API_WATCH:
 		return watch_named(c);
 	case API_DATABASE:
+	case API_KEPT:
 		return database_named(c, api_query(c, "database"));
 	}
 	return false;
@@ -229,7 +230,7 @@ enum api_next api_begin(const struct api *api, const struct api_request *r, stru
 void api_run(struct api_call *c)
 {
 	assert(c->route && c->body);
-	assert(c->route->where == API_MEMORY || c->session);
+	assert(c->route->where == API_MEMORY || c->session || c->away);
 	c->route->run(c);
 }
 

@@ -26,6 +26,7 @@ enum api_where {
 	API_MEMORY,   /* answered from the board and the settings */
 	API_WATCH,    /* {watch} is in the path: at the desk of its database */
 	API_DATABASE, /* at the desk of ?database=NAME; the first where none is named */
+	API_KEPT,     /* the same; but with http.spool also while it is away: c->away says why */
 };
 
 /* A watch with its statements in the desk's session, made once a session and setup. */
@@ -94,7 +95,8 @@ struct api_call {
 	json_t *body; /* an object; empty where none was sent */
 	/* With API_WATCH and API_DATABASE: */
 	const struct database *database;
-	struct session *session; /* ready */
+	struct session *session;    /* ready */
+	const struct failure *away; /* with API_KEPT: there is no session, because of this */
 	const struct watch *watch;
 	struct desk_seat *seat; /* what the desk's thread keeps between calls */
 	struct api_answer *out;

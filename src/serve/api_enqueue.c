@@ -1,12 +1,15 @@
 /*
  * api_enqueue.c: jobs into a queue: one, or many in one transaction. A unique key makes it
  * safe to send the same again: the answer is the job that waits or runs already.
+ *
+ * With http.spool they are kept while the database is away (202 and a token), and what comes
+ * later stands behind them.
  */
 #include "serve/api_worker.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "worker/enqueue.h"
+#include "serve/kept.h"
 #include "worker/wake.h"
 
 #define JOBS_MOST 1000
@@ -153,6 +156,29 @@ static void answer(struct api_call *c, const int64_t *ids, int n, bool many)
 	buf_add(out, "]}\n");
 }
 
+/* Behind what waits already, or kept with it: the answer says which. */
+static void keep_or_enqueue(struct api_call *c, const struct enqueue *jobs, int n, bool many)
+{
+	struct side_queue q = kept_queue(&c->setup->settings, c->database, &c->arena);
+	struct store *s = c->away ? NULL : c->session->store;
+	struct side_sent sent = {.ids = ARENA_ARRAY(&c->arena, int64_t, n)};
+	struct failure f = {0};
+	if (c->away)
+		sent.why = *c->away;
+	if (side_queue_send(&q, s, jobs, n, &sent, &f)) {
+		if (store_away(sent.why.code))
+			api_failed_as(c, 503, &f); /* it could not be kept either */
+		else
+			worker_failed(c, &f);
+	} else if (sent.kept) {
+		c->out->status = 202;
+		buf_addf(&c->out->body, "{\"spooled\":true,\"token\":\"%s\"}\n", sent.token);
+	} else {
+		wake_send(s, c->database->url);
+		answer(c, sent.ids, n, many);
+	}
+}
+
 void call_enqueue(struct api_call *c)
 {
 	struct failure f = {0};
@@ -161,6 +187,10 @@ void call_enqueue(struct api_call *c)
 	int n;
 	if (!read_jobs(c, &jobs, &n, &many))
 		return;
+	if (c->setup->settings.http.spool) {
+		keep_or_enqueue(c, jobs, n, many);
+		return;
+	}
 	int64_t *ids = ARENA_ARRAY(&c->arena, int64_t, n);
 	if (enqueue_jobs(c->session->store, jobs, n, ids, &f)) {
 		worker_failed(c, &f);

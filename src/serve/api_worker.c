@@ -224,7 +224,8 @@ void call_leave(struct api_call *c)
 	}
 
 const struct api_route api_worker_routes[] = {
-	ROUTE("POST", "/queues/{queue}/jobs", true, "put jobs into a queue", call_enqueue),
+	{"POST", "/queues/{queue}/jobs", ROLE_OPERATOR, API_KEPT, true, true, "put jobs into a queue",
+     call_enqueue},
 	ROUTE("POST", "/workers", true, "register a worker", call_register),
 	ROUTE("POST", "/workers/{id}/beat", true, "renew a worker's lease", call_beat),
 	ROUTE("DELETE", "/workers/{id}", false, "leave: a clean exit", call_leave),

@@ -97,16 +97,30 @@ static void note_session(struct desk *k, bool failed)
 	pthread_mutex_unlock(&k->all->lock);
 }
 
+static bool is_kept(const struct api_call *c)
+{
+	return c->route->where == API_KEPT && c->setup->settings.http.spool;
+}
+
+static void keep_call(struct api_call *c, const struct failure *why)
+{
+	c->session = NULL;
+	c->away = why;
+	api_run(c);
+}
+
 /* One attempt; false: its session was lost on the way. */
 static bool try_call(struct desk *k, struct desk_seat *seat, struct api_call *c)
 {
 	struct failure f = {0};
 	defib_err err = seat_take(seat, c, &f);
 	note_session(k, err == DEFIB_CONNECTION || err == DEFIB_TIMEOUT);
-	if (err) {
+	if (err && store_away(err) && is_kept(c))
+		keep_call(c, &f);
+	else if (err)
 		api_failed(c, &f);
+	if (err)
 		return true;
-	}
 	api_run(c);
 	if (c->session->store->in_tx)
 		store_rollback(c->session->store);
@@ -127,6 +141,13 @@ static void do_call(struct desk *k, struct desk_seat *seat, struct api_call *c)
 			return;
 	}
 	note_session(k, true);
+}
+
+static void keep_untried(const struct desk *k, struct api_call *c)
+{
+	struct failure why = {0};
+	fail(&why, DEFIB_CONNECTION, "database %s: it is away", k->name);
+	keep_call(c, &why);
 }
 
 /* The next in line; NULL: the desk closes, or nobody came for a while. */
@@ -163,7 +184,10 @@ static void *sit(void *arg)
 			turn_refuse(t, "too many calls are before this one");
 			continue;
 		}
-		do_call(k, &seat, t->call);
+		if (t->away)
+			keep_untried(k, t->call);
+		else
+			do_call(k, &seat, t->call);
 		t->done(t->ctx);
 	}
 	seat_rest(&seat);
@@ -256,9 +280,10 @@ static const char *admit(struct desks *d, struct desk_turn *t, bool down)
 	if (d->closed)
 		return "the daemon stops";
 	struct desk *k = find_desk(d, t->call);
-	if ((k->away || down) && now < k->next_ms)
+	t->away = (k->away || down) && now < k->next_ms;
+	if (t->away && !is_kept(t->call))
 		return "it is away";
-	if (k->away || down)
+	if ((k->away || down) && !t->away)
 		k->next_ms = now + DESK_TRY_MS;
 	if (k->nwaiting >= DESK_LINE)
 		return "too many calls wait for it";

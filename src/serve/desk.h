@@ -6,6 +6,9 @@
  * board says that it is away, one call a second is let through to try, and every other is
  * answered 503 at once. So is a call that finds the line full, or that has stood in it for
  * longer than the time limit of the database.
+ *
+ * New work is kept instead, where http.spool says so (API_KEPT): in line like any other,
+ * because it writes to a disk.
  */
 #ifndef SERVE_DESK_H
 #define SERVE_DESK_H
@@ -25,6 +28,7 @@ struct desk_turn {
 	void (*done)(void *ctx); /* once, from any thread, maybe before desks_put() returns */
 	void *ctx;
 	int64_t deadline_ms;
+	bool away; /* not even tried: it is to be kept */
 	struct desk_turn *next;
 };
 

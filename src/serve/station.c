@@ -8,6 +8,7 @@
 #include "life/leader.h"
 #include "recover/census.h"
 #include "serve/beats.h"
+#include "serve/kept.h"
 #include "serve/program_ends.h"
 #include "watch/builtin.h"
 
@@ -346,6 +347,14 @@ static defib_err attend(struct station *s, struct failure *f)
 	return err == DEFIB_CONNECTION ? err : DEFIB_OK;
 }
 
+/* Its failures are told there: they are none of the watches'. */
+static void drain_side(struct station *s)
+{
+	s->side.queue = kept_queue(&s->setup->settings, s->database, &s->arena);
+	if (side_tick_due(&s->side))
+		(void)side_tick_drain(&s->side, &s->session);
+}
+
 /* Full jitter, so that many daemons do not come back all at once. */
 static int64_t pause_ms(struct station *s)
 {
@@ -376,6 +385,8 @@ static int64_t go_round(struct station *s)
 		err = beats_look(s->options->beats, s->session.store, s->name, &s->beats_ms, &f);
 	if (!err)
 		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->posts, s->nposts);
+	if (!err)
+		drain_side(s);
 	meter_round(s->options->metrics, s->name, !err);
 	arena_clear(&s->arena);
 	alarm_round(s->alarm, s->posts, s->nposts, !err);

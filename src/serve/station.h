@@ -8,6 +8,7 @@
 #include "serve/daemon.h"
 #include "serve/mailings.h"
 #include "serve/post.h"
+#include "worker/side_tick.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -39,6 +40,7 @@ struct station {
 	bool asked, up;            /* as the board was told last … */
 	int64_t since_us;          /* … and since when it is so */
 	struct mailings *mailings; /* reports that are due */
+	struct side_tick side;     /* new work that came while the database was away */
 	uint64_t chance;
 };
 

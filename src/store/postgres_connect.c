@@ -264,3 +264,19 @@ defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct f
 	}
 	return err;
 }
+
+/* The name alone: the same database is reached through a socket, a port or a pooler. */
+void postgres_target(const char *url, struct buf *out)
+{
+	PQconninfoOption *options = PQconninfoParse(url, NULL);
+	const char *name = options ? option(options, "dbname") : NULL;
+
+	if (!name || !*name) {
+		name = getenv("PGDATABASE");
+	}
+	if ((!name || !*name) && options) {
+		name = option(options, "user");
+	}
+	buf_addf(out, "database %s", name ? name : "");
+	PQconninfoFree(options);
+}

@@ -305,6 +305,23 @@ static const char *path_of(const char *url)
 	return text_starts(path, "///") ? path + 2 : path;
 }
 
+/* A file that is not there now is known by its folder. */
+void sqlite_target(const char *url, struct buf *out)
+{
+	const char *path = path_of(url), *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+	char *whole = realpath(path, NULL), *place = folder ? realpath(folder, NULL) : NULL;
+
+	if (whole) {
+		buf_addf(out, "file %s", whole);
+	} else {
+		buf_addf(out, "file %s/%s", place ? place : folder, slash ? slash + 1 : path);
+	}
+	free(folder);
+	free(whole);
+	free(place);
+}
+
 static defib_err check_file(const struct store_options *opt, const char *path, struct failure *f)
 {
 	struct stat st;

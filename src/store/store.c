@@ -45,6 +45,25 @@ bool store_blames_rows(const struct failure *f)
 	return f->code == DEFIB_CONSTRAINT || text_starts(f->sqlstate, "22");
 }
 
+bool store_away(defib_err err)
+{
+	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
+	       err == DEFIB_LOCKED || err == DEFIB_FULL || err == DEFIB_READ_ONLY;
+}
+
+void store_target(const char *url, struct buf *out)
+{
+	static void (*const tellers[])(const char *, struct buf *) = {
+		[STORE_POSTGRES] = postgres_target,
+		[STORE_SQLITE] = sqlite_target,
+	};
+	enum store_engine engine;
+
+	if (store_engine_of(url, &engine, NULL)) {
+		tellers[engine](url, out);
+	}
+}
+
 static int64_t or_default(int64_t value, int64_t otherwise)
 {
 	return value > 0 ? value : otherwise;

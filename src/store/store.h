@@ -142,6 +142,10 @@ bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
  * fails again, but without that row it may not.
  */
 bool store_blames_rows(const struct failure *f);
+/* It cannot be had now, or takes no writes: what failed so may succeed later as it is. */
+bool store_away(defib_err err);
+/* Which database a URL leads to, whatever the way: "database app", "file /srv/app.db". */
+void store_target(const char *url, struct buf *out);
 /* SQLite's clock in milliseconds since 1970, as an expression. */
 #define SQLITE_NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
@@ -156,5 +160,7 @@ void sql_literal(struct buf *out, const char *text);
 /* Engines (postgres.c, sqlite.c). */
 defib_err postgres_open(const struct store_options *opt, struct store **out, struct failure *f);
 defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f);
+void postgres_target(const char *url, struct buf *out);
+void sqlite_target(const char *url, struct buf *out);
 
 #endif

@@ -145,6 +145,11 @@ const struct opt_row service_rows[] = {
      .type = OPT_TEXT_LIST,
      .offset = S(mask),
      .help = "columns and members of payloads that viewers see only the last six characters of"},
+	{.name = "spool",
+     .type = OPT_TEXT,
+     .offset = S(spool),
+     .help = "directory in which jobs that are sent while their database is away wait for it, each "
+             "answered 202; not given: they are answered 503"},
 	{.name = NULL},
 };
 #undef S

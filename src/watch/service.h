@@ -31,6 +31,7 @@ struct service {
 	int64_t max_connections, max_body;
 	int64_t request_timeout_us, database_timeout_us;
 	struct text_list hosts;
+	const char *spool;     /* where new work waits while its database is away; NULL: nowhere */
 	struct text_list mask; /* members that viewers see masked, wherever they stand */
 	struct cfg_mark at;
 };

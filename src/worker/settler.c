@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "worker/side_tick.h"
 #include "worker/workflow.h"
 
 #include <assert.h>
@@ -11,13 +12,15 @@
 #include <sys/random.h>
 
 #define BATCH_MAX 1000
-#define DRAIN_MS 500 /* how often the spool is looked at while it is not empty */
+#define DRAIN_MS 500        /* how often the spool is looked at while it is not empty */
+#define SIDE_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
 
 struct settler {
 	struct settler_options options;
 	struct session session;
 	struct breaker breaker;
 	struct spool *spool;
+	struct side_tick side;
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards everything below */
 	pthread_cond_t changed;
@@ -191,6 +194,26 @@ static void drain_spool(struct settler *s)
 	}
 }
 
+/* ---- new work ---- */
+
+/* True when it went well and there is more. */
+static bool drain_side(struct settler *s)
+{
+	if (!side_tick_due(&s->side) || !breaker_allow(&s->breaker, clock_boot_ms()))
+		return false;
+	defib_err err = side_tick_drain(&s->side, &s->session);
+	breaker_tell(&s->breaker, "settling", !store_away(err), chance(), clock_boot_ms());
+	return !err && side_queue_waits(&s->side.queue);
+}
+
+/* What was left before we came: a worker that ends with the last job is to see it. */
+static void drain_side_first(struct settler *s)
+{
+	int64_t until = clock_boot_ms() + SIDE_FIRST_MS;
+	while (drain_side(s) && clock_boot_ms() < until)
+		s->side.due_ms = 0;
+}
+
 /* ---- jobs that ended ---- */
 
 /* A batch is of one source and one incarnation. */
@@ -271,12 +294,6 @@ static bool pause_before_try(struct settler *s)
 	return true;
 }
 
-static bool tries_help(defib_err err)
-{
-	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
-	       err == DEFIB_LOCKED || err == DEFIB_FULL || err == DEFIB_READ_ONLY;
-}
-
 static defib_err settle_with_tries(struct settler *s, const struct hand_job *of,
                                    struct settlement *all, int n, struct arena *a,
                                    struct failure *f)
@@ -286,9 +303,9 @@ static defib_err settle_with_tries(struct settler *s, const struct hand_job *of,
 		fail_clear(f);
 		if (breaker_allow(&s->breaker, clock_boot_ms())) {
 			err = settle_once(s, of, all, n, a, f);
-			breaker_tell(&s->breaker, "settling", !tries_help(err), chance(), clock_boot_ms());
+			breaker_tell(&s->breaker, "settling", !store_away(err), chance(), clock_boot_ms());
 		}
-		if (!tries_help(err))
+		if (!store_away(err))
 			return err;
 		pthread_mutex_lock(&s->lock);
 		s->counts.failures++;
@@ -314,7 +331,7 @@ static void settle_rows(struct settler *s, const struct hand_job *of, struct set
 		settle_rows(s, of, all + n / 2, why + n / 2, n - n / 2, a);
 		return;
 	}
-	if (err && !tries_help(err))
+	if (err && !store_away(err))
 		log_event(LOG_ERROR, f.what, LOG_STR("source", of->source->name),
 		          LOG_STR("job", n == 1 ? all->key : NULL));
 	if (err && store_blames_rows(&f) && end_as_failed(all, a, &f))
@@ -397,6 +414,16 @@ static void settle_batch(struct settler *s, struct hand_job *batch)
 		s->options.done(s->options.ctx);
 }
 
+/* How long it may sleep when nothing ends. */
+static int64_t idle_ms(const struct settler *s, bool spooled)
+{
+	int64_t side_ms = s->side.due_ms - clock_boot_ms();
+	int64_t ms = spooled ? DRAIN_MS : 60000;
+	if (s->options.side && side_ms < ms)
+		ms = side_ms > 0 ? side_ms : 0;
+	return ms;
+}
+
 static void *settler_main(void *arg)
 {
 	struct settler *s = arg;
@@ -406,7 +433,7 @@ static void *settler_main(void *arg)
 		s->busy = false;
 		bool spooled = s->spool && spool_count(s->spool) > 0;
 		note_state(s);
-		struct timespec until = after_ms(spooled ? DRAIN_MS : 60000);
+		struct timespec until = after_ms(idle_ms(s, spooled));
 		while (!s->first && !s->stop && pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
 			;
 		if (!s->first && s->stop) {
@@ -420,6 +447,7 @@ static void *settler_main(void *arg)
 			settle_batch(s, batch);
 		else
 			drain_spool(s);
+		drain_side(s);
 	}
 }
 
@@ -429,6 +457,7 @@ defib_err settler_start(const struct settler_options *o, struct settler **out, s
 	pthread_condattr_t attr;
 	s->options = *o;
 	s->session = (struct session){.options = o->store, .open = store_open};
+	s->side.queue = (struct side_queue){.folder = o->side, .url = o->store.url};
 	breaker_init(&s->breaker, &(struct breaker_rules){5, 1000, 30000});
 	if (o->spool) {
 		struct spool_options so = {o->spool, 0};
@@ -448,6 +477,7 @@ defib_err settler_start(const struct settler_options *o, struct settler **out, s
 	(void)!session_ready(&s->session, &unused);
 	/* What the last worker of this name left, before anybody declares it dead for that. */
 	drain_spool(s);
+	drain_side_first(s);
 	if (pthread_create(&s->thread, NULL, settler_main, s) != 0) {
 		session_close(&s->session);
 		spool_close(s->spool);

@@ -3,6 +3,9 @@
  * the error path always has one. When the database cannot be had: bounded
  * tries with full jitter, the breaker, then the spool, which drains in order
  * and stays fenced. Without a spool, one critical line names each job.
+ *
+ * It also drains the side queue (side_queue.h), between settlements: new work
+ * that programs of this host left while the database was away.
  */
 #ifndef WORKER_SETTLER_H
 #define WORKER_SETTLER_H
@@ -20,6 +23,7 @@ struct settler_options {
 	struct source **sources; /* for what is found in the spool */
 	int nsources;
 	const char *spool; /* folder; NULL: no spool */
+	const char *side;  /* folder of the side queue; NULL: none */
 	int tries;         /* 3 */
 	int64_t try_ms;    /* 1000: longest pause between tries */
 	/* Called (from the settler's thread) when jobs have left the hand. */

@@ -415,7 +415,7 @@ defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct fail
 
 	if (room < 0 || n > (uint64_t)room || n > UINT32_MAX) {
 		fail(f, DEFIB_FULL,
-		     "spool %s: %lld results of %lld bytes wait, %zu bytes more exceed its bound",
+		     "spool %s: %lld records of %lld bytes wait, %zu bytes more exceed its bound",
 		     s->folder, (long long)s->count, (long long)spool_bytes(s), n);
 		return DEFIB_FULL;
 	}
@@ -474,20 +474,64 @@ bool spool_peek(struct spool *s, const char **bytes, size_t *n)
 	return s->peeked;
 }
 
-defib_err spool_take(struct spool *s, struct failure *f)
+/* Everything up to this number, which ends there, is taken. */
+static defib_err take_to(struct spool *s, uint64_t number, off_t end, int n, struct failure *f)
 {
-	assert(s->peeked && s->count > 0);
-	defib_err err = mark_move(&s->mark, s->peeked_head.number, f);
+	assert(n > 0 && n <= s->count && end <= s->end);
+	defib_err err = mark_move(&s->mark, number, f);
 
 	if (err) {
 		fail_prefix(f, "spool %s", s->folder);
 		return err;
 	}
-	s->begin += HEAD + s->peeked_head.len;
-	s->count--;
+	s->begin = end;
+	s->count -= n;
 	s->peeked = false;
 	tidy(s);
 	return DEFIB_OK;
+}
+
+defib_err spool_take(struct spool *s, struct failure *f)
+{
+	const struct record_head *h = &s->peeked_head;
+	assert(s->peeked);
+	return take_to(s, h->number, s->begin + HEAD + h->len, 1, f);
+}
+
+int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t bytes,
+                    struct arena *a)
+{
+	struct record_head h;
+	struct buf record = BUF_INIT;
+	enum record_state state;
+	const char *first;
+	size_t nfirst;
+	off_t at = s->begin;
+	uint64_t last = s->mark.taken;
+	int n = 0;
+
+	/* What cannot be read is told, or set aside, where the first is peeked at. */
+	while (n < most && n < s->count && spool_peek(s, &first, &nfirst)) {
+		buf_clear(&record);
+		if (head_read(s, at, s->end, last, &h, &state, NULL) || state != RECORD_GOOD ||
+		    (n > 0 && h.len > bytes) || bytes_read(s, at, &h, &record, &state, NULL) ||
+		    state != RECORD_GOOD) {
+			break;
+		}
+		bytes -= h.len < bytes ? h.len : bytes;
+		last = h.number;
+		at += HEAD + h.len;
+		char *copy = memcpy(arena_alloc(a, record.len + 1), buf_text(&record), record.len);
+		out[n++] = (struct spool_record){copy, record.len, h.number, at};
+	}
+	buf_release(&record);
+	return n;
+}
+
+defib_err spool_take_many(struct spool *s, const struct spool_record *all, int n, struct failure *f)
+{
+	assert(n > 0);
+	return take_to(s, all[n - 1].number, all[n - 1].end, n, f);
 }
 
 int64_t spool_count(const struct spool *s)

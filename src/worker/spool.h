@@ -1,6 +1,6 @@
 /*
- * spool.h: results that the database could not take, in a durable file of the
- * worker's own. Records are checksummed and synced before an append returns;
+ * spool.h: what the database could not take (results of a worker, new work of
+ * side_queue.h), in a durable file. Records are checksummed and synced before an append returns;
  * they drain in order; a record that was only half written when the process
  * died is dropped at the next open and everything before it is kept.
  *
@@ -30,6 +30,21 @@ MUST_CHECK defib_err spool_append(struct spool *s, const char *bytes, size_t n, 
 bool spool_peek(struct spool *s, const char **bytes, size_t *n);
 /* The record of the last peek is done: never shown again, durably. */
 MUST_CHECK defib_err spool_take(struct spool *s, struct failure *f);
+
+/* The same for several at once, so that they cost one transaction and one sync. */
+struct spool_record {
+	const char *bytes;
+	size_t n;
+	uint64_t number;
+	int64_t end; /* where the next one begins in the file */
+};
+/* The oldest records in the arena: `most` at most, and none that makes them more than `bytes`
+   beside the first. */
+int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t bytes,
+                    struct arena *a);
+/* The first `n` of the last spool_peek_many() are done. */
+MUST_CHECK defib_err spool_take_many(struct spool *s, const struct spool_record *all, int n,
+                                     struct failure *f);
 int64_t spool_count(const struct spool *s);
 int64_t spool_bytes(const struct spool *s);
 

@@ -269,6 +269,7 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 	                             .sources = w->sources,
 	                             .nsources = o->npools,
 	                             .spool = o->spool,
+	                             .side = o->side,
 	                             .tries = 3,
 	                             .try_ms = 1000,
 	                             .settled = jobs_on_settled,

@@ -49,6 +49,7 @@ struct worker_options {
 	int nwatches;
 	struct lease_rules lease;
 	const char *spool; /* folder; NULL: off */
+	const char *side;  /* folder of new work that waits (side_queue.h); NULL: none */
 	int64_t grace_ms;  /* how long a stop waits for jobs; 30000 */
 	int threads;       /* for handlers; 0: as many as slots, 16 at most */
 	bool drain;        /* end when there is nothing left to claim */

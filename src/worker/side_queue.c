@@ -1,0 +1,441 @@
+/* side_queue.c: see side_queue.h. */
+#include "worker/side_queue.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ledger/schema.h"
+#include "store/relation.h"
+#include "worker/side_record.h"
+#include "worker/spool.h"
+#include "worker/wake.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define LOOK_MS 10            /* between looks at a folder that another owns */
+#define TURN_MS 250           /* then others may own it */
+#define BATCH_PUTS 200        /* in one transaction … */
+#define BATCH_BYTES (4 << 20) /* … unless they are large */
+#define EXPIRED_MAX "1000"    /* tokens deleted in one transaction */
+
+/* Puts that are offered in one transaction. */
+struct batch {
+	struct arena arena;
+	struct spool_record records[BATCH_PUTS];
+	struct side_put puts[BATCH_PUTS];
+	bool known[BATCH_PUTS]; /* its token is there: it went in before */
+	int n;
+};
+
+void side_token(char token[SIDE_TOKEN_SIZE])
+{
+	unsigned char bits[16];
+	/* Never short for so few, once the kernel has its seed. */
+	while (getrandom(bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+		;
+	for (int i = 0; i < 16; i++)
+		snprintf(token + (ptrdiff_t)2 * i, 3, "%02x", bits[i]);
+}
+
+static void pause_ms(int64_t ms)
+{
+	struct timespec t = {ms / 1000, (ms % 1000) * 1000000};
+	while (nanosleep(&t, &t) != 0 && errno == EINTR)
+		;
+}
+
+/* Own the folder; whoever has it is waited for. */
+static defib_err own(const struct side_queue *q, struct spool **out, struct failure *f)
+{
+	struct spool_options o = {q->folder, 0};
+	int64_t until = clock_boot_ms() + q->wait_ms;
+	defib_err err;
+	while ((err = spool_open(&o, out, f)) == DEFIB_REFUSED && clock_boot_ms() < until)
+		pause_ms(LOOK_MS);
+	if (err == DEFIB_REFUSED) {
+		fail(f, err, "%s: another process has held it for %lld ms", q->folder,
+		     (long long)q->wait_ms);
+		fail_next(f, "try again; `fuser %s/lock` shows who", q->folder);
+	}
+	return err;
+}
+
+bool side_queue_waits(const struct side_queue *q)
+{
+	/* What is taken is cut off: a file without a byte holds nothing. */
+	struct buf path = BUF_INIT;
+	struct stat st;
+	buf_addf(&path, "%s/spool", q->folder);
+	bool waits = stat(buf_text(&path), &st) == 0 && st.st_size > 0;
+	buf_release(&path);
+	return waits;
+}
+
+/* ---- whose it is ---- */
+
+static defib_err refuse_foreign(const struct side_queue *q, const struct side_put *put,
+                                struct failure *f)
+{
+	struct buf ours = BUF_INIT;
+	defib_err err = DEFIB_OK;
+	store_target(q->url, &ours);
+	if (!text_eq(put->database, buf_text(&ours))) {
+		err = fail(f, DEFIB_USAGE, "%s holds jobs for %s, not for %s", q->folder, put->database,
+		           buf_text(&ours));
+		fail_next(f, "give each database a spool folder of its own");
+	}
+	buf_release(&ours);
+	return err;
+}
+
+static defib_err refuse_mixing(const struct side_queue *q, struct spool *spool, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct side_put first;
+	const char *bytes;
+	size_t n;
+	defib_err err = DEFIB_OK;
+	if (spool_peek(spool, &bytes, &n) && side_record_read(bytes, n, &a, &first))
+		err = refuse_foreign(q, &first, f);
+	arena_release(&a);
+	return err;
+}
+
+defib_err side_queue_put(const struct side_queue *q, const char *token, const struct enqueue *jobs,
+                         int n, struct failure *f)
+{
+	struct buf record = BUF_INIT, database = BUF_INIT;
+	struct spool *spool = NULL;
+	store_target(q->url, &database);
+	struct side_put put = {.token = token,
+	                       .database = buf_text(&database),
+	                       .at_ms = clock_wall_us() / 1000,
+	                       .jobs = (struct enqueue *)jobs,
+	                       .n = n};
+	side_record_write(&put, &record);
+	defib_err err = own(q, &spool, f);
+	if (!err)
+		err = refuse_mixing(q, spool, f);
+	if (!err)
+		err = spool_append(spool, buf_text(&record), record.len, f);
+	spool_close(spool);
+	buf_release(&record);
+	buf_release(&database);
+	return err;
+}
+
+/* ---- into the database, once ---- */
+
+static defib_err expire_tokens(struct store *s, struct arena *a, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] =
+			"DELETE FROM defib.enqueued WHERE token = ANY (ARRAY(SELECT token FROM defib.enqueued "
+			"WHERE at < clock_timestamp() - interval '7 days' ORDER BY at LIMIT " EXPIRED_MAX
+			" FOR UPDATE SKIP LOCKED))",
+		[STORE_SQLITE] =
+			"DELETE FROM defib_enqueued WHERE token IN (SELECT token FROM defib_enqueued WHERE "
+			"at < " SQLITE_NOW_MS " - 604800000 ORDER BY at LIMIT " EXPIRED_MAX ")",
+	};
+	return store_exec(s, sql[s->engine], NULL, 0, a, NULL, f);
+}
+
+/*
+ * Tokens first: where the transaction of another with the same one is under way, this waits for
+ * its end, and then knows whether its jobs are there.
+ */
+static defib_err insert_tokens(struct store *s, struct batch *b, struct failure *f)
+{
+	static const char *const heads[] = {
+		[STORE_POSTGRES] = "INSERT INTO defib.enqueued (token) SELECT u.token FROM (",
+		[STORE_SQLITE] =
+			"INSERT INTO defib_enqueued (token, at) SELECT u.token, " SQLITE_NOW_MS " FROM (",
+	};
+	struct store_param params[RELATION_COLUMNS_MAX];
+	struct store_rows rows;
+	struct relation r;
+	struct buf sql = BUF_INIT;
+	relation_init(&r, s->engine);
+	relation_column(&r, "token", "text");
+	for (int i = 0; i < b->n; i++) {
+		relation_text(&r, b->puts[i].token);
+		relation_end_row(&r);
+	}
+	buf_add(&sql, heads[s->engine]);
+	relation_select(&r, 1, &sql);
+	buf_add(&sql, ") AS u WHERE true ON CONFLICT DO NOTHING RETURNING token");
+	relation_params(&r, params);
+	defib_err err =
+		store_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, &rows, f);
+	/* The answer need not be in our order. */
+	for (int i = 0; !err && i < b->n; i++) {
+		b->known[i] = true;
+		for (int k = 0; k < rows.nrows && b->known[i]; k++)
+			b->known[i] = !text_eq(row_text(&rows, k, 0), b->puts[i].token);
+	}
+	relation_release(&r);
+	buf_release(&sql);
+	return err;
+}
+
+/* Which jobs a token stands for, for whoever asks with it later. */
+static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids, struct failure *f)
+{
+	static const char *const heads[] = {
+		[STORE_POSTGRES] = "UPDATE defib.enqueued AS e SET jobs = u.jobs::bigint[] FROM (",
+		[STORE_SQLITE] = "UPDATE defib_enqueued AS e SET jobs = u.jobs FROM (",
+	};
+	const char *marks = s->engine == STORE_POSTGRES ? "{}" : "[]";
+	struct store_param params[RELATION_COLUMNS_MAX];
+	struct relation r;
+	struct buf sql = BUF_INIT, list = BUF_INIT;
+	relation_init(&r, s->engine);
+	relation_column(&r, "token", "text");
+	relation_column(&r, "jobs", "text");
+	for (int i = 0; i < b->n; i++) {
+		if (b->known[i])
+			continue;
+		buf_clear(&list);
+		for (int k = 0; k < b->puts[i].n; k++)
+			buf_addf(&list, "%c%lld", k ? ',' : marks[0], (long long)*ids++);
+		buf_addch(&list, marks[1]);
+		relation_text(&r, b->puts[i].token);
+		relation_text(&r, buf_text(&list));
+		relation_end_row(&r);
+	}
+	buf_add(&sql, heads[s->engine]);
+	relation_select(&r, 1, &sql);
+	buf_add(&sql, ") AS u WHERE e.token = u.token");
+	relation_params(&r, params);
+	defib_err err = store_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, NULL, f);
+	relation_release(&r);
+	buf_release(&sql);
+	buf_release(&list);
+	return err;
+}
+
+static defib_err insert_inside(struct store *s, struct batch *b, int64_t **ids, int *n,
+                               struct failure *f)
+{
+	int most = 0;
+	*n = 0;
+	defib_err err = expire_tokens(s, &b->arena, f);
+	if (!err)
+		err = insert_tokens(s, b, f);
+	for (int i = 0; i < b->n; i++)
+		most += b->puts[i].n;
+	struct enqueue *jobs = ARENA_ARRAY(&b->arena, struct enqueue, most);
+	*ids = ARENA_ARRAY(&b->arena, int64_t, most);
+	for (int i = 0; !err && i < b->n; i++) {
+		for (int k = 0; !b->known[i] && k < b->puts[i].n; k++)
+			jobs[(*n)++] = b->puts[i].jobs[k];
+	}
+	if (!err && *n)
+		err = enqueue_jobs(s, jobs, *n, *ids, f);
+	if (!err && *n)
+		err = note_jobs(s, b, *ids, f);
+	return err;
+}
+
+/* All of them in one transaction; *ids are those of the puts that were not known. */
+static defib_err insert_batch(struct store *s, struct batch *b, int64_t **ids, int *n,
+                              struct failure *f)
+{
+	assert(!s->in_tx && b->n > 0);
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (!err)
+		err = insert_inside(s, b, ids, n, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+/* ---- draining ---- */
+
+static defib_err read_batch(const struct side_queue *q, struct spool *spool, int most,
+                            struct batch *b, struct failure *f)
+{
+	int64_t now_ms = clock_wall_us() / 1000;
+	arena_clear(&b->arena);
+	int n = spool_peek_many(spool, b->records, most, BATCH_BYTES, &b->arena);
+	defib_err err = DEFIB_OK;
+	for (b->n = 0; b->n < n && !err; b->n++) {
+		struct side_put *put = &b->puts[b->n];
+		const struct spool_record *r = &b->records[b->n];
+		if (!side_record_read(r->bytes, r->n, &b->arena, put))
+			break;
+		side_put_count_delays(put, now_ms);
+		err = refuse_foreign(q, put, f);
+	}
+	return err;
+}
+
+/* The oldest is never going in: where a person finds it, and out of the way. */
+static defib_err set_aside(const struct side_queue *q, struct spool *spool, const char *why,
+                           struct failure *f)
+{
+	struct buf folder = BUF_INIT;
+	struct spool *refused = NULL;
+	const char *bytes;
+	size_t n;
+	if (!spool_peek(spool, &bytes, &n))
+		return DEFIB_OK;
+	buf_addf(&folder, "%s/refused", q->folder);
+	struct spool_options o = {buf_text(&folder), 0};
+	defib_err err = spool_open(&o, &refused, f);
+	if (!err)
+		err = spool_append(refused, bytes, n, f);
+	if (!err) {
+		log_event(LOG_CRITICAL, "the database refuses new work: it is kept aside",
+		          LOG_STR("folder", buf_text(&folder)), LOG_STR("because", why),
+		          LOG_STR("record", bytes));
+		err = spool_take(spool, f);
+	}
+	spool_close(refused);
+	buf_release(&folder);
+	return err;
+}
+
+/* Its rows are to blame, or one is too large for an index: it will be refused again. */
+static bool for_ever(const struct failure *f)
+{
+	return store_blames_rows(f) || text_starts(f->sqlstate, "54");
+}
+
+/* One batch; *alone counts down how many puts go one by one, because one of them is refused. */
+static defib_err drain_batch(const struct side_queue *q, struct store *s, struct spool *spool,
+                             struct batch *b, int *alone, struct side_drained *out,
+                             struct failure *f)
+{
+	int64_t *ids;
+	int n;
+	defib_err err = read_batch(q, spool, *alone ? 1 : BATCH_PUTS, b, f);
+	if (err)
+		return err;
+	if (b->n == 0) {
+		out->refused++;
+		return set_aside(q, spool, "it is no record of jobs", f);
+	}
+	err = insert_batch(s, b, &ids, &n, f);
+	if (err && for_ever(f)) {
+		if (b->n > 1) {
+			*alone = b->n;
+			return DEFIB_OK;
+		}
+		struct failure why = *f;
+		out->refused++;
+		err = set_aside(q, spool, why.what, f);
+	} else if (!err) {
+		out->jobs += n;
+		out->puts += b->n;
+		err = spool_take_many(spool, b->records, b->n, f);
+	}
+	*alone -= *alone > 0;
+	return err;
+}
+
+/* Without our table everything would look refused. */
+static defib_err need_table(struct store *s, struct failure *f)
+{
+	bool there = false;
+	defib_err err = schema_has(s, "enqueued", &there, f);
+	if (!err && !there) {
+		err = fail(f, DEFIB_BAD_SQL, "%s: the table %senqueued is missing", s->name,
+		           s->engine == STORE_POSTGRES ? "defib." : "defib_");
+		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
+	}
+	return err;
+}
+
+defib_err side_queue_drain(const struct side_queue *q, struct store *s, struct side_drained *out,
+                           struct failure *f)
+{
+	int64_t until = clock_boot_ms() + TURN_MS, jobs = out->jobs;
+	struct spool *spool = NULL;
+	int alone = 0;
+	if (!side_queue_waits(q))
+		return DEFIB_OK;
+	defib_err err = need_table(s, f);
+	if (!err)
+		err = own(q, &spool, f);
+	if (err)
+		return err;
+	struct batch *b = mem_alloc(sizeof *b);
+	while (!err && spool_count(spool) > 0 && clock_boot_ms() < until)
+		err = drain_batch(q, s, spool, b, &alone, out, f);
+	spool_close(spool);
+	arena_release(&b->arena);
+	free(b);
+	if (out->jobs > jobs && !s->lost)
+		wake_send(s, q->url);
+	return err;
+}
+
+/* ---- sending ---- */
+
+/* A database that does not exist is none that is away. */
+static bool is_away(const struct failure *f)
+{
+	return store_away(f->code) && !text_eq(f->sqlstate, "3D000");
+}
+
+/* What waits goes before what is sent now, as long as we are willing to wait for it. */
+static defib_err drain_before(const struct side_queue *q, struct store *s, struct failure *f)
+{
+	struct side_drained done = {0};
+	int64_t until = clock_boot_ms() + q->wait_ms;
+	defib_err err = DEFIB_OK;
+	while (!err && side_queue_waits(q)) {
+		if (clock_boot_ms() > until)
+			return fail(f, DEFIB_TIMEOUT, "%s is not drained yet", q->folder);
+		err = side_queue_drain(q, s, &done, f);
+		if (!err && side_queue_waits(q))
+			pause_ms(LOOK_MS * (int64_t)2); /* let others own it too */
+	}
+	return err;
+}
+
+static defib_err send_now(struct store *s, const struct enqueue *jobs, int n,
+                          struct side_sent *sent, struct failure *f)
+{
+	struct batch *b = mem_alloc(sizeof *b);
+	int64_t *ids;
+	int got = 0;
+	b->n = 1;
+	b->puts[0] = (struct side_put){.token = sent->token, .jobs = (struct enqueue *)jobs, .n = n};
+	defib_err err = insert_batch(s, b, &ids, &got, f);
+	if (!err)
+		memcpy(sent->ids, ids, sizeof *ids * (size_t)got);
+	arena_release(&b->arena);
+	free(b);
+	return err;
+}
+
+defib_err side_queue_send(const struct side_queue *q, struct store *s, const struct enqueue *jobs,
+                          int n, struct side_sent *sent, struct failure *f)
+{
+	defib_err err = sent->why.code;
+	assert((s == NULL) == (err != DEFIB_OK));
+	side_token(sent->token);
+	sent->kept = false;
+	if (s)
+		err = drain_before(q, s, &sent->why);
+	if (!err)
+		err = send_now(s, jobs, n, sent, &sent->why);
+	if (!err)
+		return DEFIB_OK;
+	if (!is_away(&sent->why)) {
+		*f = sent->why;
+		return err;
+	}
+	err = side_queue_put(q, sent->token, jobs, n, f);
+	sent->kept = !err;
+	if (err)
+		fail_prefix(f, "%s; and not kept", sent->why.what);
+	return err;
+}

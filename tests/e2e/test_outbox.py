@@ -1,0 +1,348 @@
+"""New work while the database is away: kept on disk, enqueued once and in order when it is back."""
+
+import contextlib
+import json
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from web import serving
+from workers import Wire, eventually
+
+CONFIG = """
+databases:
+  - name: main
+    url: {url}
+http:
+  spool: {spool}
+"""
+
+
+class Away:
+    """A queue whose database can go away for those who enqueue and work; the test still sees it."""
+
+    def __init__(self, queue):
+        self.queue, self.db = queue, queue.db
+        self.spool = queue.program.dir / "spool"
+        self.wire = Wire(self.db.server) if self.db.engine == "postgres" else None
+        self.url = self.wire.url(self.db) if self.wire else self.db.url
+        self.file = pathlib.Path(self.db.url.removeprefix("sqlite:"))
+        self.elsewhere = self.file.with_suffix(".elsewhere")
+        self.holder = None
+
+    def begin(self, used=False):
+        """`used`: by processes that run on; a file cannot be taken from under them."""
+        if self.wire:
+            self.wire.away()
+        elif used:
+            # Somebody holds the write lock and does not let go.
+            self.holder = self.db.connect()
+            self.holder.execute("BEGIN IMMEDIATE")
+        else:
+            self.file.rename(self.elsewhere)
+
+    def end(self):
+        if self.wire:
+            self.wire.back()
+        elif self.holder:
+            self.holder.execute("ROLLBACK")
+            self.holder.close()
+            self.holder = None
+        elif self.elsewhere.exists():
+            self.elsewhere.rename(self.file)
+
+    @contextlib.contextmanager
+    def now(self, used=False):
+        self.begin(used)
+        try:
+            yield
+        finally:
+            self.end()
+
+    def enqueue(self, *args, **options):
+        return self.queue.program("enqueue", "default", "test", *args, "--spool", self.spool,
+                                  db=self.url, **options)
+
+    def waits(self):
+        """Bytes that wait."""
+        file = self.spool / "new" / "spool"
+        return file.stat().st_size if file.exists() else 0
+
+    def payloads(self):
+        rows = self.db.sql(f"SELECT payload FROM {self.queue.table('job_data')} ORDER BY job")
+        return [json.loads(p) if isinstance(p, str) else p for p, in rows]
+
+    def numbers(self):
+        return [p["n"] for p in self.payloads()]
+
+
+@pytest.fixture
+def away(queue):
+    own = Away(queue)
+    yield own
+    own.end()
+    if own.wire:
+        own.wire.close()
+
+
+def kept(ran):
+    assert ran.code == 0, ran.err
+    assert ran.out == "spooled\n"
+    assert len(ran.err.splitlines()) == 1 and "kept in" in ran.err
+    return True
+
+
+# ---- the command ----
+
+@pytest.mark.covers("A14")
+def test_jobs_are_kept_while_the_database_is_away_and_go_in_first_when_it_is_back(away):
+    with away.now():
+        for n in range(3):
+            kept(away.enqueue(json.dumps({"n": n})))
+        assert away.waits()
+    assert away.payloads() == []
+    ran = away.enqueue('{"n": 3}')
+    assert ran.code == 0 and ran.out.strip().isdigit() and ran.err == ""
+    assert away.numbers() == [0, 1, 2, 3]
+    assert not away.waits()
+
+
+@pytest.mark.covers("A14")
+def test_a_kept_job_has_a_token_that_leads_to_it(away):
+    with away.now():
+        said = away.enqueue('{"n": 1}', "--json").json
+    assert said["spooled"] is True
+    away.enqueue('{"n": 2}')
+    (jobs,), = away.db.sql(f"SELECT jobs FROM {away.queue.table('enqueued')} WHERE token = %s",
+                           said["token"])
+    first = away.queue.all("id")[0][0]
+    assert (json.loads(jobs) if isinstance(jobs, str) else jobs) == [first]
+
+
+@pytest.mark.covers("A14")
+def test_many_are_kept_too_and_both_are_counted(away):
+    away.queue.program.dir.joinpath("n.jsonl").write_text(
+        "".join(f'{{"n": {n}}}\n' for n in range(1500)))
+    with away.now():
+        ran = away.enqueue("--bulk", "n.jsonl")
+        assert (ran.code, ran.out) == (0, "0 jobs enqueued, 1500 spooled\n")
+        assert len(ran.err.splitlines()) == 1
+    ran = away.enqueue("--bulk", "n.jsonl", "--json")
+    assert ran.json == {"enqueued": 1500, "spooled": 0}
+    assert away.numbers() == [*range(1500), *range(1500)]
+
+
+def test_everything_that_was_said_of_a_job_is_kept(away):
+    with away.now():
+        kept(away.enqueue('{"n": 1}', "--priority", "7", "--delay", "1h", "--unique-key", "k",
+                          "--max-attempts", "2", "--timeout", "90s", "--tags", "a,b"))
+    away.enqueue('{"n": 2}')
+    row = away.queue.all("priority, state, unique_key, max_attempts, timeout_ms")[0]
+    assert row == (7, "scheduled", "k", 2, 90000)
+
+
+def test_without_a_spool_it_fails_and_says_what_would_help(away):
+    with away.now():
+        ran = away.queue.program("enqueue", "default", "test", db=away.url)
+    assert ran.code != 0 and ran.out == ""
+    assert "--spool DIR keeps new jobs until the database is back" in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_what_is_wrong_is_not_kept(away):
+    """Only what may succeed later as it is: bad JSON, and a queue without tables, are errors."""
+    ran = away.enqueue("{")
+    assert ran.code == 2 and "not JSON" in ran.err
+    away.db.sql("DROP TABLE defib.job CASCADE" if away.db.engine == "postgres" else
+                "DROP TABLE defib_job")
+    ran = away.enqueue("{}")
+    assert ran.code != 0 and "defib init" in ran.err
+    assert not away.waits()
+
+
+def test_a_folder_of_another_database_is_refused(away, tmp_path):
+    ran = away.queue.program("enqueue", "q", "k", "--spool", away.spool,
+                             db=f"sqlite:{tmp_path}/nowhere.db")
+    kept(ran)
+    ran = away.enqueue("{}")
+    assert ran.code == 2 and "a spool folder of its own" in ran.err
+    assert away.queue.all("id") == [] and away.waits()
+
+
+@pytest.mark.covers("A14")
+def test_an_exhausted_pool_is_away(pg_queue):
+    """The role has as many sessions as it may have: SQLSTATE 53300, for real."""
+    queue, db = pg_queue, pg_queue.db
+    role = f"app_{db.name}"
+    db.sql(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 1")
+    try:
+        db.sql(f"GRANT USAGE ON SCHEMA defib TO {role}")
+        db.sql(f"GRANT ALL ON ALL TABLES IN SCHEMA defib TO {role}")
+        db.sql(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA defib TO {role}")
+        own = Away(queue)
+        own.wire.close()
+        own.url = db.server.url(db.name, role)
+        holder = db.server.connect(db.name, role)
+        try:
+            ran = own.enqueue('{"n": 1}')
+            kept(ran)
+            assert "too many connections" in ran.err
+        finally:
+            holder.close()
+        # The server forgets the session a moment after its client has left.
+        eventually(lambda: own.enqueue('{"n": 2}').out != "spooled\n")
+        numbers = own.numbers()
+        assert numbers[0] == 1 and set(numbers[1:]) == {2}
+    finally:
+        db.sql(f"DROP OWNED BY {role}")
+        db.sql(f"DROP ROLE {role}")
+
+
+@pytest.mark.covers("A14")
+def test_a_commit_whose_answer_is_lost_is_kept_and_goes_in_once(pg_queue, wire):
+    own = Away(pg_queue)
+    own.wire.close()
+    own.wire, own.url = wire, wire.url(pg_queue.db)
+    wire.loses = lambda sent: b"COMMIT" in sent
+    child = own.queue.program.start("enqueue", "default", "test", '{"n": 1}', "--spool", own.spool,
+                                    db=own.url)
+    try:
+        assert wire.held.wait(60)
+        wire.loses = None
+        wire.cut()
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+    assert (child.returncode, out) == (0, "spooled\n"), err
+    assert own.enqueue('{"n": 2}').code == 0
+    assert own.numbers() == [1, 2]
+
+
+# ---- killed in the middle ----
+
+@pytest.mark.covers("A14")
+def test_a_drain_that_is_killed_anywhere_loses_nothing_and_puts_nothing_in_twice(away):
+    """Drains are killed one after the other, each at whatever moment it is in."""
+    many = away.queue.program.dir / "many.jsonl"
+    many.write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)))
+    with away.now():
+        for _ in range(2):
+            assert away.enqueue("--bulk", many).code == 0
+        for n in range(4):
+            kept(away.enqueue(json.dumps({"n": 1000 + n})))
+    for n in range(6):
+        child = away.queue.program.start("enqueue", "default", "last", "--spool", away.spool,
+                                         db=away.url)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(0.01 * (n + 1))
+        child.kill()
+        child.wait()
+        if not away.waits():
+            break
+    assert away.enqueue('{"n": 9999}').code == 0
+    assert away.numbers() == [*range(1000)] * 2 + [*range(1000, 1004)] + [9999]
+
+
+# ---- who drains ----
+
+@pytest.mark.covers("A14")
+def test_a_worker_drains_what_waits_when_it_starts(away):
+    with away.now():
+        for n in range(3):
+            kept(away.enqueue(json.dumps({"n": n})))
+    worker = away.queue.drain("--spool", away.spool, url=away.url)
+    assert "enqueued from the side queue" in worker.log
+    assert away.numbers() == [0, 1, 2]
+    assert away.queue.all("state, epoch") == [("done", 1)] * 3
+
+
+@pytest.mark.covers("A14")
+def test_a_running_worker_drains_it_when_the_database_is_back(away):
+    worker = away.queue.work("--spool", away.spool, "--lease", "10m", "--poll", "100ms",
+                             url=away.url)
+    with away.now(used=True):
+        for n in range(2):
+            kept(away.enqueue(json.dumps({"n": n})))
+    eventually(lambda: away.queue.all("state, epoch") == [("done", 1)] * 2)
+    assert away.numbers() == [0, 1]
+    assert not away.waits()
+    assert worker.stop() == 0
+
+
+def test_a_worker_cannot_have_the_name_of_the_folder(away):
+    ran = away.queue.program("work", "--name", "new", "--", "true", db=away.url)
+    assert ran.code == 2 and "another name" in ran.err
+
+
+@pytest.mark.covers("A14")
+def test_what_is_refused_for_ever_is_kept_aside_and_told(away):
+    if away.db.engine == "postgres":
+        away.db.sql("ALTER TABLE defib.job ADD CHECK (kind <> 'bad')")
+    else:
+        away.db.sql("CREATE TRIGGER no_bad BEFORE INSERT ON defib_job WHEN new.kind = 'bad' BEGIN "
+                    "SELECT raise(ABORT, 'not this'); END")
+    with away.now():
+        kept(away.enqueue('{"n": 1}'))
+        kept(away.queue.program("enqueue", "default", "bad", '{"to": "ann"}', "--spool",
+                                away.spool, db=away.url))
+        kept(away.enqueue('{"n": 2}'))
+    worker = away.queue.drain("--spool", away.spool, url=away.url)
+    assert away.numbers() == [1, 2]
+    line, = [line for line in worker.log.splitlines() if "critical" in line]
+    assert "refuses new work" in line and "ann" in line
+    assert b"ann" in (away.spool / "new" / "refused" / "spool").read_bytes()
+
+
+# ---- over HTTP ----
+
+@pytest.mark.covers("A14")
+def test_over_http_jobs_are_answered_202_and_go_in_when_the_database_is_back(away, tmp_path):
+    folder = tmp_path / "web"
+    folder.mkdir()
+    path = "/api/v1/queues/default/jobs"
+    config = CONFIG.format(url=away.url, spool=away.spool)
+    with serving(folder, config) as web:
+        eventually(web.ready)
+        assert web.post(path, {"kind": "test", "payload": {"n": 0}}).status == 201
+        with away.now(used=True):
+            for n in (1, 2):
+                got = web.post(path, {"kind": "test", "payload": {"n": n}})
+                assert got.status == 202, got.text
+                assert got.json["spooled"] is True and len(got.json["token"]) == 32
+            many = {"jobs": [{"kind": "test", "payload": {"n": n}} for n in (3, 4)]}
+            assert web.post(path, many).status == 202
+            assert web.post(path, {"kind": 5}).status == 400
+            assert away.payloads() == [{"n": 0}]
+        eventually(lambda: len(away.payloads()) == 5)
+        eventually(lambda: web.post(path, {"kind": "test", "payload": {"n": 5}}).status == 201)
+        numbers = away.numbers()
+        assert numbers[:5] == [0, 1, 2, 3, 4] and set(numbers[5:]) == {5}
+
+
+def test_a_daemon_that_is_killed_leaves_it_to_the_next(away, tmp_path):
+    folder = tmp_path / "web"
+    folder.mkdir()
+    config = CONFIG.format(url=away.url, spool=away.spool)
+    path = "/api/v1/queues/default/jobs"
+    with contextlib.suppress(AssertionError), serving(folder, config) as web:
+        eventually(web.ready)
+        away.begin(used=True)
+        assert web.post(path, {"kind": "test", "payload": {"n": 1}}).status == 202
+        web.daemon.signal(signal.SIGKILL)
+        web.daemon.process.wait()
+    away.end()
+    with serving(folder, config):
+        eventually(lambda: away.numbers() == [1])
+
+
+def test_without_http_spool_it_stays_503(pg_queue, tmp_path):
+    away = Away(pg_queue)
+    config = CONFIG.format(url=away.url, spool="none").replace("http:\n  spool: none\n", "")
+    with contextlib.closing(away.wire), serving(tmp_path, config) as web:
+        eventually(web.ready)
+        with away.now():
+            assert web.post("/api/v1/queues/default/jobs", {"kind": "test"}).status == 503
+        assert away.queue.all("id") == []
