@@ -63,6 +63,42 @@ void check_fits(struct examination *x)
 	      x->watch->table);
 }
 
+/* The zone in which now() writes times without one, if it is ever another than UTC. */
+static const char *zone_of_server(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	if (ask(x,
+	        "SELECT z.reset_val FROM pg_settings AS z WHERE z.name = 'TimeZone' AND EXISTS (SELECT "
+	        "FROM (VALUES (now()), (now() + interval '6 months')) AS v(at) WHERE "
+	        "v.at AT TIME ZONE z.reset_val <> v.at AT TIME ZONE 'UTC')",
+	        NULL, 0, &rows, &f) ||
+	    rows.nrows == 0)
+		return NULL;
+	return row_text(&rows, 0, 0);
+}
+
+static void check_zone(struct examination *x, const char *option, const char *type)
+{
+	const char *zone = zone_of_server(x);
+	const char *fix =
+		arena_printf(&x->arena,
+	                 "write time_type: utc in the watch if UTC is what the workers write; else "
+	                 "append AT TIME ZONE '%s' to it, the zone in which they do, or make it a "
+	                 "timestamptz column",
+	                 zone ? zone : "Area/City");
+	if (zone)
+		found(x, FINDING_FAIL, fix,
+		      "%s is %s, read as UTC, but now() is local time here (%s): living jobs may look "
+		      "hours old",
+		      option, type, zone);
+	else
+		found(
+			x, FINDING_WARN, fix,
+			"%s is %s: read as UTC; in another zone every row would be hours too old or too young",
+			option, type);
+}
+
 static void check_type(struct examination *x, enum sign sign)
 {
 	const char *type = x->binding.sign_type[sign], *option = sign_options[sign];
@@ -71,13 +107,7 @@ static void check_type(struct examination *x, enum sign sign)
 	bool pg = x->store->engine == STORE_POSTGRES;
 
 	if (pg && guessed && time == TIME_TYPE_UTC)
-		found(
-			x, FINDING_WARN,
-			"write time_type: utc in the watch if UTC is what the workers write; else "
-			"append AT TIME ZONE 'Area/City' to it, the zone in which they do, or make it a "
-			"timestamptz column",
-			"%s is %s: read as UTC; in another zone every row would be hours too old or too young",
-			option, type);
+		check_zone(x, option, type);
 	else if (pg && time == TIME_TYPE_TEXT)
 		found(
 			x, FINDING_WARN, "make it a timestamptz column",
