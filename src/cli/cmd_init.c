@@ -101,8 +101,9 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 	               arena_printf(&c->arena, "Proposed by defib init for the table %s.", table));
 	buf_release(&entry);
 	if (code == EXIT_CLEAN && p->nchecks && !c->quiet)
-		fprintf(stderr, "%d line%s marked CHECK: until they are right the watch only reports\n",
-		        p->nchecks, p->nchecks == 1 ? " is" : "s are");
+		fprintf(stderr, "%d line%s marked CHECK: until %s right the watch only reports\n",
+		        p->nchecks, p->nchecks == 1 ? " is" : "s are",
+		        p->nchecks == 1 ? "it is" : "they are");
 	return code;
 }
 

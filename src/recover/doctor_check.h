@@ -82,6 +82,8 @@ void check_plan(struct examination *x);
 void check_plan_sqlite(struct examination *x);
 /* The statement that makes the index for a look, with its ';'. */
 const char *index_statement(struct examination *x);
+/* A statement that makes an index, as advice: a view takes none, the table behind it does. */
+const char *index_advice(struct examination *x, const char *statement);
 /* Whether an index can be made beside writers: PostgreSQL, and no partitioned table. */
 bool indexes_concurrently(struct examination *x);
 /* Every row is a running one: then there is nothing that an index could leave out. */

@@ -215,13 +215,32 @@ bool indexes_concurrently(struct examination *x)
 	       rows.nrows == 1 && row_bool(&rows, 0, 0);
 }
 
+static bool is_view(struct examination *x)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT relkind = 'v' FROM pg_class WHERE oid = to_regclass($1)",
+		[STORE_SQLITE] = "SELECT type = 'view' FROM sqlite_master WHERE name = ?1 COLLATE NOCASE"};
+	bool pg = x->store->engine == STORE_POSTGRES;
+	struct store_param table = P_TEXT(pg ? x->table : bare_table(x));
+	struct store_rows rows;
+	return asked(x, sql[x->store->engine], &table, 1, &rows) && rows.nrows > 0 &&
+	       row_bool(&rows, 0, 0);
+}
+
+const char *index_advice(struct examination *x, const char *statement)
+{
+	if (!is_view(x))
+		return statement;
+	return arena_printf(&x->arena, "%s is a view: on the table behind it, %s", x->table, statement);
+}
+
 const char *index_statement(struct examination *x)
 {
 	struct buf sql = BUF_INIT;
 	watch_index(&x->binding, indexes_concurrently(x), &sql);
 	const char *statement = arena_printf(&x->arena, "%s;", buf_text(&sql));
 	buf_release(&sql);
-	return statement;
+	return index_advice(x, statement);
 }
 
 static void not_served(struct examination *x, const struct plan *p, int64_t rows)

@@ -167,6 +167,16 @@ static const char *key_index_name(struct examination *x)
 	return kept;
 }
 
+static const char *key_index(struct examination *x, const char *columns)
+{
+	bool pg = x->store->engine == STORE_POSTGRES;
+	const char *how = !pg                       ? arena_printf(&x->arena, "%s ", key_index_name(x))
+	                  : indexes_concurrently(x) ? "CONCURRENTLY "
+	                                            : "";
+	return index_advice(
+		x, arena_printf(&x->arena, "CREATE UNIQUE INDEX %sON %s (%s);", how, x->table, columns));
+}
+
 void check_key(struct examination *x)
 {
 	struct buf names = BUF_INIT, columns = BUF_INIT;
@@ -178,12 +188,7 @@ void check_key(struct examination *x)
 		if (row_bool(&rows, 0, 0))
 			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
 		else
-			found(x, FINDING_WARN,
-			      pg ? arena_printf(&x->arena, "CREATE UNIQUE INDEX %sON %s (%s);",
-			                        indexes_concurrently(x) ? "CONCURRENTLY " : "", x->table,
-			                        buf_text(&columns))
-			         : arena_printf(&x->arena, "CREATE UNIQUE INDEX %s ON %s (%s);",
-			                        key_index_name(x), x->table, buf_text(&columns)),
+			found(x, FINDING_WARN, key_index(x, buf_text(&columns)),
 			      "no unique index covers the key (%s): rows that share it are recovered together, "
 			      "also those that are not stuck",
 			      buf_text(&columns));
