@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from outages import Outage
 from web import serving
 from workers import Wire, eventually
 
@@ -20,37 +21,26 @@ http:
 """
 
 
-class Away:
-    """A queue whose database can go away for those who enqueue and work; the test still sees it."""
+class Away(Outage):
+    """Also a database that nobody uses at the moment: then its file is not there at all."""
 
     def __init__(self, queue):
-        self.queue, self.db = queue, queue.db
+        super().__init__(queue, Wire(queue.db.server) if queue.db.engine == "postgres" else None)
+        self.db = queue.db
         self.spool = queue.program.dir / "spool"
-        self.wire = Wire(self.db.server) if self.db.engine == "postgres" else None
-        self.url = self.wire.url(self.db) if self.wire else self.db.url
         self.file = pathlib.Path(self.db.url.removeprefix("sqlite:"))
         self.elsewhere = self.file.with_suffix(".elsewhere")
-        self.holder = None
 
     def begin(self, used=False):
         """`used`: by processes that run on; a file cannot be taken from under them."""
-        if self.wire:
-            self.wire.away()
-        elif used:
-            # Somebody holds the write lock and does not let go.
-            self.holder = self.db.connect()
-            self.holder.execute("BEGIN IMMEDIATE")
+        if self.wire or used:
+            super().begin()
         else:
             self.file.rename(self.elsewhere)
 
     def end(self):
-        if self.wire:
-            self.wire.back()
-        elif self.holder:
-            self.holder.execute("ROLLBACK")
-            self.holder.close()
-            self.holder = None
-        elif self.elsewhere.exists():
+        super().end()
+        if self.elsewhere.exists():
             self.elsewhere.rename(self.file)
 
     @contextlib.contextmanager

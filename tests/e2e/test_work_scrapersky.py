@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from example_systems import ago
+from outages import Outage
 from table_workers import TableWorkers
-from test_work_outage import Outage
 from workers import eventually
 
 REASON = "Auto-reset from stuck Processing state"

@@ -1,0 +1,27 @@
+"""Outages of a database, for those under test alone."""
+
+
+class Outage:
+    """A queue whose database goes away for its workers and comes back; the test still sees it."""
+
+    def __init__(self, queue, wire):
+        self.queue = queue
+        self.wire = wire
+        self.holder = None
+        self.url = wire.url(queue.db) if wire else queue.db.url
+
+    def begin(self):
+        if self.wire:
+            self.wire.away()
+        else:
+            # On SQLite: somebody holds the write lock and does not let go.
+            self.holder = self.queue.db.connect()
+            self.holder.execute("BEGIN IMMEDIATE")
+
+    def end(self):
+        if self.wire:
+            self.wire.back()
+        elif self.holder:
+            self.holder.execute("ROLLBACK")
+            self.holder.close()
+            self.holder = None
