@@ -18,9 +18,8 @@ static void open_rows(const struct watch *w, struct buf *out)
 
 static void alive_column(const struct binding *b, struct buf *out)
 {
-	const char *alive = b->leases ? b->lease_alive : b->watch->owner_alive.text;
-	if (alive)
-		buf_addf(out, ", (%s) IS TRUE", alive);
+	if (b->owner_alive)
+		buf_addf(out, ", (%s) IS TRUE", b->owner_alive);
 	else
 		buf_add(out, b->engine == STORE_POSTGRES ? ", false" : ", 0");
 }

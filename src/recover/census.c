@@ -10,13 +10,12 @@ static void owners_sql(const struct binding *b, struct buf *sql)
 {
 	const struct watch *w = b->watch;
 	bool pg = b->engine == STORE_POSTGRES;
-	const char *alive = b->leases ? b->lease_alive : w->owner_alive.text;
 	enum sign sign = w->alive_at.text ? SIGN_ALIVE : SIGN_EXPIRES;
 	buf_addf(sql, "SELECT defib_o, max(defib_s), max(defib_d) FROM (SELECT (%s)%s AS defib_o, ",
 	         w->owner.text, pg ? "::text" : "");
 	sql_time_us(b->engine, b->sign_time[sign], watch_sign(w, sign)->text, sql);
 	buf_addf(sql, " AS defib_s, CASE WHEN (%s) IS FALSE THEN 1 ELSE 0 END AS defib_d",
-	         alive ? alive : "NULL");
+	         b->owner_alive ? b->owner_alive : "NULL");
 	from_table(b, sql);
 	buf_addf(sql,
 	         "\nWHERE (%s) LIMIT %d) AS defib_c\nWHERE defib_o IS NOT NULL AND defib_s IS NOT "

@@ -45,6 +45,7 @@ static const struct check watch_checks[] = {
 	{"look", ON_BOTH, STAGE_BOUNDED, check_look},
 	{"sign", ON_BOTH, STAGE_BOUNDED, check_signs},
 	{"threshold", ON_BOTH, STAGE_NONE, check_threshold},
+	{"owner", ON_BOTH, STAGE_NONE, check_owner},
 	{"loop", ON_BOTH, STAGE_NONE, check_loop},
 	{"attach", ON_POSTGRES, STAGE_FITS, check_attached},
 };

@@ -71,6 +71,7 @@ void check_types(struct examination *x);
 void check_key(struct examination *x);
 void check_look(struct examination *x);
 void check_threshold(struct examination *x);
+void check_owner(struct examination *x);
 void check_loop(struct examination *x);
 void check_signs(struct examination *x);
 /* Who takes its rows (doctor_attach.c). */

@@ -239,6 +239,22 @@ void check_threshold(struct examination *x)
 		      w->alive_at.text ? "stuck_after" : "overdue_after", span(x, threshold_least(t)));
 }
 
+/* Without `owner` a row that no worker has yet cannot be told from one whose worker is gone. */
+void check_owner(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	if (!w->owner_alive.text)
+		return;
+	if (w->owner.text)
+		found(x, FINDING_OK, NULL,
+		      "owner_alive is asked where owner is not null: a row without an owner is judged by "
+		      "its signs of life");
+	else
+		found(x, FINDING_WARN, "write owner: with the column that names the worker",
+		      "owner_alive is given without owner: a row that no worker has yet is dead as soon as "
+		      "owner_alive is false for it, and EXISTS is never null");
+}
+
 void check_loop(struct examination *x)
 {
 	struct decide_options o = {.ledger = x->ledger_usable};

@@ -246,17 +246,24 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	return err;
 }
 
-/* Where defib's workers can have the rows, their leases know more than the rows do. */
-static defib_err bind_leases(struct store *s, struct arena *a, struct binding *b, struct failure *f)
+/*
+ * Whether a row's worker is alive. Where defib's workers can have the rows, their leases
+ * know more than the rows do.
+ */
+static defib_err bind_owner_alive(struct store *s, struct arena *a, struct binding *b,
+                                  struct failure *f)
 {
 	struct buf sql = BUF_INIT;
-	if (!b->watch->work.given)
-		return DEFIB_OK;
-	defib_err err = leases_there(s, a, &b->leases, f);
-	if (err || !b->leases)
+	sql_owner_alive(b->watch, &sql);
+	b->owner_alive = sql.len ? arena_strdup(a, buf_text(&sql)) : NULL;
+	buf_clear(&sql);
+	defib_err err = b->watch->work.given ? leases_there(s, a, &b->leases, f) : DEFIB_OK;
+	if (err || !b->leases) {
+		buf_release(&sql);
 		return err;
+	}
 	sql_lease_alive(b, &sql);
-	b->lease_alive = arena_strdup(a, buf_text(&sql));
+	b->owner_alive = arena_strdup(a, buf_text(&sql));
 	buf_clear(&sql);
 	sql_lease_epoch(b, &sql);
 	b->lease_epoch = arena_strdup(a, buf_text(&sql));
@@ -274,7 +281,7 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 	if (!err)
 		err = bind_expressions(s, a, out, f);
 	if (!err)
-		err = bind_leases(s, a, out, f);
+		err = bind_owner_alive(s, a, out, f);
 	if (err)
 		return err;
 	out->time = TIME_TYPE_TIMESTAMPTZ;

@@ -17,9 +17,9 @@ struct binding {
 	bool iso_t;          /* text times look like 2026-01-02T03:04:05Z, not with a blank */
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
+	const char *owner_alive; /* is a row's worker alive; NULL: nobody can say */
 	bool leases;             /* defib's own workers may hold leases on its rows */
-	const char *lease_alive; /* then: owner_alive, behind what a lease says */
-	const char *lease_epoch; /* and the epoch of the lease */
+	const char *lease_epoch; /* then: the epoch of the lease */
 };
 
 /*

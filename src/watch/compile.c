@@ -31,20 +31,11 @@ static const struct threshold *sign_threshold(const struct watch *w, enum sign s
 	return sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
 }
 
-/* Is a row's worker alive; without text where nobody can say. */
-static struct sql_text owner_alive(const struct binding *b)
-{
-	struct sql_text sql = b->watch->owner_alive;
-	if (b->leases)
-		sql.text = b->lease_alive;
-	return sql;
-}
-
 /* A worker that is known to live is neither lost nor silent; it can be overdue. */
 static void not_alive(const struct binding *b, struct buf *sql)
 {
-	if (owner_alive(b).text)
-		buf_addf(sql, " AND (%s) IS NOT TRUE", owner_alive(b).text);
+	if (b->owner_alive)
+		buf_addf(sql, " AND (%s) IS NOT TRUE", b->owner_alive);
 }
 
 static void sign_condition(const struct binding *b, enum sign sign, struct conditions *c)
@@ -82,9 +73,9 @@ static void candidate_conditions(const struct binding *b, struct conditions *c)
 		not_alive(b, &sql);
 		condition(c, buf_text(&sql));
 	}
-	if (owner_alive(b).text) {
+	if (b->owner_alive) {
 		buf_clear(&sql);
-		buf_addf(&sql, "(%s) IS FALSE", owner_alive(b).text);
+		buf_addf(&sql, "(%s) IS FALSE", b->owner_alive);
 		condition(c, buf_text(&sql));
 	}
 	buf_release(&sql);
@@ -101,7 +92,7 @@ static enum sign only_sign(const struct binding *b)
 			found = (enum sign)sign;
 			n++;
 		}
-	return n == 1 && w->missing == MISSING_ALIVE && !owner_alive(b).text ? found : SIGN_COUNT;
+	return n == 1 && w->missing == MISSING_ALIVE && !b->owner_alive ? found : SIGN_COUNT;
 }
 
 /*
@@ -176,7 +167,7 @@ static void optional(const struct binding *b, const char *name, const struct sql
 void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, struct buf *out)
 {
 	const struct watch *w = b->watch;
-	const struct sql_text alive = owner_alive(b);
+	const struct sql_text alive = {.text = b->owner_alive};
 	const struct sql_text epoch = {.text = w->epoch.text ? w->epoch.text : b->lease_epoch};
 	key_list(b, "t.", out);
 	optional(b, "owner", &w->owner, "text", out);

@@ -3,6 +3,7 @@
  * reader sees them, and the parts that matter elsewhere.
  */
 #include "watch/compile.h"
+#include "watch/lease_sql.h"
 
 #include "base/text.h"
 #include "watch/watch_test.h"
@@ -46,6 +47,10 @@ static void bench_open(struct bench *x, enum store_engine engine, const char *ke
 		x->binding.sign_time[s] = time;
 		x->binding.sign_type[s] = "timestamp with time zone";
 	}
+	struct buf alive = BUF_INIT;
+	sql_owner_alive(w, &alive);
+	x->binding.owner_alive = alive.len ? arena_strdup(&x->reading.arena, buf_text(&alive)) : NULL;
+	buf_release(&alive);
 	if (watch_compile(&x->binding, &x->reading.arena, &x->sql, &f))
 		fail_msg("%s", f.what);
 }
@@ -212,6 +217,18 @@ static void each_reason_to_be_stuck_is_a_condition(void **state)
 		"\n    OR ((s) < statement_timestamp() - interval '7200 seconds')"
 		"\n    OR ((a) IS NULL AND (o) IS NOT TRUE)"
 		"\n    OR ((o) IS FALSE))");
+	reading_release(&x.reading);
+}
+
+/* EXISTS is never null: what it says of a row that no worker has yet is no evidence. */
+static void a_row_without_an_owner_has_no_worker_that_could_be_dead(void **state)
+{
+	struct bench x;
+	(void)state;
+	on_postgres(&x, BASE "owner: w\nowner_alive: EXISTS (SELECT 1)\n");
+	assert_holds(x.sql.look_first,
+	             "((CASE WHEN (w) IS NOT NULL THEN (EXISTS (SELECT 1)) END) IS FALSE)");
+	assert_holds(x.sql.reread, "CASE WHEN (w) IS NOT NULL THEN (EXISTS (SELECT 1)) END");
 	reading_release(&x.reading);
 }
 
@@ -393,6 +410,7 @@ int main(void)
 		cmocka_unit_test(rows_are_locked_without_waiting_on_postgres_only),
 		cmocka_unit_test(thresholds_by_kind_start_with_the_least),
 		cmocka_unit_test(each_reason_to_be_stuck_is_a_condition),
+		cmocka_unit_test(a_row_without_an_owner_has_no_worker_that_could_be_dead),
 		cmocka_unit_test(composite_keys_are_compared_column_by_column),
 		cmocka_unit_test(hostile_table_names_are_quoted),
 		cmocka_unit_test(statements_read_the_relation_stuck),

@@ -55,6 +55,15 @@ void sql_job_text(const struct binding *b, enum job_of of, struct buf *out)
 	buf_add(out, " || ']')");
 }
 
+void sql_owner_alive(const struct watch *w, struct buf *out)
+{
+	if (w->owner_alive.text && w->owner.text)
+		buf_addf(out, "CASE WHEN (%s) IS NOT NULL THEN (%s) END", w->owner.text,
+		         w->owner_alive.text);
+	else if (w->owner_alive.text)
+		buf_add(out, w->owner_alive.text);
+}
+
 void sql_lease_alive(const struct binding *b, struct buf *out)
 {
 	buf_addf(out,
@@ -68,7 +77,7 @@ void sql_lease_alive(const struct binding *b, struct buf *out)
 	sql_literal(out, b->watch->name);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
-	buf_addf(out, "), %s)", b->watch->owner_alive.text ? b->watch->owner_alive.text : "NULL");
+	buf_addf(out, "), %s)", b->owner_alive ? b->owner_alive : "NULL");
 }
 
 void sql_lease_epoch(const struct binding *b, struct buf *out)

@@ -21,8 +21,14 @@ enum job_of { JOB_OF_ROW, JOB_OF_RELATION };
 /* The job's text from the key columns of the row `t`, or of the relation `defib_s`. */
 void sql_job_text(const struct binding *b, enum job_of of, struct buf *out);
 /*
- * Is the row's worker alive: what its lease says, else the watch's own
- * owner_alive, else null. A worker that fell silent and was not declared dead
+ * Is the row's worker alive, as the watch says; nothing where it does not say. A row without
+ * an owner has no worker that could be dead: null, whatever the expression answers (EXISTS
+ * never answers null).
+ */
+void sql_owner_alive(const struct watch *w, struct buf *out);
+/*
+ * Is the row's worker alive: what its lease says, else what the
+ * watch says (b->owner_alive), else null. A worker that fell silent and was not declared dead
  * is not known either way.
  */
 void sql_lease_alive(const struct binding *b, struct buf *out);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "watch/lease_sql.h"
 #include "worker/source_table.h"
 
 #include <assert.h>
@@ -49,10 +50,12 @@ static void add_keys(const struct watch *w, const struct aged *jobs, int n, stru
 static struct watch narrowed(const struct watch *w, const struct aged *jobs, int n, struct arena *a)
 {
 	struct watch own = *w;
-	struct buf ready = BUF_INIT;
+	struct buf ready = BUF_INIT, alive = BUF_INIT;
 	buf_addf(&ready, "((%s) OR ((%s)", w->work.ready.text, w->running.text);
-	if (w->owner_alive.text)
-		buf_addf(&ready, " AND (%s) IS NOT TRUE", w->owner_alive.text);
+	sql_owner_alive(w, &alive);
+	if (alive.len)
+		buf_addf(&ready, " AND (%s) IS NOT TRUE", buf_text(&alive));
+	buf_release(&alive);
 	buf_add(&ready, ")) AND (");
 	add_keys(w, jobs, n, &ready);
 	buf_add(&ready, ")");
