@@ -546,8 +546,10 @@ BEGIN
                 ELSE 'error' END,
             error = CASE WHEN g.outcome IN ('released', 'stopped') THEN j.error ELSE g.error END
         FROM given g
-        WHERE j.id = g.id AND j.epoch = g.epoch AND j.owner = worker
-          AND (j.state = 'running' OR j.state = 'cancelling')
+        -- Owner and state are asked so that only the primary key can serve: the planner takes
+        -- what an owner has for one row, and would compare all of it with each job given.
+        WHERE j.id = g.id AND j.epoch = g.epoch AND j.owner IS NOT DISTINCT FROM worker
+          AND (j.state IN ('running', 'cancelling')) IS TRUE
         RETURNING g.place)
     SELECT array_agg(s.place) INTO written FROM settled s;
     IF results IS NOT NULL THEN
@@ -617,14 +619,14 @@ BEGIN
     INSERT INTO defib.progress AS p (job, epoch, step, progress)
     SELECT u.id, u.epoch, u.step, u.progress
     FROM unnest(ids, epochs, steps, beat.progress) AS u(id, epoch, step, progress)
-    JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch AND j.owner = worker
+    JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch AND j.owner IS NOT DISTINCT FROM worker
     WHERE u.step IS NOT NULL OR u.progress IS NOT NULL
     ON CONFLICT (job) DO UPDATE SET epoch = excluded.epoch, at = clock_timestamp(),
         step = coalesce(excluded.step, p.step), progress = excluded.progress;
     RETURN QUERY
     SELECT u.id, j.id IS NOT NULL, coalesce(j.state = 'cancelling', false)
     FROM unnest(ids, epochs) AS u(id, epoch)
-    LEFT JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch AND j.owner = worker;
+    LEFT JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch AND j.owner IS NOT DISTINCT FROM worker;
 END $$;
 
 -- A waiting job is cancelled; a running one is asked to stop. Answers the new state, or

@@ -1,5 +1,6 @@
 """Claims stay as fast at the end of a long queue as at its start, whatever runs beside them."""
 
+import re
 import statistics
 import time
 
@@ -95,6 +96,23 @@ def plan_of(pg, sql):
     return "\n".join(lines)
 
 
+def plans_of(pg, sql, params):
+    """What was really done by each statement inside a function, in words."""
+    session = pg.connect()
+    with session.cursor() as cursor:
+        cursor.execute("LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; "
+                       "SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; "
+                       "SET auto_explain.log_nested_statements = on; SET client_min_messages = log")
+        cursor.execute(sql, params)
+    session.close()
+    return "\n".join(session.notices)
+
+
+def rows_of(plans, what):
+    """Rows that the lines named so count, over all loops."""
+    return sum(int(n) for n in re.findall(rf"Rows {what} (\d+)", plans))
+
+
 READY = ("SELECT r.id FROM defib.job r WHERE r.state = 'queued' AND r.queue = 'default' "
          "ORDER BY r.priority DESC, r.id LIMIT 10 FOR NO KEY UPDATE SKIP LOCKED")
 
@@ -116,6 +134,32 @@ def test_the_settings_that_keep_the_plan_are_in_the_function(pg_queue):
                                "AND pronamespace = 'defib'::regnamespace")
     assert {("enable_seqscan=off",), ("enable_bitmapscan=off",), ("enable_sort=off",),
             ("plan_cache_mode=force_custom_plan",)} <= set(settings)
+
+
+def in_hand(pg, n):
+    """A worker that has claimed n jobs: its id, and lists of theirs and of their epochs."""
+    fill(pg, n)
+    worker = pg.sql("SELECT defib.register('holds', 'test/holds')")[0][0]
+    jobs = pg.sql(f"SELECT id, epoch FROM defib.claim({worker}, 'default', {n})")
+    return worker, [job for job, _ in jobs], [epoch for _, epoch in jobs]
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("batch", [1, 100, 1_000])
+def test_a_list_of_jobs_is_not_compared_with_all_that_a_worker_has(pg_queue, batch, analyzed):
+    """A worker's rows look like one row to the planner; they were read for each job of the list."""
+    pg = pg_queue.db
+    worker, ids, epochs = in_hand(pg, 1_000)
+    if analyzed:
+        pg.sql("ANALYZE defib.job")
+    beats = plans_of(pg, "SELECT count(*) FROM defib.beat(%s, %s, %s, %s)",
+                     (worker, ids[:batch], epochs[:batch], ["step"] * batch))
+    ends = plans_of(pg, "SELECT count(*) FROM defib.settle(%s, %s, %s, %s)",
+                    (worker, ids[:batch], epochs[:batch], ["done"] * batch))
+    for plans, wanted in ((beats, "Insert on progress"), (ends, "Update on job")):
+        assert wanted in plans
+        assert rows_of(plans, "Removed by (?:Join )?Filter:") <= batch
+    assert pg.sql("SELECT count(*) FROM defib.job WHERE state = 'done'") == [(batch,)]
 
 
 def test_a_priority_above_the_floor_is_found_when_the_floor_is_dropped(pg_queue):
