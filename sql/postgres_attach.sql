@@ -16,7 +16,9 @@ CREATE TABLE IF NOT EXISTS defib.claimed_by (
     PRIMARY KEY (watch, job)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 
-CREATE INDEX IF NOT EXISTS claimed_by_application ON defib.claimed_by (application, watch);
+-- What a program has is read in the order of its claims.
+CREATE INDEX IF NOT EXISTS claimed_by_program ON defib.claimed_by (application, watch, claim);
+DROP INDEX IF EXISTS defib.claimed_by_application;
 
 -- One row a watch and a program that runs under `defib run`, gone when all it had is freed.
 -- Whoever finds the program and its watcher gone frees what it had.

@@ -39,7 +39,7 @@ struct run_watch {
 	struct program program;
 	bool told; /* its end is written down */
 	bool done; /* nothing is left to do, or nothing that we could */
-	int64_t freed, held;
+	int64_t freed, held, refused;
 	int64_t away_ms; /* since when it fails or has to wait; 0: it does not */
 };
 
@@ -175,8 +175,10 @@ static defib_err start(struct run *r, struct failure *f)
 	if (run_go(&r->program, r->argv[0], f))
 		return DEFIB_OK;
 	struct failure ignored = {0};
+	bool removed;
 	for (int i = 0; i < r->n; i++)
-		(void)!program_remove(r->watches[i].session.store, &r->watches[i].program, &ignored);
+		(void)!program_remove(r->watches[i].session.store, &r->watches[i].program, &removed,
+		                      &ignored);
 	return f->code;
 }
 
@@ -213,13 +215,15 @@ static defib_err try_to_free(const struct run *r, struct run_watch *w, int64_t *
 		return err;
 	w->freed += result.outcomes[OUTCOME_RECOVERED];
 	w->held += result.outcomes[OUTCOME_HELD];
+	w->refused += result.outcomes[OUTCOME_REFUSED];
 	*waiting = result.waiting;
 	if (*waiting || !r->empty_ms)
 		return DEFIB_OK;
 	err = program_sessions(w->session.store, r->application, waiting, f);
 	if (!err && *waiting == 0) {
-		err = program_remove(w->session.store, &w->program, f);
-		w->done = !err;
+		/* A claim that came while we looked keeps the row, and is freed by the next try. */
+		err = program_remove(w->session.store, &w->program, &w->done, f);
+		*waiting = !w->done;
 	}
 	/* The row stays for those who come later, should such a session still write something. */
 	if (!err && empty_ms >= SESSIONS_MS)
@@ -270,11 +274,18 @@ static void say_waiting(const struct run *r)
 
 static void say_freed(const struct run *r)
 {
-	for (int i = 0; i < r->n; i++)
-		if (r->watches[i].freed + r->watches[i].held)
-			say(r, arena_printf(&r->cli->arena, "%s ended (%s): of watch %s freed %lld, held %lld",
-			                    r->argv[0], r->ending, r->watches[i].watch->name,
-			                    (long long)r->watches[i].freed, (long long)r->watches[i].held));
+	for (int i = 0; i < r->n; i++) {
+		const struct run_watch *w = &r->watches[i];
+		const char *refused =
+			w->refused ? arena_printf(&r->cli->arena, ", the database refused to free %lld",
+		                              (long long)w->refused)
+					   : "";
+		if (w->freed + w->held + w->refused)
+			say(r,
+			    arena_printf(&r->cli->arena, "%s ended (%s): of watch %s freed %lld, held %lld%s",
+			                 r->argv[0], r->ending, w->watch->name, (long long)w->freed,
+			                 (long long)w->held, refused));
+	}
 }
 
 /* The program is over; what it forked may not be. */

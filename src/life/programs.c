@@ -54,13 +54,37 @@ defib_err program_ended(struct store *s, const struct program *p, struct failure
 	           params, 4, f);
 }
 
-defib_err program_remove(struct store *s, const struct program *p, struct failure *f)
+defib_err claims_forget(struct store *s, const struct program *p, const int64_t *claims, int n,
+                        struct failure *f)
+{
+	struct buf list = BUF_INIT;
+	for (int i = 0; i < n; i++)
+		buf_addf(&list, "%s%lld", i ? "," : "{", (long long)claims[i]);
+	buf_add(&list, "}");
+	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch),
+	                               P_TEXT(buf_text(&list))};
+	/* By claim and not by job: who takes such a job in this moment has a claim of his own. */
+	defib_err err = run(s,
+	                    "DELETE FROM defib.claimed_by WHERE application = $1 AND watch = $2 "
+	                    "AND claim = ANY ($3::bigint[])",
+	                    params, 3, f);
+	buf_release(&list);
+	return err;
+}
+
+defib_err program_remove(struct store *s, const struct program *p, bool *removed, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch)};
-	return run(s,
-	           "WITH claims AS (DELETE FROM defib.claimed_by WHERE application = $1 AND watch = $2)"
-	           " DELETE FROM defib.program WHERE application = $1 AND watch = $2",
-	           params, 2, f);
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_write(s,
+	                            "DELETE FROM defib.program p WHERE application = $1 AND watch = $2 "
+	                            "AND NOT EXISTS (SELECT 1 FROM defib.claimed_by c WHERE "
+	                            "c.application = p.application AND c.watch = p.watch)",
+	                            params, 2, &a, &rows, f);
+	*removed = !err && rows.affected > 0;
+	arena_release(&a);
+	return err;
 }
 
 defib_err program_sessions(struct store *s, const char *application, int64_t *n, struct failure *f)

@@ -30,8 +30,12 @@ void program_application(const char *name, const char *nonce, char out[PROGRAM_N
 MUST_CHECK defib_err program_add(struct store *s, const struct program *p, struct failure *f);
 /* The program's end, for whoever has to finish what its watcher began. */
 MUST_CHECK defib_err program_ended(struct store *s, const struct program *p, struct failure *f);
-/* All that it had is freed: its row, and what is left of its claims. */
-MUST_CHECK defib_err program_remove(struct store *s, const struct program *p, struct failure *f);
+/* Claims of the program whose jobs were freed, or which nobody can free. */
+MUST_CHECK defib_err claims_forget(struct store *s, const struct program *p, const int64_t *claims,
+                                   int n, struct failure *f);
+/* The last thing that goes: *removed is false, and its row stays, while it has a claim left. */
+MUST_CHECK defib_err program_remove(struct store *s, const struct program *p, bool *removed,
+                                    struct failure *f);
 /* How many sessions have its name at this moment. */
 MUST_CHECK defib_err program_sessions(struct store *s, const char *application, int64_t *n,
                                       struct failure *f);

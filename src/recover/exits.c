@@ -18,7 +18,7 @@
 
 #include <assert.h>
 
-#define CLAIMS_MAX 1000 /* at a time */
+#define PAGE_CLAIMS 1000 /* read at a time */
 
 static const struct judge_rule exit_seen = {"exit-seen", VERDICT_DEAD,
                                             "the program that took it has ended"};
@@ -93,10 +93,12 @@ defib_err exits_ready(struct exits *x, struct failure *f)
 
 /* ---- claims ---- */
 
-static defib_err read_claims(struct exits *x, const char *application, struct held_claim **out,
-                             int *n, struct failure *f)
+/* The program's claims above `after` up to `until`, in their order, a page at most. */
+static defib_err read_claims(struct exits *x, const char *application, int64_t after, int64_t until,
+                             struct held_claim **out, int *n, struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(x->watch->name), P_TEXT(application), P_INT(CLAIMS_MAX)};
+	struct store_param params[] = {P_TEXT(x->watch->name), P_TEXT(application), P_INT(after),
+	                               P_INT(until), P_INT(PAGE_CLAIMS)};
 	struct store_rows rows;
 	/* A session of this pid that began after the claim is another; when is not everybody's to see.
 	 */
@@ -105,8 +107,9 @@ static defib_err read_claims(struct exits *x, const char *application, struct he
 		"SELECT c.job, c.claim, c.pid, (extract(epoch FROM c.at) * 1000000)::bigint, EXISTS ("
 		"SELECT 1 FROM pg_stat_activity a WHERE a.pid = c.pid AND "
 		"coalesce(a.backend_start <= c.at, true)) FROM defib.claimed_by c "
-		"WHERE c.watch = $1 AND c.application = $2 ORDER BY c.claim LIMIT $3::bigint",
-		params, 3, &x->page, &rows, f);
+		"WHERE c.watch = $1 AND c.application = $2 AND c.claim > $3::bigint "
+		"AND c.claim <= $4::bigint ORDER BY c.claim LIMIT $5::bigint",
+		params, 5, &x->page, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(&x->page, struct held_claim, *n + 1);
 	for (int i = 0; i < *n; i++)
@@ -183,13 +186,39 @@ static void prepare(struct exits *x, const struct facts *f, const struct program
 			f->now_us + backoff_us(&x->watch->backoff, f->attempts, carrier_chance(&x->carrier));
 }
 
+/* Jobs that are still to be freed; whatever else became of one, its claim has been heard. */
+static bool is_waiting(const struct candidate *c)
+{
+	return c->outcome == OUTCOME_LOCKED || c->outcome == OUTCOME_CHANGED;
+}
+
+static bool job_waits(const struct candidate *batch, int n, const char *job)
+{
+	for (int i = 0; i < n; i++)
+		if (is_waiting(&batch[i]) && text_eq(batch[i].facts.job, job))
+			return true;
+	return false;
+}
+
 static void count(const struct candidate *batch, int n, struct exit_result *r)
 {
 	for (int i = 0; i < n; i++) {
-		enum outcome o = batch[i].outcome;
-		r->outcomes[o]++;
-		r->waiting += o == OUTCOME_LOCKED || o == OUTCOME_CHANGED;
+		r->outcomes[batch[i].outcome]++;
+		r->waiting += is_waiting(&batch[i]);
 	}
+}
+
+/* Forget the claims that nothing more can come of: a job taken again has another. */
+static defib_err forget_claims(struct exits *x, const struct program *p,
+                               const struct held_claim *claims, int n,
+                               const struct candidate *batch, int nbatch, struct failure *f)
+{
+	int64_t *over = ARENA_ARRAY(&x->page, int64_t, n + 1);
+	int nover = 0;
+	for (int i = 0; i < n; i++)
+		if (!job_waits(batch, nbatch, claims[i].job))
+			over[nover++] = claims[i].claim;
+	return nover ? claims_forget(x->session->store, p, over, nover, f) : DEFIB_OK;
 }
 
 static defib_err do_jobs(struct exits *x, const struct program *p, const struct held_claim *claims,
@@ -204,7 +233,8 @@ static defib_err do_jobs(struct exits *x, const struct program *p, const struct 
 	defib_err err = look_jobs(x->session->store, &x->bound.sql, &x->bound.ledger, jobs, n, &x->page,
 	                          &facts, &nfacts, f);
 	if (!err)
-		err = read_claims(x, p->application, &again, &nagain, f);
+		err = read_claims(x, p->application, claims[0].claim - 1, claims[n - 1].claim, &again,
+		                  &nagain, f);
 	if (err)
 		return err;
 	struct candidate *batch = ARENA_ARRAY(&x->carrier.arena, struct candidate, nfacts + 1);
@@ -217,29 +247,44 @@ static defib_err do_jobs(struct exits *x, const struct program *p, const struct 
 	if (stuck)
 		err = carry(&x->carrier, batch, stuck, &x->page, f);
 	count(batch, stuck, r);
+	if (!err)
+		err = forget_claims(x, p, claims, n, batch, stuck, f);
 	arena_clear(&x->carrier.arena);
+	return err;
+}
+
+/* One page of claims; *after moves behind it, *more says whether there may be another. */
+static defib_err release_page(struct exits *x, const struct program *p, bool living, int64_t *after,
+                              bool *more, struct exit_result *result, struct failure *f)
+{
+	struct held_claim *claims = NULL;
+	int n = 0, take = 0, batch = (int)x->watch->batch;
+	arena_clear(&x->page);
+	defib_err err = read_claims(x, p->application, *after, INT64_MAX, &claims, &n, f);
+	*more = n == PAGE_CLAIMS;
+	if (n)
+		*after = claims[n - 1].claim;
+	for (int i = 0; i < n; i++) {
+		result->waiting += claims[i].lives && !living;
+		if (!claims[i].lives || living)
+			claims[take++] = claims[i];
+	}
+	/* No batch is larger than a page, so that its second reading is whole. */
+	for (int at = 0; !err && at < take; at += batch)
+		err = do_jobs(x, p, claims + at, take - at < batch ? take - at : batch, result, f);
 	return err;
 }
 
 defib_err exits_release(struct exits *x, const struct program *p, bool living,
                         struct exit_result *result, struct failure *f)
 {
-	struct held_claim *claims = NULL;
-	int n = 0, take = 0;
+	int64_t after = 0;
+	bool more = true;
 	*result = (struct exit_result){0};
 	carrier_begin(&x->carrier, x->how.actor);
-	arena_clear(&x->page);
 	defib_err err = open_bound(x, f);
-	if (!err)
-		err = read_claims(x, p->application, &claims, &n, f);
-	for (int i = 0; i < n; i++) {
-		result->waiting += claims[i].lives && !living;
-		if (!claims[i].lives || living)
-			claims[take++] = claims[i];
-	}
-	int batch = (int)x->watch->batch;
-	for (int at = 0; !err && at < take; at += batch)
-		err = do_jobs(x, p, claims + at, take - at < batch ? take - at : batch, result, f);
+	while (!err && more)
+		err = release_page(x, p, living, &after, &more, result, f);
 	return err;
 }
 
@@ -249,16 +294,21 @@ static defib_err finish(struct exits *x, const struct program *p, int64_t *freed
 {
 	struct exit_result r;
 	int64_t sessions = 0;
+	bool removed = false;
 	defib_err err = exits_release(x, p, true, &r, f);
 	*freed += r.outcomes[OUTCOME_RECOVERED];
-	if (!err && r.outcomes[OUTCOME_RECOVERED])
+	if (r.outcomes[OUTCOME_RECOVERED])
 		log_event(LOG_WARN, "freed what a program had that is gone with its watcher",
 		          LOG_STR("watch", x->watch->name), LOG_STR("program", p->command),
 		          LOG_INT("jobs", r.outcomes[OUTCOME_RECOVERED]));
+	if (r.outcomes[OUTCOME_REFUSED])
+		log_event(LOG_ERROR, "the database refuses to free what an ended program had",
+		          LOG_STR("watch", x->watch->name), LOG_STR("program", p->command),
+		          LOG_INT("jobs", r.outcomes[OUTCOME_REFUSED]));
 	if (!err && !p->old)
 		err = program_sessions(x->session->store, p->application, &sessions, f);
 	/* A session may still write what its program sent last. */
-	return err || r.waiting || sessions ? err : program_remove(x->session->store, p, f);
+	return err || r.waiting || sessions ? err : program_remove(x->session->store, p, &removed, f);
 }
 
 defib_err exits_sweep(struct exits *x, int64_t *freed, struct failure *f)

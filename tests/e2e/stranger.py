@@ -1,6 +1,6 @@
 """A worker that knows nothing of defib: stranger.py URL JOB HOW, under `defib run` in tests.
 
-It takes the job, says "took PID", and works for ever (work), or until it is told to end
+It takes the job (or those of a range, 1-2500), says "took PID", and works for ever (work), or until it is told to end
 (polite), or not at all: it forgets the job and ends well (forget); or a child does it (fork).
 """
 
@@ -24,7 +24,9 @@ def main(url, job, how):
         signal.pause()
     session = psycopg2.connect(url)
     session.autocommit = True
-    session.cursor().execute("UPDATE jobs SET status = 'running' WHERE id = %s", (job,))
+    first, _, last = job.partition("-")
+    session.cursor().execute("UPDATE jobs SET status = 'running' WHERE id BETWEEN %s AND %s",
+                             (first, last or first))
     print("took", os.getpid(), flush=True)
     while how != "forget":
         time.sleep(60)

@@ -376,6 +376,43 @@ def test_what_a_forked_worker_has_waits_for_its_end(run, attached):
     assert state(attached, 1) == "queued"
 
 
+def many_jobs(pg, count):
+    pg.sql("INSERT INTO jobs SELECT n, 'queued' FROM generate_series(100, 99 + %s) n", count)
+    return f"100-{99 + count}"
+
+
+def all_free(pg, count):
+    """Each of the jobs is free and in the ledger once, and nothing is kept of the program."""
+    assert pg.sql("SELECT status, count(*) FROM jobs WHERE id >= 100 GROUP BY 1") == [
+        ("queued", count)]
+    assert pg.sql("SELECT count(*), count(DISTINCT job) FROM defib.ledger") == [(count, count)]
+    assert pg.sql("SELECT (SELECT count(*) FROM defib.claimed_by), "
+                  "(SELECT count(*) FROM defib.program)") == [(0, 0)]
+
+
+def test_a_program_with_more_claims_than_a_page_has_all_of_them_freed(run, attached):
+    """2,500 claims: the first thousand were freed, and the claims of the rest were deleted."""
+    wrapper, pid = run.stranger(many_jobs(attached, 2500))
+    os.kill(pid, signal.SIGKILL)
+    assert wrapper.wait() == 128 + signal.SIGKILL
+    all_free(attached, 2500)
+    assert "freed 2500" in wrapper.log
+
+
+def test_a_claim_that_waits_keeps_the_row_of_its_program(run, attached):
+    """What a lock keeps from being freed is still known, with all claims behind it."""
+    wrapper, pid = run.stranger(many_jobs(attached, 1200))
+    holder = psycopg2.connect(attached.url)
+    holder.cursor().execute("SELECT 1 FROM jobs WHERE id = 100 FOR UPDATE")
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: attached.sql("SELECT count(*) FROM defib.ledger") == [(1199,)])
+    assert [job for job, _, _ in claims(attached)] == ["100"]
+    assert attached.sql("SELECT count(*) FROM defib.program") == [(1,)]
+    holder.close()
+    assert wrapper.wait() == 128 + signal.SIGKILL
+    all_free(attached, 1200)
+
+
 def killed_wrapper(run, job):
     """A stranger whose `defib run` was killed before it."""
     wrapper, pid = run.stranger(job)
@@ -397,12 +434,13 @@ def test_a_killed_wrapper_leaves_the_program_alone_and_the_next_run_frees(run, a
 
 
 def test_a_killed_wrapper_leaves_it_to_the_daemon(run, attached, defib):
-    pid = killed_wrapper(run, 1)
+    """All of it: more claims than are read at a time."""
+    pid = killed_wrapper(run, many_jobs(attached, 2500))
     end(pid)
     daemon = Daemon(defib, config(attached, more="every: 1h"))
     try:
-        eventually(lambda: state(attached, 1) == "queued")
         eventually(lambda: attached.sql("SELECT count(*) FROM defib.program") == [(0,)])
+        all_free(attached, 2500)
     finally:
         daemon.kill()
 
