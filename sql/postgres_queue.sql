@@ -199,31 +199,63 @@ RETURNS void LANGUAGE sql AS $$
     WHERE w.id = $1 AND w.state = 'alive'
 $$;
 
+-- The next job's id. A sequence that is behind its table (a restore, a fail-over by logical
+-- replication, rows with ids of their own) would give ids again that were given before.
+CREATE OR REPLACE FUNCTION defib.next_job_id()
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    drawn bigint := nextval(pg_get_serial_sequence('defib.job', 'id'));
+BEGIN
+    IF EXISTS (SELECT 1 FROM defib.job j WHERE j.id = drawn) THEN
+        RAISE EXCEPTION 'the sequence of defib.job is behind its table: id % is taken', drawn
+            USING ERRCODE = 'DFB02',
+                  HINT = 'SELECT setval(pg_get_serial_sequence(''defib.job'', ''id''), '
+                         || '(SELECT max(id) FROM defib.job));';
+    END IF;
+    RETURN drawn;
+END $$;
+
+-- Never answers null: the new job, or the one that has the unique key, or an error.
 CREATE OR REPLACE FUNCTION defib.enqueue(
     queue text, kind text, payload jsonb DEFAULT NULL, delay_ms bigint DEFAULT 0,
     priority integer DEFAULT 0, max_attempts integer DEFAULT 5, timeout_ms integer DEFAULT NULL,
     unique_key text DEFAULT NULL, tags text[] DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
 DECLARE
-    new_id bigint;
+    new_id bigint := defib.next_job_id();
+    holder bigint;
 BEGIN
-    INSERT INTO defib.job AS j (queue, kind, state, run_at, priority, max_attempts, timeout_ms, unique_key)
-    VALUES (enqueue.queue, enqueue.kind, CASE WHEN delay_ms > 0 THEN 'scheduled' ELSE 'queued' END,
-            clock_timestamp() + delay_ms * interval '1 millisecond', enqueue.priority,
-            enqueue.max_attempts, enqueue.timeout_ms, enqueue.unique_key)
-    ON CONFLICT DO NOTHING
-    RETURNING j.id INTO new_id;
-    IF new_id IS NULL THEN
+    FOR tried IN 1..100 LOOP
+        INSERT INTO defib.job AS j (id, queue, kind, state, run_at, priority, max_attempts,
+                                    timeout_ms, unique_key)
+        VALUES (new_id, enqueue.queue, enqueue.kind,
+                CASE WHEN enqueue.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END,
+                clock_timestamp() + enqueue.delay_ms * interval '1 millisecond', enqueue.priority,
+                enqueue.max_attempts, enqueue.timeout_ms, enqueue.unique_key)
+        ON CONFLICT (queue, unique_key)
+            WHERE unique_key IS NOT NULL
+              AND state IN ('scheduled', 'queued', 'running', 'cancelling')
+            DO NOTHING;
+        IF FOUND THEN
+            IF enqueue.payload IS NOT NULL OR enqueue.tags IS NOT NULL THEN
+                INSERT INTO defib.job_data (job, payload, tags)
+                VALUES (new_id, enqueue.payload, enqueue.tags);
+            END IF;
+            RETURN new_id;
+        END IF;
         -- The same unique key is waiting or running already: that is the job.
-        SELECT j.id INTO new_id FROM defib.job j
+        SELECT j.id INTO holder FROM defib.job j
         WHERE j.queue = enqueue.queue AND j.unique_key = enqueue.unique_key
           AND j.state IN ('scheduled', 'queued', 'running', 'cancelling');
-        RETURN new_id;
-    END IF;
-    IF payload IS NOT NULL OR tags IS NOT NULL THEN
-        INSERT INTO defib.job_data (job, payload, tags) VALUES (new_id, enqueue.payload, enqueue.tags);
-    END IF;
-    RETURN new_id;
+        IF FOUND THEN
+            RETURN holder;
+        END IF;
+        -- It ended between the two statements: its key is free, and the next try takes it.
+    END LOOP;
+    RAISE EXCEPTION 'nothing was enqueued: unique key % of queue % is taken and freed all the time',
+        enqueue.unique_key, enqueue.queue
+        USING ERRCODE = 'serialization_failure', HINT = 'Enqueue it again.';
 END $$;
 
 -- What was scheduled and is due becomes ready; at most n rows, never waiting for a lock.

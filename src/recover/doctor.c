@@ -32,6 +32,7 @@ static const struct check database_checks[] = {
 	{"journal", ON_SQLITE, STAGE_NONE, check_journal},
 	{"integrity", ON_SQLITE, STAGE_NONE, check_integrity},
 	{"ledger", ON_BOTH, STAGE_NONE, check_ledger},
+	{"sequences", ON_POSTGRES, STAGE_NONE, check_sequences},
 };
 
 static const struct check watch_checks[] = {

@@ -94,3 +94,53 @@ void check_ledger(struct examination *x)
 		                   : "the ledger is not there yet; the first --fix creates it");
 	}
 }
+
+/* Our tables whose ids come from a sequence, and where the sequence is. */
+static const char sequences_sql[] =
+	"SELECT quote_ident(c.relname), quote_ident(a.attname), coalesce(s.last_value, 0), "
+	"to_regclass(q.name)::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
+	"AND a.attnum > 0 AND NOT a.attisdropped "
+	"CROSS JOIN LATERAL (SELECT CASE c.relname WHEN 'ledger' THEN 'defib.ledger_id' ELSE "
+	"pg_get_serial_sequence('defib.' || c.relname, a.attname) END AS name) q "
+	"JOIN pg_sequences s ON to_regclass(format('%I.%I', s.schemaname, s.sequencename)) = "
+	"to_regclass(q.name) WHERE c.relnamespace = to_regnamespace('defib') AND "
+	"(c.relname, a.attname) IN (('job', 'id'), ('ledger', 'id'), ('worker', 'id'), "
+	"('delivery', 'seq')) AND has_table_privilege(c.oid, 'SELECT') "
+	"AND has_sequence_privilege(to_regclass(q.name), 'USAGE, SELECT') ORDER BY 1";
+
+/* The last id of one table; false: it could not be asked, and that is said. */
+static bool last_id(struct examination *x, const char *table, const char *column, int64_t *id)
+{
+	struct store_rows rows;
+	const char *sql =
+		arena_printf(&x->arena, "SELECT coalesce(max(%s), 0) FROM defib.%s", column, table);
+	if (!asked(x, sql, NULL, 0, &rows))
+		return false;
+	*id = row_int(&rows, 0, 0, 0);
+	return true;
+}
+
+void check_sequences(struct examination *x)
+{
+	struct store_rows rows;
+	int behind = 0;
+	if (!asked(x, sequences_sql, NULL, 0, &rows) || rows.nrows == 0)
+		return;
+	for (int i = 0; i < rows.nrows; i++) {
+		const char *table = row_text(&rows, i, 0), *column = row_text(&rows, i, 1);
+		int64_t given = row_int(&rows, i, 2, 0), last = 0;
+		if (!last_id(x, table, column, &last))
+			return;
+		if (last <= given)
+			continue;
+		behind++;
+		found(x, FINDING_FAIL,
+		      arena_printf(&x->arena, "SELECT setval('%s', (SELECT max(%s) FROM defib.%s));",
+		                   row_text(&rows, i, 3), column, table),
+		      "the sequence of defib.%s is at %lld, the table at %lld: ids would be given twice, "
+		      "and writing to it fails",
+		      table, (long long)given, (long long)last);
+	}
+	if (!behind)
+		found(x, FINDING_OK, NULL, "the sequences of defib's tables are not behind them");
+}

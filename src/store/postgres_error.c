@@ -28,6 +28,7 @@ static const struct {
 	{"57014", DEFIB_TIMEOUT},
 	{"23", DEFIB_CONSTRAINT},
 	{"DFB01", DEFIB_LEASE_LOST}, /* raised by our own functions */
+	{"DFB02", DEFIB_DATABASE},   /* a sequence of ours is behind its table */
 	{"42501", DEFIB_PERMISSION},
 	{"28", DEFIB_PERMISSION},
 	{"25006", DEFIB_READ_ONLY},
@@ -89,7 +90,36 @@ static defib_err result_class(const PGresult *res, const char *state)
 
 	if (text_eq(function, "ExecWithCheckOptions"))
 		return DEFIB_CONSTRAINT;
+	if (text_eq(state, "DFB02"))
+		return class;
 	return unclear && text_eq(function, "exec_stmt_raise") ? DEFIB_CONSTRAINT : class;
+}
+
+/*
+ * The id that a sequence of ours gave is taken. No row of the user's is to blame, and it would be
+ * so again for each: the next try draws the next id, until the sequence is set right.
+ */
+static bool is_sequence_behind(const PGresult *res, const char *state)
+{
+	const char *schema = PQresultErrorField(res, PG_DIAG_SCHEMA_NAME);
+	const char *constraint = PQresultErrorField(res, PG_DIAG_CONSTRAINT_NAME);
+	static const char *const keys[] = {"job_pkey", "ledger_pkey", "worker_pkey", "delivery_pkey"};
+
+	if (!text_eq(state, "23505") || !text_eq(schema, "defib"))
+		return false;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (text_eq(constraint, keys[i]))
+			return true;
+	return false;
+}
+
+static defib_err sequence_failure(const PGresult *res, struct failure *f)
+{
+	fail(f, DEFIB_DATABASE, "the sequence of defib.%s is behind its table: the next id is taken",
+	     PQresultErrorField(res, PG_DIAG_TABLE_NAME));
+	fail_next(f, "defib doctor gives the statement that sets it right");
+	set_state(f, "DFB02");
+	return DEFIB_DATABASE;
 }
 
 defib_err pg_result_failure(const PGresult *res, struct failure *f)
@@ -100,6 +130,8 @@ defib_err pg_result_failure(const PGresult *res, struct failure *f)
 	defib_err code = result_class(res, state);
 	struct buf line = BUF_INIT;
 
+	if (is_sequence_behind(res, state))
+		return sequence_failure(res, f);
 	pg_one_line(&line, primary ? primary : PQresultErrorMessage(res));
 	fail(f, code, "%s", line.len ? buf_text(&line) : defib_err_text(code));
 	if (hint) {

@@ -112,8 +112,9 @@ static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct 
 		store_exec(s,
 	               "INSERT INTO defib_job (queue, kind, state, created_at, run_at, "
 	               "priority, max_attempts, timeout_ms, unique_key) VALUES (?1, ?2, ?3, " NOW_MS
-	               ", " NOW_MS " + ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING "
-	               "RETURNING id",
+	               ", " NOW_MS " + ?4, ?5, ?6, ?7, ?8) ON CONFLICT (queue, unique_key) "
+	               "WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'queued', 'running', "
+	               "'cancelling') DO NOTHING RETURNING id",
 	               params, 8, a, &rows, f);
 	if (!err && rows.nrows == 1) {
 		*id = row_int(&rows, 0, 0, 0);
@@ -131,16 +132,31 @@ static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct 
 	return err;
 }
 
+/* Whatever the database answered: without a number nothing was enqueued. */
+static defib_err need_ids(const struct enqueue *jobs, int n, const int64_t *ids, struct failure *f)
+{
+	for (int i = 0; i < n; i++)
+		if (ids[i] <= 0)
+			return fail(f, DEFIB_DATABASE,
+			            "the database gave no number to a job of kind %s in queue %s: nothing was "
+			            "enqueued",
+			            jobs[i].kind, jobs[i].queue);
+	return DEFIB_OK;
+}
+
 defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
                        struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	bool own = !s->in_tx;
+	memset(ids, 0, (size_t)n * sizeof *ids);
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err && s->engine == STORE_POSTGRES)
 		err = insert_postgres(s, jobs, n, &a, ids, f);
 	for (int i = 0; !err && s->engine == STORE_SQLITE && i < n; i++)
 		err = insert_sqlite(s, &jobs[i], &a, &ids[i], f);
+	if (!err)
+		err = need_ids(jobs, n, ids, f);
 	if (own && !err)
 		err = store_commit(s, f);
 	else if (own)

@@ -165,6 +165,77 @@ static void a_batch_with_a_bad_job_puts_in_nothing(void **state)
 	assert_false(b->rig.other->in_tx);
 }
 
+/* ---- never without a number (PostgreSQL) ---- */
+
+/* What the holder of key "u" does just after an insert found its key taken, and before. */
+static void when_tried(struct bench *b, const char *before, const char *after)
+{
+	const char *parts[] = {before, after}, *const when[] = {"BEFORE", "AFTER"};
+	for (int i = 0; i < 2; i++) {
+		char sql[1024];
+		snprintf(
+			sql, sizeof sql,
+			"CREATE FUNCTION defib.meanwhile_%d() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+			"IF pg_trigger_depth() < 2 THEN %s; END IF; RETURN NULL; END $$",
+			i, parts[i]);
+		bench_sql(b, sql);
+		snprintf(sql, sizeof sql,
+		         "CREATE TRIGGER meanwhile_%d %s INSERT ON defib.job FOR EACH STATEMENT EXECUTE "
+		         "FUNCTION defib.meanwhile_%d()",
+		         i, when[i], i);
+		bench_sql(b, sql);
+	}
+}
+
+/* The insert meets the holder; the holder ends; nobody is found: once the answer was NULL. */
+static void a_unique_key_whose_holder_ends_at_that_moment_is_enqueued(void **state)
+{
+	struct bench *b = bench_of(state);
+	const struct enqueue job = {.unique_key = "u", .payload = "{}"};
+	int64_t first = put_one(b, job);
+	set_state(b, first, "running", bench_worker(b));
+	when_tried(b, "NULL",
+	           "UPDATE defib.job SET state = 'done', owner = NULL WHERE unique_key = 'u' AND state "
+	           "= 'running'");
+	int64_t second = put_one(b, job);
+	assert_true(second > first);
+	assert_int_equal(jobs_with(b, "unique_key = 'u' AND state = 'queued'"), 1);
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " DATA), 2);
+}
+
+static void what_can_neither_be_inserted_nor_found_is_an_error(void **state)
+{
+	struct bench *b = bench_of(state);
+	const struct enqueue job = {.queue = "q", .kind = "k", .unique_key = "u"};
+	struct failure f = {0};
+	int64_t id = 7;
+	when_tried(b, "INSERT INTO defib.job (queue, kind, unique_key) VALUES ('q', 'k', 'u')",
+	           "UPDATE defib.job SET state = 'done' WHERE unique_key = 'u'");
+	assert_int_equal(enqueue_jobs(b->rig.other, &job, 1, &id, &f), DEFIB_LOCKED);
+	assert_non_null(strstr(f.what, "nothing was enqueued"));
+	assert_int_equal(jobs_with(b, "true"), 0);
+}
+
+/* After a restore or a fail-over: an id of the past, and no word of it. */
+static void a_sequence_behind_its_table_is_said_and_nothing_enqueued(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct enqueue job = {.queue = "q", .kind = "k"};
+	put_one(b, job);
+	for (int unique = 0; unique < 2; unique++) {
+		struct failure f = {0};
+		int64_t id = 7;
+		job.unique_key = unique ? "u" : NULL;
+		bench_sql(b, "SELECT setval(pg_get_serial_sequence('defib.job', 'id'), 1, false)");
+		assert_int_equal(enqueue_jobs(b->rig.other, &job, 1, &id, &f), DEFIB_DATABASE);
+		assert_non_null(strstr(f.what, "the sequence of defib.job is behind its table"));
+		assert_string_equal(f.sqlstate, "DFB02");
+		assert_non_null(strstr(f.next, unique ? "setval" : "defib doctor"));
+		assert_false(store_blames_rows(&f));
+		assert_int_equal(jobs_with(b, "true"), 1);
+	}
+}
+
 static void a_waiting_job_is_cancelled_and_a_running_one_asked_to_stop(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -202,6 +273,12 @@ int main(void)
 		BOTH(a_unique_key_that_stands_twice_in_one_batch_is_one_job),
 		BOTH(in_the_caller_s_transaction_it_stands_and_falls_with_it),
 		BOTH(a_batch_with_a_bad_job_puts_in_nothing),
+		cmocka_unit_test_setup_teardown(a_unique_key_whose_holder_ends_at_that_moment_is_enqueued,
+	                                    setup_postgres, teardown),
+		cmocka_unit_test_setup_teardown(what_can_neither_be_inserted_nor_found_is_an_error,
+	                                    setup_postgres, teardown),
+		cmocka_unit_test_setup_teardown(a_sequence_behind_its_table_is_said_and_nothing_enqueued,
+	                                    setup_postgres, teardown),
 		BOTH(a_waiting_job_is_cancelled_and_a_running_one_asked_to_stop),
 		BOTH(what_is_over_or_unknown_cannot_be_cancelled),
 	};

@@ -420,3 +420,25 @@ def test_partitions_are_served_by_the_printed_index(pg, doctor):
     pg.sql("ANALYZE jobs")
     fail = doctor(config=config(pg.url)).one("index", "FAIL")
     assert "40,000" in fail["text"] or "39,999" in fail["text"]
+
+
+def test_a_sequence_behind_its_table_is_found_and_set_right(pg, defib, doctor):
+    """After a restore or a fail-over: the enqueue says so and has no number, doctor has the cure."""
+    make_jobs(pg)
+    text = config(pg.url)
+    assert defib("init", db=pg).code == 0
+    for _ in range(3):
+        assert defib("enqueue", "mail", "send", db=pg).code == 0
+    assert doctor(config=text).one("sequences", "ok")
+    pg.sql("SELECT setval(pg_get_serial_sequence('defib.job', 'id'), 1)")
+    for more in (), ("--unique-key", "u"), ("--spool", str(defib.dir / "spool")):
+        ran = defib("enqueue", "mail", "send", *more, db=pg)
+        assert (ran.code, ran.out) == (4, ""), ran.err
+        assert "the sequence of defib.job is behind its table" in ran.err
+        pg.sql("SELECT setval(pg_get_serial_sequence('defib.job', 'id'), 1)")
+    assert pg.sql("SELECT count(*) FROM defib.job") == [(3,)]
+    behind = doctor(config=text).one("sequences", "FAIL")
+    pg.sql(behind["fix"])
+    assert doctor(config=text).one("sequences", "ok")
+    ran = defib("enqueue", "mail", "send", "--unique-key", "u", db=pg)
+    assert ran.code == 0 and int(ran.out) > 3
