@@ -19,7 +19,8 @@ struct enqueue {
 /*
  * Put jobs into the queue, in one transaction of our own, or in the caller's if
  * one is open. ids (n) gets their numbers; for a unique key that is waiting or
- * running already, that job's. Success means that each has one. Wake workers with wake_send() after the commit.
+ * running already, that job's. Success means that each has one. Wake workers with wake_send() after
+ * the commit.
  */
 MUST_CHECK defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
                                   struct failure *f);
