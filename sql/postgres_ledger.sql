@@ -33,7 +33,8 @@ DROP INDEX IF EXISTS defib.ledger_batch;
 
 -- The ledger only grows. The retention command sets defib.retention for its own
 -- transaction, and only then may entries be deleted.
-CREATE OR REPLACE FUNCTION defib.ledger_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION defib.ledger_append_only() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND current_setting('defib.retention', true) = 'on' THEN
         RETURN OLD;

@@ -1,7 +1,8 @@
 -- The built-in queue on PostgreSQL: jobs, workers and the functions that claim,
 -- beat and settle. Runs as it is in psql; running it again changes nothing.
 -- Workers in any language use the functions; each write is fenced by the job's
--- epoch and the worker, and what is refused is answered, not raised.
+-- epoch and the worker, and what is refused is answered, not raised. Each function has a
+-- search_path of its own: no function that somebody else made is ever called by one of ours.
 
 CREATE TABLE IF NOT EXISTS defib.meta (
     name  text PRIMARY KEY,
@@ -152,7 +153,7 @@ CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT
 -- A lease that is not renewed for lease_ms is over; renew it three times as often.
 CREATE OR REPLACE FUNCTION defib.register(
     worker_name text, incarnation text, lease_ms integer DEFAULT 15000, serves text DEFAULT NULL)
-RETURNS bigint LANGUAGE sql AS $$
+RETURNS bigint LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     INSERT INTO defib.worker (name, incarnation, lease_ms, expires_at, serves)
     VALUES ($1, $2, $3, clock_timestamp() + $3 * interval '1 millisecond', $4)
     ON CONFLICT (incarnation) DO UPDATE
@@ -163,7 +164,7 @@ $$;
 
 -- Refusals have SQLSTATE DFB01: the worker was declared dead, or has left.
 CREATE OR REPLACE FUNCTION defib.must_live(worker bigint)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM defib.worker w WHERE w.id = worker AND w.state = 'alive') THEN
         RAISE EXCEPTION 'LEASE_LOST: worker % is not alive', worker USING ERRCODE = 'DFB01';
@@ -174,7 +175,7 @@ END $$;
 -- while, so that it can tell a stray from what it has in hand, at constant cost. `info` is
 -- what the worker says of itself, for people and metrics; without it the last one stays.
 CREATE OR REPLACE FUNCTION defib.renew(worker bigint, holding integer, info jsonb DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql AS $$
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owned bigint;
 BEGIN
@@ -194,7 +195,7 @@ END $$;
 
 -- A clean exit; what the worker still has is found and given to others.
 CREATE OR REPLACE FUNCTION defib.leave(worker bigint)
-RETURNS void LANGUAGE sql AS $$
+RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     UPDATE defib.worker w SET state = 'left', ended_at = clock_timestamp()
     WHERE w.id = $1 AND w.state = 'alive'
 $$;
@@ -202,7 +203,7 @@ $$;
 -- The next job's id. A sequence that is behind its table (a restore, a fail-over by logical
 -- replication, rows with ids of their own) would give ids again that were given before.
 CREATE OR REPLACE FUNCTION defib.next_job_id()
-RETURNS bigint LANGUAGE plpgsql AS $$
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     drawn bigint := nextval(pg_get_serial_sequence('defib.job', 'id'));
 BEGIN
@@ -220,7 +221,7 @@ CREATE OR REPLACE FUNCTION defib.enqueue(
     queue text, kind text, payload jsonb DEFAULT NULL, delay_ms bigint DEFAULT 0,
     priority integer DEFAULT 0, max_attempts integer DEFAULT 5, timeout_ms integer DEFAULT NULL,
     unique_key text DEFAULT NULL, tags text[] DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql AS $$
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     new_id bigint := defib.next_job_id();
@@ -260,7 +261,7 @@ END $$;
 
 -- What was scheduled and is due becomes ready; at most n rows, never waiting for a lock.
 CREATE OR REPLACE FUNCTION defib.promote(n integer)
-RETURNS bigint LANGUAGE plpgsql
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     moved bigint;
@@ -276,7 +277,7 @@ END $$;
 -- What is recorded of a workflow, in order; outputs as text, because their numbers are the
 -- user's. Null where nothing is.
 CREATE OR REPLACE FUNCTION defib.steps_of(of_watch text, of_job text)
-RETURNS jsonb LANGUAGE sql STABLE AS $$
+RETURNS jsonb LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT jsonb_agg(jsonb_build_object('step', s.step, 'state', s.state, 'output', s.output::text)
                      ORDER BY s.position, s.finished_at)
     FROM defib.step s WHERE s.watch = of_watch AND s.job = of_job
@@ -295,7 +296,7 @@ CREATE OR REPLACE FUNCTION defib.claim(
 RETURNS TABLE (id bigint, epoch bigint, attempt integer, max_attempts integer, kind text,
                priority smallint, timeout_ms integer, payload jsonb, step text, undoing boolean,
                steps jsonb)
-LANGUAGE plpgsql
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_custom_plan AS $$
@@ -327,14 +328,14 @@ END $$;
 
 -- Full jitter: anything up to twice as long as the time before, an hour at most.
 CREATE OR REPLACE FUNCTION defib.backoff_ms(attempts integer)
-RETURNS bigint LANGUAGE sql VOLATILE AS $$
+RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT (random() * least(3600000, 1000 * power(2, least(attempts, 30))))::bigint
 $$;
 
 -- What the end of a step means for its job: `next` and `rollback` (given back), `released`
 -- (given back, the attempt returned), `again` (after a wait), or how the job ends.
 CREATE OR REPLACE FUNCTION defib.step_after(outcome text, ended jsonb, j defib.job)
-RETURNS text LANGUAGE sql STABLE AS $$
+RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE
         WHEN outcome IN ('released', 'stopped')
             THEN CASE WHEN j.state = 'cancelling' THEN 'cancelled' ELSE 'released' END
@@ -355,7 +356,8 @@ $$;
 CREATE OR REPLACE FUNCTION defib.record_step(
     of_watch text, of_job text, of_epoch bigint, began timestamptz, after text, outcome text,
     ended jsonb, output jsonb, error text)
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 #variable_conflict use_column
 BEGIN
     IF (ended->>'undo')::boolean AND after = 'again' THEN
@@ -385,7 +387,7 @@ END $$;
 
 -- What a rollback could not undo, for a person; null where there is nothing.
 CREATE OR REPLACE FUNCTION defib.not_undone(of_watch text, of_job text)
-RETURNS text LANGUAGE sql STABLE AS $$
+RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT 'could not undo: ' || string_agg(s.step || coalesce(' (' || s.error || ')', ''), ', '
                                             ORDER BY s.position DESC)
     FROM defib.step s
@@ -395,7 +397,7 @@ $$;
 -- The job of a step that ended, given back or over. A rollback keeps why it began.
 CREATE OR REPLACE FUNCTION defib.move_after_step(
     j defib.job, after text, outcome text, ended jsonb, error text, delay_ms bigint)
-RETURNS void LANGUAGE sql AS $$
+RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     UPDATE defib.job t
     SET owner = NULL,
         state = CASE WHEN after IN ('next', 'released', 'rollback') THEN 'queued'
@@ -432,7 +434,8 @@ $$;
 CREATE OR REPLACE FUNCTION defib.settle_steps(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[], results jsonb[], errors text[],
     delays_ms bigint[], steps jsonb[])
-RETURNS bigint[] LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
     g record;
     j defib.job;
@@ -473,7 +476,7 @@ END $$;
 -- the job is as only this settlement leaves it.
 CREATE OR REPLACE FUNCTION defib.repeated_steps(
     ids bigint[], epochs bigint[], outcomes text[], steps jsonb[])
-RETURNS bigint[] LANGUAGE sql STABLE AS $$
+RETURNS bigint[] LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT array_agg(u.place)
     FROM unnest(ids, epochs, outcomes, steps) WITH ORDINALITY AS u(id, epoch, outcome, step, place)
     LEFT JOIN defib.step s ON s.watch = 'queue' AND s.job = u.id::text
@@ -491,7 +494,8 @@ $$;
 
 -- What a person must hear of: a rollback that began, an undo that failed, a rollback's end.
 CREATE OR REPLACE FUNCTION defib.note_steps(worker bigint, notable jsonb)
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     notes jsonb;
@@ -542,7 +546,7 @@ CREATE OR REPLACE FUNCTION defib.settle(
     results jsonb[] DEFAULT NULL, errors text[] DEFAULT NULL, delays_ms bigint[] DEFAULT NULL,
     steps jsonb[] DEFAULT NULL)
 RETURNS TABLE (id bigint, accepted boolean)
-LANGUAGE plpgsql
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
@@ -619,7 +623,7 @@ END $$;
 -- What came too late is kept as evidence and changes nothing.
 CREATE OR REPLACE FUNCTION defib.note_late(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[], written bigint[])
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (
         SELECT 1 FROM unnest(outcomes) WITH ORDINALITY AS u(outcome, place)
@@ -644,7 +648,8 @@ CREATE OR REPLACE FUNCTION defib.beat(
     worker bigint, ids bigint[], epochs bigint[], steps text[] DEFAULT NULL,
     progress text[] DEFAULT NULL)
 RETURNS TABLE (id bigint, accepted boolean, cancelling boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM defib.must_live(worker);
@@ -664,7 +669,7 @@ END $$;
 -- A waiting job is cancelled; a running one is asked to stop. Answers the new state, or
 -- null where the job is not there, already over, or being rolled back.
 CREATE OR REPLACE FUNCTION defib.cancel(job bigint)
-RETURNS text LANGUAGE sql AS $$
+RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     UPDATE defib.job j
     SET state = CASE WHEN j.state IN ('running', 'cancelling') THEN 'cancelling' ELSE 'cancelled' END,
         finished_at = CASE WHEN j.state IN ('running', 'cancelling') THEN NULL ELSE clock_timestamp() END

@@ -409,7 +409,7 @@ void install_function(const struct watch_sql *q, const struct install_options *o
 	/* As in defib's own sessions: times and keys must read the same as text there and here. */
 	buf_addf(out,
 	         "(max integer DEFAULT NULL) RETURNS integer\nLANGUAGE plpgsql\n"
-	         "SET search_path = %s\n"
+	         "SET search_path = pg_catalog, %s%spg_temp\n"
 	         "SET TimeZone = 'UTC'\n"
 	         "SET DateStyle = 'ISO'\n"
 	         "SET IntervalStyle = 'iso_8601'\n"
@@ -417,7 +417,7 @@ void install_function(const struct watch_sql *q, const struct install_options *o
 	         "SET jit = off\n"
 	         "SET lock_timeout = '2s'\n"
 	         "AS ",
-	         o->search_path[0] ? o->search_path : "''");
+	         o->search_path, o->search_path[0] ? ", " : "");
 	add_quoted("defib", buf_text(&body), out);
 	buf_release(&body);
 }
