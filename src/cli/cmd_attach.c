@@ -44,22 +44,13 @@ static bool busy_again(defib_err err, int try)
 
 /* ---- attach ---- */
 
-static defib_err search_path(struct cli *c, struct store *s, const char **out, struct failure *f)
-{
-	struct store_rows rows;
-	defib_err err =
-		store_exec(s, "SELECT current_setting('search_path')", NULL, 0, &c->arena, &rows, f);
-	*out = err ? "" : row_text(&rows, 0, 0);
-	return err;
-}
-
-static defib_err make(const struct picked *p, const char *path, struct failure *f)
+static defib_err make(const struct picked *p, struct failure *f)
 {
 	struct store *s = NULL;
 	defib_err err = open_writer(p->database, p->watch, &s, f);
 	for (int try = 0; !err; try++) {
 		fail_clear(f);
-		err = attach_make(s, &p->binding, path, f);
+		err = attach_make(s, &p->binding, f);
 		if (!busy_again(err, try))
 			break;
 		err = DEFIB_OK;
@@ -70,16 +61,17 @@ static defib_err make(const struct picked *p, const char *path, struct failure *
 
 static int do_attach(struct cli *c, const struct picked *p)
 {
-	const char *path;
 	enum attached was;
+	struct claim_table table;
 	struct failure f = {0};
 	struct buf out = BUF_INIT;
 	const struct watch *w = p->watch;
-	if (attach_refusal(w, p->binding.engine, &f) || search_path(c, p->store, &path, &f) ||
+	if (attach_refusal(w, p->binding.engine, &f) ||
+	    attach_table(p->store, &p->binding, &c->arena, &table, &f) ||
 	    attach_state(p->store, &p->binding, &was, &f))
 		return cli_fail(&f);
 	if (cli_flag(c, "dry-run")) {
-		attach_print(&p->binding, path, &out);
+		attach_print(&p->binding, &table, &out);
 		fputs(buf_text(&out), stdout);
 		buf_release(&out);
 		return EXIT_CLEAN;
@@ -97,7 +89,7 @@ static int do_attach(struct cli *c, const struct picked *p)
 	                false);
 	if (code != EXIT_CLEAN)
 		return code;
-	if (make(p, path, &f))
+	if (make(p, &f))
 		return cli_fail(&f);
 	say(c,
 	    arena_printf(&c->arena,

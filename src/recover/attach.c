@@ -5,7 +5,6 @@
 #include "embedded.h"
 #include "ledger/schema.h"
 #include "life/programs.h"
-#include "watch/claim_sql.h"
 
 #include <assert.h>
 
@@ -36,6 +35,13 @@ static const char *function_name(const struct watch *w, struct arena *a)
 	return kept(&text, a);
 }
 
+static const char *writer_name(const struct watch *w, struct arena *a)
+{
+	struct buf text = BUF_INIT;
+	claim_writer_name(w, &text);
+	return kept(&text, a);
+}
+
 static const char *trigger_name(const struct watch *w, struct arena *a)
 {
 	struct buf text = BUF_INIT;
@@ -50,35 +56,102 @@ static const char *table_name(const struct watch *w, struct arena *a)
 	return kept(&text, a);
 }
 
+/* ---- the table ---- */
+
+/*
+ * Its path: the schemas of this session's, without those in which others than their owner, the
+ * table's and superusers can create: a function or operator made there would be taken for the
+ * one that the watch means.
+ */
+static const char table_sql[] =
+	"SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner), "
+	"(SELECT coalesce(string_agg(quote_ident(s.name), ', ' ORDER BY s.place), '') "
+	"FROM unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) "
+	"JOIN pg_namespace p ON p.nspname = s.name WHERE s.name NOT LIKE 'pg\\_%' AND NOT EXISTS ("
+	"SELECT 1 FROM aclexplode(coalesce(p.nspacl, acldefault('n', p.nspowner))) AS x "
+	"LEFT JOIN pg_roles r ON r.oid = x.grantee WHERE x.privilege_type = 'CREATE' AND "
+	"x.grantee NOT IN (p.nspowner, c.relowner) AND r.rolsuper IS NOT TRUE)) "
+	"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)";
+
+/* Columns whose types, or what these are domains of, are not built in. */
+static const char foreign_sql[] =
+	"SELECT a.attname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
+	"JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END "
+	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped "
+	"AND b.typnamespace <> 'pg_catalog'::regnamespace";
+
+defib_err attach_table(struct store *s, const struct binding *b, struct arena *a,
+                       struct claim_table *out, struct failure *f)
+{
+	struct store_rows rows;
+	const struct watch *w = b->watch;
+	struct store_param table = P_TEXT(table_name(w, a));
+	assert(b->engine == STORE_POSTGRES);
+	*out = (struct claim_table){0};
+	defib_err err = store_exec(s, table_sql, &table, 1, a, &rows, f);
+	if (!err && rows.nrows == 0)
+		return fail(f, DEFIB_CONFIG, "there is no table %s", w->table), DEFIB_CONFIG;
+	if (err)
+		return err;
+	out->schema = row_text(&rows, 0, 0);
+	out->name = row_text(&rows, 0, 1);
+	out->owner = row_text(&rows, 0, 2);
+	out->path = row_text(&rows, 0, 3);
+	err = store_exec(s, foreign_sql, &table, 1, a, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++)
+		for (int k = 0; k < w->key.n; k++)
+			out->foreign[k] = out->foreign[k] || text_eq(row_text(&rows, i, 0), w->key.items[k]);
+	return err;
+}
+
 /* ---- how it is ---- */
 
-/* Body of the function, how the trigger on this table is, and whether our table is there. */
+/*
+ * How the trigger on this table is, whether our table is there, whether the functions are no
+ * more than they must be, and their bodies.
+ */
 static const char state_sql[] =
-	"SELECT p.prosrc, t.tgenabled, to_regclass('defib.claimed_by') IS NOT NULL "
+	"SELECT t.tgenabled, to_regclass('defib.claimed_by') IS NOT NULL, "
+	"p.proowner = c.relowner AND NOT has_function_privilege('public', p.oid, 'EXECUTE') AND "
+	"NOT coalesce(has_function_privilege('public', w.oid, 'EXECUTE'), false), p.prosrc, w.prosrc "
 	"FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'defib' "
 	"JOIN pg_trigger t ON t.tgfoid = p.oid AND t.tgrelid = to_regclass($2) AND t.tgname = $3 "
+	"JOIN pg_class c ON c.oid = t.tgrelid "
+	"LEFT JOIN pg_proc w ON w.pronamespace = n.oid AND w.proname = $4 "
 	"WHERE p.proname = $1 AND p.pronargs = 0";
+
+static bool is_stale(const struct binding *b, const struct claim_table *t,
+                     const struct store_rows *rows)
+{
+	struct buf function = BUF_INIT, writer = BUF_INIT;
+	claim_function_body(b, t, &function);
+	claim_writer_body(b->watch, &writer);
+	bool stale = !text_eq(row_text(rows, 0, 3), buf_text(&function)) ||
+	             !text_eq(row_text(rows, 0, 4), buf_text(&writer));
+	buf_release(&function);
+	buf_release(&writer);
+	return stale;
+}
 
 defib_err attach_state(struct store *s, const struct binding *b, enum attached *out,
                        struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	struct buf body = BUF_INIT;
+	struct claim_table table;
 	const struct watch *w = b->watch;
 	struct store_param params[] = {P_TEXT(function_name(w, &a)), P_TEXT(table_name(w, &a)),
-	                               P_TEXT(trigger_name(w, &a))};
-	assert(b->engine == STORE_POSTGRES);
+	                               P_TEXT(trigger_name(w, &a)), P_TEXT(writer_name(w, &a))};
 	*out = ATTACHED_NOT;
-	defib_err err = store_exec(s, state_sql, params, 3, &a, &rows, f);
-	if (!err && rows.nrows > 0) {
-		claim_function_body(b, &body);
-		*out = !row_bool(&rows, 0, 2)                             ? ATTACHED_BARE
-		       : text_eq(row_text(&rows, 0, 1), "D")              ? ATTACHED_OFF
-		       : !text_eq(row_text(&rows, 0, 0), buf_text(&body)) ? ATTACHED_STALE
-		                                                          : ATTACHED_FRESH;
-	}
-	buf_release(&body);
+	defib_err err = attach_table(s, b, &a, &table, f);
+	if (!err)
+		err = store_exec(s, state_sql, params, 4, &a, &rows, f);
+	if (!err && rows.nrows > 0)
+		*out = !row_bool(&rows, 0, 2)                ? ATTACHED_UNSAFE
+		       : !row_bool(&rows, 0, 1)              ? ATTACHED_BARE
+		       : text_eq(row_text(&rows, 0, 0), "D") ? ATTACHED_OFF
+		       : is_stale(b, &table, &rows)          ? ATTACHED_STALE
+		                                             : ATTACHED_FRESH;
 	arena_release(&a);
 	return err;
 }
@@ -101,7 +174,7 @@ defib_err attach_refusal(const struct watch *w, enum store_engine engine, struct
 	return DEFIB_REFUSED;
 }
 
-void attach_print(const struct binding *b, const char *search_path, struct buf *out)
+void attach_print(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
 	struct buf table = BUF_INIT;
 	sql_table(&table, b->watch->table);
@@ -109,8 +182,8 @@ void attach_print(const struct binding *b, const char *search_path, struct buf *
 	         "-- Who takes the rows of %s is written down. Running it again changes nothing.\n"
 	         "BEGIN;\n%s\n",
 	         b->watch->table, script());
-	claim_function(b, search_path, out);
-	buf_add(out, ";\nSET LOCAL lock_timeout = '500ms';\n");
+	claim_functions(b, t, out);
+	buf_add(out, "SET LOCAL lock_timeout = '500ms';\n");
 	claim_drop_trigger(b->watch, buf_text(&table), out);
 	buf_add(out, ";\n");
 	claim_trigger(b, out);
@@ -176,25 +249,74 @@ static defib_err make_trigger(struct store *s, const struct binding *b, enum att
 	claim_trigger(b, &sql);
 	err = run(s, &sql, a, f);
 	if (err == DEFIB_PERMISSION)
-		fail_next(f, "attach as the table's owner, or as a role with TRIGGER on it");
+		fail_next(f, "attach as the table's owner or as a superuser");
 	return err;
 }
 
-static defib_err in_transaction(struct store *s, const struct binding *b, const char *search_path,
-                                struct arena *a, struct failure *f)
+/* Whether the function will be able to read a row: as the table's owner, in its path. */
+static defib_err try_reading(struct store *s, const struct binding *b, const struct claim_table *t,
+                             struct arena *a, struct failure *f)
+{
+	struct store_rows rows;
+	struct buf as_owner = BUF_INIT, sql = BUF_INIT;
+	struct store_param path =
+		P_TEXT(arena_printf(a, "pg_catalog, %s%spg_temp", t->path, t->path[0] ? ", " : ""));
+	buf_add(&as_owner, "SET LOCAL ROLE ");
+	sql_ident(&as_owner, t->owner);
+	claim_trial(b, t, &sql);
+	defib_err err = store_exec(s, "SELECT current_setting('search_path')", NULL, 0, a, &rows, f);
+	struct store_param was = P_TEXT(err ? "" : row_text(&rows, 0, 0));
+	if (!err)
+		err = store_exec(s, "SELECT set_config('search_path', $1, true)", &path, 1, a, NULL, f);
+	if (!err)
+		err = run(s, &as_owner, a, f);
+	if (!err)
+		err = run(s, &sql, a, f);
+	if (err && err != DEFIB_CONNECTION)
+		fail_next(f, "the trigger reads a row as the table's owner, and finds unqualified names in "
+		             "schemas where nobody else can create: qualify them in the watch");
+	if (!err)
+		err = schema_run(s, "RESET ROLE", f);
+	if (!err)
+		err = store_exec(s, "SELECT set_config('search_path', $1, true)", &was, 1, a, NULL, f);
+	buf_release(&as_owner);
+	buf_release(&sql);
+	return err;
+}
+
+/* What this writes must be the table owner's: only the owner and superusers can make it so. */
+static defib_err make_functions(struct store *s, const struct binding *b,
+                                const struct claim_table *t, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	claim_functions(b, t, &sql);
+	defib_err err = schema_run(s, buf_text(&sql), f);
+	buf_release(&sql);
+	if (err == DEFIB_PERMISSION)
+		fail_next(f,
+		          "attach as a superuser, or as role %s, which owns the table, with CREATE on "
+		          "schema defib",
+		          t->owner);
+	return err;
+}
+
+static defib_err in_transaction(struct store *s, const struct binding *b, struct arena *a,
+                                struct failure *f)
 {
 	enum attached was;
-	struct buf sql = BUF_INIT;
+	struct claim_table table;
 	/* The same lock as for the rest of our schema: two at once would trip over each other. */
 	defib_err err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
 	if (!err)
 		err = attach_state(s, b, &was, f);
 	if (!err)
+		err = attach_table(s, b, a, &table, f);
+	if (!err)
 		err = need_tables(s, f);
-	if (err)
-		return err;
-	claim_function(b, search_path, &sql);
-	err = run(s, &sql, a, f);
+	if (!err)
+		err = make_functions(s, b, &table, f);
+	if (!err)
+		err = try_reading(s, b, &table, a, f);
 	return err ? err : make_trigger(s, b, was, a, f);
 }
 
@@ -205,13 +327,12 @@ static void say_busy(const char *table, struct failure *f)
 	fail_next(f, "nothing was changed; run it again at a quieter moment");
 }
 
-defib_err attach_make(struct store *s, const struct binding *b, const char *search_path,
-                      struct failure *f)
+defib_err attach_make(struct store *s, const struct binding *b, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
-		err = in_transaction(s, b, search_path, &a, f);
+		err = in_transaction(s, b, &a, f);
 		if (!err)
 			err = store_commit(s, f);
 		else
@@ -232,7 +353,7 @@ void detach_print(const struct watch *w, struct buf *out)
 	buf_add(out, "BEGIN;\nSET LOCAL lock_timeout = '500ms';\n");
 	claim_drop_trigger(w, buf_text(&table), out);
 	buf_add(out, ";\n");
-	claim_drop_function(w, out);
+	claim_drop_functions(w, out);
 	buf_add(out, ";\nDELETE FROM defib.claimed_by WHERE watch = ");
 	sql_literal(out, w->name);
 	buf_add(out, ";\nDELETE FROM defib.program WHERE watch = ");
@@ -254,7 +375,7 @@ static defib_err drop_function(struct store *s, const struct watch *w, struct ar
 	*was = !err && rows.nrows > 0;
 	if (err || !*was)
 		return err;
-	claim_drop_function(w, &sql);
+	claim_drop_functions(w, &sql);
 	return run(s, &sql, a, f);
 }
 

@@ -8,7 +8,7 @@
 #ifndef RECOVER_ATTACH_H
 #define RECOVER_ATTACH_H
 
-#include "watch/bind.h"
+#include "watch/claim_sql.h"
 
 /* X(enum, sentence) */
 #define ATTACHED_LIST(X)                                                                           \
@@ -16,7 +16,8 @@
 	X(FRESH, "attached")                                                                           \
 	X(STALE, "attached as the watch was before it was changed")                                    \
 	X(OFF, "attached, but the trigger is disabled")                                                \
-	X(BARE, "attached, but our table of claims is gone: nothing is written down")
+	X(BARE, "attached, but our table of claims is gone: nothing is written down")                  \
+	X(UNSAFE, "attached by functions that run with more rights than they need, or for anybody")
 
 enum attached {
 #define X(id, sentence) ATTACHED_##id,
@@ -32,16 +33,18 @@ MUST_CHECK defib_err attach_state(struct store *s, const struct binding *b, enum
 /* DEFIB_REFUSED with what to do, for a watch that cannot be attached. */
 MUST_CHECK defib_err attach_refusal(const struct watch *w, enum store_engine engine,
                                     struct failure *f);
+/* What the functions must know of the watch's table. */
+MUST_CHECK defib_err attach_table(struct store *s, const struct binding *b, struct arena *a,
+                                  struct claim_table *out, struct failure *f);
 /* The statements, for psql. */
-void attach_print(const struct binding *b, const char *search_path, struct buf *out);
+void attach_print(const struct binding *b, const struct claim_table *t, struct buf *out);
 void detach_print(const struct watch *w, struct buf *out);
 /*
  * One transaction; what is there already and is right is left alone. The lock on
  * the user's table is asked for last and not waited for long: whoever waits for
  * it makes others wait behind him. Then DEFIB_LOCKED, and nothing was changed.
  */
-MUST_CHECK defib_err attach_make(struct store *s, const struct binding *b, const char *search_path,
-                                 struct failure *f);
+MUST_CHECK defib_err attach_make(struct store *s, const struct binding *b, struct failure *f);
 
 struct detached {
 	bool trigger, function; /* there was one */

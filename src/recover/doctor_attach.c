@@ -22,5 +22,6 @@ void check_attached(struct examination *x)
 	else if (is == ATTACHED_NOT)
 		found(x, FINDING_OK, NULL, "not attached: only defib run would need it");
 	else
-		found(x, FINDING_WARN, fix, "%s", attached_words[is]);
+		found(x, is == ATTACHED_UNSAFE ? FINDING_FAIL : FINDING_WARN, fix, "%s",
+		      attached_words[is]);
 }

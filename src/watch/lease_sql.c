@@ -25,34 +25,46 @@ defib_err leases_there(struct store *s, struct arena *a, bool *there, struct fai
 	return err;
 }
 
-static void key_text(const struct binding *b, enum job_of of, int k, struct buf *out)
+/* format() asks a type's own output function, and no cast that somebody made. */
+static void key_text(const struct binding *b, enum job_of of, int k, bool foreign, struct buf *out)
 {
 	bool pg = b->engine == STORE_POSTGRES;
-	buf_add(out, pg ? "" : "CAST(");
+	buf_add(out, foreign ? "format('%s', " : pg ? "" : "CAST(");
 	if (of == JOB_OF_ROW) {
 		buf_add(out, "t.");
 		sql_ident(out, b->watch->key.items[k]);
 	} else {
 		buf_addf(out, "defib_s.defib_k%d", k + 1);
 	}
-	buf_add(out, pg ? "::text" : " AS TEXT)");
+	buf_add(out, foreign ? ")" : pg ? "::text" : " AS TEXT)");
 }
 
-void sql_job_text(const struct binding *b, enum job_of of, struct buf *out)
+static void job_text(const struct binding *b, enum job_of of, const bool *foreign, struct buf *out)
 {
 	bool pg = b->engine == STORE_POSTGRES;
 	if (b->watch->key.n == 1) {
-		key_text(b, of, 0, out);
+		key_text(b, of, 0, foreign[0], out);
 		return;
 	}
 	/* A JSON array without spaces; both engines escape as we do. */
 	for (int k = 0; k < b->watch->key.n; k++) {
 		buf_addf(out, "%s%s(coalesce(", k ? " || ',' || " : "('[' || ",
 		         pg ? "to_json" : "json_quote");
-		key_text(b, of, k, out);
+		key_text(b, of, k, foreign[k], out);
 		buf_addf(out, ", ''))%s", pg ? "::text" : "");
 	}
 	buf_add(out, " || ']')");
+}
+
+void sql_job_text(const struct binding *b, enum job_of of, struct buf *out)
+{
+	static const bool foreign[WATCH_KEYS_MAX];
+	job_text(b, of, foreign, out);
+}
+
+void sql_job_text_of(const struct binding *b, const bool *foreign, struct buf *out)
+{
+	job_text(b, JOB_OF_ROW, foreign, out);
 }
 
 void sql_owner_alive(const struct watch *w, struct buf *out)

@@ -20,6 +20,8 @@ MUST_CHECK defib_err leases_there(struct store *s, struct arena *a, bool *there,
 enum job_of { JOB_OF_ROW, JOB_OF_RELATION };
 /* The job's text from the key columns of the row `t`, or of the relation `defib_s`. */
 void sql_job_text(const struct binding *b, enum job_of of, struct buf *out);
+/* The same of the row `t`, where key columns of foreign types are read by no cast of theirs. */
+void sql_job_text_of(const struct binding *b, const bool *foreign, struct buf *out);
 /*
  * Is the row's worker alive, as the watch says; nothing where it does not say. A row without
  * an owner has no worker that could be dead: null, whatever the expression answers (EXISTS

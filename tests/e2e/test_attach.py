@@ -141,19 +141,50 @@ def test_a_composite_key_and_a_partitioned_table(pg, defib):
 
 @pytest.mark.parametrize("broken", ["DROP TABLE defib.claimed_by",
                                     "ALTER TABLE defib.claimed_by RENAME TO elsewhere",
-                                    "REVOKE ALL ON defib.claimed_by FROM attacher"])
-def test_nothing_that_breaks_in_the_trigger_breaks_a_claim(attached, broken):
-    attached.sql("CREATE ROLE attacher; ALTER FUNCTION defib.claimed_jobs() OWNER TO attacher; "
-                 "GRANT USAGE ON SCHEMA public, defib TO attacher; "
-                 "GRANT ALL ON defib.claimed_by TO attacher")
+                                    "REVOKE ALL ON defib.claimed_by FROM writer",
+                                    "REVOKE ALL ON SCHEMA defib FROM writer",
+                                    "REVOKE ALL ON SCHEMA defib FROM owner",
+                                    "DROP FUNCTION defib.claim_write_jobs(text, text)",
+                                    "ALTER TABLE jobs RENAME COLUMN worker TO by_whom"])
+def test_nothing_that_breaks_in_the_trigger_breaks_a_claim(jobs, defib, broken):
+    assert defib("attach", "jobs", "--yes", config=config(jobs, more="owner: worker")).code == 0
+    jobs.sql("CREATE ROLE writer; CREATE ROLE owner; "
+             "ALTER FUNCTION defib.claim_write_jobs(text, text) OWNER TO writer; "
+             "ALTER FUNCTION defib.claimed_jobs() OWNER TO owner; "
+             "GRANT EXECUTE ON FUNCTION defib.claim_write_jobs(text, text) TO owner; "
+             "GRANT USAGE ON SCHEMA public, defib TO writer, owner; "
+             "GRANT ALL ON defib.claimed_by TO writer")
     try:
-        attached.sql(CLAIM, 1)
-        assert [row[0] for row in claims(attached)] == ["1"]
-        attached.sql(broken)
-        attached.sql(CLAIM, 2)
-        assert attached.sql("SELECT status FROM jobs WHERE id = 2") == [("running",)]
+        jobs.sql(CLAIM, 1)
+        assert [row[0] for row in claims(jobs)] == ["1"]
+        jobs.sql(broken)
+        jobs.sql(CLAIM, 2)
+        assert jobs.sql("SELECT status FROM jobs WHERE id = 2") == [("running",)]
     finally:
-        attached.sql("DROP OWNED BY attacher CASCADE; DROP ROLE attacher")
+        jobs.sql("DROP OWNED BY owner, writer CASCADE; DROP ROLE owner; DROP ROLE writer")
+
+
+def test_many_claims_in_one_transaction_take_no_subtransaction_ids(attached):
+    """More than 64 ids of subtransactions in one transaction overflow a cache that every
+    snapshot of everybody reads: the trigger takes none, however many rows are claimed."""
+    attached.sql("INSERT INTO jobs SELECT n, 'queued' FROM generate_series(100, 299) n")
+    session = named(attached, "many")
+    with session.cursor() as cursor:
+        def next_id():
+            cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+            return cursor.fetchone()[0]
+
+        before = next_id()
+        cursor.execute("UPDATE jobs SET status = 'running' WHERE id >= 100")
+        one_statement = next_id()
+        session.autocommit = False
+        for job in range(1, 10):
+            cursor.execute(CLAIM, [job])
+        session.commit()
+        session.autocommit = True
+        assert len(claims(attached)) == 209
+        assert (one_statement - before, next_id() - one_statement) == (1, 1)
+    session.close()
 
 
 def test_attaching_twice_changes_nothing(attached, defib):
