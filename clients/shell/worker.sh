@@ -83,14 +83,16 @@ claim() {
 	SQL
 	job='' epoch=''
 	read -r job epoch DEFIB_KIND <"$folder/claim" || return 1
-	export DEFIB_JOB_ID="$job" DEFIB_EPOCH="$epoch" DEFIB_KIND DEFIB_QUEUE="$queue"
 }
 
 run_job() {
 	code=0
 	tail -n +2 "$folder/claim" >"$folder/payload"
 	rm -f "$folder/lost" "$folder/stopped" "$folder/over"
-	"$@" <"$folder/payload" >"$folder/result" 2>"$folder/error" &
+	# A clean environment: what reaches the database (PGPASSWORD and its like) is ours alone.
+	env -i PATH="$PATH" HOME="${HOME:-/}" ${LANG:+"LANG=$LANG"} ${TZ:+"TZ=$TZ"} \
+		DEFIB_JOB_ID="$job" DEFIB_EPOCH="$epoch" DEFIB_KIND="$DEFIB_KIND" DEFIB_QUEUE="$queue" \
+		"$@" <"$folder/payload" >"$folder/result" 2>"$folder/error" &
 	child=$!
 	keep_beating "$child" &
 	beats=$!

@@ -8,7 +8,7 @@
 #include "alert/sinks.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/program_env.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,6 @@
 #define KEEP 160        /* of what it writes is told */
 #define GRACE_MS 2000   /* between TERM and KILL */
 #define TURN_MS 200     /* between looks at `stop` */
-#define ENVIRONMENT 10  /* of ours */
 #define ENTRY_MAX 65536 /* bytes of one; the kernel takes 128 KiB at most */
 
 struct program {
@@ -47,15 +46,14 @@ static int input_of(const char *text)
 	return fd;
 }
 
-/* Ours before what is there: the first of a name counts. */
+/* A clean one, what the sink names, and the message. */
 static char **environment_of(const json_t *d, const struct sink_call *c, struct arena *a)
 {
-	static const char *const members[ENVIRONMENT] = {
-		"status", "rule", "severity", "source", "database", "watch", "text", "at", "topic", NULL};
-	int have = 0, n = 0;
-	while (environ[have])
-		have++;
-	char **out = ARENA_ARRAY(a, char *, have + ENVIRONMENT + 3);
+	static const char *const members[] = {"status", "rule", "severity", "source", "database",
+	                                      "watch",  "text", "at",       "topic",  NULL};
+	struct program_env env;
+	program_env_init(&env, a);
+	program_env_pass(&env, c->sink->pass_environment.items);
 	for (const char *const *m = members; *m; m++) {
 		const char *value = document_text(d, *m);
 		if (strlen(value) > ENTRY_MAX)
@@ -63,13 +61,11 @@ static char **environment_of(const json_t *d, const struct sink_call *c, struct 
 		char *entry = arena_printf(a, "DEFIB_ALERT_%s=%s", *m, value);
 		for (char *p = entry; *p && *p != '='; p++)
 			*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
-		out[n++] = entry;
+		program_env_put(&env, entry);
 	}
-	out[n++] = arena_printf(a, "DEFIB_ALERT_ID=%s", c->id);
-	out[n++] = arena_printf(a, "DEFIB_ALERT_KIND=%s", c->kind);
-	for (int i = 0; i < have; i++)
-		out[n++] = environ[i];
-	return out;
+	program_env_put(&env, arena_printf(a, "DEFIB_ALERT_ID=%s", c->id));
+	program_env_put(&env, arena_printf(a, "DEFIB_ALERT_KIND=%s", c->kind));
+	return env.entries;
 }
 
 /* Signals that the daemon blocks or ignores are none of the program's. */

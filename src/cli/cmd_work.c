@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/program_env.h"
 #include "base/text.h"
 #include "watch/builtin.h"
 #include "worker/side_queue.h"
@@ -27,6 +28,8 @@ const struct cli_option work_options[] = {
 	{"queue", "QUEUE", "the queue; default: default"},
 	{"kind", "KIND", "only jobs of this kind"},
 	{"concurrency", "N", "jobs at once; default 1"},
+	{"pass-environment", "VARIABLE",
+     "NAME or NAME=value that the program gets besides PATH and its like; may be repeated"},
 	{"name", "NAME", "the worker's stable name; default: host and queue"},
 	{"poll", "DURATION", "how often to look when nothing wakes us; default 1s"},
 	{"timeout", "DURATION", "time limit of jobs that have none of their own"},
@@ -68,6 +71,23 @@ static char **command_argv(struct cli *c)
 	return n ? argv : NULL;
 }
 
+/* What the watch says, then what the command line says. */
+static int passed_on(struct cli *c, const struct text_list *of_watch, struct text_list *out)
+{
+	*out = (struct text_list){0, ARENA_ARRAY(&c->arena, const char *, of_watch->n + c->ngiven + 1)};
+	for (int i = 0; i < of_watch->n; i++)
+		out->items[out->n++] = of_watch->items[i];
+	for (int i = 0; i < c->ngiven; i++) {
+		if (!text_eq(c->given[i].name, "pass-environment"))
+			continue;
+		if (!program_env_entry_ok(c->given[i].value))
+			return cli_usage("--pass-environment takes NAME or NAME=value, not \"%.*s\"",
+			                 (int)strcspn(c->given[i].value, "="), c->given[i].value);
+		out->items[out->n++] = c->given[i].value;
+	}
+	return EXIT_CLEAN;
+}
+
 /* Options that hold for every pool, over what a watch says. */
 static int override_pool(const struct cli *c, struct worker_pool *p)
 {
@@ -92,7 +112,9 @@ static int add_pool(struct work_run *r, const struct worker_pool *pool, const st
 	r->pools[r->npools] = *pool;
 	r->of[r->npools] = w;
 	r->kinds[r->npools] = kind;
-	return override_pool(r->cli, &r->pools[r->npools++]);
+	struct worker_pool *p = &r->pools[r->npools++];
+	int code = passed_on(r->cli, &pool->pass_environment, &p->pass_environment);
+	return code == EXIT_CLEAN ? override_pool(r->cli, p) : code;
 }
 
 /* Without a program only what is a workflow can be worked on. */
@@ -134,6 +156,7 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 	struct worker_pool pool = {
 		.concurrency = concurrency,
 		.command = command_argv(r->cli),
+		.pass_environment = w->work.pass_environment,
 		.workflows = &r->cli->settings.workflows,
 		.poll_ms = w->work.poll_us / 1000,
 		.batch = w->work.batch,

@@ -74,6 +74,8 @@ static int fill_argv(const struct demo *d, const struct demo_member *m, const ch
 	                        "200ms",
 	                        "--grace",
 	                        "1s",
+	                        "--pass-environment",
+	                        "DEMO_EFFECTS",
 	                        "--spool",
 	                        arena_printf(a, "%s/spool", d->folder),
 	                        "--",

@@ -62,6 +62,7 @@ static const char config_text[] =
 	"workflows:\n"
 	"  - name: order\n"
 	"    saga: true\n"
+	"    pass_environment: DEMO_EFFECTS\n"
 	"    steps:\n"
 	"      - {name: reserve, run: [%s/job], undo: [%s/job]}\n"
 	"      - {name: charge, run: [%s/job], undo: [%s/job]}\n"

@@ -31,7 +31,8 @@ static void wanted(sigset_t *set)
 /* ---- the beginning ---- */
 
 /* In the child: wait to be told, then become the program. Tells why if that fails. */
-static void become(char *const *argv, const char *application, int go, const sigset_t *before)
+static void become(char *const *argv, const struct run_environment *env, int go,
+                   const sigset_t *before)
 {
 	char word;
 	if (TEMP_FAILURE_RETRY(read(go, &word, 1)) != 1)
@@ -40,7 +41,10 @@ static void become(char *const *argv, const char *application, int go, const sig
 	signal(SIGTTOU, SIG_DFL);
 	sigprocmask(SIG_SETMASK, before, NULL);
 	/* Here and not before: our own sessions keep their name. */
-	setenv("PGAPPNAME", application, 1);
+	setenv("PGAPPNAME", env->application, 1);
+	for (int i = 0; i < env->ntokens; i++)
+		if (env->tokens[i].env)
+			unsetenv(env->tokens[i].env);
 	execvp(argv[0], argv);
 	int error = errno;
 	(void)!write(go, &error, sizeof error);
@@ -57,7 +61,7 @@ static void hand_terminal(struct run_program *p)
 	(void)tcsetpgrp(STDIN_FILENO, p->pid);
 }
 
-defib_err run_fork(struct run_program *p, char *const *argv, const char *application,
+defib_err run_fork(struct run_program *p, char *const *argv, const struct run_environment *env,
                    struct failure *f)
 {
 	sigset_t set, before;
@@ -72,7 +76,7 @@ defib_err run_fork(struct run_program *p, char *const *argv, const char *applica
 	if (p->pid == 0) {
 		setpgid(0, 0);
 		close(ends[0]);
-		become(argv, application, ends[1], &before);
+		become(argv, env, ends[1], &before);
 	}
 	close(ends[1]);
 	p->go = ends[0];

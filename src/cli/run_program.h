@@ -10,6 +10,7 @@
 #define CLI_RUN_PROGRAM_H
 
 #include "base/fail.h"
+#include "watch/service.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,12 +24,16 @@ struct run_program {
 	int asked;  /* how often we were told to end after that */
 };
 
-/*
- * Fork it, with the signals that are passed on blocked here; it does nothing before run_go().
- * `application` is the name that its sessions shall have.
- */
-MUST_CHECK defib_err run_fork(struct run_program *p, char *const *argv, const char *application,
-                              struct failure *f);
+/* It is the user's own program and has our environment, but for two things. */
+struct run_environment {
+	const char *application;            /* the name that its sessions shall have */
+	const struct service_token *tokens; /* which open our own door: they are taken out */
+	int ntokens;
+};
+
+/* Fork it, with the signals that are passed on blocked here; it does nothing before run_go(). */
+MUST_CHECK defib_err run_fork(struct run_program *p, char *const *argv,
+                              const struct run_environment *env, struct failure *f);
 /* Let it begin; false: it could not be executed, and `f` says why. */
 MUST_CHECK bool run_go(struct run_program *p, const char *name, struct failure *f);
 /* Instead of run_go(): it ends without having done anything. */

@@ -110,6 +110,13 @@ static bool is_light(const char *key)
 	return text_starts(key, "guard.") || text_starts(key, "raise") || text_starts(key, "stats.");
 }
 
+/* Whole: what is shown of them has no values. */
+static void mix_passed(uint64_t *hash, const struct text_list *entries)
+{
+	for (int i = 0; i < entries->n; i++)
+		mix(hash, entries->items[i]);
+}
+
 static uint64_t shape_of(const struct cfg_reader *r, const char *prefix, const char *url)
 {
 	uint64_t hash = UINT64_C(14695981039346656037);
@@ -133,6 +140,10 @@ void setup_shapes(struct setup *s, const struct cfg_reader *r)
 		const struct watch *w = &all->watches[i];
 		const char *prefix = arena_printf(&s->arena, "watches.%s.", w->name);
 		s->shapes[i] = shape_of(r, prefix, settings_database(all, w)->url);
+		mix_passed(&s->shapes[i], &w->work.pass_environment);
 	}
-	s->shapes[all->nwatches] = shape_of(r, NULL, all->databases[0].url);
+	uint64_t *queue = &s->shapes[all->nwatches];
+	*queue = shape_of(r, NULL, all->databases[0].url);
+	for (int i = 0; i < all->workflows.n; i++)
+		mix_passed(queue, &all->workflows.items[i].pass_environment);
 }

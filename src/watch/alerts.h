@@ -24,10 +24,11 @@ struct sink_headers {
 
 struct alert_sink {
 	const char *name;
-	int type;             /* enum sink_type */
-	const char *url;      /* a secret: whoever has a chat's URL may write there */
-	struct text_list run; /* argv, ends with NULL */
-	const char *key;      /* PagerDuty's routing key; a secret */
+	int type;                          /* enum sink_type */
+	const char *url;                   /* a secret: whoever has a chat's URL may write there */
+	struct text_list run;              /* argv, ends with NULL */
+	struct text_list pass_environment; /* of the program: NAME or NAME=value */
+	const char *key;                   /* PagerDuty's routing key; a secret */
 	struct sink_headers headers;
 	int64_t timeout_us;
 	int format; /* enum sink_format */

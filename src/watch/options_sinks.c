@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "watch/pass_environment.h"
 
 const char *const sink_types[] = {"log", "command", "webhook", "alertmanager", "pagerduty", NULL};
 static const char *const sink_formats[] = {"json", "text", NULL};
@@ -92,6 +93,11 @@ const struct opt_row sink_rows[] = {
      .type = OPT_TEXT_LIST,
      .offset = S(run),
      .help = "of command: the program and its arguments; it gets the message as JSON on stdin"},
+	{.name = "pass_environment",
+     .type = OPT_CUSTOM,
+     .offset = S(pass_environment),
+     .read = read_pass_environment,
+     .help = "of command: " PASS_ENVIRONMENT_HELP},
 	{.name = "key",
      .type = OPT_CUSTOM,
      .offset = S(key),

@@ -2,6 +2,7 @@
  * options_work.c: the `work` part of a watch: how defib's workers use its table.
  */
 #include "watch/options_values.h"
+#include "watch/pass_environment.h"
 
 #define P(member) offsetof(struct pool, member)
 static const struct opt_row pool_rows[] = {
@@ -144,6 +145,11 @@ const struct opt_row work_rows[] = {
      .standard = "false",
      .help = "kill the work when the lease ends without contact"},
 	{.name = "command", .type = OPT_TEXT_LIST, .offset = W(command), .help = "the program to run"},
+	{.name = "pass_environment",
+     .type = OPT_CUSTOM,
+     .offset = W(pass_environment),
+     .read = read_pass_environment,
+     .help = PASS_ENVIRONMENT_HELP},
 	{.name = "spool",
      .type = OPT_TEXT,
      .offset = W(spool),

@@ -6,6 +6,7 @@
 #include "watch/workflow.h"
 
 #include "base/text.h"
+#include "watch/pass_environment.h"
 
 #define P(member) offsetof(struct workflow_step, member)
 static const struct opt_row step_rows[] = {
@@ -88,6 +89,11 @@ const struct opt_row workflow_rows[] = {
      .offset = W(saga),
      .standard = "false",
      .help = "whether a failure for good undoes the steps that were done"},
+	{.name = "pass_environment",
+     .type = OPT_CUSTOM,
+     .offset = W(pass_environment),
+     .read = read_pass_environment,
+     .help = PASS_ENVIRONMENT_HELP ", for its steps and undos"},
 	{.name = "steps",
      .type = OPT_CUSTOM,
      .offset = W(nsteps),

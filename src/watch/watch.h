@@ -125,7 +125,8 @@ struct work {
 	int64_t batch, poll_us, timeout_us, grace_us, stagger_us, concurrency;
 	bool startup_tick, exclusive;
 	struct text_list command;
-	const char *spool; /* folder, or a word for no; NULL: the usual place */
+	struct text_list pass_environment; /* of the program: NAME or NAME=value */
+	const char *spool;                 /* folder, or a word for no; NULL: the usual place */
 	int64_t burst_limit, burst_window_us;
 	int npools;
 	struct pool *pools;

@@ -24,7 +24,8 @@ struct workflow {
 	const char *name; /* the kind of its jobs */
 	int nsteps;
 	struct workflow_step *steps;
-	bool saga; /* a failure for good undoes what was done */
+	struct text_list pass_environment; /* of its steps and undos: NAME or NAME=value */
+	bool saga;                         /* a failure for good undoes what was done */
 	struct cfg_mark at;
 };
 

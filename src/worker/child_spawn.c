@@ -20,7 +20,7 @@
  */
 #include "worker/child_spawn.h"
 
-#include "base/mem.h"
+#include "base/program_env.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -96,50 +96,16 @@ void spawned_close(struct spawned *s)
 
 /* ---- before the fork: program and environment */
 
-static size_t name_len(const char *entry)
+static char **env_make(const struct child_options *o, struct arena *a)
 {
-	return strcspn(entry, "=");
-}
-
-static bool same_name(const char *a, const char *b)
-{
-	size_t n = name_len(a);
-	return n == name_len(b) && memcmp(a, b, n) == 0;
-}
-
-/* Later entries win; the strings stay their owners'. */
-static void env_put(char **env, size_t *count, char *entry)
-{
-	for (size_t i = 0; i < *count; i++) {
-		if (same_name(env[i], entry)) {
-			env[i] = entry;
-			return;
-		}
-	}
-	env[(*count)++] = entry;
-}
-
-static size_t env_count(char *const *env)
-{
-	size_t n = 0;
-	while (env && env[n])
-		n++;
-	return n;
-}
-
-static char **env_make(char *const *added)
-{
-	size_t own = sizeof(own_env) / sizeof(own_env[0]);
-	size_t inherited = env_count(environ), count = 0;
-	char **env = mem_alloc((inherited + env_count(added) + own + 1) * sizeof(*env));
-	/* Ours as it is: searching a large environment for doubles costs its square. */
-	for (; count < inherited; count++)
-		env[count] = environ[count];
-	for (char *const *e = added; e && *e; e++)
-		env_put(env, &count, *e);
-	for (size_t i = 0; i < own; i++)
-		env_put(env, &count, own_env[i]);
-	return env;
+	struct program_env env;
+	program_env_init(&env, a);
+	program_env_pass(&env, o->pass);
+	for (char *const *e = o->env; e && *e; e++)
+		program_env_put(&env, *e);
+	for (size_t i = 0; i < sizeof(own_env) / sizeof(own_env[0]); i++)
+		program_env_put(&env, own_env[i]);
+	return env.entries;
 }
 
 static bool is_program(const char *path)
@@ -395,10 +361,10 @@ static defib_err refuse_blind(struct failure *f)
 }
 
 static defib_err plan_run(struct plan *p, const struct child_options *o, struct spawned *s,
-                          struct failure *f)
+                          struct arena *a, struct failure *f)
 {
 	p->argv = o->argv;
-	p->env = env_make(o->env);
+	p->env = env_make(o, a);
 	p->path = program_path(o->argv[0], p->env);
 	if (!p->path)
 		return spawn_fail(f, stage_doing[STAGE_EXEC], o->argv[0], ENOENT);
@@ -412,15 +378,16 @@ defib_err child_spawn(const struct child_options *o, struct spawned *out, struct
 	assert(o->argv && o->argv[0]);
 	*out = (struct spawned){.pidfd = -1, .pipes = {-1, -1, -1}};
 	struct plan p = {.fds = {-1, -1, -1, -1, -1, -1}, .sync = -1};
+	struct arena a = ARENA_INIT;
 	defib_err err = refuse_blind(f);
 	if (err == DEFIB_OK)
-		err = plan_run(&p, o, out, f);
+		err = plan_run(&p, o, out, &a, f);
 	if (err != DEFIB_OK)
 		spawned_close(out);
 	for (int i = 0; i < SLOTS; i++)
 		close_fd(&p.fds[i]);
 	close_fd(&p.sync);
 	free(p.path);
-	free(p.env);
+	arena_release(&a);
 	return err;
 }

@@ -41,9 +41,12 @@ enum child_end {
 };
 
 struct child_options {
-	char *const *argv;   /* ends with NULL */
-	char *const *env;    /* added to ours; "NAME=value", ends with NULL */
-	const char *payload; /* stdin; may be NULL */
+	char *const *argv; /* ends with NULL */
+	/* Its environment is a clean one (base/program_env.h) and what is named here; lists end
+	 * with NULL and may be NULL. */
+	const char *const *pass; /* as a configuration has it: NAME or NAME=value */
+	char *const *env;        /* facts of the job, "NAME=value" */
+	const char *payload;     /* stdin; may be NULL */
 	size_t payload_len;
 	int64_t timeout_ms;    /* 0: none */
 	int64_t grace_ms;      /* between TERM and KILL of the group */

@@ -196,17 +196,21 @@ static void no_payload_is_an_empty_stdin(void **state)
 	assert_string_equal(result(), "0\n");
 }
 
-static void facts_are_added_to_our_environment(void **state)
+static void it_gets_facts_and_what_is_named_and_no_secret_of_ours(void **state)
 {
 	(void)state;
 	char *env[] = {"DEFIB_JOB_ID=7", "RUN_CHILD_TEST=theirs", NULL};
+	const char *const pass[] = {"RUN_CHILD_NAMED", "RUN_CHILD_SET=set", NULL};
 	setenv("RUN_CHILD_TEST", "ours", 1);
-	setenv("RUN_CHILD_KEPT", "kept", 1);
-	start("echo $DEFIB_JOB_ID $RUN_CHILD_TEST $RUN_CHILD_KEPT >&$DEFIB_RESULT_FD;"
+	setenv("RUN_CHILD_NAMED", "named", 1);
+	setenv("DATABASE_URL", "postgres://u:secret@h/d", 1);
+	start("echo $DEFIB_JOB_ID $RUN_CHILD_TEST $RUN_CHILD_NAMED $RUN_CHILD_SET "
+	      "${DATABASE_URL-none} >&$DEFIB_RESULT_FD;"
 	      "echo on >&$DEFIB_PROGRESS_FD",
-	      (struct child_options){.env = env});
+	      (struct child_options){.env = env, .pass = pass});
+	unsetenv("DATABASE_URL");
 	assert_int_equal(finish_at(child, 0), CHILD_DONE);
-	assert_string_equal(result(), "7 theirs kept\n");
+	assert_string_equal(result(), "7 theirs named set none\n");
 	assert_string_equal(child_progress(child), "on");
 }
 
@@ -554,7 +558,7 @@ int main(void)
 		TEST(a_payload_that_is_not_read_blocks_nothing),
 		TEST(a_large_payload_arrives_whole),
 		TEST(no_payload_is_an_empty_stdin),
-		TEST(facts_are_added_to_our_environment),
+		TEST(it_gets_facts_and_what_is_named_and_no_secret_of_ours),
 		TEST(a_child_holds_no_descriptor_but_its_five),
 		TEST(a_child_starts_with_default_signals),
 		TEST(a_start_leaves_our_own_signals_as_they_were),

@@ -21,9 +21,10 @@ typedef enum settle_as (*handler_fn)(struct handler_job *j, void *ctx);
 
 struct worker_pool {
 	struct source *source;
-	int64_t concurrency;  /* slots */
-	char *const *command; /* argv, ends with NULL; or … */
-	handler_fn handler;   /* … a handler */
+	int64_t concurrency;               /* slots */
+	char *const *command;              /* argv, ends with NULL; or … */
+	struct text_list pass_environment; /* of the command, and of steps besides their workflow's */
+	handler_fn handler;                /* … a handler */
 	void *handler_ctx;
 	/* Jobs of these kinds run their steps; NULL: none. `command` may be NULL then. */
 	const struct workflow_list *workflows;

@@ -351,6 +351,7 @@ static struct child *launch(struct worker *w, struct hand_job *j, int64_t now)
 	char *env[JOB_ENV_MAX];
 	struct child_options o = {
 		.argv = p->command,
+		.pass = p->pass_environment.items,
 		.env = env,
 		.payload = j->claim.payload,
 		.payload_len = j->claim.payload ? strlen(j->claim.payload) : 0,

@@ -6,6 +6,7 @@
 #include "worker/worker_inside.h"
 
 #include "base/log.h"
+#include "watch/pass_environment.h"
 
 #include <assert.h>
 
@@ -43,11 +44,16 @@ static bool plan_other(struct hand_job *j, const struct worker_pool *p)
 	return true;
 }
 
+static const struct workflow *workflow_of(const struct hand_job *j, const struct worker_pool *p)
+{
+	const char *name = j->claim.workflow ? j->claim.workflow : j->claim.kind;
+	return p->workflows ? workflow_named(p->workflows, name) : NULL;
+}
+
 bool steps_choose(struct hand_job *j, const struct worker_pool *p, struct arena *a,
                   const struct workflow_step **step, struct step_records *recorded)
 {
-	const char *name = j->claim.workflow ? j->claim.workflow : j->claim.kind;
-	const struct workflow *w = p->workflows ? workflow_named(p->workflows, name) : NULL;
+	const struct workflow *w = workflow_of(j, p);
 	*step = NULL;
 	if (!w)
 		return plan_other(j, p);
@@ -75,6 +81,7 @@ bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_op
 	assert(argv->n > 0 && argv->items[argv->n] == NULL);
 	workflow_input(&j->step_end, &recorded, j->claim.payload, &input);
 	o->argv = (char *const *)argv->items;
+	o->pass = pass_environment_both(&p->pass_environment, &workflow_of(j, p)->pass_environment, a);
 	o->payload = arena_strdup(a, buf_text(&input));
 	o->payload_len = input.len;
 	if (step->timeout_us)

@@ -62,6 +62,7 @@ class Worker:
         argv = [self.run.bin, "work", "--db", self.url, "--queue", "chaos", "--name", self.name,
                 "--concurrency", self.run.concurrency, "--lease", f"{int(LEASE_S * 1000)}ms",
                 "--poll", "200ms", "--grace", "2s", "--crash-budget", "off",
+                "--pass-environment", "CHAOS_SEED", "--pass-environment", "CHAOS_EFFECTS",
                 "--spool", self.run.folder / "spool", "--", self.run.program]
         if self.apart:
             argv = ["unshare", "--pid", "--fork", "--kill-child", *argv]
