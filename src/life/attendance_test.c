@@ -94,7 +94,8 @@ static void the_dead_are_shown_for_a_while(void **state)
 	char info[64];
 	bool won = false;
 	int64_t id = enter(t->store, "anna");
-	assert_int_equal(registry_declare_dead(t->store, id, "test", false, &won, &f), DEFIB_OK);
+	assert_int_equal(
+		registry_declare_dead(t->store, id, &(struct death){"test", false, 0}, &won, &f), DEFIB_OK);
 	assert_true(listed(t->store, id, &row, info, sizeof info));
 	assert_true(row.dead && !row.alive);
 	tables_script(t->store, t->engine == STORE_POSTGRES

@@ -68,7 +68,7 @@ static defib_err bury(struct store *s, struct registered *all, int *n, struct ar
 			if (all[i].id != gone)
 				all[kept++] = all[i];
 		*n = kept;
-		err = registry_declare_dead(s, gone, "exit seen", false, &won, f);
+		err = registry_declare_dead(s, gone, &(struct death){"exit seen", false, 0}, &won, f);
 		if (!err && won)
 			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", gone),
 			          LOG_STR("cause", "exit seen"));

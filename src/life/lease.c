@@ -40,6 +40,13 @@ bool lease_renew_due(struct lease *l, int64_t now_ms)
 	return true;
 }
 
+void lease_renew_soon(struct lease *l, int64_t now_ms)
+{
+	if (now_ms < l->next_ms) {
+		l->next_ms = now_ms;
+	}
+}
+
 /* retry, 2 retry, 4 retry… up to a beat: soon at first, gentle to a server in trouble. */
 static int64_t retry_after_ms(const struct lease *l)
 {

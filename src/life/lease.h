@@ -40,6 +40,8 @@ struct lease {
 void lease_init(struct lease *l, const struct lease_rules *rules, int64_t sent_ms);
 /* Should a renewal be sent now? Marks it as sent. */
 bool lease_renew_due(struct lease *l, int64_t now_ms);
+/* Something has happened that makes others doubt us: renew at the next chance. */
+void lease_renew_soon(struct lease *l, int64_t now_ms);
 enum lease_answer { RENEWED, RENEW_FAILED, RENEW_REFUSED };
 void lease_renew_answer(struct lease *l, enum lease_answer answer, int64_t now_ms);
 enum lease_contact lease_contact(const struct lease *l, int64_t now_ms);

@@ -102,7 +102,8 @@ static bool is_over(const struct locks *x, const struct locks_worker *w, int64_t
 	       now_ms - w->gone_ms >= x->rules.grace_ms;
 }
 
-int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms, int64_t *gone)
+int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms,
+                  struct locks_gone *gone)
 {
 	int n = 0;
 
@@ -117,7 +118,7 @@ int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_m
 		struct locks_worker *w = &x->workers[i];
 		if (is_over(x, w, now_ms)) {
 			w->reported = true;
-			gone[n++] = w->id;
+			gone[n++] = (struct locks_gone){w->id, w->gone_ms};
 		}
 	}
 	return n;

@@ -44,10 +44,16 @@ void locks_release(struct locks *x);
 void locks_set(struct locks *x, const int64_t *ids, int n);
 /* Our own session was lost. */
 void locks_outage(struct locks *x, int64_t now_ms);
+/* A worker whose lock is gone, and since when. */
+struct locks_gone {
+	int64_t id, since_ms;
+};
 /*
- * One reading: the ids whose lock is held. Writes the ids whose grace is over
- * to `gone` (room for x->n) and returns how many; each disappearance is reported once.
+ * One reading: the ids whose lock is held. Writes those whose grace is over to `gone` (room
+ * for x->n) and returns how many; each disappearance is reported once. It proves nothing
+ * against a worker that has renewed its lease since: its old session may have lingered.
  */
-int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms, int64_t *gone);
+int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms,
+                  struct locks_gone *gone);
 
 #endif

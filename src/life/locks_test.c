@@ -9,7 +9,7 @@ static const struct locks_rules rules = {.grace_ms = 250, .quiet_ms = 10000, .ga
 static struct locks two_seen(void)
 {
 	struct locks x;
-	int64_t gone[2];
+	struct locks_gone gone[2];
 	locks_init(&x, &rules);
 	locks_set(&x, (int64_t[]){2, 1}, 2);
 	assert_int_equal(locks_reading(&x, (int64_t[]){1, 2}, 2, START, gone), 0);
@@ -19,7 +19,7 @@ static struct locks two_seen(void)
 /* Readings every 20 ms from `from` up to and including `to`; how many were reported. */
 static int read_through(struct locks *x, const int64_t *held, int nheld, int64_t from, int64_t to)
 {
-	int64_t gone[64];
+	struct locks_gone gone[64];
 	int n = 0;
 	for (int64_t now = from; now <= to; now += 20) {
 		n += locks_reading(x, held, nheld, now, gone);
@@ -31,10 +31,10 @@ static void a_lock_that_stays_away_is_reported_once_after_the_grace(void **state
 {
 	(void)state;
 	struct locks x = two_seen();
-	int64_t gone[2];
+	struct locks_gone gone[2];
 	assert_int_equal(read_through(&x, (int64_t[]){1}, 1, START + 20, START + 260), 0);
 	assert_int_equal(locks_reading(&x, (int64_t[]){1}, 1, START + 270, gone), 1);
-	assert_int_equal(gone[0], 2);
+	assert_int_equal(gone[0].id, 2);
 	assert_int_equal(read_through(&x, (int64_t[]){1}, 1, START + 290, START + 9000), 0);
 	locks_release(&x);
 }
@@ -94,11 +94,11 @@ static void those_who_return_within_the_quiet_time_are_not_reported(void **state
 {
 	(void)state;
 	struct locks x = two_seen();
-	int64_t gone[2];
+	struct locks_gone gone[2];
 	locks_outage(&x, START + 250);
 	assert_int_equal(read_through(&x, NULL, 0, START + 1000, START + 10900), 0);
 	assert_int_equal(locks_reading(&x, (int64_t[]){2}, 1, START + 11000, gone), 1);
-	assert_int_equal(gone[0], 1);
+	assert_int_equal(gone[0].id, 1);
 	locks_release(&x);
 }
 
@@ -219,7 +219,8 @@ static void check_report(struct world *w, int64_t id)
 
 static void world_step(struct world *w)
 {
-	int64_t held[WORKERS], gone[WORKERS];
+	int64_t held[WORKERS];
+	struct locks_gone gone[WORKERS];
 	int nheld = 0;
 	pass_time(w);
 	for (int i = 0; i < WORKERS; i++) {
@@ -234,7 +235,7 @@ static void world_step(struct world *w)
 	}
 	int ngone = locks_reading(&w->x, held, nheld, w->now_ms, gone);
 	for (int i = 0; i < ngone; i++) {
-		check_report(w, gone[i]);
+		check_report(w, gone[i].id);
 	}
 	for (int i = 0; i < WORKERS; i++) {
 		const struct actor *a = &w->actors[i];

@@ -122,17 +122,24 @@ defib_err registry_alive(struct store *s, struct arena *a, struct registered **o
 	return DEFIB_OK;
 }
 
-/* Inside a transaction, after the row was locked: is it still alive, and its lease over? */
-static defib_err still(struct store *s, int64_t id, bool if_expired, bool *yes, struct failure *f)
+/*
+ * Inside a transaction, after the row was locked: is it still alive, and its lease over? What
+ * it was last heard of is held against the transaction's start: the wait for the lock may
+ * have been a wait for its own renewal.
+ */
+static defib_err still(struct store *s, int64_t id, const struct death *d, bool *yes,
+                       struct failure *f)
 {
 	static const char *const sql[] = {
 		[STORE_POSTGRES] = "SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
-						   "($2 = 0 OR expires_at < clock_timestamp())",
+						   "($2 = 0 OR expires_at < clock_timestamp()) AND "
+						   "($3 = 0 OR renewed_at < now() - $3 * interval '1 millisecond')",
 		[STORE_SQLITE] = "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive' AND "
-						 "(?2 = 0 OR expires_at < " NOW_MS ")",
+						 "(?2 = 0 OR expires_at < " NOW_MS ") AND "
+						 "(?3 = 0 OR renewed_at < " NOW_MS " - ?3)",
 	};
-	struct store_param params[] = {P_INT(id), P_INT(if_expired)};
-	return one(s, sql[s->engine], params, 2, yes, NULL, f);
+	struct store_param params[] = {P_INT(id), P_INT(d->if_expired), P_INT(d->unheard_ms)};
+	return one(s, sql[s->engine], params, 3, yes, NULL, f);
 }
 
 static defib_err write_dead(struct store *s, int64_t id, const char *cause, struct failure *f)
@@ -150,8 +157,8 @@ static defib_err write_dead(struct store *s, int64_t id, const char *cause, stru
 	return err;
 }
 
-defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause, bool if_expired,
-                                bool *won, struct failure *f)
+defib_err registry_declare_dead(struct store *s, int64_t id, const struct death *death, bool *won,
+                                struct failure *f)
 {
 	struct store_param param = P_INT(id);
 	bool found, yes = false;
@@ -164,9 +171,9 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause, 
 		err = one(s, "SELECT id FROM defib.worker WHERE id = $1 FOR UPDATE", &param, 1, &found,
 		          NULL, f);
 	if (!err)
-		err = still(s, id, if_expired, &yes, f);
+		err = still(s, id, death, &yes, f);
 	if (!err && yes)
-		err = write_dead(s, id, cause, f);
+		err = write_dead(s, id, death->cause, f);
 	if (!err && yes) {
 		err = store_commit(s, f);
 		*won = !err;

@@ -43,12 +43,15 @@ MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, struct failure 
 /* All that are alive, ourselves too. */
 MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct registered **out,
                                     int *n, struct failure *f);
-/*
- * Declare one dead. With `if_expired` only if its lease has run out, read again
- * after its row was locked. *won is false when it was not alive any more, or came back.
- */
-MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const char *cause,
-                                           bool if_expired, bool *won, struct failure *f);
+/* Why one is taken for dead, and what must still hold when its row is locked. */
+struct death {
+	const char *cause;
+	bool if_expired;    /* only if its lease has run out */
+	int64_t unheard_ms; /* only if it has not renewed for so long before this call; 0: not asked */
+};
+/* Declare one dead. *won is false when it was not alive any more, or was heard of. */
+MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const struct death *death,
+                                           bool *won, struct failure *f);
 /* PostgreSQL: take the advisory lock that shows our life session; true on SQLite. */
 MUST_CHECK defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f);
 /* PostgreSQL: try to become one of the two that read locks; false on SQLite. */

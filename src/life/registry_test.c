@@ -34,7 +34,7 @@ static bool dead(struct store *s, int64_t id, bool if_expired)
 {
 	struct failure f = {0};
 	bool won = false;
-	if (registry_declare_dead(s, id, "test", if_expired, &won, &f))
+	if (registry_declare_dead(s, id, &(struct death){"test", if_expired, 0}, &won, &f))
 		fail_msg("%s", f.what);
 	return won;
 }
@@ -156,6 +156,39 @@ static void one_that_left_is_neither_alive_nor_dead(void **state)
 	assert_false(dead(t->store, id, false));
 }
 
+/* Its session vanished two seconds ago; its old one may only have lingered until then. */
+static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store), owned;
+	struct death gone = {"session gone", false, 2000};
+	struct failure f = {0};
+	bool won = true;
+	assert_int_equal(registry_renew(t->store, id, 0, NULL, &owned, &f), DEFIB_OK);
+	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
+	assert_false(won);
+	assert_int_equal(renew(t->store, id), DEFIB_OK);
+}
+
+static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store);
+	struct death gone = {"session gone", false, 2000};
+	struct failure f = {0};
+	bool won = false;
+	char sql[160];
+	snprintf(
+		sql, sizeof sql,
+		t->engine == STORE_POSTGRES
+			? "UPDATE defib.worker SET renewed_at = renewed_at - interval '3 s' WHERE id = %lld"
+			: "UPDATE defib_worker SET renewed_at = renewed_at - 3000 WHERE id = %lld",
+		(long long)id);
+	tables_script(t->store, sql);
+	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
+	assert_true(won);
+}
+
 static void only_a_lease_that_is_over_is_silence(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -195,7 +228,8 @@ static void *condemn_all(void *arg)
 	for (int i = 0; i < WORKERS; i++) {
 		bool won = false;
 		pthread_barrier_wait(j->start);
-		j->errors += registry_declare_dead(j->store, j->ids[i], "race", false, &won, &f) != 0;
+		j->errors += registry_declare_dead(j->store, j->ids[i], &(struct death){"race", false, 0},
+		                                   &won, &f) != 0;
 		j->won[i] = won;
 	}
 	return NULL;
@@ -330,6 +364,8 @@ int main(void)
 		BOTH(each_start_is_a_row_of_its_own),
 		BOTH(a_registration_whose_answer_was_lost_can_be_repeated),
 		BOTH(one_that_was_declared_dead_never_comes_back),
+		BOTH(one_that_renewed_since_its_session_vanished_is_not_dead),
+		BOTH(one_that_was_last_heard_before_its_session_vanished_is_dead),
 		BOTH(one_that_left_is_neither_alive_nor_dead),
 		BOTH(only_a_lease_that_is_over_is_silence),
 		BOTH(nobody_is_nobody),

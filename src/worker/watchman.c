@@ -9,11 +9,9 @@
 #include "life/instances.h"
 #include "life/locks.h"
 #include "life/registry.h"
-#include "recover/startup.h"
-#include "worker/lost_job.h"
 #include "worker/returned.h"
 #include "worker/silence.h"
-#include "worker/wake.h"
+#include "worker/sweeper.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -23,6 +21,8 @@
 #define ROSTER_MS 1000  /* how often the list of workers is read */
 #define SWEEP_MS 5000   /* how often jobs of the dead are looked for beyond what was seen */
 #define LOCKS_MS 20     /* how often a reader reads the locks while remote workers live */
+#define GRACE_MS 250    /* that a lock may be away before its worker is taken for dead */
+#define OWN_LOCK_MS 100 /* how often our own lock is tried for while an old session has it */
 #define LEAD_MS 500     /* how often others try to become a reader */
 #define QUIET_MS 10000  /* after an outage of our own nobody is condemned for silence */
 #define RECONCILE_MS 50 /* how soon a comparison that claims disturbed is made again */
@@ -41,14 +41,15 @@ struct watchman {
 	struct locks locks;
 	struct silence silence;
 	struct buf serves; /* names of the watches that this worker works on */
-	struct scanner **scanners;
-	struct scan_options scan;
+	struct sweeper *sweeper;
 	pthread_t thread;
 	int poke; /* eventfd */
 	/* the thread's own */
 	struct lease lease;
 	int64_t roster_ms, sweep_ms, lead_ms, locks_ms, last_ms, doubt_until_ms, register_ms;
+	int64_t own_lock_ms;
 	int64_t opened; /* of the session, when it was last looked at */
+	bool locked;    /* this session has our lock */
 	bool leads, remote, reconcile;
 	int64_t unburied[UNBURIED_MAX]; /* exits seen, not yet in the registry */
 	int nunburied;
@@ -60,6 +61,7 @@ struct watchman {
 	int64_t worker; /* 0: declared dead, and not registered anew yet */
 	enum lease_contact contact;
 	bool stop, check_strays;
+	bool starting; /* what gone instances left is looked at: until then we only live */
 };
 
 static int64_t worker_id(struct watchman *w)
@@ -70,17 +72,9 @@ static int64_t worker_id(struct watchman *w)
 	return id;
 }
 
-/* ---- recovery of what the dead had ---- */
+/* ---- the death of others ---- */
 
-static void renew_if_due(struct watchman *w);
-
-/* A long recovery must not cost us our own lease. */
-static void between_batches(void *ctx, const struct watch *watch, const struct scan_result *r)
-{
-	(void)watch;
-	(void)r;
-	renew_if_due(ctx);
-}
+static defib_err life_ready(struct watchman *w, struct failure *f);
 
 /*
  * Many deaths in a moment are a host or a power supply, not the fault of any
@@ -94,40 +88,20 @@ static bool note_death(struct watchman *w)
 	return mass;
 }
 
-/* Jobs of one owner in the built-in queue (owner 0: of all), and of anybody in other tables. */
-static void recover(struct watchman *w, int64_t owner)
-{
-	char text[32];
-	bool any = false;
-	snprintf(text, sizeof text, "%lld", (long long)owner);
-	for (int i = 0; i < w->options.nwatches; i++) {
-		struct scan_result result;
-		w->scan.owner = i == 0 && owner ? text : NULL;
-		if (scanner_pass(w->scanners[i], &result))
-			log_event(LOG_WARN, result.failure.what);
-		any = any || result.outcomes[OUTCOME_RECOVERED] > 0;
-	}
-	if (any && w->session.store) {
-		wake_send(w->session.store, w->options.store.url);
-		w->options.wake(w->options.ctx);
-	}
-}
-
 /* False when the database could not be asked: then it is not decided. */
-static bool declare_dead(struct watchman *w, int64_t id, const char *cause, bool if_expired)
+static bool declare_dead(struct watchman *w, int64_t id, const struct death *death)
 {
 	struct failure f = {0};
 	bool won = false;
-	defib_err err = session_ready(&w->session, &f);
+	defib_err err = life_ready(w, &f);
 	if (!err)
-		err = registry_declare_dead(w->session.store, id, cause, if_expired, &won, &f);
+		err = registry_declare_dead(w->session.store, id, death, &won, &f);
 	if (err)
 		log_event(LOG_WARN, f.what);
 	if (won) {
-		log_event(LOG_WARN, "worker is dead", LOG_INT("worker", id), LOG_STR("cause", cause));
-		w->scan.mass = note_death(w);
-		recover(w, id);
-		w->scan.mass = false;
+		log_event(LOG_WARN, "worker is dead", LOG_INT("worker", id),
+		          LOG_STR("cause", death->cause));
+		sweeper_recover(w->sweeper, id, note_death(w));
 	}
 	return !err;
 }
@@ -148,7 +122,6 @@ static void set_contact(struct watchman *w)
 static defib_err register_self(struct watchman *w, struct failure *f)
 {
 	int64_t sent = clock_boot_ms(), id = 0;
-	bool held;
 	defib_err err = incarnation_self(&w->self, f);
 	if (!err)
 		err = session_ready(&w->session, f);
@@ -156,7 +129,7 @@ static defib_err register_self(struct watchman *w, struct failure *f)
 		err = registry_register(w->session.store, w->options.name, &w->self,
 		                        w->options.lease.lease_ms, buf_text(&w->serves), &id, f);
 	if (!err)
-		err = registry_hold_lock(w->session.store, id, &held, f);
+		err = registry_hold_lock(w->session.store, id, &w->locked, f);
 	if (err)
 		return err;
 	lease_init(&w->lease, &w->options.lease, sent);
@@ -177,10 +150,13 @@ static void note_outage(struct watchman *w)
 	locks_outage(&w->locks, now);
 }
 
-/* The session, with the lock that shows it; noticing when it is a new one. */
+/*
+ * The session, with the lock that shows it; noticing when it is a new one. The old one may
+ * linger in the server with our lock. When it ends the lock vanishes, and what speaks for us
+ * then is a renewal that came after: so we renew at once, and with every try for the lock.
+ */
 static defib_err life_ready(struct watchman *w, struct failure *f)
 {
-	bool held;
 	defib_err err = session_ready(&w->session, f);
 	if (!err && w->opened == w->session.opened)
 		return DEFIB_OK;
@@ -188,7 +164,22 @@ static defib_err life_ready(struct watchman *w, struct failure *f)
 	if (err)
 		return err;
 	w->opened = w->session.opened;
-	return registry_hold_lock(w->session.store, worker_id(w), &held, f);
+	w->locked = false;
+	w->own_lock_ms = clock_boot_ms() + OWN_LOCK_MS;
+	lease_renew_soon(&w->lease, clock_boot_ms());
+	return registry_hold_lock(w->session.store, worker_id(w), &w->locked, f);
+}
+
+static void try_own_lock(struct watchman *w, int64_t now)
+{
+	struct failure f = {0};
+	if (w->locked || now < w->own_lock_ms)
+		return;
+	w->own_lock_ms = now + OWN_LOCK_MS;
+	lease_renew_soon(&w->lease, now);
+	if (!life_ready(w, &f) && !w->locked &&
+	    registry_hold_lock(w->session.store, worker_id(w), &w->locked, &f))
+		log_event(LOG_WARN, f.what);
 }
 
 /* Jobs that the database says are ours and that we do not have: a claim whose answer was lost. */
@@ -321,10 +312,9 @@ static void read_roster(struct watchman *w, int64_t now)
 		w->remote = nremote > 0;
 		if (!in_doubt(w, now))
 			silence_step(&w->silence, all, n, clock_boot_us());
-		w->scan.dead_only = silence_holds(&w->silence);
 		for (int i = 0; i < n && !in_doubt(w, now); i++)
 			if (all[i].id != self && silence_convicts(&w->silence, &all[i]))
-				declare_dead(w, all[i].id, "silent", true);
+				declare_dead(w, all[i].id, &(struct death){"silent", true, 0});
 	}
 	arena_release(&a);
 }
@@ -335,7 +325,8 @@ static void bury_fellows(struct watchman *w)
 	int64_t id;
 	while (w->nunburied < UNBURIED_MAX && fellows_dead(w->fellows, &id))
 		w->unburied[w->nunburied++] = id;
-	while (w->nunburied > 0 && declare_dead(w, w->unburied[w->nunburied - 1], "exit seen", false))
+	while (w->nunburied > 0 &&
+	       declare_dead(w, w->unburied[w->nunburied - 1], &(struct death){"exit seen", false, 0}))
 		w->nunburied--;
 }
 
@@ -349,10 +340,12 @@ static void take_reading(struct watchman *w)
 	if (!err)
 		err = registry_locks_held(w->session.store, &a, &held, &n, &f);
 	if (!err) {
-		int64_t *gone = ARENA_ARRAY(&a, int64_t, w->locks.n);
+		struct locks_gone *gone = ARENA_ARRAY(&a, struct locks_gone, w->locks.n);
 		int ngone = locks_reading(&w->locks, held, n, clock_boot_ms(), gone);
 		for (int i = 0; i < ngone; i++)
-			declare_dead(w, gone[i], "session gone", false);
+			declare_dead(
+				w, gone[i].id,
+				&(struct death){"session gone", false, clock_boot_ms() - gone[i].since_ms});
 	}
 	arena_release(&a);
 }
@@ -392,6 +385,15 @@ static bool take_pokes(struct watchman *w)
 	return stop;
 }
 
+/* Whom we declared dead now would look to the start-up as if it had been gone before. */
+static bool is_starting(struct watchman *w)
+{
+	pthread_mutex_lock(&w->lock);
+	bool starting = w->starting;
+	pthread_mutex_unlock(&w->lock);
+	return starting;
+}
+
 /* Do what is due; how long until the next thing is. */
 static int64_t tick(struct watchman *w)
 {
@@ -400,7 +402,12 @@ static int64_t tick(struct watchman *w)
 		note_outage(w);
 	if (worker_id(w) == 0)
 		register_again(w);
+	try_own_lock(w, now);
 	renew_if_due(w);
+	if (is_starting(w)) {
+		w->last_ms = clock_boot_ms();
+		return lease_wait_ms(&w->lease, w->last_ms);
+	}
 	bury_fellows(w);
 	if (w->reconcile)
 		reconcile(w);
@@ -412,7 +419,7 @@ static int64_t tick(struct watchman *w)
 	/* After the roster: who is silent is declared dead before its jobs are taken from it. */
 	if (roster && now >= w->sweep_ms && !in_doubt(w, now)) {
 		w->sweep_ms = now + SWEEP_MS;
-		recover(w, 0);
+		sweeper_sweep(w->sweeper, silence_holds(&w->silence));
 	}
 	now = clock_boot_ms();
 	w->last_ms = now;
@@ -422,6 +429,8 @@ static int64_t tick(struct watchman *w)
 		wait = w->options.lease.retry_ms;
 	if (w->reconcile && wait > RECONCILE_MS)
 		wait = RECONCILE_MS;
+	if (!w->locked && wait > OWN_LOCK_MS)
+		wait = OWN_LOCK_MS;
 	if (w->remote)
 		wait = w->leads ? LOCKS_MS : (wait < LEAD_MS ? wait : LEAD_MS);
 	return wait < 0 ? 0 : wait;
@@ -459,18 +468,6 @@ static void *watchman_main(void *arg)
 	return NULL;
 }
 
-static void make_scanners(struct watchman *w)
-{
-	w->scan = (struct scan_options){
-		.fix = true,
-		.actor = "worker",
-		.observer = {lost_job_tell, between_batches, w},
-	};
-	w->scanners = mem_alloc(sizeof *w->scanners * (size_t)(w->options.nwatches + 1));
-	for (int i = 0; i < w->options.nwatches; i++)
-		w->scanners[i] = scanner_new(&w->session, w->options.watches[i], &w->scan);
-}
-
 /* A line a watch; a source that is none of the others is a queue of the built-in one. */
 static void name_served(struct watchman *w)
 {
@@ -485,32 +482,11 @@ static void name_served(struct watchman *w)
 	}
 }
 
-static bool while_starting(void *ctx)
-{
-	renew_if_due(ctx);
-	return true;
-}
-
-/* Once, and before the thread: its first sweep would treat these rows as any others. */
-static void start_up(struct watchman *w)
-{
-	struct startup_options o = {.self = worker_id(w), .go_on = while_starting, .ctx = w};
-	for (int i = 1; i < w->options.nwatches && !w->options.no_startup; i++) {
-		struct startup_result result;
-		struct failure f = {0};
-		if (startup_reconcile(&w->session, w->options.watches[i], &o, &result, &f))
-			log_event(LOG_ERROR, "what gone instances left is not all taken care of",
-			          LOG_STR("watch", w->options.watches[i]->name), LOG_STR("because", f.what));
-	}
-}
-
 static void watchman_free(struct watchman *w)
 {
+	sweeper_free(w->sweeper);
 	silence_release(&w->silence);
 	buf_release(&w->serves);
-	for (int i = 0; w->scanners && i < w->options.nwatches; i++)
-		scanner_free(w->scanners[i]);
-	free(w->scanners);
 	fellows_close(w->fellows);
 	locks_release(&w->locks);
 	session_close(&w->session);
@@ -525,25 +501,41 @@ defib_err watchman_start(const struct watchman_options *o, struct watchman **out
 	struct watchman *w = mem_alloc(sizeof *w);
 	assert(o->nwatches >= 1);
 	w->options = *o;
+	w->starting = true;
 	w->session = (struct session){.options = o->store, .open = store_open};
 	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&w->lock, NULL);
+	w->sweeper = sweeper_new(&(struct sweeper_options){
+		.store = o->store,
+		.watches = o->watches,
+		.nwatches = o->nwatches,
+		.wake = o->wake,
+		.ctx = o->ctx,
+	});
 	silence_init(&w->silence, o->lease.lease_ms, o->brake_ms);
 	name_served(w);
-	locks_init(&w->locks, &(struct locks_rules){250, QUIET_MS, GAP_MS});
+	locks_init(&w->locks, &(struct locks_rules){GRACE_MS, QUIET_MS, GAP_MS});
 	defib_err err = w->poke < 0 ? fail(f, DEFIB_IO, "cannot make an eventfd") : DEFIB_OK;
 	if (!err)
 		err = fellows_open(&w->fellows, f);
 	if (!err)
 		err = register_self(w, f);
-	if (!err) {
-		make_scanners(w);
-		start_up(w);
-		if (pthread_create(&w->thread, NULL, watchman_main, w) != 0)
-			err = fail(f, DEFIB_IO, "cannot start a thread for the lease");
-	}
+	if (!err && pthread_create(&w->thread, NULL, watchman_main, w) != 0)
+		err = fail(f, DEFIB_IO, "cannot start a thread for the lease");
 	if (err) {
 		watchman_free(w);
+		return err;
+	}
+	/* The lease is renewed beside it. A sweep would treat these rows as any others. */
+	if (!o->no_startup)
+		sweeper_start_up(w->sweeper, worker_id(w));
+	pthread_mutex_lock(&w->lock);
+	w->starting = false;
+	pthread_mutex_unlock(&w->lock);
+	watchman_poke(w, false);
+	err = sweeper_run(w->sweeper, f);
+	if (err) {
+		watchman_stop(w, true);
 		return err;
 	}
 	*out = w;
@@ -577,6 +569,7 @@ void watchman_stop(struct watchman *w, bool leave)
 	struct failure f = {0};
 	if (!w)
 		return;
+	sweeper_stop(w->sweeper); /* while the lease is still renewed */
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
 	pthread_mutex_unlock(&w->lock);

@@ -186,6 +186,34 @@ def test_terminated_sessions_are_no_death_to_a_worker_on_another_host(pg_queue, 
     assert queue.worker_rows("name, state") == [("far", "alive"), ("near", "alive")]
 
 
+LOCKED = ("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
+          "classid = 1684366954 AND objid = %s "
+          "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+
+
+@pytest.mark.covers("F3", "C14")
+def test_an_old_session_that_lingers_and_then_ends_is_no_death(pg_queue, elsewhere, wire):
+    """It keeps the worker's lock from its new session; the lock vanishes when the old one ends."""
+    queue = pg_queue
+    job = queue.enqueue()
+    # No beat within the test: what saves the worker must follow from the change of session.
+    elsewhere("--name", "far", "--lease", "1h", run=SLOW, url=wire.url(queue.db))
+    started(queue)
+    queue.work("--queue", "idle", "--name", "near", "--lease", "1h")
+    far = queue.db.sql("SELECT id FROM defib.worker WHERE name = 'far'")[0][0]
+    for _ in range(3):
+        eventually(lambda: queue.db.sql(LOCKED, far) == [(1,)])
+        wire.strand()
+        settled_in_again(queue, 1)
+        assert queue.db.sql(LOCKED, far) == [(1,)], "the old session is gone: nothing is tested"
+        wire.end_stranded()
+        settled_in_again(queue, 1)
+    let_go(queue)
+    queue.wait_state(job, "done")
+    assert queue.one(job, "epoch, crashes") == (1, 0)
+    assert queue.worker_rows("name, state") == [("far", "alive"), ("near", "alive")]
+
+
 @pytest.mark.covers("F2")
 def test_a_death_on_another_host_is_seen_by_its_session(pg_queue, elsewhere):
     queue = pg_queue

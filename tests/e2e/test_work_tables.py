@@ -94,6 +94,29 @@ def test_a_living_worker_s_old_row_is_left_alone(one):
     assert status(one) != one.system.running_as
 
 
+def test_slow_statements_of_a_watch_do_not_keep_a_worker_from_renewing(pg, defib):
+    """Its own sweeps once took longer than its lease, and others declared it dead."""
+    tables = TableWorkers("scrapersky", pg, defib)
+    tables.change(("running: sitemap_import_status = 'Processing'",
+                   "running: sitemap_import_status = 'Processing' "
+                   "AND (SELECT pg_sleep(4)) IS NOT NULL"))
+    worker = tables.work("sitemaps", "--lease", "2s", run=HELD, wait=False)
+    slow = ("SELECT pid, query_start FROM pg_stat_activity WHERE state = 'active' AND "
+            "datname = current_database() AND query LIKE '%%pg_sleep(4)%%' AND "
+            "pid <> pg_backend_pid() AND now() - query_start < '1 s'")
+
+    def renewals_beside_one_statement():
+        seen = set()
+        before = tables.rows(slow)
+        while before and set(before) & set(tables.rows(slow.replace("'1 s'", "'4 s'"))):
+            seen.update(tables.rows("SELECT renewed_at FROM defib.worker"))
+        return len(seen) >= 3
+    eventually(renewals_beside_one_statement)
+    assert tables.rows("SELECT state FROM defib.worker") == [("alive",)]
+    worker.kill()
+    tables.close()
+
+
 @pytest.mark.parametrize("one", SYSTEMS[2:], ids=[SYSTEMS[2].name], indirect=True)
 def test_a_job_that_runs_too_long_is_freed_although_its_worker_lives(one):
     """Life is no excuse for `overdue`; what the worker says later is too late."""

@@ -182,6 +182,7 @@ class Wire:
         self.refusing = False
         self.closing = False
         self.pairs = []
+        self.stranded = []
         self.lock = threading.Lock()
         self.loses = None  # called with what a client sends; true: it never hears the answer
         self.held = threading.Event()
@@ -225,6 +226,24 @@ class Wire:
             pass
         finally:
             client.close()
+            with self.lock:
+                lingers = server in self.stranded
+            if not lingers:
+                server.close()
+
+    def strand(self):
+        """Every connection ends for its client; the server hears nothing of it."""
+        with self.lock:
+            pairs, self.pairs = self.pairs, []
+            self.stranded += [server for _, server in pairs]
+        for client, _ in pairs:
+            client.shutdown(socket.SHUT_RDWR)
+
+    def end_stranded(self):
+        """The server hears at last, and its old sessions end."""
+        with self.lock:
+            ends, self.stranded = self.stranded, []
+        for server in ends:
             server.close()
 
     def cut(self):
@@ -248,4 +267,5 @@ class Wire:
     def close(self):
         self.closing = True
         self.away()
+        self.end_stranded()
         self.listener.close()

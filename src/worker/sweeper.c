@@ -1,0 +1,177 @@
+/* sweeper.c: see sweeper.h. */
+#include "worker/sweeper.h"
+
+#include "base/log.h"
+#include "recover/startup.h"
+#include "worker/lost_job.h"
+#include "worker/wake.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+#define OWNERS_MAX 64 /* that wait for their turn; beyond that all jobs are looked at */
+
+struct lost_owner {
+	int64_t id;
+	bool mass;
+};
+
+struct sweeper {
+	struct sweeper_options options;
+	struct session session;
+	struct scanner **scanners;
+	struct scan_options scan;
+	pthread_t thread;
+	bool running; /* the thread */
+	/* shared */
+	pthread_mutex_t lock;
+	pthread_cond_t asked;
+	struct lost_owner owners[OWNERS_MAX];
+	int nowners;
+	bool sweep, dead_only, stop;
+};
+
+static bool go_on(void *ctx)
+{
+	struct sweeper *s = ctx;
+	pthread_mutex_lock(&s->lock);
+	bool stop = s->stop;
+	pthread_mutex_unlock(&s->lock);
+	return !stop;
+}
+
+/* Jobs of one owner in the built-in queue (0: of all), and of anybody in other tables. */
+static void recover(struct sweeper *s, int64_t owner)
+{
+	char text[32];
+	bool any = false;
+	snprintf(text, sizeof text, "%lld", (long long)owner);
+	for (int i = 0; i < s->options.nwatches && go_on(s); i++) {
+		struct scan_result result;
+		s->scan.owner = i == 0 && owner ? text : NULL;
+		if (scanner_pass(s->scanners[i], &result))
+			log_event(LOG_WARN, result.failure.what);
+		any = any || result.outcomes[OUTCOME_RECOVERED] > 0;
+	}
+	if (any && s->session.store) {
+		wake_send(s->session.store, s->options.store.url);
+		s->options.wake(s->options.ctx);
+	}
+}
+
+/* What to do next; false: stop. The dead come before a sweep. */
+static bool next(struct sweeper *s, struct lost_owner *owner)
+{
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop && s->nowners == 0 && !s->sweep)
+		pthread_cond_wait(&s->asked, &s->lock);
+	bool go = !s->stop;
+	*owner = (struct lost_owner){0};
+	s->scan.dead_only = s->dead_only;
+	if (s->nowners > 0) {
+		*owner = s->owners[0];
+		s->nowners--;
+		for (int i = 0; i < s->nowners; i++)
+			s->owners[i] = s->owners[i + 1];
+	} else {
+		s->sweep = false;
+	}
+	pthread_mutex_unlock(&s->lock);
+	s->scan.mass = owner->mass;
+	return go;
+}
+
+static void *sweeper_main(void *arg)
+{
+	struct sweeper *s = arg;
+	struct lost_owner owner;
+	while (next(s, &owner))
+		recover(s, owner.id);
+	return NULL;
+}
+
+struct sweeper *sweeper_new(const struct sweeper_options *o)
+{
+	struct sweeper *s = mem_alloc(sizeof *s);
+	assert(o->nwatches >= 1);
+	s->options = *o;
+	s->session = (struct session){.options = o->store, .open = store_open};
+	s->scan = (struct scan_options){
+		.fix = true,
+		.actor = "worker",
+		.go_on = go_on,
+		.observer = {lost_job_tell, NULL, s},
+	};
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->asked, NULL);
+	s->scanners = mem_alloc(sizeof *s->scanners * (size_t)o->nwatches);
+	for (int i = 0; i < o->nwatches; i++)
+		s->scanners[i] = scanner_new(&s->session, o->watches[i], &s->scan);
+	return s;
+}
+
+void sweeper_start_up(struct sweeper *s, int64_t self)
+{
+	struct startup_options o = {.self = self, .go_on = go_on, .ctx = s};
+	assert(!s->running);
+	for (int i = 1; i < s->options.nwatches; i++) {
+		struct startup_result result;
+		struct failure f = {0};
+		if (startup_reconcile(&s->session, s->options.watches[i], &o, &result, &f))
+			log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
+			          LOG_STR("watch", s->options.watches[i]->name), LOG_STR("because", f.what));
+	}
+}
+
+defib_err sweeper_run(struct sweeper *s, struct failure *f)
+{
+	if (pthread_create(&s->thread, NULL, sweeper_main, s) != 0)
+		return fail(f, DEFIB_IO, "cannot start a thread for recovery");
+	s->running = true;
+	return DEFIB_OK;
+}
+
+void sweeper_recover(struct sweeper *s, int64_t owner, bool mass)
+{
+	pthread_mutex_lock(&s->lock);
+	if (s->nowners < OWNERS_MAX)
+		s->owners[s->nowners++] = (struct lost_owner){owner, mass};
+	else
+		s->sweep = true;
+	pthread_cond_signal(&s->asked);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void sweeper_sweep(struct sweeper *s, bool dead_only)
+{
+	pthread_mutex_lock(&s->lock);
+	s->dead_only = dead_only;
+	s->sweep = true;
+	pthread_cond_signal(&s->asked);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void sweeper_stop(struct sweeper *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_signal(&s->asked);
+	pthread_mutex_unlock(&s->lock);
+	if (s->running)
+		pthread_join(s->thread, NULL);
+	s->running = false;
+}
+
+void sweeper_free(struct sweeper *s)
+{
+	if (!s)
+		return;
+	assert(!s->running);
+	for (int i = 0; i < s->options.nwatches; i++)
+		scanner_free(s->scanners[i]);
+	free(s->scanners);
+	session_close(&s->session);
+	pthread_cond_destroy(&s->asked);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

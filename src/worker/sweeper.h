@@ -1,0 +1,38 @@
+/*
+ * sweeper.h: the thread of a worker that recovers what dead workers had, on a
+ * session of its own. However slow the statements of a watch are, and whatever
+ * becomes of their session, the lease of the worker is renewed beside it.
+ *
+ * It decides nothing about workers: whose end was noticed, and when silence
+ * proves something, is told to it by the watchman.
+ */
+#ifndef WORKER_SWEEPER_H
+#define WORKER_SWEEPER_H
+
+#include "recover/scan.h"
+
+struct sweeper;
+
+struct sweeper_options {
+	struct store_options store;
+	const struct watch **watches; /* watches[0] is the built-in queue */
+	int nwatches;
+	void (*wake)(void *ctx); /* from the sweeper's thread: there may be work */
+	void *ctx;
+};
+
+struct sweeper *sweeper_new(const struct sweeper_options *o);
+/*
+ * What gone instances left in watches[1…], before the thread runs and before anybody
+ * claims; `self` is the worker that starts.
+ */
+void sweeper_start_up(struct sweeper *s, int64_t self);
+MUST_CHECK defib_err sweeper_run(struct sweeper *s, struct failure *f);
+/* A worker is dead: its jobs, soon. `mass`: it did not die alone, which is no job's fault. */
+void sweeper_recover(struct sweeper *s, int64_t owner, bool mass);
+/* All watches, soon. `dead_only`: silence proves nothing at the moment. */
+void sweeper_sweep(struct sweeper *s, bool dead_only);
+void sweeper_stop(struct sweeper *s); /* ends the thread after its batch */
+void sweeper_free(struct sweeper *s); /* stopped, or never run; NULL is allowed */
+
+#endif
