@@ -24,7 +24,8 @@ CREATE TABLE IF NOT EXISTS defib.worker (
     cause       text,
     holding     integer NOT NULL DEFAULT 0,
     serves      text, -- names of the watches that it works on, one a line; null: not known
-    info        jsonb -- what it says of itself at each renewal; null: nothing
+    info        jsonb, -- what it says of itself at each renewal; null: nothing
+    secret      text -- the SHA-256 of what a worker over HTTP must show; null: it has none
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS worker_alive ON defib.worker (id) WHERE state = 'alive';
 
@@ -77,6 +78,10 @@ BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.worker'::regclass
                    AND a.attname = 'info') THEN
         ALTER TABLE defib.worker ADD COLUMN info jsonb;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.worker'::regclass
+                   AND a.attname = 'secret') THEN
+        ALTER TABLE defib.worker ADD COLUMN secret text;
     END IF;
     DROP FUNCTION IF EXISTS defib.register(text, text, integer);
     DROP FUNCTION IF EXISTS defib.renew(bigint, integer);

@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS defib_worker (
     cause       TEXT,
     holding     INTEGER NOT NULL DEFAULT 0,
     serves      TEXT,
-    info        TEXT
+    info        TEXT,
+    secret      TEXT
 );
 CREATE INDEX IF NOT EXISTS defib_worker_alive ON defib_worker (id) WHERE state = 'alive';
 

@@ -25,6 +25,7 @@
 	X(GUARD_OVERRIDDEN, "a person let the next pass go past doubt, brake and second look")         \
 	X(LATE_COMPLETION, "a worker reported the end of a job that was no longer its own")            \
 	X(WORKER_RETURNED, "a worker that was declared dead came back; what it had in hand was lost")  \
+	X(WORKER_OVERRIDDEN, "an admin acted in a worker's name: ended it, or took or settled a job")  \
 	X(UNDONE, "a remedy was taken back")                                                           \
 	X(CANCELLED, "the job was cancelled")                                                          \
 	X(ENDED, "the job was ended by hand")                                                          \

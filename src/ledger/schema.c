@@ -47,6 +47,7 @@ static const struct {
      "ALTER TABLE defib_job ADD COLUMN undoing INTEGER NOT NULL DEFAULT 0"},
 	{SCHEMA_QUEUE, "defib_worker", "serves", "ALTER TABLE defib_worker ADD COLUMN serves TEXT"},
 	{SCHEMA_QUEUE, "defib_worker", "info", "ALTER TABLE defib_worker ADD COLUMN info TEXT"},
+	{SCHEMA_QUEUE, "defib_worker", "secret", "ALTER TABLE defib_worker ADD COLUMN secret TEXT"},
 };
 
 static defib_err add_later_columns(struct store *s, enum schema_part part, struct failure *f)

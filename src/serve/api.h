@@ -163,6 +163,7 @@ struct api_request {
 	const char *accept;
 	const char *last_event_id;
 	const char *if_none_match;
+	const char *worker_secret;
 	const char *body; /* the whole of it */
 	size_t nbody;
 	enum role role;

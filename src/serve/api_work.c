@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "serve/api_act.h"
 #include "serve/say.h"
+#include "serve/worker_secret.h"
 
 #include <assert.h>
 
@@ -42,6 +43,33 @@ static void claimed_json(const struct claimed *job, struct buf *out)
 	buf_add(out, "}");
 }
 
+/* Before it is done: what is refused then was tried all the same. */
+static defib_err note_settled(struct api_call *c, int64_t worker, const struct settlement *all,
+                              int n, struct failure *f)
+{
+	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	struct in_its_name what = {
+		.worker = worker, .act = "settled by an admin", .jobs = keys, .n = n};
+	if (!api_body_text(c, "watch", &what.watch))
+		what.watch = NULL;
+	for (int i = 0; i < n; i++)
+		keys[i] = all[i].key;
+	return worker_note_alone(c, &what, f);
+}
+
+static defib_err note_claimed(struct api_call *c, int64_t worker, const struct claimed *jobs, int n,
+                              struct failure *f)
+{
+	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	struct in_its_name what = {
+		.worker = worker, .act = "claimed by an admin", .jobs = keys, .n = n};
+	if (!api_body_text(c, "watch", &what.watch))
+		what.watch = NULL;
+	for (int i = 0; i < n; i++)
+		keys[i] = jobs[i].key;
+	return n ? worker_note_alone(c, &what, f) : DEFIB_OK;
+}
+
 void call_claim(struct api_call *c)
 {
 	static const char *const members[] = {"queue", "kinds", "watch", "n", NULL};
@@ -49,7 +77,8 @@ void call_claim(struct api_call *c)
 	struct claimed *jobs = NULL;
 	struct failure f = {0};
 	int n = 0;
-	if (!worker_named(c, &worker) || !api_body_takes(c, members) ||
+	bool own;
+	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
 	    !api_body_int(c, "n", 1, CLAIM_MOST, &most))
 		return;
 	struct source *source = source_named(c);
@@ -59,6 +88,8 @@ void call_claim(struct api_call *c)
 	defib_err err = source->ops->promote(source, c->session->store, &f);
 	if (!err)
 		err = source->ops->claim(source, c->session->store, worker, most, &c->arena, &jobs, &n, &f);
+	if (!err && !own)
+		err = note_claimed(c, worker, jobs, n, &f);
 	if (err) {
 		worker_failed(c, &f);
 	} else {
@@ -201,7 +232,9 @@ void call_settle(struct api_call *c)
 	struct failure f = {0};
 	int64_t worker;
 	int n;
-	if (!worker_named(c, &worker) || !api_body_takes(c, members) || !read_results(c, &all, &n))
+	bool own;
+	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
+	    !read_results(c, &all, &n))
 		return;
 	/* The queue's name does not matter for its jobs' ends. */
 	if (!json_object_get(c->body, "watch"))
@@ -209,7 +242,8 @@ void call_settle(struct api_call *c)
 	struct source *source = source_named(c);
 	if (!source)
 		return;
-	if (source->ops->settle(source, c->session->store, worker, all, n, &c->arena, &f))
+	defib_err err = own ? DEFIB_OK : note_settled(c, worker, all, n, &f);
+	if (err || source->ops->settle(source, c->session->store, worker, all, n, &c->arena, &f))
 		worker_failed(c, &f);
 	else
 		answer_settled(c, all, n);
@@ -225,7 +259,8 @@ void call_progress(struct api_call *c)
 	const char *key = key_of(c, json_object_get(c->body, "key"));
 	int64_t worker, epoch = 0;
 	struct failure f = {0};
-	if (!worker_named(c, &worker) || !api_body_takes(c, members) ||
+	bool own;
+	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
 	    !api_body_int(c, "epoch", 1, INT64_MAX, &epoch) || !api_body_text(c, "step", &step) ||
 	    !api_body_text(c, "text", &text))
 		return;

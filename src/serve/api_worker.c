@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "life/registry.h"
+#include "life/roster.h"
 #include "serve/api_act.h"
 #include "serve/say.h"
+#include "serve/worker_secret.h"
 #include "watch/builtin.h"
 #include "worker/source_table.h"
 
@@ -138,14 +140,32 @@ static bool read_serves(struct api_call *c, const char **serves)
 	return n >= 0;
 }
 
-static void answer_registered(struct api_call *c, int64_t id, int64_t lease_us)
+static void answer_registered(struct api_call *c, int64_t id, const char *secret, int64_t lease_us)
 {
 	struct buf *out = &c->out->body;
 	buf_addf(out, "{\"worker\":%lld", (long long)id);
+	json_text(out, "secret", secret);
 	json_seconds(out, "lease_s", true, lease_us);
 	json_seconds(out, "beat_s", true, lease_us / BEATS_A_LEASE);
 	buf_add(out, "}\n");
 	c->out->status = 201;
+}
+
+/* A worker is never there without its secret: nobody could act for it. */
+static defib_err register_with(struct store *s, const char *name, const struct incarnation *who,
+                               int64_t lease_us, const char *serves, const char *secret,
+                               int64_t *id, struct failure *f)
+{
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = registry_register(s, name, who, lease_us / 1000, serves, id, f);
+	if (!err)
+		err = worker_secret_keep(s, *id, secret, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
 }
 
 void call_register(struct api_call *c)
@@ -153,6 +173,7 @@ void call_register(struct api_call *c)
 	static const char *const members[] = {"name", "lease", "serves", NULL};
 	int64_t lease_us = LEASE_USUAL_US, id;
 	const char *name = c->actor, *serves;
+	char secret[WORKER_SECRET_BYTES];
 	struct incarnation who;
 	struct failure f = {0};
 	if (!api_body_takes(c, members) || !api_body_text(c, "name", &name) ||
@@ -160,12 +181,13 @@ void call_register(struct api_call *c)
 		return;
 	if (lease_us < LEASE_LEAST_US || lease_us > LEASE_MOST_US)
 		api_problem(c, 400, "lease is from 3s to 1h");
-	else if (!incarnation_remote(&who))
+	else if (!incarnation_remote(&who) || !worker_secret_make(secret))
 		api_problem(c, 500, "there are no random numbers to be had");
-	else if (registry_register(c->session->store, name, &who, lease_us / 1000, serves, &id, &f))
+	else if (register_with(c->session->store, name, &who, lease_us, serves, secret, &id, &f))
 		worker_failed(c, &f);
 	else
-		answer_registered(c, id, lease_us);
+		answer_registered(c, id, secret, lease_us);
+	explicit_bzero(secret, sizeof secret);
 }
 
 /* Of the queue; those of a table are told by its own settlements. */
@@ -192,7 +214,8 @@ void call_beat(struct api_call *c)
 	static const char *const members[] = {"holding", NULL};
 	int64_t id, holding = 0, owned = 0;
 	struct failure f = {0};
-	if (!worker_named(c, &id) || !api_body_takes(c, members) ||
+	bool own;
+	if (!worker_allowed(c, &id, &own) || !api_body_takes(c, members) ||
 	    !api_body_int(c, "holding", 0, INT32_MAX, &holding))
 		return;
 	defib_err err = registry_renew(c->session->store, id, holding, NULL, &owned, &f);
@@ -204,13 +227,53 @@ void call_beat(struct api_call *c)
 		worker_failed(c, &f);
 }
 
+#define JOBS_NOTED 1000
+
+/* What it had goes to others, and each job's story says why. */
+static defib_err note_ended(struct api_call *c, int64_t id, struct failure *f)
+{
+	struct roster_job *jobs = NULL;
+	int n = 0;
+	defib_err err = roster_jobs(c->session->store, id, JOBS_NOTED, &c->arena, &jobs, &n, f);
+	struct in_its_name what = {.worker = id, .act = "the worker was ended by an admin"};
+	if (!err && n == 0)
+		return worker_note(c, &what, f);
+	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	what.jobs = keys;
+	for (int i = 0; !err && i < n; i += what.n) {
+		what.watch = jobs[i].watch;
+		for (what.n = 0; i + what.n < n && text_eq(jobs[i + what.n].watch, what.watch); what.n++)
+			keys[what.n] = jobs[i + what.n].job;
+		err = worker_note(c, &what, f);
+	}
+	return err;
+}
+
+static defib_err leave(struct api_call *c, int64_t id, bool own, struct failure *f)
+{
+	struct store *s = c->session->store;
+	if (own)
+		return registry_leave(s, id, f);
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = registry_leave(s, id, f);
+	if (!err)
+		err = note_ended(c, id, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
 void call_leave(struct api_call *c)
 {
 	int64_t id;
+	bool own;
 	struct failure f = {0};
-	if (!worker_named(c, &id))
+	if (!worker_allowed(c, &id, &own))
 		return;
-	if (registry_leave(c->session->store, id, &f))
+	if (leave(c, id, own, &f))
 		worker_failed(c, &f);
 	else
 		c->out->status = 204;

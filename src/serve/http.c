@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "serve/uri.h"
+#include "serve/worker_secret.h"
 
 #include <assert.h>
 #include <unistd.h>
@@ -193,6 +194,7 @@ static enum MHD_Result on_whole(struct request *r)
 	r->asked.accept = header(r, "Accept");
 	r->asked.last_event_id = header(r, "Last-Event-ID");
 	r->asked.if_none_match = header(r, "If-None-Match");
+	r->asked.worker_secret = header(r, WORKER_SECRET_HEADER);
 	r->asked.body = buf_text(&r->body);
 	r->asked.nbody = r->body.len;
 	r->call.http = r;

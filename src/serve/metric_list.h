@@ -167,7 +167,7 @@
 	X(HTTP_STREAMS, GAUGE, "defib_http_streams", "", NONE, \
 	  "Clients that follow live events.") \
 	X(HTTP_DENIED, COUNTER, "defib_http_denied_total", "", NONE, \
-	  "Requests with a wrong token, or without one that is needed.") \
+	  "Requests with a wrong token or worker's secret, or without one that is needed.") \
 	X(ALERTS_FIRING, GAUGE, "defib_alerts_firing", "rule,severity", NONE, \
 	  "Alerts of the daemon's own rules that are firing.") \
 	X(DELIVERIES, COUNTER, "defib_alert_deliveries_total", "sink,result", NONE, \

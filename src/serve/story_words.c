@@ -31,6 +31,7 @@ static const struct {
 	{"GUARD_HELD", "was kept by a guard, so nothing was done"},
 	{"GUARD_OVERRIDDEN", "may be taken past the guards, a person said"},
 	{"LATE_COMPLETION", "was reported as ended by a worker that had lost it"},
+	{"WORKER_OVERRIDDEN", "had something done to it in its worker's name"},
 	{"UNDONE", "was put back as it had been"},
 	{"CANCELLED", "was cancelled"},
 	{"ENDED", "was ended by hand"},

@@ -1,6 +1,7 @@
 """Workers that speak nothing but HTTP: their whole life, their fence, their end."""
 
 import contextlib
+import hashlib
 import json
 import threading
 
@@ -38,9 +39,16 @@ class Works:
     def __init__(self, db, program, web):
         self.db, self.program, self.web = db, program, web
         self.prefix = "defib." if db.engine == "postgres" else "defib_"
+        self.secrets = {}
+
+    def secret(self, path):
+        """What the worker of a path shows; a test that forges says so itself."""
+        parts = path.split("/")
+        known = parts[1] == "workers" and len(parts) > 2 and self.secrets.get(parts[2])
+        return {"Defib-Worker-Secret": known} if known else {}
 
     def ask(self, path, body=None, status=200):
-        got = self.web.by("operator").post("/api/v1" + path, body)
+        got = self.web.by("operator").post("/api/v1" + path, body, headers=self.secret(path))
         assert got.status == status, got.text
         return got.json if got.body else None
 
@@ -48,7 +56,9 @@ class Works:
         return self.ask(f"/queues/{queue}/jobs", {"kind": "test", **job}, 201)["id"]
 
     def register(self, **more):
-        return self.ask("/workers", {"name": "remote", **more}, 201)["worker"]
+        got = self.ask("/workers", {"name": "remote", **more}, 201)
+        self.secrets[str(got["worker"])] = got["secret"]
+        return got["worker"]
 
     def claim(self, worker, queue, n=1, **more):
         return self.ask(f"/workers/{worker}/claim", {"queue": queue, "n": n, **more})["jobs"]
@@ -314,6 +324,102 @@ def test_the_daemon_alone_notices_a_silent_worker_too(works):
     epoch = works.claim(silent, "unseen")[0]["epoch"]
     got = eventually(lambda: works.claim(other, "unseen"))
     assert [(j["key"], j["epoch"]) for j in got] == [(str(job), epoch + 1)]
+
+
+# ---- whose worker it is ----
+
+VERBS = {"beat": ("POST", "/beat", {}), "claim": ("POST", "/claim", {"queue": "forged"}),
+         "settle": ("POST", "/settle", {"results": [{"key": 1, "epoch": 1, "as": "done"}]}),
+         "progress": ("POST", "/progress", {"key": 1, "epoch": 1, "text": "x"}),
+         "leave": ("DELETE", "", None)}
+
+
+def overridden(works, job):
+    return works.db.sql(f"SELECT actor, reason FROM {works.prefix}ledger WHERE job = %s AND "
+                        "event = 'WORKER_OVERRIDDEN' ORDER BY id", str(job))
+
+
+@pytest.mark.parametrize("shown", [None, "0" * 64, "", "another's"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_operator_does_nothing_in_the_name_of_a_worker_of_others(works, verb, shown):
+    """An operator, refused the admin's override, could end a living worker or settle its job: the
+    job ran twice, or a forged result was taken. The worker's own secret is needed."""
+    queue = f"forged-{verb}-{shown}"
+    job = works.enqueue(queue)
+    worker = works.register()
+    epoch = works.claim(worker, queue)[0]["epoch"]
+    if shown == "another's":
+        shown = works.secrets[str(works.register())]
+    method, path, body = VERBS[verb]
+    if verb == "settle":
+        body = {"results": [{"key": job, "epoch": epoch, "as": "done", "result": "forged"}]}
+    denied = metric(works)
+    got = works.web.by("operator").ask(method, f"/api/v1/workers/{worker}{path}", body,
+                                       headers={"Defib-Worker-Secret": shown})
+    assert got.status == 403 and "not the caller's" in got.detail
+    assert "Defib-Worker-Secret" in got.json["next"]
+    assert metric(works) == denied + 1
+    assert works.job(job, "state, owner, epoch") == ("running", worker, epoch)
+    assert works.db.sql(f"SELECT state FROM {works.prefix}worker WHERE id = %s", worker) == [
+        ("alive",)]
+    assert overridden(works, job) == []
+    works.settle(worker, {"key": job, "epoch": epoch, "as": "done"})
+
+
+def metric(works):
+    lines = works.web.get("/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines
+               if line.startswith("defib_http_denied_total"))
+
+
+def test_a_worker_process_is_nobodys_over_http(works):
+    """One that registered itself in the database has no secret: only an admin acts for it."""
+    with works.fellow():
+        worker, = works.db.sql(f"SELECT max(id) FROM {works.prefix}worker")[0]
+        for shown in (None, ""):
+            got = works.web.by("operator").ask("DELETE", f"/api/v1/workers/{worker}",
+                                               headers={"Defib-Worker-Secret": shown})
+            assert got.status == 403
+
+
+def test_what_an_admin_does_in_a_workers_name_is_in_the_ledger(works):
+    job, other = works.enqueue("by-admin"), works.enqueue("by-admin")
+    worker = works.register()
+    admin = works.web.by("admin")
+    got = admin.post(f"/api/v1/workers/{worker}/claim", {"queue": "by-admin", "n": 2})
+    epochs = {one["key"]: one["epoch"] for one in got.json["jobs"]}
+    assert set(epochs) == {str(job), str(other)}
+    end = {"key": job, "epoch": epochs[str(job)], "as": "done"}
+    assert admin.post(f"/api/v1/workers/{worker}/settle", {"results": [end]}).status == 200
+    assert overridden(works, job) == [("web:admin", "claimed by an admin"),
+                                      ("web:admin", "settled by an admin")]
+    assert admin.ask("DELETE", f"/api/v1/workers/{worker}").status == 204
+    assert overridden(works, other) == [("web:admin", "claimed by an admin"),
+                                        ("web:admin", "the worker was ended by an admin")]
+
+
+def test_what_a_worker_does_itself_is_not_told_as_an_admins(works):
+    """Also with an admin's token: its secret says that it is the worker."""
+    job = works.enqueue("own")
+    worker = works.register()
+    admin, headers = works.web.by("admin"), works.secret(f"/workers/{worker}")
+    got = admin.post(f"/api/v1/workers/{worker}/claim", {"queue": "own"}, headers=headers)
+    end = {"key": job, "epoch": got.json["jobs"][0]["epoch"], "as": "done"}
+    assert admin.post(f"/api/v1/workers/{worker}/settle", {"results": [end]},
+                      headers=headers).status == 200
+    assert admin.ask("DELETE", f"/api/v1/workers/{worker}", headers=headers).status == 204
+    assert overridden(works, job) == []
+
+
+def test_of_a_secret_only_the_hash_is_kept_and_it_is_never_shown(works):
+    worker = works.register()
+    secret = works.secrets[str(worker)]
+    assert len(secret) == 64 and secret != works.secrets[str(works.register())]
+    kept, = works.db.sql(f"SELECT secret FROM {works.prefix}worker WHERE id = %s", worker)[0]
+    assert kept == hashlib.sha256(secret.encode()).hexdigest()
+    shown = works.web.get(f"/api/v1/workers/{worker}").text + works.web.get("/api/v1/workers").text
+    assert secret not in shown and kept not in shown
+    assert secret not in works.web.daemon.log
 
 
 # ---- a user's own table ----

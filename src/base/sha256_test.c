@@ -1,0 +1,45 @@
+/* sha256_test.c: against the published examples, and every length around a block. */
+#include "base/sha256.h"
+
+#include "base/test.h"
+
+static const char *hash(const char *text, size_t n)
+{
+	static char out[SHA256_HEX];
+	sha256_hex(text, n, out);
+	return out;
+}
+
+static void the_published_examples(void **state)
+{
+	(void)state;
+	assert_string_equal(hash("", 0),
+	                    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	assert_string_equal(hash("abc", 3),
+	                    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	assert_string_equal(hash("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56),
+	                    "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+}
+
+/* 55 and 56 bytes: the length fits behind them, or needs a block of its own. */
+static void lengths_around_a_block(void **state)
+{
+	char text[129];
+	(void)state;
+	memset(text, 'a', sizeof text);
+	assert_string_equal(hash(text, 55),
+	                    "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
+	assert_string_equal(hash(text, 64),
+	                    "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+	assert_string_equal(hash(text, 128),
+	                    "6836cf13bac400e9105071cd6af47084dfacad4e5e302c94bfed24e013afb73e");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_published_examples),
+		cmocka_unit_test(lengths_around_a_block),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
