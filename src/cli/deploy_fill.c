@@ -11,8 +11,11 @@
 #define ALL_WATCHES "all that the configuration enables"
 #define ENVIRONMENT "DATABASE_URL"
 #define TOKEN "DEFIB_TOKEN"
+#define METRICS_TOKEN "DEFIB_METRICS_TOKEN"
 /* What a configuration without any gets, so that others than the pod itself may ask. */
-#define TOKENS_YAML "http:\n  tokens: [{name: operator, role: operator, env: " TOKEN "}]\n"
+#define TOKENS_YAML                                                                                \
+	"http:\n  tokens:\n    - {name: operator, role: operator, env: " TOKEN "}\n"                   \
+	"    - {name: prometheus, role: viewer, env: " METRICS_TOKEN "}\n"
 
 /* ---- what a configuration has ---- */
 
@@ -197,7 +200,7 @@ static void add_line(const struct fill *f, const char *line, struct arena *a, st
 {
 	struct buf seconds = BUF_INIT, cron = BUF_INIT;
 	bool timed = f->every_us > 0;
-	if (strstr(line, TOKEN) && f->tokens)
+	if (f->tokens && (strstr(line, TOKEN) || strstr(line, METRICS_TOKEN)))
 		return;
 	if (timed) {
 		buf_addf(&seconds, "%llds", (long long)(f->every_us / US_PER_S));

@@ -8,7 +8,8 @@
  *   /usr/local/bin/defib     where the program is
  *   DATABASE_URL             its line is there once for each name that the configuration
  *                            takes from the environment
- *   DEFIB_TOKEN              its line goes where the configuration has tokens of its own
+ *   DEFIB_TOKEN, DEFIB_METRICS_TOKEN
+ *                            their lines go where the configuration has tokens of its own
  *   Watches: all that …      their names
  *   900s, * / 15 * * * *     the shortest interval of a watch
  *   defib.yaml: |            the configuration itself

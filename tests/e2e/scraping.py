@@ -75,14 +75,16 @@ def free_port():
 
 
 class Prometheus:
-    """The real one, scraping one target every second, with the shipped rules."""
+    """The real one, scraping one target every second, with the shipped rules; `job` has what a
+    scrape job says beyond its name and target."""
 
-    def __init__(self, folder, target):
+    def __init__(self, folder, target, job=None):
         self.url = f"http://127.0.0.1:{free_port()}"
         (folder / "prometheus.yml").write_text(json.dumps({
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(RULES)],
-            "scrape_configs": [{"job_name": "defib", "static_configs": [{"targets": [target]}]}]}))
+            "scrape_configs": [{"job_name": "defib", **(job or {}), "scrape_interval": "1s",
+                                "static_configs": [{"targets": [target]}]}]}))
         self.log = folder / "prometheus.log"
         with open(self.log, "wb") as out:
             self.process = subprocess.Popen(

@@ -5,6 +5,7 @@ and secrets, and run: a word that the program does not know is found here, not o
 """
 
 import contextlib
+import fnmatch
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -21,6 +23,7 @@ import yaml
 
 from conftest import BIN, ROOT, Ran
 from example_systems import Example, ago
+from scraping import Prometheus, promtool
 from web import Web
 from workers import eventually
 
@@ -61,7 +64,8 @@ class Host:
         self.db, self.folder = db, folder
         self.config = folder / "defib.yaml"
         self.config.write_text(config)
-        self.secrets = {"DATABASE_URL": db.url, "DEFIB_TOKEN": "0123456789abcdef0123456789abcdef"}
+        self.secrets = {"DATABASE_URL": db.url, "DEFIB_TOKEN": "0123456789abcdef0123456789abcdef",
+                        "DEFIB_METRICS_TOKEN": "fedcba9876543210fedcba9876543210"}
         self.environment = folder / "environment"
         self.environment.write_text("".join(f"{k}='{v}'\n" for k, v in self.secrets.items()))
         db.sql("CREATE TABLE jobs (id integer PRIMARY KEY, state text, beat text)")
@@ -186,6 +190,37 @@ def test_the_daemons_unit_starts_reloads_and_stops(host):
         manager.wait("READY=1")
 
 
+def unit_environment(host, unit):
+    """What systemd gives a unit: its own few names, and the file's, whose quotes it takes off."""
+    line, = unit_lines(unit, "EnvironmentFile")
+    path = pathlib.Path(host.here(line.removeprefix("-")))
+    assert path.exists() or line.startswith("-")
+    text = path.read_text() if path.exists() else ""
+    pairs = [line.split("=", 1) for line in text.splitlines() if line and line[0] not in "#;"]
+    kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "LANG": "C.UTF-8",
+            "USER": "defib", "LOGNAME": "defib", "HOME": "/", "SHELL": "/usr/sbin/nologin",
+            "STATE_DIRECTORY": str(host.folder / "state"), "INVOCATION_ID": "0" * 32, **kept,
+            **{name: value[1:-1] if value[:1] in ("'", '"') else value for name, value in pairs}}
+
+
+@pytest.mark.covers("C6")
+def test_units_find_their_secrets_in_their_environment_file_alone(host):
+    for name in ("defib-scan.service", "defib.service"):
+        unit = (DEPLOY / "systemd" / name).read_text()
+        argv = [host.here(word) for word in argv_of(unit)]
+        said = subprocess.run(["timeout", "-s", "TERM", "4", *argv] if "daemon" in argv else argv,
+                              env=unit_environment(host, unit), cwd=host.folder, timeout=60,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert host.state() == "queued", said.stderr
+        host.db.sql(f"UPDATE jobs SET state = 'running', beat = {ago(host.db, 7200)}")
+    host.environment.unlink()
+    said = subprocess.run([host.here(word) for word in argv_of(unit)], cwd=host.folder, timeout=60,
+                          env=unit_environment(host, unit), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    assert said.returncode == 3 and "DATABASE_URL" in said.stderr
+
+
 @pytest.mark.covers("C6")
 def test_the_scans_unit_recovers_and_a_job_left_for_a_person_is_no_failure(host):
     unit = (DEPLOY / "systemd/defib-scan.service").read_text()
@@ -214,13 +249,63 @@ def cron_line(text):
     return " ".join(fields[:5]), fields[5], fields[6]
 
 
+def by_cron(text, here, folder, prefix=()):
+    """A line of /etc/cron.d as Debian's cron runs it: the file's own settings and four names of
+    cron's are all of the environment; no terminal, a session of its own, the file's shell."""
+    command = cron_line(text)[2]
+    assert "%" not in command  # cron would make a line end of it
+    settings = dict(s.split("=", 1) for s in text.splitlines() if re.match(r"[A-Z]+=", s))
+    env = {"HOME": str(folder), "LOGNAME": "defib", "PATH": "/usr/bin:/bin", **settings}
+    env |= {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+    done = subprocess.run([*prefix, env["SHELL"], "-c", here(command)], env=env, cwd=folder,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                          start_new_session=True, timeout=60)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
 @pytest.mark.covers("C6")
 def test_the_cron_line_recovers_and_says_nothing(host):
-    schedule, user, command = cron_line((DEPLOY / "cron/defib").read_text())
+    text = (DEPLOY / "cron/defib").read_text()
+    schedule, user, _ = cron_line(text)
     assert (schedule, user) == ("*/15 * * * *", "defib")
-    assert "%" not in command  # cron would make a line end of it
-    ran = host.run(["/bin/sh", "-c", command], names=())
+    ran = by_cron(text, host.here, host.folder)
     assert (ran.code, ran.out, ran.err, host.state()) == (0, "", "", "queued")
+
+
+def test_the_cron_line_needs_no_environment_file(host, defib):
+    """A file that is not there ended the shell before defib began."""
+    host.environment.unlink()
+    host.config.write_text(CONFIG.replace("${DATABASE_URL}", host.db.url))
+    ran = by_cron(deploy(defib, "cron", config=host.config).out, host.here, host.folder)
+    assert (ran.code, ran.out, ran.err, host.state()) == (0, "", "", "queued")
+
+
+def test_the_cron_line_says_what_is_missing_when_its_secrets_are(host, defib):
+    text = deploy(defib, "cron", config=host.config).out
+    host.environment.unlink()
+    ran = by_cron(text, host.here, host.folder)
+    assert ran.code == 3 and "DATABASE_URL" in ran.err
+    # There, but not for the user that cron runs it as: root without its privilege to read anything.
+    host.environment.write_text("DATABASE_URL='sqlite:x.db'\n")
+    host.environment.chmod(0)
+    plain = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    ran = by_cron(text, host.here, host.folder, plain if os.geteuid() == 0 else ())
+    assert ran.code == 3 and "DATABASE_URL" in ran.err
+
+
+@pytest.mark.parametrize("value", ["two words", "$HOME and `id` and $(id)", 'say "hi" & go; #not',
+                                   "back\\slash"])
+def test_values_reach_the_scan_of_the_cron_line_as_they_are(host, defib, value):
+    host.config.write_text(CONFIG.replace(
+        "stuck_after: 1h", 'stuck_after: 1h\n    label: "${LABEL}"'))
+    host.environment.write_text(f"DATABASE_URL='{host.db.url}'\nLABEL='{value}'\n")
+    text = deploy(defib, "cron", config=host.config).out
+    ran = by_cron(text, host.here, host.folder)
+    assert (ran.code, ran.err, host.state()) == (0, "", "queued")
+    shown = by_cron(text.replace("scan --fix --quiet", "config show --json").replace(
+        ">/dev/null", ""), host.here, host.folder)
+    values = {entry["path"]: entry["value"] for entry in shown.json}
+    assert values["watches.jobs.label"] == value
 
 
 @pytest.mark.covers("A4", "C6")
@@ -301,6 +386,14 @@ def test_service_and_deployment_belong_together():
         f":{container['ports'][0]['containerPort']}")
 
 
+def port_of(daemon):
+    for line in daemon.log().splitlines():
+        event = json.loads(line)
+        if event["msg"] == "http listens":
+            return int(event["address"].rpartition(":")[2])
+    return None
+
+
 @pytest.mark.covers("C6", "D11")
 def test_the_deployment_runs_and_its_probes_answer(host):
     """With the configuration that ships, but for the table."""
@@ -310,13 +403,7 @@ def test_the_deployment_runs_and_its_probes_answer(host):
     argv = [w.replace("0.0.0.0:8080", "0.0.0.0:0") for w in
             container["command"] + container["args"]]
     with host.running(argv, secrets_of(container)) as daemon:
-        def port():
-            for line in daemon.log().splitlines():
-                event = json.loads(line)
-                if event["msg"] == "http listens":
-                    return int(event["address"].rpartition(":")[2])
-            return None
-        web = Web("127.0.0.1", eventually(port))
+        web = Web("127.0.0.1", eventually(lambda: port_of(daemon)))
         for probe in ("livenessProbe", "readinessProbe"):
             path = container[probe]["httpGet"]["path"]
             # Kubernetes asks by the pod's address.
@@ -325,6 +412,55 @@ def test_the_deployment_runs_and_its_probes_answer(host):
         web.token = host.secrets["DEFIB_TOKEN"]
         assert web.get("/api/v1/status").status == 200
         eventually(lambda: host.state() == "queued")
+
+
+@pytest.mark.parametrize("config", [CONFIG, CONFIG + """http:
+  tokens:
+    - {name: anna, role: admin, env: ANNAS}
+    - {name: graphs, role: viewer, env: DEFIB_METRICS_TOKEN}
+"""], ids=["ours", "own"])
+def test_prometheus_is_let_in_with_the_token_of_its_scrape_job(host, defib, config):
+    """What is printed for Kubernetes, scraped by a real Prometheus with the job that ships; only
+    where its targets and its secret are is this test's. Without the token it is refused."""
+    documents = list(yaml.safe_load_all(deploy(defib, "k8s", config=config).out))
+    host.config.write_text(documents[0]["data"]["defib.yaml"])
+    host.secrets["ANNAS"] = "a" * 32
+    _, container = container_of(documents[1])
+    assert "annotations" not in documents[1]["spec"]["template"]["metadata"]
+    argv = [w.replace("0.0.0.0:8080", "0.0.0.0:0") for w in
+            container["command"] + container["args"]]
+    scrape, = yaml.safe_load((DEPLOY / "prometheus/kubernetes.yml").read_text())["scrape_configs"]
+    mounted = pathlib.Path(scrape["authorization"]["credentials_file"]).name
+    assert mounted in secrets_of(container)
+    token = host.folder / mounted
+    token.write_text(host.secrets[mounted])
+    with host.running(argv, secrets_of(container)) as daemon:
+        target = f"127.0.0.1:{eventually(lambda: port_of(daemon))}"
+        assert Web("127.0.0.1", int(target.split(":")[1])).get("/metrics").status == 401
+        for part in ("kubernetes_sd_configs", "relabel_configs"):
+            del scrape[part]
+        scrape["authorization"]["credentials_file"] = str(token)
+        with contextlib.closing(Prometheus(host.folder, target, scrape)) as prometheus:
+            eventually(lambda: prometheus.value('up{job="defib"}') == 1)
+
+
+def test_the_scrape_job_for_kubernetes_is_right(tmp_path):
+    shipped = DEPLOY / "prometheus/kubernetes.yml"
+    config = yaml.safe_load(shipped.read_text())
+    # Debian's Prometheus is built without it.
+    assert config["scrape_configs"][0].pop("kubernetes_sd_configs") == [{"role": "pod"}]
+    config["scrape_configs"][0]["authorization"]["credentials_file"] = str(tmp_path / "token")
+    (tmp_path / "token").write_text("x" * 32)
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    promtool("check", "config", tmp_path / "prometheus.yml")
+    relabel = yaml.safe_load(shipped.read_text())["scrape_configs"][0]["relabel_configs"]
+    _, container = container_of(manifests()["deployment.yaml"])
+    labels = manifests()["deployment.yaml"]["spec"]["template"]["metadata"]["labels"]
+    pod = {"__meta_kubernetes_pod_container_port_name": container["ports"][0]["name"],
+           **{"__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", k): v for k, v in labels.items()}}
+    for rule in relabel:
+        if rule.get("action") == "keep":
+            assert pod[rule["source_labels"][0]] == rule["regex"]
 
 
 @pytest.mark.covers("C6")
@@ -343,7 +479,8 @@ def test_the_cron_job_recovers_and_a_job_left_for_a_person_is_no_failure(host):
 def test_the_configuration_that_ships_is_right(defib):
     text = manifests()["configmap.yaml"]["data"]["defib.yaml"]
     ran = defib("config", "check", config=text,
-                env={"DATABASE_URL": "postgres://x@127.0.0.1/y", "DEFIB_TOKEN": "x" * 32})
+                env={"DATABASE_URL": "postgres://x@127.0.0.1/y", "DEFIB_TOKEN": "x" * 32,
+                     "DEFIB_METRICS_TOKEN": "y" * 32})
     assert ran.code == 0, ran.err
 
 
@@ -354,13 +491,66 @@ def steps(word):
     return [line.split(None, 1)[1] for line in text.splitlines() if line.startswith(f"{word} ")]
 
 
-def test_the_container_file_copies_what_is_there():
+def ignored(path):
+    """Whether .dockerignore keeps a path of the root from whoever builds."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    assert not any("!" in p or "/" in p for p in patterns)  # what this test understands
+    return any(fnmatch.fnmatch(path.split("/")[0], p) for p in patterns)
+
+
+def build_context(folder):
+    """The image's WORKDIR with what the file copies, and nothing else."""
+    folder.mkdir()
     for line in steps("COPY"):
         words = line.split()
         if words[0].startswith("--from="):
             continue
         for source in words[:-1]:
-            assert (ROOT / source).exists(), source
+            assert not ignored(source), source
+            to = folder / words[-1]
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, to)
+            else:
+                shutil.copy(ROOT / source, to / source)
+    return folder
+
+
+def listed(root):
+    return subprocess.run([sys.executable, root / "scripts/sources.py", "all"], check=True,
+                          capture_output=True, text=True).stdout.split()
+
+
+def test_the_container_is_built_from_what_the_file_copies(tmp_path):
+    """Its build is set up in a folder that holds exactly that; nothing in it misses a file."""
+    context = build_context(tmp_path / "src")
+    assert listed(context) == listed(ROOT)
+    setup = subprocess.run(["meson", "setup", "build", "-Dtests=false"], cwd=context, text=True,
+                           capture_output=True, timeout=110, check=False)
+    assert setup.returncode == 0, setup.stdout[-2000:]
+    ninja = subprocess.run(["ninja", "-C", "build", "-n"], cwd=context, text=True, timeout=60,
+                           capture_output=True, check=False)
+    assert ninja.returncode == 0, ninja.stdout[-2000:]
+    installed = json.loads(subprocess.run(
+        ["meson", "introspect", "--installed", "build"], cwd=context, text=True,
+        capture_output=True, timeout=60, check=True).stdout)
+    assert [to for to in installed.values() if to.endswith("/bin/defib")]
+    for source in installed:
+        made = not source.startswith("/") or source.startswith(str(context / "build"))
+        assert made or pathlib.Path(source).exists(), source
+
+
+@pytest.mark.proof
+def test_the_steps_of_the_container_file_build_a_program_that_runs(tmp_path):
+    context = build_context(tmp_path / "src")
+    step, = [step for step in steps("RUN") if "make all" in step]
+    ran = subprocess.run(["/bin/sh", "-c", step.replace("/made", str(tmp_path / "made"))],
+                         cwd=context, capture_output=True, text=True, timeout=1500, check=False)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    copied, = [line.split() for line in steps("COPY") if line.startswith("--from=")]
+    program = tmp_path / copied[1].lstrip("/")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("defib ")
 
 
 def apt_packages(step):
@@ -404,7 +594,7 @@ def test_deploy_fills_in_paths_names_and_interval(defib):
     unit = deploy(defib, "systemd", config=config).out
     assert f"ExecStart={BIN} daemon -c {defib.dir}/defib.yaml" in unit
     assert "# Watches: jobs." in unit
-    assert "JOBS_URL=postgres://…" in unit and "DATABASE_URL" not in unit
+    assert "JOBS_URL='postgres://…'" in unit and "DATABASE_URL" not in unit
     timer = deploy(defib, "systemd-timer", config=config).out
     assert "OnUnitActiveSec=300s" in timer
     assert cron_line(deploy(defib, "cron", config=config).out)[0] == "*/5 * * * *"
@@ -435,7 +625,7 @@ def test_printed_manifests_are_valid_and_hold_the_configuration(defib):
         for document in documents:
             jsonschema.validate(document, SCHEMA)
         names = secrets_of(container_of(documents[1])[1])
-        assert [n for n in names if n != "DEFIB_TOKEN"] == ["A_URL", "B_URL"]
+        assert [n for n in names if not n.endswith("_TOKEN")] == ["A_URL", "B_URL"]
         assert documents[0]["data"]["defib.yaml"].startswith(config)
     assert documents[1]["spec"]["schedule"] == "*/5 * * * *"
 
@@ -445,7 +635,7 @@ def test_a_pod_gets_a_token_unless_the_configuration_has_one(defib):
         documents = list(yaml.safe_load_all(deploy(defib, "k8s", config=config).out))
         inside = yaml.safe_load(documents[0]["data"]["defib.yaml"])
         return secrets_of(container_of(documents[1])[1]), inside["http"]["tokens"][0]["name"]
-    assert made(CONFIG) == (["DEFIB_TOKEN", "DATABASE_URL"], "operator")
+    assert made(CONFIG) == (["DEFIB_TOKEN", "DEFIB_METRICS_TOKEN", "DATABASE_URL"], "operator")
     own = CONFIG + "http: {tokens: [{name: anna, role: viewer, env: ANNAS}]}\n"
     assert made(own) == (["DATABASE_URL", "ANNAS"], "anna")
 
