@@ -25,11 +25,11 @@ enum alert_counter {
 	COUNT_STUCK, /* not a sum: stuck jobs, at each scan */
 	COUNT_TRIES, /* to use the database … */
 	COUNT_FAILURES,
-	COUNT_RECOVERED, /* by the ledger, without what persons did */
-	COUNT_DECIDED,   /* recovered, or put on hold */
+	COUNT_RECOVERED, /* as ledger/events.h defines it, without what persons did */
+	COUNT_DETECTED,  /* the same: recovered, put on hold or only reported */
 	COUNT_MISTAKES,
 	COUNT_EXHAUSTED,
-	COUNT_FOUND_S, /* seconds from stuck to decided, of … */
+	COUNT_FOUND_S, /* seconds from the last sign of life to the decision, of … */
 	COUNT_FOUND,   /* … so many jobs */
 };
 

@@ -118,9 +118,9 @@ static void too_few_decisions_say_nothing_of_the_recovery_rate(void **state)
 {
 	struct world *w = a_world();
 	(void)state;
-	alert_count(&w->subject, COUNT_DECIDED, T0, 4);
+	alert_count(&w->subject, COUNT_DETECTED, T0, 4);
 	assert_int_equal(ask(w, ALERT_RECOVERY_RATE), CHANGE_NONE);
-	alert_count(&w->subject, COUNT_DECIDED, T0, 1);
+	alert_count(&w->subject, COUNT_DETECTED, T0, 1);
 	assert_int_equal(ask(w, ALERT_RECOVERY_RATE), CHANGE_FIRED);
 }
 

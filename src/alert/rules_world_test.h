@@ -73,7 +73,7 @@ static void found_after(struct world *w, double s)
 
 static void of_100_decided(struct world *w, double n)
 {
-	alert_count(&w->subject, COUNT_DECIDED, w->now_us, 100);
+	alert_count(&w->subject, COUNT_DETECTED, w->now_us, 100);
 	recovered(w, n);
 }
 

@@ -52,8 +52,8 @@ struct demo_entry {
 	int64_t job, epoch;
 	int64_t took_ms; /* from the end of its worker, or its last sign of life; -1: not known */
 	bool page;
-	bool freed;  /* by a verdict: given back, undone, failed or held */
-	bool poison; /* held by the crash budget */
+	bool recovered; /* as ledger/events.h counts it */
+	bool poison;    /* held by the crash budget */
 };
 
 struct demo_verdict {
@@ -97,7 +97,7 @@ struct demo {
 	int64_t last_entry; /* of the ledger that was read */
 	struct demo_entry *entries;
 	int nentries, entries_cap;
-	int64_t freed, late, sagas;
+	int64_t recovered, late, sagas;
 
 	bool live, utf8; /* a bar at the bottom, of blocks */
 	int64_t shown_ms;

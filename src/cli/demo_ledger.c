@@ -8,6 +8,7 @@
 #include "cli/demo.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 #include "life/incarnation.h"
 
 #define SAGAS_TOLD 3
@@ -16,6 +17,7 @@
 struct told {
 	const char *event, *owner, *verdict;
 	bool page, poison;
+	unsigned counts; /* as what each of them counts (ledger/events.h) */
 	int64_t jobs, job, took_ms;
 };
 
@@ -48,16 +50,6 @@ static const char sqlite_read[] =
 	"w.incarnation, w.name FROM defib_ledger l LEFT JOIN defib_worker w ON CAST(w.id AS TEXT) = "
 	"coalesce(l.evidence->>'owner', substr(l.actor, 8)) "
 	"WHERE l.id > ?1 AND l.watch IN ('queue', ?2) ORDER BY l.id LIMIT 1000";
-
-static bool is_freeing(const char *event)
-{
-	static const char *const all[] = {"REQUEUED", "HELD", "FAILED", "ROLLBACK_STARTED",
-	                                  "RETRY_SCHEDULED"};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (text_eq(all[i], event))
-			return true;
-	return false;
-}
 
 /* Since when the job was left alone, by the database's clock; 0: not known. */
 static int64_t left_alone_ms(struct demo *d, const struct store_rows *r, int row, bool page)
@@ -92,20 +84,27 @@ static struct demo_entry *add_entry(struct demo *d)
 
 /* ---- telling ---- */
 
-static void tell_freed(struct demo *d, const struct told *t)
+static void tell_held(struct demo *d, const struct told *t)
 {
-	char after[48] = "";
-	if (t->took_ms >= 0)
-		snprintf(after, sizeof after, ", after %.3f s", (double)t->took_ms / 1000.0);
 	if (t->poison)
 		demo_say(d, COLOR_GREEN,
 		         "job %lld was lost with its worker too often: held for a person, as poison",
 		         (long long)t->job);
-	else if (t->page)
-		demo_say(d, COLOR_GREEN, "%lld page%s freed by the watch%s without a sign of life",
+	else
+		demo_say(d, COLOR_YELLOW, "%lld job%s of %s held for a person (verdict %s)",
+		         (long long)t->jobs, t->jobs == 1 ? "" : "s", t->owner, t->verdict);
+}
+
+static void tell_recovered(struct demo *d, const struct told *t)
+{
+	char after[48] = "";
+	if (t->took_ms >= 0)
+		snprintf(after, sizeof after, ", after %.3f s", (double)t->took_ms / 1000.0);
+	if (t->page)
+		demo_say(d, COLOR_GREEN, "%lld page%s recovered by the watch%s without a sign of life",
 		         (long long)t->jobs, t->jobs == 1 ? "" : "s", after);
 	else
-		demo_say(d, COLOR_GREEN, "%lld job%s of %s given back%s (verdict %s)", (long long)t->jobs,
+		demo_say(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
 		         t->jobs == 1 ? "" : "s", t->owner, after, t->verdict);
 }
 
@@ -124,8 +123,10 @@ static void tell(struct demo *d, const struct told *t)
 {
 	if (t->jobs == 0)
 		return;
-	if (is_freeing(t->event) && t->verdict)
-		tell_freed(d, t);
+	if (t->counts & EVENT_RECOVERED)
+		tell_recovered(d, t);
+	else if (t->counts & EVENT_HELD)
+		tell_held(d, t);
 	else if (text_eq(t->event, "ROLLBACK_STARTED"))
 		tell_saga(d, t->job);
 	else if (text_eq(t->event, "LATE_COMPLETION"))
@@ -145,14 +146,16 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	if (!page && !of_worker && !demo_is_ours(d, job))
 		return;
 	const char *name = row_text(r, row, NAME);
+	unsigned counts = event_counts(event, row_text(r, row, VERDICT) != NULL,
+	                               text_eq(row_text(r, row, RULE), EVENT_BY_HAND));
 	struct demo_entry e = {.job = job,
 	                       .epoch = row_int(r, row, EPOCH, -1),
 	                       .page = page,
-	                       .freed = is_freeing(event) && row_text(r, row, VERDICT),
+	                       .recovered = (counts & EVENT_RECOVERED) != 0,
 	                       .poison = text_eq(event, "HELD") &&
 	                                 text_eq(row_text(r, row, RULE), "crash-budget")};
-	e.took_ms = e.freed ? took_ms(d, r, row, page) : -1;
-	d->freed += e.freed;
+	e.took_ms = counts & (EVENT_RECOVERED | EVENT_HELD) ? took_ms(d, r, row, page) : -1;
+	d->recovered += e.recovered;
 	d->late += text_eq(event, "LATE_COMPLETION");
 	*add_entry(d) = e;
 	struct told now = {event,
@@ -160,11 +163,12 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	                   row_text(r, row, VERDICT),
 	                   page,
 	                   e.poison,
+	                   counts,
 	                   1,
 	                   job,
 	                   e.took_ms};
 	bool same = t->jobs && text_eq(t->event, event) && text_eq(t->owner, now.owner) &&
-	            t->page == page && t->poison == e.poison;
+	            t->page == page && t->poison == e.poison && t->counts == counts;
 	if (!same) {
 		tell(d, t);
 		*t = now;

@@ -78,8 +78,8 @@ static void add_numbers(const struct demo *d, struct buf *out)
 	out_count(out, d->finished);
 	buf_add(out, "/");
 	out_count(out, d->nids);
-	buf_addf(out, " jobs, %lld/%d pages, %d/%d workers, %lld freed", (long long)d->pages_done,
-	         d->npages, demo_alive(d, DEMO_WORKER), DEMO_WORKERS, (long long)d->freed);
+	buf_addf(out, " jobs, %lld/%d pages, %d/%d workers, %lld recovered", (long long)d->pages_done,
+	         d->npages, demo_alive(d, DEMO_WORKER), DEMO_WORKERS, (long long)d->recovered);
 }
 
 void demo_show_progress(struct demo *d, int64_t now)

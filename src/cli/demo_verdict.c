@@ -227,7 +227,7 @@ static void measure(const struct demo *d, struct demo_verdict *v)
 	int64_t *all = mem_alloc(sizeof *all * (size_t)(d->nentries + 1));
 	int n = 0;
 	for (int i = 0; i < d->nentries; i++) {
-		v->recovered += d->entries[i].freed;
+		v->recovered += d->entries[i].recovered;
 		if (d->entries[i].took_ms >= 0)
 			all[n++] = d->entries[i].took_ms;
 	}

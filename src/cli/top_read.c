@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/counts.h"
+#include "ledger/events.h"
 #include "life/roster.h"
 #include "recover/browse.h"
 #include "recover/evidence.h"
@@ -314,16 +315,6 @@ static void event_line(struct reading *r, const struct ledger_row *row)
 	buf_release(&text);
 }
 
-static bool frees(const char *event)
-{
-	static const char *const events[] = {"REQUEUED", "RETRY_SCHEDULED", "FAILED",
-	                                     "ROLLBACK_STARTED", NULL};
-	bool one = false;
-	for (int i = 0; events[i]; i++)
-		one = one || text_eq(events[i], event);
-	return one;
-}
-
 static defib_err count_freed(struct reading *r, struct failure *f)
 {
 	struct top_view *v = r->view;
@@ -335,7 +326,8 @@ static defib_err count_freed(struct reading *r, struct failure *f)
 	                                    &v->ledger_id, f);
 	for (int i = 0; !err && i < n; i++)
 		for (int k = 0; k < v->n; k++)
-			if (frees(counts[i].event) && text_eq(counts[i].watch, v->watches[k].watch->name))
+			if ((counts[i].counts & EVENT_RECOVERED) &&
+			    text_eq(counts[i].watch, v->watches[k].watch->name))
 				v->watches[k].freed += counts[i].n;
 	return err;
 }

@@ -1,7 +1,9 @@
 /* counts.c: see counts.h. */
 #include "ledger/counts.h"
 
+#include "ledger/events.h"
 #include "ledger/ledger.h"
+#include "ledger/tables.h"
 
 /* One statement in a read-only transaction. */
 static defib_err ask(struct store *s, const char *sql, const struct store_param *params, int n,
@@ -36,16 +38,48 @@ defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held, int6
 	return err;
 }
 
+static void since_sql(enum store_engine engine, struct buf *sql)
+{
+	char mark = param_mark(engine);
+	buf_add(sql, "SELECT l.watch, l.event, CASE WHEN ");
+	event_judged_sql(sql, "l");
+	buf_add(sql, " THEN l.verdict END, ");
+	event_by_person_sql(sql, "l");
+	buf_addf(sql,
+	         ", count(*) FROM %s AS l WHERE l.id > %c1 AND l.id <= %c2 GROUP BY 1, 2, 3, 4 "
+	         "ORDER BY 1, 2, 3, 4",
+	         ledger_table[engine], mark, mark);
+}
+
+defib_err ledger_events_between(struct store *s, int64_t after, int64_t to, struct arena *a,
+                                struct event_count **out, int *n, struct failure *f)
+{
+	struct store_param params[] = {P_INT(after), P_INT(to)};
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	*n = 0;
+	since_sql(s->engine, &sql);
+	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
+	buf_release(&sql);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct event_count, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++) {
+		struct event_count *e = &(*out)[i];
+		*e = (struct event_count){.watch = row_text(&rows, i, 0),
+		                          .event = row_text(&rows, i, 1),
+		                          .verdict = row_text(&rows, i, 2),
+		                          .by_person = row_bool(&rows, i, 3),
+		                          .n = row_int(&rows, i, 4, 0)};
+		e->counts = event_counts(e->event, e->verdict != NULL, e->by_person);
+	}
+	return DEFIB_OK;
+}
+
 defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,
                               struct event_count **out, int *n, int64_t *last, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT watch, event, count(*) FROM defib.ledger WHERE id > $1 AND "
-						   "id <= $2 GROUP BY watch, event",
-		[STORE_SQLITE] = "SELECT watch, event, count(*) FROM defib_ledger WHERE id > ?1 AND "
-						 "id <= ?2 GROUP BY watch, event",
-	};
-	struct store_rows rows;
 	int64_t top = 0;
 	*n = 0;
 	*last = after;
@@ -54,15 +88,37 @@ defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,
 	if (err || top <= after)
 		return err;
 	top = top - after > LEDGER_COUNT_IDS ? after + LEDGER_COUNT_IDS : top;
-	struct store_param params[] = {P_INT(after), P_INT(top)};
-	err = ask(s, sql[s->engine], params, 2, a, &rows, f);
-	if (err)
-		return err;
-	*last = top;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct event_count, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct event_count){row_text(&rows, i, 0), row_text(&rows, i, 1),
-		                                 row_int(&rows, i, 2, 0)};
-	return DEFIB_OK;
+	err = ledger_events_between(s, after, top, a, out, n, f);
+	if (!err)
+		*last = top;
+	return err;
+}
+
+defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct failure *f)
+{
+	char mark = param_mark(s->engine);
+	struct buf sql = BUF_INIT;
+	int64_t low = 0, high = 0;
+	*id = 0;
+	defib_err err = ledger_top(s, &high, f);
+	buf_add(&sql, "SELECT l.id, l.at < ");
+	add_ago(&sql, s->engine, 2);
+	buf_addf(&sql, " FROM %s AS l WHERE l.id > %c1 ORDER BY l.id LIMIT 1", ledger_table[s->engine],
+	         mark);
+	/* Ids rise with time: halve what lies between one that is old enough and one that is not. */
+	while (!err && low < high) {
+		struct arena a = ARENA_INIT;
+		int64_t middle = low + (high - low) / 2;
+		struct store_param params[] = {P_INT(middle), P_INT(ago_us)};
+		struct store_rows rows;
+		err = ask(s, buf_text(&sql), params, 2, &a, &rows, f);
+		if (!err && rows.nrows && row_bool(&rows, 0, 1))
+			low = row_int(&rows, 0, 0, 0);
+		else
+			high = middle;
+		arena_release(&a);
+	}
+	buf_release(&sql);
+	*id = low;
+	return err;
 }

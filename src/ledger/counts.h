@@ -11,15 +11,28 @@
 MUST_CHECK defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held,
                                     int64_t *retries, struct failure *f);
 
+/* So many entries of one kind. */
 struct event_count {
 	const char *watch, *event;
+	const char *verdict; /* NULL: the job was not judged stuck */
+	bool by_person;
+	unsigned counts; /* what each of them counts as (events.h) */
 	int64_t n;
 };
 /* Ids that one call looks at: who is far behind comes again. */
 #define LEDGER_COUNT_IDS 50000
 
+/* The last entry that is older than this; 0: none is. */
+MUST_CHECK defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id,
+                                      struct failure *f);
+
+/* Entries behind `after` up to `to`, added up. */
+MUST_CHECK defib_err ledger_events_between(struct store *s, int64_t after, int64_t to,
+                                           struct arena *a, struct event_count **out, int *n,
+                                           struct failure *f);
+
 /*
- * Entries behind `after`, added up by watch and event. *last is the id up to which they were
+ * Entries behind `after`, added up. *last is the id up to which they were
  * looked at, from where the next call goes on; ids are committed in their order (ledger_top()).
  */
 MUST_CHECK defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,

@@ -4,6 +4,7 @@
  */
 #include "ledger/counts.h"
 
+#include "ledger/events.h"
 #include "ledger/ledger_test.h"
 #include "ledger/retries.h"
 
@@ -74,10 +75,75 @@ static void what_waits_is_counted_by_watch(enum store_engine engine)
 	close_place(&p);
 }
 
+/* Every event, judged and not, by a person and not; what SQL and C make of it is the same. */
+static void the_database_counts_as_the_table_of_events_does(enum store_engine engine)
+{
+	static const unsigned numbers[] = {EVENT_DETECTED, EVENT_RECOVERED, EVENT_HELD,
+	                                   EVENT_ROLLED_BACK};
+	struct place p;
+	int64_t want[4] = {0}, got[4] = {0}, asked, last;
+	struct event_count *all;
+	struct failure f = {0};
+	int n = 0;
+	open_place(&p, engine);
+	for (const struct event_name *e = event_names; e->name; e++)
+		for (int k = 0; k < 4; k++) {
+			bool judged = k & 1, hand = (k & 2) || e->by_persons;
+			struct ledger_entry one = {.job = "a",
+			                           .event = e->name,
+			                           .verdict = judged ? "silent" : NULL,
+			                           .rule = k & 2 ? EVENT_BY_HAND : "attempts-left"};
+			append(&p, &one, 1, true);
+			for (int i = 0; i < 4; i++)
+				want[i] += (event_counts(e->name, judged, hand) & numbers[i]) != 0;
+		}
+	assert_int_equal(ledger_events_since(p.store, 0, &p.arena, &all, &n, &last, &f), DEFIB_OK);
+	for (int i = 0; i < 4; i++) {
+		struct buf sql = BUF_INIT;
+		buf_add(&sql, "SELECT count(*) FROM %s AS l WHERE ");
+		event_counts_sql(&sql, "l", numbers[i], BY_ANYBODY);
+		asked = strtoll(cell(&p, buf_text(&sql)), NULL, 10);
+		buf_release(&sql);
+		for (int k = 0; k < n; k++)
+			got[i] += all[k].counts & numbers[i] ? all[k].n : 0;
+		assert_int_equal(asked, want[i]);
+		assert_int_equal(got[i], want[i]);
+	}
+	/* Detected: by automation only. Recovered: without report and hold, by both, and from a step. */
+	assert_int_equal(want[0], 7);
+	assert_int_equal(want[1], 12);
+	assert_int_equal(want[2], 2);
+	assert_int_equal(want[3], 4);
+	close_place(&p);
+}
+
+static void the_entry_before_a_moment_is_found(enum store_engine engine)
+{
+	static const struct ledger_entry one = {.job = "a", .event = "REQUEUED"},
+									 two = {.job = "b", .event = "REQUEUED"};
+	struct place p;
+	struct failure f = {0};
+	int64_t id = -1, top = 0;
+	open_place(&p, engine);
+	assert_int_equal(ledger_id_before(p.store, DAY, &id, &f), DEFIB_OK);
+	assert_int_equal(id, 0);
+	for (int i = 0; i < 5; i++)
+		append(&p, &one, 1, true);
+	assert_int_equal(ledger_top(p.store, &top, &f), DEFIB_OK);
+	make_older(&p, 2, "job = 'a'");
+	for (int i = 0; i < 4; i++)
+		append(&p, &two, 1, true);
+	assert_int_equal(ledger_id_before(p.store, DAY, &id, &f), DEFIB_OK);
+	assert_int_equal(id, top);
+	close_place(&p);
+}
+
 #define BEHAVIOURS(X)                                                                              \
 	X(each_entry_is_counted_once)                                                                  \
 	X(who_is_far_behind_comes_again)                                                               \
-	X(what_waits_is_counted_by_watch)
+	X(what_waits_is_counted_by_watch)                                                              \
+	X(the_database_counts_as_the_table_of_events_does)                                             \
+	X(the_entry_before_a_moment_is_found)
 BEHAVIOURS(ON_BOTH)
 
 int main(void)

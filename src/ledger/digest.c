@@ -7,13 +7,6 @@
 
 #include <assert.h>
 
-#define INCIDENTS                                                                                  \
-	"('REQUEUED', 'RETRY_SCHEDULED', 'FAILED', 'ROLLBACK_STARTED', 'HELD', 'ZOMBIE_DETECTED')"
-#define AUTOMATIC " AND coalesce(l.rule, '') <> 'chosen-by-hand'"
-#define BY_HAND                                                                                    \
-	"(coalesce(l.rule, '') = 'chosen-by-hand' OR l.event IN ('RELEASED', 'UNDONE', 'CANCELLED', "  \
-	"'ENDED', 'RETRY_FROM_STEP'))"
-
 /* ---- parts of statements; parameters are the watch, and from when till when ---- */
 
 /* A member of the evidence; what is not JSON has none. */
@@ -59,10 +52,13 @@ static void events_sql(enum store_engine engine, struct buf *sql)
 	const char *day = postgres ? "(l.at AT TIME ZONE 'UTC')::date" : "substr(l.at, 1, 10)";
 	buf_addf(sql, "SELECT l.at < %s, ", postgres ? "$4::timestamptz" : "?4");
 	buf_addf(sql, postgres ? "to_char(%s, 'YYYY-MM-DD')" : "%s", day);
-	buf_add(sql,
-	        ", l.event, CASE WHEN l.event = 'GUARD_HELD' THEN l.rule END, " BY_HAND ", count(*)");
+	buf_add(sql, ", l.event, CASE WHEN l.event = 'GUARD_HELD' THEN l.rule END, ");
+	event_judged_sql(sql, "l");
+	buf_add(sql, ", ");
+	event_by_person_sql(sql, "l");
+	buf_add(sql, ", count(*)");
 	add_source(sql, engine);
-	buf_addf(sql, " GROUP BY 1, %s, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5", day);
+	buf_addf(sql, " GROUP BY 1, %s, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6", day);
 }
 
 defib_err digest_events(struct store *s, const char *watch, const struct period *p, struct arena *a,
@@ -83,9 +79,10 @@ defib_err digest_events(struct store *s, const char *watch, const struct period 
 	*n = rows.nrows;
 	*out = ARENA_ARRAY(a, struct digest_event, rows.nrows + 1);
 	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct digest_event){row_bool(&rows, i, 0), row_text(&rows, i, 1),
-		                                  row_text(&rows, i, 2), row_text(&rows, i, 3),
-		                                  row_bool(&rows, i, 4), row_int(&rows, i, 5, 0)};
+		(*out)[i] = (struct digest_event){row_bool(&rows, i, 0),  row_text(&rows, i, 1),
+		                                  row_text(&rows, i, 2),  row_text(&rows, i, 3),
+		                                  row_bool(&rows, i, 4),  row_bool(&rows, i, 5),
+		                                  row_int(&rows, i, 6, 0)};
 	return DEFIB_OK;
 }
 
@@ -95,25 +92,34 @@ defib_err digest_events(struct store *s, const char *watch, const struct period 
 static const struct {
 	const char *name, *also, *which;
 } groupings[DIGEST_LISTS] = {
-	[DIGEST_CAUSES] = {"verdict", "coalesce(law, rule)", "incident"},
-	[DIGEST_KINDS] = {"kind", "NULL", "incident"},
-	[DIGEST_OWNERS] = {"owner", "NULL", "incident"},
-	[DIGEST_JOBS] = {"job", "NULL", "incident AND event IN " EVENTS_RECOVERY},
-	[DIGEST_ACTORS] = {"actor", "event", "NOT incident"},
+	[DIGEST_CAUSES] = {"verdict", "coalesce(law, rule)", "detected"},
+	[DIGEST_KINDS] = {"kind", "NULL", "detected"},
+	[DIGEST_OWNERS] = {"owner", "NULL", "detected"},
+	[DIGEST_JOBS] = {"job", "NULL", "recovered"},
+	[DIGEST_ACTORS] = {"actor", "event", "by_person"},
 };
 
 static void entries_sql(enum store_engine engine, struct buf *sql)
 {
 	static const char *const members[] = {"law", "kind", "owner"};
-	buf_add(sql, "WITH m AS MATERIALIZED (SELECT l.verdict, l.rule, l.job, l.actor, l.event, NOT "
-	             "(" BY_HAND ") AS incident");
+	buf_add(sql, "WITH m AS MATERIALIZED (SELECT l.verdict, l.rule, l.job, l.actor, l.event, ");
+	event_counts_sql(sql, "l", EVENT_DETECTED, BY_AUTOMATION);
+	buf_add(sql, " AS detected, ");
+	event_counts_sql(sql, "l", EVENT_RECOVERED, BY_ANYBODY);
+	buf_add(sql, " AS recovered, ");
+	event_by_person_sql(sql, "l");
+	buf_add(sql, " AS by_person");
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		buf_add(sql, ", ");
 		add_member(sql, engine, members[i]);
 		buf_addf(sql, " AS %s", members[i]);
 	}
 	add_source(sql, engine);
-	buf_add(sql, " AND (l.event IN " INCIDENTS " OR " BY_HAND "))");
+	buf_add(sql, " AND (");
+	event_counts_sql(sql, "l", EVENT_DETECTED, BY_AUTOMATION);
+	buf_add(sql, " OR ");
+	event_by_person_sql(sql, "l");
+	buf_add(sql, "))");
 }
 
 static void tops_sql(enum store_engine engine, struct buf *sql)
@@ -161,9 +167,13 @@ static void trend_sql(enum store_engine engine, struct buf *sql)
 		buf_add(sql, "SELECT (floor(extract(epoch FROM l.at - $2::timestamptz))::bigint / $4)");
 	else
 		buf_add(sql, "SELECT ((strftime('%s', l.at) - strftime('%s', ?2)) / ?4)");
-	buf_add(sql, ", count(*), sum(CASE WHEN l.event IN " EVENTS_RECOVERY " THEN 1 ELSE 0 END)");
+	buf_add(sql, ", count(*) FILTER (WHERE ");
+	event_counts_sql(sql, "l", EVENT_DETECTED, BY_AUTOMATION);
+	buf_add(sql, "), count(*) FILTER (WHERE ");
+	event_counts_sql(sql, "l", EVENT_RECOVERED, BY_ANYBODY);
+	buf_add(sql, ")");
 	add_source(sql, engine);
-	buf_add(sql, " AND l.event IN " INCIDENTS AUTOMATIC " GROUP BY 1");
+	buf_add(sql, " GROUP BY 1");
 }
 
 defib_err digest_trend(struct store *s, const char *watch, const struct period *p, int buckets,
@@ -211,7 +221,9 @@ static void times_sql(enum store_engine engine, struct buf *sql)
 	}
 	buf_add(sql, ") AS v");
 	add_source(sql, engine);
-	buf_add(sql, " AND l.event IN " EVENTS_RECOVERY AUTOMATIC ") SELECT count(v), ");
+	buf_add(sql, " AND ");
+	event_counts_sql(sql, "l", EVENT_RECOVERED, BY_AUTOMATION);
+	buf_add(sql, ") SELECT count(v), ");
 	if (engine == STORE_POSTGRES)
 		buf_add(sql, "(percentile_disc(0.5) WITHIN GROUP (ORDER BY v) * 1000000)::bigint, (max(v) "
 		             "* 1000000)::bigint FROM m");
@@ -251,13 +263,16 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	struct buf sql = BUF_INIT;
 	struct store_rows rows;
 	*mistakes = 0;
-	buf_addf(
-		&sql,
-		"SELECT count(*) FROM %s AS l WHERE l.id IN (SELECT (SELECT max(m.id) FROM %s AS m "
-		"WHERE m.watch = c.watch AND m.job = c.job AND m.id < c.id AND m.event IN " EVENTS_RECOVERY
-		") FROM %s AS c WHERE c.watch = %c1 AND c.event = 'LATE_COMPLETION' AND c.at >= "
-		"%c2%s) AND l.at >= %c2%s AND l.at < %c3%s" AUTOMATIC,
-		table, table, table, mark, mark, moment, mark, moment, mark, moment);
+	buf_addf(&sql,
+	         "SELECT count(*) FROM %s AS l WHERE l.id IN (SELECT (SELECT max(m.id) FROM %s AS m "
+	         "WHERE m.watch = c.watch AND m.job = c.job AND m.id < c.id AND ",
+	         table, table);
+	event_counts_sql(&sql, "m", EVENT_RECOVERED, BY_ANYBODY);
+	buf_addf(&sql,
+	         ") FROM %s AS c WHERE c.watch = %c1 AND c.event = 'LATE_COMPLETION' AND c.at >= "
+	         "%c2%s) AND l.at >= %c2%s AND l.at < %c3%s AND NOT ",
+	         table, mark, mark, moment, mark, moment, mark, moment);
+	event_by_person_sql(&sql, "l");
 	defib_err err = ask(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
 	if (!err)
 		*mistakes = row_int(&rows, 0, 0, 0);

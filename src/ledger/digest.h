@@ -5,8 +5,7 @@
  * Every number is one statement that an index on (watch, at) serves. Where the tables
  * are older than that index they answer all the same, only more slowly.
  *
- * What automation found stuck are `incidents`: recoveries, holds and what was only
- * reported. What a person did by hand is neither and is told apart.
+ * What counts as detected, recovered and held is told in events.h.
  */
 #ifndef LEDGER_DIGEST_H
 #define LEDGER_DIGEST_H
@@ -24,6 +23,7 @@ struct digest_event {
 	const char *day; /* "2026-01-02", UTC */
 	const char *event;
 	const char *rule; /* of guards only, which share one event; else NULL */
+	bool judged;      /* its jobs had been found stuck */
 	bool by_hand;
 	int64_t n;
 };
@@ -32,9 +32,9 @@ MUST_CHECK defib_err digest_events(struct store *s, const char *watch, const str
                                    struct failure *f);
 
 enum digest_by {
-	DIGEST_CAUSES, /* incidents by verdict and the rule that judged */
-	DIGEST_KINDS,  /* incidents by kind */
-	DIGEST_OWNERS, /* incidents by owner */
+	DIGEST_CAUSES, /* detected, by verdict and the rule that judged */
+	DIGEST_KINDS,  /* detected, by kind */
+	DIGEST_OWNERS, /* detected, by owner */
 	DIGEST_JOBS,   /* recoveries by job */
 	DIGEST_ACTORS, /* what persons did, by who and what */
 	DIGEST_LISTS
@@ -54,10 +54,9 @@ MUST_CHECK defib_err digest_tops(struct store *s, const char *watch, const struc
                                  int64_t limit, struct arena *a, struct digest_list *out,
                                  struct failure *f);
 
-/* What automation found and gave back in each of `buckets` equal parts of a period. */
+/* What was found stuck and recovered in each of `buckets` equal parts of a period. */
 struct digest_bucket {
-	int64_t detected;  /* incidents */
-	int64_t recovered; /* of them */
+	int64_t detected, recovered;
 };
 MUST_CHECK defib_err digest_trend(struct store *s, const char *watch, const struct period *p,
                                   int buckets, struct arena *a, struct digest_bucket **out,

@@ -10,10 +10,9 @@
 /* An entry `r` that recovers a job of watch $1 and is not older than $2. */
 static void is_recovery(enum store_engine engine, struct buf *sql)
 {
-	buf_addf(sql,
-	         "r.watch = %c1 AND r.event IN " EVENTS_RECOVERY
-	         " AND coalesce(r.rule, '') <> 'chosen-by-hand' AND r.at > ",
-	         param_mark(engine));
+	buf_addf(sql, "r.watch = %c1 AND ", param_mark(engine));
+	event_counts_sql(sql, "r", EVENT_RECOVERED, BY_AUTOMATION);
+	buf_add(sql, " AND r.at > ");
 	add_ago(sql, engine, 2);
 }
 
@@ -23,18 +22,18 @@ static void count_sql(enum store_engine engine, struct buf *sql)
 	const char *table = ledger_table[engine];
 	char mark = param_mark(engine);
 	buf_addf(sql,
-	         "WITH recent AS (SELECT id, at, watch, job, event, rule FROM %s WHERE watch = %c1 AND "
+	         "WITH recent AS (SELECT id, at, watch, job, event, verdict, rule FROM %s WHERE watch "
+	         "= %c1 AND "
 	         "at > ",
 	         table, mark);
 	add_ago(sql, engine, 2);
 	buf_addf(sql,
 	         " ORDER BY at DESC LIMIT %d), late AS (SELECT DISTINCT (SELECT max(m.id) FROM %s AS m "
-	         "WHERE m.watch = "
-	         "l.watch AND m.job = l.job AND m.id < l.id AND m.event IN " EVENTS_RECOVERY
-	         ") AS id FROM "
-	         "recent AS l WHERE l.event = 'LATE_COMPLETION') SELECT count(*), count(late.id), "
-	         "count(*) FILTER (WHERE r.at > ",
+	         "WHERE m.watch = l.watch AND m.job = l.job AND m.id < l.id AND ",
 	         MISTAKES_ENTRIES, table);
+	event_counts_sql(sql, "m", EVENT_RECOVERED, BY_ANYBODY);
+	buf_add(sql, ") AS id FROM recent AS l WHERE l.event = 'LATE_COMPLETION') SELECT count(*), "
+	             "count(late.id), count(*) FILTER (WHERE r.at > ");
 	add_ago(sql, engine, 3);
 	buf_add(sql, "), count(late.id) FILTER (WHERE r.at > ");
 	add_ago(sql, engine, 3);
@@ -82,9 +81,10 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 	is_recovery(s->engine, &sql);
 	buf_addf(&sql,
 	         " AND NOT EXISTS (SELECT 1 FROM %s AS l WHERE l.watch = r.watch AND l.job = r.job AND "
-	         "l.id > r.id AND (l.event = 'LATE_COMPLETION' OR l.event IN " EVENTS_RECOVERY
-	         ")) ORDER BY r.id DESC LIMIT %c3",
-	         table, param_mark(s->engine));
+	         "l.id > r.id AND (l.event = 'LATE_COMPLETION' OR ",
+	         table);
+	event_counts_sql(&sql, "l", EVENT_RECOVERED, BY_ANYBODY);
+	buf_addf(&sql, ")) ORDER BY r.id DESC LIMIT %c3", param_mark(s->engine));
 	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
 	buf_release(&sql);
 	if (err)

@@ -5,7 +5,8 @@
 
 static void enter(struct place *p, const char *job, const char *event, const char *rule)
 {
-	append(p, &(struct ledger_entry){.job = job, .event = event, .rule = rule}, 1, true);
+	append(p, &(struct ledger_entry){.job = job, .event = event, .verdict = "silent", .rule = rule},
+	       1, true);
 }
 
 static struct mistakes count(struct place *p, const char *watch)

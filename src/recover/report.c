@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/told.h"
 #include "recover/evidence.h"
 #include "recover/learn.h"
@@ -28,26 +29,62 @@ int report_days(const struct period *p, struct arena *a, struct report_day **out
 	return n;
 }
 
-/* Which number an event of automation counts for; events that are not named count for none. */
+/* Numbers beside those that events.h defines: which one an event of automation is. */
 #define N(member) offsetof(struct report_numbers, member)
 static const struct {
 	const char *event, *rule; /* rule NULL: any */
 	size_t offset;
-	bool recovers;
-} counted[] = {
-	{"REQUEUED", NULL, N(requeued), true},
-	{"RETRY_SCHEDULED", NULL, N(retried), true},
-	{"FAILED", NULL, N(failed), true},
-	{"ROLLBACK_STARTED", NULL, N(rolled_back), true},
-	{"HELD", NULL, N(held), false},
-	{"ZOMBIE_DETECTED", NULL, N(reported), false},
-	{"RETRIES_EXHAUSTED", NULL, N(exhausted), false},
-	{"LATE_COMPLETION", NULL, N(late), false},
-	{"WORKER_RETURNED", NULL, N(returned), false},
-	{"CHANGED_MEANWHILE", NULL, N(changed), false},
-	{"GUARD_HELD", "brake-holds", N(brakes), false},
+} further[] = {
+	{"ZOMBIE_DETECTED", NULL, N(reported)},  {"RETRIES_EXHAUSTED", NULL, N(exhausted)},
+	{"LATE_COMPLETION", NULL, N(late)},      {"WORKER_RETURNED", NULL, N(returned)},
+	{"CHANGED_MEANWHILE", NULL, N(changed)}, {"GUARD_HELD", "brake-holds", N(brakes)},
+};
+
+/* Recoveries by their remedy, as the event table has it. */
+static const struct {
+	enum remedy remedy;
+	size_t offset;
+} remedies[] = {
+	{REMEDY_REQUEUE, N(requeued)},
+	{REMEDY_RETRY, N(retried)},
+	{REMEDY_FAIL, N(failed)},
+	{REMEDY_ROLLBACK, N(rollbacks)},
 };
 #undef N
+
+static void add_number(struct report_numbers *to, size_t offset, int64_t n)
+{
+	*(int64_t *)((char *)to + offset) += n;
+}
+
+/* What one row of counted entries is. */
+static struct report_numbers numbers_of(const struct digest_event *e)
+{
+	unsigned counts = event_counts(e->event, e->judged, e->by_hand);
+	const struct event_name *name = event_named(e->event);
+	struct report_numbers out = {
+		.detected = counts & EVENT_DETECTED ? e->n : 0,
+		.recovered = counts & EVENT_RECOVERED ? e->n : 0,
+		.held = counts & EVENT_HELD ? e->n : 0,
+		.rolled_back = counts & EVENT_ROLLED_BACK ? e->n : 0,
+		.by_hand = e->by_hand ? e->n : 0,
+	};
+	out.recovered_by_hand = e->by_hand ? out.recovered : 0;
+	for (size_t i = 0; i < sizeof remedies / sizeof *remedies && out.recovered; i++)
+		if (text_eq(remedy_names[remedies[i].remedy], name->remedy))
+			add_number(&out, remedies[i].offset, e->n);
+	for (size_t i = 0; i < sizeof further / sizeof *further && !e->by_hand; i++)
+		if (text_eq(further[i].event, e->event) &&
+		    (!further[i].rule || text_eq(further[i].rule, e->rule)))
+			add_number(&out, further[i].offset, e->n);
+	return out;
+}
+
+static void add_numbers(struct report_numbers *to, const struct report_numbers *n)
+{
+	for (size_t k = 0; k < sizeof *n / sizeof(int64_t); k++)
+		add_number(to, k * sizeof(int64_t), ((const int64_t *)n)[k]);
+}
 
 static struct report_day *day_named(struct report_watch *w, const char *day)
 {
@@ -59,18 +96,8 @@ static struct report_day *day_named(struct report_watch *w, const char *day)
 
 static void add_event(const struct digest_event *e, struct report_watch *out)
 {
-	struct report_numbers *sums = e->before ? &out->before : &out->now;
-	struct report_numbers one = {0};
-	for (size_t i = 0; i < sizeof counted / sizeof *counted && !e->by_hand; i++) {
-		if (!text_eq(counted[i].event, e->event) ||
-		    (counted[i].rule && !text_eq(counted[i].rule, e->rule)))
-			continue;
-		*(int64_t *)((char *)sums + counted[i].offset) += e->n;
-		*(int64_t *)((char *)&one + counted[i].offset) += e->n;
-		one.recovered = counted[i].recovers ? e->n : 0;
-	}
-	sums->recovered += one.recovered;
-	sums->by_hand += e->by_hand ? e->n : 0;
+	struct report_numbers one = numbers_of(e);
+	add_numbers(e->before ? &out->before : &out->now, &one);
 	struct report_day *day = e->before ? NULL : day_named(out, e->day);
 	if (!day)
 		return;
@@ -87,13 +114,11 @@ void report_add_up(const struct digest_event *events, int n, struct report_watch
 
 void report_total(const struct report *r, struct report_numbers *now, struct report_numbers *before)
 {
-	const size_t fields = sizeof *now / sizeof(int64_t);
 	*now = *before = (struct report_numbers){0};
-	for (int i = 0; i < r->nwatches; i++)
-		for (size_t k = 0; k < fields; k++) {
-			((int64_t *)now)[k] += ((const int64_t *)&r->watches[i].now)[k];
-			((int64_t *)before)[k] += ((const int64_t *)&r->watches[i].before)[k];
-		}
+	for (int i = 0; i < r->nwatches; i++) {
+		add_numbers(now, &r->watches[i].now);
+		add_numbers(before, &r->watches[i].before);
+	}
 }
 
 /* ---- reading one watch ---- */

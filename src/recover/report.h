@@ -23,12 +23,14 @@ struct report_day {
 	int64_t recovered, held, reported;
 };
 
-/* What one period had; `recovered` is the sum of the four below it. */
+/* What one period had, as events.h defines it; `recovered` is the sum of the four below it. */
 struct report_numbers {
-	int64_t recovered;
-	int64_t requeued, retried, failed, rolled_back;
-	int64_t held;     /* left to a person by automation */
-	int64_t reported; /* found stuck and left as it was */
+	int64_t detected, recovered;
+	int64_t requeued, retried, failed, rollbacks;
+	int64_t recovered_by_hand; /* of the recovered: by a person */
+	int64_t held;              /* put on hold */
+	int64_t rolled_back;       /* rollbacks that were carried through */
+	int64_t reported;          /* found stuck and left as it was */
 	int64_t exhausted, late, returned, changed, brakes;
 	int64_t by_hand; /* of persons */
 };

@@ -38,14 +38,19 @@ static void a_day_that_only_ends_the_period_is_not_part_of_it(void **state)
 static void events_count_for_what_they_are(void **state)
 {
 	static const struct digest_event events[] = {
-		{false, "2028-02-28", "REQUEUED", NULL, false, 3},
-		{false, "2028-02-29", "FAILED", NULL, false, 2},
-		{false, "2028-02-29", "HELD", NULL, false, 4},
-		{false, "2028-02-29", "HELD", NULL, true, 5},
-		{false, "2028-02-29", "GUARD_HELD", "brake-holds", false, 6},
-		{false, "2028-02-29", "GUARD_HELD", "brake-lets-go", false, 7},
-		{false, "2028-02-29", "SOMETHING_NEW", NULL, false, 8},
-		{true, "2028-02-27", "RETRY_SCHEDULED", NULL, false, 9},
+		{false, "2028-02-28", "REQUEUED", NULL, true, false, 3},
+		{false, "2028-02-29", "FAILED", NULL, true, false, 2},
+		{false, "2028-02-29", "FAILED", NULL, false, true, 10}, /* jobs that were not stuck */
+		{false, "2028-02-29", "HELD", NULL, true, false, 4},
+		{false, "2028-02-29", "HELD", NULL, false, true, 5},
+		{false, "2028-02-29", "REQUEUED", NULL, true, true, 20},
+		{false, "2028-02-29", "ROLLBACK_STARTED", NULL, true, false, 30},
+		{false, "2028-02-29", "ROLLBACK_STARTED", NULL, false, false, 40}, /* a step failed */
+		{false, "2028-02-29", "ROLLED_BACK", NULL, false, false, 69},
+		{false, "2028-02-29", "GUARD_HELD", "brake-holds", false, false, 6},
+		{false, "2028-02-29", "GUARD_HELD", "brake-lets-go", false, false, 7},
+		{false, "2028-02-29", "SOMETHING_NEW", NULL, true, false, 8},
+		{true, "2028-02-27", "RETRY_SCHEDULED", NULL, true, false, 9},
 	};
 	struct arena a = ARENA_INIT;
 	struct report_watch w = {0};
@@ -53,11 +58,13 @@ static void events_count_for_what_they_are(void **state)
 	(void)state;
 	w.ndays = report_days(&p, &a, &w.days);
 	report_add_up(events, sizeof events / sizeof *events, &w);
-	assert_true(w.now.recovered == 5 && w.now.requeued == 3 && w.now.failed == 2);
-	assert_true(w.now.held == 4 && w.now.by_hand == 5 && w.now.brakes == 6);
+	assert_true(w.now.detected == 39 && w.now.recovered == 55 && w.now.recovered_by_hand == 20);
+	assert_true(w.now.requeued == 23 && w.now.failed == 2 && w.now.rollbacks == 30);
+	assert_true(w.now.rolled_back == 69);
+	assert_true(w.now.held == 4 && w.now.by_hand == 35 && w.now.brakes == 6);
 	assert_true(w.before.recovered == 9 && w.before.retried == 9);
 	assert_true(w.days[0].recovered == 3 && w.days[0].held == 0);
-	assert_true(w.days[1].recovered == 2 && w.days[1].held == 4);
+	assert_true(w.days[1].recovered == 52 && w.days[1].held == 4);
 	arena_release(&a);
 }
 

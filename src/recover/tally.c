@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "ledger/counts.h"
+#include "ledger/events.h"
 #include "recover/held.h"
 #include "recover/judge.h"
 #include "recover/look.h"
@@ -134,27 +135,67 @@ static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most
 	arena_release(&pages[1]);
 }
 
-static const char *const event_counts[] = {
-	[STORE_POSTGRES] = "SELECT event, count(*) FILTER (WHERE at > clock_timestamp() - interval "
-					   "'24 hours'), count(*) FROM defib.ledger WHERE watch = $1 AND at > "
-					   "clock_timestamp() - interval '7 days' GROUP BY event ORDER BY event",
-	[STORE_SQLITE] = "SELECT event, count(*) FILTER (WHERE at > strftime('%Y-%m-%dT%H:%M:%fZ', "
-					 "'now', '-1 day')), count(*) FROM defib_ledger WHERE watch = ?1 AND at > "
-					 "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-7 days') GROUP BY event "
-					 "ORDER BY event",
-};
-
-static void add_up(const struct tally_event *e, struct tally *out)
+static void events_sql(enum store_engine engine, struct buf *sql)
 {
-	static const enum remedy recoveries[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
-	                                         REMEDY_ROLLBACK};
-	for (size_t i = 0; i < sizeof recoveries / sizeof *recoveries; i++)
-		if (text_eq(e->name, act_event((int)recoveries[i]))) {
-			out->recovered.day += e->day;
-			out->recovered.week += e->week;
-		}
+	bool postgres = engine == STORE_POSTGRES;
+	buf_add(sql, "SELECT l.event, ");
+	event_judged_sql(sql, "l");
+	buf_add(sql, ", ");
+	event_by_person_sql(sql, "l");
+	buf_add(sql, postgres ? ", count(*) FILTER (WHERE l.at > clock_timestamp() - interval "
+	                        "'24 hours'), count(*) FROM defib.ledger AS l WHERE l.watch = $1 AND "
+	                        "l.at > clock_timestamp() - interval '7 days'"
+	                      : ", count(*) FILTER (WHERE l.at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', "
+	                        "'-1 day')), count(*) FROM defib_ledger AS l WHERE l.watch = ?1 AND "
+	                        "l.at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-7 days')");
+	buf_add(sql, " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
+}
+
+static void add_to(struct tally_event *sum, const struct tally_event *e)
+{
+	sum->day += e->day;
+	sum->week += e->week;
+}
+
+/* Entries of one event, some of which may count for more than others. */
+static void add_up(const struct tally_event *e, bool judged, bool by_person, struct tally *out)
+{
+	unsigned counts = event_counts(e->name, judged, by_person);
+	if (counts & EVENT_DETECTED)
+		add_to(&out->detected, e);
+	if (counts & EVENT_RECOVERED)
+		add_to(&out->recovered, e);
+	if (counts & EVENT_RECOVERED && by_person)
+		add_to(&out->recovered_by_hand, e);
+	if (counts & EVENT_HELD)
+		add_to(&out->put_on_hold, e);
+	if (counts & EVENT_ROLLED_BACK)
+		add_to(&out->rolled_back, e);
 	if (text_eq(e->name, "LATE_COMPLETION"))
-		out->late = *e;
+		add_to(&out->late, e);
+	struct tally_event *last = out->nevents ? &out->events[out->nevents - 1] : NULL;
+	if (last && text_eq(last->name, e->name))
+		add_to(last, e);
+	else
+		out->events[out->nevents++] = *e;
+}
+
+static defib_err count_events(struct store *s, const char *watch, struct arena *a,
+                              struct tally *out, struct failure *f)
+{
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	events_sql(s->engine, &sql);
+	defib_err err = ask(s, buf_text(&sql), watch, a, &rows, f);
+	buf_release(&sql);
+	if (err)
+		return err;
+	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		add_up(&(struct tally_event){row_text(&rows, i, 0), row_int(&rows, i, 3, 0),
+		                             row_int(&rows, i, 4, 0)},
+		       row_bool(&rows, i, 1), row_bool(&rows, i, 2), out);
+	return DEFIB_OK;
 }
 
 static void count_ledger(struct store *s, const struct watch_sql *q, struct arena *a,
@@ -163,20 +204,11 @@ static void count_ledger(struct store *s, const struct watch_sql *q, struct aren
 	const char *watch = q->binding->watch->name;
 	struct failure *f = &out->ledger_failed;
 	struct held_count held = {0};
-	struct store_rows rows;
 	if (ledger_waiting(s, watch, &out->held, &out->retries, f) ||
-	    held_count(s, q, out->held, &held, f) ||
-	    ask(s, event_counts[s->engine], watch, a, &rows, f))
+	    held_count(s, q, out->held, &held, f) || count_events(s, watch, a, out, f))
 		return;
 	out->held = held.all;
 	out->held_running = held.running;
-	out->nevents = rows.nrows;
-	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		out->events[i] = (struct tally_event){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
-		                                      row_int(&rows, i, 2, 0)};
-	for (int i = 0; i < out->nevents; i++)
-		add_up(&out->events[i], out);
 	(void)!mistakes_count(s, watch, &out->mistakes, f);
 }
 

@@ -40,8 +40,11 @@ struct tally {
 	int64_t retries;            /* pending */
 	int nevents;
 	struct tally_event *events;
-	struct tally_event recovered, late; /* of them: given back, failed or rolled back; too late */
-	struct mistakes mistakes;           /* of what was not recovered by hand */
+	/* What they count as, by events.h; `recovered` includes what persons did, which is also apart.
+	 */
+	struct tally_event detected, recovered, recovered_by_hand, put_on_hold, rolled_back;
+	struct tally_event late;  /* reported by a worker that had lost the job */
+	struct mistakes mistakes; /* of what was not recovered by hand */
 	struct failure ledger_failed;
 	bool has_ends, has_failed, has_completed, has_duration;
 	int64_t failed, completed, measured, average_us, p95_us;

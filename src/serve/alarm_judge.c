@@ -46,12 +46,17 @@ static defib_err count_ledger(struct alarm *a, struct failure *f)
 {
 	struct happened *list;
 	int n = 0;
+	bool more = true;
+	defib_err err = DEFIB_OK;
 	begin_anew(a);
-	defib_err err = happened_read(a->session.store, &a->cursor, &a->arena, &list, &n, f);
-	for (int i = 0; !err && i < n; i++)
-		for (int k = 1; k < a->nnow; k++)
-			if (text_eq(a->now[k]->watch, list[i].watch))
-				alert_count(&a->now[k]->counts, list[i].what, list[i].at_us, list[i].n);
+	/* All of it before any rule is asked: half of what happened would be a wrong number. */
+	while (more && !err && !atomic_load(&a->stop)) {
+		err = happened_read(a->session.store, &a->cursor, &a->arena, &list, &n, &more, f);
+		for (int i = 0; !err && i < n; i++)
+			for (int k = 1; k < a->nnow; k++)
+				if (text_eq(a->now[k]->watch, list[i].watch))
+					alert_count(&a->now[k]->counts, list[i].what, list[i].at_us, list[i].n);
+	}
 	return err;
 }
 

@@ -2,11 +2,18 @@
 #include "serve/meter.h"
 
 #include "base/mem.h"
+#include "base/text.h"
+#include "ledger/events.h"
 
 #define S(us) ((double)(us) / 1e6)
 
 #define OF_WATCH(m) LABELS((m)->watch, (m)->database)
 #define OF_WATCH_AND(m, last) LABELS((m)->watch, (m)->database, (last))
+#define OF_WATCH_BY(m, by_person) OF_WATCH_AND(m, by_names[by_person])
+#define RECOVERED_BY(m, remedy, by_person)                                                         \
+	LABELS((m)->watch, (m)->database, (remedy), by_names[by_person])
+
+static const char *const by_names[] = {"automation", "person"};
 
 /* Outcomes that mean: left as it is, and why. */
 static const enum outcome spared[] = {OUTCOME_CHANGED, OUTCOME_LOCKED, OUTCOME_REFUSED};
@@ -28,9 +35,10 @@ void meter_release(struct meter *m)
 /* Rates and shares need a 0 to begin with: what has not happened yet is there from the start. */
 static void show(struct meter *m)
 {
-	static const enum metric alone[] = {METRIC_FOUND,         METRIC_HELD,      METRIC_NEAR_MISSES,
-	                                    METRIC_RETRIES_FIRED, METRIC_DETECTION, METRIC_RECOVERY,
-	                                    METRIC_BRAKES,        METRIC_LAG,       METRIC_SCAN};
+	static const enum metric alone[] = {
+		METRIC_FOUND,       METRIC_NEAR_MISSES, METRIC_RETRIES_FIRED,
+		METRIC_ROLLED_BACK, METRIC_DETECTION,   METRIC_RECOVERY,
+		METRIC_BRAKES,      METRIC_LAG,         METRIC_SCAN};
 	static const enum remedy remedies[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
 	                                       REMEDY_ROLLBACK};
 	static const char *const results[] = {"ok", "failed"};
@@ -44,8 +52,11 @@ static void show(struct meter *m)
 		metrics_ready(m->metrics, METRIC_SPARED, OF_WATCH_AND(m, outcome_names[spared[i]]));
 	for (int i = VERDICT_NONE + 1; i < VERDICT_COUNT; i++)
 		metrics_ready(m->metrics, METRIC_DETECTED, OF_WATCH_AND(m, verdict_names[i]));
-	for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
-		metrics_ready(m->metrics, METRIC_RECOVERED, OF_WATCH_AND(m, remedy_names[remedies[i]]));
+	for (size_t i = 0; i < 2 * (sizeof remedies / sizeof *remedies); i++)
+		metrics_ready(m->metrics, METRIC_RECOVERED,
+		              RECOVERED_BY(m, remedy_names[remedies[i / 2]], i % 2));
+	for (int by = 0; by < 2; by++)
+		metrics_ready(m->metrics, METRIC_HELD, OF_WATCH_BY(m, by));
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
 		metrics_ready(m->metrics, METRIC_EVENTS, OF_WATCH_AND(m, events[i]));
 }
@@ -64,6 +75,7 @@ void meter_begin(struct meter *m, int64_t due_ms, int64_t now_ms)
 	metrics_let(m->metrics);
 	m->began_ms = now_ms;
 	m->oldest_us = 0;
+	m->own = (struct meter_own){0};
 }
 
 /* ---- a job */
@@ -113,29 +125,64 @@ void meter_job(struct meter *m, const struct candidate *c, int64_t now_us)
 		m->oldest_us = since;
 	if (!decided(c))
 		return;
+	m->own.detected[c->judgement.verdict]++;
+	m->own.recovered[c->decision.remedy] += c->outcome == OUTCOME_RECOVERED;
 	metrics_hold(m->metrics);
-	metrics_add(m->metrics, METRIC_DETECTED, 1,
-	            OF_WATCH_AND(m, verdict_names[c->judgement.verdict]));
 	metrics_observe(m->metrics, METRIC_DETECTION, S(since), OF_WATCH(m));
-	if (c->outcome == OUTCOME_RECOVERED) {
-		metrics_add(m->metrics, METRIC_RECOVERED, 1,
-		            OF_WATCH_AND(m, remedy_names[c->decision.remedy]));
-		if (sign)
-			metrics_observe(m->metrics, METRIC_RECOVERY, S(now_us - sign), OF_WATCH(m));
-	}
+	if (c->outcome == OUTCOME_RECOVERED && sign)
+		metrics_observe(m->metrics, METRIC_RECOVERY, S(now_us - sign), OF_WATCH(m));
 	metrics_let(m->metrics);
+}
+
+/* ---- the ledger */
+
+void meter_entries(struct meter *m, const struct event_count *e)
+{
+	struct metrics *all = m->metrics;
+	const struct event_name *event = event_named(e->event);
+	double n = (double)e->n;
+	if (!all)
+		return;
+	metrics_hold(all);
+	metrics_add(all, METRIC_EVENTS, n, OF_WATCH_AND(m, e->event));
+	if (e->counts & EVENT_DETECTED)
+		metrics_add(all, METRIC_DETECTED, n, OF_WATCH_AND(m, e->verdict));
+	if (e->counts & EVENT_RECOVERED)
+		metrics_add(all, METRIC_RECOVERED, n, RECOVERED_BY(m, event->remedy, e->by_person));
+	if (e->counts & EVENT_HELD)
+		metrics_add(all, METRIC_HELD, n, OF_WATCH_BY(m, e->by_person));
+	if (e->counts & EVENT_ROLLED_BACK)
+		metrics_add(all, METRIC_ROLLED_BACK, n, OF_WATCH(m));
+	if (text_eq(e->event, act_event(ACT_THEN)) && !e->verdict && !e->by_person)
+		metrics_add(all, METRIC_RETRIES_FIRED, n, OF_WATCH(m));
+	metrics_let(all);
 }
 
 /* ---- a pass */
 
+/* Where there is no ledger only this daemon knows what it did. */
+static void count_own(struct meter *m, const struct scan_result *r)
+{
+	struct metrics *all = m->metrics;
+	for (int i = VERDICT_NONE + 1; i < VERDICT_COUNT; i++)
+		metrics_add(all, METRIC_DETECTED, (double)m->own.detected[i],
+		            OF_WATCH_AND(m, verdict_names[i]));
+	for (int i = 0; i < REMEDY_COUNT; i++)
+		if (m->own.recovered[i])
+			metrics_add(all, METRIC_RECOVERED, (double)m->own.recovered[i],
+			            RECOVERED_BY(m, remedy_names[i], false));
+	metrics_add(all, METRIC_HELD, (double)(r->outcomes[OUTCOME_HELD] - r->held_before),
+	            OF_WATCH_BY(m, false));
+	metrics_add(all, METRIC_RETRIES_FIRED, (double)r->retried, OF_WATCH(m));
+}
+
 static void count_pass(struct meter *m, const struct scan_result *r)
 {
 	struct metrics *all = m->metrics;
+	if (!r->ledger)
+		count_own(m, r);
 	metrics_add(all, METRIC_FOUND, (double)r->found, OF_WATCH(m));
-	metrics_add(all, METRIC_HELD, (double)(r->outcomes[OUTCOME_HELD] - r->held_before),
-	            OF_WATCH(m));
 	metrics_add(all, METRIC_NEAR_MISSES, (double)r->near_misses, OF_WATCH(m));
-	metrics_add(all, METRIC_RETRIES_FIRED, (double)r->retried, OF_WATCH(m));
 	for (int i = 0; i < NSPARED; i++)
 		metrics_add(all, METRIC_SPARED, (double)r->outcomes[spared[i]],
 		            OF_WATCH_AND(m, outcome_names[spared[i]]));
@@ -206,9 +253,11 @@ void meter_pass(struct meter *m, const struct meter_pass *p)
 
 void meter_startup(struct meter *m, const int64_t *outcomes)
 {
+	if (!m->metrics)
+		return;
 	metrics_add(m->metrics, METRIC_RECOVERED, (double)outcomes[OUTCOME_RECOVERED],
-	            OF_WATCH_AND(m, "startup"));
-	metrics_add(m->metrics, METRIC_HELD, (double)outcomes[OUTCOME_HELD], OF_WATCH(m));
+	            RECOVERED_BY(m, "startup", false));
+	metrics_add(m->metrics, METRIC_HELD, (double)outcomes[OUTCOME_HELD], OF_WATCH_BY(m, false));
 }
 
 /* ---- who leads, and how the database answers */

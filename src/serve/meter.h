@@ -1,23 +1,30 @@
 /*
- * meter.h: from what happened on a watch to numbers: a pass and its jobs, who leads, how
- * the database answers. Only arithmetic: nothing here asks a database.
+ * meter.h: from what happened on a watch to numbers: a pass and its jobs, entries of the
+ * ledger, who leads, how the database answers. Only arithmetic: nothing here asks a database.
  *
- * A job is counted as detected when it was decided upon, which is once for each owner and
- * sign of life: one that a guard holds back, or that is on hold already, is found again by
- * each pass and detected by one of them.
+ * What was detected, recovered and held is what the ledger says (ledger/events.h), whoever
+ * wrote it: readings_ledger.c reads on behind a cursor. Where a watch has no ledger, what the
+ * daemon's own passes did is all that is known, and is counted instead.
  */
 #ifndef SERVE_METER_H
 #define SERVE_METER_H
 
+#include "ledger/counts.h"
 #include "ledger/mistakes.h"
 #include "recover/scan.h"
 #include "serve/metrics.h"
+
+/* What the pass that goes on decided. */
+struct meter_own {
+	int64_t detected[VERDICT_COUNT], recovered[REMEDY_COUNT];
+};
 
 /* One watch. */
 struct meter {
 	struct metrics *metrics; /* NULL: nobody counts */
 	char *watch, *database;
 	int64_t began_ms, oldest_us; /* of the pass that goes on, or the last one */
+	struct meter_own own;
 	int64_t brakes;
 	bool shown;  /* series that rates need a beginning for are there */
 	bool leads;  /* as was said last */
@@ -42,7 +49,9 @@ struct meter_pass {
 	int64_t wall_us;
 };
 void meter_pass(struct meter *m, const struct meter_pass *p);
-/* What was recovered at the start, before any pass. */
+/* Entries of the ledger of this watch. */
+void meter_entries(struct meter *m, const struct event_count *e);
+/* What was recovered at the start, before any pass, where there is no ledger. */
 void meter_startup(struct meter *m, const int64_t *outcomes);
 /* Whether this daemon leads the watch. What only a leader can know goes when another does. */
 void meter_leads(struct meter *m, bool leads);

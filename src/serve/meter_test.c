@@ -5,6 +5,7 @@
 #include "serve/meter.h"
 
 #include "base/test.h"
+#include "ledger/events.h"
 
 #define S INT64_C(1000000)
 #define NOW (1000000 * S)
@@ -60,6 +61,13 @@ static double value(enum metric id, const char *last)
 	return v;
 }
 
+static double recovered(const char *remedy, const char *by)
+{
+	double v = -1;
+	(void)metrics_value(all, METRIC_RECOVERED, LABELS("pages", "main", remedy, by), &v, NULL);
+	return v;
+}
+
 static double sum(enum metric id)
 {
 	double count, s = -1;
@@ -75,8 +83,9 @@ static void detection_counts_from_the_threshold_and_recovery_from_the_last_sign(
 	meter_job(&meter, &c, NOW + 2 * S);
 	assert_true(sum(METRIC_DETECTION) == 102);
 	assert_true(sum(METRIC_RECOVERY) == 3702);
+	pass(&(struct scan_result){.found = 1}); /* without a ledger what the pass did is counted */
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
-	assert_true(value(METRIC_RECOVERED, "requeue") == 1);
+	assert_true(recovered("requeue", "automation") == 1);
 }
 
 static void a_death_that_was_seen_is_detected_at_once(void **state)
@@ -87,6 +96,7 @@ static void a_death_that_was_seen_is_detected_at_once(void **state)
 	meter_begin(&meter, 0, 1);
 	meter_job(&meter, &c, NOW + S / 2);
 	assert_true(sum(METRIC_DETECTION) == 0.5);
+	pass(&(struct scan_result){.found = 1});
 	assert_true(value(METRIC_DETECTED, "dead") == 1);
 }
 
@@ -103,8 +113,39 @@ static void one_that_a_guard_holds_is_found_often_and_detected_once(void **state
 	assert_true(value(METRIC_FOUND, NULL) == 3);
 	assert_true(value(METRIC_DETECTED, "silent") == 0);
 	c.outcome = OUTCOME_RECOVERED;
+	meter_begin(&meter, 0, 4);
 	meter_job(&meter, &c, NOW);
+	pass(&r);
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
+}
+
+/* Another may have done it too: what the passes of a daemon do is in the ledger, and told by it. */
+static void where_there_is_a_ledger_its_entries_are_counted_whoever_wrote_them(void **state)
+{
+	static const struct event_count entries[] = {
+		{"pages", "REQUEUED", "silent", false, EVENT_DETECTED | EVENT_RECOVERED, 3},
+		{"pages", "REQUEUED", "silent", true, EVENT_RECOVERED, 2},
+		{"pages", "HELD", "silent", false, EVENT_DETECTED | EVENT_HELD, 4},
+		{"pages", "ROLLBACK_STARTED", NULL, false, 0, 9},
+		{"pages", "ROLLED_BACK", NULL, false, EVENT_ROLLED_BACK, 5},
+		{"pages", "RETRIED", NULL, false, 0, 6},
+		{"pages", "SOMETHING_NEW", "silent", false, 0, 7},
+	};
+	(void)state;
+	struct candidate c = silent_for(3700 * S, OUTCOME_RECOVERED);
+	meter_begin(&meter, 0, 1);
+	meter_job(&meter, &c, NOW);
+	pass(&(struct scan_result){.found = 1, .ledger = true, .outcomes = {[OUTCOME_RECOVERED] = 1}});
+	assert_true(value(METRIC_DETECTED, "silent") == 0);
+	assert_true(recovered("requeue", "automation") == 0);
+	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+		meter_entries(&meter, &entries[i]);
+	assert_true(value(METRIC_DETECTED, "silent") == 7);
+	assert_true(recovered("requeue", "automation") == 3 && recovered("requeue", "person") == 2);
+	assert_true(recovered("rollback", "automation") == 0);
+	assert_true(value(METRIC_HELD, "automation") == 4 && value(METRIC_HELD, "person") == 0);
+	assert_true(value(METRIC_ROLLED_BACK, NULL) == 5 && value(METRIC_RETRIES_FIRED, NULL) == 6);
+	assert_true(value(METRIC_EVENTS, "SOMETHING_NEW") == 7);
 }
 
 static void a_report_counts_once_and_a_hold_when_it_is_made(void **state)
@@ -116,12 +157,12 @@ static void a_report_counts_once_and_a_hold_when_it_is_made(void **state)
 	meter_job(&meter, &c, NOW);
 	c.facts.noted = true;
 	meter_job(&meter, &c, NOW);
-	assert_true(value(METRIC_DETECTED, "silent") == 1);
 	c = silent_for(3700 * S, OUTCOME_HELD);
 	c.decision.act = false; /* on hold already */
 	meter_job(&meter, &c, NOW);
+	pass(&(struct scan_result){.found = 3});
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
-	assert_true(value(METRIC_RECOVERED, "requeue") == 0);
+	assert_true(recovered("requeue", "automation") == 0);
 	meter_begin(&meter, 0, 2);
 	meter_job(&meter, &c, NOW);
 	pass(&(struct scan_result){.found = 1});
@@ -141,7 +182,7 @@ static void stuck_is_counted_before_anything_was_done(void **state)
 	pass(&r);
 	assert_true(value(METRIC_STUCK, NULL) == 12);
 	assert_true(value(METRIC_STUCK_OLDEST, NULL) == 3600);
-	assert_true(value(METRIC_HELD, NULL) == 2);
+	assert_true(value(METRIC_HELD, "automation") == 2);
 	assert_true(value(METRIC_NEAR_MISSES, NULL) == 2);
 	assert_true(value(METRIC_PASS_JOBS, "recovered") == 7);
 }
@@ -239,6 +280,7 @@ int main(void)
 		TEST(detection_counts_from_the_threshold_and_recovery_from_the_last_sign),
 		TEST(a_death_that_was_seen_is_detected_at_once),
 		TEST(one_that_a_guard_holds_is_found_often_and_detected_once),
+		TEST(where_there_is_a_ledger_its_entries_are_counted_whoever_wrote_them),
 		TEST(a_report_counts_once_and_a_hold_when_it_is_made),
 		TEST(stuck_is_counted_before_anything_was_done),
 		TEST(what_waits_behind_the_pace_is_stuck_too),

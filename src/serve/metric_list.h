@@ -5,7 +5,8 @@
  * Names follow Prometheus: seconds and bytes as units, counters end in _total. Labels
  * are few and bounded: what grows with the number of jobs is never a label. A counter
  * of the daemon starts at 0 with its process; only the leader of a watch counts for it,
- * so that sums over several daemons are right.
+ * so that sums over several daemons are right. What was detected, recovered, held and rolled
+ * back is counted from the ledger (ledger/events.h), whoever did it.
  */
 #ifndef SERVE_METRIC_LIST_H
 #define SERVE_METRIC_LIST_H
@@ -34,11 +35,15 @@
 	X(FOUND, COUNTER, "defib_stuck_found_total", "watch,database", NONE, \
 	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
 	X(DETECTED, COUNTER, "defib_stuck_detected_total", "watch,database,verdict", NONE, \
-	  "Stuck jobs that were decided upon, each once: recovered, put on hold or reported.") \
-	X(RECOVERED, COUNTER, "defib_recovered_total", "watch,database,remedy", NONE, \
-	  "Stuck jobs that this daemon gave back, failed or rolled back.") \
-	X(HELD, COUNTER, "defib_held_total", "watch,database", NONE, \
-	  "Stuck jobs that this daemon put on hold for a person.") \
+	  "Jobs that automation found stuck and decided upon, each once: recovered, put on hold or " \
+	  "reported. Whoever did it: daemon, worker, command, database function.") \
+	X(RECOVERED, COUNTER, "defib_recovered_total", "watch,database,remedy,by", NONE, \
+	  "Stuck jobs that were requeued, retried, failed or began to be rolled back, by " \
+	  "`automation` (whichever part of it) or by a `person`.") \
+	X(HELD, COUNTER, "defib_held_total", "watch,database,by", NONE, \
+	  "Stuck jobs that were put on hold, by `automation` or by a `person`.") \
+	X(ROLLED_BACK, COUNTER, "defib_rolled_back_total", "watch,database", NONE, \
+	  "Rollbacks that were carried through, of stuck jobs and of those whose step failed.") \
 	X(SPARED, COUNTER, "defib_not_written_total", "watch,database,why", NONE, \
 	  "Stuck jobs that were left as they are: changed meanwhile, locked by another " \
 	  "transaction, or refused by the database.") \

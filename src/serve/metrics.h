@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-#define METRIC_LABELS_MAX 3
+#define METRIC_LABELS_MAX 4
 #define METRICS_SERIES_MAX 30000
 #define METRICS_FAMILY_MAX 5000
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "recover/startup.h"
 
@@ -238,15 +239,25 @@ static void count(struct post *p)
 	p->counts.passes++;
 	p->counts.failed += r->failure.code != DEFIB_OK;
 	p->counts.found += r->found;
-	p->counts.recovered += r->outcomes[OUTCOME_RECOVERED];
-	p->counts.held += r->outcomes[OUTCOME_HELD] - r->held_before;
 	p->counts.changed += r->outcomes[OUTCOME_CHANGED];
-	p->counts.retried += r->retried;
 	p->counts.near_misses += r->near_misses;
+	if (!r->ledger) {
+		p->counts.recovered += r->outcomes[OUTCOME_RECOVERED];
+		p->counts.held += r->outcomes[OUTCOME_HELD] - r->held_before;
+		p->counts.retried += r->retried;
+	}
 	if (!r->failure.code) {
 		p->last_ok_us = r->now_us;
 		p->last_ok_ms = clock_boot_ms();
 	}
+}
+
+void post_count(struct post *p, const struct event_count *e)
+{
+	p->counts.recovered += e->counts & EVENT_RECOVERED ? e->n : 0;
+	p->counts.held += e->counts & EVENT_HELD ? e->n : 0;
+	p->counts.retried += text_eq(e->event, act_event(ACT_THEN)) && !e->verdict ? e->n : 0;
+	meter_entries(&p->meter, e);
 }
 
 /* When a guard could let somebody through, or work has its turn; else the watch's own interval. */
@@ -284,7 +295,8 @@ static void start_up(struct post *p, struct session *session)
 	if (startup_reconcile(session, p->raised, &o, &result, &f))
 		log_event(LOG_ERROR, "what gone instances left is not all taken care of",
 		          LOG_STR("watch", p->watch->name), LOG_STR("because", f.what));
-	meter_startup(&p->meter, result.outcomes);
+	if (p->options.ledger_off)
+		meter_startup(&p->meter, result.outcomes);
 }
 
 static void measure(struct post *p)
@@ -390,6 +402,8 @@ void post_info(const struct post *p, struct buf *out)
 	add_int(out, "held_total", p->counts.held);
 	add_int(out, "retried_total", p->counts.retried);
 	add_int(out, "near_misses_total", p->counts.near_misses);
+	if (p->reading.counts)
+		add_int(out, READINGS_PLACE, p->reading.ledger_id);
 	lessons_info(&p->lessons, out);
 	add_iso(out, "last_finished_scan", p->last_ok_us);
 	add_text(out, "failure", r->failure.code ? r->failure.what : NULL);

@@ -58,6 +58,8 @@ void post_renew(struct post *p, const struct watch *w, bool ledger_off);
 void post_hear(struct post *p, struct session *session, const struct told *words, int n);
 /* One pass; sets when the next one is due. */
 void post_pass(struct post *p, struct session *session, const char *actor);
+/* Entries of the ledger about its jobs, whoever wrote them. */
+void post_count(struct post *p, const struct event_count *e);
 /* How it is, as JSON, for `defib status`. */
 void post_info(const struct post *p, struct buf *out);
 

@@ -154,20 +154,14 @@ static void read_watch(struct post *p, const struct binding *b, struct store *s)
 
 /* ---- the database as a whole */
 
-void readings_begin(struct readings *r, struct store *store, struct post **posts, int n)
+void readings_begin(struct readings *r, struct post **posts, int n)
 {
-	struct failure f = {0};
-	bool there = false;
 	/* What another leader counted meanwhile is not ours. */
 	if (!leads_any(posts, n))
 		r->begun = r->listed = false;
 	if (r->begun || !leads_any(posts, n))
 		return;
-	r->ledger_id = 0;
-	defib_err err = ledger_exists(store, &there, &f);
-	if (!err && there)
-		err = ledger_top(store, &r->ledger_id, &f);
-	r->begun = !err;
+	r->begun = true;
 	r->due_ms = clock_boot_ms();
 }
 
@@ -178,33 +172,6 @@ void readings_renew(struct readings *r, struct post **posts, int n)
 		posts[i]->reading.due_ms = 0;
 }
 
-static const struct post *led(struct post **posts, int n, const char *watch)
-{
-	for (int i = 0; i < n; i++)
-		if (posts[i]->leads && text_eq(posts[i]->watch->name, watch))
-			return posts[i];
-	return NULL;
-}
-
-static defib_err read_ledger(struct readings *r, struct store *s, struct post **posts, int n,
-                             struct arena *a, struct failure *f)
-{
-	struct event_count *counts;
-	int ncounts = 0;
-	bool there = false;
-	defib_err err = ledger_exists(s, &there, f);
-	if (err || !there)
-		return err;
-	err = ledger_events_since(s, r->ledger_id, a, &counts, &ncounts, &r->ledger_id, f);
-	for (int i = 0; !err && i < ncounts; i++) {
-		const struct post *p = led(posts, n, counts[i].watch);
-		if (p)
-			metrics_add(p->meter.metrics, METRIC_EVENTS, (double)counts[i].n,
-			            LABELS(p->meter.watch, p->meter.database, counts[i].event));
-	}
-	return err;
-}
-
 static void read_database(struct readings *r, struct session *own, struct metrics *m,
                           const char *database, struct post **posts, int n)
 {
@@ -212,9 +179,7 @@ static void read_database(struct readings *r, struct session *own, struct metric
 	struct failure f = {0};
 	struct attendant *rows;
 	int nrows = 0;
-	defib_err err = read_ledger(r, own->store, posts, n, &a, &f);
-	if (!err)
-		err = attendance_read(own->store, ENDED_US, WORKERS_MAX, &a, &rows, &nrows, &f);
+	defib_err err = attendance_read(own->store, ENDED_US, WORKERS_MAX, &a, &rows, &nrows, &f);
 	if (!err)
 		readings_workers(r, rows, nrows, m, database, posts, n);
 	else

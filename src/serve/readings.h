@@ -2,11 +2,13 @@
  * readings.h: numbers that only the database knows: how much work waits and for how long,
  * how long jobs took, what the ledger gained, and how workers fare.
  *
- * Taken every READINGS_MS at most, for watches that this daemon leads, on a short session
+ * The ledger is read at each round and after each pass. The rest is taken every
+ * READINGS_MS at most, for watches that this daemon leads, on a short session
  * of their own that gives up after half a second; what one watch costs is kept under a
  * hundredth of the time. A reading that fails is counted, and leaves what was known.
  *
  * readings.c          when, and what is asked of one watch
+ * readings_ledger.c   what the ledger gained, whoever wrote it
  * readings_workers.c  what workers say of themselves
  */
 #ifndef SERVE_READINGS_H
@@ -24,6 +26,9 @@ struct reading {
 	int64_t runs_us; /* ends of runs up to here were seen; 0: none yet */
 	char *kinds[READINGS_KINDS_MAX];
 	int nkinds;
+	bool counts;       /* entries of the ledger are counted … */
+	int64_t ledger_id; /* … up to here */
+	bool gained;       /* some since that was last written down */
 };
 void reading_release(struct reading *r);
 
@@ -36,8 +41,7 @@ struct seen_worker {
 /* What is remembered of one database. */
 struct readings {
 	int64_t due_ms;
-	bool begun; /* the ledger was looked at when we began to lead */
-	int64_t ledger_id;
+	bool begun; /* since we lead */
 	struct seen_worker *workers;
 	int nworkers;
 	bool listed; /* the workers were read once: who is new now has started since */
@@ -46,13 +50,19 @@ struct readings {
 void readings_release(struct readings *r);
 
 struct post;
-/* Before the first pass, so that what it writes is counted; `store` is the station's own. */
-void readings_begin(struct readings *r, struct store *store, struct post **posts, int n);
+/* Before the first pass. */
+void readings_begin(struct readings *r, struct post **posts, int n);
 /* The configuration was read again: everything is due. */
 void readings_renew(struct readings *r, struct post **posts, int n);
 /* What is due. `session` is the station's, of which a short one is made. */
 void readings_take(struct readings *r, const struct session *session, struct metrics *m,
                    const char *database, struct post **posts, int n);
+
+/* The member of a watch's status that tells up to where the ledger was counted. */
+#define READINGS_PLACE "ledger_counted"
+/* readings_ledger.c: `started_ms` is when this daemon began (CLOCK_BOOTTIME). */
+MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct post **posts,
+                                     int n, struct failure *f);
 
 /* readings_workers.c */
 struct attendant;

@@ -9,12 +9,21 @@ static const struct {
 	const char *name;
 	size_t offset;
 } numbers[] = {
-	{"recovered", N(recovered)},       {"requeued", N(requeued)},
-	{"retried", N(retried)},           {"failed", N(failed)},
-	{"rolled_back", N(rolled_back)},   {"held", N(held)},
-	{"reported", N(reported)},         {"retries_exhausted", N(exhausted)},
-	{"late_completions", N(late)},     {"workers_returned", N(returned)},
-	{"changed_meanwhile", N(changed)}, {"brakes", N(brakes)},
+	{"detected", N(detected)},
+	{"recovered", N(recovered)},
+	{"requeued", N(requeued)},
+	{"retried", N(retried)},
+	{"failed", N(failed)},
+	{"rollbacks", N(rollbacks)},
+	{"recovered_by_hand", N(recovered_by_hand)},
+	{"rolled_back", N(rolled_back)},
+	{"held", N(held)},
+	{"reported", N(reported)},
+	{"retries_exhausted", N(exhausted)},
+	{"late_completions", N(late)},
+	{"workers_returned", N(returned)},
+	{"changed_meanwhile", N(changed)},
+	{"brakes", N(brakes)},
 	{"by_hand", N(by_hand)},
 };
 #undef N

@@ -97,10 +97,15 @@ static void recovered_words(const struct report *r, const struct report_numbers 
 	part(&parts, now->requeued, "requeued");
 	part(&parts, now->retried, "to be retried");
 	part(&parts, now->failed, "ended as failed");
-	part(&parts, now->rolled_back, "rolled back");
+	part(&parts, now->rollbacks, "to be rolled back");
 	add_count(out, now->recovered);
 	if (parts.len)
 		buf_addf(out, " (%s)", buf_text(&parts));
+	if (now->recovered_by_hand) {
+		buf_add(out, ", ");
+		add_count(out, now->recovered_by_hand);
+		buf_add(out, " of them by hand");
+	}
 	buf_add(out, "; ");
 	add_trend(out, r, now->recovered, before->recovered);
 	buf_release(&parts);
@@ -150,13 +155,15 @@ static void hold_words(const struct report_watch *w, struct buf *out)
 
 static void mistake_words(const struct report_watch *w, struct buf *out)
 {
+	/* What a person chose is no verdict of ours, and so no mistake. */
+	int64_t recovered = w->now.recovered - w->now.recovered_by_hand;
 	if (w->mistakes == 0)
 		return;
 	add_count(out, w->mistakes);
 	buf_add(out, " of ");
-	add_count(out, w->now.recovered);
+	add_count(out, recovered);
 	buf_add(out, " (");
-	share_text(w->now.recovered ? (double)w->mistakes / (double)w->now.recovered : 1, out);
+	share_text(recovered ? (double)w->mistakes / (double)recovered : 1, out);
 	buf_add(out, "): the worker lived and finished after all");
 }
 
@@ -175,6 +182,7 @@ static void trouble_lines(const struct report_watch *w, struct arena *a, struct 
 	hold_words(w, &holds);
 	add_line(out, a, "waits for a person", true, &holds);
 	count_line(out, a, "held", false, w->now.held, "left to a person in this time");
+	count_line(out, a, "rolled back", false, w->now.rolled_back, "rollbacks were carried through");
 	count_line(out, a, "only reported", false, w->now.reported,
 	           "found stuck and left as they were");
 	count_line(out, a, "retries exhausted", true, w->now.exhausted, "had no attempts left");

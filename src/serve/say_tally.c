@@ -34,16 +34,28 @@ static void json_stuck(const struct tally *t, struct buf *out)
 	json_error(out, "stuck_error", &t->stuck_failed);
 }
 
+/* What the ledger has of the last day and week; null where it cannot be asked. */
+static void json_lately(struct buf *out, const char *name, bool known, const struct tally_event *e)
+{
+	if (known)
+		buf_addf(out, ",\"%s\":{\"day\":%lld,\"week\":%lld}", name, (long long)e->day,
+		         (long long)e->week);
+	else
+		buf_addf(out, ",\"%s\":null", name);
+}
+
 static void json_ledger(const struct tally *t, bool ledger, struct buf *out)
 {
 	bool there = ledger && !t->ledger_failed.code;
 	json_number(out, "held", there, t->held);
 	json_number(out, "held_running", there, t->held_running);
 	json_number(out, "retries", there, t->retries);
-	buf_addf(out,
-	         ",\"recovered\":{\"day\":%lld,\"week\":%lld},\"late\":{\"day\":%lld,\"week\":%lld}",
-	         (long long)t->recovered.day, (long long)t->recovered.week, (long long)t->late.day,
-	         (long long)t->late.week);
+	json_lately(out, "detected", there, &t->detected);
+	json_lately(out, "recovered", there, &t->recovered);
+	json_lately(out, "recovered_by_hand", there, &t->recovered_by_hand);
+	json_lately(out, "put_on_hold", there, &t->put_on_hold);
+	json_lately(out, "rolled_back", there, &t->rolled_back);
+	json_lately(out, "late", there, &t->late);
 	buf_addf(out,
 	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
 	         "\"week_recovered\":%lld}",

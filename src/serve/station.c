@@ -231,6 +231,32 @@ static defib_err tell_status(struct station *s, const struct post *p, struct fai
 	return err;
 }
 
+/*
+ * What the ledger gained, whoever wrote it; what cannot be counted now is counted later. What was
+ * counted is written down at once, so that the next leader neither repeats nor omits it.
+ */
+static defib_err count_ledger(struct station *s, struct failure *f)
+{
+	struct failure why = {0};
+	defib_err err = readings_ledger(s->session.store, s->started_ms, s->posts, s->nposts, &why);
+	if (err) {
+		log_event(LOG_DEBUG, "the ledger cannot be counted", LOG_STR("database", s->name),
+		          LOG_STR("because", why.what));
+		if (err == DEFIB_CONNECTION)
+			*f = why;
+		return f->code;
+	}
+	for (int i = 0; i < s->nposts && !err; i++) {
+		struct post *p = s->posts[i];
+		if (!p->reading.gained || !p->leads || !p->counts.passes)
+			continue;
+		p->reading.gained = false;
+		show_post(s, p);
+		err = tell_status(s, p, f);
+	}
+	return err;
+}
+
 /* Where there is a server: when it was started. Once, before anything is judged. */
 static defib_err ask_server(struct station *s, struct failure *f)
 {
@@ -316,10 +342,12 @@ static defib_err do_passes(struct station *s, struct failure *f)
 			continue;
 		s->at = p;
 		post_pass(p, &s->session, s->options->actor);
-		show_post(s, p);
 		if (p->last.failure.code == DEFIB_CONNECTION)
 			*f = p->last.failure;
-		err = f->code ? f->code : tell_status(s, p, f);
+		err = f->code ? f->code : count_ledger(s, f);
+		show_post(s, p);
+		if (!err)
+			err = tell_status(s, p, f);
 		if (!err && clock_boot_ms() >= s->renew_ms)
 			err = ask_to_lead(s, f);
 	}
@@ -374,7 +402,9 @@ static int64_t go_round(struct station *s)
 	vigil_tick(&s->vigil, clock_boot_us());
 	defib_err err = stand_ready(s, &f);
 	if (!err)
-		readings_begin(&s->readings, s->session.store, s->posts, s->nposts);
+		readings_begin(&s->readings, s->posts, s->nposts);
+	if (!err)
+		err = count_ledger(s, &f);
 	if (!err)
 		err = do_passes(s, &f);
 	if (!err)
@@ -537,6 +567,7 @@ struct station *station_start(const struct daemon_options *o, struct setup *setu
 	s->setup = setup_hold_same(o->setups, setup);
 	s->database = d;
 	s->chance = (uint64_t)clock_wall_us() ^ (uint64_t)getpid();
+	s->started_ms = clock_boot_ms();
 	man_posts(s);
 	s->session = (struct session){.options = store_options(s), .open = store_open};
 	s->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -33,6 +33,7 @@ struct station {
 	struct post *at;                                    /* whose pass goes on */
 	bool tables;                                        /* leadership and words can be had */
 	int64_t renew_ms, led_until_ms, words_ms, queue_ms; /* when to ask again; till when we lead */
+	int64_t started_ms;                                 /* when this daemon came to this database */
 	int failures;                                       /* in a row, for the pause between tries */
 	struct readings readings;
 	int64_t beats_ms;          /* when to look again how workers beat */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "ledger/events.h"
 #include "recover/evidence.h"
 #include "serve/job_words.h"
 #include "serve/judged.h"
@@ -12,44 +13,11 @@
 #include <jansson.h>
 #include <time.h>
 
-/* What an event did to the job. */
-static const struct {
-	const char *event, *words;
-} phrases[] = {
-	{"ZOMBIE_DETECTED", "was found stuck and left as it was"},
-	{"REQUEUED", "was given back"},
-	{"RETRY_SCHEDULED", "was given back, to be retried later"},
-	{"RETRIED", "was set to run again"},
-	{"RETRIES_EXHAUSTED", "had no attempts left"},
-	{"FAILED", "was ended as failed"},
-	{"ROLLBACK_STARTED", "began to be rolled back"},
-	{"UNDO_FAILED", "had a step that could not be undone"},
-	{"ROLLED_BACK", "was rolled back"},
-	{"HELD", "was put on hold"},
-	{"RELEASED", "was released by a person"},
-	{"CHANGED_MEANWHILE", "had changed in between, so nothing was done"},
-	{"GUARD_HELD", "was kept by a guard, so nothing was done"},
-	{"GUARD_OVERRIDDEN", "may be taken past the guards, a person said"},
-	{"LATE_COMPLETION", "was reported as ended by a worker that had lost it"},
-	{"WORKER_OVERRIDDEN", "had something done to it in its worker's name"},
-	{"UNDONE", "was put back as it had been"},
-	{"CANCELLED", "was cancelled"},
-	{"ENDED", "was ended by hand"},
-	{"RETRY_FROM_STEP", "was set to run again from a chosen step"},
-};
-
-static const char *phrase_of(const char *event)
-{
-	for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
-		if (text_eq(phrases[i].event, event))
-			return phrases[i].words;
-	return event;
-}
-
 void entry_words(const struct ledger_row *r, struct buf *out)
 {
 	bool judged = r->verdict && !text_eq(r->verdict, verdict_names[VERDICT_NONE]);
-	buf_add(out, phrase_of(r->event));
+	const struct event_name *e = event_named(r->event);
+	buf_add(out, e ? e->phrase : r->event);
 	if (judged)
 		buf_addf(out, " (%s)", r->verdict);
 	if (r->reason)
