@@ -217,48 +217,102 @@ enum alert_change alert_step(const struct alert_rule *r, const struct alert_read
 	if (m->answer == ANSWER_UNKNOWN)
 		return CHANGE_NONE;
 	/* Both the worst and what it came down to are worth telling. */
+	double was = a->value;
 	if (m->answer == ANSWER_YES || a->state == STATE_FIRING)
 		a->value = m->value;
-	return m->answer == ANSWER_YES ? step_yes(r, now_us, a) : step_no(r, now_us, a);
+	enum alert_change change =
+		m->answer == ANSWER_YES ? step_yes(r, now_us, a) : step_no(r, now_us, a);
+	/* It fired in the middle of something: who looks now sees the number of now. */
+	return change == CHANGE_NONE && a->value != was ? CHANGE_STATE : change;
 }
 
 /* ---- words ---- */
 
-void alert_amount(const struct alert_rule *r, double value, struct buf *out)
+#define DIGITS 3       /* of a share or a rate, where nothing asks for more */
+#define DIGITS_MOST 12 /* more than any limit has */
+
+/* So many digits that mean something, and never fewer than before the point: 150, 0.103, 12.5. */
+static void add_digits(struct buf *out, double value, int digits)
+{
+	double size = value < 0 ? -value : value;
+	int decimals = digits - 1;
+	for (; size >= 10 && decimals > 0; size /= 10)
+		decimals--;
+	for (; size > 0 && size < 1 && decimals < DIGITS_MOST; size *= 10)
+		decimals++;
+	char text[64];
+	int n = snprintf(text, sizeof text, "%.*f", decimals, value);
+	while (decimals > 0 && text[n - 1] == '0') {
+		n--;
+		decimals--;
+	}
+	buf_addn(out, text, (size_t)(decimals == 0 && text[n - 1] == '.' ? n - 1 : n));
+}
+
+static void add_amount(const struct alert_rule *r, double value, int digits, struct buf *out)
 {
 	switch (r->unit) {
 	case UNIT_SECONDS:
 		duration_text((int64_t)(value * (double)US_PER_S), out);
 		break;
 	case UNIT_SHARE:
-		buf_addf(out, "%.3g %%", value * 100);
+		add_digits(out, value * 100, digits);
+		buf_add(out, " %");
 		break;
 	case UNIT_RATE:
-		buf_addf(out, "%.2g", value);
+		add_digits(out, value, digits);
 		break;
 	default:
-		buf_addf(out, "%.10g", (double)(int64_t)(value * 10) / 10);
+		buf_addf(out, "%.15g", (double)(int64_t)(value * 10) / 10);
 	}
 }
 
+void alert_amount(const struct alert_rule *r, double value, struct buf *out)
+{
+	add_amount(r, value, DIGITS, out);
+}
+
+/* What is past its limit never reads as if it were the limit: "0.1 (alert above 0.1)". */
+static void add_value(const struct alert_rule *r, double value, const char *limit, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	int digits = DIGITS;
+	add_amount(r, value, digits, &text);
+	while (value != r->limit && text_eq(buf_text(&text), limit) && digits++ < DIGITS_MOST) {
+		buf_clear(&text);
+		add_amount(r, value, digits, &text);
+	}
+	if (value != r->limit && r->unit != UNIT_FACTOR && text_eq(buf_text(&text), limit))
+		buf_add(out, value > r->limit ? "just over " : "just under ");
+	buf_add(out, buf_text(&text));
+	buf_release(&text);
+}
+
+/* What stands in a rule's sentence, and what is said there. */
+static const char *const places[] = {"{value}",    "{limit}",     "{window}",
+                                     "{jobs are}", "{jobs were}", "{jobs have}"};
+#define PLACES (int)(sizeof places / sizeof *places)
+static const char *const of_one[] = {"job is", "job was", "job has"};
+static const char *const of_many[] = {"jobs are", "jobs were", "jobs have"};
+
 void alert_sentence(const struct alert_rule *r, double value, struct buf *out)
 {
-	struct buf words[4] = {BUF_INIT, BUF_INIT, BUF_INIT, BUF_INIT};
-	static const char *const names[] = {"{value}", "{limit}", "{floor}", "{window}"};
-	alert_amount(r, value, &words[0]);
-	alert_amount(r, r->limit, &words[1]);
-	buf_addf(&words[2], "%g", r->floor);
-	duration_text(r->window_us, &words[3]);
+	struct buf words[PLACES] = {BUF_INIT};
+	add_amount(r, r->limit, DIGITS_MOST, &words[1]);
+	add_value(r, value, buf_text(&words[1]), &words[0]);
+	duration_text(r->window_us, &words[2]);
+	for (int i = 0; i < 3; i++)
+		buf_add(&words[3 + i], text_eq(buf_text(&words[0]), "1") ? of_one[i] : of_many[i]);
 	for (const char *at = r->says; *at;) {
 		int i = 0;
-		while (i < 4 && !text_starts(at, names[i]))
+		while (i < PLACES && !text_starts(at, places[i]))
 			i++;
-		if (i < 4)
+		if (i < PLACES)
 			buf_add(out, buf_text(&words[i]));
 		else
 			buf_addch(out, *at);
-		at += i < 4 ? strlen(names[i]) : 1;
+		at += i < PLACES ? strlen(places[i]) : 1;
 	}
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < PLACES; i++)
 		buf_release(&words[i]);
 }

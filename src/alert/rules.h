@@ -37,7 +37,7 @@ enum alert_counter {
 struct alert_facts {
 	bool scanned;    /* a scan has been made, so that the first two are known */
 	double stuck;    /* jobs, before any was reset; the most since it was last asked */
-	double oldest_s; /* since when the one that is stuck longest is so */
+	double oldest_s; /* age of the oldest sign of life of a stuck job */
 	bool braking;
 	double late_s; /* since a scan should have finished; not above 0: it is in time */
 	double away_s; /* since the database last answered */
@@ -79,7 +79,7 @@ struct alert {
 
 enum alert_change {
 	CHANGE_NONE,
-	CHANGE_STATE, /* another state that nobody need be told of */
+	CHANGE_STATE, /* another state or number that nobody need be told of */
 	CHANGE_FIRED,
 	CHANGE_AGAIN, /* it still fires, and its time to be told again has come */
 	CHANGE_RESOLVED,

@@ -47,6 +47,51 @@ static void every_rule_fires_once_past_its_limit_and_says_why(void **state)
 	buf_release(&text);
 }
 
+static const char *said(enum alert_id id, double value)
+{
+	static struct buf text = BUF_INIT;
+	struct world *w = a_world();
+	buf_clear(&text);
+	alert_sentence(&w->rules[id], value, &text);
+	return buf_text(&text);
+}
+
+static void a_number_past_its_limit_never_reads_like_the_limit(void **state)
+{
+	(void)state;
+	assert_string_equal(said(ALERT_RECOVERED_FAST, 0.1 + 1e-5),
+	                    "0.10001 jobs a second were recovered over 5m (alert above 0.1)");
+	assert_string_equal(said(ALERT_RECOVERED_FAST, 0.1 + 1e-15),
+	                    "just over 0.1 jobs a second were recovered over 5m (alert above 0.1)");
+	assert_non_null(strstr(said(ALERT_CONNECTION_FAILURES, 0.010001), "1.0001 % of the tries"));
+	assert_non_null(strstr(said(ALERT_RECOVERY_RATE, 0.89999), "only 89.999 % of the jobs"));
+	assert_non_null(strstr(said(ALERT_DATABASE_AWAY, 60.4), "just over 1m (alert above 1m)"));
+}
+
+static void a_large_rate_is_written_out(void **state)
+{
+	(void)state;
+	assert_string_equal(said(ALERT_RECOVERED_FAST, 150.46),
+	                    "150 jobs a second were recovered over 5m (alert above 0.1)");
+	assert_string_equal(said(ALERT_RECOVERED_FAST, 66686.7),
+	                    "66687 jobs a second were recovered over 5m (alert above 0.1)");
+	assert_string_equal(said(ALERT_RECOVERED_MANY, 200060),
+	                    "200060 jobs were recovered within 1h (alert above 10)");
+}
+
+/* A pass of minutes fires in its middle; who looks at its end sees what it came to. */
+static void what_fires_shows_the_number_of_now_and_nobody_is_told_again(void **state)
+{
+	struct world *w = a_world();
+	(void)state;
+	recovered(w, 45140);
+	assert_int_equal(ask(w, ALERT_RECOVERED_MANY), CHANGE_FIRED);
+	recovered(w, 200060 - 45140);
+	assert_int_equal(ask(w, ALERT_RECOVERED_MANY), CHANGE_STATE);
+	assert_true(w->alerts[ALERT_RECOVERED_MANY].value == 200060);
+	assert_int_equal(ask(w, ALERT_RECOVERED_MANY), CHANGE_NONE);
+}
+
 static void every_rule_is_resolved_once_when_it_is_over(void **state)
 {
 	(void)state;
@@ -256,6 +301,9 @@ int main(void)
 		cmocka_unit_test(every_rule_is_quiet_at_its_limit),
 		cmocka_unit_test(every_rule_fires_once_past_its_limit_and_says_why),
 		cmocka_unit_test(every_rule_is_resolved_once_when_it_is_over),
+		cmocka_unit_test(a_number_past_its_limit_never_reads_like_the_limit),
+		cmocka_unit_test(a_large_rate_is_written_out),
+		cmocka_unit_test(what_fires_shows_the_number_of_now_and_nobody_is_told_again),
 		cmocka_unit_test(every_rule_that_fires_again_later_is_another_episode),
 		cmocka_unit_test(few_are_no_doubling),
 		cmocka_unit_test(a_doubling_that_took_longer_than_its_window_is_none),

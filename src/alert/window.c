@@ -32,12 +32,12 @@ void window_add(struct window *w, int64_t at_us, double n)
 	turn_to(w, cell);
 	if (cell <= w->newest - WINDOW_CELLS)
 		return;
-	float *at = &w->cells[cell % WINDOW_CELLS], was = *at;
+	double *at = &w->cells[cell % WINDOW_CELLS], was = *at;
 	bool first = !w->used[cell % WINDOW_CELLS];
 	if (w->least)
-		*at = first || (float)n < was ? (float)n : was;
+		*at = first || n < was ? n : was;
 	else
-		*at = (first ? 0 : was) + (float)n;
+		*at = (first ? 0 : was) + n;
 	w->used[cell % WINDOW_CELLS] = true;
 	if (!w->began_us || at_us < w->began_us)
 		w->began_us = at_us;
@@ -49,7 +49,7 @@ double window_sum(struct window *w, int64_t now_us)
 	assert(w->cell_us > 0 && !w->least);
 	turn_to(w, now_us / w->cell_us);
 	for (int i = 0; i < WINDOW_CELLS; i++)
-		sum += w->used[i] ? (double)w->cells[i] : 0;
+		sum += w->used[i] ? w->cells[i] : 0;
 	return sum;
 }
 
@@ -61,7 +61,7 @@ bool window_least(struct window *w, int64_t now_us, double *least)
 	for (int i = 0; i < WINDOW_CELLS; i++) {
 		if (!w->used[i])
 			continue;
-		*least = any && *least < (double)w->cells[i] ? *least : (double)w->cells[i];
+		*least = any && *least < w->cells[i] ? *least : w->cells[i];
 		any = true;
 	}
 	return any;

@@ -20,7 +20,7 @@ struct window {
 	int64_t began_us; /* when the first number came; 0: none did */
 	bool least;       /* cells keep the least of what came, else the sum */
 	bool used[WINDOW_CELLS];
-	float cells[WINDOW_CELLS];
+	double cells[WINDOW_CELLS];
 };
 
 /* A window of this span, empty; one that has it already is left as it is. */

@@ -92,11 +92,10 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 static void count_outcome(struct scan_result *r, const struct candidate *c)
 {
 	bool before = c->outcome == OUTCOME_HELD && !c->decision.act;
-	int64_t stuck_us = c->judgement.measured_us - c->judgement.limit_us;
 	r->outcomes[c->outcome]++;
 	r->held_before += before;
-	if (!before && c->judgement.measured && stuck_us > r->longest_us)
-		r->longest_us = stuck_us;
+	if (!before && c->judgement.measured && c->judgement.measured_us > r->oldest_sign_us)
+		r->oldest_sign_us = c->judgement.measured_us;
 }
 
 static void tell(struct scanner *p, const struct candidate *batch, int n)

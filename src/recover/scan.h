@@ -20,10 +20,10 @@ struct scan_result {
 	bool running_capped; /* there are at least so many */
 	int64_t found;
 	int64_t outcomes[OUTCOME_COUNT];
-	int64_t held_before; /* of those held: on hold already, so that nothing was done */
-	int64_t longest_us;  /* of those not: how long the one that is stuck longest has been so */
-	int64_t on_hold;     /* in the daemon: waiting for a person when the pass ended */
-	int64_t retried;     /* retries whose wait was over */
+	int64_t held_before;    /* of those held: on hold already, so that nothing was done */
+	int64_t oldest_sign_us; /* of those not: how old the oldest sign of life is */
+	int64_t on_hold;        /* in the daemon: waiting for a person when the pass ended */
+	int64_t retried;        /* retries whose wait was over */
 	int64_t guarded[GUARD_COUNT];
 	int64_t near_misses; /* suspects that beat again */
 	int64_t now_us;      /* the database's clock when the pass began; 0: without a guard */

@@ -60,7 +60,7 @@ static void see_pass(struct seen *x, const struct post *p)
 		return;
 	x->scanned = true;
 	x->stuck = stuck_of(&p->last);
-	x->longest_s = (double)p->last.longest_us / (double)US_PER_S;
+	x->longest_s = (double)p->last.oldest_sign_us / (double)US_PER_S;
 	x->least = x->most < 0 || x->stuck < x->least ? x->stuck : x->least;
 	x->most = x->stuck > x->most ? x->stuck : x->most;
 }

@@ -118,11 +118,13 @@ static int64_t stuck_us(const struct candidate *c, int64_t now_us)
 void meter_job(struct meter *m, const struct candidate *c, int64_t now_us)
 {
 	int64_t sign = sign_us(c), since = stuck_us(c, now_us);
+	int64_t age =
+		c->judgement.measured ? c->judgement.measured_us + now_us - c->facts.now_us : since;
 	bool on_hold = c->outcome == OUTCOME_HELD && !c->decision.act;
 	if (!m->metrics)
 		return;
-	if (!on_hold && since > m->oldest_us)
-		m->oldest_us = since;
+	if (!on_hold && age > m->oldest_us)
+		m->oldest_us = age;
 	if (!decided(c))
 		return;
 	m->own.detected[c->judgement.verdict]++;

@@ -181,7 +181,7 @@ static void stuck_is_counted_before_anything_was_done(void **state)
 	meter_job(&meter, &c, NOW);
 	pass(&r);
 	assert_true(value(METRIC_STUCK, NULL) == 12);
-	assert_true(value(METRIC_STUCK_OLDEST, NULL) == 3600);
+	assert_true(value(METRIC_STUCK_OLDEST, NULL) == 7200);
 	assert_true(value(METRIC_HELD, "automation") == 2);
 	assert_true(value(METRIC_NEAR_MISSES, NULL) == 2);
 	assert_true(value(METRIC_PASS_JOBS, "recovered") == 7);

@@ -30,8 +30,8 @@
 	X(STUCK, GAUGE, "defib_jobs_stuck", "watch,database", NONE, \
 	  "Jobs that the last pass found stuck, before anything was done about them.") \
 	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", "watch,database", NONE, \
-	  "For how long the job that is stuck longest had been so at the last pass; those on " \
-	  "hold, which wait for a person, are left out.") \
+	  "Age of the oldest sign of life of a job that the last pass found stuck: its age, not " \
+	  "its age beyond the threshold. Those on hold, which wait for a person, are left out.") \
 	X(FOUND, COUNTER, "defib_stuck_found_total", "watch,database", NONE, \
 	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
 	X(DETECTED, COUNTER, "defib_stuck_detected_total", "watch,database,verdict", NONE, \

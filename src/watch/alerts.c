@@ -18,13 +18,13 @@ const struct alert_rule alert_defaults[] = {
 	[ALERT_STUCK_WARNING] = {.severity = ALERT_WARNING,
                              .unit = UNIT_JOBS,
                              .limit = 10,
-                             .says = "{value} jobs are stuck (alert above {limit})",
+                             .says = "{value} {jobs are} stuck (alert above {limit})",
                              .about = "jobs that a scan found stuck, counted before any is reset",
                              AGAIN},
 	[ALERT_STUCK_CRITICAL] = {.severity = ALERT_CRITICAL,
                               .unit = UNIT_JOBS,
                               .limit = 50,
-                              .says = "{value} jobs are stuck (alert above {limit})",
+                              .says = "{value} {jobs are} stuck (alert above {limit})",
                               .about = "the same, when it is serious",
                               AGAIN},
 	[ALERT_STUCK_DOUBLED] = {.severity = ALERT_PAGE,
@@ -40,10 +40,11 @@ const struct alert_rule alert_defaults[] = {
 	[ALERT_STUCK_LONG] = {.severity = ALERT_CRITICAL,
                           .unit = UNIT_SECONDS,
                           .limit = 3600,
-                          .says = "a job had been stuck for {value} when it was last found (alert "
-                                  "above {limit})",
-                          .about = "how long ago the job that is stuck longest came to be so; "
-                                   "those on hold wait for a person and are left out",
+                          .says = "a stuck job gave its last sign of life {value} before it was "
+                                  "last found (alert above {limit})",
+                          .about = "how old the oldest sign of life of a stuck job is: its age, "
+                                   "not its age beyond the threshold; those on hold wait for a "
+                                   "person and are left out",
                           AGAIN},
 	[ALERT_CONNECTION_FAILURES] =
 		{.severity = ALERT_CRITICAL,
@@ -60,7 +61,7 @@ const struct alert_rule alert_defaults[] = {
                               .unit = UNIT_JOBS,
                               .limit = 10,
                               .window_us = HOURS(1),
-                              .says = "{value} jobs were recovered within {window} (alert above "
+                              .says = "{value} {jobs were} recovered within {window} (alert above "
                                       "{limit})",
                               .about = "recoveries by the ledger, without those made by hand",
                               AGAIN},
@@ -89,9 +90,10 @@ const struct alert_rule alert_defaults[] = {
          .limit = 0.9,
          .floor = 5,
          .window_us = HOURS(1),
-         .says = "only {value} of the stuck jobs of {window} were recovered, the rest is on hold "
-                 "(alert below {limit})",
-         .about = "recovered, of those recovered or put on hold; at least `floor` of them",
+         .says = "only {value} of the jobs found stuck within {window} were recovered, the rest "
+                 "is on hold or was only reported (alert below {limit})",
+         .about = "recovered, of those detected: recovered, put on hold or only reported; at least "
+                  "`floor` of them",
          AGAIN},
 	[ALERT_FALSE_POSITIVES] =
 		{.severity = ALERT_CRITICAL,
@@ -107,7 +109,7 @@ const struct alert_rule alert_defaults[] = {
                                  .unit = UNIT_JOBS,
                                  .limit = 0,
                                  .window_us = HOURS(1),
-                                 .says = "{value} jobs have no attempts left, within {window}",
+                                 .says = "{value} {jobs have} no attempts left, within {window}",
                                  .about = "stuck jobs that were tried as often as they may be",
                                  AGAIN},
 	[ALERT_BRAKE_HELD] = {.severity = ALERT_CRITICAL,
