@@ -109,7 +109,7 @@ static void the_database_counts_as_the_table_of_events_does(enum store_engine en
 		assert_int_equal(asked, want[i]);
 		assert_int_equal(got[i], want[i]);
 	}
-	/* Detected: by automation only. Recovered: without report and hold, by both, and from a step. */
+	/* Detected by automation only; recovered by both, without report and hold. */
 	assert_int_equal(want[0], 7);
 	assert_int_equal(want[1], 12);
 	assert_int_equal(want[2], 2);

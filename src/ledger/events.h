@@ -50,7 +50,8 @@ enum event_number {
 	  "given back", "was given back") \
 	X(RETRY_SCHEDULED, GIVES, "retry", false, "the job was given back, to be taken after a wait", \
 	  "to be retried", "was given back, to be retried later") \
-	X(RETRIED, GIVES, "retry", false, "a scheduled retry was due and the job was set to run again", \
+	X(RETRIED, GIVES, "retry", false, \
+	  "a scheduled retry was due and the job was set to run again", \
 	  "set to run again", "was set to run again") \
 	X(RETRIES_EXHAUSTED, NOTES, NULL, false, "no attempts were left", \
 	  "no attempts left", "had no attempts left") \
@@ -94,7 +95,8 @@ enum event_number {
 	X(RETRY_FROM_STEP, GIVES, "retry", true, \
 	  "a workflow was set to run again from a step that a person chose", \
 	  "retried from a step", "was set to run again from a chosen step") \
-	X(PRUNED, NOTES, NULL, false, "old entries of the ledger were removed by the retention command", \
+	X(PRUNED, NOTES, NULL, false, \
+	  "old entries of the ledger were removed by the retention command", \
 	  "old entries removed", "had old entries removed")
 /* clang-format on */
 

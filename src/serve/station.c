@@ -34,48 +34,6 @@ static struct store_options store_options(const struct station *s)
 		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
 }
 
-/* ---- the board ---- */
-
-static void show_post(struct station *s, const struct post *p)
-{
-	struct buf info = BUF_INIT;
-	struct guard_report g;
-	guard_report(p->guard, &g);
-	if (p->counts.passes)
-		post_info(p, &info);
-	board_put_watch(s->options->board,
-	                &(struct board_watch){
-						.name = p->watch->name,
-						.database = s->name,
-						.leads = p->leads,
-						.paused = p->paused,
-						.braking = g.braking,
-						.doubting = g.doubting,
-						.passed_us = p->last_ok_us,
-						.passed_ms = p->last_ok_ms,
-						.info = p->counts.passes ? buf_text(&info) : NULL,
-						.failed = p->last.failure.code ? p->last.failure.what : NULL,
-					});
-	buf_release(&info);
-}
-
-/* `f` NULL: it answered. */
-static void show_database(struct station *s, const struct failure *f)
-{
-	if (!s->asked || s->up != !f)
-		s->since_us = clock_wall_us();
-	s->asked = true;
-	s->up = !f;
-	board_put_database(s->options->board, &(struct board_database){
-											  .name = s->name,
-											  .asked = true,
-											  .up = s->up,
-											  .error = f ? f->what : NULL,
-											  .since_us = s->since_us,
-											  .round_ms = atomic_load(&s->round_ms),
-										  });
-}
-
 /* ---- leadership ---- */
 
 static void step_down(struct station *s)
@@ -85,7 +43,7 @@ static void step_down(struct station *s)
 		s->posts[i]->leads = false;
 		meter_away(&s->posts[i]->meter);
 		if (led)
-			show_post(s, s->posts[i]);
+			station_show_watch(s, s->posts[i]);
 	}
 }
 
@@ -102,7 +60,7 @@ static void take_answers(struct station *s, const bool *leads)
 		p->leads = leads[i];
 		meter_leads(&p->meter, p->leads);
 		if (turns)
-			show_post(s, p);
+			station_show_watch(s, p);
 	}
 }
 
@@ -200,7 +158,7 @@ static defib_err look_for_queue(struct station *s, struct failure *f)
 	if (err || !there)
 		return err;
 	s->posts[s->nposts++] = prepare_post(s, builtin_watch(store->engine, &s->keep));
-	show_post(s, s->posts[s->nposts - 1]);
+	station_show_watch(s, s->posts[s->nposts - 1]);
 	s->queue_ms = INT64_MAX;
 	return DEFIB_OK;
 }
@@ -214,7 +172,7 @@ static defib_err hear(struct station *s, struct failure *f)
 		bool paused = s->posts[i]->paused;
 		post_hear(s->posts[i], &s->session, words, n);
 		if (paused != s->posts[i]->paused)
-			show_post(s, s->posts[i]);
+			station_show_watch(s, s->posts[i]);
 	}
 	s->words_ms = clock_boot_ms() + WORDS_MS;
 	return err;
@@ -251,7 +209,7 @@ static defib_err count_ledger(struct station *s, struct failure *f)
 		if (!p->reading.gained || !p->leads || !p->counts.passes)
 			continue;
 		p->reading.gained = false;
-		show_post(s, p);
+		station_show_watch(s, p);
 		err = tell_status(s, p, f);
 	}
 	return err;
@@ -345,7 +303,7 @@ static defib_err do_passes(struct station *s, struct failure *f)
 		if (p->last.failure.code == DEFIB_CONNECTION)
 			*f = p->last.failure;
 		err = f->code ? f->code : count_ledger(s, f);
-		show_post(s, p);
+		station_show_watch(s, p);
 		if (!err)
 			err = tell_status(s, p, f);
 		if (!err && clock_boot_ms() >= s->renew_ms)
@@ -426,10 +384,10 @@ static int64_t go_round(struct station *s)
 			log_event(LOG_ERROR, "the database cannot be asked",
 			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));
 		step_down(s);
-		show_database(s, &f);
+		station_show_database(s, &f);
 		return pause_ms(s);
 	}
-	show_database(s, NULL);
+	station_show_database(s, NULL);
 	bool leads = s->nposts > 0 && s->posts[0]->leads;
 	mailings_tick(s->mailings, s->setup, s->database, leads, clock_wall_us());
 	if (s->failures)
@@ -496,7 +454,7 @@ static void man_posts(struct station *s)
 		if (p)
 			post_renew(p, w, all->ledger == LEDGER_OFF);
 		s->posts[s->nposts++] = p ? p : prepare_post(s, w);
-		show_post(s, s->posts[s->nposts - 1]);
+		station_show_watch(s, s->posts[s->nposts - 1]);
 	}
 	/* The built-in queue is no watch of the configuration; it was found. */
 	struct post *queue = s->setup->queue ? take_post(had, nhad, BUILTIN_NAME) : NULL;

@@ -56,4 +56,9 @@ void station_poke(struct station *s);
 void station_ask_stop(struct station *s);
 void station_end(struct station *s);
 
+/* station_board.c: how a watch is, and whether the database answered (`f` NULL: it did). */
+struct post;
+void station_show_watch(struct station *s, const struct post *p);
+void station_show_database(struct station *s, const struct failure *f);
+
 #endif
