@@ -103,6 +103,9 @@ enum event_number {
 /* The rule of what a person chose. */
 #define EVENT_BY_HAND "chosen-by-hand"
 
+/* By which a person ends a hold; what it was of stands in the entry's `after`. */
+#define EVENTS_LET_GO "('RELEASED', 'UNDONE')"
+
 struct event_name {
 	const char *name;
 	unsigned counts; /* of enum event_number */

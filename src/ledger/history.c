@@ -8,6 +8,7 @@
  */
 #include "ledger/ledger.h"
 
+#include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/read_rows.h"
 #include "ledger/tables.h"
@@ -24,6 +25,14 @@ static const char *const not_mass[] = {
 	[STORE_SQLITE] = "(CASE WHEN json_valid(l.evidence) THEN json_type(l.evidence, '$.mass') END) "
 					 "IS NOT 'true'"};
 
+/*
+ * Nor does the end of an instance: what its successor found at its start was lost with it. NULL
+ * counts.
+ */
+static const char *const not_restart[] = {[STORE_POSTGRES] =
+                                              "l.rule IS DISTINCT FROM '" RULE_STARTUP "'",
+                                          [STORE_SQLITE] = "l.rule IS NOT '" RULE_STARTUP "'"};
+
 /* A person's word about a job wipes the slate: what came before it does not count. */
 void ledger_counted(struct buf *out, enum store_engine engine, const char *watch, const char *job,
                     int within)
@@ -34,22 +43,40 @@ void ledger_counted(struct buf *out, enum store_engine engine, const char *watch
 	         "WHERE l.watch = %s AND l.job = %s AND "
 	         "l.event IN ('REQUEUED', 'RETRY_SCHEDULED', 'RETRIED', 'RETRY_FROM_STEP', "
 	         "'RELEASED', 'UNDONE')) AS l WHERE l.event IN ('REQUEUED', 'RETRY_SCHEDULED') AND "
-	         "l.spoken IS NULL AND %s AND l.at > ",
-	         ledger_table[engine], watch, job, not_mass[engine]);
+	         "l.spoken IS NULL AND %s AND %s AND l.at > ",
+	         ledger_table[engine], watch, job, not_mass[engine], not_restart[engine]);
 	add_ago(out, engine, within);
 }
 
-/* {"owner": …, "sign_us": …}; anything else in there was not written by us. */
-static void take_noted(struct history *h, const char *after, struct arena *a)
+/*
+ * {"owner": …, "sign_us": …, "attempts": …} behind the entry's id, by which a note without an
+ * `after` is told from no note; anything else in there was not written by us.
+ */
+static void take_noted(struct noted *n, const char *note, struct arena *a)
 {
-	json_t *note = after ? json_loads(after, 0, NULL) : NULL;
-	const char *owner = json_string_value(json_object_get(note, "owner"));
-	const json_t *sign = json_object_get(note, "sign_us");
-	h->noted = true;
-	h->noted_owner = owner ? arena_strdup(a, owner) : NULL;
-	h->noted_has_sign = json_is_integer(sign);
-	h->noted_sign_us = json_integer_value(sign);
-	json_decref(note);
+	if (!note)
+		return;
+	json_t *after = json_loads(strchr(note, ' ') + 1, 0, NULL);
+	const char *owner = json_string_value(json_object_get(after, "owner"));
+	const json_t *sign = json_object_get(after, "sign_us");
+	const json_t *attempts = json_object_get(after, "attempts");
+	*n = (struct noted){.is = true,
+	                    .of_job = sign != NULL,
+	                    .owner = owner ? arena_strdup(a, owner) : NULL,
+	                    .has_sign = json_is_integer(sign),
+	                    .sign_us = json_integer_value(sign),
+	                    .has_attempts = json_is_integer(attempts),
+	                    .attempts = json_integer_value(attempts)};
+	json_decref(after);
+}
+
+/* The newest entry of a job with one of those events, as take_noted() reads it. */
+static void add_newest(struct buf *out, enum store_engine engine, const char *events)
+{
+	buf_addf(out,
+	         "(SELECT l.id || ' ' || coalesce(CAST(l.after AS text), '') FROM %s AS l WHERE "
+	         "l.watch = u.watch AND l.job = u.job AND l.event IN %s ORDER BY l.id DESC LIMIT 1)",
+	         ledger_table[engine], events);
 }
 
 static defib_err read_entries(struct store *s, struct relation *r, int64_t within_us,
@@ -61,22 +88,20 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 	struct buf head = BUF_INIT;
 	buf_add(&head, "SELECT u.job, (SELECT count(*) ");
 	ledger_counted(&head, s->engine, "u.watch", "u.job", relation_nparams(r) + 1);
-	/* With the id in front, a note without an `after` is told from no note. */
-	buf_addf(&head,
-	         "), (SELECT l.id || ' ' || coalesce(CAST(l.after AS text), '') FROM %s AS l WHERE "
-	         "l.watch = u.watch AND l.job = u.job AND l.event = 'ZOMBIE_DETECTED' "
-	         "ORDER BY l.id DESC LIMIT 1) FROM (",
-	         ledger_table[s->engine]);
+	buf_add(&head, "), ");
+	add_newest(&head, s->engine, "('ZOMBIE_DETECTED')");
+	buf_add(&head, ", ");
+	add_newest(&head, s->engine, EVENTS_LET_GO);
+	buf_add(&head, " FROM (");
 	defib_err err = run_over(s, r, buf_text(&head), ") AS u", &within, 1, a, &rows, f);
 	buf_release(&head);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(x, row_text(&rows, i, 0));
-		const char *note = row_text(&rows, i, 2);
 		if (at < 0)
 			continue;
 		history[at].recoveries = row_int(&rows, i, 1, 0);
-		if (note)
-			take_noted(&history[at], strchr(note, ' ') + 1, a);
+		take_noted(&history[at].noted, row_text(&rows, i, 2), a);
+		take_noted(&history[at].let_go, row_text(&rows, i, 3), a);
 	}
 	return err;
 }

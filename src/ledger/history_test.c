@@ -142,12 +142,12 @@ static void the_latest_note_of_a_stuck_job_counts(enum store_engine engine)
 	open_place(&p, engine);
 	append(&p, e, 5, true);
 	history(&p, jobs, 4, DAY, h);
-	assert_true(h[0].noted && h[0].noted_has_sign);
-	assert_string_equal(h[0].noted_owner, "w-2");
-	assert_int_equal(h[0].noted_sign_us, 1767323045000001);
-	assert_true(h[1].noted && !h[1].noted_owner && !h[1].noted_has_sign);
-	assert_true(h[2].noted && !h[2].noted_owner && !h[2].noted_has_sign);
-	assert_false(h[3].noted);
+	assert_true(h[0].noted.is && h[0].noted.has_sign);
+	assert_string_equal(h[0].noted.owner, "w-2");
+	assert_int_equal(h[0].noted.sign_us, 1767323045000001);
+	assert_true(h[1].noted.is && !h[1].noted.owner && !h[1].noted.has_sign);
+	assert_true(h[2].noted.is && !h[2].noted.owner && !h[2].noted.has_sign);
+	assert_false(h[3].noted.is);
 	close_place(&p);
 }
 
@@ -162,7 +162,7 @@ static void an_empty_ledger_is_asked_by_job(void **state)
 	open_place(&p, STORE_POSTGRES);
 	assert_int_equal(store_begin(p.store, TX_READ, &f), DEFIB_OK);
 	history(&p, jobs, 3, DAY, h);
-	assert_string_equal(cell(&p, "SELECT pg_stat_get_xact_numscans('%s_job'::regclass)"), "6");
+	assert_string_equal(cell(&p, "SELECT pg_stat_get_xact_numscans('%s_job'::regclass)"), "9");
 	store_rollback(p.store);
 	close_place(&p);
 }

@@ -10,6 +10,7 @@
 #ifndef LEDGER_LEDGER_H
 #define LEDGER_LEDGER_H
 
+#include "ledger/causes.h"
 #include "store/store.h"
 
 struct ledger {
@@ -82,10 +83,23 @@ MUST_CHECK defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 
 /* ---- what is known of jobs (history.c) */
 
+/* The rule, and the actor, of what is done for gone instances at the start of a worker or daemon.
+ */
+#define RULE_STARTUP "startup"
+
+/* Of which owner and sign of life something was said, and with how many attempts. */
+struct noted {
+	bool is;
+	bool of_job; /* false: the entry says nothing of the job as it was */
+	const char *owner;
+	bool has_sign, has_attempts;
+	int64_t sign_us, attempts;
+};
+
 struct history {
 	/*
 	 * Given back within the time asked for, after a person last spoke for the
-	 * job, and not in a mass event, which is not the job's fault.
+	 * job, and neither in a mass event nor at a start: these are not the job's fault.
 	 */
 	int64_t recoveries;
 	bool held;              /* there is a hold … */
@@ -93,17 +107,15 @@ struct history {
 	bool hold_has_sign;
 	int64_t hold_sign_us; /* … and this sign of life */
 	const char *hold_cause, *hold_reason, *hold_at;
-	const char *hold_after;  /* the columns that it wrote, as JSON; NULL: none, or not known */
-	bool noted;              /* it was reported as stuck, last … */
-	const char *noted_owner; /* … with this owner */
-	bool noted_has_sign;
-	int64_t noted_sign_us; /* … and this sign of life */
+	const char *hold_after; /* the columns that it wrote, as JSON; NULL: none, or not known */
+	struct noted noted;     /* as what it was reported stuck, last */
+	struct noted let_go;    /* as what a person let it go, last, without a write to its row */
 };
 
 /*
  * Fill history[i] for jobs[i]; jobs without any are zeroed. What was noted is
  * the `after` of the latest ZOMBIE_DETECTED: {"owner": text, "sign_us": number},
- * either may be null.
+ * either may be null; what was let go likewise, with "attempts" where they are known.
  */
 MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs,
                                     int n, int64_t within_us, struct arena *a,
@@ -120,8 +132,6 @@ MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const
                                        int *n, struct failure *f);
 
 /* ---- holds (holds.c) */
-
-#define HOLD_UNDONE "undone" /* the cause where a person took back what was done */
 
 struct hold {
 	const char *job, *cause, *reason, *owner;

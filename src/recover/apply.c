@@ -265,10 +265,13 @@ static defib_err read_held(struct batch *b, struct failure *f)
 	return read_left(b, holds, b->left, f);
 }
 
-/* A worker that is asked to stop, or whose job is marked, settles it itself. */
+/*
+ * A worker that is asked to stop, or whose job is marked, settles it itself. A hold that ends
+ * without a write changes nothing for whoever has the job.
+ */
 static bool takes(const struct candidate *c)
 {
-	return acts(c) && c->does != ACT_CANCEL && c->does != ACT_END;
+	return acts(c) && c->does != ACT_CANCEL && c->does != ACT_END && c->does != ACT_LIFT;
 }
 
 static bool takes_beyond_hold(const struct candidate *c)

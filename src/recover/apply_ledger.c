@@ -42,7 +42,7 @@ defib_err gather_evidence(struct batch *b, struct failure *f)
 		struct candidate *c = &b->all[i];
 		struct ledger_row *rows;
 		int n = 0;
-		if (!acts(c) || !text_eq(c->decision.cause, "poison"))
+		if (!acts(c) || !text_eq(c->decision.cause, HOLD_POISON))
 			continue;
 		err = ledger_recoveries(b->ap->store, w->name, c->facts.job, w->crash_budget.within_us,
 		                        b->arena, &rows, &n, f);
@@ -158,7 +158,7 @@ static struct ledger_entry entry_of(const struct candidate *c, const char *event
 	};
 }
 
-/* By this a later scan knows that it has said so already. */
+/* By this a later scan knows that it has said so already, or that a person let this job go. */
 static const char *noted_as(const struct watch *w, const struct candidate *c, struct arena *a)
 {
 	enum sign s = watch_first_sign(w);
@@ -169,9 +169,12 @@ static const char *noted_as(const struct watch *w, const struct candidate *c, st
 	else
 		buf_add(&out, "null");
 	if (c->facts.has_sign[s])
-		buf_addf(&out, ",\"sign_us\":%lld}", (long long)c->facts.sign_us[s]);
+		buf_addf(&out, ",\"sign_us\":%lld", (long long)c->facts.sign_us[s]);
 	else
-		buf_add(&out, ",\"sign_us\":null}");
+		buf_add(&out, ",\"sign_us\":null");
+	if (c->does == ACT_LIFT && c->facts.has_attempts)
+		buf_addf(&out, ",\"attempts\":%lld", (long long)c->facts.attempts);
+	buf_add(&out, "}");
 	const char *text = arena_strdup(a, buf_text(&out));
 	buf_release(&out);
 	return text;
@@ -197,7 +200,7 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 			entries[n++] = entry_of(c, "RETRIES_EXHAUSTED");
 		entries[n] = entry_of(c, c->event ? c->event : act_event(c->does));
 		entries[n].before = c->before;
-		entries[n++].after = c->after;
+		entries[n++].after = c->does == ACT_LIFT ? noted_as(batch_watch(b), c, b->arena) : c->after;
 	}
 	return ledger_append(b->ap->store, ctx, entries, n, b->arena, f);
 }

@@ -32,12 +32,13 @@ void bound_release(struct bound *b)
 static bool is_ours(const struct watch *w, int act)
 {
 	bool release_follows_hold = act == ACT_RELEASE && w->actions[REMEDY_HOLD].form == ACTION_NONE;
-	return act == REMEDY_REPORT || act == REMEDY_HOLD || release_follows_hold || act == ACT_UNDO;
+	return act == REMEDY_REPORT || act == REMEDY_HOLD || release_follows_hold || act == ACT_LIFT ||
+	       act == ACT_UNDO;
 }
 
 defib_err bound_can(const struct watch *w, int act, struct failure *f)
 {
-	int how = act == ACT_RELEASE && w->actions[act].form == ACTION_NONE ? REMEDY_REQUEUE : act;
+	int how = act == ACT_RELEASE ? watch_releases_by(w) : act;
 	if (is_ours(w, act) || w->actions[how].form != ACTION_NONE)
 		return DEFIB_OK;
 	fail(f, DEFIB_CONFIG, "watch %s does not say how to %s", w->name, act_name(act));

@@ -121,12 +121,16 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	const struct by_hand_options *o = h->options;
 	bool remedy = h->act < REMEDY_COUNT;
 	*c = (struct candidate){.facts = *facts, .judgement = judge(h->watch, facts)};
+	bool stuck = facts->running && c->judgement.verdict != VERDICT_NONE;
+	bool parked = !facts->running && watch_words_hold(h->watch);
+	bool words = h->watch->actions[watch_releases_by(h->watch)].form != ACTION_NONE;
 	c->decision = (struct decision){.remedy = remedy ? (enum remedy)h->act : REMEDY_RETRY,
 	                                .act = h->act != REMEDY_REPORT,
 	                                .why = "a person chose this",
-	                                .cause = "by hand"};
+	                                .cause = HOLD_BY_HAND};
 	snprintf(c->decision.rule, sizeof c->decision.rule, "chosen-by-hand");
-	c->does = h->act;
+	/* What lives is left to its worker, and what our own table alone held was never taken away. */
+	c->does = h->act == ACT_RELEASE && !(words && (stuck || parked)) ? ACT_LIFT : h->act;
 	c->event = h->act == ACT_THEN && o->step ? "RETRY_FROM_STEP" : NULL;
 	c->expected = facts->before;
 	c->step = o->step;

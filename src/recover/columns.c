@@ -38,7 +38,7 @@ bool columns_same(const char *expected, const char *now, struct arena *a, const 
 	return same;
 }
 
-static bool names(const char *expression, enum store_engine engine, const char *column)
+bool expression_names(const char *expression, enum store_engine engine, const char *column)
 {
 	struct sql_lexer lx;
 	struct sql_token t;
@@ -65,7 +65,7 @@ bool columns_same_in(const char *expression, enum store_engine engine, const cha
 	json_object_foreach(was, name, value)
 	{
 		json_t *other = json_object_get(is, name);
-		if (other && !json_equal(value, other) && names(expression, engine, name))
+		if (other && !json_equal(value, other) && expression_names(expression, engine, name))
 			same = false;
 	}
 	json_decref(was);

@@ -19,4 +19,7 @@ bool columns_same(const char *expected, const char *now, struct arena *a, const 
 bool columns_same_in(const char *expression, enum store_engine engine, const char *expected,
                      const char *now);
 
+/* Whether an expression of the user's names that column. */
+bool expression_names(const char *expression, enum store_engine engine, const char *column);
+
 #endif

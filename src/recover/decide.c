@@ -2,6 +2,7 @@
 #include "recover/decide.h"
 
 #include "base/text.h"
+#include "ledger/causes.h"
 
 #include <assert.h>
 
@@ -15,10 +16,11 @@ static const struct {
 	{"attempts-exhausted", "default: hold when attempts are exhausted"},
 	{"crash-budget", "it was recovered too often in too short a time: held as poison"},
 	{"no-rule", "no rule of the watch matches: only reported"},
+	{"released-by-hand", "a person ended its hold and nothing of it has changed: not held again"},
 	{"no-ledger",
      "a hold, or a retry in two phases, needs the ledger, which is off: only reported"},
 };
-enum default_id { HELD, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, NO_LEDGER };
+enum default_id { HELD, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, RELEASED, NO_LEDGER };
 
 static struct decision by_default(enum default_id id, enum remedy remedy)
 {
@@ -32,10 +34,10 @@ static bool exhausted(const struct facts *f)
 	return f->has_attempts && f->has_max_attempts && f->attempts >= f->max_attempts;
 }
 
-/* A mass event, or a program that ended well, says nothing about the single job. */
-static int64_t crashes_with_this(const struct facts *f)
+/* A mass event, a restart, or a program that ended well says nothing about the single job. */
+int64_t decide_crashes(const struct facts *f)
 {
-	return f->crashes + (f->mass || f->clean ? 0 : 1);
+	return f->crashes + (f->mass || f->restart || f->clean ? 0 : 1);
 }
 
 static bool matches(const struct rule *rule, int index, const struct facts *f,
@@ -47,7 +49,7 @@ static bool matches(const struct rule *rule, int index, const struct facts *f,
 		return false;
 	if (rule->attempts != ATTEMPTS_ANY && (rule->attempts == ATTEMPTS_EXHAUSTED) != exhausted(f))
 		return false;
-	if (rule->crashes && crashes_with_this(f) < rule->crashes)
+	if (rule->crashes && decide_crashes(f) < rule->crashes)
 		return false;
 	return !rule->when.text || (f->when >> index & 1U);
 }
@@ -125,6 +127,23 @@ static bool budget_counts(const struct watch *w, const struct facts *f)
 	       (of == BUDGET_OF_UNCOUNTED && !(f->has_attempts && f->has_max_attempts));
 }
 
+bool decide_can_hold(const struct watch *w)
+{
+	bool can = w->nrules == 0 && w->actions[REMEDY_REQUEUE].form != ACTION_NONE &&
+	           (watch_has_attempts(w) || decide_budget(w) != BUDGET_OF_NONE);
+	for (int i = 0; i < w->nrules; i++)
+		can = can || w->rules[i].remedy == REMEDY_HOLD ||
+		      (gives_back(w->rules[i].remedy) && decide_budget(w) != BUDGET_OF_NONE);
+	return can;
+}
+
+enum remedy decide_released(const struct watch *w)
+{
+	bool retries = w->actions[REMEDY_RETRY].form != ACTION_NONE;
+	bool requeues = w->actions[REMEDY_REQUEUE].form != ACTION_NONE;
+	return requeues ? REMEDY_REQUEUE : retries ? REMEDY_RETRY : REMEDY_REPORT;
+}
+
 struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
                        const struct decide_options *o)
 {
@@ -132,17 +151,19 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 	assert(j->verdict != VERDICT_NONE);
 	if (o->forced) {
 		d = by_default(BY_HAND, o->remedy);
-		d.cause = "by hand";
+		d.cause = HOLD_BY_HAND;
 	} else if (f->held) {
 		d = by_default(HELD, REMEDY_HOLD);
 		d.act = false;
 	} else {
 		d = by_rules(w, f, j);
 		if (gives_back(d.remedy) && o->ledger && budget_counts(w, f) &&
-		    crashes_with_this(f) >= w->crash_budget.max) {
+		    decide_crashes(f) >= w->crash_budget.max) {
 			d = by_default(POISON, REMEDY_HOLD);
-			d.cause = "poison";
+			d.cause = HOLD_POISON;
 		}
+		if (d.remedy == REMEDY_HOLD && f->released)
+			d = by_default(RELEASED, decide_released(w));
 	}
 	if (d.act && !o->ledger && needs_ledger(w, d.remedy))
 		d = by_default(NO_LEDGER, REMEDY_REPORT);

@@ -25,6 +25,14 @@ struct decide_options {
 struct decision decide(const struct watch *w, const struct facts *f, const struct judgement *j,
                        const struct decide_options *o);
 
+/* What becomes of a job that would be held, had no person ended this hold: it is given back where
+ * the watch says how, else only reported. */
+enum remedy decide_released(const struct watch *w);
+/* Whether automation can put a job of this watch on hold: by its rules, attempts or crash budget.
+ */
+bool decide_can_hold(const struct watch *w);
+/* How often a job has been stuck within the crash budget's time, this one counted. */
+int64_t decide_crashes(const struct facts *f);
 /* Of which jobs recoveries count against the crash budget. */
 enum budget_of { BUDGET_OF_NONE, BUDGET_OF_UNCOUNTED, BUDGET_OF_ALL };
 /* Of all, of those alone whose attempts are null, or of none. */

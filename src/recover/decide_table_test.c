@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BUDGET 3
-#define FLAGS 7
+#define FLAGS 8
 #define NO_ONE REMEDY_COUNT /* nobody chose a remedy by hand */
 
 enum attempts { NOT_COUNTED, UNKNOWN, LEFT, EXHAUSTED, ATTEMPTS };
@@ -31,6 +31,7 @@ struct combination {
 	bool own_hold;   /* the table has words of its own for a hold */
 	bool two_phases; /* a retry waits in our tables */
 	bool retries;    /* the watch says how to retry */
+	bool released;   /* a person ended a hold of it, and nothing has changed since */
 };
 
 /* ---- lists of rules, each with what it means ---- */
@@ -189,6 +190,12 @@ static struct answer due(const struct combination *c)
 		a.act = false;
 	if (!by_hand && gives_back(a.remedy) && budget_counts(c) && crash_number(c) >= BUDGET)
 		a = answer(REMEDY_HOLD, "crash-budget", "poison");
+	/* What a person let go is given back where that is possible, whatever would hold it. */
+	if (!by_hand && !c->held && a.remedy == REMEDY_HOLD && c->released)
+		a = answer(!c->list->cannot_requeue ? REMEDY_REQUEUE
+		           : c->retries             ? REMEDY_RETRY
+		                                    : REMEDY_REPORT,
+		           "released-by-hand", NULL);
 	if (a.act && !c->ledger && needs_our_tables(c, a.remedy))
 		a = answer(REMEDY_REPORT, "no-ledger", NULL);
 	a.exhausted =
@@ -232,6 +239,7 @@ static struct facts facts_of(const struct combination *c)
 	f.crashes = c->crashes;
 	f.mass = c->mass;
 	f.held = c->held;
+	f.released = c->released;
 	f.when = c->condition ? 1U : 0;
 	return f;
 }
@@ -249,8 +257,8 @@ static unsigned pick(unsigned *rest, unsigned n)
 static bool combination(unsigned i, struct combination *out)
 {
 	static const int64_t crashes[] = {0, BUDGET - 2, BUDGET - 1, BUDGET};
-	bool *const flags[] = {&out->mass,     &out->condition,  &out->ledger, &out->held,
-	                       &out->own_hold, &out->two_phases, &out->retries};
+	bool *const flags[] = {&out->mass,     &out->condition,  &out->ledger,  &out->held,
+	                       &out->own_hold, &out->two_phases, &out->retries, &out->released};
 	unsigned rest = i;
 	out->list = &lists[pick(&rest, LISTS)];
 	out->verdict = (enum verdict)(VERDICT_DEAD + pick(&rest, VERDICT_COUNT - VERDICT_DEAD));
@@ -307,16 +315,16 @@ static void every_combination_has_one_rule_and_its_remedy(void **state)
 
 static void every_rule_is_the_one_that_speaks_somewhere(void **state)
 {
-	static const char *const own[] = {"already-held",       "chosen-by-hand", "attempts-left",
-	                                  "attempts-exhausted", "crash-budget",   "no-rule",
-	                                  "no-ledger"};
-	bool own_spoke[7] = {false}, spoke[LISTS][3] = {{false}};
+	static const char *const own[] = {"already-held",       "chosen-by-hand",  "attempts-left",
+	                                  "attempts-exhausted", "crash-budget",    "no-rule",
+	                                  "no-ledger",          "released-by-hand"};
+	bool own_spoke[8] = {false}, spoke[LISTS][3] = {{false}};
 	struct combination c;
 	(void)state;
 	for (unsigned i = 0; combination(i, &c); i++) {
 		struct decision d = decide_on(&c);
 		int known = 0;
-		for (int k = 0; k < 7; k++)
+		for (int k = 0; k < 8; k++)
 			if (text_eq(d.rule, own[k])) {
 				own_spoke[k] = true;
 				known++;
@@ -327,7 +335,7 @@ static void every_rule_is_the_one_that_speaks_somewhere(void **state)
 		}
 		assert_int_equal(known, 1);
 	}
-	for (int k = 0; k < 7; k++)
+	for (int k = 0; k < 8; k++)
 		assert_true(own_spoke[k]);
 	for (size_t k = 0; k < LISTS; k++)
 		for (int i = 0; i < lists[k].n; i++)
@@ -345,6 +353,8 @@ static void what_is_given_back_is_bounded(void **state)
 		bool unbounded = c.attempts == NOT_COUNTED || c.list->gives_back_the_exhausted;
 		bool gives = gives_back(decide_on(&c).remedy);
 		if (!gives || c.by_hand != NO_ONE || !unbounded || c.budget == BUDGET_OFF)
+			continue;
+		if (c.released) /* once: then its facts are others */
 			continue;
 		/* Either this was counted and there is room, or a scan refuses to begin. */
 		assert_true(c.ledger ? crash_number(&c) < BUDGET : decide_can_loop(&w, &o));

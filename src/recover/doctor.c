@@ -48,6 +48,7 @@ static const struct check watch_checks[] = {
 	{"threshold", ON_BOTH, STAGE_NONE, check_threshold},
 	{"owner", ON_BOTH, STAGE_NONE, check_owner},
 	{"loop", ON_BOTH, STAGE_NONE, check_loop},
+	{"hold", ON_BOTH, STAGE_FITS, check_hold},
 	{"attach", ON_POSTGRES, STAGE_FITS, check_attached},
 };
 

@@ -74,6 +74,7 @@ void check_look(struct examination *x);
 void check_threshold(struct examination *x);
 void check_owner(struct examination *x);
 void check_loop(struct examination *x);
+void check_hold(struct examination *x);
 void check_signs(struct examination *x);
 /* Who takes its rows (doctor_attach.c). */
 void check_attached(struct examination *x);

@@ -6,7 +6,10 @@
 #include "recover/doctor_check.h"
 
 #include "base/clock.h"
+#include "base/text.h"
+#include "recover/columns.h"
 #include "recover/decide.h"
+#include "watch/lexer.h"
 #include "watch/timesql.h"
 
 #define FUTURE_US (60 * US_PER_S)
@@ -267,6 +270,66 @@ void check_loop(struct examination *x)
 	      x->ledger_fix ? arena_printf(&x->arena, "%s or %s", x->ledger_fix, or) : or,
 	      "requeue could loop for ever: the rows count no attempts and there is no ledger to count "
 	      "crashes, so --fix is refused");
+}
+
+/* What a job that is held will look like in the user's own table, and by what it is held. */
+static void check_held(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	struct buf when = BUF_INIT;
+	enum budget_of budget = decide_budget(w);
+	bool by_rule = false;
+	for (int i = 0; i < w->nrules; i++)
+		by_rule = by_rule || w->rules[i].remedy == REMEDY_HOLD;
+	if (budget == BUDGET_OF_ALL)
+		buf_addf(&when, "stuck %lld times within %s", (long long)w->crash_budget.max,
+		         span(x, w->crash_budget.within_us));
+	else
+		buf_add(&when, by_rule ? "held by a rule" : "stuck with its attempts used up");
+	if (watch_words_hold(w))
+		found(x, FINDING_OK, NULL, "a job that is %s is held in the table's own words",
+		      buf_text(&when));
+	else
+		found(
+			x, FINDING_OK, NULL,
+			"a job that is %s is held in defib's own table alone: its row stays as it is, still "
+			"running (%s), until a person releases it; hold: in the watch would say it in the row",
+			buf_text(&when), w->running.text);
+	buf_release(&when);
+}
+
+/* Whether what lets a held job go also lets it be taken: `ready` may ask for attempts. */
+static void check_release(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	const struct action *a = &w->actions[watch_releases_by(w)];
+	const char *column = w->attempts.text, **targets;
+	struct failure f = {0};
+	int n = 0;
+	bool written = false;
+	if (!column || !w->work.ready.text || a->form != ACTION_SET)
+		return;
+	column = text_starts(column, "t.") ? column + 2 : column;
+	if (!expression_names(w->work.ready.text, x->store->engine, column) ||
+	    sql_set_targets(a->set.text, x->store->engine, &x->arena, &targets, &n, &f))
+		return;
+	for (int i = 0; i < n; i++)
+		written = written || strcasecmp(targets[i], column) == 0;
+	if (!written)
+		found(
+			x, FINDING_WARN,
+			arena_printf(&x->arena, "add to the watch: release: %s, %s = 0", a->set.text, column),
+			"work.ready asks for %s, and what releases a job leaves them as they are: a job whose "
+			"attempts are used up is released and still not taken",
+			column);
+}
+
+void check_hold(struct examination *x)
+{
+	if (!decide_can_hold(x->watch))
+		return;
+	check_held(x);
+	check_release(x);
 }
 
 static void sign_query(struct examination *x, enum sign sign, struct buf *sql)

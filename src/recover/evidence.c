@@ -154,9 +154,17 @@ const char *reason_template(const struct watch *w, enum remedy remedy)
 	const struct opt_row *row = watch_rows;
 	while (!text_eq(row->name, "reason"))
 		row++;
+	if (remedy == REMEDY_HOLD && text_eq(w->reason, row->standard))
+		return "Held for a person by defib: {verdict} for {silent}";
 	if (remedy != REMEDY_REPORT || !text_eq(w->reason, row->standard))
 		return w->reason;
 	return "Found stuck by defib: {verdict} for {silent}; nothing was changed";
+}
+
+void poison_reason_end(const struct watch *w, struct buf *out)
+{
+	buf_add(out, " times within ");
+	duration_text(w->crash_budget.within_us, out);
 }
 
 void reason_text(const struct watch *w, const char *template, const struct facts *f,

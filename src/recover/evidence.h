@@ -14,9 +14,15 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 void evidence_sentence(const struct judgement *j, struct buf *out);
 /*
  * The watch's reason for a remedy, before it is filled in. Where the user gave none, what is
- * only reported does not read as if it had been recovered.
+ * only reported or held does not read as if it had been recovered.
  */
 const char *reason_template(const struct watch *w, enum remedy remedy);
+/*
+ * Why a job is held by its crash budget: the watch's own reason speaks of a recovery, and there
+ * was none. In two parts, with the number of times it was stuck between them.
+ */
+#define POISON_REASON "Held for a person: stuck "
+void poison_reason_end(const struct watch *w, struct buf *out);
 /* The watch's reason with {verdict} {silent} {owner} {kind} filled in. */
 void reason_text(const struct watch *w, const char *template, const struct facts *f,
                  const struct judgement *j, struct buf *out);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "ledger/causes.h"
 #include "recover/decide.h"
 #include "recover/evidence.h"
 #include "store/store.h"
@@ -106,16 +107,20 @@ static void add_filled(const struct watch *w, const char *template, struct buf *
 
 void sql_reason(const struct watch *w, struct buf *out)
 {
-	const char *reported = reason_template(w, REMEDY_REPORT);
-	if (text_eq(reported, w->reason)) {
-		add_filled(w, w->reason, out);
-		return;
+	static const enum remedy unrecovered[] = {REMEDY_REPORT, REMEDY_HOLD};
+	struct buf end = BUF_INIT;
+	poison_reason_end(w, &end);
+	buf_addf(out, "CASE WHEN cause = '%s' THEN '%s' || crashes_now || ", HOLD_POISON,
+	         POISON_REASON);
+	sql_literal(out, buf_text(&end));
+	for (size_t i = 0; i < sizeof unrecovered / sizeof *unrecovered; i++) {
+		buf_addf(out, "\n    WHEN remedy = '%s' THEN ", remedy_names[unrecovered[i]]);
+		add_filled(w, reason_template(w, unrecovered[i]), out);
 	}
-	buf_addf(out, "CASE remedy WHEN '%s' THEN ", remedy_names[REMEDY_REPORT]);
-	add_filled(w, reported, out);
-	buf_add(out, " ELSE ");
+	buf_add(out, "\n    ELSE ");
 	add_filled(w, w->reason, out);
 	buf_add(out, " END");
+	buf_release(&end);
 }
 
 static void add_time(const char *name, const char *us, struct buf *out)

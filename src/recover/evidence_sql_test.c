@@ -25,8 +25,9 @@ static void assert_reason(struct store *s, const struct watch *w, const struct f
 	reason_text(w, w->reason, f, j, &wanted);
 	buf_add(&sql, "SELECT ");
 	sql_reason(w, &sql);
-	buf_add(&sql, " FROM (SELECT $1::bigint AS measured_us, $2::text AS owner, $3::text AS kind, "
-	              "$4::text AS verdict, 'requeue' AS remedy) AS f");
+	buf_add(&sql,
+	        " FROM (SELECT $1::bigint AS measured_us, $2::text AS owner, $3::text AS kind, "
+	        "$4::text AS verdict, 'requeue' AS remedy, 'rule' AS cause, 1 AS crashes_now) AS f");
 	if (store_exec(s, buf_text(&sql), params, 4, &a, &rows, &failure))
 		fail_msg("%s", failure.what);
 	assert_string_equal(row_text(&rows, 0, 0), buf_text(&wanted));

@@ -25,11 +25,13 @@ struct facts {
 	uint32_t when;   /* bit i: the condition of rule i holds */
 	int64_t crashes; /* recoveries before this one, within the crash budget's time */
 	bool mass;       /* many were lost at once, which is not this job's fault */
+	bool restart;    /* a gone instance left it: found at the next one's start, and no crash */
 	bool clean;      /* its program ended well: a lost job, but nobody's crash */
 	bool held;       /* a hold for this owner and sign of life … */
 	const char *hold_cause, *hold_reason; /* … and why */
 	bool hold_kept;                       /* a hold of it stands in our table, which may be over */
-	bool noted; /* the ledger has it as detected, with this owner and sign of life */
+	bool released; /* a person ended a hold of it, with this owner, sign of life and attempts */
+	bool noted;    /* the ledger has it as detected, with this owner and sign of life */
 	const char *position;
 	const char *show[WATCH_SHOW_MAX];
 	const char *before; /* JSON of the columns that remedies write */

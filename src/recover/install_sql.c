@@ -9,6 +9,7 @@
 #include "recover/install_sql.h"
 
 #include "base/text.h"
+#include "recover/decide.h"
 #include "recover/judge_sql.h"
 #include "watch/lease_sql.h"
 
@@ -22,7 +23,8 @@ static bool may_do(const struct watch *w, enum remedy remedy)
 	bool found = w->nrules == 0 && (remedy == REMEDY_REQUEUE || remedy == REMEDY_HOLD) &&
 	             w->actions[REMEDY_REQUEUE].form != ACTION_NONE;
 	for (int i = 0; i < w->nrules; i++)
-		found = found || w->rules[i].remedy == remedy;
+		found = found || w->rules[i].remedy == remedy ||
+		        (w->rules[i].remedy == REMEDY_HOLD && remedy == decide_released(w));
 	return found;
 }
 

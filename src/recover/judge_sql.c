@@ -8,6 +8,7 @@
 #include "recover/judge_sql.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "recover/decide.h"
 #include "recover/evidence_sql.h"
@@ -200,8 +201,15 @@ static void add_history(const struct watch *w, struct buf *out)
 	         "  (SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = j.job\n"
 	         "    AND l.event = '%s' ORDER BY l.id DESC LIMIT 1)\n"
 	         "    IS NOT DISTINCT FROM jsonb_build_object('owner', j.owner, 'sign_us', j.%s) AS "
-	         "noted,\n  (SELECT count(*) ",
+	         "noted,\n  ",
 	         buf_text(&name), act_event(REMEDY_REPORT), sign);
+	buf_addf(out,
+	         "coalesce((SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = "
+	         "j.job\n    AND l.event IN " EVENTS_LET_GO " ORDER BY l.id DESC LIMIT 1)\n"
+	         "    = jsonb_build_object('owner', j.owner, 'sign_us', j.%s) || CASE WHEN j.attempts "
+	         "IS NULL\n    THEN '{}' ELSE jsonb_build_object('attempts', j.attempts) END, false) "
+	         "AS released,\n  (SELECT count(*) ",
+	         buf_text(&name), sign);
 	add_counted(w, "j.job", out);
 	buf_add(out, ") AS crashes");
 	buf_release(&name);
@@ -265,29 +273,41 @@ static int choices_of(const struct watch *w, struct choice *out)
 	return w->nrules;
 }
 
-static const struct choice poison = {"crash-budget", REMEDY_HOLD, "poison", BUF_INIT};
+static const struct choice poison = {"crash-budget", REMEDY_HOLD, HOLD_POISON, BUF_INIT};
+/* Instead of any hold that a person has ended. */
+static const char released[] = "released-by-hand";
 static const struct choice no_rule = {"no-rule", REMEDY_REPORT, NULL, BUF_INIT};
+
+static void add_when(const char *when, const char *also, const struct choice *c, struct buf *out)
+{
+	if (c->remedy == REMEDY_HOLD)
+		buf_addf(out, "\n    WHEN %s%s AND released THEN '%s'", when, also, released);
+	buf_addf(out, "\n    WHEN %s%s THEN '%s'", when, also, c->rule);
+}
 
 static void add_rule(const struct watch *w, const struct choice *all, int n, struct buf *out)
 {
+	struct buf spent = BUF_INIT;
 	enum budget_of budget = decide_budget(w);
 	const char *uncounted =
 		budget == BUDGET_OF_UNCOUNTED ? " AND (attempts IS NULL OR max_attempts IS NULL)" : "";
+	buf_addf(&spent, "%s AND crashes_now >= %lld", uncounted, (long long)w->crash_budget.max);
 	buf_add(out, "CASE WHEN false THEN NULL");
 	for (int i = 0; i < n; i++) {
 		const char *when = buf_text(&all[i].when);
 		bool back = all[i].remedy == REMEDY_REQUEUE || all[i].remedy == REMEDY_RETRY;
 		if (back && budget != BUDGET_OF_NONE)
-			buf_addf(out, "\n    WHEN %s%s AND crashes_now >= %lld THEN '%s'", when, uncounted,
-			         (long long)w->crash_budget.max, poison.rule);
-		buf_addf(out, "\n    WHEN %s THEN '%s'", when, all[i].rule);
+			add_when(when, buf_text(&spent), &poison, out);
+		add_when(when, "", &all[i], out);
 	}
+	buf_release(&spent);
 	buf_addf(out, " ELSE '%s' END AS rule", no_rule.rule);
 }
 
-static void add_remedy(const struct choice *all, int n, struct buf *out)
+static void add_remedy(const struct watch *w, const struct choice *all, int n, struct buf *out)
 {
-	buf_addf(out, "CASE rule WHEN '%s' THEN '%s'", poison.rule, remedy_names[poison.remedy]);
+	buf_addf(out, "CASE rule WHEN '%s' THEN '%s' WHEN '%s' THEN '%s'", poison.rule,
+	         remedy_names[poison.remedy], released, remedy_names[decide_released(w)]);
 	for (int i = 0; i < n; i++)
 		buf_addf(out, " WHEN '%s' THEN '%s'", all[i].rule, remedy_names[all[i].remedy]);
 	buf_addf(out, " ELSE '%s' END AS remedy,\n  CASE rule WHEN '%s' THEN '%s'",
@@ -354,7 +374,7 @@ void sql_decided(const struct watch_sql *q, struct buf *out)
 	buf_add(out, "SELECT jsonb_agg(to_jsonb(defib_j)) FROM (\nSELECT ");
 	add_job(w, out);
 	buf_add(out, "\nFROM (SELECT *, ");
-	add_remedy(choices, n, out);
+	add_remedy(w, choices, n, out);
 	buf_add(out, "\nFROM (SELECT *, ");
 	add_rule(w, choices, n, out);
 	/* A mass event says nothing about the single job. */

@@ -113,7 +113,10 @@ static void take_history(const struct binding *b, const struct history *h, struc
 	f->crashes = h->recoveries;
 	f->hold_kept = h->held;
 	f->held = holds_still(b, h, f);
-	f->noted = h->noted && still_so(w, f, h->noted_owner, h->noted_has_sign, h->noted_sign_us);
+	f->noted = h->noted.is && still_so(w, f, h->noted.owner, h->noted.has_sign, h->noted.sign_us);
+	f->released = h->let_go.of_job &&
+	              still_so(w, f, h->let_go.owner, h->let_go.has_sign, h->let_go.sign_us) &&
+	              h->let_go.has_attempts == f->has_attempts && h->let_go.attempts == f->attempts;
 	if (f->held) {
 		f->hold_cause = h->hold_cause;
 		f->hold_reason = h->hold_reason;

@@ -78,7 +78,12 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 	out->decision = decide(w, f, j, &d);
 	out->does = (int)out->decision.remedy;
 	const char *template = o->reason ? o->reason : reason_template(w, out->decision.remedy);
-	reason_text(w, template, f, j, &text);
+	if (!o->reason && text_eq(out->decision.cause, HOLD_POISON)) {
+		buf_addf(&text, POISON_REASON "%lld", (long long)decide_crashes(f));
+		poison_reason_end(w, &text);
+	} else {
+		reason_text(w, template, f, j, &text);
+	}
 	out->reason = arena_strdup(a, buf_text(&text));
 	buf_clear(&text);
 	evidence_json(w, f, j, &text);

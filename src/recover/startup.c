@@ -10,10 +10,8 @@
 
 #include <assert.h>
 
-#define STARTUP_NAME "startup" /* rule and actor in the ledger */
-
 static const struct judge_rule left_behind = {
-	STARTUP_NAME, VERDICT_DEAD, "it runs, and no instance is left that works on this watch"};
+	RULE_STARTUP, VERDICT_DEAD, "it runs, and no instance is left that works on this watch"};
 
 struct startup_run {
 	struct session *session;
@@ -42,7 +40,9 @@ static struct judgement judge_left(const struct startup_run *r, const struct fac
 {
 	struct judgement j = judge(r->watch, f);
 	bool doubtful = r->options->doubtful && !r->result->all && j.verdict != VERDICT_DEAD;
-	if (!f->running || f->owner_alive == KNOWN_YES || f->held || is_newer(r, f) || doubtful)
+	/* What the watch wants of every row at a start goes before a hold that no person made. */
+	bool held = f->held && !(r->how.forced && r->result->all && !hold_by_person(f->hold_cause));
+	if (!f->running || f->owner_alive == KNOWN_YES || held || is_newer(r, f) || doubtful)
 		j.verdict = VERDICT_NONE;
 	else if (j.verdict == VERDICT_NONE && r->result->all && (r->how.forced || f->has_epoch))
 		j = (struct judgement){.verdict = left_behind.verdict, .rule = &left_behind};
@@ -53,9 +53,9 @@ static void prepare(struct startup_run *r, const struct facts *f, const struct j
                     struct candidate *out)
 {
 	candidate_prepare(r->watch, f, j, &r->how, r->bound.ledger.ready, &r->carrier.arena, out);
-	snprintf(out->decision.rule, sizeof out->decision.rule, STARTUP_NAME);
+	snprintf(out->decision.rule, sizeof out->decision.rule, RULE_STARTUP);
 	if (r->how.forced)
-		out->decision.cause = STARTUP_NAME;
+		out->decision.cause = RULE_STARTUP;
 	if (out->decision.remedy == REMEDY_RETRY)
 		out->retry_us =
 			f->now_us + backoff_us(&r->watch->backoff, f->attempts, carrier_chance(&r->carrier));
@@ -86,6 +86,7 @@ static defib_err do_batch(struct startup_run *r, struct browsed *rows, int n, st
 	bool mass = facts_mass(r->watch, left, nleft);
 	for (int i = 0; i < nleft; i++) {
 		left[i].mass = mass;
+		left[i].restart = true;
 		struct judgement j = judge_left(r, &left[i]);
 		prepare(r, &left[i], &j, &batch[i]);
 	}
@@ -225,7 +226,7 @@ defib_err startup_reconcile(struct session *session, const struct watch *w,
 		return err;
 	r.carrier.sql = &r.bound.sql;
 	r.carrier.ledger = &r.bound.ledger;
-	carrier_begin(&r.carrier, STARTUP_NAME);
+	carrier_begin(&r.carrier, RULE_STARTUP);
 	startup_report_init(&r.report, w);
 	err = bound_open(&r.bound, session, w, o->ledger_off ? LEDGER_NONE : LEDGER_CREATE, f);
 	if (!err)

@@ -79,7 +79,7 @@ static defib_err guard(struct undoing *u, const struct ledger_row *row, struct c
 		refuse(c, arena_printf(&u->arena, "claimed since: its epoch is %lld and was %lld",
 		                       (long long)c->facts.epoch, (long long)row->epoch));
 	else if (is_own_hold(u, row))
-		c->does = ACT_RELEASE;
+		c->does = ACT_LIFT;
 	else if (!row->before || !row->after)
 		refuse(c, "it was done by statements of your own (sql:, call:), or by a release, which "
 		          "defib cannot take back");

@@ -303,13 +303,10 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 	return DEFIB_OK;
 }
 
-/* What is not said of an act in the watch: a hold that a SET list made is let go as by requeue. */
+/* What is not said of an act in the watch: a held job is let go as it is given back. */
 static const struct action *action_for(const struct watch *w, int act)
 {
-	bool written = w->actions[REMEDY_HOLD].form != ACTION_NONE;
-	if (act == ACT_RELEASE && w->actions[act].form == ACTION_NONE && written)
-		return &w->actions[REMEDY_REQUEUE];
-	return &w->actions[act];
+	return &w->actions[act == ACT_RELEASE ? watch_releases_by(w) : act];
 }
 
 static defib_err compile_act(const struct binding *b, int act, struct arena *a,

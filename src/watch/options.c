@@ -148,7 +148,9 @@ const struct opt_row watch_rows[] = {
      .type = OPT_CUSTOM,
      .offset = ACTION(ACT_RELEASE),
      .read = read_action,
-     .help = "how a person lets a held job go; if not given, as requeue"},
+     .help =
+         "how a person lets a held job go; if not given, as requeue, or as retry where only that "
+         "is given"},
 	{.name = "rollback",
      .type = OPT_CUSTOM,
      .offset = ACTION(REMEDY_ROLLBACK),

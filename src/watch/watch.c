@@ -49,3 +49,12 @@ bool watch_words_hold(const struct watch *w)
 {
 	return w->actions[REMEDY_HOLD].form != ACTION_NONE;
 }
+
+int watch_releases_by(const struct watch *w)
+{
+	static const int ways[] = {ACT_RELEASE, REMEDY_REQUEUE, ACT_THEN, REMEDY_RETRY};
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+		if (w->actions[ways[i]].form != ACTION_NONE)
+			return ways[i];
+	return ACT_RELEASE;
+}

@@ -191,5 +191,8 @@ bool raise_factor_ok(double factor);
 bool watch_has_attempts(const struct watch *w);
 /* True when its table has words for a hold: then the row says it, and not only our own table. */
 bool watch_words_hold(const struct watch *w);
+/* Whose words let a held job go: release's own, else how it is given back; where neither is said,
+ * ACT_RELEASE, which then writes nothing. */
+int watch_releases_by(const struct watch *w);
 
 #endif

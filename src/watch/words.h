@@ -45,7 +45,8 @@ enum remedy {
  */
 #define ACT_LIST(X)                                                                                \
 	X(THEN, "retry.then", "RETRIED")  /* the second half of a retry, when its wait is over */      \
-	X(RELEASE, "release", "RELEASED") /* a person lets go of a hold */                             \
+	X(RELEASE, "release", "RELEASED") /* a person lets go of a hold, and the job runs again */     \
+	X(LIFT, "release", "RELEASED")    /* only the hold ends: the row is left as it is */           \
 	X(CANCEL, "cancel", "CANCELLED")                                                               \
 	X(END, "end", "ENDED")                                                                         \
 	X(UNDO, "undo", "UNDONE")

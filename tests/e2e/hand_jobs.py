@@ -31,8 +31,10 @@ class Jobs:
         db.sql(stuck_jobs.CREATE[db.engine])
         how = {**HOW, **changes}
         requeue = how.pop("requeue")
-        self.config = stuck_jobs.config(db, requeue=requeue,
+        self.config = stuck_jobs.config(db, requeue=requeue or "",
                                         **{k: v for k, v in how.items() if v})
+        if not requeue:
+            self.config = self.config.replace("    requeue: \n", "")
         self.n = 0
 
     def add(self, *statuses, age_s=7200, owner="w1"):

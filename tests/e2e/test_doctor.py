@@ -442,3 +442,26 @@ def test_a_sequence_behind_its_table_is_found_and_set_right(pg, defib, doctor):
     assert doctor(config=text).one("sequences", "ok")
     ran = defib("enqueue", "mail", "send", "--unique-key", "u", db=pg)
     assert ran.code == 0 and int(ran.out) > 3
+
+
+# ---- what a held job looks like ----
+
+def test_doctor_says_what_a_poison_job_looks_like_without_words_for_a_hold(db, doctor):
+    make_jobs(db)
+    text = doctor(config=config(db.url)).one("hold", "ok")["text"]
+    assert "stuck 3 times within 72h" in text or "stuck 3 times within 3d" in text
+    assert "defib's own table alone" in text and "still running (status = 'running')" in text
+    seen = doctor(config=config(db.url, hold="status = 'failed'"))
+    assert "in the table's own words" in seen.one("hold", "ok")["text"]
+    assert not doctor(config=config(db.url, remedies="[{do: report}]")).of("hold")
+
+
+def test_a_release_that_leaves_used_up_attempts_is_warned_about(db, doctor):
+    make_jobs(db)
+    words = {"attempts": "attempts", "max_attempts": "3", "hold": "status = 'failed'",
+             "work": "{ready: \"status = 'queued' AND attempts < 3\", claim: status = 'running'}"}
+    warned, = doctor(config=config(db.url, **words)).of("hold", "warn")
+    fix = warned["fix"]
+    assert fix.startswith("add to the watch: release: ") and fix.endswith(", attempts = 0")
+    seen = doctor(config=config(db.url, **words, release=fix.split("release: ")[1]))
+    assert not seen.of("hold", "warn")

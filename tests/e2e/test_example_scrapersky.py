@@ -148,3 +148,20 @@ def test_rows_that_are_not_processing_are_not_touched_however_old(sky):
     before = sky.db.sql("SELECT * FROM pages ORDER BY url")
     assert sky("scan", "--fix").code == 0
     assert sky.db.sql("SELECT * FROM pages ORDER BY url") == before
+
+
+@pytest.mark.covers("F8")
+def test_a_record_that_is_stuck_for_the_third_time_is_no_zombie_again(sky):
+    """It leaves `Processing` with the reason; a person's release queues it."""
+    sky.insert("pages", url="/a", page_processing_status="Processing", updated_at=sky.ago(7200))
+    for _ in range(2):
+        assert sky("scan", "pages", "--fix").code == 0
+        sky.db.sql("UPDATE pages SET page_processing_status = 'Processing', updated_at = "
+                   + sky.ago(7200)[1])
+    assert sky("scan", "pages", "--fix", "--json").json["held"] == 1
+    row = sky.row("pages", ["id", "page_processing_status", "page_processing_error"])
+    assert row.page_processing_status == "Failed"
+    assert row.page_processing_error == "Held for a person: stuck 3 times within 3d"
+    assert sky("scan").code == 0
+    assert sky("release", f"pages/{row.id}", "--yes").code == 0
+    assert sky.row("pages", ["page_processing_status"]).page_processing_status == "Queued"

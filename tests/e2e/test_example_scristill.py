@@ -65,3 +65,20 @@ def test_a_threshold_by_type_without_a_default_is_refused(scristill):
     ran = scristill.defib("config", "check", config=text, env={"DATABASE_URL": "sqlite:x.db"})
     assert ran.code == 3
     assert "needs a default" in ran.err
+
+
+@pytest.mark.covers("F8")
+def test_a_job_that_is_stale_for_the_third_time_is_failed_and_not_left_running(scristill):
+    scristill.insert("jobs", project_id=("sql", "(SELECT id FROM projects)"), type="scrape",
+                     status="running", updated_at=scristill.ago(7200))
+    for _ in range(2):
+        assert scristill("scan", "--fix").code == 0
+        scristill.db.sql("UPDATE jobs SET status = 'running', updated_at = "
+                         + scristill.ago(7200)[1])
+    assert scristill("scan", "--fix", "--json").json["held"] == 1
+    row = scristill.row("jobs", ["id", "status", "error", "completed_at"])
+    assert (row.status, row.completed_at is None) == ("failed", False)
+    assert row.error == "Held for a person: stuck 3 times within 3d"
+    assert scristill("release", f"jobs/{row.id}", "--yes").code == 0
+    row = scristill.row("jobs", ["status", "completed_at"])
+    assert (row.status, row.completed_at) == ("queued", None)

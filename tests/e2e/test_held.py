@@ -174,3 +174,78 @@ def test_without_a_ledger_the_row_is_parked_all_the_same(db, defib):
     jobs.config += "ledger: off\n"
     assert jobs("scan", "--fix").code == 1
     assert jobs.status(job) == "parked" and not stuck_jobs.has_ledger(db)
+
+
+# ---- what a person let go ----
+
+LAST = {"owner": "owner", "attempts": "attempts", "max_attempts": "3"}
+# Where a hold is kept, and what the watch says of giving back.
+RELEASES = {
+    "our-table": (LAST, "queued"),
+    "no-way-back": ({**LAST, "requeue": None, "retry": None, "remedies": "[{do: hold}]"},
+                    "running"),
+    "only-retry": ({**LAST, "requeue": None, "remedies": "[{do: hold}]"}, "queued"),
+    "in-its-words": ({**LAST, "hold": HOLD}, "queued"),
+}
+
+
+@pytest.mark.covers("E5")
+@pytest.mark.parametrize("how", RELEASES)
+def test_a_released_job_may_run_again_and_is_not_held_again_for_the_same_facts(db, defib, how):
+    """`release` of an exhausted job: it can be taken again, and the next scan leaves it so."""
+    words, becomes = RELEASES[how]
+    jobs = Jobs(db, defib, **words)
+    job = spent(jobs)
+    assert jobs("scan", "--fix").code == 1 and listed(jobs) == [f"jobs/{job}"]
+    assert jobs("release", job, "--yes").code == 0
+    assert jobs.status(job) == becomes
+    for _ in range(2):
+        jobs("scan", "--fix")
+        assert (listed(jobs), jobs.held(), jobs.status(job)) == ([], [], becomes)
+    # Its next run counts for itself.
+    jobs.db.sql("UPDATE jobs SET status = 'running', attempts = 4, owner = 'w9', "
+                "updated_at = '2020-01-01 00:00:00'")
+    assert jobs("scan", "--fix").code == 1
+    assert listed(jobs) == [f"jobs/{job}"]
+
+
+def test_the_function_in_the_database_does_not_hold_again_what_a_person_let_go(pg, defib):
+    words, _ = RELEASES["no-way-back"]
+    jobs = Jobs(pg, defib, **words)
+    job = spent(jobs)
+    assert jobs("install", "jobs", "--yes").code == 0
+    recover = "SELECT defib.recover_jobs()"
+    pg.sql(recover)
+    assert jobs.held() == [str(job)]
+    assert jobs("release", job, "--yes").code == 0
+    pg.sql(recover)
+    assert jobs.held() == [] and jobs.ledger("event")[-1] == ("ZOMBIE_DETECTED",)
+    pg.sql("UPDATE jobs SET attempts = 4")
+    pg.sql(recover)
+    assert jobs.held() == [str(job)]
+
+
+def test_a_hold_that_was_undone_is_not_made_again_for_the_same_facts(db, defib):
+    jobs = Jobs(db, defib, **RELEASES["our-table"][0])
+    job = spent(jobs)
+    assert jobs("scan", "--fix").code == 1
+    assert jobs("undo", f"jobs/{job}", "--yes").code == 0
+    assert jobs("scan", "--fix").code == 0
+    assert jobs.status(job) == "queued" and jobs.held() == []
+
+
+def test_the_end_of_a_hold_takes_nothing_from_a_living_worker(db, defib):
+    jobs = Jobs(db, defib)
+    live, waits = jobs.add("running", age_s=1), jobs.add("done")
+    assert jobs("hold", live, waits, "--yes").code == 0
+    ran = jobs("release", live, waits, "--yes")
+    assert ran.code == 0 and jobs.held() == []
+    assert jobs.statuses() == ["running", "done"]
+
+
+def test_a_job_of_the_queue_is_let_go_without_a_crash_to_its_name(queue, defib):
+    job = queue.enqueue()
+    assert defib("hold", job, "--watch", "queue", "--yes", db=queue.db).code == 0
+    assert defib("release", job, "--watch", "queue", "--yes", db=queue.db).code == 0
+    shown = defib("show", f"queue/{job}", "--json", db=queue.db).json
+    assert (shown["state"], shown["row"]["crashes"], shown["row"]["cause"]) == ("queued", "0", None)

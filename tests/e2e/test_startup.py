@@ -274,13 +274,45 @@ def test_a_row_that_somebody_has_locked_is_left_alone(scristill):
     assert "running_failed=2" in line and "locked=1" in line
 
 
+# Of the hold's words, as where a watch has none.
+UNWORDED = (("    hold: status = 'failed', error = :reason, completed_at = :now, updated_at = :now\n",
+             ""),
+            ("    release: status = 'queued', error = NULL, completed_at = NULL, "
+             "updated_at = :now\n", ""))
+
+
 def test_what_a_person_has_on_hold_is_left_alone(scristill):
-    scristill.change(*IDLE, ("remedies: [{when: \"status = 'cancelling'\", do: fail}, "
-                             "{do: requeue}]", "remedies: [{do: hold}]"))
-    scristill.add("running", seconds=1900)
-    assert scristill("scan", "--fix", "--json").json["held"] == 1
+    scristill.change(*IDLE, *UNWORDED)
+    job, = scristill.add("running", seconds=1900)
+    assert scristill("hold", f"jobs/{job}", "--yes").code == 0
     assert "running_failed=0" in summaries(scristill.start())[0]
     assert scristill.counts() == {"running": 1}
+
+
+@pytest.mark.covers("B1")
+def test_no_row_of_a_gone_instance_is_left_running_by_a_hold_of_automation(scristill):
+    scristill.change(*IDLE, *UNWORDED,
+                     ("remedies: [{when: \"status = 'cancelling'\", do: fail}, {do: requeue}]",
+                      "remedies: [{do: hold}]"))
+    scristill.add("running", seconds=1900)
+    assert scristill("scan", "--fix", "--json").json["held"] == 1
+    assert "running_failed=1" in summaries(scristill.start())[0]
+    assert scristill.counts() == {"failed": 1}
+
+
+@pytest.mark.covers("B1", "F8")
+def test_rows_that_a_start_gave_back_are_not_crashes_of_their_jobs(scristill):
+    """Three restarts are three restarts: the job is not held as one that kills its workers."""
+    scristill.change(*IDLE, ("do: fail\n      reason", "do: requeue\n      reason"))
+    scristill.add("running", seconds=1)
+    for _ in range(3):
+        scristill.start().stop()
+        assert scristill.counts() == {"queued": 1}
+        scristill.db.sql("UPDATE jobs SET status = 'running'")
+    assert [rule for _, rule, _, _ in scristill.entries()] == ["startup"] * 3
+    scristill.db.sql("UPDATE jobs SET updated_at = %s", "2020-01-01 00:00:00")
+    assert scristill("scan", "--fix", "--json").json["held"] == 0
+    assert scristill.counts() == {"queued": 1}
 
 
 # ---- the order after it ----

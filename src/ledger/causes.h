@@ -1,0 +1,28 @@
+/*
+ * causes.h: why a job is on hold. The names stand in defib.hold, in the API and in what people
+ * filter by; the words say it to a person.
+ */
+#ifndef LEDGER_CAUSES_H
+#define LEDGER_CAUSES_H
+
+/* X(enum, name, words) */
+#define HOLD_CAUSE_LIST(X)                                                                         \
+	X(BY_HAND, "by hand", "a person holds it")                                                     \
+	X(UNDONE, "undone", "a person undid its recovery")                                             \
+	X(POISON, "poison",                                                                            \
+	  "it was recovered too often in too short a time, and may kill its workers")                  \
+	X(ATTEMPTS, "attempts", "its attempts are used up")                                            \
+	X(RULE, "rule", "a rule of the watch holds it")                                                \
+	X(STARTUP, "startup", "a worker or daemon held it at its start")
+
+/* Names alone, for statements and comparisons. */
+#define HOLD_BY_HAND "by hand"
+#define HOLD_UNDONE "undone"
+#define HOLD_POISON "poison"
+
+/* What it means, in words; a cause that is not known means itself, none that a person holds it. */
+const char *hold_cause_words(const char *cause);
+/* Whether a person made such a hold. */
+_Bool hold_by_person(const char *cause);
+
+#endif
