@@ -151,7 +151,8 @@ static enum MHD_Result refuse_size(struct request *r)
 }
 
 /* The head is here: what need not be read to its end is answered now. */
-static enum MHD_Result on_head(struct request *r, const char *method)
+static enum MHD_Result on_head(struct request *r, const char *method, const char *url,
+                               const char *version)
 {
 	const char *length = header(r, "Content-Length");
 	int64_t declared = 0;
@@ -160,6 +161,12 @@ static enum MHD_Result on_head(struct request *r, const char *method)
 	r->asked = (struct api_request){.method = method, .target = r->target};
 	r->call.out = &r->answer;
 	api_answer_clear(&r->answer);
+	const char *why = strict_refusal(r->socket, method, url, version, &r->ends);
+	if (why) {
+		r->ends = true;
+		api_problem(&r->call, 400, "%s", why);
+		return request_answer(r);
+	}
 	if (!length || !int_parse(length, &declared) || declared <= (int64_t)r->http->max_body)
 		return MHD_YES;
 	r->too_big = true;
@@ -213,10 +220,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *socket, cons
                                   size_t *nupload, void **context)
 {
 	struct request *r = *context;
-	(void)cls, (void)socket, (void)url, (void)version;
+	(void)cls, (void)socket;
 	assert(r != NULL);
 	if (!r->begun)
-		return on_head(r, method);
+		return on_head(r, method, url, version);
 	if (*nupload) {
 		enum MHD_Result go_on = on_body(r, upload, *nupload);
 		*nupload = 0;

@@ -9,6 +9,7 @@
  *
  * http.c         start, stop, a request from its first byte to its answer
  * http_server.c  the library, set up
+ * http_strict.c  heads that could be read in two ways
  * http_answer.c  answers and the headers that each carries
  * http_stream.c  answers without an end
  * http_clock.c   who takes too long

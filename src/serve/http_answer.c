@@ -68,7 +68,7 @@ enum MHD_Result request_answer(struct request *r)
 	if (!out)
 		return MHD_NO;
 	add_headers(out, a);
-	if (atomic_load(&r->http->stopping))
+	if (r->ends || atomic_load(&r->http->stopping))
 		MHD_add_response_header(out, "Connection", "close");
 	count(r);
 	connection_phase(r->at, r->stream ? PHASE_STREAMING : PHASE_SENDING);

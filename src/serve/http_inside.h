@@ -69,6 +69,7 @@ struct request {
 	struct buf body;
 	size_t read; /* of the body, also what is not kept */
 	bool begun, too_big, handed;
+	bool ends;        /* the connection ends with the answer */
 	int64_t began_us; /* CLOCK_BOOTTIME, when it was whole */
 	char actor[128];
 	struct api_request asked;
@@ -89,6 +90,15 @@ struct http_calls {
 /* Listens and starts; fills in where. */
 MUST_CHECK defib_err server_start(struct http *h, const struct service *s,
                                   const struct http_calls *calls, struct failure *f);
+
+/* ---- http_strict.c ---- */
+
+/*
+ * Why the head of a request is refused, or NULL. `chunked`: its body has no length; how lenient
+ * the library reads it does not matter where the connection ends behind it.
+ */
+const char *strict_refusal(struct MHD_Connection *socket, const char *method, const char *url,
+                           const char *version, bool *chunked);
 
 /* ---- http_clock.c: who is connected, and takes too long ---- */
 
