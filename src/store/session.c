@@ -1,15 +1,29 @@
 /* session.c: see session.h. */
 #include "store/session.h"
 
+#include "base/clock.h"
+
+#define WRITABLE_AGAIN_MS 1000
+
+static bool is_good(const struct session *s)
+{
+	if (!s->store || s->store->lost)
+		return false;
+	return !s->store->only_reads || s->options.read_only || s->store->in_tx ||
+	       clock_boot_ms() - s->opened_ms < WRITABLE_AGAIN_MS;
+}
+
 defib_err session_ready(struct session *s, struct failure *f)
 {
-	if (s->store && !s->store->lost)
+	if (is_good(s))
 		return DEFIB_OK;
 	session_close(s);
 	defib_err err = s->open(&s->options, &s->store, f);
-	if (!err)
-		s->opened++;
-	return err;
+	if (err)
+		return err;
+	s->opened++;
+	s->opened_ms = clock_boot_ms();
+	return DEFIB_OK;
 }
 
 void session_close(struct session *s)

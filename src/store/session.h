@@ -11,10 +11,14 @@ struct session {
 	struct store_options options;
 	/* Opens `options`; tests put a wrapper around what it returns. */
 	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
-	int64_t opened; /* how often it was opened: a change means that it was lost in between */
+	int64_t opened;    /* how often it was opened: a change means that it was lost in between */
+	int64_t opened_ms; /* when it was opened last */
 };
 
-/* Open it if it is not open or was lost. */
+/*
+ * Open it if it is not open or was lost; also, once a second at most, where it was opened for
+ * writing and turned out to be read-only.
+ */
 MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);
 

@@ -111,6 +111,9 @@ static defib_err settle(struct store *s, defib_err err)
 	if (err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME) {
 		s->lost = true;
 	}
+	if (err == DEFIB_READ_ONLY) {
+		s->only_reads = true;
+	}
 	if (err != DEFIB_OK && s->in_tx) {
 		s->tx_failed = true;
 	}

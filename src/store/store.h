@@ -97,6 +97,11 @@ struct store {
 		within_ms;  /* what a statement of the open transaction may take; 0: as the session says */
 	bool tx_failed; /* a statement of the open transaction failed: only rollback is left */
 	bool lost;      /* the session is gone: close and open again */
+	/*
+	 * A write was refused because the session can only read. It stays so however the server
+	 * is healed: a default is read once, and a standby's session does not move to the primary.
+	 */
+	bool only_reads;
 };
 
 /* Open a session. On failure *out is NULL. */

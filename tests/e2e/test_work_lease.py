@@ -114,6 +114,20 @@ def test_a_worker_whose_sessions_are_terminated_keeps_its_jobs(pg_queue):
     assert worker.stop() == 0
 
 
+@pytest.mark.covers("C14")
+def test_sessions_opened_while_the_database_was_read_only_are_opened_again(pg_queue):
+    """What a session may do is settled when it is opened: once healed, it stayed read-only."""
+    queue = pg_queue
+    worker = queue.work("--lease", "3s", "--poll", "100ms")
+    queue.db.sql(f"ALTER DATABASE {queue.db.name} SET default_transaction_read_only = on")
+    terminate_all(queue.db)
+    worker.wait_log("read-only")
+    queue.db.sql(f"ALTER DATABASE {queue.db.name} RESET default_transaction_read_only")
+    job = queue.enqueue()
+    queue.wait_state(job, "done")
+    assert worker.stop() == 0
+
+
 @pytest.mark.covers("F3")
 def test_terminated_sessions_are_no_death_to_a_fellow_who_watches(pg_queue):
     queue = pg_queue
