@@ -31,29 +31,198 @@ CREATE INDEX IF NOT EXISTS ledger_watch_at ON defib.ledger (watch, at);
 CREATE INDEX IF NOT EXISTS ledger_batch_parts ON defib.ledger (batch text_pattern_ops);
 DROP INDEX IF EXISTS defib.ledger_batch;
 
--- The ledger only grows. The retention command sets defib.retention for its own
--- transaction, and only then may entries be deleted.
+-- Entries are chained: each statement that adds some is sealed by a hash over them and over the
+-- seal before, so that `defib ledger verify` finds what was changed or removed since. A seal
+-- knows the next one: a tail that was cut off leaves an end that has a next. The first row is
+-- the anchor: what was before it was pruned (its seal is that of the last removed statement),
+-- or, with 0 entries, was written before there were seals: then first_id says up to which of
+-- those are pruned.
+CREATE TABLE IF NOT EXISTS defib.ledger_seal (
+    last_id  bigint PRIMARY KEY,
+    first_id bigint NOT NULL,
+    entries  bigint NOT NULL,
+    role     text NOT NULL, -- that added them, as the database knows it
+    seal     text NOT NULL,
+    next_id  bigint
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+CREATE UNIQUE INDEX IF NOT EXISTS ledger_seal_end ON defib.ledger_seal ((true))
+    WHERE next_id IS NULL;
+
+-- What of an entry is sealed, on one line. A column that comes later goes to its end, and only
+-- where it is not null, so that entries from before keep their seal.
+CREATE OR REPLACE FUNCTION defib.ledger_text(e defib.ledger) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT jsonb_build_array(e.id, (extract(epoch FROM e.at) * 1000000)::bigint, e.batch, e.watch,
+        e.job, e.event, e.actor, e.verdict, e.rule, e.reason, e.evidence, e.before, e.after,
+        e.epoch)::text
+$$;
+
+-- Runs with its owner's rights, because nobody else may write seals; so it works for the ledger
+-- alone, whoever puts it elsewhere.
+CREATE OR REPLACE FUNCTION defib.ledger_seal_added() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    low bigint;
+    high bigint;
+    n bigint;
+    texts text;
+    ending defib.ledger_seal;
+BEGIN
+    IF TG_RELID <> 'defib.ledger'::regclass OR TG_OP <> 'INSERT' THEN
+        RAISE EXCEPTION 'defib.ledger_seal_added() seals defib.ledger and nothing else';
+    END IF;
+    SELECT min(a.id), max(a.id), count(*) INTO low, high, n FROM added a;
+    IF n = 0 THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    -- A transaction with an older snapshot than this end fails here (40001), and no chain forks.
+    UPDATE defib.ledger_seal s SET next_id = high WHERE s.next_id IS NULL RETURNING * INTO ending;
+    IF ending.last_id IS NULL OR low <= ending.last_id
+       OR high > (SELECT q.last_value FROM defib.ledger_id q) THEN
+        RAISE EXCEPTION 'ids of defib.ledger come from defib.ledger_id, each above the last one '
+            '(%): % to % is refused', ending.last_id, low, high
+            USING ERRCODE = 'DFB02',
+                  HINT = 'SELECT setval(''defib.ledger_id'', (SELECT max(last_id) FROM '
+                         || 'defib.ledger_seal));';
+    END IF;
+    SELECT string_agg(defib.ledger_text(l), E'\n' ORDER BY l.id) INTO texts
+    FROM defib.ledger l WHERE l.id BETWEEN low AND high;
+    INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal)
+    VALUES (high, low, n, session_user, encode(sha256(convert_to(
+            ending.seal || E'\n' || session_user || E'\n' || texts, 'UTF8')), 'hex'));
+    RETURN NULL;
+END $$;
+
+-- The ledger only grows. Entries may be deleted up to where the anchor says that they are
+-- pruned, and the anchor is moved by defib.ledger_prune() alone.
 CREATE OR REPLACE FUNCTION defib.ledger_append_only() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF TG_OP = 'DELETE' AND current_setting('defib.retention', true) = 'on' THEN
-        RETURN OLD;
-    END IF;
     RAISE EXCEPTION 'defib.ledger is append-only: % is refused', TG_OP
         USING ERRCODE = 'insufficient_privilege',
               HINT = 'Old entries are removed by: defib ledger prune --older-than 90d';
 END $$;
 
--- Made only where they are missing: making a trigger locks the table against writers.
-DO $$
+CREATE OR REPLACE FUNCTION defib.ledger_deleted() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT 1 FROM pg_trigger
-                   WHERE tgrelid = 'defib.ledger'::regclass AND tgname = 'ledger_no_truncate')
+    IF EXISTS (SELECT 1 FROM removed r WHERE r.id > (
+            SELECT CASE WHEN s.entries = 0 THEN s.first_id ELSE s.last_id END
+            FROM defib.ledger_seal s ORDER BY s.last_id LIMIT 1)) THEN
+        RAISE EXCEPTION 'defib.ledger is append-only: % is refused', TG_OP
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Old entries are removed by: defib ledger prune --older-than 90d';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Seals are written by the functions of their owner, whatever was granted.
+CREATE OR REPLACE FUNCTION defib.ledger_seal_kept() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'TRUNCATE' OR NOT pg_has_role(current_user, (
+            SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'USAGE') THEN
+        RAISE EXCEPTION 'seals of defib.ledger are written with its entries only: % is refused',
+            TG_OP USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Removes the oldest entries, at most so many (but at least one statement's), if all of their
+-- statement are older, and leaves an entry that says what went. Whoever may execute it may
+-- prune: its owner, and whom he grants it to.
+CREATE OR REPLACE FUNCTION defib.ledger_prune(
+    older_than timestamptz, most bigint, by_batch text, by_actor text)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    anchor defib.ledger_seal;
+    later defib.ledger_seal;
+    low bigint;
+    high bigint;
+    n bigint := 0;
+    told text := to_char(older_than AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+BEGIN
+    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    SELECT s.* INTO anchor FROM defib.ledger_seal s ORDER BY s.last_id LIMIT 1;
+    IF anchor.entries = 0 AND anchor.first_id < anchor.last_id THEN
+        -- From before there were seals: the first that is young enough ends it.
+        SELECT max(o.id) INTO high FROM (
+            SELECT l.id, bool_or(l.at >= older_than) OVER (ORDER BY l.id) AS young FROM (
+                SELECT l.id, l.at FROM defib.ledger l WHERE l.id <= anchor.last_id
+                ORDER BY l.id LIMIT most) l) o WHERE NOT o.young;
+        IF high IS NULL AND NOT EXISTS (
+                SELECT 1 FROM defib.ledger l WHERE l.id <= anchor.last_id) THEN
+            high := anchor.last_id;
+        END IF;
+        UPDATE defib.ledger_seal s SET first_id = high
+        WHERE s.last_id = anchor.last_id AND high IS NOT NULL;
+    ELSE
+        FOR later IN SELECT s.* FROM defib.ledger_seal s WHERE s.last_id > anchor.last_id
+                    ORDER BY s.last_id LOOP
+            EXIT WHEN (n > 0 AND n + later.entries > most) OR EXISTS (
+                SELECT 1 FROM defib.ledger l
+                WHERE l.id BETWEEN later.first_id AND later.last_id AND l.at >= older_than);
+            n := n + later.entries;
+            high := later.last_id;
+            anchor.seal := later.seal;
+        END LOOP;
+        DELETE FROM defib.ledger_seal s WHERE s.last_id < high;
+    END IF;
+    SELECT min(l.id) INTO low FROM defib.ledger l WHERE l.id <= high;
+    DELETE FROM defib.ledger l WHERE l.id <= high;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    IF n > 0 THEN
+        INSERT INTO defib.ledger (id, batch, watch, job, event, actor, reason, evidence)
+        VALUES (nextval('defib.ledger_id'), by_batch, '', '', 'PRUNED', by_actor,
+                format('%s %s older than %s %s removed', n,
+                       CASE n WHEN 1 THEN 'entry' ELSE 'entries' END, told,
+                       CASE n WHEN 1 THEN 'was' ELSE 'were' END),
+                jsonb_build_object('count', n, 'cutoff', told, 'first_id', low, 'last_id', high,
+                                   'seal', anchor.seal, 'role', session_user));
+    END IF;
+    RETURN n;
+END $$;
+REVOKE ALL ON FUNCTION defib.ledger_prune(timestamptz, bigint, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION defib.ledger_seal_added() FROM PUBLIC;
+REVOKE ALL ON FUNCTION defib.ledger_seal_kept() FROM PUBLIC;
+
+-- Made only where they are missing: making a trigger locks the table against writers. Whoever
+-- was granted DELETE by an older version loses it.
+DO $$
+DECLARE
+    grantee text;
+BEGIN
+    IF (SELECT count(*) FROM pg_trigger WHERE tgrelid = 'defib.ledger'::regclass
+            AND tgname IN ('ledger_no_change', 'ledger_no_delete', 'ledger_sealed')) < 3
     THEN
-        CREATE TRIGGER ledger_no_change BEFORE UPDATE OR DELETE ON defib.ledger
-            FOR EACH ROW EXECUTE FUNCTION defib.ledger_append_only();
-        CREATE TRIGGER ledger_no_truncate BEFORE TRUNCATE ON defib.ledger
+        DROP TRIGGER IF EXISTS ledger_no_change ON defib.ledger;
+        DROP TRIGGER IF EXISTS ledger_no_truncate ON defib.ledger;
+        DROP TRIGGER IF EXISTS ledger_no_delete ON defib.ledger;
+        DROP TRIGGER IF EXISTS ledger_sealed ON defib.ledger;
+        DROP TRIGGER IF EXISTS ledger_seal_kept ON defib.ledger_seal;
+        CREATE TRIGGER ledger_no_change BEFORE UPDATE OR TRUNCATE ON defib.ledger
             FOR EACH STATEMENT EXECUTE FUNCTION defib.ledger_append_only();
+        CREATE TRIGGER ledger_no_delete AFTER DELETE ON defib.ledger
+            REFERENCING OLD TABLE AS removed
+            FOR EACH STATEMENT EXECUTE FUNCTION defib.ledger_deleted();
+        CREATE TRIGGER ledger_sealed AFTER INSERT ON defib.ledger
+            REFERENCING NEW TABLE AS added
+            FOR EACH STATEMENT EXECUTE FUNCTION defib.ledger_seal_added();
+        CREATE TRIGGER ledger_seal_kept BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE
+            ON defib.ledger_seal
+            FOR EACH STATEMENT EXECUTE FUNCTION defib.ledger_seal_kept();
+        INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal)
+        SELECT coalesce(max(l.id), 0), 0, 0, session_user, encode(sha256(''), 'hex')
+        FROM defib.ledger l HAVING NOT EXISTS (SELECT 1 FROM defib.ledger_seal);
+        FOR grantee IN
+            SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC'
+                            ELSE quote_ident(pg_get_userbyid(a.grantee)) END
+            FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
+            WHERE c.oid = 'defib.ledger'::regclass AND a.grantee <> c.relowner LOOP
+            EXECUTE 'REVOKE UPDATE, DELETE, TRUNCATE ON defib.ledger FROM ' || grantee;
+            EXECUTE 'GRANT SELECT ON defib.ledger_seal TO ' || grantee;
+        END LOOP;
     END IF;
 END $$;
 

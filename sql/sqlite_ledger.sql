@@ -23,17 +23,36 @@ CREATE INDEX IF NOT EXISTS defib_ledger_job ON defib_ledger (watch, job, id);
 CREATE INDEX IF NOT EXISTS defib_ledger_watch_at ON defib_ledger (watch, at);
 CREATE INDEX IF NOT EXISTS defib_ledger_batch ON defib_ledger (batch);
 
--- The ledger only grows. The retention command has a row here within its own
--- transaction, and only then may entries be deleted.
-CREATE TABLE IF NOT EXISTS defib_retention (opened INTEGER PRIMARY KEY);
+-- Entries are chained: those that one transaction adds are sealed by a hash over them and over
+-- the seal before, so that `defib ledger verify` finds what was changed or removed since. See
+-- postgres_ledger.sql; here defib itself writes the seals (src/ledger/seal.c).
+CREATE TABLE IF NOT EXISTS defib_ledger_seal (
+    last_id  INTEGER PRIMARY KEY,
+    first_id INTEGER NOT NULL,
+    entries  INTEGER NOT NULL,
+    role     TEXT NOT NULL,
+    seal     TEXT NOT NULL,
+    next_id  INTEGER
+);
+CREATE UNIQUE INDEX IF NOT EXISTS defib_ledger_seal_end ON defib_ledger_seal (next_id IS NULL)
+    WHERE next_id IS NULL;
+INSERT INTO defib_ledger_seal (last_id, first_id, entries, role, seal)
+SELECT coalesce((SELECT max(id) FROM defib_ledger), 0), 0, 0, '',
+       'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+WHERE NOT EXISTS (SELECT 1 FROM defib_ledger_seal);
 
+-- The ledger only grows. Entries may be deleted up to where the anchor, the first seal, says
+-- that they are pruned.
 CREATE TRIGGER IF NOT EXISTS defib_ledger_no_update BEFORE UPDATE ON defib_ledger
 BEGIN
     SELECT RAISE(ABORT, 'defib_ledger is append-only: UPDATE is refused');
 END;
 
-CREATE TRIGGER IF NOT EXISTS defib_ledger_no_delete BEFORE DELETE ON defib_ledger
-WHEN NOT EXISTS (SELECT 1 FROM defib_retention)
+DROP TRIGGER IF EXISTS defib_ledger_no_delete;
+DROP TABLE IF EXISTS defib_retention;
+CREATE TRIGGER IF NOT EXISTS defib_ledger_kept BEFORE DELETE ON defib_ledger
+WHEN OLD.id > coalesce((SELECT CASE WHEN entries = 0 THEN first_id ELSE last_id END
+                        FROM defib_ledger_seal ORDER BY last_id LIMIT 1), 0)
 BEGIN
     SELECT RAISE(ABORT, 'defib_ledger is append-only: DELETE is refused (see defib ledger prune)');
 END;

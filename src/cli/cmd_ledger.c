@@ -30,6 +30,7 @@ const struct cli_option ledger_options[] = {
 	{"older-than", "DURATION", "prune: remove entries that are older"},
 	{"dry-run", NULL, "prune: only say what would be removed"},
 	{"yes", NULL, "prune: do not ask"},
+	{"expect", "SEAL", "verify: this seal, kept from an earlier time, must be in the chain"},
 	{NULL, NULL, NULL},
 };
 
@@ -50,22 +51,43 @@ static int print_events(const struct cli *c)
 	return EXIT_CLEAN;
 }
 
-static int check_words(const struct cli *c)
+/* What each word behind `defib ledger` takes; the rest belongs to reading. */
+static const struct part {
+	const char *word;
+	int (*run)(struct cli *c);
+	const char *takes[4];
+} parts[] = {
+	{"prune", ledger_prune, {"older-than", "dry-run", "yes"}},
+	{"verify", ledger_verify, {"expect"}},
+};
+#define PARTS (sizeof parts / sizeof *parts)
+
+static const struct part *part_of_option(const char *name)
 {
-	static const char *const of_prune[] = {"older-than", "dry-run", "yes"};
-	bool prune = c->nwords == 1 && text_eq(c->words[0], "prune");
-	if (c->nwords > 0 && !prune)
-		return cli_unknown("ledger command", c->words[0], (const char *const[]){"prune", NULL});
-	for (size_t i = 0; !prune && i < sizeof of_prune / sizeof *of_prune; i++)
-		if (cli_flag(c, of_prune[i]))
-			return cli_usage("--%s belongs to defib ledger prune", of_prune[i]);
-	for (int i = 0; prune && i < c->ngiven; i++) {
-		bool own = false;
-		for (size_t k = 0; k < sizeof of_prune / sizeof *of_prune; k++)
-			own = own || text_eq(c->given[i].name, of_prune[k]);
-		if (!own)
-			return cli_usage("--%s does not go with defib ledger prune, which takes what is old",
-			                 c->given[i].name);
+	for (size_t i = 0; i < PARTS; i++)
+		for (const char *const *t = parts[i].takes; *t; t++)
+			if (text_eq(*t, name))
+				return &parts[i];
+	return NULL;
+}
+
+/* *part is NULL for reading. */
+static int check_words(const struct cli *c, const struct part **part)
+{
+	static const char *const words[] = {"prune", "verify", NULL};
+	*part = NULL;
+	for (size_t i = 0; i < PARTS && c->nwords == 1; i++)
+		if (text_eq(c->words[0], parts[i].word))
+			*part = &parts[i];
+	if (c->nwords > 0 && !*part)
+		return cli_unknown("ledger command", c->words[0], words);
+	for (int i = 0; i < c->ngiven; i++) {
+		const char *name = c->given[i].name;
+		const struct part *of = part_of_option(name);
+		if (of && of != *part)
+			return cli_usage("--%s belongs to defib ledger %s", name, of->word);
+		if (*part && !of)
+			return cli_usage("--%s does not go with defib ledger %s", name, (*part)->word);
 	}
 	return EXIT_CLEAN;
 }
@@ -199,11 +221,12 @@ static int show(struct cli *c, struct ledger_source *sources, const struct ledge
 int cmd_ledger(struct cli *c)
 {
 	struct ledger_filter filter;
-	int code = check_words(c);
+	const struct part *part;
+	int code = check_words(c, &part);
 	if (code != EXIT_CLEAN)
 		return code;
-	if (c->nwords)
-		return ledger_prune(c);
+	if (part)
+		return part->run(c);
 	if (cli_flag(c, "events"))
 		return print_events(c);
 	code = read_filter(c, &filter);

@@ -23,7 +23,8 @@ struct ledger_source {
  */
 int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
                   const struct ledger_filter *filter);
-/* `defib ledger prune` (ledger_prune.c). */
+/* `defib ledger prune` (ledger_prune.c) and `defib ledger verify` (ledger_verify.c). */
 int ledger_prune(struct cli *c);
+int ledger_verify(struct cli *c);
 
 #endif

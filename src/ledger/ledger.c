@@ -2,21 +2,30 @@
 #include "ledger/ledger.h"
 
 #include "ledger/schema.h"
+#include "ledger/seal.h"
 #include "ledger/tables.h"
 
 enum presence { PRESENT, MISSING, OUTDATED, NOT_ALLOWED };
 
-/* On PostgreSQL the catalogs tell what the role may do, without touching the tables. */
-static defib_err look_for(struct store *s, struct arena *a, enum presence *out, struct failure *f)
+/*
+ * On PostgreSQL the catalogs tell what the role may do, without touching the tables. *sealed: its
+ * entries are chained; a ledger without works too.
+ */
+static defib_err look_for(struct store *s, struct arena *a, enum presence *out, bool *sealed,
+                          struct failure *f)
 {
 	static const char *const queries[] = {
 		[STORE_POSTGRES] =
 			"SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND "
 			"has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')), "
-			"count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+			"count(*), EXISTS (SELECT 1 FROM pg_class s JOIN pg_namespace n ON n.oid = "
+			"s.relnamespace WHERE n.nspname = 'defib' AND s.relname = 'ledger_seal') "
+			"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
 			"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')",
-		[STORE_SQLITE] = "SELECT 1, count(*) FROM sqlite_master WHERE type = 'table' AND name IN "
-						 "('defib_ledger', 'defib_hold', 'defib_retry')",
+		[STORE_SQLITE] = "SELECT 1, count(*) FILTER (WHERE name <> 'defib_ledger_seal'), "
+						 "count(*) FILTER (WHERE name = 'defib_ledger_seal') "
+						 "FROM sqlite_master WHERE type = 'table' AND name IN "
+						 "('defib_ledger', 'defib_hold', 'defib_retry', 'defib_ledger_seal')",
 	};
 	struct store_rows rows;
 	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
@@ -27,6 +36,7 @@ static defib_err look_for(struct store *s, struct arena *a, enum presence *out, 
 		*out = tables == 0 ? MISSING : OUTDATED;
 	else
 		*out = row_bool(&rows, 0, 0) ? PRESENT : NOT_ALLOWED;
+	*sealed = row_bool(&rows, 0, 2);
 	return DEFIB_OK;
 }
 
@@ -51,20 +61,32 @@ static defib_err make(struct store *s, enum presence presence, struct ledger *ou
 	return DEFIB_OK;
 }
 
+/* One from before entries were chained: sealed from now on if this role owns it. */
+static defib_err begin_seals(struct store *s, struct failure *f)
+{
+	defib_err err = schema_install(s, SCHEMA_LEDGER, f);
+	if (err != DEFIB_PERMISSION)
+		return err;
+	fail_clear(f);
+	return DEFIB_OK;
+}
+
 defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	enum presence presence = MISSING;
+	bool sealed = false;
 	*out = (struct ledger){0};
-	defib_err err = look_for(s, &a, &presence, f);
+	defib_err err = look_for(s, &a, &presence, &sealed, f);
 	arena_release(&a);
 	if (err)
 		return err;
 	if (presence == PRESENT) {
 		out->ready = true;
-	} else if (presence == NOT_ALLOWED) {
-		turn_off(out, "the role may not write to defib.ledger; grant USAGE on schema defib and "
-		              "SELECT, INSERT, UPDATE, DELETE on its tables");
+		return sealed || !create ? DEFIB_OK : begin_seals(s, f);
+	}
+	if (presence == NOT_ALLOWED) {
+		turn_off(out, "the role may not write to defib.ledger; defib doctor gives the grants");
 	} else if (!create) {
 		turn_off(out, presence == MISSING ? "it is not there yet"
 		                                  : "it is of an older version; defib init, or the next "
@@ -116,7 +138,7 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 	if (!err)
 		err = run_over(s, &r, heads[s->engine], ") AS u", NULL, 0, a, NULL, f);
 	relation_release(&r);
-	return err;
+	return err ? err : seal_added(s, a, f);
 }
 
 defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a, bool *found,

@@ -78,7 +78,7 @@ static inline void erase(struct place *p)
 		run(p, "DROP TABLE IF EXISTS defib_ledger");
 		run(p, "DROP TABLE IF EXISTS defib_hold");
 		run(p, "DROP TABLE IF EXISTS defib_retry");
-		run(p, "DROP TABLE IF EXISTS defib_retention");
+		run(p, "DROP TABLE IF EXISTS defib_ledger_seal");
 	}
 }
 

@@ -58,50 +58,143 @@ defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a, struct 
 	return DEFIB_OK;
 }
 
-/* The door is open within this transaction only. */
-static defib_err open_door(struct store *s, bool open, struct arena *a, struct failure *f)
-{
-	static const char *const statements[][2] = {
-		[STORE_POSTGRES] = {"SELECT set_config('defib.retention', 'off', true)",
-	                        "SELECT set_config('defib.retention', 'on', true)"},
-		[STORE_SQLITE] = {"DELETE FROM defib_retention", "INSERT INTO defib_retention VALUES (1)"}};
-	return store_exec(s, statements[s->engine][open], NULL, 0, a, NULL, f);
-}
+/* ---- SQLite: what defib.ledger_prune() does on PostgreSQL ---- */
 
-static defib_err remove_some(struct store *s, const struct prune_plan *plan, int64_t limit,
-                             struct arena *a, int64_t *n, struct failure *f)
+/* What a part removes: entries up to `high`, whose chain ends in `seal`. */
+struct part {
+	int64_t low, high, count;
+	const char *seal;
+	bool unsealed; /* from before there were seals */
+};
+
+/* Whole statements only: a seal over what is gone in part could never be checked again. */
+static defib_err choose_sealed(struct store *s, const struct prune_plan *plan, int64_t limit,
+                               int64_t anchor, struct arena *a, struct part *out, struct failure *f)
 {
-	static const char *const statements[] = {
-		[STORE_POSTGRES] = "DELETE FROM defib.ledger WHERE id = ANY (ARRAY(SELECT id FROM "
-						   "defib.ledger WHERE id <= $1 ORDER BY id LIMIT $2))",
-		[STORE_SQLITE] = "DELETE FROM defib_ledger WHERE id IN (SELECT id FROM defib_ledger "
-						 "WHERE id <= ?1 ORDER BY id LIMIT ?2)"};
-	struct store_param params[] = {P_INT(plan->last_id), P_INT(limit)};
-	struct store_rows rows = {0};
-	defib_err err = open_door(s, true, a, f);
-	if (!err)
-		err = store_exec(s, statements[s->engine], params, 2, a, &rows, f);
-	if (!err)
-		err = open_door(s, false, a, f);
-	if (!err)
-		*n = rows.affected;
+	struct store_param params[] = {P_INT(anchor), P_INT(limit), P_TEXT(plan->cutoff)};
+	struct store_rows rows;
+	defib_err err =
+		store_exec(s,
+	               "SELECT last_id, entries, seal, EXISTS (SELECT 1 FROM defib_ledger l WHERE "
+	               "l.id BETWEEN s.first_id AND s.last_id AND l.at >= ?3) FROM defib_ledger_seal s "
+	               "WHERE last_id > ?1 ORDER BY last_id LIMIT ?2",
+	               params, 3, a, &rows, f);
+	for (int i = 0; !err && i < rows.nrows && !row_bool(&rows, i, 3); i++) {
+		if (out->count && out->count + row_int(&rows, i, 1, 0) > limit)
+			break;
+		out->count += row_int(&rows, i, 1, 0);
+		out->high = row_int(&rows, i, 0, 0);
+		out->seal = row_text(&rows, i, 2);
+	}
 	return err;
 }
 
-static defib_err say_so(struct store *s, const struct prune_plan *plan,
+static defib_err choose_unsealed(struct store *s, const struct prune_plan *plan, int64_t limit,
+                                 int64_t anchor, struct arena *a, struct part *out,
+                                 struct failure *f)
+{
+	struct store_param params[] = {P_INT(anchor), P_INT(limit), P_TEXT(plan->cutoff)};
+	struct store_rows rows;
+	defib_err err = store_exec(s,
+	                           "SELECT id, at >= ?3 FROM defib_ledger WHERE id <= ?1 "
+	                           "ORDER BY id LIMIT ?2",
+	                           params, 3, a, &rows, f);
+	out->unsealed = true;
+	for (int i = 0; !err && i < rows.nrows && !row_bool(&rows, i, 1); i++)
+		out->high = row_int(&rows, i, 0, 0);
+	if (!err && rows.nrows == 0)
+		out->high = anchor;
+	return err;
+}
+
+static defib_err choose(struct store *s, const struct prune_plan *plan, int64_t limit,
+                        struct arena *a, struct part *out, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = store_exec(s,
+	                           "SELECT last_id, entries = 0 AND first_id < last_id, seal FROM "
+	                           "defib_ledger_seal ORDER BY last_id LIMIT 1",
+	                           NULL, 0, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	int64_t anchor = row_int(&rows, 0, 0, 0);
+	out->seal = row_text(&rows, 0, 2);
+	return row_bool(&rows, 0, 1) ? choose_unsealed(s, plan, limit, anchor, a, out, f)
+	                             : choose_sealed(s, plan, limit, anchor, a, out, f);
+}
+
+/* First the anchor, which lets the entries go, then the entries. */
+static defib_err remove_part(struct store *s, struct part *p, struct arena *a, struct failure *f)
+{
+	struct store_param high = P_INT(p->high);
+	struct store_rows rows = {0};
+	defib_err err = store_exec(
+		s,
+		p->unsealed
+			? "UPDATE defib_ledger_seal SET first_id = ?1 WHERE last_id = (SELECT min(last_id) "
+			  "FROM defib_ledger_seal)"
+			: "DELETE FROM defib_ledger_seal WHERE last_id < ?1",
+		&high, 1, a, NULL, f);
+	if (!err)
+		err =
+			store_exec(s, "SELECT min(id) FROM defib_ledger WHERE id <= ?1", &high, 1, a, &rows, f);
+	if (err)
+		return err;
+	p->low = row_int(&rows, 0, 0, 0);
+	err = store_exec(s, "DELETE FROM defib_ledger WHERE id <= ?1", &high, 1, a, &rows, f);
+	p->count = err ? 0 : rows.affected;
+	return err;
+}
+
+static defib_err say_so(struct store *s, const struct prune_plan *plan, const struct part *p,
                         const struct ledger_context *ctx, struct arena *a, struct failure *f)
 {
 	struct ledger_entry entry = {
 		.job = "",
 		.event = "PRUNED",
-		.reason = arena_printf(a, "%" PRId64 " entries older than %s were removed", plan->count,
-	                           plan->cutoff),
-		.evidence = arena_printf(a,
-	                             "{\"count\": %" PRId64 ", \"cutoff\": \"%s\", \"last_id\": "
-	                             "%" PRId64 "}",
-	                             plan->count, plan->cutoff, plan->last_id),
+		.reason = arena_printf(a, "%" PRId64 " %s older than %s %s removed", p->count,
+	                           p->count == 1 ? "entry" : "entries", plan->cutoff,
+	                           p->count == 1 ? "was" : "were"),
+		.evidence =
+			arena_printf(a,
+	                     "{\"count\": %" PRId64 ", \"cutoff\": \"%s\", \"first_id\": %" PRId64
+	                     ", \"last_id\": %" PRId64 ", \"seal\": \"%s\"}",
+	                     p->count, plan->cutoff, p->low, p->high, p->seal),
 	};
 	return ledger_append(s, ctx, &entry, 1, a, f);
+}
+
+static defib_err prune_sqlite(struct store *s, const struct prune_plan *plan,
+                              const struct ledger_context *ctx, int64_t limit, struct arena *a,
+                              int64_t *n, struct failure *f)
+{
+	struct part part = {0};
+	defib_err err = choose(s, plan, limit, a, &part, f);
+	if (err || part.high == 0)
+		return err;
+	err = remove_part(s, &part, a, f);
+	if (!err && part.count)
+		err = say_so(s, plan, &part, ctx, a, f);
+	*n = part.count;
+	return err;
+}
+
+/* ---- both ---- */
+
+static defib_err prune_postgres(struct store *s, const struct prune_plan *plan,
+                                const struct ledger_context *ctx, int64_t limit, struct arena *a,
+                                int64_t *n, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(plan->cutoff), P_INT(limit), P_TEXT(ctx->batch),
+	                               P_TEXT(ctx->actor)};
+	struct store_rows rows;
+	defib_err err = store_exec(s, "SELECT defib.ledger_prune($1::timestamptz, $2, $3, $4)", params,
+	                           4, a, &rows, f);
+	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	if (err == DEFIB_PERMISSION)
+		fail_next(f, "GRANT EXECUTE ON FUNCTION defib.ledger_prune(timestamptz, bigint, text, "
+		             "text) TO …; lets this role prune");
+	return err;
 }
 
 defib_err prune_part(struct store *s, const struct prune_plan *plan,
@@ -110,12 +203,11 @@ defib_err prune_part(struct store *s, const struct prune_plan *plan,
 {
 	struct arena a = ARENA_INIT;
 	int64_t n = 0;
-	assert(limit > 0 && plan->count > 0);
+	assert(limit > 0);
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
-		err = remove_some(s, plan, limit, &a, &n, f);
-		if (!err && *removed == 0 && n > 0)
-			err = say_so(s, plan, ctx, &a, f);
+		err = s->engine == STORE_POSTGRES ? prune_postgres(s, plan, ctx, limit, &a, &n, f)
+		                                  : prune_sqlite(s, plan, ctx, limit, &a, &n, f);
 		if (!err)
 			err = store_commit(s, f);
 		else
@@ -123,7 +215,7 @@ defib_err prune_part(struct store *s, const struct prune_plan *plan,
 	}
 	if (!err)
 		*removed += n;
-	*over = n < limit;
+	*over = n == 0;
 	arena_release(&a);
 	return err;
 }

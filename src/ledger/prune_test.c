@@ -82,10 +82,12 @@ static void what_was_removed_is_an_entry_of_its_own(enum store_engine engine)
 	open_place(&p, engine);
 	fill(&p, 5, 0);
 	struct prune_plan plan = planned(&p);
-	carry_out(&p, &plan, 2);
+	carry_out(&p, &plan, 10);
 	assert_string_equal(cell(&p, "SELECT count(*) FROM %s"), "1");
 	assert_string_equal(cell(&p, "SELECT event FROM %s WHERE batch = 'prune-1'"), "PRUNED");
 	assert_non_null(strstr(cell(&p, "SELECT evidence FROM %s"), "\"count\": 5"));
+	assert_non_null(strstr(cell(&p, "SELECT evidence FROM %s"), "\"last_id\": 5"));
+	assert_non_null(strstr(cell(&p, "SELECT evidence FROM %s"), "\"seal\": \""));
 	assert_non_null(strstr(cell(&p, "SELECT evidence FROM %s"), plan.cutoff));
 	close_place(&p);
 }

@@ -15,21 +15,35 @@ static const char state_sql[] =
 	"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')), "
 	"EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'defib'), "
 	"has_database_privilege(current_database(), 'CREATE')";
+/*
+ * What a role needs on each of our tables. Of the ledger it may only add: who could change or
+ * delete entries, or write seals, could also do so unseen.
+ */
+#define NEEDS                                                                                      \
+	"(SELECT c.oid, c.relkind, c.relname, CASE WHEN c.relkind = 'S' THEN ARRAY['USAGE'] "          \
+	"WHEN c.relname = 'ledger' THEN ARRAY['SELECT', 'INSERT'] "                                    \
+	"WHEN c.relname = 'ledger_seal' THEN ARRAY['SELECT'] "                                         \
+	"ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END AS needs FROM pg_class c "             \
+	"WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'defib') "               \
+	"AND c.relkind IN ('r', 'S')) AS t"
 static const char usable_sql[] =
-	"SELECT has_schema_privilege('defib', 'USAGE'), "
-	"(SELECT bool_and(CASE relkind WHEN 'S' THEN has_sequence_privilege(oid, 'USAGE') ELSE "
-	"has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT') AND "
-	"has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE') END) FROM pg_class "
-	"WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'defib') AND "
-	"relkind IN ('r', 'S')), has_schema_privilege('defib', 'CREATE')";
+	"SELECT has_schema_privilege('defib', 'USAGE'), (SELECT bool_and(CASE relkind WHEN 'S' THEN "
+	"has_sequence_privilege(oid, p) ELSE has_table_privilege(oid, p) END) FROM " NEEDS
+	", unnest(t.needs) AS p), has_schema_privilege('defib', 'CREATE')";
+static const char grants_sql[] =
+	"SELECT string_agg(format('GRANT %s ON %s TO %s;', needs, names, $1::text), ' ' ORDER BY needs DESC) "
+	"FROM (SELECT array_to_string(needs, ', ') AS needs, CASE relkind WHEN 'S' THEN 'SEQUENCE ' "
+	"ELSE '' END || string_agg(format('defib.%I', relname), ', ' ORDER BY relname) AS names "
+	"FROM " NEEDS " GROUP BY needs, relkind) AS g";
 
 static const char *grant_use(struct examination *x)
 {
-	return arena_printf(&x->arena,
-	                    "GRANT USAGE ON SCHEMA defib TO %s; "
-	                    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA defib TO %s; "
-	                    "GRANT USAGE ON ALL SEQUENCES IN SCHEMA defib TO %s;",
-	                    x->role, x->role, x->role);
+	struct store_rows rows;
+	struct store_param role = P_TEXT(x->role);
+	if (!asked(x, grants_sql, &role, 1, &rows))
+		return NULL;
+	return arena_printf(&x->arena, "GRANT USAGE ON SCHEMA defib TO %s; %s", x->role,
+	                    row_text(&rows, 0, 0));
 }
 
 static void may_be_made(struct examination *x, bool allowed, const char *grant)

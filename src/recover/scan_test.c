@@ -93,13 +93,13 @@ static void start_over(struct rig *g)
 {
 	rig_sql(g, "UPDATE jobs SET status = 'running', owner = 'w' || id, error = NULL");
 	if (g->engine == STORE_POSTGRES) {
-		rig_sql(g, "DO $$ BEGIN PERFORM set_config('defib.retention', 'on', true); "
-		           "DELETE FROM defib.ledger; END $$");
+		rig_sql(g, "ALTER TABLE defib.ledger DISABLE TRIGGER USER");
+		rig_sql(g, "DELETE FROM defib.ledger");
+		rig_sql(g, "ALTER TABLE defib.ledger ENABLE TRIGGER USER");
 		return;
 	}
-	rig_sql(g, "INSERT INTO defib_retention VALUES (1)");
+	rig_sql(g, "DELETE FROM defib_ledger_seal WHERE next_id IS NOT NULL");
 	rig_sql(g, "DELETE FROM defib_ledger");
-	rig_sql(g, "DELETE FROM defib_retention");
 }
 
 /* What must hold after a scan that met a failure, and after the one that follows it. */

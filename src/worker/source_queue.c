@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "ledger/seal.h"
 #include "store/relation.h"
 #include "worker/source_queue_steps.h"
 #include "worker/workflow.h"
@@ -312,7 +313,7 @@ static defib_err note_late(struct store *s, int64_t worker, const struct settlem
 		                       params, 2, a, NULL, f);
 		relation_release(&r);
 	}
-	return err;
+	return err ? err : seal_added(s, a, f);
 }
 
 static defib_err store_results(struct store *s, const struct settlement *all, int n,

@@ -7,6 +7,7 @@
  */
 #include "worker/source_queue_steps.h"
 
+#include "ledger/seal.h"
 #include "worker/workflow.h"
 
 #include <assert.h>
@@ -192,14 +193,17 @@ static const char note_over[] = NOTE
 
 static defib_err note(const struct ending *e, struct failure *f)
 {
+	bool undone = e->undoing && (e->after == AFTER_NEXT || e->after == AFTER_ROLLED_BACK);
 	defib_err err = DEFIB_OK;
 	if (e->after == AFTER_ROLLBACK)
-		return run(e, note_begun, NULL, f);
-	if (e->undoing && (e->after == AFTER_NEXT || e->after == AFTER_ROLLED_BACK))
+		err = run(e, note_begun, NULL, f);
+	else if (undone)
 		err = run(e, note_undo_failed, NULL, f);
 	if (!err && e->after == AFTER_ROLLED_BACK)
 		err = run(e, note_over, NULL, f);
-	return err;
+	return err || (e->after != AFTER_ROLLBACK && !undone && e->after != AFTER_ROLLED_BACK)
+	           ? err
+	           : seal_added(e->s, e->a, f);
 }
 
 /* ---- one after the other ---- */

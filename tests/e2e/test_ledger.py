@@ -8,9 +8,12 @@ import signal
 import threading
 import time
 
+import psycopg2
+import psycopg2.errors
 import pytest
 import stuck_jobs as jobs
 from conftest import ROOT
+from doctoring import role
 
 # As the program appends: ids are drawn under the lock, by the last statement.
 APPEND = """
@@ -434,7 +437,7 @@ def test_a_ledger_from_before_the_triggers_gets_them(defib, db):
     if db.engine == "postgres":
         db.sql("DROP FUNCTION defib.ledger_append_only CASCADE")
     else:
-        db.sql("DROP TRIGGER defib_ledger_no_delete")
+        db.sql("DROP TRIGGER defib_ledger_kept")
     assert defib("init", db=db).code == 0
     assert defib("init", db=db).code == 0
     with pytest.raises(Exception, match="append-only"):
@@ -442,7 +445,7 @@ def test_a_ledger_from_before_the_triggers_gets_them(defib, db):
 
 
 def test_prune_removes_what_is_old_and_says_so(defib, db):
-    config = recovered(defib, db, 5)
+    config = recovered(defib, db, 5, batch=1)
     old, kept = ids(db)[:2], ids(db)[2:]
     age(db, 100, f"id <= {old[-1]}")
     ran = defib("ledger", "prune", "--older-than", "90d", "--dry-run", config=config)
@@ -489,3 +492,106 @@ def test_what_is_only_reported_does_not_read_as_recovered(db, defib):
     assert said in defib("ledger", config=config).out
     assert said in defib("show", "jobs/1", config=config).out
     assert "Recovered by defib" not in defib("ledger", "--json", config=config).out
+
+
+# ---- whole
+
+
+def verify(defib, config, *more):
+    ran = defib("ledger", "verify", "--json", *more, config=config)
+    assert (ran.code == 0) == ran.json["whole"], ran.out
+    return ran.json
+
+
+@pytest.mark.covers("F20")
+def test_verify_finds_what_was_changed_and_what_was_removed(defib, db):
+    """Seals survive pruning and find an entry that is not as it was written, or is gone."""
+    config = recovered(defib, db, 6, batch=2)
+    whole = verify(defib, config)
+    assert (whole["entries"], whole["seals"], whole["broken"]) == (6, 3, None)
+    assert verify(defib, config, "--expect", whole["seal"])["whole"]
+    assert not verify(defib, config, "--expect", "0" * 64)["whole"]
+    text = defib("ledger", "verify", config=config)
+    assert text.code == 0 and whole["seal"] in text.out
+    guards(db, off=True)
+    db.sql(f"UPDATE {jobs.ledger(db)} SET actor = 'nobody' WHERE id = 3")
+    assert "3 to 4 are not as they were sealed" in verify(defib, config)["broken"]
+    db.sql(f"DELETE FROM {jobs.ledger(db)} WHERE id = 3")
+    ran = defib("ledger", "verify", config=config)
+    assert ran.code == 5 and "BROKEN at entry 3" in ran.out
+    guards(db, off=False)
+
+
+def guards(db, off):
+    """What keeps the ledger from being changed; only the owner of the tables can put it aside."""
+    if db.engine == "postgres":
+        db.sql(f"ALTER TABLE defib.ledger {'DISABLE' if off else 'ENABLE'} TRIGGER USER")
+    elif off:
+        db.sql("DROP TRIGGER defib_ledger_no_update")
+        db.sql("DROP TRIGGER defib_ledger_kept")
+
+
+ATTACKS = [
+    "DELETE FROM defib.ledger",
+    "SET defib.retention = 'on'; DELETE FROM defib.ledger",
+    "UPDATE defib.ledger SET actor = 'nobody'",
+    "TRUNCATE defib.ledger",
+    "SELECT defib.ledger_prune(now() + interval '1 day', 1000, 'b', 'a')",
+    "INSERT INTO defib.ledger_seal VALUES (99, 1, 0, 'me', 'x')",
+    "UPDATE defib.ledger_seal SET next_id = NULL",
+    "DELETE FROM defib.ledger_seal",
+    "TRUNCATE defib.ledger_seal",
+    "ALTER TABLE defib.ledger DISABLE TRIGGER USER",
+    "SELECT setval('defib.ledger_id', 1)",
+    "CREATE TEMP TABLE t (id bigint); CREATE TRIGGER x AFTER INSERT ON t REFERENCING NEW TABLE "
+    "AS added FOR EACH STATEMENT EXECUTE FUNCTION defib.ledger_seal_added(); INSERT INTO t "
+    "VALUES (1)",
+    "INSERT INTO defib.ledger (id, batch, watch, job, event, actor) VALUES (-5, 'b', 'w', 'j', "
+    "'HELD', 'a')",
+    "INSERT INTO defib.ledger (id, batch, watch, job, event, actor) VALUES (4611686018427387904, "
+    "'b', 'w', 'j', 'HELD', 'a')",
+]
+
+
+@pytest.mark.parametrize("granted", ["by_doctor", "everything"])
+def test_a_workers_role_cannot_take_anything_out_of_the_ledger(defib, pg, granted):
+    """`SET defib.retention` and DELETE emptied it without a trace; whatever was granted."""
+    config = recovered(defib, pg, 4)
+    with role(pg, "GRANT SELECT, UPDATE ON jobs TO ROLE") as url:
+        if granted == "everything":
+            pg.sql("GRANT ALL ON ALL TABLES IN SCHEMA defib TO r_" + pg.name)
+            pg.sql("GRANT USAGE ON SCHEMA defib TO r_" + pg.name)
+            pg.sql("GRANT USAGE ON ALL SEQUENCES IN SCHEMA defib TO r_" + pg.name)
+        else:
+            ran = defib("doctor", "--json", config=jobs.config(pg).replace(pg.url, url))
+            (fix,) = [f["fix"] for f in ran.json["findings"] if f["check"] == "ledger"]
+            assert "DELETE ON defib.ledger," not in fix and fix.startswith("GRANT USAGE")
+            pg.sql(fix)
+        for attack in ATTACKS:
+            session = psycopg2.connect(url)
+            with pytest.raises(psycopg2.Error):
+                session.cursor().execute(attack)
+                session.commit()
+            session.close()
+        assert len(ids(pg)) == 4 and verify(defib, config)["whole"]
+        # What it is there for it can do, and its name is kept.
+        session = psycopg2.connect(url)
+        session.cursor().execute(APPEND, ("by", 2))
+        session.commit()
+        session.close()
+        assert verify(defib, config)["entries"] == 6
+        assert pg.sql("SELECT role FROM defib.ledger_seal ORDER BY last_id DESC LIMIT 1") == [
+            ("r_" + pg.name,)]
+
+
+def test_two_that_append_at_once_make_one_chain(defib, pg):
+    """Also in a transaction whose snapshot is older than the other's entry: it is refused."""
+    config = recovered(defib, pg, 1)
+    late = psycopg2.connect(pg.url)
+    late.set_session("REPEATABLE READ")
+    late.cursor().execute("SELECT count(*) FROM defib.ledger_seal")
+    pg.sql(APPEND, "a", 1)
+    with pytest.raises(psycopg2.errors.SerializationFailure):
+        late.cursor().execute(APPEND, ("b", 1))
+    late.close()
+    assert verify(defib, config)["entries"] == 2

@@ -1,0 +1,331 @@
+/* seal.c: see seal.h. */
+#include "ledger/seal.h"
+
+#include "base/text.h"
+#include "ledger/schema.h"
+#include "ledger/tables.h"
+
+#include <inttypes.h>
+
+#define PAGE_SEALS 500    /* read at a time … */
+#define PAGE_ENTRIES 5000 /* … and of the entries below them, unless one seal has more */
+
+/* What of an entry is sealed, as defib.ledger_text() says it. */
+static const char *const entry_text[] = {
+	[STORE_POSTGRES] = "defib.ledger_text(l)",
+	[STORE_SQLITE] = "json_array(l.id, l.at, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, "
+					 "l.rule, l.reason, l.evidence, l.before, l.after, l.epoch)",
+};
+static const char *const seal_table[] = {
+	[STORE_POSTGRES] = "defib.ledger_seal", [STORE_SQLITE] = "defib_ledger_seal"};
+
+struct seal_row {
+	int64_t last_id, first_id, entries, next_id;
+	const char *role, *seal;
+};
+
+/* Entries above `after` up to `until`, as (id, text) in their order. */
+static defib_err read_texts(struct store *s, int64_t after, int64_t until, struct arena *a,
+                            struct store_rows *rows, struct failure *f)
+{
+	char mark = param_mark(s->engine);
+	struct store_param params[] = {P_INT(after), P_INT(until)};
+	const char *sql =
+		arena_printf(a, "SELECT l.id, %s FROM %s l WHERE l.id > %c1 AND l.id <= %c2 ORDER BY l.id",
+	                 entry_text[s->engine], ledger_table[s->engine], mark, mark);
+	return store_exec(s, sql, params, 2, a, rows, f);
+}
+
+/* The seal over rows from..to of (id, text), behind `before`. */
+static void make_seal(const char *before, const char *role, const struct store_rows *rows, int from,
+                      int to, char seal[SHA256_HEX])
+{
+	struct buf text = BUF_INIT;
+	buf_addf(&text, "%s\n%s", before, role);
+	for (int i = from; i < to; i++) {
+		buf_add(&text, "\n");
+		buf_add(&text, row_text(rows, i, 1));
+	}
+	sha256_hex(buf_text(&text), text.len, seal);
+	buf_release(&text);
+}
+
+/* ---- adding (SQLite) ---- */
+
+static defib_err append_seal(struct store *s, int64_t before_id, const char *before,
+                             const struct store_rows *rows, struct arena *a, struct failure *f)
+{
+	char seal[SHA256_HEX];
+	int64_t last_id = row_int(rows, rows->nrows - 1, 0, 0);
+	make_seal(before, "", rows, 0, rows->nrows, seal);
+	struct store_param link[] = {P_INT(before_id), P_INT(last_id)};
+	struct store_param params[] = {P_INT(last_id), P_INT(row_int(rows, 0, 0, 0)),
+	                               P_INT(rows->nrows), P_TEXT(seal)};
+	defib_err err = store_exec(s, "UPDATE defib_ledger_seal SET next_id = ?2 WHERE last_id = ?1",
+	                           link, 2, a, NULL, f);
+	return err ? err
+	           : store_exec(
+					 s,
+					 "INSERT INTO defib_ledger_seal (last_id, first_id, entries, role, seal) "
+					 "VALUES (?1, ?2, ?3, '', ?4)",
+					 params, 4, a, NULL, f);
+}
+
+defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
+{
+	struct store_rows end, rows;
+	bool there = false;
+	if (s->engine != STORE_SQLITE)
+		return DEFIB_OK;
+	/* A file of an older version is brought up to date by defib init, or the next scan --fix. */
+	defib_err err = schema_has(s, "ledger_seal", &there, f);
+	if (err || !there)
+		return err;
+	err = store_exec(s, "SELECT last_id, seal FROM defib_ledger_seal WHERE next_id IS NULL", NULL,
+	                 0, a, &end, f);
+	if (!err && end.nrows != 1)
+		return fail(f, DEFIB_DATABASE,
+		            "the chain of the ledger has no end; run: defib ledger verify");
+	if (!err)
+		err = read_texts(s, row_int(&end, 0, 0, 0), INT64_MAX, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	return append_seal(s, row_int(&end, 0, 0, 0), row_text(&end, 0, 1), &rows, a, f);
+}
+
+/* ---- verifying ---- */
+
+struct check {
+	struct store *store;
+	const char *expected;
+	struct seal_report *report;
+	struct arena *keep; /* what the report points to */
+	struct arena page;
+	int64_t at;                 /* checked up to here */
+	int64_t next;               /* and this seal comes next; 0: none */
+	char seal[SHA256_HEX]; /* of `at` */
+};
+
+static void broken(struct check *c, int64_t at, const char *what)
+{
+	if (c->report->broken)
+		return;
+	c->report->broken = what;
+	c->report->broken_at = at;
+}
+
+static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struct seal_row **out,
+                            int *n, struct failure *f)
+{
+	enum store_engine e = c->store->engine;
+	struct store_param params[] = {P_INT(after), P_INT(limit)};
+	struct store_rows rows;
+	const char *sql = arena_printf(&c->page,
+	                               "SELECT last_id, first_id, entries, next_id, role, seal FROM %s "
+	                               "WHERE last_id > %c1 ORDER BY last_id LIMIT %c2",
+	                               seal_table[e], param_mark(e), param_mark(e));
+	defib_err err = store_exec(c->store, sql, params, 2, &c->page, &rows, f);
+	*n = err ? 0 : rows.nrows;
+	*out = ARENA_ARRAY(&c->page, struct seal_row, *n + 1);
+	for (int i = 0; i < *n; i++)
+		(*out)[i] = (struct seal_row){row_int(&rows, i, 0, 0), row_int(&rows, i, 1, 0),
+		                              row_int(&rows, i, 2, 0), row_int(&rows, i, 3, 0),
+		                              row_text(&rows, i, 4),   row_text(&rows, i, 5)};
+	return err;
+}
+
+static void take(struct check *c, const struct seal_row *r)
+{
+	c->at = r->last_id;
+	c->next = r->next_id;
+	snprintf(c->seal, sizeof c->seal, "%s", r->seal);
+	c->report->has_expected = c->report->has_expected || text_eq(c->expected, r->seal);
+}
+
+/* One seal against the entries that stand between the last one and it. */
+static void check_seal(struct check *c, const struct seal_row *r, const struct store_rows *rows,
+                       int from, int to)
+{
+	char seal[SHA256_HEX];
+	int64_t first = c->at + 1;
+	make_seal(c->seal, r->role, rows, from, to, seal);
+	if (c->next != r->last_id)
+		broken(c, first,
+		       arena_printf(c->keep, "a seal between %" PRId64 " and %" PRId64 " is gone", c->at,
+		                    r->last_id));
+	else if (to - from != r->entries)
+		broken(c, first,
+		       arena_printf(c->keep,
+		                    "entries %" PRId64 " to %" PRId64 " are %d, and %" PRId64
+		                    " were sealed: some were removed or added",
+		                    r->first_id, r->last_id, to - from, r->entries));
+	else if (!text_eq(seal, r->seal))
+		broken(c, first,
+		       arena_printf(c->keep,
+		                    "entries %" PRId64 " to %" PRId64 " are not as they were sealed: one "
+		                    "of them, or the seal, was changed",
+		                    r->first_id, r->last_id));
+	c->report->first_id = c->report->first_id ? c->report->first_id : r->first_id;
+	c->report->last_id = r->last_id;
+	c->report->entries += to - from;
+	c->report->seals++;
+	take(c, r);
+}
+
+/* Some of a page of seals: as many as have not too many entries below them. */
+static defib_err check_some(struct check *c, const struct seal_row *seals, int n, int *done,
+                            struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	int64_t entries = 0;
+	int take_n = 0, row = 0;
+	while (take_n < n && (take_n == 0 || entries + seals[take_n].entries <= PAGE_ENTRIES))
+		entries += seals[take_n++].entries;
+	defib_err err = read_texts(c->store, c->at, seals[take_n - 1].last_id, &a, &rows, f);
+	for (int i = 0; !err && i < take_n && !c->report->broken; i++) {
+		int from = row;
+		while (row < rows.nrows && row_int(&rows, row, 0, 0) <= seals[i].last_id)
+			row++;
+		check_seal(c, &seals[i], &rows, from, row);
+	}
+	*done += take_n;
+	arena_release(&a);
+	return err;
+}
+
+/* Behind the anchor nothing may be missing that no PRUNED entry tells of. */
+static defib_err check_anchor(struct check *c, const struct seal_row *anchor, struct failure *f)
+{
+	static const char *const told[] = {
+		[STORE_POSTGRES] = "SELECT count(*) FROM defib.ledger WHERE event = 'PRUNED' AND "
+						   "evidence->>'last_id' = $1 AND evidence->>'seal' = $2",
+		[STORE_SQLITE] = "SELECT count(*) FROM defib_ledger WHERE event = 'PRUNED' AND "
+						 "json_extract(evidence, '$.last_id') = CAST(?1 AS INTEGER) AND "
+						 "json_extract(evidence, '$.seal') = ?2",
+	};
+	enum store_engine e = c->store->engine;
+	const char *id = arena_printf(&c->page, "%" PRId64, anchor->last_id);
+	struct store_param params[] = {P_TEXT(id), P_TEXT(anchor->seal)}, last = P_INT(anchor->last_id);
+	struct store_rows rows;
+	defib_err err = store_exec(c->store,
+	                           arena_printf(&c->page, "SELECT count(*) FROM %s WHERE id <= %c1",
+	                                        ledger_table[e], param_mark(e)),
+	                           &last, 1, &c->page, &rows, f);
+	if (err)
+		return err;
+	c->report->unsealed = row_int(&rows, 0, 0, 0);
+	if (anchor->entries == 0)
+		return DEFIB_OK;
+	if (c->report->unsealed)
+		broken(c, 1, "there are entries that were said to be pruned");
+	err = store_exec(c->store, told[e], params, 2, &c->page, &rows, f);
+	if (!err && row_int(&rows, 0, 0, 0) == 0)
+		broken(c, 1, "the start of the ledger was removed, and no PRUNED entry tells of it");
+	return err;
+}
+
+/* Whether entries stand behind the last seal: *id is the first, 0: none. */
+static defib_err first_behind(struct check *c, int64_t *id, struct failure *f)
+{
+	enum store_engine e = c->store->engine;
+	struct store_param at = P_INT(c->at);
+	struct store_rows rows;
+	defib_err err = store_exec(c->store,
+	                           arena_printf(&c->page, "SELECT min(id) FROM %s WHERE id > %c1",
+	                                        ledger_table[e], param_mark(e)),
+	                           &at, 1, &c->page, &rows, f);
+	*id = err ? 0 : row_int(&rows, 0, 0, 0);
+	return err;
+}
+
+/*
+ * The seals behind the one that was checked last, which is read again with them: by now it may
+ * have a next. `behind` is an entry that stood behind the last seal before this was read.
+ */
+static defib_err check_page(struct check *c, int64_t behind, bool *more, struct failure *f)
+{
+	struct seal_row *seals = NULL;
+	int n = 0, done = 1;
+	arena_clear(&c->page);
+	defib_err err = read_seals(c, c->at - 1, PAGE_SEALS + 1, &seals, &n, f);
+	if (err)
+		return err;
+	*more = n > 1;
+	if (n == 0 || seals[0].last_id != c->at) {
+		broken(c, c->at, arena_printf(c->keep, "seal %" PRId64 " is gone", c->at));
+		return DEFIB_OK;
+	}
+	c->next = seals[0].next_id;
+	while (!err && done < n && !c->report->broken)
+		err = check_some(c, seals + done, n - done, &done, f);
+	if (n == 1 && c->next)
+		broken(c, c->at + 1,
+		       arena_printf(c->keep, "the end was cut off: behind %" PRId64 " came %" PRId64, c->at,
+		                    c->next));
+	else if (n == 1 && behind)
+		broken(c, behind, "entries at the end have no seal");
+	return err;
+}
+
+static defib_err walk(struct check *c, int64_t *anchor_id, struct failure *f)
+{
+	struct seal_row *seals = NULL;
+	int64_t behind = 0;
+	bool more = true;
+	int n = 0;
+	defib_err err = read_seals(c, -1, 1, &seals, &n, f);
+	if (err)
+		return err;
+	if (n == 0) {
+		broken(c, 1, "the ledger has no seal at all");
+		return DEFIB_OK;
+	}
+	*anchor_id = seals[0].last_id;
+	take(c, &seals[0]);
+	err = check_anchor(c, &seals[0], f);
+	while (!err && (more || behind) && !c->report->broken) {
+		err = check_page(c, behind, &more, f);
+		behind = 0;
+		if (!err && !more)
+			err = first_behind(c, &behind, f);
+	}
+	snprintf(c->report->seal, sizeof c->report->seal, "%s", c->seal);
+	return err;
+}
+
+/* Whether somebody pruned meanwhile: then what is missing is no loss, and we begin anew. */
+static defib_err was_pruned(struct check *c, int64_t anchor_id, bool *pruned, struct failure *f)
+{
+	struct seal_row *seals = NULL;
+	int n = 0;
+	defib_err err = read_seals(c, -1, 1, &seals, &n, f);
+	*pruned = !err && n == 1 && seals[0].last_id != anchor_id;
+	return err;
+}
+
+defib_err seal_verify(struct store *s, const char *expected, struct arena *a,
+                      struct seal_report *out, struct failure *f)
+{
+	bool again = true;
+	*out = (struct seal_report){0};
+	defib_err err = schema_has(s, "ledger_seal", &out->sealed, f);
+	if (err || !out->sealed)
+		return err;
+	while (!err && again) {
+		struct check c = {.store = s, .expected = expected, .report = out, .keep = a};
+		int64_t anchor_id = 0;
+		*out = (struct seal_report){.sealed = true};
+		err = walk(&c, &anchor_id, f);
+		again = false;
+		if (!err && out->broken)
+			err = was_pruned(&c, anchor_id, &again, f);
+		arena_release(&c.page);
+	}
+	if (!err && !out->broken && expected && !out->has_expected) {
+		out->broken = "the seal that was kept is not in the chain: it was made anew, or cut off "
+					  "before it, or that entry was pruned";
+		out->broken_at = 1;
+	}
+	return err;
+}
