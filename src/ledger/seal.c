@@ -101,8 +101,8 @@ struct check {
 	struct seal_report *report;
 	struct arena *keep; /* what the report points to */
 	struct arena page;
-	int64_t at;                 /* checked up to here */
-	int64_t next;               /* and this seal comes next; 0: none */
+	int64_t at;            /* checked up to here */
+	int64_t next;          /* and this seal comes next; 0: none */
 	char seal[SHA256_HEX]; /* of `at` */
 };
 

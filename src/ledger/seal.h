@@ -25,14 +25,14 @@
 MUST_CHECK defib_err seal_added(struct store *s, struct arena *a, struct failure *f);
 
 struct seal_report {
-	bool sealed;                /* the ledger has seals; else nothing is known */
-	int64_t entries, seals;     /* that were checked */
-	int64_t unsealed;           /* from before there were seals: not covered */
-	int64_t first_id, last_id;  /* of what was checked; 0: nothing */
-	char seal[SHA256_HEX]; /* the last one */
-	bool has_expected;          /* the one that was asked for is in the chain, or was its start */
-	const char *broken;         /* what is wrong, in words; NULL: nothing */
-	int64_t broken_at;          /* the first entry that is concerned */
+	bool sealed;               /* the ledger has seals; else nothing is known */
+	int64_t entries, seals;    /* that were checked */
+	int64_t unsealed;          /* from before there were seals: not covered */
+	int64_t first_id, last_id; /* of what was checked; 0: nothing */
+	char seal[SHA256_HEX];     /* the last one */
+	bool has_expected;         /* the one that was asked for is in the chain, or was its start */
+	const char *broken;        /* what is wrong, in words; NULL: nothing */
+	int64_t broken_at;         /* the first entry that is concerned */
 };
 /*
  * Read the whole chain and hash it again here. `expected` is a seal that was kept elsewhere; NULL:

@@ -267,12 +267,13 @@ def test_a_million_entries_do_not_hurt(db, defib):
     make_jobs(db)
     defib("init", db=db)
     if db.engine == "postgres":
-        db.sql("INSERT INTO defib.ledger (id, at, batch, watch, job, event, actor, verdict, rule, "
-               "evidence) SELECT i, now() - i * interval '0.5 seconds', 'b', 'jobs', i % 5000, "
-               "'REQUEUED', 'd', 'silent', 'r', jsonb_build_object('law', 'l', 'kind', i % 7, "
-               "'owner', i % 50, 'alive_at', to_char(now() at time zone 'UTC' - interval "
-               "'30 days', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')) "
-               "FROM generate_series(1, 1000000) i")
+        for first in range(1, 1000000, 10000):
+            db.sql("INSERT INTO defib.ledger (id, at, batch, watch, job, event, actor, verdict, "
+                   "rule, evidence) SELECT i, now() - i * interval '0.5 seconds', 'b', 'jobs', "
+                   "i %% 5000, 'REQUEUED', 'd', 'silent', 'r', jsonb_build_object('law', 'l', "
+                   "'kind', i %% 7, 'owner', i %% 50, 'alive_at', to_char(now() at time zone "
+                   "'UTC' - interval '30 days', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')) "
+                   "FROM generate_series(%s, %s) i", first, first + 9999)
         db.sql("ANALYZE defib.ledger")
     else:
         db.sql("INSERT INTO defib_ledger (at, batch, watch, job, event, actor, verdict, rule, "
