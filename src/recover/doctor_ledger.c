@@ -31,8 +31,8 @@ static const char usable_sql[] =
 	"has_sequence_privilege(oid, p) ELSE has_table_privilege(oid, p) END) FROM " NEEDS
 	", unnest(t.needs) AS p), has_schema_privilege('defib', 'CREATE')";
 static const char grants_sql[] =
-	"SELECT string_agg(format('GRANT %s ON %s TO %s;', needs, names, $1::text), ' ' ORDER BY needs "
-    "DESC) "
+	"SELECT string_agg(format('GRANT %s ON %s TO %s;', needs, names, $1::text), ' ' "
+	"ORDER BY needs DESC) "
 	"FROM (SELECT array_to_string(needs, ', ') AS needs, CASE relkind WHEN 'S' THEN 'SEQUENCE ' "
 	"ELSE '' END || string_agg(format('defib.%I', relname), ', ' ORDER BY relname) AS names "
 	"FROM " NEEDS " GROUP BY needs, relkind) AS g";
