@@ -12,12 +12,50 @@ static int check_groups(const struct act_kind *kind, const struct selection *s)
 	return EXIT_CLEAN;
 }
 
+/* What a dry run warns of, before anybody says yes. */
+struct warnings {
+	int64_t n;
+	char first[256];
+};
+
+static void count_warning(void *ctx, const struct watch *w, const struct candidate *cand)
+{
+	struct warnings *found = ctx;
+	(void)w;
+	if (!cand->warning)
+		return;
+	if (found->n++ == 0)
+		snprintf(found->first, sizeof found->first, "%s", cand->warning);
+}
+
+static void add_warnings(struct cli *c, const struct act_kind *kind, const struct selected *g,
+                         struct buf *out)
+{
+	struct warnings found = {0};
+	struct by_hand_result ignored = {0};
+	const struct by_hand_options o = {.act = kind->act,
+	                                  .actor = cli_actor(c),
+	                                  .dry_run = true,
+	                                  .ledger_off = c->settings.ledger == LEDGER_OFF,
+	                                  .job = count_warning,
+	                                  .ctx = &found};
+	by_hand(g->session, g->watch, &o, (const char *const *)g->jobs, g->njobs, &ignored);
+	if (found.n == 1)
+		buf_addf(out, "; beware of one: %s", found.first);
+	else if (found.n > 1)
+		buf_addf(out, "; beware of %lld of them: %s", (long long)found.n, found.first);
+}
+
 static int ask(struct cli *c, const struct act_kind *kind, const struct selection *s)
 {
 	struct buf question = BUF_INIT;
-	for (int i = 0; i < s->n; i++)
+	bool asks = !cli_flag(c, "yes") && !cli_flag(c, "dry-run");
+	for (int i = 0; i < s->n; i++) {
 		act_question(&question, kind->verb, s->groups[i].njobs, s->groups[i].watch,
 		             s->groups[i].database);
+		if (asks && kind->act == ACT_RELEASE)
+			add_warnings(c, kind, &s->groups[i], &question);
+	}
 	int code = cli_confirm(c, buf_text(&question), act_reads_stdin(c));
 	buf_release(&question);
 	return code;

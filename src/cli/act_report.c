@@ -96,6 +96,10 @@ void act_job_text(const struct act_report *r, const struct watch *w, const struc
 		buf_add(out, ": ");
 		out_padded(out, c->refusal, 0);
 	}
+	if (good && c->warning) {
+		buf_add(out, ": ");
+		out_padded(out, c->warning, 0);
+	}
 	buf_clear(&part);
 	act_detail(w, c, &part);
 	buf_add(out, part.len ? "  " : "");

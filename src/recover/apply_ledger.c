@@ -57,7 +57,7 @@ defib_err gather_evidence(struct batch *b, struct failure *f)
 /*
  * As what a job is held: as it was judged; where the user's table has words for it, as these left
  * the row, which runs no more. So is what was undone: it is stuck as before, and no scan is to do
- * the same again. The built-in queue's own state says enough. NULL: not held.
+ * the same again. NULL: not held.
  */
 static const struct facts *held_as(const struct batch *b, int i)
 {
@@ -71,7 +71,7 @@ static const struct facts *held_as(const struct batch *b, int i)
 		return NULL;
 	if (!watch_words_hold(batch_watch(b)))
 		return &c->facts;
-	return left->job && !left->running && !is_builtin(batch_watch(b)) ? left : NULL;
+	return left->job && !left->running ? left : NULL;
 }
 
 static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, struct failure *f)

@@ -116,6 +116,20 @@ static const char *evidence(struct hands *h, const struct candidate *c)
 	return copy;
 }
 
+/* What a person should know who lets a job go. */
+static const char *release_warning(struct hands *h, const struct candidate *c)
+{
+	const struct facts *f = &c->facts;
+	bool stuck = f->running && c->judgement.verdict != VERDICT_NONE;
+	if (f->held && text_eq(f->hold_cause, HOLD_POISON))
+		return arena_printf(&h->arena,
+		                    "its next worker may end as the others did: it was held as poison (%s)",
+		                    f->hold_reason ? f->hold_reason : hold_cause_words(HOLD_POISON));
+	if (c->does == ACT_LIFT && stuck)
+		return "only its hold ends: the watch does not say how to give a job back";
+	return NULL;
+}
+
 static void prepare(struct hands *h, const struct facts *facts, struct candidate *c)
 {
 	const struct by_hand_options *o = h->options;
@@ -137,6 +151,7 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	c->retry_us = facts->now_us; /* a person does not wait for a backoff */
 	c->reason = o->reason ? o->reason : "by hand";
 	c->evidence = evidence(h, c);
+	c->warning = h->act == ACT_RELEASE ? release_warning(h, c) : NULL;
 }
 
 /* Candidates in the order in which they were named; what is not there is missing. */

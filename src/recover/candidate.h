@@ -45,6 +45,7 @@ struct candidate {
 	const char *before, *after;     /* JSON of the columns that were written */
 	int64_t blocker_pid, blocker_s; /* who has the row, since when; 0: not known */
 	const char *refusal;            /* what the database said */
+	const char *warning;            /* of what a person does: what else comes of it; or NULL */
 };
 
 #endif

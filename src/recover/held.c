@@ -65,13 +65,15 @@ defib_err held_count(struct store *s, const struct watch_sql *q, int64_t kept,
 	defib_err err = DEFIB_OK;
 	if (is_builtin(q->binding->watch))
 		err = count_state(s, q->binding, &a, &states, f);
-	*out = (struct held_count){kept, kept};
+	*out = (struct held_count){is_builtin(q->binding->watch) ? 0 : kept, kept};
 	if (!err && kept > 0 && kept <= HELD_LOOK_MAX) {
 		*out = (struct held_count){0};
 		err = read_holds(s, q, &a, &holds, f);
 	}
+	/* What the queue holds says so by its state, and is counted by that. */
+	bool counted = is_builtin(q->binding->watch);
 	for (int i = 0; !err && i < holds.n; i++) {
-		out->all += holds.facts[i].held;
+		out->all += holds.facts[i].held && !(counted && !holds.facts[i].running);
 		out->running += holds.facts[i].held && holds.facts[i].running;
 	}
 	out->all += states;

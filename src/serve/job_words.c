@@ -2,6 +2,7 @@
 #include "serve/job_words.h"
 
 #include "base/clock.h"
+#include "ledger/causes.h"
 #include "watch/terms.h"
 
 void when_words(int64_t us, int64_t now_us, struct buf *out)
@@ -40,8 +41,10 @@ void attempts_words(const struct facts *f, struct buf *out)
 
 void note_words(const struct browsed *row, struct buf *out)
 {
-	if (row->facts.held)
-		buf_addf(out, "held: %s", row->facts.hold_cause ? row->facts.hold_cause : "by hand");
+	const struct facts *f = &row->facts;
+	if (f->held)
+		buf_addf(out, "held: %s%s%s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND,
+		         f->hold_reason ? ", " : "", f->hold_reason ? f->hold_reason : "");
 	if (!row->has_retry)
 		return;
 	int64_t wait = row->retry_us - row->facts.now_us;

@@ -36,6 +36,7 @@ void act_job_json(const struct watch *w, const struct candidate *c, enum outcome
 	json_text(out, "outcome", c->outcome == good ? "done" : outcome_names[c->outcome]);
 	json_text(out, "detail", detail.len ? buf_text(&detail) : NULL);
 	json_text(out, "refusal", c->refusal);
+	json_text(out, "warning", c->refusal ? NULL : c->warning);
 	buf_add(out, "}");
 	buf_release(&job);
 	buf_release(&detail);

@@ -2,6 +2,7 @@
 #include "serve/say_job.h"
 
 #include "base/clock.h"
+#include "ledger/causes.h"
 #include "recover/evidence.h"
 #include "serve/masked.h"
 #include "serve/say.h"
@@ -68,7 +69,8 @@ void browsed_json(const struct watch *w, const struct database *d, const struct 
 	json_number(out, "attempts", f->has_attempts, f->attempts);
 	json_number(out, "max_attempts", f->has_max_attempts, f->max_attempts);
 	json_number(out, "epoch", f->has_epoch, f->epoch);
-	json_text(out, "held", f->held ? (f->hold_cause ? f->hold_cause : "by hand") : NULL);
+	json_text(out, "held", f->held ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL);
+	json_text(out, "hold_reason", f->held ? f->hold_reason : NULL);
 	buf_clear(&text);
 	if (row->has_retry)
 		time_iso(row->retry_us, &text);

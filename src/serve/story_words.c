@@ -94,9 +94,11 @@ static void held_sentence(const struct watch *w, const struct story *s, struct b
 {
 	const struct facts *f = &s->row.facts;
 	if (f->held && s->has_hold)
-		buf_addf(out, "is held since %s: %s%s%s", s->hold.at, s->hold.cause,
-		         s->hold.reason ? ", " : "", s->hold.reason ? s->hold.reason : "");
-	else
+		buf_addf(out, "is held since %s: %s%s%s", s->hold.at, hold_cause_words(s->hold.cause),
+		         s->hold.reason ? " (" : "", s->hold.reason ? s->hold.reason : "");
+	if (f->held && s->has_hold && s->hold.reason)
+		buf_add(out, ")");
+	if (!f->held || !s->has_hold)
 		buf_add(out, "is held");
 	if (!f->held)
 		add_error(w, s, ": ", out);

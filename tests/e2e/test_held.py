@@ -249,3 +249,72 @@ def test_a_job_of_the_queue_is_let_go_without_a_crash_to_its_name(queue, defib):
     assert defib("release", job, "--watch", "queue", "--yes", db=queue.db).code == 0
     shown = defib("show", f"queue/{job}", "--json", db=queue.db).json
     assert (shown["state"], shown["row"]["crashes"], shown["row"]["cause"]) == ("queued", "0", None)
+
+
+# ---- why it is held, and what its release means ----
+
+WHY = "kills the parser, see incident 4711"
+
+
+@pytest.mark.covers("F8")
+def test_the_reason_of_a_hold_is_shown_wherever_the_job_is(jobs):
+    """`hold --reason`: in list, show, explain and the API, with who holds it."""
+    job = jobs.add("running")
+    assert jobs("hold", job, "--reason", WHY, "--yes").code == 0
+    assert f"held: by hand, {WHY}" in jobs("list", "--where", "held").out
+    assert f"a person holds it ({WHY})" in jobs("show", f"jobs/{job}").out
+    assert WHY in jobs("explain", f"jobs/{job}").out
+    shown = jobs("show", f"jobs/{job}", "--json").json
+    assert (shown["held"], shown["hold_reason"]) == ("by hand", WHY)
+    assert WHY in jobs("list", "--json").out
+
+
+def test_the_reason_of_a_hold_in_the_queue_is_kept_too(queue, defib):
+    job = queue.enqueue()
+    assert defib("hold", job, "--watch", "queue", "--reason", WHY, "--yes", db=queue.db).code == 0
+    shown = defib("show", f"queue/{job}", "--json", db=queue.db).json
+    assert (shown["held"], shown["hold_reason"]) == ("by hand", WHY)
+    told, = defib("stats", "queue", "--json", db=queue.db).json["watches"]
+    assert (told["held"], told["held_running"]) == (1, 0)
+    assert len(defib("list", "--watch", "queue", "--where", "held", "--ids",
+                     db=queue.db).out.split()) == 1
+    assert defib("release", job, "--watch", "queue", "--yes", db=queue.db).code == 0
+    told, = defib("stats", "queue", "--json", db=queue.db).json["watches"]
+    assert told["held"] == 0
+
+
+POISON = "its next worker may end as the others did"
+
+
+def poisoned(db, defib):
+    jobs = Jobs(db, defib, owner="owner")
+    job = jobs.add("running")
+    for number in range(3):
+        jobs("scan", "--fix")
+        if number < 2:
+            jobs.db.sql("UPDATE jobs SET status = 'running', owner = %s", f"w{number + 2}")
+    assert jobs("show", f"jobs/{job}", "--json").json["held"] == "poison"
+    return jobs, job
+
+
+def test_a_poison_job_says_why_and_its_release_warns(db, defib):
+    """In the question, in a dry run and in what was done."""
+    jobs, job = poisoned(db, defib)
+    assert "held: poison, Held for a person: stuck 3 times within 3d" \
+        in jobs("list", "--where", "held").out
+    assert "may kill its workers" in jobs("show", f"jobs/{job}").out
+    assert POISON in jobs("release", job).err
+    assert POISON in jobs("release", job, "--dry-run").out
+    done = jobs("release", job, "--yes")
+    assert done.code == 0 and POISON in done.out
+    assert jobs.status(job) == "queued"
+
+
+def test_a_poison_job_s_release_warns_over_http(lite, defib):
+    jobs, job = poisoned(lite, defib)
+    with serving(jobs.defib.dir, jobs.config, "--no-queue") as web:
+        eventually(web.ready)
+        found, = web.get("/api/v1/watches/jobs/jobs?where=held").json["jobs"]
+        assert (found["held"], found["hold_reason"][:8]) == ("poison", "Held for")
+        got = web.post(f"/api/v1/watches/jobs/jobs/{job}/release", {"dry_run": True})
+        assert POISON in got.json["watches"][0]["jobs"][0]["warning"]

@@ -113,7 +113,7 @@ function plainly(why) {
 
 function take(tally, said) {
 	for (const group of said.watches ?? []) {
-		for (const one of group.jobs) tally.add(one.job, one.outcome, plainly(one.refusal));
+		for (const one of group.jobs) tally.add(one.job, one.outcome, plainly(one.refusal ?? one.warning));
 		if (!said.dry_run) tally.wrote(group.database, group.batch);
 	}
 }

@@ -239,7 +239,15 @@ async function takeBack(batches) {
 
 /* ---- what is done ---- */
 
+function poisonWarning(jobs) {
+	const poison = jobs.filter((job) => job.held === "poison");
+	if (poison.length === 0) return null;
+	return [h("strong", jobs.length === 1 ? "It may kill its next worker." : `${count(poison.length)} of them may kill their next worker.`),
+		jobs.length === 1 && poison[0].hold_reason ? [" ", user(poison[0].hold_reason), "."] : " They were recovered too often in too short a time."];
+}
+
 function warningOf(act, jobs) {
+	if (act === "release") return poisonWarning(jobs);
 	const alive = ACTS[act].takes ? jobs.filter(workerMayLive) : [];
 	if (alive.length === 0) return null;
 	const owners = [...new Set(alive.map((job) => job.owner).filter(Boolean))];

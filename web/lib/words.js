@@ -247,6 +247,16 @@ export function chip(word, { label = null, look = word, title = null } = {}) {
 	);
 }
 
+/* Why a job is on hold, by the API's word for it. */
+export const HOLD_CAUSES = {
+	"by hand": "a person holds it",
+	undone: "a person undid its recovery",
+	poison: "it was recovered too often in too short a time, and may kill its workers",
+	attempts: "its attempts are used up",
+	rule: "a rule of the watch holds it",
+	startup: "a worker or daemon held it at its start",
+};
+
 /* How an entry of the ledger is told in a line. */
 export const EVENTS = {
 	ZOMBIE_DETECTED: "found stuck",

@@ -15,7 +15,7 @@ import { errand, orNothing } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { every, soon } from "../lib/live.js";
 import { table } from "../lib/table.js";
-import { ago, chip, count, duration, guardWords, plural } from "../lib/words.js";
+import { ago, chip, count, duration, guardWords, HOLD_CAUSES, plural } from "../lib/words.js";
 
 export const title = "Stuck";
 
@@ -181,9 +181,13 @@ class Cause {
 
 /* ---- what waits for a person ---- */
 
+function heldBecause(job) {
+	return [HOLD_CAUSES[job.held] ?? (job.held ? user(job.held) : "its own state says so"), job.hold_reason ? [": ", user(job.hold_reason)] : null];
+}
+
 const HELD_COLUMNS = [
 	{ name: "job", title: "Job", cell: (job) => jobLink(job) },
-	{ name: "cause", title: "Held because", cell: (job) => (job.held ? user(job.held) : "it was held by its remedy") },
+	{ name: "cause", title: "Held because", cell: heldBecause },
 	{ name: "state", title: "State", cell: (job) => chip(job.state_name ?? job.state) },
 	{ name: "age", title: "Age", num: true, cell: (job) => duration(job.age_s) },
 	{ name: "attempts", title: "Attempts", cell: attemptsText },
