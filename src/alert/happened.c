@@ -6,6 +6,7 @@
 #include "ledger/counts.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
+#include "ledger/lost.h"
 
 #define PAST_US (INT64_C(24) * 3600 * US_PER_S) /* the longest window of any rule */
 #define COUNTS_MAX 4                            /* of one row */
@@ -18,19 +19,16 @@ static void read_sql(enum store_engine engine, struct buf *sql)
 	event_judged_sql(sql, "l");
 	buf_add(sql, ", ");
 	event_by_person_sql(sql, "l");
-	buf_add(sql, postgres ? ", (extract(epoch FROM max(l.at)) * 1000000)::bigint, count(*), "
-	                        "count(l.took), coalesce(sum(greatest(l.took, 0)), 0) FROM (SELECT *, "
-	                        "CASE WHEN jsonb_typeof(evidence->'measured_s') = 'number' THEN "
-	                        "(evidence->>'measured_s')::float8 END AS took FROM defib.ledger WHERE "
-	                        "id > $1 AND id <= $2) AS l GROUP BY 1, 2, 3, 4, date_trunc('minute', "
-	                        "l.at)"
-	                      : ", CAST((julianday(max(l.at)) - 2440587.5) * 86400000 AS INTEGER) * "
-	                        "1000, count(*), count(l.took), coalesce(sum(max(l.took, 0)), 0) FROM "
-	                        "(SELECT *, CASE WHEN json_valid(evidence) THEN CASE WHEN "
-	                        "json_type(evidence, '$.measured_s') IN ('real', 'integer') THEN "
-	                        "json_extract(evidence, '$.measured_s') END END AS took FROM "
-	                        "defib_ledger WHERE id > ?1 AND id <= ?2) AS l GROUP BY 1, 2, 3, 4, "
-	                        "substr(l.at, 1, 16)");
+	buf_addf(sql,
+	         ", %s, count(*), count(l.found_s), coalesce(sum(l.found_s), 0) FROM (SELECT l.*, ",
+	         postgres ? "(extract(epoch FROM max(l.at)) * 1000000)::bigint"
+	                  : "CAST((julianday(max(l.at)) - 2440587.5) * 86400000 AS INTEGER) * 1000");
+	sql_seconds_to_detection(engine, sql);
+	buf_add(sql, postgres
+	                 ? " AS found_s FROM defib.ledger AS l WHERE l.id > $1 AND l.id <= $2) AS l "
+	                   "GROUP BY 1, 2, 3, 4, date_trunc('minute', l.at)"
+	                 : " AS found_s FROM defib_ledger AS l WHERE l.id > ?1 AND l.id <= ?2) AS l "
+	                   "GROUP BY 1, 2, 3, 4, substr(l.at, 1, 16)");
 }
 
 static void add(struct happened *list, int *n, struct happened one, enum alert_counter what,

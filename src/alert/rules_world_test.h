@@ -124,7 +124,7 @@ static const struct {
 	{ALERT_RECOVERED_FAST, recovered, 29, 30, 31,
      "0.103 jobs a second were recovered over 5m (alert above 0.1)"},
 	{ALERT_DETECTION_SLOW, found_after, 299, 300, 301,
-     "jobs were found 5m 1s after they became stuck, on average within 1h (alert above 5m)"},
+     "jobs were found 5m 1s after their last sign of life, on average within 1h (alert above 5m)"},
 	{ALERT_RECOVERY_RATE, of_100_decided, 91, 90, 89,
      "only 89 % of the jobs found stuck within 1h were recovered, the rest is on hold or was only "
      "reported (alert below 90 %)"},

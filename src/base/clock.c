@@ -123,12 +123,15 @@ bool duration_parse(const char *text, int64_t *us)
 	return true;
 }
 
+int64_t elapsed_us(int64_t from_us, int64_t to_us)
+{
+	return to_us > from_us ? to_us - from_us : 0;
+}
+
 void duration_text(int64_t us, struct buf *out)
 {
-	if (us < 0) {
-		buf_addch(out, '-');
-		us = us == INT64_MIN ? INT64_MAX : -us;
-	}
+	if (us < 0)
+		us = 0;
 	size_t i = 0;
 	while (i < UNITS - 1 && us < units[i].us)
 		i++;

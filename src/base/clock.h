@@ -25,7 +25,12 @@ int64_t clock_wall_us(void);
  * negative or exceeds 100 years.
  */
 bool duration_parse(const char *text, int64_t *us);
-/* For people: "2h 5m", "45s", "250ms", "3d 4h". At most two units. */
+/*
+ * The time from one instant to a later one: every duration that is shown or counted is made
+ * here. Two clocks that differ can put the later one first; that is no time at all.
+ */
+int64_t elapsed_us(int64_t from_us, int64_t to_us);
+/* For people: "2h 5m", "45s", "250ms", "3d 4h". At most two units; less than none is "0s". */
 void duration_text(int64_t us, struct buf *out);
 /* For machines, re-readable by duration_parse: "7200s", "250ms". */
 void duration_exact(int64_t us, struct buf *out);

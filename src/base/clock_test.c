@@ -79,7 +79,7 @@ static void durations_for_people_have_at_most_two_units(void **state)
 		{7500 * US_PER_S, "2h 5m"},
 		{7200 * US_PER_S + 5 * US_PER_S, "2h"},
 		{(3 * 24 + 4) * 3600 * US_PER_S, "3d 4h"},
-		{-60 * US_PER_S, "-1m"},
+		{-60 * US_PER_S, "0s"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct buf b = BUF_INIT;

@@ -293,11 +293,12 @@ static void say_freed(const struct run *r)
 /* The program is over; what it forked may not be. */
 static void free_all(struct run *r)
 {
-	int64_t pause = SOON_MS;
+	int64_t pause = SOON_MS, ended_us = clock_boot_us();
 	bool said = false;
 	run_ending(&r->program, r->ending, sizeof r->ending);
 	for (int i = 0; i < r->n; i++) {
 		r->watches[i].program.ending = r->ending;
+		r->watches[i].program.ended_boot_us = ended_us;
 		r->watches[i].program.clean = run_code(&r->program) == 0;
 	}
 	while (!all_done(r)) {

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "ledger/digest.h"
 
 #include <sys/types.h>
 
@@ -41,16 +42,9 @@ struct demo_member {
 	bool spared;        /* it was frozen: what it does when it comes back is to be seen */
 };
 
-/* When a process ended, or was frozen: from then on its jobs wait for somebody. */
-struct demo_death {
-	pid_t pid;
-	int64_t at_ms; /* wall clock */
-};
-
 /* One entry of the ledger about a job of ours. */
 struct demo_entry {
 	int64_t job, epoch;
-	int64_t took_ms; /* from the end of its worker, or its last sign of life; -1: not known */
 	bool page;
 	bool recovered; /* as ledger/events.h counts it */
 	bool poison;    /* held by the crash budget */
@@ -59,7 +53,8 @@ struct demo_entry {
 struct demo_verdict {
 	int64_t jobs, done, rolled_back, held, killed;
 	int64_t lost, stuck, twice;
-	int64_t recovered, median_ms, worst_ms;
+	int64_t recovered;
+	struct digest_times times, page_times; /* as reports of the queue and the pages have them */
 };
 
 struct demo {
@@ -76,8 +71,8 @@ struct demo {
 	const char *queue, *pages; /* names of the queue, and of the table and watch */
 	bool made;                 /* there is something in the database to take out */
 	struct store *store, *lock;
-	int64_t clock_ahead_ms; /* the database's clock before ours */
-	int64_t begun_ms;       /* when everything was up: the story's zero; boot clock */
+	int64_t begun_us; /* when the ledger was first read, by the database's clock */
+	int64_t begun_ms; /* when everything was up: the story's zero; boot clock */
 
 	int64_t *ids; /* of our jobs, rising */
 	int nids, npages;
@@ -87,8 +82,6 @@ struct demo {
 	bool calm;                  /* it was told that no more faults come */
 
 	struct demo_member members[DEMO_MEMBERS];
-	struct demo_death *deaths;
-	int ndeaths, deaths_cap;
 	int64_t killed, killed_by_job, frozen, cut, pages_killed;
 
 	int next_fault;
@@ -131,7 +124,7 @@ MUST_CHECK defib_err demo_crew_tend(struct demo *d, struct failure *f);
 /* "w1", without the run's name. */
 const char *demo_label(const char *name);
 void demo_kill(struct demo *d, struct demo_member *m);
-void demo_freeze(struct demo *d, struct demo_member *m);
+void demo_freeze(struct demo_member *m);
 void demo_thaw(struct demo_member *m);
 /* A member at work, by chance; NULL: there is none. */
 struct demo_member *demo_somebody(struct demo *d, enum demo_role role);
@@ -139,9 +132,6 @@ int demo_alive(const struct demo *d, enum demo_role role);
 void demo_crew_stop(struct demo *d);
 /* Jobs of this process were given to others. */
 void demo_given_up(struct demo *d, pid_t pid);
-/* When a worker's process ended, or was frozen; 0: it did not. */
-int64_t demo_death_ms(const struct demo *d, pid_t pid);
-
 /* pages: the process of a page worker, told by its environment. */
 bool demo_pages_wanted(void);
 int demo_pages_run(void);

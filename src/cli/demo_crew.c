@@ -191,27 +191,9 @@ struct demo_member *demo_somebody(struct demo *d, enum demo_role role)
 
 /* ---- ends ---- */
 
-static void note_death(struct demo *d, pid_t pid)
-{
-	if (d->ndeaths == d->deaths_cap) {
-		d->deaths_cap = d->deaths_cap ? 2 * d->deaths_cap : 64;
-		d->deaths = mem_grow(d->deaths, sizeof *d->deaths * (size_t)d->deaths_cap);
-	}
-	d->deaths[d->ndeaths++] = (struct demo_death){pid, clock_wall_us() / 1000};
-}
-
-int64_t demo_death_ms(const struct demo *d, pid_t pid)
-{
-	for (int i = d->ndeaths; i-- > 0;)
-		if (d->deaths[i].pid == pid)
-			return d->deaths[i].at_ms;
-	return 0;
-}
-
 void demo_kill(struct demo *d, struct demo_member *m)
 {
 	m->killed = true;
-	note_death(d, m->pid);
 	kill(m->pid, SIGKILL);
 	if (m->role == DEMO_WORKER)
 		d->killed++;
@@ -219,12 +201,11 @@ void demo_kill(struct demo *d, struct demo_member *m)
 		d->pages_killed++;
 }
 
-void demo_freeze(struct demo *d, struct demo_member *m)
+void demo_freeze(struct demo_member *m)
 {
 	m->frozen_ms = clock_boot_ms();
 	m->spared = true;
 	m->given_up = false;
-	note_death(d, m->pid);
 	kill(m->pid, SIGSTOP);
 }
 
@@ -281,7 +262,6 @@ defib_err demo_crew_tend(struct demo *d, struct failure *f)
 			if (m->role == DEMO_DAEMON)
 				err = tell_daemon(d, f);
 			if (!err && !m->killed) {
-				note_death(d, m->pid);
 				tell_end(d, m, status);
 			}
 			m->pid = 0;

@@ -55,7 +55,7 @@ static bool freeze_one(struct demo *d)
 {
 	struct demo_member *m = demo_somebody(d, DEMO_WORKER);
 	for (int tries = 0; m; tries++) {
-		demo_freeze(d, m);
+		demo_freeze(m);
 		if (can_write(d) || tries == FREEZE_TRIES)
 			break;
 		demo_thaw(m);

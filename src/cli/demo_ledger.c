@@ -1,14 +1,14 @@
 /*
  * demo_ledger.c: what defib did about it, read from the ledger as it is written.
  *
- * Time to recovery is measured from outside: from the moment at which we killed the worker,
- * froze it or saw its end, to the entry by which its job was given back. A page worker is
- * known to nobody; there it is the time since the row's last sign of life.
+ * Time to recovery is that of every report: from `lost_at` of the evidence to the entry.
  */
 #include "cli/demo.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "ledger/events.h"
+#include "ledger/lost.h"
 #include "life/incarnation.h"
 
 #define SAGAS_TOLD 3
@@ -18,59 +18,37 @@ struct told {
 	const char *event, *owner, *verdict;
 	bool page, poison;
 	unsigned counts; /* as what each of them counts (ledger/events.h) */
-	int64_t jobs, job, took_ms;
+	int64_t jobs, job, took_us;
 };
 
-enum column {
-	ID,
-	WATCH,
-	JOB,
-	EVENT,
-	VERDICT,
-	RULE,
-	OWNER,
-	EPOCH,
-	AT_MS,
-	SIGN_MS,
-	INCARNATION,
-	NAME
-};
+enum column { ID, WATCH, JOB, EVENT, VERDICT, RULE, OWNER, EPOCH, TOOK_US, INCARNATION, NAME };
 
-static const char postgres_read[] =
-	"SELECT l.id, l.watch, l.job, l.event, l.verdict, l.rule, l.evidence->>'owner', l.epoch, "
-	"(extract(epoch FROM l.at) * 1000)::bigint, "
-	"(extract(epoch FROM (l.evidence->>'alive_at')::timestamptz) * 1000)::bigint, "
-	"w.incarnation, w.name FROM defib.ledger l LEFT JOIN defib.worker w ON w.id::text = "
-	"coalesce(l.evidence->>'owner', substr(l.actor, 8)) "
-	"WHERE l.id > $1 AND l.watch IN ('queue', $2) ORDER BY l.id LIMIT 1000";
-static const char sqlite_read[] =
-	"SELECT l.id, l.watch, l.job, l.event, l.verdict, l.rule, l.evidence->>'owner', l.epoch, "
-	"CAST((julianday(l.at) - 2440587.5) * 86400000 AS INTEGER), "
-	"CAST((julianday(l.evidence->>'alive_at') - 2440587.5) * 86400000 AS INTEGER), "
-	"w.incarnation, w.name FROM defib_ledger l LEFT JOIN defib_worker w ON CAST(w.id AS TEXT) = "
-	"coalesce(l.evidence->>'owner', substr(l.actor, 8)) "
-	"WHERE l.id > ?1 AND l.watch IN ('queue', ?2) ORDER BY l.id LIMIT 1000";
+static void read_sql(enum store_engine engine, struct buf *sql)
+{
+	bool pg = engine == STORE_POSTGRES;
+	const char *owner = "coalesce(l.evidence->>'owner', substr(l.actor, 8))";
+	buf_addf(sql,
+	         "SELECT l.id, l.watch, l.job, l.event, l.verdict, l.rule, l.evidence->>'owner', "
+	         "l.epoch, %s",
+	         pg ? "((" : "CAST((");
+	sql_seconds_lost(engine, "l.at", sql);
+	buf_addf(sql, ") * 1000000%s, w.incarnation, w.name FROM %s AS l LEFT JOIN %s AS w ON ",
+	         pg ? ")::bigint" : " AS INTEGER)", pg ? "defib.ledger" : "defib_ledger",
+	         pg ? "defib.worker" : "defib_worker");
+	buf_addf(sql,
+	         pg ? "w.id::text = %s WHERE l.id > $1 AND l.watch IN ('queue', $2)"
+	            : "CAST(w.id AS TEXT) = %s WHERE l.id > ?1 AND l.watch IN ('queue', ?2)",
+	         owner);
+	buf_add(sql, " ORDER BY l.id LIMIT 1000");
+}
 
-/* Since when the job was left alone, by the database's clock; 0: not known. */
-static int64_t left_alone_ms(struct demo *d, const struct store_rows *r, int row, bool page)
+/* Jobs of a worker's process were given to others. */
+static void note_owner(struct demo *d, const struct store_rows *r, int row)
 {
 	struct incarnation who;
 	const char *incarnation = row_text(r, row, INCARNATION);
-	if (page)
-		return row_int(r, row, SIGN_MS, 0);
-	if (!incarnation || !incarnation_parse(incarnation, &who))
-		return 0;
-	demo_given_up(d, who.pid);
-	int64_t death = demo_death_ms(d, who.pid);
-	return death ? death + d->clock_ahead_ms : 0;
-}
-
-static int64_t took_ms(struct demo *d, const struct store_rows *r, int row, bool page)
-{
-	int64_t since = left_alone_ms(d, r, row, page), at = row_int(r, row, AT_MS, 0);
-	if (!since)
-		return -1;
-	return at > since ? at - since : 0;
+	if (incarnation && incarnation_parse(incarnation, &who))
+		demo_given_up(d, who.pid);
 }
 
 static struct demo_entry *add_entry(struct demo *d)
@@ -97,15 +75,18 @@ static void tell_held(struct demo *d, const struct told *t)
 
 static void tell_recovered(struct demo *d, const struct told *t)
 {
-	char after[48] = "";
-	if (t->took_ms >= 0)
-		snprintf(after, sizeof after, ", after %.3f s", (double)t->took_ms / 1000.0);
+	struct buf after = BUF_INIT;
+	if (t->took_us >= 0) {
+		buf_add(&after, ", after ");
+		duration_text(t->took_us, &after);
+	}
 	if (t->page)
 		demo_say(d, COLOR_GREEN, "%lld page%s recovered by the watch%s without a sign of life",
-		         (long long)t->jobs, t->jobs == 1 ? "" : "s", after);
+		         (long long)t->jobs, t->jobs == 1 ? "" : "s", buf_text(&after));
 	else
 		demo_say(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
-		         t->jobs == 1 ? "" : "s", t->owner, after, t->verdict);
+		         t->jobs == 1 ? "" : "s", t->owner, buf_text(&after), t->verdict);
+	buf_release(&after);
 }
 
 /* The first few by name; then one line for all that follow. */
@@ -154,7 +135,10 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	                       .recovered = (counts & EVENT_RECOVERED) != 0,
 	                       .poison = text_eq(event, "HELD") &&
 	                                 text_eq(row_text(r, row, RULE), "crash-budget")};
-	e.took_ms = counts & (EVENT_RECOVERED | EVENT_HELD) ? took_ms(d, r, row, page) : -1;
+	bool ended = counts & (EVENT_RECOVERED | EVENT_HELD);
+	int64_t took_us = ended ? row_int(r, row, TOOK_US, -1) : -1;
+	if (ended && !page)
+		note_owner(d, r, row);
 	d->recovered += e.recovered;
 	d->late += text_eq(event, "LATE_COMPLETION");
 	*add_entry(d) = e;
@@ -166,7 +150,7 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	                   counts,
 	                   1,
 	                   job,
-	                   e.took_ms};
+	                   took_us};
 	bool same = t->jobs && text_eq(t->event, event) && text_eq(t->owner, now.owner) &&
 	            t->page == page && t->poison == e.poison && t->counts == counts;
 	if (!same) {
@@ -175,7 +159,7 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 		return;
 	}
 	t->jobs++;
-	t->took_ms = e.took_ms > t->took_ms ? e.took_ms : t->took_ms;
+	t->took_us = took_us > t->took_us ? took_us : t->took_us;
 }
 
 defib_err demo_ledger_follow(struct demo *d, struct failure *f)
@@ -184,7 +168,10 @@ defib_err demo_ledger_follow(struct demo *d, struct failure *f)
 	struct store_rows rows = {0};
 	struct told t = {0};
 	struct store_param params[] = {P_INT(d->last_entry), P_TEXT(d->pages)};
-	defib_err err = demo_ask(d, demo_sql(d, postgres_read, sqlite_read), params, 2, &a, &rows, f);
+	struct buf sql = BUF_INIT;
+	read_sql(d->engine, &sql);
+	defib_err err = demo_ask(d, buf_text(&sql), params, 2, &a, &rows, f);
+	buf_release(&sql);
 	for (int i = 0; i < rows.nrows && !err; i++)
 		read_row(d, &rows, i, &t);
 	tell(d, &t);

@@ -171,7 +171,7 @@ static defib_err read_clock(struct demo *d, struct failure *f)
 	             "SELECT " SQLITE_NOW_MS ", (SELECT coalesce(max(id), 0) FROM defib_ledger)"),
 		NULL, 0, &a, &rows, f);
 	if (!err) {
-		d->clock_ahead_ms = row_int(&rows, 0, 0, 0) - clock_wall_us() / 1000;
+		d->begun_us = row_int(&rows, 0, 0, 0) * 1000;
 		d->last_entry = row_int(&rows, 0, 1, 0);
 	}
 	arena_release(&a);
@@ -337,6 +337,5 @@ void demo_place_remove(struct demo *d)
 	if (d->folder[0])
 		(void)nftw(d->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	free(d->ids);
-	free(d->deaths);
 	free(d->entries);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "ledger/events.h"
+#include "ledger/lost.h"
 #include "ledger/tables.h"
 
 #include <assert.h>
@@ -197,29 +198,11 @@ defib_err digest_trend(struct store *s, const char *watch, const struct period *
 
 /* ---- how long it took ---- */
 
-/* A time in the evidence as the seconds since; a column that is only named so may hold anything. */
-static void add_seconds_since(struct buf *sql, enum store_engine engine, const char *name)
-{
-	struct buf member = BUF_INIT;
-	add_member(&member, engine, name);
-	buf_addf(sql, "CASE WHEN (%s) LIKE '____-__-__T__:__:__%%Z' THEN ", buf_text(&member));
-	if (engine == STORE_POSTGRES)
-		buf_addf(sql, "extract(epoch FROM l.at - (%s)::timestamptz)::float8 END",
-		         buf_text(&member));
-	else
-		buf_addf(sql, "(julianday(l.at) - julianday(%s)) * 86400.0 END", buf_text(&member));
-	buf_release(&member);
-}
-
 static void times_sql(enum store_engine engine, struct buf *sql)
 {
-	static const char *const signs[] = {"alive_at", "expires_at", "started_at"};
-	buf_add(sql, "WITH m AS MATERIALIZED (SELECT coalesce(");
-	for (int i = 0; i < 3; i++) {
-		buf_add(sql, i ? ", " : "");
-		add_seconds_since(sql, engine, signs[i]);
-	}
-	buf_add(sql, ") AS v");
+	buf_add(sql, "WITH m AS MATERIALIZED (SELECT ");
+	sql_seconds_lost(engine, "l.at", sql);
+	buf_add(sql, " AS v");
 	add_source(sql, engine);
 	buf_add(sql, " AND ");
 	event_counts_sql(sql, "l", EVENT_RECOVERED, BY_AUTOMATION);

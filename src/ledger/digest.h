@@ -62,7 +62,7 @@ MUST_CHECK defib_err digest_trend(struct store *s, const char *watch, const stru
                                   int buckets, struct arena *a, struct digest_bucket **out,
                                   struct failure *f);
 
-/* From the last sign of life to the recovery, of those recoveries whose sign is known. */
+/* From lost_at to the recovery, of those recoveries of which it is known (ledger/lost.h). */
 struct digest_times {
 	int64_t n, median_us, worst_us;
 };

@@ -18,6 +18,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>
@@ -172,7 +173,9 @@ static void watch(struct fellows *x, struct fellow *w)
 	assert(w->state == FELLOW_UNWATCHED);
 	int fd = pidfd_open(w->pid, 0);
 	int err = errno;
-	if ((fd < 0 && err == ESRCH) || somebody_else_has_the_pid(x, w)) {
+	struct pollfd end = {fd, POLLIN, 0};
+	bool over = fd < 0 ? err == ESRCH : poll(&end, 1, 0) == 1;
+	if (over || somebody_else_has_the_pid(x, w)) {
 		if (fd >= 0) {
 			close(fd);
 		}
@@ -308,7 +311,7 @@ static struct fellow *first_gone(const struct fellows *x)
 	return x->all[i];
 }
 
-bool fellows_dead(struct fellows *x, int64_t *id)
+bool fellows_dead(struct fellows *x, int64_t *id, bool *seen)
 {
 	struct epoll_event event;
 
@@ -317,6 +320,7 @@ bool fellows_dead(struct fellows *x, int64_t *id)
 	}
 	struct fellow *w = event.data.ptr ? event.data.ptr : first_gone(x);
 	*id = w->id;
+	*seen = event.data.ptr != NULL;
 	become(x, w, FELLOW_REPORTED);
 	return true;
 }

@@ -21,8 +21,11 @@ void fellows_close(struct fellows *x); /* NULL is allowed */
 void fellows_set(struct fellows *x, const int64_t *ids, const struct incarnation *who, int n);
 /* A descriptor that becomes readable (poll, epoll) when somebody has died. */
 int fellows_fd(const struct fellows *x);
-/* The next death that was not reported yet; false: none. A dead one is watched no more. */
-bool fellows_dead(struct fellows *x, int64_t *id);
+/*
+ * The next death that was not reported yet; false: none. A dead one is watched no more. `seen`:
+ * it ended while it was watched, so that this is the moment; else it was gone before.
+ */
+bool fellows_dead(struct fellows *x, int64_t *id, bool *seen);
 int fellows_count(const struct fellows *x);
 
 #endif

@@ -64,10 +64,11 @@ static struct fellows *opened(void)
 static void assert_dead(struct fellows *x, int64_t expected)
 {
 	int64_t id = 0;
+	bool seen;
 	assert_true(readable(x, 10000));
-	assert_true(fellows_dead(x, &id));
+	assert_true(fellows_dead(x, &id, &seen));
 	assert_int_equal(id, expected);
-	assert_false(fellows_dead(x, &id));
+	assert_false(fellows_dead(x, &id, &seen));
 	assert_false(readable(x, 0));
 }
 
@@ -208,6 +209,7 @@ static int watch_with_few_descriptors(pid_t pid)
 	struct incarnation who[64];
 	int64_t ids[64], id;
 	struct fellows *x;
+	bool seen;
 
 	for (int i = 0; i < 64; i++) {
 		who[i] = of(pid);
@@ -218,7 +220,7 @@ static int watch_with_few_descriptors(pid_t pid)
 	}
 	fellows_set(x, ids, who, 64);
 	int spare = dup(0);
-	bool ok = fellows_count(x) == 12 && spare >= 0 && !fellows_dead(x, &id);
+	bool ok = fellows_count(x) == 12 && spare >= 0 && !fellows_dead(x, &id, &seen);
 	fellows_set(x, ids + 30, who + 30, 5);
 	ok = ok && fellows_count(x) == 5;
 	fellows_close(x);
@@ -263,8 +265,9 @@ static void a_thousand_fellows_die_at_once(void **state)
 	}
 	for (int dead = 0; dead < MANY; dead++) {
 		int64_t id;
+		bool watched;
 		assert_true(readable(x, 10000));
-		assert_true(fellows_dead(x, &id));
+		assert_true(fellows_dead(x, &id, &watched));
 		assert_true(id >= 1 && id <= MANY && !seen[id - 1]);
 		seen[id - 1] = true;
 	}

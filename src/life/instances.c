@@ -54,7 +54,7 @@ static defib_err bury(struct store *s, struct registered *all, int *n, struct ar
 	struct fellows *fellows = NULL;
 	int64_t *ids = ARENA_ARRAY(a, int64_t, *n + 1), gone;
 	struct incarnation *who = ARENA_ARRAY(a, struct incarnation, *n + 1);
-	bool won;
+	bool won, seen;
 	for (int i = 0; i < *n; i++) {
 		ids[i] = all[i].id;
 		who[i] = all[i].who;
@@ -62,13 +62,14 @@ static defib_err bury(struct store *s, struct registered *all, int *n, struct ar
 	defib_err err = fellows_open(&fellows, f);
 	if (!err)
 		fellows_set(fellows, ids, who, *n);
-	while (!err && fellows_dead(fellows, &gone)) {
+	while (!err && fellows_dead(fellows, &gone, &seen)) {
 		int kept = 0;
 		for (int i = 0; i < *n; i++)
 			if (all[i].id != gone)
 				all[kept++] = all[i];
 		*n = kept;
-		err = registry_declare_dead(s, gone, &(struct death){"exit seen", false, 0}, &won, f);
+		err = registry_declare_dead(
+			s, gone, &(struct death){"exit seen", false, 0, seen ? 0 : ENDED_UNSEEN}, &won, f);
 		if (!err && won)
 			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", gone),
 			          LOG_STR("cause", "exit seen"));

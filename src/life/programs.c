@@ -186,8 +186,9 @@ static defib_err read_programs(struct store *s, const char *watch,
 	defib_err err =
 		store_exec(s,
 	               "SELECT application, watch, watcher, leader, command, ending, clean, "
-	               "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute' "
-	               "FROM defib.program WHERE watch = $1 OR $1 IS NULL ORDER BY started_at",
+	               "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute', "
+	               "(extract(epoch FROM ended_at) * 1000000)::bigint FROM defib.program WHERE "
+	               "watch = $1 OR $1 IS NULL ORDER BY started_at",
 	               &name, 1, a, &rows, f);
 	if (!err)
 		err = incarnation_self(&self, f);
@@ -203,6 +204,7 @@ static defib_err read_programs(struct store *s, const char *watch,
 			.ending = row_text(&rows, i, 5),
 			.clean = row_bool(&rows, i, 6),
 			.old = row_bool(&rows, i, 7),
+			.ended_at_us = row_int(&rows, i, 8, 0),
 		};
 		if (want(&p, &self))
 			(*out)[(*n)++] = p;

@@ -19,9 +19,11 @@ struct program {
 	const char *watch;
 	const char *watcher, *leader; /* incarnations */
 	const char *command;
-	const char *ending; /* how it ended; NULL: not known */
-	bool clean;         /* with exit status 0 */
-	bool old;           /* it ended a good while ago */
+	const char *ending;    /* how it ended; NULL: not known */
+	bool clean;            /* with exit status 0 */
+	int64_t ended_boot_us; /* when its watcher saw its end, by the clock since boot; 0: not here */
+	int64_t ended_at_us;   /* the same as the database knows it; 0: not known */
+	bool old;              /* it ended a good while ago */
 };
 
 /* "defib-run:NAME:NONCE"; what a session's name cannot hold is left out of NAME. */

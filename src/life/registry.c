@@ -142,17 +142,19 @@ static defib_err still(struct store *s, int64_t id, const struct death *d, bool 
 	return one(s, sql[s->engine], params, 3, yes, NULL, f);
 }
 
-static defib_err write_dead(struct store *s, int64_t id, const char *cause, struct failure *f)
+static defib_err write_dead(struct store *s, int64_t id, const char *cause, int64_t ago_us,
+                            struct failure *f)
 {
 	static const char *const sql[] = {
-		[STORE_POSTGRES] = "UPDATE defib.worker SET state = 'dead', ended_at = clock_timestamp(), "
-						   "cause = $2 WHERE id = $1",
-		[STORE_SQLITE] = "UPDATE defib_worker SET state = 'dead', ended_at = " NOW_MS
-						 ", cause = ?2 WHERE id = ?1",
+		[STORE_POSTGRES] = "UPDATE defib.worker SET state = 'dead', ended_at = CASE WHEN "
+						   "$3::bigint < 0 THEN renewed_at ELSE clock_timestamp() - $3 * interval "
+						   "'1 microsecond' END, cause = $2 WHERE id = $1",
+		[STORE_SQLITE] = "UPDATE defib_worker SET state = 'dead', ended_at = CASE WHEN ?3 < 0 THEN "
+						 "renewed_at ELSE " NOW_MS " - ?3 / 1000 END, cause = ?2 WHERE id = ?1",
 	};
 	struct arena a = ARENA_INIT;
-	struct store_param params[] = {P_INT(id), P_TEXT(cause)};
-	defib_err err = store_exec(s, sql[s->engine], params, 2, &a, NULL, f);
+	struct store_param params[] = {P_INT(id), P_TEXT(cause), P_INT(ago_us)};
+	defib_err err = store_exec(s, sql[s->engine], params, 3, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -173,7 +175,7 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const struct death 
 	if (!err)
 		err = still(s, id, death, &yes, f);
 	if (!err && yes)
-		err = write_dead(s, id, death->cause, f);
+		err = write_dead(s, id, death->cause, death->ago_us, f);
 	if (!err && yes) {
 		err = store_commit(s, f);
 		*won = !err;

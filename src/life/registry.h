@@ -43,11 +43,13 @@ MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, struct failure 
 /* All that are alive, ourselves too. */
 MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct registered **out,
                                     int *n, struct failure *f);
+#define ENDED_UNSEEN (-1)
 /* Why one is taken for dead, and what must still hold when its row is locked. */
 struct death {
 	const char *cause;
 	bool if_expired;    /* only if its lease has run out */
 	int64_t unheard_ms; /* only if it has not renewed for so long before this call; 0: not asked */
+	int64_t ago_us; /* how long ago it ended; ENDED_UNSEEN: after its last renewal, at some time */
 };
 /* Declare one dead. *won is false when it was not alive any more, or was heard of. */
 MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const struct death *death,

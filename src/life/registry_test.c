@@ -34,7 +34,7 @@ static bool dead(struct store *s, int64_t id, bool if_expired)
 {
 	struct failure f = {0};
 	bool won = false;
-	if (registry_declare_dead(s, id, &(struct death){"test", if_expired, 0}, &won, &f))
+	if (registry_declare_dead(s, id, &(struct death){"test", if_expired, 0, 0}, &won, &f))
 		fail_msg("%s", f.what);
 	return won;
 }
@@ -161,7 +161,7 @@ static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state
 {
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store), owned;
-	struct death gone = {"session gone", false, 2000};
+	struct death gone = {"session gone", false, 2000, 0};
 	struct failure f = {0};
 	bool won = true;
 	assert_int_equal(registry_renew(t->store, id, 0, NULL, &owned, &f), DEFIB_OK);
@@ -174,7 +174,7 @@ static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **s
 {
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store);
-	struct death gone = {"session gone", false, 2000};
+	struct death gone = {"session gone", false, 2000, 0};
 	struct failure f = {0};
 	bool won = false;
 	char sql[160];
@@ -228,8 +228,8 @@ static void *condemn_all(void *arg)
 	for (int i = 0; i < WORKERS; i++) {
 		bool won = false;
 		pthread_barrier_wait(j->start);
-		j->errors += registry_declare_dead(j->store, j->ids[i], &(struct death){"race", false, 0},
-		                                   &won, &f) != 0;
+		j->errors += registry_declare_dead(j->store, j->ids[i],
+		                                   &(struct death){"race", false, 0, 0}, &won, &f) != 0;
 		j->won[i] = won;
 	}
 	return NULL;

@@ -91,6 +91,28 @@ static void add_shown(const struct watch *w, const struct facts *f, struct buf *
 	buf_release(&value);
 }
 
+/* As 'lost_at' of sql_evidence(). */
+bool lost_since(const struct facts *f, const struct judgement *j, int64_t *us)
+{
+	bool overdue = j->verdict == VERDICT_OVERDUE;
+	bool expired = f->has_sign[SIGN_EXPIRES] && f->sign_us[SIGN_EXPIRES] <= f->now_us;
+	bool known = true;
+	if (f->has_lost && !overdue)
+		*us = f->lost_us;
+	else if (f->has_sign[SIGN_ALIVE] && !overdue)
+		*us = f->sign_us[SIGN_ALIVE];
+	else if (expired && !overdue)
+		*us = f->sign_us[SIGN_EXPIRES];
+	else if (f->has_sign[SIGN_STARTED])
+		*us = f->sign_us[SIGN_STARTED];
+	else
+		known = false;
+	/* A clock that runs ahead of the database's makes nobody be lost tomorrow. */
+	if (known && *us > f->now_us)
+		*us = f->now_us;
+	return known;
+}
+
 void evidence_json(const struct watch *w, const struct facts *f, const struct judgement *j,
                    struct buf *out)
 {
@@ -101,6 +123,9 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 	for (int s = 0; s < SIGN_COUNT; s++)
 		if (f->has_sign[s])
 			add_time(out, signs[s], f->sign_us[s]);
+	int64_t lost;
+	if (lost_since(f, j, &lost))
+		add_time(out, "lost_at", lost);
 	if (j->measured) {
 		buf_add(out, ",\"measured_s\":");
 		add_seconds(out, j->measured_us);

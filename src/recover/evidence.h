@@ -8,6 +8,12 @@
 #include "base/buf.h"
 #include "recover/decide.h"
 
+/*
+ * Since when nobody works on it, by what is known of its worker: its end where that was seen,
+ * else its last sign of life, or the start of a run that takes too long. Never later than the
+ * reading, and never the future end of a lease. False: not known.
+ */
+bool lost_since(const struct facts *f, const struct judgement *j, int64_t *us);
 void evidence_json(const struct watch *w, const struct facts *f, const struct judgement *j,
                    struct buf *out);
 /* "silent for 2h 5m (limit 1h)" */

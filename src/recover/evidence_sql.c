@@ -155,6 +155,12 @@ void sql_evidence(const struct watch *w, struct buf *out)
 	add_time("alive_at", "alive_us", out);
 	add_time("expires_at", "expires_us", out);
 	add_time("started_at", "started_us", out);
+	/* As lost_since(). */
+	add_time("lost_at",
+	         "(SELECT CASE WHEN since > now_us THEN now_us ELSE since END FROM (SELECT CASE WHEN "
+	         "verdict = 'overdue' THEN started_us ELSE coalesce(lost_us, alive_us, CASE WHEN "
+	         "expires_us <= now_us THEN expires_us END, started_us) END AS since) AS lost)",
+	         out);
 	buf_add(out, "\n    'measured_s', round(measured_us / 1000000.0, 3), "
 	             "'limit_s', round(limit_us / 1000000.0, 3), 'owner', ");
 	add_owner(w, out);

@@ -68,6 +68,42 @@ static void evidence_says_the_law_the_times_and_the_limit(void **state)
 	json_decref(json);
 }
 
+/* What the time to recover counts from, as seconds before the reading; -1: it is not known. */
+static int64_t lost_before(struct facts f, enum verdict verdict)
+{
+	const struct judgement j = {.verdict = verdict, .rule = &law};
+	int64_t us;
+	f.now_us = NOW;
+	return lost_since(&f, &j, &us) ? (NOW - us) / US_PER_S : -1;
+}
+
+#define AT(sign_, before) .has_sign[sign_] = true, .sign_us[sign_] = NOW - (before)*US_PER_S
+#define LOST(before) .has_lost = true, .lost_us = NOW - (before)*US_PER_S
+
+/* "time to recover median -3s": it was counted from the end of a lease that was still to come. */
+static void a_job_is_lost_since_what_was_seen_of_its_worker_and_never_since_the_future(void **state)
+{
+	static const struct {
+		struct facts facts;
+		enum verdict verdict;
+		int64_t before;
+	} cases[] = {
+		{{LOST(1), AT(SIGN_EXPIRES, -3)}, VERDICT_DEAD, 1},    /* its exit was seen */
+		{{LOST(12), AT(SIGN_EXPIRES, 5)}, VERDICT_SILENT, 12}, /* its lease ran out; last renewal */
+		{{AT(SIGN_ALIVE, 90), AT(SIGN_STARTED, 900)}, VERDICT_SILENT, 90},
+		{{AT(SIGN_EXPIRES, 7)}, VERDICT_SILENT, 7},
+		{{AT(SIGN_EXPIRES, -7)}, VERDICT_DEAD, -1}, /* a lease that goes on says nothing */
+		{{AT(SIGN_EXPIRES, -7), AT(SIGN_STARTED, 30)}, VERDICT_DEAD, 30},
+		{{LOST(1), AT(SIGN_ALIVE, 2), AT(SIGN_STARTED, 900)}, VERDICT_OVERDUE, 900},
+		{{AT(SIGN_ALIVE, -60)}, VERDICT_DEAD, 0}, /* written by a clock that runs ahead */
+		{{LOST(-1)}, VERDICT_DEAD, 0},
+		{{.owner = NULL}, VERDICT_ORPHAN, -1},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_int_equal(lost_before(cases[i].facts, cases[i].verdict), cases[i].before);
+}
+
 static void what_is_not_known_is_left_out(void **state)
 {
 	struct watch w = {.name = "w"};
@@ -248,6 +284,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(evidence_says_the_law_the_times_and_the_limit),
+		cmocka_unit_test(
+			a_job_is_lost_since_what_was_seen_of_its_worker_and_never_since_the_future),
 		cmocka_unit_test(what_is_not_known_is_left_out),
 		cmocka_unit_test(hostile_texts_stay_valid_json),
 		cmocka_unit_test(a_shown_column_never_replaces_evidence_of_the_same_name),

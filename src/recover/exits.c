@@ -174,6 +174,14 @@ static const char *more_evidence(struct exits *x, const char *evidence, const st
 	return text;
 }
 
+/* When the program ended, by the database's clock; what nobody saw, its rows' signs tell. */
+static void note_end(const struct program *p, struct facts *f)
+{
+	f->has_lost = p->ended_boot_us || p->ended_at_us;
+	f->lost_us = p->ended_boot_us ? f->now_us - elapsed_us(p->ended_boot_us, clock_boot_us())
+	                              : p->ended_at_us;
+}
+
 static void prepare(struct exits *x, const struct facts *f, const struct program *p,
                     const struct held_claim *c, struct candidate *out)
 {
@@ -241,6 +249,7 @@ static defib_err do_jobs(struct exits *x, const struct program *p, const struct 
 	for (int i = 0; i < nfacts; i++) {
 		const struct held_claim *c = same_claim(claims, n, again, nagain, facts[i].job);
 		facts[i].clean = p->clean;
+		note_end(p, &facts[i]);
 		if (c && facts[i].running)
 			prepare(x, &facts[i], p, c, &batch[stuck++]);
 	}

@@ -20,6 +20,8 @@ struct facts {
 	int64_t epoch;
 	bool has_sign[SIGN_COUNT];
 	int64_t sign_us[SIGN_COUNT];
+	bool has_lost; /* known: when its worker ended, or renewed its lease for the last time … */
+	int64_t lost_us;
 	int64_t now_us; /* the database's clock at the reading */
 	bool running;
 	uint32_t when;   /* bit i: the condition of rule i holds */

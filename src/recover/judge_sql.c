@@ -30,6 +30,7 @@ static const struct {
 	{offsetof(struct fact_columns, attempts), "attempts", "bigint", true},
 	{offsetof(struct fact_columns, max_attempts), "max_attempts", "bigint", true},
 	{offsetof(struct fact_columns, epoch), "epoch", "bigint", true},
+	{offsetof(struct fact_columns, lost), "lost_us", "bigint", false},
 	{offsetof(struct fact_columns, now), "now_us", "bigint", false},
 	{offsetof(struct fact_columns, running), "running", "boolean", true},
 	{offsetof(struct fact_columns, before), "before", "jsonb", false},

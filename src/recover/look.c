@@ -76,6 +76,7 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 	out->has_max_attempts = number(rows, row, c->max_attempts, &out->max_attempts);
 	for (int s = 0; s < SIGN_COUNT; s++)
 		out->has_sign[s] = number(rows, row, c->sign + s, &out->sign_us[s]);
+	out->has_lost = number(rows, row, c->lost, &out->lost_us);
 	for (int i = 0; i < w->nrules; i++)
 		if (row_bool(rows, row, c->when + i))
 			out->when |= 1U << i;

@@ -43,7 +43,7 @@ struct report_watch {
 	int ndays;
 	struct report_day *days; /* every day of the period, also those without anything */
 	struct report_numbers now, before;
-	struct digest_times times; /* from the last sign of life to the recovery */
+	struct digest_times times; /* from lost_at to the recovery */
 	struct digest_list causes, kinds, owners, jobs, actors;
 	int64_t mistakes; /* recoveries whose worker was alive after all */
 	int64_t waiting;  /* holds, now */

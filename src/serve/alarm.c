@@ -128,12 +128,27 @@ static void take_subjects(struct alarm *a)
 	a->nsubjects = a->nnow = kept;
 }
 
+/* Who lets jobs be silent for an hour cannot have them found after five minutes. */
+static void fit_detection(const struct watch *w, struct alert_rule *r)
+{
+	double standard = alert_defaults[ALERT_DETECTION_SLOW].limit;
+	if (!w || r->limit < standard || r->limit > standard)
+		return;
+	double patience = 2.0 * (double)threshold_most(&w->stuck_after) / (double)US_PER_S;
+	double run = 2.0 * (double)threshold_most(&w->overdue_after) / (double)US_PER_S;
+	r->limit = patience > r->limit ? patience : r->limit;
+	r->limit = run > r->limit ? run : r->limit;
+}
+
 static void put_rules(struct alarm *a, struct subject *s, bool there)
 {
+	const struct settings *settings = &a->setup->settings;
 	for (int id = 0; id < ALERT_COUNT; id++) {
-		s->rules[id] = alert_rule_for(&a->setup->settings.alerts, (enum alert_id)id, s->watch);
+		s->rules[id] = alert_rule_for(&settings->alerts, (enum alert_id)id, s->watch);
 		s->rules[id].enabled = s->rules[id].enabled && there;
 	}
+	fit_detection(s->watch ? settings_watch(settings, s->watch) : NULL,
+	              &s->rules[ALERT_DETECTION_SLOW]);
 	alert_windows(&s->counts, s->rules);
 }
 

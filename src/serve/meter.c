@@ -1,9 +1,11 @@
 /* meter.c: see meter.h. */
 #include "serve/meter.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "ledger/events.h"
+#include "recover/evidence.h"
 
 #define S(us) ((double)(us) / 1e6)
 
@@ -80,17 +82,6 @@ void meter_begin(struct meter *m, int64_t due_ms, int64_t now_ms)
 
 /* ---- a job */
 
-/* Its last sign of life: what was judged, else the first that it has; 0: none. */
-static int64_t sign_us(const struct candidate *c)
-{
-	if (c->judgement.measured && c->facts.has_sign[c->judgement.sign])
-		return c->facts.sign_us[c->judgement.sign];
-	for (int i = 0; i < SIGN_COUNT; i++)
-		if (c->facts.has_sign[i])
-			return c->facts.sign_us[i];
-	return 0;
-}
-
 /* Decided upon now, and not by an earlier pass. */
 static bool decided(const struct candidate *c)
 {
@@ -110,16 +101,19 @@ static bool decided(const struct candidate *c)
 static int64_t stuck_us(const struct candidate *c, int64_t now_us)
 {
 	const struct judgement *j = &c->judgement;
-	int64_t since_look = now_us - c->facts.now_us;
-	return j->measured && j->verdict != VERDICT_DEAD ? j->measured_us - j->limit_us + since_look
-	                                                 : since_look;
+	int64_t since_look = elapsed_us(c->facts.now_us, now_us);
+	return j->measured && j->verdict != VERDICT_DEAD
+	           ? elapsed_us(j->limit_us, j->measured_us) + since_look
+	           : since_look;
 }
 
 void meter_job(struct meter *m, const struct candidate *c, int64_t now_us)
 {
-	int64_t sign = sign_us(c), since = stuck_us(c, now_us);
-	int64_t age =
-		c->judgement.measured ? c->judgement.measured_us + now_us - c->facts.now_us : since;
+	int64_t lost, since = stuck_us(c, now_us);
+	int64_t age = c->judgement.measured
+	                  ? c->judgement.measured_us + elapsed_us(c->facts.now_us, now_us)
+	                  : since;
+	bool known = lost_since(&c->facts, &c->judgement, &lost);
 	bool on_hold = c->outcome == OUTCOME_HELD && !c->decision.act;
 	if (!m->metrics)
 		return;
@@ -130,9 +124,11 @@ void meter_job(struct meter *m, const struct candidate *c, int64_t now_us)
 	m->own.detected[c->judgement.verdict]++;
 	m->own.recovered[c->decision.remedy] += c->outcome == OUTCOME_RECOVERED;
 	metrics_hold(m->metrics);
-	metrics_observe(m->metrics, METRIC_DETECTION, S(since), OF_WATCH(m));
-	if (c->outcome == OUTCOME_RECOVERED && sign)
-		metrics_observe(m->metrics, METRIC_RECOVERY, S(now_us - sign), OF_WATCH(m));
+	if (known)
+		metrics_observe(m->metrics, METRIC_DETECTION, S(elapsed_us(lost, c->facts.now_us)),
+		                OF_WATCH(m));
+	if (known && c->outcome == OUTCOME_RECOVERED)
+		metrics_observe(m->metrics, METRIC_RECOVERY, S(elapsed_us(lost, now_us)), OF_WATCH(m));
 	metrics_let(m->metrics);
 }
 

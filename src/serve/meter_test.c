@@ -75,27 +75,30 @@ static double sum(enum metric id)
 	return s;
 }
 
-static void detection_counts_from_the_threshold_and_recovery_from_the_last_sign(void **state)
+static void detection_and_recovery_count_from_the_last_sign_of_life(void **state)
 {
 	(void)state;
 	struct candidate c = silent_for(3700 * S, OUTCOME_RECOVERED);
 	meter_begin(&meter, 0, 1);
 	meter_job(&meter, &c, NOW + 2 * S);
-	assert_true(sum(METRIC_DETECTION) == 102);
+	assert_true(sum(METRIC_DETECTION) == 3700);
 	assert_true(sum(METRIC_RECOVERY) == 3702);
 	pass(&(struct scan_result){.found = 1}); /* without a ledger what the pass did is counted */
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
 	assert_true(recovered("requeue", "automation") == 1);
 }
 
-static void a_death_that_was_seen_is_detected_at_once(void **state)
+static void a_death_that_was_seen_counts_from_the_exit(void **state)
 {
 	(void)state;
 	struct candidate c = silent_for(3700 * S, OUTCOME_RECOVERED);
 	c.judgement = (struct judgement){.verdict = VERDICT_DEAD};
+	c.facts.has_lost = true;
+	c.facts.lost_us = NOW - S / 2;
 	meter_begin(&meter, 0, 1);
 	meter_job(&meter, &c, NOW + S / 2);
 	assert_true(sum(METRIC_DETECTION) == 0.5);
+	assert_true(sum(METRIC_RECOVERY) == 1);
 	pass(&(struct scan_result){.found = 1});
 	assert_true(value(METRIC_DETECTED, "dead") == 1);
 }
@@ -277,8 +280,8 @@ static void nobody_counts_without_a_registry(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(detection_counts_from_the_threshold_and_recovery_from_the_last_sign),
-		TEST(a_death_that_was_seen_is_detected_at_once),
+		TEST(detection_and_recovery_count_from_the_last_sign_of_life),
+		TEST(a_death_that_was_seen_counts_from_the_exit),
 		TEST(one_that_a_guard_holds_is_found_often_and_detected_once),
 		TEST(where_there_is_a_ledger_its_entries_are_counted_whoever_wrote_them),
 		TEST(a_report_counts_once_and_a_hold_when_it_is_made),

@@ -62,10 +62,10 @@
 	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", "watch,database", NONE, \
 	  "Retries that wait for their time.") \
 	X(DETECTION, HISTOGRAM, "defib_detection_seconds", "watch,database", DETECT, \
-	  "From the moment a job was stuck (last sign of life and threshold, or deadline) to " \
-	  "the decision.") \
+	  "From the end of a job's worker, where that was seen, else from its last sign of life, to " \
+	  "the reading that found it stuck.") \
 	X(RECOVERY, HISTOGRAM, "defib_recovery_seconds", "watch,database", RECOVER, \
-	  "From a job's last sign of life (or start) to the commit that recovered it.") \
+	  "From the same moment to the commit that recovered it.") \
 	/* ---- passes */ \
 	X(PASSES, COUNTER, "defib_passes_total", "watch,database,result", NONE, \
 	  "Passes over the watch, by result: ok or failed.") \

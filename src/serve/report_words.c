@@ -133,7 +133,7 @@ static void times_words(const struct report_watch *w, struct buf *out)
 	duration_text(w->times.median_us, out);
 	buf_add(out, ", longest ");
 	duration_text(w->times.worst_us, out);
-	buf_add(out, " from the last sign of life to the recovery");
+	buf_add(out, " from the end or last sign of life of the worker to the recovery");
 }
 
 static void hold_words(const struct report_watch *w, struct buf *out)

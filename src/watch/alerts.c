@@ -78,10 +78,11 @@ const struct alert_rule alert_defaults[] = {
          .unit = UNIT_SECONDS,
          .limit = 300,
          .window_us = HOURS(1),
-         .says = "jobs were found {value} after they became stuck, on average within {window} "
-                 "(alert above {limit})",
-         .about = "from the moment that a job is past its threshold to its recovery or hold, "
-                  "averaged",
+         .says = "jobs were found {value} after their last sign of life, on average within "
+                 "{window} (alert above {limit})",
+         .about = "from the end of a job's worker, where that was seen, else from its last sign "
+                  "of life, until it is found stuck, averaged; a watch whose threshold is longer "
+                  "than half of the standard limit has twice its threshold instead",
          AGAIN},
 	[ALERT_RECOVERY_RATE] =
 		{.severity = ALERT_WARNING,

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "watch/lease_sql.h"
+#include "watch/timesql.h"
 
 /* One user expression of a watch. */
 struct expression {
@@ -19,17 +20,12 @@ static int collect(const struct watch *w, struct expression *out)
 {
 	int n = 0;
 	const struct expression all[] = {
-		{"alive_at", &w->alive_at},
-		{"expires_at", &w->expires_at},
-		{"started_at", &w->started_at},
-		{"running", &w->running},
-		{"kind", &w->kind},
-		{"owner", &w->owner},
-		{"owner_alive", &w->owner_alive},
-		{"attempts", &w->attempts},
-		{"max_attempts", &w->max_attempts},
-		{"epoch", &w->epoch},
-		{"late_when", &w->late_when},
+		{"alive_at", &w->alive_at},     {"expires_at", &w->expires_at},
+		{"started_at", &w->started_at}, {"lost_at", &w->lost_at},
+		{"running", &w->running},       {"kind", &w->kind},
+		{"owner", &w->owner},           {"owner_alive", &w->owner_alive},
+		{"attempts", &w->attempts},     {"max_attempts", &w->max_attempts},
+		{"epoch", &w->epoch},           {"late_when", &w->late_when},
 		{"end_when", &w->end_when},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -152,13 +148,18 @@ static const struct {
 	{"float8", TIME_TYPE_AUTO},
 };
 
-/* One value of a sign of life, or NULL when the table has none. */
-static defib_err sample(struct store *s, struct arena *a, const struct binding *b, enum sign sign,
+static const struct sql_text *time_expression(const struct watch *w, int time)
+{
+	return time == TIME_LOST ? &w->lost_at : watch_sign(w, (enum sign)time);
+}
+
+/* One value of a time, or NULL when the table has none. */
+static defib_err sample(struct store *s, struct arena *a, const struct binding *b, int of,
                         const char **value, struct failure *f)
 {
 	struct buf sql = BUF_INIT;
 	struct store_rows rows;
-	const char *expr = watch_sign(b->watch, sign)->text;
+	const char *expr = time_expression(b->watch, of)->text;
 	buf_addf(&sql, "SELECT (%s) FROM ", expr);
 	sql_table(&sql, b->watch->table);
 	buf_addf(&sql, " AS t WHERE (%s) IS NOT NULL LIMIT 1", expr);
@@ -181,10 +182,10 @@ static enum time_type time_of_value(const char *value, enum store_engine engine)
 	return engine == STORE_SQLITE ? TIME_TYPE_TEXT : TIME_TYPE_EPOCH;
 }
 
-static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, enum sign sign,
+static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, int sign,
                            const char *base, struct failure *f)
 {
-	static const char *const options[] = {"alive_at", "expires_at", "started_at"};
+	static const char *const options[] = {"alive_at", "expires_at", "started_at", "lost_at"};
 	const struct watch *w = b->watch;
 	enum time_type time = (enum time_type)w->time_type;
 	bool known = s->engine == STORE_SQLITE || time != TIME_TYPE_AUTO;
@@ -198,12 +199,12 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 	if (!known) {
 		fail(f, DEFIB_CONFIG, "type %s is not a time", b->sign_type[sign]);
 		fail_next(f, "give a time column, or say time_type:");
-		return blame(f, w, options[sign], watch_sign(w, sign)->at);
+		return blame(f, w, options[sign], time_expression(w, sign)->at);
 	}
 	if (time == TIME_TYPE_AUTO || time == TIME_TYPE_TEXT) {
 		defib_err err = sample(s, a, b, sign, &value, f);
 		if (err)
-			return blame(f, w, options[sign], watch_sign(w, sign)->at);
+			return blame(f, w, options[sign], time_expression(w, sign)->at);
 		if (time == TIME_TYPE_AUTO)
 			time = time_of_value(value, s->engine);
 		if (value && strlen(value) > 10 && value[10] == 'T')
@@ -217,7 +218,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
                                   struct failure *f)
 {
 	const struct watch *w = b->watch;
-	struct expression all[12 + WATCH_RULES_MAX];
+	struct expression all[13 + WATCH_RULES_MAX];
 	struct store_column *cols;
 	struct buf sql = BUF_INIT;
 	int n = collect(w, all), ncols = 0;
@@ -236,12 +237,12 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	buf_release(&sql);
 	if (err)
 		return err;
-	/* The signs come first in `all`, in the order of enum sign. */
-	for (int sign = 0, at = 0; sign < SIGN_COUNT && !err; sign++) {
-		if (!watch_sign(w, (enum sign)sign)->text)
+	/* The times come first in `all`, in the order of their numbers. */
+	for (int time = 0, at = 0; time < TIME_COUNT && !err; time++) {
+		if (!time_expression(w, time)->text)
 			continue;
-		b->sign_type[sign] = cols[at].type;
-		err = bind_time(s, a, b, (enum sign)sign, cols[at++].base, f);
+		b->sign_type[time] = cols[at].type;
+		err = bind_time(s, a, b, time, cols[at++].base, f);
 	}
 	return err;
 }
@@ -271,6 +272,24 @@ static defib_err bind_owner_alive(struct store *s, struct arena *a, struct bindi
 	return DEFIB_OK;
 }
 
+/* When a row's worker was last known to live: by its lease, else as the watch says. */
+static void bind_lost(struct arena *a, struct binding *b)
+{
+	struct buf sql = BUF_INIT;
+	if (b->leases) {
+		buf_add(&sql, "coalesce(");
+		sql_lease_lost(b, &sql);
+	}
+	if (b->watch->lost_at.text) {
+		buf_add(&sql, b->leases ? ", " : "");
+		sql_time_us(b->engine, b->sign_time[TIME_LOST], b->watch->lost_at.text, &sql);
+	}
+	if (b->leases)
+		buf_add(&sql, b->watch->lost_at.text ? ")" : ", NULL)");
+	b->lost_us = sql.len ? arena_strdup(a, buf_text(&sql)) : NULL;
+	buf_release(&sql);
+}
+
 defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, struct binding *out,
                      struct failure *f)
 {
@@ -284,6 +303,7 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 		err = bind_owner_alive(s, a, out, f);
 	if (err)
 		return err;
+	bind_lost(a, out);
 	out->time = TIME_TYPE_TIMESTAMPTZ;
 	if (s->engine == STORE_SQLITE)
 		out->time = TIME_TYPE_TEXT;

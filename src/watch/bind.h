@@ -11,8 +11,8 @@ struct binding {
 	const struct watch *watch;
 	enum store_engine engine;
 	const char *key_type[WATCH_KEYS_MAX]; /* as the database writes it */
-	const char *sign_type[SIGN_COUNT];    /* the same, for the signs of life; NULL: not given */
-	enum time_type sign_time[SIGN_COUNT];
+	const char *sign_type[TIME_COUNT];    /* the same, for the signs of life; NULL: not given */
+	enum time_type sign_time[TIME_COUNT];
 	enum time_type time; /* how :now is rendered */
 	bool iso_t;          /* text times look like 2026-01-02T03:04:05Z, not with a blank */
 	int ncolumns;        /* of the table */
@@ -20,6 +20,7 @@ struct binding {
 	const char *owner_alive; /* is a row's worker alive; NULL: nobody can say */
 	bool leases;             /* defib's own workers may hold leases on its rows */
 	const char *lease_epoch; /* then: the epoch of the lease */
+	const char *lost_us;     /* microseconds: when its worker was lost; NULL: a sign of life says */
 };
 
 /*

@@ -228,6 +228,7 @@ static void check_all_sql(struct check *c)
 		{"running", &w->running, KIND_EXPRESSION, PARAMS_NONE},
 		{"alive_at", &w->alive_at, KIND_EXPRESSION, PARAMS_NONE},
 		{"expires_at", &w->expires_at, KIND_EXPRESSION, PARAMS_NONE},
+		{"lost_at", &w->lost_at, KIND_EXPRESSION, PARAMS_NONE},
 		{"started_at", &w->started_at, KIND_EXPRESSION, PARAMS_NONE},
 		{"kind", &w->kind, KIND_EXPRESSION, PARAMS_NONE},
 		{"owner", &w->owner, KIND_EXPRESSION, PARAMS_NONE},

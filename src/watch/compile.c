@@ -186,6 +186,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 			buf_add(out, "NULL");
 		buf_addf(out, " AS defib_%s", names[sign]);
 	}
+	buf_addf(out, ",\n  %s AS defib_lost_us", b->lost_us ? b->lost_us : "NULL");
 	buf_addf(out, ",\n  %s AS defib_now_us,\n  (%s) IS TRUE AS defib_running,\n  (",
 	         sql_now_us(b->engine), w->running.text);
 	position(b, out);
@@ -219,7 +220,8 @@ static struct fact_columns fact_layout(const struct watch *w)
 	c.max_attempts = c.owner + 4;
 	c.epoch = c.owner + 5;
 	c.sign = c.owner + 6;
-	c.now = c.sign + SIGN_COUNT;
+	c.lost = c.sign + SIGN_COUNT;
+	c.now = c.lost + 1;
 	c.running = c.now + 1;
 	c.position = c.now + 2;
 	c.when = c.now + 3;

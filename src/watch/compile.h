@@ -45,8 +45,8 @@ struct write_sql {
 
 /* The columns of look and reread, in this order. */
 struct fact_columns {
-	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, now, running, position,
-		when, show, before, count;
+	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, lost, now, running,
+		position, when, show, before, count;
 };
 
 struct watch_sql {

@@ -95,6 +95,7 @@ static void look_reads_like_the_watch_on_postgres(void **state)
 		"1000000)::bigint END AS defib_alive_us,\n"
 		"  NULL AS defib_expires_us,\n"
 		"  NULL AS defib_started_us,\n"
+		"  NULL AS defib_lost_us,\n"
 		"  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS defib_now_us,\n"
 		"  (page_processing_status = 'Processing') IS TRUE AS defib_running,\n"
 		"  ((updated_at))::text AS defib_position,\n"

@@ -92,6 +92,21 @@ void sql_lease_alive(const struct binding *b, struct buf *out)
 	buf_addf(out, "), %s)", b->owner_alive ? b->owner_alive : "NULL");
 }
 
+void sql_lease_lost(const struct binding *b, struct buf *out)
+{
+	bool pg = b->engine == STORE_POSTGRES;
+	buf_addf(out,
+	         "(SELECT %sCASE WHEN defib_w.state = 'left' OR defib_w.cause = 'exit seen' THEN "
+	         "defib_w.ended_at ELSE defib_w.renewed_at END%s FROM %s AS defib_l JOIN %s AS "
+	         "defib_w ON defib_w.id = defib_l.owner WHERE defib_l.watch = ",
+	         pg ? "(extract(epoch FROM " : "", pg ? ") * 1000000)::bigint" : " * 1000",
+	         lease_table[b->engine], worker_table[b->engine]);
+	sql_literal(out, b->watch->name);
+	buf_add(out, " AND defib_l.job = ");
+	sql_job_text(b, JOB_OF_ROW, out);
+	buf_add(out, ")");
+}
+
 void sql_lease_epoch(const struct binding *b, struct buf *out)
 {
 	buf_addf(out, "(SELECT defib_l.epoch FROM %s AS defib_l WHERE defib_l.watch = ",

@@ -36,6 +36,8 @@ void sql_owner_alive(const struct watch *w, struct buf *out);
 void sql_lease_alive(const struct binding *b, struct buf *out);
 /* The epoch of the row's lease, null where it has none. */
 void sql_lease_epoch(const struct binding *b, struct buf *out);
+/* Microseconds: when the worker of the row's lease ended, else when it last renewed. */
+void sql_lease_lost(const struct binding *b, struct buf *out);
 /* A sub-select on the row's lease, or on the worker that has it. */
 enum lease_row { LEASE_ROW, LEASE_WORKER_ROW, LEASE_ROWS };
 void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out);

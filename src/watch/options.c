@@ -77,6 +77,11 @@ const struct opt_row watch_rows[] = {
      .type = OPT_SQL,
      .offset = W(started_at),
      .help = "start of the run, for overdue_after"},
+	{.name = "lost_at",
+     .type = OPT_SQL,
+     .offset = W(lost_at),
+     .help = "when its worker was last known to live, where no sign of life says it (a lease ends "
+             "later than that); the times to detection and recovery count from it"},
 	{.name = "missing",
      .type = OPT_CHOICE,
      .offset = W(missing),

@@ -25,6 +25,15 @@ int64_t threshold_least(const struct threshold *t)
 	return least;
 }
 
+int64_t threshold_most(const struct threshold *t)
+{
+	int64_t most = t->standard_us;
+	for (int i = 0; i < t->n; i++)
+		if (t->us[i] > most)
+			most = t->us[i];
+	return most;
+}
+
 const struct sql_text *watch_sign(const struct watch *w, enum sign s)
 {
 	const struct sql_text *const signs[] = {&w->alive_at, &w->expires_at, &w->started_at};

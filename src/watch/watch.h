@@ -18,6 +18,8 @@
 
 /* The signs of life. */
 enum sign { SIGN_ALIVE, SIGN_EXPIRES, SIGN_STARTED, SIGN_COUNT };
+/* Times that are read of a row: the signs, and behind them one that decides nothing. */
+enum { TIME_LOST = SIGN_COUNT, TIME_COUNT };
 
 /* A duration, by kind where the user said so. */
 struct threshold {
@@ -139,6 +141,7 @@ struct watch {
 	const char *table;
 	struct text_list key;
 	struct sql_text running, alive_at, expires_at, started_at;
+	struct sql_text lost_at; /* when its worker was last known to live, where no sign says it */
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
 	struct sql_text epoch; /* a number that rises with every claim */
 	struct sql_text state; /* what `list` calls a row's state; NULL: the column that running asks */
@@ -183,6 +186,8 @@ enum sign watch_first_sign(const struct watch *w);
 bool threshold_for(const struct threshold *t, const char *kind, int64_t *us);
 /* The smallest limit of any kind. */
 int64_t threshold_least(const struct threshold *t);
+/* The greatest; 0 where there is none. */
+int64_t threshold_most(const struct threshold *t);
 /* By what its thresholds are raised at this moment, by its own hours; 1: not at all. */
 double watch_raise(const struct watch *w, int64_t now_us);
 /* From 1 to RAISE_MOST: thresholds are never made shorter this way. */

@@ -51,8 +51,10 @@ struct watchman {
 	int64_t opened; /* of the session, when it was last looked at */
 	bool locked;    /* this session has our lock */
 	bool leads, remote, reconcile;
-	int64_t unburied[UNBURIED_MAX]; /* exits seen, not yet in the registry */
-	int nunburied;
+	struct {
+		int64_t id, at_us; /* when it was seen; ENDED_UNSEEN: it was gone before */
+	} unburied[UNBURIED_MAX];
+	int nunburied;                  /* exits seen, not yet in the registry */
 	int64_t deaths_ms[MASS_DEATHS]; /* when the last few were declared dead, in a ring */
 	int deaths;
 	int mismatches; /* renewals in a row that counted more jobs than we have */
@@ -314,7 +316,7 @@ static void read_roster(struct watchman *w, int64_t now)
 			silence_step(&w->silence, all, n, clock_boot_us());
 		for (int i = 0; i < n && !in_doubt(w, now); i++)
 			if (all[i].id != self && silence_convicts(&w->silence, &all[i]))
-				declare_dead(w, all[i].id, &(struct death){"silent", true, 0});
+				declare_dead(w, all[i].id, &(struct death){"silent", true, 0, 0});
 	}
 	arena_release(&a);
 }
@@ -323,11 +325,18 @@ static void read_roster(struct watchman *w, int64_t now)
 static void bury_fellows(struct watchman *w)
 {
 	int64_t id;
-	while (w->nunburied < UNBURIED_MAX && fellows_dead(w->fellows, &id))
-		w->unburied[w->nunburied++] = id;
-	while (w->nunburied > 0 &&
-	       declare_dead(w, w->unburied[w->nunburied - 1], &(struct death){"exit seen", false, 0}))
-		w->nunburied--;
+	bool seen, told = true;
+	while (w->nunburied < UNBURIED_MAX && fellows_dead(w->fellows, &id, &seen)) {
+		w->unburied[w->nunburied].id = id;
+		w->unburied[w->nunburied++].at_us = seen ? clock_boot_us() : ENDED_UNSEEN;
+	}
+	while (w->nunburied > 0 && told) {
+		int64_t at = w->unburied[w->nunburied - 1].at_us;
+		int64_t ago = at == ENDED_UNSEEN ? ENDED_UNSEEN : elapsed_us(at, clock_boot_us());
+		told = declare_dead(w, w->unburied[w->nunburied - 1].id,
+		                    &(struct death){"exit seen", false, 0, ago});
+		w->nunburied -= told;
+	}
 }
 
 static void take_reading(struct watchman *w)
@@ -345,7 +354,7 @@ static void take_reading(struct watchman *w)
 		for (int i = 0; i < ngone; i++)
 			declare_dead(
 				w, gone[i].id,
-				&(struct death){"session gone", false, clock_boot_ms() - gone[i].since_ms});
+				&(struct death){"session gone", false, clock_boot_ms() - gone[i].since_ms, 0});
 	}
 	arena_release(&a);
 }

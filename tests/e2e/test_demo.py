@@ -178,6 +178,22 @@ def test_the_verdict_is_what_the_database_says(run):
     assert run.verdict["recovered"] == freed[0][0] > 0
 
 
+@pytest.mark.covers("E9", "C12")
+@pytest.mark.timeout(LIMIT_S)
+def test_its_times_to_recover_are_those_of_the_report(run, defib):
+    """The demo had milliseconds of its own that could be found nowhere else."""
+    verdict = run.verdict
+    pages = pages_table(run)
+    ran = defib("report", "queue", pages, "--format", "json", "--config", str(run.folder / "defib.yaml"),
+                env={"DEFIB_DEMO_URL": run.url or f"sqlite:{run.folder / 'demo.db'}"})
+    assert ran.code == 0, ran.err
+    times = {w["watch"]: w["time_to_recover"] for w in ran.json["watches"]}
+    for prefix, watch in (("", "queue"), ("pages_", pages)):
+        assert times[watch]["n"] > 0 and times[watch]["median_s"] >= 0
+        assert times[watch]["median_s"] == pytest.approx(verdict[f"{prefix}median_ms"] / 1000)
+        assert times[watch]["longest_s"] == pytest.approx(verdict[f"{prefix}worst_ms"] / 1000)
+
+
 @pytest.mark.timeout(LIMIT_S)
 def test_what_is_called_done_has_the_effect_of_its_last_run(run):
     assert run.verdict["lost"] == 0, run.told

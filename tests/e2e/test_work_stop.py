@@ -137,6 +137,22 @@ def test_a_fellow_sees_the_exit_long_before_the_lease_is_over(queue):
     assert [j for j, _, _ in recovered] == [job]
 
 
+@pytest.mark.covers("C12", "E7")
+def test_time_to_recover_counts_from_the_exit_and_never_from_the_end_of_the_lease(queue):
+    """It was counted from the lease's end, an hour ahead: a negative time to recover."""
+    job = queue.enqueue()
+    first = queue.work("--lease", "1h", run=DEAF)
+    pid_of(queue, job)
+    queue.work("--lease", "1h", "--poll", "10m")
+    first.kill()
+    queue.wait_state(job, "done")
+    ran = queue.program("report", "queue", "--format", "json", db=queue.db)
+    times = ran.json["watches"][0]["time_to_recover"]
+    assert times["n"] == 1 and 0 <= times["median_s"] == times["longest_s"] < 60, times
+    told = queue.program("report", "queue", db=queue.db).out
+    assert "time to recover" in told and "-" not in told.split("median", 1)[1].split(",")[0], told
+
+
 @pytest.mark.covers("D5")
 def test_the_next_worker_recovers_what_a_killed_one_left(queue):
     """Nobody watched; the first one to come finds it."""

@@ -221,10 +221,10 @@ function medians(watches) {
 		.sort((a, b) => a - b);
 	if (!all.length) return ["–", "nothing recovered in 24 h"];
 	const [least, most] = [all[0], all.at(-1)].map((m) => duration(m));
-	if (least === most) return [least, "median, from the last sign of life"];
+	if (least === most) return [least, "median, from the worker's end or last sign"];
 	return [
 		`${least.split(" ")[0]} – ${most.split(" ")[0]}`,
-		"medians by watch, from the last sign",
+		"medians by watch, from end or last sign",
 	];
 }
 

@@ -15,26 +15,27 @@ export function instant(when) {
 }
 
 const UNITS = [
-	[86400, "d"],
-	[3600, "h"],
-	[60, "m"],
-	[1, "s"],
+	[86400e6, "d"],
+	[3600e6, "h"],
+	[60e6, "m"],
+	[1e6, "s"],
+	[1e3, "ms"],
+	[1, "us"],
 ];
 
-/* 93 is "1m 33s", 0.25 is "250ms": two units at most. */
+/* 93 is "1m 33s", 3.2 is "3s", 0.25 is "250ms": as the commands write it, down to microseconds. */
 export function duration(seconds) {
 	if (seconds === null || seconds === undefined || Number.isNaN(Number(seconds))) return "–";
-	const whole = Math.abs(Number(seconds));
-	if (whole < 1) return whole === 0 ? "0s" : `${Math.max(1, Math.round(whole * 1000))}ms`;
-	if (whole < 10 && whole % 1 >= 0.05) return `${whole.toFixed(1)}s`;
-	let rest = Math.round(whole);
-	const said = [];
-	for (const [size, unit] of UNITS) {
-		if (said.length === 2) break;
-		const n = Math.floor(rest / size);
-		rest -= n * size;
-		if (n > 0) said.push(`${n}${unit}`);
-		else if (said.length) break;
+	/* A millionth at a time: 0.004 * 1e6 is not quite 4000. */
+	let rest = Math.max(0, Math.round(Number(seconds) * 1e6));
+	if (rest === 0) return "0s";
+	const at = UNITS.findIndex(([size]) => rest >= size);
+	const [size, unit] = UNITS[at];
+	const said = [`${Math.floor(rest / size)}${unit}`];
+	if (size >= 60e6) {
+		const [next, name] = UNITS[at + 1];
+		rest = Math.floor((rest % size) / next);
+		if (rest > 0) said.push(`${rest}${name}`);
 	}
 	return said.join(" ");
 }

@@ -39,7 +39,7 @@ function skewCell(w) {
 	if (skew === null) return h("span", { class: "muted" }, "–");
 	if (Math.abs(skew) < SKEW_S) return h("span", { class: "muted" }, "none");
 	return chip("warn", {
-		label: `${skew > 0 ? "ahead" : "behind"} ${duration(skew)}`,
+		label: `${skew > 0 ? "ahead" : "behind"} ${duration(Math.abs(skew))}`,
 		title: "Its clock against the database's",
 	});
 }
