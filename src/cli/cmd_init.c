@@ -87,7 +87,7 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 	if (table_facts_read(s, table, &c->arena, &facts, &f))
 		return cli_fail(&f);
 	tell_known(c, s, table);
-	propose(&facts, &c->arena, p);
+	propose_seen(s, &facts, &c->arena, p);
 	if (p->nmissing)
 		return tell_missing(p);
 	if (proposal_try(s, p, &c->arena, &seen, &f)) {
@@ -146,6 +146,12 @@ static int detect(struct cli *c, struct store *s, const struct database *d)
 	}
 	int code = init_write(c, buf_text(&entries),
 	                      "Found by defib init --detect: the queues of this database.");
+	int waiting = 0;
+	for (int i = 0; i < found.n; i++)
+		waiting += detected_only_reports(&found.items[i]);
+	if (code == EXIT_CLEAN && waiting && !c->quiet)
+		fprintf(stderr, "%d of %d only report%s until the lines marked CHECK are right\n", waiting,
+		        found.n, waiting == 1 ? "s" : "");
 	buf_release(&entries);
 	return code;
 }

@@ -176,7 +176,7 @@ static defib_err try_table(struct store *s, struct arena *a, const char *table,
 		*f = hard;
 		return s->lost ? f->code : DEFIB_OK;
 	}
-	propose(&facts, a, &d->proposal);
+	propose_seen(s, &facts, a, &d->proposal);
 	if (!d->proposal.queue)
 		return DEFIB_OK;
 	if (proposal_try(s, &d->proposal, a, &seen, &hard)) {
@@ -246,6 +246,8 @@ void detected_yaml(const struct detected *d, const char *database, struct buf *o
 		proposal_yaml(&d->proposal, database, out);
 		return;
 	}
+	struct arena a = ARENA_INIT;
+	const char *acts = seen_would_act(&d->seen, &a);
 	buf_addf(&numbers, "%s: ", d->table);
 	detected_numbers(d, &numbers);
 	yaml_comment("  ", buf_text(&numbers), out);
@@ -261,5 +263,22 @@ void detected_yaml(const struct detected *d, const char *database, struct buf *o
 		yaml_scalar(d->table, out);
 		buf_add(out, "\n");
 	}
+	if (acts) {
+		yaml_comment("    ", "nothing is changed while the next line stands", out);
+		yaml_comment(
+			"    ",
+			arena_printf(&a, "CHECK: %s: look at them with defib scan, then take it out", acts),
+			out);
+		buf_add(out, "    remedies: " REPORT_ONLY "\n");
+	}
+	arena_release(&a);
 	buf_release(&numbers);
+}
+
+bool detected_only_reports(const struct detected *d)
+{
+	struct arena a = ARENA_INIT;
+	bool only = d->preset ? seen_would_act(&d->seen, &a) != NULL : d->proposal.nchecks > 0;
+	arena_release(&a);
+	return only;
 }

@@ -10,6 +10,15 @@ const char *value_word(const struct column_value *v)
 	return v->label ? v->label : v->value;
 }
 
+bool column_is_empty(const struct table_facts *t, const struct table_column *c)
+{
+	if (!c->counted)
+		return false;
+	if (t->counted_in_work && t->in_work > 0)
+		return 2 * c->in_work < t->in_work;
+	return t->rows > 0 && c->filled == 0;
+}
+
 /* ---- which rows are being worked on ---- */
 
 static const struct column_value *
@@ -42,19 +51,35 @@ static const struct column_value *resting_value(const struct table_column *c,
 	return value_named(&open, words, but);
 }
 
+#define ASK_STATE "is a row in this state being worked on?"
+
+/* A word that says little alone, beside another: */
+enum company {
+	COMPANY_NONE,
+	COMPANY_OF_WORK,  /* a value that a queue has and an address book has not */
+	COMPANY_OF_QUEUE, /* a value for what waits, and a column for who has a row */
+};
+
 /* From the surest reading to the least; what is not sure is checked by a person. */
 static const struct {
 	const char *const *words;
-	bool sure;
-	bool needs_company; /* only beside a value that a queue has and an address book has not */
+	enum company needs;
+	const char *check;
+	bool queue;
 } running_words[] = {
-	{values_running, true, false},
-	{values_maybe, true, true},
-	{values_stopping, false, true},
+	{values_running, COMPANY_NONE, NULL, true},
+	{values_maybe, COMPANY_OF_WORK, NULL, true},
+	{values_pending, COMPANY_OF_QUEUE, ASK_STATE, true},
+	{values_stopping, COMPANY_OF_WORK, ASK_STATE, false},
 };
 
-static bool has_company(const struct table_column *c, const struct column_value *v)
+static bool has_company(const struct table_facts *t, const struct table_column *c,
+                        const struct column_value *v, enum company needs)
 {
+	if (needs == COMPANY_NONE)
+		return true;
+	if (needs == COMPANY_OF_QUEUE)
+		return resting_value(c, values_queued, v) && column_named(t, words_owner, fits_owner);
 	return resting_value(c, values_ready, v) || resting_value(c, values_failed, v) ||
 	       resting_value(c, values_over, v);
 }
@@ -72,11 +97,12 @@ static void find_state(struct finding *f)
 			const struct table_column *c = &f->t->columns[i];
 			const struct column_value *v =
 				may_hold_state(c) ? value_named(c, running_words[w].words, NULL) : NULL;
-			if (!v || (running_words[w].needs_company && !has_company(c, v)))
+			if (!v || !has_company(f->t, c, v, running_words[w].needs))
 				continue;
 			f->state = c;
 			f->running = v;
-			f->running_sure = running_words[w].sure;
+			f->running_check = running_words[w].check;
+			f->running_sure = running_words[w].queue;
 			f->by = BY_STATE;
 		}
 }
@@ -98,10 +124,38 @@ static bool fits_nullable_time(const struct table_facts *t, const struct table_c
 	return c->nullable && column_is_time(c, t->engine);
 }
 
+static bool fits_used_lock(const struct table_facts *t, const struct table_column *c)
+{
+	return fits_nullable_time(t, c) && !(c->counted && c->filled == 0);
+}
+
+static bool is_key(const struct table_facts *t, const struct table_column *c)
+{
+	for (int i = 0; i < t->nkeys; i++)
+		if (text_eq(t->keys[i], c->name))
+			return true;
+	return false;
+}
+
+static bool fits_holder(const struct table_facts *t, const struct table_column *c)
+{
+	return fits_owner(t, c) && c->nullable && !is_key(t, c);
+}
+
+/* A row is there while a worker has it: who has it, and until when, is all it says. */
+static bool is_held_by_owner(struct finding *f)
+{
+	f->owner = column_named(f->t, words_holder, fits_holder);
+	return f->owner && (column_named(f->t, words_lease, fits_time) ||
+	                    column_named(f->t, words_deadline, fits_time));
+}
+
 static void find_running(struct finding *f)
 {
 	find_state(f);
-	f->lock = column_named(f->t, words_lock, fits_nullable_time);
+	f->lock = column_named(f->t, words_lock, fits_used_lock);
+	if (!f->lock)
+		f->lock = column_named(f->t, words_lock, fits_nullable_time);
 	if (f->by != BY_NOTHING)
 		return;
 	f->flag = column_named(f->t, words_flag, fits_flag);
@@ -110,6 +164,9 @@ static void find_running(struct finding *f)
 		f->by = BY_FLAG;
 	} else if (f->lock) {
 		f->by = BY_LOCK;
+	} else if (is_held_by_owner(f)) {
+		f->by = BY_OWNER;
+		f->running_check = "is a row with an owner being worked on?";
 	} else {
 		/* A state in codes that nobody has named is shown to the person who knows them. */
 		f->state = column_named(f->t, words_state, fits_state);
@@ -133,6 +190,22 @@ static void find_rest(struct finding *f)
 
 /* ---- the sign of life ---- */
 
+static bool fits_used_time(const struct table_facts *t, const struct table_column *c)
+{
+	return fits_time(t, c) && !column_is_empty(t, c);
+}
+
+static bool fits_time_by_name(const struct table_facts *t, const struct table_column *c)
+{
+	bool shown = c->counted && t->counted_in_work && t->in_work > 0;
+	return fits_time(t, c) && !(shown && c->in_work == 0);
+}
+
+static bool fits_count(const struct table_facts *t, const struct table_column *c)
+{
+	return fits_number(t, c) && !is_key(t, c);
+}
+
 static void find_sign(struct finding *f)
 {
 	const struct {
@@ -143,16 +216,18 @@ static void find_sign(struct finding *f)
 		{words_lock, SIGN_OF_LOCK},     {words_updated, SIGN_OF_UPDATE},
 		{words_started, SIGN_OF_START}, {words_deadline, SIGN_OF_DEADLINE},
 	};
-	for (size_t i = 0; i < sizeof own / sizeof *own && !f->sign; i++) {
-		f->sign = column_named(f->t, own[i].words, fits_time);
-		f->sign_of = f->sign ? own[i].what : SIGN_OF_NOTHING;
-		/* A beat in a table beside it says more than a time that is written once. */
-		if (i == 0 && !f->sign && f->t->nrelated > 0) {
-			f->related = &f->t->related[0];
-			f->sign_of = SIGN_OF_BEAT;
-			return;
+	/* By their contents, then, where nothing is in work that could show them, by their names. */
+	for (int named = 0; named < 2 && !f->sign; named++)
+		for (size_t i = 0; i < sizeof own / sizeof *own && !f->sign; i++) {
+			f->sign = column_named(f->t, own[i].words, named ? fits_time_by_name : fits_used_time);
+			f->sign_of = f->sign ? own[i].what : SIGN_OF_NOTHING;
+			/* A beat in a table beside it says more than a time that is written once. */
+			if (i == 0 && !f->sign && f->t->nrelated > 0) {
+				f->related = &f->t->related[0];
+				f->sign_of = SIGN_OF_BEAT;
+				return;
+			}
 		}
-	}
 }
 
 const char *time_type_of(const struct table_facts *t, const struct table_column *c)
@@ -176,10 +251,11 @@ void propose(const struct table_facts *t, struct arena *a, struct proposal *out)
 	find_rest(&f);
 	find_sign(&f);
 	f.updated = column_named(t, words_updated, fits_time);
-	f.owner = column_named(t, words_owner, fits_owner);
+	if (!f.owner)
+		f.owner = column_named(t, words_owner, fits_owner);
 	f.error = column_named(t, words_error, fits_text);
 	f.max = column_named(t, words_max, fits_number);
-	f.attempts = column_named(t, words_attempts, fits_number);
+	f.attempts = column_named(t, words_attempts, fits_count);
 	if (f.attempts == f.max)
 		f.attempts = NULL;
 	f.kind = column_named(t, words_kind, fits_text);

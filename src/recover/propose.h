@@ -39,7 +39,28 @@ struct proposal {
 	bool queue; /* it looks like a queue even to who did not ask for this table */
 };
 
+/* What a watch finds now. */
+struct proposal_seen {
+	int64_t running, stuck;
+	bool looked; /* else it took too long */
+	bool running_capped, stuck_capped;
+	bool has_oldest;
+	int64_t oldest_us;
+	double runs; /* whose times are known */
+	int64_t p99_us;
+};
+
 void propose(const struct table_facts *t, struct arena *a, struct proposal *out);
+/*
+ * The same with what the rows in work say: once it is known which they are, columns are judged by
+ * their contents there.
+ */
+void propose_seen(struct store *s, struct table_facts *t, struct arena *a, struct proposal *out);
+#define REPORT_ONLY "[{do: report}]"
+/* The line that lets the watch only report, unless it is there. */
+void proposal_report_only(struct proposal *p);
+/* "2 of 3 running rows", of which a first scan --fix would change the stuck ones; NULL: none. */
+const char *seen_would_act(const struct proposal_seen *seen, struct arena *a);
 struct proposed_line *proposal_line(struct proposal *p, const char *key);
 
 /*
@@ -52,17 +73,6 @@ void proposal_yaml(const struct proposal *p, const char *database, struct buf *o
 void yaml_scalar(const char *text, struct buf *out);
 /* Comment lines of a readable width, whatever the text holds. */
 void yaml_comment(const char *indent, const char *text, struct buf *out);
-
-/* What a watch finds now. */
-struct proposal_seen {
-	int64_t running, stuck;
-	bool looked; /* else it took too long */
-	bool running_capped, stuck_capped;
-	bool has_oldest;
-	int64_t oldest_us;
-	double runs; /* whose times are known */
-	int64_t p99_us;
-};
 
 /* Look with a watch, of a proposal or not; what takes too long stays unknown. */
 void watch_seen(struct store *s, const struct watch_sql *q, struct arena *a,

@@ -8,7 +8,7 @@
 #include "recover/propose.h"
 
 /* How the rows that are being worked on are told from the others. */
-enum running_by { BY_NOTHING, BY_STATE, BY_FLAG, BY_LOCK, BY_TIMES };
+enum running_by { BY_NOTHING, BY_STATE, BY_FLAG, BY_LOCK, BY_OWNER, BY_TIMES };
 
 enum sign_of {
 	SIGN_OF_NOTHING,
@@ -29,12 +29,16 @@ struct finding {
 	const struct table_column *state, *flag, *lock, *started, *finished;
 	const struct table_column *owner, *error, *attempts, *max, *kind, *updated;
 	const struct column_value *running, *ready, *failed;
-	bool running_sure, ready_sure;
+	const char *running_check;     /* what is to be asked of it; NULL: it is sure */
+	bool running_sure, ready_sure; /* running_sure: such a table is a queue */
 	enum sign_of sign_of;
 	const struct table_column *sign;     /* in the table itself, or … */
 	const struct related_table *related; /* … in another one */
 };
 
+/* Nothing is written there where it matters: in the rows in work; where there are none, anywhere.
+ */
+bool column_is_empty(const struct table_facts *t, const struct table_column *c);
 /* "Processing": the text by which a state is recognised, its label where it has one. */
 const char *value_word(const struct column_value *v);
 /* How its time is written: "" (the type says it), "epoch", "epoch_ms", "text". */

@@ -187,17 +187,29 @@ static void other_states(struct finding *f, struct proposed_line *line)
 	}
 }
 
+/* " AND finished_at IS NULL": a row that ended may keep the mark of its last worker. */
+static const char *not_over(const struct finding *f)
+{
+	struct buf out = BUF_INIT;
+	if (f->finished && f->finished->nullable)
+		buf_addf(&out, " AND %s IS NULL", column(f, f->finished));
+	for (int i = 0; i < f->t->ncolumns; i++) {
+		const struct table_column *c = &f->t->columns[i];
+		if (c->nullable && fits_time(f->t, c) && word_exact(words_ended_badly, c->name) >= 0)
+			buf_addf(&out, " AND %s IS NULL", column(f, c));
+	}
+	const char *text = arena_strdup(f->a, buf_text(&out));
+	buf_release(&out);
+	return text;
+}
+
 static void running_line(struct finding *f)
 {
 	struct proposed_line *line = NULL;
-	const char *done = f->finished && f->finished->nullable
-	                       ? arena_printf(f->a, " AND %s IS NULL", column(f, f->finished))
-	                       : "";
+	const char *done = not_over(f);
 	switch (f->by) {
 	case BY_STATE:
 		line = add(f, "running", equals(f, f->state, f->running), seen_value(f, f->running));
-		if (!f->running_sure)
-			check(f, line, "is a row in this state being worked on?");
 		break;
 	case BY_FLAG:
 		line = add(f, "running", column(f, f->flag), "a flag that says so");
@@ -205,6 +217,10 @@ static void running_line(struct finding *f)
 	case BY_LOCK:
 		line = add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->lock), done),
 		           "a row that was taken has this time set");
+		break;
+	case BY_OWNER:
+		line = add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->owner), done),
+		           "a row that names its worker");
 		break;
 	case BY_TIMES:
 		line =
@@ -217,6 +233,8 @@ static void running_line(struct finding *f)
 		           "running, no locked_at; write the condition yourself, as running:");
 		return;
 	}
+	if (f->running_check)
+		check(f, line, f->running_check);
 	other_states(f, line);
 }
 
@@ -302,7 +320,7 @@ static void other_signs(struct finding *f, struct proposed_line *line)
 	           {words_started, "started_at"}, {words_deadline, "expires_at"}};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		const struct table_column *c = column_named(f->t, all[i].words, fits_time);
-		if (c && c != f->sign)
+		if (c && c != f->sign && !column_is_empty(f->t, c))
 			other(f, line, all[i].key, column(f, c));
 	}
 }
@@ -323,6 +341,8 @@ static void sign_lines(struct finding *f)
 			: add(f, w->key, column(f, f->sign), w->why);
 	if (w->check)
 		check(f, line, w->check);
+	else if (f->sign && column_is_empty(f->t, f->sign))
+		check(f, line, "nothing is written there yet: do workers write it?");
 	other_signs(f, line);
 	line = add(f, w->limit_key, w->limit, w->limit_why);
 	f->out->limit = w->limit_key;
@@ -348,13 +368,54 @@ static void owner_line(struct finding *f)
 		add(f, "owner", column(f, f->owner), "names the worker that has it");
 }
 
+/* A row in work that has none: they are counted when a job fails, and not when it is taken. */
+static bool counts_failures(const struct finding *f)
+{
+	return f->attempts && f->t->counted_in_work && f->t->in_work > 0 && f->attempts->counted &&
+	       f->attempts->least_in_work < 1;
+}
+
+#define ATTEMPTS_LEAST 5
+
+/* No column says how many are enough: not fewer than were seen. */
+static void guess_max(struct finding *f)
+{
+	int64_t most = 0;
+	if (!f->attempts->newest || !int_parse(f->attempts->newest, &most) || most < ATTEMPTS_LEAST)
+		most = ATTEMPTS_LEAST;
+	struct proposed_line *line = add(
+		f, "max_attempts", arena_printf(f->a, "%lld", (long long)most),
+		most > ATTEMPTS_LEAST ? "no column says it; as many as were seen" : "no column says it");
+	check(f, line, "after how many attempts is a job left to a person?");
+}
+
 static void attempts_lines(struct finding *f)
 {
-	if (!f->attempts || !f->max)
+	struct proposed_line *line;
+	if (!f->attempts)
 		return;
-	add(f, "attempts", column(f, f->attempts),
-	    "requeue leaves it alone: most systems count when a job is taken");
-	add(f, "max_attempts", column(f, f->max), "beyond it a job is held for a person");
+	if (counts_failures(f)) {
+		add(f, "attempts", column(f, f->attempts),
+		    "a row in work has none: failures are counted, so requeue counts the lost run too");
+	} else {
+		line = add(f, "attempts", column(f, f->attempts),
+		           f->t->counted_in_work && f->t->in_work > 0
+		               ? "every row in work has one: they are counted when a job is taken, and "
+		                 "requeue leaves it alone"
+		               : "requeue leaves it alone: most systems count when a job is taken");
+		if (f->t->counted_in_work && f->t->in_work == 0)
+			check(f, line, "is it raised when a job is taken? else requeue has to raise it");
+	}
+	if (f->max)
+		add(f, "max_attempts", column(f, f->max), "beyond it a job is held for a person");
+	else
+		guess_max(f);
+}
+
+static const char *one_more(const struct finding *f, const struct table_column *c)
+{
+	return arena_printf(f->a, c->nullable ? "%s = coalesce(%s, 0) + 1" : "%s = %s + 1",
+	                    column(f, c), column(f, c));
 }
 
 /* ---- what is written ---- */
@@ -416,6 +477,8 @@ static void requeue_line(struct finding *f)
 		set(&out, arena_printf(f->a, "%s = NULL", column(f, f->lock)));
 	}
 	if (out.len) {
+		if (counts_failures(f))
+			set(&out, one_more(f, f->attempts));
 		set_freed(f, &out);
 		line = add(f, "requeue", arena_strdup(f->a, buf_text(&out)), why);
 		if (f->by == BY_STATE && !f->ready_sure)
@@ -437,18 +500,30 @@ static void fail_line(struct finding *f)
 	buf_release(&out);
 }
 
+void proposal_report_only(struct proposal *p)
+{
+	bool can = proposal_line(p, "requeue") != NULL;
+	if (proposal_line(p, "remedies"))
+		return;
+	assert(p->nlines < PROPOSAL_LINES_MAX);
+	p->lines[p->nlines++] = (struct proposed_line){
+		.key = "remedies",
+		.value = REPORT_ONLY,
+		.yaml = true,
+		.why = can ? "nothing is changed while this line stands: take it out when the lines marked "
+	                 "CHECK are right"
+	               : "where work waits could not be told: it is only reported",
+	};
+}
+
 /* Nothing is changed on a guess. */
 static void remedies_line(struct finding *f)
 {
 	bool can = proposal_line(f->out, "requeue") != NULL;
-	struct proposed_line *line;
 	if (can && f->out->nchecks == 0)
 		return;
-	line = add(f, "remedies", "[{do: report}]",
-	           can ? "nothing is changed while this line stands: take it out when the lines marked "
-	                 "CHECK are right"
-	               : "where work waits could not be told: it is only reported");
-	line->yaml = true;
+	proposal_report_only(f->out);
+	struct proposed_line *line = proposal_line(f->out, "remedies");
 	if (!can)
 		check(f, line, "what makes a row wait to be taken again? write it as requeue:");
 }
@@ -505,7 +580,8 @@ void propose_lines(struct finding *f)
 	stats_line(f);
 	show_line(f);
 	bool state = f->by == BY_STATE &&
-	             (f->ready_sure || word_rank(values_running, value_word(f->running)) >= 0);
-	f->out->queue =
-		f->out->nmissing == 0 && f->running_sure && (f->by == BY_LOCK || f->by == BY_FLAG || state);
+	             (f->ready_sure || word_rank(values_running, value_word(f->running)) >= 0 ||
+	              word_rank(values_begun, value_word(f->running)) >= 0);
+	bool mark = f->by == BY_LOCK || f->by == BY_FLAG || f->by == BY_OWNER;
+	f->out->queue = f->out->nmissing == 0 && f->running_sure && (mark || state);
 }

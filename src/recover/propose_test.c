@@ -118,7 +118,8 @@ static const struct {
      {{"running", "status = 'doing'"},
       {"started_at", "started_at"},
       {"overdue_after", "4h"},
-      {"attempts", NULL},
+      {"attempts", "attempts"},
+      {"max_attempts", "5"},
       {"requeue", "status = 'todo'"}}},
 	{"Laravel, in seconds since 1970",
      "jobs",
@@ -237,6 +238,111 @@ static void a_table_of_customers_is_no_queue(void **state)
 		struct proposal p = proposed(told_facts("customers", "id", tables[i], &a), &a);
 		assert_true(p.nmissing > 0);
 		assert_false(p.queue);
+		arena_release(&a);
+	}
+}
+
+/* As if 10 rows of the table, 4 of them in work, had been looked at. */
+static void tell_contents(struct table_facts *t, const char *name, int64_t filled, int64_t in_work,
+                          int64_t least)
+{
+	struct table_column *c = facts_column(t, name);
+	t->rows = 10;
+	t->counted_in_work = true;
+	t->in_work = 4;
+	c->counted = true;
+	c->filled = filled;
+	c->in_work = in_work;
+	c->least_in_work = least;
+}
+
+static const char *line_of(struct proposal *p, const char *key)
+{
+	const struct proposed_line *line = proposal_line(p, key);
+	return line ? line->value : NULL;
+}
+
+static void a_column_that_nobody_writes_is_no_sign_of_life(void **state)
+{
+	struct arena a = ARENA_INIT;
+	struct table_facts t =
+		told_facts("a", "id", STATES "claimed_at instant | updated_at instant!", &a);
+	(void)state;
+	tell_contents(&t, "claimed_at", 0, 0, 0);
+	tell_contents(&t, "updated_at", 10, 4, 0);
+	struct proposal p = proposed(t, &a);
+	assert_string_equal(line_of(&p, "alive_at"), "updated_at");
+	assert_int_equal(proposal_line(&p, "alive_at")->nothers, 0);
+	/* Written once, but not in the rows that are in work. */
+	tell_contents(&t, "claimed_at", 6, 1, 0);
+	p = proposed(t, &a);
+	assert_string_equal(line_of(&p, "alive_at"), "updated_at");
+	tell_contents(&t, "claimed_at", 6, 4, 0);
+	p = proposed(t, &a);
+	assert_string_equal(line_of(&p, "alive_at"), "claimed_at");
+	arena_release(&a);
+}
+
+static void where_no_row_in_work_has_any_sign_there_is_none(void **state)
+{
+	struct arena a = ARENA_INIT;
+	struct table_facts t = told_facts("a", "id", STATES "expires_at instant", &a);
+	(void)state;
+	tell_contents(&t, "expires_at", 6, 0, 0);
+	struct proposal p = proposed(t, &a);
+	assert_int_equal(p.nmissing, 1);
+	/* With nothing in work the name speaks, and a person is asked. */
+	t.in_work = 0;
+	facts_column(&t, "expires_at")->filled = 0;
+	p = proposed(t, &a);
+	assert_int_equal(p.nmissing, 0);
+	assert_non_null(proposal_line(&p, "expires_at")->check);
+	arena_release(&a);
+}
+
+static void attempts_are_raised_by_requeue_where_only_failures_are_counted(void **state)
+{
+	struct arena a = ARENA_INIT;
+	struct table_facts t =
+		told_facts("a", "id", STATES "locked_until instant | retry_count number ~3", &a);
+	(void)state;
+	tell_contents(&t, "retry_count", 10, 4, 1);
+	struct proposal p = proposed(t, &a);
+	assert_string_equal(line_of(&p, "attempts"), "retry_count");
+	assert_string_equal(line_of(&p, "requeue"), "status = 'queued', locked_until = NULL");
+	tell_contents(&t, "retry_count", 10, 4, 0);
+	p = proposed(t, &a);
+	assert_string_equal(
+		line_of(&p, "requeue"),
+		"status = 'queued', retry_count = coalesce(retry_count, 0) + 1, locked_until = NULL");
+	/* How many are enough is nobody's to guess. */
+	assert_string_equal(line_of(&p, "max_attempts"), "5");
+	assert_non_null(proposal_line(&p, "max_attempts")->check);
+	facts_column(&t, "retry_count")->newest = "25";
+	p = proposed(t, &a);
+	assert_string_equal(line_of(&p, "max_attempts"), "25");
+	arena_release(&a);
+}
+
+static void pending_is_in_work_only_beside_what_waits_and_who_has_it(void **state)
+{
+	static const struct {
+		const char *columns, *running;
+	} cases[] = {
+		{"id number! | status text! =PENDING,ENQUEUED,SUCCESS | executor_id text | updated_at "
+	     "instant!",
+	     "status = 'PENDING'"},
+		{"id number! | status text! =PENDING,SUCCESS | executor_id text | updated_at instant!",
+	     NULL},
+		{"id number! | status text! =PENDING,ENQUEUED,SUCCESS | updated_at instant!", NULL},
+		{"id number! | status text! =pending,queued,running | worker_id text | updated_at instant!",
+	     "status = 'running'"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct arena a = ARENA_INIT;
+		struct proposal p = proposed(told_facts("a", "id", cases[i].columns, &a), &a);
+		assert_true(text_eq(line_of(&p, "running"), cases[i].running));
 		arena_release(&a);
 	}
 }
@@ -417,6 +523,10 @@ int main(void)
 		cmocka_unit_test(without_a_sign_of_life_there_is_no_watch),
 		cmocka_unit_test(without_a_key_there_is_no_watch),
 		cmocka_unit_test(a_table_of_customers_is_no_queue),
+		cmocka_unit_test(a_column_that_nobody_writes_is_no_sign_of_life),
+		cmocka_unit_test(where_no_row_in_work_has_any_sign_there_is_none),
+		cmocka_unit_test(attempts_are_raised_by_requeue_where_only_failures_are_counted),
+		cmocka_unit_test(pending_is_in_work_only_beside_what_waits_and_who_has_it),
 		cmocka_unit_test(a_view_is_only_reported),
 		cmocka_unit_test(a_beat_in_a_table_beside_it_is_its_sign_of_life),
 		cmocka_unit_test(what_is_to_be_checked_makes_it_only_report),

@@ -13,6 +13,17 @@
 
 #define LOOK_ROWS 10000
 
+void propose_seen(struct store *s, struct table_facts *t, struct arena *a, struct proposal *out)
+{
+	propose(t, a, out);
+	const struct proposed_line *running = proposal_line(out, "running");
+	if (!running)
+		return;
+	table_facts_in_work(s, t, running->value, a);
+	if (t->counted_in_work)
+		propose(t, a, out);
+}
+
 static defib_err read_back(const struct proposal *p, enum store_engine engine, struct arena *a,
                            struct watch *w, struct failure *f)
 {
@@ -81,6 +92,31 @@ static void tell_seen(struct proposal *p, struct arena *a, const struct proposal
 		                     seen->stuck_capped ? "at least " : "", (long long)seen->stuck,
 		                     seen->running_capped ? "at least " : "", (long long)seen->running));
 	buf_release(&oldest);
+}
+
+const char *seen_would_act(const struct proposal_seen *seen, struct arena *a)
+{
+	if (!seen->looked)
+		return "it could not be seen in time which rows are stuck now";
+	if (seen->stuck == 0)
+		return NULL;
+	return arena_printf(a, "the first scan --fix would change %s%lld of %s%lld running rows",
+	                    seen->stuck_capped ? "at least " : "", (long long)seen->stuck,
+	                    seen->running_capped ? "at least " : "", (long long)seen->running);
+}
+
+/* What would act on rows that are there now waits for a person to look at them. */
+static void confirm_first(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
+{
+	const char *acts = seen_would_act(seen, a);
+	struct proposed_line *limit = proposal_line(p, p->limit);
+	if (!acts || !proposal_line(p, "requeue"))
+		return;
+	if (!limit->check)
+		p->nchecks++;
+	limit->check = arena_printf(a, "%s%s%s: look at them with defib scan",
+	                            limit->check ? limit->check : "", limit->check ? "; " : "", acts);
+	proposal_report_only(p);
 }
 
 /* A line that was to be checked is known now; with the last one the watch may act. */
@@ -183,5 +219,6 @@ defib_err proposal_try(struct store *s, struct proposal *p, struct arena *a,
 		return err;
 	watch_seen(s, q, a, seen);
 	tell_seen(p, a, seen);
+	confirm_first(p, a, seen);
 	return DEFIB_OK;
 }

@@ -8,44 +8,62 @@
 #define WORDS(name) const char *const words_##name[]
 #define VALUES(name) const char *const values_##name[]
 
-WORDS(state) = {"status", "state", "status_id", "state_id", "status_code", "phase", "stage", NULL};
+WORDS(state) = {"status",     "state",       "status_id", "state_id", "status_code",
+                "state_name", "status_name", "phase",     "stage",    NULL};
 WORDS(flag) = {"processing", "is_processing", "running", "is_running", "in_progress",
                "locked",     "is_locked",     "claimed", "reserved",   "being_processed",
-               "working",    "busy",          NULL};
-WORDS(beat) = {
-	"last_heartbeat", "heartbeat_at", "last_heartbeat_at", "heartbeat",     "heartbeat_on",
-	"last_beat",      "beat_at",      "last_seen",         "last_seen_at",  "alive_at",
-	"last_alive",     "pinged_at",    "last_ping",         "kept_alive_at", NULL};
+               "working",    "busy",          "picked",  "is_picked",  "leased",
+               "fetched",    "acquired",      NULL};
+WORDS(beat) = {"last_heartbeat", "heartbeat_at",  "last_heartbeat_at", "heartbeat",
+               "heartbeat_on",   "last_beat",     "beat_at",           "last_seen",
+               "last_seen_at",   "alive_at",      "last_alive",        "pinged_at",
+               "last_ping",      "kept_alive_at", "latest_heartbeat",  NULL};
 WORDS(lease) = {
 	"lease_expires_at", "locked_until",     "lease_until",    "leased_until",  "lock_expires_at",
 	"lock_until",       "claim_expires_at", "reserved_until", "visible_after", NULL};
-WORDS(lock) = {"locked_at",    "claimed_at",  "reserved_at", "leased_at",
-               "attempted_at", "acquired_at", "taken_at",    "picked_at",
-               "picked_up_at", "dequeued_at", NULL};
+WORDS(lock) = {"locked_at",   "claimed_at",   "reserved_at", "leased_at",    "attempted_at",
+               "acquired_at", "taken_at",     "picked_at",   "picked_up_at", "dequeued_at",
+               "fetched_at",  "delivered_at", NULL};
 WORDS(updated) = {
 	"status_changed_at", "state_changed_at", "status_updated_at", "updated_at",    "modified_at",
 	"last_updated",      "updated_on",       "updated",           "last_modified", "modified",
 	"changed_at",        "date_updated",     "update_time",       "mtime",         NULL};
 WORDS(started) = {"started_at",   "started_on", "processing_started_at", "start_time",
                   "started",      "began_at",   "run_at_started",        "performed_at",
-                  "date_started", NULL};
+                  "date_started", "start_date", "started_at_epoch_ms",   "fired_time",
+                  "fired_at",     NULL};
 WORDS(deadline) = {"expires_at",   "expire_at",  "deadline", "deadline_at", "timeout_at",
                    "times_out_at", "expires_on", "expires",  "vt",          NULL};
-WORDS(finished) = {
-	"finished_at", "completed_at", "ended_at", "done_at",   "finalized_at", "completed_on",
-	"finished_on", "processed_at", "end_time", "completed", "date_done",    "finished",
-	NULL};
+WORDS(finished) = {"finished_at",  "completed_at", "ended_at",     "done_at",  "finalized_at",
+                   "completed_on", "finished_on",  "processed_at", "end_time", "completed",
+                   "date_done",    "finished",     "end_date",     NULL};
+WORDS(ended_badly) = {"failed_at",    "failed_on",   "dead_at",     "discarded_at",
+                      "cancelled_at", "canceled_at", "archived_at", NULL};
 WORDS(owner) = {"locked_by",   "claimed_by",  "reserved_by",  "leased_by",    "lock_owner",
                 "lease_owner", "worker_id",   "attempted_by", "locked_by_id", "taken_by",
                 "picked_by",   "process_id",  "worker_name",  "executor_id",  "runner_id",
-                "node_id",     "instance_id", "hostname",     "worker",       NULL};
+                "node_id",     "instance_id", "hostname",     "worker",       "instance_name",
+                "fetched_by",  NULL};
+WORDS(holder) = {"worker_id",   "locked_by",  "claimed_by",  "leased_by", "picked_by",
+                 "lease_owner", "lock_owner", "reserved_by", "taken_by",  NULL};
 WORDS(error) = {
 	"error", "last_error", "error_message", "failure_reason", "error_text", "last_error_message",
 	"err",   "exception",  "error_msg",     "failure",        NULL};
-WORDS(attempts) = {"attempts", "attempt",      "attempt_count", "retry_count", "retries",
-                   "tries",    "num_attempts", "try_count",     NULL};
-WORDS(max) = {"max_attempts", "max_retries", "retry_limit",       "max_tries",
-              "attempts_max", "retries_max", "max_attempt_count", NULL};
+WORDS(attempts) = {"attempts",    "attempt",     "attempt_count",  "retry_count",
+                   "retries",     "tries",       "num_attempts",   "try_count",
+                   "try_number",  "failures",    "fail_count",     "failure_count",
+                   "error_count", "num_retries", "delivery_count", NULL};
+WORDS(max) = {"max_attempts",
+              "max_retries",
+              "retry_limit",
+              "max_tries",
+              "attempts_max",
+              "retries_max",
+              "max_attempt_count",
+              "attempt_limit",
+              "max_retry_count",
+              "max_failures",
+              NULL};
 WORDS(kind) = {"kind",      "job_type", "task_type",  "type",  "workflow_type",   "job_class",
                "task_name", "task",     "queue_name", "queue", "task_identifier", NULL};
 WORDS(show) = {"url",  "document_number", "domain",    "title",  "slug", "file_name", "filename",
@@ -56,14 +74,18 @@ VALUES(running) = {
 	"working",    "pending_async", "reserved",    "claimed",    "leased",    "locked",
 	"in_flight",  "picked_up",     "dequeued",    "acquired",   "busy",      NULL};
 VALUES(maybe) = {"active", "started", "in_process", "taken", "ongoing", "open", NULL};
+VALUES(begun) = {"started", "in_process", "taken", NULL};
+VALUES(pending) = {"pending", NULL};
+VALUES(queued) = {"enqueued", "queued", NULL};
 VALUES(stopping) = {"ending",      "cancelling", "canceling", "stopping",
                     "terminating", "deleting",   "aborting",  NULL};
 VALUES(ready) = {"queued",  "enqueued",  "ready",   "available", "todo",        "pending",
                  "waiting", "new",       "retry",   "retryable", "unprocessed", "submitted",
                  "created", "scheduled", "planned", NULL};
 VALUES(failed) = {"failed", "error", "errored", "failure", "discarded", "dead", "crashed", NULL};
-VALUES(over) = {"done",      "completed", "complete", "finished",  "succeeded", "success",
-                "processed", "cancelled", "canceled", "discarded", "archived",  NULL};
+VALUES(over) = {"done",     "completed",  "complete",  "finished", "succeeded",
+                "success",  "processed",  "cancelled", "canceled", "discarded",
+                "archived", "successful", NULL};
 
 void snake_case(const char *text, char *out, size_t size)
 {
@@ -77,12 +99,25 @@ void snake_case(const char *text, char *out, size_t size)
 	out[n] = '\0';
 }
 
+/* fetchedat is fetched_at to who writes no underscores. */
+static bool same_word(const char *word, const char *name)
+{
+	if (text_eq(word, name))
+		return true;
+	if (strchr(name, '_'))
+		return false;
+	for (; *word; word++)
+		if (*word != '_' && *word != *name++)
+			return false;
+	return *name == '\0';
+}
+
 int word_exact(const char *const *words, const char *text)
 {
 	char name[80];
 	snake_case(text, name, sizeof name);
 	for (int i = 0; words[i]; i++)
-		if (text_eq(words[i], name))
+		if (same_word(words[i], name))
 			return i;
 	return -1;
 }

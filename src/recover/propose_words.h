@@ -15,8 +15,13 @@ extern const char *const words_updated[], *const words_started[], *const words_d
 extern const char *const words_finished[], *const words_owner[], *const words_error[];
 extern const char *const words_attempts[], *const words_max[], *const words_kind[];
 extern const char *const words_show[];
+/* When a job ended without success; who has a row, where no column says so otherwise. */
+extern const char *const words_ended_badly[], *const words_holder[];
 /* Values: surely being worked on; perhaps; on the way to an end. */
 extern const char *const values_running[], *const values_maybe[], *const values_stopping[];
+/* Begun, though nothing says where it waited; what waits in one system and runs in another; its
+ * company in the latter. */
+extern const char *const values_begun[], *const values_pending[], *const values_queued[];
 extern const char *const values_ready[], *const values_failed[], *const values_over[];
 
 void snake_case(const char *text, char *out, size_t size);

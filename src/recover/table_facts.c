@@ -288,12 +288,13 @@ static defib_err read_values(struct store *s, struct arena *a, const struct tabl
 	return DEFIB_OK;
 }
 
-static bool may_be_time(const struct table_column *c)
+/* Times and counts whose contents say whether the name means what it says. */
+static bool is_judged(const struct table_column *c)
 {
-	static const char *const *const sets[] = {words_beat,    words_lease,   words_lock,
-	                                          words_updated, words_started, words_deadline,
-	                                          words_finished};
-	if (c->class == CLASS_BOOL || c->class == CLASS_LIST || c->class == CLASS_INSTANT)
+	static const char *const *const sets[] = {words_beat,     words_lease,   words_lock,
+	                                          words_updated,  words_started, words_deadline,
+	                                          words_finished, words_attempts};
+	if (c->class == CLASS_BOOL || c->class == CLASS_LIST)
 		return false;
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
 		if (word_rank(sets[i], c->name) >= 0)
@@ -307,11 +308,14 @@ static defib_err read_newest(struct store *s, struct arena *a, const struct tabl
 	struct buf sql = BUF_INIT, name = BUF_INIT;
 	struct store_rows rows;
 	sql_ident(&name, c->name);
-	buf_addf(&sql, "SELECT CAST(max(%s) AS TEXT) ", buf_text(&name));
+	buf_addf(&sql, "SELECT CAST(max(%s) AS TEXT), count(%s) ", buf_text(&name), buf_text(&name));
 	from_some(t, buf_text(&name), &sql);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-	if (!err)
+	if (!err) {
 		c->newest = row_text(&rows, 0, 0);
+		c->filled = row_int(&rows, 0, 1, 0);
+		c->counted = true;
+	}
 	buf_release(&sql);
 	buf_release(&name);
 	return err;
@@ -328,10 +332,54 @@ static defib_err read_rows(struct store *s, struct arena *a, struct table_facts 
 				add_value(c, c->standard, -1, a); /* rows begin with it */
 			err = read_values(s, a, t, c, f);
 		}
-		if (!err && may_be_time(c))
+		if (!err && is_judged(c))
 			err = read_newest(s, a, t, c, f);
 	}
 	return err;
+}
+
+/* Of each judged column, two answers: how many have it, and its least value as a number. */
+static void ask_in_work(const struct table_facts *t, const char *running, struct buf *sql)
+{
+	buf_add(sql, "SELECT count(*)");
+	for (int i = 0; i < t->ncolumns; i++) {
+		struct buf name = BUF_INIT;
+		if (!t->columns[i].counted)
+			continue;
+		sql_ident(&name, t->columns[i].name);
+		buf_addf(sql, ", count(%s)", buf_text(&name));
+		if (t->columns[i].class == CLASS_NUMBER)
+			buf_addf(sql, ", CAST(min(coalesce(%s, 0)) AS BIGINT)", buf_text(&name));
+		else
+			buf_add(sql, ", 0");
+		buf_release(&name);
+	}
+	buf_add(sql, " FROM (SELECT t.* FROM ");
+	sql_table(sql, t->table);
+	buf_addf(sql, " AS t WHERE (%s) LIMIT %d) AS defib_some", running, TABLE_ROWS_EXACT);
+}
+
+void table_facts_in_work(struct store *s, struct table_facts *t, const char *running,
+                         struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	struct failure slow = {0};
+	ask_in_work(t, running, &sql);
+	if (store_exec(s, buf_text(&sql), NULL, 0, a, &rows, &slow) == DEFIB_OK) {
+		int at = 1;
+		t->counted_in_work = true;
+		t->in_work = row_int(&rows, 0, 0, 0);
+		for (int i = 0; i < t->ncolumns; i++) {
+			struct table_column *c = &t->columns[i];
+			if (!c->counted)
+				continue;
+			c->in_work = row_int(&rows, 0, at, 0);
+			c->least_in_work = row_int(&rows, 0, at + 1, 0);
+			at += 2;
+		}
+	}
+	buf_release(&sql);
 }
 
 /* ---- tables beside it ---- */

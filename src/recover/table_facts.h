@@ -38,8 +38,12 @@ struct table_column {
 	enum column_class class;
 	bool nullable;
 	const char *standard; /* its default where that is a plain value or CURRENT_TIMESTAMP */
-	const char *newest;   /* the greatest value of the rows looked at, where it may be a time */
-	int nvalues;          /* 0: not asked, or too many */
+	const char *newest;   /* the greatest value of the rows looked at, where it may matter … */
+	bool counted;         /* … and these are known, too: */
+	int64_t filled;       /* rows looked at that have a value */
+	int64_t in_work;      /* rows in work that have one, and the least of them as a number */
+	int64_t least_in_work;
+	int nvalues; /* 0: not asked, or too many */
 	struct column_value *values;
 };
 
@@ -56,6 +60,8 @@ struct table_facts {
 	const char *table; /* as a watch names it */
 	bool view;
 	int64_t rows, now_us;
+	bool counted_in_work; /* table_facts_in_work() was asked, and how many there are */
+	int64_t in_work;
 	bool sampled; /* there are more than TABLE_ROWS_EXACT: values are of a sample */
 	int ncolumns;
 	struct table_column *columns;
@@ -69,6 +75,13 @@ struct table_facts {
 /* Ask the database. DEFIB_USAGE, with the nearest name, where there is no such table. */
 MUST_CHECK defib_err table_facts_read(struct store *s, const char *table, struct arena *a,
                                       struct table_facts *out, struct failure *f);
+
+/*
+ * What the rows in work have in their columns, which `running` tells from the others: a sign of
+ * life that is written nowhere there is none. What takes too long stays unknown.
+ */
+void table_facts_in_work(struct store *s, struct table_facts *t, const char *running,
+                         struct arena *a);
 
 /*
  * The questions to a catalog, with the same columns in the answers of both

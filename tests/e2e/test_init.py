@@ -93,17 +93,52 @@ TIMED = {
 }
 
 
+OLD = {"postgres": "now() - interval '1 day'", "sqlite": "unixepoch('now') - 86400"}
+
+
 def test_run_times_that_are_known_make_the_threshold_and_the_watch_acts(db, defib):
     """p99 is 100 s: half as much again, up to whole minutes, and nothing is left to check."""
     db.sql(TIMED[db.engine])
-    old = {"postgres": "now() - interval '1 day'", "sqlite": "unixepoch('now') - 86400"}
-    db.sql(f"INSERT INTO tasks VALUES (1000, 'running', {old[db.engine]}, NULL, 'w1')")
+    new = {"postgres": "now()", "sqlite": "unixepoch('now')"}
+    db.sql(f"INSERT INTO tasks VALUES (1000, 'running', {new[db.engine]}, NULL, 'w1')")
     ran = propose(defib, db, "tasks")
     assert "overdue_after: 3m" in lines(ran), ran.out
-    assert "CHECK:" not in ran.out
+    assert "CHECK:" not in ran.out and "remedies:" not in ran.out
+    db.sql(f"UPDATE tasks SET started_at = {OLD[db.engine]} WHERE id = 1000")
     assert holds(defib, ran.out)["watches"][0]["found"] == 1
     assert defib("scan", "--fix", config=ran.out).code == 0
     assert db.sql("SELECT state, worker_id FROM tasks WHERE id = 1000") == [("queued", None)]
+
+
+def test_what_would_act_on_rows_of_now_waits_for_a_person(db, defib):
+    """Every line is sure, and one of one running rows counts as stuck: it is only reported."""
+    db.sql(TIMED[db.engine])
+    db.sql(f"INSERT INTO tasks VALUES (1000, 'running', {OLD[db.engine]}, NULL, 'w1')")
+    ran = propose(defib, db, "tasks")
+    assert "remedies: [{do: report}]" in lines(ran), ran.out
+    said = " ".join(line.strip(" #") for line in ran.out.splitlines())
+    assert "CHECK: the first scan --fix would change 1 of 1 running rows" in said
+    assert "1 line is marked CHECK" in ran.err
+    assert defib("scan", "--fix", config=ran.out).code == 1
+    assert db.sql("SELECT state FROM tasks WHERE id = 1000") == [("running",)]
+    confirmed = ran.out.replace("    remedies: [{do: report}]\n", "")
+    assert defib("scan", "--fix", config=confirmed).code == 0
+    assert db.sql("SELECT state FROM tasks WHERE id = 1000") == [("queued",)]
+
+
+def test_a_column_that_is_empty_is_no_sign_of_life_beside_one_that_is_written(db, defib):
+    time = {"postgres": "timestamptz", "sqlite": "timestamp"}[db.engine]
+    now = {"postgres": "now()", "sqlite": "datetime('now')"}[db.engine]
+    db.sql(f"CREATE TABLE tasks (id INTEGER PRIMARY KEY, state TEXT NOT NULL, claimed_at {time}, "
+           f"updated_at {time}, tries INTEGER NOT NULL DEFAULT 0)")
+    db.sql(f"INSERT INTO tasks VALUES (1, 'running', NULL, {now}, 0), "
+           f"(2, 'queued', NULL, {now}, 0), (3, 'failed', NULL, {now}, 7)")
+    ran = propose(defib, db, "tasks")
+    assert {"alive_at: updated_at", "attempts: tries", "max_attempts: 7"} <= lines(ran), ran.out
+    assert "claimed_at = NULL" not in ran.out.split("requeue:")[0]
+    requeue, = [line for line in lines(ran) if line.startswith("requeue:")]
+    assert "tries = tries + 1" in requeue, requeue
+    holds(defib, ran.out)
 
 
 def test_kinds_whose_run_times_differ_have_limits_of_their_own(db, defib):
@@ -140,9 +175,10 @@ def test_names_that_must_be_quoted_and_a_key_of_two_columns(db, defib):
     table = "My Work.Order" if db.engine == "postgres" else "Order"
     ran = propose(defib, db, table)
     assert "key: [Tenant, Nr]" in lines(ran), ran.out
-    assert "CHECK:" not in ran.out
+    assert ran.out.count("CHECK:") == 1  # one of one running rows is stuck
     assert holds(defib, ran.out)["watches"][0]["found"] == 1
-    assert defib("scan", "--fix", config=ran.out).code == 0
+    confirmed = ran.out.replace("    remedies: [{do: report}]\n", "")
+    assert defib("scan", "--fix", config=confirmed).code == 0
     quoted = '"My Work"."Order"' if db.engine == "postgres" else '"Order"'
     assert db.sql(f'SELECT "Status", "LockedUntil" FROM {quoted}') == [("New", None)]
 
@@ -288,6 +324,19 @@ def test_known_queues_are_found_and_the_configuration_holds(pg, defib):
     assert "customers" not in ran.err
     watches = holds(defib, defib.dir / "defib.yaml")["watches"]
     assert {"river", "oban", "procrastinate"} <= {w["watch"] for w in watches}
+
+
+def test_a_known_queue_with_stuck_rows_is_only_reported_until_somebody_looked(pg, defib):
+    pg.sql((SCHEMAS / "procrastinate.postgres.sql").read_text())
+    pg.sql("INSERT INTO procrastinate_jobs (queue_name, task_name, status) "
+           "VALUES ('q', 'a', 'doing')")
+    ran = defib("init", "--detect", db=pg)
+    assert ran.code == 0, ran.err
+    assert "1 running, 1 stuck" in ran.err
+    assert "remedies: [{do: report}]" in lines(ran), ran.out
+    assert "1 of 1 only reports until the lines marked CHECK are right" in ran.err
+    assert defib("scan", "--fix", config=ran.out).code == 1
+    assert pg.sql("SELECT status FROM procrastinate_jobs") == [("doing",)]
 
 
 def test_a_table_of_a_known_queue_is_better_served_by_its_preset(lite, defib):
