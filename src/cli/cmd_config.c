@@ -11,6 +11,7 @@
 #include "serve/metrics.h"
 #include "serve/say_config.h"
 #include "watch/builtin.h"
+#include "watch/params.h"
 
 static int config_check(struct cli *c)
 {
@@ -62,6 +63,35 @@ static int config_show(struct cli *c)
 	return EXIT_CLEAN;
 }
 
+/* What tables of options cannot say of a watch: how its rules and its SET lists are written. */
+static const char watch_more[] =
+	"\n### Rules: `remedies`\n\n"
+	"Each rule is a map: `do` names the remedy, everything else is a condition, and all of them "
+	"must hold. The first rule that matches is taken; where none does, the job is only reported. "
+	"Each remedy but `hold` and `report` needs its own words in the watch (`requeue`, `retry`, "
+	"`fail`, `rollback`).\n\n"
+	"```yaml\n"
+	"# As many tries as the table allows, then for a person. This is the default.\n"
+	"remedies: [{attempts: left, do: requeue}, {attempts: exhausted, do: hold}]\n"
+	"```\n\n"
+	"```yaml\n"
+	"# What was being cancelled is not started again, a killed mail is never sent twice, and\n"
+	"# whatever has been stuck three times is kept apart.\n"
+	"remedies:\n"
+	"  - {when: \"status = 'cancelling'\", do: fail}\n"
+	"  - {kind: mail, verdict: dead, do: hold}\n"
+	"  - {crashes: 3, do: hold}\n"
+	"  - {do: requeue}\n"
+	"```\n\n"
+	"```yaml\n"
+	"# Look, and change nothing.\n"
+	"remedies: [{do: report}]\n"
+	"```\n\n"
+	"### Parameters\n\n"
+	"In SET lists and in `call:` a parameter is written `:name`; statements (`sql:`, `also`) read "
+	"the same as columns of the relation `stuck`, those of `work` (`beat`, `after`) as columns of "
+	"the relation `work`.\n\n";
+
 static int config_docs(struct cli *c)
 {
 	static const struct {
@@ -79,6 +109,10 @@ static int config_docs(struct cli *c)
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		buf_addf(&out, "\n## %s\n\n", parts[i].title);
 		cfg_reference(parts[i].rows, &out);
+		if (parts[i].rows == watch_rows) {
+			buf_add(&out, watch_more);
+			params_reference(&out);
+		}
 	}
 	fputs(buf_text(&out), stdout);
 	buf_release(&out);

@@ -241,9 +241,12 @@ static int exit_code(const struct run *run)
 		return n[OUTCOME_RECOVERED] ? EXIT_PARTLY : exit_code_of(run->first_failure);
 	if (run->failed || n[OUTCOME_REFUSED])
 		return EXIT_PARTLY;
+	/* What was on hold before is shown, and is no news. */
+	int64_t held_before = run->report.held_before;
 	if (!run->options.fix)
-		return run->report.found ? EXIT_STUCK : EXIT_CLEAN;
-	return n[OUTCOME_LEFT] || n[OUTCOME_HELD] || n[OUTCOME_LOCKED] ? EXIT_STUCK : EXIT_CLEAN;
+		return run->report.found > held_before ? EXIT_STUCK : EXIT_CLEAN;
+	bool left = n[OUTCOME_LEFT] || n[OUTCOME_HELD] > held_before || n[OUTCOME_LOCKED];
+	return left ? EXIT_STUCK : EXIT_CLEAN;
 }
 
 static int scan_all(struct run *run)

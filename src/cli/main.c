@@ -21,13 +21,14 @@ const struct command commands[] = {
      .watch_options = true,
      .run = cmd_scan,
      .group = GROUP_LOOK,
-     .examples = {{"defib scan",
-                   "what is stuck in every watch, and what would be done; exit code 1 if any"},
-                  {"defib scan pages --fix --limit 10",
-                   "recover the ten oldest, by the rules of the watch"},
-                  {"defib scan --db sqlite:app.db --table pages --key id \\\n"
-                   "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
-                   "without a configuration: any table will do"}}},
+     .examples =
+         {{"defib scan",
+           "what is stuck in every watch, and what would be done; exit code 1 if any is new"},
+          {"defib scan pages --fix --limit 10",
+           "recover the ten oldest, by the rules of the watch"},
+          {"defib scan --db sqlite:app.db --table pages --key id \\\n"
+           "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
+           "without a configuration: any table will do"}}},
 	{.name = "explain",
      .arguments = "WATCH KEY…",
      .summary = "say everything that is known about one job, and what would be done",

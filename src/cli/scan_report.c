@@ -153,12 +153,19 @@ static void text_head(const struct scan_report *r, const struct watch *w, const 
 	buf_add(out, s->found ? " of " : ", ");
 	out_count(out, s->running > s->found ? s->running : s->found);
 	buf_addf(out, "%s running", s->running_capped ? " or more" : "");
-	for (int i = OUTCOME_RECOVERED; r->fix && i < OUTCOME_COUNT; i++)
-		if (s->outcomes[i]) {
+	for (int i = OUTCOME_RECOVERED; r->fix && i < OUTCOME_COUNT; i++) {
+		int64_t n = s->outcomes[i] - (i == OUTCOME_HELD ? s->held_before : 0);
+		if (n) {
 			buf_add(out, ", ");
-			out_count(out, s->outcomes[i]);
+			out_count(out, n);
 			buf_addf(out, " %s", outcome_names[i]);
 		}
+	}
+	if (s->held_before) {
+		buf_add(out, ", ");
+		out_count(out, s->held_before);
+		buf_add(out, " on hold already");
+	}
 	buf_addf(out, " (%.1f ms)\n", (double)s->took_us / 1000);
 }
 
@@ -204,6 +211,7 @@ void report_watch_end(struct scan_report *r, const struct watch *w, const struct
 	report_notes(r, w, s);
 	r->running += s->running;
 	r->found += s->found;
+	r->held_before += s->held_before;
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		r->outcomes[i] += s->outcomes[i];
 }

@@ -24,8 +24,8 @@ struct scan_report {
 	struct arena arena; /* of this watch's rows */
 	struct report_row rows[REPORT_ROWS_MAX];
 	int nrows;
-	int64_t found, running, outcomes[OUTCOME_COUNT]; /* over all watches */
-	int64_t progress_ms;                             /* when the progress line was last drawn */
+	int64_t found, running, held_before, outcomes[OUTCOME_COUNT]; /* over all watches */
+	int64_t progress_ms; /* when the progress line was last drawn */
 	int64_t begun_ms;
 	bool progress_shown;
 };

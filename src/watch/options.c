@@ -133,7 +133,9 @@ const struct opt_row watch_rows[] = {
      .type = OPT_CUSTOM,
      .offset = W(nrules),
      .read = read_rules,
-     .help = "ordered rules; default: requeue while attempts are left, then hold"},
+     .rows = rule_rows,
+     .help = "a list of rules, of which the first that matches is taken; if not given: requeue "
+             "while attempts are left, then hold"},
 	{.name = "requeue",
      .type = OPT_CUSTOM,
      .offset = ACTION(REMEDY_REQUEUE),

@@ -123,7 +123,7 @@ struct rule_options {
 };
 
 #define O(member) offsetof(struct rule_options, member)
-static const struct opt_row rule_rows[] = {
+const struct opt_row rule_rows[] = {
 	{.name = "verdict",
      .type = OPT_CHOICE,
      .offset = O(verdict),

@@ -22,7 +22,7 @@ void read_backoff(struct cfg_reader *r, const struct cfg_node *node, void *targe
 
 /* Tables of nested maps. */
 extern const struct opt_row startup_rows[], crash_rows[], guard_rows[], work_rows[], backoff_rows[];
-extern const struct opt_row raise_rows[];
+extern const struct opt_row raise_rows[], rule_rows[];
 
 /* "mon" to "sun", NULL. */
 extern const char *const day_names[];

@@ -9,6 +9,38 @@ const char *const recovery_params[] = {"owner",   "kind",   "attempt",  "alive_a
 static const char *const work_params[] = {"owner",  "kind",  "attempt", "reason", "retry_at", "now",
                                           "worker", "error", "result",  "epoch",  "step",     NULL};
 
+/* What stands behind each name, where it can be written. */
+static const struct {
+	const char *name, *meaning;
+	bool recovers, works;
+} meanings[] = {
+	{"owner", "whose job it is, or was", true, true},
+	{"kind", "the job's kind", true, true},
+	{"attempt", "its attempts so far; when claiming, this one included", true, true},
+	{"alive_at", "its last sign of life, else its deadline or its start", true, false},
+	{"verdict", "dead, silent, overdue or orphan", true, false},
+	{"reason", "the watch's reason, filled in, or what a person gave", true, true},
+	{"retry_at", "when the backoff is over", true, true},
+	{"evidence", "what the verdict rests on, as JSON", true, false},
+	{"now", "the database's clock, in the form of the watch's times", true, true},
+	{"step", "the step of a workflow: the one under way, or the one a person chose", true, true},
+	{"worker", "the number of the worker", false, true},
+	{"error", "why it failed", false, true},
+	{"result", "what the program gave back, JSON; `:result.text` is one field of it", false, true},
+	{"epoch", "the number of the claim, which rises with every one", false, true},
+};
+
+void params_reference(struct buf *out)
+{
+	buf_add(out,
+	        "| parameter | remedies, acts and `stuck` | `work` | meaning |\n"
+	        "|---|---|---|---|\n| each key column | yes | yes | the job's own, by its name |\n");
+	for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+		buf_addf(out, "| `%s` | %s | %s | %s |\n", meanings[i].name,
+		         meanings[i].recovers ? "yes" : "", meanings[i].works ? "yes" : "",
+		         meanings[i].meaning);
+}
+
 static const char *const *scope_names(enum param_scope scope)
 {
 	static const char *const none[] = {NULL};

@@ -15,6 +15,9 @@ enum param_scope {
 /* Column of the relation that carries a recovery parameter, without the key columns. */
 extern const char *const recovery_params[];
 
+/* All of them as a table, for the reference. */
+void params_reference(struct buf *out);
+
 bool param_known(const struct watch *w, enum param_scope scope, const char *name);
 /* The nearest known name, or NULL. */
 const char *param_nearest(const struct watch *w, enum param_scope scope, const char *name);

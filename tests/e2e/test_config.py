@@ -164,3 +164,52 @@ def test_a_watch_may_start_from_another_one(defib):
     values = shown(defib, text=text)
     assert values["watches.archive.table"][0] == "archived_pages"
     assert values["watches.archive.running"] == values["watches.pages.running"]
+
+
+# ---- what the reference says of rules and parameters ----
+
+PLAIN = """\
+databases: [{name: main, url: "sqlite:x.db"}]
+watches:
+  - name: jobs
+    table: jobs
+    key: id
+    kind: kind
+    running: status = 'running'
+    alive_at: updated_at
+    stuck_after: 1h
+    attempts: attempts
+    max_attempts: 3
+    fail: status = 'failed'
+"""
+
+
+def section(defib, title):
+    return defib("config", "docs").out.split(f"\n### {title}\n")[1].split("\n## ")[0]
+
+
+def test_every_example_of_remedies_in_the_reference_is_one(defib):
+    examples = section(defib, "Rules: `remedies`").split("\n### ")[0].split("```yaml\n")[1:]
+    assert len(examples) >= 3
+    for example in examples:
+        rules = "".join(f"    {line}\n" for line in example.split("```")[0].splitlines())
+        ran = defib("config", "check", config=PLAIN + "    requeue: status = 'queued'\n" + rules)
+        assert ran.code == 0, example + ran.err
+
+
+def test_the_reference_names_every_parameter_of_a_set_list(defib):
+    """Each can be written where it says so, and nowhere else; the program knows no others."""
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:5]]
+            for line in section(defib, "Parameters").splitlines() if line.startswith("| `")]
+    sets = {"remedies": PLAIN + "    requeue: error = :%s\n",
+            "work": PLAIN + "    requeue: status = 'queued'\n    work: {ready: \"status = 'queued'\", "
+                            "claim: \"status = 'running'\", done: \"error = :%s\"}\n"}
+    for name, recovers, works, meaning in rows:
+        assert meaning
+        for where, said in (("remedies", recovers), ("work", works)):
+            code = defib("config", "check", config=sets[where] % name).code
+            assert code == (0 if said == "yes" else 3), (name, where)
+    source = (pathlib.Path(__file__).resolve().parents[2] / "src/watch/params.c").read_text()
+    lists = source.split("static const struct")[0]
+    known = {word for line in lists.splitlines() for word in line.split('"')[1::2]}
+    assert known - {"watch/params.h", "base/text.h"} == {row[0] for row in rows}

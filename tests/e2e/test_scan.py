@@ -9,6 +9,7 @@ import socket
 
 import pytest
 
+import stuck_jobs
 from example_systems import ago, ledger
 
 WATCH = """
@@ -417,3 +418,18 @@ def test_a_password_is_wiped_from_the_process_list(defib, url, joined):
 def test_a_password_is_never_printed(defib, args):
     ran = defib(*args, db=f"postgres://u:{PASSWORD}@127.0.0.1:1/d", config=WATCH)
     assert PASSWORD not in ran.out + ran.err
+
+
+def test_jobs_that_were_on_hold_before_are_shown_and_are_no_news(db, defib):
+    """Exit 1 says that there is something new for a person: held once, it is said once."""
+    stuck_jobs.make(db, 1)
+    config = stuck_jobs.config(db, remedies="[{do: hold}]")
+    assert defib("scan", "--fix", config=config).code == 1
+    for how in ((), ("--fix",)):
+        ran = defib("scan", *how, config=config)
+        assert ran.code == 0, how
+        assert "1 stuck of 1 running" in ran.out and "1 on hold already" in ran.out
+        assert defib("scan", *how, "--json", config=config).json["held"] == 1
+    stuck_jobs.fill(db, 1, first=2)
+    assert defib("scan", config=config).code == 1
+    assert defib("scan", "--fix", config=config).code == 1
