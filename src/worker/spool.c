@@ -14,8 +14,8 @@
  *
  * At open the records are checked one by one. What the process was writing
  * when it died is recognised by being short, and dropped: its append never
- * returned. Anything else that is wrong is damage: the file ends before it,
- * and the rest moves to spool.bad.
+ * returned. Anything else that is wrong is damage: what stands between the
+ * last good record and the next one moves to spool.bad, and nothing else.
  */
 #include "worker/spool.h"
 
@@ -153,8 +153,113 @@ static defib_err cut(struct spool *s, off_t at, struct failure *f)
 	return err ? err : file_sync(s->file_fd, f);
 }
 
-/* Damage: keep what stands from `at` on where a person finds it, and go on without it. */
-static defib_err set_aside(struct spool *s, off_t at, off_t size, struct failure *f)
+/*
+ * After a rename: until the folder is synced a crash of the machine may bring
+ * the old file back, without what was appended to the new one.
+ */
+static defib_err sync_names(struct spool *s, struct failure *f)
+{
+	defib_err err = s->renamed ? file_sync(s->folder_fd, f) : DEFIB_OK;
+
+	if (!err) {
+		s->renamed = false;
+	}
+	return err;
+}
+
+/* Two ranges become a file of their own that takes the place of the old one at once. */
+static defib_err replace(struct spool *s, off_t begin, off_t end, off_t again, off_t size,
+                         struct failure *f)
+{
+	int fd;
+	defib_err err = file_open(s->folder_fd, SPOOL_NEW, O_TRUNC, &fd, f);
+
+	if (err) {
+		return err;
+	}
+	err = file_copy(s->file_fd, begin, end, fd, 0, f);
+	if (!err) {
+		err = file_copy(s->file_fd, again, size, fd, end - begin, f);
+	}
+	if (!err) {
+		err = file_sync(fd, f);
+	}
+	if (!err && renameat(s->folder_fd, SPOOL_NEW, s->folder_fd, SPOOL_FILE) != 0) {
+		err = fail(f, DEFIB_IO, "cannot rename " SPOOL_NEW ": %s", strerror(errno));
+	}
+	if (err) {
+		close(fd);
+		return err;
+	}
+	close(s->file_fd);
+	s->file_fd = fd;
+	s->renamed = true;
+	return DEFIB_OK;
+}
+
+/* What is left moves to the front. */
+static defib_err rewrite(struct spool *s, struct failure *f)
+{
+	defib_err err = replace(s, s->begin, s->end, s->end, s->end, f);
+
+	if (err) {
+		return err;
+	}
+	s->end -= s->begin;
+	s->begin = 0;
+	return sync_names(s, f);
+}
+
+/* ---- damage ---- */
+
+/* Whether a whole good record with a higher number stands at `at`. */
+static defib_err is_record(const struct spool *s, off_t at, off_t size, bool *is, struct failure *f)
+{
+	struct record_head h;
+	enum record_state state;
+	size_t got;
+	*is = false;
+	defib_err err = file_read(s->file_fd, &h, sizeof h, at, &got, f);
+	if (err || got < sizeof h || h.magic != RECORD_MAGIC || h.head_crc != head_crc(&h) ||
+	    h.number <= s->last || h.len > size - at - HEAD) {
+		return err;
+	}
+	err = bytes_read(s, at, &h, NULL, &state, f);
+	*is = !err && state == RECORD_GOOD;
+	return err;
+}
+
+/*
+ * Where the next good record begins behind `at`, or `size`. The length of a damaged one may be
+ * what is damaged, so every place is looked at that starts like a record.
+ */
+static defib_err next_record(const struct spool *s, off_t at, off_t size, off_t *next,
+                             struct failure *f)
+{
+	static const uint32_t magic = RECORD_MAGIC;
+	char chunk[65536];
+	size_t got = sizeof chunk;
+	defib_err err = DEFIB_OK;
+	for (off_t from = at + 1; !err && got >= sizeof magic;
+	     from += (off_t)(got - sizeof magic + 1)) {
+		err = file_read(s->file_fd, chunk, sizeof chunk, from, &got, f);
+		for (size_t i = 0; !err && i + sizeof magic <= got; i++) {
+			bool is = false;
+			if (memcmp(chunk + i, &magic, sizeof magic) == 0) {
+				err = is_record(s, from + (off_t)i, size, &is, f);
+			}
+			if (is) {
+				*next = from + (off_t)i;
+				return err;
+			}
+		}
+	}
+	*next = size;
+	return err;
+}
+
+/* Put what stands between two places at the end of SPOOL_BAD, where a person finds it. */
+static defib_err keep_bad(struct spool *s, off_t at, off_t next, struct failure *f)
 {
 	int bad;
 	off_t behind;
@@ -165,7 +270,7 @@ static defib_err set_aside(struct spool *s, off_t at, off_t size, struct failure
 	}
 	err = file_size(bad, &behind, f);
 	if (!err) {
-		err = file_copy(s->file_fd, at, size, bad, behind, f);
+		err = file_copy(s->file_fd, at, next, bad, behind, f);
 	}
 	if (!err) {
 		err = file_sync(bad, f);
@@ -174,17 +279,32 @@ static defib_err set_aside(struct spool *s, off_t at, off_t size, struct failure
 		err = file_sync(s->folder_fd, f);
 	}
 	close(bad);
+	return err;
+}
+
+/* Damage at `at`: out of the way, and what is good behind it stays. */
+static defib_err set_aside(struct spool *s, off_t at, off_t *size, struct failure *f)
+{
+	off_t next = *size;
+	defib_err err = next_record(s, at, *size, &next, f);
 	if (!err) {
-		err = cut(s, at, f);
+		err = keep_bad(s, at, next, f);
+	}
+	if (!err) {
+		err = next == *size ? cut(s, at, f) : replace(s, 0, at, next, *size, f);
 	}
 	if (err) {
 		fail_prefix(f, "damaged, and setting the damage aside in " SPOOL_BAD " failed");
 		return err;
 	}
-	log_event(LOG_ERROR, "spool damaged: results that were not read are kept in " SPOOL_BAD,
-	          LOG_STR("folder", s->folder), LOG_INT("bytes", size - at));
+	log_event(LOG_ERROR, "spool damaged: what could not be read is kept in " SPOOL_BAD,
+	          LOG_STR("folder", s->folder), LOG_INT("bytes", next - at),
+	          LOG_INT("bytes_kept_behind_it", *size - next));
+	*size -= next - at;
 	return DEFIB_OK;
 }
+
+/* ---- opening ---- */
 
 /* The record at s->end, checked; one that was taken may be damaged, nobody wants it. */
 static defib_err record_check(const struct spool *s, off_t size, struct record_head *h,
@@ -198,6 +318,18 @@ static defib_err record_check(const struct spool *s, off_t size, struct record_h
 	return bytes_read(s, s->end, h, NULL, state, f);
 }
 
+static void scanned(struct spool *s, const struct record_head *h)
+{
+	s->end += HEAD + h->len;
+	s->last = h->number;
+	if (h->number <= s->mark.taken) {
+		s->begin = s->end;
+	} else {
+		s->count++;
+	}
+}
+
+/* From s->end on, where the number before was s->last. */
 static defib_err spool_scan(struct spool *s, struct failure *f)
 {
 	struct record_head h;
@@ -205,17 +337,12 @@ static defib_err spool_scan(struct spool *s, struct failure *f)
 	off_t size;
 	defib_err err = file_size(s->file_fd, &size, f);
 
-	while (!err && state == RECORD_GOOD) {
+	while (!err && state != RECORD_END && state != RECORD_SHORT) {
 		err = record_check(s, size, &h, &state, f);
-		if (err || state != RECORD_GOOD) {
-			break;
-		}
-		s->end += HEAD + h.len;
-		s->last = h.number;
-		if (h.number <= s->mark.taken) {
-			s->begin = s->end;
-		} else {
-			s->count++;
+		if (!err && state == RECORD_GOOD) {
+			scanned(s, &h);
+		} else if (!err && state == RECORD_BAD) {
+			err = set_aside(s, s->end, &size, f);
 		}
 	}
 	if (s->last < s->mark.taken) {
@@ -226,7 +353,7 @@ static defib_err spool_scan(struct spool *s, struct failure *f)
 		          LOG_INT("bytes", size - s->end));
 		err = cut(s, s->end, f);
 	}
-	return !err && state == RECORD_BAD ? set_aside(s, s->end, size, f) : err;
+	return err;
 }
 
 static defib_err spool_lock(struct spool *s, struct failure *f)
@@ -266,48 +393,6 @@ static defib_err spool_open_files(struct spool *s, struct failure *f)
 		err = file_sync(s->folder_fd, f);           /* the files' names */
 	}
 	return err;
-}
-
-/*
- * After a rename: until the folder is synced a crash of the machine may bring
- * the old file back, without what was appended to the new one.
- */
-static defib_err sync_names(struct spool *s, struct failure *f)
-{
-	defib_err err = s->renamed ? file_sync(s->folder_fd, f) : DEFIB_OK;
-
-	if (!err) {
-		s->renamed = false;
-	}
-	return err;
-}
-
-/* What is left moves to a file of its own that takes the place of the old one at once. */
-static defib_err rewrite(struct spool *s, struct failure *f)
-{
-	int fd;
-	defib_err err = file_open(s->folder_fd, SPOOL_NEW, O_TRUNC, &fd, f);
-
-	if (err) {
-		return err;
-	}
-	err = file_copy(s->file_fd, s->begin, s->end, fd, 0, f);
-	if (!err) {
-		err = file_sync(fd, f);
-	}
-	if (!err && renameat(s->folder_fd, SPOOL_NEW, s->folder_fd, SPOOL_FILE) != 0) {
-		err = fail(f, DEFIB_IO, "cannot rename " SPOOL_NEW ": %s", strerror(errno));
-	}
-	if (err) {
-		close(fd);
-		return err;
-	}
-	close(s->file_fd);
-	s->file_fd = fd;
-	s->end -= s->begin;
-	s->begin = 0;
-	s->renamed = true;
-	return sync_names(s, f);
 }
 
 /*
@@ -432,22 +517,34 @@ defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct fail
 	return err;
 }
 
+/* Good when it was opened or written, damaged since: all that waits is looked at again. */
+static defib_err scan_again(struct spool *s, struct failure *f)
+{
+	uint64_t last = s->last;
+
+	s->end = s->begin;
+	s->last = s->mark.taken;
+	s->count = 0;
+	defib_err err = spool_scan(s, f);
+	s->last = s->last < last ? last : s->last; /* a number is given once */
+	return err;
+}
+
 static defib_err peek(struct spool *s, enum record_state *state, struct failure *f)
 {
 	struct record_head *h = &s->peeked_head;
-	defib_err err = head_read(s, s->begin, s->end, s->mark.taken, h, state, f);
+	defib_err err = DEFIB_OK;
 
-	buf_clear(&s->record);
-	if (!err && *state == RECORD_GOOD) {
-		err = bytes_read(s, s->begin, h, &s->record, state, f);
-	}
-	if (err || *state == RECORD_GOOD) {
-		return err;
-	}
-	err = set_aside(s, s->begin, s->end, f); /* good when it was opened or written, damaged since */
-	if (!err) {
-		s->end = s->begin;
-		s->count = 0;
+	*state = RECORD_BAD;
+	for (int tries = 0; !err && tries < 2 && s->count > 0 && *state != RECORD_GOOD; tries++) {
+		buf_clear(&s->record);
+		err = head_read(s, s->begin, s->end, s->mark.taken, h, state, f);
+		if (!err && *state == RECORD_GOOD) {
+			err = bytes_read(s, s->begin, h, &s->record, state, f);
+		}
+		if (!err && *state != RECORD_GOOD) {
+			err = scan_again(s, f);
+		}
 	}
 	return err;
 }
