@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "worker/side_queue.h"
+#include "worker/spool_file.h"
 #include "worker/wake.h"
 
 #include <errno.h>
@@ -297,9 +298,12 @@ static int open_target(struct target *t)
 	t->spool = spool != NULL;
 	t->side = (struct side_queue){
 		.folder = arena_printf(&c->arena, "%s/" SIDE_QUEUE_FOLDER, spool ? spool : ""),
+		.base = spool,
 		.url = d->url,
 		.wait_ms = SPOOL_WAIT_MS,
 	};
+	if (spool && folder_ours(spool, t->side.folder, &t->away))
+		return enqueue_failed(t, &t->away);
 	if (store_open(&o, &t->store, &t->away) && !(t->spool && store_away(t->away.code)))
 		return enqueue_failed(t, &t->away);
 	return EXIT_CLEAN;

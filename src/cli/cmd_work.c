@@ -17,6 +17,7 @@
 #include "watch/builtin.h"
 #include "worker/side_queue.h"
 #include "worker/source_table.h"
+#include "worker/spool_file.h"
 #include "worker/worker.h"
 
 #include <pthread.h>
@@ -300,6 +301,8 @@ static defib_err open_named(struct work_run *r, struct worker_options *o, struct
 	defib_err err = DEFIB_REFUSED;
 	const char *base = spool_base(r);
 	o->side = base ? arena_printf(&r->cli->arena, "%s/" SIDE_QUEUE_FOLDER, base) : NULL;
+	if (base && folder_ours(base, o->side, f))
+		return f->code;
 	for (int n = 1; n <= 1000 && err == DEFIB_REFUSED; n++) {
 		fail_clear(f);
 		o->name = worker_name(r->cli, o->pools[0].source->name, n);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "serve/uri.h"
 #include "serve/worker_secret.h"
+#include "worker/spool_file.h"
 
 #include <assert.h>
 #include <unistd.h>
@@ -37,39 +38,32 @@ static bool is_from_here(struct request *r, const struct http_rules *rules)
 	return !why || api_problem(&r->call, status, "%s", why);
 }
 
-static int64_t must_wait_s(struct http *h, uint64_t who)
-{
-	pthread_mutex_lock(&h->strikes_lock);
-	int64_t wait = strikes_wait_s(&h->strikes, who, clock_boot_ms());
-	pthread_mutex_unlock(&h->strikes_lock);
-	return wait;
-}
-
+/* A guess is worth nothing once there were too many; the right token is always heard. */
 static bool refuse_token(struct request *r, uint64_t who)
 {
 	struct http *h = r->http;
+	struct arena *a = &r->call.arena;
 	pthread_mutex_lock(&h->strikes_lock);
+	int64_t wait = strikes_wait_s(&h->strikes, who, clock_boot_ms());
 	strikes_add(&h->strikes, who, clock_boot_ms());
 	pthread_mutex_unlock(&h->strikes_lock);
-	log_event(LOG_WARN, "a wrong token was shown", LOG_STR("target", r->target));
+	/* Of an address that has shown too many, nobody wants to read each. */
+	if (wait == 0)
+		log_event(LOG_WARN, "a wrong token was shown", LOG_STR("path", uri_loggable(r->target, a)));
+	if (wait > 0) {
+		api_header(&r->call, "Retry-After", arena_printf(a, "%lld", (long long)wait));
+		return api_problem(&r->call, 429, "too many wrong tokens from this address; wait %lld s",
+		                   (long long)wait);
+	}
 	api_header(&r->call, "WWW-Authenticate", "Bearer realm=\"defib\", error=\"invalid_token\"");
 	return api_problem(&r->call, 401, "the token is not known here");
 }
 
-/* Whoever has shown too many wrong tokens is not heard, right or wrong: no guess is answered. */
 static bool is_known(struct request *r, const struct http_rules *rules)
 {
-	const char *shown = header(r, "Authorization");
-	uint64_t who = strikes_who(client(r));
 	struct identity id;
-	int64_t wait = shown && auth_has_tokens(rules->auth) ? must_wait_s(r->http, who) : 0;
-	if (wait > 0) {
-		api_header(&r->call, "Retry-After", arena_printf(&r->call.arena, "%lld", (long long)wait));
-		return api_problem(&r->call, 429, "too many wrong tokens from this address; wait %lld s",
-		                   (long long)wait);
-	}
-	if (auth_who(rules->auth, shown, &id) == AUTH_WRONG)
-		return refuse_token(r, who);
+	if (auth_who(rules->auth, header(r, "Authorization"), &id) == AUTH_WRONG)
+		return refuse_token(r, strikes_who(client(r)));
 	r->asked.role = id.role;
 	utf8_copy(r->actor, sizeof r->actor, id.actor);
 	r->asked.actor = r->actor;
@@ -309,6 +303,7 @@ static struct http *http_new(const struct http_options *o)
 	h->api = o->api;
 	h->tls = o->service->tls.certificate != NULL;
 	h->max_body = (size_t)o->service->max_body;
+	h->crowd = (int)(o->service->max_connections - o->service->max_connections / ROOM_PART - 1);
 	h->request_ms = o->service->request_timeout_us / 1000;
 	h->desks = desks_new(o->api, o->service->database_timeout_us / 1000);
 	pthread_rwlock_init(&h->rules_lock, NULL);
@@ -331,6 +326,8 @@ struct http *http_start(const struct http_options *o, struct failure *f)
 		err = fail(f, DEFIB_USAGE, "\"%s\" is no address to listen on", listen ? listen : "");
 		fail_next(f, "write 127.0.0.1:8080 or [::1]:8080");
 	}
+	if (!err && o->service->spool)
+		err = folder_ours(NULL, o->service->spool, f);
 	if (!err)
 		err = rules_load(o->service, &h->rules, f);
 	if (!err)

@@ -3,6 +3,11 @@
  * anew with each byte; a client that sends one now and then would stay for ever. So a
  * thread looks at all connections twice a second and cuts those whose time is over.
  *
+ * Nor may those that are slow keep out those that are not, and probes least of all: whoever
+ * restarts the daemon because /healthz is not answered would restart it for a crowd of strangers.
+ * So a few connections are always free: where there are fewer, those go that have been at one
+ * request for the longest, once they had time enough to send a request that is meant.
+ *
  * A connection leaves the list before its descriptor is closed, and is cut under the
  * list's lock: never is a descriptor cut that has become somebody else's.
  */
@@ -16,11 +21,40 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TICK_MS 500
+#define TICK_MS 250
+#define FAIR_MS 300 /* a request that is meant is here by then */
 
 static void note_number(struct http *h)
 {
 	metrics_set(h->api->metrics, METRIC_HTTP_CONNECTIONS, h->nconnections, NO_LABELS);
+}
+
+/* The one that has been at its request, or at taking its answer, for the longest. */
+static struct connection *slowest(struct http *h, int64_t now_ms)
+{
+	struct connection *found = NULL;
+	int64_t since = now_ms - FAIR_MS;
+	for (struct connection *c = h->connections; c; c = c->next) {
+		int phase = atomic_load(&c->phase);
+		int64_t at = atomic_load(&c->since_ms);
+		if (!c->cut && (phase == PHASE_READING || phase == PHASE_SENDING) && at <= since) {
+			since = at;
+			found = c;
+		}
+	}
+	return found;
+}
+
+/* Under the lock. Those that are cut already count no more: they go in a moment. */
+static void make_room(struct http *h)
+{
+	int64_t now_ms = clock_boot_ms();
+	struct connection *c;
+	while (h->nconnections - h->ncut > h->crowd && (c = slowest(h, now_ms))) {
+		c->cut = true;
+		h->ncut++;
+		shutdown(c->fd, SHUT_RDWR);
+	}
 }
 
 struct connection *connection_add(struct http *h, int fd)
@@ -35,6 +69,7 @@ struct connection *connection_add(struct http *h, int fd)
 	h->connections = c;
 	h->nconnections++;
 	note_number(h);
+	make_room(h);
 	pthread_mutex_unlock(&h->lock);
 	return c;
 }
@@ -49,6 +84,7 @@ void connection_remove(struct http *h, struct connection *c)
 	else
 		h->connections = c->next;
 	h->nconnections--;
+	h->ncut -= c->cut;
 	note_number(h);
 	pthread_mutex_unlock(&h->lock);
 	free(c);
@@ -81,6 +117,7 @@ static void cut_late(struct http *h)
 		if (timed && now - atomic_load(&c->since_ms) > limits[phase])
 			shutdown(c->fd, SHUT_RDWR);
 	}
+	make_room(h);
 	pthread_mutex_unlock(&h->lock);
 }
 

@@ -20,11 +20,13 @@ enum phase {
 	PHASE_STREAMING, /* as long as the client likes, if it takes what it is sent */
 };
 #define SEND_MS 60000
+#define ROOM_PART 32 /* one connection in so many is kept free */
 
 struct connection {
 	int fd;
 	atomic_int phase;
 	atomic_int_least64_t since_ms; /* CLOCK_BOOTTIME */
+	bool cut;                      /* to make room; under the list's lock */
 	struct connection *next, *before;
 };
 
@@ -56,6 +58,8 @@ struct http {
 	struct connection *connections;
 	struct http_stream *streams;
 	int nconnections;
+	int crowd; /* so many connections leave no room for a probe: see http_clock.c */
+	int ncut;  /* of them are as good as gone */
 	pthread_t clock;
 	int wake_clock; /* eventfd */
 };

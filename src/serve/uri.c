@@ -100,3 +100,11 @@ const char *uri_parse(const char *target, struct arena *a, struct uri *out)
 		why = parse_query(target + path + 1, a, out);
 	return why;
 }
+
+const char *uri_loggable(const char *target, struct arena *a)
+{
+	size_t n = strcspn(target, "?#;");
+	/* In absolute form a name and password may stand before the host. */
+	const char *from = target[0] == '/' ? target : "(not a path)";
+	return from == target ? arena_printf(a, "%.*s", (int)n, target) : from;
+}

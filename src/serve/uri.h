@@ -26,4 +26,7 @@ struct uri {
 /* Everything lives in the arena. NULL, or why it is refused. */
 const char *uri_parse(const char *target, struct arena *a, struct uri *out);
 
+/* What may be logged of a target: its path. A query can hold a token or a secret of somebody's. */
+const char *uri_loggable(const char *target, struct arena *a);
+
 #endif

@@ -99,9 +99,22 @@ static void what_is_too_long_is_refused(void **state)
 	buf_release(&many);
 }
 
+static void what_is_logged_has_no_query(void **state)
+{
+	struct arena a = ARENA_INIT;
+	(void)state;
+	assert_string_equal(uri_loggable("/api/v1/jobs?access_token=abc", &a), "/api/v1/jobs");
+	assert_string_equal(uri_loggable("/a;token=abc", &a), "/a");
+	assert_string_equal(uri_loggable("/a#token=abc", &a), "/a");
+	assert_null(strstr(uri_loggable("http://me:abc@host/a?b", &a), "abc"));
+	assert_null(strstr(uri_loggable("?access_token=abc", &a), "abc"));
+	arena_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_logged_has_no_query),
 		cmocka_unit_test_setup(a_path_is_its_decoded_parts, fresh),
 		cmocka_unit_test_setup(a_key_may_be_a_json_array, fresh),
 		cmocka_unit_test_setup(a_query_is_pairs_in_their_order, fresh),

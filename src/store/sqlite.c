@@ -18,8 +18,10 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PROGRESS_OPS 1000 /* virtual machine steps between looks at the clock: well below 1 ms */
 
@@ -387,6 +389,22 @@ static int open_flags(const struct store_options *opt)
 	return flags | SQLITE_OPEN_READWRITE | (opt->create ? SQLITE_OPEN_CREATE : 0);
 }
 
+/*
+ * Jobs may hold anything: a file that we make is its owner's alone, and SQLite makes what lies
+ * beside it (-wal, -shm) like it. One that is there keeps its mode. What fails here fails again,
+ * with words, when SQLite opens it.
+ */
+static void make_private(const struct store_options *opt, const char *path)
+{
+	if (!opt->create || opt->read_only || text_eq(path, ":memory:")) {
+		return;
+	}
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		close(fd);
+	}
+}
+
 defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f)
 {
 	const char *path = path_of(opt->url);
@@ -404,6 +422,7 @@ defib_err sqlite_open(const struct store_options *opt, struct store **out, struc
 		.server_version = sqlite3_libversion_number(),
 	};
 	l->call_ms = opt->call_ms;
+	make_private(opt, path);
 	int rc = sqlite3_open_v2(path, &l->db, open_flags(opt), NULL);
 	if (rc != SQLITE_OK) {
 		err = fail(f, sqlite_class(rc), "%s: %s: %s", opt->name,

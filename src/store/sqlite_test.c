@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -40,7 +41,8 @@ static int make_dir(void **state)
 
 static int remove_dir(void **state)
 {
-	static const char *const files[] = {"a.db", "busy.db", "ro.db", "not.db", "delete.db"};
+	static const char *const files[] = {"a.db",   "busy.db",   "ro.db",
+	                                    "not.db", "delete.db", "private.db"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -50,6 +52,36 @@ static int remove_dir(void **state)
 		unlink(path);
 	}
 	return rmdir(dir);
+}
+
+static int mode_of(const char *file)
+{
+	char path[128];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	return stat(path, &st) == 0 ? (int)(st.st_mode & 0777) : -1;
+}
+
+/* Jobs may hold anything: what we make is for its owner alone, whatever the umask lets through. */
+static void a_file_that_is_made_is_its_owners_alone(void **state)
+{
+	char path[128];
+	mode_t before = umask(0);
+
+	(void)state;
+	struct store *s = open_new("private.db");
+	assert_int_equal(run(s, "CREATE TABLE t (id INTEGER)", NULL), DEFIB_OK);
+	assert_int_equal(mode_of("private.db"), 0600);
+	assert_int_equal(mode_of("private.db-wal"), 0600);
+	assert_int_equal(mode_of("private.db-shm"), 0600);
+	store_close(s);
+	/* One that is there keeps its mode. */
+	snprintf(path, sizeof(path), "%s/private.db", dir);
+	assert_int_equal(chmod(path, 0640), 0);
+	store_close(open_new("private.db"));
+	assert_int_equal(mode_of("private.db"), 0640);
+	umask(before);
 }
 
 static void missing_file_is_said_so_and_not_made(void **state)
@@ -380,6 +412,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(missing_file_is_said_so_and_not_made),
+		cmocka_unit_test(a_file_that_is_made_is_its_owners_alone),
 		cmocka_unit_test(other_files_are_not_databases),
 		cmocka_unit_test(second_writer_is_locked_out_within_its_time),
 		cmocka_unit_test(read_only_session_refuses_to_write),

@@ -8,6 +8,7 @@
 #include "store/relation.h"
 #include "worker/side_record.h"
 #include "worker/spool.h"
+#include "worker/spool_file.h"
 #include "worker/wake.h"
 
 #include <assert.h>
@@ -53,7 +54,9 @@ static defib_err own(const struct side_queue *q, struct spool **out, struct fail
 {
 	struct spool_options o = {q->folder, 0};
 	int64_t until = clock_boot_ms() + q->wait_ms;
-	defib_err err;
+	defib_err err = folder_ours(q->base, q->folder, f);
+	if (err)
+		return err;
 	while ((err = spool_open(&o, out, f)) == DEFIB_REFUSED && clock_boot_ms() < until)
 		pause_ms(LOOK_MS);
 	if (err == DEFIB_REFUSED) {

@@ -26,6 +26,7 @@
 
 struct side_queue {
 	const char *folder; /* BASE/new; made when something is put */
+	const char *base;   /* what was configured, and must be ours; NULL: `folder` alone */
 	const char *url;    /* of its database: a folder holds jobs of one only */
 	int64_t wait_ms;    /* how long to wait for whoever owns the folder, or drains it */
 };

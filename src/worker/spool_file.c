@@ -53,11 +53,62 @@ static defib_err folder_make_all(const char *path, struct failure *f)
 	return err ? err : folder_make(part, f);
 }
 
+/* Why a folder is not to be trusted, or NULL. */
+static const char *not_ours(const struct stat *st)
+{
+	return S_ISLNK(st->st_mode)           ? "is a symbolic link"
+	       : st->st_uid != geteuid()      ? "belongs to another user"
+	       : (st->st_mode & S_IWOTH) != 0 ? "can be written to by everybody"
+	                                      : NULL;
+}
+
+static defib_err one_ours(const char *path, struct failure *f)
+{
+	struct stat st;
+
+	if (lstat(path, &st) != 0) {
+		return DEFIB_OK; /* will be made; or opening it says why not */
+	}
+	const char *why = not_ours(&st);
+	if (!why) {
+		return DEFIB_OK;
+	}
+	fail(f, DEFIB_CONFIG, "the folder %s %s", path, why);
+	fail_next(f, "name a folder that belongs to the user who runs this, and to nobody else");
+	return DEFIB_CONFIG;
+}
+
+defib_err folder_ours(const char *base, const char *folder, struct failure *f)
+{
+	char part[PATH_MAX];
+	size_t n = strlen(folder), from = base ? strlen(base) : n;
+	defib_err err = DEFIB_OK;
+
+	if (n >= sizeof part) {
+		return fail(f, DEFIB_CONFIG, "the path of the spool folder is too long");
+	}
+	/* A slash at the end would follow a link. */
+	while (from > 1 && folder[from - 1] == '/') {
+		from--;
+	}
+	for (size_t i = from; i <= n && !err; i++) {
+		if (i == n || folder[i] == '/') {
+			snprintf(part, sizeof part, "%.*s", (int)i, folder);
+			err = one_ours(part, f);
+		}
+	}
+	return err;
+}
+
 defib_err folder_open(const char *path, int *fd, struct failure *f)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 	assert(path[0] != '\0');
+	defib_err ours = folder_ours(NULL, path, f);
+	if (ours) {
+		return ours;
+	}
 	*fd = open(path, flags);
 	if (*fd < 0 && errno == ENOENT) {
 		defib_err err = folder_make_all(path, f);

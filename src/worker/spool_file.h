@@ -9,7 +9,13 @@
 
 #include <sys/types.h>
 
-/* Open a folder; it and what leads to it are made (0700) and synced where missing. */
+/*
+ * Refuse a folder that is a symbolic link or somebody else's: what is kept there would be in other
+ * hands. `base` and all below it down to `folder`; base NULL: folder alone. What is not there yet
+ * will be ours. DEFIB_CONFIG.
+ */
+MUST_CHECK defib_err folder_ours(const char *base, const char *folder, struct failure *f);
+/* Open a folder of our own; it and what leads to it are made (0700) and synced where missing. */
 MUST_CHECK defib_err folder_open(const char *path, int *fd, struct failure *f);
 /* Open a regular file of the folder for reading and writing, made (0600) if it is not there. */
 MUST_CHECK defib_err file_open(int folder, const char *name, int flags, int *fd, struct failure *f);

@@ -125,6 +125,33 @@ static void missing_folders_are_made_private(void **state)
 	spool_close(s);
 }
 
+static void a_folder_of_others_is_refused(void **state)
+{
+	(void)state;
+	char link[128], slash[130], open_to_all[128];
+	struct spool *s;
+	struct failure f = {0};
+	snprintf(link, sizeof link, "%s/link", folder);
+	snprintf(slash, sizeof slash, "%s/", link);
+	snprintf(open_to_all, sizeof open_to_all, "%s/all", folder);
+	assert_int_equal(symlink(folder, link), 0);
+	assert_int_equal(mkdir(open_to_all, 0700), 0);
+	assert_int_equal(chmod(open_to_all, 0777), 0);
+	struct spool_options o = {.folder = link};
+	assert_int_equal(spool_open(&o, &s, &f), DEFIB_CONFIG);
+	assert_non_null(strstr(f.what, "symbolic link"));
+	o.folder = slash;
+	assert_int_equal(spool_open(&o, &s, &f), DEFIB_CONFIG);
+	o.folder = open_to_all;
+	assert_int_equal(spool_open(&o, &s, &f), DEFIB_CONFIG);
+	if (geteuid() == 0) {
+		assert_int_equal(chmod(open_to_all, 0700), 0);
+		assert_int_equal(chown(open_to_all, 65534, 65534), 0);
+		assert_int_equal(spool_open(&o, &s, &f), DEFIB_CONFIG);
+		assert_non_null(strstr(f.what, "another user"));
+	}
+}
+
 static void what_is_no_folder_is_an_error(void **state)
 {
 	(void)state;
@@ -393,6 +420,7 @@ int main(void)
 		TEST(an_append_between_peek_and_take_changes_nothing),
 		TEST(a_folder_has_one_owner),
 		TEST(missing_folders_are_made_private),
+		TEST(a_folder_of_others_is_refused),
 		TEST(what_is_no_folder_is_an_error),
 		TEST(a_full_spool_says_so_until_something_is_taken),
 		TEST(the_file_stays_small_though_never_empty),

@@ -214,6 +214,38 @@ def test_clients_that_drip_keep_nobody_waiting_and_are_cut(patient, crowd, meanw
     assert waited[-1] < 2000
 
 
+def test_a_probe_is_answered_whoever_else_is_connected(patient, crowd, meanwhile):
+    """More slow connections than there may be, and they go on: whoever restarts the daemon because
+    /healthz is silent would restart it for a crowd of strangers."""
+    slow = crowd(1150).say(HALF_A_HEAD)
+    waited = []
+    for turn in range(10):
+        slow.say(b" ").step(0.05)
+        if turn % 3 == 2:  # those that were cut come again
+            crowd(100).say(HALF_A_HEAD)
+        for path in ("/healthz", "/readyz"):
+            client = ask(patient.url, request(path))
+            assert client.status == 200, client.got
+            waited.append(client.took_ms)
+    meanwhile.note(slow=1150, probes_max_ms=round(max(waited), 1))
+    assert max(waited) < 1000, waited
+
+
+@pytest.mark.parametrize("target", ["/api/v1/watches?access_token={}", "/api/v1/watches;t={}",
+                                    "/?{}", "/api/v1/watches?a=b#{}"])
+def test_no_token_is_logged_wherever_it_stands(patient, target):
+    """A wrong Bearer beside a token in the query: of the target only the path is logged."""
+    before = len(patient.served.lines("a wrong token was shown"))
+    for secret in (TOKEN, "a-secret-in-the-wrong-place"):
+        client = Crowd(patient.url, source="127.0.0.3").connect(1).say(
+            request(target.format(secret.replace("'", "%27")), token="wrong-" + secret)).finish()
+        assert client.statuses() == {401: 1}
+        client.close()
+    eventually(lambda: len(patient.served.lines("a wrong token was shown")) == before + 2)
+    for secret in ("a-secret-in-the-wrong-place", TOKEN, TOKEN.replace("'", "%27"), "forty-char"):
+        assert secret not in patient.served.log
+
+
 @pytest.mark.proof
 def test_a_thousand_that_drip_all_the_time(patient, crowd, meanwhile):
     waited = []
@@ -289,8 +321,11 @@ def test_wrong_tokens_by_the_thousand_are_not_heard(patient, crowd, meanwhile):
         assert patient.answers() < 2000
     assert set(statuses) == {401, 429}, statuses
     assert statuses[429] >= 980
+    # The right one is always heard, also from there: a stranger must not lock out its owner.
     right = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token=TOKEN)).finish()
-    assert right.statuses() == {429: 1}
+    assert right.statuses() == {200: 1}
+    wrong = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token="guess")).finish()
+    assert wrong.statuses() == {429: 1} and b"Retry-After" in wrong.clients[0].got
     meanwhile.note(guesses=1000, statuses=statuses)
 
 

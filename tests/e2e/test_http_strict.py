@@ -100,8 +100,10 @@ BAD = {
 }
 
 
-# Of a length that is too large, or another version, the library has its own words.
-OTHERS = {"huge-length": b"413", "chunk-huge": b"413", "other-version": b"505"}
+# Of a length that is too large, or another version, the library has its own words; a blank
+# in a target ends the connection without one.
+OTHERS = {"two-blanks-before-version": None, "huge-length": b"413", "chunk-huge": b"413",
+          "other-version": b"505"}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -111,7 +113,8 @@ def test_what_two_could_read_differently_is_refused_and_closed(web, name):
     got, ended = said(web, BAD[name] + SMUGGLED)
     answers = got.split(b"HTTP/1.1 ")[1:]
     assert ended, got
-    assert {one[:3] for one in answers} == {OTHERS.get(name, b"400")}, got
+    status = OTHERS.get(name, b"400")
+    assert {one[:3] for one in answers} == ({status} if status else set()), got
     assert b"there is nothing at this address" not in got
 
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 
@@ -336,3 +338,64 @@ def test_without_http_spool_it_stays_503(pg_queue, tmp_path):
         with away.now():
             assert web.post("/api/v1/queues/default/jobs", {"kind": "test"}).status == 503
         assert away.queue.all("id") == []
+
+
+# ---- the folder
+
+
+@pytest.fixture(params=["link", "link-slash", "stranger", "everybody"])
+def foreign(request, tmp_path):
+    """A folder that is not ours to keep jobs in, and the word for why."""
+    real, named = tmp_path / "real", tmp_path / "named"
+    real.mkdir()
+    if request.param.startswith("link"):
+        named.symlink_to(real)
+        return f"{named}/" if request.param == "link-slash" else str(named), "symbolic link"
+    if request.param == "everybody":
+        real.chmod(0o777)
+        return str(real), "everybody"
+    if os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    shutil.chown(real, "nobody")
+    return str(real), "another user"
+
+
+def test_a_spool_folder_of_others_is_refused_in_one_line(away, foreign):
+    """What is kept there would be in other hands: new work, results, and work over HTTP."""
+    folder, word = foreign
+    program, url = away.queue.program, away.url
+    for ran in (program("enqueue", "q", "k", "--spool", folder, db=url),
+                program("work", "--queue", "q", "--drain", "--spool", folder, "--db", url, "--",
+                        "true"),
+                program("daemon", "--listen", "127.0.0.1:0",
+                        config=CONFIG.format(url=url, spool=folder))):
+        assert ran.code not in (0, 1), ran.out
+        assert word in ran.err and folder.rstrip("/") in ran.err
+        assert len([line for line in ran.err.splitlines() if word in line]) == 1
+    assert not list(pathlib.Path(folder).iterdir())
+
+
+def test_the_folder_of_a_worker_s_own_results_is_looked_at_too(away):
+    away.spool.mkdir(mode=0o700)
+    (away.spool / "elsewhere").mkdir()
+    (away.spool / "mine").symlink_to(away.spool / "elsewhere")
+    ran = away.queue.program("work", "--queue", "q", "--name", "mine", "--drain", "--spool",
+                             away.spool, "--db", away.url, "--", "true")
+    assert ran.code not in (0, 1) and "symbolic link" in ran.err
+
+
+def test_one_flipped_bit_costs_one_job_and_all_behind_it_go_in_in_order(away):
+    with away.now():
+        for n in range(5):
+            kept(away.enqueue(json.dumps({"n": n})))
+    file = away.spool / "new" / "spool"
+    bytes_ = bytearray(file.read_bytes())
+    bytes_[bytes_.index(b"DSP1", bytes_.index(b"DSP1", 1) + 1) + 60] ^= 4
+    file.write_bytes(bytes_)
+    worker = away.queue.drain("--spool", away.spool, url=away.url)
+    assert away.numbers() == [0, 1, 3, 4]
+    assert "spool damaged" in worker.log
+    damaged = (away.spool / "new" / "spool.bad").read_bytes()
+    assert damaged.count(b"DSP1") == 1 and b'"n' in damaged
+    assert {path.stat().st_mode & 0o777 for path in (away.spool / "new").iterdir()
+            if path.is_file()} == {0o600}
