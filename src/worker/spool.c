@@ -19,10 +19,10 @@
  */
 #include "worker/spool.h"
 
-#include "base/crc32c.h"
 #include "base/log.h"
 #include "worker/spool_file.h"
 #include "worker/spool_mark.h"
+#include "worker/spool_record.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -36,17 +36,6 @@
 #define SPOOL_LOCK "lock"
 #define SPOOL_DEFAULT_MAX (INT64_C(64) << 20)
 #define SPOOL_REWRITE_MIN (1 << 20) /* less than this is not worth a rewrite */
-#define RECORD_MAGIC 0x31505344u    /* "DSP1" */
-
-struct record_head {
-	uint32_t magic;
-	uint32_t len;
-	uint64_t number; /* from 1, rising */
-	uint32_t bytes_crc;
-	uint32_t head_crc; /* of the fields before: a damaged length must not pass for a short file */
-};
-_Static_assert(sizeof(struct record_head) == 24, "a head is written as it stands in memory");
-#define HEAD ((off_t)sizeof(struct record_head))
 
 struct spool {
 	char *folder;
@@ -63,88 +52,6 @@ struct spool {
 	struct record_head peeked_head;
 	struct buf record;
 };
-
-static uint32_t head_crc(const struct record_head *h)
-{
-	return crc32c(0, h, offsetof(struct record_head, head_crc));
-}
-
-enum record_state {
-	RECORD_GOOD,
-	RECORD_END,   /* nothing more */
-	RECORD_SHORT, /* the file ends inside it */
-	RECORD_BAD,
-};
-
-/* A crash of the machine may leave a file that is longer than what was written: all zeros. */
-static defib_err rest_is_zero(const struct spool *s, off_t at, bool *zero, struct failure *f)
-{
-	char chunk[4096];
-	size_t got = 1;
-	defib_err err = DEFIB_OK;
-
-	for (*zero = true; *zero && got > 0 && !err; at += (off_t)got) {
-		err = file_read(s->file_fd, chunk, sizeof chunk, at, &got, f);
-		for (size_t i = 0; i < got && *zero; i++) {
-			*zero = chunk[i] == 0;
-		}
-	}
-	return err;
-}
-
-/* The head at `at`, in a file that ends at `size` and has given numbers up to `last`. */
-static defib_err head_read(const struct spool *s, off_t at, off_t size, uint64_t last,
-                           struct record_head *h, enum record_state *state, struct failure *f)
-{
-	size_t got;
-	bool zero;
-
-	if (at == size) {
-		*state = RECORD_END;
-		return DEFIB_OK;
-	}
-	defib_err err = file_read(s->file_fd, h, sizeof *h, at, &got, f);
-	if (err) {
-		return err;
-	}
-	if (got < sizeof *h) {
-		*state = RECORD_SHORT;
-		return DEFIB_OK;
-	}
-	if (h->magic == RECORD_MAGIC && h->head_crc == head_crc(h) && h->number > last) {
-		*state = h->len > size - at - HEAD ? RECORD_SHORT : RECORD_GOOD;
-		return DEFIB_OK;
-	}
-	err = rest_is_zero(s, at, &zero, f);
-	*state = zero ? RECORD_SHORT : RECORD_BAD;
-	return err;
-}
-
-/* Check the bytes behind a good head, and keep them in `into` unless it is NULL. */
-static defib_err bytes_read(const struct spool *s, off_t at, const struct record_head *h,
-                            struct buf *into, enum record_state *state, struct failure *f)
-{
-	char chunk[16384];
-	uint32_t crc = 0;
-
-	for (size_t done = 0, got; done < h->len; done += got) {
-		size_t want = h->len - done < sizeof chunk ? h->len - done : sizeof chunk;
-		defib_err err = file_read(s->file_fd, chunk, want, at + HEAD + (off_t)done, &got, f);
-		if (err) {
-			return err;
-		}
-		if (got == 0) {
-			*state = RECORD_BAD; /* cut by somebody since its head was read */
-			return DEFIB_OK;
-		}
-		crc = crc32c(crc, chunk, got);
-		if (into) {
-			buf_addn(into, chunk, got);
-		}
-	}
-	*state = crc == h->bytes_crc ? RECORD_GOOD : RECORD_BAD;
-	return DEFIB_OK;
-}
 
 /* Let the file end at `at`. */
 static defib_err cut(struct spool *s, off_t at, struct failure *f)
@@ -212,52 +119,6 @@ static defib_err rewrite(struct spool *s, struct failure *f)
 
 /* ---- damage ---- */
 
-/* Whether a whole good record with a higher number stands at `at`. */
-static defib_err is_record(const struct spool *s, off_t at, off_t size, bool *is, struct failure *f)
-{
-	struct record_head h;
-	enum record_state state;
-	size_t got;
-	*is = false;
-	defib_err err = file_read(s->file_fd, &h, sizeof h, at, &got, f);
-	if (err || got < sizeof h || h.magic != RECORD_MAGIC || h.head_crc != head_crc(&h) ||
-	    h.number <= s->last || h.len > size - at - HEAD) {
-		return err;
-	}
-	err = bytes_read(s, at, &h, NULL, &state, f);
-	*is = !err && state == RECORD_GOOD;
-	return err;
-}
-
-/*
- * Where the next good record begins behind `at`, or `size`. The length of a damaged one may be
- * what is damaged, so every place is looked at that starts like a record.
- */
-static defib_err next_record(const struct spool *s, off_t at, off_t size, off_t *next,
-                             struct failure *f)
-{
-	static const uint32_t magic = RECORD_MAGIC;
-	char chunk[65536];
-	size_t got = sizeof chunk;
-	defib_err err = DEFIB_OK;
-	for (off_t from = at + 1; !err && got >= sizeof magic;
-	     from += (off_t)(got - sizeof magic + 1)) {
-		err = file_read(s->file_fd, chunk, sizeof chunk, from, &got, f);
-		for (size_t i = 0; !err && i + sizeof magic <= got; i++) {
-			bool is = false;
-			if (memcmp(chunk + i, &magic, sizeof magic) == 0) {
-				err = is_record(s, from + (off_t)i, size, &is, f);
-			}
-			if (is) {
-				*next = from + (off_t)i;
-				return err;
-			}
-		}
-	}
-	*next = size;
-	return err;
-}
-
 /* Put what stands between two places at the end of SPOOL_BAD, where a person finds it. */
 static defib_err keep_bad(struct spool *s, off_t at, off_t next, struct failure *f)
 {
@@ -286,7 +147,7 @@ static defib_err keep_bad(struct spool *s, off_t at, off_t next, struct failure 
 static defib_err set_aside(struct spool *s, off_t at, off_t *size, struct failure *f)
 {
 	off_t next = *size;
-	defib_err err = next_record(s, at, *size, &next, f);
+	defib_err err = record_next(s->file_fd, at, *size, s->last, &next, f);
 	if (!err) {
 		err = keep_bad(s, at, next, f);
 	}
@@ -310,17 +171,17 @@ static defib_err set_aside(struct spool *s, off_t at, off_t *size, struct failur
 static defib_err record_check(const struct spool *s, off_t size, struct record_head *h,
                               enum record_state *state, struct failure *f)
 {
-	defib_err err = head_read(s, s->end, size, s->last, h, state, f);
+	defib_err err = record_head(s->file_fd, s->end, size, s->last, h, state, f);
 
 	if (err || *state != RECORD_GOOD || h->number <= s->mark.taken) {
 		return err;
 	}
-	return bytes_read(s, s->end, h, NULL, state, f);
+	return record_bytes(s->file_fd, s->end, h, NULL, state, f);
 }
 
 static void scanned(struct spool *s, const struct record_head *h)
 {
-	s->end += HEAD + h->len;
+	s->end += RECORD_HEAD + h->len;
 	s->last = h->number;
 	if (h->number <= s->mark.taken) {
 		s->begin = s->end;
@@ -460,21 +321,6 @@ void spool_close(struct spool *s)
 	free(s);
 }
 
-/* Head and bytes in one piece, so that a crash leaves a beginning of it. */
-static void record_build(const struct spool *s, const char *bytes, size_t n, struct buf *out)
-{
-	struct record_head h = {
-		.magic = RECORD_MAGIC,
-		.len = (uint32_t)n,
-		.number = s->last + 1,
-		.bytes_crc = crc32c(0, bytes, n),
-	};
-
-	h.head_crc = head_crc(&h);
-	buf_addn(out, (const char *)&h, sizeof h);
-	buf_addn(out, bytes, n);
-}
-
 /* On failure the file ends where it ended; a leftover is overwritten by the next append. */
 static defib_err record_write(struct spool *s, const struct buf *record, struct failure *f)
 {
@@ -496,7 +342,7 @@ static defib_err record_write(struct spool *s, const struct buf *record, struct 
 defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct failure *f)
 {
 	struct buf record = BUF_INIT;
-	int64_t room = s->max_bytes - spool_bytes(s) - HEAD;
+	int64_t room = s->max_bytes - spool_bytes(s) - RECORD_HEAD;
 
 	if (room < 0 || n > (uint64_t)room || n > UINT32_MAX) {
 		fail(f, DEFIB_FULL,
@@ -504,7 +350,7 @@ defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct fail
 		     s->folder, (long long)s->count, (long long)spool_bytes(s), n);
 		return DEFIB_FULL;
 	}
-	record_build(s, bytes, n, &record);
+	record_build(s->last + 1, bytes, n, &record);
 	defib_err err = record_write(s, &record, f);
 	if (err) {
 		fail_prefix(f, "spool %s", s->folder);
@@ -538,9 +384,9 @@ static defib_err peek(struct spool *s, enum record_state *state, struct failure 
 	*state = RECORD_BAD;
 	for (int tries = 0; !err && tries < 2 && s->count > 0 && *state != RECORD_GOOD; tries++) {
 		buf_clear(&s->record);
-		err = head_read(s, s->begin, s->end, s->mark.taken, h, state, f);
+		err = record_head(s->file_fd, s->begin, s->end, s->mark.taken, h, state, f);
 		if (!err && *state == RECORD_GOOD) {
-			err = bytes_read(s, s->begin, h, &s->record, state, f);
+			err = record_bytes(s->file_fd, s->begin, h, &s->record, state, f);
 		}
 		if (!err && *state != RECORD_GOOD) {
 			err = scan_again(s, f);
@@ -592,7 +438,7 @@ defib_err spool_take(struct spool *s, struct failure *f)
 {
 	const struct record_head *h = &s->peeked_head;
 	assert(s->peeked);
-	return take_to(s, h->number, s->begin + HEAD + h->len, 1, f);
+	return take_to(s, h->number, s->begin + RECORD_HEAD + h->len, 1, f);
 }
 
 int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t bytes,
@@ -610,14 +456,14 @@ int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t 
 	/* What cannot be read is told, or set aside, where the first is peeked at. */
 	while (n < most && n < s->count && spool_peek(s, &first, &nfirst)) {
 		buf_clear(&record);
-		if (head_read(s, at, s->end, last, &h, &state, NULL) || state != RECORD_GOOD ||
-		    (n > 0 && h.len > bytes) || bytes_read(s, at, &h, &record, &state, NULL) ||
+		if (record_head(s->file_fd, at, s->end, last, &h, &state, NULL) || state != RECORD_GOOD ||
+		    (n > 0 && h.len > bytes) || record_bytes(s->file_fd, at, &h, &record, &state, NULL) ||
 		    state != RECORD_GOOD) {
 			break;
 		}
 		bytes -= h.len < bytes ? h.len : bytes;
 		last = h.number;
-		at += HEAD + h.len;
+		at += RECORD_HEAD + h.len;
 		char *copy = memcpy(arena_alloc(a, record.len + 1), buf_text(&record), record.len);
 		out[n++] = (struct spool_record){copy, record.len, h.number, at};
 	}
