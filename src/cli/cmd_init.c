@@ -4,6 +4,7 @@
  * live in a database. Both only look at it.
  */
 #include "cli/cli.h"
+#include "cli/init_print.h"
 #include "cli/init_write.h"
 
 #include "base/text.h"
@@ -11,7 +12,9 @@
 #include "recover/detect.h"
 
 const struct cli_option init_options[] = {
-	{"print", NULL, "print the SQL of defib's own tables instead of running it"},
+	{"print", NULL, "print the SQL of defib's own tables, and the grants, for a DBA to run"},
+	{"role", "ROLE", "with --print: who gets the grants (the user of the URL)"},
+	{"for", "GROUPS", "with --print: for what: view,act,daemon,work,run (what the file needs)"},
 	{"table", "TABLE", "look at a table and propose a watch for it, with the reasons"},
 	{"detect", NULL, "look for known queues, and for tables that look like one"},
 	{"write", "FILE", "with these two: write it there; a file that exists is added to"},
@@ -31,11 +34,6 @@ static int make_tables(struct cli *c, const struct database *d)
 {
 	struct failure f = {0};
 	struct store *s = NULL;
-	if (cli_flag(c, "print")) {
-		for (int part = 0; part < SCHEMA_PARTS; part++)
-			printf("%s\n", schema_script((enum schema_part)part, d->engine));
-		return EXIT_CLEAN;
-	}
 	struct store_options o = cli_store_options(d, NULL, false);
 	o.create = true;
 	defib_err err = store_open(&o, &s, &f);
@@ -162,6 +160,8 @@ int cmd_init(struct cli *c)
 	bool look = cli_flag(c, "detect");
 	if (table && look)
 		return cli_usage("--table looks at one table, --detect at all: give one of them");
+	if ((cli_value(c, "role") || cli_value(c, "for")) && !cli_flag(c, "print"))
+		return cli_usage("--role and --for go with --print");
 	if (cli_flag(c, "write") && !table && !look)
 		return cli_usage("--write goes with --table or --detect");
 	int code = cli_load(c);
@@ -169,7 +169,7 @@ int cmd_init(struct cli *c)
 		return code;
 	const struct database *d = &c->settings.databases[0];
 	if (!table && !look)
-		return make_tables(c, d);
+		return cli_flag(c, "print") ? init_print(c, d) : make_tables(c, d);
 	struct failure f = {0};
 	struct store *s = NULL;
 	struct store_options o = cli_store_options(d, NULL, true);

@@ -10,6 +10,7 @@
 #include "cli/status_text.h"
 
 #include "base/text.h"
+#include "ledger/schema.h"
 #include "serve/say_standing.h"
 #include "serve/standing.h"
 #include "watch/builtin.h"
@@ -67,6 +68,18 @@ static bool is_named(const struct asking *x, const struct database *d)
 	return named;
 }
 
+/* Where this role could not have made the tables, a daemon of it may work without them. */
+static void tell_unseen(const struct asking *x, const struct database *d, struct store *s)
+{
+	struct failure ignored = {0};
+	bool may = true;
+	if (!x->cli->quiet && !schema_may_install(s, &may, &ignored) && !may)
+		fprintf(stderr,
+		        "database %s: defib's own tables are not there: a daemon that works without them "
+		        "cannot be seen from here\n",
+		        d->name);
+}
+
 static void ask_database(struct asking *x, const struct database *d)
 {
 	struct session *session = session_of(x, d);
@@ -82,6 +95,8 @@ static void ask_database(struct asking *x, const struct database *d)
 		x->code = x->failed++ ? x->code : code;
 		return;
 	}
+	if (!left.there)
+		tell_unseen(x, d, session->store);
 	for (int i = 0; i < x->selection.n; i++)
 		if (x->selection.groups[i].database == d)
 			tell(x, d, x->selection.groups[i].watch->name, &left);

@@ -47,7 +47,7 @@ void pause_line(struct store *s, const char *watch, struct buf *out)
 	struct told *all = NULL;
 	bool there = false;
 	int n = 0;
-	if (told_open(s, false, &there, &ignored) == DEFIB_OK && there &&
+	if (told_open(s, "setting", false, &there, &ignored) == DEFIB_OK && there &&
 	    told_read(s, &a, &all, &n, &ignored) == DEFIB_OK)
 		for (int i = 0; i < n; i++)
 			if (text_eq(all[i].name, "pause") &&

@@ -8,27 +8,31 @@
 enum presence { PRESENT, MISSING, OUTDATED, NOT_ALLOWED };
 
 /*
- * On PostgreSQL the catalogs tell what the role may do, without touching the tables. *sealed: its
- * entries are chained; a ledger without works too.
+ * On PostgreSQL the catalogs tell what the role may do, without touching the tables. Who only
+ * reads needs no right to write. *sealed: its entries are chained; a ledger without works too.
  */
-static defib_err look_for(struct store *s, struct arena *a, enum presence *out, bool *sealed,
-                          struct failure *f)
+static defib_err look_for(struct store *s, bool write, struct arena *a, enum presence *out,
+                          bool *sealed, struct failure *f)
 {
 	static const char *const queries[] = {
 		[STORE_POSTGRES] =
 			"SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND "
-			"has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')), "
+			"has_table_privilege(c.oid, 'SELECT') AND ($1::bigint = 0 OR "
+			"has_table_privilege(c.oid, 'INSERT') AND (c.relname = 'ledger' OR "
+			"has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')))), "
 			"count(*), EXISTS (SELECT 1 FROM pg_class s JOIN pg_namespace n ON n.oid = "
 			"s.relnamespace WHERE n.nspname = 'defib' AND s.relname = 'ledger_seal') "
 			"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
 			"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')",
-		[STORE_SQLITE] = "SELECT 1, count(*) FILTER (WHERE name <> 'defib_ledger_seal'), "
-						 "count(*) FILTER (WHERE name = 'defib_ledger_seal') "
-						 "FROM sqlite_master WHERE type = 'table' AND name IN "
-						 "('defib_ledger', 'defib_hold', 'defib_retry', 'defib_ledger_seal')",
+		[STORE_SQLITE] =
+			"SELECT ?1 IN (0, 1), count(*) FILTER (WHERE name <> 'defib_ledger_seal'), "
+			"count(*) FILTER (WHERE name = 'defib_ledger_seal') "
+			"FROM sqlite_master WHERE type = 'table' AND name IN "
+			"('defib_ledger', 'defib_hold', 'defib_retry', 'defib_ledger_seal')",
 	};
+	struct store_param param = P_INT(write);
 	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = store_exec(s, queries[s->engine], &param, 1, a, &rows, f);
 	if (err)
 		return err;
 	int64_t tables = row_int(&rows, 0, 1, 0);
@@ -50,7 +54,15 @@ static void turn_off(struct ledger *l, const char *why)
 static defib_err make(struct store *s, enum presence presence, struct ledger *out,
                       struct failure *f)
 {
-	defib_err err = schema_install(s, SCHEMA_LEDGER, f);
+	bool may = false;
+	defib_err err = schema_may_install(s, &may, f);
+	if (!err && !may && presence == MISSING) {
+		turn_off(out, "it is not there and this role may not create it; a DBA runs what defib init "
+		              "--print prints");
+		return DEFIB_OK;
+	}
+	if (!err)
+		err = schema_install(s, SCHEMA_LEDGER, f);
 	out->ready = out->made = !err;
 	if (err != DEFIB_PERMISSION)
 		return err;
@@ -77,7 +89,7 @@ defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct f
 	enum presence presence = MISSING;
 	bool sealed = false;
 	*out = (struct ledger){0};
-	defib_err err = look_for(s, &a, &presence, &sealed, f);
+	defib_err err = look_for(s, create, &a, &presence, &sealed, f);
 	arena_release(&a);
 	if (err)
 		return err;
@@ -86,7 +98,9 @@ defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct f
 		return sealed || !create ? DEFIB_OK : begin_seals(s, f);
 	}
 	if (presence == NOT_ALLOWED) {
-		turn_off(out, "the role may not write to defib.ledger; defib doctor gives the grants");
+		turn_off(out, create
+		                  ? "this role may not write to the ledger; defib doctor gives the grants"
+		                  : "this role may not read the ledger; defib doctor gives the grants");
 	} else if (!create) {
 		turn_off(out, presence == MISSING ? "it is not there yet"
 		                                  : "it is of an older version; defib init, or the next "

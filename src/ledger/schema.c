@@ -94,28 +94,83 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 	return err;
 }
 
-defib_err schema_has(struct store *s, const char *table, bool *there, struct failure *f)
+/*
+ * The catalogs tell what the role may do without touching the tables: a schema that may not
+ * be used would fail any other question.
+ */
+defib_err schema_look(struct store *s, const char *table, bool write, enum schema_presence *out,
+                      struct failure *f)
 {
 	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT to_regclass('defib.' || $1::text) IS NOT NULL",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_' || ?1",
+		[STORE_POSTGRES] =
+			"SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') "
+			"AND ($2::bigint = 0 OR has_table_privilege(c.oid, 'INSERT') AND "
+			"has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) FROM "
+			"pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'defib' "
+			"AND c.relname = $1",
+		[STORE_SQLITE] = "SELECT ?2 IN (0, 1) FROM sqlite_master WHERE name = 'defib_' || ?1",
 	};
-	struct store_param name = P_TEXT(table);
+	struct store_param params[] = {P_TEXT(table), P_INT(write)};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], &name, 1, &a, &rows, f);
-	*there = !err && row_bool(&rows, 0, 0);
+	defib_err err = store_exec(s, queries[s->engine], params, 2, &a, &rows, f);
+	if (!err)
+		*out = rows.nrows == 0         ? SCHEMA_MISSING
+		       : row_bool(&rows, 0, 0) ? SCHEMA_THERE
+		                               : SCHEMA_CLOSED;
 	arena_release(&a);
 	return err;
+}
+
+defib_err schema_has(struct store *s, const char *table, bool *there, struct failure *f)
+{
+	enum schema_presence presence = SCHEMA_MISSING;
+	defib_err err = schema_look(s, table, false, &presence, f);
+	*there = presence == SCHEMA_THERE;
+	return err;
+}
+
+/* Asked before it is tried: who may not create would fill the server's log with his tries. */
+defib_err schema_may_install(struct store *s, bool *may, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	*may = true;
+	if (s->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	defib_err err = store_exec(s, "SELECT has_database_privilege(current_database(), 'CREATE')",
+	                           NULL, 0, &a, &rows, f);
+	*may = !err && row_bool(&rows, 0, 0);
+	arena_release(&a);
+	return err;
+}
+
+defib_err schema_refused(struct failure *f, const char *what)
+{
+	fail(f, DEFIB_PERMISSION, "%s", what);
+	fail_next(f, "a DBA runs what defib init --print prints, which has the grants for this role");
+	return DEFIB_PERMISSION;
 }
 
 defib_err schema_ready(struct store *s, const char *table, enum schema_part last, bool create,
                        bool *there, struct failure *f)
 {
-	defib_err err = schema_has(s, table, there, f);
-	if (!err && !*there && create) {
+	enum schema_presence presence = SCHEMA_MISSING;
+	bool may = false;
+	*there = false;
+	defib_err err = schema_look(s, table, create, &presence, f);
+	if (!err && presence == SCHEMA_CLOSED)
+		return schema_refused(f, create ? "this role may not write to defib's own tables"
+		                                : "this role may not read defib's own tables");
+	*there = presence == SCHEMA_THERE;
+	if (err || *there || !create)
+		return err;
+	err = schema_may_install(s, &may, f);
+	if (!err && !may)
+		return schema_refused(f, "defib's own tables are not there, and this role may not create "
+		                         "them");
+	if (!err)
 		err = schema_install(s, last, f);
-		*there = !err;
-	}
+	*there = !err;
 	return err;
 }

@@ -16,10 +16,25 @@ MUST_CHECK defib_err schema_run(struct store *s, const char *script, struct fail
 /* Run the parts up to `last` in one transaction; running them again changes nothing. */
 MUST_CHECK defib_err schema_install(struct store *s, enum schema_part last, struct failure *f);
 
-/* Whether a table of ours is there: "leader" is defib.leader, or defib_leader on SQLite. */
+/* Whether the role may run them where nothing of them is there. */
+MUST_CHECK defib_err schema_may_install(struct store *s, bool *may, struct failure *f);
+
+/* Whether a table of ours is there and the role may use it: not there, not to be used, both. */
+enum schema_presence { SCHEMA_MISSING, SCHEMA_CLOSED, SCHEMA_THERE };
+/* "leader" is defib.leader, or defib_leader on SQLite. `write`: to insert, update and delete. */
+MUST_CHECK defib_err schema_look(struct store *s, const char *table, bool write,
+                                 enum schema_presence *out, struct failure *f);
+/* Whether it is there and may be read. */
 MUST_CHECK defib_err schema_has(struct store *s, const char *table, bool *there, struct failure *f);
-/* The same; where it is not and `create` is set, the parts up to `last` are installed. */
+/*
+ * The same; where it is not and `create` is set, the parts up to `last` are installed.
+ * DEFIB_PERMISSION: it is there and may not be read (with `create`: written), or may not be
+ * made; with what to do about it.
+ */
 MUST_CHECK defib_err schema_ready(struct store *s, const char *table, enum schema_part last,
                                   bool create, bool *there, struct failure *f);
+
+/* Fail for a right that the role lacks: who can give it, and how. DEFIB_PERMISSION. */
+defib_err schema_refused(struct failure *f, const char *what);
 
 #endif

@@ -7,9 +7,9 @@
 /* Times of ours as microseconds: PostgreSQL's are timestamps, SQLite's milliseconds. */
 #define PG_US(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 
-defib_err told_open(struct store *s, bool create, bool *there, struct failure *f)
+defib_err told_open(struct store *s, const char *table, bool create, bool *there, struct failure *f)
 {
-	return schema_ready(s, "leader", SCHEMA_DAEMON, create, there, f);
+	return schema_ready(s, table, SCHEMA_DAEMON, create, there, f);
 }
 
 defib_err told_read(struct store *s, struct arena *a, struct told **out, int *n, struct failure *f)

@@ -8,8 +8,12 @@
 
 #include "store/store.h"
 
-/* Whether the tables are there; made when `create` is set and they are not. */
-MUST_CHECK defib_err told_open(struct store *s, bool create, bool *there, struct failure *f);
+/*
+ * Whether the tables are there, and the role may read this one of them; with `create`, may
+ * write to it, and they are made when they are not there. DEFIB_PERMISSION: it may not.
+ */
+MUST_CHECK defib_err told_open(struct store *s, const char *table, bool create, bool *there,
+                               struct failure *f);
 
 /* The name of a word that one pass of the leader takes: it goes past doubt, brake and second look.
  */

@@ -219,8 +219,13 @@ defib_err programs_gone(struct store *s, const char *watch, struct arena *a, str
 	*n = 0;
 	if (s->engine != STORE_POSTGRES)
 		return DEFIB_OK;
-	defib_err err =
-		store_exec(s, "SELECT to_regclass('defib.program') IS NOT NULL", NULL, 0, a, &rows, f);
+	/* A role that may not use the table frees nothing by it. */
+	defib_err err = store_exec(
+		s,
+		"SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+		"WHERE n.nspname = 'defib' AND c.relname = 'program' AND has_schema_privilege(n.oid, "
+		"'USAGE') AND has_table_privilege(c.oid, 'SELECT'))",
+		NULL, 0, a, &rows, f);
 	if (err || !row_bool(&rows, 0, 0))
 		return err;
 	return read_programs(s, watch, all_gone, a, out, n, f);

@@ -111,7 +111,8 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
  * more than they must be, and their bodies.
  */
 static const char state_sql[] =
-	"SELECT t.tgenabled, to_regclass('defib.claimed_by') IS NOT NULL, "
+	"SELECT t.tgenabled, EXISTS (SELECT 1 FROM pg_class d WHERE d.relnamespace = n.oid AND "
+	"d.relname = 'claimed_by'), "
 	"p.proowner = c.relowner AND NOT has_function_privilege('public', p.oid, 'EXECUTE') AND "
 	"NOT coalesce(has_function_privilege('public', w.oid, 'EXECUTE'), false), p.prosrc, w.prosrc "
 	"FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'defib' "

@@ -33,6 +33,8 @@ static const struct check database_checks[] = {
 	{"integrity", ON_SQLITE, STAGE_NONE, check_integrity},
 	{"ledger", ON_BOTH, STAGE_NONE, check_ledger},
 	{"sequences", ON_POSTGRES, STAGE_NONE, check_sequences},
+	{"daemon", ON_POSTGRES, STAGE_NONE, check_daemon_tables},
+	{"work", ON_POSTGRES, STAGE_NONE, check_work_tables},
 };
 
 static const struct check watch_checks[] = {

@@ -65,6 +65,8 @@ void check_integrity(struct examination *x);
 /* doctor_ledger.c */
 void check_ledger(struct examination *x);
 void check_sequences(struct examination *x);
+void check_daemon_tables(struct examination *x);
+void check_work_tables(struct examination *x);
 
 /* Of a watch (doctor_watch.c). */
 void check_fits(struct examination *x);

@@ -1,92 +1,65 @@
 /*
- * doctor_ledger.c: whether defib can keep its ledger in this database, and
- * what is off where it cannot.
+ * doctor_ledger.c: whether defib can keep its ledger in this database, whether this role may
+ * use defib's other tables, and what is off where it may not.
  *
- * ledger_open asks for what reading and appending take. Here everything that
- * a --fix will do with the ledger is asked for, so that none fails half-way.
+ * What each command needs is said in one table (ledger/rights.h); the grants that are printed
+ * here are what the role lacks of it, no more and no less.
  */
+#include "ledger/rights.h"
+#include "ledger/schema.h"
 #include "recover/doctor_check.h"
 
 #define WITHOUT "without it hold, undo and the crash budget are off"
+#define BY_A_DBA                                                                                   \
+	"let a DBA run what defib init --print prints: the tables, and the grants for this role"
 
-/* Whether all of it is there, whether its schema is, and whether a schema may be made. */
+/* Whether all of it is there, and whether a schema may be made. */
 static const char state_sql[] =
 	"SELECT (SELECT count(*) = 3 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
 	"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')), "
-	"EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'defib'), "
-	"has_database_privilege(current_database(), 'CREATE')";
-/*
- * What a role needs on each of our tables. Of the ledger it may only add: who could change or
- * delete entries, or write seals, could also do so unseen.
- */
-#define NEEDS                                                                                      \
-	"(SELECT c.oid, c.relkind, c.relname, CASE WHEN c.relkind = 'S' THEN ARRAY['USAGE'] "          \
-	"WHEN c.relname = 'ledger' THEN ARRAY['SELECT', 'INSERT'] "                                    \
-	"WHEN c.relname = 'ledger_seal' THEN ARRAY['SELECT'] "                                         \
-	"ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END AS needs FROM pg_class c "             \
-	"WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'defib') "               \
-	"AND c.relkind IN ('r', 'S')) AS t"
-static const char usable_sql[] =
-	"SELECT has_schema_privilege('defib', 'USAGE'), (SELECT bool_and(CASE relkind WHEN 'S' THEN "
-	"has_sequence_privilege(oid, p) ELSE has_table_privilege(oid, p) END) FROM " NEEDS
-	", unnest(t.needs) AS p), has_schema_privilege('defib', 'CREATE')";
-static const char grants_sql[] =
-	"SELECT string_agg(format('GRANT %s ON %s TO %s;', needs, names, $1::text), ' ' "
-	"ORDER BY needs DESC) "
-	"FROM (SELECT array_to_string(needs, ', ') AS needs, CASE relkind WHEN 'S' THEN 'SEQUENCE ' "
-	"ELSE '' END || string_agg(format('defib.%I', relname), ', ' ORDER BY relname) AS names "
-	"FROM " NEEDS " GROUP BY needs, relkind) AS g";
+	"has_database_privilege(current_database(), 'CREATE') AND coalesce((SELECT "
+	"has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE') FROM pg_namespace "
+	"WHERE nspname = 'defib'), true)";
 
-static const char *grant_use(struct examination *x)
+/* What the role lacks; NULL: that could not be asked, which is said. */
+static const char *lacking(struct examination *x, enum rights_group group)
 {
-	struct store_rows rows;
-	struct store_param role = P_TEXT(x->role);
-	if (!asked(x, grants_sql, &role, 1, &rows))
-		return NULL;
-	return arena_printf(&x->arena, "GRANT USAGE ON SCHEMA defib TO %s; %s", x->role,
-	                    row_text(&rows, 0, 0));
-}
-
-static void may_be_made(struct examination *x, bool allowed, const char *grant)
-{
-	x->ledger_usable = allowed;
-	if (allowed) {
-		found(x, FINDING_OK, NULL, "the ledger is not there yet; the first --fix creates it");
-		return;
+	struct failure f = {0};
+	const char *grants = NULL;
+	defib_err err = store_begin(x->store, TX_READ, &f);
+	if (!err) {
+		err = rights_lacking(x->store, group, &x->arena, &grants, &f);
+		store_rollback(x->store); /* nothing was written */
 	}
-	x->ledger_fix = grant;
-	found(x, FINDING_WARN, grant,
-	      "the ledger is not there and may not be created by this role: " WITHOUT);
+	if (!err)
+		return grants;
+	unclear(x, &f);
+	return NULL;
 }
 
 static void check_tables(struct examination *x, const struct store_rows *state)
 {
-	struct store_rows use;
-	bool there = row_bool(state, 0, 0), schema = row_bool(state, 0, 1),
-		 create = row_bool(state, 0, 2);
-	const char *grant =
-		arena_printf(&x->arena, "GRANT CREATE ON DATABASE %s TO %s;", x->dbname, x->role);
-	if (!schema) {
-		may_be_made(x, create, grant);
+	bool create = row_bool(state, 0, 1);
+	if (!row_bool(state, 0, 0)) {
+		x->ledger_usable = create;
+		x->ledger_fix = create ? NULL : BY_A_DBA;
+		if (create)
+			found(x, FINDING_OK, NULL, "the ledger is not there yet; the first --fix creates it");
+		else
+			found(x, FINDING_WARN, BY_A_DBA,
+			      "the ledger is not there and may not be created by this role: " WITHOUT);
 		return;
 	}
-	if (!asked(x, usable_sql, NULL, 0, &use))
+	const char *grants = lacking(x, RIGHTS_ACT);
+	if (!grants)
 		return;
-	if (!there) {
-		/* CREATE SCHEMA IF NOT EXISTS asks for the privilege also where the schema is there. */
-		may_be_made(x, create && row_bool(&use, 0, 0) && row_bool(&use, 0, 2),
-		            arena_printf(&x->arena, "%s GRANT USAGE, CREATE ON SCHEMA defib TO %s;", grant,
-		                         x->role));
-		return;
-	}
-	x->ledger_usable = row_bool(&use, 0, 0) && row_bool(&use, 0, 1);
-	if (x->ledger_usable) {
+	x->ledger_usable = !*grants;
+	x->ledger_fix = *grants ? grants : NULL;
+	if (*grants)
+		found(x, FINDING_WARN, grants,
+		      "the ledger is there, but this role may not use it: " WITHOUT);
+	else
 		found(x, FINDING_OK, NULL, "the ledger is there and can be written");
-		return;
-	}
-	x->ledger_fix = grant_use(x);
-	found(x, FINDING_WARN, x->ledger_fix,
-	      "the ledger is there, but this role may not use it: " WITHOUT);
 }
 
 void check_ledger(struct examination *x)
@@ -139,7 +112,12 @@ void check_sequences(struct examination *x)
 {
 	struct store_rows rows;
 	int behind = 0;
-	if (!asked(x, sequences_sql, NULL, 0, &rows) || rows.nrows == 0)
+	/* To name anything in a schema that may not be used is an error. */
+	if (!asked(x,
+	           "SELECT 1 FROM pg_namespace WHERE nspname = 'defib' AND has_schema_privilege(oid, "
+	           "'USAGE')",
+	           NULL, 0, &rows) ||
+	    rows.nrows == 0 || !asked(x, sequences_sql, NULL, 0, &rows) || rows.nrows == 0)
 		return;
 	for (int i = 0; i < rows.nrows; i++) {
 		const char *table = row_text(&rows, i, 0), *column = row_text(&rows, i, 1);
@@ -158,4 +136,69 @@ void check_sequences(struct examination *x)
 	}
 	if (!behind)
 		found(x, FINDING_OK, NULL, "the sequences of defib's tables are not behind them");
+}
+
+/* A table that tells whether those of a group are there; else whether they may be made. */
+static bool is_there(struct examination *x, const char *table, bool *there, bool *create)
+{
+	struct failure f = {0};
+	enum schema_presence presence = SCHEMA_MISSING;
+	defib_err err = store_begin(x->store, TX_READ, &f);
+	if (!err) {
+		err = schema_look(x->store, table, false, &presence, &f);
+		if (!err)
+			err = schema_may_install(x->store, create, &f);
+		store_rollback(x->store); /* nothing was written */
+	}
+	if (err)
+		unclear(x, &f);
+	*there = presence != SCHEMA_MISSING;
+	return !err;
+}
+
+static void check_group(struct examination *x, enum rights_group group, const char *table,
+                        const char *lost)
+{
+	bool there = false, create = false;
+	if (!is_there(x, table, &there, &create))
+		return;
+	if (!there && create) {
+		found(x, FINDING_OK, NULL, "the tables for %s are not there yet; they are made when needed",
+		      rights_of_commands[group]);
+		return;
+	}
+	if (!there) {
+		found(x, FINDING_WARN, BY_A_DBA,
+		      "the tables for %s are not there and may not be created "
+		      "by this role: %s",
+		      rights_of_commands[group], lost);
+		return;
+	}
+	const char *grants = lacking(x, group);
+	if (grants && *grants)
+		found(x, FINDING_WARN, grants, "role %s lacks rights for %s: %s", x->role,
+		      rights_of_commands[group], lost);
+	else if (grants)
+		found(x, FINDING_OK, NULL, "role %s may use the tables for %s", x->role,
+		      rights_of_commands[group]);
+}
+
+void check_daemon_tables(struct examination *x)
+{
+	check_group(x, RIGHTS_DAEMON, "leader",
+	            "a daemon works without, and several do not agree on a leader, take no pause, "
+	            "show no status and send no alerts");
+}
+
+/* Only where somebody works with defib's workers, or a queue of ours is there. */
+void check_work_tables(struct examination *x)
+{
+	bool works = false, there = false, create = false;
+	for (int i = 0; i < x->doctor->nwatches; i++)
+		works = works || (x->doctor->watches[i]->enabled && x->doctor->watches[i]->work.given);
+	if (!is_there(x, "worker", &there, &create) || (!works && !there))
+		return;
+	check_group(x, RIGHTS_WORK, "worker", "defib's workers cannot register");
+	if (is_there(x, "claimed_by", &there, &create) && there)
+		check_group(x, RIGHTS_RUN, "claimed_by", "defib run cannot free what a program had");
 }

@@ -55,6 +55,16 @@ static defib_err read_known(struct store *s, const char *watch, struct arena *a,
 	return err;
 }
 
+/* A database that may only be read is no reason not to learn for the moment. */
+static defib_err forgive(defib_err err, struct learned *l, struct failure *f)
+{
+	if (err != DEFIB_PERMISSION && err != DEFIB_LOCKED && err != DEFIB_READ_ONLY)
+		return err;
+	l->not_kept = *f;
+	fail_clear(f);
+	return DEFIB_OK;
+}
+
 defib_err learn_recall(struct store *s, const char *watch, struct arena *a, struct learned *out,
                        struct failure *f)
 {
@@ -62,7 +72,7 @@ defib_err learn_recall(struct store *s, const char *watch, struct arena *a, stru
 	*out = (struct learned){0};
 	defib_err err = runs_now(s, &out->now_us, f);
 	if (!err)
-		err = told_open(s, false, &there, f);
+		err = forgive(told_open(s, "learned", false, &there, f), out, f);
 	return err || !there ? err : read_known(s, watch, a, out, f);
 }
 
@@ -110,16 +120,6 @@ static defib_err keep_it(struct store *s, const char *watch, struct learned *l, 
 	return err;
 }
 
-/* A database that may only be read is no reason not to learn for the moment. */
-static defib_err forgive(defib_err err, struct learned *l, struct failure *f)
-{
-	if (err != DEFIB_PERMISSION && err != DEFIB_LOCKED && err != DEFIB_READ_ONLY)
-		return err;
-	l->not_kept = *f;
-	fail_clear(f);
-	return DEFIB_OK;
-}
-
 defib_err learn_observe(struct store *s, const struct binding *b, bool keep, struct arena *a,
                         struct learned *out, struct failure *f)
 {
@@ -131,7 +131,7 @@ defib_err learn_observe(struct store *s, const struct binding *b, bool keep, str
 	*out = (struct learned){0};
 	defib_err err = runs_now(s, &out->now_us, f);
 	if (!err)
-		err = forgive(told_open(s, keep, &there, f), out, f);
+		err = forgive(told_open(s, "learned", keep, &there, f), out, f);
 	if (!err && there) {
 		err = forgive(read_known(s, watch, a, out, f), out, f);
 		there = !out->not_kept.code;

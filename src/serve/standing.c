@@ -16,10 +16,9 @@ const char *const standing_names[] = {
 
 defib_err left_read(struct store *s, struct arena *a, struct left *out, struct failure *f)
 {
-	bool there;
 	*out = (struct left){0};
-	defib_err err = told_open(s, false, &there, f);
-	if (err || !there)
+	defib_err err = told_open(s, "leader", false, &out->there, f);
+	if (err || !out->there)
 		return err;
 	err = leader_read(s, a, &out->leaders, &out->nleaders, f);
 	if (!err)

@@ -44,6 +44,7 @@ struct standing {
 
 /* What daemons and persons have left in one database. */
 struct left {
+	bool there; /* the tables of daemons are */
 	struct leader_row *leaders;
 	struct status_row *statuses;
 	struct told *words;

@@ -10,6 +10,7 @@
 #include "serve/beats.h"
 #include "serve/kept.h"
 #include "serve/program_ends.h"
+#include "serve/station_tables.h"
 #include "watch/builtin.h"
 
 #include <errno.h>
@@ -103,14 +104,17 @@ static defib_err ask_to_lead(struct station *s, struct failure *f)
 	for (int i = 0; i < s->nposts; i++)
 		names[i] = s->posts[i]->watch->name;
 	defib_err err = session_ready(&s->session, f);
-	if (!err)
+	if (!err && s->tables)
 		err = leader_ask(s->session.store, s->options->name, names, s->nposts, leads, f);
 	if (err)
 		return err;
+	/* Where nobody can say who leads, each daemon does what it is told to. */
+	for (int i = 0; i < s->nposts && !s->tables; i++)
+		leads[i] = true;
 	s->renew_ms = before + LEADER_RENEW_MS;
-	s->led_until_ms = before + LEADER_LEASE_MS;
+	s->led_until_ms = s->tables ? before + LEADER_LEASE_MS : INT64_MAX;
 	take_answers(s, leads);
-	return look_at_leaders(s, f);
+	return s->tables ? look_at_leaders(s, f) : DEFIB_OK;
 }
 
 /* Between the batches of a pass: are we still to go on with it? */
@@ -165,9 +169,9 @@ static defib_err look_for_queue(struct station *s, struct failure *f)
 
 static defib_err hear(struct station *s, struct failure *f)
 {
-	struct told *words;
+	struct told *words = NULL;
 	int n = 0;
-	defib_err err = told_read(s->session.store, &s->arena, &words, &n, f);
+	defib_err err = s->tables ? told_read(s->session.store, &s->arena, &words, &n, f) : DEFIB_OK;
 	for (int i = 0; !err && i < s->nposts; i++) {
 		bool paused = s->posts[i]->paused;
 		post_hear(s->posts[i], &s->session, words, n);
@@ -181,6 +185,8 @@ static defib_err hear(struct station *s, struct failure *f)
 static defib_err tell_status(struct station *s, const struct post *p, struct failure *f)
 {
 	struct buf info = BUF_INIT;
+	if (!s->tables)
+		return DEFIB_OK;
 	post_info(p, &info);
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
@@ -219,7 +225,8 @@ static defib_err count_ledger(struct station *s, struct failure *f)
 static defib_err ask_server(struct station *s, struct failure *f)
 {
 	struct store_rows rows;
-	if (s->session.store->engine != STORE_POSTGRES)
+	s->server_asked = s->session.store->engine != STORE_POSTGRES;
+	if (s->server_asked)
 		return DEFIB_OK;
 	defib_err err =
 		store_exec(s->session.store,
@@ -227,6 +234,7 @@ static defib_err ask_server(struct station *s, struct failure *f)
 	               NULL, 0, &s->arena, &rows, f);
 	if (!err)
 		vigil_server_started(&s->vigil, row_int(&rows, 0, 0, 0));
+	s->server_asked = !err;
 	return err;
 }
 
@@ -234,10 +242,10 @@ static defib_err ask_server(struct station *s, struct failure *f)
 static defib_err stand_ready(struct station *s, struct failure *f)
 {
 	defib_err err = session_ready(&s->session, f);
-	if (!err && !s->tables)
+	if (!err && !s->server_asked)
 		err = ask_server(s, f);
-	if (!err && !s->tables)
-		err = told_open(s->session.store, true, &s->tables, f);
+	if (!err)
+		err = station_tables(s, f);
 	if (!err && s->setup->queue && clock_boot_ms() >= s->queue_ms)
 		err = look_for_queue(s, f);
 	if (!err && clock_boot_ms() >= s->renew_ms)
@@ -417,7 +425,7 @@ static void drop_post(struct station *s, struct post *p)
 	struct failure f = {0};
 	log_event(LOG_INFO, "a watch is no longer looked after", LOG_STR("watch", p->watch->name),
 	          LOG_STR("database", s->name));
-	if (p->leads && !session_ready(&s->session, &f) &&
+	if (p->leads && s->tables && !session_ready(&s->session, &f) &&
 	    leader_leave_watch(s->session.store, s->options->name, p->watch->name, &f))
 		log_event(LOG_WARN, f.what);
 	board_drop_watch(s->options->board, s->name, p->watch->name);

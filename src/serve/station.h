@@ -32,6 +32,9 @@ struct station {
 	int nposts;
 	struct post *at;                                    /* whose pass goes on */
 	bool tables;                                        /* leadership and words can be had */
+	bool closed;                                        /* … and this role may not have them */
+	bool server_asked;                                  /* when it was started */
+	int64_t tables_ms;                                  /* when to look for them again */
 	int64_t renew_ms, led_until_ms, words_ms, queue_ms; /* when to ask again; till when we lead */
 	int64_t started_ms;                                 /* when this daemon came to this database */
 	int failures;                                       /* in a row, for the pause between tries */

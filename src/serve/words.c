@@ -12,7 +12,7 @@ defib_err word_say(struct store *s, const struct told *said, int64_t for_us, str
 	int n = 0;
 	bool there;
 	*out = (struct word){.watch = said->watch, .name = said->name};
-	defib_err err = told_open(s, true, &there, f);
+	defib_err err = told_open(s, "setting", true, &there, f);
 	if (!err)
 		err = told_say(s, said, for_us, f);
 	if (!err)
@@ -46,7 +46,7 @@ defib_err word_take_back(struct store *s, const char *watch, const char *name, s
 	bool there, every = text_eq(watch, "*");
 	*still = NULL;
 	*n = 1;
-	defib_err err = told_open(s, false, &there, f);
+	defib_err err = told_open(s, "setting", false, &there, f);
 	if (!err && there)
 		err = told_read(s, a, &all, &nall, f);
 	*out = ARENA_ARRAY(a, struct word, nall + 1);

@@ -265,6 +265,18 @@ defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct f
 	return err;
 }
 
+void store_user(const char *url, struct buf *out)
+{
+	PQconninfoOption *options = PQconninfoParse(url, NULL);
+	const char *name = options ? option(options, "user") : NULL;
+
+	if (!name || !*name) {
+		name = getenv("PGUSER");
+	}
+	buf_add(out, name ? name : "");
+	PQconninfoFree(options);
+}
+
 /* The name alone: the same database is reached through a socket, a port or a pooler. */
 void postgres_target(const char *url, struct buf *out)
 {

@@ -151,6 +151,8 @@ bool store_blames_rows(const struct failure *f);
 bool store_away(defib_err err);
 /* Which database a URL leads to, whatever the way: "database app", "file /srv/app.db". */
 void store_target(const char *url, struct buf *out);
+/* The user that a PostgreSQL URL or PGUSER names, as the server knows it; "" for none. */
+void store_user(const char *url, struct buf *out);
 /* SQLite's clock in milliseconds since 1970, as an expression. */
 #define SQLITE_NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 

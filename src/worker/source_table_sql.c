@@ -383,7 +383,7 @@ static defib_err fits(const struct watch *w, const char *kind, const struct tabl
 	if (!q->binding.leases) {
 		fail(f, DEFIB_CONFIG, "watch %s: database %s does not have defib's tables", w->name,
 		     s->name);
-		fail_next(f, "create them with: defib init");
+		fail_next(f, "create them with: defib init (a DBA: defib init --print)");
 		return DEFIB_CONFIG;
 	}
 	return DEFIB_OK;

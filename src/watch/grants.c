@@ -1,0 +1,300 @@
+/*
+ * grants.c: see grants.h. The user's SQL is read token by token: a relation stands behind
+ * FROM, JOIN, USING, INTO and UPDATE. What is missed here (a function's own tables, say) is
+ * found by doctor, which asks the database itself.
+ */
+#include "watch/grants.h"
+
+#include "base/text.h"
+#include "store/sql.h"
+#include "watch/lexer.h"
+
+enum { NEEDS_SELECT = 1, NEEDS_INSERT = 2, NEEDS_UPDATE = 4, NEEDS_DELETE = 8 };
+static const char *const privileges[] = {"SELECT", "INSERT", "UPDATE", "DELETE"};
+
+#define NAMES_MAX 64
+#define DEPTH_MAX 64
+
+struct gathering {
+	struct arena *arena;
+	const char *tables[NAMES_MAX]; /* as GRANT writes them */
+	unsigned needs[NAMES_MAX];
+	int ntables;
+	const char *inner[NAMES_MAX]; /* names that a statement gives to its own parts */
+	int ninner;
+	const char *columns[NAMES_MAX]; /* that SET lists write */
+	int ncolumns;
+};
+
+/* Where a statement is read: of each open parenthesis, whether a query and its FROM stand in it. */
+struct reading_at {
+	struct sql_lexer lexer;
+	struct sql_token last; /* that was no space */
+	bool query[DEPTH_MAX], from[DEPTH_MAX];
+	int depth;
+};
+
+static bool is_word(struct sql_token t, const char *word)
+{
+	return t.type == SQL_WORD && t.len == strlen(word) && !strncasecmp(t.text, word, t.len);
+}
+
+static bool is_any(struct sql_token t, const char *const *words)
+{
+	for (; *words; words++)
+		if (is_word(t, *words))
+			return true;
+	return false;
+}
+
+static bool is_mark(struct sql_token t, char c)
+{
+	return t.type == SQL_PUNCT && *t.text == c;
+}
+
+static struct sql_token next_solid(struct sql_lexer *lx)
+{
+	struct sql_token t = sql_next(lx);
+	while (t.type == SQL_SPACE)
+		t = sql_next(lx);
+	return t;
+}
+
+static void add_table(struct gathering *g, const char *table, unsigned needs)
+{
+	for (int i = 0; i < g->ntables; i++)
+		if (text_eq(g->tables[i], table)) {
+			g->needs[i] |= needs;
+			return;
+		}
+	if (g->ntables == NAMES_MAX)
+		return;
+	g->tables[g->ntables] = table;
+	g->needs[g->ntables++] = needs;
+}
+
+/* schema.table behind a keyword; a sub-select and a function are none. */
+static void take_relation(struct gathering *g, struct reading_at *r, unsigned needs)
+{
+	static const char *const skipped[] = {"only", "lateral", NULL};
+	struct sql_lexer at = r->lexer, behind;
+	struct sql_token t = next_solid(&at), after;
+	struct buf name = BUF_INIT;
+	if (is_any(t, skipped))
+		t = next_solid(&at);
+	while (t.type == SQL_WORD || t.type == SQL_NAME) {
+		buf_addn(&name, t.text, t.len);
+		behind = at;
+		after = next_solid(&behind);
+		if (!is_mark(after, '.'))
+			break;
+		buf_addch(&name, '.');
+		at = behind;
+		t = next_solid(&at);
+	}
+	behind = at;
+	bool call = is_mark(next_solid(&behind), '(') && !(needs & NEEDS_INSERT);
+	if (name.len && !call && strcasecmp(buf_text(&name), "stuck"))
+		add_table(g, arena_strdup(g->arena, buf_text(&name)), needs);
+	buf_release(&name);
+}
+
+static void enter(struct reading_at *r, int by)
+{
+	r->depth += by;
+	if (r->depth < 0 || r->depth >= DEPTH_MAX)
+		r->depth = r->depth < 0 ? 0 : DEPTH_MAX - 1;
+	if (by > 0)
+		r->query[r->depth] = r->from[r->depth] = false;
+}
+
+static void take_word(struct gathering *g, struct reading_at *r, struct sql_token t)
+{
+	static const char *const begins[] = {"select", "delete", "update", "insert", NULL};
+	static const char *const sources[] = {"from", "using", "join", NULL};
+	static const char *const ends[] = {"where", "group", "order",     "limit", "on",
+	                                   "set",   "union", "returning", NULL};
+	static const char *const no_statement[] = {"for", "do", "key", NULL};
+	bool *query = &r->query[r->depth], *from = &r->from[r->depth];
+	if (is_any(t, sources) && *query && !is_word(r->last, "distinct")) {
+		*from = true;
+		take_relation(g, r,
+		              is_word(r->last, "delete") ? NEEDS_SELECT | NEEDS_DELETE : NEEDS_SELECT);
+	} else if (is_word(t, "into")) {
+		take_relation(g, r, NEEDS_INSERT);
+	} else if (is_word(t, "update") && !is_any(r->last, no_statement)) {
+		take_relation(g, r, NEEDS_SELECT | NEEDS_UPDATE);
+	} else if (is_any(t, ends)) {
+		*from = false;
+	} else if (is_word(t, "as") && (r->last.type == SQL_WORD || r->last.type == SQL_NAME)) {
+		struct sql_lexer ahead = r->lexer;
+		if (is_mark(next_solid(&ahead), '(') && g->ninner < NAMES_MAX)
+			g->inner[g->ninner++] = arena_strndup(g->arena, r->last.text, r->last.len);
+	}
+	*query = *query || is_any(t, begins);
+}
+
+static void take_sql(struct gathering *g, const char *text)
+{
+	struct reading_at r = {0};
+	struct sql_token t;
+	if (!text)
+		return;
+	sql_lexer_init(&r.lexer, text, STORE_POSTGRES);
+	while ((t = next_solid(&r.lexer)).type != SQL_END && t.type != SQL_OPEN_ENDED) {
+		if (is_mark(t, '('))
+			enter(&r, 1);
+		else if (is_mark(t, ')'))
+			enter(&r, -1);
+		else if (is_mark(t, ',') && r.from[r.depth])
+			take_relation(g, &r, NEEDS_SELECT);
+		else if (t.type == SQL_WORD)
+			take_word(g, &r, t);
+		r.last = t;
+	}
+}
+
+static void take_list(struct gathering *g, const struct sql_list *list)
+{
+	for (int i = 0; i < list->n; i++)
+		take_sql(g, list->items[i].text);
+}
+
+/* A SET list writes columns of the watch's table, and may read other tables. */
+static void take_set(struct gathering *g, const char *text)
+{
+	const char **names = NULL;
+	struct failure ignored = {0}; /* checked when the configuration was read */
+	int n = 0;
+	if (!text || sql_set_targets(text, STORE_POSTGRES, g->arena, &names, &n, &ignored))
+		return;
+	take_sql(g, text);
+	for (int i = 0; i < n; i++) {
+		bool known = g->ncolumns == NAMES_MAX;
+		for (int k = 0; k < g->ncolumns && !known; k++)
+			known = text_eq(g->columns[k], names[i]);
+		if (!known)
+			g->columns[g->ncolumns++] = names[i];
+	}
+}
+
+static void take_expressions(struct gathering *g, const struct watch *w)
+{
+	const struct sql_text *const all[] = {
+		&w->running,
+		&w->alive_at,
+		&w->expires_at,
+		&w->started_at,
+		&w->kind,
+		&w->owner,
+		&w->owner_alive,
+		&w->attempts,
+		&w->max_attempts,
+		&w->epoch,
+		&w->state,
+		&w->since,
+		&w->text,
+		&w->end_when,
+		&w->late_when,
+		&w->stats.where,
+		&w->stats.failed,
+		&w->stats.started_at,
+		&w->stats.finished_at,
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		take_sql(g, all[i]->text);
+	for (int i = 0; i < w->nrules; i++)
+		take_sql(g, w->rules[i].when.text);
+}
+
+static void take_actions(struct gathering *g, const struct watch *w)
+{
+	for (int act = 0; act < ACT_COUNT; act++) {
+		const struct action *x = &w->actions[act];
+		if (x->form == ACTION_SET)
+			take_set(g, x->set.text);
+		else if (x->form == ACTION_CALL)
+			take_sql(g, x->set.text);
+		for (int i = 0; x->form == ACTION_SQL && i < x->n; i++)
+			take_sql(g, x->sql[i].text);
+	}
+	take_list(g, &w->also);
+}
+
+static void take_work(struct gathering *g, const struct work *w)
+{
+	const struct sql_text *const sets[] = {&w->claim,   &w->done, &w->failed,     &w->timed_out,
+	                                       &w->release, &w->step, &w->rolled_back};
+	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+		take_set(g, sets[i]->text);
+	take_sql(g, w->ready.text);
+	take_sql(g, w->order.text);
+	take_sql(g, w->priority.text);
+	take_sql(g, w->rollback_ready.text);
+	take_list(g, &w->beat);
+	take_list(g, &w->after);
+}
+
+static void grant(const char *what, const char *on, const char *role, struct buf *out)
+{
+	buf_addf(out, "GRANT %s ON %s TO %s;\n", what, on, role);
+}
+
+/* A row can be locked by who may update any column of it. */
+static void grant_columns(const struct gathering *g, const struct watch *w, const char *table,
+                          const char *role, struct buf *out)
+{
+	struct buf what = BUF_INIT;
+	buf_add(&what, "UPDATE (");
+	for (int i = 0; i < g->ncolumns; i++) {
+		buf_add(&what, i ? ", " : "");
+		sql_ident(&what, g->columns[i]);
+	}
+	if (g->ncolumns == 0)
+		sql_ident(&what, w->key.items[0]);
+	buf_add(&what, ")");
+	grant(buf_text(&what), table, role, out);
+	buf_release(&what);
+}
+
+static void grant_others(const struct gathering *g, const char *role, struct buf *out)
+{
+	for (int i = 0; i < g->ntables; i++) {
+		struct buf what = BUF_INIT;
+		bool own = false;
+		for (int k = 0; k < g->ninner && !own; k++)
+			own = text_eq(g->inner[k], g->tables[i]);
+		/* defib's own tables and the catalogs have their rights elsewhere. */
+		own = own || !strncasecmp(g->tables[i], "defib.", 6) ||
+		      !strncasecmp(g->tables[i], "pg_", 3) || !strncasecmp(g->tables[i], "inform", 6);
+		for (int p = 0; p < 4 && !own; p++)
+			if (g->needs[i] & 1u << p)
+				buf_addf(&what, "%s%s", what.len ? ", " : "", privileges[p]);
+		if (!own)
+			grant(buf_text(&what), g->tables[i], role, out);
+		buf_release(&what);
+	}
+}
+
+void watch_grants(const struct watch *w, enum watch_use use, const char *role, struct arena *a,
+                  struct buf *out)
+{
+	struct gathering *g = ARENA_NEW(a, struct gathering);
+	struct buf table = BUF_INIT;
+	g->arena = a;
+	sql_table(&table, w->table);
+	const char *dot = strstr(buf_text(&table), "\".\"");
+	if (dot)
+		buf_addf(out, "GRANT USAGE ON SCHEMA %.*s\" TO %s;\n", (int)(dot - buf_text(&table)),
+		         buf_text(&table), role);
+	take_expressions(g, w);
+	if (use >= WATCH_RECOVER)
+		take_actions(g, w);
+	if (use >= WATCH_WORK && w->work.given)
+		take_work(g, &w->work);
+	grant("SELECT", buf_text(&table), role, out);
+	if (use >= WATCH_RECOVER)
+		grant_columns(g, w, buf_text(&table), role, out);
+	grant_others(g, role, out);
+	buf_release(&table);
+}
