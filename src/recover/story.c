@@ -63,13 +63,15 @@ static defib_err read_moments(struct telling *t, struct story *out, struct failu
 		else
 			buf_add(&list, "NULL");
 	}
-	buf_addf(&list, ", (%s)", w->stats.failed.text ? w->stats.failed.text : "false");
+	buf_addf(&list, ", (%s), (%s)", w->stats.failed.text ? w->stats.failed.text : "false",
+	         w->work.ready.text ? w->work.ready.text : "NULL");
 	defib_err err = select_row(t, buf_text(&list), &rows, f);
 	buf_release(&list);
 	for (int m = 0; !err && rows.nrows > 0 && m < MOMENT_COUNT; m++) {
 		out->has[m] = row_text(&rows, 0, m) != NULL;
 		out->at_us[m] = row_int(&rows, 0, m, 0);
 		out->failed = row_bool(&rows, 0, MOMENT_COUNT);
+		out->ready = row_text(&rows, 0, MOMENT_COUNT + 1) && row_bool(&rows, 0, MOMENT_COUNT + 1);
 	}
 	return err;
 }

@@ -38,6 +38,7 @@ struct story {
 	int ncolumns;
 	const char **names, **values; /* of the whole row, not masked */
 	bool failed;                  /* as the watch's stats say */
+	bool ready;                   /* as its work.ready says: a worker may take it */
 	bool has[MOMENT_COUNT];
 	int64_t at_us[MOMENT_COUNT];
 	int nsteps;

@@ -164,6 +164,23 @@ static void last_entry(const struct story *s, struct buf *out)
 	buf_addf(out, " (by %s)", last->actor);
 }
 
+/* An attempt failed and another follows: the job itself has not. */
+static void waiting_sentence(const struct watch *w, const struct story *s, struct buf *out)
+{
+	struct buf attempts = BUF_INIT;
+	attempts_words(&s->row.facts, &attempts);
+	buf_add(out, "waits for its retry");
+	if (attempts.len)
+		buf_addf(out, " after attempt %s", buf_text(&attempts));
+	if (s->row.state) {
+		buf_add(out, "; its state is ");
+		state_words(w, s->row.state, out);
+	}
+	add_error(w, s, "; its last error: ", out);
+	last_entry(s, out);
+	buf_release(&attempts);
+}
+
 static void resting_sentence(const struct watch *w, const struct story *s, struct buf *out)
 {
 	struct buf ago = BUF_INIT;
@@ -176,12 +193,12 @@ static void resting_sentence(const struct watch *w, const struct story *s, struc
 		buf_addf(out, "ended %s", buf_text(&ago));
 	else
 		buf_add(out, "is not running");
-	if (!s->failed && s->row.state) {
+	if (s->failed)
+		add_error(w, s, ": ", out);
+	if (s->row.state && (!s->failed || state_named(w, s->row.state))) {
 		buf_add(out, "; its state is ");
 		state_words(w, s->row.state, out);
 	}
-	if (s->failed)
-		add_error(w, s, ": ", out);
 	if (!s->failed && !ended && s->nentries == 0)
 		add_error(w, s, "; its last error: ", out);
 	if (!ended)
@@ -203,6 +220,8 @@ void story_sentence(const struct watch *w, const struct story *s, const struct c
 		stuck_sentence(cand, out);
 	else if (cand->facts.running)
 		running_sentence(w, cand, out);
+	else if (s->failed && s->ready && !s->has[MOMENT_FINISHED])
+		waiting_sentence(w, s, out);
 	else
 		resting_sentence(w, s, out);
 	buf_add(out, ".");

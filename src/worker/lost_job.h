@@ -7,7 +7,15 @@
 
 #include "recover/candidate.h"
 
-/* For scan_observer.job; `ctx` is not used. */
-void lost_job_tell(void *ctx, const struct watch *watch, const struct candidate *c);
+/* What was said of jobs, by hash; one that is pushed out may be said again. */
+#define LOST_JOBS_KEPT 8192
+struct lost_jobs {
+	uint64_t states[LOST_JOBS_KEPT];
+};
+
+/* Whether this is to be said: what became of the job has not been said, of this owner and run. */
+bool lost_job_news(struct lost_jobs *told, const struct watch *watch, const struct candidate *c);
+/* Say it: news as a warning, what was said before at the level debug. */
+void lost_job_tell(struct lost_jobs *told, const struct watch *watch, const struct candidate *c);
 
 #endif

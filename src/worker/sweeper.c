@@ -29,7 +29,14 @@ struct sweeper {
 	struct lost_owner owners[OWNERS_MAX];
 	int nowners;
 	bool sweep, dead_only, stop;
+	struct lost_jobs told; /* of the thread */
 };
+
+static void tell(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	struct sweeper *s = ctx;
+	lost_job_tell(&s->told, w, c);
+}
 
 static bool go_on(void *ctx)
 {
@@ -100,7 +107,7 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 		.fix = true,
 		.actor = "worker",
 		.go_on = go_on,
-		.observer = {lost_job_tell, NULL, s},
+		.observer = {tell, NULL, s},
 	};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->asked, NULL);

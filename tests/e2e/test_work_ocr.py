@@ -91,3 +91,14 @@ def test_at_a_stop_the_document_is_ready_for_the_next_worker(ocr):
     assert worker.stop() == 0
     row = document(ocr)
     assert (row.status_id, row.ocr_worker_id, row.ocr_attempts, row.ocr_error) == (3, None, 0, None)
+
+
+@pytest.mark.covers("E4", "E5")
+def test_show_says_that_a_document_waits_for_its_retry_and_not_that_it_failed(ocr):
+    add_document(ocr, id="d1", ocr_attempts=1, ocr_error="unreadable", ocr_started_at=ocr.ago(30))
+    both = {"STAGING_DATABASE_URL": ocr.db.url}
+    said = ocr("show", "ocr/d1", env=both).out
+    assert "waits for its retry after attempt 1 of 3; its state is COMPLETE (3)" in said
+    assert "unreadable" in said and "has failed" not in said
+    ocr.db.sql("UPDATE extraction_queue SET ocr_attempts = 3")
+    assert "has failed: unreadable; its state is COMPLETE (3)" in ocr("show", "ocr/d1", env=both).out
