@@ -113,8 +113,9 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 static const char state_sql[] =
 	"SELECT t.tgenabled, EXISTS (SELECT 1 FROM pg_class d WHERE d.relnamespace = n.oid AND "
 	"d.relname = 'claimed_by'), "
-	"p.proowner = c.relowner AND NOT has_function_privilege('public', p.oid, 'EXECUTE') AND "
-	"NOT coalesce(has_function_privilege('public', w.oid, 'EXECUTE'), false), p.prosrc, w.prosrc "
+	"p.proowner = c.relowner AND NOT EXISTS (SELECT 1 FROM pg_proc o CROSS JOIN LATERAL "
+	"aclexplode(coalesce(o.proacl, acldefault('f', o.proowner))) AS x WHERE o.oid IN (p.oid, "
+	"w.oid) AND x.grantee NOT IN (o.proowner, c.relowner)), p.prosrc, w.prosrc "
 	"FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'defib' "
 	"JOIN pg_trigger t ON t.tgfoid = p.oid AND t.tgrelid = to_regclass($2) AND t.tgname = $3 "
 	"JOIN pg_class c ON c.oid = t.tgrelid "
@@ -285,6 +286,30 @@ static defib_err try_reading(struct store *s, const struct binding *b, const str
 	return err;
 }
 
+/* Default privileges may have given our functions to others, whom REVOKE … FROM PUBLIC leaves. */
+static defib_err revoke_others(struct store *s, const struct watch *w, struct arena *a,
+                               struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(function_name(w, a)), P_TEXT(writer_name(w, a)),
+	                               P_TEXT(table_name(w, a))};
+	struct store_rows rows;
+	defib_err err = store_exec(
+		s,
+		"SELECT DISTINCT p.oid::regprocedure::text, x.grantee::regrole::text "
+		"FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) AS x "
+		"WHERE p.pronamespace = 'defib'::regnamespace AND p.proname IN ($1, $2) AND x.grantee <> 0 "
+		"AND x.grantee NOT IN (p.proowner, (SELECT c.relowner FROM pg_class c WHERE c.oid = "
+		"to_regclass($3)))",
+		params, 3, a, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		struct buf sql = BUF_INIT;
+		buf_addf(&sql, "REVOKE ALL ON FUNCTION %s FROM %s", row_text(&rows, i, 0),
+		         row_text(&rows, i, 1));
+		err = run(s, &sql, a, f);
+	}
+	return err;
+}
+
 /* What this writes must be the table owner's: only the owner and superusers can make it so. */
 static defib_err make_functions(struct store *s, const struct binding *b,
                                 const struct claim_table *t, struct failure *f)
@@ -316,6 +341,8 @@ static defib_err in_transaction(struct store *s, const struct binding *b, struct
 		err = need_tables(s, f);
 	if (!err)
 		err = make_functions(s, b, &table, f);
+	if (!err)
+		err = revoke_others(s, b->watch, a, f);
 	if (!err)
 		err = try_reading(s, b, &table, a, f);
 	return err ? err : make_trigger(s, b, was, a, f);

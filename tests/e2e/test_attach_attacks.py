@@ -87,6 +87,20 @@ def test_the_writer_of_claims_is_not_for_others(pg, defib, mallory):
     assert claims(pg) == []
 
 
+def test_default_privileges_give_the_functions_to_nobody(pg, defib, mallory):
+    """Where new functions go to a role by default, REVOKE … FROM PUBLIC leaves it its right."""
+    pg.sql(TABLE)
+    pg.sql("ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO mallory")
+    attach(pg, defib)
+    for name in ("claimed_jobs()", "claim_write_jobs(text, text)"):
+        assert pg.sql("SELECT has_function_privilege('mallory', %s, 'EXECUTE')",
+                      f"defib.{name}") == [(False,)]
+    pg.sql("GRANT EXECUTE ON FUNCTION defib.claim_write_jobs(text, text) TO mallory")
+    found, = [one for one in defib("doctor", "--json", config=config(pg)).json["findings"]
+              if one["check"] == "attach"]
+    assert found["level"] == "FAIL"
+
+
 def test_code_of_the_tables_owner_runs_with_the_owners_rights(pg, defib, mallory, owner):
     """A superuser attaches a table of a plain role, which then gives its key a type whose cast
     runs code: it runs as that role, who could run it anyway."""
