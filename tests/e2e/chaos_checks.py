@@ -27,7 +27,7 @@ HISTORY_OF = {
 CREATE TABLE chaos_history (at bigserial PRIMARY KEY, {HISTORY});
 CREATE FUNCTION chaos_note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO chaos_history ({COLUMNS}) VALUES ({VALUES});
+    INSERT INTO public.chaos_history ({COLUMNS}) VALUES ({VALUES});
     RETURN NULL;
 END $$;
 CREATE TRIGGER chaos_note AFTER UPDATE ON defib.job FOR EACH ROW EXECUTE FUNCTION chaos_note();
