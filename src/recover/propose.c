@@ -150,12 +150,20 @@ static bool is_held_by_owner(struct finding *f)
 	                    column_named(f->t, words_deadline, fits_time));
 }
 
-static void find_running(struct finding *f)
+/* One that is used before one that is not, and what means something else outside a queue last. */
+static void find_lock(struct finding *f)
 {
-	find_state(f);
 	f->lock = column_named(f->t, words_lock, fits_used_lock);
 	if (!f->lock)
 		f->lock = column_named(f->t, words_lock, fits_nullable_time);
+	if (!f->lock && column_named(f->t, words_queue, fits_any))
+		f->lock = column_named(f->t, words_handed, fits_nullable_time);
+}
+
+static void find_running(struct finding *f)
+{
+	find_state(f);
+	find_lock(f);
 	if (f->by != BY_NOTHING)
 		return;
 	f->flag = column_named(f->t, words_flag, fits_flag);
@@ -219,7 +227,10 @@ static void find_sign(struct finding *f)
 	/* By their contents, then, where nothing is in work that could show them, by their names. */
 	for (int named = 0; named < 2 && !f->sign; named++)
 		for (size_t i = 0; i < sizeof own / sizeof *own && !f->sign; i++) {
-			f->sign = column_named(f->t, own[i].words, named ? fits_time_by_name : fits_used_time);
+			column_fits fits = named ? fits_time_by_name : fits_used_time;
+			f->sign = column_named(f->t, own[i].words, fits);
+			if (!f->sign && own[i].what == SIGN_OF_LOCK && f->lock && fits(f->t, f->lock))
+				f->sign = f->lock;
 			f->sign_of = f->sign ? own[i].what : SIGN_OF_NOTHING;
 			/* A beat in a table beside it says more than a time that is written once. */
 			if (i == 0 && !f->sign && f->t->nrelated > 0) {

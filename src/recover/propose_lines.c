@@ -565,6 +565,19 @@ static void show_line(struct finding *f)
 			->yaml = true;
 }
 
+/* A state or a mark that other things have too needs something of work beside it. */
+static bool is_of_work(const struct finding *f)
+{
+	bool beside = f->owner || column_named(f->t, words_queue, fits_any) ||
+	              f->sign_of == SIGN_OF_BEAT || f->sign_of == SIGN_OF_LEASE;
+	if (f->by == BY_STATE)
+		return f->ready_sure || word_rank(values_running, value_word(f->running)) >= 0 ||
+		       word_rank(values_begun, value_word(f->running)) >= 0;
+	if (f->by == BY_FLAG)
+		return beside || word_rank(words_flag_of_work, f->flag->name) >= 0;
+	return f->by == BY_OWNER || (f->by == BY_LOCK && beside);
+}
+
 void propose_lines(struct finding *f)
 {
 	name_table_and_key(f);
@@ -579,9 +592,5 @@ void propose_lines(struct finding *f)
 	remedies_line(f);
 	stats_line(f);
 	show_line(f);
-	bool state = f->by == BY_STATE &&
-	             (f->ready_sure || word_rank(values_running, value_word(f->running)) >= 0 ||
-	              word_rank(values_begun, value_word(f->running)) >= 0);
-	bool mark = f->by == BY_LOCK || f->by == BY_FLAG || f->by == BY_OWNER;
-	f->out->queue = f->out->nmissing == 0 && f->running_sure && (mark || state);
+	f->out->queue = f->out->nmissing == 0 && f->running_sure && is_of_work(f);
 }

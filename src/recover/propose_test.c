@@ -347,6 +347,35 @@ static void pending_is_in_work_only_beside_what_waits_and_who_has_it(void **stat
 	}
 }
 
+static void marks_that_other_things_have_too_make_no_queue(void **state)
+{
+	static const struct {
+		const char *columns;
+		bool queue;
+	} cases[] = {
+		/* An account that was locked after too many passwords; a seat; a mail that arrived. */
+		{"id number! | email text! | failed_attempts number! | locked_at instant", false},
+		{"id number! | name text! | locked bool! | updated_at instant!", false},
+		{"id number! | seat text! | reserved bool! | updated_at instant!", false},
+		{"id number! | to text! | body text! | delivered_at instant", false},
+		/* The same beside something of work. */
+		{"id number! | locked_at instant | locked_by text", true},
+		{"id number! | queue text! | reserved_at number ~1731700000", true},
+		{"id number! | picked bool! | picked_by text | last_heartbeat instant", true},
+		{"id number! | body text! | queue_name text! | delivered_at instant", true},
+		{"id number! | jobid number! | queue text! | fetchedat instant", true},
+		{"id number! | processing bool! | updated_at instant!", true},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct arena a = ARENA_INIT;
+		struct proposal p = proposed(told_facts("t", "id", cases[i].columns, &a), &a);
+		if (p.queue != cases[i].queue)
+			fail_msg("%s: %s", cases[i].columns, p.queue ? "a queue" : "no queue");
+		arena_release(&a);
+	}
+}
+
 static void a_view_is_only_reported(void **state)
 {
 	struct arena a = ARENA_INIT;
@@ -527,6 +556,7 @@ int main(void)
 		cmocka_unit_test(where_no_row_in_work_has_any_sign_there_is_none),
 		cmocka_unit_test(attempts_are_raised_by_requeue_where_only_failures_are_counted),
 		cmocka_unit_test(pending_is_in_work_only_beside_what_waits_and_who_has_it),
+		cmocka_unit_test(marks_that_other_things_have_too_make_no_queue),
 		cmocka_unit_test(a_view_is_only_reported),
 		cmocka_unit_test(a_beat_in_a_table_beside_it_is_its_sign_of_life),
 		cmocka_unit_test(what_is_to_be_checked_makes_it_only_report),

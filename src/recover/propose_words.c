@@ -8,12 +8,18 @@
 #define WORDS(name) const char *const words_##name[]
 #define VALUES(name) const char *const values_##name[]
 
+/* What only a queue has: which one it is, and when a row may be taken. */
+WORDS(queue) = {"queue",     "queue_name", "queue_id",   "available_at", "run_at",
+                "run_after", "visible_at", "not_before", "next_run_at",  NULL};
 WORDS(state) = {"status",     "state",       "status_id", "state_id", "status_code",
                 "state_name", "status_name", "phase",     "stage",    NULL};
 WORDS(flag) = {"processing", "is_processing", "running", "is_running", "in_progress",
                "locked",     "is_locked",     "claimed", "reserved",   "being_processed",
                "working",    "busy",          "picked",  "is_picked",  "leased",
                "fetched",    "acquired",      NULL};
+/* Those that only work has; an account is locked, a seat reserved. */
+WORDS(flag_of_work) = {"processing",  "is_processing",   "running", "is_running",
+                       "in_progress", "being_processed", "working", NULL};
 WORDS(beat) = {"last_heartbeat", "heartbeat_at",  "last_heartbeat_at", "heartbeat",
                "heartbeat_on",   "last_beat",     "beat_at",           "last_seen",
                "last_seen_at",   "alive_at",      "last_alive",        "pinged_at",
@@ -21,9 +27,11 @@ WORDS(beat) = {"last_heartbeat", "heartbeat_at",  "last_heartbeat_at", "heartbea
 WORDS(lease) = {
 	"lease_expires_at", "locked_until",     "lease_until",    "leased_until",  "lock_expires_at",
 	"lock_until",       "claim_expires_at", "reserved_until", "visible_after", NULL};
-WORDS(lock) = {"locked_at",   "claimed_at",   "reserved_at", "leased_at",    "attempted_at",
-               "acquired_at", "taken_at",     "picked_at",   "picked_up_at", "dequeued_at",
-               "fetched_at",  "delivered_at", NULL};
+WORDS(lock) = {"locked_at",    "claimed_at",  "reserved_at", "leased_at",
+               "attempted_at", "acquired_at", "taken_at",    "picked_at",
+               "picked_up_at", "dequeued_at", NULL};
+/* Of a queue the same; elsewhere a mail has arrived, a page was read. */
+WORDS(handed) = {"delivered_at", "fetched_at", NULL};
 WORDS(updated) = {
 	"status_changed_at", "state_changed_at", "status_updated_at", "updated_at",    "modified_at",
 	"last_updated",      "updated_on",       "updated",           "last_modified", "modified",
@@ -172,6 +180,13 @@ bool column_is_text(const struct table_column *c)
 bool column_is_number(const struct table_column *c)
 {
 	return c->class == CLASS_NUMBER;
+}
+
+bool fits_any(const struct table_facts *t, const struct table_column *c)
+{
+	(void)t;
+	(void)c;
+	return true;
 }
 
 bool fits_time(const struct table_facts *t, const struct table_column *c)

@@ -15,6 +15,7 @@ extern const char *const words_updated[], *const words_started[], *const words_d
 extern const char *const words_finished[], *const words_owner[], *const words_error[];
 extern const char *const words_attempts[], *const words_max[], *const words_kind[];
 extern const char *const words_show[];
+extern const char *const words_queue[], *const words_handed[], *const words_flag_of_work[];
 /* When a job ended without success; who has a row, where no column says so otherwise. */
 extern const char *const words_ended_badly[], *const words_holder[];
 /* Values: surely being worked on; perhaps; on the way to an end. */
@@ -38,6 +39,7 @@ bool column_is_number(const struct table_column *c);
 typedef bool (*column_fits)(const struct table_facts *t, const struct table_column *c);
 const struct table_column *column_named(const struct table_facts *t, const char *const *words,
                                         column_fits fits);
+bool fits_any(const struct table_facts *t, const struct table_column *c);
 bool fits_time(const struct table_facts *t, const struct table_column *c);
 bool fits_text(const struct table_facts *t, const struct table_column *c);
 bool fits_number(const struct table_facts *t, const struct table_column *c);

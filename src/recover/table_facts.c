@@ -291,9 +291,9 @@ static defib_err read_values(struct store *s, struct arena *a, const struct tabl
 /* Times and counts whose contents say whether the name means what it says. */
 static bool is_judged(const struct table_column *c)
 {
-	static const char *const *const sets[] = {words_beat,     words_lease,   words_lock,
-	                                          words_updated,  words_started, words_deadline,
-	                                          words_finished, words_attempts};
+	static const char *const *const sets[] = {words_beat,     words_lease,    words_lock,
+	                                          words_handed,   words_updated,  words_started,
+	                                          words_deadline, words_finished, words_attempts};
 	if (c->class == CLASS_BOOL || c->class == CLASS_LIST)
 		return false;
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
