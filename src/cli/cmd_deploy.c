@@ -25,41 +25,41 @@ const struct cli_option deploy_options[] = {
 static const struct place {
 	const char *name;
 	bool here; /* run on this host: its paths are those of this program and configuration */
-	bool http; /* asked from elsewhere */
+	enum fill_place runs;
 	const char *between; /* two files on one stdout */
 	const char *next;
 	const char *files[FILES_MAX];
 } places[] = {
 	{"systemd",
      true,
-     false,
+     FILL_HOST,
      "",
      "put them into /etc/systemd/system, then: systemctl daemon-reload && systemctl enable --now "
      "defib",
      {"systemd/defib.service", "systemd/defib-work@.service"}},
 	{"systemd-timer",
      true,
-     false,
+     FILL_SCAN,
      "",
      "put them into /etc/systemd/system, then: systemctl daemon-reload && systemctl enable --now "
      "defib-scan.timer",
      {"systemd/defib-scan.service", "systemd/defib-scan.timer"}},
-	{"cron", true, false, "", "put it into /etc/cron.d", {"cron/defib"}},
+	{"cron", true, FILL_SCAN, "", "put it into /etc/cron.d", {"cron/defib"}},
 	{"k8s",
      false,
-     true,
+     FILL_POD,
      "---\n",
      "make the secret, then: kubectl apply -f",
      {"kubernetes/configmap.yaml", "kubernetes/deployment.yaml", "kubernetes/service.yaml"}},
 	{"k8s-cron",
      false,
-     false,
+     FILL_SCAN,
      "---\n",
      "make the secret, then: kubectl apply -f",
      {"kubernetes/configmap.yaml", "kubernetes/cronjob.yaml"}},
 	{"container",
      false,
-     false,
+     FILL_SCAN,
      "",
      "from the root of the source: podman build -f Containerfile -t defib:" DEFIB_VERSION " .",
      {"container/Containerfile"}},
@@ -131,9 +131,9 @@ static int read_configuration(struct cli *c, const struct place *p, struct fill 
 	}
 	f->text = arena_strdup(&c->arena, buf_text(&text));
 	buf_release(&text);
-	fill_read(f, root, p->http, &c->arena);
+	fill_read(f, root, p->runs, &c->arena);
 	/* Tokens are a matter of who is asked from elsewhere. */
-	f->tokens = f->tokens || !p->http;
+	f->tokens = f->tokens || p->runs != FILL_POD;
 	if (!p->here)
 		return EXIT_CLEAN;
 	bool found =

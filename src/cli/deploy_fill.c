@@ -89,6 +89,35 @@ static void read_databases(struct fill *f, const struct cfg_node *root, struct a
 	}
 }
 
+/* What a program is given by name has to be there where the program is started. */
+static void add_passed(struct fill *f, const struct cfg_node *map, struct arena *a)
+{
+	const struct cfg_node *node =
+		map && map->kind == CFG_MAP ? cfg_get(map, "pass_environment") : NULL;
+	if (!node || node->kind == CFG_MAP)
+		return;
+	for (int i = 0; i < (node->kind == CFG_LIST ? node->n : 1); i++) {
+		const struct cfg_node *entry = node->kind == CFG_LIST ? node->items[i] : node;
+		if (entry->kind == CFG_SCALAR && !strpbrk(entry->text, "=${"))
+			add_name(f, arena_strdup(a, entry->text), false);
+	}
+}
+
+/* Of alerts' commands where a daemon sends them, of jobs where workers are started too. */
+static void read_passed(struct fill *f, const struct cfg_node *root, enum fill_place place,
+                        struct arena *a)
+{
+	const struct cfg_node *sinks = list_of(root, "sinks"), *watches = list_of(root, "watches");
+	const struct cfg_node *workflows = list_of(root, "workflows");
+	for (int i = 0; sinks && place != FILL_SCAN && i < sinks->n; i++)
+		add_passed(f, sinks->items[i], a);
+	for (int i = 0; watches && place == FILL_HOST && i < watches->n; i++)
+		if (watches->items[i]->kind == CFG_MAP)
+			add_passed(f, cfg_get(watches->items[i], "work"), a);
+	for (int i = 0; workflows && place == FILL_HOST && i < workflows->n; i++)
+		add_passed(f, workflows->items[i], a);
+}
+
 static void read_watches(struct fill *f, const struct cfg_node *root, struct arena *a)
 {
 	const struct cfg_node *list = list_of(root, "watches");
@@ -122,12 +151,13 @@ static void read_tokens(struct fill *f, const struct cfg_node *root, bool names,
 	}
 }
 
-void fill_read(struct fill *f, const struct cfg_node *root, bool tokens_too, struct arena *a)
+void fill_read(struct fill *f, const struct cfg_node *root, enum fill_place place, struct arena *a)
 {
 	read_databases(f, root, a);
 	walk(f, root, a);
+	read_passed(f, root, place, a);
 	read_watches(f, root, a);
-	read_tokens(f, root, tokens_too, a);
+	read_tokens(f, root, place == FILL_POD, a);
 }
 
 void fill_release(struct fill *f)

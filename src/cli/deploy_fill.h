@@ -41,12 +41,18 @@ struct fill {
 	int64_t every_us; /* 0: not known */
 };
 
+/* What runs there decides which names count. */
+enum fill_place {
+	FILL_SCAN, /* scans alone */
+	FILL_POD,  /* a daemon that is asked from elsewhere: tokens of HTTP, and what sinks pass on */
+	FILL_HOST, /* a daemon and workers: what sinks, watches and workflows pass on */
+};
+
 /*
  * From a parsed file; nothing is taken from the environment but what its defaults leave
- * open, so that it works where the secrets are not. `tokens_too`: those of HTTP count
- * among the names.
+ * open, so that it works where the secrets are not.
  */
-void fill_read(struct fill *f, const struct cfg_node *root, bool tokens_too, struct arena *a);
+void fill_read(struct fill *f, const struct cfg_node *root, enum fill_place place, struct arena *a);
 void fill_release(struct fill *f);
 /* One file. */
 void fill_file(const struct fill *f, const char *text, struct buf *out);

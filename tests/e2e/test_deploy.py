@@ -647,6 +647,31 @@ def test_what_the_configuration_takes_from_the_environment_is_asked_for(defib):
     assert secrets_of(container_of(documents[1])[1]) == ["DATABASE_URL", "CHAT"]
 
 
+def test_what_programs_are_given_by_name_is_asked_for_where_they_are_started(defib):
+    config = CONFIG.replace("      command:", "      pass_environment: [API_KEY, 'MODE=x']\n"
+                            "      command:") + """\
+sinks: [{name: run, type: command, run: [/bin/true], pass_environment: PAGER_KEY}]
+workflows: [{name: w, pass_environment: [SHOP_KEY], steps: [{name: a, run: [/bin/true]}]}]
+"""
+    documents = list(yaml.safe_load_all(deploy(defib, "k8s", config=config).out))
+    assert [n for n in secrets_of(container_of(documents[1])[1]) if not n.endswith("_TOKEN")] == [
+        "DATABASE_URL", "PAGER_KEY"]
+    documents = list(yaml.safe_load_all(deploy(defib, "k8s-cron", config=config).out))
+    assert secrets_of(container_of(documents[1])[1]) == ["DATABASE_URL"]
+    units = deploy(defib, "systemd", config=config).out
+    for name in ("DATABASE_URL", "PAGER_KEY", "API_KEY", "SHOP_KEY"):
+        assert f"{name}='" in units
+    assert "MODE" not in units
+
+
+def test_the_cron_job_as_it_ships_needs_no_token_of_the_daemon(host):
+    shipped = manifests()["configmap.yaml"]["data"]["defib.yaml"]
+    host.config.write_text(CONFIG + shipped[shipped.index("http:"):])
+    _, container = container_of(manifests()["cronjob.yaml"])
+    ran = host.run(container["command"], secrets_of(container))
+    assert (ran.code, host.state()) == (0, "queued"), ran.err
+
+
 def test_without_a_configuration_the_files_are_as_they_ship(defib):
     ran = defib("deploy", "cron")
     assert (ran.code, ran.out) == (0, (DEPLOY / "cron/defib").read_text())
