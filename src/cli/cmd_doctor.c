@@ -129,6 +129,7 @@ static void examine(struct clinic *clinic, const struct database *d)
 		.open = store_open,
 		.watches = watches,
 		.ledger_off = s->ledger == LEDGER_OFF,
+		.try_remedies = true,
 		.idle_us = clinic->idle_us,
 		.found = take_finding,
 		.ctx = clinic,

@@ -20,9 +20,8 @@ static void add_keys(const struct batch *b, const struct candidate *c, struct re
 		relation_text(r, c->facts.key[k]);
 }
 
-/* Run a statement over the keys of all candidates that `want` holds for. */
-static defib_err over_keys(struct batch *b, const char *sql, bool (*want)(const struct candidate *),
-                           struct store_rows *rows, struct failure *f)
+defib_err over_keys(struct batch *b, const char *sql, bool (*want)(const struct candidate *),
+                    struct store_rows *rows, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct relation r;
@@ -38,8 +37,7 @@ static defib_err over_keys(struct batch *b, const char *sql, bool (*want)(const 
 	return err;
 }
 
-/* The candidate that a returned row is about; its key stands in the first columns. */
-static struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row)
+struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row)
 {
 	const char *key[WATCH_KEYS_MAX];
 	for (int k = 0; k < batch_watch(b)->key.n; k++)
@@ -97,12 +95,18 @@ bool apply_may_lock_signs(struct store *s, const struct watch_sql *q)
 /* Whether a second reading found the job as it was when it was decided about. */
 static bool is_as_decided(const struct batch *b, struct candidate *c, const struct facts *now)
 {
-	if (c->expected && !columns_same(c->expected, now->before, b->arena, &c->refusal))
+	const struct watch_sql *q = b->ap->sql;
+	/* An undo goes by all that a claim changes; others by what was or will be written. */
+	struct column_set only = {c->does == ACT_UNDO ? NULL : q->before, q->nbefore};
+	if (c->expected && !columns_same(c->expected, now->before, &only, b->arena, &c->refusal))
 		return false;
 	/* What an undo or a second phase goes by is the row that the first act left. */
 	bool by_columns = c->does == ACT_THEN || c->does == ACT_UNDO;
 	return by_columns || facts_same(batch_watch(b), &c->facts, now);
 }
+
+/* A key that names several rows names none: which of them was judged cannot be told. */
+static const char shared_key[] = REFUSED_SHARED_KEY;
 
 /*
  * Rows that are gone or differ from what was judged have changed; rows that
@@ -120,6 +124,11 @@ static defib_err read_again(struct batch *b, struct failure *f)
 		struct facts now;
 		if (!c)
 			continue;
+		if (seen[c - b->all]) {
+			c->outcome = OUTCOME_REFUSED;
+			c->refusal = shared_key;
+			continue;
+		}
 		seen[c - b->all] = true;
 		facts_decode(b->ap->sql, &rows, i, b->arena, &now);
 		c->before = now.before;
@@ -161,23 +170,47 @@ static void add_values(const struct candidate *c, const struct write_sql *w, str
 	write_values(w, values, WRITE_COLUMNS, r);
 }
 
-/* What the UPDATE returned was written; what it did not was kept back by a trigger or policy. */
-static void note_written(struct batch *b, int act, const struct store_rows *rows)
+void bar(struct batch *b, struct candidate *c, const char *why)
+{
+	b->barred += !c->barred;
+	c->barred = why;
+}
+
+/*
+ * What the UPDATE returned was written; what it did not was kept back by a trigger or policy. Each
+ * written row must be one that the ledger will name: a row with a key that nobody has, or two for
+ * one candidate, takes all of it back.
+ */
+static defib_err note_written(struct batch *b, int act, const struct write_sql *w,
+                              const struct store_rows *rows, struct failure *f)
 {
 	int nkeys = batch_watch(b)->key.n;
-	bool *seen = ARENA_ARRAY(b->arena, bool, b->n);
+	int strange = 0, barred = b->barred;
 	for (int i = 0; i < rows->nrows; i++) {
 		struct candidate *c = by_row(b, rows, i);
+		strange += !c || !survives(c, act);
+		if (c && c->written)
+			bar(b, c, shared_key);
 		if (!c)
 			continue;
-		seen[c - b->all] = true;
-		c->after = row_text(rows, i, nkeys);
+		c->written = true;
+		c->told = w->tells && !row_bool(rows, i, nkeys + 1);
+		c->after = c->told ? row_text(rows, i, nkeys) : NULL;
 	}
-	for (int i = 0; i < b->n; i++)
-		if (survives(&b->all[i], act) && !seen[i]) {
-			b->all[i].outcome = OUTCOME_REFUSED;
-			b->all[i].refusal = "a trigger or policy of the table kept the write back";
+	for (int i = 0; i < b->n; i++) {
+		struct candidate *c = &b->all[i];
+		if (!survives(c, act) || c->written)
+			continue;
+		if (strange) {
+			bar(b, c, REFUSED_KEY_WRITTEN);
+			continue;
 		}
+		c->outcome = OUTCOME_REFUSED;
+		c->refusal = "a trigger or policy of the table kept the write back";
+	}
+	if (!strange || b->barred > barred)
+		return DEFIB_OK;
+	return fail(f, DEFIB_CONSTRAINT, "the write changed a row that was not to be changed");
 }
 
 static defib_err run_write(struct batch *b, int act, const struct write_sql *w, struct failure *f)
@@ -197,7 +230,7 @@ static defib_err run_write(struct batch *b, int act, const struct write_sql *w, 
 		relation_params(&r, params);
 		err = store_exec(b->ap->store, w->sql, params, relation_nparams(&r), b->arena, &rows, f);
 		if (!err && w->returns)
-			note_written(b, act, &rows);
+			err = note_written(b, act, w, &rows, f);
 	}
 	relation_release(&r);
 	return err;
@@ -211,58 +244,6 @@ static defib_err write_acts(struct batch *b, struct failure *f)
 		for (int i = 0; i < q->nwrites[act] && !err; i++)
 			err = run_write(b, act, &q->writes[act][i], f);
 	return err;
-}
-
-static bool undoes(const struct candidate *c)
-{
-	return survives(c, ACT_UNDO);
-}
-
-static bool holds(const struct candidate *c)
-{
-	return survives(c, REMEDY_HOLD);
-}
-
-/* How the rows of those candidates are now, into out[i] for candidate i. */
-static defib_err read_left(struct batch *b, bool (*want)(const struct candidate *),
-                           struct facts *out, struct failure *f)
-{
-	struct store_rows rows;
-	int n = 0;
-	for (int i = 0; i < b->n; i++)
-		n += want(&b->all[i]);
-	if (n == 0)
-		return DEFIB_OK;
-	defib_err err = over_keys(b, b->ap->sql->reread, want, &rows, f);
-	for (int i = 0; !err && i < rows.nrows; i++) {
-		struct candidate *c = by_row(b, &rows, i);
-		if (c)
-			facts_decode(b->ap->sql, &rows, i, b->arena, &out[c - b->all]);
-	}
-	return err;
-}
-
-/* What was undone is held as it is now, with the owner and the sign of life that came back. */
-static defib_err read_undone(struct batch *b, struct failure *f)
-{
-	struct facts *now = ARENA_ARRAY(b->arena, struct facts, b->n);
-	defib_err err = read_left(b, undoes, now, f);
-	for (int i = 0; !err && i < b->n; i++)
-		if (now[i].job) {
-			now[i].hold_kept = b->all[i].facts.hold_kept;
-			b->all[i].facts = now[i];
-		}
-	return err;
-}
-
-/* So is what the table's own words put on hold: by that it is known, and found, until it changes.
- */
-static defib_err read_held(struct batch *b, struct failure *f)
-{
-	b->left = ARENA_ARRAY(b->arena, struct facts, b->n);
-	if (!watch_words_hold(batch_watch(b)) || !b->ap->ledger->ready)
-		return DEFIB_OK;
-	return read_left(b, holds, b->left, f);
 }
 
 /*
@@ -288,7 +269,8 @@ static defib_err free_leases(struct batch *b, struct failure *f)
 	return over_keys(b, b->ap->sql->free_leases, untouched ? takes_beyond_hold : takes, NULL, f);
 }
 
-static defib_err in_transaction(struct batch *b, struct failure *f)
+/* All that is done to the user's table, and whether it helped. */
+static defib_err act(struct batch *b, struct failure *f)
 {
 	defib_err err = lock_rows(b, f);
 	if (!err)
@@ -297,13 +279,17 @@ static defib_err in_transaction(struct batch *b, struct failure *f)
 		err = gather_evidence(b, f);
 	if (!err)
 		err = write_acts(b, f);
-	if (!err)
-		err = read_undone(b, f);
-	if (!err)
-		err = read_held(b, f);
-	if (!err)
+	if (!err && !b->barred)
 		err = free_leases(b, f);
-	return err ? err : write_own_tables(b, f);
+	if (!err && !b->barred)
+		err = check_left(b, f);
+	return err;
+}
+
+static defib_err in_transaction(struct batch *b, struct failure *f)
+{
+	defib_err err = act(b, f);
+	return err || b->barred ? err : write_own_tables(b, f);
 }
 
 /* Survivors of the transaction get their final outcome. */
@@ -340,35 +326,79 @@ static const char *nameless(const struct batch *b, const struct candidate *c)
 	return NULL;
 }
 
+/* What the batch begins with, also at another try; returns how many are to be written or noted. */
+static int begin(struct batch *b)
+{
+	int acting = 0;
+	b->barred = b->noted = 0;
+	for (int i = 0; i < b->n; i++) {
+		struct candidate *c = &b->all[i];
+		if (c->outcome == OUTCOME_GUARDED)
+			continue;
+		c->outcome = OUTCOME_LEFT;
+		c->written = c->told = false;
+		c->before = c->after = NULL;
+		c->refusal = acts(c) ? (c->barred ? c->barred : nameless(b, c)) : NULL;
+		if (c->refusal)
+			c->outcome = OUTCOME_REFUSED;
+		else if (acts(c) || to_be_noted(b, c))
+			acting++;
+		else if (c->decision.remedy == REMEDY_HOLD)
+			c->outcome = OUTCOME_HELD;
+	}
+	return acting;
+}
+
+/* Two candidates of one key: each names the rows of both. */
+static void index_jobs(struct batch *b)
+{
+	const char **jobs = ARENA_ARRAY(b->arena, const char *, b->n);
+	for (int i = 0; i < b->n; i++)
+		jobs[i] = b->all[i].facts.job;
+	job_index_init(&b->index, jobs, b->n, b->arena);
+	for (int i = 0; i < b->n; i++) {
+		int first = job_index_find(&b->index, jobs[i]);
+		if (first != i)
+			b->all[first].barred = b->all[i].barred = shared_key;
+	}
+}
+
 defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, struct arena *a,
                       struct failure *f)
 {
 	struct batch b = {.ap = ap, .all = batch, .n = n, .arena = a};
-	const char **jobs = ARENA_ARRAY(a, const char *, n);
-	int acting = 0;
-	for (int i = 0; i < n; i++) {
-		jobs[i] = batch[i].facts.job;
-		if (batch[i].outcome == OUTCOME_GUARDED)
-			continue;
-		batch[i].outcome = OUTCOME_LEFT;
-		batch[i].refusal = acts(&batch[i]) ? nameless(&b, &batch[i]) : NULL;
-		if (batch[i].refusal)
-			batch[i].outcome = OUTCOME_REFUSED;
-		else if (acts(&batch[i]) || to_be_noted(&b, &batch[i]))
-			acting++;
-		else if (batch[i].decision.remedy == REMEDY_HOLD)
-			batch[i].outcome = OUTCOME_HELD;
-	}
-	if (acting == 0)
+	defib_err err = DEFIB_OK;
+	index_jobs(&b);
+	do {
+		if (begin(&b) == 0)
+			return DEFIB_OK;
+		err = store_begin(ap->store, TX_WRITE, f);
+		if (err)
+			return err;
+		err = in_transaction(&b, f);
+		if (!err && !b.barred && settle_outcomes(&b) + b.noted > 0)
+			return store_commit(ap->store, f);
+		store_rollback(ap->store);
+		/* Each round bars at least one more. */
+	} while (!err && b.barred);
+	return err;
+}
+
+defib_err apply_try(const struct apply *ap, struct candidate *c, struct arena *a, struct failure *f)
+{
+	struct batch b = {.ap = ap, .all = c, .n = 1, .arena = a};
+	index_jobs(&b);
+	if (begin(&b) == 0)
 		return DEFIB_OK;
-	job_index_init(&b.index, jobs, n, a);
 	defib_err err = store_begin(ap->store, TX_WRITE, f);
 	if (err)
 		return err;
-	err = in_transaction(&b, f);
-	if (!err && settle_outcomes(&b) + b.noted > 0)
-		return store_commit(ap->store, f);
+	err = act(&b, f);
 	store_rollback(ap->store);
+	if (c->barred) {
+		c->outcome = OUTCOME_REFUSED;
+		c->refusal = c->barred;
+	}
 	return err;
 }
 

@@ -13,6 +13,11 @@
 #include "recover/candidate.h"
 #include "watch/compile.h"
 
+/* Why a row is refused; the function of `defib install` says the same. */
+#define REFUSED_SHARED_KEY "its key names more than one row"
+#define REFUSED_KEY_WRITTEN "the write changes its key, so the ledger could not name the row"
+#define REFUSED_RUNS_ON " leaves running true, so it would be found stuck again"
+
 struct apply {
 	struct store *store;
 	const struct watch_sql *sql;
@@ -30,6 +35,12 @@ struct apply {
  */
 MUST_CHECK defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n,
                                  struct arena *a, struct failure *f);
+/*
+ * What would come of one candidate: everything up to our own tables is done and rolled back. Its
+ * outcome is OUTCOME_LEFT where it would be written, else as apply_batch() tells it.
+ */
+MUST_CHECK defib_err apply_try(const struct apply *ap, struct candidate *c, struct arena *a,
+                               struct failure *f);
 /*
  * Whether the role may also lock the rows of other tables that the signs of life
  * stand in (watch_sql.lock_signs). Where it may not, a beat can slip in between

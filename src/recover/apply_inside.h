@@ -2,6 +2,7 @@
  * apply_inside.h: what the files of apply share.
  *
  * apply.c         the transaction: lock, read again, write the user's table
+ * apply_left.c    what the writes left: is it recorded, and did it help
  * apply_ledger.c  what the batch leaves in defib's own tables
  */
 #ifndef RECOVER_APPLY_INSIDE_H
@@ -17,7 +18,8 @@ struct batch {
 	int n;
 	struct arena *arena;
 	struct job_index index;
-	struct facts *left; /* by candidate: what a hold in the table's words left; job NULL: nothing */
+	struct facts *left; /* by candidate: the row as it was left; job NULL: not written, or gone */
+	int barred;         /* candidates that must not be written after all: all is taken back */
 	int noted;          /* entries in the ledger that go with no write */
 };
 
@@ -39,6 +41,16 @@ static inline bool to_be_noted(const struct batch *b, const struct candidate *c)
 	       c->judgement.verdict != VERDICT_NONE && !c->facts.noted;
 }
 
+/* Run a statement over the keys of all candidates that `want` holds for. */
+MUST_CHECK defib_err over_keys(struct batch *b, const char *sql,
+                               bool (*want)(const struct candidate *), struct store_rows *rows,
+                               struct failure *f);
+/* The candidate that a returned row is about, by its key in the first columns; NULL: none. */
+struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row);
+/* The whole transaction is taken back for its sake, and the batch tried again without it. */
+void bar(struct batch *b, struct candidate *c, const char *why);
+/* Read the rows that were written, and bar those that the write did not help. */
+MUST_CHECK defib_err check_left(struct batch *b, struct failure *f);
 /* Before anything is written: what the ledger knows goes into the evidence of a poison hold. */
 MUST_CHECK defib_err gather_evidence(struct batch *b, struct failure *f);
 /* Holds, pending retries, and the ledger as the last statement. */

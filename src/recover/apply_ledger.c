@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "ledger/retries.h"
 #include "ledger/steps.h"
-#include "watch/builtin.h"
 
 /* ---- evidence of every attempt, for a job that is held as poison ---- */
 
@@ -71,7 +70,7 @@ static const struct facts *held_as(const struct batch *b, int i)
 		return NULL;
 	if (!watch_words_hold(batch_watch(b)))
 		return &c->facts;
-	return left->job && !left->running ? left : NULL;
+	return left->job ? left : NULL;
 }
 
 static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, struct failure *f)
@@ -143,6 +142,16 @@ static defib_err write_steps(struct batch *b, struct failure *f)
 
 /* ---- the ledger ---- */
 
+/* Whether it can be undone must be known later, whatever the watch says then. */
+static const char *with_also(const struct batch *b, const struct candidate *c)
+{
+	size_t len = strlen(c->evidence);
+	if (!watch_also(batch_watch(b), c->does))
+		return c->evidence;
+	return arena_printf(b->arena, "%.*s%s\"also\":true}", (int)len - 1, c->evidence,
+	                    len > 2 ? "," : "");
+}
+
 static struct ledger_entry entry_of(const struct candidate *c, const char *event)
 {
 	return (struct ledger_entry){
@@ -199,6 +208,7 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 		if (c->decision.exhausted)
 			entries[n++] = entry_of(c, "RETRIES_EXHAUSTED");
 		entries[n] = entry_of(c, c->event ? c->event : act_event(c->does));
+		entries[n].evidence = with_also(b, c);
 		entries[n].before = c->before;
 		entries[n++].after = c->does == ACT_LIFT ? noted_as(batch_watch(b), c, b->arena) : c->after;
 	}

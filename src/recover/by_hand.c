@@ -66,7 +66,8 @@ static defib_err is_held(struct hands *h, const struct facts *f, bool *held, str
 	if (*held || h->watch->actions[REMEDY_HOLD].form == ACTION_NONE || !h->bound->ledger.ready)
 		return DEFIB_OK;
 	defib_err err = ledger_read(h->session->store, &filter, &h->arena, &rows, &n, fail);
-	*held = !err && n > 0 && columns_same(rows[0].after, f->before, &h->arena, NULL);
+	struct column_set written = {h->bound->sql.before, h->bound->sql.nbefore};
+	*held = !err && n > 0 && columns_same(rows[0].after, f->before, &written, &h->arena, NULL);
 	return err;
 }
 

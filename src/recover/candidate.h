@@ -42,7 +42,11 @@ struct candidate {
 	enum outcome outcome;
 	struct guard_answer guard;      /* of a guarded one: which guard, until when */
 	bool locked;                    /* we hold its row lock (within apply) */
-	const char *before, *after;     /* JSON of the columns that were written */
+	bool written;                   /* a SET list wrote its row (within apply) */
+	bool told;                      /* what that left is known: `after`, and that it runs no more */
+	bool unknown;                   /* what was left must be read (within apply) */
+	const char *barred;             /* why no further try of this batch may write it; NULL: none */
+	const char *before, *after;     /* JSON of what the ledger keeps of the row (kept_columns()) */
 	int64_t blocker_pid, blocker_s; /* who has the row, since when; 0: not known */
 	const char *refusal;            /* what the database said */
 	const char *warning;            /* of what a person does: what else comes of it; or NULL */

@@ -6,20 +6,23 @@
 
 #include "store/store.h"
 
+/* Some columns; `names` NULL: all. */
+struct column_set {
+	const char *const *names;
+	int n;
+};
 /*
- * Whether `now` still says what `expected` says, of the columns that both name:
+ * Whether `now` still says what `expected` says, of the columns that both and `only` name:
  * a watch may have come to write more since, or fewer. When it does not,
  * *first (may be NULL) names the first column that differs and its value now.
  */
-bool columns_same(const char *expected, const char *now, struct arena *a, const char **first);
+bool columns_same(const char *expected, const char *now, const struct column_set *only,
+                  struct arena *a, const char **first);
 /*
  * The same of only those columns that an expression of the user's names. What is not known, on
  * either side, speaks against nothing.
  */
 bool columns_same_in(const char *expression, enum store_engine engine, const char *expected,
                      const char *now);
-
-/* Whether an expression of the user's names that column. */
-bool expression_names(const char *expression, enum store_engine engine, const char *column);
 
 #endif

@@ -47,6 +47,7 @@ static const struct check watch_checks[] = {
 	{"index", ON_SQLITE, STAGE_READS, check_plan_sqlite},
 	{"look", ON_BOTH, STAGE_BOUNDED, check_look},
 	{"sign", ON_BOTH, STAGE_BOUNDED, check_signs},
+	{"remedy", ON_BOTH, STAGE_BOUNDED, check_remedies},
 	{"threshold", ON_BOTH, STAGE_NONE, check_threshold},
 	{"owner", ON_BOTH, STAGE_NONE, check_owner},
 	{"loop", ON_BOTH, STAGE_NONE, check_loop},

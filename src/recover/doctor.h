@@ -5,7 +5,8 @@
  * found: ok, warn or FAIL, in one sentence, with the exact SQL or action that
  * mends it. Findings are data: the command line prints them, the page shows
  * them. Nothing is ever written: every statement runs in a read-only
- * transaction of a read-only session.
+ * transaction of a read-only session. The one exception is asked for: remedies are tried on a row
+ * in a transaction that is rolled back (doctor_try.c).
  */
 #ifndef RECOVER_DOCTOR_H
 #define RECOVER_DOCTOR_H
@@ -31,8 +32,9 @@ struct doctor {
 	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
 	const struct watch *const *watches; /* of this database, also those that are off */
 	int nwatches;
-	bool ledger_off; /* by configuration */
-	int64_t idle_us; /* from when on an idle transaction is worth a warning */
+	bool ledger_off;   /* by configuration */
+	bool try_remedies; /* try each on one running row, and roll back */
+	int64_t idle_us;   /* from when on an idle transaction is worth a warning */
 	void (*found)(void *ctx, const struct finding *f);
 	void *ctx;
 };

@@ -78,6 +78,8 @@ void check_owner(struct examination *x);
 void check_loop(struct examination *x);
 void check_hold(struct examination *x);
 void check_signs(struct examination *x);
+/* Whether its remedies help, tried on a row (doctor_try.c). */
+void check_remedies(struct examination *x);
 /* Who takes its rows (doctor_attach.c). */
 void check_attached(struct examination *x);
 /* Its privileges (doctor_rights.c) and its plan (doctor_plan.c, doctor_plan_sqlite.c). */

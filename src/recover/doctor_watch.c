@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "recover/columns.h"
 #include "recover/decide.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
@@ -180,6 +179,33 @@ static const char *key_index(struct examination *x, const char *columns)
 		x, arena_printf(&x->arena, "CREATE UNIQUE INDEX %sON %s (%s);", how, x->table, columns));
 }
 
+/* Keys of running rows that name another row too; -1: could not be counted. */
+static int64_t count_shared(struct examination *x, const char *columns)
+{
+	struct store_rows rows;
+	const char *sql = arena_printf(
+		&x->arena,
+		"SELECT count(*) FROM (SELECT %s FROM %s AS t WHERE (%s) IN (SELECT %s FROM %s AS t WHERE "
+		"(%s) LIMIT %d) GROUP BY %s HAVING count(*) > 1) AS defib_shared",
+		columns, x->table, columns, columns, x->table, x->watch->running.text, RUNNING_COUNT_MAX,
+		columns);
+	return asked(x, sql, NULL, 0, &rows) ? row_int(&rows, 0, 0, 0) : -1;
+}
+
+static void tell_shared(struct examination *x, const char *columns)
+{
+	int64_t n = count_shared(x, columns);
+	if (n > 0)
+		found(x, FINDING_FAIL, "name rows by columns that tell them apart (key:)",
+		      "the key (%s) is not unique: %s key%s of running rows name more than one row, which "
+		      "are never recovered",
+		      columns, grouped(x, n), n == 1 ? "" : "s");
+	else if (n == 0)
+		found(x, FINDING_WARN, key_index(x, columns),
+		      "no unique index covers the key (%s): rows that come to share it are not recovered",
+		      columns);
+}
+
 void check_key(struct examination *x)
 {
 	struct buf names = BUF_INIT, columns = BUF_INIT;
@@ -191,10 +217,7 @@ void check_key(struct examination *x)
 		if (row_bool(&rows, 0, 0))
 			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
 		else
-			found(x, FINDING_WARN, key_index(x, buf_text(&columns)),
-			      "no unique index covers the key (%s): rows that share it are recovered together, "
-			      "also those that are not stuck",
-			      buf_text(&columns));
+			tell_shared(x, buf_text(&columns));
 	}
 	buf_release(&names);
 	buf_release(&columns);
@@ -310,7 +333,7 @@ static void check_release(struct examination *x)
 	if (!column || !w->work.ready.text || a->form != ACTION_SET)
 		return;
 	column = text_starts(column, "t.") ? column + 2 : column;
-	if (!expression_names(w->work.ready.text, x->store->engine, column) ||
+	if (!sql_names(w->work.ready.text, x->store->engine, column) ||
 	    sql_set_targets(a->set.text, x->store->engine, &x->arena, &targets, &n, &f))
 		return;
 	for (int i = 0; i < n; i++)

@@ -9,6 +9,7 @@
 #include "recover/install_sql.h"
 
 #include "base/text.h"
+#include "recover/apply.h"
 #include "recover/decide.h"
 #include "recover/judge_sql.h"
 #include "watch/lease_sql.h"
@@ -16,6 +17,7 @@
 #include <assert.h>
 
 #define NAME_PREFIX "recover_"
+#define BARRED "DFBAR"    /* the SQLSTATE by which a batch is done again without some jobs */
 #define NAME_MAX_BYTES 63 /* PostgreSQL cuts longer names, and two could become one */
 
 static bool may_do(const struct watch *w, enum remedy remedy)
@@ -171,27 +173,35 @@ static void add_reread(const struct watch_sql *q, struct buf *out)
 	const struct watch *w = q->binding->watch;
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT coalesce(jsonb_object_agg(job, jsonb_build_object('before', before,\n"
-	              "  'same', running AND facts = ");
-	buf_addf(&sql, "$%d -> job)), '{}') FROM (\n", w->key.n + 1);
+	              "  'rows', rows, 'same', running AND facts = ");
+	buf_addf(&sql,
+	         "$%d -> job)), '{}')\nFROM (SELECT *, count(*) OVER (PARTITION BY job) AS rows "
+	         "FROM (\n",
+	         w->key.n + 1);
 	sql_facts(q, q->reread, &sql);
-	buf_add(&sql, ") AS f");
+	buf_add(&sql, ") AS f) AS f");
 	buf_add(out,
 	        "\t\t\t-- read the judged facts again; what differs is left alone\n\t\t\tEXECUTE ");
 	add_quoted("sql", buf_text(&sql), out);
 	buf_add(out, "\n\t\t\tINTO again USING");
 	add_keys(w, "part", out);
-	buf_add(out, ",\n\t\t\t\t(SELECT jsonb_object_agg(e ->> 'job', e -> 'facts') "
-	             "FROM jsonb_array_elements(part) AS e);\n"
-	             "\t\t\tchanged := (SELECT jsonb_agg(e || '{\"remedy\": null, \"events\": "
-	             "[\"CHANGED_MEANWHILE\"]}')\n"
-	             "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
-	             "\t\t\t\tWHERE NOT again ? (e ->> 'job') OR locked ? (e ->> 'job')\n"
-	             "\t\t\t\t\tAND again -> (e ->> 'job') -> 'same' <> 'true');\n"
-	             "\t\t\tpart := (SELECT jsonb_agg(e || jsonb_build_object('before',\n"
-	             "\t\t\t\t\tagain -> (e ->> 'job') -> 'before'))\n"
-	             "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
-	             "\t\t\t\tWHERE locked ? (e ->> 'job') AND again -> (e ->> 'job') -> 'same' = "
-	             "'true');\n");
+	buf_add(out,
+	        ",\n\t\t\t\t(SELECT jsonb_object_agg(e ->> 'job', e -> 'facts') "
+	        "FROM jsonb_array_elements(part) AS e);\n"
+	        "\t\t\tbarred := barred || coalesce((SELECT jsonb_object_agg(key, '" REFUSED_SHARED_KEY
+	        "')\n"
+	        "\t\t\t\tFROM jsonb_each(again) WHERE value ->> 'rows' <> '1'), '{}');\n"
+	        "\t\t\tchanged := (SELECT jsonb_agg(e || '{\"remedy\": null, \"events\": "
+	        "[\"CHANGED_MEANWHILE\"]}')\n"
+	        "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
+	        "\t\t\t\tWHERE NOT barred ? (e ->> 'job') AND (NOT again ? (e ->> 'job')\n"
+	        "\t\t\t\t\tOR locked ? (e ->> 'job') AND again -> (e ->> 'job') -> 'same' <> "
+	        "'true'));\n"
+	        "\t\t\tpart := (SELECT jsonb_agg(e || jsonb_build_object('before',\n"
+	        "\t\t\t\t\tagain -> (e ->> 'job') -> 'before'))\n"
+	        "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
+	        "\t\t\t\tWHERE NOT barred ? (e ->> 'job') AND locked ? (e ->> 'job')\n"
+	        "\t\t\t\t\tAND again -> (e ->> 'job') -> 'same' = 'true');\n");
 	buf_release(&sql);
 }
 
@@ -203,27 +213,46 @@ static void begin_some(const char *condition, struct buf *out)
 	         condition ? " WHERE " : "", condition ? condition : "");
 }
 
-/* What the UPDATE does not return was kept back by a trigger or policy of the table. */
+/* As bar() in apply.c: what was written is undone to the savepoint, and done again without them. */
+static void add_bar(const char *bad, struct buf *out)
+{
+	buf_addf(out,
+	         "\t\t\t\tbarred := barred || coalesce(%s, '{}');\n"
+	         "\t\t\t\tRAISE EXCEPTION 'a write changed a row that was not to be changed'\n"
+	         "\t\t\t\t\tUSING ERRCODE = CASE WHEN %s IS NULL THEN 'P0001' ELSE '" BARRED "' END;\n",
+	         bad, bad);
+}
+
+/* As note_written() in apply.c. */
 static void add_update(const struct watch_sql *q, const struct write_sql *w, const char *is,
                        struct buf *out)
 {
 	const struct watch *watch = q->binding->watch;
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "WITH defib_s");
-	add_columns(watch, "after", 1, &sql);
-	buf_addf(&sql, " AS (\n%s\n)\nSELECT coalesce(jsonb_object_agg(", w->sql);
+	add_columns(watch, "left", w->tells ? 2 : 0, &sql);
+	buf_addf(&sql, " AS (\n%s\n)\nSELECT coalesce(jsonb_object_agg(job, n), '{}') FROM (SELECT ",
+	         w->sql);
 	sql_job_text(q->binding, JOB_OF_RELATION, &sql);
-	buf_add(&sql, ", after_1::jsonb), '{}') FROM defib_s");
+	buf_add(&sql, " AS job, count(*) AS n FROM defib_s GROUP BY 1) AS w");
 	begin_some(is, out);
 	add_quoted("sql", buf_text(&sql), out);
 	buf_add(out, "\n\t\t\tINTO written USING");
 	add_values(watch, w, "these", out);
+	buf_add(
+		out,
+		";\n\t\t\tIF EXISTS (SELECT FROM jsonb_each_text(written) WHERE value <> '1' OR NOT EXISTS "
+		"(\n\t\t\t\tSELECT FROM jsonb_array_elements(these) AS e WHERE e ->> 'job' = key)) THEN\n"
+		"\t\t\t\tbad := (SELECT jsonb_object_agg(e ->> 'job', CASE WHEN written ? (e ->> 'job')\n"
+		"\t\t\t\t\tTHEN '" REFUSED_SHARED_KEY "' ELSE '" REFUSED_KEY_WRITTEN "' END)\n"
+		"\t\t\t\t\tFROM jsonb_array_elements(these) AS e\n"
+		"\t\t\t\t\tWHERE coalesce(written ->> (e ->> 'job'), '0') <> '1');\n");
+	add_bar("bad", out);
 	buf_addf(out,
-	         ";\n\t\t\tpart := (SELECT jsonb_agg(CASE WHEN %s\n\t\t\t\tTHEN e || "
-	         "jsonb_build_object('after', written -> (e ->> 'job')) ELSE e END)\n"
-	         "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
+	         "\t\t\tEND IF;\n\t\t\t-- what it did not return was kept back by a trigger or policy\n"
+	         "\t\t\tpart := (SELECT jsonb_agg(e) FROM jsonb_array_elements(part) AS e\n"
 	         "\t\t\t\tWHERE NOT %s OR written ? (e ->> 'job'));\n\t\t\tEND IF;\n",
-	         is, is);
+	         is);
 	buf_release(&sql);
 }
 
@@ -255,27 +284,62 @@ static void add_writes(const struct watch_sql *q, struct buf *out)
 	}
 }
 
-/* As read_held() in apply.c: what the table's words put on hold is known by how they left it. */
+/* ('a', 'b'): the remedies that write to the table, or only those that do it by a SET list. */
+static void add_remedies(const struct watch_sql *q, bool by_list, struct buf *out)
+{
+	buf_add(out, "(''");
+	for (int r = 0; r < REMEDY_COUNT; r++)
+		if (q->nwrites[r] > 0 && (!by_list || q->writes[r][0].returns))
+			buf_addf(out, ", '%s'", remedy_names[r]);
+	buf_add(out, ")");
+}
+
+/* As check_left() in apply_left.c: rows that a remedy leaves running are not recovered. */
+static void add_still_running(const struct watch_sql *q, struct buf *out)
+{
+	buf_add(out, "\t\t\tbad := (SELECT jsonb_object_agg(e ->> 'job', (e ->> 'remedy') ||\n"
+	             "\t\t\t\t\t'" REFUSED_RUNS_ON "')\n"
+	             "\t\t\t\tFROM jsonb_array_elements(part) AS e WHERE e ->> 'remedy' IN ");
+	add_remedies(q, false, out);
+	buf_add(out, "\n\t\t\t\tAND written -> (e ->> 'job') ->> 'running' = 'true'");
+	if (q->binding->watch->stays_running)
+		buf_addf(out,
+		         "\n\t\t\t\tAND (e ->> 'remedy' NOT IN ('%s', '%s')\n"
+		         "\t\t\t\t\tOR written -> (e ->> 'job') ->> 'stuck' = 'true')",
+		         remedy_names[REMEDY_REQUEUE], remedy_names[REMEDY_RETRY]);
+	buf_add(out, ");\n\t\t\tIF bad IS NOT NULL THEN\n");
+	add_bar("bad", out);
+	buf_add(out, "\t\t\tEND IF;\n");
+}
+
+/* What the writes left: what the ledger keeps, and by what a hold in the table's words is known. */
 static void add_left(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
 	struct buf sql = BUF_INIT;
-	if (!watch_words_hold(w))
-		return;
-	buf_addf(&sql,
-	         "SELECT coalesce(jsonb_object_agg(job, jsonb_build_object('owner', owner, 'sign_us',\n"
-	         "  %s)), '{}') FROM (\n",
-	         sql_sign_name(w));
-	sql_facts(q, q->reread, &sql);
-	buf_add(&sql, ") AS f WHERE running IS NOT TRUE");
-	buf_add(out, "\t\t\t-- how the held ones are left\n");
-	begin_some("e ->> 'remedy' = 'hold'", out);
+	buf_addf(
+		&sql,
+		"SELECT coalesce(jsonb_object_agg(job, jsonb_build_object('owner', owner, 'sign_us', "
+		"%s,\n  'after', before, 'running', running, 'stuck', law IS NOT NULL)), '{}') FROM (\n",
+		sql_sign_name(w));
+	sql_judged(q, q->reread, &sql);
+	buf_add(&sql, ") AS f");
+	buf_add(out, "\t\t\t-- what the writes left\n");
+	begin_some(NULL, out);
 	add_quoted("sql", buf_text(&sql), out);
 	buf_add(out, "\n\t\t\tINTO written USING");
 	add_keys(w, "these", out);
-	buf_add(out, ";\n\t\t\tpart := (SELECT jsonb_agg(CASE WHEN e ->> 'remedy' = 'hold' THEN e || "
-	             "jsonb_build_object(\n\t\t\t\t\t'left', written -> (e ->> 'job')) ELSE e END)\n"
-	             "\t\t\t\tFROM jsonb_array_elements(part) AS e);\n\t\t\tEND IF;\n");
+	buf_add(out, ";\n");
+	add_still_running(q, out);
+	buf_add(out, "\t\t\tpart := (SELECT jsonb_agg(e || CASE WHEN e ->> 'remedy' IN ");
+	add_remedies(q, true, out);
+	buf_add(out,
+	        " THEN\n\t\t\t\t\tjsonb_build_object('after', written -> (e ->> 'job') -> 'after') "
+	        "ELSE '{}' END");
+	if (watch_words_hold(w))
+		buf_add(out, "\n\t\t\t\t\t|| CASE WHEN e ->> 'remedy' = 'hold' THEN jsonb_build_object(\n"
+		             "\t\t\t\t\t'left', written -> (e ->> 'job')) ELSE '{}' END");
+	buf_add(out, ")\n\t\t\t\tFROM jsonb_array_elements(part) AS e);\n\t\t\tEND IF;\n");
 	buf_release(&sql);
 }
 
@@ -300,31 +364,40 @@ static void add_leases(const struct watch_sql *q, struct buf *out)
  */
 static void add_apply(const struct watch_sql *q, const struct install_options *o, struct buf *out)
 {
-	buf_add(out, "\tsize := coalesce(jsonb_array_length(stuck), 0);\n"
-	             "\tWHILE start < coalesce(jsonb_array_length(stuck), 0) LOOP\n"
-	             "\t\tBEGIN\n"
-	             "\t\t\tpart := (SELECT jsonb_agg(e ORDER BY n) FROM jsonb_array_elements(stuck)\n"
-	             "\t\t\t\tWITH ORDINALITY AS x(e, n) WHERE n > start AND n <= start + size);\n");
+	buf_add(out,
+	        "\tbarred := coalesce((SELECT jsonb_object_agg(job, '" REFUSED_SHARED_KEY "') FROM (\n"
+	        "\t\tSELECT e ->> 'job' AS job FROM jsonb_array_elements(stuck) AS e\n"
+	        "\t\tGROUP BY 1 HAVING count(*) > 1) AS twins), '{}');\n"
+	        "\tsize := coalesce(jsonb_array_length(stuck), 0);\n"
+	        "\tWHILE start < coalesce(jsonb_array_length(stuck), 0) LOOP\n"
+	        "\t\tBEGIN\n"
+	        "\t\t\tpart := (SELECT jsonb_agg(e ORDER BY n) FROM jsonb_array_elements(stuck)\n"
+	        "\t\t\t\tWITH ORDINALITY AS x(e, n) WHERE n > start AND n <= start + size\n"
+	        "\t\t\t\tAND NOT barred ? (e ->> 'job'));\n");
 	add_lock(q, o, out);
 	add_reread(q, out);
 	add_writes(q, out);
-	add_left(q, out);
 	add_leases(q, out);
-	buf_add(
-		out,
-		"\t\t\tdone := done || coalesce(changed, '[]') || coalesce(part, '[]');\n"
-		"\t\t\tstart := start + size;\n"
-		"\t\t\tsize := size * 2;\n"
-		"\t\tEXCEPTION WHEN integrity_constraint_violation OR data_exception\n"
-		"\t\t\t\tOR with_check_option_violation OR plpgsql_error THEN\n"
-		"\t\t\tIF size > 1 THEN\n"
-		"\t\t\t\tsize := size / 2;\n"
-		"\t\t\tELSE\n"
-		"\t\t\t\tRAISE WARNING 'defib: job % was refused: %', stuck -> start ->> 'job', SQLERRM;\n"
-		"\t\t\t\tstart := start + 1;\n"
-		"\t\t\tEND IF;\n"
-		"\t\tEND;\n"
-		"\tEND LOOP;\n");
+	add_left(q, out);
+	buf_add(out,
+	        "\t\t\tdone := done || coalesce(changed, '[]') || coalesce(part, '[]');\n"
+	        "\t\t\tstart := start + size;\n"
+	        "\t\t\tsize := size * 2;\n"
+	        "\t\tEXCEPTION WHEN SQLSTATE '" BARRED "' THEN\n"
+	        "\t\t\tNULL; -- again, without those\n"
+	        "\t\tWHEN integrity_constraint_violation OR data_exception\n"
+	        "\t\t\t\tOR with_check_option_violation OR plpgsql_error THEN\n"
+	        "\t\t\tIF size > 1 THEN\n"
+	        "\t\t\t\tsize := size / 2;\n"
+	        "\t\t\tELSE\n"
+	        "\t\t\t\tbarred := barred || jsonb_build_object(stuck -> start ->> 'job', SQLERRM);\n"
+	        "\t\t\t\tstart := start + 1;\n"
+	        "\t\t\tEND IF;\n"
+	        "\t\tEND;\n"
+	        "\tEND LOOP;\n"
+	        "\tFOR refused IN SELECT key AS job, value AS why FROM jsonb_each_text(barred) LOOP\n"
+	        "\t\tRAISE WARNING 'defib: job % was refused: %', refused.job, refused.why;\n"
+	        "\tEND LOOP;\n");
 }
 
 static void add_holds(const struct watch *w, struct buf *out)
@@ -347,6 +420,18 @@ static void add_holds(const struct watch *w, struct buf *out)
 	         as, as, words ? " AND e -> 'left' <> 'null'" : "");
 }
 
+/* As with_also() in apply_ledger.c. */
+static void add_also(const struct watch *w, struct buf *out)
+{
+	for (int r = 0; r < REMEDY_COUNT; r++)
+		if (watch_also(w, r))
+			buf_addf(
+				out,
+				"\n\t\t\t|| CASE WHEN last AND e ->> 'remedy' = '%s' THEN jsonb '{\"also\": true}' "
+				"ELSE '{}' END",
+				remedy_names[r]);
+}
+
 static void add_ledger(const struct watch *w, struct buf *out)
 {
 	buf_add(out, "\t-- ledger last: its ids are drawn under the lock, so that readers miss none\n"
@@ -358,7 +443,10 @@ static void add_ledger(const struct watch *w, struct buf *out)
 	buf_add(out,
 	        ", this_batch, 'database:' || current_user, u.*\n"
 	        "\tFROM (SELECT e ->> 'job', s.event, e ->> 'verdict', e ->> 'rule', e ->> 'reason',\n"
-	        "\t\t\te -> 'evidence', (e ->> 'epoch')::bigint,\n"
+	        "\t\t\te -> 'evidence'");
+	add_also(w, out);
+	buf_add(out,
+	        ", (e ->> 'epoch')::bigint,\n"
 	        "\t\t\tCASE WHEN last THEN nullif(e -> 'before', 'null') END,\n"
 	        "\t\t\tCASE WHEN last THEN nullif(e -> 'after', 'null') END\n"
 	        "\t\tFROM jsonb_array_elements(done) WITH ORDINALITY AS x(e, n),\n"
@@ -380,6 +468,9 @@ static void add_body(const struct watch_sql *q, const struct install_options *o,
 	        "\tagain jsonb; -- the second reading\n"
 	        "\tchanged jsonb;\n"
 	        "\twritten jsonb;\n"
+	        "\tbarred jsonb; -- jobs that are refused, and why\n"
+	        "\tbad jsonb;\n"
+	        "\trefused record;\n"
 	        "\tdone jsonb; -- what the ledger is to say\n"
 	        "\tstart integer := 0;\n"
 	        "\tsize integer;\n"

@@ -156,6 +156,15 @@ static void add_law(const struct watch *w, struct buf *out)
 	buf_add(out, " END AS law");
 }
 
+void sql_judged(const struct watch_sql *q, const char *reading, struct buf *out)
+{
+	buf_add(out, "SELECT *, ");
+	add_law(q->binding->watch, out);
+	buf_add(out, "\nFROM (");
+	sql_facts(q, reading, out);
+	buf_add(out, ") AS f");
+}
+
 static void add_verdict(const struct watch *w, struct buf *out)
 {
 	buf_add(out, "CASE law");
@@ -385,12 +394,10 @@ void sql_decided(const struct watch_sql *q, struct buf *out)
 	add_history(w, out);
 	buf_add(out, ",\n  ");
 	add_mass(q, out);
-	buf_add(out, "\nFROM (SELECT *, ");
-	add_law(w, out);
 	buf_add(out, "\nFROM (");
-	sql_facts(q, q->look_first, out);
+	sql_judged(q, q->look_first, out);
 	/* OFFSET 0: what the ledger says is asked once a job, not once a rule. */
-	buf_add(out, ") AS f) AS j\nWHERE law IS NOT NULL");
+	buf_add(out, ") AS j\nWHERE law IS NOT NULL");
 	for (int k = 0; k < w->key.n; k++)
 		buf_addf(out, " AND defib_k%d IS NOT NULL", k + 1);
 	buf_addf(

@@ -17,6 +17,8 @@
  * again, as one value.
  */
 void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out);
+/* The same with `law`: what speaks against the job, or null. */
+void sql_judged(const struct watch_sql *q, const char *reading, struct buf *out);
 /* The fact by which, beside the owner, a hold knows its job. */
 const char *sql_sign_name(const struct watch *w);
 /*

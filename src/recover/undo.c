@@ -11,8 +11,12 @@
 #include "ledger/jobs.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
+#include "recover/columns.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
+#include "watch/lexer.h"
+
+#include <jansson.h>
 
 struct undoing {
 	struct session *session;
@@ -63,6 +67,59 @@ static bool is_own_hold(const struct undoing *u, const struct ledger_row *row)
 	       u->watch->actions[REMEDY_HOLD].form == ACTION_NONE;
 }
 
+/* Whether statements of `also` went with it: as the entry says, or, of an old one, the watch. */
+static bool had_also(const struct undoing *u, const struct ledger_row *row)
+{
+	json_t *evidence = row->evidence ? json_loads(row->evidence, 0, NULL) : NULL;
+	bool had = json_is_true(json_object_get(evidence, "also"));
+	json_decref(evidence);
+	for (int r = 0; r < REMEDY_COUNT && !had; r++)
+		had = text_eq(act_event(r), row->event) && watch_also(u->watch, r);
+	return had;
+}
+
+/*
+ * The epoch that the remedy left, where the entry tells: a remedy may raise it. In entries of
+ * before that was told it is the judged one, unless a column of `after` is part of it.
+ */
+static bool epoch_left(const struct undoing *u, const struct ledger_row *row, int64_t *epoch)
+{
+	json_t *after = row->after ? json_loads(row->after, 0, NULL) : NULL;
+	const json_t *left = json_object_get(after, ":epoch");
+	const char *name;
+	json_t *value;
+	bool told = !left && row->has_epoch;
+	*epoch = row->epoch;
+	if (json_is_integer(left)) {
+		*epoch = json_integer_value(left);
+		told = true;
+	}
+	json_object_foreach(after, name, value)
+	{
+		const char *text = u->watch->epoch.text;
+		if (!left && text && sql_names(text, u->bound.binding.engine, name))
+			told = false;
+	}
+	json_decref(after);
+	return told;
+}
+
+/* What a claim changes is as the remedy left it; if not, the job is refused. */
+static void guard_claim(struct undoing *u, const struct ledger_row *row, struct candidate *c)
+{
+	static const struct column_set all;
+	const char *first = NULL;
+	int64_t epoch = 0;
+	int64_t now = c->facts.has_epoch ? c->facts.epoch : 0;
+	if (epoch_left(u, row, &epoch) && epoch != now)
+		refuse(c, arena_printf(&u->arena, "claimed since: its epoch is %lld and was %lld",
+		                       (long long)now, (long long)epoch));
+	else if (row->after && !columns_same(row->after, c->facts.before, &all, &u->arena, &first)) {
+		refuse(c, first);
+		c->outcome = OUTCOME_CHANGED;
+	}
+}
+
 static defib_err guard(struct undoing *u, const struct ledger_row *row, struct candidate *c,
                        struct failure *f)
 {
@@ -75,14 +132,15 @@ static defib_err guard(struct undoing *u, const struct ledger_row *row, struct c
 		                       since->at));
 	else if (text_eq(row->event, "UNDONE"))
 		refuse(c, "it was undone already");
-	else if (row->has_epoch && c->facts.has_epoch && row->epoch != c->facts.epoch)
-		refuse(c, arena_printf(&u->arena, "claimed since: its epoch is %lld and was %lld",
-		                       (long long)c->facts.epoch, (long long)row->epoch));
-	else if (is_own_hold(u, row))
-		c->does = ACT_LIFT;
-	else if (!row->before || !row->after)
+	else if (had_also(u, row))
+		refuse(c, "statements of your own (also:) went with it, which defib cannot take back");
+	else if (!is_own_hold(u, row) && (!row->before || !row->after))
 		refuse(c, "it was done by statements of your own (sql:, call:), or by a release, which "
 		          "defib cannot take back");
+	else
+		guard_claim(u, row, c);
+	if (is_own_hold(u, row))
+		c->does = ACT_LIFT;
 	return DEFIB_OK;
 }
 

@@ -247,6 +247,26 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	return err;
 }
 
+/* Of a partitioned table also those of its parts; of a view those that stand for its writes. */
+static defib_err bind_triggers(struct store *s, struct arena *a, struct binding *b,
+                               struct failure *f)
+{
+	struct buf table = BUF_INIT;
+	struct store_rows rows;
+	if (s->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	sql_table(&table, b->watch->table);
+	struct store_param name = P_TEXT(buf_text(&table));
+	defib_err err = store_exec(
+		s,
+		"SELECT EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT g.tgisinternal AND (g.tgrelid = "
+		"to_regclass($1) OR g.tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))))",
+		&name, 1, a, &rows, f);
+	b->triggers = !err && row_bool(&rows, 0, 0);
+	buf_release(&table);
+	return err;
+}
+
 /*
  * Whether a row's worker is alive. Where defib's workers can have the rows, their leases
  * know more than the rows do.
@@ -301,6 +321,8 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 		err = bind_expressions(s, a, out, f);
 	if (!err)
 		err = bind_owner_alive(s, a, out, f);
+	if (!err)
+		err = bind_triggers(s, a, out, f);
 	if (err)
 		return err;
 	bind_lost(a, out);

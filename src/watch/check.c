@@ -175,14 +175,28 @@ static const char *breaks_out(const char *sql, enum store_engine engine)
 	return closes ? NULL : "a comment at the very end hides what follows; end it with a new line";
 }
 
+/* A row whose key is written has another name afterwards, which no ledger, hold or lease knows. */
+static void check_targets(struct check *c, const char *option, const struct sql_text *set,
+                          const char **targets, int n)
+{
+	const struct text_list *key = &c->w->key;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < key->n; k++)
+			if (strcasecmp(targets[i], key->items[k]) == 0)
+				cfg_problem(c->r, set->at,
+				            "watch %s: %s writes %s, a column of the key; name rows by columns "
+				            "that stay the same, such as key: id",
+				            c->w->name, option, key->items[k]);
+}
+
 static void check_sql(struct check *c, const char *option, const struct sql_text *sql,
                       enum sql_kind kind, enum param_scope scope)
 {
 	struct failure f = {0};
 	struct known known = {.w = c->w, .scope = scope};
 	struct buf scratch = BUF_INIT;
-	const char **targets;
-	int n;
+	const char **targets = NULL;
+	int n = 0;
 
 	if (!sql->text)
 		return;
@@ -202,6 +216,8 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 		cfg_problem(c->r, sql->at, "watch %s: %s: unknown parameter :%s%s%s%s", c->w->name, option,
 		            known.unknown, near ? "; did you mean :" : "", near ? near : "",
 		            near ? "?" : "");
+	} else {
+		check_targets(c, option, sql, targets, n);
 	}
 }
 
@@ -311,13 +327,24 @@ static void check_work(struct check *c)
 		problem(c, k->beat.items[0].at, "work.beat needs beat:, which says how often");
 }
 
+static void check_key(struct check *c)
+{
+	const struct text_list *key = &c->w->key;
+	if (key->n == 0)
+		problem(c, c->w->at, "key names no column");
+	if (key->n > WATCH_KEYS_MAX)
+		problem(c, c->w->at, "a key has at most 4 columns");
+	for (int i = 0; i < key->n; i++)
+		for (int k = 0; k < i; k++)
+			if (text_eq(key->items[i], key->items[k]))
+				cfg_problem(c->r, c->w->at, "watch %s: key names %s twice", c->w->name,
+				            key->items[i]);
+}
+
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine)
 {
 	struct check c = {r, w, engine};
-	if (w->key.n == 0)
-		problem(&c, w->at, "key names no column");
-	if (w->key.n > WATCH_KEYS_MAX)
-		problem(&c, w->at, "a key has at most 4 columns");
+	check_key(&c);
 	if (w->show.n > WATCH_SHOW_MAX)
 		problem(&c, w->at, "show takes at most 8 columns");
 	check_signs(&c);

@@ -205,7 +205,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 	}
 	buf_add(out, ",\n  ");
 	if (reread)
-		written_columns(b, q, "t.", out);
+		kept_columns(b, q, out);
 	else
 		buf_add(out, "NULL");
 	buf_add(out, " AS defib_before");

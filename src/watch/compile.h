@@ -40,7 +40,8 @@ enum stuck_column {
 struct write_sql {
 	const char *sql;
 	bool uses[WRITE_COLUMNS];
-	bool returns; /* key and the written columns as JSON */
+	bool returns; /* the keys of the rows that were written, as they are now */
+	bool tells;   /* and behind them what the ledger keeps of the row, and whether it is running */
 };
 
 /* The columns of look and reread, in this order. */
@@ -79,6 +80,8 @@ struct watch_sql {
 	struct write_sql *writes[ACT_COUNT];
 	int nbefore;
 	const char **before; /* columns that remedies write */
+	int nnamed;
+	const char **named; /* other columns that tell whether a job was claimed, by names_claim() */
 };
 
 #define RUNNING_COUNT_MAX 10000

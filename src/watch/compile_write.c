@@ -107,32 +107,93 @@ static void from_relation(const struct binding *b, const struct write_sql *w, st
 	relation_release(&r);
 }
 
-void written_columns(const struct binding *b, const struct watch_sql *q, const char *alias,
-                     struct buf *out)
+/* What a claim changes, beside the state that `running` asks, as a number. */
+struct claim_fact {
+	const char *name; /* in the ledger */
+	const char *text; /* NULL: the watch does not say */
+	enum sign sign;   /* SIGN_COUNT: no time */
+};
+#define CLAIM_FACTS (2 + SIGN_COUNT)
+
+static void claim_facts(const struct binding *b, struct claim_fact out[CLAIM_FACTS])
+{
+	static const char *const signs[SIGN_COUNT] = {":alive_at", ":expires_at", ":started_at"};
+	const struct watch *w = b->watch;
+	out[0] = (struct claim_fact){":attempt", w->attempts.text, SIGN_COUNT};
+	out[1] =
+		(struct claim_fact){":epoch", w->epoch.text ? w->epoch.text : b->lease_epoch, SIGN_COUNT};
+	for (int s = 0; s < SIGN_COUNT; s++)
+		out[2 + s] = (struct claim_fact){signs[s], watch_sign(w, (enum sign)s)->text, (enum sign)s};
+	/* What the row's own columns tell is kept by these; an epoch is also compared as such. */
+	for (int i = 0; i < CLAIM_FACTS; i++)
+		if (i != 1 && out[i].text && !sql_names(out[i].text, b->engine, "select"))
+			out[i].text = NULL;
+	/* Without a lease yet, or a table of leases, the first claim is still to come. */
+	if (!w->epoch.text && w->work.given && !b->leases)
+		out[1].text = "0";
+}
+
+static void kept_fact(const struct binding *b, const struct claim_fact *fact, struct buf *out)
+{
+	buf_addf(out, ", '%s', ", fact->name);
+	if (fact->sign != SIGN_COUNT)
+		sql_time_us(b->engine, b->sign_time[fact->sign], fact->text, out);
+	else if (b->lease_epoch == fact->text)
+		buf_addf(out, "coalesce(%s, 0)", fact->text);
+	else if (b->engine == STORE_POSTGRES)
+		buf_addf(out, "(%s)::bigint", fact->text);
+	else
+		buf_addf(out, "CAST((%s) AS INTEGER)", fact->text);
+}
+
+void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf *out)
 {
 	bool pg = b->engine == STORE_POSTGRES;
+	struct claim_fact facts[CLAIM_FACTS];
 	if (q->nbefore == 0) {
 		buf_add(out, "NULL");
 		return;
 	}
 	buf_add(out, pg ? "jsonb_build_object(" : "json_object(");
-	for (int i = 0; i < q->nbefore; i++) {
+	for (int i = 0; i < q->nbefore + q->nnamed; i++) {
+		const char *column = i < q->nbefore ? q->before[i] : q->named[i - q->nbefore];
+		struct buf value = BUF_INIT;
 		buf_add(out, i ? ", " : "");
-		sql_literal(out, q->before[i]);
-		buf_addf(out, ", %s", alias);
-		sql_ident(out, q->before[i]);
+		sql_literal(out, column);
+		buf_add(&value, "t.");
+		sql_ident(&value, column);
+		/* JSON of SQLite takes no bytes; what is never put back need only be told apart. */
+		if (pg || i < q->nbefore)
+			buf_addf(out, ", %s", buf_text(&value));
+		else
+			buf_addf(out, ", CASE typeof(%s) WHEN 'blob' THEN hex(%s) ELSE %s END",
+			         buf_text(&value), buf_text(&value), buf_text(&value));
+		buf_release(&value);
 	}
+	claim_facts(b, facts);
+	for (int i = 0; i < CLAIM_FACTS; i++)
+		if (facts[i].text)
+			kept_fact(b, &facts[i], out);
 	buf_add(out, pg ? ")::text" : ")");
 }
 
-/* SQLite does not know the alias in RETURNING, and nothing but the table there. */
-static void returning(const struct binding *b, const struct watch_sql *q, struct buf *sql)
+/*
+ * The keys as they are now: one that is not known shows a write that changed a key. SQLite does not
+ * know the alias in RETURNING, and nothing but the table there.
+ */
+static void returning(const struct binding *b, struct buf *sql)
 {
-	const char *alias = b->engine == STORE_POSTGRES ? "t." : "";
 	buf_add(sql, "\nRETURNING ");
-	key_list(b, alias, sql);
+	key_list(b, b->engine == STORE_POSTGRES ? "t." : "", sql);
+}
+
+/* A second reading costs as much as the first; where an UPDATE can tell all, it is spared. */
+static void returning_left(const struct binding *b, const struct watch_sql *q, struct buf *sql)
+{
+	returning(b, sql);
 	buf_add(sql, ", ");
-	written_columns(b, q, alias, sql);
+	kept_columns(b, q, sql);
+	buf_addf(sql, ", (%s) IS TRUE", b->watch->running.text);
 }
 
 /* `only`: a condition that must hold for the row as it is written; NULL: none. */
@@ -152,8 +213,12 @@ static defib_err compile_update(const struct binding *b, const struct watch_sql 
 		join_keys(b, "defib_s", &sql);
 		if (only)
 			buf_addf(&sql, " AND (%s)", only);
-		returning(b, q, &sql);
 		out->returns = true;
+		out->tells = q && b->engine == STORE_POSTGRES;
+		if (out->tells)
+			returning_left(b, q, &sql);
+		else
+			returning(b, &sql);
 		out->sql = arena_strdup(a, buf_text(&sql));
 	}
 	buf_release(&list);
@@ -161,11 +226,10 @@ static defib_err compile_update(const struct binding *b, const struct watch_sql 
 	return err;
 }
 
-defib_err compile_set(const struct binding *b, const struct watch_sql *q,
-                      const struct sql_text *set, struct arena *a, struct write_sql *out,
-                      struct failure *f)
+defib_err compile_set(const struct binding *b, const struct sql_text *set, struct arena *a,
+                      struct write_sql *out, struct failure *f)
 {
-	return compile_update(b, q, set, NULL, a, out, f);
+	return compile_update(b, NULL, set, NULL, a, out, f);
 }
 
 static defib_err compile_call(const struct binding *b, const struct sql_text *call, struct arena *a,
@@ -276,6 +340,22 @@ static const char *column_named(const struct binding *b, const char *name)
 	return NULL;
 }
 
+static bool is_before(const struct watch_sql *q, const char *column)
+{
+	for (int i = 0; i < q->nbefore; i++)
+		if (text_eq(q->before[i], column))
+			return true;
+	return false;
+}
+
+/* A row whose key is written is known by another name afterwards. */
+static defib_err refuse_key(int act, const char *column, struct failure *f)
+{
+	fail(f, DEFIB_CONFIG, "%s writes %s, a column of the key", act_name(act), column);
+	fail_next(f, "name rows by columns that no remedy changes, such as key: id");
+	return DEFIB_CONFIG;
+}
+
 /* The columns that any SET list of the watch writes: what the ledger keeps of before. */
 static defib_err collect_before(const struct binding *b, struct arena *a, struct watch_sql *out,
                                 struct failure *f)
@@ -293,14 +373,35 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 		for (int i = 0; i < n; i++) {
 			/* What is no column is the database's to refuse. */
 			const char *column = column_named(b, names[i]);
-			bool known = false;
-			for (int j = 0; j < out->nbefore; j++)
-				known = known || text_eq(out->before[j], column);
-			if (column && !known)
+			if (column && is_key(w, column))
+				return refuse_key(r, column, f);
+			if (column && !is_before(out, column))
 				out->before[out->nbefore++] = column;
 		}
 	}
 	return DEFIB_OK;
+}
+
+/* Whether an expression by which a claim can be seen names the column. */
+static bool names_claim(const struct binding *b, const char *column)
+{
+	const struct watch *w = b->watch;
+	const struct sql_text *const all[] = {&w->running,  &w->owner,      &w->attempts,
+	                                      &w->alive_at, &w->expires_at, &w->started_at};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i]->text && sql_names(all[i]->text, b->engine, column))
+			return true;
+	return false;
+}
+
+static void collect_named(const struct binding *b, struct arena *a, struct watch_sql *out)
+{
+	out->named = ARENA_ARRAY(a, const char *, b->ncolumns);
+	for (int i = 0; i < b->ncolumns; i++) {
+		const char *column = b->columns[i].name;
+		if (!is_before(out, column) && !is_key(b->watch, column) && names_claim(b, column))
+			out->named[out->nnamed++] = column;
+	}
 }
 
 /* What is not said of an act in the watch: a held job is let go as it is given back. */
@@ -328,7 +429,7 @@ static defib_err compile_act(const struct binding *b, int act, struct arena *a,
 	for (int i = 0; i < action->n; i++)
 		compile_statement(b, &action->sql[i], a, &writes[n++]);
 	/* What only defib's own table records changes nothing of the user's. */
-	for (int i = 0; i < w->also.n && act < REMEDY_COUNT && action->form != ACTION_NONE; i++)
+	for (int i = 0; i < w->also.n && watch_also(w, act); i++)
 		compile_statement(b, &w->also.items[i], a, &writes[n++]);
 	out->writes[act] = writes;
 	out->nwrites[act] = n;
@@ -368,7 +469,7 @@ static void compile_undo(const struct binding *b, struct arena *a, struct watch_
 	from_relation(b, w, &sql);
 	buf_add(&sql, "\nWHERE ");
 	join_keys(b, "defib_s", &sql);
-	returning(b, out, &sql);
+	returning(b, &sql);
 	w->returns = true;
 	w->sql = arena_strdup(a, buf_text(&sql));
 	buf_release(&sql);
@@ -399,6 +500,8 @@ defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_
                          struct failure *f)
 {
 	defib_err err = collect_before(b, a, out, f);
+	if (!err)
+		collect_named(b, a, out);
 	for (int act = 0; act < ACT_COUNT && !err; act++)
 		err = compile_act(b, act, a, out, f);
 	if (!err)

@@ -194,6 +194,22 @@ static bool is_foreign_param(struct sql_token t, enum store_engine engine)
 	return is_punct(t, '$') || (engine == STORE_SQLITE && (is_punct(t, '?') || is_punct(t, '@')));
 }
 
+bool sql_names(const char *text, enum store_engine engine, const char *name)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	size_t len = strlen(name);
+	sql_lexer_init(&lx, text, engine);
+	do {
+		t = sql_next(&lx);
+		if (t.type == SQL_WORD && t.len == len && strncasecmp(t.text, name, len) == 0)
+			return true;
+		if (t.type == SQL_NAME && t.len == len + 2 && strncmp(t.text + 1, name, len) == 0)
+			return true;
+	} while (t.type != SQL_END && t.type != SQL_OPEN_ENDED);
+	return false;
+}
+
 defib_err sql_check(const char *text, enum store_engine engine, struct failure *f)
 {
 	struct sql_lexer lx;

@@ -38,6 +38,9 @@ struct sql_lexer {
 void sql_lexer_init(struct sql_lexer *lx, const char *text, enum store_engine engine);
 struct sql_token sql_next(struct sql_lexer *lx);
 
+/* Whether a word or quoted name stands in it: a column, or a keyword in lower case. */
+bool sql_names(const char *text, enum store_engine engine, const char *name);
+
 /*
  * Check that text is one expression, SET list or statement: everything
  * closed, parentheses balanced, no `;` except at the very end of a statement.

@@ -141,6 +141,12 @@ const struct opt_row watch_rows[] = {
      .offset = ACTION(REMEDY_REQUEUE),
      .read = read_action,
      .help = "how to give a job back: SET list, sql: […] or call: f(…)"},
+	{.name = "stays_running",
+     .type = OPT_BOOL,
+     .offset = W(stays_running),
+     .standard = "false",
+     .help = "true where requeue and retry cannot make `running` false, because a row that waits "
+             "looks like one that runs; its sign of life must move instead"},
 	{.name = "fail",
      .type = OPT_CUSTOM,
      .offset = ACTION(REMEDY_FAIL),

@@ -54,6 +54,11 @@ bool watch_has_attempts(const struct watch *w)
 	return w->attempts.text && w->max_attempts.text;
 }
 
+bool watch_also(const struct watch *w, int act)
+{
+	return w->also.n > 0 && act < REMEDY_COUNT && w->actions[act].form != ACTION_NONE;
+}
+
 bool watch_words_hold(const struct watch *w)
 {
 	return w->actions[REMEDY_HOLD].form != ACTION_NONE;

@@ -149,6 +149,7 @@ struct watch {
 	struct sql_text text;  /* what `list --where text~…` searches; NULL: the shown columns */
 	int missing;           /* enum missing */
 	int time_type;         /* enum time_type */
+	bool stays_running;    /* a job that is given back and one that runs look the same */
 	struct threshold stuck_after, overdue_after;
 	int64_t beat_us;
 
@@ -194,6 +195,8 @@ double watch_raise(const struct watch *w, int64_t now_us);
 bool raise_factor_ok(double factor);
 /* True when its rows carry a bound on how often they are tried. */
 bool watch_has_attempts(const struct watch *w);
+/* True when statements of `also` go with a remedy: with each that writes to the table. */
+bool watch_also(const struct watch *w, int act);
 /* True when its table has words for a hold: then the row says it, and not only our own table. */
 bool watch_words_hold(const struct watch *w);
 /* Whose words let a held job go: release's own, else how it is given back; where neither is said,

@@ -284,12 +284,11 @@ static const struct sql_text *list_text(const struct watch *w, enum work_list li
 static defib_err compile_lists(const struct binding *b, struct arena *a, struct table_sql *out,
                                struct failure *f)
 {
-	const struct watch_sql none = {0};
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < LIST_NONE && !err; i++) {
 		const struct sql_text *set = list_text(b->watch, (enum work_list)i);
 		if (set->text)
-			err = compile_set(b, &none, set, a, &out->lists[i], f);
+			err = compile_set(b, set, a, &out->lists[i], f);
 	}
 	return err;
 }

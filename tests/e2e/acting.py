@@ -21,7 +21,7 @@ ACTS = {
     "cancel": "status = 'cancelling'",
 }
 # Beside it: one that knows no act, one with a key of two parts, one that can be ended, one
-# whose owners beat.
+# whose owners beat, one whose remedies write more than the row.
 MORE = """
   - name: bare
     table: jobs
@@ -56,6 +56,15 @@ MORE = """
     beat: 10m
     stuck_after: 30m
     requeue: status = 'queued'
+    every: 1h
+  - name: noted
+    table: jobs
+    key: id
+    running: status = 'noted'
+    alive_at: updated_at
+    stuck_after: 1h
+    requeue: status = 'queued'
+    also: ["DELETE FROM pairs WHERE left_part IN (SELECT reason FROM stuck)"]
     every: 1h
 """
 PAIRS = ("CREATE TABLE pairs (left_part text, right_part text, status text, updated_at {time}, "

@@ -21,7 +21,7 @@ class Queue:
     free, failed = None, None
     tables = ()             # where its jobs are
     kind = None             # as list and explain name it
-    undo = True             # whether its requeue is a SET list
+    undo = True             # whether its requeue is a SET list and nothing else
 
     def __init__(self, db):
         self.db = db
@@ -115,7 +115,7 @@ class PgBoss12(Queue):
 
     preset, threshold_s, kind = "pg-boss", 900, "mail"
     tables = ("pgboss.job",)
-    free, failed = "retry", "failed"
+    free, failed, undo = "retry", "failed", False
 
     def __init__(self, db):
         super().__init__(db)

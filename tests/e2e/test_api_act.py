@@ -193,6 +193,18 @@ def test_what_changed_since_is_not_undone_and_says_why(jobs):
     assert jobs.status(job) == "done"
 
 
+@pytest.mark.covers("F10")
+def test_what_also_went_with_is_not_undone_over_http(jobs):
+    job = jobs.add("noted")
+    assert jobs.act(job, "requeue", watch="noted").status == 200
+    got = jobs.act(job, "undo", watch="noted")
+    assert got.status == 409 and "(also:) went with it" in got.text
+    batch = jobs.ledger(job, "batch", "noted")[-1][0]
+    got = jobs.web.by("operator").post("/api/v1/undo?database=main", {"batch": batch})
+    assert got.json["watches"][0]["refused"] == 1, got.text
+    assert jobs.status(job) == "queued"
+
+
 def test_an_undo_of_nothing_is_404(jobs):
     assert jobs.act(jobs.add(), "undo").status == 404
     got = jobs.web.post("/api/v1/undo", {"batch": "20200101-000000-00000000"})

@@ -166,9 +166,9 @@ def test_another_large_table_that_a_look_reads_whole_fails(pg, doctor):
 
 def test_a_key_that_is_not_unique_warns_until_the_printed_index_is_there(db, doctor):
     make_jobs(db)
-    text = config(db.url, key="[status, kind]")
+    db.sql("UPDATE jobs SET attempts = id")
+    text = config(db.url, key="[attempts, kind]")
     warn = doctor(config=text).one("key", "warn")
-    db.sql("DELETE FROM jobs WHERE id > 1")
     db.sql(warn["fix"])
     assert doctor(config=text).one("key", "ok")
 
@@ -465,3 +465,55 @@ def test_a_release_that_leaves_used_up_attempts_is_warned_about(db, doctor):
     assert fix.startswith("add to the watch: release: ") and fix.endswith(", attempts = 0")
     seen = doctor(config=config(db.url, **words, release=fix.split("release: ")[1]))
     assert not seen.of("hold", "warn")
+
+
+# ---- remedies, tried on a row
+
+def rows_of(db):
+    return db.sql("SELECT * FROM jobs ORDER BY id")
+
+
+@pytest.mark.covers("F12")
+def test_a_remedy_that_leaves_the_row_running_is_found_before_it_is_needed(db, doctor):
+    """Doctor tries each remedy on one row, and leaves nothing of it."""
+    make_jobs(db)
+    before = rows_of(db)
+    found = doctor(config=config(db.url, requeue="error = :reason, updated_at = :now",
+                                 fail="status = 'failed'"))
+    bad = found.of("remedy", "FAIL")
+    assert len(bad) == 1 and "requeue was tried on job 50" in bad[0]["text"]
+    assert "leaves running true" in bad[0]["text"] and "stays_running: true" in bad[0]["fix"]
+    good = found.of("remedy", "ok")
+    assert len(good) == 1 and good[0]["text"].startswith("fail: tried on job 50 and rolled back")
+    assert rows_of(db) == before
+
+
+def test_remedies_by_statements_are_tried_too_and_rolled_back(db, doctor):
+    make_jobs(db)
+    db.sql("CREATE TABLE notes (job integer)")
+    own = "{sql: [\"INSERT INTO notes SELECT id FROM stuck\", " \
+          "\"UPDATE jobs SET status = 'queued' WHERE id IN (SELECT id FROM stuck)\"]}"
+    found = doctor(config=config(db.url, requeue=own))
+    assert "requeue: tried on job 50" in found.one("remedy", "ok")["text"]
+    assert db.sql("SELECT * FROM notes") == []
+
+
+def test_a_row_that_the_database_refuses_to_write_is_a_warning(pg, doctor):
+    make_jobs(pg)
+    pg.sql("ALTER TABLE jobs ADD CHECK (status <> 'queued') NOT VALID")
+    assert "the database refuses it" in doctor(config=config(pg.url)).one("remedy", "warn")["text"]
+
+
+def test_without_a_running_row_no_remedy_can_be_tried(db, doctor):
+    make_jobs(db, rows=10)
+    found = doctor(config=config(db.url)).one("remedy", "ok")
+    assert found["text"] == "no row is running, so no remedy could be tried"
+
+
+def test_a_row_that_somebody_has_is_not_waited_for(pg, doctor):
+    make_jobs(pg)
+    holder = pg.connect()
+    holder.autocommit = False
+    holder.cursor().execute("SELECT 1 FROM jobs WHERE status = 'running' FOR UPDATE")
+    assert doctor(config=config(pg.url)).of("remedy") == []
+    holder.close()

@@ -206,3 +206,105 @@ def test_a_job_to_which_nothing_was_done_says_so(jobs):
 def test_no_words_are_wrong_usage(jobs):
     ran = jobs("undo", "--yes")
     assert ran.code == 2 and "a batch" in stuck_jobs.one_line(ran)
+
+
+# ---- what a claim changes, whatever the remedy wrote
+
+@pytest.mark.covers("F10")
+def test_an_epoch_that_the_remedy_raised_is_no_claim(db, defib):
+    """`epoch: version` with `requeue: …, version = version + 1` was called claimed at once."""
+    jobs = Jobs(db, defib, requeue="status = 'queued', attempts = attempts + 1", epoch="attempts")
+    job = jobs.add("running")
+    before = jobs.row(job)
+    batch = batch_of(jobs("requeue", job, "--yes"))
+    ran = jobs("undo", batch, "--yes")
+    assert (ran.code, jobs.row(job)) == (0, before), ran.out
+
+
+def test_an_epoch_that_a_claim_raised_after_the_remedy_is_one(db, defib):
+    jobs = Jobs(db, defib, requeue="status = 'queued', attempts = attempts + 1", epoch="attempts")
+    job = jobs.add("running")
+    batch = batch_of(jobs("requeue", job, "--yes"))
+    jobs.db.sql("UPDATE jobs SET attempts = attempts + 1")
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 5 and "claimed since: its epoch is 2 and was 1" in ran.out
+    assert jobs.status(job) == "queued"
+
+
+RUNS = "(SELECT count(*) FROM runs r WHERE r.job = t.id)"
+CLAIMS = {
+    "attempts": ({"attempts": "attempts", "max_attempts": 9}, "attempts = 2"),
+    "owner": ({"owner": "owner", "requeue": "status = 'queued'"}, "owner = NULL"),
+    "sign of life": ({"requeue": "status = 'queued'", "retry": None},
+                     "updated_at = '2026-01-02 03:04:05'"),
+    "state": ({"requeue": "status = 'queued'", "fail": "status = 'failed'", "retry": None},
+              "error = 'failed again'"),
+}
+
+
+@pytest.mark.covers("F10")
+@pytest.mark.parametrize("fact", CLAIMS)
+def test_undo_is_refused_after_a_run_that_gave_the_job_back(db, defib, fact):
+    """Claimed, failed and given back by another worker: the row looks as the remedy left it, but
+    for what that run changed. The job was put back to `running` under its dead owner."""
+    how, change = CLAIMS[fact]
+    jobs = Jobs(db, defib, **how)
+    if fact == "state":
+        jobs.config = jobs.config.replace("running: status = 'running'",
+                                          "running: status = 'running' AND error IS NULL")
+    job = jobs.add("running")
+    batch = batch_of(jobs("requeue", job, "--yes"))
+    jobs.db.sql(f"UPDATE jobs SET {change}")
+    after = jobs.row(job)
+    for dry in ("--dry-run", "--yes"):
+        ran = jobs("undo", batch, dry)
+        assert ran.code == 5 and "changed since: " in ran.out, ran.out
+    assert jobs.row(job) == after
+
+
+def test_undo_is_refused_after_a_run_that_only_another_table_shows(db, defib):
+    """What counts the attempts may be a table of runs."""
+    db.sql("CREATE TABLE runs (job integer)")
+    jobs = Jobs(db, defib, attempts=RUNS, max_attempts=9)
+    job = jobs.add("running")
+    batch = batch_of(jobs("requeue", job, "--yes"))
+    db.sql("INSERT INTO runs VALUES (%s)", job)
+    ran = jobs("undo", batch, "--yes")
+    assert (ran.code, jobs.status(job)) == (5, "queued") and "changed since: " in ran.out
+
+
+def test_a_note_on_the_row_does_not_keep_it_from_being_undone(db, defib):
+    jobs = Jobs(db, defib, requeue="status = 'queued'", fail="status = 'failed'", retry=None)
+    job = jobs.add("running")
+    batch = batch_of(jobs("requeue", job, "--yes"))
+    db.sql("UPDATE jobs SET error = 'a note'")
+    assert jobs("undo", batch, "--yes").code == 0
+    assert jobs.status(job) == "running"
+
+
+ALSO = '["INSERT INTO notes SELECT id FROM stuck"]'
+
+
+@pytest.mark.covers("F10")
+@pytest.mark.parametrize("later", ["as it was", "without also"])
+def test_what_also_went_with_is_not_undone(db, defib, later):
+    """The job was put back, what also: did was not, and the exit code was 0. The ledger knows,
+    also when the watch has no also: any more."""
+    db.sql("CREATE TABLE notes (job integer)")
+    jobs = Jobs(db, defib, also=ALSO)
+    job = jobs.add("running")
+    batch = batch_of(jobs("requeue", job, "--yes"))
+    if later == "without also":
+        jobs.config = jobs.config.replace(f"    also: {ALSO}\n", "")
+    for words in ((batch,), (f"jobs/{job}",)):
+        ran = jobs("undo", *words, "--yes")
+        assert ran.code == 5 and "(also:) went with it" in ran.out
+    assert (jobs.status(job), db.sql("SELECT job FROM notes")) == ("queued", [(job,)])
+
+
+def test_a_hold_that_also_did_not_go_with_is_undone(db, defib):
+    """A hold in defib's own table writes nothing of the user's, and also: nothing with it."""
+    db.sql("CREATE TABLE notes (job integer)")
+    jobs = Jobs(db, defib, also=ALSO)
+    batch = batch_of(jobs("hold", jobs.add("running"), "--yes"))
+    assert jobs("undo", batch, "--yes").code == 0 and jobs.held() == []
