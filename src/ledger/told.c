@@ -1,7 +1,10 @@
 /* told.c: see told.h. */
 #include "ledger/told.h"
 
+#include "base/text.h"
 #include "ledger/schema.h"
+
+#include <stdlib.h>
 
 #define NOW_MS SQLITE_NOW_MS
 /* Times of ours as microseconds: PostgreSQL's are timestamps, SQLite's milliseconds. */
@@ -40,6 +43,25 @@ defib_err told_read(struct store *s, struct arena *a, struct told **out, int *n,
 			.until_us = row_int(&rows, i, 6, 0),
 		};
 	return DEFIB_OK;
+}
+
+struct told_sum told_of(const struct told *words, int n, const char *watch)
+{
+	struct told_sum sum = {.factor = 1};
+	for (int i = 0; i < n; i++) {
+		const struct told *w = &words[i];
+		if (!text_eq(w->watch, watch) && !text_eq(w->watch, "*"))
+			continue;
+		sum.paused = sum.paused || text_eq(w->name, "pause");
+		if (text_eq(w->name, TOLD_OVERRIDE))
+			sum.override_us = w->at_us;
+		double factor = text_eq(w->name, "raise") ? strtod(w->value, NULL) : 1;
+		if (factor > sum.factor) {
+			sum.factor = factor;
+			sum.raised_by = w->actor;
+		}
+	}
+	return sum;
 }
 
 defib_err told_say(struct store *s, const struct told *word, int64_t for_us, struct failure *f)

@@ -28,6 +28,14 @@ struct told {
 /* All that is in force, by the database's clock. */
 MUST_CHECK defib_err told_read(struct store *s, struct arena *a, struct told **out, int *n,
                                struct failure *f);
+/* What all of them together say of one watch. */
+struct told_sum {
+	bool paused;
+	double factor;         /* of its thresholds, 1 where nobody raised them */
+	const char *raised_by; /* NULL: nobody */
+	int64_t override_us;   /* when a pass past the guards was asked for; 0: it was not */
+};
+struct told_sum told_of(const struct told *words, int n, const char *watch);
 /* Say it, for `for_us` (0: until it is taken back); an earlier word of that name is replaced. */
 MUST_CHECK defib_err told_say(struct store *s, const struct told *word, int64_t for_us,
                               struct failure *f);

@@ -69,15 +69,6 @@ void post_renew(struct post *p, const struct watch *w, bool ledger_off)
 
 /* ---- what persons say ---- */
 
-static void raise(struct threshold *t, double factor, struct arena *a)
-{
-	int64_t *us = ARENA_ARRAY(a, int64_t, t->n);
-	for (int i = 0; i < t->n; i++)
-		us[i] = (int64_t)((double)t->us[i] * factor);
-	t->us = us;
-	t->standard_us = (int64_t)((double)t->standard_us * factor);
-}
-
 /* Other thresholds mean other statements: the scanner is made anew, what the guard saw is kept. */
 static void set_factor(struct post *p, struct session *session, double factor, const char *actor)
 {
@@ -93,10 +84,7 @@ static void set_factor(struct post *p, struct session *session, double factor, c
 	scanner_free(p->scanner);
 	arena_clear(&p->arena);
 	p->factor = factor;
-	p->raised = ARENA_NEW(&p->arena, struct watch);
-	*p->raised = *p->watch;
-	raise(&p->raised->stuck_after, factor, &p->arena);
-	raise(&p->raised->overdue_after, factor, &p->arena);
+	p->raised = watch_raised(p->watch, factor, &p->arena);
 	guard_rules(p->guard, p->raised);
 	p->scanner = scanner_new(session, p->raised, &p->options);
 }
@@ -139,27 +127,17 @@ void post_hear(struct post *p, struct session *session, const struct told *words
 {
 	double factor = watch_raise(p->watch, database_us(p->options.vigil));
 	const char *actor = "schedule";
-	bool paused = false;
-	p->override_us = 0;
-	for (int i = 0; i < n; i++) {
-		double said;
-		if (!text_eq(words[i].watch, p->watch->name) && !text_eq(words[i].watch, "*"))
-			continue;
-		if (text_eq(words[i].name, "pause"))
-			paused = true;
-		if (text_eq(words[i].name, TOLD_OVERRIDE))
-			p->override_us = words[i].at_us;
-		said = text_eq(words[i].name, "raise") ? strtod(words[i].value, NULL) : 1;
-		if (said > factor) {
-			factor = said;
-			actor = words[i].actor;
-		}
+	struct told_sum said = told_of(words, n, p->watch->name);
+	if (said.factor > factor) {
+		factor = said.factor;
+		actor = said.raised_by;
 	}
+	p->override_us = said.override_us;
 	/* Whoever spoke wants to see it done, not at the end of an interval of an hour. */
-	if (paused != p->paused || factor != p->factor)
+	if (said.paused != p->paused || factor != p->factor)
 		p->due_ms = 0;
-	p->paused = paused;
-	guard_pause(p->guard, paused);
+	p->paused = said.paused;
+	guard_pause(p->guard, said.paused);
 	set_override(p);
 	set_factor(p, session, factor, actor);
 }

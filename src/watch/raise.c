@@ -157,3 +157,21 @@ double watch_raise(const struct watch *w, int64_t now_us)
 			factor = w->raise.items[i].factor;
 	return factor;
 }
+
+static void make_longer(struct threshold *t, double factor, struct arena *a)
+{
+	int64_t *us = ARENA_ARRAY(a, int64_t, t->n);
+	for (int i = 0; i < t->n; i++)
+		us[i] = (int64_t)((double)t->us[i] * factor);
+	t->us = us;
+	t->standard_us = (int64_t)((double)t->standard_us * factor);
+}
+
+struct watch *watch_raised(const struct watch *w, double factor, struct arena *a)
+{
+	struct watch *raised = ARENA_NEW(a, struct watch);
+	*raised = *w;
+	make_longer(&raised->stuck_after, factor, a);
+	make_longer(&raised->overdue_after, factor, a);
+	return raised;
+}

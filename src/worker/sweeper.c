@@ -2,6 +2,8 @@
 #include "worker/sweeper.h"
 
 #include "base/log.h"
+#include "ledger/told.h"
+#include "recover/census.h"
 #include "recover/startup.h"
 #include "worker/lost_job.h"
 #include "worker/wake.h"
@@ -16,10 +18,19 @@ struct lost_owner {
 	bool mass;
 };
 
+struct swept {
+	const struct watch *watch;
+	struct watch *raised; /* with the thresholds that are in force */
+	struct arena arena;   /* of `raised` */
+	double factor;
+	bool paused;
+	struct scanner *scanner; /* NULL: not made yet for this factor */
+};
+
 struct sweeper {
 	struct sweeper_options options;
 	struct session session;
-	struct scanner **scanners;
+	struct swept *swept; /* options.nwatches */
 	struct scan_options scan;
 	pthread_t thread;
 	bool running; /* the thread */
@@ -47,16 +58,72 @@ static bool go_on(void *ctx)
 	return !stop;
 }
 
+/* Other thresholds mean other statements. */
+static void set_factor(struct sweeper *s, struct swept *x, double factor)
+{
+	if (x->scanner && x->factor == factor)
+		return;
+	scanner_free(x->scanner);
+	arena_clear(&x->arena);
+	x->factor = factor;
+	x->raised = watch_raised(x->watch, factor, &x->arena);
+	x->scanner = scanner_new(&s->session, x->raised, &s->scan);
+}
+
+static void set_paused(struct swept *x, bool paused)
+{
+	if (x->paused != paused)
+		log_event(LOG_WARN, paused ? "the watch is paused" : "the watch is no longer paused",
+		          LOG_STR("watch", x->watch->name));
+	x->paused = paused;
+}
+
+/* What is in force now. Without an answer nothing is recovered: it may be paused. */
+static defib_err hear(struct sweeper *s, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct told *words = NULL;
+	int n = 0;
+	int64_t now_us = 0;
+	bool there = false;
+	defib_err err = session_ready(&s->session, f);
+	if (!err)
+		err = told_open(s->session.store, "setting", false, &there, f);
+	/* A role that may not read it works without, as a daemon does: somebody must recover. */
+	if (err == DEFIB_PERMISSION)
+		err = DEFIB_OK;
+	if (!err && there)
+		err = told_read(s->session.store, &a, &words, &n, f);
+	for (int i = 0; i < s->options.nwatches && !err; i++) {
+		struct swept *x = &s->swept[i];
+		struct told_sum said = told_of(words, n, x->watch->name);
+		if (x->watch->raise.n > 0 && !now_us)
+			err = census_now(s->session.store, &now_us, f);
+		double hour = x->watch->raise.n > 0 && !err ? watch_raise(x->watch, now_us) : 1;
+		set_paused(x, said.paused);
+		set_factor(s, x, said.factor > hour ? said.factor : hour);
+	}
+	arena_release(&a);
+	return err;
+}
+
 /* Jobs of one owner in the built-in queue (0: of all), and of anybody in other tables. */
 static void recover(struct sweeper *s, int64_t owner)
 {
 	char text[32];
+	struct failure f = {0};
 	bool any = false;
+	if (hear(s, &f)) {
+		log_event(LOG_WARN, f.what);
+		return;
+	}
 	snprintf(text, sizeof text, "%lld", (long long)owner);
 	for (int i = 0; i < s->options.nwatches && go_on(s); i++) {
 		struct scan_result result;
+		if (s->swept[i].paused)
+			continue;
 		s->scan.owner = i == 0 && owner ? text : NULL;
-		if (scanner_pass(s->scanners[i], &result))
+		if (scanner_pass(s->swept[i].scanner, &result))
 			log_event(LOG_WARN, result.failure.what);
 		any = any || result.outcomes[OUTCOME_RECOVERED] > 0;
 	}
@@ -111,20 +178,28 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 	};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->asked, NULL);
-	s->scanners = mem_alloc(sizeof *s->scanners * (size_t)o->nwatches);
+	s->swept = mem_alloc(sizeof *s->swept * (size_t)o->nwatches);
 	for (int i = 0; i < o->nwatches; i++)
-		s->scanners[i] = scanner_new(&s->session, o->watches[i], &s->scan);
+		s->swept[i].watch = o->watches[i];
 	return s;
 }
 
 void sweeper_start_up(struct sweeper *s, int64_t self)
 {
 	struct startup_options o = {.self = self, .go_on = go_on, .ctx = s};
+	struct failure heard = {0};
 	assert(!s->running);
+	if (hear(s, &heard)) {
+		log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
+		          LOG_STR("because", heard.what));
+		return;
+	}
 	for (int i = 1; i < s->options.nwatches; i++) {
 		struct startup_result result;
 		struct failure f = {0};
-		if (startup_reconcile(&s->session, s->options.watches[i], &o, &result, &f))
+		if (s->swept[i].paused)
+			continue;
+		if (startup_reconcile(&s->session, s->swept[i].raised, &o, &result, &f))
 			log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
 			          LOG_STR("watch", s->options.watches[i]->name), LOG_STR("because", f.what));
 	}
@@ -169,14 +244,20 @@ void sweeper_stop(struct sweeper *s)
 	s->running = false;
 }
 
+static void swept_release(struct swept *x)
+{
+	scanner_free(x->scanner);
+	arena_release(&x->arena);
+}
+
 void sweeper_free(struct sweeper *s)
 {
 	if (!s)
 		return;
 	assert(!s->running);
 	for (int i = 0; i < s->options.nwatches; i++)
-		scanner_free(s->scanners[i]);
-	free(s->scanners);
+		swept_release(&s->swept[i]);
+	free(s->swept);
 	session_close(&s->session);
 	pthread_cond_destroy(&s->asked);
 	pthread_mutex_destroy(&s->lock);

@@ -4,7 +4,8 @@
  * becomes of their session, the lease of the worker is renewed beside it.
  *
  * It decides nothing about workers: whose end was noticed, and when silence
- * proves something, is told to it by the watchman.
+ * proves something, is told to it by the watchman. What people told the daemons
+ * holds here too: a paused watch is left alone, raised thresholds are raised.
  */
 #ifndef WORKER_SWEEPER_H
 #define WORKER_SWEEPER_H

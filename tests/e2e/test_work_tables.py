@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from example_systems import ago
+from example_systems import ago, ledger
 from table_workers import TableWorkers
 from test_sql import dump, run_script
 from workers import eventually, running
@@ -92,6 +92,31 @@ def test_a_living_worker_s_old_row_is_left_alone(one):
     worker.kill()
     eventually(lambda: one("scan", one.system.watch, "--fix", "--json").json["recovered"])
     assert status(one) != one.system.running_as
+
+
+@pytest.mark.covers("C11")
+@pytest.mark.parametrize("one", SYSTEMS[1:2], ids=[SYSTEMS[1].name], indirect=True)
+@pytest.mark.parametrize("say, take_back", [(("pause",), ("resume",)),
+                                            (("raise", "--by", "100"), ("raise", "--off"))],
+                         ids=["pause", "raise"])
+def test_a_worker_leaves_alone_what_people_told_the_daemons_to(one, say, take_back):
+    """Its start and its sweeps recover rows too; they heard of no pause and no higher threshold."""
+    def tell(command, *options):
+        ran = one(command, one.system.watch, *options)
+        assert ran.code == 0, ran.err
+    tell(*say)
+    one.rows("UPDATE jobs SET status = 'failed'")  # nothing to claim
+    other = one.work(one.system.watch, "--name", "other", "--poll", "1h", run="true")
+    one.rows(f"UPDATE jobs SET status = 'running', updated_at = {ago(one.db, 7200)}")
+    one.work(one.system.watch, "--name", "starts", "--poll", "1h", run="true")
+    # Its sweeps come after its start; a death that it notices makes one at once.
+    other.kill()
+    workers = ledger(one.db).replace("ledger", "worker")
+    eventually(lambda: one.rows(f"SELECT 1 FROM {workers} WHERE state = 'dead'"))
+    assert status(one) == "running"
+    assert not one.ledger()
+    tell(*take_back)
+    one.until("SELECT status FROM jobs", "completed")
 
 
 def test_slow_statements_of_a_watch_do_not_keep_a_worker_from_renewing(pg, defib):
