@@ -86,6 +86,10 @@ static int passed_on(struct cli *c, const struct text_list *of_watch, struct tex
 			                 (int)strcspn(c->given[i].value, "="), c->given[i].value);
 		out->items[out->n++] = c->given[i].value;
 	}
+	for (int i = 0; i < out->n; i++)
+		if (!strchr(out->items[i], '=') && !getenv(out->items[i]))
+			log_event(LOG_WARN, "a variable that programs are to get is not set here",
+			          LOG_STR("name", out->items[i]));
 	return EXIT_CLEAN;
 }
 

@@ -129,17 +129,9 @@ static bool fits_used_lock(const struct table_facts *t, const struct table_colum
 	return fits_nullable_time(t, c) && !(c->counted && c->filled == 0);
 }
 
-static bool is_key(const struct table_facts *t, const struct table_column *c)
-{
-	for (int i = 0; i < t->nkeys; i++)
-		if (text_eq(t->keys[i], c->name))
-			return true;
-	return false;
-}
-
 static bool fits_holder(const struct table_facts *t, const struct table_column *c)
 {
-	return fits_owner(t, c) && c->nullable && !is_key(t, c);
+	return fits_owner(t, c) && c->nullable && !facts_is_key(t, c);
 }
 
 /* A row is there while a worker has it: who has it, and until when, is all it says. */
@@ -211,7 +203,7 @@ static bool fits_time_by_name(const struct table_facts *t, const struct table_co
 
 static bool fits_count(const struct table_facts *t, const struct table_column *c)
 {
-	return fits_number(t, c) && !is_key(t, c);
+	return fits_number(t, c) && !facts_is_key(t, c);
 }
 
 static void find_sign(struct finding *f)

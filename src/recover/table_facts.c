@@ -250,7 +250,7 @@ static defib_err count_rows(struct store *s, struct arena *a, struct table_facts
 	return DEFIB_OK;
 }
 
-static bool is_key(const struct table_facts *t, const struct table_column *c)
+bool facts_is_key(const struct table_facts *t, const struct table_column *c)
 {
 	for (int i = 0; i < t->nkeys; i++)
 		if (text_eq(t->keys[i], c->name))
@@ -262,7 +262,7 @@ static bool is_key(const struct table_facts *t, const struct table_column *c)
 static bool may_be_state(const struct table_facts *t, const struct table_column *c)
 {
 	bool holds = c->class == CLASS_TEXT || c->class == CLASS_NUMBER;
-	return holds && !is_key(t, c) && (c->nvalues > 0 || word_rank(words_state, c->name) >= 0);
+	return holds && !facts_is_key(t, c) && (c->nvalues > 0 || word_rank(words_state, c->name) >= 0);
 }
 
 static defib_err read_values(struct store *s, struct arena *a, const struct table_facts *t,

@@ -105,6 +105,8 @@ void column_values_from(struct table_column *c, const char *sql, struct arena *a
 void declared_values(struct table_facts *t, const char *sql, struct arena *a);
 /* 'queued'::text, ('queued') and CURRENT_TIMESTAMP as the plain value; NULL: something else. */
 const char *default_value(const char *sql, struct arena *a);
+/* Part of what names a row. */
+bool facts_is_key(const struct table_facts *t, const struct table_column *c);
 struct table_column *facts_column(const struct table_facts *t, const char *name);
 
 #endif
