@@ -329,7 +329,7 @@ static defib_err make_functions(struct store *s, const struct binding *b,
 static defib_err in_transaction(struct store *s, const struct binding *b, struct arena *a,
                                 struct failure *f)
 {
-	enum attached was;
+	enum attached was = ATTACHED_NOT;
 	struct claim_table table;
 	/* The same lock as for the rest of our schema: two at once would trip over each other. */
 	defib_err err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
