@@ -75,7 +75,7 @@ static void table_row(struct table *t, const struct watch *w, const struct brows
 	take_cell(t, COLOR_NONE, &text);
 	attempts_words(f, &text);
 	take_cell(t, COLOR_NONE, &text);
-	note_words(row, &text);
+	note_words(w, row, &text);
 	take_cell(t, COLOR_YELLOW, &text);
 	for (int i = 0; i < w->show.n; i++) {
 		if (f->show[i])

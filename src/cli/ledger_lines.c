@@ -17,14 +17,13 @@ static void json_line(const struct ledger_lines *l, const struct ledger_line *li
 }
 
 /* "silent: no sign of life for 2h", or the half that is there. */
-static void add_why(struct buf *out, const struct ledger_row *r)
+static void add_why(struct buf *out, const struct watch *w, const struct ledger_row *r)
 {
 	if (r->verdict)
 		buf_add(out, r->verdict);
 	if (r->verdict && r->reason)
 		buf_add(out, ": ");
-	if (r->reason)
-		buf_add(out, r->reason);
+	entry_reason(w, r, out);
 }
 
 static const char *or_dash(const char *text)
@@ -39,7 +38,7 @@ static void cells_of(const struct ledger_lines *l, const struct ledger_line *lin
 	const struct ledger_row *r = line->row;
 	bool several = l->cli->settings.ndatabases > 1;
 	buf_clear(why);
-	add_why(why, r);
+	add_why(why, settings_watch(&l->cli->settings, r->watch), r);
 	const char *const all[LEDGER_COLUMNS] = {r->at,
 	                                         several ? line->database->name : NULL,
 	                                         or_dash(r->watch),

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "cli/job_facts.h"
 #include "recover/evidence.h"
+#include "recover/masked.h"
 #include "serve/job_words.h"
-#include "serve/masked.h"
 #include "serve/story_words.h"
 
 #define VALUE_MAX 400
@@ -63,8 +63,10 @@ static const char *step_words(struct story_sheet *x, const struct story_step *s)
 		buf_add(&text, ", took ");
 		duration_text(s->finished_us - s->started_us, &text);
 	}
-	if (s->error)
-		buf_addf(&text, ": %s", s->error);
+	if (s->error) {
+		buf_add(&text, ": ");
+		masked_words(x->watch, NULL, s->error, &text);
+	}
 	const char *words = arena_strdup(x->arena, buf_text(&text));
 	buf_release(&text);
 	return words;
@@ -73,7 +75,7 @@ static const char *step_words(struct story_sheet *x, const struct story_step *s)
 static const char *entry_line(struct story_sheet *x, const struct ledger_row *r)
 {
 	struct buf text = BUF_INIT, change = BUF_INIT;
-	entry_words(r, &text);
+	entry_words(x->watch, r, &text);
 	change_words(x->watch, r, false, &change);
 	if (change.len)
 		buf_addf(&text, " (%s)", buf_text(&change));
@@ -122,16 +124,19 @@ static void log_lines(const struct story_sheet *x, const struct ledger_row *r, s
 		const char *name, *text;
 	} documents[] = {{"evidence", r->evidence}, {"before", r->before}, {"after", r->after}};
 	struct buf line = BUF_INIT;
+	struct secrets secrets = {0};
+	story_secrets(x->watch, &x->story, &secrets);
 	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
 		if (!documents[i].text)
 			continue;
 		buf_clear(&line);
-		masked_document(x->watch, documents[i].text, &line);
+		masked_document(x->watch, &secrets, documents[i].text, &line);
 		buf_addf(out, "      %-8s ", documents[i].name);
 		out_padded(out, buf_text(&line), 0);
 		buf_add(out, "\n");
 	}
 	buf_release(&line);
+	secrets_release(&secrets);
 }
 
 static void print_timeline(struct story_sheet *x, struct buf *out)
@@ -174,9 +179,10 @@ static void print_value(const char *value, struct buf *out)
 	buf_release(&count);
 }
 
-static void add_shown(const struct watch *w, const char *column, const char *text, struct buf *out)
+static void add_shown(const struct watch *w, const struct secrets *s, const char *column,
+                      const char *text, struct buf *out)
 {
-	masked_text(w, column, text, out);
+	masked_text(w, s, column, text, out);
 	if (!text_eq(buf_text(out), text))
 		return;
 	buf_clear(out);
@@ -187,14 +193,16 @@ static void print_row(const struct story_sheet *x, struct buf *out)
 {
 	const struct story *s = &x->story;
 	struct buf value = BUF_INIT;
+	struct secrets secrets = {0};
 	int width = 0;
+	story_secrets(x->watch, s, &secrets);
 	for (int i = 0; i < s->ncolumns; i++)
 		width = out_width(s->names[i]) > width ? out_width(s->names[i]) : width;
 	buf_addf(out, "\nRow of %s\n", x->watch->table);
 	for (int i = 0; i < s->ncolumns; i++) {
 		buf_clear(&value);
 		if (s->values[i])
-			add_shown(x->watch, s->names[i], s->values[i], &value);
+			add_shown(x->watch, &secrets, s->names[i], s->values[i], &value);
 		buf_add(out, "  ");
 		out_padded(out, s->names[i], width);
 		buf_add(out, "  ");
@@ -203,9 +211,13 @@ static void print_row(const struct story_sheet *x, struct buf *out)
 	for (int i = 0; i < s->nsteps; i++) {
 		buf_add(out, i ? "" : "\nSteps\n");
 		buf_addf(out, "  %s (%s)  ", s->steps[i].name, s->steps[i].state);
-		print_value(s->steps[i].output ? s->steps[i].output : "no output", out);
+		buf_clear(&value);
+		if (s->steps[i].output)
+			masked_text(x->watch, &secrets, "output", s->steps[i].output, &value);
+		print_value(s->steps[i].output ? buf_text(&value) : "no output", out);
 	}
 	buf_release(&value);
+	secrets_release(&secrets);
 }
 
 /* ---- all of it */

@@ -79,10 +79,11 @@ static struct top_row *new_row(struct reading *r, enum top_pane pane, int room)
 /* ---- jobs ---- */
 
 /* What keeps a stuck job from being recovered now: a hold, a pending retry, a word, a guard. */
-static void hindrance(const struct browsed *row, const struct standing *st, struct buf *text)
+static void hindrance(const struct watch *w, const struct browsed *row, const struct standing *st,
+                      struct buf *text)
 {
 	const char *guard = json_string_value(json_object_get(st->info, "guard"));
-	note_words(row, text);
+	note_words(w, row, text);
 	for (int i = 0; i < st->nwords && !text->len; i++)
 		if (text_eq(st->words[i]->name, "pause"))
 			buf_add(text, "paused");
@@ -112,7 +113,7 @@ static void job_row(struct reading *r, int watch, const struct browsed *job,
 	if (job->facts.owner)
 		shown_owner(w, job->facts.owner, &text);
 	put(r, row, 3, COLOR_NONE, &text);
-	hindrance(job, st, &text);
+	hindrance(w, job, st, &text);
 	put(r, row, 4, COLOR_YELLOW, &text);
 	buf_add(&text, job->facts.kind ? job->facts.kind : "");
 	put(r, row, 5, COLOR_NONE, &text);
@@ -307,10 +308,14 @@ static void read_workers(struct reading *r)
 static void event_line(struct reading *r, const struct ledger_row *row)
 {
 	struct buf text = BUF_INIT;
+	const struct watch *watch = NULL;
+	for (int i = 0; i < r->view->n; i++)
+		if (text_eq(r->view->watches[i].watch->name, row->watch))
+			watch = r->view->watches[i].watch;
 	if (strlen(row->at) >= 19)
 		buf_addf(&text, "%.8s  ", row->at + 11);
 	buf_addf(&text, "%s %s/%s by %s: ", row->event, row->watch, row->job, row->actor);
-	entry_words(row, &text);
+	entry_words(watch, row, &text);
 	r->part->events[r->part->nevents++] = arena_strdup(&r->part->arena, buf_text(&text));
 	buf_release(&text);
 }

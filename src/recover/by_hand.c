@@ -8,6 +8,7 @@
 #include "recover/columns.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
+#include "recover/masked.h"
 
 struct hands {
 	struct session *session;
@@ -117,6 +118,19 @@ static const char *evidence(struct hands *h, const struct candidate *c)
 	return copy;
 }
 
+/* What the watch masks must not stand in the ledger, or in the row's error, by a person's words. */
+static const char *masked_reason(struct hands *h, const struct facts *f)
+{
+	struct secrets secrets = {0};
+	struct buf shown = BUF_INIT;
+	secrets_facts(&secrets, h->watch, f);
+	masked_words(h->watch, &secrets, h->options->reason, &shown);
+	const char *reason = arena_strdup(&h->arena, buf_text(&shown));
+	secrets_release(&secrets);
+	buf_release(&shown);
+	return reason;
+}
+
 /* What a person should know who lets a job go. */
 static const char *release_warning(struct hands *h, const struct candidate *c)
 {
@@ -150,7 +164,7 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	c->expected = facts->before;
 	c->step = o->step;
 	c->retry_us = facts->now_us; /* a person does not wait for a backoff */
-	c->reason = o->reason ? o->reason : "by hand";
+	c->reason = o->reason ? masked_reason(h, facts) : "by hand";
 	c->evidence = evidence(h, c);
 	c->warning = h->act == ACT_RELEASE ? release_warning(h, c) : NULL;
 }

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "ledger/events.h"
-#include "serve/masked.h"
+#include "recover/masked.h"
 #include "serve/say.h"
 #include "serve/say_ledger.h"
 #include "serve/sight.h"
@@ -101,9 +101,15 @@ static void csv_begin(struct api_call *c)
 
 static void csv_entry(struct api_call *c, const struct watch *w, const struct ledger_row *r, int i)
 {
-	struct buf *out = &c->out->body, document = BUF_INIT;
-	const char *const texts[] = {r->at,    c->database->name, r->batch,   r->watch, r->job,
-	                             r->event, r->actor,          r->verdict, r->rule,  r->reason},
+	struct buf *out = &c->out->body, document = BUF_INIT, reason = BUF_INIT;
+	struct secrets secrets = {0};
+	entry_secrets(w, r, &secrets);
+	entry_reason(w, r, &reason);
+	const char *const texts[] = {r->at,    c->database->name,
+	                             r->batch, r->watch,
+	                             r->job,   r->event,
+	                             r->actor, r->verdict,
+	                             r->rule,  r->reason ? buf_text(&reason) : NULL},
 					  *const documents[] = {r->evidence, r->before, r->after};
 	(void)i;
 	buf_addf(out, "%lld", (long long)r->id);
@@ -111,7 +117,7 @@ static void csv_entry(struct api_call *c, const struct watch *w, const struct le
 		cell(out, texts[k]);
 	for (size_t k = 0; k < sizeof documents / sizeof *documents; k++) {
 		buf_clear(&document);
-		masked_document(w, documents[k], &document);
+		masked_document(w, &secrets, documents[k], &document);
 		cell(out, documents[k] ? buf_text(&document) : NULL);
 	}
 	buf_add(out, ",");
@@ -119,6 +125,8 @@ static void csv_entry(struct api_call *c, const struct watch *w, const struct le
 		buf_addf(out, "%lld", (long long)r->epoch);
 	buf_add(out, "\r\n");
 	buf_release(&document);
+	buf_release(&reason);
+	secrets_release(&secrets);
 }
 
 static const struct ledger_form forms[] = {

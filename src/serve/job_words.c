@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "ledger/causes.h"
+#include "recover/masked.h"
 #include "watch/terms.h"
 
 void when_words(int64_t us, int64_t now_us, struct buf *out)
@@ -39,12 +40,23 @@ void attempts_words(const struct facts *f, struct buf *out)
 		buf_addf(out, " of %lld", (long long)f->max_attempts);
 }
 
-void note_words(const struct browsed *row, struct buf *out)
+void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out)
+{
+	struct secrets secrets = {0};
+	secrets_facts(&secrets, w, f);
+	masked_words(w, &secrets, f->hold_reason, out);
+	secrets_release(&secrets);
+}
+
+void note_words(const struct watch *w, const struct browsed *row, struct buf *out)
 {
 	const struct facts *f = &row->facts;
 	if (f->held)
-		buf_addf(out, "held: %s%s%s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND,
-		         f->hold_reason ? ", " : "", f->hold_reason ? f->hold_reason : "");
+		buf_addf(out, "held: %s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND);
+	if (f->held && f->hold_reason) {
+		buf_add(out, ", ");
+		hold_reason_words(w, f, out);
+	}
 	if (!row->has_retry)
 		return;
 	int64_t wait = row->retry_us - row->facts.now_us;

@@ -12,7 +12,9 @@ void verdict_words(const struct judgement *j, struct buf *out);
 /* "1 of 3" */
 void attempts_words(const struct facts *f, struct buf *out);
 /* "held: poison, retry due in 2m" */
-void note_words(const struct browsed *row, struct buf *out);
+void note_words(const struct watch *w, const struct browsed *row, struct buf *out);
+/* The reason that was given with the job's hold: what is masked beside it is masked in it. */
+void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out);
 /* "OCR_PROCESSING (6)", or the state as it is. */
 void state_words(const struct watch *w, const char *state, struct buf *out);
 /* "in 2m", "3m ago" */

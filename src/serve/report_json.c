@@ -2,6 +2,7 @@
 #include "serve/report_format.h"
 
 #include "base/clock.h"
+#include "recover/masked.h"
 #include "serve/say.h"
 
 #define N(member) offsetof(struct report_numbers, member)
@@ -81,7 +82,10 @@ static void add_holds(const struct report_watch *w, struct buf *out)
 		buf_add_json(out, w->holds[i].job);
 		json_text(out, "at", w->holds[i].at);
 		json_text(out, "cause", w->holds[i].cause);
-		json_text(out, "reason", w->holds[i].reason);
+		struct secrets secrets = {0};
+		secrets_owner(&secrets, w->watch, w->holds[i].owner);
+		masked_member(w->watch, &secrets, "reason", w->holds[i].reason, out);
+		secrets_release(&secrets);
 		buf_add(out, "}");
 	}
 	buf_add(out, "]");

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "recover/masked.h"
 #include "recover/suggest.h"
 
 #include <assert.h>
@@ -147,8 +148,14 @@ static void hold_words(const struct report_watch *w, struct buf *out)
 		add_name(out, w->holds[i].job);
 		buf_addf(out, " since %.10s", w->holds[i].at);
 		if (w->holds[i].reason) {
+			struct secrets secrets = {0};
+			struct buf reason = BUF_INIT;
+			secrets_owner(&secrets, w->watch, w->holds[i].owner);
+			masked_words(w->watch, &secrets, w->holds[i].reason, &reason);
 			buf_add(out, ", ");
-			add_text(out, w->holds[i].reason);
+			add_text(out, buf_text(&reason));
+			secrets_release(&secrets);
+			buf_release(&reason);
 		}
 	}
 }

@@ -1,6 +1,7 @@
 /* say_act.c: see say_act.h. */
 #include "serve/say_act.h"
 
+#include "recover/masked.h"
 #include "serve/say.h"
 #include "serve/say_job.h"
 #include "serve/say_scan.h"
@@ -35,8 +36,8 @@ void act_job_json(const struct watch *w, const struct candidate *c, enum outcome
 	buf_add_json(out, buf_text(&job));
 	json_text(out, "outcome", c->outcome == good ? "done" : outcome_names[c->outcome]);
 	json_text(out, "detail", detail.len ? buf_text(&detail) : NULL);
-	json_text(out, "refusal", c->refusal);
-	json_text(out, "warning", c->refusal ? NULL : c->warning);
+	masked_member(w, NULL, "refusal", c->refusal, out);
+	masked_member(w, NULL, "warning", c->refusal ? NULL : c->warning, out);
 	buf_add(out, "}");
 	buf_release(&job);
 	buf_release(&detail);

@@ -2,8 +2,8 @@
 #include "serve/say_explain.h"
 
 #include "recover/look.h"
+#include "recover/masked.h"
 #include "serve/judged.h"
-#include "serve/masked.h"
 #include "serve/say.h"
 #include "serve/say_job.h"
 #include "serve/standing.h"
@@ -78,7 +78,7 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	         verdict_names[j->verdict], j->rule->id);
 	json_text(out, "why", j->rule->why);
 	buf_add(out, ",\"evidence\":");
-	masked_text(w, "", cand->evidence, out);
+	masked_text(w, NULL, "", cand->evidence, out);
 	json_bool(out, "held", cand->facts.held);
 	json_text(out, "hold_cause", cand->facts.held ? cand->facts.hold_cause : NULL);
 	json_time(out, "retry_at", x->has_retry, x->retry.due_us);

@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "ledger/causes.h"
 #include "recover/evidence.h"
-#include "serve/masked.h"
+#include "recover/masked.h"
+#include "serve/job_words.h"
 #include "serve/say.h"
 #include "watch/terms.h"
 
@@ -32,7 +33,7 @@ static void json_shown(const struct watch *w, const struct facts *f, struct buf 
 		buf_add(out, ":");
 		buf_clear(&value);
 		if (f->show[i])
-			masked_text(w, w->show.items[i], f->show[i], &value);
+			masked_text(w, NULL, w->show.items[i], f->show[i], &value);
 		if (f->show[i])
 			buf_add_json(out, buf_text(&value));
 		else
@@ -70,7 +71,10 @@ void browsed_json(const struct watch *w, const struct database *d, const struct 
 	json_number(out, "max_attempts", f->has_max_attempts, f->max_attempts);
 	json_number(out, "epoch", f->has_epoch, f->epoch);
 	json_text(out, "held", f->held ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL);
-	json_text(out, "hold_reason", f->held ? f->hold_reason : NULL);
+	buf_clear(&text);
+	if (f->held && f->hold_reason)
+		hold_reason_words(w, f, &text);
+	json_text(out, "hold_reason", f->held && f->hold_reason ? buf_text(&text) : NULL);
 	buf_clear(&text);
 	if (row->has_retry)
 		time_iso(row->retry_us, &text);

@@ -5,8 +5,13 @@
 #define SERVE_SAY_LEDGER_H
 
 #include "ledger/ledger.h"
+#include "recover/masked.h"
 #include "watch/settings.h"
 
+/* What its documents mask. */
+void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out);
+/* Its reason, in which what its documents mask is masked; `w` NULL: nothing is. */
+void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out);
 /* An object, whole. `w` NULL: nothing is masked. */
 void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
                 struct buf *out);

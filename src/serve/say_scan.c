@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "recover/evidence.h"
+#include "recover/masked.h"
 #include "serve/say.h"
 
 #include <jansson.h>
@@ -121,8 +122,10 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 	if (c->outcome == OUTCOME_LOCKED && c->blocker_pid)
 		buf_addf(out, "%slocked by pid %lld for %llds", out->len ? " " : "",
 		         (long long)c->blocker_pid, (long long)c->blocker_s);
-	if (c->refusal)
-		buf_addf(out, "%s%s", out->len ? " " : "", c->refusal);
+	if (c->refusal) {
+		buf_add(out, out->len ? " " : "");
+		masked_words(w, NULL, c->refusal, out);
+	}
 }
 
 void candidate_words(const struct watch *w, const struct candidate *c, struct buf *out)

@@ -1,7 +1,7 @@
 /* say_worker.c: see say_worker.h. */
 #include "serve/say_worker.h"
 
-#include "serve/masked.h"
+#include "recover/masked.h"
 #include "serve/say.h"
 #include "serve/sight.h"
 
@@ -38,5 +38,5 @@ void worker_json(const struct roster_row *w, enum role role, struct arena *a, st
 	json_number(out, "holding", true, w->holding);
 	add_serves(w->serves, out);
 	buf_add(out, ",\"info\":");
-	masked_document(NULL, w->info, out);
+	masked_document(NULL, NULL, w->info, out);
 }

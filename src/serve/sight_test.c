@@ -2,7 +2,7 @@
 #include "serve/sight.h"
 
 #include "base/test.h"
-#include "serve/masked.h"
+#include "recover/masked.h"
 
 static struct arena arena;
 
@@ -29,7 +29,7 @@ static const struct watch *seen_by(enum role role)
 static const char *text_seen(enum role role, const char *name, const char *text)
 {
 	struct buf out = BUF_INIT;
-	masked_text(seen_by(role), name, text, &out);
+	masked_text(seen_by(role), NULL, name, text, &out);
 	const char *copy = arena_strdup(&arena, buf_text(&out));
 	buf_release(&out);
 	return copy;
@@ -77,19 +77,50 @@ static void json_that_cannot_be_read_is_not_shown_in_part(void **state)
 	assert_string_equal(
 		text_seen(ROLE_VIEWER, "title", "{\"password\":\"x\",\"n\":99999999999999999999999}"),
 		"****");
-	assert_string_equal(text_seen(ROLE_VIEWER, "title", "{\"password\":\"x\"} and more"), "****");
-	assert_string_equal(text_seen(ROLE_VIEWER, "title", "{\"n\":99999999999999999999999}"),
-	                    "{\"n\":99999999999999999999999}");
+	assert_string_equal(text_seen(ROLE_VIEWER, "title", "{\"password\":\"x\"} and more"),
+	                    "{\"password\":\"****\"} and more");
+	/* Whatever its names are: they may be written with escapes. */
+	assert_string_equal(text_seen(ROLE_VIEWER, "title", "{\"n\":99999999999999999999999}"), "****");
+	assert_string_equal(text_seen(ROLE_VIEWER, "title", "{\"p\\u0061ssword\": \"x\""), "****");
+	assert_string_equal(text_seen(ROLE_ADMIN, "title", "it said [\"a\", nonsense"), "it said ****");
+}
+
+/* Words have no names of their own: what stands behind one is masked, and JSON in them. */
+static void words_are_masked_too(void **state)
+{
+	(void)state;
+	assert_string_equal(text_seen(ROLE_VIEWER, "title", "refused: {\"password\":\"hunter2\"} (2)"),
+	                    "refused: {\"password\":\"****unter2\"} (2)");
+	assert_string_equal(text_seen(ROLE_VIEWER, "title", "Key (password)=(hunter2) is there"),
+	                    "Key (password)= ****");
+	assert_string_equal(text_seen(ROLE_VIEWER, "title", "a password is short"),
+	                    "a password is short");
+}
+
+static void known_values_are_masked_in_words_as_words(void **state)
+{
+	const struct watch *w = seen_by(ROLE_VIEWER);
+	struct secrets secrets = {0};
+	struct buf out = BUF_INIT;
+	(void)state;
+	secrets_owner(&secrets, w, "host7-4711");
+	secrets_add(&secrets, w, "title", "shown to all");
+	secrets_document(&secrets, w, "{\"a\": [{\"password\": \"hunter2\"}]}");
+	masked_words(w, &secrets, "host7-4711 (not host7-47110) wrote hunter2, shown to all", &out);
+	assert_string_equal(buf_text(&out),
+	                    "****7-4711 (not host7-47110) wrote ****unter2, shown to all");
+	secrets_release(&secrets);
+	buf_release(&out);
 }
 
 static void a_document_is_exact_or_a_string(void **state)
 {
 	struct buf out = BUF_INIT;
 	(void)state;
-	masked_exactly(seen_by(ROLE_ADMIN), "payload", "{\"n\": 1.50}", &out);
-	masked_exactly(seen_by(ROLE_ADMIN), "payload", NULL, &out);
-	masked_exactly(seen_by(ROLE_ADMIN), "payload", "not JSON", &out);
-	masked_exactly(seen_by(ROLE_ADMIN), "email", "\"anna@example\"", &out);
+	masked_exactly(seen_by(ROLE_ADMIN), NULL, "payload", "{\"n\": 1.50}", &out);
+	masked_exactly(seen_by(ROLE_ADMIN), NULL, "payload", NULL, &out);
+	masked_exactly(seen_by(ROLE_ADMIN), NULL, "payload", "not JSON", &out);
+	masked_exactly(seen_by(ROLE_ADMIN), NULL, "email", "\"anna@example\"", &out);
 	assert_string_equal(buf_text(&out), "{\"n\": 1.50}null\"not JSON\"\"****ample\\\"\"");
 	buf_release(&out);
 }
@@ -106,7 +137,7 @@ static void a_watch_that_is_gone_is_masked_for_viewers_too(void **state)
 {
 	struct buf out = BUF_INIT;
 	(void)state;
-	masked_document(sight_watch(NULL, &service, ROLE_VIEWER, &arena),
+	masked_document(sight_watch(NULL, &service, ROLE_VIEWER, &arena), NULL,
 	                "{\"owner\": \"host7-4711\", \"password\": null, \"n\": 1}", &out);
 	assert_string_equal(buf_text(&out), "{\"owner\":\"****7-4711\",\"password\":null,\"n\":1}");
 	buf_release(&out);
@@ -139,6 +170,8 @@ int main(void)
 		cmocka_unit_test_setup(json_in_a_text_is_masked_however_deep, fresh),
 		cmocka_unit_test_setup(what_has_nothing_to_mask_is_left_as_it_is, fresh),
 		cmocka_unit_test_setup(json_that_cannot_be_read_is_not_shown_in_part, fresh),
+		cmocka_unit_test_setup(words_are_masked_too, fresh),
+		cmocka_unit_test_setup(known_values_are_masked_in_words_as_words, fresh),
 		cmocka_unit_test_setup(a_document_is_exact_or_a_string, fresh),
 		cmocka_unit_test_setup(who_sees_all_gets_the_watch_itself, fresh),
 		cmocka_unit_test_setup(a_watch_that_is_gone_is_masked_for_viewers_too, fresh),

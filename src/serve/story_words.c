@@ -8,20 +8,23 @@
 #include "serve/job_words.h"
 #include "serve/judged.h"
 #include "serve/say_job.h"
+#include "serve/say_ledger.h"
 #include "watch/terms.h"
 
 #include <jansson.h>
 #include <time.h>
 
-void entry_words(const struct ledger_row *r, struct buf *out)
+void entry_words(const struct watch *w, const struct ledger_row *r, struct buf *out)
 {
 	bool judged = r->verdict && !text_eq(r->verdict, verdict_names[VERDICT_NONE]);
 	const struct event_name *e = event_named(r->event);
 	buf_add(out, e ? e->phrase : r->event);
 	if (judged)
 		buf_addf(out, " (%s)", r->verdict);
-	if (r->reason)
-		buf_addf(out, ": %s", r->reason);
+	if (r->reason) {
+		buf_add(out, ": ");
+		entry_reason(w, r, out);
+	}
 }
 
 static void add_scalar(const json_t *value, struct buf *out)
@@ -79,7 +82,7 @@ static void add_error(const struct watch *w, const struct story *s, const char *
 	for (int i = 0; name && i < s->ncolumns; i++)
 		if (s->names[i] == name) {
 			buf_add(out, before);
-			mask_value(w, name, s->values[i], out);
+			masked_text(w, NULL, name, s->values[i], out);
 		}
 }
 
@@ -148,7 +151,7 @@ static void running_sentence(const struct watch *w, const struct candidate *cand
 }
 
 /* What the ledger last did to it. */
-static void last_entry(const struct story *s, struct buf *out)
+static void last_entry(const struct watch *w, const struct story *s, struct buf *out)
 {
 	int64_t at;
 	if (s->nentries == 0)
@@ -160,7 +163,7 @@ static void last_entry(const struct story *s, struct buf *out)
 		buf_add(out, " ");
 	}
 	buf_add(out, "it ");
-	entry_words(last, out);
+	entry_words(w, last, out);
 	buf_addf(out, " (by %s)", last->actor);
 }
 
@@ -177,7 +180,7 @@ static void waiting_sentence(const struct watch *w, const struct story *s, struc
 		state_words(w, s->row.state, out);
 	}
 	add_error(w, s, "; its last error: ", out);
-	last_entry(s, out);
+	last_entry(w, s, out);
 	buf_release(&attempts);
 }
 
@@ -202,12 +205,12 @@ static void resting_sentence(const struct watch *w, const struct story *s, struc
 	if (!s->failed && !ended && s->nentries == 0)
 		add_error(w, s, "; its last error: ", out);
 	if (!ended)
-		last_entry(s, out);
+		last_entry(w, s, out);
 	buf_release(&ago);
 }
 
-void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
-                    struct buf *out)
+static void whole_sentence(const struct watch *w, const struct story *s,
+                           const struct candidate *cand, struct buf *out)
 {
 	buf_add(out, "Job ");
 	job_qualified(w, s->row.job, out);
@@ -225,4 +228,31 @@ void story_sentence(const struct watch *w, const struct story *s, const struct c
 	else
 		resting_sentence(w, s, out);
 	buf_add(out, ".");
+}
+
+void story_secrets(const struct watch *w, const struct story *s, struct secrets *out)
+{
+	for (int i = 0; i < s->ncolumns; i++) {
+		secrets_add(out, w, s->names[i], s->values[i]);
+		secrets_document(out, w, s->values[i]);
+	}
+	secrets_owner(out, w, s->row.facts.owner);
+	secrets_document(out, w, s->data.payload);
+	for (int i = 0; i < s->nentries; i++) {
+		secrets_document(out, w, s->entries[i].evidence);
+		secrets_document(out, w, s->entries[i].before);
+		secrets_document(out, w, s->entries[i].after);
+	}
+}
+
+void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
+                    struct buf *out)
+{
+	struct secrets secrets = {0};
+	struct buf plain = BUF_INIT;
+	story_secrets(w, s, &secrets);
+	whole_sentence(w, s, cand, &plain);
+	masked_words(w, &secrets, buf_text(&plain), out);
+	secrets_release(&secrets);
+	buf_release(&plain);
 }
