@@ -108,6 +108,7 @@ int cmd_report(struct cli *c)
 	int code = select_watches(c, &selection);
 	if (code != EXIT_CLEAN)
 		return code;
+	select_queues_too(c, &selection);
 	struct report_source *sources = ARENA_ARRAY(&c->arena, struct report_source, selection.n + 1);
 	for (int i = 0; i < selection.n; i++)
 		sources[i] = (struct report_source){selection.groups[i].watch, selection.groups[i].database,

@@ -218,6 +218,7 @@ int cmd_stats(struct cli *c)
 	int code = select_watches(c, &selection);
 	if (code != EXIT_CLEAN)
 		return code;
+	select_queues_too(c, &selection);
 	if (c->json)
 		fputs("{\"watches\":[", stdout);
 	for (int i = 0; i < selection.n; i++)

@@ -11,6 +11,7 @@
 #include "cli/top_talk.h"
 
 #include "base/clock.h"
+#include "watch/builtin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static void take_signals(void)
 
 /* ---- places ---- */
 
-/* One a database that has a watch among the selected ones. */
+/* One a database that has a watch among the selected ones; each may come to use the queue too. */
 static int find_places(struct cli *c, const struct selection *s, struct top_place **out)
 {
 	struct top_place *places = ARENA_ARRAY(&c->arena, struct top_place, s->n + 1);
@@ -60,11 +61,13 @@ static int find_places(struct cli *c, const struct selection *s, struct top_plac
 		while (at < n && places[at].database != s->groups[i].database)
 			at++;
 		if (at == n)
-			places[n++] =
-				(struct top_place){.database = s->groups[i].database,
-			                       .watches = ARENA_ARRAY(&c->arena, const struct watch *, s->n)};
+			places[n++] = (struct top_place){
+				.database = s->groups[i].database,
+				.watches = ARENA_ARRAY(&c->arena, const struct watch *, s->n + 1)};
 		places[at].watches[places[at].n++] = s->groups[i].watch;
 	}
+	for (int at = 0; at < n && select_takes_queues(c); at++)
+		places[at].watches[places[at].n++] = builtin_watch(places[at].database->engine, &c->arena);
 	*out = places;
 	return n;
 }

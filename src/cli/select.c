@@ -2,6 +2,7 @@
 #include "cli/select.h"
 
 #include "base/text.h"
+#include "ledger/counts.h"
 #include "ledger/jobs.h"
 #include "recover/browse.h"
 #include "watch/builtin.h"
@@ -289,7 +290,9 @@ static int begin(struct choice *x)
 		return code;
 	if (c->settings.ndatabases == 0)
 		return cli_usage("no database: add one to the configuration, or give --db URL");
-	out->groups = ARENA_ARRAY(&c->arena, struct selected, c->settings.nwatches + 1);
+	/* Each watch, and the built-in queue of each database. */
+	out->groups =
+		ARENA_ARRAY(&c->arena, struct selected, c->settings.nwatches + c->settings.ndatabases + 1);
 	x->room = ARENA_ARRAY(&c->arena, int, c->settings.nwatches + 1);
 	out->nsessions = c->settings.ndatabases;
 	out->sessions = ARENA_ARRAY(&c->arena, struct session, out->nsessions);
@@ -324,6 +327,31 @@ int select_watches(struct cli *c, struct selection *out)
 		group_of(&x, w);
 	}
 	return code;
+}
+
+bool select_takes_queues(const struct cli *c)
+{
+	bool chosen = c->nwords > 0 || cli_value(c, "watch") != NULL;
+	return !chosen && c->settings.nwatches > 0 && !settings_watch(&c->settings, BUILTIN_NAME);
+}
+
+void select_queues_too(struct cli *c, struct selection *s)
+{
+	const struct settings *all = &c->settings;
+	for (int i = 0; i < all->ndatabases && select_takes_queues(c); i++) {
+		const struct database *d = &all->databases[i];
+		struct session *session = &s->sessions[i];
+		struct failure ignored = {0}; /* whoever asks for a watch of it says so */
+		bool used = false;
+		if (!session->open)
+			*session =
+				(struct session){.options = cli_store_options(d, NULL, true), .open = store_open};
+		if (session_ready(session, &ignored) || queue_in_use(session->store, &used, &ignored))
+			continue;
+		if (used)
+			s->groups[s->n++] = (struct selected){
+				.watch = builtin_watch(d->engine, &c->arena), .database = d, .session = session};
+	}
 }
 
 defib_err selected_bind(struct cli *c, const struct selected *g, struct selected_sql *out,

@@ -72,6 +72,12 @@ int select_read(struct cli *c, const struct select_rules *rules, struct selectio
 int select_jobs(struct cli *c, const struct select_rules *rules, struct selection *out);
 /* For a command whose words are names of watches; without any: all enabled ones. No jobs. */
 int select_watches(struct cli *c, struct selection *out);
+/*
+ * For commands that tell of everything: where no watch was named, the built-in queue of each
+ * database in which it is used, beside the watches of the configuration.
+ */
+void select_queues_too(struct cli *c, struct selection *s);
+bool select_takes_queues(const struct cli *c);
 void selection_release(struct selection *s);
 
 /* A group's watch with its statements, in its open session. Must not be moved. */

@@ -49,7 +49,8 @@ void top_errand_free(struct top_errand *e);
 struct top_bound {
 	const struct watch *watch;
 	struct bound bound;
-	int64_t freed; /* recoveries seen in the ledger since the desk began */
+	bool used;         /* the built-in queue: it has, or had, jobs */
+	int64_t recovered; /* recoveries seen in the ledger since the desk began */
 };
 
 struct top_desk;

@@ -6,7 +6,8 @@
 #include <assert.h>
 
 const char *const top_titles[TOP_PANES][TOP_CELLS_MAX] = {
-	[TOP_WATCHES] = {"WATCH", "RUNNING", "STUCK", "HELD", "OLDEST", "WORKERS", "FREED", "STANDING"},
+	[TOP_WATCHES] = {"WATCH", "RUNNING", "STUCK", "HELD", "OLDEST", "WORKERS", "RECOVERED",
+                     "STANDING"},
 	[TOP_JOBS] = {"STUCK JOB", "VERDICT", "WOULD", "OWNER", "NOTE", "KIND", "TEXT"},
 	[TOP_WORKERS] = {"WORKER", "STATE", "HAS", "RENEWED", "HOST", "PID", "SERVES"},
 };

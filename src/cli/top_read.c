@@ -16,6 +16,7 @@
 #include "serve/judged.h"
 #include "serve/standing.h"
 #include "serve/story_words.h"
+#include "watch/builtin.h"
 
 struct reading {
 	struct top_view *view;
@@ -190,13 +191,13 @@ static void put_oldest(struct reading *r, struct top_row *row, int watch)
 	buf_release(&text);
 }
 
-static void put_freed(struct reading *r, struct top_row *row, int64_t freed)
+static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
 {
 	struct buf text = BUF_INIT;
 	double minutes = (double)(clock_boot_ms() - r->view->begun_ms) / 60000;
-	out_count(&text, freed);
-	if (freed)
-		buf_addf(&text, " (%.1f/m)", (double)freed / (minutes < 1 ? 1 : minutes));
+	out_count(&text, n);
+	if (n)
+		buf_addf(&text, " (%.1f/m)", (double)n / (minutes < 1 ? 1 : minutes));
 	put(r, row, 6, COLOR_NONE, &text);
 	buf_release(&text);
 }
@@ -249,7 +250,7 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 		put_count(r, row, 3, held ? COLOR_YELLOW : COLOR_NONE, held, false);
 		put_oldest(r, row, watch);
 		put_count(r, row, 5, COLOR_NONE, workers_of(r, name), false);
-		put_freed(r, row, b->freed);
+		put_recovered(r, row, b->recovered);
 		put_standing(r, row, &st);
 	} else {
 		b->bound.ready = false;
@@ -320,7 +321,7 @@ static void event_line(struct reading *r, const struct ledger_row *row)
 	buf_release(&text);
 }
 
-static defib_err count_freed(struct reading *r, struct failure *f)
+static defib_err count_recovered(struct reading *r, struct failure *f)
 {
 	struct top_view *v = r->view;
 	struct event_count *counts;
@@ -333,7 +334,7 @@ static defib_err count_freed(struct reading *r, struct failure *f)
 		for (int k = 0; k < v->n; k++)
 			if ((counts[i].counts & EVENT_RECOVERED) &&
 			    text_eq(counts[i].watch, v->watches[k].watch->name))
-				v->watches[k].freed += counts[i].n;
+				v->watches[k].recovered += counts[i].n;
 	return err;
 }
 
@@ -349,7 +350,7 @@ static void read_events(struct reading *r)
 		r->view->ledger_id = r->view->ledger_id < 0 ? 0 : r->view->ledger_id;
 		return;
 	}
-	if (ledger_read(s, &newest, &r->scratch, &rows, &n, &f) || count_freed(r, &f))
+	if (ledger_read(s, &newest, &r->scratch, &rows, &n, &f) || count_recovered(r, &f))
 		return;
 	for (int i = 0; i < n; i++)
 		event_line(r, &rows[i]);
@@ -360,6 +361,17 @@ static void read_events(struct reading *r)
 static bool is_away(defib_err err)
 {
 	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
+}
+
+/* The built-in queue beside other watches: from when on it is used. */
+static bool is_shown(struct top_view *v, int watch)
+{
+	struct top_bound *b = &v->watches[watch];
+	struct failure ignored = {0};
+	bool beside = is_builtin(b->watch) && v->n > 1;
+	if (beside && !b->used && queue_in_use(v->reads.store, &b->used, &ignored))
+		b->used = false;
+	return !beside || b->used;
 }
 
 static defib_err read_all(struct reading *r, struct failure *f)
@@ -378,6 +390,8 @@ static defib_err read_all(struct reading *r, struct failure *f)
 	read_events(r);
 	for (int i = 0; i < v->n; i++) {
 		struct failure one = {0};
+		if (!is_shown(v, i))
+			continue;
 		err = watch_row(r, i, &one);
 		if (err && is_away(err)) {
 			*f = one;
@@ -395,7 +409,10 @@ static void away_rows(struct reading *r)
 	for (int pane = 0; pane < TOP_PANES; pane++)
 		p->n[pane] = 0;
 	for (int i = 0; i < r->view->n; i++) {
-		const char *name = r->view->watches[i].watch->name;
+		const struct top_bound *b = &r->view->watches[i];
+		const char *name = b->watch->name;
+		if (is_builtin(b->watch) && r->view->n > 1 && !b->used)
+			continue;
 		struct top_row *row = new_row(r, TOP_WATCHES, r->view->n);
 		row->watch = i;
 		row->id = arena_printf(&p->arena, "%d/%s", r->view->part, name);

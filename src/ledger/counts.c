@@ -3,6 +3,7 @@
 
 #include "ledger/events.h"
 #include "ledger/ledger.h"
+#include "ledger/schema.h"
 #include "ledger/tables.h"
 
 /* One statement in a read-only transaction. */
@@ -120,5 +121,40 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 	}
 	buf_release(&sql);
 	*id = low;
+	return err;
+}
+
+/* Whether a query has a row. */
+static defib_err any(struct store *s, const char *sql, bool *is, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = ask(s, sql, NULL, 0, &a, &rows, f);
+	*is = !err && rows.nrows > 0;
+	arena_release(&a);
+	return err;
+}
+
+defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
+{
+	bool there = false;
+	*used = false;
+	defib_err err = schema_has(s, "job", &there, f);
+	if (err || !there)
+		return err;
+	err = any(s,
+	          s->engine == STORE_POSTGRES ? "SELECT 1 FROM defib.job LIMIT 1"
+	                                      : "SELECT 1 FROM defib_job LIMIT 1",
+	          used, f);
+	if (err || *used)
+		return err;
+	/* Jobs that are over may have been removed; what became of them is still told. */
+	err = ledger_exists(s, &there, f);
+	if (!err && there)
+		err = any(s,
+		          s->engine == STORE_POSTGRES
+		              ? "SELECT 1 FROM defib.ledger WHERE watch = 'queue' LIMIT 1"
+		              : "SELECT 1 FROM defib_ledger WHERE watch = 'queue' LIMIT 1",
+		          used, f);
 	return err;
 }

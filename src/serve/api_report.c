@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "ledger/counts.h"
 #include "serve/report_format.h"
 #include "serve/sight.h"
 #include "watch/builtin.h"
@@ -52,7 +53,13 @@ static bool add_sources(struct api_call *c, struct report_source *out, int *n)
 		const struct watch *seen = sight_watch(w, &all->http, c->role, &c->arena);
 		out[(*n)++] = (struct report_source){seen, c->database, c->session};
 	}
-	if (*n == 0 && (only ? text_eq(only, BUILTIN_NAME) : all->nwatches == 0)) {
+	/* Beside other watches the queue is told of where it is used. */
+	struct failure ignored = {0};
+	bool used = false;
+	if (!only && all->nwatches > 0 && !settings_watch(all, BUILTIN_NAME) &&
+	    queue_in_use(c->session->store, &used, &ignored))
+		used = false;
+	if (used || (*n == 0 && (only ? text_eq(only, BUILTIN_NAME) : all->nwatches == 0))) {
 		const struct watch *queue = builtin_watch(c->database->engine, &c->arena);
 		const struct watch *seen = sight_watch(queue, &all->http, c->role, &c->arena);
 		out[(*n)++] = (struct report_source){seen, c->database, c->session};

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/counts.h"
 #include "serve/report_format.h"
 #include "serve/report_words.h"
 #include "watch/builtin.h"
@@ -69,16 +70,30 @@ static void add_source(struct gathering *g, const struct watch *w, const struct 
 	g->sources[g->n++] = (struct report_source){w, d, session};
 }
 
+/* Beside other watches the queue is told of where it is used. */
+static void add_queue(struct gathering *g, const struct database *d)
+{
+	struct session *session = &g->sessions[d - g->setup->settings.databases];
+	struct failure ignored = {0}; /* a database that is away is told by its watches */
+	bool used = false;
+	if (!session->open || settings_watch(&g->setup->settings, BUILTIN_NAME) ||
+	    session_ready(session, &ignored) || queue_in_use(session->store, &used, &ignored) || !used)
+		return;
+	g->sources[g->n++] = (struct report_source){builtin_watch(d->engine, &g->arena), d, session};
+}
+
 static void add_sources(struct gathering *g)
 {
 	const struct settings *all = &g->setup->settings;
 	g->sessions = ARENA_ARRAY(&g->arena, struct session, all->ndatabases);
-	g->sources = ARENA_ARRAY(&g->arena, struct report_source, all->nwatches + 1);
+	g->sources = ARENA_ARRAY(&g->arena, struct report_source, all->nwatches + all->ndatabases + 1);
 	for (int i = 0; i < all->nwatches; i++)
 		if (g->setup->chosen[i])
 			add_source(g, &all->watches[i], settings_database(all, &all->watches[i]));
 	if (all->nwatches == 0)
 		add_source(g, builtin_watch(all->databases[0].engine, &g->arena), &all->databases[0]);
+	for (int i = 0; i < all->ndatabases && all->nwatches > 0; i++)
+		add_queue(g, &all->databases[i]);
 }
 
 /* A log takes a line; the others get the document. */

@@ -222,6 +222,26 @@ def test_its_page_answers(run):
 
 
 @pytest.mark.timeout(LIMIT_S)
+def test_the_terminal_and_its_page_count_the_same(run):
+    """What the terminal calls recovered is what metrics, report and overview show, to the unit."""
+    address = re.search(r"the page: (http\S+)/", run.told)[1]
+
+    def read(path):
+        with urllib.request.urlopen(f"{address}{path}", timeout=20) as answer:
+            return answer.read().decode()
+
+    def counted():
+        samples = re.findall(r'^defib_recovered_total\{.*\} (\d+)', read("/metrics"), re.M)
+        return sum(map(int, samples)) == run.verdict["recovered"]
+    eventually(counted)
+    report = json.loads(read("/api/v1/report"))
+    assert sum(w["now"]["recovered"] for w in report["watches"]) == run.verdict["recovered"]
+    assert sum(w["now"]["rolled_back"] for w in report["watches"]) == run.verdict["rolled_back"]
+    trend = json.loads(read("/api/v1/trend"))
+    assert sum(sum(w["recovered"]) for w in trend["watches"]) == run.verdict["recovered"]
+
+
+@pytest.mark.timeout(LIMIT_S)
 def test_it_leaves_nothing_when_its_end_is_asked_for(run):
     assert run.verdict["kept"]
     assert run.interrupt() == 0, run.told
