@@ -61,7 +61,7 @@ static void state_lines(const struct watch *w, const struct tally *t, struct buf
 static void stuck_lines(const struct tally *t, struct buf *out)
 {
 	struct buf text = BUF_INIT;
-	int64_t all = 0;
+	int64_t all = t->stuck_total - t->held_running;
 	if (t->stuck_failed.code) {
 		missing(out, "stuck now", &t->stuck_failed);
 		return;
@@ -69,18 +69,22 @@ static void stuck_lines(const struct tally *t, struct buf *out)
 	out_count(&text, t->running);
 	buf_add(&text, t->running_capped ? " or more" : "");
 	line(out, "running", buf_text(&text));
-	for (int v = 0; v < VERDICT_COUNT; v++)
-		all += t->stuck[v];
 	buf_clear(&text);
-	out_count(&text, all);
-	buf_add(&text, t->stuck_capped ? " or more" : "");
-	for (int v = 0, n = 0; v < VERDICT_COUNT; v++) {
+	out_count(&text, all > 0 ? all : 0);
+	buf_add(&text, t->total_capped ? " or more" : "");
+	int n = 0;
+	for (int v = 0; v < VERDICT_COUNT; v++) {
 		if (t->stuck[v] == 0)
 			continue;
 		buf_addf(&text, "%s%s: ", n++ ? ", " : " (", verdict_names[v]);
 		out_count(&text, t->stuck[v]);
 	}
-	buf_add(&text, all ? ")" : "");
+	if (t->held_running) {
+		buf_add(&text, "; ");
+		out_count(&text, t->held_running);
+		buf_add(&text, " of these on hold");
+	}
+	buf_add(&text, n ? ")" : "");
 	line(out, "stuck now", buf_text(&text));
 	buf_release(&text);
 }

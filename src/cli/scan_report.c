@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "recover/evidence.h"
 #include "serve/say_scan.h"
+#include "watch/compile.h"
 
 void report_begin(struct scan_report *r, struct cli *c, bool fix)
 {
@@ -146,13 +147,21 @@ static void text_head(const struct scan_report *r, const struct watch *w, const 
 	out_color(out, r->cli->color_out, COLOR_BOLD, buf_text(&name));
 	buf_release(&name);
 	buf_add(out, ": ");
-	if (s->found == 0 && !s->failure.code)
+	int64_t stuck = s->stuck > s->found ? s->stuck : s->found;
+	if (stuck == 0 && !s->failure.code)
 		buf_add(out, "nothing stuck");
 	else
-		out_count(out, s->found), buf_add(out, " stuck");
-	buf_add(out, s->found ? " of " : ", ");
-	out_count(out, s->running > s->found ? s->running : s->found);
+		out_count(out, stuck),
+			buf_addf(out, "%s stuck",
+		             stuck > s->found && stuck >= ROWS_COUNT_MAX ? " or more" : "");
+	buf_add(out, stuck ? " of " : ", ");
+	out_count(out, s->running > stuck ? s->running : stuck);
 	buf_addf(out, "%s running", s->running_capped ? " or more" : "");
+	if (stuck > s->found) {
+		buf_add(out, ", ");
+		out_count(out, s->found);
+		buf_add(out, " looked at");
+	}
 	for (int i = OUTCOME_RECOVERED; r->fix && i < OUTCOME_COUNT; i++) {
 		int64_t n = s->outcomes[i] - (i == OUTCOME_HELD ? s->held_before : 0);
 		if (n) {

@@ -9,6 +9,7 @@
 #include "cli/told_words.h"
 #include "recover/late.h"
 #include "serve/job_words.h"
+#include "watch/compile.h"
 
 static const char *const in_words[] = {
 #define X(id, name, trouble, words) words,
@@ -19,7 +20,9 @@ static const char *const in_words[] = {
 static const enum color colors[] = {
 	[STANDING_NO_LEADER] = COLOR_RED, [STANDING_SILENT] = COLOR_RED,
 	[STANDING_FAILED] = COLOR_RED,    [STANDING_HELD] = COLOR_YELLOW,
-	[STANDING_PAUSED] = COLOR_YELLOW, [STANDING_WELL] = COLOR_GREEN,
+	[STANDING_ALERTING] = COLOR_RED,  [STANDING_STUCK] = COLOR_RED,
+	[STANDING_DOUBT] = COLOR_YELLOW,  [STANDING_PAUSED] = COLOR_YELLOW,
+	[STANDING_WELL] = COLOR_GREEN,
 };
 
 static int64_t number(const struct standing *st, const char *name)
@@ -110,10 +113,28 @@ static void say_jobs(const struct standing *st, struct buf *text)
 {
 	if (!st->info)
 		return;
+	if (!st->scanned) {
+		buf_add(text, "not known: no scan has finished");
+		return;
+	}
 	out_count(text, number(st, "running"));
-	buf_add(text, " running, ");
-	out_count(text, number(st, "found"));
+	buf_add(text, number(st, "running") >= ROWS_COUNT_MAX ? " or more running, " : " running, ");
+	out_count(text, json_object_get(st->info, "stuck") ? number(st, "stuck") : number(st, "found"));
 	buf_add(text, " of them stuck at the last scan");
+	if (number(st, "left_stuck")) {
+		buf_add(text, ", ");
+		out_count(text, number(st, "left_stuck"));
+		buf_add(text, " left as they are");
+	}
+}
+
+static void say_alerts(const struct standing *st, struct buf *text)
+{
+	if (!st->firing)
+		return;
+	out_count(text, st->firing);
+	buf_addf(text, " fire%s: %s%s", st->firing == 1 ? "s" : "", st->alert,
+	         st->firing > 1 ? "; all of them: defib alert list" : "");
 }
 
 static void say_on_hold(const struct standing *st, struct buf *text)
@@ -238,11 +259,11 @@ void standing_text(const struct standing *st, bool color, struct buf *out)
 		const char *name;
 		void (*say)(const struct standing *st, struct buf *text);
 	} lines[] = {
-		{"leader", say_leader},     {"last scan", say_scan},  {"attached", say_attached},
-		{"failure", say_failure},   {"jobs", say_jobs},       {"on hold", say_on_hold},
-		{"guard", say_guard},       {"doubt", say_doubt},     {"brake", say_brake},
-		{"suspects", say_suspects}, {"waiting", say_waiting}, {"so far", say_total},
-		{"mistakes", say_false},
+		{"leader", say_leader},   {"last scan", say_scan},    {"attached", say_attached},
+		{"failure", say_failure}, {"alerts", say_alerts},     {"jobs", say_jobs},
+		{"on hold", say_on_hold}, {"guard", say_guard},       {"doubt", say_doubt},
+		{"brake", say_brake},     {"suspects", say_suspects}, {"waiting", say_waiting},
+		{"so far", say_total},    {"mistakes", say_false},
 	};
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "%s/%s", st->database, st->watch);

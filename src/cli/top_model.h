@@ -38,6 +38,8 @@ struct top_part {
 	const char *error; /* it is away, and why; NULL: it is not */
 	struct top_row *rows[TOP_PANES];
 	int n[TOP_PANES];
+	int64_t stuck; /* jobs of all watches, not only those that are listed, without those on hold */
+	bool stuck_more;                    /* there are at least so many */
 	const char *events[TOP_EVENTS_MAX]; /* the newest first */
 	int nevents;
 };

@@ -12,6 +12,7 @@
 #include "life/roster.h"
 #include "recover/browse.h"
 #include "recover/evidence.h"
+#include "recover/held.h"
 #include "serve/job_words.h"
 #include "serve/judged.h"
 #include "serve/standing.h"
@@ -153,7 +154,9 @@ static defib_err read_jobs(struct reading *r, int watch, const struct standing *
 static const enum color standing_colors[] = {
 	[STANDING_NO_LEADER] = COLOR_RED, [STANDING_SILENT] = COLOR_RED,
 	[STANDING_FAILED] = COLOR_RED,    [STANDING_HELD] = COLOR_YELLOW,
-	[STANDING_PAUSED] = COLOR_YELLOW, [STANDING_WELL] = COLOR_GREEN,
+	[STANDING_ALERTING] = COLOR_RED,  [STANDING_STUCK] = COLOR_RED,
+	[STANDING_DOUBT] = COLOR_YELLOW,  [STANDING_PAUSED] = COLOR_YELLOW,
+	[STANDING_WELL] = COLOR_GREEN,
 };
 
 /* A word for how it stands; a pause is said beside it, as it may hide behind something worse. */
@@ -224,6 +227,26 @@ static void failed_row(struct reading *r, struct top_row *row, const struct fail
 	buf_release(&text);
 }
 
+/* Not those that are left to a person already, as everywhere. */
+static void put_stuck(struct reading *r, struct top_row *row, int watch, int64_t held)
+{
+	struct store *s = r->view->reads.store;
+	struct bound *b = &r->view->watches[watch].bound;
+	struct held_count on_hold = {0};
+	struct failure ignored = {0}; /* a number that cannot be had is left out */
+	int64_t n = 0;
+	if (look_stuck(s, &b->sql, &n, &ignored) ||
+	    (b->ledger.ready && held_count(s, &b->sql, held, &on_hold, &ignored))) {
+		r->part->stuck_more = true;
+		return;
+	}
+	bool more = n >= ROWS_COUNT_MAX;
+	n = n > on_hold.running ? n - on_hold.running : 0;
+	r->part->stuck += n;
+	r->part->stuck_more = r->part->stuck_more || more;
+	put_count(r, row, 2, n ? COLOR_RED : COLOR_NONE, n, more);
+}
+
 static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 {
 	struct top_bound *b = &r->view->watches[watch];
@@ -245,8 +268,8 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	if (!err && b->bound.ledger.ready)
 		err = ledger_waiting(r->view->reads.store, name, &held, &retries, f);
 	if (!err) {
-		put_count(r, row, 1, COLOR_NONE, running, running >= RUNNING_COUNT_MAX);
-		put_count(r, row, 2, stuck ? COLOR_RED : COLOR_NONE, stuck, more);
+		put_count(r, row, 1, COLOR_NONE, running, running >= ROWS_COUNT_MAX);
+		put_stuck(r, row, watch, held);
 		put_count(r, row, 3, held ? COLOR_YELLOW : COLOR_NONE, held, false);
 		put_oldest(r, row, watch);
 		put_count(r, row, 5, COLOR_NONE, workers_of(r, name), false);
@@ -254,6 +277,7 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 		put_standing(r, row, &st);
 	} else {
 		b->bound.ready = false;
+		r->part->stuck_more = true;
 		failed_row(r, row, f);
 	}
 	standing_release(&st);
@@ -428,6 +452,8 @@ struct top_part *top_read(struct top_view *v)
 	r.part->database = v->database->name;
 	if (read_all(&r, &f)) {
 		r.part->error = arena_strdup(&r.part->arena, f.what);
+		r.part->stuck = 0;
+		r.part->stuck_more = true;
 		away_rows(&r);
 	}
 	arena_release(&r.scratch);

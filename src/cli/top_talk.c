@@ -496,14 +496,30 @@ void top_talk_key(struct top_talk *t, int key, const struct top_size *size)
 
 /* ---- the screen ---- */
 
+/* Of every database that was heard; what is not known is not called 0. */
+static void stuck_text(const struct top_model *m, struct buf *out)
+{
+	int64_t n = 0;
+	bool more = false;
+	for (int i = 0; i < m->nparts; i++) {
+		n += m->parts[i] ? m->parts[i]->stuck : 0;
+		more = more || !m->parts[i] || m->parts[i]->stuck_more;
+	}
+	if (n == 0 && more) {
+		buf_add(out, "stuck: not known");
+		return;
+	}
+	out_count(out, n);
+	buf_add(out, more ? " or more stuck" : " stuck");
+}
+
 static void title_text(const struct top_talk *t, struct buf *out)
 {
 	buf_add(out, "defib top ");
 	for (int i = 0; i < t->nplaces; i++)
 		buf_addf(out, " %s", t->places[i].database->name);
 	buf_add(out, "  ");
-	out_count(out, t->model.nshown[TOP_JOBS]);
-	buf_add(out, " stuck");
+	stuck_text(&t->model, out);
 	if (t->model.ntags)
 		buf_addf(out, ", %d tagged", t->model.ntags);
 	if (t->model.filter[0])

@@ -33,13 +33,6 @@ void census_compile(const struct watch_sql *q, struct arena *a, struct census_sq
 		owners_sql(b, &sql);
 		out->owners = arena_strdup(a, buf_text(&sql));
 	}
-	buf_clear(&sql);
-	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
-	from_table(b, &sql);
-	buf_add(&sql, "\nWHERE ");
-	stuck_condition(b, &sql);
-	buf_addf(&sql, "\nLIMIT %d) AS defib_c", STUCK_COUNT_MAX);
-	out->stuck = arena_strdup(a, buf_text(&sql));
 	buf_release(&sql);
 }
 
@@ -65,11 +58,6 @@ defib_err census_now(struct store *s, int64_t *now_us, struct failure *f)
 	defib_err err = one_number(s, buf_text(&sql), now_us, f);
 	buf_release(&sql);
 	return err;
-}
-
-defib_err census_stuck(struct store *s, const struct census_sql *sql, int64_t *n, struct failure *f)
-{
-	return one_number(s, sql->stuck, n, f);
 }
 
 defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,

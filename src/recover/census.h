@@ -8,8 +8,7 @@
 #include "recover/guard.h"
 #include "watch/compile.h"
 
-#define CENSUS_ROWS_MAX 10000  /* running rows that are looked at */
-#define STUCK_COUNT_MAX 100000 /* stuck rows that are counted */
+#define CENSUS_ROWS_MAX 10000 /* running rows that are looked at */
 
 struct census {
 	int64_t now_us;
@@ -20,14 +19,11 @@ struct census {
 /* The statements, made once; texts live in the arena. */
 struct census_sql {
 	const char *owners; /* NULL: there is no brake for this watch */
-	const char *stuck;  /* how many, STUCK_COUNT_MAX at most */
 };
 void census_compile(const struct watch_sql *q, struct arena *a, struct census_sql *out);
 
 MUST_CHECK defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,
                                  struct census *out, struct failure *f);
-MUST_CHECK defib_err census_stuck(struct store *s, const struct census_sql *sql, int64_t *n,
-                                  struct failure *f);
 /* The database's clock. */
 MUST_CHECK defib_err census_now(struct store *s, int64_t *now_us, struct failure *f);
 

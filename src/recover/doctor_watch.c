@@ -366,7 +366,7 @@ static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
 	sql_time_us(x->store->engine, x->binding.sign_time[sign], expr, sql);
 	buf_addf(sql,
 	         " AS defib_sign, %s AS defib_now FROM %s AS t WHERE (%s) LIMIT %d) AS defib_running",
-	         sql_now_us(x->store->engine), x->table, x->watch->running.text, RUNNING_COUNT_MAX);
+	         sql_now_us(x->store->engine), x->table, x->watch->running.text, ROWS_COUNT_MAX);
 }
 
 static void check_sign(struct examination *x, enum sign sign)

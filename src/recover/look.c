@@ -238,16 +238,26 @@ defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct led
 	return err;
 }
 
-defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n, struct failure *f)
+static defib_err count_rows(struct store *s, const char *sql, int64_t *n, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_begin(s, TX_READ, f);
 	if (!err) {
-		err = store_exec(s, q->count_running, NULL, 0, &a, &rows, f);
+		err = store_exec(s, sql, NULL, 0, &a, &rows, f);
 		store_rollback(s);
 	}
 	*n = err ? 0 : row_int(&rows, 0, 0, 0);
 	arena_release(&a);
 	return err;
+}
+
+defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n, struct failure *f)
+{
+	return count_rows(s, q->count_running, n, f);
+}
+
+defib_err look_stuck(struct store *s, const struct watch_sql *q, int64_t *n, struct failure *f)
+{
+	return count_rows(s, q->count_stuck, n, f);
 }

@@ -35,8 +35,11 @@ MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const 
 MUST_CHECK defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                const char *const *jobs, int njobs, struct arena *a,
                                struct facts **out, int *n, struct failure *f);
-/* How many rows are running, RUNNING_COUNT_MAX at most. */
+/* How many rows are running, ROWS_COUNT_MAX at most. */
 MUST_CHECK defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n,
                                   struct failure *f);
+/* How many are stuck, those on hold included, ROWS_COUNT_MAX at most. */
+MUST_CHECK defib_err look_stuck(struct store *s, const struct watch_sql *q, int64_t *n,
+                                struct failure *f);
 
 #endif

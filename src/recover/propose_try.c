@@ -59,7 +59,7 @@ void watch_seen(struct store *s, const struct watch_sql *q, struct arena *a,
 	    look_page(s, q, &none, NULL, LOOK_ROWS, NULL, a, &facts, &n, &slow))
 		return;
 	seen->looked = true;
-	seen->running_capped = seen->running >= RUNNING_COUNT_MAX;
+	seen->running_capped = seen->running >= ROWS_COUNT_MAX;
 	seen->stuck_capped = n == LOOK_ROWS;
 	for (int i = 0; i < n; i++) {
 		if (judge(q->binding->watch, &facts[i]).verdict == VERDICT_NONE)

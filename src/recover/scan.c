@@ -61,7 +61,7 @@ static defib_err first_reading(struct scanner *p, struct failure *f)
 	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->bound.ledger.off_because);
 	if (!err && !p->options->owner)
 		err = look_running(p->session->store, &p->bound.sql, &r->running, f);
-	r->running_capped = r->running >= RUNNING_COUNT_MAX;
+	r->running_capped = r->running >= ROWS_COUNT_MAX;
 	/* After the first reading: a table that may not be read is the greater news. */
 	if (!err && p->options->fix)
 		err = bound_ends(&p->bound, p->watch, p->options->forced, p->options->remedy, f);
@@ -185,7 +185,7 @@ static defib_err end_guard(struct scanner *p, struct failure *f)
 		p->result->near_misses +=
 			facts[i].running && judge(p->watch, &facts[i]).verdict == VERDICT_NONE;
 	if (!err && p->paced)
-		err = census_stuck(p->session->store, &p->census, &p->result->left, f);
+		err = look_stuck(p->session->store, &p->bound.sql, &p->result->left, f);
 	return err;
 }
 
@@ -299,11 +299,13 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	defib_err err = DEFIB_OK;
 	int n = 0;
 
+	/* A limit is on what is looked at, and not on what is told of the table. */
+	if (limit)
+		err = look_stuck(p->session->store, &p->bound.sql, &p->result->stuck, f);
 	for (int page = 0; !err && goes_on(p); page++) {
 		int64_t want = PAGE_ROWS;
 		if (limit && limit - p->result->found < want)
 			want = limit - p->result->found;
-		p->result->limited = want == 0;
 		if (want == 0)
 			break;
 		err = look_with_tries(p, want, page ? &after : NULL, &facts, &n, f);
@@ -316,6 +318,9 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 		if (n < want)
 			break;
 	}
+	if (p->result->stuck < p->result->found)
+		p->result->stuck = p->result->found;
+	p->result->limited = limit && !err && p->result->stuck > p->result->found;
 	arena_release(&position[0]);
 	arena_release(&position[1]);
 	return err;

@@ -19,6 +19,7 @@ struct scan_result {
 	int64_t running;
 	bool running_capped; /* there are at least so many */
 	int64_t found;
+	int64_t stuck; /* more than were found where there is a limit; ROWS_COUNT_MAX: or more */
 	int64_t outcomes[OUTCOME_COUNT];
 	int64_t held_before;    /* of those held: on hold already, so that nothing was done */
 	int64_t oldest_sign_us; /* of those not: how old the oldest sign of life is */
@@ -27,8 +28,8 @@ struct scan_result {
 	int64_t guarded[GUARD_COUNT];
 	int64_t near_misses; /* suspects that beat again */
 	int64_t now_us;      /* the database's clock when the pass began; 0: without a guard */
-	int64_t left; /* stuck rows behind those that pace let through, STUCK_COUNT_MAX at most */
-	bool stopped; /* go_on() said so */
+	int64_t left;        /* stuck rows behind those that pace let through, ROWS_COUNT_MAX at most */
+	bool stopped;        /* go_on() said so */
 	int64_t took_us;
 	bool ledger;          /* was it written? */
 	char ledger_off[256]; /* why not */

@@ -116,7 +116,10 @@ static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most
 	int n = 0, page = 0, rows = most < LOOK_ROWS ? (int)most : LOOK_ROWS;
 	int64_t seen = 0;
 	defib_err err = look_running(s, q, &out->running, f);
-	out->running_capped = out->running >= RUNNING_COUNT_MAX;
+	if (!err)
+		err = look_stuck(s, q, &out->stuck_total, f);
+	out->running_capped = out->running >= ROWS_COUNT_MAX;
+	out->total_capped = out->stuck_total >= ROWS_COUNT_MAX;
 	while (!err && seen < most) {
 		/* The last row of a page says where the next one begins, so two pages live. */
 		struct arena *a = &pages[page++ % 2];
@@ -131,6 +134,13 @@ static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most
 	}
 	out->stuck_capped = seen >= most;
 	out->stuck[VERDICT_NONE] = 0; /* a row too much is no verdict */
+	/* Judge has the last word: where it was asked of all, what it said is the number. */
+	if (!err && !out->stuck_capped) {
+		out->stuck_total = 0;
+		for (int v = 0; v < VERDICT_COUNT; v++)
+			out->stuck_total += out->stuck[v];
+		out->total_capped = false;
+	}
 	arena_release(&pages[0]);
 	arena_release(&pages[1]);
 }

@@ -33,8 +33,10 @@ struct tally {
 	struct failure states_failed;
 	int64_t running;
 	bool running_capped; /* there are at least so many */
+	int64_t stuck_total; /* counted by the database, those on hold included */
+	bool total_capped;   /* there are at least so many */
 	int64_t stuck[VERDICT_COUNT];
-	bool stuck_capped;
+	bool stuck_capped; /* by verdict: of those that were judged, which is not all */
 	struct failure stuck_failed;
 	int64_t held, held_running; /* of the held: still running, and so among the stuck */
 	int64_t retries;            /* pending */

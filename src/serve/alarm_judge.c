@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "life/leader.h"
+#include "serve/board.h"
 #include "serve/metrics.h"
 
 #define SOON_MS 100 /* after what was made from memory is written down */
@@ -149,6 +150,23 @@ static void show_firing(struct alarm *a, bool whole)
 		}
 }
 
+static int firing_of(const struct subject *s)
+{
+	int n = 0;
+	for (int id = 0; id < ALERT_COUNT; id++)
+		n += s->alerts[id].state == STATE_FIRING;
+	return n;
+}
+
+/* A watch whose alerts fire is not well, nor is one whose database has some. */
+static void tell_board(struct alarm *a)
+{
+	int whole = firing_of(a->now[0]);
+	for (int i = 1; i < a->nnow; i++)
+		board_put_firing(a->options->board, a->database, a->now[i]->watch,
+		                 whole + firing_of(a->now[i]));
+}
+
 defib_err alarm_judge(struct alarm *a, struct failure *f)
 {
 	struct store *store = a->session.store;
@@ -179,8 +197,10 @@ defib_err alarm_judge(struct alarm *a, struct failure *f)
 	if (!err && !taken)
 		log_event(LOG_DEBUG, "another daemon told of an alert first",
 		          LOG_STR("database", a->database));
-	if (!err && taken)
+	if (!err && taken) {
 		show_firing(a, whole);
+		tell_board(a);
+	}
 	for (int i = 1; !err && taken && i < a->nnow; i++)
 		a->now[i]->over = !a->told[i].there;
 	return err;

@@ -96,9 +96,20 @@ void board_put_watch(struct board *b, const struct board_watch *w)
 	int i = watch_at(b, w->database, w->name);
 	if (i == b->nwatches)
 		b->watches = mem_grow(b->watches, sizeof row * (size_t)++b->nwatches);
-	else
+	else {
+		row.w.firing = b->watches[i].w.firing;
 		free_texts(b->watches[i].texts, 4);
+	}
 	b->watches[i] = row;
+	pthread_mutex_unlock(&b->lock);
+}
+
+void board_put_firing(struct board *b, const char *database, const char *name, int firing)
+{
+	pthread_mutex_lock(&b->lock);
+	int i = watch_at(b, database, name);
+	if (i < b->nwatches)
+		b->watches[i].w.firing = firing;
 	pthread_mutex_unlock(&b->lock);
 }
 

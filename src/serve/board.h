@@ -30,6 +30,7 @@ struct board_watch {
 	const char *name, *database;
 	bool leads; /* this daemon */
 	bool paused, braking, doubting;
+	int firing;         /* alerts of it and of its database; kept by board_put_watch() */
 	int64_t passed_us;  /* the database's clock at the last finished pass of ours; 0: none */
 	int64_t passed_ms;  /* the same by CLOCK_BOOTTIME */
 	const char *info;   /* JSON object (post_info); NULL: no pass yet */
@@ -39,6 +40,8 @@ struct board_watch {
 /* Texts are copied. What has the same name (and database) is replaced. */
 void board_put_database(struct board *b, const struct board_database *d);
 void board_put_watch(struct board *b, const struct board_watch *w);
+/* How many alerts of a watch fire; one that is not there is passed over. */
+void board_put_firing(struct board *b, const char *database, const char *name, int firing);
 /* Those that a reload took away. */
 void board_drop_watch(struct board *b, const char *database, const char *name);
 void board_drop_database(struct board *b, const char *name);

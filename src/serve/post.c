@@ -375,6 +375,11 @@ void post_info(const struct post *p, struct buf *out)
 	add_int(out, "failed_passes", p->counts.failed);
 	add_int(out, "running", r->running);
 	add_int(out, "found", r->found);
+	/* Before anything was done, and after it: what is on hold or waits behind a guard is neither.
+	 */
+	add_int(out, "stuck", r->found - r->held_before);
+	add_int(out, "left_stuck",
+	        r->outcomes[OUTCOME_LEFT] + r->outcomes[OUTCOME_LOCKED] + r->outcomes[OUTCOME_REFUSED]);
 	add_int(out, "on_hold", r->on_hold);
 	add_int(out, "recovered_total", p->counts.recovered);
 	add_int(out, "held_total", p->counts.held);

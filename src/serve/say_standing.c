@@ -48,6 +48,8 @@ void standing_json(const struct standing *st, struct buf *out)
 	json_text(out, "database", st->database);
 	json_text(out, "standing", standing_names[st->is]);
 	buf_addf(out, ",\"trouble\":%s", standing_trouble(st) ? "true" : "false");
+	json_number(out, "alerts_firing", true, st->firing);
+	json_text(out, "alert", st->alert);
 	json_leader(st, out);
 	json_attached(st, out);
 	json_seconds(out, "last_scan_s", st->scanned, st->ago_us);

@@ -25,11 +25,14 @@ static void json_states(const struct watch *w, const struct tally *t, struct buf
 static void json_stuck(const struct tally *t, struct buf *out)
 {
 	json_number(out, "running", !t->stuck_failed.code, t->running);
-	buf_addf(out, ",\"running_capped\":%s,\"stuck\":{", t->running_capped ? "true" : "false");
-	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++)
+	json_bool(out, "running_capped", t->running_capped);
+	json_number(out, "stuck_total", !t->stuck_failed.code, t->stuck_total);
+	json_bool(out, "stuck_total_capped", t->total_capped);
+	buf_add(out, t->stuck_failed.code ? ",\"stuck\":null" : ",\"stuck\":{");
+	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT && !t->stuck_failed.code; v++)
 		buf_addf(out, "%s\"%s\":%lld", v > VERDICT_NONE + 1 ? "," : "", verdict_names[v],
 		         (long long)t->stuck[v]);
-	buf_add(out, "}");
+	buf_add(out, t->stuck_failed.code ? "" : "}");
 	json_bool(out, "stuck_capped", t->stuck_capped);
 	json_error(out, "stuck_error", &t->stuck_failed);
 }

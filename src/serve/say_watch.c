@@ -17,17 +17,17 @@
 static const char *standing_word(const struct watch_view *v, const json_t *info)
 {
 	const struct board_watch *b = v->board;
-	const json_t *guarded = json_object_get(info, "guarded");
 	if (!b || !b->leads)
 		return NULL;
 	int64_t since_ms = b->passed_ms ? b->passed_ms : v->started_ms;
-	if (v->now_ms - since_ms > standing_owed_us(v->watch->every_us) / 1000)
-		return standing_names[STANDING_SILENT];
-	if (b->failed)
-		return standing_names[STANDING_FAILED];
-	if (json_integer_value(json_object_get(guarded, "total")) > 0)
-		return standing_names[STANDING_HELD];
-	return standing_names[b->paused ? STANDING_PAUSED : STANDING_WELL];
+	int64_t owed_ms = standing_owed_us(v->watch->every_us) / 1000;
+	return standing_names[standing_judge(
+		&(struct standing_facts){.leads = true,
+	                             .silent = v->now_ms - since_ms > owed_ms,
+	                             .failed = b->failed != NULL,
+	                             .firing = b->firing,
+	                             .paused = b->paused,
+	                             .info = info})];
 }
 
 static void add_board(const struct watch_view *v, struct buf *out)
@@ -39,6 +39,7 @@ static void add_board(const struct watch_view *v, struct buf *out)
 	json_bool(out, "paused", b && b->paused);
 	json_bool(out, "braking", b && b->braking);
 	json_bool(out, "doubting", b && b->doubting);
+	json_number(out, "alerts_firing", b && b->leads, b ? b->firing : 0);
 	json_time(out, "last_scan", b && b->passed_us, b ? b->passed_us : 0);
 	json_text(out, "failure", b ? b->failed : NULL);
 	buf_addf(out, ",\"info\":%s", info ? b->info : "null");

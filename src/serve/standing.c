@@ -1,6 +1,7 @@
 /* standing.c: see standing.h. */
 #include "serve/standing.h"
 
+#include "alert/outbox.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -16,6 +17,8 @@ const char *const standing_names[] = {
 
 defib_err left_read(struct store *s, struct arena *a, struct left *out, struct failure *f)
 {
+	bool there;
+	int64_t now_us;
 	*out = (struct left){0};
 	defib_err err = told_open(s, "leader", false, &out->there, f);
 	if (err || !out->there)
@@ -25,6 +28,10 @@ defib_err left_read(struct store *s, struct arena *a, struct left *out, struct f
 		err = status_read(s, a, &out->statuses, &out->nstatuses, f);
 	if (!err)
 		err = told_read(s, a, &out->words, &out->nwords, f);
+	if (!err)
+		err = outbox_ready(s, false, &there, f);
+	if (!err && there)
+		err = states_read(s, a, &out->alerts, &out->nalerts, &now_us, f);
 	return err;
 }
 
@@ -80,21 +87,54 @@ static bool is_silent(const struct standing *st)
 	return since_us > owed_us;
 }
 
+static int64_t number(const json_t *info, const char *name)
+{
+	return json_integer_value(json_object_get(info, name));
+}
+
+enum standing_is standing_judge(const struct standing_facts *f)
+{
+	const struct {
+		bool so;
+		enum standing_is is;
+	} worst_first[] = {
+		{!f->leads, STANDING_NO_LEADER},
+		{f->silent, STANDING_SILENT},
+		{f->failed, STANDING_FAILED},
+		{number(json_object_get(f->info, "guarded"), "total") > 0, STANDING_HELD},
+		{f->firing > 0, STANDING_ALERTING},
+		{number(f->info, "left_stuck") > 0, STANDING_STUCK},
+		{json_is_true(json_object_get(f->info, "doubting")), STANDING_DOUBT},
+		{f->paused, STANDING_PAUSED},
+	};
+	for (size_t i = 0; i < sizeof worst_first / sizeof *worst_first; i++)
+		if (worst_first[i].so)
+			return worst_first[i].is;
+	return STANDING_WELL;
+}
+
+static void find_alerts(struct standing *st, const struct left *l)
+{
+	for (int i = 0; i < l->nalerts; i++) {
+		const struct alert_row *row = &l->alerts[i];
+		if (row->alert.state != STATE_FIRING ||
+		    (!text_eq(row->watch, st->watch) && !text_eq(row->watch, ALERT_ANY)))
+			continue;
+		st->alert = st->firing++ ? st->alert : row->sentence;
+	}
+}
+
 static enum standing_is judge_standing(const struct standing *st)
 {
-	json_t *guarded = json_object_get(st->info, "guarded");
-	if (!st->leader || !st->leader->leads)
-		return STANDING_NO_LEADER;
-	if (is_silent(st))
-		return STANDING_SILENT;
-	if (json_object_get(st->info, "failure"))
-		return STANDING_FAILED;
-	if (json_integer_value(json_object_get(guarded, "total")) > 0)
-		return STANDING_HELD;
+	bool leads = st->leader && st->leader->leads;
+	struct standing_facts f = {.leads = leads,
+	                           .silent = leads && is_silent(st),
+	                           .failed = json_object_get(st->info, "failure") != NULL,
+	                           .firing = st->firing,
+	                           .info = st->info};
 	for (int i = 0; i < st->nwords; i++)
-		if (text_eq(st->words[i]->name, "pause"))
-			return STANDING_PAUSED;
-	return STANDING_WELL;
+		f.paused = f.paused || text_eq(st->words[i]->name, "pause");
+	return standing_judge(&f);
 }
 
 void standing_init(struct standing *st, const struct database *d, const char *watch,
@@ -114,6 +154,7 @@ void standing_init(struct standing *st, const struct database *d, const char *wa
 		if (text_eq(l->attachments[i].watch, watch))
 			st->attached = &l->attachments[i];
 	find_last_scan(st);
+	find_alerts(st, l);
 	st->is = judge_standing(st);
 }
 

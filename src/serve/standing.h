@@ -6,6 +6,7 @@
 #ifndef SERVE_STANDING_H
 #define SERVE_STANDING_H
 
+#include "alert/states.h"
 #include "ledger/told.h"
 #include "life/leader.h"
 #include "recover/attach.h"
@@ -19,6 +20,9 @@
 	X(SILENT, "silent", true, "its leader has finished no scan for too long")                      \
 	X(FAILED, "failed", true, "the last scan failed")                                              \
 	X(HELD, "held", true, "a guard holds stuck jobs back")                                         \
+	X(ALERTING, "alerting", true, "alerts fire")                                                   \
+	X(STUCK, "stuck", true, "jobs are stuck and stay so: nothing recovers them")                   \
+	X(DOUBT, "doubt", false, "in doubt: the daemon was away, so silence proves nothing yet")       \
 	X(PAUSED, "paused", false, "paused; nothing is stuck")                                         \
 	X(WELL, "well", false, "well")
 
@@ -29,6 +33,14 @@ enum standing_is {
 };
 extern const char *const standing_names[]; /* by enum standing_is */
 
+/* What is known of a watch. How it stands is the worst of it. */
+struct standing_facts {
+	bool leads, silent, failed, paused;
+	int firing;         /* alerts, of the watch and of its database */
+	const json_t *info; /* of its status; NULL: no pass yet */
+};
+enum standing_is standing_judge(const struct standing_facts *f);
+
 struct standing {
 	const char *database, *watch;
 	const struct leader_row *leader; /* NULL: nobody ever led, or he stepped down */
@@ -38,7 +50,9 @@ struct standing {
 	int nwords;
 	const struct attachment *attached; /* NULL: not attached, or not asked for */
 	enum standing_is is;
-	bool scanned; /* a pass has ever finished */
+	int firing;        /* alerts, of the watch and of its database … */
+	const char *alert; /* … and what the first of them says */
+	bool scanned;      /* a pass has ever finished */
 	int64_t ago_us;
 };
 
@@ -49,7 +63,8 @@ struct left {
 	struct status_row *statuses;
 	struct told *words;
 	struct attachment *attachments; /* none before left_attachments() */
-	int nleaders, nstatuses, nwords, nattachments;
+	struct alert_row *alerts;       /* all that were ever told of */
+	int nleaders, nstatuses, nwords, nattachments, nalerts;
 };
 
 /* Read all of it; nothing where the tables are not there. */

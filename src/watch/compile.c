@@ -329,13 +329,17 @@ static const char *compile_look_one(const struct binding *b, const struct watch_
 	return finish(&sql, a);
 }
 
-static const char *compile_count(const struct binding *b, struct arena *a)
+static const char *compile_count(const struct binding *b, bool stuck, struct arena *a)
 {
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
 	from_table(b, &sql);
-	buf_addf(&sql, "\nWHERE (%s)\nLIMIT %d) AS defib_running", b->watch->running.text,
-	         RUNNING_COUNT_MAX);
+	buf_add(&sql, "\nWHERE ");
+	if (stuck)
+		stuck_condition(b, &sql);
+	else
+		buf_addf(&sql, "(%s)", b->watch->running.text);
+	buf_addf(&sql, "\nLIMIT %d) AS defib_counted", ROWS_COUNT_MAX);
 	return finish(&sql, a);
 }
 
@@ -496,7 +500,8 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	if (b->watch->owner.text)
 		out->look_owner = compile_look(b, out, LOOK_OWNER, a);
 	out->look_one = compile_look_one(b, out, a);
-	out->count_running = compile_count(b, a);
+	out->count_running = compile_count(b, false, a);
+	out->count_stuck = compile_count(b, true, a);
 	out->reread = compile_reread(b, out, a);
 	out->free_leases = compile_free_leases(b, a);
 	if (b->engine == STORE_POSTGRES) {

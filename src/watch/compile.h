@@ -53,13 +53,14 @@ struct fact_columns {
 struct watch_sql {
 	const struct binding *binding;
 	struct fact_columns cols;
-	const char *look_first;    /* $1 limit */
-	const char *look_next;     /* $1 limit, $2 position, $3… key */
-	const char *look_owner;    /* $1 limit, $2 owner; NULL where the watch has no owner */
-	const char *look_one;      /* $1… key; no condition, with what remedies write */
-	const char *may_end;       /* $1… key: does end_when hold for it? NULL: there is no `end` */
-	const char *count_running; /* counts to RUNNING_COUNT_MAX at most */
-	const char *lock;          /* relation of keys; PostgreSQL only */
+	const char *look_first; /* $1 limit */
+	const char *look_next;  /* $1 limit, $2 position, $3… key */
+	const char *look_owner; /* $1 limit, $2 owner; NULL where the watch has no owner */
+	const char *look_one;   /* $1… key; no condition, with what remedies write */
+	const char *may_end;    /* $1… key: does end_when hold for it? NULL: there is no `end` */
+	/* Counts to ROWS_COUNT_MAX at most. */
+	const char *count_running, *count_stuck;
+	const char *lock; /* relation of keys; PostgreSQL only */
 	/*
 	 * The same, and with it the rows of other tables that the signs of life and
 	 * leases stand in; behind the key a column for each: does somebody else have
@@ -84,7 +85,8 @@ struct watch_sql {
 	const char **named; /* other columns that tell whether a job was claimed, by names_claim() */
 };
 
-#define RUNNING_COUNT_MAX 10000
+/* Beyond so many the exact number tells nothing more: there are at least so many. */
+#define ROWS_COUNT_MAX 100000
 
 MUST_CHECK defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,
                                    struct failure *f);
