@@ -501,6 +501,11 @@ static void stuck_text(const struct top_model *m, struct buf *out)
 {
 	int64_t n = 0;
 	bool more = false;
+	if (m->filter[0]) { /* of those that are listed, these have its text */
+		out_count(out, m->nshown[TOP_JOBS]);
+		buf_add(out, " stuck");
+		return;
+	}
 	for (int i = 0; i < m->nparts; i++) {
 		n += m->parts[i] ? m->parts[i]->stuck : 0;
 		more = more || !m->parts[i] || m->parts[i]->stuck_more;

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "embedded.h"
+#include "ledger/events.h"
 
 #include <assert.h>
 
@@ -48,9 +49,27 @@ static bool has_it(const char *if_none_match, const char *tag)
 	return if_none_match && strstr(if_none_match, tag);
 }
 
+/* The one module that is no file: what events are called, from the table that defines them. */
+static const char *events_module(struct arena *a)
+{
+	struct buf out = BUF_INIT;
+	buf_add(&out, "/* events.js: src/ledger/events.h, as the page calls them. */\n"
+	              "export const EVENTS = {\n");
+	for (const struct event_name *e = event_names; e->name; e++) {
+		buf_addf(&out, "\t%s: ", e->name);
+		buf_add_json(&out, e->label);
+		buf_add(&out, ",\n");
+	}
+	buf_add(&out, "};\n");
+	const char *text = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return text;
+}
+
 static void send_file(struct api_call *c, const char *name)
 {
-	const char *text = embedded_text(name);
+	bool events = text_eq(name, WEB "lib/events.js");
+	const char *text = events ? events_module(&c->arena) : embedded_text(name);
 	const char *type = type_of(name);
 	if (!text || !type) {
 		api_problem(c, 404, "there is nothing at this address");

@@ -2,12 +2,14 @@
 asking for nothing from elsewhere. What the page does is for test_browser.py."""
 
 import datetime
+import json
 import pathlib
 import re
 
 import pytest
 
 from browsing import config, make_jobs
+from conftest import ROOT
 from databases import LiteDatabase
 from test_report import Ledger, hours
 from web import serving
@@ -175,6 +177,8 @@ def test_the_trend_counts_what_was_found_and_recovered_by_part(ledger, tmp_path)
                 if 0 <= at < parts:
                     detected[at] += 1
                     recovered[at] += event in ("REQUEUED", "FAILED")
+            # A person found it himself: recovered, and not detected.
+            recovered[place(answer, ledger.now - hours(1))] += 1
             assert watches["jobs"]["detected"] == detected
             assert watches["jobs"]["recovered"] == recovered
             median = pytest.approx(30, abs=1) if since == "24h" else None
@@ -185,3 +189,14 @@ def test_the_trend_counts_what_was_found_and_recovered_by_part(ledger, tmp_path)
 def test_the_trend_of_another_period_is_refused(web):
     got = web.get("/api/v1/trend?since=8d")
     assert got.status == 400 and "24h or 7d" in got.detail
+
+
+def test_the_page_calls_events_what_the_table_of_events_calls_them(web, defib):
+    """The page has no list of its own."""
+    module = web.get("/assets/lib/events.js")
+    assert module.headers["Content-Type"].startswith("text/javascript")
+    names = [one.split(":")[0].strip() for one in module.text.splitlines() if one.startswith("\t")]
+    listed = [json.loads(line) for line in defib("ledger", "--events", "--json").out.splitlines()]
+    assert names == [one["event"] for one in listed]
+    words = (ROOT / "web" / "lib" / "words.js").read_text()
+    assert 'REQUEUED: "' not in words

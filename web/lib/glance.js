@@ -19,10 +19,23 @@ const sum = (list) => list.reduce((a, b) => a + b, 0);
 
 /* ---- what a row says ---- */
 
-/* Judged stuck and not left to a person already. */
+/* Judged stuck and not left to a person already; null: not known. */
 function stuckOf({ watch, stats }) {
-	if (!stats || stats.stuck_error) return watch.info?.guarded?.total ?? 0;
-	return Math.max(0, sum(Object.values(stats.stuck)) - (stats.held_running ?? 0));
+	if (!watch.enabled) return 0;
+	if ((stats?.stuck_total ?? null) === null) return null;
+	return Math.max(0, stats.stuck_total - (stats.held_running ?? 0));
+}
+
+/* Of several watches: {n, capped}; n null where none is known, capped where some are not. */
+function stuckOfAll(rows) {
+	const each = rows.map(stuckOf);
+	const known = each.filter((n) => n !== null);
+	const unknown = known.length < each.length;
+	return {
+		n: known.length ? sum(known) : null,
+		capped: unknown || rows.some(({ stats }) => stats?.stuck_total_capped),
+		unknown,
+	};
 }
 
 function heldOf({ stats }) {
@@ -59,16 +72,38 @@ function lastScanOf({ watch, standing }) {
 
 function isTrouble(row) {
 	return (
-		row.watch.enabled && (isDown(row) || !["well", "paused", null].includes(standingOf(row)))
+		row.watch.enabled &&
+		(isDown(row) || !["well", "paused", "doubt", null].includes(standingOf(row)))
 	);
 }
 
 /* ---- in a line ---- */
 
+/* Why a watch is not well, the worst first: "3 watches are not well: alerts fire on pages". */
+const WHY = [
+	["away", "the database is away of"],
+	["no_leader", "no daemon leads"],
+	["silent", "no scan has finished of"],
+	["failed", "the last scan failed of"],
+	["held", "a guard holds jobs back of"],
+	["alerting", "alerts fire on"],
+	["stuck", "nothing recovers the stuck jobs of"],
+	["doubt", "in doubt about"],
+];
+
+function whyNot(rows) {
+	const wordOf = (row) => (isDown(row) ? "away" : standingOf(row));
+	const said = WHY.map(([word, why]) => [why, rows.filter((row) => wordOf(row) === word)]);
+	const [why, of] = said.find(([, some]) => some.length) ?? ["see", rows];
+	const names = of.slice(0, 3).map(({ watch }, i) => [i ? ", " : " ", user(watch.label ?? watch.watch)]);
+	return [why, names, of.length > 3 ? ` and ${count(of.length - 3)} more` : ""];
+}
+
 export function stateLine(rows) {
 	const scanned = rows.map(lastScanOf).filter(Boolean).sort();
-	const stuck = sum(rows.map(stuckOf)),
-		trouble = rows.filter(isTrouble);
+	const { n: stuck, capped, unknown } = stuckOfAll(rows),
+		trouble = rows.filter(isTrouble),
+		doubtful = rows.filter((row) => row.watch.enabled && standingOf(row) === "doubt");
 	if (!rows.length)
 		return [chip("no watch", { look: "paused" }), " The configuration names none."];
 	const last = scanned.length
@@ -77,16 +112,18 @@ export function stateLine(rows) {
 	if (trouble.length)
 		return [
 			chip("trouble", { look: "fail" }),
-			` ${plural(trouble.length, "watch is", "watches are")} not well.`,
+			` ${plural(trouble.length, "watch is", "watches are")} not well: `,
+			whyNot(trouble),
+			".",
 			last,
 		];
 	if (!scanned.length) return [chip("starting", { look: "pending" }), last];
-	return [
-		stuck
-			? chip("stuck", { label: `${count(stuck)} stuck` })
-			: chip("all clear", { look: "ok" }),
-		last,
-	];
+	if (doubtful.length)
+		return [chip("in doubt", { look: "doubt" }), " ", whyNot(doubtful), ".", last];
+	if (stuck) return [chip("stuck", { label: `${count(stuck, capped)} stuck` }), last];
+	return unknown
+		? [chip("not known", { look: "pending" }), " What is stuck is being counted.", last]
+		: [chip("all clear", { look: "ok" }), last];
 }
 
 /* ---- what holds work back ---- */
@@ -238,38 +275,46 @@ function needsYou(rows) {
 		held || !dead ? "/stuck#held" : `/jobs${queryText({ watch: dying, state: "failed" })}`;
 	return tile(
 		href,
-		held + dead ? "held" : "good",
-		held + dead ? "hand" : "check",
+		held + dead ? "held" : known ? "good" : "",
+		held + dead ? "hand" : known ? "check" : "question",
 		"Needs you",
 		known ? count(held + dead, false, guess) : "–",
-		`${count(held)} held, ${count(dead, false, guess)} dead-letter`,
+		known ? `${count(held)} held, ${count(dead, false, guess)} dead-letter` : "not known yet",
 	);
+}
+
+/* A number of the last 24 hours by the ledger, of all watches; null: not known of some. */
+function lately(rows, name) {
+	const each = rows.filter((row) => row.watch.enabled).map(({ stats }) => stats?.[name]?.day ?? null);
+	return each.includes(null) ? null : sum(each);
 }
 
 /* `day`: the trend of 24 hours, one a database. */
 export function tiles(rows, day) {
-	const stuck = sum(rows.map(stuckOf)),
-		capped = rows.some(({ stats }) => stats?.stuck_capped);
+	const { n: stuck, capped, unknown } = stuckOfAll(rows);
 	const watches = day.flatMap((t) => t.watches);
-	const recovered = sum(watches.flatMap((w) => w.recovered)),
-		detected = sum(watches.flatMap((w) => w.detected));
+	const [recovered, byHand, detected] = ["recovered", "recovered_by_hand", "detected"].map((name) =>
+		lately(rows, name),
+	);
 	const [time, timeNote] = medians(watches);
 	return [
 		tile(
 			"/stuck",
-			stuck ? "bad" : "good",
-			stuck ? "alert" : "check",
+			stuck ? "bad" : unknown ? "" : "good",
+			stuck ? "alert" : unknown ? "question" : "check",
 			"Stuck now",
-			count(stuck, capped),
-			stuck ? "judged stuck and not recovered" : "nothing is stuck",
+			stuck || !unknown ? count(stuck, capped) : "–",
+			stuck ? "judged stuck and not recovered" : unknown ? "not known yet" : "nothing is stuck",
 		),
 		tile(
 			`/ledger${queryText({ since: "24h" })}`,
 			"good",
 			"redo",
 			"Recovered in 24 h",
-			day.length ? count(recovered) : "–",
-			`of ${plural(detected, "job")} found stuck`,
+			count(recovered),
+			recovered === null
+				? "not known yet"
+				: [`${plural(detected, "job")} found stuck`, byHand ? `, ${count(byHand)} recovered by hand` : null],
 		),
 		tile("/report", "", "clock", "Time to recovery", time, timeNote),
 		needsYou(rows),
@@ -341,6 +386,7 @@ function oldest({ oldest: job, watch }) {
 
 function stuckLink(row) {
 	const n = stuckOf(row);
+	if (n === null) return count(null);
 	return n
 		? h(
 				"a",
@@ -348,7 +394,7 @@ function stuckLink(row) {
 					class: "bad-text strong",
 					href: `/stuck${queryText({ watch: row.watch.watch })}`,
 				},
-				count(n),
+				count(n, row.stats.stuck_total_capped),
 			)
 		: "0";
 }

@@ -3,6 +3,7 @@
  * A state is always three things: a picture, a word and a colour.
  */
 import { h, s, user } from "./dom.js";
+import { EVENTS } from "./events.js";
 import { icon } from "./icon.js";
 
 /* ---- times ---- */
@@ -135,6 +136,8 @@ const LOOKS = {
 	/* standings */
 	well: ["good", "check"],
 	held: ["held", "hand"],
+	alerting: ["bad", "bell"],
+	doubt: ["warn", "question"],
 	paused: ["idle", "pause"],
 	failed: ["bad", "cross"],
 	no_leader: ["bad", "none"],
@@ -258,31 +261,8 @@ export const HOLD_CAUSES = {
 	startup: "a worker or daemon held it at its start",
 };
 
-/* How an entry of the ledger is told in a line. */
-export const EVENTS = {
-	ZOMBIE_DETECTED: "found stuck",
-	REQUEUED: "given back",
-	RETRY_SCHEDULED: "to be retried",
-	RETRIED: "set to run again",
-	RETRIES_EXHAUSTED: "no attempts left",
-	FAILED: "ended as failed",
-	ROLLBACK_STARTED: "being rolled back",
-	UNDO_FAILED: "a step was not undone",
-	ROLLED_BACK: "rolled back",
-	HELD: "put on hold",
-	RELEASED: "released",
-	CHANGED_MEANWHILE: "changed meanwhile",
-	GUARD_HELD: "kept back by a guard",
-	GUARD_OVERRIDDEN: "guard overridden",
-	LATE_COMPLETION: "late completion",
-	WORKER_RETURNED: "worker returned",
-	WORKER_OVERRIDDEN: "done in a worker's name",
-	UNDONE: "taken back",
-	CANCELLED: "cancelled",
-	ENDED: "ended by hand",
-	RETRY_FROM_STEP: "retried from a step",
-	PRUNED: "old entries removed",
-};
+/* How an entry of the ledger is told in a line: made by the daemon from its table of events. */
+export { EVENTS };
 
 export function eventChip(event) {
 	return chip(event, { label: EVENTS[event] ?? null, title: event });

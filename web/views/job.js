@@ -60,10 +60,11 @@ function shadeOf(job) {
 function holdLine(job) {
 	const entry = isHeld(job) && (job.ledger ?? []).findLast((one) => one.event === "HELD");
 	if (!entry) return null;
-	const died = entry.rule === "crash-budget" && Number(job.row?.crashes) > 0;
+	/* Those whose loss counted, and the one after which it was held; a failed run is no loss. */
+	const lost = entry.rule === "crash-budget" ? (entry.evidence?.recoveries?.length ?? 0) + 1 : 0;
 	return h("p", { class: "muted" }, "Put on hold ", ago(entry.at), " by ", user(entry.actor),
 		entry.rule ? [", by the rule ", user(entry.rule, { class: "mono" })] : null,
-		died ? `: ${plural(Number(job.row.crashes), "worker")} died with it in hand` : null, ".");
+		lost ? `: ${plural(lost, "worker")} died with it in hand` : null, ".");
 }
 
 function verdictCard(job) {
