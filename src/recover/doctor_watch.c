@@ -187,7 +187,7 @@ static int64_t count_shared(struct examination *x, const char *columns)
 		&x->arena,
 		"SELECT count(*) FROM (SELECT %s FROM %s AS t WHERE (%s) IN (SELECT %s FROM %s AS t WHERE "
 		"(%s) LIMIT %d) GROUP BY %s HAVING count(*) > 1) AS defib_shared",
-		columns, x->table, columns, columns, x->table, x->watch->running.text, RUNNING_COUNT_MAX,
+		columns, x->table, columns, columns, x->table, x->watch->running.text, ROWS_COUNT_MAX,
 		columns);
 	return asked(x, sql, NULL, 0, &rows) ? row_int(&rows, 0, 0, 0) : -1;
 }
