@@ -77,3 +77,13 @@ CREATE TABLE IF NOT EXISTS defib.delivery (
     UNIQUE (sink, id)
 );
 CREATE INDEX IF NOT EXISTS delivery_due ON defib.delivery (sink, seq) WHERE ended IS NULL;
+CREATE INDEX IF NOT EXISTS delivery_ended_at ON defib.delivery (ended_at) WHERE ended IS NOT NULL;
+
+-- What retention has removed, and what is kept, by rule; the row of '' is the last round.
+CREATE TABLE IF NOT EXISTS defib.kept (
+    rule    text PRIMARY KEY,
+    at      timestamptz NOT NULL,
+    removed bigint NOT NULL DEFAULT 0,
+    rows    bigint,      -- that are kept; as the planner knows it where there are many
+    oldest  timestamptz
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);

@@ -97,6 +97,12 @@ CREATE UNIQUE INDEX IF NOT EXISTS job_unique ON defib.job (queue, unique_key)
 CREATE INDEX IF NOT EXISTS job_ended_badly ON defib.job (state, id)
     WHERE state IN ('failed', 'timed_out', 'cancelled', 'held', 'rolled_back');
 
+-- What is over, by age: a step of retention reads only what it removes.
+CREATE INDEX IF NOT EXISTS job_done_at ON defib.job (finished_at) WHERE state = 'done';
+CREATE INDEX IF NOT EXISTS job_failed_at ON defib.job (finished_at)
+    WHERE state IN ('failed', 'timed_out', 'cancelled', 'rolled_back');
+CREATE INDEX IF NOT EXISTS worker_ended_at ON defib.worker (ended_at) WHERE state <> 'alive';
+
 CREATE TABLE IF NOT EXISTS defib.job_data (
     job     bigint PRIMARY KEY,
     payload jsonb,
@@ -154,6 +160,10 @@ CREATE TABLE IF NOT EXISTS defib.lease (
     PRIMARY KEY (watch, job)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT NULL;
+-- Leases that are removed leave their highest epoch in meta (lease_floor): a job that is claimed
+-- again begins above it, so that epochs rise for ever.
+CREATE INDEX IF NOT EXISTS lease_free_at ON defib.lease (claimed_at) WHERE owner IS NULL;
+CREATE INDEX IF NOT EXISTS step_at ON defib.step (finished_at) WHERE watch <> 'queue';
 
 -- A lease that is not renewed for lease_ms is over; renew it three times as often.
 CREATE OR REPLACE FUNCTION defib.register(

@@ -70,3 +70,14 @@ CREATE TABLE IF NOT EXISTS defib_delivery (
     UNIQUE (sink, id)
 );
 CREATE INDEX IF NOT EXISTS defib_delivery_due ON defib_delivery (sink, seq) WHERE ended IS NULL;
+CREATE INDEX IF NOT EXISTS defib_delivery_ended_at ON defib_delivery (ended_at)
+    WHERE ended IS NOT NULL;
+
+-- What retention has removed, and what is kept, by rule; the row of '' is the last round.
+CREATE TABLE IF NOT EXISTS defib_kept (
+    rule    TEXT PRIMARY KEY,
+    at      INTEGER NOT NULL,
+    removed INTEGER NOT NULL DEFAULT 0,
+    rows    INTEGER,
+    oldest  INTEGER
+);

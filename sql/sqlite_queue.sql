@@ -105,3 +105,11 @@ CREATE TABLE IF NOT EXISTS defib_lease (
     PRIMARY KEY (watch, job)
 );
 CREATE INDEX IF NOT EXISTS defib_lease_owner ON defib_lease (owner) WHERE owner IS NOT NULL;
+
+-- What is over, by age: a step of retention reads only what it removes.
+CREATE INDEX IF NOT EXISTS defib_job_done_at ON defib_job (finished_at) WHERE state = 'done';
+CREATE INDEX IF NOT EXISTS defib_job_failed_at ON defib_job (finished_at)
+    WHERE state IN ('failed', 'timed_out', 'cancelled', 'rolled_back');
+CREATE INDEX IF NOT EXISTS defib_worker_ended_at ON defib_worker (ended_at) WHERE state <> 'alive';
+CREATE INDEX IF NOT EXISTS defib_lease_free_at ON defib_lease (claimed_at) WHERE owner IS NULL;
+CREATE INDEX IF NOT EXISTS defib_step_at ON defib_step (finished_at) WHERE watch <> 'queue';

@@ -9,7 +9,9 @@
 #include "cli/select.h"
 #include "cli/status_text.h"
 
+#include "base/clock.h"
 #include "base/text.h"
+#include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "serve/say_standing.h"
 #include "serve/standing.h"
@@ -18,7 +20,7 @@
 struct asking {
 	struct cli *cli;
 	struct selection selection;
-	struct buf out;
+	struct buf out, kept;
 	int told, failed;
 	bool trouble;
 	int code; /* of the first failure */
@@ -80,6 +82,70 @@ static void tell_unseen(const struct asking *x, const struct database *d, struct
 		        d->name);
 }
 
+/* What retention keeps and has removed in one database; nothing before the first round. */
+static void kept_text(const struct database *d, const struct retention_state *st, struct buf *out)
+{
+	int told = 0;
+	buf_addf(out, "\nretention of %s: the last round was ", d->name);
+	duration_text(st->ago_us, out);
+	buf_add(out, " ago\n");
+	for (int i = 0; i < RETENTION_COUNT; i++) {
+		const struct retention_kept *k = &st->kept[i];
+		if (k->rows <= 0 && k->removed <= 0)
+			continue;
+		buf_add(out, "  ");
+		out_count(out, k->rows);
+		buf_addf(out, " %s kept", retention_words[i]);
+		if (k->oldest_us >= 0) {
+			buf_add(out, ", the oldest ");
+			duration_text(k->oldest_us / US_PER_S * US_PER_S, out);
+			buf_add(out, " old");
+		}
+		buf_add(out, "; ");
+		out_count(out, k->removed);
+		buf_add(out, " removed so far\n");
+		told++;
+	}
+	if (!told)
+		buf_add(out, "  nothing is kept that is over\n");
+}
+
+static void kept_json(const struct database *d, const struct retention_state *st, bool first,
+                      struct buf *out)
+{
+	buf_add(out, first ? "\n{\"database\":" : ",\n{\"database\":");
+	buf_add_json(out, d->name);
+	buf_addf(out, ",\"last_round_s\":%.3f,\"kept\":{", (double)st->ago_us / 1e6);
+	for (int i = 0; i < RETENTION_COUNT; i++) {
+		const struct retention_kept *k = &st->kept[i];
+		buf_addf(out, "%s\"%s\":{\"rows\":%lld,\"removed\":%lld,\"oldest_s\":", i ? "," : "",
+		         retention_names[i], (long long)(k->rows > 0 ? k->rows : 0), (long long)k->removed);
+		if (k->oldest_us >= 0)
+			buf_addf(out, "%.3f}", (double)k->oldest_us / 1e6);
+		else
+			buf_add(out, "null}");
+	}
+	buf_add(out, "}}");
+}
+
+static defib_err tell_kept(struct asking *x, const struct database *d, struct store *s,
+                           struct failure *f)
+{
+	struct retention_state st;
+	defib_err err = retention_read(s, &st, f);
+	if (err == DEFIB_PERMISSION) {
+		fail_clear(f); /* not for this role to see */
+		return DEFIB_OK;
+	}
+	if (err || !st.known)
+		return err;
+	if (x->cli->json)
+		kept_json(d, &st, x->kept.len == 0, &x->kept);
+	else
+		kept_text(d, &st, &x->kept);
+	return DEFIB_OK;
+}
+
 static void ask_database(struct asking *x, const struct database *d)
 {
 	struct session *session = session_of(x, d);
@@ -90,6 +156,8 @@ static void ask_database(struct asking *x, const struct database *d)
 		err = left_read(session->store, &x->cli->arena, &left, &f);
 	if (!err)
 		err = left_attachments(session->store, &x->cli->arena, &left, &f);
+	if (!err && x->cli->nwords == 0)
+		err = tell_kept(x, d, session->store, &f);
 	if (err) {
 		int code = cli_fail(&f);
 		x->code = x->failed++ ? x->code : code;
@@ -114,10 +182,11 @@ int cmd_status(struct cli *c)
 		if (is_named(&x, &c->settings.databases[i]))
 			ask_database(&x, &c->settings.databases[i]);
 	if (c->json)
-		printf("{\"watches\":[%s\n]}\n", buf_text(&x.out));
+		printf("{\"watches\":[%s\n],\"retention\":[%s\n]}\n", buf_text(&x.out), buf_text(&x.kept));
 	else
-		fputs(buf_text(&x.out), stdout);
+		printf("%s%s", buf_text(&x.out), buf_text(&x.kept));
 	buf_release(&x.out);
+	buf_release(&x.kept);
 	selection_release(&x.selection);
 	if (x.failed)
 		return x.told ? EXIT_PARTLY : x.code;

@@ -441,7 +441,8 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 static int work(struct work_run *r)
 {
 	struct watch *builtin = builtin_watch(r->database->engine, &r->cli->arena);
-	struct worker_options o = {.pools = r->pools, .watches = r->watches};
+	struct worker_options o = {
+		.pools = r->pools, .watches = r->watches, .retention = &r->cli->settings.retention};
 	int code = read_limits(r, builtin);
 	r->watches[r->nwatches++] = builtin;
 	if (code == EXIT_CLEAN)

@@ -7,12 +7,13 @@
 #include <inttypes.h>
 
 /* The cutoff is fixed once; everything after it works with ids. */
-static defib_err read_cutoff(struct store *s, int64_t older_us, struct arena *a,
-                             struct prune_plan *out, struct failure *f)
+defib_err prune_cutoff(struct store *s, int64_t older_us, struct arena *a, struct prune_plan *out,
+                       struct failure *f)
 {
 	struct store_rows rows;
 	struct store_param age = P_INT(older_us);
 	struct buf sql = BUF_INIT, ago = BUF_INIT;
+	*out = (struct prune_plan){0};
 	add_ago(&ago, s->engine, 1);
 	buf_add(&sql, "SELECT ");
 	if (s->engine == STORE_POSTGRES)
@@ -41,8 +42,7 @@ defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a, struct 
 		[STORE_POSTGRES] = "SELECT count(*), max(id) FROM defib.ledger WHERE id < $1",
 		[STORE_SQLITE] = "SELECT count(*), max(id) FROM defib_ledger WHERE id < ?1"};
 	struct store_rows rows;
-	*out = (struct prune_plan){0};
-	defib_err err = read_cutoff(s, older_us, a, out, f);
+	defib_err err = prune_cutoff(s, older_us, a, out, f);
 	if (err)
 		return err;
 	struct store_param param = P_TEXT(out->cutoff);

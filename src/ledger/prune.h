@@ -18,6 +18,9 @@ struct prune_plan {
 	const char *cutoff; /* ISO, UTC, by the database's clock */
 };
 
+/* Only the cutoff of a plan, for who removes without counting first. */
+MUST_CHECK defib_err prune_cutoff(struct store *s, int64_t older_us, struct arena *a,
+                                  struct prune_plan *out, struct failure *f);
 /* What is older than this; changes nothing. */
 MUST_CHECK defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a,
                                 struct prune_plan *out, struct failure *f);

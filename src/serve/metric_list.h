@@ -160,6 +160,13 @@
 	  "How often the daemon tried to use the database: once each round.") \
 	X(FAILURES, COUNTER, "defib_connection_failures_total", "database", NONE, \
 	  "Of these, how many failed.") \
+	X(KEPT, GAUGE, "defib_kept_rows", "database,what", NONE, \
+	  "Rows that are over and still kept in defib's own tables, as of the last round of " \
+	  "retention: done jobs, failed jobs, leases and the like; of very many an estimate.") \
+	X(KEPT_OLDEST, GAUGE, "defib_kept_oldest_seconds", "database,what", NONE, \
+	  "Age of the oldest of them.") \
+	X(PRUNED, COUNTER, "defib_pruned_rows_total", "database,what", NONE, \
+	  "Rows that retention removed, whoever did it: daemons, workers, commands.") \
 	X(SERIES_DROPPED, COUNTER, "defib_series_dropped_total", "", NONE, \
 	  "Series that were not kept because there are too many.") \
 	/* ---- HTTP and alerts */ \

@@ -158,7 +158,7 @@ void readings_begin(struct readings *r, struct post **posts, int n)
 {
 	/* What another leader counted meanwhile is not ours. */
 	if (!leads_any(posts, n))
-		r->begun = r->listed = false;
+		r->begun = r->listed = r->kept_read = false;
 	if (r->begun || !leads_any(posts, n))
 		return;
 	r->begun = true;
@@ -172,6 +172,30 @@ void readings_renew(struct readings *r, struct post **posts, int n)
 		posts[i]->reading.due_ms = 0;
 }
 
+/* What is kept and what was removed, whoever did it: the rounds leave it in the database. */
+static defib_err read_kept(struct readings *r, struct store *s, struct metrics *m,
+                           const char *database, struct failure *f)
+{
+	struct retention_state state;
+	defib_err err = retention_read(s, &state, f);
+	for (int i = 0; !err && i < RETENTION_COUNT; i++) {
+		const struct retention_kept *k = &state.kept[i];
+		const char *const *labels = LABELS(database, retention_names[i]);
+		if (k->rows < 0)
+			continue;
+		metrics_set(m, METRIC_KEPT, (double)k->rows, labels);
+		if (k->oldest_us >= 0)
+			metrics_set(m, METRIC_KEPT_OLDEST, (double)k->oldest_us / 1e6, labels);
+		else
+			metrics_drop(m, METRIC_KEPT_OLDEST, labels);
+		metrics_add(m, METRIC_PRUNED, r->kept_read ? (double)(k->removed - r->removed[i]) : 0,
+		            labels);
+		r->removed[i] = k->removed;
+	}
+	r->kept_read = r->kept_read || (!err && state.known);
+	return err;
+}
+
 static void read_database(struct readings *r, struct session *own, struct metrics *m,
                           const char *database, struct post **posts, int n)
 {
@@ -182,7 +206,9 @@ static void read_database(struct readings *r, struct session *own, struct metric
 	defib_err err = attendance_read(own->store, ENDED_US, WORKERS_MAX, &a, &rows, &nrows, &f);
 	if (!err)
 		readings_workers(r, rows, nrows, m, database, posts, n);
-	else
+	if (!err)
+		err = read_kept(r, own->store, m, database, &f);
+	if (err)
 		count_failure(m, "", database, &f);
 	arena_release(&a);
 }

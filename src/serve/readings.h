@@ -14,6 +14,7 @@
 #ifndef SERVE_READINGS_H
 #define SERVE_READINGS_H
 
+#include "ledger/retention.h"
 #include "serve/metrics.h"
 #include "store/session.h"
 
@@ -44,6 +45,8 @@ struct readings {
 	bool begun; /* since we lead */
 	struct seen_worker *workers;
 	int nworkers;
+	bool kept_read;                   /* what retention removed was read once … */
+	int64_t removed[RETENTION_COUNT]; /* … and was so much */
 	bool listed; /* the workers were read once: who is new now has started since */
 	int next;    /* whose turn it is among the watches */
 };

@@ -349,6 +349,17 @@ static void drain_side(struct station *s)
 		(void)side_tick_drain(&s->side, &s->session);
 }
 
+/* Whoever leads here keeps defib's own tables small. */
+static void retain(struct station *s)
+{
+	bool leads = false;
+	for (int i = 0; i < s->nposts; i++)
+		leads = leads || s->posts[i]->leads;
+	if (leads && retention_due(&s->retention, &s->setup->settings.retention))
+		retention_turn(&s->retention, &s->session, &s->setup->settings.retention,
+		               s->options->actor);
+}
+
 /* Full jitter, so that many daemons do not come back all at once. */
 static int64_t pause_ms(struct station *s)
 {
@@ -383,6 +394,8 @@ static int64_t go_round(struct station *s)
 		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->posts, s->nposts);
 	if (!err)
 		drain_side(s);
+	if (!err)
+		retain(s);
 	meter_round(s->options->metrics, s->name, !err);
 	arena_clear(&s->arena);
 	alarm_round(s->alarm, s->posts, s->nposts, !err);

@@ -4,6 +4,7 @@
 #ifndef SERVE_STATION_H
 #define SERVE_STATION_H
 
+#include "ledger/retention.h"
 #include "serve/alarm.h"
 #include "serve/daemon.h"
 #include "serve/mailings.h"
@@ -44,7 +45,8 @@ struct station {
 	bool asked, up;            /* as the board was told last … */
 	int64_t since_us;          /* … and since when it is so */
 	struct mailings *mailings; /* reports that are due */
-	struct side_tick side;     /* new work that came while the database was away */
+	struct retention_tick retention;
+	struct side_tick side; /* new work that came while the database was away */
 	uint64_t chance;
 };
 

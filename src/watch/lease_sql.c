@@ -7,6 +7,12 @@ const char *const lease_table[] = {
 	[STORE_POSTGRES] = "defib.lease", [STORE_SQLITE] = "defib_lease"};
 const char *const worker_table[] = {
 	[STORE_POSTGRES] = "defib.worker", [STORE_SQLITE] = "defib_worker"};
+const char *const lease_floor[] = {
+	[STORE_POSTGRES] = "coalesce((SELECT m.value::bigint FROM defib.meta m "
+					   "WHERE m.name = 'lease_floor'), 0)",
+	[STORE_SQLITE] = "coalesce((SELECT CAST(m.value AS INTEGER) FROM defib_meta m "
+					 "WHERE m.name = 'lease_floor'), 0)",
+};
 
 defib_err leases_there(struct store *s, struct arena *a, bool *there, struct failure *f)
 {

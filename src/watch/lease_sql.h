@@ -13,6 +13,7 @@
 
 extern const char *const lease_table[];  /* by engine */
 extern const char *const worker_table[]; /* by engine */
+extern const char *const lease_floor[];  /* the highest epoch of leases that were removed, as SQL */
 
 /* Whether the database has these tables, and the role may read them. */
 MUST_CHECK defib_err leases_there(struct store *s, struct arena *a, bool *there, struct failure *f);

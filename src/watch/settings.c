@@ -174,6 +174,11 @@ const struct opt_row settings_rows[] = {
      .standard = "auto",
      .help =
          "auto: made in the database where the role may; off: never (no hold, undo, crash budget)"},
+	{.name = "retention",
+     .type = OPT_MAP,
+     .offset = S(retention),
+     .rows = retention_rows,
+     .help = "how long defib keeps what is over in its own tables; users' tables are never pruned"},
 	{.name = "http",
      .type = OPT_CUSTOM,
      .offset = S(http),
@@ -264,6 +269,17 @@ static void check_alerts(struct cfg_reader *r, const struct settings *s)
 	alerts_check(r, &s->alerts, &s->sinks, names);
 }
 
+static void check_retention(struct cfg_reader *r, const struct cfg_node *root,
+                            const struct settings *s)
+{
+	const struct cfg_node *node = root ? cfg_get(root, "retention") : NULL;
+	int64_t budget_us = 0;
+	for (int i = 0; i < s->nwatches; i++)
+		if (s->watches[i].crash_budget.max && s->watches[i].crash_budget.within_us > budget_us)
+			budget_us = s->watches[i].crash_budget.within_us;
+	retention_check(r, &s->retention, budget_us, node ? node->at : (struct cfg_mark){0});
+}
+
 void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct settings *out)
 {
 	*out = (struct settings){0};
@@ -286,6 +302,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct set
 		            "no database: add databases: with a name and a url, or give --db URL");
 	check_alerts(r, out);
 	mailings_check(r, &out->reports, &out->sinks);
+	check_retention(r, root, out);
 	for (int i = 0; i < out->nwatches && out->ndatabases > 0; i++)
 		check_watch(r, out, &out->watches[i]);
 }

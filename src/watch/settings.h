@@ -8,6 +8,7 @@
 #include "store/store.h"
 #include "watch/alerts.h"
 #include "watch/reports.h"
+#include "watch/retention.h"
 #include "watch/service.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
@@ -27,6 +28,7 @@ struct settings {
 	struct watch *watches;
 	struct workflow_list workflows;
 	int ledger; /* enum ledger_mode */
+	struct retention retention;
 	struct service http;
 	struct environment environment;
 	struct sink_list sinks;

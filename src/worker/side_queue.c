@@ -21,7 +21,6 @@
 #define TURN_MS 250           /* then others may own it */
 #define BATCH_PUTS 200        /* in one transaction … */
 #define BATCH_BYTES (4 << 20) /* … unless they are large */
-#define EXPIRED_MAX "1000"    /* tokens deleted in one transaction */
 
 /* Puts that are offered in one transaction. */
 struct batch {
@@ -133,20 +132,6 @@ defib_err side_queue_put(const struct side_queue *q, const char *token, const st
 
 /* ---- into the database, once ---- */
 
-static defib_err expire_tokens(struct store *s, struct arena *a, struct failure *f)
-{
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"DELETE FROM defib.enqueued WHERE token = ANY (ARRAY(SELECT token FROM defib.enqueued "
-			"WHERE at < clock_timestamp() - interval '7 days' ORDER BY at LIMIT " EXPIRED_MAX
-			" FOR UPDATE SKIP LOCKED))",
-		[STORE_SQLITE] =
-			"DELETE FROM defib_enqueued WHERE token IN (SELECT token FROM defib_enqueued WHERE "
-			"at < " SQLITE_NOW_MS " - 604800000 ORDER BY at LIMIT " EXPIRED_MAX ")",
-	};
-	return store_exec(s, sql[s->engine], NULL, 0, a, NULL, f);
-}
-
 /*
  * Tokens first: where the transaction of another with the same one is under way, this waits for
  * its end, and then knows whether its jobs are there.
@@ -226,9 +211,7 @@ static defib_err insert_inside(struct store *s, struct batch *b, int64_t **ids, 
 {
 	int most = 0;
 	*n = 0;
-	defib_err err = expire_tokens(s, &b->arena, f);
-	if (!err)
-		err = insert_tokens(s, b, f);
+	defib_err err = insert_tokens(s, b, f);
 	for (int i = 0; i < b->n; i++)
 		most += b->puts[i].n;
 	struct enqueue *jobs = ARENA_ARRAY(&b->arena, struct enqueue, most);

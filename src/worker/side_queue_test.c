@@ -267,23 +267,6 @@ static void what_is_sent_stands_behind_what_waits(void **state)
 	assert_kinds(b, "abc");
 }
 
-static void tokens_are_kept_for_a_week(void **state)
-{
-	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
-	static const char *const ages[] = {
-		[STORE_POSTGRES] = "INSERT INTO defib.enqueued (token, at) VALUES ('old', now() - interval "
-						   "'8 days'), ('young', now() - interval '6 days')",
-		[STORE_SQLITE] = "INSERT INTO defib_enqueued (token, at) VALUES ('old', " SQLITE_NOW
-						 " - 8 * 86400000), ('young', " SQLITE_NOW " - 6 * 86400000)",
-	};
-	bench_sql(b, ages[b->rig.engine]);
-	put(&q, "a");
-	drained(&q, b->rig.other);
-	assert_int_equal(bench_number(b, "SELECT count(*) FROM " TOKENS " WHERE token = 'old'"), 0);
-	assert_int_equal(bench_number(b, "SELECT count(*) FROM " TOKENS), 2);
-}
-
 static void more_than_a_batch_goes_in_in_order(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -358,7 +341,6 @@ int main(void)
 		BOTH(jobs_of_another_database_are_left_alone),
 		BOTH(without_its_table_nothing_is_taken_for_refused),
 		BOTH(what_is_sent_stands_behind_what_waits),
-		BOTH(tokens_are_kept_for_a_week),
 		BOTH(more_than_a_batch_goes_in_in_order),
 		cmocka_unit_test(a_record_keeps_every_member),
 		cmocka_unit_test(a_delay_counts_from_the_put),

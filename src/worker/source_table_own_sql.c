@@ -107,7 +107,7 @@ static const char *compile_take(const struct binding *b, struct arena *a)
 	buf_addf(&sql, "INSERT INTO %s AS l (watch, job, epoch, owner, claimed_at, attempts)\nSELECT ",
 	         lease_table[b->engine]);
 	sql_literal(&sql, b->watch->name);
-	buf_add(&sql, ", u.job, 1, ");
+	buf_addf(&sql, ", u.job, 1 + %s, ", lease_floor[b->engine]);
 	sql_parameter(b, 1, &sql);
 	buf_addf(&sql, ", %s, 1 FROM (", lease_now[b->engine]);
 	relation_select(&r, 2, &sql);

@@ -2,7 +2,9 @@
 #include "worker/sweeper.h"
 
 #include "base/log.h"
+#include "ledger/retention.h"
 #include "ledger/told.h"
+#include "life/leader.h"
 #include "recover/census.h"
 #include "recover/startup.h"
 #include "worker/lost_job.h"
@@ -32,6 +34,7 @@ struct sweeper {
 	struct session session;
 	struct swept *swept; /* options.nwatches */
 	struct scan_options scan;
+	struct retention_tick retention;
 	pthread_t thread;
 	bool running; /* the thread */
 	/* shared */
@@ -133,6 +136,29 @@ static void recover(struct sweeper *s, int64_t owner)
 	}
 }
 
+/* Whether a daemon looks after this database: then the tables are his to keep small. */
+static bool daemon_leads(struct sweeper *s)
+{
+	struct arena a = ARENA_INIT;
+	struct leader_row *rows = NULL;
+	struct failure f = {0};
+	bool leads = session_ready(&s->session, &f) != DEFIB_OK;
+	int n = 0;
+	if (!leads && leader_read(s->session.store, &a, &rows, &n, &f))
+		leads = true; /* not known */
+	for (int i = 0; i < n; i++)
+		leads = leads || rows[i].leads;
+	arena_release(&a);
+	return leads;
+}
+
+static void retain(struct sweeper *s)
+{
+	const struct retention *p = s->options.retention;
+	if (p && retention_due(&s->retention, p) && !daemon_leads(s))
+		retention_turn(&s->retention, &s->session, p, "worker");
+}
+
 /* What to do next; false: stop. The dead come before a sweep. */
 static bool next(struct sweeper *s, struct lost_owner *owner)
 {
@@ -159,8 +185,11 @@ static void *sweeper_main(void *arg)
 {
 	struct sweeper *s = arg;
 	struct lost_owner owner;
-	while (next(s, &owner))
+	while (next(s, &owner)) {
 		recover(s, owner.id);
+		if (!owner.id)
+			retain(s);
+	}
 	return NULL;
 }
 

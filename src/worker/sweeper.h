@@ -11,6 +11,7 @@
 #define WORKER_SWEEPER_H
 
 #include "recover/scan.h"
+#include "watch/retention.h"
 
 struct sweeper;
 
@@ -18,7 +19,8 @@ struct sweeper_options {
 	struct store_options store;
 	const struct watch **watches; /* watches[0] is the built-in queue */
 	int nwatches;
-	void (*wake)(void *ctx); /* from the sweeper's thread: there may be work */
+	const struct retention *retention; /* of defib's tables, where no daemon leads; NULL: never */
+	void (*wake)(void *ctx);           /* from the sweeper's thread: there may be work */
 	void *ctx;
 };
 

@@ -518,6 +518,7 @@ defib_err watchman_start(const struct watchman_options *o, struct watchman **out
 		.store = o->store,
 		.watches = o->watches,
 		.nwatches = o->nwatches,
+		.retention = o->retention,
 		.wake = o->wake,
 		.ctx = o->ctx,
 	});

@@ -24,6 +24,7 @@ struct watchman_options {
 	int nsources;
 	const struct watch **watches; /* whose jobs are recovered: watches[0] is the built-in queue */
 	int nwatches;
+	const struct retention *retention; /* see sweeper.h */
 	struct lease_rules lease;
 	/*
 	 * How long most of those who were seen beating are not declared dead when they

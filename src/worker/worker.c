@@ -282,6 +282,7 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 	                              .nsources = o->npools,
 	                              .watches = o->watches,
 	                              .nwatches = o->nwatches,
+	                              .retention = o->retention,
 	                              .lease = o->lease,
 	                              .brake_ms = o->brake_ms,
 	                              .no_startup = o->no_startup,

@@ -48,6 +48,7 @@ struct worker_options {
 	int npools;
 	const struct watch **watches; /* recovered by this worker; [0] is the built-in queue */
 	int nwatches;
+	const struct retention *retention; /* see sweeper.h; NULL: nothing is removed */
 	struct lease_rules lease;
 	const char *spool; /* folder; NULL: off */
 	const char *side;  /* folder of new work that waits (side_queue.h); NULL: none */

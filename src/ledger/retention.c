@@ -1,0 +1,550 @@
+/*
+ * retention.c: see retention.h.
+ *
+ * Texts of SQL are written once for both engines: @ stands for "defib." or
+ * "defib_", # for the time before which a row is old, by the first parameter.
+ */
+#include "ledger/retention.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ledger/ledger.h"
+#include "ledger/prune.h"
+#include "ledger/schema.h"
+#include "watch/lease_sql.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#define TURN_MS 200        /* that a loop can spare */
+#define COUNTED_MAX 100000 /* beyond that the planner's number must do */
+#define LEDGER_LATE_US                                                                             \
+	(24 * 3600 * US_PER_S) /* so that a quiet ledger is not pruned every minute */
+
+const char *const retention_names[] = {
+#define X(id, name, help) name,
+	RETENTION_RULES(X)
+#undef X
+		NULL};
+const char *const retention_words[] = {
+#define X(id, name, help) help,
+	RETENTION_RULES(X)
+#undef X
+		NULL};
+
+/* Nothing of ours waits for the job: it is not held, and no retry is due. */
+#define NOT_WAITING                                                                                \
+	" AND NOT EXISTS (SELECT 1 FROM @hold h WHERE h.watch = t.watch AND h.job = t.job) AND NOT "   \
+	"EXISTS (SELECT 1 FROM @retry r WHERE r.watch = t.watch AND r.job = t.job)"
+
+static const struct keep_rule {
+	const char *table;
+	size_t age;        /* where the policy has it */
+	const char *time;  /* the column that says how old a row is */
+	const char *is;    /* which rows of the table are meant: as the index says it */
+	const char *over;  /* what must hold beside their age */
+	const char *index; /* that has just these rows */
+} rules[RETENTION_COUNT] = {
+	[RETAIN_DONE] = {"job", offsetof(struct retention, done_us), "finished_at", "t.state = 'done'",
+                     "", "job_done_at"},
+	[RETAIN_FAILED] = {"job", offsetof(struct retention, failed_us), "finished_at",
+                       "t.state IN ('failed', 'timed_out', 'cancelled', 'rolled_back')", "",
+                       "job_failed_at"},
+	[RETAIN_LEASES] = {"lease", offsetof(struct retention, leases_us), "claimed_at",
+                       "t.owner IS NULL", " AND (t.run_at IS NULL OR t.run_at < #)" NOT_WAITING,
+                       "lease_free_at"},
+	[RETAIN_STEPS] = {"step", offsetof(struct retention, leases_us), "finished_at",
+                      "t.watch <> 'queue'",
+                      " AND NOT EXISTS (SELECT 1 FROM @step o WHERE o.watch = t.watch AND o.job = "
+                      "t.job AND o.finished_at >= #) AND NOT EXISTS (SELECT 1 FROM @lease l WHERE "
+                      "l.watch = t.watch AND l.job = t.job AND l.owner IS NOT NULL)" NOT_WAITING,
+                      "step_at"},
+	[RETAIN_WORKERS] = {"worker", offsetof(struct retention, workers_us), "ended_at",
+                        "t.state <> 'alive'",
+                        " AND NOT EXISTS (SELECT 1 FROM @job j WHERE j.owner = t.id AND (j.state = "
+                        "'running' OR j.state = 'cancelling')) AND NOT EXISTS (SELECT 1 FROM "
+                        "@lease l WHERE l.owner = t.id)",
+                        "worker_ended_at"},
+	[RETAIN_PROGRAMS] = {"program", offsetof(struct retention, workers_us), "ended_at",
+                         "t.ended_at IS NOT NULL",
+                         " AND NOT EXISTS (SELECT 1 FROM @claimed_by c WHERE c.application = "
+                         "t.application AND c.watch = t.watch)",
+                         "program_pkey"},
+	[RETAIN_TOKENS] = {"enqueued", offsetof(struct retention, tokens_us), "at", "true", "",
+                       "enqueued_at"},
+	[RETAIN_MESSAGES] = {"delivery", offsetof(struct retention, messages_us), "ended_at",
+                         "t.ended IS NOT NULL", "", "delivery_ended_at"},
+	[RETAIN_LEARNED] = {"learned", offsetof(struct retention, learned_us), "at", "t.kind <> ''", "",
+                        "learned_pkey"},
+	[RETAIN_LEDGER] = {"ledger", offsetof(struct retention, ledger_us), "at", "true", "",
+                       "ledger_pkey"},
+};
+
+/* What belongs to a job of the built-in queue and goes with it. */
+static const struct {
+	const char *table, *column, *more;
+	bool text; /* the column is the job's text */
+} parts_of_job[] = {
+	{"job_data", "job", "", false},
+	{"progress", "job", "", false},
+	{"step", "job", " AND watch = 'queue'", true},
+	{"hold", "job", " AND watch = 'queue'", true},
+	{"retry", "job", " AND watch = 'queue'", true},
+	{"job", "id", "", false},
+};
+
+struct round {
+	struct store *store;
+	const struct retention *policy;
+	const char *actor;
+	bool force;
+	int64_t until_ms;
+	struct arena arena;
+	struct retention_round *out;
+};
+
+static int64_t age_of(const struct retention *p, const struct keep_rule *r)
+{
+	return *(const int64_t *)((const char *)p + r->age);
+}
+
+/* The text for an engine. */
+static const char *sql_for(enum store_engine engine, struct arena *a, const char *text)
+{
+	struct buf out = BUF_INIT;
+	for (; *text; text++) {
+		if (*text == '@')
+			buf_add(&out, engine == STORE_POSTGRES ? "defib." : "defib_");
+		else if (*text == '#')
+			buf_add(&out, engine == STORE_POSTGRES
+			                  ? "(statement_timestamp() - $1::bigint * interval '1 microsecond')"
+			                  : "(" SQLITE_NOW_MS " - ?1 / 1000)");
+		else if (*text == '$' && engine == STORE_SQLITE)
+			buf_addch(&out, '?');
+		else
+			buf_addch(&out, *text);
+	}
+	const char *sql = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return sql;
+}
+
+/* "FROM table t WHERE … what is old", in both parameters' order. */
+static const char *old_rows(const struct keep_rule *r, const char *more, struct arena *a)
+{
+	return arena_printf(a, "FROM @%s t WHERE %s AND t.%s < #%s%s ORDER BY t.%s LIMIT $2", r->table,
+	                    r->is, r->time, r->over, more, r->time);
+}
+
+static const char *locked(enum store_engine engine)
+{
+	return engine == STORE_POSTGRES ? " FOR UPDATE SKIP LOCKED" : "";
+}
+
+/* ---- one step */
+
+/* A list of ids as one parameter. */
+static const char *id_list(enum store_engine engine, const struct store_rows *rows, struct arena *a)
+{
+	const char *marks = engine == STORE_POSTGRES ? "{}" : "[]";
+	struct buf out = BUF_INIT;
+	for (int i = 0; i < rows->nrows; i++)
+		buf_addf(&out, "%c%s", i ? ',' : marks[0], row_text(rows, i, 0));
+	buf_addch(&out, marks[1]);
+	const char *list = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return list;
+}
+
+static defib_err remove_jobs(struct round *x, const struct keep_rule *r, int64_t *n,
+                             struct failure *f)
+{
+	static const char *const among[][2] = {
+		[STORE_POSTGRES] = {"= ANY ($1::bigint[])", "= ANY (($1::bigint[])::text[])"},
+		[STORE_SQLITE] = {"IN (SELECT value FROM json_each(?1))",
+	                      "IN (SELECT CAST(value AS TEXT) FROM json_each(?1))"},
+	};
+	struct store *s = x->store;
+	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
+	struct store_rows rows;
+	const char *choose =
+		arena_printf(&x->arena, "SELECT t.id %s%s", old_rows(r, "", &x->arena), locked(s->engine));
+	defib_err err =
+		store_exec(s, sql_for(s->engine, &x->arena, choose), params, 2, &x->arena, &rows, f);
+	*n = err ? 0 : rows.nrows;
+	if (err || *n == 0)
+		return err;
+	struct store_param ids = P_TEXT(id_list(s->engine, &rows, &x->arena));
+	for (size_t i = 0; i < sizeof parts_of_job / sizeof *parts_of_job && !err; i++) {
+		const char *sql = arena_printf(
+			&x->arena, "DELETE FROM @%s WHERE %s %s%s", parts_of_job[i].table,
+			parts_of_job[i].column, among[s->engine][parts_of_job[i].text], parts_of_job[i].more);
+		err = store_exec(s, sql_for(s->engine, &x->arena, sql), &ids, 1, &x->arena, NULL, f);
+	}
+	return err;
+}
+
+static defib_err remove_rows(struct round *x, const struct keep_rule *r, const char *more,
+                             int64_t *n, struct failure *f)
+{
+	struct store *s = x->store;
+	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
+	struct store_rows rows = {0};
+	bool pg = s->engine == STORE_POSTGRES;
+	const char *sql =
+		arena_printf(&x->arena,
+	                 pg ? "DELETE FROM @%s WHERE ctid = ANY (ARRAY(SELECT t.ctid %s%s))"
+	                    : "DELETE FROM @%s WHERE rowid IN (SELECT t.rowid %s%s)",
+	                 r->table, old_rows(r, more, &x->arena), locked(s->engine));
+	defib_err err =
+		store_exec(s, sql_for(s->engine, &x->arena, sql), params, 2, &x->arena, &rows, f);
+	*n = err ? 0 : rows.affected;
+	return err;
+}
+
+/* All steps of a job, or none: half a record would be a false one. */
+static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_t *n,
+                              struct failure *f)
+{
+	struct store *s = x->store;
+	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
+	struct store_rows rows = {0};
+	const char *sql = arena_printf(
+		&x->arena, "DELETE FROM @step WHERE (watch, job) IN (SELECT t.watch, t.job %s)",
+		old_rows(r, "", &x->arena));
+	defib_err err =
+		store_exec(s, sql_for(s->engine, &x->arena, sql), params, 2, &x->arena, &rows, f);
+	*n = err ? 0 : rows.affected;
+	return err;
+}
+
+/*
+ * Leases go when their epoch is no higher than the floor that an earlier transaction left, so
+ * that whoever claims such a job in this moment begins above it. Those that are higher raise it,
+ * and go the next time.
+ */
+static defib_err remove_leases(struct round *x, const struct keep_rule *r, int64_t *n,
+                               struct failure *f)
+{
+	struct store *s = x->store;
+	const char *floor = lease_floor[s->engine];
+	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
+	defib_err err = remove_rows(x, r, arena_printf(&x->arena, " AND t.epoch <= %s", floor), n, f);
+	if (err)
+		return err;
+	const char *sql = arena_printf(
+		&x->arena,
+		"INSERT INTO @meta (name, value) SELECT 'lease_floor', CAST(o.top AS text) FROM (SELECT "
+		"max(e.epoch) AS top FROM (SELECT t.epoch %s) e) o WHERE o.top > %s ON CONFLICT (name) DO "
+		"UPDATE SET value = excluded.value",
+		old_rows(r, "", &x->arena), floor);
+	return store_exec(s, sql_for(s->engine, &x->arena, sql), params, 2, &x->arena, NULL, f);
+}
+
+static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t *n,
+                             struct failure *f)
+{
+	const struct keep_rule *r = &rules[rule];
+	switch (rule) {
+	case RETAIN_DONE:
+	case RETAIN_FAILED:
+		return remove_jobs(x, r, n, f);
+	case RETAIN_LEASES:
+		return remove_leases(x, r, n, f);
+	case RETAIN_STEPS:
+		return remove_steps(x, r, n, f);
+	default:
+		return remove_rows(x, r, "", n, f);
+	}
+}
+
+/* ---- the ledger */
+
+/* Its first entry's age; 0: it has none. */
+static defib_err ledger_age(struct store *s, struct arena *a, int64_t *us, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "SELECT (extract(epoch FROM statement_timestamp() - at) * 1000000)::"
+						   "bigint FROM defib.ledger ORDER BY id LIMIT 1",
+		[STORE_SQLITE] = "SELECT CAST((julianday('now') - julianday(at)) * 86400000000.0 AS "
+						 "INTEGER) FROM defib_ledger ORDER BY id LIMIT 1",
+	};
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	*us = err || rows.nrows == 0 ? 0 : row_int(&rows, 0, 0, 0);
+	return err;
+}
+
+/* Who may not prune the ledger leaves it to its owner. */
+static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
+{
+	struct prune_plan plan;
+	int64_t age = 0, keep = x->policy->ledger_us;
+	bool over, there = false;
+	defib_err err = schema_has(x->store, "ledger_seal", &there, f);
+	if (!err && there)
+		err = ledger_age(x->store, &x->arena, &age, f);
+	if (err || age < keep + (x->force ? 0 : LEDGER_LATE_US))
+		return err;
+	err = prune_cutoff(x->store, keep, &x->arena, &plan, f);
+	struct ledger_context ctx = {
+		"", arena_printf(&x->arena, "retention-%" PRId64, clock_wall_us() / US_PER_S), x->actor};
+	if (!err)
+		err = prune_part(x->store, &plan, &ctx, RETENTION_STEP, n, &over, f);
+	if (err == DEFIB_PERMISSION) {
+		fail_clear(f);
+		err = DEFIB_OK;
+	}
+	return err;
+}
+
+/* ---- a round */
+
+static defib_err step(struct round *x, enum retention_rule rule, int64_t *n, struct failure *f)
+{
+	*n = 0;
+	if (rule == RETAIN_LEDGER)
+		return prune_ledger(x, n, f);
+	defib_err err = store_begin(x->store, TX_WRITE, f);
+	if (err)
+		return err;
+	err = step_inside(x, rule, n, f);
+	if (!err)
+		return store_commit(x->store, f);
+	store_rollback(x->store);
+	return err;
+}
+
+/* How many rows are kept. Of very many the planner knows enough. */
+static defib_err count_kept(struct round *x, const struct keep_rule *r, int64_t *n,
+                            struct failure *f)
+{
+	struct store *s = x->store;
+	struct store_rows rows;
+	struct store_param index = P_TEXT(r->index), most = P_INT(COUNTED_MAX);
+	defib_err err = DEFIB_OK;
+	*n = 0;
+	if (s->engine == STORE_POSTGRES) {
+		err = store_exec(s,
+		                 "SELECT c.reltuples::bigint FROM pg_class c WHERE c.relname = $1 AND "
+		                 "c.relnamespace = 'defib'::regnamespace",
+		                 &index, 1, &x->arena, &rows, f);
+		*n = err || rows.nrows == 0 ? 0 : row_int(&rows, 0, 0, 0);
+	}
+	if (err || *n > COUNTED_MAX)
+		return err;
+	const char *sql = arena_printf(
+		&x->arena, "SELECT count(*) FROM (SELECT 1 FROM @%s t WHERE %s LIMIT $1) AS few", r->table,
+		r->is);
+	err = store_exec(s, sql_for(s->engine, &x->arena, sql), &most, 1, &x->arena, &rows, f);
+	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	return err;
+}
+
+/* The row of the rule in `kept`; the oldest is found by its index. */
+static defib_err note_kept(struct round *x, enum retention_rule rule, struct failure *f)
+{
+	const struct keep_rule *r = &rules[rule];
+	struct store *s = x->store;
+	bool pg = s->engine == STORE_POSTGRES;
+	int64_t n = 0;
+	const char *oldest =
+		arena_printf(&x->arena, "(SELECT min(t.%s) FROM @%s t WHERE %s)", r->time, r->table, r->is);
+	if (rule == RETAIN_LEDGER)
+		oldest = pg ? "(SELECT t.at FROM @ledger t ORDER BY t.id LIMIT 1)"
+		            : "(SELECT CAST((julianday(t.at) - 2440587.5) * 86400000 AS INTEGER) FROM "
+		              "@ledger t ORDER BY t.id LIMIT 1)";
+	defib_err err = count_kept(x, r, &n, f);
+	if (err)
+		return err;
+	struct store_param params[] = {P_TEXT(retention_names[rule]), P_INT(x->out->removed[rule]),
+	                               P_INT(n)};
+	const char *sql = arena_printf(
+		&x->arena,
+		"INSERT INTO @kept AS k (rule, at, removed, rows, oldest) VALUES ($1, %s, $2, $3, %s) ON "
+		"CONFLICT (rule) DO UPDATE SET at = excluded.at, removed = k.removed + excluded.removed, "
+		"rows = excluded.rows, oldest = excluded.oldest",
+		pg ? "clock_timestamp()" : SQLITE_NOW_MS, oldest);
+	return store_write(s, sql_for(s->engine, &x->arena, sql), params, 3, &x->arena, NULL, f);
+}
+
+static bool in_time(const struct round *x)
+{
+	return clock_boot_ms() < x->until_ms;
+}
+
+static defib_err do_rule(struct round *x, enum retention_rule rule, struct failure *f)
+{
+	int64_t n = RETENTION_STEP;
+	bool there = false;
+	defib_err err = schema_has(x->store, rules[rule].table, &there, f);
+	if (err || !there)
+		return err;
+	if (age_of(x->policy, &rules[rule]) == 0)
+		return note_kept(x, rule, f);
+	while (!err && n >= RETENTION_STEP && in_time(x)) {
+		err = step(x, rule, &n, f);
+		x->out->removed[rule] += n;
+	}
+	x->out->more = x->out->more || n >= RETENTION_STEP;
+	return err ? err : note_kept(x, rule, f);
+}
+
+/* The tables as they are today; false without a failure: another role must bring them there. */
+static defib_err ready(struct store *s, bool *there, struct failure *f)
+{
+	bool queue = false;
+	defib_err err = schema_has(s, "kept", there, f);
+	if (!err && !*there)
+		err = schema_has(s, "job", &queue, f);
+	if (!err && !*there) {
+		err = schema_install(s, queue ? SCHEMA_QUEUE : SCHEMA_DAEMON, f);
+		*there = !err;
+	}
+	if (err == DEFIB_PERMISSION) {
+		fail_clear(f);
+		err = DEFIB_OK;
+	}
+	return err;
+}
+
+static defib_err claim(struct round *x, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] =
+			"INSERT INTO defib.kept AS k (rule, at) VALUES ('', clock_timestamp()) ON CONFLICT "
+			"(rule) DO UPDATE SET at = excluded.at WHERE $2::bigint = 1 OR k.at <= "
+			"clock_timestamp() - $1::bigint * interval '1 microsecond'",
+		[STORE_SQLITE] = "INSERT INTO defib_kept AS k (rule, at) VALUES ('', " SQLITE_NOW_MS
+						 ") ON CONFLICT (rule) DO UPDATE SET at = excluded.at WHERE ?2 = 1 OR k.at "
+						 "<= excluded.at - ?1 / 1000",
+	};
+	struct store_param params[] = {P_INT(x->policy->every_us), P_INT(x->force)};
+	struct store_rows rows = {0};
+	defib_err err = store_write(x->store, sql[x->store->engine], params, 2, &x->arena, &rows, f);
+	x->out->claimed = !err && rows.affected > 0;
+	return err;
+}
+
+/* What is left is taken up soon, with pauses that leave the database most of its time. */
+static defib_err due_soon(struct round *x, int64_t pause_us, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] = "UPDATE defib.kept SET at = clock_timestamp() - $1::bigint * interval "
+						   "'1 microsecond' WHERE rule = ''",
+		[STORE_SQLITE] = "UPDATE defib_kept SET at = " SQLITE_NOW_MS " - ?1 / 1000 WHERE rule = ''",
+	};
+	struct store_param ago = P_INT(x->policy->every_us - pause_us);
+	return store_write(x->store, sql[x->store->engine], &ago, 1, &x->arena, NULL, f);
+}
+
+defib_err retention_round(struct store *s, const struct retention *p, const char *actor, bool force,
+                          int64_t budget_ms, struct retention_round *out, struct failure *f)
+{
+	int64_t begun_ms = clock_boot_ms();
+	struct round x = {.store = s, .policy = p, .actor = actor, .force = force, .out = out};
+	bool there = false;
+	*out = (struct retention_round){0};
+	x.until_ms = begun_ms + budget_ms;
+	defib_err err = ready(s, &there, f);
+	if (!err && there)
+		err = claim(&x, f);
+	for (int rule = 0; !err && out->claimed && rule < RETENTION_COUNT; rule++) {
+		err = do_rule(&x, (enum retention_rule)rule, f);
+		arena_clear(&x.arena);
+	}
+	if (!err && out->more)
+		err = due_soon(&x, (clock_boot_ms() - begun_ms) * 4000, f);
+	arena_release(&x.arena);
+	return err;
+}
+
+bool retention_due(const struct retention_tick *t, const struct retention *p)
+{
+	return p->enabled && clock_boot_ms() >= t->due_ms;
+}
+
+void retention_turn(struct retention_tick *t, struct session *session, const struct retention *p,
+                    const char *actor)
+{
+	int64_t begun_ms = clock_boot_ms();
+	struct retention_round round = {0};
+	struct failure f = {0};
+	defib_err err = session_ready(session, &f);
+	if (!err)
+		err = retention_round(session->store, p, actor, false, TURN_MS, &round, &f);
+	int64_t now = clock_boot_ms();
+	/* Another may do rounds; that he ends is noticed by asking twice as often as one is due. */
+	t->due_ms = now + (round.more ? (now - begun_ms) * 4 : p->every_us / 2000);
+	for (int i = 0; i < RETENTION_COUNT; i++)
+		if (round.removed[i])
+			log_event(LOG_DEBUG, "removed what is over", LOG_STR("what", retention_words[i]),
+			          LOG_INT("rows", round.removed[i]));
+	if (err && err != DEFIB_CONNECTION && !t->told)
+		log_event(LOG_WARN, "what is over cannot be removed", LOG_STR("because", f.what));
+	t->told = err != DEFIB_OK;
+}
+
+/* ---- looking */
+
+defib_err retention_look(struct store *s, const struct retention *p, int64_t old[RETENTION_COUNT],
+                         struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < RETENTION_COUNT && !err; i++) {
+		struct store_param params[] = {P_INT(age_of(p, &rules[i])), P_INT(RETENTION_SEEN_MAX)};
+		struct store_rows rows;
+		bool there = false;
+		old[i] = 0;
+		err = schema_has(s, rules[i].table, &there, f);
+		if (err || !there || params[0].number == 0)
+			continue;
+		if (i == RETAIN_LEDGER) {
+			struct prune_plan plan;
+			err = prune_plan(s, params[0].number, &a, &plan, f);
+			old[i] = plan.count;
+			continue;
+		}
+		const char *sql = arena_printf(&a, "SELECT count(*) FROM (SELECT 1 %s) AS old",
+		                               old_rows(&rules[i], "", &a));
+		err = store_exec(s, sql_for(s->engine, &a, sql), params, 2, &a, &rows, f);
+		old[i] = err ? 0 : row_int(&rows, 0, 0, 0);
+	}
+	arena_release(&a);
+	return err;
+}
+
+defib_err retention_read(struct store *s, struct retention_state *out, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] =
+			"SELECT rule, (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint, removed, "
+			"rows, (extract(epoch FROM clock_timestamp() - oldest) * 1000000)::bigint FROM "
+			"defib.kept",
+		[STORE_SQLITE] =
+			"SELECT rule, (" SQLITE_NOW_MS " - at) * 1000, removed, rows, (" SQLITE_NOW_MS
+			" - oldest) * 1000 FROM defib_kept",
+	};
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	bool there = false;
+	*out = (struct retention_state){0};
+	for (int i = 0; i < RETENTION_COUNT; i++)
+		out->kept[i] = (struct retention_kept){0, -1, -1};
+	defib_err err = schema_has(s, "kept", &there, f);
+	if (!err && there)
+		err = store_exec(s, sql[s->engine], NULL, 0, &a, &rows, f);
+	for (int i = 0; !err && there && i < rows.nrows; i++) {
+		const char *name = row_text(&rows, i, 0);
+		out->known = out->known || !*name;
+		out->ago_us = *name ? out->ago_us : row_int(&rows, i, 1, 0);
+		for (int k = 0; k < RETENTION_COUNT; k++)
+			if (text_eq(retention_names[k], name))
+				out->kept[k] = (struct retention_kept){
+					row_int(&rows, i, 2, 0), row_int(&rows, i, 3, -1), row_int(&rows, i, 4, -1)};
+	}
+	arena_release(&a);
+	return err;
+}

@@ -1,0 +1,80 @@
+/*
+ * retention.h: removing what is over from defib's own tables, in small steps.
+ *
+ * One table of rules says what is removed, by which age, and by which index. A
+ * step is one short transaction of at most RETENTION_STEP rows; rows that
+ * somebody has locked are passed by. What runs, waits or is held is never
+ * touched; ids are never given again, and epochs of leases go on above the
+ * highest that was removed. A round is claimed in the database (defib.kept):
+ * of all daemons and workers one does it.
+ */
+#ifndef LEDGER_RETENTION_H
+#define LEDGER_RETENTION_H
+
+#include "store/session.h"
+#include "watch/retention.h"
+
+#define RETENTION_STEP 1000
+
+/* X(enum, name, help) */
+#define RETENTION_RULES(X)                                                                         \
+	X(DONE, "done", "done jobs")                                                                   \
+	X(FAILED, "failed", "failed jobs")                                                             \
+	X(LEASES, "leases", "leases of other tables")                                                  \
+	X(STEPS, "steps", "steps of other tables")                                                     \
+	X(WORKERS, "workers", "workers that are gone")                                                 \
+	X(PROGRAMS, "programs", "programs that have ended")                                            \
+	X(TOKENS, "tokens", "tokens of spooled jobs")                                                  \
+	X(MESSAGES, "messages", "messages that are over")                                              \
+	X(LEARNED, "learned", "learned run times")                                                     \
+	X(LEDGER, "ledger", "entries of the ledger")
+
+enum retention_rule {
+#define X(id, name, help) RETAIN_##id,
+	RETENTION_RULES(X)
+#undef X
+		RETENTION_COUNT
+};
+extern const char *const retention_names[], *const retention_words[];
+
+struct retention_round {
+	bool claimed; /* it was ours to do; false: not due, or another does it */
+	bool more;    /* the budget ended before what is old did */
+	int64_t removed[RETENTION_COUNT];
+};
+/*
+ * A round, if it is due; `force`: whether it is or not. Goes on for about `budget_ms`. `role_may`
+ * is false afterwards if the tables are not ours to bring up to date: then nothing was done.
+ */
+MUST_CHECK defib_err retention_round(struct store *s, const struct retention *p, const char *actor,
+                                     bool force, int64_t budget_ms, struct retention_round *out,
+                                     struct failure *f);
+/*
+ * The same by itself, in a loop: when it is due, and no longer than a loop can spare. Failures are
+ * told here; a lost session its owner will see.
+ */
+struct retention_tick {
+	int64_t due_ms; /* CLOCK_BOOTTIME */
+	bool told;      /* that it fails */
+};
+bool retention_due(const struct retention_tick *t, const struct retention *p);
+void retention_turn(struct retention_tick *t, struct session *session, const struct retention *p,
+                    const char *actor);
+/* How many rows would be removed now, by rule, RETENTION_SEEN_MAX at most. */
+#define RETENTION_SEEN_MAX 1000000
+MUST_CHECK defib_err retention_look(struct store *s, const struct retention *p,
+                                    int64_t old[RETENTION_COUNT], struct failure *f);
+
+/* What is known since the last rounds; rows is -1 where it is not. */
+struct retention_kept {
+	int64_t removed, rows, oldest_us; /* oldest_us: its age; -1: there is none */
+};
+struct retention_state {
+	bool known;     /* there was a round */
+	int64_t ago_us; /* since the last one */
+	struct retention_kept kept[RETENTION_COUNT];
+};
+MUST_CHECK defib_err retention_read(struct store *s, struct retention_state *out,
+                                    struct failure *f);
+
+#endif
