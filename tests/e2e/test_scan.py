@@ -433,3 +433,13 @@ def test_jobs_that_were_on_hold_before_are_shown_and_are_no_news(db, defib):
     stuck_jobs.fill(db, 1, first=2)
     assert defib("scan", config=config).code == 1
     assert defib("scan", "--fix", config=config).code == 1
+
+
+def test_a_limit_is_on_what_is_looked_at_and_not_on_how_many_are_called_stuck(defib, db):
+    stuck_jobs.make(db, 7)
+    ran = defib("scan", "--limit", "2", config=stuck_jobs.config(db))
+    assert "7 stuck of 7 running, 2 looked at" in ran.out, ran.out
+    told = defib("scan", "--limit", "2", "--json", config=stuck_jobs.config(db)).json["watches"][0]
+    assert (told["found"], told["stuck"], told["limited"]) == (2, 7, True)
+    told = defib("scan", "--limit", "7", "--json", config=stuck_jobs.config(db)).json["watches"][0]
+    assert (told["found"], told["stuck"], told["limited"]) == (7, 7, False)
