@@ -82,18 +82,14 @@ static void tell_unseen(const struct asking *x, const struct database *d, struct
 		        d->name);
 }
 
-/* What retention keeps and has removed in one database; nothing before the first round. */
+/* What retention keeps and has removed in one database; nothing where there is nothing. */
 static void kept_text(const struct database *d, const struct retention_state *st, struct buf *out)
 {
-	int told = 0;
-	buf_addf(out, "\nretention of %s: the last round was ", d->name);
-	duration_text(st->ago_us, out);
-	buf_add(out, " ago\n");
 	for (int i = 0; i < RETENTION_COUNT; i++) {
 		const struct retention_kept *k = &st->kept[i];
 		if (k->rows <= 0 && k->removed <= 0)
 			continue;
-		buf_add(out, "  ");
+		buf_addf(out, "  kept         %s: ", d->name);
 		out_count(out, k->rows);
 		buf_addf(out, " %s kept", retention_words[i]);
 		if (k->oldest_us >= 0) {
@@ -104,10 +100,7 @@ static void kept_text(const struct database *d, const struct retention_state *st
 		buf_add(out, "; ");
 		out_count(out, k->removed);
 		buf_add(out, " removed so far\n");
-		told++;
 	}
-	if (!told)
-		buf_add(out, "  nothing is kept that is over\n");
 }
 
 static void kept_json(const struct database *d, const struct retention_state *st, bool first,
