@@ -78,6 +78,8 @@ struct cli {
 /* Parse argv (args.c). Returns EXIT_CLEAN or prints one line and returns EXIT_USAGE. */
 int cli_parse(struct cli *c, int argc, char **argv);
 /* Value of an option of the command; NULL: not given. Flags have "". */
+/* Say on stderr that a watch is left out because it is off, and why it is. */
+void cli_say_off(const struct cli *c, const struct watch *w);
 const char *cli_value(const struct cli *c, const char *name);
 bool cli_flag(const struct cli *c, const char *name);
 /* A duration or whole number option; prints one line and returns false when it is wrong. */

@@ -67,8 +67,13 @@ static defib_err choose(const struct cli *c, struct setup *s, struct failure *f)
 	const struct settings *all = &s->settings;
 	s->chosen = ARENA_ARRAY(&s->arena, bool, all->nwatches + 1);
 	s->queue = !cli_flag(c, "no-queue") && c->nwords == 0;
-	for (int i = 0; i < all->nwatches; i++)
-		s->chosen[i] = c->nwords == 0 && all->watches[i].enabled;
+	for (int i = 0; i < all->nwatches; i++) {
+		const struct watch *w = &all->watches[i];
+		s->chosen[i] = c->nwords == 0 && w->enabled;
+		if (!w->enabled && c->nwords == 0)
+			log_event(LOG_INFO, "a watch is off", LOG_STR("watch", w->name),
+			          LOG_STR("because", w->off_because));
+	}
 	for (int i = 0; i < c->nwords; i++) {
 		struct watch *w = settings_watch(all, c->words[i]);
 		if (!w) {

@@ -257,7 +257,7 @@ static int scan_all(struct run *run)
 		if (run->chosen[i])
 			scan_one(run, i);
 		else if (!s->watches[i].enabled)
-			log_event(LOG_DEBUG, "watch is off", LOG_STR("watch", s->watches[i].name));
+			cli_say_off(run->cli, &s->watches[i]);
 	report_end(&run->report);
 	if (run->options.fix)
 		tell_groups(run);

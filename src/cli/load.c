@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "base/text.h"
+#include "store/url.h"
 
 #include <pwd.h>
 #include <unistd.h>
@@ -42,8 +43,13 @@ int cli_queue_fail(struct failure *f)
 
 static bool is_url(const char *text)
 {
-	enum store_engine engine;
-	return store_engine_of(text, &engine, NULL);
+	struct buf url = BUF_INIT, notes = BUF_INIT;
+	struct failure ignored = {0};
+	bool is = store_url_read(text, &url, &notes, &ignored);
+	buf_release(&url);
+	buf_release(&notes);
+	/* One that is refused for how it is written is no name of a database either. */
+	return is || strstr(text, "://") || text_starts(text, "jdbc:");
 }
 
 /* --db URL stands for the first database; with a file of several it must be a name. */
@@ -224,6 +230,12 @@ int cli_load(struct cli *c)
 	if (c->reader.nerrors)
 		return EXIT_CONFIG; /* each was said, with its place */
 	return err ? cli_fail(&f) : EXIT_CLEAN;
+}
+
+void cli_say_off(const struct cli *c, const struct watch *w)
+{
+	if (!c->quiet)
+		fprintf(stderr, "watch %s is off: %s\n", w->name, w->off_because);
 }
 
 struct store_options cli_store_options(const struct database *d, const struct watch *w,

@@ -257,11 +257,15 @@ static void take_watches(struct choice *x)
 	assert(s->nwatches == 0 || s->watches != NULL);
 	if (x->only) {
 		group_of(x, x->only);
+		if (!x->only->enabled && !cli_value(x->cli, "watch"))
+			cli_say_off(x->cli, x->only);
 		return;
 	}
 	for (int i = 0; i < s->nwatches; i++)
 		if (s->watches[i].enabled)
 			group_of(x, &s->watches[i]);
+		else
+			cli_say_off(x->cli, &s->watches[i]);
 }
 
 static int choose(struct choice *x)

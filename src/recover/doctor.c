@@ -166,7 +166,7 @@ static void examine_watch(struct examination *x, const struct watch *w)
 	if (w->enabled)
 		run_checks(x, watch_checks, sizeof watch_checks / sizeof *watch_checks);
 	else
-		found(x, FINDING_OK, NULL, "off (enabled: false)");
+		found(x, FINDING_OK, NULL, "off: %s", w->off_because);
 	x->watch = NULL;
 }
 

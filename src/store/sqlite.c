@@ -330,7 +330,7 @@ static defib_err check_file(const struct store_options *opt, const char *path, s
 
 	if (path[0] == '\0' || text_starts(path, "//")) {
 		fail(f, DEFIB_CONFIG, "%s: the URL names no file", opt->name);
-		fail_next(f, "write sqlite:PATH or sqlite:///ABSOLUTE/PATH");
+		fail_next(f, "write sqlite:PATH, as in sqlite:jobs.db or sqlite:/srv/jobs.db");
 		return DEFIB_CONFIG;
 	}
 	if (opt->create || text_eq(path, ":memory:")) {

@@ -7,6 +7,7 @@
 #include "store/store.h"
 #include "base/text.h"
 #include "store/sql.h"
+#include "store/url.h"
 
 #include <assert.h>
 
@@ -78,12 +79,21 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 	};
 	struct failure scratch = {0};
 	struct store_options full = *opt;
-	struct buf shown = BUF_INIT;
+	struct buf shown = BUF_INIT, url = BUF_INIT, notes = BUF_INIT;
 	enum store_engine engine;
 
 	*out = NULL;
 	f = f ? f : &scratch;
-	if (!store_engine_of(opt->url, &engine, f)) {
+	/* Settings have read theirs; a program that uses the library gives its own. */
+	if (opt->url && !store_url_read(opt->url, &url, &notes, f)) {
+		buf_release(&url);
+		buf_release(&notes);
+		return DEFIB_CONFIG;
+	}
+	buf_release(&notes);
+	full.url = opt->url ? buf_text(&url) : NULL;
+	if (!store_engine_of(full.url, &engine, f)) {
+		buf_release(&url);
 		return DEFIB_CONFIG;
 	}
 	url_redact(opt->url, &shown);
@@ -95,6 +105,7 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 	defib_err err = openers[engine](&full, out, f);
 	assert((err == DEFIB_OK) == (*out != NULL));
 	buf_release(&shown);
+	buf_release(&url);
 	return err;
 }
 

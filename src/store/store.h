@@ -22,7 +22,7 @@
 enum store_engine { STORE_POSTGRES, STORE_SQLITE };
 
 struct store_options {
-	const char *url;      /* postgres://…, postgresql://…, sqlite:PATH, sqlite:///PATH */
+	const char *url; /* postgres://…, postgresql://…, sqlite:PATH, or as others write it: url.h */
 	const char *name;     /* the database's name in messages; NULL: the redacted URL */
 	bool read_only;       /* SQLite: open for reading only; PostgreSQL: read-only by default */
 	bool create;          /* SQLite: create the file if it is not there */

@@ -3,6 +3,8 @@
  */
 #include "watch/options_values.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 
 static const char *const missing_names[] = {"alive", "orphan", NULL};
@@ -297,9 +299,21 @@ const struct opt_row watch_rows[] = {
 #undef W
 #undef ACTION
 
+/* Where a value of the map that is being read comes from: a place, a variable. */
+static const char *origin_of(const struct cfg_reader *r, const char *name)
+{
+	const char *path = arena_printf(r->arena, "%s.%s", buf_text(&r->path), name);
+	for (int i = r->nshown - 1; i >= 0; i--)
+		if (text_eq(r->shown[i].path, path))
+			return r->shown[i].origin;
+	return "default";
+}
+
 void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w)
 {
 	assert(map != NULL);
 	*w = (struct watch){.at = map->at};
 	cfg_read(r, watch_rows, map, w);
+	if (!w->enabled)
+		w->off_because = arena_printf(r->arena, "enabled is false (%s)", origin_of(r, "enabled"));
 }

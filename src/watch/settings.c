@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "embedded.h"
+#include "store/url.h"
 #include "watch/builtin.h"
 
 #define D(member) offsetof(struct database, member)
@@ -61,6 +62,23 @@ static const char *entry_name(const struct cfg_node *map)
 	return name && name->kind == CFG_SCALAR ? name->text : "?";
 }
 
+/* An application's URL is taken as it is; what of it means nothing here is said. */
+static void read_url(struct cfg_reader *r, struct database *d)
+{
+	struct failure f = {0};
+	struct buf url = BUF_INIT, notes = BUF_INIT;
+	if (store_url_read(d->url, &url, &notes, &f) &&
+	    store_engine_of(buf_text(&url), &d->engine, &f)) {
+		d->url = arena_strdup(r->arena, buf_text(&url));
+		if (notes.len)
+			cfg_warning(r, d->at, "database %s: %s", d->name ? d->name : "?", buf_text(&notes));
+	} else {
+		cfg_problem(r, d->at, "%s%s%s", f.what, f.next[0] ? "; " : "", f.next);
+	}
+	buf_release(&url);
+	buf_release(&notes);
+}
+
 static void read_databases(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct database_list *list = target;
@@ -70,14 +88,13 @@ static void read_databases(struct cfg_reader *r, const struct cfg_node *node, vo
 	list->items = ARENA_ARRAY(r->arena, struct database, node->n);
 	for (int i = 0; i < node->n; i++) {
 		struct database *d = &list->items[list->n];
-		struct failure f = {0};
 		if (!is_map(r, node->items[i], "a database"))
 			continue;
 		size_t mark = cfg_enter(r, entry_name(node->items[i]));
 		cfg_read(r, database_rows, node->items[i], d);
 		d->at = node->items[i]->at;
-		if (d->url && !store_engine_of(d->url, &d->engine, &f))
-			cfg_problem(r, d->at, "%s", f.what);
+		if (d->url)
+			read_url(r, d);
 		for (int j = 0; j < list->n; j++)
 			if (d->name && text_eq(list->items[j].name, d->name))
 				cfg_problem(r, d->at, "two databases are named \"%s\"", d->name);

@@ -138,6 +138,7 @@ struct watch {
 	struct cfg_mark at;
 	const char *name, *database, *group, *label, *preset;
 	bool enabled;
+	const char *off_because; /* why it is not: where that is said, and by which variable */
 	const char *table;
 	struct text_list key;
 	struct sql_text running, alive_at, expires_at, started_at;

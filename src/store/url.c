@@ -1,0 +1,220 @@
+/* url.c: see url.h. */
+#include "store/url.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <libpq-fe.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void note(struct buf *notes, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void note(struct buf *notes, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	buf_addf(notes, "%s%s", notes->len ? "; " : "", text);
+}
+
+/* What follows SCHEME or SCHEME+DRIVER and "://"; NULL: another scheme. */
+static const char *behind_scheme(const char *url, const char *scheme, const char **driver)
+{
+	size_t n = strlen(scheme);
+	*driver = NULL;
+	if (strncasecmp(url, scheme, n) != 0) {
+		return NULL;
+	}
+	const char *at = url + n;
+	if (*at == '+') {
+		*driver = at;
+		at += 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+	}
+	return text_starts(at, "://") ? at + 3 : NULL;
+}
+
+/* ---- PostgreSQL: what libpq knows stays ---- */
+
+static bool libpq_knows(const char *name, size_t len)
+{
+	PQconninfoOption *options = PQconndefaults();
+	bool known = false;
+	for (const PQconninfoOption *o = options; o && o->keyword && !known; o++) {
+		known = strlen(o->keyword) == len && !strncmp(o->keyword, name, len);
+	}
+	PQconninfoFree(options);
+	return known;
+}
+
+static bool is(const char *text, size_t len, const char *word)
+{
+	return strlen(word) == len && !strncasecmp(text, word, len);
+}
+
+/* ssl=… of other drivers: a word for yes or no, or one of sslmode's own. */
+static const char *sslmode_of(const char *value, size_t len)
+{
+	static const char *const modes[] = {"disable",   "allow",       "prefer", "require",
+	                                    "verify-ca", "verify-full", NULL};
+	for (int i = 0; modes[i]; i++) {
+		if (is(value, len, modes[i])) {
+			return modes[i];
+		}
+	}
+	if (is(value, len, "true") || is(value, len, "1") || is(value, len, "on")) {
+		return "require";
+	}
+	return is(value, len, "false") || is(value, len, "0") || is(value, len, "off") ? "disable"
+	                                                                               : NULL;
+}
+
+static bool is_plain(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (!isalnum((unsigned char)text[i]) && text[i] != '_') {
+			return false;
+		}
+	}
+	return len > 0;
+}
+
+/* One parameter; false: it means nothing here. */
+static bool take_param(const char *name, size_t nname, const char *value, size_t nvalue,
+                       bool has_options, struct buf *out)
+{
+	bool schema = is(name, nname, "schema") || is(name, nname, "currentSchema");
+	const char *mode = is(name, nname, "ssl") ? sslmode_of(value, nvalue) : NULL;
+	if (libpq_knows(name, nname)) {
+		buf_addn(out, name, nname);
+		buf_addch(out, '=');
+		buf_addn(out, value, nvalue);
+	} else if (schema && is_plain(value, nvalue) && !has_options) {
+		buf_addf(out, "options=-csearch_path%%3D%.*s", (int)nvalue, value);
+	} else if (mode) {
+		buf_addf(out, "sslmode=%s", mode);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void take_query(const char *query, struct buf *out, struct buf *notes)
+{
+	struct buf left = BUF_INIT;
+	bool has_options = strstr(query, "options=") != NULL;
+	int n = 0;
+	while (*query) {
+		size_t len = strcspn(query, "&");
+		const char *equals = memchr(query, '=', len);
+		size_t nname = equals ? (size_t)(equals - query) : len;
+		const char *value = equals ? equals + 1 : query + len;
+		struct buf one = BUF_INIT;
+		if (take_param(query, nname, value, (size_t)(query + len - value), has_options, &one)) {
+			buf_addf(out, "%c%s", n++ ? '&' : '?', buf_text(&one));
+		} else if (nname) {
+			buf_addf(&left, "%s%.*s", left.len ? ", " : "", (int)(nname < 40 ? nname : 40), query);
+		}
+		buf_release(&one);
+		query += len + (query[len] == '&');
+	}
+	if (left.len) {
+		note(notes, "parameters of the URL that mean nothing here are left out: %s",
+		     buf_text(&left));
+	}
+	buf_release(&left);
+}
+
+static void postgres_url(const char *rest, const char *driver, struct buf *out, struct buf *notes)
+{
+	size_t n = strcspn(rest, "?");
+	if (driver) {
+		note(notes, "the driver %.*s in the URL is left out: defib has its own",
+		     (int)strcspn(driver, ":"), driver);
+	}
+	buf_add(out, "postgresql://");
+	buf_addn(out, rest, n);
+	if (rest[n] == '?') {
+		take_query(rest + n + 1, out, notes);
+	}
+}
+
+/* ---- SQLite: SQLAlchemy writes three slashes before a relative path, four before others ---- */
+
+static void sqlite_file(const char *path, struct buf *out, struct buf *notes)
+{
+	size_t n = strcspn(path, "?");
+	struct buf file = BUF_INIT;
+	buf_addn(&file, path, n);
+	if (path[n]) {
+		note(notes, "what follows the ? in the URL means nothing here and is left out");
+	}
+	buf_addf(out, "sqlite:%s", buf_text(&file));
+	buf_release(&file);
+}
+
+static bool sqlite_url(const char *rest, const char *driver, struct buf *out, struct buf *notes,
+                       struct failure *f)
+{
+	if (driver) {
+		note(notes, "the driver %.*s in the URL is left out: defib has its own",
+		     (int)strcspn(driver, ":"), driver);
+	}
+	if (*rest != '/' || !rest[1]) {
+		fail(f, DEFIB_CONFIG,
+		     *rest && *rest != '/' ? "sqlite:// is followed by a host" : "the URL names no file");
+		fail_next(f, "write sqlite:PATH, as in sqlite:jobs.db or sqlite:/srv/jobs.db");
+		return false;
+	}
+	if (rest[1] == '/') { /* sqlite:////srv/jobs.db */
+		sqlite_file(rest + 1, out, notes);
+		return true;
+	}
+	struct buf absolute = BUF_INIT;
+	buf_addn(&absolute, rest, strcspn(rest, "?"));
+	bool away = access(buf_text(&absolute) + 1, F_OK) != 0;
+	bool root = away && access(buf_text(&absolute), F_OK) == 0;
+	sqlite_file(root ? rest : rest + 1, out, notes);
+	note(notes,
+	     root ? "sqlite:/// is followed by a relative path, which is not there: %s is taken, write "
+	            "sqlite:%s"
+	          : "sqlite:/// is followed by a relative path: %s; an absolute one is sqlite:%s",
+	     buf_text(&absolute) + !root, buf_text(&absolute));
+	buf_release(&absolute);
+	return true;
+}
+
+bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct failure *f)
+{
+	const char *driver = NULL, *rest = behind_scheme(url, "postgresql", &driver);
+	enum store_engine engine;
+	if (!rest) {
+		rest = behind_scheme(url, "postgres", &driver);
+	}
+	if (rest) {
+		postgres_url(rest, driver, out, notes);
+		return true;
+	}
+	rest = behind_scheme(url, "sqlite", &driver);
+	if (rest) {
+		return sqlite_url(rest, driver, out, notes, f);
+	}
+	if (text_starts(url, "file:")) {
+		rest = url + strlen("file:");
+		sqlite_file(text_starts(rest, "///") ? rest + 2 : rest, out, notes);
+		note(notes, "file: is read as sqlite:, relative to the working directory");
+		return true;
+	}
+	if (!strncasecmp(url, "jdbc:", 5)) {
+		fail(f, DEFIB_CONFIG, "a JDBC URL is read by Java alone");
+		fail_next(f, "write it as postgresql://USER@HOST/DATABASE, or sqlite:PATH");
+		return false;
+	}
+	if (!store_engine_of(url, &engine, f)) {
+		return false;
+	}
+	buf_add(out, url);
+	return true;
+}
