@@ -13,12 +13,14 @@
 	  "it was recovered too often in too short a time, and may kill its workers")                  \
 	X(ATTEMPTS, "attempts", "its attempts are used up")                                            \
 	X(RULE, "rule", "a rule of the watch holds it")                                                \
+	X(STEPS, "steps", "which steps of its workflow are finished is not known")                     \
 	X(STARTUP, "startup", "a worker or daemon held it at its start")
 
 /* Names alone, for statements and comparisons. */
 #define HOLD_BY_HAND "by hand"
 #define HOLD_UNDONE "undone"
 #define HOLD_POISON "poison"
+#define HOLD_STEPS "steps"
 
 /* What it means, in words; a cause that is not known means itself, none that a person holds it. */
 const char *hold_cause_words(const char *cause);

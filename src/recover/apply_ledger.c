@@ -133,7 +133,10 @@ static defib_err write_steps(struct batch *b, struct failure *f)
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < b->n && !err; i++) {
 		const struct candidate *c = &b->all[i];
-		if (acts(c) && c->step)
+		if (acts(c) && c->nknown)
+			err = steps_put(b->ap->store, batch_watch(b)->name, c->facts.job, c->known, c->nknown,
+			                b->arena, f);
+		if (!err && acts(c) && c->step)
 			err =
 				steps_again(b->ap->store, batch_watch(b)->name, c->facts.job, c->step, b->arena, f);
 	}

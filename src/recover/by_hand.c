@@ -2,6 +2,7 @@
 #include "recover/by_hand.h"
 
 #include "base/text.h"
+#include "ledger/causes.h"
 #include "ledger/jobs.h"
 #include "ledger/steps.h"
 #include "recover/carry.h"
@@ -9,6 +10,7 @@
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "recover/masked.h"
+#include "watch/steps_done.h"
 
 struct hands {
 	struct session *session;
@@ -72,6 +74,97 @@ static defib_err is_held(struct hands *h, const struct facts *f, bool *held, str
 	return err;
 }
 
+/* ---- steps that somebody else's worker has finished ---- */
+
+static bool gives_back(int act)
+{
+	return act == REMEDY_REQUEUE || act == REMEDY_RETRY || act == ACT_THEN || act == ACT_RELEASE ||
+	       act == REMEDY_ROLLBACK;
+}
+
+static void refuse_unknown(struct hands *h, struct candidate *c)
+{
+	const char *ways = h->act == ACT_RELEASE || h->act == REMEDY_ROLLBACK
+	                       ? "let steps_done of the watch say it, or retry it with --from-step"
+	                       : "steps_done of the watch can say it; --override-guard runs it all the "
+	                         "same, with --from-step from there, else from its first step";
+	refuse(c, arena_printf(&h->arena,
+	                       "which steps of workflow %s it has finished in another worker is not "
+	                       "known, and they must not run again: %s",
+	                       work_workflow(&h->watch->work, c->facts.kind)->name, ways));
+}
+
+/* Steps of others that would run again, from the chosen one on. */
+static defib_err guard_again(struct hands *h, const struct workflow *w, int from,
+                             struct candidate *c, struct failure *f)
+{
+	struct buf names = BUF_INIT;
+	struct store_rows rows;
+	defib_err err =
+		steps_done_by(h->session->store, h->watch->name, c->facts.job, &h->arena, &rows, f);
+	for (int at = from; !err && at < w->nsteps; at++) {
+		bool finished = false, by_ours = false;
+		for (int i = 0; i < rows.nrows; i++)
+			if (text_eq(row_text(&rows, i, 0), w->steps[at].name)) {
+				finished = true;
+				by_ours = row_int(&rows, i, 1, 0) > 0;
+			}
+		for (int i = 0; i < c->nknown; i++)
+			if (c->known[i].position == at) {
+				c->known[i].again = true;
+				finished = true;
+			}
+		if (finished && !by_ours)
+			buf_addf(&names, "%s%s", names.len ? ", " : "", w->steps[at].name);
+	}
+	if (names.len && !h->options->override_guard)
+		refuse(c,
+		       arena_printf(&h->arena,
+		                    "another worker has finished %s: it would run again and its output be "
+		                    "overwritten; --override-guard runs it all the same",
+		                    buf_text(&names)));
+	buf_release(&names);
+	return err;
+}
+
+/*
+ * What the row says is finished is kept with the act, so that it is not run again; with
+ * --from-step and the override a person says it where the row does not.
+ */
+static defib_err guard_steps(struct hands *h, struct candidate *c, struct failure *f)
+{
+	const struct by_hand_options *o = h->options;
+	const struct workflow *w = work_workflow(&h->watch->work, c->facts.kind);
+	struct finished_step *done;
+	int n = 0, from = w && o->step ? workflow_position(w, o->step) : -1;
+	bool ours = false;
+	bool other_hold = h->act == ACT_RELEASE && !text_eq(c->facts.hold_cause, HOLD_STEPS);
+	if (!w || !gives_back(h->act) || !c->decision.act || other_hold)
+		return DEFIB_OK;
+	if (o->step && from < 0) {
+		refuse(c, "its workflow has no step of that name");
+		return DEFIB_OK;
+	}
+	bool said = steps_done_parse(w, c->facts.steps_done, &h->arena, &done, &n);
+	defib_err err =
+		steps_ours(h->session->store, h->watch->name, c->facts.job, &h->arena, &ours, f);
+	if (err)
+		return err;
+	bool over = o->override_guard && h->act != ACT_RELEASE && h->act != REMEDY_ROLLBACK;
+	if (!said && !ours && !over) {
+		refuse_unknown(h, c);
+		return DEFIB_OK;
+	}
+	c->known = ARENA_ARRAY(&h->arena, struct step_known, n + w->nsteps + 1);
+	for (int i = 0; i < n; i++)
+		c->known[c->nknown++] = (struct step_known){done[i].name, done[i].position, false};
+	/* A person says it: what is before the chosen step is finished, and the rest is not. */
+	int first = from < 0 ? 0 : from;
+	for (int i = 0; !said && !ours && i <= first; i++)
+		c->known[c->nknown++] = (struct step_known){w->steps[i].name, i, i == first};
+	return o->step ? guard_again(h, w, from, c, f) : DEFIB_OK;
+}
+
 /* What a person may not do to this job, or not so. */
 static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 {
@@ -95,7 +188,7 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 		if (!err && !good)
 			refuse(c, "it has no step of that name");
 	}
-	return err;
+	return err ? err : guard_steps(h, c, f);
 }
 
 /* The evidence, and with it that a person went past a guard. */

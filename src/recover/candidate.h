@@ -5,6 +5,7 @@
 #ifndef RECOVER_CANDIDATE_H
 #define RECOVER_CANDIDATE_H
 
+#include "ledger/steps.h"
 #include "recover/decide.h"
 #include "recover/guard.h"
 
@@ -36,6 +37,8 @@ struct candidate {
 	const char *expected; /* JSON of columns that must still be so; NULL: facts alone decide */
 	const char *undo;     /* of ACT_UNDO: JSON of the columns to put back */
 	const char *step;     /* that a person chose */
+	int nknown;           /* steps that others finished, or that a person says are */
+	struct step_known *known;
 	const char *reason;   /* as written into the row */
 	const char *evidence; /* JSON */
 	int64_t retry_us;     /* when a retry is due */

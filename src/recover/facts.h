@@ -36,7 +36,8 @@ struct facts {
 	bool noted;    /* the ledger has it as detected, with this owner and sign of life */
 	const char *position;
 	const char *show[WATCH_SHOW_MAX];
-	const char *before; /* JSON of the columns that remedies write */
+	const char *steps_done; /* what the row says of finished steps; only where jobs are named */
+	const char *before;     /* JSON of the columns that remedies write */
 };
 
 /* Whether a second reading found the job as it was judged. */

@@ -33,6 +33,7 @@ static const struct {
 	{offsetof(struct fact_columns, lost), "lost_us", "bigint", false},
 	{offsetof(struct fact_columns, now), "now_us", "bigint", false},
 	{offsetof(struct fact_columns, running), "running", "boolean", true},
+	{offsetof(struct fact_columns, steps_done), "steps_done", "text", false},
 	{offsetof(struct fact_columns, before), "before", "jsonb", false},
 };
 

@@ -66,6 +66,7 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 		.now_us = row_int(rows, row, c->now, 0),
 		.running = row_bool(rows, row, c->running),
 		.position = row_text(rows, row, c->position),
+		.steps_done = row_text(rows, row, c->steps_done),
 		.before = row_text(rows, row, c->before),
 	};
 	for (int k = 0; k < w->key.n; k++)

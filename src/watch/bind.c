@@ -26,7 +26,7 @@ static int collect(const struct watch *w, struct expression *out)
 		{"owner", &w->owner},           {"owner_alive", &w->owner_alive},
 		{"attempts", &w->attempts},     {"max_attempts", &w->max_attempts},
 		{"epoch", &w->epoch},           {"late_when", &w->late_when},
-		{"end_when", &w->end_when},
+		{"end_when", &w->end_when},     {"steps_done", &w->steps_done},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i].sql->text)
@@ -218,7 +218,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
                                   struct failure *f)
 {
 	const struct watch *w = b->watch;
-	struct expression all[13 + WATCH_RULES_MAX];
+	struct expression all[14 + WATCH_RULES_MAX];
 	struct store_column *cols;
 	struct buf sql = BUF_INIT;
 	int n = collect(w, all), ncols = 0;

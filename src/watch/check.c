@@ -245,6 +245,7 @@ static void check_all_sql(struct check *c)
 		{"alive_at", &w->alive_at, KIND_EXPRESSION, PARAMS_NONE},
 		{"expires_at", &w->expires_at, KIND_EXPRESSION, PARAMS_NONE},
 		{"lost_at", &w->lost_at, KIND_EXPRESSION, PARAMS_NONE},
+		{"steps_done", &w->steps_done, KIND_EXPRESSION, PARAMS_NONE},
 		{"started_at", &w->started_at, KIND_EXPRESSION, PARAMS_NONE},
 		{"kind", &w->kind, KIND_EXPRESSION, PARAMS_NONE},
 		{"owner", &w->owner, KIND_EXPRESSION, PARAMS_NONE},

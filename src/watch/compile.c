@@ -11,6 +11,7 @@
 #include "watch/compile_write.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
+#include "watch/steps_done.h"
 #include "watch/timesql.h"
 
 #include <assert.h>
@@ -203,7 +204,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 		sql_ident(out, w->show.items[i]);
 		buf_add(out, as_text(b));
 	}
-	buf_add(out, ",\n  ");
+	sql_steps_fact(b, reread, out);
 	if (reread)
 		kept_columns(b, q, out);
 	else
@@ -226,7 +227,8 @@ static struct fact_columns fact_layout(const struct watch *w)
 	c.position = c.now + 2;
 	c.when = c.now + 3;
 	c.show = c.when + w->nrules;
-	c.before = c.show + w->show.n;
+	c.steps_done = c.show + w->show.n;
+	c.before = c.steps_done + 1;
 	c.count = c.before + 1;
 	return c;
 }

@@ -47,7 +47,7 @@ struct write_sql {
 /* The columns of look and reread, in this order. */
 struct fact_columns {
 	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, lost, now, running,
-		position, when, show, before, count;
+		position, when, show, steps_done, before, count;
 };
 
 struct watch_sql {

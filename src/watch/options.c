@@ -113,6 +113,13 @@ const struct opt_row watch_rows[] = {
      .type = OPT_SQL,
      .offset = W(owner_alive),
      .help = "expression: is that worker alive; null, and any row whose owner is null, is unknown"},
+	{.name = "steps_done",
+     .type = OPT_SQL,
+     .offset = W(steps_done),
+     .help =
+         "expression: which steps of its workflow a row has finished, whoever ran them: a list "
+         "of names (JSON, or text[]), or the step that it is at, before which all are finished; "
+         "null: not known"},
 	{.name = "attempts",
      .type = OPT_SQL,
      .offset = W(attempts),

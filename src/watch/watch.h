@@ -144,7 +144,8 @@ struct watch {
 	struct sql_text running, alive_at, expires_at, started_at;
 	struct sql_text lost_at; /* when its worker was last known to live, where no sign says it */
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
-	struct sql_text epoch; /* a number that rises with every claim */
+	struct sql_text steps_done; /* which steps of its workflow a row has finished */
+	struct sql_text epoch;      /* a number that rises with every claim */
 	struct sql_text state; /* what `list` calls a row's state; NULL: the column that running asks */
 	struct sql_text since; /* since when it is as old as `list` says; NULL: its sign of life */
 	struct sql_text text;  /* what `list --where text~…` searches; NULL: the shown columns */

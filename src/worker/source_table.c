@@ -171,6 +171,7 @@ struct claim {
 	const char *name; /* the worker's */
 	struct work_row **rows;
 	int n;
+	bool held; /* some were put on hold instead */
 	struct arena *arena;
 };
 
@@ -203,7 +204,12 @@ static defib_err pick_rows(struct claim *c, bool undoing, int64_t limit, struct 
 		for (int k = 0; k < nkeys; k++)
 			row->key[k] = row_text(&rows, i, k);
 		row->job = job_text(row->key, nkeys, c->arena);
-		row->kind = row_text(&rows, i, nkeys);
+		row->kind = row_text(&rows, i, nkeys + PICK_KIND);
+		row->steps_done = row_text(&rows, i, nkeys + PICK_STEPS_DONE);
+		row->leased = row_bool(&rows, i, nkeys + PICK_LEASED);
+		row->owner = row_text(&rows, i, nkeys + PICK_OWNER);
+		row->has_sign = row_text(&rows, i, nkeys + PICK_SIGN) != NULL;
+		row->sign_us = row_int(&rows, i, nkeys + PICK_SIGN, 0);
 		row->undoing = undoing;
 		row->worker = c->name;
 		row->now_us = c->now_us;
@@ -315,12 +321,15 @@ static defib_err claim_in_tx(struct claim *c, int64_t limit, struct claimed **ou
 		err = pick_rows(c, true, limit, f);
 	if (!err)
 		err = pick_rows(c, false, limit - c->n, f);
+	int picked = c->n;
+	if (!err && c->n > 0)
+		err = steps_plan_rows(c->src, c->store, c->worker, c->rows, &c->n, c->arena, f);
+	c->held = picked > c->n;
 	if (!err && c->n > 0)
 		err = take_leases(c, f);
 	if (err || c->n == 0)
 		return err;
 	*out = ARENA_ARRAY(c->arena, struct claimed, c->n);
-	err = steps_plan_rows(c->src, c->store, c->rows, c->n, c->arena, f);
 	if (!err)
 		err = write_claim(c, f);
 	if (!err)
@@ -356,16 +365,21 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 	defib_err err = anything_there(&t->sql, s, a, &there, f);
 	if (err || !there)
 		return err;
-	err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	err = claim_in_tx(&c, limit, out, f);
-	if (err || c.n == 0) {
-		store_rollback(s);
-		return err;
-	}
-	err = store_commit(s, f);
-	*nout = err ? 0 : c.n;
+	/* What was put on hold instead of being claimed makes room for others. */
+	do {
+		c.n = 0;
+		c.held = false;
+		err = store_begin(s, TX_WRITE, f);
+		if (err)
+			return err;
+		err = claim_in_tx(&c, limit, out, f);
+		if (err || (c.n == 0 && !c.held)) {
+			store_rollback(s);
+			return err;
+		}
+		err = store_commit(s, f);
+		*nout = err ? 0 : c.n;
+	} while (!err && c.n == 0);
 	return err;
 }
 

@@ -8,9 +8,11 @@
 #include "worker/source_table_sql.h"
 
 #include "base/text.h"
+#include "ledger/causes.h"
 #include "watch/compile_write.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
+#include "watch/steps_done.h"
 #include "watch/timesql.h"
 
 #include <assert.h>
@@ -61,6 +63,15 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
 	buf_addf(out, " AND (defib_w.state = 'alive' OR defib_l.run_at > %s))", lease_now[b->engine]);
+	/* What is held because nobody knows which of its steps are finished waits for a person. */
+	if (w->work.workflows.n) {
+		buf_addf(out, "\n  AND NOT EXISTS (SELECT 1 FROM %s AS defib_h WHERE ",
+		         postgres(b) ? "defib.hold" : "defib_hold");
+		sql_of_watch(b, "defib_h", out);
+		buf_add(out, " AND defib_h.cause = '" HOLD_STEPS "' AND defib_h.job = ");
+		sql_job_text(b, JOB_OF_ROW, out);
+		buf_add(out, ")");
+	}
 	/*
 	 * Where retries are ours to count, a job that only ever killed its worker stays for a
 	 * person; what was begun to be undone is not left half done.
@@ -85,6 +96,30 @@ static const char *compile_peek(const struct binding *b, const char *kind, bool 
 	return sql_finish(&sql, a);
 }
 
+/* In the order of enum pick_column, behind the kind: what the steps of a workflow are known by. */
+static void picked_facts(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	enum sign s = watch_first_sign(w);
+	if (!w->work.workflows.n) {
+		buf_add(out, ", NULL, NULL, NULL, NULL");
+		return;
+	}
+	buf_add(out, ",\n  ");
+	sql_steps_done(b, out);
+	buf_addf(out, ",\n  EXISTS (SELECT 1 FROM %s AS defib_l WHERE ", lease_table[b->engine]);
+	sql_of_watch(b, "defib_l", out);
+	buf_add(out, " AND defib_l.job = ");
+	sql_job_text(b, JOB_OF_ROW, out);
+	buf_add(out, ")");
+	value(b, &w->owner, "text", out);
+	buf_add(out, ",\n  ");
+	if (watch_sign(w, s)->text)
+		sql_time_us(b->engine, b->sign_time[s], watch_sign(w, s)->text, out);
+	else
+		buf_add(out, "NULL");
+}
+
 static const char *compile_pick(const struct binding *b, const char *kind, bool undoing,
                                 struct arena *a)
 {
@@ -93,6 +128,7 @@ static const char *compile_pick(const struct binding *b, const char *kind, bool 
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
 	value(b, &b->watch->kind, "text", &sql);
+	picked_facts(b, &sql);
 	claimable(b, kind, undoing, &sql);
 	buf_add(&sql, "\nORDER BY ");
 	if (work->priority.text)

@@ -48,7 +48,7 @@ struct table_sql {
 	const char *live; /* $1 worker: its name and the database's clock, if it is alive */
 	/* By whether rows are to be undone; [true] is NULL where none ever is. */
 	const char *peek[2]; /* a row if there is anything to claim */
-	const char *pick[2]; /* $1 limit: keys and kind, first to be worked on first */
+	const char *pick[2]; /* $1 limit: keys, then enum pick_column; first to be worked on first */
 	const char *take;    /* $1 worker, relation of job: job, epoch, attempts of each lease taken */
 	const char *claimed; /* relation of keys: enum work_column */
 	const char *lock_leases;           /* $1 worker, relation of given: enum lease_column */
@@ -69,6 +69,7 @@ struct table_sql {
 	struct write_sql *beat, *after;
 };
 
+enum pick_column { PICK_KIND, PICK_STEPS_DONE, PICK_LEASED, PICK_OWNER, PICK_SIGN };
 enum lease_column { LEASE_POS, LEASE_ATTEMPTS, LEASE_WORKER, LEASE_NOW };
 enum step_column { STEP_JOB, STEP_NAME, STEP_STATE, STEP_OUTPUT, STEP_ERROR };
 
@@ -110,6 +111,10 @@ struct work_row {
 	const char *step;                         /* the one that is run, or that ended; NULL: none */
 	int64_t attempt, epoch, now_us, retry_us; /* retry_us 0: none */
 	bool undoing;
+	const char *steps_done, *owner; /* of a claim: what the row says */
+	bool leased;                    /* a worker of ours has had it before */
+	bool has_sign;
+	int64_t sign_us;
 	const struct workflow *workflow; /* NULL: it is none */
 	const char *steps;               /* as in struct claimed */
 	bool written;                    /* out */
@@ -139,10 +144,14 @@ struct work_row *work_find(const struct work_index *x, const struct store_rows *
                            struct arena *a);
 
 /* source_table_steps.c */
-/* What is recorded of rows, and from it which step is next. */
+/*
+ * What is recorded of rows, and from it which step is next. What rows say that others have
+ * finished is recorded with it. A row that has run elsewhere, and of which nobody knows how far,
+ * is held and taken out of rows[0..*n-1].
+ */
 MUST_CHECK defib_err steps_plan_rows(const struct table_source *src, struct store *s,
-                                     struct work_row *const *rows, int n, struct arena *a,
-                                     struct failure *f);
+                                     int64_t worker, struct work_row **rows, int *n,
+                                     struct arena *a, struct failure *f);
 /* What a settlement changes in the records of its job's steps. */
 struct step_mark {
 	const char *job, *step, *output, *error;

@@ -6,8 +6,13 @@
  * Which rows are to be undone the user's own predicate says, so nothing is
  * kept here about that: a row is undone while it matches, step by step.
  */
+#include "base/log.h"
 #include "base/text.h"
+#include "ledger/causes.h"
 #include "ledger/jobs.h"
+#include "ledger/ledger.h"
+#include "ledger/steps.h"
+#include "watch/steps_done.h"
 #include "worker/source_table_sql.h"
 
 #include <assert.h>
@@ -59,40 +64,142 @@ static void keep_steps(struct work_row *const *rows, const struct job_index *ind
 
 /* ---- what is next ---- */
 
-/* That of the row's kind goes first. */
-static const struct workflow *workflow_of(const struct work *work, const struct work_row *row)
-{
-	const struct workflow *own = workflow_named(&work->workflows, row->kind);
-	return own ? own : workflow_named(&work->workflows, work->workflow);
-}
-
-static void choose(const struct work *work, struct work_row *row, struct arena *a)
+static void choose(struct work_row *row, struct arena *a)
 {
 	struct step_records recorded;
-	row->workflow = workflow_of(work, row);
 	if (row->workflow && step_records_parse(row->steps, a, &recorded))
 		row->step = workflow_choose(row->workflow, &recorded, row->undoing, a).end.name;
 }
 
-defib_err steps_plan_rows(const struct table_source *src, struct store *s,
-                          struct work_row *const *rows, int n, struct arena *a, struct failure *f)
+/* ---- what others have finished ---- */
+
+/* Steps that the row says are finished, and that no record knows of. False: it does not say. */
+static bool finished_elsewhere(const struct work_row *row, struct arena *a, struct step_known **out,
+                               int *n)
 {
-	const struct work *work = &src->watch->work;
-	const char **jobs = ARENA_ARRAY(a, const char *, n);
+	struct finished_step *done;
+	struct step_records recorded;
+	int ndone = 0;
+	*n = 0;
+	if (!steps_done_parse(row->workflow, row->steps_done, a, &done, &ndone) ||
+	    !step_records_parse(row->steps, a, &recorded))
+		return false;
+	*out = ARENA_ARRAY(a, struct step_known, ndone + 1);
+	for (int i = 0; i < ndone; i++) {
+		bool known = false;
+		for (int k = 0; k < recorded.n; k++)
+			known = known || text_eq(recorded.items[k].name, done[i].name);
+		if (!known)
+			(*out)[(*n)++] = (struct step_known){done[i].name, done[i].position, false};
+	}
+	return true;
+}
+
+/* A row that defib has recovered has run; of any other row the first step may be next. */
+static defib_err has_run(const struct table_source *src, struct store *s,
+                         const struct work_row *row, struct arena *a, bool *yes, struct failure *f)
+{
+	struct ledger_filter filter = {.watch = src->watch->name, .job = row->job, .limit = 1};
+	struct ledger_row *rows;
+	int n = 0;
+	*yes = row->undoing;
+	if (row->undoing)
+		return DEFIB_OK;
+	defib_err err = ledger_read(s, &filter, a, &rows, &n, f);
+	*yes = !err && n > 0;
+	return err;
+}
+
+#define UNKNOWN                                                                                    \
+	"which steps it has finished in another worker is not known: let steps_done of the watch say " \
+	"it, or retry it with --from-step"
+
+static defib_err hold_rows(const struct table_source *src, struct store *s, int64_t worker,
+                           struct work_row *const *rows, int n, struct arena *a, struct failure *f)
+{
+	struct ledger_context ctx = {src->watch->name, "workflow",
+	                             arena_printf(a, "worker:%lld", (long long)worker)};
+	struct hold *holds = ARENA_ARRAY(a, struct hold, n + 1);
+	struct ledger_entry *entries = ARENA_ARRAY(a, struct ledger_entry, n + 1);
+	for (int i = 0; i < n; i++) {
+		holds[i] = (struct hold){rows[i]->job,   HOLD_STEPS,        UNKNOWN,
+		                         rows[i]->owner, rows[i]->has_sign, rows[i]->sign_us};
+		entries[i] = (struct ledger_entry){.job = rows[i]->job,
+		                                   .event = "HELD",
+		                                   .rule = "steps-not-known",
+		                                   .reason = UNKNOWN,
+		                                   .evidence = rows[i]->undoing ? "{\"undo\":true}"
+		                                                                : "{\"undo\":false}"};
+		log_event(LOG_WARN, "job is held: its finished steps are not known",
+		          LOG_STR("watch", src->watch->name), LOG_STR("job", rows[i]->job));
+	}
+	defib_err err = n ? ledger_hold(s, &ctx, holds, n, a, f) : DEFIB_OK;
+	return err || n == 0 ? err : ledger_append(s, &ctx, entries, n, a, f);
+}
+
+/* Record what rows say, and part those of which nothing is known. */
+static defib_err take_finished(const struct table_source *src, struct store *s,
+                               struct work_row **rows, int *n, struct work_row **unknown,
+                               int *nunknown, bool *recorded, struct arena *a, struct failure *f)
+{
+	int kept = 0;
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < *n && !err; i++) {
+		struct step_known *done;
+		int ndone = 0;
+		bool ran = false;
+		struct work_row *row = rows[i];
+		bool said = row->workflow && finished_elsewhere(row, a, &done, &ndone);
+		if (said && ndone) {
+			*recorded = true;
+			err = steps_put(s, src->watch->name, row->job, done, ndone, a, f);
+		} else if (row->workflow && !said && !row->steps && !row->leased) {
+			err = has_run(src, s, row, a, &ran, f);
+		}
+		if (ran)
+			unknown[(*nunknown)++] = row;
+		else
+			rows[kept++] = row;
+	}
+	*n = kept;
+	return err;
+}
+
+static defib_err read_into(const struct table_source *src, struct store *s,
+                           struct work_row *const *rows, int n, struct arena *a, struct failure *f)
+{
+	const char **jobs = ARENA_ARRAY(a, const char *, n + 1);
 	struct store_rows back;
 	struct job_index index;
-	if (work->workflows.n == 0)
-		return DEFIB_OK;
 	for (int i = 0; i < n; i++)
 		jobs[i] = rows[i]->job;
-	defib_err err = read_steps(&src->sql, s, jobs, n, a, &back, f);
-	if (err)
+	defib_err err = n ? read_steps(&src->sql, s, jobs, n, a, &back, f) : DEFIB_OK;
+	if (err || n == 0)
 		return err;
 	job_index_init(&index, jobs, n, a);
 	keep_steps(rows, &index, &back, a);
-	for (int i = 0; i < n; i++)
-		choose(work, rows[i], a);
 	return DEFIB_OK;
+}
+
+defib_err steps_plan_rows(const struct table_source *src, struct store *s, int64_t worker,
+                          struct work_row **rows, int *n, struct arena *a, struct failure *f)
+{
+	const struct work *work = &src->watch->work;
+	struct work_row **unknown = ARENA_ARRAY(a, struct work_row *, *n + 1);
+	int nunknown = 0;
+	bool recorded = false;
+	if (work->workflows.n == 0)
+		return DEFIB_OK;
+	for (int i = 0; i < *n; i++)
+		rows[i]->workflow = work_workflow(work, rows[i]->kind);
+	defib_err err = read_into(src, s, rows, *n, a, f);
+	if (!err)
+		err = take_finished(src, s, rows, n, unknown, &nunknown, &recorded, a, f);
+	if (!err && recorded)
+		err = read_into(src, s, rows, *n, a, f);
+	for (int i = 0; i < *n && !err; i++)
+		choose(rows[i], a);
+	return err ? err : hold_rows(src, s, worker, unknown, nunknown, a, f);
 }
 
 /* ---- what a settlement changes ---- */
@@ -248,8 +355,9 @@ defib_err steps_report(const struct table_sql *q, struct store *s, const char *j
 		            &not_undone, &error);
 	if (error.len)
 		out->error = arena_strdup(a, buf_text(&error));
-	out->evidence = arena_printf(a, "{\"undone\":[%s],\"not_undone\":[%s]}", buf_text(&undone),
-	                             buf_text(&not_undone));
+	out->evidence = arena_printf(
+		a, "{\"undone\":[%s],\"not_undone\":[%s]%s}", buf_text(&undone), buf_text(&not_undone),
+		undone.len + not_undone.len ? "" : ",\"note\":\"no step was finished: nothing to undo\"");
 	buf_release(&undone);
 	buf_release(&not_undone);
 	buf_release(&error);

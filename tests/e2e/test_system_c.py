@@ -58,7 +58,8 @@ class Ruvon(TableWorkers):
 
     def add(self, key=WORKFLOW, status="ACTIVE", **metadata):
         self.insert("workflow_executions", id=key, workflow_type="Order", status=status,
-                    current_step="Process_Payment", metadata=json.dumps(metadata))
+                    current_step=None if status == "ACTIVE" else "Process_Payment",
+                    metadata=json.dumps(metadata))
 
     def beat(self, seconds_ago=0, key=WORKFLOW):
         self.insert("workflow_heartbeats", workflow_id=key, worker_id="celery@worker1",
@@ -213,7 +214,7 @@ def crash(ruvon):
 @pytest.mark.covers("C8")
 def test_it_is_active_again_after_one_two_and_four_minutes_and_not_a_second_before(clocked):
     clock = clocked.db.server.clock
-    clocked.add()
+    clocked.add(status="PENDING_ASYNC")
     for minutes in (1, 2, 4):
         crash(clocked)
         clock.forward(60 * minutes - 1)
@@ -351,7 +352,7 @@ def test_the_example_runs_as_it_is_shipped(db, defib):
     shutil.copy(shipped, system.dir / "order.sh")
     system.insert("workflow_executions", id=WORKFLOW, workflow_type="Order")
     system.insert("workflow_executions", id=WORKFLOW[:-1] + "1", workflow_type="Order",
-                  status="FAILED", metadata='{"saga_enabled": true}')
+                  status="FAILED", metadata='{"saga_enabled": true}', current_step="Ship_Order")
     system.insert("workflow_executions", id=WORKFLOW[:-1] + "2", workflow_type="Refund")
     system.drain("workflows")
     rows = system.rows("SELECT status FROM workflow_executions ORDER BY id")
