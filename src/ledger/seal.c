@@ -73,7 +73,7 @@ static defib_err append_seal(struct store *s, int64_t before_id, const char *bef
 
 defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 {
-	struct store_rows end, rows;
+	struct store_rows end, rows = {0};
 	bool there = false;
 	if (s->engine != STORE_SQLITE)
 		return DEFIB_OK;
