@@ -46,7 +46,7 @@ static void text_job(struct scan_report *r, const struct watch *w, const struct 
 	if (r->nrows < REPORT_ROWS_MAX) {
 		evidence_sentence(&c->judgement, &because);
 		candidate_words(w, c, &detail);
-		if (r->fix && c->outcome != OUTCOME_RECOVERED)
+		if (c->outcome == OUTCOME_REFUSED || (r->fix && c->outcome != OUTCOME_RECOVERED))
 			buf_addf(&action, "%s", outcome_names[c->outcome]);
 		else
 			buf_addf(&action, "%s", remedy_names[c->decision.remedy]);
@@ -162,9 +162,9 @@ static void text_head(const struct scan_report *r, const struct watch *w, const 
 		out_count(out, s->found);
 		buf_add(out, " looked at");
 	}
-	for (int i = OUTCOME_RECOVERED; r->fix && i < OUTCOME_COUNT; i++) {
+	for (int i = OUTCOME_RECOVERED; i < OUTCOME_COUNT; i++) {
 		int64_t n = s->outcomes[i] - (i == OUTCOME_HELD ? s->held_before : 0);
-		if (n) {
+		if (n && (r->fix || i == OUTCOME_REFUSED)) {
 			buf_add(out, ", ");
 			out_count(out, n);
 			buf_addf(out, " %s", outcome_names[i]);

@@ -13,9 +13,6 @@
 
 #define FUTURE_US (60 * US_PER_S)
 
-static const char *const sign_options[SIGN_COUNT] = {
-	[SIGN_ALIVE] = "alive_at", [SIGN_EXPIRES] = "expires_at", [SIGN_STARTED] = "started_at"};
-
 /* A schema that may not be used hides its tables; what else is missing shows after that. */
 static const char *schema_grant(struct examination *x)
 {
@@ -358,15 +355,21 @@ void check_hold(struct examination *x)
 static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
 {
 	const char *expr = watch_sign(x->watch, sign)->text;
-	buf_addf(
-		sql,
-		"SELECT sum(CASE WHEN defib_sign IS NULL THEN 1 ELSE 0 END), sum(CASE WHEN defib_sign > "
-		"defib_now + %lld THEN 1 ELSE 0 END), max(defib_sign - defib_now) FROM (SELECT ",
-		(long long)FUTURE_US);
+	struct buf bad = BUF_INIT;
+	bool can = sql_time_unreadable(x->store->engine, x->binding.sign_time[sign],
+	                               x->binding.sign_type[sign], expr, &bad);
+	buf_addf(sql,
+	         "SELECT sum(CASE WHEN defib_none THEN 1 ELSE 0 END), sum(CASE WHEN defib_sign > "
+	         "defib_now + %lld THEN 1 ELSE 0 END), max(defib_sign - defib_now), "
+	         "sum(CASE WHEN defib_bad THEN 1 ELSE 0 END) FROM (SELECT ",
+	         (long long)FUTURE_US);
 	sql_time_us(x->store->engine, x->binding.sign_time[sign], expr, sql);
 	buf_addf(sql,
-	         " AS defib_sign, %s AS defib_now FROM %s AS t WHERE (%s) LIMIT %d) AS defib_running",
-	         sql_now_us(x->store->engine), x->table, x->watch->running.text, ROWS_COUNT_MAX);
+	         " AS defib_sign, (%s) IS NULL AS defib_none, %s AS defib_bad, %s AS defib_now FROM %s "
+	         "AS t WHERE (%s) LIMIT %d) AS defib_running",
+	         expr, can ? buf_text(&bad) : "false", sql_now_us(x->store->engine), x->table,
+	         x->watch->running.text, ROWS_COUNT_MAX);
+	buf_release(&bad);
 }
 
 static void check_sign(struct examination *x, enum sign sign)
@@ -380,8 +383,14 @@ static void check_sign(struct examination *x, enum sign sign)
 	if (!good)
 		return;
 	int64_t nulls = row_int(&rows, 0, 0, 0), future = row_int(&rows, 0, 1, 0);
+	int64_t bad = row_int(&rows, 0, 3, 0);
 	bool missed =
 		nulls > 0 && x->watch->missing == MISSING_ALIVE && sign == watch_first_sign(x->watch);
+	if (bad)
+		found(x, FINDING_FAIL, "correct these rows; `defib scan` names them",
+		      "%s running row%s an %s that cannot be read as a time (%s): they are never judged",
+		      grouped(x, bad), bad == 1 ? " has" : "s have", option,
+		      time_type_names[x->binding.sign_time[sign]]);
 	if (missed)
 		found(x, FINDING_WARN, "write missing: orphan in the watch to take them for stuck",
 		      "%s running row%s no %s and so never stuck for it", grouped(x, nulls),
@@ -394,7 +403,7 @@ static void check_sign(struct examination *x, enum sign sign)
 		      "%s running row%s an %s in the future, by up to %s: they look alive that much longer",
 		      grouped(x, future), future == 1 ? " has" : "s have", option,
 		      span(x, row_int(&rows, 0, 2, 0)));
-	if (!missed && !ahead)
+	if (!missed && !ahead && !bad)
 		found(x, FINDING_OK, NULL, "%s of the running rows is plausible", option);
 }
 

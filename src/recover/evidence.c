@@ -116,13 +116,12 @@ bool lost_since(const struct facts *f, const struct judgement *j, int64_t *us)
 void evidence_json(const struct watch *w, const struct facts *f, const struct judgement *j,
                    struct buf *out)
 {
-	static const char *const signs[] = {"alive_at", "expires_at", "started_at"};
 	buf_add(out, "{\"law\":");
 	buf_add_json(out, j->rule->id);
 	add_time(out, "now", f->now_us);
 	for (int s = 0; s < SIGN_COUNT; s++)
 		if (f->has_sign[s])
-			add_time(out, signs[s], f->sign_us[s]);
+			add_time(out, sign_options[s], f->sign_us[s]);
 	int64_t lost;
 	if (lost_since(f, j, &lost))
 		add_time(out, "lost_at", lost);

@@ -456,6 +456,23 @@ static void add_ledger(const struct watch *w, struct buf *out)
 	        "\t\tORDER BY n, k) AS u;\n");
 }
 
+/* As tell_unreadable() in scan.c. */
+static void add_unreadable(const struct watch_sql *q, struct buf *out)
+{
+	struct buf sql = BUF_INIT;
+	if (!q->unreadable)
+		return;
+	buf_addf(&sql, "SELECT count(*) FROM (\n%s\n) AS defib_s", q->unreadable);
+	buf_add(out, "\tEXECUTE ");
+	add_quoted("sql", buf_text(&sql), out);
+	buf_addf(out,
+	         " INTO size;\n\tIF size > 0 THEN\n"
+	         "\t\tRAISE WARNING 'defib: %% running rows have a sign of life that is no time', "
+	         "size || CASE WHEN size = %d THEN ' or more' ELSE '' END;\n\tEND IF;\n",
+	         UNREADABLE_MAX);
+	buf_release(&sql);
+}
+
 static void add_body(const struct watch_sql *q, const struct install_options *o, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
@@ -482,6 +499,7 @@ static void add_body(const struct watch_sql *q, const struct install_options *o,
 	        "\tIF current_setting('transaction_isolation') <> 'read committed' THEN\n"
 	        "\t\tRAISE EXCEPTION 'recovery needs the isolation level READ COMMITTED';\n"
 	        "\tEND IF;\n");
+	add_unreadable(q, out);
 	add_look(q, out);
 	add_apply(q, o, out);
 	buf_add(out, "\tIF done = '[]' THEN\n\t\tRETURN 0;\n\tEND IF;\n");

@@ -239,6 +239,36 @@ defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct led
 	return err;
 }
 
+defib_err look_unreadable(struct store *s, const struct watch_sql *q, struct arena *a,
+                          struct unreadable **out, int *n, struct failure *f)
+{
+	struct store_rows rows;
+	int nkeys = q->binding->watch->key.n;
+	*n = 0;
+	if (!q->unreadable)
+		return DEFIB_OK;
+	defib_err err = store_begin(s, TX_READ, f);
+	if (err)
+		return err;
+	err = store_exec(s, q->unreadable, NULL, 0, a, &rows, f);
+	store_rollback(s); /* nothing was written */
+	if (err)
+		return err;
+	*out = ARENA_ARRAY(a, struct unreadable, rows.nrows);
+	for (*n = 0; *n < rows.nrows; (*n)++) {
+		struct unreadable *one = &(*out)[*n];
+		for (int k = 0; k < nkeys; k++)
+			one->key[k] = row_text(&rows, *n, k);
+		one->job = job_text(one->key, nkeys, a);
+		for (int sign = SIGN_COUNT - 1; sign >= 0; sign--)
+			if (row_text(&rows, *n, nkeys + sign)) {
+				one->sign = (enum sign)sign;
+				one->value = row_text(&rows, *n, nkeys + sign);
+			}
+	}
+	return DEFIB_OK;
+}
+
 static defib_err count_rows(struct store *s, const char *sql, int64_t *n, struct failure *f)
 {
 	struct arena a = ARENA_INIT;

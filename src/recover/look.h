@@ -35,6 +35,16 @@ MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const 
 MUST_CHECK defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                const char *const *jobs, int njobs, struct arena *a,
                                struct facts **out, int *n, struct failure *f);
+/* A running row with a sign of life that is no time. */
+struct unreadable {
+	const char *key[WATCH_KEYS_MAX];
+	const char *job;
+	enum sign sign;
+	const char *value;
+};
+/* They are in no page; UNREADABLE_MAX of them at most. */
+MUST_CHECK defib_err look_unreadable(struct store *s, const struct watch_sql *q, struct arena *a,
+                                     struct unreadable **out, int *n, struct failure *f);
 /* How many rows are running, ROWS_COUNT_MAX at most. */
 MUST_CHECK defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n,
                                   struct failure *f);

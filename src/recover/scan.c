@@ -19,6 +19,7 @@
 #include "recover/late.h"
 #include "recover/look.h"
 #include "recover/retries.h"
+#include "watch/lexer.h"
 
 #include <assert.h>
 
@@ -326,6 +327,46 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	return err;
 }
 
+/* ---- rows that cannot be judged ---- */
+
+static const struct judge_rule no_time = {"unreadable", VERDICT_NONE,
+                                          "its sign of life cannot be read as a time"};
+
+/* What a column says that nobody may see stays unseen. */
+static bool is_masked(const struct scanner *p, enum sign sign)
+{
+	const struct watch *w = p->watch;
+	for (int i = 0; i < w->mask.n; i++)
+		if (sql_names(watch_sign(w, sign)->text, p->bound.binding.engine, w->mask.items[i]))
+			return true;
+	return false;
+}
+
+/* One bad row is told and set aside; the others were recovered. Not to know is no failure. */
+static void tell_unreadable(struct scanner *p)
+{
+	struct unreadable *all;
+	struct failure f = {0};
+	int n = 0;
+	if (p->options->owner || p->options->dead_only)
+		return;
+	if (look_unreadable(p->session->store, &p->bound.sql, &p->page, &all, &n, &f))
+		log_event(LOG_WARN, f.what);
+	for (int i = 0; i < n; i++) {
+		struct candidate c = {.judgement = {.rule = &no_time},
+		                      .decision = {.remedy = REMEDY_REPORT, .why = no_time.why},
+		                      .does = REMEDY_REPORT,
+		                      .evidence = "{}",
+		                      .outcome = OUTCOME_REFUSED};
+		memcpy(c.facts.key, all[i].key, sizeof c.facts.key);
+		c.facts.job = all[i].job;
+		c.refusal = arena_printf(&p->page, "%s is no time: %s", sign_options[all[i].sign],
+		                         is_masked(p, all[i].sign) ? "****" : all[i].value);
+		tell(p, &c, 1);
+	}
+	arena_clear(&p->page);
+}
+
 /* Were earlier recoveries mistakes? Not to know is no failure of the scan. */
 static void check_late(struct scanner *p)
 {
@@ -399,6 +440,8 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 		err = all_pages(p, f);
 	if (!err)
 		err = end_guard(p, f);
+	if (!err)
+		tell_unreadable(p);
 	if (!err)
 		now_and_then(p);
 	if (!err)

@@ -115,7 +115,8 @@ void meter_job(struct meter *m, const struct candidate *c, int64_t now_us)
 	                  : since;
 	bool known = lost_since(&c->facts, &c->judgement, &lost);
 	bool on_hold = c->outcome == OUTCOME_HELD && !c->decision.act;
-	if (!m->metrics)
+	/* A row that could not be judged is counted by its outcome alone. */
+	if (!m->metrics || c->judgement.verdict == VERDICT_NONE)
 		return;
 	if (!on_hold && age > m->oldest_us)
 		m->oldest_us = age;

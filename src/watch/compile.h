@@ -58,6 +58,9 @@ struct watch_sql {
 	const char *look_owner; /* $1 limit, $2 owner; NULL where the watch has no owner */
 	const char *look_one;   /* $1… key; no condition, with what remedies write */
 	const char *may_end;    /* $1… key: does end_when hold for it? NULL: there is no `end` */
+	/* Running rows with a sign of life that cannot be read: key, and behind it a value for each
+	 * sign, or null. NULL: there can be none. */
+	const char *unreadable;
 	/* Counts to ROWS_COUNT_MAX at most. */
 	const char *count_running, *count_stuck;
 	const char *lock; /* relation of keys; PostgreSQL only */
@@ -87,6 +90,7 @@ struct watch_sql {
 
 /* Beyond so many the exact number tells nothing more: there are at least so many. */
 #define ROWS_COUNT_MAX 100000
+#define UNREADABLE_MAX 100 /* told of a pass */
 
 MUST_CHECK defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,
                                    struct failure *f);

@@ -17,5 +17,7 @@ void key_column(const struct binding *b, int k, struct buf *out);
 void parameter(const struct binding *b, int number, const char *type, struct buf *out);
 /* Running, and past a limit: what look takes for judge to decide. */
 void stuck_condition(const struct binding *b, struct buf *out);
+/* watch_sql.unreadable (compile_unreadable.c). */
+const char *compile_unreadable(const struct binding *b, struct arena *a);
 
 #endif

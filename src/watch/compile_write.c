@@ -508,6 +508,7 @@ defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_
 		compile_undo(b, a, out);
 	if (!err)
 		compile_may_end(b, a, out);
+	out->unreadable = compile_unreadable(b, a);
 	if (err)
 		fail_prefix(f, "watch %s", b->watch->name);
 	return err;

@@ -2,6 +2,7 @@
 #include "watch/timesql.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <assert.h>
 
@@ -11,13 +12,32 @@
  * one too few.
  */
 struct time_form {
-	const char *to_us[3];   /* around the expression */
-	const char *compare[2]; /* around the expression */
+	const char *to_us[3];   /* around the expression; what cannot be read is null */
+	const char *compare[3]; /* around the expression, twice where there is a third */
 	const char *cutoff[2];  /* around the amount */
 	const char *amount[2];  /* around the number */
 	int64_t unit_us;        /* of the number */
 	bool fraction;          /* whether the number may have a fraction */
 };
+
+/*
+ * Texts that PostgreSQL takes for a time, whatever they say: it has no cast that answers null, and
+ * one row that it refuses would fail the statement for all. ISO 8601, as everybody writes it, and
+ * RFC 2822; the days of a month are counted.
+ */
+#define LEAP_YEAR "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
+#define CLOCK "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,12})?)?"
+#define ZONE " ?(Z|UTC|GMT|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)"
+#define ISO_DATE                                                                                   \
+	"([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"      \
+	"02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP_YEAR "-02-29)"
+#define MAIL_DATE                                                                                  \
+	"((Mon|Tue|Wed|Thu|Fri|Sat|Sun), )?((0?[1-9]|1[0-9]|2[0-8]) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|" \
+	"Sep|Oct|Nov|Dec) [0-9]{4}|(29|30) (Jan|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4}|"    \
+	"31 (Jan|Mar|May|Jul|Aug|Oct|Dec) [0-9]{4}|29 Feb " LEAP_YEAR ")"
+#define ISO_TIME ISO_DATE "([ T]" CLOCK "(" ZONE ")?)?"
+#define MAIL_TIME MAIL_DATE " " CLOCK ZONE
+#define READABLE "'^(?!.* 0000 )(?!0000)(" ISO_TIME "|" MAIL_TIME ")$'"
 
 static const struct time_form postgres_forms[] = {
 	[TIME_TYPE_TIMESTAMPTZ] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
@@ -34,21 +54,24 @@ static const struct time_form postgres_forms[] = {
                        {"interval '", " seconds'"},
                        US_PER_S,
                        true},
-	[TIME_TYPE_EPOCH] = {{"(", " * 1000000::numeric)::bigint", NULL},
+	[TIME_TYPE_EPOCH] = {{"CASE WHEN ", " BETWEEN -9000000000000 AND 9000000000000 THEN (",
+                          " * 1000000::numeric)::bigint END"},
                          {"(", ")"},
                          {"ceil(extract(epoch FROM statement_timestamp()) - ", ")::bigint"},
                          {"", ""},
                          US_PER_S,
                          true},
-	[TIME_TYPE_EPOCH_MS] = {{"(", " * 1000::numeric)::bigint", NULL},
+	[TIME_TYPE_EPOCH_MS] = {{"CASE WHEN ", " BETWEEN -9000000000000000 AND 9000000000000000 THEN (",
+                             " * 1000::numeric)::bigint END"},
                             {"(", ")"},
                             {"ceil(extract(epoch FROM statement_timestamp()) * 1000 - ",
                              ")::bigint"},
                             {"", ""},
                             1000,
                             false},
-	[TIME_TYPE_TEXT] = {{"(extract(epoch FROM ", "::timestamptz) * 1000000)::bigint", NULL},
-                        {"(", ")::timestamptz"},
+	[TIME_TYPE_TEXT] = {{"CASE WHEN ", "::text ~ " READABLE " THEN (extract(epoch FROM ",
+                         "::timestamptz) * 1000000)::bigint END"},
+                        {"CASE WHEN (", ")::text ~ " READABLE " THEN (", ")::timestamptz END"},
                         {"statement_timestamp() - ", ""},
                         {"interval '", " seconds'"},
                         US_PER_S,
@@ -64,7 +87,7 @@ static const struct time_form sqlite_text = {
 	true,
 };
 static const struct time_form sqlite_epoch = {
-	{"CAST(", " * 1000000 AS INTEGER)", NULL},
+	{"CASE WHEN typeof(", ") IN ('integer', 'real') THEN CAST(", " * 1000000 AS INTEGER) END"},
 	{"(", ")"},
 	{"CAST(strftime('%s', 'now') AS INTEGER) + 1 - ", ""},
 	{"", ""},
@@ -72,7 +95,7 @@ static const struct time_form sqlite_epoch = {
 	false,
 };
 static const struct time_form sqlite_epoch_ms = {
-	{"CAST(", " * 1000 AS INTEGER)", NULL},
+	{"CASE WHEN typeof(", ") IN ('integer', 'real') THEN CAST(", " * 1000 AS INTEGER) END"},
 	{"(", ")"},
 	{SQLITE_NOW_MS " + 1 - ", ""},
 	{"", ""},
@@ -104,11 +127,26 @@ void sql_time_us(enum store_engine engine, enum time_type time, const char *expr
 		buf_addf(out, "(%s)%s", expr, form->to_us[2]);
 }
 
+bool sql_time_unreadable(enum store_engine engine, enum time_type time, const char *type,
+                         const char *expr, struct buf *out)
+{
+	/* What has a type of its own can be read; of numbers those that may be infinite are asked. */
+	bool number = text_starts(type, "double") || text_starts(type, "numeric");
+	if (engine == STORE_POSTGRES && time != TIME_TYPE_TEXT && !number)
+		return false;
+	buf_addf(out, "(%s) IS NOT NULL AND (", expr);
+	sql_time_us(engine, time, expr, out);
+	buf_add(out, ") IS NULL");
+	return true;
+}
+
 void sql_time_comparable(enum store_engine engine, enum time_type time, const char *expr,
                          struct buf *out)
 {
 	const struct time_form *form = form_of(engine, time);
 	buf_addf(out, "%s%s%s", form->compare[0], expr, form->compare[1]);
+	if (form->compare[2])
+		buf_addf(out, "%s%s", expr, form->compare[2]);
 }
 
 const char *sql_time_comparable_type(enum time_type time, const char *column_type)

@@ -11,8 +11,14 @@
 
 /* The database's clock, in microseconds. */
 const char *sql_now_us(enum store_engine engine);
-/* An expression of a time type as microseconds; null stays null. */
+/* An expression of a time type as microseconds; null stays null, and what is no time is null. */
 void sql_time_us(enum store_engine engine, enum time_type time, const char *expr, struct buf *out);
+/*
+ * The condition under which it is there and cannot be read as a time; false where the column's type
+ * (as the database writes it) leaves no such values.
+ */
+bool sql_time_unreadable(enum store_engine engine, enum time_type time, const char *type,
+                         const char *expr, struct buf *out);
 /* An expression in the form in which it is compared and ordered. */
 void sql_time_comparable(enum store_engine engine, enum time_type time, const char *expr,
                          struct buf *out);

@@ -34,6 +34,9 @@ int64_t threshold_most(const struct threshold *t)
 	return most;
 }
 
+const char *const sign_options[] = {
+	[SIGN_ALIVE] = "alive_at", [SIGN_EXPIRES] = "expires_at", [SIGN_STARTED] = "started_at"};
+
 const struct sql_text *watch_sign(const struct watch *w, enum sign s)
 {
 	const struct sql_text *const signs[] = {&w->alive_at, &w->expires_at, &w->started_at};

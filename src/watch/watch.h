@@ -183,6 +183,8 @@ extern const struct opt_row watch_rows[];
 void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w);
 /* Its expression; `text` is NULL where the watch has none. */
 const struct sql_text *watch_sign(const struct watch *w, enum sign s);
+/* The options that give them, by enum sign. */
+extern const char *const sign_options[];
 /* The sign whose absence `missing: orphan` is about. */
 enum sign watch_first_sign(const struct watch *w);
 /* The limit that holds for a kind (NULL: none known). False when the watch has none. */

@@ -49,7 +49,9 @@ struct sweeper {
 static void tell(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct sweeper *s = ctx;
-	lost_job_tell(&s->told, w, c);
+	/* What could not be judged was not found lost: a scan reports it. */
+	if (c->judgement.verdict != VERDICT_NONE)
+		lost_job_tell(&s->told, w, c);
 }
 
 static bool go_on(void *ctx)

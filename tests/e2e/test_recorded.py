@@ -226,3 +226,68 @@ def test_a_trigger_that_puts_the_row_back_is_seen(pg, defib):
            "EXECUTE FUNCTION back()")
     ran = defib("scan", "--fix", config=watch(pg))
     assert (ran.code, entries(pg), statuses(pg)) == (6, ["2"], ["running", "queued"]), ran.out
+
+
+# ---- times in text
+
+def text_times(db, *times):
+    db.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text, updated_at text, error text, "
+           "owner text)")
+    for number, time in enumerate(times, 1):
+        db.sql("INSERT INTO jobs (id, status, updated_at) VALUES (%s, 'running', %s)", number, time)
+
+
+@pytest.mark.covers("F4")
+@pytest.mark.parametrize("bad", ["yesterday noon", "2026-02-30 10:00:00", "", "2026-13-01"])
+def test_one_time_that_cannot_be_read_does_not_block_the_others(db, defib, bad):
+    """A text that is no time failed every look at the watch, or hid its row."""
+    if db.engine == "sqlite" and bad == "2026-02-30 10:00:00":
+        bad = "2026-02-99 10:00:00"  # SQLite takes it for the 2nd of March
+    text_times(db, "2020-01-02 03:04:05", bad, "2020-01-02T03:04:05.123Z")
+    for options, code in (((), 6), (("--fix",), 6), (("--fix",), 6)):
+        ran = defib("scan", *options, config=watch(db))
+        assert ran.code == code and f"alive_at is no time: {bad}" in ran.out, ran.out + ran.err
+    assert statuses(db) == ["queued", "running", "queued"]
+    assert sorted(entries(db)) == ["1", "3"]
+    told = defib("doctor", config=watch(db))
+    assert "1 running row has an alive_at that cannot be read as a time" in told.out
+
+
+def test_the_function_sets_aside_a_time_that_cannot_be_read(pg, defib):
+    text_times(pg, "2020-01-02 03:04:05", "yesterday noon")
+    assert defib("install", "jobs", "--yes", config=watch(pg)).code == 0
+    session = pg.connect()
+    cursor = session.cursor()
+    cursor.execute("SELECT defib.recover_jobs()")
+    assert cursor.fetchone() == (1,)
+    assert any("1 running rows have a sign of life that is no time" in n for n in session.notices)
+    session.close()
+    assert statuses(pg) == ["queued", "running"]
+
+
+def test_a_number_that_is_no_time_does_not_block_the_others(pg, defib):
+    pg.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text, updated_at float8, error text);"
+           "INSERT INTO jobs VALUES (1, 'running', 1577934245), (2, 'running', 'NaN'), "
+           "(3, 'running', '-infinity')")
+    ran = defib("scan", "--fix", config=watch(pg, time_type="epoch"))
+    assert (ran.code, statuses(pg)) == (6, ["queued", "running", "running"]), ran.out + ran.err
+
+
+def test_what_is_taken_for_a_time_can_be_cast(pg, defib):
+    """Every text that the look lets through is one that PostgreSQL's cast takes."""
+    import random
+    chance = random.Random(7)
+    zones = ["", "Z", "+02", "-0530", "+05:30", " UTC", " +00:00"]
+    months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+    times = ["2020-02-29", "2000-02-29 00:00", "Sat, 29 Feb 2020 23:59:59 GMT"]
+    for _ in range(600):
+        year, month, day = (chance.randint(*span) for span in ((0, 9999), (0, 13), (0, 32)))
+        clock = f"{chance.randint(0, 24):02}:{chance.randint(0, 60):02}:{chance.randint(0, 60):02}"
+        zone = chance.choice(zones)
+        times.append(f"{year:04}-{month:02}-{day:02}{chance.choice(' T')}{clock}"
+                     f"{chance.choice(['', '.5', '.123456'])}{zone}")
+        times.append(f"{day:02} {months[month % 12]} {year:04} {clock} +0000")
+    text_times(pg, *times)
+    ran = defib("scan", "--json", config=watch(pg))
+    assert ran.code in (1, 6) and not ran.json["watches"][0].get("error"), ran.err
+    assert ran.json["watches"][0]["found"] > 100
