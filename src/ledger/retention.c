@@ -528,7 +528,7 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 			" - oldest) * 1000 FROM defib_kept",
 	};
 	struct arena a = ARENA_INIT;
-	struct store_rows rows;
+	struct store_rows rows = {0};
 	bool there = false;
 	*out = (struct retention_state){0};
 	for (int i = 0; i < RETENTION_COUNT; i++)

@@ -49,6 +49,27 @@ static bool libpq_knows(const char *name, size_t len)
 	return known;
 }
 
+/* What was meant by a name that libpq does not know, or NULL. */
+static const char *libpq_slip(const char *name, char *out, size_t size)
+{
+	/* Names of other drivers that are near one of libpq's and mean something else. */
+	static const char *const others[] = {"ssl", "schema", "connectTimeout", "socketTimeout", NULL};
+	PQconninfoOption *options = PQconndefaults();
+	const char *names[64] = {NULL};
+	int n = 0;
+	for (const PQconninfoOption *o = options; o && o->keyword && n < 63; o++) {
+		names[n++] = o->keyword;
+	}
+	for (int i = 0; others[i]; i++) {
+		n = strcmp(name, others[i]) == 0 ? 0 : n;
+	}
+	names[n] = NULL;
+	const char *near = text_nearest(name, names);
+	snprintf(out, size, "%s", near ? near : "");
+	PQconninfoFree(options);
+	return near ? out : NULL;
+}
+
 static bool is(const char *text, size_t len, const char *word)
 {
 	return strlen(word) == len && !strncasecmp(text, word, len);
@@ -101,12 +122,26 @@ static bool take_param(const char *name, size_t nname, const char *value, size_t
 	return true;
 }
 
-static void take_query(const char *query, struct buf *out, struct buf *notes)
+/* A slip is refused: without `sslmode`, say, the session would be another than was asked for. */
+static bool is_slip(const char *name, size_t nname, struct failure *f)
 {
+	char asked[40], meant[40];
+	snprintf(asked, sizeof asked, "%.*s", (int)nname, name);
+	if (!libpq_slip(asked, meant, sizeof meant)) {
+		return false;
+	}
+	fail(f, DEFIB_CONFIG, "a PostgreSQL URL has no parameter \"%s\"", asked);
+	fail_next(f, "did you mean %s?", meant);
+	return true;
+}
+
+static bool take_query(const char *query, struct buf *out, struct buf *notes, struct failure *f)
+{
+	bool good = true;
 	struct buf left = BUF_INIT;
 	bool has_options = strstr(query, "options=") != NULL;
 	int n = 0;
-	while (*query) {
+	while (*query && good) {
 		size_t len = strcspn(query, "&");
 		const char *equals = memchr(query, '=', len);
 		size_t nname = equals ? (size_t)(equals - query) : len;
@@ -114,6 +149,8 @@ static void take_query(const char *query, struct buf *out, struct buf *notes)
 		struct buf one = BUF_INIT;
 		if (take_param(query, nname, value, (size_t)(query + len - value), has_options, &one)) {
 			buf_addf(out, "%c%s", n++ ? '&' : '?', buf_text(&one));
+		} else if (nname && is_slip(query, nname, f)) {
+			good = false;
 		} else if (nname) {
 			buf_addf(&left, "%s%.*s", left.len ? ", " : "", (int)(nname < 40 ? nname : 40), query);
 		}
@@ -125,9 +162,11 @@ static void take_query(const char *query, struct buf *out, struct buf *notes)
 		     buf_text(&left));
 	}
 	buf_release(&left);
+	return good;
 }
 
-static void postgres_url(const char *rest, const char *driver, struct buf *out, struct buf *notes)
+static bool postgres_url(const char *rest, const char *driver, struct buf *out, struct buf *notes,
+                         struct failure *f)
 {
 	size_t n = strcspn(rest, "?");
 	if (driver) {
@@ -136,9 +175,7 @@ static void postgres_url(const char *rest, const char *driver, struct buf *out, 
 	}
 	buf_add(out, "postgresql://");
 	buf_addn(out, rest, n);
-	if (rest[n] == '?') {
-		take_query(rest + n + 1, out, notes);
-	}
+	return rest[n] != '?' || take_query(rest + n + 1, out, notes, f);
 }
 
 /* ---- SQLite: SQLAlchemy writes three slashes before a relative path, four before others ---- */
@@ -194,8 +231,7 @@ bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct 
 		rest = behind_scheme(url, "postgres", &driver);
 	}
 	if (rest) {
-		postgres_url(rest, driver, out, notes);
-		return true;
+		return postgres_url(rest, driver, out, notes, f);
 	}
 	rest = behind_scheme(url, "sqlite", &driver);
 	if (rest) {

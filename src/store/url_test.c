@@ -72,6 +72,7 @@ static void what_cannot_be_read_says_what_to_write(void **state)
 		{"sqlite://", "sqlite:PATH"},
 		{"jdbc:postgresql://h/db", "postgresql://USER@HOST/DATABASE"},
 		{"mysql://u:s3cret@h/db", "postgres://"},
+		{"postgres://u:s3cret@h/db?sslmod=verify-full", "did you mean sslmode?"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

@@ -376,7 +376,7 @@ def test_a_held_job_stays_held_and_is_not_written_again(signs, defib):
     scan(defib, signs, HOLD, "--fix")
     ran = scan(defib, signs, HOLD, "--fix")
     job, = ran.json["watches"][0]["jobs"]
-    assert (ran.code, ran.json["held"], job["rule"]) == (1, 1, "already-held")
+    assert (ran.code, ran.json["held"], job["rule"]) == (0, 1, "already-held")
     assert signs.sql(f"SELECT count(*) FROM {ledger(signs)}") == [(1,)]
     # Another rule does not free it either: a person does.
     assert scan(defib, signs, ALIVE + "owner: w", "--fix").json["held"] == 1
