@@ -194,9 +194,11 @@ static const char *secret_at(const struct secrets *s, const char *text, const ch
 	for (int i = 0; s && i < s->n; i++) {
 		const char *secret = s->items[i];
 		size_t len = strlen(secret);
+		if (strncmp(at, secret, len) != 0)
+			continue;
 		bool apart = (at == text || !is_word(at[-1]) || !is_word(*secret)) &&
 		             (!is_word(at[len]) || !is_word(secret[len - 1]));
-		if (strncmp(at, secret, len) == 0 && apart)
+		if (apart)
 			return secret;
 	}
 	return NULL;
