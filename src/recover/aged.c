@@ -32,9 +32,9 @@ static void aged_sql(const struct binding *b, int64_t older_us, struct buf *out)
 	enum sign sign = watch_first_sign(w);
 	const char *expr = watch_sign(w, sign)->text;
 	struct buf comparable = BUF_INIT;
-	sql_time_comparable(b->engine, b->sign_time[sign], expr, &comparable);
+	sql_time_comparable(b, b->sign_time[sign], expr, &comparable);
 	buf_addf(out, "SELECT %s - ", sql_now_us(b->engine));
-	sql_time_us(b->engine, b->sign_time[sign], expr, out);
+	sql_time_us(b, b->sign_time[sign], expr, out);
 	alive_column(b, out);
 	buf_add(out, ", ");
 	key_list(b, "t.", out);
@@ -43,7 +43,7 @@ static void aged_sql(const struct binding *b, int64_t older_us, struct buf *out)
 	buf_add(out, " AS t\nWHERE ");
 	open_rows(w, out);
 	buf_addf(out, "\n  AND %s < ", buf_text(&comparable));
-	sql_time_cutoff(b->engine, b->sign_time[sign], &older, NULL, out);
+	sql_time_cutoff(b, b->sign_time[sign], &older, NULL, out);
 	buf_addf(out, "\nORDER BY %s", buf_text(&comparable));
 	for (int k = 0; k < w->key.n; k++) {
 		buf_add(out, ", t.");

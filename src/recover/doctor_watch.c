@@ -83,8 +83,8 @@ static void check_zone(struct examination *x, const char *option, const char *ty
 	const char *fix =
 		arena_printf(&x->arena,
 	                 "write time_type: utc in the watch if UTC is what the workers write; else "
-	                 "append AT TIME ZONE '%s' to it, the zone in which they do, or make it a "
-	                 "timestamptz column",
+	                 "write time_zone: %s, the zone in which they do, or make it a timestamptz "
+	                 "column",
 	                 zone ? zone : "Area/City");
 	if (zone)
 		found(x, FINDING_FAIL, fix,
@@ -98,14 +98,94 @@ static void check_zone(struct examination *x, const char *option, const char *ty
 			option, type);
 }
 
+static bool names_column(const char *sql, enum store_engine engine, const char *column)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	bool named = false;
+	sql_lexer_init(&lx, sql, engine);
+	while (!named && (t = sql_next(&lx)).type != SQL_END)
+		named = (t.type == SQL_WORD && t.len == strlen(column) &&
+		         strncasecmp(t.text, column, t.len) == 0) ||
+		        (t.type == SQL_NAME && t.len == strlen(column) + 2 &&
+		         strncmp(t.text + 1, column, t.len - 2) == 0);
+	return named;
+}
+
+#define ROUND_TRIP_US (2 * US_PER_S) /* whole seconds, and a moment between two clocks */
+
+/* What :now writes into a column is read back by the sign of life, as the watch says both. */
+static void try_round_trip(struct examination *x, enum sign sign, const char *column)
+{
+	const struct binding *b = &x->binding;
+	const char *now = sql_now_us(b->engine);
+	struct buf sql = BUF_INIT, name = BUF_INIT;
+	struct store_rows rows;
+	struct failure f = {0};
+	const char *type = NULL;
+	for (int i = 0; i < b->ncolumns; i++)
+		if (strcasecmp(b->columns[i].name, column) == 0)
+			type = b->columns[i].type;
+	sql_ident(&name, column);
+	buf_add(&sql, "SELECT ");
+	sql_time_us(b, b->sign_time[sign], watch_sign(x->watch, sign)->text, &sql);
+	buf_addf(&sql, " - %s FROM (SELECT ", now);
+	buf_add(&sql, type && b->engine == STORE_POSTGRES ? "(" : "");
+	sql_time_value_for(b, column, now, &sql);
+	if (type && b->engine == STORE_POSTGRES)
+		buf_addf(&sql, ")::%s", type);
+	buf_addf(&sql, " AS %s) AS t", buf_text(&name));
+	/* An expression of more than this column cannot be tried so. */
+	if (!ask(x, buf_text(&sql), NULL, 0, &rows, &f) && rows.nrows && row_text(&rows, 0, 0)) {
+		int64_t off = row_int(&rows, 0, 0, 0);
+		struct buf by = BUF_INIT;
+		duration_text(off < 0 ? -off : off, &by);
+		if (off > ROUND_TRIP_US || off < -ROUND_TRIP_US)
+			found(x, FINDING_FAIL, "name the column alone, and its zone as time_zone: of the watch",
+			      "what :now writes to %s is read back by %s as a time that is %s too %s", column,
+			      sign_options[sign], buf_text(&by), off < 0 ? "old" : "young");
+		buf_release(&by);
+	}
+	buf_release(&sql);
+	buf_release(&name);
+}
+
+static void check_round_trip(struct examination *x, enum sign sign)
+{
+	const struct watch *w = x->watch;
+	enum store_engine engine = x->store->engine;
+	const struct sql_text *const own[] = {&w->work.claim, &w->work.step, &w->work.release};
+	const char *tried[8] = {0};
+	int ntried = 0;
+	for (int i = 0; i < ACT_COUNT + 3; i++) {
+		const struct sql_text *set = i >= ACT_COUNT ? own[i - ACT_COUNT] : &w->actions[i].set;
+		const char *column, *text, *at = set->text;
+		if (!at || (i < ACT_COUNT && w->actions[i].form != ACTION_SET))
+			continue;
+		while (ntried < 8 && sql_next_assignment(&at, engine, &x->arena, &column, &text)) {
+			bool before = !column || !strstr(text, ":now") ||
+			              !names_column(watch_sign(w, sign)->text, engine, column);
+			for (int k = 0; k < ntried; k++)
+				before = before || text_eq(tried[k], column);
+			if (before)
+				continue;
+			tried[ntried++] = column;
+			try_round_trip(x, sign, column);
+		}
+	}
+}
+
 static void check_type(struct examination *x, enum sign sign)
 {
+	check_round_trip(x, sign);
 	const char *type = x->binding.sign_type[sign], *option = sign_options[sign];
 	enum time_type time = x->binding.sign_time[sign];
 	bool guessed = x->watch->time_type == TIME_TYPE_AUTO;
 	bool pg = x->store->engine == STORE_POSTGRES;
 
-	if (pg && guessed && time == TIME_TYPE_UTC)
+	if (pg && x->binding.zone && time == TIME_TYPE_UTC)
+		found(x, FINDING_OK, NULL, "%s is read and written in %s", option, x->watch->time_zone);
+	else if (pg && guessed && time == TIME_TYPE_UTC)
 		check_zone(x, option, type);
 	else if (pg && time == TIME_TYPE_TEXT)
 		found(
@@ -356,14 +436,14 @@ static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
 {
 	const char *expr = watch_sign(x->watch, sign)->text;
 	struct buf bad = BUF_INIT;
-	bool can = sql_time_unreadable(x->store->engine, x->binding.sign_time[sign],
+	bool can = sql_time_unreadable(&x->binding, x->binding.sign_time[sign],
 	                               x->binding.sign_type[sign], expr, &bad);
 	buf_addf(sql,
 	         "SELECT sum(CASE WHEN defib_none THEN 1 ELSE 0 END), sum(CASE WHEN defib_sign > "
 	         "defib_now + %lld THEN 1 ELSE 0 END), max(defib_sign - defib_now), "
 	         "sum(CASE WHEN defib_bad THEN 1 ELSE 0 END) FROM (SELECT ",
 	         (long long)FUTURE_US);
-	sql_time_us(x->store->engine, x->binding.sign_time[sign], expr, sql);
+	sql_time_us(&x->binding, x->binding.sign_time[sign], expr, sql);
 	buf_addf(sql,
 	         " AS defib_sign, (%s) IS NULL AS defib_none, %s AS defib_bad, %s AS defib_now FROM %s "
 	         "AS t WHERE (%s) LIMIT %d) AS defib_running",

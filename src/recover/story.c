@@ -59,7 +59,7 @@ static defib_err read_moments(struct telling *t, struct story *out, struct failu
 	for (int m = 0; m < MOMENT_COUNT; m++) {
 		buf_add(&list, m ? ", " : "");
 		if (moments[m]->text)
-			sql_time_us(b->engine, b->time, moments[m]->text, &list);
+			sql_time_us(b, b->time, moments[m]->text, &list);
 		else
 			buf_add(&list, "NULL");
 	}

@@ -211,7 +211,57 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 			b->iso_t = true;
 	}
 	b->sign_time[sign] = time;
+	if (b->zone && time != TIME_TYPE_UTC && time != TIME_TYPE_TIMESTAMPTZ) {
+		fail(f, DEFIB_CONFIG, "time_zone is for timestamps without a zone, and this is %s",
+		     time_type_names[time]);
+		fail_next(f, "leave time_zone out, or give a timestamp column");
+		return blame(f, w, options[sign], time_expression(w, sign)->at);
+	}
 	return DEFIB_OK;
+}
+
+bool column_time(const struct binding *b, const char *column, enum time_type *time)
+{
+	for (int i = 0; b->engine == STORE_POSTGRES && i < b->ncolumns; i++) {
+		const char *base = b->columns[i].base;
+		if (strcasecmp(b->columns[i].name, column) != 0)
+			continue;
+		bool zoned = text_eq(base, "timestamptz");
+		if (!zoned && !text_eq(base, "timestamp") && !text_eq(base, "date"))
+			return false;
+		*time = zoned ? TIME_TYPE_TIMESTAMPTZ : TIME_TYPE_UTC;
+		return true;
+	}
+	return false;
+}
+
+/* The zone must be one that the database knows. */
+static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, struct failure *f)
+{
+	const struct watch *w = b->watch;
+	struct buf sql = BUF_INIT;
+	if (!w->time_zone)
+		return DEFIB_OK;
+	if (s->engine != STORE_POSTGRES) {
+		fail(f, DEFIB_CONFIG, "watch %s: time_zone is for PostgreSQL: SQLite knows no time zones",
+		     w->name);
+		fail_next(f, "write UTC into the table, or numbers (time_type: epoch)");
+		return DEFIB_CONFIG;
+	}
+	sql_literal(&sql, w->time_zone);
+	b->zone = arena_strdup(a, buf_text(&sql));
+	buf_clear(&sql);
+	buf_addf(&sql, "SELECT statement_timestamp() AT TIME ZONE %s", b->zone);
+	struct store_rows rows;
+	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
+	buf_release(&sql);
+	if (err && f->code != DEFIB_CONNECTION && f->code != DEFIB_UNKNOWN_OUTCOME) {
+		fail(f, DEFIB_CONFIG, "watch %s: the database knows no time zone \"%s\"", w->name,
+		     w->time_zone);
+		fail_next(f, "pg_timezone_names lists them: Area/City, such as America/New_York");
+		err = DEFIB_CONFIG;
+	}
+	return err;
 }
 
 static defib_err bind_expressions(struct store *s, struct arena *a, struct binding *b,
@@ -302,7 +352,7 @@ static void bind_lost(struct arena *a, struct binding *b)
 	}
 	if (b->watch->lost_at.text) {
 		buf_add(&sql, b->leases ? ", " : "");
-		sql_time_us(b->engine, b->sign_time[TIME_LOST], b->watch->lost_at.text, &sql);
+		sql_time_us(b, b->sign_time[TIME_LOST], b->watch->lost_at.text, &sql);
 	}
 	if (b->leases)
 		buf_add(&sql, b->watch->lost_at.text ? ")" : ", NULL)");
@@ -317,6 +367,8 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 	defib_err err = bind_table(s, a, out, f);
 	if (!err)
 		err = bind_keys(a, out, f);
+	if (!err)
+		err = bind_zone(s, a, out, f);
 	if (!err)
 		err = bind_expressions(s, a, out, f);
 	if (!err)

@@ -13,7 +13,8 @@ struct binding {
 	const char *key_type[WATCH_KEYS_MAX]; /* as the database writes it */
 	const char *sign_type[TIME_COUNT];    /* the same, for the signs of life; NULL: not given */
 	enum time_type sign_time[TIME_COUNT];
-	enum time_type time; /* how :now is rendered */
+	enum time_type time; /* how :now is rendered where the column it is written to does not say */
+	const char *zone;    /* time_zone as a literal; NULL: UTC */
 	bool iso_t;          /* text times look like 2026-01-02T03:04:05Z, not with a blank */
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
@@ -31,5 +32,10 @@ struct binding {
  */
 MUST_CHECK defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a,
                                 struct binding *out, struct failure *f);
+/*
+ * In which form a column of the table holds time, as its type says it: on PostgreSQL a timestamp
+ * with or without a zone. False: its type does not say, *time is left.
+ */
+bool column_time(const struct binding *b, const char *column, enum time_type *time);
 
 #endif

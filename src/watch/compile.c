@@ -47,14 +47,14 @@ static void sign_condition(const struct binding *b, enum sign sign, struct condi
 	struct buf sql = BUF_INIT;
 
 	/* The least threshold first, bare: that is the part an index can serve. */
-	sql_time_comparable(b->engine, b->sign_time[sign], expr, &sql);
+	sql_time_comparable(b, b->sign_time[sign], expr, &sql);
 	buf_add(&sql, " < ");
-	sql_time_cutoff(b->engine, b->sign_time[sign], t, NULL, &sql);
+	sql_time_cutoff(b, b->sign_time[sign], t, NULL, &sql);
 	if (t->n) {
 		buf_add(&sql, " AND ");
-		sql_time_comparable(b->engine, b->sign_time[sign], expr, &sql);
+		sql_time_comparable(b, b->sign_time[sign], expr, &sql);
 		buf_add(&sql, " < ");
-		sql_time_cutoff(b->engine, b->sign_time[sign], t, w->kind.text, &sql);
+		sql_time_cutoff(b, b->sign_time[sign], t, w->kind.text, &sql);
 	}
 	if (sign != SIGN_STARTED)
 		not_alive(b, &sql);
@@ -105,7 +105,7 @@ static void position(const struct binding *b, struct buf *out)
 	const struct watch *w = b->watch;
 	enum sign only = only_sign(b);
 	if (only != SIGN_COUNT) {
-		sql_time_comparable(b->engine, b->sign_time[only], watch_sign(w, only)->text, out);
+		sql_time_comparable(b, b->sign_time[only], watch_sign(w, only)->text, out);
 		return;
 	}
 	buf_add(out, b->engine == STORE_POSTGRES ? "least(" : "min(");
@@ -113,7 +113,7 @@ static void position(const struct binding *b, struct buf *out)
 		if (!watch_sign(w, (enum sign)sign)->text)
 			continue;
 		buf_add(out, "coalesce(");
-		sql_time_us(b->engine, b->sign_time[sign], watch_sign(w, (enum sign)sign)->text, out);
+		sql_time_us(b, b->sign_time[sign], watch_sign(w, (enum sign)sign)->text, out);
 		buf_add(out, ", 9223372036854775807), ");
 	}
 	buf_add(out, "9223372036854775807)");
@@ -182,7 +182,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 		const struct sql_text *sql = watch_sign(w, (enum sign)sign);
 		buf_add(out, ",\n  ");
 		if (sql->text)
-			sql_time_us(b->engine, b->sign_time[sign], sql->text, out);
+			sql_time_us(b, b->sign_time[sign], sql->text, out);
 		else
 			buf_add(out, "NULL");
 		buf_addf(out, " AS defib_%s", names[sign]);
@@ -565,7 +565,7 @@ static void index_sign(const struct binding *b, struct buf *out)
 		buf_addf(out, "%s, ", buf_text(&expr));
 	/* Text as a time depends on the session's settings: PostgreSQL indexes no such thing. */
 	else if (!pg || b->sign_time[only] != TIME_TYPE_TEXT) {
-		sql_time_comparable(b->engine, b->sign_time[only], buf_text(&expr), out);
+		sql_time_comparable(b, b->sign_time[only], buf_text(&expr), out);
 		buf_add(out, ", ");
 	}
 	buf_release(&expr);

@@ -15,8 +15,8 @@ const char *compile_unreadable(const struct binding *b, struct arena *a)
 	for (int sign = 0; sign < SIGN_COUNT; sign++) {
 		const char *expr = watch_sign(b->watch, (enum sign)sign)->text;
 		struct buf one = BUF_INIT;
-		bool can = expr && sql_time_unreadable(b->engine, b->sign_time[sign], b->sign_type[sign],
-		                                       expr, &one);
+		bool can =
+			expr && sql_time_unreadable(b, b->sign_time[sign], b->sign_type[sign], expr, &one);
 		if (can)
 			buf_addf(&sql, ", CASE WHEN %s THEN (%s)%s END", buf_text(&one), expr,
 			         b->engine == STORE_POSTGRES ? "::text" : "");

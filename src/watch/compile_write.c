@@ -62,6 +62,7 @@ void write_values(const struct write_sql *w, const struct write_value *values, i
 struct resolver {
 	const struct binding *binding;
 	struct write_sql *write;
+	const char *column; /* that the value is for; NULL: none, or several */
 };
 
 static bool resolve(void *ctx, const char *name, struct buf *out)
@@ -88,7 +89,7 @@ static bool resolve(void *ctx, const char *name, struct buf *out)
 		r->write->uses[i] = true;
 		buf_add(out, "(");
 		if (stuck_columns[i].us)
-			sql_time_value(r->binding, column, out);
+			sql_time_value_for(r->binding, r->column, column, out);
 		else
 			buf_add(out, column);
 		buf_add(out, ")");
@@ -137,7 +138,7 @@ static void kept_fact(const struct binding *b, const struct claim_fact *fact, st
 {
 	buf_addf(out, ", '%s', ", fact->name);
 	if (fact->sign != SIGN_COUNT)
-		sql_time_us(b->engine, b->sign_time[fact->sign], fact->text, out);
+		sql_time_us(b, b->sign_time[fact->sign], fact->text, out);
 	else if (b->lease_epoch == fact->text)
 		buf_addf(out, "coalesce(%s, 0)", fact->text);
 	else if (b->engine == STORE_POSTGRES)
@@ -196,14 +197,35 @@ static void returning_left(const struct binding *b, const struct watch_sql *q, s
 	buf_addf(sql, ", (%s) IS TRUE", b->watch->running.text);
 }
 
+/*
+ * Each value in the form of its own column. Within an expression of numbers or texts, such as
+ * to_timestamp(:now), a time has the watch's own form.
+ */
+static defib_err render_set(struct resolver *r, const char *set, struct arena *a, struct buf *out,
+                            struct failure *f)
+{
+	const char *text, *at = set;
+	enum time_type time = r->binding->time;
+	bool stamps = time == TIME_TYPE_TIMESTAMPTZ || time == TIME_TYPE_UTC;
+	defib_err err = sql_check(set, r->binding->engine, f);
+	while (!err && sql_next_assignment(&at, r->binding->engine, a, &r->column, &text)) {
+		buf_add(out, out->len ? "," : "");
+		if (!stamps && !sql_assigns_parameter(text))
+			r->column = NULL;
+		err = sql_render(text, r->binding->engine, resolve, r, out, f);
+	}
+	r->column = NULL;
+	return err;
+}
+
 /* `only`: a condition that must hold for the row as it is written; NULL: none. */
 static defib_err compile_update(const struct binding *b, const struct watch_sql *q,
                                 const struct sql_text *set, const char *only, struct arena *a,
                                 struct write_sql *out, struct failure *f)
 {
-	struct resolver r = {b, out};
+	struct resolver r = {b, out, NULL};
 	struct buf list = BUF_INIT, sql = BUF_INIT;
-	defib_err err = sql_render(set->text, b->engine, resolve, &r, &list, f);
+	defib_err err = render_set(&r, set->text, a, &list, f);
 	if (!err) {
 		buf_add(&sql, "UPDATE ");
 		sql_table(&sql, b->watch->table);
@@ -235,7 +257,7 @@ defib_err compile_set(const struct binding *b, const struct sql_text *set, struc
 static defib_err compile_call(const struct binding *b, const struct sql_text *call, struct arena *a,
                               struct write_sql *out, struct failure *f)
 {
-	struct resolver r = {b, out};
+	struct resolver r = {b, out, NULL};
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	defib_err err = sql_render(call->text, b->engine, resolve, &r, &sql, f);

@@ -396,3 +396,41 @@ defib_err sql_set_targets(const char *text, enum store_engine engine, struct are
 	*n = found.n;
 	return DEFIB_OK;
 }
+
+bool sql_next_assignment(const char **at, enum store_engine engine, struct arena *a,
+                         const char **column, const char **text)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	struct targets found = {.arena = a};
+	const char *from = *at;
+	int depth = 0;
+	bool in_value = false;
+	if (!*from)
+		return false;
+	sql_lexer_init(&lx, from, engine);
+	while ((t = sql_next(&lx)).type != SQL_END && !(depth == 0 && in_value && is_punct(t, ','))) {
+		depth += nesting(t);
+		if (!in_value && (t.type == SQL_WORD || t.type == SQL_NAME))
+			targets_add(&found, t);
+		in_value = in_value || is_punct(t, '=');
+	}
+	*column = found.n == 1 ? found.names[0] : NULL;
+	*text = arena_printf(a, "%.*s", (int)(t.text - from), from);
+	*at = t.type == SQL_END ? t.text : t.text + t.len;
+	return true;
+}
+
+#define SPACES " \t\r\n"
+
+bool sql_assigns_parameter(const char *assignment)
+{
+	const char *value = strchr(assignment, '=');
+	if (!value)
+		return false;
+	value += 1 + strspn(value + 1, SPACES);
+	if (*value != ':')
+		return false;
+	value += 1 + strspn(value + 1, "abcdefghijklmnopqrstuvwxyz_");
+	return value[strspn(value, SPACES)] == '\0';
+}

@@ -61,6 +61,15 @@ MUST_CHECK defib_err sql_render(const char *text, enum store_engine engine, sql_
                                 void *ctx, struct buf *out, struct failure *f);
 
 /*
+ * The next assignment of a SET list; false at the end. `*at` moves behind it. The column is its
+ * name, unquoted; NULL where several are assigned at once.
+ */
+bool sql_next_assignment(const char **at, enum store_engine engine, struct arena *a,
+                         const char **column, const char **text);
+/* Whether the value of such an assignment is one parameter (`:now`) and nothing else. */
+bool sql_assigns_parameter(const char *assignment);
+
+/*
  * The columns that a SET list assigns, unquoted, in order:
  * `a = 1, "B c" = f(x, y), (d, e) = (1, 2)` gives a, B c, d, e.
  */

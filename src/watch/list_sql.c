@@ -118,9 +118,9 @@ void since_sql(const struct binding *b, struct buf *out)
 	const struct watch *w = b->watch;
 	enum sign sign = age_sign(w);
 	if (w->since.text)
-		sql_time_us(b->engine, b->time, w->since.text, out);
+		sql_time_us(b, b->time, w->since.text, out);
 	else
-		sql_time_us(b->engine, b->sign_time[sign], watch_sign(w, sign)->text, out);
+		sql_time_us(b, b->sign_time[sign], watch_sign(w, sign)->text, out);
 }
 
 /* ---- terms */
@@ -214,9 +214,9 @@ static void age_term(const struct binding *b, const struct term *t, struct list_
 	enum time_type time = b->watch->since.text ? b->time : b->sign_time[sign];
 	const struct sql_text *since =
 		b->watch->since.text ? &b->watch->since : watch_sign(b->watch, sign);
-	sql_time_comparable(b->engine, time, since->text, &s->sql);
+	sql_time_comparable(b, time, since->text, &s->sql);
 	buf_add(&s->sql, t->op == TERM_OVER ? " < " : " > ");
-	sql_time_cutoff(b->engine, time, &limit, NULL, &s->sql);
+	sql_time_cutoff(b, time, &limit, NULL, &s->sql);
 }
 
 /* Whether a table of ours has the job; a hold may be over, which only its facts tell. */
@@ -369,7 +369,7 @@ static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *o
 	struct buf state = BUF_INIT;
 	*type = sort == LIST_BY_AGE ? "bigint" : "text";
 	if (sort == LIST_BY_AGE && b->engine == STORE_POSTGRES && !b->watch->since.text) {
-		sql_time_comparable(b->engine, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
+		sql_time_comparable(b, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
 		*type = sql_time_comparable_type(b->sign_time[sign], b->sign_type[sign]);
 	} else if (sort == LIST_BY_AGE) {
 		/* SQLite writes a fraction of a day with too few digits to go on behind it. */

@@ -138,6 +138,12 @@ const struct opt_row watch_rows[] = {
      .choices = time_type_names,
      .standard = "auto",
      .help = "how the table writes time"},
+	{.name = "time_zone",
+     .type = OPT_TEXT,
+     .offset = W(time_zone),
+     .help =
+         "the zone of columns whose type has none, such as America/New_York: times are read and "
+         "written in it; not given: UTC. On PostgreSQL"},
 	{.name = "remedies",
      .type = OPT_CUSTOM,
      .offset = W(nrules),

@@ -29,7 +29,7 @@ static void bare_condition(const struct binding *b, const char *expr, struct buf
 static void within(const struct binding *b, const char *expr, struct buf *out)
 {
 	struct buf us = BUF_INIT;
-	sql_time_us(b->engine, b->time, expr, &us);
+	sql_time_us(b, b->time, expr, &us);
 	buf_addf(out, "\n  AND %s > ", buf_text(&us));
 	parameter(b, 1, "bigint", out);
 	buf_addf(out, " AND %s <= ", buf_text(&us));
@@ -48,9 +48,9 @@ bool runs_sql(const struct binding *b, struct buf *out)
 	key_list(b, "t.", out);
 	buf_addf(out, b->engine == STORE_POSTGRES ? ", (%s)::text" : ", CAST((%s) AS TEXT)", kind);
 	buf_add(out, " AS defib_kind, ");
-	sql_time_us(b->engine, b->time, s->started_at.text, out);
+	sql_time_us(b, b->time, s->started_at.text, out);
 	buf_add(out, " AS defib_started, ");
-	sql_time_us(b->engine, b->time, s->finished_at.text, out);
+	sql_time_us(b, b->time, s->finished_at.text, out);
 	buf_add(out, " AS defib_finished");
 	from_table(b, out);
 	buf_addf(out, "\nWHERE (%s) IS NOT NULL", s->started_at.text);

@@ -107,9 +107,9 @@ static void each_end(const struct binding *b, const struct stats_sample *sample,
 	else
 		buf_add(out, "false AS ended, ");
 	if (s->finished_at.text && s->started_at.text) {
-		sql_time_us(b->engine, b->time, s->finished_at.text, out);
+		sql_time_us(b, b->time, s->finished_at.text, out);
 		buf_add(out, " - ");
-		sql_time_us(b->engine, b->time, s->started_at.text, out);
+		sql_time_us(b, b->time, s->started_at.text, out);
 	} else {
 		buf_add(out, "CAST(NULL AS bigint)");
 	}

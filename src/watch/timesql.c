@@ -103,8 +103,9 @@ static const struct time_form sqlite_epoch_ms = {
 	false,
 };
 
-static const struct time_form *form_of(enum store_engine engine, enum time_type time)
+static const struct time_form *form_of(const struct binding *b, enum time_type time)
 {
+	enum store_engine engine = b->engine;
 	assert(time != TIME_TYPE_AUTO);
 	if (engine == STORE_POSTGRES)
 		return &postgres_forms[time];
@@ -119,31 +120,45 @@ const char *sql_now_us(enum store_engine engine)
 	                                : SQLITE_NOW_MS " * 1000";
 }
 
-void sql_time_us(enum store_engine engine, enum time_type time, const char *expr, struct buf *out)
+/* Whether a time is written in the watch's own zone. */
+static bool in_zone(const struct binding *b, enum time_type time)
 {
-	const struct time_form *form = form_of(engine, time);
+	return b->zone && time == TIME_TYPE_UTC;
+}
+
+void sql_time_us(const struct binding *b, enum time_type time, const char *expr, struct buf *out)
+{
+	if (in_zone(b, time)) {
+		/* Of an hour that the clock goes through twice the later one is meant: never too old. */
+		buf_addf(out,
+		         "CASE WHEN isfinite(%s) THEN (extract(epoch FROM (%s)::timestamp AT TIME ZONE %s) "
+		         "* 1000000)::bigint END",
+		         expr, expr, b->zone);
+		return;
+	}
+	const struct time_form *form = form_of(b, time);
 	buf_addf(out, "%s(%s)%s", form->to_us[0], expr, form->to_us[1]);
 	if (form->to_us[2])
 		buf_addf(out, "(%s)%s", expr, form->to_us[2]);
 }
 
-bool sql_time_unreadable(enum store_engine engine, enum time_type time, const char *type,
+bool sql_time_unreadable(const struct binding *b, enum time_type time, const char *type,
                          const char *expr, struct buf *out)
 {
 	/* What has a type of its own can be read; of numbers those that may be infinite are asked. */
 	bool number = text_starts(type, "double") || text_starts(type, "numeric");
-	if (engine == STORE_POSTGRES && time != TIME_TYPE_TEXT && !number)
+	if (b->engine == STORE_POSTGRES && time != TIME_TYPE_TEXT && !number)
 		return false;
 	buf_addf(out, "(%s) IS NOT NULL AND (", expr);
-	sql_time_us(engine, time, expr, out);
+	sql_time_us(b, time, expr, out);
 	buf_add(out, ") IS NULL");
 	return true;
 }
 
-void sql_time_comparable(enum store_engine engine, enum time_type time, const char *expr,
+void sql_time_comparable(const struct binding *b, enum time_type time, const char *expr,
                          struct buf *out)
 {
-	const struct time_form *form = form_of(engine, time);
+	const struct time_form *form = form_of(b, time);
 	buf_addf(out, "%s%s%s", form->compare[0], expr, form->compare[1]);
 	if (form->compare[2])
 		buf_addf(out, "%s%s", expr, form->compare[2]);
@@ -164,11 +179,12 @@ static void add_amount(const struct time_form *form, int64_t us, struct buf *out
 	buf_add(out, form->amount[1]);
 }
 
-void sql_time_cutoff(enum store_engine engine, enum time_type time, const struct threshold *t,
+void sql_time_cutoff(const struct binding *b, enum time_type time, const struct threshold *t,
                      const char *kind_expr, struct buf *out)
 {
-	const struct time_form *form = form_of(engine, time);
-	buf_add(out, form->cutoff[0]);
+	const struct time_form *form = form_of(b, time);
+	bool zoned = in_zone(b, time);
+	buf_add(out, zoned ? "((statement_timestamp() - " : form->cutoff[0]);
 	if (kind_expr && t->n) {
 		buf_addf(out, "CASE (%s)", kind_expr);
 		for (int i = 0; i < t->n; i++) {
@@ -183,7 +199,10 @@ void sql_time_cutoff(enum store_engine engine, enum time_type time, const struct
 	} else {
 		add_amount(form, threshold_least(t), out);
 	}
-	buf_add(out, form->cutoff[1]);
+	if (zoned)
+		buf_addf(out, ") AT TIME ZONE %s)", b->zone);
+	else
+		buf_add(out, form->cutoff[1]);
 }
 
 static void postgres_value(enum time_type time, const char *us, struct buf *out)
@@ -198,17 +217,35 @@ static void postgres_value(enum time_type time, const char *us, struct buf *out)
 	buf_addf(out, "%s%s%s", around[time][0], us, around[time][1]);
 }
 
-void sql_time_value(const struct binding *b, const char *us_expr, struct buf *out)
+static void value_as(const struct binding *b, enum time_type time, const char *us_expr,
+                     struct buf *out)
 {
-	if (b->engine == STORE_POSTGRES) {
-		postgres_value(b->time, us_expr, out);
-		if (b->time == TIME_TYPE_TEXT)
+	if (in_zone(b, time)) {
+		buf_addf(out, "(timestamptz 'epoch' + %s * interval '1 microsecond') AT TIME ZONE %s",
+		         us_expr, b->zone);
+	} else if (b->engine == STORE_POSTGRES) {
+		postgres_value(time, us_expr, out);
+		if (time == TIME_TYPE_TEXT)
 			buf_add(out, b->iso_t ? "'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 			                      : "'YYYY-MM-DD HH24:MI:SS.MS')");
-	} else if (b->time == TIME_TYPE_EPOCH || b->time == TIME_TYPE_EPOCH_MS) {
-		buf_addf(out, "%s / %d", us_expr, b->time == TIME_TYPE_EPOCH ? 1000000 : 1000);
+	} else if (time == TIME_TYPE_EPOCH || time == TIME_TYPE_EPOCH_MS) {
+		buf_addf(out, "%s / %d", us_expr, time == TIME_TYPE_EPOCH ? 1000000 : 1000);
 	} else {
 		buf_addf(out, "strftime('%s', %s / 1000000.0, 'unixepoch')",
 		         b->iso_t ? "%Y-%m-%dT%H:%M:%fZ" : "%Y-%m-%d %H:%M:%f", us_expr);
 	}
+}
+
+void sql_time_value(const struct binding *b, const char *us_expr, struct buf *out)
+{
+	value_as(b, b->time, us_expr, out);
+}
+
+void sql_time_value_for(const struct binding *b, const char *column, const char *us_expr,
+                        struct buf *out)
+{
+	enum time_type time = b->time;
+	if (column)
+		(void)column_time(b, column, &time);
+	value_as(b, time, us_expr, out);
 }

@@ -13,7 +13,8 @@ static void assert_cutoff(enum store_engine engine, enum time_type time, const s
                           const char *kind, const char *want)
 {
 	struct buf out = BUF_INIT;
-	sql_time_cutoff(engine, time, t, kind, &out);
+	const struct binding b = {.engine = engine};
+	sql_time_cutoff(&b, time, t, kind, &out);
 	assert_string_equal(buf_text(&out), want);
 	buf_release(&out);
 }
@@ -83,7 +84,8 @@ static void kinds_become_a_case_with_quoted_literals(void **state)
 static void assert_us(enum store_engine engine, enum time_type time, const char *want)
 {
 	struct buf out = BUF_INIT;
-	sql_time_us(engine, time, "a", &out);
+	const struct binding b = {.engine = engine};
+	sql_time_us(&b, time, "a", &out);
 	assert_string_equal(buf_text(&out), want);
 	buf_release(&out);
 }
@@ -151,10 +153,46 @@ static void a_position_of_text_is_compared_as_a_time(void **state)
 	assert_string_equal(sql_time_comparable_type(TIME_TYPE_EPOCH, "integer"), "integer");
 }
 
+/* Local times were read by an expression, and :now wrote UTC into the column beside it. */
+static void a_time_without_a_zone_is_read_compared_and_written_in_that_of_the_watch(void **state)
+{
+	struct store_column columns[] = {{.name = "at", .base = "timestamp"},
+	                                 {.name = "with_zone", .base = "timestamptz"},
+	                                 {.name = "note", .base = "text"}};
+	const struct binding b = {.engine = STORE_POSTGRES,
+	                          .time = TIME_TYPE_UTC,
+	                          .zone = "'America/New_York'",
+	                          .ncolumns = 3,
+	                          .columns = columns};
+	static const char local[] =
+		"(timestamptz 'epoch' + u * interval '1 microsecond') AT TIME ZONE 'America/New_York'";
+	const struct {
+		const char *column, *want;
+	} writes[] = {{"at", local},
+	              {"with_zone", "timestamptz 'epoch' + u * interval '1 microsecond'"},
+	              {"note", local},
+	              {NULL, local}};
+	struct buf out = BUF_INIT;
+	(void)state;
+	for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
+		sql_time_value_for(&b, writes[i].column, "u", &out);
+		assert_string_equal(buf_text(&out), writes[i].want);
+		buf_clear(&out);
+	}
+	sql_time_cutoff(&b, TIME_TYPE_UTC, &hour, NULL, &out);
+	assert_string_equal(buf_text(&out), "((statement_timestamp() - interval '3600 seconds') AT "
+	                                    "TIME ZONE 'America/New_York')");
+	buf_clear(&out);
+	sql_time_us(&b, TIME_TYPE_UTC, "a", &out);
+	assert_non_null(strstr(buf_text(&out), "(a)::timestamp AT TIME ZONE 'America/New_York'"));
+	buf_release(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cutoffs_on_postgres_are_in_the_columns_own_form),
+		cmocka_unit_test(a_time_without_a_zone_is_read_compared_and_written_in_that_of_the_watch),
 		cmocka_unit_test(cutoffs_on_sqlite_are_in_the_columns_own_form),
 		cmocka_unit_test(fractions_of_a_second_are_kept_or_rounded_towards_more_rows),
 		cmocka_unit_test(kinds_become_a_case_with_quoted_literals),

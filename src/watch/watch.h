@@ -151,6 +151,7 @@ struct watch {
 	struct sql_text text;  /* what `list --where text~…` searches; NULL: the shown columns */
 	int missing;           /* enum missing */
 	int time_type;         /* enum time_type */
+	const char *time_zone; /* of times without a zone; NULL: UTC */
 	bool stays_running;    /* a job that is given back and one that runs look the same */
 	struct threshold stuck_after, overdue_after;
 	int64_t beat_us;

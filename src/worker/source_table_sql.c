@@ -115,7 +115,7 @@ static void picked_facts(const struct binding *b, struct buf *out)
 	value(b, &w->owner, "text", out);
 	buf_add(out, ",\n  ");
 	if (watch_sign(w, s)->text)
-		sql_time_us(b->engine, b->sign_time[s], watch_sign(w, s)->text, out);
+		sql_time_us(b, b->sign_time[s], watch_sign(w, s)->text, out);
 	else
 		buf_add(out, "NULL");
 }

@@ -196,7 +196,7 @@ def test_time_without_a_zone_warns_until_the_watch_says_utc(pg, doctor):
     pg.sql(f"ALTER DATABASE {pg.name} SET TimeZone = 'America/New_York'")
     local = doctor(config=config(pg.url)).one("types", "FAIL")
     assert "now() is local time here (America/New_York)" in local["text"]
-    assert "AT TIME ZONE 'America/New_York'" in local["fix"]
+    assert "time_zone: America/New_York" in local["fix"]
     assert doctor(config=config(pg.url, time_type="utc")).one("types", "ok")
 
 
