@@ -292,7 +292,11 @@ static void time_type_line(struct finding *f)
 		line = add(f, "time_type", f->t->engine == STORE_POSTGRES ? "utc" : "text",
 		           "times without a time zone are read as UTC");
 		if (!utc_is_shown(f->t, c))
-			check(f, line, "do the programs that write it write UTC?");
+			check(f, line,
+			      f->t->engine == STORE_POSTGRES
+			          ? "do the programs that write it write UTC? if it is local time, write "
+			            "time_zone: and the zone instead"
+			          : "do the programs that write it write UTC?");
 	} else if (*type) {
 		line = add(f, "time_type", type,
 		           c->newest ? arena_printf(f->a, "as the newest value, %s", c->newest)

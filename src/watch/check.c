@@ -42,6 +42,10 @@ static void check_signs(struct check *c)
 		problem(c, w->at, "thresholds by kind need kind:, the expression that tells a row's kind");
 	if (w->alive_at.text && w->stuck_after.given && threshold_least(&w->stuck_after) == 0)
 		problem(c, w->at, "stuck_after 0s would take every running row for stuck");
+	if (w->time_zone && w->time_type != TIME_TYPE_AUTO)
+		problem(c, w->at,
+		        "time_zone is for timestamps without a zone; leave time_type out, it says another "
+		        "form");
 	if (w->missing == MISSING_ORPHAN && !alive && !expires && !started)
 		problem(c, w->at, "missing: orphan needs a sign of life that can be null");
 }

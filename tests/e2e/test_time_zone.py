@@ -77,6 +77,12 @@ def test_a_zone_that_nobody_knows_is_one_clear_line(visits, defib):
     assert ran.code == 3 and 'no time zone "Mars/Olympus"' in ran.err, ran
 
 
+def test_a_zone_and_another_form_contradict_each_other(visits, defib):
+    ran = defib("config", "check",
+                config=config(visits, "time_zone: Europe/Berlin\n    time_type: utc"))
+    assert ran.code == 3 and "leave time_type out" in ran.err + ran.out, ran
+
+
 def test_sqlite_knows_no_zones_and_says_so(lite, defib):
     lite.sql("CREATE TABLE visits (id int PRIMARY KEY, status text, updated_at text, seen_at text)")
     ran = defib("scan", config=config(lite, "time_zone: America/New_York"))
