@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
+#include "recover/unseen.h"
 #include "serve/say_scan.h"
 #include "watch/compile.h"
 
@@ -154,9 +155,13 @@ static void text_head(const struct scan_report *r, const struct watch *w, const 
 		out_count(out, stuck),
 			buf_addf(out, "%s stuck",
 		             stuck > s->found && stuck >= ROWS_COUNT_MAX ? " or more" : "");
-	buf_add(out, stuck ? " of " : ", ");
-	out_count(out, s->running > stuck ? s->running : stuck);
-	buf_addf(out, "%s running", s->running_capped ? " or more" : "");
+	if (s->running_known && s->running == 0 && stuck == 0) {
+		buf_addf(out, "; no row of %s is running", w->table);
+	} else {
+		buf_add(out, stuck ? " of " : ", ");
+		out_count(out, s->running > stuck ? s->running : stuck);
+		buf_addf(out, "%s running", s->running_capped ? " or more" : "");
+	}
 	if (stuck > s->found) {
 		buf_add(out, ", ");
 		out_count(out, s->found);
@@ -203,6 +208,12 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 		        s->ledger_off);
 	if (s->ledger_made)
 		fprintf(stderr, "defib: made the ledger in the database\n");
+	if (s->never_seen) {
+		struct buf hint = BUF_INIT;
+		unseen_hint(s->row_security, &hint);
+		fprintf(stderr, "defib: %s: no row is running, and %s\n", w->name, buf_text(&hint));
+		buf_release(&hint);
+	}
 	if (s->limited)
 		fprintf(stderr, "defib: %s: stopped at the limit; there may be more\n", w->name);
 }

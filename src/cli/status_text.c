@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/told_words.h"
 #include "recover/late.h"
+#include "recover/unseen.h"
 #include "serve/job_words.h"
 #include "watch/compile.h"
 
@@ -121,6 +122,10 @@ static void say_jobs(const struct standing *st, struct buf *text)
 	buf_add(text, number(st, "running") >= ROWS_COUNT_MAX ? " or more running, " : " running, ");
 	out_count(text, json_object_get(st->info, "stuck") ? number(st, "stuck") : number(st, "found"));
 	buf_add(text, " of them stuck at the last scan");
+	if (json_is_true(json_object_get(st->info, "never_seen_running"))) {
+		buf_add(text, ", and ");
+		unseen_hint(json_is_true(json_object_get(st->info, "row_security")), text);
+	}
 	if (number(st, "left_stuck")) {
 		buf_add(text, ", ");
 		out_count(text, number(st, "left_stuck"));

@@ -125,14 +125,29 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 }
 
 /* Whether a query has a row. */
-static defib_err any(struct store *s, const char *sql, bool *is, struct failure *f)
+static defib_err any(struct store *s, const char *sql, const struct store_param *params, int n,
+                     bool *is, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = ask(s, sql, NULL, 0, &a, &rows, f);
+	defib_err err = ask(s, sql, params, n, &a, &rows, f);
 	*is = !err && rows.nrows > 0;
 	arena_release(&a);
 	return err;
+}
+
+defib_err ledger_tells_of(struct store *s, const char *watch, bool *tells, struct failure *f)
+{
+	bool there = false;
+	struct store_param name = P_TEXT(watch);
+	*tells = false;
+	defib_err err = ledger_exists(s, &there, f);
+	if (err || !there)
+		return err;
+	return any(s,
+	           s->engine == STORE_POSTGRES ? "SELECT 1 FROM defib.ledger WHERE watch = $1 LIMIT 1"
+	                                       : "SELECT 1 FROM defib_ledger WHERE watch = ?1 LIMIT 1",
+	           &name, 1, tells, f);
 }
 
 defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
@@ -145,16 +160,9 @@ defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
 	err = any(s,
 	          s->engine == STORE_POSTGRES ? "SELECT 1 FROM defib.job LIMIT 1"
 	                                      : "SELECT 1 FROM defib_job LIMIT 1",
-	          used, f);
+	          NULL, 0, used, f);
 	if (err || *used)
 		return err;
 	/* Jobs that are over may have been removed; what became of them is still told. */
-	err = ledger_exists(s, &there, f);
-	if (!err && there)
-		err = any(s,
-		          s->engine == STORE_POSTGRES
-		              ? "SELECT 1 FROM defib.ledger WHERE watch = 'queue' LIMIT 1"
-		              : "SELECT 1 FROM defib_ledger WHERE watch = 'queue' LIMIT 1",
-		          used, f);
-	return err;
+	return ledger_tells_of(s, "queue", used, f);
 }

@@ -39,6 +39,9 @@ MUST_CHECK defib_err ledger_events_since(struct store *s, int64_t after, struct 
                                          struct event_count **out, int *n, int64_t *last,
                                          struct failure *f);
 
+/* Whether there is a ledger with an entry of the watch. */
+MUST_CHECK defib_err ledger_tells_of(struct store *s, const char *watch, bool *tells,
+                                     struct failure *f);
 /* Whether the built-in queue has jobs, or had some that the ledger tells of. */
 MUST_CHECK defib_err queue_in_use(struct store *s, bool *used, struct failure *f);
 

@@ -401,33 +401,3 @@ defib_err apply_try(const struct apply *ap, struct candidate *c, struct arena *a
 	}
 	return err;
 }
-
-static bool is_locked(const struct candidate *c)
-{
-	return c->outcome == OUTCOME_LOCKED;
-}
-
-void apply_blockers(const struct apply *ap, struct candidate *batch, int n, struct arena *a)
-{
-	struct batch b = {.ap = ap, .all = batch, .n = n, .arena = a};
-	struct failure ignored = {0};
-	struct store_rows rows;
-	int locked = 0;
-	const char **jobs = ARENA_ARRAY(a, const char *, n);
-	for (int i = 0; i < n; i++) {
-		jobs[i] = batch[i].facts.job;
-		locked += is_locked(&batch[i]);
-	}
-	if (locked == 0 || !ap->sql->blockers)
-		return;
-	job_index_init(&b.index, jobs, n, a);
-	if (over_keys(&b, ap->sql->blockers, is_locked, &rows, &ignored))
-		return;
-	for (int i = 0; i < rows.nrows; i++) {
-		struct candidate *c = by_row(&b, &rows, i);
-		if (!c)
-			continue;
-		c->blocker_pid = row_int(&rows, i, batch_watch(&b)->key.n, 0);
-		c->blocker_s = row_int(&rows, i, batch_watch(&b)->key.n + 1, 0);
-	}
-}

@@ -18,6 +18,9 @@
 #define REFUSED_KEY_WRITTEN "the write changes its key, so the ledger could not name the row"
 #define REFUSED_RUNS_ON " leaves running true, so it would be found stuck again"
 
+#define REFUSED_BY_POLICY                                                                          \
+	"row-level security lets this role see the row and not write it: ask defib doctor"
+
 struct apply {
 	struct store *store;
 	const struct watch_sql *sql;
@@ -47,7 +50,10 @@ MUST_CHECK defib_err apply_try(const struct apply *ap, struct candidate *c, stru
  * the second reading and the commit.
  */
 bool apply_may_lock_signs(struct store *s, const struct watch_sql *q);
-/* Find out, after commit, who holds the rows that were locked. Best effort. */
+/*
+ * Find out, after commit, who holds the rows that were locked. Best effort. Those that nobody
+ * holds, and that a policy hides from writers, become OUTCOME_REFUSED.
+ */
 void apply_blockers(const struct apply *ap, struct candidate *batch, int n, struct arena *a);
 
 #endif

@@ -3,6 +3,7 @@
  *
  * apply.c         the transaction: lock, read again, write the user's table
  * apply_left.c    what the writes left: is it recorded, and did it help
+ * apply_locked.c  why rows could not be locked
  * apply_ledger.c  what the batch leaves in defib's own tables
  */
 #ifndef RECOVER_APPLY_INSIDE_H

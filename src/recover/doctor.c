@@ -43,6 +43,8 @@ static const struct check watch_checks[] = {
 	{"key", ON_BOTH, STAGE_FITS, check_key},
 	{"read", ON_BOTH, STAGE_FITS, check_read},
 	{"write", ON_POSTGRES, STAGE_FITS, check_write},
+	{"policy", ON_POSTGRES, STAGE_FITS, check_policies},
+	{"running", ON_BOTH, STAGE_READS, check_running},
 	{"index", ON_POSTGRES, STAGE_READS, check_plan},
 	{"index", ON_SQLITE, STAGE_READS, check_plan_sqlite},
 	{"look", ON_BOTH, STAGE_BOUNDED, check_look},

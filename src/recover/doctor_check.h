@@ -78,6 +78,8 @@ void check_owner(struct examination *x);
 void check_loop(struct examination *x);
 void check_hold(struct examination *x);
 void check_signs(struct examination *x);
+/* Whether `running` asks for what is there (doctor_running.c). */
+void check_running(struct examination *x);
 /* Whether its remedies help, tried on a row (doctor_try.c). */
 void check_remedies(struct examination *x);
 /* Who takes its rows (doctor_attach.c). */
@@ -85,6 +87,7 @@ void check_attached(struct examination *x);
 /* Its privileges (doctor_rights.c) and its plan (doctor_plan.c, doctor_plan_sqlite.c). */
 void check_read(struct examination *x);
 void check_write(struct examination *x);
+void check_policies(struct examination *x);
 void check_plan(struct examination *x);
 void check_plan_sqlite(struct examination *x);
 /* The statement that makes the index for a look, with its ';'. */

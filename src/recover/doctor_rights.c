@@ -8,6 +8,8 @@
  */
 #include "recover/doctor_check.h"
 
+#include "recover/unseen.h"
+
 /*
  * Relations that a statement names, by where it names them, and the privileges
  * on them that the role lacks. Tables of which it may use some columns come
@@ -220,4 +222,70 @@ void check_write(struct examination *x)
 		found(x, FINDING_OK, NULL, "role %s may write what the remedies write", x->role);
 	if (good)
 		check_lock_signs(x);
+}
+
+/*
+ * The policies that apply to this role when it reads and updates; whether it may do either at all,
+ * and with every row. Reading what is to be written takes both.
+ */
+static const char policies_sql[] =
+	"SELECT string_agg(format('%I (%s%s)', polname, CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'w' "
+	"THEN 'UPDATE' ELSE 'ALL' END, CASE WHEN polpermissive THEN '' ELSE ', restrictive' END), "
+	"', ' ORDER BY polname), coalesce(bool_or(reads AND polpermissive), false), "
+	"coalesce(bool_or(writes AND polpermissive), false), coalesce(bool_or(reads AND polpermissive "
+	"AND every) AND NOT bool_or(reads AND NOT polpermissive), false), "
+	"coalesce(bool_or(writes AND polpermissive AND every) AND NOT bool_or(writes AND NOT "
+	"polpermissive), false) FROM (SELECT p.*, polcmd IN ('r', '*') AS reads, polcmd IN ('w', '*') "
+	"AS writes, pg_get_expr(polqual, polrelid) = 'true' AND "
+	"coalesce(pg_get_expr(polwithcheck, polrelid), 'true') = 'true' AS every FROM pg_policy p "
+	"WHERE polrelid = to_regclass($1) AND polcmd IN ('r', 'w', '*') AND EXISTS (SELECT FROM "
+	"unnest(polroles) AS r(id) WHERE r.id = 0 OR pg_has_role(r.id, 'USAGE'))) AS p";
+
+/* A policy that lets the role do it with every row. */
+static const char *policy_for(struct examination *x, const char *command, const char *name)
+{
+	return arena_printf(&x->arena, "CREATE POLICY %s ON %s FOR %s TO %s USING (true);", name,
+	                    x->table, command, x->role);
+}
+
+static void tell_policies(struct examination *x, const struct store_rows *rows)
+{
+	const char *names = row_text(rows, 0, 0) ? row_text(rows, 0, 0) : "none";
+	bool writes = acts(x->watch);
+	bool sees = row_bool(rows, 0, 1), may_write = row_bool(rows, 0, 2) || !writes;
+	bool all = row_bool(rows, 0, 3) && (row_bool(rows, 0, 4) || !writes);
+	const char *see = policy_for(x, "SELECT", "defib_select");
+	const char *update = policy_for(x, "UPDATE", "defib_update");
+	if (!sees)
+		found(x, FINDING_FAIL, may_write ? see : arena_printf(&x->arena, "%s %s", see, update),
+		      "row-level security hides every row of %s from role %s: no policy lets it SELECT "
+		      "(policies that apply to it: %s)",
+		      x->table, x->role, names);
+	else if (!may_write)
+		found(x, FINDING_FAIL, update,
+		      "row-level security lets role %s see rows of %s that can never be locked or written: "
+		      "no policy covers UPDATE (policies that apply to it: %s)",
+		      x->role, x->table, names);
+	else if (!all)
+		found(x, FINDING_WARN,
+		      "make sure that they let this role see and write every job, or give defib a role "
+		      "that they do not apply to",
+		      "row-level security applies to role %s on %s: rows that a policy hides are not "
+		      "watched, or refused (policies that apply to it: %s)",
+		      x->role, x->table, names);
+	else
+		found(x, FINDING_OK, NULL, "row-level security hides no row from role %s: %s", x->role,
+		      names);
+}
+
+void check_policies(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param table = P_TEXT(x->table);
+	bool on = false;
+	if (row_security(x->store, x->watch, &on, &f))
+		unclear(x, &f);
+	else if (on && asked(x, policies_sql, &table, 1, &rows))
+		tell_policies(x, &rows);
 }

@@ -19,6 +19,8 @@
 #include "recover/late.h"
 #include "recover/look.h"
 #include "recover/retries.h"
+#include "recover/unseen.h"
+#include "watch/builtin.h"
 #include "watch/lexer.h"
 
 #include <assert.h>
@@ -33,7 +35,10 @@ struct scanner {
 	struct carrier carrier;
 	struct census_sql census;
 	int64_t late_ms; /* when to look for late completions, and holds that are over, again */
-	bool paced;      /* the pace, or a person, lets nothing more through in this pass */
+	bool seen;       /* a row was running once, or the ledger tells of one */
+	struct unseen unseen;
+	int64_t unseen_ms; /* when to ask for it again */
+	bool paced;        /* the pace, or a person, lets nothing more through in this pass */
 };
 
 static defib_err set_up(struct scanner *p, struct failure *f)
@@ -62,6 +67,7 @@ static defib_err first_reading(struct scanner *p, struct failure *f)
 	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->bound.ledger.off_because);
 	if (!err && !p->options->owner)
 		err = look_running(p->session->store, &p->bound.sql, &r->running, f);
+	r->running_known = !err && !p->options->owner;
 	r->running_capped = r->running >= ROWS_COUNT_MAX;
 	/* After the first reading: a table that may not be read is the greater news. */
 	if (!err && p->options->fix)
@@ -404,6 +410,23 @@ struct scanner *scanner_new(struct session *session, const struct watch *w,
 	return p;
 }
 
+/* A watch that sees nothing may be blind. Asked only until it saw a row, and not at every pass. */
+static void look_unseen(struct scanner *p)
+{
+	struct scan_result *r = p->result;
+	int64_t now = clock_boot_ms();
+	p->seen = p->seen || r->running > 0 || r->found > 0;
+	if (p->seen || !r->running_known || is_builtin(p->watch))
+		return;
+	if (now >= p->unseen_ms) {
+		unseen_look(p->session->store, p->watch, &p->unseen);
+		p->seen = p->unseen.recorded;
+		p->unseen_ms = now + LATE_EVERY_MS;
+	}
+	r->never_seen = unseen_never(&p->unseen);
+	r->row_security = r->never_seen && p->unseen.secured;
+}
+
 /* For those who ask how a watch stands; nothing is decided by it. */
 static void count_held(struct scanner *p)
 {
@@ -446,6 +469,8 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 		now_and_then(p);
 	if (!err)
 		count_held(p);
+	if (!err)
+		look_unseen(p);
 	if (err == DEFIB_TIMEOUT && p->session->store && !p->session->store->lost)
 		fail_next(f, "ask `defib doctor` which index is missing, or raise the watch's "
 		             "statement_timeout");

@@ -18,6 +18,9 @@
 struct scan_result {
 	int64_t running;
 	bool running_capped; /* there are at least so many */
+	bool running_known;  /* they were counted */
+	bool never_seen;     /* none is running, and nothing recorded says that one ever was */
+	bool row_security;   /* then: it applies to this role */
 	int64_t found;
 	int64_t stuck; /* more than were found where there is a limit; ROWS_COUNT_MAX: or more */
 	int64_t outcomes[OUTCOME_COUNT];

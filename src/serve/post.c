@@ -374,6 +374,8 @@ void post_info(const struct post *p, struct buf *out)
 	add_int(out, "passes", p->counts.passes);
 	add_int(out, "failed_passes", p->counts.failed);
 	add_int(out, "running", r->running);
+	buf_addf(out, ",\"never_seen_running\":%s,\"row_security\":%s",
+	         r->never_seen ? "true" : "false", r->row_security ? "true" : "false");
 	add_int(out, "found", r->found);
 	/* Before anything was done, and after it: what is on hold or waits behind a guard is neither.
 	 */

@@ -61,6 +61,8 @@ void scan_end_json(const struct scan_result *r, struct buf *out)
 	buf_add(out, "],");
 	scan_counts_json(r->running, r->found, r->outcomes, out);
 	json_bool(out, "running_capped", r->running_capped);
+	json_bool(out, "never_seen_running", r->never_seen);
+	json_bool(out, "row_security", r->row_security);
 	json_number(out, "stuck", true, r->stuck);
 	json_bool(out, "limited", r->limited);
 	json_text(out, "batch", r->batch[0] ? r->batch : NULL);

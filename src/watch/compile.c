@@ -375,18 +375,17 @@ void from_keys(const struct binding *b, struct buf *out)
 	relation_release(&r);
 }
 
-static const char *compile_lock(const struct binding *b, struct arena *a)
+static const char *compile_lock(const struct binding *b, const char *taken, struct arena *a)
 {
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
 	from_keys(b, &sql);
-	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
+	buf_addf(&sql, "\nFOR NO KEY UPDATE OF t %s", taken);
 	return finish(&sql, a);
 }
 
-/* A sub-select and nothing else, in parentheses or not: what stands inside, for a lock to follow.
- */
+/* A sub-select and nothing else, in parentheses or not: what stands inside, for a lock. */
 static bool is_subselect(const struct binding *b, const char *text, struct buf *inside)
 {
 	struct sql_lexer lx;
@@ -507,7 +506,8 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	out->reread = compile_reread(b, out, a);
 	out->free_leases = compile_free_leases(b, a);
 	if (b->engine == STORE_POSTGRES) {
-		out->lock = compile_lock(b, a);
+		out->lock = compile_lock(b, "SKIP LOCKED", a);
+		out->lock_now = compile_lock(b, "NOWAIT", a);
 		out->lock_signs = compile_lock_signs(b, false, a, &out->nbusy);
 		out->lock_leases = compile_lock_signs(b, true, a, &(int){0});
 		out->blockers = compile_blockers(b, a);

@@ -63,7 +63,8 @@ struct watch_sql {
 	const char *unreadable;
 	/* Counts to ROWS_COUNT_MAX at most. */
 	const char *count_running, *count_stuck;
-	const char *lock; /* relation of keys; PostgreSQL only */
+	const char *lock;     /* relation of keys; PostgreSQL only */
+	const char *lock_now; /* the same, but it fails where somebody has one */
 	/*
 	 * The same, and with it the rows of other tables that the signs of life and
 	 * leases stand in; behind the key a column for each: does somebody else have

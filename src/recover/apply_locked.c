@@ -1,0 +1,110 @@
+/*
+ * apply_locked.c: why rows could not be locked. Somebody has them, or row-level security lets this
+ * role see them and not write them: SKIP LOCKED leaves both out alike. Asked after the commit, and
+ * only where rows were left out.
+ */
+#include "recover/apply_inside.h"
+
+#include "recover/unseen.h"
+
+#define PROBES_MAX 64 /* statements that one batch may cost; what is left then counts as locked */
+
+static bool is_locked(const struct candidate *c)
+{
+	return c->outcome == OUTCOME_LOCKED;
+}
+
+static bool is_unexplained(const struct candidate *c)
+{
+	return is_locked(c) && !c->blocker_pid;
+}
+
+static int count(const struct batch *b, bool (*want)(const struct candidate *))
+{
+	int n = 0;
+	for (int i = 0; i < b->n; i++)
+		n += want(&b->all[i]);
+	return n;
+}
+
+/* Lock those of a part that can be locked; nobody is waited for. False: somebody has one. */
+static bool lock_now(struct batch *whole, struct batch *part)
+{
+	struct store *s = whole->ap->store;
+	struct failure ignored = {0};
+	struct store_rows rows;
+	if (store_begin(s, TX_WRITE, &ignored))
+		return false;
+	defib_err err = over_keys(part, whole->ap->sql->lock_now, is_unexplained, &rows, &ignored);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		struct candidate *c = by_row(whole, &rows, i);
+		if (c)
+			c->locked = true;
+	}
+	store_rollback(s);
+	return !err;
+}
+
+/* What can be asked for without waiting, and does not come, is hidden from writers. */
+static void tell_hidden(struct batch *whole, struct batch part, int *probes)
+{
+	int n = count(&part, is_unexplained);
+	if (n == 0 || *probes >= PROBES_MAX || whole->ap->store->lost)
+		return;
+	++*probes;
+	if (!lock_now(whole, &part)) {
+		struct batch half = part;
+		half.n = part.n / 2;
+		part.all += half.n;
+		part.n -= half.n;
+		if (half.n == 0)
+			return; /* one row, and somebody has it */
+		tell_hidden(whole, half, probes);
+		tell_hidden(whole, part, probes);
+		return;
+	}
+	for (int i = 0; i < part.n; i++) {
+		struct candidate *c = &part.all[i];
+		if (!is_unexplained(c) || c->locked)
+			continue;
+		c->outcome = OUTCOME_REFUSED;
+		c->refusal = REFUSED_BY_POLICY;
+	}
+}
+
+static void name_blockers(struct batch *b)
+{
+	struct failure ignored = {0};
+	struct store_rows rows;
+	int nkeys = batch_watch(b)->key.n;
+	if (over_keys(b, b->ap->sql->blockers, is_locked, &rows, &ignored))
+		return;
+	for (int i = 0; i < rows.nrows; i++) {
+		struct candidate *c = by_row(b, &rows, i);
+		if (!c)
+			continue;
+		c->blocker_pid = row_int(&rows, i, nkeys, 0);
+		c->blocker_s = row_int(&rows, i, nkeys + 1, 0);
+	}
+}
+
+void apply_blockers(const struct apply *ap, struct candidate *batch, int n, struct arena *a)
+{
+	struct batch b = {.ap = ap, .all = batch, .n = n, .arena = a};
+	struct failure ignored = {0};
+	const char **jobs = ARENA_ARRAY(a, const char *, n);
+	bool secured = false;
+	int probes = 0;
+	if (count(&b, is_locked) == 0 || !ap->sql->blockers)
+		return;
+	for (int i = 0; i < n; i++)
+		jobs[i] = batch[i].facts.job;
+	job_index_init(&b.index, jobs, n, a);
+	name_blockers(&b);
+	if (count(&b, is_unexplained) == 0 ||
+	    row_security(ap->store, batch_watch(&b), &secured, &ignored) || !secured)
+		return;
+	for (int i = 0; i < n; i++)
+		batch[i].locked = false;
+	tell_hidden(&b, b, &probes);
+}
