@@ -18,9 +18,6 @@
 #define REFUSED_KEY_WRITTEN "the write changes its key, so the ledger could not name the row"
 #define REFUSED_RUNS_ON " leaves running true, so it would be found stuck again"
 
-#define REFUSED_BY_POLICY                                                                          \
-	"row-level security lets this role see the row and not write it: ask defib doctor"
-
 struct apply {
 	struct store *store;
 	const struct watch_sql *sql;

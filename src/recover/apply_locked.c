@@ -9,6 +9,9 @@
 
 #define PROBES_MAX 64 /* statements that one batch may cost; what is left then counts as locked */
 
+static const char hidden[] =
+	"row-level security lets this role see the row and not write it: ask defib doctor";
+
 static bool is_locked(const struct candidate *c)
 {
 	return c->outcome == OUTCOME_LOCKED;
@@ -68,7 +71,7 @@ static void tell_hidden(struct batch *whole, struct batch part, int *probes)
 		if (!is_unexplained(c) || c->locked)
 			continue;
 		c->outcome = OUTCOME_REFUSED;
-		c->refusal = REFUSED_BY_POLICY;
+		c->refusal = hidden;
 	}
 }
 

@@ -141,6 +141,15 @@ def test_rows_that_a_policy_hides_from_writers_are_refused_and_not_locked(pg, de
         assert (watch["locked"], watch["refused"]) == (0, 2)
 
 
+def test_a_person_is_told_of_the_policy_too(pg, defib):
+    stuck(pg)
+    secured(pg, "FOR SELECT USING (true)")
+    with of_role(pg) as url:
+        ran = defib("requeue", "50", "--yes", config=config(url, crash_budget="off"))
+        assert ran.code != 0 and "row-level security" in ran.out + ran.err
+        assert "locked" not in ran.out + ran.err
+
+
 def test_a_locked_row_beside_one_that_a_policy_hides_stays_locked(pg, defib):
     stuck(pg)
     pg.sql("INSERT INTO jobs (id, status, updated_at) SELECT i, 'running', now() - interval '2h'"
