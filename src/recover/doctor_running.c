@@ -213,20 +213,12 @@ static void tell_value(struct examination *x, const struct named *c, const char 
 	buf_release(&shown);
 }
 
-static bool is_masked(const struct watch *w, const char *column)
-{
-	bool masked = false;
-	for (int i = 0; i < w->mask.n; i++)
-		masked = masked || strcasecmp(w->mask.items[i], column) == 0;
-	return masked;
-}
-
 /* What stands in one column; whether what is asked for looks like a slip. */
 static bool tell_column(struct examination *x, const struct named *c, struct buf *out)
 {
 	struct store_rows rows;
 	int64_t all = 0;
-	if (is_masked(x->watch, c->column)) {
+	if (watch_hides(x->watch, c->column)) {
 		buf_addf(out, "; %s is masked, so its values are not shown", c->column);
 		return false;
 	}

@@ -38,10 +38,7 @@ static const char *last_characters(const char *text, int n)
 
 void mask_value(const struct watch *w, const char *column, const char *value, struct buf *out)
 {
-	bool masked = false;
-	for (int i = 0; i < w->mask.n; i++)
-		masked = masked || text_eq(w->mask.items[i], column);
-	if (!masked)
+	if (!column || !watch_hides(w, column))
 		buf_add(out, value);
 	else
 		buf_addf(out, "****%s", last_characters(value, 6));

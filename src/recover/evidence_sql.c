@@ -41,18 +41,10 @@ static void add_piece(const char *text, size_t n, struct buf *out)
 	buf_release(&piece);
 }
 
-static bool is_masked(const struct watch *w, const char *column)
-{
-	for (int i = 0; i < w->mask.n; i++)
-		if (text_eq(w->mask.items[i], column))
-			return true;
-	return false;
-}
-
 /* As mask_value(): the last six characters, unless that is all there is. */
 static void add_value(const struct watch *w, const char *column, const char *sql, struct buf *out)
 {
-	if (is_masked(w, column))
+	if (watch_hides(w, column))
 		buf_addf(out, "'****' || CASE WHEN length(%s) <= 6 THEN '' ELSE right(%s, 6) END", sql,
 		         sql);
 	else

@@ -132,9 +132,8 @@ static void keep(struct secrets *s, const char *value)
 
 void secrets_add(struct secrets *s, const struct watch *w, const char *column, const char *value)
 {
-	for (int i = 0; w && i < w->mask.n; i++)
-		if (text_eq(w->mask.items[i], column))
-			keep(s, value);
+	if (w && column && watch_hides(w, column))
+		keep(s, value);
 }
 
 void secrets_owner(struct secrets *s, const struct watch *w, const char *owner)

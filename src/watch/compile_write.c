@@ -163,8 +163,11 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 		sql_literal(out, column);
 		buf_add(&value, "t.");
 		sql_ident(&value, column);
-		/* JSON of SQLite takes no bytes; what is never put back need only be told apart. */
-		if (pg || i < q->nbefore)
+		/* What is never put back need only be told apart: masked values by a hash, bytes in hex. */
+		if (pg && i >= q->nbefore && watch_hides(b->watch, column))
+			buf_addf(out, ", encode(sha256(convert_to(%s::text, 'UTF8')), 'hex')",
+			         buf_text(&value));
+		else if (pg || i < q->nbefore)
 			buf_addf(out, ", %s", buf_text(&value));
 		else
 			buf_addf(out, ", CASE typeof(%s) WHEN 'blob' THEN hex(%s) ELSE %s END",
@@ -421,7 +424,9 @@ static void collect_named(const struct binding *b, struct arena *a, struct watch
 	out->named = ARENA_ARRAY(a, const char *, b->ncolumns);
 	for (int i = 0; i < b->ncolumns; i++) {
 		const char *column = b->columns[i].name;
-		if (!is_before(out, column) && !is_key(b->watch, column) && names_claim(b, column))
+		/* SQLite has no hash: what is masked is not compared there. */
+		bool kept = b->engine == STORE_POSTGRES || !watch_hides(b->watch, column);
+		if (kept && !is_before(out, column) && !is_key(b->watch, column) && names_claim(b, column))
 			out->named[out->nnamed++] = column;
 	}
 }

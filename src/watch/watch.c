@@ -75,3 +75,11 @@ int watch_releases_by(const struct watch *w)
 			return ways[i];
 	return ACT_RELEASE;
 }
+
+bool watch_hides(const struct watch *w, const char *column)
+{
+	for (int i = 0; i < w->mask.n; i++)
+		if (strcasecmp(w->mask.items[i], column) == 0)
+			return true;
+	return false;
+}

@@ -196,6 +196,8 @@ int64_t threshold_least(const struct threshold *t);
 int64_t threshold_most(const struct threshold *t);
 /* By what its thresholds are raised at this moment, by its own hours; 1: not at all. */
 double watch_raise(const struct watch *w, int64_t now_us);
+/* Whether `mask` names the column: its values are not for logs or viewers. */
+bool watch_hides(const struct watch *w, const char *column);
 /* The watch with its thresholds made longer; what it points to is shared. */
 struct watch *watch_raised(const struct watch *w, double factor, struct arena *a);
 /* From 1 to RAISE_MOST: thresholds are never made shorter this way. */

@@ -34,7 +34,7 @@ watches:
   - name: notes
     table: notes
     key: name
-    running: status <> 'waits'
+    running: status NOT IN ('waits', 'failed')
     state: status
     owner: owner
     kind: kind
