@@ -8,7 +8,12 @@ import shutil
 import subprocess
 
 import pytest
+
+from browsing import config, make_jobs
 from conftest import ROOT
+from databases import LiteDatabase
+from test_page import MADE
+from web import serving
 
 SCRIPT = """
 import { layOut, lifeOf } from "./lib/timeline.js";
@@ -24,6 +29,10 @@ def life(tmp_path_factory):
     """What is laid out: moments by their names, stretches with their seconds."""
     folder = tmp_path_factory.mktemp("timeline")
     shutil.copytree(ROOT / "web" / "lib", folder / "lib")
+    home = LiteDatabase(folder / "page.db")
+    make_jobs(home)
+    with serving(folder, config(home)) as web:
+        (folder / MADE).write_text(web.get(f"/assets/{MADE}").text)
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "main.js").write_text(SCRIPT)
 
