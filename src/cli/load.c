@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "base/text.h"
+#include "ledger/schema.h"
 #include "store/url.h"
 
 #include <pwd.h>
@@ -38,6 +39,8 @@ int cli_queue_fail(struct failure *f)
 	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
 	if (missing && !f->next[0])
 		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
+	if (f->code == DEFIB_PERMISSION && !f->next[0])
+		schema_refused(f, "the role may not use the queue's tables");
 	return cli_fail(f);
 }
 
