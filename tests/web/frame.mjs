@@ -35,6 +35,24 @@ test("a page that could not be fetched whole tries again by itself", async () =>
 	});
 });
 
+test("what a daemon that hangs has not told is not known, and never a zero or all clear", async () => {
+	await withPage({}, async (page) => {
+		let answer;
+		const held = new Promise((resolve) => { answer = resolve; });
+		await page.route("**/api/v1/watches/*/stats*", async (route) => { await held; await route.continue().catch(() => {}); });
+		await page.goto("/");
+		const tile = (name) => page.locator("main a", { hasText: name });
+		for (const name of ["Stuck now", "Recovered in 24 h", "Needs you"]) {
+			await tile(name).getByText("not known yet").waitFor();
+			assert.match(await tile(name).innerText(), /–/);
+			assert.doesNotMatch(await tile(name).innerText(), /\b0\b/);
+		}
+		assert.equal(await page.getByText("All clear", { exact: false }).count(), 0);
+		answer();
+		await until(page, () => !document.querySelector("main").innerText.includes("not known yet"));
+	});
+});
+
 test("the header says which installation it is, which databases are up, and that the page is live", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/");
