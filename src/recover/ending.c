@@ -14,7 +14,7 @@
 
 #include <time.h>
 
-#define WAIT_MS 1000 /* for somebody else's transaction on the row */
+#define WAIT_MS 3000 /* for somebody else's transaction on the row */
 #define PAUSE_MS 5
 
 /* Does end_when hold? *there is false when there is no such row. */

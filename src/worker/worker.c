@@ -11,6 +11,7 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -132,17 +133,21 @@ static bool finished(struct worker *w)
 	return worker_stopping(w) || (w->options.drain && all_empty(w));
 }
 
-/* The descriptor of the wake-up changes with the session. */
+/*
+ * The descriptor of the wake-up changes with the session, but not always its number: a new session
+ * may have the old one's, and so may a child's pipe. A session is told by how often it was opened.
+ * One that was closed has left epoll by itself; to take its number out could take out a child.
+ */
 static void listen_again(struct worker *w)
 {
 	int fd = wake_fd(w->wake, w->session.store);
-	if (fd == w->listening_fd)
+	if (fd == w->listening_fd && w->session.opened == w->listening_opened)
 		return;
-	if (w->listening_fd >= 0)
-		epoll_ctl(w->epoll, EPOLL_CTL_DEL, w->listening_fd, NULL);
-	w->listening_fd = fd;
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &w->listening_fd};
-	if (fd >= 0 && epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+	w->listening_fd = fd;
+	w->listening_opened = w->session.opened;
+	/* SQLite's wake-up outlives its sessions, and is there already. */
+	if (fd >= 0 && epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev) < 0 && errno != EEXIST)
 		w->listening_fd = -1;
 }
 

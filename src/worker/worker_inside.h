@@ -78,6 +78,7 @@ struct worker {
 	struct run **runs;
 	int nruns, cap_runs;
 	int epoll, event, listening_fd;
+	int64_t listening_opened; /* which session that is */
 	int64_t started_us; /* wall clock */
 	int64_t opened;
 	int64_t progress_ms, cancel_ms;

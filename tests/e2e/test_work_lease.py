@@ -114,6 +114,20 @@ def test_a_worker_whose_sessions_are_terminated_keeps_its_jobs(pg_queue):
     assert worker.stop() == 0
 
 
+@pytest.mark.covers("F3")
+def test_the_end_of_every_job_is_seen_while_sessions_are_replaced(pg_queue):
+    """A new session, or a child's pipe, gets the number of the descriptor that was just closed."""
+    queue = pg_queue
+    worker = queue.work("--concurrency", "4", "--poll", "50ms", "--lease", "10m", run="sleep 0.05")
+    jobs = []
+    for _ in range(25):
+        jobs += [queue.enqueue() for _ in range(2)]
+        terminate_all(queue.db)
+    for job in jobs:
+        queue.wait_state(job, "done")
+    assert worker.stop() == 0
+
+
 @pytest.mark.covers("C14")
 def test_sessions_opened_while_the_database_was_read_only_are_opened_again(pg_queue):
     """What a session may do is settled when it is opened: once healed, it stayed read-only."""
