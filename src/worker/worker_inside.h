@@ -79,7 +79,7 @@ struct worker {
 	int nruns, cap_runs;
 	int epoll, event, listening_fd;
 	int64_t listening_opened; /* which session that is */
-	int64_t started_us; /* wall clock */
+	int64_t started_us;       /* wall clock */
 	int64_t opened;
 	int64_t progress_ms, cancel_ms;
 	int64_t stopped_ms; /* when a stop was first seen; 0: none was */
