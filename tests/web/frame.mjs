@@ -41,7 +41,7 @@ test("what a daemon that hangs has not told is not known, and never a zero or al
 		const held = new Promise((resolve) => { answer = resolve; });
 		await page.route("**/api/v1/watches/*/stats*", async (route) => { await held; await route.continue().catch(() => {}); });
 		await page.goto("/");
-		const tile = (name) => page.locator("main a", { hasText: name });
+		const tile = (name) => page.locator("main a.tile", { has: page.getByText(name, { exact: true }) });
 		for (const name of ["Stuck now", "Recovered in 24 h", "Needs you"]) {
 			await tile(name).getByText("not known yet").waitFor();
 			assert.match(await tile(name).innerText(), /–/);
