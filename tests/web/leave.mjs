@@ -58,7 +58,9 @@ async function gate(page) {
 			Object.assign(own, { paths: [], which });
 			return within(new Promise((resolve) => { own.reached = resolve; }), `an answer is waited for: ${which}`);
 		},
+		/* The view was left: nobody waits for what it had asked. */
 		pass() {
+			own.open.clear();
 			own.which = () => false;
 			for (const go of own.held.splice(0)) go();
 		},
