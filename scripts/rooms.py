@@ -25,7 +25,12 @@ RANKS = [
     ["cli"],
 ]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
-PURE = ["judge", "decide", "guard", "pace"]
+PURE = [
+    "recover/judge", "recover/decide", "recover/guard", "recover/pace", "worker/engine",
+    "worker/engine_turn", "worker/engine_answer", "worker/job", "worker/turn", "worker/slots",
+]
+NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")
+READS_CLOCK = re.compile(r"\b(clock_\w+|time|gettimeofday|getrandom)\s*\(")
 FUNCTION_MOST = 70
 FILE_MOST = 600
 COLUMNS_MOST = 100
@@ -82,10 +87,10 @@ class House:
                 self.say(path, line, f"{here} may not include {there}: includes point left")
 
     def database_seen(self, path, seen):
-        """The chain of includes from `path` to a database header, or None."""
+        """The chain of includes from `path` to a database, a thread or a clock, or None."""
         seen.add(path)
         for _, ours, name in self.includes(path):
-            if name in ("libpq-fe.h", "sqlite3.h") or name.startswith("store/"):
+            if name in NOT_PURE or name.startswith("store/"):
                 return [name]
             header = self.src / name
             if ours and header in self.texts and header not in seen:
@@ -96,10 +101,14 @@ class House:
 
     def check_purity(self):
         for stem in PURE:
-            for path in (self.src / "recover" / f"{stem}{end}" for end in (".c", ".h")):
+            for path in (self.src / f"{stem}{end}" for end in (".c", ".h")):
                 chain = self.database_seen(path, set()) if path in self.texts else None
                 if chain:
-                    self.say(path, 1, f"must not see a database: {' -> '.join(chain)}")
+                    self.say(path, 1, f"must see no database, thread or clock: {' -> '.join(chain)}")
+                code = code_of(self.texts.get(path, ""))
+                for match in READS_CLOCK.finditer(code):
+                    self.say(path, line_of(code, match.start()),
+                             f"must be told the time and chance, not ask {match.group(1)}()")
 
     def banned_names(self):
         text = self.texts.get(self.src / "base" / "banned.h", "")

@@ -16,7 +16,7 @@ static char *copy(const char *text)
 	return text ? mem_strdup(text) : NULL;
 }
 
-static void job_free(struct hand_job *j)
+static void free_job(struct hand_job *j)
 {
 	free((char *)j->claim.key);
 	free((char *)j->claim.queue);
@@ -37,7 +37,7 @@ void hand_release(struct hand *h)
 	while (h->first) {
 		struct hand_job *j = h->first;
 		h->first = j->next;
-		job_free(j);
+		free_job(j);
 	}
 	pthread_mutex_destroy(&h->lock);
 }
@@ -95,7 +95,7 @@ void hand_remove(struct hand *h, struct hand_job *j)
 	h->count--;
 	assert(h->count >= 0);
 	pthread_mutex_unlock(&h->lock);
-	job_free(j);
+	free_job(j);
 }
 
 int64_t hand_count(struct hand *h)

@@ -10,77 +10,7 @@
 #define WORKER_SOURCE_H
 
 #include "store/store.h"
-
-/* A job that was claimed. Texts live in the arena of the claim. */
-struct claimed {
-	const char *key; /* the job's key as text; a composite key as a JSON array */
-	int64_t epoch;
-	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
-	int64_t priority;                          /* greater goes first */
-	const char *queue;                         /* queue or watch */
-	const char *kind, *payload;                /* may be NULL */
-	const char *step;     /* the last one an earlier attempt told of; may be NULL */
-	const char *workflow; /* whose steps it runs; NULL: that of its kind, if there is one */
-	bool undoing; /* a workflow that is rolled back: what is recorded as done is to be undone */
-	/*
-	 * What is recorded of a workflow's steps, in order; NULL: nothing. A JSON array of
-	 * {"step":…,"state":…,"output":…}, the output as text: its numbers are the user's.
-	 */
-	const char *steps;
-};
-
-/* X(enum, name): how a job ended, as the worker saw it */
-#define SETTLE_LIST(X)                                                                             \
-	X(DONE, "done")                                                                                \
-	X(FAILED, "failed")       /* an error; attempts decide */                                      \
-	X(RETRY, "retry")         /* the job asked to be tried again */                                \
-	X(PERMANENT, "permanent") /* the job said never again */                                       \
-	X(TIMED_OUT, "timed_out") /* at its time limit; attempts decide */                             \
-	X(CRASHED, "crashed")     /* killed by a signal that was not ours; attempts decide */          \
-	X(STOPPED, "stopped")     /* asked to stop: cancelled, or handed back */                       \
-	X(RELEASED, "released")   /* handed back, the attempt returned */
-
-enum settle_as {
-#define X(id, name) SETTLE_##id,
-	SETTLE_LIST(X)
-#undef X
-		SETTLE_COUNT
-};
-extern const char *const settle_names[];
-
-/* The step of a workflow that ended (workflow.h); all zero where the job is none. */
-enum step_side { STEP_SIDE_NONE, STEP_SIDE_RUN, STEP_SIDE_UNDO };
-struct step_end {
-	enum step_side side;
-	const char *name; /* NULL: there was nothing to run, or to undo */
-	int64_t position; /* in the configuration; orders the records */
-	bool more;        /* another step is to be run, or undone, after it */
-	bool saga;        /* of the workflow: from now on a failure for good undoes */
-	/*
-	 * Undo only: steps that end together with it, with nothing run. A JSON array of
-	 * {"step":…,"state":"undone" or "undo_failed","error":…}; NULL: none.
-	 */
-	const char *passed;
-};
-
-struct settlement {
-	const char *key;
-	int64_t epoch;
-	enum settle_as as;
-	const char *result;   /* JSON or NULL */
-	const char *error;    /* text or NULL */
-	int64_t delay_ms;     /* before it may run again, where it may; -1: the source's own backoff */
-	struct step_end step; /* `result` is its output then */
-	bool accepted;        /* out */
-};
-
-/* A job in hand, as a beat tells of it. */
-struct beat {
-	const char *key;
-	int64_t epoch, attempt;
-	const char *step; /* that is being run; NULL: not known */
-	bool lost;        /* out: it is no longer ours */
-};
+#include "worker/turn.h"
 
 struct source;
 struct source_ops {
@@ -112,6 +42,15 @@ struct source {
 	const char *keys; /* sources with the same text have the same jobs; NULL: with no other */
 	int64_t beat_ms;  /* how often jobs in hand are to beat; 0: never */
 };
+
+/*
+ * A part of a turn, all in one transaction (turn.h): ends first, each answered by itself, then
+ * what is claimed, asked and told for p->claimer. A claimer that is not alive is answered by
+ * p->gone, and costs the ends nothing. Answers live in the arena; what is returned stands in
+ * p->err and p->f too. Whether ends are refused by rows of their own is for the caller to find
+ * out: then the whole part failed (store_blames_rows()) and nothing was written.
+ */
+defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, struct arena *a);
 
 /* Keys and epochs from a query with one parameter, the worker. */
 MUST_CHECK defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,

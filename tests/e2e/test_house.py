@@ -19,8 +19,10 @@ RULES = [
     ("base/a.c", "void f(void)\n{\n" + "\t;\n" * 71 + "}\n", "a function of 71 lines"),
     ("base/a.c", "\n" * 601, "601 lines"),
     ("base/a.c", "\t/* " + "x" * 100 + " */\n", "over 100 columns"),
-    ("recover/judge.c", "#include <sqlite3.h>\n", "must not see a database: sqlite3.h"),
-    ("recover/pace.h", "#include <libpq-fe.h>\n", "must not see a database: libpq-fe.h"),
+    ("recover/judge.c", "#include <sqlite3.h>\n", "must see no database, thread or clock: sqlite3.h"),
+    ("recover/judge.c", "long f(void) { return clock_boot_ms(); }\n", "must be told the time"),
+    ("worker/engine.h", "#include <pthread.h>\n", "must see no database, thread or clock: pthread.h"),
+    ("recover/pace.h", "#include <libpq-fe.h>\n", "must see no database, thread or clock: libpq-fe.h"),
 ]
 
 
@@ -55,7 +57,7 @@ def test_a_pure_stage_sees_no_database_through_a_header_either(tmp_path):
     })
     ran = rooms(tmp_path)
     assert ran.returncode == 1
-    assert "must not see a database: watch/watch.h -> store/store.h" in ran.stdout
+    assert "must see no database, thread or clock: watch/watch.h -> store/store.h" in ran.stdout
 
 
 def test_what_is_in_order_stays_green(tmp_path):

@@ -1,0 +1,133 @@
+/*
+ * job.h: a job in hand, and what is said of one between the database, the engine and who
+ * runs it: how it was claimed, how it ended, its beat. No database is seen from here.
+ */
+#ifndef WORKER_JOB_H
+#define WORKER_JOB_H
+
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A job that was claimed. Texts live in the arena of the claim. */
+struct claimed {
+	const char *key; /* the job's key as text; a composite key as a JSON array */
+	int64_t epoch;
+	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
+	int64_t priority;                          /* greater goes first */
+	const char *queue;                         /* queue or watch */
+	const char *kind, *payload;                /* may be NULL */
+	const char *step;     /* the last one an earlier attempt told of; may be NULL */
+	const char *workflow; /* whose steps it runs; NULL: that of its kind, if there is one */
+	bool undoing; /* a workflow that is rolled back: what is recorded as done is to be undone */
+	/*
+	 * What is recorded of a workflow's steps, in order; NULL: nothing. A JSON array of
+	 * {"step":…,"state":…,"output":…}, the output as text: its numbers are the user's.
+	 */
+	const char *steps;
+	bool alone; /* it was lost with its worker before: nothing else runs beside it this time */
+};
+
+/* X(enum, name): how a job ended, as the worker saw it */
+#define SETTLE_LIST(X)                                                                             \
+	X(DONE, "done")                                                                                \
+	X(FAILED, "failed")       /* an error; attempts decide */                                      \
+	X(RETRY, "retry")         /* the job asked to be tried again */                                \
+	X(PERMANENT, "permanent") /* the job said never again */                                       \
+	X(TIMED_OUT, "timed_out") /* at its time limit; attempts decide */                             \
+	X(CRASHED, "crashed")     /* killed by a signal that was not ours; attempts decide */          \
+	X(STOPPED, "stopped")     /* asked to stop: cancelled, or handed back */                       \
+	X(RELEASED, "released")   /* handed back, the attempt returned */
+
+enum settle_as {
+#define X(id, name) SETTLE_##id,
+	SETTLE_LIST(X)
+#undef X
+		SETTLE_COUNT
+};
+extern const char *const settle_names[];
+
+/* The step of a workflow that ended (workflow.h); all zero where the job is none. */
+enum step_side { STEP_SIDE_NONE, STEP_SIDE_RUN, STEP_SIDE_UNDO };
+struct step_end {
+	enum step_side side;
+	const char *name; /* NULL: there was nothing to run, or to undo */
+	int64_t position; /* in the configuration; orders the records */
+	bool more;        /* another step is to be run, or undone, after it */
+	bool saga;        /* of the workflow: from now on a failure for good undoes */
+	/*
+	 * Undo only: steps that end together with it, with nothing run. A JSON array of
+	 * {"step":…,"state":"undone" or "undo_failed","error":…}; NULL: none.
+	 */
+	const char *passed;
+};
+
+struct settlement {
+	const char *key;
+	int64_t epoch;
+	enum settle_as as;
+	const char *result;   /* JSON or NULL */
+	const char *error;    /* text or NULL */
+	int64_t delay_ms;     /* before it may run again, where it may; -1: the source's own backoff */
+	struct step_end step; /* `result` is its output then */
+	bool accepted;        /* out */
+};
+
+/* A job in hand, as a beat tells of it. */
+struct beat {
+	const char *key;
+	int64_t epoch, attempt;
+	const char *step; /* that is being run; NULL: not known */
+	bool lost;        /* out: it is no longer ours */
+};
+
+/* What a job said of its progress; either may be NULL. */
+struct job_said {
+	char *step, *text;
+};
+
+/*
+ * A job that was claimed and is not settled. It belongs to the engine, but for the time in
+ * between ACTION_START and EVENT_ENDED, when it belongs to whoever runs it; then the engine
+ * changes only `stop` and `lost`.
+ */
+struct job {
+	struct job *next, *prev; /* in hand */
+	struct job *queued;      /* a list that it waits in */
+	int pool;
+	int64_t slot;         /* of its pool; -1: it has none, nothing was run */
+	int64_t worker;       /* the incarnation that claimed it */
+	struct claimed claim; /* texts owned by this job */
+	atomic_bool stop;     /* asked to stop: cancelled, shutdown or lost */
+	atomic_bool lost;     /* its lease was lost: the result is of no use */
+	/* how it ended, set before EVENT_ENDED; texts owned by this job */
+	enum settle_as as;
+	char *result, *error;
+	int64_t delay_ms; /* -1: the source's own backoff */
+	struct step_end step_end;
+	bool settled;                    /* by its handler, in a transaction of its own */
+	int64_t began_ms;                /* when it was started here */
+	int64_t ended_ms;                /* the engine's: when its end was told */
+	void *run;                       /* the runner's own */
+	_Atomic(struct job_said *) said; /* progress that was not told yet */
+};
+
+/* Its texts are copied. */
+struct job *job_new(int pool, int64_t worker, const struct claimed *c);
+void job_free(struct job *j);
+/* Which step of a workflow it is at; its texts are copied. */
+void job_at_step(struct job *j, const struct step_end *end);
+/* It is at none any more: what is run is chosen anew. */
+void job_off_step(struct job *j);
+/* Remember what it says of its progress, from the thread that runs it; NULL leaves a part as it
+ * was. */
+void job_say(struct job *j, const char *step, const char *text);
+/* Take what it said, from any other thread; NULL: nothing new. Free with job_said_free(). */
+struct job_said *job_take_said(struct job *j);
+void job_said_free(struct job_said *s); /* NULL is allowed */
+/* How it ended, as a source is told. Texts stay the job's. */
+struct settlement job_end(const struct job *j);
+
+#endif
