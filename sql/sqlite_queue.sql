@@ -42,8 +42,10 @@ CREATE TABLE IF NOT EXISTS defib_job (
     error        TEXT,
     saga         INTEGER NOT NULL DEFAULT 0,
     undoing      INTEGER NOT NULL DEFAULT 0,
-    CHECK (state IN ('scheduled', 'queued', 'running', 'cancelling', 'done', 'failed', 'timed_out',
-                     'cancelled', 'held', 'rolled_back')),
+    -- Not IN: SQLite makes a table of such a list for every row that is checked.
+    CHECK (state = 'queued' OR state = 'running' OR state = 'done' OR state = 'scheduled' OR
+           state = 'cancelling' OR state = 'failed' OR state = 'timed_out' OR
+           state = 'cancelled' OR state = 'held' OR state = 'rolled_back'),
     CHECK ((owner IS NOT NULL) = (state IN ('running', 'cancelling')))
 );
 CREATE INDEX IF NOT EXISTS defib_job_ready ON defib_job (queue, priority DESC, id)
@@ -51,7 +53,8 @@ CREATE INDEX IF NOT EXISTS defib_job_ready ON defib_job (queue, priority DESC, i
 CREATE INDEX IF NOT EXISTS defib_job_due ON defib_job (run_at) WHERE state = 'scheduled';
 CREATE INDEX IF NOT EXISTS defib_job_owner ON defib_job (owner) WHERE owner IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS defib_job_unique ON defib_job (queue, unique_key)
-    WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'queued', 'running', 'cancelling');
+    WHERE unique_key IS NOT NULL AND
+          (state = 'scheduled' OR state = 'queued' OR state = 'running' OR state = 'cancelling');
 -- People ask by state, and for the number of each.
 CREATE INDEX IF NOT EXISTS defib_job_state ON defib_job (state);
 
@@ -89,7 +92,7 @@ CREATE TABLE IF NOT EXISTS defib_step (
     started_at  INTEGER,
     finished_at INTEGER NOT NULL,
     PRIMARY KEY (watch, job, step),
-    CHECK (state IN ('done', 'undone', 'undo_failed', 'again'))
+    CHECK (state = 'done' OR state = 'undone' OR state = 'undo_failed' OR state = 'again')
 );
 
 CREATE TABLE IF NOT EXISTS defib_lease (
@@ -109,7 +112,7 @@ CREATE INDEX IF NOT EXISTS defib_lease_owner ON defib_lease (owner) WHERE owner 
 -- What is over, by age: a step of retention reads only what it removes.
 CREATE INDEX IF NOT EXISTS defib_job_done_at ON defib_job (finished_at) WHERE state = 'done';
 CREATE INDEX IF NOT EXISTS defib_job_failed_at ON defib_job (finished_at)
-    WHERE state IN ('failed', 'timed_out', 'cancelled', 'rolled_back');
+    WHERE state = 'failed' OR state = 'timed_out' OR state = 'cancelled' OR state = 'rolled_back';
 CREATE INDEX IF NOT EXISTS defib_worker_ended_at ON defib_worker (ended_at) WHERE state <> 'alive';
 CREATE INDEX IF NOT EXISTS defib_lease_free_at ON defib_lease (claimed_at) WHERE owner IS NULL;
 CREATE INDEX IF NOT EXISTS defib_step_at ON defib_step (finished_at) WHERE watch <> 'queue';

@@ -49,8 +49,9 @@ static const struct keep_rule {
 	[RETAIN_DONE] = {"job", offsetof(struct retention, done_us), "finished_at", "t.state = 'done'",
                      "", "job_done_at"},
 	[RETAIN_FAILED] = {"job", offsetof(struct retention, failed_us), "finished_at",
-                       "t.state IN ('failed', 'timed_out', 'cancelled', 'rolled_back')", "",
-                       "job_failed_at"},
+                       "(t.state = 'failed' OR t.state = 'timed_out' OR t.state = 'cancelled' OR "
+                       "t.state = 'rolled_back')",
+                       "", "job_failed_at"},
 	[RETAIN_LEASES] = {"lease", offsetof(struct retention, leases_us), "claimed_at",
                        "t.owner IS NULL", " AND (t.run_at IS NULL OR t.run_at < #)" NOT_WAITING,
                        "lease_free_at"},

@@ -30,6 +30,7 @@ struct lite {
 	sqlite3 *db;
 	int64_t call_ms;
 	int64_t deadline_ms; /* of the call under way; 0: none */
+	bool reading;        /* the open transaction may not write */
 	struct statements statements;
 	char *name;
 };
@@ -74,11 +75,6 @@ static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failu
 	return code;
 }
 
-static int control(struct lite *l, const char *sql)
-{
-	return sqlite3_exec(l->db, sql, NULL, NULL, NULL);
-}
-
 static void drop_statement(struct statement *slot)
 {
 	sqlite3_finalize(slot->handle);
@@ -112,6 +108,36 @@ static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, st
 	}
 	statements_put(&l->statements, slot, sql, *out);
 	return DEFIB_OK;
+}
+
+/* BEGIN, COMMIT, ROLLBACK: kept like any other statement, because every job pays for them. */
+static defib_err control(struct lite *l, const char *sql, bool committing, struct failure *f)
+{
+	sqlite3_stmt *stmt = NULL;
+	defib_err err = prepare(l, sql, &stmt, f);
+
+	if (err) {
+		return err;
+	}
+	int rc = sqlite3_step(stmt);
+	if (rc != SQLITE_DONE) {
+		err = lite_fail(l, rc, committing, f);
+	}
+	sqlite3_reset(stmt);
+	return err;
+}
+
+/*
+ * PRAGMA query_only would say the same, but setting it makes SQLite compile every statement of
+ * the session anew.
+ */
+static defib_err only_reads(struct lite *l, sqlite3_stmt *stmt, struct failure *f)
+{
+	if (!l->reading || sqlite3_stmt_readonly(stmt)) {
+		return DEFIB_OK;
+	}
+	return fail(f, DEFIB_READ_ONLY, "%s: attempt to write in a transaction that only reads",
+	            l->base.name);
 }
 
 static defib_err bind(struct lite *l, sqlite3_stmt *stmt, const struct store_param *params,
@@ -183,6 +209,9 @@ static defib_err lite_exec(struct store *s, const char *sql, const struct store_
 	l->deadline_ms = clock_boot_ms() + allowed_ms(l);
 	defib_err err = prepare(l, sql, &stmt, f);
 	if (!err) {
+		err = only_reads(l, stmt, f);
+	}
+	if (!err) {
 		err = bind(l, stmt, params, nparams, f);
 	}
 	if (!err) {
@@ -229,46 +258,29 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 	return DEFIB_OK;
 }
 
-static void end_of_transaction(struct lite *l)
-{
-	control(l, "PRAGMA query_only = 0");
-}
-
 static defib_err lite_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
-	struct lite *l = of(s);
-	int rc = control(l, mode == TX_WRITE ? "BEGIN IMMEDIATE" : "BEGIN");
+	defib_err err = control(of(s), mode == TX_WRITE ? "BEGIN IMMEDIATE" : "BEGIN", false, f);
 
-	if (rc != SQLITE_OK) {
-		return lite_fail(l, rc, false, f);
-	}
-	if (mode == TX_READ) {
-		control(l, "PRAGMA query_only = 1");
-	}
-	return DEFIB_OK;
+	of(s)->reading = !err && mode == TX_READ;
+	return err;
 }
 
 static defib_err lite_commit(struct store *s, struct failure *f)
 {
-	struct lite *l = of(s);
-	int rc = control(l, "COMMIT");
-
-	if (rc != SQLITE_OK) {
-		return lite_fail(l, rc, true, f);
-	}
-	end_of_transaction(l);
-	return DEFIB_OK;
+	of(s)->reading = false;
+	return control(of(s), "COMMIT", true, f);
 }
 
 static void lite_rollback(struct store *s)
 {
-	struct lite *l = of(s);
+	struct failure ignored = {0};
 
+	of(s)->reading = false;
 	/* Some errors, such as a full disk or our deadline, have rolled back already. */
-	if (!sqlite3_get_autocommit(l->db)) {
-		control(l, "ROLLBACK");
+	if (!sqlite3_get_autocommit(of(s)->db)) {
+		control(of(s), "ROLLBACK", false, &ignored);
 	}
-	end_of_transaction(l);
 }
 
 static void drop_statements(struct lite *l)
@@ -355,7 +367,8 @@ static defib_err set_up(struct lite *l, const struct store_options *opt, const c
 	int rc = sqlite3_create_function_v2(l->db, "defib_now_us", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS,
 	                                    NULL, sql_now_us, NULL, NULL, NULL);
 	if (rc == SQLITE_OK) {
-		rc = control(l, "PRAGMA foreign_keys = 1; PRAGMA schema_version;");
+		rc = sqlite3_exec(l->db, "PRAGMA foreign_keys = 1; PRAGMA schema_version;", NULL, NULL,
+		                  NULL);
 	}
 	if (rc == SQLITE_NOTADB) {
 		return fail(f, DEFIB_DATABASE, "%s: not an SQLite database: %s", l->base.name, path);
@@ -365,7 +378,7 @@ static defib_err set_up(struct lite *l, const struct store_options *opt, const c
 	}
 	/* With a WAL readers do not block the writer. Where it cannot be had, all works without. */
 	if (!opt->read_only) {
-		control(l, "PRAGMA journal_mode = WAL");
+		sqlite3_exec(l->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
 	}
 	return DEFIB_OK;
 }

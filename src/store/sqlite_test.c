@@ -4,6 +4,7 @@
 #include "store/store.h"
 
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -182,6 +183,69 @@ static void read_transaction_refuses_to_write_and_ends(void **state)
 	store_rollback(s);
 	assert_int_equal(run(s, "CREATE TABLE r (a)", &f), DEFIB_OK);
 	assert_int_equal(run(s, "DROP TABLE r", &f), DEFIB_OK);
+	store_close(s);
+}
+
+static void a_kept_statement_that_writes_is_refused_while_reading(void **state)
+{
+	static const char insert[] = "INSERT INTO k VALUES (1)";
+	struct store *s = open_new("a.db");
+	struct failure f = {0};
+
+	(void)state;
+	assert_int_equal(run(s, "CREATE TABLE k (a)", &f), DEFIB_OK);
+	assert_int_equal(run(s, insert, &f), DEFIB_OK);
+	assert_int_equal(store_begin(s, TX_READ, &f), DEFIB_OK);
+	assert_int_equal(run(s, "SELECT a FROM k", &f), DEFIB_OK);
+	assert_int_equal(store_commit(s, &f), DEFIB_OK);
+	assert_int_equal(run(s, insert, &f), DEFIB_OK);
+	assert_int_equal(store_begin(s, TX_READ, &f), DEFIB_OK);
+	assert_int_equal(run(s, insert, &f), DEFIB_READ_ONLY);
+	store_rollback(s);
+	assert_int_equal(run(s, "DROP TABLE k", &f), DEFIB_OK);
+	store_close(s);
+}
+
+static sqlite3 *opened; /* the handle of the session that was opened last */
+
+static int note_opened(sqlite3 *db, const char **message, const struct sqlite3_api_routines *api)
+{
+	(void)message;
+	(void)api;
+	opened = db;
+	return SQLITE_OK;
+}
+
+/* How often a statement of that session was compiled again. */
+static int compiled_again(void)
+{
+	int n = 0;
+
+	for (sqlite3_stmt *at = NULL; (at = sqlite3_next_stmt(opened, at)) != NULL;)
+		n += sqlite3_stmt_status(at, SQLITE_STMTSTATUS_REPREPARE, 0);
+	return n;
+}
+
+static void transactions_do_not_compile_statements_again(void **state)
+{
+	struct store_param one = P_INT(1);
+
+	(void)state;
+	assert_int_equal(sqlite3_auto_extension((void (*)(void))note_opened), SQLITE_OK);
+	struct store *s = open_new("a.db");
+	sqlite3_cancel_auto_extension((void (*)(void))note_opened);
+	assert_int_equal(run(s, "CREATE TABLE t (a)", NULL), DEFIB_OK);
+	for (int i = 0; i < 5; i++) {
+		enum store_tx mode = i % 2 ? TX_READ : TX_WRITE;
+		assert_int_equal(store_begin(s, mode, NULL), DEFIB_OK);
+		assert_int_equal(store_exec(s, "SELECT a FROM t WHERE a = ?1", &one, 1, NULL, NULL, NULL),
+		                 DEFIB_OK);
+		if (mode == TX_WRITE)
+			assert_int_equal(run(s, "INSERT INTO t VALUES (1)", NULL), DEFIB_OK);
+		assert_int_equal(store_commit(s, NULL), DEFIB_OK);
+	}
+	assert_int_equal(compiled_again(), 0);
+	assert_int_equal(run(s, "DROP TABLE t", NULL), DEFIB_OK);
 	store_close(s);
 }
 
@@ -418,6 +482,8 @@ int main(void)
 		cmocka_unit_test(read_only_session_refuses_to_write),
 		cmocka_unit_test(only_a_writing_session_turns_to_wal),
 		cmocka_unit_test(read_transaction_refuses_to_write_and_ends),
+		cmocka_unit_test(a_kept_statement_that_writes_is_refused_while_reading),
+		cmocka_unit_test(transactions_do_not_compile_statements_again),
 		cmocka_unit_test(endless_query_ends_at_its_deadline),
 		cmocka_unit_test(a_read_within_a_time_fails_alone_and_leaves_the_session_its_own),
 		cmocka_unit_test(full_database_is_full),

@@ -112,9 +112,7 @@ static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct 
 		store_exec(s,
 	               "INSERT INTO defib_job (queue, kind, state, created_at, run_at, "
 	               "priority, max_attempts, timeout_ms, unique_key) VALUES (?1, ?2, ?3, " NOW_MS
-	               ", " NOW_MS " + ?4, ?5, ?6, ?7, ?8) ON CONFLICT (queue, unique_key) "
-	               "WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'queued', 'running', "
-	               "'cancelling') DO NOTHING RETURNING id",
+	               ", " NOW_MS " + ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING RETURNING id",
 	               params, 8, a, &rows, f);
 	if (!err && rows.nrows == 1) {
 		*id = row_int(&rows, 0, 0, 0);
@@ -124,8 +122,9 @@ static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct 
 	if (!err)
 		err =
 			store_exec(s,
-		               "SELECT id FROM defib_job WHERE queue = ?1 AND unique_key = ?2 AND state IN "
-		               "('scheduled', 'queued', 'running', 'cancelling')",
+		               "SELECT id FROM defib_job WHERE queue = ?1 AND unique_key = ?2 AND (state = "
+		               "'scheduled' OR state = 'queued' OR state = 'running' OR state = "
+		               "'cancelling')",
 		               unique, 2, a, &rows, f);
 	if (!err)
 		*id = rows.nrows ? row_int(&rows, 0, 0, 0) : 0;
