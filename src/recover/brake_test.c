@@ -2,7 +2,7 @@
  * brake_test.c: when the brake engages, whom it holds, and that it lets go: seen
  * through the guard, as the daemon uses it.
  */
-#include "recover/brake.h"
+#include "life/brake.h"
 
 #include "recover/guard_test.h"
 

@@ -16,7 +16,6 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "recover/brake.h"
 #include "recover/suspects.h"
 
 #include <assert.h>

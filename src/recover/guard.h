@@ -16,7 +16,7 @@
 #ifndef RECOVER_GUARD_H
 #define RECOVER_GUARD_H
 
-#include "recover/doubt.h"
+#include "life/brake.h"
 #include "recover/judge.h"
 #include "recover/pace.h"
 
@@ -40,13 +40,6 @@ extern const char *const guard_names[];
 struct guard_answer {
 	enum guard_by by;
 	int64_t until_us; /* the database's clock; 0: not known */
-};
-
-/* One owner in the census: the newest sign of life among its running rows. */
-struct census_row {
-	const char *owner;
-	int64_t sign_us;
-	bool dead; /* its end is known */
 };
 
 struct guard;

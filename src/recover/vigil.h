@@ -6,7 +6,7 @@
 #ifndef RECOVER_VIGIL_H
 #define RECOVER_VIGIL_H
 
-#include "recover/doubt.h"
+#include "life/doubt.h"
 
 #define VIGIL_GAP_US 5000000  /* a loop that was not heard of for longer was away */
 #define VIGIL_JUMP_US 5000000 /* clocks that drift apart by more have jumped */

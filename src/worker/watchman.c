@@ -9,8 +9,8 @@
 #include "life/instances.h"
 #include "life/locks.h"
 #include "life/registry.h"
+#include "life/silence.h"
 #include "worker/returned.h"
-#include "worker/silence.h"
 #include "worker/sweeper.h"
 
 #include <assert.h>

@@ -13,15 +13,15 @@
  * A database that has hardly been up itself heard nobody: while somebody is excused by
  * that (registry.h), silence proves nothing either, however old the leases are.
  *
- * The brake is the daemon's (recover/brake.h): more than two, and at least 55 % of
+ * The brake is the daemon's (life/brake.h): more than two, and at least 55 % of
  * those that beat, within one lease; each silence is held once at most. Pure but
  * for the log: rosters and time are handed in.
  */
-#ifndef WORKER_SILENCE_H
-#define WORKER_SILENCE_H
+#ifndef LIFE_SILENCE_H
+#define LIFE_SILENCE_H
 
+#include "life/brake.h"
 #include "life/registry.h"
-#include "recover/brake.h"
 
 #define SILENCE_CEILING_MS 600000
 

@@ -17,7 +17,7 @@
  * Hence at least a quarter of all clean time counts, and a link that breaks for
  * ever postpones a verdict by the outages and at most four quiet windows.
  */
-#include "recover/doubt.h"
+#include "life/doubt.h"
 
 #include <assert.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* silence.c: see silence.h. */
-#include "worker/silence.h"
+#include "life/silence.h"
 
 #include "base/clock.h"
 #include "base/log.h"

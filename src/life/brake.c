@@ -1,5 +1,5 @@
 /* brake.c: see brake.h. */
-#include "recover/brake.h"
+#include "life/brake.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * silence_test.c: silence of few is death, silence of most is doubt, and doubt ends.
  */
-#include "worker/silence.h"
+#include "life/silence.h"
 
 #include "base/test.h"
 

@@ -12,8 +12,8 @@
  * outages: so a link that breaks every few seconds postpones a verdict, but
  * never for ever. What was past its deadline before the outage is still stuck.
  */
-#ifndef RECOVER_DOUBT_H
-#define RECOVER_DOUBT_H
+#ifndef LIFE_DOUBT_H
+#define LIFE_DOUBT_H
 
 #include <stdbool.h>
 #include <stdint.h>

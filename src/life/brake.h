@@ -8,11 +8,18 @@
  * owner and its last sign) is held once at most, for at most one ceiling: so
  * the brake never latches, however owners come and go.
  */
-#ifndef RECOVER_BRAKE_H
-#define RECOVER_BRAKE_H
+#ifndef LIFE_BRAKE_H
+#define LIFE_BRAKE_H
 
 #include "base/mem.h"
-#include "recover/guard.h"
+#include "life/doubt.h"
+
+/* One owner in the census: the newest sign of life among its running rows. */
+struct census_row {
+	const char *owner;
+	int64_t sign_us;
+	bool dead; /* its end is known */
+};
 
 struct brake_rules {
 	bool on;

@@ -2,7 +2,7 @@
  * doubt_test.c: whom an outage excuses and until when, to the microsecond; and
  * that no number of outages excuses for ever.
  */
-#include "recover/doubt.h"
+#include "life/doubt.h"
 
 #include "base/clock.h"
 #include "base/test.h"
