@@ -35,6 +35,7 @@ struct turn_part {
 	/* Answers. `err` is of the call; all that was asked failed with it. */
 	defib_err err;
 	struct failure f;
+	bool away; /* the database is: what failed may succeed later as it is */
 	/*
 	 * Of each end where the call succeeded: NULL: it was answered (ends[i].accepted), or why
 	 * it cannot be recorded (its table refuses it, or those before it wait in the spool).
@@ -56,7 +57,12 @@ struct turn {
 	struct arena arena;
 	struct turn_part *parts;
 	int nparts;
-	bool progress; /* what jobs have said of their progress is to be told */
+	/* Jobs that have said something of their progress (job_take_said()): it is to be told. */
+	struct turn_progress {
+		struct job *job;
+		bool lost; /* answer: the job is no longer ours */
+	} * progress;
+	int nprogress;
 };
 
 #endif
