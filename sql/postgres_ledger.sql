@@ -24,7 +24,10 @@ CREATE TABLE IF NOT EXISTS defib.ledger (
     epoch    bigint
 );
 
-CREATE INDEX IF NOT EXISTS ledger_job ON defib.ledger (watch, job, id);
+-- By bytes, and what differs most first: every entry pays for each comparison.
+CREATE INDEX IF NOT EXISTS ledger_of_job
+    ON defib.ledger (job text_pattern_ops, watch text_pattern_ops, id);
+DROP INDEX IF EXISTS defib.ledger_job;
 -- For reports and counts of a period.
 CREATE INDEX IF NOT EXISTS ledger_watch_at ON defib.ledger (watch, at);
 -- By bytes, so that the parts X.1, X.2 … of a scan X are a range in any collation.
@@ -43,13 +46,39 @@ CREATE TABLE IF NOT EXISTS defib.ledger_seal (
     entries  bigint NOT NULL,
     role     text NOT NULL, -- that added them, as the database knows it
     seal     text NOT NULL,
-    next_id  bigint
+    next_id  bigint,
+    form     smallint NOT NULL DEFAULT 1 -- what of an entry is hashed: see below
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 CREATE UNIQUE INDEX IF NOT EXISTS ledger_seal_end ON defib.ledger_seal ((true))
     WHERE next_id IS NULL;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'defib.ledger_seal'::regclass
+            AND attname = 'form' AND NOT attisdropped) THEN
+        ALTER TABLE defib.ledger_seal ADD COLUMN form smallint NOT NULL DEFAULT 1;
+    END IF;
+END $$;
 
--- What of an entry is sealed, on one line. A column that comes later goes to its end, and only
+-- What of an entry is hashed in form 2. Numbers and lengths stand before the texts, and JSON has
+-- no line ends of its own, so that no two entries read the same. It names everything by its
+-- schema and sets nothing, so that it becomes part of the statement that calls it: a call for
+-- each entry would cost more than the hash. A column that comes later goes to its end, and only
 -- where it is not null, so that entries from before keep their seal.
+CREATE OR REPLACE FUNCTION defib.ledger_line(id bigint, at timestamptz, batch text, watch text,
+    job text, event text, actor text, verdict text, rule text, reason text, evidence jsonb,
+    before jsonb, after jsonb, epoch bigint) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT pg_catalog.concat_ws(E'\n', $1,
+        (pg_catalog.date_part('epoch', $2) OPERATOR(pg_catalog.*) 1000000)::bigint,
+        pg_catalog.length($3), pg_catalog.length($4), pg_catalog.length($5),
+        pg_catalog.length($6), pg_catalog.length($7),
+        coalesce(pg_catalog.length($8), -1), coalesce(pg_catalog.length($9), -1),
+        coalesce(pg_catalog.length($10), -1), coalesce($14::pg_catalog.text, '-'),
+        $3, $4, $5, $6, $7, $8, $9, $10, coalesce($11::pg_catalog.text, '-'),
+        coalesce($12::pg_catalog.text, '-'), coalesce($13::pg_catalog.text, '-'))
+$$;
+
+-- The same in form 1, by which older entries were sealed.
 CREATE OR REPLACE FUNCTION defib.ledger_text(e defib.ledger) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT jsonb_build_array(e.id, (extract(epoch FROM e.at) * 1000000)::bigint, e.batch, e.watch,
@@ -71,7 +100,10 @@ BEGIN
     IF TG_RELID <> 'defib.ledger'::regclass OR TG_OP <> 'INSERT' THEN
         RAISE EXCEPTION 'defib.ledger_seal_added() seals defib.ledger and nothing else';
     END IF;
-    SELECT min(a.id), max(a.id), count(*) INTO low, high, n FROM added a;
+    SELECT min(a.id), max(a.id), count(*), string_agg(defib.ledger_line(a.id, a.at, a.batch,
+               a.watch, a.job, a.event, a.actor, a.verdict, a.rule, a.reason, a.evidence, a.before,
+               a.after, a.epoch), E'\n' ORDER BY a.id)
+    INTO low, high, n, texts FROM added a;
     IF n = 0 THEN
         RETURN NULL;
     END IF;
@@ -88,11 +120,9 @@ BEGIN
                   HINT = 'SELECT setval(''defib.ledger_id'', (SELECT max(last_id) FROM '
                          || 'defib.ledger_seal));';
     END IF;
-    SELECT string_agg(defib.ledger_text(l), E'\n' ORDER BY l.id) INTO texts
-    FROM defib.ledger l WHERE l.id BETWEEN low AND high;
-    INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal)
+    INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal, form)
     VALUES (high, low, n, session_user, encode(sha256(convert_to(
-            ending.seal || E'\n' || session_user || E'\n' || texts, 'UTF8')), 'hex'));
+            ending.seal || E'\n' || session_user || E'\n' || texts, 'UTF8')), 'hex'), 2);
     RETURN NULL;
 END $$;
 

@@ -44,14 +44,18 @@ void buf_addch(struct buf *b, char c)
 void buf_addf(struct buf *b, const char *fmt, ...)
 {
 	va_list args;
+	buf_reserve(b, 0);
+	size_t room = b->cap - b->len;
 	va_start(args, fmt);
-	int len = vsnprintf(NULL, 0, fmt, args);
+	int len = vsnprintf(b->data + b->len, room, fmt, args);
 	va_end(args);
 	assert(len >= 0);
-	buf_reserve(b, (size_t)len);
-	va_start(args, fmt);
-	vsnprintf(b->data + b->len, (size_t)len + 1, fmt, args);
-	va_end(args);
+	if ((size_t)len >= room) { /* most texts fit at once */
+		buf_reserve(b, (size_t)len);
+		va_start(args, fmt);
+		vsnprintf(b->data + b->len, (size_t)len + 1, fmt, args);
+		va_end(args);
+	}
 	b->len += (size_t)len;
 }
 
@@ -82,10 +86,25 @@ static void json_add_steering(struct buf *b, const char *text, size_t n)
 	buf_addf(b, "\\u%04x", code);
 }
 
+/* How much of a text stands in JSON as it is. */
+static size_t json_plain(const char *text)
+{
+	size_t n = 0;
+	for (unsigned char c = (unsigned char)text[0]; c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+	     c = (unsigned char)text[n])
+		n++;
+	return n;
+}
+
 void buf_add_json(struct buf *b, const char *text)
 {
 	buf_addch(b, '"');
 	while (*text) {
+		size_t plain = json_plain(text);
+		buf_addn(b, text, plain);
+		text += plain;
+		if (!*text)
+			break;
 		size_t n = utf8_len(text);
 		if (n == 1)
 			json_add_ascii(b, (unsigned char)*text);

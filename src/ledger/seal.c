@@ -10,29 +10,37 @@
 #define PAGE_SEALS 500    /* read at a time … */
 #define PAGE_ENTRIES 5000 /* … and of the entries below them, unless one seal has more */
 
-/* What of an entry is sealed, as defib.ledger_text() says it. */
-static const char *const entry_text[] = {
-	[STORE_POSTGRES] = "defib.ledger_text(l)",
-	[STORE_SQLITE] = "json_array(l.id, l.at, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, "
-					 "l.rule, l.reason, l.evidence, l.before, l.after, l.epoch)",
-};
+#define ENTRY_COLUMNS                                                                              \
+	"(l.id, l.at, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "        \
+	"l.evidence, l.before, l.after, l.epoch)"
+
+/* What of an entry is sealed, by form: each seal says by which it was made. */
+static const char *entry_text(enum store_engine e, int64_t form)
+{
+	if (e == STORE_SQLITE)
+		return "json_array" ENTRY_COLUMNS;
+	return form == 1 ? "defib.ledger_text(l)" : "defib.ledger_line" ENTRY_COLUMNS;
+}
 static const char *const seal_table[] = {
 	[STORE_POSTGRES] = "defib.ledger_seal", [STORE_SQLITE] = "defib_ledger_seal"};
+/* A table of an older version has no such column: all its seals are of the first form. */
+static const char *const form_column[] = {
+	[STORE_POSTGRES] = "to_jsonb(s) ->> 'form'", [STORE_SQLITE] = "1"};
 
 struct seal_row {
-	int64_t last_id, first_id, entries, next_id;
+	int64_t last_id, first_id, entries, next_id, form;
 	const char *role, *seal;
 };
 
 /* Entries above `after` up to `until`, as (id, text) in their order. */
-static defib_err read_texts(struct store *s, int64_t after, int64_t until, struct arena *a,
-                            struct store_rows *rows, struct failure *f)
+static defib_err read_texts(struct store *s, int64_t form, int64_t after, int64_t until,
+                            struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	char mark = param_mark(s->engine);
 	struct store_param params[] = {P_INT(after), P_INT(until)};
 	const char *sql =
 		arena_printf(a, "SELECT l.id, %s FROM %s l WHERE l.id > %c1 AND l.id <= %c2 ORDER BY l.id",
-	                 entry_text[s->engine], ledger_table[s->engine], mark, mark);
+	                 entry_text(s->engine, form), ledger_table[s->engine], mark, mark);
 	return store_exec(s, sql, params, 2, a, rows, f);
 }
 
@@ -87,7 +95,7 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 		return fail(f, DEFIB_DATABASE,
 		            "the chain of the ledger has no end; run: defib ledger verify");
 	if (!err)
-		err = read_texts(s, row_int(&end, 0, 0, 0), INT64_MAX, a, &rows, f);
+		err = read_texts(s, 1, row_int(&end, 0, 0, 0), INT64_MAX, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
 	return append_seal(s, row_int(&end, 0, 0, 0), row_text(&end, 0, 1), &rows, a, f);
@@ -121,16 +129,17 @@ static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struc
 	struct store_param params[] = {P_INT(after), P_INT(limit)};
 	struct store_rows rows;
 	const char *sql = arena_printf(&c->page,
-	                               "SELECT last_id, first_id, entries, next_id, role, seal FROM %s "
-	                               "WHERE last_id > %c1 ORDER BY last_id LIMIT %c2",
-	                               seal_table[e], param_mark(e), param_mark(e));
+	                               "SELECT last_id, first_id, entries, next_id, role, seal, %s "
+	                               "FROM %s AS s WHERE last_id > %c1 ORDER BY last_id LIMIT %c2",
+	                               form_column[e], seal_table[e], param_mark(e), param_mark(e));
 	defib_err err = store_exec(c->store, sql, params, 2, &c->page, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(&c->page, struct seal_row, *n + 1);
 	for (int i = 0; i < *n; i++)
 		(*out)[i] = (struct seal_row){row_int(&rows, i, 0, 0), row_int(&rows, i, 1, 0),
 		                              row_int(&rows, i, 2, 0), row_int(&rows, i, 3, 0),
-		                              row_text(&rows, i, 4),   row_text(&rows, i, 5)};
+		                              row_int(&rows, i, 6, 1), row_text(&rows, i, 4),
+		                              row_text(&rows, i, 5)};
 	return err;
 }
 
@@ -172,7 +181,7 @@ static void check_seal(struct check *c, const struct seal_row *r, const struct s
 	take(c, r);
 }
 
-/* Some of a page of seals: as many as have not too many entries below them. */
+/* Some of a page of seals: of one form, and as many as have not too many entries below them. */
 static defib_err check_some(struct check *c, const struct seal_row *seals, int n, int *done,
                             struct failure *f)
 {
@@ -180,9 +189,11 @@ static defib_err check_some(struct check *c, const struct seal_row *seals, int n
 	struct store_rows rows;
 	int64_t entries = 0;
 	int take_n = 0, row = 0;
-	while (take_n < n && (take_n == 0 || entries + seals[take_n].entries <= PAGE_ENTRIES))
+	while (take_n < n && seals[take_n].form == seals[0].form &&
+	       (take_n == 0 || entries + seals[take_n].entries <= PAGE_ENTRIES))
 		entries += seals[take_n++].entries;
-	defib_err err = read_texts(c->store, c->at, seals[take_n - 1].last_id, &a, &rows, f);
+	defib_err err =
+		read_texts(c->store, seals[0].form, c->at, seals[take_n - 1].last_id, &a, &rows, f);
 	for (int i = 0; !err && i < take_n && !c->report->broken; i++) {
 		int from = row;
 		while (row < rows.nrows && row_int(&rows, row, 0, 0) <= seals[i].last_id)

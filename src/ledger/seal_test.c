@@ -3,6 +3,7 @@
 
 #include "ledger/ledger_test.h"
 #include "ledger/prune.h"
+#include "ledger/schema.h"
 
 static struct seal_report verified(struct place *p, const char *expected)
 {
@@ -221,10 +222,88 @@ static void entries_from_before_are_kept_counted_and_pruned(enum store_engine en
 	close_place(&p);
 }
 
+static void what_moves_to_the_next_column_is_found(enum store_engine engine)
+{
+	static const struct ledger_entry e = {.job = "a", .event = "b\nc", .verdict = "d"};
+	static const char *const moves[][2] = {
+		{"job = 'a' || chr(10) || 'b', event = 'c'", "job = 'a' || char(10) || 'b', event = 'c'"},
+		{"event = 'b', actor = 'c' || chr(10) || actor",
+	     "event = 'b', actor = 'c' || char(10) || actor"},
+		{"verdict = NULL, rule = 'd'", "verdict = NULL, rule = 'd'"},
+		{"evidence = '{}'", "evidence = '{}'"},
+		{"at = at + interval '1 microsecond'", "at = '2026-01-01T00:00:00.000Z'"},
+	};
+	for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+		struct place p;
+		open_place(&p, engine);
+		append(&p, &e, 1, true);
+		assert_null(verified(&p, NULL).broken);
+		tamper(&p, arena_printf(&p.arena, "UPDATE defib.ledger SET %s", moves[i][0]),
+		       arena_printf(&p.arena, "UPDATE defib_ledger SET %s", moves[i][1]));
+		assert_broken(&p, "not as they were sealed");
+		close_place(&p);
+	}
+}
+
+/* As seals were made, and jobs were found, before there were forms. */
+static void make_old(struct place *p)
+{
+	run(p, "ALTER TABLE defib.ledger_seal DROP COLUMN form");
+	run(p, "DROP FUNCTION defib.ledger_line");
+	run(p, "DROP INDEX defib.ledger_of_job");
+	run(p, "CREATE INDEX ledger_job ON defib.ledger (watch, job, id)");
+	run(p, "CREATE OR REPLACE FUNCTION defib.ledger_seal_added() RETURNS trigger LANGUAGE plpgsql "
+	       "SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ "
+	       "DECLARE low bigint; high bigint; n bigint; texts text; ending defib.ledger_seal; BEGIN "
+	       "SELECT min(a.id), max(a.id), count(*) INTO low, high, n FROM added a; "
+	       "UPDATE defib.ledger_seal s SET next_id = high WHERE s.next_id IS NULL "
+	       "RETURNING * INTO ending; "
+	       "SELECT string_agg(defib.ledger_text(l), E'\\n' ORDER BY l.id) INTO texts "
+	       "FROM defib.ledger l WHERE l.id BETWEEN low AND high; "
+	       "INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal) VALUES (high, "
+	       "low, n, session_user, encode(sha256(convert_to(ending.seal || E'\\n' || session_user "
+	       "|| E'\\n' || texts, 'UTF8')), 'hex')); RETURN NULL; END $$");
+}
+
+static void seals_of_the_older_form_stay_good(void **state)
+{
+	struct failure f = {0};
+	struct place p;
+	(void)state;
+	for (int tampered = 0; tampered < 3; tampered++) {
+		open_place(&p, STORE_POSTGRES);
+		make_old(&p);
+		fill(&p);
+		assert_null(verified(&p, NULL).broken); /* also by a program that is newer */
+		for (int again = 0; again < 2; again++)
+			assert_int_equal(schema_install(p.store, SCHEMA_LEDGER, &f), DEFIB_OK);
+		fill(&p);
+		struct seal_report r = verified(&p, NULL);
+		assert_null(r.broken);
+		assert_int_equal(r.entries, 12);
+		assert_string_equal(cell(&p, "SELECT string_agg(form::text, '' ORDER BY last_id) FROM "
+		                             "%s_seal WHERE entries > 0"),
+		                    "111222");
+		assert_string_equal(cell(&p, "SELECT count(*) FROM pg_indexes WHERE schemaname = 'defib' "
+		                             "AND tablename = 'ledger' AND '%s' <> '' AND indexname IN "
+		                             "('ledger_job', 'ledger_of_job')"),
+		                    "1");
+		if (tampered == 1)
+			tamper(&p, "UPDATE defib.ledger SET reason = 'x' WHERE id = 2", NULL);
+		if (tampered == 2)
+			tamper(&p, "UPDATE defib.ledger SET reason = 'x' WHERE id = 8", NULL);
+		assert_int_equal(verified(&p, NULL).broken_at, tampered == 0 ? 0 : tampered == 1 ? 2 : 8);
+		run(&p, "UPDATE defib.ledger_seal SET form = 3 - form WHERE entries > 0");
+		assert_true(verified(&p, NULL).broken != NULL);
+		close_place(&p);
+	}
+}
+
 #define BEHAVIOURS(X)                                                                              \
 	X(what_nobody_touched_is_whole)                                                                \
 	X(what_was_rolled_back_leaves_no_gap)                                                          \
 	X(a_change_is_found)                                                                           \
+	X(what_moves_to_the_next_column_is_found)                                                      \
 	X(a_gap_is_found)                                                                              \
 	X(a_statement_that_is_gone_with_its_seal_is_found)                                             \
 	X(an_end_that_is_cut_off_is_found)                                                             \
@@ -236,6 +315,7 @@ BEHAVIOURS(ON_BOTH)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {BEHAVIOURS(ROWS_OF)};
+	const struct CMUnitTest tests[] = {BEHAVIOURS(ROWS_OF)
+	                                       cmocka_unit_test(seals_of_the_older_form_stay_good)};
 	return cmocka_run_group_tests(tests, make_places, remove_places);
 }

@@ -7,7 +7,8 @@
 /* Seconds with up to three decimals, as a JSON number. */
 static void add_seconds(struct buf *out, int64_t us)
 {
-	buf_addf(out, "%.3f", (double)us / 1e6);
+	int64_t ms = (us < 0 ? us - 500 : us + 500) / 1000;
+	buf_addf(out, "%s%lld.%03lld", ms < 0 ? "-" : "", llabs(ms / 1000), llabs(ms % 1000));
 }
 
 static void add_text(struct buf *out, const char *name, const char *value)
