@@ -120,6 +120,15 @@ typedef struct defib_job_spec {
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue(defib_db *db, const defib_job_spec *job,
                                                    int64_t *id, defib_message *message);
 
+/*
+ * Put n jobs in as one: all of them are there or none. `jobs` is an array of structs of one
+ * size. ids (may be NULL) has room for n numbers, in the same order. A few hundred a call are
+ * as fast as it gets; what is wrong with one of them is said with its place in the array.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs,
+                                                        int n, int64_t *ids,
+                                                        defib_message *message);
+
 struct pg_conn; /* libpq's PGconn */
 struct sqlite3; /* SQLite's handle */
 

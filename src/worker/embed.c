@@ -166,6 +166,45 @@ defib_err defib_enqueue(defib_db *db, const defib_job_spec *job, int64_t *id,
 	return embed_answer(err, &f, message);
 }
 
+/* The caller's array: its structs may be shorter or longer than ours. */
+static defib_err read_specs(const defib_job_spec *given, int n, struct enqueue *out,
+                            struct failure *f)
+{
+	size_t size = n > 0 ? given->size : 0;
+	for (int i = 0; i < n; i++) {
+		const defib_job_spec *at = (const void *)((const char *)given + (size_t)i * size);
+		struct failure why = {0};
+		if (at->size != size)
+			return fail(f, DEFIB_USAGE, "job %d of %d: its size is not that of the first", i, n);
+		if (read_spec(at, &out[i], &why))
+			return fail(f, why.code, "job %d of %d: %s", i, n, why.what);
+	}
+	return DEFIB_OK;
+}
+
+defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs, int n, int64_t *ids,
+                             defib_message *message)
+{
+	struct failure f = {0};
+	struct arena a = ARENA_INIT;
+	struct enqueue *all = ARENA_ARRAY(&a, struct enqueue, n > 0 ? n : 0);
+	int64_t *numbers = ARENA_ARRAY(&a, int64_t, n > 0 ? n : 0);
+	defib_err err = n < 0 || (n > 0 && !jobs)
+	                    ? fail(&f, DEFIB_USAGE, "there is no array of %d jobs", n)
+	                    : read_specs(jobs, n, all, &f);
+	if (!err && n > 0)
+		err = session_ready(&db->session, &f);
+	if (!err && n > 0)
+		err = enqueue_jobs(db->session.store, all, n, numbers, &f);
+	if (!err && n > 0) {
+		wake_send(db->session.store, db->url);
+		if (ids)
+			memcpy(ids, numbers, (size_t)n * sizeof *ids);
+	}
+	arena_release(&a);
+	return embed_answer(err, &f, message);
+}
+
 defib_err defib_enqueue_pg(struct pg_conn *conn, const defib_job_spec *job, int64_t *id,
                            defib_message *message)
 {

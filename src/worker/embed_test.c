@@ -115,6 +115,86 @@ static void what_no_database_should_see_is_refused(void **state)
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " JOBS_TABLE), 0);
 }
 
+/* Jobs of kinds "a", "b" and "c"; their unique keys are these, NULL for none. */
+static defib_err enqueue_three(struct bench *b, const char *const keys[3], const char *payload,
+                               int64_t ids[3], defib_message *m)
+{
+	static const char *const kinds[] = {"a", "b", "c"};
+	defib_job_spec jobs[3] = {DEFIB_JOB_SPEC_INIT, DEFIB_JOB_SPEC_INIT, DEFIB_JOB_SPEC_INIT};
+	defib_db *db = NULL;
+	expect_ok(defib_open(b->rig.url, 0, &db, m), m);
+	for (int i = 0; i < 3; i++) {
+		jobs[i].queue = "q";
+		jobs[i].kind = kinds[i];
+		jobs[i].unique_key = keys[i];
+		jobs[i].payload = i == 2 ? payload : NULL;
+	}
+	defib_err err = defib_enqueue_many(db, jobs, 3, ids, m);
+	defib_close(db);
+	return err;
+}
+
+static void many_jobs_go_in_at_once_and_have_numbers_in_their_order(void **state)
+{
+	struct bench *b = bench_of(state);
+	const char *const none[3] = {0};
+	int64_t ids[3] = {0};
+	defib_message m;
+	char sql[160];
+	expect_ok(enqueue_three(b, none, "{\"a\": 1}", ids, &m), &m);
+	assert_int_equal(in_state(b, "queued"), 3);
+	for (int i = 0; i < 3; i++) {
+		snprintf(sql, sizeof sql,
+		         "SELECT count(*) FROM " JOBS_TABLE " WHERE id = %lld AND kind = '%c'",
+		         (long long)ids[i], 'a' + i);
+		assert_int_equal(bench_number(b, sql), 1);
+	}
+	snprintf(sql, sizeof sql, "SELECT count(*) FROM " DATA_TABLE " WHERE job = %lld",
+	         (long long)ids[2]);
+	assert_int_equal(bench_number(b, sql), 1);
+}
+
+static void many_jobs_with_unique_keys_get_the_number_of_who_has_it(void **state)
+{
+	struct bench *b = bench_of(state);
+	const char *const keys[3] = {"one", "two", "one"};
+	int64_t ids[3] = {0};
+	defib_message m;
+	expect_ok(enqueue_three(b, keys, NULL, ids, &m), &m);
+	assert_int_equal(in_state(b, "queued"), 2);
+	assert_int_equal(ids[0], ids[2]);
+	assert_int_not_equal(ids[0], ids[1]);
+}
+
+static void of_many_jobs_none_is_there_when_one_is_wrong(void **state)
+{
+	struct bench *b = bench_of(state);
+	const char *const none[3] = {0};
+	int64_t ids[3] = {0};
+	defib_message m;
+	assert_int_equal(enqueue_three(b, none, "{", ids, &m), DEFIB_USAGE);
+	assert_string_equal(m.what, "job 2 of 3: the payload is not JSON");
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " JOBS_TABLE), 0);
+}
+
+static void an_array_of_jobs_that_is_none_is_refused(void **state)
+{
+	struct bench *b = bench_of(state);
+	defib_job_spec jobs[2] = {DEFIB_JOB_SPEC_INIT, DEFIB_JOB_SPEC_INIT};
+	defib_message m;
+	defib_db *db = NULL;
+	expect_ok(defib_open(b->rig.url, 0, &db, &m), &m);
+	jobs[0].queue = jobs[1].queue = jobs[0].kind = jobs[1].kind = "q";
+	jobs[1].size = 8;
+	assert_int_equal(defib_enqueue_many(db, jobs, 2, NULL, &m), DEFIB_USAGE);
+	assert_int_equal(defib_enqueue_many(db, jobs, -1, NULL, &m), DEFIB_USAGE);
+	assert_int_equal(defib_enqueue_many(db, NULL, 1, NULL, &m), DEFIB_USAGE);
+	expect_ok(defib_enqueue_many(db, NULL, 0, NULL, &m), &m);
+	expect_ok(defib_enqueue_many(db, jobs, 1, NULL, &m), &m);
+	defib_close(db);
+	assert_int_equal(in_state(b, "queued"), 1);
+}
+
 static void a_job_that_waits_is_cancelled_once(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -332,6 +412,10 @@ int main(void)
 		BOTH(without_a_transaction_the_callers_handle_is_refused),
 		BOTH(a_unique_key_gives_the_job_that_has_it),
 		BOTH(what_no_database_should_see_is_refused),
+		BOTH(many_jobs_go_in_at_once_and_have_numbers_in_their_order),
+		BOTH(many_jobs_with_unique_keys_get_the_number_of_who_has_it),
+		BOTH(of_many_jobs_none_is_there_when_one_is_wrong),
+		BOTH(an_array_of_jobs_that_is_none_is_refused),
 		BOTH(a_job_that_waits_is_cancelled_once),
 		BOTH(an_effect_and_its_settlement_commit_together),
 		BOTH(a_rollback_leaves_neither_effect_nor_settlement),

@@ -42,6 +42,14 @@ static void jobs_relation(struct relation *r, enum store_engine engine, const st
 	}
 }
 
+static bool any_unique(const struct enqueue *jobs, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (jobs[i].unique_key)
+			return true;
+	return false;
+}
+
 /* Jobs without a unique key go in as one batch: ids are drawn first, so both tables agree. */
 static defib_err insert_postgres(struct store *s, const struct enqueue *jobs, int n,
                                  struct arena *a, int64_t *ids, struct failure *f)
@@ -50,11 +58,8 @@ static defib_err insert_postgres(struct store *s, const struct enqueue *jobs, in
 	struct store_rows rows;
 	struct relation r;
 	struct buf sql = BUF_INIT;
-	bool unique = false;
-	for (int i = 0; i < n; i++)
-		unique = unique || jobs[i].unique_key;
 	jobs_relation(&r, s->engine, jobs, n);
-	if (unique) {
+	if (any_unique(jobs, n)) {
 		buf_add(&sql,
 		        "SELECT u.at, defib.enqueue(u.queue, u.kind, u.payload, u.delay_ms, u.priority, "
 		        "u.max_attempts, u.timeout_ms, u.unique_key, CASE WHEN u.tags IS NOT NULL THEN "
@@ -147,7 +152,9 @@ defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64
                        struct failure *f)
 {
 	struct arena a = ARENA_INIT;
-	bool own = !s->in_tx;
+	/* One statement is a transaction by itself, and BEGIN and COMMIT are two ways to the server. */
+	bool alone = s->engine == STORE_POSTGRES && !any_unique(jobs, n);
+	bool own = !s->in_tx && !alone;
 	memset(ids, 0, (size_t)n * sizeof *ids);
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err && s->engine == STORE_POSTGRES)
