@@ -123,13 +123,16 @@ class PgServer:
         # Short, because a socket's path may have 107 bytes.
         where = os.environ.get("DEFIB_TEST_TMP", "/tmp")
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dfb-", dir=where))
-        self.data = self.dir / "data"
+        # Data may live in memory: many servers at once are slow to share a disk.
+        memory = os.environ.get("DEFIB_TEST_MEMORY")
+        self.memory = memory and pathlib.Path(tempfile.mkdtemp(prefix="dfb-", dir=memory))
+        self.data = (self.memory or self.dir) / "data"
         self.log = self.dir / "log"
         self.port = free_port()
         self.settings = {**SETTINGS, **(settings or {})}
         self.process = None
-        if self.user:
-            os.chown(self.dir, self.user.pw_uid, self.user.pw_gid)
+        for folder in filter(None, (self.dir, self.memory) if self.user else ()):
+            os.chown(folder, self.user.pw_uid, self.user.pw_gid)
         self.clock = Clock(self.dir) if clocked else None
         if standby_of:
             self._clone(standby_of)
@@ -237,4 +240,5 @@ class PgServer:
 
     def remove(self):
         self.stop(signal.SIGQUIT)
-        shutil.rmtree(self.dir, ignore_errors=True)
+        for folder in filter(None, (self.dir, self.memory)):
+            shutil.rmtree(folder, ignore_errors=True)
