@@ -4,44 +4,87 @@
 #include "base/text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static char *copy(const char *text)
 {
 	return text ? mem_strdup(text) : NULL;
 }
 
+static size_t size_of(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static const char *put(char **to, const char *text)
+{
+	size_t n = size_of(text);
+	if (n == 0)
+		return NULL;
+	char *at = memcpy(*to, text, n);
+	*to += n;
+	return at;
+}
+
+/* One piece of memory: jobs come by the thousand. */
 struct job *job_new(int pool, int64_t worker, const struct claimed *c)
 {
-	struct job *j = mem_alloc(sizeof *j);
+	struct job *j = mem_alloc(sizeof *j + size_of(c->key) + size_of(c->queue) + size_of(c->kind) +
+	                          size_of(c->payload) + size_of(c->step) + size_of(c->steps) +
+	                          size_of(c->workflow));
+	char *texts = (char *)(j + 1);
 	j->pool = pool;
 	j->slot = -1;
 	j->worker = worker;
 	j->claim = *c;
-	j->claim.key = copy(c->key);
-	j->claim.queue = copy(c->queue);
-	j->claim.kind = copy(c->kind);
-	j->claim.payload = copy(c->payload);
-	j->claim.step = copy(c->step);
-	j->claim.steps = copy(c->steps);
-	j->claim.workflow = copy(c->workflow);
+	j->claim.key = put(&texts, c->key);
+	j->claim.queue = put(&texts, c->queue);
+	j->claim.kind = put(&texts, c->kind);
+	j->claim.payload = put(&texts, c->payload);
+	j->claim.step = put(&texts, c->step);
+	j->claim.steps = put(&texts, c->steps);
+	j->claim.workflow = put(&texts, c->workflow);
 	j->delay_ms = -1;
 	return j;
 }
 
 void job_free(struct job *j)
 {
-	free((char *)j->claim.key);
-	free((char *)j->claim.queue);
-	free((char *)j->claim.kind);
-	free((char *)j->claim.payload);
-	free((char *)j->claim.step);
-	free((char *)j->claim.steps);
-	free((char *)j->claim.workflow);
 	job_off_step(j);
 	free(j->result);
 	free(j->error);
+	free(j->why);
 	job_said_free(atomic_load(&j->said));
 	free(j);
+}
+
+/* ---- the step that is being run ---- */
+
+static void set_step(struct job *j, const char *name)
+{
+	char text[JOB_STEP_MAX] = "";
+	uint64_t words[JOB_STEP_MAX / 8];
+	if (name)
+		utf8_copy(text, sizeof text, name);
+	memcpy(words, text, sizeof words);
+	atomic_fetch_add(&j->step_version, 1);
+	for (int i = 0; i < JOB_STEP_MAX / 8; i++)
+		atomic_store(&j->step_now[i], words[i]);
+	atomic_fetch_add(&j->step_version, 1);
+}
+
+const char *job_step(const struct job *j, char out[JOB_STEP_MAX])
+{
+	uint64_t words[JOB_STEP_MAX / 8];
+	unsigned before, after;
+	do {
+		before = atomic_load(&j->step_version);
+		for (int i = 0; i < JOB_STEP_MAX / 8; i++)
+			words[i] = atomic_load(&j->step_now[i]);
+		after = atomic_load(&j->step_version);
+	} while (before != after || before % 2);
+	memcpy(out, words, sizeof words);
+	return out[0] ? out : j->claim.step;
 }
 
 void job_at_step(struct job *j, const struct step_end *end)
@@ -50,6 +93,8 @@ void job_at_step(struct job *j, const struct step_end *end)
 	j->step_end = *end;
 	j->step_end.name = copy(end->name);
 	j->step_end.passed = copy(end->passed);
+	if (end->name)
+		set_step(j, end->name);
 }
 
 void job_off_step(struct job *j)
@@ -59,11 +104,15 @@ void job_off_step(struct job *j)
 	j->step_end = (struct step_end){0};
 }
 
+/* ---- progress ---- */
+
 /* Only one thread runs a job, so nothing is said between the two exchanges. */
 void job_say(struct job *j, const char *step, const char *text)
 {
 	struct job_said *s = mem_alloc(sizeof *s);
 	struct job_said *old = atomic_exchange(&j->said, NULL);
+	if (step && !j->step_end.name)
+		set_step(j, step);
 	s->step = copy(step ? step : old ? old->step : NULL);
 	s->text = copy(text ? text : old ? old->text : NULL);
 	job_said_free(old);

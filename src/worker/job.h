@@ -88,6 +88,16 @@ struct job_said {
 	char *step, *text;
 };
 
+/* Where a job in hand is. */
+enum job_place {
+	JOB_HELD,    /* claimed, and not started yet */
+	JOB_RUNS,    /* with whoever runs it */
+	JOB_ENDED,   /* its end is to be recorded */
+	JOB_ASKED,   /* its end is in the turn under way */
+	JOB_SPOOLED, /* its end is being kept */
+};
+#define JOB_STEP_MAX 128
+
 /*
  * A job that was claimed and is not settled. It belongs to the engine, but for the time in
  * between ACTION_START and EVENT_ENDED, when it belongs to whoever runs it; then the engine
@@ -109,9 +119,17 @@ struct job {
 	struct step_end step_end;
 	bool settled;                    /* by its handler, in a transaction of its own */
 	int64_t began_ms;                /* when it was started here */
-	int64_t ended_ms;                /* the engine's: when its end was told */
 	void *run;                       /* the runner's own */
 	_Atomic(struct job_said *) said; /* progress that was not told yet */
+	/* Which step is being run, written by its runner alone: even where nobody writes. */
+	atomic_uint step_version;
+	_Atomic uint64_t step_now[JOB_STEP_MAX / 8];
+	/* the engine's own */
+	enum job_place place;
+	bool stray;          /* the database said that we have it, and nobody had */
+	int64_t came, seen;  /* the turn that claimed it; the last one whose answer named it */
+	int64_t ended_ms;    /* when its end was told */
+	struct failure *why; /* why its end could not be recorded; NULL: it is not known */
 };
 
 /* Its texts are copied. */
@@ -127,6 +145,8 @@ void job_say(struct job *j, const char *step, const char *text);
 /* Take what it said, from any other thread; NULL: nothing new. Free with job_said_free(). */
 struct job_said *job_take_said(struct job *j);
 void job_said_free(struct job_said *s); /* NULL is allowed */
+/* Which step is being run, of as many bytes as fit; NULL: not known. From any thread. */
+const char *job_step(const struct job *j, char out[JOB_STEP_MAX]);
 /* How it ended, as a source is told. Texts stay the job's. */
 struct settlement job_end(const struct job *j);
 

@@ -28,31 +28,59 @@ static bool within_burst(const struct slots *s, int64_t i, int64_t now_ms)
 	return s->rules.burst_limit > 0 && now_ms < begins_ms(s, i) + s->rules.burst_ms;
 }
 
-static bool takes(const struct slots *s, int64_t i, int64_t now_ms)
+/* Whether slot `i`, if it is not busy, may take a job. */
+static bool may_take(const struct slots *s, int64_t i, int64_t now_ms)
 {
-	if (i >= s->rules.count || s->all[i].busy || now_ms < begins_ms(s, i))
+	if (i >= s->rules.count || now_ms < begins_ms(s, i))
 		return false;
 	return !within_burst(s, i, now_ms) || s->all[i].taken < s->rules.burst_limit;
 }
 
-/* After a resize slots beyond the new count may still be busy: they count until they drain. */
-static int64_t room(const struct slots *s)
+static bool takes(const struct slots *s, int64_t i, int64_t now_ms)
 {
-	return s->busy < s->rules.count ? s->rules.count - s->busy : 0;
+	return !s->all[i].busy && may_take(s, i, now_ms);
+}
+
+/* The last slot has begun, and its burst is over: they are all alike from now on. */
+static bool alike(const struct slots *s, int64_t now_ms)
+{
+	return now_ms >= begins_ms(s, s->rules.count) && !within_burst(s, s->rules.count, now_ms);
+}
+
+/* After a resize slots beyond the new count may still be busy: they count until they drain. */
+static int64_t room(const struct slots *s, int64_t given)
+{
+	int64_t busy = s->busy - given;
+	return busy < s->rules.count ? s->rules.count - busy : 0;
+}
+
+int64_t slots_free_with(const struct slots *s, int64_t given, int64_t again, int64_t now_ms)
+{
+	int64_t n = again, most = room(s, given);
+	if (alike(s, now_ms))
+		n += room(s, 0);
+	else
+		for (int64_t i = s->first; i < s->cap && n < most; i++)
+			n += takes(s, i, now_ms);
+	return n < most ? n : most;
 }
 
 int64_t slots_free(const struct slots *s, int64_t now_ms)
 {
-	int64_t n = 0, most = room(s);
-	for (int64_t i = 0; i < s->cap && n < most; i++)
-		n += takes(s, i, now_ms);
-	return n;
+	return slots_free_with(s, 0, 0, now_ms);
+}
+
+bool slots_again(const struct slots *s, int64_t index, int64_t now_ms)
+{
+	return may_take(s, index, now_ms);
 }
 
 int64_t slots_take(struct slots *s, int64_t now_ms)
 {
-	int64_t i = 0;
-	assert(room(s) > 0);
+	assert(room(s, 0) > 0);
+	while (s->first < s->cap && s->all[s->first].busy)
+		s->first++;
+	int64_t i = s->first;
 	while (i < s->cap && !takes(s, i, now_ms))
 		i++;
 	assert(i < s->cap);
@@ -67,6 +95,8 @@ void slots_give(struct slots *s, int64_t index)
 	assert(index >= 0 && index < s->cap && s->all[index].busy);
 	s->all[index].busy = false;
 	s->busy--;
+	if (index < s->first)
+		s->first = index;
 }
 
 void slots_resize(struct slots *s, int64_t count)
@@ -84,7 +114,7 @@ void slots_resize(struct slots *s, int64_t count)
 int64_t slots_wait_ms(const struct slots *s, int64_t now_ms)
 {
 	int64_t wait = -1;
-	if (slots_free(s, now_ms) == room(s))
+	if (slots_free(s, now_ms) == room(s, 0))
 		return -1;
 	for (int64_t i = 0; i < s->rules.count; i++) {
 		if (s->all[i].busy || takes(s, i, now_ms))

@@ -25,12 +25,17 @@ struct slots {
 	struct slot *all;
 	int64_t cap; /* may exceed rules.count after a resize: those drain */
 	int64_t busy;
+	int64_t first; /* all slots before it are busy */
 };
 
 void slots_init(struct slots *s, const struct slots_rules *rules, int64_t now_ms);
 void slots_release(struct slots *s);
 /* How many could be taken now. */
 int64_t slots_free(const struct slots *s, int64_t now_ms);
+/* The same when `given` of those that are busy were given back, of which `again` take another. */
+int64_t slots_free_with(const struct slots *s, int64_t given, int64_t again, int64_t now_ms);
+/* Could a busy slot take another job if it were given back now? */
+bool slots_again(const struct slots *s, int64_t index, int64_t now_ms);
 /* Take one that slots_free counted; returns its index. */
 int64_t slots_take(struct slots *s, int64_t now_ms);
 void slots_give(struct slots *s, int64_t index);

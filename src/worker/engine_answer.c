@@ -1,0 +1,313 @@
+/* engine_answer.c: what a turn was answered, and what follows from it. */
+#include "worker/engine_inside.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+
+/* ---- jobs in hand, by name ---- */
+
+/* Made when an answer names jobs, which most do not. */
+struct names {
+	struct job **jobs; /* NULL: not made yet */
+	uint64_t mask;
+};
+
+static uint64_t hash(const char *key, int64_t epoch)
+{
+	uint64_t h = 1469598103934665603U ^ (uint64_t)epoch;
+	for (; *key; key++)
+		h = (h ^ (unsigned char)*key) * 1099511628211U;
+	return h ^ (h >> 29);
+}
+
+/* Where it is, or where it would be. Pools that have the same jobs differ by kind. */
+static struct job **place_of(const struct engine *e, struct names *all, int pool, const char *key,
+                             int64_t epoch)
+{
+	uint64_t i = hash(key, epoch) & all->mask;
+	for (; all->jobs[i]; i = (i + 1) & all->mask) {
+		const struct job *j = all->jobs[i];
+		if (j->claim.epoch == epoch && text_eq(j->claim.key, key) &&
+		    crew_first(e, j->pool) == crew_first(e, pool))
+			break;
+	}
+	return &all->jobs[i];
+}
+
+static struct job **find(struct engine *e, struct turn *t, struct names *all, int pool,
+                         const struct settlement *one)
+{
+	if (!all->jobs) {
+		int64_t most = engine_holding(e), size = 16;
+		for (int i = 0; i < t->nparts; i++)
+			most += t->parts[i].nhas;
+		while (size < most * 2)
+			size *= 2;
+		all->jobs = ARENA_ARRAY(&t->arena, struct job *, size);
+		all->mask = (uint64_t)size - 1;
+		for (struct job *j = e->hand; j; j = j->next)
+			*place_of(e, all, j->pool, j->claim.key, j->claim.epoch) = j;
+	}
+	return place_of(e, all, pool, one->key, one->epoch);
+}
+
+/* ---- ends ---- */
+
+static void put_back(struct engine_crew *crew, struct job *j)
+{
+	j->place = JOB_ENDED;
+	j->queued = crew->ends.first;
+	crew->ends.first = j;
+	if (!crew->ends.last)
+		crew->ends.last = j;
+	crew->ends.n++;
+}
+
+/* A stray is dropped: whoever compares again finds it again. */
+static void not_recorded(struct engine *e, struct job *j, const struct failure *why)
+{
+	if (j->stray)
+		job_out(e, j, ACTION_FORGOTTEN, why);
+	else
+		spool_job(e, j, why);
+}
+
+static void recorded(struct engine *e, struct job *j, const struct settlement *end)
+{
+	j->as = end->as;
+	e->counts.settled += end->accepted;
+	e->counts.ends[j->as] += end->accepted;
+	e->counts.refused += !end->accepted;
+	if (end->accepted)
+		note_ready(&e->crews[j->pool], j);
+	job_out(e, j, end->accepted ? ACTION_SETTLED : ACTION_REFUSED, NULL);
+}
+
+static int64_t try_again_us(const struct engine *e)
+{
+	return e->now_us + 1000 + (int64_t)(e->chance * (TRY_US - 1000));
+}
+
+static void take_ends(struct engine *e, struct turn_part *p)
+{
+	struct engine_crew *crew = &e->crews[p->pool];
+	bool again = p->err && (p->away || p->err == DEFIB_LEASE_LOST);
+	crew->failing = again;
+	crew->retry_us = again ? try_again_us(e) : 0;
+	if (again)
+		crew->why = p->f;
+	for (int i = p->nends - 1; again && i >= 0; i--) {
+		struct job *j = p->jobs[i];
+		if (!j->stray) {
+			put_back(crew, j);
+			continue;
+		}
+		job_out(e, j, ACTION_FORGOTTEN, &p->f);
+		crew->compare = true;
+		crew->compare_us = crew->retry_us;
+	}
+	for (int i = 0; !again && i < p->nends; i++) {
+		const struct failure *why = p->err ? &p->f : p->why ? p->why[i] : NULL;
+		if (why)
+			not_recorded(e, p->jobs[i], why);
+		else
+			recorded(e, p->jobs[i], &p->ends[i]);
+	}
+}
+
+/* ---- claims ---- */
+
+static void take_claims(struct engine *e, struct turn_part *p)
+{
+	struct engine_crew *crew = &e->crews[p->pool];
+	int64_t got = p->nclaims, now_ms = ms(e->now_us);
+	bool nothing = !p->err && !p->gone && got == 0;
+	crew->claimed = true;
+	crew->taken += got;
+	crew->more = !p->err && got >= p->room;
+	crew->empty = nothing;
+	crew->next_poll_us =
+		e->made_us + crew->poll_us * (nothing && crew->rules.told ? IDLE_FACTOR : 1);
+	e->counts.claimed += got;
+	for (int i = 0; i < got; i++) {
+		struct job *j = job_in(e, p->pool, p->claimer, &p->claims[i]);
+		j->came = e->nturns;
+		j->began_ms = now_ms; /* until it is started: since when it waits */
+		if (slots_free(&crew->slots, now_ms) > 0)
+			j->slot = slots_take(&crew->slots, now_ms);
+		e->alone += j->claim.alone;
+		list_add(&e->held, j);
+	}
+	/* Its answer may have been lost: what the database gave us then must not stay ours. */
+	if (p->err == DEFIB_UNKNOWN_OUTCOME || p->err == DEFIB_TIMEOUT || p->err == DEFIB_CONNECTION) {
+		crew->compare = true;
+		crew->compare_us = try_again_us(e);
+	}
+}
+
+/*
+ * Nobody knows how long a job runs that is to show whether jobs are served: until its end
+ * tells, it counts as a failure, and the next one has its turn after twice the pause.
+ */
+static void take_probe(struct engine *e, struct breaker *b, bool *probing, bool got)
+{
+	bool was = *probing;
+	*probing = false;
+	if (!was || b->state != BREAKER_PROBING)
+		return;
+	if (got)
+		breaker_report(b, false, e->chance, ms(e->now_us));
+	else
+		breaker_return(b);
+}
+
+/* Jobs that came together have a moment to end together. */
+static void wait_for_company(struct engine *e, int64_t got)
+{
+	if (got < 2)
+		return;
+	e->young_turn = e->nturns;
+	e->young = got;
+	e->linger_us = e->now_us + sooner(LINGER_US, e->now_us - e->made_us);
+}
+
+/* ---- what was asked beside ---- */
+
+static void stray(struct engine *e, struct turn_part *p, const struct settlement *one,
+                  struct job **place)
+{
+	struct claimed c = {.key = one->key, .epoch = one->epoch};
+	struct job *j = job_in(e, p->pool, p->claimer, &c);
+	*place = j;
+	j->seen = e->nturns;
+	j->stray = true;
+	j->as = SETTLE_RELEASED;
+	act(e, ACTION_STRAY, j);
+	job_over(e, j);
+}
+
+/* While results wait in the spool, their jobs look as if nobody had them. */
+static void take_has(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)
+{
+	struct engine_crew *crew = &e->crews[p->pool];
+	bool behind = crew_first(e, p->pool)->spooled > 0;
+	if (p->claimer != e->worker)
+		return;
+	crew->compared = !p->err;
+	if (p->err || behind) {
+		crew->compare = true;
+		crew->timeline = crew->timeline || (p->err && crew->asked_timeline);
+		crew->compare_us = e->now_us + TRY_US;
+	}
+	for (int i = 0; !p->err && i < p->nhas; i++) {
+		struct job **place = find(e, t, names, p->pool, &p->has[i]);
+		if (*place)
+			(*place)->seen = e->nturns;
+		else if (!behind)
+			stray(e, p, &p->has[i], place);
+	}
+}
+
+/* The server has lost these claims with its fail-over: somebody else may have the jobs. */
+static void stop_unseen(struct engine *e)
+{
+	bool asked = false;
+	for (int i = 0; i < e->options.npools; i++)
+		asked = asked || (e->crews[i].compared && e->crews[i].asked_timeline);
+	for (struct job *j = asked ? e->hand : NULL; j; j = j->next) {
+		const struct engine_crew *crew = &e->crews[j->pool];
+		if (crew->compared && crew->asked_timeline && j->place <= JOB_RUNS &&
+		    j->worker == e->worker && j->seen != e->nturns)
+			stop_job(e, j, true);
+	}
+	for (int i = 0; i < e->options.npools; i++)
+		e->crews[i].compared = e->crews[i].asked_timeline = false;
+}
+
+static void stop_named(struct engine *e, struct turn *t, struct turn_part *p, struct names *names,
+                       const char *key, int64_t epoch, bool lost)
+{
+	struct settlement one = {.key = key, .epoch = epoch};
+	struct job *j = *find(e, t, names, p->pool, &one);
+	if (j && j->worker == p->claimer && j->place <= JOB_RUNS)
+		stop_job(e, j, lost);
+}
+
+/* A job never ends for a beat that failed: what follows is that others may take it for dead. */
+static void no_beat(struct engine *e, struct turn_part *p)
+{
+	struct engine_crew *crew = &e->crews[p->pool];
+	int64_t retry_ms = e->options.beat_retry_ms, beat_ms = crew->rules.beat_ms;
+	bool again = crew->beat_fails < e->options.beat_tries;
+	struct engine_action *a = act(e, ACTION_NO_BEAT, NULL);
+	crew->beat_fails = again ? crew->beat_fails + 1 : 0;
+	crew->beat_us = e->now_us + sooner(again ? retry_ms : beat_ms, beat_ms) * 1000;
+	a->pool = p->pool;
+	a->why = &p->beat_f;
+	a->count = crew->beat_fails;
+}
+
+static void take_beats(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)
+{
+	if (p->beat_err) {
+		no_beat(e, p);
+		return;
+	}
+	e->crews[p->pool].beat_fails = 0;
+	for (int i = 0; i < p->nbeats; i++)
+		if (p->beats[i].lost)
+			stop_named(e, t, p, names, p->beats[i].key, p->beats[i].epoch, true);
+}
+
+/* ---- a turn ---- */
+
+static void take_part(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)
+{
+	struct engine_crew *first = crew_first(e, p->pool);
+	if (p->err) {
+		struct engine_action *a = act(e, ACTION_FAILED, NULL);
+		a->pool = p->pool;
+		a->why = &p->f;
+	}
+	if (p->claimer && (p->gone || p->err == DEFIB_LEASE_LOST)) {
+		e->gone = p->claimer;
+		if (e->worker == p->claimer)
+			lose_worker(e, 0);
+	}
+	if (p->drain && !p->err)
+		first->spooled = p->spooled + first->spooled_new;
+	take_ends(e, p);
+	if (p->room > 0)
+		take_claims(e, p);
+	if (p->compares)
+		take_has(e, t, p, names);
+	for (int i = 0; !p->err && i < p->ncancelling; i++)
+		stop_named(e, t, p, names, p->cancelling[i].key, p->cancelling[i].epoch, false);
+	if (p->nbeats > 0)
+		take_beats(e, t, p, names);
+}
+
+void take_turn(struct engine *e, struct turn *t)
+{
+	struct names names = {0};
+	int64_t got = 0;
+	bool answered = false;
+	assert(e->turning && t == &e->turns[(e->nturns - 1) % 2]);
+	e->turning = false;
+	for (int i = 0; i < t->nprogress; i++)
+		if (t->progress[i].lost && t->progress[i].job->place == JOB_RUNS)
+			stop_job(e, t->progress[i].job, true);
+	for (int i = 0; i < t->nparts; i++) {
+		take_part(e, t, &t->parts[i], &names);
+		got += t->parts[i].nclaims;
+		answered = answered || !t->parts[i].err || t->parts[i].err == DEFIB_LEASE_LOST;
+	}
+	stop_unseen(e);
+	wait_for_company(e, got);
+	/* One source that fails while others are answered pauses nobody else. */
+	if (t->nparts > 0)
+		tell_breaker(e, &e->breaker, about_turns, answered);
+	take_probe(e, &e->serving, &e->probing, got > 0);
+	take_probe(e, &e->host, &e->probing_host, got > 0);
+}

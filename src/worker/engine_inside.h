@@ -1,0 +1,141 @@
+/*
+ * engine_inside.h: what the files of the engine share.
+ *
+ * engine.c         making one, what happens to it, what it says to do, waiting
+ * engine_turn.c    when a turn is due, and what it asks
+ * engine_answer.c  what a turn was answered
+ *
+ * Time is in microseconds; slots and breakers count milliseconds of the same clock. A turn is
+ * made only when the caller asks for the next action (engine_next()), so that everything
+ * that was told before joins it.
+ */
+#ifndef WORKER_ENGINE_INSIDE_H
+#define WORKER_ENGINE_INSIDE_H
+
+#include "worker/engine.h"
+#include "worker/slots.h"
+
+#define ENDS_MAX 1000         /* of a part */
+#define IDLE_FACTOR 4         /* poll intervals between two polls of a told pool that is empty */
+#define TRY_US 1000000        /* the longest pause between two tries */
+#define LINGER_US 5000        /* the longest wait for company */
+#define DRAIN_US 500000       /* how often a spool is looked at while it is not empty */
+#define CANCEL_US 1000000     /* how often cancelled jobs are looked for … */
+#define CANCEL_LEAST_US 20000 /* … and at most, however often we are woken */
+#define PROGRESS_US 500000
+/* How long a job waits to be alone, or for a slot that a resize took away … */
+#define HELD_US 30000000
+#define HELD_DELAY_MS 1000 /* … and when it may be claimed again, if it waited in vain */
+#define NEVER INT64_MAX
+
+static inline int64_t ms(int64_t us)
+{
+	return us / 1000;
+}
+
+static inline int64_t sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* In the order that they came; linked by `queued`. */
+struct job_list {
+	struct job *first, *last;
+	int64_t n;
+};
+
+/* A pool at work. */
+struct engine_crew {
+	struct engine_pool rules;
+	struct slots slots;
+	int64_t jobs;         /* in hand */
+	struct job_list ends; /* to be recorded */
+	int64_t poll_us, next_poll_us;
+	int64_t tick_us, taken; /* end of the present poll interval; jobs claimed in it */
+	bool woken;             /* there may be work, and nobody has asked since */
+	bool more;              /* the last claim was full: there is probably more */
+	bool claimed, empty;    /* it has asked; and found nothing, with no reason to doubt that */
+	bool failing;           /* the last turn could not record its ends */
+	struct failure why;     /* that is why */
+	int64_t retry_us;       /* when its ends are tried again */
+	bool compare, timeline; /* to be asked; and what is missing there is to be stopped */
+	bool asked_timeline;    /* by the turn under way */
+	bool compared;          /* that was answered */
+	int64_t compare_us;     /* when it may be asked */
+	bool graced;            /* a stop has asked its jobs to stop */
+	/* of all pools with the same jobs, kept by the first of them */
+	int64_t family;               /* jobs in hand */
+	int64_t beat_us, beat_fails;  /* when the next is due */
+	int64_t spooled, spooled_new; /* what waits in the spool; of that, since the turn was made */
+	int64_t drain_us;
+	struct job_list spool; /* to be handed to it, all for the same reason */
+};
+
+struct engine {
+	struct engine_options options;
+	struct engine_crew *crews;
+	int64_t now_us;
+	double chance;
+	int64_t worker; /* our incarnation; 0: none that lives */
+	int64_t gone;   /* the last one that the database said is dead */
+	enum lease_contact contact;
+	struct breaker breaker; /* turns */
+	struct breaker serving; /* whether jobs get the sessions that they need */
+	struct breaker host;    /* whether programs can be started here */
+	struct job *hand;       /* all jobs in hand */
+	atomic_llong holding;   /* how many */
+	int64_t running;
+	struct job_list held; /* claimed, and not started yet */
+	int64_t alone;        /* jobs that are to run alone, or do */
+	bool alone_runs;
+	/* The turn whose jobs may end together, how many have not, how long ends wait for them. */
+	int64_t young_turn, young, linger_us;
+	int64_t cancel_us, cancelled_us; /* when to look next; when it was done last */
+	bool progress;
+	int64_t progress_us;
+	int stops;
+	int64_t stopped_us;
+	struct turn turns[2]; /* the one under way, and the last: actions point into it */
+	int64_t nturns, made_us;
+	bool turning;
+	bool probing, probing_host; /* the turn under way claims one job to see whether it is served */
+	struct engine_action *actions;
+	int64_t nactions, cap_actions, taken;
+	struct job *free_next; /* the last action's */
+	bool stepped;          /* since the last look at what is due */
+	struct engine_counts counts;
+};
+
+/* engine.c */
+struct engine_crew *crew_first(const struct engine *e, int pool); /* of those with the same jobs */
+void list_add(struct job_list *l, struct job *j);
+struct engine_action *act(struct engine *e, enum engine_action_kind kind, struct job *j);
+void tell_breaker(struct engine *e, struct breaker *b, const char *what, bool success);
+extern const char *const about_turns, *const about_sessions, *const about_host;
+/* In hand, and out of it: out with the action that says how. */
+struct job *job_in(struct engine *e, int pool, int64_t worker, const struct claimed *c);
+void job_out(struct engine *e, struct job *j, enum engine_action_kind how,
+             const struct failure *why);
+/* Its end is known; nobody runs it (any more). */
+void job_over(struct engine *e, struct job *j);
+void stop_job(struct engine *e, struct job *j, bool lost);
+/* It was recorded: is its pool still empty? */
+void note_ready(struct engine_crew *crew, const struct job *j);
+/* The present incarnation is dead: what it had in hand is lost. */
+void lose_worker(struct engine *e, int64_t now);
+/* A job whose end cannot be recorded goes to the spool. */
+void spool_job(struct engine *e, struct job *j, const struct failure *why);
+
+/* engine_turn.c */
+int64_t turn_due_us(const struct engine *e);
+void make_turn(struct engine *e);
+
+/* engine_answer.c */
+void take_turn(struct engine *e, struct turn *t);
+
+#endif
