@@ -85,6 +85,7 @@ BEGIN
     END IF;
     DROP FUNCTION IF EXISTS defib.register(text, text, integer);
     DROP FUNCTION IF EXISTS defib.renew(bigint, integer);
+    DROP FUNCTION IF EXISTS defib.note_late(bigint, bigint[], bigint[], text[], bigint[]);
 END $$;
 CREATE INDEX IF NOT EXISTS job_ready ON defib.job (queue, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX IF NOT EXISTS job_due ON defib.job (run_at) WHERE state = 'scheduled';
@@ -277,14 +278,16 @@ END $$;
 -- What was scheduled and is due becomes ready; at most n rows, never waiting for a lock.
 CREATE OR REPLACE FUNCTION defib.promote(n integer)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_custom_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     moved bigint;
 BEGIN
-    WITH due AS MATERIALIZED (
-        SELECT j.id FROM defib.job j WHERE j.state = 'scheduled' AND j.run_at <= clock_timestamp()
-        ORDER BY j.run_at LIMIT n FOR NO KEY UPDATE SKIP LOCKED)
-    UPDATE defib.job j SET state = 'queued' FROM due WHERE j.id = due.id;
+    -- The statement's time and not the clock's: only what is stable can bound a scan of an index.
+    UPDATE defib.job j SET state = 'queued' WHERE j.ctid = ANY (ARRAY(
+        SELECT d.ctid FROM defib.job d
+        WHERE d.state = 'scheduled' AND d.run_at <= statement_timestamp()
+        ORDER BY d.run_at LIMIT n FOR NO KEY UPDATE SKIP LOCKED));
     GET DIAGNOSTICS moved = ROW_COUNT;
     RETURN moved;
 END $$;
@@ -297,49 +300,6 @@ RETURNS jsonb LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                      ORDER BY s.position, s.finished_at)
     FROM defib.step s WHERE s.watch = of_watch AND s.job = of_job
 $$;
-
--- Claim up to n ready jobs of one queue, highest priority first, then oldest.
--- `floor_priority` and `floor_id` let a caller skip the part of the index that it knows
--- to be claimed: under somebody's long transaction dead entries pile up there. The
--- planner settings keep the ordered index scan: it marks dead entries as it goes. `step`
--- is the last one that an earlier attempt told of; `steps` is what is recorded of a
--- workflow, in order, which is nothing before the second claim.
-CREATE OR REPLACE FUNCTION defib.claim(
-    worker bigint, from_queue text, n integer, of_kind text DEFAULT NULL,
-    floor_priority integer DEFAULT 32767, floor_id bigint DEFAULT 0,
-    of_kinds text[] DEFAULT NULL)
-RETURNS TABLE (id bigint, epoch bigint, attempt integer, max_attempts integer, kind text,
-               priority smallint, timeout_ms integer, payload jsonb, step text, undoing boolean,
-               steps jsonb)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET enable_hashjoin = off SET enable_mergejoin = off
-SET plan_cache_mode = force_custom_plan AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM defib.must_live(worker);
-    RETURN QUERY
-    WITH claimed AS (
-        UPDATE defib.job j
-        SET state = 'running', owner = claim.worker, epoch = j.epoch + 1,
-            attempts = j.attempts + 1, claimed_at = clock_timestamp()
-        WHERE j.id = ANY (ARRAY(
-            SELECT r.id FROM defib.job r
-            WHERE r.state = 'queued' AND r.queue = from_queue
-              AND (of_kind IS NULL OR r.kind = of_kind)
-              AND (of_kinds IS NULL OR r.kind = ANY (of_kinds))
-              AND (r.priority < floor_priority OR (r.priority = floor_priority AND r.id > floor_id))
-              AND r.priority <= floor_priority
-            ORDER BY r.priority DESC, r.id
-            LIMIT n
-            FOR NO KEY UPDATE SKIP LOCKED))
-        RETURNING j.id, j.epoch, j.attempts, j.max_attempts, j.kind, j.priority, j.timeout_ms,
-                  j.undoing)
-    SELECT c.id, c.epoch, c.attempts, c.max_attempts, c.kind, c.priority, c.timeout_ms, d.payload,
-           p.step, c.undoing, CASE WHEN c.epoch > 1 THEN defib.steps_of('queue', c.id::text) END
-    FROM claimed c LEFT JOIN defib.job_data d ON d.job = c.id
-    LEFT JOIN defib.progress p ON p.job = c.id;
-END $$;
 
 -- Full jitter: anything up to twice as long as the time before, an hour at most.
 CREATE OR REPLACE FUNCTION defib.backoff_ms(attempts integer)
@@ -550,6 +510,127 @@ BEGIN
     FROM jsonb_array_elements(notes) AS n(note);
 END $$;
 
+-- Record how jobs ended; see defib.settle(). Answers the places of those that are refused.
+-- Plans are made once a session, whatever the length of the lists: their shape is held by the
+-- settings of the functions that are for callers, and by asking owner and state so that only the
+-- primary key can serve. The planner takes what an owner has for one row, and would compare all
+-- of it with each job given.
+CREATE OR REPLACE FUNCTION defib.settle_refused(
+    worker bigint, ids bigint[], epochs bigint[], outcomes text[], results jsonb[], errors text[],
+    delays_ms bigint[], steps jsonb[])
+RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    given bigint := cardinality(ids);
+    wrote bigint;
+    written bigint[]; -- places: a batch may hold two epochs of one job
+    refused bigint[];
+BEGIN
+    IF outcomes IS NULL THEN
+        -- All of them are done, and that is all there is to say.
+        UPDATE defib.job j
+        SET owner = NULL, state = 'done', finished_at = clock_timestamp(), cause = NULL, error = NULL
+        FROM unnest(ids, epochs) AS g(id, epoch)
+        WHERE j.id = g.id AND j.epoch = g.epoch AND j.owner IS NOT DISTINCT FROM worker
+          AND (j.state IN ('running', 'cancelling')) IS TRUE;
+        GET DIAGNOSTICS wrote = ROW_COUNT;
+        IF wrote = given THEN
+            RETURN '{}';
+        END IF;
+        outcomes := array_fill('done'::text, ARRAY[given::integer]);
+    ELSE
+        WITH settled AS (
+            UPDATE defib.job j
+            SET owner = NULL,
+                state = CASE
+                    WHEN g.outcome = 'done' THEN 'done'
+                    WHEN j.state = 'cancelling' OR g.outcome = 'cancelled' THEN 'cancelled'
+                    WHEN g.outcome IN ('released', 'stopped') THEN 'queued'
+                    WHEN g.outcome = 'retry' THEN 'scheduled'
+                    WHEN g.outcome = 'permanent' THEN 'failed'
+                    WHEN j.attempts < j.max_attempts THEN 'scheduled'
+                    WHEN g.outcome = 'timed_out' THEN 'timed_out'
+                    ELSE 'failed' END,
+                attempts = j.attempts - (g.outcome IN ('released', 'stopped'))::int,
+                crashes = j.crashes + (g.outcome = 'crashed')::int,
+                finished_at = CASE
+                    WHEN g.outcome IN ('done', 'permanent', 'cancelled') OR j.state = 'cancelling'
+                      OR (g.outcome IN ('failed', 'timed_out', 'crashed')
+                          AND j.attempts >= j.max_attempts)
+                    THEN clock_timestamp() END,
+                run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN j.run_at
+                    ELSE clock_timestamp() + coalesce(g.delay_ms, defib.backoff_ms(j.attempts))
+                        * interval '1 millisecond' END,
+                cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN j.cause
+                    WHEN 'stopped' THEN j.cause WHEN 'timed_out' THEN 'time-out'
+                    WHEN 'crashed' THEN 'crash' ELSE 'error' END,
+                error = CASE WHEN g.outcome IN ('released', 'stopped') THEN j.error
+                    ELSE g.error END
+            FROM unnest(ids, epochs, outcomes, errors, delays_ms, steps) WITH ORDINALITY
+                AS g(id, epoch, outcome, error, delay_ms, step, place)
+            WHERE g.step IS NULL AND j.id = g.id AND j.epoch = g.epoch
+              AND j.owner IS NOT DISTINCT FROM worker
+              AND (j.state IN ('running', 'cancelling')) IS TRUE
+            RETURNING g.place)
+        SELECT array_agg(s.place) INTO written FROM settled s;
+        IF results IS NOT NULL THEN
+            INSERT INTO defib.job_data AS d (job, result)
+            SELECT ids[w.place], results[w.place] FROM unnest(written) AS w(place)
+            WHERE results[w.place] IS NOT NULL
+            ON CONFLICT (job) DO UPDATE SET result = excluded.result;
+        END IF;
+        IF steps IS NOT NULL THEN
+            written := written || defib.settle_steps(worker, ids, epochs, outcomes, results,
+                                                     errors, delays_ms, steps);
+        END IF;
+    END IF;
+    refused := ARRAY(SELECT p.place FROM generate_series(1, given) AS p(place)
+                     EXCEPT SELECT w.place FROM unnest(written) AS w(place));
+    -- A settlement that is only repeated, because its answer was lost, was accepted: in
+    -- an epoch nobody but its owner makes a job done or schedules it again.
+    refused := ARRAY(
+        SELECT r.place FROM unnest(refused) AS r(place)
+        WHERE NOT EXISTS (
+            SELECT 1 FROM defib.job j
+            WHERE j.id = ids[r.place] AND j.epoch = epochs[r.place]
+              AND ((outcomes[r.place] = 'done' AND j.state = 'done' AND steps[r.place] IS NULL)
+                OR (outcomes[r.place] NOT IN ('done', 'released', 'stopped')
+                    AND j.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
+                    AND j.cause IS DISTINCT FROM 'lost')
+                OR (outcomes[r.place] IN ('released', 'stopped')
+                    AND j.state IN ('queued', 'cancelled')
+                    AND j.cause IS DISTINCT FROM 'lost'))));
+    IF steps IS NOT NULL AND cardinality(refused) > 0 THEN
+        refused := ARRAY(
+            SELECT r.place FROM unnest(refused) AS r(place)
+            EXCEPT SELECT s.place
+            FROM unnest(defib.repeated_steps(ids, epochs, outcomes, steps)) AS s(place));
+    END IF;
+    IF cardinality(refused) > 0 THEN
+        PERFORM defib.note_refused(worker, ids, epochs, outcomes, refused);
+    END IF;
+    RETURN refused;
+END $$;
+
+-- What came too late is kept as evidence and changes nothing.
+CREATE OR REPLACE FUNCTION defib.note_refused(
+    worker bigint, ids bigint[], epochs bigint[], outcomes text[], refused bigint[])
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    refused := ARRAY(SELECT r.place FROM unnest(refused) AS r(place)
+                     WHERE outcomes[r.place] NOT IN ('released', 'stopped') ORDER BY r.place);
+    IF cardinality(refused) = 0 THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    INSERT INTO defib.ledger (id, batch, watch, job, event, actor, evidence, epoch)
+    SELECT nextval('defib.ledger_id'), 'late', 'queue', ids[r.place]::text, 'LATE_COMPLETION',
+           'worker:' || worker, jsonb_build_object('outcome', outcomes[r.place], 'state', j.state,
+           'current_epoch', j.epoch), epochs[r.place]
+    FROM unnest(refused) AS r(place)
+    LEFT JOIN defib.job j ON j.id = ids[r.place];
+END $$;
+
 -- Settle jobs: one array element a job. Outcomes: done, failed (attempts decide), retry,
 -- permanent, timed_out (attempts decide), crashed (attempts decide), stopped (it was asked
 -- to stop), released (handed back, the attempt returned). A delay of null is drawn here,
@@ -563,99 +644,131 @@ CREATE OR REPLACE FUNCTION defib.settle(
 RETURNS TABLE (id bigint, accepted boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_custom_plan AS $$
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-    written bigint[]; -- positions: a batch may hold two epochs of one job
+    taken boolean[] := array_fill(true, ARRAY[cardinality(ids)]);
+    place bigint;
 BEGIN
-    WITH given AS MATERIALIZED (
-        SELECT * FROM unnest(ids, epochs, outcomes, errors, delays_ms, steps) WITH ORDINALITY
-            AS u(id, epoch, outcome, error, delay_ms, step, place) WHERE u.step IS NULL),
-    settled AS (
-        UPDATE defib.job j
-        SET owner = NULL,
-            state = CASE
-                WHEN g.outcome = 'done' THEN 'done'
-                WHEN j.state = 'cancelling' OR g.outcome = 'cancelled' THEN 'cancelled'
-                WHEN g.outcome IN ('released', 'stopped') THEN 'queued'
-                WHEN g.outcome = 'retry' THEN 'scheduled'
-                WHEN g.outcome = 'permanent' THEN 'failed'
-                WHEN j.attempts < j.max_attempts THEN 'scheduled'
-                WHEN g.outcome = 'timed_out' THEN 'timed_out'
-                ELSE 'failed' END,
-            attempts = j.attempts - (g.outcome IN ('released', 'stopped'))::int,
-            crashes = j.crashes + (g.outcome = 'crashed')::int,
-            finished_at = CASE
-                WHEN g.outcome IN ('done', 'permanent', 'cancelled') OR j.state = 'cancelling'
-                  OR (g.outcome IN ('failed', 'timed_out', 'crashed') AND j.attempts >= j.max_attempts)
-                THEN clock_timestamp() END,
-            run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN j.run_at
-                ELSE clock_timestamp() + coalesce(g.delay_ms, defib.backoff_ms(j.attempts))
-                    * interval '1 millisecond' END,
-            cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN j.cause
-                WHEN 'stopped' THEN j.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash'
-                ELSE 'error' END,
-            error = CASE WHEN g.outcome IN ('released', 'stopped') THEN j.error ELSE g.error END
-        FROM given g
-        -- Owner and state are asked so that only the primary key can serve: the planner takes
-        -- what an owner has for one row, and would compare all of it with each job given.
-        WHERE j.id = g.id AND j.epoch = g.epoch AND j.owner IS NOT DISTINCT FROM worker
-          AND (j.state IN ('running', 'cancelling')) IS TRUE
-        RETURNING g.place)
-    SELECT array_agg(s.place) INTO written FROM settled s;
-    IF results IS NOT NULL THEN
-        INSERT INTO defib.job_data AS d (job, result)
-        SELECT u.id, u.result FROM unnest(ids, results) WITH ORDINALITY AS u(id, result, place)
-        WHERE u.result IS NOT NULL AND u.place = ANY (written)
-        ON CONFLICT (job) DO UPDATE SET result = excluded.result;
-    END IF;
-    IF steps IS NOT NULL THEN
-        written := written || defib.settle_steps(worker, ids, epochs, outcomes, results, errors,
-                                                 delays_ms, steps);
-    END IF;
-    IF coalesce(array_length(written, 1), 0) < array_length(ids, 1) THEN
-        -- A settlement that is only repeated, because its answer was lost, was accepted: in
-        -- an epoch nobody but its owner makes a job done or schedules it again.
-        written := written || ARRAY(
-            SELECT u.place FROM unnest(ids, epochs, outcomes, steps) WITH ORDINALITY
-                AS u(id, epoch, outcome, step, place)
-            JOIN defib.job j ON j.id = u.id AND j.epoch = u.epoch
-            WHERE (u.outcome = 'done' AND j.state = 'done' AND u.step IS NULL)
-               OR (u.outcome NOT IN ('done', 'released', 'stopped')
-                   AND j.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
-                   AND j.cause IS DISTINCT FROM 'lost')
-               OR (u.outcome IN ('released', 'stopped') AND j.state IN ('queued', 'cancelled')
-                   AND j.cause IS DISTINCT FROM 'lost'));
-        IF steps IS NOT NULL THEN
-            written := written || defib.repeated_steps(ids, epochs, outcomes, steps);
-        END IF;
-        PERFORM defib.note_late(worker, ids, epochs, outcomes, written);
-    END IF;
-    RETURN QUERY SELECT u.id, coalesce(u.place = ANY (written), false)
-        FROM unnest(ids) WITH ORDINALITY AS u(id, place) ORDER BY u.place;
+    FOREACH place IN ARRAY defib.settle_refused(worker, ids, epochs, outcomes, results, errors,
+                                                delays_ms, steps) LOOP
+        taken[place] := false;
+    END LOOP;
+    RETURN QUERY SELECT u.id, u.accepted
+        FROM unnest(ids, taken) WITH ORDINALITY AS u(id, accepted, place) ORDER BY u.place;
 END $$;
 
--- What came too late is kept as evidence and changes nothing.
-CREATE OR REPLACE FUNCTION defib.note_late(
-    worker bigint, ids bigint[], epochs bigint[], outcomes text[], written bigint[])
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- A worker's turn: in one statement it records how jobs ended that the incarnation `worker`
+-- had claimed (as defib.settle(), whose `steps` are `ends` here; outcomes null: all are done, without
+-- results and errors),
+-- makes ready what is due, claims up to `room` jobs of a queue for `claimer`, highest priority
+-- first, then oldest, and asks which of its jobs are to stop and which it has. `what` is
+--   refused     an end: `id` is its place in the lists, from 1 on; all others are accepted
+--   gone        the claimer is not alive, and is given nothing
+--   claimed     a job; `step` is the last one that an earlier attempt told of, `steps` what is
+--               recorded of a workflow, in order, which is nothing before the second claim;
+--               `alone`: it was lost with its worker more than once
+--   cancelling  a job of the claimer that is to stop
+--   owned       another one that it has, where that is asked
+-- `floor_priority` and `floor_id` let a caller skip the part of the index that it knows to be
+-- claimed: under somebody's long transaction dead entries pile up there. Where nothing is found
+-- behind it, all is looked at. The planner settings keep the ordered scan of the index: it marks
+-- dead entries as it goes.
+CREATE OR REPLACE FUNCTION defib.turn(
+    worker bigint, ids bigint[], epochs bigint[], outcomes text[], results jsonb[], errors text[],
+    delays_ms bigint[], ends jsonb[],
+    claimer bigint, from_queue text, room integer, of_kinds text[] DEFAULT NULL,
+    floor_priority integer DEFAULT 32767, floor_id bigint DEFAULT 0, promote integer DEFAULT 0,
+    cancels boolean DEFAULT false, owned boolean DEFAULT false)
+RETURNS TABLE (what text, id bigint, epoch bigint, attempt integer, max_attempts integer,
+               kind text, priority smallint, timeout_ms integer, payload jsonb, step text,
+               undoing boolean, steps jsonb, alone boolean)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
 BEGIN
-    IF NOT EXISTS (
-        SELECT 1 FROM unnest(outcomes) WITH ORDINALITY AS u(outcome, place)
-        WHERE NOT coalesce(u.place = ANY (written), false)
-          AND u.outcome NOT IN ('released', 'stopped'))
-    THEN
+    IF cardinality(ids) > 0 THEN
+        RETURN QUERY SELECT 'refused', r.place, NULL::bigint, NULL::integer, NULL::integer,
+            NULL::text, NULL::smallint, NULL::integer, NULL::jsonb, NULL::text, NULL::boolean,
+            NULL::jsonb, NULL::boolean
+        FROM unnest(defib.settle_refused(worker, ids, epochs, outcomes, results, errors, delays_ms,
+                                         ends)) AS r(place);
+    END IF;
+    IF claimer IS NULL THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
-    INSERT INTO defib.ledger (id, batch, watch, job, event, actor, evidence, epoch)
-    SELECT nextval('defib.ledger_id'), 'late', 'queue', u.id::text, 'LATE_COMPLETION',
-           'worker:' || worker, jsonb_build_object('outcome', u.outcome, 'state', j.state,
-           'current_epoch', j.epoch), u.epoch
-    FROM unnest(ids, epochs, outcomes) WITH ORDINALITY AS u(id, epoch, outcome, place)
-    LEFT JOIN defib.job j ON j.id = u.id
-    WHERE NOT coalesce(u.place = ANY (written), false)
-      AND u.outcome NOT IN ('released', 'stopped');
+    PERFORM 1 FROM defib.worker w WHERE w.id = claimer AND w.state = 'alive';
+    IF NOT FOUND THEN
+        what := 'gone';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF promote > 0 THEN
+        PERFORM defib.promote(promote);
+    END IF;
+    WHILE room > 0 LOOP
+        RETURN QUERY
+        UPDATE defib.job j
+        SET state = 'running', owner = claimer, epoch = j.epoch + 1, attempts = j.attempts + 1,
+            claimed_at = clock_timestamp()
+        WHERE j.ctid = ANY (ARRAY(
+            SELECT r.at FROM (
+                SELECT r.ctid AS at FROM defib.job r
+                WHERE r.state = 'queued' AND r.queue = from_queue AND r.priority = floor_priority
+                  AND r.id > floor_id AND (of_kinds IS NULL OR r.kind = ANY (of_kinds))
+                ORDER BY r.id
+                FOR NO KEY UPDATE SKIP LOCKED) r
+            UNION ALL
+            SELECT r.at FROM (
+                SELECT r.ctid AS at FROM defib.job r
+                WHERE r.state = 'queued' AND r.queue = from_queue AND r.priority < floor_priority
+                  AND (of_kinds IS NULL OR r.kind = ANY (of_kinds))
+                ORDER BY r.priority DESC, r.id
+                FOR NO KEY UPDATE SKIP LOCKED) r
+            LIMIT room))
+        RETURNING 'claimed', j.id, j.epoch, j.attempts, j.max_attempts, j.kind, j.priority,
+            j.timeout_ms, (SELECT d.payload FROM defib.job_data d WHERE d.job = j.id),
+            CASE WHEN j.epoch > 1
+                THEN (SELECT p.step FROM defib.progress p WHERE p.job = j.id) END,
+            j.undoing, CASE WHEN j.epoch > 1 THEN defib.steps_of('queue', j.id::text) END,
+            j.crashes > 1 AND j.cause IS NOT DISTINCT FROM 'lost';
+        EXIT WHEN FOUND OR (floor_priority = 32767 AND floor_id = 0);
+        floor_priority := 32767;
+        floor_id := 0;
+    END LOOP;
+    IF cancels OR owned THEN
+        RETURN QUERY SELECT CASE j.state WHEN 'cancelling' THEN 'cancelling' ELSE 'owned' END, j.id,
+            j.epoch, NULL::integer, NULL::integer, NULL::text, NULL::smallint, NULL::integer,
+            NULL::jsonb, NULL::text, NULL::boolean, NULL::jsonb, NULL::boolean
+        FROM defib.job j
+        WHERE j.owner = claimer AND (j.state = 'running' OR j.state = 'cancelling')
+          AND (owned OR j.state = 'cancelling');
+    END IF;
+END $$;
+
+-- Claim up to n ready jobs of one queue: a turn that does nothing else.
+CREATE OR REPLACE FUNCTION defib.claim(
+    worker bigint, from_queue text, n integer, of_kind text DEFAULT NULL,
+    floor_priority integer DEFAULT 32767, floor_id bigint DEFAULT 0,
+    of_kinds text[] DEFAULT NULL)
+RETURNS TABLE (id bigint, epoch bigint, attempt integer, max_attempts integer, kind text,
+               priority smallint, timeout_ms integer, payload jsonb, step text, undoing boolean,
+               steps jsonb)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    IF of_kind IS NOT NULL THEN
+        of_kinds := ARRAY(SELECT of_kind WHERE of_kinds IS NULL OR of_kind = ANY (of_kinds));
+    END IF;
+    PERFORM defib.must_live(worker);
+    RETURN QUERY
+    SELECT t.id, t.epoch, t.attempt, t.max_attempts, t.kind, t.priority, t.timeout_ms, t.payload,
+           t.step, t.undoing, t.steps
+    FROM defib.turn(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, worker, from_queue, n,
+                    of_kinds, floor_priority, floor_id) AS t
+    WHERE t.what = 'claimed';
 END $$;
 
 -- Progress of single jobs; answers which were refused.

@@ -23,3 +23,82 @@ defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct a
 			(struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
 	return DEFIB_OK;
 }
+
+/* ---- a turn, by what every source can do ---- */
+
+static defib_err ask(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
+                     struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	if (p->promote)
+		err = src->ops->promote(src, s, f);
+	if (!err && p->cancels)
+		err = src->ops->cancelling(src, s, p->claimer, a, &p->cancelling, &p->ncancelling, f);
+	if (!err && p->compares)
+		err = src->ops->owned(src, s, p->claimer, a, &p->has, &p->nhas, f);
+	return err;
+}
+
+/* Claims come last: what fails behind a claim of its own transaction would lose its answer. */
+static defib_err claim(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
+                       struct failure *f)
+{
+	if (p->room <= 0)
+		return DEFIB_OK;
+	defib_err err = src->ops->claim(src, s, p->claimer, p->room, a, &p->claims, &p->nclaims, f);
+	if (err == DEFIB_LEASE_LOST && !s->tx_failed && !s->lost) {
+		p->gone = true;
+		return DEFIB_OK;
+	}
+	return err;
+}
+
+static void forget_answers(struct turn_part *p)
+{
+	p->gone = false;
+	p->nclaims = p->ncancelling = p->nhas = 0;
+}
+
+static defib_err in_one_transaction(struct source *src, struct store *s, struct turn_part *p,
+                                    bool only_ends, struct arena *a, struct failure *f)
+{
+	bool asks = p->claimer && !only_ends;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = src->ops->settle(src, s, p->worker, p->ends, p->nends, a, f);
+	/* What is asked may fail for reasons of its own, which are not those of the ends. */
+	bool recordable = !err;
+	if (!err && asks)
+		err = ask(src, s, p, a, f);
+	if (!err && asks)
+		err = claim(src, s, p, a, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	forget_answers(p);
+	return recordable && asks && !s->lost ? in_one_transaction(src, s, p, true, a, f) : err;
+}
+
+defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_part *p,
+                               struct arena *a, struct failure *f)
+{
+	if (p->nends > 0)
+		return in_one_transaction(src, s, p, false, a, f);
+	/* With nothing to write no lock is taken before there is something to claim. */
+	defib_err err = p->claimer ? ask(src, s, p, a, f) : DEFIB_OK;
+	return err || !p->claimer ? err : claim(src, s, p, a, f);
+}
+
+defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, struct arena *a)
+{
+	forget_answers(p);
+	p->f = p->beat_f = (struct failure){0};
+	p->beat_err = DEFIB_OK;
+	p->err = (src->ops->turn ? src->ops->turn : source_turn_by_parts)(src, s, p, a, &p->f);
+	if (p->err)
+		forget_answers(p);
+	else if (p->nbeats > 0 && p->claimer && !p->gone)
+		p->beat_err = src->ops->beat(src, s, p->claimer, p->beats, p->nbeats, a, &p->beat_f);
+	return p->err;
+}

@@ -34,6 +34,9 @@ struct source_ops {
 	 */
 	defib_err (*beat)(struct source *src, struct store *s, int64_t worker, struct beat *all, int n,
 	                  struct arena *a, struct failure *f);
+	/* A part of a turn in a way of its own; NULL: by the others, in one transaction. */
+	defib_err (*turn)(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
+	                  struct failure *f);
 };
 
 struct source {
@@ -48,9 +51,15 @@ struct source {
  * what is claimed, asked and told for p->claimer. A claimer that is not alive is answered by
  * p->gone, and costs the ends nothing. Answers live in the arena; what is returned stands in
  * p->err and p->f too. Whether ends are refused by rows of their own is for the caller to find
- * out: then the whole part failed (store_blames_rows()) and nothing was written.
+ * out: then the whole part failed (store_blames_rows()) and nothing was written. A user's table
+ * that can be settled but not claimed from is settled: its claims fail by themselves, in the
+ * first turn that has no ends.
  */
 defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, struct arena *a);
+
+/* The same without beats, by what every source can do. */
+MUST_CHECK defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_part *p,
+                                          struct arena *a, struct failure *f);
 
 /* Keys and epochs from a query with one parameter, the worker. */
 MUST_CHECK defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,

@@ -167,9 +167,16 @@ static void chosen_free(struct source *src)
 defib_err source_chosen(const struct chosen_options *o, struct store *s, struct source **out,
                         struct failure *f)
 {
-	static const struct source_ops ops = {chosen_claim,      chosen_settle,  chosen_owned,
-	                                      chosen_cancelling, chosen_promote, chosen_progress,
-	                                      chosen_free,       chosen_beat};
+	static const struct source_ops ops = {
+		.claim = chosen_claim,
+		.settle = chosen_settle,
+		.owned = chosen_owned,
+		.cancelling = chosen_cancelling,
+		.promote = chosen_promote,
+		.progress = chosen_progress,
+		.free = chosen_free,
+		.beat = chosen_beat,
+	};
 	struct source *table = NULL;
 	assert(o->n > 0);
 	*out = NULL;

@@ -2,16 +2,14 @@
  * source_queue.c: the built-in queue as a source of jobs.
  *
  * On PostgreSQL the work is done by the functions of sql/postgres_queue.sql,
- * which workers in other languages use too. SQLite has no functions: the same
- * rules stand here as statements inside one immediate transaction.
+ * which workers in other languages use too; on SQLite by source_queue_sqlite.c.
  */
 #include "worker/source.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "ledger/seal.h"
 #include "store/relation.h"
-#include "worker/source_queue_steps.h"
+#include "worker/source_queue_sqlite.h"
 #include "worker/workflow.h"
 
 #include <assert.h>
@@ -46,6 +44,12 @@ static void reset_floor(struct queue_source *q)
 	q->floor_until_ms = clock_boot_ms() + FLOOR_MS;
 }
 
+static void check_floor(struct queue_source *q)
+{
+	if (atomic_exchange(&q->gave_back, false) || clock_boot_ms() >= q->floor_until_ms)
+		reset_floor(q);
+}
+
 static int by_priority_then_id(const void *a, const void *b)
 {
 	const struct claimed *x = a, *y = b;
@@ -58,38 +62,47 @@ static int by_priority_then_id(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
+/* A job in the columns from `at` on, as defib.claim() answers it; turns say more. */
+static struct claimed decode_claim(const struct queue_source *q, const struct store_rows *rows,
+                                   int i, int at)
+{
+	return (struct claimed){
+		.key = row_text(rows, i, at),
+		.epoch = row_int(rows, i, at + 1, 0),
+		.attempt = row_int(rows, i, at + 2, 0),
+		.max_attempts = row_int(rows, i, at + 3, 0),
+		.kind = row_text(rows, i, at + 4),
+		.priority = row_int(rows, i, at + 5, 0),
+		.timeout_ms = row_int(rows, i, at + 6, 0),
+		.payload = row_text(rows, i, at + 7),
+		.step = row_text(rows, i, at + 8),
+		.undoing = row_bool(rows, i, at + 9),
+		.steps = row_text(rows, i, at + 10),
+		.alone = rows->ncols > at + 11 && row_bool(rows, i, at + 11),
+		.queue = q->queue,
+	};
+}
+
 static void decode_claims(const struct queue_source *q, const struct store_rows *rows,
                           struct arena *a, struct claimed **out, int *n)
 {
 	*n = rows->nrows;
 	*out = ARENA_ARRAY(a, struct claimed, rows->nrows);
 	for (int i = 0; i < rows->nrows; i++)
-		(*out)[i] = (struct claimed){
-			.key = row_text(rows, i, 0),
-			.epoch = row_int(rows, i, 1, 0),
-			.attempt = row_int(rows, i, 2, 0),
-			.max_attempts = row_int(rows, i, 3, 0),
-			.kind = row_text(rows, i, 4),
-			.priority = row_int(rows, i, 5, 0),
-			.timeout_ms = row_int(rows, i, 6, 0),
-			.payload = row_text(rows, i, 7),
-			.step = row_text(rows, i, 8),
-			.undoing = row_bool(rows, i, 9),
-			.steps = row_text(rows, i, 10),
-			.queue = q->queue,
-		};
+		(*out)[i] = decode_claim(q, rows, i, 0);
 	qsort(*out, (size_t)*n, sizeof **out, by_priority_then_id);
 }
 
 /* The lowest position that was claimed: nothing above it is ready, for a moment. */
-static void raise_floor(struct queue_source *q, const struct store_rows *rows)
+static void raise_floor(struct queue_source *q, const struct claimed *claims, int n)
 {
-	for (int i = 0; i < rows->nrows; i++) {
-		int64_t priority = row_int(rows, i, 5, 0), id = row_int(rows, i, 0, 0);
-		if (priority < q->floor_priority) {
-			q->floor_priority = priority;
+	for (int i = 0; i < n; i++) {
+		int64_t id = 0;
+		int_parse(claims[i].key, &id);
+		if (claims[i].priority < q->floor_priority) {
+			q->floor_priority = claims[i].priority;
 			q->floor_id = id;
-		} else if (priority == q->floor_priority && id > q->floor_id) {
+		} else if (claims[i].priority == q->floor_priority && id > q->floor_id) {
 			q->floor_id = id;
 		}
 	}
@@ -103,71 +116,10 @@ static defib_err claim_postgres(struct queue_source *q, struct store *s, int64_t
 	static const char of_kinds[] =
 		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5, "
 		"ARRAY(SELECT jsonb_array_elements_text($6::jsonb)))";
-	if (atomic_exchange(&q->gave_back, false) || clock_boot_ms() >= q->floor_until_ms)
-		reset_floor(q);
-	for (int look = 0; look < 2; look++) {
-		bool whole = q->floor_id == 0 && q->floor_priority == INT16_MAX;
-		struct store_param params[] = {P_INT(worker),      P_TEXT(q->queue),
-		                               P_INT(n),           P_INT(q->floor_priority),
-		                               P_INT(q->floor_id), P_TEXT(q->kinds)};
-		defib_err err =
-			store_exec(s, q->kinds ? of_kinds : of_all, params, q->kinds ? 6 : 5, a, rows, f);
-		if (err)
-			return err;
-		if (rows->nrows > 0 || whole)
-			break;
-		reset_floor(q);
-	}
-	raise_floor(q, rows);
-	return DEFIB_OK;
-}
-
-static defib_err must_live_sqlite(struct store *s, int64_t worker, struct arena *a,
-                                  struct failure *f)
-{
-	struct store_param param = P_INT(worker);
-	struct store_rows rows;
-	defib_err err = store_exec(s, "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive'",
-	                           &param, 1, a, &rows, f);
-	if (!err && rows.nrows == 0)
-		return fail(f, DEFIB_LEASE_LOST, "worker %lld was declared dead", (long long)worker);
-	return err;
-}
-
-static defib_err claim_sqlite(struct queue_source *q, struct store *s, int64_t worker, int64_t n,
-                              struct arena *a, struct store_rows *rows, struct failure *f)
-{
-	/* An idle look must not take the write lock of the whole database. */
-	struct store_param look[] = {P_TEXT(q->queue), P_TEXT(q->kinds)};
-	struct store_param params[] = {P_INT(worker), P_TEXT(q->queue), P_INT(n), P_TEXT(q->kinds)};
-	defib_err err = store_exec(s,
-	                           "SELECT 1 FROM defib_job WHERE state = 'queued' AND queue = ?1 AND "
-	                           "(?2 IS NULL OR kind IN (SELECT value FROM json_each(?2))) LIMIT 1",
-	                           look, 2, a, rows, f);
-	if (err || rows->nrows == 0)
-		return err;
-	err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	err = must_live_sqlite(s, worker, a, f);
-	if (!err)
-		err = store_exec(s,
-		                 "UPDATE defib_job SET state = 'running', owner = ?1, epoch = epoch + 1, "
-		                 "attempts = attempts + 1, claimed_at = " NOW_MS " WHERE id IN (SELECT id "
-		                 "FROM defib_job WHERE state = 'queued' AND queue = ?2 AND (?4 IS NULL OR "
-		                 "kind IN (SELECT value FROM json_each(?4))) ORDER BY priority DESC, id "
-		                 "LIMIT ?3) RETURNING id, epoch, attempts, max_attempts, kind, priority, "
-		                 "timeout_ms, (SELECT d.payload FROM defib_job_data d WHERE d.job = id), "
-		                 "(SELECT p.step FROM defib_progress p WHERE p.job = id), undoing, "
-		                 "CASE WHEN epoch > 1 THEN (SELECT json_group_array(json_object('step', "
-		                 "s.step, 'state', s.state, 'output', s.output)) FROM (SELECT * FROM "
-		                 "defib_step WHERE watch = 'queue' AND job = CAST(defib_job.id AS TEXT) "
-		                 "ORDER BY position, finished_at) s HAVING count(*) > 0) END",
-		                 params, 4, a, rows, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	struct store_param params[] = {P_INT(worker),      P_TEXT(q->queue),
+	                               P_INT(n),           P_INT(q->floor_priority),
+	                               P_INT(q->floor_id), P_TEXT(q->kinds)};
+	return store_exec(s, q->kinds ? of_kinds : of_all, params, q->kinds ? 6 : 5, a, rows, f);
 }
 
 static defib_err queue_claim(struct source *src, struct store *s, int64_t worker, int64_t n,
@@ -175,11 +127,16 @@ static defib_err queue_claim(struct source *src, struct store *s, int64_t worker
 {
 	struct store_rows rows = {0};
 	assert(n > 0);
-	defib_err err = s->engine == STORE_POSTGRES ? claim_postgres(of(src), s, worker, n, a, &rows, f)
-	                                            : claim_sqlite(of(src), s, worker, n, a, &rows, f);
+	check_floor(of(src));
+	defib_err err =
+		s->engine == STORE_POSTGRES
+			? claim_postgres(of(src), s, worker, n, a, &rows, f)
+			: queue_sqlite_claim(s, of(src)->queue, of(src)->kinds, worker, n, a, &rows, f);
 	*nout = 0;
-	if (!err)
+	if (!err) {
 		decode_claims(of(src), &rows, a, out, nout);
+		raise_floor(of(src), *out, *nout);
+	}
 	return err;
 }
 
@@ -246,138 +203,6 @@ static defib_err settle_in_postgres(struct store *s, int64_t worker, struct sett
 	return err;
 }
 
-/* The same rules as defib.settle() of sql/postgres_queue.sql. */
-static const char settle_update[] =
-	"UPDATE defib_job AS t SET owner = NULL, "
-	"state = CASE WHEN g.outcome = 'done' THEN 'done' "
-	"WHEN t.state = 'cancelling' THEN 'cancelled' "
-	"WHEN g.outcome IN ('released', 'stopped') THEN 'queued' "
-	"WHEN g.outcome = 'retry' THEN 'scheduled' WHEN g.outcome = 'permanent' THEN 'failed' "
-	"WHEN t.attempts < t.max_attempts THEN 'scheduled' "
-	"WHEN g.outcome = 'timed_out' THEN 'timed_out' ELSE 'failed' END, "
-	"attempts = t.attempts - (g.outcome IN ('released', 'stopped')), "
-	"crashes = t.crashes + (g.outcome = 'crashed'), "
-	"finished_at = CASE WHEN g.outcome IN ('done', 'permanent') OR t.state = 'cancelling' OR "
-	"(g.outcome IN ('failed', 'timed_out', 'crashed') AND t.attempts >= t.max_attempts) "
-	"THEN " NOW_MS " END, "
-	"run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN t.run_at ELSE " NOW_MS
-	" + coalesce(g.delay_ms, " SQLITE_BACKOFF_MS ") END, "
-	"cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN t.cause "
-	"WHEN 'stopped' THEN t.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' "
-	"ELSE 'error' END, "
-	"error = CASE WHEN g.outcome IN ('released', 'stopped') THEN t.error ELSE g.error END FROM (";
-/* The + keeps SQLite from walking all jobs of the owner, with the batch read anew for each. */
-static const char settle_where[] =
-	") AS g WHERE g.step IS NULL AND t.id = g.id AND t.epoch = g.epoch AND +t.owner = ?2 "
-	"RETURNING id, epoch, 1";
-
-/* A settlement that is only repeated, because its answer was lost, was accepted. */
-static const char settle_repeated[] =
-	"SELECT g.id, g.epoch, t.id IS NOT NULL AND ((g.outcome = 'done' AND t.state = 'done' AND "
-	"g.step IS NULL) OR "
-	"(g.outcome NOT IN ('done', 'released', 'stopped') AND t.state IN ('scheduled', 'failed', "
-	"'timed_out', 'cancelled') AND t.cause IS NOT 'lost') OR (g.outcome IN ('released', 'stopped') "
-	"AND t.state IN ('queued', 'cancelled') AND t.cause IS NOT 'lost')) FROM (";
-
-static const char late_insert[] =
-	"INSERT INTO defib_ledger (batch, watch, job, event, actor, evidence, epoch) "
-	"SELECT 'late', 'queue', g.id, 'LATE_COMPLETION', 'worker:' || ?2, json_object('outcome', "
-	"g.outcome, 'state', t.state, 'current_epoch', t.epoch), g.epoch FROM (";
-
-static defib_err over_settlements(struct store *s, const struct relation *r, const char *head,
-                                  const char *tail, const struct store_param *params, int nparams,
-                                  struct arena *a, struct store_rows *rows, struct failure *f)
-{
-	struct buf sql = BUF_INIT;
-	buf_add(&sql, head);
-	relation_select(r, 1, &sql);
-	buf_add(&sql, tail);
-	defib_err err = store_exec(s, buf_text(&sql), params, nparams, a, rows, f);
-	buf_release(&sql);
-	return err;
-}
-
-static defib_err note_late(struct store *s, int64_t worker, const struct settlement *all, int n,
-                           struct arena *a, struct failure *f)
-{
-	struct store_param params[2];
-	struct relation r;
-	defib_err err = DEFIB_OK;
-	for (int i = 0; i < n && !err; i++) {
-		if (all[i].accepted || all[i].as == SETTLE_RELEASED || all[i].as == SETTLE_STOPPED)
-			continue;
-		settle_relation(&r, s->engine, &all[i], 1);
-		relation_params(&r, params);
-		params[1] = P_INT(worker);
-		err = over_settlements(s, &r, late_insert, ") AS g LEFT JOIN defib_job t ON t.id = g.id",
-		                       params, 2, a, NULL, f);
-		relation_release(&r);
-	}
-	return err ? err : seal_added(s, a, f);
-}
-
-static defib_err store_results(struct store *s, const struct settlement *all, int n,
-                               struct arena *a, struct failure *f)
-{
-	defib_err err = DEFIB_OK;
-	for (int i = 0; i < n && !err; i++) {
-		struct store_param params[] = {P_TEXT(all[i].key), P_TEXT(all[i].result)};
-		if (all[i].accepted && all[i].result && all[i].step.side == STEP_SIDE_NONE)
-			err = store_exec(s,
-			                 "INSERT INTO defib_job_data (job, result) VALUES (?1, ?2) "
-			                 "ON CONFLICT (job) DO UPDATE SET result = excluded.result",
-			                 params, 2, a, NULL, f);
-	}
-	return err;
-}
-
-/* By key and epoch: a batch may hold two epochs of one job. */
-static void mark_accepted(const struct store_rows *rows, struct settlement *all, int n)
-{
-	for (int r = 0; r < rows->nrows; r++)
-		for (int i = 0; i < n; i++)
-			if (text_eq(all[i].key, row_text(rows, r, 0)) &&
-			    all[i].epoch == row_int(rows, r, 1, 0) && row_bool(rows, r, 2))
-				all[i].accepted = true;
-}
-
-static bool all_accepted(const struct settlement *all, int n)
-{
-	int accepted = 0;
-	for (int i = 0; i < n; i++)
-		accepted += all[i].accepted;
-	return accepted == n;
-}
-
-static defib_err settle_in_sqlite(struct store *s, int64_t worker, struct settlement *all, int n,
-                                  struct arena *a, struct failure *f)
-{
-	struct store_param params[2];
-	struct store_rows rows;
-	struct relation r;
-	settle_relation(&r, s->engine, all, n);
-	relation_params(&r, params);
-	params[1] = P_INT(worker);
-	defib_err err = over_settlements(s, &r, settle_update, settle_where, params, 2, a, &rows, f);
-	if (!err)
-		mark_accepted(&rows, all, n);
-	if (!err)
-		err = queue_steps_settle(s, worker, all, n, a, f);
-	if (!err && !all_accepted(all, n)) {
-		err = over_settlements(s, &r, settle_repeated,
-		                       ") AS g LEFT JOIN defib_job t ON t.id = g.id AND t.epoch = g.epoch",
-		                       params, 1, a, &rows, f);
-		if (!err)
-			mark_accepted(&rows, all, n);
-	}
-	relation_release(&r);
-	if (!err)
-		err = store_results(s, all, n, a, f);
-	if (!err)
-		err = note_late(s, worker, all, n, a, f);
-	return err;
-}
-
 /* In a transaction of our own, or in the caller's if one is open. */
 static defib_err queue_settle(struct source *src, struct store *s, int64_t worker,
                               struct settlement *all, int n, struct arena *a, struct failure *f)
@@ -385,7 +210,7 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 	static defib_err (*const settle_in[])(struct store *, int64_t, struct settlement *, int,
 	                                      struct arena *, struct failure *) = {
 		[STORE_POSTGRES] = settle_in_postgres,
-		[STORE_SQLITE] = settle_in_sqlite,
+		[STORE_SQLITE] = queue_sqlite_settle,
 	};
 	bool own = !s->in_tx, stepped = false;
 	for (int i = 0; i < n; i++) {
@@ -505,6 +330,102 @@ static defib_err queue_progress(struct source *src, struct store *s, int64_t wor
 	return err;
 }
 
+/* ---- a turn ---- */
+
+/* What is said of ends beside their job: nothing, where all of them are simply done. */
+static bool all_plain(const struct settlement *all, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (all[i].as != SETTLE_DONE || all[i].result || all[i].error ||
+		    all[i].step.side != STEP_SIDE_NONE)
+			return false;
+	return true;
+}
+
+static void plain_relation(struct relation *r, const struct settlement *all, int n)
+{
+	relation_init(r, STORE_POSTGRES);
+	relation_column(r, "id", "bigint");
+	relation_column(r, "epoch", "bigint");
+	for (int i = 0; i < n; i++) {
+		relation_text(r, all[i].key);
+		relation_int(r, all[i].epoch);
+		relation_end_row(r);
+	}
+}
+
+/* The answer of defib.turn(), row by row. */
+static void decode_turn(struct queue_source *q, const struct store_rows *rows, struct turn_part *p,
+                        struct arena *a)
+{
+	for (int i = 0; i < p->nends; i++)
+		p->ends[i].accepted = true;
+	p->claims = ARENA_ARRAY(a, struct claimed, rows->nrows);
+	p->cancelling = ARENA_ARRAY(a, struct settlement, rows->nrows);
+	p->has = ARENA_ARRAY(a, struct settlement, rows->nrows);
+	for (int i = 0; i < rows->nrows; i++) {
+		const char *what = row_text(rows, i, 0);
+		struct settlement job = {.key = row_text(rows, i, 1), .epoch = row_int(rows, i, 2, 0)};
+		if (text_eq(what, "claimed"))
+			p->claims[p->nclaims++] = decode_claim(q, rows, i, 1);
+		else if (text_eq(what, "refused"))
+			p->ends[row_int(rows, i, 1, 0) - 1].accepted = false;
+		else if (text_eq(what, "gone"))
+			p->gone = true;
+		else if (p->compares)
+			p->has[p->nhas++] = job;
+		if (text_eq(what, "cancelling") && p->cancels)
+			p->cancelling[p->ncancelling++] = job;
+	}
+	qsort(p->claims, (size_t)p->nclaims, sizeof *p->claims, by_priority_then_id);
+	raise_floor(q, p->claims, p->nclaims);
+}
+
+static defib_err turn_postgres(struct queue_source *q, struct store *s, struct turn_part *p,
+                               struct arena *a, struct failure *f)
+{
+	/* "call": it writes, so that a lost answer leaves open whether it did. */
+	static const char sql[] =
+		"SELECT * FROM defib.turn($1, $2::bigint[], $3::bigint[], $4::text[], $5::jsonb[], "
+		"$6::text[], $7::bigint[], $8::jsonb[], $9, $10, $11::integer, CASE WHEN $12::jsonb IS NOT "
+		"NULL THEN ARRAY(SELECT jsonb_array_elements_text($12::jsonb)) END, $13::integer, $14, "
+		"$15::integer, $16::integer::boolean, $17::integer::boolean) /* call */";
+	struct store_param params[17] = {[0] = P_INT(p->worker)};
+	struct store_rows rows;
+	struct relation r;
+	bool plain = all_plain(p->ends, p->nends), asks = p->claimer != 0;
+	/* What is given back or comes due may stand where claims do not look for a moment. */
+	if (!plain || p->promote)
+		reset_floor(q);
+	check_floor(q);
+	if (plain)
+		plain_relation(&r, p->ends, p->nends);
+	else
+		settle_relation(&r, s->engine, p->ends, p->nends);
+	relation_params(&r, params + 1);
+	params[8] = asks ? P_INT(p->claimer) : P_TEXT(NULL);
+	params[9] = P_TEXT(q->queue);
+	params[10] = P_INT(p->room);
+	params[11] = P_TEXT(q->kinds);
+	params[12] = P_INT(q->floor_priority);
+	params[13] = P_INT(q->floor_id);
+	params[14] = P_INT(p->promote ? PROMOTE_MAX : 0);
+	params[15] = P_INT(p->cancels);
+	params[16] = P_INT(p->compares);
+	defib_err err = store_exec(s, sql, params, 17, a, &rows, f);
+	relation_release(&r);
+	if (!err)
+		decode_turn(q, &rows, p, a);
+	return err;
+}
+
+static defib_err queue_turn(struct source *src, struct store *s, struct turn_part *p,
+                            struct arena *a, struct failure *f)
+{
+	return s->engine == STORE_POSTGRES ? turn_postgres(of(src), s, p, a, f)
+	                                   : source_turn_by_parts(src, s, p, a, f);
+}
+
 static void queue_free(struct source *src)
 {
 	free(of(src)->queue);
@@ -533,6 +454,7 @@ struct source *source_queue_kinds(const char *queue, const char *const *kinds, i
 		.promote = queue_promote,
 		.progress = queue_progress,
 		.free = queue_free,
+		.turn = queue_turn,
 	};
 	struct queue_source *q = mem_alloc(sizeof *q);
 	q->base.ops = &ops;

@@ -358,7 +358,7 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 	struct table_source *t = of(src);
 	struct claim c = {.src = t, .store = s, .worker = worker, .arena = a};
 	int64_t batch = t->watch->work.batch, limit = batch && batch < n ? batch : n;
-	bool there;
+	bool there, own = !s->in_tx; /* in a transaction of our own, or in the caller's */
 	assert(n > 0);
 	*nout = 0;
 	/* An idle look takes no lock; on SQLite that would be the whole database's. */
@@ -369,15 +369,16 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 	do {
 		c.n = 0;
 		c.held = false;
-		err = store_begin(s, TX_WRITE, f);
+		err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 		if (err)
 			return err;
 		err = claim_in_tx(&c, limit, out, f);
 		if (err || (c.n == 0 && !c.held)) {
-			store_rollback(s);
+			if (own)
+				store_rollback(s);
 			return err;
 		}
-		err = store_commit(s, f);
+		err = own ? store_commit(s, f) : DEFIB_OK;
 		*nout = err ? 0 : c.n;
 	} while (!err && c.n == 0);
 	return err;

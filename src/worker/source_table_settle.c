@@ -312,12 +312,15 @@ defib_err table_settle(struct source *src, struct store *s, int64_t worker, stru
 	}
 	if (n == 0)
 		return DEFIB_OK;
-	defib_err err = store_begin(s, TX_WRITE, f);
+	/* In a transaction of our own, or in the caller's if one is open. */
+	bool own = !s->in_tx;
+	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (err)
 		return err;
 	err = settle_in_tx(&z, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
+	if (own && !err)
+		err = store_commit(s, f);
+	else if (own)
+		store_rollback(s);
 	return err;
 }

@@ -130,10 +130,10 @@ def test_ready_jobs_are_read_in_order_from_their_index(pg_queue, analyzed):
 
 
 def test_the_settings_that_keep_the_plan_are_in_the_function(pg_queue):
-    settings = pg_queue.db.sql("SELECT unnest(proconfig) FROM pg_proc WHERE proname = 'claim' "
+    settings = pg_queue.db.sql("SELECT unnest(proconfig) FROM pg_proc WHERE proname = 'turn' "
                                "AND pronamespace = 'defib'::regnamespace")
     assert {("enable_seqscan=off",), ("enable_bitmapscan=off",), ("enable_sort=off",),
-            ("plan_cache_mode=force_custom_plan",)} <= set(settings)
+            ("plan_cache_mode=force_generic_plan",)} <= set(settings)
 
 
 def in_hand(pg, n):
@@ -160,6 +160,50 @@ def test_a_list_of_jobs_is_not_compared_with_all_that_a_worker_has(pg_queue, bat
         assert wanted in plans
         assert rows_of(plans, "Removed by (?:Join )?Filter:") <= batch
     assert pg.sql("SELECT count(*) FROM defib.job WHERE state = 'done'") == [(batch,)]
+
+
+SCANS = re.compile(r"(Index (?:Only )?Scan using (\w+)|Seq Scan) on \w+.*?rows=(\d+) loops=(\d+)")
+
+
+def rows_read(plans):
+    """Rows that scans gave, and those that they threw away."""
+    return sum(int(rows) * int(loops) for _, _, rows, loops in SCANS.findall(plans)) \
+        + rows_of(plans, "Removed by (?:Join )?Filter:")
+
+
+@pytest.mark.parametrize("batch", [1, 100, 1_000])
+@pytest.mark.parametrize("outcome", [None, "done", "failed", "released"])
+def test_a_turn_reads_no_more_than_it_was_given_and_gives(pg_queue, batch, outcome):
+    """Made on an empty table that nobody has analysed, the plans are kept while it grows."""
+    pg = pg_queue.db
+    session = pg.connect()
+    cursor = session.cursor()
+    cursor.execute("SELECT defib.register('turns', 'test/turns')")
+    worker = cursor.fetchone()[0]
+
+    def turn(ids, epochs, room):
+        outcomes = [outcome] * len(ids) if outcome else None
+        cursor.execute("SELECT id, epoch FROM defib.turn(%s, %s::bigint[], %s::bigint[], "
+                       "%s::text[], NULL, NULL, NULL, NULL, %s, 'default', %s)",
+                       (worker, ids, epochs, outcomes, worker, room))
+        rows = cursor.fetchall()
+        return [row[0] for row in rows], [row[1] for row in rows]
+
+    assert turn([], [], 1) == ([], [])
+    fill(pg, 10)
+    turn(*turn([], [], 2), 2)  # all its statements are planned now
+    fill(pg, 3_000)
+    held = turn([], [], 1_000)
+    cursor.execute("LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; "
+                   "SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; "
+                   "SET auto_explain.log_nested_statements = on; SET client_min_messages = log")
+    claimed, _ = turn(held[0][:batch], held[1][:batch], batch)
+    plans = "\n".join(session.notices)
+    session.close()
+    assert len(claimed) == batch
+    assert "Update on job" in plans and "Seq Scan" not in plans
+    # Ends by their key; claims from the index, by their place, with their payload.
+    assert rows_read(plans) <= 5 * batch + 20
 
 
 def test_a_priority_above_the_floor_is_found_when_the_floor_is_dropped(pg_queue):
