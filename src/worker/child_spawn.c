@@ -1,21 +1,21 @@
 /*
  * child_spawn.c: from options to a running program.
  *
- * The worker has threads, so between fork and exec only async-signal-safe
- * calls are allowed: path, environment and descriptors are made before.
+ * The child is cloned with our memory shared and our thread waiting until it has run the
+ * program or ended (as vfork does): no page tables are copied, and what it writes into the plan
+ * is our answer. So between clone and exec it makes only async-signal-safe calls, on a stack of
+ * its own; path, environment and descriptors are made before.
  *
- * Parent and child talk over one socket that exec closes:
+ *   parent: clone, waits ------------------------------------------ it runs, or the plan says why
+ * not child:         group of its own, death signal, tells the keeper, exec
  *
- *   parent: fork, setpgid, pidfd, keeper_add, "go" ------ reads: end of file = it runs,
- *   child:       setpgid, death signal, waits for "go"      a report = why it does not
- *
- * The child does nothing of its own before the keeper knows its group, so there
- * is no moment at which a killed worker could leave something behind.
+ * The keeper knows the group before the program runs, so there is no moment at which a killed
+ * worker could leave something behind.
  *
  * Stdin is a sealed file in memory and not a pipe: a child that never reads it
  * blocks nobody, there is no SIGPIPE to care for, and /dev/stdin can be opened.
  *
- * The death signal is bound to the thread that forked: a child dies with it.
+ * The death signal is bound to the thread that cloned: a child dies with it.
  * Callers start children from a thread that lives as long as the worker.
  */
 #include "worker/child_spawn.h"
@@ -26,12 +26,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,24 +40,23 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-/* What the child's descriptors are; SYNC is closed by exec, the others are all it gets. */
-enum slot { SLOT_STDIN, SLOT_STDOUT, SLOT_STDERR, SLOT_RESULT, SLOT_PROGRESS, SLOT_SYNC, SLOTS };
+#define CHILD_STACK (32 * 1024)
+
+/*
+ * What does not return, in memory that it shares, must leave nothing behind in the records that
+ * sanitizers keep of it.
+ */
+#define BARE __attribute__((no_sanitize("address"), no_sanitize("thread")))
+
+/* What the child's descriptors are: all it gets. */
+enum slot { SLOT_STDIN, SLOT_STDOUT, SLOT_STDERR, SLOT_RESULT, SLOT_PROGRESS, SLOTS };
 
 static char own_env[][32] = {"DEFIB_RESULT_FD=3", "DEFIB_PROGRESS_FD=4"};
 static_assert(SLOT_RESULT == 3 && SLOT_PROGRESS == 4, "as the environment says");
 static_assert(SLOT_RESULT == SLOT_STDERR + SPAWN_RESULT, "pipes follow each other");
 static_assert(SLOT_PROGRESS == SLOT_STDERR + SPAWN_PROGRESS, "pipes follow each other");
 
-struct plan {
-	char *path;
-	char *const *argv;
-	char **env;
-	int fds[SLOTS]; /* what the child puts into its slots; all of them lie above the slots */
-	int sync;       /* our end */
-	pid_t parent;
-};
-
-enum stage { STAGE_GROUP, STAGE_DEATH, STAGE_DESCRIPTORS, STAGE_EXEC };
+enum stage { STAGE_RUNS, STAGE_GROUP, STAGE_DEATH, STAGE_DESCRIPTORS, STAGE_EXEC };
 static const char *const stage_doing[] = {
 	[STAGE_GROUP] = "cannot make a process group for",
 	[STAGE_DEATH] = "cannot set the parent-death signal of",
@@ -64,8 +64,18 @@ static const char *const stage_doing[] = {
 	[STAGE_EXEC] = "cannot run",
 };
 
-struct report {
-	enum stage stage;
+struct plan {
+	char *path;
+	char *const *argv;
+	char **env;
+	int fds[SLOTS]; /* what the child puts into its slots; all of them lie above the slots; -1: our
+	                   stderr */
+	pid_t parent;
+	const struct keeper *keeper; /* may be NULL */
+	/* Written by the child. */
+	struct group group;
+	int unheard;      /* why the keeper could not be told; 0: it was, or there is none */
+	enum stage stage; /* where it gave up, with this error */
 	int error;
 };
 
@@ -94,7 +104,7 @@ void spawned_close(struct spawned *s)
 		close_fd(&s->pipes[i]);
 }
 
-/* ---- before the fork: program and environment */
+/* ---- before the clone: program and environment */
 
 static char **env_make(const struct child_options *o, struct arena *a)
 {
@@ -139,7 +149,7 @@ static char *program_path(const char *name, char *const *env)
 	return NULL;
 }
 
-/* ---- before the fork: descriptors */
+/* ---- before the clone: descriptors */
 
 /* Out of the way of the child's slots; -1 stays -1. */
 static int above_slots(int fd)
@@ -187,11 +197,16 @@ static int open_stdin(const char *payload, size_t n)
 	return fd;
 }
 
-/* Our stderr: chatter of jobs belongs with the log, not among data on our stdout. */
-static int open_stdout(void)
+/*
+ * Our stderr, which needs no descriptor of its own (-1): chatter of jobs belongs with the log, not
+ * among data on our stdout.
+ */
+static bool open_stdout(int *fd)
 {
-	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, SLOTS);
-	return fd >= 0 || errno != EBADF ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (fcntl(STDERR_FILENO, F_GETFD) >= 0)
+		return true;
+	*fd = above_slots(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	return *fd >= 0;
 }
 
 static bool open_pipe(int *ours, int *childs)
@@ -204,149 +219,114 @@ static bool open_pipe(int *ours, int *childs)
 	return *childs >= 0 && fcntl(*ours, F_SETFL, O_NONBLOCK) == 0;
 }
 
-static bool open_sync(struct plan *p)
-{
-	int ends[2];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return false;
-	p->sync = ends[0];
-	p->fds[SLOT_SYNC] = above_slots(ends[1]);
-	return p->fds[SLOT_SYNC] >= 0;
-}
-
 static bool open_all(struct plan *p, const struct child_options *o, struct spawned *s)
 {
 	p->fds[SLOT_STDIN] = above_slots(open_stdin(o->payload, o->payload_len));
 	if (p->fds[SLOT_STDIN] < 0)
 		return false;
-	p->fds[SLOT_STDOUT] = above_slots(open_stdout());
-	if (p->fds[SLOT_STDOUT] < 0)
+	if (!open_stdout(&p->fds[SLOT_STDOUT]))
 		return false;
 	for (int i = 0; i < SPAWN_PIPES; i++)
 		if (!open_pipe(&s->pipes[i], &p->fds[SLOT_STDERR + i]))
 			return false;
-	return open_sync(p);
+	return true;
 }
 
-/* ---- after the fork, in the child: only async-signal-safe calls */
+/* ---- after the clone, in the child: only async-signal-safe calls */
 
-static _Noreturn void give_up(enum stage stage)
+BARE static _Noreturn void give_up(struct plan *p, enum stage stage)
 {
-	struct report r = {stage, errno};
-	send(SLOT_SYNC, &r, sizeof(r), MSG_NOSIGNAL);
-	_exit(127);
+	p->error = errno;
+	p->stage = stage;
+	syscall(SYS_exit_group, 127);
+	__builtin_unreachable();
 }
 
-static void take_slots(const struct plan *p)
+static bool take_slots(const struct plan *p)
 {
 	bool ok = true;
-	for (int i = 0; i < SLOT_SYNC; i++)
-		ok = dup2(p->fds[i], i) == i && ok;
-	ok = dup3(p->fds[SLOT_SYNC], SLOT_SYNC, O_CLOEXEC) == SLOT_SYNC && ok;
+	for (int i = 0; i < SLOTS; i++)
+		ok = dup2(p->fds[i] >= 0 ? p->fds[i] : STDERR_FILENO, i) == i && ok;
 	/* Also what a host program or its libraries left without close-on-exec. */
-	ok = close_range(SLOTS, ~0U, 0) == 0 && ok;
-	if (!ok)
-		give_up(STAGE_DESCRIPTORS);
+	return close_range(SLOTS, ~0U, 0) == 0 && ok;
 }
 
-/* Every signal is blocked since before the fork, so no handler of the parent's runs here. */
+/*
+ * Every signal is blocked since before the clone, so no handler of the parent's runs here. Not by
+ * sigaction(), of which a sanitizer keeps a list that we share: the default action is all zeros.
+ */
 static void reset_signals(void)
 {
-	struct sigaction plain = {.sa_handler = SIG_DFL};
+	static const char plain[128];
 	for (int sig = 1; sig < NSIG; sig++)
-		sigaction(sig, &plain, NULL); /* KILL, STOP and libc's own two cannot be set */
+		syscall(SYS_rt_sigaction, sig, plain, NULL, NSIG / 8); /* KILL and STOP cannot be set */
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void child_main(const struct plan *p)
+BARE static int child_main(void *plan)
 {
-	take_slots(p);
+	struct plan *p = plan;
 	if (setpgid(0, 0) < 0)
-		give_up(STAGE_GROUP);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		give_up(STAGE_DEATH);
+		give_up(p, STAGE_GROUP);
 	/* The parent may have died before the death signal was set. */
-	char go;
-	if (getppid() != p->parent || recv(SLOT_SYNC, &go, 1, 0) != 1)
-		_exit(127);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != p->parent)
+		give_up(p, STAGE_DEATH);
+	p->group = group_of(getpid());
+	if (p->keeper && !keeper_tell(p->keeper, p->group))
+		p->unheard = errno;
+	if (!take_slots(p))
+		give_up(p, STAGE_DESCRIPTORS);
 	reset_signals();
 	execve(p->path, p->argv, p->env);
-	give_up(STAGE_EXEC);
+	give_up(p, STAGE_EXEC);
 }
 
-/* ---- after the fork, in the parent */
+/* ---- after the clone, in the parent */
 
-static pid_t fork_quietly(const struct plan *p)
+/* Returns when it runs the program or has ended. */
+static pid_t clone_quietly(struct plan *p, int *pidfd)
 {
+	alignas(16) char stack[CHILD_STACK];
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pid_t pid = fork();
-	if (pid == 0)
-		child_main(p);
+	pid_t pid = clone(child_main, stack + CHILD_STACK,
+	                  CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, p, pidfd);
 	int error = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = error;
 	return pid;
 }
 
-/* It does not run: it has ended, or is ended here, and nobody else will hear of it. */
-static void reap(pid_t pid)
+static defib_err report_fail(const struct plan *p, struct failure *f)
 {
-	siginfo_t info;
-	kill(pid, SIGKILL);
-	while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0 && errno == EINTR) {
-	}
-}
-
-/* Let it go on and hear whether it runs. */
-static bool runs(const struct plan *p, struct report *r)
-{
-	/* Where it has ended already this fails, and a report may lie behind the reset. */
-	send(p->sync, "g", 1, MSG_NOSIGNAL);
-	ssize_t n;
-	do {
-		n = recv(p->sync, r, sizeof(*r), 0);
-	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-	return n != sizeof(*r);
-}
-
-static defib_err report_fail(const struct plan *p, const struct report *r, struct failure *f)
-{
-	assert(r->stage <= STAGE_EXEC);
-	defib_err code = spawn_fail(f, stage_doing[r->stage], p->argv[0], r->error);
-	if (r->stage == STAGE_EXEC && r->error == ENOENT && is_program(p->path))
+	defib_err code = spawn_fail(f, stage_doing[p->stage], p->argv[0], p->error);
+	if (p->stage == STAGE_EXEC && p->error == ENOENT && is_program(p->path))
 		fail_next(f, "it is there: what its first line names to run it with is not");
 	return code;
 }
 
 static defib_err launch(struct plan *p, struct keeper *keeper, struct spawned *s, struct failure *f)
 {
+	siginfo_t info;
 	p->parent = getpid();
-	pid_t pid = fork_quietly(p);
+	p->keeper = keeper;
+	pid_t pid = clone_quietly(p, &s->pidfd);
 	if (pid < 0)
 		return spawn_fail(f, "cannot fork for", p->argv[0], errno);
-	/* Both sides do it, so that whoever is second finds it done. */
-	setpgid(pid, pid);
-	s->pidfd = pidfd_open(pid, 0);
-	if (s->pidfd < 0) {
-		int error = errno;
-		reap(pid);
-		return spawn_fail(f, "cannot watch", p->argv[0], error);
-	}
-	s->group = group_of(pid);
+	/* One that was killed before it could say who it is has no start time. */
+	s->group = p->group.id ? p->group : (struct group){.id = pid};
 	if (keeper)
-		keeper_add(keeper, pid);
-	close_fd(&p->fds[SLOT_SYNC]); /* else the child's exec would be no end of file */
-	struct report r;
-	if (runs(p, &r))
+		keeper_told(keeper, pid, p->unheard);
+	if (p->stage == STAGE_RUNS)
 		return DEFIB_OK;
 	if (keeper)
 		keeper_drop(keeper, pid); /* before the reaping, which frees the number */
-	reap(pid);
-	return report_fail(p, &r, f);
+	while (waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED) < 0 && errno == EINTR) {
+	}
+	return report_fail(p, f);
 }
 
 static defib_err refuse_blind(struct failure *f)
@@ -377,7 +357,7 @@ defib_err child_spawn(const struct child_options *o, struct spawned *out, struct
 {
 	assert(o->argv && o->argv[0]);
 	*out = (struct spawned){.pidfd = -1, .pipes = {-1, -1, -1}};
-	struct plan p = {.fds = {-1, -1, -1, -1, -1, -1}, .sync = -1};
+	struct plan p = {.fds = {-1, -1, -1, -1, -1}};
 	struct arena a = ARENA_INIT;
 	defib_err err = refuse_blind(f);
 	if (err == DEFIB_OK)
@@ -386,7 +366,6 @@ defib_err child_spawn(const struct child_options *o, struct spawned *out, struct
 		spawned_close(out);
 	for (int i = 0; i < SLOTS; i++)
 		close_fd(&p.fds[i]);
-	close_fd(&p.sync);
 	free(p.path);
 	arena_release(&a);
 	return err;

@@ -1,5 +1,5 @@
 /*
- * child_spawn.h: fork and exec of a job's program. What becomes of it
+ * child_spawn.h: clone and exec of a job's program. What becomes of it
  * afterwards is run_child.c's.
  */
 #ifndef WORKER_CHILD_SPAWN_H

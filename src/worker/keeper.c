@@ -202,7 +202,7 @@ defib_err keeper_start(struct keeper **out, struct failure *f)
 }
 
 /* Messages are whole or not there, so threads need no lock. */
-static bool tell(struct keeper *k, enum order order, struct group group)
+static bool tell(const struct keeper *k, enum order order, struct group group)
 {
 	struct message m;
 	memset(&m, 0, sizeof(m)); /* padding too: the whole of it is sent */
@@ -215,29 +215,39 @@ static bool tell(struct keeper *k, enum order order, struct group group)
 	return n == sizeof(m);
 }
 
-static void tell_or_log(struct keeper *k, enum order order, struct group group)
+static void lose(struct keeper *k, pid_t group, int error)
 {
-	if (tell(k, order, group) || atomic_exchange(&k->lost, true))
-		return;
-	log_event(LOG_ERROR, "the keeper does not listen: children may outlive a killed worker",
-	          LOG_INT("keeper", k->pid), LOG_INT("group", group.id),
-	          LOG_STR("why", strerror(errno)));
+	if (error && !atomic_exchange(&k->lost, true))
+		log_event(LOG_ERROR, "the keeper does not listen: children may outlive a killed worker",
+		          LOG_INT("keeper", k->pid), LOG_INT("group", group),
+		          LOG_STR("why", strerror(error)));
+}
+
+bool keeper_tell(const struct keeper *k, struct group group)
+{
+	return tell(k, ORDER_ADD, group);
+}
+
+void keeper_told(struct keeper *k, pid_t group, int unheard)
+{
+	if (atomic_fetch_add(&k->listed, 1) == KEEPER_GROUPS_MAX)
+		log_event(LOG_ERROR, "the keeper's list is full: children may outlive a killed worker",
+		          LOG_INT("keeper", k->pid), LOG_INT("groups", KEEPER_GROUPS_MAX));
+	lose(k, group, unheard);
 }
 
 void keeper_add(struct keeper *k, pid_t group)
 {
 	assert(group > 1);
-	if (atomic_fetch_add(&k->listed, 1) == KEEPER_GROUPS_MAX)
-		log_event(LOG_ERROR, "the keeper's list is full: children may outlive a killed worker",
-		          LOG_INT("keeper", k->pid), LOG_INT("groups", KEEPER_GROUPS_MAX));
-	tell_or_log(k, ORDER_ADD, group_of(group));
+	keeper_told(k, group, keeper_tell(k, group_of(group)) ? 0 : errno);
 }
 
 void keeper_drop(struct keeper *k, pid_t group)
 {
 	assert(group > 1);
 	atomic_fetch_sub(&k->listed, 1);
-	tell_or_log(k, ORDER_DROP, (struct group){.id = group});
+	if (!tell(k, ORDER_DROP, (struct group){.id = group}))
+		lose(k, group, errno);
 }
 
 void keeper_stop(struct keeper *k)

@@ -8,6 +8,7 @@
 #define WORKER_KEEPER_H
 
 #include "base/fail.h"
+#include "worker/group.h"
 
 #include <sys/types.h>
 
@@ -19,6 +20,12 @@ MUST_CHECK defib_err keeper_start(struct keeper **out, struct failure *f);
 /* Tell it about a group, or that the group is over. Never blocks for long; failures are logged. */
 void keeper_add(struct keeper *k, pid_t group);
 void keeper_drop(struct keeper *k, pid_t group);
+/*
+ * keeper_add() in two parts: what the child itself can do between clone and exec, for it is only
+ * a system call, and what its parent does afterwards: `unheard` is the errno of a tell that failed.
+ */
+MUST_CHECK bool keeper_tell(const struct keeper *k, struct group group);
+void keeper_told(struct keeper *k, pid_t group, int unheard);
 /* End it in good order (groups that are still listed are left alone) and reap it. NULL is allowed.
  */
 void keeper_stop(struct keeper *k);

@@ -8,8 +8,10 @@
 #include "base/text.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 
 #define LINE_MAX_BYTES 512
+#define LATELY_MS 1000
 
 static const char unified_group[] = "0::";
 static const char kill_count[] = "oom_kill ";
@@ -51,4 +53,14 @@ int64_t oom_kills(void)
 		kills = oom_kills_in(events);
 	}
 	return kills >= 0 ? kills : oom_kills_in("/proc/vmstat");
+}
+
+int64_t oom_kills_lately(int64_t now_ms)
+{
+	static _Atomic int64_t kills = -1, until_ms = INT64_MIN;
+	if (now_ms >= atomic_load(&until_ms)) {
+		atomic_store(&kills, oom_kills());
+		atomic_store(&until_ms, now_ms + LATELY_MS);
+	}
+	return atomic_load(&kills);
 }

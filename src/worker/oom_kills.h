@@ -10,6 +10,8 @@
 
 /* -1: not known. */
 int64_t oom_kills(void);
+/* The same, as it was at most a second ago: reading it costs as much as starting a child. */
+int64_t oom_kills_lately(int64_t now_ms);
 /* The number on the line "oom_kill N" of such a file (memory.events, vmstat); -1: none. */
 int64_t oom_kills_in(const char *path);
 

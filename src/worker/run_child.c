@@ -84,7 +84,7 @@ defib_err child_start(const struct child_options *o, int64_t now_ms, struct chil
 	c->timeout_ms = o->timeout_ms;
 	c->grace_ms = o->grace_ms;
 	c->due_ms = o->timeout_ms ? later(now_ms, o->timeout_ms) : NEVER_MS;
-	c->oom_kills_before = oom_kills();
+	c->oom_kills_before = oom_kills_lately(now_ms);
 	c->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (c->epoll < 0) {
 		defib_err err = fail(f, DEFIB_IO, "cannot watch %s: %s", o->argv[0], strerror(errno));

@@ -275,6 +275,12 @@ static void a_worker_without_standard_descriptors_can_start_children(void **stat
 
 /* ---- what comes out */
 
+static void what_it_prints_goes_to_our_stderr(void **state)
+{
+	(void)state;
+	assert_int_equal(run("test /proc/self/fd/1 -ef /proc/$PPID/fd/2"), CHILD_DONE);
+}
+
 static void progress_is_seen_while_it_runs(void **state)
 {
 	(void)state;
@@ -563,6 +569,7 @@ int main(void)
 		TEST(a_child_starts_with_default_signals),
 		TEST(a_start_leaves_our_own_signals_as_they_were),
 		TEST(a_worker_without_standard_descriptors_can_start_children),
+		TEST(what_it_prints_goes_to_our_stderr),
 		TEST(progress_is_seen_while_it_runs),
 		TEST(a_result_of_the_full_size_is_taken),
 		TEST(a_result_that_is_too_long_is_an_error),
