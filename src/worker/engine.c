@@ -286,6 +286,7 @@ void spool_job(struct engine *e, struct job *j, const struct failure *why)
 	list_add(&first->spool, j);
 	first->spooled++;
 	first->spooled_new++;
+	first->drain_us = later(first->drain_us, e->now_us + DRAIN_US);
 }
 
 /* They were tried for long enough. A stray is handed back or found again, never kept. */
@@ -325,8 +326,6 @@ static void take_spooled(struct engine *e, struct job *j, bool kept)
 	}
 	if (first->spooled < 0 || first->spooled_new < 0)
 		first->spooled = first->spooled_new = 0;
-	if (first->drain_us < e->now_us)
-		first->drain_us = e->now_us + DRAIN_US;
 }
 
 /* ---- life and stops ---- */
