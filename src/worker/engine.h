@@ -9,6 +9,9 @@
  *             do it;
  *     sleep for engine_wait_us(e, now), or until something happens
  *
+ * What follows from events is decided when all that was to be done is done: events that are
+ * told one after the other, before engine_next(), join the same turn.
+ *
  * What always holds:
  *  - One turn is under way at a time. Whatever the engine learns while it is, joins the next.
  *  - A job is in hand from its claim until its end was answered, spooled or given up.
@@ -33,11 +36,12 @@ struct engine_pool {
 	int64_t grace_ms; /* of a stop, where own_grace */
 	bool own_grace;
 	bool exclusive;  /* its jobs must stop when the lease has run out by our own clock */
-	bool wait_first; /* no claim before the first poll interval is over */
+	bool wait_first; /* the first poll is due after an interval */
 	bool told;       /* new work is announced (EVENT_WOKEN): a poll that found nothing is enough
 	                    for IDLE_FACTOR intervals */
 	int64_t beat_ms; /* how often its jobs are to beat; 0: never */
-	int same_jobs;   /* the first pool that has the same jobs; itself where there is none */
+	int same_jobs;   /* the first pool that has the same jobs; itself where there is none. They
+	                    share their beats and their spool */
 };
 
 struct engine_options {
@@ -83,13 +87,14 @@ struct engine_event {
 };
 
 enum engine_action_kind {
-	ACTION_START,     /* run `job` */
-	ACTION_STOP,      /* tell whoever runs `job` (its stop and lost are set) */
-	ACTION_TURN,      /* do `turn`, then EVENT_TURN */
-	ACTION_SPOOL,     /* keep the ends of `job` and those behind it (`queued`), one source; then
-	                     EVENT_SPOOLED */
-	ACTION_SETTLED,   /* `job`'s end was recorded. It is freed when the next action is taken */
-	ACTION_REFUSED,   /* LEASE_LOST: `job` was no longer ours. Freed likewise */
+	ACTION_START,   /* run `job` */
+	ACTION_STOP,    /* tell whoever runs `job` (its stop and lost are set) */
+	ACTION_TURN,    /* do `turn`, then EVENT_TURN */
+	ACTION_SPOOL,   /* keep the ends of `job` and those behind it (`queued`, `count` in all), which
+	                   are of pools with the same jobs, and all of them failed for the reason
+	                   `why`; then EVENT_SPOOLED */
+	ACTION_SETTLED, /* `job`'s end was recorded. It is freed when the next action is taken */
+	ACTION_REFUSED, /* LEASE_LOST: `job` was no longer ours. Freed likewise */
 	ACTION_FORGOTTEN, /* `job` was settled by its handler, handed to the spool, or lost with its
 	                     incarnation before it began (`why`). Freed likewise */
 	ACTION_GIVEN_UP,  /* `job`'s end could be neither recorded nor kept: `why`. Freed likewise */

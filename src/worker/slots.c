@@ -58,10 +58,9 @@ int64_t slots_free_with(const struct slots *s, int64_t given, int64_t again, int
 {
 	int64_t n = again, most = room(s, given);
 	if (alike(s, now_ms))
-		n += room(s, 0);
-	else
-		for (int64_t i = s->first; i < s->cap && n < most; i++)
-			n += takes(s, i, now_ms);
+		return most;
+	for (int64_t i = s->first; i < s->cap && n < most; i++)
+		n += takes(s, i, now_ms);
 	return n < most ? n : most;
 }
 
