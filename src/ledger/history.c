@@ -137,24 +137,65 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 	return err;
 }
 
+/* The jobs that there is anything to know of: most have never been stuck before. */
+struct known {
+	const char **entered, **held;
+	int nentered, nheld;
+};
+
+static defib_err read_known(struct store *s, const char *watch, const char *const *jobs, int n,
+                            struct arena *a, struct known *out, struct failure *f)
+{
+	struct store_rows rows;
+	struct relation r;
+	const char *head = arena_printf(
+		a,
+		"SELECT k.* FROM (SELECT u.job, (SELECT 1 FROM %s AS l WHERE l.watch = u.watch AND l.job = "
+		"u.job ORDER BY l.id LIMIT 1) AS entered, (SELECT 1 FROM %s AS h WHERE h.watch = u.watch "
+		"AND h.job = u.job) AS held FROM (",
+		ledger_table[s->engine], hold_table[s->engine]);
+	jobs_relation(&r, s->engine, watch, jobs, n);
+	defib_err err =
+		run_over(s, &r, head, ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL",
+	             NULL, 0, a, &rows, f);
+	relation_release(&r);
+	if (err)
+		return err;
+	*out = (struct known){ARENA_ARRAY(a, const char *, rows.nrows),
+	                      ARENA_ARRAY(a, const char *, rows.nrows), 0, 0};
+	for (int i = 0; i < rows.nrows; i++) {
+		if (row_text(&rows, i, 1))
+			out->entered[out->nentered++] = row_text(&rows, i, 0);
+		if (row_text(&rows, i, 2))
+			out->held[out->nheld++] = row_text(&rows, i, 0);
+	}
+	return DEFIB_OK;
+}
+
 defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs, int n,
                          int64_t within_us, struct arena *a, struct history *history,
                          struct failure *f)
 {
 	struct job_index index;
 	struct relation r;
+	struct known known;
 	memset(history, 0, sizeof *history * (size_t)n);
 	if (n == 0)
 		return DEFIB_OK;
-	job_index_init(&index, jobs, n, a);
-	jobs_relation(&r, s->engine, watch, jobs, n);
-	defib_err err = read_entries(s, &r, within_us, &index, a, history, f);
-	relation_release(&r);
-	if (err)
+	defib_err err = read_known(s, watch, jobs, n, a, &known, f);
+	if (err || known.nentered + known.nheld == 0)
 		return err;
-	jobs_relation(&r, s->engine, watch, jobs, n);
-	err = read_holds(s, &r, &index, a, history, f);
-	relation_release(&r);
+	job_index_init(&index, jobs, n, a);
+	if (known.nentered) {
+		jobs_relation(&r, s->engine, watch, known.entered, known.nentered);
+		err = read_entries(s, &r, within_us, &index, a, history, f);
+		relation_release(&r);
+	}
+	if (!err && known.nheld) {
+		jobs_relation(&r, s->engine, watch, known.held, known.nheld);
+		err = read_holds(s, &r, &index, a, history, f);
+		relation_release(&r);
+	}
 	return err;
 }
 

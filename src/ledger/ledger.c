@@ -155,6 +155,31 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 	return err ? err : seal_added(s, a, f);
 }
 
+/* The lock is taken when all rows are written, and ids are drawn behind it. */
+void ledger_with(struct buf *sql, int first)
+{
+	buf_addf(sql,
+	         ", defib_l AS MATERIALIZED (SELECT count(*) AS n, count(*) FILTER (WHERE "
+	         "defib_running) AS runs, " LEDGER_LOCK_CALL " IS NOT NULL AS locked FROM defib_w), "
+	         "defib_i AS (INSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, "
+	         "rule, reason, evidence, before, after, epoch) SELECT nextval('defib.ledger_id'), "
+	         "$%d, $%d, $%d, w.defib_job, $%d, w.defib_verdict, w.defib_rule, w.defib_reason, "
+	         "w.defib_evidence, w.defib_before, w.defib_after, w.defib_epoch FROM defib_w AS w, "
+	         "defib_l AS l WHERE l.n = $%d::bigint AND l.runs = 0 AND l.locked) SELECT l.n, "
+	         "l.runs, w.defib_at, w.defib_before, w.defib_after FROM defib_l AS l LEFT JOIN "
+	         "defib_w AS w ON w.defib_at < $%d::bigint",
+	         first, first + 1, first + 2, first + 3, first + 4, first + 5);
+}
+
+void ledger_with_params(const struct ledger_context *ctx, const char *event, int64_t expected,
+                        int64_t told, struct store_param *params)
+{
+	const struct store_param own[LEDGER_WITH_PARAMS] = {P_TEXT(ctx->watch), P_TEXT(ctx->batch),
+	                                                    P_TEXT(ctx->actor), P_TEXT(event),
+	                                                    P_INT(expected),    P_INT(told)};
+	memcpy(params, own, sizeof own);
+}
+
 defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a, bool *found,
                            struct failure *f)
 {

@@ -58,6 +58,19 @@ struct ledger_row {
 	int64_t epoch;
 };
 
+/*
+ * PostgreSQL: the end of a statement that begins "WITH defib_w AS (a write that returns defib_at,
+ * defib_job, defib_verdict, defib_rule, defib_reason, defib_evidence, defib_before, defib_after,
+ * defib_epoch and defib_running)" and adds an entry for each of its rows, if they are as many as
+ * expected and none is running. It returns a row of how many were written, how many are running,
+ * and the number, before and after of one of the first; at least one row. Its own parameters are
+ * from `first` on.
+ */
+#define LEDGER_WITH_PARAMS 6
+void ledger_with(struct buf *sql, int first);
+void ledger_with_params(const struct ledger_context *ctx, const char *event, int64_t expected,
+                        int64_t told, struct store_param *params);
+
 /* What is asked for; NULL and 0 ask for any. */
 struct ledger_filter {
 	const char *watch, *job, *event, *actor;

@@ -10,7 +10,8 @@
 extern const char *const ledger_table[], *const hold_table[], *const retry_table[]; /* by engine */
 
 /* Ids are drawn under this lock (PostgreSQL); any fixed pair of numbers will do. */
-#define LEDGER_LOCK "SELECT pg_advisory_xact_lock(1684366953, 1)"
+#define LEDGER_LOCK_CALL "pg_advisory_xact_lock(1684366953, 1)"
+#define LEDGER_LOCK "SELECT " LEDGER_LOCK_CALL
 
 /* How a parameter is written: "$" or "?", before its number. */
 char param_mark(enum store_engine engine);

@@ -14,7 +14,7 @@ const char *const outcome_names[] = {
 		NULL,
 };
 
-static void add_keys(const struct batch *b, const struct candidate *c, struct relation *r)
+void add_keys(const struct batch *b, const struct candidate *c, struct relation *r)
 {
 	for (int k = 0; k < batch_watch(b)->key.n; k++)
 		relation_text(r, c->facts.key[k]);
@@ -148,7 +148,7 @@ static bool survives(const struct candidate *c, int act)
 	return acts(c) && c->does == act;
 }
 
-static void add_values(const struct candidate *c, const struct write_sql *w, struct relation *r)
+void add_values(const struct candidate *c, const struct write_sql *w, struct relation *r)
 {
 	const struct facts *f = &c->facts;
 	enum sign s = f->has_sign[SIGN_ALIVE]
@@ -288,7 +288,11 @@ static defib_err act(struct batch *b, struct failure *f)
 
 static defib_err in_transaction(struct batch *b, struct failure *f)
 {
-	defib_err err = act(b, f);
+	bool done = false;
+	defib_err err = apply_whole(b, &done, f);
+	if (err || done)
+		return err;
+	err = act(b, f);
 	return err || b->barred ? err : write_own_tables(b, f);
 }
 
@@ -363,24 +367,37 @@ static void index_jobs(struct batch *b)
 	}
 }
 
+/* Statements of the user's own may join as they like. */
+static bool by_key(const struct watch_sql *q)
+{
+	for (int act = 0; act < ACT_COUNT; act++)
+		for (int i = 0; i < q->nwrites[act]; i++)
+			if (!q->writes[act][i].returns)
+				return false;
+	return true;
+}
+
 defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, struct arena *a,
                       struct failure *f)
 {
 	struct batch b = {.ap = ap, .all = batch, .n = n, .arena = a};
 	defib_err err = DEFIB_OK;
+	bool again = false;
 	index_jobs(&b);
 	do {
 		if (begin(&b) == 0)
 			return DEFIB_OK;
-		err = store_begin(ap->store, TX_WRITE, f);
+		err = store_begin(ap->store, by_key(ap->sql) ? TX_BULK : TX_WRITE, f);
 		if (err)
 			return err;
+		bool was_surprised = b.surprised;
 		err = in_transaction(&b, f);
-		if (!err && !b.barred && settle_outcomes(&b) + b.noted > 0)
+		again = b.barred || b.surprised != was_surprised;
+		if (!err && !again && settle_outcomes(&b) + b.noted > 0)
 			return store_commit(ap->store, f);
 		store_rollback(ap->store);
-		/* Each round bars at least one more. */
-	} while (!err && b.barred);
+		/* Each round bars at least one more, or was the only one to be surprised. */
+	} while (!err && again);
 	return err;
 }
 

@@ -24,6 +24,7 @@ struct apply {
 	const struct ledger *ledger;
 	const char *actor, *batch;
 	bool lock_signs; /* the role may lock rows of other tables that signs of life stand in */
+	bool first;      /* of a run: the changes of its first rows are told in words */
 };
 
 /*

@@ -5,6 +5,7 @@
  * apply_left.c    what the writes left: is it recorded, and did it help
  * apply_locked.c  why rows could not be locked
  * apply_ledger.c  what the batch leaves in defib's own tables
+ * apply_whole.c   all of it in two statements, where nothing surprises
  */
 #ifndef RECOVER_APPLY_INSIDE_H
 #define RECOVER_APPLY_INSIDE_H
@@ -22,6 +23,7 @@ struct batch {
 	struct facts *left; /* by candidate: the row as it was left; job NULL: not written, or gone */
 	int barred;         /* candidates that must not be written after all: all is taken back */
 	int noted;          /* entries in the ledger that go with no write */
+	bool surprised; /* the whole did not come out as decided: all is taken back, and done singly */
 };
 
 static inline const struct watch *batch_watch(const struct batch *b)
@@ -48,6 +50,14 @@ MUST_CHECK defib_err over_keys(struct batch *b, const char *sql,
                                struct failure *f);
 /* The candidate that a returned row is about, by its key in the first columns; NULL: none. */
 struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row);
+/* The key of a candidate, and what its write takes of it, into the row in the making. */
+void add_keys(const struct batch *b, const struct candidate *c, struct relation *r);
+void add_values(const struct candidate *c, const struct write_sql *w, struct relation *r);
+/*
+ * Lock, write and record the batch at once. *done: it was tried; b->surprised says that it must be
+ * taken back. Where not, nothing was written.
+ */
+MUST_CHECK defib_err apply_whole(struct batch *b, bool *done, struct failure *f);
 /* The whole transaction is taken back for its sake, and the batch tried again without it. */
 void bar(struct batch *b, struct candidate *c, const char *why);
 /* Read the rows that were written, and bar those that the write did not help. */

@@ -7,6 +7,7 @@
  */
 #include "recover/apply.h"
 
+#include "base/text.h"
 #include "recover/look.h"
 #include "recover/recover_test.h"
 
@@ -21,6 +22,7 @@ struct hooked {
 	enum point point;
 	const char *act; /* what the other session does then */
 	bool fired;
+	int wholes; /* statements that did all at once */
 	defib_err answer;
 };
 
@@ -38,6 +40,15 @@ static void fire(struct hooked *h, bool now)
 	h->answer = run(h->rig->other, h->act, &f);
 }
 
+/* Batches are written whole where they can be, and singly else: each test is run by both ways. */
+static bool singly;
+
+/* The second reading and the write in one. */
+static bool is_whole(const char *sql)
+{
+	return text_starts(sql, "WITH defib_w");
+}
+
 static bool is_write(const struct watch_sql *q, const char *sql)
 {
 	for (int r = 0; r < REMEDY_COUNT; r++)
@@ -52,9 +63,11 @@ static defib_err hooked_exec(struct store *s, const char *sql, const struct stor
                              struct failure *f)
 {
 	struct hooked *h = of(s);
-	fire(h, h->point == BEFORE_LOCK && (sql == h->sql->lock || sql == h->sql->lock_signs));
-	fire(h, h->point == BEFORE_REREAD && sql == h->sql->reread);
-	fire(h, h->point == BEFORE_WRITE && is_write(h->sql, sql));
+	h->wholes += is_whole(sql);
+	fire(h, h->point == BEFORE_LOCK &&
+	            (sql == h->sql->lock || sql == h->sql->lock_signs || sql == h->sql->lock_all));
+	fire(h, h->point == BEFORE_REREAD && (sql == h->sql->reread || is_whole(sql)));
+	fire(h, h->point == BEFORE_WRITE && (is_write(h->sql, sql) || is_whole(sql)));
 	return store_exec(h->inner, sql, params, nparams, a, rows, f);
 }
 
@@ -66,7 +79,7 @@ static defib_err hooked_describe(struct store *s, const char *sql, struct arena 
 
 static defib_err hooked_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
-	fire(of(s), of(s)->point == BEFORE_BEGIN && mode == TX_WRITE);
+	fire(of(s), of(s)->point == BEFORE_BEGIN && mode != TX_READ);
 	return store_begin(of(s)->inner, mode, f);
 }
 
@@ -152,6 +165,8 @@ static void decide_on_job(struct trial *t, const char *sign, const char *rules)
 	struct store *s = &t->store.base;
 	assert_int_equal(watch_bind(w, s, &g->arena, &t->binding, &f), DEFIB_OK);
 	assert_int_equal(watch_compile(&t->binding, &g->arena, &t->sql, &f), DEFIB_OK);
+	if (singly)
+		memset(t->sql.whole, 0, sizeof t->sql.whole);
 	assert_int_equal(ledger_open(s, true, &t->ledger, &f), DEFIB_OK);
 	assert_int_equal(look_page(s, &t->sql, &t->ledger, NULL, 10, NULL, &g->arena, &facts, &n, &f),
 	                 DEFIB_OK);
@@ -165,8 +180,8 @@ static void decide_on_job(struct trial *t, const char *sign, const char *rules)
 static enum outcome apply_with(struct trial *t, enum point point, const char *act)
 {
 	struct failure f = {0};
-	struct apply ap = {&t->store.base, &t->sql, &t->ledger,
-	                   "test",         "batch", t->sql.lock_signs != NULL};
+	struct apply ap = {
+		&t->store.base, &t->sql, &t->ledger, "test", "batch", t->sql.lock_signs != NULL, false};
 	t->store.point = point;
 	t->store.act = act;
 	t->store.fired = false;
@@ -204,6 +219,7 @@ static void same_row_is_recovered(void **state)
 	decide_on_job(t, "beat_at", RULES);
 	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_RECOVERED);
 	assert_int_equal(rig_requeued(&t->rig), 1);
+	assert_int_equal(t->store.wholes, t->rig.engine == STORE_POSTGRES && !singly);
 	rig_agrees(&t->rig);
 }
 
@@ -339,8 +355,8 @@ static void locked_row_is_skipped_and_its_holder_named(void **state)
 	assert_int_equal(store_begin(holder, TX_WRITE, &f), DEFIB_OK);
 	assert_int_equal(run(holder, "SELECT 1 FROM jobs FOR UPDATE", &f), DEFIB_OK);
 	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_LOCKED);
-	struct apply ap = {&t->store.base, &t->sql, &t->ledger,
-	                   "test",         "batch", t->sql.lock_signs != NULL};
+	struct apply ap = {
+		&t->store.base, &t->sql, &t->ledger, "test", "batch", t->sql.lock_signs != NULL, false};
 	apply_blockers(&ap, &t->job, 1, &t->rig.arena);
 	assert_int_equal(t->job.blocker_pid, pid);
 	store_close(holder);
@@ -359,8 +375,8 @@ static void write_that_fails_leaves_no_entry(void **state)
 	struct failure f = {0};
 	decide_on_job(t, "beat_at", RULES);
 	rig_sql(&t->rig, refuse[t->rig.engine]);
-	struct apply ap = {&t->store.base, &t->sql, &t->ledger,
-	                   "test",         "batch", t->sql.lock_signs != NULL};
+	struct apply ap = {
+		&t->store.base, &t->sql, &t->ledger, "test", "batch", t->sql.lock_signs != NULL, false};
 	assert_int_equal(apply_batch(&ap, &t->job, 1, &t->rig.arena, &f), DEFIB_CONSTRAINT);
 	assert_false(t->store.base.in_tx);
 	assert_int_equal(rig_requeued(&t->rig), 0);
@@ -419,5 +435,7 @@ int main(void)
 		BOTH(write_that_fails_leaves_no_entry),
 		BOTH(write_kept_back_by_a_trigger_is_refused),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("whole", tests, NULL, NULL);
+	singly = true;
+	return failed + cmocka_run_group_tests_name("singly", tests, NULL, NULL);
 }

@@ -79,7 +79,8 @@ static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
 		c->may_lock_signs = apply_may_lock_signs(c->session->store, c->sql);
 		c->opened = c->session->opened;
 	}
-	struct apply ap = {c->session->store, c->sql, c->ledger, c->actor, name, c->may_lock_signs};
+	struct apply ap = {c->session->store,   c->sql, c->ledger, c->actor, name, c->may_lock_signs,
+	                   c->transactions == 1};
 	if (!done)
 		err = apply_batch(&ap, batch, n, &c->arena, f);
 	snprintf(unsure, BATCH_NAME, "%s", err == DEFIB_UNKNOWN_OUTCOME ? name : "");

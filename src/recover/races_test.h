@@ -175,7 +175,7 @@ static inline defib_err gate_describe(struct store *s, const char *sql, struct a
 /* The first transaction that writes comes right after the look. */
 static inline defib_err gate_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
-	if (mode == TX_WRITE) {
+	if (mode != TX_READ) {
 		race_open(gate_of(s)->race);
 		usleep((useconds_t)race_draw(&gate_of(s)->chance, RACE_YAWN_US));
 	}

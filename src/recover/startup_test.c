@@ -26,7 +26,7 @@ static const struct store_ops *plain;
 
 static defib_err begin_after_deed(struct store *s, enum store_tx mode, struct failure *f)
 {
-	if (mode == TX_WRITE && deed) {
+	if (mode != TX_READ && deed) {
 		rig_sql(deed_rig, deed);
 		deed = NULL;
 	}

@@ -170,7 +170,10 @@ static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, st
 	buf_add(&sql, "BEGIN ISOLATION LEVEL READ COMMITTED");
 	buf_add(&sql, mode == TX_READ || p->read_only ? " READ ONLY;" : ";");
 	/* Who writes names rows by key: reading the table through for a batch costs ten times that. */
-	buf_add(&sql, mode == TX_WRITE ? "SET LOCAL enable_seqscan = off;" : "");
+	buf_add(&sql, mode != TX_READ ? "SET LOCAL enable_seqscan = off;" : "");
+	/* Nor is the whole of an index read for a list of keys, however small it looks. */
+	if (mode == TX_BULK)
+		buf_add(&sql, "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;");
 	if (p->base.pooled) {
 		pg_settings(p, "SET LOCAL", &sql);
 	}
@@ -251,7 +254,7 @@ static defib_err pg_begin(struct store *s, enum store_tx mode, struct failure *f
 static defib_err pg_commit(struct store *s, struct failure *f)
 {
 	struct pg *p = of(s);
-	struct pg_call call = call_now(p, p->mode == TX_WRITE && !p->read_only);
+	struct pg_call call = call_now(p, p->mode != TX_READ && !p->read_only);
 
 	return commit(p, &call, f);
 }

@@ -260,7 +260,7 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 
 static defib_err lite_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
-	defib_err err = control(of(s), mode == TX_WRITE ? "BEGIN IMMEDIATE" : "BEGIN", false, f);
+	defib_err err = control(of(s), mode == TX_READ ? "BEGIN" : "BEGIN IMMEDIATE", false, f);
 
 	of(s)->reading = !err && mode == TX_READ;
 	return err;

@@ -60,7 +60,8 @@ int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null);
 /* 't', 'true', '1' are true; NULL and anything else false. */
 bool row_bool(const struct store_rows *r, int row, int col);
 
-enum store_tx { TX_READ, TX_WRITE };
+/* TX_BULK: TX_WRITE in which every statement names rows by key, many at a time. */
+enum store_tx { TX_READ, TX_WRITE, TX_BULK };
 
 /* A column that a statement would return (store_describe). */
 struct store_column {

@@ -449,8 +449,7 @@ static const char *compile_lock_signs(const struct binding *b, bool leases_only,
 	from_keys(b, &sql);
 	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
 	buf_release(&inside);
-	const char *text = finish(&sql, a);
-	return *nbusy ? text : NULL;
+	return *nbusy ? finish(&sql, a) : (buf_release(&sql), NULL);
 }
 
 /* What a remedy gave back is nobody's: its worker's late result will be refused. */
@@ -511,6 +510,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 		out->lock_signs = compile_lock_signs(b, false, a, &out->nbusy);
 		out->lock_leases = compile_lock_signs(b, true, a, &(int){0});
 		out->blockers = compile_blockers(b, a);
+		compile_wholes(b, a, out);
 	}
 	return DEFIB_OK;
 }

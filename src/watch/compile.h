@@ -36,12 +36,29 @@ enum stuck_column {
 	WRITE_COLUMNS
 };
 
+/* What a whole statement also takes of a job: for the ledger, and the facts that were judged. */
+enum whole_column {
+	WHOLE_AT, /* the job's number in the batch */
+	WHOLE_JOB,
+	WHOLE_RULE,
+	WHOLE_OWNER,
+	WHOLE_KIND,
+	WHOLE_ATTEMPTS,
+	WHOLE_MAX_ATTEMPTS,
+	WHOLE_EPOCH,
+	WHOLE_SIGN,
+	WHOLE_WHEN = WHOLE_SIGN + SIGN_COUNT,
+	WHOLE_COLUMNS
+};
+
 /* One statement that writes, over a relation of the jobs it is for. */
 struct write_sql {
 	const char *sql;
+	const char *set; /* the SET list of an UPDATE; NULL: it is none */
 	bool uses[WRITE_COLUMNS];
 	bool returns; /* the keys of the rows that were written, as they are now */
 	bool tells;   /* and behind them what the ledger keeps of the row, and whether it is running */
+	bool facts[WHOLE_COLUMNS]; /* of a whole statement: its further columns */
 };
 
 /* The columns of look and reread, in this order. */
@@ -83,6 +100,12 @@ struct watch_sql {
 	/* By enum remedy and enum act: the statement itself, then `also` of a remedy. */
 	int nwrites[ACT_COUNT];
 	struct write_sql *writes[ACT_COUNT];
+	/*
+	 * The same for bulk (compile_whole.c), PostgreSQL only: an UPDATE of what is still as it was
+	 * judged, which returns what the ledger keeps. NULL: only the single statements will do.
+	 */
+	struct write_sql *whole[ACT_COUNT];
+	const char *lock_all; /* relation of keys: as `lock`, and only how many were locked */
 	int nbefore;
 	const char **before; /* columns that remedies write */
 	int nnamed;
@@ -108,6 +131,9 @@ struct write_value {
 /* Append the first `n` columns that the write uses. */
 void write_values(const struct write_sql *w, const struct write_value *values, int n,
                   struct relation *r);
+/* The relation of a whole statement, and its columns behind those of the write. */
+void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
+void whole_values(const struct write_sql *w, const struct write_value *values, struct relation *r);
 /* Prepare every statement, so that bad SQL shows before anything is done. */
 MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                                    struct failure *f);

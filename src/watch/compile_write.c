@@ -178,7 +178,7 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 	for (int i = 0; i < CLAIM_FACTS; i++)
 		if (facts[i].text)
 			kept_fact(b, &facts[i], out);
-	buf_add(out, pg ? ")::text" : ")");
+	buf_add(out, ")");
 }
 
 /*
@@ -239,6 +239,7 @@ static defib_err compile_update(const struct binding *b, const struct watch_sql 
 		if (only)
 			buf_addf(&sql, " AND (%s)", only);
 		out->returns = true;
+		out->set = arena_strdup(a, buf_text(&list));
 		out->tells = q && b->engine == STORE_POSTGRES;
 		if (out->tells)
 			returning_left(b, q, &sql);

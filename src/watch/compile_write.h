@@ -9,6 +9,8 @@
 /* Fill out->writes, out->before and out->named. */
 MUST_CHECK defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
                                     struct failure *f);
+/* Fill out->whole, where it can be; after all others (compile_whole.c). */
+void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *out);
 /* A SET list as an UPDATE over a relation of jobs (write_relation); it returns their keys. */
 MUST_CHECK defib_err compile_set(const struct binding *b, const struct sql_text *set,
                                  struct arena *a, struct write_sql *out, struct failure *f);

@@ -1,0 +1,171 @@
+/*
+ * compile_whole.c: a remedy as one statement that reads the judged facts again, writes what is
+ * still as it was judged, and hands what the ledger keeps to the statement around it.
+ *
+ * Only where the row alone tells everything: no trigger, lease or worker's life in another table
+ * has a word in it. Whatever does not come out as it was decided is for the single statements.
+ */
+#include "watch/compile_write.h"
+
+#include "watch/compile_read.h"
+#include "watch/timesql.h"
+
+static const struct {
+	const char *name, *type;
+} columns[WHOLE_COLUMNS] = {
+	[WHOLE_AT] = {"defib_at", "bigint"},
+	[WHOLE_JOB] = {"defib_job", "text"},
+	[WHOLE_RULE] = {"defib_rule", "text"},
+	[WHOLE_OWNER] = {"defib_was_owner", "text"},
+	[WHOLE_KIND] = {"defib_was_kind", "text"},
+	[WHOLE_ATTEMPTS] = {"defib_was_attempts", "bigint"},
+	[WHOLE_MAX_ATTEMPTS] = {"defib_was_max", "bigint"},
+	[WHOLE_EPOCH] = {"defib_was_epoch", "bigint"},
+	[WHOLE_SIGN + SIGN_ALIVE] = {"defib_was_alive", "bigint"},
+	[WHOLE_SIGN + SIGN_EXPIRES] = {"defib_was_expires", "bigint"},
+	[WHOLE_SIGN + SIGN_STARTED] = {"defib_was_started", "bigint"},
+	[WHOLE_WHEN] = {"defib_was_when", "bigint"},
+};
+
+/* The fact that a column is compared with; false: the watch has no such fact. */
+static bool fact(const struct binding *b, int column, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	const struct sql_text *const texts[WHOLE_COLUMNS] = {
+		[WHOLE_OWNER] = &w->owner,       [WHOLE_KIND] = &w->kind,
+		[WHOLE_ATTEMPTS] = &w->attempts, [WHOLE_MAX_ATTEMPTS] = &w->max_attempts,
+		[WHOLE_EPOCH] = &w->epoch,
+	};
+	if (column >= WHOLE_SIGN && column < WHOLE_SIGN + SIGN_COUNT) {
+		enum sign s = (enum sign)(column - WHOLE_SIGN);
+		if (watch_sign(w, s)->text)
+			sql_time_us(b, b->sign_time[s], watch_sign(w, s)->text, out);
+	} else if (column == WHOLE_WHEN) {
+		for (int i = 0; i < w->nrules; i++)
+			if (w->rules[i].when.text)
+				buf_addf(out, "%sCASE WHEN (%s) THEN %lld ELSE 0 END", out->len ? " + " : "",
+				         w->rules[i].when.text, 1LL << i);
+	} else if (texts[column] && texts[column]->text) {
+		buf_addf(out, "(%s)::%s", texts[column]->text, columns[column].type);
+	}
+	return out->len > 0;
+}
+
+static bool has_column(const struct binding *b, int column)
+{
+	struct buf ignored = BUF_INIT;
+	bool has = column < WHOLE_OWNER || fact(b, column, &ignored);
+	buf_release(&ignored);
+	return has;
+}
+
+void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
+{
+	write_relation(b, w, r);
+	for (int i = 0; i < WHOLE_COLUMNS; i++)
+		if (w->facts[i])
+			relation_column(r, columns[i].name, columns[i].type);
+}
+
+void whole_values(const struct write_sql *w, const struct write_value *values, struct relation *r)
+{
+	for (int i = 0; i < WHOLE_COLUMNS; i++) {
+		if (!w->facts[i])
+			continue;
+		if (values[i].number)
+			relation_int(r, values[i].value);
+		else
+			relation_text(r, values[i].text);
+	}
+}
+
+/* The jobs that are as they were judged, with what the ledger keeps of their rows. */
+static void still_so(const struct binding *b, const struct watch_sql *q, const struct write_sql *w,
+                     struct buf *sql)
+{
+	struct relation r;
+	struct buf is = BUF_INIT;
+	buf_add(sql, "SELECT defib_r.*, ");
+	kept_columns(b, q, sql);
+	buf_add(sql, " AS defib_before");
+	from_table(b, sql);
+	buf_add(sql, "\nJOIN (");
+	whole_relation(b, w, &r);
+	relation_select(&r, 1, sql);
+	relation_release(&r);
+	buf_add(sql, ") AS defib_r ON ");
+	join_keys(b, "defib_r", sql);
+	buf_addf(sql, "\nWHERE (%s)", b->watch->running.text);
+	for (int i = WHOLE_OWNER; i < WHOLE_COLUMNS; i++) {
+		buf_clear(&is);
+		if (w->facts[i] && fact(b, i, &is))
+			buf_addf(sql, "\n  AND (%s) IS NOT DISTINCT FROM defib_r.%s", buf_text(&is),
+			         columns[i].name);
+	}
+	buf_release(&is);
+}
+
+/* Acts that end a run by an UPDATE and nothing else. */
+static bool fits(const struct binding *b, const struct watch_sql *q, int act)
+{
+	const struct watch *w = b->watch;
+	bool ends = act == REMEDY_REQUEUE || act == REMEDY_FAIL ||
+	            (act == REMEDY_RETRY && w->actions[ACT_THEN].form == ACTION_NONE);
+	return ends && q->nwrites[act] == 1 && q->writes[act][0].tells && q->nbefore > 0;
+}
+
+static const char *lock_all(const struct binding *b, struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
+	from_keys(b, &sql);
+	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED) AS defib_locked");
+	const char *text = arena_strdup(a, buf_text(&sql));
+	buf_release(&sql);
+	return text;
+}
+
+static struct write_sql *compile_whole(const struct binding *b, const struct watch_sql *q,
+                                       const struct write_sql *single, struct arena *a)
+{
+	struct write_sql *w = ARENA_NEW(a, struct write_sql);
+	struct buf sql = BUF_INIT;
+	int ncols = b->watch->key.n;
+	*w = *single;
+	w->uses[STUCK_VERDICT] = w->uses[STUCK_REASON] = w->uses[STUCK_EVIDENCE] = true;
+	for (int i = 0; i < WRITE_COLUMNS; i++)
+		ncols += w->uses[i];
+	for (int i = 0; i < WHOLE_COLUMNS; i++)
+		ncols += w->facts[i] = has_column(b, i);
+	if (ncols > RELATION_COLUMNS_MAX)
+		return NULL;
+	buf_add(&sql, "UPDATE ");
+	sql_table(&sql, b->watch->table);
+	buf_addf(&sql, " AS t\nSET %s\nFROM (", single->set);
+	still_so(b, q, w, &sql);
+	buf_add(&sql, ") AS defib_s\nWHERE ");
+	join_keys(b, "defib_s", &sql);
+	buf_addf(&sql,
+	         "\nRETURNING defib_s.defib_at, defib_s.defib_job, defib_s.defib_verdict, "
+	         "defib_s.defib_rule, defib_s.defib_reason, defib_s.defib_evidence, "
+	         "defib_s.defib_before, %s AS defib_epoch, (%s) IS TRUE AS defib_running, ",
+	         w->facts[WHOLE_EPOCH] ? "defib_s.defib_was_epoch" : "NULL::bigint",
+	         b->watch->running.text);
+	kept_columns(b, q, &sql);
+	buf_add(&sql, " AS defib_after");
+	w->sql = arena_strdup(a, buf_text(&sql));
+	buf_release(&sql);
+	return w;
+}
+
+void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *out)
+{
+	bool alone = !b->triggers && !b->leases && !b->owner_alive && !b->watch->stays_running &&
+	             !out->lock_signs && !out->lock_leases && !out->free_leases;
+	if (b->engine != STORE_POSTGRES || !alone)
+		return;
+	out->lock_all = lock_all(b, a);
+	for (int act = 0; act < ACT_COUNT; act++)
+		if (fits(b, out, act))
+			out->whole[act] = compile_whole(b, out, &out->writes[act][0], a);
+}
