@@ -715,10 +715,12 @@ BEGIN
             claimed_at = clock_timestamp()
         WHERE j.ctid = ANY (ARRAY(
             SELECT r.at FROM (
+                -- Not =: then the order would be the primary key's too, which reads all jobs.
                 SELECT r.ctid AS at FROM defib.job r
-                WHERE r.state = 'queued' AND r.queue = from_queue AND r.priority = floor_priority
-                  AND r.id > floor_id AND (of_kinds IS NULL OR r.kind = ANY (of_kinds))
-                ORDER BY r.id
+                WHERE r.state = 'queued' AND r.queue = from_queue AND r.priority <= floor_priority
+                  AND r.priority >= floor_priority AND r.id > floor_id
+                  AND (of_kinds IS NULL OR r.kind = ANY (of_kinds))
+                ORDER BY r.priority DESC, r.id
                 FOR NO KEY UPDATE SKIP LOCKED) r
             UNION ALL
             SELECT r.at FROM (
