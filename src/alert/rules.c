@@ -62,6 +62,12 @@ static bool measure_away(const struct measuring *m, double *value)
 	return true;
 }
 
+static bool measure_aside(const struct measuring *m, double *value)
+{
+	*value = m->subject->now.set_aside;
+	return true;
+}
+
 static bool measure_count(const struct measuring *m, double *value)
 {
 	*value = window_sum(m->top, m->now_us);
@@ -109,6 +115,7 @@ static const struct {
 	[ALERT_BRAKE_HELD] = {measure_brake, COUNT_NOTHING, COUNT_NOTHING},
 	[ALERT_SCAN_OVERDUE] = {measure_late, COUNT_NOTHING, COUNT_NOTHING},
 	[ALERT_DATABASE_AWAY] = {measure_away, COUNT_NOTHING, COUNT_NOTHING},
+	[ALERT_RESULTS_SET_ASIDE] = {measure_aside, COUNT_NOTHING, COUNT_NOTHING},
 };
 _Static_assert(sizeof measures / sizeof *measures == ALERT_COUNT, "a measure each");
 

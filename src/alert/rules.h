@@ -39,8 +39,9 @@ struct alert_facts {
 	double stuck;    /* jobs, before any was reset; the most since it was last asked */
 	double oldest_s; /* age of the oldest sign of life of a stuck job */
 	bool braking;
-	double late_s; /* since a scan should have finished; not above 0: it is in time */
-	double away_s; /* since the database last answered */
+	double late_s;    /* since a scan should have finished; not above 0: it is in time */
+	double away_s;    /* since the database last answered */
+	double set_aside; /* results that workers keep because the database refuses them */
 };
 
 struct alert_subject {

@@ -103,6 +103,11 @@ static void away(struct world *w, double s)
 	w->subject.now.away_s = s;
 }
 
+static void aside(struct world *w, double n)
+{
+	w->subject.now.set_aside = n;
+}
+
 /* Quiet below and at the limit (of stuck_doubled: below), firing past it (there: at it). */
 static const struct {
 	enum alert_id id;
@@ -137,6 +142,10 @@ static const struct {
      "no scan has finished for three intervals and 31s more (alert above 30s): stuck jobs stay so"},
 	{ALERT_DATABASE_AWAY, away, 0, 60, 61,
      "the database has not answered for 1m 1s (alert above 1m)"},
+	{ALERT_RESULTS_SET_ASIDE, aside, 0, 0, 1,
+     "1 job has ended and the database refuses to record it: a right, a table or a constraint is "
+     "in "
+     "the way (defib status names it)"},
 };
 _Static_assert(sizeof lives / sizeof *lives == ALERT_COUNT, "each rule has its life");
 

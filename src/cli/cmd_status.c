@@ -3,8 +3,8 @@
  * databases: asked from any host, it needs no way to their processes, and a
  * daemon that is gone shows as well as one that lives.
  *
- * Exit code 1: a watch has no leader, its scans do not finish, or a guard holds
- * stuck jobs back.
+ * Exit code 1: a watch has no leader, its scans do not finish, a guard holds
+ * stuck jobs back, or a worker keeps results that the database refuses to record.
  */
 #include "cli/select.h"
 #include "cli/status_text.h"
@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "ledger/retention.h"
 #include "ledger/schema.h"
+#include "life/attendance.h"
 #include "serve/say_standing.h"
 #include "serve/standing.h"
 #include "watch/builtin.h"
@@ -20,7 +21,7 @@
 struct asking {
 	struct cli *cli;
 	struct selection selection;
-	struct buf out, kept;
+	struct buf out, kept, workers;
 	int told, failed;
 	bool trouble;
 	int code; /* of the first failure */
@@ -139,6 +140,72 @@ static defib_err tell_kept(struct asking *x, const struct database *d, struct st
 	return DEFIB_OK;
 }
 
+/* ---- workers that keep results which nobody takes from them ---- */
+
+#define WORKERS_MAX 1000
+
+static void worker_text(const struct database *d, const char *name, const json_t *spool,
+                        struct buf *out)
+{
+	int64_t aside = json_integer_value(json_object_get(spool, "set_aside"));
+	const char *why = json_string_value(json_object_get(spool, "why"));
+	const char *unserved = json_string_value(json_object_get(spool, "unserved"));
+	struct buf text = BUF_INIT;
+	if (aside) {
+		out_count(&text, aside);
+		buf_addf(&text, " result%s set aside, the database refuses to record %s: %s",
+		         aside == 1 ? " is" : "s are", aside == 1 ? "it" : "them", why ? why : "?");
+	}
+	if (unserved)
+		buf_addf(&text, "%sresults in its spool wait for a worker that serves %s",
+		         aside ? "; " : "", unserved);
+	buf_addf(out, "  worker       %s: %s: ", d->name, name);
+	out_padded(out, buf_text(&text), 0);
+	buf_add(out, "\n");
+	buf_release(&text);
+}
+
+static void worker_json(const struct database *d, const char *name, const json_t *spool, bool first,
+                        struct buf *out)
+{
+	char *text = json_dumps(spool, JSON_COMPACT);
+	buf_add(out, first ? "\n{\"database\":" : ",\n{\"database\":");
+	buf_add_json(out, d->name);
+	buf_add(out, ",\"worker\":");
+	buf_add_json(out, name);
+	buf_addf(out, ",\"spool\":%s}", text ? text : "{}");
+	free(text);
+}
+
+static void tell_worker(struct asking *x, const struct database *d, const struct attendant *w)
+{
+	json_t *info = w->alive && w->info ? json_loads(w->info, 0, NULL) : NULL;
+	const json_t *spool = json_object_get(info, "spool");
+	bool trouble = json_integer_value(json_object_get(spool, "set_aside")) > 0 ||
+	               json_object_get(spool, "unserved");
+	if (trouble && x->cli->json)
+		worker_json(d, w->name, spool, x->workers.len == 0, &x->workers);
+	else if (trouble)
+		worker_text(d, w->name, spool, &x->workers);
+	x->trouble = x->trouble || trouble;
+	json_decref(info);
+}
+
+static defib_err tell_workers(struct asking *x, const struct database *d, struct store *s,
+                              struct failure *f)
+{
+	struct attendant *rows;
+	int n = 0;
+	defib_err err = attendance_read(s, 0, WORKERS_MAX, &x->cli->arena, &rows, &n, f);
+	if (err == DEFIB_PERMISSION) {
+		fail_clear(f); /* not for this role to see */
+		return DEFIB_OK;
+	}
+	for (int i = 0; !err && i < n; i++)
+		tell_worker(x, d, &rows[i]);
+	return err;
+}
+
 static void ask_database(struct asking *x, const struct database *d)
 {
 	struct session *session = session_of(x, d);
@@ -151,6 +218,8 @@ static void ask_database(struct asking *x, const struct database *d)
 		err = left_attachments(session->store, &x->cli->arena, &left, &f);
 	if (!err && x->cli->nwords == 0)
 		err = tell_kept(x, d, session->store, &f);
+	if (!err && x->cli->nwords == 0)
+		err = tell_workers(x, d, session->store, &f);
 	if (err) {
 		int code = cli_fail(&f);
 		x->code = x->failed++ ? x->code : code;
@@ -175,11 +244,13 @@ int cmd_status(struct cli *c)
 		if (is_named(&x, &c->settings.databases[i]))
 			ask_database(&x, &c->settings.databases[i]);
 	if (c->json)
-		printf("{\"watches\":[%s\n],\"retention\":[%s\n]}\n", buf_text(&x.out), buf_text(&x.kept));
+		printf("{\"watches\":[%s\n],\"retention\":[%s\n],\"results_kept\":[%s\n]}\n",
+		       buf_text(&x.out), buf_text(&x.kept), buf_text(&x.workers));
 	else
-		printf("%s%s", buf_text(&x.out), buf_text(&x.kept));
+		printf("%s%s%s", buf_text(&x.out), buf_text(&x.kept), buf_text(&x.workers));
 	buf_release(&x.out);
 	buf_release(&x.kept);
+	buf_release(&x.workers);
 	selection_release(&x.selection);
 	if (x.failed)
 		return x.told ? EXIT_PARTLY : x.code;

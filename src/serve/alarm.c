@@ -194,6 +194,7 @@ void alarm_gather(struct alarm *a, int64_t now_us)
 		put_facts(a->now[i], &a->told[i], now_us, now_ms);
 	struct alert_subject *whole = &a->now[0]->counts;
 	whole->now.away_s = (double)(now_ms - answered_ms) / 1000;
+	whole->now.set_aside = metrics_total(m, METRIC_WORKER_ASIDE, all);
 	tries += risen(metrics_total(m, METRIC_WORKER_TRIES, all), &a->worker_tries);
 	failures += risen(metrics_total(m, METRIC_WORKER_FAILURES, all), &a->worker_failures);
 	alert_count(whole, COUNT_TRIES, now_us, tries);

@@ -145,6 +145,9 @@
 	  "Results that wait in the worker's spool.") \
 	X(WORKER_SPOOL_BYTES, GAUGE, "defib_worker_spool_bytes", "worker,database", NONE, \
 	  "Size of the worker's spool.") \
+	X(WORKER_ASIDE, GAUGE, "defib_worker_set_aside_jobs", "worker,database", NONE, \
+	  "Results that the database refuses to record, kept in the worker's spool and offered again " \
+	  "every minute.") \
 	X(WORKER_SKEW, GAUGE, "defib_worker_clock_skew_seconds", "worker,database", NONE, \
 	  "By how much the worker's clock is ahead of the database's.") \
 	/* ---- the daemon itself */ \

@@ -20,9 +20,10 @@ static const struct {
 	const char *part, *member; /* part NULL: of the object itself */
 	enum metric metric;
 } numbers[] = {
-	{NULL, "ticks", METRIC_WORKER_TICKS},   {NULL, "claims", METRIC_WORKER_CLAIMS},
-	{NULL, "tries", METRIC_WORKER_TRIES},   {NULL, "failures", METRIC_WORKER_FAILURES},
-	{"spool", "jobs", METRIC_WORKER_SPOOL}, {"spool", "bytes", METRIC_WORKER_SPOOL_BYTES},
+	{NULL, "ticks", METRIC_WORKER_TICKS},        {NULL, "claims", METRIC_WORKER_CLAIMS},
+	{NULL, "tries", METRIC_WORKER_TRIES},        {NULL, "failures", METRIC_WORKER_FAILURES},
+	{"spool", "jobs", METRIC_WORKER_SPOOL},      {"spool", "bytes", METRIC_WORKER_SPOOL_BYTES},
+	{"spool", "set_aside", METRIC_WORKER_ASIDE},
 };
 #define ENDS_MAX 16 /* of one worker: any text may stand there */
 #define SERVES_MAX 50
@@ -113,7 +114,7 @@ static void drop_workers(struct metrics *m, const char *database)
 		METRIC_WORKER_UP,      METRIC_WORKER_JOBS,  METRIC_WORKER_CLAIMS,
 		METRIC_WORKER_SETTLED, METRIC_WORKER_TRIES, METRIC_WORKER_FAILURES,
 		METRIC_WORKER_BREAKER, METRIC_WORKER_SPOOL, METRIC_WORKER_SPOOL_BYTES,
-		METRIC_WORKER_SKEW,
+		METRIC_WORKER_ASIDE,   METRIC_WORKER_SKEW,
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		metrics_drop(m, all[i], LABELS(NULL, database, NULL));

@@ -135,6 +135,16 @@ const struct alert_rule alert_defaults[] = {
                              .about = "how long the daemon has been without an answer; while this "
                                       "fires, scan_overdue of its watches is not sent too",
                              AGAIN},
+	[ALERT_RESULTS_SET_ASIDE] =
+		{.severity = ALERT_CRITICAL,
+         .whole = true,
+         .unit = UNIT_JOBS,
+         .limit = 0,
+         .says =
+             "{value} {jobs have} ended and the database refuses to record it: a right, a table "
+             "or a constraint is in the way (defib status names it)",
+         .about = "results that workers keep because the database refused to record them",
+         AGAIN},
 };
 _Static_assert(sizeof alert_defaults / sizeof *alert_defaults == ALERT_COUNT, "a rule each");
 

@@ -70,7 +70,8 @@ enum alert_unit {
 	X(RETRIES_EXHAUSTED, "retries_exhausted")                                                      \
 	X(BRAKE_HELD, "brake_held")                                                                    \
 	X(SCAN_OVERDUE, "scan_overdue")                                                                \
-	X(DATABASE_AWAY, "database_away")
+	X(DATABASE_AWAY, "database_away")                                                              \
+	X(RESULTS_SET_ASIDE, "results_set_aside")
 
 enum alert_id {
 #define X(id, name) ALERT_##id,

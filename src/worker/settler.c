@@ -5,21 +5,20 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "worker/side_tick.h"
-#include "worker/workflow.h"
 
 #include <assert.h>
-#include <jansson.h>
 #include <sys/random.h>
 
 #define BATCH_MAX 1000
 #define DRAIN_MS 500        /* how often the spool is looked at while it is not empty */
+#define ASIDE_MS 60000      /* how often what is set aside is offered again */
 #define SIDE_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
 
 struct settler {
 	struct settler_options options;
 	struct session session;
 	struct breaker breaker;
-	struct spool *spool;
+	struct spools *spools; /* NULL: none */
 	struct side_tick side;
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards everything below */
@@ -51,44 +50,6 @@ static struct timespec after_ms(int64_t ms)
 	return t;
 }
 
-/* How the breaker and the spool are, for others to read; under the lock. */
-static void note_state(struct settler *s)
-{
-	s->counts.breaker = s->breaker.state;
-	s->counts.tries = s->breaker.tries;
-	s->counts.failed = s->breaker.failed;
-	s->counts.spool_depth = s->spool ? spool_count(s->spool) : 0;
-	s->counts.spool_bytes = s->spool ? spool_bytes(s->spool) : 0;
-}
-
-/* ---- the spool's records ---- */
-
-static void record_encode(const struct hand_job *j, struct buf *out)
-{
-	buf_add(out, "{\"source\":");
-	buf_add_json(out, j->source->name);
-	buf_addf(out, ",\"worker\":%lld,\"epoch\":%lld,\"delay_ms\":%lld,\"as\":\"%s\",\"key\":",
-	         (long long)j->worker, (long long)j->claim.epoch, (long long)j->delay_ms,
-	         settle_names[j->as]);
-	buf_add_json(out, j->claim.key);
-	if (j->result) {
-		buf_add(out, ",\"result\":");
-		buf_add_json(out, j->result);
-	}
-	if (j->error) {
-		buf_add(out, ",\"error\":");
-		buf_add_json(out, j->error);
-	}
-	if (j->step_end.side != STEP_SIDE_NONE) {
-		struct buf step = BUF_INIT;
-		step_end_json(&j->step_end, &step);
-		buf_add(out, ",\"step\":");
-		buf_add_json(out, buf_text(&step));
-		buf_release(&step);
-	}
-	buf_add(out, "}");
-}
-
 static struct source *source_named(const struct settler *s, const char *name)
 {
 	for (int i = 0; name && i < s->options.nsources; i++)
@@ -97,12 +58,34 @@ static struct source *source_named(const struct settler *s, const char *name)
 	return NULL;
 }
 
-static int settle_as_named(const char *name)
+/* Sources that have something in the spool and that no pool of ours serves: their names. */
+static void note_unserved(struct settler *s)
 {
-	for (int i = 0; name && settle_names[i]; i++)
-		if (text_eq(settle_names[i], name))
-			return i;
-	return -1;
+	struct buf names = BUF_INIT;
+	const char *name;
+	for (int i = 0; (name = spools_source(s->spools, i)); i++)
+		if (!source_named(s, name))
+			buf_addf(&names, "%s%s", names.len ? ", " : "", name[0] ? name : "(not readable)");
+	snprintf(s->counts.unserved, sizeof s->counts.unserved, "%s", buf_text(&names));
+	buf_release(&names);
+}
+
+/* How the breaker and the spool are, for others to read; under the lock. */
+static void note_state(struct settler *s)
+{
+	s->counts.breaker = s->breaker.state;
+	s->counts.tries = s->breaker.tries;
+	s->counts.failed = s->breaker.failed;
+	if (s->spools) {
+		struct spools_totals t;
+		spools_totals(s->spools, &t);
+		s->counts.spool_depth = t.waiting;
+		s->counts.spool_bytes = t.bytes;
+		s->counts.set_aside = t.set_aside;
+		snprintf(s->counts.aside_why, sizeof s->counts.aside_why, "%s%s%s",
+		         t.why ? t.why_source : "", t.why ? ": " : "", t.why ? t.why : "");
+		note_unserved(s);
+	}
 }
 
 /* ---- ends that a table refuses ---- */
@@ -133,67 +116,6 @@ static void cry_out(const char *source, const struct settlement *one, const char
 	buf_release(&line);
 }
 
-/* Settle one record; true when it is done with, one way or another. */
-static bool drain_record(struct settler *s, const json_t *r)
-{
-	struct arena a = ARENA_INIT;
-	struct failure f = {0};
-	struct source *src = source_named(s, json_string_value(json_object_get(r, "source")));
-	int as = settle_as_named(json_string_value(json_object_get(r, "as")));
-	struct settlement one = {
-		.key = json_string_value(json_object_get(r, "key")),
-		.epoch = json_integer_value(json_object_get(r, "epoch")),
-		.as = (enum settle_as)as,
-		.result = json_string_value(json_object_get(r, "result")),
-		.error = json_string_value(json_object_get(r, "error")),
-		.delay_ms = json_integer_value(json_object_get(r, "delay_ms")),
-	};
-	int64_t worker = json_integer_value(json_object_get(r, "worker"));
-	const char *step = json_string_value(json_object_get(r, "step"));
-	if (!src || as < 0 || !one.key || !step_end_parse(step, &a, &one.step)) {
-		log_event(LOG_ERROR, "a record of the spool belongs to no source of this worker",
-		          LOG_STR("key", one.key));
-		arena_release(&a);
-		return true;
-	}
-	defib_err err = session_ready(&s->session, &f);
-	if (!err)
-		err = src->ops->settle(src, s->session.store, worker, &one, 1, &a, &f);
-	if (err && store_blames_rows(&f) && end_as_failed(&one, &a, &f))
-		err = src->ops->settle(src, s->session.store, worker, &one, 1, &a, &f);
-	if (!err)
-		log_event(LOG_INFO, one.accepted ? "settled from the spool" : "too late from the spool",
-		          LOG_STR("job", one.key), LOG_INT("epoch", one.epoch));
-	/* It would be refused for ever, and those behind it would wait as long. */
-	bool never = err && store_blames_rows(&f);
-	if (never)
-		cry_out(src->name, &one, f.what, "given up");
-	arena_release(&a);
-	return !err || never;
-}
-
-/* Oldest first; stops at the first record that the database does not take. */
-static void drain_spool(struct settler *s)
-{
-	const char *bytes;
-	size_t n;
-	struct failure f = {0};
-	while (s->spool && spool_peek(s->spool, &bytes, &n) &&
-	       breaker_allow(&s->breaker, clock_boot_ms())) {
-		json_t *record = json_loadb(bytes, n, 0, NULL);
-		bool done = !record || drain_record(s, record);
-		json_decref(record);
-		breaker_tell(&s->breaker, "settling", done, chance(), clock_boot_ms());
-		if (!done)
-			return;
-		if (spool_take(s->spool, &f))
-			log_event(LOG_ERROR, f.what);
-		pthread_mutex_lock(&s->lock);
-		s->counts.drained++;
-		pthread_mutex_unlock(&s->lock);
-	}
-}
-
 /* ---- new work ---- */
 
 /* True when it went well and there is more. */
@@ -216,7 +138,32 @@ static void drain_side_first(struct settler *s)
 
 /* ---- jobs that ended ---- */
 
-/* A batch is of one source and one incarnation. */
+/* Its end is kept: that the database still says it is ours is no reason to hand it back. */
+static bool end_is_kept(const struct settler *s, const struct hand_job *j)
+{
+	for (int i = 0; s->spools && i < s->options.nsources; i++) {
+		const struct source *src = s->options.sources[i];
+		bool same = src == j->source ||
+		            (src->keys && j->source->keys && text_eq(src->keys, j->source->keys));
+		if (same && spools_holds(s->spools, src->name, j->worker, j->claim.key, j->claim.epoch))
+			return true;
+	}
+	return false;
+}
+
+/* Nobody here has it, and its end is not kept: a claim's answer was lost. */
+static bool is_kept_stray(const struct settler *s, const struct hand_job *j)
+{
+	if (j->slot >= 0)
+		return false;
+	bool kept = end_is_kept(s, j);
+	if (!kept)
+		log_event(LOG_WARN, "a claim's answer was lost: the job is handed back",
+		          LOG_STR("source", j->source->name), LOG_STR("job", j->claim.key));
+	return kept;
+}
+
+/* A batch is of one source and one incarnation. Under the lock. */
 static struct hand_job *take_batch(struct settler *s)
 {
 	struct hand_job *batch = NULL, **tail = &batch;
@@ -230,6 +177,10 @@ static struct hand_job *take_batch(struct settler *s)
 		}
 		*at = j->queued;
 		j->queued = NULL;
+		if (is_kept_stray(s, j)) {
+			hand_remove(s->options.hand, j);
+			continue;
+		}
 		*tail = j;
 		tail = &j->queued;
 		n++;
@@ -259,8 +210,14 @@ static struct settlement settlement_of(const struct hand_job *j)
 	                           .step = j->step_end};
 }
 
-/* Source and incarnation are those of `of`. */
-static defib_err settle_once(struct settler *s, const struct hand_job *of, struct settlement *all,
+/* Whose ends a batch holds, and how patiently it is settled. */
+struct batch_of {
+	struct source *source;
+	int64_t worker;
+	int tries;
+};
+
+static defib_err settle_once(struct settler *s, const struct batch_of *of, struct settlement *all,
                              int n, struct arena *a, struct failure *f)
 {
 	defib_err err = session_ready(&s->session, f);
@@ -294,14 +251,15 @@ static bool pause_before_try(struct settler *s)
 	return true;
 }
 
-static defib_err settle_with_tries(struct settler *s, const struct hand_job *of,
+static defib_err settle_with_tries(struct settler *s, const struct batch_of *of,
                                    struct settlement *all, int n, struct arena *a,
                                    struct failure *f)
 {
 	defib_err err = DEFIB_CONNECTION;
-	for (int try = 1; try <= s->options.tries; try++) {
-		fail_clear(f);
+	for (int try = 1; try <= of->tries; try++) {
+		err = fail(f, DEFIB_CONNECTION, "the breaker is open");
 		if (breaker_allow(&s->breaker, clock_boot_ms())) {
+			fail_clear(f);
 			err = settle_once(s, of, all, n, a, f);
 			breaker_tell(&s->breaker, "settling", !store_away(err), chance(), clock_boot_ms());
 		}
@@ -311,7 +269,7 @@ static defib_err settle_with_tries(struct settler *s, const struct hand_job *of,
 		s->counts.failures++;
 		note_state(s);
 		pthread_mutex_unlock(&s->lock);
-		if (try < s->options.tries && !pause_before_try(s))
+		if (try < of->tries && !pause_before_try(s))
 			return err;
 	}
 	return err;
@@ -321,7 +279,7 @@ static defib_err settle_with_tries(struct settler *s, const struct hand_job *of,
  * All of it, or what can be: a row that its own table refuses must not hold up the others, so it
  * is looked for by halves. `why` says of each what went wrong; NULL: nothing.
  */
-static void settle_rows(struct settler *s, const struct hand_job *of, struct settlement *all,
+static void settle_rows(struct settler *s, const struct batch_of *of, struct settlement *all,
                         const struct failure **why, int n, struct arena *a)
 {
 	struct failure f = {0};
@@ -344,34 +302,60 @@ static void settle_rows(struct settler *s, const struct hand_job *of, struct set
 		why[i] = kept;
 }
 
-/*
- * The database did not take it: the spool, or one critical line. True: spooled. What the row
- * itself is to blame for is not spooled: it would be refused again.
- */
-static bool keep_elsewhere(struct settler *s, const struct hand_job *j, const struct failure *why)
+/* ---- the spool ---- */
+
+struct offering {
+	struct settler *settler;
+	struct source *source;
+};
+
+static void settle_spooled(void *ctx, int64_t worker, struct settlement *ends,
+                           const struct failure **why, int n, struct arena *a)
 {
-	struct buf record = BUF_INIT;
-	struct failure f = {0};
-	bool kept = false, helps = s->spool && !store_blames_rows(why);
-	struct settlement one = settlement_of(j);
-	record_encode(j, &record);
-	if (helps)
-		kept = spool_append(s->spool, buf_text(&record), record.len, &f) == DEFIB_OK;
-	if (!kept)
-		cry_out(j->source->name, &one, why->what, helps ? f.what : s->spool ? "no use" : "off");
-	buf_release(&record);
-	return kept;
+	const struct offering *o = ctx;
+	settle_rows(o->settler, &(struct batch_of){o->source, worker, 1}, ends, why, n, a);
+}
+
+static void drain_source(struct settler *s, struct source *src)
+{
+	struct offering o = {s, src};
+	int64_t n = spooling_drain(s->spools, src->name, clock_boot_ms(), settle_spooled, &o);
+	pthread_mutex_lock(&s->lock);
+	s->counts.drained += n;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void drain_spools(struct settler *s)
+{
+	for (int i = 0; s->spools && i < s->options.nsources; i++)
+		drain_source(s, s->options.sources[i]);
+}
+
+/* What the database did not take: the spool, or one critical line each. */
+static void keep_elsewhere(struct settler *s, const struct hand_job *batch,
+                           const struct failure **why, bool *kept, int n, struct arena *a)
+{
+	struct spool_result *all = ARENA_ARRAY(a, struct spool_result, n);
+	struct failure f = {.what = "off"};
+	int i = 0;
+	for (const struct hand_job *j = batch; j; j = j->queued)
+		all[i++] = (struct spool_result){
+			.source = j->source->name, .worker = j->worker, .end = settlement_of(j)};
+	if (s->spools)
+		spooling_keep(s->spools, batch->source->name, all, why, n, kept, &f);
+	for (i = 0; i < n; i++)
+		if (why[i] && (!kept[i] || store_blames_rows(why[i])))
+			cry_out(all[i].source, &all[i].end, why[i]->what, kept[i] ? "set aside" : f.what);
 }
 
 static void finish_job(struct settler *s, struct hand_job *j, const struct settlement *one,
-                       const struct failure *err)
+                       const struct failure *err, bool kept)
 {
-	bool spooled = err && keep_elsewhere(s, j, err);
 	if (!err)
 		j->as = one->as;
 	pthread_mutex_lock(&s->lock);
-	s->counts.spooled += spooled;
-	s->counts.abandoned += err && !spooled;
+	s->counts.spooled += err && kept;
+	s->counts.abandoned += err && !kept;
 	s->counts.settled += !err && one->accepted;
 	s->counts.ends[j->as] += !err && one->accepted;
 	s->counts.refused += !err && !one->accepted;
@@ -393,21 +377,26 @@ static void settle_batch(struct settler *s, struct hand_job *batch)
 	int n = batch_size(batch), i = 0;
 	struct settlement *all = ARENA_ARRAY(&a, struct settlement, n);
 	const struct failure **why = ARENA_ARRAY(&a, const struct failure *, n);
+	bool *kept = ARENA_ARRAY(&a, bool, n);
+	const char *source = batch->source->name;
 	for (const struct hand_job *j = batch; j; j = j->queued)
 		all[i++] = settlement_of(j);
-	/* Order matters: what is in the spool ended before this. */
-	bool behind = s->spool && spool_count(s->spool) > 0;
-	if (behind)
-		drain_spool(s);
-	if (!behind || spool_count(s->spool) == 0)
-		settle_rows(s, batch, all, why, n, &a);
+	/* Order matters: what is in the spool of this source ended before this. */
+	if (s->spools && spools_waiting(s->spools, source) > 0)
+		drain_source(s, batch->source);
+	if (!s->spools || spools_waiting(s->spools, source) == 0)
+		settle_rows(s, &(struct batch_of){batch->source, batch->worker, s->options.tries}, all, why,
+		            n, &a);
 	else
 		for (i = 0; i < n; i++)
 			why[i] = &waits;
+	if (s->spools && !why[0])
+		spooling_taken(s->spools, source);
+	keep_elsewhere(s, batch, why, kept, n, &a);
 	for (i = 0; batch; i++) {
 		struct hand_job *j = batch;
 		batch = j->queued;
-		finish_job(s, j, &all[i], why[i]);
+		finish_job(s, j, &all[i], why[i], kept[i]);
 	}
 	arena_release(&a);
 	if (s->options.done)
@@ -431,8 +420,8 @@ static void *settler_main(void *arg)
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
 		s->busy = false;
-		bool spooled = s->spool && spool_count(s->spool) > 0;
 		note_state(s);
+		bool spooled = s->counts.spool_depth + s->counts.set_aside > 0;
 		struct timespec until = after_ms(idle_ms(s, spooled));
 		while (!s->first && !s->stop && pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
 			;
@@ -446,9 +435,17 @@ static void *settler_main(void *arg)
 		if (batch)
 			settle_batch(s, batch);
 		else
-			drain_spool(s);
+			drain_spools(s);
 		drain_side(s);
 	}
+}
+
+static void tell_unserved(struct settler *s)
+{
+	note_state(s);
+	if (s->counts.unserved[0])
+		log_event(LOG_WARN, "results in the spool wait for a worker that serves their source",
+		          LOG_STR("sources", s->counts.unserved), LOG_STR("spool", s->options.spool));
 }
 
 defib_err settler_start(const struct settler_options *o, struct settler **out, struct failure *f)
@@ -460,9 +457,11 @@ defib_err settler_start(const struct settler_options *o, struct settler **out, s
 	s->side.queue = (struct side_queue){.folder = o->side, .url = o->store.url};
 	breaker_init(&s->breaker, &(struct breaker_rules){5, 1000, 30000});
 	if (o->spool) {
-		struct spool_options so = {o->spool, 0};
-		defib_err err = spool_open(&so, &s->spool, f);
+		defib_err err = spools_open(o->spool, 0, &s->spools, f);
+		for (int i = 0; !err && i < o->nsources; i++)
+			err = spools_ready(s->spools, o->sources[i]->name, f);
 		if (err) {
+			spools_close(s->spools);
 			free(s);
 			return err;
 		}
@@ -476,11 +475,12 @@ defib_err settler_start(const struct settler_options *o, struct settler **out, s
 	struct failure unused = {0};
 	(void)!session_ready(&s->session, &unused);
 	/* What the last worker of this name left, before anybody declares it dead for that. */
-	drain_spool(s);
+	drain_spools(s);
+	tell_unserved(s);
 	drain_side_first(s);
 	if (pthread_create(&s->thread, NULL, settler_main, s) != 0) {
 		session_close(&s->session);
-		spool_close(s->spool);
+		spools_close(s->spools);
 		free(s);
 		return fail(f, DEFIB_IO, "cannot start a thread for settling");
 	}
@@ -527,7 +527,7 @@ void settler_stop(struct settler *s, int64_t grace_ms)
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 	session_close(&s->session);
-	spool_close(s->spool);
+	spools_close(s->spools);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

@@ -13,7 +13,7 @@
 #include "store/session.h"
 #include "worker/breaker.h"
 #include "worker/hand.h"
-#include "worker/spool.h"
+#include "worker/spooling.h"
 
 struct settler;
 
@@ -38,6 +38,9 @@ struct settler_counts {
 	int64_t tries, failed;      /* uses of the database, and those that failed */
 	enum breaker_state breaker;
 	int64_t spool_depth, spool_bytes;
+	int64_t set_aside;   /* results that the database refused, kept in the spool */
+	char aside_why[256]; /* source and reason of the first of them */
+	char unserved[256];  /* sources with something in the spool that nobody here serves */
 };
 
 MUST_CHECK defib_err settler_start(const struct settler_options *o, struct settler **out,

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LIMIT_MS 20000
+#define LIMIT_MS 60000
 #define SEEN_MAX 64
 
 /* What the source was asked to settle, and how it answers. */
@@ -25,10 +25,11 @@ static struct {
 	int nplan, calls;
 	defib_err after;
 	bool refuses;
-	const char *sick;   /* the key of a job that fails as if the database were away */
-	const char *barred; /* the key of a job that its table does not take as done */
-	bool barred_wholly; /* nor as failed */
-	sem_t *gate;        /* waited for in the first call */
+	const char *sick;          /* the key of a job that fails as if the database were away */
+	const char *barred;        /* the key of a job that its table does not take as done */
+	bool barred_wholly;        /* nor as failed */
+	const struct source *shut; /* refuses all */
+	sem_t *gate;               /* waited for in the first call */
 	struct {
 		int call;
 		int64_t worker, epoch, delay_ms;
@@ -60,7 +61,7 @@ static void note(const struct settlement *s, int64_t worker)
 static defib_err settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,
                         int n, struct arena *a, struct failure *f)
 {
-	(void)src, (void)s, (void)a;
+	(void)s, (void)a;
 	if (base.gate) {
 		sem_wait(base.gate);
 		base.gate = NULL;
@@ -68,6 +69,8 @@ static defib_err settle(struct source *src, struct store *s, int64_t worker, str
 	pthread_mutex_lock(&base.lock);
 	defib_err err = base.calls < base.nplan ? base.plan[base.calls] : base.after;
 	base.calls++;
+	if (base.shut == src)
+		err = DEFIB_PERMISSION;
 	for (int i = 0; i < n; i++)
 		if (base.sick && text_eq(base.sick, all[i].key))
 			err = DEFIB_CONNECTION;
@@ -182,6 +185,12 @@ static void wait_drained(int64_t n)
 	}
 }
 
+static void wait_aside(int64_t n)
+{
+	for (int64_t end = clock_boot_ms() + LIMIT_MS; counts().set_aside != n; usleep(2000))
+		assert_true(clock_boot_ms() < end);
+}
+
 static void answers(int n, const defib_err *plan, defib_err after)
 {
 	pthread_mutex_lock(&base.lock);
@@ -274,9 +283,7 @@ static void an_end_that_is_refused_is_counted_and_said(void **state)
 	start(true);
 	ends(&mail, "a", 7, SETTLE_DONE);
 	wait_left(1);
-	const char *log = caught_log();
-	assert_non_null(strstr(log, "LEASE_LOST"));
-	assert_non_null(strstr(log, "job=a"));
+	assert_non_null(strstr(caught_log(), "LEASE_LOST"));
 	assert_int_equal(counts().refused, 1);
 	assert_int_equal(counts().settled + counts().spooled + counts().abandoned, 0);
 }
@@ -345,7 +352,7 @@ static void after_the_tries_it_waits_in_the_spool_and_is_recorded_later(void **s
 	assert_string_equal(base.seen[0].result, "-");
 }
 
-static void what_ended_first_is_recorded_first(void **state)
+static void of_a_source_what_ended_first_is_recorded_first(void **state)
 {
 	static const defib_err plan[] = {DEFIB_CONNECTION, DEFIB_CONNECTION, DEFIB_CONNECTION};
 	(void)state;
@@ -353,7 +360,7 @@ static void what_ended_first_is_recorded_first(void **state)
 	start(true);
 	ends(&mail, "a", 7, SETTLE_DONE);
 	wait_left(1);
-	ends(&rooms, "b", 7, SETTLE_DONE);
+	ends(&mail, "b", 7, SETTLE_DONE);
 	ends(&mail, "c", 7, SETTLE_DONE);
 	wait_left(2);
 	wait_drained(1);
@@ -445,7 +452,7 @@ static void a_refused_end_fails_its_job_and_holds_up_no_other(void **state)
 	sem_destroy(&gate);
 }
 
-static void what_is_refused_wholly_is_said_and_not_spooled(void **state)
+static void what_is_refused_wholly_is_said_and_set_aside(void **state)
 {
 	(void)state;
 	base.barred = "a";
@@ -455,10 +462,63 @@ static void what_is_refused_wholly_is_said_and_not_spooled(void **state)
 	ends(&mail, "a", 7, SETTLE_DONE);
 	ends(&mail, "b", 7, SETTLE_DONE);
 	wait_left(2);
+	wait_aside(1);
 	assert_non_null(strstr(caught_log(), "ZOMBIE RECORD ALERT: mail a stuck"));
 	assert_took("b");
-	assert_int_equal(counts().abandoned, 1);
-	assert_int_equal(counts().spooled, 0);
+	assert_int_equal(counts().abandoned, 0);
+	assert_string_equal(counts().aside_why, "mail: the plan says so");
+}
+
+/* A right was revoked, or the table is gone. */
+static void a_source_that_refuses_all_holds_up_no_other(void **state)
+{
+	(void)state;
+	base.shut = &mail;
+	start(true);
+	catch_log();
+	ends(&mail, "a", 7, SETTLE_DONE);
+	ends(&rooms, "b", 7, SETTLE_DONE);
+	ends(&mail, "c", 7, SETTLE_DONE);
+	ends(&rooms, "d", 7, SETTLE_DONE);
+	wait_left(4);
+	wait_aside(2);
+	(void)caught_log();
+	assert_took("bd");
+	assert_int_equal(counts().spool_depth, 0);
+	assert_int_equal(counts().abandoned, 0);
+	/* It takes one more: what it refused is offered at once, in order. */
+	pthread_mutex_lock(&base.lock);
+	base.shut = NULL;
+	pthread_mutex_unlock(&base.lock);
+	ends(&mail, "e", 7, SETTLE_DONE);
+	wait_drained(2);
+	assert_took("bdeac");
+	wait_aside(0);
+}
+
+static void a_job_whose_end_is_kept_is_no_stray(void **state)
+{
+	(void)state;
+	base.shut = &mail;
+	start(true);
+	catch_log();
+	ends(&mail, "a", 7, SETTLE_DONE);
+	wait_left(1);
+	for (int i = 0; i < 3; i++) {
+		struct hand_job *j =
+			hand_add(&hand, &mail, 0, 7, &(struct claimed){.key = "a", .epoch = 3});
+		j->slot = -1;
+		j->as = SETTLE_RELEASED;
+		settler_add(settler, j);
+	}
+	ends(&rooms, "b", 7, SETTLE_DONE);
+	wait_left(1);
+	wait_aside(1);
+	assert_null(strstr(caught_log(), "a claim's answer was lost"));
+	settler_stop(settler, 0);
+	settler = NULL;
+	assert_int_equal(hand_count(&hand), 0);
+	assert_took("b");
 }
 
 static void a_refused_end_in_the_spool_does_not_block_it(void **state)
@@ -524,12 +584,14 @@ int main(void)
 		TEST(failures_that_may_pass_are_tried_again),
 		TEST(each_class_is_tried_again_or_not),
 		TEST(after_the_tries_it_waits_in_the_spool_and_is_recorded_later),
-		TEST(what_ended_first_is_recorded_first),
+		TEST(of_a_source_what_ended_first_is_recorded_first),
 		TEST(while_the_spool_does_not_drain_nothing_passes_it),
 		TEST(what_a_spool_holds_the_next_settler_records),
 		TEST(what_came_too_late_from_the_spool_is_done_with),
 		TEST(a_refused_end_fails_its_job_and_holds_up_no_other),
-		TEST(what_is_refused_wholly_is_said_and_not_spooled),
+		TEST(what_is_refused_wholly_is_said_and_set_aside),
+		TEST(a_source_that_refuses_all_holds_up_no_other),
+		TEST(a_job_whose_end_is_kept_is_no_stray),
 		TEST(a_refused_end_in_the_spool_does_not_block_it),
 		TEST(without_a_spool_one_critical_line_names_the_job),
 		TEST(a_stop_spools_what_there_is_no_time_to_try),

@@ -51,7 +51,7 @@ static void pause_ms(int64_t ms)
 /* Own the folder; whoever has it is waited for. */
 static defib_err own(const struct side_queue *q, struct spool **out, struct failure *f)
 {
-	struct spool_options o = {q->folder, 0};
+	struct spool_options o = {.folder = q->folder};
 	int64_t until = clock_boot_ms() + q->wait_ms;
 	defib_err err = folder_ours(q->base, q->folder, f);
 	if (err)
@@ -272,7 +272,7 @@ static defib_err set_aside(const struct side_queue *q, struct spool *spool, cons
 	if (!spool_peek(spool, &bytes, &n))
 		return DEFIB_OK;
 	buf_addf(&folder, "%s/refused", q->folder);
-	struct spool_options o = {buf_text(&folder), 0};
+	struct spool_options o = {.folder = buf_text(&folder)};
 	defib_err err = spool_open(&o, &refused, f);
 	if (!err)
 		err = spool_append(refused, bytes, n, f);

@@ -152,7 +152,7 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 	assert_int_equal(out.refused, 1);
 	assert_kinds(b, "ac");
 	snprintf(aside, sizeof aside, "%s/refused", folder);
-	struct spool_options o = {aside, 0};
+	struct spool_options o = {.folder = aside};
 	assert_int_equal(spool_open(&o, &refused, &f), DEFIB_OK);
 	assert_int_equal(spool_count(refused), 1);
 	assert_true(spool_peek(refused, &bytes, &n));
@@ -209,7 +209,7 @@ static void who_owns_the_folder_for_long_is_told(void **state)
 {
 	struct bench *b = bench_of(state);
 	struct side_queue q = queue_of(b);
-	struct spool_options o = {folder, 0};
+	struct spool_options o = {.folder = folder};
 	struct side_drained out = {0};
 	struct failure f = {0};
 	struct spool *owned;

@@ -27,13 +27,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #define SPOOL_FILE "spool"
 #define SPOOL_NEW "spool.new"
 #define SPOOL_BAD "spool.bad"
-#define SPOOL_LOCK "lock"
 #define SPOOL_DEFAULT_MAX (INT64_C(64) << 20)
 #define SPOOL_REWRITE_MIN (1 << 20) /* less than this is not worth a rewrite */
 
@@ -42,7 +40,9 @@ struct spool {
 	int folder_fd, lock_fd, file_fd;
 	struct spool_mark mark;
 	int64_t max_bytes;
+	bool owned;           /* its folder is, by a lock above it */
 	off_t begin, end;     /* of the records that were not taken */
+	int64_t before;       /* bytes that were in front of the file's first since it was opened */
 	uint64_t last;        /* highest number given */
 	int64_t count;        /* not taken */
 	off_t rewrite_at;     /* taken bytes that make a rewrite worth trying */
@@ -113,6 +113,7 @@ static defib_err rewrite(struct spool *s, struct failure *f)
 		return err;
 	}
 	s->end -= s->begin;
+	s->before += s->begin;
 	s->begin = 0;
 	return sync_names(s, f);
 }
@@ -217,31 +218,12 @@ static defib_err spool_scan(struct spool *s, struct failure *f)
 	return err;
 }
 
-static defib_err spool_lock(struct spool *s, struct failure *f)
-{
-	defib_err err = file_open(s->folder_fd, SPOOL_LOCK, 0, &s->lock_fd, f);
-
-	if (err) {
-		return err;
-	}
-	if (TEMP_FAILURE_RETRY(flock(s->lock_fd, LOCK_EX | LOCK_NB)) == 0) {
-		return DEFIB_OK;
-	}
-	if (errno != EWOULDBLOCK) {
-		return fail(f, DEFIB_IO, "cannot lock it: %s", strerror(errno));
-	}
-	fail(f, DEFIB_REFUSED, "another process owns this folder");
-	fail_next(f, "give each worker a name of its own; `fuser %s/" SPOOL_LOCK "` shows the owner",
-	          s->folder);
-	return DEFIB_REFUSED;
-}
-
 static defib_err spool_open_files(struct spool *s, struct failure *f)
 {
 	defib_err err = folder_open(s->folder, &s->folder_fd, f);
 
-	if (!err) {
-		err = spool_lock(s, f);
+	if (!err && !s->owned) {
+		err = folder_lock(s->folder, s->folder_fd, &s->lock_fd, f);
 	}
 	if (!err) {
 		err = file_open(s->folder_fd, SPOOL_FILE, 0, &s->file_fd, f);
@@ -268,6 +250,7 @@ static void tidy(struct spool *s)
 	if (s->begin == s->end && s->end > 0) {
 		err = file_truncate(s->file_fd, 0, &f);
 		if (!err) {
+			s->before += s->end;
 			s->begin = s->end = 0;
 		}
 	} else if (s->begin >= s->rewrite_at && s->begin >= s->end - s->begin) {
@@ -289,6 +272,7 @@ defib_err spool_open(const struct spool_options *o, struct spool **out, struct f
 	s->folder = mem_strdup(o->folder);
 	s->folder_fd = s->lock_fd = s->file_fd = s->mark.fd = -1;
 	s->max_bytes = o->max_bytes ? o->max_bytes : SPOOL_DEFAULT_MAX;
+	s->owned = o->owned;
 	s->rewrite_at = SPOOL_REWRITE_MIN;
 	defib_err err = spool_open_files(s, f);
 	if (!err) {
@@ -341,25 +325,37 @@ static defib_err record_write(struct spool *s, const struct buf *record, struct 
 
 defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct failure *f)
 {
-	struct buf record = BUF_INIT;
-	int64_t room = s->max_bytes - spool_bytes(s) - RECORD_HEAD;
+	return spool_append_many(s, &(struct spool_record){.bytes = bytes, .n = n}, 1, f);
+}
 
-	if (room < 0 || n > (uint64_t)room || n > UINT32_MAX) {
-		fail(f, DEFIB_FULL,
-		     "spool %s: %lld records of %lld bytes wait, %zu bytes more exceed its bound",
-		     s->folder, (long long)s->count, (long long)spool_bytes(s), n);
-		return DEFIB_FULL;
+defib_err spool_append_many(struct spool *s, const struct spool_record *all, int n,
+                            struct failure *f)
+{
+	struct buf records = BUF_INIT;
+	int64_t room = s->max_bytes - spool_bytes(s);
+
+	for (int i = 0; i < n && room >= 0; i++) {
+		int64_t one = all[i].n > UINT32_MAX ? INT64_MAX : RECORD_HEAD + (int64_t)all[i].n;
+		room = one > room ? -1 : room - one;
+		if (room >= 0) {
+			record_build(s->last + 1 + (uint64_t)i, all[i].bytes, all[i].n, &records);
+		}
 	}
-	record_build(s->last + 1, bytes, n, &record);
-	defib_err err = record_write(s, &record, f);
-	if (err) {
-		fail_prefix(f, "spool %s", s->folder);
-	} else {
-		s->end += (off_t)record.len;
-		s->last++;
-		s->count++;
+	defib_err err = DEFIB_OK;
+	if (room < 0) {
+		err = fail(f, DEFIB_FULL,
+		           "spool %s: %lld records of %lld bytes wait, %d more exceed its bound", s->folder,
+		           (long long)s->count, (long long)spool_bytes(s), n);
+	} else if (n > 0) {
+		err = record_write(s, &records, f);
+		fail_prefix(err ? f : NULL, "spool %s", s->folder);
 	}
-	buf_release(&record);
+	if (!err) {
+		s->end += (off_t)records.len;
+		s->last += (uint64_t)n;
+		s->count += n;
+	}
+	buf_release(&records);
 	return err;
 }
 
@@ -465,16 +461,41 @@ int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t 
 		last = h.number;
 		at += RECORD_HEAD + h.len;
 		char *copy = memcpy(arena_alloc(a, record.len + 1), buf_text(&record), record.len);
-		out[n++] = (struct spool_record){copy, record.len, h.number, at};
+		out[n++] = (struct spool_record){copy, record.len, h.number, s->before + at};
 	}
 	buf_release(&record);
 	return n;
 }
 
+defib_err spool_walk(struct spool *s, void (*each)(void *ctx, const char *bytes, size_t n),
+                     void *ctx, struct failure *f)
+{
+	struct buf record = BUF_INIT;
+	struct record_head h;
+	enum record_state state = RECORD_GOOD;
+	uint64_t last = s->mark.taken;
+	defib_err err = DEFIB_OK;
+
+	for (off_t at = s->begin; !err && at < s->end && state == RECORD_GOOD;) {
+		buf_clear(&record);
+		err = record_head(s->file_fd, at, s->end, last, &h, &state, f);
+		if (!err && state == RECORD_GOOD) {
+			err = record_bytes(s->file_fd, at, &h, &record, &state, f);
+		}
+		if (!err && state == RECORD_GOOD) {
+			each(ctx, buf_text(&record), record.len);
+			last = h.number;
+			at += RECORD_HEAD + h.len;
+		}
+	}
+	buf_release(&record);
+	return err;
+}
+
 defib_err spool_take_many(struct spool *s, const struct spool_record *all, int n, struct failure *f)
 {
 	assert(n > 0);
-	return take_to(s, all[n - 1].number, all[n - 1].end, n, f);
+	return take_to(s, all[n - 1].number, all[n - 1].end - s->before, n, f);
 }
 
 int64_t spool_count(const struct spool *s)

@@ -17,6 +17,7 @@ struct spool;
 struct spool_options {
 	const char *folder; /* made if it is not there, mode 0700 */
 	int64_t max_bytes;  /* 0: 64 MiB */
+	bool owned;         /* by a lock on a folder above it: it needs none of its own */
 };
 
 /* DEFIB_REFUSED when another process owns the folder. */
@@ -36,15 +37,22 @@ struct spool_record {
 	const char *bytes;
 	size_t n;
 	uint64_t number;
-	int64_t end; /* where the next one begins in the file */
+	int64_t end; /* where the next one begins, counted from the first since the open */
 };
 /* The oldest records in the arena: `most` at most, and none that makes them more than `bytes`
    beside the first. */
 int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t bytes,
                     struct arena *a);
-/* The first `n` of the last spool_peek_many() are done. */
+/* The first `n` of the last spool_peek_many() that were not taken yet are done. */
 MUST_CHECK defib_err spool_take_many(struct spool *s, const struct spool_record *all, int n,
                                      struct failure *f);
+/* All of them or none: one write and one sync; only bytes and n are read. */
+MUST_CHECK defib_err spool_append_many(struct spool *s, const struct spool_record *all, int n,
+                                       struct failure *f);
+/* Every record that was not taken, oldest first; for who has just opened it. */
+MUST_CHECK defib_err spool_walk(struct spool *s,
+                                void (*each)(void *ctx, const char *bytes, size_t n), void *ctx,
+                                struct failure *f);
 int64_t spool_count(const struct spool *s);
 int64_t spool_bytes(const struct spool *s);
 

@@ -7,8 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define LOCK_FILE "lock"
 
 /* No room is told apart: it passes by itself when somebody makes room. */
 static defib_err failed(struct failure *f, const char *what)
@@ -118,6 +121,22 @@ defib_err folder_open(const char *path, int *fd, struct failure *f)
 		*fd = open(path, flags);
 	}
 	return *fd < 0 ? failed(f, "open the folder") : DEFIB_OK;
+}
+
+defib_err folder_lock(const char *path, int folder, int *lock, struct failure *f)
+{
+	defib_err err = file_open(folder, LOCK_FILE, 0, lock, f);
+
+	if (err || TEMP_FAILURE_RETRY(flock(*lock, LOCK_EX | LOCK_NB)) == 0) {
+		return err;
+	}
+	if (errno != EWOULDBLOCK) {
+		return failed(f, "lock it");
+	}
+	fail(f, DEFIB_REFUSED, "another process owns this folder");
+	fail_next(f, "give each worker a name of its own; `fuser %s/" LOCK_FILE "` shows the owner",
+	          path);
+	return DEFIB_REFUSED;
 }
 
 defib_err file_open(int folder, const char *name, int flags, int *fd, struct failure *f)

@@ -17,6 +17,10 @@
 MUST_CHECK defib_err folder_ours(const char *base, const char *folder, struct failure *f);
 /* Open a folder of our own; it and what leads to it are made (0700) and synced where missing. */
 MUST_CHECK defib_err folder_open(const char *path, int *fd, struct failure *f);
+/*
+ * Own it while *lock is open. DEFIB_REFUSED when another process does; `path` is for the message.
+ */
+MUST_CHECK defib_err folder_lock(const char *path, int folder, int *lock, struct failure *f);
 /* Open a regular file of the folder for reading and writing, made (0600) if it is not there. */
 MUST_CHECK defib_err file_open(int folder, const char *name, int flags, int *fd, struct failure *f);
 MUST_CHECK defib_err file_size(int fd, off_t *size, struct failure *f);

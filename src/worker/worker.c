@@ -57,8 +57,6 @@ static void on_stray(void *ctx, struct source *src, int64_t worker, const char *
 {
 	struct worker *w = ctx;
 	struct claimed c = {.key = key, .epoch = epoch, .queue = src->name};
-	log_event(LOG_WARN, "a claim's answer was lost: the job is handed back",
-	          LOG_STR("source", src->name), LOG_STR("job", key));
 	/* The lock keeps the settler where it is: worker_close() ends it before the watchman. */
 	pthread_mutex_lock(&w->lock);
 	if (!w->closing) {

@@ -38,6 +38,22 @@ static void add_settled(const struct settler_counts *s, int64_t by_handlers, str
 	buf_add(out, "}");
 }
 
+/* What waits on our disk, and what the database refused to record. */
+static void add_spool(const struct settler_counts *s, struct buf *out)
+{
+	buf_addf(out, ",\"spool\":{\"jobs\":%lld,\"bytes\":%lld,\"set_aside\":%lld",
+	         (long long)s->spool_depth, (long long)s->spool_bytes, (long long)s->set_aside);
+	if (s->set_aside) {
+		buf_add(out, ",\"why\":");
+		buf_add_json(out, s->aside_why);
+	}
+	if (s->unserved[0]) {
+		buf_add(out, ",\"unserved\":");
+		buf_add_json(out, s->unserved);
+	}
+	buf_add(out, "}");
+}
+
 void worker_info(void *ctx, struct buf *out)
 {
 	struct worker *w = ctx;
@@ -65,7 +81,7 @@ void worker_info(void *ctx, struct buf *out)
 	took_json(&took, out);
 	buf_addf(out, ",\"refused\":%lld,\"abandoned\":%lld,\"tries\":%lld,\"failures\":%lld",
 	         (long long)s.refused, (long long)s.abandoned, (long long)tries, (long long)failures);
-	buf_addf(out, ",\"breaker\":\"%s\",\"spool\":{\"jobs\":%lld,\"bytes\":%lld}",
-	         open ? "open" : "closed", (long long)s.spool_depth, (long long)s.spool_bytes);
+	buf_addf(out, ",\"breaker\":\"%s\"", open ? "open" : "closed");
+	add_spool(&s, out);
 	buf_addf(out, ",\"clock_ms\":%lld}", (long long)(clock_wall_us() / 1000));
 }

@@ -18,7 +18,8 @@ from workers import eventually
 # Other rules would have their say too: tests that look at one switch the others off.
 RULES = ("stuck_warning", "stuck_critical", "stuck_doubled", "stuck_long", "connection_failures",
          "recovered_many", "recovered_fast", "detection_slow", "recovery_rate", "false_positives",
-         "retries_exhausted", "brake_held", "scan_overdue", "database_away")
+         "retries_exhausted", "brake_held", "scan_overdue", "database_away",
+         "results_set_aside")
 
 
 # Stuck jobs stay stuck: nothing is done about them.

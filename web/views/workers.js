@@ -56,6 +56,18 @@ function troubleCell(w) {
 					title: "The database refused its settlements: it waits",
 				})
 			: h("span", { class: "muted" }, "closed"),
+		spool?.set_aside > 0
+			? chip("trouble", {
+					label: `${plural(spool.set_aside, "result")} set aside`,
+					title: `The database refuses to record them. ${spool.why ?? ""}`,
+				})
+			: null,
+		spool?.unserved
+			? chip("warn", {
+					label: "results of another source",
+					title: `Nobody here serves ${spool.unserved}: its results wait in the spool`,
+				})
+			: null,
 		spool?.jobs > 0
 			? chip("warn", {
 					label: `${plural(spool.jobs, "result")} in its spool`,
