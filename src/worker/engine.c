@@ -169,7 +169,11 @@ void job_over(struct engine *e, struct job *j)
 	if (j->settled) {
 		e->counts.settled++;
 		note_ready(crew, j);
-		job_out(e, j, ACTION_FORGOTTEN, NULL);
+		/* The database may have been asked what we have before it was settled. */
+		if (e->comparing)
+			list_add(&e->settled, j);
+		else
+			job_out(e, j, ACTION_FORGOTTEN, NULL);
 		return;
 	}
 	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
@@ -319,13 +323,11 @@ static void take_spooled(struct engine *e, struct job *j, bool kept)
 		assert(j->place == JOB_SPOOLED);
 		e->counts.spooled += kept;
 		e->counts.given_up += !kept;
-		first->spooled -= !kept;
-		first->spooled_new -= !kept;
+		first->spooled -= !kept && first->spooled > 0;
+		first->spooled_new -= !kept && first->spooled_new > 0;
 		job_out(e, j, kept ? ACTION_FORGOTTEN : ACTION_GIVEN_UP, j->why);
 		j = next;
 	}
-	if (first->spooled < 0 || first->spooled_new < 0)
-		first->spooled = first->spooled_new = 0;
 }
 
 /* ---- life and stops ---- */
@@ -343,12 +345,24 @@ void lose_worker(struct engine *e, int64_t now)
 static void take_life(struct engine *e, const struct engine_event *ev)
 {
 	e->contact = ev->contact;
-	lose_worker(e, ev->worker == e->gone ? 0 : ev->worker);
+	e->told = ev->worker;
+	if (e->told != e->gone)
+		e->gone = 0;
+	lose_worker(e, e->gone ? 0 : e->told);
 	if (e->contact < CONTACT_EXPIRED)
 		return;
 	for (int i = 0; i < e->options.npools; i++)
 		if (e->crews[i].rules.exclusive)
 			stop_pool(e, i, true);
+}
+
+/*
+ * The database said that we are dead, and whoever proves our life still finds us alive: it was
+ * a server that has failed over since. If not, it says so again.
+ */
+static int64_t gone_over_us(const struct engine *e)
+{
+	return e->gone ? e->gone_us + GONE_US : NEVER;
 }
 
 static int64_t grace_over_us(const struct engine *e, const struct engine_crew *crew)
@@ -463,6 +477,10 @@ void engine_step(struct engine *e, const struct engine_event *ev, int64_t now_us
 static void look(struct engine *e)
 {
 	e->stepped = false;
+	if (e->now_us >= gone_over_us(e)) {
+		e->gone = 0;
+		lose_worker(e, e->told);
+	}
 	if (e->stops > 0)
 		enforce_grace(e);
 	if (e->held.first)
@@ -497,6 +515,7 @@ int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 	int64_t due = e->stepped || e->taken < e->nactions ? now_us : NEVER;
 	if (!e->turning)
 		due = sooner(due, turn_due_us(e));
+	due = sooner(due, gone_over_us(e));
 	for (int i = 0; i < e->options.npools; i++) {
 		const struct engine_crew *crew = &e->crews[i];
 		bool failing = crew->failing || e->breaker.state != BREAKER_CLOSED;

@@ -192,15 +192,13 @@ static void take_has(struct engine *e, struct turn *t, struct turn_part *p, stru
 {
 	struct engine_crew *crew = &e->crews[p->pool];
 	bool behind = crew_first(e, p->pool)->spooled > 0;
-	if (p->claimer != e->worker)
-		return;
-	crew->compared = !p->err;
-	if (p->err || behind) {
+	crew->compared = !p->err && p->claimer == e->worker;
+	if (!crew->compared || behind) {
 		crew->compare = true;
-		crew->timeline = crew->timeline || (p->err && crew->asked_timeline);
+		crew->timeline = crew->timeline || (!crew->compared && crew->asked_timeline);
 		crew->compare_us = e->now_us + TRY_US;
 	}
-	for (int i = 0; !p->err && i < p->nhas; i++) {
+	for (int i = 0; crew->compared && i < p->nhas; i++) {
 		struct job **place = find(e, t, names, p->pool, &p->has[i]);
 		if (*place)
 			(*place)->seen = e->nturns;
@@ -270,10 +268,10 @@ static void take_part(struct engine *e, struct turn *t, struct turn_part *p, str
 		a->pool = p->pool;
 		a->why = &p->f;
 	}
-	if (p->claimer && (p->gone || p->err == DEFIB_LEASE_LOST)) {
-		e->gone = p->claimer;
-		if (e->worker == p->claimer)
-			lose_worker(e, 0);
+	if (e->worker && p->claimer == e->worker && (p->gone || p->err == DEFIB_LEASE_LOST)) {
+		e->gone = e->worker;
+		e->gone_us = e->now_us;
+		lose_worker(e, 0);
 	}
 	if (p->drain && !p->err)
 		first->spooled = p->spooled + first->spooled_new;
@@ -304,6 +302,12 @@ void take_turn(struct engine *e, struct turn *t)
 		answered = answered || !t->parts[i].err || t->parts[i].err == DEFIB_LEASE_LOST;
 	}
 	stop_unseen(e);
+	e->comparing = false;
+	for (struct job *j = e->settled.first, *next; j; j = next) {
+		next = j->queued;
+		job_out(e, j, ACTION_FORGOTTEN, NULL);
+	}
+	e->settled = (struct job_list){0};
 	wait_for_company(e, got);
 	/* One source that fails while others are answered pauses nobody else. */
 	if (t->nparts > 0)

@@ -26,6 +26,8 @@
 /* How long a job waits to be alone, or for a slot that a resize took away … */
 #define HELD_US 30000000
 #define HELD_DELAY_MS 1000 /* … and when it may be claimed again, if it waited in vain */
+/* How soon whoever proves our life should know that we were declared dead: else we were not. */
+#define GONE_US 15000000
 #define NEVER INT64_MAX
 
 static inline int64_t ms(int64_t us)
@@ -81,8 +83,9 @@ struct engine {
 	struct engine_crew *crews;
 	int64_t now_us;
 	double chance;
-	int64_t worker; /* our incarnation; 0: none that lives */
-	int64_t gone;   /* the last one that the database said is dead */
+	int64_t worker;        /* our incarnation; 0: none that lives */
+	int64_t told;          /* our incarnation, as we were told last */
+	int64_t gone, gone_us; /* the one that the database said is dead, and when; 0: none */
 	enum lease_contact contact;
 	struct breaker breaker; /* turns */
 	struct breaker serving; /* whether jobs get the sessions that they need */
@@ -102,7 +105,8 @@ struct engine {
 	int64_t stopped_us;
 	struct turn turns[2]; /* the one under way, and the last: actions point into it */
 	int64_t nturns, made_us;
-	bool turning;
+	bool turning, comparing;
+	struct job_list settled;    /* by their handlers, while it compares */
 	bool probing, probing_host; /* the turn under way claims one job to see whether it is served */
 	struct engine_action *actions;
 	int64_t nactions, cap_actions, taken;

@@ -95,6 +95,20 @@ static void a_claimer_that_is_gone_waits_for_a_new_incarnation(void **state)
 	rig_close(&r);
 }
 
+static void who_is_gone_and_still_proves_to_live_asks_again(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(1);
+	rig_part(&r, 0)->gone = true;
+	rig_answer(&r);
+	rig_forget(&r);
+	assert_int_equal(engine_wait_us(r.e, r.now), 15 * SECOND);
+	rig_after(&r, 15 * SECOND);
+	assert_said(&r, "turn");
+	assert_int_equal(rig_part(&r, 0)->claimer, SELF);
+	rig_close(&r);
+}
+
 static void nothing_is_claimed_without_good_contact(void **state)
 {
 	(void)state;
@@ -492,6 +506,7 @@ int main(void)
 		cmocka_unit_test(what_a_dead_incarnation_had_in_hand_is_stopped_as_lost),
 		cmocka_unit_test(the_end_of_a_lost_job_is_still_presented),
 		cmocka_unit_test(a_claimer_that_is_gone_waits_for_a_new_incarnation),
+		cmocka_unit_test(who_is_gone_and_still_proves_to_live_asks_again),
 		cmocka_unit_test(nothing_is_claimed_without_good_contact),
 		cmocka_unit_test(only_exclusive_jobs_stop_when_the_lease_has_run_out),
 		cmocka_unit_test(exclusive_jobs_that_come_after_the_lease_ran_out_are_handed_back),

@@ -319,5 +319,6 @@ void make_turn(struct engine *e)
 	e->nturns++;
 	e->made_us = e->now_us;
 	e->turning = true;
+	e->comparing = comparing;
 	act(e, ACTION_TURN, NULL)->turn = t;
 }

@@ -1,0 +1,593 @@
+/*
+ * engine_walk_test.c: random walks of two engines over a small model of a database that loses
+ * requests and replies, refuses rows, goes away, declares workers dead and fails over to a
+ * copy that is behind. What must always hold is looked at after each step; then everything is
+ * healed, and all jobs must come to their end. A walk is made by its seed alone:
+ * DEFIB_WALK=seed runs one.
+ */
+#include "base/test.h"
+#include "base/text.h"
+#include "worker/engine.h"
+
+#include <stdlib.h>
+
+#define WALKS 2000
+#define STEPS 250
+#define JOBS 14
+#define POOLS 3
+#define ENGINES 2
+#define IDS 256
+#define SPOOL_MOST 512
+#define SECOND 1000000
+
+enum state { READY, RUNNING, OVER };
+
+struct row {
+	enum state state;
+	int64_t owner, epoch;
+	int64_t last_owner, last_epoch; /* of the end that was accepted last */
+	enum settle_as last_as;
+	bool cancel;
+};
+
+struct database {
+	struct row jobs[JOBS];
+	bool alive[IDS];
+};
+
+struct record {
+	int job;
+	int64_t worker, epoch;
+	enum settle_as as;
+};
+
+struct runner {
+	struct engine *e;
+	int64_t worker;
+	enum lease_contact contact;
+	struct turn *turn;
+	bool executed;
+	bool timeline, told[POOLS]; /* there was a fail-over; it was told, and nobody has compared */
+	struct job *runs[64];
+	int64_t begun[64]; /* in which timeline */
+	int nruns;
+	struct record spool[SPOOL_MOST];
+	int nspool;
+	int64_t concurrency[POOLS];
+	int64_t compare_us;
+};
+
+struct world {
+	unsigned seed;
+	uint64_t random;
+	int64_t now, ids, timeline;
+	struct database db, copy;
+	bool away, healed;
+	bool refuses[JOBS];
+	struct runner runners[ENGINES];
+};
+
+#define check(w, holds, what)                                                                      \
+	do {                                                                                           \
+		if (!(holds))                                                                              \
+			fail_msg("seed %u at %lld: %s", (w)->seed, (long long)(w)->now, what);                 \
+	} while (0)
+
+static uint64_t roll(struct world *w, uint64_t n)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return (w->random >> 11) % n;
+}
+
+/* With a chance of one in n, while things may go wrong. */
+static bool fault(struct world *w, uint64_t n)
+{
+	return !w->healed && roll(w, n) == 0;
+}
+
+static int number(const char *key)
+{
+	return (int)strtol(key, NULL, 10);
+}
+
+/* Pools 0 and 1 have the same jobs, told apart by kind; pool 2 has others. */
+static int pool_of(int job)
+{
+	return job % POOLS;
+}
+
+static bool in_family(int job, int pool)
+{
+	return (pool == 2) == (pool_of(job) == 2);
+}
+
+/* ---- the database ---- */
+
+static void declare_dead(struct world *w, int64_t id)
+{
+	w->db.alive[id] = false;
+	for (int i = 0; i < JOBS; i++)
+		if (w->db.jobs[i].state == RUNNING && w->db.jobs[i].owner == id)
+			w->db.jobs[i].state = READY;
+}
+
+/* Whether it is accepted; again, what was accepted before. */
+static bool settle(struct world *w, int job, int64_t worker, int64_t epoch, enum settle_as as)
+{
+	struct row *row = &w->db.jobs[job];
+	if (row->last_owner == worker && row->last_epoch == epoch) {
+		check(w, row->last_as == as, "one run was told to have ended in two ways");
+		return true;
+	}
+	if (row->state != RUNNING || row->owner != worker || row->epoch != epoch)
+		return false;
+	row->last_owner = worker;
+	row->last_epoch = epoch;
+	row->last_as = as;
+	row->state = as == SETTLE_DONE || (as == SETTLE_STOPPED && row->cancel) ? OVER : READY;
+	return true;
+}
+
+static void drain(struct world *w, struct runner *r, struct turn_part *p)
+{
+	int left = 0;
+	for (int i = 0; i < r->nspool; i++) {
+		const struct record *one = &r->spool[i];
+		if (in_family(one->job, p->pool) && !w->refuses[one->job])
+			settle(w, one->job, one->worker, one->epoch, one->as);
+		else
+			r->spool[left++] = *one;
+	}
+	p->spooled = 0;
+	r->nspool = left;
+	for (int i = 0; i < left; i++)
+		p->spooled += in_family(r->spool[i].job, p->pool);
+}
+
+static void do_ends(struct world *w, struct turn_part *p, struct arena *a)
+{
+	static const struct failure refused = {.code = DEFIB_CONSTRAINT, .what = "refused"};
+	static const struct failure behind = {.code = DEFIB_CONNECTION, .what = "behind"};
+	p->why = ARENA_ARRAY(a, const struct failure *, p->nends + 1);
+	for (int i = 0; i < p->nends; i++) {
+		struct settlement *end = &p->ends[i];
+		int job = number(end->key);
+		if (p->drain && p->spooled > 0)
+			p->why[i] = &behind;
+		else if (w->refuses[job])
+			p->why[i] = &refused;
+		else
+			end->accepted = settle(w, job, p->worker, end->epoch, end->as);
+	}
+}
+
+static void do_claim(struct world *w, struct turn_part *p, struct arena *a)
+{
+	p->claims = ARENA_ARRAY(a, struct claimed, p->room + 1);
+	for (int i = 0; i < JOBS && p->nclaims < p->room; i++) {
+		struct row *row = &w->db.jobs[i];
+		if (row->state != READY || pool_of(i) != p->pool)
+			continue;
+		row->state = RUNNING;
+		row->owner = p->claimer;
+		row->epoch = (row->epoch % 1000 + 1) + w->timeline * 1000;
+		p->claims[p->nclaims++] = (struct claimed){
+			.key = arena_printf(a, "%d", i), .epoch = row->epoch, .alone = roll(w, 12) == 0};
+	}
+}
+
+static struct settlement *named(struct world *w, const struct turn_part *p, bool cancelled,
+                                struct arena *a, int *n)
+{
+	struct settlement *all = ARENA_ARRAY(a, struct settlement, JOBS);
+	for (int i = 0; i < JOBS; i++) {
+		const struct row *row = &w->db.jobs[i];
+		if (row->state == RUNNING && row->owner == p->claimer && in_family(i, p->pool) &&
+		    (!cancelled || row->cancel))
+			all[(*n)++] = (struct settlement){.key = arena_printf(a, "%d", i), .epoch = row->epoch};
+	}
+	return all;
+}
+
+static void lose(struct turn_part *p, defib_err err)
+{
+	p->err = p->f.code = err;
+	p->beat_err = p->nbeats > 0 ? err : DEFIB_OK;
+	p->away = true;
+}
+
+/* All of a part, or nothing of it; and what it says may be lost. */
+static void do_part(struct world *w, struct runner *r, struct turn_part *p, struct arena *a)
+{
+	if (w->away || fault(w, 12)) {
+		lose(p, fault(w, 2) ? DEFIB_TIMEOUT : DEFIB_CONNECTION);
+		return;
+	}
+	if (p->drain)
+		drain(w, r, p);
+	do_ends(w, p, a);
+	p->gone = p->claimer && !w->db.alive[p->claimer];
+	if (p->claimer && !p->gone) {
+		do_claim(w, p, a);
+		if (p->cancels)
+			p->cancelling = named(w, p, true, a, &p->ncancelling);
+		if (p->compares)
+			p->has = named(w, p, false, a, &p->nhas);
+	}
+	for (int i = 0; i < p->nbeats; i++) {
+		const struct row *row = &w->db.jobs[number(p->beats[i].key)];
+		p->beats[i].lost = row->owner != p->claimer || row->epoch != p->beats[i].epoch;
+	}
+	if (!fault(w, 12))
+		return;
+	int64_t spooled = p->spooled;
+	*p = (struct turn_part){.pool = p->pool,
+	                        .worker = p->worker,
+	                        .ends = p->ends,
+	                        .jobs = p->jobs,
+	                        .nends = p->nends,
+	                        .drain = p->drain,
+	                        .claimer = p->claimer,
+	                        .room = p->room,
+	                        .compares = p->compares,
+	                        .cancels = p->cancels,
+	                        .beats = p->beats,
+	                        .nbeats = p->nbeats,
+	                        .spooled = spooled};
+	lose(p, DEFIB_UNKNOWN_OUTCOME);
+}
+
+/* The standby that takes over has not heard of the last few changes. */
+static void fail_over(struct world *w)
+{
+	w->db = w->copy;
+	w->timeline++;
+	for (int i = 0; i < ENGINES; i++)
+		w->runners[i].timeline = true;
+}
+
+/* ---- the drivers ---- */
+
+static void do_actions(struct world *w, struct runner *r);
+
+static void tell(struct world *w, struct runner *r, struct engine_event ev)
+{
+	ev.chance = (double)roll(w, 1000) / 1000;
+	engine_step(r->e, &ev, w->now);
+	if (roll(w, 4) > 0 || ev.kind == EVENT_SPOOLED)
+		do_actions(w, r);
+}
+
+static void tell_life(struct world *w, struct runner *r)
+{
+	tell(w, r,
+	     (struct engine_event){.kind = EVENT_LIFE, .worker = r->worker, .contact = r->contact});
+}
+
+static void spool(struct world *w, struct runner *r, struct job *first)
+{
+	bool kept = !fault(w, 6);
+	for (const struct job *j = first; kept && j; j = j->queued) {
+		check(w, r->nspool < SPOOL_MOST, "the spool of the model is too small");
+		r->spool[r->nspool++] =
+			(struct record){number(j->claim.key), j->worker, j->claim.epoch, j->as};
+	}
+	tell(w, r, (struct engine_event){.kind = EVENT_SPOOLED, .job = first, .yes = kept});
+}
+
+static void do_actions(struct world *w, struct runner *r)
+{
+	struct engine_action a;
+	while (engine_next(r->e, &a)) {
+		switch (a.kind) {
+		case ACTION_START:
+			r->begun[r->nruns] = w->timeline;
+			r->runs[r->nruns++] = a.job;
+			check(w, w->timeline || a.job->worker >= r->worker,
+			      "a job of a dead worker was started");
+			break;
+		case ACTION_TURN:
+			check(w, !r->turn, "two turns at a time");
+			r->turn = a.turn;
+			r->executed = false;
+			break;
+		case ACTION_SPOOL:
+			spool(w, r, a.job);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static void end_run(struct world *w, struct runner *r, int i)
+{
+	static const enum settle_as ends[] = {SETTLE_DONE, SETTLE_DONE, SETTLE_FAILED, SETTLE_RELEASED};
+	struct job *j = r->runs[i];
+	j->as = w->healed ? SETTLE_DONE : ends[roll(w, 4)];
+	/* By its handler, in a transaction of its own; refused, that fails. */
+	if (fault(w, 8) && !w->away) {
+		j->settled = settle(w, number(j->claim.key), j->worker, j->claim.epoch, SETTLE_DONE);
+		j->as = SETTLE_DONE;
+	}
+	r->nruns--;
+	r->runs[i] = r->runs[r->nruns];
+	r->begun[i] = r->begun[r->nruns];
+	tell(w, r, (struct engine_event){.kind = EVENT_ENDED, .job = j});
+}
+
+/* What the answer does not name and a fail-over may have lost must not go on. */
+static void check_unseen(struct world *w, const struct runner *r, const struct turn_part *p)
+{
+	for (int i = 0; i < r->nruns; i++) {
+		const struct job *j = r->runs[i];
+		bool seen = j->pool != p->pool || j->worker != p->claimer;
+		for (int k = 0; k < p->nhas; k++)
+			seen =
+				seen || (text_eq(p->has[k].key, j->claim.key) && p->has[k].epoch == j->claim.epoch);
+		check(w, seen || j->stop, "a job whose claim was lost in a fail-over goes on");
+	}
+}
+
+static void answer(struct world *w, struct runner *r)
+{
+	struct turn *t = r->turn;
+	struct engine_event ev = {.kind = EVENT_TURN, .turn = t};
+	r->turn = NULL;
+	engine_step(r->e, &ev, w->now);
+	for (int i = 0; i < t->nparts; i++) {
+		const struct turn_part *p = &t->parts[i];
+		check(w, p->room == 0 || !t->parts[0].compares, "a claim beside a comparison");
+		if (!p->compares || p->err || p->gone || p->claimer != r->worker || !r->told[p->pool] ||
+		    r->timeline)
+			continue;
+		check_unseen(w, r, p);
+		r->told[p->pool] = false;
+	}
+	do_actions(w, r);
+}
+
+static void step_turn(struct world *w, struct runner *r)
+{
+	if (!r->turn)
+		return;
+	if (r->executed) {
+		answer(w, r);
+		return;
+	}
+	for (int i = 0; i < r->turn->nparts; i++)
+		do_part(w, r, &r->turn->parts[i], &r->turn->arena);
+	r->executed = true;
+}
+
+/* Who was declared dead hears of it some time, and comes back as somebody else. */
+static void step_life(struct world *w, struct runner *r)
+{
+	if (r->timeline && !w->away && !r->turn) {
+		r->timeline = false;
+		for (int i = 0; i < POOLS; i++)
+			r->told[i] = true;
+		tell(w, r, (struct engine_event){.kind = EVENT_TIMELINE});
+	}
+	if (!w->db.alive[r->worker] && !w->away && w->ids + 1 < IDS) {
+		if (r->worker && roll(w, 2) == 0) {
+			r->worker = 0;
+			r->contact = CONTACT_TAKEN;
+		} else {
+			r->worker = ++w->ids;
+			w->db.alive[r->worker] = true;
+			r->contact = CONTACT_GOOD;
+		}
+		tell_life(w, r);
+		return;
+	}
+	if (r->worker && (w->healed || fault(w, 3))) {
+		r->contact = w->healed ? CONTACT_GOOD : (enum lease_contact)roll(w, 3);
+		tell_life(w, r);
+	}
+}
+
+/* The registry counts more jobs than we have: an answer may have been lost. */
+static void step_count(struct world *w, struct runner *r)
+{
+	int64_t owned = 0;
+	for (int i = 0; i < JOBS; i++)
+		owned += w->db.jobs[i].state == RUNNING && w->db.jobs[i].owner == r->worker;
+	if (w->now < r->compare_us || owned <= engine_holding(r->e))
+		return;
+	r->compare_us = w->now + 5 * SECOND;
+	tell(w, r, (struct engine_event){.kind = EVENT_COMPARE});
+}
+
+/* ---- what always holds ---- */
+
+static void check_runner(struct world *w, const struct runner *r)
+{
+	int64_t running[POOLS] = {0}, alone = 0;
+	for (int i = 0; i < r->nruns; i++) {
+		running[r->runs[i]->pool]++;
+		alone += r->runs[i]->claim.alone;
+	}
+	for (int i = 0; i < POOLS; i++)
+		check(w, running[i] <= r->concurrency[i], "more jobs run than there are slots");
+	check(w, alone == 0 || r->nruns == 1, "a job that is to run alone has company");
+	check(w, engine_holding(r->e) >= r->nruns, "a job runs that is not in hand");
+}
+
+/* Of those that began before a fail-over nobody can know until they are compared. */
+static void check_one_run_a_job(struct world *w)
+{
+	int runs[JOBS] = {0};
+	for (int k = 0; k < ENGINES; k++) {
+		const struct runner *r = &w->runners[k];
+		for (int i = 0; i < r->nruns; i++)
+			if (w->db.alive[r->runs[i]->worker] && r->begun[i] == w->timeline &&
+			    r->runs[i]->claim.epoch / 1000 == w->timeline)
+				check(w, ++runs[number(r->runs[i]->claim.key)] == 1, "a job runs twice");
+	}
+}
+
+/* ---- a walk ---- */
+
+static void open_runner(struct world *w, struct runner *r)
+{
+	struct engine_pool pools[POOLS] = {
+		{.concurrency = 2, .poll_ms = 200, .beat_ms = 700},
+		{.concurrency = 1, .poll_ms = 300, .same_jobs = 0, .batch = 3, .beat_ms = 700},
+		{.concurrency = 3, .poll_ms = 250, .same_jobs = 2, .told = true, .exclusive = true},
+	};
+	struct engine_options o = {.pools = pools, .npools = POOLS, .grace_ms = 1000};
+	for (int i = 0; i < POOLS; i++)
+		r->concurrency[i] = pools[i].concurrency;
+	r->e = engine_new(&o, w->now);
+	r->worker = ++w->ids;
+	w->db.alive[r->worker] = true;
+	tell_life(w, r);
+}
+
+static void step_time(struct world *w, struct runner *r)
+{
+	int64_t wait = engine_wait_us(r->e, w->now);
+	int64_t most = roll(w, 10) == 0 ? 5 * SECOND : roll(w, 2) ? 3000 : SECOND;
+	w->now += wait < most ? wait : most;
+	tell(w, r, (struct engine_event){.kind = EVENT_TICK});
+}
+
+static void step_trouble(struct world *w, struct runner *r)
+{
+	switch (roll(w, 12)) {
+	case 0:
+		w->away = !w->away;
+		break;
+	case 1:
+		if (roll(w, 3) == 0 && w->ids + 4 < IDS)
+			declare_dead(w, r->worker);
+		break;
+	case 2:
+		w->copy = w->db;
+		break;
+	case 3:
+		if (roll(w, 5) == 0)
+			fail_over(w);
+		break;
+	case 4:
+		w->refuses[roll(w, JOBS)] ^= true;
+		break;
+	case 5:
+		w->db.jobs[roll(w, JOBS)].cancel |= roll(w, 4) == 0;
+		break;
+	case 6:
+		tell(w, r, (struct engine_event){.kind = EVENT_SERVED, .yes = roll(w, 2)});
+		break;
+	case 7:
+		tell(w, r, (struct engine_event){.kind = EVENT_LACKS, .yes = roll(w, 2)});
+		break;
+	case 8:
+		tell(w, r, (struct engine_event){.kind = EVENT_COMPARE});
+		break;
+	default:
+		tell(w, r, (struct engine_event){.kind = EVENT_WOKEN});
+		break;
+	}
+}
+
+static void step(struct world *w)
+{
+	struct runner *r = &w->runners[roll(w, ENGINES)];
+	switch (roll(w, 6)) {
+	case 0:
+		step_time(w, r);
+		break;
+	case 1:
+	case 2:
+		step_turn(w, r);
+		break;
+	case 3:
+		if (r->nruns > 0)
+			end_run(w, r, (int)roll(w, (uint64_t)r->nruns));
+		break;
+	case 4:
+		step_life(w, r);
+		step_count(w, r);
+		break;
+	default:
+		if (!w->healed)
+			step_trouble(w, r);
+		break;
+	}
+	for (int i = 0; i < ENGINES; i++)
+		check_runner(w, &w->runners[i]);
+	check_one_run_a_job(w);
+}
+
+static bool all_over(const struct world *w)
+{
+	for (int i = 0; i < JOBS; i++)
+		if (w->db.jobs[i].state != OVER)
+			return false;
+	for (int i = 0; i < ENGINES; i++)
+		if (engine_holding(w->runners[i].e) > 0 || w->runners[i].nspool > 0)
+			return false;
+	return true;
+}
+
+/* Those that nobody is any more are declared dead by their silence. */
+static void heal(struct world *w)
+{
+	w->healed = true;
+	w->away = false;
+	memset(w->refuses, 0, sizeof w->refuses);
+	for (int64_t id = 1; id <= w->ids; id++)
+		if (id != w->runners[0].worker && id != w->runners[1].worker)
+			declare_dead(w, id);
+	for (int i = 0; i < ENGINES; i++)
+		for (int k = 0; k < 2; k++)
+			tell(w, &w->runners[i],
+			     (struct engine_event){.kind = k ? EVENT_SERVED : EVENT_LACKS, .yes = k});
+}
+
+static void walk(unsigned seed)
+{
+	static struct world w;
+	w = (struct world){
+		.seed = seed, .random = seed * 2654435761U + 88172645463325252U, .now = 100 * SECOND};
+	for (int i = 0; i < ENGINES; i++)
+		open_runner(&w, &w.runners[i]);
+	w.copy = w.db;
+	for (int i = 0; i < STEPS; i++)
+		step(&w);
+	heal(&w);
+	for (int i = 0; i < 40000 && !all_over(&w); i++)
+		step(&w);
+	check(&w, all_over(&w), "not everything came to its end");
+	for (int i = 0; i < ENGINES; i++) {
+		struct runner *r = &w.runners[i];
+		tell(&w, r, (struct engine_event){.kind = EVENT_STOP});
+		for (int k = 0; k < 1000 && !engine_finished(r->e); k++) {
+			step_turn(&w, r);
+			step_time(&w, r);
+		}
+		check(&w, engine_finished(r->e), "a stop does not end");
+		engine_free(r->e);
+	}
+}
+
+static void no_walk_breaks_the_rules(void **state)
+{
+	const char *one = getenv("DEFIB_WALK");
+	(void)state;
+	if (one) {
+		walk((unsigned)strtoul(one, NULL, 10));
+		return;
+	}
+	for (unsigned seed = 1; seed <= WALKS; seed++)
+		walk(seed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(no_walk_breaks_the_rules)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
