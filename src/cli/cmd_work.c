@@ -384,7 +384,7 @@ static void *signal_main(void *arg)
 static int run_worker(struct work_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
-	struct settler_counts counts;
+	struct worker_counts counts;
 	pthread_t signals;
 	sigset_t set;
 	take_signals(&set);

@@ -176,7 +176,7 @@ static enum settle_as settled_as(const defib_job *job)
 {
 	if (job->own == OWN_WRITTEN)
 		handler_settled(job->inner);
-	/* Lost, or settled by a commit whose answer was lost: the settler's own fence knows. */
+	/* Lost, or settled by a commit whose answer was lost: the fence of the next turn knows. */
 	if (job->own != OWN_NONE)
 		return SETTLE_DONE;
 	handler_error(job->inner, "its handler says that it settled the job, but it did not");
@@ -358,7 +358,7 @@ defib_err defib_worker_resize(defib_worker *worker, int pool, int64_t concurrenc
 
 defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
 {
-	struct settler_counts counts;
+	struct worker_counts counts;
 	struct failure f;
 	defib_counts all;
 	defib_err err = embed_options(&all, sizeof all, out, "defib_counts", &f);

@@ -473,6 +473,20 @@ void engine_step(struct engine *e, const struct engine_event *ev, int64_t now_us
 	}
 }
 
+static bool all_empty(const struct engine *e)
+{
+	for (int i = 0; i < e->options.npools; i++)
+		if (!e->crews[i].claimed || !e->crews[i].empty)
+			return false;
+	return true;
+}
+
+/* What waits in a spool is for the next worker of this name. */
+static bool nothing_left(const struct engine *e)
+{
+	return !e->hand && (e->stops > 0 || (e->options.drain && all_empty(e)));
+}
+
 /* What follows from the events since it was last asked, and from the time. */
 static void look(struct engine *e)
 {
@@ -489,7 +503,7 @@ static void look(struct engine *e)
 		spool_old(e, &e->crews[i]);
 	for (int i = 0; i < e->options.npools; i++)
 		flush_spool(e, &e->crews[i]);
-	if (!e->turning && turn_due_us(e) <= e->now_us)
+	if (!e->turning && !nothing_left(e) && turn_due_us(e) <= e->now_us)
 		make_turn(e);
 }
 
@@ -533,19 +547,9 @@ int64_t engine_enough(const struct engine *e)
 	return e->now_us < e->linger_us && e->young > 0 ? e->young : 0;
 }
 
-static bool all_empty(const struct engine *e)
-{
-	for (int i = 0; i < e->options.npools; i++)
-		if (!e->crews[i].claimed || !e->crews[i].empty)
-			return false;
-	return true;
-}
-
 bool engine_finished(const struct engine *e)
 {
-	if (e->hand || e->turning || e->taken < e->nactions || e->stepped)
-		return false;
-	return e->stops > 0 || (e->options.drain && all_empty(e));
+	return nothing_left(e) && !e->turning && e->taken == e->nactions && !e->stepped;
 }
 
 int64_t engine_holding(const struct engine *e)

@@ -475,7 +475,7 @@ static void progress_is_told_every_half_second_at_most(void **state)
 			assert_null(r.turn);
 		rig_after(&r, i * 500 * MILLI);
 		assert_int_equal(r.turn->nprogress, 1);
-		job_said_free(job_take_said(r.turn->progress[0].job));
+		free(job_take_said(r.turn->progress[0].job));
 		r.turn->progress[0].lost = i > 0;
 		rig_forget(&r);
 		rig_accept(&r);

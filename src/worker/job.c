@@ -54,7 +54,8 @@ void job_free(struct job *j)
 	free(j->result);
 	free(j->error);
 	free(j->why);
-	job_said_free(atomic_load(&j->said));
+	free(atomic_load(&j->said));
+	free(j->says);
 	free(j);
 }
 
@@ -106,31 +107,24 @@ void job_off_step(struct job *j)
 
 /* ---- progress ---- */
 
-/* Only one thread runs a job, so nothing is said between the two exchanges. */
 void job_say(struct job *j, const char *step, const char *text)
 {
-	struct job_said *s = mem_alloc(sizeof *s);
-	struct job_said *old = atomic_exchange(&j->said, NULL);
+	struct job_said *told = mem_alloc(sizeof *told);
+	if (!j->says)
+		j->says = mem_alloc(sizeof *j->says);
 	if (step && !j->step_end.name)
 		set_step(j, step);
-	s->step = copy(step ? step : old ? old->step : NULL);
-	s->text = copy(text ? text : old ? old->text : NULL);
-	job_said_free(old);
-	job_said_free(atomic_exchange(&j->said, s));
+	if (step)
+		utf8_copy(j->says->step, sizeof j->says->step, step);
+	if (text)
+		utf8_copy(j->says->text, sizeof j->says->text, text);
+	*told = *j->says;
+	free(atomic_exchange(&j->said, told));
 }
 
 struct job_said *job_take_said(struct job *j)
 {
 	return atomic_load(&j->said) ? atomic_exchange(&j->said, NULL) : NULL;
-}
-
-void job_said_free(struct job_said *s)
-{
-	if (!s)
-		return;
-	free(s->step);
-	free(s->text);
-	free(s);
 }
 
 struct settlement job_end(const struct job *j)

@@ -83,9 +83,9 @@ struct beat {
 	bool lost;        /* out: it is no longer ours */
 };
 
-/* What a job said of its progress; either may be NULL. */
+/* What a job said of its progress, last; "" where it has said nothing of that. */
 struct job_said {
-	char *step, *text;
+	char step[128], text[1024];
 };
 
 /* Where a job in hand is. */
@@ -121,6 +121,7 @@ struct job {
 	int64_t began_ms;                /* when it was started here */
 	void *run;                       /* the runner's own */
 	_Atomic(struct job_said *) said; /* progress that was not told yet */
+	struct job_said *says;           /* all that it said last; of its runner alone */
 	/* Which step is being run, written by its runner alone: even where nobody writes. */
 	atomic_uint step_version;
 	_Atomic uint64_t step_now[JOB_STEP_MAX / 8];
@@ -142,9 +143,8 @@ void job_off_step(struct job *j);
 /* Remember what it says of its progress, from the thread that runs it; NULL leaves a part as it
  * was. */
 void job_say(struct job *j, const char *step, const char *text);
-/* Take what it said, from any other thread; NULL: nothing new. Free with job_said_free(). */
+/* Take what it said, from any other thread; NULL: nothing new. The caller's to free. */
 struct job_said *job_take_said(struct job *j);
-void job_said_free(struct job_said *s); /* NULL is allowed */
 /* Which step is being run, of as many bytes as fit; NULL: not known. From any thread. */
 const char *job_step(const struct job *j, char out[JOB_STEP_MAX]);
 /* How it ended, as a source is told. Texts stay the job's. */

@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "base/text.h"
 
+#include <pthread.h>
+
 struct handler_job {
-	struct hand_job *job;
+	struct job *job;
 	struct threads *threads;
 	const struct worker_pool *pool;
 	const struct workflow_step *step; /* NULL: the job is no workflow */
@@ -35,7 +37,11 @@ struct threads {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct handler_job *first, *last;
+	int idle; /* threads that wait for a job */
 	bool stop;
+	/* Jobs that were added and not handed over yet; of the thread that adds. */
+	struct handler_job *added, *last_added;
+	int nadded;
 };
 
 /* ---- for handlers ---- */
@@ -47,7 +53,7 @@ const struct claimed *handler_claim(const struct handler_job *j)
 
 struct source *handler_source(const struct handler_job *j)
 {
-	return j->job->source;
+	return j->pool->source;
 }
 
 int64_t handler_worker(const struct handler_job *j)
@@ -67,8 +73,7 @@ const struct step_end *handler_step_end(const struct handler_job *j)
 
 static bool asked_to_stop(struct handler_job *j)
 {
-	bool lost;
-	return hand_stopped(j->threads->options.hand, j->job, &lost);
+	return atomic_load(&j->job->stop);
 }
 
 bool handler_should_stop(struct handler_job *j)
@@ -81,10 +86,10 @@ bool handler_should_stop(struct handler_job *j)
 
 defib_err handler_progress(struct handler_job *j, const char *step, const char *text)
 {
-	bool lost;
-	hand_progress(j->threads->options.hand, j->job, step, text);
-	(void)hand_stopped(j->threads->options.hand, j->job, &lost);
-	return lost ? DEFIB_LEASE_LOST : DEFIB_OK;
+	const struct threads_options *o = &j->threads->options;
+	job_say(j->job, step, text);
+	o->said(o->ctx);
+	return atomic_load(&j->job->lost) ? DEFIB_LEASE_LOST : DEFIB_OK;
 }
 
 static void replace(char **old, const char *text)
@@ -135,8 +140,11 @@ static struct handler_job *take(struct seat *seat)
 {
 	struct threads *t = seat->threads;
 	pthread_mutex_lock(&t->lock);
-	while (!t->first && !t->stop)
+	while (!t->first && !t->stop) {
+		t->idle++;
 		pthread_cond_wait(&t->changed, &t->lock);
+		t->idle--;
+	}
 	struct handler_job *j = t->first;
 	if (j) {
 		unlink_first(t);
@@ -206,7 +214,7 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 	return DEFIB_OK;
 }
 
-void threads_add(struct threads *t, struct hand_job *job, const struct worker_pool *pool,
+void threads_add(struct threads *t, struct job *job, const struct worker_pool *pool,
                  const struct workflow_step *step)
 {
 	struct handler_job *j = mem_alloc(sizeof *j);
@@ -219,14 +227,30 @@ void threads_add(struct threads *t, struct hand_job *job, const struct worker_po
 	};
 	if (step && step->timeout_us)
 		j->limit_ms = step->timeout_us / 1000;
+	if (t->last_added)
+		t->last_added->next = j;
+	else
+		t->added = j;
+	t->last_added = j;
+	t->nadded++;
+}
+
+void threads_go(struct threads *t)
+{
+	if (t->nadded == 0)
+		return;
 	pthread_mutex_lock(&t->lock);
 	if (t->last)
-		t->last->next = j;
+		t->last->next = t->added;
 	else
-		t->first = j;
-	t->last = j;
-	pthread_cond_signal(&t->changed);
+		t->first = t->added;
+	t->last = t->last_added;
+	int wake = t->nadded < t->idle ? t->nadded : t->idle;
 	pthread_mutex_unlock(&t->lock);
+	for (; wake > 0; wake--)
+		pthread_cond_signal(&t->changed);
+	t->added = t->last_added = NULL;
+	t->nadded = 0;
 }
 
 void threads_return(struct threads *t, bool all)

@@ -8,25 +8,31 @@
 
 #include "worker/worker.h"
 
+struct job;
 struct threads;
 
 struct threads_options {
 	int count;
-	struct hand *hand;
 	/* Called from a thread of the pool, or by threads_return(): the job is over. */
-	void (*ended)(void *ctx, struct hand_job *j);
+	void (*ended)(void *ctx, struct job *j);
 	/* Called from a thread of the pool: a handler with a time limit begins. */
 	void (*began)(void *ctx);
+	/* Called from a thread of the pool: a job has said something of its progress. */
+	void (*said)(void *ctx);
 	/* Called by threads_look(), once a job: its handler does not stop. */
-	void (*stuck)(void *ctx, const struct hand_job *j, int64_t asked_ms_ago);
+	void (*stuck)(void *ctx, const struct job *j, int64_t asked_ms_ago);
 	void *ctx;
 };
 
 MUST_CHECK defib_err threads_start(const struct threads_options *o, struct threads **out,
                                    struct failure *f);
-/* Run a job; `pool` tells the handler, `step` that of a workflow or NULL. Never blocks. */
-void threads_add(struct threads *t, struct hand_job *j, const struct worker_pool *pool,
+/*
+ * Run a job; `pool` tells the handler, `step` that of a workflow or NULL. Never blocks. Jobs are
+ * handed over together by threads_go(), from the same thread.
+ */
+void threads_add(struct threads *t, struct job *j, const struct worker_pool *pool,
                  const struct workflow_step *step);
+void threads_go(struct threads *t);
 /* End what waits for a thread: all of it as released, or what was asked to stop. */
 void threads_return(struct threads *t, bool all);
 /* Ask handlers over their time limit to stop; report the stuck. When to look again. */

@@ -460,6 +460,7 @@ struct source *source_queue_kinds(const char *queue, const char *const *kinds, i
 	q->base.ops = &ops;
 	q->queue = mem_strdup(queue);
 	q->base.name = q->queue;
+	q->base.announced = true;
 	q->base.keys = ""; /* one table has the jobs of all queues, and no watch this name */
 	q->kinds = n > 0 ? kinds_json(kinds, n) : NULL;
 	return &q->base;

@@ -25,7 +25,6 @@
 #define OWN_LOCK_MS 100 /* how often our own lock is tried for while an old session has it */
 #define LEAD_MS 500     /* how often others try to become a reader */
 #define QUIET_MS 10000  /* after an outage of our own nobody is condemned for silence */
-#define RECONCILE_MS 50 /* how soon a comparison that claims disturbed is made again */
 #define GAP_MS 2000     /* a loop that was away for longer was suspended */
 
 #define UNBURIED_MAX 64
@@ -50,7 +49,7 @@ struct watchman {
 	int64_t own_lock_ms;
 	int64_t opened; /* of the session, when it was last looked at */
 	bool locked;    /* this session has our lock */
-	bool leads, remote, reconcile;
+	bool leads, remote;
 	struct {
 		int64_t id, at_us; /* when it was seen; ENDED_UNSEEN: it was gone before */
 	} unburied[UNBURIED_MAX];
@@ -62,7 +61,7 @@ struct watchman {
 	pthread_mutex_t lock;
 	int64_t worker; /* 0: declared dead, and not registered anew yet */
 	enum lease_contact contact;
-	bool stop, check_strays;
+	bool stop;
 	bool starting; /* what gone instances left is looked at: until then we only live */
 };
 
@@ -72,6 +71,12 @@ static int64_t worker_id(struct watchman *w)
 	int64_t id = w->worker;
 	pthread_mutex_unlock(&w->lock);
 	return id;
+}
+
+static void poke(struct watchman *w)
+{
+	uint64_t one = 1;
+	(void)!write(w->poke, &one, sizeof one);
 }
 
 /* ---- the death of others ---- */
@@ -184,44 +189,14 @@ static void try_own_lock(struct watchman *w, int64_t now)
 		log_event(LOG_WARN, f.what);
 }
 
-/* Jobs that the database says are ours and that we do not have: a claim whose answer was lost. */
-static void release_strays(struct watchman *w, struct source *src, struct arena *a)
-{
-	struct failure f = {0};
-	struct settlement *owned;
-	uint64_t before, after;
-	int64_t self = worker_id(w);
-	int n = 0;
-	bool quiet = hand_quiet(w->options.hand, &before);
-	if (quiet && src->ops->owned(src, w->session.store, self, a, &owned, &n, &f) == DEFIB_OK)
-		quiet = hand_quiet(w->options.hand, &after) && before == after;
-	else
-		quiet = false;
-	/* A claim came in between: what looks like a stray may be on its way to us. */
-	w->reconcile = w->reconcile || !quiet;
-	for (int k = 0; quiet && k < n; k++)
-		if (!hand_has(w->options.hand, src, owned[k].key, owned[k].epoch))
-			w->options.stray(w->options.ctx, src, self, owned[k].key, owned[k].epoch);
-}
-
-static void reconcile(struct watchman *w)
-{
-	struct arena a = ARENA_INIT;
-	struct failure f = {0};
-	w->reconcile = life_ready(w, &f) != DEFIB_OK;
-	for (int i = 0; !w->reconcile && i < w->options.nsources; i++)
-		release_strays(w, w->options.sources[i], &a);
-	arena_release(&a);
-}
-
 static void note_count(struct watchman *w, int64_t owned)
 {
 	/* Claims and settlements under way make the counts differ for a moment, not for two beats. */
-	w->mismatches = owned > hand_count(w->options.hand) ? w->mismatches + 1 : 0;
+	w->mismatches = owned > w->options.holding(w->options.ctx) ? w->mismatches + 1 : 0;
 	if (w->mismatches < 2)
 		return;
 	w->mismatches = 0;
-	w->reconcile = true;
+	w->options.compare(w->options.ctx);
 }
 
 /* Dead for the database until this succeeds, however long it is away. */
@@ -260,8 +235,8 @@ static void renew_if_due(struct watchman *w)
 	defib_err err = life_ready(w, &f);
 	w->options.info(w->options.ctx, &info);
 	if (!err)
-		err = registry_renew(w->session.store, worker_id(w), hand_count(w->options.hand), info.data,
-		                     &owned, &f);
+		err = registry_renew(w->session.store, worker_id(w), w->options.holding(w->options.ctx),
+		                     info.data, &owned, &f);
 	buf_release(&info);
 	lease_renew_answer(&w->lease,
 	                   err == DEFIB_OK           ? RENEWED
@@ -387,10 +362,8 @@ static bool take_pokes(struct watchman *w)
 	uint64_t n;
 	(void)!read(w->poke, &n, sizeof n);
 	pthread_mutex_lock(&w->lock);
-	bool strays = w->check_strays, stop = w->stop;
-	w->check_strays = false;
+	bool stop = w->stop;
 	pthread_mutex_unlock(&w->lock);
-	w->reconcile = w->reconcile || strays;
 	return stop;
 }
 
@@ -418,8 +391,6 @@ static int64_t tick(struct watchman *w)
 		return lease_wait_ms(&w->lease, w->last_ms);
 	}
 	bury_fellows(w);
-	if (w->reconcile)
-		reconcile(w);
 	bool roster = now >= w->roster_ms;
 	if (roster)
 		read_roster(w, now);
@@ -436,8 +407,6 @@ static int64_t tick(struct watchman *w)
 	wait = w->roster_ms - now < wait ? w->roster_ms - now : wait;
 	if (worker_id(w) == 0 && wait > w->options.lease.retry_ms)
 		wait = w->options.lease.retry_ms;
-	if (w->reconcile && wait > RECONCILE_MS)
-		wait = RECONCILE_MS;
 	if (!w->locked && wait > OWN_LOCK_MS)
 		wait = OWN_LOCK_MS;
 	if (w->remote)
@@ -542,7 +511,7 @@ defib_err watchman_start(const struct watchman_options *o, struct watchman **out
 	pthread_mutex_lock(&w->lock);
 	w->starting = false;
 	pthread_mutex_unlock(&w->lock);
-	watchman_poke(w, false);
+	poke(w);
 	err = sweeper_run(w->sweeper, f);
 	if (err) {
 		watchman_stop(w, true);
@@ -565,15 +534,6 @@ enum lease_contact watchman_contact(struct watchman *w)
 	return c;
 }
 
-void watchman_poke(struct watchman *w, bool strays)
-{
-	uint64_t one = 1;
-	pthread_mutex_lock(&w->lock);
-	w->check_strays = w->check_strays || strays;
-	pthread_mutex_unlock(&w->lock);
-	(void)!write(w->poke, &one, sizeof one);
-}
-
 void watchman_stop(struct watchman *w, bool leave)
 {
 	struct failure f = {0};
@@ -583,7 +543,7 @@ void watchman_stop(struct watchman *w, bool leave)
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
 	pthread_mutex_unlock(&w->lock);
-	watchman_poke(w, false);
+	poke(w);
 	pthread_join(w->thread, NULL);
 	if (leave && w->session.store && !w->session.store->lost &&
 	    registry_leave(w->session.store, w->worker, &f))

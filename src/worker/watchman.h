@@ -12,14 +12,15 @@
 
 #include "life/lease.h"
 #include "recover/scan.h"
-#include "worker/hand.h"
+#include "worker/source.h"
+
+#include <pthread.h>
 
 struct watchman;
 
 struct watchman_options {
 	struct store_options store;
 	const char *name; /* of the worker */
-	struct hand *hand;
 	struct source **sources;
 	int nsources;
 	const struct watch **watches; /* whose jobs are recovered: watches[0] is the built-in queue */
@@ -33,13 +34,14 @@ struct watchman_options {
 	int64_t brake_ms;
 	bool no_startup; /* what gone instances left in watches[1…] is not looked at */
 	/*
-	 * Called from the watchman's thread. `taken`: we were declared dead; all in
-	 * hand is lost, and a new incarnation is about to be registered. `stray`: a
-	 * job that the database says is ours (`worker`) and that we do not have. `wake`: there may be
-	 * work, or something to stop.
+	 * Called from the watchman's thread. `holding`: how many jobs the worker has in hand.
+	 * `taken`: we were declared dead; all in hand is lost, and a new incarnation is about to be
+	 * registered. `compare`: the database says that we have more jobs than that. `wake`: there
+	 * may be work, or our contact has changed.
 	 */
+	int64_t (*holding)(void *ctx);
 	void (*taken)(void *ctx);
-	void (*stray)(void *ctx, struct source *src, int64_t worker, const char *key, int64_t epoch);
+	void (*compare)(void *ctx);
 	void (*wake)(void *ctx);
 	/* What the worker says of itself at each renewal, a JSON object; may add nothing. */
 	void (*info)(void *ctx, struct buf *out);
@@ -55,8 +57,6 @@ MUST_CHECK defib_err watchman_start(const struct watchman_options *o, struct wat
 /* The id of the present incarnation; 0 while a dead one is not registered anew. */
 int64_t watchman_worker(struct watchman *w);
 enum lease_contact watchman_contact(struct watchman *w);
-/* Something was asked to stop, or a claim's answer was lost: look at once. */
-void watchman_poke(struct watchman *w, bool strays);
 /* Ends the thread; `leave` says goodbye in the registry. NULL is allowed. */
 void watchman_stop(struct watchman *w, bool leave);
 

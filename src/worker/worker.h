@@ -1,8 +1,8 @@
 /*
  * worker.h: a worker process: claims jobs into slots, runs them as child
- * processes or through a handler in threads, and hands their ends to the
- * settler. Three threads and three sessions: work (the caller's thread),
- * settle and life.
+ * processes or through a handler in threads, and records their ends. What it decides about
+ * its jobs, the engine decides (engine.h). Two sessions: one for turns, one for its life; a
+ * third only while it recovers what others left.
  */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
@@ -10,7 +10,7 @@
 #include "life/lease.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
-#include "worker/settler.h"
+#include "worker/source.h"
 
 /* The exit code of a process one of whose handlers will not stop (EX_SOFTWARE). */
 #define WORKER_EXIT_STUCK 70
@@ -82,7 +82,10 @@ void worker_run(struct worker *w);
 void worker_stop(struct worker *w);
 /* New sizes and thresholds for pool i, at the next tick. */
 void worker_resize(struct worker *w, int pool, int64_t concurrency, int64_t poll_ms);
-void worker_counts(struct worker *w, struct settler_counts *out);
+struct worker_counts {
+	int64_t settled, refused, spooled, abandoned;
+};
+void worker_counts(struct worker *w, struct worker_counts *out);
 void worker_close(struct worker *w);
 
 /* For handlers. */

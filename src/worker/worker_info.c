@@ -23,13 +23,12 @@ static void add_self(const struct worker *w, struct buf *out)
 	buf_release(&started);
 }
 
-static void add_settled(const struct settler_counts *s, int64_t by_handlers, struct buf *out)
+static void add_settled(const struct engine_counts *c, struct buf *out)
 {
 	bool first = true;
 	buf_add(out, ",\"settled\":{");
 	for (int i = 0; i < SETTLE_COUNT; i++) {
-		/* What a handler settled in a transaction of its own, it settled as done. */
-		int64_t n = s->ends[i] + (i == SETTLE_DONE ? by_handlers : 0);
+		int64_t n = c->ends[i];
 		if (n || i == SETTLE_DONE || i == SETTLE_FAILED) {
 			buf_addf(out, "%s\"%s\":%lld", first ? "" : ",", settle_names[i], (long long)n);
 			first = false;
@@ -39,13 +38,13 @@ static void add_settled(const struct settler_counts *s, int64_t by_handlers, str
 }
 
 /* What waits on our disk, and what the database refused to record. */
-static void add_spool(const struct settler_counts *s, struct buf *out)
+static void add_spool(const struct spool_news *s, struct buf *out)
 {
 	buf_addf(out, ",\"spool\":{\"jobs\":%lld,\"bytes\":%lld,\"set_aside\":%lld",
-	         (long long)s->spool_depth, (long long)s->spool_bytes, (long long)s->set_aside);
+	         (long long)s->waiting, (long long)s->bytes, (long long)s->set_aside);
 	if (s->set_aside) {
 		buf_add(out, ",\"why\":");
-		buf_add_json(out, s->aside_why);
+		buf_add_json(out, s->why);
 	}
 	if (s->unserved[0]) {
 		buf_add(out, ",\"unserved\":");
@@ -57,31 +56,23 @@ static void add_spool(const struct settler_counts *s, struct buf *out)
 void worker_info(void *ctx, struct buf *out)
 {
 	struct worker *w = ctx;
-	struct settler_counts s;
-	/* The lock keeps the settler where it is: worker_close() ends it before the watchman. */
 	pthread_mutex_lock(&w->lock);
-	bool closing = w->closing;
-	struct claim_counts c = w->claims;
+	struct engine_counts c = w->counts;
 	struct took took = w->took;
-	int64_t by_handlers = w->settled;
-	if (!closing)
-		settler_counts(w->settler, &s);
+	struct spool_news spooled = w->spooled;
+	int64_t jobs = w->engine ? engine_holding(w->engine) : 0;
 	pthread_mutex_unlock(&w->lock);
-	if (closing)
-		return;
-	int64_t tries = c.tries + s.tries + c.unserved;
-	int64_t failures = c.failed + s.failed + c.unserved;
-	bool open = c.paused || s.breaker != BREAKER_CLOSED;
+	int64_t tries = c.tries + c.unserved, failures = c.failed + c.unserved;
 	buf_add(out, "{");
 	add_self(w, out);
-	buf_addf(out, ",\"jobs\":%lld,\"ticks\":%lld,\"claims\":%lld", (long long)hand_count(&w->hand),
-	         (long long)c.ticks, (long long)c.claimed);
-	add_settled(&s, by_handlers, out);
+	buf_addf(out, ",\"jobs\":%lld,\"ticks\":%lld,\"claims\":%lld", (long long)jobs,
+	         (long long)c.turns, (long long)c.claimed);
+	add_settled(&c, out);
 	buf_add(out, ",\"took\":");
 	took_json(&took, out);
 	buf_addf(out, ",\"refused\":%lld,\"abandoned\":%lld,\"tries\":%lld,\"failures\":%lld",
-	         (long long)s.refused, (long long)s.abandoned, (long long)tries, (long long)failures);
-	buf_addf(out, ",\"breaker\":\"%s\"", open ? "open" : "closed");
-	add_spool(&s, out);
+	         (long long)c.refused, (long long)c.given_up, (long long)tries, (long long)failures);
+	buf_addf(out, ",\"breaker\":\"%s\"", c.paused ? "open" : "closed");
+	add_spool(&spooled, out);
 	buf_addf(out, ",\"clock_ms\":%lld}", (long long)(clock_wall_us() / 1000));
 }

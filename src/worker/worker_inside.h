@@ -1,154 +1,187 @@
 /*
  * worker_inside.h: what the files of the worker share.
  *
- * worker.c        making, running and ending one; what other threads may call
+ * worker.c        making, running and ending one; the caller's thread: children and time limits
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
  * worker_steps.c  what is run for a job of a workflow
- * worker_claim.c  the work session: claims, cancels, progress, beats
+ * worker_turns.c  the thread that turns: tells the engine what happened and does what it says
+ * turns.c         a turn, as calls of the database
+ * turns_spool.c   results that the database could not take
  * worker_info.c   what it says of itself at each renewal of its lease
  *
- * Everything belongs to the thread that calls worker_run(), but for what
- * `lock` guards.
+ * The engine and the session belong to the thread that turns; children, and all that is not
+ * said to be shared, to the thread that calls worker_run().
  */
 #ifndef WORKER_WORKER_INSIDE_H
 #define WORKER_WORKER_INSIDE_H
 
+#include "store/session.h"
+#include "worker/ended.h"
+#include "worker/engine.h"
 #include "worker/run_child.h"
 #include "worker/run_thread.h"
-#include "worker/slots.h"
+#include "worker/side_tick.h"
+#include "worker/spools.h"
 #include "worker/took.h"
 #include "worker/wake.h"
 #include "worker/watchman.h"
 #include "worker/worker.h"
 #include "worker/workflow.h"
 
-/* A pool at work. */
-struct crew {
-	struct slots slots;
-	int64_t poll_ms, next_poll_ms;
-	int64_t tick_ms, taken;          /* end of the present poll interval; jobs claimed in it */
-	bool more;                       /* the last claim was full: there is probably more */
-	bool claimed;                    /* has claimed at least once */
-	bool empty;                      /* the last claim found nothing */
-	int64_t beat_due_ms, beat_fails; /* of the jobs of its watch */
-};
-
-/* A new size of a pool that the next tick applies. */
-struct resize {
-	bool wanted;
-	int64_t concurrency, poll_ms;
-};
-
-struct slot_ref {
-	int pool;
-	int64_t slot;
-	bool stepped; /* its job was a workflow's, whose next step may be ready now */
-};
-
-/* What the work session has done so far. */
-struct claim_counts {
-	int64_t claimed, ticks; /* jobs; how often it asked for some */
-	int64_t tries, failed;  /* uses of the database, and those that failed */
-	int64_t unserved;       /* jobs' own tries for a session that failed */
-	bool paused;            /* a breaker is not closed */
-};
-
 /* A child at work, or between two tries. */
 struct run {
 	struct child *child; /* NULL: it got no session, and is tried again when it is due */
-	struct hand_job *job;
+	struct job *job;
 	int at; /* in worker.runs */
 	int64_t due_ms;
 	int unserved; /* tries without a session */
 };
 
+/* A new size of a pool that the engine has not heard of. */
+struct resize {
+	bool wanted;
+	int64_t concurrency, poll_ms;
+};
+
+/* What other threads have to tell the engine; guarded by the worker's lock. */
+struct mail {
+	bool woken, compare, progress;
+	int stops;
+	int served, unserved; /* jobs that got the session that they need, or did not */
+	int able, lacking;    /* programs that this host could start, or could not */
+	struct resize *resizes;
+};
+
+/* What the spools hold, for others to read. */
+struct spool_news {
+	int64_t waiting, bytes;
+	int64_t set_aside;  /* results that the database refused */
+	char why[256];      /* source and reason of the first of them */
+	char unserved[256]; /* sources with something in the spool that nobody here serves */
+};
+
+/* The thread that turns. */
+struct turner {
+	pthread_t thread;
+	bool started;
+	struct session session;
+	int64_t opened;    /* of the session, when it was last looked at */
+	int64_t reopen_ms; /* when a lost session is tried for again */
+	uint64_t timeline; /* of the server, as last seen */
+	struct wake *wake;
+	struct spools *spools; /* NULL: none */
+	struct side_tick side;
+	int64_t worker; /* what the engine was told of our life */
+	enum lease_contact contact;
+	uint64_t chance;
+	bool nudge; /* the caller's thread has something to hear of */
+	struct ended ended;
+};
+
 struct worker {
 	struct worker_options options;
-	struct session session; /* work: claiming */
-	struct breaker breaker; /* our own claims */
-	struct breaker serving; /* whether jobs get the sessions that they need */
-	struct hand hand;
-	struct settler *settler;
+	struct engine *engine;
+	struct turner turner;
 	struct watchman *watchman;
 	struct threads *threads;
 	struct keeper *keeper;
-	struct wake *wake;
-	struct crew *crews;
 	struct source **sources; /* one a pool */
+	int *same_jobs;          /* of each pool: the first one that has the same jobs */
 	struct run **runs;
 	int nruns, cap_runs;
-	int epoll, event, listening_fd;
-	int64_t listening_opened; /* which session that is */
-	int64_t started_us;       /* wall clock */
-	int64_t opened;
-	int64_t progress_ms, cancel_ms;
-	int64_t stopped_ms; /* when a stop was first seen; 0: none was */
-	uint64_t chance;
-	/* shared with other threads */
+	int epoll, event;
+	int64_t started_us; /* wall clock */
+	atomic_bool finished;
+	/* shared */
 	pthread_mutex_t lock;
-	struct hand_job *ended; /* handlers that returned */
-	struct slot_ref *given; /* slots that came free */
-	int ngiven, cap_given;
-	struct resize *resizes; /* one a pool */
-	int64_t settled;        /* by handlers, in transactions of their own */
-	struct claim_counts claims;
+	struct mail mail;
+	struct job *begin, **begin_end; /* jobs that a child is to be started for */
+	struct engine_counts counts;    /* as of the last turn */
+	struct spool_news spooled;
 	struct took took; /* jobs that ended by themselves */
 	int stops;
-	bool woken; /* there may be work, or something to stop */
-	bool told;  /* jobs were asked to stop: their runners must hear of it */
-	bool closing;
+	bool told; /* jobs were asked to stop: their runners must hear of it */
 };
 
 /* worker.c */
 void worker_wake(struct worker *w);
 bool worker_stopping(struct worker *w);
-/* Mark jobs to be stopped, as hand_stop() does, and see that their runners hear of it. */
-void worker_stop_jobs(struct worker *w, const struct source *src, const char *key, int64_t epoch,
-                      bool lost);
 
 /* worker_info.c */
 void worker_info(void *ctx, struct buf *out);
 
 /* worker_jobs.c */
-/* Run a job that was claimed; `worker` is the incarnation that claimed it. */
-void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t worker, int64_t now);
+/* Run a job, from the thread that turns: a handler's waits for a thread, a child's for
+ * worker_run(). */
+void jobs_start(struct worker *w, struct job *j);
+/* Start the children that wait to be. */
+void jobs_begin(struct worker *w, int64_t now);
 void jobs_step_child(struct worker *w, struct run *r, int64_t now);
 /* Children that are due, or all of them. When the next one is due. */
 int64_t jobs_step_children(struct worker *w, int64_t now, bool all);
 /*
- * Handlers that ended, are over their time limit or will not stop. `told`: some
- * were asked to stop since the last step. When to look again.
+ * Handlers that are over their time limit or will not stop. `told`: some were asked to stop
+ * since the last step. When to look again.
  */
 int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told);
-/* Callbacks: a handler returned, or will not stop; the settler is done with a job. */
-void jobs_on_handler_ended(void *ctx, struct hand_job *j);
-void jobs_on_stuck(void *ctx, const struct hand_job *j, int64_t asked_ms_ago);
-void jobs_on_settled(void *ctx, const struct hand_job *j);
-/* Slots of settled jobs become free. */
-void jobs_give_slots(struct worker *w);
+/* Callbacks of the threads: a handler returned, has said something, or will not stop. */
+void jobs_on_handler_ended(void *ctx, struct job *j);
+void jobs_on_progress(void *ctx);
+void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago);
 
 /* worker_steps.c */
 /*
  * Which step a job is at, and what is recorded of its workflow; *step is NULL
  * where it is none. False: nothing is to be run, and the job has its end.
  */
-bool steps_choose(struct hand_job *j, const struct worker_pool *p, struct arena *a,
+bool steps_choose(struct job *j, const struct worker_pool *p, struct arena *a,
                   const struct workflow_step **step, struct step_records *recorded);
 /*
  * What a child is to be started with, where the job is a workflow's; others are
  * left as they are. False: nothing is to be run, and the job has its end.
  */
-bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_options *o,
+bool steps_plan(struct job *j, const struct worker_pool *p, struct child_options *o,
                 struct arena *a);
 
-/* worker_claim.c */
-/* A job ended: it got the session that it needs, or it did not. */
-void note_served(struct worker *w, bool served);
-/* Claim where there is room and reason; how long until there may be again. */
-int64_t claim_due(struct worker *w, bool woken, int64_t now);
-void look_for_cancels(struct worker *w, bool woken, int64_t now);
-void send_progress(struct worker *w, int64_t now);
-/* Beats of what is in hand, one statement a watch. When the next one is due. */
-int64_t send_beats(struct worker *w, int64_t now);
+/* worker_turns.c */
+MUST_CHECK defib_err turner_open(struct worker *w, struct failure *f);
+MUST_CHECK defib_err turner_start(struct worker *w, struct failure *f);
+/* Wait for its end: everything in hand is settled, spooled or handed back then. */
+void turner_join(struct worker *w);
+void turner_release(struct worker *w);
+/* A job is over, from any thread: the engine hears of it soon. */
+void turner_over(struct worker *w, struct job *j);
+/* The mail has changed. */
+void turner_nudge(struct worker *w);
+/* In [0, 1). */
+double turner_chance(struct turner *t);
+
+/* turns.c */
+void turns_do(struct worker *w, struct turn *t);
+MUST_CHECK defib_err turns_ready(struct worker *w, struct failure *f);
+/* The ends of a part by themselves; p->why says of each what its row is to blame for. */
+MUST_CHECK defib_err turns_settle(struct worker *w, struct turn_part *p, struct arena *a,
+                                  struct failure *f);
+
+/* turns_spool.c */
+MUST_CHECK defib_err turns_spool_open(struct worker *w, struct failure *f);
+void turns_spool_news(const struct worker *w, struct spool_news *out);
+/* Is the end of this claim kept? Then its job is not forgotten. */
+bool turns_spool_holds(const struct worker *w, int pool, int64_t worker, const char *key,
+                       int64_t epoch);
+/* Tell the engine how much waits in each spool. */
+void turns_spool_tell(struct worker *w, int64_t now_us);
+/*
+ * Offer what waits for the sources of `pool` and of others with the same jobs, oldest first, and
+ * what was set aside when it is due. How much still waits.
+ */
+int64_t turns_spool_drain(struct worker *w, int pool);
+/* Whether what was set aside is to be offered again. */
+bool turns_spool_due(const struct worker *w, int pool);
+/* A pool's source has taken ends: what it refused before may be welcome now. */
+void turns_spool_taken(struct worker *w, int pool);
+/* Keep the ends of `j` and those behind it, which are of one source; kept[i] says which were. */
+void turns_spool_keep(struct worker *w, struct job *j, const struct failure *why, bool *kept,
+                      struct failure *f);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * worker_jobs.c: a job from the moment it is claimed to the moment the settler
- * has it: into a slot, into a child process or a handler's thread, and out.
- * The slot is free again only when the settlement was answered.
+ * worker_jobs.c: a job from the moment the engine starts it to the moment it is over: into a
+ * child process or a handler's thread, and out. Its end is the engine's again.
  */
 #include "worker/worker_inside.h"
 
@@ -20,75 +19,7 @@
 
 static void step_waiting(struct worker *w, struct run *r, int64_t now);
 
-/* ---- slots ---- */
-
-void jobs_on_settled(void *ctx, const struct hand_job *j)
-{
-	struct worker *w = ctx;
-	if (j->slot < 0)
-		return;
-	pthread_mutex_lock(&w->lock);
-	if (w->ngiven == w->cap_given) {
-		w->cap_given = w->cap_given ? w->cap_given * 2 : 64;
-		w->given = mem_grow(w->given, sizeof *w->given * (size_t)w->cap_given);
-	}
-	w->given[w->ngiven++] = (struct slot_ref){j->pool, j->slot, j->step_end.side != STEP_SIDE_NONE};
-	pthread_mutex_unlock(&w->lock);
-}
-
-static void give_slot(struct worker *w, const struct slot_ref *ref)
-{
-	struct crew *crew = &w->crews[ref->pool];
-	slots_give(&crew->slots, ref->slot);
-	crew->more = crew->more || ref->stepped;
-	crew->empty = crew->empty && !ref->stepped;
-}
-
-void jobs_give_slots(struct worker *w)
-{
-	pthread_mutex_lock(&w->lock);
-	for (int i = 0; i < w->ngiven; i++)
-		give_slot(w, &w->given[i]);
-	w->ngiven = 0;
-	pthread_mutex_unlock(&w->lock);
-}
-
 /* ---- ends ---- */
-
-/* Settled by its handler: nothing is left to write, only to forget. */
-static void forget(struct worker *w, struct hand_job *j)
-{
-	struct slot_ref ref = {j->pool, j->slot, j->step_end.side != STEP_SIDE_NONE};
-	assert(j->slot >= 0);
-	give_slot(w, &ref);
-	pthread_mutex_lock(&w->lock);
-	w->settled++;
-	took_add(&w->took, clock_boot_ms() - j->began_ms);
-	pthread_mutex_unlock(&w->lock);
-	hand_remove(&w->hand, j);
-}
-
-static void finish(struct worker *w, struct hand_job *j)
-{
-	bool lost, stop = hand_stopped(&w->hand, j, &lost);
-	if (j->settled) {
-		forget(w, j);
-		return;
-	}
-	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
-	if (stop && j->as != SETTLE_DONE)
-		j->as = SETTLE_STOPPED;
-	int64_t elapsed_ms = clock_boot_ms() - j->began_ms;
-	if (j->as != SETTLE_STOPPED && j->as != SETTLE_RELEASED) {
-		pthread_mutex_lock(&w->lock);
-		took_add(&w->took, elapsed_ms);
-		pthread_mutex_unlock(&w->lock);
-	}
-	log_event(w->options.pools[j->pool].noted ? LOG_INFO : LOG_DEBUG, "job ended",
-	          LOG_STR("source", j->source->name), LOG_STR("job", j->claim.key),
-	          LOG_STR("as", settle_names[j->as]), LOG_INT("elapsed_ms", elapsed_ms));
-	settler_add(w->settler, j);
-}
 
 static enum settle_as settle_of(enum child_end end)
 {
@@ -139,7 +70,7 @@ static void drop_run(struct worker *w, struct run *r)
 }
 
 /* The job's error tells at which step; an undo's stands in the step's own record. */
-static char *error_of(const struct hand_job *j, const char *said)
+static char *error_of(const struct job *j, const char *said)
 {
 	struct buf out = BUF_INIT;
 	if (j->step_end.side == STEP_SIDE_RUN && j->step_end.name)
@@ -148,7 +79,7 @@ static char *error_of(const struct hand_job *j, const char *said)
 	return buf_detach(&out);
 }
 
-static void child_ended(struct worker *w, struct hand_job *j, enum child_end end)
+static void child_ended(struct worker *w, struct job *j, enum child_end end)
 {
 	struct run *r = j->run;
 	size_t len = 0;
@@ -159,23 +90,29 @@ static void child_ended(struct worker *w, struct hand_job *j, enum child_end end
 	if (end != CHILD_DONE)
 		j->error = error_of(j, end == CHILD_UNSERVED ? NO_SESSION : child_error(r->child));
 	drop_run(w, r);
-	finish(w, j);
+	turner_over(w, j);
 }
 
 /* Whether a job got its session; an end that others gave it tells nothing. */
 static void tell_served(struct worker *w, enum child_end end)
 {
-	if (end == CHILD_DONE || end == CHILD_FAILED || end == CHILD_RETRY || end == CHILD_PERMANENT)
-		note_served(w, true);
-	else if (end == CHILD_UNSERVED)
-		note_served(w, false);
+	bool served =
+		end == CHILD_DONE || end == CHILD_FAILED || end == CHILD_RETRY || end == CHILD_PERMANENT;
+	if (!served && end != CHILD_UNSERVED)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->mail.served += served;
+	w->mail.unserved += !served;
+	pthread_mutex_unlock(&w->lock);
+	if (!served)
+		turner_nudge(w);
 }
 
 /* It got no session. It stays in hand and in its slot; false: it was tried often enough. */
 static bool wait_for_session(struct worker *w, struct run *r, int64_t now)
 {
 	bool again = ++r->unserved < SESSION_TRIES;
-	log_event(LOG_WARN, "no session for a job", LOG_STR("source", r->job->source->name),
+	log_event(LOG_WARN, "no session for a job", LOG_STR("source", w->sources[r->job->pool]->name),
 	          LOG_STR("job", r->job->claim.key), LOG_INT("try", r->unserved),
 	          LOG_INT("of", SESSION_TRIES), LOG_STR("because", child_error(r->child)));
 	if (!again)
@@ -185,34 +122,41 @@ static bool wait_for_session(struct worker *w, struct run *r, int64_t now)
 	return true;
 }
 
+static void note_progress(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	bool first = !w->mail.progress;
+	w->mail.progress = true;
+	pthread_mutex_unlock(&w->lock);
+	if (first)
+		turner_nudge(w);
+}
+
 /* "STEP<tab>text", or just text. */
-static void note_progress(struct worker *w, struct hand_job *j, const char *line)
+static void take_progress(struct worker *w, struct job *j, const char *line)
 {
 	const char *tab = strchr(line, '\t');
 	char step[128];
-	if (!tab) {
-		hand_progress(&w->hand, j, NULL, line);
-		return;
-	}
-	snprintf(step, sizeof step, "%.*s", (int)(tab - line), line);
-	hand_progress(&w->hand, j, step, tab + 1);
+	if (tab)
+		snprintf(step, sizeof step, "%.*s", (int)(tab - line), line);
+	job_say(j, tab ? step : NULL, tab ? tab + 1 : line);
+	note_progress(w);
 }
 
 void jobs_step_child(struct worker *w, struct run *r, int64_t now)
 {
-	struct hand_job *j = r->job;
-	bool lost;
+	struct job *j = r->job;
 	int64_t wants = -1;
 	if (!r->child) {
 		step_waiting(w, r, now);
 		return;
 	}
-	if (hand_stopped(&w->hand, j, &lost))
+	if (atomic_load(&j->stop))
 		child_stop(r->child, CHILD_STOPPED, now);
 	enum child_end end = child_step(r->child, now, &wants);
 	const char *line = child_progress(r->child);
 	if (line)
-		note_progress(w, j, line);
+		take_progress(w, j, line);
 	r->due_ms = wants < 0 ? INT64_MAX : now + wants;
 	tell_served(w, end);
 	if (end == CHILD_RUNNING || (end == CHILD_UNSERVED && wait_for_session(w, r, now)))
@@ -234,18 +178,8 @@ int64_t jobs_step_children(struct worker *w, int64_t now, bool all)
 
 /* ---- handlers ---- */
 
-void jobs_on_handler_ended(void *ctx, struct hand_job *j)
-{
-	struct worker *w = ctx;
-	pthread_mutex_lock(&w->lock);
-	j->queued = w->ended;
-	w->ended = j;
-	pthread_mutex_unlock(&w->lock);
-	worker_wake(w);
-}
-
 /* A handler need not say why it failed; which step did is always told. */
-static void name_step(struct hand_job *j)
+static void name_step(struct job *j)
 {
 	char *said = j->error;
 	if (j->as == SETTLE_DONE || !j->step_end.name)
@@ -254,30 +188,26 @@ static void name_step(struct hand_job *j)
 	free(said);
 }
 
-static void finish_handlers(struct worker *w)
+void jobs_on_handler_ended(void *ctx, struct job *j)
 {
-	pthread_mutex_lock(&w->lock);
-	struct hand_job *j = w->ended;
-	w->ended = NULL;
-	pthread_mutex_unlock(&w->lock);
-	while (j) {
-		struct hand_job *next = j->queued;
-		j->queued = NULL;
-		name_step(j);
-		finish(w, j);
-		j = next;
-	}
+	name_step(j);
+	turner_over(ctx, j);
+}
+
+void jobs_on_progress(void *ctx)
+{
+	note_progress(ctx);
 }
 
 /* What it holds can be freed for others only by our death, which fellows notice. */
-void jobs_on_stuck(void *ctx, const struct hand_job *j, int64_t asked_ms_ago)
+void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago)
 {
 	const struct worker *w = ctx;
-	log_event(LOG_CRITICAL, "a handler will not stop", LOG_STR("source", j->source->name),
+	log_event(LOG_CRITICAL, "a handler will not stop", LOG_STR("source", w->sources[j->pool]->name),
 	          LOG_STR("job", j->claim.key), LOG_INT("epoch", j->claim.epoch),
 	          LOG_INT("asked_ms_ago", asked_ms_ago));
 	if (w->options.stuck)
-		w->options.stuck(w->options.stuck_ctx, j->source->name, j->claim.key);
+		w->options.stuck(w->options.stuck_ctx, w->sources[j->pool]->name, j->claim.key);
 	else
 		_exit(WORKER_EXIT_STUCK);
 }
@@ -289,16 +219,14 @@ int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told)
 	/* A stop lets handlers finish; what has not begun has nothing to finish. */
 	if (told || worker_stopping(w))
 		threads_return(w->threads, worker_stopping(w));
-	int64_t due = threads_look(w->threads, now);
-	finish_handlers(w);
-	return due;
+	return threads_look(w->threads, now);
 }
 
 /* ---- starts ---- */
 
 #define JOB_ENV_MAX 12
 
-static void job_env(const struct worker *w, const struct hand_job *j, char **env, struct arena *a)
+static void job_env(const struct worker *w, const struct job *j, char **env, struct arena *a)
 {
 	const struct claimed *c = &j->claim;
 	const char *step = j->step_end.name ? j->step_end.name : c->step;
@@ -328,7 +256,7 @@ static void watch_child(struct worker *w, struct run *r, struct child *child, in
 	epoll_ctl(w->epoll, EPOLL_CTL_ADD, child_fd(child), &ev);
 }
 
-static void add_run(struct worker *w, struct hand_job *j, struct child *child, int64_t now)
+static void add_run(struct worker *w, struct job *j, struct child *child, int64_t now)
 {
 	struct run *r = mem_alloc(sizeof *r);
 	*r = (struct run){.job = j, .at = w->nruns};
@@ -342,7 +270,7 @@ static void add_run(struct worker *w, struct hand_job *j, struct child *child, i
 }
 
 /* The program of a job, started; NULL: there is none to be run, and the job has its end. */
-static struct child *launch(struct worker *w, struct hand_job *j, int64_t now)
+static struct child *launch(struct worker *w, struct job *j, int64_t now)
 {
 	const struct worker_pool *p = &w->options.pools[j->pool];
 	struct arena a = ARENA_INIT;
@@ -370,23 +298,23 @@ static struct child *launch(struct worker *w, struct hand_job *j, int64_t now)
 	return child;
 }
 
-static void start_child(struct worker *w, struct hand_job *j, int64_t now)
+static void start_child(struct worker *w, struct job *j, int64_t now)
 {
 	struct child *child = launch(w, j, now);
 	if (child)
 		add_run(w, j, child, now);
 	else
-		finish(w, j);
+		turner_over(w, j);
 }
 
 /* Between two tries: it was asked to stop, or its time has come. */
 static void step_waiting(struct worker *w, struct run *r, int64_t now)
 {
-	struct hand_job *j = r->job;
-	bool lost, stop = hand_stopped(&w->hand, j, &lost);
+	struct job *j = r->job;
+	bool stop = atomic_load(&j->stop);
 	if (!stop && now < r->due_ms)
 		return;
-	hand_off_step(j);
+	job_off_step(j);
 	j->as = SETTLE_STOPPED;
 	struct child *child = stop ? NULL : launch(w, j, now);
 	if (child) {
@@ -394,10 +322,10 @@ static void step_waiting(struct worker *w, struct run *r, int64_t now)
 		return;
 	}
 	drop_run(w, r);
-	finish(w, j);
+	turner_over(w, j);
 }
 
-static void start_handler(struct worker *w, struct hand_job *j, const struct worker_pool *p)
+static void start_handler(struct worker *w, struct job *j, const struct worker_pool *p)
 {
 	struct arena a = ARENA_INIT;
 	struct step_records recorded;
@@ -407,17 +335,40 @@ static void start_handler(struct worker *w, struct hand_job *j, const struct wor
 	if (runs)
 		threads_add(w->threads, j, p, step);
 	else
-		finish(w, j);
+		turner_over(w, j);
 }
 
-void jobs_start(struct worker *w, int pool, const struct claimed *c, int64_t worker, int64_t now)
+void jobs_start(struct worker *w, struct job *j)
 {
-	struct worker_pool *p = &w->options.pools[pool];
-	struct hand_job *j = hand_add(&w->hand, p->source, pool, worker, c);
-	j->slot = slots_take(&w->crews[pool].slots, now);
-	j->began_ms = now;
-	if (p->handler)
+	struct worker_pool *p = &w->options.pools[j->pool];
+	j->began_ms = clock_boot_ms();
+	if (p->handler) {
 		start_handler(w, j, p);
-	else
-		start_child(w, j, now);
+		return;
+	}
+	pthread_mutex_lock(&w->lock);
+	j->queued = NULL;
+	*w->begin_end = j;
+	w->begin_end = &j->queued;
+	pthread_mutex_unlock(&w->lock);
+	w->turner.nudge = true;
+}
+
+void jobs_begin(struct worker *w, int64_t now)
+{
+	pthread_mutex_lock(&w->lock);
+	struct job *j = w->begin;
+	w->begin = NULL;
+	w->begin_end = &w->begin;
+	pthread_mutex_unlock(&w->lock);
+	while (j) {
+		struct job *next = j->queued;
+		j->queued = NULL;
+		j->as = SETTLE_STOPPED; /* what was asked to stop meanwhile need not begin */
+		if (atomic_load(&j->stop))
+			turner_over(w, j);
+		else
+			start_child(w, j, now);
+		j = next;
+	}
 }

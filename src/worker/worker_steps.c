@@ -14,7 +14,7 @@
 #define UNKNOWN_DELAY_MS 60000
 
 /* Not for us: another worker, or this one after a look at its configuration, may know better. */
-static bool leave_to_others(struct hand_job *j, const char *why)
+static bool leave_to_others(struct job *j, const char *why)
 {
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "kind %s: %s", j->claim.kind ? j->claim.kind : "none", why);
@@ -25,16 +25,16 @@ static bool leave_to_others(struct hand_job *j, const char *why)
 	return false;
 }
 
-static bool nothing_to_run(struct hand_job *j, const struct step_end *end, const char *result)
+static bool nothing_to_run(struct job *j, const struct step_end *end, const char *result)
 {
-	hand_at_step(j, end);
+	job_at_step(j, end);
 	j->as = SETTLE_DONE;
 	j->result = result ? mem_strdup(result) : NULL;
 	return false;
 }
 
 /* A job that is none of our workflows; it may still be one of somebody's. */
-static bool plan_other(struct hand_job *j, const struct worker_pool *p)
+static bool plan_other(struct job *j, const struct worker_pool *p)
 {
 	static const struct step_end nothing_done = {.side = STEP_SIDE_UNDO};
 	if (j->claim.undoing && !j->claim.steps)
@@ -44,13 +44,13 @@ static bool plan_other(struct hand_job *j, const struct worker_pool *p)
 	return true;
 }
 
-static const struct workflow *workflow_of(const struct hand_job *j, const struct worker_pool *p)
+static const struct workflow *workflow_of(const struct job *j, const struct worker_pool *p)
 {
 	const char *name = j->claim.workflow ? j->claim.workflow : j->claim.kind;
 	return p->workflows ? workflow_named(p->workflows, name) : NULL;
 }
 
-bool steps_choose(struct hand_job *j, const struct worker_pool *p, struct arena *a,
+bool steps_choose(struct job *j, const struct worker_pool *p, struct arena *a,
                   const struct workflow_step **step, struct step_records *recorded)
 {
 	const struct workflow *w = workflow_of(j, p);
@@ -62,12 +62,12 @@ bool steps_choose(struct hand_job *j, const struct worker_pool *p, struct arena 
 	struct step_choice c = workflow_choose(w, recorded, j->claim.undoing, a);
 	if (!c.step)
 		return nothing_to_run(j, &c.end, c.result);
-	hand_at_step(j, &c.end);
+	job_at_step(j, &c.end);
 	*step = c.step;
 	return true;
 }
 
-bool steps_plan(struct hand_job *j, const struct worker_pool *p, struct child_options *o,
+bool steps_plan(struct job *j, const struct worker_pool *p, struct child_options *o,
                 struct arena *a)
 {
 	const struct workflow_step *step;

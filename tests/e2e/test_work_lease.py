@@ -259,7 +259,7 @@ def test_a_death_on_another_host_is_seen_by_its_session(pg_queue, elsewhere):
 
 def claims(sent):
     """Whether a client's message runs the claim: by its text, or by the name it was prepared as."""
-    if b"defib.claim" in sent and sent[:1] == b"P":
+    if b"defib.turn" in sent and sent[:1] == b"P":
         name = sent[5:sent.index(b"\0", 5)]
         claims.names.add(name)
     return any(b"B" == sent[:1] and b"\0" + name + b"\0" in sent for name in claims.names if name)
@@ -301,16 +301,17 @@ def test_a_claim_whose_answer_was_lost_is_released_by_itself(defib, pg, wire):
 def test_a_job_is_settled_once_when_the_settlements_answer_was_lost(defib, pg, wire):
     """Repeated by the same worker it is the same settlement, not a second and not a late one."""
     queue = Queue(defib, pg)
+    claims.names = set()
     lost = []
+    looker = pg.connect().cursor()
 
-    def first_commit_of_a_settlement(sent):
-        if b"defib.settle" in sent and not lost:
-            lost.append("its commit is next")
-        elif len(lost) == 1 and b"COMMIT" in sent.upper():
-            lost.append("its answer")
-            return True
+    def first_turn_while_it_runs(sent):
+        if claims(sent) and not lost:
+            looker.execute("SELECT 1 FROM defib.job WHERE state = 'running'")
+            lost.extend(looker.fetchall())
+            return bool(lost)
         return False
-    wire.loses = first_commit_of_a_settlement
+    wire.loses = first_turn_while_it_runs
     worker = queue.work(run="echo 7 >&3", url=wire.url(pg))
     try:
         job = queue.enqueue()
@@ -323,3 +324,4 @@ def test_a_job_is_settled_once_when_the_settlements_answer_was_lost(defib, pg, w
         assert queue.ledger("LATE_COMPLETION") == []
     finally:
         queue.close()
+        looker.connection.close()

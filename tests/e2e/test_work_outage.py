@@ -218,7 +218,7 @@ def test_a_restarted_server_costs_no_work(defib, durable_server):
         eventually(lambda: len(queue.all("id", "state = 'running'")) == 4)
         server.stop(signal.SIGQUIT)
         (queue.program.dir / "go").touch()
-        worker.wait_log("no claim")
+        worker.wait_log("nothing was claimed or recorded")
         server.start()
         queue.db._session = None
         for job in jobs:

@@ -1,0 +1,165 @@
+/*
+ * turns.c: a turn, as calls of the database: one a part. What a row of its own table
+ * refuses is looked for by halves, so that it costs nobody else anything.
+ */
+#include "worker/worker_inside.h"
+
+#include "base/log.h"
+
+defib_err turns_ready(struct worker *w, struct failure *f)
+{
+	struct turner *t = &w->turner;
+	defib_err err = session_ready(&t->session, f);
+	if (!err && t->opened != t->session.opened) {
+		t->opened = t->session.opened;
+		wake_listen(t->wake, t->session.store);
+	}
+	return err;
+}
+
+/* ---- ends that a table refuses ---- */
+
+/*
+ * A constraint or trigger of the table takes the job, but not this end of it, as it will at each
+ * try. So the job failed, with the database's own words. False: there is no other end to try.
+ */
+static bool end_as_failed(struct settlement *one, struct arena *a, const struct failure *why)
+{
+	if (one->as != SETTLE_DONE && one->as != SETTLE_TIMED_OUT)
+		return false;
+	one->error = arena_printf(a, "the database refused to record it as %s: %s",
+	                          settle_names[one->as], why->what);
+	one->result = NULL;
+	one->as = SETTLE_FAILED;
+	return true;
+}
+
+/* Ends alone, without anything that is claimed or asked. */
+static defib_err settle(struct worker *w, const struct turn_part *p, int from, int n,
+                        struct arena *a, struct failure *f)
+{
+	struct source *src = w->sources[p->pool];
+	defib_err err = turns_ready(w, f);
+	if (!err)
+		err = src->ops->settle(src, w->turner.session.store, p->worker, p->ends + from, n, a, f);
+	return err;
+}
+
+/* `why` says of each end what went wrong. An error that is no row's fault ends the search. */
+static defib_err settle_halves(struct worker *w, struct turn_part *p, int from, int n,
+                               struct arena *a, struct failure *f)
+{
+	fail_clear(f);
+	defib_err err = settle(w, p, from, n, a, f);
+	if (!err || !store_blames_rows(f))
+		return err;
+	if (n > 1) {
+		err = settle_halves(w, p, from, n / 2, a, f);
+		return err ? err : settle_halves(w, p, from + n / 2, n - n / 2, a, f);
+	}
+	log_event(LOG_ERROR, f->what, LOG_STR("source", w->sources[p->pool]->name),
+	          LOG_STR("job", p->ends[from].key));
+	struct failure first = *f;
+	if (end_as_failed(&p->ends[from], a, &first)) {
+		fail_clear(f);
+		err = settle(w, p, from, 1, a, f);
+		if (!err || !store_blames_rows(f))
+			return err;
+	}
+	struct failure *kept = ARENA_NEW(a, struct failure);
+	*kept = first;
+	p->why[from] = kept;
+	return DEFIB_OK;
+}
+
+defib_err turns_settle(struct worker *w, struct turn_part *p, struct arena *a, struct failure *f)
+{
+	return settle_halves(w, p, 0, p->nends, a, f);
+}
+
+/* ---- a part ---- */
+
+/* What ended before these waits in the spool; so must they. */
+static void keep_behind(struct turn_part *p)
+{
+	static const struct failure waits = {.code = DEFIB_CONNECTION,
+	                                     .what = "what ended before it waits in the spool"};
+	for (int i = 0; i < p->nends; i++)
+		p->why[i] = &waits;
+}
+
+/* All of it, or what can be: a row that its own table refuses must not hold up the others. */
+static defib_err call(struct worker *w, struct turn_part *p, struct arena *a)
+{
+	struct source *src = w->sources[p->pool];
+	struct failure f = {0};
+	defib_err err = source_turn(src, w->turner.session.store, p, a);
+	if (!err || p->nends == 0 || !store_blames_rows(&p->f))
+		return err;
+	err = settle_halves(w, p, 0, p->nends, a, &f);
+	p->f = f;
+	p->nends = 0;
+	return err ? err : source_turn(src, w->turner.session.store, p, a);
+}
+
+/* A job whose end is kept in a spool is not forgotten: the engine need not hear of it. */
+static void leave_out_kept(struct worker *w, struct turn_part *p)
+{
+	int n = 0;
+	for (int i = 0; i < p->nhas; i++)
+		if (!turns_spool_holds(w, p->pool, p->claimer, p->has[i].key, p->has[i].epoch))
+			p->has[n++] = p->has[i];
+	p->nhas = n;
+}
+
+static void do_part(struct worker *w, struct turn_part *p, struct arena *a)
+{
+	int nends = p->nends;
+	p->why = ARENA_ARRAY(a, const struct failure *, nends > 0 ? nends : 1);
+	defib_err err = turns_ready(w, &p->f);
+	if (!err && p->drain)
+		p->spooled = turns_spool_drain(w, p->pool);
+	if (!err && p->drain && p->spooled > 0) {
+		keep_behind(p);
+		p->nends = 0;
+	}
+	if (!err)
+		err = call(w, p, a);
+	p->nends = nends;
+	p->err = err;
+	p->away = err && store_away(err);
+	if (!err && nends > 0)
+		turns_spool_taken(w, p->pool);
+	if (!err)
+		leave_out_kept(w, p);
+	if (err) {
+		p->beat_err = err;
+		p->beat_f = p->f;
+	}
+	if (!err && p->room > 0)
+		log_event(p->nclaims > 0 && w->options.pools[p->pool].noted ? LOG_INFO : LOG_DEBUG, "tick",
+		          LOG_STR("source", w->sources[p->pool]->name), LOG_INT("claimed", p->nclaims));
+}
+
+/* ---- progress ---- */
+
+static void tell_progress(struct worker *w, struct turn_progress *p)
+{
+	const struct job *j = p->job;
+	struct source *src = w->sources[j->pool];
+	struct failure f = {0};
+	struct job_said *said = job_take_said(p->job);
+	if (said && turns_ready(w, &f) == DEFIB_OK)
+		p->lost = src->ops->progress(src, w->turner.session.store, j->worker, j->claim.key,
+		                             j->claim.epoch, said->step[0] ? said->step : NULL, said->text,
+		                             &f) == DEFIB_LEASE_LOST;
+	free(said);
+}
+
+void turns_do(struct worker *w, struct turn *t)
+{
+	for (int i = 0; i < t->nparts; i++)
+		do_part(w, &t->parts[i], &t->arena);
+	for (int i = 0; i < t->nprogress; i++)
+		tell_progress(w, &t->progress[i]);
+}

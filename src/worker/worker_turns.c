@@ -1,0 +1,458 @@
+/*
+ * worker_turns.c: the thread that turns. It tells the engine what happened, does what the
+ * engine says, and sleeps until something happens or is due. It decides nothing.
+ */
+#include "worker/worker_inside.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#define SLEEP_MOST_US 1000000 /* whatever wakes us may fail to */
+#define REOPEN_MS 250
+#define SIDE_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
+
+/* xorshift: only to spread the tries of many workers. */
+double turner_chance(struct turner *t)
+{
+	t->chance ^= t->chance << 13;
+	t->chance ^= t->chance >> 7;
+	t->chance ^= t->chance << 17;
+	return (double)(t->chance >> 11) / 9007199254740992.0;
+}
+
+/* ---- from other threads ---- */
+
+void turner_nudge(struct worker *w)
+{
+	ended_wake(&w->turner.ended);
+}
+
+void turner_over(struct worker *w, struct job *j)
+{
+	ended_push(&w->turner.ended, j);
+}
+
+/* ---- what happened ---- */
+
+static void step(struct worker *w, struct engine_event ev)
+{
+	ev.chance = turner_chance(&w->turner);
+	engine_step(w->engine, &ev, clock_boot_us());
+}
+
+static void tell_life(struct worker *w)
+{
+	struct turner *t = &w->turner;
+	int64_t worker = watchman_worker(w->watchman);
+	enum lease_contact contact = watchman_contact(w->watchman);
+	if (worker == t->worker && contact == t->contact)
+		return;
+	t->worker = worker;
+	t->contact = contact;
+	step(w, (struct engine_event){.kind = EVENT_LIFE, .worker = worker, .contact = contact});
+}
+
+static void tell_times(struct worker *w, enum engine_event_kind kind, bool yes, int n)
+{
+	for (; n > 0; n--)
+		step(w, (struct engine_event){.kind = kind, .yes = yes});
+}
+
+static void tell_resizes(struct worker *w, const struct resize *resizes)
+{
+	for (int i = 0; i < w->options.npools; i++)
+		if (resizes[i].wanted)
+			step(w, (struct engine_event){.kind = EVENT_RESIZE,
+			                              .pool = i,
+			                              .concurrency = resizes[i].concurrency,
+			                              .poll_ms = resizes[i].poll_ms});
+}
+
+static void tell_mail(struct worker *w)
+{
+	struct arena a = ARENA_INIT;
+	size_t n = (size_t)w->options.npools;
+	struct resize *resizes = ARENA_ARRAY(&a, struct resize, n);
+	pthread_mutex_lock(&w->lock);
+	struct mail m = w->mail;
+	memcpy(resizes, m.resizes, n * sizeof *resizes);
+	memset(m.resizes, 0, n * sizeof *resizes);
+	w->mail = (struct mail){.resizes = m.resizes};
+	pthread_mutex_unlock(&w->lock);
+	tell_resizes(w, resizes);
+	tell_times(w, EVENT_SERVED, true, m.served > 0);
+	tell_times(w, EVENT_SERVED, false, m.unserved);
+	tell_times(w, EVENT_LACKS, false, m.able > 0);
+	tell_times(w, EVENT_LACKS, true, m.lacking);
+	tell_times(w, EVENT_COMPARE, true, m.compare);
+	tell_times(w, EVENT_PROGRESS, true, m.progress);
+	tell_times(w, EVENT_STOP, true, m.stops);
+	if (wake_taken(w->turner.wake, w->turner.session.store) || m.woken)
+		step(w, (struct engine_event){.kind = EVENT_WOKEN});
+	arena_release(&a);
+}
+
+static void tell_ended(struct worker *w, struct job *j, int64_t now_ms)
+{
+	j->queued = NULL;
+	step(w, (struct engine_event){.kind = EVENT_ENDED, .job = j});
+	int64_t elapsed_ms = now_ms - j->began_ms;
+	if (j->as != SETTLE_STOPPED && j->as != SETTLE_RELEASED)
+		took_add(&w->took, elapsed_ms);
+	log_event(w->options.pools[j->pool].noted ? LOG_INFO : LOG_DEBUG, "job ended",
+	          LOG_STR("source", w->sources[j->pool]->name), LOG_STR("job", j->claim.key),
+	          LOG_STR("as", settle_names[j->as]), LOG_INT("elapsed_ms", elapsed_ms));
+}
+
+static void tell_all_ended(struct worker *w)
+{
+	int64_t now_ms = clock_boot_ms();
+	struct job *j = ended_take(&w->turner.ended);
+	if (!j)
+		return;
+	pthread_mutex_lock(&w->lock);
+	while (j) {
+		struct job *next = j->queued;
+		tell_ended(w, j, now_ms);
+		j = next;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void tell_all(struct worker *w)
+{
+	tell_life(w);
+	tell_mail(w);
+	tell_all_ended(w);
+	step(w, (struct engine_event){.kind = EVENT_TICK});
+}
+
+/* ---- what is to be done ---- */
+
+static void log_job(enum log_level level, const struct worker *w, const char *what,
+                    const struct engine_action *do_)
+{
+	const struct job *j = do_->job;
+	log_event(level, what, LOG_STR("source", w->sources[j->pool]->name),
+	          LOG_STR("job", j->claim.key), LOG_INT("epoch", j->claim.epoch),
+	          LOG_STR("as", settle_names[j->as]),
+	          LOG_STR("because", do_->why ? do_->why->what : NULL));
+}
+
+/* The one line that names a job whose end is not recorded. */
+static void cry_out(const struct worker *w, const struct job *j, const struct failure *why,
+                    const char *spool)
+{
+	struct buf line = BUF_INIT;
+	buf_addf(&line, "ZOMBIE RECORD ALERT: %s %s stuck: could not record that it is %s",
+	         w->sources[j->pool]->name, j->claim.key, settle_names[j->as]);
+	log_event(LOG_CRITICAL, buf_text(&line), LOG_INT("epoch", j->claim.epoch),
+	          LOG_STR("because", why ? why->what : NULL), LOG_STR("spool", spool));
+	buf_release(&line);
+}
+
+static void tell_breaker(const struct engine_action *do_)
+{
+	if (do_->yes)
+		log_event(LOG_WARN, "the breaker opens", LOG_STR("pauses", do_->what),
+		          LOG_INT("failures", do_->count));
+	else
+		log_event(LOG_INFO, "the breaker closes", LOG_STR("resumes", do_->what));
+}
+
+static void no_beat(const struct worker *w, const struct engine_action *do_)
+{
+	bool again = do_->count > 0;
+	log_event(again ? LOG_WARN : LOG_ERROR, again ? "no beat: tried again" : "no beat",
+	          LOG_STR("source", w->sources[do_->pool]->name), LOG_STR("because", do_->why->what),
+	          LOG_INT("failed", do_->count));
+}
+
+static void spool(struct worker *w, const struct engine_action *do_)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct job *j = do_->job;
+	int n = 0;
+	for (const struct job *at = j; at; at = at->queued)
+		n++;
+	bool *kept = ARENA_ARRAY(&a, bool, n);
+	turns_spool_keep(w, j, do_->why, kept, &f);
+	for (int i = 0; i < n; i++) {
+		struct job *next = j->queued;
+		j->queued = NULL;
+		if (!kept[i] || (do_->why && store_blames_rows(do_->why)))
+			cry_out(w, j, do_->why, kept[i] ? "set aside" : f.code ? f.what : "off");
+		step(w, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept[i]});
+		j = next;
+	}
+	turns_spool_tell(w, clock_boot_us());
+	arena_release(&a);
+}
+
+/* Tell the caller's thread, once, when all is done. */
+static void ask_to_stop(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->told = true;
+	pthread_mutex_unlock(&w->lock);
+	w->turner.nudge = true;
+}
+
+static void do_one(struct worker *w, const struct engine_action *do_, struct turn **turn)
+{
+	switch (do_->kind) {
+	case ACTION_START:
+		jobs_start(w, do_->job);
+		break;
+	case ACTION_STOP:
+		ask_to_stop(w);
+		break;
+	case ACTION_TURN:
+		*turn = do_->turn;
+		break;
+	case ACTION_SPOOL:
+		spool(w, do_);
+		break;
+	case ACTION_SETTLED:
+		break;
+	case ACTION_FORGOTTEN:
+		break;
+	case ACTION_REFUSED:
+		log_job(LOG_WARN, w, "LEASE_LOST: the job is no longer ours, its result was not taken",
+		        do_);
+		break;
+	case ACTION_GIVEN_UP: /* said where it could not be kept */
+		break;
+	case ACTION_STRAY:
+		log_job(LOG_WARN, w, "a claim's answer was lost: the job is handed back", do_);
+		break;
+	case ACTION_FAILED:
+		log_event(LOG_WARN, "nothing was claimed or recorded",
+		          LOG_STR("source", w->sources[do_->pool]->name),
+		          LOG_STR("because", do_->why->what));
+		break;
+	case ACTION_NO_BEAT:
+		no_beat(w, do_);
+		break;
+	case ACTION_BREAKER:
+		tell_breaker(do_);
+		break;
+	}
+}
+
+static void note_counts(struct worker *w)
+{
+	struct spool_news news = {0};
+	turns_spool_news(w, &news);
+	pthread_mutex_lock(&w->lock);
+	engine_counts(w->engine, &w->counts);
+	w->spooled = news;
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* All that the engine says; a turn last, so that what is to start runs beside it. */
+static bool do_all(struct worker *w)
+{
+	struct engine_action next;
+	struct turn *turn = NULL;
+	while (engine_next(w->engine, &next))
+		do_one(w, &next, &turn);
+	if (w->threads)
+		threads_go(w->threads);
+	if (w->turner.nudge)
+		worker_wake(w);
+	w->turner.nudge = false;
+	if (!turn)
+		return false;
+	turns_do(w, turn);
+	/* Whether we were declared dead meanwhile decides what becomes of what was claimed. */
+	tell_life(w);
+	step(w, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
+	return true;
+}
+
+/* ---- sleeping ---- */
+
+/* A lost session is opened again soon, used or not: it is what tells us of new work. */
+static void keep_session(struct worker *w)
+{
+	struct turner *t = &w->turner;
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	if (!t->session.store || !t->session.store->lost || now < t->reopen_ms)
+		return;
+	t->reopen_ms = now + REOPEN_MS;
+	(void)!turns_ready(w, &f);
+}
+
+static int64_t wait_us(const struct worker *w)
+{
+	const struct turner *t = &w->turner;
+	int64_t us = engine_wait_us(w->engine, clock_boot_us());
+	us = us > SLEEP_MOST_US ? SLEEP_MOST_US : us < 0 ? 0 : us;
+	int64_t side_us = w->options.side ? (t->side.due_ms - clock_boot_ms()) * 1000 : us;
+	if (side_us < us)
+		us = side_us > 0 ? side_us : 0;
+	if (t->session.store && t->session.store->lost && us > REOPEN_MS * 1000)
+		us = REOPEN_MS * 1000;
+	return us;
+}
+
+static void rest(struct worker *w)
+{
+	struct turner *t = &w->turner;
+	bool lost = t->session.store && t->session.store->lost;
+	int64_t us = wait_us(w);
+	struct timespec time = {us / 1000000, us % 1000000 * 1000};
+	struct pollfd fds[] = {
+		{.fd = t->ended.event, .events = POLLIN},
+		{.fd = lost ? -1 : wake_fd(t->wake, t->session.store), .events = POLLIN},
+	};
+	if (ended_may_sleep(&t->ended, engine_enough(w->engine)) && us > 0)
+		(void)ppoll(fds, 2, &time, NULL);
+	ended_awake(&t->ended);
+}
+
+/* ---- new work that programs of this host left ---- */
+
+/* True when it went well and there is more. */
+static bool drain_side(struct worker *w)
+{
+	struct turner *t = &w->turner;
+	if (!side_tick_due(&t->side))
+		return false;
+	defib_err err = side_tick_drain(&t->side, &t->session);
+	return !err && side_queue_waits(&t->side.queue);
+}
+
+/* What was left before we came: a worker that ends with the last job is to see it. */
+static void drain_side_first(struct worker *w)
+{
+	int64_t until = clock_boot_ms() + SIDE_FIRST_MS;
+	while (drain_side(w) && clock_boot_ms() < until)
+		w->turner.side.due_ms = 0;
+}
+
+/* What was set aside waits for nothing that the engine knows of: for its time. */
+static void offer_aside(struct worker *w)
+{
+	for (int i = 0; i < w->options.npools; i++)
+		if (turns_spool_due(w, i))
+			(void)turns_spool_drain(w, i);
+}
+
+/* ---- the thread ---- */
+
+static void *turner_main(void *arg)
+{
+	struct worker *w = arg;
+	while (!engine_finished(w->engine)) {
+		tell_all(w);
+		bool turned = do_all(w);
+		note_counts(w);
+		keep_session(w);
+		drain_side(w);
+		offer_aside(w);
+		if (!turned)
+			rest(w);
+	}
+	atomic_store(&w->finished, true);
+	worker_wake(w);
+	return NULL;
+}
+
+/* ---- making and ending it ---- */
+
+static struct engine_pool engine_pool_of(const struct worker *w, int i)
+{
+	const struct worker_pool *p = &w->options.pools[i];
+	const struct source *src = w->sources[i];
+	struct engine_pool e = {.concurrency = p->concurrency,
+	                        .poll_ms = p->poll_ms,
+	                        .batch = p->batch,
+	                        .stagger_ms = p->stagger_ms,
+	                        .burst_limit = p->burst_limit,
+	                        .burst_ms = p->burst_ms,
+	                        .grace_ms = p->grace_ms,
+	                        .own_grace = p->own_grace,
+	                        .exclusive = p->exclusive,
+	                        .wait_first = p->wait_first,
+	                        .told = src->announced && w->turner.session.store &&
+	                                !w->turner.session.store->pooled,
+	                        .beat_ms = src->beat_ms,
+	                        .same_jobs = w->same_jobs[i]};
+	return e;
+}
+
+static void make_engine(struct worker *w)
+{
+	struct arena a = ARENA_INIT;
+	const struct worker_options *o = &w->options;
+	struct engine_pool *pools = ARENA_ARRAY(&a, struct engine_pool, o->npools);
+	for (int i = 0; i < o->npools; i++)
+		pools[i] = engine_pool_of(w, i);
+	struct engine_options eo = {.pools = pools,
+	                            .npools = o->npools,
+	                            .grace_ms = o->grace_ms,
+	                            .drain = o->drain,
+	                            .beat_tries = o->beat_tries,
+	                            .beat_retry_ms = o->beat_retry_ms};
+	struct engine *e = engine_new(&eo, clock_boot_us());
+	pthread_mutex_lock(&w->lock);
+	w->engine = e;
+	pthread_mutex_unlock(&w->lock);
+	arena_release(&a);
+}
+
+defib_err turner_open(struct worker *w, struct failure *f)
+{
+	struct turner *t = &w->turner;
+	struct failure unused = {0};
+	t->session = (struct session){.options = w->options.store, .open = store_open};
+	t->side.queue = (struct side_queue){.folder = w->options.side, .url = w->options.store.url};
+	t->chance = (uint64_t)clock_wall_us() ^ ((uint64_t)getpid() << 40) ^ 88172645463325252U;
+	t->wake = wake_open(w->options.store.url);
+	defib_err err = turns_spool_open(w, f);
+	if (err)
+		return err;
+	/* Now, not when a job has failed: by then there may be none left to be had. */
+	(void)!turns_ready(w, &unused);
+	/* What the last worker of this name left, before anybody declares it dead for that. */
+	for (int i = 0; i < w->options.npools; i++)
+		(void)turns_spool_drain(w, i);
+	drain_side_first(w);
+	return DEFIB_OK;
+}
+
+/* The slots' time begins when what others left is taken care of. */
+defib_err turner_start(struct worker *w, struct failure *f)
+{
+	make_engine(w);
+	w->turner.contact = CONTACT_TAKEN; /* as nobody has told it anything yet */
+	turns_spool_tell(w, clock_boot_us());
+	if (pthread_create(&w->turner.thread, NULL, turner_main, w) != 0)
+		return fail(f, DEFIB_IO, "cannot start a thread for a worker");
+	w->turner.started = true;
+	return DEFIB_OK;
+}
+
+void turner_join(struct worker *w)
+{
+	if (w->turner.started)
+		pthread_join(w->turner.thread, NULL);
+}
+
+void turner_release(struct worker *w)
+{
+	struct turner *t = &w->turner;
+	session_close(&t->session);
+	spools_close(t->spools);
+	wake_close(t->wake);
+	if (w->engine)
+		engine_free(w->engine);
+}
