@@ -1,8 +1,8 @@
 /*
  * group.c: signals to a job's process group, and to no other.
  *
- * The keeper calls this after a fork without exec, so the start time is read
- * here with nothing but system calls.
+ * The keeper calls this after a fork without exec, and a child that still shares its parent's
+ * memory (child_spawn.c), so the start time is read here with nothing but system calls.
  */
 #include "worker/group.h"
 
@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define START_FIELD 22 /* of /proc/PID/stat, see proc(5) */
@@ -46,11 +47,11 @@ static uint64_t leader_start(pid_t pid)
 {
 	char path[48], stat[1024];
 	stat_path(pid, path, sizeof(path));
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	ssize_t n = read(fd, stat, sizeof(stat));
-	close(fd);
+	ssize_t n = syscall(SYS_read, fd, stat, sizeof(stat));
+	syscall(SYS_close, fd);
 	return n > 0 ? field_start(stat, (size_t)n) : 0;
 }
 

@@ -29,6 +29,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,7 +202,10 @@ defib_err keeper_start(struct keeper **out, struct failure *f)
 	return fail(f, DEFIB_IO, "cannot start the keeper of child processes: %s", strerror(error));
 }
 
-/* Messages are whole or not there, so threads need no lock. */
+/*
+ * Messages are whole or not there, so threads need no lock. A bare system call, as a child that
+ * shares our memory needs it (child_spawn.c).
+ */
 static bool tell(const struct keeper *k, enum order order, struct group group)
 {
 	struct message m;
@@ -210,7 +214,7 @@ static bool tell(const struct keeper *k, enum order order, struct group group)
 	m.group = group;
 	ssize_t n;
 	do {
-		n = send(k->socket, &m, sizeof(m), MSG_NOSIGNAL);
+		n = syscall(SYS_sendto, k->socket, &m, sizeof(m), MSG_NOSIGNAL, NULL, 0);
 	} while (n < 0 && errno == EINTR);
 	return n == sizeof(m);
 }
