@@ -74,13 +74,20 @@ static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
 		err = was_committed(c, unsure, &done, f);
 	if (err)
 		return err;
-	snprintf(name, sizeof name, "%s.%d", c->name, ++c->transactions);
+	struct carrier *counts = c->chief ? c->chief : c;
+	int part = __atomic_add_fetch(&counts->transactions, 1, __ATOMIC_RELAXED);
+	snprintf(name, sizeof name, "%s.%d", c->name, part);
 	if (c->opened != c->session->opened) {
 		c->may_lock_signs = apply_may_lock_signs(c->session->store, c->sql);
 		c->opened = c->session->opened;
 	}
-	struct apply ap = {c->session->store,   c->sql, c->ledger, c->actor, name, c->may_lock_signs,
-	                   c->transactions == 1};
+	struct apply ap = {c->session->store,
+	                   c->sql,
+	                   c->ledger,
+	                   c->actor,
+	                   name,
+	                   c->may_lock_signs,
+	                   c->chief ? c->first : part == 1};
 	if (!done)
 		err = apply_batch(&ap, batch, n, &c->arena, f);
 	snprintf(unsure, BATCH_NAME, "%s", err == DEFIB_UNKNOWN_OUTCOME ? name : "");

@@ -14,11 +14,13 @@ struct carrier {
 	const struct watch_sql *sql;
 	const struct ledger *ledger;
 	const char *actor;
-	char name[64];      /* of this run in the ledger; parts are numbered ".1", ".2" … */
-	int transactions;   /* of this run */
-	uint64_t chance;    /* state of a small random generator, for jitter */
-	struct arena arena; /* of the batch under way */
-	int64_t opened;     /* the session that was asked: */
+	char name[64];         /* of this run in the ledger; parts are numbered ".1", ".2" … */
+	int transactions;      /* of this run */
+	struct carrier *chief; /* of a lane: the one whose run it is, and who counts; NULL: itself */
+	bool first;            /* of a lane: the batch at hand is the first of the run */
+	uint64_t chance;       /* state of a small random generator, for jitter */
+	struct arena arena;    /* of the batch under way */
+	int64_t opened;        /* the session that was asked: */
 	bool may_lock_signs;
 };
 

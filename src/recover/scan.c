@@ -16,6 +16,7 @@
 #include "recover/census.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
+#include "recover/lanes.h"
 #include "recover/late.h"
 #include "recover/look.h"
 #include "recover/retries.h"
@@ -25,6 +26,8 @@
 
 #include <assert.h>
 
+#define LANES_FROM 2 /* batches: fewer are done before further sessions are open */
+
 struct scanner {
 	struct session *session;
 	const struct watch *watch;
@@ -33,6 +36,7 @@ struct scanner {
 	struct arena page;
 	struct bound bound;
 	struct carrier carrier;
+	struct lanes *lanes; /* of a pass over many; else NULL */
 	struct census_sql census;
 	int64_t late_ms; /* when to look for late completions, and holds that are over, again */
 	bool seen;       /* a row was running once, or the ledger tells of one */
@@ -210,9 +214,11 @@ static bool will_have_ledger(const struct scanner *p)
 	return p->bound.ledger.ready || (!p->options->fix && !p->options->ledger_off);
 }
 
-static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, struct failure *f)
+/* Judge and decide; how many of them are stuck. */
+static int prepare_batch(struct scanner *p, const struct facts *facts, int n, struct arena *a,
+                         struct candidate **out)
 {
-	struct candidate *batch = ARENA_ARRAY(&p->carrier.arena, struct candidate, n);
+	struct candidate *batch = *out = ARENA_ARRAY(a, struct candidate, n);
 	int stuck = 0;
 	for (int i = 0; i < n; i++) {
 		struct judgement j = judge(p->watch, &facts[i]);
@@ -220,14 +226,20 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 		if (j.verdict == VERDICT_NONE || doubtful)
 			continue;
 		struct candidate *c = &batch[stuck++];
-		candidate_prepare(p->watch, &facts[i], &j, p->options, will_have_ledger(p),
-		                  &p->carrier.arena, c);
+		candidate_prepare(p->watch, &facts[i], &j, p->options, will_have_ledger(p), a, c);
 		if (c->decision.remedy == REMEDY_RETRY)
 			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,
 			                                           carrier_chance(&p->carrier));
 		ask_guard(p, c);
 	}
 	p->result->found += stuck;
+	return stuck;
+}
+
+static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, struct failure *f)
+{
+	struct candidate *batch;
+	int stuck = prepare_batch(p, facts, n, &p->carrier.arena, &batch);
 	defib_err err = DEFIB_OK;
 	int64_t start = clock_boot_us();
 	if (p->options->fix && stuck)
@@ -236,6 +248,49 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 	tell(p, batch, stuck); /* also after a failure: a part may have been done */
 	arena_clear(&p->carrier.arena);
 	return err;
+}
+
+/* ---- many: written beside, while the next are read and judged ---- */
+
+/* Those that are done, in their order; all: wait for the others too. The first failure counts. */
+static defib_err take_done(struct scanner *p, bool all, defib_err err, struct failure *f)
+{
+	while (p->lanes && (all || lanes_full(p->lanes))) {
+		struct lane_job *j = lanes_take(p->lanes);
+		if (!j)
+			break;
+		tell(p, j->batch, j->stuck);
+		if (j->err && !err) {
+			err = j->err;
+			*f = j->failure;
+		}
+		lane_job_free(j);
+	}
+	return err;
+}
+
+static defib_err put_batch(struct scanner *p, const struct facts *facts, int n, bool last,
+                           struct failure *f)
+{
+	struct lane_job *j = lane_job_new();
+	defib_err err = take_done(p, false, DEFIB_OK, f);
+	j->stuck = prepare_batch(p, facts, n, &j->arena, &j->batch);
+	/* The facts go with the last of their page: nobody needs them behind it. */
+	if (last) {
+		j->page = p->page;
+		p->page = (struct arena)ARENA_INIT;
+	}
+	lanes_put(p->lanes, j);
+	return err;
+}
+
+/* The guard's answers go by what was done so far: under its eyes a batch follows the other. */
+static void open_lanes(struct scanner *p, int n)
+{
+	const struct scan_options *o = p->options;
+	if (!p->lanes && o->fix && !o->guard && p->session->store->engine == STORE_POSTGRES &&
+	    n > LANES_FROM * p->watch->batch)
+		p->lanes = lanes_open(p->session, &p->carrier);
 }
 
 bool facts_mass(const struct watch *w, const struct facts *facts, int n)
@@ -262,11 +317,13 @@ static defib_err do_page(struct scanner *p, struct facts *facts, int n, struct f
 	bool mass = p->options->mass || facts_mass(p->watch, facts, n);
 	for (int i = 0; i < n; i++)
 		facts[i].mass = mass;
+	open_lanes(p, n);
 	for (int at = 0; at < n && !err && goes_on(p); at += (int)p->watch->batch) {
 		int size = n - at < p->watch->batch ? n - at : (int)p->watch->batch;
-		err = do_batch(p, facts + at, size, f);
+		err = p->lanes ? put_batch(p, facts + at, size, at + size == n, f)
+		               : do_batch(p, facts + at, size, f);
 	}
-	return err;
+	return err || p->result->stopped ? take_done(p, true, err, f) : err;
 }
 
 /* Keep what the next page needs of this one's last row, before its arena goes. */
@@ -325,6 +382,9 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 		if (n < want)
 			break;
 	}
+	err = take_done(p, true, err, f);
+	lanes_close(p->lanes);
+	p->lanes = NULL;
 	if (p->result->stuck < p->result->found)
 		p->result->stuck = p->result->found;
 	p->result->limited = limit && !err && p->result->stuck > p->result->found;
