@@ -89,6 +89,27 @@ class Bench:
             if self.cursor.rowcount == 0:
                 return time.monotonic() - start
 
+    def ledger_batches(self, size, kept):
+        """The same with an entry for each row in a table of its own, in the same statement: bare,
+        or with what defib keeps of the row before and after, without which nothing is undone."""
+        self.sql("DROP TABLE IF EXISTS raw_ledger")
+        self.sql("CREATE TABLE raw_ledger (id bigserial PRIMARY KEY, at timestamptz NOT NULL "
+                 "DEFAULT clock_timestamp(), watch text, job text NOT NULL, event text NOT NULL, "
+                 "reason text, before jsonb, after jsonb)")
+        row = "jsonb_build_object('status', {0}status, 'error', {0}error, 'updated_at', {0}updated_at)"
+        before, after = (row.format(""), row.format("j.")) if kept else ("NULL::jsonb",) * 2
+        statement = (
+            f"WITH s AS MATERIALIZED (SELECT id, {before} AS before FROM jobs WHERE {STUCK} ORDER "
+            f"BY updated_at LIMIT {size} FOR NO KEY UPDATE SKIP LOCKED), u AS (UPDATE jobs AS j "
+            f"SET {RESET} FROM s WHERE j.id = s.id RETURNING j.id, s.before, {after} AS after) "
+            "INSERT INTO raw_ledger (watch, job, event, reason, before, after) SELECT 'jobs', "
+            "id::text, 'REQUEUED', 'Reset', before, after FROM u")
+        start = time.monotonic()
+        while True:
+            self.sql(statement)
+            if self.cursor.rowcount == 0:
+                return time.monotonic() - start
+
     def _run(self, *args):
         with open(self.out, "w+") as out:
             child = subprocess.Popen([self.program, *args, "-c", self.config], stdout=out,

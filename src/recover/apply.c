@@ -367,14 +367,14 @@ static void index_jobs(struct batch *b)
 	}
 }
 
-/* Statements of the user's own may join as they like. */
+/* Statements of the user's own may join as they like, and so must keys without an index. */
 static bool by_key(const struct watch_sql *q)
 {
 	for (int act = 0; act < ACT_COUNT; act++)
 		for (int i = 0; i < q->nwrites[act]; i++)
 			if (!q->writes[act][i].returns)
 				return false;
-	return true;
+	return q->binding->key_indexed;
 }
 
 defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, struct arena *a,

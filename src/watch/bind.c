@@ -7,6 +7,7 @@
 #include "watch/bind.h"
 
 #include "base/text.h"
+#include "store/relation.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 
@@ -297,22 +298,37 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	return err;
 }
 
-/* Of a partitioned table also those of its parts; of a view those that stand for its writes. */
-static defib_err bind_triggers(struct store *s, struct arena *a, struct binding *b,
-                               struct failure *f)
+/*
+ * Triggers: of a partitioned table also those of its parts; of a view those that stand for its
+ * writes. And whether an index finds a row by its key.
+ */
+static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
 	struct buf table = BUF_INIT;
 	struct store_rows rows;
+	struct relation keys;
 	if (s->engine != STORE_POSTGRES)
 		return DEFIB_OK;
 	sql_table(&table, b->watch->table);
-	struct store_param name = P_TEXT(buf_text(&table));
+	relation_init(&keys, s->engine);
+	relation_column(&keys, "name", "text");
+	for (int k = 0; k < b->watch->key.n; k++) {
+		relation_text(&keys, b->watch->key.items[k]);
+		relation_end_row(&keys);
+	}
+	struct store_param params[2] = {P_TEXT(buf_text(&table))};
+	relation_params(&keys, params + 1);
 	defib_err err = store_exec(
 		s,
 		"SELECT EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT g.tgisinternal AND (g.tgrelid = "
-		"to_regclass($1) OR g.tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))))",
-		&name, 1, a, &rows, f);
+		"to_regclass($1) OR g.tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))), "
+		"EXISTS (SELECT 1 FROM pg_index i JOIN pg_attribute c ON c.attrelid = i.indrelid AND "
+		"c.attnum = i.indkey[0] WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indpred "
+		"IS NULL AND c.attname = ANY ($2::text[]))",
+		params, 2, a, &rows, f);
 	b->triggers = !err && row_bool(&rows, 0, 0);
+	b->key_indexed = !err && row_bool(&rows, 0, 1);
+	relation_release(&keys);
 	buf_release(&table);
 	return err;
 }
@@ -374,7 +390,7 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 	if (!err)
 		err = bind_owner_alive(s, a, out, f);
 	if (!err)
-		err = bind_triggers(s, a, out, f);
+		err = bind_ways(s, a, out, f);
 	if (err)
 		return err;
 	bind_lost(a, out);

@@ -20,6 +20,7 @@ struct binding {
 	struct store_column *columns;
 	const char *owner_alive; /* is a row's worker alive; NULL: nobody can say */
 	bool triggers;           /* the table has triggers: what an UPDATE returns may not be the end */
+	bool key_indexed;        /* an index begins with a column of the key (PostgreSQL) */
 	bool leases;             /* defib's own workers may hold leases on its rows */
 	const char *lease_epoch; /* then: the epoch of the lease */
 	const char *lost_us;     /* microseconds: when its worker was lost; NULL: a sign of life says */

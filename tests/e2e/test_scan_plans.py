@@ -4,6 +4,8 @@ A planner that takes the list for long, or the table for small, reads a whole in
 filters one list by another. The rows that were read are counted by the server.
 """
 
+import re
+
 import pytest
 from workers import eventually
 
@@ -30,14 +32,19 @@ watches:
 REQUEUE = "status = 'queued', owner = null, beat_at = :now"
 
 
-def make(pg, stuck):
-    pg.sql("CREATE TABLE jobs (id bigint PRIMARY KEY, status text NOT NULL, owner text, "
-           "beat_at timestamptz NOT NULL)")
-    # Spread over the table, so that no part of an index is just what is wanted.
-    pg.sql("INSERT INTO jobs SELECT i, CASE WHEN i %% %s = 0 THEN 'running' ELSE 'done' END, 'w', "
-           "now() - interval '2 hours' FROM generate_series(1, %s) AS i", ROWS // stuck, ROWS)
+def make(pg, stuck, known=True, key="PRIMARY KEY"):
+    """known: the planner's statistics know of the running rows."""
+    pg.sql(f"CREATE TABLE jobs (id bigint {key}, status text NOT NULL, owner text, "
+           "beat_at timestamptz NOT NULL) WITH (autovacuum_enabled = off)")
+    pg.sql("INSERT INTO jobs SELECT i, 'done', 'w', now() - interval '2 hours' "
+           "FROM generate_series(1, %s) AS i", ROWS)
     pg.sql("CREATE INDEX ON jobs (beat_at, id) WHERE status = 'running'")
-    pg.sql("VACUUM ANALYZE jobs")
+    if not known:
+        pg.sql("VACUUM ANALYZE jobs")
+    # Spread over the table, so that no part of an index is just what is wanted.
+    pg.sql("UPDATE jobs SET status = 'running' WHERE id %% %s = 0", ROWS // stuck)
+    if known:
+        pg.sql("VACUUM ANALYZE jobs")
 
 
 def read(pg):
@@ -53,11 +60,31 @@ def read(pg):
     return int(max(tables or 0, indexes or 0))
 
 
+def explained(pg):
+    """From now on every statement in this database leaves its plan in the server's log; the place
+    where they begin."""
+    for setting in ("session_preload_libraries = 'auto_explain'",
+                    "auto_explain.log_min_duration = 0", "auto_explain.log_analyze = on",
+                    "auto_explain.log_timing = off", "auto_explain.log_format = 'json'"):
+        pg.sql(f"ALTER DATABASE {pg.name} SET {setting}")
+    return pg.server.log.stat().st_size
+
+
+def filtered(pg, begin):
+    """The most rows that one join put together and threw away."""
+    with open(pg.server.log, "rb") as log:
+        log.seek(begin)
+        text = log.read().decode(errors="replace")
+    assert '"Plan"' in text
+    return max(map(int, re.findall(r'"Rows Removed by Join Filter": (\d+)', text)), default=0)
+
+
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("how", ["whole", "singly"])
 @pytest.mark.parametrize("stuck", [1, 100, 1000, 10_000])
-def test_a_list_of_jobs_costs_what_it_is_long(defib, pg, stuck, how):
+def test_a_list_of_jobs_costs_what_it_is_long(defib, pg, stuck, how, known):
     """Also the second time, when the ledger knows of all of them."""
-    make(pg, stuck)
+    make(pg, stuck, known)
     if how == "singly":  # a trigger may do more to a row than the UPDATE says
         pg.sql("CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS "
                "'BEGIN RETURN NULL; END'")
@@ -66,6 +93,7 @@ def test_a_list_of_jobs_costs_what_it_is_long(defib, pg, stuck, how):
     config = CONFIG.format(url=pg.url, batch=min(stuck, 1000) if how == "singly" else stuck,
                            budget="{max: 9, within: 1h}", requeue=REQUEUE)
     defib("init", config=config)
+    begin = explained(pg)
     for _ in range(2):
         before = read(pg)
         ran = defib("scan", "--fix", "--json", config=config)
@@ -73,6 +101,17 @@ def test_a_list_of_jobs_costs_what_it_is_long(defib, pg, stuck, how):
         assert read(pg) - before <= READ_MOST * stuck + SOME
         pg.sql("UPDATE jobs SET status = 'running', owner = 'w', "
                "beat_at = now() - interval '2 hours' WHERE status = 'queued'")
+    assert filtered(pg, begin) <= stuck
+
+
+def test_a_key_without_an_index_reads_the_table_a_few_times_a_batch(defib, pg):
+    """And not once for every job."""
+    make(pg, 1000, key="NOT NULL")
+    config = CONFIG.format(url=pg.url, batch=1000, budget="off", requeue=REQUEUE)
+    defib("init", config=config)
+    before = read(pg)
+    assert defib("scan", "--fix", "--json", config=config).json["recovered"] == 1000
+    assert read(pg) - before <= 6 * ROWS
 
 
 # ---- many: written by further sessions, while the next are read
