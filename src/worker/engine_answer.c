@@ -187,22 +187,20 @@ static void stray(struct engine *e, struct turn_part *p, const struct settlement
 	job_over(e, j);
 }
 
-/* While results wait in the spool, their jobs look as if nobody had them. */
 static void take_has(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)
 {
 	struct engine_crew *crew = &e->crews[p->pool];
-	bool behind = crew_first(e, p->pool)->spooled > 0;
 	crew->compared = !p->err && p->claimer == e->worker;
-	if (!crew->compared || behind) {
+	if (!crew->compared) {
 		crew->compare = true;
-		crew->timeline = crew->timeline || (!crew->compared && crew->asked_timeline);
+		crew->timeline = crew->timeline || crew->asked_timeline;
 		crew->compare_us = e->now_us + TRY_US;
 	}
 	for (int i = 0; crew->compared && i < p->nhas; i++) {
 		struct job **place = find(e, t, names, p->pool, &p->has[i]);
 		if (*place)
 			(*place)->seen = e->nturns;
-		else if (!behind)
+		else
 			stray(e, p, &p->has[i], place);
 	}
 }
@@ -210,17 +208,27 @@ static void take_has(struct engine *e, struct turn *t, struct turn_part *p, stru
 /* The server has lost these claims with its fail-over: somebody else may have the jobs. */
 static void stop_unseen(struct engine *e)
 {
-	bool asked = false;
-	for (int i = 0; i < e->options.npools; i++)
-		asked = asked || (e->crews[i].compared && e->crews[i].asked_timeline);
-	for (struct job *j = asked ? e->hand : NULL; j; j = j->next) {
+	for (struct job *j = e->hand; j; j = j->next) {
 		const struct engine_crew *crew = &e->crews[j->pool];
 		if (crew->compared && crew->asked_timeline && j->place <= JOB_RUNS &&
 		    j->worker == e->worker && j->seen != e->nturns)
 			stop_job(e, j, true);
 	}
+}
+
+static void end_compare(struct engine *e)
+{
+	if (!e->comparing)
+		return;
+	e->comparing = false;
+	stop_unseen(e);
 	for (int i = 0; i < e->options.npools; i++)
 		e->crews[i].compared = e->crews[i].asked_timeline = false;
+	for (struct job *j = e->over.first, *next; j; j = next) {
+		next = j->queued;
+		job_out(e, j, ACTION_FORGOTTEN, j->why);
+	}
+	e->over = (struct job_list){0};
 }
 
 static void stop_named(struct engine *e, struct turn *t, struct turn_part *p, struct names *names,
@@ -301,13 +309,7 @@ void take_turn(struct engine *e, struct turn *t)
 		got += t->parts[i].nclaims;
 		answered = answered || !t->parts[i].err || t->parts[i].err == DEFIB_LEASE_LOST;
 	}
-	stop_unseen(e);
-	e->comparing = false;
-	for (struct job *j = e->settled.first, *next; j; j = next) {
-		next = j->queued;
-		job_out(e, j, ACTION_FORGOTTEN, NULL);
-	}
-	e->settled = (struct job_list){0};
+	end_compare(e);
 	wait_for_company(e, got);
 	/* One source that fails while others are answered pauses nobody else. */
 	if (t->nparts > 0)

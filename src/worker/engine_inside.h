@@ -2,6 +2,7 @@
  * engine_inside.h: what the files of the engine share.
  *
  * engine.c         making one, what happens to it, what it says to do, waiting
+ * engine_spool.c   ends that cannot be recorded
  * engine_turn.c    when a turn is due, and what it asks
  * engine_answer.c  what a turn was answered
  *
@@ -106,7 +107,7 @@ struct engine {
 	struct turn turns[2]; /* the one under way, and the last: actions point into it */
 	int64_t nturns, made_us;
 	bool turning, comparing;
-	struct job_list settled;    /* by their handlers, while it compares */
+	struct job_list over;       /* settled by their handlers or spooled while it compares */
 	bool probing, probing_host; /* the turn under way claims one job to see whether it is served */
 	struct engine_action *actions;
 	int64_t nactions, cap_actions, taken;
@@ -125,6 +126,8 @@ extern const char *const about_turns, *const about_sessions, *const about_host;
 struct job *job_in(struct engine *e, int pool, int64_t worker, const struct claimed *c);
 void job_out(struct engine *e, struct job *j, enum engine_action_kind how,
              const struct failure *why);
+/* Its end is recorded or kept elsewhere. */
+void forget_job(struct engine *e, struct job *j, const struct failure *why);
 /* Its end is known; nobody runs it (any more). */
 void job_over(struct engine *e, struct job *j);
 void stop_job(struct engine *e, struct job *j, bool lost);
@@ -132,8 +135,14 @@ void stop_job(struct engine *e, struct job *j, bool lost);
 void note_ready(struct engine_crew *crew, const struct job *j);
 /* The present incarnation is dead: what it had in hand is lost. */
 void lose_worker(struct engine *e, int64_t now);
-/* A job whose end cannot be recorded goes to the spool. */
+
+/* engine_spool.c */
+/* A job whose end cannot be recorded goes to the spool; flush_spool() says so. */
 void spool_job(struct engine *e, struct job *j, const struct failure *why);
+void flush_spool(struct engine *e, struct engine_crew *first);
+/* Those that were tried for long enough. */
+void spool_old(struct engine *e, struct engine_crew *crew);
+void take_spooled(struct engine *e, struct job *j, bool kept);
 
 /* engine_turn.c */
 int64_t turn_due_us(const struct engine *e);

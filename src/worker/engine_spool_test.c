@@ -173,6 +173,54 @@ static void ends_that_failed_for_different_reasons_are_told_apart(void **state)
 	rig_close(&r);
 }
 
+static void ends_are_tried_again_in_the_order_that_they_ended(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(3);
+	rig_claim(&r, "abc");
+	rig_end(&r, "cab");
+	rig_fail(&r, DEFIB_CONNECTION, true);
+	rig_after(&r, engine_wait_us(r.e, r.now));
+	assert_string_equal(rig_part(&r, 0)->ends[0].key, "c");
+	assert_string_equal(rig_part(&r, 0)->ends[1].key, "a");
+	assert_string_equal(rig_part(&r, 0)->ends[2].key, "b");
+	rig_close(&r);
+}
+
+static void nothing_is_spooled_before_the_ends_that_are_under_way(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(2);
+	rig_claim(&r, "ab");
+	rig_after(&r, 10 * MILLI);
+	rig_end(&r, "a");
+	rig_fail(&r, DEFIB_TIMEOUT, true);
+	rig_after(&r, engine_wait_us(r.e, r.now));
+	assert_non_null(r.turn);
+	rig_end(&r, "b");
+	rig_forget(&r);
+	rig_after(&r, 10 * SECOND);
+	assert_said(&r, "");
+	rig_fail(&r, DEFIB_TIMEOUT, true);
+	assert_said(&r, "failed, spool a b");
+	rig_close(&r);
+}
+
+static void ends_of_an_older_incarnation_follow_the_spool_too(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(2);
+	rig_claim(&r, "a");
+	rig_step(&r, (struct engine_event){.kind = EVENT_WAITING, .count = 1});
+	rig_part(&r, 0)->spooled = 1;
+	rig_answer(&r);
+	rig_life(&r, SELF + 1, CONTACT_LOST);
+	rig_end(&r, "a");
+	assert_int_equal(rig_part(&r, 0)->worker, SELF);
+	assert_true(rig_part(&r, 0)->drain);
+	rig_close(&r);
+}
+
 static void slots_are_never_exceeded_when_ends_are_refused(void **state)
 {
 	(void)state;
@@ -342,25 +390,40 @@ static void a_stray_is_never_spooled_but_found_again(void **state)
 	rig_close(&r);
 }
 
-static void a_job_whose_result_waits_in_the_spool_is_no_stray(void **state)
+static void a_stray_that_its_table_refuses_is_dropped(void **state)
 {
 	(void)state;
 	struct rig r = rig_open(1);
-	rig_claim(&r, "a");
-	rig_end(&r, "a");
-	refuse(&r, "x", &behind);
-	rig_answer(&r);
-	rig_spooled(&r, true);
-	rig_forget(&r);
+	rig_claim(&r, "");
 	rig_tell(&r, EVENT_COMPARE);
-	if (!rig_part(&r, 0)->compares)
-		rig_answer(&r);
-	rig_part(&r, 0)->drain = true;
-	rig_part(&r, 0)->spooled = 1;
-	rig_part(&r, 0)->has = rig_keys(&r, "a", &rig_part(&r, 0)->nhas);
-	rig_forget(&r);
+	rig_part(&r, 0)->has = rig_keys(&r, "s", &rig_part(&r, 0)->nhas);
 	rig_answer(&r);
-	assert_null(strstr(buf_text(&r.said), "stray"));
+	rig_forget(&r);
+	refuse(&r, "x", &refused);
+	rig_answer(&r);
+	assert_said(&r, "forgotten s");
+	rig_close(&r);
+}
+
+static void a_job_that_is_over_while_it_compares_is_no_stray(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(2);
+	rig_claim(&r, "ab");
+	rig_after(&r, 10 * MILLI);
+	rig_end(&r, "a");
+	refuse(&r, "x", &refused);
+	rig_answer(&r);
+	rig_tell(&r, EVENT_COMPARE);
+	assert_true(rig_part(&r, 0)->compares);
+	rig_part(&r, 0)->has = rig_keys(&r, "ab", &rig_part(&r, 0)->nhas);
+	rig_forget(&r);
+	rig_spooled(&r, true);
+	r.runs[0]->settled = true;
+	rig_end(&r, "b");
+	assert_said(&r, "");
+	rig_answer(&r);
+	assert_said(&r, "forgotten a, forgotten b");
 	rig_close(&r);
 }
 
@@ -415,6 +478,9 @@ int main(void)
 		cmocka_unit_test(an_end_that_its_table_refuses_is_spooled_at_once_and_costs_nobody_else),
 		cmocka_unit_test(ends_behind_a_spool_are_spooled_in_the_order_that_they_ended),
 		cmocka_unit_test(ends_that_failed_for_different_reasons_are_told_apart),
+		cmocka_unit_test(ends_are_tried_again_in_the_order_that_they_ended),
+		cmocka_unit_test(nothing_is_spooled_before_the_ends_that_are_under_way),
+		cmocka_unit_test(ends_of_an_older_incarnation_follow_the_spool_too),
 		cmocka_unit_test(slots_are_never_exceeded_when_ends_are_refused),
 		cmocka_unit_test(a_spool_that_is_not_empty_is_drained_now_and_then),
 		cmocka_unit_test(ends_follow_what_waits_in_the_spool_of_their_pool_only),
@@ -424,7 +490,8 @@ int main(void)
 		cmocka_unit_test(nothing_is_claimed_anywhere_while_it_compares),
 		cmocka_unit_test(a_stray_that_two_pools_name_is_handed_back_once),
 		cmocka_unit_test(a_stray_is_never_spooled_but_found_again),
-		cmocka_unit_test(a_job_whose_result_waits_in_the_spool_is_no_stray),
+		cmocka_unit_test(a_stray_that_its_table_refuses_is_dropped),
+		cmocka_unit_test(a_job_that_is_over_while_it_compares_is_no_stray),
 		cmocka_unit_test(claims_that_a_fail_over_lost_are_stopped),
 		cmocka_unit_test(a_comparison_after_a_fail_over_that_failed_is_made_again),
 	};

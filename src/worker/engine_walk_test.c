@@ -178,14 +178,23 @@ static void do_claim(struct world *w, struct turn_part *p, struct arena *a)
 	}
 }
 
-static struct settlement *named(struct world *w, const struct turn_part *p, bool cancelled,
-                                struct arena *a, int *n)
+static bool is_kept(const struct runner *r, int job, const struct row *row)
+{
+	for (int i = 0; i < r->nspool; i++)
+		if (r->spool[i].job == job && r->spool[i].worker == row->owner &&
+		    r->spool[i].epoch == row->epoch)
+			return true;
+	return false;
+}
+
+static struct settlement *named(struct world *w, const struct runner *r, const struct turn_part *p,
+                                bool cancelled, struct arena *a, int *n)
 {
 	struct settlement *all = ARENA_ARRAY(a, struct settlement, JOBS);
 	for (int i = 0; i < JOBS; i++) {
 		const struct row *row = &w->db.jobs[i];
 		if (row->state == RUNNING && row->owner == p->claimer && in_family(i, p->pool) &&
-		    (!cancelled || row->cancel))
+		    (cancelled ? row->cancel : !is_kept(r, i, row)))
 			all[(*n)++] = (struct settlement){.key = arena_printf(a, "%d", i), .epoch = row->epoch};
 	}
 	return all;
@@ -212,9 +221,9 @@ static void do_part(struct world *w, struct runner *r, struct turn_part *p, stru
 	if (p->claimer && !p->gone) {
 		do_claim(w, p, a);
 		if (p->cancels)
-			p->cancelling = named(w, p, true, a, &p->ncancelling);
+			p->cancelling = named(w, r, p, true, a, &p->ncancelling);
 		if (p->compares)
-			p->has = named(w, p, false, a, &p->nhas);
+			p->has = named(w, r, p, false, a, &p->nhas);
 	}
 	for (int i = 0; i < p->nbeats; i++) {
 		const struct row *row = &w->db.jobs[number(p->beats[i].key)];
@@ -222,20 +231,9 @@ static void do_part(struct world *w, struct runner *r, struct turn_part *p, stru
 	}
 	if (!fault(w, 12))
 		return;
-	int64_t spooled = p->spooled;
-	*p = (struct turn_part){.pool = p->pool,
-	                        .worker = p->worker,
-	                        .ends = p->ends,
-	                        .jobs = p->jobs,
-	                        .nends = p->nends,
-	                        .drain = p->drain,
-	                        .claimer = p->claimer,
-	                        .room = p->room,
-	                        .compares = p->compares,
-	                        .cancels = p->cancels,
-	                        .beats = p->beats,
-	                        .nbeats = p->nbeats,
-	                        .spooled = spooled};
+	p->why = NULL;
+	p->gone = false;
+	p->nclaims = p->ncancelling = p->nhas = 0;
 	lose(p, DEFIB_UNKNOWN_OUTCOME);
 }
 

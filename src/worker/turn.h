@@ -46,7 +46,8 @@ struct turn_part {
 	int nclaims;
 	struct settlement *cancelling; /* keys and epochs */
 	int ncancelling;
-	struct settlement *has; /* keys and epochs */
+	/* Keys and epochs, without those whose end is in the spool or set aside. */
+	struct settlement *has;
 	int nhas;
 	int64_t spooled; /* what is left in the spool of this source; set where drain was asked */
 	defib_err beat_err;
