@@ -30,17 +30,17 @@ CREATE TABLE ran (
 """
 
 
-def install(folder):
-    """The packages of the lock file, once for each lock file; the folder is the build's."""
+def install(folder, source=NODE):
+    """The packages of a lock file, once for each lock file; the folder is the build's."""
     if not shutil.which("npm") or not shutil.which("node"):
         pytest.skip("no node and npm")
     folder.mkdir(exist_ok=True)
-    done = folder / hashlib.sha256((NODE / "package-lock.json").read_bytes()).hexdigest()
+    done = folder / hashlib.sha256((source / "package-lock.json").read_bytes()).hexdigest()
     with open(folder / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several runs of tests share the folder
         if not done.exists():
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(NODE / name, folder)
+                shutil.copy(source / name, folder)
             _npm(folder)
             done.touch()
     return folder / "node_modules"

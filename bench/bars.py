@@ -1,0 +1,76 @@
+"""What is measured, what it must reach at first and what is wanted: one table for all benchmarks.
+
+A value is met when it is at least its bar (or at most, where `less` says so). What has no bar is
+told only.
+"""
+
+import collections
+
+Bar = collections.namedtuple("Bar", "words unit first goal less", defaults=(None, None, False))
+
+BARS = {
+    # bench/throughput
+    "queue 1": Bar("1 in hand", "of raw", 0.85, 1.5),
+    "queue 10": Bar("10 in hand", "of raw", 0.6, 0.9),
+    "queue 100": Bar("100 in hand", "of raw", 0.6, 0.9),
+    "queue 1000": Bar("1,000 in hand", "of raw", 0.6, 0.9),
+    "peer 1": Bar("1 in hand", "of graphile-worker", None, 1.0),
+    "boss 10": Bar("10 in hand", "of pg-boss at its best", None, 2.0),
+    "boss 100": Bar("100 in hand", "of pg-boss at its best", None, 2.0),
+    "peer 1000": Bar("1,000 in hand", "of the best peer", 1.0, 2.0),
+    "processes 2": Bar("two processes on one queue", "of one", 1.0, 1.3),
+    "processes 8": Bar("eight processes on one queue", "of one", None, 1.0),
+    "held 1": Bar("1 in hand beside an open transaction", "of raw beside one", None, 0.85),
+    "held 100": Bar("100 in hand beside an open transaction", "of raw beside one", None, 0.9),
+    "sqlite 1": Bar("SQLite, 1 in hand", "of the C loop", 0.6, 1.2),
+    "sqlite 10": Bar("SQLite, 10 in hand", "of the C loop"),
+    "sqlite 100": Bar("SQLite, 100 in hand", "of the C loop", 0.3, 0.6),
+    "sqlite 1000": Bar("SQLite, 1,000 in hand", "of the C loop", 0.3, 0.6),
+    "program 1": Bar("a program a job, 1 at a time", "of the spawn loop", 0.7, 0.9),
+    "program 10": Bar("a program a job, 10 at once", "of the spawn loop", 0.7, 0.9),
+    "program 100": Bar("a program a job, 100 at once", "of the spawn loop", 0.7, 0.9),
+    "synced 1": Bar("a program a job, 1 at a time", "of a spawn loop that syncs a write a job"),
+    "http 1": Bar("HTTP claim and settle, one by one", "jobs/s"),
+    "http 100": Bar("HTTP claim and settle, 100 a call", "jobs/s"),
+    "latency p50": Bar("enqueue call to handler start, median", "ms", None, None, True),
+    "latency p99": Bar("enqueue call to handler start, p99", "ms", None, None, True),
+    "wal 1": Bar("WAL a job, 1 in hand", "bytes", None, None, True),
+    "wal 100": Bar("WAL a job, 100 in hand", "bytes", None, None, True),
+    "commits 1": Bar("transactions a job, 1 in hand", "", None, None, True),
+    "commits 100": Bar("transactions a job, 100 in hand", "", None, None, True),
+    # bench/enqueue
+    "enqueue one": Bar("library, one by one", "of raw INSERT", 0.6, 0.85),
+    "enqueue many": Bar("library, 1,000 a call", "of raw INSERT", 0.6, 0.85),
+    "enqueue cli": Bar("defib enqueue from standard input", "of raw INSERT"),
+    "enqueue http": Bar("HTTP, 1,000 a call", "of raw INSERT"),
+    "enqueue sqlite one": Bar("SQLite, library, one by one", "of the C loop"),
+    "enqueue sqlite many": Bar("SQLite, library, 1,000 a call", "of the C loop"),
+    # bench/idle
+    "idle 1": Bar("statements a second of 1 idle worker", "a worker", 1.0, 0.3, True),
+    "idle 10": Bar("statements a second of 10 idle workers", "a worker", 1.0, 0.3, True),
+    "idle 100": Bar("statements a second of 100 idle workers", "a worker", 1.0, 0.3, True),
+    "idle growth": Bar("cost of an idle worker among 100", "of one alone", None, 1.2, True),
+    "sessions 1": Bar("sessions of 1 idle worker", "a worker", None, 2, True),
+    "sessions 10": Bar("sessions of 10 idle workers", "a worker", None, 2, True),
+    "sessions 100": Bar("sessions of 100 idle workers", "a worker", None, 2, True),
+    "rows 1": Bar("rows of the worker list read a second by 1", "a worker", None, None, True),
+    "rows 10": Bar("rows of the worker list read a second by 10", "a worker", None, None, True),
+    "rows 100": Bar("rows of the worker list read a second by 100", "a worker", None, None, True),
+    "daemon 1": Bar("statements a second of a daemon with 1 watch", "", None, None, True),
+    "daemon 50": Bar("statements a second of a daemon with 50 watches", "", None, None, True),
+    "daemon 200": Bar("statements a second of a daemon with 200 watches", "", None, None, True),
+    "daemon wal 200": Bar("WAL a second of a daemon with 200 watches", "bytes", None, None, True),
+}
+
+
+def verdict(name, value):
+    """"", "met", "not met" (the goal) or "MISSED" (the first bar)."""
+    bar = BARS[name]
+
+    def reaches(wanted):
+        return value <= wanted if bar.less else value >= wanted
+    if bar.first is not None and not reaches(bar.first):
+        return "MISSED"
+    if bar.goal is None:
+        return ""
+    return "met" if reaches(bar.goal) else "not met"

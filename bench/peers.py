@@ -1,0 +1,41 @@
+"""graphile-worker and pg-boss as contestants of bench/throughput, installed from npm once."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import measured
+
+sys.path.insert(0, str(measured.ROOT / "tests" / "e2e"))
+
+import pytest  # noqa: E402
+import strangers  # noqa: E402
+
+SOURCE = pathlib.Path(__file__).resolve().parent / "peers"
+NAMES = {"graphile-worker": "graphile.mjs", "pg-boss": "pgboss.mjs"}
+
+
+def install():
+    """The folder that holds them; None, with a line that says why, where they cannot be had."""
+    folder = measured.ROOT / "build" / "peers"
+    try:
+        strangers.install(folder, SOURCE)
+    except pytest.skip.Exception as why:
+        print(f"peers are not measured: {why}", file=sys.stderr)
+        return None
+    for script in NAMES.values():
+        shutil.copy(SOURCE / script, folder)  # an ES module finds its packages by where it lies
+    return folder
+
+
+def rate(folder, name, db, in_hand, jobs):
+    """Jobs a second of one run on a fresh database."""
+    done = subprocess.run(["node", folder / NAMES[name], str(in_hand), str(jobs)],
+                          env=measured.environment(folder, DATABASE_URL=db.url),
+                          capture_output=True, text=True, timeout=600, check=False)
+    stamps = [line for line in done.stdout.splitlines() if len(line.split()) == 3
+              and line.replace(" ", "").isdigit()]
+    if done.returncode or not stamps:
+        raise RuntimeError(f"{name}: {done.stderr or done.stdout}")
+    return measured.per_second([tuple(map(int, stamps[-1].split()))])

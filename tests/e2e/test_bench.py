@@ -1,0 +1,52 @@
+"""The benchmarks of speed run: what they print is for people, and says which bar is which."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+
+import bars  # noqa: E402
+
+LIMIT_S = 900
+
+
+def run(*words):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                          timeout=LIMIT_S, check=False)
+
+
+@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle", "performance"])
+def test_a_benchmark_says_what_it_measures(name):
+    said = run(BENCH / name, "--help")
+    assert said.returncode == 0, said.stderr
+    assert "first bar is missed" in said.stdout
+
+
+@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle"])
+def test_a_part_that_there_is_not_is_refused(name):
+    said = run(BENCH / name, "nonsense")
+    assert said.returncode == 2 and "unknown part nonsense" in said.stderr
+
+
+def test_a_first_bar_that_is_missed_is_not_a_goal_that_is_not_met():
+    assert bars.verdict("queue 1", 0.84) == "MISSED"
+    assert bars.verdict("queue 1", 0.85) == "not met"
+    assert bars.verdict("queue 1", 1.5) == "met"
+    assert bars.verdict("idle 1", 1.01) == "MISSED"
+    assert bars.verdict("idle 1", 0.3) == "met"
+    assert bars.verdict("http 1", 1) == ""
+
+
+@pytest.mark.bench
+@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle"])
+def test_a_tiny_run_measures_what_has_a_bar(name, tmp_path):
+    done = run(BENCH / name, "--tiny", "--json", tmp_path / "found.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "found.json").read_text())["rows"]
+    assert rows and all(row["value"] > 0 for row in rows if not row["name"].startswith("daemon"))
