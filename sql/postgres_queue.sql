@@ -558,9 +558,11 @@ BEGIN
                       OR (g.outcome IN ('failed', 'timed_out', 'crashed')
                           AND j.attempts >= j.max_attempts)
                     THEN clock_timestamp() END,
-                run_at = CASE WHEN g.outcome IN ('done', 'released', 'stopped') THEN j.run_at
-                    ELSE clock_timestamp() + coalesce(g.delay_ms, defib.backoff_ms(j.attempts))
-                        * interval '1 millisecond' END,
+                run_at = CASE WHEN j.state <> 'cancelling' AND (g.outcome = 'retry'
+                      OR (g.outcome IN ('failed', 'timed_out', 'crashed')
+                          AND j.attempts < j.max_attempts))
+                    THEN clock_timestamp() + coalesce(g.delay_ms, defib.backoff_ms(j.attempts))
+                        * interval '1 millisecond' ELSE j.run_at END,
                 cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN j.cause
                     WHEN 'stopped' THEN j.cause WHEN 'timed_out' THEN 'time-out'
                     WHEN 'crashed' THEN 'crash' ELSE 'error' END,

@@ -209,6 +209,8 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 		"IntervalStyle = 'iso_8601'",
 		"bytea_output = 'hex'",
 		"standard_conforming_strings = on",
+		/* Of statements on their own; a transaction says its level at its begin. */
+		"default_transaction_isolation = 'read committed'",
 		"plan_cache_mode = force_custom_plan",
 		"jit = off", /* compiling costs more than any statement of ours */
 		"idle_in_transaction_session_timeout = 10000",

@@ -27,7 +27,7 @@ struct queue_source {
 	char *kinds; /* a JSON array; NULL: all */
 	/* Everything above this position was claimed a moment ago (PostgreSQL only). */
 	int64_t floor_priority, floor_id, floor_until_ms;
-	atomic_bool gave_back; /* the settler gave a job back, which may stand above it */
+	atomic_bool gave_back; /* a job was given back beside a turn, and may stand above it */
 };
 
 static struct queue_source *of(struct source *src)
@@ -203,6 +203,15 @@ static defib_err settle_in_postgres(struct store *s, int64_t worker, struct sett
 	return err;
 }
 
+/* What is given back may stand where claims do not look for a moment. */
+static bool gives_back(const struct settlement *all, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (all[i].as != SETTLE_DONE || all[i].step.side != STEP_SIDE_NONE)
+			return true;
+	return false;
+}
+
 /* In a transaction of our own, or in the caller's if one is open. */
 static defib_err queue_settle(struct source *src, struct store *s, int64_t worker,
                               struct settlement *all, int n, struct arena *a, struct failure *f)
@@ -212,11 +221,9 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 		[STORE_POSTGRES] = settle_in_postgres,
 		[STORE_SQLITE] = queue_sqlite_settle,
 	};
-	bool own = !s->in_tx, stepped = false;
-	for (int i = 0; i < n; i++) {
+	bool own = !s->in_tx;
+	for (int i = 0; i < n; i++)
 		all[i].accepted = false;
-		stepped = stepped || all[i].step.side != STEP_SIDE_NONE;
-	}
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (err)
 		return err;
@@ -225,8 +232,7 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 		err = store_commit(s, f);
 	else if (own)
 		store_rollback(s);
-	/* Its next step is ready now, and may stand where claims do not look for a moment. */
-	if (stepped)
+	if (gives_back(all, n))
 		atomic_store(&of(src)->gave_back, true);
 	return err;
 }
@@ -394,10 +400,9 @@ static defib_err turn_postgres(struct queue_source *q, struct store *s, struct t
 	struct store_rows rows;
 	struct relation r;
 	bool plain = all_plain(p->ends, p->nends), asks = p->claimer != 0;
-	/* What is given back or comes due may stand where claims do not look for a moment. */
-	if (!plain || p->promote)
-		reset_floor(q);
 	check_floor(q);
+	if (p->promote || gives_back(p->ends, p->nends))
+		reset_floor(q);
 	if (plain)
 		plain_relation(&r, p->ends, p->nends);
 	else

@@ -3,6 +3,7 @@
 
 #include "ledger/seal.h"
 #include "worker/source_queue_steps.h"
+#include "worker/workflow.h"
 
 #define NOW_MS SQLITE_NOW_MS
 
@@ -62,30 +63,20 @@ defib_err queue_sqlite_claim(struct store *s, const char *queue, const char *kin
 
 #define IS_OURS " WHERE t.id = ?1 AND t.epoch = ?2 AND +t.owner = ?3"
 
-/* The most common end by itself: it costs a third of the other. */
+/* The most common end needs no look at the job. */
 static const char settle_done[] =
 	"UPDATE defib_job AS t SET owner = NULL, state = 'done', finished_at = " NOW_MS
 	", cause = NULL, error = ?4" IS_OURS;
 
-/* The same rules as defib.settle_refused() of sql/postgres_queue.sql. */
+static const char read_job[] =
+	"SELECT t.state = 'cancelling', t.attempts, t.max_attempts FROM defib_job AS t" IS_OURS;
+
+/* What settle_after() says. */
 static const char settle_other[] =
-	"UPDATE defib_job AS t SET owner = NULL, "
-	"state = CASE WHEN t.state = 'cancelling' THEN 'cancelled' "
-	"WHEN ?5 IN ('released', 'stopped') THEN 'queued' "
-	"WHEN ?5 = 'retry' THEN 'scheduled' WHEN ?5 = 'permanent' THEN 'failed' "
-	"WHEN t.attempts < t.max_attempts THEN 'scheduled' "
-	"WHEN ?5 = 'timed_out' THEN 'timed_out' ELSE 'failed' END, "
-	"attempts = t.attempts - (?5 IN ('released', 'stopped')), "
-	"crashes = t.crashes + (?5 = 'crashed'), "
-	"finished_at = CASE WHEN ?5 = 'permanent' OR t.state = 'cancelling' OR "
-	"(?5 IN ('failed', 'timed_out', 'crashed') AND t.attempts >= t.max_attempts) "
-	"THEN " NOW_MS " END, "
-	"run_at = CASE WHEN ?5 IN ('released', 'stopped') THEN t.run_at ELSE " NOW_MS
-	" + coalesce(?6, " SQLITE_BACKOFF_MS ") END, "
-	"cause = CASE ?5 WHEN 'released' THEN t.cause "
-	"WHEN 'stopped' THEN t.cause WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' "
-	"ELSE 'error' END, "
-	"error = CASE WHEN ?5 IN ('released', 'stopped') THEN t.error ELSE ?4 END" IS_OURS;
+	"UPDATE defib_job AS t SET owner = NULL, state = ?5, attempts = ?6, crashes = t.crashes + ?7, "
+	"finished_at = CASE WHEN ?8 THEN " NOW_MS " END, run_at = CASE ?5 WHEN 'scheduled' THEN " NOW_MS
+	" + coalesce(?10, " SQLITE_BACKOFF_MS ") ELSE t.run_at END, cause = CASE WHEN ?9 THEN t.cause "
+	"ELSE ?11 END, error = CASE WHEN ?9 THEN t.error ELSE ?4 END" IS_OURS;
 
 static const char keep_result[] = "INSERT INTO defib_job_data (job, result) VALUES (?1, ?2) "
 								  "ON CONFLICT (job) DO UPDATE SET result = excluded.result";
@@ -104,22 +95,41 @@ static const char note_late[] =
 	"?4, 'state', t.state, 'current_epoch', t.epoch), ?2 FROM (SELECT 1) LEFT JOIN defib_job t ON "
 	"t.id = ?1";
 
+static defib_err settle_by_rule(struct store *s, const struct settlement *e,
+                                struct store_param params[11], struct arena *a,
+                                struct store_rows *rows, struct failure *f)
+{
+	defib_err err = store_exec(s, read_job, params, 3, a, rows, f);
+	if (err || rows->nrows == 0)
+		return err;
+	const struct settle_facts facts = {
+		.as = e->as,
+		.cancelling = row_bool(rows, 0, 0),
+		.retried = true,
+		.attempts = row_int(rows, 0, 1, 0),
+		.max_attempts = row_int(rows, 0, 2, 0),
+		.delay_ms = e->delay_ms,
+	};
+	const struct settle_result r = settle_after(&facts);
+	params[4] = P_TEXT(r.state);
+	params[5] = P_INT(r.attempts);
+	params[6] = P_INT(r.crashed);
+	params[7] = P_INT(r.over);
+	params[8] = P_INT(r.kept);
+	params[9] = r.wait_ms >= 0 ? P_INT(r.wait_ms) : P_TEXT(NULL);
+	params[10] = P_TEXT(r.cause);
+	return store_exec(s, settle_other, params, 11, a, rows, f);
+}
+
 static defib_err settle_one(struct store *s, int64_t worker, struct settlement *e, struct arena *a,
                             struct failure *f)
 {
-	struct store_param params[] = {
-		P_TEXT(e->key),
-		P_INT(e->epoch),
-		P_INT(worker),
-		P_TEXT(e->error),
-		P_TEXT(settle_names[e->as]),
-		e->delay_ms >= 0 ? P_INT(e->delay_ms) : P_TEXT(NULL),
-	};
+	struct store_param params[11] = {P_TEXT(e->key), P_INT(e->epoch), P_INT(worker),
+	                                 P_TEXT(e->error)};
 	struct store_param result[] = {P_TEXT(e->key), P_TEXT(e->result)};
 	struct store_rows rows;
-	bool done = e->as == SETTLE_DONE;
-	defib_err err =
-		store_exec(s, done ? settle_done : settle_other, params, done ? 4 : 6, a, &rows, f);
+	defib_err err = e->as == SETTLE_DONE ? store_exec(s, settle_done, params, 4, a, &rows, f)
+	                                     : settle_by_rule(s, e, params, a, &rows, f);
 	e->accepted = !err && rows.affected > 0;
 	if (e->accepted && e->result)
 		err = store_exec(s, keep_result, result, 2, a, NULL, f);

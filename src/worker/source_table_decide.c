@@ -14,15 +14,6 @@ static bool went_wrong(const struct ending *e)
 	       e->given->as == SETTLE_CRASHED;
 }
 
-static bool is_retried(const struct watch *w, const struct ending *e)
-{
-	if (e->cancelled)
-		return false;
-	if (e->given->as == SETTLE_RETRY)
-		return true;
-	return went_wrong(e) && w->backoff.given && e->row.attempt < e->max_attempts;
-}
-
 /*
  * The lease counts the attempts at this step; what the row counts is its runs,
  * and has no say in how often they are undone. Whether a row is rolled back is
@@ -43,7 +34,7 @@ static enum step_after after_step(const struct watch *w, const struct ending *e)
 }
 
 /* What is not given of the lists; a row that is being undone stays as it is to the end. */
-static enum work_list list_for_step(const struct table_sql *q, const struct ending *e)
+static enum work_list list_for(const struct table_sql *q, const struct ending *e)
 {
 	static const enum work_list lists[] = {
 		[AFTER_NEXT] = LIST_STEP,
@@ -67,24 +58,6 @@ static enum work_list list_for_step(const struct table_sql *q, const struct endi
 	                                                                      : list;
 }
 
-static enum work_list list_for(const struct table_sql *q, const struct ending *e)
-{
-	static const enum work_list lists[SETTLE_COUNT] = {
-		[SETTLE_DONE] = LIST_DONE,           [SETTLE_FAILED] = LIST_FAILED,
-		[SETTLE_RETRY] = LIST_RELEASE,       [SETTLE_PERMANENT] = LIST_FAILED,
-		[SETTLE_TIMED_OUT] = LIST_TIMED_OUT, [SETTLE_CRASHED] = LIST_FAILED,
-		[SETTLE_STOPPED] = LIST_RELEASE,     [SETTLE_RELEASED] = LIST_RELEASE,
-	};
-	enum work_list list = lists[e->given->as];
-	if (e->cancelled && e->given->as != SETTLE_DONE)
-		return LIST_FAILED;
-	if (e->retry)
-		return q->lists[LIST_RELEASE].sql ? LIST_RELEASE
-		       : q->lists[LIST_CLAIM].sql ? LIST_FAILED
-		                                  : LIST_NONE;
-	return list == LIST_TIMED_OUT && !q->lists[list].sql ? LIST_FAILED : list;
-}
-
 static int64_t pause_ms(struct table_source *src, const struct ending *e)
 {
 	const struct backoff *b = &src->watch->backoff;
@@ -98,22 +71,31 @@ static int64_t pause_ms(struct table_source *src, const struct ending *e)
 	return b->given ? backoff_us(b, before, erand48(src->chance)) / 1000 : 0;
 }
 
-static void decide_step(const struct table_source *src, struct ending *e)
+static enum step_after after_job(const struct watch *w, const struct ending *e)
 {
-	e->after = after_step(src->watch, e);
-	e->retry = e->after == AFTER_RETRY;
-	e->list = list_for_step(&src->sql, e);
-	e->over = e->after != AFTER_RETRY && e->after != AFTER_RELEASED;
+	const struct settle_facts facts = {
+		.as = e->given->as,
+		.cancelling = e->cancelled,
+		.retried = w->backoff.given,
+		.attempts = e->row.attempt,
+		.max_attempts = e->max_attempts,
+	};
+	return settle_after(&facts).after;
 }
 
-/* Attempts that are over are not held against the job when somebody starts it anew. */
-static void decide_job(const struct table_source *src, struct ending *e)
+static void decide_one(const struct table_source *src, struct ending *e)
 {
 	const struct watch *w = src->watch;
-	e->retry = is_retried(w, e);
+	e->after = (is_step(e) ? after_step : after_job)(w, e);
+	e->retry = e->after == AFTER_RETRY;
 	e->list = list_for(&src->sql, e);
-	e->over = e->given->as == SETTLE_DONE || e->given->as == SETTLE_PERMANENT || e->cancelled ||
-	          (went_wrong(e) && w->backoff.given && !e->retry);
+	e->over = e->after != AFTER_RETRY && e->after != AFTER_RELEASED;
+	/*
+	 * Attempts that are over are not held against the job when somebody starts it anew. Where
+	 * we do not try again, somebody else does: then it is they who are counted.
+	 */
+	if (!is_step(e) && went_wrong(e) && !w->backoff.given && !e->cancelled)
+		e->over = false;
 }
 
 void decide_endings(struct settling *z)
@@ -122,7 +104,7 @@ void decide_endings(struct settling *z)
 		struct ending *e = &z->all[i];
 		if (!writable(e))
 			continue;
-		(is_step(e) ? decide_step : decide_job)(z->src, e);
+		decide_one(z->src, e);
 		e->pause_ms = pause_ms(z->src, e);
 		if (e->pause_ms > 0)
 			e->row.retry_us = e->row.now_us + e->pause_ms * 1000;

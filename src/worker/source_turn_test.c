@@ -309,6 +309,21 @@ static void payload_and_progress_of_an_earlier_attempt_come_with_the_claim(void 
 	assert_string_equal(p.claims[0].step, "parse");
 }
 
+/* What others claimed meanwhile is passed over, not an error: whatever the database's default. */
+static void default_of_the_database_does_not_change_how_a_turn_runs(void **state)
+{
+	struct bench *b = queue_of(state, 1);
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	rig_sql(&b->rig, "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET "
+	                 "default_transaction_isolation = serializable'; END $$");
+	struct store *s = open_with((struct store_options){.url = b->rig.url});
+	assert_int_equal(store_exec(s, "SHOW transaction_isolation", NULL, 0, &a, &rows, NULL), 0);
+	assert_string_equal(row_text(&rows, 0, 0), "read committed");
+	store_close(s);
+	arena_release(&a);
+}
+
 /* ---- a user's table ---- */
 
 static void table_is_settled_and_claimed_in_one_turn(void **state)
@@ -401,6 +416,8 @@ int main(void)
 		BOTH(job_that_was_lost_twice_runs_alone),
 		BOTH(urgent_job_behind_the_floor_is_found_when_nothing_else_is),
 		BOTH(payload_and_progress_of_an_earlier_attempt_come_with_the_claim),
+		{"default_of_the_database_does_not_change_how_a_turn_runs",
+	     default_of_the_database_does_not_change_how_a_turn_runs, setup_postgres, teardown, NULL},
 		BOTH(table_is_settled_and_claimed_in_one_turn),
 		BOTH(gone_claimer_of_a_table_gets_nothing_and_its_ends_count),
 		BOTH(claims_that_fail_cost_the_ends_nothing),

@@ -223,6 +223,44 @@ enum step_after step_after(const struct step_facts *f)
 	return f->undoing ? after_undo(f) : after_run(f);
 }
 
+/* Of the built-in queue. */
+static const char *state_after(enum step_after after)
+{
+	switch (after) {
+	case AFTER_RELEASED:
+		return "queued";
+	case AFTER_RETRY:
+		return "scheduled";
+	default:
+		return step_after_names[after];
+	}
+}
+
+struct settle_result settle_after(const struct settle_facts *f)
+{
+	static const char *const causes[SETTLE_COUNT] = {
+		[SETTLE_FAILED] = "error",       [SETTLE_RETRY] = "error",   [SETTLE_PERMANENT] = "error",
+		[SETTLE_TIMED_OUT] = "time-out", [SETTLE_CRASHED] = "crash",
+	};
+	const struct step_facts facts = {
+		.as = f->as,
+		.cancelling = f->cancelling,
+		.attempts_left = f->retried && f->attempts < f->max_attempts,
+	};
+	bool kept = f->as == SETTLE_RELEASED || f->as == SETTLE_STOPPED;
+	enum step_after after = step_after(&facts);
+	return (struct settle_result){
+		.after = after,
+		.state = state_after(after),
+		.attempts = f->attempts - kept,
+		.crashed = f->as == SETTLE_CRASHED,
+		.over = after != AFTER_RELEASED && after != AFTER_RETRY,
+		.kept = kept,
+		.cause = causes[f->as],
+		.wait_ms = after == AFTER_RETRY ? f->delay_ms : 0,
+	};
+}
+
 /* ---- as text ---- */
 
 void step_end_json(const struct step_end *e, struct buf *out)

@@ -106,6 +106,31 @@ struct step_facts {
 /* The same rules as defib.step_after() of sql/postgres_queue.sql. */
 enum step_after step_after(const struct step_facts *f);
 
+/* ---- what the end of a job that has no steps means ---- */
+
+/* The facts that decide, read under the job's lock. */
+struct settle_facts {
+	enum settle_as as;
+	bool cancelling;                /* it was asked to stop */
+	bool retried;                   /* failures are tried again while attempts are left */
+	int64_t attempts, max_attempts; /* this one included */
+	int64_t delay_ms;               /* of the settlement; -1: none is said */
+};
+
+struct settle_result {
+	enum step_after after; /* RELEASED, RETRY, or how it is over */
+	const char *state;     /* of the built-in queue */
+	int64_t attempts;
+	bool crashed;      /* counts as a crash */
+	bool over;         /* for good */
+	bool kept;         /* cause and error stay as they were before it was claimed */
+	const char *cause; /* NULL: none */
+	int64_t wait_ms;   /* of RETRY; -1: the source's own backoff */
+};
+
+/* The same rules as defib.settle() of sql/postgres_queue.sql: a job is its own last step. */
+struct settle_result settle_after(const struct settle_facts *f);
+
 /* ---- as text ---- */
 
 /*
