@@ -71,15 +71,12 @@ class Place:
     def __init__(self, folder, **settings):
         self.folder = folder
         self.server = PgServer({**DURABLE, **settings})
-        self._template = None
+        self._queue = self._peers = None
         self._files = 0
 
     def start(self):
         programs(self.folder)
         self.server.start()
-        self._template = databases.PgDatabase(self.server)
-        self.defib("init", "--db", self._template.url)
-        self._template.hang_up()
         return self
 
     def defib(self, *words, **more):
@@ -88,25 +85,32 @@ class Place:
 
     @contextlib.contextmanager
     def postgres(self):
-        """A database with the tables of the queue."""
+        """The tables of the queue, empty. The same ones again: a new database costs seconds."""
+        if not self._queue:
+            self._queue = databases.PgDatabase(self.server)
+            self.defib("init", "--db", self._queue.url)
+        self._queue.sql("TRUNCATE defib.job, defib.job_data, defib.worker, defib.enqueued")
+        yield self._queue
+        self._queue.hang_up()
+
+    @contextlib.contextmanager
+    def fresh(self):
+        """A database of its own with the tables of the queue."""
         db = databases.PgDatabase(self.server)
-        admin = self.server.connect()
         try:
-            db.drop()
-            admin.cursor().execute(f"CREATE DATABASE {db.name} TEMPLATE {self._template.name}")
+            self.defib("init", "--db", db.url)
             yield db
         finally:
-            admin.close()
             db.drop()
 
     @contextlib.contextmanager
-    def empty(self):
-        """A database with nothing in it."""
-        db = databases.PgDatabase(self.server)
-        try:
-            yield db
-        finally:
-            db.drop()
+    def empty(self, schema):
+        """A database without this schema."""
+        if not self._peers:
+            self._peers = databases.PgDatabase(self.server)
+        self._peers.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        yield self._peers
+        self._peers.hang_up()
 
     @contextlib.contextmanager
     def sqlite(self):

@@ -14,6 +14,7 @@ import strangers  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parent / "peers"
 NAMES = {"graphile-worker": "graphile.mjs", "pg-boss": "pgboss.mjs"}
+SCHEMAS = {"graphile-worker": "graphile_worker", "pg-boss": "pgboss"}
 
 
 def install():
