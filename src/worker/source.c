@@ -77,7 +77,10 @@ static defib_err in_one_transaction(struct source *src, struct store *s, struct 
 		return store_commit(s, f);
 	store_rollback(s);
 	forget_answers(p);
-	return recordable && asks && !s->lost ? in_one_transaction(src, s, p, true, a, f) : err;
+	if (!recordable || !asks || s->lost)
+		return err;
+	fail_clear(f);
+	return in_one_transaction(src, s, p, true, a, f);
 }
 
 defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_part *p,

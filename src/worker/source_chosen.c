@@ -156,6 +156,27 @@ static defib_err chosen_beat(struct source *src, struct store *s, int64_t worker
 	return table->ops->beat(table, s, worker, all, n, a, f);
 }
 
+/*
+ * What is claimed or ended is told at once, so each is committed by itself: nothing of it may be
+ * taken back by what fails behind it.
+ */
+static defib_err chosen_turn(struct source *src, struct store *s, struct turn_part *p,
+                             struct arena *a, struct failure *f)
+{
+	int nends = p->nends;
+	defib_err err = nends > 0 ? chosen_settle(src, s, p->worker, p->ends, nends, a, f) : DEFIB_OK;
+	if (err)
+		return err;
+	p->nends = 0;
+	err = source_turn_by_parts(src, s, p, a, f);
+	p->nends = nends;
+	if (!err || nends == 0)
+		return err;
+	/* The ends are recorded; a turn without any says what is wrong with claims. */
+	fail_clear(f);
+	return DEFIB_OK;
+}
+
 static void chosen_free(struct source *src)
 {
 	struct chosen_source *c = of(src);
@@ -176,6 +197,7 @@ defib_err source_chosen(const struct chosen_options *o, struct store *s, struct 
 		.progress = chosen_progress,
 		.free = chosen_free,
 		.beat = chosen_beat,
+		.turn = chosen_turn,
 	};
 	struct source *table = NULL;
 	assert(o->n > 0);
