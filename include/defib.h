@@ -174,6 +174,11 @@ typedef defib_outcome (*defib_handler)(defib_job *job, void *ctx);
 DEFIB_API int64_t defib_job_id(const defib_job *job);
 /* Rises with every claim of the job: with the id, a key for effects that must not happen twice. */
 DEFIB_API int64_t defib_job_epoch(const defib_job *job);
+/*
+ * Of this claim alone, also when a fail-over of the database gives the same epoch again. Tokens of
+ * a job sort, as text, in the order of its claims. Valid while the handler runs.
+ */
+DEFIB_API const char *defib_job_token(defib_job *job);
 DEFIB_API int64_t defib_job_attempt(const defib_job *job); /* 1 the first time */
 DEFIB_API int64_t defib_job_max_attempts(const defib_job *job);
 DEFIB_API const char *defib_job_queue(const defib_job *job);

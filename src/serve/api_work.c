@@ -10,6 +10,7 @@
 #include "serve/api_act.h"
 #include "serve/say.h"
 #include "serve/worker_secret.h"
+#include "worker/token.h"
 
 #include <assert.h>
 
@@ -24,11 +25,14 @@ static void json_raw(struct buf *out, const char *name, const char *json)
 	buf_addf(out, ",\"%s\":%s", name, json ? json : "null");
 }
 
-static void claimed_json(const struct claimed *job, struct buf *out)
+static void claimed_json(const struct claimed *job, int64_t worker, struct buf *out)
 {
+	char token[TOKEN_SIZE];
+	token_of(job, worker, token);
 	buf_add(out, "{\"key\":");
 	buf_add_json(out, job->key);
 	json_number(out, "epoch", true, job->epoch);
+	json_text(out, "token", token);
 	json_number(out, "attempt", job->attempt > 0, job->attempt);
 	json_number(out, "max_attempts", job->max_attempts > 0, job->max_attempts);
 	json_number(out, "priority", true, job->priority);
@@ -93,10 +97,11 @@ void call_claim(struct api_call *c)
 	if (err) {
 		worker_failed(c, &f);
 	} else {
+		source_tokens(c->session->store, jobs, n);
 		buf_add(&c->out->body, "{\"jobs\":[");
 		for (int i = 0; i < n; i++) {
 			buf_add(&c->out->body, i ? "," : "");
-			claimed_json(&jobs[i], &c->out->body);
+			claimed_json(&jobs[i], worker, &c->out->body);
 		}
 		buf_add(&c->out->body, "]}\n");
 	}

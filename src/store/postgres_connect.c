@@ -101,6 +101,38 @@ static defib_err poll_connection(struct pg *p, int64_t deadline_ms, struct failu
 	return DEFIB_OK;
 }
 
+/*
+ * Behind a transaction pooler the backend that answers is not the one libpq was told of. Where the
+ * timeline may not be read, or there is none (a standby), it stays unknown.
+ */
+static defib_err ask_server(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	static const char *const questions[] = {
+		"SELECT pg_catalog.pg_backend_pid(), "
+		"(SELECT system_identifier FROM pg_catalog.pg_control_system()), "
+		"CASE WHEN NOT pg_catalog.pg_is_in_recovery() "
+		"THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END",
+		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL",
+	};
+	PGresult *res = NULL;
+	int64_t pid = 0;
+	defib_err err = DEFIB_OK;
+
+	for (int i = 0; i < 2; i++) {
+		err = pg_finish(p, call, PQsendQuery(p->conn, questions[i]), &res, f);
+		if (!err || !p->conn) {
+			break;
+		}
+	}
+	if (err) {
+		return err;
+	}
+	p->base.pooled = !int_parse(PQgetvalue(res, 0, 0), &pid) || pid != PQbackendPID(p->conn);
+	p->base.timeline = timeline_parse(PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+	PQclear(res);
+	return timeline_see(&p->base.timeline, p->base.name, PQhost(p->conn), f);
+}
+
 /* Host `nth` of the URL's list, or all that libpq makes of the URL when `nth` is -1. */
 static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOption *options,
                              int nth, const char *attrs, int64_t deadline_ms, struct failure *f)
@@ -132,6 +164,12 @@ static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOpti
 	PQsetErrorVerbosity(p->conn, PQERRORS_VERBOSE);
 	PQsetNoticeReceiver(p->conn, ignore_notice, NULL);
 	defib_err err = poll_connection(p, deadline_ms, f);
+	if (!err) {
+		PQsetErrorVerbosity(p->conn, PQERRORS_DEFAULT);
+		err = PQsetnonblocking(p->conn, 1) != 0
+		          ? fail(f, DEFIB_CONNECTION, "%s: the connection was lost at once", p->base.name)
+		          : ask_server(p, &(struct pg_call){.deadline_ms = deadline_ms}, f);
+	}
 	if (err) {
 		pg_drop(p);
 		p->base.lost = false; /* the next host may be had */
@@ -226,21 +264,6 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 	}
 }
 
-/* Behind a transaction pooler the backend that answers is not the one libpq was told of. */
-static defib_err find_pooler(struct pg *p, const struct pg_call *call, struct failure *f)
-{
-	PGresult *res = NULL;
-	int64_t pid = 0;
-	int sent = PQsendQuery(p->conn, "SELECT pg_catalog.pg_backend_pid()");
-	defib_err err = pg_finish(p, call, sent, &res, f);
-
-	if (!err) {
-		p->base.pooled = !int_parse(PQgetvalue(res, 0, 0), &pid) || pid != PQbackendPID(p->conn);
-	}
-	PQclear(res);
-	return err;
-}
-
 defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct failure *f)
 {
 	struct pg_call call = {.deadline_ms = clock_boot_ms() + connect_ms};
@@ -249,16 +272,11 @@ defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct f
 	if (err) {
 		return err;
 	}
-	PQsetErrorVerbosity(p->conn, PQERRORS_DEFAULT);
-	if (PQsetnonblocking(p->conn, 1) != 0) {
-		return fail(f, DEFIB_CONNECTION, "%s: the connection was lost at once", p->base.name);
-	}
 	p->base.server_version = PQserverVersion(p->conn);
 	p->base.tls = PQsslInUse(p->conn) != 0;
-	err = find_pooler(p, &call, f);
 	/* What is SET on a pooled session would stay behind for others: there it goes into each
 	 * transaction. */
-	if (!err && !p->base.pooled) {
+	if (!p->base.pooled) {
 		struct buf sql = BUF_INIT;
 		pg_settings(p, "SET", &sql);
 		err = pg_simple(p, &call, buf_text(&sql), f);

@@ -9,6 +9,9 @@ static bool is_good(const struct session *s)
 {
 	if (!s->store || s->store->lost)
 		return false;
+	/* The server failed over, and this session is with the old primary. */
+	if (!s->store->in_tx && timeline_is_behind(&s->store->timeline))
+		return false;
 	return !s->store->only_reads || s->options.read_only || s->store->in_tx ||
 	       clock_boot_ms() - s->opened_ms < WRITABLE_AGAIN_MS;
 }
@@ -30,10 +33,4 @@ void session_close(struct session *s)
 {
 	store_close(s->store);
 	s->store = NULL;
-}
-
-void session_rest(struct session *s)
-{
-	s->opened -= s->store && !s->store->lost;
-	session_close(s);
 }

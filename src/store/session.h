@@ -16,12 +16,11 @@ struct session {
 };
 
 /*
- * Open it if it is not open or was lost; also, once a second at most, where it was opened for
+ * Open it if it is not open, was lost, or is with a server that another session has found to be an
+ * old primary (timeline.h); also, once a second at most, where it was opened for
  * writing and turned out to be read-only.
  */
 MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);
-/* Close one that is not needed for a while: that it is opened again is no loss. */
-void session_rest(struct session *s);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/fail.h"
 #include "base/mem.h"
+#include "store/timeline.h"
 
 #include <stdint.h>
 
@@ -93,6 +94,7 @@ struct store {
 	int64_t server_version; /* PostgreSQL: 150004; SQLite: 3040001 */
 	bool pooled;            /* PostgreSQL behind a transaction pooler */
 	bool tls;
+	struct timeline timeline; /* of its server when it was opened */
 	bool in_tx;
 	int64_t
 		within_ms;  /* what a statement of the open transaction may take; 0: as the session says */

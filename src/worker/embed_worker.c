@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "store/borrow.h"
 #include "watch/builtin.h"
+#include "worker/token.h"
 #include "worker/worker.h"
 #include "worker/workflow.h"
 
@@ -20,6 +21,7 @@
 
 struct defib_job {
 	struct handler_job *inner;
+	char token[TOKEN_SIZE];       /* "" until it is asked for */
 	struct step_records recorded; /* of a workflow */
 	/* what came of settling in a transaction of the handler's own */
 	enum { OWN_NONE, OWN_WRITTEN, OWN_LOST } own;
@@ -46,6 +48,13 @@ int64_t defib_job_id(const defib_job *job)
 int64_t defib_job_epoch(const defib_job *job)
 {
 	return handler_claim(job->inner)->epoch;
+}
+
+const char *defib_job_token(defib_job *job)
+{
+	if (!job->token[0])
+		token_of(handler_claim(job->inner), handler_worker(job->inner), job->token);
+	return job->token;
 }
 
 int64_t defib_job_attempt(const defib_job *job)

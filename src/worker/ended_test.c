@@ -15,7 +15,7 @@ static int open_ended(void **state)
 {
 	struct failure f = {0};
 	(void)state;
-	memset(&ended, 0, sizeof ended);
+	ended = (struct ended){0};
 	return ended_open(&ended, &f);
 }
 

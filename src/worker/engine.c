@@ -181,6 +181,11 @@ void job_over(struct engine *e, struct job *j)
 		forget_job(e, j, NULL);
 		return;
 	}
+	/* To the new primary it would be the end of a later claim, which has the same epoch. */
+	if (j->unclaimed) {
+		job_out(e, j, ACTION_FORGOTTEN, NULL);
+		return;
+	}
 	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
 	if (j->stop && j->as != SETTLE_DONE)
 		j->as = SETTLE_STOPPED;
@@ -342,6 +347,8 @@ static void compare_all(struct engine *e, bool timeline)
 	for (int i = 0; i < e->options.npools; i++) {
 		e->crews[i].compare = true;
 		e->crews[i].timeline = e->crews[i].timeline || timeline;
+		if (timeline)
+			e->crews[i].compare_us = e->now_us;
 	}
 }
 

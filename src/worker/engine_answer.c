@@ -210,9 +210,11 @@ static void stop_unseen(struct engine *e)
 {
 	for (struct job *j = e->hand; j; j = j->next) {
 		const struct engine_crew *crew = &e->crews[j->pool];
-		if (crew->compared && crew->asked_timeline && j->place <= JOB_RUNS &&
-		    j->worker == e->worker && j->seen != e->nturns)
-			stop_job(e, j, true);
+		if (!crew->compared || !crew->asked_timeline || j->place > JOB_RUNS ||
+		    j->worker != e->worker || j->seen == e->nturns)
+			continue;
+		j->unclaimed = true;
+		stop_job(e, j, true);
 	}
 }
 

@@ -447,6 +447,37 @@ static void claims_that_a_fail_over_lost_are_stopped(void **state)
 	rig_close(&r);
 }
 
+/* Claimed anew it has the same epoch: the end of the first run would pass for the second's. */
+static void the_end_of_a_claim_that_a_fail_over_lost_is_not_presented(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(2);
+	rig_claim(&r, "ab");
+	rig_tell(&r, EVENT_TIMELINE);
+	rig_part(&r, 0)->has = rig_keys(&r, "a", &rig_part(&r, 0)->nhas);
+	rig_answer(&r);
+	rig_end(&r, "b");
+	assert_int_equal(engine_holding(r.e), 1);
+	assert_true(!r.turn || rig_part(&r, 0)->nends == 0);
+	rig_close(&r);
+}
+
+/* The same jobs would come with the same epochs. */
+static void nothing_is_claimed_before_the_comparison_after_a_fail_over(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(4);
+	rig_claim(&r, "a");
+	rig_after(&r, engine_wait_us(r.e, r.now));
+	rig_fail(&r, DEFIB_CONNECTION, true);
+	rig_tell(&r, EVENT_TIMELINE);
+	while (!r.turn)
+		rig_after(&r, engine_wait_us(r.e, r.now));
+	assert_true(rig_part(&r, 0)->compares);
+	assert_int_equal(rig_part(&r, 0)->room, 0);
+	rig_close(&r);
+}
+
 static void a_comparison_after_a_fail_over_that_failed_is_made_again(void **state)
 {
 	(void)state;
@@ -471,6 +502,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_end_is_tried_again_with_jitter_while_the_database_is_away),
+		cmocka_unit_test(nothing_is_claimed_before_the_comparison_after_a_fail_over),
+		cmocka_unit_test(the_end_of_a_claim_that_a_fail_over_lost_is_not_presented),
 		cmocka_unit_test(failures_in_a_row_open_the_breaker_and_an_answer_closes_it),
 		cmocka_unit_test(one_source_that_fails_pauses_no_other),
 		cmocka_unit_test(an_end_that_was_tried_long_enough_is_spooled),

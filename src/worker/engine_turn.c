@@ -35,7 +35,7 @@ static bool polls(const struct engine *e, const struct engine_crew *crew)
 static int64_t claim_due_us(const struct engine *e, const struct engine_crew *crew)
 {
 	int64_t now_ms = ms(e->now_us), at = 0;
-	if (claims_stop(e))
+	if (claims_stop(e) || crew->timeline)
 		return NEVER;
 	if (slots_free(&crew->slots, now_ms) == 0) {
 		int64_t wait = slots_wait_ms(&crew->slots, now_ms);
@@ -211,8 +211,9 @@ static void ask_claim(struct engine *e, struct turn *t, int pool)
 {
 	struct engine_crew *crew = &e->crews[pool];
 	int64_t now_ms = ms(e->now_us);
-	if (claims_stop(e) || gates_us(e) > e->now_us || e->probing || e->probing_host ||
-	    (!crew->woken && !crew->more && !polls(e, crew)))
+	/* After a fail-over the same jobs come with the same epochs: who runs them already must go. */
+	if (claims_stop(e) || crew->timeline || gates_us(e) > e->now_us || e->probing ||
+	    e->probing_host || (!crew->woken && !crew->more && !polls(e, crew)))
 		return;
 	int64_t room = sooner(free_slots(e, find_present(e, t, pool), pool), batch_room(e, crew));
 	if (room <= 0)

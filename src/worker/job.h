@@ -15,6 +15,8 @@
 struct claimed {
 	const char *key; /* the job's key as text; a composite key as a JSON array */
 	int64_t epoch;
+	int64_t timeline; /* of the server that gave it; 0: not known. With … */
+	uint64_t nonce;   /* … this, what its token (token.h) says beside worker and epoch */
 	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
 	int64_t priority;                          /* greater goes first */
 	const char *queue;                         /* queue or watch */
@@ -128,6 +130,7 @@ struct job {
 	/* the engine's own */
 	enum job_place place;
 	bool stray;          /* the database said that we have it, and nobody had */
+	bool unclaimed;      /* a fail-over lost its claim: its end is nobody's to record */
 	int64_t came, seen;  /* the turn that claimed it; the last one whose answer named it */
 	int64_t ended_ms;    /* when its end was told */
 	struct failure *why; /* why its end could not be recorded; NULL: it is not known */

@@ -1,12 +1,22 @@
 /* source.c: what all sources share; see source.h. */
 #include "worker/source.h"
 
+#include "worker/token.h"
+
 const char *const settle_names[] = {
 #define X(id, name) name,
 	SETTLE_LIST(X)
 #undef X
 		NULL,
 };
+
+void source_tokens(const struct store *s, struct claimed *all, int n)
+{
+	for (int i = 0; i < n; i++) {
+		all[i].timeline = s->timeline.number;
+		all[i].nonce = token_nonce();
+	}
+}
 
 defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,
                       struct settlement **out, int *n, struct failure *f)
@@ -100,6 +110,7 @@ defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, 
 	p->beat_err = DEFIB_OK;
 	p->err = (src->ops->turn ? src->ops->turn : source_turn_by_parts)(src, s, p, a, &p->f);
 	p->away = store_away(p->err);
+	source_tokens(s, p->claims, p->err ? 0 : p->nclaims);
 	if (p->err)
 		forget_answers(p);
 	else if (p->nbeats > 0 && p->claimer && !p->gone)

@@ -62,6 +62,8 @@ defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, 
 MUST_CHECK defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_part *p,
                                           struct arena *a, struct failure *f);
 
+/* What their tokens need (token.h): where they were claimed, and a nonce each. */
+void source_tokens(const struct store *s, struct claimed *all, int n);
 /* Keys and epochs from a query with one parameter, the worker. */
 MUST_CHECK defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,
                                  struct settlement **out, int *n, struct failure *f);

@@ -10,11 +10,17 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 {
 	struct turner *t = &w->turner;
 	defib_err err = session_ready(&t->session, f);
-	if (!err && t->opened != t->session.opened) {
-		t->opened = t->session.opened;
-		wake_listen(t->wake, t->session.store);
-	}
-	return err;
+	if (err || t->opened == t->session.opened)
+		return err;
+	t->opened = t->session.opened;
+	wake_listen(t->wake, t->session.store);
+	int64_t before = t->timeline;
+	t->timeline = t->session.store->timeline.number;
+	if (!before || before == t->timeline)
+		return DEFIB_OK;
+	/* Nothing is claimed or recorded there before the engine knows: epochs may come again. */
+	t->failed_over = true;
+	return fail(f, DEFIB_CONNECTION, "the server failed over: what it knows is asked for first");
 }
 
 /* ---- ends that a table refuses ---- */

@@ -8,6 +8,17 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "worker/spooling.h"
+#include "worker/token.h"
+
+/* The folder is ours now: what was seen of servers is kept in it too. */
+static defib_err keep_timelines(const char *folder, struct failure *f)
+{
+	struct buf path = BUF_INIT;
+	buf_addf(&path, "%s/timelines", folder);
+	defib_err err = timeline_keep(buf_text(&path), f);
+	buf_release(&path);
+	return err;
+}
 
 defib_err turns_spool_open(struct worker *w, struct failure *f)
 {
@@ -15,6 +26,8 @@ defib_err turns_spool_open(struct worker *w, struct failure *f)
 	if (!w->options.spool)
 		return DEFIB_OK;
 	defib_err err = spools_open(w->options.spool, 0, &t->spools, f);
+	if (!err)
+		err = keep_timelines(w->options.spool, f);
 	for (int i = 0; !err && i < w->options.npools; i++)
 		err = spools_ready(t->spools, w->sources[i]->name, f);
 	if (err)
@@ -152,7 +165,10 @@ void turns_spool_keep(struct worker *w, struct job *first, const struct failure 
 	struct spool_result *all = ARENA_ARRAY(&a, struct spool_result, n);
 	const struct failure **whys = ARENA_ARRAY(&a, const struct failure *, n);
 	for (const struct job *j = first; j; j = j->queued, i++) {
-		all[i] = (struct spool_result){.source = source, .worker = j->worker, .end = job_end(j)};
+		char *token = arena_alloc(&a, TOKEN_SIZE);
+		token_of(&j->claim, j->worker, token);
+		all[i] = (struct spool_result){
+			.source = source, .worker = j->worker, .token = token, .end = job_end(j)};
 		whys[i] = why;
 	}
 	spooling_keep(w->turner.spools, source, all, whys, n, kept, f);

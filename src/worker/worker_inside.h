@@ -67,7 +67,8 @@ struct turner {
 	struct session session;
 	int64_t opened;    /* of the session, when it was last looked at */
 	int64_t reopen_ms; /* when a lost session is tried for again */
-	uint64_t timeline; /* of the server, as last seen */
+	int64_t timeline;  /* of the server, as last seen */
+	bool failed_over;  /* it changed, and the engine has not heard of it */
 	struct wake *wake;
 	struct spools *spools; /* NULL: none */
 	struct side_tick side;

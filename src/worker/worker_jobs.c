@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "worker/token.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -224,15 +225,18 @@ int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told)
 
 /* ---- starts ---- */
 
-#define JOB_ENV_MAX 12
+#define JOB_ENV_MAX 13
 
 static void job_env(const struct worker *w, const struct job *j, char **env, struct arena *a)
 {
 	const struct claimed *c = &j->claim;
 	const char *step = j->step_end.name ? j->step_end.name : c->step;
 	const char *workflow = c->workflow ? c->workflow : c->kind;
+	char token[TOKEN_SIZE];
 	int n = 0;
+	token_of(c, j->worker, token);
 	env[n++] = arena_printf(a, "DEFIB_JOB_ID=%s", c->key);
+	env[n++] = arena_printf(a, "DEFIB_TOKEN=%s", token);
 	env[n++] = arena_printf(a, "DEFIB_EPOCH=%lld", (long long)c->epoch);
 	env[n++] = arena_printf(a, "DEFIB_ATTEMPT=%lld", (long long)c->attempt);
 	env[n++] = arena_printf(a, "DEFIB_MAX_ATTEMPTS=%lld", (long long)c->max_attempts);

@@ -128,6 +128,9 @@ static void tell_all(struct worker *w)
 	tell_life(w);
 	tell_mail(w);
 	tell_all_ended(w);
+	if (w->turner.failed_over)
+		step(w, (struct engine_event){.kind = EVENT_TIMELINE});
+	w->turner.failed_over = false;
 	step(w, (struct engine_event){.kind = EVENT_TICK});
 }
 

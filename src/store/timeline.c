@@ -1,0 +1,168 @@
+/* timeline.c: see timeline.h. */
+#include "store/timeline.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#define FILE_MOST 65536
+#define TIMELINE_DIGITS 8 /* of a WAL file's name */
+
+/* A cluster. */
+struct seen {
+	struct timeline highest;
+	int64_t told; /* the timeline that was refused last */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct seen *all;
+	int n;
+	int fd; /* -1: nothing is kept */
+	char *path;
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+/* Under the lock. */
+static struct seen *seen_of(uint64_t cluster)
+{
+	for (int i = 0; i < memory.n; i++)
+		if (memory.all[i].highest.cluster == cluster)
+			return &memory.all[i];
+	memory.all = mem_grow(memory.all, sizeof *memory.all * (size_t)(memory.n + 1));
+	memory.all[memory.n] = (struct seen){.highest = {.cluster = cluster}};
+	return &memory.all[memory.n++];
+}
+
+/* Under the lock. A file that cannot be written costs the memory of the next process only. */
+static void write_down(const struct timeline *t)
+{
+	char line[64];
+	int n = snprintf(line, sizeof line, "%" PRIu64 " %" PRId64 "\n", t->cluster, t->number);
+	if (memory.fd < 0)
+		return;
+	if (write(memory.fd, line, (size_t)n) != n || fdatasync(memory.fd) != 0)
+		log_event(LOG_WARN, "a server's timeline cannot be kept", LOG_STR("why", strerror(errno)));
+}
+
+/* Lines that are none are passed over: a crash may have cut the last one short. */
+static void read_lines(char *text)
+{
+	char *rest = NULL;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		struct timeline t = {0};
+		if (sscanf(line, "%" SCNu64 " %" SCNd64, &t.cluster, &t.number) != 2 || t.number <= 0)
+			continue;
+		struct seen *s = seen_of(t.cluster);
+		s->highest.number = t.number > s->highest.number ? t.number : s->highest.number;
+	}
+}
+
+defib_err timeline_keep(const char *path, struct failure *f)
+{
+	char text[FILE_MOST + 1];
+	int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	ssize_t n = fd < 0 ? -1 : TEMP_FAILURE_RETRY(pread(fd, text, FILE_MOST, 0));
+	if (n < 0) {
+		defib_err err = fail(f, DEFIB_IO, "%s: cannot be read: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	text[n] = '\0';
+	pthread_mutex_lock(&memory.lock);
+	if (memory.fd >= 0)
+		close(memory.fd);
+	memory.fd = fd;
+	free(memory.path);
+	memory.path = mem_strdup(path);
+	read_lines(text);
+	pthread_mutex_unlock(&memory.lock);
+	return DEFIB_OK;
+}
+
+static defib_err refuse(struct seen *s, const struct timeline *t, const char *name,
+                        const char *host, struct failure *f)
+{
+	fail(f, DEFIB_CONNECTION,
+	     "%s: the server %s is on timeline %" PRId64 ", but timeline %" PRId64
+	     " of the same cluster was seen: it is an old primary that came back",
+	     name, host, t->number, s->highest.number);
+	fail_next(
+		f,
+		"stop it, and make it a standby of the new primary (pg_rewind); if it was restored on "
+		"purpose, %s%s and start this again",
+		memory.path ? "remove " : "stop", memory.path ? memory.path : "");
+	if (s->told != t->number)
+		log_event(LOG_CRITICAL, "an old primary is refused", LOG_STR("database", name),
+		          LOG_STR("host", host), LOG_INT("timeline", t->number),
+		          LOG_INT("seen", s->highest.number));
+	s->told = t->number;
+	return DEFIB_CONNECTION;
+}
+
+defib_err timeline_see(const struct timeline *t, const char *name, const char *host,
+                       struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	if (!t->number)
+		return DEFIB_OK;
+	pthread_mutex_lock(&memory.lock);
+	struct seen *s = seen_of(t->cluster);
+	if (t->number < s->highest.number) {
+		err = refuse(s, t, name, host, f);
+	} else if (t->number > s->highest.number) {
+		if (s->highest.number)
+			log_event(LOG_WARN, "the server failed over", LOG_STR("database", name),
+			          LOG_STR("host", host), LOG_INT("timeline", t->number),
+			          LOG_INT("before", s->highest.number));
+		s->highest = *t;
+		write_down(t);
+	}
+	pthread_mutex_unlock(&memory.lock);
+	return err;
+}
+
+bool timeline_is_behind(const struct timeline *t)
+{
+	if (!t->number)
+		return false;
+	pthread_mutex_lock(&memory.lock);
+	bool behind = t->number < seen_of(t->cluster)->highest.number;
+	pthread_mutex_unlock(&memory.lock);
+	return behind;
+}
+
+struct timeline timeline_parse(const char *cluster, const char *wal_file)
+{
+	struct timeline t = {0};
+	char digits[TIMELINE_DIGITS + 1];
+	char *end = NULL;
+	if (!cluster || !wal_file || strlen(wal_file) < TIMELINE_DIGITS)
+		return t;
+	snprintf(digits, sizeof digits, "%s", wal_file);
+	t.number = strtoll(digits, &end, 16);
+	if (end != digits + TIMELINE_DIGITS || t.number <= 0)
+		return (struct timeline){0};
+	t.cluster = strtoull(cluster, &end, 10);
+	return *end == '\0' && end != cluster ? t : (struct timeline){0};
+}
+
+void timeline_forget(void)
+{
+	pthread_mutex_lock(&memory.lock);
+	free(memory.all);
+	memory.all = NULL;
+	memory.n = 0;
+	if (memory.fd >= 0)
+		close(memory.fd);
+	memory.fd = -1;
+	free(memory.path);
+	memory.path = NULL;
+	pthread_mutex_unlock(&memory.lock);
+}

@@ -1,0 +1,139 @@
+"""A fail-over that loses the last claims: no claim is mistaken for another, no old primary obeyed."""
+
+import pytest
+
+from pgserver import PgServer
+from workers import Worker, eventually
+
+JOBS = 4
+# Each run leaves a line and waits to be let go.
+RUN = ('trap \'echo "$DEFIB_TOKEN" >>stopped; exit 1\' TERM; '
+       'echo "$DEFIB_JOB_ID $DEFIB_EPOCH $DEFIB_TOKEN" >>runs; '
+       'while [ ! -e go ]; do sleep 0.05; done')
+
+
+class Pair:
+    """A primary and its asynchronous standby; `lead` is where tests write."""
+
+    def __init__(self, defib):
+        self.defib, self.dir = defib, defib.dir
+        self.workers = []
+        self.old = self.new = None
+        # Written at the commit, so that a test knows what the standby has.
+        self.old = PgServer({"synchronous_commit": "local"}).start()
+        self.new = PgServer({"synchronous_commit": "local"}, standby_of=self.old).start()
+        self.lead = self.old
+        hosts = ",".join(f"127.0.0.1:{server.port}" for server in (self.old, self.new))
+        self.url = f"postgres://postgres@{hosts}/postgres?target_session_attrs=read-write"
+
+    def sql(self, query, server=None):
+        session = (server or self.lead).connect()
+        try:
+            with session.cursor() as cursor:
+                cursor.execute(query)
+                return cursor.fetchall() if cursor.description else []
+        finally:
+            session.close()
+
+    def caught_up(self):
+        """Whether the standby has all that the primary wrote."""
+        at, = self.sql("SELECT pg_current_wal_insert_lsn()", self.old)[0]
+        return self.sql(f"SELECT pg_last_wal_replay_lsn() >= '{at}'", self.new)[0][0]
+
+    def fail_over(self):
+        self.old.kill()
+        self.new.start()
+        self.new.promote()
+        self.lead = self.new
+
+    def work(self):
+        log = self.dir / f"worker{len(self.workers)}.log"
+        with open(log, "wb") as out:
+            process = self.defib.start(
+                "work", "--db", self.url, "--name", "anna", "--spool", self.dir / "spool",
+                "--concurrency", str(4 * JOBS), "--", "/bin/sh", "-c", RUN, stdout=out, stderr=out)
+        worker = Worker(process, log)
+        self.workers.append(worker)
+        worker.wait_log("worker started")
+        return worker
+
+    def ready(self):
+        """Jobs that wait for a far day are to run now."""
+        self.sql("UPDATE defib.job SET run_at = now() WHERE state = 'scheduled'")
+
+    def runs(self):
+        path = self.dir / "runs"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def until(self, what):
+        try:
+            eventually(what)
+        except AssertionError as failed:
+            logs = "\n".join(w.log for w in self.workers)
+            said = (self.dir / "stopped").read_text() if (self.dir / "stopped").exists() else ""
+            raise AssertionError(f"{failed}\n{self.runs()}\n{said}\n{logs}") from None
+
+    def states(self):
+        return [s for s, in self.sql("SELECT state FROM defib.job ORDER BY id")]
+
+    def close(self):
+        for worker in self.workers:
+            worker.kill()
+        for server in (self.new, self.old):
+            if server:
+                server.remove()
+
+
+@pytest.fixture
+def pair(defib):
+    own = Pair(defib)
+    yield own
+    own.close()
+
+
+@pytest.mark.timeout(300)
+def test_claims_that_a_fail_over_loses(pair):
+    ran = pair.defib("init", "--db", pair.url)
+    assert ran.code == 0, ran.err
+    for _ in range(JOBS):
+        ran = pair.defib("enqueue", "default", "test", "--delay", "1d", "--db", pair.url)
+        assert ran.code == 0, ran.err
+    first = pair.work()
+    pair.until(pair.caught_up)
+    # From here on the standby hears nothing: what is claimed now is lost.
+    pair.new.stop()
+    pair.ready()
+    pair.until(lambda: len(pair.runs()) == JOBS)
+    pair.fail_over()
+    pair.ready()
+    pair.until(lambda: len(pair.runs()) >= 2 * JOBS)
+    # Whoever runs for a claim that is lost is told to stop.
+    stopped = pair.dir / "stopped"
+    lost = {token for _, _, token in pair.runs()[:JOBS]}
+    pair.until(lambda: stopped.exists() and set(stopped.read_text().split()) == lost)
+    (pair.dir / "go").touch()
+    pair.until(lambda: pair.states() == ["done"] * JOBS)
+    runs = pair.runs()
+    claims = [(job, epoch) for job, epoch, _ in runs]
+    assert len(set(claims)) < len(claims), "no epoch was given twice: the test shows nothing"
+    assert len({token for _, _, token in runs}) == len(runs)
+    for job in {job for job, _, _ in runs}:
+        tokens = [token for one, _, token in runs if one == job]
+        assert tokens == sorted(tokens)
+    first.wait_log("the server failed over")
+    old_primary_is_refused(pair)
+
+
+def old_primary_is_refused(pair):
+    """It comes back, stands first in the URL and takes writes; the next worker knows better."""
+    pair.old.start()
+    assert pair.sql("SELECT pg_is_in_recovery()", pair.old) == [(False,)]
+    before = pair.sql("SELECT count(*) FROM defib.worker", pair.old)
+    assert pair.workers[0].stop() == 0
+    second = pair.work()
+    second.wait_log("an old primary is refused")
+    ran = pair.defib("enqueue", "default", "test", "--db", pair.new.url())
+    assert ran.code == 0, ran.err
+    pair.until(lambda: pair.states() == ["done"] * (JOBS + 1))
+    assert pair.sql("SELECT count(*) FROM defib.worker", pair.old) == before
+    assert second.stop() == 0
