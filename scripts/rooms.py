@@ -28,7 +28,7 @@ RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 PURE = [
     "recover/judge", "recover/decide", "recover/guard", "recover/pace", "worker/engine",
     "worker/engine_spool", "worker/engine_turn", "worker/engine_answer", "worker/job",
-    "worker/turn", "worker/slots",
+    "worker/turn", "worker/slots", "worker/breaker",
 ]
 NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")
 READS_CLOCK = re.compile(r"\b(clock_\w+|time|gettimeofday|getrandom)\s*\(")

@@ -7,8 +7,6 @@
  */
 #include "worker/breaker.h"
 
-#include "base/log.h"
-
 #include <assert.h>
 
 const char *const breaker_names[] = {
@@ -67,17 +65,6 @@ void breaker_return(struct breaker *b)
 {
 	assert(b->state == BREAKER_PROBING);
 	b->state = BREAKER_OPEN; /* its pause is over */
-}
-
-void breaker_tell(struct breaker *b, const char *what, bool success, double chance, int64_t now_ms)
-{
-	enum breaker_state before = b->state;
-	breaker_report(b, success, chance, now_ms);
-	if (before == BREAKER_CLOSED && b->state == BREAKER_OPEN)
-		log_event(LOG_WARN, "the breaker opens", LOG_STR("pauses", what),
-		          LOG_INT("failures", b->failures));
-	else if (before != BREAKER_CLOSED && b->state == BREAKER_CLOSED)
-		log_event(LOG_INFO, "the breaker closes", LOG_STR("resumes", what));
 }
 
 int64_t breaker_wait_ms(const struct breaker *b, int64_t now_ms)

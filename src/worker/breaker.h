@@ -1,6 +1,6 @@
 /*
  * breaker.h: repeated failures pause the loop; it resumes by itself after a
- * probe succeeds. A step function: no clock, no I/O; only breaker_tell() speaks.
+ * probe succeeds. A step function: no clock, no I/O.
  */
 #ifndef WORKER_BREAKER_H
 #define WORKER_BREAKER_H
@@ -32,9 +32,6 @@ bool breaker_allow(struct breaker *b, int64_t now_ms);
 void breaker_report(struct breaker *b, bool success, double chance, int64_t now_ms);
 /* The probe was not made after all: whoever asks next gets it. */
 void breaker_return(struct breaker *b);
-/* The same as breaker_report(), with a line in the log when it opens or closes; `what` is paused
- * then. */
-void breaker_tell(struct breaker *b, const char *what, bool success, double chance, int64_t now_ms);
 /* How long until a call may be made; 0: now. */
 int64_t breaker_wait_ms(const struct breaker *b, int64_t now_ms);
 

@@ -143,7 +143,9 @@ static void walk_give(struct walk *w)
 	int64_t i = rand() % SLOTS_MAX;
 	if (!w->busy[i])
 		return;
+	int64_t then = slots_free_with(&w->s, 1, slots_again(&w->s, i, w->now_ms), w->now_ms);
 	slots_give(&w->s, i);
+	assert_int_equal(slots_free(&w->s, w->now_ms), then); /* as it was foretold */
 	w->busy[i] = false;
 	w->nbusy--;
 }
