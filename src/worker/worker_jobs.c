@@ -16,6 +16,7 @@
 /* A job whose program got no session is not abandoned: so many tries, so far apart. */
 #define SESSION_TRIES 3
 #define SESSION_WAIT_MS 1000
+#define HOST_TOLD_MS 60000 /* what this host lacks is said once, not for each job */
 #define NO_SESSION "Failed to obtain processing session"
 
 static void step_waiting(struct worker *w, struct run *r, int64_t now);
@@ -273,6 +274,33 @@ static void add_run(struct worker *w, struct job *j, struct child *child, int64_
 	watch_child(w, r, child, now);
 }
 
+/*
+ * What this host lacks (descriptors, processes, memory) is not the job's failure: it is given back
+ * as if it had not been claimed, and the engine pauses claims until a program can be started.
+ */
+static void host_lacks(struct worker *w, struct job *j, const struct failure *f, int64_t now)
+{
+	job_off_step(j);
+	j->as = SETTLE_RELEASED;
+	if (now >= w->host_told_ms)
+		log_event(LOG_CRITICAL, "this host cannot start programs: jobs are given back",
+		          LOG_STR("because", f->what),
+		          LOG_STR("next", "raise its limits (ulimit -n and -u, LimitNOFILE=, TasksMax=, "
+		                          "memory), or lower --concurrency"));
+	w->host_told_ms = now + HOST_TOLD_MS;
+}
+
+static void tell_host(struct worker *w, bool lacks)
+{
+	pthread_mutex_lock(&w->lock);
+	w->mail.lacking += lacks;
+	w->mail.able += !lacks;
+	bool news = lacks || w->counts.paused;
+	pthread_mutex_unlock(&w->lock);
+	if (news)
+		turner_nudge(w);
+}
+
 /* The program of a job, started; NULL: there is none to be run, and the job has its end. */
 static struct child *launch(struct worker *w, struct job *j, int64_t now)
 {
@@ -293,7 +321,12 @@ static struct child *launch(struct worker *w, struct job *j, int64_t now)
 	};
 	bool runs = steps_plan(j, p, &o, &a);
 	job_env(w, j, env, &a);
-	if (runs && child_start(&o, now, &child, &f)) {
+	defib_err err = runs ? child_start(&o, now, &child, &f) : DEFIB_OK;
+	if (runs && (!err || err == DEFIB_IO))
+		tell_host(w, err == DEFIB_IO);
+	if (err == DEFIB_IO) {
+		host_lacks(w, j, &f, now);
+	} else if (err) {
 		log_event(LOG_ERROR, f.what, LOG_STR("job", j->claim.key));
 		j->as = SETTLE_FAILED;
 		j->error = error_of(j, f.what);

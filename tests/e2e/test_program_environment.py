@@ -27,7 +27,7 @@ def foreign(seen):
             not name.startswith(("DEFIB_JOB", "DEFIB_ALERT_"))} - {
         "DEFIB_EPOCH", "DEFIB_ATTEMPT", "DEFIB_MAX_ATTEMPTS", "DEFIB_QUEUE", "DEFIB_KIND",
         "DEFIB_STEP", "DEFIB_WORKER", "DEFIB_RESULT_FD", "DEFIB_PROGRESS_FD", "DEFIB_WORKFLOW",
-        "DEFIB_UNDO"}
+        "DEFIB_UNDO", "DEFIB_TOKEN"}
 
 
 def test_a_job_of_the_queue_finds_nothing_of_defibs_own(queue):

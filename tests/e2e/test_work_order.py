@@ -1,9 +1,12 @@
 """Each table's results are recorded in their own order: one that refuses holds up no other."""
 
+import resource
+
 import pytest
 
 from doctoring import role
 from two_tables import TwoTables
+from workers import eventually
 
 
 @pytest.fixture
@@ -122,4 +125,17 @@ def test_a_result_that_its_table_refuses_for_ever_holds_up_no_other_row(tables):
     tables.add("one")
     tables.until(lambda: tables.states("one") == ["running", "done", "done"])
     assert len(tables.began()) == 5
+    assert worker.stop() == 0
+
+
+def test_what_the_host_lacks_is_no_job_s_failure(queue):
+    """64 descriptors are enough for a few programs at a time, not for all of them."""
+    worker = queue.work("--name", "anna", "--concurrency", "60", "--poll", "100ms", "--spool",
+                        queue.program.dir / "spool", run="sleep 0.2")
+    resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (64, 64))
+    queue.bulk(60)
+    eventually(lambda: not queue.all("id", "state <> 'done'"), 90)
+    assert {tuple(row) for row in queue.all("attempts, crashes")} == {(1, 0)}
+    worker.wait_log("this host cannot start programs")
+    assert worker.log.count("this host cannot start programs: jobs are given back") == 1
     assert worker.stop() == 0
