@@ -26,6 +26,7 @@ RANKS = [
 ]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 PURE = [
+    "life/life", "life/part", "life/silence", "life/brake", "life/doubt", "life/locks", "life/lease",
     "recover/judge", "recover/decide", "recover/guard", "recover/pace", "worker/engine",
     "worker/engine_spool", "worker/engine_turn", "worker/engine_answer", "worker/job",
     "worker/turn", "worker/slots", "worker/breaker",

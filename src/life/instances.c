@@ -4,21 +4,6 @@
 #include "base/log.h"
 #include "life/fellows.h"
 
-#include <string.h>
-
-bool serves_watch(const char *serves, const char *watch)
-{
-	size_t len = strlen(watch);
-	if (!serves)
-		return true;
-	for (const char *line = serves; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, watch, len) == 0 && (line[len] == '\0' || line[len] == '\n'))
-			return true;
-	}
-	return false;
-}
-
 /* An installation may be without workers, or older than the column. */
 static defib_err has_registry(struct store *s, struct arena *a, bool *has, struct failure *f)
 {
@@ -69,7 +54,7 @@ static defib_err bury(struct store *s, struct registered *all, int *n, struct ar
 				all[kept++] = all[i];
 		*n = kept;
 		err = registry_declare_dead(
-			s, gone, &(struct death){"exit seen", false, 0, seen ? 0 : ENDED_UNSEEN}, &won, f);
+			s, gone, &(struct death){"exit seen", 0, 0, seen ? 0 : ENDED_UNSEEN}, &won, f);
 		if (!err && won)
 			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", gone),
 			          LOG_STR("cause", "exit seen"));

@@ -25,7 +25,5 @@ struct instances {
  */
 MUST_CHECK defib_err instances_of(struct store *s, const char *watch, int64_t self,
                                   struct instances *out, struct failure *f);
-/* Whether a name stands in the lines of `serves`; NULL, not known, may be anything. */
-bool serves_watch(const char *serves, const char *watch);
 
 #endif

@@ -2,8 +2,10 @@
 #include "life/registry.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #define NOW_MS SQLITE_NOW_MS
+#define REGISTERED_CHANNEL "defib_worker"
 
 /* A statement with at most a few parameters, and the first cell of its answer. */
 static defib_err one(struct store *s, const char *sql, const struct store_param *params, int n,
@@ -39,12 +41,17 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 			"WHERE state = 'alive' RETURNING id",
 	};
 	char text[256];
-	bool found = false;
+	bool found = false, told;
+	struct failure unheard = {0};
 	incarnation_text(who, text, sizeof text);
 	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms), P_TEXT(serves)};
 	defib_err err = one(s, sql[s->engine], params, 4, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);
+	/* Who misses it finds the new one a little later. */
+	if (!err && s->engine == STORE_POSTGRES)
+		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', '')", NULL, 0, &told, NULL,
+		           &unheard);
 	return err;
 }
 
@@ -85,60 +92,107 @@ defib_err registry_leave(struct store *s, int64_t id, struct failure *f)
 	return err;
 }
 
-defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
-                         struct failure *f)
+/* What is read of a worker, and from where. */
+static const char *const columns[] = {
+	[STORE_POSTGRES] =
+		"id, incarnation, expires_at < clock_timestamp(), serves, "
+		"clock_timestamp() < pg_postmaster_start_time() + (lease_ms + 10000) * interval '1 ms', "
+		"(extract(epoch FROM renewed_at) * 1000000)::bigint, "
+		"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, lease_ms FROM defib.worker "
+		"WHERE state = 'alive'",
+	[STORE_SQLITE] =
+		"id, incarnation, expires_at < " NOW_MS ", serves, 0, renewed_at * 1000, " NOW_MS
+		" * 1000, lease_ms FROM defib_worker WHERE state = 'alive'",
+};
+
+static struct registered read_row(const struct store_rows *rows, int i)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"SELECT id, incarnation, expires_at < now, serves, "
-			"now < pg_postmaster_start_time() + (lease_ms + 10000) * interval '1 ms', "
-			"(extract(epoch FROM expires_at) * 1000000)::bigint, "
-			"(extract(epoch FROM now) * 1000000)::bigint, lease_ms FROM defib.worker, "
-			"(SELECT clock_timestamp() AS now) AS clock WHERE state = 'alive' ORDER BY id",
-		[STORE_SQLITE] = "SELECT id, incarnation, expires_at < " NOW_MS ", serves, 0, "
-						 "expires_at * 1000, " NOW_MS " * 1000, lease_ms FROM defib_worker "
-						 "WHERE state = 'alive' ORDER BY id",
+	struct registered r = {
+		.id = row_int(rows, i, 0, 0),
+		.expired = row_bool(rows, i, 2),
+		.serves = row_text(rows, i, 3),
+		.excused = row_bool(rows, i, 2) && row_bool(rows, i, 4),
+		.stamp_us = row_int(rows, i, 5, 0),
+		.now_us = row_int(rows, i, 6, 0),
+		.lease_us = row_int(rows, i, 7, 0) * 1000,
 	};
+	/* Workers in other languages may register any text: they are of no host we can see. */
+	if (!incarnation_parse(row_text(rows, i, 1), &r.who))
+		r.who = (struct incarnation){0};
+	return r;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = ((const struct registered *)a)->id, y = ((const struct registered *)b)->id;
+	return (x > y) - (x < y);
+}
+
+/* In the order of ids, each once. */
+static defib_err read_rows(struct store *s, const char *sql, const struct store_param *params,
+                           int nparams, struct arena *a, struct registered **out, int *n,
+                           struct failure *f)
+{
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = store_exec(s, sql, params, nparams, a, &rows, f);
 	if (err)
 		return err;
-	*n = 0;
-	*out = ARENA_ARRAY(a, struct registered, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++) {
-		struct registered *r = &(*out)[*n];
-		r->id = row_int(&rows, i, 0, 0);
-		r->expired = row_bool(&rows, i, 2);
-		r->serves = row_text(&rows, i, 3);
-		r->excused = r->expired && row_bool(&rows, i, 4);
-		r->expires_us = row_int(&rows, i, 5, 0);
-		r->now_us = row_int(&rows, i, 6, 0);
-		r->lease_us = row_int(&rows, i, 7, 0) * 1000;
-		/* Workers in other languages may register any text: they are of no host we can see. */
-		if (!incarnation_parse(row_text(&rows, i, 1), &r->who))
-			r->who = (struct incarnation){0};
-		(*n)++;
-	}
+	int once = 0;
+	*out = ARENA_ARRAY(a, struct registered, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = read_row(&rows, i);
+	qsort(*out, (size_t)rows.nrows, sizeof **out, by_id);
+	for (int i = 0; i < rows.nrows; i++)
+		if (once == 0 || (*out)[once - 1].id != (*out)[i].id)
+			(*out)[once++] = (*out)[i];
+	*n = once;
 	return DEFIB_OK;
 }
 
+defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
+                         struct failure *f)
+{
+	const char *sql = arena_printf(a, "SELECT %s", columns[s->engine]);
+	return read_rows(s, sql, NULL, 0, a, out, n, f);
+}
+
+defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a,
+                        struct registered **out, int *n, struct failure *f)
+{
+	static const char *const parts[] = {"id < %s1 ORDER BY id DESC", "id > %s1 ORDER BY id",
+	                                    "id = %s1", "true ORDER BY id", "true ORDER BY id DESC"};
+	struct store_param params[] = {P_INT(self), P_INT(side)};
+	const char *mark = s->engine == STORE_POSTGRES ? "$" : "?";
+	struct buf sql = BUF_INIT;
+	for (int i = 0; i < 5; i++) {
+		buf_addf(&sql, "%sSELECT * FROM (SELECT %s AND ", i ? " UNION ALL " : "",
+		         columns[s->engine]);
+		buf_addf(&sql, parts[i], mark);
+		buf_addf(&sql, " LIMIT %s2) AS part%d", mark, i);
+	}
+	defib_err err = read_rows(s, buf_text(&sql), params, 2, a, out, n, f);
+	buf_release(&sql);
+	return err;
+}
+
 /*
- * Inside a transaction, after the row was locked: is it still alive, and its lease over? What
- * it was last heard of is held against the transaction's start: the wait for the lock may
- * have been a wait for its own renewal.
+ * Inside a transaction, after the row was locked: is it still alive, and was it not heard of
+ * meanwhile? The time since it was is held against the transaction's start: the wait for the lock
+ * may have been a wait for its own renewal.
  */
 static defib_err still(struct store *s, int64_t id, const struct death *d, bool *yes,
                        struct failure *f)
 {
 	static const char *const sql[] = {
 		[STORE_POSTGRES] = "SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
-						   "($2 = 0 OR expires_at < clock_timestamp()) AND "
+						   "($2::bigint = 0 OR (extract(epoch FROM renewed_at) * "
+						   "1000000)::bigint = $2) AND "
 						   "($3 = 0 OR renewed_at < now() - $3 * interval '1 millisecond')",
 		[STORE_SQLITE] = "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive' AND "
-						 "(?2 = 0 OR expires_at < " NOW_MS ") AND "
+						 "(?2 = 0 OR renewed_at * 1000 = ?2) AND "
 						 "(?3 = 0 OR renewed_at < " NOW_MS " - ?3)",
 	};
-	struct store_param params[] = {P_INT(id), P_INT(d->if_expired), P_INT(d->unheard_ms)};
+	struct store_param params[] = {P_INT(id), P_INT(d->stamp_us), P_INT(d->unheard_ms)};
 	return one(s, sql[s->engine], params, 3, yes, NULL, f);
 }
 
@@ -197,35 +251,57 @@ defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct fai
 	           &unused, f);
 }
 
-defib_err registry_try_lead(struct store *s, bool *leads, struct failure *f)
+defib_err registry_listen(struct store *s, struct failure *f)
 {
-	struct store_param params[] = {P_INT(REGISTRY_LEADER_LOCK)};
-	*leads = false;
-	if (s->engine == STORE_SQLITE || s->pooled)
-		return DEFIB_OK;
-	return one(s,
-	           "SELECT 1 WHERE CASE WHEN pg_try_advisory_lock($1::integer, 0) THEN true "
-	           "ELSE pg_try_advisory_lock($1::integer, 1) END",
-	           params, 1, leads, NULL, f);
+	struct arena a = ARENA_INIT;
+	defib_err err = DEFIB_OK;
+	if (s->engine == STORE_POSTGRES && !s->pooled)
+		err = store_exec(s, "LISTEN " REGISTERED_CHANNEL, NULL, 0, &a, NULL, f);
+	arena_release(&a);
+	return err;
 }
 
-defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n,
+/* -1 among the ids: one of the two locks of those that read often is ours. */
+static const char locks_sql[] =
+	"SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
+	"classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
+	"database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+static const char lead_sql[] =
+	" UNION ALL SELECT -1 WHERE CASE WHEN pg_try_advisory_lock($2::integer, 0) THEN true "
+	"ELSE pg_try_advisory_lock($2::integer, 1) END";
+
+defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n, bool *leads,
                               struct failure *f)
 {
-	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS)};
+	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(REGISTRY_LEADER_LOCK)};
 	struct store_rows rows;
-	assert(s->engine == STORE_POSTGRES);
-	defib_err err =
-		store_exec(s,
-	               "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
-	               "classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
-	               "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-	               params, 1, a, &rows, f);
+	bool ask = !*leads;
+	assert(s->engine == STORE_POSTGRES && !s->pooled);
+	defib_err err = store_exec(s, arena_printf(a, "%s%s", locks_sql, ask ? lead_sql : ""), params,
+	                           ask ? 2 : 1, a, &rows, f);
 	if (err)
 		return err;
-	*n = rows.nrows;
-	*ids = ARENA_ARRAY(a, int64_t, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		(*ids)[i] = row_int(&rows, i, 0, 0);
+	*n = 0;
+	*ids = ARENA_ARRAY(a, int64_t, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++) {
+		int64_t id = row_int(&rows, i, 0, 0);
+		*leads = *leads || id < 0;
+		if (id >= 0)
+			(*ids)[(*n)++] = id;
+	}
 	return DEFIB_OK;
+}
+
+defib_err registry_left_jobs(struct store *s, bool *any, struct failure *f)
+{
+	static const char *const sql[] = {
+		[STORE_POSTGRES] =
+			"SELECT 1 FROM defib.job j WHERE (j.state = 'running' OR j.state = 'cancelling') AND "
+			"NOT EXISTS (SELECT 1 FROM defib.worker w WHERE w.id = j.owner AND "
+			"w.state = 'alive') LIMIT 1",
+		[STORE_SQLITE] = "SELECT 1 FROM defib_job j WHERE j.owner IS NOT NULL AND "
+						 "NOT EXISTS (SELECT 1 FROM defib_worker w WHERE w.id = j.owner AND "
+						 "w.state = 'alive') LIMIT 1",
+	};
+	return one(s, sql[s->engine], NULL, 0, any, NULL, f);
 }

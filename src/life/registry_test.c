@@ -6,6 +6,7 @@
 
 #include "watch/queue_test.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 #define LEASE_MS 60000
@@ -30,11 +31,12 @@ static int64_t enter(struct store *s)
 	return id;
 }
 
-static bool dead(struct store *s, int64_t id, bool if_expired)
+/* `stamp_us`: only if that is still its last renewal; 0: in any case. */
+static bool dead(struct store *s, int64_t id, int64_t stamp_us)
 {
 	struct failure f = {0};
 	bool won = false;
-	if (registry_declare_dead(s, id, &(struct death){"test", if_expired, 0, 0}, &won, &f))
+	if (registry_declare_dead(s, id, &(struct death){"test", stamp_us, 0, 0}, &won, &f))
 		fail_msg("%s", f.what);
 	return won;
 }
@@ -56,13 +58,13 @@ static void leave(struct store *s, int64_t id)
 /* Its lease ended a second ago. */
 static void expire(const struct tables *t, int64_t id)
 {
-	char sql[160];
+	char sql[240];
 	snprintf(sql, sizeof sql,
 	         t->engine == STORE_POSTGRES
-	             ? "UPDATE defib.worker SET expires_at = clock_timestamp() - interval '1 second' "
-	               "WHERE id = %lld"
+	             ? "UPDATE defib.worker SET expires_at = clock_timestamp() - interval '1 second', "
+	               "renewed_at = renewed_at - interval '1 minute' WHERE id = %lld"
 	             : "UPDATE defib_worker SET expires_at = (julianday('now') - 2440587.5) * 86400000 "
-	               "- 1000 WHERE id = %lld",
+	               "- 1000, renewed_at = renewed_at - 60000 WHERE id = %lld",
 	         (long long)id);
 	tables_script(t->store, sql);
 }
@@ -83,6 +85,13 @@ static int listed(struct store *s, int64_t id, struct registered *out)
 	}
 	arena_release(&a);
 	return found;
+}
+
+static int64_t stamp_of(struct store *s, int64_t id)
+{
+	struct registered row;
+	assert_int_equal(listed(s, id, &row), 1);
+	return row.stamp_us;
 }
 
 static void one_that_is_alive_is_listed_with_who_it_is(void **state)
@@ -129,7 +138,7 @@ static void a_registration_whose_answer_was_lost_can_be_repeated(void **state)
 	    registry_register(t->store, "anna", &who, LEASE_MS, NULL, &second, &f))
 		fail_msg("%s", f.what);
 	assert_int_equal(first, second);
-	assert_true(dead(t->store, first, false));
+	assert_true(dead(t->store, first, 0));
 	assert_int_equal(registry_register(t->store, "anna", &who, LEASE_MS, NULL, &second, &f),
 	                 DEFIB_LEASE_LOST);
 }
@@ -139,10 +148,10 @@ static void one_that_was_declared_dead_never_comes_back(void **state)
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store);
 	struct registered row;
-	assert_true(dead(t->store, id, false));
+	assert_true(dead(t->store, id, 0));
 	assert_int_equal(renew(t->store, id), DEFIB_LEASE_LOST);
 	assert_int_equal(listed(t->store, id, &row), 0);
-	assert_false(dead(t->store, id, false));
+	assert_false(dead(t->store, id, 0));
 }
 
 static void one_that_left_is_neither_alive_nor_dead(void **state)
@@ -153,7 +162,7 @@ static void one_that_left_is_neither_alive_nor_dead(void **state)
 	leave(t->store, id);
 	assert_int_equal(listed(t->store, id, &row), 0);
 	assert_int_equal(renew(t->store, id), DEFIB_LEASE_LOST);
-	assert_false(dead(t->store, id, false));
+	assert_false(dead(t->store, id, 0));
 }
 
 /* Its session vanished two seconds ago; its old one may only have lingered until then. */
@@ -161,7 +170,7 @@ static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state
 {
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store), owned;
-	struct death gone = {"session gone", false, 2000, 0};
+	struct death gone = {"session gone", 0, 2000, 0};
 	struct failure f = {0};
 	bool won = true;
 	assert_int_equal(registry_renew(t->store, id, 0, NULL, &owned, &f), DEFIB_OK);
@@ -174,7 +183,7 @@ static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **s
 {
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store);
-	struct death gone = {"session gone", false, 2000, 0};
+	struct death gone = {"session gone", 0, 2000, 0};
 	struct failure f = {0};
 	bool won = false;
 	char sql[160];
@@ -189,22 +198,93 @@ static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **s
 	assert_true(won);
 }
 
-static void only_a_lease_that_is_over_is_silence(void **state)
+/* Whatever the database's clock says: it may have jumped. */
+static void silence_convicts_only_who_has_not_renewed_since_its_stamp_was_read(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store), stamp_us = stamp_of(t->store, id);
+	expire(t, id);
+	assert_int_equal(renew(t->store, id), DEFIB_OK);
+	expire(t, id);
+	assert_false(dead(t->store, id, stamp_us));
+	assert_true(dead(t->store, id, stamp_of(t->store, id)));
+}
+
+/* Ids of registry_near() around one, in a text. */
+static void assert_near(struct store *s, int64_t self, const char *wanted, int64_t first)
+{
+	struct arena a = ARENA_INIT;
+	struct buf got = BUF_INIT;
+	struct failure f = {0};
+	struct registered *rows;
+	int n = 0;
+	if (registry_near(s, self, 2, &a, &rows, &n, &f))
+		fail_msg("%s", f.what);
+	for (int i = 0; i < n; i++)
+		buf_addf(&got, "%lld ", (long long)(rows[i].id - first));
+	assert_string_equal(buf_text(&got), wanted);
+	buf_release(&got);
+	arena_release(&a);
+}
+
+static void as_many_rows_are_read_however_many_workers_there_are(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t first = enter(t->store);
+	assert_near(t->store, first, "0 ", first);
+	for (int i = 1; i < 20; i++)
+		(void)enter(t->store);
+	assert_near(t->store, first + 10, "0 1 8 9 10 11 12 18 19 ", first);
+	assert_near(t->store, first, "0 1 2 18 19 ", first);
+	assert_true(dead(t->store, first + 9, 0));
+	assert_near(t->store, first + 10, "0 1 7 8 10 11 12 18 19 ", first);
+}
+
+static void a_registration_is_heard_of(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct store *life = tables_session(t);
+	struct failure f = {0};
+	if (registry_listen(life, &f))
+		fail_msg("%s", f.what);
+	assert_false(store_notified(life));
+	(void)enter(t->store);
+	struct pollfd readable = {store_fd(life), POLLIN, 0};
+	assert_int_equal(poll(&readable, 1, 30000), 1);
+	assert_true(store_notified(life));
+	store_close(life);
+}
+
+static bool left_jobs(struct store *s)
+{
+	struct failure f = {0};
+	bool any = false;
+	if (registry_left_jobs(s, &any, &f))
+		fail_msg("%s", f.what);
+	return any;
+}
+
+static void jobs_of_those_who_are_not_alive_are_noticed(void **state)
 {
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store);
-	assert_false(dead(t->store, id, true));
-	expire(t, id);
-	assert_int_equal(renew(t->store, id), DEFIB_OK);
-	assert_false(dead(t->store, id, true));
-	expire(t, id);
-	assert_true(dead(t->store, id, true));
+	char sql[200];
+	assert_false(left_jobs(t->store));
+	snprintf(sql, sizeof sql,
+	         "INSERT INTO %s (queue, kind, state, owner%s) VALUES ('q', 'k', 'running', %lld%s)",
+	         t->engine == STORE_POSTGRES ? "defib.job" : "defib_job",
+	         t->engine == STORE_POSTGRES ? "" : ", created_at, run_at", (long long)id,
+	         t->engine == STORE_POSTGRES ? "" : ", 1, 1");
+	tables_script(t->store, sql);
+	assert_false(left_jobs(t->store));
+	leave(t->store, id);
+	assert_true(left_jobs(t->store));
 }
 
 static void nobody_is_nobody(void **state)
 {
 	struct tables *t = tables_of(state);
-	assert_false(dead(t->store, 4711, false));
+	assert_false(dead(t->store, 4711, 0));
 	assert_int_equal(renew(t->store, 4711), DEFIB_LEASE_LOST);
 }
 
@@ -288,9 +368,10 @@ static void a_renewal_and_a_verdict_of_silence_never_both_succeed(void **state)
 		struct breath b = {.store = other, .id = enter(t->store), .start = &start};
 		pthread_t thread;
 		expire(t, b.id);
+		int64_t stamp_us = stamp_of(t->store, b.id);
 		assert_int_equal(pthread_create(&thread, NULL, breathe, &b), 0);
 		pthread_barrier_wait(&start);
-		bool won = dead(t->store, b.id, true);
+		bool won = dead(t->store, b.id, stamp_us);
 		pthread_join(thread, NULL);
 		assert_int_equal(b.err, won ? DEFIB_LEASE_LOST : DEFIB_OK);
 	}
@@ -307,9 +388,10 @@ static void a_session_s_lock_shows_until_the_session_ends(void **state)
 	struct failure f = {0};
 	struct store *life = tables_session(t);
 	int64_t *ids = NULL;
-	bool held = false;
+	bool held = false, leads = true;
 	int n = 0;
-	if (registry_hold_lock(life, 7, &held, &f) || registry_locks_held(t->store, &a, &ids, &n, &f))
+	if (registry_hold_lock(life, 7, &held, &f) ||
+	    registry_locks_held(t->store, &a, &ids, &n, &leads, &f))
 		fail_msg("%s", f.what);
 	assert_true(held);
 	assert_int_equal(n, 1);
@@ -321,7 +403,7 @@ static void a_session_s_lock_shows_until_the_session_ends(void **state)
 	/* The server frees it when it notices: wait for that by asking for the same lock. */
 	tables_script(t->store, "SELECT pg_advisory_lock(1684366954, 7);"
 	                        "SELECT pg_advisory_unlock(1684366954, 7)");
-	if (registry_locks_held(t->store, &a, &ids, &n, &f))
+	if (registry_locks_held(t->store, &a, &ids, &n, &leads, &f))
 		fail_msg("%s", f.what);
 	assert_int_equal(n, 0);
 	arena_release(&a);
@@ -330,27 +412,31 @@ static void a_session_s_lock_shows_until_the_session_ends(void **state)
 static void two_read_the_locks_and_no_third(void **state)
 {
 	struct tables *t = tables_of(state);
+	struct arena a = ARENA_INIT;
 	struct store *sessions[3];
 	struct failure f = {0};
 	bool leads[3] = {false};
+	int64_t *ids;
+	int n;
 	for (int i = 0; i < 3; i++) {
 		sessions[i] = tables_session(t);
-		if (registry_try_lead(sessions[i], &leads[i], &f))
+		if (registry_locks_held(sessions[i], &a, &ids, &n, &leads[i], &f))
 			fail_msg("%s", f.what);
+		assert_int_equal(n, 0);
 	}
 	assert_true(leads[0] && leads[1] && !leads[2]);
 	for (int i = 0; i < 3; i++)
 		store_close(sessions[i]);
+	arena_release(&a);
 }
 
-static void on_sqlite_there_is_nothing_to_lead_and_every_lock_is_held(void **state)
+static void on_sqlite_every_lock_is_held(void **state)
 {
 	struct tables *t = tables_of(state);
 	struct failure f = {0};
-	bool leads = true, held = false;
-	if (registry_try_lead(t->store, &leads, &f) || registry_hold_lock(t->store, 1, &held, &f))
+	bool held = false;
+	if (registry_hold_lock(t->store, 1, &held, &f))
 		fail_msg("%s", f.what);
-	assert_false(leads);
 	assert_true(held);
 }
 
@@ -367,13 +453,16 @@ int main(void)
 		BOTH(one_that_renewed_since_its_session_vanished_is_not_dead),
 		BOTH(one_that_was_last_heard_before_its_session_vanished_is_dead),
 		BOTH(one_that_left_is_neither_alive_nor_dead),
-		BOTH(only_a_lease_that_is_over_is_silence),
+		BOTH(silence_convicts_only_who_has_not_renewed_since_its_stamp_was_read),
+		BOTH(as_many_rows_are_read_however_many_workers_there_are),
+		ON_POSTGRES(a_registration_is_heard_of),
+		BOTH(jobs_of_those_who_are_not_alive_are_noticed),
 		BOTH(nobody_is_nobody),
 		BOTH(of_those_who_declare_one_dead_at_once_one_wins),
 		BOTH(a_renewal_and_a_verdict_of_silence_never_both_succeed),
 		ON_POSTGRES(a_session_s_lock_shows_until_the_session_ends),
 		ON_POSTGRES(two_read_the_locks_and_no_third),
-		ON_SQLITE(on_sqlite_there_is_nothing_to_lead_and_every_lock_is_held),
+		ON_SQLITE(on_sqlite_every_lock_is_held),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

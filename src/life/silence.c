@@ -1,8 +1,9 @@
 /* silence.c: see silence.h. */
 #include "life/silence.h"
 
-#include "base/clock.h"
-#include "base/log.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SHARE 0.55
 #define MORE_THAN 2
@@ -22,64 +23,146 @@ void silence_init(struct silence *s, int64_t lease_ms, int64_t ceiling_ms)
 void silence_release(struct silence *s)
 {
 	brake_clear(&s->brake);
+	free(s->heard);
+	s->heard = NULL;
+	s->n = s->cap = 0;
 }
 
-static void tell(const struct silence *s)
+void silence_outage(struct silence *s)
 {
-	const struct brake *b = &s->brake;
-	struct buf until = BUF_INIT;
-	if (b->engaged) {
-		time_iso(b->since_us + s->rules.ceiling_us, &until);
-		log_event(LOG_WARN,
-		          "most workers fell silent at once: none is declared dead until they return or "
-		          "their end is seen",
-		          LOG_INT("silent", b->silent), LOG_INT("of", b->silent + b->beating),
-		          LOG_STR("at_the_latest", buf_text(&until)));
-	} else {
-		log_event(LOG_WARN, "silence counts again", LOG_STR("because", b->ended));
+	s->n = 0;
+	s->whole_ms = 0;
+}
+
+void silence_renewed(struct silence *s, int64_t sent_ms)
+{
+	s->renewed_ms = sent_ms;
+}
+
+static struct heard *find(const struct silence *s, int64_t id)
+{
+	for (int low = 0, high = s->n; low < high;) {
+		int at = low + (high - low) / 2;
+		if (s->heard[at].id == id)
+			return &s->heard[at];
+		if (s->heard[at].id < id)
+			low = at + 1;
+		else
+			high = at;
 	}
-	buf_release(&until);
+	return NULL;
 }
 
-/* The id as the brake's name for an owner. */
-struct worker_text {
-	char text[24];
-};
-
-static struct worker_text text_of(int64_t id)
+static struct heard met(const struct silence *s, const struct registered *r, int64_t now_ms)
 {
-	struct worker_text t;
-	snprintf(t.text, sizeof t.text, "%lld", (long long)id);
-	return t;
+	const struct heard *old = find(s, r->id);
+	bool same = old && old->stamp_us == r->stamp_us;
+	return (struct heard){
+		.id = r->id,
+		.stamp_us = r->stamp_us,
+		.lease_ms = r->lease_us / 1000,
+		.since_ms = same ? old->since_ms : now_ms,
+		.read_ms = now_ms,
+	};
 }
 
-void silence_step(struct silence *s, const struct registered *all, int n, int64_t boot_us)
+/* One walk over two lists by id: those that were not looked at stay as they are. */
+static void take(struct silence *s, const struct registered *rows, int n, bool whole,
+                 int64_t now_ms)
+{
+	struct heard *next = mem_alloc(sizeof *next * (size_t)(s->n + n + 1));
+	int at = 0, old = 0;
+	for (int i = 0; i < n; i++) {
+		assert(i == 0 || rows[i - 1].id < rows[i].id);
+		for (; old < s->n && s->heard[old].id < rows[i].id; old++)
+			if (!whole)
+				next[at++] = s->heard[old];
+		next[at++] = met(s, &rows[i], now_ms);
+		old += old < s->n && s->heard[old].id == rows[i].id;
+	}
+	for (; old < s->n && !whole; old++)
+		next[at++] = s->heard[old];
+	free(s->heard);
+	s->heard = next;
+	s->n = at;
+}
+
+/* The brake's own terms: a census in which a sign is what our own clock showed. */
+static void step_brake(struct silence *s, int64_t now_ms)
 {
 	static const struct doubt none = {0};
 	struct arena a = ARENA_INIT;
-	struct census_row *census = ARENA_ARRAY(&a, struct census_row, n + 1);
-	bool before = s->brake.engaged;
-	s->excused = false;
-	for (int i = 0; i < n; i++) {
-		s->excused = s->excused || all[i].excused;
-		struct worker_text name = text_of(all[i].id);
-		int64_t late_us = all[i].expires_us - all[i].lease_us / 2;
-		census[i] = (struct census_row){.owner = arena_strdup(&a, name.text),
+	struct census_row *census = ARENA_ARRAY(&a, struct census_row, s->n + 1);
+	for (int i = 0; i < s->n; i++) {
+		const struct heard *h = &s->heard[i];
+		int64_t late_us = (h->since_ms + h->lease_ms / 2) * 1000;
+		census[i] = (struct census_row){.owner = arena_printf(&a, "%lld", (long long)h->id),
 		                                .sign_us = late_us - s->rules.limit_us};
 	}
-	brake_step(&s->brake, &s->rules, &none, n ? all[0].now_us : 0, boot_us, census, n);
-	if (s->brake.engaged != before)
-		tell(s);
+	brake_step(&s->brake, &s->rules, &none, now_ms * 1000, now_ms * 1000, census, s->n);
 	arena_release(&a);
 }
 
-bool silence_convicts(const struct silence *s, const struct registered *r)
+void silence_look(struct silence *s, const struct registered *rows, int n, bool whole,
+                  int64_t now_ms)
 {
-	struct worker_text name = text_of(r->id);
-	return r->expired && !r->excused && !brake_holds(&s->brake, name.text);
+	take(s, rows, n, whole, now_ms);
+	if (!whole)
+		s->whole_ms = 0;
+	else if (s->whole_ms == 0)
+		s->whole_ms = now_ms;
+	if (whole)
+		step_brake(s, now_ms);
+}
+
+static int64_t share_of(const struct heard *h)
+{
+	return h && h->lease_ms > 0 ? (h->read_ms - h->since_ms) * 1000 / h->lease_ms : 0;
+}
+
+int64_t silence_share(const struct silence *s, int64_t id)
+{
+	return share_of(find(s, id));
+}
+
+int64_t silence_longest(const struct silence *s, int64_t self)
+{
+	int64_t most = 0;
+	for (int i = 0; i < s->n; i++)
+		if (s->heard[i].id != self && share_of(&s->heard[i]) > most)
+			most = share_of(&s->heard[i]);
+	return most;
+}
+
+/* But for our own renewal. */
+static bool is_over(const struct silence *s, const struct heard *h)
+{
+	char name[24];
+	snprintf(name, sizeof name, "%lld", (long long)h->id);
+	bool looked = s->whole_ms != 0 && h->read_ms - s->whole_ms > h->lease_ms / 2;
+	return looked && h->read_ms - h->since_ms >= h->lease_ms && !brake_holds(&s->brake, name);
+}
+
+bool silence_convicts(const struct silence *s, int64_t id, int64_t *stamp_us)
+{
+	const struct heard *h = find(s, id);
+	if (!h || !is_over(s, h) || s->renewed_ms <= h->since_ms)
+		return false;
+	*stamp_us = h->stamp_us;
+	return true;
+}
+
+bool silence_wants_proof(const struct silence *s, int64_t self)
+{
+	for (int i = 0; i < s->n; i++) {
+		const struct heard *h = &s->heard[i];
+		if (h->id != self && s->renewed_ms <= h->since_ms && is_over(s, h))
+			return true;
+	}
+	return false;
 }
 
 bool silence_holds(const struct silence *s)
 {
-	return s->brake.engaged || s->excused;
+	return s->brake.engaged;
 }

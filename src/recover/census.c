@@ -51,6 +51,16 @@ static defib_err one_number(struct store *s, const char *sql, int64_t *n, struct
 	return err;
 }
 
+defib_err census_server_start(struct store *s, int64_t *start_us, struct failure *f)
+{
+	*start_us = 0;
+	if (s->engine != STORE_POSTGRES)
+		return DEFIB_OK;
+	return one_number(s,
+	                  "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint",
+	                  start_us, f);
+}
+
 defib_err census_now(struct store *s, int64_t *now_us, struct failure *f)
 {
 	struct buf sql = BUF_INIT;

@@ -24,6 +24,8 @@ void census_compile(const struct watch_sql *q, struct arena *a, struct census_sq
 
 MUST_CHECK defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,
                                  struct census *out, struct failure *f);
+/* When the server was started; 0 where there is none. */
+MUST_CHECK defib_err census_server_start(struct store *s, int64_t *start_us, struct failure *f);
 /* The database's clock. */
 MUST_CHECK defib_err census_now(struct store *s, int64_t *now_us, struct failure *f);
 

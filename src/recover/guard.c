@@ -5,7 +5,8 @@
  * when it is seen twice, one beat apart: one beat by our own clock (the
  * database's may have been set) and of time in which a beat could have been
  * seen (doubt_clean_us). What was past its limit before our first pass is
- * old news and needs no second look; nor can the brake say anything about it.
+ * old news and needs no second look; nor can the brake say anything about it. But
+ * for a lease: its worker may have been alive and unable to write until we came.
  *
  * Memory for suspects is bounded, yet who finds no room does not starve: a sign
  * that is older than the limit and one beat would have been the same at a look
@@ -199,7 +200,10 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 {
 	struct guard_answer a = ask_doubt(g, f, j);
 	int64_t sign_us = f->sign_us[j->sign];
-	if (a.by != GUARD_PASS || g->beat_us == 0 || sign_us + j->limit_us < g->first_us)
+	/* A lease that was over when we came may be one that nobody could renew: it is looked at twice.
+	 */
+	bool old = sign_us + j->limit_us < g->first_us && j->sign != SIGN_EXPIRES;
+	if (a.by != GUARD_PASS || g->beat_us == 0 || old)
 		return a;
 	*suspect = suspects_see(&g->suspects, f->job, f->owner, sign_us, g->now_us, g->boot_us);
 	/* The sighting counts also under the brake: who is let go was seen for long enough. */

@@ -1,8 +1,8 @@
 /*
- * guard.h: what stops or slows a remedy in the daemon: doubt about ourselves, the
+ * guard.h: what stops or slows a remedy: doubt about ourselves, the
  * brake against mass death, a second look, and pace. One guard a watch, in the
- * memory of the daemon that leads it. Pure: readings and time are handed in,
- * answers come out; the one-shot scan has no guard.
+ * memory of the daemon that leads it, or of a worker that sweeps it. Pure: readings and time are
+ * handed in, answers come out; the one-shot scan has no guard.
  *
  *   guard_begin()   a pass begins: who beats, by the census; the brake is decided here
  *   guard_ask()     may this stuck job be written now? if not, what holds it, until when

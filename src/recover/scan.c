@@ -222,7 +222,8 @@ static int prepare_batch(struct scanner *p, const struct facts *facts, int n, st
 	int stuck = 0;
 	for (int i = 0; i < n; i++) {
 		struct judgement j = judge(p->watch, &facts[i]);
-		bool doubtful = p->options->dead_only && j.verdict != VERDICT_DEAD;
+		bool doubtful =
+			p->options->dead_only && j.verdict != VERDICT_DEAD && j.verdict != VERDICT_ORPHAN;
 		if (j.verdict == VERDICT_NONE || doubtful)
 			continue;
 		struct candidate *c = &batch[stuck++];

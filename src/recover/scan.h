@@ -58,14 +58,15 @@ struct scan_options {
 	const char *actor;
 	bool ledger_off;
 	const char *owner; /* only jobs of this owner; then `running` is not counted */
-	/* In the daemon: what stops or slows a remedy. NULL: a one-shot scan convicts in one look. */
+	/* What stops or slows a remedy; NULL: a one-shot scan convicts in one look. */
 	struct guard *guard;
 	struct vigil *vigil; /* over the database; goes with `guard` */
 	bool override_guard; /* a person goes past doubt, brake and second look */
 	/* Asked between batches whether to go on, with the observer's ctx; NULL: always. */
 	bool (*go_on)(void *ctx);
 	bool mass;      /* the caller knows that many were lost at once: nobody's own fault */
-	bool dead_only; /* only jobs whose worker is known to be gone: silence proves nothing now */
+	bool dead_only; /* only jobs whose worker is known to be gone, or is nobody: silence proves
+	                   nothing now */
 	struct scan_observer observer;
 };
 

@@ -224,16 +224,10 @@ static defib_err count_ledger(struct station *s, struct failure *f)
 /* Where there is a server: when it was started. Once, before anything is judged. */
 static defib_err ask_server(struct station *s, struct failure *f)
 {
-	struct store_rows rows;
-	s->server_asked = s->session.store->engine != STORE_POSTGRES;
-	if (s->server_asked)
-		return DEFIB_OK;
-	defib_err err =
-		store_exec(s->session.store,
-	               "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint",
-	               NULL, 0, &s->arena, &rows, f);
+	int64_t start_us = 0;
+	defib_err err = census_server_start(s->session.store, &start_us, f);
 	if (!err)
-		vigil_server_started(&s->vigil, row_int(&rows, 0, 0, 0));
+		vigil_server_started(&s->vigil, start_us);
 	s->server_asked = !err;
 	return err;
 }

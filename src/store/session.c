@@ -34,3 +34,9 @@ void session_close(struct session *s)
 	store_close(s->store);
 	s->store = NULL;
 }
+
+void session_rest(struct session *s)
+{
+	s->opened -= s->store && !s->store->lost;
+	session_close(s);
+}

@@ -22,5 +22,7 @@ struct session {
  */
 MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);
+/* Close one that is not needed for a while: that it is opened again is no loss. */
+void session_rest(struct session *s);
 
 #endif

@@ -15,7 +15,7 @@ static int open_ended(void **state)
 {
 	struct failure f = {0};
 	(void)state;
-	ended = (struct ended){0};
+	memset(&ended, 0, sizeof ended);
 	return ended_open(&ended, &f);
 }
 

@@ -5,81 +5,102 @@
 
 #define NOW_MS SQLITE_NOW_MS
 
-static void jobs_relation(struct relation *r, enum store_engine engine, const struct enqueue *jobs,
-                          int n)
+/* What a batch asks for: most ask for no more than the tables' defaults, and pay for no more. */
+enum batch { BATCH_PLAIN, BATCH_FULL, BATCH_UNIQUE };
+
+static enum batch batch_of(const struct enqueue *jobs, int n)
+{
+	enum batch is = BATCH_PLAIN;
+	for (int i = 0; i < n; i++) {
+		if (jobs[i].unique_key)
+			return BATCH_UNIQUE;
+		if (jobs[i].delay_ms || jobs[i].priority || jobs[i].max_attempts || jobs[i].timeout_ms ||
+		    jobs[i].tags)
+			is = BATCH_FULL;
+	}
+	return is;
+}
+
+static void relation_more(struct relation *r, const struct enqueue *j)
+{
+	relation_int(r, j->delay_ms);
+	relation_int(r, j->priority);
+	relation_int(r, j->max_attempts ? j->max_attempts : 5);
+	if (j->timeout_ms)
+		relation_int(r, j->timeout_ms);
+	else
+		relation_text(r, NULL);
+	relation_text(r, j->unique_key);
+	relation_text(r, j->tags);
+}
+
+static void jobs_relation(struct relation *r, enum batch is, const struct enqueue *jobs, int n)
 {
 	static const struct {
 		const char *name, *type;
-	} columns[] = {{"at", "bigint"},
-	               {"queue", "text"},
-	               {"kind", "text"},
-	               {"payload", "jsonb"},
-	               {"delay_ms", "bigint"},
-	               {"priority", "integer"},
-	               {"max_attempts", "integer"},
-	               {"timeout_ms", "integer"},
-	               {"unique_key", "text"},
+	} columns[] = {{"at", "bigint"},          {"queue", "text"},
+	               {"kind", "text"},          {"payload", "jsonb"},
+	               {"delay_ms", "bigint"}, /* from here on not of a plain batch */
+	               {"priority", "integer"},   {"max_attempts", "integer"},
+	               {"timeout_ms", "integer"}, {"unique_key", "text"},
 	               {"tags", "jsonb"}};
-	relation_init(r, engine);
-	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+	size_t ncols = is == BATCH_PLAIN ? 4 : sizeof columns / sizeof *columns;
+	relation_init(r, STORE_POSTGRES);
+	for (size_t i = 0; i < ncols; i++)
 		relation_column(r, columns[i].name, columns[i].type);
 	for (int i = 0; i < n; i++) {
-		const struct enqueue *j = &jobs[i];
 		relation_int(r, i);
-		relation_text(r, j->queue);
-		relation_text(r, j->kind);
-		relation_text(r, j->payload);
-		relation_int(r, j->delay_ms);
-		relation_int(r, j->priority);
-		relation_int(r, j->max_attempts ? j->max_attempts : 5);
-		if (j->timeout_ms)
-			relation_int(r, j->timeout_ms);
-		else
-			relation_text(r, NULL);
-		relation_text(r, j->unique_key);
-		relation_text(r, j->tags);
+		relation_text(r, jobs[i].queue);
+		relation_text(r, jobs[i].kind);
+		relation_text(r, jobs[i].payload);
+		if (is != BATCH_PLAIN)
+			relation_more(r, &jobs[i]);
 		relation_end_row(r);
 	}
 }
 
-static bool any_unique(const struct enqueue *jobs, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (jobs[i].unique_key)
-			return true;
-	return false;
-}
+/*
+ * Ids are drawn first, so that both tables agree. The sequence is looked up once, in a subquery,
+ * and not for every row.
+ */
+#define DRAW_IDS                                                                                   \
+	"WITH u AS MATERIALIZED (SELECT nextval((SELECT pg_get_serial_sequence('defib.job', "          \
+	"'id')::regclass)) AS id, g.* FROM ("
+#define TAGS "CASE WHEN u.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.tags)) END"
 
-/* Jobs without a unique key go in as one batch: ids are drawn first, so both tables agree. */
-static defib_err insert_postgres(struct store *s, const struct enqueue *jobs, int n,
+/* Around the SELECT of the batch. */
+static const struct {
+	const char *before, *after;
+} inserts[] = {
+	[BATCH_PLAIN] = {DRAW_IDS,
+                     ") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind) SELECT "
+                     "u.id, u.queue, u.kind FROM u), d AS (INSERT INTO defib.job_data (job, "
+                     "payload) SELECT u.id, u.payload FROM u WHERE u.payload IS NOT NULL) "
+                     "SELECT u.at, u.id FROM u"},
+	[BATCH_FULL] = {DRAW_IDS,
+                    ") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind, state, "
+                    "run_at, priority, max_attempts, timeout_ms) SELECT u.id, u.queue, u.kind, "
+                    "CASE WHEN u.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END, "
+                    "clock_timestamp() + u.delay_ms * interval '1 millisecond', u.priority, "
+                    "u.max_attempts, u.timeout_ms FROM u), d AS (INSERT INTO defib.job_data (job, "
+                    "payload, tags) SELECT u.id, u.payload, " TAGS " FROM u WHERE u.payload IS NOT "
+                    "NULL OR u.tags IS NOT NULL) SELECT u.at, u.id FROM u"},
+	[BATCH_UNIQUE] = {"SELECT u.at, defib.enqueue(u.queue, u.kind, u.payload, u.delay_ms, "
+                      "u.priority, u.max_attempts, u.timeout_ms, u.unique_key, " TAGS ") FROM (",
+                      ") AS u ORDER BY u.at"},
+};
+
+static defib_err insert_postgres(struct store *s, enum batch is, const struct enqueue *jobs, int n,
                                  struct arena *a, int64_t *ids, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
 	struct relation r;
 	struct buf sql = BUF_INIT;
-	jobs_relation(&r, s->engine, jobs, n);
-	if (any_unique(jobs, n)) {
-		buf_add(&sql,
-		        "SELECT u.at, defib.enqueue(u.queue, u.kind, u.payload, u.delay_ms, u.priority, "
-		        "u.max_attempts, u.timeout_ms, u.unique_key, CASE WHEN u.tags IS NOT NULL THEN "
-		        "ARRAY(SELECT jsonb_array_elements_text(u.tags)) END) FROM (");
-		relation_select(&r, 1, &sql);
-		buf_add(&sql, ") AS u ORDER BY u.at");
-	} else {
-		buf_add(&sql, "WITH u AS MATERIALIZED (SELECT nextval(pg_get_serial_sequence('defib.job', "
-		              "'id')) AS id, g.* FROM (");
-		relation_select(&r, 1, &sql);
-		buf_add(
-			&sql,
-			") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind, state, run_at, "
-			"priority, max_attempts, timeout_ms) SELECT u.id, u.queue, u.kind, CASE WHEN "
-			"u.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END, clock_timestamp() + u.delay_ms * "
-			"interval '1 millisecond', u.priority, u.max_attempts, u.timeout_ms FROM u), "
-			"d AS (INSERT INTO defib.job_data (job, payload, tags) SELECT u.id, u.payload, CASE "
-			"WHEN u.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.tags)) END "
-			"FROM u WHERE u.payload IS NOT NULL OR u.tags IS NOT NULL) SELECT u.at, u.id FROM u");
-	}
+	jobs_relation(&r, is, jobs, n);
+	buf_add(&sql, inserts[is].before);
+	relation_select(&r, 1, &sql);
+	buf_add(&sql, inserts[is].after);
 	relation_params(&r, params);
 	defib_err err = store_exec(s, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
@@ -153,12 +174,13 @@ defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64
 {
 	struct arena a = ARENA_INIT;
 	/* One statement is a transaction by itself, and BEGIN and COMMIT are two ways to the server. */
-	bool alone = s->engine == STORE_POSTGRES && !any_unique(jobs, n);
+	enum batch is = batch_of(jobs, n);
+	bool alone = s->engine == STORE_POSTGRES && is != BATCH_UNIQUE;
 	bool own = !s->in_tx && !alone;
 	memset(ids, 0, (size_t)n * sizeof *ids);
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err && s->engine == STORE_POSTGRES)
-		err = insert_postgres(s, jobs, n, &a, ids, f);
+		err = insert_postgres(s, is, jobs, n, &a, ids, f);
 	for (int i = 0; !err && s->engine == STORE_SQLITE && i < n; i++)
 		err = insert_sqlite(s, &jobs[i], &a, &ids[i], f);
 	if (!err)

@@ -1,7 +1,9 @@
 /* sweeper.c: see sweeper.h. */
 #include "worker/sweeper.h"
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "ledger/retention.h"
 #include "ledger/told.h"
 #include "life/leader.h"
@@ -13,11 +15,20 @@
 #include <assert.h>
 #include <pthread.h>
 
+#define REST_MS 8000  /* after which a session that nobody needed is closed */
+#define LED_MS 60000  /* while a daemon leads, how often it is asked whether one does */
 #define OWNERS_MAX 64 /* that wait for their turn; beyond that all jobs are looked at */
 
 struct lost_owner {
 	int64_t id;
 	bool mass;
+};
+
+/* What is done at once. */
+struct turn {
+	struct lost_owner owner; /* id 0: a sweep */
+	bool *which;             /* of the watches */
+	bool dead_only, upkeep;
 };
 
 struct swept {
@@ -26,14 +37,19 @@ struct swept {
 	struct arena arena;   /* of `raised` */
 	double factor;
 	bool paused;
+	struct scan_options scan;
+	struct guard *guard;
 	struct scanner *scanner; /* NULL: not made yet for this factor */
+	bool held;               /* and that was told */
 };
 
 struct sweeper {
 	struct sweeper_options options;
 	struct session session;
 	struct swept *swept; /* options.nwatches */
-	struct scan_options scan;
+	struct vigil vigil;
+	bool server_asked; /* when it was started */
+	int64_t used_ms;   /* when the session was */
 	struct retention_tick retention;
 	pthread_t thread;
 	bool running; /* the thread */
@@ -42,15 +58,16 @@ struct sweeper {
 	pthread_cond_t asked;
 	struct lost_owner owners[OWNERS_MAX];
 	int nowners;
-	bool sweep, dead_only, stop;
+	bool *which; /* of the watches are to be swept */
+	bool sweep, dead_only, upkeep, away, stop;
 	struct lost_jobs told; /* of the thread */
 };
 
 static void tell(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct sweeper *s = ctx;
-	/* What could not be judged was not found lost: a scan reports it. */
-	if (c->judgement.verdict != VERDICT_NONE)
+	/* What could not be judged was not found lost: a scan reports it. Nor is what a guard holds. */
+	if (c->judgement.verdict != VERDICT_NONE && c->outcome != OUTCOME_GUARDED)
 		lost_job_tell(&s->told, w, c);
 }
 
@@ -60,6 +77,7 @@ static bool go_on(void *ctx)
 	pthread_mutex_lock(&s->lock);
 	bool stop = s->stop;
 	pthread_mutex_unlock(&s->lock);
+	vigil_tick(&s->vigil, clock_boot_us());
 	return !stop;
 }
 
@@ -72,7 +90,8 @@ static void set_factor(struct sweeper *s, struct swept *x, double factor)
 	arena_clear(&x->arena);
 	x->factor = factor;
 	x->raised = watch_raised(x->watch, factor, &x->arena);
-	x->scanner = scanner_new(&s->session, x->raised, &s->scan);
+	guard_rules(x->guard, x->raised);
+	x->scanner = scanner_new(&s->session, x->raised, &x->scan);
 }
 
 static void set_paused(struct swept *x, bool paused)
@@ -112,34 +131,8 @@ static defib_err hear(struct sweeper *s, struct failure *f)
 	return err;
 }
 
-/* Jobs of one owner in the built-in queue (0: of all), and of anybody in other tables. */
-static void recover(struct sweeper *s, int64_t owner)
-{
-	char text[32];
-	struct failure f = {0};
-	bool any = false;
-	if (hear(s, &f)) {
-		log_event(LOG_WARN, f.what);
-		return;
-	}
-	snprintf(text, sizeof text, "%lld", (long long)owner);
-	for (int i = 0; i < s->options.nwatches && go_on(s); i++) {
-		struct scan_result result;
-		if (s->swept[i].paused)
-			continue;
-		s->scan.owner = i == 0 && owner ? text : NULL;
-		if (scanner_pass(s->swept[i].scanner, &result))
-			log_event(LOG_WARN, result.failure.what);
-		any = any || result.outcomes[OUTCOME_RECOVERED] > 0;
-	}
-	if (any && s->session.store) {
-		wake_send(s->session.store, s->options.store.url);
-		s->options.wake(s->options.ctx);
-	}
-}
-
-/* Whether a daemon looks after this database: then the tables are his to keep small. */
-static bool daemon_leads(struct sweeper *s)
+/* Whether a daemon leads this watch (NULL: any): then it is his, and so are the tables. */
+static bool daemon_leads(struct sweeper *s, const char *watch)
 {
 	struct arena a = ARENA_INIT;
 	struct leader_row *rows = NULL;
@@ -147,51 +140,151 @@ static bool daemon_leads(struct sweeper *s)
 	bool leads = session_ready(&s->session, &f) != DEFIB_OK;
 	int n = 0;
 	if (!leads && leader_read(s->session.store, &a, &rows, &n, &f))
-		leads = true; /* not known */
+		leads = !watch; /* not known: somebody must recover, nobody need remove */
 	for (int i = 0; i < n; i++)
-		leads = leads || rows[i].leads;
+		leads = leads || (rows[i].leads && (!watch || text_eq(rows[i].watch, watch)));
 	arena_release(&a);
 	return leads;
 }
 
+/* What a guard holds back is said once, and once that it does no longer. */
+static void tell_guard(struct swept *x)
+{
+	struct guard_report r;
+	struct buf sentence = BUF_INIT;
+	guard_report(x->guard, &r);
+	bool held = r.held[GUARD_DOUBT] + r.held[GUARD_BRAKE] + r.held[GUARD_PACE] > 0;
+	if (held)
+		guard_sentence(x->guard, &sentence);
+	if (held != x->held)
+		log_event(LOG_WARN, held ? "a sweep is held back" : "a sweep is no longer held back",
+		          LOG_STR("watch", x->watch->name), LOG_STR("because", buf_text(&sentence)));
+	x->held = held;
+	buf_release(&sentence);
+}
+
+static bool sweep_one(struct sweeper *s, struct swept *x)
+{
+	struct scan_result result;
+	/* Between passes we were not stopped: there was nothing to do. */
+	s->vigil.tick_us = 0;
+	if (scanner_pass(x->scanner, &result))
+		log_event(LOG_WARN, result.failure.what);
+	else
+		tell_guard(x);
+	return result.outcomes[OUTCOME_RECOVERED] > 0;
+}
+
+/* Where there is a server: when it was started. Whoever could not beat before may do so yet. */
+static defib_err ask_server(struct sweeper *s, struct failure *f)
+{
+	int64_t start_us = 0;
+	if (s->server_asked)
+		return DEFIB_OK;
+	defib_err err = session_ready(&s->session, f);
+	if (!err)
+		err = census_server_start(s->session.store, &start_us, f);
+	if (!err)
+		vigil_server_started(&s->vigil, start_us);
+	s->server_asked = !err;
+	return err;
+}
+
+/* Jobs of a dead owner in the built-in queue, and of anybody in other tables; or a sweep. */
+static void recover(struct sweeper *s, const struct turn *t)
+{
+	char text[32];
+	struct failure f = {0};
+	bool any = false;
+	if (ask_server(s, &f) || hear(s, &f)) {
+		log_event(LOG_WARN, f.what);
+		return;
+	}
+	snprintf(text, sizeof text, "%lld", (long long)t->owner.id);
+	for (int i = 0; i < s->options.nwatches && go_on(s); i++) {
+		struct swept *x = &s->swept[i];
+		bool led = !t->owner.id && daemon_leads(s, x->watch->name);
+		if (x->paused || led || (!t->owner.id && !t->which[i]))
+			continue;
+		x->scan.owner = i == 0 && t->owner.id ? text : NULL;
+		x->scan.mass = t->owner.mass;
+		/* There, who is silent is declared dead first: one that comes back must not go on. */
+		x->scan.dead_only = i == 0 || t->dead_only;
+		any = sweep_one(s, x) || any;
+	}
+	if (any && s->session.store) {
+		wake_send(s->session.store, s->options.store.url);
+		s->options.wake(s->options.ctx);
+	}
+}
+
+static bool retains(const struct sweeper *s)
+{
+	return s->options.retention && retention_due(&s->retention, s->options.retention);
+}
+
 static void retain(struct sweeper *s)
 {
-	const struct retention *p = s->options.retention;
-	if (p && retention_due(&s->retention, p) && !daemon_leads(s))
-		retention_turn(&s->retention, &s->session, p, "worker");
+	if (daemon_leads(s, NULL))
+		s->retention.due_ms = clock_boot_ms() + LED_MS;
+	else
+		retention_turn(&s->retention, &s->session, s->options.retention, "worker");
+}
+
+static bool nothing(const struct sweeper *s, const struct turn *t)
+{
+	bool any = t->owner.id != 0;
+	for (int i = 0; i < s->options.nwatches; i++)
+		any = any || t->which[i];
+	return !any;
 }
 
 /* What to do next; false: stop. The dead come before a sweep. */
-static bool next(struct sweeper *s, struct lost_owner *owner)
+static bool next(struct sweeper *s, struct turn *t)
 {
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop && s->nowners == 0 && !s->sweep)
 		pthread_cond_wait(&s->asked, &s->lock);
 	bool go = !s->stop;
-	*owner = (struct lost_owner){0};
-	s->scan.dead_only = s->dead_only;
+	t->owner = (struct lost_owner){0};
+	t->dead_only = s->dead_only;
+	t->upkeep = false;
+	if (s->away)
+		vigil_lost(&s->vigil, "the worker was away from the database");
+	s->away = false;
 	if (s->nowners > 0) {
-		*owner = s->owners[0];
+		t->owner = s->owners[0];
 		s->nowners--;
 		for (int i = 0; i < s->nowners; i++)
 			s->owners[i] = s->owners[i + 1];
 	} else {
+		t->upkeep = s->upkeep;
+		for (int i = 0; i < s->options.nwatches; i++) {
+			t->which[i] = s->which[i];
+			s->which[i] = false;
+		}
 		s->sweep = false;
 	}
 	pthread_mutex_unlock(&s->lock);
-	s->scan.mass = owner->mass;
 	return go;
 }
 
 static void *sweeper_main(void *arg)
 {
 	struct sweeper *s = arg;
-	struct lost_owner owner;
-	while (next(s, &owner)) {
-		recover(s, owner.id);
-		if (!owner.id)
+	struct turn t = {.which = mem_alloc((size_t)s->options.nwatches)};
+	while (next(s, &t)) {
+		bool upkeep = t.upkeep && retains(s), idle = nothing(s, &t) && !upkeep;
+		if (!nothing(s, &t))
+			recover(s, &t);
+		if (upkeep)
 			retain(s);
+		if (!idle)
+			s->used_ms = clock_boot_ms();
+		else if (clock_boot_ms() - s->used_ms >= REST_MS)
+			session_rest(&s->session);
 	}
+	free(t.which);
 	return NULL;
 }
 
@@ -201,23 +294,29 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 	assert(o->nwatches >= 1);
 	s->options = *o;
 	s->session = (struct session){.options = o->store, .open = store_open};
-	s->scan = (struct scan_options){
-		.fix = true,
-		.actor = "worker",
-		.go_on = go_on,
-		.observer = {tell, NULL, s},
-	};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->asked, NULL);
+	s->which = mem_alloc((size_t)o->nwatches);
 	s->swept = mem_alloc(sizeof *s->swept * (size_t)o->nwatches);
-	for (int i = 0; i < o->nwatches; i++)
-		s->swept[i].watch = o->watches[i];
+	for (int i = 0; i < o->nwatches; i++) {
+		struct swept *x = &s->swept[i];
+		x->watch = o->watches[i];
+		x->guard = guard_new(x->watch);
+		x->scan = (struct scan_options){
+			.fix = true,
+			.actor = "worker",
+			.go_on = go_on,
+			.guard = x->guard,
+			.vigil = &s->vigil,
+			.observer = {tell, NULL, s},
+		};
+	}
 	return s;
 }
 
 void sweeper_start_up(struct sweeper *s, int64_t self)
 {
-	struct startup_options o = {.self = self, .go_on = go_on, .ctx = s};
+	struct startup_options o = {.self = self, .doubtful = true, .go_on = go_on, .ctx = s};
 	struct failure heard = {0};
 	assert(!s->running);
 	if (hear(s, &heard)) {
@@ -250,17 +349,27 @@ void sweeper_recover(struct sweeper *s, int64_t owner, bool mass)
 	if (s->nowners < OWNERS_MAX)
 		s->owners[s->nowners++] = (struct lost_owner){owner, mass};
 	else
-		s->sweep = true;
+		s->sweep = s->which[0] = true;
 	pthread_cond_signal(&s->asked);
 	pthread_mutex_unlock(&s->lock);
 }
 
-void sweeper_sweep(struct sweeper *s, bool dead_only)
+void sweeper_sweep(struct sweeper *s, const bool *which, bool dead_only, bool upkeep)
 {
 	pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < s->options.nwatches; i++)
+		s->which[i] = s->which[i] || which[i];
 	s->dead_only = dead_only;
+	s->upkeep = upkeep;
 	s->sweep = true;
 	pthread_cond_signal(&s->asked);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void sweeper_doubt(struct sweeper *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->away = true;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -278,6 +387,7 @@ void sweeper_stop(struct sweeper *s)
 static void swept_release(struct swept *x)
 {
 	scanner_free(x->scanner);
+	guard_free(x->guard);
 	arena_release(&x->arena);
 }
 
@@ -289,6 +399,7 @@ void sweeper_free(struct sweeper *s)
 	for (int i = 0; i < s->options.nwatches; i++)
 		swept_release(&s->swept[i]);
 	free(s->swept);
+	free(s->which);
 	session_close(&s->session);
 	pthread_cond_destroy(&s->asked);
 	pthread_mutex_destroy(&s->lock);

@@ -4,8 +4,11 @@
  * becomes of their session, the lease of the worker is renewed beside it.
  *
  * It decides nothing about workers: whose end was noticed, and when silence
- * proves something, is told to it by the watchman. What people told the daemons
- * holds here too: a paused watch is left alone, raised thresholds are raised.
+ * proves something, is told to it by the watchman. In the built-in queue it takes only what the
+ * dead left: silence convicts workers there (life/silence.h), and not their rows. Everywhere the
+ * daemon's guard holds (recover/guard.h): vigil, doubt, brake, second look and pace, and what
+ * people said; a watch that a daemon leads is left to it. The session is open only while there
+ * is something to do.
  */
 #ifndef WORKER_SWEEPER_H
 #define WORKER_SWEEPER_H
@@ -33,8 +36,13 @@ void sweeper_start_up(struct sweeper *s, int64_t self);
 MUST_CHECK defib_err sweeper_run(struct sweeper *s, struct failure *f);
 /* A worker is dead: its jobs, soon. `mass`: it did not die alone, which is no job's fault. */
 void sweeper_recover(struct sweeper *s, int64_t owner, bool mass);
-/* All watches, soon. `dead_only`: silence proves nothing at the moment. */
-void sweeper_sweep(struct sweeper *s, bool dead_only);
+/*
+ * Those of the watches that are marked, soon. `dead_only`: silence proves nothing at the moment.
+ * `upkeep`: defib's own tables are kept small, too.
+ */
+void sweeper_sweep(struct sweeper *s, const bool *which, bool dead_only, bool upkeep);
+/* We were away: nobody is condemned for silence that began then. */
+void sweeper_doubt(struct sweeper *s);
 void sweeper_stop(struct sweeper *s); /* ends the thread after its batch */
 void sweeper_free(struct sweeper *s); /* stopped, or never run; NULL is allowed */
 

@@ -2,10 +2,9 @@
  * watchman.h: the thread of a worker that proves its own life and notices the
  * death of others, on a session of its own.
  *
- * It renews the lease; watches fellows of this host through pidfds; as one of
- * two elected readers, watches the session locks of workers on other hosts; and
- * declares those dead whose lease ran out. What the dead had in hand goes
- * through the same pipeline as every other stuck job.
+ * It decides nothing: it asks, watches and tells as the step function of a life says
+ * (life/life.h). What the dead had in hand goes through the same pipeline as every
+ * other stuck job (sweeper.h).
  */
 #ifndef WORKER_WATCHMAN_H
 #define WORKER_WATCHMAN_H

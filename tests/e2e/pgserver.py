@@ -103,6 +103,21 @@ class Clock:
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
 
 
+class RunningClock(Clock):
+    """One that goes on as ours does, and is set forward or back by the test."""
+
+    def _write(self):
+        self.off = getattr(self, "off", 0)
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(f"{self.off:+d}\n")
+        fresh.chmod(0o644)
+        fresh.replace(self.path)
+
+    def forward(self, seconds):
+        self.off += seconds
+        self._write()
+
+
 class Session(psycopg2.extensions.connection):
     """Closed, it holds no lock any more: a server notices by itself only some time later."""
 
@@ -115,7 +130,7 @@ class Session(psycopg2.extensions.connection):
 class PgServer:
     """start(), stop(), kill(), freeze()/thaw(), promote(); `standby_of` clones another server.
 
-    With `clocked` its time is the test's: see Clock.
+    With `clocked` its time is the test's: see Clock, or say which.
     """
 
     def __init__(self, settings=None, standby_of=None, clocked=False):
@@ -133,7 +148,7 @@ class PgServer:
         self.process = None
         for folder in filter(None, (self.dir, self.memory) if self.user else ()):
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
-        self.clock = Clock(self.dir) if clocked else None
+        self.clock = (Clock if clocked is True else clocked)(self.dir) if clocked else None
         if standby_of:
             self._clone(standby_of)
         else:

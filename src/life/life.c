@@ -1,0 +1,459 @@
+/* life.c: see life.h. */
+#include "life/life.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define LOCKS_MS 20         /* how often a reader reads the locks while remote workers live */
+#define LEAD_MS 1000        /* how often those that stand ready do, trying to become one */
+#define GRACE_MS 250        /* that a lock may be away before its worker is taken for dead */
+#define QUIET_MS 10000      /* after an outage of our own nobody is reported by its lock */
+#define GAP_MS 2000         /* who comes back so much later than he meant to was suspended */
+#define OWN_LOCK_MS 100     /* how often our own lock is tried for while an old session has it */
+#define JUMP_US 5000000     /* clocks that drift apart by more have jumped */
+#define LEFT_MS 15000       /* how often the first asks for jobs of nobody, told or not */
+#define PASS_MS 600000      /* how often it passes over the built-in queue, whatever the answer */
+#define SWEEP_MS 5000       /* how often other tables are swept */
+#define WHOLE_A_WORKER 1000 /* ms between looks at all, for each that is registered */
+#define LOOKS_SOON 10       /* looks within a lease when somebody is late */
+#define LATE 300            /* thousandths of a lease for which a stamp was the same: look soon */
+#define SUSPECT 400         /* … and at all, not only at neighbours */
+
+void life_init(struct life *l, const struct life_rules *rules)
+{
+	*l = (struct life){.rules = *rules, .starting = true, .look_whole = true};
+	silence_init(&l->silence, rules->lease.lease_ms, rules->brake_ms);
+	part_init(&l->part);
+	locks_init(&l->locks, &(struct locks_rules){GRACE_MS, QUIET_MS, GAP_MS});
+}
+
+void life_release(struct life *l)
+{
+	silence_release(&l->silence);
+	part_release(&l->part);
+	locks_release(&l->locks);
+}
+
+bool life_has_room(const struct life *l)
+{
+	return l->nends < LIFE_PENDING;
+}
+
+enum lease_contact life_contact(const struct life *l, int64_t now_ms)
+{
+	return l->worker ? lease_contact(&l->lease, now_ms) : CONTACT_TAKEN;
+}
+
+/* ---- what happened ---- */
+
+/* We could not see, or not write: nobody is condemned for what we did not see. */
+static void outage(struct life *l, int64_t now_ms)
+{
+	silence_outage(&l->silence);
+	locks_outage(&l->locks, now_ms);
+	l->outages++;
+}
+
+static void registered(struct life *l, const struct life_event *e, int64_t now_ms)
+{
+	l->worker = e->worker;
+	lease_init(&l->lease, &l->rules.lease, l->doing_ms);
+	part_self(&l->part, e->worker, e->who);
+	silence_outage(&l->silence);
+	silence_renewed(&l->silence, l->doing_ms);
+	l->locked = false;
+	l->lock_ms = l->look_ms = now_ms;
+	l->look_whole = true;
+}
+
+static void renewed(struct life *l, const struct life_event *e, int64_t now_ms)
+{
+	if (e->refused) {
+		lease_renew_answer(&l->lease, RENEW_REFUSED, now_ms);
+		l->returning = true;
+		return;
+	}
+	if (l->lease.failed > 0)
+		outage(l, now_ms);
+	silence_renewed(&l->silence, l->lease.sent_ms);
+	lease_renew_answer(&l->lease, RENEWED, now_ms);
+	l->judging = true;
+	l->judge_at = 0;
+	/* Claims and settlements under way make the counts differ for a moment, not for two beats. */
+	l->mismatches = e->owned > e->holding ? l->mismatches + 1 : 0;
+	if (l->mismatches < 2)
+		return;
+	l->mismatches = 0;
+	l->compare = true;
+}
+
+/* Both clocks should have gone on by as much; where not, who beats is heard at once. */
+static void compare_clocks(struct life *l, int64_t now_us, int64_t now_ms)
+{
+	int64_t drift = (now_us - l->now_us) - (now_ms - l->now_ms) * 1000;
+	if (l->now_us && (drift > JUMP_US || drift < -JUMP_US)) {
+		outage(l, now_ms);
+		lease_renew_soon(&l->lease, now_ms);
+	}
+	l->now_us = now_us;
+	l->now_ms = now_ms;
+}
+
+static void set_remote(struct life *l)
+{
+	int64_t *ids = mem_alloc(sizeof *ids * (size_t)(l->part.n + 1));
+	locks_set(&l->locks, ids, part_remote(&l->part, ids));
+	free(ids);
+}
+
+static void plan_look(struct life *l, int64_t now_ms)
+{
+	int64_t lease_ms = l->rules.lease.lease_ms;
+	int64_t longest = silence_longest(&l->silence, l->worker);
+	int64_t soon_ms = lease_ms / LOOKS_SOON;
+	l->look_whole = longest >= SUSPECT || now_ms >= l->whole_ms;
+	l->look_ms = now_ms + l->rules.look_ms;
+	if (longest >= LATE && soon_ms < l->rules.look_ms)
+		l->look_ms = now_ms + soon_ms;
+}
+
+static void looked(struct life *l, const struct life_event *e, int64_t now_ms)
+{
+	int64_t lease_ms = l->rules.lease.lease_ms, spread_ms = e->n * WHOLE_A_WORKER;
+	if (e->n > 0)
+		compare_clocks(l, e->rows[0].now_us, now_ms);
+	struct part_seen seen = part_look(&l->part, e->rows, e->n, l->doing.whole);
+	silence_look(&l->silence, e->rows, e->n, seen.whole, now_ms);
+	if (l->doing.whole)
+		l->whole_ms = now_ms + (spread_ms > lease_ms ? spread_ms : lease_ms);
+	plan_look(l, now_ms);
+	if (seen.missed) {
+		l->look_whole = true;
+		l->look_ms = now_ms;
+	}
+	if (silence_wants_proof(&l->silence, l->worker))
+		lease_renew_soon(&l->lease, now_ms);
+	l->judging = l->set_fellows = true;
+	l->judge_at = 0;
+	l->left = l->left || seen.gone > 0;
+	set_remote(l);
+}
+
+static void locks_read(struct life *l, const struct life_event *e, int64_t now_ms)
+{
+	struct locks_gone *gone = mem_alloc(sizeof *gone * (size_t)(l->locks.n + 1));
+	int n = locks_reading(&l->locks, e->ids, e->n, now_ms, gone);
+	l->leads = e->yes;
+	l->locks_ms = now_ms + (l->leads ? LOCKS_MS : LEAD_MS);
+	for (int i = 0; i < n && life_has_room(l); i++)
+		l->ends[l->nends++] = (struct life_end){.id = gone[i].id, .at_ms = gone[i].since_ms};
+	free(gone);
+}
+
+/*
+ * Many deaths in a moment are a host or a power supply, not the fault of any job: they do not
+ * count against crash budgets. Who registered after the first of them did not die of the same.
+ */
+static bool note_death(struct life *l, int64_t id, int64_t now_ms)
+{
+	if (!l->group_ms || now_ms - l->group_ms >= MASS_MS) {
+		l->group_highest = l->part.highest > id ? l->part.highest : id;
+		for (int i = 0; i < MASS_DEATHS; i++)
+			l->deaths_ms[i] = 0;
+	}
+	if (id > l->group_highest)
+		return false;
+	int64_t *oldest = &l->deaths_ms[l->deaths++ % MASS_DEATHS];
+	bool mass = *oldest && now_ms - *oldest < MASS_MS;
+	l->group_ms = *oldest = now_ms;
+	return mass;
+}
+
+static void drop_end(struct life *l, int64_t id)
+{
+	for (int i = l->nends - 1; i >= 0; i--)
+		if (l->ends[i].id == id)
+			l->ends[i] = l->ends[--l->nends];
+}
+
+static void declared(struct life *l, bool won, int64_t now_ms)
+{
+	int64_t id = l->doing.worker;
+	bool asked = l->doing.death.stamp_us || l->doing.death.unheard_ms;
+	drop_end(l, id);
+	l->look_ms = now_ms;
+	if (won) {
+		l->recover = true;
+		l->dead = id;
+		l->mass = note_death(l, id, now_ms);
+	}
+	/* Who was heard of meanwhile lives; else it has left, and may have left something. */
+	if (!won && asked)
+		return;
+	l->left = l->left || !won;
+	part_forget(&l->part, id);
+	l->set_fellows = true;
+	set_remote(l);
+}
+
+static void done(struct life *l, const struct life_event *e, int64_t now_ms)
+{
+	switch (l->doing.what) {
+	case LIFE_REGISTER:
+		registered(l, e, now_ms);
+		break;
+	case LIFE_LOCK:
+		l->locked = e->yes;
+		/* An old session may have had it until now: only a renewal shows that we live. */
+		lease_renew_soon(&l->lease, now_ms);
+		break;
+	case LIFE_RENEW:
+		renewed(l, e, now_ms);
+		break;
+	case LIFE_RETURN:
+		l->worker = 0;
+		l->register_ms = now_ms;
+		break;
+	case LIFE_LOOK:
+		looked(l, e, now_ms);
+		break;
+	case LIFE_LOCKS:
+		locks_read(l, e, now_ms);
+		break;
+	case LIFE_DECLARE:
+		declared(l, e->yes, now_ms);
+		break;
+	case LIFE_LEFT:
+		l->found = e->yes;
+		break;
+	default:
+		break;
+	}
+}
+
+static void failed(struct life *l, int64_t now_ms)
+{
+	int64_t retry_ms = l->rules.lease.retry_ms;
+	switch (l->doing.what) {
+	case LIFE_REGISTER:
+		l->register_ms = now_ms + retry_ms;
+		break;
+	case LIFE_RENEW:
+		lease_renew_answer(&l->lease, RENEW_FAILED, now_ms);
+		outage(l, now_ms);
+		break;
+	case LIFE_LOOK:
+	case LIFE_LOCKS:
+		outage(l, now_ms);
+		break;
+	case LIFE_DECLARE:
+		l->tell_ms = now_ms + retry_ms;
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * The old session may linger in the server with our lock. When it ends the lock vanishes, and
+ * what speaks for us then is a renewal that came after: so we renew at once, and with every try
+ * for the lock.
+ */
+static void opened(struct life *l, bool locks, int64_t now_ms)
+{
+	/* The first one was not lost. */
+	if (l->now_us)
+		outage(l, now_ms);
+	l->can_lock = locks;
+	l->locked = l->leads = false;
+	l->lock_ms = now_ms;
+	if (l->worker)
+		lease_renew_soon(&l->lease, now_ms);
+}
+
+void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
+{
+	if (l->until_ms && now_ms - l->until_ms > GAP_MS)
+		outage(l, now_ms);
+	l->until_ms = now_ms;
+	switch (e->what) {
+	case LIFE_DONE:
+		done(l, e, now_ms);
+		break;
+	case LIFE_FAILED:
+		failed(l, now_ms);
+		break;
+	case LIFE_OPENED:
+		opened(l, e->locks, now_ms);
+		break;
+	case LIFE_ENDED:
+		outage(l, now_ms);
+		break;
+	case LIFE_EXIT:
+		assert(life_has_room(l));
+		l->ends[l->nends++] =
+			(struct life_end){.id = e->id, .at_ms = now_ms, .exit = true, .seen = e->seen};
+		break;
+	case LIFE_NEWCOMER:
+		l->look_ms = now_ms;
+		break;
+	case LIFE_STARTED:
+		l->starting = false;
+		break;
+	case LIFE_TIME:
+		break;
+	}
+	if (e->what == LIFE_DONE || e->what == LIFE_FAILED)
+		l->doing = (struct life_action){.what = LIFE_WAIT};
+}
+
+/* ---- what is to be done ---- */
+
+static struct life_action begin(struct life *l, struct life_action a, int64_t now_ms)
+{
+	l->doing = a;
+	l->doing_ms = now_ms;
+	l->until_ms = now_ms;
+	return a;
+}
+
+#define DO(...) begin(l, (struct life_action){__VA_ARGS__}, now_ms)
+
+/* Ourselves first: LIFE_WAIT when there is nothing. */
+static struct life_action own_life(struct life *l, int64_t now_ms)
+{
+	if (l->returning) {
+		l->returning = false;
+		return DO(.what = LIFE_RETURN);
+	}
+	if (!l->worker && now_ms >= l->register_ms)
+		return DO(.what = LIFE_REGISTER);
+	if (l->worker && !l->locked && now_ms >= l->lock_ms) {
+		l->lock_ms = now_ms + OWN_LOCK_MS;
+		return DO(.what = LIFE_LOCK);
+	}
+	if (l->worker && lease_renew_due(&l->lease, now_ms))
+		return DO(.what = LIFE_RENEW);
+	return (struct life_action){.what = LIFE_WAIT};
+}
+
+/* An exit is seen once; what the database could not be told then is told later. */
+static struct life_action declare_end(struct life *l, int64_t now_ms)
+{
+	const struct life_end *x = &l->ends[l->nends - 1];
+	struct death d = {.cause = "session gone"};
+	if (x->exit) {
+		d.cause = "exit seen";
+		d.ago_us = x->seen ? (now_ms - x->at_ms) * 1000 : ENDED_UNSEEN;
+	} else {
+		d.unheard_ms = now_ms - x->at_ms;
+	}
+	return DO(.what = LIFE_DECLARE, .worker = x->id, .death = d);
+}
+
+static bool next_convicted(struct life *l, int64_t *id, int64_t *stamp_us)
+{
+	while (l->judge_at < l->silence.n) {
+		*id = l->silence.heard[l->judge_at++].id;
+		if (*id != l->worker && silence_convicts(&l->silence, *id, stamp_us))
+			return true;
+	}
+	l->judging = false;
+	return false;
+}
+
+/* Where somebody is on another host, those that read often and those that stand ready for it. */
+static bool reads_locks(const struct life *l)
+{
+	return l->can_lock && l->locks.n > 0 && (l->leads || part_reads_locks(&l->part));
+}
+
+static struct life_action others(struct life *l, int64_t now_ms)
+{
+	int64_t id, stamp_us;
+	if (l->recover) {
+		l->recover = false;
+		return DO(.what = LIFE_RECOVER, .worker = l->dead, .mass = l->mass);
+	}
+	if (l->nends > 0 && now_ms >= l->tell_ms)
+		return declare_end(l, now_ms);
+	if (l->compare) {
+		l->compare = false;
+		return DO(.what = LIFE_COMPARE);
+	}
+	if (now_ms >= l->look_ms) {
+		l->look_ms = now_ms + l->rules.look_ms;
+		return DO(.what = LIFE_LOOK, .whole = l->look_whole);
+	}
+	if (l->set_fellows) {
+		l->set_fellows = false;
+		return DO(.what = LIFE_FELLOWS);
+	}
+	if (l->judging && next_convicted(l, &id, &stamp_us))
+		return DO(.what = LIFE_DECLARE, .worker = id,
+		          .death = {.cause = "silent", .stamp_us = stamp_us});
+	if (reads_locks(l) && now_ms >= l->locks_ms) {
+		l->locks_ms = now_ms + LEAD_MS;
+		return DO(.what = LIFE_LOCKS);
+	}
+	return (struct life_action){.what = LIFE_WAIT};
+}
+
+static struct life_action jobs(struct life *l, int64_t now_ms)
+{
+	bool first = part_sweeps(&l->part, &l->silence, NULL);
+	if (l->left || (first && now_ms >= l->left_ms)) {
+		l->left = false;
+		l->left_ms = now_ms + LEFT_MS;
+		return DO(.what = LIFE_LEFT);
+	}
+	if (l->pass_ms == 0)
+		l->pass_ms = now_ms + PASS_MS;
+	bool queue = l->found || (first && now_ms >= l->pass_ms);
+	if (!queue && now_ms < l->sweep_ms)
+		return (struct life_action){.what = LIFE_WAIT};
+	if (queue)
+		l->pass_ms = now_ms + PASS_MS;
+	l->found = false;
+	l->sweep_ms = now_ms + SWEEP_MS;
+	return DO(.what = LIFE_SWEEP, .queue = queue, .tables = l->rules.tables, .upkeep = first,
+	          .dead_only = silence_holds(&l->silence));
+}
+
+static int64_t wait_ms(const struct life *l, int64_t now_ms)
+{
+	int64_t until = now_ms + l->rules.lease.beat_ms;
+	bool lives = l->worker && !l->starting;
+	const int64_t events[] = {
+		l->worker ? now_ms + lease_wait_ms(&l->lease, now_ms) : l->register_ms,
+		l->worker && !l->locked ? l->lock_ms : until,
+		lives ? l->look_ms : until,
+		lives ? l->sweep_ms : until,
+		lives && l->nends > 0 ? l->tell_ms : until,
+		lives && reads_locks(l) ? l->locks_ms : until,
+	};
+	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+		until = events[i] < until ? events[i] : until;
+	return until > now_ms ? until - now_ms : 0;
+}
+
+struct life_action life_next(struct life *l, int64_t now_ms)
+{
+	struct life_action a = own_life(l, now_ms);
+	bool lives = l->worker && !l->starting;
+	if (a.what == LIFE_WAIT && lives)
+		a = others(l, now_ms);
+	if (a.what == LIFE_WAIT && lives)
+		a = jobs(l, now_ms);
+	if (a.what == LIFE_WAIT) {
+		a.wait_ms = wait_ms(l, now_ms);
+		l->until_ms = now_ms + a.wait_ms;
+	}
+	return a;
+}
+
+struct life_action life_step(struct life *l, const struct life_event *e, int64_t now_ms)
+{
+	life_tell(l, e, now_ms);
+	return life_next(l, now_ms);
+}

@@ -1,0 +1,546 @@
+/* life_test.c: every rule of a worker's life, by injected time. */
+#include "life/life_test.h"
+
+/* ---- itself ---- */
+
+static void it_registers_takes_its_lock_and_only_lives_until_the_start_up_is_over(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 3);
+	run(&w, 2 * LEASE_MS);
+	assert_int_equal(w.done[LIFE_REGISTER], 1);
+	assert_int_equal(w.done[LIFE_LOCK], 1);
+	assert_true(w.done[LIFE_RENEW] >= 5);
+	assert_int_equal(w.done[LIFE_LOOK] + w.done[LIFE_SWEEP] + w.done[LIFE_LEFT], 0);
+	tell(&w, &(struct life_event){.what = LIFE_STARTED});
+	run(&w, 1);
+	assert_int_equal(w.done[LIFE_LOOK], 1);
+	assert_int_equal(life_contact(&w.life, w.now_ms), CONTACT_GOOD);
+	life_release(&w.life);
+}
+
+static void an_idle_worker_asks_less_than_once_in_two_seconds(void **state)
+{
+	struct world w;
+	int all = 0;
+	(void)state;
+	live(&w, 10);
+	run(&w, 600000);
+	for (int i = LIFE_REGISTER; i <= LIFE_LEFT; i++)
+		all += i == LIFE_FELLOWS || i == LIFE_RETURN ? 0 : w.done[i];
+	assert_true(all <= 600 * 0.45);
+	life_release(&w.life);
+}
+
+static void rows_that_are_read_do_not_grow_with_the_number_of_workers(void **state)
+{
+	int64_t read[2];
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct world w;
+		live(&w, i ? 100 : 10);
+		run(&w, 600000);
+		read[i] = w.rows_read;
+		life_release(&w.life);
+	}
+	assert_true(read[1] <= 2 * read[0]);
+}
+
+static void a_renewal_that_fails_is_tried_again_and_contact_is_lost_meanwhile(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	w.writes = false;
+	run(&w, 6000);
+	assert_int_equal(life_contact(&w.life, w.now_ms), CONTACT_LOST);
+	run(&w, LEASE_MS);
+	assert_int_equal(life_contact(&w.life, w.now_ms), CONTACT_EXPIRED);
+	w.writes = true;
+	run(&w, 5000);
+	assert_int_equal(life_contact(&w.life, w.now_ms), CONTACT_GOOD);
+	life_release(&w.life);
+}
+
+static void who_was_declared_dead_says_so_and_registers_anew(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	w.dead_self = true;
+	w.gone[SELF - 1] = true;
+	run(&w, 5000);
+	assert_int_equal(w.done[LIFE_RETURN], 1);
+	assert_int_equal(w.done[LIFE_REGISTER], 1);
+	assert_int_equal(w.done[LIFE_LOCK], 1);
+	assert_true(w.life.worker > SELF);
+	assert_int_equal(life_contact(&w.life, w.now_ms), CONTACT_GOOD);
+	life_release(&w.life);
+}
+
+static void a_registration_that_fails_is_tried_again_and_nothing_else_is_done(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	w.dead_self = w.gone[SELF - 1] = w.closed = true;
+	run(&w, 5000);
+	assert_int_equal(w.done[LIFE_RETURN], 1);
+	memset(w.done, 0, sizeof w.done);
+	run(&w, 3000);
+	assert_int_equal(w.done[LIFE_LOOK] + w.done[LIFE_RENEW], 0);
+	assert_int_equal(life_contact(&w.life, w.now_ms), CONTACT_TAKEN);
+	w.closed = false;
+	run(&w, 1000);
+	assert_int_equal(w.done[LIFE_REGISTER], 1);
+	life_release(&w.life);
+}
+
+/* Its old session lingers with the lock, and ends at some time. */
+static void a_lock_that_an_old_session_has_is_tried_for_and_renewed_beside(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	w.lock_taken = true;
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	run(&w, 3000);
+	assert_true(w.done[LIFE_LOCK] >= 25);
+	assert_true(w.done[LIFE_RENEW] >= 25);
+	w.lock_taken = false;
+	run(&w, 200);
+	int locks = w.done[LIFE_LOCK], renewals = w.done[LIFE_RENEW];
+	run(&w, 4000);
+	assert_int_equal(w.done[LIFE_LOCK], locks);
+	assert_true(w.done[LIFE_RENEW] <= renewals + 1);
+	life_release(&w.life);
+}
+
+static void jobs_are_compared_when_counts_differ_for_two_beats(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	run(&w, 20000);
+	assert_int_equal(w.done[LIFE_COMPARE], 0);
+	w.owned = 3;
+	w.holding = 2;
+	run(&w, 5000);
+	assert_int_equal(w.done[LIFE_COMPARE], 0);
+	run(&w, 5000);
+	assert_int_equal(w.done[LIFE_COMPARE], 1);
+	life_release(&w.life);
+}
+
+/* ---- silence ---- */
+
+static void one_that_falls_silent_is_declared_dead_after_its_lease(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 6);
+	w.beats[1] = false;
+	run(&w, LEASE_MS - 5001);
+	assert_int_equal(w.ndead, 0);
+	run(&w, 5001 + 5000 + 2000);
+	assert_int_equal(w.ndead, 1);
+	assert_int_equal(w.dead[0], 2);
+	assert_string_equal(w.causes[0], "silent");
+	assert_int_equal(w.done[LIFE_RECOVER], 1);
+	life_release(&w.life);
+}
+
+static void one_of_a_hundred_is_found_by_its_neighbours(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 100);
+	w.beats[SELF - 1 + 2] = false;
+	run(&w, LEASE_MS + 5000 + 2000);
+	assert_int_equal(w.ndead, 1);
+	life_release(&w.life);
+}
+
+static void one_that_nobody_reads_is_found_by_a_look_at_all(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 100);
+	w.beats[49] = false;
+	run(&w, 300000);
+	assert_int_equal(w.ndead, 1);
+	assert_int_equal(w.dead[0], 50);
+	life_release(&w.life);
+}
+
+static void a_newcomer_convicts_nobody_before_a_lease_of_its_own(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 6);
+	w.beats[1] = false;
+	w.rows[1].stamp_us -= 3600000000;
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	tell(&w, &(struct life_event){.what = LIFE_STARTED});
+	run(&w, LEASE_MS - 1);
+	assert_int_equal(w.ndead, 0);
+	run(&w, 4000);
+	assert_int_equal(w.ndead, 1);
+	life_release(&w.life);
+}
+
+/* Somebody holds SQLite's write lock, or the disk is full: reading goes on. */
+static void nobody_is_convicted_when_nobody_could_write(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	for (int k = 0; k < 3; k++) {
+		w.writes = false;
+		run(&w, 5 * LEASE_MS);
+		w.writes = true;
+		run(&w, 3 * LEASE_MS);
+		assert_int_equal(w.ndead, 0);
+	}
+	life_release(&w.life);
+}
+
+static void nobody_is_convicted_after_we_could_not_read(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	w.reads = false;
+	w.beats[0] = w.beats[1] = false;
+	run(&w, 5 * LEASE_MS);
+	w.reads = true;
+	run(&w, LEASE_MS - 1000);
+	w.beats[0] = w.beats[1] = true;
+	run(&w, LEASE_MS);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
+static void nobody_is_convicted_after_we_were_suspended(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	w.beats[0] = false;
+	run(&w, LEASE_MS - 5500);
+	w.now_ms += 3600000;
+	w.beats[0] = true; /* it slept as we did */
+	run(&w, LEASE_MS);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
+static void a_clock_that_jumps_convicts_nobody_and_is_an_outage(void **state)
+{
+	static const int64_t jumps_s[] = {60, 86400, -7200};
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct world w;
+		live(&w, 4);
+		int64_t outages = w.life.outages;
+		w.clock_us += jumps_s[i] * 1000000;
+		run(&w, 5001);
+		assert_true(w.life.outages > outages);
+		run(&w, 10 * LEASE_MS);
+		assert_int_equal(w.ndead, 0);
+		life_release(&w.life);
+	}
+}
+
+/* So that whoever judges by the clock hears of us at once. */
+static void a_clock_that_jumps_makes_us_renew(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 4);
+	run(&w, w.life.lease.next_ms - w.now_ms + 10);
+	w.clock_us += 60000000;
+	memset(w.done, 0, sizeof w.done);
+	while (w.done[LIFE_LOOK] == 0)
+		run(&w, 10);
+	assert_true(w.done[LIFE_RENEW] >= 1);
+	life_release(&w.life);
+}
+
+/* Our own lease is an hour: we would not have written for twenty minutes. */
+static void who_renews_seldom_renews_before_it_convicts(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 6);
+	life_release(&w.life);
+	life_init(&w.life, &(struct life_rules){.lease = lease_rules_of(3600000), .look_ms = 5000});
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	tell(&w, &(struct life_event){.what = LIFE_STARTED});
+	run(&w, 20000);
+	int renewals = w.done[LIFE_RENEW];
+	w.beats[1] = false;
+	run(&w, 40000);
+	assert_int_equal(w.ndead, 1);
+	assert_int_equal(w.done[LIFE_RENEW], renewals + 1);
+	life_release(&w.life);
+}
+
+static void most_that_fall_silent_at_once_are_held_also_among_a_hundred(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct world w;
+		live(&w, i ? 100 : 6);
+		for (int id = 1; id <= w.n; id++)
+			w.beats[id - 1] = id == 1;
+		run(&w, 10 * LEASE_MS);
+		assert_int_equal(w.ndead, 0);
+		assert_true(silence_holds(&w.life.silence));
+		assert_true(w.last_sweep.dead_only);
+		run(&w, SILENCE_CEILING_MS);
+		assert_int_equal(w.ndead, w.n - 2);
+		life_release(&w.life);
+	}
+}
+
+/* ---- ends that are seen ---- */
+
+static void an_exit_is_declared_at_once_and_its_jobs_are_recovered(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 6);
+	ends(&w, 2);
+	run(&w, 0);
+	assert_int_equal(w.ndead, 1);
+	assert_string_equal(w.causes[0], "exit seen");
+	assert_int_equal(w.done[LIFE_RECOVER], 1);
+	assert_true(w.done[LIFE_LOOK] >= 1);
+	assert_true(w.done[LIFE_FELLOWS] >= 1);
+	life_release(&w.life);
+}
+
+static void an_exit_that_could_not_be_told_is_told_later(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 6);
+	w.writes = false;
+	ends(&w, 2);
+	run(&w, 3000);
+	assert_int_equal(w.ndead, 0);
+	w.writes = true;
+	run(&w, 300);
+	assert_int_equal(w.ndead, 1);
+	life_release(&w.life);
+}
+
+static void one_that_left_is_forgotten_and_what_it_left_is_asked_for(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 6);
+	w.gone[1] = true;
+	w.left = true;
+	ends(&w, 2);
+	run(&w, 100);
+	assert_int_equal(w.ndead, 0);
+	assert_false(part_knows(&w.life.part, 2));
+	assert_true(w.done[LIFE_LEFT] >= 1);
+	assert_true(w.last_sweep.queue);
+	life_release(&w.life);
+}
+
+static void three_that_end_within_half_a_second_are_one_event(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 7);
+	for (int64_t id = 1; id <= 3; id++) {
+		ends(&w, id);
+		run(&w, 100);
+	}
+	assert_int_equal(w.nmass, 3);
+	assert_false(w.mass[0] || w.mass[1]);
+	assert_true(w.mass[2]);
+	run(&w, 1000);
+	ends(&w, 5);
+	run(&w, 100);
+	assert_false(w.mass[3]);
+	life_release(&w.life);
+}
+
+/* Each registers, takes the job that killed the one before, and dies of it. */
+static void newcomers_that_die_one_after_the_other_are_no_mass_event(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 7);
+	for (int64_t id = 8; id < 28; id++) {
+		enter(&w, id, false);
+		tell(&w, &(struct life_event){.what = LIFE_NEWCOMER});
+		run(&w, 50);
+		ends(&w, id);
+		run(&w, 50);
+	}
+	assert_int_equal(w.nmass, 20);
+	for (int i = 0; i < 20; i++)
+		assert_false(w.mass[i]);
+	life_release(&w.life);
+}
+
+static void a_newcomer_is_looked_at_when_it_is_told_of(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 6);
+	enter(&w, 7, false);
+	tell(&w, &(struct life_event){.what = LIFE_NEWCOMER});
+	run(&w, 0);
+	assert_true(part_knows(&w.life.part, 7));
+	life_release(&w.life);
+}
+
+/* ---- other hosts ---- */
+
+static void with_far(struct world *w)
+{
+	begin(w, 3);
+	for (int64_t id = 1; id <= 2; id++)
+		enter(w, id, true);
+	w->leads = true;
+	tell(w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	tell(w, &(struct life_event){.what = LIFE_STARTED});
+	run(w, 2 * LEASE_MS);
+}
+
+static void a_lock_that_is_gone_is_a_death_after_its_grace(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	w.beats[1] = w.locked[1] = false;
+	run(&w, 200);
+	assert_int_equal(w.ndead, 0);
+	run(&w, 100);
+	assert_int_equal(w.ndead, 1);
+	assert_string_equal(w.causes[0], "session gone");
+	life_release(&w.life);
+}
+
+static void one_that_renewed_since_its_lock_was_gone_lives(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	w.locked[1] = false;
+	run(&w, 100);
+	renew_row(&w, 2);
+	run(&w, 2 * LEASE_MS);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
+static void locks_are_read_only_where_there_is_somebody_to_look_for(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 6);
+	run(&w, 60000);
+	assert_int_equal(w.done[LIFE_LOCKS], 0);
+	life_release(&w.life);
+	with_far(&w);
+	memset(w.done, 0, sizeof w.done);
+	run(&w, 1000);
+	assert_true(w.done[LIFE_LOCKS] >= 45);
+	w.leads = false;
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	memset(w.done, 0, sizeof w.done);
+	run(&w, 10000);
+	assert_true(w.done[LIFE_LOCKS] >= 9 && w.done[LIFE_LOCKS] <= 11);
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = false});
+	memset(w.done, 0, sizeof w.done);
+	run(&w, 10000);
+	assert_int_equal(w.done[LIFE_LOCKS], 0);
+	life_release(&w.life);
+}
+
+static void a_lock_is_no_evidence_after_an_outage_of_our_own(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	w.locked[1] = false;
+	run(&w, 5000);
+	assert_int_equal(w.ndead, 0);
+	w.locked[1] = true;
+	run(&w, LEASE_MS);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
+/* ---- jobs ---- */
+
+static void the_first_asks_now_and_then_for_jobs_of_nobody(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3); /* we are the fourth */
+	run(&w, 60000);
+	assert_int_equal(w.done[LIFE_LEFT], 0);
+	assert_false(w.last_sweep.upkeep);
+	for (int64_t id = 1; id <= 3; id++) {
+		ends(&w, id);
+		run(&w, 1000);
+	}
+	memset(w.done, 0, sizeof w.done);
+	run(&w, 60000);
+	assert_true(w.done[LIFE_LEFT] >= 3 && w.done[LIFE_LEFT] <= 5);
+	assert_true(w.last_sweep.upkeep);
+	assert_false(w.last_sweep.queue);
+	w.left = true;
+	run(&w, 16000);
+	w.left = false;
+	assert_true(w.last_sweep.queue);
+	life_release(&w.life);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_registers_takes_its_lock_and_only_lives_until_the_start_up_is_over),
+		cmocka_unit_test(an_idle_worker_asks_less_than_once_in_two_seconds),
+		cmocka_unit_test(rows_that_are_read_do_not_grow_with_the_number_of_workers),
+		cmocka_unit_test(a_renewal_that_fails_is_tried_again_and_contact_is_lost_meanwhile),
+		cmocka_unit_test(who_was_declared_dead_says_so_and_registers_anew),
+		cmocka_unit_test(a_registration_that_fails_is_tried_again_and_nothing_else_is_done),
+		cmocka_unit_test(a_lock_that_an_old_session_has_is_tried_for_and_renewed_beside),
+		cmocka_unit_test(jobs_are_compared_when_counts_differ_for_two_beats),
+		cmocka_unit_test(one_that_falls_silent_is_declared_dead_after_its_lease),
+		cmocka_unit_test(one_of_a_hundred_is_found_by_its_neighbours),
+		cmocka_unit_test(one_that_nobody_reads_is_found_by_a_look_at_all),
+		cmocka_unit_test(a_newcomer_convicts_nobody_before_a_lease_of_its_own),
+		cmocka_unit_test(nobody_is_convicted_when_nobody_could_write),
+		cmocka_unit_test(nobody_is_convicted_after_we_could_not_read),
+		cmocka_unit_test(nobody_is_convicted_after_we_were_suspended),
+		cmocka_unit_test(a_clock_that_jumps_convicts_nobody_and_is_an_outage),
+		cmocka_unit_test(a_clock_that_jumps_makes_us_renew),
+		cmocka_unit_test(who_renews_seldom_renews_before_it_convicts),
+		cmocka_unit_test(most_that_fall_silent_at_once_are_held_also_among_a_hundred),
+		cmocka_unit_test(an_exit_is_declared_at_once_and_its_jobs_are_recovered),
+		cmocka_unit_test(an_exit_that_could_not_be_told_is_told_later),
+		cmocka_unit_test(one_that_left_is_forgotten_and_what_it_left_is_asked_for),
+		cmocka_unit_test(three_that_end_within_half_a_second_are_one_event),
+		cmocka_unit_test(newcomers_that_die_one_after_the_other_are_no_mass_event),
+		cmocka_unit_test(a_newcomer_is_looked_at_when_it_is_told_of),
+		cmocka_unit_test(a_lock_that_is_gone_is_a_death_after_its_grace),
+		cmocka_unit_test(one_that_renewed_since_its_lock_was_gone_lives),
+		cmocka_unit_test(locks_are_read_only_where_there_is_somebody_to_look_for),
+		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
+		cmocka_unit_test(the_first_asks_now_and_then_for_jobs_of_nobody),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
