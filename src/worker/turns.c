@@ -10,17 +10,20 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 {
 	struct turner *t = &w->turner;
 	defib_err err = session_ready(&t->session, f);
-	if (err || t->opened == t->session.opened)
+	if (err)
 		return err;
-	t->opened = t->session.opened;
-	wake_listen(t->wake, t->session.store);
-	int64_t before = t->timeline;
-	t->timeline = t->session.store->timeline.number;
-	if (!before || before == t->timeline)
-		return DEFIB_OK;
+	if (t->opened != t->session.opened) {
+		int64_t before = t->timeline;
+		t->opened = t->session.opened;
+		t->timeline = t->session.store->timeline.number;
+		t->failed_over = t->failed_over || (before && before != t->timeline);
+		wake_listen(t->wake, t->session.store);
+	}
 	/* Nothing is claimed or recorded there before the engine knows: epochs may come again. */
-	t->failed_over = true;
-	return fail(f, DEFIB_CONNECTION, "the server failed over: what it knows is asked for first");
+	if (t->failed_over)
+		return fail(f, DEFIB_CONNECTION,
+		            "the server failed over: what it knows is asked for first");
+	return DEFIB_OK;
 }
 
 /* ---- ends that a table refuses ---- */

@@ -248,6 +248,22 @@ static void progress_that_is_refused_is_told(void **state)
 	assert_true(says.lost);
 }
 
+static void after_a_fail_over_no_part_is_done_before_the_engine_knows(void **state)
+{
+	struct turn_part both[2] = {part, part};
+	(void)state;
+	turn = (struct turn){.parts = both, .nparts = 2};
+	w.turner.timeline = 41; /* of the server that was */
+	turns_do(&w, &turn);
+	assert_int_equal(both[0].err, DEFIB_CONNECTION);
+	assert_int_equal(both[1].err, DEFIB_CONNECTION);
+	assert_int_equal(base.nseen, 0);
+	assert_true(w.turner.failed_over);
+	w.turner.failed_over = false; /* it was told */
+	turns_do(&w, &turn);
+	assert_int_equal(both[1].err, DEFIB_OK);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -261,6 +277,7 @@ int main(void)
 		TEST(while_the_spool_does_not_drain_nothing_passes_it),
 		TEST(a_job_whose_end_is_kept_is_not_said_to_be_ours),
 		TEST(progress_that_is_refused_is_told),
+		TEST(after_a_fail_over_no_part_is_done_before_the_engine_knows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
