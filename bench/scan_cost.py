@@ -54,6 +54,7 @@ class Bench:
 
     def fill(self, done=0, stuck=0):
         """A fresh table, and no ledger."""
+        self.next_stuck = 1
         self.sql("DROP TABLE IF EXISTS jobs")
         self.sql("DROP SCHEMA IF EXISTS defib CASCADE")
         self.sql(CREATE)
@@ -71,8 +72,10 @@ class Bench:
         return " ".join(fixes)
 
     def make_stuck(self, n):
+        """Others each time: a job that is stuck again and again has a history to be read."""
         self.sql("UPDATE jobs SET status = 'running', updated_at = now() - interval '2 hours' "
-                 f"WHERE id BETWEEN 1 AND {n}")
+                 f"WHERE id BETWEEN {self.next_stuck} AND {self.next_stuck + n - 1}")
+        self.next_stuck += n
         self.sql("VACUUM jobs")
 
     def plain_update(self):

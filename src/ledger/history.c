@@ -8,6 +8,7 @@
  */
 #include "ledger/ledger.h"
 
+#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/read_rows.h"
@@ -137,37 +138,61 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 	return err;
 }
 
-/* The jobs that there is anything to know of: most have never been stuck before. */
+/* What one look at each job's entries tells; most have never been stuck before. */
 struct known {
-	const char **entered, **held;
-	int nentered, nheld;
+	const char **spoken, **held; /* jobs with words and notes to be read, and with holds */
+	int nspoken, nheld;
 };
 
-static defib_err read_known(struct store *s, const char *watch, const char *const *jobs, int n,
-                            struct arena *a, struct known *out, struct failure *f)
+/*
+ * How many recoveries count, if nobody has spoken for the job, and whether there is more to be
+ * read: each entry is met once. NULL: there are none.
+ */
+static void add_summary(struct buf *out, enum store_engine engine, int within)
 {
+	buf_addf(out,
+	         "(SELECT CASE WHEN count(*) > 0 THEN count(CASE WHEN l.event IN ('REQUEUED', "
+	         "'RETRY_SCHEDULED') AND %s AND %s AND l.at > ",
+	         not_mass[engine], not_restart[engine]);
+	add_ago(out, engine, within);
+	buf_addf(out,
+	         " THEN 1 END) || ' ' || max(CASE WHEN l.rule = 'chosen-by-hand' OR l.event = "
+	         "'ZOMBIE_DETECTED' OR l.event IN %s THEN 1 ELSE 0 END) END FROM (SELECT l.* FROM %s "
+	         "AS l WHERE l.watch = u.watch AND l.job = u.job ORDER BY "
+	         "l.id) AS l)",
+	         EVENTS_LET_GO, ledger_table[engine]);
+}
+
+static defib_err read_known(struct store *s, struct relation *r, int64_t within_us,
+                            const struct job_index *x, struct arena *a, struct history *history,
+                            struct known *out, struct failure *f)
+{
+	struct store_param within = P_INT(within_us);
 	struct store_rows rows;
-	struct relation r;
-	const char *head = arena_printf(
-		a,
-		"SELECT k.* FROM (SELECT u.job, (SELECT 1 FROM %s AS l WHERE l.watch = u.watch AND l.job = "
-		"u.job ORDER BY l.id LIMIT 1) AS entered, (SELECT 1 FROM %s AS h WHERE h.watch = u.watch "
-		"AND h.job = u.job) AS held FROM (",
-		ledger_table[s->engine], hold_table[s->engine]);
-	jobs_relation(&r, s->engine, watch, jobs, n);
-	defib_err err =
-		run_over(s, &r, head, ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL",
-	             NULL, 0, a, &rows, f);
-	relation_release(&r);
+	struct buf head = BUF_INIT;
+	buf_add(&head, "SELECT k.* FROM (SELECT u.job, ");
+	add_summary(&head, s->engine, relation_nparams(r) + 1);
+	buf_addf(&head,
+	         " AS entered, (SELECT 1 FROM %s AS h WHERE h.watch = u.watch AND h.job = u.job) AS "
+	         "held FROM (",
+	         hold_table[s->engine]);
+	defib_err err = run_over(s, r, buf_text(&head),
+	                         ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL",
+	                         &within, 1, a, &rows, f);
+	buf_release(&head);
 	if (err)
 		return err;
 	*out = (struct known){ARENA_ARRAY(a, const char *, rows.nrows),
 	                      ARENA_ARRAY(a, const char *, rows.nrows), 0, 0};
 	for (int i = 0; i < rows.nrows; i++) {
-		if (row_text(&rows, i, 1))
-			out->entered[out->nentered++] = row_text(&rows, i, 0);
+		const char *job = row_text(&rows, i, 0), *entered = row_text(&rows, i, 1);
+		int at = job_index_find(x, job);
+		if (entered && at >= 0)
+			history[at].recoveries = strtoll(entered, NULL, 10);
+		if (entered && text_eq(strchr(entered, ' '), " 1"))
+			out->spoken[out->nspoken++] = job;
 		if (row_text(&rows, i, 2))
-			out->held[out->nheld++] = row_text(&rows, i, 0);
+			out->held[out->nheld++] = job;
 	}
 	return DEFIB_OK;
 }
@@ -182,12 +207,12 @@ defib_err ledger_history(struct store *s, const char *watch, const char *const *
 	memset(history, 0, sizeof *history * (size_t)n);
 	if (n == 0)
 		return DEFIB_OK;
-	defib_err err = read_known(s, watch, jobs, n, a, &known, f);
-	if (err || known.nentered + known.nheld == 0)
-		return err;
 	job_index_init(&index, jobs, n, a);
-	if (known.nentered) {
-		jobs_relation(&r, s->engine, watch, known.entered, known.nentered);
+	jobs_relation(&r, s->engine, watch, jobs, n);
+	defib_err err = read_known(s, &r, within_us, &index, a, history, &known, f);
+	relation_release(&r);
+	if (!err && known.nspoken) {
+		jobs_relation(&r, s->engine, watch, known.spoken, known.nspoken);
 		err = read_entries(s, &r, within_us, &index, a, history, f);
 		relation_release(&r);
 	}
