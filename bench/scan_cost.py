@@ -99,7 +99,8 @@ class Bench:
         self.sql("CREATE TABLE raw_ledger (id bigserial PRIMARY KEY, at timestamptz NOT NULL "
                  "DEFAULT clock_timestamp(), watch text, job text NOT NULL, event text NOT NULL, "
                  "reason text, before jsonb, after jsonb)")
-        row = "jsonb_build_object('status', {0}status, 'error', {0}error, 'updated_at', {0}updated_at)"
+        row = ("jsonb_build_object('status', {0}status, 'error', {0}error, "
+               "'updated_at', {0}updated_at)")
         before, after = (row.format(""), row.format("j.")) if kept else ("NULL::jsonb",) * 2
         statement = (
             f"WITH s AS MATERIALIZED (SELECT id, {before} AS before FROM jobs WHERE {STUCK} ORDER "

@@ -93,7 +93,12 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 
 defib_err ledger_exists(struct store *s, bool *exists, struct failure *f)
 {
-	return schema_has(s, "ledger", exists, f);
+	*exists = s->ledger_seen;
+	if (s->ledger_seen)
+		return DEFIB_OK;
+	defib_err err = schema_has(s, "ledger", exists, f);
+	s->ledger_seen = !err && *exists;
+	return err;
 }
 
 defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
@@ -102,6 +107,7 @@ defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 	struct store_rows rows;
 	const char *sql = arena_printf(&a, "SELECT max(id) FROM %s", ledger_table[s->engine]);
 	defib_err err = store_exec(s, sql, NULL, 0, &a, &rows, f);
+	s->ledger_seen = s->ledger_seen && !err; /* it may have been dropped */
 	if (!err)
 		*id = row_int(&rows, 0, 0, 0);
 	arena_release(&a);

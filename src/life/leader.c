@@ -61,7 +61,11 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, statements[s->engine].tail);
 	relation_params(&r, params);
-	defib_err err = store_write(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);
+	/* Asked all the time: on PostgreSQL a statement is a transaction, without three more around. */
+	defib_err err =
+		s->engine == STORE_POSTGRES
+			? store_exec(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f)
+			: store_write(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);
 	for (int i = 0; i < n; i++) {
 		leads[i] = false;
 		for (int k = 0; !err && k < rows.nrows && !leads[i]; k++)

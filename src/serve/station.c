@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define WORDS_MS 1000     /* between readings of what persons said */
+#define WORDS_MS 1000     /* between readings of what persons said, and of the ledger */
 #define ATTEND_MS 1000    /* between looks at a watch that another leads, or its beat */
 #define GROUP_MS 1000     /* by which a watch of a group goes early, with its fellows */
 #define QUEUE_MS 10000    /* between looks for a queue that is not there yet */
@@ -202,6 +202,7 @@ static defib_err tell_status(struct station *s, const struct post *p, struct fai
 static defib_err count_ledger(struct station *s, struct failure *f)
 {
 	struct failure why = {0};
+	s->count_ms = clock_boot_ms() + WORDS_MS;
 	defib_err err = readings_ledger(s->session.store, s->started_ms, s->posts, s->nposts, &why);
 	if (err) {
 		log_event(LOG_DEBUG, "the ledger cannot be counted", LOG_STR("database", s->name),
@@ -304,7 +305,7 @@ static defib_err do_passes(struct station *s, struct failure *f)
 		post_pass(p, &s->session, s->options->actor);
 		if (p->last.failure.code == DEFIB_CONNECTION)
 			*f = p->last.failure;
-		err = f->code ? f->code : count_ledger(s, f);
+		err = f->code || !p->last.found ? f->code : count_ledger(s, f);
 		station_show_watch(s, p);
 		if (!err)
 			err = tell_status(s, p, f);
@@ -374,7 +375,7 @@ static int64_t go_round(struct station *s)
 	defib_err err = stand_ready(s, &f);
 	if (!err)
 		readings_begin(&s->readings, s->posts, s->nposts);
-	if (!err)
+	if (!err && now >= s->count_ms)
 		err = count_ledger(s, &f);
 	if (!err)
 		err = do_passes(s, &f);
@@ -403,12 +404,12 @@ static int64_t go_round(struct station *s)
 		return pause_ms(s);
 	}
 	station_show_database(s, NULL);
-	bool leads = s->nposts > 0 && s->posts[0]->leads;
-	mailings_tick(s->mailings, s->setup, s->database, leads, clock_wall_us());
+	mailings_tick(s->mailings, s->setup, s->database, s->nposts > 0 && s->posts[0]->leads,
+	              clock_wall_us());
 	if (s->failures)
 		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
-		          LOG_INT("tries", s->failures));
-	s->failures = 0;
+		          LOG_INT("tries", s->failures)),
+			s->failures = 0;
 	int64_t wait = s->renew_ms < s->words_ms ? s->renew_ms : s->words_ms;
 	for (int i = 0; i < s->nposts; i++)
 		if (s->posts[i]->leads && s->posts[i]->due_ms < wait)

@@ -31,14 +31,15 @@ struct station {
 	struct arena keep;  /* the built-in watch */
 	struct post **posts;
 	int nposts;
-	struct post *at;                                    /* whose pass goes on */
-	bool tables;                                        /* leadership and words can be had */
-	bool closed;                                        /* … and this role may not have them */
-	bool server_asked;                                  /* when it was started */
-	int64_t tables_ms;                                  /* when to look for them again */
-	int64_t renew_ms, led_until_ms, words_ms, queue_ms; /* when to ask again; till when we lead */
-	int64_t started_ms;                                 /* when this daemon came to this database */
-	int failures;                                       /* in a row, for the pause between tries */
+	struct post *at;   /* whose pass goes on */
+	bool tables;       /* leadership and words can be had */
+	bool closed;       /* … and this role may not have them */
+	bool server_asked; /* when it was started */
+	int64_t tables_ms; /* when to look for them again */
+	int64_t renew_ms, led_until_ms, words_ms, count_ms,
+		queue_ms;       /* when to ask; till when we lead */
+	int64_t started_ms; /* when this daemon came to this database */
+	int failures;       /* in a row, for the pause between tries */
 	struct readings readings;
 	int64_t beats_ms;          /* when to look again how workers beat */
 	int64_t ends_ms;           /* and for programs that ended with their watchers */

@@ -105,6 +105,7 @@ struct store {
 	 * is healed: a default is read once, and a standby's session does not move to the primary.
 	 */
 	bool only_reads;
+	bool ledger_seen; /* this session has found defib's ledger: it need not be looked for again */
 };
 
 /* Open a session. On failure *out is NULL. */
