@@ -126,11 +126,14 @@ defib_err status_read(struct store *s, struct arena *a, struct status_row **out,
                       struct failure *f)
 {
 	static const char *const queries[] = {
+		/* A leader's lease is that of all its watches: life/leader.h. */
 		[STORE_POSTGRES] = "SELECT st.watch, st.holder, st.info::text, " PG_US("st.at") ", " PG_US(
-			"clock_timestamp()") " - " PG_US("st.at") ", coalesce(l.expires_at > "
-													  "clock_timestamp(), false) FROM "
-													  "defib.status st LEFT JOIN defib.leader "
-													  "l USING (watch) ORDER BY st.watch",
+			"clock_timestamp()") " - " PG_US("st.at") ", coalesce(l.holder IN (SELECT d.holder "
+													  "FROM defib.leader AS d WHERE "
+													  "d.expires_at > clock_timestamp()), "
+													  "false) FROM defib.status st LEFT JOIN "
+													  "defib.leader l USING (watch) ORDER BY "
+													  "st.watch",
 		[STORE_SQLITE] =
 			"SELECT st.watch, st.holder, st.info, st.at * 1000, (" NOW_MS
 			" - st.at) * 1000, coalesce(l.expires_at > " NOW_MS

@@ -12,7 +12,11 @@ static const struct {
 		{
 			"INSERT INTO defib.leader AS l (watch, holder, expires_at) SELECT u.watch, u.holder, "
 			"clock_timestamp() + u.lease_ms * interval '1 millisecond' FROM (",
-			") AS u ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET holder = excluded.holder, "
+			/* Nothing is written, and no row locked, where a living one leads. */
+			") AS u WHERE NOT EXISTS (SELECT 1 FROM defib.leader AS o WHERE o.watch = u.watch AND "
+			"o.holder <> u.holder AND o.holder IN (SELECT d.holder FROM defib.leader AS d WHERE "
+			"d.expires_at >= clock_timestamp())) ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET "
+            "holder = excluded.holder, "
 			"expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> "
 			"excluded.holder)::int, "
 			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE clock_timestamp() END "
@@ -77,6 +81,28 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 	return err;
 }
 
+/* Whose time is over does not come back by renewing: another may have asked meanwhile. */
+defib_err leader_renew(struct store *s, const char *holder, const char *watch, int64_t *held,
+                       struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(holder), P_TEXT(watch), P_INT(LEADER_LEASE_MS)};
+	struct arena a = ARENA_INIT;
+	struct store_rows rows = {0};
+	*held = 0;
+	if (s->engine == STORE_SQLITE)
+		return DEFIB_OK;
+	defib_err err = store_exec(
+		s,
+		"UPDATE defib.leader SET expires_at = clock_timestamp() + $3::bigint * interval '1 "
+		"millisecond' WHERE holder = $1 AND watch = $2 AND expires_at >= clock_timestamp() "
+		"RETURNING (SELECT count(*) FROM defib.leader WHERE holder = $1)",
+		params, 3, &a, &rows, f);
+	if (!err && rows.nrows)
+		*held = row_int(&rows, 0, 0, 0);
+	arena_release(&a);
+	return err;
+}
+
 defib_err leader_leave(struct store *s, const char *holder, struct failure *f)
 {
 	struct store_param param = P_TEXT(holder);
@@ -104,7 +130,8 @@ defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out,
 			"SELECT watch, holder, (extract(epoch FROM since) * 1000000)::bigint, "
 			"(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint, "
 			"expires_at > clock_timestamp(), (extract(epoch FROM expires_at) * 1000000)::bigint "
-			"FROM defib.leader ORDER BY watch",
+			"FROM (SELECT watch, holder, since, max(expires_at) OVER (PARTITION BY holder) AS "
+			"expires_at FROM defib.leader) AS l ORDER BY watch",
 		[STORE_SQLITE] = "SELECT watch, holder, since * 1000, (" SQLITE_NOW_MS
 						 " - since) * 1000, expires_at > " SQLITE_NOW_MS
 						 ", expires_at * 1000 FROM defib_leader ORDER BY watch",

@@ -1,8 +1,9 @@
 /*
  * leader.h: of several daemons one leads each watch. Leadership is a short lease in
  * the database: a leader that is killed, stopped or cut off loses it within
- * LEADER_LEASE_MS, and who asks next has it. Two that both believe to lead, for
- * the moment that a stopped one wakes up, do no harm: every write is guarded.
+ * LEADER_LEASE_MS, and who asks next has it. The lease is the daemon's: as long as one of its rows
+ * is in force, all of them are, so that it renews one however many watches it leads. Two that both
+ * believe to lead, for the moment that a stopped one wakes up, do no harm: every write is guarded.
  */
 #ifndef LIFE_LEADER_H
 #define LIFE_LEADER_H
@@ -18,6 +19,12 @@
  */
 MUST_CHECK defib_err leader_ask(struct store *s, const char *holder, const char *const *watches,
                                 int n, bool *leads, struct failure *f);
+/*
+ * Go on leading all that `holder` leads, by its row of this watch: *held is how many these are, as
+ * of before the call; 0: its time was over, and all must be asked for. Always 0 on SQLite.
+ */
+MUST_CHECK defib_err leader_renew(struct store *s, const char *holder, const char *watch,
+                                  int64_t *held, struct failure *f);
 /* Step down from all, at a clean exit: others need not wait. */
 MUST_CHECK defib_err leader_leave(struct store *s, const char *holder, struct failure *f);
 /* Step down from one that is no longer watched. */
@@ -27,7 +34,7 @@ MUST_CHECK defib_err leader_leave_watch(struct store *s, const char *holder, con
 struct leader_row {
 	const char *watch, *holder;
 	int64_t since_us, led_us; /* since when, and how long that is by the database's clock */
-	int64_t expires_us;       /* changes with each renewal */
+	int64_t expires_us;       /* of the holder's lease; changes with each renewal */
 	bool leads;               /* its lease is in force */
 };
 /* Who leads, and who led last; the tables must be there. */

@@ -101,6 +101,47 @@ static void anybody_can_read_who_leads(void **state)
 	arena_release(&a);
 }
 
+static int64_t renewed(const struct tables *t, const char *holder, const char *watch)
+{
+	struct failure f = {0};
+	int64_t held = -1;
+	if (leader_renew(t->store, holder, watch, &held, &f))
+		fail_msg("%s", f.what);
+	return held;
+}
+
+static void one_row_renews_all_that_a_daemon_leads(void **state)
+{
+	const struct tables *t = tables_of(state);
+	struct leader_row *rows = NULL;
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	int n = 0;
+	assert_true(leads(t->store, "anna", "pages") && leads(t->store, "anna", "jobs"));
+	tables_script(t->store, "UPDATE defib.leader SET expires_at = clock_timestamp() - interval '1 "
+	                        "second' WHERE watch = 'jobs'");
+	assert_int_equal(renewed(t, "anna", "pages"), 2);
+	assert_false(leads(t->store, "bert", "jobs"));
+	assert_int_equal(leader_read(t->store, &a, &rows, &n, &f), DEFIB_OK);
+	assert_true(n == 2 && rows[0].leads && rows[1].leads);
+	assert_true(rows[0].expires_us == rows[1].expires_us);
+	arena_release(&a);
+}
+
+static void a_lease_that_is_over_is_not_renewed(void **state)
+{
+	const struct tables *t = tables_of(state);
+	assert_true(leads(t->store, "anna", "pages") && leads(t->store, "anna", "jobs"));
+	expire(t);
+	assert_int_equal(renewed(t, "anna", "pages"), 0);
+	assert_true(leads(t->store, "bert", "jobs"));
+	/* Who asks anew has what nobody took. */
+	assert_true(leads(t->store, "anna", "pages"));
+	assert_false(leads(t->store, "anna", "jobs"));
+	assert_int_equal(renewed(t, "anna", "pages"), 1);
+	assert_int_equal(renewed(t, "anna", "jobs"), 0);
+}
+
 #define BOTH(f) ON_POSTGRES(f), ON_SQLITE(f)
 
 int main(void)
@@ -113,6 +154,8 @@ int main(void)
 		BOTH(who_leaves_need_not_be_waited_for),
 		BOTH(who_follows_cannot_send_the_leader_away),
 		BOTH(anybody_can_read_who_leads),
+		ON_POSTGRES(one_row_renews_all_that_a_daemon_leads),
+		ON_POSTGRES(a_lease_that_is_over_is_not_renewed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "serve/beats.h"
 #include "serve/kept.h"
 #include "serve/program_ends.h"
+#include "serve/station_lead.h"
 #include "serve/station_tables.h"
 #include "watch/builtin.h"
 
@@ -35,88 +36,6 @@ static struct store_options store_options(const struct station *s)
 		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
 }
 
-/* ---- leadership ---- */
-
-static void step_down(struct station *s)
-{
-	for (int i = 0; i < s->nposts; i++) {
-		bool led = s->posts[i]->leads;
-		s->posts[i]->leads = false;
-		meter_away(&s->posts[i]->meter);
-		if (led)
-			station_show_watch(s, s->posts[i]);
-	}
-}
-
-static void take_answers(struct station *s, const bool *leads)
-{
-	for (int i = 0; i < s->nposts; i++) {
-		struct post *p = s->posts[i];
-		bool turns = leads[i] != p->leads;
-		if (turns)
-			log_event(LOG_INFO, leads[i] ? "leads the watch" : "follows another's lead",
-			          LOG_STR("watch", p->watch->name), LOG_STR("database", s->database->name));
-		if (leads[i] && !p->leads)
-			p->due_ms = clock_boot_ms();
-		p->leads = leads[i];
-		meter_leads(&p->meter, p->leads);
-		if (turns)
-			station_show_watch(s, p);
-	}
-}
-
-static bool waits_to_start(const struct station *s)
-{
-	for (int i = 0; i < s->nposts; i++)
-		if (!s->posts[i]->leads && !s->posts[i]->started)
-			return true;
-	return false;
-}
-
-/*
- * Another that renews is at it: this is no start, and what is silent may be held by his brake.
- * One that does not is whoever was killed a moment ago: then we start, when his lease is over.
- */
-static defib_err look_at_leaders(struct station *s, struct failure *f)
-{
-	struct leader_row *rows = NULL;
-	int n = 0;
-	defib_err err =
-		waits_to_start(s) ? leader_read(s->session.store, &s->arena, &rows, &n, f) : DEFIB_OK;
-	for (int i = 0; i < s->nposts && n > 0; i++) {
-		struct post *p = s->posts[i];
-		for (int k = 0; k < n && !p->leads; k++) {
-			if (!text_eq(rows[k].watch, p->watch->name))
-				continue;
-			p->started =
-				p->started || (p->other_expires_us && p->other_expires_us != rows[k].expires_us);
-			p->other_expires_us = rows[k].expires_us;
-		}
-	}
-	return err;
-}
-
-static defib_err ask_to_lead(struct station *s, struct failure *f)
-{
-	const char **names = ARENA_ARRAY(&s->arena, const char *, s->nposts + 1);
-	bool *leads = ARENA_ARRAY(&s->arena, bool, s->nposts + 1);
-	int64_t before = clock_boot_ms();
-	for (int i = 0; i < s->nposts; i++)
-		names[i] = s->posts[i]->watch->name;
-	defib_err err = session_ready(&s->session, f);
-	if (!err && s->tables)
-		err = leader_ask(s->session.store, s->options->name, names, s->nposts, leads, f);
-	if (err)
-		return err;
-	/* Where nobody can say who leads, each daemon does what it is told to. */
-	for (int i = 0; i < s->nposts && !s->tables; i++)
-		leads[i] = true;
-	s->renew_ms = before + LEADER_RENEW_MS;
-	s->led_until_ms = s->tables ? before + LEADER_LEASE_MS : INT64_MAX;
-	take_answers(s, leads);
-	return s->tables ? look_at_leaders(s, f) : DEFIB_OK;
-}
-
 /* Between the batches of a pass: are we still to go on with it? */
 static bool go_on(void *ctx)
 {
@@ -125,7 +44,7 @@ static bool go_on(void *ctx)
 	int64_t now = clock_boot_ms();
 	atomic_store(&s->round_ms, now);
 	vigil_tick(&s->vigil, now * 1000);
-	if (now >= s->renew_ms && ask_to_lead(s, &f))
+	if (now >= s->renew_ms && station_ask_to_lead(s, &f))
 		log_event(LOG_WARN, f.what);
 	return !atomic_load(&s->stop) && s->at->leads && clock_boot_ms() < s->led_until_ms &&
 	       setup_in_force(s->options->setups, s->setup);
@@ -244,7 +163,7 @@ static defib_err stand_ready(struct station *s, struct failure *f)
 	if (!err && s->setup->queue && clock_boot_ms() >= s->queue_ms)
 		err = look_for_queue(s, f);
 	if (!err && clock_boot_ms() >= s->renew_ms)
-		err = ask_to_lead(s, f);
+		err = station_ask_to_lead(s, f);
 	if (!err && clock_boot_ms() >= s->words_ms)
 		err = hear(s, f);
 	return err;
@@ -310,7 +229,7 @@ static defib_err do_passes(struct station *s, struct failure *f)
 		if (!err)
 			err = tell_status(s, p, f);
 		if (!err && clock_boot_ms() >= s->renew_ms)
-			err = ask_to_lead(s, f);
+			err = station_ask_to_lead(s, f);
 	}
 	if (!err)
 		tell_groups(s);
@@ -399,7 +318,7 @@ static int64_t go_round(struct station *s)
 		if (s->failures++ == 0)
 			log_event(LOG_ERROR, "the database cannot be asked",
 			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));
-		step_down(s);
+		station_step_down(s);
 		station_show_database(s, &f);
 		return pause_ms(s);
 	}
@@ -408,8 +327,8 @@ static int64_t go_round(struct station *s)
 	              clock_wall_us());
 	if (s->failures)
 		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
-		          LOG_INT("tries", s->failures)),
-			s->failures = 0;
+		          LOG_INT("tries", s->failures));
+	s->failures = 0;
 	int64_t wait = s->renew_ms < s->words_ms ? s->renew_ms : s->words_ms;
 	for (int i = 0; i < s->nposts; i++)
 		if (s->posts[i]->leads && s->posts[i]->due_ms < wait)

@@ -38,6 +38,7 @@ struct station {
 	int64_t tables_ms; /* when to look for them again */
 	int64_t renew_ms, led_until_ms, words_ms, count_ms,
 		queue_ms;       /* when to ask; till when we lead */
+	int64_t ask_all_ms; /* when to ask for all watches again, also those that we lead */
 	int64_t started_ms; /* when this daemon came to this database */
 	int failures;       /* in a row, for the pause between tries */
 	struct readings readings;

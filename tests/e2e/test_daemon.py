@@ -36,8 +36,8 @@ def aged(world, guard="{pace: 0}", **more):
 
 def leader(world, watch):
     """The daemon that has the lease."""
-    rows = world.db.sql("SELECT holder FROM defib.leader WHERE watch = %s "
-                        "AND expires_at > clock_timestamp()", watch)
+    rows = world.db.sql("SELECT holder FROM defib.leader WHERE watch = %s AND holder IN (SELECT "
+                        "holder FROM defib.leader WHERE expires_at > clock_timestamp())", watch)
     return next((d for d in world.daemons if rows and d.name == rows[0][0]), None)
 
 
