@@ -6,10 +6,12 @@
 #include "ledger/schema.h"
 #include "ledger/tables.h"
 
-/* One statement in a read-only transaction. */
+/* One statement that only reads our own tables; PostgreSQL needs no transaction around it. */
 static defib_err ask(struct store *s, const char *sql, const struct store_param *params, int n,
                      struct arena *a, struct store_rows *rows, struct failure *f)
 {
+	if (s->engine == STORE_POSTGRES)
+		return store_exec(s, sql, params, n, a, rows, f);
 	defib_err err = store_begin(s, TX_READ, f);
 	if (err)
 		return err;
@@ -37,6 +39,27 @@ defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held, int6
 	}
 	arena_release(&a);
 	return err;
+}
+
+defib_err ledger_waiting_all(struct store *s, struct arena *a, struct waiting **out, int *n,
+                             struct failure *f)
+{
+	struct store_rows rows;
+	const char *sql = arena_printf(a,
+	                               "SELECT w.watch, sum(w.held), sum(w.retries) FROM (SELECT "
+	                               "watch, 1 AS held, 0 AS retries FROM %s UNION ALL SELECT watch, "
+	                               "0, 1 FROM %s) AS w GROUP BY w.watch",
+	                               hold_table[s->engine], retry_table[s->engine]);
+	*n = 0;
+	defib_err err = ask(s, sql, NULL, 0, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct waiting, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct waiting){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
+		                             row_int(&rows, i, 2, 0)};
+	return DEFIB_OK;
 }
 
 static void since_sql(enum store_engine engine, struct buf *sql)

@@ -10,6 +10,13 @@
 /* Jobs of a watch that are on hold, and retries that wait for their time. */
 MUST_CHECK defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held,
                                     int64_t *retries, struct failure *f);
+struct waiting {
+	const char *watch;
+	int64_t held, retries;
+};
+/* The same of all watches that have any, in one look. */
+MUST_CHECK defib_err ledger_waiting_all(struct store *s, struct arena *a, struct waiting **out,
+                                        int *n, struct failure *f);
 
 /* So many entries of one kind. */
 struct event_count {

@@ -72,6 +72,13 @@ static void what_waits_is_counted_by_watch(enum store_engine engine)
 	assert_int_equal(retries, 1);
 	assert_int_equal(ledger_waiting(p.store, "mails", &held, &retries, &f), DEFIB_OK);
 	assert_int_equal(held + retries, 0);
+	struct waiting *all = NULL;
+	int n = 0;
+	assert_int_equal(ledger_waiting_all(p.store, &p.arena, &all, &n, &f), DEFIB_OK);
+	assert_int_equal(n, 1);
+	assert_string_equal(all[0].watch, "pages");
+	assert_int_equal(all[0].held, 2);
+	assert_int_equal(all[0].retries, 1);
 	close_place(&p);
 }
 

@@ -117,7 +117,10 @@ defib_err status_write(struct store *s, const char *watch, const char *holder, c
 	};
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(holder), P_TEXT(info)};
 	struct arena a = ARENA_INIT;
-	defib_err err = store_write(s, queries[s->engine], params, 3, &a, NULL, f);
+	/* After every pass: on PostgreSQL a statement is a transaction by itself. */
+	defib_err err = s->engine == STORE_POSTGRES
+	                    ? store_exec(s, queries[s->engine], params, 3, &a, NULL, f)
+	                    : store_write(s, queries[s->engine], params, 3, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }

@@ -16,7 +16,7 @@ static const struct {
 			") AS u WHERE NOT EXISTS (SELECT 1 FROM defib.leader AS o WHERE o.watch = u.watch AND "
 			"o.holder <> u.holder AND o.holder IN (SELECT d.holder FROM defib.leader AS d WHERE "
 			"d.expires_at >= clock_timestamp())) ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET "
-            "holder = excluded.holder, "
+			"holder = excluded.holder, "
 			"expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> "
 			"excluded.holder)::int, "
 			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE clock_timestamp() END "

@@ -69,21 +69,6 @@ static defib_err read_depth(struct post *p, const struct binding *b, struct stor
 	return err;
 }
 
-static defib_err read_waiting(struct post *p, struct store *s, struct failure *f)
-{
-	const struct meter *m = &p->meter;
-	const char *const *labels = LABELS(m->watch, m->database);
-	int64_t held = 0, retries = 0;
-	if (!p->last.ledger)
-		return DEFIB_OK;
-	defib_err err = ledger_waiting(s, p->watch->name, &held, &retries, f);
-	if (err)
-		return err;
-	metrics_set(m->metrics, METRIC_ON_HOLD, (double)held, labels);
-	metrics_set(m->metrics, METRIC_RETRIES_PENDING, (double)retries, labels);
-	return DEFIB_OK;
-}
-
 /* The kind as a label: the first few by their names, so that series stay bounded. */
 static const char *kind_label(struct reading *r, const char *kind)
 {
@@ -138,8 +123,6 @@ static void read_watch(struct post *p, const struct binding *b, struct store *s)
 	const struct meter *m = &p->meter;
 	int64_t start = clock_boot_ms();
 	defib_err err = read_depth(p, b, s, &a, &f);
-	if (!err)
-		err = read_waiting(p, s, &f);
 	if (!err)
 		err = read_runs(p, b, s, &a, &f);
 	if (err)
@@ -196,6 +179,31 @@ static defib_err read_kept(struct readings *r, struct store *s, struct metrics *
 	return err;
 }
 
+/* Holds and pending retries of every watch that we lead. */
+static defib_err read_waiting(struct store *s, struct post **posts, int n, struct arena *a,
+                              struct failure *f)
+{
+	struct waiting *all = NULL;
+	int nall = 0;
+	bool any = false;
+	for (int i = 0; i < n; i++)
+		any = any || (posts[i]->leads && posts[i]->last.ledger);
+	defib_err err = any ? ledger_waiting_all(s, a, &all, &nall, f) : DEFIB_OK;
+	for (int i = 0; i < n && !err; i++) {
+		const struct meter *m = &posts[i]->meter;
+		const char *const *labels = LABELS(m->watch, m->database);
+		struct waiting own = {0};
+		if (!posts[i]->leads || !posts[i]->last.ledger)
+			continue;
+		for (int k = 0; k < nall; k++)
+			if (text_eq(all[k].watch, posts[i]->watch->name))
+				own = all[k];
+		metrics_set(m->metrics, METRIC_ON_HOLD, (double)own.held, labels);
+		metrics_set(m->metrics, METRIC_RETRIES_PENDING, (double)own.retries, labels);
+	}
+	return err;
+}
+
 static void read_database(struct readings *r, struct session *own, struct metrics *m,
                           const char *database, struct post **posts, int n)
 {
@@ -208,6 +216,8 @@ static void read_database(struct readings *r, struct session *own, struct metric
 		readings_workers(r, rows, nrows, m, database, posts, n);
 	if (!err)
 		err = read_kept(r, own->store, m, database, &f);
+	if (!err)
+		err = read_waiting(own->store, posts, n, &a, &f);
 	if (err)
 		count_failure(m, "", database, &f);
 	arena_release(&a);
