@@ -41,7 +41,10 @@ bool life_has_room(const struct life *l)
 
 enum lease_contact life_contact(const struct life *l, int64_t now_ms)
 {
-	return l->worker ? lease_contact(&l->lease, now_ms) : CONTACT_TAKEN;
+	/* Before the first registration nothing was lost. */
+	if (!l->worker)
+		return l->lease.taken ? CONTACT_TAKEN : CONTACT_GOOD;
+	return lease_contact(&l->lease, now_ms);
 }
 
 /* ---- what happened ---- */

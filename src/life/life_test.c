@@ -8,6 +8,7 @@ static void it_registers_takes_its_lock_and_only_lives_until_the_start_up_is_ove
 	struct world w;
 	(void)state;
 	begin(&w, 3);
+	assert_int_equal(life_contact(&w.life, w.now_ms), CONTACT_GOOD); /* not lost: not begun */
 	run(&w, 2 * LEASE_MS);
 	assert_int_equal(w.done[LIFE_REGISTER], 1);
 	assert_int_equal(w.done[LIFE_LOCK], 1);

@@ -316,7 +316,7 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 
 void sweeper_start_up(struct sweeper *s, int64_t self)
 {
-	struct startup_options o = {.self = self, .doubtful = true, .go_on = go_on, .ctx = s};
+	struct startup_options o = {.self = self, .go_on = go_on, .ctx = s};
 	struct failure heard = {0};
 	assert(!s->running);
 	if (hear(s, &heard)) {
