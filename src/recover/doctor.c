@@ -25,6 +25,7 @@ static const struct check database_checks[] = {
 	{"version", ON_BOTH, STAGE_NONE, check_version},
 	{"tls", ON_POSTGRES, STAGE_NONE, check_tls},
 	{"pooler", ON_POSTGRES, STAGE_NONE, check_pooler},
+	{"timeline", ON_POSTGRES, STAGE_NONE, check_timeline},
 	{"writable", ON_POSTGRES, STAGE_NONE, check_writable},
 	{"writable", ON_SQLITE, STAGE_NONE, check_file},
 	{"clock", ON_POSTGRES, STAGE_NONE, check_clock},

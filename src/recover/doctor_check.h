@@ -54,6 +54,7 @@ const char *bare_table(struct examination *x);
 /* Of a database (doctor_database.c). */
 void check_version(struct examination *x);
 void check_tls(struct examination *x);
+void check_timeline(struct examination *x);
 void check_pooler(struct examination *x);
 void check_writable(struct examination *x);
 void check_clock(struct examination *x);

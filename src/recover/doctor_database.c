@@ -70,6 +70,19 @@ void check_pooler(struct examination *x)
 	      "workers on other hosts are noticed by their leases alone, not at once");
 }
 
+void check_timeline(struct examination *x)
+{
+	if (x->store->timeline.number)
+		found(x, FINDING_OK, NULL,
+		      "timeline %lld: an old primary that comes back after a fail-over is refused",
+		      (long long)x->store->timeline.number);
+	else
+		found(x, FINDING_OK, NULL,
+		      "its timeline is not known (a standby, or pg_control_system() and "
+		      "pg_current_wal_lsn() may not be called): an old primary that comes back after a "
+		      "fail-over would not be refused");
+}
+
 void check_writable(struct examination *x)
 {
 	struct store_rows rows;

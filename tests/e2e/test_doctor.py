@@ -11,7 +11,7 @@ import time
 import pytest
 
 from conftest import Ran
-from doctoring import INDEX, Findings, config, doctor, make_jobs  # noqa: F401
+from doctoring import INDEX, Findings, config, doctor, make_jobs, role  # noqa: F401
 from pooler import PGBOUNCER, Pooler
 from pgserver import PgServer, free_port
 
@@ -316,6 +316,13 @@ def test_an_open_connection_to_another_address_warns_until_it_is_encrypted(docto
         assert doctor("--db", url + "?sslmode=disable").one("tls", "warn")
     finally:
         own.remove()
+
+
+def test_a_timeline_that_may_not_be_read_is_told(pg, doctor):
+    assert "timeline 1: an old primary" in doctor("--db", pg.url).one("timeline", "ok")["text"]
+    with role(pg) as url:
+        pg.sql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        assert "is not known" in doctor("--db", url).one("timeline", "ok")["text"]
 
 
 def test_loopback_needs_no_encryption(pg, doctor):
