@@ -127,13 +127,19 @@ static defib_err control(struct lite *l, const char *sql, bool committing, struc
 	return err;
 }
 
+/* SQLite takes PRAGMA journal_mode for a write, also where it only asks. */
+static bool only_asks(const char *sql)
+{
+	return strncasecmp(sql, "PRAGMA ", 7) == 0 && !strpbrk(sql, "=(");
+}
+
 /*
  * PRAGMA query_only would say the same, but setting it makes SQLite compile every statement of
  * the session anew.
  */
 static defib_err only_reads(struct lite *l, sqlite3_stmt *stmt, struct failure *f)
 {
-	if (!l->reading || sqlite3_stmt_readonly(stmt)) {
+	if (!l->reading || sqlite3_stmt_readonly(stmt) || only_asks(sqlite3_sql(stmt))) {
 		return DEFIB_OK;
 	}
 	return fail(f, DEFIB_READ_ONLY, "%s: attempt to write in a transaction that only reads",
