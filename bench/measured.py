@@ -38,13 +38,14 @@ def options(text, parts):
     parser.add_argument("--full", action="store_true", help="longer runs and more rounds")
     parser.add_argument("--tiny", action="store_true",
                         help="a few jobs, to see that it runs: no bar is judged")
+    parser.add_argument("--rounds", type=int, help="how often each is run: 3, with --full 5")
     parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(parts))
     given = parser.parse_args()
     unknown = [part for part in given.parts if part not in parts]
     if unknown:
         parser.error(f"unknown part {unknown[0]}; there are {' '.join(parts)}")
     given.parts = given.parts or list(parts)
-    given.rounds = 5 if given.full else 1 if given.tiny else 3
+    given.rounds = given.rounds or (5 if given.full else 1 if given.tiny else 3)
     return given
 
 
