@@ -21,7 +21,8 @@
 
 void life_init(struct life *l, const struct life_rules *rules)
 {
-	*l = (struct life){.rules = *rules, .starting = true, .look_whole = true};
+	/* One pass at the start: what it learns of the tables, later recoveries need not ask. */
+	*l = (struct life){.rules = *rules, .starting = true, .look_whole = true, .found = true};
 	silence_init(&l->silence, rules->lease.lease_ms, rules->brake_ms);
 	part_init(&l->part);
 	locks_init(&l->locks, &(struct locks_rules){GRACE_MS, QUIET_MS, GAP_MS});
@@ -227,7 +228,7 @@ static void done(struct life *l, const struct life_event *e, int64_t now_ms)
 		declared(l, e->yes, now_ms);
 		break;
 	case LIFE_LEFT:
-		l->found = e->yes;
+		l->found = l->found || e->yes;
 		break;
 	default:
 		break;

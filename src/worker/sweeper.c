@@ -170,7 +170,7 @@ static bool sweep_one(struct sweeper *s, struct swept *x)
 	s->vigil.tick_us = 0;
 	if (scanner_pass(x->scanner, &result))
 		log_event(LOG_WARN, result.failure.what);
-	else
+	else if (x->scan.guard)
 		tell_guard(x);
 	return result.outcomes[OUTCOME_RECOVERED] > 0;
 }
@@ -196,7 +196,7 @@ static void recover(struct sweeper *s, const struct turn *t)
 	char text[32];
 	struct failure f = {0};
 	bool any = false;
-	if (ask_server(s, &f) || hear(s, &f)) {
+	if ((s->options.nwatches > 1 && ask_server(s, &f)) || hear(s, &f)) {
 		log_event(LOG_WARN, f.what);
 		return;
 	}
@@ -206,7 +206,11 @@ static void recover(struct sweeper *s, const struct turn *t)
 		bool led = !t->owner.id && daemon_leads(s, x->watch->name);
 		if (x->paused || led || (!t->owner.id && !t->which[i]))
 			continue;
-		x->scan.owner = i == 0 && t->owner.id ? text : NULL;
+		/* Nothing holds what a dead worker had: no time is lost by asking. */
+		bool dead = i == 0 && t->owner.id;
+		x->scan.owner = dead ? text : NULL;
+		x->scan.guard = dead ? NULL : x->guard;
+		x->scan.vigil = dead ? NULL : &s->vigil;
 		x->scan.mass = t->owner.mass;
 		/* There, who is silent is declared dead first: one that comes back must not go on. */
 		x->scan.dead_only = i == 0 || t->dead_only;
