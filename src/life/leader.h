@@ -1,9 +1,9 @@
 /*
  * leader.h: of several daemons one leads each watch. Leadership is a short lease in
  * the database: a leader that is killed, stopped or cut off loses it within
- * LEADER_LEASE_MS, and who asks next has it. The lease is the daemon's: as long as one of its rows
- * is in force, all of them are, so that it renews one however many watches it leads. Two that both
- * believe to lead, for the moment that a stopped one wakes up, do no harm: every write is guarded.
+ * LEADER_LEASE_MS, and the next daemon that asks gets it. A daemon's rows hold together: while one
+ * is in force, all are, so it renews one row however many watches it leads. Two daemons that both
+ * take themselves for the leader, when a stopped one wakes up, do no harm: every write is guarded.
  */
 #ifndef LIFE_LEADER_H
 #define LIFE_LEADER_H

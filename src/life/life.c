@@ -8,7 +8,7 @@
 #define LEAD_MS 1000        /* how often those that stand ready do, trying to become one */
 #define GRACE_MS 250        /* that a lock may be away before its worker is taken for dead */
 #define QUIET_MS 10000      /* after an outage of our own nobody is reported by its lock */
-#define GAP_MS 2000         /* who comes back so much later than he meant to was suspended */
+#define GAP_MS 2000         /* a loop that wakes up so much too late was suspended */
 #define OWN_LOCK_MS 100     /* how often our own lock is tried for while an old session has it */
 #define JUMP_US 5000000     /* clocks that drift apart by more have jumped */
 #define LEFT_MS 15000       /* how often the first asks for jobs of nobody, told or not */

@@ -3,8 +3,8 @@
  * of its last renewal for a whole lease of it, by our own clock, and could write all that time:
  * our own renewal succeeded after we first read it, and none failed since. So
  *
- *  - whoever has just started, or was away, convicts nobody before a living worker could have
- *    renewed, however old its stamp is;
+ *  - a worker that has just started, or was away, convicts nobody until a living worker has had
+ *    the time to renew, however old its stamp is;
  *  - the database's clock may jump as it likes: it is never asked;
  *  - a database that is busy, full or read-only for us was so for them.
  *
