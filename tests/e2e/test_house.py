@@ -71,6 +71,54 @@ def test_what_is_in_order_stays_green(tmp_path):
     assert ran.returncode == 0, ran.stdout
 
 
+VOICES = [
+    ("docs/a.md", "Mail for those\nwho was called at\nnight.\n", "docs/a.md:2"),
+    ("src/base/a.c", '/*\n * This is logged, it is\n * told once. */\n', "src/base/a.c:2"),
+    ("src/base/a.c", 'char *a = "no index "\n\t"serves it";\n', "src/base/a.c:1"),
+    ("sql/a.sql", "-- Who comes\n-- again gets it\n", "sql/a.sql:1"),
+    ("web/a.js", 'heading("Told by persons");\n', "web/a.js:1"),
+]
+
+
+@pytest.mark.parametrize("name,text,where", VOICES, ids=[name for name, _, _ in VOICES])
+def test_a_banned_phrase_is_found_across_lines_comments_and_literals(tmp_path, name, text, where):
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text(text)
+    ran = subprocess.run(["/usr/bin/python3", ROOT / "scripts" / "voice.py", tmp_path],
+                         capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stdout.startswith(f"{where}: ")
+
+
+STRINGS = [
+    ("a.c", 'void f(void)\n{\n\tfail(e, "%s has no "\n\t     "column %s", a, b);\n}\n',
+     "3: fail: %s has no column %s"),
+    ("a.c", '\t.help = "how long it waits",\n/* "a comment here" */\n', "1: help: how long it waits"),
+    ("a.js", "const a = /'/; // 'not this'\nnote(`lost for ${f({a: 1})} now`);\n",
+     "2: note: lost for {…} now"),
+    ("a.html", "<p>\n<b>Two words</b>", "2: html: Two words"),
+    ("a.sql", "RAISE EXCEPTION 'worker % is dead'; -- it's\n",
+     "1: raise exception: worker % is dead"),
+    ("a.yaml", "requeue: x = 1\nreason: taken too long\n", "2: reason: taken too long"),
+]
+
+
+@pytest.mark.parametrize("name,text,line", STRINGS, ids=[line for _, _, line in STRINGS])
+def test_the_list_of_texts_has_each_once_with_its_line(tmp_path, name, text, line):
+    (tmp_path / name).write_text(text)
+    ran = subprocess.run(["/usr/bin/python3", ROOT / "scripts" / "strings.py", tmp_path],
+                         capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{tmp_path}/{name}:{line}\n"
+
+
+def test_the_list_of_texts_leaves_out_sql_and_unit_tests(tmp_path):
+    (tmp_path / "a.c").write_text('run("SELECT a, b FROM c"); open("rb");\n')
+    (tmp_path / "a_test.c").write_text('fail(e, "not for people");\n')
+    ran = subprocess.run(["/usr/bin/python3", ROOT / "scripts" / "strings.py", tmp_path],
+                         capture_output=True, text=True, check=True)
+    assert ran.stdout == ""
+
+
 def compile_c(tmp_path, text, *flags):
     source = tmp_path / "a.c"
     source.write_text(text)
