@@ -17,17 +17,23 @@ RANKS = [
     ["base"],
     ["store", "config"],
     ["watch"],
+    ["guard"],
     ["ledger", "life"],
     ["recover"],
     ["worker"],
+    ["insight"],
+    ["setup"],
     ["alert"],
-    ["serve"],
+    ["view"],
+    ["daemon"],
+    ["http"],
     ["cli"],
 ]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 PURE = [
-    "life/life", "life/part", "life/silence", "life/brake", "life/doubt", "life/locks", "life/lease",
-    "recover/judge", "recover/decide", "recover/guard", "recover/pace", "worker/engine",
+    "guard/guard", "guard/brake", "guard/doubt", "guard/vigil", "guard/pace", "guard/suspects",
+    "life/life", "life/part", "life/silence", "life/locks", "life/lease",
+    "recover/judge", "recover/decide", "worker/engine",
     "worker/engine_spool", "worker/engine_turn", "worker/engine_answer", "worker/job",
     "worker/turn", "worker/slots", "worker/breaker",
 ]

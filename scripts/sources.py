@@ -27,7 +27,7 @@ def is_cli(path):
 # What `defib deploy` prints; the rest of deploy/ is read by others.
 DEPLOYED = ("systemd", "cron", "kubernetes", "container")
 
-# What the page is made of; the server knows their types (src/serve/page.c).
+# What the page is made of; the server knows their types (src/http/page.c).
 WEB = (".html", ".css", ".js", ".svg")
 
 KINDS = {

@@ -16,7 +16,7 @@ import { subscribe } from "./lib/live.js";
 import { startSearch } from "./lib/search.js";
 import { askForToken } from "./lib/token.js";
 
-/* {parts} of a path become params. The server knows the same paths (src/serve/page.c). */
+/* {parts} of a path become params. The server knows the same paths (src/http/page.c). */
 const VIEWS = [
 	{ path: "/", module: "overview", title: "Overview", letter: "o", icon: "board" },
 	{ path: "/stuck", module: "stuck", title: "Stuck", letter: "s", icon: "alert" },

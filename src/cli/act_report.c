@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "cli/select.h"
-#include "serve/say_act.h"
+#include "view/json_act.h"
 
 /* ---- the question ---- */
 

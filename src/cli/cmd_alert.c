@@ -9,8 +9,8 @@
 #include "alert/sinks.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "serve/say.h"
-#include "serve/say_alerts.h"
+#include "view/json.h"
+#include "view/json_alerts.h"
 
 const struct cli_option alert_options[] = {
 	{"sink", "SINK", "test: only this one"},

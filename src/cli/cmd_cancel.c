@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "cli/act_report.h"
 #include "recover/carry.h"
-#include "serve/queue_cancel.h"
 #include "watch/builtin.h"
+#include "worker/queue_cancel.h"
 #include "worker/wake.h"
 
 const struct cli_option cancel_options[] = {

@@ -7,9 +7,9 @@
 
 #include "base/text.h"
 #include "cli/table.h"
+#include "daemon/metrics.h"
 #include "embedded.h"
-#include "serve/metrics.h"
-#include "serve/say_config.h"
+#include "view/json_config.h"
 #include "watch/builtin.h"
 #include "watch/params.h"
 

@@ -11,13 +11,13 @@
 #include "base/log.h"
 #include "base/resident.h"
 #include "base/text.h"
+#include "daemon/daemon.h"
+#include "daemon/heartbeats.h"
+#include "daemon/pools.h"
+#include "daemon/watch_metrics.h"
+#include "http/events.h"
+#include "http/server.h"
 #include "life/incarnation.h"
-#include "serve/beats.h"
-#include "serve/daemon.h"
-#include "serve/events.h"
-#include "serve/http.h"
-#include "serve/meter.h"
-#include "serve/pools.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -47,9 +47,9 @@ const struct cli_option daemon_options[] = {
 struct run {
 	struct cli *cli;
 	char name[128];
-	struct setup_box setups;
-	struct board *board;
-	struct beats *beats;
+	struct live_settings_box setups;
+	struct overview *overview;
+	struct heartbeats *beats;
 	struct metrics *metrics;
 	struct events *events;
 	struct api api;
@@ -62,7 +62,7 @@ struct run {
 
 /* ---- the configuration, at the start and again ---- */
 
-static defib_err choose(const struct cli *c, struct setup *s, struct failure *f)
+static defib_err choose(const struct cli *c, struct live_settings *s, struct failure *f)
 {
 	const struct settings *all = &s->settings;
 	s->chosen = ARENA_ARRAY(&s->arena, bool, all->nwatches + 1);
@@ -90,7 +90,7 @@ static defib_err choose(const struct cli *c, struct setup *s, struct failure *f)
 
 /* By the same files and options as ever, into memory of its own. NULL after a failure. */
 /* What was read, value by value, outlives its reader only where somebody can ask for it. */
-static void keep_shown(const struct cli *c, struct setup *s, struct cfg_reader *r)
+static void keep_shown(const struct cli *c, struct live_settings *s, struct cfg_reader *r)
 {
 	if (cli_value(c, "listen") || s->settings.http.listen) {
 		s->shown = r->shown_arena;
@@ -101,10 +101,10 @@ static void keep_shown(const struct cli *c, struct setup *s, struct cfg_reader *
 	}
 }
 
-static struct setup *read_setup(const struct cli *c, struct failure *f)
+static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 {
 	struct cli *fresh = mem_alloc(sizeof *fresh);
-	struct setup *s = setup_new();
+	struct live_settings *s = live_settings_new();
 	*fresh = *c;
 	fresh->arena = (struct arena)ARENA_INIT;
 	fresh->reader = (struct cfg_reader){0};
@@ -115,7 +115,7 @@ static struct setup *read_setup(const struct cli *c, struct failure *f)
 	if (!err)
 		err = choose(c, s, f);
 	if (!err)
-		setup_shapes(s, &fresh->reader);
+		live_settings_shapes(s, &fresh->reader);
 	if (!err)
 		cli_problems(fresh); /* warnings */
 	keep_shown(c, s, &fresh->reader);
@@ -123,7 +123,7 @@ static struct setup *read_setup(const struct cli *c, struct failure *f)
 	free(fresh);
 	if (!err)
 		return s;
-	setup_free(s);
+	live_settings_free(s);
 	return NULL;
 }
 
@@ -155,14 +155,14 @@ static void reload(struct run *r)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
 	           (int64_t)now.tv_sec * US_PER_S + now.tv_nsec / 1000);
-	struct setup *next = read_setup(r->cli, &f);
-	meter_reload(r->metrics, next != NULL);
+	struct live_settings *next = read_setup(r->cli, &f);
+	watch_metrics_reload(r->metrics, next != NULL);
 	if (next) {
 		log_event(LOG_INFO, "the configuration was read again",
 		          LOG_INT("databases", next->settings.ndatabases),
 		          LOG_INT("watches", next->settings.nwatches));
 		tell_restart(r, &r->setups.now->settings.http, &next->settings.http);
-		setup_box_put(&r->setups, next);
+		live_settings_box_put(&r->setups, next);
 		daemon_reload(r->daemon);
 		reload_http(r, &next->settings.http);
 		if (r->pools)
@@ -225,7 +225,7 @@ static defib_err start_http(struct run *r, struct failure *f)
 	const struct service *s = &r->setups.now->settings.http;
 	const char *listen = cli_value(r->cli, "listen");
 	r->api = (struct api){.setups = &r->setups,
-	                      .board = r->board,
+	                      .overview = r->overview,
 	                      .beats = r->beats,
 	                      .metrics = r->metrics,
 	                      .events = r->events,
@@ -242,7 +242,7 @@ static defib_err start_http(struct run *r, struct failure *f)
 static void start(struct run *r)
 {
 	struct daemon_options o = {.setups = &r->setups,
-	                           .board = r->board,
+	                           .overview = r->overview,
 	                           .beats = r->http ? r->beats : NULL,
 	                           .metrics = r->metrics,
 	                           .name = r->name,
@@ -319,9 +319,9 @@ static void put_away(struct run *r)
 {
 	metrics_free(r->metrics);
 	events_free(r->events);
-	board_free(r->board);
-	beats_free(r->beats);
-	setup_box_release(&r->setups);
+	overview_free(r->overview);
+	heartbeats_free(r->beats);
+	live_settings_box_release(&r->setups);
 }
 
 static void stop(struct run *r, const sigset_t *set, int signal)
@@ -348,21 +348,21 @@ int cmd_daemon(struct cli *c)
 	r->cli = c;
 	if (!cli_set_up_log(c, c->tty_err ? LOG_PLAIN : LOG_LOGFMT))
 		return EXIT_USAGE;
-	struct setup *first = read_setup(c, &f);
+	struct live_settings *first = read_setup(c, &f);
 	if (!first)
 		return cli_fail(&f);
 	if (incarnation_self(&self, &f)) {
-		setup_free(first);
+		live_settings_free(first);
 		return cli_fail(&f);
 	}
 	snprintf(r->name, sizeof r->name, "%s:%d:%.8s", self.host, (int)self.pid, self.nonce);
 	block_signals(&set);
-	setup_box_init(&r->setups, first);
-	r->board = board_new();
-	r->beats = beats_new();
-	r->events = events_new(&r->setups, r->board);
+	live_settings_box_init(&r->setups, first);
+	r->overview = overview_new();
+	r->beats = heartbeats_new();
+	r->events = events_new(&r->setups, r->overview);
 	r->metrics = metrics_new();
-	meter_start(r->metrics, clock_wall_us());
+	watch_metrics_start(r->metrics, clock_wall_us());
 	if (start_http(r, &f)) {
 		put_away(r);
 		return cli_fail(&f);

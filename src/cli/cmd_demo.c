@@ -5,7 +5,7 @@
  * One loop in one process: signals, ends of processes, faults that are due, the ledger. All
  * that it starts ends with it, and all that it makes is removed, however it ends.
  */
-#include "cli/demo.h"
+#include "cli/demo/demo.h"
 
 #include "base/text.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "recover/doctor.h"
-#include "serve/say_finding.h"
+#include "setup/doctor.h"
+#include "view/json_finding.h"
 
 #define IDLE_US (60 * US_PER_S)
 

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
-#include "serve/job_words.h"
-#include "serve/say_explain.h"
+#include "view/job_words.h"
+#include "view/json_explain.h"
 
 const struct cli_option explain_options[] = {
 	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},

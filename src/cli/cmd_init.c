@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "ledger/schema.h"
-#include "recover/detect.h"
+#include "setup/detect.h"
 
 const struct cli_option init_options[] = {
 	{"print", NULL, "print the SQL of defib's own tables, and the grants, for a DBA to run"},

@@ -13,7 +13,7 @@
 #include "ledger/ledger.h"
 #include "ledger/schema.h"
 #include "recover/apply.h"
-#include "recover/install_sql.h"
+#include "setup/install_sql.h"
 
 const struct cli_option install_options[] = {
 	{"every", "DURATION", "how often; default: the watch's every"},

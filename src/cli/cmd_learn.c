@@ -7,10 +7,10 @@
 #include "cli/table.h"
 
 #include "base/clock.h"
-#include "recover/learn.h"
-#include "recover/runs.h"
-#include "recover/suggest.h"
-#include "serve/say_learned.h"
+#include "insight/learn.h"
+#include "insight/runs.h"
+#include "insight/suggest.h"
+#include "view/json_learned.h"
 
 struct learning {
 	struct cli *cli;

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/ledger_lines.h"
 #include "ledger/events.h"
-#include "serve/say_ledger.h"
+#include "view/json_ledger.h"
 
 #define SHOWN_BY_DEFAULT 50
 #define SHOWN_MAX 100000

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
-#include "serve/cursor.h"
-#include "serve/job_words.h"
+#include "view/cursor.h"
+#include "view/job_words.h"
 
 const struct cli_option list_options[] = {
 	SELECTOR_OPTIONS,

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "serve/words.h"
+#include "view/override_set.h"
 
 const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},
@@ -101,16 +101,16 @@ static void tell_text(struct speaking *x, const char *watch, const struct databa
 	buf_add(&x->out, "\n");
 }
 
-static void in_force_words(const struct told *word, struct buf *text)
+static void in_force_words(const struct override *word, struct buf *text)
 {
 	if (text_eq(word->name, "pause"))
 		buf_add(text, "recovery is paused ");
 	else
 		buf_addf(text, "thresholds are raised by %s, ", word->value);
-	told_words(word, text);
+	override_words(word, text);
 }
 
-static void taken_back_words(const struct word *w, struct buf *text)
+static void taken_back_words(const struct override_answer *w, struct buf *text)
 {
 	static const struct {
 		const char *word, *was, *was_not;
@@ -122,12 +122,12 @@ static void taken_back_words(const struct word *w, struct buf *text)
 	buf_add(text, w->was ? texts[i].was : texts[i].was_not);
 }
 
-static void tell(struct speaking *x, const struct target *t, const struct word *w)
+static void tell(struct speaking *x, const struct target *t, const struct override_answer *w)
 {
 	struct buf text = BUF_INIT;
 	if (x->cli->json) {
 		buf_add(&x->out, x->spoken ? ",\n" : "\n");
-		word_json(t->database, w, &x->out);
+		override_answer_json(t->database, w, &x->out);
 	} else {
 		if (w->told)
 			in_force_words(w->told, &text);
@@ -142,13 +142,13 @@ static void tell(struct speaking *x, const struct target *t, const struct word *
 static defib_err say(struct speaking *x, const struct target *t, struct failure *f)
 {
 	struct cli *c = x->cli;
-	const struct told said = {.watch = t->watch,
-	                          .name = x->name,
-	                          .value = x->value,
-	                          .actor = cli_actor(c),
-	                          .reason = cli_value(c, "reason")};
-	struct word word;
-	defib_err err = word_say(t->session->store, &said, x->for_us, &c->arena, &word, f);
+	const struct override said = {.watch = t->watch,
+	                              .name = x->name,
+	                              .value = x->value,
+	                              .actor = cli_actor(c),
+	                              .reason = cli_value(c, "reason")};
+	struct override_answer word;
+	defib_err err = override_set(t->session->store, &said, x->for_us, &c->arena, &word, f);
 	if (!err)
 		tell(x, t, &word);
 	return err;
@@ -157,11 +157,11 @@ static defib_err say(struct speaking *x, const struct target *t, struct failure 
 /* ---- taking it back ---- */
 
 /* A single watch cannot be taken out of what was said of all. */
-static int still_in_force(struct speaking *x, const struct target *t, const struct told *word)
+static int still_in_force(struct speaking *x, const struct target *t, const struct override *word)
 {
 	struct failure f = {0};
 	struct buf text = BUF_INIT;
-	told_words(word, &text);
+	override_words(word, &text);
 	fail(&f, DEFIB_REFUSED, "%s is still told \"%s\" %s", t->watch, x->name, buf_text(&text));
 	fail_next(&f, "take it back for all: defib %s --all%s", x->cli->command->name,
 	          text_eq(x->name, "raise") ? " --off" : "");
@@ -171,11 +171,11 @@ static int still_in_force(struct speaking *x, const struct target *t, const stru
 
 static defib_err take_back(struct speaking *x, const struct target *t, struct failure *f)
 {
-	const struct told *still;
-	struct word *words;
+	const struct override *still;
+	struct override_answer *words;
 	int n;
 	defib_err err =
-		word_take_back(t->session->store, t->watch, x->name, &x->cli->arena, &words, &n, &still, f);
+		override_clear(t->session->store, t->watch, x->name, &x->cli->arena, &words, &n, &still, f);
 	if (!err && still)
 		x->code = still_in_force(x, t, still);
 	for (int i = 0; !err && !still && i < n; i++)

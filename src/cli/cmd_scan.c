@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "serve/standing.h"
+#include "view/watch_status.h"
 
 const struct cli_option scan_options[] = {
 	{"fix", NULL, "recover them; without it nothing is changed"},
@@ -151,7 +151,7 @@ static void prepare_sources(struct run *run)
 static defib_err refuse_brake(struct run *run, struct session *session, const struct watch *w,
                               const struct database *d, struct failure *f)
 {
-	struct standing st;
+	struct watch_status st;
 	struct left left;
 	struct failure unread = {0};
 	if (!run->options.fix || run->options.override_guard)
@@ -160,14 +160,14 @@ static defib_err refuse_brake(struct run *run, struct session *session, const st
 		return f->code;
 	if (left_read(session->store, &run->cli->arena, &left, &unread))
 		return DEFIB_OK;
-	standing_init(&st, d, w->name, &left);
-	if (standing_brakes(&st)) {
+	watch_status_init(&st, d, w->name, &left);
+	if (watch_status_brakes(&st)) {
 		const char *guard = json_string_value(json_object_get(st.info, "guard"));
 		fail(f, DEFIB_REFUSED, "watch %s: nothing was changed: the daemon's brake is on: %s",
 		     w->name, guard ? guard : "");
 		fail_next(f, "wait for it, or add --override-guard, which the ledger will say");
 	}
-	standing_release(&st);
+	watch_status_release(&st);
 	return f->code;
 }
 

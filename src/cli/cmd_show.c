@@ -7,8 +7,8 @@
 #include "cli/story_text.h"
 #include "cli/told_words.h"
 
-#include "serve/judged.h"
-#include "serve/say_story.h"
+#include "view/json_story.h"
+#include "view/judged_job.h"
 
 const struct cli_option show_options[] = {
 	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},

@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "insight/tally.h"
 #include "recover/late.h"
-#include "recover/tally.h"
-#include "serve/job_words.h"
-#include "serve/say_tally.h"
+#include "view/job_words.h"
+#include "view/json_tally.h"
 
 struct counting {
 	struct cli *cli;

@@ -14,8 +14,8 @@
 #include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "life/attendance.h"
-#include "serve/say_standing.h"
-#include "serve/standing.h"
+#include "view/json_watch_status.h"
+#include "view/watch_status.h"
 #include "watch/builtin.h"
 
 struct asking {
@@ -30,18 +30,18 @@ struct asking {
 static void tell(struct asking *x, const struct database *d, const char *watch,
                  const struct left *left)
 {
-	struct standing st;
-	standing_init(&st, d, watch, left);
+	struct watch_status st;
+	watch_status_init(&st, d, watch, left);
 	if (x->cli->json) {
 		buf_add(&x->out, x->told ? ",\n" : "\n");
-		standing_json(&st, &x->out);
+		watch_status_json(&st, &x->out);
 	} else {
 		buf_add(&x->out, x->told ? "\n" : "");
-		standing_text(&st, x->cli->color_out, &x->out);
+		watch_status_text(&st, x->cli->color_out, &x->out);
 	}
-	x->trouble = x->trouble || standing_trouble(&st);
+	x->trouble = x->trouble || watch_status_trouble(&st);
 	x->told++;
-	standing_release(&st);
+	watch_status_release(&st);
 }
 
 /* The built-in queue is nobody's watch in the file: it is told of where a daemon has it. */

@@ -2,13 +2,13 @@
  * cmd_top.c: `defib top`: watches, stuck jobs and workers on a full screen, live, with the acts
  * of the command line a key away.
  *
- *   top_desk.c    a thread a database: reads (top_read.c), does errands (top_errand.c)
- *   top_model.c   what is shown, filtered, tagged      pure
- *   top_lines.c   the model as lines of some size      pure
- *   top_talk.c    keys, questions, pages
- *   top_screen.c  curses
+ *   top/reader.c  a thread a database: reads (top/read.c), acts (top/action.c)
+ *   top/model.c   what is shown, filtered, tagged      pure
+ *   top/lines.c   the model as lines of some size      pure
+ *   top/talk.c    keys, questions, pages
+ *   top/screen.c  curses
  */
-#include "cli/top_talk.h"
+#include "cli/top/talk.h"
 
 #include "base/clock.h"
 #include "watch/builtin.h"
@@ -40,7 +40,7 @@ static void on_signal(int number)
 	(void)n;
 }
 
-/* Behind curses, whose own handlers would leave while a desk writes. */
+/* Behind curses, whose own handlers would leave while a reader writes. */
 static void take_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -117,11 +117,12 @@ static void run(struct top_talk *t)
 }
 
 /* What is being written is waited for; a look at a database that hangs is not. */
-static bool stop_desks(struct top_place *places, int n)
+static bool stop_readers(struct top_place *places, int n)
 {
 	bool all = true;
 	for (int i = 0; i < n; i++)
-		all = top_desk_stop(places[i].desk, top_desk_writes(places[i].desk) ? ACT_MS : QUIT_MS) &&
+		all = top_reader_stop(places[i].reader,
+		                      top_reader_writes(places[i].reader) ? ACT_MS : QUIT_MS) &&
 		      all;
 	return all;
 }
@@ -135,19 +136,19 @@ static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64
 	struct top_talk talk;
 	take_signals();
 	for (int i = 0; i < n; i++)
-		places[i].desk =
-			top_desk_start(&ctx, places[i].database, places[i].watches, places[i].n, i);
+		places[i].reader =
+			top_reader_start(&ctx, places[i].database, places[i].watches, places[i].n, i);
 	top_talk_init(&talk, places, n);
 	run(&talk);
 	top_screen_close();
-	bool ended = stop_desks(places, n);
+	bool ended = stop_readers(places, n);
 	if (!ended) {
 		/* A thread still waits for its database: nothing of ours may be freed under it. */
 		fflush(NULL);
 		_exit(ended_by ? 128 + ended_by : EXIT_CLEAN);
 	}
 	for (int i = 0; i < n; i++)
-		top_desk_free(places[i].desk);
+		top_reader_free(places[i].reader);
 	top_talk_release(&talk);
 }
 

@@ -7,9 +7,9 @@
 #include "cli/table.h"
 
 #include "base/clock.h"
+#include "insight/whatif.h"
 #include "recover/late.h"
-#include "recover/whatif.h"
-#include "serve/say.h"
+#include "view/json.h"
 
 const struct cli_option whatif_options[] = {
 	{"stuck-after", "DURATION", "instead of the watch's stuck_after"},

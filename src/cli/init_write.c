@@ -2,7 +2,7 @@
 #include "cli/init_write.h"
 
 #include "base/text.h"
-#include "recover/propose.h"
+#include "setup/propose.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "cli/ledger_lines.h"
 
 #include "base/text.h"
-#include "serve/say_ledger.h"
+#include "view/json_ledger.h"
 
 /* Beyond this a column's text runs over, so that one long reason does not push all others out. */
 #define WIDTH_MAX 60

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "recover/evidence.h"
 #include "recover/unseen.h"
-#include "serve/say_scan.h"
+#include "view/json_scan.h"
 #include "watch/compile.h"
 
 void report_begin(struct scan_report *r, struct cli *c, bool fix)

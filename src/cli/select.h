@@ -18,8 +18,8 @@
 
 #include "cli/cli.h"
 #include "ledger/ledger.h"
-#include "serve/say_job.h"
 #include "store/session.h"
+#include "view/json_job.h"
 #include "watch/compile.h"
 #include "watch/terms.h"
 

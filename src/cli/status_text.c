@@ -9,34 +9,34 @@
 #include "cli/told_words.h"
 #include "recover/late.h"
 #include "recover/unseen.h"
-#include "serve/job_words.h"
+#include "view/job_words.h"
 #include "watch/compile.h"
 
 static const char *const in_words[] = {
 #define X(id, name, trouble, words) words,
-	STANDING_LIST(X)
+	WATCH_STATUS_LIST(X)
 #undef X
 };
 
 static const enum color colors[] = {
-	[STANDING_NO_LEADER] = COLOR_RED, [STANDING_SILENT] = COLOR_RED,
-	[STANDING_FAILED] = COLOR_RED,    [STANDING_HELD] = COLOR_YELLOW,
-	[STANDING_ALERTING] = COLOR_RED,  [STANDING_STUCK] = COLOR_RED,
-	[STANDING_DOUBT] = COLOR_YELLOW,  [STANDING_PAUSED] = COLOR_YELLOW,
-	[STANDING_WELL] = COLOR_GREEN,
+	[WATCH_STATUS_NO_LEADER] = COLOR_RED, [WATCH_STATUS_SILENT] = COLOR_RED,
+	[WATCH_STATUS_FAILED] = COLOR_RED,    [WATCH_STATUS_HELD] = COLOR_YELLOW,
+	[WATCH_STATUS_ALERTING] = COLOR_RED,  [WATCH_STATUS_STUCK] = COLOR_RED,
+	[WATCH_STATUS_DOUBT] = COLOR_YELLOW,  [WATCH_STATUS_PAUSED] = COLOR_YELLOW,
+	[WATCH_STATUS_WELL] = COLOR_GREEN,
 };
 
-static int64_t number(const struct standing *st, const char *name)
+static int64_t number(const struct watch_status *st, const char *name)
 {
 	return json_integer_value(json_object_get(st->info, name));
 }
 
-static const char *text_of(const struct standing *st, const char *name)
+static const char *text_of(const struct watch_status *st, const char *name)
 {
 	return json_string_value(json_object_get(st->info, name));
 }
 
-static bool is_true(const struct standing *st, const char *name)
+static bool is_true(const struct watch_status *st, const char *name)
 {
 	return json_is_true(json_object_get(st->info, name));
 }
@@ -59,7 +59,7 @@ static void add_clock(struct buf *out, const char *iso)
 
 /* ---- one line each; nothing where there is nothing to say */
 
-static void say_leader(const struct standing *st, struct buf *text)
+static void say_leader(const struct watch_status *st, struct buf *text)
 {
 	if (st->leader && st->leader->leads) {
 		buf_addf(text, "%s, for ", st->leader->holder);
@@ -75,7 +75,7 @@ static void say_leader(const struct standing *st, struct buf *text)
 	buf_add(text, "Start one: defib daemon");
 }
 
-static void say_scan(const struct standing *st, struct buf *text)
+static void say_scan(const struct watch_status *st, struct buf *text)
 {
 	int64_t every = number(st, "every_s");
 	if (st->scanned) {
@@ -92,7 +92,7 @@ static void say_scan(const struct standing *st, struct buf *text)
 		         (long long)number(st, "passes"));
 }
 
-static void say_attached(const struct standing *st, struct buf *text)
+static void say_attached(const struct watch_status *st, struct buf *text)
 {
 	const struct attachment *at = st->attached;
 	if (!at)
@@ -104,13 +104,13 @@ static void say_attached(const struct standing *st, struct buf *text)
 	buf_addf(text, " program%s under defib run now", at->programs == 1 ? "" : "s");
 }
 
-static void say_failure(const struct standing *st, struct buf *text)
+static void say_failure(const struct watch_status *st, struct buf *text)
 {
 	const char *failure = text_of(st, "failure");
 	buf_add(text, failure ? failure : "");
 }
 
-static void say_jobs(const struct standing *st, struct buf *text)
+static void say_jobs(const struct watch_status *st, struct buf *text)
 {
 	if (!st->info)
 		return;
@@ -133,7 +133,7 @@ static void say_jobs(const struct standing *st, struct buf *text)
 	}
 }
 
-static void say_alerts(const struct standing *st, struct buf *text)
+static void say_alerts(const struct watch_status *st, struct buf *text)
 {
 	if (!st->firing)
 		return;
@@ -142,7 +142,7 @@ static void say_alerts(const struct standing *st, struct buf *text)
 	         st->firing > 1 ? "; all of them: defib alert list" : "");
 }
 
-static void say_on_hold(const struct standing *st, struct buf *text)
+static void say_on_hold(const struct watch_status *st, struct buf *text)
 {
 	int64_t n = number(st, "on_hold");
 	if (!n)
@@ -152,7 +152,7 @@ static void say_on_hold(const struct standing *st, struct buf *text)
 	         n == 1 ? "s" : "", st->watch);
 }
 
-static void say_guard(const struct standing *st, struct buf *text)
+static void say_guard(const struct watch_status *st, struct buf *text)
 {
 	const char *guard = text_of(st, "guard");
 	json_t *guarded = json_object_get(st->info, "guarded");
@@ -160,7 +160,7 @@ static void say_guard(const struct standing *st, struct buf *text)
 		buf_add(text, guard);
 }
 
-static void say_doubt(const struct standing *st, struct buf *text)
+static void say_doubt(const struct watch_status *st, struct buf *text)
 {
 	const char *cause = text_of(st, "doubt_cause");
 	if (!is_true(st, "doubting"))
@@ -170,7 +170,7 @@ static void say_doubt(const struct standing *st, struct buf *text)
 	add_clock(text, text_of(st, "doubt_until"));
 }
 
-static void say_brake(const struct standing *st, struct buf *text)
+static void say_brake(const struct watch_status *st, struct buf *text)
 {
 	const char *ended = text_of(st, "brake_ended");
 	int64_t brakes = number(st, "brakes");
@@ -187,7 +187,7 @@ static void say_brake(const struct standing *st, struct buf *text)
 		buf_addf(text, ", last let go by: %s", ended);
 }
 
-static void say_suspects(const struct standing *st, struct buf *text)
+static void say_suspects(const struct watch_status *st, struct buf *text)
 {
 	int64_t suspects = number(st, "suspects"), near = number(st, "near_misses_total");
 	if (suspects)
@@ -197,7 +197,7 @@ static void say_suspects(const struct standing *st, struct buf *text)
 		         (long long)near, near == 1 ? "" : "es");
 }
 
-static void say_waiting(const struct standing *st, struct buf *text)
+static void say_waiting(const struct watch_status *st, struct buf *text)
 {
 	int64_t waiting = number(st, "waiting"), eta = number(st, "eta_s");
 	if (!waiting)
@@ -210,7 +210,7 @@ static void say_waiting(const struct standing *st, struct buf *text)
 	duration_text(eta * US_PER_S, text);
 }
 
-static void say_false(const struct standing *st, struct buf *text)
+static void say_false(const struct watch_status *st, struct buf *text)
 {
 	json_t *all = json_object_get(st->info, "false_positives");
 	if (!all)
@@ -221,7 +221,7 @@ static void say_false(const struct standing *st, struct buf *text)
 	buf_add(text, " in 24h");
 }
 
-static void say_total(const struct standing *st, struct buf *text)
+static void say_total(const struct watch_status *st, struct buf *text)
 {
 	if (!st->info)
 		return;
@@ -234,35 +234,35 @@ static void say_total(const struct standing *st, struct buf *text)
 }
 
 /* What persons said, and the watch's own hours, which the leader only tells as a factor. */
-static void word_lines(const struct standing *st, struct buf *out)
+static void word_lines(const struct watch_status *st, struct buf *out)
 {
 	struct buf text = BUF_INIT;
 	double factor = json_number_value(json_object_get(st->info, "factor")), said = 1;
 	for (int i = 0; i < st->nwords; i++) {
-		const struct told *t = st->words[i];
+		const struct override *t = st->words[i];
 		bool raise = text_eq(t->name, "raise");
 		buf_clear(&text);
 		if (raise)
 			buf_addf(&text, "thresholds times %s, ", t->value);
 		else if (text_eq(t->name, TOLD_OVERRIDE))
 			buf_add(&text, "the next pass goes past its guards, ");
-		told_words(t, &text);
+		override_words(t, &text);
 		line(out, raise ? "raised" : text_eq(t->name, "pause") ? "paused" : "told", &text);
 		if (raise && strtod(t->value, NULL) > said)
 			said = strtod(t->value, NULL);
 	}
 	buf_clear(&text);
 	buf_addf(&text, "thresholds times %g at the last scan, by the watch's own hours", factor);
-	if (factor > said && st->is != STANDING_NO_LEADER)
+	if (factor > said && st->is != WATCH_STATUS_NO_LEADER)
 		line(out, "raised", &text);
 	buf_release(&text);
 }
 
-void standing_text(const struct standing *st, bool color, struct buf *out)
+void watch_status_text(const struct watch_status *st, bool color, struct buf *out)
 {
 	static const struct {
 		const char *name;
-		void (*say)(const struct standing *st, struct buf *text);
+		void (*say)(const struct watch_status *st, struct buf *text);
 	} lines[] = {
 		{"leader", say_leader},   {"last scan", say_scan},    {"attached", say_attached},
 		{"failure", say_failure}, {"alerts", say_alerts},     {"jobs", say_jobs},

@@ -5,8 +5,8 @@
 #define CLI_STATUS_TEXT_H
 
 #include "cli/cli.h"
-#include "serve/standing.h"
+#include "view/watch_status.h"
 
-void standing_text(const struct standing *st, bool color, struct buf *out);
+void watch_status_text(const struct watch_status *st, bool color, struct buf *out);
 
 #endif

@@ -6,8 +6,8 @@
 #include "cli/job_facts.h"
 #include "recover/evidence.h"
 #include "recover/masked.h"
-#include "serve/job_words.h"
-#include "serve/story_words.h"
+#include "view/job_words.h"
+#include "view/story_words.h"
 
 #define VALUE_MAX 400
 

@@ -6,7 +6,7 @@
 #define CLI_STORY_TEXT_H
 
 #include "cli/cli.h"
-#include "recover/story.h"
+#include "insight/story.h"
 
 struct story_sheet {
 	struct arena *arena;

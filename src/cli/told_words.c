@@ -15,7 +15,7 @@ void moment_words(int64_t us, struct buf *out)
 	buf_release(&iso);
 }
 
-void told_words(const struct told *t, struct buf *out)
+void override_words(const struct override *t, struct buf *out)
 {
 	buf_addf(out, "by %s at ", t->actor);
 	moment_words(t->at_us, out);
@@ -30,11 +30,11 @@ void told_words(const struct told *t, struct buf *out)
 		buf_addf(out, ", because: %s", t->reason);
 }
 
-static void add_pause_line(const struct told *t, const char *watch, struct buf *out)
+static void add_pause_line(const struct override *t, const char *watch, struct buf *out)
 {
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "recovery of %s is paused ", watch);
-	told_words(t, &text);
+	override_words(t, &text);
 	out_padded(out, buf_text(&text), 0);
 	buf_add(out, "\n");
 	buf_release(&text);
@@ -44,11 +44,11 @@ void pause_line(struct store *s, const char *watch, struct buf *out)
 {
 	struct arena a = ARENA_INIT;
 	struct failure ignored = {0};
-	struct told *all = NULL;
+	struct override *all = NULL;
 	bool there = false;
 	int n = 0;
 	if (told_open(s, "setting", false, &there, &ignored) == DEFIB_OK && there &&
-	    told_read(s, &a, &all, &n, &ignored) == DEFIB_OK)
+	    override_read(s, &a, &all, &n, &ignored) == DEFIB_OK)
 		for (int i = 0; i < n; i++)
 			if (text_eq(all[i].name, "pause") &&
 			    (text_eq(all[i].watch, watch) || text_eq(all[i].watch, "*")))

@@ -5,12 +5,12 @@
 #define CLI_TOLD_WORDS_H
 
 #include "cli/cli.h"
-#include "ledger/told.h"
+#include "ledger/overrides.h"
 
 /* "2026-01-02T03:04:05Z": people need no milliseconds. */
 void moment_words(int64_t us, struct buf *out);
 /* "by cli:anna at … until …, because …" */
-void told_words(const struct told *t, struct buf *out);
+void override_words(const struct override *t, struct buf *out);
 /*
  * A line for who looks at jobs of a watch: that nothing of it is given back, because recovery is
  * paused. Nothing where it is not, or where that cannot be read.

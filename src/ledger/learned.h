@@ -4,7 +4,7 @@
  *
  * Who writes says what the row of "" was when he read it: if another wrote in
  * between, nothing is written and the same runs are not counted twice.
- * The tables are those of told.h.
+ * The tables are those of overrides.h.
  */
 #ifndef LEDGER_LEARNED_H
 #define LEDGER_LEARNED_H

@@ -18,14 +18,14 @@
  * beats renews after a third. And nobody is condemned before we have looked at all, not only at
  * our neighbours, for half of that lease.
  *
- * The brake is the daemon's (life/brake.h): more than two, and at least 55 % of
+ * The brake is the daemon's (guard/brake.h): more than two, and at least 55 % of
  * those that beat, within one lease; each silence is held once at most. Pure: what was read and
  * time are handed in.
  */
 #ifndef LIFE_SILENCE_H
 #define LIFE_SILENCE_H
 
-#include "life/brake.h"
+#include "guard/brake.h"
 #include "life/registered.h"
 
 #define SILENCE_CEILING_MS 600000

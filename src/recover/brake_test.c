@@ -2,9 +2,9 @@
  * brake_test.c: when the brake engages, whom it holds, and that it lets go: seen
  * through the guard, as the daemon uses it.
  */
-#include "life/brake.h"
+#include "guard/brake.h"
 
-#include "recover/guard_test.h"
+#include "guard/guard_test.h"
 
 /* How many of the owners' silent jobs the brake holds in this pass. */
 static int held_of(struct bench *b, int silent)

@@ -5,9 +5,9 @@
 #ifndef RECOVER_CANDIDATE_H
 #define RECOVER_CANDIDATE_H
 
+#include "guard/guard.h"
 #include "ledger/steps.h"
 #include "recover/decide.h"
-#include "recover/guard.h"
 
 /* X(enum, name) */
 #define OUTCOME_LIST(X)                                                                            \

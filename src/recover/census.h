@@ -5,7 +5,7 @@
 #ifndef RECOVER_CENSUS_H
 #define RECOVER_CENSUS_H
 
-#include "recover/guard.h"
+#include "guard/guard.h"
 #include "watch/compile.h"
 
 #define CENSUS_ROWS_MAX 10000 /* running rows that are looked at */

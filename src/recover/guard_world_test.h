@@ -14,8 +14,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/test.h"
-#include "recover/guard.h"
-#include "recover/vigil.h"
+#include "guard/guard.h"
+#include "guard/vigil.h"
+#include "recover/judge.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #ifndef RECOVER_MASKED_H
 #define RECOVER_MASKED_H
 
-#include "recover/facts.h"
+#include "watch/facts.h"
 
 #include <jansson.h>
 

@@ -5,8 +5,8 @@
 #ifndef RECOVER_SCAN_H
 #define RECOVER_SCAN_H
 
+#include "guard/vigil.h"
 #include "recover/candidate.h"
-#include "recover/vigil.h"
 #include "store/session.h"
 #include "watch/settings.h"
 

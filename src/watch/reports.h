@@ -1,7 +1,7 @@
 /*
  * reports.h: reports that are sent by themselves, as the user described them: how
  * often, at what time of the week, over which period, and to which sinks. Plain data;
- * when one is due, serve/mailings.h knows.
+ * when one is due, daemon/scheduled_reports.h knows.
  */
 #ifndef WATCH_REPORTS_H
 #define WATCH_REPORTS_H

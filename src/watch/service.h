@@ -1,7 +1,7 @@
 /*
  * service.h: how the daemon serves over HTTP, as the user described it: where it
  * listens, who may ask, and the limits on what anybody may take of it. Plain data;
- * what is made of it, serve/http.h knows.
+ * what is made of it, http/server.h knows.
  */
 #ifndef WATCH_SERVICE_H
 #define WATCH_SERVICE_H

@@ -1,6 +1,6 @@
 /*
  * side_tick.h: draining a side queue from time to time, by somebody who has a
- * session and goes round anyway (worker_turns.c, a station of the daemon). How it
+ * session and goes round anyway (worker_turns.c, a database loop of the daemon). How it
  * went is told in the log; what is wrong with it, once.
  */
 #ifndef WORKER_SIDE_TICK_H

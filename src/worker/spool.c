@@ -40,15 +40,15 @@ struct spool {
 	int folder_fd, lock_fd, file_fd;
 	struct spool_mark mark;
 	int64_t max_bytes;
-	bool owned;           /* its folder is, by a lock above it */
-	off_t begin, end;     /* of the records that were not taken */
-	int64_t before;       /* bytes that were in front of the file's first since it was opened */
-	uint64_t last;        /* highest number given */
-	int64_t count;        /* not taken */
-	off_t rewrite_at;     /* taken bytes that make a rewrite worth trying */
-	bool renamed;         /* the folder was not synced since */
-	bool told_unreadable; /* log once, not at every peek */
-	bool peeked;          /* `record` is the oldest one, `peeked_head` its head */
+	bool owned;               /* its folder is, by a lock above it */
+	off_t begin, end;         /* of the records that were not taken */
+	int64_t before;           /* bytes that were in front of the file's first since it was opened */
+	uint64_t last;            /* highest number given */
+	int64_t count;            /* not taken */
+	off_t rewrite_at;         /* taken bytes that make a rewrite worth trying */
+	bool renamed;             /* the folder was not synced since */
+	bool override_unreadable; /* log once, not at every peek */
+	bool peeked;              /* `record` is the oldest one, `peeked_head` its head */
 	struct record_head peeked_head;
 	struct buf record;
 };
@@ -401,11 +401,11 @@ bool spool_peek(struct spool *s, const char **bytes, size_t *n)
 	}
 	if (!s->peeked) {
 		defib_err err = peek(s, &state, &f);
-		if (err && !s->told_unreadable) {
+		if (err && !s->override_unreadable) {
 			log_event(LOG_ERROR, "spool: cannot be read now", LOG_STR("folder", s->folder),
 			          LOG_STR("why", f.what), LOG_INT("records", s->count));
 		}
-		s->told_unreadable = err != DEFIB_OK;
+		s->override_unreadable = err != DEFIB_OK;
 		s->peeked = !err && state == RECORD_GOOD;
 	}
 	*bytes = buf_text(&s->record);

@@ -21,7 +21,7 @@ static int64_t roll(int64_t below)
  * A child appends records 1, 2, 3… and takes some, tells of each call that
  * returned, and is killed. What it told must hold afterwards.
  */
-struct told {
+struct override {
 	int64_t appended, taken; /* highest record */
 };
 static char record[400000];
@@ -35,12 +35,12 @@ static size_t record_text(int64_t i, size_t most)
 	return (size_t)n + more;
 }
 
-static void child_runs(int out, struct told from, size_t most, int steps)
+static void child_runs(int out, struct override from, size_t most, int steps)
 {
 	struct spool *s = opened();
 	const char *bytes;
 	size_t n;
-	struct told t = from;
+	struct override t = from;
 	for (int step = 0; steps == 0 || step < steps; step++) {
 		if (roll(3) > 0 || !spool_peek(s, &bytes, &n)) {
 			n = record_text(t.appended + 1, most);
@@ -62,12 +62,12 @@ static void child_runs(int out, struct told from, size_t most, int steps)
 }
 
 /* Check the spool against what was told, take some, and return what is so now. */
-static struct told check_told(struct told t, size_t most, int64_t leave)
+static struct override check_told(struct override t, size_t most, int64_t leave)
 {
 	const char *bytes;
 	size_t n;
 	struct spool *s = opened();
-	struct told now = {.taken = t.taken, .appended = t.taken + spool_count(s)};
+	struct override now = {.taken = t.taken, .appended = t.taken + spool_count(s)};
 	/* One call may have been under way: done, or not. */
 	if (spool_peek(s, &bytes, &n)) {
 		now.taken = strtoll(bytes, NULL, 10) - 1;
@@ -91,7 +91,7 @@ static struct told check_told(struct told t, size_t most, int64_t leave)
 	return now;
 }
 
-static pid_t start_child(int *in, struct told from, size_t most, int steps)
+static pid_t start_child(int *in, struct override from, size_t most, int steps)
 {
 	int ends[2];
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -109,7 +109,7 @@ static pid_t start_child(int *in, struct told from, size_t most, int steps)
 static void kill_9_at_random_moments_loses_and_repeats_nothing(void **state)
 {
 	(void)state;
-	struct told t = {0};
+	struct override t = {0};
 	for (int round = 0; round < 200; round++) {
 		int in, status;
 		roll(2); /* the child's rolls go on from here, so move on */
@@ -135,7 +135,7 @@ static void death_at_every_write_and_sync_loses_and_repeats_nothing(void **state
 {
 	(void)state;
 	static const enum fault kinds[] = {FAULT_KILL_BEFORE, FAULT_KILL_HALFWAY, FAULT_KILL_AFTER};
-	struct told t = {0};
+	struct override t = {0};
 	for (size_t k = 0; k < 3; k++) {
 		int status = -1;
 		for (int nth = 1; status != 0; nth++) {

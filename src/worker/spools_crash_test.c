@@ -17,7 +17,7 @@ static const char *const sources[] = {"mail", "rooms/2"};
 
 /* Where each job's end is, and where it will be when the call that has begun returns. */
 enum place { GONE, WAITING, ASIDE };
-struct told {
+struct override {
 	enum place now[2][JOBS], then[2][JOBS];
 };
 
@@ -30,13 +30,13 @@ static struct spools *open_spools(void)
 	return s;
 }
 
-static void tell(int out, const struct told *t)
+static void tell(int out, const struct override *t)
 {
 	if (write(out, t, sizeof *t) != sizeof *t)
 		_exit(3);
 }
 
-static void append_two(struct spools *s, int out, int k, int job, struct told *t)
+static void append_two(struct spools *s, int out, int k, int job, struct override *t)
 {
 	struct spool_result two[2];
 	char keys[2][16];
@@ -52,7 +52,7 @@ static void append_two(struct spools *s, int out, int k, int job, struct told *t
 }
 
 /* Of the two oldest the first is recorded, the second refused. */
-static void take_two(struct spools *s, int out, int k, enum spools_list list, struct told *t)
+static void take_two(struct spools *s, int out, int k, enum spools_list list, struct override *t)
 {
 	static const char *const refused[] = {NULL, "not yours"};
 	struct spools_record two[2];
@@ -68,7 +68,7 @@ static void take_two(struct spools *s, int out, int k, enum spools_list list, st
 
 static void child_runs(int out)
 {
-	struct told t = {0};
+	struct override t = {0};
 	struct spools *s = open_spools();
 	int next[2] = {0};
 	for (int step = 0; step < STEPS; step++) {
@@ -100,7 +100,7 @@ static void count_list(struct spools *s, int k, enum spools_list list, int *time
 	arena_release(&a);
 }
 
-static void check(const struct told *t)
+static void check(const struct override *t)
 {
 	struct spools *s = open_spools();
 	for (int k = 0; k < 2; k++) {
@@ -123,10 +123,10 @@ static void empty_folder(void)
 }
 
 /* What a child told before it died at the nth write or sync; false: it did not die. */
-static bool dies(enum fault kind, int nth, struct told *t)
+static bool dies(enum fault kind, int nth, struct override *t)
 {
 	int ends[2], status;
-	*t = (struct told){0};
+	*t = (struct override){0};
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	plan = (typeof(plan)){.kind = kind, .nth = nth};
 	pid_t pid = fork();
@@ -151,7 +151,7 @@ static void death_at_every_write_and_sync_loses_and_repeats_nothing(void **state
 	static const enum fault kinds[] = {FAULT_KILL_BEFORE, FAULT_KILL_HALFWAY, FAULT_KILL_AFTER};
 	int deaths = 0;
 	for (size_t k = 0; k < 3; k++) {
-		struct told t;
+		struct override t;
 		bool died = true;
 		for (int nth = 1; died; nth++) {
 			died = dies(kinds[k], nth, &t);
@@ -171,7 +171,7 @@ static void death_while_an_old_spool_is_split_loses_and_repeats_nothing(void **s
 	for (int nth = 1; died; nth++) {
 		struct spool *old = opened();
 		struct buf text = BUF_INIT;
-		struct told t = {0};
+		struct override t = {0};
 		for (int i = 0; i < 2 * JOBS; i++) {
 			char key[16];
 			snprintf(key, sizeof key, "%d", i / 2);

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/overrides.h"
 #include "ledger/retention.h"
-#include "ledger/told.h"
 #include "life/leader.h"
 #include "recover/census.h"
 #include "recover/startup.h"
@@ -106,7 +106,7 @@ static void set_paused(struct swept *x, bool paused)
 static defib_err hear(struct sweeper *s, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
-	struct told *words = NULL;
+	struct override *words = NULL;
 	int n = 0;
 	int64_t now_us = 0;
 	bool there = false;
@@ -117,10 +117,10 @@ static defib_err hear(struct sweeper *s, struct failure *f)
 	if (err == DEFIB_PERMISSION)
 		err = DEFIB_OK;
 	if (!err && there)
-		err = told_read(s->session.store, &a, &words, &n, f);
+		err = override_read(s->session.store, &a, &words, &n, f);
 	for (int i = 0; i < s->options.nwatches && !err; i++) {
 		struct swept *x = &s->swept[i];
-		struct told_sum said = told_of(words, n, x->watch->name);
+		struct override_sum said = override_of(words, n, x->watch->name);
 		if (x->watch->raise.n > 0 && !now_us)
 			err = census_now(s->session.store, &now_us, f);
 		double hour = x->watch->raise.n > 0 && !err ? watch_raise(x->watch, now_us) : 1;

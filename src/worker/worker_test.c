@@ -484,16 +484,17 @@ static void ten_thousand_jobs_in_hand_take_less_than_64_mib(void **state)
 }
 
 /* A store that counts what is sent through it. */
-struct meter {
+struct watch_metrics {
 	struct store base;
 	struct store *real;
 	size_t sent, calls;
 };
 
-static defib_err meter_exec(struct store *s, const char *sql, const struct store_param *params,
-                            int n, struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err watch_metrics_exec(struct store *s, const char *sql,
+                                    const struct store_param *params, int n, struct arena *a,
+                                    struct store_rows *rows, struct failure *f)
 {
-	struct meter *m = (struct meter *)s;
+	struct watch_metrics *m = (struct watch_metrics *)s;
 	m->calls++;
 	m->sent += strlen(sql);
 	for (int i = 0; i < n; i++)
@@ -503,9 +504,9 @@ static defib_err meter_exec(struct store *s, const char *sql, const struct store
 
 static void a_renewal_costs_the_same_however_many_jobs_are_in_hand(void **state)
 {
-	static const struct store_ops ops = {.exec = meter_exec};
+	static const struct store_ops ops = {.exec = watch_metrics_exec};
 	struct bench *b = stage(state);
-	struct meter m = {.base = {.ops = &ops, .engine = b->rig.engine}, .real = b->rig.other};
+	struct watch_metrics m = {.base = {.ops = &ops, .engine = b->rig.engine}, .real = b->rig.other};
 	struct failure f = {0};
 	int64_t worker = bench_worker(b), owned = 0;
 	size_t sent, calls;

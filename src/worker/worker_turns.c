@@ -147,8 +147,8 @@ static void log_job(enum log_level level, const struct worker *w, const char *wh
 }
 
 /* The one line that names a job whose end is not recorded. */
-static void cry_out(const struct worker *w, const struct job *j, const struct failure *why,
-                    const char *spool)
+static void log_unrecorded(const struct worker *w, const struct job *j, const struct failure *why,
+                           const char *spool)
 {
 	struct buf line = BUF_INIT;
 	buf_addf(&line, "ZOMBIE RECORD ALERT: %s %s stuck: could not record that it is %s",
@@ -189,7 +189,7 @@ static void spool(struct worker *w, const struct engine_action *do_)
 		struct job *next = j->queued;
 		j->queued = NULL;
 		if (!kept[i] || (do_->why && store_blames_rows(do_->why)))
-			cry_out(w, j, do_->why, kept[i] ? "set aside" : f.code ? f.what : "off");
+			log_unrecorded(w, j, do_->why, kept[i] ? "set aside" : f.code ? f.what : "off");
 		step(w, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept[i]});
 		j = next;
 	}

@@ -22,7 +22,7 @@ RULES = [
     ("recover/judge.c", "#include <sqlite3.h>\n", "must see no database, thread or clock: sqlite3.h"),
     ("recover/judge.c", "long f(void) { return clock_boot_ms(); }\n", "must be told the time"),
     ("worker/engine.h", "#include <pthread.h>\n", "must see no database, thread or clock: pthread.h"),
-    ("recover/pace.h", "#include <libpq-fe.h>\n", "must see no database, thread or clock: libpq-fe.h"),
+    ("guard/pace.h", "#include <libpq-fe.h>\n", "must see no database, thread or clock: libpq-fe.h"),
 ]
 
 
@@ -65,7 +65,7 @@ def test_what_is_in_order_stays_green(tmp_path):
         "base/a.c": '#include "base/banned.h"\n/* strcpy(a, b) */\nconst char *t = "system(1)";\n'
                     "void f(void)\n{\n" + "\t;\n" * 70 + "}\n",
         "recover/apply.c": '#include "ledger/x.h"\n#include "life/x.h"\n#include "store/x.h"\n',
-        "cli/a.c": '#include "serve/x.h"\n#include "defib.h"\n',
+        "cli/a.c": '#include "http/x.h"\n#include "defib.h"\n',
     })
     ran = rooms(tmp_path)
     assert ran.returncode == 0, ran.stdout

@@ -1,0 +1,302 @@
+/*
+ * demo/crew.c: the processes of the demonstration, and the supervisor that starts again
+ * what has ended.
+ *
+ * Each is in a process group of its own, so that Ctrl-C on a terminal is ours alone to
+ * answer, and is killed by the kernel should we be killed: nothing outlives us.
+ */
+#include "cli/demo/demo.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RESTART_MS 1200 /* as a supervisor would wait */
+#define STOP_MS 5000
+
+/* In a database that was named, by the run too: that is how they are found at the end. */
+static void name_member(const struct demo *d, struct demo_member *m, char letter, int i)
+{
+	if (d->db)
+		snprintf(m->name, sizeof m->name, "%s-%c%d", d->run, letter, i);
+	else
+		snprintf(m->name, sizeof m->name, "%c%d", letter, i);
+}
+
+const char *demo_label(const char *name)
+{
+	const char *dash = strrchr(name, '-');
+	return dash ? dash + 1 : name;
+}
+
+void demo_crew_init(struct demo *d)
+{
+	struct demo_member *m = d->members;
+	*m = (struct demo_member){.role = DEMO_DAEMON, .name = "daemon"};
+	for (int i = 1; i <= DEMO_WORKERS; i++) {
+		(++m)->role = DEMO_WORKER;
+		name_member(d, m, 'w', i);
+	}
+	for (int i = 1; i <= DEMO_PAGE_WORKERS; i++) {
+		(++m)->role = DEMO_PAGES;
+		name_member(d, m, 'p', i);
+	}
+	assert(m - d->members == DEMO_MEMBERS - 1);
+}
+
+/* ---- starting ---- */
+
+static int fill_argv(const struct demo *d, const struct demo_member *m, const char **argv,
+                     struct arena *a)
+{
+	const char *config = arena_printf(a, "%s/defib.yaml", d->folder);
+	const char *daemon[] = {d->program, "daemon",  "-c",    config,
+	                        "--listen", d->listen, "--log", "logfmt"};
+	const char *worker[] = {d->program,
+	                        "work",
+	                        "-c",
+	                        config,
+	                        "--queue",
+	                        d->queue,
+	                        "--name",
+	                        m->name,
+	                        "--concurrency",
+	                        DEMO_SLOTS,
+	                        "--lease",
+	                        arena_printf(a, "%lldms", (long long)d->lease_ms),
+	                        "--poll",
+	                        "200ms",
+	                        "--grace",
+	                        "1s",
+	                        "--pass-environment",
+	                        "DEMO_EFFECTS",
+	                        "--spool",
+	                        arena_printf(a, "%s/spool", d->folder),
+	                        "--",
+	                        arena_printf(a, "%s/job", d->folder)};
+	const char *pages[] = {d->program, "demo"};
+	const struct {
+		const char **words;
+		size_t n;
+	} roles[] = {[DEMO_DAEMON] = {daemon, sizeof daemon / sizeof *daemon},
+	             [DEMO_WORKER] = {worker, sizeof worker / sizeof *worker},
+	             [DEMO_PAGES] = {pages, sizeof pages / sizeof *pages}};
+	for (size_t i = 0; i < roles[m->role].n; i++)
+		argv[i] = roles[m->role].words[i];
+	return (int)roles[m->role].n;
+}
+
+/* In the child, which has one thread: what the program finds around it. */
+static void set_environment(const struct demo *d, const struct demo_member *m)
+{
+	static const char *const not_ours[] = {"DEFIB_DB", "DEFIB_CONFIG", "NOTIFY_SOCKET",
+	                                       "WATCHDOG_USEC", "DEFIB_DEMO_PAGES"};
+	for (size_t i = 0; i < sizeof not_ours / sizeof *not_ours; i++)
+		unsetenv(not_ours[i]);
+	setenv("DEFIB_DEMO_URL", d->url, 1);
+	setenv("DEMO_EFFECTS", d->effects, 1);
+	setenv("PGAPPNAME", m->name, 1); /* by which its sessions are found */
+	if (m->role == DEMO_PAGES)
+		setenv("DEFIB_DEMO_PAGES", d->pages, 1);
+}
+
+static _Noreturn void become(const struct demo *d, const struct demo_member *m, pid_t parent)
+{
+	struct arena a = ARENA_INIT;
+	const char *argv[32] = {NULL};
+	sigset_t none;
+	fill_argv(d, m, argv, &a);
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	set_environment(d, m);
+	int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int log = open(arena_printf(&a, "%s/%s.log", d->folder, m->name),
+	               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	dup2(in, STDIN_FILENO);
+	dup2(log, STDOUT_FILENO);
+	dup2(log, STDERR_FILENO);
+	execv(d->program, (char *const *)argv);
+	_exit(127);
+}
+
+static defib_err start(struct demo *d, struct demo_member *m, struct failure *f)
+{
+	pid_t self = getpid();
+	(void)fflush(d->out);
+	pid_t pid = fork();
+	if (pid == 0)
+		become(d, m, self);
+	if (pid < 0)
+		return fail(f, DEFIB_IO, "cannot start a process: %s", strerror(errno));
+	setpgid(pid, pid); /* in both, whoever is first */
+	m->pid = pid;
+	m->killed = m->spared = false;
+	m->restart_ms = m->frozen_ms = 0;
+	return DEFIB_OK;
+}
+
+defib_err demo_crew_start(struct demo *d, enum demo_role role, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < DEMO_MEMBERS && !err; i++)
+		if (d->members[i].role == role)
+			err = start(d, &d->members[i], f);
+	return err;
+}
+
+/* ---- who is there ---- */
+
+static bool at_work(const struct demo_member *m)
+{
+	return m->pid && !m->killed && !m->frozen_ms;
+}
+
+int demo_alive(const struct demo *d, enum demo_role role)
+{
+	int n = 0;
+	for (int i = 0; i < DEMO_MEMBERS; i++)
+		n += d->members[i].role == role && at_work(&d->members[i]);
+	return n;
+}
+
+static uint64_t drawn(struct demo *d)
+{
+	uint64_t x = (uint64_t)(d->seed += INT64_C(0x1e3779b97f4a7c15));
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+	return x ^ (x >> 31);
+}
+
+struct demo_member *demo_somebody(struct demo *d, enum demo_role role)
+{
+	struct demo_member *there[DEMO_MEMBERS];
+	uint64_t n = 0;
+	for (int i = 0; i < DEMO_MEMBERS; i++) {
+		struct demo_member *m = &d->members[i];
+		if (m->role == role && at_work(m) && !m->spared)
+			there[n++] = m;
+	}
+	return n ? there[drawn(d) % n] : NULL;
+}
+
+/* ---- ends ---- */
+
+void demo_kill(struct demo *d, struct demo_member *m)
+{
+	m->killed = true;
+	kill(m->pid, SIGKILL);
+	if (m->role == DEMO_WORKER)
+		d->killed++;
+	else
+		d->pages_killed++;
+}
+
+void demo_freeze(struct demo_member *m)
+{
+	m->frozen_ms = clock_boot_ms();
+	m->spared = true;
+	m->given_up = false;
+	kill(m->pid, SIGSTOP);
+}
+
+void demo_given_up(struct demo *d, pid_t pid)
+{
+	for (int i = 0; i < DEMO_MEMBERS; i++)
+		if (d->members[i].pid == pid)
+			d->members[i].given_up = true;
+}
+
+void demo_thaw(struct demo_member *m)
+{
+	m->frozen_ms = 0;
+	kill(m->pid, SIGCONT);
+}
+
+/* What nobody of us did: the poisoned job, or a defect. */
+static void tell_end(struct demo *d, const struct demo_member *m, int status)
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && m->role == DEMO_WORKER && d->poison) {
+		d->killed_by_job++;
+		demo_say(d, COLOR_RED, "%s was killed by the job it ran, the poisoned one (%lld)",
+		         demo_label(m->name), (long long)d->poison);
+	} else {
+		demo_say(d, COLOR_YELLOW, "%s ended by itself (%s %d); it is started again",
+		         demo_label(m->name), WIFSIGNALED(status) ? "signal" : "exit code",
+		         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	}
+}
+
+/* The last line that it logged says why. */
+static defib_err tell_daemon(struct demo *d, struct failure *f)
+{
+	char path[320], line[768], last[640] = "it left no word";
+	snprintf(path, sizeof path, "%s/daemon.log", d->folder);
+	FILE *in = fopen(path, "re");
+	while (in && fgets(line, sizeof line, in)) {
+		line[strcspn(line, "\n")] = '\0';
+		utf8_copy(last, sizeof last, line);
+	}
+	if (in)
+		(void)fclose(in);
+	return fail(f, DEFIB_IO, "the daemon of the demonstration ended: %s", last);
+}
+
+defib_err demo_crew_tend(struct demo *d, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	int64_t now = clock_boot_ms();
+	for (int i = 0; i < DEMO_MEMBERS && !err; i++) {
+		struct demo_member *m = &d->members[i];
+		int status;
+		if (m->pid && waitpid(m->pid, &status, WNOHANG) == m->pid) {
+			if (m->role == DEMO_DAEMON)
+				err = tell_daemon(d, f);
+			if (!err && !m->killed) {
+				tell_end(d, m, status);
+			}
+			m->pid = 0;
+			m->frozen_ms = 0;
+			m->restart_ms = now + RESTART_MS;
+		} else if (!m->pid && m->restart_ms && now >= m->restart_ms) {
+			err = start(d, m, f);
+		}
+	}
+	return err;
+}
+
+void demo_crew_stop(struct demo *d)
+{
+	int64_t end = clock_boot_ms() + STOP_MS;
+	int left = 0;
+	for (int i = 0; i < DEMO_MEMBERS; i++) {
+		if (d->members[i].pid) {
+			kill(d->members[i].pid, SIGTERM);
+			kill(d->members[i].pid, SIGCONT);
+			left++;
+		}
+	}
+	while (left > 0) {
+		bool late = clock_boot_ms() > end;
+		for (int i = 0; i < DEMO_MEMBERS; i++) {
+			struct demo_member *m = &d->members[i];
+			if (m->pid && late)
+				kill(m->pid, SIGKILL);
+			if (m->pid && waitpid(m->pid, NULL, late ? 0 : WNOHANG) == m->pid) {
+				m->pid = 0;
+				left--;
+			}
+		}
+		if (left > 0)
+			usleep(20000);
+	}
+}

@@ -1,0 +1,180 @@
+/*
+ * demo/ledger.c: what defib did about it, read from the ledger as it is written.
+ *
+ * Time to recovery is that of every report: from `lost_at` of the evidence to the entry.
+ */
+#include "cli/demo/demo.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "ledger/events.h"
+#include "ledger/lost.h"
+#include "life/incarnation.h"
+
+#define SAGAS_TOLD 3
+
+/* A run of entries that one line tells. */
+struct happening {
+	const char *event, *owner, *verdict;
+	bool page, poison;
+	unsigned counts; /* as what each of them counts (ledger/events.h) */
+	int64_t jobs, job, took_us;
+};
+
+enum column { ID, WATCH, JOB, EVENT, VERDICT, RULE, OWNER, EPOCH, TOOK_US, INCARNATION, NAME };
+
+static void read_sql(enum store_engine engine, struct buf *sql)
+{
+	bool pg = engine == STORE_POSTGRES;
+	const char *owner = "coalesce(l.evidence->>'owner', substr(l.actor, 8))";
+	buf_addf(sql,
+	         "SELECT l.id, l.watch, l.job, l.event, l.verdict, l.rule, l.evidence->>'owner', "
+	         "l.epoch, %s",
+	         pg ? "((" : "CAST((");
+	sql_seconds_lost(engine, "l.at", sql);
+	buf_addf(sql, ") * 1000000%s, w.incarnation, w.name FROM %s AS l LEFT JOIN %s AS w ON ",
+	         pg ? ")::bigint" : " AS INTEGER)", pg ? "defib.ledger" : "defib_ledger",
+	         pg ? "defib.worker" : "defib_worker");
+	buf_addf(sql,
+	         pg ? "w.id::text = %s WHERE l.id > $1 AND l.watch IN ('queue', $2)"
+	            : "CAST(w.id AS TEXT) = %s WHERE l.id > ?1 AND l.watch IN ('queue', ?2)",
+	         owner);
+	buf_add(sql, " ORDER BY l.id LIMIT 1000");
+}
+
+/* Jobs of a worker's process were given to others. */
+static void note_owner(struct demo *d, const struct store_rows *r, int row)
+{
+	struct incarnation who;
+	const char *incarnation = row_text(r, row, INCARNATION);
+	if (incarnation && incarnation_parse(incarnation, &who))
+		demo_given_up(d, who.pid);
+}
+
+static struct demo_entry *add_entry(struct demo *d)
+{
+	if (d->nentries == d->entries_cap) {
+		d->entries_cap = d->entries_cap ? 2 * d->entries_cap : 256;
+		d->entries = mem_grow(d->entries, sizeof *d->entries * (size_t)d->entries_cap);
+	}
+	return &d->entries[d->nentries++];
+}
+
+/* ---- telling ---- */
+
+static void tell_held(struct demo *d, const struct happening *t)
+{
+	if (t->poison)
+		demo_say(d, COLOR_GREEN,
+		         "job %lld was lost with its worker too often: held for a person, as poison",
+		         (long long)t->job);
+	else
+		demo_say(d, COLOR_YELLOW, "%lld job%s of %s held for a person (verdict %s)",
+		         (long long)t->jobs, t->jobs == 1 ? "" : "s", t->owner, t->verdict);
+}
+
+static void tell_recovered(struct demo *d, const struct happening *t)
+{
+	struct buf after = BUF_INIT;
+	if (t->took_us >= 0) {
+		buf_add(&after, ", after ");
+		duration_text(t->took_us, &after);
+	}
+	if (t->page)
+		demo_say(d, COLOR_GREEN, "%lld page%s recovered by the watch%s without a sign of life",
+		         (long long)t->jobs, t->jobs == 1 ? "" : "s", buf_text(&after));
+	else
+		demo_say(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
+		         t->jobs == 1 ? "" : "s", t->owner, buf_text(&after), t->verdict);
+	buf_release(&after);
+}
+
+/* The first few by name; then one line for all that follow. */
+static void tell_saga(struct demo *d, int64_t order)
+{
+	d->sagas++;
+	if (d->sagas <= SAGAS_TOLD)
+		demo_say(d, COLOR_YELLOW, "order %lld cannot be shipped: its saga takes back what was done",
+		         (long long)order);
+	else if (d->sagas == SAGAS_TOLD + 1)
+		demo_say(d, COLOR_YELLOW, "and so with further orders, each of them told in the ledger");
+}
+
+static void tell(struct demo *d, const struct happening *t)
+{
+	if (t->jobs == 0)
+		return;
+	if (t->counts & EVENT_RECOVERED)
+		tell_recovered(d, t);
+	else if (t->counts & EVENT_HELD)
+		tell_held(d, t);
+	else if (text_eq(t->event, "ROLLBACK_STARTED"))
+		tell_saga(d, t->job);
+	else if (text_eq(t->event, "LATE_COMPLETION"))
+		demo_say(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
+		         t->owner, (long long)t->jobs, t->jobs == 1 ? "" : "s");
+	else if (text_eq(t->event, "WORKER_RETURNED"))
+		demo_say(d, COLOR_GREEN, "%s came back and was told that it had been given up", t->owner);
+}
+
+static void read_row(struct demo *d, const struct store_rows *r, int row, struct happening *t)
+{
+	bool page = text_eq(row_text(r, row, WATCH), d->pages);
+	int64_t job = row_int(r, row, JOB, 0);
+	const char *event = row_text(r, row, EVENT);
+	d->last_entry = row_int(r, row, ID, d->last_entry);
+	bool of_worker = text_eq(event, "WORKER_RETURNED");
+	if (!page && !of_worker && !demo_is_ours(d, job))
+		return;
+	const char *name = row_text(r, row, NAME);
+	unsigned counts = event_counts(event, row_text(r, row, VERDICT) != NULL,
+	                               text_eq(row_text(r, row, RULE), EVENT_BY_HAND));
+	struct demo_entry e = {.job = job,
+	                       .epoch = row_int(r, row, EPOCH, -1),
+	                       .page = page,
+	                       .recovered = (counts & EVENT_RECOVERED) != 0,
+	                       .poison = text_eq(event, "HELD") &&
+	                                 text_eq(row_text(r, row, RULE), "crash-budget")};
+	bool ended = counts & (EVENT_RECOVERED | EVENT_HELD);
+	int64_t took_us = ended ? row_int(r, row, TOOK_US, -1) : -1;
+	if (ended && !page)
+		note_owner(d, r, row);
+	d->recovered += e.recovered;
+	d->late += text_eq(event, "LATE_COMPLETION");
+	*add_entry(d) = e;
+	struct happening now = {event,
+	                        name ? demo_label(name) : "a worker",
+	                        row_text(r, row, VERDICT),
+	                        page,
+	                        e.poison,
+	                        counts,
+	                        1,
+	                        job,
+	                        took_us};
+	bool same = t->jobs && text_eq(t->event, event) && text_eq(t->owner, now.owner) &&
+	            t->page == page && t->poison == e.poison && t->counts == counts;
+	if (!same) {
+		tell(d, t);
+		*t = now;
+		return;
+	}
+	t->jobs++;
+	t->took_us = took_us > t->took_us ? took_us : t->took_us;
+}
+
+defib_err demo_ledger_follow(struct demo *d, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows = {0};
+	struct happening t = {0};
+	struct store_param params[] = {P_INT(d->last_entry), P_TEXT(d->pages)};
+	struct buf sql = BUF_INIT;
+	read_sql(d->engine, &sql);
+	defib_err err = demo_ask(d, buf_text(&sql), params, 2, &a, &rows, f);
+	buf_release(&sql);
+	for (int i = 0; i < rows.nrows && !err; i++)
+		read_row(d, &rows, i, &t);
+	tell(d, &t);
+	arena_release(&a);
+	return err;
+}

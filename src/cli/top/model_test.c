@@ -1,0 +1,166 @@
+/* top/model_test.c: what is shown, tagged and meant, and the lines of a screen, without one. */
+#include "cli/top/lines.h"
+
+#include "base/test.h"
+#include "base/text.h"
+
+#include <locale.h>
+
+/* A reading of a database with these jobs. */
+static struct top_part *part_with(const char *const *jobs, int n)
+{
+	struct top_part *p = mem_alloc(sizeof *p);
+	p->database = "main";
+	p->rows[TOP_JOBS] = ARENA_ARRAY(&p->arena, struct top_row, n + 1);
+	for (int i = 0; i < n; i++)
+		p->rows[TOP_JOBS][p->n[TOP_JOBS]++] = (struct top_row){
+			.id = jobs[i], .job = jobs[i], .cells = {{jobs[i], COLOR_NONE}, {"silent", COLOR_RED}}};
+	return p;
+}
+
+static void model_with(struct top_model *m, const char *const *jobs, int n)
+{
+	top_model_init(m, 1);
+	top_model_put(m, 0, part_with(jobs, n));
+}
+
+static const char *const three[] = {"jobs/1", "jobs/2", "jobs/3"};
+
+static void the_cursor_stays_on_its_job_when_others_come_and_go(void **state)
+{
+	static const char *const later[] = {"jobs/0", "jobs/2", "jobs/9"};
+	struct top_model m;
+	(void)state;
+	model_with(&m, three, 3);
+	top_move(&m, 1);
+	top_model_put(&m, 0, part_with(later, 3));
+	assert_string_equal(top_at(&m, TOP_JOBS)->id, "jobs/2");
+	top_model_put(&m, 0, part_with(later, 1));
+	assert_string_equal(top_at(&m, TOP_JOBS)->id, "jobs/0");
+	top_model_release(&m);
+}
+
+static void an_act_is_about_the_tagged_jobs_else_the_one_under_the_cursor(void **state)
+{
+	const struct top_row *rows[8];
+	struct top_model m;
+	(void)state;
+	model_with(&m, three, 3);
+	assert_int_equal(top_targets(&m, rows, 8), 1);
+	assert_string_equal(rows[0]->id, "jobs/1");
+	top_tag(&m, m.shown[TOP_JOBS][1]);
+	top_tag(&m, m.shown[TOP_JOBS][2]);
+	assert_int_equal(top_targets(&m, rows, 8), 2);
+	assert_string_equal(rows[1]->id, "jobs/3");
+	top_model_release(&m);
+}
+
+static void a_tag_ends_with_its_job_but_not_with_its_database(void **state)
+{
+	struct top_model m;
+	struct top_part *away = part_with(NULL, 0);
+	(void)state;
+	model_with(&m, three, 3);
+	top_tag(&m, m.shown[TOP_JOBS][0]);
+	top_tag(&m, m.shown[TOP_JOBS][2]);
+	away->error = "away";
+	top_model_put(&m, 0, away);
+	assert_int_equal(m.ntags, 2);
+	top_model_put(&m, 0, part_with(three, 1));
+	assert_int_equal(m.ntags, 1);
+	assert_true(top_tagged(&m, m.shown[TOP_JOBS][0]));
+	top_model_release(&m);
+}
+
+static void what_the_filter_hides_is_not_meant(void **state)
+{
+	const struct top_row *rows[8];
+	struct top_model m;
+	(void)state;
+	model_with(&m, three, 3);
+	top_tag(&m, m.shown[TOP_JOBS][0]);
+	top_filter(&m, "BS/3");
+	assert_int_equal(m.nshown[TOP_JOBS], 1);
+	assert_int_equal(top_targets(&m, rows, 8), 1);
+	assert_string_equal(rows[0]->id, "jobs/3");
+	top_model_release(&m);
+}
+
+static void a_text_fits_its_columns_and_obeys_no_control(void **state)
+{
+	static const struct {
+		const char *text;
+		int width;
+		bool ascii;
+		const char *fitted;
+	} cases[] = {
+		{"abc", 5, false, "abc  "},
+		{"abcdef", 4, false, "abc…"},
+		{"abcdef", 4, true, "abc~"},
+		{"a\033[31mb", 7, false, "a?[31mb"},
+		{"größe", 5, true, "gr??e"},
+		{"größe", 5, false, "größe"},
+		{"日本語", 4, false, "日… "},
+		{"abc", 0, false, ""},
+		{"a\xff"
+	     "b",
+	     3, false, "a?b"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct buf out = BUF_INIT;
+		top_fit(&out, cases[i].text, cases[i].width, cases[i].ascii);
+		assert_string_equal(buf_text(&out), cases[i].fitted);
+		assert_int_equal(out_width(buf_text(&out)), cases[i].width);
+		buf_release(&out);
+	}
+}
+
+static void every_line_is_as_wide_as_the_screen_or_narrower(void **state)
+{
+	static const struct top_size sizes[] = {
+		{80, 24, false}, {60, 20, true}, {200, 50, false}, {20, 8, false}, {1, 3, true}};
+	struct top_model m;
+	(void)state;
+	model_with(&m, three, 3);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct arena a = ARENA_INIT;
+		struct top_line *lines = ARENA_ARRAY(&a, struct top_line, sizes[i].height);
+		top_lines(&m, "title", &sizes[i], &a, lines);
+		for (int k = 0; k < sizes[i].height - 1; k++) {
+			int width = 0;
+			for (int s = 0; s < lines[k].n; s++)
+				width += out_width(lines[k].spans[s].text);
+			assert_true(width <= sizes[i].width);
+		}
+		arena_release(&a);
+	}
+	top_model_release(&m);
+}
+
+static void a_page_wraps_long_lines_and_begins_where_it_is_told(void **state)
+{
+	const struct top_size size = {4, 3, false};
+	struct top_line lines[3];
+	struct arena a = ARENA_INIT;
+	(void)state;
+	assert_int_equal(top_page_lines("abcdefgh\nij\n", 1, &size, &a, lines), 3);
+	assert_string_equal(lines[0].spans[0].text, "efgh");
+	assert_string_equal(lines[1].spans[0].text, "ij  ");
+	arena_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_cursor_stays_on_its_job_when_others_come_and_go),
+		cmocka_unit_test(an_act_is_about_the_tagged_jobs_else_the_one_under_the_cursor),
+		cmocka_unit_test(a_tag_ends_with_its_job_but_not_with_its_database),
+		cmocka_unit_test(what_the_filter_hides_is_not_meant),
+		cmocka_unit_test(a_text_fits_its_columns_and_obeys_no_control),
+		cmocka_unit_test(every_line_is_as_wide_as_the_screen_or_narrower),
+		cmocka_unit_test(a_page_wraps_long_lines_and_begins_where_it_is_told),
+	};
+	setlocale(LC_CTYPE, "C.UTF-8");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,461 @@
+/*
+ * top/read.c: one reading of one database for `defib top`: by the same functions as status,
+ * list and stats, with bounds on rows and time. What of it cannot be had is missing in its
+ * cell; only a database that does not answer makes the whole an error.
+ */
+#include "cli/top/reader.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "ledger/counts.h"
+#include "ledger/events.h"
+#include "life/roster.h"
+#include "recover/browse.h"
+#include "recover/evidence.h"
+#include "recover/held.h"
+#include "view/job_words.h"
+#include "view/judged_job.h"
+#include "view/story_words.h"
+#include "view/watch_status.h"
+#include "watch/builtin.h"
+
+struct reading {
+	struct top_view *view;
+	struct top_part *part;
+	struct arena scratch; /* rows of the database; what is shown is copied out of them */
+	struct left left;
+	struct roster_row *workers;
+	int nworkers;
+	int64_t now_us; /* the database's clock, as far as it was heard; 0: not */
+};
+
+defib_err top_ready(struct top_view *v, int watch, struct failure *f)
+{
+	struct top_bound *b = &v->watches[watch];
+	defib_err err = session_ready(&v->reads, f);
+	if (!err && v->opened != v->reads.opened) {
+		for (int i = 0; i < v->n; i++)
+			v->watches[i].bound.ready = false;
+		v->opened = v->reads.opened;
+	}
+	bool begun = b->bound.ready;
+	if (!err)
+		err = bound_open(&b->bound, &v->reads, b->watch,
+		                 v->ctx->ledger_off ? LEDGER_NONE : LEDGER_FIND, f);
+	/* The first act makes the ledger: it may be there by now. */
+	if (!err && begun && !b->bound.ledger.ready && !v->ctx->ledger_off)
+		err = ledger_open(v->reads.store, false, &b->bound.ledger, f);
+	return err;
+}
+
+/* ---- cells ---- */
+
+static void put(struct reading *r, struct top_row *row, int cell, enum color color,
+                struct buf *text)
+{
+	row->cells[cell] =
+		(struct top_cell){text->len ? arena_strdup(&r->part->arena, buf_text(text)) : NULL, color};
+	buf_clear(text);
+}
+
+static void put_count(struct reading *r, struct top_row *row, int cell, enum color color, int64_t n,
+                      bool more)
+{
+	struct buf text = BUF_INIT;
+	out_count(&text, n);
+	buf_add(&text, more ? "+" : "");
+	put(r, row, cell, color, &text);
+	buf_release(&text);
+}
+
+static struct top_row *new_row(struct reading *r, enum top_pane pane, int room)
+{
+	struct top_part *p = r->part;
+	if (!p->rows[pane])
+		p->rows[pane] = ARENA_ARRAY(&p->arena, struct top_row, room);
+	struct top_row *row = &p->rows[pane][p->n[pane]++];
+	*row = (struct top_row){.part = r->view->part, .watch = -1};
+	return row;
+}
+
+/* ---- jobs ---- */
+
+/* What keeps a stuck job from being recovered now: a hold, a pending retry, a word, a guard. */
+static void hindrance(const struct watch *w, const struct browsed *row,
+                      const struct watch_status *st, struct buf *text)
+{
+	const char *guard = json_string_value(json_object_get(st->info, "guard"));
+	note_words(w, row, text);
+	for (int i = 0; i < st->nwords && !text->len; i++)
+		if (text_eq(st->words[i]->name, "pause"))
+			buf_add(text, "paused");
+	if (!text->len && st->is == WATCH_STATUS_HELD)
+		buf_addf(text, "guard: %s", guard ? guard : "holds");
+	if (!text->len && st->is == WATCH_STATUS_NO_LEADER)
+		buf_add(text, "no daemon");
+}
+
+static void job_row(struct reading *r, int watch, const struct browsed *job,
+                    const struct watch_status *st)
+{
+	const struct watch *w = r->view->watches[watch].watch;
+	struct top_row *row = new_row(r, TOP_JOBS, r->view->n * TOP_ROWS_MAX);
+	struct candidate cand;
+	struct buf text = BUF_INIT;
+	row->watch = watch;
+	row->job = arena_strdup(&r->part->arena, job->job);
+	row->id = arena_printf(&r->part->arena, "%d/%d/%s", r->view->part, watch, job->job);
+	job_qualified(w, job->job, &text);
+	put(r, row, 0, COLOR_NONE, &text);
+	verdict_words(&job->judgement, &text);
+	put(r, row, 1, COLOR_RED, &text);
+	judged_candidate(w, &job->facts, !r->view->ctx->ledger_off, &r->scratch, &cand);
+	buf_add(&text, remedy_names[cand.decision.remedy]);
+	put(r, row, 2, COLOR_NONE, &text);
+	if (job->facts.owner)
+		shown_owner(w, job->facts.owner, &text);
+	put(r, row, 3, COLOR_NONE, &text);
+	hindrance(w, job, st, &text);
+	put(r, row, 4, COLOR_YELLOW, &text);
+	buf_add(&text, job->facts.kind ? job->facts.kind : "");
+	put(r, row, 5, COLOR_NONE, &text);
+	for (int i = 0; i < w->show.n; i++)
+		if (job->facts.show[i]) {
+			buf_add(&text, text.len ? " " : "");
+			shown_value(w, w->show.items[i], job->facts.show[i], &text);
+		}
+	put(r, row, 6, COLOR_NONE, &text);
+	buf_release(&text);
+}
+
+static defib_err read_jobs(struct reading *r, int watch, const struct watch_status *st, int *n,
+                           bool *more, struct failure *f)
+{
+	struct bound *b = &r->view->watches[watch].bound;
+	const struct term stuck = {.what = TERM_STUCK};
+	const struct browse ask = {.terms = &stuck,
+	                           .nterms = 1,
+	                           .sort = browse_sort(&stuck, 1),
+	                           .limit = TOP_ROWS_MAX,
+	                           .facts = true};
+	struct browsed *rows;
+	*n = 0;
+	defib_err err = browse_jobs(r->view->reads.store, &b->sql, &b->ledger, &ask, &r->scratch, &rows,
+	                            n, more, f);
+	for (int i = 0; !err && i < *n; i++) {
+		job_row(r, watch, &rows[i], st);
+		r->now_us = rows[i].facts.now_us;
+	}
+	return err;
+}
+
+/* ---- watches ---- */
+
+static const enum color watch_status_colors[] = {
+	[WATCH_STATUS_NO_LEADER] = COLOR_RED, [WATCH_STATUS_SILENT] = COLOR_RED,
+	[WATCH_STATUS_FAILED] = COLOR_RED,    [WATCH_STATUS_HELD] = COLOR_YELLOW,
+	[WATCH_STATUS_ALERTING] = COLOR_RED,  [WATCH_STATUS_STUCK] = COLOR_RED,
+	[WATCH_STATUS_DOUBT] = COLOR_YELLOW,  [WATCH_STATUS_PAUSED] = COLOR_YELLOW,
+	[WATCH_STATUS_WELL] = COLOR_GREEN,
+};
+
+/* A word for how it stands; a pause is said beside it, as it may hide behind something worse. */
+static void put_standing(struct reading *r, struct top_row *row, const struct watch_status *st)
+{
+	struct buf text = BUF_INIT;
+	for (int i = 0; i < st->nwords; i++)
+		row->paused = row->paused || text_eq(st->words[i]->name, "pause");
+	buf_add(&text, st->is == WATCH_STATUS_NO_LEADER ? "no leader" : watch_status_names[st->is]);
+	if (row->paused && st->is != WATCH_STATUS_PAUSED)
+		buf_add(&text, ", paused");
+	put(r, row, 7, watch_status_colors[st->is], &text);
+	buf_release(&text);
+}
+
+static void put_oldest(struct reading *r, struct top_row *row, int watch)
+{
+	struct bound *b = &r->view->watches[watch].bound;
+	const struct term running = {.what = TERM_RUNNING};
+	const struct browse ask = {.terms = &running,
+	                           .nterms = 1,
+	                           .sort = browse_sort(&running, 1),
+	                           .limit = 1,
+	                           .facts = true};
+	struct browsed *rows;
+	struct buf text = BUF_INIT;
+	struct failure f = {0};
+	bool more;
+	int n = 0;
+	if (!browse_jobs(r->view->reads.store, &b->sql, &b->ledger, &ask, &r->scratch, &rows, &n, &more,
+	                 &f) &&
+	    n == 1 && rows[0].has_since && rows[0].facts.now_us >= rows[0].since_us)
+		duration_text(rows[0].facts.now_us - rows[0].since_us, &text);
+	put(r, row, 4, COLOR_NONE, &text);
+	buf_release(&text);
+}
+
+static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
+{
+	struct buf text = BUF_INIT;
+	double minutes = (double)(clock_boot_ms() - r->view->begun_ms) / 60000;
+	out_count(&text, n);
+	if (n)
+		buf_addf(&text, " (%.1f/m)", (double)n / (minutes < 1 ? 1 : minutes));
+	put(r, row, 6, COLOR_NONE, &text);
+	buf_release(&text);
+}
+
+static int workers_of(const struct reading *r, const char *watch)
+{
+	int n = 0;
+	size_t len = strlen(watch);
+	for (int i = 0; i < r->nworkers; i++) {
+		const char *p = text_eq(r->workers[i].state, "alive") ? r->workers[i].serves : NULL;
+		while (p && !(strncmp(p, watch, len) == 0 && (p[len] == '\n' || p[len] == '\0')))
+			p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL;
+		n += p != NULL;
+	}
+	return n;
+}
+
+/* One that cannot be read says why in the place of its numbers; the others still come. */
+static void failed_row(struct reading *r, struct top_row *row, const struct failure *f)
+{
+	struct buf text = BUF_INIT;
+	buf_add(&text, f->what);
+	put(r, row, 7, COLOR_RED, &text);
+	buf_release(&text);
+}
+
+/* Not those that are left to a person already, as everywhere. */
+static void put_stuck(struct reading *r, struct top_row *row, int watch, int64_t held)
+{
+	struct store *s = r->view->reads.store;
+	struct bound *b = &r->view->watches[watch].bound;
+	struct held_count on_hold = {0};
+	struct failure ignored = {0}; /* a number that cannot be had is left out */
+	int64_t n = 0;
+	if (look_stuck(s, &b->sql, &n, &ignored) ||
+	    (b->ledger.ready && held_count(s, &b->sql, held, &on_hold, &ignored))) {
+		r->part->stuck_more = true;
+		return;
+	}
+	bool more = n >= ROWS_COUNT_MAX;
+	n = n > on_hold.running ? n - on_hold.running : 0;
+	r->part->stuck += n;
+	r->part->stuck_more = r->part->stuck_more || more;
+	put_count(r, row, 2, n ? COLOR_RED : COLOR_NONE, n, more);
+}
+
+static defib_err watch_row(struct reading *r, int watch, struct failure *f)
+{
+	struct top_bound *b = &r->view->watches[watch];
+	const char *name = b->watch->name;
+	struct top_row *row = new_row(r, TOP_WATCHES, r->view->n);
+	struct watch_status st;
+	int64_t running = 0, held = 0, retries = 0;
+	bool more = false;
+	int stuck = 0;
+	row->watch = watch;
+	row->id = arena_printf(&r->part->arena, "%d/%s", r->view->part, name);
+	row->cells[0].text = arena_strdup(&r->part->arena, name);
+	watch_status_init(&st, r->view->database, name, &r->left);
+	defib_err err = top_ready(r->view, watch, f);
+	if (!err)
+		err = look_running(r->view->reads.store, &b->bound.sql, &running, f);
+	if (!err)
+		err = read_jobs(r, watch, &st, &stuck, &more, f);
+	if (!err && b->bound.ledger.ready)
+		err = ledger_waiting(r->view->reads.store, name, &held, &retries, f);
+	if (!err) {
+		put_count(r, row, 1, COLOR_NONE, running, running >= ROWS_COUNT_MAX);
+		put_stuck(r, row, watch, held);
+		put_count(r, row, 3, held ? COLOR_YELLOW : COLOR_NONE, held, false);
+		put_oldest(r, row, watch);
+		put_count(r, row, 5, COLOR_NONE, workers_of(r, name), false);
+		put_recovered(r, row, b->recovered);
+		put_standing(r, row, &st);
+	} else {
+		b->bound.ready = false;
+		r->part->stuck_more = true;
+		failed_row(r, row, f);
+	}
+	watch_status_release(&st);
+	return err;
+}
+
+/* ---- workers, events ---- */
+
+static void worker_row(struct reading *r, const struct roster_row *w)
+{
+	struct top_row *row = new_row(r, TOP_WORKERS, TOP_ROWS_MAX);
+	bool alive = text_eq(w->state, "alive");
+	struct buf text = BUF_INIT;
+	row->id = arena_printf(&r->part->arena, "%d/%lld", r->view->part, (long long)w->id);
+	buf_add(&text, w->name ? w->name : "");
+	put(r, row, 0, COLOR_NONE, &text);
+	buf_addf(&text, "%s%s%s", alive && w->expired ? "silent" : w->state,
+	         !alive && w->cause ? ": " : "", !alive && w->cause ? w->cause : "");
+	put(r, row, 1, alive && !w->expired ? COLOR_GREEN : COLOR_YELLOW, &text);
+	put_count(r, row, 2, COLOR_NONE, w->holding, false);
+	when_words(alive || !w->has_ended ? w->renewed_us : w->ended_us,
+	           r->now_us ? r->now_us : clock_wall_us(), &text);
+	put(r, row, 3, COLOR_NONE, &text);
+	buf_add(&text, w->known ? w->who.host : "");
+	put(r, row, 4, COLOR_NONE, &text);
+	if (w->known)
+		buf_addf(&text, "%lld", (long long)w->who.pid);
+	put(r, row, 5, COLOR_NONE, &text);
+	for (const char *p = w->serves; p && *p; p++)
+		buf_addch(&text, *p == '\n' ? ' ' : *p);
+	put(r, row, 6, COLOR_NONE, &text);
+	buf_release(&text);
+}
+
+/* Where there is no registry there are no workers of ours; that is no failure. */
+static void read_workers(struct reading *r)
+{
+	struct failure f = {0};
+	struct roster_beat *beats;
+	bool there = false;
+	int n;
+	if (roster_beats(r->view->reads.store, 1, &r->scratch, &there, &beats, &n, &r->now_us, &f) ||
+	    !there)
+		return;
+	if (roster_read(r->view->reads.store, 0, TOP_ROWS_MAX, &r->scratch, &r->workers, &r->nworkers,
+	                &f))
+		r->nworkers = 0;
+	for (int i = 0; i < r->nworkers; i++)
+		worker_row(r, &r->workers[i]);
+}
+
+/* "12:05:00  REQUEUED jobs/17 by cli:ann: was given back (silent): …" */
+static void event_line(struct reading *r, const struct ledger_row *row)
+{
+	struct buf text = BUF_INIT;
+	const struct watch *watch = NULL;
+	for (int i = 0; i < r->view->n; i++)
+		if (text_eq(r->view->watches[i].watch->name, row->watch))
+			watch = r->view->watches[i].watch;
+	if (strlen(row->at) >= 19)
+		buf_addf(&text, "%.8s  ", row->at + 11);
+	buf_addf(&text, "%s %s/%s by %s: ", row->event, row->watch, row->job, row->actor);
+	entry_words(watch, row, &text);
+	r->part->events[r->part->nevents++] = arena_strdup(&r->part->arena, buf_text(&text));
+	buf_release(&text);
+}
+
+static defib_err count_recovered(struct reading *r, struct failure *f)
+{
+	struct top_view *v = r->view;
+	struct event_count *counts;
+	int n = 0;
+	if (v->ledger_id < 0)
+		return ledger_top(v->reads.store, &v->ledger_id, f);
+	defib_err err = ledger_events_since(v->reads.store, v->ledger_id, &r->scratch, &counts, &n,
+	                                    &v->ledger_id, f);
+	for (int i = 0; !err && i < n; i++)
+		for (int k = 0; k < v->n; k++)
+			if ((counts[i].counts & EVENT_RECOVERED) &&
+			    text_eq(counts[i].watch, v->watches[k].watch->name))
+				v->watches[k].recovered += counts[i].n;
+	return err;
+}
+
+static void read_events(struct reading *r)
+{
+	const struct ledger_filter newest = {.limit = TOP_EVENTS_MAX, .newest_first = true};
+	struct store *s = r->view->reads.store;
+	struct ledger_row *rows;
+	struct failure f = {0};
+	bool there = false;
+	int n = 0;
+	if (ledger_exists(s, &there, &f) || !there) {
+		r->view->ledger_id = r->view->ledger_id < 0 ? 0 : r->view->ledger_id;
+		return;
+	}
+	if (ledger_read(s, &newest, &r->scratch, &rows, &n, &f) || count_recovered(r, &f))
+		return;
+	for (int i = 0; i < n; i++)
+		event_line(r, &rows[i]);
+}
+
+/* ---- the whole ---- */
+
+static bool is_away(defib_err err)
+{
+	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
+}
+
+/* The built-in queue beside other watches: from when on it is used. */
+static bool is_shown(struct top_view *v, int watch)
+{
+	struct top_bound *b = &v->watches[watch];
+	struct failure ignored = {0};
+	bool beside = is_builtin(b->watch) && v->n > 1;
+	if (beside && !b->used && queue_in_use(v->reads.store, &b->used, &ignored))
+		b->used = false;
+	return !beside || b->used;
+}
+
+static defib_err read_all(struct reading *r, struct failure *f)
+{
+	struct top_view *v = r->view;
+	defib_err err = session_ready(&v->reads, f);
+	if (!err)
+		err = left_read(v->reads.store, &r->scratch, &r->left, f);
+	if (err == DEFIB_PERMISSION) { /* what daemons are at is not known; the rest is */
+		fail_clear(f);
+		err = DEFIB_OK;
+	}
+	if (err)
+		return err;
+	read_workers(r);
+	read_events(r);
+	for (int i = 0; i < v->n; i++) {
+		struct failure one = {0};
+		if (!is_shown(v, i))
+			continue;
+		err = watch_row(r, i, &one);
+		if (err && is_away(err)) {
+			*f = one;
+			return err;
+		}
+	}
+	return DEFIB_OK;
+}
+
+/* Its watches still stand there, with nothing known of them. */
+static void away_rows(struct reading *r)
+{
+	struct top_part *p = r->part;
+	struct failure away = {.what = "database away"};
+	for (int pane = 0; pane < TOP_PANES; pane++)
+		p->n[pane] = 0;
+	for (int i = 0; i < r->view->n; i++) {
+		const struct top_bound *b = &r->view->watches[i];
+		const char *name = b->watch->name;
+		if (is_builtin(b->watch) && r->view->n > 1 && !b->used)
+			continue;
+		struct top_row *row = new_row(r, TOP_WATCHES, r->view->n);
+		row->watch = i;
+		row->id = arena_printf(&p->arena, "%d/%s", r->view->part, name);
+		row->cells[0].text = name;
+		failed_row(r, row, &away);
+	}
+}
+
+struct top_part *top_read(struct top_view *v)
+{
+	struct reading r = {.view = v, .part = mem_alloc(sizeof *r.part)};
+	struct failure f = {0};
+	r.part->database = v->database->name;
+	if (read_all(&r, &f)) {
+		r.part->error = arena_strdup(&r.part->arena, f.what);
+		r.part->stuck = 0;
+		r.part->stuck_more = true;
+		away_rows(&r);
+	}
+	arena_release(&r.scratch);
+	return r.part;
+}

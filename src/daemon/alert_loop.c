@@ -1,0 +1,408 @@
+/* alert_loop.c: see alert_loop.h. */
+#include "daemon/alert_loop_inside.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "daemon/metrics.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define LOOK_MS 5000    /* between looks at what others put into the outbox */
+#define AGAIN_MS 1000   /* after a failure */
+#define TIDY_MS 3600000 /* between clearances of the outbox */
+#define PARTING_MS 2000 /* that messages on their way have when the daemon stops */
+#define STATEMENT_MS 3000
+#define LATE_INTERVALS 3 /* without a finished scan: it is late */
+
+/* ---- what the database loop tells ---- */
+
+static struct subject *subject_new(const char *watch)
+{
+	struct subject *s = mem_alloc(sizeof *s);
+	s->watch = mem_strdup(watch);
+	s->fresh = true;
+	s->seen.most = -1;
+	return s;
+}
+
+static void subject_free(struct subject *s)
+{
+	free(s->watch);
+	free(s);
+}
+
+static struct subject *subject_of(struct alert_loop *a, const char *watch)
+{
+	for (int i = 0; i < a->nsubjects; i++)
+		if (text_eq(a->subjects[i]->watch, watch))
+			return a->subjects[i];
+	a->subjects = mem_grow(a->subjects, sizeof *a->subjects * (size_t)(a->nsubjects + 1));
+	a->subjects[a->nsubjects] = subject_new(watch);
+	return a->subjects[a->nsubjects++];
+}
+
+/* What is stuck, before any of it was reset: where pace cut the pass short, what is left too. */
+static double stuck_of(const struct scan_result *r)
+{
+	int64_t found = r->found - r->held_before;
+	int64_t left = r->left + r->outcomes[OUTCOME_RECOVERED];
+	return (double)(found > left ? found : left);
+}
+
+static void see_pass(struct seen *x, const struct watch_loop *p)
+{
+	x->passes = p->counts.passes;
+	if (p->last.failure.code)
+		return;
+	x->scanned = true;
+	x->stuck = stuck_of(&p->last);
+	x->longest_s = (double)p->last.oldest_sign_us / (double)US_PER_S;
+	x->least = x->most < 0 || x->stuck < x->least ? x->stuck : x->least;
+	x->most = x->stuck > x->most ? x->stuck : x->most;
+}
+
+static void see_post(struct alert_loop *a, const struct watch_loop *p, int64_t now_ms)
+{
+	struct seen *x = &subject_of(a, p->watch->name)->seen;
+	x->there = true;
+	x->every_ms = p->watch->every_us / 1000;
+	x->braking = p->braking;
+	x->passed_ms = p->last_ok_ms;
+	if (p->leads && !x->leads) {
+		x->led_ms = now_ms;
+		x->scanned = false;
+	}
+	x->leads = p->leads;
+	if (p->leads && p->counts.passes != x->passes)
+		see_pass(x, p);
+}
+
+void alert_loop_round(struct alert_loop *a, struct watch_loop *const *posts, int n, bool up)
+{
+	int64_t now_ms = clock_boot_ms();
+	pthread_mutex_lock(&a->lock);
+	a->tries++;
+	a->failures += up ? 0 : 1;
+	a->up = up;
+	if (up) {
+		a->answered_ms = now_ms;
+		for (int i = 1; i < a->nsubjects; i++)
+			a->subjects[i]->seen.there = false;
+		for (int i = 0; i < n; i++)
+			see_post(a, posts[i], now_ms);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- what becomes of it ---- */
+
+const char *alert_loop_source(const struct alert_loop *a)
+{
+	const char *name = a->setup->settings.environment.name;
+	return name ? name : "defib";
+}
+
+/*
+ * Those that a reload took away are forgotten once what fired of them is resolved; what is left
+ * is this turn's.
+ */
+static void take_subjects(struct alert_loop *a)
+{
+	int kept = 0;
+	a->now = ARENA_ARRAY(&a->arena, struct subject *, a->nsubjects);
+	a->told = ARENA_ARRAY(&a->arena, struct seen, a->nsubjects);
+	for (int i = 0; i < a->nsubjects; i++) {
+		struct subject *s = a->subjects[i];
+		if (i > 0 && !s->seen.there && (s->over || !s->seen.leads)) {
+			subject_free(s);
+			continue;
+		}
+		a->subjects[kept] = a->now[kept] = s;
+		a->told[kept++] = s->seen;
+		s->seen.most = -1;
+	}
+	a->nsubjects = a->nnow = kept;
+}
+
+/* Who lets jobs be silent for an hour cannot have them found after five minutes. */
+static void fit_detection(const struct watch *w, struct alert_rule *r)
+{
+	double standard = alert_defaults[ALERT_DETECTION_SLOW].limit;
+	if (!w || r->limit < standard || r->limit > standard)
+		return;
+	double patience = 2.0 * (double)threshold_most(&w->stuck_after) / (double)US_PER_S;
+	double run = 2.0 * (double)threshold_most(&w->overdue_after) / (double)US_PER_S;
+	r->limit = patience > r->limit ? patience : r->limit;
+	r->limit = run > r->limit ? run : r->limit;
+}
+
+static void put_rules(struct alert_loop *a, struct subject *s, bool there)
+{
+	const struct settings *settings = &a->setup->settings;
+	for (int id = 0; id < ALERT_COUNT; id++) {
+		s->rules[id] = alert_rule_for(&settings->alerts, (enum alert_id)id, s->watch);
+		s->rules[id].enabled = s->rules[id].enabled && there;
+	}
+	fit_detection(s->watch ? settings_watch(settings, s->watch) : NULL,
+	              &s->rules[ALERT_DETECTION_SLOW]);
+	alert_windows(&s->counts, s->rules);
+}
+
+static void put_facts(struct subject *s, const struct seen *x, int64_t now_us, int64_t now_ms)
+{
+	int64_t last_ms = x->passed_ms > x->led_ms ? x->passed_ms : x->led_ms;
+	int64_t late_ms = now_ms - last_ms - LATE_INTERVALS * x->every_ms;
+	s->counts.now = (struct alert_facts){
+		.scanned = x->scanned,
+		.stuck = x->most > x->stuck ? x->most : x->stuck,
+		.oldest_s = x->longest_s,
+		.braking = x->braking,
+		.late_s = (double)late_ms / 1000,
+	};
+	if (x->most >= 0) {
+		alert_count(&s->counts, COUNT_STUCK, now_us, x->least);
+		alert_count(&s->counts, COUNT_STUCK, now_us, x->most);
+	}
+}
+
+/* Workers come and go: a total that fell says nothing. */
+static double risen(double now, double *before)
+{
+	double by = now > *before ? now - *before : 0;
+	*before = now;
+	return by;
+}
+
+void alert_loop_gather(struct alert_loop *a, int64_t now_us)
+{
+	struct metrics *m = a->options->metrics;
+	const char *const *all = LABELS(NULL, a->database);
+	int64_t now_ms = clock_boot_ms();
+	pthread_mutex_lock(&a->lock);
+	take_subjects(a);
+	double tries = a->tries, failures = a->failures;
+	int64_t answered_ms = a->answered_ms;
+	a->tries = a->failures = 0;
+	pthread_mutex_unlock(&a->lock);
+	for (int i = 0; i < a->nnow; i++)
+		put_rules(a, a->now[i], i == 0 || a->told[i].there);
+	for (int i = 1; i < a->nnow; i++)
+		put_facts(a->now[i], &a->told[i], now_us, now_ms);
+	struct alert_subject *whole = &a->now[0]->counts;
+	whole->now.away_s = (double)(now_ms - answered_ms) / 1000;
+	whole->now.set_aside = metrics_total(m, METRIC_WORKER_ASIDE, all);
+	tries += risen(metrics_total(m, METRIC_WORKER_TRIES, all), &a->worker_tries);
+	failures += risen(metrics_total(m, METRIC_WORKER_FAILURES, all), &a->worker_failures);
+	alert_count(whole, COUNT_TRIES, now_us, tries);
+	alert_count(whole, COUNT_FAILURES, now_us, failures);
+}
+
+int alert_loop_messages(struct alert_loop *a, const struct subject *s, const struct alert_rule *r,
+                        const struct alert *alert, enum alert_change change, int64_t at_us,
+                        struct outgoing *out)
+{
+	const struct text_list *sinks = alert_rule_sinks(&a->setup->settings.alerts, r);
+	struct alert_message m = {
+		r,     alert_loop_source(a),          a->database, s->watch, alert, change,
+		at_us, a->setup->settings.alerts.link};
+	struct buf text[3] = {BUF_INIT, BUF_INIT, BUF_INIT};
+	message_id(&m, &text[0]);
+	message_document(&m, &text[1]);
+	message_topic(&m, &text[2]);
+	struct outgoing one = {.kind = "alert",
+	                       .id = arena_strdup(&a->arena, buf_text(&text[0])),
+	                       .document = arena_strdup(&a->arena, buf_text(&text[1])),
+	                       .topic = arena_strdup(&a->arena, buf_text(&text[2]))};
+	for (int i = 0; i < sinks->n; i++) {
+		out[i] = one;
+		out[i].sink = sinks->items[i];
+	}
+	for (int i = 0; i < 3; i++)
+		buf_release(&text[i]);
+	return sinks->n;
+}
+
+struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
+                                const struct alert_rule *r, const struct alert *alert)
+{
+	struct alert_message m = {
+		.rule = r, .source = alert_loop_source(a), .database = a->database, .watch = s->watch};
+	struct buf text = BUF_INIT, topic = BUF_INIT;
+	if (alert->state != STATE_RESOLVED) {
+		alert_sentence(r, alert->value, &text);
+	} else if (alert->fired_us) {
+		buf_add(&text, "it fired for ");
+		duration_text(alert->since_us - alert->fired_us, &text);
+	}
+	message_topic(&m, &topic);
+	struct alert_row row = {.watch = s->watch,
+	                        .rule = r->name,
+	                        .severity = r->severity,
+	                        .alert = *alert,
+	                        .sentence = arena_strdup(&a->arena, buf_text(&text)),
+	                        .topic = arena_strdup(&a->arena, buf_text(&topic)),
+	                        .holder = a->options->name};
+	buf_release(&text);
+	buf_release(&topic);
+	return row;
+}
+
+/* ---- the thread ---- */
+
+/* With a database: the rules, then what is to be sent. */
+static defib_err turn(struct alert_loop *a, int64_t *wait_ms, struct failure *f)
+{
+	int64_t now = clock_boot_ms(), every_ms = a->setup->settings.alerts.every_us / 1000;
+	defib_err err = session_ready(&a->session, f);
+	if (!err && !a->tables)
+		err = outbox_ready(a->session.store, true, &a->tables, f);
+	if (!err && now >= a->judge_ms) {
+		a->judge_ms = now + every_ms;
+		err = alert_loop_judge(a, f);
+	}
+	if (!err)
+		err = alert_loop_collect(a, f);
+	if (!err && now >= a->tidy_ms) {
+		a->tidy_ms = now + TIDY_MS;
+		err = outbox_tidy(a->session.store, f);
+	}
+	*wait_ms = LOOK_MS;
+	if (!err)
+		err = alert_loop_send(a, wait_ms, f);
+	return err;
+}
+
+static void tell_failing(struct alert_loop *a, const struct failure *f)
+{
+	if (f && !a->failing)
+		log_event(LOG_WARN, "alerts are not asked or sent", LOG_STR("database", a->database),
+		          LOG_STR("because", f->what));
+	else if (!f && a->failing)
+		log_event(LOG_INFO, "alerts are asked and sent again", LOG_STR("database", a->database));
+	a->failing = f != NULL;
+}
+
+/* Without one: only what can be said from memory. */
+static int64_t turn_away(struct alert_loop *a)
+{
+	int64_t now = clock_boot_ms();
+	if (now >= a->judge_ms) {
+		a->judge_ms = now + a->setup->settings.alerts.every_us / 1000;
+		alert_loop_judge_away(a);
+	}
+	alert_loop_send_memos(a);
+	return AGAIN_MS;
+}
+
+static int64_t one_turn(struct alert_loop *a)
+{
+	struct failure f = {0};
+	int64_t wait_ms;
+	pthread_mutex_lock(&a->lock);
+	bool up = a->up;
+	pthread_mutex_unlock(&a->lock);
+	a->setup = live_settings_hold(a->options->setups);
+	if (!up) {
+		wait_ms = turn_away(a);
+	} else if (turn(a, &wait_ms, &f)) {
+		tell_failing(a, &f);
+		wait_ms = AGAIN_MS;
+	} else {
+		tell_failing(a, NULL);
+	}
+	live_settings_drop(a->options->setups, a->setup);
+	arena_clear(&a->arena);
+	int64_t due_ms = a->judge_ms - clock_boot_ms();
+	wait_ms = due_ms < wait_ms ? due_ms : wait_ms;
+	return wait_ms > 0 ? wait_ms : 0;
+}
+
+static void wait_for(struct alert_loop *a, int64_t ms)
+{
+	struct pollfd fd = {a->wake, POLLIN, 0};
+	uint64_t drained;
+	if (poll(&fd, 1, (int)ms) > 0)
+		(void)!read(a->wake, &drained, sizeof drained);
+}
+
+/* Messages on their way arrive, or are called back and due again. */
+static void part(struct alert_loop *a)
+{
+	int64_t until = clock_boot_ms() + PARTING_MS;
+	struct failure f = {0};
+	bool up = a->session.store && !a->session.store->lost;
+	while (senders_any(&a->senders) && !f.code) {
+		if (clock_boot_ms() >= until || !up)
+			senders_recall(&a->senders);
+		if (alert_loop_collect(a, &f))
+			log_event(LOG_WARN, f.what);
+		else if (senders_any(&a->senders))
+			wait_for(a, 100);
+	}
+}
+
+static void *alert_loop_main(void *arg)
+{
+	struct alert_loop *a = arg;
+	while (!atomic_load(&a->stop))
+		wait_for(a, one_turn(a));
+	part(a);
+	return NULL;
+}
+
+struct alert_loop *alert_loop_start(const struct daemon_options *o, const char *database,
+                                    const char *url)
+{
+	struct alert_loop *a = mem_alloc(sizeof *a);
+	a->options = o;
+	a->database = mem_strdup(database);
+	a->session =
+		(struct session){.options = {.url = url, .name = a->database, .statement_ms = STATEMENT_MS},
+	                     .open = store_open};
+	a->answered_ms = clock_boot_ms();
+	a->clock_us = clock_wall_us() - clock_boot_us();
+	a->chance = (uint64_t)clock_wall_us() ^ (uint64_t)getpid() << 32;
+	pthread_mutex_init(&a->lock, NULL);
+	subject_of(a, ALERT_ANY);
+	a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	a->senders = (struct senders){.setups = o->setups, .wake = a->wake};
+	int failed = a->wake < 0 ? errno : pthread_create(&a->thread, NULL, alert_loop_main, a);
+	if (failed) {
+		log_event(LOG_CRITICAL, "no thread for alerts", LOG_STR("database", database));
+		abort();
+	}
+	return a;
+}
+
+void alert_loop_ask_stop(struct alert_loop *a)
+{
+	uint64_t one = 1;
+	atomic_store(&a->stop, true);
+	(void)!write(a->wake, &one, sizeof one);
+}
+
+void alert_loop_end(struct alert_loop *a)
+{
+	struct sender_result left;
+	pthread_join(a->thread, NULL);
+	senders_recall(&a->senders);
+	while (senders_any(&a->senders))
+		if (senders_next(&a->senders, false, &left))
+			senders_free_result(&a->senders, &left);
+		else
+			wait_for(a, 100);
+	alert_loop_forget_memos(a);
+	for (int i = 0; i < a->nsubjects; i++)
+		subject_free(a->subjects[i]);
+	free(a->subjects);
+	session_close(&a->session);
+	arena_release(&a->arena);
+	close(a->wake);
+	pthread_mutex_destroy(&a->lock);
+	free(a->database);
+	free(a);
+}

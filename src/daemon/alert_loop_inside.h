@@ -1,0 +1,101 @@
+/*
+ * alert_loop_inside.h: what the files of an alarm share.
+ */
+#ifndef DAEMON_ALERT_LOOP_INSIDE_H
+#define DAEMON_ALERT_LOOP_INSIDE_H
+
+#include "alert/message.h"
+#include "alert/states.h"
+#include "daemon/alert_loop.h"
+#include "daemon/sender.h"
+#include "store/session.h"
+
+/* What the database loop said of a watch since it was last asked; times by CLOCK_BOOTTIME. */
+struct seen {
+	bool there, leads, scanned, braking;
+	int64_t passes, every_ms, led_ms, passed_ms;
+	double stuck, least, most; /* at the last pass; since it was last asked, most < 0: no pass */
+	double longest_s;
+};
+
+/* A watch, or the database as a whole (the first, named ALERT_ANY). */
+struct subject {
+	char *watch;
+	struct seen seen;            /* under the alarm's lock */
+	struct alert_subject counts; /* the rest is the thread's own */
+	struct alert_rule rules[ALERT_COUNT];
+	struct alert alerts[ALERT_COUNT]; /* as the database has them, or memory while it is away */
+	bool fresh;                       /* the ledger's past is not counted yet */
+	bool over;                        /* no longer watched, and what fired of it is resolved */
+};
+
+/* A message that was made while the database was away. */
+struct memo {
+	struct memo *next;
+	char *sink, *id, *document, *topic;
+	int64_t tries, due_ms;
+	bool sent, away; /* away: on its way */
+};
+
+struct alert_loop {
+	const struct daemon_options *options;
+	char *database;
+	pthread_t thread;
+	atomic_bool stop;
+	int wake; /* eventfd */
+
+	pthread_mutex_t lock;
+	bool up;
+	int64_t answered_ms; /* when the database last did */
+	double tries, failures;
+	struct subject **subjects;
+	int nsubjects;
+
+	/* the thread's own */
+	struct session session;
+	struct arena arena;          /* of a turn */
+	struct live_settings *setup; /* held for a turn */
+	struct subject **now;        /* those of this turn; the database is the first */
+	struct seen *told;           /* one each */
+	int nnow;
+	bool tables, failing;
+	int64_t cursor;   /* in the ledger */
+	int64_t clock_us; /* the database's clock is ours (CLOCK_BOOTTIME) and this */
+	double worker_tries, worker_failures;
+	int64_t judge_ms, look_ms, tidy_ms; /* when next */
+	bool away;                          /* alerts are made from memory */
+	struct memo *memos;
+	double firing[ALERT_COUNT][3]; /* as the metrics have them */
+	struct senders senders;
+	uint64_t chance;
+};
+
+/* Which installation speaks. */
+const char *alert_loop_source(const struct alert_loop *a);
+/* Copies what the database loop said into the facts of the rules, at that time. */
+void alert_loop_gather(struct alert_loop *a, int64_t now_us);
+/* A message for each sink of the rule; returns how many were added to `out`. */
+int alert_loop_messages(struct alert_loop *a, const struct subject *s, const struct alert_rule *r,
+                        const struct alert *alert, enum alert_change change, int64_t at_us,
+                        struct outgoing *out);
+/* The row of a change, and its sentence. */
+struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
+                                const struct alert_rule *r, const struct alert *alert);
+
+/* Ask the rules, with the database and without it. */
+MUST_CHECK defib_err alert_loop_judge(struct alert_loop *a, struct failure *f);
+void alert_loop_judge_away(struct alert_loop *a);
+/* The database is back: what was made meanwhile is written down. */
+MUST_CHECK defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_row *rows,
+                                           int n, struct failure *f);
+
+void alert_loop_forget_memos(struct alert_loop *a);
+
+/* Send what is due; how long until something may be. */
+MUST_CHECK defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure *f);
+/* The same for memos, which need no database. */
+void alert_loop_send_memos(struct alert_loop *a);
+/* What senders brought back. */
+MUST_CHECK defib_err alert_loop_collect(struct alert_loop *a, struct failure *f);
+
+#endif

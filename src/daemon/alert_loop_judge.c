@@ -1,0 +1,208 @@
+/*
+ * alert_loop_judge.c: the rules are asked about every watch that this daemon leads, and
+ * about the database where it leads the first of them; what changed is written with
+ * its messages, in one transaction. The states are read each time: whoever led before
+ * may have changed them.
+ */
+#include "daemon/alert_loop_inside.h"
+
+#include "alert/happened.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "daemon/metrics.h"
+#include "daemon/overview.h"
+#include "life/leader.h"
+
+#define SOON_MS 100 /* after what was made from memory is written down */
+
+/* ---- what is known ---- */
+
+/* A watch that is new here has its past in the ledger: then all of it is counted again. */
+static void begin_anew(struct alert_loop *a)
+{
+	static const enum alert_id own[] = {ALERT_STUCK_DOUBLED, ALERT_CONNECTION_FAILURES};
+	bool any = false;
+	for (int i = 0; i < a->nnow; i++) {
+		any = any || a->now[i]->fresh;
+		a->now[i]->fresh = false;
+	}
+	if (!any)
+		return;
+	a->cursor = 0;
+	for (int i = 0; i < a->nnow; i++) {
+		struct alert_subject *s = &a->now[i]->counts;
+		for (int id = 0; id < ALERT_COUNT; id++) {
+			bool counted = id != (int)own[0] && id != (int)own[1];
+			if (counted && s->tops[id].cell_us)
+				s->tops[id] = (struct window){0};
+			if (counted && s->bottoms[id].cell_us)
+				s->bottoms[id] = (struct window){0};
+		}
+		alert_windows(s, a->now[i]->rules);
+	}
+}
+
+static defib_err count_ledger(struct alert_loop *a, struct failure *f)
+{
+	struct happened *list;
+	int n = 0;
+	bool more = true;
+	defib_err err = DEFIB_OK;
+	begin_anew(a);
+	/* All of it before any rule is asked: half of what happened would be a wrong number. */
+	while (more && !err && !atomic_load(&a->stop)) {
+		err = happened_read(a->session.store, &a->cursor, &a->arena, &list, &n, &more, f);
+		for (int i = 0; !err && i < n; i++)
+			for (int k = 1; k < a->nnow; k++)
+				if (text_eq(a->now[k]->watch, list[i].watch))
+					alert_count(&a->now[k]->counts, list[i].what, list[i].at_us, list[i].n);
+	}
+	return err;
+}
+
+/* What is firing but has been calm for a while is known to who saw it only. */
+static void take_rows(struct alert_loop *a, const struct alert_row *rows, int n)
+{
+	for (int i = 0; i < a->nnow; i++)
+		for (int id = 0; id < ALERT_COUNT; id++) {
+			struct subject *s = a->now[i];
+			struct alert was = s->alerts[id];
+			s->alerts[id] = (struct alert){0};
+			for (int k = 0; k < n; k++)
+				if (text_eq(rows[k].watch, s->watch) && text_eq(rows[k].rule, alert_names[id]))
+					s->alerts[id] = rows[k].alert;
+			if (s->alerts[id].fired_us == was.fired_us)
+				s->alerts[id].calm_us = was.calm_us;
+		}
+}
+
+/* The whole belongs to the leader of the first watch that has one: one daemon at a time. */
+static defib_err ask_whole(struct alert_loop *a, bool *ours, struct failure *f)
+{
+	struct leader_row *rows = NULL;
+	int n = 0, i = 0;
+	*ours = false;
+	defib_err err = leader_read(a->session.store, &a->arena, &rows, &n, f);
+	while (!err && i < n && !rows[i].leads)
+		i++;
+	*ours = !err && i < n && text_eq(rows[i].holder, a->options->name);
+	return err;
+}
+
+/* ---- what changed ---- */
+
+struct changes {
+	struct alert_write *writes;
+	struct outgoing *messages;
+	int nwrites, nmessages;
+};
+
+static void judge_rule(struct alert_loop *a, struct subject *s, enum alert_id id, int64_t now_us,
+                       struct changes *out)
+{
+	const struct alert_rule *r = &s->rules[id];
+	struct alert before = s->alerts[id];
+	struct alert_reading m = alert_measure(&s->counts, r, now_us);
+	enum alert_change change = alert_step(r, &m, now_us, &s->alerts[id]);
+	if (change == CHANGE_NONE)
+		return;
+	out->writes[out->nwrites++] =
+		(struct alert_write){alert_loop_row(a, s, r, &s->alerts[id]), before};
+	if (change != CHANGE_STATE)
+		out->nmessages += alert_loop_messages(a, s, r, &s->alerts[id], change, now_us,
+		                                      &out->messages[out->nmessages]);
+}
+
+static void judge_subjects(struct alert_loop *a, bool whole, int64_t now_us, struct changes *out)
+{
+	const struct settings *all = &a->setup->settings;
+	/* A rule tells each sink at most; it may name one twice. */
+	int sinks = all->alerts.sinks.n;
+	for (int i = 0; i < all->alerts.nrules; i++)
+		sinks = all->alerts.rules[i].sinks.n > sinks ? all->alerts.rules[i].sinks.n : sinks;
+	out->writes = ARENA_ARRAY(&a->arena, struct alert_write, a->nnow * ALERT_COUNT);
+	out->messages = ARENA_ARRAY(&a->arena, struct outgoing, a->nnow * ALERT_COUNT * (sinks + 1));
+	for (int i = 0; i < a->nnow; i++) {
+		struct subject *s = a->now[i];
+		if (i == 0 ? !whole : !a->told[i].leads)
+			continue;
+		for (int id = 0; id < ALERT_COUNT; id++)
+			if (s->rules[id].whole == (i == 0))
+				judge_rule(a, s, (enum alert_id)id, now_us, out);
+	}
+}
+
+/* Gauges that several databases move. */
+static void show_firing(struct alert_loop *a, bool whole)
+{
+	double firing[ALERT_COUNT][3] = {{0}};
+	for (int i = 0; i < a->nnow; i++)
+		for (int id = 0; id < ALERT_COUNT; id++)
+			if ((i == 0 ? whole : a->told[i].leads) && a->now[i]->alerts[id].state == STATE_FIRING)
+				firing[id][a->now[i]->rules[id].severity]++;
+	for (int id = 0; id < ALERT_COUNT; id++)
+		for (int k = 0; k < 3; k++) {
+			if (firing[id][k] == a->firing[id][k])
+				continue;
+			metrics_add(a->options->metrics, METRIC_ALERTS_FIRING, firing[id][k] - a->firing[id][k],
+			            LABELS(alert_names[id], alert_severities[k]));
+			a->firing[id][k] = firing[id][k];
+		}
+}
+
+static int firing_of(const struct subject *s)
+{
+	int n = 0;
+	for (int id = 0; id < ALERT_COUNT; id++)
+		n += s->alerts[id].state == STATE_FIRING;
+	return n;
+}
+
+/* A watch whose alerts fire is not well, nor is one whose database has some. */
+static void tell_board(struct alert_loop *a)
+{
+	int whole = firing_of(a->now[0]);
+	for (int i = 1; i < a->nnow; i++)
+		overview_put_firing(a->options->overview, a->database, a->now[i]->watch,
+		                    whole + firing_of(a->now[i]));
+}
+
+defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
+{
+	struct store *store = a->session.store;
+	struct alert_row *rows = NULL;
+	struct changes changes = {0};
+	int64_t now_us = 0;
+	int n = 0;
+	bool whole = false, taken = true;
+	defib_err err = states_read(store, &a->arena, &rows, &n, &now_us, f);
+	if (err)
+		return err;
+	a->clock_us = now_us - clock_boot_us();
+	if (a->away) {
+		a->judge_ms = clock_boot_ms() + SOON_MS;
+		return alert_loop_write_down(a, rows, n, f);
+	}
+	alert_loop_gather(a, now_us);
+	take_rows(a, rows, n);
+	err = count_ledger(a, f);
+	if (!err)
+		err = ask_whole(a, &whole, f);
+	if (err)
+		return err;
+	judge_subjects(a, whole, now_us, &changes);
+	if (changes.nwrites)
+		err = states_write(store, changes.writes, changes.nwrites, changes.messages,
+		                   changes.nmessages, &taken, f);
+	if (!err && !taken)
+		log_event(LOG_DEBUG, "another daemon told of an alert first",
+		          LOG_STR("database", a->database));
+	if (!err && taken) {
+		show_firing(a, whole);
+		tell_board(a);
+	}
+	for (int i = 1; !err && taken && i < a->nnow; i++)
+		a->now[i]->over = !a->told[i].there;
+	return err;
+}

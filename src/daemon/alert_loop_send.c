@@ -1,0 +1,173 @@
+/*
+ * alert_loop_send.c: the outbox is emptied: what is due is taken under a lease, one message
+ * a sink at a time, and what becomes of it is noted.
+ */
+#include "daemon/alert_loop_inside.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "daemon/metrics.h"
+
+#define LEASE_MORE_US (10 * US_PER_S) /* beyond the time limit of a try */
+#define TURN_MAX 200                  /* messages that one turn sends */
+
+static double chance(struct alert_loop *a)
+{
+	a->chance = a->chance * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (double)(a->chance >> 11) / (double)(UINT64_C(1) << 53);
+}
+
+static void count_result(struct alert_loop *a, const char *sink, const char *result)
+{
+	metrics_add(a->options->metrics, METRIC_DELIVERIES, 1, LABELS(sink, result));
+}
+
+/* ---- what came back ---- */
+
+static int64_t wait_after(struct alert_loop *a, const struct sender_result *r)
+{
+	int64_t wait_us = outbox_wait_us(r->delivery.tries, chance(a));
+	if (atomic_load(&a->stop))
+		return 0; /* it was called back */
+	return r->answer.wait_us > wait_us ? r->answer.wait_us : wait_us;
+}
+
+static void tell_trouble(enum log_level level, const char *what, const struct sender_result *r)
+{
+	log_event(level, what, LOG_STR("sink", r->sink), LOG_STR("id", r->delivery.id),
+	          LOG_INT("tries", r->delivery.tries), LOG_STR("answer", r->answer.text));
+}
+
+static defib_err note(struct alert_loop *a, const struct sender_result *r, struct failure *f)
+{
+	const struct delivery *d = &r->delivery;
+	bool old = r->answer.how == SINK_AGAIN && d->age_us >= OUTBOX_GIVE_UP_US;
+	defib_err err = session_ready(&a->session, f);
+	if (err)
+		return err;
+	if (r->answer.how == SINK_AGAIN && !old) {
+		err = outbox_again(a->session.store, d, wait_after(a, r), r->answer.text, f);
+		tell_trouble(d->tries == 1 ? LOG_WARN : LOG_DEBUG, "a message is tried again", r);
+		count_result(a, r->sink, "retry");
+		return err;
+	}
+	bool sent = r->answer.how == SINK_SENT;
+	const char *how = sent ? "sent" : old ? "given up" : "refused";
+	err = outbox_end(a->session.store, d, how, r->answer.text, f);
+	if (!sent)
+		tell_trouble(LOG_ERROR, old ? "a message is given up" : "a sink refuses a message", r);
+	count_result(a, r->sink, sent ? "ok" : "given_up");
+	return err;
+}
+
+static void note_memo(struct alert_loop *a, const struct sender_result *r)
+{
+	struct memo *m = a->memos;
+	while (m && !(text_eq(m->sink, r->sink) && text_eq(m->id, r->delivery.id)))
+		m = m->next;
+	if (!m)
+		return;
+	m->away = false;
+	m->sent = r->answer.how != SINK_AGAIN;
+	m->due_ms = clock_boot_ms() + wait_after(a, r) / 1000;
+	if (r->answer.how != SINK_SENT)
+		tell_trouble(LOG_WARN, m->sent ? "a sink refuses a message" : "a message is tried again",
+		             r);
+	count_result(a, r->sink,
+	             r->answer.how == SINK_SENT    ? "ok"
+	             : r->answer.how == SINK_AGAIN ? "retry"
+	                                           : "given_up");
+}
+
+defib_err alert_loop_collect(struct alert_loop *a, struct failure *f)
+{
+	struct sender_result r;
+	while (senders_next(&a->senders, false, &r)) {
+		defib_err err = DEFIB_OK;
+		if (r.memory)
+			note_memo(a, &r);
+		else
+			err = note(a, &r, f);
+		if (err) {
+			senders_put_back(&a->senders, &r);
+			return err;
+		}
+		senders_free_result(&a->senders, &r);
+	}
+	return DEFIB_OK;
+}
+
+/* ---- what goes out ---- */
+
+/* The next of a sink, if it is due; `*sent` says whether one went out. */
+static defib_err send_next(struct alert_loop *a, const struct alert_sink *sink, bool *sent,
+                           struct failure *f)
+{
+	struct delivery d;
+	*sent = false;
+	defib_err err = outbox_take(a->session.store, sink->name, sink->timeout_us + LEASE_MORE_US,
+	                            &a->arena, &d, sent, f);
+	if (!err && *sent)
+		senders_send(&a->senders, a->setup, sink, &d, false);
+	return err;
+}
+
+/* Every sink that is free gets its next; *wait_ms is how long until something is due. */
+static defib_err send_round(struct alert_loop *a, int *sent, int64_t *wait_ms, struct failure *f)
+{
+	struct outbox_line *lines;
+	int n = 0;
+	double waiting = 0;
+	*sent = 0;
+	defib_err err = outbox_lines(a->session.store, &a->arena, &lines, &n, f);
+	for (int i = 0; !err && i < n; i++) {
+		const struct alert_sink *sink = alert_sink_named(&a->setup->settings.sinks, lines[i].sink);
+		bool went = false;
+		waiting += (double)lines[i].waiting;
+		if (!sink || senders_busy(&a->senders, lines[i].sink))
+			continue;
+		if (lines[i].due_us <= 0)
+			err = send_next(a, sink, &went, f);
+		else if (lines[i].due_us / 1000 + 1 < *wait_ms)
+			*wait_ms = lines[i].due_us / 1000 + 1;
+		*sent += went;
+	}
+	if (!err)
+		metrics_set(a->options->metrics, METRIC_OUTBOX, waiting, LABELS(a->database));
+	return err;
+}
+
+defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure *f)
+{
+	int sent = 1, total = 0;
+	defib_err err = DEFIB_OK;
+	/* What is back at once (a line in the log) makes room for the next. */
+	while (!err && sent && total < TURN_MAX && !atomic_load(&a->stop)) {
+		err = send_round(a, &sent, wait_ms, f);
+		total += sent;
+		if (!err)
+			err = alert_loop_collect(a, f);
+	}
+	return err;
+}
+
+void alert_loop_send_memos(struct alert_loop *a)
+{
+	struct sender_result r;
+	/* The rest is noted when the database is back. */
+	while (senders_next(&a->senders, true, &r)) {
+		note_memo(a, &r);
+		senders_free_result(&a->senders, &r);
+	}
+	for (struct memo *m = a->memos; m; m = m->next) {
+		const struct alert_sink *sink = alert_sink_named(&a->setup->settings.sinks, m->sink);
+		if (m->sent || m->away || !sink || clock_boot_ms() < m->due_ms ||
+		    senders_busy(&a->senders, m->sink))
+			continue;
+		struct delivery d = {
+			.tries = ++m->tries, .kind = "alert", .id = m->id, .document = m->document};
+		m->away = true;
+		senders_send(&a->senders, a->setup, sink, &d, true);
+	}
+}

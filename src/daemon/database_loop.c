@@ -1,0 +1,516 @@
+/* database_loop.c: see database_loop.h. */
+#include "daemon/database_loop.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "daemon/database_loop_leader.h"
+#include "daemon/database_loop_tables.h"
+#include "daemon/heartbeats.h"
+#include "daemon/http_spool.h"
+#include "daemon/program_ends.h"
+#include "ledger/schema.h"
+#include "life/leader.h"
+#include "recover/census.h"
+#include "watch/builtin.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define WORDS_MS 1000     /* between readings of what persons said, and of the ledger */
+#define ATTEND_MS 1000    /* between looks at a watch that another leads, or its beat */
+#define GROUP_MS 1000     /* by which a watch of a group goes early, with its fellows */
+#define QUEUE_MS 10000    /* between looks for a queue that is not there yet */
+#define RETRY_MS 500      /* first pause when the database is away … */
+#define RETRY_MAX_MS 5000 /* … and the longest */
+
+static struct store_options store_options(const struct database_loop *s)
+{
+	int64_t statement_us = 0;
+	for (int i = 0; i < s->nposts; i++)
+		if (s->posts[i]->watch->statement_timeout_us > statement_us)
+			statement_us = s->posts[i]->watch->statement_timeout_us;
+	return (struct store_options){
+		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
+}
+
+/* Between the batches of a pass: are we still to go on with it? */
+static bool go_on(void *ctx)
+{
+	struct database_loop *s = ctx;
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	atomic_store(&s->round_ms, now);
+	vigil_tick(&s->vigil, now * 1000);
+	if (now >= s->renew_ms && database_loop_ask_to_lead(s, &f))
+		log_event(LOG_WARN, f.what);
+	return !atomic_load(&s->stop) && s->at->leads && clock_boot_ms() < s->led_until_ms &&
+	       live_settings_in_force(s->options->setups, s->setup);
+}
+
+/* ---- the round ---- */
+
+/* What became of a job of the pass that goes on. */
+static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	const struct database_loop *s = ctx;
+	cycle_job(&s->at->cycle, w, c);
+	/* The database's clock: as of the reading, and our own since. */
+	watch_metrics_job(&s->at->meter, c, c->facts.now_us + clock_boot_us() - s->vigil.boot_us);
+}
+
+static struct watch_loop *prepare_post(struct database_loop *s, const struct watch *w)
+{
+	struct watch_loop *p =
+		watch_loop_new(w, s->options->actor, s->setup->settings.ledger == LEDGER_OFF);
+	p->options.vigil = &s->vigil;
+	p->options.go_on = go_on;
+	p->options.observer = (struct scan_observer){.job = note_job, .ctx = s};
+	watch_metrics_init(&p->meter, s->options->metrics, w->name, s->name);
+	return p;
+}
+
+/* The built-in queue is watched too, from the moment that its tables are there. */
+static defib_err look_for_queue(struct database_loop *s, struct failure *f)
+{
+	struct store *store = s->session.store;
+	bool there;
+	s->queue_ms = clock_boot_ms() + QUEUE_MS;
+	defib_err err = schema_has(store, "job", &there, f);
+	if (err || !there)
+		return err;
+	s->posts[s->nposts++] = prepare_post(s, builtin_watch(store->engine, &s->keep));
+	database_loop_show_watch(s, s->posts[s->nposts - 1]);
+	s->queue_ms = INT64_MAX;
+	return DEFIB_OK;
+}
+
+static defib_err hear(struct database_loop *s, struct failure *f)
+{
+	struct override *words = NULL;
+	int n = 0;
+	defib_err err =
+		s->tables ? override_read(s->session.store, &s->arena, &words, &n, f) : DEFIB_OK;
+	for (int i = 0; !err && i < s->nposts; i++) {
+		bool paused = s->posts[i]->paused;
+		watch_loop_hear(s->posts[i], &s->session, words, n);
+		if (paused != s->posts[i]->paused)
+			database_loop_show_watch(s, s->posts[i]);
+	}
+	s->words_ms = clock_boot_ms() + WORDS_MS;
+	return err;
+}
+
+static defib_err tell_status(struct database_loop *s, const struct watch_loop *p, struct failure *f)
+{
+	struct buf info = BUF_INIT;
+	if (!s->tables)
+		return DEFIB_OK;
+	watch_loop_info(p, &info);
+	defib_err err = session_ready(&s->session, f);
+	if (!err)
+		err = status_write(s->session.store, p->watch->name, s->options->name, buf_text(&info), f);
+	buf_release(&info);
+	return err;
+}
+
+/*
+ * What the ledger gained, whoever wrote it; what cannot be counted now is counted later. What was
+ * counted is written down at once, so that the next leader neither repeats nor omits it.
+ */
+static defib_err count_ledger(struct database_loop *s, struct failure *f)
+{
+	struct failure why = {0};
+	s->count_ms = clock_boot_ms() + WORDS_MS;
+	defib_err err = readings_ledger(s->session.store, s->started_ms, s->posts, s->nposts, &why);
+	if (err) {
+		log_event(LOG_DEBUG, "the ledger cannot be counted", LOG_STR("database", s->name),
+		          LOG_STR("because", why.what));
+		if (err == DEFIB_CONNECTION)
+			*f = why;
+		return f->code;
+	}
+	for (int i = 0; i < s->nposts && !err; i++) {
+		struct watch_loop *p = s->posts[i];
+		if (!p->reading.gained || !p->leads || !p->counts.passes)
+			continue;
+		p->reading.gained = false;
+		database_loop_show_watch(s, p);
+		err = tell_status(s, p, f);
+	}
+	return err;
+}
+
+/* Where there is a server: when it was started. Once, before anything is judged. */
+static defib_err ask_server(struct database_loop *s, struct failure *f)
+{
+	int64_t start_us = 0;
+	defib_err err = census_server_start(s->session.store, &start_us, f);
+	if (!err)
+		vigil_server_started(&s->vigil, start_us);
+	s->server_asked = !err;
+	return err;
+}
+
+/* What must be known before any pass: who leads, and what persons have said. */
+static defib_err stand_ready(struct database_loop *s, struct failure *f)
+{
+	defib_err err = session_ready(&s->session, f);
+	if (!err && !s->server_asked)
+		err = ask_server(s, f);
+	if (!err)
+		err = database_loop_tables(s, f);
+	if (!err && s->setup->queue && clock_boot_ms() >= s->queue_ms)
+		err = look_for_queue(s, f);
+	if (!err && clock_boot_ms() >= s->renew_ms)
+		err = database_loop_ask_to_lead(s, f);
+	if (!err && clock_boot_ms() >= s->words_ms)
+		err = hear(s, f);
+	return err;
+}
+
+/* Watches of a group have their turn together, so that one line can tell of all. */
+static bool is_due(const struct database_loop *s, const struct watch_loop *p, int64_t now)
+{
+	int64_t early = p->watch->every_us / 2000;
+	if (now >= p->due_ms || !p->watch->group)
+		return now >= p->due_ms;
+	early = early < GROUP_MS ? early : GROUP_MS;
+	for (int i = 0; i < s->nposts && now + early >= p->due_ms; i++) {
+		const struct watch_loop *q = s->posts[i];
+		if (q->leads && q->scanner && now >= q->due_ms && text_eq(q->watch->group, p->watch->group))
+			return true;
+	}
+	return false;
+}
+
+static void tell_groups(struct database_loop *s)
+{
+	struct cycle_part *parts = ARENA_ARRAY(&s->arena, struct cycle_part, s->nposts + 1);
+	for (int i = 0; i < s->nposts; i++) {
+		const char *group = s->posts[i]->turn ? s->posts[i]->watch->group : NULL;
+		int n = 0;
+		for (int k = i; group && k < s->nposts; k++) {
+			struct watch_loop *p = s->posts[k];
+			if (!p->turn || !text_eq(p->watch->group, group))
+				continue;
+			parts[n++] = (struct cycle_part){p->watch, p->last.outcomes[OUTCOME_RECOVERED]};
+			p->turn = false;
+		}
+		if (n)
+			cycle_tell_group(group, parts, n);
+	}
+}
+
+static void choose_turns(struct database_loop *s)
+{
+	int64_t now = clock_boot_ms();
+	for (int i = 0; i < s->nposts; i++) {
+		struct watch_loop *p = s->posts[i];
+		p->turn = p->leads && p->scanner && is_due(s, p, now);
+	}
+}
+
+static defib_err do_passes(struct database_loop *s, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	choose_turns(s);
+	for (int i = 0; i < s->nposts && !err && !atomic_load(&s->stop); i++) {
+		struct watch_loop *p = s->posts[i];
+		p->turn = p->turn && p->leads && p->scanner;
+		if (!p->turn)
+			continue;
+		s->at = p;
+		watch_loop_pass(p, &s->session, s->options->actor);
+		if (p->last.failure.code == DEFIB_CONNECTION)
+			*f = p->last.failure;
+		err = f->code || !p->last.found ? f->code : count_ledger(s, f);
+		database_loop_show_watch(s, p);
+		if (!err)
+			err = tell_status(s, p, f);
+		if (!err && clock_boot_ms() >= s->renew_ms)
+			err = database_loop_ask_to_lead(s, f);
+	}
+	if (!err)
+		tell_groups(s);
+	return err;
+}
+
+/*
+ * What others lead is attended to: who takes over must have seen the living alive, or his
+ * brake would know nobody. A watch that cannot be read is its leader's to tell.
+ */
+static defib_err attend(struct database_loop *s, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < s->nposts && err != DEFIB_CONNECTION && !atomic_load(&s->stop); i++) {
+		struct watch_loop *p = s->posts[i];
+		int64_t beat_ms = p->watch->beat_us / 1000, now = clock_boot_ms();
+		if (p->leads || !p->scanner || now < p->due_ms)
+			continue;
+		p->due_ms = now + (beat_ms > ATTEND_MS ? beat_ms : ATTEND_MS);
+		fail_clear(f);
+		err = scanner_attend(p->scanner, f);
+	}
+	return err == DEFIB_CONNECTION ? err : DEFIB_OK;
+}
+
+/* Its failures are told there: they are none of the watches'. */
+static void drain_side(struct database_loop *s)
+{
+	s->side.queue = http_spool_queue(&s->setup->settings, s->database, &s->arena);
+	if (side_tick_due(&s->side))
+		(void)side_tick_drain(&s->side, &s->session);
+}
+
+/* Whoever leads here keeps defib's own tables small. */
+static void retain(struct database_loop *s)
+{
+	bool leads = false;
+	for (int i = 0; i < s->nposts; i++)
+		leads = leads || s->posts[i]->leads;
+	if (leads && retention_due(&s->retention, &s->setup->settings.retention))
+		retention_turn(&s->retention, &s->session, &s->setup->settings.retention,
+		               s->options->actor);
+}
+
+/* Full jitter, so that many daemons do not come back all at once. */
+static int64_t pause_ms(struct database_loop *s)
+{
+	int64_t most = RETRY_MS << (s->failures < 4 ? s->failures : 4);
+	s->chance = s->chance * 6364136223846793005ULL + 1442695040888963407ULL;
+	if (most > RETRY_MAX_MS)
+		most = RETRY_MAX_MS;
+	return 50 + (int64_t)((s->chance >> 33) % (uint64_t)most);
+}
+
+/* Once round; how long to wait before the next. */
+static int64_t go_round(struct database_loop *s)
+{
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	atomic_store(&s->round_ms, now);
+	vigil_tick(&s->vigil, clock_boot_us());
+	defib_err err = stand_ready(s, &f);
+	if (!err)
+		readings_begin(&s->readings, s->posts, s->nposts);
+	if (!err && now >= s->count_ms)
+		err = count_ledger(s, &f);
+	if (!err)
+		err = do_passes(s, &f);
+	if (!err)
+		err = program_ends_look(&s->session, s->posts, s->nposts, &s->ends_ms, &f);
+	if (!err)
+		err = attend(s, &f);
+	if (!err)
+		err = heartbeats_look(s->options->beats, s->session.store, s->name, &s->beats_ms, &f);
+	if (!err)
+		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->posts, s->nposts);
+	if (!err)
+		drain_side(s);
+	if (!err)
+		retain(s);
+	watch_metrics_round(s->options->metrics, s->name, !err);
+	arena_clear(&s->arena);
+	alert_loop_round(s->alarm, s->posts, s->nposts, !err);
+	if (err) {
+		vigil_lost(&s->vigil, "the database could not be asked");
+		if (s->failures++ == 0)
+			log_event(LOG_ERROR, "the database cannot be asked",
+			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));
+		database_loop_step_down(s);
+		database_loop_show_database(s, &f);
+		return pause_ms(s);
+	}
+	database_loop_show_database(s, NULL);
+	scheduled_reports_tick(s->scheduled_reports, s->setup, s->database,
+	                       s->nposts > 0 && s->posts[0]->leads, clock_wall_us());
+	if (s->failures)
+		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
+		          LOG_INT("tries", s->failures));
+	s->failures = 0;
+	int64_t wait = s->renew_ms < s->words_ms ? s->renew_ms : s->words_ms;
+	for (int i = 0; i < s->nposts; i++)
+		if (s->posts[i]->leads && s->posts[i]->due_ms < wait)
+			wait = s->posts[i]->due_ms;
+	now = clock_boot_ms();
+	return wait > now ? wait - now : 0;
+}
+
+/* ---- the configuration ---- */
+
+static const struct database *database_of(const struct database_loop *s, const struct settings *all)
+{
+	for (int i = 0; i < all->ndatabases; i++)
+		if (database_loop_serves(s, &all->databases[i]))
+			return &all->databases[i];
+	return NULL;
+}
+
+static void drop_post(struct database_loop *s, struct watch_loop *p)
+{
+	struct failure f = {0};
+	log_event(LOG_INFO, "a watch is no longer looked after", LOG_STR("watch", p->watch->name),
+	          LOG_STR("database", s->name));
+	if (p->leads && s->tables && !session_ready(&s->session, &f) &&
+	    leader_leave_watch(s->session.store, s->options->name, p->watch->name, &f))
+		log_event(LOG_WARN, f.what);
+	overview_drop_watch(s->options->overview, s->name, p->watch->name);
+	watch_metrics_end(&p->meter);
+	watch_loop_free(p);
+}
+
+/* The post of a watch among those there were, taken out of them. */
+static struct watch_loop *take_post(struct watch_loop **had, int n, const char *name)
+{
+	for (int i = 0; i < n; i++) {
+		struct watch_loop *p = had[i];
+		if (p && text_eq(p->watch->name, name)) {
+			had[i] = NULL;
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* Posts for the watches of s->setup; of those there were, the ones that stay keep their memory. */
+static void man_posts(struct database_loop *s)
+{
+	const struct settings *all = &s->setup->settings;
+	struct watch_loop **had = s->posts;
+	int nhad = s->nposts;
+	s->posts = mem_alloc(sizeof(struct watch_loop *) * (size_t)(all->nwatches + 1));
+	s->nposts = 0;
+	for (int i = 0; i < all->nwatches; i++) {
+		const struct watch *w = &all->watches[i];
+		if (!s->setup->chosen[i] || settings_database(all, w) != s->database)
+			continue;
+		struct watch_loop *p = take_post(had, nhad, w->name);
+		if (p)
+			watch_loop_renew(p, w, all->ledger == LEDGER_OFF);
+		s->posts[s->nposts++] = p ? p : prepare_post(s, w);
+		database_loop_show_watch(s, s->posts[s->nposts - 1]);
+	}
+	/* The built-in queue is no watch of the configuration; it was found. */
+	struct watch_loop *queue = s->setup->queue ? take_post(had, nhad, BUILTIN_NAME) : NULL;
+	if (queue)
+		s->posts[s->nposts++] = queue;
+	s->queue_ms = queue ? INT64_MAX : 0;
+	for (int i = 0; i < nhad; i++)
+		if (had[i])
+			drop_post(s, had[i]);
+	free(had);
+}
+
+/* Between two rounds: is another configuration in force? The old one is dropped at the end. */
+static void take_setup(struct database_loop *s)
+{
+	struct live_settings *next = live_settings_hold(s->options->setups), *old = s->setup;
+	const struct database *d = next == old ? NULL : database_of(s, &next->settings);
+	if (!d) { /* nothing new, or none of ours: then we are asked to stop */
+		live_settings_drop(s->options->setups, next);
+		return;
+	}
+	int64_t statement_ms = s->session.options.statement_ms;
+	s->setup = next;
+	s->database = d;
+	man_posts(s);
+	s->session.options = store_options(s);
+	if (statement_ms != s->session.options.statement_ms)
+		session_close(&s->session);
+	readings_renew(&s->readings, s->posts, s->nposts);
+	/* At once: who leads what is new, and what was said of it. */
+	s->renew_ms = s->words_ms = 0;
+	live_settings_drop(s->options->setups, old);
+}
+
+static void wait_for_poke(const struct database_loop *s, int64_t ms)
+{
+	struct pollfd fd = {s->poke, POLLIN, 0};
+	uint64_t pokes;
+	if (poll(&fd, 1, (int)ms) > 0)
+		(void)!read(s->poke, &pokes, sizeof pokes);
+}
+
+static void *database_loop_main(void *arg)
+{
+	struct database_loop *s = arg;
+	struct failure ignored = {0};
+	while (!atomic_load(&s->stop)) {
+		take_setup(s);
+		wait_for_poke(s, go_round(s));
+	}
+	if (s->session.store && s->tables && leader_leave(s->session.store, s->options->name, &ignored))
+		log_event(LOG_WARN, ignored.what);
+	for (int i = 0; i < s->nposts; i++)
+		overview_drop_watch(s->options->overview, s->name, s->posts[i]->watch->name);
+	metrics_forget(s->options->metrics, s->name, NULL);
+	atomic_store(&s->ended, true);
+	return NULL;
+}
+
+struct database_loop *database_loop_start(const struct daemon_options *o,
+                                          struct live_settings *setup, const struct database *d)
+{
+	struct database_loop *s = mem_alloc(sizeof *s);
+	s->options = o;
+	s->scheduled_reports = scheduled_reports_new(o->setups);
+	s->name = mem_strdup(d->name);
+	s->url = mem_strdup(d->url);
+	s->setup = live_settings_hold_same(o->setups, setup);
+	s->database = d;
+	s->chance = (uint64_t)clock_wall_us() ^ (uint64_t)getpid();
+	s->started_ms = clock_boot_ms();
+	man_posts(s);
+	s->session = (struct session){.options = store_options(s), .open = store_open};
+	s->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	atomic_store(&s->round_ms, clock_boot_ms());
+	overview_put_database(
+		o->overview, &(struct overview_database){.name = s->name, .since_us = clock_wall_us()});
+	s->alarm = alert_loop_start(o, s->name, s->url);
+	int failed = s->poke < 0 ? errno : pthread_create(&s->thread, NULL, database_loop_main, s);
+	if (failed) {
+		log_event(LOG_CRITICAL, "no thread for a database", LOG_STR("database", d->name));
+		abort();
+	}
+	return s;
+}
+
+bool database_loop_serves(const struct database_loop *s, const struct database *d)
+{
+	return text_eq(s->name, d->name) && text_eq(s->url, d->url);
+}
+
+void database_loop_poke(struct database_loop *s)
+{
+	uint64_t one = 1;
+	(void)!write(s->poke, &one, sizeof one);
+}
+
+void database_loop_ask_stop(struct database_loop *s)
+{
+	atomic_store(&s->stop, true);
+	alert_loop_ask_stop(s->alarm);
+	database_loop_poke(s);
+}
+
+void database_loop_end(struct database_loop *s)
+{
+	pthread_join(s->thread, NULL);
+	alert_loop_end(s->alarm);
+	for (int i = 0; i < s->nposts; i++)
+		watch_loop_free(s->posts[i]);
+	free(s->posts);
+	scheduled_reports_free(s->scheduled_reports);
+	session_close(&s->session);
+	readings_release(&s->readings);
+	live_settings_drop(s->options->setups, s->setup);
+	arena_release(&s->arena);
+	arena_release(&s->keep);
+	close(s->poke);
+	free(s->name);
+	free(s->url);
+	free(s);
+}

@@ -1,0 +1,129 @@
+/* database_loop_leader.c: see database_loop_leader.h. */
+#include "daemon/database_loop_leader.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "life/leader.h"
+
+#define ASK_ALL_MS 30000 /* between askings for all, whatever became of single rows */
+
+void database_loop_step_down(struct database_loop *s)
+{
+	for (int i = 0; i < s->nposts; i++) {
+		bool led = s->posts[i]->leads;
+		s->posts[i]->leads = false;
+		watch_metrics_away(&s->posts[i]->meter);
+		if (led)
+			database_loop_show_watch(s, s->posts[i]);
+	}
+}
+
+static void take_answers(struct database_loop *s, const bool *leads)
+{
+	for (int i = 0; i < s->nposts; i++) {
+		struct watch_loop *p = s->posts[i];
+		bool turns = leads[i] != p->leads;
+		if (turns)
+			log_event(LOG_INFO, leads[i] ? "leads the watch" : "follows another's lead",
+			          LOG_STR("watch", p->watch->name), LOG_STR("database", s->database->name));
+		if (leads[i] && !p->leads)
+			p->due_ms = clock_boot_ms();
+		p->leads = leads[i];
+		watch_metrics_leads(&p->meter, p->leads);
+		if (turns)
+			database_loop_show_watch(s, p);
+	}
+}
+
+static bool waits_to_start(const struct database_loop *s)
+{
+	for (int i = 0; i < s->nposts; i++)
+		if (!s->posts[i]->leads && !s->posts[i]->started)
+			return true;
+	return false;
+}
+
+/*
+ * Another that renews is at it: this is no start, and what is silent may be held by his brake.
+ * One that does not is whoever was killed a moment ago: then we start, when his lease is over.
+ */
+static defib_err look_at_leaders(struct database_loop *s, struct failure *f)
+{
+	struct leader_row *rows = NULL;
+	int n = 0;
+	defib_err err =
+		waits_to_start(s) ? leader_read(s->session.store, &s->arena, &rows, &n, f) : DEFIB_OK;
+	for (int i = 0; i < s->nposts && n > 0; i++) {
+		struct watch_loop *p = s->posts[i];
+		for (int k = 0; k < n && !p->leads; k++) {
+			if (!text_eq(rows[k].watch, p->watch->name))
+				continue;
+			p->started =
+				p->started || (p->other_expires_us && p->other_expires_us != rows[k].expires_us);
+			p->other_expires_us = rows[k].expires_us;
+		}
+	}
+	return err;
+}
+
+/* Go on with what we lead, by renewing one row; false: all must be asked for. */
+static defib_err renew(struct database_loop *s, int64_t now, bool *kept, struct failure *f)
+{
+	const char *first = NULL;
+	int64_t led = 0, held = 0;
+	for (int i = 0; i < s->nposts; i++)
+		if (s->posts[i]->leads) {
+			first = first ? first : s->posts[i]->watch->name;
+			led++;
+		}
+	*kept = false;
+	if (!first || now >= s->ask_all_ms)
+		return DEFIB_OK;
+	defib_err err = leader_renew(s->session.store, s->options->name, first, &held, f);
+	*kept = !err && held >= led;
+	return err;
+}
+
+/* Those that we do not lead, or all. */
+static defib_err ask_for(struct database_loop *s, bool all, bool *leads, struct failure *f)
+{
+	const char **names = ARENA_ARRAY(&s->arena, const char *, s->nposts + 1);
+	bool *answers = ARENA_ARRAY(&s->arena, bool, s->nposts + 1);
+	int n = 0;
+	for (int i = 0; i < s->nposts; i++) {
+		leads[i] = !all && s->posts[i]->leads;
+		if (!leads[i])
+			names[n++] = s->posts[i]->watch->name;
+	}
+	if (n == 0)
+		return DEFIB_OK;
+	defib_err err = leader_ask(s->session.store, s->options->name, names, n, answers, f);
+	for (int i = 0, at = 0; i < s->nposts && !err; i++)
+		if (!leads[i])
+			leads[i] = answers[at++];
+	return err;
+}
+
+defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
+{
+	bool *leads = ARENA_ARRAY(&s->arena, bool, s->nposts + 1);
+	int64_t before = clock_boot_ms();
+	bool kept = false;
+	defib_err err = session_ready(&s->session, f);
+	if (!err && s->tables)
+		err = renew(s, before, &kept, f);
+	if (!err && s->tables)
+		err = ask_for(s, !kept, leads, f);
+	if (err)
+		return err;
+	if (!kept)
+		s->ask_all_ms = before + ASK_ALL_MS;
+	/* Where nobody can say who leads, each daemon does what it is told to. */
+	for (int i = 0; i < s->nposts && !s->tables; i++)
+		leads[i] = true;
+	s->renew_ms = before + LEADER_RENEW_MS;
+	s->led_until_ms = s->tables ? before + LEADER_LEASE_MS : INT64_MAX;
+	take_answers(s, leads);
+	return s->tables ? look_at_leaders(s, f) : DEFIB_OK;
+}

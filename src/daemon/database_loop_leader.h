@@ -1,0 +1,14 @@
+/*
+ * database_loop_leader.h: which of its watches a database loop leads (life/leader.h).
+ */
+#ifndef DAEMON_DATABASE_LOOP_LEADER_H
+#define DAEMON_DATABASE_LOOP_LEADER_H
+
+#include "daemon/database_loop.h"
+
+/* Renew what is led and ask for what is not; says in the log what turns. */
+MUST_CHECK defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f);
+/* The database is away: nothing is led until it was asked again. */
+void database_loop_step_down(struct database_loop *s);
+
+#endif

@@ -1,0 +1,203 @@
+/* heartbeats.c: see heartbeats.h. */
+#include "daemon/heartbeats.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <pthread.h>
+
+#define REST_MS 10000 /* after a look that found no registry, or that was refused */
+#define UNSEEN 0      /* in the place of a beat */
+
+/* A ring of moments, by the database's clock in microseconds. */
+struct pulse {
+	int64_t worker;
+	int64_t seen_ms; /* at which look it was last there */
+	int64_t at[BEATS_KEPT];
+	int next, n;
+};
+
+struct ward {
+	char *database;
+	int64_t looked_ms; /* the last look; 0: none */
+	int64_t clock_us;  /* the database's clock is ours (CLOCK_BOOTTIME) and this */
+	struct pulse **pulses;
+	int n;
+};
+
+struct heartbeats {
+	pthread_mutex_t lock;
+	struct ward *wards;
+	int n;
+};
+
+struct heartbeats *heartbeats_new(void)
+{
+	struct heartbeats *b = mem_alloc(sizeof *b);
+	pthread_mutex_init(&b->lock, NULL);
+	return b;
+}
+
+static void ward_release(struct ward *w)
+{
+	for (int i = 0; i < w->n; i++)
+		free(w->pulses[i]);
+	free(w->pulses);
+	free(w->database);
+}
+
+void heartbeats_free(struct heartbeats *b)
+{
+	for (int i = 0; i < b->n; i++)
+		ward_release(&b->wards[i]);
+	free(b->wards);
+	pthread_mutex_destroy(&b->lock);
+	free(b);
+}
+
+static struct ward *ward_named(struct heartbeats *b, const char *database)
+{
+	for (int i = 0; i < b->n; i++)
+		if (text_eq(b->wards[i].database, database))
+			return &b->wards[i];
+	return NULL;
+}
+
+static struct ward *ward_of(struct heartbeats *b, const char *database)
+{
+	struct ward *w = ward_named(b, database);
+	if (w)
+		return w;
+	b->wards = mem_grow(b->wards, sizeof *b->wards * (size_t)(b->n + 1));
+	b->wards[b->n] = (struct ward){.database = mem_strdup(database)};
+	return &b->wards[b->n++];
+}
+
+void heartbeats_forget(struct heartbeats *b, const char *database)
+{
+	pthread_mutex_lock(&b->lock);
+	struct ward *w = ward_named(b, database);
+	if (w) {
+		ward_release(w);
+		*w = b->wards[--b->n];
+	}
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- what was seen ---- */
+
+static struct pulse *pulse_named(const struct ward *w, int64_t worker)
+{
+	for (int i = 0; i < w->n; i++)
+		if (w->pulses[i]->worker == worker)
+			return w->pulses[i];
+	return NULL;
+}
+
+static struct pulse *pulse_of(struct ward *w, int64_t worker)
+{
+	struct pulse *p = pulse_named(w, worker);
+	if (p || w->n == BEATS_WORKERS_MAX)
+		return p;
+	w->pulses = mem_grow(w->pulses, sizeof(struct pulse *) * (size_t)(w->n + 1));
+	p = w->pulses[w->n++] = mem_alloc(sizeof *p);
+	p->worker = worker;
+	return p;
+}
+
+static void forget_old(struct ward *w, int64_t now_ms)
+{
+	for (int i = 0; i < w->n; i++) {
+		if (now_ms - w->pulses[i]->seen_ms <= BEATS_MEMORY_MS)
+			continue;
+		free(w->pulses[i]);
+		w->pulses[i--] = w->pulses[--w->n];
+	}
+}
+
+static int64_t newest(const struct pulse *p)
+{
+	return p->n ? p->at[(p->next + BEATS_KEPT - 1) % BEATS_KEPT] : UNSEEN;
+}
+
+static void push(struct pulse *p, int64_t at_us)
+{
+	p->at[p->next] = at_us;
+	p->next = (p->next + 1) % BEATS_KEPT;
+	p->n += p->n < BEATS_KEPT;
+}
+
+void heartbeats_note(struct heartbeats *b, const char *database, const struct roster_beat *rows,
+                     int n, int64_t now_ms, int64_t now_us)
+{
+	pthread_mutex_lock(&b->lock);
+	struct ward *w = ward_of(b, database);
+	bool blind = now_ms - w->looked_ms > BEATS_BLIND_MS;
+	w->looked_ms = now_ms;
+	w->clock_us = now_us - now_ms * 1000;
+	forget_old(w, now_ms);
+	for (int i = 0; i < n; i++) {
+		struct pulse *p = pulse_of(w, rows[i].worker);
+		if (!p)
+			continue;
+		p->seen_ms = now_ms;
+		if (rows[i].renewed_us == newest(p))
+			continue;
+		if (blind && p->n)
+			push(p, UNSEEN);
+		push(p, rows[i].renewed_us);
+	}
+	pthread_mutex_unlock(&b->lock);
+}
+
+defib_err heartbeats_look(struct heartbeats *b, struct store *s, const char *database,
+                          int64_t *due_ms, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct roster_beat *rows = NULL;
+	int64_t now_us = 0;
+	int n = 0;
+	bool there = false;
+	if (!b || clock_boot_ms() < *due_ms)
+		return DEFIB_OK;
+	defib_err err = roster_beats(s, BEATS_WORKERS_MAX, &a, &there, &rows, &n, &now_us, f);
+	if (!err && there)
+		heartbeats_note(b, database, rows, n, clock_boot_ms(), now_us);
+	if (err && err != DEFIB_CONNECTION)
+		log_event(LOG_DEBUG, "the beats of workers could not be read",
+		          LOG_STR("database", database), LOG_STR("because", f->what));
+	*due_ms = clock_boot_ms() + (err || !there ? REST_MS : BEATS_MS);
+	arena_release(&a);
+	if (err == DEFIB_CONNECTION)
+		return err;
+	fail_clear(f);
+	return DEFIB_OK;
+}
+
+/* ---- what is said of it ---- */
+
+static void pulse_json(const struct pulse *p, int64_t now_us, struct buf *out)
+{
+	for (int i = 0; i < p->n; i++) {
+		int64_t at = p->at[(p->next + BEATS_KEPT - p->n + i) % BEATS_KEPT];
+		buf_add(out, i ? "," : "");
+		if (at == UNSEEN)
+			buf_add(out, "null");
+		else
+			buf_addf(out, "%.1f", now_us > at ? (double)(now_us - at) / 1e6 : 0.0);
+	}
+}
+
+void heartbeats_json(struct heartbeats *b, const char *database, int64_t worker, int64_t now_ms,
+                     struct buf *out)
+{
+	buf_add(out, ",\"beats\":[");
+	pthread_mutex_lock(&b->lock);
+	const struct ward *w = ward_named(b, database);
+	const struct pulse *p = w ? pulse_named(w, worker) : NULL;
+	if (p)
+		pulse_json(p, now_ms * 1000 + w->clock_us, out);
+	pthread_mutex_unlock(&b->lock);
+	buf_add(out, "]");
+}

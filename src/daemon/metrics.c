@@ -1,0 +1,359 @@
+/*
+ * metrics.c: see metrics.h. The registry; metrics_write.c puts it into words.
+ *
+ * A series is found by a hash over its metric and label values, and stands in its
+ * metric's list as well: writing is one look-up, a scrape walks the lists.
+ */
+#include "daemon/metrics.h"
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "daemon/metrics_inside.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define LABEL_BYTES 128 /* of a label's value; the rest is cut off */
+
+/* ---- the table */
+
+#define X(id, ...) static const double bounds_##id[] = {__VA_ARGS__};
+METRIC_BUCKETS_LIST(X)
+#undef X
+
+static const struct {
+	const char *name, *labels, *help;
+	enum metric_kind kind;
+	const double *bounds;
+	int nbounds;
+} rows[METRIC_COUNT] = {
+#define X(id, kind, name, labels, buckets, help)                                                   \
+	[METRIC_##id] = {                                                                              \
+		name,          labels,           help,                                                     \
+		METRIC_##kind, bounds_##buckets, sizeof bounds_##buckets / sizeof *bounds_##buckets},
+	METRIC_LIST(X)
+#undef X
+};
+
+static struct metric_about abouts[METRIC_COUNT];
+static char names[METRIC_COUNT][64]; /* of labels, cut at the commas */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void read_rows(void)
+{
+	for (int i = 0; i < METRIC_COUNT; i++) {
+		struct metric_about *m = &abouts[i];
+		*m =
+			(struct metric_about){.name = rows[i].name, .help = rows[i].help, .kind = rows[i].kind};
+		if (m->kind == METRIC_HISTOGRAM) {
+			m->bounds = rows[i].bounds;
+			m->nbounds = rows[i].nbounds;
+		}
+		assert(strlen(rows[i].labels) < sizeof names[i]);
+		snprintf(names[i], sizeof names[i], "%s", rows[i].labels);
+		char *rest = NULL;
+		for (char *l = strtok_r(names[i], ",", &rest); l; l = strtok_r(NULL, ",", &rest)) {
+			assert(m->nlabels < METRIC_LABELS_MAX);
+			m->labels[m->nlabels++] = l;
+		}
+	}
+}
+
+const struct metric_about *metric_about(enum metric id)
+{
+	assert(id >= 0 && id < METRIC_COUNT);
+	pthread_once(&once, read_rows);
+	return &abouts[id];
+}
+
+/* ---- life */
+
+struct metrics *metrics_new(void)
+{
+	struct metrics *m = mem_alloc(sizeof *m);
+	pthread_mutexattr_t nested;
+	pthread_mutexattr_init(&nested);
+	pthread_mutexattr_settype(&nested, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&m->lock, &nested);
+	pthread_mutexattr_destroy(&nested);
+	return m;
+}
+
+static void free_series(struct series *s)
+{
+	for (int i = 0; i < METRIC_LABELS_MAX; i++)
+		free(s->labels[i]);
+	free(s->counts);
+	free(s);
+}
+
+void metrics_free(struct metrics *m)
+{
+	if (!m)
+		return;
+	for (int id = 0; id < METRIC_COUNT; id++) {
+		for (int i = 0; i < m->families[id].n; i++)
+			free_series(m->families[id].all[i]);
+		free(m->families[id].all);
+	}
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+void metrics_hold(struct metrics *m)
+{
+	if (m)
+		pthread_mutex_lock(&m->lock);
+}
+
+void metrics_let(struct metrics *m)
+{
+	if (m)
+		pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- series */
+
+/* The label values as they are kept: whole, well-formed, bounded. */
+struct key {
+	char values[METRIC_LABELS_MAX][LABEL_BYTES];
+	uint32_t hash;
+};
+
+static void make_key(enum metric id, const char *const *labels, struct key *k)
+{
+	uint32_t h = 2166136261u ^ (uint32_t)id;
+	for (int i = 0; i < metric_about(id)->nlabels; i++) {
+		utf8_copy(k->values[i], sizeof k->values[i], labels[i] ? labels[i] : "");
+		for (const char *c = k->values[i]; *c; c++)
+			h = (h ^ (unsigned char)*c) * 16777619u;
+		h = (h ^ 0xff) * 16777619u;
+	}
+	k->hash = h;
+}
+
+static struct series *find(const struct metrics *m, enum metric id, const struct key *k)
+{
+	int nlabels = metric_about(id)->nlabels;
+	for (struct series *s = m->chains[k->hash % METRICS_CHAINS]; s; s = s->next) {
+		bool same = s->hash == k->hash && s->id == id;
+		for (int i = 0; i < nlabels && same; i++)
+			same = text_eq(s->labels[i], k->values[i]);
+		if (same)
+			return s;
+	}
+	return NULL;
+}
+
+static struct series *make(struct metrics *m, enum metric id, const struct key *k)
+{
+	const struct metric_about *about = metric_about(id);
+	struct family *f = &m->families[id];
+	struct series *s = mem_alloc(sizeof *s);
+	s->id = id;
+	s->hash = k->hash;
+	for (int i = 0; i < about->nlabels; i++)
+		s->labels[i] = mem_strdup(k->values[i]);
+	if (about->nbounds)
+		s->counts = mem_alloc(sizeof *s->counts * (size_t)about->nbounds);
+	s->next = m->chains[k->hash % METRICS_CHAINS];
+	m->chains[k->hash % METRICS_CHAINS] = s;
+	f->all = mem_grow(f->all, sizeof(struct series *) * (size_t)(f->n + 1));
+	f->all[f->n++] = s;
+	m->n++;
+	return s;
+}
+
+/* The series, made if need be; NULL: there are too many, which is counted. */
+static struct series *series(struct metrics *m, enum metric id, const char *const *labels)
+{
+	struct key k;
+	make_key(id, labels, &k);
+	struct series *s = find(m, id, &k);
+	if (s)
+		return s;
+	if (m->n < METRICS_SERIES_MAX && m->families[id].n < METRICS_FAMILY_MAX)
+		return make(m, id, &k);
+	struct key none;
+	make_key(METRIC_SERIES_DROPPED, NO_LABELS, &none);
+	s = find(m, METRIC_SERIES_DROPPED, &none);
+	s = s ? s : make(m, METRIC_SERIES_DROPPED, &none);
+	s->value++;
+	return NULL;
+}
+
+/* ---- writing */
+
+void metrics_set(struct metrics *m, enum metric id, double value, const char *const *labels)
+{
+	assert(metric_about(id)->kind != METRIC_HISTOGRAM);
+	if (!m)
+		return;
+	metrics_hold(m);
+	struct series *s = series(m, id, labels);
+	if (s)
+		s->value = value;
+	metrics_let(m);
+}
+
+void metrics_add(struct metrics *m, enum metric id, double by, const char *const *labels)
+{
+	const struct metric_about *about = metric_about(id);
+	assert(about->kind == METRIC_GAUGE || (about->kind == METRIC_COUNTER && by >= 0));
+	(void)about;
+	if (!m)
+		return;
+	metrics_hold(m);
+	struct series *s = series(m, id, labels);
+	if (s)
+		s->value += by;
+	metrics_let(m);
+}
+
+void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels)
+{
+	const struct metric_about *about = metric_about(id);
+	assert(about->kind == METRIC_HISTOGRAM);
+	if (!m)
+		return;
+	seconds = seconds > 0 ? seconds : 0;
+	metrics_hold(m);
+	struct series *s = series(m, id, labels);
+	int i = 0;
+	while (i < about->nbounds && seconds > about->bounds[i])
+		i++;
+	if (s) {
+		s->value++;
+		s->sum += seconds;
+		if (i < about->nbounds)
+			s->counts[i]++;
+	}
+	metrics_let(m);
+}
+
+void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts, double sum,
+                         const char *const *labels)
+{
+	const struct metric_about *about = metric_about(id);
+	assert(about->kind == METRIC_HISTOGRAM);
+	if (!m)
+		return;
+	metrics_hold(m);
+	struct series *s = series(m, id, labels);
+	if (s) {
+		s->sum = sum;
+		s->value = counts[about->nbounds];
+		for (int i = 0; i < about->nbounds; i++) {
+			s->counts[i] = (uint64_t)counts[i];
+			s->value += counts[i];
+		}
+	}
+	metrics_let(m);
+}
+
+void metrics_ready(struct metrics *m, enum metric id, const char *const *labels)
+{
+	if (!m)
+		return;
+	metrics_hold(m);
+	(void)series(m, id, labels);
+	metrics_let(m);
+}
+
+/* ---- reading */
+
+bool metrics_value(struct metrics *m, enum metric id, const char *const *labels, double *value,
+                   double *sum)
+{
+	struct key k;
+	if (!m)
+		return false;
+	make_key(id, labels, &k);
+	metrics_hold(m);
+	const struct series *s = find(m, id, &k);
+	if (s) {
+		*value = s->value;
+		if (sum)
+			*sum = s->sum;
+	}
+	metrics_let(m);
+	return s != NULL;
+}
+
+static bool matches(const struct series *s, int nlabels, const char *const *labels)
+{
+	for (int i = 0; i < nlabels; i++)
+		if (labels[i] && !text_eq(labels[i], s->labels[i]))
+			return false;
+	return true;
+}
+
+double metrics_total(struct metrics *m, enum metric id, const char *const *labels)
+{
+	double total = 0;
+	if (!m)
+		return 0;
+	metrics_hold(m);
+	const struct family *f = &m->families[id];
+	for (int i = 0; i < f->n; i++)
+		total += matches(f->all[i], metric_about(id)->nlabels, labels) ? f->all[i]->value : 0;
+	metrics_let(m);
+	return total;
+}
+
+/* ---- taking away */
+
+static void unchain(struct metrics *m, const struct series *s)
+{
+	struct series **at = &m->chains[s->hash % METRICS_CHAINS];
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	m->n--;
+}
+
+void metrics_drop(struct metrics *m, enum metric id, const char *const *labels)
+{
+	int kept = 0;
+	if (!m)
+		return;
+	metrics_hold(m);
+	struct family *f = &m->families[id];
+	for (int i = 0; i < f->n; i++) {
+		struct series *s = f->all[i];
+		if (!matches(s, metric_about(id)->nlabels, labels)) {
+			f->all[kept++] = s;
+			continue;
+		}
+		unchain(m, s);
+		free_series(s);
+	}
+	f->n = kept;
+	metrics_let(m);
+}
+
+static void put_label(enum metric id, const char *name, const char *value, const char **labels,
+                      bool *has)
+{
+	const struct metric_about *about = metric_about(id);
+	*has = false;
+	for (int i = 0; i < about->nlabels; i++)
+		if (text_eq(about->labels[i], name)) {
+			labels[i] = value;
+			*has = true;
+		}
+}
+
+void metrics_forget(struct metrics *m, const char *database, const char *watch)
+{
+	metrics_hold(m);
+	for (int id = 0; m && id < METRIC_COUNT; id++) {
+		const char *labels[METRIC_LABELS_MAX] = {NULL};
+		bool of_database, of_watch;
+		put_label((enum metric)id, "database", database, labels, &of_database);
+		put_label((enum metric)id, "watch", watch, labels, &of_watch);
+		if (of_database && (of_watch || !watch))
+			metrics_drop(m, (enum metric)id, labels);
+	}
+	metrics_let(m);
+}

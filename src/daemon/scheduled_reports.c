@@ -1,0 +1,285 @@
+/* scheduled_reports.c: see scheduled_reports.h. */
+#include "daemon/scheduled_reports.h"
+
+#include "alert/outbox.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ledger/counts.h"
+#include "view/report_format.h"
+#include "view/report_words.h"
+#include "watch/builtin.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+#define DAY_US (INT64_C(86400) * US_PER_S)
+#define AGAIN_US (INT64_C(60) * US_PER_S) /* between tries at one that could not be put in */
+#define STATEMENT_MS 10000
+#define MOST 64 /* reports of a configuration that are remembered as sent */
+
+struct scheduled_reports {
+	struct live_settings_box *setups;
+	int64_t number;        /* of the configuration that `sent` speaks of */
+	int64_t sent[MOST];    /* the due time that each was last put in for */
+	int64_t not_before_us; /* after a failure */
+	bool running;          /* a thread is to be joined */
+	pthread_t thread;
+	/* of the thread */
+	struct live_settings *setup; /* held */
+	int at;                      /* which mailing */
+	int64_t due_us;
+	atomic_bool over, done;
+};
+
+/* ---- when ---- */
+
+int64_t mailing_due_us(const struct mailing *m, int64_t now_us)
+{
+	/* Day 0 was a Thursday; without a weekday any day will do, as long as it is the same one. */
+	int64_t day = m->at.weekday < 0 ? 0 : (m->at.weekday + 4) % 7;
+	int64_t first = day * DAY_US + m->at.us;
+	assert(m->every_us > 0 && now_us >= first);
+	return first + (now_us - first) / m->every_us * m->every_us;
+}
+
+void mailing_id(const struct mailing *m, int64_t due_us, struct buf *out)
+{
+	buf_addf(out, "report/%s@", m->name);
+	time_iso(due_us, out);
+}
+
+/* ---- what ---- */
+
+/* Sessions and watches of one report. */
+struct gathering {
+	const struct live_settings *setup;
+	struct arena arena;
+	struct session *sessions;
+	struct report_source *sources;
+	int n;
+};
+
+static void add_source(struct gathering *g, const struct watch *w, const struct database *d)
+{
+	const struct settings *all = &g->setup->settings;
+	struct session *session = &g->sessions[d - all->databases];
+	*session =
+		(struct session){.options = {.url = d->url, .name = d->name, .statement_ms = STATEMENT_MS},
+	                     .open = store_open};
+	g->sources[g->n++] = (struct report_source){w, d, session};
+}
+
+/* Beside other watches the queue is told of where it is used. */
+static void add_queue(struct gathering *g, const struct database *d)
+{
+	struct session *session = &g->sessions[d - g->setup->settings.databases];
+	struct failure ignored = {0}; /* a database that is away is told by its watches */
+	bool used = false;
+	if (!session->open || settings_watch(&g->setup->settings, BUILTIN_NAME) ||
+	    session_ready(session, &ignored) || queue_in_use(session->store, &used, &ignored) || !used)
+		return;
+	g->sources[g->n++] = (struct report_source){builtin_watch(d->engine, &g->arena), d, session};
+}
+
+static void add_sources(struct gathering *g)
+{
+	const struct settings *all = &g->setup->settings;
+	g->sessions = ARENA_ARRAY(&g->arena, struct session, all->ndatabases);
+	g->sources = ARENA_ARRAY(&g->arena, struct report_source, all->nwatches + all->ndatabases + 1);
+	for (int i = 0; i < all->nwatches; i++)
+		if (g->setup->chosen[i])
+			add_source(g, &all->watches[i], settings_database(all, &all->watches[i]));
+	if (all->nwatches == 0)
+		add_source(g, builtin_watch(all->databases[0].engine, &g->arena), &all->databases[0]);
+	for (int i = 0; i < all->ndatabases && all->nwatches > 0; i++)
+		add_queue(g, &all->databases[i]);
+}
+
+/* A log takes a line; the others get the document. */
+static void sink_text(const struct report *r, const struct mailing *m, const struct alert_sink *s,
+                      struct buf *out)
+{
+	struct report_numbers now, before;
+	if (s->type != SINK_LOG) {
+		report_render((enum report_form)m->form, r, out);
+		return;
+	}
+	report_total(r, &now, &before);
+	buf_addf(out, "report %s, ", m->name);
+	report_span(r, out);
+	buf_addf(out, ": recovered %lld, before %lld, held %lld", (long long)now.recovered,
+	         (long long)before.recovered, (long long)now.held);
+	for (int i = 0; i < r->nlost; i++)
+		buf_addf(out, ", database %s could not be asked", r->lost[i].database);
+}
+
+static const char *document_of(const struct report *r, const struct settings *all,
+                               const struct mailing *m, const struct alert_sink *s, const char *id,
+                               struct arena *a)
+{
+	struct buf out = BUF_INIT, text = BUF_INIT, from = BUF_INIT, to = BUF_INIT;
+	sink_text(r, m, s, &text);
+	time_iso(r->period.from_us, &from);
+	time_iso(r->period.to_us, &to);
+	const struct {
+		const char *name, *value;
+	} members[] = {
+		{"id", id},
+		{"kind", "report"},
+		{"status", "report"},
+		{"source", all->environment.name ? all->environment.name : "defib"},
+		{"name", m->name},
+		{"from", buf_text(&from)},
+		{"to", buf_text(&to)},
+		{"at", buf_text(&to)},
+		{"format", report_form_names[m->form]},
+		{"text", buf_text(&text)},
+	};
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+		buf_addf(&out, "%s\"%s\":", i ? "," : "{", members[i].name);
+		buf_add_json(&out, members[i].value);
+	}
+	buf_add(&out, "}");
+	const char *copy = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	buf_release(&text);
+	buf_release(&from);
+	buf_release(&to);
+	return copy;
+}
+
+/* ---- sending ---- */
+
+static defib_err put_in(struct session *session, const struct outgoing *all, int n, struct arena *a,
+                        struct failure *f)
+{
+	bool there = false;
+	defib_err err = session_ready(session, f);
+	if (!err)
+		err = outbox_ready(session->store, true, &there, f);
+	if (!err)
+		err = store_begin(session->store, TX_WRITE, f);
+	if (err)
+		return err;
+	err = outbox_put(session->store, all, n, a, f);
+	if (!err)
+		return store_commit(session->store, f);
+	store_rollback(session->store);
+	return err;
+}
+
+static bool send_report(const struct live_settings *setup, const struct mailing *m, int64_t due_us)
+{
+	const struct settings *all = &setup->settings;
+	struct gathering g = {.setup = setup};
+	struct period period = {due_us - m->since_us, due_us};
+	struct failure f = {0};
+	struct report report;
+	struct buf id = BUF_INIT;
+	add_sources(&g);
+	mailing_id(m, due_us, &id);
+	report_gather(g.sources, g.n, &period, all->ledger == LEDGER_OFF, &g.arena, &report);
+	struct outgoing *out = ARENA_ARRAY(&g.arena, struct outgoing, m->sinks.n);
+	for (int i = 0; i < m->sinks.n; i++) {
+		const struct alert_sink *sink = alert_sink_named(&all->sinks, m->sinks.items[i]);
+		out[i] = (struct outgoing){.sink = sink->name,
+		                           .kind = "report",
+		                           .id = buf_text(&id),
+		                           .document =
+		                               document_of(&report, all, m, sink, buf_text(&id), &g.arena)};
+	}
+	defib_err err = put_in(g.sources[0].session, out, m->sinks.n, &g.arena, &f);
+	if (err)
+		log_event(LOG_WARN, "a report could not be put into the outbox", LOG_STR("report", m->name),
+		          LOG_STR("because", f.what));
+	else
+		log_event(LOG_INFO, "a report is in the outbox", LOG_STR("report", m->name),
+		          LOG_STR("id", buf_text(&id)), LOG_INT("sinks", m->sinks.n));
+	for (int i = 0; i < all->ndatabases; i++)
+		session_close(&g.sessions[i]);
+	buf_release(&id);
+	arena_release(&g.arena);
+	return !err;
+}
+
+static void *thread_main(void *arg)
+{
+	struct scheduled_reports *m = arg;
+	bool done = send_report(m->setup, &m->setup->settings.reports.items[m->at], m->due_us);
+	atomic_store(&m->done, done);
+	atomic_store(&m->over, true);
+	return NULL;
+}
+
+/* ---- of a database loop ---- */
+
+struct scheduled_reports *scheduled_reports_new(struct live_settings_box *setups)
+{
+	struct scheduled_reports *m = mem_alloc(sizeof *m);
+	m->setups = setups;
+	return m;
+}
+
+static void join(struct scheduled_reports *m, int64_t now_us)
+{
+	pthread_join(m->thread, NULL);
+	m->running = false;
+	if (!atomic_load(&m->done))
+		m->not_before_us = now_us + AGAIN_US;
+	else if (m->setup->number == m->number)
+		m->sent[m->at] = m->due_us;
+	live_settings_drop(m->setups, m->setup);
+}
+
+/* The first database that has a watch of this daemon's. */
+static const struct database *sender_of(const struct live_settings *s)
+{
+	const struct settings *all = &s->settings;
+	for (int i = 0; i < all->nwatches; i++)
+		if (s->chosen[i])
+			return settings_database(all, &all->watches[i]);
+	return all->nwatches == 0 && all->ndatabases ? &all->databases[0] : NULL;
+}
+
+static void begin(struct scheduled_reports *m, int at, int64_t due_us)
+{
+	m->setup = live_settings_hold(m->setups);
+	m->at = at;
+	m->due_us = due_us;
+	atomic_store(&m->over, false);
+	atomic_store(&m->done, false);
+	/* A reload in between: the next tick looks again. */
+	bool same = m->setup->number == m->number;
+	m->running = same && pthread_create(&m->thread, NULL, thread_main, m) == 0;
+	if (!m->running)
+		live_settings_drop(m->setups, m->setup);
+}
+
+void scheduled_reports_tick(struct scheduled_reports *m, const struct live_settings *setup,
+                            const struct database *d, bool leads, int64_t now_us)
+{
+	const struct mailing_list *all = &setup->settings.reports;
+	if (m->running && !atomic_load(&m->over))
+		return;
+	if (m->running)
+		join(m, now_us);
+	if (setup->number != m->number) {
+		m->number = setup->number;
+		memset(m->sent, 0, sizeof m->sent);
+	}
+	if (!leads || now_us < m->not_before_us || all->n == 0 || sender_of(setup) != d)
+		return;
+	for (int i = 0; i < all->n && i < MOST && !m->running; i++) {
+		int64_t due = mailing_due_us(&all->items[i], now_us);
+		if (due > m->sent[i] && now_us - due < MAILING_LATE_US)
+			begin(m, i, due);
+	}
+}
+
+void scheduled_reports_free(struct scheduled_reports *m)
+{
+	if (m->running)
+		join(m, 0);
+	free(m);
+}

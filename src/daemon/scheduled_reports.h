@@ -1,0 +1,38 @@
+/*
+ * scheduled_reports.h: reports that are sent by themselves, when their time has come.
+ *
+ * Due times follow from the clock alone, and a report's id from its name and due time:
+ * whoever leads puts it into the outbox, and putting it there again is ignored. So it
+ * is sent once, whoever leads and however often daemons are started. One that was
+ * missed because nobody ran is sent late, if by less than a day.
+ *
+ * Of several databases one database loop sends for all, that of the first one that the
+ * daemon serves. A report may take seconds: it is made in a thread of its own, with
+ * sessions of its own, and keeps no scan waiting.
+ */
+#ifndef DAEMON_SCHEDULED_REPORTS_H
+#define DAEMON_SCHEDULED_REPORTS_H
+
+#include "daemon/live_settings.h"
+#include "watch/reports.h"
+
+#define MAILING_LATE_US (INT64_C(86400) * 1000000)
+
+/* The last time, not after `now_us`, at which it was due. Pure. */
+int64_t mailing_due_us(const struct mailing *m, int64_t now_us);
+/* "report/weekly@2026-11-16T08:00:00.000Z" */
+void mailing_id(const struct mailing *m, int64_t due_us, struct buf *out);
+
+struct scheduled_reports;
+/* Of one database loop; `setups` is where it finds the configuration in force. */
+struct scheduled_reports *scheduled_reports_new(struct live_settings_box *setups);
+/*
+ * Once round: start what is due, if it is ours to send: this database loop's database is the
+ * first that the daemon serves, and it leads there. Never waits.
+ */
+void scheduled_reports_tick(struct scheduled_reports *m, const struct live_settings *setup,
+                            const struct database *d, bool leads, int64_t now_us);
+/* Waits for a report that is being made. */
+void scheduled_reports_free(struct scheduled_reports *m);
+
+#endif

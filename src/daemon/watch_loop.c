@@ -1,0 +1,405 @@
+/* watch_loop.c: see watch_loop.h. */
+#include "daemon/watch_loop.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ledger/events.h"
+#include "ledger/ledger.h"
+#include "recover/startup.h"
+
+#define PACED_MS 1000    /* between passes while work waits for its turn */
+#define AWAY_US 30000000 /* after an outage, who is silent may yet be heard */
+#define SOON_MS 100      /* between passes at least */
+
+struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off)
+{
+	struct watch_loop *p = mem_alloc(sizeof *p);
+	p->watch = w;
+	p->factor = 1;
+	p->unseen = true;
+	p->guard = guard_new(w);
+	p->options = (struct scan_options){
+		.fix = true, .actor = actor, .ledger_off = ledger_off, .guard = p->guard};
+	return p;
+}
+
+void watch_loop_free(struct watch_loop *p)
+{
+	scanner_free(p->scanner);
+	guard_free(p->guard);
+	learning_release(&p->learning);
+	watch_metrics_release(&p->meter);
+	reading_release(&p->reading);
+	cycle_release(&p->cycle);
+	arena_release(&p->arena);
+	free(p);
+}
+
+/* Whether what a guard remembers (keys, owners, signs) is of the same rows. */
+static bool same_rows(const struct watch *a, const struct watch *b)
+{
+	bool same = text_eq(a->table, b->table) && text_eq(a->owner.text, b->owner.text) &&
+	            a->key.n == b->key.n;
+	for (int i = 0; same && i < a->key.n; i++)
+		same = text_eq(a->key.items[i], b->key.items[i]);
+	for (int i = 0; same && i < SIGN_COUNT; i++)
+		same = text_eq(watch_sign(a, i)->text, watch_sign(b, i)->text);
+	return same;
+}
+
+void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_off)
+{
+	if (!same_rows(p->watch, w)) {
+		guard_free(p->guard);
+		p->guard = guard_new(w);
+		guard_pause(p->guard, p->paused);
+		p->options.guard = p->guard;
+		p->unseen = true;
+	}
+	p->watch = w;
+	p->options.ledger_off = ledger_off;
+	/* Made anew when what persons said is heard next, which is before the next pass. */
+	scanner_free(p->scanner);
+	p->scanner = NULL;
+	p->raised = NULL;
+	learning_renew(&p->learning);
+	p->due_ms = 0;
+}
+
+/* ---- what persons say ---- */
+
+/* Other thresholds mean other statements: the scanner is made anew, what the guard saw is kept. */
+static void set_factor(struct watch_loop *p, struct session *session, double factor,
+                       const char *actor)
+{
+	if (p->scanner && factor == p->factor)
+		return;
+	if (factor != p->factor) {
+		char text[32];
+		const char *by = text;
+		snprintf(text, sizeof text, "%g", factor);
+		log_event(LOG_WARN, factor > 1 ? "thresholds are raised" : "thresholds are as configured",
+		          LOG_STR("watch", p->watch->name), LOG_STR("factor", by), LOG_STR("actor", actor));
+	}
+	scanner_free(p->scanner);
+	arena_clear(&p->arena);
+	p->factor = factor;
+	p->raised = watch_raised(p->watch, factor, &p->arena);
+	guard_rules(p->guard, p->raised);
+	p->scanner = scanner_new(session, p->raised, &p->options);
+}
+
+/*
+ * The database's clock, by its last reading and our own clock since: schedules go
+ * by the clock that ages go by, at no further statement. Before the first
+ * reading the host's clock stands in, for the one pass that makes it.
+ */
+static int64_t database_us(const struct vigil *v)
+{
+	return v->opened ? v->now_us + clock_boot_us() - v->boot_us : clock_wall_us();
+}
+
+/* Past the guards, once: a word that was used may still be read until it is taken back. */
+static void set_override(struct watch_loop *p)
+{
+	bool past = p->override_us && p->override_us != p->overrode_us;
+	if (past && !p->options.override_guard)
+		p->due_ms = 0;
+	p->options.override_guard = past;
+}
+
+static void use_override(struct watch_loop *p, struct session *session)
+{
+	struct failure f = {0};
+	bool was;
+	if (!p->options.override_guard || p->last.failure.code)
+		return;
+	p->options.override_guard = false;
+	p->overrode_us = p->override_us;
+	log_event(LOG_WARN, "a scan went past its guards, as a person said",
+	          LOG_STR("watch", p->watch->name));
+	if (session_ready(session, &f) ||
+	    override_take_back(session->store, p->watch->name, TOLD_OVERRIDE, &was, &f))
+		log_event(LOG_WARN, f.what);
+}
+
+void watch_loop_hear(struct watch_loop *p, struct session *session, const struct override *words,
+                     int n)
+{
+	double factor = watch_raise(p->watch, database_us(p->options.vigil));
+	const char *actor = "schedule";
+	struct override_sum said = override_of(words, n, p->watch->name);
+	if (said.factor > factor) {
+		factor = said.factor;
+		actor = said.raised_by;
+	}
+	p->override_us = said.override_us;
+	/* Whoever spoke wants to see it done, not at the end of an interval of an hour. */
+	if (said.paused != p->paused || factor != p->factor)
+		p->due_ms = 0;
+	p->paused = said.paused;
+	guard_pause(p->guard, said.paused);
+	set_override(p);
+	set_factor(p, session, factor, actor);
+}
+
+/* ---- a pass ---- */
+
+/* A guard is in the ledger once when it holds and once when it lets go: of no single job. */
+static void note_guard(struct watch_loop *p, struct session *session, const char *event_rule,
+                       const char *sentence, const char *actor)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	char batch[64];
+	struct ledger_entry entry = {
+		.job = "*", .event = "GUARD_HELD", .rule = event_rule, .reason = sentence};
+	struct ledger_context ctx = {p->watch->name, batch, actor};
+	snprintf(batch, sizeof batch, "%s-%lld", event_rule, (long long)p->last.now_us);
+	defib_err err = session_ready(session, &f);
+	if (!err)
+		err = store_begin(session->store, TX_WRITE, &f);
+	if (!err) {
+		err = ledger_append(session->store, &ctx, &entry, 1, &a, &f);
+		if (!err)
+			err = store_commit(session->store, &f);
+		else
+			store_rollback(session->store);
+	}
+	if (err)
+		log_event(LOG_WARN, f.what);
+	arena_release(&a);
+}
+
+static void tell_brake(struct watch_loop *p, struct session *session, const char *actor)
+{
+	struct guard_report r;
+	struct buf sentence = BUF_INIT;
+	guard_report(p->guard, &r);
+	if (r.braking == p->braking)
+		return;
+	p->braking = r.braking;
+	if (r.braking)
+		guard_sentence(p->guard, &sentence);
+	else
+		buf_addf(&sentence, "the brake lets go: %s", r.brake_ended ? r.brake_ended : "");
+	log_event(LOG_WARN, r.braking ? "the brake holds" : "the brake lets go",
+	          LOG_STR("watch", p->watch->name), LOG_STR("because", buf_text(&sentence)));
+	if (p->last.ledger)
+		note_guard(p, session, r.braking ? "brake-holds" : "brake-lets-go", buf_text(&sentence),
+		           actor);
+	buf_release(&sentence);
+}
+
+/* An outage in which nobody's limit ended is told by status alone: it held nobody. */
+static void tell_doubt(struct watch_loop *p, struct session *session, const char *actor)
+{
+	struct guard_report r;
+	struct buf sentence = BUF_INIT;
+	guard_report(p->guard, &r);
+	bool holds = r.held[GUARD_DOUBT] > 0 || (p->doubting && r.doubting);
+	if (holds == p->doubting || p->last.failure.code)
+		return;
+	p->doubting = holds;
+	if (holds)
+		guard_sentence(p->guard, &sentence);
+	else
+		buf_add(&sentence, "doubt is over: whoever lives could have been heard again");
+	log_event(LOG_WARN, holds ? "doubt holds" : "doubt lets go", LOG_STR("watch", p->watch->name),
+	          LOG_STR("because", buf_text(&sentence)));
+	if (p->last.ledger)
+		note_guard(p, session, holds ? "doubt-holds" : "doubt-lets-go", buf_text(&sentence), actor);
+	buf_release(&sentence);
+}
+
+static void count(struct watch_loop *p)
+{
+	const struct scan_result *r = &p->last;
+	p->counts.passes++;
+	p->counts.failed += r->failure.code != DEFIB_OK;
+	p->counts.found += r->found;
+	p->counts.changed += r->outcomes[OUTCOME_CHANGED];
+	p->counts.near_misses += r->near_misses;
+	if (!r->ledger) {
+		p->counts.recovered += r->outcomes[OUTCOME_RECOVERED];
+		p->counts.held += r->outcomes[OUTCOME_HELD] - r->held_before;
+		p->counts.retried += r->retried;
+	}
+	if (!r->failure.code) {
+		p->last_ok_us = r->now_us;
+		p->last_ok_ms = clock_boot_ms();
+	}
+}
+
+void watch_loop_count(struct watch_loop *p, const struct event_count *e)
+{
+	p->counts.recovered += e->counts & EVENT_RECOVERED ? e->n : 0;
+	p->counts.held += e->counts & EVENT_HELD ? e->n : 0;
+	p->counts.retried += text_eq(e->event, act_event(ACT_THEN)) && !e->verdict ? e->n : 0;
+	watch_metrics_entries(&p->meter, e);
+}
+
+/* When a guard could let somebody through, or work has its turn; else the watch's own interval. */
+static int64_t next_pass_ms(const struct watch_loop *p)
+{
+	int64_t every = p->watch->every_us / 1000;
+	const struct scan_result *r = &p->last;
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	int64_t again = g.again_us ? (g.again_us - r->now_us) / 1000 + 1 : every;
+	if (r->guarded[GUARD_PACE] && again > PACED_MS)
+		again = PACED_MS;
+	int64_t next = again < every ? again : every;
+	return next > SOON_MS ? next : SOON_MS;
+}
+
+static bool was_away(const struct vigil *v)
+{
+	const struct doubt *d = &v->doubt;
+	return v->away || (d->n > 0 && database_us(v) - d->outages[d->n - 1].end_us < AWAY_US);
+}
+
+/* Once, before the first pass: what gone instances left behind. */
+static void start_up(struct watch_loop *p, struct session *session)
+{
+	struct startup_options o = {.doubtful = was_away(p->options.vigil),
+	                            .ledger_off = p->options.ledger_off,
+	                            .go_on = p->options.go_on,
+	                            .ctx = p->options.observer.ctx};
+	struct startup_result result;
+	struct failure f = {0};
+	if (p->started || p->paused)
+		return;
+	p->started = true;
+	if (startup_reconcile(session, p->raised, &o, &result, &f))
+		log_event(LOG_ERROR, "what gone instances left is not all taken care of",
+		          LOG_STR("watch", p->watch->name), LOG_STR("because", f.what));
+	if (p->options.ledger_off)
+		watch_metrics_startup(&p->meter, result.outcomes);
+}
+
+static void measure(struct watch_loop *p)
+{
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	watch_metrics_pass(&p->meter,
+	                   &(struct watch_metrics_pass){
+						   .watch = p->watch,
+						   .result = &p->last,
+						   .guard = &g,
+						   .factor = p->factor,
+						   .mistakes = p->learning.counted ? &p->learning.mistakes : NULL,
+						   .wall_us = clock_wall_us(),
+					   });
+}
+
+void watch_loop_pass(struct watch_loop *p, struct session *session, const char *actor)
+{
+	int64_t start = clock_boot_ms();
+	watch_metrics_begin(&p->meter, p->due_ms, start);
+	start_up(p, session);
+	cycle_begin(&p->cycle);
+	scanner_pass(p->scanner, &p->last);
+	use_override(p, session);
+	int64_t next = next_pass_ms(p);
+	/* From its start: a pass that took long is not added to the interval. Missed ones are one. */
+	int64_t now = clock_boot_ms();
+	p->due_ms = start + next > now ? start + next : now;
+	p->unseen = false;
+	count(p);
+	tell_brake(p, session, actor);
+	tell_doubt(p, session, actor);
+	cycle_tell(&p->cycle, p->watch, &p->last, next);
+	if (!p->last.failure.code)
+		learning_take(&p->learning, session, p->watch, p->options.ledger_off);
+	measure(p);
+}
+
+/* ---- how it is ---- */
+
+static void add_int(struct buf *out, const char *name, int64_t n)
+{
+	buf_addf(out, ",\"%s\":%lld", name, (long long)n);
+}
+
+static void add_iso(struct buf *out, const char *name, int64_t us)
+{
+	struct buf iso = BUF_INIT;
+	if (!us)
+		return;
+	time_iso(us, &iso);
+	buf_addf(out, ",\"%s\":\"%s\"", name, buf_text(&iso));
+	buf_release(&iso);
+}
+
+static void add_text(struct buf *out, const char *name, const char *text)
+{
+	if (!text || !*text)
+		return;
+	buf_addf(out, ",\"%s\":", name);
+	buf_add_json(out, text);
+}
+
+static void add_guard(const struct watch_loop *p, struct buf *out)
+{
+	struct guard_report r;
+	struct buf sentence = BUF_INIT;
+	int64_t total = 0;
+	guard_report(p->guard, &r);
+	guard_sentence(p->guard, &sentence);
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		total += p->last.guarded[i];
+	buf_addf(out, ",\"guarded\":{\"total\":%lld", (long long)total);
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		add_int(out, guard_names[i], p->last.guarded[i]);
+	buf_add(out, "}");
+	add_text(out, "guard", buf_text(&sentence));
+	add_int(out, "suspects", r.suspects);
+	add_int(out, "brakes", r.brakes);
+	buf_addf(out, ",\"braking\":%s,\"doubting\":%s,\"paused\":%s,\"rate\":%.1f",
+	         r.braking ? "true" : "false", r.doubting ? "true" : "false",
+	         r.paused ? "true" : "false", r.rate);
+	add_text(out, "doubt_cause", r.doubting ? r.doubt_cause : NULL);
+	add_iso(out, "doubt_until", r.doubting ? r.doubt_until_us : 0);
+	add_iso(out, "brake_until", r.braking ? r.brake_until_us : 0);
+	add_text(out, "brake_ended", r.brake_ended);
+	buf_release(&sentence);
+}
+
+void watch_loop_info(const struct watch_loop *p, struct buf *out)
+{
+	const struct scan_result *r = &p->last;
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	buf_addf(out, "{\"factor\":%g", p->factor);
+	add_int(out, "every_s", p->watch->every_us / 1000000);
+	add_int(out, "passes", p->counts.passes);
+	add_int(out, "failed_passes", p->counts.failed);
+	add_int(out, "running", r->running);
+	buf_addf(out, ",\"never_seen_running\":%s,\"row_security\":%s",
+	         r->never_seen ? "true" : "false", r->row_security ? "true" : "false");
+	add_int(out, "found", r->found);
+	/* Before anything was done, and after it: what is on hold or waits behind a guard is neither.
+	 */
+	add_int(out, "stuck", r->found - r->held_before);
+	add_int(out, "left_stuck",
+	        r->outcomes[OUTCOME_LEFT] + r->outcomes[OUTCOME_LOCKED] + r->outcomes[OUTCOME_REFUSED]);
+	add_int(out, "on_hold", r->on_hold);
+	add_int(out, "recovered_total", p->counts.recovered);
+	add_int(out, "held_total", p->counts.held);
+	add_int(out, "retried_total", p->counts.retried);
+	add_int(out, "near_misses_total", p->counts.near_misses);
+	if (p->reading.counts)
+		add_int(out, READINGS_PLACE, p->reading.ledger_id);
+	learning_info(&p->learning, out);
+	add_iso(out, "last_finished_scan", p->last_ok_us);
+	add_text(out, "failure", r->failure.code ? r->failure.what : NULL);
+	if (r->guarded[GUARD_PACE] || r->guarded[GUARD_PAUSED])
+		add_int(out, "waiting", r->left);
+	if (r->guarded[GUARD_PACE]) {
+		add_int(out, "eta_s", g.rate > 0 ? (int64_t)((double)r->left / g.rate) + 1 : 0);
+	}
+	add_guard(p, out);
+	buf_add(out, "}");
+}

@@ -1,0 +1,67 @@
+/*
+ * watch_loop.h: one watch of the daemon: its guard, its next pass, and what became of
+ * the passes so far.
+ */
+#ifndef DAEMON_WATCH_LOOP_H
+#define DAEMON_WATCH_LOOP_H
+
+#include "daemon/daemon.h"
+#include "daemon/learning.h"
+#include "daemon/pass_log.h"
+#include "daemon/readings.h"
+#include "daemon/watch_metrics.h"
+#include "ledger/overrides.h"
+#include "recover/scan.h"
+
+struct watch_loop_counts {
+	int64_t passes, failed, found, recovered, held, retried, near_misses, changed;
+};
+
+struct watch_loop {
+	const struct watch *watch; /* as configured */
+	struct watch *raised;      /* with thresholds raised; owns nothing */
+	struct arena arena;        /* of `raised` */
+	double factor;             /* by which thresholds are raised at the moment; 1: not at all */
+	struct scan_options options;
+	struct scanner *scanner;
+	struct guard *guard;
+	bool paused;         /* by a person */
+	int64_t override_us; /* when a person said that one pass goes past its guards; 0: nobody did */
+	int64_t overrode_us; /* the last such word that a pass of ours has used */
+	bool leads;
+	bool started;             /* what gone instances left was looked at */
+	int64_t other_expires_us; /* another's lease as it was first seen; 0: not seen */
+	bool unseen;              /* no pass yet since it leads: whatever is stuck was so before */
+	int64_t due_ms;
+	struct watch_loop_counts counts;
+	struct learning learning;
+	struct watch_metrics meter;
+	struct reading reading;
+	struct cycle cycle; /* the line of the pass that goes on */
+	bool turn;          /* had a pass in this round */
+	struct scan_result last;
+	int64_t last_ok_us; /* the database's clock at the last finished pass … */
+	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */
+	int64_t brakes;     /* that were told of */
+	bool braking;
+	bool doubting; /* and that was told: it held somebody */
+};
+
+struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off);
+void watch_loop_free(struct watch_loop *p);
+/*
+ * The configuration was read again: its watch may be another one by the same name. Where it
+ * still means the same rows, what the guard has seen is kept, and counts always are.
+ */
+void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_off);
+/* What persons have told us, of this watch or of all ("*"). */
+void watch_loop_hear(struct watch_loop *p, struct session *session, const struct override *words,
+                     int n);
+/* One pass; sets when the next one is due. */
+void watch_loop_pass(struct watch_loop *p, struct session *session, const char *actor);
+/* Entries of the ledger about its jobs, whoever wrote them. */
+void watch_loop_count(struct watch_loop *p, const struct event_count *e);
+/* How it is, as JSON, for `defib status`. */
+void watch_loop_info(const struct watch_loop *p, struct buf *out);
+
+#endif

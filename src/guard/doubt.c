@@ -1,0 +1,151 @@
+/*
+ * doubt.c: which outage excuses a silence, and until when.
+ *
+ * A silence has a deadline: alive + limit. An outage matters to it if it began
+ * before the deadline (else the job was stuck already) and ended less than
+ * min(limit, quiet) before it (else there was time enough to be heard). From
+ * the end of the first outage that matters, that much clean time must pass;
+ * later outages only stop the clock. So all postponement together is at most
+ * the time of the outages and one quiet window.
+ *
+ * Only 32 outages are kept. For one more, two neighbours become one that covers
+ * both: what was excused stays excused. A covered gap is clean time that a
+ * silence which began there is no longer credited with; the pair is chosen that
+ * has the smallest such loss compared with the clean time since. If the loss
+ * were above three times that for every pair, clean time would grow fourfold
+ * with every second slot: 4^15 over the ring, gaps of 1 ms beside gaps of days.
+ * Hence at least a quarter of all clean time counts, and a link that breaks for
+ * ever postpones a verdict by the outages and at most four quiet windows.
+ */
+#include "guard/doubt.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What of [from, to] lies within the outage; clean time inside counts only if all of it does. */
+static int64_t outage_within(const struct outage *o, int64_t from_us, int64_t to_us)
+{
+	int64_t begin_us = most(o->begin_us, from_us), end_us = least(o->end_us, to_us);
+	bool whole = begin_us == o->begin_us && end_us == o->end_us;
+	if (begin_us >= end_us)
+		return 0;
+	return end_us - begin_us - (whole ? o->clean_us : 0);
+}
+
+int64_t doubt_clean_us(const struct doubt *d, int64_t from_us, int64_t to_us)
+{
+	int64_t clean_us = to_us - from_us;
+	for (int i = d->n - 1; i >= 0 && d->outages[i].end_us > from_us; i--)
+		clean_us -= outage_within(&d->outages[i], from_us, to_us);
+	return most(clean_us, 0);
+}
+
+/* Two neighbours become one. */
+static void cover(struct doubt *d, int i)
+{
+	assert(i >= 0 && i + 1 < d->n);
+	struct outage *a = &d->outages[i], *b = a + 1;
+	assert(a->end_us <= b->begin_us);
+	b->clean_us += a->clean_us + (b->begin_us - a->end_us);
+	b->begin_us = a->begin_us;
+	d->n--;
+	memmove(a, b, sizeof *a * (size_t)(d->n - i));
+}
+
+/* The pair whose union loses least of the clean time since: see above. */
+static int cheapest_pair(const struct doubt *d)
+{
+	int best = 0;
+	double best_cost = 0;
+	int64_t newest_us = d->outages[d->n - 1].end_us;
+	for (int i = 0; i + 1 < d->n; i++) {
+		const struct outage *a = &d->outages[i], *b = a + 1;
+		int64_t lost_us = a->clean_us + b->clean_us + (b->begin_us - a->end_us);
+		int64_t since_us = doubt_clean_us(d, b->end_us, newest_us);
+		double cost = (double)lost_us / ((double)since_us + 1);
+		if (i == 0 || cost < best_cost) {
+			best = i;
+			best_cost = cost;
+		}
+	}
+	return best;
+}
+
+/* The clock went back: what lies ahead of it again happened, and is over, at this moment. */
+static void turn_back(struct doubt *d, int64_t now_us)
+{
+	int64_t begin_us = now_us;
+	const char *cause = NULL;
+	int n = d->n;
+	while (d->n > 0 && d->outages[d->n - 1].end_us > now_us) {
+		begin_us = least(begin_us, d->outages[--d->n].begin_us);
+		cause = cause ? cause : d->outages[d->n].cause;
+	}
+	if (d->n < n)
+		d->outages[d->n++] = (struct outage){begin_us, now_us, 0, cause};
+	d->well_us = now_us;
+}
+
+void doubt_well(struct doubt *d, int64_t now_us)
+{
+	if (now_us < d->well_us)
+		turn_back(d, now_us);
+	d->well_us = now_us;
+}
+
+void doubt_outage(struct doubt *d, int64_t now_us, const char *cause)
+{
+	assert(cause != NULL);
+	if (now_us < d->well_us) {
+		/* By a clock that was set back nobody knows when it began: it covers all before it. */
+		d->n = 0;
+		d->well_us = 0;
+	}
+	struct outage *last = d->n ? &d->outages[d->n - 1] : NULL;
+	d->total++;
+	if (last && last->end_us >= d->well_us) {
+		/* Nothing was well in between: the same one goes on. */
+		last->end_us = now_us;
+		last->cause = cause;
+	} else {
+		if (d->n == DOUBT_OUTAGES)
+			cover(d, cheapest_pair(d));
+		d->outages[d->n++] = (struct outage){d->well_us, now_us, 0, cause};
+	}
+	d->well_us = now_us;
+	assert(d->n <= DOUBT_OUTAGES);
+}
+
+bool doubt_excuses(const struct doubt *d, int64_t alive_us, int64_t limit_us, int64_t quiet_us,
+                   int64_t now_us, int64_t *until_us, const char **cause)
+{
+	int64_t deadline_us = alive_us + limit_us, needed_us = least(limit_us, quiet_us);
+	assert(limit_us >= 0 && quiet_us >= 0);
+	for (int i = 0; i < d->n; i++) {
+		const struct outage *o = &d->outages[i];
+		if (o->end_us <= deadline_us - needed_us)
+			continue;
+		if (o->begin_us >= deadline_us)
+			return false;
+		int64_t clean_us = doubt_clean_us(d, o->end_us, now_us);
+		if (clean_us >= needed_us)
+			return false;
+		if (until_us)
+			*until_us = most(deadline_us, now_us + needed_us - clean_us);
+		if (cause)
+			*cause = o->cause;
+		return true;
+	}
+	return false;
+}

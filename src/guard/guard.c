@@ -1,0 +1,391 @@
+/*
+ * guard.c: puts doubt, brake, second look and pace in order.
+ *
+ * The second look. A worker that beats may be late once, so silence is believed
+ * when it is seen twice, one beat apart: one beat by our own clock (the
+ * database's may have been set) and of time in which a beat could have been
+ * seen (doubt_clean_us). What was past its limit before our first pass is
+ * old news and needs no second look; nor can the brake say anything about it. But
+ * for a lease: its worker may have been alive and unable to write until we came.
+ *
+ * Memory for suspects is bounded, yet who finds no room does not starve: a sign
+ * that is older than the limit and one beat would have been the same at a look
+ * one beat ago, so that much age stands for the first look.
+ */
+#include "guard/guard.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "guard/suspects.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define QUIET_BEATS 2
+#define CLOCK_SLACK_US US_PER_S  /* the two clocks may differ by this without a step */
+#define QUIET_US (30 * US_PER_S) /* where nobody beats */
+
+const char *const guard_names[] = {
+#define X(id, name) name,
+	GUARD_LIST(X)
+#undef X
+		NULL,
+};
+
+struct guard {
+	struct brake_rules rules;
+	int64_t beat_us;
+	struct brake brake;
+	struct suspects suspects;
+	struct pace pace;
+	struct pace_rules pace_rules;
+	/* of the pass */
+	const struct doubt *doubt;
+	int64_t now_us, boot_us, first_us;
+	int64_t pace_us; /* our own clock, with the time that batches took */
+	bool begun, override;
+	int64_t held[GUARD_COUNT];
+	int64_t paid; /* let through, and not given back */
+	int64_t convicted, again_us;
+	bool doubting;
+	const char *doubt_cause;
+	int64_t doubt_until_us;
+};
+
+static int64_t quiet_us(const struct watch *w)
+{
+	return w->beat_us ? QUIET_BEATS * w->beat_us : QUIET_US;
+}
+
+static void set_pace(struct guard *g, const struct watch *w)
+{
+	struct pace_rules r = {.per_s = w->guard.off ? 0 : w->guard.pace_per_s,
+	                       .burst = w->guard.pace_burst};
+	bool paused = g->pace.paused;
+	if (g->begun && r.per_s == g->pace_rules.per_s && r.burst == g->pace_rules.burst)
+		return;
+	g->pace_rules = r;
+	pace_init(&g->pace, &r);
+	pace_pause(&g->pace, paused);
+}
+
+void guard_rules(struct guard *g, const struct watch *w)
+{
+	g->beat_us = w->beat_us;
+	g->rules = (struct brake_rules){
+		.on = !w->guard.off && w->beat_us > 0 && w->guard.brake_ceiling_us > 0,
+		.share = w->guard.brake_share,
+		.owners = w->guard.brake_owners,
+		.ceiling_us = w->guard.brake_ceiling_us,
+		.limit_us = w->stuck_after.given ? threshold_least(&w->stuck_after) : 0,
+		.quiet_us = quiet_us(w),
+	};
+	set_pace(g, w);
+}
+
+struct guard *guard_new(const struct watch *w)
+{
+	struct guard *g = mem_alloc(sizeof *g);
+	guard_rules(g, w);
+	return g;
+}
+
+void guard_free(struct guard *g)
+{
+	if (!g)
+		return;
+	brake_clear(&g->brake);
+	suspects_clear(&g->suspects);
+	free(g);
+}
+
+void guard_pause(struct guard *g, bool paused)
+{
+	pace_pause(&g->pace, paused);
+}
+
+/* Would somebody whose limit ends at this moment be excused? Then we doubt, asked or not. */
+static void doubt_now(struct guard *g)
+{
+	g->doubt_until_us = 0;
+	g->doubt_cause = NULL;
+	g->doubting = doubt_excuses(g->doubt, g->now_us - g->rules.quiet_us, g->rules.quiet_us,
+	                            g->rules.quiet_us, g->now_us, &g->doubt_until_us, &g->doubt_cause);
+}
+
+void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t boot_us,
+                 const struct census_row *census, int n, bool override)
+{
+	assert(d != NULL && (census != NULL || n == 0));
+	/* By a clock that was set back, a sign from before our first look may be a new one. */
+	if (!g->begun)
+		g->first_us = now_us;
+	else if (now_us - g->now_us < boot_us - g->boot_us - CLOCK_SLACK_US)
+		g->first_us = 0;
+	g->begun = true;
+	g->doubt = d;
+	g->now_us = now_us;
+	g->boot_us = g->pace_us = boot_us;
+	g->override = override;
+	g->again_us = g->paid = 0;
+	for (int i = 0; i < GUARD_COUNT; i++)
+		g->held[i] = 0;
+	doubt_now(g);
+	suspects_begin(&g->suspects);
+	brake_step(&g->brake, &g->rules, d, now_us, boot_us, census, n);
+}
+
+static struct guard_answer pass(void)
+{
+	return (struct guard_answer){.by = GUARD_PASS};
+}
+
+static struct guard_answer by(enum guard_by by, int64_t until_us)
+{
+	return (struct guard_answer){.by = by, .until_us = until_us};
+}
+
+static struct guard_answer ask_doubt(struct guard *g, const struct facts *f,
+                                     const struct judgement *j)
+{
+	int64_t alive_us = f->sign_us[j->sign], limit_us = j->limit_us, until_us;
+	const char *cause;
+	if (j->sign == SIGN_EXPIRES) {
+		/* A deadline says nothing of how long the lease was: the whole quiet time counts. */
+		alive_us -= g->rules.quiet_us;
+		limit_us += g->rules.quiet_us;
+	}
+	if (!doubt_excuses(g->doubt, alive_us, limit_us, g->rules.quiet_us, g->now_us, &until_us,
+	                   &cause))
+		return pass();
+	g->doubting = true;
+	g->doubt_cause = cause;
+	g->doubt_until_us = until_us > g->doubt_until_us ? until_us : g->doubt_until_us;
+	return by(GUARD_DOUBT, until_us);
+}
+
+/* The time since the first sighting that can be believed. */
+static int64_t believed_us(const struct guard *g, const struct suspect *s)
+{
+	int64_t ours_us = g->boot_us - s->seen_boot_us;
+	int64_t clean_us = doubt_clean_us(g->doubt, s->seen_us, g->now_us);
+	return ours_us < clean_us ? ours_us : clean_us;
+}
+
+static struct guard_answer convict(struct guard *g, struct suspect *s)
+{
+	if (g->now_us < s->seen_us) {
+		/* The database's clock was set back: this is the first sighting by the new one. */
+		s->seen_us = g->now_us;
+		s->seen_boot_us = g->boot_us;
+	}
+	int64_t left_us = g->beat_us - believed_us(g, s);
+	if (!s->convicted && left_us > 0)
+		return by(GUARD_LOOK, g->now_us + left_us);
+	g->convicted += !s->convicted;
+	s->convicted = true;
+	return pass();
+}
+
+/* When the brake lets go at the latest, by the database's clock. */
+static int64_t ceiling_us(const struct guard *g)
+{
+	return g->now_us + g->rules.ceiling_us - (g->boot_us - g->brake.since_boot_us);
+}
+
+static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
+                                      const struct judgement *j, struct suspect **suspect)
+{
+	struct guard_answer a = ask_doubt(g, f, j);
+	int64_t sign_us = f->sign_us[j->sign];
+	/* A lease that was over when we came may be one that nobody could renew: it is looked at twice.
+	 */
+	bool old = sign_us + j->limit_us < g->first_us && j->sign != SIGN_EXPIRES;
+	if (a.by != GUARD_PASS || g->beat_us == 0 || old)
+		return a;
+	*suspect = suspects_see(&g->suspects, f->job, f->owner, sign_us, g->now_us, g->boot_us);
+	/* The sighting counts also under the brake: who is let go was seen for long enough. */
+	if (*suspect)
+		a = convict(g, *suspect);
+	else if (j->measured_us < j->limit_us + g->beat_us)
+		a = by(GUARD_LOOK, sign_us + j->limit_us + g->beat_us);
+	return brake_holds(&g->brake, f->owner) ? by(GUARD_BRAKE, ceiling_us(g)) : a;
+}
+
+/* Its turn comes when all that wait before it have gone. */
+static struct guard_answer ask_pace(struct guard *g)
+{
+	if (pace_take(&g->pace, 1, g->pace_us) == 1) {
+		g->paid++;
+		return pass();
+	}
+	int64_t eta_us = pace_eta_us(&g->pace, g->held[GUARD_PACE] + 1, g->pace_us);
+	return by(GUARD_PACE, g->now_us + eta_us);
+}
+
+/* The earliest moment at which somebody who waits now may go. */
+static void note(struct guard *g, struct guard_answer a)
+{
+	g->held[a.by]++;
+	if (a.by == GUARD_PASS || a.by == GUARD_PACE || a.until_us == 0)
+		return;
+	if (g->again_us == 0 || a.until_us < g->again_us)
+		g->again_us = a.until_us;
+}
+
+struct guard_answer guard_ask(struct guard *g, const struct facts *f, const struct judgement *j)
+{
+	struct suspect *suspect = NULL;
+	struct guard_answer a = pass();
+	assert(g->doubt != NULL && j->verdict != VERDICT_NONE);
+	if (j->verdict == VERDICT_SILENT)
+		a = ask_silent(g, f, j, &suspect);
+	if (g->override)
+		a = pass();
+	if (a.by == GUARD_PASS && g->pace.paused)
+		a = by(GUARD_PAUSED, 0);
+	else if (a.by == GUARD_PASS && j->verdict != VERDICT_DEAD)
+		a = ask_pace(g);
+	if (suspect && a.by == GUARD_PASS)
+		suspect->passed = true;
+	note(g, a);
+	return a;
+}
+
+void guard_give_back(struct guard *g)
+{
+	/* Those whose end was seen went without paying. */
+	if (g->paid == 0)
+		return;
+	g->paid--;
+	pace_give_back(&g->pace, 1);
+}
+
+void guard_batch(struct guard *g, int64_t jobs, int64_t took_us, bool failed)
+{
+	pace_batch(&g->pace, jobs, took_us, failed);
+	g->pace_us += took_us;
+}
+
+void guard_end(struct guard *g, const char *const **gone, int *ngone)
+{
+	suspects_end(&g->suspects, gone, ngone);
+	g->doubt = NULL;
+}
+
+/* A pass for one paced job each would be a waste: about a second's worth is waited for. */
+static int64_t pace_again_us(const struct guard *g)
+{
+	double second = g->pace.rate > 1 ? g->pace.rate : 1;
+	int64_t few = (int64_t)second;
+	int64_t n = g->held[GUARD_PACE] < few ? g->held[GUARD_PACE] : few;
+	return g->now_us + pace_eta_us(&g->pace, n, g->pace_us);
+}
+
+void guard_report(const struct guard *g, struct guard_report *out)
+{
+	const struct brake *b = &g->brake;
+	*out = (struct guard_report){
+		.suspects = g->suspects.open ? g->suspects.nnext : g->suspects.nknown,
+		.convicted = g->convicted,
+		.braking = b->engaged,
+		.brake_since_us = b->engaged ? b->since_us : 0,
+		.brake_until_us = b->engaged ? ceiling_us(g) : 0,
+		.brake_silent = b->silent,
+		.brake_beating = b->beating,
+		.brakes = b->engagements,
+		.brake_ended = b->ended,
+		.doubting = g->doubting,
+		.doubt_cause = g->doubt_cause,
+		.doubt_until_us = g->doubt_until_us,
+		.rate = g->pace.rate,
+		.paused = g->pace.paused,
+		.again_us = g->again_us,
+	};
+	for (int i = 0; i < GUARD_COUNT; i++)
+		out->held[i] = g->held[i];
+	if (g->held[GUARD_PACE] && !g->pace.paused) {
+		int64_t again_us = pace_again_us(g);
+		if (out->again_us == 0 || again_us < out->again_us)
+			out->again_us = again_us;
+	}
+}
+
+/* "12:05:00Z" of an ISO time: people know the day. */
+static void add_time(struct buf *out, int64_t us)
+{
+	struct buf iso = BUF_INIT;
+	time_iso(us, &iso);
+	assert(iso.len >= 19);
+	buf_addn(out, buf_text(&iso) + 11, 8);
+	buf_addch(out, 'Z');
+	buf_release(&iso);
+}
+
+static void say_doubt(const struct guard *g, int64_t n, struct buf *out)
+{
+	buf_addf(out, "we were away ourselves (%s); %" PRId64 " are judged again by ", g->doubt_cause,
+	         n);
+	add_time(out, g->doubt_until_us);
+}
+
+static void say_brake(const struct guard *g, int64_t n, struct buf *out)
+{
+	const struct brake *b = &g->brake;
+	(void)n;
+	buf_addf(out, "%" PRId64 " of %" PRId64 " owners fell silent within ", b->silent,
+	         b->silent + b->beating);
+	duration_text(g->rules.limit_us, out);
+	buf_add(out, "; releases when they return or their end is known, at ");
+	add_time(out, ceiling_us(g));
+	buf_add(out, " at the latest");
+}
+
+static void say_look(const struct guard *g, int64_t n, struct buf *out)
+{
+	buf_addf(out, "%" PRId64 " were seen silent once; a second look follows after ", n);
+	duration_text(g->beat_us, out);
+}
+
+static void say_pace(const struct guard *g, int64_t n, struct buf *out)
+{
+	buf_addf(out, "%" PRId64 " wait for their turn at %.3g a second", n, g->pace.rate);
+	if (g->pace.paused)
+		return;
+	buf_add(out, ", the last in ");
+	duration_text(pace_eta_us(&g->pace, n, g->pace_us), out);
+}
+
+static void say_paused(const struct guard *g, int64_t n, struct buf *out)
+{
+	(void)g;
+	buf_addf(out, "a person paused recovery of this watch; %" PRId64 " wait until it is resumed",
+	         n);
+}
+
+void guard_sentence(const struct guard *g, struct buf *out)
+{
+	static void (*const say[GUARD_COUNT])(const struct guard *, int64_t, struct buf *) = {
+		[GUARD_DOUBT] = say_doubt, [GUARD_BRAKE] = say_brake,   [GUARD_LOOK] = say_look,
+		[GUARD_PACE] = say_pace,   [GUARD_PAUSED] = say_paused,
+	};
+	int64_t all = 0, passed = g->held[GUARD_PASS];
+	const char *before = ", because ";
+	for (int i = 0; i < GUARD_COUNT; i++)
+		all += g->held[i];
+	if (all == 0)
+		buf_add(out, "nothing is held: nothing is stuck");
+	else if (passed == all)
+		buf_addf(out, "nothing is held: all %" PRId64 " were let through", all);
+	else
+		buf_addf(out, "held %" PRId64 " of %" PRId64, all - passed, all);
+	for (int i = 0; i < GUARD_COUNT; i++) {
+		if (!say[i] || g->held[i] == 0)
+			continue;
+		buf_add(out, before);
+		say[i](g, g->held[i], out);
+		before = "; ";
+	}
+}

@@ -1,0 +1,191 @@
+/*
+ * api.h: what is answered under /api/v1: a table of routes, and what a handler gets.
+ *
+ * A route that needs a database is run at that database's request pool (request_pool.c: a few
+ * threads with a session each behind a bounded line), never in the thread that reads sockets; where
+ * the database is known to be away, or the line is full, the answer is 503 with Retry-After at once
+ * and no handler is called. The rest is answered from memory.
+ *
+ * api.c         finds the route, checks role, body and parameters, calls the handler
+ * api_values.c  what handlers ask of a call, and problems
+ * api_*.c       handlers, a table of routes each
+ */
+#ifndef HTTP_API_H
+#define HTTP_API_H
+
+#include "daemon/live_settings.h"
+#include "daemon/overview.h"
+#include "http/auth.h"
+#include "ledger/ledger.h"
+#include "store/session.h"
+#include "watch/compile.h"
+
+#include <jansson.h>
+
+enum api_where {
+	API_MEMORY,   /* answered from the overview and the settings */
+	API_WATCH,    /* {watch} is in the path: at the request pool of its database */
+	API_DATABASE, /* at the request pool of ?database=NAME; the first where none is named */
+	API_KEPT,     /* the same; but with http.spool also while it is away: c->away says why */
+};
+
+/* A watch with its statements in the request pool's session, made once a session and setup. */
+struct api_watch {
+	const struct watch *watch;
+	struct binding binding;
+	struct watch_sql sql;
+	struct ledger ledger; /* not ready: there is none, or it is off */
+};
+
+struct heartbeats;
+struct daemon;
+struct metrics;
+struct events;
+
+/* What the whole service shares. */
+struct api {
+	struct live_settings_box *setups;
+	struct overview *overview;
+	struct heartbeats *beats; /* NULL: nobody counts them */
+	struct metrics *metrics;
+	struct events *events;
+	const char *name; /* of this daemon */
+	int64_t started_us;
+	/* How long ago the slowest database loop went round (daemon_idle_ms); tests hand in their own.
+	 */
+	int64_t (*idle_ms)(void *ctx);
+	void *idle_ctx;
+};
+
+#define API_HEADERS_MAX 8
+struct api_answer {
+	int status;       /* 200 unless set */
+	const char *type; /* "application/json" unless set */
+	struct buf body;
+	struct {
+		const char *name, *value;
+	} headers[API_HEADERS_MAX];
+	int nheaders;
+};
+
+struct api_call;
+struct api_request;
+struct uri;
+typedef void (*api_fn)(struct api_call *c);
+
+struct api_route {
+	const char *method, *path; /* "/watches/{watch}/jobs/{key}/retry", below /api/v1 */
+	enum role role;            /* at least this one */
+	enum api_where where;
+	bool body;           /* takes a JSON object, which may be left out */
+	bool write;          /* changes something: the session may write, the ledger names the actor */
+	const char *summary; /* one line */
+	api_fn run;
+};
+
+#define API_PARTS_MAX 4
+struct api_call {
+	const struct api *api;
+	const struct api_route *route;
+	struct live_settings *setup; /* held for the call */
+	struct arena arena;          /* of the call */
+	enum role role;
+	const char *actor;                /* "web:NAME", for the ledger */
+	const char *parts[API_PARTS_MAX]; /* decoded, in the order of the path: {watch}, {key} */
+	int nparts;
+	json_t *body; /* an object; empty where none was sent */
+	/* With API_WATCH and API_DATABASE: */
+	const struct database *database;
+	struct session *session;    /* ready */
+	const struct failure *away; /* with API_KEPT: there is no session, because of this */
+	const struct watch *watch;
+	struct thread_sessions *sessions; /* what the request pool's thread keeps between calls */
+	struct api_answer *out;
+	const struct api_request *request;
+	const struct uri *uri; /* for api_query() */
+	void *http;            /* for http_stream() */
+};
+
+/* Query parameters; NULL: not given. */
+const char *api_query(const struct api_call *c, const char *name);
+/* All values of one that may be given several times; the next after `at` (0: the first). */
+const char *api_query_next(const struct api_call *c, const char *name, int *at);
+/* A number within bounds; false after a problem was answered. */
+bool api_query_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *n);
+/* "90s", "7d" as microseconds; false after a problem was answered. */
+bool api_query_duration(struct api_call *c, const char *name, int64_t *us);
+/* Members of the body; false after a problem was answered. Absent or null leaves *out as it is. */
+bool api_body_text(struct api_call *c, const char *name, const char **out);
+bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out);
+bool api_body_bool(struct api_call *c, const char *name, bool *out);
+/* Refuses members (parameters) that are none of `names`, which ends with NULL. */
+bool api_body_takes(struct api_call *c, const char *const *names);
+bool api_query_takes(struct api_call *c, const char *const *names);
+
+/* The watch of the call, bound and compiled: kept at the request pool. False after a problem. */
+bool api_bound(struct api_call *c, struct api_watch **out);
+
+/*
+ * Problem details (RFC 9457): {"type":"about:blank","title":…,"status":…,"detail":…,"next":…}.
+ * Returns false, so that callers can write `return api_problem(…)`.
+ */
+bool api_problem(struct api_call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The same from a failure; its class decides the status (a lost database: 503, Retry-After). */
+bool api_failed(struct api_call *c, const struct failure *f);
+/* The same with a status that the handler knows better. */
+bool api_failed_as(struct api_call *c, int status, const struct failure *f);
+void api_header(struct api_call *c, const char *name, const char *value);
+
+/* Tables of routes; each ends with method NULL. */
+extern const struct api_route api_watch_routes[];  /* api_watches.c: watches, stats, doctor */
+extern const struct api_route api_read_routes[];   /* api_read.c: jobs, ledger, workers */
+extern const struct api_route api_act_routes[];    /* api_act.c: what a person does to jobs */
+extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
+extern const struct api_route api_report_routes[]; /* api_report.c: what happened in a period */
+extern const struct api_route api_trend_routes[];  /* api_trend.c: the same, to be drawn */
+extern const struct api_route api_alert_routes[];  /* api_alerts.c: alerts, messages, a test */
+extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
+extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
+extern const struct api_route api_index_routes[];  /* api_index.c: what there is to ask */
+/* The same, but with whole paths. */
+extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
+extern const struct api_route page_routes[];  /* page.c: what browsers show */
+
+/* All that programs ask, so not the page; `base` stands before the path. */
+void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r),
+                    void *ctx);
+
+/* ---- from a request to its answer: what http.c drives ---- */
+
+/* A request as it came. */
+struct api_request {
+	const char *method, *target; /* "/api/v1/watches?…", as sent */
+	const char *content_type;    /* NULL: none */
+	const char *accept;
+	const char *last_event_id;
+	const char *if_none_match;
+	const char *worker_secret;
+	const char *body; /* the whole of it */
+	size_t nbody;
+	enum role role;
+	const char *actor;
+};
+
+enum api_next {
+	API_ANSWERED, /* in c->out */
+	API_AT_DESK,  /* api_run() is to be called with a session at the request pool of c->database */
+};
+
+/*
+ * Finds the route, checks, and answers what needs no database. `out` and `r` must live
+ * as long as the call.
+ */
+enum api_next api_begin(const struct api *api, const struct api_request *r, struct api_call *c,
+                        struct api_answer *out);
+void api_run(struct api_call *c);
+/* Also when it was not answered. Leaves the answer alone, whose headers are gone then. */
+void api_end(struct api_call *c);
+void api_answer_clear(struct api_answer *a);
+void api_answer_release(struct api_answer *a);
+
+#endif

@@ -1,0 +1,402 @@
+/*
+ * api_act.c: what a person does to jobs over HTTP: the routes, and acts on one job or on
+ * many. The answer is that of the command (json_act.h); where one job was meant and it was
+ * not done, a problem says why.
+ */
+#include "http/api_act.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "recover/acts.h"
+#include "recover/browse.h"
+#include "recover/by_hand.h"
+#include "recover/carry.h"
+#include "view/json.h"
+#include "view/json_act.h"
+#include "watch/builtin.h"
+#include "worker/queue_cancel.h"
+#include "worker/wake.h"
+
+#include <assert.h>
+
+#define JOBS_MOST 500 /* of one call */
+
+/* An act under way. */
+struct doing {
+	struct api_call *call;
+	const struct act_kind *kind;
+	struct by_hand_options options;
+	struct bound bound;
+	struct by_hand_result result;
+	int njobs;
+	enum outcome outcome; /* of the last job, … */
+	const char *refusal;  /* … and why; in the call's arena */
+};
+
+/* ---- what handlers share ---- */
+
+bool acts_on_queue(const struct api_call *c)
+{
+	return !settings_watch(&c->setup->settings, c->watch->name);
+}
+
+bool may_override(struct api_call *c, bool asked)
+{
+	if (!asked || c->role >= ROLE_ADMIN)
+		return true;
+	return api_problem(c, 403, "override_guard takes the role admin, and the token has %s",
+	                   role_names[c->role]);
+}
+
+const char *job_named(struct api_call *c, const struct watch *w, const char *text)
+{
+	const char *key[WATCH_KEYS_MAX];
+	if (job_key(text, w->key.n, &c->arena, key))
+		return job_text(key, w->key.n, &c->arena);
+	api_problem(c, 404, "\"%s\" is no key of watch %s, which has %d parts: [\"a\",\"b\"]", text,
+	            w->name, w->key.n);
+	return NULL;
+}
+
+bool term_named(struct api_call *c, const char *text, struct term *out)
+{
+	struct failure f = {0};
+	if (!term_parse(c->watch, text, &c->arena, out, NULL, &f))
+		return true;
+	/* "--where: …" is how the command line calls it. */
+	if (text_starts(f.what, "--"))
+		memmove(f.what, f.what + 2, strlen(f.what) - 1);
+	return api_failed(c, &f);
+}
+
+bool writable(struct api_call *c, struct bound *out)
+{
+	struct api_watch *w;
+	struct failure f = {0};
+	if (!api_bound(c, &w))
+		return false;
+	if (!w->ledger.ready && c->setup->settings.ledger != LEDGER_OFF &&
+	    ledger_open(c->session->store, true, &w->ledger, &f))
+		return api_failed(c, &f);
+	*out = (struct bound){.binding = w->binding, .sql = w->sql, .ledger = w->ledger, .ready = true};
+	return true;
+}
+
+bool body_duration(struct api_call *c, const char *name, int64_t *us)
+{
+	const char *text = NULL;
+	if (!api_body_text(c, name, &text))
+		return false;
+	if (!text || duration_parse(text, us))
+		return true;
+	return api_problem(c, 400, "%s is a duration such as \"90s\", \"15m\" or \"7d\"", name);
+}
+
+/* ---- doing it ---- */
+
+static enum outcome good_outcome(const struct doing *d)
+{
+	return d->options.dry_run ? OUTCOME_LEFT : d->kind->good;
+}
+
+static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	struct doing *d = ctx;
+	struct buf *out = &d->call->out->body;
+	if (d->njobs++)
+		buf_add(out, ",");
+	act_job_json(w, c, good_outcome(d), out);
+	d->outcome = c->outcome;
+	d->refusal = c->refusal ? arena_strdup(&d->call->arena, c->refusal) : NULL;
+}
+
+static bool read_options(struct doing *d)
+{
+	struct api_call *c = d->call;
+	struct by_hand_options *o = &d->options;
+	assert(d->kind != NULL);
+	*o = (struct by_hand_options){.act = d->kind->act,
+	                              .actor = c->actor,
+	                              .ledger_off = c->setup->settings.ledger == LEDGER_OFF,
+	                              .bound = &d->bound,
+	                              .job = note_job,
+	                              .ctx = d};
+	if (!api_body_text(c, "reason", &o->reason) || !api_body_bool(c, "dry_run", &o->dry_run) ||
+	    !api_body_bool(c, "override_guard", &o->override_guard) ||
+	    !api_body_text(c, "from_step", &o->step) || !may_override(c, o->override_guard))
+		return false;
+	if (o->step && d->kind->act != REMEDY_RETRY)
+		return api_problem(c, 400, "from_step is for retry: where it is to begin");
+	return true;
+}
+
+/* Whether the watch says how, and its statements. */
+static bool begin(struct doing *d)
+{
+	struct api_call *c = d->call;
+	struct failure f = {0};
+	bool queue = acts_on_queue(c) && d->kind->act == ACT_CANCEL;
+	if (!queue && act_configured(d->kind, c->watch, &f))
+		return api_failed_as(c, 422, &f);
+	return writable(c, &d->bound);
+}
+
+static defib_err cancel_all(struct doing *d, const char *const *jobs, int n)
+{
+	struct api_call *c = d->call;
+	struct carrier name = {0};
+	struct failure *f = &d->result.failure;
+	carrier_begin(&name, c->actor);
+	const struct queue_cancel q = {.session = c->session,
+	                               .bound = &d->bound,
+	                               .actor = c->actor,
+	                               .reason = d->options.reason,
+	                               .batch = name.name,
+	                               .dry_run = d->options.dry_run};
+	for (int i = 0; i < n; i++) {
+		struct candidate one;
+		if (queue_cancel(&q, jobs[i], &c->arena, &one, f))
+			return f->code;
+		d->result.outcomes[one.outcome]++;
+		if (one.outcome == OUTCOME_RECOVERED)
+			snprintf(d->result.batch, sizeof d->result.batch, "%s", name.name);
+		note_job(d, c->watch, &one);
+	}
+	return DEFIB_OK;
+}
+
+/* NULL: nothing was written. */
+static const char *how_to_undo(const struct doing *d)
+{
+	struct api_call *c = d->call;
+	if (!d->result.batch[0])
+		return NULL;
+	return arena_printf(&c->arena, "POST /api/v1/undo?database=%s {\"batch\":\"%s\"}",
+	                    c->database->name, d->result.batch);
+}
+
+/* The whole document; false after a problem. */
+static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limited)
+{
+	struct api_call *c = d->call;
+	struct buf *out = &c->out->body;
+	bool queue = acts_on_queue(c);
+	act_begin_json(d->kind->verb, d->options.dry_run, out);
+	act_group_begin_json(c->watch, c->database, out);
+	if (queue && d->kind->act == ACT_CANCEL)
+		cancel_all(d, jobs, n);
+	else if (n > 0)
+		by_hand(c->session, c->watch, &d->options, jobs, n, &d->result);
+	if (d->result.failure.code)
+		return api_failed(c, &d->result.failure);
+	act_group_end_json(&d->result, out);
+	buf_add(out, "]");
+	json_bool(out, "limited", limited);
+	json_text(out, "undo", how_to_undo(d));
+	buf_add(out, "}\n");
+	/* What was given back is ready: who waits for work is told. */
+	if (queue && d->result.batch[0])
+		wake_send(c->session->store, c->database->url);
+	return true;
+}
+
+/* ---- one job ---- */
+
+/* What became of a job, where the outcome's own word says too little. */
+static const char *const why_not[OUTCOME_COUNT] = {
+	[OUTCOME_LEFT] = "there was nothing to do",
+	[OUTCOME_CHANGED] = "it has changed meanwhile; look at it again",
+	[OUTCOME_LOCKED] = "another transaction has its row; try again",
+	[OUTCOME_GUARDED] = "a guard holds it",
+};
+
+/* The command's word for it is no member of a body. */
+#define OPTION_WORDS "; --override-guard takes it all the same"
+
+static void not_done(const struct doing *d, const char *job)
+{
+	struct api_call *c = d->call;
+	struct failure f = {0};
+	const char *why = d->refusal ? d->refusal : why_not[d->outcome];
+	const char *option = why ? strstr(why, OPTION_WORDS) : NULL;
+	if (d->outcome == OUTCOME_MISSING) {
+		api_problem(c, 404, "watch %s has no job %s", c->watch->name, job);
+		return;
+	}
+	fail(&f, DEFIB_REFUSED, "job %s of watch %s was not %s: %.*s", job, c->watch->name,
+	     d->kind->done, option ? (int)(option - why) : (int)strlen(why ? why : ""), why ? why : "");
+	if (option)
+		fail_next(&f, "\"override_guard\": true takes it all the same, for an admin");
+	api_failed_as(c, 409, &f);
+}
+
+/* A text that the key's type cannot hold names no row. */
+static bool names_no_row(const struct failure *f)
+{
+	return text_eq(f->sqlstate, "22P02") || text_eq(f->sqlstate, "22003") ||
+	       text_eq(f->sqlstate, "22007") || text_eq(f->sqlstate, "22008");
+}
+
+void call_act(struct api_call *c)
+{
+	static const char *const members[] = {"reason", "dry_run", "override_guard", "from_step", NULL};
+	struct doing d = {.call = c,
+	                  .kind = act_kind_named(strrchr(c->route->path, '/') + 1),
+	                  .outcome = OUTCOME_MISSING};
+	const char *job = job_named(c, c->watch, c->parts[1]);
+	if (!job || !api_body_takes(c, members) || !read_options(&d) || !begin(&d))
+		return;
+	bool done = carry_out(&d, &job, 1, false);
+	if (done ? d.outcome != good_outcome(&d) : names_no_row(&d.result.failure))
+		not_done(&d, job);
+}
+
+/* ---- many jobs ---- */
+
+/* A key as it may stand in a list: a text, a number, or an array of them. */
+static const char *listed_key(struct api_call *c, const json_t *item)
+{
+	if (json_is_string(item))
+		return json_string_value(item);
+	if (json_is_integer(item))
+		return arena_printf(&c->arena, "%lld", (long long)json_integer_value(item));
+	char *text = json_is_array(item) ? json_dumps(item, JSON_COMPACT) : NULL;
+	const char *copy = text ? arena_strdup(&c->arena, text) : NULL;
+	free(text);
+	return copy;
+}
+
+static bool listed_jobs(struct api_call *c, const json_t *list, const char **jobs, int *n)
+{
+	size_t i;
+	json_t *item;
+	if (!json_is_array(list) || json_array_size(list) > JOBS_MOST)
+		return api_problem(c, 400, "jobs is a list of keys, %d at most", JOBS_MOST);
+	json_array_foreach(list, i, item)
+	{
+		const char *text = listed_key(c, item);
+		if (!text)
+			return api_problem(c, 400, "jobs[%zu] is no key", i);
+		jobs[i] = job_named(c, c->watch, text);
+		if (!jobs[i])
+			return false;
+	}
+	*n = (int)json_array_size(list);
+	return true;
+}
+
+static bool read_terms(struct api_call *c, const json_t *list, struct term *terms, int *n)
+{
+	size_t i;
+	json_t *item;
+	if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > TERMS_MAX)
+		return api_problem(c, 400, "where is a list of terms such as \"state=failed\", 1 to %d",
+		                   TERMS_MAX);
+	json_array_foreach(list, i, item)
+	{
+		if (!json_is_string(item))
+			return api_problem(c, 400, "where[%zu] is no text", i);
+		if (!term_named(c, json_string_value(item), &terms[i]))
+			return false;
+	}
+	*n = (int)json_array_size(list);
+	return true;
+}
+
+static bool found_jobs(struct doing *d, const json_t *where, int64_t limit, const char **jobs,
+                       int *n, bool *more)
+{
+	struct api_call *c = d->call;
+	struct term terms[TERMS_MAX];
+	struct browse o = {.terms = terms, .limit = limit};
+	struct browsed *rows;
+	struct failure f = {0};
+	if (!read_terms(c, where, terms, &o.nterms))
+		return false;
+	o.sort = browse_sort(terms, o.nterms);
+	if (browse_jobs(c->session->store, &d->bound.sql, &d->bound.ledger, &o, &c->arena, &rows, n,
+	                more, &f))
+		return api_failed(c, &f);
+	for (int i = 0; i < *n; i++)
+		jobs[i] = rows[i].job;
+	return true;
+}
+
+static bool read_act(struct doing *d)
+{
+	struct api_call *c = d->call;
+	const char *verb = NULL;
+	if (!api_body_text(c, "act", &verb))
+		return false;
+	d->kind = verb ? act_kind_named(verb) : NULL;
+	if (d->kind && d->kind->act != ACT_END)
+		return true;
+	return api_problem(c, 400,
+	                   "act is retry, requeue, fail, hold, release, rollback or cancel%s%s%s",
+	                   verb ? ", not \"" : "", verb ? verb : "", verb ? "\"" : "");
+}
+
+void call_acts(struct api_call *c)
+{
+	static const char *const members[] = {
+		"act", "jobs", "where", "limit", "reason", "dry_run", "override_guard", "from_step", NULL};
+	struct doing d = {.call = c};
+	const char **jobs = ARENA_ARRAY(&c->arena, const char *, JOBS_MOST);
+	const json_t *list = json_object_get(c->body, "jobs");
+	const json_t *where = json_object_get(c->body, "where");
+	int64_t limit = JOBS_MOST;
+	bool more = false;
+	int n = 0;
+	if (!api_body_takes(c, members) || !read_act(&d) || !read_options(&d) ||
+	    !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
+		return;
+	if (!list == !where) {
+		api_problem(c, 400, "which jobs? give jobs, a list of keys, or where, a list of terms");
+		return;
+	}
+	if (!begin(&d) ||
+	    !(list ? listed_jobs(c, list, jobs, &n) : found_jobs(&d, where, limit, jobs, &n, &more)))
+		return;
+	if (!carry_out(&d, jobs, n, more) && names_no_row(&d.result.failure)) {
+		d.result.failure.code = DEFIB_USAGE;
+		api_failed(c, &d.result.failure);
+	}
+}
+
+/* ---- the routes ---- */
+
+#define JOB "/watches/{watch}/jobs/{key}"
+#define ACT(verb, text)                                                                            \
+	{                                                                                              \
+		"POST", JOB "/" verb, ROLE_OPERATOR, API_WATCH, true, true, text, call_act                 \
+	}
+#define SAY(name, who, text, run)                                                                  \
+	{"POST", "/watches/{watch}/" name, who, API_WATCH, true, true, text, run},                     \
+	{                                                                                              \
+		"POST", "/" name, who, API_DATABASE, true, true, text ", all watches of a database", run   \
+	}
+
+const struct api_route api_act_routes[] = {
+	ACT("retry", "run a job again, at once"),
+	ACT("requeue", "give a job back, to be taken at once"),
+	ACT("fail", "end a job as failed"),
+	ACT("hold", "leave a job to a person"),
+	ACT("release", "let go of a held job"),
+	ACT("rollback", "undo the finished steps of a job"),
+	ACT("cancel", "ask a job to stop"),
+	{"DELETE", JOB, ROLE_OPERATOR, API_WATCH, true, true, "end a job", call_end},
+	{"POST", JOB "/end", ROLE_OPERATOR, API_WATCH, true, true, "end a job", call_end},
+	{"POST", JOB "/undo", ROLE_OPERATOR, API_WATCH, true, true,
+     "take back what was last done to a job", call_undo_job},
+	{"POST", "/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, true, true,
+     "do one thing to many jobs", call_acts},
+	{"POST", "/undo", ROLE_OPERATOR, API_DATABASE, true, true, "take back a batch", call_undo},
+	{"POST", "/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH, true, true,
+     "look for stuck jobs now, and recover them on request", call_scan},
+	SAY("pause", ROLE_OPERATOR, "the daemons stop recovering", call_say),
+	SAY("resume", ROLE_OPERATOR, "the daemons go on recovering", call_take_back),
+	SAY("raise", ROLE_ADMIN, "longer thresholds for the daemons", call_say),
+	{"POST", "/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, true, true,
+     "the next pass goes past doubt, brake and second look, once", call_override_guard},
+	{.method = NULL},
+};

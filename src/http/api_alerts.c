@@ -1,0 +1,100 @@
+/*
+ * api_alerts.c: how alerts stand, what became of their messages, and a test message.
+ */
+#include "http/api.h"
+
+#include "alert/sinks.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "view/json.h"
+#include "view/json_alerts.h"
+
+#define DELIVERIES 100
+#define DELIVERIES_MAX 1000
+
+static const char *const alert_takes[] = {"database", NULL};
+static const char *const delivery_takes[] = {"database", "limit", NULL};
+
+static void add_sinks(const struct sink_list *s, struct buf *out)
+{
+	buf_add(out, ",\"sinks\":[");
+	for (int i = 0; i < s->n; i++) {
+		buf_add(out, i ? ",{\"sink\":" : "{\"sink\":");
+		buf_add_json(out, s->items[i].name);
+		json_text(out, "type", sink_types[s->items[i].type]);
+		buf_add(out, "}");
+	}
+	buf_add(out, "]");
+}
+
+static void get_alerts(struct api_call *c)
+{
+	struct buf *out = &c->out->body;
+	struct failure f = {0};
+	int n = 0;
+	if (!api_query_takes(c, alert_takes))
+		return;
+	buf_add(out, "{\"alerts\":[");
+	if (alerts_json(c->session->store, &c->setup->settings, c->database, &c->arena, out, &n, &f)) {
+		api_failed(c, &f);
+		return;
+	}
+	buf_add(out, "\n]");
+	add_sinks(&c->setup->settings.sinks, out);
+	buf_add(out, "}\n");
+}
+
+static void get_deliveries(struct api_call *c)
+{
+	struct buf *out = &c->out->body;
+	struct failure f = {0};
+	int64_t limit = DELIVERIES;
+	int n = 0;
+	if (!api_query_takes(c, delivery_takes) ||
+	    !api_query_int(c, "limit", 1, DELIVERIES_MAX, &limit))
+		return;
+	buf_add(out, "{\"deliveries\":[");
+	if (deliveries_json(c->session->store, c->database, (int)limit, &c->arena, out, &n, &f)) {
+		api_failed(c, &f);
+		return;
+	}
+	buf_add(out, "\n]}\n");
+}
+
+static void watch_loop_test(struct api_call *c)
+{
+	const struct settings *s = &c->setup->settings;
+	const char *name = NULL;
+	struct buf *out = &c->out->body;
+	if (!api_body_text(c, "sink", &name))
+		return;
+	if (name && !alert_sink_named(&s->sinks, name)) {
+		api_problem(c, 404, "there is no sink \"%s\" in the configuration", name);
+		return;
+	}
+	buf_add(out, "{\"sinks\":[");
+	for (int i = 0, n = 0; i < s->sinks.n; i++) {
+		struct sink_answer answer = {0};
+		if (name && !text_eq(s->sinks.items[i].name, name))
+			continue;
+		sink_test(&s->sinks.items[i], s->environment.name ? s->environment.name : "defib",
+		          clock_wall_us(), &answer);
+		buf_add(out, n++ ? ",\n{\"sink\":" : "\n{\"sink\":");
+		buf_add_json(out, s->sinks.items[i].name);
+		json_text(out, "type", sink_types[s->sinks.items[i].type]);
+		json_bool(out, "sent", answer.how == SINK_SENT);
+		json_text(out, "answer", answer.text);
+		buf_add(out, "}");
+	}
+	buf_add(out, "\n]}\n");
+}
+
+const struct api_route api_alert_routes[] = {
+	{"GET", "/alerts", ROLE_VIEWER, API_DATABASE, false, false,
+     "how each rule of alerts stands, by watch", get_alerts},
+	{"GET", "/deliveries", ROLE_VIEWER, API_DATABASE, false, false,
+     "messages to sinks, the newest first, and what became of them", get_deliveries},
+	{"POST", "/alerts/test", ROLE_ADMIN, API_DATABASE, true, false,
+     "send a test message to a sink, or to all, and say what they answered", watch_loop_test},
+	{NULL, NULL, ROLE_NONE, API_MEMORY, false, false, NULL, NULL},
+};

@@ -1,0 +1,289 @@
+/*
+ * api_read.c: the jobs of a watch, a page at a time, and all that is known of one: what
+ * `defib list --json` and `defib show --json` say, as whoever asks may see it.
+ */
+#include "http/api_read.h"
+
+#include "base/text.h"
+#include "http/api_act.h"
+#include "insight/story.h"
+#include "recover/evidence.h"
+#include "view/cursor.h"
+#include "view/json.h"
+#include "view/json_job.h"
+#include "view/json_story.h"
+#include "view/judged_job.h"
+#include "view/viewer.h"
+
+#define PAGE 50
+#define PAGE_MOST 500
+#define COUNTED_MOST 1000 /* beyond that a count says so */
+/* Nobody waits for a page: what takes longer is answered from so many rows, and says so. */
+#define WITHIN_MS 60
+#define LOOKED_AT 10000
+
+/* ---- what handlers share ---- */
+
+bool read_failed(struct api_call *c, struct failure *f)
+{
+	if (strncmp(f->sqlstate, "22", 2) == 0)
+		f->code = DEFIB_USAGE;
+	return api_failed(c, f);
+}
+
+bool read_flag(struct api_call *c, const char *name, bool *out)
+{
+	const char *text = api_query(c, name);
+	if (!text || bool_parse(text, out))
+		return true;
+	return api_problem(c, 400, "%s is true or false, not \"%s\"", name, text);
+}
+
+/* ---- a list ---- */
+
+struct page {
+	struct term terms[TERMS_MAX];
+	struct browse ask;
+	struct browse_bound bound;
+	struct cursor after;
+	bool count, judged;
+};
+
+static bool add_term(struct api_call *c, struct page *p, const char *text)
+{
+	struct term *t = &p->terms[p->ask.nterms];
+	if (p->ask.nterms == TERMS_MAX)
+		return api_problem(c, 400, "at most %d terms", TERMS_MAX);
+	if (!term_named(c, text, t))
+		return false;
+	if (viewer_hides(c->watch, &c->setup->settings.http, c->role, t))
+		return api_problem(c, 403, "\"%s\" asks for what is masked for the role %s", text,
+		                   role_names[c->role]);
+	p->ask.nterms++;
+	return true;
+}
+
+/* ?where=TERM as on the command line, and the three that a form has fields for. */
+static bool read_terms(struct api_call *c, struct page *p)
+{
+	static const struct {
+		const char *name, *term;
+	} fields[] = {{"where", ""}, {"state", "state="}, {"verdict", "verdict="}, {"text", "text~"}};
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		int at = 0;
+		const char *value;
+		while ((value = api_query_next(c, fields[i].name, &at)) != NULL)
+			if (!add_term(c, p, arena_printf(&c->arena, "%s%s", fields[i].term, value)))
+				return false;
+	}
+	p->ask.terms = p->terms;
+	return true;
+}
+
+static bool read_after(struct api_call *c, struct page *p)
+{
+	const char *text = api_query(c, "after");
+	const struct cursor *x = &p->after;
+	if (!text)
+		return true;
+	if (!cursor_parse(text, &c->arena, &p->after))
+		return api_problem(c, 400, "after is no cursor; take `next` of the page before");
+	if (!text_eq(x->watch, c->watch->name) || x->sort != p->ask.sort || x->desc != p->ask.desc ||
+	    x->nkeys != c->watch->key.n)
+		return api_problem(c, 400, "this cursor belongs to another list, or another order of it");
+	p->ask.after = &p->after.at;
+	return true;
+}
+
+static bool read_page(struct api_call *c, struct page *p)
+{
+	static const char *const takes[] = {"where", "state", "verdict", "text",   "sort",     "desc",
+	                                    "limit", "after", "count",   "judged", "database", NULL};
+	const char *sort = api_query(c, "sort");
+	int order = sort ? word_index(list_sort_names, sort) : 0;
+	*p = (struct page){.ask = {.limit = PAGE, .facts = true},
+	                   .bound = {.within_ms = WITHIN_MS, .rows = LOOKED_AT}};
+	p->ask.bound = &p->bound;
+	if (!api_query_takes(c, takes) || !read_terms(c, p) || !read_flag(c, "desc", &p->ask.desc) ||
+	    !read_flag(c, "count", &p->count) || !read_flag(c, "judged", &p->judged) ||
+	    !api_query_int(c, "limit", 1, PAGE_MOST, &p->ask.limit))
+		return false;
+	if (order < 0)
+		return api_problem(c, 400, "sort is key, age or state, not \"%s\"", sort);
+	p->ask.sort = sort ? (enum list_sort)order : browse_sort(p->terms, p->ask.nterms);
+	return read_after(c, p);
+}
+
+/* What a scan would do to one that is stuck, and why: a person sees it before it is done. */
+static void say_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
+                       bool ledger)
+{
+	struct buf *out = &c->out->body, why = BUF_INIT;
+	struct candidate cand;
+	if (!row->judgement.verdict)
+		return;
+	judged_candidate(seen, &row->facts, ledger, &c->arena, &cand);
+	evidence_sentence(&cand.judgement, &why);
+	json_text(out, "why", buf_text(&why));
+	json_text(out, "remedy", remedy_names[cand.decision.remedy]);
+	json_text(out, "rule", cand.decision.rule);
+	buf_release(&why);
+}
+
+static struct cursor cursor_at(const struct api_call *c, const struct page *p,
+                               const struct browse_position *at)
+{
+	return (struct cursor){.watch = c->watch->name,
+	                       .sort = p->ask.sort,
+	                       .desc = p->ask.desc,
+	                       .nkeys = c->watch->key.n,
+	                       .at = *at};
+}
+
+/* Where the list goes on: behind its last job, or behind the rows that were looked at. */
+static void say_rest(struct api_call *c, const struct page *p, const struct browsed *last,
+                     bool more)
+{
+	const struct browse_position *at = more ? &last->at : p->bound.goes_on ? &p->bound.end : NULL;
+	struct buf *out = &c->out->body, cursor = BUF_INIT;
+	if (at) {
+		struct cursor next = cursor_at(c, p, at);
+		cursor_text(&next, &cursor);
+	}
+	json_bool(out, "more", at != NULL);
+	json_text(out, "next", at ? buf_text(&cursor) : NULL);
+	json_number(out, "looked", p->bound.looked > 0, p->bound.looked);
+	buf_release(&cursor);
+}
+
+static void say_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
+                     bool ledger)
+{
+	const struct watch *seen = viewer_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
+	struct buf *out = &c->out->body, cursor = BUF_INIT;
+	buf_add(out, ",\"jobs\":[");
+	for (int i = 0; i < n; i++) {
+		struct cursor at = cursor_at(c, p, &rows[i].at);
+		buf_add(out, i ? ",\n" : "\n");
+		browsed_json(seen, c->database, &rows[i], out);
+		if (p->judged)
+			say_judged(c, seen, &rows[i], ledger);
+		buf_clear(&cursor);
+		cursor_text(&at, &cursor);
+		buf_addf(out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
+	}
+	buf_add(out, "\n]");
+	buf_release(&cursor);
+}
+
+/* How many there are in all, up to a bound: who asks for it pays for it. */
+static bool say_count(struct api_call *c, const struct page *p, struct api_watch *w)
+{
+	struct browse_bound bound = p->bound;
+	bound.at_once = p->bound.looked > 0;
+	struct browse all = {.terms = p->terms,
+	                     .nterms = p->ask.nterms,
+	                     .sort = browse_sort(p->terms, p->ask.nterms),
+	                     .desc = p->ask.desc,
+	                     .limit = COUNTED_MOST,
+	                     .bound = &bound};
+	struct browsed *rows = NULL;
+	struct failure f = {0};
+	bool more = false;
+	int n = 0;
+	if (browse_jobs(c->session->store, &w->sql, &w->ledger, &all, &c->arena, &rows, &n, &more, &f))
+		return read_failed(c, &f);
+	json_number(&c->out->body, "count", true, n);
+	json_bool(&c->out->body, "count_capped", more || bound.looked > 0);
+	return true;
+}
+
+static void list_jobs(struct api_call *c)
+{
+	struct page *p = ARENA_NEW(&c->arena, struct page);
+	struct buf *out = &c->out->body;
+	struct failure f = {0};
+	struct browsed *rows = NULL;
+	struct api_watch *w;
+	bool more = false;
+	int n = 0;
+	if (!read_page(c, p) || !api_bound(c, &w))
+		return;
+	if (browse_jobs(c->session->store, &w->sql, &w->ledger, &p->ask, &c->arena, &rows, &n, &more,
+	                &f)) {
+		read_failed(c, &f);
+		return;
+	}
+	buf_add(out, "{\"watch\":");
+	buf_add_json(out, c->watch->name);
+	json_text(out, "database", c->database->name);
+	json_text(out, "sort", list_sort_names[p->ask.sort]);
+	if (p->count && !say_count(c, p, w))
+		return;
+	say_jobs(c, p, rows, n, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
+	say_rest(c, p, n ? &rows[n - 1] : NULL, more);
+	buf_add(out, "}\n");
+}
+
+/* ---- one job ---- */
+
+static void show_job(struct api_call *c)
+{
+	static const char *const takes[] = {"database", NULL};
+	const struct watch *seen = viewer_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
+	const char *job = api_query_takes(c, takes) ? job_named(c, c->watch, c->parts[1]) : NULL;
+	struct story *story = ARENA_NEW(&c->arena, struct story);
+	struct candidate cand;
+	struct failure f = {0};
+	struct api_watch *w;
+	bool found = false;
+	if (!job || !api_bound(c, &w))
+		return;
+	if (story_read(c->session->store, &w->sql, &w->ledger, job, &c->arena, story, &found, &f)) {
+		read_failed(c, &f);
+		return;
+	}
+	if (!found) {
+		api_problem(c, 404, "there is no job %s/%s: table %s of database %s has no such row",
+		            c->watch->name, job, c->watch->table, c->database->name);
+		return;
+	}
+	bool will_have = w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF;
+	judged_candidate(seen, &story->row.facts, will_have, &c->arena, &cand);
+	story_json(seen, c->database, story, &cand, &c->out->body);
+	buf_add(&c->out->body, "\n");
+}
+
+const struct api_route api_read_routes[] = {
+	{.method = "GET",
+     .path = "/watches/{watch}/jobs",
+     .role = ROLE_VIEWER,
+     .where = API_WATCH,
+     .summary = "jobs of a watch, a page at a time",
+     .run = list_jobs},
+	{.method = "GET",
+     .path = "/watches/{watch}/jobs/{key}",
+     .role = ROLE_VIEWER,
+     .where = API_WATCH,
+     .summary = "all that is known of one job",
+     .run = show_job},
+	{.method = "GET",
+     .path = "/ledger",
+     .role = ROLE_VIEWER,
+     .where = API_DATABASE,
+     .summary = "what was decided and done, a page at a time or as a file",
+     .run = read_ledger},
+	{.method = "GET",
+     .path = "/workers",
+     .role = ROLE_VIEWER,
+     .where = API_DATABASE,
+     .summary = "registered workers, those alive first",
+     .run = read_workers},
+	{.method = "GET",
+     .path = "/workers/{id}",
+     .role = ROLE_VIEWER,
+     .where = API_DATABASE,
+     .summary = "one worker and the jobs that it has",
+     .run = read_worker},
+	{.method = NULL},
+};

@@ -1,0 +1,236 @@
+/*
+ * api_values.c: what handlers ask of a call: parameters of the query, members of the
+ * body, each checked; and how a call is answered that cannot be done.
+ */
+#include "http/api.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/uri.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+
+/* ---- the query ---- */
+
+const char *api_query_next(const struct api_call *c, const char *name, int *at)
+{
+	while (*at < c->uri->npairs) {
+		int i = (*at)++;
+		if (text_eq(c->uri->pairs[i].name, name))
+			return c->uri->pairs[i].value;
+	}
+	return NULL;
+}
+
+const char *api_query(const struct api_call *c, const char *name)
+{
+	int at = 0;
+	return api_query_next(c, name, &at);
+}
+
+static bool out_of_bounds(struct api_call *c, const char *name, int64_t least, int64_t most)
+{
+	if (most == INT64_MAX)
+		return api_problem(c, 400, "%s is a whole number from %" PRId64 " on", name, least);
+	return api_problem(c, 400, "%s is a whole number from %" PRId64 " to %" PRId64, name, least,
+	                   most);
+}
+
+bool api_query_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *n)
+{
+	const char *text = api_query(c, name);
+	int64_t value;
+	if (!text)
+		return true;
+	if (!int_parse(text, &value) || value < least || value > most)
+		return out_of_bounds(c, name, least, most);
+	*n = value;
+	return true;
+}
+
+bool api_query_duration(struct api_call *c, const char *name, int64_t *us)
+{
+	const char *text = api_query(c, name);
+	if (!text || duration_parse(text, us))
+		return true;
+	return api_problem(c, 400, "%s is a duration such as 90s, 15m or 7d", name);
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+	for (; *names; names++)
+		if (text_eq(*names, name))
+			return true;
+	return false;
+}
+
+static bool not_taken(struct api_call *c, const char *what, const char *name,
+                      const char *const *names)
+{
+	const char *near = text_nearest(name, names);
+	return api_problem(c, 400, "this takes no %s \"%s\"%s%s%s", what, name,
+	                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+bool api_query_takes(struct api_call *c, const char *const *names)
+{
+	for (int i = 0; i < c->uri->npairs; i++)
+		if (!is_one_of(c->uri->pairs[i].name, names))
+			return not_taken(c, "parameter", c->uri->pairs[i].name, names);
+	return true;
+}
+
+/* ---- the body ---- */
+
+bool api_body_takes(struct api_call *c, const char *const *names)
+{
+	const char *name;
+	json_t *value;
+	json_object_foreach(c->body, name, value)
+	{
+		if (!is_one_of(name, names))
+			return not_taken(c, "member", name, names);
+	}
+	return true;
+}
+
+/* NULL: absent or null. */
+static const json_t *member(const struct api_call *c, const char *name)
+{
+	const json_t *value = json_object_get(c->body, name);
+	return json_is_null(value) ? NULL : value;
+}
+
+bool api_body_text(struct api_call *c, const char *name, const char **out)
+{
+	const json_t *value = member(c, name);
+	if (value && !json_is_string(value))
+		return api_problem(c, 400, "%s is a text", name);
+	if (value)
+		*out = json_string_value(value);
+	return true;
+}
+
+bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out)
+{
+	const json_t *value = member(c, name);
+	if (!value)
+		return true;
+	if (!json_is_integer(value) || json_integer_value(value) < least ||
+	    json_integer_value(value) > most)
+		return out_of_bounds(c, name, least, most);
+	*out = json_integer_value(value);
+	return true;
+}
+
+bool api_body_bool(struct api_call *c, const char *name, bool *out)
+{
+	const json_t *value = member(c, name);
+	if (value && !json_is_boolean(value))
+		return api_problem(c, 400, "%s is true or false", name);
+	if (value)
+		*out = json_is_true(value);
+	return true;
+}
+
+/* ---- problems ---- */
+
+static const struct {
+	int status;
+	const char *title;
+} titles[] = {
+	{400, "Bad Request"},
+	{401, "Unauthorized"},
+	{403, "Forbidden"},
+	{404, "Not Found"},
+	{405, "Method Not Allowed"},
+	{409, "Conflict"},
+	{410, "Gone"},
+	{413, "Content Too Large"},
+	{414, "URI Too Long"},
+	{415, "Unsupported Media Type"},
+	{421, "Misdirected Request"},
+	{422, "Unprocessable Content"},
+	{429, "Too Many Requests"},
+	{500, "Internal Server Error"},
+	{503, "Service Unavailable"},
+};
+
+static const char *title_of(int status)
+{
+	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+		if (titles[i].status == status)
+			return titles[i].title;
+	return "Problem";
+}
+
+static void write_problem(struct api_call *c, int status, const char *detail, const char *next)
+{
+	struct buf *out = &c->out->body;
+	c->out->status = status;
+	c->out->type = "application/problem+json";
+	buf_clear(out);
+	buf_add(out, "{\"type\":\"about:blank\",\"title\":");
+	buf_add_json(out, title_of(status));
+	buf_addf(out, ",\"status\":%d,\"detail\":", status);
+	buf_add_json(out, detail);
+	if (next && *next) {
+		buf_add(out, ",\"next\":");
+		buf_add_json(out, next);
+	}
+	buf_add(out, "}\n");
+	if (status == 503)
+		api_header(c, "Retry-After", "1");
+}
+
+bool api_problem(struct api_call *c, int status, const char *fmt, ...)
+{
+	char detail[1024];
+	va_list args;
+	assert(status >= 400);
+	va_start(args, fmt);
+	vsnprintf(detail, sizeof detail, fmt, args);
+	va_end(args);
+	write_problem(c, status, detail, NULL);
+	return false;
+}
+
+/* What may be tried again as it is, is 503; what is wrong here and not there, 500. */
+static const struct {
+	defib_err code;
+	int status;
+} statuses[] = {
+	{DEFIB_USAGE, 400},      {DEFIB_CONNECTION, 503}, {DEFIB_UNKNOWN_OUTCOME, 503},
+	{DEFIB_TIMEOUT, 503},    {DEFIB_LOCKED, 503},     {DEFIB_FULL, 503},
+	{DEFIB_READ_ONLY, 503},  {DEFIB_CONSTRAINT, 409}, {DEFIB_REFUSED, 409},
+	{DEFIB_LEASE_LOST, 409}, {DEFIB_NOT_FOUND, 404},
+};
+
+bool api_failed(struct api_call *c, const struct failure *f)
+{
+	int status = 500;
+	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+		if (statuses[i].code == f->code)
+			status = statuses[i].status;
+	return api_failed_as(c, status, f);
+}
+
+bool api_failed_as(struct api_call *c, int status, const struct failure *f)
+{
+	write_problem(c, status, f->what, f->next);
+	return false;
+}
+
+void api_header(struct api_call *c, const char *name, const char *value)
+{
+	struct api_answer *out = c->out;
+	int i = 0;
+	while (i < out->nheaders && !text_eq(out->headers[i].name, name))
+		i++;
+	assert(i < API_HEADERS_MAX);
+	out->headers[i].name = name;
+	out->headers[i].value = arena_strdup(&c->arena, value);
+	out->nheaders = i == out->nheaders ? i + 1 : out->nheaders;
+}

@@ -1,0 +1,311 @@
+/*
+ * api_watches.c: watches, from memory where the daemon itself knows, and from the database
+ * what commands ask there: numbers, lessons, explanations, findings, standings.
+ */
+#include "http/api_read.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/api_act.h"
+#include "http/json_watch.h"
+#include "insight/learn.h"
+#include "insight/tally.h"
+#include "setup/doctor.h"
+#include "view/json.h"
+#include "view/json_config.h"
+#include "view/json_explain.h"
+#include "view/json_finding.h"
+#include "view/json_learned.h"
+#include "view/json_tally.h"
+#include "view/json_watch_status.h"
+#include "view/viewer.h"
+#include "watch/builtin.h"
+
+#define IDLE_US (60 * US_PER_S) /* of a transaction that the doctor warns of */
+
+static const char *const nothing[] = {NULL};
+static const char *const database_only[] = {"database", NULL};
+
+/* ---- from memory ---- */
+
+static const struct overview_watch *on_board(const struct overview_view *v, const char *name,
+                                             const char *database)
+{
+	for (int i = 0; i < v->nwatches; i++)
+		if (text_eq(v->watches[i].name, name) && text_eq(v->watches[i].database, database))
+			return &v->watches[i];
+	return NULL;
+}
+
+static struct watch_view view_of(const struct api_call *c, const struct overview_view *v,
+                                 const struct watch *w, const struct database *d)
+{
+	int64_t now_ms = clock_boot_ms();
+	return (struct watch_view){
+		.watch = w,
+		.database = d,
+		.builtin = !settings_watch(&c->setup->settings, w->name),
+		.overview = on_board(v, w->name, d->name),
+		.now_ms = now_ms,
+		.started_ms = now_ms - (clock_wall_us() - c->api->started_us) / 1000,
+	};
+}
+
+static void add_watch(struct api_call *c, const struct watch_view *v, int *n)
+{
+	buf_add(&c->out->body, (*n)++ ? ",\n" : "\n");
+	watch_json(v, &c->out->body);
+	buf_add(&c->out->body, "}");
+}
+
+/* The built-in queue is nobody's watch in the file: it is told of where the daemon has it. */
+static void list_watches(struct api_call *c)
+{
+	const struct settings *s = &c->setup->settings;
+	struct overview_view v;
+	int n = 0;
+	if (!api_query_takes(c, nothing))
+		return;
+	overview_read(c->api->overview, &c->arena, &v);
+	buf_add(&c->out->body, "{\"watches\":[");
+	for (int i = 0; i < s->nwatches; i++) {
+		struct watch_view one =
+			view_of(c, &v, &s->watches[i], settings_database(s, &s->watches[i]));
+		add_watch(c, &one, &n);
+	}
+	for (int i = 0; i < s->ndatabases && !settings_watch(s, BUILTIN_NAME); i++) {
+		const struct database *d = &s->databases[i];
+		if (!on_board(&v, BUILTIN_NAME, d->name))
+			continue;
+		struct watch_view one = view_of(c, &v, builtin_watch(d->engine, &c->arena), d);
+		add_watch(c, &one, &n);
+	}
+	buf_add(&c->out->body, "\n]}\n");
+}
+
+/* The watch of a call that is answered from memory; false after a problem. */
+static bool watch_asked(struct api_call *c)
+{
+	const struct settings *s = &c->setup->settings;
+	const char *database = api_query(c, "database");
+	c->watch = settings_watch(s, c->parts[0]);
+	if (c->watch) {
+		c->database = settings_database(s, c->watch);
+		return true;
+	}
+	if (!text_eq(c->parts[0], BUILTIN_NAME))
+		return api_problem(c, 404, "there is no watch \"%s\"", c->parts[0]);
+	for (int i = 0; i < s->ndatabases && !c->database; i++)
+		if (!database || text_eq(s->databases[i].name, database))
+			c->database = &s->databases[i];
+	if (!c->database)
+		return api_problem(c, 404, "there is no database \"%s\"", database ? database : "");
+	c->watch = builtin_watch(c->database->engine, &c->arena);
+	return true;
+}
+
+static void show_watch(struct api_call *c)
+{
+	struct overview_view v;
+	struct buf *out = &c->out->body;
+	if (!api_query_takes(c, database_only) || !watch_asked(c))
+		return;
+	overview_read(c->api->overview, &c->arena, &v);
+	struct watch_view one = view_of(c, &v, c->watch, c->database);
+	watch_json(&one, out);
+	watch_rules_json(c->watch, out);
+	watch_config_json(c->watch, &c->setup->settings, out);
+	buf_add(out, "}\n");
+}
+
+static void show_config(struct api_call *c)
+{
+	if (!api_query_takes(c, nothing))
+		return;
+	config_json(c->setup->settings.shown, c->setup->settings.nshown, &c->out->body);
+	buf_add(&c->out->body, "\n");
+}
+
+/* ---- at the request pool of its database ---- */
+
+static void show_stats(struct api_call *c)
+{
+	struct tally *tally = ARENA_NEW(&c->arena, struct tally);
+	struct failure f = {0};
+	struct api_watch *w;
+	if (!api_query_takes(c, database_only) || !api_bound(c, &w))
+		return;
+	if (tally_watch(c->session->store, &w->sql, &w->ledger, TALLY_QUICK, &c->arena, tally, &f)) {
+		read_failed(c, &f);
+		return;
+	}
+	tally_json(c->watch, c->database, w->ledger.ready, tally, &c->out->body);
+	buf_add(&c->out->body, "\n");
+}
+
+/* Looking changes nothing: what ended since is learnt for this answer, and kept by the daemon. */
+static void show_learned(struct api_call *c)
+{
+	struct learned *learned = learn_why_not(c->watch) ? NULL : ARENA_NEW(&c->arena, struct learned);
+	struct failure f = {0};
+	struct api_watch *w;
+	if (!api_query_takes(c, database_only) || !api_bound(c, &w))
+		return;
+	if (learned && learn_observe(c->session->store, &w->binding, false, &c->arena, learned, &f)) {
+		read_failed(c, &f);
+		return;
+	}
+	learned_json(c->watch, c->database, learned, &c->out->body);
+	buf_add(&c->out->body, "\n");
+}
+
+static void explain_job(struct api_call *c)
+{
+	const struct watch *seen = viewer_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
+	const char *job =
+		api_query_takes(c, database_only) ? job_named(c, c->watch, c->parts[1]) : NULL;
+	struct explained *x = ARENA_NEW(&c->arena, struct explained);
+	struct failure f = {0};
+	struct api_watch *w;
+	bool found = false;
+	if (!job || !api_bound(c, &w))
+		return;
+	if (explain_read(c->session->store, &w->sql, &w->ledger, seen, job,
+	                 c->setup->settings.ledger != LEDGER_OFF, &c->arena, x, &found, &f)) {
+		read_failed(c, &f);
+		return;
+	}
+	if (!found) {
+		api_problem(c, 404, "table %s has no row with that key", c->watch->table);
+		return;
+	}
+	explain_guard(c->session->store, c->database, seen, &c->arena, x);
+	explained_json(seen, c->database, x, &c->out->body);
+	buf_add(&c->out->body, "\n");
+}
+
+/* ---- a whole database ---- */
+
+struct clinic {
+	struct api_call *call;
+	int count[FINDING_LEVELS], n;
+};
+
+static void take_finding(void *ctx, const struct finding *f)
+{
+	struct clinic *x = ctx;
+	buf_add(&x->call->out->body, x->n++ ? ",\n" : "\n");
+	finding_json(f, &x->call->out->body);
+	x->count[f->level]++;
+}
+
+static void examine(struct api_call *c)
+{
+	static const char *const takes[] = {"database", "idle_after", NULL};
+	const struct settings *s = &c->setup->settings;
+	const struct watch **watches = ARENA_ARRAY(&c->arena, const struct watch *, s->nwatches + 1);
+	struct clinic x = {.call = c};
+	struct doctor doctor = {
+		.database = c->database,
+		.store = c->session->options,
+		.open = store_open,
+		.watches = watches,
+		.ledger_off = s->ledger == LEDGER_OFF,
+		.idle_us = IDLE_US,
+		.found = take_finding,
+		.ctx = &x,
+	};
+	if (!api_query_takes(c, takes) || !api_query_duration(c, "idle_after", &doctor.idle_us))
+		return;
+	doctor.store.read_only = true;
+	for (int i = 0; i < s->nwatches; i++)
+		if (settings_database(s, &s->watches[i]) == c->database)
+			watches[doctor.nwatches++] = &s->watches[i];
+	buf_add(&c->out->body, "{\"findings\":[");
+	doctor_examine(&doctor);
+	buf_addf(&c->out->body, "\n],\"ok\":%d,\"warn\":%d,\"fail\":%d}\n", x.count[FINDING_OK],
+	         x.count[FINDING_WARN], x.count[FINDING_FAIL]);
+}
+
+static void add_standing(struct api_call *c, const char *watch, const struct left *left, int *n)
+{
+	struct watch_status st;
+	watch_status_init(&st, c->database, watch, left);
+	buf_add(&c->out->body, (*n)++ ? ",\n" : "\n");
+	watch_status_json(&st, &c->out->body);
+	watch_status_release(&st);
+}
+
+static void list_standings(struct api_call *c)
+{
+	const struct settings *s = &c->setup->settings;
+	struct failure f = {0};
+	struct left left;
+	int n = 0;
+	if (!api_query_takes(c, database_only))
+		return;
+	if (left_read(c->session->store, &c->arena, &left, &f) ||
+	    left_attachments(c->session->store, &c->arena, &left, &f)) {
+		read_failed(c, &f);
+		return;
+	}
+	buf_add(&c->out->body, "{\"watches\":[");
+	for (int i = 0; i < s->nwatches; i++)
+		if (s->watches[i].enabled && settings_database(s, &s->watches[i]) == c->database)
+			add_standing(c, s->watches[i].name, &left, &n);
+	if (!settings_watch(s, BUILTIN_NAME) && left_knows(&left, BUILTIN_NAME))
+		add_standing(c, BUILTIN_NAME, &left, &n);
+	buf_add(&c->out->body, "\n]}\n");
+}
+
+const struct api_route api_watch_routes[] = {
+	{.method = "GET",
+     .path = "/watches",
+     .role = ROLE_VIEWER,
+     .where = API_MEMORY,
+     .summary = "all watches, and how this daemon sees them",
+     .run = list_watches},
+	{.method = "GET",
+     .path = "/watches/{watch}",
+     .role = ROLE_VIEWER,
+     .where = API_MEMORY,
+     .summary = "one watch and its effective configuration",
+     .run = show_watch},
+	{.method = "GET",
+     .path = "/watches/{watch}/stats",
+     .role = ROLE_VIEWER,
+     .where = API_WATCH,
+     .summary = "its numbers",
+     .run = show_stats},
+	{.method = "GET",
+     .path = "/watches/{watch}/learn",
+     .role = ROLE_VIEWER,
+     .where = API_WATCH,
+     .summary = "how long runs take, and what that says of its thresholds",
+     .run = show_learned},
+	{.method = "GET",
+     .path = "/watches/{watch}/explain/{key}",
+     .role = ROLE_VIEWER,
+     .where = API_WATCH,
+     .summary = "whether a job is stuck, by which law, and what would be done",
+     .run = explain_job},
+	{.method = "GET",
+     .path = "/doctor",
+     .role = ROLE_OPERATOR,
+     .where = API_DATABASE,
+     .summary = "what will go wrong in a database, and how to mend it",
+     .run = examine},
+	{.method = "GET",
+     .path = "/standings",
+     .role = ROLE_VIEWER,
+     .where = API_DATABASE,
+     .summary = "how the watches of a database stand, whoever leads them",
+     .run = list_standings},
+	{.method = "GET",
+     .path = "/config",
+     .role = ROLE_ADMIN,
+     .where = API_MEMORY,
+     .summary = "the effective configuration and where each value came from",
+     .run = show_config},
+	{.method = NULL},
+};

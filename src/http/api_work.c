@@ -1,0 +1,290 @@
+/*
+ * api_work.c: a worker's jobs over HTTP: claim, settle, progress. Every write presents
+ * key, epoch and worker; what is refused is answered job by job and means that the lease
+ * is lost, as for every other worker (worker/source.h).
+ */
+#include "http/api_worker.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/api_act.h"
+#include "http/worker_secret.h"
+#include "view/json.h"
+#include "worker/token.h"
+
+#include <assert.h>
+
+#define CLAIM_MOST 100
+#define SETTLE_MOST 500
+
+/* ---- claim ---- */
+
+/* Documents of the user's stand as they are in the database. */
+static void json_raw(struct buf *out, const char *name, const char *json)
+{
+	buf_addf(out, ",\"%s\":%s", name, json ? json : "null");
+}
+
+static void claimed_json(const struct claimed *job, int64_t worker, struct buf *out)
+{
+	char token[TOKEN_SIZE];
+	token_of(job, worker, token);
+	buf_add(out, "{\"key\":");
+	buf_add_json(out, job->key);
+	json_number(out, "epoch", true, job->epoch);
+	json_text(out, "token", token);
+	json_number(out, "attempt", job->attempt > 0, job->attempt);
+	json_number(out, "max_attempts", job->max_attempts > 0, job->max_attempts);
+	json_number(out, "priority", true, job->priority);
+	json_text(out, "queue", job->queue);
+	json_text(out, "kind", job->kind);
+	json_seconds(out, "timeout_s", job->timeout_ms > 0, job->timeout_ms * 1000);
+	json_raw(out, "payload", job->payload);
+	json_text(out, "step", job->step);
+	json_text(out, "workflow", job->workflow);
+	json_bool(out, "undoing", job->undoing);
+	json_raw(out, "steps", job->steps);
+	buf_add(out, "}");
+}
+
+/* Before it is done: what is refused then was tried all the same. */
+static defib_err note_settled(struct api_call *c, int64_t worker, const struct settlement *all,
+                              int n, struct failure *f)
+{
+	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	struct in_its_name what = {
+		.worker = worker, .act = "settled by an admin", .jobs = keys, .n = n};
+	if (!api_body_text(c, "watch", &what.watch))
+		what.watch = NULL;
+	for (int i = 0; i < n; i++)
+		keys[i] = all[i].key;
+	return worker_note_alone(c, &what, f);
+}
+
+static defib_err note_claimed(struct api_call *c, int64_t worker, const struct claimed *jobs, int n,
+                              struct failure *f)
+{
+	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	struct in_its_name what = {
+		.worker = worker, .act = "claimed by an admin", .jobs = keys, .n = n};
+	if (!api_body_text(c, "watch", &what.watch))
+		what.watch = NULL;
+	for (int i = 0; i < n; i++)
+		keys[i] = jobs[i].key;
+	return n ? worker_note_alone(c, &what, f) : DEFIB_OK;
+}
+
+void call_claim(struct api_call *c)
+{
+	static const char *const members[] = {"queue", "kinds", "watch", "n", NULL};
+	int64_t worker, most = 1;
+	struct claimed *jobs = NULL;
+	struct failure f = {0};
+	int n = 0;
+	bool own;
+	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
+	    !api_body_int(c, "n", 1, CLAIM_MOST, &most))
+		return;
+	struct source *source = source_named(c);
+	if (!source)
+		return;
+	/* What has come due by time: any worker does it for all. */
+	defib_err err = source->ops->promote(source, c->session->store, &f);
+	if (!err)
+		err = source->ops->claim(source, c->session->store, worker, most, &c->arena, &jobs, &n, &f);
+	if (!err && !own)
+		err = note_claimed(c, worker, jobs, n, &f);
+	if (err) {
+		worker_failed(c, &f);
+	} else {
+		source_tokens(c->session->store, jobs, n);
+		buf_add(&c->out->body, "{\"jobs\":[");
+		for (int i = 0; i < n; i++) {
+			buf_add(&c->out->body, i ? "," : "");
+			claimed_json(&jobs[i], worker, &c->out->body);
+		}
+		buf_add(&c->out->body, "]}\n");
+	}
+	source->ops->free(source);
+}
+
+/* ---- settle ---- */
+
+static bool bad(struct api_call *c, size_t i, const char *what)
+{
+	return api_problem(c, 400, "results[%zu].%s", i, what);
+}
+
+/* A key is a text; a number is what a queue's looks like. */
+static const char *key_of(struct api_call *c, const json_t *value)
+{
+	if (json_is_integer(value))
+		return arena_printf(&c->arena, "%lld", (long long)json_integer_value(value));
+	return json_string_value(value);
+}
+
+static bool flag(const json_t *object, const char *name)
+{
+	return json_is_true(json_object_get(object, name));
+}
+
+/* {"name": "charge", "position": 1, "undo": false, "more": true, "saga": true} */
+static bool read_step(const json_t *value, struct step_end *out)
+{
+	const json_t *position = json_object_get(value, "position");
+	*out = (struct step_end){0};
+	if (!value || json_is_null(value))
+		return true;
+	out->side = flag(value, "undo") ? STEP_SIDE_UNDO : STEP_SIDE_RUN;
+	out->name = json_string_value(json_object_get(value, "name"));
+	out->position = json_integer_value(position);
+	out->more = flag(value, "more");
+	out->saga = flag(value, "saga");
+	return json_is_object(value) && out->name && json_is_integer(position);
+}
+
+static bool read_delay(const json_t *value, int64_t *ms)
+{
+	int64_t us;
+	*ms = -1;
+	if (!value || json_is_null(value))
+		return true;
+	if (!json_is_string(value) || !duration_parse(json_string_value(value), &us))
+		return false;
+	*ms = us / 1000;
+	return true;
+}
+
+static bool optional_text(const json_t *value, const char **out)
+{
+	*out = json_string_value(value);
+	return *out || !value || json_is_null(value);
+}
+
+static bool read_result(struct api_call *c, size_t i, const json_t *item, struct settlement *s)
+{
+	const json_t *epoch = json_object_get(item, "epoch");
+	const char *as = json_string_value(json_object_get(item, "as"));
+	int index = as ? word_index(settle_names, as) : -1;
+	*s = (struct settlement){.key = key_of(c, json_object_get(item, "key")),
+	                         .epoch = json_integer_value(epoch),
+	                         .as = index < 0 ? SETTLE_FAILED : (enum settle_as)index,
+	                         .result = json_as_sent(c, json_object_get(item, "result"))};
+	if (!s->key)
+		return bad(c, i, "key is missing");
+	if (!json_is_integer(epoch))
+		return bad(c, i, "epoch is missing: the number that came with the claim");
+	if (index < 0)
+		return bad(c, i,
+		           "as is done, failed, retry, permanent, timed_out, crashed, stopped or released");
+	if (!optional_text(json_object_get(item, "error"), &s->error))
+		return bad(c, i, "error is a text");
+	if (!read_delay(json_object_get(item, "delay"), &s->delay_ms))
+		return bad(c, i, "delay is a duration such as \"90s\"");
+	if (!read_step(json_object_get(item, "step"), &s->step))
+		return bad(c, i, "step is {name, position, undo, more, saga}");
+	return true;
+}
+
+static bool read_results(struct api_call *c, struct settlement **out, int *n)
+{
+	const json_t *list = json_object_get(c->body, "results");
+	size_t i;
+	json_t *item;
+	*n = (int)json_array_size(list);
+	if (*n == 0 || *n > SETTLE_MOST)
+		return api_problem(c, 400, "results is a list of ends of jobs, 1 to %d", SETTLE_MOST);
+	*out = ARENA_ARRAY(&c->arena, struct settlement, *n);
+	json_array_foreach(list, i, item)
+	{
+		if (!read_result(c, i, item, &(*out)[i]))
+			return false;
+	}
+	return true;
+}
+
+/* All lost: who sent them has nothing left here, and hears it in the status too. */
+static void answer_settled(struct api_call *c, const struct settlement *all, int n)
+{
+	struct buf *out = &c->out->body;
+	int accepted = 0;
+	assert(all != NULL && n > 0);
+	for (int i = 0; i < n; i++)
+		accepted += all[i].accepted;
+	buf_add(out, "{");
+	if (accepted == 0) {
+		c->out->status = 409;
+		c->out->type = "application/problem+json";
+		buf_add(out, "\"type\":\"about:blank\",\"title\":\"Conflict\",\"status\":409,\"detail\":"
+		             "\"the lease is lost: another worker has these jobs, or had them\",");
+	}
+	buf_addf(out, "\"accepted\":%d,\"results\":[", accepted);
+	for (int i = 0; i < n; i++) {
+		buf_add(out, i ? ",{\"key\":" : "{\"key\":");
+		buf_add_json(out, all[i].key);
+		json_number(out, "epoch", true, all[i].epoch);
+		json_bool(out, "accepted", all[i].accepted);
+		json_text(out, "why", all[i].accepted ? NULL : "lease_lost");
+		buf_add(out, "}");
+	}
+	buf_add(out, "]}\n");
+}
+
+void call_settle(struct api_call *c)
+{
+	static const char *const members[] = {"queue", "watch", "results", NULL};
+	struct settlement *all = NULL;
+	struct failure f = {0};
+	int64_t worker;
+	int n;
+	bool own;
+	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
+	    !read_results(c, &all, &n))
+		return;
+	/* The queue's name does not matter for its jobs' ends. */
+	if (!json_object_get(c->body, "watch"))
+		json_object_set_new(c->body, "queue", json_string(""));
+	struct source *source = source_named(c);
+	if (!source)
+		return;
+	defib_err err = own ? DEFIB_OK : note_settled(c, worker, all, n, &f);
+	if (err || source->ops->settle(source, c->session->store, worker, all, n, &c->arena, &f))
+		worker_failed(c, &f);
+	else
+		answer_settled(c, all, n);
+	source->ops->free(source);
+}
+
+/* ---- progress ---- */
+
+void call_progress(struct api_call *c)
+{
+	static const char *const members[] = {"watch", "key", "epoch", "step", "text", NULL};
+	const char *step = NULL, *text = NULL;
+	const char *key = key_of(c, json_object_get(c->body, "key"));
+	int64_t worker, epoch = 0;
+	struct failure f = {0};
+	bool own;
+	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
+	    !api_body_int(c, "epoch", 1, INT64_MAX, &epoch) || !api_body_text(c, "step", &step) ||
+	    !api_body_text(c, "text", &text))
+		return;
+	if (!key || !epoch) {
+		api_problem(c, 400, "key and epoch are needed: of which claim?");
+		return;
+	}
+	if (!json_object_get(c->body, "watch"))
+		json_object_set_new(c->body, "queue", json_string(""));
+	struct source *source = source_named(c);
+	if (!source)
+		return;
+	defib_err err =
+		source->ops->progress(source, c->session->store, worker, key, epoch, step, text, &f);
+	if (err == DEFIB_LEASE_LOST)
+		api_failed_as(c, 409, &f);
+	else if (err)
+		worker_failed(c, &f);
+	else
+		c->out->status = 204;
+	source->ops->free(source);
+}

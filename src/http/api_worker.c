@@ -1,0 +1,299 @@
+/* api_worker.c: see api_worker.h. */
+#include "http/api_worker.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/api_act.h"
+#include "http/worker_secret.h"
+#include "life/registry.h"
+#include "life/roster.h"
+#include "view/json.h"
+#include "watch/builtin.h"
+#include "worker/source_table.h"
+
+#include <sys/random.h>
+
+#define KINDS_MOST 32
+#define SERVES_MOST 32
+/* A beat over HTTP goes through more hands than a session's. */
+#define LEASE_USUAL_US (30 * US_PER_S)
+#define LEASE_LEAST_US (3 * US_PER_S)
+#define LEASE_MOST_US (3600 * US_PER_S)
+#define BEATS_A_LEASE 3
+
+bool worker_named(struct api_call *c, int64_t *id)
+{
+	if (int_parse(c->parts[0], id) && *id > 0)
+		return true;
+	return api_problem(c, 404, "there is no worker \"%s\"; POST /api/v1/workers registers one",
+	                   c->parts[0]);
+}
+
+bool worker_failed(struct api_call *c, struct failure *f)
+{
+	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
+	if (f->code == DEFIB_LEASE_LOST) {
+		fail_next(f, "drop what is in hand and register anew");
+		return api_failed_as(c, 410, f);
+	}
+	if (missing && !f->next[0])
+		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
+	return missing ? api_failed_as(c, 422, f) : api_failed(c, f);
+}
+
+const char *json_as_sent(struct api_call *c, const json_t *value)
+{
+	const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT;
+	if (!value || json_is_null(value))
+		return NULL;
+	/* 0.1 and not 0.10000000000000001, where that is the same number. */
+	char *text = json_dumps(value, flags | JSON_REAL_PRECISION(15));
+	json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	if (!json_equal(again, value)) {
+		free(text);
+		text = json_dumps(value, flags);
+	}
+	const char *copy = arena_strdup(&c->arena, text ? text : "null");
+	json_decref(again);
+	free(text);
+	return copy;
+}
+
+/* ---- where jobs come from ---- */
+
+/* Up to `most` texts of a member that is a list; -1 after a problem. */
+static int texts_of(struct api_call *c, const char *name, const char **out, int most)
+{
+	const json_t *list = json_object_get(c->body, name);
+	size_t i;
+	json_t *item;
+	if (!list || json_is_null(list))
+		return 0;
+	bool good = json_is_array(list) && json_array_size(list) <= (size_t)most;
+	json_array_foreach(good ? list : NULL, i, item)
+	{
+		good = good && json_is_string(item);
+		out[i] = json_string_value(item);
+	}
+	if (good)
+		return (int)json_array_size(list);
+	api_problem(c, 400, "%s is a list of texts, %d at most", name, most);
+	return -1;
+}
+
+static struct source *source_of_watch(struct api_call *c, const char *name)
+{
+	const struct settings *s = &c->setup->settings;
+	const struct watch *w = settings_watch(s, name);
+	struct source *source = NULL;
+	struct failure f = {0};
+	if (!w)
+		api_problem(c, 404, "there is no watch \"%s\"", name);
+	else if (!w->work.given)
+		api_problem(c, 422, "watch %s has no work: part that says how to work on its table", name);
+	else if (settings_database(s, w) != c->database)
+		api_problem(c, 400, "watch %s is in database %s: add ?database=%s", name, w->database,
+		            settings_database(s, w)->name);
+	else if (source_table(w, NULL, c->session->store, &source, &f))
+		worker_failed(c, &f);
+	return source;
+}
+
+struct source *source_named(struct api_call *c)
+{
+	const char *queue = NULL, *watch = NULL, *kinds[KINDS_MOST] = {NULL};
+	if (!api_body_text(c, "queue", &queue) || !api_body_text(c, "watch", &watch))
+		return NULL;
+	int n = texts_of(c, "kinds", kinds, KINDS_MOST);
+	if (n < 0)
+		return NULL;
+	if (!queue == !watch || (watch && n)) {
+		api_problem(c, 400, "whose jobs? give queue, with kinds if you like, or watch");
+		return NULL;
+	}
+	return watch ? source_of_watch(c, watch) : source_queue_kinds(queue, kinds, n);
+}
+
+/* ---- register, beat, leave ---- */
+
+/* Of no host and no process: nobody can watch it but by its lease. */
+static bool incarnation_remote(struct incarnation *out)
+{
+	uint64_t bits;
+	*out = (struct incarnation){.host = "http"};
+	if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+		return false;
+	snprintf(out->nonce, sizeof out->nonce, "%016llx", (unsigned long long)bits);
+	return true;
+}
+
+/* What it works on, one a line; the queue where nothing is said. */
+static bool read_serves(struct api_call *c, const char **serves)
+{
+	const char *names[SERVES_MOST] = {NULL};
+	struct buf out = BUF_INIT;
+	int n = texts_of(c, "serves", names, SERVES_MOST);
+	for (int i = 0; i < n; i++)
+		buf_addf(&out, "%s%s", i ? "\n" : "", names[i]);
+	*serves = n > 0 ? arena_strdup(&c->arena, buf_text(&out)) : BUILTIN_NAME;
+	buf_release(&out);
+	return n >= 0;
+}
+
+static void answer_registered(struct api_call *c, int64_t id, const char *secret, int64_t lease_us)
+{
+	struct buf *out = &c->out->body;
+	buf_addf(out, "{\"worker\":%lld", (long long)id);
+	json_text(out, "secret", secret);
+	json_seconds(out, "lease_s", true, lease_us);
+	json_seconds(out, "beat_s", true, lease_us / BEATS_A_LEASE);
+	buf_add(out, "}\n");
+	c->out->status = 201;
+}
+
+/* A worker is never there without its secret: nobody could act for it. */
+static defib_err register_with(struct store *s, const char *name, const struct incarnation *who,
+                               int64_t lease_us, const char *serves, const char *secret,
+                               int64_t *id, struct failure *f)
+{
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = registry_register(s, name, who, lease_us / 1000, serves, id, f);
+	if (!err)
+		err = worker_secret_keep(s, *id, secret, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+void call_register(struct api_call *c)
+{
+	static const char *const members[] = {"name", "lease", "serves", NULL};
+	int64_t lease_us = LEASE_USUAL_US, id;
+	const char *name = c->actor, *serves;
+	char secret[WORKER_SECRET_BYTES];
+	struct incarnation who;
+	struct failure f = {0};
+	if (!api_body_takes(c, members) || !api_body_text(c, "name", &name) ||
+	    !body_duration(c, "lease", &lease_us) || !read_serves(c, &serves))
+		return;
+	if (lease_us < LEASE_LEAST_US || lease_us > LEASE_MOST_US)
+		api_problem(c, 400, "lease is from 3s to 1h");
+	else if (!incarnation_remote(&who) || !worker_secret_make(secret))
+		api_problem(c, 500, "there are no random numbers to be had");
+	else if (register_with(c->session->store, name, &who, lease_us, serves, secret, &id, &f))
+		worker_failed(c, &f);
+	else
+		answer_registered(c, id, secret, lease_us);
+	explicit_bzero(secret, sizeof secret);
+}
+
+/* Of the queue; those of a table are told by its own settlements. */
+static defib_err add_cancelling(struct api_call *c, int64_t id, struct failure *f)
+{
+	struct source *queue = source_queue("", NULL);
+	struct settlement *asked = NULL;
+	int n = 0;
+	defib_err err = queue->ops->cancelling(queue, c->session->store, id, &c->arena, &asked, &n, f);
+	buf_add(&c->out->body, ",\"cancelling\":[");
+	for (int i = 0; i < n; i++) {
+		buf_add(&c->out->body, i ? ",{\"key\":" : "{\"key\":");
+		buf_add_json(&c->out->body, asked[i].key);
+		json_number(&c->out->body, "epoch", true, asked[i].epoch);
+		buf_add(&c->out->body, "}");
+	}
+	buf_add(&c->out->body, "]}\n");
+	queue->ops->free(queue);
+	return err;
+}
+
+void call_beat(struct api_call *c)
+{
+	static const char *const members[] = {"holding", NULL};
+	int64_t id, holding = 0, owned = 0;
+	struct failure f = {0};
+	bool own;
+	if (!worker_allowed(c, &id, &own) || !api_body_takes(c, members) ||
+	    !api_body_int(c, "holding", 0, INT32_MAX, &holding))
+		return;
+	defib_err err = registry_renew(c->session->store, id, holding, NULL, &owned, &f);
+	if (!err) {
+		buf_addf(&c->out->body, "{\"owned\":%lld", (long long)owned);
+		err = add_cancelling(c, id, &f);
+	}
+	if (err)
+		worker_failed(c, &f);
+}
+
+#define JOBS_NOTED 1000
+
+/* What it had goes to others, and each job's story says why. */
+static defib_err note_ended(struct api_call *c, int64_t id, struct failure *f)
+{
+	struct roster_job *jobs = NULL;
+	int n = 0;
+	defib_err err = roster_jobs(c->session->store, id, JOBS_NOTED, &c->arena, &jobs, &n, f);
+	struct in_its_name what = {.worker = id, .act = "the worker was ended by an admin"};
+	if (!err && n == 0)
+		return worker_note(c, &what, f);
+	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	what.jobs = keys;
+	for (int i = 0; !err && i < n; i += what.n) {
+		what.watch = jobs[i].watch;
+		for (what.n = 0; i + what.n < n && text_eq(jobs[i + what.n].watch, what.watch); what.n++)
+			keys[what.n] = jobs[i + what.n].job;
+		err = worker_note(c, &what, f);
+	}
+	return err;
+}
+
+static defib_err leave(struct api_call *c, int64_t id, bool own, struct failure *f)
+{
+	struct store *s = c->session->store;
+	if (own)
+		return registry_leave(s, id, f);
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = registry_leave(s, id, f);
+	if (!err)
+		err = note_ended(c, id, f);
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
+}
+
+void call_leave(struct api_call *c)
+{
+	int64_t id;
+	bool own;
+	struct failure f = {0};
+	if (!worker_allowed(c, &id, &own))
+		return;
+	if (leave(c, id, own, &f))
+		worker_failed(c, &f);
+	else
+		c->out->status = 204;
+}
+
+/* ---- the routes ---- */
+
+#define ROUTE(method, path, body, text, run)                                                       \
+	{                                                                                              \
+		method, path, ROLE_OPERATOR, API_DATABASE, body, true, text, run                           \
+	}
+
+const struct api_route api_worker_routes[] = {
+	{"POST", "/queues/{queue}/jobs", ROLE_OPERATOR, API_KEPT, true, true, "put jobs into a queue",
+     call_enqueue},
+	ROUTE("POST", "/workers", true, "register a worker", call_register),
+	ROUTE("POST", "/workers/{id}/beat", true, "renew a worker's lease", call_beat),
+	ROUTE("DELETE", "/workers/{id}", false, "leave: a clean exit", call_leave),
+	ROUTE("POST", "/workers/{id}/claim", true, "take jobs", call_claim),
+	ROUTE("POST", "/workers/{id}/settle", true, "say how jobs ended", call_settle),
+	ROUTE("POST", "/workers/{id}/progress", true, "say how far a job is", call_progress),
+	{.method = NULL},
+};

@@ -1,0 +1,45 @@
+/*
+ * auth.h: who asks, and what he may do.
+ *
+ * Tokens come from files or the environment, never from the command line. They are
+ * compared in constant time, all of them each time. Failures from one address are
+ * limited. Without any token only loopback is served, to anybody there, as admin; a
+ * viewer never sees what a watch masks.
+ *
+ * A browser that carries no token of ours (loopback) could be made to ask by any page:
+ * so a Host that is not ours, and a request that says it comes from another site, are
+ * refused (auth_from_here()). Pure: time is handed in.
+ */
+#ifndef HTTP_AUTH_H
+#define HTTP_AUTH_H
+
+#include "watch/service.h"
+
+struct auth;
+
+/* Reads the secrets of all tokens; the result is constant and may be shared by threads. */
+MUST_CHECK defib_err auth_load(const struct service *s, const char *(*env)(const char *name),
+                               struct auth **out, struct failure *f);
+void auth_free(struct auth *a);
+/* Whether any token is configured: without one, everybody is admin (on loopback). */
+bool auth_has_tokens(const struct auth *a);
+
+struct identity {
+	enum role role;
+	const char *actor; /* "web:NAME"; lives as long as the struct auth */
+};
+
+enum auth_answer { AUTH_KNOWN, AUTH_ABSENT, AUTH_WRONG };
+/* Whose the header "Authorization: Bearer …" is; NULL: there was none. */
+enum auth_answer auth_who(const struct auth *a, const char *authorization, struct identity *out);
+
+/* What a browser says about where a request comes from; NULL: it did not. */
+struct asked_from {
+	const char *method;
+	const char *host, *origin, *fetch_site;
+	const char *listen; /* the address we listen at, without port: "127.0.0.1", "::" */
+};
+/* Why a request is refused as not meant for us (with its status), or NULL. */
+const char *auth_from_here(const struct asked_from *q, const struct text_list *hosts, int *status);
+
+#endif

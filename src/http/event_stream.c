@@ -1,0 +1,214 @@
+/* event_stream.c: see event_stream.h. */
+#include "http/event_stream.h"
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a browser waits before it comes again. */
+#define HELLO "retry: 2000\n\n"
+
+void event_stream_init(struct event_stream *s, struct ledger_cursor *cursor, const char *watch,
+                       const char *event, int64_t now_ms)
+{
+	*s = (struct event_stream){
+		.watch = watch ? mem_strdup(watch) : NULL,
+		.event = event ? mem_strdup(event) : NULL,
+		.cursor = *cursor,
+		.watches_due = true,
+		.added_ms = now_ms,
+		.taken_ms = now_ms,
+	};
+	*cursor = (struct ledger_cursor){0};
+	buf_add(&s->out, HELLO);
+}
+
+void event_stream_release(struct event_stream *s)
+{
+	free(s->watch);
+	free(s->event);
+	ledger_cursor_release(&s->cursor);
+	buf_release(&s->out);
+}
+
+/* ---- what waits ---- */
+
+bool event_stream_waits(const struct event_stream *s)
+{
+	return s->taken < s->out.len;
+}
+
+bool event_stream_has_room(const struct event_stream *s)
+{
+	return !s->over && s->out.len - s->taken < EVENT_ROOM;
+}
+
+ssize_t event_stream_take(struct event_stream *s, char *to, size_t max, int64_t now_ms)
+{
+	size_t n = s->out.len - s->taken;
+	if (s->over)
+		return -1;
+	if (n == 0)
+		return 0;
+	n = n < max ? n : max;
+	memcpy(to, s->out.data + s->taken, n);
+	s->taken += n;
+	s->taken_ms = now_ms;
+	if (s->taken == s->out.len) {
+		/* One large burst must not cost its memory for as long as somebody listens. */
+		if (s->out.cap > EVENT_ROOM / 4)
+			buf_release(&s->out);
+		else
+			buf_clear(&s->out);
+		s->taken = 0;
+	}
+	return (ssize_t)n;
+}
+
+/* Something begins to wait: from now on it can be taken too late. */
+static void begin(struct event_stream *s, int64_t now_ms)
+{
+	if (!event_stream_waits(s))
+		s->taken_ms = now_ms;
+	s->added_ms = now_ms;
+}
+
+static void add_id(struct event_stream *s)
+{
+	struct buf id = BUF_INIT;
+	ledger_cursor_text(&s->cursor, &id);
+	if (id.len)
+		buf_addf(&s->out, "id: %s\n", buf_text(&id));
+	buf_release(&id);
+}
+
+/* With the id behind it, so that whoever comes again goes on from here. */
+static void add_event(struct event_stream *s, const char *event, const char *json, int64_t now_ms)
+{
+	assert(!strchr(json, '\n'));
+	begin(s, now_ms);
+	add_id(s);
+	buf_addf(&s->out, "event: %s\ndata: ", event);
+	buf_add(&s->out, json);
+	buf_add(&s->out, "\n\n");
+}
+
+/* ---- ledgers ---- */
+
+static void tell_database(struct event_stream *s, int place, enum event_told now, const char *state,
+                          const char *why, int64_t now_ms)
+{
+	struct buf json = BUF_INIT;
+	if (s->told[place] == now)
+		return;
+	s->told[place] = now;
+	buf_add(&json, "{\"database\":");
+	buf_add_json(&json, s->cursor.places[place].database);
+	buf_addf(&json, ",\"state\":\"%s\"", state);
+	if (why) {
+		buf_add(&json, ",\"because\":");
+		buf_add_json(&json, why);
+	}
+	buf_add(&json, "}");
+	add_event(s, "database", buf_text(&json), now_ms);
+	buf_release(&json);
+}
+
+static void tell_gap(struct event_stream *s, const struct ledger_place *p, int64_t from,
+                     const char *why, int64_t now_ms)
+{
+	struct buf json = BUF_INIT;
+	buf_add(&json, "{\"database\":");
+	buf_add_json(&json, p->database);
+	buf_addf(&json, ",\"after\":%lld,\"up_to\":%lld,\"because\":\"%s\"}", (long long)from,
+	         (long long)p->id, why);
+	add_event(s, "gap", buf_text(&json), now_ms);
+	buf_release(&json);
+}
+
+const struct ledger_place *event_stream_seen(struct event_stream *s, const char *database,
+                                             int64_t top, int64_t now_ms)
+{
+	struct ledger_place *p = s->over ? NULL : ledger_cursor_at(&s->cursor, database);
+	if (!p)
+		return NULL;
+	int64_t from = p->id;
+	int place = (int)(p - s->cursor.places);
+	const char *why = NULL;
+	if (from < 0) {
+		p->id = top;
+	} else if (from > top) {
+		p->id = top;
+		why = "the ledger ends before this: it is another one now";
+	} else if (top - from > EVENT_CATCH_UP_MAX) {
+		p->id = top - EVENT_CATCH_UP_MAX;
+		why = "too many entries came meanwhile; the ledger has them";
+	}
+	tell_database(s, place, EVENT_TOLD_UP, s->told[place] == EVENT_TOLD_AWAY ? "back" : "up", NULL,
+	              now_ms);
+	if (why)
+		tell_gap(s, p, from, why, now_ms);
+	return p;
+}
+
+void event_stream_away(struct event_stream *s, const char *database, const char *why,
+                       int64_t now_ms)
+{
+	struct ledger_place *p = s->over ? NULL : ledger_cursor_at(&s->cursor, database);
+	if (p)
+		tell_database(s, (int)(p - s->cursor.places), EVENT_TOLD_AWAY, "away", why, now_ms);
+}
+
+static bool wanted(const struct event_stream *s, const struct event_entry *e)
+{
+	return (!s->watch || text_eq(s->watch, e->watch)) && (!s->event || text_eq(s->event, e->event));
+}
+
+void event_stream_entries(struct event_stream *s, const char *database, int64_t after, int64_t end,
+                          const struct event_entry *entries, int n, int64_t now_ms)
+{
+	struct ledger_place *p = s->over ? NULL : ledger_cursor_at(&s->cursor, database);
+	if (!p || p->id < after || p->id >= end)
+		return;
+	for (int i = 0; i < n; i++) {
+		const struct event_entry *e = &entries[i];
+		if (e->id <= p->id)
+			continue;
+		if (wanted(s, e)) {
+			if (!event_stream_has_room(s))
+				return;
+			p->id = e->id;
+			add_event(s, "ledger", e->json[s->sight], now_ms);
+		}
+		p->id = e->id;
+	}
+	p->id = end;
+}
+
+/* ---- the rest ---- */
+
+void event_stream_watch(struct event_stream *s, const char *watch, const char *json, int64_t now_ms)
+{
+	if (s->over || (s->watch && !text_eq(s->watch, watch)))
+		return;
+	if (event_stream_has_room(s))
+		add_event(s, "watch", json, now_ms);
+	else
+		s->watches_due = true;
+}
+
+void event_stream_tick(struct event_stream *s, int64_t now_ms)
+{
+	if (event_stream_waits(s)) {
+		s->over = s->over || now_ms - s->taken_ms >= EVENT_STUCK_MS;
+	} else if (now_ms - s->added_ms >= EVENT_BEAT_MS) {
+		/* The id moves on with entries that were not asked for. */
+		begin(s, now_ms);
+		buf_add(&s->out, ": beat\n");
+		add_id(s);
+		buf_add(&s->out, "\n");
+	}
+}

@@ -1,0 +1,80 @@
+/*
+ * event_stream.h: one who listens: what he wants, how far he is in each ledger, and
+ * what he has not taken yet, in the form of server-sent events.
+ *
+ * What waits for him is bounded. A stream that is full is passed by: it falls behind,
+ * and gets the rest from the ledger itself once it has taken what it has, so a slow
+ * client loses nothing and keeps nobody waiting. One that takes nothing for half a
+ * minute is over; it comes again with the id of the last event that it saw.
+ *
+ * No lock, no clock, no thread: the caller (events.c) holds one and tells the time.
+ */
+#ifndef HTTP_EVENT_STREAM_H
+#define HTTP_EVENT_STREAM_H
+
+#include "http/ledger_cursor.h"
+
+#include <sys/types.h>
+
+#define EVENT_ROOM (64 * 1024)   /* bytes that may wait; the last event may exceed it */
+#define EVENT_BEAT_MS 15000      /* silence is broken by a comment, so that a dead link shows */
+#define EVENT_STUCK_MS 30000     /* nothing was taken for so long: over */
+#define EVENT_CATCH_UP_MAX 10000 /* entries that are read again for who comes back */
+
+/* Viewers see less than those who may act. */
+enum event_sight { EVENT_WHOLE, EVENT_VIEWED, EVENT_SIGHTS };
+
+/* An entry of a ledger, rendered. */
+struct event_entry {
+	int64_t id;
+	const char *watch, *event;
+	const char *json[EVENT_SIGHTS]; /* in one line; NULL: nobody with this sight listens */
+};
+
+enum event_told { EVENT_TOLD_NOTHING, EVENT_TOLD_UP, EVENT_TOLD_AWAY };
+
+struct event_stream {
+	enum event_sight sight;
+	char *watch, *event;                     /* only these; NULL: all */
+	struct ledger_cursor cursor;             /* behind everything in `out` */
+	enum event_told told[LEDGER_CURSOR_MAX]; /* one a place of the cursor */
+	struct buf out;
+	size_t taken;     /* of `out` */
+	bool watches_due; /* all watches are to be told: it is new, or was too full for one */
+	bool over;
+	int64_t added_ms, taken_ms;
+};
+
+/* `cursor` moves into the stream. */
+void event_stream_init(struct event_stream *s, struct ledger_cursor *cursor, const char *watch,
+                       const char *event, int64_t now_ms);
+void event_stream_release(struct event_stream *s);
+
+/* Bytes for the client; 0: nothing now, -1: it is over. */
+ssize_t event_stream_take(struct event_stream *s, char *to, size_t max, int64_t now_ms);
+bool event_stream_has_room(const struct event_stream *s);
+bool event_stream_waits(const struct event_stream *s); /* something is to be taken */
+
+/*
+ * A database answers, and `top` is its highest entry. A stream that has no place there
+ * begins behind it; one that is too far back, or ahead (another ledger is there now), is
+ * set to where it can go on and told that there is a gap. The place, or NULL.
+ */
+const struct ledger_place *event_stream_seen(struct event_stream *s, const char *database,
+                                             int64_t top, int64_t now_ms);
+void event_stream_away(struct event_stream *s, const char *database, const char *why,
+                       int64_t now_ms);
+/*
+ * Entries of a page that begins behind `after` and has all up to `end`, in the order of
+ * their ids: takes what is new to it as far as there is room. A stream that is not
+ * within the page is left as it is.
+ */
+void event_stream_entries(struct event_stream *s, const char *database, int64_t after, int64_t end,
+                          const struct event_entry *entries, int n, int64_t now_ms);
+/* How a watch is (JSON, one line); where there is no room all are told later. */
+void event_stream_watch(struct event_stream *s, const char *watch, const char *json,
+                        int64_t now_ms);
+/* Time passes: the beat, and the end of who takes nothing. */
+void event_stream_tick(struct event_stream *s, int64_t now_ms);
+
+#endif

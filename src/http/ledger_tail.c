@@ -1,0 +1,266 @@
+/*
+ * ledger_tail.c: the ledger of one database, read for everybody who listens.
+ *
+ * A round asks for the highest id and serves pages up to it: first to those who are
+ * furthest, which are nearly always all of them, then from the place of whoever is
+ * furthest back. Ids are committed in their order, so nothing comes below the highest
+ * one later. Between rounds it waits half a second; while nobody listens it has no
+ * session.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "http/events_inside.h"
+#include "ledger/ledger.h"
+#include "store/session.h"
+#include "view/json_ledger.h"
+#include "view/viewer.h"
+
+#include <stdlib.h>
+
+#define POLL_MS 500
+#define AGAIN_MS 1000 /* between tries while a database is away */
+#define GONE_MS 5000  /* between looks whether it is in the configuration again */
+#define PAGE 500
+#define PAGES_MAX 20 /* a round, until the highest id is asked for again */
+
+struct tailer {
+	struct events *events;
+	pthread_t thread;
+	char *name, *url;
+	struct session session;
+	bool exists; /* there is a ledger */
+	bool away;
+};
+
+/* ---- a page ---- */
+
+struct page {
+	struct arena arena;
+	struct event_entry *entries;
+	int n;
+	int64_t after, end;
+};
+
+/* Whose place the next page begins at: the furthest, or the one furthest back; -1: nobody's. */
+static int64_t next_place(struct tailer *t, int64_t top, bool furthest, bool sights[EVENT_SIGHTS])
+{
+	struct events *e = t->events;
+	int64_t place = -1;
+	pthread_mutex_lock(&e->lock);
+	for (struct listener *l = e->first; l; l = l->next) {
+		const struct ledger_place *p = ledger_cursor_at(&l->stream.cursor, t->name);
+		sights[l->stream.sight] = true;
+		if (!p || p->id < 0 || p->id >= top || !event_stream_has_room(&l->stream))
+			continue;
+		if (place < 0 || (furthest ? p->id > place : p->id < place))
+			place = p->id;
+	}
+	pthread_mutex_unlock(&e->lock);
+	return place;
+}
+
+static const char *render(struct page *p, const struct settings *s, enum event_sight sight,
+                          const struct ledger_row *row, const char *database)
+{
+	static const enum role roles[] = {[EVENT_WHOLE] = ROLE_ADMIN, [EVENT_VIEWED] = ROLE_VIEWER};
+	struct buf json = BUF_INIT;
+	const struct watch *w = row->watch ? settings_watch(s, row->watch) : NULL;
+	entry_json(viewer_watch(w, &s->http, roles[sight], &p->arena), database, row, &json);
+	const char *text = arena_strdup(&p->arena, buf_text(&json));
+	buf_release(&json);
+	return text;
+}
+
+static defib_err read_page(struct tailer *t, const struct live_settings *setup, int64_t top,
+                           const bool sights[EVENT_SIGHTS], struct page *p, struct failure *f)
+{
+	struct ledger_filter filter = {.after_id = p->after, .up_to_id = top, .limit = PAGE};
+	struct ledger_row *rows = NULL;
+	defib_err err = ledger_read(t->session.store, &filter, &p->arena, &rows, &p->n, f);
+	if (err)
+		return err;
+	p->end = p->n == PAGE ? rows[PAGE - 1].id : top;
+	p->entries = ARENA_ARRAY(&p->arena, struct event_entry, p->n + 1);
+	for (int i = 0; i < p->n; i++) {
+		p->entries[i] = (struct event_entry){rows[i].id, rows[i].watch, rows[i].event, {NULL}};
+		for (int k = 0; k < EVENT_SIGHTS; k++)
+			if (sights[k])
+				p->entries[i].json[k] =
+					render(p, &setup->settings, (enum event_sight)k, &rows[i], t->name);
+	}
+	return DEFIB_OK;
+}
+
+static void hand_out(struct tailer *t, const struct page *p, const bool sights[EVENT_SIGHTS])
+{
+	struct events *e = t->events;
+	int64_t now = clock_boot_ms();
+	pthread_mutex_lock(&e->lock);
+	for (struct listener *l = e->first; l; l = l->next) {
+		/* Who came since then gets it from the next page. */
+		if (!sights[l->stream.sight])
+			continue;
+		event_stream_entries(&l->stream, t->name, p->after, p->end, p->entries, p->n, now);
+		listener_wake(l);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- a round ---- */
+
+/* The database as it is configured now; false: it is not. */
+static bool configured(struct tailer *t, const struct live_settings *setup)
+{
+	const struct settings *s = &setup->settings;
+	int i = 0;
+	while (i < s->ndatabases && !text_eq(s->databases[i].name, t->name))
+		i++;
+	if (i == s->ndatabases)
+		return false;
+	if (!text_eq(t->url, s->databases[i].url)) {
+		session_close(&t->session);
+		free(t->url);
+		t->url = mem_strdup(s->databases[i].url);
+		t->session.options =
+			(struct store_options){.url = t->url, .name = t->name, .read_only = true};
+		t->exists = false;
+	}
+	return true;
+}
+
+static defib_err look(struct tailer *t, int64_t *top, struct failure *f)
+{
+	defib_err err = session_ready(&t->session, f);
+	if (!err && !t->exists)
+		err = ledger_exists(t->session.store, &t->exists, f);
+	if (!err && t->exists)
+		err = ledger_top(t->session.store, top, f);
+	return err;
+}
+
+static void tell_seen(struct tailer *t, int64_t top)
+{
+	struct events *e = t->events;
+	int64_t now = clock_boot_ms();
+	pthread_mutex_lock(&e->lock);
+	for (struct listener *l = e->first; l; l = l->next) {
+		event_stream_seen(&l->stream, t->name, top, now);
+		listener_wake(l);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
+static void tell_away(struct tailer *t, const char *why)
+{
+	struct events *e = t->events;
+	int64_t now = clock_boot_ms();
+	if (!t->away)
+		log_event(LOG_WARN, "live events: a ledger cannot be read", LOG_STR("database", t->name),
+		          LOG_STR("because", why));
+	pthread_mutex_lock(&e->lock);
+	for (struct listener *l = e->first; l; l = l->next) {
+		event_stream_away(&l->stream, t->name, why, now);
+		listener_wake(l);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* Pages up to `top`; true when there may be more to do at once. */
+static defib_err serve_pages(struct tailer *t, const struct live_settings *setup, int64_t top,
+                             bool *more, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	*more = true;
+	for (int i = 0; !err && *more && i < PAGES_MAX; i++) {
+		bool sights[EVENT_SIGHTS] = {false};
+		struct page p = {.arena = ARENA_INIT, .after = next_place(t, top, i == 0, sights)};
+		*more = p.after >= 0;
+		if (*more)
+			err = read_page(t, setup, top, sights, &p, f);
+		if (*more && !err)
+			hand_out(t, &p, sights);
+		arena_release(&p.arena);
+	}
+	return err;
+}
+
+/* How long until the next one. */
+static int64_t go_round(struct tailer *t)
+{
+	struct live_settings *setup = live_settings_hold(t->events->setups);
+	struct failure f = {0};
+	int64_t top = 0, wait_ms = GONE_MS;
+	bool more = false;
+	if (configured(t, setup)) {
+		defib_err err = look(t, &top, &f);
+		if (!err)
+			tell_seen(t, top);
+		if (!err)
+			err = serve_pages(t, setup, top, &more, &f);
+		if (err)
+			tell_away(t, f.what);
+		t->away = err != DEFIB_OK;
+		wait_ms = err ? AGAIN_MS : more ? 0 : POLL_MS;
+	} else {
+		tell_away(t, "it is no longer in the configuration");
+		t->away = true;
+		session_close(&t->session);
+	}
+	live_settings_drop(t->events->setups, setup);
+	return wait_ms;
+}
+
+/* With the lock held. While it is away nobody's coming makes it be asked more often. */
+static void rest(struct tailer *t, int64_t ms)
+{
+	int64_t until = clock_boot_ms() + ms;
+	do
+		events_wait(t->events, until - clock_boot_ms());
+	while (t->away && !t->events->stop && clock_boot_ms() < until);
+}
+
+static void *run(void *arg)
+{
+	struct tailer *t = arg;
+	struct events *e = t->events;
+	pthread_mutex_lock(&e->lock);
+	while (!e->stop) {
+		bool wanted = e->first != NULL;
+		pthread_mutex_unlock(&e->lock);
+		int64_t wait_ms = wanted ? go_round(t) : 0;
+		if (!wanted)
+			session_close(&t->session);
+		pthread_mutex_lock(&e->lock);
+		if (wanted && wait_ms > 0 && !e->stop)
+			rest(t, wait_ms);
+		while (!wanted && !e->first && !e->stop)
+			pthread_cond_wait(&e->changed, &e->lock);
+	}
+	pthread_mutex_unlock(&e->lock);
+	session_close(&t->session);
+	return NULL;
+}
+
+struct tailer *tailer_start(struct events *e, const char *database)
+{
+	struct tailer *t = mem_alloc(sizeof *t);
+	t->events = e;
+	t->name = mem_strdup(database);
+	t->session.open = store_open;
+	pthread_create(&t->thread, NULL, run, t);
+	return t;
+}
+
+const char *tailer_database(const struct tailer *t)
+{
+	return t->name;
+}
+
+void tailer_end(struct tailer *t)
+{
+	pthread_join(t->thread, NULL);
+	free(t->name);
+	free(t->url);
+	free(t);
+}

@@ -1,0 +1,215 @@
+/*
+ * probes.c: what is asked most often and answered from memory: whether the daemon lives
+ * (/healthz), whether it has begun its work (/readyz), its numbers (/metrics), and how it
+ * is (/api/v1/status).
+ *
+ * The probes are open, so that an orchestrator needs no token; who has none hears only
+ * yes or no, and not what anything is called.
+ */
+#include "http/api.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "daemon/metrics.h"
+
+/* A loop that has not gone round for this long hangs; statements end long before. */
+#define HANGS_MS 60000
+
+/* ---- does it live ---- */
+
+static void healthz(struct api_call *c)
+{
+	int64_t idle = c->api->idle_ms ? c->api->idle_ms(c->api->idle_ctx) : 0;
+	bool ok = idle < HANGS_MS;
+	c->out->status = ok ? 200 : 503;
+	buf_addf(&c->out->body, "{\"ok\":%s", ok ? "true" : "false");
+	if (c->role >= ROLE_VIEWER)
+		buf_addf(&c->out->body, ",\"idle_ms\":%lld", (long long)idle);
+	buf_add(&c->out->body, "}\n");
+}
+
+/* ---- has it begun ---- */
+
+static const struct overview_database *overview_database_named(const struct overview_view *v,
+                                                               const char *name)
+{
+	for (int i = 0; i < v->ndatabases; i++)
+		if (text_eq(v->databases[i].name, name))
+			return &v->databases[i];
+	return NULL;
+}
+
+static bool overview_has_watch(const struct overview_view *v, const char *name,
+                               const char *database)
+{
+	for (int i = 0; i < v->nwatches; i++)
+		if (text_eq(v->watches[i].name, name) && text_eq(v->watches[i].database, database))
+			return true;
+	return false;
+}
+
+static const char *database_lacks(const struct overview_view *v, const char *name)
+{
+	const struct overview_database *d = overview_database_named(v, name);
+	if (!d || !d->asked)
+		return "not asked yet";
+	return d->up ? NULL : "away";
+}
+
+struct lacks {
+	struct buf json;
+	int n;
+};
+
+static void lack(struct lacks *l, const char *what, const char *name, const char *why)
+{
+	buf_addf(&l->json, "%s{\"%s\":", l->n++ ? "," : "", what);
+	buf_add_json(&l->json, name);
+	buf_add(&l->json, ",\"why\":");
+	buf_add_json(&l->json, why);
+	buf_addch(&l->json, '}');
+}
+
+/* A watch that another daemon leads is as well cared for as one of our own. */
+static void find_lacks(struct api_call *c, struct lacks *out)
+{
+	const struct settings *s = &c->setup->settings;
+	struct overview_view v;
+	overview_read(c->api->overview, &c->arena, &v);
+	for (int i = 0; i < s->ndatabases; i++) {
+		const char *why = database_lacks(&v, s->databases[i].name);
+		if (why)
+			lack(out, "database", s->databases[i].name, why);
+	}
+	for (int i = 0; i < s->nwatches; i++) {
+		const struct database *d = settings_database(s, &s->watches[i]);
+		if (c->setup->chosen && !c->setup->chosen[i])
+			continue;
+		if (!overview_has_watch(&v, s->watches[i].name, d->name))
+			lack(out, "watch", s->watches[i].name, "neither led nor followed yet");
+	}
+}
+
+static void readyz(struct api_call *c)
+{
+	struct lacks found = {0};
+	struct buf *out = &c->out->body;
+	find_lacks(c, &found);
+	c->out->status = found.n ? 503 : 200;
+	buf_addf(out, "{\"ready\":%s", found.n ? "false" : "true");
+	if (found.n && c->role >= ROLE_VIEWER)
+		buf_addf(out, ",\"waiting_for\":[%s]", buf_text(&found.json));
+	buf_add(out, "}\n");
+	if (found.n)
+		api_header(c, "Retry-After", "1");
+	buf_release(&found.json);
+}
+
+/* ---- its numbers ---- */
+
+static void metrics(struct api_call *c)
+{
+	const char *accept = c->request->accept;
+	bool open = accept && strstr(accept, "application/openmetrics-text");
+	c->out->type = open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE;
+	metrics_write(c->api->metrics, open, &c->out->body);
+}
+
+const struct api_route probe_routes[] = {
+	{.method = "GET",
+     .path = "/healthz",
+     .role = ROLE_NONE,
+     .where = API_MEMORY,
+     .summary = "whether the daemon's loops go round",
+     .run = healthz},
+	{.method = "GET",
+     .path = "/readyz",
+     .role = ROLE_NONE,
+     .where = API_MEMORY,
+     .summary = "whether every database is there and every watch cared for",
+     .run = readyz},
+	{.method = "GET",
+     .path = "/metrics",
+     .role = ROLE_VIEWER,
+     .where = API_MEMORY,
+     .summary = "numbers for Prometheus",
+     .run = metrics},
+	{.method = NULL},
+};
+
+/* ---- how it is ---- */
+
+static json_t *text_or_null(const char *text)
+{
+	return text ? json_string(text) : json_null();
+}
+
+static json_t *instant(int64_t us)
+{
+	struct buf text = BUF_INIT;
+	if (us == 0)
+		return json_null();
+	time_iso(us, &text);
+	json_t *value = json_string(buf_text(&text));
+	buf_release(&text);
+	return value;
+}
+
+static json_t *say_databases(struct api_call *c)
+{
+	const struct settings *s = &c->setup->settings;
+	struct overview_view v;
+	json_t *all = json_array();
+	overview_read(c->api->overview, &c->arena, &v);
+	for (int i = 0; i < s->ndatabases; i++) {
+		const struct database *d = &s->databases[i];
+		const struct overview_database *seen = overview_database_named(&v, d->name);
+		json_t *row = json_object();
+		json_object_set_new(row, "name", json_string(d->name));
+		json_object_set_new(row, "engine",
+		                    json_string(d->engine == STORE_SQLITE ? "sqlite" : "postgres"));
+		json_object_set_new(row, "asked", json_boolean(seen && seen->asked));
+		json_object_set_new(row, "up", json_boolean(seen && seen->up));
+		json_object_set_new(row, "error", text_or_null(seen ? seen->error : NULL));
+		json_object_set_new(row, "since", instant(seen ? seen->since_us : 0));
+		json_array_append_new(all, row);
+	}
+	return all;
+}
+
+static json_t *say_environment(const struct environment *e)
+{
+	json_t *o = json_object();
+	json_object_set_new(o, "name", text_or_null(e->name));
+	json_object_set_new(o, "color", text_or_null(e->color));
+	return o;
+}
+
+static void status(struct api_call *c)
+{
+	json_t *o = json_object();
+	int64_t up_us = clock_wall_us() - c->api->started_us;
+	json_object_set_new(o, "daemon", json_string(c->api->name));
+	json_object_set_new(o, "version", json_string(DEFIB_VERSION));
+	json_object_set_new(o, "environment", say_environment(&c->setup->settings.environment));
+	json_object_set_new(o, "started", instant(c->api->started_us));
+	json_object_set_new(o, "uptime_s", json_integer(up_us > 0 ? up_us / US_PER_S : 0));
+	json_object_set_new(o, "setup", json_integer(c->setup->number));
+	json_object_set_new(o, "role", json_string(role_names[c->role]));
+	json_object_set_new(o, "actor", json_string(c->actor));
+	json_object_set_new(o, "databases", say_databases(c));
+	char *text = json_dumps(o, JSON_COMPACT);
+	buf_addf(&c->out->body, "%s\n", text);
+	free(text);
+	json_decref(o);
+}
+
+const struct api_route api_status_routes[] = {
+	{.method = "GET",
+     .path = "/status",
+     .role = ROLE_VIEWER,
+     .where = API_MEMORY,
+     .summary = "how the daemon is, from memory",
+     .run = status},
+	{.method = NULL},
+};

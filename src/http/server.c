@@ -1,0 +1,374 @@
+/* http.c: see http.h. */
+#include "http/server_inside.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "http/uri.h"
+#include "http/worker_secret.h"
+#include "worker/spool_file.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+/* What is too large by no more than this is read to its end, so that its sender hears why. */
+#define DISCARD_MAX (8 << 20)
+
+/* ---- who asks ---- */
+
+static const char *header(const struct request *r, const char *name)
+{
+	return MHD_lookup_connection_value(r->socket, MHD_HEADER_KIND, name);
+}
+
+static const struct sockaddr *client(const struct request *r)
+{
+	return MHD_get_connection_info(r->socket, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+}
+
+static bool is_from_here(struct request *r, const struct http_rules *rules)
+{
+	struct asked_from q = {.method = r->asked.method,
+	                       .host = header(r, "Host"),
+	                       .origin = header(r, "Origin"),
+	                       .fetch_site = header(r, "Sec-Fetch-Site"),
+	                       .listen = r->http->at.host};
+	int status;
+	const char *why = auth_from_here(&q, &rules->hosts, &status);
+	return !why || api_problem(&r->call, status, "%s", why);
+}
+
+/* A guess is worth nothing once there were too many; the right token is always heard. */
+static bool refuse_token(struct request *r, uint64_t who)
+{
+	struct http *h = r->http;
+	struct arena *a = &r->call.arena;
+	pthread_mutex_lock(&h->failed_logins_lock);
+	int64_t wait = failed_logins_wait_s(&h->failed_logins, who, clock_boot_ms());
+	failed_logins_add(&h->failed_logins, who, clock_boot_ms());
+	pthread_mutex_unlock(&h->failed_logins_lock);
+	/* Of an address that has shown too many, nobody wants to read each. */
+	if (wait == 0)
+		log_event(LOG_WARN, "a wrong token was shown", LOG_STR("path", uri_loggable(r->target, a)));
+	if (wait > 0) {
+		api_header(&r->call, "Retry-After", arena_printf(a, "%lld", (long long)wait));
+		return api_problem(&r->call, 429, "too many wrong tokens from this address; wait %lld s",
+		                   (long long)wait);
+	}
+	api_header(&r->call, "WWW-Authenticate", "Bearer realm=\"defib\", error=\"invalid_token\"");
+	return api_problem(&r->call, 401, "the token is not known here");
+}
+
+static bool is_known(struct request *r, const struct http_rules *rules)
+{
+	struct identity id;
+	if (auth_who(rules->auth, header(r, "Authorization"), &id) == AUTH_WRONG)
+		return refuse_token(r, failed_logins_who(client(r)));
+	r->asked.role = id.role;
+	utf8_copy(r->actor, sizeof r->actor, id.actor);
+	r->asked.actor = r->actor;
+	return true;
+}
+
+static bool may_ask(struct request *r)
+{
+	struct http *h = r->http;
+	pthread_rwlock_rdlock(&h->rules_lock);
+	bool ok = is_from_here(r, h->rules) && is_known(r, h->rules);
+	pthread_rwlock_unlock(&h->rules_lock);
+	return ok;
+}
+
+/* ---- a request ---- */
+
+static void *on_target(void *cls, const char *target, struct MHD_Connection *socket)
+{
+	struct request *r = mem_alloc(sizeof *r);
+	struct buf kept = BUF_INIT;
+	buf_addn(&kept, target, strnlen(target, URI_MAX + 1));
+	r->http = cls;
+	r->socket = socket;
+	r->target = buf_detach(&kept);
+	r->at = MHD_get_connection_info(socket, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+	return r;
+}
+
+static void request_free(struct request *r)
+{
+	if (r->stream)
+		stream_end(r->stream);
+	if (r->call.api)
+		api_end(&r->call);
+	arena_release(&r->call.arena);
+	api_answer_release(&r->answer);
+	buf_release(&r->body);
+	free(r->target);
+	free(r);
+}
+
+static void on_end(void *cls, struct MHD_Connection *socket, void **context,
+                   enum MHD_RequestTerminationCode how)
+{
+	struct request *r = *context;
+	(void)cls, (void)socket, (void)how;
+	if (!r)
+		return;
+	connection_phase(r->at, PHASE_READING);
+	request_free(r);
+	*context = NULL;
+}
+
+static void on_connection(void *cls, struct MHD_Connection *socket, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+	struct http *h = cls;
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		*context = connection_add(
+			h, MHD_get_connection_info(socket, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+	} else {
+		connection_remove(h, *context);
+		*context = NULL;
+	}
+}
+
+/* A call at a request pool has its answer. */
+static void on_done(void *ctx)
+{
+	struct request *r = ctx;
+	MHD_resume_connection(r->socket);
+}
+
+static enum MHD_Result refuse_size(struct request *r)
+{
+	api_problem(&r->call, 413, "a body may have %zu bytes at most", r->http->max_body);
+	return request_answer(r);
+}
+
+/* The head is here: what need not be read to its end is answered now. */
+static enum MHD_Result on_head(struct request *r, const char *method, const char *url,
+                               const char *version)
+{
+	const char *length = header(r, "Content-Length");
+	int64_t declared = 0;
+	r->begun = true;
+	r->began_us = clock_boot_us();
+	r->asked = (struct api_request){.method = method, .target = r->target};
+	r->call.out = &r->answer;
+	api_answer_clear(&r->answer);
+	const char *why = strict_refusal(r->socket, method, url, version, &r->ends);
+	if (why) {
+		r->ends = true;
+		api_problem(&r->call, 400, "%s", why);
+		return request_answer(r);
+	}
+	if (!length || !int_parse(length, &declared) || declared <= (int64_t)r->http->max_body)
+		return MHD_YES;
+	r->too_big = true;
+	bool waits = header(r, "Expect") != NULL;
+	return waits || declared > (int64_t)r->http->max_body + DISCARD_MAX ? refuse_size(r) : MHD_YES;
+}
+
+/* What does not say how long it is, and goes on for ever, is closed. */
+static enum MHD_Result on_body(struct request *r, const char *bytes, size_t n)
+{
+	r->read += n;
+	if (r->read > r->http->max_body)
+		r->too_big = true;
+	if (r->too_big)
+		buf_release(&r->body);
+	else
+		buf_addn(&r->body, bytes, n);
+	return r->read > r->http->max_body + DISCARD_MAX ? MHD_NO : MHD_YES;
+}
+
+/* The request is whole. */
+static enum MHD_Result on_whole(struct request *r)
+{
+	r->handed = true;
+	r->began_us = clock_boot_us();
+	connection_phase(r->at, PHASE_WORKING);
+	if (r->too_big)
+		return refuse_size(r);
+	if (!may_ask(r))
+		return request_answer(r);
+	r->asked.content_type = header(r, "Content-Type");
+	r->asked.accept = header(r, "Accept");
+	r->asked.last_event_id = header(r, "Last-Event-ID");
+	r->asked.if_none_match = header(r, "If-None-Match");
+	r->asked.worker_secret = header(r, WORKER_SECRET_HEADER);
+	r->asked.body = buf_text(&r->body);
+	r->asked.nbody = r->body.len;
+	r->call.http = r;
+	arena_release(&r->call.arena);
+	if (api_begin(r->http->api, &r->asked, &r->call, &r->answer) == API_ANSWERED)
+		return request_answer(r);
+	r->turn = (struct pooled_request){.call = &r->call, .done = on_done, .ctx = r};
+	MHD_suspend_connection(r->socket);
+	request_pools_put(r->http->pools, &r->turn);
+	return MHD_YES;
+}
+
+/* Called by the library with the head, with each piece of the body, when whole, when resumed. */
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *socket, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *nupload, void **context)
+{
+	struct request *r = *context;
+	(void)cls, (void)socket;
+	assert(r != NULL);
+	if (!r->begun)
+		return on_head(r, method, url, version);
+	if (*nupload) {
+		enum MHD_Result go_on = on_body(r, upload, *nupload);
+		*nupload = 0;
+		return go_on;
+	}
+	return r->handed ? request_answer(r) : on_whole(r);
+}
+
+/* ---- start and stop ---- */
+
+static const char *environment(const char *name)
+{
+	return getenv(name);
+}
+
+static void rules_free(struct http_rules *r)
+{
+	if (!r)
+		return;
+	auth_free(r->auth);
+	arena_release(&r->arena);
+	free(r);
+}
+
+static defib_err rules_load(const struct service *s, struct http_rules **out, struct failure *f)
+{
+	struct http_rules *r = mem_alloc(sizeof *r);
+	defib_err err = auth_load(s, environment, &r->auth, f);
+	if (err) {
+		rules_free(r);
+		return err;
+	}
+	r->hosts.n = s->hosts.n;
+	r->hosts.items = ARENA_ARRAY(&r->arena, const char *, s->hosts.n + 1);
+	for (int i = 0; i < s->hosts.n; i++)
+		r->hosts.items[i] = arena_strdup(&r->arena, s->hosts.items[i]);
+	*out = r;
+	return DEFIB_OK;
+}
+
+static defib_err check_reach(const struct http *h, const struct http_rules *r, struct failure *f)
+{
+	if (h->at.loopback || auth_has_tokens(r->auth))
+		return DEFIB_OK;
+	fail(f, DEFIB_CONFIG, "%s can be reached by others, and there is no token", h->at.host);
+	fail_next(f, "add http: tokens: to the configuration, or listen on 127.0.0.1");
+	return DEFIB_CONFIG;
+}
+
+defib_err http_reload(struct http *h, const struct service *s, struct failure *f)
+{
+	struct http_rules *next = NULL;
+	defib_err err = rules_load(s, &next, f);
+	if (!err)
+		err = check_reach(h, next, f);
+	if (err) {
+		rules_free(next);
+		return err;
+	}
+	pthread_rwlock_wrlock(&h->rules_lock);
+	struct http_rules *old = h->rules;
+	h->rules = next;
+	pthread_rwlock_unlock(&h->rules_lock);
+	rules_free(old);
+	return DEFIB_OK;
+}
+
+static void http_free(struct http *h)
+{
+	if (h->pools)
+		request_pools_free(h->pools);
+	rules_free(h->rules);
+	buf_release(&h->said);
+	pthread_rwlock_destroy(&h->rules_lock);
+	pthread_mutex_destroy(&h->failed_logins_lock);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+static struct http *http_new(const struct http_options *o)
+{
+	struct http *h = mem_alloc(sizeof *h);
+	h->api = o->api;
+	h->tls = o->service->tls.certificate != NULL;
+	h->max_body = (size_t)o->service->max_body;
+	h->crowd = (int)(o->service->max_connections - o->service->max_connections / ROOM_PART - 1);
+	h->request_ms = o->service->request_timeout_us / 1000;
+	h->pools = request_pools_new(o->api, o->service->database_timeout_us / 1000);
+	pthread_rwlock_init(&h->rules_lock, NULL);
+	pthread_mutex_init(&h->failed_logins_lock, NULL);
+	pthread_mutex_init(&h->lock, NULL);
+	return h;
+}
+
+static const struct http_calls calls = {.on_request = on_request,
+                                        .on_target = on_target,
+                                        .on_end = on_end,
+                                        .on_connection = on_connection};
+
+struct http *http_start(const struct http_options *o, struct failure *f)
+{
+	const char *listen = o->listen ? o->listen : o->service->listen;
+	struct http *h = http_new(o);
+	defib_err err = DEFIB_OK;
+	if (!listen || !address_parse(listen, &h->at)) {
+		err = fail(f, DEFIB_USAGE, "\"%s\" is no address to listen on", listen ? listen : "");
+		fail_next(f, "write 127.0.0.1:8080 or [::1]:8080");
+	}
+	if (!err && o->service->spool)
+		err = folder_ours(NULL, o->service->spool, f);
+	if (!err)
+		err = rules_load(o->service, &h->rules, f);
+	if (!err)
+		err = check_reach(h, h->rules, f);
+	if (!err)
+		err = server_start(h, o->service, &calls, f);
+	if (err) {
+		http_free(h);
+		return NULL;
+	}
+	clock_start(h);
+	log_event(LOG_INFO, "http listens", LOG_STR("address", http_address(h)),
+	          LOG_STR("url", http_url(h)));
+	return h;
+}
+
+const char *http_address(const struct http *h)
+{
+	return h->address;
+}
+
+const char *http_url(const struct http *h)
+{
+	return h->url;
+}
+
+#define DRAIN_MS 1000
+
+void http_stop(struct http *h)
+{
+	int listener = MHD_quiesce_daemon(h->mhd);
+	clock_stop(h);
+	atomic_store(&h->stopping, true);
+	request_pools_close(h->pools);
+	streams_wake(h);
+	/* Answers that are under way; a client that does not take his is not waited for. */
+	int64_t until = clock_boot_ms() + DRAIN_MS;
+	while (connections_busy(h) && clock_boot_ms() < until)
+		usleep(5000);
+	MHD_stop_daemon(h->mhd);
+	if (listener >= 0)
+		close(listener);
+	http_free(h);
+}

@@ -1,0 +1,72 @@
+/*
+ * http.h: the daemon's HTTP server: sockets, limits, and what every answer carries.
+ *
+ * One or two threads read sockets (libmicrohttpd with epoll) and never wait for
+ * anything else: a call that needs a database is suspended and answered from its request pool
+ * (request_pool.h), a stream with nothing to say is suspended until it is woken. What anybody
+ * may take is bounded: connections, the size of headers and bodies, the time until a
+ * request is whole and until its answer is taken.
+ *
+ * http.c         start, stop, a request from its first byte to its answer
+ * server_sockets.c  the library, set up
+ * server_strict.c  heads that could be read in two ways
+ * server_answer.c  answers and the headers that each carries
+ * server_stream.c  answers without an end
+ * server_clock.c   who takes too long
+ * listen.c       the socket
+ */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include "http/api.h"
+#include "watch/service.h"
+
+#include <sys/types.h>
+
+struct http;
+
+struct http_options {
+	const struct service *service; /* as configured; copied */
+	const char *listen;            /* instead of service->listen; NULL: that one */
+	struct api *api;               /* must outlive the server */
+};
+
+/* Listens; asks no database. NULL after a failure, which is one line. */
+struct http *http_start(const struct http_options *o, struct failure *f);
+/* Where it listens, with the real port: "127.0.0.1:8080". */
+const char *http_address(const struct http *h);
+const char *http_url(const struct http *h); /* "http://127.0.0.1:8080" */
+/* Other tokens and hosts, after a reload; the rest needs a restart. Keeps the old on failure. */
+MUST_CHECK defib_err http_reload(struct http *h, const struct service *s, struct failure *f);
+/* Ends streams, waits for calls at request pools, closes everything. */
+void http_stop(struct http *h);
+
+/* ---- streams: a handler takes over the connection instead of filling c->out ---- */
+
+struct http_stream;
+
+struct http_stream_ops {
+	/*
+	 * Up to `max` bytes into `to`. 0: nothing now, pull again after a wake; -1: the end.
+	 * Called in a thread that reads sockets: it must not wait for anything.
+	 */
+	ssize_t (*pull)(void *ctx, char *to, size_t max);
+	/* The client went, or the server stops: once, the last call; then no wake may follow. */
+	void (*gone)(void *ctx);
+};
+
+/*
+ * From a handler of a route that is answered from memory (API_MEMORY): answer 200 with
+ * `type` ("text/event-stream") and whatever `pull` gives until the end. Headers set with
+ * api_header() are sent. The stream belongs to the server; it is valid until `gone`.
+ * NULL after a problem was answered: `gone` is not called then.
+ */
+struct http_stream *http_stream(struct api_call *c, const char *type,
+                                const struct http_stream_ops *ops, void *ctx);
+/*
+ * There is something to pull: from any thread, also within the lock that `pull` and
+ * `gone` take themselves, and before http_stream() has returned to its caller.
+ */
+void http_stream_wake(struct http_stream *s);
+
+#endif

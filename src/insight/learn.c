@@ -1,0 +1,152 @@
+/* learn.c: see learn.h. */
+#include "insight/learn.h"
+
+#include "base/text.h"
+#include "insight/runs.h"
+#include "ledger/learned.h"
+#include "ledger/overrides.h"
+
+#include <jansson.h>
+
+/* Ends further in the future than clocks differ are no ends; one would hide all that follow. */
+#define AHEAD_US (INT64_C(60) * 1000000)
+
+struct learned_kind *learned_find(struct learned *l, const char *kind, struct arena *a)
+{
+	if (!l->kinds) {
+		l->kinds = ARENA_ARRAY(a, struct learned_kind, LEARN_KINDS_MAX + 2);
+		l->kinds[l->n++].kind = "";
+	}
+	for (int i = 0; i < l->n; i++)
+		if (text_eq(l->kinds[i].kind, kind ? kind : ""))
+			return &l->kinds[i];
+	if (l->n > LEARN_KINDS_MAX && !text_eq(kind, LEARN_OTHER))
+		return learned_find(l, LEARN_OTHER, a);
+	l->kinds[l->n].kind = arena_strdup(a, kind);
+	return &l->kinds[l->n++];
+}
+
+/* The row of "" is the watch's own: it has the cursor too. */
+static int64_t read_cursor(const char *document)
+{
+	json_t *root = json_loads(document, 0, NULL);
+	int64_t us = json_integer_value(json_object_get(root, "cursor_us"));
+	json_decref(root);
+	return us;
+}
+
+static defib_err read_known(struct store *s, const char *watch, struct arena *a,
+                            struct learned *out, struct failure *f)
+{
+	struct learned_row *rows;
+	int n = 0;
+	defib_err err = learned_read(s, watch, a, &rows, &n, f);
+	for (int i = 0; !err && i < n; i++) {
+		struct learned_kind *k = learned_find(out, rows[i].kind, a);
+		struct run_times times;
+		run_times_read(&times, rows[i].document);
+		run_times_fade(&times, out->now_us);
+		run_times_merge(&k->times, &times);
+		if (*k->kind)
+			continue;
+		out->was = rows[i].document;
+		out->cursor_us = read_cursor(rows[i].document);
+	}
+	return err;
+}
+
+/* A database that may only be read is no reason not to learn for the moment. */
+static defib_err forgive(defib_err err, struct learned *l, struct failure *f)
+{
+	if (err != DEFIB_PERMISSION && err != DEFIB_LOCKED && err != DEFIB_READ_ONLY)
+		return err;
+	l->not_kept = *f;
+	fail_clear(f);
+	return DEFIB_OK;
+}
+
+defib_err learn_recall(struct store *s, const char *watch, struct arena *a, struct learned *out,
+                       struct failure *f)
+{
+	bool there = false;
+	*out = (struct learned){0};
+	defib_err err = runs_now(s, &out->now_us, f);
+	if (!err)
+		err = forgive(told_open(s, "learned", false, &there, f), out, f);
+	return err || !there ? err : read_known(s, watch, a, out, f);
+}
+
+static void add_runs(struct learned *l, const struct run *runs, int n, struct arena *a)
+{
+	for (int i = 0; i < n; i++) {
+		struct learned_kind *k = learned_find(l, runs[i].kind, a);
+		run_times_add(&k->times, runs[i].took_us, l->now_us);
+		k->changed = true;
+	}
+	l->observed = n;
+}
+
+static const char *document_of(const struct learned *l, const struct learned_kind *k,
+                               struct arena *a)
+{
+	struct buf text = BUF_INIT;
+	buf_add(&text, "{");
+	if (!*k->kind)
+		buf_addf(&text, "\"cursor_us\":%lld,", (long long)l->cursor_us);
+	run_times_json(&k->times, &text);
+	buf_add(&text, "}");
+	const char *copy = arena_strdup(a, buf_text(&text));
+	buf_release(&text);
+	return copy;
+}
+
+/* What changed, the cursor's row always; what has faded to nothing goes. */
+static defib_err keep_it(struct store *s, const char *watch, struct learned *l, struct arena *a,
+                         struct failure *f)
+{
+	struct learned_row *rows = ARENA_ARRAY(a, struct learned_row, l->n);
+	int n = 0;
+	for (int i = 0; i < l->n; i++) {
+		const struct learned_kind *k = &l->kinds[i];
+		bool gone = *k->kind && run_times_n(&k->times) <= 0;
+		if (gone)
+			rows[n++] = (struct learned_row){k->kind, NULL};
+		else if (k->changed || !*k->kind)
+			rows[n++] = (struct learned_row){k->kind, document_of(l, k, a)};
+	}
+	bool taken = false;
+	defib_err err = learned_write(s, watch, l->was, rows, n, a, &taken, f);
+	l->kept = !err; /* if not taken, another has counted the same runs meanwhile */
+	return err;
+}
+
+defib_err learn_observe(struct store *s, const struct binding *b, bool keep, struct arena *a,
+                        struct learned *out, struct failure *f)
+{
+	const char *watch = b->watch->name;
+	struct run *runs = NULL;
+	int64_t last = 0;
+	int n = 0;
+	bool there = false;
+	*out = (struct learned){0};
+	defib_err err = runs_now(s, &out->now_us, f);
+	if (!err)
+		err = forgive(told_open(s, "learned", keep, &there, f), out, f);
+	if (!err && there) {
+		err = forgive(read_known(s, watch, a, out, f), out, f);
+		there = !out->not_kept.code;
+	}
+	learned_find(out, "", a);
+	if (!err)
+		err = runs_read(s, b, out->cursor_us, out->now_us + AHEAD_US, LEARN_ROWS, a, &runs, &n,
+		                &last, &out->sampled, f);
+	if (err)
+		return err;
+	out->kept = there;
+	add_runs(out, runs, n, a);
+	if (last == out->cursor_us)
+		return DEFIB_OK;
+	out->cursor_us = last;
+	out->kept = false;
+	return there && keep ? forgive(keep_it(s, watch, out, a, f), out, f) : DEFIB_OK;
+}

@@ -1,0 +1,58 @@
+/*
+ * learn.h: learning from runs that ended how long work takes, by kind.
+ *
+ * Each observation takes the newest runs since the one before, LEARN_ROWS at
+ * most: its cost stays the same however much work there is. Where more ended,
+ * they are a sample. What ended while a transaction was still open behind the
+ * cursor is missed, which a histogram does not mind.
+ *
+ * What was learnt is kept in the database (ledger/learned.h), so that it
+ * survives restarts and is one for all daemons and commands; who may not write
+ * there still learns for the moment. Nothing here changes a threshold.
+ */
+#ifndef INSIGHT_LEARN_H
+#define INSIGHT_LEARN_H
+
+#include "insight/run_times.h"
+#include "watch/compile.h"
+
+#define LEARN_ROWS 5000
+#define LEARN_KINDS_MAX 256 /* the rest is learnt as LEARN_OTHER */
+#define LEARN_OTHER "other"
+
+enum learn_mode { LEARN_OFF, LEARN_SUGGEST }; /* of the option `learn` */
+
+struct learned_kind {
+	const char *kind; /* "": the watch, or the row, has none */
+	struct run_times times;
+	bool changed;
+};
+
+struct learned {
+	int n;
+	struct learned_kind *kinds; /* "" first, then in the order in which they came */
+	int64_t cursor_us;          /* ends up to here were seen */
+	const char *was;            /* what the database had */
+	int64_t now_us;             /* the database's clock */
+	int64_t observed;           /* runs that this observation added … */
+	bool sampled;               /* … of more */
+	bool kept;                  /* the database has it; else: */
+	struct failure not_kept;
+};
+
+/*
+ * Read what is known, add what ended since, and keep it. `keep` false, or a
+ * database that may not be written to: only `out` has it. The watch must say
+ * when runs begin and end (runs_known).
+ */
+MUST_CHECK defib_err learn_observe(struct store *s, const struct binding *b, bool keep,
+                                   struct arena *a, struct learned *out, struct failure *f);
+
+/* Only what is known already: nothing is observed. n is 0 where nothing is. */
+MUST_CHECK defib_err learn_recall(struct store *s, const char *watch, struct arena *a,
+                                  struct learned *out, struct failure *f);
+
+/* What one kind has learnt, made where there is room; pure, for tests too. */
+struct learned_kind *learned_find(struct learned *l, const char *kind, struct arena *a);
+
+#endif

@@ -1,0 +1,313 @@
+/* report.c: see report.h. */
+#include "insight/report.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "insight/learn.h"
+#include "insight/suggest.h"
+#include "ledger/events.h"
+#include "ledger/overrides.h"
+#include "recover/evidence.h"
+
+#include <jansson.h>
+
+#define DAY_US (INT64_C(86400) * 1000000)
+
+/* ---- adding up ---- */
+
+int report_days(const struct period *p, struct arena *a, struct report_day **out)
+{
+	int64_t first = p->from_us / DAY_US, last = (p->to_us - 1) / DAY_US;
+	int n = (int)(last - first + 1);
+	*out = ARENA_ARRAY(a, struct report_day, n);
+	for (int i = 0; i < n; i++) {
+		struct buf iso = BUF_INIT;
+		time_iso((first + i) * DAY_US, &iso);
+		snprintf((*out)[i].day, sizeof(*out)[i].day, "%.10s", buf_text(&iso));
+		buf_release(&iso);
+	}
+	return n;
+}
+
+/* Numbers beside those that events.h defines: which one an event of automation is. */
+#define N(member) offsetof(struct report_numbers, member)
+static const struct {
+	const char *event, *rule; /* rule NULL: any */
+	size_t offset;
+} further[] = {
+	{"ZOMBIE_DETECTED", NULL, N(reported)},  {"RETRIES_EXHAUSTED", NULL, N(exhausted)},
+	{"LATE_COMPLETION", NULL, N(late)},      {"WORKER_RETURNED", NULL, N(returned)},
+	{"CHANGED_MEANWHILE", NULL, N(changed)}, {"GUARD_HELD", "brake-holds", N(brakes)},
+};
+
+/* Recoveries by their remedy, as the event table has it. */
+static const struct {
+	enum remedy remedy;
+	size_t offset;
+} remedies[] = {
+	{REMEDY_REQUEUE, N(requeued)},
+	{REMEDY_RETRY, N(retried)},
+	{REMEDY_FAIL, N(failed)},
+	{REMEDY_ROLLBACK, N(rollbacks)},
+};
+#undef N
+
+static void add_number(struct report_numbers *to, size_t offset, int64_t n)
+{
+	*(int64_t *)((char *)to + offset) += n;
+}
+
+/* What one row of counted entries is. */
+static struct report_numbers numbers_of(const struct digest_event *e)
+{
+	unsigned counts = event_counts(e->event, e->judged, e->by_hand);
+	const struct event_name *name = event_named(e->event);
+	struct report_numbers out = {
+		.detected = counts & EVENT_DETECTED ? e->n : 0,
+		.recovered = counts & EVENT_RECOVERED ? e->n : 0,
+		.held = counts & EVENT_HELD ? e->n : 0,
+		.rolled_back = counts & EVENT_ROLLED_BACK ? e->n : 0,
+		.by_hand = e->by_hand ? e->n : 0,
+	};
+	out.recovered_by_hand = e->by_hand ? out.recovered : 0;
+	for (size_t i = 0; i < sizeof remedies / sizeof *remedies && out.recovered; i++)
+		if (text_eq(remedy_names[remedies[i].remedy], name->remedy))
+			add_number(&out, remedies[i].offset, e->n);
+	for (size_t i = 0; i < sizeof further / sizeof *further && !e->by_hand; i++)
+		if (text_eq(further[i].event, e->event) &&
+		    (!further[i].rule || text_eq(further[i].rule, e->rule)))
+			add_number(&out, further[i].offset, e->n);
+	return out;
+}
+
+static void add_numbers(struct report_numbers *to, const struct report_numbers *n)
+{
+	for (size_t k = 0; k < sizeof *n / sizeof(int64_t); k++)
+		add_number(to, k * sizeof(int64_t), ((const int64_t *)n)[k]);
+}
+
+static struct report_day *day_named(struct report_watch *w, const char *day)
+{
+	for (int i = 0; i < w->ndays; i++)
+		if (text_eq(w->days[i].day, day))
+			return &w->days[i];
+	return NULL;
+}
+
+static void add_event(const struct digest_event *e, struct report_watch *out)
+{
+	struct report_numbers one = numbers_of(e);
+	add_numbers(e->before ? &out->before : &out->now, &one);
+	struct report_day *day = e->before ? NULL : day_named(out, e->day);
+	if (!day)
+		return;
+	day->recovered += one.recovered;
+	day->held += one.held;
+	day->reported += one.reported;
+}
+
+void report_add_up(const struct digest_event *events, int n, struct report_watch *out)
+{
+	for (int i = 0; i < n; i++)
+		add_event(&events[i], out);
+}
+
+void report_total(const struct report *r, struct report_numbers *now, struct report_numbers *before)
+{
+	*now = *before = (struct report_numbers){0};
+	for (int i = 0; i < r->nwatches; i++) {
+		add_numbers(now, &r->watches[i].now);
+		add_numbers(before, &r->watches[i].before);
+	}
+}
+
+/* ---- reading one watch ---- */
+
+/* One watch being read, in its open session. */
+struct reading {
+	struct store *store;
+	const struct period *period;
+	struct arena *arena;
+	struct report_watch *out;
+};
+
+typedef defib_err (*read_fn)(struct reading *x, struct failure *f);
+
+static defib_err read_events(struct reading *x, struct failure *f)
+{
+	struct digest_event *events;
+	int n = 0;
+	defib_err err =
+		digest_events(x->store, x->out->watch->name, x->period, x->arena, &events, &n, f);
+	if (!err)
+		report_add_up(events, n, x->out);
+	return err;
+}
+
+static defib_err read_times(struct reading *x, struct failure *f)
+{
+	return digest_times(x->store, x->out->watch->name, x->period, &x->out->times, f);
+}
+
+/* Owners as persons may see them, whatever stood in the evidence when it was written. */
+static void mask_owners(struct reading *x)
+{
+	struct digest_list *t = &x->out->owners;
+	for (int i = 0; i < t->n && x->out->watch->owner.text; i++) {
+		struct buf shown = BUF_INIT;
+		shown_owner(x->out->watch, t->items[i].name, &shown);
+		t->items[i].name = arena_strdup(x->arena, buf_text(&shown));
+		buf_release(&shown);
+	}
+}
+
+static defib_err read_tops(struct reading *x, struct failure *f)
+{
+	struct report_watch *w = x->out;
+	struct digest_list *const lists[DIGEST_LISTS] = {
+		[DIGEST_CAUSES] = &w->causes, [DIGEST_KINDS] = &w->kinds,   [DIGEST_OWNERS] = &w->owners,
+		[DIGEST_JOBS] = &w->jobs,     [DIGEST_ACTORS] = &w->actors,
+	};
+	struct digest_list tops[DIGEST_LISTS] = {0};
+	defib_err err = digest_tops(x->store, w->watch->name, x->period, REPORT_TOP, x->arena, tops, f);
+	for (int by = 0; by < DIGEST_LISTS; by++)
+		*lists[by] = tops[by];
+	if (!err)
+		mask_owners(x);
+	return err;
+}
+
+static defib_err read_mistakes(struct reading *x, struct failure *f)
+{
+	return digest_mistakes(x->store, x->out->watch->name, x->period, &x->out->mistakes, f);
+}
+
+static defib_err read_holds(struct reading *x, struct failure *f)
+{
+	struct report_watch *w = x->out;
+	defib_err err = digest_held(x->store, w->watch->name, &w->waiting, f);
+	if (!err && w->waiting)
+		err = ledger_holds_list(x->store, w->watch->name, NULL, REPORT_TOP, x->arena, &w->holds,
+		                        &w->nholds, f);
+	return err;
+}
+
+/* What the leader last said of itself. */
+static defib_err read_near_misses(struct reading *x, struct failure *f)
+{
+	struct status_row *rows;
+	int n = 0;
+	bool there = false;
+	defib_err err = told_open(x->store, "status", false, &there, f);
+	if (err == DEFIB_PERMISSION) { /* then it is not known, as where no daemon ever was */
+		fail_clear(f);
+		return DEFIB_OK;
+	}
+	if (!err && there)
+		err = status_read(x->store, x->arena, &rows, &n, f);
+	for (int i = 0; !err && i < n; i++) {
+		if (!text_eq(rows[i].watch, x->out->watch->name))
+			continue;
+		json_t *info = json_loads(rows[i].info, 0, NULL);
+		const json_t *misses = json_object_get(info, "near_misses_total");
+		x->out->has_near_misses = json_is_integer(misses);
+		x->out->near_misses = json_integer_value(misses);
+		json_decref(info);
+	}
+	return err;
+}
+
+/* Where a threshold fits there is nothing to advise. */
+static bool worth_saying(enum advice a)
+{
+	return a != ADVICE_FEW && a != ADVICE_FITS;
+}
+
+static defib_err read_advice(struct reading *x, struct failure *f)
+{
+	struct report_watch *w = x->out;
+	struct learned learned;
+	struct suggestion s;
+	if (w->watch->learn == LEARN_OFF)
+		return DEFIB_OK;
+	defib_err err = learn_recall(x->store, w->watch->name, x->arena, &learned, f);
+	if (err)
+		return err;
+	w->advice = ARENA_ARRAY(x->arena, const char *, learned.n + 1);
+	for (int i = 0; i < learned.n; i++) {
+		const struct learned_kind *k = &learned.kinds[i];
+		struct buf sentence = BUF_INIT;
+		if (run_times_n(&k->times) <= 0)
+			continue;
+		suggest(w->watch, k->kind, &k->times, &s);
+		if (worth_saying(s.advice)) {
+			suggestion_sentence(&s, *k->kind ? k->kind : w->watch->name, &sentence);
+			w->advice[w->nadvice++] = arena_strdup(x->arena, buf_text(&sentence));
+		}
+		buf_release(&sentence);
+	}
+	return DEFIB_OK;
+}
+
+/* Each by itself: one that takes too long keeps none of the others. */
+static const read_fn readers[] = {
+	read_events, read_times, read_tops, read_mistakes, read_holds, read_near_misses, read_advice,
+};
+
+static defib_err read_watch(struct reading *x, bool ledger_off, struct failure *f)
+{
+	bool exists = false;
+	struct report_watch *w = x->out;
+	w->ndays = report_days(x->period, x->arena, &w->days);
+	if (ledger_off) {
+		w->no_ledger = "the ledger is off (ledger: off)";
+		return DEFIB_OK;
+	}
+	defib_err err = ledger_exists(x->store, &exists, f);
+	if (!err && !exists)
+		w->no_ledger = "there is no ledger yet: nothing was ever recovered";
+	for (size_t i = 0; i < sizeof readers / sizeof *readers && !err && exists; i++) {
+		struct failure one = {0};
+		if (readers[i](x, &one) && !w->missing.code)
+			w->missing = one;
+		if (x->store->lost) {
+			*f = one;
+			err = one.code;
+		}
+	}
+	return err;
+}
+
+/* ---- all of them ---- */
+
+static bool known_lost(const struct report *r, const struct database *d)
+{
+	for (int i = 0; i < r->nlost; i++)
+		if (text_eq(r->lost[i].database, d->name))
+			return true;
+	return false;
+}
+
+void report_gather(const struct report_source *sources, int n, const struct period *p,
+                   bool ledger_off, struct arena *a, struct report *out)
+{
+	*out = (struct report){.period = *p};
+	out->watches = ARENA_ARRAY(a, struct report_watch, n + 1);
+	out->lost = ARENA_ARRAY(a, struct report_lost, n + 1);
+	for (int i = 0; i < n; i++) {
+		const struct report_source *s = &sources[i];
+		struct report_watch *w = &out->watches[out->nwatches];
+		struct failure f = {0};
+		if (known_lost(out, s->database))
+			continue;
+		*w = (struct report_watch){.watch = s->watch, .database = s->database};
+		defib_err err = session_ready(s->session, &f);
+		struct reading x = {s->session->store, &out->period, a, w};
+		if (!err)
+			err = read_watch(&x, ledger_off, &f);
+		if (err)
+			out->lost[out->nlost++] = (struct report_lost){s->database->name, f};
+		else
+			out->nwatches++;
+	}
+}

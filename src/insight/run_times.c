@@ -1,0 +1,167 @@
+/* run_times.c: see run_times.h. */
+#include "insight/run_times.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <string.h>
+
+/* The 126th root of RUN_TIMES_MOST_US / RUN_TIMES_LEAST_US: buckets from the least to the most. */
+#define RATIO 1.18772
+#define RATIO_ROOT 1.08983 /* its square root: a bucket's middle is off by at most 9 % */
+#define VERSION 1
+
+/* Lower end of a bucket; the first and the last take what lies outside. */
+static double lower_end(int bucket)
+{
+	double at = (double)RUN_TIMES_LEAST_US;
+	for (int i = 1; i < bucket; i++)
+		at *= RATIO;
+	return bucket == 0 ? 0 : at;
+}
+
+static int bucket_of(int64_t us)
+{
+	int bucket = 0;
+	double end = (double)RUN_TIMES_LEAST_US;
+	for (; bucket < RUN_TIMES_BUCKETS - 1 && (double)us >= end; bucket++)
+		end *= RATIO;
+	return bucket;
+}
+
+void run_times_add(struct run_times *t, int64_t took_us, int64_t now_us)
+{
+	assert(took_us >= 0);
+	if (!t->halved_us)
+		t->halved_us = now_us;
+	t->counts[bucket_of(took_us)] += 1;
+	if (took_us > t->longest_us)
+		t->longest_us = took_us;
+}
+
+void run_times_fade(struct run_times *t, int64_t now_us)
+{
+	if (!t->halved_us)
+		return;
+	int64_t halves = (now_us - t->halved_us) / RUN_TIMES_HALF_LIFE_US;
+	t->halved_us += halves > 0 ? halves * RUN_TIMES_HALF_LIFE_US : 0;
+	for (; halves > 0; halves--) {
+		for (int i = 0; i < RUN_TIMES_BUCKETS; i++)
+			t->counts[i] /= 2;
+		t->longest_before_us = t->longest_us;
+		t->longest_us = 0;
+		if (run_times_n(t) < 0.01) { /* nothing is left of it */
+			*t = (struct run_times){.halved_us = t->halved_us};
+			return;
+		}
+	}
+}
+
+static int64_t greater(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+void run_times_merge(struct run_times *into, const struct run_times *from)
+{
+	for (int i = 0; i < RUN_TIMES_BUCKETS; i++)
+		into->counts[i] += from->counts[i];
+	into->longest_us = greater(into->longest_us, from->longest_us);
+	into->longest_before_us = greater(into->longest_before_us, from->longest_before_us);
+	if (!into->halved_us)
+		into->halved_us = from->halved_us;
+}
+
+double run_times_n(const struct run_times *t)
+{
+	double n = 0;
+	for (int i = 0; i < RUN_TIMES_BUCKETS; i++)
+		n += t->counts[i];
+	return n;
+}
+
+int64_t run_times_longest(const struct run_times *t)
+{
+	return greater(t->longest_us, t->longest_before_us);
+}
+
+int64_t run_times_quantile(const struct run_times *t, double share)
+{
+	double wanted = run_times_n(t) * share, seen = 0;
+	int bucket = -1, last = -1;
+	assert(share >= 0 && share <= 1);
+	for (int i = 0; i < RUN_TIMES_BUCKETS && bucket < 0; i++) {
+		seen += t->counts[i];
+		last = t->counts[i] > 0 ? i : last;
+		/* Sums of fractions may end a hair below the whole. */
+		if (t->counts[i] > 0 && seen >= wanted * (1 - 1e-9))
+			bucket = i;
+	}
+	bucket = bucket < 0 ? last : bucket;
+	if (bucket < 0)
+		return 0;
+	double middle = bucket ? lower_end(bucket) * RATIO_ROOT : (double)RUN_TIMES_LEAST_US;
+	int64_t longest = run_times_longest(t);
+	return (int64_t)middle > longest && longest > 0 ? longest : (int64_t)middle;
+}
+
+double run_times_over(const struct run_times *t, int64_t us)
+{
+	double n = run_times_n(t), over = 0;
+	int at = bucket_of(us);
+	if (n <= 0 || us >= run_times_longest(t))
+		return 0;
+	for (int i = at + 1; i < RUN_TIMES_BUCKETS; i++)
+		over += t->counts[i];
+	double from = lower_end(at), to = at ? from * RATIO : (double)RUN_TIMES_LEAST_US;
+	double part = ((double)us - from) / (to - from);
+	over += t->counts[at] * (part >= 1 ? 0 : 1 - part);
+	return over / n;
+}
+
+void run_times_json(const struct run_times *t, struct buf *out)
+{
+	bool first = true;
+	buf_addf(out, "\"v\":%d,\"halved_us\":%lld,\"longest_us\":%lld,\"before_us\":%lld,\"counts\":{",
+	         VERSION, (long long)t->halved_us, (long long)t->longest_us,
+	         (long long)t->longest_before_us);
+	for (int i = 0; i < RUN_TIMES_BUCKETS; i++) {
+		if (t->counts[i] <= 0)
+			continue;
+		buf_addf(out, "%s\"%d\":%.9g", first ? "" : ",", i, t->counts[i]);
+		first = false;
+	}
+	buf_add(out, "}");
+}
+
+static bool read_counts(struct run_times *t, json_t *counts)
+{
+	const char *name;
+	json_t *value;
+	json_object_foreach(counts, name, value)
+	{
+		char *end;
+		long i = strtol(name, &end, 10);
+		double n = json_number_value(value);
+		if (*end || i < 0 || i >= RUN_TIMES_BUCKETS || !(n >= 0 && n < 1e15))
+			return false;
+		t->counts[i] = n;
+	}
+	return json_is_object(counts);
+}
+
+bool run_times_read(struct run_times *t, const char *json)
+{
+	json_t *root = json ? json_loads(json, 0, NULL) : NULL;
+	*t = (struct run_times){
+		.halved_us = json_integer_value(json_object_get(root, "halved_us")),
+		.longest_us = json_integer_value(json_object_get(root, "longest_us")),
+		.longest_before_us = json_integer_value(json_object_get(root, "before_us")),
+	};
+	bool good = json_integer_value(json_object_get(root, "v")) == VERSION && t->halved_us >= 0 &&
+	            t->longest_us >= 0 && t->longest_before_us >= 0 &&
+	            read_counts(t, json_object_get(root, "counts"));
+	if (!good)
+		*t = (struct run_times){0};
+	json_decref(root);
+	return good;
+}

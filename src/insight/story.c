@@ -1,0 +1,261 @@
+/* story.c: see story.h. */
+#include "insight/story.h"
+
+#include "base/text.h"
+#include "watch/compile_read.h"
+#include "watch/timesql.h"
+
+struct telling {
+	struct store *store;
+	const struct watch_sql *sql;
+	const struct ledger *ledger;
+	const char *job, *key[WATCH_KEYS_MAX];
+	struct arena *arena;
+};
+
+/* SELECT … of the one row. */
+static defib_err select_row(struct telling *t, const char *list, struct store_rows *rows,
+                            struct failure *f)
+{
+	const struct binding *b = t->sql->binding;
+	struct store_param params[WATCH_KEYS_MAX];
+	struct buf sql = BUF_INIT;
+	buf_addf(&sql, "SELECT %s", list);
+	from_table(b, &sql);
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(&sql, k ? " AND " : "\nWHERE ");
+		key_column(b, k, &sql);
+		buf_add(&sql, " = ");
+		parameter(b, k + 1, b->key_type[k], &sql);
+		params[k] = P_TEXT(t->key[k]);
+	}
+	defib_err err =
+		store_exec(t->store, buf_text(&sql), params, b->watch->key.n, t->arena, rows, f);
+	buf_release(&sql);
+	return err;
+}
+
+static defib_err read_columns(struct telling *t, struct story *out, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = select_row(t, "t.*", &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	out->ncolumns = rows.ncols;
+	out->names = rows.names;
+	out->values = rows.cells;
+	return DEFIB_OK;
+}
+
+static defib_err read_moments(struct telling *t, struct story *out, struct failure *f)
+{
+	const struct binding *b = t->sql->binding;
+	const struct watch *w = b->watch;
+	const struct sql_text *started =
+		w->stats.started_at.text ? &w->stats.started_at : &w->started_at;
+	const struct sql_text *const moments[] = {&w->since, started, &w->stats.finished_at};
+	struct store_rows rows;
+	struct buf list = BUF_INIT;
+	for (int m = 0; m < MOMENT_COUNT; m++) {
+		buf_add(&list, m ? ", " : "");
+		if (moments[m]->text)
+			sql_time_us(b, b->time, moments[m]->text, &list);
+		else
+			buf_add(&list, "NULL");
+	}
+	buf_addf(&list, ", (%s), (%s)", w->stats.failed.text ? w->stats.failed.text : "false",
+	         w->work.ready.text ? w->work.ready.text : "NULL");
+	defib_err err = select_row(t, buf_text(&list), &rows, f);
+	buf_release(&list);
+	for (int m = 0; !err && rows.nrows > 0 && m < MOMENT_COUNT; m++) {
+		out->has[m] = row_text(&rows, 0, m) != NULL;
+		out->at_us[m] = row_int(&rows, 0, m, 0);
+		out->failed = row_bool(&rows, 0, MOMENT_COUNT);
+		out->ready = row_text(&rows, 0, MOMENT_COUNT + 1) && row_bool(&rows, 0, MOMENT_COUNT + 1);
+	}
+	return err;
+}
+
+/* Which of our own tables are there and may be read. */
+struct own_tables {
+	bool step, progress, job_data;
+};
+
+static defib_err tables_there(struct telling *t, struct own_tables *out, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = "
+						   "c.relnamespace WHERE n.nspname = 'defib' AND c.relname IN ('step', "
+						   "'progress', 'job_data') AND has_schema_privilege(n.oid, 'USAGE') AND "
+						   "has_table_privilege(c.oid, 'SELECT')",
+		[STORE_SQLITE] = "SELECT substr(name, 7) FROM sqlite_master WHERE type = 'table' AND name "
+						 "IN ('defib_step', 'defib_progress', 'defib_job_data')",
+	};
+	struct store_rows rows;
+	defib_err err = store_exec(t->store, queries[t->store->engine], NULL, 0, t->arena, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		const char *name = row_text(&rows, i, 0);
+		out->step = out->step || text_eq(name, "step");
+		out->progress = out->progress || text_eq(name, "progress");
+		out->job_data = out->job_data || text_eq(name, "job_data");
+	}
+	return err;
+}
+
+static defib_err read_steps(struct telling *t, struct story *out, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT step, position, state, epoch, output, error, "
+						   "(extract(epoch FROM started_at) * 1000000)::bigint, "
+						   "(extract(epoch FROM finished_at) * 1000000)::bigint "
+						   "FROM defib.step WHERE watch = $1 AND job = $2 ORDER BY position, step",
+		[STORE_SQLITE] = "SELECT step, position, state, epoch, output, error, started_at * 1000, "
+						 "finished_at * 1000 FROM defib_step WHERE watch = ?1 AND job = ?2 "
+						 "ORDER BY position, step",
+	};
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(t->sql->binding->watch->name), P_TEXT(t->job)};
+	defib_err err = store_exec(t->store, queries[t->store->engine], params, 2, t->arena, &rows, f);
+	if (err)
+		return err;
+	out->nsteps = rows.nrows;
+	out->steps = ARENA_ARRAY(t->arena, struct story_step, rows.nrows);
+	for (int i = 0; i < rows.nrows; i++)
+		out->steps[i] = (struct story_step){
+			.name = row_text(&rows, i, 0),
+			.position = row_int(&rows, i, 1, 0),
+			.state = row_text(&rows, i, 2),
+			.epoch = row_int(&rows, i, 3, 0),
+			.output = row_text(&rows, i, 4),
+			.error = row_text(&rows, i, 5),
+			.has_started = row_text(&rows, i, 6) != NULL,
+			.started_us = row_int(&rows, i, 6, 0),
+			.finished_us = row_int(&rows, i, 7, 0),
+		};
+	return DEFIB_OK;
+}
+
+/* Only the queue's own jobs have it. */
+static defib_err read_progress(struct telling *t, struct story *out, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT step, progress, epoch, "
+						   "(extract(epoch FROM at) * 1000000)::bigint FROM defib.progress "
+						   "WHERE job = $1::bigint",
+		[STORE_SQLITE] =
+			"SELECT step, progress, epoch, at * 1000 FROM defib_progress WHERE job = ?1",
+	};
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(t->job)};
+	defib_err err = store_exec(t->store, queries[t->store->engine], params, 1, t->arena, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	out->progress = (struct story_progress){
+		.there = true,
+		.step = row_text(&rows, 0, 0),
+		.text = row_text(&rows, 0, 1),
+		.epoch = row_int(&rows, 0, 2, 0),
+		.at_us = row_int(&rows, 0, 3, 0),
+	};
+	return DEFIB_OK;
+}
+
+static defib_err read_data(struct telling *t, struct story *out, struct failure *f)
+{
+	static const char *const queries[] = {
+		[STORE_POSTGRES] = "SELECT payload, result, to_jsonb(tags) FROM defib.job_data "
+						   "WHERE job = $1::bigint",
+		[STORE_SQLITE] = "SELECT payload, result, tags FROM defib_job_data WHERE job = ?1",
+	};
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(t->job)};
+	defib_err err = store_exec(t->store, queries[t->store->engine], params, 1, t->arena, &rows, f);
+	if (err)
+		return err;
+	out->data.there = true;
+	if (rows.nrows > 0)
+		out->data = (struct story_data){.there = true,
+		                                .payload = row_text(&rows, 0, 0),
+		                                .result = row_text(&rows, 0, 1),
+		                                .tags = row_text(&rows, 0, 2)};
+	return DEFIB_OK;
+}
+
+static bool is_queue(const struct watch *w)
+{
+	return text_eq(w->table, "defib.job") || text_eq(w->table, "defib_job");
+}
+
+static defib_err read_work(struct telling *t, struct story *out, struct failure *f)
+{
+	struct own_tables own = {0};
+	bool queue = is_queue(t->sql->binding->watch);
+	defib_err err = tables_there(t, &own, f);
+	if (!err && own.step)
+		err = read_steps(t, out, f);
+	if (!err && own.progress && queue)
+		err = read_progress(t, out, f);
+	if (!err && own.job_data && queue)
+		err = read_data(t, out, f);
+	return err;
+}
+
+static defib_err read_ledger(struct telling *t, struct story *out, struct failure *f)
+{
+	const char *watch = t->sql->binding->watch->name;
+	struct ledger_filter filter = {
+		.watch = watch, .job = t->job, .limit = STORY_ENTRIES_MAX, .newest_first = true};
+	struct ledger_row *newest = NULL;
+	struct held_job *holds = NULL;
+	struct pending_retry *retries = NULL;
+	int n = 0, nholds = 0, nretries = 0;
+	if (!t->ledger->ready)
+		return DEFIB_OK;
+	defib_err err = ledger_read(t->store, &filter, t->arena, &newest, &n, f);
+	if (!err)
+		err = ledger_holds_list(t->store, watch, t->job, 1, t->arena, &holds, &nholds, f);
+	if (!err)
+		err = ledger_retries_of(t->store, watch, &t->job, 1, t->arena, &retries, &nretries, f);
+	if (err)
+		return err;
+	out->nentries = n;
+	out->entries = ARENA_ARRAY(t->arena, struct ledger_row, n);
+	for (int i = 0; i < n; i++)
+		out->entries[i] = newest[n - 1 - i];
+	out->has_hold = nholds > 0;
+	if (nholds > 0)
+		out->hold = holds[0];
+	out->has_retry = nretries > 0;
+	if (nretries > 0)
+		out->retry = retries[0];
+	return DEFIB_OK;
+}
+
+defib_err story_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                     const char *job, struct arena *a, struct story *out, bool *found,
+                     struct failure *f)
+{
+	struct telling t = {.store = s, .sql = q, .ledger = l, .arena = a};
+	struct browse one = {.jobs = &job, .njobs = 1, .facts = true};
+	struct browsed *rows = NULL;
+	bool more;
+	int n = 0;
+	*out = (struct story){0};
+	*found = false;
+	defib_err err = browse_jobs(s, q, l, &one, a, &rows, &n, &more, f);
+	if (err || n == 0)
+		return err;
+	*found = true;
+	out->row = rows[0];
+	t.job = out->row.job;
+	for (int k = 0; k < q->binding->watch->key.n; k++)
+		t.key[k] = out->row.at.key[k];
+	err = read_columns(&t, out, f);
+	if (!err)
+		err = read_moments(&t, out, f);
+	if (!err)
+		err = read_work(&t, out, f);
+	if (!err)
+		err = claim_of(s, q->binding->watch, t.job, a, &out->claim, &out->has_claim, f);
+	return err ? err : read_ledger(&t, out, f);
+}

@@ -1,0 +1,269 @@
+/* tally.c: see tally.h. */
+#include "insight/tally.h"
+
+#include "base/text.h"
+#include "ledger/counts.h"
+#include "ledger/events.h"
+#include "recover/held.h"
+#include "recover/judge.h"
+#include "recover/look.h"
+#include "watch/stats_sql.h"
+
+#define LOOK_ROWS 10000
+/* Beyond so many the exact number of stuck jobs tells nothing more; less to who does not wait. */
+static const int64_t stuck_most[] = {[TALLY_ALL] = 1000000, [TALLY_QUICK] = 2000};
+
+/* One statement in a read-only transaction; NULL parameters: none. */
+static defib_err ask(struct store *s, const char *sql, const char *watch, struct arena *a,
+                     struct store_rows *rows, struct failure *f)
+{
+	struct store_param param = P_TEXT(watch);
+	defib_err err = store_begin(s, TX_READ, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql, &param, watch ? 1 : 0, a, rows, f);
+	store_rollback(s); /* nothing was written */
+	return err;
+}
+
+/* ---- rows by state ---- */
+
+/* Numbers of a sample stand for as many more. */
+static int64_t scaled(int64_t n, const struct stats_sample *sample)
+{
+	return sample->share > 0 ? (int64_t)((double)n / sample->share + 0.5) : n;
+}
+
+/* What is too large to be counted while somebody waits; a table without a size is counted. */
+static struct stats_sample sample_of(struct store *s, const struct binding *b, struct arena *a)
+{
+	struct stats_sample sample = {.share = 0};
+	struct buf sql = BUF_INIT, name = BUF_INIT;
+	struct store_rows rows;
+	struct failure ignored = {0};
+	sql_table(&name, b->watch->table);
+	table_size_sql(b, &sql);
+	if (ask(s, buf_text(&sql), b->engine == STORE_POSTGRES ? buf_text(&name) : NULL, a, &rows,
+	        &ignored) == DEFIB_OK &&
+	    rows.nrows > 0)
+		sample = stats_sample(b->engine, row_int(&rows, 0, 0, 0), row_int(&rows, 0, 1, 0));
+	buf_release(&sql);
+	buf_release(&name);
+	return sample;
+}
+
+static void count_states(struct store *s, const struct watch_sql *q,
+                         const struct stats_sample *sample, struct arena *a, struct tally *out)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	if (states_sql(q->binding, sample, &sql) &&
+	    ask(s, buf_text(&sql), NULL, a, &rows, &out->states_failed) == DEFIB_OK) {
+		out->nstates = rows.nrows;
+		out->states = ARENA_ARRAY(a, struct tally_count, STATS_STATES_MAX);
+		for (int i = 0; i < rows.nrows; i++)
+			out->states[i] = (struct tally_count){row_text(&rows, i, 0),
+			                                      scaled(row_int(&rows, i, 1, 0), sample)};
+	}
+	buf_release(&sql);
+}
+
+static void put_state(struct tally *out, const char *name, int64_t n)
+{
+	int at = 0;
+	while (at < out->nstates && !text_eq(out->states[at].name, name))
+		at++;
+	if (at == out->nstates && out->nstates < STATS_STATES_MAX)
+		out->states[out->nstates++] = (struct tally_count){name, 0};
+	if (at < out->nstates)
+		out->states[at].n = n;
+}
+
+/* What an index finds is counted after all; a state that the sample has and they have not is over.
+ */
+static void count_few_states(struct store *s, const struct watch_sql *q, struct arena *a,
+                             struct tally *out)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	struct failure ignored = {0};
+	if (!out->states_failed.code && few_states_sql(q->binding, &sql) &&
+	    ask(s, buf_text(&sql), NULL, a, &rows, &ignored) == DEFIB_OK) {
+		int64_t failed = 0;
+		for (int i = 0; i < out->nstates; i++)
+			if (!text_eq(out->states[i].name, "done"))
+				out->states[i].n = 0;
+		for (int i = 0; i < rows.nrows; i++) {
+			const char *state = row_text(&rows, i, 0);
+			put_state(out, state, row_int(&rows, i, 1, 0));
+			if (text_eq(state, "failed") || text_eq(state, "timed_out"))
+				failed += row_int(&rows, i, 1, 0);
+		}
+		out->failed = failed;
+	}
+	buf_release(&sql);
+}
+
+/* ---- what is stuck ---- */
+
+/* Page by page through what look takes for stuck; judge has the last word. */
+static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most, struct tally *out)
+{
+	struct ledger none = {.ready = false};
+	struct arena pages[2] = {ARENA_INIT, ARENA_INIT};
+	struct facts *facts = NULL, *after = NULL;
+	struct failure *f = &out->stuck_failed;
+	int n = 0, page = 0, rows = most < LOOK_ROWS ? (int)most : LOOK_ROWS;
+	int64_t seen = 0;
+	defib_err err = look_running(s, q, &out->running, f);
+	if (!err)
+		err = look_stuck(s, q, &out->stuck_total, f);
+	out->running_capped = out->running >= ROWS_COUNT_MAX;
+	out->total_capped = out->stuck_total >= ROWS_COUNT_MAX;
+	while (!err && seen < most) {
+		/* The last row of a page says where the next one begins, so two pages live. */
+		struct arena *a = &pages[page++ % 2];
+		arena_clear(a);
+		err = look_page(s, q, &none, NULL, rows, after, a, &facts, &n, f);
+		for (int i = 0; !err && i < n; i++)
+			out->stuck[judge(q->binding->watch, &facts[i]).verdict]++;
+		seen += n;
+		if (err || n < rows)
+			break;
+		after = &facts[n - 1];
+	}
+	out->stuck_capped = seen >= most;
+	out->stuck[VERDICT_NONE] = 0; /* a row too much is no verdict */
+	/* Judge has the last word: where it was asked of all, what it said is the number. */
+	if (!err && !out->stuck_capped) {
+		out->stuck_total = 0;
+		for (int v = 0; v < VERDICT_COUNT; v++)
+			out->stuck_total += out->stuck[v];
+		out->total_capped = false;
+	}
+	arena_release(&pages[0]);
+	arena_release(&pages[1]);
+}
+
+static void events_sql(enum store_engine engine, struct buf *sql)
+{
+	bool postgres = engine == STORE_POSTGRES;
+	buf_add(sql, "SELECT l.event, ");
+	event_judged_sql(sql, "l");
+	buf_add(sql, ", ");
+	event_by_person_sql(sql, "l");
+	buf_add(sql, postgres ? ", count(*) FILTER (WHERE l.at > clock_timestamp() - interval "
+	                        "'24 hours'), count(*) FROM defib.ledger AS l WHERE l.watch = $1 AND "
+	                        "l.at > clock_timestamp() - interval '7 days'"
+	                      : ", count(*) FILTER (WHERE l.at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', "
+	                        "'-1 day')), count(*) FROM defib_ledger AS l WHERE l.watch = ?1 AND "
+	                        "l.at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-7 days')");
+	buf_add(sql, " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
+}
+
+static void add_to(struct tally_event *sum, const struct tally_event *e)
+{
+	sum->day += e->day;
+	sum->week += e->week;
+}
+
+/* Entries of one event, some of which may count for more than others. */
+static void add_up(const struct tally_event *e, bool judged, bool by_person, struct tally *out)
+{
+	unsigned counts = event_counts(e->name, judged, by_person);
+	if (counts & EVENT_DETECTED)
+		add_to(&out->detected, e);
+	if (counts & EVENT_RECOVERED)
+		add_to(&out->recovered, e);
+	if (counts & EVENT_RECOVERED && by_person)
+		add_to(&out->recovered_by_hand, e);
+	if (counts & EVENT_HELD)
+		add_to(&out->put_on_hold, e);
+	if (counts & EVENT_ROLLED_BACK)
+		add_to(&out->rolled_back, e);
+	if (text_eq(e->name, "LATE_COMPLETION"))
+		add_to(&out->late, e);
+	struct tally_event *last = out->nevents ? &out->events[out->nevents - 1] : NULL;
+	if (last && text_eq(last->name, e->name))
+		add_to(last, e);
+	else
+		out->events[out->nevents++] = *e;
+}
+
+static defib_err count_events(struct store *s, const char *watch, struct arena *a,
+                              struct tally *out, struct failure *f)
+{
+	struct store_rows rows;
+	struct buf sql = BUF_INIT;
+	events_sql(s->engine, &sql);
+	defib_err err = ask(s, buf_text(&sql), watch, a, &rows, f);
+	buf_release(&sql);
+	if (err)
+		return err;
+	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		add_up(&(struct tally_event){row_text(&rows, i, 0), row_int(&rows, i, 3, 0),
+		                             row_int(&rows, i, 4, 0)},
+		       row_bool(&rows, i, 1), row_bool(&rows, i, 2), out);
+	return DEFIB_OK;
+}
+
+static void count_ledger(struct store *s, const struct watch_sql *q, struct arena *a,
+                         struct tally *out)
+{
+	const char *watch = q->binding->watch->name;
+	struct failure *f = &out->ledger_failed;
+	struct held_count held = {0};
+	if (ledger_waiting(s, watch, &out->held, &out->retries, f) ||
+	    held_count(s, q, out->held, &held, f) || count_events(s, watch, a, out, f))
+		return;
+	out->held = held.all;
+	out->held_running = held.running;
+	(void)!mistakes_count(s, watch, &out->mistakes, f);
+}
+
+static void count_ends(struct store *s, const struct watch_sql *q,
+                       const struct stats_sample *sample, struct arena *a, struct tally *out)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	out->has_ends = ends_sql(q->binding, sample, &sql);
+	if (out->has_ends && ask(s, buf_text(&sql), NULL, a, &rows, &out->ends_failed) == DEFIB_OK) {
+		out->has_failed = row_text(&rows, 0, 0) != NULL;
+		out->has_completed = row_text(&rows, 0, 1) != NULL;
+		out->has_duration = row_text(&rows, 0, 3) != NULL;
+		out->failed = scaled(row_int(&rows, 0, 0, 0), sample);
+		out->completed = scaled(row_int(&rows, 0, 1, 0), sample);
+		out->measured = scaled(row_int(&rows, 0, 2, 0), sample);
+		out->average_us = row_int(&rows, 0, 3, 0);
+		out->p95_us = row_int(&rows, 0, 4, 0);
+	}
+	buf_release(&sql);
+}
+
+defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                      enum tally_how how, struct arena *a, struct tally *out, struct failure *f)
+{
+	struct stats_sample sample = {.share = 0};
+	*out = (struct tally){0};
+	count_stuck(s, q, stuck_most[how], out);
+	if (!s->lost && l->ready)
+		count_ledger(s, q, a, out);
+	if (!s->lost && how == TALLY_QUICK)
+		sample = sample_of(s, q->binding, a);
+	out->estimated = sample.share > 0;
+	if (!s->lost)
+		count_states(s, q, &sample, a, out);
+	if (!s->lost)
+		count_ends(s, q, &sample, a, out);
+	if (!s->lost && out->estimated)
+		count_few_states(s, q, a, out);
+	if (!s->lost)
+		return DEFIB_OK;
+	const struct failure *const parts[] = {&out->stuck_failed, &out->ledger_failed,
+	                                       &out->states_failed, &out->ends_failed};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (parts[i]->code)
+			*f = *parts[i];
+	return f->code;
+}

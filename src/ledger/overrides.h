@@ -1,0 +1,57 @@
+/*
+ * overrides.h: what persons have told the daemons, and what the daemons tell persons,
+ * through the database: so that it works from any host, survives restarts and
+ * needs no way to the process.
+ */
+#ifndef LEDGER_OVERRIDES_H
+#define LEDGER_OVERRIDES_H
+
+#include "store/store.h"
+
+/*
+ * Whether the tables are there, and the role may read this one of them; with `create`, may
+ * write to it, and they are made when they are not there. DEFIB_PERMISSION: it may not.
+ */
+MUST_CHECK defib_err told_open(struct store *s, const char *table, bool create, bool *there,
+                               struct failure *f);
+
+/* The name of a word that one pass of the leader takes: it goes past doubt, brake and second look.
+ */
+#define TOLD_OVERRIDE "override"
+
+/* One word, in force: not taken back, its time not over. */
+struct override {
+	const char *watch, *name, *value, *actor, *reason; /* name: "pause", "raise" or that one */
+	int64_t at_us, until_us;                           /* until 0: until it is taken back */
+};
+
+/* All that is in force, by the database's clock. */
+MUST_CHECK defib_err override_read(struct store *s, struct arena *a, struct override **out, int *n,
+                                   struct failure *f);
+/* What all of them together say of one watch. */
+struct override_sum {
+	bool paused;
+	double factor;         /* of its thresholds, 1 where nobody raised them */
+	const char *raised_by; /* NULL: nobody */
+	int64_t override_us;   /* when a pass past the guards was asked for; 0: it was not */
+};
+struct override_sum override_of(const struct override *words, int n, const char *watch);
+/* Say it, for `for_us` (0: until it is taken back); an earlier word of that name is replaced. */
+MUST_CHECK defib_err override_say(struct store *s, const struct override *word, int64_t for_us,
+                                  struct failure *f);
+/* Take a word back; *was is false when there was none. */
+MUST_CHECK defib_err override_take_back(struct store *s, const char *watch, const char *name,
+                                        bool *was, struct failure *f);
+
+/* How a watch is, by its leader. */
+struct status_row {
+	const char *watch, *holder, *info; /* info: JSON */
+	int64_t at_us, age_us;
+	bool led; /* its leader's lease is in force */
+};
+MUST_CHECK defib_err status_write(struct store *s, const char *watch, const char *holder,
+                                  const char *info, struct failure *f);
+MUST_CHECK defib_err status_read(struct store *s, struct arena *a, struct status_row **out, int *n,
+                                 struct failure *f);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * doctor.h: what will go wrong, found before it does.
+ *
+ * Each check looks at one thing of a database or of a watch and says what it
+ * found: ok, warn or FAIL, in one sentence, with the exact SQL or action that
+ * mends it. Findings are data: the command line prints them, the page shows
+ * them. Nothing is ever written: every statement runs in a read-only
+ * transaction of a read-only session. The one exception is asked for: remedies are tried on a row
+ * in a transaction that is rolled back (doctor_try.c).
+ */
+#ifndef SETUP_DOCTOR_H
+#define SETUP_DOCTOR_H
+
+#include "watch/settings.h"
+
+enum finding_level { FINDING_OK, FINDING_WARN, FINDING_FAIL };
+#define FINDING_LEVELS (FINDING_FAIL + 1)
+
+struct finding {
+	const char *check; /* id of the check: "index" */
+	enum finding_level level;
+	const char *database;
+	const char *watch; /* NULL: about the database itself */
+	const char *text;
+	const char *fix; /* SQL that ends with ';', or an action in words; NULL: nothing to do */
+};
+
+struct doctor {
+	const struct database *database;
+	struct store_options store; /* read_only must be set */
+	/* Opens `store`; tests put a wrapper around what it returns. */
+	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
+	const struct watch *const *watches; /* of this database, also those that are off */
+	int nwatches;
+	bool ledger_off;   /* by configuration */
+	bool try_remedies; /* try each on one running row, and roll back */
+	int64_t idle_us;   /* from when on an idle transaction is worth a warning */
+	void (*found)(void *ctx, const struct finding *f);
+	void *ctx;
+};
+
+/* Run every check on one database and its watches. What cannot be checked is a finding too. */
+void doctor_examine(const struct doctor *d);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * doctor_check.h: what the checks of doctor share: the patient under
+ * examination, and how to ask and to say what was found.
+ */
+#ifndef SETUP_DOCTOR_CHECK_H
+#define SETUP_DOCTOR_CHECK_H
+
+#include "ledger/ledger.h"
+#include "setup/doctor.h"
+#include "watch/compile.h"
+
+/* How far a watch got: a check that needs more than that is left out. */
+enum stage { STAGE_NONE, STAGE_FITS, STAGE_READS, STAGE_BOUNDED };
+
+/* From this many rows on, reading a whole table is a FAIL. */
+#define LARGE_TABLE_ROWS 10000
+
+struct examination {
+	const struct doctor *doctor;
+	struct store *store;
+	const char *check; /* id of the one under way */
+	struct arena arena;
+	const char *role, *dbname; /* quoted; PostgreSQL only */
+	bool ledger_usable;        /* there, or the first --fix can make it */
+	const char *ledger_fix;
+
+	/* Of the watch under examination; NULL while the database itself is. */
+	const struct watch *watch;
+	const char *table; /* quoted */
+	struct binding binding;
+	struct watch_sql sql;
+	enum stage stage;
+};
+
+/* Say what was found. `fix` may be NULL. */
+void found(struct examination *x, enum finding_level level, const char *fix, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+/* Say that the check itself failed. */
+void unclear(struct examination *x, const struct failure *f);
+/* Run one query in a read-only transaction of its own. */
+MUST_CHECK defib_err ask(struct examination *x, const char *sql, const struct store_param *params,
+                         int nparams, struct store_rows *rows, struct failure *f);
+/* The same; a failure becomes a finding and the answer false. */
+bool asked(struct examination *x, const char *sql, const struct store_param *params, int nparams,
+           struct store_rows *rows);
+/* "2h 5m", in the arena. */
+const char *span(struct examination *x, int64_t us);
+/* "12,345", in the arena. */
+const char *grouped(struct examination *x, int64_t n);
+
+/* The name of the watch's table without its schema and quotes. */
+const char *bare_table(struct examination *x);
+
+/* Of a database (doctor_database.c). */
+void check_version(struct examination *x);
+void check_tls(struct examination *x);
+void check_timeline(struct examination *x);
+void check_pooler(struct examination *x);
+void check_writable(struct examination *x);
+void check_clock(struct examination *x);
+void check_idle(struct examination *x);
+void check_file(struct examination *x);
+void check_journal(struct examination *x);
+void check_integrity(struct examination *x);
+
+/* doctor_ledger.c */
+void check_ledger(struct examination *x);
+void check_sequences(struct examination *x);
+void check_daemon_tables(struct examination *x);
+void check_work_tables(struct examination *x);
+
+/* Of a watch (doctor_watch.c). */
+void check_fits(struct examination *x);
+void check_types(struct examination *x);
+void check_key(struct examination *x);
+void check_look(struct examination *x);
+void check_threshold(struct examination *x);
+void check_owner(struct examination *x);
+void check_loop(struct examination *x);
+void check_hold(struct examination *x);
+void check_signs(struct examination *x);
+/* Whether `running` asks for what is there (doctor_running.c). */
+void check_running(struct examination *x);
+/* Whether its remedies help, tried on a row (doctor_try.c). */
+void check_remedies(struct examination *x);
+/* Who takes its rows (doctor_attach.c). */
+void check_attached(struct examination *x);
+/* Its privileges (doctor_rights.c) and its plan (doctor_plan.c, doctor_plan_sqlite.c). */
+void check_read(struct examination *x);
+void check_write(struct examination *x);
+void check_policies(struct examination *x);
+void check_plan(struct examination *x);
+void check_plan_sqlite(struct examination *x);
+/* The statement that makes the index for a look, with its ';'. */
+const char *index_statement(struct examination *x);
+/* A statement that makes an index, as advice: a view takes none, the table behind it does. */
+const char *index_advice(struct examination *x, const char *statement);
+/* Whether an index can be made beside writers: PostgreSQL, and no partitioned table. */
+bool indexes_concurrently(struct examination *x);
+/* Every row is a running one: then there is nothing that an index could leave out. */
+bool all_rows_run(const struct watch *w);
+/* The GRANTs that a statement lacks, or NULL when none can be told. */
+const char *missing_grants(struct examination *x, const char *sql);
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * doctor_plan.c: whether an index serves the look on PostgreSQL, from what
+ * EXPLAIN says.
+ *
+ * A look must read running rows only. An index does that if it is partial
+ * (the planner takes it only where our condition implies its own) or narrows
+ * by a condition. Where a table is too small for the planner to bother with
+ * an index, it is asked again with sequential scans made dear.
+ */
+#include "setup/doctor_check.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <jansson.h>
+
+#define LOOK_LIMIT 1000
+#define INDEXES_MAX 16
+#define OTHERS_MAX 8
+
+struct used_index {
+	const char *schema, *name;
+	bool narrows;
+	double cost;
+};
+
+struct other_scan {
+	const char *schema, *table, *filter;
+};
+
+/* What a plan does with the watched table, and which others it reads whole. */
+struct plan {
+	bool whole;
+	int nindexes;
+	struct used_index indexes[INDEXES_MAX];
+	int nothers;
+	struct other_scan others[OTHERS_MAX];
+};
+
+static const char *text_of(const json_t *node, const char *key)
+{
+	const char *text = json_string_value(json_object_get(node, key));
+	return text ? text : "";
+}
+
+/* The watched table is t; its partitions are t_1, t_2, … */
+static bool is_watched(const json_t *node)
+{
+	const char *alias = text_of(node, "Alias");
+	if (alias[0] != 't' || !json_object_get(node, "Relation Name"))
+		return false;
+	return alias[1] == '\0' || (alias[1] == '_' && isdigit((unsigned char)alias[2]));
+}
+
+static void note_index(struct examination *x, const json_t *node, const char *schema, double cost,
+                       struct plan *p)
+{
+	if (p->nindexes == INDEXES_MAX)
+		return;
+	p->indexes[p->nindexes++] = (struct used_index){
+		.schema = arena_strdup(&x->arena, schema),
+		.name = arena_strdup(&x->arena, text_of(node, "Index Name")),
+		.narrows = json_object_get(node, "Index Cond") != NULL,
+		.cost = cost,
+	};
+}
+
+static void note_other(struct examination *x, const json_t *node, struct plan *p)
+{
+	if (p->nothers == OTHERS_MAX)
+		return;
+	p->others[p->nothers++] = (struct other_scan){
+		.schema = arena_strdup(&x->arena, text_of(node, "Schema")),
+		.table = arena_strdup(&x->arena, text_of(node, "Relation Name")),
+		.filter = arena_strdup(&x->arena, text_of(node, "Filter")),
+	};
+}
+
+/* `heap` is the bitmap scan above us, if any: its index nodes do not name their table. */
+static void walk(struct examination *x, const json_t *node, const json_t *heap, struct plan *p)
+{
+	const char *type = text_of(node, "Node Type");
+	double cost = json_number_value(json_object_get(node, "Total Cost"));
+
+	if (text_eq(type, "Seq Scan") && is_watched(node))
+		p->whole = true;
+	else if (text_eq(type, "Seq Scan"))
+		note_other(x, node, p);
+	else if (text_eq(type, "Bitmap Index Scan") && heap)
+		note_index(x, node, text_of(heap, "Schema"), cost, p);
+	else if (is_watched(node) && json_object_get(node, "Index Name"))
+		note_index(x, node, text_of(node, "Schema"), cost, p);
+	if (text_eq(type, "Bitmap Heap Scan"))
+		heap = is_watched(node) ? node : NULL;
+	const json_t *children = json_object_get(node, "Plans");
+	for (size_t i = 0; i < json_array_size(children); i++)
+		walk(x, json_array_get(children, i), heap, p);
+}
+
+/* EXPLAIN a query; the answer is the root of its plan, inside *document. */
+static const json_t *explain(struct examination *x, const char *sql, bool dear_scans,
+                             json_t **document, struct failure *f)
+{
+	struct buf text = BUF_INIT;
+	struct store_rows rows;
+	struct store_param limit = P_INT(LOOK_LIMIT);
+	*document = NULL;
+	defib_err err = store_begin(x->store, TX_READ, f);
+	if (err)
+		return NULL;
+	if (dear_scans)
+		err = store_exec(x->store, "SELECT set_config('enable_seqscan', 'off', true)", NULL, 0,
+		                 &x->arena, NULL, f);
+	buf_addf(&text, "EXPLAIN (FORMAT JSON, VERBOSE) %s", sql);
+	if (!err)
+		err = store_exec(x->store, buf_text(&text), &limit, 1, &x->arena, &rows, f);
+	store_rollback(x->store);
+	buf_release(&text);
+	if (!err)
+		*document = json_loads(row_text(&rows, 0, 0), 0, NULL);
+	return json_object_get(json_array_get(*document, 0), "Plan");
+}
+
+static bool plan_look(struct examination *x, bool dear_scans, struct plan *p)
+{
+	struct failure f = {0};
+	json_t *document;
+	const json_t *root = explain(x, x->sql.look_first, dear_scans, &document, &f);
+	*p = (struct plan){0};
+	if (root)
+		walk(x, root, NULL, p);
+	else
+		unclear(x, &f);
+	json_decref(document);
+	return root != NULL;
+}
+
+/* How many rows the planner thinks the table has, also if it was never analysed. */
+static bool estimate(struct examination *x, int64_t *rows, double *cost)
+{
+	struct failure f = {0};
+	json_t *document;
+	const char *sql = arena_printf(&x->arena, "SELECT * FROM %s LIMIT $1::bigint", x->table);
+	const json_t *root = explain(x, sql, false, &document, &f);
+	const json_t *scan = json_array_get(json_object_get(root, "Plans"), 0);
+	if (!root)
+		unclear(x, &f);
+	*rows = (int64_t)json_number_value(json_object_get(scan, "Plan Rows"));
+	*cost = json_number_value(json_object_get(scan, "Total Cost"));
+	json_decref(document);
+	return root != NULL;
+}
+
+static bool is_partial(struct examination *x, const struct used_index *index)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param params[] = {P_TEXT(index->schema), P_TEXT(index->name)};
+	if (ask(x,
+	        "SELECT i.indpred IS NOT NULL FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+	        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2",
+	        params, 2, &rows, &f))
+		return false;
+	return rows.nrows > 0 && row_bool(&rows, 0, 0);
+}
+
+/* Whether every index of a plan leaves most of the table alone. */
+static bool serves(struct examination *x, const struct plan *p, double whole_cost, bool large)
+{
+	if (p->whole || p->nindexes == 0)
+		return false;
+	for (int i = 0; i < p->nindexes; i++) {
+		const struct used_index *index = &p->indexes[i];
+		bool dear = large && index->cost > whole_cost / 2;
+		if ((!index->narrows || dear) && !is_partial(x, index))
+			return false;
+	}
+	return true;
+}
+
+static void check_others(struct examination *x, const struct plan *p)
+{
+	for (int i = 0; i < p->nothers; i++) {
+		const struct other_scan *o = &p->others[i];
+		struct store_param params[] = {P_TEXT(o->schema), P_TEXT(o->table)};
+		struct store_rows rows;
+		if (!asked(x,
+		           "SELECT CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint ELSE "
+		           "pg_relation_size(c.oid) / 100 END, format('%I.%I', n.nspname, c.relname) FROM "
+		           "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+		           "WHERE n.nspname = $1 AND c.relname = $2",
+		           params, 2, &rows) ||
+		    rows.nrows == 0 || row_int(&rows, 0, 0, 0) <= LARGE_TABLE_ROWS)
+			continue;
+		found(x, FINDING_FAIL,
+		      arena_printf(&x->arena, "make an index on %s that serves %s", row_text(&rows, 0, 1),
+		                   o->filter[0] ? o->filter : "the watch's expressions"),
+		      "a look reads all of %s too (about %s rows)", row_text(&rows, 0, 1),
+		      grouped(x, row_int(&rows, 0, 0, 0)));
+	}
+}
+
+bool all_rows_run(const struct watch *w)
+{
+	return strcasecmp(w->running.text, "true") == 0 || text_eq(w->running.text, "1");
+}
+
+bool indexes_concurrently(struct examination *x)
+{
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(x->table)};
+	return x->store->engine == STORE_POSTGRES &&
+	       asked(x, "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)", params, 1,
+	             &rows) &&
+	       rows.nrows == 1 && row_bool(&rows, 0, 0);
+}
+
+/* On SQLite a watch of one does not get this far: nobody writes to a view. */
+static bool is_view(struct examination *x)
+{
+	struct store_param table = P_TEXT(x->table);
+	struct store_rows rows;
+	return x->store->engine == STORE_POSTGRES &&
+	       asked(x, "SELECT relkind = 'v' FROM pg_class WHERE oid = to_regclass($1)", &table, 1,
+	             &rows) &&
+	       rows.nrows == 1 && row_bool(&rows, 0, 0);
+}
+
+const char *index_advice(struct examination *x, const char *statement)
+{
+	if (!is_view(x))
+		return statement;
+	return arena_printf(&x->arena, "%s is a view: on the table behind it, %s", x->table, statement);
+}
+
+const char *index_statement(struct examination *x)
+{
+	struct buf sql = BUF_INIT;
+	watch_index(&x->binding, indexes_concurrently(x), &sql);
+	const char *statement = arena_printf(&x->arena, "%s;", buf_text(&sql));
+	buf_release(&sql);
+	return index_advice(x, statement);
+}
+
+static void not_served(struct examination *x, const struct plan *p, int64_t rows)
+{
+	struct plan forced;
+	if (rows > LARGE_TABLE_ROWS) {
+		found(x, FINDING_FAIL, index_statement(x), "a look reads %s table (about %s rows)%s%s",
+		      p->whole ? "the whole" : "most of the", grouped(x, rows),
+		      p->nindexes ? " through index " : "", p->nindexes ? p->indexes[0].name : "");
+		return;
+	}
+	x->stage = STAGE_BOUNDED;
+	if (!plan_look(x, true, &forced))
+		return;
+	if (serves(x, &forced, 0, false))
+		found(x, FINDING_OK, NULL, "the table is small; index %s serves the look when it grows",
+		      forced.indexes[0].name);
+	else
+		found(x, FINDING_WARN, index_statement(x),
+		      "no index serves the look: the table is small (about %s rows), but once it grows a "
+		      "look "
+		      "reads all of it",
+		      grouped(x, rows));
+}
+
+void check_plan(struct examination *x)
+{
+	struct plan p;
+	int64_t rows;
+	double whole_cost;
+	if (!plan_look(x, false, &p) || !estimate(x, &rows, &whole_cost))
+		return;
+	if (all_rows_run(x->watch)) {
+		x->stage = STAGE_BOUNDED;
+		found(x, FINDING_OK, NULL,
+		      "every row of the table is a running one: a look reads them all");
+	} else if (serves(x, &p, whole_cost, rows > LARGE_TABLE_ROWS)) {
+		x->stage = STAGE_BOUNDED;
+		found(x, FINDING_OK, NULL, "index %s serves the look", p.indexes[0].name);
+	} else {
+		not_served(x, &p, rows);
+	}
+	check_others(x, &p);
+}

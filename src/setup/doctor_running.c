@@ -1,0 +1,300 @@
+/*
+ * doctor_running.c: whether `running` asks for what is there. When it matches no row, the values
+ * that stand in the columns it names are listed, with the one that is nearest to what it asks for.
+ */
+#include "setup/doctor_check.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "recover/masked.h"
+#include "recover/unseen.h"
+#include "watch/lexer.h"
+
+#define WITHIN_MS 2000    /* that one question may take */
+#define SAMPLE_ROWS 10000 /* whose values are counted */
+#define NAMED_MAX 3       /* columns that are told about */
+#define ASKED_MAX 8       /* values that `running` asks for, a column */
+#define VALUES_MAX 50     /* different values that are read, … */
+#define VALUES_SHOWN 5    /* … and told, the most common ones first */
+#define VALUE_CHARACTERS 40
+
+/* A column that `running` names, and the values that it must equal. */
+struct named {
+	const char *column;
+	const char *asked[ASKED_MAX];
+	int nasked;
+};
+
+/* Reading a predicate from left to right. */
+struct reading {
+	struct examination *x;
+	struct named named[NAMED_MAX];
+	int n;
+	struct named *left;  /* the column that a value behind it belongs to */
+	const char *waiting; /* a value before its column */
+	bool equal, negated;
+	const char *punct; /* the last one, for those of two characters */
+};
+
+static const char *unquoted(struct examination *x, struct sql_token k)
+{
+	char *text = arena_printf(&x->arena, "%.*s", (int)k.len, k.text), *to = text;
+	char quote = *text;
+	if (quote != '\'' && quote != '"')
+		return text;
+	for (size_t i = 1; i + 1 < k.len; i++) {
+		*to++ = k.text[i];
+		i += k.text[i] == quote;
+	}
+	*to = '\0';
+	return text;
+}
+
+static void read_value(struct reading *r, const char *value)
+{
+	struct named *c = r->left;
+	if (!c)
+		r->waiting = value;
+	else if (r->equal && c->nasked < ASKED_MAX)
+		c->asked[c->nasked++] = value;
+}
+
+static void read_column(struct reading *r, const char *column)
+{
+	struct named *c = NULL;
+	for (int i = 0; i < r->n; i++)
+		if (text_eq(r->named[i].column, column))
+			c = &r->named[i];
+	if (!c && r->n < NAMED_MAX) {
+		c = &r->named[r->n++];
+		c->column = column;
+	}
+	r->left = c;
+	if (c && r->waiting)
+		read_value(r, r->waiting);
+	r->waiting = NULL;
+}
+
+static bool is_word(const char *word, const char *const *words)
+{
+	while (*words && strcasecmp(word, *words) != 0)
+		words++;
+	return *words != NULL;
+}
+
+static void read_word(struct reading *r, const char *word, bool bare)
+{
+	static const char *const joins[] = {"and", "or", "case", "when", "then", "else", NULL};
+	static const char *const others[] = {"like", "ilike", "similar", "between", "is", "glob", NULL};
+	const struct binding *b = &r->x->binding;
+	bool folds = bare || b->engine == STORE_SQLITE;
+	for (int i = 0; i < b->ncolumns; i++) {
+		const char *name = b->columns[i].name;
+		if (folds ? strcasecmp(name, word) == 0 : strcmp(name, word) == 0) {
+			read_column(r, name);
+			return;
+		}
+	}
+	if (bare && *word >= '0' && *word <= '9') {
+		read_value(r, word);
+	} else if (bare && is_word(word, joins)) {
+		r->left = NULL;
+		r->waiting = NULL;
+		r->equal = r->negated = false;
+	} else if (bare && strcasecmp(word, "not") == 0) {
+		r->negated = true;
+	} else if (bare && strcasecmp(word, "in") == 0) {
+		r->equal = !r->negated;
+	} else if (bare && is_word(word, others)) {
+		r->equal = false;
+	}
+}
+
+static void read_punct(struct reading *r, const char *at)
+{
+	bool second = r->punct && r->punct + 1 == at && strchr("<>!", *r->punct);
+	if (*at == '=')
+		r->equal = !second;
+	else if (strchr("<>!~", *at))
+		r->equal = false;
+	r->punct = at;
+}
+
+static void read_predicate(struct reading *r)
+{
+	struct sql_lexer lx;
+	sql_lexer_init(&lx, r->x->watch->running.text, r->x->store->engine);
+	for (;;) {
+		struct sql_token k = sql_next(&lx);
+		bool name = k.type == SQL_WORD || k.type == SQL_NAME;
+		if (k.type == SQL_END || k.type == SQL_OPEN_ENDED)
+			return;
+		if (name && *lx.at != '.' && (*lx.at != '(' || strncasecmp(k.text, "in", 2) == 0))
+			read_word(r, unquoted(r->x, k), k.type == SQL_WORD);
+		else if (k.type == SQL_STRING && *k.text == '\'')
+			read_value(r, unquoted(r->x, k));
+		else if (k.type == SQL_PUNCT)
+			read_punct(r, k.text);
+	}
+}
+
+/* Run one query that may not take long. */
+static defib_err ask_within(struct examination *x, const char *sql, struct store_rows *rows,
+                            struct failure *f)
+{
+	defib_err err = store_begin_within(x->store, WITHIN_MS, f);
+	if (err)
+		return err;
+	err = store_exec(x->store, sql, NULL, 0, &x->arena, rows, f);
+	store_rollback(x->store);
+	return err;
+}
+
+static bool read_values(struct examination *x, const struct named *c, struct store_rows *rows)
+{
+	struct buf sql = BUF_INIT;
+	struct failure f = {0};
+	buf_add(&sql, "SELECT defib_value, count(*) FROM (SELECT CAST(t.");
+	sql_ident(&sql, c->column);
+	buf_addf(&sql,
+	         " AS text) AS defib_value FROM %s AS t LIMIT %d) AS defib_sample GROUP BY 1 "
+	         "ORDER BY 2 DESC, 1 LIMIT %d",
+	         x->table, SAMPLE_ROWS, VALUES_MAX + 1);
+	bool good = ask_within(x, buf_text(&sql), rows, &f) == DEFIB_OK;
+	buf_release(&sql);
+	return good;
+}
+
+static const char *nearest(const char *word, const char *const *values)
+{
+	for (const char *const *at = values; *at; at++)
+		if (strcasecmp(word, *at) == 0)
+			return *at;
+	return text_nearest(word, values);
+}
+
+/* The values that are asked for and are not there; whether one of them looks like a slip. */
+static bool tell_absent(struct examination *x, const struct named *c, const struct store_rows *rows,
+                        struct buf *out)
+{
+	const char **values = ARENA_ARRAY(&x->arena, const char *, rows->nrows + 1);
+	const char *between = ": ";
+	bool slip = false;
+	for (int i = 0, n = 0; i < rows->nrows; i++)
+		if (row_text(rows, i, 0))
+			values[n++] = row_text(rows, i, 0);
+	for (int i = 0; i < c->nasked; i++) {
+		const char *near = nearest(c->asked[i], values);
+		if (text_eq(near, c->asked[i]))
+			continue;
+		buf_addf(out, "%s'%s' is not there", between, c->asked[i]);
+		if (near)
+			buf_addf(out, ", did you mean '%s'?", near);
+		between = "; ";
+		slip = slip || near;
+	}
+	return slip;
+}
+
+static void tell_value(struct examination *x, const struct named *c, const char *value, int64_t n,
+                       struct buf *out)
+{
+	struct buf shown = BUF_INIT;
+	size_t len = 0, step;
+	if (!value) {
+		buf_addf(out, "null (%s)", grouped(x, n));
+		return;
+	}
+	masked_text(x->watch, NULL, c->column, value, &shown);
+	const char *text = buf_text(&shown);
+	for (int i = 0; i < VALUE_CHARACTERS && (step = utf8_len(text + len)) > 0; i++)
+		len += step;
+	buf_addf(out, "'%.*s%s' (%s)", (int)len, text, text[len] ? "…" : "", grouped(x, n));
+	buf_release(&shown);
+}
+
+/* What stands in one column; whether what is asked for looks like a slip. */
+static bool tell_column(struct examination *x, const struct named *c, struct buf *out)
+{
+	struct store_rows rows;
+	int64_t all = 0;
+	if (watch_hides(x->watch, c->column)) {
+		buf_addf(out, "; %s is masked, so its values are not shown", c->column);
+		return false;
+	}
+	if (!read_values(x, c, &rows))
+		return false;
+	if (rows.nrows > VALUES_MAX) {
+		buf_addf(out, "; %s has more than %d values", c->column, VALUES_MAX);
+		return false;
+	}
+	for (int i = 0; i < rows.nrows; i++)
+		all += row_int(&rows, i, 1, 0);
+	buf_add(out, "; ");
+	if (all >= SAMPLE_ROWS)
+		buf_addf(out, "in the first %s rows ", grouped(x, SAMPLE_ROWS));
+	buf_addf(out, "%s is ", c->column);
+	for (int i = 0; i < rows.nrows && i < VALUES_SHOWN; i++) {
+		buf_add(out, i ? ", " : "");
+		tell_value(x, c, row_text(&rows, i, 0), row_int(&rows, i, 1, 0), out);
+	}
+	if (rows.nrows > VALUES_SHOWN)
+		buf_addf(out, " and %d more", rows.nrows - VALUES_SHOWN);
+	return tell_absent(x, c, &rows, out);
+}
+
+static void tell_unmatched(struct examination *x, const struct unseen *u, bool sure)
+{
+	struct reading r = {.x = x};
+	struct buf text = BUF_INIT;
+	bool slip = false;
+	if (sure)
+		buf_addf(&text, "no row matches running (%s)", x->watch->running.text);
+	else
+		buf_addf(&text, "whether a row matches running (%s) cannot be told within %s",
+		         x->watch->running.text, span(x, WITHIN_MS * INT64_C(1000)));
+	read_predicate(&r);
+	for (int i = 0; i < r.n && !x->store->lost; i++)
+		slip = tell_column(x, &r.named[i], &text) || slip;
+	if (u->secured)
+		buf_addf(&text, "; row-level security applies to role %s and may hide rows", x->role);
+	/* What the ledger tells of did run once: it rests. */
+	if (!u->recorded && (sure || slip))
+		found(x, FINDING_WARN,
+		      "correct running: in the watch if it asks for what is never there; if nothing runs "
+		      "just now, ask again when something does",
+		      "%s", buf_text(&text));
+	else
+		found(x, FINDING_OK, NULL, "%s", buf_text(&text));
+	buf_release(&text);
+}
+
+void check_running(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct unseen u;
+	const char *sql = arena_printf(&x->arena, "SELECT 1 FROM %s AS t WHERE (%s) LIMIT 1", x->table,
+	                               x->watch->running.text);
+	defib_err err = ask_within(x, sql, &rows, &f);
+	if (err && err != DEFIB_TIMEOUT) {
+		unclear(x, &f);
+		return;
+	}
+	if (!err && rows.nrows > 0) {
+		found(x, FINDING_OK, NULL, "rows match running");
+		return;
+	}
+	unseen_look(x->store, x->watch, &u);
+	if (x->store->lost)
+		return;
+	if (!u.empty)
+		tell_unmatched(x, &u, !err);
+	else if (u.secured)
+		found(x, FINDING_WARN, "see what is said of its policies",
+		      "no row of table %s can be seen: it is empty, or row-level security hides all of it "
+		      "from role %s",
+		      x->watch->table, x->role);
+	else
+		found(x, FINDING_OK, NULL, "table %s is empty", x->watch->table);
+}

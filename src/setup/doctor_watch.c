@@ -1,0 +1,495 @@
+/*
+ * doctor_watch.c: whether a watch says what its author means: it fits the
+ * table, its times are read as they were written, its key names one row, its
+ * thresholds leave room, and its remedies come to an end.
+ */
+#include "setup/doctor_check.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "recover/decide.h"
+#include "watch/lexer.h"
+#include "watch/timesql.h"
+
+#define FUTURE_US (60 * US_PER_S)
+
+/* A schema that may not be used hides its tables; what else is missing shows after that. */
+static const char *schema_grant(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param table = P_TEXT(x->table);
+	if (x->store->engine != STORE_POSTGRES ||
+	    ask(x,
+	        "SELECT format('GRANT USAGE ON SCHEMA %I TO %I;', n.nspname, current_user) "
+	        "FROM pg_namespace n WHERE n.nspname = (parse_ident($1))[1] AND "
+	        "array_length(parse_ident($1), 1) > 1 AND NOT has_schema_privilege(n.oid, 'USAGE')",
+	        &table, 1, &rows, &f) ||
+	    rows.nrows == 0)
+		return NULL;
+	return row_text(&rows, 0, 0);
+}
+
+static const char *fit_fix(struct examination *x, const struct failure *f)
+{
+	const char *grant = NULL;
+	if (f->code == DEFIB_PERMISSION) {
+		grant = schema_grant(x);
+		if (!grant)
+			grant = missing_grants(x, arena_printf(&x->arena, "SELECT FROM %s", x->table));
+	}
+	if (grant)
+		return grant;
+	return f->next[0] ? f->next : "correct the watch, or the table";
+}
+
+void check_fits(struct examination *x)
+{
+	struct failure f = {0};
+	defib_err err = watch_bind(x->watch, x->store, &x->arena, &x->binding, &f);
+	if (!err)
+		err = watch_compile(&x->binding, &x->arena, &x->sql, &f);
+	if (!err)
+		err = watch_prepare(&x->sql, x->store, &x->arena, &f);
+	if (x->store->lost)
+		return;
+	if (err) {
+		found(x, FINDING_FAIL, arena_strdup(&x->arena, fit_fix(x, &f)), "%s", f.what);
+		return;
+	}
+	x->stage = STAGE_FITS;
+	found(x, FINDING_OK, NULL, "table %s, its key, expressions and remedies are understood",
+	      x->watch->table);
+}
+
+/* The zone in which now() writes times without one, if it is ever another than UTC. */
+static const char *zone_of_server(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	if (ask(x,
+	        "SELECT z.reset_val FROM pg_settings AS z WHERE z.name = 'TimeZone' AND EXISTS (SELECT "
+	        "FROM (VALUES (now()), (now() + interval '6 months')) AS v(at) WHERE "
+	        "v.at AT TIME ZONE z.reset_val <> v.at AT TIME ZONE 'UTC')",
+	        NULL, 0, &rows, &f) ||
+	    rows.nrows == 0)
+		return NULL;
+	return row_text(&rows, 0, 0);
+}
+
+static void check_zone(struct examination *x, const char *option, const char *type)
+{
+	const char *zone = zone_of_server(x);
+	const char *fix =
+		arena_printf(&x->arena,
+	                 "write time_type: utc in the watch if UTC is what the workers write; else "
+	                 "write time_zone: %s, the zone in which they do, or make it a timestamptz "
+	                 "column",
+	                 zone ? zone : "Area/City");
+	if (zone)
+		found(x, FINDING_FAIL, fix,
+		      "%s is %s, read as UTC, but now() is local time here (%s): living jobs may look "
+		      "hours old",
+		      option, type, zone);
+	else
+		found(
+			x, FINDING_WARN, fix,
+			"%s is %s: read as UTC; in another zone every row would be hours too old or too young",
+			option, type);
+}
+
+static bool names_column(const char *sql, enum store_engine engine, const char *column)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	bool named = false;
+	sql_lexer_init(&lx, sql, engine);
+	while (!named && (t = sql_next(&lx)).type != SQL_END)
+		named = (t.type == SQL_WORD && t.len == strlen(column) &&
+		         strncasecmp(t.text, column, t.len) == 0) ||
+		        (t.type == SQL_NAME && t.len == strlen(column) + 2 &&
+		         strncmp(t.text + 1, column, t.len - 2) == 0);
+	return named;
+}
+
+#define ROUND_TRIP_US (2 * US_PER_S) /* whole seconds, and a moment between two clocks */
+
+/* What :now writes into a column is read back by the sign of life, as the watch says both. */
+static void try_round_trip(struct examination *x, enum sign sign, const char *column)
+{
+	const struct binding *b = &x->binding;
+	const char *now = sql_now_us(b->engine);
+	struct buf sql = BUF_INIT, name = BUF_INIT;
+	struct store_rows rows;
+	struct failure f = {0};
+	const char *type = NULL;
+	for (int i = 0; i < b->ncolumns; i++)
+		if (strcasecmp(b->columns[i].name, column) == 0)
+			type = b->columns[i].type;
+	sql_ident(&name, column);
+	buf_add(&sql, "SELECT ");
+	sql_time_us(b, b->sign_time[sign], watch_sign(x->watch, sign)->text, &sql);
+	buf_addf(&sql, " - %s FROM (SELECT ", now);
+	buf_add(&sql, type && b->engine == STORE_POSTGRES ? "(" : "");
+	sql_time_value_for(b, column, now, &sql);
+	if (type && b->engine == STORE_POSTGRES)
+		buf_addf(&sql, ")::%s", type);
+	buf_addf(&sql, " AS %s) AS t", buf_text(&name));
+	/* An expression of more than this column cannot be tried so. */
+	if (!ask(x, buf_text(&sql), NULL, 0, &rows, &f) && rows.nrows && row_text(&rows, 0, 0)) {
+		int64_t off = row_int(&rows, 0, 0, 0);
+		struct buf by = BUF_INIT;
+		duration_text(off < 0 ? -off : off, &by);
+		if (off > ROUND_TRIP_US || off < -ROUND_TRIP_US)
+			found(x, FINDING_FAIL, "name the column alone, and its zone as time_zone: of the watch",
+			      "what :now writes to %s is read back by %s as a time that is %s too %s", column,
+			      sign_options[sign], buf_text(&by), off < 0 ? "old" : "young");
+		buf_release(&by);
+	}
+	buf_release(&sql);
+	buf_release(&name);
+}
+
+static void check_round_trip(struct examination *x, enum sign sign)
+{
+	const struct watch *w = x->watch;
+	enum store_engine engine = x->store->engine;
+	const struct sql_text *const own[] = {&w->work.claim, &w->work.step, &w->work.release};
+	const char *tried[8] = {0};
+	int ntried = 0;
+	for (int i = 0; i < ACT_COUNT + 3; i++) {
+		const struct sql_text *set = i >= ACT_COUNT ? own[i - ACT_COUNT] : &w->actions[i].set;
+		const char *column, *text, *at = set->text;
+		if (!at || (i < ACT_COUNT && w->actions[i].form != ACTION_SET))
+			continue;
+		while (ntried < 8 && sql_next_assignment(&at, engine, &x->arena, &column, &text)) {
+			bool before = !column || !strstr(text, ":now") ||
+			              !names_column(watch_sign(w, sign)->text, engine, column);
+			for (int k = 0; k < ntried; k++)
+				before = before || text_eq(tried[k], column);
+			if (before)
+				continue;
+			tried[ntried++] = column;
+			try_round_trip(x, sign, column);
+		}
+	}
+}
+
+static void check_type(struct examination *x, enum sign sign)
+{
+	check_round_trip(x, sign);
+	const char *type = x->binding.sign_type[sign], *option = sign_options[sign];
+	enum time_type time = x->binding.sign_time[sign];
+	bool guessed = x->watch->time_type == TIME_TYPE_AUTO;
+	bool pg = x->store->engine == STORE_POSTGRES;
+
+	if (pg && x->binding.zone && time == TIME_TYPE_UTC)
+		found(x, FINDING_OK, NULL, "%s is read and written in %s", option, x->watch->time_zone);
+	else if (pg && guessed && time == TIME_TYPE_UTC)
+		check_zone(x, option, type);
+	else if (pg && time == TIME_TYPE_TEXT)
+		found(
+			x, FINDING_WARN, "make it a timestamptz column",
+			"%s is %s: times in text are cast for each running row, and no index on them can serve",
+			option, type);
+	else if (!type[0])
+		found(x, FINDING_OK, NULL, "%s is read as %s", option, time_type_names[time]);
+	else
+		found(x, FINDING_OK, NULL, "%s is %s, read as %s", option, type, time_type_names[time]);
+}
+
+void check_types(struct examination *x)
+{
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (x->binding.sign_type[sign])
+			check_type(x, (enum sign)sign);
+}
+
+/* A unique index of the key's columns, or of some of them. */
+static const char *const unique_sql[] = {
+	[STORE_POSTGRES] =
+		"SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
+		"i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND NOT "
+		"EXISTS "
+		"(SELECT 1 FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att, place) JOIN pg_attribute a "
+		"ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place <= i.indnkeyatts AND "
+		"a.attname NOT IN (SELECT json_array_elements_text($2::json))))",
+	[STORE_SQLITE] =
+		"SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0) AND NOT EXISTS (SELECT 1 "
+		"FROM pragma_table_info(?1) WHERE pk > 0 AND name NOT IN (SELECT value FROM "
+		"json_each(?2))) OR EXISTS (SELECT 1 FROM "
+		"pragma_index_list(?1) l WHERE l.\"unique\" AND NOT l.partial AND NOT EXISTS (SELECT 1 "
+		"FROM "
+		"pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value FROM "
+		"json_each(?2))))",
+};
+
+static void key_lists(const struct watch *w, struct buf *json, struct buf *sql)
+{
+	buf_add(json, "[");
+	for (int k = 0; k < w->key.n; k++) {
+		buf_add(json, k ? "," : "");
+		buf_add_json(json, w->key.items[k]);
+		buf_add(sql, k ? ", " : "");
+		sql_ident(sql, w->key.items[k]);
+	}
+	buf_add(json, "]");
+}
+
+/* SQLite wants a name. */
+static const char *key_index_name(struct examination *x)
+{
+	struct buf name = BUF_INIT;
+	sql_ident(&name, arena_printf(&x->arena, "defib_%s_key", x->watch->name));
+	const char *kept = arena_strdup(&x->arena, buf_text(&name));
+	buf_release(&name);
+	return kept;
+}
+
+static const char *key_index(struct examination *x, const char *columns)
+{
+	bool pg = x->store->engine == STORE_POSTGRES;
+	const char *how = !pg                       ? arena_printf(&x->arena, "%s ", key_index_name(x))
+	                  : indexes_concurrently(x) ? "CONCURRENTLY "
+	                                            : "";
+	return index_advice(
+		x, arena_printf(&x->arena, "CREATE UNIQUE INDEX %sON %s (%s);", how, x->table, columns));
+}
+
+/* Keys of running rows that name another row too; -1: could not be counted. */
+static int64_t count_shared(struct examination *x, const char *columns)
+{
+	struct store_rows rows;
+	const char *sql = arena_printf(
+		&x->arena,
+		"SELECT count(*) FROM (SELECT %s FROM %s AS t WHERE (%s) IN (SELECT %s FROM %s AS t WHERE "
+		"(%s) LIMIT %d) GROUP BY %s HAVING count(*) > 1) AS defib_shared",
+		columns, x->table, columns, columns, x->table, x->watch->running.text, ROWS_COUNT_MAX,
+		columns);
+	return asked(x, sql, NULL, 0, &rows) ? row_int(&rows, 0, 0, 0) : -1;
+}
+
+static void tell_shared(struct examination *x, const char *columns)
+{
+	int64_t n = count_shared(x, columns);
+	if (n > 0)
+		found(x, FINDING_FAIL, "name rows by columns that tell them apart (key:)",
+		      "the key (%s) is not unique: %s key%s of running rows name more than one row, which "
+		      "are never recovered",
+		      columns, grouped(x, n), n == 1 ? "" : "s");
+	else if (n == 0)
+		found(x, FINDING_WARN, key_index(x, columns),
+		      "no unique index covers the key (%s): rows that come to share it are not recovered",
+		      columns);
+}
+
+void check_key(struct examination *x)
+{
+	struct buf names = BUF_INIT, columns = BUF_INIT;
+	struct store_rows rows;
+	bool pg = x->store->engine == STORE_POSTGRES;
+	key_lists(x->watch, &names, &columns);
+	struct store_param params[] = {P_TEXT(pg ? x->table : bare_table(x)), P_TEXT(buf_text(&names))};
+	if (asked(x, unique_sql[x->store->engine], params, 2, &rows)) {
+		if (row_bool(&rows, 0, 0))
+			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
+		else
+			tell_shared(x, buf_text(&columns));
+	}
+	buf_release(&names);
+	buf_release(&columns);
+}
+
+/* The look itself, for what only running it shows: text that is no time, a predicate that fails. */
+void check_look(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param limit = P_INT(1);
+	int64_t start = clock_boot_us();
+	defib_err err = ask(x, x->sql.look_first, &limit, 1, &rows, &f);
+	if (!err)
+		found(x, FINDING_OK, NULL, "a look takes %s", span(x, clock_boot_us() - start));
+	else if (!x->store->lost)
+		found(x, FINDING_FAIL, f.next[0] ? f.next : "correct the watch's expressions, or the rows",
+		      "a look at the rows fails: %s", f.what);
+}
+
+static void check_beat(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	int64_t least = threshold_least(&w->stuck_after);
+	if (least <= 2 * w->beat_us)
+		found(x, FINDING_WARN,
+		      arena_printf(&x->arena,
+		                   "set stuck_after to %s or more, or let the workers beat more often",
+		                   span(x, 3 * w->beat_us)),
+		      "stuck_after %s is just twice the beat of %s: one late beat comes close to a verdict",
+		      span(x, least), span(x, w->beat_us));
+	else
+		found(x, FINDING_OK, NULL, "stuck_after %s is %.3g beats of %s", span(x, least),
+		      (double)least / (double)w->beat_us, span(x, w->beat_us));
+}
+
+void check_threshold(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	const struct threshold *t = w->alive_at.text ? &w->stuck_after : &w->overdue_after;
+	if (w->alive_at.text && w->beat_us && w->stuck_after.given)
+		check_beat(x);
+	else if (!w->owner_alive.text && (w->alive_at.text || w->started_at.text) && t->given)
+		found(x, FINDING_OK, NULL, "only age judges: %s %s must exceed the longest honest run",
+		      w->alive_at.text ? "stuck_after" : "overdue_after", span(x, threshold_least(t)));
+}
+
+/* Without `owner` a row that no worker has yet cannot be told from one whose worker is gone. */
+void check_owner(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	if (!w->owner_alive.text)
+		return;
+	if (w->owner.text)
+		found(x, FINDING_OK, NULL,
+		      "owner_alive is asked where owner is not null: a row without an owner is judged by "
+		      "its signs of life");
+	else
+		found(x, FINDING_WARN, "write owner: with the column that names the worker",
+		      "owner_alive is given without owner: a row that no worker has yet is dead as soon as "
+		      "owner_alive is false for it, and EXISTS is never null");
+}
+
+void check_loop(struct examination *x)
+{
+	struct decide_options o = {.ledger = x->ledger_usable};
+	if (!decide_can_loop(x->watch, &o)) {
+		found(x, FINDING_OK, NULL, "its remedies come to an end");
+		return;
+	}
+	const char * or = "give attempts: and max_attempts:, or accept it with crash_budget: off";
+	found(x, FINDING_FAIL,
+	      x->ledger_fix ? arena_printf(&x->arena, "%s or %s", x->ledger_fix, or) : or,
+	      "requeue could loop for ever: the rows count no attempts and there is no ledger to count "
+	      "crashes, so --fix is refused");
+}
+
+/* What a job that is held will look like in the user's own table, and by what it is held. */
+static void check_held(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	struct buf when = BUF_INIT;
+	enum budget_of budget = decide_budget(w);
+	bool by_rule = false;
+	for (int i = 0; i < w->nrules; i++)
+		by_rule = by_rule || w->rules[i].remedy == REMEDY_HOLD;
+	if (budget == BUDGET_OF_ALL)
+		buf_addf(&when, "stuck %lld times within %s", (long long)w->crash_budget.max,
+		         span(x, w->crash_budget.within_us));
+	else
+		buf_add(&when, by_rule ? "held by a rule" : "stuck with its attempts used up");
+	if (watch_words_hold(w))
+		found(x, FINDING_OK, NULL, "a job that is %s is held in the table's own words",
+		      buf_text(&when));
+	else
+		found(
+			x, FINDING_OK, NULL,
+			"a job that is %s is held in defib's own table alone: its row stays as it is, still "
+			"running (%s), until a person releases it; hold: in the watch would say it in the row",
+			buf_text(&when), w->running.text);
+	buf_release(&when);
+}
+
+/* Whether what lets a held job go also lets it be taken: `ready` may ask for attempts. */
+static void check_release(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	const struct action *a = &w->actions[watch_releases_by(w)];
+	const char *column = w->attempts.text, **targets;
+	struct failure f = {0};
+	int n = 0;
+	bool written = false;
+	if (!column || !w->work.ready.text || a->form != ACTION_SET)
+		return;
+	column = text_starts(column, "t.") ? column + 2 : column;
+	if (!sql_names(w->work.ready.text, x->store->engine, column) ||
+	    sql_set_targets(a->set.text, x->store->engine, &x->arena, &targets, &n, &f))
+		return;
+	for (int i = 0; i < n; i++)
+		written = written || strcasecmp(targets[i], column) == 0;
+	if (!written)
+		found(
+			x, FINDING_WARN,
+			arena_printf(&x->arena, "add to the watch: release: %s, %s = 0", a->set.text, column),
+			"work.ready asks for %s, and what releases a job leaves them as they are: a job whose "
+			"attempts are used up is released and still not taken",
+			column);
+}
+
+void check_hold(struct examination *x)
+{
+	if (!decide_can_hold(x->watch))
+		return;
+	check_held(x);
+	check_release(x);
+}
+
+static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
+{
+	const char *expr = watch_sign(x->watch, sign)->text;
+	struct buf bad = BUF_INIT;
+	bool can = sql_time_unreadable(&x->binding, x->binding.sign_time[sign],
+	                               x->binding.sign_type[sign], expr, &bad);
+	buf_addf(sql,
+	         "SELECT sum(CASE WHEN defib_none THEN 1 ELSE 0 END), sum(CASE WHEN defib_sign > "
+	         "defib_now + %lld THEN 1 ELSE 0 END), max(defib_sign - defib_now), "
+	         "sum(CASE WHEN defib_bad THEN 1 ELSE 0 END) FROM (SELECT ",
+	         (long long)FUTURE_US);
+	sql_time_us(&x->binding, x->binding.sign_time[sign], expr, sql);
+	buf_addf(sql,
+	         " AS defib_sign, (%s) IS NULL AS defib_none, %s AS defib_bad, %s AS defib_now FROM %s "
+	         "AS t WHERE (%s) LIMIT %d) AS defib_running",
+	         expr, can ? buf_text(&bad) : "false", sql_now_us(x->store->engine), x->table,
+	         x->watch->running.text, ROWS_COUNT_MAX);
+	buf_release(&bad);
+}
+
+static void check_sign(struct examination *x, enum sign sign)
+{
+	struct buf sql = BUF_INIT;
+	struct store_rows rows;
+	const char *option = sign_options[sign];
+	sign_query(x, sign, &sql);
+	bool good = asked(x, buf_text(&sql), NULL, 0, &rows);
+	buf_release(&sql);
+	if (!good)
+		return;
+	int64_t nulls = row_int(&rows, 0, 0, 0), future = row_int(&rows, 0, 1, 0);
+	int64_t bad = row_int(&rows, 0, 3, 0);
+	bool missed =
+		nulls > 0 && x->watch->missing == MISSING_ALIVE && sign == watch_first_sign(x->watch);
+	if (bad)
+		found(x, FINDING_FAIL, "correct these rows; `defib scan` names them",
+		      "%s running row%s an %s that cannot be read as a time (%s): they are never judged",
+		      grouped(x, bad), bad == 1 ? " has" : "s have", option,
+		      time_type_names[x->binding.sign_time[sign]]);
+	if (missed)
+		found(x, FINDING_WARN, "write missing: orphan in the watch to take them for stuck",
+		      "%s running row%s no %s and so never stuck for it", grouped(x, nulls),
+		      nulls == 1 ? " has" : "s have", option);
+	/* A deadline lies in the future; a sign of life must not. */
+	bool ahead = future > 0 && sign != SIGN_EXPIRES;
+	if (ahead)
+		found(x, FINDING_WARN,
+		      "set the clocks of the workers' hosts, and check the column's time zone (time_type:)",
+		      "%s running row%s an %s in the future, by up to %s: they look alive that much longer",
+		      grouped(x, future), future == 1 ? " has" : "s have", option,
+		      span(x, row_int(&rows, 0, 2, 0)));
+	if (!missed && !ahead && !bad)
+		found(x, FINDING_OK, NULL, "%s of the running rows is plausible", option);
+}
+
+void check_signs(struct examination *x)
+{
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (watch_sign(x->watch, (enum sign)sign)->text)
+			check_sign(x, (enum sign)sign);
+}

@@ -1,0 +1,411 @@
+/*
+ * judge_sql.c: see judge_sql.h.
+ *
+ * Each stage is a query over the one before it, as in the pipeline: facts,
+ * law, history, rule, remedy. Stages stand in FROM and not in WITH, so that
+ * the outer limit reaches look and its index.
+ */
+#include "setup/judge_sql.h"
+
+#include "base/text.h"
+#include "ledger/events.h"
+#include "ledger/ledger.h"
+#include "recover/decide.h"
+#include "recover/scan.h"
+#include "setup/evidence_sql.h"
+#include "watch/lease_sql.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+/* Facts that each watch has a column for. */
+static const struct {
+	size_t column; /* of struct fact_columns */
+	const char *name, *type;
+	bool judged; /* must be the same when it is read again */
+} plain_facts[] = {
+	{offsetof(struct fact_columns, owner), "owner", "text", true},
+	{offsetof(struct fact_columns, owner_alive), "owner_alive", "boolean", true},
+	{offsetof(struct fact_columns, kind), "kind", "text", true},
+	{offsetof(struct fact_columns, attempts), "attempts", "bigint", true},
+	{offsetof(struct fact_columns, max_attempts), "max_attempts", "bigint", true},
+	{offsetof(struct fact_columns, epoch), "epoch", "bigint", true},
+	{offsetof(struct fact_columns, lost), "lost_us", "bigint", false},
+	{offsetof(struct fact_columns, now), "now_us", "bigint", false},
+	{offsetof(struct fact_columns, running), "running", "boolean", true},
+	{offsetof(struct fact_columns, steps_done), "steps_done", "text", false},
+	{offsetof(struct fact_columns, before), "before", "jsonb", false},
+};
+
+static const char *const sign_names[] = {"alive_us", "expires_us", "started_us"};
+
+struct fact {
+	char name[24];
+	const char *type;
+	bool judged;
+};
+
+static struct fact fact_at(const struct watch_sql *q, int column)
+{
+	const struct watch *w = q->binding->watch;
+	const struct fact_columns *c = &q->cols;
+	struct fact f = {.type = "text"};
+	for (size_t i = 0; i < sizeof plain_facts / sizeof *plain_facts; i++)
+		if (*(const int *)((const char *)c + plain_facts[i].column) == column) {
+			snprintf(f.name, sizeof f.name, "%s", plain_facts[i].name);
+			f.type = plain_facts[i].type;
+			f.judged = plain_facts[i].judged;
+			return f;
+		}
+	if (column < c->key + w->key.n) {
+		snprintf(f.name, sizeof f.name, "defib_k%d", column + 1);
+	} else if (column >= c->sign && column < c->sign + SIGN_COUNT) {
+		snprintf(f.name, sizeof f.name, "%s", sign_names[column - c->sign]);
+		f.type = "bigint";
+		f.judged = true;
+	} else if (column >= c->when && column < c->when + w->nrules) {
+		snprintf(f.name, sizeof f.name, "when_%d", column - c->when + 1);
+		f.type = "boolean";
+		f.judged = true;
+	} else if (column >= c->show && column < c->show + w->show.n) {
+		snprintf(f.name, sizeof f.name, "show_%d", column - c->show + 1);
+	} else {
+		snprintf(f.name, sizeof f.name, "column_%d", column + 1);
+	}
+	return f;
+}
+
+const char *sql_sign_name(const struct watch *w)
+{
+	return sign_names[watch_first_sign(w)];
+}
+
+void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out)
+{
+	struct buf names = BUF_INIT, judged = BUF_INIT;
+	buf_add(out, "SELECT ");
+	for (int i = 0; i < q->cols.count; i++) {
+		struct fact f = fact_at(q, i);
+		buf_addf(out, "%s::%s, ", f.name, f.type);
+		buf_addf(&names, "%s%s", i ? ", " : "", f.name);
+		if (f.judged)
+			buf_addf(&judged, "%s%s", judged.len ? ", " : "", f.name);
+	}
+	buf_add(out, "\n  ");
+	sql_job_text(q->binding, JOB_OF_RELATION, out);
+	buf_addf(out, " AS job,\n  jsonb_build_array(%s) AS facts\nFROM (\n%s\n) AS defib_s(%s)",
+	         buf_text(&judged), reading, buf_text(&names));
+	buf_release(&names);
+	buf_release(&judged);
+}
+
+/* A law by its id: the table of judge.c is the only one. */
+static const struct judge_rule *law(const char *id)
+{
+	const struct judge_rule *rule = judge_rules;
+	while (!text_eq(rule->id, id))
+		rule++;
+	assert(rule->id && rule->verdict != VERDICT_NONE);
+	return rule;
+}
+
+/* The laws that measure a sign of life against a limit. */
+static const struct measure {
+	const char *law;
+	enum sign sign;
+	bool life_speaks_against; /* a worker that is known to live is not silent, but can be overdue */
+} measures[] = {
+	{"silent", SIGN_ALIVE, true},
+	{"expired", SIGN_EXPIRES, true},
+	{"overdue", SIGN_STARTED, false},
+};
+enum { MEASURES = sizeof measures / sizeof *measures };
+
+static void add_limit(const struct watch *w, const struct measure *m, struct buf *out)
+{
+	const struct threshold *t = m->sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
+	/* A deadline without slack counts from the deadline itself. */
+	int64_t standard = t->given ? t->standard_us : 0;
+	if (!t->n) {
+		buf_addf(out, "%lld", (long long)standard);
+		return;
+	}
+	buf_add(out, "CASE kind");
+	for (int i = 0; i < t->n; i++) {
+		buf_add(out, " WHEN ");
+		sql_literal(out, t->kinds[i]);
+		buf_addf(out, " THEN %lld", (long long)t->us[i]);
+	}
+	buf_addf(out, " ELSE %lld END", (long long)standard);
+}
+
+static void add_law(const struct watch *w, struct buf *out)
+{
+	buf_addf(out, "CASE WHEN owner_alive IS FALSE THEN '%s'", law("owner-gone")->id);
+	if (w->missing == MISSING_ORPHAN)
+		buf_addf(out, "\n    WHEN owner_alive IS NOT TRUE AND %s IS NULL THEN '%s'",
+		         sign_names[watch_first_sign(w)], law("no-sign-orphan")->id);
+	for (int i = 0; i < MEASURES; i++) {
+		const struct measure *m = &measures[i];
+		if (!watch_sign(w, m->sign)->text)
+			continue;
+		buf_addf(out, "\n    WHEN %snow_us - %s > ",
+		         m->life_speaks_against ? "owner_alive IS NOT TRUE AND " : "", sign_names[m->sign]);
+		add_limit(w, m, out);
+		buf_addf(out, " THEN '%s'", law(m->law)->id);
+	}
+	buf_add(out, " END AS law");
+}
+
+void sql_judged(const struct watch_sql *q, const char *reading, struct buf *out)
+{
+	buf_add(out, "SELECT *, ");
+	add_law(q->binding->watch, out);
+	buf_add(out, "\nFROM (");
+	sql_facts(q, reading, out);
+	buf_add(out, ") AS f");
+}
+
+static void add_verdict(const struct watch *w, struct buf *out)
+{
+	buf_add(out, "CASE law");
+	for (const struct judge_rule *rule = judge_rules; rule->id; rule++)
+		if (rule->verdict != VERDICT_NONE)
+			buf_addf(out, " WHEN '%s' THEN '%s'", rule->id, verdict_names[rule->verdict]);
+	buf_add(out, " END AS verdict,\n  CASE law");
+	for (int i = 0; i < MEASURES; i++)
+		buf_addf(out, " WHEN '%s' THEN now_us - %s", measures[i].law, sign_names[measures[i].sign]);
+	buf_add(out, " END AS measured_us,\n  CASE law");
+	for (int i = 0; i < MEASURES; i++) {
+		buf_addf(out, " WHEN '%s' THEN ", measures[i].law);
+		add_limit(w, &measures[i], out);
+	}
+	buf_add(out, " END AS limit_us");
+}
+
+#define WITHIN 3 /* the parameter with the crash budget's time */
+
+/* FROM … WHERE …: the recoveries that count against a job. */
+static void add_counted(const struct watch *w, const char *job, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+	sql_literal(&name, w->name);
+	ledger_counted(out, STORE_POSTGRES, buf_text(&name), job, WITHIN);
+	buf_release(&name);
+}
+
+/* As ledger_history(): what was said of a job counts for the owner and sign of life it was said of.
+ */
+static void add_history(const struct watch *w, struct buf *out)
+{
+	const char *sign = sql_sign_name(w);
+	struct buf name = BUF_INIT;
+	sql_literal(&name, w->name);
+	buf_addf(out,
+	         "EXISTS (SELECT 1 FROM defib.hold AS h WHERE h.watch = %s AND h.job = j.job\n"
+	         "    AND h.owner IS NOT DISTINCT FROM j.owner"
+	         " AND h.sign_us IS NOT DISTINCT FROM j.%s%s) AS held,\n",
+	         buf_text(&name), sign,
+	         /* One in the table's own words is over when the job runs, as here. */
+	         watch_words_hold(w) ? " AND h.cause = '" HOLD_UNDONE "'" : "");
+	buf_addf(out,
+	         "  (SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = j.job\n"
+	         "    AND l.event = '%s' ORDER BY l.id DESC LIMIT 1)\n"
+	         "    IS NOT DISTINCT FROM jsonb_build_object('owner', j.owner, 'sign_us', j.%s) AS "
+	         "noted,\n  ",
+	         buf_text(&name), act_event(REMEDY_REPORT), sign);
+	buf_addf(out,
+	         "coalesce((SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = "
+	         "j.job\n    AND l.event IN " EVENTS_LET_GO " ORDER BY l.id DESC LIMIT 1)\n"
+	         "    = jsonb_build_object('owner', j.owner, 'sign_us', j.%s) || CASE WHEN j.attempts "
+	         "IS NULL\n    THEN '{}' ELSE jsonb_build_object('attempts', j.attempts) END, false) "
+	         "AS released,\n  (SELECT count(*) ",
+	         buf_text(&name), sign);
+	add_counted(w, "j.job", out);
+	buf_add(out, ") AS crashes");
+	buf_release(&name);
+}
+
+/* Whether many were lost at once, as scan.c tells it from a page. */
+static void add_mass(const struct watch_sql *q, struct buf *out)
+{
+	if (q->binding->watch->owner.text)
+		buf_addf(out, "(SELECT count(DISTINCT owner) > %d FROM (\n", MASS_OWNERS);
+	else
+		buf_addf(out, "(SELECT count(*) > %d FROM (\n", MASS_ROWS);
+	sql_facts(q, q->look_first, out);
+	buf_addf(out, " LIMIT %d) AS m) AS mass", PAGE_ROWS);
+}
+
+/* One thing that decide() can come to. */
+struct choice {
+	char rule[24];
+	enum remedy remedy;
+	const char *cause;
+	struct buf when; /* the condition */
+};
+
+static const char exhausted[] = "coalesce(attempts >= max_attempts, false)";
+
+static void rule_condition(const struct rule *rule, int index, struct buf *out)
+{
+	buf_add(out, "true");
+	if (rule->verdict != VERDICT_NONE)
+		buf_addf(out, " AND verdict = '%s'", verdict_names[rule->verdict]);
+	if (rule->kind) {
+		buf_add(out, " AND kind IS NOT DISTINCT FROM ");
+		sql_literal(out, rule->kind);
+	}
+	if (rule->attempts != ATTEMPTS_ANY)
+		buf_addf(out, " AND %s%s", rule->attempts == ATTEMPTS_LEFT ? "NOT " : "", exhausted);
+	if (rule->crashes)
+		buf_addf(out, " AND crashes_now >= %lld", (long long)rule->crashes);
+	if (rule->when.text)
+		buf_addf(out, " AND when_%d", index + 1);
+}
+
+/* What the rules come to, in their order; returns how many. */
+static int choices_of(const struct watch *w, struct choice *out)
+{
+	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
+		return 0;
+	if (w->nrules == 0) {
+		out[0] = (struct choice){"attempts-exhausted", REMEDY_HOLD, "attempts", BUF_INIT};
+		buf_add(&out[0].when, exhausted);
+		out[1] = (struct choice){"attempts-left", REMEDY_REQUEUE, "attempts", BUF_INIT};
+		buf_add(&out[1].when, "true");
+		return 2;
+	}
+	for (int i = 0; i < w->nrules; i++) {
+		out[i] = (struct choice){"", w->rules[i].remedy, "rule", BUF_INIT};
+		snprintf(out[i].rule, sizeof out[i].rule, "rule-%d", i + 1);
+		rule_condition(&w->rules[i], i, &out[i].when);
+	}
+	return w->nrules;
+}
+
+static const struct choice poison = {"crash-budget", REMEDY_HOLD, HOLD_POISON, BUF_INIT};
+/* Instead of any hold that a person has ended. */
+static const char released[] = "released-by-hand";
+static const struct choice no_rule = {"no-rule", REMEDY_REPORT, NULL, BUF_INIT};
+
+static void add_when(const char *when, const char *also, const struct choice *c, struct buf *out)
+{
+	if (c->remedy == REMEDY_HOLD)
+		buf_addf(out, "\n    WHEN %s%s AND released THEN '%s'", when, also, released);
+	buf_addf(out, "\n    WHEN %s%s THEN '%s'", when, also, c->rule);
+}
+
+static void add_rule(const struct watch *w, const struct choice *all, int n, struct buf *out)
+{
+	struct buf spent = BUF_INIT;
+	enum budget_of budget = decide_budget(w);
+	const char *uncounted =
+		budget == BUDGET_OF_UNCOUNTED ? " AND (attempts IS NULL OR max_attempts IS NULL)" : "";
+	buf_addf(&spent, "%s AND crashes_now >= %lld", uncounted, (long long)w->crash_budget.max);
+	buf_add(out, "CASE WHEN false THEN NULL");
+	for (int i = 0; i < n; i++) {
+		const char *when = buf_text(&all[i].when);
+		bool back = all[i].remedy == REMEDY_REQUEUE || all[i].remedy == REMEDY_RETRY;
+		if (back && budget != BUDGET_OF_NONE)
+			add_when(when, buf_text(&spent), &poison, out);
+		add_when(when, "", &all[i], out);
+	}
+	buf_release(&spent);
+	buf_addf(out, " ELSE '%s' END AS rule", no_rule.rule);
+}
+
+static void add_remedy(const struct watch *w, const struct choice *all, int n, struct buf *out)
+{
+	buf_addf(out, "CASE rule WHEN '%s' THEN '%s' WHEN '%s' THEN '%s'", poison.rule,
+	         remedy_names[poison.remedy], released, remedy_names[decide_released(w)]);
+	for (int i = 0; i < n; i++)
+		buf_addf(out, " WHEN '%s' THEN '%s'", all[i].rule, remedy_names[all[i].remedy]);
+	buf_addf(out, " ELSE '%s' END AS remedy,\n  CASE rule WHEN '%s' THEN '%s'",
+	         remedy_names[no_rule.remedy], poison.rule, poison.cause);
+	for (int i = 0; i < n; i++)
+		buf_addf(out, " WHEN '%s' THEN '%s'", all[i].rule, all[i].cause);
+	buf_add(out, " END AS cause");
+}
+
+/* What the ledger will say: of a job that may not be retried again, that too. */
+static void add_events(const struct watch *w, struct buf *out)
+{
+	buf_add(out, "CASE remedy");
+	for (int r = 0; r < REMEDY_COUNT; r++) {
+		bool back = r == REMEDY_REQUEUE || r == REMEDY_RETRY || r == REMEDY_REPORT;
+		buf_addf(out, "\n    WHEN '%s' THEN ", remedy_names[r]);
+		if (!back && w->actions[REMEDY_RETRY].form != ACTION_NONE)
+			buf_addf(out, "CASE WHEN %s THEN '[\"RETRIES_EXHAUSTED\"]' ELSE '[]' END::jsonb || ",
+			         exhausted);
+		buf_addf(out, "'[\"%s\"]'::jsonb", act_event(r));
+	}
+	buf_add(out, " END AS events");
+}
+
+/* A job that is held as poison carries the evidence of every attempt. */
+static void add_recoveries(const struct watch *w, struct buf *out)
+{
+	buf_addf(out,
+	         "\n    || CASE WHEN rule = '%s' THEN jsonb_build_object('recoveries', (SELECT "
+	         "jsonb_agg(jsonb_build_object(\n    'at', to_char(l.at, "
+	         "'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'batch', l.batch,\n"
+	         "    'verdict', coalesce(l.verdict, 'none'), 'evidence', l.evidence) ORDER BY l.id)\n"
+	         "    ",
+	         poison.rule);
+	add_counted(w, "d.job", out);
+	buf_add(out, ")) ELSE '{}' END");
+}
+
+static void add_job(const struct watch *w, struct buf *out)
+{
+	for (int k = 0; k < w->key.n; k++)
+		buf_addf(out, "defib_k%d, ", k + 1);
+	buf_addf(out,
+	         "job, facts, owner, kind, attempts AS attempt, epoch, verdict, rule, remedy, cause,\n"
+	         "  now_us, coalesce(alive_us, expires_us, started_us) AS alive_us, %s AS sign_us,\n  ",
+	         sql_sign_name(w));
+	add_events(w, out);
+	buf_add(out, ",\n  ");
+	sql_reason(w, out);
+	buf_add(out, " AS reason,\n  ");
+	sql_evidence(w, out);
+	if (decide_budget(w) != BUDGET_OF_NONE)
+		add_recoveries(w, out);
+	buf_add(out, " AS evidence,\n  ");
+	sql_retry_us(&w->backoff, out);
+	buf_add(out, " AS retry_us");
+}
+
+void sql_decided(const struct watch_sql *q, struct buf *out)
+{
+	const struct watch *w = q->binding->watch;
+	struct choice choices[WATCH_RULES_MAX + 2];
+	int n = choices_of(w, choices);
+	buf_add(out, "SELECT jsonb_agg(to_jsonb(defib_j)) FROM (\nSELECT ");
+	add_job(w, out);
+	buf_add(out, "\nFROM (SELECT *, ");
+	add_remedy(w, choices, n, out);
+	buf_add(out, "\nFROM (SELECT *, ");
+	add_rule(w, choices, n, out);
+	/* A mass event says nothing about the single job. */
+	buf_add(out, "\nFROM (SELECT *, crashes + (NOT mass)::int AS crashes_now FROM (SELECT *, ");
+	add_verdict(w, out);
+	buf_add(out, ",\n  ");
+	add_history(w, out);
+	buf_add(out, ",\n  ");
+	add_mass(q, out);
+	buf_add(out, "\nFROM (");
+	sql_judged(q, q->look_first, out);
+	/* OFFSET 0: what the ledger says is asked once a job, not once a rule. */
+	buf_add(out, ") AS j\nWHERE law IS NOT NULL");
+	for (int k = 0; k < w->key.n; k++)
+		buf_addf(out, " AND defib_k%d IS NOT NULL", k + 1);
+	buf_addf(
+		out,
+		" OFFSET 0) AS h\nWHERE NOT held) AS c) AS r) AS d\nWHERE remedy <> '%s' OR NOT noted\n"
+		"LIMIT $2) AS defib_j",
+		remedy_names[REMEDY_REPORT]);
+	for (int i = 0; i < n; i++)
+		buf_release(&choices[i].when);
+}

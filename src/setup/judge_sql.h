@@ -1,0 +1,31 @@
+/*
+ * judge_sql.h: judge and decide, said in SQL, for recovery that runs inside
+ * PostgreSQL.
+ *
+ * The words are those of judge.c and decide.c: laws, verdicts, rules and
+ * remedies have the same names in either ledger entry. Only what age can
+ * judge is said here; install_refusal() keeps everything else out.
+ */
+#ifndef SETUP_JUDGE_SQL_H
+#define SETUP_JUDGE_SQL_H
+
+#include "watch/compile.h"
+
+/*
+ * A reading (look or reread) with a name and a type for every fact: keys as
+ * defib_k1…, `job`, and in `facts` all that must still be so when it is read
+ * again, as one value.
+ */
+void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out);
+/* The same with `law`: what speaks against the job, or null. */
+void sql_judged(const struct watch_sql *q, const char *reading, struct buf *out);
+/* The fact by which, beside the owner, a hold knows its job. */
+const char *sql_sign_name(const struct watch *w);
+/*
+ * The jobs that are stuck and to be acted upon or noted, oldest first, as one
+ * JSON array. $1 is look's own limit and stays null, $2 says how many at most,
+ * $3 is the crash budget's time in microseconds.
+ */
+void sql_decided(const struct watch_sql *q, struct buf *out);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * propose_try.c: what a proposed watch finds in its database. The YAML itself is
+ * read back and bound, so that what a person gets is what was tried.
+ */
+#include "setup/propose.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "insight/learn.h"
+#include "insight/suggest.h"
+#include "recover/judge.h"
+#include "recover/look.h"
+
+#define LOOK_ROWS 10000
+
+void propose_seen(struct store *s, struct table_facts *t, struct arena *a, struct proposal *out)
+{
+	propose(t, a, out);
+	const struct proposed_line *running = proposal_line(out, "running");
+	if (!running)
+		return;
+	table_facts_in_work(s, t, running->value, a);
+	if (t->counted_in_work)
+		propose(t, a, out);
+}
+
+static defib_err read_back(const struct proposal *p, enum store_engine engine, struct arena *a,
+                           struct watch *w, struct failure *f)
+{
+	struct buf yaml = BUF_INIT;
+	struct cfg_node *root = NULL;
+	struct cfg_reader reader;
+	buf_add(&yaml, "watches:\n");
+	proposal_yaml(p, NULL, &yaml);
+	const char *text = arena_strdup(a, buf_text(&yaml));
+	buf_release(&yaml);
+	defib_err err = cfg_parse(text, "the proposal", a, &root, f);
+	if (err)
+		return err;
+	cfg_reader_init(&reader, a);
+	watch_read(&reader, cfg_get(root, "watches")->items[0], w);
+	if (reader.nerrors == 0)
+		watch_check(&reader, w, engine);
+	for (int i = 0; i < reader.nproblems && !err; i++)
+		if (!reader.problems[i].warning)
+			err = fail(f, DEFIB_CONFIG, "%s", reader.problems[i].text);
+	cfg_reader_release(&reader);
+	return err;
+}
+
+void watch_seen(struct store *s, const struct watch_sql *q, struct arena *a,
+                struct proposal_seen *seen)
+{
+	struct ledger none = {.ready = false};
+	struct facts *facts = NULL;
+	struct failure slow = {0};
+	int n = 0;
+	if (look_running(s, q, &seen->running, &slow) ||
+	    look_page(s, q, &none, NULL, LOOK_ROWS, NULL, a, &facts, &n, &slow))
+		return;
+	seen->looked = true;
+	seen->running_capped = seen->running >= ROWS_COUNT_MAX;
+	seen->stuck_capped = n == LOOK_ROWS;
+	for (int i = 0; i < n; i++) {
+		if (judge(q->binding->watch, &facts[i]).verdict == VERDICT_NONE)
+			continue;
+		seen->stuck++;
+		for (int sign = 0; sign < SIGN_COUNT && !seen->has_oldest; sign++)
+			if (facts[i].has_sign[sign]) {
+				seen->has_oldest = true;
+				seen->oldest_us = facts[i].now_us - facts[i].sign_us[sign];
+			}
+	}
+}
+
+static void add_why(struct proposed_line *line, struct arena *a, const char *more)
+{
+	line->why = line->why ? arena_printf(a, "%s; %s", line->why, more) : more;
+}
+
+static void tell_seen(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
+{
+	struct buf oldest = BUF_INIT;
+	struct proposed_line *running = proposal_line(p, "running"),
+						 *limit = proposal_line(p, p->limit);
+	duration_text(seen->oldest_us, &oldest);
+	if (seen->has_oldest)
+		add_why(running, a, arena_printf(a, "the oldest is %s old", buf_text(&oldest)));
+	if (seen->looked)
+		add_why(limit, a,
+		        arena_printf(a, "with it %s%lld of %s%lld running rows are stuck now",
+		                     seen->stuck_capped ? "at least " : "", (long long)seen->stuck,
+		                     seen->running_capped ? "at least " : "", (long long)seen->running));
+	buf_release(&oldest);
+}
+
+const char *seen_would_act(const struct proposal_seen *seen, struct arena *a)
+{
+	if (!seen->looked)
+		return "it could not be seen in time which rows are stuck now";
+	if (seen->stuck == 0)
+		return NULL;
+	return arena_printf(a, "the first scan --fix would change %s%lld of %s%lld running rows",
+	                    seen->stuck_capped ? "at least " : "", (long long)seen->stuck,
+	                    seen->running_capped ? "at least " : "", (long long)seen->running);
+}
+
+/* What would act on rows that are there now waits for a person to look at them. */
+static void confirm_first(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
+{
+	const char *acts = seen_would_act(seen, a);
+	struct proposed_line *limit = proposal_line(p, p->limit);
+	if (!acts || !proposal_line(p, "requeue"))
+		return;
+	if (!limit->check)
+		p->nchecks++;
+	limit->check = arena_printf(a, "%s%s%s: look at them with defib scan",
+	                            limit->check ? limit->check : "", limit->check ? "; " : "", acts);
+	proposal_report_only(p);
+}
+
+/* A line that was to be checked is known now; with the last one the watch may act. */
+static void settle_check(struct proposal *p, struct proposed_line *line)
+{
+	if (line->check)
+		p->nchecks--;
+	line->check = NULL;
+	struct proposed_line *report = proposal_line(p, "remedies");
+	if (p->nchecks > 0 || !report)
+		return;
+	int at = (int)(report - p->lines);
+	memmove(report, report + 1, sizeof *report * (size_t)(p->nlines - at - 1));
+	p->nlines--;
+}
+
+#define KINDS_MOST 8
+
+static long long whole_minutes(int64_t us)
+{
+	return (us + 60 * US_PER_S - 1) / (60 * US_PER_S);
+}
+
+/* "{crawl: 7m, scrape: 2m, default: 7m}" where several kinds are known well enough; else NULL. */
+static const char *limits_by_kind(const struct watch *w, const struct learned *l, int64_t most_us,
+                                  struct arena *a)
+{
+	struct buf out = BUF_INIT;
+	int n = 0;
+	buf_add(&out, "{");
+	for (int i = 0; i < l->n && n < KINDS_MOST; i++) {
+		struct suggestion said;
+		suggest(w, NULL, &l->kinds[i].times, &said);
+		if (!*l->kinds[i].kind || said.us == 0 || said.advice == ADVICE_BEYOND)
+			continue;
+		buf_add_json(&out, l->kinds[i].kind);
+		buf_addf(&out, ": %lldm, ", whole_minutes(said.us));
+		most_us = said.us > most_us ? said.us : most_us;
+		n++;
+	}
+	buf_addf(&out, "default: %lldm}", whole_minutes(most_us));
+	const char *text = n > 1 ? arena_strdup(a, buf_text(&out)) : NULL;
+	buf_release(&out);
+	return text;
+}
+
+/* Where age judges, run times say what is too long. */
+static void learn_limit(struct store *s, const struct binding *b, struct proposal *p,
+                        struct arena *a, struct proposal_seen *seen)
+{
+	struct learned l = {0};
+	struct run_times all = {0};
+	struct suggestion said;
+	struct failure slow = {0};
+	if (!p->age_judges || learn_observe(s, b, false, a, &l, &slow))
+		return;
+	for (int i = 0; i < l.n; i++)
+		run_times_merge(&all, &l.kinds[i].times);
+	suggest(b->watch, NULL, &all, &said);
+	seen->runs = said.n;
+	seen->p99_us = said.p99_us;
+	if (said.us == 0 || said.advice == ADVICE_BEYOND)
+		return;
+	struct proposed_line *line = proposal_line(p, p->limit);
+	struct buf p99 = BUF_INIT;
+	duration_text(said.p99_us, &p99);
+	const char *by_kind = limits_by_kind(b->watch, &l, said.us, a);
+	line->value = by_kind ? by_kind : arena_printf(a, "%lldm", whole_minutes(said.us));
+	line->yaml = by_kind != NULL;
+	line->why = arena_printf(a, "99 %% of %.0f runs took at most %s; this leaves room", said.n,
+	                         buf_text(&p99));
+	buf_release(&p99);
+	settle_check(p, line);
+}
+
+static defib_err bind(struct store *s, const struct proposal *p, struct arena *a, struct watch *w,
+                      struct binding *b, struct watch_sql *q, struct failure *f)
+{
+	defib_err err = read_back(p, s->engine, a, w, f);
+	if (!err)
+		err = watch_bind(w, s, a, b, f);
+	if (!err)
+		err = watch_compile(b, a, q, f);
+	return err ? err : watch_prepare(q, s, a, f);
+}
+
+defib_err proposal_try(struct store *s, struct proposal *p, struct arena *a,
+                       struct proposal_seen *seen, struct failure *f)
+{
+	struct watch *w = ARENA_NEW(a, struct watch);
+	struct binding *b = ARENA_NEW(a, struct binding);
+	struct watch_sql *q = ARENA_NEW(a, struct watch_sql);
+	*seen = (struct proposal_seen){0};
+	defib_err err = bind(s, p, a, w, b, q, f);
+	if (err)
+		return err;
+	learn_limit(s, b, p, a, seen);
+	err = bind(s, p, a, w, b, q, f);
+	if (err)
+		return err;
+	watch_seen(s, q, a, seen);
+	tell_seen(p, a, seen);
+	confirm_first(p, a, seen);
+	return DEFIB_OK;
+}

@@ -1,0 +1,146 @@
+/*
+ * table_catalog.c: what is asked of the catalogs of PostgreSQL and SQLite. The
+ * answers have the same columns, so that what reads them knows no engine.
+ */
+#include "setup/table_facts.h"
+
+/* The base type of a domain; arrays have their element. */
+#define PG_COLUMNS                                                                                 \
+	"SELECT a.attname, format_type(a.atttypid, a.atttypmod), "                                     \
+	"CASE WHEN b.typname = 'timestamptz' THEN 'instant' "                                          \
+	"WHEN b.typname IN ('timestamp', 'date') THEN 'naive' "                                        \
+	"WHEN b.typcategory IN ('S', 'E') THEN 'text' WHEN b.typcategory = 'N' THEN 'number' "         \
+	"WHEN b.typcategory = 'B' THEN 'bool' "                                                        \
+	"WHEN b.typcategory = 'A' AND e.typcategory = 'S' THEN 'list' ELSE 'other' END, "              \
+	"NOT a.attnotnull, pg_get_expr(d.adbin, d.adrelid) "                                           \
+	"FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid "                                    \
+	"JOIN pg_type b ON b.oid = CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END "       \
+	"LEFT JOIN pg_type e ON e.oid = b.typelem "                                                    \
+	"LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "                     \
+	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped "                  \
+	"ORDER BY a.attnum"
+
+/* The primary key, else the narrowest unique index that names every row. */
+#define PG_KEY                                                                                     \
+	"SELECT a.attname, i.indisprimary FROM pg_index i "                                            \
+	"CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, n) "                            \
+	"JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "                      \
+	"WHERE k.n <= i.indnkeyatts AND i.indexrelid = (SELECT j.indexrelid FROM pg_index j "          \
+	"WHERE j.indrelid = to_regclass($1) AND j.indisunique AND j.indisvalid "                       \
+	"AND j.indpred IS NULL AND j.indexprs IS NULL AND NOT EXISTS (SELECT 1 "                       \
+	"FROM unnest(j.indkey) x JOIN pg_attribute b ON b.attrelid = j.indrelid AND b.attnum = x "     \
+	"WHERE NOT b.attnotnull) ORDER BY j.indisprimary DESC, j.indnkeyatts, j.indexrelid LIMIT 1) "  \
+	"ORDER BY k.n"
+
+#define PG_DECLARED                                                                                \
+	"SELECT a.attname, 'CHECK (' || string_agg(quote_literal(l.enumlabel), ', ' "                  \
+	"ORDER BY l.enumsortorder) || ')' FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid "   \
+	"JOIN pg_enum l ON l.enumtypid = CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END " \
+	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 GROUP BY 1 "                              \
+	"UNION ALL SELECT a.attname, pg_get_constraintdef(c.oid) FROM pg_constraint c "                \
+	"JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum] "               \
+	"WHERE c.conrelid = to_regclass($1) AND c.contype = 'c' "                                      \
+	"UNION ALL SELECT a.attname, pg_get_constraintdef(c.oid) FROM pg_attribute a "                 \
+	"JOIN pg_constraint c ON c.contypid = a.atttypid AND c.contype = 'c' "                         \
+	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 "                                         \
+	"UNION ALL SELECT NULL, 'WHERE ' || pg_get_expr(i.indpred, i.indrelid) FROM pg_index i "       \
+	"WHERE i.indrelid = to_regclass($1) AND i.indpred IS NOT NULL"
+
+/* Of one column only: a relation of several is a key of something else. */
+#define PG_FOREIGN_KEYS                                                                            \
+	"SELECT c.conrelid::regclass::text, a.attname, b.attname, false FROM pg_constraint c "         \
+	"JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum] "               \
+	"JOIN pg_attribute b ON b.attrelid = c.confrelid AND c.confkey = ARRAY[b.attnum] "             \
+	"WHERE c.confrelid = to_regclass($1) AND c.contype = 'f' "                                     \
+	"UNION ALL SELECT c.confrelid::regclass::text, b.attname, a.attname, true "                    \
+	"FROM pg_constraint c "                                                                        \
+	"JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum] "               \
+	"JOIN pg_attribute b ON b.attrelid = c.confrelid AND c.confkey = ARRAY[b.attnum] "             \
+	"WHERE c.conrelid = to_regclass($1) AND c.contype = 'f'"
+
+/* A name with a dot or a quote in it is quoted, as sql_table() reads it. */
+#define PG_NAME(x) "CASE WHEN " x " ~ '[.\"]' THEN quote_ident(" x ") ELSE " x " END"
+#define PG_SCHEMA PG_NAME("n.nspname")
+#define PG_TABLE PG_NAME("c.relname")
+static const char pg_tables[] =
+	"SELECT CASE WHEN pg_table_is_visible(c.oid) THEN '' ELSE " PG_SCHEMA " || '.' END || " PG_TABLE
+	" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+	"WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_' "
+	"AND n.nspname NOT IN ('information_schema', 'defib') "
+	"AND has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE') "
+	"ORDER BY 1 LIMIT 500";
+
+#define LITE_CLASS                                                                                 \
+	"CASE WHEN upper(type) LIKE '%BOOL%' THEN 'bool' "                                             \
+	"WHEN upper(type) LIKE '%TIME%' OR upper(type) LIKE '%DATE%' THEN 'naive' "                    \
+	"WHEN upper(type) LIKE '%INT%' OR upper(type) LIKE '%REAL%' OR upper(type) LIKE '%FLOA%' "     \
+	"OR upper(type) LIKE '%DOUB%' OR upper(type) LIKE '%NUM%' OR upper(type) LIKE '%DEC%' "        \
+	"THEN 'number' WHEN upper(type) LIKE '%BLOB%' THEN 'other' ELSE 'text' END"
+
+#define LITE_KEY                                                                                   \
+	"SELECT name, true FROM (SELECT name, pk FROM pragma_table_info(?1) WHERE pk > 0 "             \
+	"ORDER BY pk) UNION ALL SELECT name, false FROM (SELECT i.name, i.seqno "                      \
+	"FROM pragma_index_list(?1) l, pragma_index_info(l.name) i "                                   \
+	"WHERE NOT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0) AND l.seq = "             \
+	"(SELECT min(k.seq) FROM pragma_index_list(?1) k WHERE k.\"unique\" AND NOT k.partial "        \
+	"AND NOT EXISTS (SELECT 1 FROM pragma_index_info(k.name) x "                                   \
+	"LEFT JOIN pragma_table_info(?1) c ON c.name = x.name "                                        \
+	"WHERE c.name IS NULL OR NOT c.\"notnull\")) ORDER BY i.seqno)"
+
+#define LITE_PK(table) "(SELECT p.name FROM pragma_table_info(" table ") p WHERE p.pk = 1)"
+#define LITE_FOREIGN_KEYS                                                                          \
+	"SELECT m.name, f.\"from\", coalesce(f.\"to\", " LITE_PK(                                      \
+		"?1") "), false "                                                                          \
+			  "FROM sqlite_master m, pragma_foreign_key_list(m.name) f "                           \
+			  "WHERE m.type = 'table' AND f.\"table\" = ?1 COLLATE NOCASE "                        \
+			  "UNION ALL SELECT f.\"table\", coalesce(f.\"to\", " LITE_PK(                         \
+				  "f.\"table\"") "), f.\"from\", "                                                 \
+								 "true FROM pragma_foreign_key_list(?1) f"
+
+const struct catalog catalogs[] = {
+	[STORE_POSTGRES] =
+		{
+			.relation = "SELECT c.relkind = 'v', greatest(c.reltuples, 0)::bigint FROM pg_class c "
+						"WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
+			.columns = PG_COLUMNS,
+			.key = PG_KEY,
+			.declared = PG_DECLARED,
+			.foreign_keys = PG_FOREIGN_KEYS,
+			.tables = pg_tables,
+		},
+	[STORE_SQLITE] =
+		{
+			.relation = "SELECT type = 'view', 0 FROM sqlite_master "
+						"WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')",
+			.columns = "SELECT name, type, " LITE_CLASS ", NOT \"notnull\" AND pk = 0, dflt_value "
+					   "FROM pragma_table_info(?1)",
+			.key = LITE_KEY,
+			.declared = "SELECT NULL, sql FROM sqlite_master WHERE tbl_name = ?1 COLLATE NOCASE "
+						"AND sql IS NOT NULL AND type IN ('table', 'index')",
+			.foreign_keys = LITE_FOREIGN_KEYS,
+			.tables = "SELECT CASE WHEN name LIKE '%.%' OR name LIKE '%\"%' "
+					  "THEN '\"' || replace(name, '\"', '\"\"') || '\"' ELSE name END "
+					  "FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
+					  "ESCAPE '\\' AND name NOT LIKE 'defib\\_%' ESCAPE '\\' ORDER BY 1 LIMIT 500",
+		},
+};
+
+/* PostgreSQL resolves quoted text; SQLite wants the bare name, without its schema. */
+const char *catalog_name(enum store_engine engine, const char *table, struct arena *a)
+{
+	struct buf out = BUF_INIT;
+	if (engine == STORE_POSTGRES) {
+		sql_table(&out, table);
+	} else {
+		const char *dot = strrchr(table, '.');
+		bool quoted = *table == '"';
+		for (const char *at = quoted ? table + 1 : dot ? dot + 1 : table; *at; at++) {
+			if (quoted && *at == '"' && *++at != '"')
+				break;
+			buf_addch(&out, *at);
+		}
+	}
+	const char *name = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return name;
+}

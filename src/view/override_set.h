@@ -1,0 +1,34 @@
+/*
+ * override_set.h: a word to the daemons said, or taken back, with what is to be answered: for
+ * the commands pause, resume and raise and for their routes alike. The word is left in
+ * the database; whoever leads the watch, now or after a restart, reads it within about a
+ * second.
+ */
+#ifndef VIEW_OVERRIDE_SET_H
+#define VIEW_OVERRIDE_SET_H
+
+#include "ledger/overrides.h"
+#include "watch/settings.h"
+
+/* What there is to say of one watch, or of all of them ("*"). */
+struct override_answer {
+	const char *watch, *name;
+	const struct override *told; /* in force; NULL: it was taken back … */
+	bool was;                    /* … and there was one */
+};
+
+/* Say it for `for_us` (0: until it is taken back). */
+MUST_CHECK defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
+                                  struct arena *a, struct override_answer *out, struct failure *f);
+/*
+ * Take it back: of one watch, or of all and then of each. *still is what was said of all
+ * and holds for the one watch too: a single watch cannot be taken out of it. NULL: nothing.
+ */
+MUST_CHECK defib_err override_clear(struct store *s, const char *watch, const char *name,
+                                    struct arena *a, struct override_answer **out, int *n,
+                                    const struct override **still, struct failure *f);
+/* An object, whole. */
+void override_answer_json(const struct database *d, const struct override_answer *w,
+                          struct buf *out);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * viewer.h: what somebody who asks over HTTP may see of jobs.
+ *
+ * A watch masks columns for everyone. A viewer sees less: owners, and what `http: {mask: …}`
+ * names, wherever it stands, also inside JSON that a column holds. What he may not see
+ * he may not search either: by many questions he would learn it letter by letter.
+ */
+#ifndef VIEW_VIEWER_H
+#define VIEW_VIEWER_H
+
+#include "watch/service.h"
+#include "watch/terms.h"
+
+/*
+ * The watch as this role sees it, for those who render: itself, or a copy that masks more.
+ * NULL stands for a watch that the configuration no longer has; somebody who sees all of
+ * it gets NULL back.
+ */
+const struct watch *viewer_watch(const struct watch *w, const struct service *s, enum role role,
+                                 struct arena *a);
+/* Whether the term asks for something that this role does not see. */
+bool viewer_hides(const struct watch *w, const struct service *s, enum role role,
+                  const struct term *t);
+/* One text that is not a column of a watch, such as a worker's name. */
+const char *viewer_text(const char *text, enum role role, struct arena *a);
+
+#endif
