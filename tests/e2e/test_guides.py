@@ -112,10 +112,23 @@ def test_no_guide_is_left_untyped():
         assert guide.stem in typed, guide
 
 
-def test_the_index_names_every_page_and_every_link_leads_somewhere():
+def anchors(page):
+    """The anchors of its headings, as a repository's host makes them."""
+    lines = re.sub(r"```.*?```", "", page.read_text(), flags=re.S).splitlines()
+    titles = [line.lstrip("#").strip().lower() for line in lines if re.match(r"#+ ", line)]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+def test_the_index_names_every_page():
     index = (DOCS / "README.md").read_text()
     for page in [*DOCS.glob("*.md"), *DOCS.glob("guides/*.md")]:
         place = str(page.relative_to(DOCS))
         assert place == "README.md" or f"({place})" in index, place
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{place}: {link}"
+
+
+def test_every_link_leads_somewhere():
+    for page in [*DOCS.parent.glob("*.md"), *DOCS.rglob("*.md")]:
+        for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{page}: {path}"
+            assert not anchor or anchor in anchors(target), f"{page}: {path}#{anchor}"
