@@ -477,6 +477,9 @@ int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 	if (!e->turning)
 		due = sooner(due, turn_due_us(e));
 	due = sooner(due, gone_over_us(e));
+	/* Whoever slept until enough had ended is to be woken by the first one from then on. */
+	if (engine_enough(e) > 0)
+		due = sooner(due, e->linger_us);
 	for (int i = 0; i < e->options.npools; i++) {
 		const struct engine_crew *crew = &e->crews[i];
 		bool failing = crew->failing || e->breaker.state != BREAKER_CLOSED;

@@ -141,6 +141,22 @@ static void company_is_waited_for_no_longer_than_a_turn_takes(void **state)
 	rig_close(&r);
 }
 
+static void a_sleep_until_enough_have_ended_is_no_longer_than_the_wait_for_company(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(2);
+	r.now += 300;
+	rig_claim(&r, "ab");
+	rig_forget(&r);
+	assert_int_equal(engine_enough(r.e), 2);
+	assert_int_equal(engine_wait_us(r.e, r.now), 300);
+	rig_after(&r, 300);
+	assert_int_equal(engine_enough(r.e), 0);
+	rig_end(&r, "a"); /* however long the other one runs */
+	assert_said(&r, "turn");
+	rig_close(&r);
+}
+
 static void one_job_in_hand_never_waits(void **state)
 {
 	(void)state;
@@ -333,6 +349,7 @@ int main(void)
 		cmocka_unit_test(ends_of_an_older_incarnation_have_a_part_of_their_own),
 		cmocka_unit_test(jobs_that_came_together_end_together),
 		cmocka_unit_test(company_is_waited_for_no_longer_than_a_turn_takes),
+		cmocka_unit_test(a_sleep_until_enough_have_ended_is_no_longer_than_the_wait_for_company),
 		cmocka_unit_test(one_job_in_hand_never_waits),
 		cmocka_unit_test(other_reasons_do_not_wait_for_company),
 		cmocka_unit_test(an_empty_answer_means_waiting_for_the_next_poll),

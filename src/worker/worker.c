@@ -136,12 +136,12 @@ void worker_run(struct worker *w)
 	while (!atomic_load(&w->finished)) {
 		int64_t now = clock_boot_ms();
 		bool told = take_told(w);
-		jobs_begin(w, now);
+		bool more = jobs_begin(w, now);
 		int64_t due = jobs_step_handlers(w, now, told);
 		int64_t child_due = jobs_step_children(w, now, told);
 		due = child_due < due ? child_due : due;
 		int64_t wait = due == INT64_MAX ? LOOK_MS : due - now;
-		wait_for_events(w, wait < 0 ? 0 : wait);
+		wait_for_events(w, more || wait < 0 ? 0 : wait);
 	}
 }
 

@@ -116,8 +116,11 @@ void worker_info(void *ctx, struct buf *out);
 /* Run a job, from the thread that turns: a handler's waits for a thread, a child's for
  * worker_run(). */
 void jobs_start(struct worker *w, struct job *j);
-/* Start the children that wait to be. */
-void jobs_begin(struct worker *w, int64_t now);
+/*
+ * Start some of the children that wait to be. True: there may be more, to be started when it was
+ * seen which have ended, so that ends are recorded while others start.
+ */
+bool jobs_begin(struct worker *w, int64_t now);
 void jobs_step_child(struct worker *w, struct run *r, int64_t now);
 /* Children that are due, or all of them. When the next one is due. */
 int64_t jobs_step_children(struct worker *w, int64_t now, bool all);

@@ -17,6 +17,7 @@
 #define SESSION_TRIES 3
 #define SESSION_WAIT_MS 1000
 #define HOST_TOLD_MS 60000 /* what this host lacks is said once, not for each job */
+#define BEGIN_MOST 4       /* so many are started before it is seen which have ended */
 #define NO_SESSION "Failed to obtain processing session"
 
 static void step_waiting(struct worker *w, struct run *r, int64_t now);
@@ -391,21 +392,31 @@ void jobs_start(struct worker *w, struct job *j)
 	w->turner.nudge = true;
 }
 
-void jobs_begin(struct worker *w, int64_t now)
+static struct job *first_to_begin(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
 	struct job *j = w->begin;
-	w->begin = NULL;
-	w->begin_end = &w->begin;
+	if (j)
+		w->begin = j->queued;
+	if (!w->begin)
+		w->begin_end = &w->begin;
 	pthread_mutex_unlock(&w->lock);
-	while (j) {
-		struct job *next = j->queued;
+	if (j)
 		j->queued = NULL;
+	return j;
+}
+
+bool jobs_begin(struct worker *w, int64_t now)
+{
+	for (int i = 0; i < BEGIN_MOST; i++) {
+		struct job *j = first_to_begin(w);
+		if (!j)
+			return false;
 		j->as = SETTLE_STOPPED; /* what was asked to stop meanwhile need not begin */
 		if (atomic_load(&j->stop))
 			turner_over(w, j);
 		else
 			start_child(w, j, now);
-		j = next;
 	}
+	return true;
 }
