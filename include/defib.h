@@ -54,7 +54,8 @@ extern "C" {
 	X(REFUSED, 13, "refused by a guard")                                                           \
 	X(NOT_FOUND, 14, "not found")                                                                  \
 	X(DATABASE, 15, "another database error")                                                      \
-	X(LEASE_LOST, 16, "the lease on the job or worker is lost; it is no longer ours to write")
+	X(LEASE_LOST, 16,                                                                              \
+	  "the lease on the job or worker is lost; it no longer belongs to this worker to write")
 
 typedef enum defib_err {
 #define DEFIB_ERR_ENUM(name, number, text) DEFIB_##name = (number),

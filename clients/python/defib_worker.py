@@ -27,7 +27,7 @@ DEAD = "DFB01"  # SQLSTATE: this worker was declared dead, or has left
 
 
 class LeaseLost(Exception):
-    """The job, or the whole worker, is no longer ours."""
+    """The job, or the whole worker, no longer belongs to this worker."""
 
 
 class Cancelled(Exception):

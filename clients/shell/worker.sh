@@ -47,7 +47,7 @@ leave() {
 trap leave EXIT
 trap 'exit 143' TERM INT
 
-# Renew three times a lease; when that is refused, what is in hand is no longer ours.
+# Renew three times a lease; when that is refused, what is in hand no longer belongs to this worker.
 keep_alive() {
 	nap=''
 	trap - EXIT
@@ -114,7 +114,7 @@ run_job() {
 	case $code in 0 | stopped) ;; *) error="exit code $code: $(tail -n 1 "$folder/error")" ;; esac
 	accepted=f
 	[ -e "$folder/lost" ] || accepted=$(settle "$outcome" "$error" "$(cat "$folder/result")")
-	[ "$accepted" = t ] || echo "LEASE_LOST: job $job is no longer ours" >&2
+	[ "$accepted" = t ] || echo "LEASE_LOST: job $job no longer belongs to this worker" >&2
 	job=''
 }
 

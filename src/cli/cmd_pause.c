@@ -237,8 +237,8 @@ static int read_factor(struct cli *c, const char **value)
 	if (end == text || *end)
 		return cli_usage("--by expects a number such as 2.5, not \"%s\"", text);
 	if (!raise_factor_ok(factor))
-		return cli_usage("--by is from 1 to %d: thresholds are raised, never made shorter; a "
-		                 "shorter one belongs into the configuration",
+		return cli_usage("--by is from 1 to %d: thresholds can only be raised; a shorter one "
+		                 "belongs into the configuration",
 		                 RAISE_MOST);
 	*value = arena_printf(&c->arena, "%g", factor);
 	return EXIT_CLEAN;

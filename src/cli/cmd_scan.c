@@ -74,11 +74,10 @@ static int check_threshold(const struct watch *w, int64_t us)
 		     "watch %s: a threshold under twice its beat of %s would condemn living workers",
 		     w->name, buf_text(&beat));
 	else if (us == 0 && (w->alive_at.text || w->started_at.text))
-		fail(&f, DEFIB_REFUSED,
-		     "watch %s: a threshold of 0s would take every running row for stuck", w->name);
+		fail(&f, DEFIB_REFUSED, "watch %s: a threshold of 0s would make every running row stuck",
+		     w->name);
 	else if (w->beat_us && us == 2 * w->beat_us) {
-		buf_addf(&warning,
-		         "watch %s: the threshold is just twice its beat of %s; more room is wiser",
+		buf_addf(&warning, "watch %s: the threshold is just twice its beat of %s; leave more room",
 		         w->name, buf_text(&beat));
 		log_event(LOG_WARN, buf_text(&warning));
 	}

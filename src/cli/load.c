@@ -38,7 +38,7 @@ int cli_queue_fail(struct failure *f)
 	/* Our own statements are right: what they miss are the tables, or their whole schema. */
 	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
 	if (missing && !f->next[0])
-		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
+		fail_next(f, "defib init creates and upgrades the queue's tables");
 	if (f->code == DEFIB_PERMISSION && !f->next[0])
 		schema_refused(f, "the role may not use the queue's tables");
 	return cli_fail(f);

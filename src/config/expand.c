@@ -46,8 +46,7 @@ static bool parse_variable(const char *at, struct variable *v, struct buf *why)
 		return true;
 	if (!named || strncmp(p, ":-", 2) != 0) {
 		/* Not more than the name: behind it may stand a password. */
-		buf_addf(why, "${%.*s… is not understood; write ${NAME} or ${NAME:-default}", v->name_len,
-		         at);
+		buf_addf(why, "${%.*s… is not valid; write ${NAME} or ${NAME:-default}", v->name_len, at);
 		return false;
 	}
 	v->standard = p + 2;

@@ -195,7 +195,7 @@ static bool read_int(struct cfg_reader *r, const struct opt_row *row, const stru
 	int64_t value = 0;
 	bool any = row->min == 0 && row->max == 0;
 	if (any)
-		buf_add(&expected, "a whole number from 0 on");
+		buf_add(&expected, "a whole number of at least 0");
 	else
 		buf_addf(&expected, "a whole number from %lld to %lld", (long long)row->min,
 		         (long long)row->max);
@@ -226,7 +226,7 @@ static bool read_number(struct cfg_reader *r, const struct opt_row *row,
                         const struct cfg_node *node, void *field, struct buf *shown)
 {
 	(void)row;
-	static const char expected[] = "a number from 0 on, such as 2 or 1.5";
+	static const char expected[] = "a number of at least 0, such as 2 or 1.5";
 	const char *text;
 	double value;
 	if (!scalar_text(r, node, expected, &text))

@@ -241,9 +241,9 @@ static void an_unknown_key_names_the_nearest(void **state)
 	assert_problem("name: x\n\nstuckafter: 5m\n",
 	               "d.yaml:3:1: unknown key \"stuckafter\" in watches.pages; "
 	               "did you mean \"stuck_after\"?");
-	assert_problem("work: {ready: x, zzzzzzz: 1}\n",
-	               "d.yaml:1:18: unknown key \"zzzzzzz\" in watches.pages.work; "
-	               "known are batch, ready");
+	assert_problem(
+		"work: {ready: x, zzzzzzz: 1}\n",
+		"d.yaml:1:18: unknown key \"zzzzzzz\" in watches.pages.work; known keys: batch, ready");
 }
 
 static void an_unknown_key_at_the_top_is_in_the_file(void **state)
@@ -269,16 +269,17 @@ static const char *const wrong[][2] = {
 	{"stuck_after: [1s]", "d.yaml:1:14: watches.pages.stuck_after expects a duration such as 90s, "
                           "15m or 1h30m, got a list"},
 	{"enabled: maybe", "d.yaml:1:10: watches.pages.enabled expects true or false, got \"maybe\""},
-	{"limit: many", "d.yaml:1:8: watches.pages.limit expects a whole number from 0 on, "
-                    "got \"many\""},
-	{"limit: -1", "d.yaml:1:8: watches.pages.limit expects a whole number from 0 on, got \"-1\""},
+	{"limit: many",
+     "d.yaml:1:8: watches.pages.limit expects a whole number of at least 0, got \"many\""},
+	{"limit: -1",
+     "d.yaml:1:8: watches.pages.limit expects a whole number of at least 0, got \"-1\""},
 	{"tries: 6", "d.yaml:1:8: watches.pages.tries expects a whole number from -5 to 5, got \"6\""},
-	{"factor: nan", "d.yaml:1:9: watches.pages.factor expects a number from 0 on, such as 2 or "
+	{"factor: nan", "d.yaml:1:9: watches.pages.factor expects a number of at least 0, such as 2 or "
                     "1.5, got \"nan\""},
-	{"factor: -1", "d.yaml:1:9: watches.pages.factor expects a number from 0 on, such as 2 or "
+	{"factor: -1", "d.yaml:1:9: watches.pages.factor expects a number of at least 0, such as 2 or "
                    "1.5, got \"-1\""},
-	{"factor: 1e999", "d.yaml:1:9: watches.pages.factor expects a number from 0 on, such as 2 or "
-                      "1.5, got \"1e999\""},
+	{"factor: 1e999", "d.yaml:1:9: watches.pages.factor expects a number of at least 0, such as 2 "
+                      "or 1.5, got \"1e999\""},
 	{"remedy: requue", "d.yaml:1:9: watches.pages.remedy expects one of requeue, fail or hold, "
                        "got \"requue\""},
 	{"name: {a: b}", "d.yaml:1:7: watches.pages.name expects text, got a map"},
@@ -301,17 +302,17 @@ static const char *const wrong[][2] = {
                       "set it, or write ${NOPE:-default}"},
 	{"name: ${NOPE", "d.yaml:1:7: watches.pages.name: ${ has no closing }; write ${NAME}, or $${ "
                      "for a literal ${"},
-	{"name: ${1x}", "d.yaml:1:7: watches.pages.name: ${1x… is not understood; write ${NAME} or "
-                    "${NAME:-default}"},
-	{"url: ${DB-postgres://u:hush@h}", "d.yaml:1:6: watches.pages.url: ${DB… is not understood; "
-                                       "write ${NAME} or ${NAME:-default}"},
+	{"name: ${1x}",
+     "d.yaml:1:7: watches.pages.name: ${1x… is not valid; write ${NAME} or ${NAME:-default}"},
+	{"url: ${DB-postgres://u:hush@h}",
+     "d.yaml:1:6: watches.pages.url: ${DB… is not valid; write ${NAME} or ${NAME:-default}"},
 	{"name: ${A:-${B}}", "d.yaml:1:7: watches.pages.name: ${A has a ${ inside its default; "
                          "variables cannot be nested"},
 	{"stuck_after: ${DATABASE_URL}m",
      "d.yaml:1:14: watches.pages.stuck_after expects a duration such as 90s, 15m or 1h30m, "
      "got \"postgres://joe:***@db/xm\" (from DATABASE_URL)"},
-	{"limit: |\n  two\n  lines\n", "d.yaml:1:8: watches.pages.limit expects a whole number from 0 "
-                                   "on, got \"two lines \""},
+	{"limit: |\n  two\n  lines\n",
+     "d.yaml:1:8: watches.pages.limit expects a whole number of at least 0, got \"two lines \""},
 };
 
 static void a_wrong_value_says_what_was_expected_and_where(void **state)
@@ -424,7 +425,7 @@ static void a_secret_is_not_quoted_in_a_problem(void **state)
 	cfg_put(&arena, map, "secret", cfg_scalar(&arena, "hush"));
 	cfg_read(&reader, secret_rows, map, &value);
 	assert_string_equal(reader.problems[0].text,
-	                    "secret expects a whole number from 0 on, got \"***\"");
+	                    "secret expects a whole number of at least 0, got \"***\"");
 }
 
 static void a_watch_named_after_a_secret_is_still_shown(void **state)

@@ -197,9 +197,9 @@ void report_unknown(struct cfg_reader *r, const struct opt_row *rows, const char
 	if (near)
 		buf_addf(&hint, "did you mean \"%s\"?", near);
 	else if (n > KNOWN_MAX)
-		buf_add(&hint, "remove it, or see the reference for what is known");
+		buf_add(&hint, "remove it, or look up the known keys in the reference");
 	for (int i = 0; !near && n <= KNOWN_MAX && i < n; i++)
-		buf_addf(&hint, "%s%s", i ? ", " : "known are ", names[i]);
+		buf_addf(&hint, "%s%s", i ? ", " : "known keys: ", names[i]);
 	cfg_problem(r, at, "unknown key \"%.*s\" in %s; %s", QUOTE_MAX, key, report_path(r),
 	            buf_text(&hint));
 	buf_release(&hint);

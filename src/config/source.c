@@ -23,7 +23,7 @@ static defib_err read_all(int fd, const char *path, struct buf *out, struct fail
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return fail(f, DEFIB_CONFIG, "%s: cannot be read: %s", path, strerror(errno));
+			return fail(f, DEFIB_CONFIG, "%s: cannot read it: %s", path, strerror(errno));
 		if (n == 0)
 			return DEFIB_OK;
 		buf_addn(out, chunk, (size_t)n);
@@ -56,7 +56,7 @@ static defib_err refuse_open(const char *path, int error, struct failure *f)
 		fail(f, DEFIB_CONFIG, "%s: no permission to read it", path);
 		fail_next(f, "let the user that runs defib read the file");
 	} else {
-		fail(f, DEFIB_CONFIG, "%s: cannot be opened: %s", path, strerror(error));
+		fail(f, DEFIB_CONFIG, "%s: cannot open it: %s", path, strerror(error));
 	}
 	return DEFIB_CONFIG;
 }

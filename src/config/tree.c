@@ -94,8 +94,7 @@ static defib_err bad_yaml(const struct builder *b)
 	while (e && e->type != FYET_ERROR)
 		e = fy_diag_errors_iterate(b->diag, &at_error);
 	if (!e)
-		return bad(b, b->last, "check what stands here and before",
-		           "this is not YAML that can be read");
+		return bad(b, b->last, "check this line and the one before", "this is not valid YAML");
 	struct cfg_mark at = {b->last.file, e->line > 0 ? e->line : 1, e->column > 0 ? e->column : 1};
 	size_t i = 0;
 	while (!strstr(e->msg, hints[i].word))
@@ -161,8 +160,8 @@ static defib_err read_event(struct builder *b, struct fy_event *e, struct step *
 	bool tagged;
 	*s = (struct step){.type = e->type, .at = b->last, .anchor = anchor_of(b, e, &tagged)};
 	if (tagged)
-		return bad(b, s->at, "remove the tag: values get their type from the key they stand under",
-		           "tags (!name) are not understood");
+		return bad(b, s->at, "remove the tag: the key decides the type of its value",
+		           "tags (!name) are not supported");
 	if (!token || (e->type != FYET_SCALAR && e->type != FYET_ALIAS))
 		return DEFIB_OK;
 	s->plain = style == FYSS_PLAIN;

@@ -247,8 +247,8 @@ static const char *const refusals[][3] = {
      "keep one document in a file"},
 	{"? [a]\n: b\n", "f.yaml:1:3: a key must be plain text",
      "write the key as one word, in quotes if it needs them"},
-	{"a: !!binary abc\n", "f.yaml:1:13: tags (!name) are not understood",
-     "remove the tag: values get their type from the key they stand under"},
+	{"a: !!binary abc\n", "f.yaml:1:13: tags (!name) are not supported",
+     "remove the tag: the key decides the type of its value"},
 	{"a: \xFF\n", "f.yaml:1:4: this byte is not UTF-8", "save the file as UTF-8 text"},
 	{"é: \xC0\xAF\n", "f.yaml:1:4: this byte is not UTF-8", "save the file as UTF-8 text"},
 	{"a: 1\nb: \x01\n", "f.yaml:2:4: a control character", "save the file as UTF-8 text"},
@@ -258,8 +258,8 @@ static const char *const refusals[][3] = {
 	{"<<: 5\n", "f.yaml:1:5: \"<<\" needs a map to merge", "write <<: *name or <<: [*one, *two]"},
 	{"a: &a {}\n<<: *a\n<<: *a\n", "f.yaml:3:1: a second \"<<\" in one map",
      "write <<: [*one, *two]"},
-	{"%YAML 9.9\n---\na\n", "f.yaml:1:1: this is not YAML that can be read",
-     "check what stands here and before"},
+	{"%YAML 9.9\n---\na\n", "f.yaml:1:1: this is not valid YAML",
+     "check this line and the one before"},
 };
 
 static void what_cannot_be_read_gives_one_line_with_its_place(void **state)

@@ -316,7 +316,7 @@ static int64_t go_round(struct database_loop *s)
 	arena_clear(&s->arena);
 	alert_loop_round(s->alarm, s->posts, s->nposts, !err);
 	if (err) {
-		vigil_lost(&s->vigil, "the database could not be asked");
+		vigil_lost(&s->vigil, "cannot query the database");
 		if (s->failures++ == 0)
 			log_event(LOG_ERROR, "the database cannot be asked",
 			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));

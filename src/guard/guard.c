@@ -326,7 +326,7 @@ static void add_time(struct buf *out, int64_t us)
 
 static void say_doubt(const struct guard *g, int64_t n, struct buf *out)
 {
-	buf_addf(out, "we were away ourselves (%s); %" PRId64 " are judged again by ", g->doubt_cause,
+	buf_addf(out, "this observer was away (%s); %" PRId64 " are judged again by ", g->doubt_cause,
 	         n);
 	add_time(out, g->doubt_until_us);
 }
@@ -345,13 +345,13 @@ static void say_brake(const struct guard *g, int64_t n, struct buf *out)
 
 static void say_look(const struct guard *g, int64_t n, struct buf *out)
 {
-	buf_addf(out, "%" PRId64 " were seen silent once; a second look follows after ", n);
+	buf_addf(out, "%" PRId64 " were silent at the first look; the second look follows after ", n);
 	duration_text(g->beat_us, out);
 }
 
 static void say_pace(const struct guard *g, int64_t n, struct buf *out)
 {
-	buf_addf(out, "%" PRId64 " wait for their turn at %.3g a second", n, g->pace.rate);
+	buf_addf(out, "%" PRId64 " wait for the pace of %.3g per second", n, g->pace.rate);
 	if (g->pace.paused)
 		return;
 	buf_add(out, ", the last in ");
@@ -361,7 +361,7 @@ static void say_pace(const struct guard *g, int64_t n, struct buf *out)
 static void say_paused(const struct guard *g, int64_t n, struct buf *out)
 {
 	(void)g;
-	buf_addf(out, "a person paused recovery of this watch; %" PRId64 " wait until it is resumed",
+	buf_addf(out, "an operator paused recovery of this watch; %" PRId64 " wait until it is resumed",
 	         n);
 }
 
@@ -376,7 +376,7 @@ void guard_sentence(const struct guard *g, struct buf *out)
 	for (int i = 0; i < GUARD_COUNT; i++)
 		all += g->held[i];
 	if (all == 0)
-		buf_add(out, "nothing is held: nothing is stuck");
+		buf_add(out, "nothing is held back: nothing is stuck");
 	else if (passed == all)
 		buf_addf(out, "nothing is held: all %" PRId64 " were let through", all);
 	else

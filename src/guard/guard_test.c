@@ -216,7 +216,7 @@ static void silence_behind_an_outage_is_doubted_for_two_beats(void **state)
 	assert_true(r.doubting && r.doubt_until_us == at(120) && r.again_us == at(120));
 	assert_string_equal(r.doubt_cause, "session lost");
 	assert_false(r.braking); /* whom doubt excuses is not silent yet */
-	assert_sentence(b, "held 1 of 1, because we were away ourselves (session lost); 1 are judged "
+	assert_sentence(b, "held 1 of 1, because this observer was away (session lost); 1 are judged "
 	                   "again by 03:06:05Z");
 	end(b);
 	fall_silent(b, 1, 120);
@@ -258,7 +258,7 @@ static void we_doubt_after_an_outage_even_when_nobody_is_asked_about(void **stat
 	doubt_outage(&b->doubt, at(10), "paused");
 	begin(b, 10);
 	assert_true(report(b).doubting);
-	assert_sentence(b, "nothing is held: nothing is stuck");
+	assert_sentence(b, "nothing is held back: nothing is stuck");
 	end(b);
 	begin(b, 30);
 	assert_false(report(b).doubting);
@@ -313,7 +313,7 @@ static void a_stale_backlog_is_paced_with_the_eta_of_its_turn(void **state)
 			assert_in_range(a.until_us, at(2), at(2) + 1);
 	}
 	assert_in_range(report(b).again_us, at(1), at(1) + 1);
-	assert_sentence(b, "held 131 of 231, because 131 wait for their turn at 50 a second, "
+	assert_sentence(b, "held 131 of 231, because 131 wait for the pace of 50 per second, "
 	                   "the last in 2s");
 	end(b);
 	begin(b, 1);
@@ -343,8 +343,8 @@ static void a_pause_stops_everything_until_it_is_over(void **state)
 	assert_by(ask(b, "old", "gone", -1000), GUARD_PAUSED);
 	assert_by(ask_as(b, "j", "w0", at(0), VERDICT_DEAD, SIGN_ALIVE), GUARD_PAUSED);
 	assert_true(report(b).paused);
-	assert_sentence(b, "held 2 of 2, because a person paused recovery of this watch; 2 wait until "
-	                   "it is resumed");
+	assert_sentence(b, "held 2 of 2, because an operator paused recovery of this watch; 2 wait "
+	                   "until it is resumed");
 	end(b);
 	b->watch.guard.pace_per_s = 70; /* new rules do not end it */
 	guard_rules(b->guard, &b->watch);

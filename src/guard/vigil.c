@@ -6,7 +6,7 @@
 void vigil_tick(struct vigil *v, int64_t boot_us)
 {
 	if (v->tick_us && boot_us - v->tick_us > VIGIL_GAP_US)
-		vigil_lost(v, "the watcher was stopped or suspended");
+		vigil_lost(v, "this process was stopped or suspended");
 	v->tick_us = boot_us;
 }
 

@@ -42,7 +42,7 @@ static void first_reading_after_failures_ends_an_outage(void **state)
 {
 	(void)state;
 	struct vigil v = {0};
-	vigil_lost(&v, "the database could not be asked");
+	vigil_lost(&v, "cannot query the database");
 	vigil_read(&v, 1, 1000 * S, 1 * S);
 	assert_int_equal(v.doubt.n, 1);
 	assert_int_equal(v.doubt.outages[0].begin_us, 0);
@@ -73,7 +73,7 @@ static void a_gap_in_our_own_ticks_means_that_we_were_away(void **state)
 	(void)state;
 	struct vigil v = at_work();
 	vigil_read(&v, 1, 1040 * S, 40 * S);
-	assert_away(&v, "the watcher was stopped or suspended");
+	assert_away(&v, "this process was stopped or suspended");
 	assert_int_equal(v.doubt.outages[0].end_us, 1040 * S);
 }
 
@@ -108,9 +108,9 @@ static void a_failed_call_ends_with_the_next_reading(void **state)
 {
 	(void)state;
 	struct vigil v = at_work();
-	vigil_lost(&v, "the database could not be asked");
+	vigil_lost(&v, "cannot query the database");
 	vigil_read(&v, 1, 1012 * S, 12 * S);
-	assert_away(&v, "the database could not be asked");
+	assert_away(&v, "cannot query the database");
 	vigil_read(&v, 1, 1013 * S, 13 * S);
 	assert_int_equal(v.doubt.n, 1);
 }

@@ -211,7 +211,7 @@ static const char *const why_not[OUTCOME_COUNT] = {
 };
 
 /* The command's word for it is no member of a body. */
-#define OPTION_WORDS "; --override-guard takes it all the same"
+#define OPTION_WORDS "; --override-guard takes it anyway"
 
 static void not_done(const struct doing *d, const char *job)
 {

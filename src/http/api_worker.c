@@ -37,7 +37,7 @@ bool worker_failed(struct api_call *c, struct failure *f)
 		return api_failed_as(c, 410, f);
 	}
 	if (missing && !f->next[0])
-		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
+		fail_next(f, "defib init creates and upgrades the queue's tables");
 	return missing ? api_failed_as(c, 422, f) : api_failed(c, f);
 }
 

@@ -95,12 +95,12 @@ static const char *const sentences[] = {
 	[ADVICE_FITS] = "p99 is {p99}; {today} fits",
 	[ADVICE_LOWER] = "p99 is {p99}; {today} could be {us}",
 	[ADVICE_NEAR] = "p99 is {p99}, close to {today}; {us} leaves room",
-	[ADVICE_RAISE] = "{over} of runs take longer than {today}: it will recover living work; {us} "
-					 "leaves room",
+	[ADVICE_RAISE] = "{over} of runs take longer than {today}: it will recover jobs that are still "
+					 "running; {us} leaves room",
 	[ADVICE_NEW] = "p99 is {p99}; {today} could be {us}: there is none, so work that hangs while "
 				   "its worker lives is not found",
-	[ADVICE_BEYOND] = "p99 is {p99}, far beyond {today}: see whether stats.started_at and "
-					  "stats.finished_at mean one run before anything is changed",
+	[ADVICE_BEYOND] = "p99 is {p99}, far beyond {today}: check that stats.started_at and "
+					  "stats.finished_at describe one run before you change anything",
 };
 
 static void fill_in(const struct suggestion *s, char what, struct buf *out)
@@ -119,7 +119,7 @@ void suggestion_sentence(const struct suggestion *s, const char *who, struct buf
 {
 	buf_addf(out, "%s: ", who);
 	if (s->advice == ADVICE_FEW) {
-		buf_addf(out, "%.0f runs are known; suggestions need %d", s->n, SUGGEST_RUNS);
+		buf_addf(out, "%.0f runs are recorded; a suggestion needs %d", s->n, SUGGEST_RUNS);
 		return;
 	}
 	for (const char *at = sentences[s->advice]; *at; at++) {

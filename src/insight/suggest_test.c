@@ -51,8 +51,8 @@ static void a_threshold_that_runs_exceed_will_recover_living_work(void **state)
 	struct watch w = aged(5 * MIN);
 	(void)state;
 	says(&w, &t, ADVICE_RAISE,
-	     "crawl: 0.4 % of runs take longer than stuck_after 5m: it will recover living work; 10m "
-	     "leaves room");
+	     "crawl: 0.4 % of runs take longer than stuck_after 5m: it will recover jobs that are "
+	     "still running; 10m leaves room");
 }
 
 static void one_that_no_run_reached_but_nearly_has_little_room(void **state)
@@ -80,7 +80,7 @@ static void ninety_nine_runs_are_too_few(void **state)
 	struct watch w = aged(30 * MIN);
 	struct suggestion s;
 	(void)state;
-	says(&w, &t, ADVICE_FEW, "crawl: 99 runs are known; suggestions need 100");
+	says(&w, &t, ADVICE_FEW, "crawl: 99 runs are recorded; a suggestion needs 100");
 	run_times_add(&t, 250 * S, 1);
 	suggest(&w, NULL, &t, &s);
 	assert_true(s.has_us);

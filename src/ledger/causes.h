@@ -11,10 +11,10 @@
 	X(UNDONE, "undone", "a person undid its recovery")                                             \
 	X(POISON, "poison",                                                                            \
 	  "it was recovered too often in too short a time, and may kill its workers")                  \
-	X(ATTEMPTS, "attempts", "its attempts are used up")                                            \
+	X(ATTEMPTS, "attempts", "it has no attempts left")                                             \
 	X(RULE, "rule", "a rule of the watch holds it")                                                \
-	X(STEPS, "steps", "which steps of its workflow are finished is not known")                     \
-	X(STARTUP, "startup", "a worker or daemon held it at its start")
+	X(STEPS, "steps", "it is unknown which steps of its workflow have finished")                   \
+	X(STARTUP, "startup", "a worker or daemon held it when it started")
 
 /* Names alone, for statements and comparisons. */
 #define HOLD_BY_HAND "by hand"

@@ -96,7 +96,7 @@ enum event_number {
 	  "a workflow was set to run again from a step that a person chose", \
 	  "retried from a step", "was set to run again from a chosen step") \
 	X(PRUNED, NOTES, NULL, false, \
-	  "old entries of the ledger were removed by the retention command", \
+	  "old ledger entries were removed by the retention command", \
 	  "old entries removed", "had old entries removed")
 /* clang-format on */
 

@@ -57,8 +57,8 @@ static defib_err make(struct store *s, enum presence presence, struct ledger *ou
 	bool may = false;
 	defib_err err = schema_may_install(s, &may, f);
 	if (!err && !may && presence == MISSING) {
-		turn_off(out, "it is not there and this role may not create it; a DBA runs what defib init "
-		              "--print prints");
+		turn_off(out, "it does not exist and this role may not create it; have a DBA run the "
+		              "output of defib init --print");
 		return DEFIB_OK;
 	}
 	if (!err)
@@ -67,7 +67,7 @@ static defib_err make(struct store *s, enum presence presence, struct ledger *ou
 	if (err != DEFIB_PERMISSION)
 		return err;
 	if (presence == OUTDATED)
-		fail_prefix(f, "it is of an older version; run defib init as its owner");
+		fail_prefix(f, "its version is older than this program; run defib init as its owner");
 	turn_off(out, f->what);
 	fail_clear(f);
 	return DEFIB_OK;
@@ -102,9 +102,9 @@ defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct f
 		                  ? "this role may not write to the ledger; defib doctor gives the grants"
 		                  : "this role may not read the ledger; defib doctor gives the grants");
 	} else if (!create) {
-		turn_off(out, presence == MISSING ? "it is not there yet"
-		                                  : "it is of an older version; defib init, or the next "
-		                                    "scan --fix, brings it up to date");
+		turn_off(out, presence == MISSING ? "it does not exist yet"
+		                                  : "its version is older than this program; defib init or "
+		                                    "the next scan --fix upgrades it");
 	} else {
 		return make(s, presence, out, f);
 	}

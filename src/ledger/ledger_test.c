@@ -24,7 +24,7 @@ static void it_is_not_made_unasked(enum store_engine engine)
 	erase(&p);
 	assert_int_equal(ledger_open(p.store, false, &p.ledger, &f), DEFIB_OK);
 	assert_false(p.ledger.ready);
-	assert_string_equal(p.ledger.off_because, "it is not there yet");
+	assert_string_equal(p.ledger.off_because, "it does not exist yet");
 	close_place(&p);
 }
 
@@ -101,7 +101,7 @@ static void an_older_one_is_left_unless_asked(enum store_engine engine)
 	make_it_older(&p);
 	assert_int_equal(ledger_open(p.store, false, &p.ledger, &f), DEFIB_OK);
 	assert_false(p.ledger.ready);
-	assert_non_null(strstr(p.ledger.off_because, "older version"));
+	assert_non_null(strstr(p.ledger.off_because, "older than this program"));
 	close_place(&p);
 }
 

@@ -480,10 +480,10 @@ void retention_turn(struct retention_tick *t, struct session *session, const str
 	t->due_ms = now + (round.more ? (now - begun_ms) * 4 : p->every_us / 2000);
 	for (int i = 0; i < RETENTION_COUNT; i++)
 		if (round.removed[i])
-			log_event(LOG_DEBUG, "removed what is over", LOG_STR("what", retention_words[i]),
+			log_event(LOG_DEBUG, "removed expired rows", LOG_STR("what", retention_words[i]),
 			          LOG_INT("rows", round.removed[i]));
 	if (err && err != DEFIB_CONNECTION && !t->told)
-		log_event(LOG_WARN, "what is over cannot be removed", LOG_STR("because", f.what));
+		log_event(LOG_WARN, "cannot remove expired rows", LOG_STR("because", f.what));
 	t->told = err != DEFIB_OK;
 }
 

@@ -22,10 +22,10 @@
 	X(FAILED, "failed", "failed jobs")                                                             \
 	X(LEASES, "leases", "leases of other tables")                                                  \
 	X(STEPS, "steps", "steps of other tables")                                                     \
-	X(WORKERS, "workers", "workers that are gone")                                                 \
-	X(PROGRAMS, "programs", "programs that have ended")                                            \
+	X(WORKERS, "workers", "ended workers")                                                         \
+	X(PROGRAMS, "programs", "ended programs")                                                      \
 	X(TOKENS, "tokens", "tokens of spooled jobs")                                                  \
-	X(MESSAGES, "messages", "messages that are over")                                              \
+	X(MESSAGES, "messages", "old messages")                                                        \
 	X(LEARNED, "learned", "learned run times")                                                     \
 	X(LEDGER, "ledger", "entries of the ledger")
 

@@ -207,7 +207,9 @@ defib_err schema_may_install(struct store *s, bool *may, struct failure *f)
 defib_err schema_refused(struct failure *f, const char *what)
 {
 	fail(f, DEFIB_PERMISSION, "%s", what);
-	fail_next(f, "a DBA runs what defib init --print prints, which has the grants for this role");
+	fail_next(
+		f,
+		"have a DBA run the output of defib init --print, which includes the grants for this role");
 	return DEFIB_PERMISSION;
 }
 
@@ -226,8 +228,8 @@ defib_err schema_ready(struct store *s, const char *table, enum schema_part last
 		return err;
 	err = schema_may_install(s, &may, f);
 	if (!err && !may)
-		return schema_refused(f, "defib's own tables are not there, and this role may not create "
-		                         "them");
+		return schema_refused(f,
+		                      "defib's own tables do not exist, and this role may not create them");
 	if (!err)
 		err = schema_install(s, last, f);
 	*there = !err;

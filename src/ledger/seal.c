@@ -93,7 +93,7 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 	                 0, a, &end, f);
 	if (!err && end.nrows != 1)
 		return fail(f, DEFIB_DATABASE,
-		            "the chain of the ledger has no end; run: defib ledger verify");
+		            "the ledger's chain of seals has no last seal; run: defib ledger verify");
 	if (!err)
 		err = read_texts(s, 1, row_int(&end, 0, 0, 0), INT64_MAX, a, &rows, f);
 	if (err || rows.nrows == 0)
@@ -160,7 +160,7 @@ static void check_seal(struct check *c, const struct seal_row *r, const struct s
 	make_seal(c->seal, r->role, rows, from, to, seal);
 	if (c->next != r->last_id)
 		broken(c, first,
-		       arena_printf(c->keep, "a seal between %" PRId64 " and %" PRId64 " is gone", c->at,
+		       arena_printf(c->keep, "a seal between %" PRId64 " and %" PRId64 " is missing", c->at,
 		                    r->last_id));
 	else if (to - from != r->entries)
 		broken(c, first,
@@ -171,8 +171,8 @@ static void check_seal(struct check *c, const struct seal_row *r, const struct s
 	else if (!text_eq(seal, r->seal))
 		broken(c, first,
 		       arena_printf(c->keep,
-		                    "entries %" PRId64 " to %" PRId64 " are not as they were sealed: one "
-		                    "of them, or the seal, was changed",
+		                    "entries %" PRId64 " to %" PRId64
+		                    " differ from what was sealed: an entry or the seal was changed",
 		                    r->first_id, r->last_id));
 	c->report->first_id = c->report->first_id ? c->report->first_id : r->first_id;
 	c->report->last_id = r->last_id;
@@ -229,10 +229,10 @@ static defib_err check_anchor(struct check *c, const struct seal_row *anchor, st
 	if (anchor->entries == 0)
 		return DEFIB_OK;
 	if (c->report->unsealed)
-		broken(c, 1, "there are entries that were said to be pruned");
+		broken(c, 1, "entries exist that a PRUNED entry lists as removed");
 	err = store_exec(c->store, told[e], params, 2, &c->page, &rows, f);
 	if (!err && row_int(&rows, 0, 0, 0) == 0)
-		broken(c, 1, "the start of the ledger was removed, and no PRUNED entry tells of it");
+		broken(c, 1, "the start of the ledger was removed without a PRUNED entry");
 	return err;
 }
 
@@ -264,7 +264,7 @@ static defib_err check_page(struct check *c, int64_t behind, bool *more, struct 
 		return err;
 	*more = n > 1;
 	if (n == 0 || seals[0].last_id != c->at) {
-		broken(c, c->at, arena_printf(c->keep, "seal %" PRId64 " is gone", c->at));
+		broken(c, c->at, arena_printf(c->keep, "seal %" PRId64 " is missing", c->at));
 		return DEFIB_OK;
 	}
 	c->next = seals[0].next_id;
@@ -272,8 +272,8 @@ static defib_err check_page(struct check *c, int64_t behind, bool *more, struct 
 		err = check_some(c, seals + done, n - done, &done, f);
 	if (n == 1 && c->next)
 		broken(c, c->at + 1,
-		       arena_printf(c->keep, "the end was cut off: behind %" PRId64 " came %" PRId64, c->at,
-		                    c->next));
+		       arena_printf(c->keep, "the end was cut off: %" PRId64 " was followed by %" PRId64,
+		                    c->at, c->next));
 	else if (n == 1 && behind)
 		broken(c, behind, "entries at the end have no seal");
 	return err;
@@ -289,7 +289,7 @@ static defib_err walk(struct check *c, int64_t *anchor_id, struct failure *f)
 	if (err)
 		return err;
 	if (n == 0) {
-		broken(c, 1, "the ledger has no seal at all");
+		broken(c, 1, "the ledger has no seals");
 		return DEFIB_OK;
 	}
 	*anchor_id = seals[0].last_id;
@@ -334,8 +334,8 @@ defib_err seal_verify(struct store *s, const char *expected, struct arena *a,
 		arena_release(&c.page);
 	}
 	if (!err && !out->broken && expected && !out->has_expected) {
-		out->broken = "the seal that was kept is not in the chain: it was made anew, or cut off "
-					  "before it, or that entry was pruned";
+		out->broken = "the saved seal is not in the chain: the chain was rebuilt or cut off before "
+					  "it, or that entry was pruned";
 		out->broken_at = 1;
 	}
 	return err;

@@ -84,7 +84,7 @@ static void a_change_is_found(enum store_engine engine)
 	fill(&p);
 	tamper(&p, "UPDATE defib.ledger SET actor = 'nobody' WHERE id = 2",
 	       "UPDATE defib_ledger SET actor = 'nobody' WHERE id = 2");
-	assert_broken(&p, "not as they were sealed");
+	assert_broken(&p, "differ from what was sealed");
 	close_place(&p);
 }
 
@@ -107,7 +107,7 @@ static void a_statement_that_is_gone_with_its_seal_is_found(enum store_engine en
 	       "DELETE FROM defib_ledger WHERE id IN (2, 3)");
 	run(&p, engine == STORE_POSTGRES ? "DELETE FROM defib.ledger_seal WHERE last_id = 3"
 	                                 : "DELETE FROM defib_ledger_seal WHERE last_id = 3");
-	assert_broken(&p, "between 1 and 6 is gone");
+	assert_broken(&p, "between 1 and 6 is missing");
 	close_place(&p);
 }
 
@@ -190,7 +190,7 @@ static void a_start_that_went_without_its_entry_is_found(enum store_engine engin
 	run(&p, engine == STORE_POSTGRES ? "DELETE FROM defib.ledger_seal WHERE last_id < 3"
 	                                 : "DELETE FROM defib_ledger_seal WHERE last_id < 3");
 	run(&p, on_table(&p, "DELETE FROM %s WHERE id <= 3"));
-	assert_broken(&p, "no PRUNED entry tells of it");
+	assert_broken(&p, "without a PRUNED entry");
 	close_place(&p);
 }
 
@@ -240,7 +240,7 @@ static void what_moves_to_the_next_column_is_found(enum store_engine engine)
 		assert_null(verified(&p, NULL).broken);
 		tamper(&p, arena_printf(&p.arena, "UPDATE defib.ledger SET %s", moves[i][0]),
 		       arena_printf(&p.arena, "UPDATE defib_ledger SET %s", moves[i][1]));
-		assert_broken(&p, "not as they were sealed");
+		assert_broken(&p, "differ from what was sealed");
 		close_place(&p);
 	}
 }

@@ -272,7 +272,7 @@ static void tell_if_short(struct fellows *x)
 	int left_out = x->in_state[FELLOW_UNWATCHED];
 
 	if (left_out > 0 && !x->told_short) {
-		log_event(LOG_WARN, "not every worker of this host can be watched; leases find the rest",
+		log_event(LOG_WARN, "cannot watch every worker process of this host; leases cover the rest",
 		          LOG_INT("watched", x->in_state[FELLOW_WATCHED]), LOG_INT("left_out", left_out),
 		          LOG_INT("most", x->max));
 	}

@@ -114,7 +114,7 @@ defib_err incarnation_self(struct incarnation *out, struct failure *f)
 		return fail(f, DEFIB_IO, "cannot read this process's start time from /proc/self/stat");
 	}
 	if (!make_nonce(out->nonce)) {
-		return fail(f, DEFIB_IO, "cannot read random bytes: %s", strerror(errno));
+		return fail(f, DEFIB_IO, "cannot get random bytes: %s", strerror(errno));
 	}
 	return DEFIB_OK;
 }

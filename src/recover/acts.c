@@ -32,6 +32,6 @@ defib_err act_configured(const struct act_kind *kind, const struct watch *w, str
 	if (how)
 		return DEFIB_OK;
 	fail(f, DEFIB_CONFIG, "watch %s does not say how to %s", w->name, kind->verb);
-	fail_next(f, "add to it, in the words of its table: %s: %s", kind->verb, kind->example);
+	fail_next(f, "add to the watch, in terms of its table: %s: %s", kind->verb, kind->example);
 	return DEFIB_CONFIG;
 }

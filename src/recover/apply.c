@@ -206,11 +206,11 @@ static defib_err note_written(struct batch *b, int act, const struct write_sql *
 			continue;
 		}
 		c->outcome = OUTCOME_REFUSED;
-		c->refusal = "a trigger or policy of the table kept the write back";
+		c->refusal = "a trigger or policy of the table prevented the write";
 	}
 	if (!strange || b->barred > barred)
 		return DEFIB_OK;
-	return fail(f, DEFIB_CONSTRAINT, "the write changed a row that was not to be changed");
+	return fail(f, DEFIB_CONSTRAINT, "the write changed a row that it must not change");
 }
 
 static defib_err run_write(struct batch *b, int act, const struct write_sql *w, struct failure *f)
@@ -325,7 +325,7 @@ static const char *nameless(const struct batch *b, const struct candidate *c)
 		if (!c->facts.key[k])
 			return "its key is NULL, so no statement can name the row";
 		if (!is_utf8(c->facts.key[k]))
-			return "its key is no valid UTF-8, so no statement can name the row";
+			return "its key is not valid UTF-8, so no statement can name the row";
 	}
 	return NULL;
 }

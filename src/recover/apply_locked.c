@@ -10,7 +10,7 @@
 #define PROBES_MAX 64 /* statements that one batch may cost; what is left then counts as locked */
 
 static const char hidden[] =
-	"row-level security lets this role see the row and not write it: ask defib doctor";
+	"row-level security lets this role see the row but not write it; run defib doctor";
 
 static bool is_locked(const struct candidate *c)
 {

@@ -164,9 +164,9 @@ defib_err attach_refusal(const struct watch *w, enum store_engine engine, struct
 {
 	if (engine == STORE_SQLITE) {
 		fail(f, DEFIB_REFUSED,
-		     "watch %s is in an SQLite database: it has no server and no sessions to tell apart",
+		     "watch %s is in an SQLite database, which has no sessions to tell programs apart",
 		     w->name);
-		fail_next(f, "let defib's own workers do the work (defib work), or let age judge");
+		fail_next(f, "use defib's own workers (defib work), or judge rows by age");
 		return DEFIB_REFUSED;
 	}
 	if (claim_name_fits(w))
@@ -181,8 +181,8 @@ void attach_print(const struct binding *b, const struct claim_table *t, struct b
 	struct buf table = BUF_INIT;
 	sql_table(&table, b->watch->table);
 	buf_addf(out,
-	         "-- Who takes the rows of %s is written down. Running it again changes nothing.\n"
-	         "BEGIN;\n%s\n",
+	         "-- Records which session takes the rows of %s. Running this again changes "
+	         "nothing.\nBEGIN;\n%s\n",
 	         b->watch->table, script());
 	claim_functions(b, t, out);
 	buf_add(out, "SET LOCAL lock_timeout = '500ms';\n");
@@ -350,8 +350,7 @@ static defib_err in_transaction(struct store *s, const struct binding *b, struct
 
 static void say_busy(const char *table, struct failure *f)
 {
-	fail(f, DEFIB_LOCKED, "table %s is busy: its lock was not to be had within half a second",
-	     table);
+	fail(f, DEFIB_LOCKED, "table %s is busy: it could not be locked within half a second", table);
 	fail_next(f, "nothing was changed; run it again at a quieter moment");
 }
 

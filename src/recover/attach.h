@@ -14,10 +14,11 @@
 #define ATTACHED_LIST(X)                                                                           \
 	X(NOT, "not attached")                                                                         \
 	X(FRESH, "attached")                                                                           \
-	X(STALE, "attached as the watch was before it was changed")                                    \
+	X(STALE, "attached for an earlier version of the watch")                                       \
 	X(OFF, "attached, but the trigger is disabled")                                                \
-	X(BARE, "attached, but our table of claims is gone: nothing is written down")                  \
-	X(UNSAFE, "attached by functions that run with more rights than they need, or for anybody")
+	X(BARE, "attached, but the table of claims is missing: nothing is recorded")                   \
+	X(UNSAFE,                                                                                      \
+	  "attached by functions that have more rights than they need or can be called by anyone")
 
 enum attached {
 #define X(id, sentence) ATTACHED_##id,

@@ -55,7 +55,7 @@ defib_err bound_ends(const struct bound *b, const struct watch *w, bool forced, 
 	fail(f, DEFIB_REFUSED,
 	     "watch %s: requeue without attempts and without a ledger could loop for ever (%s)",
 	     w->name, b->ledger.off_because);
-	fail_next(f, "let defib keep its ledger, give attempts: and max_attempts:, or accept it with "
+	fail_next(f, "keep the ledger on, give attempts: and max_attempts:, or accept it with "
 	             "crash_budget: off");
 	return DEFIB_REFUSED;
 }

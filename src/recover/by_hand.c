@@ -85,12 +85,12 @@ static bool gives_back(int act)
 static void refuse_unknown(struct hands *h, struct candidate *c)
 {
 	const char *ways = h->act == ACT_RELEASE || h->act == REMEDY_ROLLBACK
-	                       ? "let steps_done of the watch say it, or retry it with --from-step"
-	                       : "steps_done of the watch can say it; --override-guard runs it all the "
-	                         "same, with --from-step from there, else from its first step";
+	                       ? "add steps_done: to the watch, or retry the job with --from-step"
+	                       : "add steps_done: to the watch; --override-guard runs it anyway, from "
+	                         "--from-step or else from its first step";
 	refuse(c, arena_printf(&h->arena,
-	                       "which steps of workflow %s it has finished in another worker is not "
-	                       "known, and they must not run again: %s",
+	                       "it is unknown which steps of workflow %s another worker has finished, "
+	                       "and they must not run again: %s",
 	                       work_workflow(&h->watch->work, c->facts.kind)->name, ways));
 }
 
@@ -118,11 +118,10 @@ static defib_err guard_again(struct hands *h, const struct workflow *w, int from
 			buf_addf(&names, "%s%s", names.len ? ", " : "", w->steps[at].name);
 	}
 	if (names.len && !h->options->override_guard)
-		refuse(c,
-		       arena_printf(&h->arena,
-		                    "another worker has finished %s: it would run again and its output be "
-		                    "overwritten; --override-guard runs it all the same",
-		                    buf_text(&names)));
+		refuse(c, arena_printf(&h->arena,
+		                       "another worker has finished %s: it would run again and overwrite "
+		                       "its output; --override-guard runs it anyway",
+		                       buf_text(&names)));
 	buf_release(&names);
 	return err;
 }
@@ -174,9 +173,9 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 	defib_err err = DEFIB_OK;
 	bool lives = c->facts.running && c->judgement.verdict == VERDICT_NONE;
 	if (lives && takes_from_worker(h->act) && !o->override_guard) {
-		buf_add(&why, "it is being worked on and not stuck: ");
+		buf_add(&why, "it is running and not stuck: ");
 		evidence_sentence(&c->judgement, &why);
-		buf_add(&why, "; --override-guard takes it all the same");
+		buf_add(&why, "; --override-guard takes it anyway");
 		refuse(c, arena_strdup(&h->arena, buf_text(&why)));
 	}
 	buf_release(&why);
@@ -230,11 +229,12 @@ static const char *release_warning(struct hands *h, const struct candidate *c)
 	const struct facts *f = &c->facts;
 	bool stuck = f->running && c->judgement.verdict != VERDICT_NONE;
 	if (f->held && text_eq(f->hold_cause, HOLD_POISON))
-		return arena_printf(&h->arena,
-		                    "its next worker may end as the others did: it was held as poison (%s)",
-		                    f->hold_reason ? f->hold_reason : hold_cause_words(HOLD_POISON));
+		return arena_printf(
+			&h->arena,
+			"its next worker may crash as the earlier ones did: it was held as poison (%s)",
+			f->hold_reason ? f->hold_reason : hold_cause_words(HOLD_POISON));
 	if (c->does == ACT_LIFT && stuck)
-		return "only its hold ends: the watch does not say how to give a job back";
+		return "only the hold ends: the watch does not say how to requeue a job";
 	return NULL;
 }
 
@@ -323,9 +323,10 @@ static defib_err set_up(struct hands *h, struct failure *f)
 	h->result->ledger = h->bound->ledger.ready;
 	if (!err && h->act == REMEDY_HOLD && !h->bound->ledger.ready && !o->dry_run &&
 	    h->watch->actions[REMEDY_HOLD].form == ACTION_NONE) {
-		fail(f, DEFIB_REFUSED, "watch %s: a hold is kept in defib's own tables, which are off (%s)",
-		     h->watch->name, h->bound->ledger.off_because);
-		fail_next(f, "let defib keep its ledger, or add hold: to the watch");
+		fail(f, DEFIB_REFUSED,
+		     "watch %s: a hold is stored in defib's own tables, which are off (%s)", h->watch->name,
+		     h->bound->ledger.off_because);
+		fail_next(f, "keep the ledger on, or add hold: to the watch");
 		err = DEFIB_REFUSED;
 	}
 	carrier_begin(&h->carrier, o->actor);

@@ -110,7 +110,7 @@ static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, in
 		if (batch[i].decision.act)
 			batch[i].outcome = OUTCOME_LEFT;
 	if (err && unsure[0]) {
-		fail_prefix(f, "it is not known whether batch %s was committed", unsure);
+		fail_prefix(f, "whether batch %s was committed is unknown", unsure);
 		fail_next(f, "look for it in the ledger when the database is back");
 		err = f->code = DEFIB_UNKNOWN_OUTCOME;
 	}

@@ -10,15 +10,16 @@
 static const struct {
 	const char *id, *why;
 } defaults[] = {
-	{"already-held", "it is on hold for this owner and sign of life; only a person lets it go"},
+	{"already-held",
+     "it is on hold for this owner and sign of life; only an operator can release it"},
 	{"chosen-by-hand", "a person chose this remedy"},
 	{"attempts-left", "default: requeue while attempts are left"},
 	{"attempts-exhausted", "default: hold when attempts are exhausted"},
 	{"crash-budget", "it was recovered too often in too short a time: held as poison"},
-	{"no-rule", "no rule of the watch matches: only reported"},
-	{"released-by-hand", "a person ended its hold and nothing of it has changed: not held again"},
+	{"no-rule", "no rule of the watch matches: reported only"},
+	{"released-by-hand", "an operator released it and it has not changed since: not held again"},
 	{"no-ledger",
-     "a hold, or a retry in two phases, needs the ledger, which is off: only reported"},
+     "a hold, or a retry in two phases, needs the ledger, which is off: reported only"},
 };
 enum default_id { HELD, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, RELEASED, NO_LEDGER };
 

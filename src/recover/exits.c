@@ -307,11 +307,11 @@ static defib_err finish(struct exits *x, const struct program *p, int64_t *freed
 	defib_err err = exits_release(x, p, true, &r, f);
 	*freed += r.outcomes[OUTCOME_RECOVERED];
 	if (r.outcomes[OUTCOME_RECOVERED])
-		log_event(LOG_WARN, "freed what a program had that is gone with its watcher",
+		log_event(LOG_WARN, "recovered the jobs of a program that ended together with its watcher",
 		          LOG_STR("watch", x->watch->name), LOG_STR("program", p->command),
 		          LOG_INT("jobs", r.outcomes[OUTCOME_RECOVERED]));
 	if (r.outcomes[OUTCOME_REFUSED])
-		log_event(LOG_ERROR, "the database refuses to free what an ended program had",
+		log_event(LOG_ERROR, "the database refuses to recover the jobs of an ended program",
 		          LOG_STR("watch", x->watch->name), LOG_STR("program", p->command),
 		          LOG_INT("jobs", r.outcomes[OUTCOME_REFUSED]));
 	if (!err && !p->old)

@@ -74,7 +74,7 @@ static bool lane_open(struct lanes *l, const struct session *like, struct carrie
 	struct lane *own = &l->lanes[l->n];
 	*own = (struct lane){.all = l, .session = {.options = like->options, .open = like->open}};
 	if (session_ready(&own->session, &f)) {
-		log_event(LOG_DEBUG, "no further session to write with", LOG_STR("because", f.what));
+		log_event(LOG_DEBUG, "cannot open another session for writing", LOG_STR("because", f.what));
 		return false;
 	}
 	own->carrier = *chief;

@@ -427,7 +427,7 @@ static void tell_unreadable(struct scanner *p)
 		                      .outcome = OUTCOME_REFUSED};
 		memcpy(c.facts.key, all[i].key, sizeof c.facts.key);
 		c.facts.job = all[i].job;
-		c.refusal = arena_printf(&p->page, "%s is no time: %s", sign_options[all[i].sign],
+		c.refusal = arena_printf(&p->page, "%s is not a time: %s", sign_options[all[i].sign],
 		                         is_masked(p, all[i].sign) ? "****" : all[i].value);
 		tell(p, &c, 1);
 	}
@@ -533,10 +533,10 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	if (!err)
 		look_unseen(p);
 	if (err == DEFIB_TIMEOUT && p->session->store && !p->session->store->lost)
-		fail_next(f, "ask `defib doctor` which index is missing, or raise the watch's "
+		fail_next(f, "run `defib doctor` to see which index is missing, or raise the watch's "
 		             "statement_timeout");
 	if (err && p->options->vigil)
-		vigil_lost(p->options->vigil, "the database could not be asked");
+		vigil_lost(p->options->vigil, "cannot query the database");
 	if (p->carrier.transactions > 0)
 		snprintf(result->batch, sizeof result->batch, "%s", p->carrier.name);
 	result->took_us = clock_boot_us() - start;

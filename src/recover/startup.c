@@ -11,7 +11,7 @@
 #include <assert.h>
 
 static const struct judge_rule left_behind = {
-	RULE_STARTUP, VERDICT_DEAD, "it runs, and no instance is left that works on this watch"};
+	RULE_STARTUP, VERDICT_DEAD, "it is running, and no instance that works on this watch is left"};
 
 struct startup_run {
 	struct session *session;
@@ -184,8 +184,7 @@ static defib_err check_remedy(const struct startup_run *r, struct failure *f)
 	     "watch %s: requeue at every start, without attempts and without a ledger, could loop for "
 	     "ever",
 	     r->watch->name);
-	fail_next(f,
-	          "let defib keep its ledger, give attempts: and max_attempts:, or say startup: off");
+	fail_next(f, "keep the ledger on, give attempts: and max_attempts:, or say startup: off");
 	return DEFIB_REFUSED;
 }
 

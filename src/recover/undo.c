@@ -112,7 +112,7 @@ static void guard_claim(struct undoing *u, const struct ledger_row *row, struct 
 	int64_t epoch = 0;
 	int64_t now = c->facts.has_epoch ? c->facts.epoch : 0;
 	if (epoch_left(u, row, &epoch) && epoch != now)
-		refuse(c, arena_printf(&u->arena, "claimed since: its epoch is %lld and was %lld",
+		refuse(c, arena_printf(&u->arena, "claimed since then: its epoch is %lld and was %lld",
 		                       (long long)now, (long long)epoch));
 	else if (row->after && !columns_same(row->after, c->facts.before, &all, &u->arena, &first)) {
 		refuse(c, first);
@@ -131,12 +131,11 @@ static defib_err guard(struct undoing *u, const struct ledger_row *row, struct c
 		refuse(c, arena_printf(&u->arena, "%s by %s since, at %s", since->event, since->actor,
 		                       since->at));
 	else if (text_eq(row->event, "UNDONE"))
-		refuse(c, "it was undone already");
+		refuse(c, "it was already undone");
 	else if (had_also(u, row))
-		refuse(c, "statements of your own (also:) went with it, which defib cannot take back");
+		refuse(c, "your own statements (also:) ran with it, which defib cannot undo");
 	else if (!is_own_hold(u, row) && (!row->before || !row->after))
-		refuse(c, "it was done by statements of your own (sql:, call:), or by a release, which "
-		          "defib cannot take back");
+		refuse(c, "your own statements (sql:, call:) or a release did it, which defib cannot undo");
 	else
 		guard_claim(u, row, c);
 	if (is_own_hold(u, row))
@@ -150,10 +149,8 @@ static defib_err prepare(struct undoing *u, const struct ledger_row *row, const 
 	const struct undo_options *o = u->options;
 	struct buf evidence = BUF_INIT;
 	*c = (struct candidate){.facts = *facts, .judgement = judge(u->watch, facts)};
-	c->decision = (struct decision){.remedy = REMEDY_REQUEUE,
-	                                .act = true,
-	                                .why = "a person took it back",
-	                                .cause = HOLD_UNDONE};
+	c->decision = (struct decision){
+		.remedy = REMEDY_REQUEUE, .act = true, .why = "an operator undid it", .cause = HOLD_UNDONE};
 	snprintf(c->decision.rule, sizeof c->decision.rule, "undone-by-hand");
 	c->does = ACT_UNDO;
 	c->event = act_event(ACT_UNDO);

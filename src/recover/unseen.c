@@ -65,8 +65,8 @@ bool unseen_never(const struct unseen *u)
 
 void unseen_hint(bool secured, struct buf *out)
 {
-	buf_add(out, "nothing recorded says that one ever was");
+	buf_add(out, "no record shows that one ever was");
 	if (secured)
 		buf_add(out, "; row-level security applies to this role and may hide rows");
-	buf_add(out, ": check `running` in the watch, or ask: defib doctor");
+	buf_add(out, ": check `running` in the watch, or run defib doctor");
 }

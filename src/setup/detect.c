@@ -233,7 +233,7 @@ void detected_numbers(const struct detected *d, struct buf *out)
 		         (long long)seen->running, seen->stuck_capped ? "at least " : "",
 		         (long long)seen->stuck);
 	else
-		buf_add(out, "not counted within the time");
+		buf_add(out, "not counted within the time limit");
 	for (int i = 0; i < d->nstates; i++)
 		buf_addf(out, "%s %s %lld", i ? "," : ";", d->states[i].value ? d->states[i].value : "null",
 		         (long long)d->states[i].rows);
@@ -264,10 +264,10 @@ void detected_yaml(const struct detected *d, const char *database, struct buf *o
 		buf_add(out, "\n");
 	}
 	if (acts) {
-		yaml_comment("    ", "nothing is changed while the next line stands", out);
+		yaml_comment("    ", "nothing is changed until you remove the next line", out);
 		yaml_comment(
 			"    ",
-			arena_printf(&a, "CHECK: %s: look at them with defib scan, then take it out", acts),
+			arena_printf(&a, "CHECK: %s: check them with defib scan, then remove this line", acts),
 			out);
 		buf_add(out, "    remedies: " REPORT_ONLY "\n");
 	}

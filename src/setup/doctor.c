@@ -191,7 +191,8 @@ static bool reach(struct examination *x)
 		found(x, FINDING_FAIL, reach_fix(x->doctor, &f), "%s", f.what);
 		return false;
 	}
-	found(x, FINDING_OK, NULL, "reachable: a session took %s", span(x, clock_boot_us() - start));
+	found(x, FINDING_OK, NULL, "reachable; opening a session took %s",
+	      span(x, clock_boot_us() - start));
 	return true;
 }
 
@@ -213,7 +214,7 @@ static void tell_lost(struct examination *x)
 	x->watch = NULL; /* it is the database's trouble, whatever was looked at */
 	if (x->store->lost)
 		found(x, FINDING_FAIL, "check the server and the network, then run doctor again",
-		      "the connection was lost during this check; what comes after it was left out");
+		      "the connection was lost during this check; later checks were skipped");
 }
 
 void doctor_examine(const struct doctor *d)

@@ -18,9 +18,10 @@ void check_attached(struct examination *x)
 	if (err)
 		unclear(x, &f);
 	else if (is == ATTACHED_FRESH)
-		found(x, FINDING_OK, NULL, "attached: defib run frees at once what an ended program had");
+		found(x, FINDING_OK, NULL,
+		      "attached: defib run recovers the jobs of an ended program at once");
 	else if (is == ATTACHED_NOT)
-		found(x, FINDING_OK, NULL, "not attached: only defib run would need it");
+		found(x, FINDING_OK, NULL, "not attached; only defib run needs it");
 	else
 		found(x, is == ATTACHED_UNSAFE ? FINDING_FAIL : FINDING_WARN, fix, "%s",
 		      attached_words[is]);

@@ -47,7 +47,7 @@ void check_tls(struct examination *x)
 	           NULL, 0, &rows))
 		return;
 	if (row_bool(&rows, 0, 1)) {
-		found(x, FINDING_OK, NULL, "the connection is not encrypted, and does not leave this host");
+		found(x, FINDING_OK, NULL, "the connection is not encrypted but stays on this host");
 		return;
 	}
 	found(x, FINDING_WARN,
@@ -55,19 +55,19 @@ void check_tls(struct examination *x)
 	          ? "add sslmode=require to url:, such as postgres://…/db?sslmode=require"
 	          : "set ssl = on with a certificate on the server, and add "
 	            "sslmode=require to url:",
-	      "the connection to %s is not encrypted: passwords and rows can be read on the way",
+	      "the connection to %s is not encrypted: passwords and rows can be read in transit",
 	      row_text(&rows, 0, 0));
 }
 
 void check_pooler(struct examination *x)
 {
 	if (!x->store->pooled) {
-		found(x, FINDING_OK, NULL, "no transaction pooler in the way");
+		found(x, FINDING_OK, NULL, "no transaction pooler");
 		return;
 	}
-	found(x, FINDING_WARN, "let url: name the server itself, or a pool in session mode",
-	      "a transaction pooler is in the way: all works, but statements are not prepared, and "
-	      "workers on other hosts are noticed by their leases alone, not at once");
+	found(x, FINDING_WARN, "point url: at the server itself, or at a pool in session mode",
+	      "connected through a transaction pooler: everything works, but statements are not "
+	      "prepared, and dead workers on other hosts are noticed only when their leases end");
 }
 
 void check_timeline(struct examination *x)
@@ -78,9 +78,9 @@ void check_timeline(struct examination *x)
 		      (long long)x->store->timeline.number);
 	else
 		found(x, FINDING_OK, NULL,
-		      "its timeline is not known (a standby, or pg_control_system() and "
-		      "pg_current_wal_lsn() may not be called): an old primary that comes back after a "
-		      "fail-over would not be refused");
+		      "its timeline is unknown (a standby, or pg_control_system() and pg_current_wal_lsn() "
+		      "may not be called): an old primary that comes back after a fail-over would not be "
+		      "refused");
 }
 
 void check_writable(struct examination *x)
@@ -93,8 +93,8 @@ void check_writable(struct examination *x)
 		return;
 	if (row_bool(&rows, 0, 0))
 		found(x, FINDING_FAIL,
-		      "let url: name the primary, or all hosts with target_session_attrs=read-write",
-		      "this server is a standby: it can be scanned, but nothing can be recovered on it");
+		      "point url: at the primary, or list all hosts with target_session_attrs=read-write",
+		      "this server is a standby: scans work, but nothing can be recovered");
 	else if (row_bool(&rows, 0, 1))
 		found(x, FINDING_FAIL,
 		      arena_printf(&x->arena,
@@ -102,7 +102,7 @@ void check_writable(struct examination *x)
 		                   x->role, x->dbname),
 		      "transactions are read-only by default: nothing can be recovered");
 	else
-		found(x, FINDING_OK, NULL, "can be written");
+		found(x, FINDING_OK, NULL, "is writable");
 }
 
 /* The database's clock against the middle of the time that asking it took. */
@@ -129,8 +129,7 @@ void check_clock(struct examination *x)
 	if (llabs(ahead) - doubt <= CLOCK_WARN_US)
 		found(x, FINDING_OK, NULL, "its clock agrees with this host's to within a second");
 	else
-		found(x, FINDING_WARN,
-		      "let time synchronisation (chrony, systemd-timesyncd) run on both hosts",
+		found(x, FINDING_WARN, "run time synchronisation (chrony, systemd-timesyncd) on both hosts",
 		      "its clock is %s %s this host's: defib judges by the database's clock, but workers "
 		      "here that write their own time look %s",
 		      span(x, llabs(ahead)), ahead > 0 ? "ahead of" : "behind",
@@ -181,15 +180,14 @@ void check_idle(struct examination *x)
 	if (!good)
 		return;
 	for (int i = 0; i < rows.nrows; i++)
-		found(
-			x, FINDING_WARN,
-			arena_printf(&x->arena, "SELECT pg_terminate_backend(%s);", row_text(&rows, i, 0)),
-			"session %s (%s) is idle in a transaction for %s and may hold rows of %s: they cannot "
-			"be recovered until it ends",
-			row_text(&rows, i, 0), row_text(&rows, i, 1),
-			span(x, row_int(&rows, i, 2, 0) * US_PER_S), row_text(&rows, i, 3));
+		found(x, FINDING_WARN,
+		      arena_printf(&x->arena, "SELECT pg_terminate_backend(%s);", row_text(&rows, i, 0)),
+		      "session %s (%s) has been idle in a transaction for %s and may lock rows of %s, "
+		      "which cannot be recovered until it ends",
+		      row_text(&rows, i, 0), row_text(&rows, i, 1),
+		      span(x, row_int(&rows, i, 2, 0) * US_PER_S), row_text(&rows, i, 3));
 	if (rows.nrows == 0)
-		found(x, FINDING_OK, NULL, "no transaction sits idle on a watched table%s",
+		found(x, FINDING_OK, NULL, "no session is idle in a transaction on a watched table%s",
 		      row_bool(&sees, 0, 0)
 		          ? ""
 		          : ", as far as this role may see (pg_read_all_stats shows all sessions)");
@@ -203,7 +201,7 @@ void check_file(struct examination *x)
 		return;
 	const char *path = rows.nrows ? row_text(&rows, 0, 2) : NULL;
 	if (!path || !*path) {
-		found(x, FINDING_OK, NULL, "can be written");
+		found(x, FINDING_OK, NULL, "is writable");
 		return;
 	}
 	const char *slash = strrchr(path, '/');
@@ -214,10 +212,10 @@ void check_file(struct examination *x)
 		found(x, FINDING_FAIL,
 		      arena_printf(&x->arena, "give user %u the right to write %s", (unsigned)geteuid(),
 		                   closed),
-		      "%s cannot be written by this user: it can be scanned, but nothing can be recovered",
+		      "%s cannot be written by this user: scans work, but nothing can be recovered",
 		      closed);
 	else
-		found(x, FINDING_OK, NULL, "can be written");
+		found(x, FINDING_OK, NULL, "is writable");
 }
 
 void check_journal(struct examination *x)

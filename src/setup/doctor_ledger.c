@@ -59,7 +59,7 @@ static void check_tables(struct examination *x, const struct store_rows *state)
 		found(x, FINDING_WARN, grants,
 		      "the ledger is there, but this role may not use it: " WITHOUT);
 	else
-		found(x, FINDING_OK, NULL, "the ledger is there and can be written");
+		found(x, FINDING_OK, NULL, "the ledger is there and is writable");
 }
 
 void check_ledger(struct examination *x)

@@ -255,13 +255,12 @@ static void not_served(struct examination *x, const struct plan *p, int64_t rows
 	if (!plan_look(x, true, &forced))
 		return;
 	if (serves(x, &forced, 0, false))
-		found(x, FINDING_OK, NULL, "the table is small; index %s serves the look when it grows",
+		found(x, FINDING_OK, NULL, "the table is small; the scan uses index %s when it grows",
 		      forced.indexes[0].name);
 	else
 		found(x, FINDING_WARN, index_statement(x),
-		      "no index serves the look: the table is small (about %s rows), but once it grows a "
-		      "look "
-		      "reads all of it",
+		      "the scan has no index to use: the table is small (about %s rows), but once it "
+		      "grows, a scan reads all of it",
 		      grouped(x, rows));
 }
 
@@ -274,11 +273,10 @@ void check_plan(struct examination *x)
 		return;
 	if (all_rows_run(x->watch)) {
 		x->stage = STAGE_BOUNDED;
-		found(x, FINDING_OK, NULL,
-		      "every row of the table is a running one: a look reads them all");
+		found(x, FINDING_OK, NULL, "every row of the table is running: a scan reads them all");
 	} else if (serves(x, &p, whole_cost, rows > LARGE_TABLE_ROWS)) {
 		x->stage = STAGE_BOUNDED;
-		found(x, FINDING_OK, NULL, "index %s serves the look", p.indexes[0].name);
+		found(x, FINDING_OK, NULL, "the scan uses index %s", p.indexes[0].name);
 	} else {
 		not_served(x, &p, rows);
 	}

@@ -61,17 +61,15 @@ void check_plan_sqlite(struct examination *x)
 	if (index || all_rows_run(x->watch) || !large)
 		x->stage = STAGE_BOUNDED;
 	if (index)
-		found(x, FINDING_OK, NULL, "index %s serves the look", index);
+		found(x, FINDING_OK, NULL, "the scan uses index %s", index);
 	else if (all_rows_run(x->watch))
-		found(x, FINDING_OK, NULL,
-		      "every row of the table is a running one: a look reads them all");
+		found(x, FINDING_OK, NULL, "every row of the table is running: a scan reads them all");
 	else if (large)
-		found(x, FINDING_FAIL, index_statement(x), "a look reads the whole table (over %s rows)",
+		found(x, FINDING_FAIL, index_statement(x), "a scan reads the whole table (over %s rows)",
 		      grouped(x, LARGE_TABLE_ROWS));
 	else
 		found(x, FINDING_WARN, index_statement(x),
-		      "no index serves the look: the table is small (%s rows), but once it grows a look "
-		      "reads "
-		      "all of it",
+		      "the scan has no index to use: the table is small (%s rows), but once it grows, a "
+		      "scan reads all of it",
 		      grouped(x, row_int(&size, 0, 0, 0)));
 }

@@ -96,7 +96,7 @@ void check_read(struct examination *x)
 		return;
 	}
 	x->stage = STAGE_READS;
-	found(x, FINDING_OK, NULL, "role %s may read what the watch looks at", x->role);
+	found(x, FINDING_OK, NULL, "role %s may read the watched columns", x->role);
 }
 
 /* UPDATE on the columns that SET lists write, of which there is none to spare. */
@@ -170,8 +170,8 @@ static void check_lock_signs(struct examination *x)
 	const char *table = denied_table(x, &f);
 	found(x, FINDING_WARN,
 	      table ? arena_printf(&x->arena, "GRANT UPDATE ON %s TO %s;", table, x->role) : NULL,
-	      "role %s may not lock the rows that signs of life stand in: a beat at the very moment of "
-	      "a recovery can be missed",
+	      "role %s may not lock the rows that hold signs of life: a heartbeat at the moment of a "
+	      "recovery can be missed",
 	      x->role);
 }
 
@@ -204,7 +204,7 @@ static bool acts(const struct watch *w)
 void check_write(struct examination *x)
 {
 	if (!acts(x->watch)) {
-		found(x, FINDING_OK, NULL, "it only reports: nothing is written");
+		found(x, FINDING_OK, NULL, "the watch only reports: nothing is written");
 		return;
 	}
 	const char *grant = column_grant(x);
@@ -219,7 +219,7 @@ void check_write(struct examination *x)
 	for (int act = 0; act < ACT_COUNT && good; act++)
 		good = may_write(x, act);
 	if (good)
-		found(x, FINDING_OK, NULL, "role %s may write what the remedies write", x->role);
+		found(x, FINDING_OK, NULL, "role %s may write the columns of the remedies", x->role);
 	if (good)
 		check_lock_signs(x);
 }
@@ -270,8 +270,8 @@ static void tell_policies(struct examination *x, const struct store_rows *rows)
 		found(x, FINDING_WARN,
 		      "make sure that they let this role see and write every job, or give defib a role "
 		      "that they do not apply to",
-		      "row-level security applies to role %s on %s: rows that a policy hides are not "
-		      "watched, or refused (policies that apply to it: %s)",
+		      "row-level security applies to role %s on %s: hidden rows are not watched, or writes "
+		      "to them are refused (policies that apply to it: %s)",
 		      x->role, x->table, names);
 	else
 		found(x, FINDING_OK, NULL, "row-level security hides no row from role %s: %s", x->role,

@@ -187,7 +187,7 @@ static bool tell_absent(struct examination *x, const struct named *c, const stru
 		const char *near = nearest(c->asked[i], values);
 		if (text_eq(near, c->asked[i]))
 			continue;
-		buf_addf(out, "%s'%s' is not there", between, c->asked[i]);
+		buf_addf(out, "%s'%s' does not occur", between, c->asked[i]);
 		if (near)
 			buf_addf(out, ", did you mean '%s'?", near);
 		between = "; ";
@@ -251,7 +251,7 @@ static void tell_unmatched(struct examination *x, const struct unseen *u, bool s
 	if (sure)
 		buf_addf(&text, "no row matches running (%s)", x->watch->running.text);
 	else
-		buf_addf(&text, "whether a row matches running (%s) cannot be told within %s",
+		buf_addf(&text, "whether a row matches running (%s) could not be found out within %s",
 		         x->watch->running.text, span(x, WITHIN_MS * INT64_C(1000)));
 	read_predicate(&r);
 	for (int i = 0; i < r.n && !x->store->lost; i++)
@@ -261,8 +261,8 @@ static void tell_unmatched(struct examination *x, const struct unseen *u, bool s
 	/* What the ledger tells of did run once: it rests. */
 	if (!u->recorded && (sure || slip))
 		found(x, FINDING_WARN,
-		      "correct running: in the watch if it asks for what is never there; if nothing runs "
-		      "just now, ask again when something does",
+		      "correct running: in the watch if it can never match; if nothing is running now, run "
+		      "doctor again when something is",
 		      "%s", buf_text(&text));
 	else
 		found(x, FINDING_OK, NULL, "%s", buf_text(&text));
@@ -291,7 +291,7 @@ void check_running(struct examination *x)
 	if (!u.empty)
 		tell_unmatched(x, &u, !err);
 	else if (u.secured)
-		found(x, FINDING_WARN, "see what is said of its policies",
+		found(x, FINDING_WARN, "see the finding about its policies",
 		      "no row of table %s can be seen: it is empty, or row-level security hides all of it "
 		      "from role %s",
 		      x->watch->table, x->role);

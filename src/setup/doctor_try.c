@@ -54,10 +54,9 @@ static defib_err find_sample(struct examination *x, struct store *s, struct fact
 static const char *advice(struct examination *x, int remedy)
 {
 	bool back = remedy == REMEDY_REQUEUE || remedy == REMEDY_RETRY;
-	return arena_printf(&x->arena, "let %s change what running asks for (%s)%s",
+	return arena_printf(&x->arena, "make %s change a column that running tests (%s)%s",
 	                    remedy_names[remedy], x->watch->running.text,
-	                    back ? ", or say stays_running: true where rows that wait look so too"
-	                         : "");
+	                    back ? ", or write stays_running: true if waiting rows match it too" : "");
 }
 
 /* Whether the walk over the remedies goes on. */

@@ -58,7 +58,7 @@ void check_fits(struct examination *x)
 		return;
 	}
 	x->stage = STAGE_FITS;
-	found(x, FINDING_OK, NULL, "table %s, its key, expressions and remedies are understood",
+	found(x, FINDING_OK, NULL, "table %s, its key, expressions and remedies are valid",
 	      x->watch->table);
 }
 
@@ -142,7 +142,7 @@ static void try_round_trip(struct examination *x, enum sign sign, const char *co
 		duration_text(off < 0 ? -off : off, &by);
 		if (off > ROUND_TRIP_US || off < -ROUND_TRIP_US)
 			found(x, FINDING_FAIL, "name the column alone, and its zone as time_zone: of the watch",
-			      "what :now writes to %s is read back by %s as a time that is %s too %s", column,
+			      "the value that :now writes to %s is read by %s as a time %s too %s", column,
 			      sign_options[sign], buf_text(&by), off < 0 ? "old" : "young");
 		buf_release(&by);
 	}
@@ -188,10 +188,9 @@ static void check_type(struct examination *x, enum sign sign)
 	else if (pg && guessed && time == TIME_TYPE_UTC)
 		check_zone(x, option, type);
 	else if (pg && time == TIME_TYPE_TEXT)
-		found(
-			x, FINDING_WARN, "make it a timestamptz column",
-			"%s is %s: times in text are cast for each running row, and no index on them can serve",
-			option, type);
+		found(x, FINDING_WARN, "make it a timestamptz column",
+		      "%s is %s: text is cast to a time for each running row, and no index can be used",
+		      option, type);
 	else if (!type[0])
 		found(x, FINDING_OK, NULL, "%s is read as %s", option, time_type_names[time]);
 	else
@@ -273,13 +272,13 @@ static void tell_shared(struct examination *x, const char *columns)
 {
 	int64_t n = count_shared(x, columns);
 	if (n > 0)
-		found(x, FINDING_FAIL, "name rows by columns that tell them apart (key:)",
-		      "the key (%s) is not unique: %s key%s of running rows name more than one row, which "
-		      "are never recovered",
+		found(x, FINDING_FAIL, "use unique columns as key:",
+		      "the key (%s) is not unique: %s key%s of running rows match more than one row; those "
+		      "rows are never recovered",
 		      columns, grouped(x, n), n == 1 ? "" : "s");
 	else if (n == 0)
 		found(x, FINDING_WARN, key_index(x, columns),
-		      "no unique index covers the key (%s): rows that come to share it are not recovered",
+		      "no unique index covers the key (%s): rows with the same key are not recovered",
 		      columns);
 }
 
@@ -309,10 +308,10 @@ void check_look(struct examination *x)
 	int64_t start = clock_boot_us();
 	defib_err err = ask(x, x->sql.look_first, &limit, 1, &rows, &f);
 	if (!err)
-		found(x, FINDING_OK, NULL, "a look takes %s", span(x, clock_boot_us() - start));
+		found(x, FINDING_OK, NULL, "a scan takes %s", span(x, clock_boot_us() - start));
 	else if (!x->store->lost)
 		found(x, FINDING_FAIL, f.next[0] ? f.next : "correct the watch's expressions, or the rows",
-		      "a look at the rows fails: %s", f.what);
+		      "a scan of the rows fails: %s", f.what);
 }
 
 static void check_beat(struct examination *x)
@@ -324,7 +323,7 @@ static void check_beat(struct examination *x)
 		      arena_printf(&x->arena,
 		                   "set stuck_after to %s or more, or let the workers beat more often",
 		                   span(x, 3 * w->beat_us)),
-		      "stuck_after %s is just twice the beat of %s: one late beat comes close to a verdict",
+		      "stuck_after %s is just twice the beat of %s: one late beat nearly makes a job stuck",
 		      span(x, least), span(x, w->beat_us));
 	else
 		found(x, FINDING_OK, NULL, "stuck_after %s is %.3g beats of %s", span(x, least),
@@ -338,7 +337,7 @@ void check_threshold(struct examination *x)
 	if (w->alive_at.text && w->beat_us && w->stuck_after.given)
 		check_beat(x);
 	else if (!w->owner_alive.text && (w->alive_at.text || w->started_at.text) && t->given)
-		found(x, FINDING_OK, NULL, "only age judges: %s %s must exceed the longest honest run",
+		found(x, FINDING_OK, NULL, "only age decides: %s %s must exceed the longest normal run",
 		      w->alive_at.text ? "stuck_after" : "overdue_after", span(x, threshold_least(t)));
 }
 
@@ -350,8 +349,8 @@ void check_owner(struct examination *x)
 		return;
 	if (w->owner.text)
 		found(x, FINDING_OK, NULL,
-		      "owner_alive is asked where owner is not null: a row without an owner is judged by "
-		      "its signs of life");
+		      "owner_alive is evaluated where owner is not null; a row without an owner is judged "
+		      "by its signs of life");
 	else
 		found(x, FINDING_WARN, "write owner: with the column that names the worker",
 		      "owner_alive is given without owner: a row that no worker has yet is dead as soon as "
@@ -362,7 +361,7 @@ void check_loop(struct examination *x)
 {
 	struct decide_options o = {.ledger = x->ledger_usable};
 	if (!decide_can_loop(x->watch, &o)) {
-		found(x, FINDING_OK, NULL, "its remedies come to an end");
+		found(x, FINDING_OK, NULL, "its remedies cannot loop for ever");
 		return;
 	}
 	const char * or = "give attempts: and max_attempts:, or accept it with crash_budget: off";
@@ -385,15 +384,14 @@ static void check_held(struct examination *x)
 		buf_addf(&when, "stuck %lld times within %s", (long long)w->crash_budget.max,
 		         span(x, w->crash_budget.within_us));
 	else
-		buf_add(&when, by_rule ? "held by a rule" : "stuck with its attempts used up");
+		buf_add(&when, by_rule ? "held by a rule" : "stuck with no attempts left");
 	if (watch_words_hold(w))
-		found(x, FINDING_OK, NULL, "a job that is %s is held in the table's own words",
-		      buf_text(&when));
+		found(x, FINDING_OK, NULL, "a job that is %s is held in its own table", buf_text(&when));
 	else
 		found(
 			x, FINDING_OK, NULL,
 			"a job that is %s is held in defib's own table alone: its row stays as it is, still "
-			"running (%s), until a person releases it; hold: in the watch would say it in the row",
+			"running (%s), until a person releases it; hold: in the watch would mark it in the row",
 			buf_text(&when), w->running.text);
 	buf_release(&when);
 }
@@ -416,12 +414,11 @@ static void check_release(struct examination *x)
 	for (int i = 0; i < n; i++)
 		written = written || strcasecmp(targets[i], column) == 0;
 	if (!written)
-		found(
-			x, FINDING_WARN,
-			arena_printf(&x->arena, "add to the watch: release: %s, %s = 0", a->set.text, column),
-			"work.ready asks for %s, and what releases a job leaves them as they are: a job whose "
-			"attempts are used up is released and still not taken",
-			column);
+		found(x, FINDING_WARN,
+		      arena_printf(&x->arena, "add to the watch: release: %s, %s = 0", a->set.text, column),
+		      "work.ready asks for %s, and releasing a job does not change them: a job with no "
+		      "attempts left is released but never claimed",
+		      column);
 }
 
 void check_hold(struct examination *x)
@@ -472,8 +469,8 @@ static void check_sign(struct examination *x, enum sign sign)
 		      grouped(x, bad), bad == 1 ? " has" : "s have", option,
 		      time_type_names[x->binding.sign_time[sign]]);
 	if (missed)
-		found(x, FINDING_WARN, "write missing: orphan in the watch to take them for stuck",
-		      "%s running row%s no %s and so never stuck for it", grouped(x, nulls),
+		found(x, FINDING_WARN, "write missing: orphan in the watch to treat them as stuck",
+		      "%s running row%s no %s and are never stuck because of it", grouped(x, nulls),
 		      nulls == 1 ? " has" : "s have", option);
 	/* A deadline lies in the future; a sign of life must not. */
 	bool ahead = future > 0 && sign != SIGN_EXPIRES;

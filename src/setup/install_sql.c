@@ -38,11 +38,12 @@ defib_err install_refusal(const struct watch *w, struct failure *f)
 		const char *why, *next;
 	} refusals[] = {
 		{w->beat_us > 0,
-	     "its owners beat: silence needs two looks and the brake, and a function has one look",
+	     "its owners send heartbeats: silence needs two looks and the brake, and a function looks "
+	     "once",
 	     daemon},
-		{w->owner_alive.text, "owner_alive asks for more than age", daemon},
+		{w->owner_alive.text, "owner_alive needs more than age", daemon},
 		{may_do(w, REMEDY_RETRY) && w->actions[ACT_THEN].form != ACTION_NONE,
-	     "retry has a second half (then:) that somebody must do when the wait is over", daemon},
+	     "retry has a second part (then:) that must run when the wait is over", daemon},
 		{may_do(w, REMEDY_ROLLBACK), "rollback is work for a worker, not for the database", daemon},
 		{strlen(NAME_PREFIX) + strlen(w->name) > NAME_MAX_BYTES,
 	     "its name is too long for the name of a function", "take at most 55 bytes"},

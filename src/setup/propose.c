@@ -51,7 +51,7 @@ static const struct column_value *resting_value(const struct table_column *c,
 	return value_named(&open, words, but);
 }
 
-#define ASK_STATE "is a row in this state being worked on?"
+#define ASK_STATE "is a row in this state running?"
 
 /* A word that says little alone, beside another: */
 enum company {
@@ -166,7 +166,7 @@ static void find_running(struct finding *f)
 		f->by = BY_LOCK;
 	} else if (is_held_by_owner(f)) {
 		f->by = BY_OWNER;
-		f->running_check = "is a row with an owner being worked on?";
+		f->running_check = "is a row with an owner running?";
 	} else {
 		/* A state in codes that nobody has named is shown to the person who knows them. */
 		f->state = column_named(f->t, words_state, fits_state);

@@ -148,11 +148,11 @@ static void name_table_and_key(struct finding *f)
 		keys[i] = t->keys[i];
 	if (t->nkeys == 0 && t->view && facts_column(t, "id")) {
 		struct proposed_line *line =
-			add(f, "key", "id", "views have no key; this column may be one");
+			add(f, "key", "id", "a view has no key; this column may serve as one");
 		check(f, line, "does it name exactly one row, and can the view be written to?");
 	} else if (t->nkeys == 0) {
-		missing(f, "no primary key, and no unique index without nulls, of up to 4 columns: "
-		           "nothing names a row; add a primary key");
+		missing(f, "no primary key, and no unique index without nulls, of up to 4 columns: nothing "
+		           "identifies a row; add a primary key");
 	} else {
 		struct proposed_line *line =
 			add(f, "key", list(f->a, keys, t->nkeys),
@@ -212,25 +212,25 @@ static void running_line(struct finding *f)
 		line = add(f, "running", equals(f, f->state, f->running), seen_value(f, f->running));
 		break;
 	case BY_FLAG:
-		line = add(f, "running", column(f, f->flag), "a flag that says so");
+		line = add(f, "running", column(f, f->flag), "a flag says so");
 		break;
 	case BY_LOCK:
 		line = add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->lock), done),
-		           "a row that was taken has this time set");
+		           "this time is set when a row is claimed");
 		break;
 	case BY_OWNER:
 		line = add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->owner), done),
-		           "a row that names its worker");
+		           "the row names its worker");
 		break;
 	case BY_TIMES:
 		line =
 			add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->started), done),
-		        "a row that was begun and has no end");
-		check(f, line, "no value of a state was recognised: is this how a row in work looks?");
+		        "the row has started and not ended");
+		check(f, line, "no known state was found: is this what a running row looks like?");
 		break;
 	case BY_NOTHING:
-		missing(f, "nothing tells which rows are being worked on: no value such as processing or "
-		           "running, no locked_at; write the condition yourself, as running:");
+		missing(f, "nothing tells which rows are running: no state such as processing, no "
+		           "locked_at; write the condition yourself, as running:");
 		return;
 	}
 	if (f->running_check)
@@ -247,20 +247,19 @@ static const struct sign_words {
 } sign_words[] = {
 	[SIGN_OF_BEAT] = {"alive_at", "workers write it again and again while they work", NULL,
                       "stuck_after", "10m", "cautious",
-                      "four times as long as workers wait between two beats, or more", false},
-	[SIGN_OF_LEASE] = {"expires_at", "until then the worker has the row", NULL, "stuck_after", "1m",
-                       "how long after it; its owner may be just renewing it", NULL, false},
-	[SIGN_OF_LOCK] = {"alive_at", "written when a worker takes the row", NULL, "stuck_after", "4h",
+                      "at least four times the interval between two beats", false},
+	[SIGN_OF_LEASE] = {"expires_at", "the worker owns the row until then", NULL, "stuck_after",
+                       "1m", "slack after it; its owner may be renewing it", NULL, false},
+	[SIGN_OF_LOCK] = {"alive_at", "written when a worker claims the row", NULL, "stuck_after", "4h",
                       "no run times to learn from; cautious",
-                      "longer than the longest run that is in order: only age can judge here",
-                      true},
+                      "longer than the longest normal run: only age can judge here", true},
 	[SIGN_OF_UPDATE] = {"alive_at", "written whenever the row changes", NULL, "stuck_after", "4h",
                         "no run times to learn from; cautious",
                         "longer than the longest time in which a living worker writes nothing",
                         true},
 	[SIGN_OF_START] = {"started_at", "written when work on the row begins", NULL, "overdue_after",
                        "4h", "no run times to learn from; cautious",
-                       "longer than the longest run that is in order", true},
+                       "longer than the longest normal run", true},
 	[SIGN_OF_DEADLINE] = {"expires_at", "a deadline, by its name",
                           "is it the end of a worker's right to the row, renewed while it works?",
                           "stuck_after", "1m", "how long after it", NULL, false},
@@ -300,7 +299,7 @@ static void time_type_line(struct finding *f)
 	} else if (*type) {
 		line = add(f, "time_type", type,
 		           c->newest ? arena_printf(f->a, "as the newest value, %s", c->newest)
-		                     : "a number; there is no value yet that could tell");
+		                     : "a number; there is no value yet to tell by");
 		if (!c->newest)
 			check(f, line, "seconds (epoch) or milliseconds (epoch_ms) since 1970?");
 	}
@@ -334,8 +333,8 @@ static void sign_lines(struct finding *f)
 	const struct sign_words *w = &sign_words[f->sign_of];
 	if (f->sign_of == SIGN_OF_NOTHING) {
 		missing(f, "no column could be a sign of life (updated_at, last_heartbeat, locked_at, "
-		           "started_at, expires_at …): nothing tells a living worker from a dead one; add "
-		           "one that workers write, or name an expression as alive_at:");
+		           "started_at, expires_at …): nothing distinguishes a living worker from a dead "
+		           "one; add one that workers write, or name an expression as alive_at:");
 		return;
 	}
 	struct proposed_line *line =
@@ -361,15 +360,15 @@ static void sign_lines(struct finding *f)
 static void owner_line(struct finding *f)
 {
 	if (f->related && f->related->owner && !f->related->workers)
-		add(f, "owner", related_sql(f, f->related->owner), "the worker that beats");
+		add(f, "owner", related_sql(f, f->related->owner), "the worker that sends heartbeats");
 	else if (f->related && f->related->workers)
 		add(f, "owner", ident(f->a, f->related->our_column), "points to the workers");
 	else if (f->owner && f->owner->class == CLASS_LIST)
 		add(f, "owner",
 		    arena_printf(f->a, "%s[array_length(%s, 1)]", column(f, f->owner), column(f, f->owner)),
-		    "the last of those who tried");
+		    "the last worker that tried");
 	else if (f->owner)
-		add(f, "owner", column(f, f->owner), "names the worker that has it");
+		add(f, "owner", column(f, f->owner), "names the worker that holds it");
 }
 
 /* A row in work that has none: they are counted when a job fails, and not when it is taken. */
@@ -390,7 +389,7 @@ static void guess_max(struct finding *f)
 	struct proposed_line *line = add(
 		f, "max_attempts", arena_printf(f->a, "%lld", (long long)most),
 		most > ATTEMPTS_LEAST ? "no column says it; as many as were seen" : "no column says it");
-	check(f, line, "after how many attempts is a job left to a person?");
+	check(f, line, "after how many attempts is a job held for an operator?");
 }
 
 static void attempts_lines(struct finding *f)
@@ -400,18 +399,18 @@ static void attempts_lines(struct finding *f)
 		return;
 	if (counts_failures(f)) {
 		add(f, "attempts", column(f, f->attempts),
-		    "a row in work has none: failures are counted, so requeue counts the lost run too");
+		    "running rows have none: failures are counted, so requeue counts the lost run too");
 	} else {
 		line = add(f, "attempts", column(f, f->attempts),
 		           f->t->counted_in_work && f->t->in_work > 0
-		               ? "every row in work has one: they are counted when a job is taken, and "
-		                 "requeue leaves it alone"
-		               : "requeue leaves it alone: most systems count when a job is taken");
+		               ? "every running row has one: attempts are counted when a job is claimed, "
+		                 "so requeue does not change them"
+		               : "requeue does not change it: most systems count when a job is claimed");
 		if (f->t->counted_in_work && f->t->in_work == 0)
-			check(f, line, "is it raised when a job is taken? else requeue has to raise it");
+			check(f, line, "is it increased when a job is claimed? if not, requeue must do it");
 	}
 	if (f->max)
-		add(f, "max_attempts", column(f, f->max), "beyond it a job is held for a person");
+		add(f, "max_attempts", column(f, f->max), "beyond it a job is held for an operator");
 	else
 		guess_max(f);
 }
@@ -470,11 +469,12 @@ static void requeue_line(struct finding *f)
 {
 	struct buf out = BUF_INIT;
 	struct proposed_line *line;
-	const char *why = "nobody has it any more";
+	const char *why = "no worker holds it any more";
 	if (f->by == BY_STATE && f->ready) {
 		set(&out, equals(f, f->state, f->ready));
-		why = f->ready_sure ? arena_printf(f->a, "'%s' is where work waits", value_word(f->ready))
-		                    : "rows begin in this state";
+		why = f->ready_sure
+		          ? arena_printf(f->a, "'%s' is the state of waiting rows", value_word(f->ready))
+		          : "rows begin in this state";
 	} else if (f->by == BY_FLAG) {
 		set(&out, arena_printf(f->a, "%s = false", column(f, f->flag)));
 	} else if (f->by == BY_LOCK) {
@@ -486,7 +486,7 @@ static void requeue_line(struct finding *f)
 		set_freed(f, &out);
 		line = add(f, "requeue", arena_strdup(f->a, buf_text(&out)), why);
 		if (f->by == BY_STATE && !f->ready_sure)
-			check(f, line, "does a row in this state wait to be taken again?");
+			check(f, line, "does a row in this state wait to be claimed again?");
 	}
 	buf_release(&out);
 }
@@ -514,9 +514,9 @@ void proposal_report_only(struct proposal *p)
 		.key = "remedies",
 		.value = REPORT_ONLY,
 		.yaml = true,
-		.why = can ? "nothing is changed while this line stands: take it out when the lines marked "
-	                 "CHECK are right"
-	               : "where work waits could not be told: it is only reported",
+		.why = can ? "nothing is changed until you remove this line: remove it once the lines "
+	                 "marked CHECK are right"
+	               : "the state of waiting rows could not be found: the watch only reports",
 	};
 }
 
@@ -529,7 +529,7 @@ static void remedies_line(struct finding *f)
 	proposal_report_only(f->out);
 	struct proposed_line *line = proposal_line(f->out, "remedies");
 	if (!can)
-		check(f, line, "what makes a row wait to be taken again? write it as requeue:");
+		check(f, line, "how does a row become claimable again? write it as requeue:");
 }
 
 /* ---- for people ---- */
@@ -565,7 +565,7 @@ static void show_line(struct finding *f)
 		}
 	if (n)
 		add(f, "show", arena_printf(f->a, n == 1 ? "[%s]" : "%s", list(f->a, names, n)),
-		    "a person may know a row by it")
+		    "people may know a row by it")
 			->yaml = true;
 }
 

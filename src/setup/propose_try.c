@@ -97,7 +97,7 @@ static void tell_seen(struct proposal *p, struct arena *a, const struct proposal
 const char *seen_would_act(const struct proposal_seen *seen, struct arena *a)
 {
 	if (!seen->looked)
-		return "it could not be seen in time which rows are stuck now";
+		return "which rows are stuck now could not be counted in time";
 	if (seen->stuck == 0)
 		return NULL;
 	return arena_printf(a, "the first scan --fix would change %s%lld of %s%lld running rows",

@@ -132,7 +132,7 @@ static defib_err late(struct pg *p, const struct pg_call *call, struct failure *
 	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_TIMEOUT;
 
 	fail(f, code, "%s: no answer by the deadline; the session was closed%s", p->base.name,
-	     call->effect ? "; it may have been done" : "");
+	     call->effect ? "; the outcome is unknown" : "");
 	pg_drop(p);
 	return code;
 }
@@ -151,7 +151,7 @@ static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult
 		pg_one_line(&why, PQerrorMessage(p->conn));
 	}
 	fail(f, code, "%s: the connection was lost: %s%s", p->base.name, buf_text(&why),
-	     call->effect ? "; it may have been done" : "");
+	     call->effect ? "; the outcome is unknown" : "");
 	snprintf(f->sqlstate, sizeof(f->sqlstate), "%s", said.sqlstate);
 	buf_release(&why);
 	pg_drop(p);

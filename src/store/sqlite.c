@@ -64,7 +64,7 @@ static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failu
 		return fail(f, code, "%s: not done within %lld ms", l->base.name, (long long)allowed_ms(l));
 	}
 	if (code == DEFIB_IO && committing) {
-		fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; it may have been done",
+		fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; the outcome is unknown",
 		     l->base.name, sqlite3_errmsg(l->db));
 		return DEFIB_UNKNOWN_OUTCOME;
 	}
@@ -142,7 +142,7 @@ static defib_err only_reads(struct lite *l, sqlite3_stmt *stmt, struct failure *
 	if (!l->reading || sqlite3_stmt_readonly(stmt) || only_asks(sqlite3_sql(stmt))) {
 		return DEFIB_OK;
 	}
-	return fail(f, DEFIB_READ_ONLY, "%s: attempt to write in a transaction that only reads",
+	return fail(f, DEFIB_READ_ONLY, "%s: attempt to write in a read-only transaction",
 	            l->base.name);
 }
 

@@ -139,13 +139,13 @@ static defib_err settle(struct store *s, defib_err err)
 static defib_err usable(struct store *s, struct failure *f)
 {
 	if (s->lost) {
-		fail(f, DEFIB_CONNECTION, "%s: the session was lost before", s->name);
+		fail(f, DEFIB_CONNECTION, "%s: the session was lost earlier", s->name);
 		fail_next(f, "open a new session");
 		return DEFIB_CONNECTION;
 	}
 	if (s->tx_failed) {
 		return fail(f, DEFIB_DATABASE,
-		            "%s: the transaction failed before; it can only be rolled back", s->name);
+		            "%s: the transaction already failed and can only be rolled back", s->name);
 	}
 	return DEFIB_OK;
 }

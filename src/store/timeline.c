@@ -47,7 +47,7 @@ static void write_down(const struct timeline *t)
 	if (memory.fd < 0)
 		return;
 	if (write(memory.fd, line, (size_t)n) != n || fdatasync(memory.fd) != 0)
-		log_event(LOG_WARN, "a server's timeline cannot be kept", LOG_STR("why", strerror(errno)));
+		log_event(LOG_WARN, "cannot store the server's timeline", LOG_STR("why", strerror(errno)));
 }
 
 /* Lines that are none are passed over: a crash may have cut the last one short. */
@@ -69,7 +69,7 @@ defib_err timeline_keep(const char *path, struct failure *f)
 	int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	ssize_t n = fd < 0 ? -1 : TEMP_FAILURE_RETRY(pread(fd, text, FILE_MOST, 0));
 	if (n < 0) {
-		defib_err err = fail(f, DEFIB_IO, "%s: cannot be read: %s", path, strerror(errno));
+		defib_err err = fail(f, DEFIB_IO, "%s: cannot read it: %s", path, strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return err;
@@ -99,7 +99,7 @@ static defib_err refuse(struct seen *s, const struct timeline *t, const char *na
 		"purpose, %s%s and start this again",
 		memory.path ? "remove " : "stop", memory.path ? memory.path : "");
 	if (s->told != t->number)
-		log_event(LOG_CRITICAL, "an old primary is refused", LOG_STR("database", name),
+		log_event(LOG_CRITICAL, "refusing an old primary", LOG_STR("database", name),
 		          LOG_STR("host", host), LOG_INT("timeline", t->number),
 		          LOG_INT("seen", s->highest.number));
 	s->told = t->number;

@@ -158,8 +158,7 @@ static bool take_query(const char *query, struct buf *out, struct buf *notes, st
 		query += len + (query[len] == '&');
 	}
 	if (left.len) {
-		note(notes, "parameters of the URL that mean nothing here are left out: %s",
-		     buf_text(&left));
+		note(notes, "ignoring URL parameters that have no meaning here: %s", buf_text(&left));
 	}
 	buf_release(&left);
 	return good;
@@ -170,7 +169,7 @@ static bool postgres_url(const char *rest, const char *driver, struct buf *out, 
 {
 	size_t n = strcspn(rest, "?");
 	if (driver) {
-		note(notes, "the driver %.*s in the URL is left out: defib has its own",
+		note(notes, "the driver %.*s in the URL is ignored: defib has its own",
 		     (int)strcspn(driver, ":"), driver);
 	}
 	buf_add(out, "postgresql://");
@@ -186,7 +185,7 @@ static void sqlite_file(const char *path, struct buf *out, struct buf *notes)
 	struct buf file = BUF_INIT;
 	buf_addn(&file, path, n);
 	if (path[n]) {
-		note(notes, "what follows the ? in the URL means nothing here and is left out");
+		note(notes, "ignoring everything after the ? in the URL");
 	}
 	buf_addf(out, "sqlite:%s", buf_text(&file));
 	buf_release(&file);
@@ -196,7 +195,7 @@ static bool sqlite_url(const char *rest, const char *driver, struct buf *out, st
                        struct failure *f)
 {
 	if (driver) {
-		note(notes, "the driver %.*s in the URL is left out: defib has its own",
+		note(notes, "the driver %.*s in the URL is ignored: defib has its own",
 		     (int)strcspn(driver, ":"), driver);
 	}
 	if (*rest != '/' || !rest[1]) {
@@ -215,9 +214,9 @@ static bool sqlite_url(const char *rest, const char *driver, struct buf *out, st
 	bool root = away && access(buf_text(&absolute), F_OK) == 0;
 	sqlite_file(root ? rest : rest + 1, out, notes);
 	note(notes,
-	     root ? "sqlite:/// is followed by a relative path, which is not there: %s is taken, write "
+	     root ? "sqlite:/// names a relative path that does not exist; using %s instead; write "
 	            "sqlite:%s"
-	          : "sqlite:/// is followed by a relative path: %s; an absolute one is sqlite:%s",
+	          : "sqlite:/// names the relative path %s; an absolute path is written sqlite:%s",
 	     buf_text(&absolute) + !root, buf_text(&absolute));
 	buf_release(&absolute);
 	return true;
@@ -244,7 +243,7 @@ bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct 
 		return true;
 	}
 	if (!strncasecmp(url, "jdbc:", 5)) {
-		fail(f, DEFIB_CONFIG, "a JDBC URL is read by Java alone");
+		fail(f, DEFIB_CONFIG, "defib cannot read a JDBC URL");
 		fail_next(f, "write it as postgresql://USER@HOST/DATABASE, or sqlite:PATH");
 		return false;
 	}

@@ -37,15 +37,15 @@ const struct alert_rule alert_defaults[] = {
                              .about = "stuck jobs against the least within the window, which "
                                       "counts as `floor` where it was lower",
                              AGAIN},
-	[ALERT_STUCK_LONG] = {.severity = ALERT_CRITICAL,
-                          .unit = UNIT_SECONDS,
-                          .limit = 3600,
-                          .says = "a stuck job gave its last sign of life {value} before it was "
-                                  "last found (alert above {limit})",
-                          .about = "how old the oldest sign of life of a stuck job is: its age, "
-                                   "not its age beyond the threshold; those on hold wait for a "
-                                   "person and are left out",
-                          AGAIN},
+	[ALERT_STUCK_LONG] =
+		{.severity = ALERT_CRITICAL,
+         .unit = UNIT_SECONDS,
+         .limit = 3600,
+         .says = "a stuck job gave its last sign of life {value} before it was "
+                 "last found (alert above {limit})",
+         .about = "the age of the oldest sign of life of a stuck job, not the time beyond the "
+                  "threshold; held jobs wait for an operator and do not count",
+         AGAIN},
 	[ALERT_CONNECTION_FAILURES] =
 		{.severity = ALERT_CRITICAL,
          .whole = true,

@@ -244,7 +244,7 @@ static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, 
 	if (!w->time_zone)
 		return DEFIB_OK;
 	if (s->engine != STORE_POSTGRES) {
-		fail(f, DEFIB_CONFIG, "watch %s: time_zone is for PostgreSQL: SQLite knows no time zones",
+		fail(f, DEFIB_CONFIG, "watch %s: time_zone is for PostgreSQL: SQLite has no time zones",
 		     w->name);
 		fail_next(f, "write UTC into the table, or numbers (time_type: epoch)");
 		return DEFIB_CONFIG;
@@ -257,7 +257,7 @@ static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, 
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
 	buf_release(&sql);
 	if (err && f->code != DEFIB_CONNECTION && f->code != DEFIB_UNKNOWN_OUTCOME) {
-		fail(f, DEFIB_CONFIG, "watch %s: the database knows no time zone \"%s\"", w->name,
+		fail(f, DEFIB_CONFIG, "watch %s: the database has no time zone \"%s\"", w->name,
 		     w->time_zone);
 		fail_next(f, "pg_timezone_names lists them: Area/City, such as America/New_York");
 		err = DEFIB_CONFIG;

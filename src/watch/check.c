@@ -41,11 +41,11 @@ static void check_signs(struct check *c)
 	if ((w->stuck_after.n || w->overdue_after.n) && !w->kind.text)
 		problem(c, w->at, "thresholds by kind need kind:, the expression that tells a row's kind");
 	if (w->alive_at.text && w->stuck_after.given && threshold_least(&w->stuck_after) == 0)
-		problem(c, w->at, "stuck_after 0s would take every running row for stuck");
+		problem(c, w->at, "stuck_after 0s would make every running row stuck");
 	if (w->time_zone && w->time_type != TIME_TYPE_AUTO)
 		problem(c, w->at,
-		        "time_zone is for timestamps without a zone; leave time_type out, it says another "
-		        "form");
+		        "time_zone is for timestamps without a zone; leave time_type out: it names another "
+		        "format");
 	if (w->missing == MISSING_ORPHAN && !alive && !expires && !started)
 		problem(c, w->at, "missing: orphan needs a sign of life that can be null");
 }
@@ -62,11 +62,11 @@ static void check_beat(struct check *c)
 	if (least < 2 * w->beat_us)
 		cfg_problem(c->r, w->at,
 		            "watch %s: stuck_after %s is under twice the beat of %s: one late beat would "
-		            "condemn a living worker; raise stuck_after or beat more often",
+		            "take a living worker for dead; raise stuck_after or beat more often",
 		            w->name, buf_text(&limit), buf_text(&beat));
 	else if (least == 2 * w->beat_us)
 		cfg_warning(c->r, w->at,
-		            "watch %s: stuck_after %s is just twice the beat of %s; more room is wiser",
+		            "watch %s: stuck_after %s is just twice the beat of %s; leave more room",
 		            w->name, buf_text(&limit), buf_text(&beat));
 	buf_release(&beat);
 	buf_release(&limit);
@@ -86,11 +86,11 @@ static void check_own_beat(struct check *c)
 	duration_text(w->beat_us, &beat);
 	duration_text(least, &limit);
 	if (least >= 2 * w->beat_us && least < 3 * w->beat_us)
-		cfg_problem(c->r, w->work.beat.items[0].at,
-		            "watch %s: work.beat every %s is over a third of stuck_after %s: defib's own "
-		            "workers could be condemned for two late beats; beat more often or raise "
-		            "stuck_after",
-		            w->name, buf_text(&beat), buf_text(&limit));
+		cfg_problem(
+			c->r, w->work.beat.items[0].at,
+			"watch %s: work.beat every %s is over a third of stuck_after %s: two late beats would "
+			"take defib's own workers for dead; beat more often or raise stuck_after",
+			w->name, buf_text(&beat), buf_text(&limit));
 	buf_release(&beat);
 	buf_release(&limit);
 }
@@ -104,7 +104,7 @@ static void check_guard(struct check *c)
 		problem(c, c->w->at, "guard.brake_share is a share of the owners: above 0, at most 1");
 	if (g->brake_ceiling_us <= 0)
 		problem(c, c->w->at,
-		        "guard.brake_ceiling 0s would let the brake go at once; say guard: off instead");
+		        "guard.brake_ceiling 0s would release the brake at once; write guard: off instead");
 }
 
 static bool can_do(const struct watch *w, enum remedy remedy)
@@ -120,8 +120,8 @@ static void check_rules(struct check *c)
 		const struct rule *rule = &w->rules[i];
 		if (!can_do(w, rule->remedy))
 			cfg_problem(c->r, rule->at,
-			            "watch %s: rule %d does %s, but there is no %s: that says how", w->name,
-			            i + 1, remedy_names[rule->remedy], remedy_names[rule->remedy]);
+			            "watch %s: rule %d does %s, but the watch has no %s: that says how",
+			            w->name, i + 1, remedy_names[rule->remedy], remedy_names[rule->remedy]);
 		if (rule->attempts != ATTEMPTS_ANY && !watch_has_attempts(w))
 			cfg_problem(c->r, rule->at,
 			            "watch %s: rule %d asks for attempts, but attempts: and max_attempts: are "
@@ -133,9 +133,10 @@ static void check_rules(struct check *c)
 	}
 	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
 		cfg_warning(c->r, w->at,
-		            "watch %s: neither requeue: nor remedies: is given: it only reports", w->name);
+		            "watch %s: neither requeue: nor remedies: is given: the watch only reports",
+		            w->name);
 	if (w->attempts.text && !w->max_attempts.text)
-		cfg_warning(c->r, w->at, "watch %s: attempts without max_attempts bound nothing", w->name);
+		cfg_warning(c->r, w->at, "watch %s: attempts without max_attempts have no limit", w->name);
 }
 
 /* Resolves nothing, only tells whether a name is known. */
@@ -188,8 +189,8 @@ static void check_targets(struct check *c, const char *option, const struct sql_
 		for (int k = 0; k < key->n; k++)
 			if (strcasecmp(targets[i], key->items[k]) == 0)
 				cfg_problem(c->r, set->at,
-				            "watch %s: %s writes %s, a column of the key; name rows by columns "
-				            "that stay the same, such as key: id",
+				            "watch %s: %s writes %s, a column of the key; use key columns that "
+				            "never change, such as key: id",
 				            c->w->name, option, key->items[k]);
 }
 
@@ -304,8 +305,8 @@ static void check_end(struct check *c)
 	bool ends = w->actions[ACT_END].form != ACTION_NONE;
 	if (ends && !w->end_when.text)
 		problem(c, w->actions[ACT_END].set.at,
-		        "end needs end_when, which tells the rows that it is for: what is ended already "
-		        "must not be written again");
+		        "end needs end_when, which tells the rows that it is for: a row that has already "
+		        "ended must not be written again");
 	if (!ends && w->end_when.text)
 		cfg_warning(c->r, w->end_when.at, "watch %s: end_when without end ends nothing", w->name);
 }
@@ -326,8 +327,8 @@ static void check_work(struct check *c)
 		        "work.step and work.rollback_ready need work.workflow, whose steps are run");
 	if (k->workflow && k->claim.text && !k->step.text && !k->release.text)
 		problem(c, k->claim.at,
-		        "work.workflow needs work.step or work.release: else a row stays claimed between "
-		        "two steps");
+		        "work.workflow needs work.step or work.release: otherwise a row stays claimed "
+		        "between two steps");
 	if (k->beat.n && !c->w->beat_us)
 		problem(c, k->beat.items[0].at, "work.beat needs beat:, which says how often");
 }

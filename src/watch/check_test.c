@@ -83,8 +83,8 @@ static void thresholds_must_make_sense(void **state)
 {
 	static const struct demand demands[] = {
 		{ALIVE "stuck_after: {a: 1m, default: 2m}\n", "thresholds by kind need kind:"},
-		{ALIVE "stuck_after: 0s\n", "would take every running row for stuck"},
-		{ALIVE "kind: k\nstuck_after: {a: 0s, default: 2m}\n", "would take every running row"},
+		{ALIVE "stuck_after: 0s\n", "would make every running row stuck"},
+		{ALIVE "kind: k\nstuck_after: {a: 0s, default: 2m}\n", "would make every running row"},
 	};
 	(void)state;
 	REFUSED(STORE_SQLITE, demands);
@@ -105,7 +105,7 @@ static void a_threshold_under_twice_the_beat_is_refused(void **state)
 static void rules_must_be_possible(void **state)
 {
 	static const struct demand demands[] = {
-		{PLAIN "remedies: [{do: requeue}]\n", "rule 1 does requeue, but there is no requeue:"},
+		{PLAIN "remedies: [{do: requeue}]\n", "rule 1 does requeue, but the watch has no requeue:"},
 		{PLAIN "remedies: [{do: report}, {do: fail}]\n", "rule 2 does fail"},
 		{PLAIN "remedies: [{attempts: left, do: report}]\n", "rule 1 asks for attempts"},
 		{PLAIN "attempts: n\nremedies: [{attempts: left, do: report}]\n",
@@ -120,8 +120,8 @@ static void rules_must_be_possible(void **state)
 static void what_bounds_or_does_nothing_is_warned_about(void **state)
 {
 	(void)state;
-	assert_warned(PLAIN, "it only reports");
-	assert_warned(PLAIN "attempts: n\n", "attempts without max_attempts bound nothing");
+	assert_warned(PLAIN, "the watch only reports");
+	assert_warned(PLAIN "attempts: n\n", "attempts without max_attempts have no limit");
 }
 
 static void keys_and_shown_columns_have_a_limit(void **state)
@@ -310,7 +310,7 @@ static void a_brake_must_be_able_to_hold_and_to_let_go(void **state)
 	static const struct demand demands[] = {
 		{PLAIN "guard: {brake_share: 0}\n", "above 0, at most 1"},
 		{PLAIN "guard: {brake_share: 1.01}\n", "above 0, at most 1"},
-		{PLAIN "guard: {brake_ceiling: 0s}\n", "say guard: off instead"},
+		{PLAIN "guard: {brake_ceiling: 0s}\n", "write guard: off instead"},
 		{PLAIN "guard: {pace: -1}\n", "pace"},
 	};
 	(void)state;

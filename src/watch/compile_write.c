@@ -378,7 +378,7 @@ static bool is_before(const struct watch_sql *q, const char *column)
 static defib_err refuse_key(int act, const char *column, struct failure *f)
 {
 	fail(f, DEFIB_CONFIG, "%s writes %s, a column of the key", act_name(act), column);
-	fail_next(f, "name rows by columns that no remedy changes, such as key: id");
+	fail_next(f, "use key columns that no remedy changes, such as key: id");
 	return DEFIB_CONFIG;
 }
 

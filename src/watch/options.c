@@ -12,7 +12,10 @@ static const char *const learn_names[] = {"off", "suggest", NULL};
 
 #define S(member) offsetof(struct stats, member)
 static const struct opt_row stats_rows[] = {
-	{.name = "where", .type = OPT_SQL, .offset = S(where), .help = "of which rows; all of them"},
+	{.name = "where",
+     .type = OPT_SQL,
+     .offset = S(where),
+     .help = "which rows count; all if not given"},
 	{.name = "failed",
      .type = OPT_SQL,
      .offset = S(failed),
@@ -69,7 +72,7 @@ const struct opt_row watch_rows[] = {
      .type = OPT_SQL,
      .offset = W(running),
      .required = true,
-     .help = "which rows are being worked on"},
+     .help = "which rows are running"},
 	{.name = "alive_at", .type = OPT_SQL, .offset = W(alive_at), .help = "last sign of life"},
 	{.name = "expires_at",
      .type = OPT_SQL,
@@ -108,7 +111,7 @@ const struct opt_row watch_rows[] = {
 	{.name = "owner",
      .type = OPT_SQL,
      .offset = W(owner),
-     .help = "expression: the worker that has it"},
+     .help = "expression: the worker that holds the row"},
 	{.name = "owner_alive",
      .type = OPT_SQL,
      .offset = W(owner_alive),
@@ -116,10 +119,9 @@ const struct opt_row watch_rows[] = {
 	{.name = "steps_done",
      .type = OPT_SQL,
      .offset = W(steps_done),
-     .help =
-         "expression: which steps of its workflow a row has finished, whoever ran them: a list "
-         "of names (JSON, or text[]), or the step that it is at, before which all are finished; "
-         "null: not known"},
+     .help = "expression: which steps of its workflow a row has finished, by any worker: a list of "
+             "names (JSON, or text[]), or the step that it is at, before which all are finished; "
+             "null: not known"},
 	{.name = "attempts",
      .type = OPT_SQL,
      .offset = W(attempts),
@@ -149,8 +151,8 @@ const struct opt_row watch_rows[] = {
      .offset = W(nrules),
      .read = read_rules,
      .rows = rule_rows,
-     .help = "a list of rules, of which the first that matches is taken; if not given: requeue "
-             "while attempts are left, then hold"},
+     .help = "a list of rules; the first that matches applies; if not given: requeue while "
+             "attempts are left, then hold"},
 	{.name = "requeue",
      .type = OPT_CUSTOM,
      .offset = ACTION(REMEDY_REQUEUE),
@@ -171,14 +173,13 @@ const struct opt_row watch_rows[] = {
      .type = OPT_CUSTOM,
      .offset = ACTION(REMEDY_HOLD),
      .read = read_action,
-     .help = "how to keep a job for a person; if not given, in defib's own table"},
+     .help = "how to hold a job for an operator; if not given, in defib's own table"},
 	{.name = "release",
      .type = OPT_CUSTOM,
      .offset = ACTION(ACT_RELEASE),
      .read = read_action,
-     .help =
-         "how a person lets a held job go; if not given, as requeue, or as retry where only that "
-         "is given"},
+     .help = "how an operator releases a held job; if not given, as requeue, or as retry where "
+             "only that is given"},
 	{.name = "rollback",
      .type = OPT_CUSTOM,
      .offset = ACTION(REMEDY_ROLLBACK),
@@ -214,7 +215,7 @@ const struct opt_row watch_rows[] = {
 	{.name = "show",
      .type = OPT_TEXT_LIST,
      .offset = W(show),
-     .help = "columns that name a job to a person"},
+     .help = "columns by which people know a job"},
 	{.name = "state",
      .type = OPT_SQL,
      .offset = W(state),
@@ -261,7 +262,7 @@ const struct opt_row watch_rows[] = {
      .type = OPT_DURATION,
      .offset = W(statement_timeout_us),
      .standard = "5s",
-     .help = "no statement of ours runs longer"},
+     .help = "the time limit of every statement of a scan"},
 	{.name = "guard",
      .type = OPT_CUSTOM,
      .offset = W(guard),
@@ -279,8 +280,11 @@ const struct opt_row watch_rows[] = {
      .offset = W(startup),
      .read = read_startup,
      .rows = startup_rows,
-     .help = "rows of gone instances at start: recover, off, or {do, reason}"},
-	{.name = "end_when", .type = OPT_SQL, .offset = W(end_when), .help = "which rows may be ended"},
+     .help = "rows of ended instances at start: recover, off, or {do, reason}"},
+	{.name = "end_when",
+     .type = OPT_SQL,
+     .offset = W(end_when),
+     .help = "which rows an operator may end"},
 	{.name = "end",
      .type = OPT_CUSTOM,
      .offset = ACTION(ACT_END),
@@ -294,7 +298,7 @@ const struct opt_row watch_rows[] = {
 	{.name = "late_when",
      .type = OPT_SQL,
      .offset = W(late_when),
-     .help = "how a late completion by a foreign worker shows"},
+     .help = "how to tell that another worker completed the job late"},
 	{.name = "learn",
      .type = OPT_CHOICE,
      .offset = W(learn),

@@ -66,7 +66,7 @@ static const struct opt_row rule_rows[] = {
 	{.name = "enabled",
      .type = OPT_BOOL,
      .offset = R(rule.enabled),
-     .help = "false: it is not asked"},
+     .help = "false: the rule is off"},
 	{.name = "severity",
      .type = OPT_CHOICE,
      .offset = R(rule.severity),
@@ -86,28 +86,29 @@ static const struct opt_row rule_rows[] = {
      .type = OPT_CUSTOM,
      .offset = R(factor),
      .read = read_amount,
-     .help = "of stuck_doubled: alert from so many times on"},
+     .help = "for stuck_doubled: alert from this factor on"},
 	{.name = "floor",
      .type = OPT_CUSTOM,
      .offset = R(rule.floor),
      .read = read_amount,
-     .help = "with fewer than this the number says nothing"},
+     .help = "below this count the number is ignored"},
 	{.name = "window",
      .type = OPT_DURATION,
      .offset = R(rule.window_us),
-     .help = "the time over which is counted, a day at most"},
+     .help = "the window to count over, at most one day"},
 	{.name = "for",
      .type = OPT_DURATION,
      .offset = R(rule.for_us),
-     .help = "it must be so for this long before it fires, and be over for as long"},
+     .help = "the condition must hold for this long before the alert fires, and be absent for as "
+             "long before it ends"},
 	{.name = "repeat",
      .type = OPT_DURATION,
      .offset = R(rule.repeat_us),
-     .help = "while it fires it is told again after this; 0s: never"},
+     .help = "while it fires, it is sent again after this; 0s: never"},
 	{.name = "sinks",
      .type = OPT_TEXT_LIST,
      .offset = R(rule.sinks),
-     .help = "where it is told; not given: where all alerts go"},
+     .help = "which sinks receive it; if not given, those of all alerts"},
 	{.name = NULL},
 };
 #undef R
@@ -140,9 +141,11 @@ static void take_limit(struct cfg_reader *r, struct rule_options *o)
 		if (isnan(ways[i].value))
 			continue;
 		if (rule->unit == UNIT_STATE)
-			cfg_problem(r, rule->at, "rule %s has no limit: it is so, or not", rule->name);
+			cfg_problem(r, rule->at, "rule %s takes no limit: its condition holds or not",
+			            rule->name);
 		else if (!ways[i].fits)
-			cfg_problem(r, rule->at, "rule %s: \"%s\" says nothing there; its limit is \"%s\"",
+			cfg_problem(r, rule->at,
+			            "rule %s: \"%s\" has no meaning for this rule; its limit is \"%s\"",
 			            rule->name, ways[i].word, fitting);
 		else
 			rule->limit = ways[i].value;
@@ -152,13 +155,13 @@ static void take_limit(struct cfg_reader *r, struct rule_options *o)
 static void check_rule(struct cfg_reader *r, const struct alert_rule *rule)
 {
 	if (rule->window_us > WINDOW_MAX)
-		cfg_problem(r, rule->at, "rule %s: a window is a day at most", rule->name);
+		cfg_problem(r, rule->at, "rule %s: a window is at most one day", rule->name);
 	if (!rule->window_us != !alert_defaults[rule->id].window_us)
 		cfg_problem(r, rule->at, "rule %s %s", rule->name,
-		            rule->window_us ? "goes by how it is now and has no window"
+		            rule->window_us ? "looks at the current state and has no window"
 		                            : "needs a window to count over");
 	if (rule->whole && rule->watch)
-		cfg_problem(r, rule->at, "rule %s is about a database and not about a single watch",
+		cfg_problem(r, rule->at, "rule %s applies to a database, not to a single watch",
 		            rule->name);
 }
 
@@ -189,7 +192,7 @@ static void read_rule(struct cfg_reader *r, const struct cfg_node *node,
 		for (int i = 0; i < settings->nrules; i++)
 			if (settings->rules[i].id == o.rule.id &&
 			    text_eq(settings->rules[i].watch, o.rule.watch))
-				cfg_problem(r, node->at, "rule %s is described twice%s%s", o.rule.name,
+				cfg_problem(r, node->at, "rule %s is given twice%s%s", o.rule.name,
 				            own ? " for watch " : "", own ? o.rule.watch : "");
 		settings->rules[settings->nrules++] = o.rule;
 	} else if (o.name) {
@@ -223,22 +226,22 @@ const struct opt_row alert_rows[] = {
      .type = OPT_TEXT_LIST,
      .offset = A(sinks),
      .standard = "[log]",
-     .help = "where alerts are told unless a rule says otherwise; names of sinks"},
+     .help = "the sinks that receive alerts unless a rule names others"},
 	{.name = "every",
      .type = OPT_DURATION,
      .offset = A(every_us),
      .standard = "15s",
-     .help = "how often the rules are asked, by the daemon that leads a watch"},
+     .help = "how often the leader of a watch evaluates the rules"},
 	{.name = "link",
      .type = OPT_TEXT,
      .offset = A(link),
-     .help = "the address at which people look, http:// or https://, for messages"},
+     .help = "the URL (http:// or https://) that messages link to"},
 	{.name = "rules",
      .type = OPT_CUSTOM,
      .offset = 0,
      .read = read_rules_of,
      .rows = rule_rows,
-     .help = "what is changed of the rules that are there: a list of these"},
+     .help = "changes to the standard rules: a list of these"},
 	{.name = NULL},
 };
 #undef A
@@ -252,7 +255,7 @@ void read_alerts(struct cfg_reader *r, const struct cfg_node *node, void *target
 	if (s->link && !text_starts(s->link, "http://") && !text_starts(s->link, "https://"))
 		cfg_problem(r, s->at, "link: expects a URL that begins with http:// or https://");
 	if (s->every_us < 100000)
-		cfg_problem(r, s->at, "every: 100ms at least");
+		cfg_problem(r, s->at, "every: at least 100ms");
 }
 
 static void check_sinks(struct cfg_reader *r, struct cfg_mark at, const struct text_list *named,

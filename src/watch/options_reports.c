@@ -31,7 +31,8 @@ static void read_time(struct cfg_reader *r, const struct cfg_node *node, void *t
 	*out = (struct mailing_time){0, 8 * HOUR_US};
 	if (node && cfg_text(r, node, &text) && !parse_time(text, out))
 		cfg_problem(r, node->at,
-		            "\"%s\" is no time of the week; write \"mon 08:00\" or \"08:00\" (UTC)", text);
+		            "\"%s\" is not a time of the week; write \"mon 08:00\" or \"08:00\" (UTC)",
+		            text);
 }
 
 #define M(member) offsetof(struct mailing, member)

@@ -118,38 +118,37 @@ const struct opt_row service_rows[] = {
      .standard = "1100",
      .min = 4,
      .max = 100000,
-     .help = "connections at a time; where they leave no room, the slowest are cut"},
+     .help = "connections at a time; when all are in use, the slowest are closed"},
 	{.name = "max_body",
      .type = OPT_INT,
      .offset = S(max_body),
      .standard = "1048576",
      .min = 1024,
      .max = 64 << 20,
-     .help = "bytes that a request may carry"},
+     .help = "the largest request body in bytes"},
 	{.name = "request_timeout",
      .type = OPT_DURATION,
      .offset = S(request_timeout_us),
      .standard = "10s",
-     .help = "a request must be whole, and a connection used again, within this"},
+     .help = "the time limit for receiving a request, and for an idle connection"},
 	{.name = "database_timeout",
      .type = OPT_DURATION,
      .offset = S(database_timeout_us),
      .standard = "2s",
-     .help =
-         "no request waits longer for its turn at a database, and no statement of it runs longer"},
+     .help = "how long a request may wait for a database, and the time limit of its statements"},
 	{.name = "hosts",
      .type = OPT_TEXT_LIST,
      .offset = S(hosts),
-     .help = "names that requests may call this server by, beside its address and localhost"},
+     .help = "host names that requests may use for this server besides its address and localhost"},
 	{.name = "mask",
      .type = OPT_TEXT_LIST,
      .offset = S(mask),
-     .help = "columns and members of payloads that viewers see only the last six characters of"},
+     .help = "columns and payload members of which viewers see only the last six characters"},
 	{.name = "spool",
      .type = OPT_TEXT,
      .offset = S(spool),
-     .help = "directory in which jobs that are sent while their database is away wait for it, each "
-             "answered 202; not given: they are answered 503"},
+     .help = "directory for jobs that arrive while their database is away; each is answered 202. "
+             "If not given, they are answered 503"},
 	{.name = NULL},
 };
 #undef S
@@ -160,7 +159,7 @@ const struct opt_row environment_rows[] = {
 	{.name = "color",
      .type = OPT_TEXT,
      .offset = E(color),
-     .help = "by which persons tell it from others: a name or #rrggbb"},
+     .help = "the color that marks it: a name or #rrggbb"},
 	{.name = NULL},
 };
 #undef E
@@ -169,12 +168,13 @@ static void check_service(struct cfg_reader *r, const struct service *s)
 {
 	struct address a;
 	if (s->listen && !address_parse(s->listen, &a))
-		cfg_problem(r, s->at, "listen: \"%s\" is no address; write 127.0.0.1:8080 or [::1]:8080",
+		cfg_problem(r, s->at,
+		            "listen: \"%s\" is not an address; write 127.0.0.1:8080 or [::1]:8080",
 		            s->listen);
 	else if (s->listen && !a.loopback && s->ntokens == 0)
 		cfg_problem(r, s->at,
-		            "listen: %s can be reached by others, and there is no token; add tokens:, or "
-		            "listen on 127.0.0.1",
+		            "listen: %s is reachable from other hosts, and there is no token; add tokens:, "
+		            "or listen on 127.0.0.1",
 		            s->listen);
 	if (!s->tls.certificate != !s->tls.key)
 		cfg_problem(r, s->at, "tls needs certificate and key; %s is missing",

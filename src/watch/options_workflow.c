@@ -23,7 +23,7 @@ static const struct opt_row step_rows[] = {
 	{.name = "undo",
      .type = OPT_TEXT_LIST,
      .offset = P(undo),
-     .help = "the program that takes the step back; without one there is nothing to take back"},
+     .help = "the program that undoes the step; if not given, there is nothing to undo"},
 	{.name = "timeout",
      .type = OPT_DURATION,
      .offset = P(timeout_us),
@@ -48,7 +48,7 @@ static void check_step(struct cfg_reader *r, const struct step_list *before,
 	if (s->run.items && (s->run.n == 0 || !*s->run.items[0]))
 		cfg_problem(r, s->at, "run is empty; give the program and its arguments");
 	if (s->undo.items && s->undo.n > 0 && !*s->undo.items[0])
-		cfg_problem(r, s->at, "undo is empty; leave it out where there is nothing to take back");
+		cfg_problem(r, s->at, "undo is empty; leave it out if there is nothing to undo");
 	for (int i = 0; s->name && i < before->n; i++)
 		if (text_eq(before->items[i].name, s->name))
 			cfg_problem(r, s->at, "two steps are named \"%s\"", s->name);
@@ -88,7 +88,7 @@ const struct opt_row workflow_rows[] = {
      .type = OPT_BOOL,
      .offset = W(saga),
      .standard = "false",
-     .help = "whether a failure for good undoes the steps that were done"},
+     .help = "whether a permanent failure undoes the finished steps"},
 	{.name = "pass_environment",
      .type = OPT_CUSTOM,
      .offset = W(pass_environment),

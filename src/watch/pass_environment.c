@@ -17,7 +17,7 @@ void read_pass_environment(struct cfg_reader *r, const struct cfg_node *node, vo
 		if (program_env_entry_ok(entry))
 			cfg_show(r, arena_strndup(r->arena, entry, n), node->at, equals ? "***" : "passed on");
 		else
-			cfg_problem(r, node->at, "\"%.*s\" is no variable's name; write NAME or NAME=value",
+			cfg_problem(r, node->at, "\"%.*s\" is not a variable name; write NAME or NAME=value",
 			            (int)n, entry);
 	}
 }

@@ -8,7 +8,7 @@
 #include "config/options.h"
 
 #define PASS_ENVIRONMENT_HELP                                                                      \
-	"variables that the program gets besides PATH, HOME and its like: a list of NAME or "          \
+	"variables passed to the program besides PATH, HOME and the like: a list of NAME or "          \
 	"NAME=value"
 
 /* A custom reader; the target is a struct text_list. Values are not shown. */

@@ -33,7 +33,8 @@ const struct opt_row raise_rows[] = {
 	{.name = "days",
      .type = OPT_TEXT_LIST,
      .offset = R(days),
-     .help = "mon, tue, wed, thu, fri, sat, sun; on which it begins; if not given, all of them"},
+     .help =
+         "the days on which it begins: mon, tue, wed, thu, fri, sat, sun; if not given, every day"},
 	{.name = "from",
      .type = OPT_TEXT,
      .offset = R(from),
@@ -84,7 +85,7 @@ static unsigned read_days(struct cfg_reader *r, const struct cfg_node *node,
 		int day = word_index(day_names, days->items[i]);
 		if (day < 0)
 			cfg_problem(r, node->at,
-			            "\"%s\" is no day; days are mon, tue, wed, thu, fri, sat and sun",
+			            "\"%s\" is not a day; days are mon, tue, wed, thu, fri, sat and sun",
 			            days->items[i]);
 		else
 			set |= 1U << day;
@@ -107,9 +108,7 @@ static void read_span(struct cfg_reader *r, const struct cfg_node *node, struct 
 		cfg_problem(r, node->at,
 		            "from and to are the same moment; leave both out for the whole day");
 	if (!raise_factor_ok(o.factor))
-		cfg_problem(r, node->at,
-		            "factor is from 1 to %d: thresholds are raised, never made "
-		            "shorter",
+		cfg_problem(r, node->at, "factor is from 1 to %d: thresholds can only be raised",
 		            RAISE_MOST);
 }
 

@@ -85,7 +85,7 @@ static void what_cannot_be_meant_is_refused(void **state)
 		{"[{factor: 0.5}]", "factor is from 1 to 100"},
 		{"[{factor: 101}]", "factor is from 1 to 100"},
 		{"[{from: '18:00', to: '20:00'}]", "factor"},
-		{"[{days: [freitag], factor: 2}]", "\"freitag\" is no day"},
+		{"[{days: [freitag], factor: 2}]", "\"freitag\" is not a day"},
 		{"[{from: '6pm', factor: 2}]", "times of the day in UTC"},
 		{"[{from: '18:60', factor: 2}]", "times of the day in UTC"},
 		{"[{to: '24:01', factor: 2}]", "times of the day in UTC"},

@@ -69,11 +69,11 @@ static defib_err unknown_word(const struct watch *w, const char *name, struct fa
 		names[n++] = w->show.items[i];
 	names[n] = NULL;
 	const char *near = text_nearest(name, names);
-	fail(f, DEFIB_USAGE, "--where: watch %s knows no \"%s\"", w->name, name);
+	fail(f, DEFIB_USAGE, "--where: watch %s has no \"%s\"", w->name, name);
 	if (near)
 		fail_next(f, "did you mean \"%s\"?", near);
 	else
-		fail_next(f, "there are state, kind, owner, age, text, verdict, stuck, running, held, "
+		fail_next(f, "known are state, kind, owner, age, text, verdict, stuck, running, held, "
 		             "recovered, and the columns that the watch shows");
 	return DEFIB_USAGE;
 }
@@ -129,7 +129,7 @@ static defib_err take_value(const struct watch *w, struct term *t, struct failur
 		const char *near = text_nearest(t->value, verdict_names + 1);
 		fail(f, DEFIB_USAGE, "--where: there is no verdict \"%s\"", t->value);
 		fail_next(f, near ? "did you mean \"%s\"?" : "%s",
-		          near ? near : "there are dead, silent, overdue and orphan");
+		          near ? near : "verdicts are dead, silent, overdue and orphan");
 		return DEFIB_USAGE;
 	}
 	t->verdict = (enum verdict)verdict;

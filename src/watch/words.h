@@ -9,8 +9,8 @@
 
 /* X(enum, name, why) */
 #define VERDICT_LIST(X)                                                                            \
-	X(NONE, "none", "there is nothing against it")                                                 \
-	X(DEAD, "dead", "its worker is known to be gone")                                              \
+	X(NONE, "none", "it is not stuck")                                                             \
+	X(DEAD, "dead", "its worker has ended")                                                        \
 	X(SILENT, "silent", "its sign of life is too old")                                             \
 	X(OVERDUE, "overdue", "it has run too long")                                                   \
 	X(ORPHAN, "orphan", "its worker is unknown")

@@ -311,7 +311,7 @@ static defib_err report_fail(const struct plan *p, struct failure *f)
 {
 	defib_err code = spawn_fail(f, stage_doing[p->stage], p->argv[0], p->error);
 	if (p->stage == STAGE_EXEC && p->error == ENOENT && is_program(p->path))
-		fail_next(f, "it is there: what its first line names to run it with is not");
+		fail_next(f, "the file exists, but the interpreter named in its first line does not");
 	return code;
 }
 

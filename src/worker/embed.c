@@ -37,11 +37,11 @@ defib_err embed_options(void *to, size_t known, const void *from, const char *wh
 	if (from)
 		memcpy(&given, from, sizeof given);
 	if (given < sizeof given)
-		return fail(f, DEFIB_USAGE, "%s: its first member must be its size", what);
+		return fail(f, DEFIB_USAGE, "%s: the first member must be the struct's size", what);
 	/* A newer program may know more than we do; it must not have asked for it. */
 	for (size_t i = known; i < given; i++)
 		if (((const char *)from)[i] != 0)
-			return fail(f, DEFIB_USAGE, "%s: has options that this version does not know", what);
+			return fail(f, DEFIB_USAGE, "%s: sets options that this version does not know", what);
 	memset(to, 0, known);
 	memcpy(to, from, given < known ? given : known);
 	return DEFIB_OK;
@@ -175,7 +175,8 @@ static defib_err read_specs(const defib_job_spec *given, int n, struct enqueue *
 		const defib_job_spec *at = (const void *)((const char *)given + (size_t)i * size);
 		struct failure why = {0};
 		if (at->size != size)
-			return fail(f, DEFIB_USAGE, "job %d of %d: its size is not that of the first", i, n);
+			return fail(f, DEFIB_USAGE, "job %d of %d: its size differs from that of the first", i,
+			            n);
 		if (read_spec(at, &out[i], &why))
 			return fail(f, why.code, "job %d of %d: %s", i, n, why.what);
 	}
@@ -190,7 +191,7 @@ defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs, int n, in
 	struct enqueue *all = ARENA_ARRAY(&a, struct enqueue, n > 0 ? n : 0);
 	int64_t *numbers = ARENA_ARRAY(&a, int64_t, n > 0 ? n : 0);
 	defib_err err = n < 0 || (n > 0 && !jobs)
-	                    ? fail(&f, DEFIB_USAGE, "there is no array of %d jobs", n)
+	                    ? fail(&f, DEFIB_USAGE, "the array of %d jobs is NULL", n)
 	                    : read_specs(jobs, n, all, &f);
 	if (!err && n > 0)
 		err = session_ready(&db->session, &f);
@@ -246,7 +247,7 @@ defib_err defib_cancel(defib_db *db, int64_t id, defib_message *message)
 	if (!err)
 		err = cancel_job(db->session.store, id, state, &f);
 	if (!err && !state[0])
-		err = fail(&f, DEFIB_NOT_FOUND, "no job %lld waits or runs", (long long)id);
+		err = fail(&f, DEFIB_NOT_FOUND, "no job %lld is waiting or running", (long long)id);
 	if (!err)
 		wake_send(db->session.store, db->url);
 	return embed_answer(err, &f, message);

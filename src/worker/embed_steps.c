@@ -98,9 +98,10 @@ defib_err embed_steps_alone(const defib_pool *pools, int n, struct failure *f)
 			if (k == i || !text_eq(p->queue, other->queue))
 				continue;
 			if (!other->kind || text_eq(p->kind, other->kind))
-				return fail(f, DEFIB_USAGE,
-				            "pool %d would take jobs of kind %s, the steps of pool %d", k, p->kind,
-				            i);
+				return fail(
+					f, DEFIB_USAGE,
+					"pool %d would take jobs of kind %s, which belong to the steps of pool %d", k,
+					p->kind, i);
 		}
 	}
 	return DEFIB_OK;

@@ -445,7 +445,7 @@ static void wrong_steps_are_refused(void **state)
 	     "two steps of order are named a"},
 		{{{sizeof(defib_step), "a", does, NULL, -1}},
 	     "step a of order has a time limit out of range"},
-		{{{0, "a", does, NULL, 0}}, "defib_step: its first member must be its size"},
+		{{{0, "a", does, NULL, 0}}, "defib_step: the first member must be the struct's size"},
 	};
 	(void)state;
 	for (int i = 0; i < N(wrong); i++) {
@@ -459,9 +459,9 @@ static void wrong_pools_of_steps_are_refused(void **state)
 	static const defib_step steps[] = {DEFIB_STEP("a", does, NULL)};
 	defib_pool pools[2] = {pool_of(steps, 1), quick_pool(does)};
 	(void)state;
-	refused(pools, 2, "pool 1 would take jobs of kind order, the steps of pool 0");
+	refused(pools, 2, "pool 1 would take jobs of kind order, which belong to the steps of pool 0");
 	pools[1].kind = "order";
-	refused(pools, 2, "pool 1 would take jobs of kind order, the steps of pool 0");
+	refused(pools, 2, "pool 1 would take jobs of kind order, which belong to the steps of pool 0");
 	pools[0].handler = does;
 	refused(pools, 1, "pool 0 has a handler and steps: give one of them");
 	pools[0] = pool_of(steps, 1);

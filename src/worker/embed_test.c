@@ -355,7 +355,7 @@ static void a_handler_that_only_says_settled_has_failed(void **state)
 	enqueue_kind(b, "q", "k");
 	drain_with(b, only_says_settled);
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " JOBS_TABLE
-	                                 " WHERE state = 'scheduled' AND error LIKE '%did not'"),
+	                                 " WHERE state = 'scheduled' AND error LIKE '%but it is not'"),
 	                 1);
 }
 

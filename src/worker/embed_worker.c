@@ -148,7 +148,7 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 		err = src->ops->settle(src, s, worker, &one, 1, &a, f);
 	/* Held, it can only be refused by a rule of the user's own on that table. */
 	if (!err && !one.accepted)
-		err = fail(f, DEFIB_LEASE_LOST, "job %s was not taken as settled", c->key);
+		err = fail(f, DEFIB_LEASE_LOST, "job %s was not accepted as settled", c->key);
 	if (!err)
 		job->own = OWN_WRITTEN;
 	else if (err == DEFIB_LEASE_LOST)
@@ -188,7 +188,7 @@ static enum settle_as settled_as(const defib_job *job)
 	/* Lost, or settled by a commit whose answer was lost: the fence of the next turn knows. */
 	if (job->own != OWN_NONE)
 		return SETTLE_DONE;
-	handler_error(job->inner, "its handler says that it settled the job, but it did not");
+	handler_error(job->inner, "its handler reported the job as settled, but it is not");
 	return SETTLE_FAILED;
 }
 
@@ -222,7 +222,7 @@ static enum settle_as run_handler(struct handler_job *inner, void *ctx)
 		return settled_as(&job);
 	if ((size_t)outcome < sizeof as / sizeof *as)
 		return as[outcome];
-	handler_error(inner, "its handler returned no outcome that this version knows");
+	handler_error(inner, "its handler returned an unknown outcome");
 	return SETTLE_FAILED;
 }
 
@@ -308,7 +308,7 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 		return DEFIB_CONFIG;
 	int64_t lease_ms = or_default(o.lease_ms, 15000);
 	if (lease_ms < LEASE_LEAST_MS || o.threads < 0 || o.grace_ms < 0)
-		return fail(f, DEFIB_USAGE, "a lease is 600 ms at least, and no option is negative");
+		return fail(f, DEFIB_USAGE, "a lease is at least 600 ms, and no option may be negative");
 	const struct watch **watches = ARENA_ARRAY(&w->arena, const struct watch *, 1);
 	watches[0] = builtin_watch(engine, &w->arena);
 	w->options = (struct worker_options){

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 const char *const about_turns = "claims and results";
-const char *const about_sessions = "claims: jobs get no session";
+const char *const about_sessions = "claims: jobs cannot get a session";
 const char *const about_host = "claims: this host cannot start programs";
 
 /* ---- making and ending one ---- */
@@ -234,7 +234,7 @@ static void give_back(struct engine *e, struct job *j, int64_t delay_ms)
 static bool held_done(struct engine *e, struct job *j)
 {
 	static const struct failure dead = {
-		.code = DEFIB_LEASE_LOST, .what = "this worker was declared dead before the job began"};
+		.code = DEFIB_LEASE_LOST, .what = "this worker was declared dead before the job started"};
 	struct slots *slots = &e->crews[j->pool].slots;
 	bool expired = e->contact >= CONTACT_EXPIRED && e->crews[j->pool].rules.exclusive;
 	if (j->worker != e->worker) {

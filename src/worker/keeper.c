@@ -222,9 +222,9 @@ static bool tell(const struct keeper *k, enum order order, struct group group)
 static void lose(struct keeper *k, pid_t group, int error)
 {
 	if (error && !atomic_exchange(&k->lost, true))
-		log_event(LOG_ERROR, "the keeper does not listen: children may outlive a killed worker",
-		          LOG_INT("keeper", k->pid), LOG_INT("group", group),
-		          LOG_STR("why", strerror(error)));
+		log_event(
+			LOG_ERROR, "the keeper process does not answer: children may outlive a killed worker",
+			LOG_INT("keeper", k->pid), LOG_INT("group", group), LOG_STR("why", strerror(error)));
 }
 
 bool keeper_tell(const struct keeper *k, struct group group)

@@ -225,7 +225,7 @@ static void say_why_stopped(struct child *c)
 	if (c->stopping == CHILD_TIMED_OUT && c->timeout_ms) {
 		buf_add(&c->error, "time limit of ");
 		duration_text(c->timeout_ms * 1000, &c->error);
-		buf_add(&c->error, " is over; ");
+		buf_add(&c->error, " has passed; ");
 	} else if (c->stopping) {
 		buf_add(&c->error, c->stopping == CHILD_STOPPED ? "stopped; " : "timed out; ");
 	}
@@ -250,7 +250,7 @@ static void explain(struct child *c)
 static void explain_stolen(struct child *c)
 {
 	output_add_tail(&c->output, &c->stderr_tail);
-	buf_add(&c->error, "its exit code was taken by another part of this process (waitpid(-1)?)");
+	buf_add(&c->error, "another part of this process collected its exit code (waitpid(-1)?)");
 }
 
 static void finish(struct child *c, enum sight sight, const siginfo_t *info)

@@ -161,7 +161,7 @@ static void a_stolen_exit_code_is_a_failure_that_says_so(void **state)
 	start("exit 0", (struct child_options){0});
 	assert_int_equal(waitpid(child_pid(child), NULL, 0), child_pid(child));
 	assert_int_equal(finish_at(child, 0), CHILD_FAILED);
-	assert_non_null(strstr(child_error(child), "taken by another part"));
+	assert_non_null(strstr(child_error(child), "another part of this process collected"));
 }
 
 /* ---- what goes in */

@@ -208,7 +208,7 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 	if (t->running < o->count) {
 		int got = t->running;
 		threads_stop(t);
-		return fail(f, DEFIB_IO, "cannot start %d threads for handlers, only %d", o->count, got);
+		return fail(f, DEFIB_IO, "cannot start %d threads for handlers, started %d", o->count, got);
 	}
 	*out = t;
 	return DEFIB_OK;

@@ -277,7 +277,7 @@ static defib_err set_aside(const struct side_queue *q, struct spool *spool, cons
 	if (!err)
 		err = spool_append(refused, bytes, n, f);
 	if (!err) {
-		log_event(LOG_CRITICAL, "the database refuses new work: it is kept aside",
+		log_event(LOG_CRITICAL, "the database refuses new jobs: they are set aside",
 		          LOG_STR("folder", buf_text(&folder)), LOG_STR("because", why),
 		          LOG_STR("record", bytes));
 		err = spool_take(spool, f);
@@ -305,7 +305,7 @@ static defib_err drain_batch(const struct side_queue *q, struct store *s, struct
 		return err;
 	if (b->n == 0) {
 		out->refused++;
-		return set_aside(q, spool, "it is no record of jobs", f);
+		return set_aside(q, spool, "it is not a record of jobs", f);
 	}
 	err = insert_batch(s, b, &ids, &n, f);
 	if (err && for_ever(f)) {
@@ -333,7 +333,7 @@ static defib_err need_table(struct store *s, struct failure *f)
 	if (!err && !there) {
 		err = fail(f, DEFIB_BAD_SQL, "%s: the table %senqueued is missing", s->name,
 		           s->engine == STORE_POSTGRES ? "defib." : "defib_");
-		fail_next(f, "the queue's tables are made, and brought up to date, by defib init");
+		fail_next(f, "defib init creates and upgrades the queue's tables");
 	}
 	return err;
 }
@@ -378,7 +378,7 @@ static defib_err drain_before(const struct side_queue *q, struct store *s, struc
 	defib_err err = DEFIB_OK;
 	while (!err && side_queue_waits(q)) {
 		if (clock_boot_ms() > until)
-			return fail(f, DEFIB_TIMEOUT, "%s is not drained yet", q->folder);
+			return fail(f, DEFIB_TIMEOUT, "%s still has jobs to enqueue", q->folder);
 		err = side_queue_drain(q, s, &done, f);
 		if (!err && side_queue_waits(q))
 			pause_ms(LOOK_MS * (int64_t)2); /* let others own it too */
@@ -422,6 +422,6 @@ defib_err side_queue_send(const struct side_queue *q, struct store *s, const str
 	err = side_queue_put(q, sent->token, jobs, n, f);
 	sent->kept = !err;
 	if (err)
-		fail_prefix(f, "%s; and not kept", sent->why.what);
+		fail_prefix(f, "%s; the jobs were not stored either", sent->why.what);
 	return err;
 }

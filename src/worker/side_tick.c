@@ -22,7 +22,7 @@ static void complain(struct side_tick *t, const struct failure *f)
 	if (f->code == DEFIB_REFUSED || store_away(f->code) || t->complained)
 		return;
 	t->complained = true;
-	log_event(LOG_ERROR, "new work waits, and cannot be enqueued", LOG_STR("because", f->what),
+	log_event(LOG_ERROR, "stored jobs cannot be enqueued", LOG_STR("because", f->what),
 	          LOG_STR("next", f->next));
 }
 
@@ -34,7 +34,7 @@ defib_err side_tick_drain(struct side_tick *t, struct session *s)
 	if (!err)
 		err = side_queue_drain(&t->queue, s->store, &done, &f);
 	if (done.jobs)
-		log_event(LOG_INFO, "enqueued from the side queue", LOG_INT("jobs", done.jobs),
+		log_event(LOG_INFO, "enqueued stored jobs", LOG_INT("jobs", done.jobs),
 		          LOG_STR("folder", t->queue.folder));
 	if (err)
 		complain(t, &f);

@@ -251,7 +251,8 @@ defib_err source_queue_hold(struct store *s, int64_t worker, const char *key, in
 	defib_err err = store_exec(s, sql[s->engine], params, 3, &a, &rows, f);
 	arena_release(&a);
 	if (!err && rows.nrows == 0)
-		return fail(f, DEFIB_LEASE_LOST, "job %s is no longer ours, or was settled before", key);
+		return fail(f, DEFIB_LEASE_LOST,
+		            "job %s no longer belongs to this worker, or was already settled", key);
 	return err;
 }
 
@@ -332,7 +333,7 @@ static defib_err queue_progress(struct source *src, struct store *s, int64_t wor
 	bool accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
 	arena_release(&a);
 	if (!err && !accepted)
-		return fail(f, DEFIB_LEASE_LOST, "job %s is no longer ours", key);
+		return fail(f, DEFIB_LEASE_LOST, "job %s no longer belongs to this worker", key);
 	return err;
 }
 

@@ -256,7 +256,8 @@ static bool has_claim_list(const struct table_source *src)
 static defib_err not_running(const struct watch *w, const struct work_row *row, struct failure *f)
 {
 	fail(f, DEFIB_CONFIG, "watch %s: job %s is not running after work.claim", w->name, row->job);
-	fail_next(f, "work.claim must make a row match running:, and no trigger may keep it back");
+	fail_next(f,
+	          "work.claim must make the row match running:, and no trigger may prevent the write");
 	return DEFIB_CONFIG;
 }
 
@@ -425,7 +426,7 @@ static defib_err table_progress(struct source *src, struct store *s, int64_t wor
 	bool ours = !err && rows.nrows > 0;
 	arena_release(&a);
 	if (!err && !ours)
-		return fail(f, DEFIB_LEASE_LOST, "job %s is no longer ours", key);
+		return fail(f, DEFIB_LEASE_LOST, "job %s no longer belongs to this worker", key);
 	return err;
 }
 

@@ -111,8 +111,8 @@ static const char *late_evidence(const struct ending *e, const struct store_rows
 	         "{\"outcome\":\"%s\",\"why\":\"%s\",\"epoch\":%lld,\"current_epoch\":%s,\"owner\":%s",
 	         settle_names[e->given->as],
 	         !e->leased ? "the lease was lost"
-	         : e->found ? "the table kept the write back"
-	                    : "the row had moved on",
+	         : e->found ? "the table prevented the write"
+	                    : "the row had changed",
 	         (long long)e->given->epoch, epoch ? epoch : "null", owner ? owner : "null");
 	if (e->row.error) {
 		buf_add(&out, ",\"error\":");

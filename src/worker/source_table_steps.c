@@ -111,8 +111,8 @@ static defib_err has_run(const struct table_source *src, struct store *s,
 }
 
 #define UNKNOWN                                                                                    \
-	"which steps it has finished in another worker is not known: let steps_done of the watch say " \
-	"it, or retry it with --from-step"
+	"which steps it has finished in another worker is not known: add steps_done: to the watch, "   \
+	"or retry the job with --from-step"
 
 static defib_err hold_rows(const struct table_source *src, struct store *s, int64_t worker,
                            struct work_row *const *rows, int n, struct arena *a, struct failure *f)
@@ -130,7 +130,7 @@ static defib_err hold_rows(const struct table_source *src, struct store *s, int6
 		                                   .reason = UNKNOWN,
 		                                   .evidence = rows[i]->undoing ? "{\"undo\":true}"
 		                                                                : "{\"undo\":false}"};
-		log_event(LOG_WARN, "job is held: its finished steps are not known",
+		log_event(LOG_WARN, "job is held: its finished steps are unknown",
 		          LOG_STR("watch", src->watch->name), LOG_STR("job", rows[i]->job));
 	}
 	defib_err err = n ? ledger_hold(s, &ctx, holds, n, a, f) : DEFIB_OK;
@@ -357,7 +357,7 @@ defib_err steps_report(const struct table_sql *q, struct store *s, const char *j
 		out->error = arena_strdup(a, buf_text(&error));
 	out->evidence = arena_printf(
 		a, "{\"undone\":[%s],\"not_undone\":[%s]%s}", buf_text(&undone), buf_text(&not_undone),
-		undone.len + not_undone.len ? "" : ",\"note\":\"no step was finished: nothing to undo\"");
+		undone.len + not_undone.len ? "" : ",\"note\":\"no step has finished: nothing to undo\"");
 	buf_release(&undone);
 	buf_release(&not_undone);
 	buf_release(&error);

@@ -156,10 +156,10 @@ static defib_err set_aside(struct spool *s, off_t at, off_t *size, struct failur
 		err = next == *size ? cut(s, at, f) : replace(s, 0, at, next, *size, f);
 	}
 	if (err) {
-		fail_prefix(f, "damaged, and setting the damage aside in " SPOOL_BAD " failed");
+		fail_prefix(f, "damaged, and moving the damaged part to " SPOOL_BAD " failed");
 		return err;
 	}
-	log_event(LOG_ERROR, "spool damaged: what could not be read is kept in " SPOOL_BAD,
+	log_event(LOG_ERROR, "spool damaged: the unreadable part is in " SPOOL_BAD,
 	          LOG_STR("folder", s->folder), LOG_INT("bytes", next - at),
 	          LOG_INT("bytes_kept_behind_it", *size - next));
 	*size -= next - at;
@@ -211,7 +211,7 @@ static defib_err spool_scan(struct spool *s, struct failure *f)
 		s->last = s->mark.taken;
 	}
 	if (!err && state == RECORD_SHORT) {
-		log_event(LOG_WARN, "spool: a half-written record is dropped", LOG_STR("folder", s->folder),
+		log_event(LOG_WARN, "spool: dropped a half-written record", LOG_STR("folder", s->folder),
 		          LOG_INT("bytes", size - s->end));
 		err = cut(s, s->end, f);
 	}
@@ -258,7 +258,7 @@ static void tidy(struct spool *s)
 		s->rewrite_at = err ? s->begin * 2 : SPOOL_REWRITE_MIN;
 	}
 	if (err) {
-		log_event(LOG_WARN, "spool: room of taken records cannot be given back",
+		log_event(LOG_WARN, "spool: cannot free the space of taken records",
 		          LOG_STR("folder", s->folder), LOG_STR("why", f.what));
 	}
 }
@@ -317,7 +317,7 @@ static defib_err record_write(struct spool *s, const struct buf *record, struct 
 		err = sync_names(s, f);
 	}
 	if (err && file_truncate(s->file_fd, s->end, NULL) != DEFIB_OK) {
-		log_event(LOG_WARN, "spool: a record that failed cannot be cut off",
+		log_event(LOG_WARN, "spool: cannot remove a record that was not written whole",
 		          LOG_STR("folder", s->folder));
 	}
 	return err;
@@ -344,8 +344,8 @@ defib_err spool_append_many(struct spool *s, const struct spool_record *all, int
 	defib_err err = DEFIB_OK;
 	if (room < 0) {
 		err = fail(f, DEFIB_FULL,
-		           "spool %s: %lld records of %lld bytes wait, %d more exceed its bound", s->folder,
-		           (long long)s->count, (long long)spool_bytes(s), n);
+		           "spool %s: %lld records of %lld bytes are stored; %d more exceed the limit",
+		           s->folder, (long long)s->count, (long long)spool_bytes(s), n);
 	} else if (n > 0) {
 		err = record_write(s, &records, f);
 		fail_prefix(err ? f : NULL, "spool %s", s->folder);

@@ -46,7 +46,7 @@ static defib_err folder_make_all(const char *path, struct failure *f)
 	defib_err err = DEFIB_OK;
 
 	if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part - 3) {
-		return fail(f, DEFIB_IO, "cannot make the folder: its path is too long");
+		return fail(f, DEFIB_IO, "cannot create the folder: its path is too long");
 	}
 	for (char *slash = strchr(part + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';

@@ -55,7 +55,7 @@ static defib_err mark_read(struct spool_mark *m, struct failure *f)
 		}
 	}
 	if (bad == MARK_SLOTS) {
-		log_event(LOG_ERROR, "spool: the mark of what was taken is damaged; records come again",
+		log_event(LOG_ERROR, "spool: the mark of taken records is damaged; they are offered again",
 		          LOG_STR("file", MARK_FILE));
 	}
 	return DEFIB_OK;

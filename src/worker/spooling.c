@@ -70,9 +70,10 @@ static void judge(struct spools *s, const char *source, struct offer *o)
 		if (o->refused[o->done])
 			o->kept++;
 		else
-			log_event(
-				LOG_INFO, end->accepted ? "settled from the spool" : "too late from the spool",
-				LOG_STR("source", source), LOG_STR("job", end->key), LOG_INT("epoch", end->epoch));
+			log_event(LOG_INFO,
+			          end->accepted ? "settled from the spool" : "refused from the spool: too late",
+			          LOG_STR("source", source), LOG_STR("job", end->key),
+			          LOG_INT("epoch", end->epoch));
 	}
 }
 
@@ -121,7 +122,7 @@ int64_t spooling_drain(struct spools *s, const char *source, int64_t now_ms, set
 		n = offer(s, source, SPOOLS_ASIDE, (int)(left < OFFER_MAX ? left : OFFER_MAX), settle, ctx,
 		          &answered);
 	if (spools_aside(s, source) == 0)
-		log_event(LOG_INFO, "nothing is set aside any more", LOG_STR("source", source));
+		log_event(LOG_INFO, "no results are set aside any more", LOG_STR("source", source));
 	return answered;
 }
 

@@ -173,7 +173,7 @@ static defib_err has_room(const struct spools *s, const struct spool_record *all
 		bytes += (int64_t)all[i].n;
 	if (bytes <= s->max_bytes)
 		return DEFIB_OK;
-	return fail(f, DEFIB_FULL, "spool %s: %lld bytes are kept, %d results more exceed its bound",
+	return fail(f, DEFIB_FULL, "spool %s: %lld bytes are stored; %d more results exceed the limit",
 	            s->folder, (long long)t.bytes, n);
 }
 

@@ -157,7 +157,7 @@ static void tell_guard(struct swept *x)
 	if (held)
 		guard_sentence(x->guard, &sentence);
 	if (held != x->held)
-		log_event(LOG_WARN, held ? "a sweep is held back" : "a sweep is no longer held back",
+		log_event(LOG_WARN, held ? "a sweep is held back" : "a sweep continues",
 		          LOG_STR("watch", x->watch->name), LOG_STR("because", buf_text(&sentence)));
 	x->held = held;
 	buf_release(&sentence);

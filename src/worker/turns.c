@@ -21,8 +21,7 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 	}
 	/* Nothing is claimed or recorded there before the engine knows: epochs may come again. */
 	if (t->failed_over)
-		return fail(f, DEFIB_CONNECTION,
-		            "the server failed over: what it knows is asked for first");
+		return fail(f, DEFIB_CONNECTION, "the server failed over: checking its claims first");
 	return DEFIB_OK;
 }
 
@@ -91,8 +90,8 @@ defib_err turns_settle(struct worker *w, struct turn_part *p, struct arena *a, s
 /* What ended before these waits in the spool; so must they. */
 static void keep_behind(struct turn_part *p)
 {
-	static const struct failure waits = {.code = DEFIB_CONNECTION,
-	                                     .what = "what ended before it waits in the spool"};
+	static const struct failure waits = {
+		.code = DEFIB_CONNECTION, .what = "earlier results of the same source wait in the spool"};
 	for (int i = 0; i < p->nends; i++)
 		p->why[i] = &waits;
 }

@@ -35,7 +35,7 @@ defib_err turns_spool_open(struct worker *w, struct failure *f)
 	struct spool_news news = {0};
 	turns_spool_news(w, &news);
 	if (news.unserved[0])
-		log_event(LOG_WARN, "results in the spool wait for a worker that serves their source",
+		log_event(LOG_WARN, "results in the spool wait for a worker of their source",
 		          LOG_STR("sources", news.unserved), LOG_STR("spool", w->options.spool));
 	return DEFIB_OK;
 }

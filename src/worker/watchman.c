@@ -74,12 +74,13 @@ static void say_silence(struct watchman *w)
 		time_iso(clock_wall_us() + s->rules.ceiling_us, &until);
 		log_event(LOG_WARN,
 		          "most workers fell silent at once: none is declared dead until they return or "
-		          "their end is seen",
+		          "their exit is seen",
 		          LOG_INT("silent", s->brake.silent),
 		          LOG_INT("of", s->brake.silent + s->brake.beating),
 		          LOG_STR("at_the_latest", buf_text(&until)));
 	} else {
-		log_event(LOG_WARN, "silence counts again", LOG_STR("because", s->brake.ended));
+		log_event(LOG_WARN, "silent workers are declared dead again",
+		          LOG_STR("because", s->brake.ended));
 	}
 	buf_release(&until);
 }
@@ -137,7 +138,7 @@ static defib_err register_self(struct watchman *w, struct life_event *e, struct 
 /* Dead for the database until it is registered anew, however long it is away. */
 static void lose_all(struct watchman *w)
 {
-	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; what it has in hand is lost");
+	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; its jobs are lost");
 	note_returned(w->session.store, &w->options, worker_id(w));
 	/* First the id: a claim under way compares it after its jobs are in hand. */
 	set_worker(w, 0);
@@ -336,7 +337,7 @@ static void *watchman_main(void *arg)
 		else if (perform(w, &a, &f))
 			say_failure(&a, &f);
 		else if (a.what == LIFE_REGISTER)
-			log_event(LOG_INFO, "registered anew", LOG_INT("worker", worker_id(w)));
+			log_event(LOG_INFO, "registered again", LOG_INT("worker", worker_id(w)));
 		if (a.what == LIFE_REGISTER)
 			w->options.wake(w->options.ctx);
 	}

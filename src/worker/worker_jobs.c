@@ -284,7 +284,7 @@ static void host_lacks(struct worker *w, struct job *j, const struct failure *f,
 	job_off_step(j);
 	j->as = SETTLE_RELEASED;
 	if (now >= w->host_told_ms)
-		log_event(LOG_CRITICAL, "this host cannot start programs: jobs are given back",
+		log_event(LOG_CRITICAL, "this host cannot start programs: jobs are released",
 		          LOG_STR("because", f->what),
 		          LOG_STR("next", "raise its limits (ulimit -n and -u, LimitNOFILE=, TasksMax=, "
 		                          "memory), or lower --concurrency"));

@@ -40,7 +40,7 @@ static bool plan_other(struct job *j, const struct worker_pool *p)
 	if (j->claim.undoing && !j->claim.steps)
 		return nothing_to_run(j, &nothing_done, NULL);
 	if (j->claim.undoing || j->claim.steps || !(p->command || p->handler))
-		return leave_to_others(j, "it is a workflow that this worker's configuration lacks");
+		return leave_to_others(j, "this worker's configuration has no such workflow");
 	return true;
 }
 
@@ -58,7 +58,7 @@ bool steps_choose(struct job *j, const struct worker_pool *p, struct arena *a,
 	if (!w)
 		return plan_other(j, p);
 	if (!step_records_parse(j->claim.steps, a, recorded))
-		return leave_to_others(j, "what is recorded of its steps cannot be read");
+		return leave_to_others(j, "the record of its steps cannot be read");
 	struct step_choice c = workflow_choose(w, recorded, j->claim.undoing, a);
 	if (!c.step)
 		return nothing_to_run(j, &c.end, c.result);

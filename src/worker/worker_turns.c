@@ -161,16 +161,17 @@ static void log_unrecorded(const struct worker *w, const struct job *j, const st
 static void tell_breaker(const struct engine_action *do_)
 {
 	if (do_->yes)
-		log_event(LOG_WARN, "the breaker opens", LOG_STR("pauses", do_->what),
+		log_event(LOG_WARN, "breaker opened", LOG_STR("pauses", do_->what),
 		          LOG_INT("failures", do_->count));
 	else
-		log_event(LOG_INFO, "the breaker closes", LOG_STR("resumes", do_->what));
+		log_event(LOG_INFO, "breaker closed", LOG_STR("resumes", do_->what));
 }
 
 static void no_beat(const struct worker *w, const struct engine_action *do_)
 {
 	bool again = do_->count > 0;
-	log_event(again ? LOG_WARN : LOG_ERROR, again ? "no beat: tried again" : "no beat",
+	log_event(again ? LOG_WARN : LOG_ERROR,
+	          again ? "heartbeat failed; will retry" : "heartbeat failed",
 	          LOG_STR("source", w->sources[do_->pool]->name), LOG_STR("because", do_->why->what),
 	          LOG_INT("failed", do_->count));
 }
@@ -226,16 +227,17 @@ static void do_one(struct worker *w, const struct engine_action *do_, struct tur
 	case ACTION_FORGOTTEN:
 		break;
 	case ACTION_REFUSED:
-		log_job(LOG_WARN, w, "LEASE_LOST: the job is no longer ours, its result was not taken",
+		log_job(LOG_WARN, w,
+		        "LEASE_LOST: the job no longer belongs to this worker; its result was refused",
 		        do_);
 		break;
 	case ACTION_GIVEN_UP: /* said where it could not be kept */
 		break;
 	case ACTION_STRAY:
-		log_job(LOG_WARN, w, "a claim's answer was lost: the job is handed back", do_);
+		log_job(LOG_WARN, w, "the answer to a claim was lost: the job is released", do_);
 		break;
 	case ACTION_FAILED:
-		log_event(LOG_WARN, "nothing was claimed or recorded",
+		log_event(LOG_WARN, "nothing was claimed or settled",
 		          LOG_STR("source", w->sources[do_->pool]->name),
 		          LOG_STR("because", do_->why->what));
 		break;

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <jansson.h>
 
-#define NO_SUCH_STEP "the workflow has no such step any more"
+#define NO_SUCH_STEP "the workflow no longer has such a step"
 
 const char *const step_state_names[] = {
 #define X(id, name) name,

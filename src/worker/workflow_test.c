@@ -54,8 +54,8 @@ struct chosen {
 
 #define UNDONE(name) "{\"step\":\"" name "\",\"state\":\"undone\",\"error\":null}"
 #define GONE(name)                                                                                 \
-	"{\"step\":\"" name "\",\"state\":\"undo_failed\",\"error\":\"the workflow has no such step "  \
-	"any more\"}"
+	"{\"step\":\"" name                                                                            \
+	"\",\"state\":\"undo_failed\",\"error\":\"the workflow no longer has such a step\"}"
 
 static void check_choice(const struct chosen *want, bool undoing)
 {

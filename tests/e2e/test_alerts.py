@@ -472,7 +472,7 @@ MISTAKES = [
     ("above: 20", "below: 20", '"below" says nothing there; its limit is "above"'),
     ("above: 20", "above: many", "expects a number such as 10 or 0.1"),
     ("above: 20", "above: 20, watch: job", 'there is no watch "job"; did you mean "jobs"?'),
-    ("above: 20", "window: 1h", "goes by how it is now and has no window"),
+    ("above: 20", "window: 1h", "looks at the current state and has no window"),
     ('url: "http', 'url: "ftp', "expects a URL that begins with http:// or https://"),
 ]
 

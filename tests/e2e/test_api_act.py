@@ -198,7 +198,7 @@ def test_what_also_went_with_is_not_undone_over_http(jobs):
     job = jobs.add("noted")
     assert jobs.act(job, "requeue", watch="noted").status == 200
     got = jobs.act(job, "undo", watch="noted")
-    assert got.status == 409 and "(also:) went with it" in got.text
+    assert got.status == 409 and "(also:) ran with it" in got.text
     batch = jobs.ledger(job, "batch", "noted")[-1][0]
     got = jobs.web.by("operator").post("/api/v1/undo?database=main", {"batch": batch})
     assert got.json["watches"][0]["refused"] == 1, got.text

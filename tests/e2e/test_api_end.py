@@ -162,7 +162,7 @@ def test_what_the_table_itself_refuses_is_409_with_its_words(labs):
     labs.rows("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
     labs.rows("CREATE TRIGGER no BEFORE UPDATE ON labs FOR EACH ROW EXECUTE FUNCTION no()")
     got = labs.end(labs.lab())
-    assert got.status == 409 and "kept the write back" in got.detail
+    assert got.status == 409 and "prevented the write" in got.detail
 
 
 def test_ending_a_lab_that_a_worker_tears_down_does_not_take_it_from_him(labs):

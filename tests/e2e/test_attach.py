@@ -234,10 +234,10 @@ def test_doctor_says_how_it_is(attached, defib, change, word):
 
 def test_doctor_says_that_the_watch_has_changed_since(attached, defib):
     ran = defib("doctor", config=config(attached, more="owner: worker"))
-    assert "before it was changed" in ran.out and "defib attach jobs" in ran.out
+    assert "an earlier version of the watch" in ran.out and "defib attach jobs" in ran.out
     assert defib("attach", "jobs", "--yes",
                  config=config(attached, more="owner: worker")).code == 0
-    assert "before it was changed" not in defib(
+    assert "an earlier version of the watch" not in defib(
         "doctor", config=config(attached, more="owner: worker")).out
 
 

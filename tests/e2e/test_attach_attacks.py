@@ -141,7 +141,7 @@ def test_doctor_and_run_refuse_functions_that_others_could_misuse(pg, defib, mal
     pg.sql("GRANT EXECUTE ON FUNCTION defib.claimed_jobs() TO PUBLIC")
     ran = defib("doctor", "--json", config=config(pg))
     found, = [one for one in ran.json["findings"] if one["check"] == "attach"]
-    assert found["level"] == "FAIL" and "for anybody" in found["text"]
+    assert found["level"] == "FAIL" and "by anyone" in found["text"]
     ran = defib("run", "--watch", "jobs", "--", "true", config=config(pg))
     assert ran.code == 5 and "defib attach jobs" in ran.err
     attach(pg, defib)  # which puts it right

@@ -10,7 +10,7 @@ from workers import eventually
 SLOW = 'echo $DEFIB_JOB_ID >>began; while [ ! -e go ]; do sleep 0.05; done'
 WORKERS = 6
 HOLDS = "most workers fell silent at once"
-RELEASES = "silence counts again"
+RELEASES = "silent workers are declared dead again"
 
 
 def crew(queue, *options, lease="4s"):

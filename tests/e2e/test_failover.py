@@ -131,7 +131,7 @@ def old_primary_is_refused(pair):
     before = pair.sql("SELECT count(*) FROM defib.worker", pair.old)
     assert pair.workers[0].stop() == 0
     second = pair.work()
-    second.wait_log("an old primary is refused")
+    second.wait_log("refusing an old primary")
     ran = pair.defib("enqueue", "default", "test", "--db", pair.new.url())
     assert ran.code == 0, ran.err
     pair.until(lambda: pair.states() == ["done"] * (JOBS + 1))

@@ -123,7 +123,7 @@ def test_a_worker_of_ours_that_returns_is_counted_with_its_job(queue, defib):
     (defib.dir / "go").touch()
     eventually(lambda: not running(child))
     sleeper.signal(signal.SIGCONT)
-    sleeper.wait_log("registered anew")
+    sleeper.wait_log("registered again")
     eventually(lambda: queue.ledger("LATE_COMPLETION"))
     returned = queue.db.sql(f"SELECT watch, job, actor, rule FROM {ledger(queue.db)} "
                             "WHERE event = 'WORKER_RETURNED'")

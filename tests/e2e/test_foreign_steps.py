@@ -77,7 +77,7 @@ def test_a_rollback_of_a_workflow_that_has_finished_nothing_says_so(foreign):
     foreign.work("workflows")
     foreign.until("SELECT status FROM workflow_executions", "FAILED_ROLLED_BACK")
     entry, = entries(foreign, "ROLLED_BACK")
-    assert "no step was finished" in entry["evidence"]["note"]
+    assert "no step has finished" in entry["evidence"]["note"]
 
 
 @pytest.mark.covers("C5", "C8")

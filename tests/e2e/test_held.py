@@ -283,7 +283,7 @@ def test_the_reason_of_a_hold_in_the_queue_is_kept_too(queue, defib):
     assert told["held"] == 0
 
 
-POISON = "its next worker may end as the others did"
+POISON = "its next worker may crash as the earlier ones did"
 
 
 def poisoned(db, defib):

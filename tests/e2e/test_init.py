@@ -202,7 +202,7 @@ NOTHING = [
     ("status TEXT CHECK (status IN ('queued', 'running')), locked_until BIGINT",
      "no primary key"),
     ("id INTEGER PRIMARY KEY, name TEXT, updated_at BIGINT",
-     "nothing tells which rows are being worked on"),
+     "nothing tells which rows are running"),
 ]
 
 

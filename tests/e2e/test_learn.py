@@ -48,9 +48,9 @@ def test_run_times_by_kind_and_a_suggestion_for_each(jobs, defib):
     assert crawl["suggestion_s"] == 375
     assert scrape["over_today"] == pytest.approx(0.004) and scrape["today_s"] == 300
     assert scrape["sentence"].startswith("scrape: 0.4 % of runs take longer than stuck_after 5m: "
-                                         "it will recover living work")
+                                         "it will recover jobs that are still running")
     assert (rare["suggestion_s"], rare["sentence"]) == (
-        None, "rare: 3 runs are known; suggestions need 100")
+        None, "rare: 3 runs are recorded; a suggestion needs 100")
 
 
 def test_text_for_people(jobs, defib):

@@ -515,7 +515,7 @@ def test_verify_finds_what_was_changed_and_what_was_removed(defib, db):
     assert text.code == 0 and whole["seal"] in text.out
     guards(db, off=True)
     db.sql(f"UPDATE {jobs.ledger(db)} SET actor = 'nobody' WHERE id = 3")
-    assert "3 to 4 are not as they were sealed" in verify(defib, config)["broken"]
+    assert "3 to 4 differ from what was sealed" in verify(defib, config)["broken"]
     db.sql(f"DELETE FROM {jobs.ledger(db)} WHERE id = 3")
     ran = defib("ledger", "verify", config=config)
     assert ran.code == 5 and "BROKEN at entry 3" in ran.out

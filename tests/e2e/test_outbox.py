@@ -246,7 +246,7 @@ def test_a_worker_drains_what_waits_when_it_starts(away):
         for n in range(3):
             kept(away.enqueue(json.dumps({"n": n})))
     worker = away.queue.drain("--spool", away.spool, url=away.url)
-    assert "enqueued from the side queue" in worker.log
+    assert "enqueued stored jobs" in worker.log
     assert away.numbers() == [0, 1, 2]
     assert away.queue.all("state, epoch") == [("done", 1)] * 3
 
@@ -284,7 +284,7 @@ def test_what_is_refused_for_ever_is_kept_aside_and_told(away):
     worker = away.queue.drain("--spool", away.spool, url=away.url)
     assert away.numbers() == [1, 2]
     line, = [line for line in worker.log.splitlines() if "critical" in line]
-    assert "refuses new work" in line and "ann" in line
+    assert "refuses new jobs" in line and "ann" in line
     assert b"ann" in (away.spool / "new" / "refused" / "spool").read_bytes()
 
 

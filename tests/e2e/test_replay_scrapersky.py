@@ -205,14 +205,14 @@ def test_sdk_loop_attempts_retry_for_error_handling_session(shared_server, tmp_p
         assert sorted(tries) == [1] * 6 + [2] * 6 + [3] * 6
         said = daemon.lines("no session for a job")[0]
         assert "too many connections for role" in said["because"]
-        daemon.wait_log('"claims: jobs get no session"')
+        daemon.wait_log('"claims: jobs cannot get a session"')
         eventually(lambda: sky.cell(
             "SELECT coalesce(sum((info->>'failures')::int), 0) FROM defib.worker") >= 18)
 
         sky.db.exhaust(False)
         sky.add_sitemaps(12)
         sky.until("SELECT count(*) FROM sitemap_files WHERE sitemap_import_status = 'Complete'", 12)
-        daemon.wait_log("the breaker closes")
+        daemon.wait_log("breaker closed")
         # A sitemap becomes a page (WF6), and the page is processed (WF7).
         sky.until("SELECT count(*) FROM pages WHERE page_processing_status = 'Complete'", 12)
         assert sky.sitemaps("Processing") == 0 and ALERT not in daemon.log

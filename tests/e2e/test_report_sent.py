@@ -86,7 +86,7 @@ def test_a_command_gets_the_document_and_the_log_a_line(lite, defib, receiver, t
 
 
 @pytest.mark.parametrize("report, said", [
-    ("at: 'someday'", "no time of the week"), ("every: 10d", "whole weeks"),
+    ("at: 'someday'", "not a time of the week"), ("every: 10d", "whole weeks"),
     ("every: 12h, at: '08:00'", "whole days"), ("since: 500d", "366d"),
     ("format: pdf", "pdf")])
 def test_a_report_that_cannot_be_is_refused_by_the_check(lite, defib, receiver, report, said):

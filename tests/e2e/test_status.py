@@ -75,8 +75,8 @@ def test_what_a_pause_holds_is_told_with_who_until_when_and_why(told):
     said = lines(ran)
     assert ran.code == 1
     assert said[""] == "main/jobs: a guard holds stuck jobs back"
-    assert said["guard"] == ("held 5 of 5, because a person paused recovery of this watch; "
-                             "5 wait until it is resumed")
+    assert said["guard"] == ("held 5 of 5, because an operator paused recovery of this "
+                             "watch; 5 wait until it is resumed")
     until = jobs.standing(code=1)["told"][0]["until"]
     assert f"until {until[:19]}Z, because: release night" in said["paused"]
 

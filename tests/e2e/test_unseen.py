@@ -7,7 +7,7 @@ from example_systems import ago
 from told import Told
 
 SLIP = {"running": "status = 'runing'"}
-HINT = "check `running` in the watch, or ask: defib doctor"
+HINT = "check `running` in the watch, or run defib doctor"
 
 
 def secured(pg, *policies):

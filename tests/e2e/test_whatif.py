@@ -63,7 +63,7 @@ def test_what_happened_before_is_not_weighed(jobs, defib):
     runs.add_runs(jobs, 10, 240, ended_ago=7200)
     answer, = whatif(defib, runs.config(jobs), "--stuck-after", "60s", "--since", "1h")
     assert (answer["runs"], answer["then"]["wrongly"]) == (0, 0)
-    assert answer["advice"] == "nothing is on record of that time, so nothing can be said"
+    assert answer["advice"] == "there are no records for that time"
 
 
 def test_without_times_of_runs_only_the_ledger_speaks_and_that_is_said(db, defib):

@@ -163,7 +163,7 @@ def test_of_word_and_hours_the_greater_counts(told):
 
 
 @pytest.mark.parametrize("by, says", [
-    ("0.5", "never made shorter"), ("101", "from 1 to 100"), ("nan", "from 1 to 100"),
+    ("0.5", "can only be raised"), ("101", "from 1 to 100"), ("nan", "from 1 to 100"),
     ("-2", "from 1 to 100"), ("much", "a number such as 2.5"), ("2x", "a number such as 2.5"),
 ])
 def test_a_factor_that_cannot_be_meant_is_refused(told, by, says):

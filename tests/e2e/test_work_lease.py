@@ -37,7 +37,7 @@ def test_a_stopped_worker_is_found_by_silence_and_fenced_when_it_returns(queue):
     before = queue.one(job, "state, epoch, attempts, finished_at")
     sleeper.signal(signal.SIGCONT)
     sleeper.wait_log("LEASE_LOST")
-    sleeper.wait_log("registered anew")
+    sleeper.wait_log("registered again")
     eventually(lambda: queue.ledger("LATE_COMPLETION"))
     (late, evidence, epoch), = queue.ledger("LATE_COMPLETION")
     assert (late, epoch, evidence["outcome"], evidence["current_epoch"]) == (job, 1, "done", 2)
@@ -56,7 +56,7 @@ def test_a_fenced_worker_lives_on_and_works_again(queue):
     assert other.stop() == 0
     let_go(queue)
     sleeper.signal(signal.SIGCONT)
-    sleeper.wait_log("registered anew")
+    sleeper.wait_log("registered again")
     again = queue.enqueue()
     queue.wait_state(again, "done")
     names = [name for name, state in queue.worker_rows("name, state") if state == "alive"]
@@ -288,7 +288,7 @@ def test_a_claim_whose_answer_was_lost_is_released_by_itself(defib, pg, wire):
         queue.wait_state(job, "running")
         wire.cut()
         queue.wait_state(job, "done")
-        assert "a claim's answer was lost" in worker.log
+        assert "the answer to a claim was lost" in worker.log
         # The lost claim was handed back, attempt returned, and claimed once more.
         assert queue.one(job, "epoch, attempts, crashes") == (2, 1, 0)
         assert worker.stop() == 0

@@ -59,7 +59,7 @@ def test_a_right_that_was_revoked_holds_up_no_other_table(revocable):
     assert "permission denied" in worker.log
     tables.db.sql(f"GRANT UPDATE ON one TO {tables.role}")
     healed(tables, 3)
-    worker.wait_log("nothing is set aside any more")
+    worker.wait_log("no results are set aside any more")
     assert worker.stop() == 0
 
 
@@ -95,7 +95,7 @@ def test_results_of_a_renamed_watch_wait_and_are_named(tables):
     assert worker.stop() == 0
     tables.db.sql("ALTER TABLE elsewhere RENAME TO one")
     renamed = tables.work("uno:one", "two")
-    renamed.wait_log("results in the spool wait for a worker that serves their source")
+    renamed.wait_log("results in the spool wait for a worker of their source")
     assert "sources=one" in renamed.log
 
     def told():
@@ -137,5 +137,5 @@ def test_what_the_host_lacks_is_no_job_s_failure(queue):
     eventually(lambda: not queue.all("id", "state <> 'done'"), 90)
     assert {tuple(row) for row in queue.all("attempts, crashes")} == {(1, 0)}
     worker.wait_log("this host cannot start programs")
-    assert worker.log.count("this host cannot start programs: jobs are given back") == 1
+    assert worker.log.count("this host cannot start programs: jobs are released") == 1
     assert worker.stop() == 0

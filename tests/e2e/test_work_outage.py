@@ -88,11 +88,11 @@ def test_the_breaker_opens_and_closes_by_itself(queue, outage):
     queue.enqueue()
     outage.begin()
     worker.signal(signal.SIGCONT)
-    worker.wait_log("breaker opens")
+    worker.wait_log("breaker opened")
     outage.end()
     last = queue.enqueue()
     queue.wait_state(last, "done")
-    worker.wait_log("breaker closes")
+    worker.wait_log("breaker closed")
     assert worker.stop() == 0
 
 
@@ -132,7 +132,7 @@ def test_a_spooled_result_is_fenced_like_any_other(queue, outage):
     queue.wait_state(job, "done")
     assert queue.result(job) == 2
     late = work(queue, outage, "--drain", wait=False)
-    late.wait_log("too late from the spool")
+    late.wait_log("refused from the spool: too late")
     assert late.wait() == 0
     assert [(j, epoch) for j, _, epoch in queue.ledger("LATE_COMPLETION")] == [(job, 1)]
     assert queue.result(job) == 2
@@ -218,7 +218,7 @@ def test_a_restarted_server_costs_no_work(defib, durable_server):
         eventually(lambda: len(queue.all("id", "state = 'running'")) == 4)
         server.stop(signal.SIGQUIT)
         (queue.program.dir / "go").touch()
-        worker.wait_log("nothing was claimed or recorded")
+        worker.wait_log("nothing was claimed or settled")
         server.start()
         queue.db._session = None
         for job in jobs:

@@ -147,9 +147,9 @@ def test_claims_pause_while_jobs_get_no_session_and_resume_by_themselves(queue):
     """One job at a time is spent on finding out; the others stay queued."""
     queue.bulk(12, "--max-attempts", "1")
     worker = queue.work("--concurrency", "6", "--poll", "50ms", run="[ -e up ] || exit 69")
-    worker.wait_log('the breaker opens pauses="claims: jobs get no session"')
+    worker.wait_log('the breaker opens pauses="claims: jobs cannot get a session"')
     (queue.program.dir / "up").touch()
-    worker.wait_log("the breaker closes")
+    worker.wait_log("breaker closed")
     eventually(lambda: not queue.all("id", "state NOT IN ('done', 'failed')"))
     assert queue.all("id", "state = 'done'")
     assert worker.stop() == 0
@@ -211,7 +211,7 @@ def test_at_the_time_limit_the_job_ends_timed_out(queue):
     queue.drain(run="exec sleep 600")
     state, cause, error = queue.one(job, "state, cause, error")
     assert (state, cause) == ("timed_out", "time-out")
-    assert error.startswith("time limit of 300ms is over")
+    assert error.startswith("time limit of 300ms has passed")
 
 
 def test_the_workers_time_limit_is_for_jobs_without_one(queue):

@@ -166,10 +166,10 @@ def test_the_loop_pauses_while_the_database_is_away_and_goes_on_by_itself(sky, o
         # An idle look reads only: the lock shows when there is something to claim.
         add_sitemap(sky, "b")
     outage.begin()
-    worker.wait_log("breaker opens")
+    worker.wait_log("breaker opened")
     outage.end()
     if sky.db.engine == "postgres":
         add_sitemap(sky, "b")
     until_state(sky, "b", "Complete")
-    worker.wait_log("breaker closes")
+    worker.wait_log("breaker closed")
     assert worker.stop() == 0

@@ -338,8 +338,8 @@ def test_a_step_that_the_workflow_no_longer_has_cannot_be_undone(flow):
     flow.write({"new": ("true", "true"), "two": "exit 65"})
     flow.drain()
     assert flow.queue.one(job, "state, error") == (
-        "rolled_back", "two: exit code 65; could not undo: old (the workflow has no such step "
-                       "any more)")
+        "rolled_back", "two: exit code 65; could not undo: old (the workflow no longer "
+                       "has such a step)")
     assert flow.steps(job) == {"old": "undo_failed", "new": "undone"}
 
 

@@ -108,7 +108,7 @@ function cause(why) {
 
 /* The command's option is no word of this page. */
 function plainly(why) {
-	return why?.replace(/; --override-guard takes it all the same$/, "") ?? null;
+	return why?.replace(/; --override-guard takes it anyway$/, "") ?? null;
 }
 
 function take(tally, said) {

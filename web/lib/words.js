@@ -256,9 +256,9 @@ export const HOLD_CAUSES = {
 	"by hand": "a person holds it",
 	undone: "a person undid its recovery",
 	poison: "it was recovered too often in too short a time, and may kill its workers",
-	attempts: "its attempts are used up",
+	attempts: "it has no attempts left",
 	rule: "a rule of the watch holds it",
-	startup: "a worker or daemon held it at its start",
+	startup: "a worker or daemon held it when it started",
 };
 
 /* How an entry of the ledger is told in a line: made by the daemon from its table of events. */
