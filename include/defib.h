@@ -33,6 +33,18 @@ extern "C" {
 #define DEFIB_MUST_CHECK
 #endif
 
+/* The version that this header belongs to; 0.1.0 is 100. */
+#define DEFIB_VERSION_MAJOR 0
+#define DEFIB_VERSION_MINOR 1
+#define DEFIB_VERSION_PATCH 0
+#define DEFIB_VERSION_NUMBER                                                                       \
+	(DEFIB_VERSION_MAJOR * 10000 + DEFIB_VERSION_MINOR * 100 + DEFIB_VERSION_PATCH)
+#define DEFIB_TEXT_OF_WORD(word) #word
+#define DEFIB_TEXT_OF(macro) DEFIB_TEXT_OF_WORD(macro)
+#define DEFIB_VERSION                                                                              \
+	DEFIB_TEXT_OF(DEFIB_VERSION_MAJOR)                                                             \
+	"." DEFIB_TEXT_OF(DEFIB_VERSION_MINOR) "." DEFIB_TEXT_OF(DEFIB_VERSION_PATCH)
+
 /*
  * Error classes. The class decides what is right to do next, so there is one
  * class a reaction and not one a cause. X(name, number, text)
@@ -67,8 +79,9 @@ typedef enum defib_err {
 DEFIB_API const char *defib_err_name(defib_err err);
 /* One line for people; never NULL. */
 DEFIB_API const char *defib_err_text(defib_err err);
-/* "0.1.0" */
+/* The version of the library that is loaded: "0.1.0", and as DEFIB_VERSION_NUMBER. */
 DEFIB_API const char *defib_version(void);
+DEFIB_API int defib_version_number(void);
 
 /* What went wrong, in words: caller-owned, and may be NULL wherever one is taken. */
 typedef struct defib_message {

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Turn the SQL, YAML and web page that ship with defib into C strings.
 
-embed.py HEADER SOURCE [FILE…]: each FILE is found under its path in the
-repository, for example embedded_text("sql/ledger_postgres.sql"). SQL stays in
-files that psql and sqlite3 can run; the binary needs none of them.
+embed.py NAME HEADER SOURCE [FILE…]: each FILE is found under its path in the
+repository, for example embedded_text("sql/ledger_postgres.sql") where NAME is
+"embedded". SQL stays in files that psql and sqlite3 can run; the binary needs
+none of them.
 """
 
 import pathlib
@@ -12,31 +13,39 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 HEADER = """\
-/* Made by scripts/embed.py: the files that ship inside the binary. */
-#ifndef EMBEDDED_H
-#define EMBEDDED_H
+/* Made by scripts/embed.py: files that ship inside the binary. */
+#ifndef {guard}_H
+#define {guard}_H
 
-struct embedded_file {
+struct {name}_file {{
 	const char *name, *text;
-};
+}};
 
 /* Ends with a row whose name is NULL. */
-extern const struct embedded_file embedded_files[];
+extern const struct {name}_file {name}_files[];
 
-/* The file's text, or NULL when no file of that name was embedded. */
-const char *embedded_text(const char *name);
+/* The file's text, or NULL when no file of that name is inside. */
+const char *{name}_text(const char *name);
 
 #endif
 """
 
-LOOKUP = """
-const char *embedded_text(const char *name)
-{
-	for (const struct embedded_file *file = embedded_files; file->name; file++)
+SOURCE = """\
+#include "{name}.h"
+
+#include <string.h>
+
+const struct {name}_file {name}_files[] = {{
+{rows}	{{NULL, NULL}},
+}};
+
+const char *{name}_text(const char *name)
+{{
+	for (const struct {name}_file *file = {name}_files; file->name; file++)
 		if (!strcmp(file->name, name))
 			return file->text;
 	return NULL;
-}
+}}
 """
 
 
@@ -54,15 +63,10 @@ def c_row(path):
 
 
 def main():
-    header, source, *files = sys.argv[1:]
+    name, header, source, *files = sys.argv[1:]
     rows = "".join(c_row(path) for path in files)
-    pathlib.Path(header).write_text(HEADER)
-    pathlib.Path(source).write_text(
-        '#include "embedded.h"\n\n#include <string.h>\n\nconst struct embedded_file embedded_files[] = {\n'
-        + rows
-        + "\t{NULL, NULL},\n};\n"
-        + LOOKUP
-    )
+    pathlib.Path(header).write_text(HEADER.format(name=name, guard=name.upper()))
+    pathlib.Path(source).write_text(SOURCE.format(name=name, rows=rows))
 
 
 main()

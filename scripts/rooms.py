@@ -2,7 +2,7 @@
 """The rules of the house that no compiler knows.
 
 rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
- - rooms: an include points to the same room or to one on its left
+ - rooms: an include points to the same room or to a lower one (ranks.py)
  - purity: judge, decide, guard and pace see no database, not even through a header of ours
  - banned: the libc functions that src/base/banned.h poisons (a belt to the poison)
  - size: functions of at most 70 lines, files of at most 600
@@ -12,24 +12,8 @@ import pathlib
 import re
 import sys
 
-# Rooms of one rank do not see each other. What is not in a room (defib.c) stands left of all.
-RANKS = [
-    ["base"],
-    ["store", "config"],
-    ["watch"],
-    ["guard"],
-    ["ledger", "life"],
-    ["recover"],
-    ["worker"],
-    ["insight"],
-    ["setup"],
-    ["alert"],
-    ["view"],
-    ["daemon"],
-    ["http"],
-    ["cli"],
-]
-RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
+from ranks import RANK
+
 PURE = [
     "guard/guard", "guard/brake", "guard/doubt", "guard/vigil", "guard/pace", "guard/suspects",
     "life/life", "life/part", "life/silence", "life/locks", "life/lease",

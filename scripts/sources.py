@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 """List what the build is made of, so that a new file needs no edit of meson.build.
 
-sources.py core|cli|tests|embed   one path a line, relative to the repository
-sources.py all                    everything that changes the shape of the build
+sources.py library|service|program   C files of a unit, one path a line (units: ranks.py)
+sources.py tests                     unit tests
+sources.py embedded|shipped          files inside the library; inside the program only
+sources.py all                       everything that changes the shape of the build
 """
 
 import pathlib
 import sys
+
+from ranks import UNIT, UNITS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -20,8 +24,18 @@ def is_test(path):
     return path.name.endswith("_test.c")
 
 
-def is_cli(path):
-    return path.parts[1] == "cli"
+def unit_of(path):
+    """Of src/ROOM/FILE; what is in no room belongs to the library."""
+    return UNIT[path.parts[1]] if len(path.parts) > 2 else "library"
+
+
+def sources(unit):
+    return listing("src/**/*.c", lambda p: not is_test(p) and unit_of(p) == unit)
+
+
+def tests():
+    """Each with its unit, because that is what it is linked with."""
+    return [f"{unit_of(pathlib.Path(p))}:{p}" for p in listing("src/**/*_test.c")]
 
 
 # What `defib deploy` prints; the rest of deploy/ is read by others.
@@ -31,14 +45,13 @@ DEPLOYED = ("systemd", "cron", "kubernetes", "container")
 WEB = (".html", ".css", ".js", ".svg")
 
 KINDS = {
-    "core": lambda: listing("src/**/*.c", lambda p: not is_test(p) and not is_cli(p)),
-    "cli": lambda: listing("src/cli/**/*.c", lambda p: not is_test(p)),
-    "tests": lambda: listing("src/**/*_test.c"),
-    "embed": lambda: (listing("sql/**/*.sql") + listing("presets/**/*.yaml")
-                      + listing("docs/openapi.yaml")
-                      + listing("completions/*")
-                      + listing("web/**/*", lambda p: p.suffix in WEB)
-                      + listing("deploy/*/*", lambda p: p.parts[1] in DEPLOYED)),
+    **{unit: lambda unit=unit: sources(unit) for unit in UNITS},
+    "tests": tests,
+    "embedded": lambda: listing("sql/**/*.sql") + listing("presets/**/*.yaml"),
+    "shipped": lambda: (listing("docs/openapi.yaml")
+                        + listing("completions/*")
+                        + listing("web/**/*", lambda p: p.suffix in WEB)
+                        + listing("deploy/*/*", lambda p: p.parts[1] in DEPLOYED)),
 }
 
 

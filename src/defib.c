@@ -35,3 +35,8 @@ const char *defib_version(void)
 {
 	return DEFIB_VERSION;
 }
+
+int defib_version_number(void)
+{
+	return DEFIB_VERSION_NUMBER;
+}

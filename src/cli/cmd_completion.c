@@ -6,7 +6,7 @@
 #include "cli/complete.h"
 
 #include "base/text.h"
-#include "embedded.h"
+#include "shipped.h"
 
 static const struct {
 	const char *shell, *file;
@@ -27,7 +27,7 @@ int cmd_completion(struct cli *c)
 	for (int i = 0; i < NSHELLS; i++) {
 		names[i] = scripts[i].shell;
 		if (text_eq(c->words[0], names[i])) {
-			fputs(embedded_text(scripts[i].file), stdout);
+			fputs(shipped_text(scripts[i].file), stdout);
 			return EXIT_CLEAN;
 		}
 	}

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/deploy_fill.h"
 #include "config/source.h"
-#include "embedded.h"
+#include "shipped.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -167,7 +167,7 @@ static int put_file(const struct cli *c, const struct place *p, int i, const str
 	struct buf source = BUF_INIT, text = BUF_INIT;
 	int code = EXIT_CLEAN;
 	buf_addf(&source, "deploy/%s", file);
-	fill_file(f, embedded_text(buf_text(&source)), &text);
+	fill_file(f, shipped_text(buf_text(&source)), &text);
 	if (dir) {
 		code = write_file(dir, strrchr(file, '/') + 1, &text);
 	} else {

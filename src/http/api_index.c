@@ -5,7 +5,7 @@
  */
 #include "http/api.h"
 
-#include "embedded.h"
+#include "shipped.h"
 #include "view/json.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ static void call_index(struct api_call *c)
 
 static void call_openapi(struct api_call *c)
 {
-	const char *text = embedded_text("docs/openapi.yaml");
+	const char *text = shipped_text("docs/openapi.yaml");
 	assert(text != NULL);
 	c->out->type = "application/yaml";
 	buf_add(&c->out->body, text);

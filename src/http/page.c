@@ -9,8 +9,8 @@
 #include "http/api.h"
 
 #include "base/text.h"
-#include "embedded.h"
 #include "ledger/events.h"
+#include "shipped.h"
 
 #include <assert.h>
 
@@ -69,7 +69,7 @@ static const char *events_module(struct arena *a)
 static void send_file(struct api_call *c, const char *name)
 {
 	bool events = text_eq(name, WEB "lib/events.js");
-	const char *text = events ? events_module(&c->arena) : embedded_text(name);
+	const char *text = events ? events_module(&c->arena) : shipped_text(name);
 	const char *type = type_of(name);
 	if (!text || !type) {
 		api_problem(c, 404, "there is nothing at this address");

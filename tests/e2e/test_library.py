@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -39,12 +41,58 @@ def library(installed):
     return next(installed.rglob("libdefib.so")).parent
 
 
+def found_in(root, library):
+    """An environment in which pkg-config and the loader find that copy."""
+    return {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"),
+            "PKG_CONFIG_SYSROOT_DIR": str(root), "LD_LIBRARY_PATH": str(library)}
+
+
+class Outside:
+    """Builds C programs as a stranger would: from an installed copy, in a folder of their own."""
+
+    def __init__(self, root, folder, flags):
+        self.library = next(root.rglob("libdefib.a")).parent
+        self.env = found_in(root, self.library)
+        self.folder = folder
+        self.flags = flags
+
+    def asked(self, *words):
+        return run("pkg-config", *words, "defib", env=self.env).split()
+
+    def build(self, source):
+        """A C file as a command."""
+        program = self.folder / source.stem
+        run("gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", *self.asked("--cflags"), source,
+            *self.asked(*self.flags), "-o", program, env=self.env)
+
+        def start(*args, **options):
+            return subprocess.Popen([program, *map(str, args)], env=self.env, text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+        def act(*args):
+            return run(program, *args, env=self.env)
+
+        act.start = start
+        return act
+
+
+@pytest.fixture(scope="module", params=["shared", "static"])
+def outside(request, installed, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("outside")
+    if request.param == "shared":
+        return Outside(installed, folder, ["--libs"])
+    root = folder / "installed"
+    shutil.copytree(installed, root, symlinks=True)
+    for path in root.rglob("libdefib.so*"):
+        path.unlink()
+    return Outside(root, folder, ["--static", "--libs"])
+
+
 @pytest.fixture(scope="module")
 def examples(installed, library, tmp_path_factory):
     """The examples, built by their own Makefile against that copy; each a command as a function."""
     folder = tmp_path_factory.mktemp("embed")
-    env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"),
-           "PKG_CONFIG_SYSROOT_DIR": str(installed), "LD_LIBRARY_PATH": str(library)}
+    env = found_in(installed, library)
     for name in ("orders.c", "saga.c", "shop.h", "Makefile"):
         (folder / name).write_bytes((EXAMPLE / name).read_bytes())
     run("make", "-C", folder, env={**env, "CFLAGS": "-Werror"})
@@ -73,15 +121,40 @@ def saga(examples):
     return examples("saga")
 
 
+def public():
+    """The calls that the header declares."""
+    header = (ROOT / "include" / "defib.h").read_text()
+    return set(re.findall(r"^DEFIB_API [^;(]*?\b(\w+)\(", header, re.M))
+
+
+def global_names(*nm):
+    """Of a library: its defined symbols that others can link with."""
+    lines = run("nm", "--defined-only", *nm).splitlines()
+    return {line.split()[-1] for line in lines if len(line.split()) == 3}
+
+
 def test_only_the_public_face_is_exported(library):
-    names = run("nm", "-D", "--defined-only", library / "libdefib.so").split()[2::3]
-    assert "defib_worker_run" in names
-    assert [name for name in names if not name.startswith("defib_")] == []
+    assert "defib_worker_run" in public()
+    assert global_names("-D", library / "libdefib.so") == public()
+    assert global_names("-g", library / "libdefib.a") == public()
 
 
-def test_the_library_has_a_soname(library):
+def test_the_library_needs_four_libraries_and_the_systems(library):
     said = run("readelf", "-d", library / "libdefib.so")
+    needed = {name.split(".so")[0] for name in re.findall(r"NEEDED.*\[(.*)\]", said)}
+    assert needed == {"libpq", "libsqlite3", "libjansson", "libfyaml", "libc"}
     assert "soname: [libdefib.so.0]" in said
+
+
+def test_header_library_and_pkg_config_agree_on_the_version(outside, tmp_path):
+    source = tmp_path / "version.c"
+    source.write_text('#include <defib.h>\n#include <stdio.h>\nint main(void) { return 0 > '
+                      'printf("%s %s %d %d", DEFIB_VERSION, defib_version(),'
+                      ' DEFIB_VERSION_NUMBER, defib_version_number()); }\n')
+    version = outside.asked("--modversion")[0]
+    major, minor, patch = map(int, version.split("."))
+    number = str(major * 10000 + minor * 100 + patch)
+    assert outside.build(source)().split() == [version, version, number, number]
 
 
 def test_the_header_is_c_and_cxx_by_itself(installed, tmp_path):

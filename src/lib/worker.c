@@ -1,9 +1,9 @@
 /*
- * embed_worker.c: the part of defib.h by which a C program is a worker: pools
+ * worker.c: the part of defib.h by which a C program is a worker: pools
  * of handlers around struct worker, and settling in the handler's own
  * transaction.
  */
-#include "worker/embed.h"
+#include "lib/lib.h"
 
 #include "base/text.h"
 #include "store/borrow.h"
@@ -94,7 +94,7 @@ defib_err defib_job_progress(defib_job *job, const char *step, const char *text)
 
 defib_err defib_job_result(defib_job *job, const char *json)
 {
-	if (json && !embed_is_json(json))
+	if (json && !lib_is_json(json))
 		return DEFIB_USAGE;
 	handler_result(job->inner, json);
 	return DEFIB_OK;
@@ -165,7 +165,7 @@ defib_err defib_job_settle_pg(defib_job *job, struct pg_conn *conn, defib_messag
 	if (!err)
 		err = settle_within(job, lent, &f);
 	store_close(lent);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 defib_err defib_job_settle_sqlite(defib_job *job, struct sqlite3 *handle, defib_message *message)
@@ -176,7 +176,7 @@ defib_err defib_job_settle_sqlite(defib_job *job, struct sqlite3 *handle, defib_
 	if (!err)
 		err = settle_within(job, lent, &f);
 	store_close(lent);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 /* ---- a handler's answer ---- */
@@ -242,9 +242,9 @@ static defib_err read_pool(struct defib_worker *w, int i, const void *given, str
 {
 	defib_pool *p = &w->pools[i];
 	const struct workflow_list *workflows = NULL;
-	defib_err err = embed_options(p, sizeof *p, given, "defib_pool", f);
+	defib_err err = lib_options(p, sizeof *p, given, "defib_pool", f);
 	if (!err)
-		err = embed_steps(p, i, &w->arena, &workflows, f);
+		err = lib_steps(p, i, &w->arena, &workflows, f);
 	if (err)
 		return err;
 	if (!p->queue || (!p->handler && !workflows))
@@ -283,7 +283,7 @@ static defib_err read_pools(struct defib_worker *w, const defib_pool *given, int
 		slots += w->options.pools[i].concurrency;
 	}
 	if (!err)
-		err = embed_steps_alone(w->pools, n, f);
+		err = lib_steps_alone(w->pools, n, f);
 	if (!err && w->options.threads == 0)
 		w->options.threads = (int)(slots < THREADS_MAX ? slots : THREADS_MAX);
 	return err;
@@ -301,7 +301,7 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 {
 	defib_worker_options o;
 	enum store_engine engine;
-	defib_err err = embed_options(&o, sizeof o, given, "defib_worker_options", f);
+	defib_err err = lib_options(&o, sizeof o, given, "defib_worker_options", f);
 	if (err)
 		return err;
 	if (!store_engine_of(o.url, &engine, f))
@@ -343,7 +343,7 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 		defib_worker_free(w);
 	else
 		*out = w;
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 void defib_worker_run(defib_worker *worker)
@@ -370,7 +370,7 @@ defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
 	struct worker_counts counts;
 	struct failure f;
 	defib_counts all;
-	defib_err err = embed_options(&all, sizeof all, out, "defib_counts", &f);
+	defib_err err = lib_options(&all, sizeof all, out, "defib_counts", &f);
 	if (err)
 		return err;
 	worker_counts(worker->inner, &counts);

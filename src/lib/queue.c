@@ -1,107 +1,13 @@
 /*
- * embed.c: the part of defib.h by which a C program works with the queue:
- * putting jobs in, and cancelling them. The worker is in embed_worker.c.
- *
- * What comes from a stranger's program is checked here, once: rooms further in
- * rely on it.
+ * queue.c: the calls of defib.h that put jobs into the queue and cancel them.
  */
-#include "worker/embed.h"
+#include "lib/lib.h"
 
-#include "base/log.h"
-#include "ledger/schema.h"
 #include "store/borrow.h"
-#include "store/session.h"
 #include "worker/enqueue.h"
 #include "worker/wake.h"
 
 #include <jansson.h>
-
-struct defib_db {
-	struct session session;
-	char *url;
-};
-
-defib_err embed_answer(defib_err err, const struct failure *f, defib_message *message)
-{
-	if (message) {
-		snprintf(message->what, sizeof message->what, "%s", err ? f->what : "");
-		snprintf(message->next, sizeof message->next, "%s", err ? f->next : "");
-	}
-	return err;
-}
-
-defib_err embed_options(void *to, size_t known, const void *from, const char *what,
-                        struct failure *f)
-{
-	size_t given = 0;
-	if (from)
-		memcpy(&given, from, sizeof given);
-	if (given < sizeof given)
-		return fail(f, DEFIB_USAGE, "%s: the first member must be the struct's size", what);
-	/* A newer program may know more than we do; it must not have asked for it. */
-	for (size_t i = known; i < given; i++)
-		if (((const char *)from)[i] != 0)
-			return fail(f, DEFIB_USAGE, "%s: sets options that this version does not know", what);
-	memset(to, 0, known);
-	memcpy(to, from, given < known ? given : known);
-	return DEFIB_OK;
-}
-
-bool embed_is_json(const char *text)
-{
-	json_t *json = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-	json_decref(json);
-	return json != NULL;
-}
-
-defib_err defib_log(const char *level, int json)
-{
-	enum log_level least;
-	if (!log_level_parse(level, &least))
-		return DEFIB_USAGE;
-	log_setup(least, json ? LOG_JSON : LOG_LOGFMT);
-	return DEFIB_OK;
-}
-
-/* ---- a database ---- */
-
-defib_err defib_open(const char *url, unsigned flags, defib_db **out, defib_message *message)
-{
-	struct failure f = {0};
-	defib_db *db = mem_alloc(sizeof *db);
-	*out = NULL;
-	db->url = mem_strdup(url ? url : "");
-	db->session = (struct session){
-		.options = {.url = db->url, .create = (flags & DEFIB_OPEN_CREATE) != 0},
-		.open = store_open,
-	};
-	defib_err err = session_ready(&db->session, &f);
-	if (err)
-		defib_close(db);
-	else
-		*out = db;
-	return embed_answer(err, &f, message);
-}
-
-void defib_close(defib_db *db)
-{
-	if (!db)
-		return;
-	session_close(&db->session);
-	free(db->url);
-	free(db);
-}
-
-defib_err defib_init_schema(defib_db *db, defib_message *message)
-{
-	struct failure f = {0};
-	defib_err err = session_ready(&db->session, &f);
-	if (!err)
-		err = schema_install(db->session.store, SCHEMA_QUEUE, &f);
-	return embed_answer(err, &f, message);
-}
-
-/* ---- putting jobs in ---- */
 
 static defib_err read_tags(const char *text, struct failure *f)
 {
@@ -116,12 +22,12 @@ static defib_err read_tags(const char *text, struct failure *f)
 static defib_err read_spec(const defib_job_spec *given, struct enqueue *out, struct failure *f)
 {
 	defib_job_spec job = {0};
-	defib_err err = embed_options(&job, sizeof job, given, "defib_job_spec", f);
+	defib_err err = lib_options(&job, sizeof job, given, "defib_job_spec", f);
 	if (err)
 		return err;
 	if (!job.queue || !job.kind)
 		return fail(f, DEFIB_USAGE, "a job needs a queue and a kind");
-	if (job.payload && !embed_is_json(job.payload))
+	if (job.payload && !lib_is_json(job.payload))
 		return fail(f, DEFIB_USAGE, "the payload is not JSON");
 	if (job.priority < -32768 || job.priority > 32766)
 		return fail(f, DEFIB_USAGE, "a priority is from -32768 to 32766");
@@ -163,7 +69,7 @@ defib_err defib_enqueue(defib_db *db, const defib_job_spec *job, int64_t *id,
 		err = enqueue_into(db->session.store, job, id, &f);
 	if (!err)
 		wake_send(db->session.store, db->url);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 /* The caller's array: its structs may be shorter or longer than ours. */
@@ -203,7 +109,7 @@ defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs, int n, in
 			memcpy(ids, numbers, (size_t)n * sizeof *ids);
 	}
 	arena_release(&a);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 defib_err defib_enqueue_pg(struct pg_conn *conn, const defib_job_spec *job, int64_t *id,
@@ -215,7 +121,7 @@ defib_err defib_enqueue_pg(struct pg_conn *conn, const defib_job_spec *job, int6
 	if (!err)
 		err = enqueue_into(lent, job, id, &f);
 	store_close(lent);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 defib_err defib_enqueue_sqlite(struct sqlite3 *handle, const defib_job_spec *job, int64_t *id,
@@ -227,7 +133,7 @@ defib_err defib_enqueue_sqlite(struct sqlite3 *handle, const defib_job_spec *job
 	if (!err)
 		err = enqueue_into(lent, job, id, &f);
 	store_close(lent);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 defib_err defib_notify(defib_db *db, defib_message *message)
@@ -236,7 +142,7 @@ defib_err defib_notify(defib_db *db, defib_message *message)
 	defib_err err = session_ready(&db->session, &f);
 	if (!err)
 		wake_send(db->session.store, db->url);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }
 
 defib_err defib_cancel(defib_db *db, int64_t id, defib_message *message)
@@ -250,5 +156,5 @@ defib_err defib_cancel(defib_db *db, int64_t id, defib_message *message)
 		err = fail(&f, DEFIB_NOT_FOUND, "no job %lld is waiting or running", (long long)id);
 	if (!err)
 		wake_send(db->session.store, db->url);
-	return embed_answer(err, &f, message);
+	return lib_answer(err, &f, message);
 }

@@ -498,5 +498,5 @@ int main(void)
 		cmocka_unit_test(wrong_steps_are_refused),
 		cmocka_unit_test(wrong_pools_of_steps_are_refused),
 	};
-	return cmocka_run_group_tests_name("worker/embed_steps", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("worker/lib_steps", tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /*
- * embed_steps.c: the part of defib.h by which a job of a C program is a
+ * lib_steps.c: the part of defib.h by which a job of a C program is a
  * workflow: the steps of a pool become the same model that a configuration is
  * read into, with functions in the place of programs. Which step is next, what
  * its end means and how a rollback goes is decided where it is for programs.
  */
-#include "worker/embed.h"
+#include "lib/lib.h"
 
 #include "base/text.h"
 
@@ -38,7 +38,7 @@ static defib_err read_step(struct workflow *w, int i, const void *given, struct 
                            struct failure *f)
 {
 	defib_step step;
-	defib_err err = embed_options(&step, sizeof step, given, "defib_step", f);
+	defib_err err = lib_options(&step, sizeof step, given, "defib_step", f);
 	if (!err)
 		err = check_step(w, &step, i, f);
 	if (!err)
@@ -62,8 +62,8 @@ static defib_err check_pool(const defib_pool *p, int pool, struct failure *f)
 	return DEFIB_OK;
 }
 
-defib_err embed_steps(const defib_pool *p, int pool, struct arena *a,
-                      const struct workflow_list **out, struct failure *f)
+defib_err lib_steps(const defib_pool *p, int pool, struct arena *a,
+                    const struct workflow_list **out, struct failure *f)
 {
 	const char *at = (const char *)p->steps;
 	*out = NULL;
@@ -89,7 +89,7 @@ defib_err embed_steps(const defib_pool *p, int pool, struct arena *a,
 	return err;
 }
 
-defib_err embed_steps_alone(const defib_pool *pools, int n, struct failure *f)
+defib_err lib_steps_alone(const defib_pool *pools, int n, struct failure *f)
 {
 	for (int i = 0; i < n; i++) {
 		const defib_pool *p = &pools[i];

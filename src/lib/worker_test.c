@@ -427,5 +427,5 @@ int main(void)
 		cmocka_unit_test(options_that_we_do_not_know_are_refused_when_they_are_used),
 		cmocka_unit_test(a_worker_without_pools_or_handlers_is_refused),
 	};
-	return cmocka_run_group_tests_name("worker/embed", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("lib/worker", tests, NULL, NULL);
 }

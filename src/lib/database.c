@@ -1,0 +1,42 @@
+/*
+ * database.c: the session of defib.h, which is opened again by itself when it was lost.
+ */
+#include "lib/lib.h"
+
+#include "ledger/schema.h"
+
+defib_err defib_open(const char *url, unsigned flags, defib_db **out, defib_message *message)
+{
+	struct failure f = {0};
+	defib_db *db = mem_alloc(sizeof *db);
+	*out = NULL;
+	db->url = mem_strdup(url ? url : "");
+	db->session = (struct session){
+		.options = {.url = db->url, .create = (flags & DEFIB_OPEN_CREATE) != 0},
+		.open = store_open,
+	};
+	defib_err err = session_ready(&db->session, &f);
+	if (err)
+		defib_close(db);
+	else
+		*out = db;
+	return lib_answer(err, &f, message);
+}
+
+void defib_close(defib_db *db)
+{
+	if (!db)
+		return;
+	session_close(&db->session);
+	free(db->url);
+	free(db);
+}
+
+defib_err defib_init_schema(defib_db *db, defib_message *message)
+{
+	struct failure f = {0};
+	defib_err err = session_ready(&db->session, &f);
+	if (!err)
+		err = schema_install(db->session.store, SCHEMA_QUEUE, &f);
+	return lib_answer(err, &f, message);
+}
