@@ -14,6 +14,7 @@
 #include <libpq-fe.h>
 #include <spawn.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,6 @@ static PGconn *pg_open(const char *url)
 	PGconn *conn = PQconnectdb(url);
 	if (PQstatus(conn) != CONNECTION_OK)
 		die(PQerrorMessage(conn));
-	PQclear(PQexec(conn, "SET plan_cache_mode = force_custom_plan"));
-	PQclear(PQexec(conn, "SET enable_seqscan = off"));
 	return conn;
 }
 
@@ -83,6 +82,8 @@ static int pg_work(const char *url, const char *queue, const char *batch)
 	char *ids = malloc(room), *epochs = malloc(room);
 	PGconn *conn = pg_open(url);
 	int done = 0;
+	PQclear(PQexec(conn, "SET plan_cache_mode = force_custom_plan"));
+	PQclear(PQexec(conn, "SET enable_seqscan = off"));
 	pg_prepare(
 		conn, "claim",
 		"UPDATE defib.job j SET state = 'running', owner = 1, epoch = j.epoch + 1, attempts = "
@@ -115,7 +116,11 @@ static int pg_work(const char *url, const char *queue, const char *batch)
 static int pg_insert(const char *url, const char *queue, const char *batch, int jobs)
 {
 	PGconn *conn = pg_open(url);
+	bool one = atoi(batch) == 1;
 	int done = 0;
+	pg_prepare(conn, "insert one",
+	           "WITH u AS (INSERT INTO defib.job (queue, kind) VALUES ($1, $2) RETURNING id) "
+	           "INSERT INTO defib.job_data (job, payload) SELECT id, $3::jsonb FROM u");
 	pg_prepare(
 		conn, "insert",
 		"WITH u AS (INSERT INTO defib.job (queue, kind) SELECT $1, 'nothing' FROM "
@@ -123,7 +128,8 @@ static int pg_insert(const char *url, const char *queue, const char *batch, int 
 		"SELECT id, $3::jsonb FROM u");
 	begun = now_ns();
 	for (; done < jobs; done += atoi(batch))
-		PQclear(pg(conn, "insert", 3, (const char *const[]){queue, batch, PAYLOAD}));
+		PQclear(pg(conn, one ? "insert one" : "insert", 3,
+		           (const char *const[]){queue, one ? "nothing" : batch, PAYLOAD}));
 	PQfinish(conn);
 	return done;
 }

@@ -237,7 +237,8 @@ CREATE OR REPLACE FUNCTION defib.enqueue(
     queue text, kind text, payload jsonb DEFAULT NULL, delay_ms bigint DEFAULT 0,
     priority integer DEFAULT 0, max_attempts integer DEFAULT 5, timeout_ms integer DEFAULT NULL,
     unique_key text DEFAULT NULL, tags text[] DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     new_id bigint := defib.next_job_id();

@@ -11,8 +11,9 @@ defib_err defib_open(const char *url, unsigned flags, defib_db **out, defib_mess
 	defib_db *db = mem_alloc(sizeof *db);
 	*out = NULL;
 	db->url = mem_strdup(url ? url : "");
+	/* Jobs are put in and cancelled here, one plan each; a scan needs a session of its own. */
 	db->session = (struct session){
-		.options = {.url = db->url, .create = (flags & DEFIB_OPEN_CREATE) != 0},
+		.options = {.url = db->url, .create = (flags & DEFIB_OPEN_CREATE) != 0, .plan_once = true},
 		.open = store_open,
 	};
 	defib_err err = session_ready(&db->session, &f);

@@ -47,14 +47,16 @@ static defib_err read_spec(const defib_job_spec *given, struct enqueue *out, str
 	return job.tags ? read_tags(job.tags, f) : DEFIB_OK;
 }
 
-static defib_err enqueue_into(struct store *s, const defib_job_spec *given, int64_t *id,
-                              struct failure *f)
+/* `url`: wake the workers of that database; NULL: the caller commits first. */
+static defib_err enqueue_into(struct store *s, const char *url, const defib_job_spec *given,
+                              int64_t *id, struct failure *f)
 {
 	struct enqueue job;
 	int64_t number = 0;
 	defib_err err = read_spec(given, &job, f);
 	if (!err)
-		err = enqueue_jobs(s, &job, 1, &number, f);
+		err = url ? enqueue_and_wake(s, url, &job, 1, &number, f)
+		          : enqueue_jobs(s, &job, 1, &number, f);
 	if (!err && id)
 		*id = number;
 	return err;
@@ -66,9 +68,7 @@ defib_err defib_enqueue(defib_db *db, const defib_job_spec *job, int64_t *id,
 	struct failure f = {0};
 	defib_err err = session_ready(&db->session, &f);
 	if (!err)
-		err = enqueue_into(db->session.store, job, id, &f);
-	if (!err)
-		wake_send(db->session.store, db->url);
+		err = enqueue_into(db->session.store, db->url, job, id, &f);
 	return lib_answer(err, &f, message);
 }
 
@@ -102,12 +102,9 @@ defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs, int n, in
 	if (!err && n > 0)
 		err = session_ready(&db->session, &f);
 	if (!err && n > 0)
-		err = enqueue_jobs(db->session.store, all, n, numbers, &f);
-	if (!err && n > 0) {
-		wake_send(db->session.store, db->url);
-		if (ids)
-			memcpy(ids, numbers, (size_t)n * sizeof *ids);
-	}
+		err = enqueue_and_wake(db->session.store, db->url, all, n, numbers, &f);
+	if (!err && n > 0 && ids)
+		memcpy(ids, numbers, (size_t)n * sizeof *ids);
 	arena_release(&a);
 	return lib_answer(err, &f, message);
 }
@@ -119,7 +116,7 @@ defib_err defib_enqueue_pg(struct pg_conn *conn, const defib_job_spec *job, int6
 	struct store *lent = NULL;
 	defib_err err = postgres_borrow(conn, &lent, &f);
 	if (!err)
-		err = enqueue_into(lent, job, id, &f);
+		err = enqueue_into(lent, NULL, job, id, &f);
 	store_close(lent);
 	return lib_answer(err, &f, message);
 }
@@ -131,7 +128,7 @@ defib_err defib_enqueue_sqlite(struct sqlite3 *handle, const defib_job_spec *job
 	struct store *lent = NULL;
 	defib_err err = sqlite_borrow(handle, &lent, &f);
 	if (!err)
-		err = enqueue_into(lent, job, id, &f);
+		err = enqueue_into(lent, NULL, job, id, &f);
 	store_close(lent);
 	return lib_answer(err, &f, message);
 }

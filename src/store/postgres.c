@@ -240,6 +240,58 @@ static defib_err pg_exec(struct store *s, const char *sql, const struct store_pa
 	return err;
 }
 
+#ifdef LIBPQ_HAS_PIPELINING
+static int send_both(struct pg *p, const struct query *q, const struct statement *first,
+                     const struct statement *second)
+{
+	struct pg_values v = pg_values_of(q->params, q->nparams);
+	char name[STATEMENT_NAME], then[STATEMENT_NAME];
+
+	statement_name(first->id, name);
+	statement_name(second->id, then);
+	int sent = PQenterPipelineMode(p->conn) &&
+	           PQsendQueryPrepared(p->conn, name, q->nparams, v.texts, NULL, NULL, 0) &&
+	           PQpipelineSync(p->conn) &&
+	           PQsendQueryPrepared(p->conn, then, 0, NULL, NULL, NULL, 0) &&
+	           PQpipelineSync(p->conn);
+	pg_values_release(&v);
+	return sent;
+}
+
+/* Once both are prepared they travel together. */
+static defib_err pg_exec_then(struct store *s, const char *sql, const struct store_param *params,
+                              int nparams, const char *then, struct arena *a,
+                              struct store_rows *rows, struct failure *f)
+{
+	struct pg *p = of(s);
+	struct query q = {sql, params, nparams, a, rows}, also = {.sql = then};
+	struct pg_call call = call_now(p, !p->read_only && !sql_only_reads(sql));
+	struct statement *first = statements_find(&p->statements, sql);
+	struct statement *second = statements_find(&p->statements, then);
+	struct failure ignored = {0};
+	PGresult *res = NULL;
+
+	if (!first || !second) {
+		defib_err err = run_prepared(p, &call, &q, f);
+		if (!err) {
+			(void)!run_prepared(p, &call, &also, &ignored);
+		}
+		return err;
+	}
+	defib_err err = pg_finish_both(p, &call, send_both(p, &q, first, second), &res, f);
+	if (!err && rows) {
+		pg_copy_rows(res, a, rows);
+		rows->affected = affected_by(res);
+	}
+	PQclear(res);
+	if (!err || p->base.lost || !is_stale(f)) {
+		return err;
+	}
+	err = forget_stale(p, first, f);
+	return err ? err : pg_exec_then(s, sql, params, nparams, then, a, rows, f);
+}
+#endif
+
 static defib_err pg_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
 	struct pg *p = of(s);
@@ -305,6 +357,9 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 {
 	static const struct store_ops ops = {
 		.exec = pg_exec,
+#ifdef LIBPQ_HAS_PIPELINING
+		.exec_then = pg_exec_then,
+#endif
 		.describe = pg_describe,
 		.begin = pg_begin,
 		.commit = pg_commit,
@@ -321,6 +376,7 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 	p->statement_ms = opt->statement_ms;
 	p->lock_ms = opt->lock_ms;
 	p->read_only = opt->read_only;
+	p->plan_once = opt->plan_once;
 	defib_err err = pg_connect(p, opt->url, opt->connect_ms, f);
 	if (err) {
 		pg_close(&p->base);

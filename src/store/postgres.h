@@ -22,6 +22,7 @@ struct pg {
 	PGconn *conn; /* NULL once the session is lost */
 	int64_t call_ms, statement_ms, lock_ms;
 	bool read_only;
+	bool plan_once;
 	enum store_tx mode; /* of the open transaction */
 	struct statements statements;
 	char *name;
@@ -42,6 +43,12 @@ bool pg_wait(PGconn *conn, short events, int64_t deadline_ms);
  */
 MUST_CHECK defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult **out,
                                struct failure *f);
+/*
+ * The same of two statements in a pipeline, each with a sync behind it: the answer is the first
+ * one's, and what becomes of the second matters only to the session.
+ */
+MUST_CHECK defib_err pg_finish_both(struct pg *p, const struct pg_call *call, int sent,
+                                    PGresult **out, struct failure *f);
 /* pg_finish() of a simple query whose result does not matter. */
 MUST_CHECK defib_err pg_simple(struct pg *p, const struct pg_call *call, const char *sql,
                                struct failure *f);

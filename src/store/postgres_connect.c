@@ -249,7 +249,6 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 		"standard_conforming_strings = on",
 		/* Of statements on their own; a transaction says its level at its begin. */
 		"default_transaction_isolation = 'read committed'",
-		"plan_cache_mode = force_custom_plan",
 		"jit = off", /* compiling costs more than any statement of ours */
 		"idle_in_transaction_session_timeout = 10000",
 	};
@@ -257,6 +256,8 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
 		buf_addf(out, "%s %s;", scope, fixed[i]);
 	}
+	buf_addf(out, "%s plan_cache_mode = force_%s_plan;", scope,
+	         p->plan_once ? "generic" : "custom");
 	buf_addf(out, "%s statement_timeout = %lld;", scope, (long long)p->statement_ms);
 	buf_addf(out, "%s lock_timeout = %lld;", scope, (long long)p->lock_ms);
 	if (p->read_only) {

@@ -214,6 +214,61 @@ defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult
 	return err;
 }
 
+#ifdef LIBPQ_HAS_PIPELINING
+/* What stands before the next sync of a pipeline; *kept is its first error, or else its result. */
+static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **kept)
+{
+	enum wire wire = flush(conn, deadline_ms);
+	int nothing = 0;
+
+	*kept = NULL;
+	while (wire == WIRE_OK) {
+		PGresult *res = NULL;
+
+		wire = next_result(conn, deadline_ms, &res);
+		if (res && PQresultStatus(res) == PGRES_PIPELINE_SYNC) {
+			PQclear(res);
+			return WIRE_OK;
+		}
+		/* Each statement's results end with nothing; twice nothing: there is no server. */
+		nothing = res ? 0 : nothing + 1;
+		if (PQstatus(conn) == CONNECTION_BAD || nothing > 1) {
+			wire = WIRE_BROKEN;
+		}
+		if (res && !(*kept && is_error(*kept))) {
+			PQclear(*kept);
+			*kept = res;
+		} else {
+			PQclear(res);
+		}
+	}
+	return wire;
+}
+
+defib_err pg_finish_both(struct pg *p, const struct pg_call *call, int sent, PGresult **out,
+                         struct failure *f)
+{
+	PGresult *res = NULL, *second = NULL;
+	enum wire wire = sent ? collect_to_sync(p->conn, call->deadline_ms, &res) : WIRE_BROKEN;
+	defib_err err = wire == WIRE_LATE     ? late(p, call, f)
+	                : wire == WIRE_BROKEN ? broken(p, call, res, f)
+	                                      : judge(p, call, res, f);
+
+	*out = NULL;
+	if (p->conn && (collect_to_sync(p->conn, call->deadline_ms, &second) != WIRE_OK ||
+	                !PQexitPipelineMode(p->conn))) {
+		pg_drop(p);
+	}
+	PQclear(second);
+	if (err) {
+		PQclear(res);
+	} else {
+		*out = res;
+	}
+	return err;
+}
+#endif
+
 defib_err pg_simple(struct pg *p, const struct pg_call *call, const char *sql, struct failure *f)
 {
 	PGresult *res = NULL;

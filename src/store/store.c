@@ -173,6 +173,31 @@ defib_err store_exec(struct store *s, const char *sql, const struct store_param 
 	return settle(s, err);
 }
 
+defib_err store_exec_then(struct store *s, const char *sql, const struct store_param *params,
+                          int nparams, const char *then, struct arena *a, struct store_rows *rows,
+                          struct failure *f)
+{
+	struct failure scratch = {0};
+
+	assert(s && sql && then && !s->in_tx && (a || !rows));
+	f = f ? f : &scratch;
+	if (!s->ops->exec_then || s->pooled) {
+		defib_err err = store_exec(s, sql, params, nparams, a, rows, f);
+		if (!err) {
+			(void)!store_exec(s, then, NULL, 0, a, NULL, &scratch);
+		}
+		return err;
+	}
+	defib_err err = usable(s, f);
+	if (err) {
+		return err;
+	}
+	if (rows) {
+		*rows = (struct store_rows){0};
+	}
+	return settle(s, s->ops->exec_then(s, sql, params, nparams, then, a, rows, f));
+}
+
 defib_err store_describe(struct store *s, const char *sql, struct arena *a,
                          struct store_column **cols, int *ncols, struct failure *f)
 {

@@ -27,6 +27,7 @@ struct store_options {
 	const char *name;     /* the database's name in messages; NULL: the redacted URL */
 	bool read_only;       /* SQLite: open for reading only; PostgreSQL: read-only by default */
 	bool create;          /* SQLite: create the file if it is not there */
+	bool plan_once;       /* PostgreSQL: no plan depends on the values, so each is made once */
 	int64_t connect_ms;   /* deadline to connect; 0: 5000 */
 	int64_t call_ms;      /* deadline of a call; 0: statement_ms + 2000 */
 	int64_t statement_ms; /* server-side statement_timeout; 0: 5000 */
@@ -76,6 +77,10 @@ struct store;
 struct store_ops {
 	defib_err (*exec)(struct store *s, const char *sql, const struct store_param *params,
 	                  int nparams, struct arena *a, struct store_rows *rows, struct failure *f);
+	/* NULL where nothing is won by it: see store_exec_then(). */
+	defib_err (*exec_then)(struct store *s, const char *sql, const struct store_param *params,
+	                       int nparams, const char *then, struct arena *a, struct store_rows *rows,
+	                       struct failure *f);
 	defib_err (*describe)(struct store *s, const char *sql, struct arena *a,
 	                      struct store_column **cols, int *ncols, struct failure *f);
 	defib_err (*begin)(struct store *s, enum store_tx mode, struct failure *f);
@@ -121,7 +126,15 @@ void store_close(struct store *s); /* NULL is allowed */
 MUST_CHECK defib_err store_exec(struct store *s, const char *sql, const struct store_param *params,
                                 int nparams, struct arena *a, struct store_rows *rows,
                                 struct failure *f);
-/* The same in a write transaction of its own, which SQLite waits for at its begin. */
+/*
+ * store_exec() outside a transaction, and after its commit `then`, which has no parameters and
+ * whose failure does not matter: both in one trip to the server where that can be.
+ */
+MUST_CHECK defib_err store_exec_then(struct store *s, const char *sql,
+                                     const struct store_param *params, int nparams,
+                                     const char *then, struct arena *a, struct store_rows *rows,
+                                     struct failure *f);
+/* store_exec() in a write transaction of its own, which SQLite waits for at its begin. */
 MUST_CHECK defib_err store_write(struct store *s, const char *sql, const struct store_param *params,
                                  int nparams, struct arena *a, struct store_rows *rows,
                                  struct failure *f);

@@ -2,6 +2,7 @@
 #include "worker/enqueue.h"
 
 #include "store/relation.h"
+#include "worker/wake.h"
 
 #define NOW_MS SQLITE_NOW_MS
 
@@ -90,8 +91,18 @@ static const struct {
                       ") AS u ORDER BY u.at"},
 };
 
-static defib_err insert_postgres(struct store *s, enum batch is, const struct enqueue *jobs, int n,
-                                 struct arena *a, int64_t *ids, struct failure *f)
+/* `wake`: and tell the workers, in the same trip. */
+static defib_err insert(struct store *s, bool wake, const char *sql,
+                        const struct store_param *params, int nparams, struct arena *a,
+                        struct store_rows *rows, struct failure *f)
+{
+	return wake ? store_exec_then(s, sql, params, nparams, wake_statement, a, rows, f)
+	            : store_exec(s, sql, params, nparams, a, rows, f);
+}
+
+static defib_err insert_postgres(struct store *s, enum batch is, bool wake,
+                                 const struct enqueue *jobs, int n, struct arena *a, int64_t *ids,
+                                 struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
@@ -102,11 +113,28 @@ static defib_err insert_postgres(struct store *s, enum batch is, const struct en
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, inserts[is].after);
 	relation_params(&r, params);
-	defib_err err = store_exec(s, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
+	defib_err err = insert(s, wake, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		ids[row_int(&rows, i, 0, 0)] = row_int(&rows, i, 1, 0);
 	relation_release(&r);
 	buf_release(&sql);
+	return err;
+}
+
+/* A job that asks for nothing but the defaults: no list to be taken apart, no id to be drawn. */
+static defib_err insert_one_postgres(struct store *s, bool wake, const struct enqueue *j,
+                                     struct arena *a, int64_t *id, struct failure *f)
+{
+	static const char bare[] = "INSERT INTO defib.job (queue, kind) VALUES ($1, $2) RETURNING id";
+	static const char with_payload[] =
+		"WITH u AS (INSERT INTO defib.job (queue, kind) VALUES ($1, $2) RETURNING id) INSERT INTO "
+		"defib.job_data (job, payload) SELECT u.id, $3::jsonb FROM u RETURNING job";
+	struct store_param params[] = {P_TEXT(j->queue), P_TEXT(j->kind), P_TEXT(j->payload)};
+	struct store_rows rows;
+	defib_err err =
+		insert(s, wake, j->payload ? with_payload : bare, params, j->payload ? 3 : 2, a, &rows, f);
+	if (!err && rows.nrows == 1)
+		*id = row_int(&rows, 0, 0, 0);
 	return err;
 }
 
@@ -169,18 +197,21 @@ static defib_err need_ids(const struct enqueue *jobs, int n, const int64_t *ids,
 	return DEFIB_OK;
 }
 
-defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
-                       struct failure *f)
+/* *woke: the workers were told with it; NULL: they are not to be. */
+static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t *ids, bool *woke,
+                     struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	/* One statement is a transaction by itself, and BEGIN and COMMIT are two ways to the server. */
 	enum batch is = batch_of(jobs, n);
 	bool alone = s->engine == STORE_POSTGRES && is != BATCH_UNIQUE;
 	bool own = !s->in_tx && !alone;
+	bool wake = woke && alone;
 	memset(ids, 0, (size_t)n * sizeof *ids);
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err && s->engine == STORE_POSTGRES)
-		err = insert_postgres(s, is, jobs, n, &a, ids, f);
+		err = is == BATCH_PLAIN && n == 1 ? insert_one_postgres(s, wake, jobs, &a, ids, f)
+		                                  : insert_postgres(s, is, wake, jobs, n, &a, ids, f);
 	for (int i = 0; !err && s->engine == STORE_SQLITE && i < n; i++)
 		err = insert_sqlite(s, &jobs[i], &a, &ids[i], f);
 	if (!err)
@@ -189,7 +220,25 @@ defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64
 		err = store_commit(s, f);
 	else if (own)
 		store_rollback(s);
+	if (woke)
+		*woke = wake;
 	arena_release(&a);
+	return err;
+}
+
+defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
+                       struct failure *f)
+{
+	return put(s, jobs, n, ids, NULL, f);
+}
+
+defib_err enqueue_and_wake(struct store *s, const char *url, const struct enqueue *jobs, int n,
+                           int64_t *ids, struct failure *f)
+{
+	bool woke = false;
+	defib_err err = put(s, jobs, n, ids, &woke, f);
+	if (!err && !woke)
+		wake_send(s, url);
 	return err;
 }
 

@@ -24,6 +24,9 @@ struct enqueue {
  */
 MUST_CHECK defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
                                   struct failure *f);
+/* The same outside a transaction, and wake_send(): in one trip to the server where that can be. */
+MUST_CHECK defib_err enqueue_and_wake(struct store *s, const char *url, const struct enqueue *jobs,
+                                      int n, int64_t *ids, struct failure *f);
 /*
  * Cancel a waiting job, ask a running one to stop, in the caller's transaction if one is open.
  * *state is its new state, "" when it is over.

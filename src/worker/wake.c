@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char wake_statement[] = "SELECT pg_notify('defib', '')";
+
 struct wake {
 	int inotify; /* -1 on PostgreSQL */
 };
@@ -36,7 +38,7 @@ void wake_send(struct store *s, const char *url)
 	} else {
 		struct arena a = ARENA_INIT;
 		struct failure ignored = {0};
-		(void)!store_exec(s, "SELECT pg_notify('defib', '')", NULL, 0, &a, NULL, &ignored);
+		(void)!store_exec(s, wake_statement, NULL, 0, &a, NULL, &ignored);
 		arena_release(&a);
 	}
 	buf_release(&path);

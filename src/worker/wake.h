@@ -14,6 +14,9 @@
 /* Send: after the commit, on a session that is in no transaction. Failures do not matter. */
 void wake_send(struct store *s, const char *url);
 
+/* What sends it on PostgreSQL, for store_exec_then(). */
+extern const char wake_statement[];
+
 struct wake;
 /* Receive: `url` names the database. */
 struct wake *wake_open(const char *url);
