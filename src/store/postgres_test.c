@@ -462,6 +462,49 @@ static void altered_table_is_prepared_again(void **state)
 	assert_int_equal(number(admin, query), 1);
 }
 
+static defib_err add_then(struct store *s, const char *id, const char *then)
+{
+	struct store_param param = P_TEXT(id);
+	struct failure f = {0};
+
+	return store_exec_then(s, "INSERT INTO store_test.t VALUES ($1)", &param, 1, then, NULL, NULL,
+	                       &f);
+}
+
+/* The first pair prepares, the second travels together; so for the ones below. */
+static void what_follows_is_done_after_the_commit_whatever_became_of_it(void **state)
+{
+	static const char seen[] = "INSERT INTO store_test.t SELECT 100 + count(*) FROM store_test.t";
+
+	(void)state;
+	need_server();
+	assert_int_equal(add_then(admin, "1", seen), DEFIB_OK);
+	assert_int_equal(add_then(admin, "2", seen), DEFIB_OK);
+	assert_int_equal(number(admin, "SELECT sum(id) FROM store_test.t"), 1 + 101 + 2 + 103);
+	assert_int_equal(add_then(admin, "2", "SELECT 1"), DEFIB_CONSTRAINT);
+	assert_int_equal(add_then(admin, "2", seen), DEFIB_CONSTRAINT);
+	assert_int_equal(add_then(admin, "3", "SELECT 1 / 0"), DEFIB_OK);
+	assert_int_equal(add_then(admin, "4", "SELECT 1 / 0"), DEFIB_OK);
+	assert_int_equal(run(admin, "DEALLOCATE ALL", NULL), DEFIB_OK);
+	assert_int_equal(add_then(admin, "5", seen), DEFIB_OK);
+	assert_int_equal(number(admin, "SELECT count(*) FROM store_test.t WHERE id < 100"), 5);
+}
+
+static void a_session_that_ends_in_what_follows_has_done_the_first(void **state)
+{
+	static const char end[] = "SELECT pg_terminate_backend(pg_backend_pid()) WHERE EXISTS "
+							  "(SELECT 1 FROM store_test.t WHERE id = 2)";
+
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	assert_int_equal(add_then(s, "1", end), DEFIB_OK);
+	assert_int_equal(add_then(s, "2", end), DEFIB_OK);
+	assert_true(s->lost);
+	store_close(s);
+	assert_int_equal(rows_in_t(), 2);
+}
+
 static void describe_names_types_and_what_they_stand_on(void **state)
 {
 	static const struct {
@@ -533,6 +576,8 @@ int main(void)
 		TEST(deferred_constraint_at_commit_is_constraint),
 		TEST(more_statements_than_slots_still_run),
 		TEST(altered_table_is_prepared_again),
+		TEST(what_follows_is_done_after_the_commit_whatever_became_of_it),
+		TEST(a_session_that_ends_in_what_follows_has_done_the_first),
 		TEST(describe_names_types_and_what_they_stand_on),
 	};
 	return cmocka_run_group_tests_name("store/postgres", tests, open_admin, close_admin);
