@@ -131,8 +131,8 @@ static const struct {
 	{ALERT_DETECTION_SLOW, found_after, 299, 300, 301,
      "jobs were found 5m 1s after their last sign of life, on average within 1h (alert above 5m)"},
 	{ALERT_RECOVERY_RATE, of_100_decided, 91, 90, 89,
-     "only 89 % of the jobs found stuck within 1h were recovered, the rest is on hold or was only "
-     "reported (alert below 90 %)"},
+     "only 89 % of the jobs found stuck within 1h were recovered, the rest are on hold or were "
+     "only reported (alert below 90 %)"},
 	{ALERT_FALSE_POSITIVES, mistakes_of_100, 4, 5, 6,
      "6 % of the recoveries of 1d were mistakes: their workers were alive (alert above 5 %)"},
 	{ALERT_RETRIES_EXHAUSTED, exhausted, 0, 0, 1, "1 job has no attempts left, within 1h"},
@@ -143,9 +143,8 @@ static const struct {
 	{ALERT_DATABASE_AWAY, away, 0, 60, 61,
      "the database has not answered for 1m 1s (alert above 1m)"},
 	{ALERT_RESULTS_SET_ASIDE, aside, 0, 0, 1,
-     "1 job has ended and the database refuses to record it: a right, a table or a constraint is "
-     "in "
-     "the way (defib status names it)"},
+     "1 job has ended and the database refuses to record it: a missing right, table or constraint "
+     "is the cause (defib status names it)"},
 };
 _Static_assert(sizeof lives / sizeof *lives == ALERT_COUNT, "each rule has its life");
 

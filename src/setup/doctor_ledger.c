@@ -11,7 +11,8 @@
 
 #define WITHOUT "without it hold, undo and the crash budget are off"
 #define BY_A_DBA                                                                                   \
-	"let a DBA run what defib init --print prints: the tables, and the grants for this role"
+	"have a DBA run the output of defib init --print: it creates the tables and grants this role " \
+	"its rights"
 
 /* Whether all of it is there, and whether a schema may be made. */
 static const char state_sql[] =
@@ -44,10 +45,10 @@ static void check_tables(struct examination *x, const struct store_rows *state)
 		x->ledger_usable = create;
 		x->ledger_fix = create ? NULL : BY_A_DBA;
 		if (create)
-			found(x, FINDING_OK, NULL, "the ledger is not there yet; the first --fix creates it");
+			found(x, FINDING_OK, NULL, "the ledger does not exist yet; the first --fix creates it");
 		else
 			found(x, FINDING_WARN, BY_A_DBA,
-			      "the ledger is not there and may not be created by this role: " WITHOUT);
+			      "the ledger does not exist, and this role may not create it: " WITHOUT);
 		return;
 	}
 	const char *grants = lacking(x, RIGHTS_ACT);
@@ -56,10 +57,9 @@ static void check_tables(struct examination *x, const struct store_rows *state)
 	x->ledger_usable = !*grants;
 	x->ledger_fix = *grants ? grants : NULL;
 	if (*grants)
-		found(x, FINDING_WARN, grants,
-		      "the ledger is there, but this role may not use it: " WITHOUT);
+		found(x, FINDING_WARN, grants, "the ledger exists, but this role may not use it: " WITHOUT);
 	else
-		found(x, FINDING_OK, NULL, "the ledger is there and is writable");
+		found(x, FINDING_OK, NULL, "the ledger exists and is writable");
 }
 
 void check_ledger(struct examination *x)
@@ -78,8 +78,8 @@ void check_ledger(struct examination *x)
 	} else {
 		x->ledger_usable = true;
 		found(x, FINDING_OK, NULL,
-		      ledger.ready ? "the ledger is there"
-		                   : "the ledger is not there yet; the first --fix creates it");
+		      ledger.ready ? "the ledger exists"
+		                   : "the ledger does not exist yet; the first --fix creates it");
 	}
 }
 
@@ -130,12 +130,12 @@ void check_sequences(struct examination *x)
 		found(x, FINDING_FAIL,
 		      arena_printf(&x->arena, "SELECT setval('%s', (SELECT max(%s) FROM defib.%s));",
 		                   row_text(&rows, i, 3), column, table),
-		      "the sequence of defib.%s is at %lld, the table at %lld: ids would be given twice, "
-		      "and writing to it fails",
+		      "the sequence of defib.%s is at %lld, the table at %lld: the next ids are already "
+		      "taken, and inserts fail",
 		      table, (long long)given, (long long)last);
 	}
 	if (!behind)
-		found(x, FINDING_OK, NULL, "the sequences of defib's tables are not behind them");
+		found(x, FINDING_OK, NULL, "the sequences of defib's tables are up to date");
 }
 
 /* A table that tells whether those of a group are there; else whether they may be made. */
@@ -163,14 +163,14 @@ static void check_group(struct examination *x, enum rights_group group, const ch
 	if (!is_there(x, table, &there, &create))
 		return;
 	if (!there && create) {
-		found(x, FINDING_OK, NULL, "the tables for %s are not there yet; they are made when needed",
+		found(x, FINDING_OK, NULL,
+		      "the tables for %s do not exist yet; they are created when needed",
 		      rights_of_commands[group]);
 		return;
 	}
 	if (!there) {
 		found(x, FINDING_WARN, BY_A_DBA,
-		      "the tables for %s are not there and may not be created "
-		      "by this role: %s",
+		      "the tables for %s do not exist, and this role may not create them: %s",
 		      rights_of_commands[group], lost);
 		return;
 	}
@@ -186,8 +186,8 @@ static void check_group(struct examination *x, enum rights_group group, const ch
 void check_daemon_tables(struct examination *x)
 {
 	check_group(x, RIGHTS_DAEMON, "leader",
-	            "a daemon works without, and several do not agree on a leader, take no pause, "
-	            "show no status and send no alerts");
+	            "one daemon works without them, but several cannot agree on a leader, and pause, "
+	            "status and alerts do not work");
 }
 
 /* Only where somebody works with defib's workers, or a queue of ours is there. */
@@ -200,5 +200,6 @@ void check_work_tables(struct examination *x)
 		return;
 	check_group(x, RIGHTS_WORK, "worker", "defib's workers cannot register");
 	if (is_there(x, "claimed_by", &there, &create) && there)
-		check_group(x, RIGHTS_RUN, "claimed_by", "defib run cannot free what a program had");
+		check_group(x, RIGHTS_RUN, "claimed_by",
+		            "defib run cannot recover the jobs of an ended program");
 }

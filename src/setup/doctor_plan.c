@@ -193,9 +193,9 @@ static void check_others(struct examination *x, const struct plan *p)
 		    rows.nrows == 0 || row_int(&rows, 0, 0, 0) <= LARGE_TABLE_ROWS)
 			continue;
 		found(x, FINDING_FAIL,
-		      arena_printf(&x->arena, "make an index on %s that serves %s", row_text(&rows, 0, 1),
+		      arena_printf(&x->arena, "create an index on %s for %s", row_text(&rows, 0, 1),
 		                   o->filter[0] ? o->filter : "the watch's expressions"),
-		      "a look reads all of %s too (about %s rows)", row_text(&rows, 0, 1),
+		      "a scan also reads all of %s (about %s rows)", row_text(&rows, 0, 1),
 		      grouped(x, row_int(&rows, 0, 0, 0)));
 	}
 }
@@ -246,7 +246,7 @@ static void not_served(struct examination *x, const struct plan *p, int64_t rows
 {
 	struct plan forced;
 	if (rows > LARGE_TABLE_ROWS) {
-		found(x, FINDING_FAIL, index_statement(x), "a look reads %s table (about %s rows)%s%s",
+		found(x, FINDING_FAIL, index_statement(x), "a scan reads %s table (about %s rows)%s%s",
 		      p->whole ? "the whole" : "most of the", grouped(x, rows),
 		      p->nindexes ? " through index " : "", p->nindexes ? p->indexes[0].name : "");
 		return;

@@ -82,9 +82,8 @@ static void check_zone(struct examination *x, const char *option, const char *ty
 	const char *zone = zone_of_server(x);
 	const char *fix =
 		arena_printf(&x->arena,
-	                 "write time_type: utc in the watch if UTC is what the workers write; else "
-	                 "write time_zone: %s, the zone in which they do, or make it a timestamptz "
-	                 "column",
+	                 "write time_type: utc in the watch if the workers write UTC; otherwise write "
+	                 "time_zone: %s with the zone they use, or change the column to timestamptz",
 	                 zone ? zone : "Area/City");
 	if (zone)
 		found(x, FINDING_FAIL, fix,
@@ -141,7 +140,8 @@ static void try_round_trip(struct examination *x, enum sign sign, const char *co
 		struct buf by = BUF_INIT;
 		duration_text(off < 0 ? -off : off, &by);
 		if (off > ROUND_TRIP_US || off < -ROUND_TRIP_US)
-			found(x, FINDING_FAIL, "name the column alone, and its zone as time_zone: of the watch",
+			found(x, FINDING_FAIL,
+			      "name the column alone, and give its zone as time_zone: in the watch",
 			      "the value that :now writes to %s is read by %s as a time %s too %s", column,
 			      sign_options[sign], buf_text(&by), off < 0 ? "old" : "young");
 		buf_release(&by);
@@ -188,7 +188,7 @@ static void check_type(struct examination *x, enum sign sign)
 	else if (pg && guessed && time == TIME_TYPE_UTC)
 		check_zone(x, option, type);
 	else if (pg && time == TIME_TYPE_TEXT)
-		found(x, FINDING_WARN, "make it a timestamptz column",
+		found(x, FINDING_WARN, "change the column to timestamptz",
 		      "%s is %s: text is cast to a time for each running row, and no index can be used",
 		      option, type);
 	else if (!type[0])
@@ -353,8 +353,8 @@ void check_owner(struct examination *x)
 		      "by its signs of life");
 	else
 		found(x, FINDING_WARN, "write owner: with the column that names the worker",
-		      "owner_alive is given without owner: a row that no worker has yet is dead as soon as "
-		      "owner_alive is false for it, and EXISTS is never null");
+		      "owner_alive is given without owner: a row that no worker holds yet counts as dead "
+		      "as soon as owner_alive is false, and EXISTS is never null");
 }
 
 void check_loop(struct examination *x)
@@ -388,11 +388,11 @@ static void check_held(struct examination *x)
 	if (watch_words_hold(w))
 		found(x, FINDING_OK, NULL, "a job that is %s is held in its own table", buf_text(&when));
 	else
-		found(
-			x, FINDING_OK, NULL,
-			"a job that is %s is held in defib's own table alone: its row stays as it is, still "
-			"running (%s), until a person releases it; hold: in the watch would mark it in the row",
-			buf_text(&when), w->running.text);
+		found(x, FINDING_OK, NULL,
+		      "a job that is %s is held in defib's own table only: its row does not change and "
+		      "still matches running (%s) until an operator releases it; hold: in the watch would "
+		      "mark it in the row",
+		      buf_text(&when), w->running.text);
 	buf_release(&when);
 }
 

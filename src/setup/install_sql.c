@@ -44,7 +44,7 @@ defib_err install_refusal(const struct watch *w, struct failure *f)
 		{w->owner_alive.text, "owner_alive needs more than age", daemon},
 		{may_do(w, REMEDY_RETRY) && w->actions[ACT_THEN].form != ACTION_NONE,
 	     "retry has a second part (then:) that must run when the wait is over", daemon},
-		{may_do(w, REMEDY_ROLLBACK), "rollback is work for a worker, not for the database", daemon},
+		{may_do(w, REMEDY_ROLLBACK), "a rollback is run by a worker, not by the database", daemon},
 		{strlen(NAME_PREFIX) + strlen(w->name) > NAME_MAX_BYTES,
 	     "its name is too long for the name of a function", "take at most 55 bytes"},
 	};

@@ -149,7 +149,7 @@ static void name_table_and_key(struct finding *f)
 	if (t->nkeys == 0 && t->view && facts_column(t, "id")) {
 		struct proposed_line *line =
 			add(f, "key", "id", "a view has no key; this column may serve as one");
-		check(f, line, "does it name exactly one row, and can the view be written to?");
+		check(f, line, "does it identify exactly one row, and is the view writable?");
 	} else if (t->nkeys == 0) {
 		missing(f, "no primary key, and no unique index without nulls, of up to 4 columns: nothing "
 		           "identifies a row; add a primary key");
@@ -245,7 +245,7 @@ static const struct sign_words {
 	const char *limit_key, *limit, *limit_why, *limit_check;
 	bool by_age;
 } sign_words[] = {
-	[SIGN_OF_BEAT] = {"alive_at", "workers write it again and again while they work", NULL,
+	[SIGN_OF_BEAT] = {"alive_at", "workers write it repeatedly while they work", NULL,
                       "stuck_after", "10m", "cautious",
                       "at least four times the interval between two beats", false},
 	[SIGN_OF_LEASE] = {"expires_at", "the worker owns the row until then", NULL, "stuck_after",
@@ -261,7 +261,7 @@ static const struct sign_words {
                        "4h", "no run times to learn from; cautious",
                        "longer than the longest normal run", true},
 	[SIGN_OF_DEADLINE] = {"expires_at", "a deadline, by its name",
-                          "is it the end of a worker's right to the row, renewed while it works?",
+                          "does the worker own the row until then, and renew it while it works?",
                           "stuck_after", "1m", "how long after it", NULL, false},
 };
 
@@ -292,10 +292,9 @@ static void time_type_line(struct finding *f)
 		           "times without a time zone are read as UTC");
 		if (!utc_is_shown(f->t, c))
 			check(f, line,
-			      f->t->engine == STORE_POSTGRES
-			          ? "do the programs that write it write UTC? if it is local time, write "
-			            "time_zone: and the zone instead"
-			          : "do the programs that write it write UTC?");
+			      f->t->engine == STORE_POSTGRES ? "do the programs write UTC? if they write local "
+			                                       "time, give its zone as time_zone: instead"
+			                                     : "do the programs write UTC?");
 	} else if (*type) {
 		line = add(f, "time_type", type,
 		           c->newest ? arena_printf(f->a, "as the newest value, %s", c->newest)

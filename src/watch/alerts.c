@@ -19,7 +19,8 @@ const struct alert_rule alert_defaults[] = {
                              .unit = UNIT_JOBS,
                              .limit = 10,
                              .says = "{value} {jobs are} stuck (alert above {limit})",
-                             .about = "jobs that a scan found stuck, counted before any is reset",
+                             .about =
+                                 "jobs that a scan found stuck, counted before any is recovered",
                              AGAIN},
 	[ALERT_STUCK_CRITICAL] = {.severity = ALERT_CRITICAL,
                               .unit = UNIT_JOBS,
@@ -53,9 +54,9 @@ const struct alert_rule alert_defaults[] = {
          .limit = 0.01,
          .floor = 20,
          .window_us = MINUTES(5),
-         .says = "{value} of the tries to use the database within {window} failed (alert above "
+         .says = "{value} of the attempts to use the database within {window} failed (alert above "
                  "{limit})",
-         .about = "tries of the daemon and of defib's workers; at least `floor` of them",
+         .about = "attempts by the daemon and by defib's workers; at least `floor` of them",
          AGAIN},
 	[ALERT_RECOVERED_MANY] = {.severity = ALERT_WARNING,
                               .unit = UNIT_JOBS,
@@ -92,7 +93,7 @@ const struct alert_rule alert_defaults[] = {
          .floor = 5,
          .window_us = HOURS(1),
          .says = "only {value} of the jobs found stuck within {window} were recovered, the rest "
-                 "is on hold or was only reported (alert below {limit})",
+                 "are on hold or were only reported (alert below {limit})",
          .about = "recovered, of those detected: recovered, put on hold or only reported; at least "
                   "`floor` of them",
          AGAIN},
@@ -111,7 +112,7 @@ const struct alert_rule alert_defaults[] = {
                                  .limit = 0,
                                  .window_us = HOURS(1),
                                  .says = "{value} {jobs have} no attempts left, within {window}",
-                                 .about = "stuck jobs that were tried as often as they may be",
+                                 .about = "stuck jobs that have no attempts left",
                                  AGAIN},
 	[ALERT_BRAKE_HELD] = {.severity = ALERT_CRITICAL,
                           .unit = UNIT_STATE,
@@ -140,9 +141,8 @@ const struct alert_rule alert_defaults[] = {
          .whole = true,
          .unit = UNIT_JOBS,
          .limit = 0,
-         .says =
-             "{value} {jobs have} ended and the database refuses to record it: a right, a table "
-             "or a constraint is in the way (defib status names it)",
+         .says = "{value} {jobs have} ended and the database refuses to record it: a missing "
+                 "right, table or constraint is the cause (defib status names it)",
          .about = "results that workers keep because the database refused to record them",
          AGAIN},
 };

@@ -305,8 +305,8 @@ static void check_end(struct check *c)
 	bool ends = w->actions[ACT_END].form != ACTION_NONE;
 	if (ends && !w->end_when.text)
 		problem(c, w->actions[ACT_END].set.at,
-		        "end needs end_when, which tells the rows that it is for: a row that has already "
-		        "ended must not be written again");
+		        "end needs end_when, which selects the rows: a row that has already ended must not "
+		        "be written again");
 	if (!ends && w->end_when.text)
 		cfg_warning(c->r, w->end_when.at, "watch %s: end_when without end ends nothing", w->name);
 }

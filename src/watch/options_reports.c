@@ -41,7 +41,7 @@ const struct opt_row mailing_rows[] = {
      .type = OPT_TEXT,
      .offset = M(name),
      .required = true,
-     .help = "the report's name, by which a sink tells it from others"},
+     .help = "the report's name, which sinks receive"},
 	{.name = "every",
      .type = OPT_DURATION,
      .offset = M(every_us),
@@ -132,7 +132,7 @@ void mailings_check(struct cfg_reader *r, const struct mailing_list *all,
 				            name);
 			else if (!takes_documents(s))
 				cfg_problem(r, m->mark,
-				            "report %s: sink %s is of type %s, which takes alerts only; use a "
+				            "report %s: sink %s is of type %s, which accepts alerts only; use a "
 				            "webhook, a command or the log",
 				            m->name, name, sink_types[s->type]);
 		}

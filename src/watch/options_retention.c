@@ -16,7 +16,7 @@ const struct opt_row retention_rows[] = {
      .type = OPT_DURATION,
      .offset = R(every_us),
      .standard = "1m",
-     .help = "how often what is old is looked for"},
+     .help = "how often to look for old rows"},
 	{.name = "done",
      .type = OPT_DURATION,
      .offset = R(done_us),
@@ -32,22 +32,22 @@ const struct opt_row retention_rows[] = {
      .type = OPT_DURATION,
      .offset = R(workers_us),
      .standard = "30d",
-     .help = "workers, and programs under defib run, that are gone and have nothing left"},
+     .help = "ended workers, and ended programs under defib run, that hold nothing any more"},
 	{.name = "leases",
      .type = OPT_DURATION,
      .offset = R(leases_us),
      .standard = "90d",
-     .help = "leases and steps of jobs in other tables that nobody has claimed since"},
+     .help = "leases and steps of jobs in other tables that were not claimed since"},
 	{.name = "tokens",
      .type = OPT_DURATION,
      .offset = R(tokens_us),
      .standard = "7d",
-     .help = "tokens by which jobs from a spool go in once"},
+     .help = "tokens that keep spooled jobs from being enqueued twice"},
 	{.name = "messages",
      .type = OPT_DURATION,
      .offset = R(messages_us),
      .standard = "30d",
-     .help = "alerts and reports that were sent, refused or given up"},
+     .help = "alerts and reports that were sent, refused or abandoned"},
 	{.name = "learned",
      .type = OPT_DURATION,
      .offset = R(learned_us),
@@ -57,7 +57,7 @@ const struct opt_row retention_rows[] = {
      .type = OPT_DURATION,
      .offset = R(ledger_us),
      .standard = "400d",
-     .help = "entries of the ledger; never less than a crash budget counts"},
+     .help = "ledger entries; at least as long as a crash budget counts"},
 	{.name = NULL},
 };
 #undef R
@@ -75,12 +75,12 @@ static void at_least(struct cfg_reader *r, const char *name, int64_t value_us, i
 void retention_check(struct cfg_reader *r, const struct retention *p, int64_t budget_us,
                      struct cfg_mark at)
 {
-	static const char why[] = "a worker whose answer was lost may still ask for it";
+	static const char why[] = "a worker that lost an answer may still ask for it";
 	at_least(r, "done", p->done_us, LEAST_US, at, why);
 	at_least(r, "failed", p->failed_us, LEAST_US, at, why);
 	at_least(r, "workers", p->workers_us, LEAST_US, at, why);
 	at_least(r, "leases", p->leases_us, LEAST_US, at, why);
-	at_least(r, "tokens", p->tokens_us, LEAST_US, at, "a spool may offer the same again");
+	at_least(r, "tokens", p->tokens_us, LEAST_US, at, "a spool may offer the same job again");
 	at_least(r, "ledger", p->ledger_us, budget_us, at, "a crash budget counts that far back");
 	at_least(r, "every", p->every_us ? p->every_us : 1, US_PER_S, at, "each look costs something");
 }

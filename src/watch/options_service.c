@@ -17,13 +17,13 @@ static const struct opt_row token_rows[] = {
      .type = OPT_TEXT,
      .offset = T(name),
      .required = true,
-     .help = "whose it is; the ledger says web:NAME"},
+     .help = "its owner; the ledger records web:NAME"},
 	{.name = "role",
      .type = OPT_CHOICE,
      .offset = T(role),
      .choices = role_names + ROLE_VIEWER,
      .standard = "viewer",
-     .help = "viewer sees, operator also acts on jobs, admin also steers the daemon"},
+     .help = "a viewer reads, an operator also acts on jobs, an admin also controls the daemon"},
 	{.name = "file",
      .type = OPT_TEXT,
      .offset = T(file),
@@ -49,9 +49,9 @@ static void check_token(struct cfg_reader *r, const struct token_list *before,
 {
 	const char *name = t->name ? t->name : "?";
 	if (t->name && !*t->name)
-		cfg_problem(r, t->at, "a token needs a name: the ledger says whose it was");
+		cfg_problem(r, t->at, "a token needs a name: the ledger records it");
 	if (!t->file == !t->env)
-		cfg_problem(r, t->at, "token \"%s\": its secret comes from file: or from env:, %s", name,
+		cfg_problem(r, t->at, "token \"%s\": give its secret as file: or as env:, %s", name,
 		            t->file ? "not both" : "and neither is given");
 	for (int i = 0; t->name && i < before->n; i++)
 		if (text_eq(before->items[i].name, t->name))

@@ -469,7 +469,7 @@ MISTAKES = [
     ("sinks: [hook]", "sinks: [hok]", 'there is no sink "hok"; did you mean "hook"?'),
     ("name: stuck_warning", "name: stuck_warnin", 'there is no rule "stuck_warnin"; did you mean '
      '"stuck_warning"?'),
-    ("above: 20", "below: 20", '"below" says nothing there; its limit is "above"'),
+    ("above: 20", "below: 20", '"below" has no meaning for this rule; its limit is "above"'),
     ("above: 20", "above: many", "expects a number such as 10 or 0.1"),
     ("above: 20", "above: 20, watch: job", 'there is no watch "job"; did you mean "jobs"?'),
     ("above: 20", "window: 1h", "looks at the current state and has no window"),

@@ -76,7 +76,7 @@ def test_a_job_that_is_not_there_is_404(jobs):
 def test_a_job_that_a_worker_has_is_409_with_why_and_an_admin_may_take_it(jobs):
     job = jobs.add(age_s=1)
     got = jobs.act(job, "requeue")
-    assert got.status == 409 and "it is being worked on and not stuck" in got.detail
+    assert got.status == 409 and "it is running and not stuck" in got.detail
     assert "--" not in got.text and "override_guard" in got.json["next"]
     assert jobs.act(job, "requeue", {"override_guard": True}).status == 403
     assert jobs.status(job) == "running"

@@ -68,7 +68,7 @@ def test_while_a_backlog_is_replayed_its_status_says_how_many_wait_and_how_long(
     assert 0 < waits["waiting"] <= 2000 - BURST
     assert waits["eta_s"] > 0
     assert waits["guarded"]["pace"] > 0 and waits["guarded"]["brake"] == 0
-    assert "wait for their turn" in waits["guard"]
+    assert "wait for the pace" in waits["guard"]
     eventually(lambda: world.status("beating")["waiting"] < waits["waiting"])
     assert daemon.stop() == 0
     assert freed(world) < 2000

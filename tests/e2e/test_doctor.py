@@ -457,7 +457,7 @@ def test_doctor_says_what_a_poison_job_looks_like_without_words_for_a_hold(db, d
     make_jobs(db)
     text = doctor(config=config(db.url)).one("hold", "ok")["text"]
     assert "stuck 3 times within 72h" in text or "stuck 3 times within 3d" in text
-    assert "defib's own table alone" in text and "still running (status = 'running')" in text
+    assert "defib's own table only" in text and "still matches running (status = 'running')" in text
     seen = doctor(config=config(db.url, hold="status = 'failed'"))
     assert "in its own table" in seen.one("hold", "ok")["text"]
     assert not doctor(config=config(db.url, remedies="[{do: report}]")).of("hold")

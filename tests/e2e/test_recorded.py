@@ -246,7 +246,7 @@ def test_one_time_that_cannot_be_read_does_not_block_the_others(db, defib, bad):
     text_times(db, "2020-01-02 03:04:05", bad, "2020-01-02T03:04:05.123Z")
     for options, code in (((), 6), (("--fix",), 6), (("--fix",), 6)):
         ran = defib("scan", *options, config=watch(db))
-        assert ran.code == code and f"alive_at is no time: {bad}" in ran.out, ran.out + ran.err
+        assert ran.code == code and f"alive_at is not a time: {bad}" in ran.out, ran.out + ran.err
     assert statuses(db) == ["queued", "running", "queued"]
     assert sorted(entries(db)) == ["1", "3"]
     told = defib("doctor", config=watch(db))

@@ -222,7 +222,9 @@ def test_restart_container(either):
     assert either.rows("SELECT DISTINCT error FROM jobs WHERE status = 'failed'") == [(REASON,)]
     assert either.ids("status = 'completed'") == sorted(waiting)
     assert sum(int(one["running_failed"]) for one in summaries(second.log)) == 8
-    lines = second.lines("job of an instance that is gone")
+    # Two that start together may meet at a row; only one of them fails it.
+    lines = [line for line in second.lines("job of an instance that is gone")
+             if line["outcome"] == "recovered"]
     assert sorted(line["job"] for line in lines) == sorted(jobs)
     assert second.stop() == 0
 

@@ -95,7 +95,7 @@ def test_a_report_that_cannot_be_is_refused_by_the_check(lite, defib, receiver, 
 
 
 @pytest.mark.parametrize("sink, said", [
-    ("nobody", 'no sink "nobody"'), ("duty", "takes alerts only")])
+    ("nobody", 'no sink "nobody"'), ("duty", "accepts alerts only")])
 def test_sinks_that_take_no_report_are_refused_by_the_check(lite, defib, receiver, sink, said):
     text = sending(lite, receiver, weekday(0), f"[{sink}]").replace(
         "sinks: [{", "sinks: [{name: duty, type: pagerduty, key: 0123456789}, {", 1)

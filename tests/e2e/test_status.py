@@ -177,7 +177,7 @@ def test_explain_says_which_guard_of_the_daemon_holds_a_job(told):
     jobs.daemon()
     jobs.wait_info(paused=True, factor=1.5, found=5)
     out = jobs("explain", "jobs/1").out
-    assert "the daemon that leads jobs held 5 of 5, because a person paused recovery" in out
+    assert "the daemon that leads jobs held 5 of 5, because an operator paused recovery" in out
     assert "thresholds are times 1.5 at the moment" in out
     said = jobs("explain", "jobs/1", "--json").json
     assert said["guard"].startswith("held 5 of 5") and said["factor"] == 1.5

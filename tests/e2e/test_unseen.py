@@ -26,7 +26,7 @@ def test_a_misspelt_value_is_found_by_the_values_that_are_there(db, doctor):
     make_jobs(db)
     found = doctor(config=config(db.url, **SLIP)).one("running", "warn")
     assert found["text"] == ("no row matches running (status = 'runing'); status is 'done' (98), "
-                             "'running' (2): 'runing' is not there, did you mean 'running'?")
+                             "'running' (2): 'runing' does not occur, did you mean 'running'?")
     assert "running" in found["fix"]
 
 
@@ -38,10 +38,10 @@ def test_the_slip_is_found_in_a_large_table_that_no_index_serves(db, doctor):
 
 
 @pytest.mark.parametrize("running, says", [
-    ("status IN ('RUNNING', 'x')", "'RUNNING' is not there, did you mean 'running'?"),
+    ("status IN ('RUNNING', 'x')", "'RUNNING' does not occur, did you mean 'running'?"),
     ("'runing' = t.status", "did you mean 'running'?"),
     ("\"status\" = 'busy' AND kind IS NOT NULL", "kind is null (100)"),
-    ("kind = 'mail' AND status <> 'don'", "kind is null (100): 'mail' is not there; status is 'done'"
+    ("kind = 'mail' AND status <> 'don'", "kind is null (100): 'mail' does not occur; status is 'done'"
                                           " (98), 'running' (2)"),
 ])
 def test_predicates_of_other_shapes_are_understood(db, doctor, running, says):

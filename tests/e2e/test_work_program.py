@@ -147,7 +147,7 @@ def test_claims_pause_while_jobs_get_no_session_and_resume_by_themselves(queue):
     """One job at a time is spent on finding out; the others stay queued."""
     queue.bulk(12, "--max-attempts", "1")
     worker = queue.work("--concurrency", "6", "--poll", "50ms", run="[ -e up ] || exit 69")
-    worker.wait_log('the breaker opens pauses="claims: jobs cannot get a session"')
+    worker.wait_log('breaker opened pauses="claims: jobs cannot get a session"')
     (queue.program.dir / "up").touch()
     worker.wait_log("breaker closed")
     eventually(lambda: not queue.all("id", "state NOT IN ('done', 'failed')"))
