@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "recover/scan.h"
+#include "view/terminal.h"
 #include "watch/settings.h"
 
 enum exit_code {
@@ -139,23 +140,6 @@ int exit_code_of(defib_err err);
  * was read from stdin, so that only the terminal itself can answer.
  */
 int cli_confirm(const struct cli *c, const char *question, bool stdin_used);
-
-/* Colours (output.c): text wrapped for a terminal, or as it is. */
-enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
-void out_color(struct buf *out, bool on, enum color color, const char *text);
-/*
- * Text of others, on one line: '?' for what a terminal would obey and for what is no text, and
- * only the beginning of what is very long.
- */
-#define OUT_TEXT_MAX 4000
-void out_visible(struct buf *out, const char *text);
-/* The same, padded to a display width. */
-void out_padded(struct buf *out, const char *text, int width);
-int out_width(const char *text);
-/* A JSON document as a line; what steers a terminal is escaped, which changes nothing in it. */
-void out_json(const char *json);
-/* "12,345" */
-void out_count(struct buf *out, int64_t n);
 
 /* Commands. */
 int cmd_scan(struct cli *c);

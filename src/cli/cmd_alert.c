@@ -4,13 +4,13 @@
  * sinks, from here and now.
  */
 #include "cli/cli.h"
-#include "cli/table.h"
+#include "view/terminal.h"
 
 #include "alert/sinks.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "view/alert.h"
 #include "view/json.h"
-#include "view/json_alerts.h"
 
 const struct cli_option alert_options[] = {
 	{"sink", "SINK", "test: only this one"},
@@ -85,60 +85,6 @@ struct listing {
 	int64_t limit;
 };
 
-static const char *limit_text(struct cli *c, const struct alert_rule *r)
-{
-	struct buf text = BUF_INIT;
-	if (!r->enabled)
-		return "off";
-	alert_limit_words(r, &text);
-	const char *kept = arena_strdup(&c->arena, buf_text(&text));
-	buf_release(&text);
-	return kept;
-}
-
-static const char *time_text(struct cli *c, int64_t us)
-{
-	struct buf text = BUF_INIT;
-	if (!us)
-		return NULL;
-	time_iso(us, &text);
-	const char *kept = arena_strdup(&c->arena, buf_text(&text));
-	buf_release(&text);
-	return kept;
-}
-
-static void list_alert(struct listing *x, const struct alert_standing *st)
-{
-	static const enum color colors[] = {COLOR_NONE, COLOR_YELLOW, COLOR_RED};
-	struct table *t = &x->alerts;
-	enum alert_state state = st->row ? st->row->alert.state : STATE_RESOLVED;
-	if (state == STATE_RESOLVED && !cli_flag(x->cli, "all"))
-		return;
-	table_cell(t, COLOR_NONE, st->rule.name);
-	table_cell(t, COLOR_NONE, st->database);
-	table_cell(t, COLOR_NONE, text_eq(st->watch, ALERT_ANY) ? "" : st->watch);
-	table_cell(t, COLOR_NONE, alert_severities[st->rule.severity]);
-	table_cell(t, COLOR_NONE, limit_text(x->cli, &st->rule));
-	table_cell(t, colors[state], st->row ? alert_states[state] : "");
-	table_cell(t, COLOR_NONE, time_text(x->cli, st->row ? st->row->alert.since_us : 0));
-	table_cell(t, COLOR_NONE, st->row ? st->row->sentence : "");
-	x->nalerts++;
-}
-
-static void list_message(struct listing *x, const char *database, const struct delivery_row *r)
-{
-	struct table *t = &x->messages;
-	bool good = r->ended && text_eq(r->ended, "sent");
-	table_cell(t, COLOR_NONE, r->id);
-	table_cell(t, COLOR_NONE, database);
-	table_cell(t, COLOR_NONE, r->sink);
-	table_cell(t, good ? COLOR_GREEN : COLOR_YELLOW, r->ended ? r->ended : "waiting");
-	table_cell(t, COLOR_NONE, arena_printf(&x->cli->arena, "%lld", (long long)r->tries));
-	table_cell(t, COLOR_NONE, time_text(x->cli, r->ended ? r->ended_us : r->made_us));
-	table_cell(t, COLOR_NONE, r->answer);
-	x->nmessages++;
-}
-
 static defib_err list_database(struct listing *x, const struct database *d, struct failure *f)
 {
 	struct cli *c = x->cli;
@@ -157,8 +103,10 @@ static defib_err list_database(struct listing *x, const struct database *d, stru
 		if (c->json) {
 			buf_add(&x->alerts_json, x->nalerts++ ? ",\n" : "\n");
 			alert_standing_json(&c->settings.alerts, &list[i], &x->alerts_json);
-		} else {
-			list_alert(x, &list[i]);
+		} else if (cli_flag(c, "all") ||
+		           (list[i].row && list[i].row->alert.state != STATE_RESOLVED)) {
+			alert_standing_row(&x->alerts, &list[i]);
+			x->nalerts++;
 		}
 	}
 	for (int i = 0; !err && i < nrows; i++) {
@@ -166,7 +114,8 @@ static defib_err list_database(struct listing *x, const struct database *d, stru
 			buf_add(&x->messages_json, x->nmessages++ ? ",\n" : "\n");
 			delivery_json(d->name, &rows[i], &x->messages_json);
 		} else {
-			list_message(x, d->name, &rows[i]);
+			delivery_row_text(&x->messages, d->name, &rows[i]);
+			x->nmessages++;
 		}
 	}
 	return err;
@@ -187,22 +136,7 @@ static void print_list(struct listing *x)
 		if (x->nmessages)
 			table_print(&x->messages, x->cli->color_out, &out);
 	}
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
-}
-
-static void begin_tables(struct listing *x)
-{
-	static const char *const alerts[] = {"rule",  "database", "watch", "severity",
-	                                     "limit", "state",    "since", "says"};
-	static const char *const messages[] = {"message", "database", "sink",  "state",
-	                                       "tries",   "at",       "answer"};
-	table_init(&x->alerts);
-	table_init(&x->messages);
-	for (size_t i = 0; i < sizeof alerts / sizeof *alerts; i++)
-		table_column(&x->alerts, alerts[i]);
-	for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
-		table_column(&x->messages, messages[i]);
+	out_print(&out);
 }
 
 /* Exit code 1: an alert fires. */
@@ -214,7 +148,8 @@ static int list_alerts(struct cli *c)
 		return EXIT_USAGE;
 	if (x.limit < 1 || x.limit > MESSAGES_MAX)
 		return cli_usage("--limit is from 1 to %d", MESSAGES_MAX);
-	begin_tables(&x);
+	alerts_head(&x.alerts);
+	deliveries_head(&x.messages);
 	for (int i = 0; i < c->settings.ndatabases; i++) {
 		struct failure f = {0};
 		if (list_database(&x, &c->settings.databases[i], &f)) {

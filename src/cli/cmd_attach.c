@@ -201,7 +201,6 @@ int cmd_detach(struct cli *c)
 		return cli_usage("--dry-run needs the watch in the configuration: what was its table?");
 	struct buf out = BUF_INIT;
 	detach_print(w, &out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 	return EXIT_CLEAN;
 }

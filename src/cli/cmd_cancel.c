@@ -8,7 +8,7 @@
 #include "cli/act.h"
 
 #include "base/text.h"
-#include "cli/act_report.h"
+#include "cli/act.h"
 #include "recover/carry.h"
 #include "watch/builtin.h"
 #include "worker/queue_cancel.h"

@@ -6,10 +6,10 @@
 #include "cli/cli.h"
 
 #include "base/text.h"
-#include "cli/table.h"
 #include "daemon/metrics.h"
 #include "embedded.h"
-#include "view/json_config.h"
+#include "view/setup.h"
+#include "view/terminal.h"
 #include "watch/builtin.h"
 #include "watch/params.h"
 
@@ -47,8 +47,7 @@ static void show_text(const struct cfg_reader *r)
 		out_padded(&out, r->shown[i].value, value);
 		buf_addf(&out, "  %s\n", r->shown[i].origin);
 	}
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 }
 
 static int config_show(struct cli *c)
@@ -114,8 +113,7 @@ static int config_docs(struct cli *c)
 			params_reference(&out);
 		}
 	}
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 	return EXIT_CLEAN;
 }
 
@@ -124,8 +122,7 @@ static int config_metrics(struct cli *c)
 	struct buf out = BUF_INIT;
 	(void)c;
 	metrics_docs(&out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 	return EXIT_CLEAN;
 }
 
@@ -208,8 +205,7 @@ static int presets_list(struct cli *c)
 	}
 	if (!c->json)
 		table_print(&t, c->color_out, &out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 	table_release(&t);
 	return EXIT_CLEAN;
 }

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "setup/doctor.h"
-#include "view/json_finding.h"
+#include "view/setup.h"
 
 #define IDLE_US (60 * US_PER_S)
 
@@ -27,23 +27,13 @@ struct clinic {
 	const char *database, *watch; /* under whose heading we are */
 };
 
-static const struct {
-	const char *label;
-	enum color color;
-} levels[FINDING_LEVELS] = {
-	[FINDING_OK] = {"ok    ", COLOR_GREEN},
-	[FINDING_WARN] = {"warn  ", COLOR_YELLOW},
-	[FINDING_FAIL] = {"FAIL  ", COLOR_RED},
-};
-
 static void print_json(const struct clinic *c, const struct finding *f)
 {
 	struct buf out = BUF_INIT;
 	int before = c->count[FINDING_OK] + c->count[FINDING_WARN] + c->count[FINDING_FAIL];
 	buf_add(&out, before ? ",\n" : "\n");
 	finding_json(f, &out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 }
 
 static void add_heading(struct clinic *c, const struct finding *f, struct buf *out)
@@ -69,15 +59,8 @@ static void print_text(struct clinic *c, const struct finding *f)
 	if (f->level == FINDING_OK && c->cli->quiet)
 		return;
 	add_heading(c, f, &out);
-	out_color(&out, c->cli->color_out, levels[f->level].color, levels[f->level].label);
-	out_padded(&out, f->text, 0);
-	if (f->fix) {
-		buf_add(&out, "\n      fix: ");
-		out_padded(&out, f->fix, 0);
-	}
-	buf_add(&out, "\n");
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	finding_text(f, c->cli->color_out, &out);
+	out_print(&out);
 }
 
 static void take_finding(void *ctx, const struct finding *f)

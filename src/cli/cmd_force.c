@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/act_report.h"
+#include "cli/act.h"
 #include "cli/pick.h"
 #include "recover/aged.h"
 #include "watch/builtin.h"

@@ -55,8 +55,7 @@ static int tell_missing(const struct proposal *p)
 	struct failure f = {0};
 	struct buf draft = BUF_INIT;
 	proposal_yaml(p, NULL, &draft);
-	fputs(buf_text(&draft), stdout);
-	buf_release(&draft);
+	out_print(&draft);
 	fail(&f, DEFIB_REFUSED, "table %s: no watch is proposed: %s", p->table, p->missing[0]);
 	return cli_fail(&f);
 }

@@ -357,8 +357,7 @@ static void print_uninstall(const struct plan *p)
 		buf_add(&out, ";\n");
 	}
 	buf_addf(&out, "DROP FUNCTION IF EXISTS %s(integer);\nCOMMIT;\n", p->function);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 }
 
 static defib_err remove_all(struct cli *c, struct store *s, const struct plan *p, bool *had_task,

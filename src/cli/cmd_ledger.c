@@ -9,9 +9,8 @@
 #include "cli/cmd_ledger.h"
 
 #include "base/text.h"
-#include "cli/ledger_lines.h"
 #include "ledger/events.h"
-#include "view/json_ledger.h"
+#include "view/ledger.h"
 
 #define SHOWN_BY_DEFAULT 50
 #define SHOWN_MAX 100000
@@ -177,7 +176,8 @@ static void add_lines(struct cli *c, struct screen *screen, const struct ledger_
 
 static void print_screen(struct cli *c, struct screen *screen, const struct ledger_filter *filter)
 {
-	struct ledger_lines lines = {.cli = c};
+	struct ledger_lines lines = {.settings = &c->settings, .json = c->json};
+	struct buf out = BUF_INIT;
 	int skip = screen->n > filter->limit ? screen->n - (int)filter->limit : 0;
 	/* One ledger is in the order of its ids, also when a clock was set back. */
 	if (c->settings.ndatabases > 1 && screen->n)
@@ -188,7 +188,8 @@ static void print_screen(struct cli *c, struct screen *screen, const struct ledg
 			screen->lines[i] = screen->lines[screen->n - 1 - i];
 			screen->lines[screen->n - 1 - i] = line;
 		}
-	ledger_lines_print(&lines, screen->lines + skip, screen->n - skip);
+	ledger_lines_text(&lines, screen->lines + skip, screen->n - skip, &out);
+	out_print(&out);
 }
 
 static int show(struct cli *c, struct ledger_source *sources, const struct ledger_filter *filter)

@@ -3,14 +3,14 @@
  * as a table, as JSON lines, or as ids for the next command.
  */
 #include "cli/select.h"
-#include "cli/table.h"
-#include "cli/told_words.h"
+#include "view/override.h"
+#include "view/terminal.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
 #include "view/cursor.h"
-#include "view/job_words.h"
+#include "view/job.h"
 
 const struct cli_option list_options[] = {
 	SELECTOR_OPTIONS,
@@ -39,52 +39,6 @@ struct listing {
 
 /* ---- as a table */
 
-static void table_head(struct table *t, const struct watch *w)
-{
-	static const char *const titles[] = {"JOB",     "STATE", "KIND",     "AGE",
-	                                     "VERDICT", "OWNER", "ATTEMPTS", "NOTE"};
-	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-		table_column(t, titles[i]);
-	for (int i = 0; i < w->show.n; i++)
-		table_column(t, w->show.items[i]);
-}
-
-/* Appends to one text and takes it as a cell. */
-static void take_cell(struct table *t, enum color color, struct buf *text)
-{
-	table_cell(t, color, buf_text(text));
-	buf_clear(text);
-}
-
-static void table_row(struct table *t, const struct watch *w, const struct browsed *row)
-{
-	struct buf text = BUF_INIT;
-	const struct facts *f = &row->facts;
-	job_qualified(w, row->job, &text);
-	take_cell(t, COLOR_NONE, &text);
-	state_words(w, row->state, &text);
-	take_cell(t, COLOR_NONE, &text);
-	table_cell(t, COLOR_NONE, f->kind);
-	if (row->has_since && f->now_us >= row->since_us)
-		duration_text(f->now_us - row->since_us, &text);
-	take_cell(t, COLOR_NONE, &text);
-	verdict_words(&row->judgement, &text);
-	take_cell(t, COLOR_RED, &text);
-	if (f->owner)
-		shown_owner(w, f->owner, &text);
-	take_cell(t, COLOR_NONE, &text);
-	attempts_words(f, &text);
-	take_cell(t, COLOR_NONE, &text);
-	note_words(w, row, &text);
-	take_cell(t, COLOR_YELLOW, &text);
-	for (int i = 0; i < w->show.n; i++) {
-		if (f->show[i])
-			shown_value(w, w->show.items[i], f->show[i], &text);
-		take_cell(t, COLOR_NONE, &text);
-	}
-	buf_release(&text);
-}
-
 static void print_table(struct listing *l, const struct watch *w, const struct browsed *rows, int n)
 {
 	struct table t;
@@ -92,14 +46,13 @@ static void print_table(struct listing *l, const struct watch *w, const struct b
 	if (n == 0)
 		return;
 	table_init(&t);
-	table_head(&t, w);
+	list_head(&t, w);
 	for (int i = 0; i < n; i++)
-		table_row(&t, w, &rows[i]);
+		list_job_row(&t, w, &rows[i]);
 	if (l->tables++)
 		buf_add(&out, "\n");
 	table_print(&t, l->cli->color_out, &out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 	table_release(&t);
 }
 
@@ -161,8 +114,7 @@ static void print_pause(struct store *s, const struct watch *w)
 {
 	struct buf out = BUF_INIT;
 	pause_line(s, w->name, &out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 }
 
 static void print_page(struct listing *l, const struct selected *g, struct store *s,

@@ -5,11 +5,10 @@
  * own and obeys none of them.
  */
 #include "cli/select.h"
-#include "cli/told_words.h"
+#include "view/override.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "view/override_set.h"
 
 const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},

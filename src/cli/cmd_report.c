@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "view/report_format.h"
+#include "view/report.h"
 #include "watch/reports.h"
 
 #include <errno.h>

@@ -6,12 +6,14 @@
  * fell silent at once and are likely cut off rather than dead; who recovers
  * those all the same must say so, and the ledger keeps it.
  */
-#include "cli/scan_report.h"
+#include "cli/cli.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "view/watch_status.h"
+#include "recover/unseen.h"
+#include "view/scan.h"
+#include "view/watch.h"
 
 const struct cli_option scan_options[] = {
 	{"fix", NULL, "recover them; without it nothing is changed"},
@@ -22,6 +24,163 @@ const struct cli_option scan_options[] = {
 	{"override-guard", NULL, "also where a daemon's brake holds them; the ledger says so"},
 	{NULL, NULL, NULL},
 };
+
+/* ---- the report ---- */
+
+/*
+ * What is printed: JSON as a stream, or text. JSON jobs are written as they come, so that a
+ * million of them need no memory; totals therefore follow what they sum up.
+ */
+struct scan_report {
+	struct cli *cli;
+	int nwatches;                                                 /* begun so far */
+	int64_t njobs;                                                /* of this watch */
+	struct scan_rows rows;                                        /* of this watch */
+	int64_t found, running, held_before, outcomes[OUTCOME_COUNT]; /* over all watches */
+	int64_t progress_ms; /* when the progress line was last drawn */
+	int64_t begun_ms;
+	bool progress_shown;
+};
+
+static void report_begin(struct scan_report *r, struct cli *c, bool fix)
+{
+	*r = (struct scan_report){.cli = c, .rows = {.fix = fix}};
+	if (c->json)
+		fputs("{\"watches\":[", stdout);
+}
+
+static void report_watch_begin(struct scan_report *r, const struct watch *w,
+                               const struct database *d)
+{
+	struct buf out = BUF_INIT;
+	r->njobs = 0;
+	r->rows.n = 0;
+	r->rows.seen = 0;
+	r->begun_ms = clock_boot_ms();
+	r->progress_ms = r->begun_ms;
+	arena_clear(&r->rows.arena);
+	if (r->cli->json) {
+		buf_add(&out, r->nwatches ? ",\n" : "\n");
+		scan_begin_json(w, d, &out);
+		fputs(buf_text(&out), stdout);
+	}
+	r->nwatches++;
+	buf_release(&out);
+}
+
+static void json_job(const struct scan_report *r, const struct watch *w, const struct candidate *c)
+{
+	struct buf out = BUF_INIT;
+	buf_add(&out, r->njobs ? ",\n  " : "\n  ");
+	scan_job_json(w, c, &out);
+	out_print(&out);
+}
+
+static void report_job(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	struct scan_report *r = ctx;
+	if (r->cli->json)
+		json_job(r, w, c);
+	else
+		scan_job_row(&r->rows, w, c);
+	r->njobs++;
+}
+
+static void report_progress(void *ctx, const struct watch *w, const struct scan_result *s)
+{
+	struct scan_report *r = ctx;
+	int64_t now = clock_boot_ms();
+	if (!r->cli->tty_err || r->cli->quiet || now - r->begun_ms < 1000 || now - r->progress_ms < 100)
+		return;
+	struct buf out = BUF_INIT;
+	buf_addf(&out, "\r\033[K%s: ", w->name);
+	out_count(&out, s->found);
+	buf_add(&out, " found, ");
+	out_count(&out, s->outcomes[OUTCOME_RECOVERED]);
+	buf_addf(&out, " recovered, %lld/s", (long long)(s->found * 1000 / (now - r->begun_ms)));
+	fputs(buf_text(&out), stderr);
+	fflush(stderr);
+	buf_release(&out);
+	r->progress_ms = now;
+	r->progress_shown = true;
+}
+
+static void json_watch_end(const struct scan_result *s)
+{
+	struct buf out = BUF_INIT;
+	scan_end_json(s, &out);
+	out_print(&out);
+}
+
+static void text_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
+                           const struct scan_result *s)
+{
+	struct buf out = BUF_INIT;
+	if (!s->failure.code || s->found) {
+		scan_head_text(w, d, s, r->rows.fix, r->cli->color_out, &out);
+		scan_rows_text(&r->rows, r->cli->color_out, &out);
+	}
+	fputs(buf_text(&out), stdout);
+	fflush(stdout);
+	buf_release(&out);
+}
+
+static void report_notes(const struct scan_report *r, const struct watch *w,
+                         const struct scan_result *s)
+{
+	if (s->failure.code)
+		cli_fail(&s->failure);
+	if (r->cli->quiet || s->failure.code)
+		return;
+	if (r->rows.fix && !s->ledger)
+		fprintf(stderr, "defib: %s: no ledger (%s): hold, undo and crash budget are off\n", w->name,
+		        s->ledger_off);
+	if (s->ledger_made)
+		fprintf(stderr, "defib: made the ledger in the database\n");
+	if (s->never_seen) {
+		struct buf hint = BUF_INIT;
+		unseen_hint(s->row_security, &hint);
+		fprintf(stderr, "defib: %s: no row is running, and %s\n", w->name, buf_text(&hint));
+		buf_release(&hint);
+	}
+	if (s->limited)
+		fprintf(stderr, "defib: %s: stopped at the limit; there may be more\n", w->name);
+}
+
+static void report_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
+                             const struct scan_result *s)
+{
+	if (r->progress_shown)
+		fputs("\r\033[K", stderr);
+	r->progress_shown = false;
+	if (r->cli->json)
+		json_watch_end(s);
+	else
+		text_watch_end(r, w, d, s);
+	report_notes(r, w, s);
+	r->running += s->running;
+	r->found += s->found;
+	r->held_before += s->held_before;
+	for (int i = 0; i < OUTCOME_COUNT; i++)
+		r->outcomes[i] += s->outcomes[i];
+}
+
+static void report_end(struct scan_report *r)
+{
+	struct buf out = BUF_INIT;
+	if (r->cli->json) {
+		buf_add(&out, "\n],");
+		scan_counts_json(r->running, r->found, r->outcomes, &out);
+		buf_add(&out, "}\n");
+		fputs(buf_text(&out), stdout);
+	} else if (!r->rows.fix && r->found && !r->cli->quiet) {
+		fprintf(stderr, "Nothing was changed. To recover them: the same command with --fix\n");
+	}
+	buf_release(&out);
+	arena_release(&r->rows.arena);
+}
+
+/* ---- the run ---- */
 
 /* A database of this run: one session, and why it is down once that is known. */
 struct source {

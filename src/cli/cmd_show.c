@@ -4,11 +4,10 @@
  * --logs the evidence, with --raw everything as one JSON document.
  */
 #include "cli/select.h"
-#include "cli/story_text.h"
-#include "cli/told_words.h"
+#include "view/override.h"
+#include "view/story.h"
 
-#include "view/json_story.h"
-#include "view/judged_job.h"
+#include "view/explain.h"
 
 const struct cli_option show_options[] = {
 	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
@@ -31,8 +30,7 @@ static void print_text(struct shown *x, struct store *s)
 	x->sheet.whole_row = cli_flag(x->cli, "state");
 	story_text(&x->sheet, &out);
 	pause_line(s, x->sheet.watch->name, &out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 }
 
 static void print_json(const struct story_sheet *x, const struct database *d)

@@ -7,15 +7,15 @@
  * stuck jobs back, or a worker keeps results that the database refuses to record.
  */
 #include "cli/select.h"
-#include "cli/status_text.h"
+#include "view/watch.h"
+#include "view/worker.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "life/attendance.h"
-#include "view/json_watch_status.h"
-#include "view/watch_status.h"
+#include "view/override.h"
 #include "watch/builtin.h"
 
 struct asking {
@@ -83,45 +83,6 @@ static void tell_unseen(const struct asking *x, const struct database *d, struct
 		        d->name);
 }
 
-/* What retention keeps and has removed in one database; nothing where there is nothing. */
-static void kept_text(const struct database *d, const struct retention_state *st, struct buf *out)
-{
-	for (int i = 0; i < RETENTION_COUNT; i++) {
-		const struct retention_kept *k = &st->kept[i];
-		if (k->rows <= 0 && k->removed <= 0)
-			continue;
-		buf_addf(out, "  kept         %s: ", d->name);
-		out_count(out, k->rows);
-		buf_addf(out, " %s kept", retention_words[i]);
-		if (k->oldest_us >= 0) {
-			buf_add(out, ", the oldest ");
-			duration_text(k->oldest_us / US_PER_S * US_PER_S, out);
-			buf_add(out, " old");
-		}
-		buf_add(out, "; ");
-		out_count(out, k->removed);
-		buf_add(out, " removed so far\n");
-	}
-}
-
-static void kept_json(const struct database *d, const struct retention_state *st, bool first,
-                      struct buf *out)
-{
-	buf_add(out, first ? "\n{\"database\":" : ",\n{\"database\":");
-	buf_add_json(out, d->name);
-	buf_addf(out, ",\"last_round_s\":%.3f,\"kept\":{", (double)st->ago_us / 1e6);
-	for (int i = 0; i < RETENTION_COUNT; i++) {
-		const struct retention_kept *k = &st->kept[i];
-		buf_addf(out, "%s\"%s\":{\"rows\":%lld,\"removed\":%lld,\"oldest_s\":", i ? "," : "",
-		         retention_names[i], (long long)(k->rows > 0 ? k->rows : 0), (long long)k->removed);
-		if (k->oldest_us >= 0)
-			buf_addf(out, "%.3f}", (double)k->oldest_us / 1e6);
-		else
-			buf_add(out, "null}");
-	}
-	buf_add(out, "}}");
-}
-
 static defib_err tell_kept(struct asking *x, const struct database *d, struct store *s,
                            struct failure *f)
 {
@@ -133,10 +94,12 @@ static defib_err tell_kept(struct asking *x, const struct database *d, struct st
 	}
 	if (err || !st.known)
 		return err;
-	if (x->cli->json)
-		kept_json(d, &st, x->kept.len == 0, &x->kept);
-	else
-		kept_text(d, &st, &x->kept);
+	if (x->cli->json) {
+		buf_add(&x->kept, x->kept.len ? ",\n" : "\n");
+		retention_json(d, &st, &x->kept);
+	} else {
+		retention_text(d, &st, &x->kept);
+	}
 	return DEFIB_OK;
 }
 
@@ -144,49 +107,18 @@ static defib_err tell_kept(struct asking *x, const struct database *d, struct st
 
 #define WORKERS_MAX 1000
 
-static void worker_text(const struct database *d, const char *name, const json_t *spool,
-                        struct buf *out)
-{
-	int64_t aside = json_integer_value(json_object_get(spool, "set_aside"));
-	const char *why = json_string_value(json_object_get(spool, "why"));
-	const char *unserved = json_string_value(json_object_get(spool, "unserved"));
-	struct buf text = BUF_INIT;
-	if (aside) {
-		out_count(&text, aside);
-		buf_addf(&text, " result%s set aside, the database refuses to record %s: %s",
-		         aside == 1 ? " is" : "s are", aside == 1 ? "it" : "them", why ? why : "?");
-	}
-	if (unserved)
-		buf_addf(&text, "%sresults in its spool wait for a worker that serves %s",
-		         aside ? "; " : "", unserved);
-	buf_addf(out, "  worker       %s: %s: ", d->name, name);
-	out_padded(out, buf_text(&text), 0);
-	buf_add(out, "\n");
-	buf_release(&text);
-}
-
-static void worker_json(const struct database *d, const char *name, const json_t *spool, bool first,
-                        struct buf *out)
-{
-	char *text = json_dumps(spool, JSON_COMPACT);
-	buf_add(out, first ? "\n{\"database\":" : ",\n{\"database\":");
-	buf_add_json(out, d->name);
-	buf_add(out, ",\"worker\":");
-	buf_add_json(out, name);
-	buf_addf(out, ",\"spool\":%s}", text ? text : "{}");
-	free(text);
-}
-
 static void tell_worker(struct asking *x, const struct database *d, const struct attendant *w)
 {
 	json_t *info = w->alive && w->info ? json_loads(w->info, 0, NULL) : NULL;
 	const json_t *spool = json_object_get(info, "spool");
 	bool trouble = json_integer_value(json_object_get(spool, "set_aside")) > 0 ||
 	               json_object_get(spool, "unserved");
-	if (trouble && x->cli->json)
-		worker_json(d, w->name, spool, x->workers.len == 0, &x->workers);
-	else if (trouble)
-		worker_text(d, w->name, spool, &x->workers);
+	if (trouble && x->cli->json) {
+		buf_add(&x->workers, x->workers.len ? ",\n" : "\n");
+		worker_spool_json(d, w->name, spool, &x->workers);
+	} else if (trouble) {
+		worker_spool_text(d, w->name, spool, &x->workers);
+	}
 	x->trouble = x->trouble || trouble;
 	json_decref(info);
 }

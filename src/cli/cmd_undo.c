@@ -8,7 +8,7 @@
 #include "cli/act.h"
 
 #include "base/text.h"
-#include "cli/act_report.h"
+#include "cli/act.h"
 #include "ledger/ledger.h"
 #include "watch/builtin.h"
 
@@ -192,10 +192,10 @@ static int carry_out(struct undo_run *r)
 {
 	struct cli *c = r->cli;
 	struct act_report report = {.cli = c,
-	                            .verb = "undo",
-	                            .done = "put back",
-	                            .good = OUTCOME_RECOVERED,
-	                            .dry_run = cli_flag(c, "dry-run")};
+	                            .words = {.verb = "undo",
+	                                      .done = "put back",
+	                                      .good = OUTCOME_RECOVERED,
+	                                      .dry_run = cli_flag(c, "dry-run")}};
 	act_report_begin(&report);
 	for (int i = 0; i < r->nparts; i++) {
 		const struct undo_part *p = &r->parts[i];
@@ -203,7 +203,7 @@ static int carry_out(struct undo_run *r)
 		struct undo_options o = {.batch = p->batch,
 		                         .reason = cli_value(c, "reason"),
 		                         .actor = cli_actor(c),
-		                         .dry_run = report.dry_run,
+		                         .dry_run = report.words.dry_run,
 		                         .done = act_job,
 		                         .ctx = &report};
 		act_group_begin(&report, p->watch, p->database);

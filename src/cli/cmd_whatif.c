@@ -4,7 +4,7 @@
  * Reads only.
  */
 #include "cli/select.h"
-#include "cli/table.h"
+#include "view/terminal.h"
 
 #include "base/clock.h"
 #include "insight/whatif.h"
@@ -183,8 +183,7 @@ static void print_json(const struct answer *x, bool first)
 		buf_add_json(&out, not_known[i]);
 	}
 	buf_add(&out, "]}");
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 }
 
 /* ---- the whole ---- */

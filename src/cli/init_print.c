@@ -102,8 +102,7 @@ int init_print(struct cli *c, const struct database *d)
 	for (int group = 0; group < RIGHTS_GROUPS; group++)
 		if (chosen[group])
 			print_group(c, d, (enum rights_group)group, buf_text(&role), &out);
-	fputs(buf_text(&out), stdout);
-	buf_release(&out);
+	out_print(&out);
 	buf_release(&role);
 	return EXIT_CLEAN;
 }

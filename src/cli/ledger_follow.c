@@ -7,7 +7,7 @@
  */
 #include "cli/cmd_ledger.h"
 
-#include "cli/ledger_lines.h"
+#include "view/ledger.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -35,7 +35,9 @@ static defib_err print_page(struct ledger_source *s, const struct ledger_filter 
 		struct ledger_line *all = ARENA_ARRAY(&a, struct ledger_line, n);
 		for (int i = 0; i < n; i++)
 			all[i] = (struct ledger_line){&rows[i], s->database};
-		ledger_lines_print(lines, all, n);
+		struct buf out = BUF_INIT;
+		ledger_lines_text(lines, all, n, &out);
+		out_print(&out);
 		*more = n == PAGE;
 		s->cursor = *more ? rows[n - 1].id : top;
 	}
@@ -93,7 +95,7 @@ static bool wait_a_moment(int signals)
 int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
                   const struct ledger_filter *filter)
 {
-	struct ledger_lines lines = {.cli = c};
+	struct ledger_lines lines = {.settings = &c->settings, .json = c->json};
 	sigset_t set;
 	int code = EXIT_CLEAN;
 	bool on = true;

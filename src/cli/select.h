@@ -19,7 +19,7 @@
 #include "cli/cli.h"
 #include "ledger/ledger.h"
 #include "store/session.h"
-#include "view/json_job.h"
+#include "view/job.h"
 #include "watch/compile.h"
 #include "watch/terms.h"
 

@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/counts.h"
-#include "view/report_format.h"
-#include "view/report_words.h"
+#include "view/report.h"
 #include "watch/builtin.h"
 
 #include <assert.h>

@@ -6,8 +6,8 @@
 #include "alert/sinks.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "view/alert.h"
 #include "view/json.h"
-#include "view/json_alerts.h"
 
 #define DELIVERIES 100
 #define DELIVERIES_MAX 1000

@@ -11,7 +11,7 @@
 #include "ledger/events.h"
 #include "recover/masked.h"
 #include "view/json.h"
-#include "view/json_ledger.h"
+#include "view/ledger.h"
 #include "view/viewer.h"
 
 #define PAGE 50

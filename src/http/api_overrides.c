@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "view/override_set.h"
+#include "view/override.h"
 
 #define OVERRIDE_US (600 * US_PER_S) /* a word that no pass took is void after that */
 

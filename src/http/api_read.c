@@ -9,10 +9,10 @@
 #include "insight/story.h"
 #include "recover/evidence.h"
 #include "view/cursor.h"
+#include "view/explain.h"
+#include "view/job.h"
 #include "view/json.h"
-#include "view/json_job.h"
-#include "view/json_story.h"
-#include "view/judged_job.h"
+#include "view/story.h"
 #include "view/viewer.h"
 
 #define PAGE 50

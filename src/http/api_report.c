@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/counts.h"
-#include "view/report_format.h"
+#include "view/report.h"
 #include "view/viewer.h"
 #include "watch/builtin.h"
 #include "watch/reports.h"

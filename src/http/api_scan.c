@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "recover/scan.h"
 #include "view/json.h"
-#include "view/json_scan.h"
-#include "view/watch_status.h"
+#include "view/scan.h"
+#include "view/watch.h"
 
 #define FOUND_USUAL 500
 #define FOUND_MOST 5000

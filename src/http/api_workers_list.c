@@ -9,7 +9,7 @@
 #include "daemon/heartbeats.h"
 #include "life/roster.h"
 #include "view/json.h"
-#include "view/json_worker.h"
+#include "view/worker.h"
 #include "watch/builtin.h"
 
 #define PAGE 100

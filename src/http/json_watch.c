@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "recover/acts.h"
 #include "view/json.h"
-#include "view/json_config.h"
-#include "view/watch_status.h"
+#include "view/setup.h"
+#include "view/watch.h"
 
 /* ---- how it is ---- */
 

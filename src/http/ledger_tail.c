@@ -13,7 +13,7 @@
 #include "http/events_inside.h"
 #include "ledger/ledger.h"
 #include "store/session.h"
-#include "view/json_ledger.h"
+#include "view/ledger.h"
 #include "view/viewer.h"
 
 #include <stdlib.h>

@@ -1,21 +1,10 @@
 /*
- * json.h: members of JSON objects, for everything that is said both by a command's
- * --json and by the API: one renderer for both, which appends to a buffer.
+ * json.h: members of JSON objects, appended to a buffer.
  *
- * json_job.h       a job of a list
- * json_story.h     all that is known of one job
- * json_explain.h   one job, judged
- * json_ledger.h    an entry of the ledger
- * json_tally.h     the numbers of a watch
- * json_learned.h   what was learnt of a watch
- * json_watch_status.h  how a watch stands, and what persons said of it
- * json_finding.h   what the doctor found
- * json_config.h    the effective configuration
- * json_worker.h    a worker of the registry
- * json_alerts.h    how a rule of alerts stands, and messages
- *
- * What is masked is masked by the watch that is handed in: for a viewer it is a copy
- * that masks more (viewer.h).
+ * The room `view` renders each thing once as JSON (X_json) and once as text (X_text, or a row
+ * of a table), for the command line and for HTTP alike. Begin with job.h; story.h, scan.h,
+ * ledger.h, watch.h and report.h are built the same way. What is masked is masked by the watch
+ * that is handed in: for a viewer it is a copy that masks more (viewer.h).
  */
 #ifndef VIEW_JSON_H
 #define VIEW_JSON_H

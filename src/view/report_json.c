@@ -1,5 +1,5 @@
 /* report_json.c: a report with all its numbers: see report_format.h. */
-#include "view/report_format.h"
+#include "view/report.h"
 
 #include "base/clock.h"
 #include "recover/masked.h"

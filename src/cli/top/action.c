@@ -6,11 +6,10 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/act_report.h"
-#include "cli/story_text.h"
-#include "cli/told_words.h"
-#include "view/judged_job.h"
-#include "view/override_set.h"
+#include "view/act.h"
+#include "view/explain.h"
+#include "view/override.h"
+#include "view/story.h"
 
 /* A page of jobs is read by a person; the counts below it are of all. */
 #define JOBS_SHOWN 100
@@ -51,7 +50,7 @@ static defib_err tell_story(struct top_view *v, struct top_action *e, struct fai
 
 struct telling {
 	struct top_action *errand;
-	struct act_report report;
+	struct act_words words;
 	int told;
 };
 
@@ -60,7 +59,7 @@ static void tell_job(void *ctx, const struct watch *w, const struct candidate *c
 	struct telling *t = ctx;
 	if (t->told++ >= JOBS_SHOWN)
 		return;
-	act_job_text(&t->report, w, c, false, &t->errand->text);
+	act_job_text(&t->words, w, c, false, &t->errand->text);
 	buf_add(&t->errand->text, "\n");
 }
 
@@ -69,18 +68,18 @@ static void tell_result(struct top_view *v, struct telling *t, const struct by_h
 	struct top_action *e = t->errand;
 	if (t->told > JOBS_SHOWN)
 		buf_addf(&e->text, "  and %d more\n", t->told - JOBS_SHOWN);
-	act_counts_text(&t->report, v->watches[e->watch].watch, v->database, result, &e->text);
-	e->good = result->outcomes[e->dry_run ? OUTCOME_LEFT : t->report.good];
+	act_counts_text(&t->words, v->watches[e->watch].watch, v->database, result, &e->text);
+	e->good = result->outcomes[e->dry_run ? OUTCOME_LEFT : t->words.good];
 	snprintf(e->made, sizeof e->made, "%s", e->dry_run ? "" : result->batch);
 }
 
 static defib_err do_act(struct top_view *v, struct top_action *e, struct failure *f)
 {
 	struct telling t = {.errand = e,
-	                    .report = {.verb = e->kind->verb,
-	                               .done = e->kind->done,
-	                               .good = e->kind->good,
-	                               .dry_run = e->dry_run}};
+	                    .words = {.verb = e->kind->verb,
+	                              .done = e->kind->done,
+	                              .good = e->kind->good,
+	                              .dry_run = e->dry_run}};
 	const struct by_hand_options o = {.act = e->kind->act,
 	                                  .reason = e->reason,
 	                                  .actor = v->ctx->actor,
@@ -104,7 +103,7 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 {
 	struct telling t = {
 		.errand = e,
-		.report = {
+		.words = {
 			.verb = "undo", .done = "put back", .good = OUTCOME_RECOVERED, .dry_run = e->dry_run}};
 	struct undo_options o = {.batch = e->batch,
 	                         .reason = e->reason,

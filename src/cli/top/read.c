@@ -13,10 +13,11 @@
 #include "recover/browse.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
-#include "view/job_words.h"
-#include "view/judged_job.h"
-#include "view/story_words.h"
-#include "view/watch_status.h"
+#include "view/explain.h"
+#include "view/job.h"
+#include "view/ledger.h"
+#include "view/story.h"
+#include "view/watch.h"
 #include "watch/builtin.h"
 
 struct reading {

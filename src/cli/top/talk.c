@@ -2,7 +2,7 @@
 #include "cli/top/talk.h"
 
 #include "base/text.h"
-#include "cli/act_report.h"
+#include "view/act.h"
 
 #include <assert.h>
 #include <limits.h>

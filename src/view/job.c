@@ -1,0 +1,323 @@
+/* job.c: see job.h. */
+#include "view/job.h"
+
+#include "base/clock.h"
+#include "ledger/causes.h"
+#include "recover/evidence.h"
+#include "recover/masked.h"
+#include "view/json.h"
+#include "watch/terms.h"
+
+#include <stdarg.h>
+
+void job_qualified(const struct watch *w, const char *job, struct buf *out)
+{
+	buf_addf(out, "%s/%s", w->name, job);
+}
+
+void key_json(const struct watch *w, const char *job, struct buf *out)
+{
+	buf_add(out, ",\"key\":");
+	if (w->key.n == 1)
+		buf_add_json(out, job);
+	else
+		buf_add(out, job); /* a composite key is a JSON array already */
+}
+
+static void json_shown(const struct watch *w, const struct facts *f, struct buf *out)
+{
+	struct buf value = BUF_INIT;
+	buf_add(out, ",\"show\":{");
+	for (int i = 0; i < w->show.n; i++) {
+		buf_add(out, i ? "," : "");
+		buf_add_json(out, w->show.items[i]);
+		buf_add(out, ":");
+		buf_clear(&value);
+		if (f->show[i])
+			masked_text(w, NULL, w->show.items[i], f->show[i], &value);
+		if (f->show[i])
+			buf_add_json(out, buf_text(&value));
+		else
+			buf_add(out, "null");
+	}
+	buf_add(out, "}");
+	buf_release(&value);
+}
+
+void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
+                  struct buf *out)
+{
+	const struct facts *f = &row->facts;
+	const struct judgement *j = &row->judgement;
+	struct buf text = BUF_INIT;
+	job_qualified(w, row->job, &text);
+	buf_add(out, "{\"job\":");
+	buf_add_json(out, buf_text(&text));
+	json_text(out, "database", d->name);
+	json_text(out, "watch", w->name);
+	key_json(w, row->job, out);
+	json_text(out, "state", row->state);
+	json_text(out, "state_name", state_named(w, row->state));
+	json_text(out, "kind", f->kind);
+	json_seconds(out, "age_s", row->has_since, f->now_us - row->since_us);
+	buf_addf(out, ",\"running\":%s", f->running ? "true" : "false");
+	json_text(out, "verdict", j->verdict ? verdict_names[j->verdict] : NULL);
+	json_seconds(out, "measured_s", j->measured, j->measured_us);
+	json_seconds(out, "limit_s", j->measured, j->limit_us);
+	buf_clear(&text);
+	if (f->owner)
+		shown_owner(w, f->owner, &text);
+	json_text(out, "owner", f->owner ? buf_text(&text) : NULL);
+	json_number(out, "attempts", f->has_attempts, f->attempts);
+	json_number(out, "max_attempts", f->has_max_attempts, f->max_attempts);
+	json_number(out, "epoch", f->has_epoch, f->epoch);
+	json_text(out, "held", f->held ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL);
+	buf_clear(&text);
+	if (f->held && f->hold_reason)
+		hold_reason_words(w, f, &text);
+	json_text(out, "hold_reason", f->held && f->hold_reason ? buf_text(&text) : NULL);
+	buf_clear(&text);
+	if (row->has_retry)
+		time_iso(row->retry_us, &text);
+	json_text(out, "retry_at", row->has_retry ? buf_text(&text) : NULL);
+	json_shown(w, f, out);
+	buf_release(&text);
+}
+
+void claim_json(const struct claim *c, bool there, struct buf *out)
+{
+	buf_add(out, ",\"claim\":");
+	if (!there) {
+		buf_add(out, "null");
+		return;
+	}
+	buf_add(out, "{\"application\":");
+	buf_add_json(out, c->application);
+	json_number(out, "pid", true, c->pid);
+	json_text(out, "program", c->program);
+	json_text(out, "host", c->host);
+	json_time(out, "since", true, c->at_us);
+	buf_add(out, "}");
+}
+
+void when_words(int64_t us, int64_t now_us, struct buf *out)
+{
+	int64_t ahead = us - now_us;
+	if (ahead > -US_PER_S && ahead < US_PER_S) {
+		buf_add(out, "just now");
+		return;
+	}
+	buf_add(out, ahead > 0 ? "in " : "");
+	duration_text(ahead > 0 ? ahead : -ahead, out);
+	buf_add(out, ahead > 0 ? "" : " ago");
+}
+
+void verdict_words(const struct judgement *j, struct buf *out)
+{
+	if (j->verdict == VERDICT_NONE)
+		return;
+	buf_add(out, verdict_names[j->verdict]);
+	if (!j->measured)
+		return;
+	buf_add(out, " ");
+	duration_text(j->measured_us, out);
+	buf_add(out, " (limit ");
+	duration_text(j->limit_us, out);
+	buf_add(out, ")");
+}
+
+void attempts_words(const struct facts *f, struct buf *out)
+{
+	if (f->has_attempts)
+		buf_addf(out, "%lld", (long long)f->attempts);
+	if (f->has_attempts && f->has_max_attempts)
+		buf_addf(out, " of %lld", (long long)f->max_attempts);
+}
+
+void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out)
+{
+	struct secrets secrets = {0};
+	secrets_facts(&secrets, w, f);
+	masked_words(w, &secrets, f->hold_reason, out);
+	secrets_release(&secrets);
+}
+
+void note_words(const struct watch *w, const struct browsed *row, struct buf *out)
+{
+	const struct facts *f = &row->facts;
+	if (f->held)
+		buf_addf(out, "held: %s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND);
+	if (f->held && f->hold_reason) {
+		buf_add(out, ", ");
+		hold_reason_words(w, f, out);
+	}
+	if (!row->has_retry)
+		return;
+	int64_t wait = row->retry_us - row->facts.now_us;
+	buf_add(out, out->len ? ", retry due" : "retry due");
+	if (wait > 0) {
+		buf_add(out, " in ");
+		duration_text(wait, out);
+	} else {
+		buf_add(out, " now");
+	}
+}
+
+void state_words(const struct watch *w, const char *state, struct buf *out)
+{
+	const char *name = state_named(w, state);
+	if (name)
+		buf_addf(out, "%s (%s)", name, state);
+	else
+		buf_add(out, state ? state : "");
+}
+
+void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	if (s->n == FACTS_MAX)
+		return;
+	s->names[s->n] = name;
+	s->values[s->n++] = arena_strdup(s->arena, text);
+}
+
+void fact_print(const struct fact_sheet *s, struct buf *out)
+{
+	int width = 13;
+	for (int i = 0; i < s->n; i++)
+		width = out_width(s->names[i]) > width ? out_width(s->names[i]) : width;
+	for (int i = 0; i < s->n; i++) {
+		buf_add(out, "  ");
+		out_padded(out, s->names[i], width);
+		buf_add(out, " ");
+		out_padded(out, s->values[i], 0);
+		buf_add(out, "\n");
+	}
+}
+
+static void sign_lines(struct fact_sheet *sheet, const struct watch *w, const struct facts *f)
+{
+	static const char *const names[] = {"alive_at", "expires_at", "started_at"};
+	for (int s = 0; s < SIGN_COUNT; s++) {
+		struct buf iso = BUF_INIT, age = BUF_INIT, limit = BUF_INIT;
+		const struct threshold *t = s == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
+		int64_t us = 0;
+		if (watch_sign(w, (enum sign)s)->text && f->has_sign[s]) {
+			int64_t since = f->now_us - f->sign_us[s];
+			time_iso(f->sign_us[s], &iso);
+			duration_text(since < 0 ? -since : since, &age);
+			threshold_for(t, f->kind, &us);
+			duration_text(us, &limit);
+			fact_line(sheet, names[s], "%s, %s %s; the limit is %s", buf_text(&iso), buf_text(&age),
+			          since < 0 ? "ahead" : "ago", buf_text(&limit));
+		} else if (watch_sign(w, (enum sign)s)->text) {
+			fact_line(sheet, names[s], "null");
+		}
+		buf_release(&iso);
+		buf_release(&age);
+		buf_release(&limit);
+	}
+}
+
+static void owner_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f)
+{
+	static const char *const known[] = {"unknown", "no", "yes"};
+	struct buf owner = BUF_INIT;
+	if (f->owner)
+		shown_owner(w, f->owner, &owner);
+	if (w->owner.text)
+		fact_line(s, "owner", "%s", f->owner ? buf_text(&owner) : "null");
+	if (w->owner_alive.text)
+		fact_line(s, "owner_alive", "%s", known[f->owner_alive - KNOWN_NOT]);
+	buf_release(&owner);
+}
+
+void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f)
+{
+	struct buf value = BUF_INIT;
+	fact_line(s, "running", "%s (%s)", f->running ? "yes" : "no", w->running.text);
+	sign_lines(s, w, f);
+	owner_lines(s, w, f);
+	if (w->kind.text)
+		fact_line(s, "kind", "%s", f->kind ? f->kind : "null");
+	if (f->has_attempts && f->has_max_attempts)
+		fact_line(s, "attempts", "%lld of %lld", (long long)f->attempts,
+		          (long long)f->max_attempts);
+	else if (f->has_attempts)
+		fact_line(s, "attempts", "%lld", (long long)f->attempts);
+	if (f->has_epoch)
+		fact_line(s, "epoch", "%lld", (long long)f->epoch);
+	if (f->crashes)
+		fact_line(s, "recovered", "%lld %s before", (long long)f->crashes,
+		          f->crashes == 1 ? "time" : "times");
+	for (int i = 0; i < w->show.n; i++) {
+		buf_clear(&value);
+		if (f->show[i])
+			shown_value(w, w->show.items[i], f->show[i], &value);
+		fact_line(s, w->show.items[i], "%s", f->show[i] ? buf_text(&value) : "null");
+	}
+	buf_release(&value);
+}
+
+void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us)
+{
+	struct buf iso = BUF_INIT, age = BUF_INIT;
+	time_iso(c->at_us, &iso);
+	duration_text(now_us > c->at_us ? now_us - c->at_us : 0, &age);
+	fact_line(s, "claimed", "by session %s (pid %lld)%s%s%s%s at %s, %s ago",
+	          c->application[0] ? c->application : "without a name", (long long)c->pid,
+	          c->program ? " of " : "", c->program ? c->program : "", c->host ? " on " : "",
+	          c->host ? c->host : "", buf_text(&iso), buf_text(&age));
+	buf_release(&iso);
+	buf_release(&age);
+}
+
+void list_head(struct table *t, const struct watch *w)
+{
+	static const char *const titles[] = {"JOB",     "STATE", "KIND",     "AGE",
+	                                     "VERDICT", "OWNER", "ATTEMPTS", "NOTE"};
+	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+		table_column(t, titles[i]);
+	for (int i = 0; i < w->show.n; i++)
+		table_column(t, w->show.items[i]);
+}
+
+/* Appends to one text and takes it as a cell. */
+static void take_cell(struct table *t, enum color color, struct buf *text)
+{
+	table_cell(t, color, buf_text(text));
+	buf_clear(text);
+}
+
+void list_job_row(struct table *t, const struct watch *w, const struct browsed *row)
+{
+	struct buf text = BUF_INIT;
+	const struct facts *f = &row->facts;
+	job_qualified(w, row->job, &text);
+	take_cell(t, COLOR_NONE, &text);
+	state_words(w, row->state, &text);
+	take_cell(t, COLOR_NONE, &text);
+	table_cell(t, COLOR_NONE, f->kind);
+	if (row->has_since && f->now_us >= row->since_us)
+		duration_text(f->now_us - row->since_us, &text);
+	take_cell(t, COLOR_NONE, &text);
+	verdict_words(&row->judgement, &text);
+	take_cell(t, COLOR_RED, &text);
+	if (f->owner)
+		shown_owner(w, f->owner, &text);
+	take_cell(t, COLOR_NONE, &text);
+	attempts_words(f, &text);
+	take_cell(t, COLOR_NONE, &text);
+	note_words(w, row, &text);
+	take_cell(t, COLOR_YELLOW, &text);
+	for (int i = 0; i < w->show.n; i++) {
+		if (f->show[i])
+			shown_value(w, w->show.items[i], f->show[i], &text);
+		take_cell(t, COLOR_NONE, &text);
+	}
+	buf_release(&text);
+}

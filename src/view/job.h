@@ -1,0 +1,55 @@
+/*
+ * job.h: one job of a list: as JSON, and in the words that lists, stories and explanations share.
+ */
+#ifndef VIEW_JOB_H
+#define VIEW_JOB_H
+
+#include "recover/attach.h"
+#include "recover/browse.h"
+#include "view/terminal.h"
+#include "watch/settings.h"
+
+/* "pages/17": how a job is written on the command line and by --ids. */
+void job_qualified(const struct watch *w, const char *job, struct buf *out);
+/* ,"key":…: a text, or the array of a composite one. */
+void key_json(const struct watch *w, const char *job, struct buf *out);
+/* All of a row, as an object that is still open. */
+void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
+                  struct buf *out);
+/* ,"claim":…: the session that took the job; null where its table does not tell. */
+void claim_json(const struct claim *c, bool there, struct buf *out);
+
+/* "silent 2h 5m (limit 1h)"; nothing when it is not stuck. */
+void verdict_words(const struct judgement *j, struct buf *out);
+/* "1 of 3" */
+void attempts_words(const struct facts *f, struct buf *out);
+/* "held: poison, retry due in 2m" */
+void note_words(const struct watch *w, const struct browsed *row, struct buf *out);
+/* The reason that was given with the job's hold: what is masked beside it is masked in it. */
+void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out);
+/* "OCR_PROCESSING (6)", or the state as it is. */
+void state_words(const struct watch *w, const char *state, struct buf *out);
+/* "in 2m", "3m ago" */
+void when_words(int64_t us, int64_t now_us, struct buf *out);
+
+#define FACTS_MAX 64
+
+/* Names and values, printed in two columns. */
+struct fact_sheet {
+	int n;
+	const char *names[FACTS_MAX], *values[FACTS_MAX];
+	struct arena *arena;
+};
+
+void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* What the row says. */
+void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f);
+/* Which session took it, where its table tells (defib attach). */
+void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us);
+void fact_print(const struct fact_sheet *s, struct buf *out);
+
+/* A list of jobs for a terminal: its titles, and a row each. */
+void list_head(struct table *t, const struct watch *w);
+void list_job_row(struct table *t, const struct watch *w, const struct browsed *row);
+
+#endif

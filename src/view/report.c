@@ -1,0 +1,364 @@
+/* report.c: see report.h. */
+#include "view/report.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "insight/suggest.h"
+#include "recover/masked.h"
+#include "watch/reports.h"
+
+#include <assert.h>
+
+static const struct {
+	const char *type;
+	void (*render)(const struct report *r, struct buf *out);
+} forms[REPORT_FORMS] = {
+	[REPORT_TEXT] = {"text/plain; charset=utf-8", report_text},
+	[REPORT_MARKDOWN] = {"text/markdown; charset=utf-8", report_markdown},
+	[REPORT_HTML] = {"text/html; charset=utf-8", report_html},
+	[REPORT_JSON] = {"application/json", report_json},
+};
+
+int report_form_named(const char *name)
+{
+	return word_index(report_form_names, name);
+}
+
+void report_render(enum report_form form, const struct report *r, struct buf *out)
+{
+	assert(form < REPORT_FORMS);
+	forms[form].render(r, out);
+}
+
+const char *report_type(enum report_form form)
+{
+	assert(form < REPORT_FORMS);
+	return forms[form].type;
+}
+
+/* ---- words ---- */
+
+void report_clean(struct buf *out, const char *text)
+{
+	while (text && *text) {
+		size_t n = utf8_len(text);
+		if (n == 0 || utf8_steers(text))
+			buf_addch(out, n == 0 ? '?' : ' ');
+		else
+			buf_addn(out, text, n);
+		text += n ? n : 1;
+	}
+}
+
+static void add_name(struct buf *out, const char *name)
+{
+	buf_addch(out, MARK_NAME);
+	report_clean(out, name && *name ? name : "-");
+	buf_addch(out, MARK_END);
+}
+
+static void add_text(struct buf *out, const char *text)
+{
+	buf_addch(out, MARK_TEXT);
+	report_clean(out, text);
+	buf_addch(out, MARK_END);
+}
+
+/* "12,345" */
+static void add_count(struct buf *out, int64_t n)
+{
+	char digits[32];
+	int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			buf_addch(out, ',');
+		buf_addch(out, digits[i]);
+	}
+}
+
+static void add_length(struct buf *out, const struct report *r)
+{
+	duration_text(r->period.to_us - r->period.from_us, out);
+}
+
+/* "50 % more than in the 7d before (8)" */
+static void add_trend(struct buf *out, const struct report *r, int64_t now, int64_t before)
+{
+	struct buf length = BUF_INIT;
+	add_length(&length, r);
+	if (before == 0 || now == before) {
+		buf_addf(out, before == 0 ? "none in the %s before" : "as many as in the %s before",
+		         buf_text(&length));
+	} else {
+		double change = (double)(now - before) / (double)before * 100;
+		buf_addf(out, "%.0f %% %s than in the %s before (", change < 0 ? -change : change,
+		         change < 0 ? "less" : "more", buf_text(&length));
+		add_count(out, before);
+		buf_add(out, ")");
+	}
+	buf_release(&length);
+}
+
+/* ---- lines ---- */
+
+static void add_line(struct report_lines *out, struct arena *a, const char *label, bool warns,
+                     struct buf *words)
+{
+	assert(out->n < REPORT_LINES_MAX);
+	if (words->len)
+		out->items[out->n++] = (struct report_line){label, arena_strdup(a, buf_text(words)), warns};
+	buf_release(words);
+}
+
+static void part(struct buf *out, int64_t n, const char *what)
+{
+	if (n == 0)
+		return;
+	buf_add(out, out->len ? ", " : "");
+	add_count(out, n);
+	buf_addf(out, " %s", what);
+}
+
+static void recovered_words(const struct report *r, const struct report_numbers *now,
+                            const struct report_numbers *before, struct buf *out)
+{
+	struct buf parts = BUF_INIT;
+	part(&parts, now->requeued, "requeued");
+	part(&parts, now->retried, "to be retried");
+	part(&parts, now->failed, "ended as failed");
+	part(&parts, now->rollbacks, "to be rolled back");
+	add_count(out, now->recovered);
+	if (parts.len)
+		buf_addf(out, " (%s)", buf_text(&parts));
+	if (now->recovered_by_hand) {
+		buf_add(out, ", ");
+		add_count(out, now->recovered_by_hand);
+		buf_add(out, " of them by hand");
+	}
+	buf_add(out, "; ");
+	add_trend(out, r, now->recovered, before->recovered);
+	buf_release(&parts);
+}
+
+static void top_words(const struct digest_list *t, struct buf *out)
+{
+	for (int i = 0; i < t->n; i++) {
+		buf_add(out, i ? ", " : "");
+		add_name(out, t->items[i].name);
+		if (t->items[i].also && !text_eq(t->items[i].also, t->items[i].name)) {
+			buf_add(out, " ");
+			add_name(out, t->items[i].also);
+		}
+		buf_add(out, ": ");
+		add_count(out, t->items[i].n);
+	}
+}
+
+static void times_words(const struct report_watch *w, struct buf *out)
+{
+	if (w->times.n == 0)
+		return;
+	buf_add(out, "median ");
+	duration_text(w->times.median_us, out);
+	buf_add(out, ", longest ");
+	duration_text(w->times.worst_us, out);
+	buf_add(out, " from the end or last sign of life of the worker to the recovery");
+}
+
+static void hold_words(const struct report_watch *w, struct buf *out)
+{
+	if (w->waiting == 0)
+		return;
+	add_count(out, w->waiting);
+	buf_add(out, w->nholds < w->waiting ? ", the oldest: " : ": ");
+	for (int i = 0; i < w->nholds; i++) {
+		buf_add(out, i ? "; " : "");
+		add_name(out, w->holds[i].job);
+		buf_addf(out, " since %.10s", w->holds[i].at);
+		if (w->holds[i].reason) {
+			struct secrets secrets = {0};
+			struct buf reason = BUF_INIT;
+			secrets_owner(&secrets, w->watch, w->holds[i].owner);
+			masked_words(w->watch, &secrets, w->holds[i].reason, &reason);
+			buf_add(out, ", ");
+			add_text(out, buf_text(&reason));
+			secrets_release(&secrets);
+			buf_release(&reason);
+		}
+	}
+}
+
+static void mistake_words(const struct report_watch *w, struct buf *out)
+{
+	/* What a person chose is no verdict of ours, and so no mistake. */
+	int64_t recovered = w->now.recovered - w->now.recovered_by_hand;
+	if (w->mistakes == 0)
+		return;
+	add_count(out, w->mistakes);
+	buf_add(out, " of ");
+	add_count(out, recovered);
+	buf_add(out, " (");
+	share_text(recovered ? (double)w->mistakes / (double)recovered : 1, out);
+	buf_add(out, "): the worker lived and finished after all");
+}
+
+static void count_line(struct report_lines *out, struct arena *a, const char *label, bool warns,
+                       int64_t n, const char *what)
+{
+	struct buf words = BUF_INIT;
+	part(&words, n, what);
+	add_line(out, a, label, warns, &words);
+}
+
+/* What went wrong, or nearly did. */
+static void trouble_lines(const struct report_watch *w, struct arena *a, struct report_lines *out)
+{
+	struct buf mistakes = BUF_INIT, holds = BUF_INIT;
+	hold_words(w, &holds);
+	add_line(out, a, "waits for a person", true, &holds);
+	count_line(out, a, "held", false, w->now.held, "left to a person in this time");
+	count_line(out, a, "rolled back", false, w->now.rolled_back, "rollbacks were carried through");
+	count_line(out, a, "only reported", false, w->now.reported,
+	           "found stuck and left as they were");
+	count_line(out, a, "retries exhausted", true, w->now.exhausted, "had no attempts left");
+	mistake_words(w, &mistakes);
+	add_line(out, a, "false positives", true, &mistakes);
+	count_line(out, a, "late completions", false, w->now.late,
+	           "reported the end of a job that was no longer theirs");
+	count_line(out, a, "workers returned", false, w->now.returned,
+	           "came back after they were declared dead");
+	count_line(out, a, "near misses", false, w->has_near_misses ? w->near_misses : 0,
+	           "were close to their limit, since the daemon was started");
+	count_line(out, a, "brake", true, w->now.brakes,
+	           "times most workers fell silent at once and nobody was condemned");
+}
+
+static void advice_line(const struct report_watch *w, struct arena *a, struct report_lines *out)
+{
+	struct buf words = BUF_INIT;
+	for (int i = 0; i < w->nadvice; i++) {
+		buf_add(&words, i ? "; " : "");
+		add_text(&words, w->advice[i]);
+	}
+	add_line(out, a, "thresholds", false, &words);
+}
+
+void report_watch_lines(const struct report *r, const struct report_watch *w, struct arena *a,
+                        struct report_lines *out)
+{
+	const struct {
+		const char *label;
+		const struct digest_list *top;
+	} lists[] = {{"causes", &w->causes},
+	             {"kinds", &w->kinds},
+	             {"owners", &w->owners},
+	             {"jobs most often", &w->jobs}};
+	struct buf words = BUF_INIT, times = BUF_INIT, actors = BUF_INIT;
+	*out = (struct report_lines){0};
+	if (w->no_ledger) {
+		buf_add(&words, w->no_ledger);
+		add_line(out, a, "nothing to report", false, &words);
+		return;
+	}
+	recovered_words(r, &w->now, &w->before, &words);
+	add_line(out, a, "recovered", false, &words);
+	times_words(w, &times);
+	add_line(out, a, "time to recover", false, &times);
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+		struct buf top = BUF_INIT;
+		top_words(lists[i].top, &top);
+		add_line(out, a, lists[i].label, false, &top);
+	}
+	trouble_lines(w, a, out);
+	top_words(&w->actors, &actors);
+	add_line(out, a, "by hand", false, &actors);
+	advice_line(w, a, out);
+	if (w->missing.code) {
+		struct buf why = BUF_INIT;
+		add_text(&why, w->missing.what);
+		add_line(out, a, "numbers missing", true, &why);
+	}
+}
+
+void report_summary_lines(const struct report *r, struct arena *a, struct report_lines *out)
+{
+	struct report_numbers now, before;
+	struct buf words = BUF_INIT, lost = BUF_INIT;
+	int64_t mistakes = 0, waiting = 0;
+	*out = (struct report_lines){0};
+	report_total(r, &now, &before);
+	for (int i = 0; i < r->nwatches; i++) {
+		mistakes += r->watches[i].mistakes;
+		waiting += r->watches[i].waiting;
+	}
+	recovered_words(r, &now, &before, &words);
+	add_line(out, a, "recovered", false, &words);
+	count_line(out, a, "waiting", true, waiting, "held for a person now");
+	count_line(out, a, "false positives", true, mistakes, "recovered though the worker lived");
+	count_line(out, a, "by hand", false, now.by_hand, "done by persons");
+	for (int i = 0; i < r->nlost; i++) {
+		buf_add(&lost, i ? "; " : "");
+		add_name(&lost, r->lost[i].database);
+		buf_add(&lost, " ");
+		add_text(&lost, r->lost[i].failure.what);
+	}
+	add_line(out, a, "not reported", true, &lost);
+}
+
+/* ---- titles and charts ---- */
+
+void report_span(const struct report *r, struct buf *out)
+{
+	struct buf iso = BUF_INIT;
+	time_iso(r->period.to_us, &iso);
+	add_length(out, r);
+	buf_addf(out, " to %.10s %.5s UTC", buf_text(&iso), buf_text(&iso) + 11);
+	buf_release(&iso);
+}
+
+void report_heading(const struct report_watch *w, struct buf *out)
+{
+	buf_addch(out, MARK_NAME);
+	report_clean(out, w->database->name);
+	buf_addch(out, '/');
+	report_clean(out, w->watch->name);
+	buf_addch(out, MARK_END);
+	if (w->watch->label) {
+		buf_add(out, " ");
+		add_text(out, w->watch->label);
+	}
+}
+
+int64_t report_peak(const struct report_watch *w)
+{
+	int64_t peak = 1;
+	for (int i = 0; i < w->ndays; i++)
+		if (w->days[i].recovered > peak)
+			peak = w->days[i].recovered;
+	return peak;
+}
+
+/* ---- marks ---- */
+
+void report_write(struct buf *out, const struct report_style *style, const char *words)
+{
+	while (*words) {
+		if (*words != MARK_NAME && *words != MARK_TEXT) {
+			size_t ours = strcspn(words, "\1\2");
+			buf_addn(out, words, ours);
+			words += ours;
+			continue;
+		}
+		const char *end = strchr(words, MARK_END);
+		assert(end != NULL);
+		size_t n = (size_t)(end - words - 1);
+		if (*words == MARK_NAME) {
+			buf_add(out, style->name_open);
+			style->name(out, words + 1, n);
+			buf_add(out, style->name_close);
+		} else {
+			style->text(out, words + 1, n);
+		}
+		words = end + 1;
+	}
+}

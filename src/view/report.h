@@ -1,0 +1,59 @@
+/*
+ * report.h: a report: one struct in, a buffer out.
+ */
+#ifndef VIEW_REPORT_H
+#define VIEW_REPORT_H
+
+#include "insight/report.h"
+
+enum report_form { REPORT_TEXT, REPORT_MARKDOWN, REPORT_HTML, REPORT_JSON, REPORT_FORMS };
+
+void report_text(const struct report *r, struct buf *out);
+void report_markdown(const struct report *r, struct buf *out);
+void report_html(const struct report *r, struct buf *out);
+void report_json(const struct report *r, struct buf *out);
+
+/* The form of that name, in the order of the enum; -1: there is none. */
+int report_form_named(const char *name);
+void report_render(enum report_form form, const struct report *r, struct buf *out);
+/* "text/html; charset=utf-8" */
+const char *report_type(enum report_form form);
+
+#define MARK_NAME '\1' /* a name begins */
+#define MARK_TEXT '\2' /* a foreign sentence begins */
+#define MARK_END '\3'
+
+struct report_line {
+	const char *label, *words;
+	bool warns; /* somebody should look at it */
+};
+
+#define REPORT_LINES_MAX 24
+struct report_lines {
+	int n;
+	struct report_line items[REPORT_LINES_MAX];
+};
+
+/* Lines that have nothing to say are left out. */
+void report_watch_lines(const struct report *r, const struct report_watch *w, struct arena *a,
+                        struct report_lines *out);
+/* Of all watches, and of databases that could not be asked. */
+void report_summary_lines(const struct report *r, struct arena *a, struct report_lines *out);
+/* "7d to 2026-11-15 14:00 UTC" */
+void report_span(const struct report *r, struct buf *out);
+/* "main/pages, Page processing", with marks. */
+void report_heading(const struct report_watch *w, struct buf *out);
+/* The most that one day had, for the scale of a chart; at least 1. */
+int64_t report_peak(const struct report_watch *w);
+
+/* Foreign text without control characters, as UTF-8: what may stand between marks. */
+void report_clean(struct buf *out, const char *text);
+/* How a form writes what stands between marks. */
+struct report_style {
+	const char *name_open, *name_close;
+	void (*name)(struct buf *out, const char *text, size_t n);
+	void (*text)(struct buf *out, const char *text, size_t n);
+};
+void report_write(struct buf *out, const struct report_style *style, const char *words);
+
+#endif

@@ -1,0 +1,215 @@
+/* scan.c: see scan.h. */
+#include "view/scan.h"
+
+#include "base/text.h"
+#include "recover/evidence.h"
+#include "recover/masked.h"
+#include "view/job.h"
+#include "view/json.h"
+#include "view/ledger.h"
+#include "watch/compile.h"
+
+void scan_begin_json(const struct watch *w, const struct database *d, struct buf *out)
+{
+	buf_add(out, "{\"watch\":");
+	buf_add_json(out, w->name);
+	json_text(out, "database", d->name);
+	buf_add(out, ",\"jobs\":[");
+}
+
+static void add_key(struct buf *out, const struct watch *w, const struct facts *f)
+{
+	if (w->key.n == 1)
+		buf_add_json(out, f->job);
+	else
+		buf_add(out, f->job); /* a composite key is a JSON array already */
+}
+
+void scan_job_json(const struct watch *w, const struct candidate *c, struct buf *out)
+{
+	struct buf owner = BUF_INIT;
+	buf_add(out, "{\"key\":");
+	add_key(out, w, &c->facts);
+	json_text(out, "verdict", verdict_names[c->judgement.verdict]);
+	json_text(out, "remedy", remedy_names[c->decision.remedy]);
+	json_text(out, "rule", c->decision.rule);
+	json_text(out, "outcome", outcome_names[c->outcome]);
+	buf_addf(out, ",\"evidence\":%s", c->evidence);
+	json_seconds(out, "silent_s", c->judgement.measured, c->judgement.measured_us);
+	if (c->facts.owner)
+		shown_owner(w, c->facts.owner, &owner);
+	json_text(out, "owner", c->facts.owner ? buf_text(&owner) : NULL);
+	json_number(out, "attempt", c->facts.has_attempts, c->facts.attempts);
+	if (c->blocker_pid) {
+		json_number(out, "locked_by_pid", true, c->blocker_pid);
+		json_number(out, "locked_for_s", true, c->blocker_s);
+	}
+	if (c->refusal)
+		json_text(out, "refusal", c->refusal);
+	buf_add(out, "}");
+	buf_release(&owner);
+}
+
+void scan_counts_json(int64_t running, int64_t found, const int64_t *outcomes, struct buf *out)
+{
+	buf_addf(out, "\"running\":%lld,\"found\":%lld", (long long)running, (long long)found);
+	for (int i = 0; i < OUTCOME_COUNT; i++)
+		json_number(out, outcome_names[i], true, outcomes[i]);
+}
+
+void scan_end_json(const struct scan_result *r, struct buf *out)
+{
+	buf_add(out, "],");
+	scan_counts_json(r->running, r->found, r->outcomes, out);
+	json_bool(out, "running_capped", r->running_capped);
+	json_bool(out, "never_seen_running", r->never_seen);
+	json_bool(out, "row_security", r->row_security);
+	json_number(out, "stuck", true, r->stuck);
+	json_bool(out, "limited", r->limited);
+	json_text(out, "batch", r->batch[0] ? r->batch : NULL);
+	json_text(out, "ledger_off", r->ledger || !r->ledger_off[0] ? NULL : r->ledger_off);
+	buf_addf(out, ",\"took_ms\":%.3f", (double)r->took_us / 1000);
+	json_text(out, "error", r->failure.code ? r->failure.what : NULL);
+	json_text(out, "error_class", r->failure.code ? defib_err_name(r->failure.code) : NULL);
+	buf_add(out, "}");
+}
+
+/* ---- one job in words ---- */
+
+static void add_shown(const struct watch *w, const struct candidate *c, struct buf *out)
+{
+	for (int i = 0; i < w->show.n; i++) {
+		if (!c->facts.show[i])
+			continue;
+		buf_addf(out, "%s%s=", out->len ? " " : "", w->show.items[i]);
+		shown_value(w, w->show.items[i], c->facts.show[i], out);
+	}
+	if (c->facts.owner) {
+		buf_add(out, out->len ? " owner=" : "owner=");
+		shown_owner(w, c->facts.owner, out);
+	}
+	if (c->facts.has_attempts)
+		buf_addf(out, "%sattempt=%lld", out->len ? " " : "", (long long)c->facts.attempts);
+	if (c->outcome == OUTCOME_LOCKED && c->blocker_pid)
+		buf_addf(out, "%slocked by pid %lld for %llds", out->len ? " " : "",
+		         (long long)c->blocker_pid, (long long)c->blocker_s);
+	if (c->refusal) {
+		buf_add(out, out->len ? " " : "");
+		masked_words(w, NULL, c->refusal, out);
+	}
+}
+
+void candidate_words(const struct watch *w, const struct candidate *c, struct buf *out)
+{
+	struct buf change = BUF_INIT;
+	add_shown(w, c, out);
+	changes_text(w, c->before, c->after, false, &change);
+	if (change.len)
+		buf_addf(out, "%s%s", out->len ? "  " : "", buf_text(&change));
+	buf_release(&change);
+}
+
+static enum color outcome_color(enum outcome o, bool fix)
+{
+	if (o == OUTCOME_RECOVERED)
+		return COLOR_GREEN;
+	return fix || o != OUTCOME_LEFT ? COLOR_YELLOW : COLOR_BOLD;
+}
+
+void scan_job_row(struct scan_rows *r, const struct watch *w, const struct candidate *c)
+{
+	struct buf because = BUF_INIT, detail = BUF_INIT, action = BUF_INIT;
+	r->seen++;
+	if (r->n < SCAN_ROWS_MAX) {
+		evidence_sentence(&c->judgement, &because);
+		candidate_words(w, c, &detail);
+		if (c->outcome == OUTCOME_REFUSED || (r->fix && c->outcome != OUTCOME_RECOVERED))
+			buf_addf(&action, "%s", outcome_names[c->outcome]);
+		else
+			buf_addf(&action, "%s", remedy_names[c->decision.remedy]);
+		r->items[r->n++] = (struct scan_row){
+			arena_strdup(&r->arena, c->facts.job),       verdict_names[c->judgement.verdict],
+			arena_strdup(&r->arena, buf_text(&because)), arena_strdup(&r->arena, buf_text(&action)),
+			arena_strdup(&r->arena, buf_text(&detail)),  c->outcome,
+		};
+	}
+	buf_release(&because);
+	buf_release(&detail);
+	buf_release(&action);
+}
+
+void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
+{
+	int job = 0, because = 0;
+	for (int i = 0; i < r->n; i++) {
+		int width = out_width(r->items[i].job);
+		job = width > job ? width : job;
+		width = out_width(r->items[i].because);
+		because = width > because ? width : because;
+	}
+	for (int i = 0; i < r->n; i++) {
+		const struct scan_row *row = &r->items[i];
+		struct buf word = BUF_INIT;
+		buf_add(out, "  ");
+		out_padded(out, row->job, job);
+		out_padded(&word, row->verdict, 7);
+		buf_add(out, "  ");
+		out_color(out, color, COLOR_RED, buf_text(&word));
+		buf_add(out, "  ");
+		out_padded(out, row->because, because);
+		buf_add(out, "  -> ");
+		out_color(out, color, outcome_color(row->outcome, r->fix), row->action);
+		buf_add(out, row->detail[0] ? "  " : "");
+		out_padded(out, row->detail, 0);
+		buf_add(out, "\n");
+		buf_release(&word);
+	}
+	if (r->seen > r->n) {
+		buf_add(out, "  … and ");
+		out_count(out, r->seen - r->n);
+		buf_add(out, " more (--json lists all)\n");
+	}
+}
+
+void scan_head_text(const struct watch *w, const struct database *d, const struct scan_result *s,
+                    bool fix, bool color, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+	buf_addf(&name, "%s/%s", d->name, w->name);
+	out_color(out, color, COLOR_BOLD, buf_text(&name));
+	buf_release(&name);
+	buf_add(out, ": ");
+	int64_t stuck = s->stuck > s->found ? s->stuck : s->found;
+	if (stuck == 0 && !s->failure.code)
+		buf_add(out, "nothing stuck");
+	else
+		out_count(out, stuck),
+			buf_addf(out, "%s stuck",
+		             stuck > s->found && stuck >= ROWS_COUNT_MAX ? " or more" : "");
+	if (s->running_known && s->running == 0 && stuck == 0) {
+		buf_addf(out, "; no row of %s is running", w->table);
+	} else {
+		buf_add(out, stuck ? " of " : ", ");
+		out_count(out, s->running > stuck ? s->running : stuck);
+		buf_addf(out, "%s running", s->running_capped ? " or more" : "");
+	}
+	if (stuck > s->found) {
+		buf_add(out, ", ");
+		out_count(out, s->found);
+		buf_add(out, " looked at");
+	}
+	for (int i = OUTCOME_RECOVERED; i < OUTCOME_COUNT; i++) {
+		int64_t n = s->outcomes[i] - (i == OUTCOME_HELD ? s->held_before : 0);
+		if (n && (fix || i == OUTCOME_REFUSED)) {
+			buf_add(out, ", ");
+			out_count(out, n);
+			buf_addf(out, " %s", outcome_names[i]);
+		}
+	}
+	if (s->held_before) {
+		buf_add(out, ", ");
+		out_count(out, s->held_before);
+		buf_add(out, " on hold already");
+	}
+	buf_addf(out, " (%.1f ms)\n", (double)s->took_us / 1000);
+}

@@ -1,0 +1,595 @@
+/* story.c: see story.h. */
+#include "view/story.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "ledger/events.h"
+#include "recover/evidence.h"
+#include "recover/masked.h"
+#include "view/explain.h"
+#include "view/job.h"
+#include "view/json.h"
+#include "view/ledger.h"
+#include "watch/terms.h"
+
+#include <jansson.h>
+#include <time.h>
+
+static void json_document(const struct watch *w, const struct secrets *s, const char *name,
+                          const char *text, struct buf *out)
+{
+	buf_addf(out, ",\"%s\":", name);
+	masked_document(w, s, text, out);
+}
+
+static void add_row(const struct watch *w, const struct story *s, const struct secrets *secrets,
+                    struct buf *out)
+{
+	struct buf value = BUF_INIT;
+	buf_add(out, ",\"row\":{");
+	for (int i = 0; i < s->ncolumns; i++) {
+		buf_add(out, i ? "," : "");
+		buf_add_json(out, s->names[i]);
+		buf_add(out, ":");
+		buf_clear(&value);
+		if (s->values[i])
+			masked_text(w, secrets, s->names[i], s->values[i], &value);
+		if (s->values[i])
+			buf_add_json(out, buf_text(&value));
+		else
+			buf_add(out, "null");
+	}
+	buf_add(out, "}");
+	buf_release(&value);
+}
+
+static void add_steps(const struct watch *w, const struct story *s, const struct secrets *secrets,
+                      struct buf *out)
+{
+	buf_add(out, ",\"steps\":[");
+	for (int i = 0; i < s->nsteps; i++) {
+		const struct story_step *step = &s->steps[i];
+		buf_addf(out, "%s{\"position\":%lld", i ? "," : "", (long long)step->position);
+		json_text(out, "step", step->name);
+		json_text(out, "state", step->state);
+		json_number(out, "epoch", true, step->epoch);
+		json_document(w, secrets, "output", step->output, out);
+		masked_member(w, secrets, "error", step->error, out);
+		json_time(out, "started_at", step->has_started, step->started_us);
+		json_time(out, "finished_at", true, step->finished_us);
+		buf_add(out, "}");
+	}
+	buf_add(out, "]");
+}
+
+static void add_progress(const struct watch *w, const struct story_progress *p,
+                         const struct secrets *secrets, struct buf *out)
+{
+	if (!p->there) {
+		buf_add(out, ",\"progress\":null");
+		return;
+	}
+	buf_addf(out, ",\"progress\":{\"epoch\":%lld", (long long)p->epoch);
+	json_text(out, "step", p->step);
+	masked_member(w, secrets, "progress", p->text, out);
+	json_time(out, "at", true, p->at_us);
+	buf_add(out, "}");
+}
+
+/* Only jobs of the built-in queue have it: elsewhere they are columns of the row. */
+static void add_data(const struct watch *w, const struct story_data *d,
+                     const struct secrets *secrets, struct buf *out)
+{
+	const struct {
+		const char *name, *text;
+	} parts[] = {{"payload", d->payload}, {"result", d->result}, {"tags", d->tags}};
+	for (size_t i = 0; d->there && i < sizeof parts / sizeof *parts; i++) {
+		buf_addf(out, ",\"%s\":", parts[i].name);
+		masked_exactly(w, secrets, parts[i].name, parts[i].text, out);
+	}
+}
+
+static void add_guards(const struct watch *w, const struct story *s, const struct secrets *secrets,
+                       struct buf *out)
+{
+	buf_add(out, ",\"hold\":");
+	if (s->has_hold) {
+		buf_addf(out, "{\"holds\":%s", s->row.facts.held ? "true" : "false");
+		json_text(out, "at", s->hold.at);
+		json_text(out, "cause", s->hold.cause);
+		masked_member(w, secrets, "reason", s->hold.reason, out);
+		json_text(out, "batch", s->hold.batch);
+	}
+	buf_add(out, s->has_hold ? "},\"retry\":" : "null,\"retry\":");
+	if (s->has_retry) {
+		buf_addf(out, "{\"attempt\":%lld", (long long)s->retry.attempt);
+		json_time(out, "due_at", true, s->retry.due_us);
+		masked_member(w, secrets, "reason", s->retry.reason, out);
+		json_text(out, "batch", s->retry.batch);
+	}
+	buf_add(out, s->has_retry ? "}" : "null");
+}
+
+static void add_entries(const struct watch *w, const struct story *s, const struct secrets *secrets,
+                        struct buf *out)
+{
+	buf_add(out, ",\"ledger\":[");
+	for (int i = 0; i < s->nentries; i++) {
+		const struct ledger_row *r = &s->entries[i];
+		buf_addf(out, "%s{\"id\":%lld", i ? "," : "", (long long)r->id);
+		json_text(out, "at", r->at);
+		json_text(out, "batch", r->batch);
+		json_text(out, "event", r->event);
+		json_text(out, "actor", r->actor);
+		json_text(out, "verdict", r->verdict);
+		json_text(out, "rule", r->rule);
+		masked_member(w, secrets, "reason", r->reason, out);
+		json_document(w, secrets, "evidence", r->evidence, out);
+		json_document(w, secrets, "before", r->before, out);
+		json_document(w, secrets, "after", r->after, out);
+		json_number(out, "epoch", r->has_epoch, r->epoch);
+		buf_add(out, "}");
+	}
+	buf_add(out, "]");
+}
+
+void story_json(const struct watch *w, const struct database *d, const struct story *s,
+                const struct candidate *cand, struct buf *out)
+{
+	static const char *const moments[] = {"created_at", "started_at", "finished_at"};
+	struct buf sentence = BUF_INIT;
+	struct secrets secrets = {0};
+	bool stuck = cand->judgement.verdict != VERDICT_NONE;
+	story_sentence(w, s, cand, &sentence);
+	browsed_json(w, d, &s->row, out);
+	story_secrets(w, s, &secrets);
+	json_text(out, "sentence", buf_text(&sentence));
+	json_text(out, "law", cand->judgement.rule->id);
+	json_text(out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
+	json_text(out, "rule", stuck ? cand->decision.rule : NULL);
+	for (int m = 0; m < MOMENT_COUNT; m++)
+		json_time(out, moments[m], s->has[m], s->at_us[m]);
+	add_row(w, s, &secrets, out);
+	add_steps(w, s, &secrets, out);
+	add_progress(w, &s->progress, &secrets, out);
+	add_data(w, &s->data, &secrets, out);
+	add_guards(w, s, &secrets, out);
+	claim_json(&s->claim, s->has_claim, out);
+	add_entries(w, s, &secrets, out);
+	buf_add(out, "}");
+	secrets_release(&secrets);
+	buf_release(&sentence);
+}
+
+/* ---- the sentence */
+
+/* The row's own word on what went wrong: a column named error, or …_error. */
+static const char *error_of(const struct story *s)
+{
+	for (int i = 0; i < s->ncolumns; i++) {
+		const char *name = s->names[i], *end = strrchr(name, '_');
+		if (s->values[i] && *s->values[i] && strcasecmp(end ? end + 1 : name, "error") == 0)
+			return s->names[i];
+	}
+	return NULL;
+}
+
+static void add_error(const struct watch *w, const struct story *s, const char *before,
+                      struct buf *out)
+{
+	const char *name = error_of(s);
+	for (int i = 0; name && i < s->ncolumns; i++)
+		if (s->names[i] == name) {
+			buf_add(out, before);
+			masked_text(w, NULL, name, s->values[i], out);
+		}
+}
+
+static bool is_held(const struct watch *w, const struct story *s)
+{
+	const char *name = state_named(w, s->row.state);
+	name = name ? name : s->row.state;
+	return s->row.facts.held || (name && strcasecmp(name, "held") == 0);
+}
+
+static void held_sentence(const struct watch *w, const struct story *s, struct buf *out)
+{
+	const struct facts *f = &s->row.facts;
+	if (f->held && s->has_hold)
+		buf_addf(out, "is held since %s: %s%s%s", s->hold.at, hold_cause_words(s->hold.cause),
+		         s->hold.reason ? " (" : "", s->hold.reason ? s->hold.reason : "");
+	if (f->held && s->has_hold && s->hold.reason)
+		buf_add(out, ")");
+	if (!f->held || !s->has_hold)
+		buf_add(out, "is held");
+	if (!f->held)
+		add_error(w, s, ": ", out);
+	buf_add(out, "; automation leaves it alone; release it with: defib release ");
+	job_qualified(w, s->row.job, out);
+}
+
+static void retry_sentence(const struct story *s, struct buf *out)
+{
+	const struct facts *f = &s->row.facts;
+	bool due = s->retry.due_us <= f->now_us;
+	buf_add(out, due ? "waits for a retry that was due " : "waits for its retry, due ");
+	when_words(s->retry.due_us, f->now_us, out);
+	if (s->retry.reason)
+		buf_addf(out, ": %s", s->retry.reason);
+	if (due)
+		buf_add(out, "; the next scan with --fix carries it out");
+}
+
+static void stuck_sentence(const struct candidate *cand, struct buf *out)
+{
+	const struct decision *d = &cand->decision;
+	buf_add(out, "is stuck: ");
+	evidence_sentence(&cand->judgement, out);
+	buf_addf(out, "; it will be %s at the next scan with --fix, by %s",
+	         remedy_participle(d->remedy), d->rule);
+}
+
+static void running_sentence(const struct watch *w, const struct candidate *cand, struct buf *out)
+{
+	const struct judgement *j = &cand->judgement;
+	buf_add(out, "is running");
+	if (cand->facts.owner) {
+		buf_add(out, " on ");
+		shown_owner(w, cand->facts.owner, out);
+	}
+	buf_add(out, " and not stuck: ");
+	if (j->measured && j->sign == SIGN_ALIVE) {
+		buf_add(out, "its last sign of life is ");
+		duration_text(j->measured_us > 0 ? j->measured_us : 0, out);
+		buf_add(out, " old (limit ");
+		duration_text(j->limit_us, out);
+		buf_add(out, ")");
+	} else {
+		evidence_sentence(j, out);
+	}
+}
+
+/* What the ledger last did to it. */
+static void last_entry(const struct watch *w, const struct story *s, struct buf *out)
+{
+	int64_t at;
+	if (s->nentries == 0)
+		return;
+	const struct ledger_row *last = &s->entries[s->nentries - 1];
+	buf_add(out, "; ");
+	if (time_parse(last->at, &at)) {
+		when_words(at, s->row.facts.now_us, out);
+		buf_add(out, " ");
+	}
+	buf_add(out, "it ");
+	entry_words(w, last, out);
+	buf_addf(out, " (by %s)", last->actor);
+}
+
+/* An attempt failed and another follows: the job itself has not. */
+static void waiting_sentence(const struct watch *w, const struct story *s, struct buf *out)
+{
+	struct buf attempts = BUF_INIT;
+	attempts_words(&s->row.facts, &attempts);
+	buf_add(out, "waits for its retry");
+	if (attempts.len)
+		buf_addf(out, " after attempt %s", buf_text(&attempts));
+	if (s->row.state) {
+		buf_add(out, "; its state is ");
+		state_words(w, s->row.state, out);
+	}
+	add_error(w, s, "; its last error: ", out);
+	last_entry(w, s, out);
+	buf_release(&attempts);
+}
+
+static void resting_sentence(const struct watch *w, const struct story *s, struct buf *out)
+{
+	struct buf ago = BUF_INIT;
+	bool ended = s->has[MOMENT_FINISHED];
+	if (ended)
+		when_words(s->at_us[MOMENT_FINISHED], s->row.facts.now_us, &ago);
+	if (s->failed)
+		buf_addf(out, ended ? "failed %s" : "has failed%s", buf_text(&ago));
+	else if (ended)
+		buf_addf(out, "ended %s", buf_text(&ago));
+	else
+		buf_add(out, "is not running");
+	if (s->failed)
+		add_error(w, s, ": ", out);
+	if (s->row.state && (!s->failed || state_named(w, s->row.state))) {
+		buf_add(out, "; its state is ");
+		state_words(w, s->row.state, out);
+	}
+	if (!s->failed && !ended && s->nentries == 0)
+		add_error(w, s, "; its last error: ", out);
+	if (!ended)
+		last_entry(w, s, out);
+	buf_release(&ago);
+}
+
+static void whole_sentence(const struct watch *w, const struct story *s,
+                           const struct candidate *cand, struct buf *out)
+{
+	buf_add(out, "Job ");
+	job_qualified(w, s->row.job, out);
+	buf_add(out, " ");
+	if (is_held(w, s))
+		held_sentence(w, s, out);
+	else if (s->has_retry)
+		retry_sentence(s, out);
+	else if (cand->judgement.verdict != VERDICT_NONE)
+		stuck_sentence(cand, out);
+	else if (cand->facts.running)
+		running_sentence(w, cand, out);
+	else if (s->failed && s->ready && !s->has[MOMENT_FINISHED])
+		waiting_sentence(w, s, out);
+	else
+		resting_sentence(w, s, out);
+	buf_add(out, ".");
+}
+
+void story_secrets(const struct watch *w, const struct story *s, struct secrets *out)
+{
+	for (int i = 0; i < s->ncolumns; i++) {
+		secrets_add(out, w, s->names[i], s->values[i]);
+		secrets_document(out, w, s->values[i]);
+	}
+	secrets_owner(out, w, s->row.facts.owner);
+	secrets_document(out, w, s->data.payload);
+	for (int i = 0; i < s->nentries; i++) {
+		secrets_document(out, w, s->entries[i].evidence);
+		secrets_document(out, w, s->entries[i].before);
+		secrets_document(out, w, s->entries[i].after);
+	}
+}
+
+void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
+                    struct buf *out)
+{
+	struct secrets secrets = {0};
+	struct buf plain = BUF_INIT;
+	story_secrets(w, s, &secrets);
+	whole_sentence(w, s, cand, &plain);
+	masked_words(w, &secrets, buf_text(&plain), out);
+	secrets_release(&secrets);
+	buf_release(&plain);
+}
+
+#define VALUE_MAX 400
+
+/* ---- the story in the order of time */
+
+struct happening {
+	const char *at; /* ISO, which sorts as text */
+	const char *what;
+	const struct ledger_row *entry; /* NULL: none */
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct happening *x = a, *y = b;
+	int order = strcmp(x->at, y->at);
+	if (order == 0 && x->entry && y->entry)
+		order = (x->entry->id > y->entry->id) - (x->entry->id < y->entry->id);
+	return order;
+}
+
+static struct happening happened(struct story_sheet *x, int64_t us, const char *what)
+{
+	struct buf iso = BUF_INIT;
+	time_iso(us, &iso);
+	struct happening h = {arena_strdup(x->arena, buf_text(&iso)), what, NULL};
+	buf_release(&iso);
+	return h;
+}
+
+static const char *started_words(struct story_sheet *x)
+{
+	struct buf text = BUF_INIT;
+	const struct facts *f = &x->story.row.facts;
+	buf_add(&text, "started");
+	if (f->has_attempts) {
+		buf_add(&text, ", attempt ");
+		attempts_words(f, &text);
+	}
+	if (f->owner) {
+		buf_add(&text, ", worker ");
+		shown_owner(x->watch, f->owner, &text);
+	}
+	const char *words = arena_strdup(x->arena, buf_text(&text));
+	buf_release(&text);
+	return words;
+}
+
+static const char *step_words(struct story_sheet *x, const struct story_step *s)
+{
+	struct buf text = BUF_INIT;
+	buf_addf(&text, "step %s: %s", s->name, s->state);
+	if (s->has_started) {
+		buf_add(&text, ", took ");
+		duration_text(s->finished_us - s->started_us, &text);
+	}
+	if (s->error) {
+		buf_add(&text, ": ");
+		masked_words(x->watch, NULL, s->error, &text);
+	}
+	const char *words = arena_strdup(x->arena, buf_text(&text));
+	buf_release(&text);
+	return words;
+}
+
+static const char *entry_line(struct story_sheet *x, const struct ledger_row *r)
+{
+	struct buf text = BUF_INIT, change = BUF_INIT;
+	entry_words(x->watch, r, &text);
+	changes_text(x->watch, r->before, r->after, false, &change);
+	if (change.len)
+		buf_addf(&text, " (%s)", buf_text(&change));
+	buf_addf(&text, "  [%s by %s", r->event, r->actor);
+	if (r->rule)
+		buf_addf(&text, ", %s", r->rule);
+	buf_addf(&text, ", batch %s]", r->batch);
+	const char *words = arena_strdup(x->arena, buf_text(&text));
+	buf_release(&text);
+	buf_release(&change);
+	return words;
+}
+
+/* All of it, sorted; returns how many. */
+static int happenings(struct story_sheet *x, struct happening **out)
+{
+	const struct story *s = &x->story;
+	const char *const moments[] = {"created", started_words(x), "finished"};
+	int n = 0;
+	*out = ARENA_ARRAY(x->arena, struct happening, MOMENT_COUNT + s->nsteps + s->nentries + 2);
+	for (int m = 0; m < MOMENT_COUNT; m++)
+		if (s->has[m])
+			(*out)[n++] = happened(x, s->at_us[m], moments[m]);
+	for (int i = 0; i < s->nsteps; i++)
+		(*out)[n++] = happened(x, s->steps[i].finished_us, step_words(x, &s->steps[i]));
+	if (s->progress.there)
+		(*out)[n++] = happened(x, s->progress.at_us,
+		                       arena_printf(x->arena, "progress: %s%s%s",
+		                                    s->progress.step ? s->progress.step : "",
+		                                    s->progress.step && s->progress.text ? ", " : "",
+		                                    s->progress.text ? s->progress.text : ""));
+	for (int i = 0; i < s->nentries; i++)
+		(*out)[n++] =
+			(struct happening){s->entries[i].at, entry_line(x, &s->entries[i]), &s->entries[i]};
+	if (s->has_retry)
+		(*out)[n++] =
+			happened(x, s->retry.due_us,
+		             s->retry.due_us > s->row.facts.now_us ? "retry is due then" : "retry was due");
+	qsort(*out, (size_t)n, sizeof **out, by_time);
+	return n;
+}
+
+static void log_lines(const struct story_sheet *x, const struct ledger_row *r, struct buf *out)
+{
+	const struct {
+		const char *name, *text;
+	} documents[] = {{"evidence", r->evidence}, {"before", r->before}, {"after", r->after}};
+	struct buf line = BUF_INIT;
+	struct secrets secrets = {0};
+	story_secrets(x->watch, &x->story, &secrets);
+	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
+		if (!documents[i].text)
+			continue;
+		buf_clear(&line);
+		masked_document(x->watch, &secrets, documents[i].text, &line);
+		buf_addf(out, "      %-8s ", documents[i].name);
+		out_padded(out, buf_text(&line), 0);
+		buf_add(out, "\n");
+	}
+	buf_release(&line);
+	secrets_release(&secrets);
+}
+
+static void print_timeline(struct story_sheet *x, struct buf *out)
+{
+	struct happening *all;
+	int n = happenings(x, &all);
+	if (n > 0)
+		buf_add(out, "\nTimeline\n");
+	for (int i = 0; i < n; i++) {
+		buf_addf(out, "  %s  ", all[i].at);
+		out_padded(out, all[i].what, 0);
+		buf_add(out, "\n");
+		if (all[i].entry && x->logs)
+			log_lines(x, all[i].entry, out);
+	}
+	if (x->story.nentries == STORY_ENTRIES_MAX)
+		buf_addf(out, "  (the latest %d entries of the ledger; all: defib ledger --job …)\n",
+		         STORY_ENTRIES_MAX);
+}
+
+/* ---- the whole row */
+
+static void print_value(const char *value, struct buf *out)
+{
+	size_t len = strlen(value);
+	struct buf count = BUF_INIT;
+	if (len <= VALUE_MAX) {
+		out_padded(out, value, 0);
+		buf_add(out, "\n");
+		return;
+	}
+	size_t at = VALUE_MAX;
+	while (at > 0 && ((unsigned char)value[at] & 0xc0) == 0x80)
+		at--;
+	char *begin = strndup(value, at);
+	out_count(&count, (int64_t)len);
+	out_padded(out, begin ? begin : "", 0);
+	buf_addf(out, "… (%s bytes; --raw has all)\n", buf_text(&count));
+	free(begin);
+	buf_release(&count);
+}
+
+static void add_shown(const struct watch *w, const struct secrets *s, const char *column,
+                      const char *text, struct buf *out)
+{
+	masked_text(w, s, column, text, out);
+	if (!text_eq(buf_text(out), text))
+		return;
+	buf_clear(out);
+	shown_value(w, column, text, out);
+}
+
+static void print_row(const struct story_sheet *x, struct buf *out)
+{
+	const struct story *s = &x->story;
+	struct buf value = BUF_INIT;
+	struct secrets secrets = {0};
+	int width = 0;
+	story_secrets(x->watch, s, &secrets);
+	for (int i = 0; i < s->ncolumns; i++)
+		width = out_width(s->names[i]) > width ? out_width(s->names[i]) : width;
+	buf_addf(out, "\nRow of %s\n", x->watch->table);
+	for (int i = 0; i < s->ncolumns; i++) {
+		buf_clear(&value);
+		if (s->values[i])
+			add_shown(x->watch, &secrets, s->names[i], s->values[i], &value);
+		buf_add(out, "  ");
+		out_padded(out, s->names[i], width);
+		buf_add(out, "  ");
+		print_value(s->values[i] ? buf_text(&value) : "null", out);
+	}
+	for (int i = 0; i < s->nsteps; i++) {
+		buf_add(out, i ? "" : "\nSteps\n");
+		buf_addf(out, "  %s (%s)  ", s->steps[i].name, s->steps[i].state);
+		buf_clear(&value);
+		if (s->steps[i].output)
+			masked_text(x->watch, &secrets, "output", s->steps[i].output, &value);
+		print_value(s->steps[i].output ? buf_text(&value) : "no output", out);
+	}
+	buf_release(&value);
+	secrets_release(&secrets);
+}
+
+/* ---- all of it */
+
+void story_text(struct story_sheet *x, struct buf *out)
+{
+	const struct story *s = &x->story;
+	struct buf sentence = BUF_INIT, seen = BUF_INIT, state = BUF_INIT;
+	struct fact_sheet sheet = {.arena = x->arena};
+	story_sentence(x->watch, s, &x->cand, &sentence);
+	out_padded(&seen, buf_text(&sentence), 0);
+	out_color(out, x->color, COLOR_BOLD, buf_text(&seen));
+	buf_add(out, "\n\nFacts\n");
+	if (s->row.state) {
+		state_words(x->watch, s->row.state, &state);
+		fact_line(&sheet, "state", "%s", buf_text(&state));
+	}
+	fact_lines(&sheet, x->watch, &s->row.facts);
+	if (s->has_claim)
+		fact_claim(&sheet, &s->claim, s->row.facts.now_us);
+	fact_print(&sheet, out);
+	print_timeline(x, out);
+	if (x->whole_row)
+		print_row(x, out);
+	buf_release(&sentence);
+	buf_release(&seen);
+	buf_release(&state);
+}

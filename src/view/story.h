@@ -1,0 +1,35 @@
+/*
+ * story.h: the story of one job: one sentence on its state and what comes next, its facts, and
+ * what happened in order of time; as JSON and as text, masked as the watch says.
+ */
+#ifndef VIEW_STORY_H
+#define VIEW_STORY_H
+
+#include "insight/story.h"
+#include "recover/candidate.h"
+#include "recover/masked.h"
+#include "watch/settings.h"
+
+void story_json(const struct watch *w, const struct database *d, const struct story *s,
+                const struct candidate *cand, struct buf *out);
+
+/* What of the story must not stand in words either. */
+void story_secrets(const struct watch *w, const struct story *s, struct secrets *out);
+/* One sentence: how it is with the job, and what comes next. */
+void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
+                    struct buf *out);
+
+struct story_sheet {
+	struct arena *arena;
+	const struct watch *watch;
+	struct story story;
+	struct candidate cand;
+	bool color;
+	bool logs;      /* with the evidence of each entry */
+	bool whole_row; /* with every column, and the outputs of steps */
+};
+
+/* Control characters are made visible. */
+void story_text(struct story_sheet *x, struct buf *out);
+
+#endif

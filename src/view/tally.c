@@ -1,0 +1,256 @@
+/* tally.c: see tally.h. */
+#include "view/tally.h"
+
+#include "base/clock.h"
+#include "recover/late.h"
+#include "view/job.h"
+#include "view/json.h"
+#include "watch/terms.h"
+
+static void json_error(struct buf *out, const char *name, const struct failure *f)
+{
+	json_text(out, name, f->code ? f->what : NULL);
+}
+
+static void json_states(const struct watch *w, const struct tally *t, struct buf *out)
+{
+	buf_add(out, ",\"states\":[");
+	for (int i = 0; i < t->nstates; i++) {
+		buf_addf(out, "%s{\"n\":%lld", i ? "," : "", (long long)t->states[i].n);
+		json_text(out, "state", t->states[i].name);
+		json_text(out, "name", state_named(w, t->states[i].name));
+		buf_add(out, "}");
+	}
+	buf_add(out, "]");
+	json_error(out, "states_error", &t->states_failed);
+}
+
+static void json_stuck(const struct tally *t, struct buf *out)
+{
+	json_number(out, "running", !t->stuck_failed.code, t->running);
+	json_bool(out, "running_capped", t->running_capped);
+	json_number(out, "stuck_total", !t->stuck_failed.code, t->stuck_total);
+	json_bool(out, "stuck_total_capped", t->total_capped);
+	buf_add(out, t->stuck_failed.code ? ",\"stuck\":null" : ",\"stuck\":{");
+	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT && !t->stuck_failed.code; v++)
+		buf_addf(out, "%s\"%s\":%lld", v > VERDICT_NONE + 1 ? "," : "", verdict_names[v],
+		         (long long)t->stuck[v]);
+	buf_add(out, t->stuck_failed.code ? "" : "}");
+	json_bool(out, "stuck_capped", t->stuck_capped);
+	json_error(out, "stuck_error", &t->stuck_failed);
+}
+
+/* What the ledger has of the last day and week; null where it cannot be asked. */
+static void json_lately(struct buf *out, const char *name, bool known, const struct tally_event *e)
+{
+	if (known)
+		buf_addf(out, ",\"%s\":{\"day\":%lld,\"week\":%lld}", name, (long long)e->day,
+		         (long long)e->week);
+	else
+		buf_addf(out, ",\"%s\":null", name);
+}
+
+static void json_ledger(const struct tally *t, bool ledger, struct buf *out)
+{
+	bool there = ledger && !t->ledger_failed.code;
+	json_number(out, "held", there, t->held);
+	json_number(out, "held_running", there, t->held_running);
+	json_number(out, "retries", there, t->retries);
+	json_lately(out, "detected", there, &t->detected);
+	json_lately(out, "recovered", there, &t->recovered);
+	json_lately(out, "recovered_by_hand", there, &t->recovered_by_hand);
+	json_lately(out, "put_on_hold", there, &t->put_on_hold);
+	json_lately(out, "rolled_back", there, &t->rolled_back);
+	json_lately(out, "late", there, &t->late);
+	buf_addf(out,
+	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
+	         "\"week_recovered\":%lld}",
+	         (long long)t->mistakes.day.mistakes, (long long)t->mistakes.day.recoveries,
+	         (long long)t->mistakes.week.mistakes, (long long)t->mistakes.week.recoveries);
+	buf_add(out, ",\"events\":{");
+	for (int i = 0; i < t->nevents; i++) {
+		buf_add(out, i ? "," : "");
+		buf_add_json(out, t->events[i].name);
+		buf_addf(out, ":{\"day\":%lld,\"week\":%lld}", (long long)t->events[i].day,
+		         (long long)t->events[i].week);
+	}
+	buf_add(out, "}");
+	json_error(out, "ledger_error", &t->ledger_failed);
+}
+
+void tally_json(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
+                struct buf *out)
+{
+	buf_add(out, "{\"watch\":");
+	buf_add_json(out, w->name);
+	json_text(out, "database", d->name);
+	json_bool(out, "estimated", t->estimated);
+	json_states(w, t, out);
+	json_stuck(t, out);
+	json_number(out, "completed", t->has_completed, t->completed);
+	json_number(out, "failed", t->has_failed, t->failed);
+	json_number(out, "measured", t->has_duration, t->measured);
+	json_seconds(out, "average_s", t->has_duration, t->average_us);
+	json_seconds(out, "p95_s", t->has_duration, t->p95_us);
+	json_error(out, "ends_error", &t->ends_failed);
+	json_ledger(t, ledger, out);
+	buf_add(out, "}");
+}
+
+static void line(struct buf *out, const char *name, const char *text)
+{
+	buf_add(out, "  ");
+	out_padded(out, name, 17);
+	buf_add(out, " ");
+	out_padded(out, text, 0);
+	buf_add(out, "\n");
+}
+
+/* A number that is not there, and why. */
+static void missing(struct buf *out, const char *name, const struct failure *f)
+{
+	struct buf text = BUF_INIT;
+	if (f->code == DEFIB_TIMEOUT)
+		buf_add(&text, "not counted: it took longer than statement_timeout allows");
+	else
+		buf_addf(&text, "not counted: %s", f->what);
+	line(out, name, buf_text(&text));
+	buf_release(&text);
+}
+
+static void state_lines(const struct watch *w, const struct tally *t, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	if (t->states_failed.code) {
+		missing(out, "by state", &t->states_failed);
+		return;
+	}
+	for (int i = 0; i < t->nstates; i++) {
+		buf_add(&text, i ? ", " : "");
+		state_words(w, t->states[i].name ? t->states[i].name : "null", &text);
+		buf_add(&text, ": ");
+		out_count(&text, t->states[i].n);
+	}
+	if (t->nstates)
+		line(out, "by state", buf_text(&text));
+	buf_release(&text);
+}
+
+static void stuck_lines(const struct tally *t, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	int64_t all = t->stuck_total - t->held_running;
+	if (t->stuck_failed.code) {
+		missing(out, "stuck now", &t->stuck_failed);
+		return;
+	}
+	out_count(&text, t->running);
+	buf_add(&text, t->running_capped ? " or more" : "");
+	line(out, "running", buf_text(&text));
+	buf_clear(&text);
+	out_count(&text, all > 0 ? all : 0);
+	buf_add(&text, t->total_capped ? " or more" : "");
+	int n = 0;
+	for (int v = 0; v < VERDICT_COUNT; v++) {
+		if (t->stuck[v] == 0)
+			continue;
+		buf_addf(&text, "%s%s: ", n++ ? ", " : " (", verdict_names[v]);
+		out_count(&text, t->stuck[v]);
+	}
+	if (t->held_running) {
+		buf_add(&text, "; ");
+		out_count(&text, t->held_running);
+		buf_add(&text, " of these on hold");
+	}
+	buf_add(&text, n ? ")" : "");
+	line(out, "stuck now", buf_text(&text));
+	buf_release(&text);
+}
+
+static void lately(struct buf *out, const char *name, const struct tally_event *e)
+{
+	struct buf text = BUF_INIT;
+	out_count(&text, e->day);
+	buf_add(&text, " in 24 hours, ");
+	out_count(&text, e->week);
+	buf_add(&text, " in 7 days");
+	line(out, name, buf_text(&text));
+	buf_release(&text);
+}
+
+static void mistake_line(const struct mistakes *m, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	mistakes_words(m->day.mistakes, m->day.recoveries, &text);
+	buf_add(&text, " in 24 hours, ");
+	mistakes_words(m->week.mistakes, m->week.recoveries, &text);
+	buf_add(&text, " in 7 days");
+	line(out, "false positives", buf_text(&text));
+	buf_release(&text);
+}
+
+static void ledger_rows(const struct tally *t, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	if (t->ledger_failed.code) {
+		missing(out, "ledger", &t->ledger_failed);
+		return;
+	}
+	out_count(&text, t->held);
+	line(out, "held", buf_text(&text));
+	buf_clear(&text);
+	out_count(&text, t->retries);
+	line(out, "retries pending", buf_text(&text));
+	lately(out, "recovered", &t->recovered);
+	lately(out, "late completions", &t->late);
+	mistake_line(&t->mistakes, out);
+	for (int i = 0; i < t->nevents; i++)
+		lately(out, t->events[i].name, &t->events[i]);
+	buf_release(&text);
+}
+
+static void end_lines(const struct tally *t, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	if (t->ends_failed.code) {
+		missing(out, "durations", &t->ends_failed);
+		return;
+	}
+	if (t->has_completed) {
+		out_count(&text, t->completed);
+		line(out, "completed", buf_text(&text));
+	}
+	buf_clear(&text);
+	if (t->has_failed) {
+		out_count(&text, t->failed);
+		line(out, "failed", buf_text(&text));
+	}
+	buf_clear(&text);
+	if (t->has_duration) {
+		duration_text(t->average_us, &text);
+		buf_add(&text, " on average, 95 % within ");
+		duration_text(t->p95_us, &text);
+		buf_add(&text, " (");
+		out_count(&text, t->measured);
+		buf_add(&text, " measured)");
+		line(out, "duration", buf_text(&text));
+	}
+	buf_release(&text);
+}
+
+void tally_text(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
+                bool color, struct buf *out)
+{
+	struct buf title = BUF_INIT;
+	buf_addf(&title, "%s/%s", d->name, w->name);
+	out_color(out, color, COLOR_BOLD, buf_text(&title));
+	buf_add(out, "\n");
+	state_lines(w, t, out);
+	stuck_lines(t, out);
+	end_lines(t, out);
+	if (ledger)
+		ledger_rows(t, out);
+	else
+		line(out, "ledger", "there is none yet: nothing was recovered here");
+	buf_release(&title);
+}

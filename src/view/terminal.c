@@ -1,0 +1,199 @@
+/* terminal.c: see terminal.h. */
+#include "view/terminal.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+#include <wchar.h>
+
+void out_color(struct buf *out, bool on, enum color color, const char *text)
+{
+	static const char *const codes[] = {"",         "\033[1m",  "\033[31m",
+	                                    "\033[32m", "\033[33m", "\033[2m"};
+	if (!on || color == COLOR_NONE) {
+		buf_add(out, text);
+		return;
+	}
+	buf_addf(out, "%s%s\033[0m", codes[color], text);
+}
+
+int out_width(const char *text)
+{
+	int width = 0;
+	mbstate_t state = {0};
+	while (*text) {
+		wchar_t wc;
+		size_t n = mbrtowc(&wc, text, MB_CUR_MAX, &state);
+		if (n == (size_t)-1 || n == (size_t)-2) {
+			state = (mbstate_t){0};
+			n = 1;
+			width++;
+		} else {
+			int w = wcwidth(wc);
+			width += w < 0 ? 1 : w;
+		}
+		text += n;
+	}
+	return width;
+}
+
+void out_visible(struct buf *out, const char *text)
+{
+	const char *begin = text;
+	for (; *text && text - begin < OUT_TEXT_MAX;) {
+		size_t n = utf8_len(text);
+		if (n == 0 || utf8_steers(text))
+			buf_addch(out, '?');
+		else
+			buf_addn(out, text, n);
+		text += n ? n : 1;
+	}
+	if (*text) {
+		buf_add(out, "… (");
+		out_count(out, (int64_t)strlen(begin));
+		buf_add(out, " bytes)");
+	}
+}
+
+void out_padded(struct buf *out, const char *text, int width)
+{
+	out_visible(out, text);
+	for (int have = out_width(text); have < width; have++)
+		buf_addch(out, ' ');
+}
+
+void out_print(struct buf *out)
+{
+	fputs(buf_text(out), stdout);
+	buf_release(out);
+}
+
+void json_visible(struct buf *out, const char *json)
+{
+	struct buf one = BUF_INIT;
+	while (*json) {
+		size_t n = utf8_len(json);
+		n = n ? n : 1;
+		if (n > 1 && utf8_steers(json)) {
+			/* Between quotes anyway: nothing but a string holds such a character. */
+			char text[8] = {0};
+			memcpy(text, json, n);
+			buf_clear(&one);
+			buf_add_json(&one, text);
+			buf_addn(out, one.data + 1, one.len - 2);
+		} else {
+			buf_addn(out, json, n);
+		}
+		json += n;
+	}
+	buf_release(&one);
+}
+
+void out_json(const char *json)
+{
+	struct buf out = BUF_INIT;
+	json_visible(&out, json);
+	puts(buf_text(&out));
+	buf_release(&out);
+}
+
+void out_count(struct buf *out, int64_t n)
+{
+	char digits[32];
+	int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
+	for (int i = 0; i < len; i++) {
+		if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
+			buf_addch(out, ',');
+		buf_addch(out, digits[i]);
+	}
+}
+
+void table_init(struct table *t)
+{
+	*t = (struct table){.arena = ARENA_INIT};
+}
+
+void table_release(struct table *t)
+{
+	free(t->cells);
+	free(t->colors);
+	arena_release(&t->arena);
+}
+
+void table_column(struct table *t, const char *title)
+{
+	assert(t->ncols < TABLE_COLUMNS_MAX && t->n == 0);
+	t->titles[t->ncols++] = arena_strdup(&t->arena, title);
+}
+
+/* The text up to so many characters. */
+static const char *cut(struct table *t, const char *text)
+{
+	size_t at = 0;
+	int n = 0;
+	if (out_width(text) <= TABLE_CELL_MAX)
+		return text;
+	for (; text[at] && n < TABLE_CELL_MAX - 1; n++)
+		at += utf8_len(text + at) ? utf8_len(text + at) : 1;
+	return arena_printf(&t->arena, "%.*s…", (int)at, text);
+}
+
+void table_cell(struct table *t, enum color color, const char *text)
+{
+	if (t->n == t->room) {
+		t->room = t->room ? 2 * t->room : 256;
+		t->cells = mem_grow(t->cells, sizeof *t->cells * (size_t)t->room);
+		t->colors = mem_grow(t->colors, sizeof *t->colors * (size_t)t->room);
+	}
+	bool first = t->n % t->ncols == 0;
+	const char *copy = text && *text ? arena_strdup(&t->arena, text) : NULL;
+	t->colors[t->n] = color;
+	t->cells[t->n++] = copy && !first ? cut(t, copy) : copy;
+}
+
+/* 0: nobody has anything in it. */
+static int column_width(const struct table *t, int col)
+{
+	int width = 0;
+	for (int i = col; i < t->n; i += t->ncols) {
+		int w = t->cells[i] ? out_width(t->cells[i]) : 0;
+		width = w > width ? w : width;
+	}
+	int title = out_width(t->titles[col]);
+	return width && title > width ? title : width;
+}
+
+/* One line; what stands last is not padded. */
+static void print_row(const struct table *t, const int *widths, int first, bool color,
+                      struct buf *out)
+{
+	struct buf cell = BUF_INIT;
+	size_t end = out->len;
+	for (int col = 0; col < t->ncols; col++) {
+		const char *text = first < 0 ? t->titles[col] : t->cells[first + col];
+		enum color of = first < 0 ? COLOR_DIM : t->colors[first + col];
+		if (widths[col] == 0)
+			continue;
+		buf_clear(&cell);
+		out_padded(&cell, text ? text : "", widths[col]);
+		buf_add(out, col ? "  " : "");
+		out_color(out, color && text, of, buf_text(&cell));
+		if (text)
+			end = out->len;
+	}
+	while (out->len > end || (out->len > 0 && out->data[out->len - 1] == ' '))
+		out->data[--out->len] = '\0';
+	buf_add(out, "\n");
+	buf_release(&cell);
+}
+
+void table_print(const struct table *t, bool color, struct buf *out)
+{
+	int widths[TABLE_COLUMNS_MAX];
+	assert(t->n % t->ncols == 0);
+	for (int col = 0; col < t->ncols; col++)
+		widths[col] = column_width(t, col);
+	print_row(t, widths, -1, color, out);
+	for (int i = 0; i < t->n; i += t->ncols)
+		print_row(t, widths, i, color, out);
+}

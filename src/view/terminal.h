@@ -1,0 +1,53 @@
+/*
+ * terminal.h: text for a terminal: colours, widths, counts, and tables.
+ * Text that comes from elsewhere is made visible: nothing in it can steer the terminal.
+ * A column of a table in which no row has anything is left out. What is too long is cut
+ * with "…", except in the first column, which names the row.
+ */
+#ifndef VIEW_TERMINAL_H
+#define VIEW_TERMINAL_H
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+/* Text in a colour, or plain when `on` is false. */
+enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
+void out_color(struct buf *out, bool on, enum color color, const char *text);
+/*
+ * Text of others, on one line: '?' for what a terminal would obey and for what is no text, and
+ * only the beginning of what is very long.
+ */
+#define OUT_TEXT_MAX 4000
+void out_visible(struct buf *out, const char *text);
+/* The same, padded to a display width. */
+void out_padded(struct buf *out, const char *text, int width);
+int out_width(const char *text);
+/* A JSON document; what steers a terminal is escaped, which changes nothing in it. */
+void json_visible(struct buf *out, const char *json);
+/* The same to stdout, as a line. */
+void out_json(const char *json);
+/* To stdout, and release it. */
+void out_print(struct buf *out);
+/* "12,345" */
+void out_count(struct buf *out, int64_t n);
+
+#define TABLE_COLUMNS_MAX 24
+#define TABLE_CELL_MAX 60
+
+struct table {
+	int ncols;
+	const char *titles[TABLE_COLUMNS_MAX];
+	const char **cells; /* rows of ncols; NULL: nothing */
+	enum color *colors;
+	int n, room; /* cells */
+	struct arena arena;
+};
+
+void table_init(struct table *t);
+void table_column(struct table *t, const char *title);
+/* The next cell of the row in the making; the text is copied. Rows fill every column. */
+void table_cell(struct table *t, enum color color, const char *text);
+void table_print(const struct table *t, bool color, struct buf *out);
+void table_release(struct table *t);
+
+#endif

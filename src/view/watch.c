@@ -1,0 +1,542 @@
+/* watch.c: see watch.h. */
+#include "view/watch.h"
+
+#include "alert/outbox.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "recover/late.h"
+#include "recover/unseen.h"
+#include "view/job.h"
+#include "view/json.h"
+#include "view/override.h"
+#include "watch/compile.h"
+
+/* So many intervals, and some time for the scan itself, may pass without a finished one. */
+#define INTERVALS 3
+#define SOME_TIME_US (30 * US_PER_S)
+
+const char *const watch_status_names[] = {
+#define X(id, name, trouble, words) name,
+	WATCH_STATUS_LIST(X)
+#undef X
+};
+
+defib_err left_read(struct store *s, struct arena *a, struct left *out, struct failure *f)
+{
+	bool there;
+	int64_t now_us;
+	*out = (struct left){0};
+	defib_err err = told_open(s, "leader", false, &out->there, f);
+	if (err || !out->there)
+		return err;
+	err = leader_read(s, a, &out->leaders, &out->nleaders, f);
+	if (!err)
+		err = status_read(s, a, &out->statuses, &out->nstatuses, f);
+	if (!err)
+		err = override_read(s, a, &out->words, &out->nwords, f);
+	if (!err)
+		err = outbox_ready(s, false, &there, f);
+	if (!err && there)
+		err = states_read(s, a, &out->alerts, &out->nalerts, &now_us, f);
+	return err;
+}
+
+defib_err left_attachments(struct store *s, struct arena *a, struct left *l, struct failure *f)
+{
+	return attachments_read(s, a, &l->attachments, &l->nattachments, f);
+}
+
+static const struct leader_row *leader_of(const struct left *l, const char *watch)
+{
+	for (int i = 0; i < l->nleaders; i++)
+		if (text_eq(l->leaders[i].watch, watch))
+			return &l->leaders[i];
+	return NULL;
+}
+
+static const struct status_row *status_of(const struct left *l, const char *watch)
+{
+	for (int i = 0; i < l->nstatuses; i++)
+		if (text_eq(l->statuses[i].watch, watch))
+			return &l->statuses[i];
+	return NULL;
+}
+
+bool left_knows(const struct left *l, const char *watch)
+{
+	return leader_of(l, watch) || status_of(l, watch);
+}
+
+static void find_last_scan(struct watch_status *st)
+{
+	const char *text = json_string_value(json_object_get(st->info, "last_finished_scan"));
+	int64_t at_us;
+	st->scanned = st->status && time_parse(text, &at_us);
+	if (!st->scanned)
+		return;
+	st->ago_us = st->status->age_us + st->status->at_us - at_us;
+	st->ago_us = st->ago_us > 0 ? st->ago_us : 0;
+}
+
+int64_t watch_status_owed_us(int64_t every_us)
+{
+	return INTERVALS * every_us + SOME_TIME_US;
+}
+
+/* A leader that has only just begun owes no scan yet. */
+static bool is_silent(const struct watch_status *st)
+{
+	int64_t every_us = json_integer_value(json_object_get(st->info, "every_s")) * US_PER_S;
+	int64_t owed_us = watch_status_owed_us(every_us);
+	int64_t since_us =
+		st->scanned && st->ago_us < st->leader->led_us ? st->ago_us : st->leader->led_us;
+	return since_us > owed_us;
+}
+
+static int64_t number(const json_t *info, const char *name)
+{
+	return json_integer_value(json_object_get(info, name));
+}
+
+enum watch_state watch_status_judge(const struct watch_status_facts *f)
+{
+	const struct {
+		bool so;
+		enum watch_state is;
+	} worst_first[] = {
+		{!f->leads, WATCH_STATUS_NO_LEADER},
+		{f->silent, WATCH_STATUS_SILENT},
+		{f->failed, WATCH_STATUS_FAILED},
+		{number(json_object_get(f->info, "guarded"), "total") > 0, WATCH_STATUS_HELD},
+		{f->firing > 0, WATCH_STATUS_ALERTING},
+		{number(f->info, "left_stuck") > 0, WATCH_STATUS_STUCK},
+		{json_is_true(json_object_get(f->info, "doubting")), WATCH_STATUS_DOUBT},
+		{f->paused, WATCH_STATUS_PAUSED},
+	};
+	for (size_t i = 0; i < sizeof worst_first / sizeof *worst_first; i++)
+		if (worst_first[i].so)
+			return worst_first[i].is;
+	return WATCH_STATUS_WELL;
+}
+
+static void find_alerts(struct watch_status *st, const struct left *l)
+{
+	for (int i = 0; i < l->nalerts; i++) {
+		const struct alert_row *row = &l->alerts[i];
+		if (row->alert.state != STATE_FIRING ||
+		    (!text_eq(row->watch, st->watch) && !text_eq(row->watch, ALERT_ANY)))
+			continue;
+		st->alert = st->firing++ ? st->alert : row->sentence;
+	}
+}
+
+static enum watch_state judge_standing(const struct watch_status *st)
+{
+	bool leads = st->leader && st->leader->leads;
+	struct watch_status_facts f = {.leads = leads,
+	                               .silent = leads && is_silent(st),
+	                               .failed = json_object_get(st->info, "failure") != NULL,
+	                               .firing = st->firing,
+	                               .info = st->info};
+	for (int i = 0; i < st->nwords; i++)
+		f.paused = f.paused || text_eq(st->words[i]->name, "pause");
+	return watch_status_judge(&f);
+}
+
+void watch_status_init(struct watch_status *st, const struct database *d, const char *watch,
+                       const struct left *l)
+{
+	const int most = sizeof st->words / sizeof *st->words;
+	*st = (struct watch_status){.database = d->name,
+	                            .watch = watch,
+	                            .leader = leader_of(l, watch),
+	                            .status = status_of(l, watch)};
+	if (st->status)
+		st->info = json_loads(st->status->info, 0, NULL);
+	for (int i = 0; i < l->nwords && st->nwords < most; i++)
+		if (text_eq(l->words[i].watch, watch) || text_eq(l->words[i].watch, "*"))
+			st->words[st->nwords++] = &l->words[i];
+	for (int i = 0; i < l->nattachments; i++)
+		if (text_eq(l->attachments[i].watch, watch))
+			st->attached = &l->attachments[i];
+	find_last_scan(st);
+	find_alerts(st, l);
+	st->is = judge_standing(st);
+}
+
+void watch_status_release(struct watch_status *st)
+{
+	json_decref(st->info);
+	st->info = NULL;
+}
+
+bool watch_status_trouble(const struct watch_status *st)
+{
+	static const bool trouble[] = {
+#define X(id, name, trouble, words) trouble,
+		WATCH_STATUS_LIST(X)
+#undef X
+	};
+	return trouble[st->is];
+}
+
+bool watch_status_brakes(const struct watch_status *st)
+{
+	bool leads = st->leader && st->leader->leads;
+	return leads && st->is != WATCH_STATUS_SILENT &&
+	       json_is_true(json_object_get(st->info, "braking"));
+}
+
+static const char *const in_words[] = {
+#define X(id, name, trouble, words) words,
+	WATCH_STATUS_LIST(X)
+#undef X
+};
+
+static const enum color colors[] = {
+	[WATCH_STATUS_NO_LEADER] = COLOR_RED, [WATCH_STATUS_SILENT] = COLOR_RED,
+	[WATCH_STATUS_FAILED] = COLOR_RED,    [WATCH_STATUS_HELD] = COLOR_YELLOW,
+	[WATCH_STATUS_ALERTING] = COLOR_RED,  [WATCH_STATUS_STUCK] = COLOR_RED,
+	[WATCH_STATUS_DOUBT] = COLOR_YELLOW,  [WATCH_STATUS_PAUSED] = COLOR_YELLOW,
+	[WATCH_STATUS_WELL] = COLOR_GREEN,
+};
+
+static const char *text_of(const struct watch_status *st, const char *name)
+{
+	return json_string_value(json_object_get(st->info, name));
+}
+
+static bool is_true(const struct watch_status *st, const char *name)
+{
+	return json_is_true(json_object_get(st->info, name));
+}
+
+static void line(struct buf *out, const char *name, const struct buf *text)
+{
+	buf_add(out, "  ");
+	out_padded(out, name, 12);
+	buf_add(out, " ");
+	out_padded(out, buf_text(text), 0);
+	buf_add(out, "\n");
+}
+
+/* "12:05:00Z" of an ISO time: people know the day. */
+static void add_clock(struct buf *out, const char *iso)
+{
+	if (iso && strlen(iso) >= 19)
+		buf_addf(out, "%.8sZ", iso + 11);
+}
+
+/* ---- one line each; nothing where there is nothing to say */
+
+static void say_leader(const struct watch_status *st, struct buf *text)
+{
+	if (st->leader && st->leader->leads) {
+		buf_addf(text, "%s, for ", st->leader->holder);
+		duration_text(st->leader->led_us, text);
+		return;
+	}
+	if (st->leader)
+		buf_addf(text, "none; the last was %s: look for its end there. ", st->leader->holder);
+	else if (st->status)
+		buf_addf(text, "none; the last was %s. ", st->status->holder);
+	else
+		buf_add(text, "none, and there never was one. ");
+	buf_add(text, "Start one: defib daemon");
+}
+
+static void say_scan(const struct watch_status *st, struct buf *text)
+{
+	int64_t every = number(st->info, "every_s");
+	if (st->scanned) {
+		when_words(-st->ago_us, 0, text);
+	} else {
+		buf_add(text, "none has finished yet");
+	}
+	if (every) {
+		buf_add(text, ", every ");
+		duration_text(every * US_PER_S, text);
+	}
+	if (number(st->info, "failed_passes"))
+		buf_addf(text, "; %lld of %lld failed", (long long)number(st->info, "failed_passes"),
+		         (long long)number(st->info, "passes"));
+}
+
+static void say_attached(const struct watch_status *st, struct buf *text)
+{
+	const struct attachment *at = st->attached;
+	if (!at)
+		return;
+	if (at->disabled)
+		buf_addf(text, "its trigger is disabled, so nothing is written down: defib attach %s; ",
+		         st->watch);
+	out_count(text, at->programs);
+	buf_addf(text, " program%s under defib run now", at->programs == 1 ? "" : "s");
+}
+
+static void say_failure(const struct watch_status *st, struct buf *text)
+{
+	const char *failure = text_of(st, "failure");
+	buf_add(text, failure ? failure : "");
+}
+
+static void say_jobs(const struct watch_status *st, struct buf *text)
+{
+	if (!st->info)
+		return;
+	if (!st->scanned) {
+		buf_add(text, "not known: no scan has finished");
+		return;
+	}
+	out_count(text, number(st->info, "running"));
+	buf_add(text,
+	        number(st->info, "running") >= ROWS_COUNT_MAX ? " or more running, " : " running, ");
+	out_count(text, json_object_get(st->info, "stuck") ? number(st->info, "stuck")
+	                                                   : number(st->info, "found"));
+	buf_add(text, " of them stuck at the last scan");
+	if (json_is_true(json_object_get(st->info, "never_seen_running"))) {
+		buf_add(text, ", and ");
+		unseen_hint(json_is_true(json_object_get(st->info, "row_security")), text);
+	}
+	if (number(st->info, "left_stuck")) {
+		buf_add(text, ", ");
+		out_count(text, number(st->info, "left_stuck"));
+		buf_add(text, " left as they are");
+	}
+}
+
+static void say_alerts(const struct watch_status *st, struct buf *text)
+{
+	if (!st->firing)
+		return;
+	out_count(text, st->firing);
+	buf_addf(text, " fire%s: %s%s", st->firing == 1 ? "s" : "", st->alert,
+	         st->firing > 1 ? "; all of them: defib alert list" : "");
+}
+
+static void say_on_hold(const struct watch_status *st, struct buf *text)
+{
+	int64_t n = number(st->info, "on_hold");
+	if (!n)
+		return;
+	out_count(text, n);
+	buf_addf(text, " wait%s for a person at the last scan: defib list --watch %s --where held",
+	         n == 1 ? "s" : "", st->watch);
+}
+
+static void say_guard(const struct watch_status *st, struct buf *text)
+{
+	const char *guard = text_of(st, "guard");
+	json_t *guarded = json_object_get(st->info, "guarded");
+	if (guard && json_integer_value(json_object_get(guarded, "total")))
+		buf_add(text, guard);
+}
+
+static void say_doubt(const struct watch_status *st, struct buf *text)
+{
+	const char *cause = text_of(st, "doubt_cause");
+	if (!is_true(st, "doubting"))
+		return;
+	buf_addf(text, "the daemon was away itself (%s): silence since then proves nothing until ",
+	         cause ? cause : "unknown");
+	add_clock(text, text_of(st, "doubt_until"));
+}
+
+static void say_brake(const struct watch_status *st, struct buf *text)
+{
+	const char *ended = text_of(st, "brake_ended");
+	int64_t brakes = number(st->info, "brakes");
+	if (is_true(st, "braking")) {
+		buf_add(text, "is on, until ");
+		add_clock(text, text_of(st, "brake_until"));
+		buf_add(text, " at the latest");
+	} else if (brakes) {
+		buf_add(text, "is off");
+	}
+	if (brakes)
+		buf_addf(text, "; held %lld time%s so far", (long long)brakes, brakes == 1 ? "" : "s");
+	if (brakes && ended)
+		buf_addf(text, ", last let go by: %s", ended);
+}
+
+static void say_suspects(const struct watch_status *st, struct buf *text)
+{
+	int64_t suspects = number(st->info, "suspects"), near = number(st->info, "near_misses_total");
+	if (suspects)
+		buf_addf(text, "%lld seen silent", (long long)suspects);
+	if (near)
+		buf_addf(text, "%s%lld near miss%s: seen silent once, beat again", suspects ? "; " : "",
+		         (long long)near, near == 1 ? "" : "es");
+}
+
+static void say_waiting(const struct watch_status *st, struct buf *text)
+{
+	int64_t waiting = number(st->info, "waiting"), eta = number(st->info, "eta_s");
+	if (!waiting)
+		return;
+	out_count(text, waiting);
+	if (!eta)
+		return;
+	buf_addf(text, ", %.3g a second at the moment, the last in about ",
+	         json_number_value(json_object_get(st->info, "rate")));
+	duration_text(eta * US_PER_S, text);
+}
+
+static void say_false(const struct watch_status *st, struct buf *text)
+{
+	json_t *all = json_object_get(st->info, "false_positives");
+	if (!all)
+		return;
+	buf_add(text, "false positives: ");
+	mistakes_words(json_integer_value(json_object_get(all, "day")),
+	               json_integer_value(json_object_get(all, "day_recovered")), text);
+	buf_add(text, " in 24h");
+}
+
+static void say_total(const struct watch_status *st, struct buf *text)
+{
+	if (!st->info)
+		return;
+	out_count(text, number(st->info, "recovered_total"));
+	buf_add(text, " recovered, ");
+	out_count(text, number(st->info, "held_total"));
+	buf_add(text, " held for a person, ");
+	out_count(text, number(st->info, "retried_total"));
+	buf_add(text, " retried, since that daemon began");
+}
+
+/* What persons said, and the watch's own hours, which the leader only tells as a factor. */
+static void word_lines(const struct watch_status *st, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	double factor = json_number_value(json_object_get(st->info, "factor")), said = 1;
+	for (int i = 0; i < st->nwords; i++) {
+		const struct override *t = st->words[i];
+		bool raise = text_eq(t->name, "raise");
+		buf_clear(&text);
+		if (raise)
+			buf_addf(&text, "thresholds times %s, ", t->value);
+		else if (text_eq(t->name, TOLD_OVERRIDE))
+			buf_add(&text, "the next pass goes past its guards, ");
+		override_words(t, &text);
+		line(out, raise ? "raised" : text_eq(t->name, "pause") ? "paused" : "told", &text);
+		if (raise && strtod(t->value, NULL) > said)
+			said = strtod(t->value, NULL);
+	}
+	buf_clear(&text);
+	buf_addf(&text, "thresholds times %g at the last scan, by the watch's own hours", factor);
+	if (factor > said && st->is != WATCH_STATUS_NO_LEADER)
+		line(out, "raised", &text);
+	buf_release(&text);
+}
+
+void watch_status_text(const struct watch_status *st, bool color, struct buf *out)
+{
+	static const struct {
+		const char *name;
+		void (*say)(const struct watch_status *st, struct buf *text);
+	} lines[] = {
+		{"leader", say_leader},   {"last scan", say_scan},    {"attached", say_attached},
+		{"failure", say_failure}, {"alerts", say_alerts},     {"jobs", say_jobs},
+		{"on hold", say_on_hold}, {"guard", say_guard},       {"doubt", say_doubt},
+		{"brake", say_brake},     {"suspects", say_suspects}, {"waiting", say_waiting},
+		{"so far", say_total},    {"mistakes", say_false},
+	};
+	struct buf text = BUF_INIT;
+	buf_addf(&text, "%s/%s", st->database, st->watch);
+	out_color(out, color, COLOR_BOLD, buf_text(&text));
+	buf_add(out, ": ");
+	out_color(out, color, colors[st->is], in_words[st->is]);
+	buf_add(out, "\n");
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		buf_clear(&text);
+		lines[i].say(st, &text);
+		if (text.len)
+			line(out, lines[i].name, &text);
+	}
+	word_lines(st, out);
+	buf_release(&text);
+}
+
+static void json_leader(const struct watch_status *st, struct buf *out)
+{
+	const struct leader_row *l = st->leader;
+	buf_add(out, ",\"leader\":");
+	if (!l) {
+		buf_add(out, "null");
+		return;
+	}
+	buf_addf(out, "{\"leads\":%s", l->leads ? "true" : "false");
+	json_text(out, "holder", l->holder);
+	json_time(out, "since", true, l->since_us);
+	buf_add(out, "}");
+}
+
+static void json_attached(const struct watch_status *st, struct buf *out)
+{
+	const struct attachment *at = st->attached;
+	buf_add(out, ",\"attached\":");
+	if (at)
+		buf_addf(out, "{\"disabled\":%s,\"programs\":%lld}", at->disabled ? "true" : "false",
+		         (long long)at->programs);
+	else
+		buf_add(out, "null");
+}
+
+void watch_status_json(const struct watch_status *st, struct buf *out)
+{
+	buf_add(out, "{\"watch\":");
+	buf_add_json(out, st->watch);
+	json_text(out, "database", st->database);
+	json_text(out, "standing", watch_status_names[st->is]);
+	buf_addf(out, ",\"trouble\":%s", watch_status_trouble(st) ? "true" : "false");
+	json_number(out, "alerts_firing", true, st->firing);
+	json_text(out, "alert", st->alert);
+	json_leader(st, out);
+	json_attached(st, out);
+	json_seconds(out, "last_scan_s", st->scanned, st->ago_us);
+	buf_add(out, ",\"told\":[");
+	for (int i = 0; i < st->nwords; i++) {
+		buf_add(out, i ? "," : "");
+		override_json(st->words[i], out);
+	}
+	buf_addf(out, "],\"info\":%s}", st->info ? st->status->info : "null");
+}
+
+/* What retention keeps and has removed in one database; nothing where there is nothing. */
+void retention_text(const struct database *d, const struct retention_state *st, struct buf *out)
+{
+	for (int i = 0; i < RETENTION_COUNT; i++) {
+		const struct retention_kept *k = &st->kept[i];
+		if (k->rows <= 0 && k->removed <= 0)
+			continue;
+		buf_addf(out, "  kept         %s: ", d->name);
+		out_count(out, k->rows);
+		buf_addf(out, " %s kept", retention_words[i]);
+		if (k->oldest_us >= 0) {
+			buf_add(out, ", the oldest ");
+			duration_text(k->oldest_us / US_PER_S * US_PER_S, out);
+			buf_add(out, " old");
+		}
+		buf_add(out, "; ");
+		out_count(out, k->removed);
+		buf_add(out, " removed so far\n");
+	}
+}
+
+void retention_json(const struct database *d, const struct retention_state *st, struct buf *out)
+{
+	buf_add(out, "{\"database\":");
+	buf_add_json(out, d->name);
+	buf_addf(out, ",\"last_round_s\":%.3f,\"kept\":{", (double)st->ago_us / 1e6);
+	for (int i = 0; i < RETENTION_COUNT; i++) {
+		const struct retention_kept *k = &st->kept[i];
+		buf_addf(out, "%s\"%s\":{\"rows\":%lld,\"removed\":%lld,\"oldest_s\":", i ? "," : "",
+		         retention_names[i], (long long)(k->rows > 0 ? k->rows : 0), (long long)k->removed);
+		if (k->oldest_us >= 0)
+			buf_addf(out, "%.3f}", (double)k->oldest_us / 1e6);
+		else
+			buf_add(out, "null}");
+	}
+	buf_add(out, "}}");
+}

@@ -1,0 +1,96 @@
+/*
+ * watch.h: the state of one watch, from what its leader wrote, who leads and what operators
+ * have set, as it is stored in the database: it can be read from any host without a
+ * connection to the daemon, and a daemon that is gone shows as well as one that runs.
+ */
+#ifndef VIEW_WATCH_H
+#define VIEW_WATCH_H
+
+#include "alert/states.h"
+#include "ledger/overrides.h"
+#include "ledger/retention.h"
+#include "life/leader.h"
+#include "recover/attach.h"
+#include "watch/settings.h"
+
+#include <jansson.h>
+
+/* The worst first. X(enum, name, is trouble, in words) */
+#define WATCH_STATUS_LIST(X)                                                                       \
+	X(NO_LEADER, "no_leader", true, "no daemon leads this watch")                                  \
+	X(SILENT, "silent", true, "its leader has finished no scan for too long")                      \
+	X(FAILED, "failed", true, "the last scan failed")                                              \
+	X(HELD, "held", true, "a guard holds stuck jobs back")                                         \
+	X(ALERTING, "alerting", true, "alerts fire")                                                   \
+	X(STUCK, "stuck", true, "jobs are stuck and stay so: nothing recovers them")                   \
+	X(DOUBT, "doubt", false, "in doubt: the daemon was away, so silence proves nothing yet")       \
+	X(PAUSED, "paused", false, "paused; nothing is stuck")                                         \
+	X(WELL, "well", false, "well")
+
+enum watch_state {
+#define X(id, name, trouble, words) WATCH_STATUS_##id,
+	WATCH_STATUS_LIST(X)
+#undef X
+};
+extern const char *const watch_status_names[]; /* by enum standing_is */
+
+/* What is known of a watch. How it stands is the worst of it. */
+struct watch_status_facts {
+	bool leads, silent, failed, paused;
+	int firing;         /* alerts, of the watch and of its database */
+	const json_t *info; /* of its status; NULL: no pass yet */
+};
+enum watch_state watch_status_judge(const struct watch_status_facts *f);
+
+struct watch_status {
+	const char *database, *watch;
+	const struct leader_row *leader; /* NULL: nobody ever led, or he stepped down */
+	const struct status_row *status; /* NULL: no pass yet */
+	json_t *info;                    /* of the status; NULL without */
+	const struct override *words[4]; /* in force, for this watch or for all */
+	int nwords;
+	const struct attachment *attached; /* NULL: not attached, or not asked for */
+	enum watch_state is;
+	int firing;        /* alerts, of the watch and of its database … */
+	const char *alert; /* … and what the first of them says */
+	bool scanned;      /* a pass has ever finished */
+	int64_t ago_us;
+};
+
+/* What daemons and persons have left in one database. */
+struct left {
+	bool there; /* the tables of daemons are */
+	struct leader_row *leaders;
+	struct status_row *statuses;
+	struct override *words;
+	struct attachment *attachments; /* none before left_attachments() */
+	struct alert_row *alerts;       /* all that were ever told of */
+	int nleaders, nstatuses, nwords, nattachments, nalerts;
+};
+
+/* Read all of it; nothing where the tables are not there. */
+MUST_CHECK defib_err left_read(struct store *s, struct arena *a, struct left *out,
+                               struct failure *f);
+/* And which of its watches are attached, for who tells all of a watch. */
+MUST_CHECK defib_err left_attachments(struct store *s, struct arena *a, struct left *l,
+                                      struct failure *f);
+/* Whether a daemon has, or had, this watch. */
+bool left_knows(const struct left *l, const char *watch);
+void watch_status_init(struct watch_status *st, const struct database *d, const char *watch,
+                       const struct left *l);
+void watch_status_release(struct watch_status *st);
+/* How long a leader may go without a finished scan. */
+int64_t watch_status_owed_us(int64_t every_us);
+bool watch_status_trouble(const struct watch_status *st);
+/* Whether the brake of a daemon that leads this watch holds its jobs at the moment. */
+bool watch_status_brakes(const struct watch_status *st);
+
+void watch_status_text(const struct watch_status *st, bool color, struct buf *out);
+
+/* An object, whole. */
+void watch_status_json(const struct watch_status *st, struct buf *out);
+/* What retention keeps and has removed in one database: an object, and lines. */
+void retention_json(const struct database *d, const struct retention_state *st, struct buf *out);
+void retention_text(const struct database *d, const struct retention_state *st, struct buf *out);
+
+#endif
