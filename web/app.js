@@ -121,7 +121,7 @@ async function render({ focus }) {
 	markNav(found?.view);
 	const root = h("div", { class: "stack view" });
 	fill(main, root);
-	setTitle(found?.view.title ?? "Not there");
+	setTitle(found?.view.title ?? "Not found");
 	if (focus) {
 		main.focus({ preventScroll: true });
 		scrollTo(0, 0);
@@ -129,11 +129,11 @@ async function render({ focus }) {
 	if (!found) {
 		fill(
 			root,
-			h("h1", "Not there"),
+			h("h1", "Page not found"),
 			h(
 				"p",
-				"This page has no view at this address. ",
-				h("a", { href: "/" }, "To the overview"),
+				"There is no page at this address. ",
+				h("a", { href: "/" }, "Go to the overview"),
 			),
 		);
 		return;

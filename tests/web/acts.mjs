@@ -92,7 +92,7 @@ test("jobs that changed since they were shown are told apart and left alone", as
 		for (const key of [7, 8, 9]) await page.getByLabel(`Select crawl/${key}`, { exact: true }).check();
 		assert.equal((await api("POST", "/watches/crawl/jobs/8/requeue", { reason: "somebody else" })).status, 200);
 		await page.locator(".bulk [data-act=fail]").click();
-		const dialog = await previewed(page, "2 apply", "1 changed meanwhile");
+		const dialog = await previewed(page, "2 apply", "1 changed in the meantime");
 		await dialog.getByRole("button", { name: "Fail 2 jobs" }).click();
 		await dialog.waitFor({ state: "detached" });
 		assert.deepEqual(await Promise.all(["crawl/7", "crawl/8", "crawl/9"].map(async (job) => (await stateOf(job)).state)),
@@ -146,7 +146,7 @@ test("many jobs that are being done can be stopped: what was done is told, the o
 		await dialog.getByRole("button", { name: "Stop" }).click();
 		await dialog.getByRole("button", { name: "Stopping…" }).waitFor();
 		pass();
-		await dialog.getByText("Stopped after 50 jobs; the others are as they were.").waitFor();
+		await dialog.getByText("Stopped after 50 jobs; the others are unchanged.").waitFor();
 		assert.equal(await failedImports(), 50);
 		await dialog.getByRole("button", { name: "Close" }).click();
 		await takeBack(page, "50 jobs put back as they were");
@@ -182,7 +182,7 @@ test("by the keyboard alone: to a stuck job, requeue it with a reason, and take 
 		await page.keyboard.type("by hand");
 		await tabTo(page, () => document.activeElement.type === "submit" && document.activeElement.closest("dialog"), null, 10);
 		await page.keyboard.press("Enter");
-		await page.getByText("1 job given back").waitFor();
+		await page.getByText("1 job requeued").waitFor();
 		assert.equal((await stateOf(job)).state, "queued");
 		await tabTo(page, () => document.activeElement.closest(".toast") && document.activeElement.textContent.includes("Undo"));
 		await page.keyboard.press("Enter");

@@ -12,15 +12,15 @@ test("a database that is away is told with the age of what is shown, and the pag
 		await settled(page);
 		await order("stop-server");
 		try {
-			await page.locator("#banners").getByText("Database main is away").waitFor({ timeout: 30000 });
-			await until(page, () => /as of \d{4}-/.test(document.getElementById("banners").innerText));
+			await page.locator("#banners").getByText("Database main is unreachable").waitFor({ timeout: 30000 });
+			await until(page, () => /data is from \d{4}-/.test(document.getElementById("banners").innerText));
 			assert.ok(await page.locator("main tbody tr").count() > 0, "what was known is gone");
 			await page.goto("/stuck");
-			await page.locator("#banners").getByText("Database main is away").waitFor();
+			await page.locator("#banners").getByText("Database main is unreachable").waitFor();
 		} finally {
 			await order("start-server");
 		}
-		await page.locator("#banners").getByText("Database main is away").waitFor({ state: "detached", timeout: 30000 });
+		await page.locator("#banners").getByText("Database main is unreachable").waitFor({ state: "detached", timeout: 30000 });
 		await sees(page, "crawler-0");
 	});
 });

@@ -43,13 +43,13 @@ test("what a daemon that hangs has not told is not known, and never a zero or al
 		await page.goto("/");
 		const tile = (name) => page.locator("main a.tile", { has: page.getByText(name, { exact: true }) });
 		for (const name of ["Stuck now", "Recovered in 24 h", "Needs you"]) {
-			await tile(name).getByText("not known yet").waitFor();
+			await tile(name).getByText("unknown yet").waitFor();
 			assert.match(await tile(name).innerText(), /–/);
 			assert.doesNotMatch(await tile(name).innerText(), /\b0\b/);
 		}
 		assert.equal(await page.getByText("All clear", { exact: false }).count(), 0);
 		answer();
-		await until(page, () => !document.querySelector("main").innerText.includes("not known yet"));
+		await until(page, () => !document.querySelector("main").innerText.includes("unknown yet"));
 	});
 });
 
@@ -57,7 +57,7 @@ test("the header says which installation it is, which databases are up, and that
 	await withPage({}, async (page) => {
 		await page.goto("/");
 		const header = page.getByRole("banner");
-		for (const text of ["staging", "main up", "archive up", "last heard", "Live"]) await header.getByText(text).first().waitFor();
+		for (const text of ["staging", "main up", "archive up", "last contact", "Live"]) await header.getByText(text).first().waitFor();
 		assert.equal(await page.evaluate(() => document.documentElement.style.getPropertyValue("--environment")), "#b35900");
 	});
 });

@@ -140,7 +140,7 @@ const BEGUN = [
 	["/ledger", "key", (page) => page.getByRole("button", { name: "Load more" }).click()],
 	["/ledger", "link", (page) => page.getByLabel("Event").selectOption("REQUEUED")],
 	["/report", "link", (page) => page.getByLabel("Period").selectOption({ index: 0 })],
-	["/health", "key", (page) => page.getByRole("button", { name: "Look again" }).first().click()],
+	["/health", "key", (page) => page.getByRole("button", { name: "Check again" }).first().click()],
 ];
 
 test("what was begun in a view ends with it, and a dialog that looks what would happen is closed", async () => {

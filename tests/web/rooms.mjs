@@ -93,7 +93,7 @@ test("job: a result that came after the job was given back is told on its line o
 test("job: a held one says who put it there, by which rule, and how many workers died with it", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/jobs/queue/57");
-		await sees(page, "by the rule crash-budget", "3 workers died with it in hand");
+		await sees(page, "by the rule crash-budget", "3 workers died while running it");
 	});
 });
 

@@ -16,15 +16,15 @@ const AT_ONCE = 6;
  * something.
  */
 export const ACTS = {
-	requeue: { title: "Requeue", done: "given back", icon: "redo", takes: true, about: "It is given back, to be taken by the next free worker." },
-	retry: { title: "Retry", done: "set to run again", icon: "play", takes: true, about: "It runs again at once; its attempts count." },
-	release: { title: "Release", done: "released", icon: "play", about: "It is let go, and automation takes care of it again." },
-	hold: { title: "Hold", done: "held", icon: "hand", about: "It is left to a person: automation leaves it alone until it is released." },
-	fail: { title: "Fail", done: "ended as failed", icon: "cross", takes: true, danger: true, about: "It ends as failed, with the reason as its error." },
-	rollback: { title: "Roll back", done: "set to roll back", icon: "undo", takes: true, danger: true, about: "Its finished steps are undone, the last one first." },
-	cancel: { title: "Cancel", done: "cancelled", icon: "none", danger: true, about: "It is asked to stop; one that waits never starts." },
-	end: { title: "End", done: "marked to end", icon: "none", danger: true, single: true, about: "It is marked to end; its worker does what takes time." },
-	undo: { title: "Undo", done: "put back", icon: "undo", single: true, about: "What was last done to it is taken back, where nothing happened since. It is held then, so that no scan does it again." },
+	requeue: { title: "Requeue", done: "requeued", icon: "redo", takes: true, about: "The job is queued for the next free worker." },
+	retry: { title: "Retry", done: "set to run again", icon: "play", takes: true, about: "The job runs again at once. Attempts are counted." },
+	release: { title: "Release", done: "released", icon: "play", about: "The hold is removed, and defib recovers the job again when it is stuck." },
+	hold: { title: "Hold", done: "held", icon: "hand", about: "defib leaves the job alone until it is released." },
+	fail: { title: "Fail", done: "ended as failed", icon: "cross", takes: true, danger: true, about: "The job ends as failed, with the reason as its error." },
+	rollback: { title: "Roll back", done: "set to roll back", icon: "undo", takes: true, danger: true, about: "The finished steps of the job are undone, the last one first." },
+	cancel: { title: "Cancel", done: "cancelled", icon: "none", danger: true, about: "A running job is asked to stop; a waiting job never starts." },
+	end: { title: "End", done: "marked to end", icon: "none", danger: true, single: true, about: "The job is marked to end; its worker does the rest." },
+	undo: { title: "Undo", done: "put back", icon: "undo", single: true, about: "The last change to the job is reverted, unless something happened to it since. The job is then held, so that no scan repeats the change." },
 };
 
 /* ---- which acts a watch knows ---- */

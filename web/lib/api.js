@@ -120,7 +120,7 @@ function away() {
 	return new Problem(0, {
 		title: "away",
 		detail: "the daemon does not answer",
-		next: "this page asks again by itself",
+		next: "the page tries again by itself",
 	});
 }
 

@@ -28,7 +28,7 @@ export function stateChip(job) {
 export function standChips(job) {
 	return h("span", { class: "row" }, stateChip(job), job.verdict ? chip(job.verdict) : null,
 		isHeld(job) && (job.state_name ?? job.state) !== "held" ? chip("held", { title: job.held }) : null,
-		job.retry_at ? chip("retry", { label: "retry waits" }) : null);
+		job.retry_at ? chip("retry", { label: "retry pending" }) : null);
 }
 
 /* "2h 5m of 1h", with a bar that has its limit as a mark. */

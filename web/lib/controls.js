@@ -140,7 +140,7 @@ async function fetchFile(path, name) {
 	const answer = await ask(path);
 	keep(await answer.blob(), name);
 	if (answer.headers.has("Defib-Next"))
-		toast("The file is cut short: one file has no more entries. Choose a shorter time.", {
+		toast("The file is truncated at the maximum number of entries. Choose a shorter period.", {
 			shade: "warn",
 		});
 }

@@ -26,11 +26,11 @@ const COMMAND_MOST = 20;
 
 const TOLD = {
 	done: { before: (n) => `${count(n)} ${n === 1 ? "applies" : "apply"}`, after: (n) => `${count(n)} done`, look: "done" },
-	changed: { before: (n) => `${count(n)} changed meanwhile`, look: "changed" },
+	changed: { before: (n) => `${count(n)} changed in the meantime`, look: "changed" },
 	refused: { before: (n) => `${count(n)} refused`, look: "refused" },
-	guarded: { before: (n) => `${count(n)} kept back by a guard`, look: "guarded" },
+	guarded: { before: (n) => `${count(n)} held back by a guard`, look: "guarded" },
 	locked: { before: (n) => `${count(n)} locked by another transaction`, look: "locked" },
-	missing: { before: (n) => `${count(n)} not there any more`, look: "missing" },
+	missing: { before: (n) => `${count(n)} no longer there`, look: "missing" },
 	left: { before: (n) => `${count(n)} left as ${n === 1 ? "it is" : "they are"}`, look: "left" },
 };
 
@@ -76,10 +76,10 @@ class ActDialog {
 		this.stop = null;       /* while it is being done */
 		this.reason = h("textarea", { id: "act-reason", name: "reason", rows: 2, maxlength: 500, oninput: () => this.#sayCommand() });
 		this.override = h("input", { type: "checkbox", id: "act-override", onchange: () => this.#look() });
-		this.overrideRow = h("label", { class: "check", hidden: true }, this.override, "Also those that a living worker has: go past the guard, which the ledger says");
+		this.overrideRow = h("label", { class: "check", hidden: true }, this.override, "Also take jobs from living workers: override the guard (recorded in the ledger)");
 		this.preview = h("div", { class: "preview", "aria-live": "polite" });
 		this.command = h("code", { class: "command-text" });
-		this.commandRow = h("div", { class: "command", hidden: true }, this.command, copyButton(() => this.command.textContent, "Copy the command"));
+		this.commandRow = h("div", { class: "command", hidden: true }, this.command, copyButton(() => this.command.textContent, "Copy as command"));
 		this.closeButton = h("button", { type: "button", onclick: () => this.#leave() }, "Cancel");
 		this.goButton = h("button", { type: "submit", class: deed.danger ? "primary danger" : "primary", disabled: true }, deed.button);
 		this.element = this.#build();
@@ -92,7 +92,7 @@ class ActDialog {
 			h("p", { id: "act-about", class: "muted" }, about),
 			warning ? h("div", { class: "banner warn" }, icon("alert"), h("p", { class: "banner-text" }, warning)) : null,
 			this.preview, this.overrideRow,
-			h("div", { class: "field" }, h("label", { for: "act-reason" }, "Reason, for the ledger"), this.reason),
+			h("div", { class: "field" }, h("label", { for: "act-reason" }, "Reason (recorded in the ledger)"), this.reason),
 			this.commandRow,
 			h("div", { class: "dialog-foot" }, this.closeButton, this.goButton));
 		const element = h("dialog", { class: "act", "aria-labelledby": "act-title", "aria-describedby": "act-about", oncancel: (event) => this.#escape(event) }, this.form);
@@ -127,13 +127,13 @@ class ActDialog {
 		const { signal } = this.looking;
 		this.goButton.disabled = true;
 		this.#sayCommand();
-		fill(this.preview, h("p", { class: "muted" }, "Looking what would happen…"));
+		fill(this.preview, h("p", { class: "muted" }, "Running a dry run…"));
 		const read = async () => {
 			const plan = await this.deed.preview({ ...this.#options(), signal });
 			if (!signal.aborted) this.#planned(plan);
 		};
 		errand(read, signal, (problem) =>
-			fill(this.preview, problemLine(problem), h("button", { type: "button", onclick: () => this.#look() }, "Look again")));
+			fill(this.preview, problemLine(problem), h("button", { type: "button", onclick: () => this.#look() }, "Check again")));
 	}
 
 	#planned(plan) {
@@ -184,7 +184,7 @@ class ActDialog {
 		this.closeButton.textContent = "Close";
 		this.goButton.hidden = true;
 		fill(this.preview, tallyList(this.outcome, true),
-			this.outcome.stopped ? h("p", `Stopped after ${plural(this.outcome.results.size, "job")}; the others are as they were.`) : null,
+			this.outcome.stopped ? h("p", `Stopped after ${plural(this.outcome.results.size, "job")}; the others are unchanged.`) : null,
 			error ? problemLine(error) : null);
 		announce(tallyWords(this.outcome));
 		this.closeButton.focus();
@@ -225,7 +225,7 @@ class ActDialog {
 /* Undo from the line at the foot: at once, and told there. */
 async function takeBack(batches) {
 	try {
-		const tally = await undoBatches(batches, { reason: "taken back on the page" });
+		const tally = await undoBatches(batches, { reason: "undone on the page" });
 		const back = tally.of("done").length;
 		const rest = tally.results.size - back;
 		if (rest === 0) toast(`${plural(back, "job")} put back as ${back === 1 ? "it was" : "they were"}`);
@@ -243,7 +243,7 @@ function poisonWarning(jobs) {
 	const poison = jobs.filter((job) => job.held === "poison");
 	if (poison.length === 0) return null;
 	return [h("strong", jobs.length === 1 ? "It may kill its next worker." : `${count(poison.length)} of them may kill their next worker.`),
-		jobs.length === 1 && poison[0].hold_reason ? [" ", user(poison[0].hold_reason), "."] : " They were recovered too often in too short a time."];
+		jobs.length === 1 && poison[0].hold_reason ? [" ", user(poison[0].hold_reason), "."] : " They were recovered too often within a short time."];
 }
 
 function warningOf(act, jobs) {
@@ -253,9 +253,9 @@ function warningOf(act, jobs) {
 	const owners = [...new Set(alive.map((job) => job.owner).filter(Boolean))];
 	if (owners.length > 1)
 		return [h("strong", `The old workers (${count(owners.length)}) may still be running.`),
-			" Nobody has seen them end. Work may be done twice: make sure that they are gone, or that doing it again is harmless."];
+			" Their end was not seen. Work may be done twice: make sure that they are gone, or that repeating the work is harmless."];
 	return [h("strong", "The old worker", owners.length ? [", ", user(owners[0], { class: "mono" }), ","] : null, " may still be running."),
-		" Nobody has seen it end. Work may be done twice: make sure that it is gone, or that doing it again is harmless."];
+		" Its end was not seen. Work may be done twice: make sure that it is gone, or that repeating the work is harmless."];
 }
 
 function titleOf(act, jobs) {
@@ -293,7 +293,7 @@ export function confirm(act, jobs, { fromStep = null } = {}) {
 export function confirmUndo({ database, batch }) {
 	return new ActDialog({
 		title: h("span", "Undo batch ", user(batch, { class: "mono" })), verb: "Undo", done: "put back", button: "Undo",
-		about: "Each job is put back as it was before, where nothing happened to it since. It is held then, so that no scan does it again.",
+		about: "Each job is reverted to its previous state, unless something happened to it since. Reverted jobs are held, so that no scan repeats the change.",
 		command: ({ reason }) => commandOf("undo", [{ job: batch }], { reason }),
 		preview: () => undoBatches([{ database, batch }], { dryRun: true }),
 		carry: async ({ reason, tally, progress }) => {

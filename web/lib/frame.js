@@ -48,7 +48,7 @@ function showEnvironment({ environment }) {
 
 function databaseState(d) {
 	if (reached().away) return ["paused", "unknown"];
-	if (!d.asked) return ["pending", "not asked yet"];
+	if (!d.asked) return ["pending", "not connected yet"];
 	return d.up ? ["up", "up"] : ["away", "away"];
 }
 
@@ -89,7 +89,7 @@ function showHeartbeat() {
 	const last = Math.max(heard ?? 0, live.heard ?? 0);
 	pulse.classList.toggle("away", away);
 	pulse.classList.toggle("still", !away && live.paused);
-	if (last) heardLine.textContent = `last heard ${agoText(new Date(last))}`;
+	if (last) heardLine.textContent = `last contact ${agoText(new Date(last))}`;
 	const status = daemonStatus();
 	if (status)
 		place("heartbeat").title =
@@ -121,7 +121,7 @@ export function nextTheme() {
 export function togglePause() {
 	if (liveState().paused) resume();
 	else pause();
-	announce(liveState().paused ? "Paused: what is shown does not change" : "Live");
+	announce(liveState().paused ? "Paused: the page does not update" : "Live");
 }
 
 let showHelp = () => {};
@@ -141,7 +141,7 @@ function liveButton() {
 			type: "button",
 			id: "live",
 			"aria-pressed": String(paused),
-			title: `${paused ? "Go on" : "Pause"} (p)`,
+			title: `${paused ? "Resume" : "Pause"} (p)`,
 			onclick: togglePause,
 		},
 		icon(paused ? "play" : "pause"),
@@ -217,12 +217,12 @@ function daemonBanner() {
 		h(
 			"p",
 			{ class: "banner-text" },
-			h("strong", "The daemon is away"),
+			h("strong", "The daemon is unreachable"),
 			` since ${stampText(since)} (`,
 			ago(since),
 			"). ",
-			heard ? `What is shown is as of ${stampText(heard)}. ` : "",
-			"This page asks again by itself.",
+			heard ? `The data is from ${stampText(heard)}. ` : "",
+			"The page tries again by itself.",
 		),
 	);
 }
@@ -236,12 +236,12 @@ function databaseBanner(d) {
 		h(
 			"p",
 			{ class: "banner-text" },
-			h("strong", "Database ", user(d.name), " is away"),
+			h("strong", "Database ", user(d.name), " is unreachable"),
 			d.since ? [` since ${stampText(d.since)} (`, ago(d.since), ")"] : null,
 			d.error ? [": ", user(d.error)] : null,
 			". ",
-			seen ? `What is shown of it is as of ${stampText(seen)}. ` : "",
-			"defib goes on by itself when it is back.",
+			seen ? `Its data is from ${stampText(seen)}. ` : "",
+			"defib continues by itself when it is back.",
 		),
 	);
 }
@@ -255,7 +255,7 @@ function showBanners() {
 	renew(place("banners"), daemonBanner(), lost.map(databaseBanner));
 	place("banners").hidden = !names;
 	place("main").classList.toggle("stale", Boolean(names));
-	if (names !== said) announce(names ? `${names} is away` : "Everything is back");
+	if (names !== said) announce(names ? `${names} is unreachable` : "Everything is reachable again");
 	said = names;
 }
 

@@ -79,16 +79,16 @@ function isTrouble(row) {
 
 /* ---- in a line ---- */
 
-/* Why a watch is not well, the worst first: "3 watches are not well: alerts fire on pages". */
+/* Why a watch is not well, the worst first: "3 watches with problems: alerts on pages". */
 const WHY = [
-	["away", "the database is away of"],
+	["away", "unreachable database of"],
 	["no_leader", "no daemon leads"],
-	["silent", "no scan has finished of"],
-	["failed", "the last scan failed of"],
-	["held", "a guard holds jobs back of"],
-	["alerting", "alerts fire on"],
-	["stuck", "nothing recovers the stuck jobs of"],
-	["doubt", "in doubt about"],
+	["silent", "no finished scan of"],
+	["failed", "failed last scan of"],
+	["held", "a guard holds back jobs of"],
+	["alerting", "alerts on"],
+	["stuck", "unrecovered stuck jobs of"],
+	["doubt", "doubt about"],
 ];
 
 function whyNot(rows) {
@@ -105,14 +105,14 @@ export function stateLine(rows) {
 		trouble = rows.filter(isTrouble),
 		doubtful = rows.filter((row) => row.watch.enabled && standingOf(row) === "doubt");
 	if (!rows.length)
-		return [chip("no watch", { look: "paused" }), " The configuration names none."];
+		return [chip("no watch", { look: "paused" }), " The configuration has none."];
 	const last = scanned.length
 		? [" Last scan finished ", ago(scanned.at(-1)), "."]
 		: " No scan has finished yet.";
 	if (trouble.length)
 		return [
 			chip("trouble", { look: "fail" }),
-			` ${plural(trouble.length, "watch is", "watches are")} not well: `,
+			` ${plural(trouble.length, "watch", "watches")} with problems: `,
 			whyNot(trouble),
 			".",
 			last,
@@ -122,7 +122,7 @@ export function stateLine(rows) {
 		return [chip("in doubt", { look: "doubt" }), " ", whyNot(doubtful), ".", last];
 	if (stuck) return [chip("stuck", { label: `${count(stuck, capped)} stuck` }), last];
 	return unknown
-		? [chip("not known", { look: "pending" }), " What is stuck is being counted.", last]
+		? [chip("not known", { look: "pending" }), " Stuck jobs are being counted.", last]
 		: [chip("all clear", { look: "ok" }), last];
 }
 
@@ -138,7 +138,7 @@ function banner(shade, picture, ...text) {
 }
 
 function until(when) {
-	return when ? [" It lets go at ", stampText(when), " at the latest (", ago(when), ")."] : null;
+	return when ? [" It releases them at ", stampText(when), " at the latest (", ago(when), ")."] : null;
 }
 
 function pauseBanner({ watch, standing }) {
@@ -149,7 +149,7 @@ function pauseBanner({ watch, standing }) {
 		h("strong", user(watch.watch), " is paused"),
 		told ? [" by ", user(told.actor), told.reason ? [": ", user(told.reason)] : null] : null,
 		". Nothing is recovered until ",
-		told?.until ? [stampText(told.until), " (", ago(told.until), ")."] : "somebody resumes it.",
+		told?.until ? [stampText(told.until), " (", ago(told.until), ")."] : "someone resumes it.",
 	);
 }
 
@@ -229,11 +229,11 @@ export function breakerBanners(workers) {
 		banner(
 			"warn",
 			"bolt",
-			h("strong", `${plural(open.length, "worker")} cannot reach the database well`),
+			h("strong", `${plural(open.length, "worker")} cannot reach the database reliably`),
 			": the breaker of ",
 			user(names),
 			open.length > 3 ? ` and ${count(open.length - 3)} more` : "",
-			" is open. Results are kept in the spool, and each tries again by itself within 30 s.",
+			" is open. Results are kept in the spool, and each worker tries again within 30 s.",
 		),
 	];
 }
@@ -258,10 +258,10 @@ function medians(watches) {
 		.sort((a, b) => a - b);
 	if (!all.length) return ["–", "nothing recovered in 24 h"];
 	const [least, most] = [all[0], all.at(-1)].map((m) => duration(m));
-	if (least === most) return [least, "median, from the worker's end or last sign"];
+	if (least === most) return [least, "median, from the worker's end or last sign of life"];
 	return [
 		`${least.split(" ")[0]} – ${most.split(" ")[0]}`,
-		"medians by watch, from end or last sign",
+		"medians by watch, from the worker's end or last sign of life",
 	];
 }
 
@@ -279,7 +279,7 @@ function needsYou(rows) {
 		held + dead ? "hand" : known ? "check" : "question",
 		"Needs you",
 		known ? count(held + dead, false, guess) : "–",
-		known ? `${count(held)} held, ${count(dead, false, guess)} dead-letter` : "not known yet",
+		known ? `${count(held)} held, ${count(dead, false, guess)} dead-letter` : "unknown yet",
 	);
 }
 
@@ -304,7 +304,7 @@ export function tiles(rows, day) {
 			stuck ? "alert" : unknown ? "question" : "check",
 			"Stuck now",
 			stuck || !unknown ? count(stuck, capped) : "–",
-			stuck ? "judged stuck and not recovered" : unknown ? "not known yet" : "nothing is stuck",
+			stuck ? "stuck and not recovered" : unknown ? "unknown yet" : "nothing is stuck",
 		),
 		tile(
 			`/ledger${queryText({ since: "24h" })}`,
@@ -313,7 +313,7 @@ export function tiles(rows, day) {
 			"Recovered in 24 h",
 			count(recovered),
 			recovered === null
-				? "not known yet"
+				? "unknown yet"
 				: [`${plural(detected, "job")} found stuck`, byHand ? `, ${count(byHand)} recovered by hand` : null],
 		),
 		tile("/report", "", "clock", "Time to recovery", time, timeNote),
@@ -371,7 +371,7 @@ function depth({ stats }) {
 
 function health(row) {
 	if (!row.watch.enabled) return chip("off", { look: "paused" });
-	if (isDown(row)) return chip("away", { title: "its database is away" });
+	if (isDown(row)) return chip("away", { title: "its database is unreachable" });
 	return standingOf(row) ? chip(standingOf(row)) : chip("starting", { look: "pending" });
 }
 
@@ -416,7 +416,7 @@ export function watchTable(known) {
 			?.find((t) => t.database === w.database)
 			?.watches.find((one) => one.watch === w.watch)?.detected ?? Array(24).fill(0);
 	return table({
-		label: "How each watch is",
+		label: "Watches",
 		empty: "The configuration has no watch yet.",
 		key: ({ watch }) => nameOf(watch),
 		columns: [

@@ -121,7 +121,7 @@ export function poke() {
 
 /*
  * Calls async fn() every so many seconds until the signal ends, never twice at once, not
- * while paused and not in a hidden tab. What is away is told by the frame.
+ * while paused and not in a hidden tab. Outages is told by the frame.
  */
 export function every(seconds, fn, signal) {
 	let busy = false;

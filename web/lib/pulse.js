@@ -33,7 +33,7 @@ function holes(beats, beatS, alive) {
 
 function inWords(seen, gaps, span) {
 	const longest = Math.max(0, ...gaps.map((g) => g.from - g.to));
-	if (seen.length === 0) return "No beat was seen yet";
+	if (seen.length === 0) return "No heartbeat seen yet";
 	return (
 		`${plural(seen.length, "beat")} in the last ${duration(span)}, ` +
 		(gaps.length ? `${plural(gaps.length, "gap")}, the longest ${duration(longest)}` : "no gap")

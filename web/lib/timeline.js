@@ -199,7 +199,7 @@ function stepTold(step) {
 
 const DRAWN = {
 	created: () => ["dot", "idle", h("span", "Created")],
-	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.undoing ? "Taken to be undone" : one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, onWhom(one.owner)) : null)],
+	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.undoing ? "Claimed to be undone" : one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, onWhom(one.owner)) : null)],
 	sign: () => ["heart", "good", h("span", "Last sign of life")],
 	expiry: (one) => ["clock", "warn", h("span", one.ms > Date.now() ? "Its lease ends" : "Its lease ended")],
 	beat: (one) => ["heart", "good", h("div", { class: "head" }, "Progress", one.beat.step ? user(one.beat.step, { class: "mono" }) : null, one.beat.text ? user(one.beat.text) : null)],
@@ -219,7 +219,7 @@ function drawMoment(one, runs) {
 function drawStretch(span, runs) {
 	const high = Math.min(72, 20 + 8 * Math.log10(1 + span.seconds));
 	const words = {
-		silence: span.still ? `still silent, ${duration(span.seconds)} more` : span.past ? `nobody renewed it for ${duration(span.seconds)}` : `silence for ${duration(span.seconds)}${span.limit ? `, limit ${duration(span.limit)}` : ""}`,
+		silence: span.still ? `still silent, ${duration(span.seconds)} more` : span.past ? `not renewed for ${duration(span.seconds)}` : `silence for ${duration(span.seconds)}${span.limit ? `, limit ${duration(span.limit)}` : ""}`,
 		running: `running for ${duration(span.seconds)}`, waiting: duration(span.seconds),
 		unseen: `it waited and attempt ${span.attempt} ran, ${duration(span.seconds)} in all`,
 	};

@@ -28,12 +28,12 @@ export function askForToken(why) {
 			h(
 				"form",
 				{ onsubmit: give },
-				h("h2", { id: "token-title" }, "A token, please"),
+				h("h2", { id: "token-title" }, "Enter a token"),
 				why ? h("p", { class: "bad-text", role: "alert" }, user(why)) : null,
 				h(
 					"p",
 					{ class: "muted" },
-					"This daemon answers only who shows one of the tokens of its configuration (http: tokens:). It is kept for this tab only.",
+					"This daemon requires one of the tokens of its configuration (http: tokens:). The token is kept for this tab only.",
 				),
 				h("div", { class: "field" }, h("label", { for: "token" }, "Token"), input),
 				h(

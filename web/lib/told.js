@@ -11,13 +11,13 @@ import { toast } from "./toast.js";
 import { count, plural } from "./words.js";
 
 const SPANS = [
-	["", "until it is taken back"],
+	["", "until it is removed"],
 	["15m", "15 minutes"],
 	["1h", "an hour"],
 	["4h", "4 hours"],
 	["24h", "a day"],
 ];
-const REASON = { name: "reason", label: "Reason, which others see", maxlength: 500 };
+const REASON = { name: "reason", label: "Reason (visible to others)", maxlength: 500 };
 
 async function say(w, word, body, done) {
 	await errand(async () => {
@@ -41,7 +41,7 @@ function scanned(w, answer, fix) {
 			? "nothing is stuck"
 			: fix
 				? `${count(answer.recovered)} of ${plural(answer.found, "stuck job")} recovered`
-				: `${plural(answer.found, "stuck job")} found, none was touched`;
+				: `${plural(answer.found, "stuck job")} found, none changed`;
 	return [user(w.watch), `: ${said}`];
 }
 
@@ -52,11 +52,11 @@ export async function scanNow(w) {
 		fields: [
 			{
 				name: "how",
-				label: "What is stuck is",
+				label: "Stuck jobs are",
 				value: "look",
 				options: [
 					["look", "only counted"],
-					["fix", "recovered as the watch says"],
+					["fix", "recovered by the rules of the watch"],
 				],
 			},
 			REASON,
@@ -70,7 +70,7 @@ export async function scanNow(w) {
 export async function pauseWatch(w) {
 	const asked = await askWith({
 		title: ["Pause ", user(w.watch)],
-		about: "The daemons go on looking, and recover nothing until it is resumed.",
+		about: "The daemons keep scanning but recover nothing until the watch is resumed.",
 		button: "Pause",
 		fields: [{ name: "for", label: "For", value: "1h", options: SPANS }, REASON],
 	});
@@ -85,12 +85,12 @@ export async function resumeWatch(w) {
 export async function raiseWatch(w, raised) {
 	const asked = await askWith({
 		title: ["Raise the thresholds of ", user(w.watch)],
-		about: "Jobs count as stuck later, while a slow time lasts.",
+		about: "Jobs count as stuck later, for times of high load.",
 		button: "Raise",
 		fields: [
 			{
 				name: "by",
-				label: "Thresholds become as many times longer",
+				label: "Factor for the thresholds",
 				value: raised ? "off" : "2",
 				options: [
 					["1.5", "1.5"],
@@ -119,13 +119,13 @@ export async function overrule(w) {
 		title: ["Override the guard of ", user(w.watch)],
 		danger: true,
 		button: "Override once",
-		about: `The next pass goes past doubt, brake and second look. Workers that are only cut off
-			lose their jobs to others; the ledger says who did this.`,
+		about: `The next scan ignores doubt, brake and second look. Workers that are only disconnected
+			lose their jobs to others. The ledger records who did this.`,
 		fields: [REASON],
 	});
 	if (asked)
 		await say(w, "override-guard", given(asked), () => [
 			user(w.watch),
-			": the next pass goes past the guards",
+			": the next scan ignores the guards",
 		]);
 }

@@ -253,9 +253,9 @@ export function chip(word, { label = null, look = word, title = null } = {}) {
 
 /* Why a job is on hold, by the API's word for it. */
 export const HOLD_CAUSES = {
-	"by hand": "a person holds it",
-	undone: "a person undid its recovery",
-	poison: "it was recovered too often in too short a time, and may kill its workers",
+	"by hand": "an operator holds it",
+	undone: "an operator undid its recovery",
+	poison: "it was recovered too often within a short time, and may kill its workers",
 	attempts: "it has no attempts left",
 	rule: "a rule of the watch holds it",
 	startup: "a worker or daemon held it when it started",

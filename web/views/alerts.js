@@ -27,12 +27,12 @@ function stateChip(rule) {
 	if (!rule.enabled) return chip("off", { look: "cancelled" });
 	return rule.since || rule.state !== "resolved"
 		? chip(rule.state)
-		: chip("quiet", { label: "quiet", title: "It never fired" });
+		: chip("quiet", { label: "quiet", title: "It has never fired" });
 }
 
 function thresholdCell(rule) {
 	const said = [
-		rule.threshold ?? "while it is so",
+		rule.threshold ?? "while true",
 		rule.window_s ? `within ${duration(rule.window_s)}` : null,
 		rule.for_s ? `for ${duration(rule.for_s)}` : null,
 	];
@@ -55,7 +55,7 @@ function watchCell(r) {
 
 function rulesTable() {
 	return table({
-		label: "Rules of alerts",
+		label: "Alert rules",
 		columns: [
 			{
 				name: "of-rule wide",
@@ -150,7 +150,7 @@ function deliveriesTable() {
 			{ name: "of-answer wide", title: "Answer", cell: (d) => user(d.answer) },
 		],
 		key: (d) => `${d.sink}/${d.id}`,
-		empty: "No message was made yet.",
+		empty: "No message yet.",
 	});
 }
 
@@ -210,8 +210,8 @@ function sinksCard(sinks) {
 				"p",
 				{ class: "muted" },
 				may("admin")
-					? "A test is sent at once, as a message that says so."
-					: "Sending a test takes the role admin.",
+					? "The message says that it is a test."
+					: "Sending a test requires the role admin.",
 			),
 		),
 		sinks.length
@@ -219,7 +219,7 @@ function sinksCard(sinks) {
 			: h(
 					"p",
 					{ class: "empty" },
-					"The configuration names no sink: alerts are told to the log only.",
+					"The configuration has no sink: alerts are only logged.",
 				),
 	);
 }

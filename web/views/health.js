@@ -20,13 +20,13 @@ const REFRESH_S = 4;
 /* ---- the daemon ---- */
 
 function databaseChip(d) {
-	return d.asked ? chip(d.up ? "up" : "away") : chip("not asked yet", { look: "pending" });
+	return d.asked ? chip(d.up ? "up" : "away") : chip("not connected yet", { look: "pending" });
 }
 
 function readAgain(times) {
 	return times === 0
-		? "as at the start"
-		: `read again ${times === 1 ? "once" : `${count(times)} times`}`;
+		? "since the start"
+		: `reloaded ${times === 1 ? "once" : `${count(times)} times`}`;
 }
 
 function daemonFacts(s) {
@@ -139,9 +139,9 @@ function actsCell(w) {
 	return h(
 		"span",
 		{ class: "row" },
-		button("Scan now", "search", () => scanNow(w), "Look for stuck jobs at once"),
+		button("Scan now", "search", () => scanNow(w), "Scan for stuck jobs now"),
 		own("pause") || w.paused
-			? button("Resume", "play", () => resumeWatch(w), "Recover again")
+			? button("Resume", "play", () => resumeWatch(w), "Resume recovery")
 			: button("Pause", "pause", () => pauseWatch(w), "The daemons stop recovering"),
 		may("admin")
 			? button(
@@ -156,7 +156,7 @@ function actsCell(w) {
 					"Override the guard",
 					"shield",
 					() => overrule(w),
-					"The next pass goes past the guards, once",
+					"The next scan ignores the guards, once",
 				)
 			: null,
 	);
@@ -164,7 +164,7 @@ function actsCell(w) {
 
 function watchTable() {
 	return table({
-		label: "How watches stand",
+		label: "State of the watches",
 		columns: [
 			{
 				name: "of-watch fair",
@@ -189,7 +189,7 @@ function watchTable() {
 			},
 			{ name: "of-led fair", title: "Led by", cell: leaderCell },
 			{ name: "of-scan-at tight", title: "Last scan", cell: (w) => ago(w.last_scan) },
-			{ name: "of-told wide", title: "Told by persons", cell: toldCell },
+			{ name: "of-told wide", title: "Operator overrides", cell: toldCell },
 			{ name: "of-trouble wide", title: "Trouble", cell: troubleCell },
 			{ name: "of-acts wide", title: "Acts", cell: actsCell },
 		],
@@ -225,7 +225,7 @@ function findingLine(f) {
 		"li",
 		{ class: "finding" },
 		chip(levelOf(f), {
-			label: levelOf(f) === "fail" ? "broken" : levelOf(f) === "warn" ? "to mend" : "well",
+			label: levelOf(f) === "fail" ? "broken" : levelOf(f) === "warn" ? "problem" : "well",
 		}),
 		h(
 			"div",
@@ -236,7 +236,7 @@ function findingLine(f) {
 						"div",
 						{ class: "fix" },
 						h("pre", { class: "code" }, user(f.fix)),
-						copyButton(() => f.fix, `Copy what mends ${f.check}`),
+						copyButton(() => f.fix, `Copy the fix for ${f.check}`),
 					)
 				: null,
 		),
@@ -251,7 +251,7 @@ function findings(got) {
 	return [
 		bad.length
 			? h("ul", { class: "plain" }, bad.map(findingLine))
-			: h("p", chip("ok", { label: "nothing to mend" })),
+			: h("p", chip("ok", { label: "no problems" })),
 		by.ok.length
 			? h(
 					"details",
@@ -282,7 +282,7 @@ function doctorPart(database, signal) {
 				"button",
 				{ type: "button", class: "small", onclick: look },
 				icon("redo"),
-				"Look again",
+				"Check again",
 			),
 		),
 		body,
@@ -299,7 +299,7 @@ function doctorCard(databases, signal) {
 			{ class: "card-body stack" },
 			may("operator")
 				? databases.map((d) => doctorPart(d.name, signal))
-				: h("p", { class: "muted" }, "The doctor's findings take the role operator."),
+				: h("p", { class: "muted" }, "The findings of doctor require the role operator."),
 		),
 	);
 }
@@ -327,7 +327,7 @@ function configTable(settings) {
 			},
 		],
 		key: (s) => s.path,
-		empty: "No setting has this in its name or value.",
+		empty: "No setting contains this in its name or value.",
 	});
 	const filter = h("input", {
 		type: "search",
@@ -355,7 +355,7 @@ async function configCard(signal) {
 	if (!may("admin"))
 		return card(
 			null,
-			h("p", { class: "card-body muted" }, "The configuration takes the role admin."),
+			h("p", { class: "card-body muted" }, "The configuration requires the role admin."),
 		);
 	try {
 		const { filter, element } = configTable(await get("/config", { signal }));

@@ -64,7 +64,7 @@ function holdLine(job) {
 	const lost = entry.rule === "crash-budget" ? (entry.evidence?.recoveries?.length ?? 0) + 1 : 0;
 	return h("p", { class: "muted" }, "Put on hold ", ago(entry.at), " by ", user(entry.actor),
 		entry.rule ? [", by the rule ", user(entry.rule, { class: "mono" })] : null,
-		lost ? `: ${plural(lost, "worker")} died with it in hand` : null, ".");
+		lost ? `: ${plural(lost, "worker")} died while running it` : null, ".");
 }
 
 function verdictCard(job) {
@@ -175,7 +175,7 @@ class JobView {
 		Object.assign(this, { root, where, signal });
 		this.beats = new Map(); /* signs of life that this page has seen */
 		this.parts = new Map(); /* name: {place, from} */
-		this.tools = h("div", { class: "toolbar", role: "toolbar", "aria-label": "What can be done" });
+		this.tools = h("div", { class: "toolbar", role: "toolbar", "aria-label": "Actions" });
 	}
 
 	async start() {
@@ -206,7 +206,7 @@ class JobView {
 	#gone(error) {
 		fill(this.tools);
 		this.named = null;
-		this.#part("verdict", "gone", () => h("div", { class: "banner warn" }, icon("alert"), h("p", { class: "banner-text" }, "It is not there any more: ", user(error.detail), ". What is below was last known of it.")));
+		this.#part("verdict", "gone", () => h("div", { class: "banner warn" }, icon("alert"), h("p", { class: "banner-text" }, "It no longer exists: ", user(error.detail), ". The data below is the last known.")));
 	}
 
 	#frame(job) {
@@ -263,7 +263,7 @@ class JobView {
 		};
 		return h("section", { class: "card", "aria-label": "Timeline" },
 			h("div", { class: "card-head" }, h("h2", "Timeline"), h("span", { class: "muted" }, lifeWords(life))),
-			life.length ? drawLife(life, limits, { all: this.all, onAll }) : h("p", { class: "empty" }, "Nothing is known of its past: the row has no times, the ledger no entry."));
+			life.length ? drawLife(life, limits, { all: this.all, onAll }) : h("p", { class: "empty" }, "No history: the row has no times and the ledger no entries."));
 	}
 
 	/* They stay as they are under the pointer, but act on the job as it is now. */

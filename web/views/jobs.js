@@ -229,7 +229,7 @@ class Bulk {
 		if (this.jobs !== jobs) return; /* another selection meanwhile */
 		const buttons = actButtons(jobs, acts, { after: () => this.view.acted() });
 		fill(this.element, h("strong", `${plural(jobs.length, "job")} selected`), buttons,
-			buttons.length ? null : h("span", { class: "muted" }, "There is nothing that may be done to all of them here."),
+			buttons.length ? null : h("span", { class: "muted" }, "No action applies to all of them."),
 			this.#all(jobs),
 			h("button", { type: "button", class: "quiet", onclick: () => this.view.clear() }, "Clear selection"));
 	}
@@ -265,7 +265,7 @@ class JobsView {
 	constructor(root, { filters, watches, go, signal }) {
 		Object.assign(this, { root, filters, go, signal });
 		const chosen = watches.filter((w) => !filters.watch || (w.watch === filters.watch && (!filters.database || w.database === filters.database)));
-		if (chosen.length === 0) throw new Problem(404, { detail: `there is no watch ${filters.watch}`, next: "take one of the list" });
+		if (chosen.length === 0) throw new Problem(404, { detail: `there is no watch ${filters.watch}`, next: "choose one from the list" });
 		this.watches = filters.watch ? chosen.slice(0, 1) : chosen.filter((w) => w.enabled);
 		this.listing = new Listing(this.watches, filters, signal);
 		this.bulk = new Bulk(this);
@@ -299,7 +299,7 @@ class JobsView {
 		this.table = table({
 			label: "Jobs", columns: columnsFor(rows), key: (job) => `${job.database}/${job.job}`, title: (job) => job.job, select: may("operator"),
 			onselect: (jobs) => errand(() => this.bulk.show(jobs), this.signal),
-			more: () => errand(() => this.#more(), this.signal), empty: "No job matches. Take a filter away, or look at another watch.",
+			more: () => errand(() => this.#more(), this.signal), empty: "No job matches. Remove a filter, or choose another watch.",
 		});
 		this.table.set(rows);
 		this.table.hasMore(this.listing.more);
@@ -313,8 +313,8 @@ class JobsView {
 	}
 
 	#lookedNote({ watch, looked, more }) {
-		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; ${count(looked)} of its jobs were looked at`,
-			more ? ". Load more looks further." : ", at one end by their keys.");
+		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; ${count(looked)} of its jobs were searched`,
+			more ? ". “Load more” continues." : ", at one end by their keys.");
 	}
 
 	#count() {

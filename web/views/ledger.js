@@ -213,7 +213,7 @@ function makeTable(state, more) {
 		],
 		key: (e) => e.id,
 		more,
-		empty: "The ledger has no such entry.",
+		empty: "No matching entry in the ledger.",
 	});
 }
 

@@ -33,7 +33,7 @@ const TOLD = [
 /* ---- small parts ---- */
 
 function against(now, before) {
-	if (now === before) return "as many as before";
+	if (now === before) return "same as before";
 	const [arrow, word] = now > before ? ["▲", "more"] : ["▼", "fewer"];
 	return `${arrow} ${count(Math.abs(now - before))} ${word} than before (${count(before)})`;
 }
@@ -146,7 +146,7 @@ function numberLines(w) {
 				"nothing",
 			),
 		],
-		["Waiting for a person", count(w.waiting)],
+		["Waiting for an operator", count(w.waiting)],
 	];
 	return h(
 		"dl",
@@ -209,7 +209,7 @@ function watchCard(w) {
 		h(
 			"div",
 			{ class: "card-body stack" },
-			not ? h("p", chip("warn", { label: "not all is known" }), " ", user(not)) : null,
+			not ? h("p", chip("warn", { label: "incomplete" }), " ", user(not)) : null,
 			h("div", { class: "grid-2" }, numberLines(w), dayChart(w)),
 			h(
 				"div",
@@ -239,7 +239,7 @@ function whole(report) {
 		h(
 			"p",
 			{ class: "lead report-span" },
-			`${stampText(report.from)} to ${stampText(report.to)}, against as long before`,
+			`${stampText(report.from)} to ${stampText(report.to)}, compared with the previous period`,
 		),
 		tiles(report),
 		report.watches.length

@@ -82,8 +82,8 @@ function causesOf(found) {
 }
 
 const WILL = {
-	requeue: "give them back", retry: "retry them after a wait", fail: "end them as failed", rollback: "roll them back",
-	hold: "hold them for a person", report: "change nothing: the watch says report",
+	requeue: "requeue them", retry: "retry them after a wait", fail: "end them as failed", rollback: "roll them back",
+	hold: "hold them for an operator", report: "change nothing: the remedy is report",
 };
 
 /* Which guards keep jobs of a watch back, and until when. */
@@ -93,11 +93,11 @@ function guardLines({ info, paused, pause }) {
 	const lines = [];
 	if (info.braking) lines.push(["The brake is on", info.brake_until && ["; released ", ago(info.brake_until), " at the latest"]]);
 	if (info.doubting) lines.push(["In doubt after an outage", info.doubt_until && ["; over ", ago(info.doubt_until)]]);
-	if (paused || info.paused) lines.push([pause ? ["Paused by ", user(pause.actor)] : "Paused by a person",
-		pause && [pause.reason ? [": ", user(pause.reason)] : "", pause.until ? ["; over ", ago(pause.until)] : "; until somebody resumes it"]]);
+	if (paused || info.paused) lines.push([pause ? ["Paused by ", user(pause.actor)] : "Paused by an operator",
+		pause && [pause.reason ? [": ", user(pause.reason)] : "", pause.until ? ["; over ", ago(pause.until)] : "; until someone resumes it"]]);
 	if (kept.pace) lines.push([`${plural(info.waiting ?? kept.pace, "job")} paced`, info.eta_s ? `; about ${duration(info.eta_s)} left` : null]);
-	if (kept.look) lines.push([`${plural(kept.look, "job")} seen silent once`, "; convicted when seen twice, a beat apart"]);
-	if (lines.length === 0 && kept.total > 0) lines.push([`${plural(kept.total, "job")} kept back`, null]);
+	if (kept.look) lines.push([`${plural(kept.look, "job")} seen silent once`, "; recovered when seen silent twice, one beat apart"]);
+	if (lines.length === 0 && kept.total > 0) lines.push([`${plural(kept.total, "job")} held back`, null]);
 	return lines;
 }
 
@@ -112,7 +112,7 @@ function guardBar(watch) {
 const COLUMNS = [
 	{ name: "job", title: "Job", cell: (job) => jobLink(job) },
 	{ name: "why", title: "Evidence", cell: (job) => user(job.why) },
-	{ name: "sign", title: "Measured", cell: (job) => measure(job.measured_s, job.limit_s) ?? h("span", { class: "muted" }, "seen, not measured") },
+	{ name: "sign", title: "Measured", cell: (job) => measure(job.measured_s, job.limit_s) ?? h("span", { class: "muted" }, "end seen") },
 	{ name: "owner", title: "Worker", cell: (job) => user(job.owner) },
 	{ name: "attempts", title: "Attempts", cell: attemptsText },
 	{ name: "shown", title: "Kind", cell: (job) => [job.kind ? [user(job.kind), " "] : null, Object.keys(job.show ?? {}).some((name) => name !== "kind") ? shownText(job) : null] },
@@ -182,7 +182,7 @@ class Cause {
 /* ---- what waits for a person ---- */
 
 function heldBecause(job) {
-	return [HOLD_CAUSES[job.held] ?? (job.held ? user(job.held) : "its own state says so"), job.hold_reason ? [": ", user(job.hold_reason)] : null];
+	return [HOLD_CAUSES[job.held] ?? (job.held ? user(job.held) : "by its own state"), job.hold_reason ? [": ", user(job.hold_reason)] : null];
 }
 
 const HELD_COLUMNS = [

@@ -22,7 +22,7 @@ const SKEW_S = 2; /* clocks that differ by more are told in red */
 
 function stateChip(w) {
 	return w.state === "alive" && w.expired
-		? chip("silent", { label: "silent", title: "Its lease has run out" })
+		? chip("silent", { label: "silent", title: "Its lease has expired" })
 		: chip(w.state);
 }
 
@@ -40,7 +40,7 @@ function skewCell(w) {
 	if (Math.abs(skew) < SKEW_S) return h("span", { class: "muted" }, "none");
 	return chip("warn", {
 		label: `${skew > 0 ? "ahead" : "behind"} ${duration(Math.abs(skew))}`,
-		title: "Its clock against the database's",
+		title: "Its clock compared with the database's",
 	});
 }
 
@@ -53,7 +53,7 @@ function troubleCell(w) {
 		breaker === "open"
 			? chip("warn", {
 					label: "breaker open",
-					title: "The database refused its settlements: it waits",
+					title: "The database refused its results: it waits",
 				})
 			: h("span", { class: "muted" }, "closed"),
 		spool?.set_aside > 0
@@ -65,7 +65,7 @@ function troubleCell(w) {
 		spool?.unserved
 			? chip("warn", {
 					label: "results of another source",
-					title: `Nobody here serves ${spool.unserved}: its results wait in the spool`,
+					title: `No worker here serves ${spool.unserved}: its results wait in the spool`,
 				})
 			: null,
 		spool?.jobs > 0
@@ -108,7 +108,7 @@ function nameCell(state, w) {
 
 function aliveTable(state) {
 	return table({
-		label: "Workers that are alive",
+		label: "Live workers",
 		columns: [
 			{ name: "of-worker fair", title: "Worker", cell: (w) => nameCell(state, w) },
 			{ name: "of-state tight", title: "State", cell: stateChip },
@@ -117,7 +117,7 @@ function aliveTable(state) {
 				title: "Beats",
 				cell: (w) => pulse(w.beats ?? [], w.lease_s, true),
 			},
-			{ name: "of-beat-at tight", title: "Last beat", cell: (w) => ago(w.renewed_at) },
+			{ name: "of-beat-at tight", title: "Last heartbeat", cell: (w) => ago(w.renewed_at) },
 			{
 				name: "jobs",
 				title: "Jobs",
@@ -132,17 +132,17 @@ function aliveTable(state) {
 				title: "Version",
 				cell: (w) => user(w.info?.version ?? null),
 			},
-			{ name: "of-clock tight", title: "Clock off by", cell: skewCell },
+			{ name: "of-clock tight", title: "Clock offset", cell: skewCell },
 			{ name: "of-breaker tight", title: "Breaker, spool", cell: troubleCell },
 		],
 		key: (w) => w.id,
-		empty: "No worker is alive. Those that are not registered are seen by their jobs only.",
+		empty: "No worker is alive. Workers that are not registered show only through their jobs.",
 	});
 }
 
 function endedTable(state) {
 	return table({
-		label: "Workers that ended lately",
+		label: "Recently ended workers",
 		columns: [
 			{ name: "of-worker fair", title: "Worker", cell: (w) => nameCell(state, w) },
 			{ name: "of-state tight", title: "State", cell: stateChip },
@@ -150,14 +150,14 @@ function endedTable(state) {
 			{ name: "of-cause wide", title: "Cause", cell: (w) => user(w.cause) },
 			{
 				name: "ran",
-				title: "Lived for",
+				title: "Lifetime",
 				num: true,
 				cell: (w) => duration((instant(w.ended_at) - instant(w.started_at)) / 1000),
 			},
 			{ name: "of-served fair", title: "Served", cell: servesCell },
 		],
 		key: (w) => w.id,
-		empty: "Nobody has ended.",
+		empty: "No worker has ended.",
 	});
 }
 
@@ -176,15 +176,15 @@ function tiles(alive, ended) {
 	return [
 		tile("Alive", count(alive.length - silent), "worker", alive.length ? "good" : ""),
 		tile("Silent", count(silent), "clock", silent ? "bad" : ""),
-		tile("Jobs in hand", count(alive.reduce((sum, w) => sum + w.holding, 0)), "list"),
-		tile("Found dead lately", count(dead), "cross", dead ? "warn" : ""),
+		tile("Running jobs", count(alive.reduce((sum, w) => sum + w.holding, 0)), "list"),
+		tile("Recently found dead", count(dead), "cross", dead ? "warn" : ""),
 	];
 }
 
 /* ---- one of them ---- */
 
 function jobList(w) {
-	if (w.jobs.length === 0) return h("p", { class: "muted" }, "It has no job in hand.");
+	if (w.jobs.length === 0) return h("p", { class: "muted" }, "It has no running job.");
 	return h(
 		"ul",
 		{ class: "plain row" },
@@ -237,10 +237,10 @@ function oneCard(state, w) {
 				["Process", w.pid === null ? user(null) : String(w.pid)],
 				["Version", user(w.info?.version ?? null)],
 				["Started", stamp(w.started_at)],
-				["Last beat", ago(w.renewed_at)],
+				["Last heartbeat", ago(w.renewed_at)],
 				[
 					"Lease",
-					[duration(w.lease_s), w.ended_at ? null : [", runs out ", ago(w.expires_at)]],
+					[duration(w.lease_s), w.ended_at ? null : [", expires ", ago(w.expires_at)]],
 				],
 				["Beats", pulse(w.beats ?? [], w.lease_s, w.state === "alive")],
 			]),
@@ -255,7 +255,7 @@ function oneCard(state, w) {
 						? `${count(w.info.refused ?? 0)}, ${count(w.info.abandoned ?? 0)}`
 						: user(null),
 				],
-				["Clock off by", skewCell(w)],
+				["Clock offset", skewCell(w)],
 				["Breaker, spool", troubleCell(w)],
 				[`Jobs (${count(w.jobs.length)}${w.more ? "+" : ""})`, jobList(w)],
 			]),
@@ -321,8 +321,8 @@ export async function show(root, { query, go, signal }) {
 		),
 		h(
 			"section",
-			{ class: "card", "aria-label": "Ended lately" },
-			h("div", { class: "card-head" }, h("h2", "Ended lately")),
+			{ class: "card", "aria-label": "Recently ended" },
+			h("div", { class: "card-head" }, h("h2", "Recently ended")),
 			ended.element,
 		),
 		more,
