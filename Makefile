@@ -14,6 +14,16 @@ check:
 	@scripts/setup test
 	@scripts/check </dev/null
 
+# The minute after an edit: every unit test, or one program or file: make test T=judge,
+# make test T=test_undo, make test T="judge test_undo".
+unit:
+	@scripts/setup test
+	@scripts/check unit </dev/null
+
+test:
+	@scripts/setup test
+	@scripts/check test $(T) </dev/null
+
 lint:
 	@scripts/setup test
 	@scripts/build build gcc-tests --quiet
@@ -26,7 +36,7 @@ format:
 # What takes long: the thread sanitizer, large races.
 proof:
 	@scripts/setup test
-	@scripts/check --proof </dev/null
+	@scripts/check proof </dev/null
 
 bench: all
 	@scripts/setup test
@@ -38,4 +48,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check lint format proof bench install clean
+.PHONY: all demo check unit test lint format proof bench install clean

@@ -31,6 +31,14 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
                  "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
                  "test_strangers", "test_library")
+# Files that take longest, longest first: whoever starts last ends last.
+LONG_FILES = ("test_work_silence", "test_work_outage", "test_brake_workers", "test_work_sweeps",
+              "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
+              "test_system_c", "test_install_cron", "test_work_program", "test_replay_octolab",
+              "test_clients", "test_workflow", "test_alerts_live", "test_set_aside",
+              "test_work_lease", "test_work_scrapersky", "test_brake", "test_words", "test_outbox",
+              "test_retention", "test_replay_scristill", "test_scan_plans", "test_work_queue",
+              "test_service", "test_doubt", "test_chaos")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
@@ -55,6 +63,8 @@ def pytest_collection_modifyitems(items):
         if engine_of(item) == "sqlite":
             item.add_marker("lite")
         tell_mission(item)
+    rank = {name: n for n, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))  # stable: files stay whole
 
 
 ENGINES = ("postgres", "sqlite")

@@ -146,6 +146,7 @@ class PgServer:
         self.port = free_port()
         self.settings = {**SETTINGS, **(settings or {})}
         self.process = None
+        self.left = []  # databases whose tests have ended
         for folder in filter(None, (self.dir, self.memory) if self.user else ()):
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
         self.clock = (Clock if clocked is True else clocked)(self.dir) if clocked else None

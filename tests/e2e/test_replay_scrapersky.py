@@ -174,7 +174,7 @@ class Limited(PgDatabase):
 
     def drop(self):
         self.sql(f"ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM {self.role}")
-        super().drop()
+        super().drop_now()
         admin = self.server.connect()
         admin.cursor().execute(f"DROP ROLE {self.role}")
         admin.close()
