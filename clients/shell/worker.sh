@@ -104,7 +104,7 @@ run_job() {
 	wait "$beats" 2>/dev/null || true
 	[ ! -e "$folder/stopped" ] || code=stopped
 	case $code in
-	0) outcome=done ;;
+	0) outcome="done" ;;
 	stopped) outcome=stopped ;;
 	65) outcome=permanent ;;
 	75) outcome=retry ;;

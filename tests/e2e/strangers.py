@@ -6,8 +6,6 @@ they run in a table of the test's own, by the database's clock. The fixtures `gr
 """
 
 import contextlib
-import fcntl
-import hashlib
 import os
 import pathlib
 import shutil
@@ -17,6 +15,7 @@ import pytest
 from workers import LIMIT_S, Worker, eventually
 
 NODE = pathlib.Path(__file__).resolve().parents[1] / "node"
+INSTALL = NODE.parents[1] / "scripts" / "npm-install"
 INSTALL_S = 240
 # The first to need them installs them: a test's own limit would end that.
 TIMEOUT_S = INSTALL_S + 120
@@ -31,32 +30,13 @@ CREATE TABLE ran (
 
 
 def install(folder, source=NODE):
-    """The packages of a lock file, once for each lock file; the folder is the build's."""
+    """The packages of a lock file; the folder is the build's."""
     if not shutil.which("npm") or not shutil.which("node"):
         pytest.skip("no node and npm")
-    folder.mkdir(exist_ok=True)
-    done = folder / hashlib.sha256((source / "package-lock.json").read_bytes()).hexdigest()
-    with open(folder / "lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several runs of tests share the folder
-        if not done.exists():
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(source / name, folder)
-            _npm(folder)
-            done.touch()
-    return folder / "node_modules"
-
-
-def _npm(folder):
-    what = "graphile-worker and pg-boss cannot be had from npm"
-    argv = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]
-    try:
-        ran = subprocess.run(argv, cwd=folder, capture_output=True, text=True,
-                             timeout=INSTALL_S, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"{what}: no answer in {INSTALL_S} s")
+    ran = subprocess.run([INSTALL, source, folder], capture_output=True, text=True, check=False)
     if ran.returncode:
-        said = [line for line in ran.stderr.splitlines() if "error" in line.lower()]
-        pytest.skip(f"{what}: {(said or ['?'])[0]}")
+        pytest.skip(f"graphile-worker and pg-boss: {ran.stderr.strip()}")
+    return folder / "node_modules"
 
 
 class Strangers:

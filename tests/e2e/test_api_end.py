@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 import uuid
 
 import pytest

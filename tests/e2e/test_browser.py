@@ -5,10 +5,8 @@ in one browser, and each `test("…")` there is a test here. Pictures of every v
 screenshots/ of the build folder afterwards.
 """
 
-import hashlib
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -25,32 +23,12 @@ TAP = re.compile(r"^(not )?ok \d+ - (.*?)(?: # .*)?$")
 pytestmark = pytest.mark.timeout(LIMIT_S + 60)
 
 
-def lines_of(error):
-    return [line for line in (error or "").splitlines() if line.strip()] or ["no reason given"]
-
-
 def install(folder):
-    """playwright-core and axe-core as the lock file has them, once for each lock file."""
-    lock = WEB / "package-lock.json"
-    done = folder / hashlib.sha256(lock.read_bytes()).hexdigest()
-    if done.exists():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(WEB / name, folder)
-    try:
-        ran = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"],
-                             cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    except FileNotFoundError:
-        pytest.fail("npm is not installed; run: scripts/setup test", pytrace=False)
-    except subprocess.TimeoutExpired:
-        pytest.fail("playwright-core and axe-core cannot be had from npm: no answer in 120 s",
-                    pytrace=False)
+    """playwright-core and axe-core as the lock file has them."""
+    ran = subprocess.run([ROOT / "scripts" / "npm-install", WEB, folder], capture_output=True,
+                         text=True, check=False)
     if ran.returncode:
-        said = [line for line in lines_of(ran.stderr) if "error" in line.lower()]
-        pytest.fail(f"playwright-core and axe-core cannot be had from npm: {(said or ['?'])[0]}",
-                    pytrace=False)
-    done.touch()
+        pytest.fail(f"playwright-core and axe-core: {ran.stderr.strip()}", pytrace=False)
 
 
 def parse(tap):

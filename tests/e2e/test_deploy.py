@@ -12,7 +12,6 @@ import pathlib
 import re
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys

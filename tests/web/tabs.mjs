@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { api, LIMIT_MS, live, sees, settled, tokenOf, until, withPage, withTabs } from "./browser.mjs";
+import { api, LIMIT_MS, live, sees, settled, tokenOf, withPage, withTabs } from "./browser.mjs";
 
 const PLACE = readFileSync(new URL("../../web/lib/place.js", import.meta.url));
 const all = (pages, what) => Promise.all(pages.map(what));

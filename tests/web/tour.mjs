@@ -3,7 +3,6 @@
  * light and dark, wide and narrow it is looked at by axe-core and kept as a picture. The
  * tests ask what was seen.
  */
-import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { before, test } from "node:test";
 import { AXE, DESK, launch, none, overflow, PHONE, sees, settled, withPage } from "./browser.mjs";
