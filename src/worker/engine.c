@@ -134,6 +134,8 @@ void job_out(struct engine *e, struct job *j, enum engine_action_kind how,
 	struct engine_crew *crew = &e->crews[j->pool];
 	if (j->slot >= 0)
 		slots_give(&crew->slots, j->slot);
+	else if (!j->stray)
+		crew->slotless--;
 	crew->jobs--;
 	crew_first(e, j->pool)->family--;
 	if (j->prev)
@@ -173,6 +175,7 @@ void job_over(struct engine *e, struct job *j)
 	}
 	e->alone -= j->claim.alone;
 	e->young -= j->came == e->young_turn;
+	ahead_note_end(e, crew, j);
 	j->place = JOB_ENDED;
 	j->ended_ms = ms(e->now_us);
 	if (j->settled) {
@@ -247,10 +250,13 @@ static bool held_done(struct engine *e, struct job *j)
 		give_back(e, j, -1);
 		return true;
 	}
-	if (j->slot < 0 && slots_free(slots, ms(e->now_us)) > 0)
+	if (j->slot < 0 && slots_free(slots, ms(e->now_us)) > 0) {
 		j->slot = slots_take(slots, ms(e->now_us));
+		e->crews[j->pool].slotless--;
+	}
 	bool waited = e->now_us - j->began_ms * 1000 >= HELD_US;
-	if (j->slot >= 0 && (j->claim.alone ? e->running == 0 : !e->alone_runs))
+	bool placed = j->slot >= 0 || (e->crews[j->pool].rules.ahead > 0 && !j->claim.alone);
+	if (placed && (j->claim.alone ? e->running == 0 : !e->alone_runs))
 		start(e, j);
 	else if (waited)
 		give_back(e, j, HELD_DELAY_MS);
@@ -446,6 +452,7 @@ static void look(struct engine *e)
 		enforce_grace(e);
 	if (e->held.first)
 		start_held(e);
+	ahead_return(e);
 	for (int i = 0; i < e->options.npools; i++)
 		spool_old(e, &e->crews[i]);
 	for (int i = 0; i < e->options.npools; i++)
@@ -478,12 +485,13 @@ int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 		due = sooner(due, turn_due_us(e));
 	due = sooner(due, gone_over_us(e));
 	/* Whoever slept until enough had ended is to be woken by the first one from then on. */
-	if (engine_enough(e) > 0)
+	if (e->now_us < e->linger_us && e->young > 0)
 		due = sooner(due, e->linger_us);
 	for (int i = 0; i < e->options.npools; i++) {
 		const struct engine_crew *crew = &e->crews[i];
 		bool failing = crew->failing || e->breaker.state != BREAKER_CLOSED;
 		due = sooner(due, grace_over_us(e, crew));
+		due = sooner(due, ahead_over_us(crew));
 		if (!e->turning && failing && crew->ends.first)
 			due = sooner(due, (crew->ends.first->ended_ms + e->options.keep_trying_ms) * 1000);
 	}
@@ -492,9 +500,12 @@ int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 	return due == NEVER ? NEVER : due > now_us ? due - now_us : 0;
 }
 
+/* With one pool, those of its ends that are wanted for a turn; with more, any may be. */
 int64_t engine_enough(const struct engine *e)
 {
-	return e->now_us < e->linger_us && e->young > 0 ? e->young : 0;
+	if (e->now_us < e->linger_us && e->young > 0)
+		return e->young;
+	return e->options.npools == 1 && ahead_most(e->crews) > 0 ? ahead_enough(e->crews) : 0;
 }
 
 bool engine_finished(const struct engine *e)

@@ -15,7 +15,8 @@
  * What always holds:
  *  - One turn is under way at a time. Whatever the engine learns while it is, joins the next.
  *  - A job is in hand from its claim until its end was answered, spooled or given up.
- *  - A slot is free again only then, so a worker never holds more than its slots.
+ *  - A slot is free again only then, so a worker never holds more than its slots, and the few
+ *    that a pool with short jobs claims ahead (engine_pool.ahead).
  *  - Nothing is claimed while contact is lost, a breaker is open or a stop was asked for.
  *  - Jobs that were claimed by an incarnation that was declared dead meanwhile never start.
  */
@@ -40,6 +41,9 @@ struct engine_pool {
 	bool told;       /* new work is announced (EVENT_WOKEN): a poll that found nothing is enough
 	                    for IDLE_FACTOR intervals */
 	int64_t beat_ms; /* how often its jobs are to beat; 0: never */
+	int64_t ahead;   /* jobs claimed beyond its slots while jobs are short, so that no place waits
+	                    for a commit. Whoever runs them sees to it that no more run than there are
+	                    slots, and begins the next when one has ended. 0: none */
 	int same_jobs;   /* the first pool that has the same jobs; itself where there is none. They
 	                    share their beats and their spool */
 };
@@ -89,6 +93,8 @@ struct engine_event {
 enum engine_action_kind {
 	ACTION_START,   /* run `job` */
 	ACTION_STOP,    /* tell whoever runs `job` (its stop and lost are set) */
+	ACTION_RETURN,  /* jobs of `pool` that were started and have not begun wait for too long: they
+	                   end as SETTLE_RELEASED (EVENT_ENDED) */
 	ACTION_TURN,    /* do `turn`, then EVENT_TURN */
 	ACTION_SPOOL,   /* keep the ends of `job` and those behind it (`queued`, `count` in all), which
 	                   are of pools with the same jobs, and all of them failed for the reason

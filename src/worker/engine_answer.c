@@ -130,12 +130,18 @@ static void take_claims(struct engine *e, struct turn_part *p)
 	crew->next_poll_us =
 		e->made_us + crew->poll_us * (nothing && crew->rules.told ? IDLE_FACTOR : 1);
 	e->counts.claimed += got;
+	if (got > 0) {
+		crew->stirred_us = e->now_us;
+		crew->returned = false;
+	}
 	for (int i = 0; i < got; i++) {
 		struct job *j = job_in(e, p->pool, p->claimer, &p->claims[i]);
 		j->came = e->nturns;
 		j->began_ms = now_ms; /* until it is started: since when it waits */
 		if (slots_free(&crew->slots, now_ms) > 0)
 			j->slot = slots_take(&crew->slots, now_ms);
+		else
+			crew->slotless++;
 		e->alone += j->claim.alone;
 		list_add(&e->held, j);
 	}
@@ -286,6 +292,8 @@ static void take_part(struct engine *e, struct turn *t, struct turn_part *p, str
 	if (p->drain && !p->err)
 		first->spooled = p->spooled + first->spooled_new;
 	take_ends(e, p);
+	if (e->crews[p->pool].slotless > 0)
+		ahead_take_slots(e);
 	if (p->room > 0)
 		take_claims(e, p);
 	if (p->compares)
@@ -299,7 +307,7 @@ static void take_part(struct engine *e, struct turn *t, struct turn_part *p, str
 void take_turn(struct engine *e, struct turn *t)
 {
 	struct names names = {0};
-	int64_t got = 0;
+	int64_t got = 0, together = 0;
 	bool answered = false;
 	assert(e->turning && t == &e->turns[(e->nturns - 1) % 2]);
 	e->turning = false;
@@ -309,10 +317,11 @@ void take_turn(struct engine *e, struct turn *t)
 	for (int i = 0; i < t->nparts; i++) {
 		take_part(e, t, &t->parts[i], &names);
 		got += t->parts[i].nclaims;
+		together += ahead_most(&e->crews[t->parts[i].pool]) > 0 ? 0 : t->parts[i].nclaims;
 		answered = answered || !t->parts[i].err || t->parts[i].err == DEFIB_LEASE_LOST;
 	}
 	end_compare(e);
-	wait_for_company(e, got);
+	wait_for_company(e, together);
 	/* One source that fails while others are answered pauses nobody else. */
 	if (t->nparts > 0)
 		tell_breaker(e, &e->breaker, about_turns, answered);

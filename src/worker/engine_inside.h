@@ -5,6 +5,7 @@
  * engine_spool.c   ends that cannot be recorded
  * engine_turn.c    when a turn is due, and what it asks
  * engine_answer.c  what a turn was answered
+ * engine_ahead.c   jobs that are claimed before a slot is free for them
  *
  * Time is in microseconds; slots and breakers count milliseconds of the same clock. A turn is
  * made only when the caller asks for the next action (engine_next()), so that everything
@@ -71,6 +72,10 @@ struct engine_crew {
 	bool compared;          /* that was answered */
 	int64_t compare_us;     /* when it may be asked */
 	bool graced;            /* a stop has asked its jobs to stop */
+	int64_t short_runs;     /* jobs in a row that were over soon */
+	int64_t slotless;       /* jobs in hand that have no slot yet; strays do not count */
+	int64_t stirred_us;     /* when a job came or ended last */
+	bool returned;          /* since then those that had not begun were handed back */
 	/* of all pools with the same jobs, kept by the first of them */
 	int64_t family;               /* jobs in hand */
 	int64_t beat_us, beat_fails;  /* when the next is due */
@@ -150,5 +155,18 @@ void make_turn(struct engine *e);
 
 /* engine_answer.c */
 void take_turn(struct engine *e, struct turn *t);
+
+/* engine_ahead.c */
+void ahead_note_end(struct engine *e, struct engine_crew *crew, const struct job *j);
+/* How many jobs beyond its slots the pool may have in hand now. */
+int64_t ahead_most(const struct engine_crew *crew);
+/* Until when ends (there are some) wait for others, and how many more make that needless. */
+int64_t ahead_company_us(const struct engine_crew *crew);
+int64_t ahead_enough(const struct engine_crew *crew);
+/* Slots that are free go to jobs that have none. */
+void ahead_take_slots(struct engine *e);
+/* When what has not begun is to be handed back. */
+int64_t ahead_over_us(const struct engine_crew *crew);
+void ahead_return(struct engine *e);
 
 #endif

@@ -33,6 +33,7 @@ static inline const char *action_name(enum engine_action_kind kind)
 		[ACTION_FORGOTTEN] = "forgotten", [ACTION_GIVEN_UP] = "given up",
 		[ACTION_STRAY] = "stray",         [ACTION_FAILED] = "failed",
 		[ACTION_NO_BEAT] = "no beat",     [ACTION_BREAKER] = "breaker",
+		[ACTION_RETURN] = "return",
 	};
 	return names[kind];
 }

@@ -37,7 +37,7 @@ static int64_t claim_due_us(const struct engine *e, const struct engine_crew *cr
 	int64_t now_ms = ms(e->now_us), at = 0;
 	if (claims_stop(e) || crew->timeline)
 		return NEVER;
-	if (slots_free(&crew->slots, now_ms) == 0) {
+	if (slots_free(&crew->slots, now_ms) - crew->slotless + ahead_most(crew) <= 0) {
 		int64_t wait = slots_wait_ms(&crew->slots, now_ms);
 		if (wait < 0)
 			return NEVER;
@@ -65,7 +65,10 @@ static int64_t ends_due_us(const struct engine *e, const struct engine_crew *cre
 {
 	if (crew->ends.n == 0)
 		return NEVER;
-	return later(crew->retry_us, e->young > 0 ? e->linger_us : 0);
+	int64_t company_us = ahead_most(crew) > 0 ? ahead_company_us(crew)
+	                     : e->young > 0       ? e->linger_us
+	                                          : 0;
+	return later(crew->retry_us, company_us);
 }
 
 static int64_t beats_due_us(const struct engine *e, const struct engine_crew *crew)
@@ -194,17 +197,21 @@ static void ask_drain(struct engine *e, struct turn *t, int pool)
 	crew->drain_us = e->now_us + DRAIN_US;
 }
 
-/* Slots of ends that are recorded in the same call are free by then; `p` may be NULL. */
+/*
+ * Slots of ends that are recorded in the same call are free by then; those that have none yet come
+ * first. `p` may be NULL.
+ */
 static int64_t free_slots(const struct engine *e, const struct turn_part *p, int pool)
 {
-	const struct slots *slots = &e->crews[pool].slots;
-	int64_t given = 0, again = 0, now_ms = ms(e->now_us);
+	const struct engine_crew *crew = &e->crews[pool];
+	int64_t given = 0, again = 0, slotless = crew->slotless, now_ms = ms(e->now_us);
 	for (int i = 0; p && i < p->nends; i++) {
 		int64_t slot = p->jobs[i]->slot;
 		given += slot >= 0;
-		again += slot >= 0 && slots_again(slots, slot, now_ms);
+		again += slot >= 0 && slots_again(&crew->slots, slot, now_ms);
+		slotless -= slot < 0 && !p->jobs[i]->stray;
 	}
-	return slots_free_with(slots, given, again, now_ms);
+	return slots_free_with(&crew->slots, given, again, now_ms) - slotless + ahead_most(crew);
 }
 
 static void ask_claim(struct engine *e, struct turn *t, int pool)

@@ -5,246 +5,10 @@
  * healed, and all jobs must come to their end. A walk is made by its seed alone:
  * DEFIB_WALK=seed runs one.
  */
-#include "base/test.h"
-#include "base/text.h"
-#include "worker/engine.h"
-
-#include <stdlib.h>
+#include "worker/engine_walk_test.h"
 
 #define WALKS 2000
 #define STEPS 250
-#define JOBS 14
-#define POOLS 3
-#define ENGINES 2
-#define IDS 256
-#define SPOOL_MOST 512
-#define SECOND 1000000
-
-enum state { READY, RUNNING, OVER };
-
-struct row {
-	enum state state;
-	int64_t owner, epoch;
-	int64_t last_owner, last_epoch; /* of the end that was accepted last */
-	enum settle_as last_as;
-	bool cancel;
-};
-
-struct database {
-	struct row jobs[JOBS];
-	bool alive[IDS];
-};
-
-struct record {
-	int job;
-	int64_t worker, epoch;
-	enum settle_as as;
-};
-
-struct runner {
-	struct engine *e;
-	int64_t worker;
-	enum lease_contact contact;
-	struct turn *turn;
-	bool executed;
-	bool timeline, told[POOLS]; /* there was a fail-over; it was told, and nobody has compared */
-	struct job *runs[64];
-	int64_t begun[64]; /* in which timeline */
-	int nruns;
-	struct record spool[SPOOL_MOST];
-	int nspool;
-	int64_t concurrency[POOLS];
-	int64_t compare_us;
-};
-
-struct world {
-	unsigned seed;
-	uint64_t random;
-	int64_t now, ids, timeline;
-	struct database db, copy;
-	bool away, healed;
-	bool refuses[JOBS];
-	struct runner runners[ENGINES];
-};
-
-#define check(w, holds, what)                                                                      \
-	do {                                                                                           \
-		if (!(holds))                                                                              \
-			fail_msg("seed %u at %lld: %s", (w)->seed, (long long)(w)->now, what);                 \
-	} while (0)
-
-static uint64_t roll(struct world *w, uint64_t n)
-{
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return (w->random >> 11) % n;
-}
-
-/* With a chance of one in n, while things may go wrong. */
-static bool fault(struct world *w, uint64_t n)
-{
-	return !w->healed && roll(w, n) == 0;
-}
-
-static int number(const char *key)
-{
-	return (int)strtol(key, NULL, 10);
-}
-
-/* Pools 0 and 1 have the same jobs, told apart by kind; pool 2 has others. */
-static int pool_of(int job)
-{
-	return job % POOLS;
-}
-
-static bool in_family(int job, int pool)
-{
-	return (pool == 2) == (pool_of(job) == 2);
-}
-
-/* ---- the database ---- */
-
-static void declare_dead(struct world *w, int64_t id)
-{
-	w->db.alive[id] = false;
-	for (int i = 0; i < JOBS; i++)
-		if (w->db.jobs[i].state == RUNNING && w->db.jobs[i].owner == id)
-			w->db.jobs[i].state = READY;
-}
-
-/* Whether it is accepted; again, what was accepted before. */
-static bool settle(struct world *w, int job, int64_t worker, int64_t epoch, enum settle_as as)
-{
-	struct row *row = &w->db.jobs[job];
-	if (row->last_owner == worker && row->last_epoch == epoch) {
-		check(w, row->last_as == as, "one run was told to have ended in two ways");
-		return true;
-	}
-	if (row->state != RUNNING || row->owner != worker || row->epoch != epoch)
-		return false;
-	row->last_owner = worker;
-	row->last_epoch = epoch;
-	row->last_as = as;
-	row->state = as == SETTLE_DONE || (as == SETTLE_STOPPED && row->cancel) ? OVER : READY;
-	return true;
-}
-
-static void drain(struct world *w, struct runner *r, struct turn_part *p)
-{
-	int left = 0;
-	for (int i = 0; i < r->nspool; i++) {
-		const struct record *one = &r->spool[i];
-		if (in_family(one->job, p->pool) && !w->refuses[one->job])
-			settle(w, one->job, one->worker, one->epoch, one->as);
-		else
-			r->spool[left++] = *one;
-	}
-	p->spooled = 0;
-	r->nspool = left;
-	for (int i = 0; i < left; i++)
-		p->spooled += in_family(r->spool[i].job, p->pool);
-}
-
-static void do_ends(struct world *w, struct turn_part *p, struct arena *a)
-{
-	static const struct failure refused = {.code = DEFIB_CONSTRAINT, .what = "refused"};
-	static const struct failure behind = {.code = DEFIB_CONNECTION, .what = "behind"};
-	p->why = ARENA_ARRAY(a, const struct failure *, p->nends + 1);
-	for (int i = 0; i < p->nends; i++) {
-		struct settlement *end = &p->ends[i];
-		int job = number(end->key);
-		if (p->drain && p->spooled > 0)
-			p->why[i] = &behind;
-		else if (w->refuses[job])
-			p->why[i] = &refused;
-		else
-			end->accepted = settle(w, job, p->worker, end->epoch, end->as);
-	}
-}
-
-static void do_claim(struct world *w, struct turn_part *p, struct arena *a)
-{
-	p->claims = ARENA_ARRAY(a, struct claimed, p->room + 1);
-	for (int i = 0; i < JOBS && p->nclaims < p->room; i++) {
-		struct row *row = &w->db.jobs[i];
-		if (row->state != READY || pool_of(i) != p->pool)
-			continue;
-		row->state = RUNNING;
-		row->owner = p->claimer;
-		row->epoch = (row->epoch % 1000 + 1) + w->timeline * 1000;
-		p->claims[p->nclaims++] = (struct claimed){
-			.key = arena_printf(a, "%d", i), .epoch = row->epoch, .alone = roll(w, 12) == 0};
-	}
-}
-
-static bool is_kept(const struct runner *r, int job, const struct row *row)
-{
-	for (int i = 0; i < r->nspool; i++)
-		if (r->spool[i].job == job && r->spool[i].worker == row->owner &&
-		    r->spool[i].epoch == row->epoch)
-			return true;
-	return false;
-}
-
-static struct settlement *named(struct world *w, const struct runner *r, const struct turn_part *p,
-                                bool cancelled, struct arena *a, int *n)
-{
-	struct settlement *all = ARENA_ARRAY(a, struct settlement, JOBS);
-	for (int i = 0; i < JOBS; i++) {
-		const struct row *row = &w->db.jobs[i];
-		if (row->state == RUNNING && row->owner == p->claimer && in_family(i, p->pool) &&
-		    (cancelled ? row->cancel : !is_kept(r, i, row)))
-			all[(*n)++] = (struct settlement){.key = arena_printf(a, "%d", i), .epoch = row->epoch};
-	}
-	return all;
-}
-
-static void lose(struct turn_part *p, defib_err err)
-{
-	p->err = p->f.code = err;
-	p->beat_err = p->nbeats > 0 ? err : DEFIB_OK;
-	p->away = true;
-}
-
-/* All of a part, or nothing of it; and what it says may be lost. */
-static void do_part(struct world *w, struct runner *r, struct turn_part *p, struct arena *a)
-{
-	if (w->away || fault(w, 12)) {
-		lose(p, fault(w, 2) ? DEFIB_TIMEOUT : DEFIB_CONNECTION);
-		return;
-	}
-	if (p->drain)
-		drain(w, r, p);
-	do_ends(w, p, a);
-	p->gone = p->claimer && !w->db.alive[p->claimer];
-	if (p->claimer && !p->gone) {
-		do_claim(w, p, a);
-		if (p->cancels)
-			p->cancelling = named(w, r, p, true, a, &p->ncancelling);
-		if (p->compares)
-			p->has = named(w, r, p, false, a, &p->nhas);
-	}
-	for (int i = 0; i < p->nbeats; i++) {
-		const struct row *row = &w->db.jobs[number(p->beats[i].key)];
-		p->beats[i].lost = row->owner != p->claimer || row->epoch != p->beats[i].epoch;
-	}
-	if (!fault(w, 12))
-		return;
-	p->why = NULL;
-	p->gone = false;
-	p->nclaims = p->ncancelling = p->nhas = 0;
-	lose(p, DEFIB_UNKNOWN_OUTCOME);
-}
-
-/* The standby that takes over has not heard of the last few changes. */
-static void fail_over(struct world *w)
-{
-	w->db = w->copy;
-	w->timeline++;
-	for (int i = 0; i < ENGINES; i++)
-		w->runners[i].timeline = true;
-}
 
 /* ---- the drivers ---- */
 
@@ -275,16 +39,67 @@ static void spool(struct world *w, struct runner *r, struct job *first)
 	tell(w, r, (struct engine_event){.kind = EVENT_SPOOLED, .job = first, .yes = kept});
 }
 
+static bool has_place(const struct runner *r, int pool)
+{
+	int64_t running = 0;
+	for (int i = 0; i < r->nruns; i++)
+		running += r->runs[i]->pool == pool;
+	return running < r->concurrency[pool];
+}
+
+static struct job *take_waiting(struct runner *r, int i)
+{
+	struct job *j = r->waits[i];
+	memmove(r->waits + i, r->waits + i + 1, sizeof *r->waits * (size_t)(--r->nwaits - i));
+	return j;
+}
+
+/* Those that there is a place for; what was asked to stop ends without having begun. */
+static void begin(struct world *w, struct runner *r)
+{
+	for (int i = 0; i < r->nwaits;) {
+		if (!r->waits[i]->stop && !has_place(r, r->waits[i]->pool)) {
+			i++;
+			continue;
+		}
+		struct job *j = take_waiting(r, i);
+		if (j->stop) {
+			j->as = SETTLE_STOPPED;
+			tell(w, r, (struct engine_event){.kind = EVENT_ENDED, .job = j});
+			i = 0;
+			continue;
+		}
+		check(w, w->timeline || j->worker >= r->worker, "a job of a dead worker was started");
+		r->begun[r->nruns] = w->timeline;
+		r->runs[r->nruns++] = j;
+	}
+}
+
+static void hand_back(struct world *w, struct runner *r, int pool)
+{
+	for (int i = 0; i < r->nwaits;) {
+		if (r->waits[i]->pool != pool) {
+			i++;
+			continue;
+		}
+		struct job *j = take_waiting(r, i);
+		j->as = SETTLE_RELEASED;
+		tell(w, r, (struct engine_event){.kind = EVENT_ENDED, .job = j});
+		i = 0;
+	}
+}
+
 static void do_actions(struct world *w, struct runner *r)
 {
 	struct engine_action a;
 	while (engine_next(r->e, &a)) {
 		switch (a.kind) {
 		case ACTION_START:
-			r->begun[r->nruns] = w->timeline;
-			r->runs[r->nruns++] = a.job;
-			check(w, w->timeline || a.job->worker >= r->worker,
-			      "a job of a dead worker was started");
+			r->waits[r->nwaits++] = a.job;
+			begin(w, r);
+			break;
+		case ACTION_RETURN:
+			hand_back(w, r, a.pool);
 			break;
 		case ACTION_TURN:
 			check(w, !r->turn, "two turns at a time");
@@ -305,6 +120,7 @@ static void end_run(struct world *w, struct runner *r, int i)
 	static const enum settle_as ends[] = {SETTLE_DONE, SETTLE_DONE, SETTLE_FAILED, SETTLE_RELEASED};
 	struct job *j = r->runs[i];
 	j->as = w->healed ? SETTLE_DONE : ends[roll(w, 4)];
+	j->ran_ms = roll(w, 20) > 0 ? 1 : 1000;
 	/* By its handler, in a transaction of its own; refused, that fails. */
 	if (fault(w, 8) && !w->away) {
 		j->settled = settle(w, number(j->claim.key), j->worker, j->claim.epoch, SETTLE_DONE);
@@ -314,6 +130,7 @@ static void end_run(struct world *w, struct runner *r, int i)
 	r->runs[i] = r->runs[r->nruns];
 	r->begun[i] = r->begun[r->nruns];
 	tell(w, r, (struct engine_event){.kind = EVENT_ENDED, .job = j});
+	begin(w, r);
 }
 
 /* What the answer does not name and a fail-over may have lost must not go on. */
@@ -410,6 +227,10 @@ static void check_runner(struct world *w, const struct runner *r)
 	}
 	for (int i = 0; i < POOLS; i++)
 		check(w, running[i] <= r->concurrency[i], "more jobs run than there are slots");
+	for (int i = 0; i < r->nwaits; i++)
+		running[r->waits[i]->pool]++;
+	for (int i = 0; i < POOLS; i++)
+		check(w, running[i] <= r->concurrency[i] + r->ahead[i], "more is claimed than ahead");
 	check(w, alone == 0 || r->nruns == 1, "a job that is to run alone has company");
 	check(w, engine_holding(r->e) >= r->nruns, "a job runs that is not in hand");
 }
@@ -434,11 +255,18 @@ static void open_runner(struct world *w, struct runner *r)
 	struct engine_pool pools[POOLS] = {
 		{.concurrency = 2, .poll_ms = 200, .beat_ms = 700},
 		{.concurrency = 1, .poll_ms = 300, .same_jobs = 0, .batch = 3, .beat_ms = 700},
-		{.concurrency = 3, .poll_ms = 250, .same_jobs = 2, .told = true, .exclusive = true},
+		{.concurrency = 2,
+	     .poll_ms = 250,
+	     .same_jobs = 2,
+	     .told = true,
+	     .exclusive = true,
+	     .ahead = 2},
 	};
 	struct engine_options o = {.pools = pools, .npools = POOLS, .grace_ms = 1000};
 	for (int i = 0; i < POOLS; i++)
 		r->concurrency[i] = pools[i].concurrency;
+	for (int i = 0; i < POOLS; i++)
+		r->ahead[i] = pools[i].ahead;
 	r->e = engine_new(&o, w->now);
 	r->worker = ++w->ids;
 	w->db.alive[r->worker] = true;
@@ -515,8 +343,10 @@ static void step(struct world *w)
 			step_trouble(w, r);
 		break;
 	}
-	for (int i = 0; i < ENGINES; i++)
+	for (int i = 0; i < ENGINES; i++) {
+		begin(w, &w->runners[i]);
 		check_runner(w, &w->runners[i]);
+	}
 	check_one_run_a_job(w);
 }
 

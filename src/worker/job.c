@@ -45,6 +45,7 @@ struct job *job_new(int pool, int64_t worker, const struct claimed *c)
 	j->claim.steps = put(&texts, c->steps);
 	j->claim.workflow = put(&texts, c->workflow);
 	j->delay_ms = -1;
+	j->ran_ms = -1;
 	return j;
 }
 

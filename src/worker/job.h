@@ -121,6 +121,7 @@ struct job {
 	struct step_end step_end;
 	bool settled;                    /* by its handler, in a transaction of its own */
 	int64_t began_ms;                /* when it was started here */
+	int64_t ran_ms;                  /* how long its program ran; -1: not known */
 	void *run;                       /* the runner's own */
 	_Atomic(struct job_said *) said; /* progress that was not told yet */
 	struct job_said *says;           /* all that it said last; of its runner alone */

@@ -233,10 +233,12 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 	pthread_mutex_init(&w->lock, NULL);
 	w->mail.resizes = mem_alloc(sizeof *w->mail.resizes * (size_t)o->npools);
 	w->sources = mem_alloc(sizeof *w->sources * (size_t)o->npools);
+	w->places = mem_alloc(sizeof *w->places * (size_t)o->npools);
 	w->same_jobs = mem_alloc(sizeof *w->same_jobs * (size_t)o->npools);
 	for (int i = 0; i < o->npools; i++) {
 		w->sources[i] = o->pools[i].source;
 		w->same_jobs[i] = first_of_same_jobs(w, i);
+		atomic_store(&w->places[i].most, o->pools[i].concurrency);
 	}
 	defib_err err = make_descriptors(w, f);
 	if (!err)
@@ -265,6 +267,7 @@ void worker_close(struct worker *w)
 	turner_release(w);
 	free(w->sources);
 	free(w->same_jobs);
+	free(w->places);
 	free(w->runs);
 	free(w->mail.resizes);
 	close_fd(w->epoll);

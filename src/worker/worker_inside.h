@@ -37,6 +37,12 @@ struct run {
 	int unserved; /* tries without a session */
 };
 
+/* How many children of a pool run, and may. */
+struct places {
+	int running;       /* the caller's thread alone counts them */
+	atomic_llong most; /* set by the thread that turns */
+};
+
 /* A new size of a pool that the engine has not heard of. */
 struct resize {
 	bool wanted;
@@ -88,6 +94,7 @@ struct worker {
 	struct keeper *keeper;
 	struct source **sources; /* one a pool */
 	int *same_jobs;          /* of each pool: the first one that has the same jobs */
+	struct places *places;   /* one a pool */
 	struct run **runs;
 	int nruns, cap_runs;
 	int epoll, event;
@@ -116,9 +123,12 @@ void worker_info(void *ctx, struct buf *out);
 /* Run a job, from the thread that turns: a handler's waits for a thread, a child's for
  * worker_run(). */
 void jobs_start(struct worker *w, struct job *j);
+/* Hand back those of a pool that wait to be started. */
+void jobs_return(struct worker *w, int pool);
 /*
- * Start some of the children that wait to be. True: there may be more, to be started when it was
- * seen which have ended, so that ends are recorded while others start.
+ * Start some of the children that wait to be and that there is a place for. True: there may be
+ * more, to be started when it was seen which have ended, so that ends are recorded while others
+ * start.
  */
 bool jobs_begin(struct worker *w, int64_t now);
 void jobs_step_child(struct worker *w, struct run *r, int64_t now);

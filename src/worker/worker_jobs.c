@@ -67,6 +67,7 @@ static void drop_run(struct worker *w, struct run *r)
 {
 	drop_child(w, r);
 	r->job->run = NULL;
+	w->places[r->job->pool].running--;
 	w->runs[r->at] = w->runs[--w->nruns];
 	w->runs[r->at]->at = r->at;
 	free(r);
@@ -82,10 +83,11 @@ static char *error_of(const struct job *j, const char *said)
 	return buf_detach(&out);
 }
 
-static void child_ended(struct worker *w, struct job *j, enum child_end end)
+static void child_ended(struct worker *w, struct job *j, enum child_end end, int64_t now)
 {
 	struct run *r = j->run;
 	size_t len = 0;
+	j->ran_ms = now - j->began_ms;
 	const char *result = child_result(r->child, &len);
 	j->as = settle_of(end);
 	if (end == CHILD_DONE && len > 0)
@@ -164,7 +166,7 @@ void jobs_step_child(struct worker *w, struct run *r, int64_t now)
 	tell_served(w, end);
 	if (end == CHILD_RUNNING || (end == CHILD_UNSERVED && wait_for_session(w, r, now)))
 		return;
-	child_ended(w, j, end);
+	child_ended(w, j, end, now);
 }
 
 int64_t jobs_step_children(struct worker *w, int64_t now, bool all)
@@ -271,6 +273,7 @@ static void add_run(struct worker *w, struct job *j, struct child *child, int64_
 		w->runs = mem_grow(w->runs, sizeof(struct run *) * (size_t)w->cap_runs);
 	}
 	w->runs[w->nruns++] = r;
+	w->places[j->pool].running++;
 	j->run = r;
 	watch_child(w, r, child, now);
 }
@@ -338,6 +341,7 @@ static struct child *launch(struct worker *w, struct job *j, int64_t now)
 
 static void start_child(struct worker *w, struct job *j, int64_t now)
 {
+	j->began_ms = now;
 	struct child *child = launch(w, j, now);
 	if (child)
 		add_run(w, j, child, now);
@@ -392,14 +396,25 @@ void jobs_start(struct worker *w, struct job *j)
 	w->turner.nudge = true;
 }
 
-static struct job *first_to_begin(struct worker *w)
+static bool has_place(const struct worker *w, const struct job *j)
+{
+	const struct places *p = &w->places[j->pool];
+	return p->running < atomic_load(&p->most);
+}
+
+/* The first that there is a place for, or that need not begin; NULL: none. */
+static struct job *first_to_begin(struct worker *w, bool *stopping)
 {
 	pthread_mutex_lock(&w->lock);
-	struct job *j = w->begin;
+	*stopping = w->stops > 0;
+	struct job **at = &w->begin;
+	while (*at && !*stopping && !atomic_load(&(*at)->stop) && !has_place(w, *at))
+		at = &(*at)->queued;
+	struct job *j = *at;
 	if (j)
-		w->begin = j->queued;
-	if (!w->begin)
-		w->begin_end = &w->begin;
+		*at = j->queued;
+	if (j && w->begin_end == &j->queued)
+		w->begin_end = at;
 	pthread_mutex_unlock(&w->lock);
 	if (j)
 		j->queued = NULL;
@@ -408,15 +423,41 @@ static struct job *first_to_begin(struct worker *w)
 
 bool jobs_begin(struct worker *w, int64_t now)
 {
+	bool stopping;
 	for (int i = 0; i < BEGIN_MOST; i++) {
-		struct job *j = first_to_begin(w);
+		struct job *j = first_to_begin(w, &stopping);
 		if (!j)
 			return false;
-		j->as = SETTLE_STOPPED; /* what was asked to stop meanwhile need not begin */
-		if (atomic_load(&j->stop))
+		/* What has not begun when a stop was asked for has nothing to finish. */
+		j->as = atomic_load(&j->stop) ? SETTLE_STOPPED : SETTLE_RELEASED;
+		if (stopping || j->as == SETTLE_STOPPED)
 			turner_over(w, j);
 		else
 			start_child(w, j, now);
 	}
 	return true;
+}
+
+void jobs_return(struct worker *w, int pool)
+{
+	struct job *out = NULL, **at = &w->begin;
+	pthread_mutex_lock(&w->lock);
+	w->begin_end = &w->begin;
+	while (*at) {
+		struct job *j = *at;
+		if (j->pool == pool) {
+			*at = j->queued;
+			j->queued = out;
+			out = j;
+		} else {
+			at = w->begin_end = &j->queued;
+		}
+	}
+	pthread_mutex_unlock(&w->lock);
+	while (out) {
+		struct job *j = out;
+		out = j->queued;
+		j->as = SETTLE_RELEASED;
+		turner_over(w, j);
+	}
 }

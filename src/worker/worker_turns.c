@@ -13,6 +13,8 @@
 
 #define SLEEP_MOST_US 1000000 /* whatever wakes us may fail to */
 #define REOPEN_MS 250
+#define AHEAD_LEAST 2 /* programs that are claimed ahead */
+#define AHEAD_MOST 16
 #define SIDE_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
 
 /* xorshift: only to spread the tries of many workers. */
@@ -64,12 +66,15 @@ static void tell_times(struct worker *w, enum engine_event_kind kind, bool yes, 
 
 static void tell_resizes(struct worker *w, const struct resize *resizes)
 {
-	for (int i = 0; i < w->options.npools; i++)
-		if (resizes[i].wanted)
-			step(w, (struct engine_event){.kind = EVENT_RESIZE,
-			                              .pool = i,
-			                              .concurrency = resizes[i].concurrency,
-			                              .poll_ms = resizes[i].poll_ms});
+	for (int i = 0; i < w->options.npools; i++) {
+		if (!resizes[i].wanted)
+			continue;
+		atomic_store(&w->places[i].most, resizes[i].concurrency);
+		step(w, (struct engine_event){.kind = EVENT_RESIZE,
+		                              .pool = i,
+		                              .concurrency = resizes[i].concurrency,
+		                              .poll_ms = resizes[i].poll_ms});
+	}
 }
 
 static void tell_mail(struct worker *w)
@@ -215,6 +220,9 @@ static void do_one(struct worker *w, const struct engine_action *do_, struct tur
 		break;
 	case ACTION_STOP:
 		ask_to_stop(w);
+		break;
+	case ACTION_RETURN:
+		jobs_return(w, do_->pool);
 		break;
 	case ACTION_TURN:
 		*turn = do_->turn;
@@ -373,6 +381,16 @@ static void *turner_main(void *arg)
 
 /* ---- making and ending it ---- */
 
+/* As many as there are slots, so that half of them cover a turn, but not too many for others. */
+static int64_t ahead_of(const struct worker_pool *p)
+{
+	if (p->handler || p->batch || p->stagger_ms || p->burst_limit)
+		return 0;
+	return p->concurrency < AHEAD_LEAST  ? AHEAD_LEAST
+	       : p->concurrency > AHEAD_MOST ? AHEAD_MOST
+	                                     : p->concurrency;
+}
+
 static struct engine_pool engine_pool_of(const struct worker *w, int i)
 {
 	const struct worker_pool *p = &w->options.pools[i];
@@ -390,6 +408,7 @@ static struct engine_pool engine_pool_of(const struct worker *w, int i)
 	                        .told = src->announced && w->turner.session.store &&
 	                                !w->turner.session.store->pooled,
 	                        .beat_ms = src->beat_ms,
+	                        .ahead = ahead_of(p),
 	                        .same_jobs = w->same_jobs[i]};
 	return e;
 }
