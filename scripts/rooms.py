@@ -5,6 +5,7 @@ rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
  - rooms: an include points to the same room or to a lower one (ranks.py)
  - purity: judge, decide, guard and pace see no database, not even through a header of ours
  - banned: the libc functions that src/base/banned.h poisons (a belt to the poison)
+ - events: names of the ledger's events stand in src/ledger/events.h, and in no other code
  - size: functions of at most 70 lines, files of at most 600
 """
 
@@ -27,6 +28,9 @@ FUNCTION_MOST = 70
 FILE_MOST = 600
 COLUMNS_MOST = 100
 TAB = 4
+
+EVENTS = "ledger/events.h"
+NOT_EVENTS = {("src/cli/top/model.c", "HELD")}  # heads of columns
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -113,6 +117,23 @@ class House:
         for match in re.finditer(rf"(?<![\w.>])({'|'.join(names)})\s*\(", code):
             self.say(path, line_of(code, match.start()), f"{match.group(1)} is banned")
 
+    def event_names(self):
+        """How an event stands in code: quoted, alone or inside of SQL or JSON."""
+        text = self.texts.get(self.src / EVENTS, "")
+        names = "|".join(re.findall(r'^#define ENTRY_\w+ "(\w+)"', text, re.M))
+        return re.compile(rf"""["'](?P<name>{names})\\?["']""") if names else None
+
+    def check_events(self, names):
+        scripts = sorted((self.root / "web").rglob("*.js"))
+        for path in self.files + scripts if names else []:
+            if path == self.src / EVENTS or path.stem.endswith("_test"):
+                continue
+            text = self.texts.get(path) or path.read_text()
+            for match in names.finditer(text):
+                if (str(path.relative_to(self.root)), match["name"]) not in NOT_EVENTS:
+                    self.say(path, line_of(text, match.start()),
+                             f"the event {match['name']} is named here: ask {EVENTS}")
+
     def check_sizes(self, path):
         lines = self.texts[path].splitlines()
         if len(lines) > FILE_MOST:
@@ -137,6 +158,7 @@ class House:
             self.check_banned(path, names)
             self.check_sizes(path)
         self.check_purity()
+        self.check_events(self.event_names())
         return self.wrong
 
 

@@ -9,7 +9,7 @@
 #include "ledger/lost.h"
 
 #define PAST_US (INT64_C(24) * 3600 * US_PER_S) /* the longest window of any rule */
-#define COUNTS_MAX 4                            /* of one row */
+#define ROW_MAX 4                               /* of one row */
 
 /* By minute, so that a mass event is a handful of rows. */
 static void read_sql(enum store_engine engine, struct buf *sql)
@@ -50,16 +50,16 @@ static void add_row(const struct store_rows *rows, int i, struct happened *list,
 	double count = (double)row_int(rows, i, 5, 0);
 	if (by_person)
 		return;
-	if (counts & EVENT_RECOVERED)
+	if (counts & COUNTS_RECOVERED)
 		add(list, n, one, COUNT_RECOVERED, count);
-	if (counts & EVENT_DETECTED) {
+	if (counts & COUNTS_DETECTED) {
 		add(list, n, one, COUNT_DETECTED, count);
 		add(list, n, one, COUNT_FOUND, (double)row_int(rows, i, 6, 0));
 		add(list, n, one, COUNT_FOUND_S, strtod(took ? took : "0", NULL));
 	}
-	if (text_eq(event, "LATE_COMPLETION"))
+	if (text_eq(event, ENTRY_LATE_COMPLETION))
 		add(list, n, one, COUNT_MISTAKES, count);
-	if (text_eq(event, "RETRIES_EXHAUSTED"))
+	if (text_eq(event, ENTRY_RETRIES_EXHAUSTED))
 		add(list, n, one, COUNT_EXHAUSTED, count);
 }
 
@@ -74,7 +74,7 @@ static defib_err read_between(struct store *s, int64_t after, int64_t to, struct
 	buf_release(&sql);
 	if (err)
 		return err;
-	*out = ARENA_ARRAY(a, struct happened, rows.nrows * COUNTS_MAX + 1);
+	*out = ARENA_ARRAY(a, struct happened, rows.nrows * ROW_MAX + 1);
 	for (int i = 0; i < rows.nrows; i++)
 		add_row(&rows, i, *out, n);
 	return DEFIB_OK;

@@ -154,7 +154,7 @@ static void note_guard(struct watch_loop *p, struct session *session, const char
 	struct failure f = {0};
 	char batch[64];
 	struct ledger_entry entry = {
-		.job = "*", .event = "GUARD_HELD", .rule = event_rule, .reason = sentence};
+		.job = "*", .event = ENTRY_GUARD_HELD, .rule = event_rule, .reason = sentence};
 	struct ledger_context ctx = {p->watch->name, batch, actor};
 	snprintf(batch, sizeof batch, "%s-%lld", event_rule, (long long)p->last.now_us);
 	defib_err err = session_ready(session, &f);
@@ -234,8 +234,8 @@ static void count(struct watch_loop *p)
 
 void watch_loop_count(struct watch_loop *p, const struct event_count *e)
 {
-	p->counts.recovered += e->counts & EVENT_RECOVERED ? e->n : 0;
-	p->counts.held += e->counts & EVENT_HELD ? e->n : 0;
+	p->counts.recovered += e->counts & COUNTS_RECOVERED ? e->n : 0;
+	p->counts.held += e->counts & COUNTS_HELD ? e->n : 0;
 	p->counts.retried += text_eq(e->event, act_event(ACT_THEN)) && !e->verdict ? e->n : 0;
 	watch_metrics_entries(&p->meter, e);
 }

@@ -45,7 +45,8 @@ static void show(struct watch_metrics *m)
 	static const enum remedy remedies[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
 	                                       REMEDY_ROLLBACK};
 	static const char *const results[] = {"ok", "failed"};
-	static const char *const events[] = {"LATE_COMPLETION", "RETRIES_EXHAUSTED", "HELD"};
+	static const char *const events[] = {ENTRY_LATE_COMPLETION, ENTRY_RETRIES_EXHAUSTED,
+	                                     ENTRY_HELD};
 	m->shown = true;
 	for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
 		metrics_ready(m->metrics, alone[i], OF_WATCH(m));
@@ -145,13 +146,13 @@ void watch_metrics_entries(struct watch_metrics *m, const struct event_count *e)
 		return;
 	metrics_hold(all);
 	metrics_add(all, METRIC_EVENTS, n, OF_WATCH_AND(m, e->event));
-	if (e->counts & EVENT_DETECTED)
+	if (e->counts & COUNTS_DETECTED)
 		metrics_add(all, METRIC_DETECTED, n, OF_WATCH_AND(m, e->verdict));
-	if (e->counts & EVENT_RECOVERED)
+	if (e->counts & COUNTS_RECOVERED)
 		metrics_add(all, METRIC_RECOVERED, n, RECOVERED_BY(m, event->remedy, e->by_person));
-	if (e->counts & EVENT_HELD)
+	if (e->counts & COUNTS_HELD)
 		metrics_add(all, METRIC_HELD, n, OF_WATCH_BY(m, e->by_person));
-	if (e->counts & EVENT_ROLLED_BACK)
+	if (e->counts & COUNTS_ROLLED_BACK)
 		metrics_add(all, METRIC_ROLLED_BACK, n, OF_WATCH(m));
 	if (text_eq(e->event, act_event(ACT_THEN)) && !e->verdict && !e->by_person)
 		metrics_add(all, METRIC_RETRIES_FIRED, n, OF_WATCH(m));

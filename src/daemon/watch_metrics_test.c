@@ -127,11 +127,11 @@ static void one_that_a_guard_holds_is_found_often_and_detected_once(void **state
 static void where_there_is_a_ledger_its_entries_are_counted_whoever_wrote_them(void **state)
 {
 	static const struct event_count entries[] = {
-		{"pages", "REQUEUED", "silent", false, EVENT_DETECTED | EVENT_RECOVERED, 3},
-		{"pages", "REQUEUED", "silent", true, EVENT_RECOVERED, 2},
-		{"pages", "HELD", "silent", false, EVENT_DETECTED | EVENT_HELD, 4},
+		{"pages", "REQUEUED", "silent", false, COUNTS_DETECTED | COUNTS_RECOVERED, 3},
+		{"pages", "REQUEUED", "silent", true, COUNTS_RECOVERED, 2},
+		{"pages", "HELD", "silent", false, COUNTS_DETECTED | COUNTS_HELD, 4},
 		{"pages", "ROLLBACK_STARTED", NULL, false, 0, 9},
-		{"pages", "ROLLED_BACK", NULL, false, EVENT_ROLLED_BACK, 5},
+		{"pages", "ROLLED_BACK", NULL, false, COUNTS_ROLLED_BACK, 5},
 		{"pages", "RETRIED", NULL, false, 0, 6},
 		{"pages", "SOMETHING_NEW", "silent", false, 0, 7},
 	};

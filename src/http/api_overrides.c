@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "ledger/events.h"
 #include "view/override.h"
 
 #define OVERRIDE_US (600 * US_PER_S) /* a word that no pass took is void after that */
@@ -121,8 +122,8 @@ static defib_err note_override(struct api_call *c, const char *reason, struct fa
 {
 	char batch[64];
 	const struct ledger_entry entry = {.job = "*",
-	                                   .event = "GUARD_OVERRIDDEN",
-	                                   .rule = "chosen-by-hand",
+	                                   .event = ENTRY_GUARD_OVERRIDDEN,
+	                                   .rule = RULE_BY_HAND,
 	                                   .reason = reason ? reason : "by hand"};
 	const struct ledger_context ctx = {c->watch->name, batch, c->actor};
 	snprintf(batch, sizeof batch, "override-%lld", (long long)clock_wall_us());

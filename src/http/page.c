@@ -49,16 +49,18 @@ static bool has_it(const char *if_none_match, const char *tag)
 	return if_none_match && strstr(if_none_match, tag);
 }
 
-/* The one module that is no file: what events are called, from the table that defines them. */
+/* The one module that is no file: what events are called and do, from their one table. */
 static const char *events_module(struct arena *a)
 {
 	struct buf out = BUF_INIT;
 	buf_add(&out, "/* events.js: src/ledger/events.h, as the page calls them. */\n"
 	              "export const EVENTS = {\n");
 	for (const struct event_name *e = event_names; e->name; e++) {
-		buf_addf(&out, "\t%s: ", e->name);
+		buf_addf(&out, "\t%s: { label: ", e->name);
 		buf_add_json(&out, e->label);
-		buf_add(&out, ",\n");
+		buf_addf(&out, ", tone: \"%s\", picture: \"%s\", remedy: \"%s\", changes: %s },\n", e->tone,
+		         e->picture, e->remedy ? e->remedy : "",
+		         e->marks & MARK_CHANGES ? "true" : "false");
 	}
 	buf_add(&out, "};\n");
 	const char *text = arena_strdup(a, buf_text(&out));

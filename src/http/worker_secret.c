@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "daemon/metrics.h"
 #include "http/api_worker.h"
+#include "ledger/events.h"
 #include "watch/builtin.h"
 
 #include <sys/random.h>
@@ -92,8 +93,8 @@ defib_err worker_note(struct api_call *c, const struct in_its_name *what, struct
 		return DEFIB_OK;
 	for (int i = 0; i < n; i++)
 		entries[i] = (struct ledger_entry){.job = jobs[i],
-		                                   .event = "WORKER_OVERRIDDEN",
-		                                   .rule = "chosen-by-hand",
+		                                   .event = ENTRY_WORKER_OVERRIDDEN,
+		                                   .rule = RULE_BY_HAND,
 		                                   .reason = what->act,
 		                                   .evidence = evidence};
 	return ledger_append(c->session->store, &ctx, entries, n, &c->arena, f);

@@ -35,9 +35,9 @@ static const struct {
 	const char *event, *rule; /* rule NULL: any */
 	size_t offset;
 } further[] = {
-	{"ZOMBIE_DETECTED", NULL, N(reported)},  {"RETRIES_EXHAUSTED", NULL, N(exhausted)},
-	{"LATE_COMPLETION", NULL, N(late)},      {"WORKER_RETURNED", NULL, N(returned)},
-	{"CHANGED_MEANWHILE", NULL, N(changed)}, {"GUARD_HELD", "brake-holds", N(brakes)},
+	{ENTRY_ZOMBIE_DETECTED, NULL, N(reported)},  {ENTRY_RETRIES_EXHAUSTED, NULL, N(exhausted)},
+	{ENTRY_LATE_COMPLETION, NULL, N(late)},      {ENTRY_WORKER_RETURNED, NULL, N(returned)},
+	{ENTRY_CHANGED_MEANWHILE, NULL, N(changed)}, {ENTRY_GUARD_HELD, "brake-holds", N(brakes)},
 };
 
 /* Recoveries by their remedy, as the event table has it. */
@@ -63,10 +63,10 @@ static struct report_numbers numbers_of(const struct digest_event *e)
 	unsigned counts = event_counts(e->event, e->judged, e->by_hand);
 	const struct event_name *name = event_named(e->event);
 	struct report_numbers out = {
-		.detected = counts & EVENT_DETECTED ? e->n : 0,
-		.recovered = counts & EVENT_RECOVERED ? e->n : 0,
-		.held = counts & EVENT_HELD ? e->n : 0,
-		.rolled_back = counts & EVENT_ROLLED_BACK ? e->n : 0,
+		.detected = counts & COUNTS_DETECTED ? e->n : 0,
+		.recovered = counts & COUNTS_RECOVERED ? e->n : 0,
+		.held = counts & COUNTS_HELD ? e->n : 0,
+		.rolled_back = counts & COUNTS_ROLLED_BACK ? e->n : 0,
 		.by_hand = e->by_hand ? e->n : 0,
 	};
 	out.recovered_by_hand = e->by_hand ? out.recovered : 0;

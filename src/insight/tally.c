@@ -171,17 +171,17 @@ static void add_to(struct tally_event *sum, const struct tally_event *e)
 static void add_up(const struct tally_event *e, bool judged, bool by_person, struct tally *out)
 {
 	unsigned counts = event_counts(e->name, judged, by_person);
-	if (counts & EVENT_DETECTED)
+	if (counts & COUNTS_DETECTED)
 		add_to(&out->detected, e);
-	if (counts & EVENT_RECOVERED)
+	if (counts & COUNTS_RECOVERED)
 		add_to(&out->recovered, e);
-	if (counts & EVENT_RECOVERED && by_person)
+	if (counts & COUNTS_RECOVERED && by_person)
 		add_to(&out->recovered_by_hand, e);
-	if (counts & EVENT_HELD)
+	if (counts & COUNTS_HELD)
 		add_to(&out->put_on_hold, e);
-	if (counts & EVENT_ROLLED_BACK)
+	if (counts & COUNTS_ROLLED_BACK)
 		add_to(&out->rolled_back, e);
-	if (text_eq(e->name, "LATE_COMPLETION"))
+	if (text_eq(e->name, ENTRY_LATE_COMPLETION))
 		add_to(&out->late, e);
 	struct tally_event *last = out->nevents ? &out->events[out->nevents - 1] : NULL;
 	if (last && text_eq(last->name, e->name))

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "insight/learn.h"
+#include "ledger/events.h"
 
 #include <jansson.h>
 
@@ -101,11 +102,9 @@ static int64_t seconds_of(const json_t *evidence, const char *name)
 
 static bool is_recovery(const struct ledger_row *row)
 {
-	static const enum remedy all[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL, REMEDY_ROLLBACK};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (text_eq(row->event, act_event((int)all[i])))
-			return !text_eq(row->rule, "chosen-by-hand");
-	return false;
+	bool judged = !text_eq(row->verdict, verdict_names[VERDICT_NONE]) && row->verdict;
+	return !text_eq(row->rule, RULE_BY_HAND) &&
+	       event_counts(row->event, judged, false) & COUNTS_RECOVERED;
 }
 
 /* A recovery by this threshold; false when another verdict, or none, was its ground. */
@@ -154,7 +153,7 @@ static void take_entries(const struct ledger_row *rows, int n, bool overdue, str
 	out->recoveries = ARENA_ARRAY(a, struct past_recovery, n + 1);
 	for (int i = n - 1; i >= 0; i--) {
 		int place = out->nrecoveries;
-		if (text_eq(rows[i].event, "LATE_COMPLETION"))
+		if (text_eq(rows[i].event, ENTRY_LATE_COMPLETION))
 			take_late(&t, &rows[i]);
 		if (!is_recovery(&rows[i]))
 			continue;

@@ -85,8 +85,8 @@ static void what_waits_is_counted_by_watch(enum store_engine engine)
 /* Every event, judged and not, by a person and not; what SQL and C make of it is the same. */
 static void the_database_counts_as_the_table_of_events_does(enum store_engine engine)
 {
-	static const unsigned numbers[] = {EVENT_DETECTED, EVENT_RECOVERED, EVENT_HELD,
-	                                   EVENT_ROLLED_BACK};
+	static const unsigned numbers[] = {COUNTS_DETECTED, COUNTS_RECOVERED, COUNTS_HELD,
+	                                   COUNTS_ROLLED_BACK};
 	struct place p;
 	int64_t want[4] = {0}, got[4] = {0}, asked, last;
 	struct event_count *all;
@@ -95,11 +95,11 @@ static void the_database_counts_as_the_table_of_events_does(enum store_engine en
 	open_place(&p, engine);
 	for (const struct event_name *e = event_names; e->name; e++)
 		for (int k = 0; k < 4; k++) {
-			bool judged = k & 1, hand = (k & 2) || e->by_persons;
+			bool judged = k & 1, hand = (k & 2) || (e->marks & MARK_PERSONS);
 			struct ledger_entry one = {.job = "a",
 			                           .event = e->name,
 			                           .verdict = judged ? "silent" : NULL,
-			                           .rule = k & 2 ? EVENT_BY_HAND : "attempts-left"};
+			                           .rule = k & 2 ? RULE_BY_HAND : "attempts-left"};
 			append(&p, &one, 1, true);
 			for (int i = 0; i < 4; i++)
 				want[i] += (event_counts(e->name, judged, hand) & numbers[i]) != 0;

@@ -53,7 +53,7 @@ static void events_sql(enum store_engine engine, struct buf *sql)
 	const char *day = postgres ? "(l.at AT TIME ZONE 'UTC')::date" : "substr(l.at, 1, 10)";
 	buf_addf(sql, "SELECT l.at < %s, ", postgres ? "$4::timestamptz" : "?4");
 	buf_addf(sql, postgres ? "to_char(%s, 'YYYY-MM-DD')" : "%s", day);
-	buf_add(sql, ", l.event, CASE WHEN l.event = 'GUARD_HELD' THEN l.rule END, ");
+	buf_add(sql, ", l.event, CASE WHEN l.event = '" ENTRY_GUARD_HELD "' THEN l.rule END, ");
 	event_judged_sql(sql, "l");
 	buf_add(sql, ", ");
 	event_by_person_sql(sql, "l");
@@ -104,9 +104,9 @@ static void entries_sql(enum store_engine engine, struct buf *sql)
 {
 	static const char *const members[] = {"law", "kind", "owner"};
 	buf_add(sql, "WITH m AS MATERIALIZED (SELECT l.verdict, l.rule, l.job, l.actor, l.event, ");
-	event_counts_sql(sql, "l", EVENT_DETECTED, BY_AUTOMATION);
+	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
 	buf_add(sql, " AS detected, ");
-	event_counts_sql(sql, "l", EVENT_RECOVERED, BY_ANYBODY);
+	event_counts_sql(sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
 	buf_add(sql, " AS recovered, ");
 	event_by_person_sql(sql, "l");
 	buf_add(sql, " AS by_person");
@@ -117,7 +117,7 @@ static void entries_sql(enum store_engine engine, struct buf *sql)
 	}
 	add_source(sql, engine);
 	buf_add(sql, " AND (");
-	event_counts_sql(sql, "l", EVENT_DETECTED, BY_AUTOMATION);
+	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
 	buf_add(sql, " OR ");
 	event_by_person_sql(sql, "l");
 	buf_add(sql, "))");
@@ -169,9 +169,9 @@ static void trend_sql(enum store_engine engine, struct buf *sql)
 	else
 		buf_add(sql, "SELECT ((strftime('%s', l.at) - strftime('%s', ?2)) / ?4)");
 	buf_add(sql, ", count(*) FILTER (WHERE ");
-	event_counts_sql(sql, "l", EVENT_DETECTED, BY_AUTOMATION);
+	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
 	buf_add(sql, "), count(*) FILTER (WHERE ");
-	event_counts_sql(sql, "l", EVENT_RECOVERED, BY_ANYBODY);
+	event_counts_sql(sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
 	buf_add(sql, ")");
 	add_source(sql, engine);
 	buf_add(sql, " GROUP BY 1");
@@ -205,7 +205,7 @@ static void times_sql(enum store_engine engine, struct buf *sql)
 	buf_add(sql, " AS v");
 	add_source(sql, engine);
 	buf_add(sql, " AND ");
-	event_counts_sql(sql, "l", EVENT_RECOVERED, BY_AUTOMATION);
+	event_counts_sql(sql, "l", COUNTS_RECOVERED, BY_AUTOMATION);
 	buf_add(sql, ") SELECT count(v), ");
 	if (engine == STORE_POSTGRES)
 		buf_add(sql, "(percentile_disc(0.5) WITHIN GROUP (ORDER BY v) * 1000000)::bigint, (max(v) "
@@ -250,9 +250,10 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	         "SELECT count(*) FROM %s AS l WHERE l.id IN (SELECT (SELECT max(m.id) FROM %s AS m "
 	         "WHERE m.watch = c.watch AND m.job = c.job AND m.id < c.id AND ",
 	         table, table);
-	event_counts_sql(&sql, "m", EVENT_RECOVERED, BY_ANYBODY);
+	event_counts_sql(&sql, "m", COUNTS_RECOVERED, BY_ANYBODY);
 	buf_addf(&sql,
-	         ") FROM %s AS c WHERE c.watch = %c1 AND c.event = 'LATE_COMPLETION' AND c.at >= "
+	         ") FROM %s AS c WHERE c.watch = %c1 AND c.event = '" ENTRY_LATE_COMPLETION
+	         "' AND c.at >= "
 	         "%c2%s) AND l.at >= %c2%s AND l.at < %c3%s AND NOT ",
 	         table, mark, mark, moment, mark, moment, mark, moment);
 	event_by_person_sql(&sql, "l");

@@ -6,12 +6,27 @@
 #include <assert.h>
 #include <ctype.h>
 
-#define EVENT_ROW(name, counts, remedy, persons, meaning, label, phrase)                           \
-	{#name, EVENT_##counts, remedy, persons, meaning, label, phrase},
+#define EVENT_ROW(name, counts, marks, remedy, meaning, label, phrase, tone, picture)              \
+	{ENTRY_##name, EVENT_##counts, marks, remedy, meaning, label, phrase, tone, picture},
 const struct event_name event_names[] = {EVENT_LIST(EVENT_ROW){.name = NULL}};
 
-#define EVENT_TEXT(name, counts, remedy, persons, meaning, label, phrase) #name,
+#define EVENT_TEXT(name, counts, marks, remedy, meaning, label, phrase, tone, picture) ENTRY_##name,
 static const char *const texts[] = {EVENT_LIST(EVENT_TEXT) NULL};
+
+static const char *const of_acts[ACT_COUNT] = {
+	[REMEDY_REQUEUE] = ENTRY_REQUEUED, [REMEDY_RETRY] = ENTRY_RETRY_SCHEDULED,
+	[REMEDY_FAIL] = ENTRY_FAILED,      [REMEDY_ROLLBACK] = ENTRY_ROLLBACK_STARTED,
+	[REMEDY_HOLD] = ENTRY_HELD,        [REMEDY_REPORT] = ENTRY_ZOMBIE_DETECTED,
+	[ACT_THEN] = ENTRY_RETRIED,        [ACT_RELEASE] = ENTRY_RELEASED,
+	[ACT_LIFT] = ENTRY_RELEASED,       [ACT_CANCEL] = ENTRY_CANCELLED,
+	[ACT_END] = ENTRY_ENDED,           [ACT_UNDO] = ENTRY_UNDONE,
+};
+
+const char *act_event(int act)
+{
+	assert(act >= 0 && act < ACT_COUNT);
+	return of_acts[act];
+}
 
 const struct event_name *event_named(const char *name)
 {
@@ -32,9 +47,15 @@ bool event_known(const char *name, const char **near)
 	return known;
 }
 
+bool event_marked(const char *name, unsigned marks)
+{
+	const struct event_name *e = event_named(name);
+	return e && (e->marks & marks) != 0;
+}
+
 /* What needs no verdict, and what persons do not do: a person acts on what was found before. */
-#define UNJUDGED EVENT_ROLLED_BACK
-#define NOT_BY_PERSONS EVENT_DETECTED
+#define UNJUDGED COUNTS_ROLLED_BACK
+#define NOT_BY_PERSONS COUNTS_DETECTED
 
 unsigned event_counts(const char *name, bool judged, bool by_person)
 {
@@ -51,35 +72,29 @@ void event_judged_sql(struct buf *sql, const char *alias)
 	buf_addf(sql, "(coalesce(%s.verdict, 'none') <> 'none')", alias);
 }
 
-/* ('A', 'B'): those that `wanted` says yes to. */
-static void add_names(struct buf *sql, bool (*wanted)(const struct event_name *e, unsigned numbers),
-                      unsigned numbers)
+/* (alias.event IN ('A', 'B')): those with one of these counts or marks. */
+static void add_names(struct buf *sql, const char *alias, unsigned counts, unsigned marks)
 {
 	bool any = false;
+	buf_addf(sql, "(%s.event IN ", alias);
 	for (const struct event_name *e = event_names; e->name; e++)
-		if (wanted(e, numbers)) {
+		if ((e->counts & counts) != 0 || (e->marks & marks) != 0) {
 			buf_addf(sql, "%s'%s'", any ? ", " : "(", e->name);
 			any = true;
 		}
 	assert(any);
-	buf_add(sql, ")");
+	buf_add(sql, "))");
 }
 
-static bool counts_as(const struct event_name *e, unsigned numbers)
+void event_marked_sql(struct buf *sql, const char *alias, unsigned marks)
 {
-	return (e->counts & numbers) != 0;
-}
-
-static bool by_persons(const struct event_name *e, unsigned ignored)
-{
-	(void)ignored;
-	return e->by_persons;
+	add_names(sql, alias, 0, marks);
 }
 
 void event_by_person_sql(struct buf *sql, const char *alias)
 {
-	buf_addf(sql, "(coalesce(%s.rule, '') = '" EVENT_BY_HAND "' OR %s.event IN ", alias, alias);
-	add_names(sql, by_persons, 0);
+	buf_addf(sql, "(coalesce(%s.rule, '') = '" RULE_BY_HAND "' OR ", alias);
+	event_marked_sql(sql, alias, MARK_PERSONS);
 	buf_add(sql, ")");
 }
 
@@ -87,8 +102,8 @@ void event_counts_sql(struct buf *sql, const char *alias, unsigned numbers, enum
 {
 	/* One statement has one condition: what needs a verdict and what needs none are asked apart. */
 	assert((numbers & UNJUDGED) == 0 || (numbers & ~(unsigned)UNJUDGED) == 0);
-	buf_addf(sql, "(%s.event IN ", alias);
-	add_names(sql, counts_as, numbers);
+	buf_add(sql, "(");
+	add_names(sql, alias, numbers, 0);
 	if ((numbers & UNJUDGED) == 0) {
 		buf_add(sql, " AND ");
 		event_judged_sql(sql, alias);

@@ -23,95 +23,159 @@
 #define LEDGER_EVENTS_H
 
 #include "base/buf.h"
+#include "watch/words.h"
+
+/* Names as code writes and compares them; nowhere else stands one (scripts/rooms.py). */
+#define ENTRY_ZOMBIE_DETECTED "ZOMBIE_DETECTED"
+#define ENTRY_REQUEUED "REQUEUED"
+#define ENTRY_RETRY_SCHEDULED "RETRY_SCHEDULED"
+#define ENTRY_RETRIED "RETRIED"
+#define ENTRY_RETRIES_EXHAUSTED "RETRIES_EXHAUSTED"
+#define ENTRY_FAILED "FAILED"
+#define ENTRY_ROLLBACK_STARTED "ROLLBACK_STARTED"
+#define ENTRY_UNDO_FAILED "UNDO_FAILED"
+#define ENTRY_ROLLED_BACK "ROLLED_BACK"
+#define ENTRY_HELD "HELD"
+#define ENTRY_RELEASED "RELEASED"
+#define ENTRY_CHANGED_MEANWHILE "CHANGED_MEANWHILE"
+#define ENTRY_GUARD_HELD "GUARD_HELD"
+#define ENTRY_GUARD_OVERRIDDEN "GUARD_OVERRIDDEN"
+#define ENTRY_LATE_COMPLETION "LATE_COMPLETION"
+#define ENTRY_WORKER_RETURNED "WORKER_RETURNED"
+#define ENTRY_WORKER_OVERRIDDEN "WORKER_OVERRIDDEN"
+#define ENTRY_UNDONE "UNDONE"
+#define ENTRY_CANCELLED "CANCELLED"
+#define ENTRY_ENDED "ENDED"
+#define ENTRY_RETRY_FROM_STEP "RETRY_FROM_STEP"
+#define ENTRY_PRUNED "PRUNED"
+
+/* The rule of what a person chose. */
+#define RULE_BY_HAND "chosen-by-hand"
 
 enum event_number {
-	EVENT_DETECTED = 1,
-	EVENT_RECOVERED = 2,
-	EVENT_HELD = 4,
-	EVENT_ROLLED_BACK = 8,
+	COUNTS_DETECTED = 1,
+	COUNTS_RECOVERED = 2,
+	COUNTS_HELD = 4,
+	COUNTS_ROLLED_BACK = 8,
 };
 /* Columns of the table: what an event counts as where its job was judged stuck … */
-#define EVENT_GIVES (EVENT_DETECTED | EVENT_RECOVERED)
-#define EVENT_HOLDS (EVENT_DETECTED | EVENT_HELD)
-#define EVENT_FINDS EVENT_DETECTED
+#define EVENT_GIVES (COUNTS_DETECTED | COUNTS_RECOVERED)
+#define EVENT_HOLDS (COUNTS_DETECTED | COUNTS_HELD)
+#define EVENT_FINDS COUNTS_DETECTED
 /* … and whether or not it was. */
-#define EVENT_ROLLS EVENT_ROLLED_BACK
+#define EVENT_ROLLS COUNTS_ROLLED_BACK
 #define EVENT_NOTES 0
 
+enum event_mark {
+	MARK_CHANGES = 1,    /* the job was changed: can be undone, or stands in the way of an undo */
+	MARK_GIVES_BACK = 2, /* … so that it runs again */
+	MARK_CHARGED = 4,    /* counts against the crash budget, if nothing else excuses it */
+	MARK_LETS_GO = 8,    /* a person ended a hold; what it was of stands in the entry's `after` */
+	MARK_PERSONS = 16,   /* only persons write it */
+};
+
 /*
- * X(name, counts as, remedy, only by persons, meaning, label on the page, what it did to the job)
- * The remedy is the one of what recovers; NULL elsewhere.
+ * X(name, counts as, marks, remedy, meaning, label on the page, what it did to the job,
+ *   tone and picture on the page)
  */
 /* clang-format off */
 #define EVENT_LIST(X) \
-	X(ZOMBIE_DETECTED, FINDS, NULL, false, "a job was judged stuck and left as it is", \
-	  "found stuck", "was found stuck and left as it was") \
-	X(REQUEUED, GIVES, "requeue", false, "the job was given back, to be taken at once", \
-	  "given back", "was given back") \
-	X(RETRY_SCHEDULED, GIVES, "retry", false, "the job was given back, to be taken after a wait", \
-	  "to be retried", "was given back, to be retried later") \
-	X(RETRIED, GIVES, "retry", false, \
+	X(ZOMBIE_DETECTED, FINDS, 0, "report", \
+	  "a job was judged stuck and left as it is", \
+	  "found stuck", "was found stuck and left as it was", \
+	  "warn", "search") \
+	X(REQUEUED, GIVES, MARK_CHANGES | MARK_GIVES_BACK | MARK_CHARGED, "requeue", \
+	  "the job was given back, to be taken at once", \
+	  "given back", "was given back", \
+	  "good", "redo") \
+	X(RETRY_SCHEDULED, GIVES, MARK_CHANGES | MARK_GIVES_BACK | MARK_CHARGED, "retry", \
+	  "the job was given back, to be taken after a wait", \
+	  "to be retried", "was given back, to be retried later", \
+	  "busy", "clock") \
+	X(RETRIED, GIVES, MARK_CHANGES | MARK_GIVES_BACK, "retry", \
 	  "a scheduled retry was due and the job was set to run again", \
-	  "set to run again", "was set to run again") \
-	X(RETRIES_EXHAUSTED, NOTES, NULL, false, "no attempts were left", \
-	  "no attempts left", "had no attempts left") \
-	X(FAILED, GIVES, "fail", false, "the job was ended as failed", \
-	  "ended as failed", "was ended as failed") \
-	X(ROLLBACK_STARTED, GIVES, "rollback", false, "the job's finished steps are being undone", \
-	  "being rolled back", "began to be rolled back") \
-	X(UNDO_FAILED, NOTES, NULL, false, \
+	  "set to run again", "was set to run again", \
+	  "good", "redo") \
+	X(RETRIES_EXHAUSTED, NOTES, 0, NULL, \
+	  "no attempts were left", \
+	  "no attempts left", "had no attempts left", \
+	  "bad", "none") \
+	X(FAILED, GIVES, MARK_CHANGES, "fail", \
+	  "the job was ended as failed", \
+	  "ended as failed", "was ended as failed", \
+	  "bad", "cross") \
+	X(ROLLBACK_STARTED, GIVES, MARK_CHANGES, "rollback", \
+	  "the job's finished steps are being undone", \
+	  "being rolled back", "began to be rolled back", \
+	  "warn", "undo") \
+	X(UNDO_FAILED, NOTES, 0, NULL, \
 	  "a step could not be undone; the rest of the rollback goes on", \
-	  "a step was not undone", "had a step that could not be undone") \
-	X(ROLLED_BACK, ROLLS, NULL, false, "the job was rolled back", \
-	  "rolled back", "was rolled back") \
-	X(HELD, HOLDS, NULL, false, "the job was put on hold: automation leaves it to a person", \
-	  "put on hold", "was put on hold") \
-	X(RELEASED, NOTES, NULL, true, \
+	  "a step was not undone", "had a step that could not be undone", \
+	  "bad", "alert") \
+	X(ROLLED_BACK, ROLLS, MARK_CHANGES, NULL, \
+	  "the job was rolled back", \
+	  "rolled back", "was rolled back", \
+	  "idle", "undo") \
+	X(HELD, HOLDS, MARK_CHANGES, "hold", \
+	  "the job was put on hold: automation leaves it to a person", \
+	  "put on hold", "was put on hold", \
+	  "held", "hand") \
+	X(RELEASED, NOTES, MARK_CHANGES | MARK_LETS_GO | MARK_PERSONS, NULL, \
 	  "a person let a held job go; earlier recoveries no longer count", \
-	  "released", "was released by a person") \
-	X(CHANGED_MEANWHILE, NOTES, NULL, false, \
+	  "released", "was released by a person", \
+	  "good", "play") \
+	X(CHANGED_MEANWHILE, NOTES, 0, NULL, \
 	  "the job changed between the look and the write: nothing was done", \
-	  "changed meanwhile", "had changed in between, so nothing was done") \
-	X(GUARD_HELD, NOTES, NULL, false, "a guard kept a remedy from being applied", \
-	  "kept back by a guard", "was kept by a guard, so nothing was done") \
-	X(GUARD_OVERRIDDEN, NOTES, NULL, true, \
+	  "changed meanwhile", "had changed in between, so nothing was done", \
+	  "idle", "arrow") \
+	X(GUARD_HELD, NOTES, 0, NULL, \
+	  "a guard kept a remedy from being applied", \
+	  "kept back by a guard", "was kept by a guard, so nothing was done", \
+	  "held", "shield") \
+	X(GUARD_OVERRIDDEN, NOTES, MARK_PERSONS, NULL, \
 	  "a person let the next pass go past doubt, brake and second look", \
-	  "guard overridden", "may be taken past the guards, a person said") \
-	X(LATE_COMPLETION, NOTES, NULL, false, \
+	  "guard overridden", "may be taken past the guards, a person said", \
+	  "warn", "shield") \
+	X(LATE_COMPLETION, NOTES, 0, NULL, \
 	  "a worker reported the end of a job that was no longer its own", \
-	  "late completion", "was reported as ended by a worker that had lost it") \
-	X(WORKER_RETURNED, NOTES, NULL, false, \
+	  "late completion", "was reported as ended by a worker that had lost it", \
+	  "warn", "clock") \
+	X(WORKER_RETURNED, NOTES, 0, NULL, \
 	  "a worker that was declared dead came back; what it had in hand was lost", \
-	  "worker returned", "was in the hands of a worker that came back") \
-	X(WORKER_OVERRIDDEN, NOTES, NULL, true, \
+	  "worker returned", "was in the hands of a worker that came back", \
+	  "warn", "worker") \
+	X(WORKER_OVERRIDDEN, NOTES, MARK_PERSONS, NULL, \
 	  "an admin acted in a worker's name: ended it, or took or settled a job", \
-	  "worker overridden", "was acted upon by an admin in its worker's name") \
-	X(UNDONE, NOTES, NULL, true, "a remedy was taken back", \
-	  "taken back", "was put back as it had been") \
-	X(CANCELLED, NOTES, NULL, true, "the job was cancelled", \
-	  "cancelled", "was cancelled") \
-	X(ENDED, NOTES, NULL, true, "the job was ended by hand", \
-	  "ended by hand", "was ended by hand") \
-	X(RETRY_FROM_STEP, GIVES, "retry", true, \
+	  "worker overridden", "was acted upon by an admin in its worker's name", \
+	  "warn", "hand") \
+	X(UNDONE, NOTES, MARK_CHANGES | MARK_LETS_GO | MARK_PERSONS, NULL, \
+	  "a remedy was taken back", \
+	  "taken back", "was put back as it had been", \
+	  "idle", "undo") \
+	X(CANCELLED, NOTES, MARK_CHANGES | MARK_PERSONS, NULL, \
+	  "the job was cancelled", \
+	  "cancelled", "was cancelled", \
+	  "idle", "none") \
+	X(ENDED, NOTES, MARK_CHANGES | MARK_PERSONS, NULL, \
+	  "the job was ended by hand", \
+	  "ended by hand", "was ended by hand", \
+	  "idle", "none") \
+	X(RETRY_FROM_STEP, GIVES, MARK_CHANGES | MARK_GIVES_BACK | MARK_PERSONS, "retry", \
 	  "a workflow was set to run again from a step that a person chose", \
-	  "retried from a step", "was set to run again from a chosen step") \
-	X(PRUNED, NOTES, NULL, false, \
+	  "retried from a step", "was set to run again from a chosen step", \
+	  "busy", "redo") \
+	X(PRUNED, NOTES, 0, NULL, \
 	  "old ledger entries were removed by the retention command", \
-	  "old entries removed", "had old entries removed")
+	  "old entries removed", "had old entries removed", \
+	  "idle", "book")
 /* clang-format on */
-
-/* The rule of what a person chose. */
-#define EVENT_BY_HAND "chosen-by-hand"
-
-/* By which a person ends a hold; what it was of stands in the entry's `after`. */
-#define EVENTS_LET_GO "('RELEASED', 'UNDONE')"
 
 struct event_name {
 	const char *name;
 	unsigned counts; /* of enum event_number */
+	unsigned marks;  /* of enum event_mark */
 	const char *remedy;
-	_Bool by_persons; /* nobody else writes it */
-	const char *meaning, *label, *phrase;
+	const char *meaning, *label, *phrase, *tone, *picture;
 };
 extern const struct event_name event_names[]; /* ends with name NULL */
 
@@ -119,6 +183,10 @@ extern const struct event_name event_names[]; /* ends with name NULL */
 const struct event_name *event_named(const char *name);
 /* Whether a name is one of them; `near` gets the likeliest slip, or NULL. */
 _Bool event_known(const char *name, const char **near);
+/* Whether an event has one of these marks; an unknown one has none. */
+_Bool event_marked(const char *name, unsigned marks);
+/* What the ledger calls an act: enum remedy, enum act. */
+const char *act_event(int act);
 
 /* What an entry counts as, of enum event_number. */
 unsigned event_counts(const char *name, _Bool judged, _Bool by_person);
@@ -127,6 +195,8 @@ unsigned event_counts(const char *name, _Bool judged, _Bool by_person);
 
 enum event_by { BY_ANYBODY, BY_AUTOMATION, BY_PERSONS };
 
+/* Its event has one of these marks. */
+void event_marked_sql(struct buf *sql, const char *alias, unsigned marks);
 /* Its job was judged stuck. */
 void event_judged_sql(struct buf *sql, const char *alias);
 /* A person did it. */

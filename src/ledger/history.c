@@ -38,14 +38,17 @@ static const char *const not_restart[] = {[STORE_POSTGRES] =
 void ledger_counted(struct buf *out, enum store_engine engine, const char *watch, const char *job,
                     int within)
 {
+	buf_add(out, "FROM (SELECT l.*, max(CASE WHEN ");
+	event_marked_sql(out, "l", MARK_LETS_GO);
 	buf_addf(out,
-	         "FROM (SELECT l.*, max(CASE WHEN l.event IN ('RELEASED', 'UNDONE') OR l.rule = "
-	         "'chosen-by-hand' THEN l.id END) OVER (ORDER BY l.id DESC) AS spoken FROM %s AS l "
-	         "WHERE l.watch = %s AND l.job = %s AND "
-	         "l.event IN ('REQUEUED', 'RETRY_SCHEDULED', 'RETRIED', 'RETRY_FROM_STEP', "
-	         "'RELEASED', 'UNDONE')) AS l WHERE l.event IN ('REQUEUED', 'RETRY_SCHEDULED') AND "
-	         "l.spoken IS NULL AND %s AND %s AND l.at > ",
-	         ledger_table[engine], watch, job, not_mass[engine], not_restart[engine]);
+	         " OR l.rule = '" RULE_BY_HAND "' THEN l.id END) OVER (ORDER BY l.id DESC) AS spoken "
+	         "FROM %s AS l WHERE l.watch = %s AND l.job = %s AND ",
+	         ledger_table[engine], watch, job);
+	event_marked_sql(out, "l", MARK_GIVES_BACK | MARK_LETS_GO);
+	buf_add(out, ") AS l WHERE ");
+	event_marked_sql(out, "l", MARK_CHARGED);
+	buf_addf(out, " AND l.spoken IS NULL AND %s AND %s AND l.at > ", not_mass[engine],
+	         not_restart[engine]);
 	add_ago(out, engine, within);
 }
 
@@ -71,13 +74,18 @@ static void take_noted(struct noted *n, const char *note, struct arena *a)
 	json_decref(after);
 }
 
-/* The newest entry of a job with one of those events, as take_noted() reads it. */
-static void add_newest(struct buf *out, enum store_engine engine, const char *events)
+/* The newest entry of a job that marks say, or else was noted, as take_noted() reads it. */
+static void add_newest(struct buf *out, enum store_engine engine, unsigned marks)
 {
 	buf_addf(out,
 	         "(SELECT l.id || ' ' || coalesce(CAST(l.after AS text), '') FROM %s AS l WHERE "
-	         "l.watch = u.watch AND l.job = u.job AND l.event IN %s ORDER BY l.id DESC LIMIT 1)",
-	         ledger_table[engine], events);
+	         "l.watch = u.watch AND l.job = u.job AND ",
+	         ledger_table[engine]);
+	if (marks)
+		event_marked_sql(out, "l", marks);
+	else
+		buf_add(out, "l.event = '" ENTRY_ZOMBIE_DETECTED "'");
+	buf_add(out, " ORDER BY l.id DESC LIMIT 1)");
 }
 
 static defib_err read_entries(struct store *s, struct relation *r, int64_t within_us,
@@ -90,9 +98,9 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 	buf_add(&head, "SELECT u.job, (SELECT count(*) ");
 	ledger_counted(&head, s->engine, "u.watch", "u.job", relation_nparams(r) + 1);
 	buf_add(&head, "), ");
-	add_newest(&head, s->engine, "('ZOMBIE_DETECTED')");
+	add_newest(&head, s->engine, 0);
 	buf_add(&head, ", ");
-	add_newest(&head, s->engine, EVENTS_LET_GO);
+	add_newest(&head, s->engine, MARK_LETS_GO);
 	buf_add(&head, " FROM (");
 	defib_err err = run_over(s, r, buf_text(&head), ") AS u", &within, 1, a, &rows, f);
 	buf_release(&head);
@@ -118,7 +126,8 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 	add_iso(&head, s->engine, "h.at");
 	buf_addf(&head,
 	         ", (SELECT l.after FROM %s AS l WHERE l.watch = h.watch AND l.job = h.job "
-	         "AND l.batch = h.batch AND l.event = 'HELD' ORDER BY l.id DESC LIMIT 1) FROM (",
+	         "AND l.batch = h.batch AND l.event = '" ENTRY_HELD
+	         "' ORDER BY l.id DESC LIMIT 1) FROM (",
 	         ledger_table[s->engine]);
 	defib_err err = run_over(s, r, buf_text(&head), tail, NULL, 0, a, &rows, f);
 	buf_release(&head);
@@ -150,17 +159,17 @@ struct known {
  */
 static void add_summary(struct buf *out, enum store_engine engine, int within)
 {
-	buf_addf(out,
-	         "(SELECT CASE WHEN count(*) > 0 THEN count(CASE WHEN l.event IN ('REQUEUED', "
-	         "'RETRY_SCHEDULED') AND %s AND %s AND l.at > ",
-	         not_mass[engine], not_restart[engine]);
+	buf_add(out, "(SELECT CASE WHEN count(*) > 0 THEN count(CASE WHEN ");
+	event_marked_sql(out, "l", MARK_CHARGED);
+	buf_addf(out, " AND %s AND %s AND l.at > ", not_mass[engine], not_restart[engine]);
 	add_ago(out, engine, within);
+	buf_add(out, " THEN 1 END) || ' ' || max(CASE WHEN l.rule = '" RULE_BY_HAND
+	             "' OR l.event = '" ENTRY_ZOMBIE_DETECTED "' OR ");
+	event_marked_sql(out, "l", MARK_LETS_GO);
 	buf_addf(out,
-	         " THEN 1 END) || ' ' || max(CASE WHEN l.rule = 'chosen-by-hand' OR l.event = "
-	         "'ZOMBIE_DETECTED' OR l.event IN %s THEN 1 ELSE 0 END) END FROM (SELECT l.* FROM %s "
-	         "AS l WHERE l.watch = u.watch AND l.job = u.job ORDER BY "
-	         "l.id) AS l)",
-	         EVENTS_LET_GO, ledger_table[engine]);
+	         " THEN 1 ELSE 0 END) END FROM (SELECT l.* FROM %s AS l WHERE l.watch = u.watch AND "
+	         "l.job = u.job ORDER BY l.id) AS l)",
+	         ledger_table[engine]);
 }
 
 static defib_err read_known(struct store *s, struct relation *r, int64_t within_us,

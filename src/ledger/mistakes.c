@@ -11,7 +11,7 @@
 static void is_recovery(enum store_engine engine, struct buf *sql)
 {
 	buf_addf(sql, "r.watch = %c1 AND ", param_mark(engine));
-	event_counts_sql(sql, "r", EVENT_RECOVERED, BY_AUTOMATION);
+	event_counts_sql(sql, "r", COUNTS_RECOVERED, BY_AUTOMATION);
 	buf_add(sql, " AND r.at > ");
 	add_ago(sql, engine, 2);
 }
@@ -31,8 +31,9 @@ static void count_sql(enum store_engine engine, struct buf *sql)
 	         " ORDER BY at DESC LIMIT %d), late AS (SELECT DISTINCT (SELECT max(m.id) FROM %s AS m "
 	         "WHERE m.watch = l.watch AND m.job = l.job AND m.id < l.id AND ",
 	         MISTAKES_ENTRIES, table);
-	event_counts_sql(sql, "m", EVENT_RECOVERED, BY_ANYBODY);
-	buf_add(sql, ") AS id FROM recent AS l WHERE l.event = 'LATE_COMPLETION') SELECT count(*), "
+	event_counts_sql(sql, "m", COUNTS_RECOVERED, BY_ANYBODY);
+	buf_add(sql, ") AS id FROM recent AS l WHERE l.event = '" ENTRY_LATE_COMPLETION
+	             "') SELECT count(*), "
 	             "count(late.id), count(*) FILTER (WHERE r.at > ");
 	add_ago(sql, engine, 3);
 	buf_add(sql, "), count(late.id) FILTER (WHERE r.at > ");
@@ -81,9 +82,9 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 	is_recovery(s->engine, &sql);
 	buf_addf(&sql,
 	         " AND NOT EXISTS (SELECT 1 FROM %s AS l WHERE l.watch = r.watch AND l.job = r.job AND "
-	         "l.id > r.id AND (l.event = 'LATE_COMPLETION' OR ",
+	         "l.id > r.id AND (l.event = '" ENTRY_LATE_COMPLETION "' OR ",
 	         table);
-	event_counts_sql(&sql, "l", EVENT_RECOVERED, BY_ANYBODY);
+	event_counts_sql(&sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
 	buf_addf(&sql, ")) ORDER BY r.id DESC LIMIT %c3", param_mark(s->engine));
 	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
 	buf_release(&sql);

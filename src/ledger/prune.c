@@ -1,6 +1,7 @@
 /* prune.c: see prune.h. */
 #include "ledger/prune.h"
 
+#include "ledger/events.h"
 #include "ledger/tables.h"
 
 #include <assert.h>
@@ -151,7 +152,7 @@ static defib_err say_so(struct store *s, const struct prune_plan *plan, const st
 {
 	struct ledger_entry entry = {
 		.job = "",
-		.event = "PRUNED",
+		.event = ENTRY_PRUNED,
 		.reason = arena_printf(a, "%" PRId64 " %s older than %s %s removed", p->count,
 	                           p->count == 1 ? "entry" : "entries", plan->cutoff,
 	                           p->count == 1 ? "was" : "were"),

@@ -2,6 +2,7 @@
 #include "ledger/seal.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/schema.h"
 #include "ledger/tables.h"
 
@@ -209,9 +210,9 @@ static defib_err check_some(struct check *c, const struct seal_row *seals, int n
 static defib_err check_anchor(struct check *c, const struct seal_row *anchor, struct failure *f)
 {
 	static const char *const told[] = {
-		[STORE_POSTGRES] = "SELECT count(*) FROM defib.ledger WHERE event = 'PRUNED' AND "
+		[STORE_POSTGRES] = "SELECT count(*) FROM defib.ledger WHERE event = '" ENTRY_PRUNED "' AND "
 						   "evidence->>'last_id' = $1 AND evidence->>'seal' = $2",
-		[STORE_SQLITE] = "SELECT count(*) FROM defib_ledger WHERE event = 'PRUNED' AND "
+		[STORE_SQLITE] = "SELECT count(*) FROM defib_ledger WHERE event = '" ENTRY_PRUNED "' AND "
 						 "json_extract(evidence, '$.last_id') = CAST(?1 AS INTEGER) AND "
 						 "json_extract(evidence, '$.seal') = ?2",
 	};

@@ -6,6 +6,7 @@
 #include "recover/apply_inside.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/retries.h"
 #include "ledger/steps.h"
 
@@ -203,13 +204,13 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 			entries[n] = entry_of(c, act_event(REMEDY_REPORT));
 			entries[n++].after = noted_as(batch_watch(b), c, b->arena);
 		} else if (changed) {
-			entries[n++] = entry_of(c, "CHANGED_MEANWHILE");
+			entries[n++] = entry_of(c, ENTRY_CHANGED_MEANWHILE);
 		}
 		b->noted += changed || to_be_noted(b, c);
 		if (!acts(c))
 			continue;
 		if (c->decision.exhausted)
-			entries[n++] = entry_of(c, "RETRIES_EXHAUSTED");
+			entries[n++] = entry_of(c, ENTRY_RETRIES_EXHAUSTED);
 		entries[n] = entry_of(c, c->event ? c->event : act_event(c->does));
 		entries[n].evidence = with_also(b, c);
 		entries[n].before = c->before;

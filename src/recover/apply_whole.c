@@ -9,6 +9,7 @@
 #include "recover/apply_inside.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 
 #define TOLD_MAX 32 /* rows of a run whose change is told in words */
 

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "ledger/causes.h"
+#include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/steps.h"
 #include "recover/carry.h"
@@ -250,10 +251,10 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	                                .act = h->act != REMEDY_REPORT,
 	                                .why = "a person chose this",
 	                                .cause = HOLD_BY_HAND};
-	snprintf(c->decision.rule, sizeof c->decision.rule, "chosen-by-hand");
+	snprintf(c->decision.rule, sizeof c->decision.rule, RULE_BY_HAND);
 	/* What lives is left to its worker, and what our own table alone held was never taken away. */
 	c->does = h->act == ACT_RELEASE && !(words && (stuck || parked)) ? ACT_LIFT : h->act;
-	c->event = h->act == ACT_THEN && o->step ? "RETRY_FROM_STEP" : NULL;
+	c->event = h->act == ACT_THEN && o->step ? ENTRY_RETRY_FROM_STEP : NULL;
 	c->expected = facts->before;
 	c->step = o->step;
 	c->retry_us = facts->now_us; /* a person does not wait for a backoff */

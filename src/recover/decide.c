@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "ledger/causes.h"
+#include "ledger/events.h"
 
 #include <assert.h>
 
@@ -12,7 +13,7 @@ static const struct {
 } defaults[] = {
 	{"already-held",
      "it is on hold for this owner and sign of life; only an operator can release it"},
-	{"chosen-by-hand", "a person chose this remedy"},
+	{RULE_BY_HAND, "a person chose this remedy"},
 	{"attempts-left", "default: requeue while attempts are left"},
 	{"attempts-exhausted", "default: hold when attempts are exhausted"},
 	{"crash-budget", "it was recovered too often in too short a time: held as poison"},

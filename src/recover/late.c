@@ -2,6 +2,7 @@
 #include "recover/late.h"
 
 #include "base/clock.h"
+#include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
 #include "watch/compile_read.h"
@@ -92,7 +93,7 @@ static defib_err note(struct store *s, const struct binding *b, const char *acto
 			continue;
 		entries[count++] = (struct ledger_entry){
 			.job = all[at].job,
-			.event = "LATE_COMPLETION",
+			.event = ENTRY_LATE_COMPLETION,
 			.rule = LATE_RULE,
 			.reason = "late_when holds: its old worker finished it after all",
 			.evidence = evidence_of(&all[at], a),

@@ -8,6 +8,7 @@
 #include "recover/by_hand.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
@@ -28,16 +29,6 @@ struct undoing {
 	struct arena arena;
 };
 
-/* Entries that changed a job, and so can be taken back or stand in the way of it. */
-static bool is_change(const struct ledger_row *row)
-{
-	static const char *const others[] = {"RETRY_FROM_STEP", "ROLLED_BACK", "UNDONE", NULL};
-	for (int act = 0; act < ACT_COUNT; act++)
-		if (act != REMEDY_REPORT && text_eq(act_event(act), row->event))
-			return true;
-	return word_index(others, row->event) >= 0;
-}
-
 static void refuse(struct candidate *c, const char *why)
 {
 	c->outcome = OUTCOME_REFUSED;
@@ -55,7 +46,7 @@ static defib_err newest_change(struct undoing *u, const char *job, int64_t after
 	*out = NULL;
 	defib_err err = ledger_read(u->session->store, &filter, &u->arena, &rows, &n, f);
 	for (int i = 0; !err && i < n && !*out; i++)
-		if (is_change(&rows[i]))
+		if (event_marked(rows[i].event, MARK_CHANGES))
 			*out = &rows[i];
 	return err;
 }
@@ -130,7 +121,7 @@ static defib_err guard(struct undoing *u, const struct ledger_row *row, struct c
 	if (since)
 		refuse(c, arena_printf(&u->arena, "%s by %s since, at %s", since->event, since->actor,
 		                       since->at));
-	else if (text_eq(row->event, "UNDONE"))
+	else if (text_eq(row->event, ENTRY_UNDONE))
 		refuse(c, "it was already undone");
 	else if (had_also(u, row))
 		refuse(c, "your own statements (also:) ran with it, which defib cannot undo");
@@ -208,7 +199,7 @@ static defib_err find(struct undoing *u, int64_t after, struct ledger_row **out,
 	defib_err err = ledger_read(u->session->store, &filter, &u->arena, &rows, &read, f);
 	*last = !err && read > 0 ? rows[read - 1].id : 0;
 	for (int i = 0; !err && i < read; i++)
-		if (is_change(&rows[i]))
+		if (event_marked(rows[i].event, MARK_CHANGES))
 			rows[(*n)++] = rows[i];
 	*out = rows;
 	return err;

@@ -9,6 +9,7 @@
 #include "setup/install_sql.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 #include "recover/apply.h"
 #include "recover/decide.h"
 #include "setup/judge_sql.h"
@@ -193,7 +194,7 @@ static void add_reread(const struct watch_sql *q, struct buf *out)
 	        "')\n"
 	        "\t\t\t\tFROM jsonb_each(again) WHERE value ->> 'rows' <> '1'), '{}');\n"
 	        "\t\t\tchanged := (SELECT jsonb_agg(e || '{\"remedy\": null, \"events\": "
-	        "[\"CHANGED_MEANWHILE\"]}')\n"
+	        "[\"" ENTRY_CHANGED_MEANWHILE "\"]}')\n"
 	        "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
 	        "\t\t\t\tWHERE NOT barred ? (e ->> 'job') AND (NOT again ? (e ->> 'job')\n"
 	        "\t\t\t\t\tOR locked ? (e ->> 'job') AND again -> (e ->> 'job') -> 'same' <> "

@@ -216,11 +216,15 @@ static void add_history(const struct watch *w, struct buf *out)
 	         buf_text(&name), act_event(REMEDY_REPORT), sign);
 	buf_addf(out,
 	         "coalesce((SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = "
-	         "j.job\n    AND l.event IN " EVENTS_LET_GO " ORDER BY l.id DESC LIMIT 1)\n"
+	         "j.job\n    AND ",
+	         buf_text(&name));
+	event_marked_sql(out, "l", MARK_LETS_GO);
+	buf_addf(out,
+	         " ORDER BY l.id DESC LIMIT 1)\n"
 	         "    = jsonb_build_object('owner', j.owner, 'sign_us', j.%s) || CASE WHEN j.attempts "
 	         "IS NULL\n    THEN '{}' ELSE jsonb_build_object('attempts', j.attempts) END, false) "
 	         "AS released,\n  (SELECT count(*) ",
-	         buf_text(&name), sign);
+	         sign);
 	add_counted(w, "j.job", out);
 	buf_add(out, ") AS crashes");
 	buf_release(&name);
@@ -336,7 +340,9 @@ static void add_events(const struct watch *w, struct buf *out)
 		bool back = r == REMEDY_REQUEUE || r == REMEDY_RETRY || r == REMEDY_REPORT;
 		buf_addf(out, "\n    WHEN '%s' THEN ", remedy_names[r]);
 		if (!back && w->actions[REMEDY_RETRY].form != ACTION_NONE)
-			buf_addf(out, "CASE WHEN %s THEN '[\"RETRIES_EXHAUSTED\"]' ELSE '[]' END::jsonb || ",
+			buf_addf(out,
+			         "CASE WHEN %s THEN '[\"" ENTRY_RETRIES_EXHAUSTED
+			         "\"]' ELSE '[]' END::jsonb || ",
 			         exhausted);
 		buf_addf(out, "'[\"%s\"]'::jsonb", act_event(r));
 	}

@@ -18,10 +18,6 @@ static const char *const hold_table[] = {
 static const char *const ledger_table[] = {
 	[STORE_POSTGRES] = "defib.ledger", [STORE_SQLITE] = "defib_ledger"};
 
-/* Remedies after which a job counts as recovered; a hold only leaves it to a person. */
-static const enum remedy recoveries[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
-                                         REMEDY_ROLLBACK};
-
 /* ---- expressions */
 
 static struct sql_token next_word(struct sql_lexer *lx)
@@ -233,7 +229,9 @@ static void ledger_term(const struct binding *b, const struct list_query *l, con
 	 */
 	buf_add(&s->sql, "(");
 	sql_job_text(b, JOB_OF_ROW, &s->sql);
-	buf_addf(&s->sql, " IN (SELECT defib_l.job FROM %s AS defib_l WHERE defib_l.watch = ", table);
+	buf_addf(
+		&s->sql,
+		" IN (SELECT defib_l.job FROM %s AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ", table);
 	bind_value(b, s, b->watch->name, "text");
 	buf_addf(&s->sql, "%s) OR false)", more);
 }
@@ -277,7 +275,7 @@ static void in_hold_table(const struct binding *b, const struct list_query *l,
 	}
 	bool pg = b->engine == STORE_POSTGRES;
 	key_column(b, 0, &s->sql);
-	buf_addf(&s->sql, "%s(SELECT %s FROM %s AS defib_l WHERE defib_l.watch = ",
+	buf_addf(&s->sql, "%s(SELECT %s FROM %s AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ",
 	         pg ? " = ANY (ARRAY" : " IN ", form, hold_table[b->engine]);
 	bind_value(b, s, b->watch->name, "text");
 	buf_add(&s->sql, pg ? "))" : ")");
@@ -308,12 +306,7 @@ static void recovered_term(const struct binding *b, const struct list_query *l,
                            struct list_statement *s)
 {
 	struct buf events = BUF_INIT;
-	buf_add(&events, " AND defib_l.verdict <> 'none' AND defib_l.event IN (");
-	for (size_t i = 0; i < sizeof recoveries / sizeof *recoveries; i++) {
-		buf_add(&events, i ? ", " : "");
-		sql_literal(&events, act_event((int)recoveries[i]));
-	}
-	buf_add(&events, ")");
+	buf_addf(&events, " AND %s", l->ledger ? l->recovered : "false");
 	ledger_term(b, l, ledger_table[b->engine], buf_text(&events), s);
 	buf_release(&events);
 }

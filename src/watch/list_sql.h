@@ -12,6 +12,9 @@
 #include "watch/compile.h"
 #include "watch/terms.h"
 
+/* What entries of the ledger and holds are called in the statement. */
+#define LIST_ENTRY "defib_l"
+
 enum list_sort { LIST_BY_KEY, LIST_BY_AGE, LIST_BY_STATE };
 extern const char *const list_sort_names[]; /* ends with NULL */
 
@@ -29,7 +32,8 @@ struct list_query {
 	bool window_desc; /* … or down to … */
 	const char *window_key[WATCH_KEYS_MAX];
 	int64_t limit;
-	bool ledger; /* whether there is one; without it nothing was held or recovered */
+	bool ledger;           /* whether there is one; without it nothing was held or recovered */
+	const char *recovered; /* with a ledger: that its entry LIST_ENTRY counts as a recovery */
 };
 
 #define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 8 + 2 * WATCH_KEYS_MAX + 2)

@@ -165,8 +165,9 @@ static void without_a_ledger_nothing_was_held_or_recovered(void **state)
 	bench_open(&x, STORE_SQLITE, PLAIN);
 	holds(list(&x, &l, TERMS("recovered")), "AND false");
 	l.ledger = true;
+	l.recovered = LIST_ENTRY ".event = 'X'";
 	holds(list(&x, &l, TERMS("recovered")),
-	      "FROM defib_ledger AS defib_l WHERE defib_l.watch = ?1");
+	      "FROM defib_ledger AS defib_l WHERE defib_l.watch = ?1 AND defib_l.event = 'X'");
 	holds(list(&x, &l, TERMS("held")), "FROM defib_hold AS defib_l");
 	bench_close(&x);
 }

@@ -14,7 +14,7 @@ const char *const verdict_names[] = {
 };
 
 const char *const remedy_names[] = {
-#define X(id, name, event) name,
+#define X(id, name) name,
 	REMEDY_LIST(X)
 #undef X
 		NULL,
@@ -38,24 +38,15 @@ const char *verdict_why(enum verdict v)
 	return why[v];
 }
 
-static const struct {
-	const char *name, *event;
-} acts[] = {
-#define X(id, name, event) {name, event},
-	REMEDY_LIST(X) ACT_LIST(X)
-#undef X
-};
-
 const char *act_name(int act)
 {
+	static const char *const names[] = {
+#define X(id, name) name,
+		REMEDY_LIST(X) ACT_LIST(X)
+#undef X
+	};
 	assert(act >= 0 && act < ACT_COUNT);
-	return acts[act].name;
-}
-
-const char *act_event(int act)
-{
-	assert(act >= 0 && act < ACT_COUNT);
-	return acts[act].event;
+	return names[act];
 }
 
 int word_index(const char *const *names, const char *name)

@@ -22,17 +22,17 @@ enum verdict {
 		VERDICT_COUNT
 };
 
-/* X(enum, name, event): `event` is what the ledger calls it */
+/* X(enum, name) */
 #define REMEDY_LIST(X)                                                                             \
-	X(REQUEUE, "requeue", "REQUEUED")                                                              \
-	X(RETRY, "retry", "RETRY_SCHEDULED")                                                           \
-	X(FAIL, "fail", "FAILED")                                                                      \
-	X(ROLLBACK, "rollback", "ROLLBACK_STARTED")                                                    \
-	X(HOLD, "hold", "HELD")                                                                        \
-	X(REPORT, "report", "ZOMBIE_DETECTED")
+	X(REQUEUE, "requeue")                                                                          \
+	X(RETRY, "retry")                                                                              \
+	X(FAIL, "fail")                                                                                \
+	X(ROLLBACK, "rollback")                                                                        \
+	X(HOLD, "hold")                                                                                \
+	X(REPORT, "report")
 
 enum remedy {
-#define X(id, name, event) REMEDY_##id,
+#define X(id, name) REMEDY_##id,
 	REMEDY_LIST(X)
 #undef X
 		REMEDY_COUNT
@@ -41,19 +41,19 @@ enum remedy {
 /*
  * Beside the remedies, what a person, a clock or an undo writes to a job.
  * Numbered behind the remedies, so that both index one table of statements.
- * X(enum, name, event)
+ * X(enum, name)
  */
 #define ACT_LIST(X)                                                                                \
-	X(THEN, "retry.then", "RETRIED")  /* the second half of a retry, when its wait is over */      \
-	X(RELEASE, "release", "RELEASED") /* a person lets go of a hold, and the job runs again */     \
-	X(LIFT, "release", "RELEASED")    /* only the hold ends: the row is left as it is */           \
-	X(CANCEL, "cancel", "CANCELLED")                                                               \
-	X(END, "end", "ENDED")                                                                         \
-	X(UNDO, "undo", "UNDONE")
+	X(THEN, "retry.then") /* the second half of a retry, when its wait is over */                  \
+	X(RELEASE, "release") /* a person lets go of a hold, and the job runs again */                 \
+	X(LIFT, "release")    /* only the hold ends: the row is left as it is */                       \
+	X(CANCEL, "cancel")                                                                            \
+	X(END, "end")                                                                                  \
+	X(UNDO, "undo")
 
 enum act {
 	ACT_BEHIND_REMEDIES = REMEDY_COUNT - 1,
-#define X(id, name, event) ACT_##id,
+#define X(id, name) ACT_##id,
 	ACT_LIST(X)
 #undef X
 		ACT_COUNT
@@ -80,9 +80,8 @@ extern const char *const remedy_names[];
 extern const char *const time_type_names[];
 
 const char *verdict_why(enum verdict v);
-/* Of an enum remedy or an enum act: the option that says how, and the ledger's word. */
+/* Of an enum remedy or an enum act: the option that says how. */
 const char *act_name(int act);
-const char *act_event(int act);
 /* Index of `name` in `names`, or -1. */
 int word_index(const char *const *names, const char *name);
 

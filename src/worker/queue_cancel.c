@@ -2,6 +2,7 @@
 #include "worker/queue_cancel.h"
 
 #include "base/text.h"
+#include "ledger/events.h"
 #include "recover/browse.h"
 #include "watch/builtin.h"
 #include "worker/enqueue.h"
@@ -47,7 +48,7 @@ static defib_err write_cancel(const struct queue_cancel *q, int64_t id, struct a
 	if (!err && state[0] && q->bound->ledger.ready) {
 		const struct ledger_entry entry = {.job = c->facts.job,
 		                                   .event = act_event(ACT_CANCEL),
-		                                   .rule = "chosen-by-hand",
+		                                   .rule = RULE_BY_HAND,
 		                                   .reason = q->reason ? q->reason : "by hand",
 		                                   .before = c->before,
 		                                   .after = c->after};

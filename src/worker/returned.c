@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "worker/source.h"
 
@@ -19,7 +20,7 @@ void note_returned(struct store *s, const struct watchman_options *o, int64_t wo
 {
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
-	struct ledger_entry entry = {.job = "*", .event = "WORKER_RETURNED", .rule = "lease-lost"};
+	struct ledger_entry entry = {.job = "*", .event = ENTRY_WORKER_RETURNED, .rule = "lease-lost"};
 	struct ledger_context ctx = {served(o), "returned",
 	                             arena_printf(&a, "worker:%lld", (long long)worker)};
 	defib_err err = store_begin(s, TX_WRITE, &f);

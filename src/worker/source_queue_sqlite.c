@@ -1,6 +1,7 @@
 /* source_queue_sqlite.c: see source_queue_sqlite.h. */
 #include "worker/source_queue_sqlite.h"
 
+#include "ledger/events.h"
 #include "ledger/seal.h"
 #include "worker/source_queue_steps.h"
 #include "worker/workflow.h"
@@ -91,7 +92,8 @@ static const char repeated[] =
 
 static const char note_late[] =
 	"INSERT INTO defib_ledger (batch, watch, job, event, actor, evidence, epoch) "
-	"SELECT 'late', 'queue', ?1, 'LATE_COMPLETION', 'worker:' || ?3, json_object('outcome', "
+	"SELECT 'late', 'queue', ?1, '" ENTRY_LATE_COMPLETION
+	"', 'worker:' || ?3, json_object('outcome', "
 	"?4, 'state', t.state, 'current_epoch', t.epoch), ?2 FROM (SELECT 1) LEFT JOIN defib_job t ON "
 	"t.id = ?1";
 

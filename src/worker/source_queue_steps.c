@@ -7,6 +7,7 @@
  */
 #include "worker/source_queue_steps.h"
 
+#include "ledger/events.h"
 #include "ledger/seal.h"
 #include "worker/workflow.h"
 
@@ -179,13 +180,13 @@ static const char move_job[] =
 #define BY ", 'worker:' || " WORKER ", "
 
 static const char note_begun[] =
-	NOTE "'ROLLBACK_STARTED'" BY ERROR ", json_object('step', " STEP ", 'outcome', " OUTCOME
-		 ", 'error', " ERROR ", 'attempts', " ATTEMPTS "), " EPOCH;
+	NOTE "'" ENTRY_ROLLBACK_STARTED "'" BY ERROR ", json_object('step', " STEP
+		 ", 'outcome', " OUTCOME ", 'error', " ERROR ", 'attempts', " ATTEMPTS "), " EPOCH;
 static const char note_undo_failed[] =
-	NOTE "'UNDO_FAILED'" BY "error, json_object('step', step, 'error', error), " EPOCH
+	NOTE "'" ENTRY_UNDO_FAILED "'" BY "error, json_object('step', step, 'error', error), " EPOCH
 		 " FROM " STEPS_OF_JOB " AND state = 'undo_failed' AND epoch = " EPOCH;
 static const char note_over[] = NOTE
-	"'ROLLED_BACK'" BY NOT_UNDONE
+	"'" ENTRY_ROLLED_BACK "'" BY NOT_UNDONE
 	", json_object('undone', (SELECT json_group_array(step) FROM (SELECT step FROM " STEPS_OF_JOB
 	" AND state = 'undone' ORDER BY position DESC)), 'not_undone', (SELECT "
 	"json_group_array(json_object('step', step, 'error', error)) FROM (SELECT step, error "

@@ -3,6 +3,7 @@
  * rollbacks from their beginning to their end, undos that failed for good, and
  * what came too late.
  */
+#include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "worker/source_table_ending.h"
 
@@ -17,7 +18,7 @@ static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *
 	buf_add_json(&evidence, m->error ? m->error : "");
 	buf_add(&evidence, "}");
 	struct ledger_entry e = {.job = m->job,
-	                         .event = "UNDO_FAILED",
+	                         .event = ENTRY_UNDO_FAILED,
 	                         .reason = m->error,
 	                         .evidence = arena_strdup(a, buf_text(&evidence)),
 	                         .has_epoch = true,
@@ -44,7 +45,7 @@ static struct ledger_entry rollback_started(const struct ending *e, struct arena
 	buf_add_json(&evidence, e->row.error ? e->row.error : "");
 	buf_add(&evidence, "}");
 	struct ledger_entry entry = {.job = e->row.job,
-	                             .event = "ROLLBACK_STARTED",
+	                             .event = ENTRY_ROLLBACK_STARTED,
 	                             .reason = e->row.error,
 	                             .evidence = arena_strdup(a, buf_text(&evidence)),
 	                             .has_epoch = true,
@@ -86,7 +87,7 @@ defib_err note_steps(struct settling *z, struct failure *f)
 		const struct ending *e = &z->all[i];
 		if (e->report.evidence && e->given->accepted)
 			entries[n++] = (struct ledger_entry){.job = e->row.job,
-			                                     .event = "ROLLED_BACK",
+			                                     .event = ENTRY_ROLLED_BACK,
 			                                     .reason = e->report.error,
 			                                     .evidence = e->report.evidence,
 			                                     .has_epoch = true,
@@ -143,7 +144,7 @@ defib_err note_late(struct settling *z, struct failure *f)
 		const struct ending *e = &z->all[row_int(&rows, i, 0, 0)];
 		entries[i] = (struct ledger_entry){
 			.job = e->given->key,
-			.event = "LATE_COMPLETION",
+			.event = ENTRY_LATE_COMPLETION,
 			.evidence = late_evidence(e, &rows, i, z->arena),
 		};
 	}

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/causes.h"
+#include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/ledger.h"
 #include "ledger/steps.h"
@@ -125,7 +126,7 @@ static defib_err hold_rows(const struct table_source *src, struct store *s, int6
 		holds[i] = (struct hold){rows[i]->job,   HOLD_STEPS,        UNKNOWN,
 		                         rows[i]->owner, rows[i]->has_sign, rows[i]->sign_us};
 		entries[i] = (struct ledger_entry){.job = rows[i]->job,
-		                                   .event = "HELD",
+		                                   .event = ENTRY_HELD,
 		                                   .rule = "steps-not-known",
 		                                   .reason = UNKNOWN,
 		                                   .evidence = rows[i]->undoing ? "{\"undo\":true}"

@@ -58,6 +58,23 @@ def test_a_pure_stage_sees_no_database_through_a_header_either(tmp_path):
     assert "must see no database, thread or clock: watch/watch.h -> store/store.h" in ran.stdout
 
 
+@pytest.mark.parametrize("name,text", [
+    ("src/base/a.c", 'bool a = text_eq(event, "HELD");\n'),
+    ("src/base/a.c", """char *a = "WHERE event = 'HELD'";\n"""),
+    ("src/base/a.c", 'char *a = "[\\"HELD\\"]";\n'),
+    ("web/a.js", 'const held = event === "HELD";\n'),
+])
+def test_an_event_is_named_in_its_table_only(tmp_path, name, text):
+    plant(tmp_path, {"ledger/events.h": '#define ENTRY_HELD "HELD"\n',
+                     "base/a_test.c": 'char *a = "HELD";\n'})
+    assert rooms(tmp_path).returncode == 0
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    ran = rooms(tmp_path)
+    assert ran.returncode == 1
+    assert f"{name}:1: the event HELD is named here" in ran.stdout
+
+
 def test_what_is_in_order_stays_green(tmp_path):
     plant(tmp_path, {
         "base/a.c": '#include "base/banned.h"\n/* strcpy(a, b) */\nconst char *t = "system(1)";\n'

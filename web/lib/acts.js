@@ -6,6 +6,7 @@
  * showed, run({dryRun: true}) says what would be done, run() does it, a chunk at a time.
  */
 import { get, jobPath, part, post, Problem } from "./api.js";
+import { EVENTS } from "./events.js";
 
 const CHUNK = 50;       /* jobs of one call: small enough to show progress and to stop */
 const REREAD_MOST = 200; /* more are not read one by one: the server guards them all the same */
@@ -57,7 +58,7 @@ export function isHeld(job) {
 
 /* Whether an entry of the ledger changed a job in a way that can be taken back. */
 export function isUndoable(entry) {
-	return Boolean(entry.batch) && (entry.event === "HELD" || Boolean(entry.before && entry.after));
+	return Boolean(entry.batch) && (EVENTS[entry.event]?.remedy === "hold" || Boolean(entry.before && entry.after));
 }
 
 /* Nobody has seen its worker end. */

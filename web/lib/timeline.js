@@ -54,7 +54,7 @@ function once(list) {
 
 /* The last start of a job may be that of its undoing, which is no attempt. */
 function startOf(job) {
-	const back = (job.ledger ?? []).findLast((entry) => entry.event === "ROLLBACK_STARTED");
+	const back = (job.ledger ?? []).findLast((entry) => EVENTS[entry.event]?.remedy === "rollback");
 	return back && at(back.at) <= at(job.started_at) && at(back.at) >= at(job.created_at)
 		? { undoing: true } : { attempt: job.attempts };
 }
@@ -87,7 +87,7 @@ const isSign = (one) => one.kind === "sign" || one.kind === "beat";
 function running(before, one) {
 	if (one.kind === "start" || isSign(one) || one.kind === "step") return true;
 	if (one.kind === "finish" || one.kind === "created") return false;
-	if (one.kind === "entry") return !["REQUEUED", "FAILED", "HELD", "RETRY_SCHEDULED", "RETRIED", "ROLLED_BACK", "CANCELLED", "RELEASED", "RETRIES_EXHAUSTED", "UNDONE"].includes(one.entry.event) && before;
+	if (one.kind === "entry") return !EVENTS[one.entry.event]?.changes && before;
 	return before;
 }
 
@@ -204,7 +204,7 @@ const DRAWN = {
 	expiry: (one) => ["clock", "warn", h("span", one.ms > Date.now() ? "Its lease ends" : "Its lease ended")],
 	beat: (one) => ["heart", "good", h("div", { class: "head" }, "Progress", one.beat.step ? user(one.beat.step, { class: "mono" }) : null, one.beat.text ? user(one.beat.text) : null)],
 	step: (one) => [one.step.error ? "cross" : "check", one.step.error ? "bad" : tone(one.step.state), stepTold(one.step)],
-	entry: (one) => [byPerson(one.entry.actor) ? "worker" : one.entry.event === "LATE_COMPLETION" ? "clock" : "bolt", tone(one.entry.event), entryTold(one.entry)],
+	entry: (one) => [byPerson(one.entry.actor) ? "worker" : EVENTS[one.entry.event]?.changes ? "bolt" : EVENTS[one.entry.event]?.picture ?? "dot", tone(one.entry.event), entryTold(one.entry)],
 	finish: (one) => ["check", tone(one.job.state_name ?? one.job.state), h("div", { class: "head" }, "Ended as ", chip(one.job.state_name ?? one.job.state))],
 	due: (one) => ["clock", "warn", [h("div", { class: "head" }, "Its retry is due ", ago(one.retry.due_at)), one.retry.reason ? h("p", user(one.retry.reason)) : null]],
 	now: (one) => [one.job.verdict ? "alert" : "play", one.job.verdict ? "bad" : "busy", h("div", { class: "head" }, "Now", chip(one.job.verdict ?? "running"), measure(one.job.measured_s, one.job.limit_s))],
@@ -240,5 +240,5 @@ export function drawLife(life, limits, { all = false, onAll = null } = {}) {
 export function lifeWords(life) {
 	const entries = life.filter((one) => one.kind === "entry");
 	const last = entries.at(-1);
-	return last ? `${plural(entries.length, "entry", "entries")} of the ledger; the last: ${EVENTS[last.entry.event] ?? last.entry.event}` : "nothing in the ledger";
+	return last ? `${plural(entries.length, "entry", "entries")} of the ledger; the last: ${EVENTS[last.entry.event]?.label ?? last.entry.event}` : "nothing in the ledger";
 }

@@ -103,7 +103,7 @@ export function guardWords(said) {
  * recovery would have left in the row: here nothing was recovered.
  */
 export function whyOf(entry) {
-	if (entry.event !== "ZOMBIE_DETECTED") return entry.reason;
+	if (EVENTS[entry.event]?.remedy !== "report") return entry.reason;
 	const measured = entry.evidence?.measured_s ?? null;
 	const span = measured === null ? "" : ` for ${duration(measured)}`;
 	return `${entry.verdict ?? "stuck"}${span}; nothing was changed`;
@@ -199,29 +199,7 @@ const LOOKS = {
 	refused: ["bad", "none"],
 	missing: ["idle", "question"],
 	guarded: ["held", "shield"],
-	/* events of the ledger */
-	ZOMBIE_DETECTED: ["warn", "search"],
-	REQUEUED: ["good", "redo"],
-	RETRY_SCHEDULED: ["busy", "clock"],
-	RETRIED: ["good", "redo"],
-	RETRIES_EXHAUSTED: ["bad", "none"],
-	FAILED: ["bad", "cross"],
-	ROLLBACK_STARTED: ["warn", "undo"],
-	UNDO_FAILED: ["bad", "alert"],
-	ROLLED_BACK: ["idle", "undo"],
-	HELD: ["held", "hand"],
-	RELEASED: ["good", "play"],
-	CHANGED_MEANWHILE: ["idle", "arrow"],
-	GUARD_HELD: ["held", "shield"],
-	GUARD_OVERRIDDEN: ["warn", "shield"],
-	LATE_COMPLETION: ["warn", "clock"],
-	WORKER_RETURNED: ["warn", "worker"],
-	WORKER_OVERRIDDEN: ["warn", "hand"],
-	UNDONE: ["idle", "undo"],
-	CANCELLED: ["idle", "none"],
-	ENDED: ["idle", "none"],
-	RETRY_FROM_STEP: ["busy", "redo"],
-	PRUNED: ["idle", "book"],
+	...Object.fromEntries(Object.entries(EVENTS).map(([name, event]) => [name, [event.tone, event.picture]])),
 };
 
 /* The tone of a word (good, busy, idle, warn, held, bad), which is also a CSS class. */
@@ -265,7 +243,7 @@ export const HOLD_CAUSES = {
 export { EVENTS };
 
 export function eventChip(event) {
-	return chip(event, { label: EVENTS[event] ?? null, title: event });
+	return chip(event, { label: EVENTS[event]?.label ?? null, title: event });
 }
 
 /* A bar from 0 to 1 beside its number, for attempts and progress. */

@@ -15,7 +15,7 @@ import { icon } from "../lib/icon.js";
 import { every, soon } from "../lib/live.js";
 import { patch } from "../lib/patch.js";
 import { drawLife, lifeOf, lifeWords } from "../lib/timeline.js";
-import { ago, chip, duration, plural, stamp, stampText, tone } from "../lib/words.js";
+import { ago, chip, duration, EVENTS, plural, stamp, stampText, tone } from "../lib/words.js";
 
 export const title = "Job";
 
@@ -58,7 +58,7 @@ function shadeOf(job) {
 
 /* Who put it on hold, when and by which rule: the sentence has only the reason. */
 function holdLine(job) {
-	const entry = isHeld(job) && (job.ledger ?? []).findLast((one) => one.event === "HELD");
+	const entry = isHeld(job) && (job.ledger ?? []).findLast((one) => EVENTS[one.event]?.remedy === "hold");
 	if (!entry) return null;
 	/* Those whose loss counted, and the one after which it was held; a failed run is no loss. */
 	const lost = entry.rule === "crash-budget" ? (entry.evidence?.recoveries?.length ?? 0) + 1 : 0;

@@ -235,7 +235,7 @@ function fileLinks(state) {
 
 async function filters(state, reload, signal) {
 	const { watches } = await get("/watches", { signal });
-	const events = Object.entries(EVENTS).map(([name, words]) => [name, words]);
+	const events = Object.entries(EVENTS).map(([name, event]) => [name, event.label]);
 	return h(
 		"div",
 		{ class: "toolbar", role: "group", "aria-label": "Filter" },

@@ -225,7 +225,7 @@ function watchCard(w) {
 				top("By hand", w.actions, (row) => [
 					user(row.actor),
 					" ",
-					h("span", { class: "muted" }, EVENTS[row.event] ?? human(row.event)),
+					h("span", { class: "muted" }, EVENTS[row.event]?.label ?? human(row.event)),
 				]),
 			),
 			holds(w),

@@ -104,16 +104,16 @@ static void tell(struct demo *d, const struct happening *t)
 {
 	if (t->jobs == 0)
 		return;
-	if (t->counts & EVENT_RECOVERED)
+	if (t->counts & COUNTS_RECOVERED)
 		tell_recovered(d, t);
-	else if (t->counts & EVENT_HELD)
+	else if (t->counts & COUNTS_HELD)
 		tell_held(d, t);
-	else if (text_eq(t->event, "ROLLBACK_STARTED"))
+	else if (text_eq(t->event, ENTRY_ROLLBACK_STARTED))
 		tell_saga(d, t->job);
-	else if (text_eq(t->event, "LATE_COMPLETION"))
+	else if (text_eq(t->event, ENTRY_LATE_COMPLETION))
 		demo_say(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
 		         t->owner, (long long)t->jobs, t->jobs == 1 ? "" : "s");
-	else if (text_eq(t->event, "WORKER_RETURNED"))
+	else if (text_eq(t->event, ENTRY_WORKER_RETURNED))
 		demo_say(d, COLOR_GREEN, "%s came back and was told that it had been given up", t->owner);
 }
 
@@ -123,24 +123,24 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	int64_t job = row_int(r, row, JOB, 0);
 	const char *event = row_text(r, row, EVENT);
 	d->last_entry = row_int(r, row, ID, d->last_entry);
-	bool of_worker = text_eq(event, "WORKER_RETURNED");
+	bool of_worker = text_eq(event, ENTRY_WORKER_RETURNED);
 	if (!page && !of_worker && !demo_is_ours(d, job))
 		return;
 	const char *name = row_text(r, row, NAME);
 	unsigned counts = event_counts(event, row_text(r, row, VERDICT) != NULL,
-	                               text_eq(row_text(r, row, RULE), EVENT_BY_HAND));
+	                               text_eq(row_text(r, row, RULE), RULE_BY_HAND));
 	struct demo_entry e = {.job = job,
 	                       .epoch = row_int(r, row, EPOCH, -1),
 	                       .page = page,
-	                       .recovered = (counts & EVENT_RECOVERED) != 0,
-	                       .poison = text_eq(event, "HELD") &&
+	                       .recovered = (counts & COUNTS_RECOVERED) != 0,
+	                       .poison = text_eq(event, ENTRY_HELD) &&
 	                                 text_eq(row_text(r, row, RULE), "crash-budget")};
-	bool ended = counts & (EVENT_RECOVERED | EVENT_HELD);
+	bool ended = counts & (COUNTS_RECOVERED | COUNTS_HELD);
 	int64_t took_us = ended ? row_int(r, row, TOOK_US, -1) : -1;
 	if (ended && !page)
 		note_owner(d, r, row);
 	d->recovered += e.recovered;
-	d->late += text_eq(event, "LATE_COMPLETION");
+	d->late += text_eq(event, ENTRY_LATE_COMPLETION);
 	*add_entry(d) = e;
 	struct happening now = {event,
 	                        name ? demo_label(name) : "a worker",

@@ -357,7 +357,7 @@ static defib_err count_recovered(struct reading *r, struct failure *f)
 	                                    &v->ledger_id, f);
 	for (int i = 0; !err && i < n; i++)
 		for (int k = 0; k < v->n; k++)
-			if ((counts[i].counts & EVENT_RECOVERED) &&
+			if ((counts[i].counts & COUNTS_RECOVERED) &&
 			    text_eq(counts[i].watch, v->watches[k].watch->name))
 				v->watches[k].recovered += counts[i].n;
 	return err;
