@@ -34,11 +34,14 @@ static int read_options(struct demo *d)
 	struct cli *c = d->cli;
 	if (c->nwords)
 		return cli_usage("defib demo takes options only; see defib demo --help");
+	int64_t seed = 0;
 	d->seconds = 40;
-	d->seed = clock_wall_us();
+	chance_seed(&d->chance);
 	d->listen = cli_value(c, "listen");
-	if (!cli_int(c, "seconds", &d->seconds) || !cli_int(c, "seed", &d->seed))
+	if (!cli_int(c, "seconds", &d->seconds) || !cli_int(c, "seed", &seed))
 		return EXIT_USAGE;
+	if (cli_value(c, "seed"))
+		d->chance.state = (uint64_t)seed;
 	if (d->seconds < 8 || d->seconds > 3600)
 		return cli_usage("--seconds is from 8 to 3600");
 	if (!d->listen)

@@ -365,7 +365,7 @@ struct alert_loop *alert_loop_start(const struct daemon_options *o, const char *
 	                     .open = store_open};
 	a->answered_ms = clock_boot_ms();
 	a->clock_us = clock_wall_us() - clock_boot_us();
-	a->chance = (uint64_t)clock_wall_us() ^ (uint64_t)getpid() << 32;
+	chance_seed(&a->chance);
 	pthread_mutex_init(&a->lock, NULL);
 	subject_of(a, ALERT_ANY);
 	a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -6,6 +6,7 @@
 
 #include "alert/message.h"
 #include "alert/states.h"
+#include "base/chance.h"
 #include "daemon/alert_loop.h"
 #include "daemon/sender.h"
 #include "store/session.h"
@@ -67,7 +68,7 @@ struct alert_loop {
 	struct memo *memos;
 	double firing[ALERT_COUNT][3]; /* as the metrics have them */
 	struct senders senders;
-	uint64_t chance;
+	struct chance chance;
 };
 
 /* Which installation speaks. */

@@ -12,12 +12,6 @@
 #define LEASE_MORE_US (10 * US_PER_S) /* beyond the time limit of a try */
 #define TURN_MAX 200                  /* messages that one turn sends */
 
-static double chance(struct alert_loop *a)
-{
-	a->chance = a->chance * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (double)(a->chance >> 11) / (double)(UINT64_C(1) << 53);
-}
-
 static void count_result(struct alert_loop *a, const char *sink, const char *result)
 {
 	metrics_add(a->options->metrics, METRIC_DELIVERIES, 1, LABELS(sink, result));
@@ -27,7 +21,7 @@ static void count_result(struct alert_loop *a, const char *sink, const char *res
 
 static int64_t wait_after(struct alert_loop *a, const struct sender_result *r)
 {
-	int64_t wait_us = outbox_wait_us(r->delivery.tries, chance(a));
+	int64_t wait_us = outbox_wait_us(r->delivery.tries, chance_draw(&a->chance));
 	if (atomic_load(&a->stop))
 		return 0; /* it was called back */
 	return r->answer.wait_us > wait_us ? r->answer.wait_us : wait_us;

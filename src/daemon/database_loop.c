@@ -280,10 +280,9 @@ static void retain(struct database_loop *s)
 static int64_t pause_ms(struct database_loop *s)
 {
 	int64_t most = RETRY_MS << (s->failures < 4 ? s->failures : 4);
-	s->chance = s->chance * 6364136223846793005ULL + 1442695040888963407ULL;
 	if (most > RETRY_MAX_MS)
 		most = RETRY_MAX_MS;
-	return 50 + (int64_t)((s->chance >> 33) % (uint64_t)most);
+	return 50 + (int64_t)(chance_draw(&s->chance) * (double)most);
 }
 
 /* Once round; how long to wait before the next. */
@@ -461,7 +460,7 @@ struct database_loop *database_loop_start(const struct daemon_options *o,
 	s->url = mem_strdup(d->url);
 	s->setup = live_settings_hold_same(o->setups, setup);
 	s->database = d;
-	s->chance = (uint64_t)clock_wall_us() ^ (uint64_t)getpid();
+	chance_seed(&s->chance);
 	s->started_ms = clock_boot_ms();
 	man_posts(s);
 	s->session = (struct session){.options = store_options(s), .open = store_open};

@@ -4,6 +4,7 @@
 #ifndef DAEMON_DATABASE_LOOP_H
 #define DAEMON_DATABASE_LOOP_H
 
+#include "base/chance.h"
 #include "daemon/alert_loop.h"
 #include "daemon/daemon.h"
 #include "daemon/scheduled_reports.h"
@@ -49,7 +50,7 @@ struct database_loop {
 	struct scheduled_reports *scheduled_reports; /* reports that are due */
 	struct retention_tick retention;
 	struct side_tick side; /* new work that came while the database was away */
-	uint64_t chance;
+	struct chance chance;
 };
 
 /* `setup` is held by the database loop for as long as it goes by it. */

@@ -1,6 +1,7 @@
 /* api_worker.c: see api_worker.h. */
 #include "http/api_worker.h"
 
+#include "base/chance.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/api_act.h"
@@ -10,8 +11,6 @@
 #include "view/json.h"
 #include "watch/builtin.h"
 #include "worker/source_table.h"
-
-#include <sys/random.h>
 
 #define KINDS_MOST 32
 #define SERVES_MOST 32
@@ -121,7 +120,7 @@ static bool incarnation_remote(struct incarnation *out)
 {
 	uint64_t bits;
 	*out = (struct incarnation){.host = "http"};
-	if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+	if (!chance_bytes(&bits, sizeof bits))
 		return false;
 	snprintf(out->nonce, sizeof out->nonce, "%016llx", (unsigned long long)bits);
 	return true;

@@ -1,6 +1,7 @@
 /* worker_secret.c: see worker_secret.h. */
 #include "http/worker_secret.h"
 
+#include "base/chance.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -9,12 +10,10 @@
 #include "ledger/events.h"
 #include "watch/builtin.h"
 
-#include <sys/random.h>
-
 bool worker_secret_make(char out[WORKER_SECRET_BYTES])
 {
 	unsigned char bytes[(WORKER_SECRET_BYTES - 1) / 2];
-	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+	if (!chance_bytes(bytes, sizeof bytes))
 		return false;
 	for (size_t i = 0; i < sizeof bytes; i++)
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);

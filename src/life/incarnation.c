@@ -7,13 +7,14 @@
  */
 #include "life/incarnation.h"
 
+#include "base/chance.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,7 +88,7 @@ static bool make_nonce(char out[17])
 {
 	uint64_t bits;
 
-	if (getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+	if (!chance_bytes(&bits, sizeof bits)) {
 		return false;
 	}
 	snprintf(out, 17, "%016" PRIx64, bits);

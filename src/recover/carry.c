@@ -3,21 +3,12 @@
 
 #include "base/clock.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #define TRIES_MAX 4
 #define TRIES_MS 8000 /* no new try after that: each may cost its own deadline */
 
 #define BATCH_NAME 96
-
-double carrier_chance(struct carrier *c)
-{
-	c->chance ^= c->chance << 13;
-	c->chance ^= c->chance >> 7;
-	c->chance ^= c->chance << 17;
-	return (double)(c->chance >> 11) / 9007199254740992.0;
-}
 
 /* "20261115-084500-1a2b3c4d": readable in a ledger, unique by its random part. */
 void carrier_begin(struct carrier *c, const char *actor)
@@ -27,9 +18,8 @@ void carrier_begin(struct carrier *c, const char *actor)
 	uint32_t tail = 0;
 	c->actor = actor;
 	c->transactions = 0;
-	if (getrandom(&c->chance, sizeof c->chance, 0) != (ssize_t)sizeof c->chance || c->chance == 0)
-		c->chance = (uint64_t)clock_wall_us() | 1U;
-	tail = (uint32_t)(c->chance >> 20);
+	chance_seed(&c->chance);
+	tail = (uint32_t)(c->chance.state >> 20);
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
 	size_t n = strftime(c->name, sizeof c->name, "%Y%m%d-%H%M%S", &tm);
@@ -46,7 +36,7 @@ bool try_again(struct carrier *c, struct tries *t, defib_err err)
 	bool helps = err == DEFIB_LOCKED || err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
 	if (!helps || t->n == TRIES_MAX || clock_boot_ms() - t->begun_ms > TRIES_MS)
 		return false;
-	usleep((useconds_t)(carrier_chance(c) * 100000.0 * (1 << t->n)));
+	usleep((useconds_t)(chance_draw(&c->chance) * 100000.0 * (1 << t->n)));
 	t->n++;
 	return true;
 }

@@ -6,6 +6,7 @@
 #ifndef RECOVER_CARRY_H
 #define RECOVER_CARRY_H
 
+#include "base/chance.h"
 #include "recover/apply.h"
 #include "store/session.h"
 
@@ -18,7 +19,7 @@ struct carrier {
 	int transactions;      /* of this run */
 	struct carrier *chief; /* of a lane: the one whose run it is, and who counts; NULL: itself */
 	bool first;            /* of a lane: the batch at hand is the first of the run */
-	uint64_t chance;       /* state of a small random generator, for jitter */
+	struct chance chance;  /* for jitter */
 	struct arena arena;    /* of the batch under way */
 	int64_t opened;        /* the session that was asked: */
 	bool may_lock_signs;
@@ -26,8 +27,6 @@ struct carrier {
 
 /* A new run with a name of its own. What was learnt of the database is kept. */
 void carrier_begin(struct carrier *c, const char *actor);
-/* In [0, 1). */
-double carrier_chance(struct carrier *c);
 /*
  * Carry out a batch and set each outcome. `keep` is where texts of refusals go.
  * After a failure, what may still have been done is read again by the outcomes.

@@ -190,8 +190,8 @@ static void prepare(struct exits *x, const struct facts *f, const struct program
 	out->evidence = more_evidence(x, out->evidence, p, c);
 	out->expected = f->before;
 	if (out->decision.remedy == REMEDY_RETRY)
-		out->retry_us =
-			f->now_us + backoff_us(&x->watch->backoff, f->attempts, carrier_chance(&x->carrier));
+		out->retry_us = f->now_us + backoff_us(&x->watch->backoff, f->attempts,
+		                                       chance_draw(&x->carrier.chance));
 }
 
 /* Jobs that are still to be freed; whatever else became of one, its claim has been heard. */

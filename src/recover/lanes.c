@@ -82,7 +82,7 @@ static bool lane_open(struct lanes *l, const struct session *like, struct carrie
 	own->carrier.arena = (struct arena)ARENA_INIT;
 	own->carrier.opened = -1;
 	own->carrier.chief = chief;
-	own->carrier.chance += 1 + (uint64_t)l->n;
+	own->carrier.chance.state += 1 + (uint64_t)l->n;
 	if (pthread_create(&own->thread, NULL, lane_main, own)) {
 		session_close(&own->session);
 		return false;

@@ -230,7 +230,7 @@ static int prepare_batch(struct scanner *p, const struct facts *facts, int n, st
 		candidate_prepare(p->watch, &facts[i], &j, p->options, will_have_ledger(p), a, c);
 		if (c->decision.remedy == REMEDY_RETRY)
 			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,
-			                                           carrier_chance(&p->carrier));
+			                                           chance_draw(&p->carrier.chance));
 		ask_guard(p, c);
 	}
 	p->result->found += stuck;

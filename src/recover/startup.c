@@ -57,8 +57,8 @@ static void prepare(struct startup_run *r, const struct facts *f, const struct j
 	if (r->how.forced)
 		out->decision.cause = RULE_STARTUP;
 	if (out->decision.remedy == REMEDY_RETRY)
-		out->retry_us =
-			f->now_us + backoff_us(&r->watch->backoff, f->attempts, carrier_chance(&r->carrier));
+		out->retry_us = f->now_us + backoff_us(&r->watch->backoff, f->attempts,
+		                                       chance_draw(&r->carrier.chance));
 }
 
 /* Where nothing says when it began, the age that `list` shows. */

@@ -1,6 +1,7 @@
 /* side_queue.c: see side_queue.h. */
 #include "worker/side_queue.h"
 
+#include "base/chance.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -13,7 +14,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -35,7 +35,7 @@ void side_token(char token[SIDE_TOKEN_SIZE])
 {
 	unsigned char bits[16];
 	/* Never short for so few, once the kernel has its seed. */
-	while (getrandom(bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+	while (!chance_bytes(bits, sizeof bits))
 		;
 	for (int i = 0; i < 16; i++)
 		snprintf(token + (ptrdiff_t)2 * i, 3, "%02x", bits[i]);

@@ -450,10 +450,8 @@ defib_err source_table(const struct watch *w, const char *kind, struct store *s,
 		.beat = table_beat,
 	};
 	struct table_source *t = mem_alloc(sizeof *t);
-	int64_t seed = clock_wall_us() ^ ((int64_t)getpid() << 20);
 	*t = (struct table_source){.base = {.ops = &ops, .name = w->name, .keys = w->name}, .watch = w};
-	for (int i = 0; i < 3; i++)
-		t->chance[i] = (unsigned short)(seed >> (16 * i));
+	chance_seed(&t->chance);
 	t->base.beat_ms = w->work.beat.n > 0 ? w->beat_us / 1000 : 0;
 	defib_err err = table_sql_compile(w, kind, s, &t->arena, &t->sql, f);
 	*out = err ? NULL : &t->base;

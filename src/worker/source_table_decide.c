@@ -68,7 +68,7 @@ static int64_t pause_ms(struct table_source *src, const struct ending *e)
 	/* The attempt that just failed is counted already: the first wait is the base. */
 	int64_t attempt = is_step(e) ? e->lease_attempts : e->row.attempt;
 	int64_t before = attempt > 0 ? attempt - 1 : 0;
-	return b->given ? backoff_us(b, before, erand48(src->chance)) / 1000 : 0;
+	return b->given ? backoff_us(b, before, chance_draw(&src->chance)) / 1000 : 0;
 }
 
 static enum step_after after_job(const struct watch *w, const struct ending *e)

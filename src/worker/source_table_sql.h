@@ -11,6 +11,7 @@
 #ifndef WORKER_SOURCE_TABLE_SQL_H
 #define WORKER_SOURCE_TABLE_SQL_H
 
+#include "base/chance.h"
 #include "watch/compile.h"
 #include "worker/workflow.h"
 
@@ -101,7 +102,7 @@ struct table_source {
 	const struct watch *watch;
 	struct arena arena;
 	struct table_sql sql;
-	unsigned short chance[3]; /* state of erand48 */
+	struct chance chance;
 };
 
 /* A job that a SET list is written to, and what its parameters are. */

@@ -1,13 +1,13 @@
 /* token.c: see token.h. */
 #include "worker/token.h"
 
+#include "base/chance.h"
 #include "base/clock.h"
 #include "worker/job.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -23,20 +23,14 @@ void token_of(const struct claimed *c, int64_t worker, char out[TOKEN_SIZE])
 	token_write(c->timeline, c->epoch, worker, c->nonce, out);
 }
 
-static uint64_t chance(void)
-{
-	uint64_t bits = 0;
-	if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != (ssize_t)sizeof bits)
-		bits =
-			(uint64_t)clock_wall_us() ^ ((uint64_t)getpid() << 48); /* a machine that just boots */
-	return bits | 1;
-}
-
 uint64_t token_nonce(void)
 {
 	static _Atomic uint64_t next;
 	uint64_t none = 0;
-	if (atomic_load(&next) == 0)
-		atomic_compare_exchange_strong(&next, &none, chance());
+	if (atomic_load(&next) == 0) {
+		struct chance first;
+		chance_seed(&first);
+		atomic_compare_exchange_strong(&next, &none, first.state | 1);
+	}
 	return atomic_fetch_add(&next, 1);
 }

@@ -15,6 +15,7 @@
 #ifndef WORKER_WORKER_INSIDE_H
 #define WORKER_WORKER_INSIDE_H
 
+#include "base/chance.h"
 #include "store/session.h"
 #include "worker/ended.h"
 #include "worker/engine.h"
@@ -80,7 +81,7 @@ struct turner {
 	struct side_tick side;
 	int64_t worker; /* what the engine was told of our life */
 	enum lease_contact contact;
-	uint64_t chance;
+	struct chance chance;
 	bool nudge; /* the caller's thread has something to hear of */
 	struct ended ended;
 };
@@ -168,8 +169,6 @@ void turner_release(struct worker *w);
 void turner_over(struct worker *w, struct job *j);
 /* The mail has changed. */
 void turner_nudge(struct worker *w);
-/* In [0, 1). */
-double turner_chance(struct turner *t);
 
 /* turns.c */
 void turns_do(struct worker *w, struct turn *t);

@@ -17,15 +17,6 @@
 #define AHEAD_MOST 16
 #define SIDE_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
 
-/* xorshift: only to spread the tries of many workers. */
-double turner_chance(struct turner *t)
-{
-	t->chance ^= t->chance << 13;
-	t->chance ^= t->chance >> 7;
-	t->chance ^= t->chance << 17;
-	return (double)(t->chance >> 11) / 9007199254740992.0;
-}
-
 /* ---- from other threads ---- */
 
 void turner_nudge(struct worker *w)
@@ -42,7 +33,7 @@ void turner_over(struct worker *w, struct job *j)
 
 static void step(struct worker *w, struct engine_event ev)
 {
-	ev.chance = turner_chance(&w->turner);
+	ev.chance = chance_draw(&w->turner.chance);
 	engine_step(w->engine, &ev, clock_boot_us());
 }
 
@@ -439,7 +430,7 @@ defib_err turner_open(struct worker *w, struct failure *f)
 	struct failure unused = {0};
 	t->session = (struct session){.options = w->options.store, .open = store_open};
 	t->side.queue = (struct side_queue){.folder = w->options.side, .url = w->options.store.url};
-	t->chance = (uint64_t)clock_wall_us() ^ ((uint64_t)getpid() << 40) ^ 88172645463325252U;
+	chance_seed(&t->chance);
 	t->wake = wake_open(w->options.store.url);
 	defib_err err = turns_spool_open(w, f);
 	if (err)

@@ -169,24 +169,16 @@ int demo_alive(const struct demo *d, enum demo_role role)
 	return n;
 }
 
-static uint64_t drawn(struct demo *d)
-{
-	uint64_t x = (uint64_t)(d->seed += INT64_C(0x1e3779b97f4a7c15));
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-	return x ^ (x >> 31);
-}
-
 struct demo_member *demo_somebody(struct demo *d, enum demo_role role)
 {
 	struct demo_member *there[DEMO_MEMBERS];
-	uint64_t n = 0;
+	int n = 0;
 	for (int i = 0; i < DEMO_MEMBERS; i++) {
 		struct demo_member *m = &d->members[i];
 		if (m->role == role && at_work(m) && !m->spared)
 			there[n++] = m;
 	}
-	return n ? there[drawn(d) % n] : NULL;
+	return n ? there[(int)(chance_draw(&d->chance) * n)] : NULL;
 }
 
 /* ---- ends ---- */

@@ -16,6 +16,7 @@
 #ifndef CLI_DEMO_DEMO_H
 #define CLI_DEMO_DEMO_H
 
+#include "base/chance.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "ledger/digest.h"
@@ -64,7 +65,8 @@ struct demo {
 	const char *url;
 	enum store_engine engine;
 	const char *listen;
-	int64_t seconds, seed;
+	int64_t seconds;
+	struct chance chance;
 	int64_t lease_ms; /* of workers; after as long a page is stuck */
 	char run[16];     /* tells this run from others in the same database */
 	char folder[256], effects[288], program[4096];
