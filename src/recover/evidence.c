@@ -48,7 +48,7 @@ void mask_value(const struct watch *w, const char *column, const char *value, st
 /* `states` names the codes of the columns that tell whether a row is running. */
 static const char *state_name(const struct watch *w, const char *column, const char *value)
 {
-	for (int i = 0; i < w->states.n && strstr(w->running.text, column); i++)
+	for (int i = 0; i < w->states.n && watch_running_names(w, column); i++)
 		if (text_eq(w->states.codes[i], value))
 			return w->states.names[i];
 	return NULL;

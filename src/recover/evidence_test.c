@@ -171,6 +171,28 @@ static void masked_columns_keep_their_last_six_characters(void **state)
 	json_decref(json);
 }
 
+static void assert_shown(const char *column, const char *value, const char *want)
+{
+	static const char *codes[] = {"1"}, *names[] = {"paying", NULL};
+	struct watch w = {.name = "w",
+	                  .running.text = "t.paid = 1 AND note <> 'id' AND \"Order\" = 1",
+	                  .states = {.n = 1, .codes = codes, .names = names}};
+	struct buf out = BUF_INIT;
+	shown_value(&w, column, value, &out);
+	assert_string_equal(buf_text(&out), want);
+	buf_release(&out);
+}
+
+static void only_columns_that_running_names_have_named_states(void **state)
+{
+	(void)state;
+	assert_shown("paid", "1", "paying (1)");
+	assert_shown("Order", "1", "paying (1)");
+	assert_shown("paid", "2", "2");
+	assert_shown("id", "1", "1"); /* stands in "paid", and in a text */
+	assert_shown("aid", "1", "1");
+}
+
 static void assert_masked(const char *value, const char *want)
 {
 	static const char *mask[] = {"c"};
@@ -296,6 +318,7 @@ int main(void)
 		cmocka_unit_test(where_nothing_was_measured_the_law_speaks),
 		cmocka_unit_test(a_reason_without_names_is_written_as_it_is),
 		cmocka_unit_test(a_reason_has_its_names_filled_in),
+		cmocka_unit_test(only_columns_that_running_names_have_named_states),
 		cmocka_unit_test(a_reason_says_what_is_unknown),
 		cmocka_unit_test(a_reason_masks_an_owner_that_the_watch_masks),
 	};

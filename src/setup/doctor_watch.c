@@ -97,20 +97,6 @@ static void check_zone(struct examination *x, const char *option, const char *ty
 			option, type);
 }
 
-static bool names_column(const char *sql, enum store_engine engine, const char *column)
-{
-	struct sql_lexer lx;
-	struct sql_token t;
-	bool named = false;
-	sql_lexer_init(&lx, sql, engine);
-	while (!named && (t = sql_next(&lx)).type != SQL_END)
-		named = (t.type == SQL_WORD && t.len == strlen(column) &&
-		         strncasecmp(t.text, column, t.len) == 0) ||
-		        (t.type == SQL_NAME && t.len == strlen(column) + 2 &&
-		         strncmp(t.text + 1, column, t.len - 2) == 0);
-	return named;
-}
-
 #define ROUND_TRIP_US (2 * US_PER_S) /* whole seconds, and a moment between two clocks */
 
 /* What :now writes into a column is read back by the sign of life, as the watch says both. */
@@ -164,7 +150,7 @@ static void check_round_trip(struct examination *x, enum sign sign)
 			continue;
 		while (ntried < 8 && sql_next_assignment(&at, engine, &x->arena, &column, &text)) {
 			bool before = !column || !strstr(text, ":now") ||
-			              !names_column(watch_sign(w, sign)->text, engine, column);
+			              !sql_names(watch_sign(w, sign)->text, engine, column);
 			for (int k = 0; k < ntried; k++)
 				before = before || text_eq(tried[k], column);
 			if (before)

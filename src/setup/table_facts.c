@@ -3,9 +3,8 @@
 
 #include "base/text.h"
 #include "setup/propose_words.h"
+#include "watch/lexer.h"
 #include "watch/timesql.h"
-
-#include <ctype.h>
 
 /* ---- what the text of the catalog says ---- */
 
@@ -46,26 +45,12 @@ void column_values_from(struct table_column *c, const char *sql, struct arena *a
 		add_value(c, take_literal(&at, a), -1, a);
 }
 
-static bool in_word(char c)
-{
-	return isalnum((unsigned char)c) || c == '_';
-}
-
-static bool mentions(const char *sql, const char *name)
-{
-	size_t n = strlen(name);
-	for (const char *at = sql; (at = strcasestr(at, name)) != NULL; at++)
-		if ((at == sql || !in_word(at[-1])) && !in_word(at[n]))
-			return true;
-	return false;
-}
-
 /* The one column that a condition speaks of; NULL where it is none or several. */
 static struct table_column *only_column(const struct table_facts *t, const char *sql)
 {
 	struct table_column *found = NULL;
 	for (int i = 0; i < t->ncolumns; i++)
-		if (mentions(sql, t->columns[i].name)) {
+		if (sql_names(sql, t->engine, t->columns[i].name)) {
 			if (found)
 				return NULL;
 			found = &t->columns[i];

@@ -183,7 +183,7 @@ void changes_text(const struct watch *w, const char *was_row, const char *is_row
 	for (void *at = json_object_iter(before); at; at = json_object_iter_next(before, at)) {
 		const char *column = json_object_iter_key(at);
 		const json_t *was = json_object_iter_value(at), *is = json_object_get(after, column);
-		if (is && !json_equal(was, is) && (all || strstr(w->running.text, column)))
+		if (is && !json_equal(was, is) && (all || watch_running_names(w, column)))
 			one_change(w, column, was, is, out);
 	}
 	json_decref(before);

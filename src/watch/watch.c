@@ -2,6 +2,7 @@
 #include "watch/watch.h"
 
 #include "base/text.h"
+#include "watch/lexer.h"
 
 #include <assert.h>
 
@@ -82,4 +83,10 @@ bool watch_hides(const struct watch *w, const char *column)
 		if (strcasecmp(w->mask.items[i], column) == 0)
 			return true;
 	return false;
+}
+
+bool watch_running_names(const struct watch *w, const char *column)
+{
+	/* By the rules of PostgreSQL, which see a name inside of SQLite's other quotes as well. */
+	return w->running.text && sql_names(w->running.text, STORE_POSTGRES, column);
 }

@@ -196,6 +196,8 @@ int64_t threshold_least(const struct threshold *t);
 int64_t threshold_most(const struct threshold *t);
 /* By what its thresholds are raised at this moment, by its own hours; 1: not at all. */
 double watch_raise(const struct watch *w, int64_t now_us);
+/* Whether the condition `running` names the column. */
+bool watch_running_names(const struct watch *w, const char *column);
 /* Whether `mask` names the column: its values are not for logs or viewers. */
 bool watch_hides(const struct watch *w, const char *column);
 /* The watch with its thresholds made longer; what it points to is shared. */
