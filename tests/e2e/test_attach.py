@@ -223,7 +223,7 @@ def test_sqlite_has_no_sessions(lite, defib):
 @pytest.mark.parametrize(("change", "word"), [
     ("SELECT 1", "attached: "),
     ("ALTER TABLE jobs DISABLE TRIGGER defib_claimed_jobs", "disabled"),
-    ("DROP TABLE defib.claimed_by", "gone"),
+    ("DROP TABLE defib.claimed_by", "missing"),
 ])
 def test_doctor_says_how_it_is(attached, defib, change, word):
     attached.sql(change)

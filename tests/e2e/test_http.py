@@ -525,10 +525,10 @@ def test_a_token_without_its_secret_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("http,words", [
-    ('{listen: "0.0.0.0:80"}', "can be reached by others, and there is no token"),
+    ('{listen: "0.0.0.0:80"}', "is reachable from other hosts, and there is no token"),
     ('{listen: "example.org:80"}', "is not an address; write 127.0.0.1:8080"),
     ("{tls: {key: k.pem}}", "tls needs certificate and key; certificate is missing"),
-    ("{tokens: [{name: a, file: f, env: E}]}", "from file: or from env:, not both"),
+    ("{tokens: [{name: a, file: f, env: E}]}", "as file: or as env:, not both"),
     ("{tokens: [{name: a}]}", "and neither is given"),
     ("{tokens: [{name: a, role: boss, env: E}]}", "expects one of viewer, operator or admin"),
     ("{tokens: [{name: a, env: E}, {name: a, env: F}]}", 'two tokens are named "a"'),

@@ -172,7 +172,7 @@ def test_a_thousand_clients_at_once(crowd, meanwhile):
 
 @pytest.mark.proof
 def test_more_clients_than_there_may_be(crowd, meanwhile):
-    """Those beyond the limit wait for their turn, or are closed."""
+    """Those beyond the limit wait for the pace, or are closed."""
     for _ in range(5):
         all_ = crowd(3000).say(request("/healthz")).finish(60)
         statuses = all_.statuses()

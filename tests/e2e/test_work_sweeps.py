@@ -178,7 +178,7 @@ def test_a_sweep_gives_work_back_at_its_pace(swept):
     swept.add("aged", ["x"] * 12, age_s=600)
     worker = swept.work(aged="{pace: 0.5, burst: 4}")
     worker.wait_log(HELD)
-    assert "wait for their turn" in worker.log
+    assert "wait for the pace" in worker.log
     assert 4 <= swept.freed("aged") < 12
     eventually(lambda: swept.freed("aged") == 12)
 
