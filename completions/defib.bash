@@ -1,5 +1,5 @@
-# bash completion of defib. The program itself says what may come next, from its own tables and
-# the names in the configuration; it asks no database.
+# bash completion of defib. The program itself lists the possible words, from its own tables and
+# the names in the configuration; it connects to no database.
 
 _defib() {
 	local words=() answer=() word raw=${COMP_WORDS[COMP_CWORD]} i

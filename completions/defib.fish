@@ -1,5 +1,5 @@
-# fish completion of defib. The program itself says what may come next, from its own tables and
-# the names in the configuration; it asks no database.
+# fish completion of defib. The program itself lists the possible words, from its own tables and
+# the names in the configuration; it connects to no database.
 
 function __defib_next
     set -l words (commandline -opc)

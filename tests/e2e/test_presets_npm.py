@@ -113,7 +113,7 @@ def test_graphile_worker_s_last_attempt_is_over(graphile_own):
     own.long_ago(lost)
     fix(own)
     assert own.db.sql("SELECT attempts, max_attempts, locked_at, is_available, last_error LIKE "
-                      "'Freed by defib: silent for 5h%%, locked by %%' "
+                      "'Recovered by defib: silent for 5h%%, locked by %%' "
                       "FROM graphile_worker._private_jobs WHERE id = %s", lost) \
         == [(1, 1, None, False, True)]
     own.start("lives")
@@ -131,7 +131,7 @@ def test_pg_boss_s_last_retry_is_over(pgboss_own):
     own.long_ago(lost)
     fix(own)
     assert own.db.sql("SELECT state::text, completed_on IS NOT NULL, output->'value'->>'message' "
-                      "LIKE 'Freed by defib: not ended 4h 45m%%' FROM pgboss.job WHERE id = %s",
+                      "LIKE 'Recovered by defib: not ended 4h 45m%%' FROM pgboss.job WHERE id = %s",
                       lost) == [("failed", True, True)]
     own.start("lives")
     own.add("after")

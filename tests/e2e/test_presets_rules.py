@@ -49,7 +49,7 @@ def test_river_s_errors_get_an_entry_of_their_form(preset):
     errors, due = river.one("SELECT to_json(errors), scheduled_at <= now() FROM river_job "
                             "WHERE id = %s", job)
     assert [(e["attempt"], e["trace"]) for e in errors] == [(1, "")] and due
-    assert errors[0]["error"].startswith("Freed by defib: silent for 2h 10m, taken by host-b")
+    assert errors[0]["error"].startswith("Recovered by defib: silent for 2h 10m, taken by host-b")
 
 
 @pytest.mark.covers("F1")
@@ -104,7 +104,7 @@ def test_a_pg_boss_job_that_fails_for_good_is_in_its_dead_letter_queue_once(pres
     boss.fix()
     boss.fix()
     assert boss.db.sql("SELECT state::text, policy, output->'value'->>'message' LIKE "
-                       "'Freed by defib%' FROM pgboss.job WHERE name = 'dead'") \
+                       "'Recovered by defib%' FROM pgboss.job WHERE name = 'dead'") \
         == [("created", "standard", True)]
 
 
