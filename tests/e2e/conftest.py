@@ -31,6 +31,8 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
                  "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
                  "test_strangers", "test_library")
+# These wait as much, and run under sanitizers in `make proof`.
+PATIENT_FILES = ("test_work_silence", "test_work_sweeps", "test_alerts_live", "test_set_aside")
 # Files that take longest, longest first: whoever starts last ends last.
 LONG_FILES = ("test_work_silence", "test_work_outage", "test_brake_workers", "test_work_sweeps",
               "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
@@ -47,6 +49,7 @@ def pytest_configure(config):
         "proof: takes long; runs in `make proof` only",
         "bench: measures; runs in `make bench` only",
         "waits: mostly waits; left out of the run under sanitizers",
+        "patient: mostly waits; under sanitizers in `make proof` only",
         "lite: runs on SQLite",
         "covers(*ids): which of the mission's systems and cases a test shows",
         "timeout(seconds): another time limit than the usual one",
@@ -60,6 +63,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem in WAITING_FILES:
             item.add_marker("waits")
+        if item.path.stem in PATIENT_FILES:
+            item.add_marker("patient")
         if engine_of(item) == "sqlite":
             item.add_marker("lite")
         tell_mission(item)
