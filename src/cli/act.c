@@ -244,3 +244,28 @@ int act_selected(struct cli *c, const struct act_kind *kind, const struct select
 		code = ask(c, kind, s);
 	return code == EXIT_CLEAN ? carry_out(c, kind, s) : code;
 }
+
+const struct cli_option act_options[] = {
+	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, {NULL, NULL, NULL},
+};
+
+const struct cli_option retry_options[] = {
+	SELECTOR_OPTIONS,
+	SELECTOR_ALL,
+	ACT_OPTIONS,
+	ACT_OVERRIDE,
+	{"from-step", "STEP", "begin at this step, not where it failed"},
+	{NULL, NULL, NULL},
+};
+
+int cmd_act(struct cli *c)
+{
+	const struct act_kind *kind = act_kind_named(c->command->name);
+	const struct select_rules rules = {.changes = true};
+	struct selection s = {0};
+	int code = select_jobs(c, &rules, &s);
+	if (code == EXIT_CLEAN)
+		code = act_selected(c, kind, &s);
+	selection_release(&s);
+	return code;
+}

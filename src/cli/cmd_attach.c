@@ -3,7 +3,7 @@
  * which session takes its rows, so that `defib run` can free at once what a
  * program had; and all of it out of the database again.
  */
-#include "cli/pick.h"
+#include "cli/select.h"
 
 #include "recover/attach.h"
 

@@ -3,10 +3,393 @@
  * words. The scripts (completions/) are small and know nothing: at each TAB they ask
  * `defib completion words -- WORD… CURRENT` (complete.c), so that they never grow old.
  */
-#include "cli/complete.h"
 
 #include "base/text.h"
+#include "cli/cli.h"
+#include "embedded.h"
+#include "ledger/events.h"
 #include "shipped.h"
+#include "watch/builtin.h"
+#include "watch/list_sql.h"
+#include "watch/terms.h"
+
+#include <ctype.h>
+
+/* A command line, taken apart up to the word that is typed. */
+struct asked {
+	struct cli *cli;
+	const struct command *command;
+	const char *current; /* what stands already of the word */
+	const char *before;  /* "--option=" in the same word; "" */
+	int place;           /* how many words the command has */
+	bool only_words;     /* behind "--" */
+	/* What waits for its value; `argument` NULL: nothing does. */
+	const char *argument;
+	const char *const *choices;
+};
+
+/* ---- saying */
+
+static bool is_printable(const char *word)
+{
+	for (; *word; word++)
+		if ((unsigned char)*word < 0x20 || *word == 0x7f)
+			return false;
+	return true;
+}
+
+/* One word, where it begins as the typed one does. */
+static void say(const struct asked *q, const char *word, const char *about)
+{
+	if (text_starts(word, q->current) && is_printable(word))
+		printf("%s%s\t%s\n", q->before, word, about ? about : "");
+}
+
+static void say_all(const struct asked *q, const char *const *words)
+{
+	for (; *words; words++)
+		say(q, *words, NULL);
+}
+
+/* ---- names from the configuration: from its tree, so that one with problems serves too */
+
+static const struct cfg_node *configured(const struct asked *q, const char *list)
+{
+	struct failure f = {0};
+	struct cfg_node *root = NULL;
+	const char *path = cli_config_path(q->cli);
+	if (!path || cfg_load(path, &q->cli->arena, &root, &f) || root->kind != CFG_MAP)
+		return NULL;
+	const struct cfg_node *found = cfg_get(root, list);
+	return found && found->kind == CFG_LIST ? found : NULL;
+}
+
+static const char *member(const struct cfg_node *map, const char *key)
+{
+	const struct cfg_node *value = map->kind == CFG_MAP ? cfg_get(map, key) : NULL;
+	return value && value->kind == CFG_SCALAR ? value->text : NULL;
+}
+
+static void say_names(const struct asked *q, const struct cfg_node *list, const char *about,
+                      const char *tail)
+{
+	for (int i = 0; list && i < list->n; i++) {
+		const char *name = member(list->items[i], "name");
+		const char *what = member(list->items[i], about);
+		if (name)
+			say(q, arena_printf(&q->cli->arena, "%s%s", name, tail), what);
+	}
+}
+
+static void say_watches(const struct asked *q)
+{
+	say_names(q, configured(q, "watches"), "table", "");
+	say(q, BUILTIN_NAME, "the built-in queue");
+}
+
+static void say_jobs(const struct asked *q)
+{
+	say_names(q, configured(q, "watches"), "table", "/");
+	say(q, BUILTIN_NAME "/", "the built-in queue");
+}
+
+static void say_sinks(const struct asked *q)
+{
+	say_names(q, configured(q, "sinks"), "type", "");
+}
+
+static void say_databases(const struct asked *q)
+{
+	say_names(q, configured(q, "databases"), "", "");
+	say(q, "postgres://", "a server");
+	say(q, "sqlite:", "a file");
+}
+
+static void say_database_names(const struct asked *q)
+{
+	say_names(q, configured(q, "databases"), "", "");
+}
+
+static void say_steps(const struct asked *q)
+{
+	const struct cfg_node *flows = configured(q, "workflows");
+	for (int i = 0; flows && i < flows->n; i++) {
+		const struct cfg_node *flow = flows->items[i];
+		const struct cfg_node *steps = flow->kind == CFG_MAP ? cfg_get(flow, "steps") : NULL;
+		if (steps && steps->kind == CFG_LIST)
+			say_names(q, steps, "", "");
+	}
+}
+
+static void say_workflows(const struct asked *q)
+{
+	say_names(q, configured(q, "workflows"), "", "");
+}
+
+/* ---- names from our own tables */
+
+static void say_commands(const struct asked *q)
+{
+	for (const struct command *c = commands; c->name; c++)
+		say(q, c->name, c->summary);
+}
+
+static void say_events(const struct asked *q)
+{
+	for (const struct event_name *e = event_names; e->name; e++)
+		say(q, e->name, e->meaning);
+}
+
+static void say_presets(const struct asked *q)
+{
+	static const char folder[] = "presets/", ending[] = ".yaml";
+	for (const struct embedded_file *file = embedded_files; file->name; file++)
+		if (text_starts(file->name, folder)) {
+			size_t n = strlen(file->name) - strlen(folder) - strlen(ending);
+			say(q, arena_strndup(&q->cli->arena, file->name + strlen(folder), n), NULL);
+		}
+}
+
+static void say_terms(const struct asked *q)
+{
+	struct arena *a = &q->cli->arena;
+	const char *usage, *word;
+	for (int i = 0; (word = term_word(i, &usage)) != NULL; i++)
+		say(q, word, usage);
+	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++)
+		say(q, arena_printf(a, "verdict=%s", verdict_names[v]), verdict_why((enum verdict)v));
+	for (const char *const *s = builtin_states; *s; s++)
+		say(q, arena_printf(a, "state=%s", *s), "of the built-in queue");
+}
+
+static void say_files(const struct asked *q)
+{
+	(void)q;
+	puts(":files");
+}
+
+static void say_directories(const struct asked *q)
+{
+	(void)q;
+	puts(":directories");
+}
+
+/* What an argument may be, by its name. */
+static const struct source {
+	const char *argument;
+	void (*say)(const struct asked *q);
+	const char *const *words;
+} sources[] = {
+	{"WATCH", say_watches, NULL},
+	{"JOB", say_jobs, NULL},
+	{"SINK", say_sinks, NULL},
+	{"PRESET", say_presets, NULL},
+	{"STEP", say_steps, NULL},
+	{"URL", say_databases, NULL},
+	{"COMMAND", say_commands, NULL},
+	{"EVENT", say_events, NULL},
+	{"TERM", say_terms, NULL},
+	{"FILE", say_files, NULL},
+	{"PROGRAM", say_files, NULL},
+	{"DIR", say_directories, NULL},
+	{"PRESET", say_presets, NULL},
+	{"REMEDY", NULL, remedy_names},
+	{"FORMAT", NULL, report_form_names},
+	{"FORM", NULL, log_format_names},
+	{"ORDER", NULL, list_sort_names},
+	{"WHEN", NULL, color_names},
+	{"ACTION", NULL, force_actions},
+	/* Keys of a watch, as options. */
+	{"preset", say_presets, NULL},
+	{"database", say_database_names, NULL},
+	{"workflow", say_workflows, NULL},
+};
+
+static void say_source(const struct asked *q, const char *argument)
+{
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+		if (!text_eq(sources[i].argument, argument))
+			continue;
+		if (sources[i].say)
+			sources[i].say(q);
+		else
+			say_all(q, sources[i].words);
+	}
+}
+
+/* ---- options */
+
+static const struct cli_option *option_of(const struct asked *q, const char *name)
+{
+	const struct cli_option *tables[] = {global_options, q->command ? q->command->options : NULL};
+	for (int i = 0; i < 2; i++)
+		for (const struct cli_option *o = tables[i]; o && o->name; o++)
+			if (text_eq(o->name, name))
+				return o;
+	return NULL;
+}
+
+/* Note what the option waits for; false: it takes no value. */
+static bool expect(struct asked *q, const char *name)
+{
+	const struct cli_option *o = option_of(q, name);
+	q->argument = o ? o->argument : NULL;
+	q->choices = NULL;
+	for (const struct opt_row *row = watch_rows;
+	     !o && q->command && q->command->watch_options && row->name; row++)
+		if (text_eq(cli_option_of_key(&q->cli->arena, row->name), name)) {
+			q->argument = row->name;
+			q->choices = row->choices;
+		}
+	return q->argument != NULL;
+}
+
+static void say_options(const struct asked *q)
+{
+	struct arena *a = &q->cli->arena;
+	const struct cli_option *tables[] = {q->command ? q->command->options : NULL, global_options};
+	for (int i = 0; i < 2; i++)
+		for (const struct cli_option *o = tables[i]; o && o->name; o++)
+			say(q, arena_printf(a, "--%s", o->name), o->help);
+	for (const struct opt_row *row = watch_rows;
+	     q->command && q->command->watch_options && row->name; row++)
+		say(q, arena_printf(a, "--%s", cli_option_of_key(a, row->name)), row->help);
+}
+
+/* ---- the words of a command */
+
+/* One alternative of an argument: a name of `sources`, or the word itself. */
+static void say_alternative(const struct asked *q, const char *text)
+{
+	if (isupper((unsigned char)text[0]))
+		say_source(q, text);
+	else if (islower((unsigned char)text[0]) || text[0] == '-')
+		say(q, text, NULL);
+}
+
+/* "[WATCH…]" is WATCH: what stands in brackets may be left out, … repeats. */
+static char *bare(struct arena *a, const char *token, size_t n)
+{
+	static const char more[] = "…";
+	if (n && token[0] == '[') {
+		token++;
+		n--;
+	}
+	while (n && (token[n - 1] == ']' || token[n - 1] == '['))
+		n--;
+	if (n >= strlen(more) && memcmp(token + n - strlen(more), more, strlen(more)) == 0)
+		n -= strlen(more);
+	return arena_strndup(a, token, n);
+}
+
+/* What stands in the command's place `q->place`; the last argument repeats. */
+static void say_arguments(const struct asked *q)
+{
+	struct arena *a = &q->cli->arena;
+	const char *at = q->command->arguments, *found = NULL;
+	bool behind_option = false;
+	for (int place = 0; *at && place <= q->place;) {
+		size_t n = strcspn(at, " ");
+		const char *token = bare(a, at, n);
+		at += n + strspn(at + n, " ");
+		if (text_eq(token, "--") || text_starts(token, "--") || behind_option) {
+			behind_option = !behind_option && !text_eq(token, "--");
+			continue;
+		}
+		found = token;
+		place++;
+	}
+	while (found && *found) {
+		size_t n = strcspn(found, "|");
+		say_alternative(q, bare(a, found, n));
+		found += n + (found[n] == '|');
+	}
+}
+
+/* ---- taking apart */
+
+/* An option that stands before the typed word. True: that word is its value. */
+static bool take_option(struct asked *q, const char *const *words, int n, int *i)
+{
+	const char *word = words[*i], *equals = strchr(word, '=');
+	const char *name = text_starts(word, "--") ? word + 2 : "";
+	if (text_eq(word, "-c"))
+		name = "config";
+	else if (equals && *name)
+		name = arena_strndup(&q->cli->arena, name, (size_t)(equals - name));
+	bool takes = expect(q, name), in_next = takes && !equals;
+	if (in_next && *i + 1 == n - 1)
+		return true;
+	if (in_next)
+		++*i;
+	if (takes && text_eq(name, "config"))
+		q->cli->config = equals ? equals + 1 : words[*i];
+	q->argument = NULL;
+	return false;
+}
+
+/* False: nothing can be said behind this. */
+static bool take_apart(struct asked *q, const char *const *words, int n)
+{
+	for (int i = 0; i < n - 1; i++) {
+		const char *word = words[i];
+		if (!q->only_words && text_eq(word, "--")) {
+			q->only_words = true;
+		} else if (!q->only_words && word[0] == '-' && word[1]) {
+			if (take_option(q, words, n, &i))
+				return true;
+		} else if (q->command) {
+			q->place++;
+		} else if ((q->command = cli_command(word)) == NULL) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* --option=value in the word that is typed. */
+static bool value_in_word(struct asked *q)
+{
+	const char *equals = text_starts(q->current, "--") ? strchr(q->current, '=') : NULL;
+	if (!equals || q->only_words)
+		return false;
+	struct arena *a = &q->cli->arena;
+	expect(q, arena_strndup(a, q->current + 2, (size_t)(equals - q->current) - 2));
+	q->before = arena_strndup(a, q->current, (size_t)(equals - q->current) + 1);
+	q->current = equals + 1;
+	return true;
+}
+
+/*
+ * The words of `c` behind the first are a command line without its "defib"; the last one is
+ * being typed. Prints each word that may stand in its place as "word<TAB>about"; ":files" or
+ * ":directories" where the shell knows better. A word that ends with = or / goes on. Reads
+ * the configuration for names, says nothing when there is none, and asks no database.
+ */
+static int complete_words(struct cli *c)
+{
+	int n = c->nwords - 1; /* the first one is our own */
+	struct asked q = {.cli = c, .before = "", .current = n > 0 ? c->words[n] : ""};
+	if (!take_apart(&q, c->words + 1, n))
+		return EXIT_CLEAN;
+	if (q.argument || value_in_word(&q)) {
+		if (q.choices)
+			say_all(&q, q.choices);
+		else
+			say_source(&q, q.argument);
+	} else if (q.only_words) {
+		/* A program of the user's, where the command runs one. */
+		if (q.command && strstr(q.command->arguments, "-- "))
+			say_files(&q);
+	} else if (q.current[0] == '-') {
+		say_options(&q);
+	} else if (q.command) {
+		say_arguments(&q);
+	} else {
+		say_commands(&q);
+	}
+	return EXIT_CLEAN;
+}
 
 static const struct {
 	const char *shell, *file;

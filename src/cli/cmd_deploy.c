@@ -3,18 +3,321 @@
  * inside the program, with the current configuration filled in: on stdout, or into a
  * directory. Asks no database, and works where the secrets are not.
  */
-#include "cli/cli.h"
 
+#include "base/buf.h"
+#include "base/clock.h"
 #include "base/text.h"
-#include "cli/deploy_fill.h"
+#include "cli/cli.h"
+#include "config/expand.h"
 #include "config/source.h"
+#include "config/tree.h"
 #include "shipped.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define FILL_NAMES_MAX 64
+
+struct fill_name {
+	const char *name;
+	bool url; /* of a database */
+};
+
+/* What a configuration has for the files. */
+struct fill {
+	const char *path;    /* absolute; NULL: as it ships */
+	const char *program; /* absolute; NULL: as it ships */
+	const char *text;    /* the whole configuration; NULL: there is none */
+	int nnames;
+	struct fill_name names[FILL_NAMES_MAX];
+	bool tokens; /* it says who may ask over HTTP */
+	bool sqlite; /* a database of it is a file */
+	struct buf watches;
+	int64_t every_us; /* 0: not known */
+};
+
+/* What runs there decides which names count. */
+enum fill_place {
+	FILL_SCAN, /* scans alone */
+	FILL_POD,  /* a daemon that is asked from elsewhere: tokens of HTTP, and what sinks pass on */
+	FILL_HOST, /* a daemon and workers: what sinks, watches and workflows pass on */
+};
+
+#define EVERY_US (INT64_C(60) * US_PER_S) /* of a watch that does not say */
+#define ALL_WATCHES "all that the configuration enables"
+#define ENVIRONMENT "DATABASE_URL"
+#define TOKEN "DEFIB_TOKEN"
+#define METRICS_TOKEN "DEFIB_METRICS_TOKEN"
+/* What a configuration without any gets, so that others than the pod itself may ask. */
+#define TOKENS_YAML                                                                                \
+	"http:\n  tokens:\n    - {name: operator, role: operator, env: " TOKEN "}\n"                   \
+	"    - {name: prometheus, role: viewer, env: " METRICS_TOKEN "}\n"
+
+/* ---- what a configuration has ---- */
+
+static void add_name(struct fill *f, const char *name, bool url)
+{
+	for (int i = 0; i < f->nnames; i++)
+		if (text_eq(f->names[i].name, name)) {
+			f->names[i].url = f->names[i].url || url;
+			return;
+		}
+	if (f->nnames < FILL_NAMES_MAX)
+		f->names[f->nnames++] = (struct fill_name){name, url};
+}
+
+/* ${NAME} in a value; one with a default can do without, except as the URL of a database. */
+static void add_names_of(struct fill *f, const char *text, bool url, struct arena *a)
+{
+	for (const char *at = strstr(text, "${"); at; at = strstr(at + 2, "${")) {
+		size_t n = strcspn(at + 2, ":}");
+		bool escaped = at > text && at[-1] == '$', standard = at[2 + n] == ':';
+		if (n > 0 && !escaped && (url || !standard))
+			add_name(f, arena_strndup(a, at + 2, n), url);
+	}
+}
+
+static void walk(struct fill *f, const struct cfg_node *node, struct arena *a)
+{
+	if (node->kind == CFG_SCALAR)
+		add_names_of(f, node->text, false, a);
+	for (int i = 0; i < node->n; i++)
+		walk(f, node->items[i], a);
+}
+
+static const char *environment(const char *name)
+{
+	return getenv(name);
+}
+
+/* A value with its variables replaced; NULL where it is not given or one of them is not set. */
+static const char *value_of(const struct cfg_node *map, const char *key, struct arena *a)
+{
+	const struct cfg_node *node = map->kind == CFG_MAP ? cfg_get(map, key) : NULL;
+	struct buf out = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
+	const char *value = NULL;
+	if (node && node->kind == CFG_SCALAR &&
+	    env_expand(node->text, environment, &out, &origin, &why))
+		value = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	buf_release(&origin);
+	buf_release(&why);
+	return value;
+}
+
+static const struct cfg_node *list_of(const struct cfg_node *map, const char *key)
+{
+	const struct cfg_node *list = map && map->kind == CFG_MAP ? cfg_get(map, key) : NULL;
+	return list && list->kind == CFG_LIST ? list : NULL;
+}
+
+static void read_databases(struct fill *f, const struct cfg_node *root, struct arena *a)
+{
+	const struct cfg_node *list = list_of(root, "databases");
+	for (int i = 0; list && i < list->n; i++) {
+		const struct cfg_node *url =
+			list->items[i]->kind == CFG_MAP ? cfg_get(list->items[i], "url") : NULL;
+		if (!url || url->kind != CFG_SCALAR)
+			continue;
+		add_names_of(f, url->text, true, a);
+		const char *value = value_of(list->items[i], "url", a);
+		f->sqlite = f->sqlite || (value && text_starts(value, "sqlite:"));
+	}
+}
+
+/* What a program is given by name has to be there where the program is started. */
+static void add_passed(struct fill *f, const struct cfg_node *map, struct arena *a)
+{
+	const struct cfg_node *node =
+		map && map->kind == CFG_MAP ? cfg_get(map, "pass_environment") : NULL;
+	if (!node || node->kind == CFG_MAP)
+		return;
+	for (int i = 0; i < (node->kind == CFG_LIST ? node->n : 1); i++) {
+		const struct cfg_node *entry = node->kind == CFG_LIST ? node->items[i] : node;
+		if (entry->kind == CFG_SCALAR && !strpbrk(entry->text, "=${"))
+			add_name(f, arena_strdup(a, entry->text), false);
+	}
+}
+
+/* Of alerts' commands where a daemon sends them, of jobs where workers are started too. */
+static void read_passed(struct fill *f, const struct cfg_node *root, enum fill_place place,
+                        struct arena *a)
+{
+	const struct cfg_node *sinks = list_of(root, "sinks"), *watches = list_of(root, "watches");
+	const struct cfg_node *workflows = list_of(root, "workflows");
+	for (int i = 0; sinks && place != FILL_SCAN && i < sinks->n; i++)
+		add_passed(f, sinks->items[i], a);
+	for (int i = 0; watches && place == FILL_HOST && i < watches->n; i++)
+		if (watches->items[i]->kind == CFG_MAP)
+			add_passed(f, cfg_get(watches->items[i], "work"), a);
+	for (int i = 0; workflows && place == FILL_HOST && i < workflows->n; i++)
+		add_passed(f, workflows->items[i], a);
+}
+
+static void read_watches(struct fill *f, const struct cfg_node *root, struct arena *a)
+{
+	const struct cfg_node *list = list_of(root, "watches");
+	for (int i = 0; list && i < list->n; i++) {
+		const char *name = value_of(list->items[i], "name", a);
+		const char *every = value_of(list->items[i], "every", a);
+		const char *enabled = value_of(list->items[i], "enabled", a);
+		int64_t us = EVERY_US;
+		bool on = true;
+		if (!name || (enabled && bool_parse(enabled, &on) && !on))
+			continue;
+		if (every)
+			(void)!duration_parse(every, &us);
+		if (f->every_us == 0 || us < f->every_us)
+			f->every_us = us;
+		buf_add(&f->watches, f->watches.len ? ", " : "");
+		for (; *name; name++) /* it stands in a comment, on one line */
+			buf_addch(&f->watches, (unsigned char)*name < 0x20 ? '?' : *name);
+	}
+}
+
+static void read_tokens(struct fill *f, const struct cfg_node *root, bool names, struct arena *a)
+{
+	const struct cfg_node *http = root->kind == CFG_MAP ? cfg_get(root, "http") : NULL;
+	const struct cfg_node *list = list_of(http, "tokens");
+	f->tokens = list && list->n > 0;
+	for (int i = 0; names && list && i < list->n; i++) {
+		const char *env = value_of(list->items[i], "env", a);
+		if (env)
+			add_name(f, env, false);
+	}
+}
+
+/*
+ * From a parsed file; nothing is taken from the environment but what its defaults leave
+ * open, so that it works where the secrets are not.
+ */
+static void fill_read(struct fill *f, const struct cfg_node *root, enum fill_place place,
+                      struct arena *a)
+{
+	read_databases(f, root, a);
+	walk(f, root, a);
+	read_passed(f, root, place, a);
+	read_watches(f, root, a);
+	read_tokens(f, root, place == FILL_POD, a);
+}
+
+static void fill_release(struct fill *f)
+{
+	buf_release(&f->watches);
+}
+
+/* ---- lines ---- */
+
+/* "* / 15 * * * *" without the blanks: the longest that cron can say and is not longer. */
+static void fill_cron(int64_t every_us, struct buf *out)
+{
+	int64_t minutes = every_us / (60 * US_PER_S), hours = minutes / 60;
+	if (hours >= 24) {
+		buf_add(out, "0 0 * * *");
+	} else if (hours >= 1) {
+		while (24 % hours)
+			hours--;
+		buf_addf(out, hours == 1 ? "0 * * * *" : "0 */%lld * * *", (long long)hours);
+	} else {
+		while (minutes > 1 && 60 % minutes)
+			minutes--;
+		buf_addf(out, minutes <= 1 ? "* * * * *" : "*/%lld * * * *", (long long)minutes);
+	}
+}
+
+/* `line` with every `from` as `to`; NULL: as it is. */
+static const char *replaced(const char *line, const char *from, const char *to, struct arena *a)
+{
+	struct buf out = BUF_INIT;
+	if (!to || !strstr(line, from))
+		return line;
+	for (const char *at; (at = strstr(line, from)) != NULL; line = at + strlen(from)) {
+		buf_addn(&out, line, (size_t)(at - line));
+		buf_add(&out, to);
+	}
+	buf_add(&out, line);
+	const char *copy = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return copy;
+}
+
+/* The configuration, as the text of a block scalar. */
+static void add_configuration(const struct fill *f, struct buf *out)
+{
+	struct buf all = BUF_INIT;
+	buf_add(&all, f->text);
+	if (all.len && all.data[all.len - 1] != '\n')
+		buf_add(&all, "\n");
+	if (!f->tokens)
+		buf_add(&all, TOKENS_YAML);
+	for (const char *line = buf_text(&all); *line;) {
+		size_t n = strcspn(line, "\n");
+		buf_addf(out, n ? "    %.*s\n" : "\n", (int)n, line);
+		line += n + (line[n] == '\n');
+	}
+	buf_release(&all);
+}
+
+static void add_for_each_name(const struct fill *f, const char *line, struct arena *a,
+                              struct buf *out)
+{
+	for (int i = 0; i < f->nnames; i++) {
+		const char *own = replaced(line, ENVIRONMENT, f->names[i].name, a);
+		buf_add(out, f->names[i].url ? own : replaced(own, "postgres://…", "…", a));
+		buf_add(out, "\n");
+	}
+}
+
+static void add_line(const struct fill *f, const char *line, struct arena *a, struct buf *out)
+{
+	struct buf seconds = BUF_INIT, cron = BUF_INIT;
+	bool timed = f->every_us > 0;
+	if (f->tokens && (strstr(line, TOKEN) || strstr(line, METRICS_TOKEN)))
+		return;
+	if (timed) {
+		buf_addf(&seconds, "%llds", (long long)(f->every_us / US_PER_S));
+		fill_cron(f->every_us, &cron);
+	}
+	line = replaced(line, "/etc/defib/defib.yaml", f->path, a);
+	line = replaced(line, "/usr/local/bin/defib", f->program, a);
+	line = replaced(line, ALL_WATCHES, f->watches.len ? buf_text(&f->watches) : NULL, a);
+	line = replaced(line, "900s", timed ? buf_text(&seconds) : NULL, a);
+	line = replaced(line, "*/15 * * * *", timed ? buf_text(&cron) : NULL, a);
+	if (strstr(line, ENVIRONMENT))
+		add_for_each_name(f, line, a, out);
+	else
+		buf_addf(out, "%s\n", line);
+	buf_release(&seconds);
+	buf_release(&cron);
+}
+
+/* One file. */
+static void fill_file(const struct fill *f, const char *text, struct buf *out)
+{
+	struct arena a = ARENA_INIT;
+	bool inside = false; /* the configuration that ships */
+	if (!f->text) {
+		buf_add(out, text);
+		return;
+	}
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+		const char *line = arena_strndup(&a, text, n);
+		text += n + (text[n] == '\n');
+		inside = inside && text_starts(line, "    ");
+		if (!inside)
+			add_line(f, line, &a, out);
+		if (text_eq(line, "  defib.yaml: |")) {
+			add_configuration(f, out);
+			inside = true;
+		}
+	}
+	arena_release(&a);
+}
 
 const struct cli_option deploy_options[] = {
 	{"output", "DIR", "write the files into this directory instead of stdout"},

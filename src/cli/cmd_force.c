@@ -11,8 +11,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/act.h"
-#include "cli/pick.h"
+#include "cli/select.h"
 #include "recover/aged.h"
 #include "watch/builtin.h"
 #include "worker/source_chosen.h"

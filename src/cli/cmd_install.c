@@ -5,8 +5,8 @@
  * Making the function and scheduling it are one transaction, and both replace
  * what an earlier install left: running it again changes nothing.
  */
-#include "cli/pick.h"
 #include "cli/schedule.h"
+#include "cli/select.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -5,7 +5,7 @@
  * they are printed with empty ones, so that the whole script runs as it
  * stands in psql or sqlite3 and touches nothing until somebody fills them in.
  */
-#include "cli/pick.h"
+#include "cli/select.h"
 
 #include "base/clock.h"
 #include "watch/lexer.h"

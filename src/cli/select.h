@@ -91,4 +91,18 @@ struct selected_sql {
 MUST_CHECK defib_err selected_bind(struct cli *c, const struct selected *g,
                                    struct selected_sql *out, struct failure *f);
 
+struct picked {
+	const struct watch *watch;
+	const struct database *database;
+	struct store *store; /* read-only; close with store_close */
+	struct binding binding;
+	struct watch_sql sql;
+};
+
+/*
+ * The named watch (NULL: the only one), opened and compiled. Prints one line
+ * and returns an exit code when that fails.
+ */
+int pick_watch(struct cli *c, const char *name, struct picked *out);
+
 #endif

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/database_loop_leader.h"
-#include "daemon/database_loop_tables.h"
 #include "daemon/heartbeats.h"
 #include "daemon/http_spool.h"
 #include "daemon/program_ends.h"

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/overrides.h"
 #include "life/leader.h"
 
 #define ASK_ALL_MS 30000 /* between askings for all, whatever became of single rows */
@@ -126,4 +127,33 @@ defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
 	s->led_until_ms = s->tables ? before + LEADER_LEASE_MS : INT64_MAX;
 	take_answers(s, leads);
 	return s->tables ? look_at_leaders(s, f) : DEFIB_OK;
+}
+
+#define TABLES_MS 30000 /* between looks whether a DBA has made our tables */
+
+defib_err database_loop_tables(struct database_loop *s, struct failure *f)
+{
+	int64_t now = clock_boot_ms();
+	if (s->tables || now < s->tables_ms)
+		return DEFIB_OK;
+	defib_err err = told_open(s->session.store, "leader", true, &s->tables, f);
+	if (!err && s->closed) {
+		log_event(LOG_INFO, "defib's own tables can be used now",
+		          LOG_STR("database", s->database->name));
+		s->renew_ms = s->words_ms = 0; /* who leads, and what persons said, at once */
+		s->closed = false;
+	}
+	if (err != DEFIB_PERMISSION)
+		return err;
+	if (!s->closed)
+		log_event(LOG_WARN, "works without defib's own tables",
+		          LOG_STR("database", s->database->name), LOG_STR("because", f->what),
+		          LOG_STR("off", "one leader of several daemons, pause and raise, status, alerts, "
+		                         "scheduled reports, learned run times; without the ledger also "
+		                         "hold, undo and the crash budget"),
+		          LOG_STR("next", f->next));
+	fail_clear(f);
+	s->closed = true;
+	s->tables_ms = now + TABLES_MS;
+	return DEFIB_OK;
 }

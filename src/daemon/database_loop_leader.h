@@ -11,4 +11,10 @@ MUST_CHECK defib_err database_loop_ask_to_lead(struct database_loop *s, struct f
 /* The database is away: nothing is led until it was asked again. */
 void database_loop_step_down(struct database_loop *s);
 
+/*
+ * Find or make them, and set s->tables. A role that may neither make nor use them has them made
+ * by a DBA: until then the watches are looked after without, and what is off is said once.
+ */
+MUST_CHECK defib_err database_loop_tables(struct database_loop *s, struct failure *f);
+
 #endif

@@ -8,10 +8,35 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "daemon/metrics_inside.h"
 
 #include <assert.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <string.h>
+
+struct series {
+	enum metric id;
+	char *labels[METRIC_LABELS_MAX]; /* as many as the metric has */
+	double value;                    /* a histogram: how many were observed */
+	double sum;
+	uint64_t *counts; /* a histogram's, one a bound */
+	uint32_t hash;
+	struct series *next; /* in its chain */
+};
+
+struct family {
+	struct series **all; /* in the order in which they came */
+	int n;
+};
+
+#define METRICS_CHAINS 1024
+struct metrics {
+	pthread_mutex_t lock; /* recursive: metrics_hold() is nested with the rest */
+	struct family families[METRIC_COUNT];
+	struct series *chains[METRICS_CHAINS];
+	int n;
+};
 
 #define LABEL_BYTES 128 /* of a label's value; the rest is cut off */
 
@@ -356,4 +381,189 @@ void metrics_forget(struct metrics *m, const char *database, const char *watch)
 			metrics_drop(m, (enum metric)id, labels);
 	}
 	metrics_let(m);
+}
+
+static const char *const kind_names[] = {
+	[METRIC_GAUGE] = "gauge", [METRIC_COUNTER] = "counter", [METRIC_HISTOGRAM] = "histogram"};
+
+static void add_number(struct buf *out, double v)
+{
+	char text[40];
+	if (isnan(v) || isinf(v)) {
+		buf_add(out, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+		return;
+	}
+	snprintf(text, sizeof text, "%.15g", v);
+	if (strtod(text, NULL) != v)
+		snprintf(text, sizeof text, "%.17g", v);
+	buf_add(out, text);
+}
+
+/* With a point even where it is whole: what OpenMetrics calls canonical. */
+static void add_bound(struct buf *out, double v)
+{
+	char text[40];
+	snprintf(text, sizeof text, "%.15g", v);
+	buf_add(out, text);
+	if (!strpbrk(text, ".e"))
+		buf_add(out, ".0");
+}
+
+static void add_label(struct buf *out, bool first, const char *name, const char *value)
+{
+	buf_addf(out, "%s%s=\"", first ? "" : ",", name);
+	for (const char *c = value; *c; c++) {
+		if (*c == '\\' || *c == '"')
+			buf_addch(out, '\\');
+		if (*c == '\n')
+			buf_add(out, "\\n");
+		else
+			buf_addch(out, *c);
+	}
+	buf_addch(out, '"');
+}
+
+/* `bound` NULL: no le label. */
+static void add_labels(struct buf *out, const struct metric_about *about, const struct series *s,
+                       const char *bound)
+{
+	if (!about->nlabels && !bound)
+		return;
+	buf_addch(out, '{');
+	for (int i = 0; i < about->nlabels; i++)
+		add_label(out, i == 0, about->labels[i], s->labels[i]);
+	if (bound)
+		add_label(out, about->nlabels == 0, "le", bound);
+	buf_addch(out, '}');
+}
+
+static void add_sample(struct buf *out, const struct metric_about *about, const struct series *s,
+                       const char *suffix, const char *bound, double value)
+{
+	buf_addf(out, "%s%s", about->name, suffix);
+	add_labels(out, about, s, bound);
+	buf_addch(out, ' ');
+	add_number(out, value);
+	buf_addch(out, '\n');
+}
+
+static void add_histogram(struct buf *out, const struct metric_about *about, const struct series *s)
+{
+	uint64_t so_far = 0;
+	struct buf bound = BUF_INIT;
+	for (int i = 0; i < about->nbounds; i++) {
+		so_far += s->counts[i];
+		buf_clear(&bound);
+		add_bound(&bound, about->bounds[i]);
+		add_sample(out, about, s, "_bucket", buf_text(&bound), (double)so_far);
+	}
+	add_sample(out, about, s, "_bucket", "+Inf", s->value);
+	add_sample(out, about, s, "_sum", NULL, s->sum);
+	add_sample(out, about, s, "_count", NULL, s->value);
+	buf_release(&bound);
+}
+
+static bool ends_with(const char *name, size_t len, const char *end)
+{
+	size_t n = strlen(end);
+	return len > n && memcmp(name + len - n, end, n) == 0;
+}
+
+/* # HELP, # TYPE and, in OpenMetrics, # UNIT, which the name must end with. */
+static void add_head(struct buf *out, const struct metric_about *about, bool openmetrics)
+{
+	static const char *const units[] = {"seconds", "bytes"};
+	size_t len = strlen(about->name);
+	if (openmetrics && about->kind == METRIC_COUNTER)
+		len -= strlen("_total");
+	buf_addf(out, "# HELP %.*s %s\n", (int)len, about->name, about->help);
+	buf_addf(out, "# TYPE %.*s %s\n", (int)len, about->name, kind_names[about->kind]);
+	for (size_t i = 0; openmetrics && i < sizeof units / sizeof *units; i++)
+		if (ends_with(about->name, len, units[i]))
+			buf_addf(out, "# UNIT %.*s %s\n", (int)len, about->name, units[i]);
+}
+
+void metrics_write(struct metrics *m, bool openmetrics, struct buf *out)
+{
+	metrics_hold(m);
+	for (int id = 0; m && id < METRIC_COUNT; id++) {
+		const struct metric_about *about = metric_about((enum metric)id);
+		const struct family *f = &m->families[id];
+		if (f->n)
+			add_head(out, about, openmetrics);
+		for (int i = 0; i < f->n; i++) {
+			if (about->kind == METRIC_HISTOGRAM)
+				add_histogram(out, about, f->all[i]);
+			else
+				add_sample(out, about, f->all[i], "", NULL, f->all[i]->value);
+		}
+	}
+	metrics_let(m);
+	if (openmetrics)
+		buf_add(out, "# EOF\n");
+}
+
+/* ---- for a person */
+
+static void add_docs_row(struct buf *out, const struct metric_about *about)
+{
+	buf_addf(out, "| `%s` | %s | ", about->name, kind_names[about->kind]);
+	for (int i = 0; i < about->nlabels; i++)
+		buf_addf(out, "%s`%s`", i ? ", " : "", about->labels[i]);
+	buf_addf(out, " | %s |\n", about->help);
+}
+
+static const char intro[] =
+	"# Metrics\n\n"
+	"Generated by `defib config metrics`.\n\n"
+	"`GET /metrics` of `defib daemon --listen …` answers in the text format of Prometheus, or in "
+	"OpenMetrics where the scraper asks for it. It is answered from memory and never waits for a "
+	"database. Times are seconds.\n\n"
+	"- Counters start at 0 with the daemon; those of a worker with the worker.\n"
+	"- Of several daemons only the leader of a watch counts for it: sums over all are right. "
+	"`defib_leader` says which it is. A new leader goes on counting the ledger where the last one "
+	"ended, so that what happened in between is counted too, and once.\n"
+	"- Series of a watch that a reload removed are gone at once.\n"
+	"- `defib_stuck_detected_total`, `defib_recovered_total`, `defib_held_total` and "
+	"`defib_rolled_back_total` are counted from the ledger (ledger.md says which entry counts as "
+	"what): they move by exactly the number of jobs, whoever did it, within a second. Without a "
+	"ledger (`ledger: off`) they are what the daemon's own passes did.\n"
+	"- Workers and commands expose no metrics of their own: what they do to stuck jobs is in the "
+	"ledger, and the daemon that leads the watch counts it.\n"
+	"- Rules for Prometheus are in `deploy/prometheus`, a dashboard for Grafana in "
+	"`deploy/grafana`.\n\n"
+	"## Questions\n\n"
+	"Names with colons are recorded by the rules.\n\n"
+	"| question | expression |\n|---|---|\n"
+	"| resets a day, a week | `defib:recovered:increase1d`, `defib:recovered:increase7d` |\n"
+	"| jobs handled in the last pass | `defib_last_pass_jobs` |\n"
+	"| share of jobs that end well | `defib:settled_done:ratio1h` |\n"
+	"| how long jobs take | `defib:job_seconds:avg1h`, `defib:job_seconds:p95_1h`, "
+	"`defib:job_seconds:p99_1h` |\n"
+	"| the same for a worker | `defib:worker_job_seconds:avg1h`, "
+	"`defib:worker_job_seconds:p95_1h`, "
+	"`defib:worker_job_seconds:p99_1h` |\n"
+	"| jobs a worker takes each time it asks | `defib:worker_claims:per_tick1h` |\n"
+	"| is anybody watching | `time() - defib_last_pass_time_seconds` |\n"
+	"| was a worker wronged | `defib:mistakes:ratio1d` |\n"
+	"| jobs claimed by the workers of a watch | `defib_worker_claims_total * on (worker, database) "
+	"group_right () defib_worker_serves{watch=\"pages\"}` |\n\n"
+	"## All of them\n\n"
+	"| name | kind | labels | meaning |\n|---|---|---|---|\n";
+
+void metrics_docs(struct buf *out)
+{
+	buf_add(out, intro);
+	for (int id = 0; id < METRIC_COUNT; id++)
+		add_docs_row(out, metric_about((enum metric)id));
+	buf_add(out, "\n## Buckets\n\nUpper bounds of the histograms, in seconds.\n\n");
+	for (int id = 0; id < METRIC_COUNT; id++) {
+		const struct metric_about *about = metric_about((enum metric)id);
+		if (about->kind != METRIC_HISTOGRAM)
+			continue;
+		buf_addf(out, "- `%s`:", about->name);
+		for (int i = 0; i < about->nbounds; i++)
+			buf_addf(out, "%s %g", i ? "," : "", about->bounds[i]);
+		buf_addch(out, '\n');
+	}
 }

@@ -8,8 +8,14 @@
 #include "daemon/watch_loop.h"
 #include "insight/runs.h"
 #include "ledger/counts.h"
+#include "ledger/ledger.h"
 #include "life/attendance.h"
+#include "life/instances.h"
+#include "watch/builtin.h"
 #include "watch/depth_sql.h"
+
+#include <jansson.h>
+#include <string.h>
 
 #define BUDGET_MS 250            /* of a round: leadership waits behind it */
 #define SHARE 100                /* what took t is not asked again for so many t */
@@ -261,4 +267,310 @@ void readings_take(struct readings *r, const struct session *session, struct met
 	bool all = read_watches(r, &own, posts, n);
 	session_close(&own);
 	r->due_ms = all ? clock_boot_ms() + READINGS_MS : clock_boot_ms();
+}
+
+/* ---- where to begin ---- */
+
+static bool any_begins(struct watch_loop **posts, int n)
+{
+	bool any = false;
+	for (int i = 0; i < n; i++) {
+		if (!posts[i]->leads)
+			posts[i]->reading.counts = false;
+		any = any || (posts[i]->leads && !posts[i]->reading.counts);
+	}
+	return any;
+}
+
+/* The place that the last leader of this watch wrote down; -1: none, or of another ledger. */
+static int64_t place_left(const struct status_row *rows, int n, const char *watch, int64_t top)
+{
+	int64_t place = -1;
+	for (int i = 0; i < n; i++) {
+		if (!text_eq(rows[i].watch, watch))
+			continue;
+		json_t *info = json_loads(rows[i].info, 0, NULL);
+		const json_t *counted = json_object_get(info, READINGS_PLACE);
+		place = json_is_integer(counted) ? json_integer_value(counted) : -1;
+		json_decref(info);
+	}
+	return place <= top ? place : -1;
+}
+
+static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct watch_loop **posts,
+                       int n, struct arena *a, struct failure *f)
+{
+	struct status_row *rows = NULL;
+	int nrows = 0;
+	int64_t start = 0;
+	defib_err err = status_read(s, a, &rows, &nrows, f);
+	if (!err && top > 0)
+		err = ledger_id_before(s, (clock_boot_ms() - started_ms) * 1000, &start, f);
+	for (int i = 0; i < n && !err; i++) {
+		struct reading *r = &posts[i]->reading;
+		if (!posts[i]->leads || r->counts)
+			continue;
+		int64_t left = place_left(rows, nrows, posts[i]->watch->name, top);
+		r->ledger_id = left >= 0 ? left : start;
+		r->counts = true;
+	}
+	return err;
+}
+
+/* ---- reading on ---- */
+
+/* The least place of all, and how far it may be read without passing another's; false: none. */
+static bool next_part(struct watch_loop **posts, int n, int64_t top, int64_t *from, int64_t *to)
+{
+	bool any = false;
+	for (int i = 0; i < n; i++) {
+		int64_t at = posts[i]->reading.ledger_id;
+		if (!posts[i]->leads || at >= top || (any && at >= *from))
+			continue;
+		*from = at;
+		any = true;
+	}
+	*to = any && top - *from > LEDGER_COUNT_IDS ? *from + LEDGER_COUNT_IDS : top;
+	for (int i = 0; i < n && any; i++) {
+		int64_t at = posts[i]->reading.ledger_id;
+		if (posts[i]->leads && at > *from && at < *to)
+			*to = at;
+	}
+	return any;
+}
+
+static void count_part(struct watch_loop *p, int64_t from, int64_t to,
+                       const struct event_count *counts, int n)
+{
+	if (!p->leads || p->reading.ledger_id != from)
+		return;
+	for (int i = 0; i < n; i++)
+		if (text_eq(counts[i].watch, p->watch->name)) {
+			watch_loop_count(p, &counts[i]);
+			p->reading.gained = true;
+		}
+	p->reading.ledger_id = to;
+}
+
+static defib_err read_on(struct store *s, int64_t top, struct watch_loop **posts, int n,
+                         struct arena *a, struct failure *f)
+{
+	int64_t from = 0, to = 0;
+	defib_err err = DEFIB_OK;
+	while (!err && next_part(posts, n, top, &from, &to)) {
+		struct event_count *counts = NULL;
+		int ncounts = 0;
+		err = ledger_events_between(s, from, to, a, &counts, &ncounts, f);
+		for (int i = 0; i < n && !err; i++)
+			count_part(posts[i], from, to, counts, ncounts);
+	}
+	return err;
+}
+
+defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **posts, int n,
+                          struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	bool there = false;
+	int64_t top = 0;
+	defib_err err = ledger_exists(s, &there, f);
+	if (!err && there)
+		err = ledger_top(s, &top, f);
+	if (!err && any_begins(posts, n))
+		err = begin(s, top, started_ms, posts, n, &a, f);
+	if (!err)
+		err = read_on(s, top, posts, n, &a, f);
+	arena_release(&a);
+	return err;
+}
+
+/* ---- one worker */
+
+/* Members of what it says, and the metrics that they become. */
+static const struct {
+	const char *part, *member; /* part NULL: of the object itself */
+	enum metric metric;
+} numbers[] = {
+	{NULL, "ticks", METRIC_WORKER_TICKS},        {NULL, "claims", METRIC_WORKER_CLAIMS},
+	{NULL, "tries", METRIC_WORKER_TRIES},        {NULL, "failures", METRIC_WORKER_FAILURES},
+	{"spool", "jobs", METRIC_WORKER_SPOOL},      {"spool", "bytes", METRIC_WORKER_SPOOL_BYTES},
+	{"spool", "set_aside", METRIC_WORKER_ASIDE},
+};
+#define ENDS_MAX 16 /* of one worker: any text may stand there */
+#define SERVES_MAX 50
+
+static void say_numbers(struct metrics *m, const json_t *info, const char *const *labels)
+{
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+		const json_t *from = numbers[i].part ? json_object_get(info, numbers[i].part) : info;
+		const json_t *n = json_object_get(from, numbers[i].member);
+		if (json_is_number(n))
+			metrics_set(m, numbers[i].metric, json_number_value(n), labels);
+	}
+}
+
+/* How long its jobs ran; a bound that is none of ours goes to the next above it. */
+static void say_took(struct metrics *m, const json_t *took, const char *const *labels)
+{
+	double counts[TOOK_BUCKETS] = {0};
+	const char *bound;
+	const json_t *n;
+	if (!json_is_object(took))
+		return;
+	json_object_foreach(json_object_get(took, "buckets"), bound, n)
+	{
+		int i = 0;
+		while (i < TOOK_BUCKETS - 1 && strtod(bound, NULL) > took_bounds[i])
+			i++;
+		counts[i] += json_number_value(n) > 0 ? json_number_value(n) : 0;
+	}
+	metrics_set_buckets(m, METRIC_WORKER_TOOK, counts,
+	                    json_number_value(json_object_get(took, "sum")), labels);
+}
+
+static void say_info(struct metrics *m, const struct attendant *w, const json_t *info,
+                     const char *const *labels)
+{
+	const json_t *clock = json_object_get(info, "clock_ms"), *n;
+	const char *breaker = json_string_value(json_object_get(info, "breaker")), *end;
+	int left = ENDS_MAX;
+	say_numbers(m, info, labels);
+	say_took(m, json_object_get(info, "took"), labels);
+	if (breaker)
+		metrics_set(m, METRIC_WORKER_BREAKER, breaker[0] == 'o', labels);
+	if (json_is_number(clock))
+		metrics_set(m, METRIC_WORKER_SKEW,
+		            json_number_value(clock) / 1e3 - (double)w->renewed_us / 1e6, labels);
+	json_object_foreach(json_object_get(info, "settled"), end, n)
+	{
+		if (left-- > 0 && json_is_number(n))
+			metrics_set(m, METRIC_WORKER_SETTLED, json_number_value(n),
+			            LABELS(w->name, labels[1], end));
+	}
+}
+
+/* Who does not say what he serves can only work on the built-in queue. */
+static const char *served(const struct attendant *w)
+{
+	return w->serves ? w->serves : BUILTIN_NAME;
+}
+
+static void say_served(struct metrics *m, const struct attendant *w, const char *database)
+{
+	char name[128];
+	int left = SERVES_MAX;
+	for (const char *at = served(w); *at && left > 0; left--) {
+		size_t n = strcspn(at, "\n");
+		snprintf(name, sizeof name, "%.*s", (int)n, at);
+		metrics_set(m, METRIC_WORKER_SERVES, 1, LABELS(w->name, database, name));
+		at += n + (at[n] == '\n');
+	}
+}
+
+static void say_worker(struct metrics *m, const struct attendant *w, const char *database)
+{
+	const char *const *labels = LABELS(w->name, database);
+	json_t *info = w->info ? json_loads(w->info, 0, NULL) : NULL;
+	metrics_set(m, METRIC_WORKER_UP, !w->expired, labels);
+	metrics_set(m, METRIC_WORKER_JOBS, (double)w->holding, labels);
+	say_served(m, w, database);
+	say_info(m, w, info, labels);
+	json_decref(info);
+}
+
+static void drop_workers(struct metrics *m, const char *database)
+{
+	static const enum metric all[] = {
+		METRIC_WORKER_SERVES,  METRIC_WORKER_TICKS, METRIC_WORKER_TOOK,
+		METRIC_WORKER_UP,      METRIC_WORKER_JOBS,  METRIC_WORKER_CLAIMS,
+		METRIC_WORKER_SETTLED, METRIC_WORKER_TRIES, METRIC_WORKER_FAILURES,
+		METRIC_WORKER_BREAKER, METRIC_WORKER_SPOOL, METRIC_WORKER_SPOOL_BYTES,
+		METRIC_WORKER_ASIDE,   METRIC_WORKER_SKEW,
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		metrics_drop(m, all[i], LABELS(NULL, database, NULL));
+}
+
+/* ---- one watch */
+
+static bool serves(const struct attendant *w, const struct watch *watch)
+{
+	return serves_watch(served(w), watch->name);
+}
+
+static void add_to_watches(const struct attendant *w, enum metric metric, struct watch_loop **posts,
+                           int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct watch_metrics *m = &posts[i]->meter;
+		if (posts[i]->leads && serves(w, posts[i]->watch))
+			metrics_add(m->metrics, metric, 1, LABELS(m->watch, m->database));
+	}
+}
+
+static void begin_watches(struct watch_loop **posts, int n)
+{
+	static const enum metric counts[] = {METRIC_WORKER_STARTS, METRIC_WORKER_RESTARTS,
+	                                     METRIC_WORKER_DEATHS};
+	for (int i = 0; i < n; i++) {
+		const struct watch_metrics *m = &posts[i]->meter;
+		const char *const *labels = LABELS(m->watch, m->database);
+		if (!posts[i]->leads)
+			continue;
+		metrics_set(m->metrics, METRIC_WORKERS, 0, labels);
+		for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+			metrics_ready(m->metrics, counts[k], labels);
+	}
+}
+
+/* ---- all */
+
+static const struct seen_worker *seen(const struct readings *r, int64_t id)
+{
+	for (int i = 0; i < r->nworkers; i++)
+		if (r->workers[i].id == id)
+			return &r->workers[i];
+	return NULL;
+}
+
+/* What became of it since the last reading. */
+static void count_changes(const struct readings *r, const struct attendant *w,
+                          struct watch_loop **posts, int n)
+{
+	const struct seen_worker *before = seen(r, w->id);
+	if (!before && r->listed) {
+		add_to_watches(w, METRIC_WORKER_STARTS, posts, n);
+		if (w->again)
+			add_to_watches(w, METRIC_WORKER_RESTARTS, posts, n);
+	}
+	if (w->dead && (before ? before->alive : r->listed))
+		add_to_watches(w, METRIC_WORKER_DEATHS, posts, n);
+}
+
+static void remember(struct readings *r, const struct attendant *rows, int n)
+{
+	r->workers = mem_grow(r->workers, sizeof *r->workers * (size_t)(n + 1));
+	for (int i = 0; i < n; i++)
+		r->workers[i] = (struct seen_worker){rows[i].id, rows[i].alive};
+	r->nworkers = n;
+	r->listed = true;
+}
+
+void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
+                      const char *database, struct watch_loop **posts, int nposts)
+{
+	metrics_hold(m);
+	drop_workers(m, database);
+	begin_watches(posts, nposts);
+	/* The oldest first: of two with one name the newer has the last word. */
+	for (int i = n - 1; i >= 0; i--) {
+		count_changes(r, &rows[i], posts, nposts);
+		if (!rows[i].alive)
+			continue;
+		say_worker(m, &rows[i], database);
+		if (!rows[i].expired)
+			add_to_watches(&rows[i], METRIC_WORKERS, posts, nposts);
+	}
+	metrics_let(m);
+	remember(r, rows, n);
 }

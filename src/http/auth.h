@@ -15,6 +15,10 @@
 
 #include "watch/service.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
 struct auth;
 
 /* Reads the secrets of all tokens; the result is constant and may be shared by threads. */
@@ -41,5 +45,26 @@ struct asked_from {
 };
 /* Why a request is refused as not meant for us (with its status), or NULL. */
 const char *auth_from_here(const struct asked_from *q, const struct text_list *hosts, int *status);
+
+#define STRIKES_MAX 10     /* at once, then … */
+#define STRIKE_MS 10000    /* … one in this time */
+#define STRIKE_PLACES 1024 /* addresses that are remembered */
+
+struct failed_login {
+	uint64_t who;    /* 0: free */
+	int64_t fill_ms; /* as of `at_ms`: STRIKE_MS for each strike that has not leaked yet */
+	int64_t at_ms;
+};
+
+struct failed_logins {
+	struct failed_login rows[STRIKE_PLACES];
+};
+
+/* A number for an address, never 0. */
+uint64_t failed_logins_who(const struct sockaddr *from);
+/* Seconds until it may try again; 0: now. */
+int64_t failed_logins_wait_s(const struct failed_logins *s, uint64_t who, int64_t now_ms);
+/* It showed a wrong one. */
+void failed_logins_add(struct failed_logins *s, uint64_t who, int64_t now_ms);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "base/test.h"
 #include "base/text.h"
-#include "http/failed_logins.h"
 
 #include <arpa/inet.h>
 #include <unistd.h>

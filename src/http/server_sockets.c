@@ -3,16 +3,83 @@
  * with epoll, a bound on connections and on the memory of each, TLS where there is a
  * certificate, and what it has to say kept for the one line that names the failure.
  */
+#include "base/address.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "daemon/metrics.h"
 #include "http/server_inside.h"
 
-#include "base/log.h"
-#include "http/listen.h"
-
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#define BACKLOG 1024 /* a burst of clients; the kernel cuts it to its own limit */
+
+static const struct {
+	int number;
+	const char *next;
+} advice[] = {
+	{EADDRINUSE, "another process listens there: choose another port, or 0 for a free one"},
+	{EADDRNOTAVAIL, "the address is not one of this host"},
+	{EACCES, "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE): choose a higher one"},
+};
+
+static defib_err refuse(const struct address *at, int number, struct failure *f)
+{
+	char text[80];
+	address_text(at, text, sizeof text);
+	fail(f, DEFIB_CONFIG, "cannot listen on %s: %s", text, strerror(number));
+	for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
+		if (advice[i].number == number)
+			fail_next(f, "%s", advice[i].next);
+	return DEFIB_CONFIG;
+}
+
+static int real_port(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
+	} own = {0};
+	socklen_t n = sizeof own;
+	if (getsockname(fd, &own.any, &n) != 0)
+		return 0;
+	return ntohs(own.any.sa_family == AF_INET6 ? own.six.sin6_port : own.four.sin_port);
+}
+
+/* Sets at->port to the real one where it was 0. */
+MUST_CHECK static defib_err listen_open(struct address *at, int *fd, struct failure *f)
+{
+	struct sockaddr_storage where;
+	socklen_t n = address_socket(at, &where);
+	int on = 1, off = 0;
+	*fd = socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0)
+		return refuse(at, errno, f);
+	setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (at->v6)
+		setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+	if (bind(*fd, (struct sockaddr *)&where, n) != 0 || listen(*fd, BACKLOG) != 0) {
+		int number = errno;
+		close(*fd);
+		*fd = -1;
+		return refuse(at, number, f);
+	}
+	at->port = real_port(*fd);
+	return DEFIB_OK;
+}
+
+/* ---- the server ---- */
 
 #define THREADS 2
 #define CONNECTION_BYTES (20 << 10) /* head of a request, and what is to be sent */
@@ -129,4 +196,271 @@ defib_err server_start(struct http *h, const struct service *s, const struct htt
 	address_text(&h->at, h->address, sizeof h->address);
 	snprintf(h->url, sizeof h->url, "%s://%s", h->tls ? "https" : "http", h->address);
 	return err;
+}
+
+#define TICK_MS 250
+#define FAIR_MS 300 /* a request that is meant is here by then */
+
+static void note_number(struct http *h)
+{
+	metrics_set(h->api->metrics, METRIC_HTTP_CONNECTIONS, h->nconnections, NO_LABELS);
+}
+
+/* The one that has been at its request, or at taking its answer, for the longest. */
+static struct connection *slowest(struct http *h, int64_t now_ms)
+{
+	struct connection *found = NULL;
+	int64_t since = now_ms - FAIR_MS;
+	for (struct connection *c = h->connections; c; c = c->next) {
+		int phase = atomic_load(&c->phase);
+		int64_t at = atomic_load(&c->since_ms);
+		if (!c->cut && (phase == PHASE_READING || phase == PHASE_SENDING) && at <= since) {
+			since = at;
+			found = c;
+		}
+	}
+	return found;
+}
+
+/* Under the lock. Those that are cut already count no more: they go in a moment. */
+static void make_room(struct http *h)
+{
+	int64_t now_ms = clock_boot_ms();
+	struct connection *c;
+	while (h->nconnections - h->ncut > h->crowd && (c = slowest(h, now_ms))) {
+		c->cut = true;
+		h->ncut++;
+		shutdown(c->fd, SHUT_RDWR);
+	}
+}
+
+struct connection *connection_add(struct http *h, int fd)
+{
+	struct connection *c = mem_alloc(sizeof *c);
+	c->fd = fd;
+	connection_phase(c, PHASE_READING);
+	pthread_mutex_lock(&h->lock);
+	c->next = h->connections;
+	if (c->next)
+		c->next->before = c;
+	h->connections = c;
+	h->nconnections++;
+	note_number(h);
+	make_room(h);
+	pthread_mutex_unlock(&h->lock);
+	return c;
+}
+
+void connection_remove(struct http *h, struct connection *c)
+{
+	pthread_mutex_lock(&h->lock);
+	if (c->next)
+		c->next->before = c->before;
+	if (c->before)
+		c->before->next = c->next;
+	else
+		h->connections = c->next;
+	h->nconnections--;
+	h->ncut -= c->cut;
+	note_number(h);
+	pthread_mutex_unlock(&h->lock);
+	free(c);
+}
+
+void connection_phase(struct connection *c, enum phase phase)
+{
+	atomic_store(&c->since_ms, clock_boot_ms());
+	atomic_store(&c->phase, phase);
+}
+
+bool connections_busy(struct http *h)
+{
+	bool busy = false;
+	pthread_mutex_lock(&h->lock);
+	for (struct connection *c = h->connections; c; c = c->next)
+		busy = busy || atomic_load(&c->phase) != PHASE_READING;
+	pthread_mutex_unlock(&h->lock);
+	return busy;
+}
+
+static void cut_late(struct http *h)
+{
+	const int64_t limits[] = {[PHASE_READING] = h->request_ms, [PHASE_SENDING] = SEND_MS};
+	int64_t now = clock_boot_ms();
+	pthread_mutex_lock(&h->lock);
+	for (struct connection *c = h->connections; c; c = c->next) {
+		int phase = atomic_load(&c->phase);
+		bool timed = phase == PHASE_READING || phase == PHASE_SENDING;
+		if (timed && now - atomic_load(&c->since_ms) > limits[phase])
+			shutdown(c->fd, SHUT_RDWR);
+	}
+	make_room(h);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void *tick(void *arg)
+{
+	struct http *h = arg;
+	struct pollfd woken = {.fd = h->wake_clock, .events = POLLIN};
+	while (poll(&woken, 1, TICK_MS) <= 0) {
+		cut_late(h);
+		streams_look(h);
+		request_pools_tick(h->pools);
+	}
+	return NULL;
+}
+
+void clock_start(struct http *h)
+{
+	sigset_t every, before;
+	h->wake_clock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sigfillset(&every);
+	pthread_sigmask(SIG_SETMASK, &every, &before);
+	if (h->wake_clock < 0 || pthread_create(&h->clock, NULL, tick, h) != 0)
+		abort();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void clock_stop(struct http *h)
+{
+	eventfd_write(h->wake_clock, 1);
+	pthread_join(h->clock, NULL);
+	close(h->wake_clock);
+}
+
+struct head {
+	const char *bytes; /* as the library left them */
+	size_t size, at;   /* where the line before ended */
+	bool walks;        /* the library keeps heads as we know it */
+	const char *why;   /* the first thing that is wrong */
+	int hosts, lengths, encodings;
+	bool old; /* HTTP/1.0 */
+};
+
+static bool is_token(const char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)text[i]) && !memchr("!#$%&'*+-.^_`|~", text[i], 15))
+			return false;
+	return n > 0;
+}
+
+static bool is_value(const char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (((unsigned char)text[i] < ' ' && text[i] != '\t') || text[i] == 0x7f)
+			return false;
+	return true;
+}
+
+static bool is_length(const char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isdigit((unsigned char)text[i]))
+			return false;
+	return n > 0 && n <= 18;
+}
+
+/* Whether `n` bytes at the place are what a line's end became. */
+static bool ended(const struct head *h, size_t n)
+{
+	static const char zeros[4];
+	return h->at + n <= h->size && memcmp(h->bytes + h->at, zeros, n) == 0;
+}
+
+/* A pointer of the library's as a place in the head; SIZE_MAX: it is elsewhere. */
+static size_t place(const struct head *h, const char *p)
+{
+	uintptr_t base = (uintptr_t)h->bytes, at = (uintptr_t)p;
+	return at >= base && at <= base + h->size ? at - base : SIZE_MAX;
+}
+
+/* CRLF, a name, a colon, blanks, a value: each directly behind the other. */
+static bool follows(struct head *h, const char *name, size_t nname, const char *value,
+                    size_t nvalue)
+{
+	size_t value_at = place(h, value);
+	if (!ended(h, 2) || place(h, name) != h->at + 2 || value_at == SIZE_MAX)
+		return false;
+	for (size_t i = h->at + 2 + nname + 1; i < value_at; i++)
+		if (h->bytes[i] != ' ' && h->bytes[i] != '\t')
+			return false;
+	h->at = value_at + nvalue;
+	return true;
+}
+
+static void judge_framing(struct head *h, const char *name, const char *value, size_t nvalue)
+{
+	while (nvalue > 0 && (value[nvalue - 1] == ' ' || value[nvalue - 1] == '\t'))
+		nvalue--;
+	if (strcasecmp(name, "Host") == 0 && ++h->hosts > 1)
+		h->why = "the request has two Hosts";
+	if (strcasecmp(name, "Content-Length") == 0) {
+		h->lengths++;
+		if (!is_length(value, nvalue))
+			h->why = "Content-Length is no plain number";
+	}
+	if (strcasecmp(name, "Transfer-Encoding") == 0) {
+		h->encodings++;
+		if (nvalue != strlen("chunked") || strncasecmp(value, "chunked", nvalue) != 0)
+			h->why = "Transfer-Encoding can only be chunked";
+	}
+}
+
+static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char *name, size_t nname,
+                                 const char *value, size_t nvalue)
+{
+	struct head *h = ctx;
+	(void)kind;
+	value = value ? value : "";
+	if (!is_token(name, nname))
+		h->why = "the name of a header has a character that none has";
+	else if (!is_value(value, nvalue))
+		h->why = "the value of a header has a control character";
+	else if (h->walks && !follows(h, name, nname, value, nvalue))
+		h->why = "a line of the head does not end with CRLF, or is folded";
+	else
+		judge_framing(h, name, value, nvalue);
+	return h->why ? MHD_NO : MHD_YES;
+}
+
+static const char *whole_refusal(const struct head *h)
+{
+	if (h->walks && !(ended(h, 4) && h->at + 4 == h->size))
+		return "a line of the head does not end with CRLF";
+	if (h->hosts == 0 && !h->old)
+		return "the request has no Host";
+	if (h->lengths > 1)
+		return "the request has two Content-Lengths";
+	if (h->encodings > 1)
+		return "the request has two Transfer-Encodings";
+	if (h->encodings && h->lengths)
+		return "the request has a Content-Length and a Transfer-Encoding";
+	if (h->encodings && h->old)
+		return "HTTP/1.0 has no Transfer-Encoding";
+	return NULL;
+}
+
+/* One blank behind the method, and one before the version. */
+static bool is_line(const struct head *h, const char *method, const char *url, size_t version_at)
+{
+	return place(h, url) == strlen(method) + 1 && version_at >= 2 &&
+	       h->bytes[version_at - 1] == '\0' && h->bytes[version_at - 2] != ' ';
+}
+
+const char *strict_refusal(struct MHD_Connection *socket, const char *method, const char *url,
+                           const char *version, bool *chunked)
+{
+	const union MHD_ConnectionInfo *size =
+		MHD_get_connection_info(socket, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+	struct head h = {
+		.bytes = method, .size = size ? size->header_size : 0, .old = text_eq(version, "HTTP/1.0")};
+	size_t at = place(&h, version);
+	h.walks = at != SIZE_MAX && at + strlen(version) <= h.size;
+	h.at = h.walks ? at + strlen(version) : 0;
+	if (h.walks && !is_line(&h, method, url, at))
+		return "the first line has a blank too many";
+	MHD_get_connection_values_n(socket, MHD_HEADER_KIND, on_header, &h);
+	*chunked = h.encodings > 0;
+	return h.why ? h.why : whole_refusal(&h);
 }

@@ -90,7 +90,8 @@ static defib_err look_for_ledger(struct api_call *c, struct api_watch *w, struct
 	return ledger_open(c->session->store, c->route->write, &w->ledger, f);
 }
 
-static defib_err bind(struct api_call *c, struct thread_sessions_watch *own, struct failure *f)
+static defib_err bind_watch(struct api_call *c, struct thread_sessions_watch *own,
+                            struct failure *f)
 {
 	struct store *store = c->session->store;
 	bool builtin = !settings_watch(&c->setup->settings, c->watch->name);
@@ -123,7 +124,7 @@ bool api_bound(struct api_call *c, struct api_watch **out)
 	struct failure f = {0};
 	if (!own) {
 		own = mem_alloc(sizeof *own);
-		if (bind(c, own, &f)) {
+		if (bind_watch(c, own, &f)) {
 			watch_free(own);
 			return api_failed(c, &f);
 		}

@@ -1,8 +1,9 @@
 /*
- * json_watch.h: a watch: what it is, and how the daemon that is asked sees it.
+ * api_watches.h: one watch as JSON: its configuration, and its state as the daemon that is
+ * asked knows it.
  */
-#ifndef HTTP_JSON_WATCH_H
-#define HTTP_JSON_WATCH_H
+#ifndef HTTP_API_WATCHES_H
+#define HTTP_API_WATCHES_H
 
 #include "daemon/overview.h"
 #include "watch/settings.h"
