@@ -3,8 +3,8 @@
  * read, and what became of it.
  *
  * sinks.c          which sender a sink has; the log
- * sink_http.c      webhook, Alertmanager, PagerDuty
- * sink_command.c   a program of the user's
+ * over HTTP: webhook, Alertmanager, PagerDuty
+ * a command: a program of the user's
  */
 #ifndef ALERT_SINKS_H
 #define ALERT_SINKS_H

@@ -1,7 +1,7 @@
 /*
  * cmd_completion.c: `defib completion SHELL`: the script that teaches a shell to complete our
  * words. The scripts (completions/) are small and know nothing: at each TAB they ask
- * `defib completion words -- WORD… CURRENT` (complete.c), so that they never grow old.
+ * `defib completion words -- WORD… CURRENT`, so that they never grow old.
  */
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 /*
  * cmd_help.c: `defib help`, and what --help prints: the tables of commands and options laid
- * out for a terminal of 80 columns. The manual page (manual.c) is the same tables.
+ * out for a terminal of 80 columns. The manual page is the same tables.
  */
 #include "base/text.h"
 #include "cli/help.h"

@@ -19,11 +19,11 @@ struct ledger_source {
 
 /*
  * Print what comes until a signal, or until nobody reads. `filter` gives the
- * conditions; the cursors say where to begin (ledger_follow.c).
+ * conditions; the cursors say where to begin.
  */
 int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
                   const struct ledger_filter *filter);
-/* `defib ledger prune` (ledger_prune.c) and `defib ledger verify` (ledger_verify.c). */
+/* `defib ledger prune` (ledger_prune.c) and `defib ledger verify`. */
 int ledger_prune(struct cli *c);
 int ledger_verify(struct cli *c);
 

@@ -9,7 +9,7 @@
 extern const char *const group_titles[GROUP_COUNT];
 extern const char help_exit_codes[], help_watch_options[];
 
-/* The manual page, defib(1), to stdout (manual.c). */
+/* The manual page, defib(1), to stdout. */
 void print_manual(void);
 
 #endif

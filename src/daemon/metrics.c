@@ -1,5 +1,5 @@
 /*
- * metrics.c: see metrics.h. The registry; metrics_write.c puts it into words.
+ * metrics.c: see metrics.h. The registry, and its text for scrapes.
  *
  * A series is found by a hash over its metric and label values, and stands in its
  * metric's list as well: writing is one look-up, a scrape walks the lists.

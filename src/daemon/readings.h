@@ -6,10 +6,6 @@
  * READINGS_MS at most, for watches that this daemon leads, on a short session
  * of their own that gives up after half a second; what one watch costs is kept under a
  * hundredth of the time. A reading that fails is counted, and leaves what was known.
- *
- * readings.c          when, and what is asked of one watch
- * readings_ledger.c   what the ledger gained, whoever wrote it
- * readings_workers.c  what workers say of themselves
  */
 #ifndef DAEMON_READINGS_H
 #define DAEMON_READINGS_H
@@ -63,11 +59,11 @@ void readings_take(struct readings *r, const struct session *session, struct met
 
 /* The member of a watch's status that tells up to where the ledger was counted. */
 #define READINGS_PLACE "ledger_counted"
-/* readings_ledger.c: `started_ms` is when this daemon began (CLOCK_BOOTTIME). */
+/* What the ledger gained, whoever wrote it; `started_ms` is when this daemon began (CLOCK_BOOTTIME). */
 MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **posts,
                                      int n, struct failure *f);
 
-/* readings_workers.c */
+/* What workers report about themselves. */
 struct attendant;
 void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
                       const char *database, struct watch_loop **posts, int nposts);

@@ -3,7 +3,7 @@
  * ledger, who leads, how the database answers. Only arithmetic: nothing here asks a database.
  *
  * What was detected, recovered and held is what the ledger says (ledger/events.h), whoever
- * wrote it: readings_ledger.c reads on behind a cursor. Where a watch has no ledger, what the
+ * wrote it: readings.c reads on behind a cursor. Where a watch has no ledger, what the
  * daemon's own passes did is all that is known, and is counted instead.
  */
 #ifndef DAEMON_WATCH_METRICS_H

@@ -142,11 +142,11 @@ extern const struct api_route api_read_routes[];   /* api_read.c: jobs, ledger, 
 extern const struct api_route api_act_routes[];    /* api_act.c: what a person does to jobs */
 extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
 extern const struct api_route api_report_routes[]; /* api_report.c: what happened in a period */
-extern const struct api_route api_trend_routes[];  /* api_trend.c: the same, to be drawn */
+extern const struct api_route api_trend_routes[];  /* the same, to be drawn */
 extern const struct api_route api_alert_routes[];  /* api_alerts.c: alerts, messages, a test */
 extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
 extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
-extern const struct api_route api_index_routes[];  /* api_index.c: what there is to ask */
+extern const struct api_route api_index_routes[];  /* the list of routes */
 /* The same, but with whole paths. */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: what browsers show */

@@ -1,6 +1,6 @@
 /*
  * api_act.c: what a person does to jobs over HTTP: the routes, and acts on one job or on
- * many. The answer is that of the command (json_act.h); where one job was meant and it was
+ * many. The answer is that of the command (view/act.h); where one job was meant and it was
  * not done, a problem says why.
  */
 #include "http/api_act.h"

@@ -3,7 +3,6 @@
  * of the command of the same name: the same guards, the same ledger, the same answer.
  *
  * api_act.c    the routes; one job, or many by name or terms
- * api_delete.c    DELETE: marked once, answered the same however often it is asked
  * api_undo.c   take back a batch, or the newest change of a job
  * api_scan.c   one pass at once
  * api_overrides.c   words to the daemons: pause, resume, raise, override-guard

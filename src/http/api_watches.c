@@ -314,7 +314,7 @@ const struct api_route api_watch_routes[] = {
 /* ---- how it is ---- */
 
 /*
- * The word of watch_status.h, as far as the leader itself knows it; NULL: it does not lead, and
+ * The word of view/watch.h, as far as the leader itself knows it; NULL: it does not lead, and
  * only the database knows who does.
  */
 static const char *watch_status_word(const struct watch_view *v, const json_t *info)

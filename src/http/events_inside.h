@@ -60,7 +60,7 @@ const char *tailer_database(const struct tailer *t);
 /* After `stop` was set. */
 void tailer_end(struct tailer *t);
 
-/* Once a second: watches that changed, beats, who is stuck (events_tick.c). */
+/* Once a second: watches that changed, beats, who is stuck. */
 void events_tick(struct events *e);
 void events_tick_release(struct events *e);
 

@@ -1,5 +1,5 @@
 /*
- * http.h: the daemon's HTTP server: sockets, limits, and what every answer carries.
+ * server.h: the daemon's HTTP server: sockets, limits, and what every answer carries.
  *
  * One or two threads read sockets (libmicrohttpd with epoll) and never wait for
  * anything else: a call that needs a database is suspended and answered from its request pool
@@ -7,13 +7,8 @@
  * may take is bounded: connections, the size of headers and bodies, the time until a
  * request is whole and until its answer is taken.
  *
- * http.c         start, stop, a request from its first byte to its answer
- * server_sockets.c  the library, set up
- * server_strict.c  heads that could be read in two ways
- * server_answer.c  answers and the headers that each carries
- * server_stream.c  answers without an end
- * server_clock.c   who takes too long
- * listen.c       the socket
+ * server.c          start, stop, a request from its first byte to its answer
+ * server_sockets.c  the library set up, limits of time, heads that could be read in two ways
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H

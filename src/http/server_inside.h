@@ -58,7 +58,7 @@ struct http {
 	struct connection *connections;
 	struct http_stream *streams;
 	int nconnections;
-	int crowd; /* so many connections leave no room for a probe: see server_clock.c */
+	int crowd; /* so many connections leave no room for a probe: see server_sockets.c */
 	int ncut;  /* of them are as good as gone */
 	pthread_t clock;
 	int wake_clock; /* eventfd */
@@ -95,7 +95,7 @@ struct http_calls {
 MUST_CHECK defib_err server_start(struct http *h, const struct service *s,
                                   const struct http_calls *calls, struct failure *f);
 
-/* ---- server_strict.c ---- */
+/* ---- heads that could be read in two ways ---- */
 
 /*
  * Why the head of a request is refused, or NULL. `chunked`: its body has no length; how lenient
@@ -104,7 +104,7 @@ MUST_CHECK defib_err server_start(struct http *h, const struct service *s,
 const char *strict_refusal(struct MHD_Connection *socket, const char *method, const char *url,
                            const char *version, bool *chunked);
 
-/* ---- server_clock.c: who is connected, and takes too long ---- */
+/* ---- who is connected, and takes too long ---- */
 
 struct connection *connection_add(struct http *h, int fd);
 void connection_remove(struct http *h, struct connection *c);
@@ -114,11 +114,11 @@ bool connections_busy(struct http *h);
 void clock_start(struct http *h);
 void clock_stop(struct http *h);
 
-/* ---- server_answer.c ---- */
+/* ---- answers ---- */
 
 enum MHD_Result request_answer(struct request *r);
 
-/* ---- server_stream.c ---- */
+/* ---- answers without an end ---- */
 
 /* As the library wants it; the stream ends with the response. */
 struct MHD_Response *stream_response(struct http_stream *s);

@@ -133,7 +133,7 @@ static defib_err run(struct http *h, const struct service *s, const struct http_
 {
 	unsigned flags =
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
-	/* The library's own limit is on silence; ours on the whole (server_clock.c). */
+	/* The library's own limit is on silence; ours on the whole. */
 	unsigned quiet_s = (unsigned)(h->request_ms / 1000) + 2;
 	struct MHD_OptionItem tls[] = {
 		{MHD_OPTION_HTTPS_MEM_CERT, 0, certificate->data},

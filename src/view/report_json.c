@@ -1,4 +1,4 @@
-/* report_json.c: a report with all its numbers: see report_format.h. */
+/* report_json.c: a report with all its numbers: see report.h. */
 #include "view/report.h"
 
 #include "base/clock.h"
