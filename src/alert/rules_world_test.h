@@ -123,7 +123,7 @@ static const struct {
      "a stuck job gave its last sign of life just over 1h before it was last found (alert above "
      "1h)"},
 	{ALERT_CONNECTION_FAILURES, failures, 9, 10, 11,
-     "1.1 % of the tries to use the database within 5m failed (alert above 1 %)"},
+     "1.1 % of the attempts to use the database within 5m failed (alert above 1 %)"},
 	{ALERT_RECOVERED_MANY, recovered, 9, 10, 11,
      "11 jobs were recovered within 1h (alert above 10)"},
 	{ALERT_RECOVERED_FAST, recovered, 29, 30, 31,
