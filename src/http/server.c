@@ -265,7 +265,7 @@ static defib_err check_reach(const struct http *h, const struct http_rules *r, s
 {
 	if (h->at.loopback || auth_has_tokens(r->auth))
 		return DEFIB_OK;
-	fail(f, DEFIB_CONFIG, "%s can be reached by others, and there is no token", h->at.host);
+	fail(f, DEFIB_CONFIG, "%s is reachable from other hosts, and there is no token", h->at.host);
 	fail_next(f, "add http: tokens: to the configuration, or listen on 127.0.0.1");
 	return DEFIB_CONFIG;
 }
