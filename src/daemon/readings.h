@@ -59,7 +59,8 @@ void readings_take(struct readings *r, const struct session *session, struct met
 
 /* The member of a watch's status that tells up to where the ledger was counted. */
 #define READINGS_PLACE "ledger_counted"
-/* What the ledger gained, whoever wrote it; `started_ms` is when this daemon began (CLOCK_BOOTTIME). */
+/* What the ledger gained, whoever wrote it; `started_ms` is when this daemon began
+ * (CLOCK_BOOTTIME). */
 MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **posts,
                                      int n, struct failure *f);
 
