@@ -4,6 +4,7 @@
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/retries.h"
+#include "recover/held.h"
 
 #include <assert.h>
 
@@ -47,15 +48,13 @@ static bool judged(const struct browse *o)
 static bool holds(const struct watch *w, const struct term *t, const struct browsed *row)
 {
 	enum verdict verdict = row->judgement.verdict;
-	const char *name = state_named(w, row->state);
 	switch (t->what) {
 	case TERM_STUCK:
 		return verdict != VERDICT_NONE;
 	case TERM_VERDICT:
 		return verdict != VERDICT_NONE && (verdict == t->verdict) == (t->op == TERM_IS);
 	case TERM_HELD:
-		name = name ? name : row->state;
-		return row->facts.held || (name && strcasecmp(name, "held") == 0);
+		return held_now(w, &row->facts, row->state);
 	default:
 		return true;
 	}

@@ -6,6 +6,7 @@
 #include "recover/look.h"
 #include "watch/builtin.h"
 #include "watch/compile_read.h"
+#include "watch/terms.h"
 
 #define STATE_COUNT_MAX 100000
 
@@ -39,6 +40,13 @@ static defib_err read_holds(struct store *s, const struct watch_sql *q, struct a
 			out->facts[at] = found[i];
 	}
 	return err;
+}
+
+bool held_now(const struct watch *w, const struct facts *f, const char *state)
+{
+	const char *name = state_named(w, state);
+	name = name ? name : state;
+	return f->held || (name && strcasecmp(name, "held") == 0);
 }
 
 /* Jobs of the built-in queue say it by their state. */

@@ -9,6 +9,13 @@
 
 #include "ledger/ledger.h"
 #include "watch/compile.h"
+#include "watch/facts.h"
+
+/*
+ * Whether a job is on hold as people read it: a hold of ours still holds it, or its state, as the
+ * watch calls it, is "held". `state` is what the row says; NULL: nothing.
+ */
+bool held_now(const struct watch *w, const struct facts *f, const char *state);
 
 struct held_count {
 	int64_t all;

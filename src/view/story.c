@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "ledger/events.h"
 #include "recover/evidence.h"
+#include "recover/held.h"
 #include "recover/masked.h"
 #include "view/explain.h"
 #include "view/job.h"
@@ -185,13 +186,6 @@ static void add_error(const struct watch *w, const struct story *s, const char *
 		}
 }
 
-static bool is_held(const struct watch *w, const struct story *s)
-{
-	const char *name = state_named(w, s->row.state);
-	name = name ? name : s->row.state;
-	return s->row.facts.held || (name && strcasecmp(name, "held") == 0);
-}
-
 static void held_sentence(const struct watch *w, const struct story *s, struct buf *out)
 {
 	const struct facts *f = &s->row.facts;
@@ -314,7 +308,7 @@ static void whole_sentence(const struct watch *w, const struct story *s,
 	buf_add(out, "Job ");
 	job_qualified(w, s->row.job, out);
 	buf_add(out, " ");
-	if (is_held(w, s))
+	if (held_now(w, &s->row.facts, s->row.state))
 		held_sentence(w, s, out);
 	else if (s->has_retry)
 		retry_sentence(s, out);
