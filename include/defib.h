@@ -47,13 +47,13 @@ extern "C" {
 
 /*
  * Error classes. The class decides what is right to do next, so there is one
- * class a reaction and not one a cause. X(name, number, text)
+ * class per reaction, not per cause. X(name, number, text)
  */
 #define DEFIB_ERR_LIST(X)                                                                          \
 	X(OK, 0, "ok")                                                                                 \
 	X(USAGE, 1, "wrong usage")                                                                     \
 	X(CONFIG, 2, "wrong configuration")                                                            \
-	X(CONNECTION, 3, "connection lost or not to be had; nothing of the call was done")             \
+	X(CONNECTION, 3, "connection lost or refused; nothing was done")                               \
 	X(UNKNOWN_OUTCOME, 4, "the reply was lost; what was asked may have been done: read again")     \
 	X(TIMEOUT, 5, "not done within its time limit")                                                \
 	X(LOCKED, 6, "serialization failure, deadlock or lock time-out: may be tried again")           \
@@ -95,6 +95,21 @@ typedef struct defib_message {
  * "info"); `json` other than 0 writes JSON instead of logfmt.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_log(const char *level, int json);
+
+/*
+ * Hand each line to `line` instead of writing it to stderr; NULL: to stderr again. It is called by
+ * any thread of the library, several at once, and must not call the library. Set it before other
+ * calls.
+ */
+DEFIB_API void defib_set_log(void (*line)(void *ctx, const char *level, const char *text),
+                             void *ctx);
+/*
+ * Called when memory is refused, by any thread. It may free some and return other than 0, which
+ * tries again; when it returns 0, or there is none, one line is written and the process aborts. The
+ * library cannot go on without the memory: whatever it keeps is in database transactions, so that
+ * the end of the process at any point is safe. Set it before other calls.
+ */
+DEFIB_API void defib_set_out_of_memory(int (*refused)(void *ctx, size_t bytes), void *ctx);
 
 /* ---- a database ---- */
 
@@ -170,13 +185,14 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_cancel(defib_db *db, int64_t id, defi
 /* A job in the hands of its handler; valid until the handler returns. */
 typedef struct defib_job defib_job;
 
+/* No number of these is one of defib_err: an error code that a handler returns fails its job. */
 typedef enum defib_outcome {
-	DEFIB_DONE,      /* done; defib_job_result() is kept */
-	DEFIB_FAILED,    /* an error: tried again after a backoff while attempts are left */
-	DEFIB_RETRY,     /* try again later, whatever the attempts */
-	DEFIB_PERMANENT, /* an error that another try cannot mend */
-	DEFIB_STOPPED,   /* it was asked to stop and did: cancelled, or handed back */
-	DEFIB_SETTLED,   /* settled by defib_job_settle_…() in a transaction of the handler's own */
+	DEFIB_DONE = 100, /* done; defib_job_result() is kept */
+	DEFIB_FAILED,     /* an error: tried again after a backoff while attempts are left */
+	DEFIB_RETRY,      /* try again later, whatever the attempts */
+	DEFIB_PERMANENT,  /* an error that another try cannot mend */
+	DEFIB_STOPPED,    /* it was asked to stop and did: cancelled, or handed back */
+	DEFIB_SETTLED,    /* settled by defib_job_settle_…() in a transaction of the handler's own */
 } defib_outcome;
 
 /*
@@ -301,7 +317,7 @@ typedef struct defib_worker_options {
 	 * A handler was asked to stop and has not within its pool's stop_ms. It holds
 	 * its job, and it may be one that others must run: only the end of this
 	 * process frees it. Called once a job, from defib_worker_run(), and must not
-	 * block. NULL: after one critical line the process ends with exit code 70.
+	 * block. NULL: a critical line is logged.
 	 */
 	void (*on_stuck)(void *ctx, const char *queue, const char *job);
 	void *on_stuck_ctx;
@@ -311,9 +327,11 @@ typedef struct defib_worker_options {
 	 * dead by silence alone; 600000. Below 0: each is, once its lease is over.
 	 */
 	int64_t brake_ms;
+	/* Other than 0, and no on_stuck: the process ends with exit code 70 after that line. */
+	int exit_when_stuck;
 } defib_worker_options;
 /* clang-format off */
-#define DEFIB_WORKER_OPTIONS_INIT {sizeof(defib_worker_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_WORKER_OPTIONS_INIT {sizeof(defib_worker_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 typedef struct defib_counts {
@@ -349,6 +367,174 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_resize(defib_worker *worker, i
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_counts(defib_worker *worker, defib_counts *out);
 /* After defib_worker_run() has returned. NULL is allowed. */
 DEFIB_API void defib_worker_free(defib_worker *worker);
+
+/* ---- watches: stuck jobs in tables of your own ---- */
+
+/*
+ * Watches as in a configuration file (docs/configuration.md). Each call below opens the sessions
+ * it needs and closes them. For one thread at a time; two handles may be used by two threads.
+ */
+typedef struct defib_watches defib_watches;
+
+/* `url`: the database of all watches. NULL: the configuration names its databases. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_new(const char *url, defib_watches **out,
+                                                       defib_message *message);
+/* Read a configuration file, or one in a string; either replaces what was loaded and set. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_load_file(defib_watches *watches,
+                                                             const char *path,
+                                                             defib_message *message);
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_load_string(defib_watches *watches,
+                                                               const char *yaml,
+                                                               defib_message *message);
+/*
+ * Set one option of a watch, which is added if there is none of that name. A value that begins
+ * with [ or { is read as YAML. Options are checked together, by the next call that uses them.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_set(defib_watches *watches, const char *watch,
+                                                       const char *key, const char *value,
+                                                       defib_message *message);
+/* The name of watch i, from 0; NULL: there are no more, or the options are wrong. */
+DEFIB_API const char *defib_watches_name(defib_watches *watches, int i);
+DEFIB_API void defib_watches_free(defib_watches *watches); /* NULL is allowed */
+
+/* One job as it was judged, and what was done. Texts are valid during the callback; NULL: none. */
+typedef struct defib_finding {
+	size_t size;
+	const char *watch, *job;  /* of a composite key: a JSON array of its parts */
+	const char *owner, *kind; /* as the row says */
+	const char *verdict;      /* "dead", "silent", "overdue", "orphan"; "none": not stuck */
+	const char *rule, *why;   /* the rule that gave the verdict, and what it says */
+	const char *remedy;       /* "requeue", "retry", "fail", "rollback", "hold", "report" */
+	const char *remedy_rule;  /* the rule that chose it */
+	const char *reason;       /* as it is written into the row */
+	const char *evidence;     /* JSON, as in the ledger */
+	const char *outcome;      /* "left", "recovered", "held", "changed", "locked", … */
+	const char *refusal;      /* why the database or a guard refused it */
+} defib_finding;
+typedef void (*defib_finding_call)(void *ctx, const defib_finding *finding);
+
+typedef struct defib_result {
+	size_t size;
+	int64_t found;     /* jobs that were looked at and reported */
+	int64_t recovered; /* requeued, retried, failed, rolled back, released, undone */
+	int64_t held;      /* put on hold, or on hold already */
+	int64_t left;      /* a dry run, or only reported */
+	int64_t changed, locked, refused, missing; /* left alone, each with its reason */
+	char batch[64];                            /* for defib_undo(); "" when nothing was written */
+} defib_result;
+/* clang-format off */
+#define DEFIB_RESULT_INIT {sizeof(defib_result), 0, 0, 0, 0, 0, 0, 0, 0, ""}
+/* clang-format on */
+
+typedef struct defib_act_options {
+	size_t size;
+	int fix;            /* other than 0: write; 0: a dry run that reports what would be done */
+	int64_t limit;      /* of a scan: jobs found; 0: as the watch says */
+	const char *remedy; /* of a scan: for every stuck job, instead of the watch's rules */
+	const char *step;   /* of a retry: the step to begin at */
+	const char *reason; /* NULL: the watch's own */
+	const char *actor;  /* who it is in the ledger; "library" */
+	int override_guard; /* other than 0: also a job whose worker is alive */
+	defib_finding_call finding; /* called for each job, by the calling thread; may be NULL */
+	void *ctx;
+} defib_act_options;
+/* clang-format off */
+#define DEFIB_ACT_OPTIONS_INIT {sizeof(defib_act_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+/*
+ * In all of these `watch` may be NULL where there is one watch only, `options` may be NULL for a
+ * dry run without callbacks, and `result` may be NULL. Writes are guarded: a job that is no longer
+ * as it was judged is left alone. What fails for one job is its outcome; what is returned failed
+ * for all of them.
+ */
+
+/*
+ * One pass over a watch: find stuck jobs and, with `fix`, recover them. It convicts in one look,
+ * and does not ask whether the brake of a running daemon is on.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_scan(defib_watches *watches, const char *watch,
+                                                const defib_act_options *options,
+                                                defib_result *result, defib_message *message);
+/* Why a job is, or is not, stuck and what a scan would do. DEFIB_NOT_FOUND: no such row. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_explain(defib_watches *watches, const char *watch,
+                                                   const char *job, defib_finding_call finding,
+                                                   void *ctx, defib_message *message);
+/* Do "requeue", "retry", "fail", "hold", "release" or "rollback" to n jobs. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_act(defib_watches *watches, const char *watch,
+                                               const char *act, const char *const *jobs, int n,
+                                               const defib_act_options *options,
+                                               defib_result *result, defib_message *message);
+/*
+ * Take back a batch, where nobody has claimed or changed the jobs since; `batch` as a result names
+ * it. What was undone is on hold until its owner or sign of life changes, or it is released.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_undo(defib_watches *watches, const char *watch,
+                                                const char *batch, const defib_act_options *options,
+                                                defib_result *result, defib_message *message);
+/*
+ * What instances that are gone left behind, by the watch's `startup`; nothing where that is off.
+ * Call it at start, before your own workers claim. It always writes.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_startup(defib_watches *watches, const char *watch,
+                                                   defib_result *result, defib_message *message);
+
+/* ---- the ledger ---- */
+
+typedef struct defib_ledger_filter {
+	size_t size;
+	const char *watch, *job, *event, *actor, *batch; /* NULL: any */
+	int64_t after_id;                                /* only entries with a higher id */
+	int64_t limit;                                   /* 10000 */
+	int newest_first;
+} defib_ledger_filter;
+/* clang-format off */
+#define DEFIB_LEDGER_FILTER_INIT {sizeof(defib_ledger_filter), 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+/* Texts are valid during the callback; NULL: none. */
+typedef struct defib_ledger_entry {
+	size_t size;
+	int64_t id;
+	const char *at; /* ISO 8601, UTC */
+	const char *batch, *watch, *job, *event, *actor, *verdict, *rule, *reason;
+	const char *evidence, *before, *after; /* JSON */
+} defib_ledger_entry;
+
+/* Entries in the order of their ids. A database without a ledger has none. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_ledger_read(
+	defib_db *db, const defib_ledger_filter *filter,
+	void (*entry)(void *ctx, const defib_ledger_entry *entry), void *ctx, defib_message *message);
+
+/* ---- a heartbeat for a job of your own table ---- */
+
+typedef struct defib_beat_options {
+	size_t size;
+	const char *url;       /* needed; the beat has a session of its own */
+	const char *statement; /* needed: an UPDATE or INSERT that writes one beat, with $1, $2, … */
+	const char *const *params; /* their values */
+	int nparams;
+	int64_t every_ms; /* 30000 */
+	int tries;        /* of one beat; 3 */
+	int64_t retry_ms; /* between them; 5000 */
+	/*
+	 * Called by the beat's thread. DEFIB_LEASE_LOST: the statement wrote no row, so the job is no
+	 * longer ours, and beating has ended. Another error: all tries of a beat failed; it goes on.
+	 */
+	void (*failed)(void *ctx, defib_err err, const defib_message *message);
+	void *ctx;
+} defib_beat_options;
+/* clang-format off */
+#define DEFIB_BEAT_OPTIONS_INIT {sizeof(defib_beat_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+typedef struct defib_beat defib_beat;
+
+/* Write the first beat, then go on in a thread. Everything is copied but what ctx points to. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_beat_start(const defib_beat_options *options,
+                                                      defib_beat **out, defib_message *message);
+/* From any thread but the beat's own; returns when no beat can follow. NULL is allowed. */
+DEFIB_API void defib_beat_stop(defib_beat *beat);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,15 @@ void log_setup(enum log_level least, enum log_format format)
 	atomic_store(&log_format, (int)format);
 }
 
+static log_line *diverted; /* NULL: to stderr */
+static void *diverted_ctx;
+
+void log_divert(log_line *line, void *ctx)
+{
+	diverted = line;
+	diverted_ctx = ctx;
+}
+
 const char *const log_format_names[] = {
 	[LOG_PLAIN] = "plain", [LOG_LOGFMT] = "logfmt", [LOG_JSON] = "json", NULL};
 
@@ -129,6 +138,11 @@ void log_write(enum log_level level, const char *msg, const struct log_field *fi
 		return;
 	struct buf line = BUF_INIT;
 	writers[atomic_load(&log_format)](&line, level_names[level], msg, fields);
+	if (diverted) {
+		diverted(diverted_ctx, level_names[level], buf_text(&line));
+		buf_release(&line);
+		return;
+	}
 	buf_addch(&line, '\n');
 	/* A log that cannot be written must not stop the work it tells of. */
 	ssize_t written = write(STDERR_FILENO, buf_text(&line), line.len);

@@ -25,6 +25,9 @@ struct log_field {
 #define LOG_INT(k, v) ((struct log_field){(k), NULL, (v)})
 
 void log_setup(enum log_level least, enum log_format format);
+/* Hand lines, without their end, to `line` instead; NULL: to stderr. Before there are threads. */
+typedef void log_line(void *ctx, const char *level, const char *text);
+void log_divert(log_line *line, void *ctx);
 extern const char *const log_format_names[];                   /* ends with NULL */
 bool log_format_parse(const char *text, enum log_format *out); /* "plain", "logfmt", "json" */
 bool log_level_parse(const char *text, enum log_level *out);

@@ -20,24 +20,36 @@ struct arena_block {
 
 enum { BLOCK_LEAST = 2048, BLOCK_MOST = 4 << 20 };
 
-static _Noreturn void out_of_memory(size_t n)
+static int (*on_refused)(void *ctx, size_t n);
+static void *on_refused_ctx;
+
+void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx)
 {
+	on_refused = refused;
+	on_refused_ctx = ctx;
+}
+
+/* Returns when it is worth trying again. */
+static void out_of_memory(size_t n)
+{
+	if (on_refused && on_refused(on_refused_ctx, n))
+		return;
 	fprintf(stderr, "defib: out of memory: %zu bytes were refused\n", n);
 	abort();
 }
 
 void *mem_alloc(size_t n)
 {
-	void *p = calloc(1, n ? n : 1);
-	if (!p)
+	void *p;
+	while (!(p = calloc(1, n ? n : 1)))
 		out_of_memory(n);
 	return p;
 }
 
 void *mem_grow(void *old, size_t n)
 {
-	void *p = realloc(old, n ? n : 1);
-	if (!p)
+	void *p;
+	while (!(p = realloc(old, n ? n : 1)))
 		out_of_memory(n);
 	return p;
 }
@@ -66,7 +78,7 @@ static struct arena_block *block_add(struct arena *a, size_t least)
 void *arena_alloc(struct arena *a, size_t n)
 {
 	const size_t align = _Alignof(max_align_t);
-	if (n > SIZE_MAX / 2)
+	while (n > SIZE_MAX / 2)
 		out_of_memory(n);
 	/* Never zero bytes: two results are two addresses. */
 	size_t need = (n + !n + align - 1) / align * align;

@@ -15,6 +15,8 @@
 void *mem_alloc(size_t n);           /* zeroed */
 void *mem_grow(void *old, size_t n); /* realloc */
 char *mem_strdup(const char *text);
+/* Asked before the process ends for want of memory: other than 0 tries again. NULL: nobody is. */
+void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx);
 
 struct arena {
 	struct arena_block *head;

@@ -2,6 +2,9 @@
 
 #include "base/test.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void arena_memory_is_zeroed_and_aligned(void **state)
 {
 	(void)state;
@@ -60,6 +63,29 @@ static void printf_takes_any_length(void **state)
 	arena_release(&a);
 }
 
+static int end_with_the_number_asked(void *ctx, size_t bytes)
+{
+	int *asked = ctx;
+	if (++*asked < 3)
+		return 1; /* try again */
+	_exit(bytes == SIZE_MAX ? *asked : 0);
+}
+
+static void refused_memory_asks_the_callback_again_and_again(void **state)
+{
+	(void)state;
+	int status = 0;
+	pid_t child = fork();
+	if (child == 0) {
+		struct arena a = ARENA_INIT;
+		int asked = 0;
+		mem_on_refused(end_with_the_number_asked, &asked);
+		arena_alloc(&a, SIZE_MAX);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -68,6 +94,7 @@ int main(void)
 		cmocka_unit_test(arena_holds_more_than_one_block),
 		cmocka_unit_test(strndup_stops_at_the_limit_or_the_end),
 		cmocka_unit_test(printf_takes_any_length),
+		cmocka_unit_test(refused_memory_asks_the_callback_again_and_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

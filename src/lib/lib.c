@@ -48,3 +48,13 @@ defib_err defib_log(const char *level, int json)
 	log_setup(least, json ? LOG_JSON : LOG_LOGFMT);
 	return DEFIB_OK;
 }
+
+void defib_set_log(void (*line)(void *ctx, const char *level, const char *text), void *ctx)
+{
+	log_divert(line, ctx);
+}
+
+void defib_set_out_of_memory(int (*refused)(void *ctx, size_t bytes), void *ctx)
+{
+	mem_on_refused(refused, ctx);
+}

@@ -7,12 +7,18 @@
  * database.c  a session
  * queue.c     putting jobs in
  * worker.c    handlers and workers; steps.c: their workflows
+ * watches.c   a configuration, loaded or set option by option
+ * scan.c      scan, explain, start-up; act.c: acts by hand and undo
+ * ledger.c    reading the ledger
+ * beat.c      heartbeats of a job in the caller's own table
  */
 #ifndef LIB_LIB_H
 #define LIB_LIB_H
 
 #include "base/fail.h"
+#include "recover/candidate.h"
 #include "store/session.h"
+#include "watch/settings.h"
 #include "watch/workflow.h"
 
 struct defib_db {
@@ -34,5 +40,29 @@ MUST_CHECK defib_err lib_steps(const defib_pool *p, int pool, struct arena *a,
                                const struct workflow_list **out, struct failure *f);
 /* Whether the jobs of each workflow are taken by its own pool only. */
 MUST_CHECK defib_err lib_steps_alone(const defib_pool *pools, int n, struct failure *f);
+
+/* ---- watches */
+
+/* A watch that is to be used, and a session on its database. */
+struct lib_watch {
+	const struct watch *watch;
+	struct session session;
+	bool ledger_off;
+};
+/* By its name; NULL: the only one there is. Close the session afterwards. */
+MUST_CHECK defib_err lib_watch(defib_watches *watches, const char *name, bool read_only,
+                               struct lib_watch *out, struct failure *f);
+/* Where findings go. */
+struct lib_teller {
+	defib_finding_call call; /* NULL: nowhere */
+	void *ctx;
+};
+void lib_tell(void *teller, const struct watch *w, const struct candidate *c);
+/* What a caller asks for; without options a dry run. */
+MUST_CHECK defib_err lib_act_options(const defib_act_options *given, defib_act_options *out,
+                                     struct failure *f);
+/* Copy counts into a result of the caller's version; NULL is allowed. */
+MUST_CHECK defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes,
+                                const char *batch, struct failure *f);
 
 #endif

@@ -210,19 +210,21 @@ static defib_outcome call(defib_job *job, const defib_pool *pool)
 
 static enum settle_as run_handler(struct handler_job *inner, void *ctx)
 {
-	static const enum settle_as as[] = {
-		[DEFIB_DONE] = SETTLE_DONE,       [DEFIB_FAILED] = SETTLE_FAILED,
-		[DEFIB_RETRY] = SETTLE_RETRY,     [DEFIB_PERMANENT] = SETTLE_PERMANENT,
-		[DEFIB_STOPPED] = SETTLE_STOPPED,
-	};
+	static const enum settle_as as[] = {SETTLE_DONE, SETTLE_FAILED, SETTLE_RETRY, SETTLE_PERMANENT,
+	                                    SETTLE_STOPPED};
+	_Static_assert(DEFIB_STOPPED - DEFIB_DONE + 1 == sizeof as / sizeof *as, "one per outcome");
 	const defib_pool *pool = ctx;
 	defib_job job = {.inner = inner};
 	defib_outcome outcome = call(&job, pool);
 	if (outcome == DEFIB_SETTLED)
 		return settled_as(&job);
-	if ((size_t)outcome < sizeof as / sizeof *as)
-		return as[outcome];
-	handler_error(inner, "its handler returned an unknown outcome");
+	if (outcome >= DEFIB_DONE && outcome <= DEFIB_STOPPED)
+		return as[outcome - DEFIB_DONE];
+	struct buf why = BUF_INIT;
+	buf_addf(&why, "its handler returned %d (%s), which is an error code and not an outcome",
+	         (int)outcome, defib_err_name((defib_err)outcome));
+	handler_error(inner, buf_text(&why));
+	buf_release(&why);
 	return SETTLE_FAILED;
 }
 
@@ -296,6 +298,12 @@ static const char *default_name(struct arena *a)
 	return arena_printf(a, "%s-%d", host, (int)getpid());
 }
 
+/* The critical line was logged; what else to do is the caller's. */
+static void leave_stuck(void *ctx, const char *queue, const char *job)
+{
+	(void)ctx, (void)queue, (void)job;
+}
+
 static defib_err read_options(struct defib_worker *w, const defib_worker_options *given,
                               struct failure *f)
 {
@@ -321,7 +329,7 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 		.grace_ms = or_default(o.grace_ms, 30000),
 		.threads = o.threads,
 		.drain = o.drain != 0,
-		.stuck = o.on_stuck,
+		.stuck = o.on_stuck || o.exit_when_stuck ? o.on_stuck : leave_stuck,
 		.stuck_ctx = o.on_stuck_ctx,
 		.brake_ms = o.brake_ms,
 	};

@@ -359,6 +359,24 @@ static void a_handler_that_only_says_settled_has_failed(void **state)
 	                 1);
 }
 
+static defib_outcome returns_an_error_code(defib_job *job, void *ctx)
+{
+	(void)job;
+	(void)ctx;
+	return (defib_outcome)DEFIB_CONNECTION;
+}
+
+static void an_error_code_is_no_outcome(void **state)
+{
+	struct bench *b = bench_of(state);
+	enqueue_kind(b, "q", "k");
+	drain_with(b, returns_an_error_code);
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " JOBS_TABLE
+	                                 " WHERE state = 'scheduled' AND error LIKE "
+	                                 "'%returned 3 (CONNECTION), which is an error code%'"),
+	                 1);
+}
+
 /* ---- options ---- */
 
 static void options_of_an_older_program_have_our_defaults(void **state)
@@ -423,6 +441,7 @@ int main(void)
 		BOTH(a_lost_lease_refuses_the_settlement_and_keeps_it_as_evidence),
 		BOTH(a_commit_whose_answer_was_lost_is_not_done_twice),
 		BOTH(a_handler_that_only_says_settled_has_failed),
+		BOTH(an_error_code_is_no_outcome),
 		BOTH(options_of_an_older_program_have_our_defaults),
 		cmocka_unit_test(options_that_we_do_not_know_are_refused_when_they_are_used),
 		cmocka_unit_test(a_worker_without_pools_or_handlers_is_refused),

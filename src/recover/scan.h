@@ -104,4 +104,12 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
                        const struct scan_options *o, bool ledger, struct arena *a,
                        struct candidate *out);
 
+/*
+ * What judge and decide say of one job that was asked about, stuck or not (judged.c).
+ * One that is not stuck has no decision; only its facts, judgement and evidence are
+ * filled in. `ledger`: there is one, or there will be.
+ */
+void judged_candidate(const struct watch *w, const struct facts *f, bool ledger, struct arena *a,
+                      struct candidate *out);
+
 #endif

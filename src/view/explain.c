@@ -9,22 +9,6 @@
 #include "view/json.h"
 #include "view/watch.h"
 
-void judged_candidate(const struct watch *w, const struct facts *f, bool ledger, struct arena *a,
-                      struct candidate *out)
-{
-	struct judgement j = judge(w, f);
-	struct scan_options o = {0};
-	if (j.verdict != VERDICT_NONE) {
-		candidate_prepare(w, f, &j, &o, ledger, a, out);
-		return;
-	}
-	struct buf evidence = BUF_INIT;
-	evidence_json(w, f, &j, &evidence);
-	*out = (struct candidate){
-		.facts = *f, .judgement = j, .evidence = arena_strdup(a, buf_text(&evidence))};
-	buf_release(&evidence);
-}
-
 const char *remedy_participle(enum remedy r)
 {
 	static const char *const words[] = {

@@ -7,16 +7,10 @@
 
 #include "ledger/retries.h"
 #include "recover/attach.h"
-#include "recover/candidate.h"
+#include "recover/scan.h"
 #include "watch/compile.h"
 #include "watch/settings.h"
 
-/*
- * One that is not stuck has no decision; only its facts, judgement and evidence are
- * filled in. `ledger`: there is one, or there will be.
- */
-void judged_candidate(const struct watch *w, const struct facts *f, bool ledger, struct arena *a,
-                      struct candidate *out);
 /* "given back": what a remedy will have done to a job. */
 const char *remedy_participle(enum remedy r);
 

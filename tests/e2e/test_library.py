@@ -157,6 +157,12 @@ def test_header_library_and_pkg_config_agree_on_the_version(outside, tmp_path):
     assert outside.build(source)().split() == [version, version, number, number]
 
 
+def test_the_page_of_the_library_is_what_the_header_says():
+    run("/usr/bin/python3", ROOT / "scripts" / "library_docs.py", "--check")
+    page = (ROOT / "docs" / "library.md").read_text()
+    assert [name for name in public() if f"{name}(" not in page] == []
+
+
 def test_the_header_is_c_and_cxx_by_itself(installed, tmp_path):
     include = next(installed.rglob("defib.h")).parent
     for compiler, name, std in (("gcc", "a.c", "c99"), ("clang", "a.c", "c17"),
@@ -172,6 +178,51 @@ def test_the_header_is_c_and_cxx_by_itself(installed, tmp_path):
                           "defib_counts counts = DEFIB_COUNTS_INIT;\n")
         run(compiler, f"-std={std}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{include}",
             "-c", source, "-o", tmp_path / "a.o")
+
+
+# ---- one program for each use, shared and static, on both engines
+
+def example(outside, name):
+    return outside.build(ROOT / "examples" / "library" / f"{name}.c")
+
+
+def old_jobs(db):
+    db.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text, updated_at timestamp)")
+    for job in (1, 2):
+        db.sql("INSERT INTO jobs VALUES (%s, 'running', '2020-01-01 00:00:00')", job)
+
+
+@pytest.mark.covers("F1", "F10")
+def test_a_program_attaches_scans_fixes_and_undoes(outside, db):
+    old_jobs(db)
+    said = example(outside, "scan")(db.url).splitlines()
+    assert said == ["jobs 1 is silent, requeue: recovered", "jobs 2 is silent, requeue: recovered",
+                    *said[2:4], "2 recovered, 2 undone"]
+    assert db.sql("SELECT DISTINCT status FROM jobs") == [("running",)]
+    told = example(outside, "ledger")(db.url).splitlines()
+    assert [line.split()[0] for line in told] == ["REQUEUED", "REQUEUED", "UNDONE", "UNDONE"]
+
+
+@pytest.mark.covers("C1")
+def test_a_program_beats_for_its_own_job(outside, db):
+    old_jobs(db)
+    beating = example(outside, "beat").start(db.url, 2, stdin=subprocess.PIPE)
+    try:
+        assert beating.stdout.readline() == "beating\n", beating.stderr.read()
+        fresh = "SELECT id FROM jobs WHERE updated_at > '2026-01-01'"
+        assert db.sql(fresh) == [(2,)]
+        db.sql("UPDATE jobs SET updated_at = '2020-01-01 00:00:00'")
+        eventually(lambda: db.sql(fresh) == [(2,)])
+        beating.communicate(timeout=30)
+    finally:
+        beating.kill()
+    assert beating.returncode == 0
+
+
+def test_a_program_enqueues_and_works(outside, db):
+    example(outside, "enqueue")(db.url, "ada", "grace")
+    assert sorted(example(outside, "worker")(db.url).splitlines()) == [
+        '{"to": "ada"}', '{"to": "grace"}']
 
 
 def test_every_order_has_one_invoice(orders, lite):

@@ -1,0 +1,36 @@
+/* scan URL: attaches to a table, finds its stuck jobs, recovers them and takes it back. */
+#include <defib.h>
+#include <stdio.h>
+
+static void show(void *ctx, const defib_finding *f)
+{
+	(void)ctx;
+	printf("%s %s is %s, %s: %s\n", f->watch, f->job, f->verdict, f->remedy, f->outcome);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const options[][2] = {
+		{"table", "jobs"}, {"key", "id"}, {"running", "status = 'running'"},
+		{"alive_at", "updated_at"}, {"stuck_after", "1h"}, {"requeue", "status = 'queued'"},
+	};
+	defib_act_options act = DEFIB_ACT_OPTIONS_INIT;
+	defib_result fixed = DEFIB_RESULT_INIT, undone = DEFIB_RESULT_INIT;
+	defib_message m = {"", ""};
+	defib_watches *watches = NULL;
+	defib_err err = defib_watches_new(argc > 1 ? argv[1] : "", &watches, &m);
+	for (int i = 0; !err && i < 6; i++)
+		err = defib_watches_set(watches, "jobs", options[i][0], options[i][1], &m);
+	act.finding = show;
+	act.fix = 1;
+	if (!err)
+		err = defib_scan(watches, "jobs", &act, &fixed, &m);
+	if (!err && fixed.batch[0])
+		err = defib_undo(watches, "jobs", fixed.batch, &act, &undone, &m);
+	if (err)
+		fprintf(stderr, "%s: %s\n", defib_err_name(err), m.what);
+	else
+		printf("%d recovered, %d undone\n", (int)fixed.recovered, (int)undone.recovered);
+	defib_watches_free(watches);
+	return err != DEFIB_OK;
+}

@@ -1,0 +1,186 @@
+/*
+ * scan.c: the calls of defib.h that find stuck jobs, say why they are stuck and recover them.
+ */
+#include "recover/scan.h"
+
+#include "lib/lib.h"
+
+#include "recover/bound.h"
+#include "recover/look.h"
+#include "recover/startup.h"
+#include "watch/words.h"
+
+/* ---- what all of them share ---- */
+
+static void finding_of(const struct watch *w, const struct candidate *c, defib_finding *out)
+{
+	bool stuck = c->judgement.verdict != VERDICT_NONE;
+	*out = (defib_finding){
+		.size = sizeof *out,
+		.watch = w->name,
+		.job = c->facts.job,
+		.owner = c->facts.owner,
+		.kind = c->facts.kind,
+		.verdict = verdict_names[c->judgement.verdict],
+		.rule = c->judgement.rule ? c->judgement.rule->id : NULL,
+		.why = c->judgement.rule ? c->judgement.rule->why : NULL,
+		.remedy = stuck ? remedy_names[c->decision.remedy] : NULL,
+		.remedy_rule = stuck ? c->decision.rule : NULL,
+		.reason = c->reason,
+		.evidence = c->evidence,
+		.outcome = outcome_names[c->outcome],
+		.refusal = c->refusal,
+	};
+}
+
+void lib_tell(void *teller, const struct watch *w, const struct candidate *c)
+{
+	const struct lib_teller *to = teller;
+	defib_finding finding;
+	if (!to->call)
+		return;
+	finding_of(w, c, &finding);
+	to->call(to->ctx, &finding);
+}
+
+defib_err lib_act_options(const defib_act_options *given, defib_act_options *out, struct failure *f)
+{
+	defib_act_options none = DEFIB_ACT_OPTIONS_INIT;
+	defib_err err = lib_options(out, sizeof *out, given ? given : &none, "defib_act_options", f);
+	if (!err && !out->actor)
+		out->actor = "library";
+	return err;
+}
+
+defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes, const char *batch,
+                     struct failure *f)
+{
+	defib_result all;
+	if (!to)
+		return DEFIB_OK;
+	defib_err err = lib_options(&all, sizeof all, to, "defib_result", f);
+	if (err)
+		return err;
+	size_t given = all.size < sizeof all ? all.size : sizeof all;
+	all = (defib_result){
+		.size = to->size,
+		.found = found,
+		.recovered = outcomes[OUTCOME_RECOVERED],
+		.held = outcomes[OUTCOME_HELD],
+		.left = outcomes[OUTCOME_LEFT],
+		.changed = outcomes[OUTCOME_CHANGED],
+		.locked = outcomes[OUTCOME_LOCKED],
+		.refused = outcomes[OUTCOME_REFUSED],
+		.missing = outcomes[OUTCOME_MISSING],
+	};
+	snprintf(all.batch, sizeof all.batch, "%s", batch);
+	memcpy(to, &all, given);
+	return DEFIB_OK;
+}
+
+/* ---- scan ---- */
+
+static defib_err scan_options_of(const defib_act_options *o, const struct lib_watch *on,
+                                 struct lib_teller *teller, struct scan_options *out,
+                                 struct failure *f)
+{
+	int remedy = o->remedy ? word_index(remedy_names, o->remedy) : REMEDY_REPORT;
+	if (remedy < 0)
+		return fail(f, DEFIB_USAGE, "there is no remedy \"%s\"", o->remedy);
+	if (o->limit < 0)
+		return fail(f, DEFIB_USAGE, "the limit is negative");
+	*teller = (struct lib_teller){o->finding, o->ctx};
+	*out = (struct scan_options){
+		.fix = o->fix != 0,
+		.limit = o->limit,
+		.forced = o->remedy != NULL,
+		.remedy = (enum remedy)remedy,
+		.reason = o->reason,
+		.actor = o->actor,
+		.ledger_off = on->ledger_off,
+		.override_guard = o->override_guard != 0,
+		.observer = {.job = lib_tell, .ctx = teller},
+	};
+	return DEFIB_OK;
+}
+
+defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_options *options,
+                     defib_result *result, defib_message *message)
+{
+	struct failure f = {0};
+	struct lib_watch on = {0};
+	struct lib_teller teller;
+	struct scan_options scan;
+	struct scan_result r = {0};
+	defib_act_options o;
+	defib_err err = lib_act_options(options, &o, &f);
+	if (!err)
+		err = lib_watch(watches, watch, !o.fix, &on, &f);
+	if (!err)
+		err = scan_options_of(&o, &on, &teller, &scan, &f);
+	if (!err && (err = scan_watch(&on.session, on.watch, &scan, &r)) != DEFIB_OK)
+		f = r.failure;
+	session_close(&on.session);
+	/* What was done before it failed was done. */
+	struct failure ignored = {0};
+	defib_err told = lib_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
+	return lib_answer(err ? err : told, &f, message);
+}
+
+/* ---- explain ---- */
+
+static defib_err explain_on(struct lib_watch *on, const char *job, struct lib_teller *teller,
+                            struct failure *f)
+{
+	struct bound b = {0};
+	struct arena a = ARENA_INIT;
+	struct candidate c;
+	struct facts *facts = NULL;
+	int n = 0;
+	defib_err err =
+		bound_open(&b, &on->session, on->watch, on->ledger_off ? LEDGER_NONE : LEDGER_FIND, f);
+	if (!err)
+		err = look_jobs(on->session.store, &b.sql, &b.ledger, &job, 1, &a, &facts, &n, f);
+	if (!err && n == 0)
+		err = fail(f, DEFIB_NOT_FOUND, "watch %s has no job %s", on->watch->name, job);
+	if (!err) {
+		/* There will be a ledger before the first fix: what would happen then is the question. */
+		judged_candidate(on->watch, &facts[0], !on->ledger_off, &a, &c);
+		lib_tell(teller, on->watch, &c);
+	}
+	arena_release(&a);
+	bound_release(&b);
+	return err;
+}
+
+defib_err defib_explain(defib_watches *watches, const char *watch, const char *job,
+                        defib_finding_call finding, void *ctx, defib_message *message)
+{
+	struct failure f = {0};
+	struct lib_watch on = {0};
+	struct lib_teller teller = {finding, ctx};
+	defib_err err = job && finding ? lib_watch(watches, watch, true, &on, &f)
+	                               : fail(&f, DEFIB_USAGE, "a job and a callback are needed");
+	if (!err)
+		err = explain_on(&on, job, &teller, &f);
+	session_close(&on.session);
+	return lib_answer(err, &f, message);
+}
+
+/* ---- start-up ---- */
+
+defib_err defib_startup(defib_watches *watches, const char *watch, defib_result *result,
+                        defib_message *message)
+{
+	struct failure f = {0};
+	struct lib_watch on = {0};
+	struct startup_result r = {0};
+	defib_err err = lib_watch(watches, watch, false, &on, &f);
+	struct startup_options o = {.ledger_off = on.ledger_off};
+	if (!err)
+		err = startup_reconcile(&on.session, on.watch, &o, &r, &f);
+	session_close(&on.session);
+	if (!err)
+		err = lib_result(result, r.found, r.outcomes, "", &f);
+	return lib_answer(err, &f, message);
+}
