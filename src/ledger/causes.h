@@ -7,8 +7,8 @@
 
 /* X(enum, name, words) */
 #define HOLD_CAUSE_LIST(X)                                                                         \
-	X(BY_HAND, "by hand", "a person holds it")                                                     \
-	X(UNDONE, "undone", "a person undid its recovery")                                             \
+	X(BY_HAND, "by hand", "an operator holds it")                                                  \
+	X(UNDONE, "undone", "an operator undid its recovery")                                          \
 	X(POISON, "poison",                                                                            \
 	  "it was recovered too often in too short a time, and may kill its workers")                  \
 	X(ATTEMPTS, "attempts", "it has no attempts left")                                             \

@@ -85,12 +85,12 @@ enum event_mark {
 	  "found stuck", "was found stuck and left as it was", \
 	  "warn", "search") \
 	X(REQUEUED, GIVES, MARK_CHANGES | MARK_GIVES_BACK | MARK_CHARGED, "requeue", \
-	  "the job was given back, to be taken at once", \
-	  "given back", "was given back", \
+	  "the job was requeued and can be claimed at once", \
+	  "requeued", "was requeued", \
 	  "good", "redo") \
 	X(RETRY_SCHEDULED, GIVES, MARK_CHANGES | MARK_GIVES_BACK | MARK_CHARGED, "retry", \
-	  "the job was given back, to be taken after a wait", \
-	  "to be retried", "was given back, to be retried later", \
+	  "the job was requeued and can be claimed after a wait", \
+	  "retry scheduled @events.h", "was scheduled for a retry", \
 	  "busy", "clock") \
 	X(RETRIED, GIVES, MARK_CHANGES | MARK_GIVES_BACK, "retry", \
 	  "a scheduled retry was due and the job was set to run again", \
@@ -117,40 +117,40 @@ enum event_mark {
 	  "rolled back", "was rolled back", \
 	  "idle", "undo") \
 	X(HELD, HOLDS, MARK_CHANGES, "hold", \
-	  "the job was put on hold: automation leaves it to a person", \
+	  "the job was put on hold: only an operator can release it", \
 	  "put on hold", "was put on hold", \
 	  "held", "hand") \
 	X(RELEASED, NOTES, MARK_CHANGES | MARK_LETS_GO | MARK_PERSONS, NULL, \
-	  "a person let a held job go; earlier recoveries no longer count", \
-	  "released", "was released by a person", \
+	  "an operator released a held job; earlier recoveries no longer count", \
+	  "released", "was released by an operator", \
 	  "good", "play") \
 	X(CHANGED_MEANWHILE, NOTES, 0, NULL, \
-	  "the job changed between the look and the write: nothing was done", \
+	  "the job changed between the scan and the write: nothing was done", \
 	  "changed meanwhile", "had changed in between, so nothing was done", \
 	  "idle", "arrow") \
 	X(GUARD_HELD, NOTES, 0, NULL, \
 	  "a guard kept a remedy from being applied", \
-	  "kept back by a guard", "was kept by a guard, so nothing was done", \
+	  "held back by a guard", "was held back by a guard, so nothing was done", \
 	  "held", "shield") \
 	X(GUARD_OVERRIDDEN, NOTES, MARK_PERSONS, NULL, \
-	  "a person let the next pass go past doubt, brake and second look", \
-	  "guard overridden", "may be taken past the guards, a person said", \
+	  "an operator let the next scan skip doubt, brake and second look", \
+	  "guard overridden", "may be recovered without the guards, by an operator's word", \
 	  "warn", "shield") \
 	X(LATE_COMPLETION, NOTES, 0, NULL, \
 	  "a worker reported the end of a job that was no longer its own", \
 	  "late completion", "was reported as ended by a worker that had lost it", \
 	  "warn", "clock") \
 	X(WORKER_RETURNED, NOTES, 0, NULL, \
-	  "a worker that was declared dead came back; what it had in hand was lost", \
-	  "worker returned", "was in the hands of a worker that came back", \
+	  "a worker that was declared dead came back; its jobs were lost", \
+	  "worker returned", "was held by a worker that came back", \
 	  "warn", "worker") \
 	X(WORKER_OVERRIDDEN, NOTES, MARK_PERSONS, NULL, \
 	  "an admin acted in a worker's name: ended it, or took or settled a job", \
-	  "worker overridden", "was acted upon by an admin in its worker's name", \
+	  "worker overridden", "was changed by an admin in its worker's name", \
 	  "warn", "hand") \
 	X(UNDONE, NOTES, MARK_CHANGES | MARK_LETS_GO | MARK_PERSONS, NULL, \
-	  "a remedy was taken back", \
-	  "taken back", "was put back as it had been", \
+	  "a remedy was undone", \
+	  "undone", "was restored to its earlier state", \
 	  "idle", "undo") \
 	X(CANCELLED, NOTES, MARK_CHANGES | MARK_PERSONS, NULL, \
 	  "the job was cancelled", \
@@ -161,7 +161,7 @@ enum event_mark {
 	  "ended by hand", "was ended by hand", \
 	  "idle", "none") \
 	X(RETRY_FROM_STEP, GIVES, MARK_CHANGES | MARK_GIVES_BACK | MARK_PERSONS, "retry", \
-	  "a workflow was set to run again from a step that a person chose", \
+	  "a workflow was set to run again from a step that an operator chose", \
 	  "retried from a step", "was set to run again from a chosen step", \
 	  "busy", "redo") \
 	X(PRUNED, NOTES, 0, NULL, \

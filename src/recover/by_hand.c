@@ -249,7 +249,7 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	bool words = h->watch->actions[watch_releases_by(h->watch)].form != ACTION_NONE;
 	c->decision = (struct decision){.remedy = remedy ? (enum remedy)h->act : REMEDY_RETRY,
 	                                .act = h->act != REMEDY_REPORT,
-	                                .why = "a person chose this",
+	                                .why = "an operator chose this",
 	                                .cause = HOLD_BY_HAND};
 	snprintf(c->decision.rule, sizeof c->decision.rule, RULE_BY_HAND);
 	/* What lives is left to its worker, and what our own table alone held was never taken away. */

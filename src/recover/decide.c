@@ -13,7 +13,7 @@ static const struct {
 } defaults[] = {
 	{"already-held",
      "it is on hold for this owner and sign of life; only an operator can release it"},
-	{RULE_BY_HAND, "a person chose this remedy"},
+	{RULE_BY_HAND, "an operator chose this remedy"},
 	{"attempts-left", "default: requeue while attempts are left"},
 	{"attempts-exhausted", "default: hold when attempts are exhausted"},
 	{"crash-budget", "it was recovered too often in too short a time: held as poison"},

@@ -12,7 +12,7 @@
 const char *remedy_participle(enum remedy r)
 {
 	static const char *const words[] = {
-		[REMEDY_REQUEUE] = "given back",   [REMEDY_RETRY] = "retried",
+		[REMEDY_REQUEUE] = "requeued",     [REMEDY_RETRY] = "retried",
 		[REMEDY_FAIL] = "ended as failed", [REMEDY_ROLLBACK] = "rolled back",
 		[REMEDY_HOLD] = "put on hold",     [REMEDY_REPORT] = "only reported",
 	};

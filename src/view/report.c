@@ -124,7 +124,7 @@ static void recovered_words(const struct report *r, const struct report_numbers 
 {
 	struct buf parts = BUF_INIT;
 	part(&parts, now->requeued, "requeued");
-	part(&parts, now->retried, "to be retried");
+	part(&parts, now->retried, "retry scheduled @events.h");
 	part(&parts, now->failed, "ended as failed");
 	part(&parts, now->rollbacks, "to be rolled back");
 	add_count(out, now->recovered);

@@ -262,7 +262,7 @@ def test_the_reason_of_a_hold_is_shown_wherever_the_job_is(jobs):
     job = jobs.add("running")
     assert jobs("hold", job, "--reason", WHY, "--yes").code == 0
     assert f"held: by hand, {WHY}" in jobs("list", "--where", "held").out
-    assert f"a person holds it ({WHY})" in jobs("show", f"jobs/{job}").out
+    assert f"an operator holds it ({WHY})" in jobs("show", f"jobs/{job}").out
     assert WHY in jobs("explain", f"jobs/{job}").out
     shown = jobs("show", f"jobs/{job}", "--json").json
     assert (shown["held"], shown["hold_reason"]) == ("by hand", WHY)

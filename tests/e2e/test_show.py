@@ -50,9 +50,9 @@ def test_a_recovered_job_with_what_was_done_and_by_whom(jobs, defib):
     defib("scan", "--fix", config=config(jobs))
     out = show(defib, jobs, "jobs/1")
     assert "is not running; its state is queued; " in sentence(out)
-    assert "it was given back (silent): freed by a test (by cli:" in sentence(out)
+    assert "it was requeued (silent): freed by a test (by cli:" in sentence(out)
     line, = [line for line in out.splitlines() if "REQUEUED" in line]
-    assert "was given back (silent): freed by a test (state: running -> queued)" in line
+    assert "was requeued (silent): freed by a test (state: running -> queued)" in line
     assert "attempts-left, batch 20" in line and "cli:" in line
 
 

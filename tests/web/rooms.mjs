@@ -72,7 +72,7 @@ test("job: one line of life has attempts, verdicts with what was measured, remed
 	const { jobs } = (await api("GET", "/watches/queue/jobs?limit=9&where=kind%3Dresize")).json;
 	await withPage({}, async (page) => {
 		await page.goto(`/jobs/queue/${jobs[0].key}`);
-		await sees(page, "Timeline", "given back", "put on hold", "dead", "bomb.png", "defib show", "Raw row");
+		await sees(page, "Timeline", "requeued", "put on hold", "dead", "bomb.png", "defib show", "Raw row");
 	});
 });
 
@@ -84,7 +84,7 @@ test("job: a result that came after the job was given back is told on its line o
 		await told.filter({ hasText: "late completion" }).waitFor();
 		const words = await told.allInnerTexts();
 		const at = (word) => words.findIndex((text) => text.includes(word));
-		assert.ok(at("given back") >= 0 && at("given back") < at("late completion"), words.join(" | "));
+		assert.ok(at("requeued") >= 0 && at("requeued") < at("late completion"), words.join(" | "));
 		await page.goto("/ledger?event=LATE_COMPLETION");
 		await sees(page, `queue/${jobs[0].key}`);
 	});
