@@ -241,7 +241,7 @@ static int append(struct cli *c, const char *path, const char *entries)
 	}
 	const char *why = added(c, path, buf_text(&old), entries, &more);
 	if (!why && !cli_flag(c, "yes") && !isatty(STDIN_FILENO))
-		why = "it is there already, and nobody can be asked: --yes adds to it";
+		why = "it exists, and this is not a terminal; pass --yes to add to the file";
 	int code =
 		why ? refuse(path, why) : cli_confirm(c, arena_printf(&c->arena, "add to %s", path), false);
 	if (code == EXIT_CLEAN)

@@ -40,7 +40,7 @@ const struct cli_option work_options[] = {
 	{"crash-budget", "N", "recoveries of a job within 72h before it is held; default 3, or off"},
 	{"brake", "DURATION",
      "how long most workers that fall silent at once are not taken for dead; default 10m, or off"},
-	{"no-startup", NULL, "leave what gone instances left in the watches as it is"},
+	{"no-startup", NULL, "skip the cleanup after dead instances"},
 	{"drain", NULL, "end when there is nothing left to claim"},
 	{"log", "FORM", "logfmt, json or plain; default: plain"},
 	{NULL, NULL, NULL},

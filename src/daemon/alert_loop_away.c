@@ -1,5 +1,5 @@
 /*
- * alert_loop_away.c: while the database is away, nobody can be asked who leads, and nothing
+ * alert_loop_away.c: while the database is away, it cannot say who leads, and nothing can
  * be written: the alert that says so is made here, kept and sent from memory, with the
  * same topic as ever. When the database is back, both are written down before any
  * rule is asked again, so that it ends where it is listed.

@@ -260,7 +260,7 @@ static bool was_away(const struct vigil *v)
 	return v->away || (d->n > 0 && database_us(v) - d->outages[d->n - 1].end_us < AWAY_US);
 }
 
-/* Once, before the first pass: what gone instances left behind. */
+/* Once, before the first pass: cleanup after dead instances. */
 static void start_up(struct watch_loop *p, struct session *session)
 {
 	struct startup_options o = {.doubtful = was_away(p->options.vigil),
@@ -273,7 +273,7 @@ static void start_up(struct watch_loop *p, struct session *session)
 		return;
 	p->started = true;
 	if (startup_reconcile(session, p->raised, &o, &result, &f))
-		log_event(LOG_ERROR, "what gone instances left is not all taken care of",
+		log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
 		          LOG_STR("watch", p->watch->name), LOG_STR("because", f.what));
 	if (p->options.ledger_off)
 		watch_metrics_startup(&p->meter, result.outcomes);

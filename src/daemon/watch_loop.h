@@ -29,7 +29,7 @@ struct watch_loop {
 	int64_t override_us; /* when a person said that one pass goes past its guards; 0: nobody did */
 	int64_t overrode_us; /* the last such word that a pass of ours has used */
 	bool leads;
-	bool started;             /* what gone instances left was looked at */
+	bool started;             /* cleanup after dead instances is done */
 	int64_t other_expires_us; /* another's lease as it was first seen; 0: not seen */
 	bool unseen;              /* no pass yet since it leads: whatever is stuck was so before */
 	int64_t due_ms;

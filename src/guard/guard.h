@@ -50,7 +50,7 @@ void guard_rules(struct guard *g, const struct watch *w);
 
 /*
  * A pass begins. `now_us` is the database's clock, `boot_us` our own monotonic
- * one. `census` is NULL where the watch has no owner or no beat: no brake then.
+ * one. `census` is NULL where the watch has no owner or no heartbeat; it has no brake then.
  * `override`: a person said that this pass goes past doubt, brake and second look.
  */
 void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t boot_us,

@@ -1,5 +1,5 @@
 /*
- * doctor_plan.c: whether an index serves the look on PostgreSQL, from what
+ * doctor_plan.c: whether the scan has an index to use on PostgreSQL, from what
  * EXPLAIN says.
  *
  * A look must read running rows only. An index does that if it is partial

@@ -1,5 +1,5 @@
 /*
- * doctor_plan_sqlite.c: whether an index serves the look on SQLite, from what
+ * doctor_plan_sqlite.c: whether the scan has an index to use on SQLite, from what
  * EXPLAIN QUERY PLAN says. SQLite takes an index that fits whatever the size
  * of the table, so one plan tells all.
  */

@@ -165,7 +165,8 @@ static void no_session_is_one_finding_with_a_fix(void **state)
 	arena_release(&k.arena);
 }
 
-/* Wherever the session breaks: it is told once, of the database, and is the last word. */
+/* Wherever the session breaks: the finding is reported once, for the database, and is the last one.
+ */
 static void a_lost_session_is_told_once_and_ends_the_examination(void **state)
 {
 	(void)state;

@@ -29,7 +29,7 @@ struct sweeper_options {
 
 struct sweeper *sweeper_new(const struct sweeper_options *o);
 /*
- * What gone instances left in watches[1…], before the thread runs and before anybody
+ * Cleanup after dead instances in watches[1…], before the thread runs and before anybody
  * claims; `self` is the worker that starts.
  */
 void sweeper_start_up(struct sweeper *s, int64_t self);

@@ -39,7 +39,7 @@ struct watchman {
 	int64_t worker; /* 0: declared dead, and not registered anew yet */
 	enum lease_contact contact;
 	bool stop;
-	bool started; /* what gone instances left was looked at: until then we only live */
+	bool started; /* cleanup after dead instances is done: until then we only live */
 };
 
 static int64_t worker_id(struct watchman *w)

@@ -31,7 +31,7 @@ struct watchman_options {
 	 * fall silent at once; 0: 10 minutes, below 0: they always are.
 	 */
 	int64_t brake_ms;
-	bool no_startup; /* what gone instances left in watches[1…] is not looked at */
+	bool no_startup; /* no cleanup after dead instances in watches[1…] */
 	/*
 	 * Called from the watchman's thread. `holding`: how many jobs the worker has in hand.
 	 * `taken`: we were declared dead; all in hand is lost, and a new incarnation is about to be
@@ -48,7 +48,7 @@ struct watchman_options {
 };
 
 /*
- * Registers the worker, takes care of what gone instances left behind (watches[0], whose
+ * Registers the worker, cleans up after dead instances (watches[0], whose
  * workers all register, needs no such care), and starts the thread.
  */
 MUST_CHECK defib_err watchman_start(const struct watchman_options *o, struct watchman **out,

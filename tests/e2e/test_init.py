@@ -242,7 +242,7 @@ def test_a_new_file_is_a_whole_configuration_and_a_second_table_is_added(db, def
     assert "written to out.yaml" in first.out
     before = (defib.dir / "out.yaml").read_text()
     refused = defib("init", "--table", "sitemap_files", "--write", "out.yaml", db=db)
-    assert refused.code == 5 and "--yes adds to it" in refused.err
+    assert refused.code == 5 and "pass --yes to add to the file" in refused.err
     assert (defib.dir / "out.yaml").read_text() == before
     propose(defib, db, "sitemap_files", "--write", "out.yaml", "--yes")
     assert (defib.dir / "out.yaml").read_text().startswith(before)
