@@ -183,15 +183,24 @@ def test_setup_does_nothing_when_nothing_is_missing():
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def test_setup_without_rights_says_what_to_install_in_one_line(tmp_path):
-    (tmp_path / "dpkg-query").write_text('#!/bin/sh\ncase $3 in gcc) ;; *) echo installed ;; esac\n')
-    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
-    (tmp_path / "sudo").write_text("#!/bin/sh\nexit 1\n")
-    for tool in tmp_path.iterdir():
-        tool.chmod(0o755)
-    ran = subprocess.run([ROOT / "scripts" / "setup", "build"], capture_output=True, text=True,
-                         stdin=subprocess.DEVNULL, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-                         check=False)
+def setup_without_gcc(folder, user, **env):
+    """What setup says where gcc is missing; apt-get only notes that it was called."""
+    tools = {"dpkg-query": "case $3 in gcc) ;; *) echo installed ;; esac", "id": f"echo {user}",
+             "sudo": "exit 1", "apt-get": f"touch {folder}/called; exit 1"}
+    for name, does in tools.items():
+        (folder / name).write_text(f"#!/bin/sh\n{does}\n")
+        (folder / name).chmod(0o755)
+    return subprocess.run([ROOT / "scripts" / "setup", "build"], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, check=False,
+                          env={"PATH": f"{folder}:/usr/bin:/bin", **env})
+
+
+@pytest.mark.parametrize("user,env,why", [
+    (1000, {}, "neither root nor sudo"),
+    (0, {"DEFIB_INSTALL": "no"}, "DEFIB_INSTALL=no"),
+])
+def test_setup_that_may_not_install_says_what_to_in_one_line(tmp_path, user, env, why):
+    ran = setup_without_gcc(tmp_path, user, **env)
     assert ran.returncode == 1
-    assert ran.stderr == ("defib: cannot install: neither root nor sudo; "
-                          "run: apt-get install gcc\n")
+    assert ran.stderr == f"defib: cannot install: {why}; run: apt-get install gcc\n"
+    assert not (tmp_path / "called").exists()
