@@ -27,8 +27,8 @@ def sentence(out):
 def test_a_stuck_job_with_what_will_be_done_about_it(jobs, defib):
     add_job(jobs, 1, minutes=125)
     first = sentence(show(defib, jobs, "jobs/1"))
-    assert first == ("Job jobs/1 is stuck: no sign of life for 2h 5m (limit 1h); it will be given "
-                     "back at the next scan with --fix, by attempts-left.")
+    assert first == ("Job jobs/1 is stuck: no sign of life for 2h 5m (limit 1h); it will be "
+                     "requeued at the next scan with --fix, by attempts-left.")
 
 
 def test_a_running_job_that_is_not_stuck(jobs, defib):
