@@ -418,7 +418,7 @@ void sink_http(const struct sink_call *c, struct sink_answer *out)
 	struct request q = {.call = c, .url = BUF_INIT, .body = BUF_INIT};
 	pthread_once(&once, curl_once);
 	if (!add_body(&q)) {
-		sink_answered(c, out, SINK_REFUSED, "%s takes alerts, and no %s", sink_types[c->sink->type],
+		sink_answered(c, out, SINK_REFUSED, "%s takes alerts, but no %s", sink_types[c->sink->type],
 		              c->kind);
 	} else if ((q.curl = curl_easy_init()) == NULL) {
 		sink_answered(c, out, SINK_AGAIN, "no memory for a request");

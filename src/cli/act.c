@@ -175,9 +175,9 @@ static void add_warnings(struct cli *c, const struct act_kind *kind, const struc
 	                                  .ctx = &found};
 	by_hand(g->session, g->watch, &o, (const char *const *)g->jobs, g->njobs, &ignored);
 	if (found.n == 1)
-		buf_addf(out, "; beware of one: %s", found.first);
+		buf_addf(out, "; warning about one: %s", found.first);
 	else if (found.n > 1)
-		buf_addf(out, "; beware of %lld of them: %s", (long long)found.n, found.first);
+		buf_addf(out, "; warning about %lld of them: %s", (long long)found.n, found.first);
 }
 
 static int ask(struct cli *c, const struct act_kind *kind, const struct selection *s)

@@ -15,7 +15,7 @@
 const struct cli_option alert_options[] = {
 	{"sink", "SINK", "test: only this one"},
 	{"all", NULL, "list: also rules that are well"},
-	{"limit", "N", "list: so many messages at most (default 20)"},
+	{"limit", "N", "list: at most N messages (default 20)"},
 	{NULL, NULL, NULL},
 };
 

@@ -93,7 +93,7 @@ static int do_attach(struct cli *c, const struct picked *p)
 		return cli_fail(&f);
 	say(c,
 	    arena_printf(&c->arena,
-	                 "attached: from now on table %s tells which session takes a row\n"
+	                 "attached: from now on table %s records which session takes a row\n"
 	                 "next: defib run --watch %s -- PROGRAM, for each program that works on it\n",
 	                 w->table, w->name));
 	return EXIT_CLEAN;

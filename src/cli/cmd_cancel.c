@@ -152,7 +152,7 @@ int cmd_cancel(struct cli *c)
 	if (code != EXIT_CLEAN)
 		return code;
 	if (c->nwords == 0 && !cli_value(c, "where") && !cli_flag(c, "all"))
-		return cli_usage("say which jobs: their numbers, WATCH/KEY, or --where TERM");
+		return cli_usage("name the jobs: their numbers, WATCH/KEY, or --where TERM");
 	if (means_queue(c))
 		return cancel_in_queue(c, &c->settings.databases[0], c->words, c->nwords);
 	code = select_jobs(c, &rules, &s);

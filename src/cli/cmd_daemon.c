@@ -3,7 +3,7 @@
  * told to stop. Of several daemons one leads each watch.
  *
  * Signals are waited for, not handled: nothing of the daemon runs inside a handler.
- * TERM and INT stop it, HUP has the configuration read again.
+ * TERM and INT stop it, HUP has the configuration reloaded.
  */
 #include "cli/cli.h"
 
@@ -27,7 +27,7 @@
 
 const struct cli_option daemon_options[] = {
 	{"no-queue", NULL, "leave the built-in queue to its workers"},
-	{"listen", "ADDR:PORT", "answer over HTTP there; port 0: a free one, which the log names"},
+	{"listen", "ADDR:PORT", "serve HTTP at this address; port 0: a free one, named in the log"},
 	{"work", NULL, "also run the workers of its watches, each a process of its own"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
 	{NULL, NULL, NULL},
@@ -158,7 +158,7 @@ static void reload(struct run *r)
 	struct live_settings *next = read_setup(r->cli, &f);
 	watch_metrics_reload(r->metrics, next != NULL);
 	if (next) {
-		log_event(LOG_INFO, "the configuration was read again",
+		log_event(LOG_INFO, "configuration reloaded",
 		          LOG_INT("databases", next->settings.ndatabases),
 		          LOG_INT("watches", next->settings.nwatches));
 		tell_restart(r, &r->setups.now->settings.http, &next->settings.http);

@@ -17,7 +17,7 @@ const struct cli_option demo_options[] = {
 	{"seconds", "N", "how long it takes, about; default 40, at least 8"},
 	{"keep", NULL, "go on after the verdict, until Ctrl-C, to look around"},
 	{"listen", "ADDR:PORT", "where the page answers; default: 127.0.0.1, a free port"},
-	{"seed", "N", "draws who is killed; default: by chance"},
+	{"seed", "N", "decides who is killed; default: random"},
 	{"yes", NULL, "use the database that --db names without asking"},
 	{NULL, NULL, NULL},
 };

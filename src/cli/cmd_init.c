@@ -92,13 +92,14 @@ static int init_print(struct cli *c, const struct database *d)
 	for (int part = 0; part < SCHEMA_PARTS; part++)
 		buf_addf(&out, "%s\n", schema_script((enum schema_part)part, d->engine));
 	if (d->engine == STORE_SQLITE) {
-		buf_add(&out, "-- No grants are needed: who may write the file may do everything in it.\n");
+		buf_add(&out,
+		        "-- No grants are needed: whoever may write the file may do everything in it.\n");
 	} else if (!chosen_groups(c, d, chosen, &wrong)) {
 		buf_release(&out);
 		return cli_usage("--for takes view, act, daemon, work and run, not \"%s\"", wrong);
 	} else if (!role_name(c, d, &role)) {
 		buf_release(&out);
-		return cli_usage("the URL of %s names no user: say with --role who gets the grants",
+		return cli_usage("the URL of %s names no user; give the role for the grants with --role",
 		                 d->name);
 	}
 	if (role.len)
@@ -140,10 +141,11 @@ static void database_entry(const struct database *d, struct buf *out)
 
 static void whole(const struct cli *c, const char *entries, const char *about, struct buf *out)
 {
-	buf_addf(out,
-	         "# %s\n# Lines marked CHECK are guesses: look at them before anything is changed by "
-	         "this.\n# Next: defib config check; defib doctor; defib scan, which only looks.\n",
-	         about);
+	buf_addf(
+		out,
+		"# %s\n# Lines marked CHECK are guesses: look at them before anything is changed by "
+		"this.\n# Next: defib config check; defib doctor; defib scan, which changes nothing.\n",
+		about);
 	database_entry(&c->settings.databases[0], out);
 	buf_addf(out, "\nwatches:\n%s", entries);
 }
@@ -353,7 +355,7 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 	if (p->nmissing)
 		return tell_missing(p);
 	if (proposal_try(s, p, &c->arena, &seen, &f)) {
-		fail_prefix(&f, "table %s: the proposal does not hold", table);
+		fail_prefix(&f, "table %s: the proposal does not work", table);
 		return cli_fail(&f);
 	}
 	struct buf entry = BUF_INIT;

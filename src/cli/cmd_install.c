@@ -194,7 +194,7 @@ static void every_text(const struct plan *p, struct buf *out)
 	if (p->schedule.every_us != p->every_us) {
 		buf_add(out, "; ");
 		duration_text(p->every_us, out);
-		buf_add(out, " is no rhythm that it knows");
+		buf_add(out, " is not an interval that it supports");
 	}
 	buf_add(out, ")");
 }

@@ -28,11 +28,11 @@ const struct cli_option ledger_options[] = {
 	{"job", "JOB", "only entries of this job"},
 	{"event", "EVENT", "only this event; --events lists them"},
 	{"batch", "BATCH", "only this batch, or all batches of a scan"},
-	{"actor", "ACTOR", "only what this one did, such as cli:root"},
+	{"actor", "ACTOR", "only entries of this actor, such as cli:root"},
 	{"since", "DURATION", "only entries that are not older"},
-	{"after", "ID", "the entries behind this one, in their order"},
+	{"after", "ID", "the entries after this one, in their order"},
 	{"limit", "N", "at most N entries (50; with --after 10000)"},
-	{"follow", NULL, "go on printing what comes"},
+	{"follow", NULL, "keep printing new entries"},
 	{"events", NULL, "list the events and their meaning"},
 	{"older-than", "DURATION", "prune: remove entries that are older"},
 	{"dry-run", NULL, "prune: only say what would be removed"},
@@ -325,7 +325,7 @@ static bool look_again(const struct cli *c, struct ledger_source *s,
 	if (err && !s->down && !c->quiet)
 		fprintf(stderr, "defib: %s; trying again\n", f.what);
 	else if (!err && s->down && !c->quiet)
-		fprintf(stderr, "defib: %s is back; going on\n", s->database->name);
+		fprintf(stderr, "defib: %s is back; continuing\n", s->database->name);
 	s->down = err != DEFIB_OK;
 	return true;
 }

@@ -15,7 +15,7 @@
 const struct cli_option list_options[] = {
 	SELECTOR_OPTIONS,
 	{"sort", "ORDER", "key, age (oldest first) or state; default: age of running jobs, else key"},
-	{"desc", NULL, "the other way round"},
+	{"desc", NULL, "in reverse order"},
 	{"after", "CURSOR", "the next page, as the last line of a page says"},
 	{"ids", NULL, "ids only, one a line, for commands that take - as a job"},
 	{NULL, NULL, NULL},

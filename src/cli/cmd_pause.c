@@ -12,8 +12,8 @@
 
 const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},
-	{"for", "DURATION", "recovery goes on by itself after this"},
-	{"reason", "TEXT", "why, for whoever reads status"},
+	{"for", "DURATION", "recovery resumes by itself after this"},
+	{"reason", "TEXT", "the reason, shown by status"},
 	{NULL, NULL, NULL},
 };
 const struct cli_option resume_options[] = {
@@ -25,7 +25,7 @@ const struct cli_option raise_options[] = {
 	{"off", NULL, "thresholds are as configured again"},
 	{"all", NULL, "all watches of every configured database"},
 	{"for", "DURATION", "they are as configured again after this"},
-	{"reason", "TEXT", "why, for whoever reads status"},
+	{"reason", "TEXT", "the reason, shown by status"},
 	{NULL, NULL, NULL},
 };
 
@@ -70,7 +70,7 @@ static int choose(struct speaking *x)
 	struct cli *c = x->cli;
 	bool all = cli_flag(c, "all");
 	if (all && c->nwords)
-		return cli_usage("%s: name watches, or say --all, not both", c->command->name);
+		return cli_usage("%s: name watches, or give --all, not both", c->command->name);
 	if (!all && !c->nwords)
 		return cli_usage("%s which watches? name them, or say --all", c->command->name);
 	int code = select_watches(c, &x->selection);
@@ -114,7 +114,7 @@ static void taken_back_words(const struct override_answer *w, struct buf *text)
 	static const struct {
 		const char *word, *was, *was_not;
 	} texts[] = {
-		{"pause", "recovery goes on", "recovery was not paused"},
+		{"pause", "recovery is resumed", "recovery was not paused"},
 		{"raise", "thresholds are as configured", "thresholds were not raised"},
 	};
 	const size_t i = text_eq(w->name, "pause") ? 0 : 1;
@@ -213,7 +213,7 @@ static int read_span(struct speaking *x)
 	if (!cli_duration(x->cli, "for", &x->for_us))
 		return EXIT_USAGE;
 	if (cli_flag(x->cli, "for") && x->for_us < US_PER_S)
-		return cli_usage("--for is a second at least; to take the word back: defib %s",
+		return cli_usage("--for is at least a second; to clear the override: defib %s",
 		                 text_eq(x->name, "pause") ? "resume" : "raise --off");
 	return EXIT_CLEAN;
 }
@@ -237,7 +237,7 @@ static int read_factor(struct cli *c, const char **value)
 		return cli_usage("--by expects a number such as 2.5, not \"%s\"", text);
 	if (!raise_factor_ok(factor))
 		return cli_usage("--by is from 1 to %d: thresholds can only be raised; a shorter one "
-		                 "belongs into the configuration",
+		                 "belongs in the configuration",
 		                 RAISE_MOST);
 	*value = arena_printf(&c->arena, "%g", factor);
 	return EXIT_CLEAN;
@@ -247,7 +247,7 @@ int cmd_raise(struct cli *c)
 {
 	struct speaking x = {.cli = c, .name = "raise", .back = cli_flag(c, "off")};
 	if (x.back && (cli_flag(c, "by") || cli_flag(c, "for") || cli_flag(c, "reason")))
-		return cli_usage("--off takes the word back and goes with none of --by, --for, --reason");
+		return cli_usage("--off clears the override and goes with none of --by, --for, --reason");
 	int code = x.back ? EXIT_CLEAN : read_factor(c, &x.value);
 	if (code == EXIT_CLEAN && !x.back)
 		code = read_span(&x);

@@ -17,7 +17,7 @@
 const struct cli_option report_options[] = {
 	{"since", "DURATION", "how far back, such as 24h, 7d or 30d (7d)"},
 	{"format", "FORMAT", "text, markdown, html or json (text)"},
-	{"output", "FILE", "into this file, whole or not at all, instead of stdout"},
+	{"output", "FILE", "write to this file instead of stdout, completely or not at all"},
 	{"watch", "WATCH", "of this watch only"},
 	{NULL, NULL, NULL},
 };

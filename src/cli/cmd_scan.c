@@ -174,7 +174,7 @@ static void report_end(struct scan_report *r)
 		buf_add(&out, "}\n");
 		fputs(buf_text(&out), stdout);
 	} else if (!r->rows.fix && r->found && !r->cli->quiet) {
-		fprintf(stderr, "Nothing was changed. To recover them: the same command with --fix\n");
+		fprintf(stderr, "Nothing was changed. To recover them, run the same command with --fix\n");
 	}
 	buf_release(&out);
 	arena_release(&r->rows.arena);
@@ -230,7 +230,7 @@ static int check_threshold(const struct watch *w, int64_t us)
 	duration_text(w->beat_us, &beat);
 	if (us < 2 * w->beat_us)
 		fail(&f, DEFIB_REFUSED,
-		     "watch %s: a threshold under twice its beat of %s would condemn living workers",
+		     "watch %s: a threshold under twice its beat of %s would declare living workers dead",
 		     w->name, buf_text(&beat));
 	else if (us == 0 && (w->alive_at.text || w->started_at.text))
 		fail(&f, DEFIB_REFUSED, "watch %s: a threshold of 0s would make every running row stuck",

@@ -32,7 +32,7 @@ const struct cli_option work_options[] = {
 	{"pass-environment", "VARIABLE",
      "NAME or NAME=value that the program gets besides PATH and its like; may be repeated"},
 	{"name", "NAME", "the worker's stable name; default: host and queue"},
-	{"poll", "DURATION", "how often to look when nothing wakes us; default 1s"},
+	{"poll", "DURATION", "how often to look for jobs when nothing wakes it; default 1s"},
 	{"timeout", "DURATION", "time limit of jobs that have none of their own"},
 	{"grace", "DURATION", "between TERM and KILL, and at shutdown; default 30s"},
 	{"spool", "DIR", "where results and new work wait while the database is away, or off"},
@@ -347,7 +347,7 @@ static void reload(struct work_run *r)
 			if (w && w->work.given)
 				resize_pool(r, i, w);
 		}
-		log_event(LOG_INFO, "configuration read again");
+		log_event(LOG_INFO, "configuration reloaded");
 	}
 	cfg_reader_release(&fresh.reader);
 	arena_release(&fresh.arena);

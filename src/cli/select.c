@@ -118,8 +118,9 @@ static int add_job(struct choice *x, const struct watch *w, const char *text)
 	if (w->key.n == 1)
 		text = unwrapped(text, a);
 	if (!job_key(text, w->key.n, a, key))
-		return cli_usage("\"%s\" is no key of watch %s, which has %d parts; write %s/[\"a\",\"b\"]",
-		                 text, w->name, w->key.n, w->name);
+		return cli_usage(
+			"\"%s\" is not a key of watch %s, which has %d parts; write %s/[\"a\",\"b\"]", text,
+			w->name, w->key.n, w->name);
 	struct selected *g = group_of(x, w);
 	int *room = &x->room[g - x->out->groups];
 	g->named = true;

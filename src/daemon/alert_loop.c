@@ -279,10 +279,11 @@ static defib_err turn(struct alert_loop *a, int64_t *wait_ms, struct failure *f)
 static void tell_failing(struct alert_loop *a, const struct failure *f)
 {
 	if (f && !a->failing)
-		log_event(LOG_WARN, "alerts are not asked or sent", LOG_STR("database", a->database),
-		          LOG_STR("because", f->what));
+		log_event(LOG_WARN, "alerts are neither evaluated nor sent",
+		          LOG_STR("database", a->database), LOG_STR("because", f->what));
 	else if (!f && a->failing)
-		log_event(LOG_INFO, "alerts are asked and sent again", LOG_STR("database", a->database));
+		log_event(LOG_INFO, "alerts are evaluated and sent again",
+		          LOG_STR("database", a->database));
 	a->failing = f != NULL;
 }
 
@@ -372,7 +373,7 @@ struct alert_loop *alert_loop_start(const struct daemon_options *o, const char *
 	a->senders = (struct senders){.setups = o->setups, .wake = a->wake};
 	int failed = a->wake < 0 ? errno : pthread_create(&a->thread, NULL, alert_loop_main, a);
 	if (failed) {
-		log_event(LOG_CRITICAL, "no thread for alerts", LOG_STR("database", database));
+		log_event(LOG_CRITICAL, "cannot start a thread for alerts", LOG_STR("database", database));
 		abort();
 	}
 	return a;

@@ -316,7 +316,7 @@ static int64_t go_round(struct database_loop *s)
 	if (err) {
 		vigil_lost(&s->vigil, "cannot query the database");
 		if (s->failures++ == 0)
-			log_event(LOG_ERROR, "the database cannot be asked",
+			log_event(LOG_ERROR, "the database cannot be queried",
 			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));
 		database_loop_step_down(s);
 		database_loop_show_database(s, &f);

@@ -26,7 +26,7 @@ static void take_answers(struct database_loop *s, const bool *leads)
 		struct watch_loop *p = s->posts[i];
 		bool turns = leads[i] != p->leads;
 		if (turns)
-			log_event(LOG_INFO, leads[i] ? "leads the watch" : "follows another's lead",
+			log_event(LOG_INFO, leads[i] ? "leads the watch" : "another daemon leads the watch",
 			          LOG_STR("watch", p->watch->name), LOG_STR("database", s->database->name));
 		if (leads[i] && !p->leads)
 			p->due_ms = clock_boot_ms();

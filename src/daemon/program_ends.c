@@ -16,7 +16,7 @@ static defib_err sweep(struct session *session, const struct watch_loop *p, stru
 	exits_free(x);
 	if (err != DEFIB_CONNECTION && err) {
 		/* A watch that cannot be written is told of by its passes too. */
-		log_event(LOG_WARN, "cannot free what an ended program had",
+		log_event(LOG_WARN, "cannot recover the jobs of an ended program",
 		          LOG_STR("watch", p->watch->name), LOG_STR("because", f->what));
 		fail_clear(f);
 		err = DEFIB_OK;

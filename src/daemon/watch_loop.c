@@ -205,7 +205,7 @@ static void tell_doubt(struct watch_loop *p, struct session *session, const char
 	if (holds)
 		guard_sentence(p->guard, &sentence);
 	else
-		buf_add(&sentence, "doubt is over: whoever lives could have been heard again");
+		buf_add(&sentence, "doubt is over: every living worker had time to be heard");
 	log_event(LOG_WARN, holds ? "doubt holds" : "doubt lets go", LOG_STR("watch", p->watch->name),
 	          LOG_STR("because", buf_text(&sentence)));
 	if (p->last.ledger)

@@ -132,7 +132,7 @@ static bool body_read(struct api_call *c)
 		return true;
 	}
 	if (!c->route->body)
-		return api_problem(c, 400, "a body was sent, and this takes none");
+		return api_problem(c, 400, "this takes no body");
 	if (!is_json_type(r->content_type))
 		return api_problem(c, 415, "a body must be of Content-Type: application/json");
 	c->body = json_loadb(r->body, r->nbody, JSON_REJECT_DUPLICATES, &e);

@@ -53,7 +53,7 @@ const char *job_named(struct api_call *c, const struct watch *w, const char *tex
 	const char *key[WATCH_KEYS_MAX];
 	if (job_key(text, w->key.n, &c->arena, key))
 		return job_text(key, w->key.n, &c->arena);
-	api_problem(c, 404, "\"%s\" is no key of watch %s, which has %d parts: [\"a\",\"b\"]", text,
+	api_problem(c, 404, "\"%s\" is not a key of watch %s, which has %d parts: [\"a\",\"b\"]", text,
 	            w->name, w->key.n);
 	return NULL;
 }
@@ -276,7 +276,7 @@ static bool listed_jobs(struct api_call *c, const json_t *list, const char **job
 	{
 		const char *text = listed_key(c, item);
 		if (!text)
-			return api_problem(c, 400, "jobs[%zu] is no key", i);
+			return api_problem(c, 400, "jobs[%zu] is not a key", i);
 		jobs[i] = job_named(c, c->watch, text);
 		if (!jobs[i])
 			return false;
@@ -295,7 +295,7 @@ static bool read_terms(struct api_call *c, const json_t *list, struct term *term
 	json_array_foreach(list, i, item)
 	{
 		if (!json_is_string(item))
-			return api_problem(c, 400, "where[%zu] is no text", i);
+			return api_problem(c, 400, "where[%zu] is not a text", i);
 		if (!term_named(c, json_string_value(item), &terms[i]))
 			return false;
 	}

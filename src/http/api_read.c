@@ -87,7 +87,7 @@ static bool read_after(struct api_call *c, struct page *p)
 	if (!text)
 		return true;
 	if (!cursor_parse(text, &c->arena, &p->after))
-		return api_problem(c, 400, "after is no cursor; take `next` of the page before");
+		return api_problem(c, 400, "after is not a cursor; take `next` of the page before");
 	if (!text_eq(x->watch, c->watch->name) || x->sort != p->ask.sort || x->desc != p->ask.desc ||
 	    x->nkeys != c->watch->key.n)
 		return api_problem(c, 400, "this cursor belongs to another list, or another order of it");

@@ -107,7 +107,7 @@ struct source *source_named(struct api_call *c)
 	if (n < 0)
 		return NULL;
 	if (!queue == !watch || (watch && n)) {
-		api_problem(c, 400, "whose jobs? give queue, with kinds if you like, or watch");
+		api_problem(c, 400, "whose jobs? give queue, with kinds if wanted, or watch");
 		return NULL;
 	}
 	return watch ? source_of_watch(c, watch) : source_queue_kinds(queue, kinds, n);

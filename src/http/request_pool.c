@@ -290,7 +290,7 @@ static const char *admit(struct request_pools *d, struct pooled_request *t, bool
 	if (k->nwaiting >= k->nidle && k->nthreads < DESK_SEATS)
 		add_thread(k);
 	if (k->nthreads == 0)
-		return "no thread can be had";
+		return "no thread is available";
 	t->deadline_ms = now + d->timeout_ms;
 	line_add(k, t);
 	pthread_cond_signal(&k->work);

@@ -326,7 +326,7 @@ struct http *http_start(const struct http_options *o, struct failure *f)
 	struct http *h = http_new(o);
 	defib_err err = DEFIB_OK;
 	if (!listen || !address_parse(listen, &h->at)) {
-		err = fail(f, DEFIB_USAGE, "\"%s\" is no address to listen on", listen ? listen : "");
+		err = fail(f, DEFIB_USAGE, "\"%s\" is not an address to listen on", listen ? listen : "");
 		fail_next(f, "write 127.0.0.1:8080 or [::1]:8080");
 	}
 	if (!err && o->service->spool)

@@ -151,7 +151,7 @@ static void verdict_lines(const struct watch *w, const struct explained *x, stru
 	if (d->act)
 		fact_line(s, "next", "defib scan %s --fix", watch);
 	else if (x->cand.facts.held)
-		fact_line(s, "next", "nothing, until a person releases it");
+		fact_line(s, "next", "nothing, until an operator releases it");
 }
 
 void explained_text(const struct watch *w, const struct database *d, const struct explained *x,

@@ -12,7 +12,7 @@ const char *learn_why_not(const struct watch *w)
 	if (w->learn == LEARN_OFF)
 		return "learning is off (learn: off)";
 	if (!runs_known(w))
-		return "run times are not known: say stats: {started_at: …, finished_at: …}";
+		return "run times are not known: set stats: {started_at: …, finished_at: …}";
 	return NULL;
 }
 
@@ -108,7 +108,7 @@ static void print_kinds(const struct watch *w, const struct learned *l, bool col
 	if (sentences.len)
 		table_print(&t, color, out);
 	else
-		buf_add(out, "no run has ended yet\n");
+		buf_add(out, "no run has finished yet\n");
 	buf_add(out, buf_text(&sentences));
 	table_release(&t);
 	buf_release(&sentences);

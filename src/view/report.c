@@ -295,7 +295,7 @@ void report_summary_lines(const struct report *r, struct arena *a, struct report
 	add_line(out, a, "recovered", false, &words);
 	count_line(out, a, "waiting", true, waiting, "held for a person now");
 	count_line(out, a, "false positives", true, mistakes, "recovered though the worker lived");
-	count_line(out, a, "by hand", false, now.by_hand, "done by persons");
+	count_line(out, a, "by hand", false, now.by_hand, "done by operators");
 	for (int i = 0; i < r->nlost; i++) {
 		buf_add(&lost, i ? "; " : "");
 		add_name(&lost, r->lost[i].database);

@@ -241,7 +241,7 @@ static void say_leader(const struct watch_status *st, struct buf *text)
 	else if (st->status)
 		buf_addf(text, "none; the last was %s. ", st->status->holder);
 	else
-		buf_add(text, "none, and there never was one. ");
+		buf_add(text, "none so far. ");
 	buf_add(text, "Start one: defib daemon");
 }
 
@@ -365,7 +365,7 @@ static void say_suspects(const struct watch_status *st, struct buf *text)
 	if (suspects)
 		buf_addf(text, "%lld seen silent", (long long)suspects);
 	if (near)
-		buf_addf(text, "%s%lld near miss%s: seen silent once, beat again", suspects ? "; " : "",
+		buf_addf(text, "%s%lld near miss%s: silent once, then heard again", suspects ? "; " : "",
 		         (long long)near, near == 1 ? "" : "es");
 }
 
@@ -402,7 +402,7 @@ static void say_total(const struct watch_status *st, struct buf *text)
 	out_count(text, number(st->info, "held_total"));
 	buf_add(text, " held for a person, ");
 	out_count(text, number(st->info, "retried_total"));
-	buf_add(text, " retried, since that daemon began");
+	buf_add(text, " retried since that daemon started");
 }
 
 /* What persons said, and the watch's own hours, which the leader only tells as a factor. */
@@ -415,7 +415,7 @@ static void word_lines(const struct watch_status *st, struct buf *out)
 		bool raise = text_eq(t->name, "raise");
 		buf_clear(&text);
 		if (raise)
-			buf_addf(&text, "thresholds times %s, ", t->value);
+			buf_addf(&text, "thresholds multiplied by %s, ", t->value);
 		else if (text_eq(t->name, TOLD_OVERRIDE))
 			buf_add(&text, "the next pass goes past its guards, ");
 		override_words(t, &text);
@@ -424,7 +424,8 @@ static void word_lines(const struct watch_status *st, struct buf *out)
 			said = strtod(t->value, NULL);
 	}
 	buf_clear(&text);
-	buf_addf(&text, "thresholds times %g at the last scan, by the watch's own hours", factor);
+	buf_addf(&text, "thresholds multiplied by %g at the last scan, by the watch's own hours",
+	         factor);
 	if (factor > said && st->is != WATCH_STATUS_NO_LEADER)
 		line(out, "raised", &text);
 	buf_release(&text);

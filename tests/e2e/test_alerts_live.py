@@ -183,7 +183,7 @@ def test_connection_failures_above_1_percent_fire_when_the_database_is_back_and_
     else:
         holder = live.db.connect()
         holder.execute("BEGIN IMMEDIATE")
-        live.web.daemon.wait_log("the database cannot be asked")
+        live.web.daemon.wait_log("the database cannot be queried")
         holder.execute("ROLLBACK")
         holder.close()
     eventually(fires, 30)

@@ -163,7 +163,7 @@ def test_many_by_terms_are_bounded_and_say_so(jobs):
     ({"act": "requeue"}, "which jobs?"), ({"act": "explode", "jobs": [1]}, 'not "explode"'),
     ({"act": "requeue", "jobs": [1], "where": ["stuck"]}, "which jobs?"),
     ({"act": "requeue", "jobs": [1] * 501}, "500 at most"),
-    ({"act": "requeue", "jobs": [{"id": 1}]}, "jobs[0] is no key"),
+    ({"act": "requeue", "jobs": [{"id": 1}]}, "jobs[0] is not a key"),
     ({"act": "requeue", "where": ["nonsense=1"]}, "nonsense"),
     ({"act": "requeue", "where": ["stuck"], "limit": 501}, "limit is a whole number")])
 def test_many_that_make_no_sense_are_400(jobs, body, says):

@@ -116,7 +116,7 @@ def test_another_takes_over_from_a_leader_that_is(world, how):
     assert world.db.sql("SELECT holder, epoch FROM defib.leader") == [(second.name, epoch + 1)]
     if how == signal.SIGSTOP:
         first.signal(signal.SIGCONT)
-        first.wait_log("follows another's lead")
+        first.wait_log("another daemon leads the watch")
         had = len(first.passes("aged"))
         second.wait_passes("aged", 3)
         assert len(first.passes("aged")) == had
@@ -158,7 +158,7 @@ def test_nothing_is_freed_twice_when_a_leader_is_stopped_in_the_middle_of_a_pass
     assert world.count("status = 'queued'") < n, "too late: nothing is left to do twice"
     first.signal(signal.SIGCONT)
     eventually(lambda: world.count("status = 'queued'") == n)
-    first.wait_log("follows another's lead")
+    first.wait_log("another daemon leads the watch")
     second.wait_passes("aged", 2)
     freed_once(world, n)
     assert freed_by(world, name) <= had + 2 * batch, "its pass went on, though another led"
@@ -196,16 +196,16 @@ def test_a_database_that_is_down_does_not_stop_the_others(world):
         text = text.replace("watches:", f"  - name: far\n    url: {wire.url(world.db)}\nwatches:")
         wire.away()
         daemon = world.daemon(text, "--no-queue")
-        daemon.wait_log("the database cannot be asked")
+        daemon.wait_log("the database cannot be queried")
         eventually(lambda: world.count("status = 'queued'") == 20)
         daemon.wait_passes("aged", 3)
         assert daemon.passes("far") == []
         wire.back()
         daemon.wait_passes("far", 2)
         wire.away()
-        eventually(lambda: len(daemon.lines("the database cannot be asked", database="far")) == 2)
+        eventually(lambda: len(daemon.lines("the database cannot be queried", database="far")) == 2)
         daemon.wait_passes("aged", 3)
-        lost = daemon.lines("the database cannot be asked")
+        lost = daemon.lines("the database cannot be queried")
         assert {line["database"] for line in lost} == {"far"}
         assert daemon.stop() == 0
 
@@ -262,7 +262,7 @@ def test_a_database_that_is_down_is_no_reason_to_be_restarted(world, manager):
     """Progress is the loop's, not the database's: a restart would help nobody."""
     daemon = world.daemon(config("postgres://postgres@127.0.0.1:1/x", AGED), "--no-queue",
                           env=manager.env())
-    daemon.wait_log("the database cannot be asked")
+    daemon.wait_log("the database cannot be queried")
     for _ in range(3):
         manager.wait("WATCHDOG=1")
     assert daemon.stop() == 0

@@ -99,9 +99,9 @@ def wait_worker(daemon, other_than=None):
 def rewrite(daemon, text):
     """Another configuration, and the signal to read it."""
     daemon.config.write_text(text)
-    done = len(daemon.lines("the configuration was read again"))
+    done = len(daemon.lines("configuration reloaded"))
     daemon.signal(signal.SIGHUP)
-    eventually(lambda: len(daemon.lines("the configuration was read again")) > done)
+    eventually(lambda: len(daemon.lines("configuration reloaded")) > done)
 
 
 @pytest.mark.covers("E8")

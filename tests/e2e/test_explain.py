@@ -154,7 +154,7 @@ def test_a_held_job_says_why_since_when_and_how_it_is_released(jobs, defib):
     out = defib("explain", "jobs/4", db=jobs, config=WATCH).out
     held, = [line for line in out.splitlines() if line.strip().startswith("held")]
     assert "since 20" in held and "attempts" in held and "defib release jobs/4" in held
-    assert "nothing, until a person releases it" in out
+    assert "nothing, until an operator releases it" in out
     told = defib("explain", "jobs/4", "--json", db=jobs, config=WATCH).json
     assert (told["held"], told["hold_cause"]) == (True, "attempts")
 

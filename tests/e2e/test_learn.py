@@ -122,7 +122,7 @@ def test_kinds_beyond_the_bound_are_learnt_together(jobs, defib):
 def test_a_watch_that_does_not_say_when_runs_begin_is_told_how(jobs, defib):
     ran = defib("learn", config=runs.config(jobs, without="stats"))
     assert ran.code == 0
-    assert "run times are not known: say stats: {started_at: …, finished_at: …}" in ran.out
+    assert "run times are not known: set stats: {started_at: …, finished_at: …}" in ran.out
 
 
 def test_learn_off_learns_nothing(jobs, defib):
@@ -220,6 +220,6 @@ def test_a_daemon_that_cannot_observe_quickly_gives_up_and_leads_on(pg, defib):
         daemon.wait_log("run times were not observed")
         daemon.wait_passes("jobs", 3)
         assert pg.sql("SELECT epoch FROM defib.leader WHERE watch = 'jobs'") == [(1,)]
-        assert not daemon.lines("follows another's lead")
+        assert not daemon.lines("another daemon leads the watch")
     finally:
         daemon.kill()

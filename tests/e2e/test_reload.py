@@ -13,7 +13,7 @@ from test_daemon import Manager
 from web import WebDaemon
 from workers import eventually
 
-READ, WRONG = ("the configuration was read again",
+READ, WRONG = ("configuration reloaded",
                "the configuration is wrong: what was in force stays in force")
 
 

@@ -188,9 +188,9 @@ def test_teardown_worker_tick_processes_batches_and_an_empty_tick_nothing(octola
 def test_a_reload_during_a_teardown_neither_fails_nor_interrupts_it(scene):
     lab = scene.lab("ending", mark="hold")
     eventually(lambda: scene.begun(lab))
-    said = len(scene.backend_.lines("the configuration was read again"))
+    said = len(scene.backend_.lines("configuration reloaded"))
     scene.backend_.signal(signal.SIGHUP)
-    eventually(lambda: len(scene.backend_.lines("the configuration was read again")) > said)
+    eventually(lambda: len(scene.backend_.lines("configuration reloaded")) > said)
     assert scene.status(lab) == "ending"
     scene.let_go(lab)
     scene.reaches(lab, "finished")

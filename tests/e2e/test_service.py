@@ -64,10 +64,10 @@ def test_of_three_databases_one_is_down_and_comes_back_by_itself(world, lite, da
         wire.away()
         one = daemon(WebDaemon, three(world, lite, wire.url(world.db)), "--no-queue")
         web = one.web()
-        one.wait_log("the database cannot be asked")
+        one.wait_log("the database cannot be queried")
         for watch in ("aged", "lite"):
             one.wait_passes(watch, 3)
-        assert len(one.lines("the database cannot be asked")) == 1, "it is told once"
+        assert len(one.lines("the database cannot be queried")) == 1, "it is told once"
         assert one.passes("far") == []
 
         seen = web.get("/api/v1/status").json

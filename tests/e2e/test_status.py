@@ -92,7 +92,7 @@ def test_a_pause_that_holds_nothing_is_no_trouble(told):
 def test_a_word_stands_there_before_any_daemon_has_heard_it(told):
     jobs = told()
     jobs.say("raise", "--all", "--by", "2.5")
-    assert "thresholds times 2.5, by cli:" in lines(jobs("status"))["raised"]
+    assert "thresholds multiplied by 2.5, by cli:" in lines(jobs("status"))["raised"]
 
 
 @pytest.mark.covers("C7")
@@ -207,7 +207,7 @@ def test_who_is_seen_silent_once_is_a_suspect_and_a_near_miss_when_he_beats_agai
     assert lines(jobs("status"))["suspects"] == "1 seen silent"
     jobs.beat()
     jobs.wait_info(near_misses_total=1, suspects=0)
-    assert lines(jobs("status"))["suspects"] == "1 near miss: seen silent once, beat again"
+    assert lines(jobs("status"))["suspects"] == "1 near miss: silent once, then heard again"
     watch, = [w for w in jobs("report", "--json").json["watches"] if w["watch"] == "jobs"]
     assert watch["near_misses"] == 1
     assert stuck_jobs.entries(jobs.db) == 0

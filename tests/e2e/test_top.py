@@ -196,7 +196,7 @@ def test_a_database_that_is_away_is_said_and_heals(top, pg, wire):
 def test_a_watch_is_paused_and_goes_on(top, lite, lite_stuck):
     screen = top(config=lite_stuck)
     screen.shows("jobs/1")
-    for word, seen in (("pause", "recovery is paused"), ("resume", "recovery goes on")):
+    for word, seen in (("pause", "recovery is paused"), ("resume", "recovery is resumed")):
         screen.keys("p")
         screen.shows(f"{word}: reason")
         screen.keys("Enter")

@@ -215,7 +215,7 @@ def test_a_hangup_makes_a_pool_smaller_when_its_jobs_end(sky):
     sky.until_lines("began", 4)
     sky.change(("concurrency: 4\n", "concurrency: 1\n"))
     worker.signal(signal.SIGHUP)
-    worker.wait_log("configuration read again")
+    worker.wait_log("configuration reloaded")
     for job in sky.lines("began")[:3]:
         (sky.dir / f"go.{job}").touch()
     sky.until("SELECT count(*) FROM sitemap_files WHERE sitemap_import_status = 'Complete'", 3)
@@ -248,7 +248,7 @@ def test_the_command_line_goes_before_the_file_also_after_a_hangup(sky):
     sky.until_lines("began", 2)
     sky.change(("concurrency: 1\n", "concurrency: 9\n"))
     worker.signal(signal.SIGHUP)
-    worker.wait_log("configuration read again")
+    worker.wait_log("configuration reloaded")
     (sky.dir / "go").touch()
     sky.until("SELECT count(*) FROM sitemap_files WHERE sitemap_import_status = 'Complete'", 12)
     assert worker.stop() == 0

@@ -231,7 +231,7 @@ static void tell_end(struct demo *d, const struct demo_member *m, int status)
 /* The last line that it logged says why. */
 static defib_err tell_daemon(struct demo *d, struct failure *f)
 {
-	char path[320], line[768], last[640] = "it left no word";
+	char path[320], line[768], last[640] = "it left no message";
 	snprintf(path, sizeof path, "%s/daemon.log", d->folder);
 	FILE *in = fopen(path, "re");
 	while (in && fgets(line, sizeof line, in)) {

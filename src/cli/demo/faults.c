@@ -64,8 +64,7 @@ static bool freeze_one(struct demo *d)
 	if (!m)
 		return false;
 	d->frozen++;
-	demo_say(d, COLOR_RED, "%s is frozen (SIGSTOP): it is there, and says nothing",
-	         demo_label(m->name));
+	demo_say(d, COLOR_RED, "%s is frozen (SIGSTOP): it exists but is silent", demo_label(m->name));
 	return true;
 }
 

@@ -161,7 +161,7 @@ static defib_err do_resume(struct top_view *v, struct top_action *e, struct fail
 		fail_next(f, "take it back for all: defib resume --all");
 		return f->code;
 	}
-	buf_addf(&e->text, "%s/%s: recovery goes on\n", v->database->name, watch);
+	buf_addf(&e->text, "%s/%s: recovery is resumed\n", v->database->name, watch);
 	return DEFIB_OK;
 }
 
