@@ -168,7 +168,7 @@ def test_a_daemon_whose_role_may_not_create_recovers_and_says_what_is_off(jobs, 
             off, = daemon.lines("works without defib's own tables")
             assert "may not create" in off["because"] and "defib init --print" in off["next"]
             assert "pause" in off["off"] and "hold, undo and the crash budget" in off["off"]
-            assert "cannot be asked" not in daemon.log, daemon.log
+            assert "cannot be queried" not in daemon.log, daemon.log
             status = defib("status", config=config(url, **COUNTED))
             assert status.code == 1 and "works without them" in status.err, status.err
             assert daemon.stop() == 0
