@@ -6,6 +6,7 @@ rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
  - purity: judge, decide, guard and pace see no database, not even through a header of ours
  - banned: the libc functions that src/base/banned.h poisons (a belt to the poison)
  - events: names of the ledger's events stand in src/ledger/events.h, and in no other code
+ - engines: which engine a database is, is asked in store/ (store/dialect.h answers everything else)
  - size: functions of at most 70 lines, files of at most 600
 """
 
@@ -24,6 +25,8 @@ PURE = [
 ]
 NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")
 READS_CLOCK = re.compile(r"\b(clock_\w+|time|gettimeofday|getrandom)\s*\(")
+ENGINE = re.compile(r"\b(?:STORE_(?:POSTGRES|SQLITE)|dialect_(?:postgres|sqlite))\b")
+ENGINE_MOST = 6  # mentions outside store/, tests not counted
 FUNCTION_MOST = 70
 FILE_MOST = 600
 COLUMNS_MOST = 100
@@ -151,6 +154,15 @@ class House:
                     self.say(path, start, f"a function of {number - start - 1} lines")
                 start = None
 
+    def check_engines(self):
+        seen = [(path, line_of(code, match.start()))
+                for path in self.files if self.room(path) != "store" and "_test" not in path.name
+                for code in [code_of(self.texts[path])] for match in ENGINE.finditer(code)]
+        if len(seen) > ENGINE_MOST:
+            for path, line in seen:
+                self.say(path, line, f"asks which engine it is; {ENGINE_MOST} places may, not "
+                                     f"{len(seen)}: ask store/dialect.h for what it can do")
+
     def check(self):
         names = self.banned_names()
         for path in self.files:
@@ -159,6 +171,7 @@ class House:
             self.check_sizes(path)
         self.check_purity()
         self.check_events(self.event_names())
+        self.check_engines()
         return self.wrong
 
 

@@ -7,28 +7,23 @@
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "ledger/lost.h"
+#include "store/dialect.h"
 
 #define PAST_US (INT64_C(24) * 3600 * US_PER_S) /* the longest window of any rule */
 #define ROW_MAX 4                               /* of one row */
 
 /* By minute, so that a mass event is a handful of rows. */
-static void read_sql(enum store_engine engine, struct buf *sql)
+static void read_sql(struct buf *sql)
 {
-	bool postgres = engine == STORE_POSTGRES;
 	buf_add(sql, "SELECT l.watch, l.event, ");
 	event_judged_sql(sql, "l");
 	buf_add(sql, ", ");
 	event_by_person_sql(sql, "l");
-	buf_addf(sql,
-	         ", %s, count(*), count(l.found_s), coalesce(sum(l.found_s), 0) FROM (SELECT l.*, ",
-	         postgres ? "(extract(epoch FROM max(l.at)) * 1000000)::bigint"
-	                  : "CAST((julianday(max(l.at)) - 2440587.5) * 86400000 AS INTEGER) * 1000");
-	sql_seconds_to_detection(engine, sql);
-	buf_add(sql, postgres
-	                 ? " AS found_s FROM defib.ledger AS l WHERE l.id > $1 AND l.id <= $2) AS l "
-	                   "GROUP BY 1, 2, 3, 4, date_trunc('minute', l.at)"
-	                 : " AS found_s FROM defib_ledger AS l WHERE l.id > ?1 AND l.id <= ?2) AS l "
-	                   "GROUP BY 1, 2, 3, 4, substr(l.at, 1, 16)");
+	buf_add(sql, ", {stamp_us max(l.at)}, count(*), count(l.found_s), coalesce(sum(l.found_s), 0) "
+	             "FROM (SELECT l.*, ");
+	sql_seconds_to_detection(sql);
+	buf_add(sql, " AS found_s FROM defib.ledger AS l WHERE l.id > $1 AND l.id <= $2) AS l GROUP BY "
+	             "1, 2, 3, 4, {stamp_minute l.at}");
 }
 
 static void add(struct happened *list, int *n, struct happened one, enum alert_counter what,
@@ -69,8 +64,8 @@ static defib_err read_between(struct store *s, int64_t after, int64_t to, struct
 	struct store_param params[] = {P_INT(after), P_INT(to)};
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
-	read_sql(s->engine, &sql);
-	defib_err err = store_exec(s, buf_text(&sql), params, 2, a, &rows, f);
+	read_sql(&sql);
+	defib_err err = dialect_exec(s, buf_text(&sql), params, 2, a, &rows, f);
 	buf_release(&sql);
 	if (err)
 		return err;

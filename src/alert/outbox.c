@@ -2,11 +2,12 @@
 #include "alert/outbox.h"
 
 #include "ledger/schema.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 
-#define NOW_MS SQLITE_NOW_MS
-#define PG_US(expression) "(extract(epoch FROM " expression ") * 1000000)::bigint"
+#define GIVE_UP_US (25 * INT64_C(3600000000))
+#define FORGET_US (30 * 24 * INT64_C(3600000000))
 
 defib_err outbox_ready(struct store *s, bool create, bool *there, struct failure *f)
 {
@@ -16,23 +17,17 @@ defib_err outbox_ready(struct store *s, bool create, bool *there, struct failure
 defib_err outbox_put(struct store *s, const struct outgoing *all, int n, struct arena *a,
                      struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] =
-			"INSERT INTO defib.delivery (sink, kind, id, document, topic, ended, ended_at) VALUES "
-			"($1, $2, $3, $4::jsonb, $5, $6, CASE WHEN $6::text IS NOT NULL THEN "
-			"clock_timestamp() END) ON CONFLICT (sink, id) DO NOTHING",
-		[STORE_SQLITE] =
-			"INSERT INTO defib_delivery (sink, kind, id, document, topic, ended, ended_at, "
-			"made_at, due_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN ?6 IS NOT NULL "
-			"THEN " NOW_MS " END, " NOW_MS ", " NOW_MS ") ON CONFLICT (sink, id) DO NOTHING",
-	};
+	static const char sql[] =
+		"INSERT INTO defib.delivery (sink, kind, id, document, topic, ended, ended_at, made_at, "
+		"due_at) VALUES ($1, $2, $3, $4::jsonb, $5, $6, CASE WHEN $6::text IS NOT NULL THEN {now} "
+		"END, {now}, {now}) ON CONFLICT (sink, id) DO NOTHING";
 	defib_err err = DEFIB_OK;
 	assert(s->in_tx);
 	for (int i = 0; i < n && !err; i++) {
 		const struct outgoing *o = &all[i];
 		struct store_param params[] = {P_TEXT(o->sink),     P_TEXT(o->kind),  P_TEXT(o->id),
 		                               P_TEXT(o->document), P_TEXT(o->topic), P_TEXT(o->ended)};
-		err = store_exec(s, queries[s->engine], params, 6, a, NULL, f);
+		err = dialect_exec(s, sql, params, 6, a, NULL, f);
 	}
 	return err;
 }
@@ -42,16 +37,12 @@ defib_err outbox_put(struct store *s, const struct outgoing *all, int n, struct 
 defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **out, int *n,
                        struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT sink, count(*), " PG_US(
-			"min(due_at) - clock_timestamp()") " FROM defib.delivery WHERE ended IS NULL GROUP BY "
-											   "sink",
-		[STORE_SQLITE] = "SELECT sink, count(*), (min(due_at) - " NOW_MS
-						 ") * 1000 FROM defib_delivery WHERE ended IS NULL GROUP BY sink",
-	};
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(s,
+	                             "SELECT sink, count(*), {us min(due_at) - {now}} FROM "
+	                             "defib.delivery WHERE ended IS NULL GROUP BY sink",
+	                             NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;
@@ -62,33 +53,20 @@ defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **ou
 	return DEFIB_OK;
 }
 
-/* Behind one of its own topic that is not over a message waits, even when that is not due. */
-#define FIRST_DUE(table, mark, now)                                                                \
-	"(SELECT d.seq FROM " table " AS d WHERE d.sink = " mark "1 AND d.ended IS NULL AND d.due_at " \
-	"<= " now " AND NOT EXISTS (SELECT 1 FROM " table " AS e WHERE e.sink = d.sink AND e.ended "   \
-	"IS NULL AND e.seq < d.seq AND e.topic = d.topic) ORDER BY d.seq LIMIT 1"
-
 defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struct arena *a,
                       struct delivery *out, bool *got, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] =
-			"UPDATE defib.delivery SET tries = tries + 1, due_at = clock_timestamp() + $2::bigint "
-			"* interval '1 microsecond' WHERE seq = " FIRST_DUE(
-				"defib.delivery", "$",
-				"clock_timestamp()") " FOR UPDATE SKIP LOCKED) RETURNING seq, tries, kind, id, "
-									 "document::text, " PG_US("clock_timestamp() - made_at"),
-		[STORE_SQLITE] =
-			"UPDATE defib_delivery SET tries = tries + 1, due_at = " NOW_MS
-			" + ?2 / 1000 WHERE seq = " FIRST_DUE(
-				"defib_delivery", "?", NOW_MS) ") "
-											   "RETURNING seq, tries, kind, id, document, (" NOW_MS
-											   " - made_at) * 1000",
-	};
+	/* Behind one of its own topic that is not over a message waits, even when that is not due. */
+	static const char sql[] =
+		"UPDATE defib.delivery SET tries = tries + 1, due_at = {now} + {span $2::bigint} WHERE "
+		"seq = (SELECT d.seq FROM defib.delivery AS d WHERE d.sink = $1 AND d.ended IS NULL AND "
+		"d.due_at <= {now} AND NOT EXISTS (SELECT 1 FROM defib.delivery AS e WHERE e.sink = d.sink "
+		"AND e.ended IS NULL AND e.seq < d.seq AND e.topic = d.topic) ORDER BY d.seq LIMIT "
+		"1{skip_locked}) RETURNING seq, tries, kind, id, document::text, {us {now} - made_at}";
 	struct store_param params[] = {P_TEXT(sink), P_INT(lease_us)};
 	struct store_rows rows;
 	*got = false;
-	defib_err err = store_write(s, queries[s->engine], params, 2, a, &rows, f);
+	defib_err err = dialect_write(s, sql, params, 2, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
 	*got = true;
@@ -104,12 +82,12 @@ defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struc
 }
 
 /* Only who took it last may say what became of it. */
-static defib_err note(struct store *s, const char *const *queries, const struct delivery *d,
+static defib_err note(struct store *s, const char *sql, const struct delivery *d,
                       struct store_param what, const char *answer, struct failure *f)
 {
 	struct store_param params[] = {P_INT(d->seq), P_INT(d->tries), what, P_TEXT(answer)};
 	struct arena a = ARENA_INIT;
-	defib_err err = store_write(s, queries[s->engine], params, 4, &a, NULL, f);
+	defib_err err = dialect_write(s, sql, params, 4, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -117,27 +95,20 @@ static defib_err note(struct store *s, const char *const *queries, const struct 
 defib_err outbox_end(struct store *s, const struct delivery *d, const char *how, const char *answer,
                      struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "UPDATE defib.delivery SET ended = $3, answer = $4, ended_at = "
-						   "clock_timestamp() WHERE seq = $1 AND tries = $2 AND ended IS NULL",
-		[STORE_SQLITE] = "UPDATE defib_delivery SET ended = ?3, answer = ?4, ended_at = " NOW_MS
-						 " WHERE seq = ?1 AND tries = ?2 AND ended IS NULL",
-	};
-	return note(s, queries, d, P_TEXT(how), answer, f);
+	return note(
+		s,
+		"UPDATE defib.delivery SET ended = $3, answer = $4, ended_at = {now} WHERE seq = $1 "
+		"AND tries = $2 AND ended IS NULL",
+		d, P_TEXT(how), answer, f);
 }
 
 defib_err outbox_again(struct store *s, const struct delivery *d, int64_t wait_us,
                        const char *answer, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] =
-			"UPDATE defib.delivery SET due_at = clock_timestamp() + $3::bigint * interval '1 "
-			"microsecond', answer = $4 WHERE seq = $1 AND tries = $2 AND ended IS NULL",
-		[STORE_SQLITE] = "UPDATE defib_delivery SET due_at = " NOW_MS
-						 " + ?3 / 1000, answer = ?4 WHERE seq = ?1 AND tries = ?2 AND ended IS "
-						 "NULL",
-	};
-	return note(s, queries, d, P_INT(wait_us), answer, f);
+	return note(s,
+	            "UPDATE defib.delivery SET due_at = {now} + {span $3::bigint}, answer = $4 WHERE "
+	            "seq = $1 AND tries = $2 AND ended IS NULL",
+	            d, P_INT(wait_us), answer, f);
 }
 
 int64_t outbox_wait_us(int64_t tries, double chance)
@@ -152,25 +123,19 @@ int64_t outbox_wait_us(int64_t tries, double chance)
 
 defib_err outbox_tidy(struct store *s, struct failure *f)
 {
-	static const char *const give_up[] = {
-		[STORE_POSTGRES] = "UPDATE defib.delivery SET ended = 'given up', ended_at = "
-						   "clock_timestamp(), answer = coalesce(answer, 'no daemon has this "
-						   "sink') WHERE ended IS NULL AND due_at < clock_timestamp() AND made_at "
-						   "< clock_timestamp() - interval '25 hours'",
-		[STORE_SQLITE] = "UPDATE defib_delivery SET ended = 'given up', ended_at = " NOW_MS
-						 ", answer = coalesce(answer, 'no daemon has this sink') WHERE ended IS "
-						 "NULL AND due_at < " NOW_MS " AND made_at < " NOW_MS " - 90000000",
-	};
-	static const char *const forget[] = {
-		[STORE_POSTGRES] = "DELETE FROM defib.delivery WHERE ended IS NOT NULL AND ended_at < "
-						   "clock_timestamp() - interval '30 days'",
-		[STORE_SQLITE] = "DELETE FROM defib_delivery WHERE ended IS NOT NULL AND ended_at "
-						 "< " NOW_MS " - 2592000000",
-	};
+	struct store_param ages[] = {P_INT(GIVE_UP_US), P_INT(FORGET_US)};
 	struct arena a = ARENA_INIT;
-	defib_err err = store_write(s, give_up[s->engine], NULL, 0, &a, NULL, f);
+	defib_err err = dialect_write(
+		s,
+		"UPDATE defib.delivery SET ended = 'given up', ended_at = {now}, answer = "
+		"coalesce(answer, 'no daemon has this sink') WHERE ended IS NULL AND due_at < {now} AND "
+		"made_at < {now} - {span $1::bigint}",
+		&ages[0], 1, &a, NULL, f);
 	if (!err)
-		err = store_write(s, forget[s->engine], NULL, 0, &a, NULL, f);
+		err = dialect_write(s,
+		                    "DELETE FROM defib.delivery WHERE ended IS NOT NULL AND ended_at < "
+		                    "{now} - {span $1::bigint}",
+		                    &ages[1], 1, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -180,18 +145,14 @@ defib_err outbox_tidy(struct store *s, struct failure *f)
 defib_err outbox_read(struct store *s, int limit, struct arena *a, struct delivery_row **out,
                       int *n, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT seq, tries, " PG_US("made_at") ", " PG_US("due_at") ", " PG_US(
-			"ended_at") ", sink, id, kind, answer, ended, document::text FROM defib.delivery ORDER "
-						"BY seq DESC LIMIT $1",
-		[STORE_SQLITE] = "SELECT seq, tries, made_at * 1000, due_at * 1000, ended_at * 1000, sink, "
-						 "id, kind, answer, ended, document FROM defib_delivery ORDER BY seq DESC "
-						 "LIMIT ?1",
-	};
 	struct store_param param = P_INT(limit);
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = store_exec(s, queries[s->engine], &param, 1, a, &rows, f);
+	defib_err err = dialect_exec(s,
+	                             "SELECT seq, tries, {us made_at}, {us due_at}, {us ended_at}, "
+	                             "sink, id, kind, answer, ended, document::text FROM "
+	                             "defib.delivery ORDER BY seq DESC LIMIT $1",
+	                             &param, 1, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;

@@ -2,8 +2,8 @@
 #include "alert/states.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
-#define PG_US(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 /* Times as SQLite keeps them, so that what is written is what is read back. */
 #define WHOLE_MS(us) ((us) / 1000 * 1000)
 
@@ -19,31 +19,13 @@ defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, 
                       int64_t *now_us, struct failure *f)
 {
 	/* The clock comes also where there is no row. */
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT watch, rule, severity, state, " PG_US("since") ", " PG_US(
-			"fired_at") ", " PG_US("told_at") ", repeats, value, sentence, topic, "
-											  "holder, " PG_US("clock_timestamp()") " FROM "
-																					"(SELECT "
-																					"1) AS one "
-																					"LEFT JOIN "
-																					"defib."
-																					"alert ON "
-																					"true "
-																					"ORDER BY "
-																					"watch "
-																					"COLLATE "
-																					"\"C\", "
-																					"rule "
-																					"COLLATE "
-																					"\"C\"",
-		[STORE_SQLITE] = "SELECT watch, rule, severity, state, since * 1000, fired_at * 1000, "
-						 "told_at * 1000, repeats, value, sentence, topic, holder, " SQLITE_NOW_MS
-						 " * 1000 FROM (SELECT 1) AS one LEFT JOIN defib_alert ON true ORDER BY "
-						 "watch, rule",
-	};
+	static const char sql[] =
+		"SELECT watch, rule, severity, state, {us since}, {us fired_at}, {us told_at}, repeats, "
+		"value, sentence, topic, holder, {us {now}} FROM (SELECT 1) AS one LEFT JOIN defib.alert "
+		"ON true ORDER BY {bytes watch}, {bytes rule}";
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(s, sql, NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	*now_us = WHOLE_MS(row_int(&rows, 0, 12, 0));
@@ -68,35 +50,19 @@ defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, 
 	return DEFIB_OK;
 }
 
-#define PG_TIME(n) "timestamptz 'epoch' + nullif($" #n "::bigint, 0) * interval '1 microsecond'"
-
 static defib_err write_one(struct store *s, const struct alert_write *w, struct arena *a,
                            bool *taken, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] =
-			"INSERT INTO defib.alert AS x (watch, rule, severity, state, since, fired_at, told_at, "
-			"repeats, value, sentence, topic, holder) VALUES ($1, $2, $3, $4, " PG_TIME(
-				5) ", " PG_TIME(6) ", " PG_TIME(7) ", $8, $9::float8, $10, $11, $12) ON CONFLICT "
-												   "(watch, rule) DO UPDATE SET severity = "
-												   "excluded.severity, state = excluded.state, "
-												   "since = excluded.since, fired_at = "
-												   "excluded.fired_at, told_at = excluded.told_at, "
-												   "repeats = excluded.repeats, value = "
-												   "excluded.value, sentence = excluded.sentence, "
-												   "topic = excluded.topic, holder = "
-												   "excluded.holder WHERE x.state = $13 AND "
-												   "x.since = " PG_TIME(14) " AND x.repeats = $15",
-		[STORE_SQLITE] =
-			"INSERT INTO defib_alert AS x (watch, rule, severity, state, since, fired_at, told_at, "
-			"repeats, value, sentence, topic, holder) VALUES (?1, ?2, ?3, ?4, ?5 / 1000, nullif(?6 "
-			"/ 1000, 0), nullif(?7 / 1000, 0), ?8, CAST(?9 AS REAL), ?10, ?11, ?12) ON CONFLICT "
-			"(watch, rule) DO UPDATE SET severity = excluded.severity, state = excluded.state, "
-			"since = excluded.since, fired_at = excluded.fired_at, told_at = excluded.told_at, "
-			"repeats = excluded.repeats, value = excluded.value, sentence = excluded.sentence, "
-			"topic = excluded.topic, holder = excluded.holder WHERE x.state = ?13 AND x.since = "
-			"?14 / 1000 AND x.repeats = ?15",
-	};
+	static const char sql[] =
+		"INSERT INTO defib.alert AS x (watch, rule, severity, state, since, fired_at, told_at, "
+		"repeats, value, sentence, topic, holder) VALUES ($1, $2, $3, $4, {instant "
+		"nullif($5::bigint, 0)}, {instant nullif($6::bigint, 0)}, {instant nullif($7::bigint, 0)}, "
+		"$8, CAST($9 AS float8), $10, $11, $12) ON CONFLICT (watch, rule) DO UPDATE SET severity = "
+		"excluded.severity, state = excluded.state, since = excluded.since, fired_at = "
+		"excluded.fired_at, told_at = excluded.told_at, repeats = excluded.repeats, value = "
+		"excluded.value, sentence = excluded.sentence, topic = excluded.topic, holder = "
+		"excluded.holder WHERE x.state = $13 AND x.since = {instant nullif($14::bigint, 0)} AND "
+		"x.repeats = $15";
 	const struct alert_row *r = &w->row;
 	struct store_rows rows;
 	struct store_param params[] = {
@@ -116,8 +82,7 @@ static defib_err write_one(struct store *s, const struct alert_write *w, struct 
 		P_INT(w->before.since_us),
 		P_INT(w->before.repeats),
 	};
-	defib_err err =
-		store_exec(s, queries[s->engine], params, sizeof params / sizeof *params, a, &rows, f);
+	defib_err err = dialect_exec(s, sql, params, sizeof params / sizeof *params, a, &rows, f);
 	*taken = !err && rows.affected == 1;
 	return err;
 }

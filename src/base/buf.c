@@ -41,22 +41,28 @@ void buf_addch(struct buf *b, char c)
 	buf_addn(b, &c, 1);
 }
 
-void buf_addf(struct buf *b, const char *fmt, ...)
+void buf_vaddf(struct buf *b, const char *fmt, va_list args)
 {
-	va_list args;
+	va_list again;
 	buf_reserve(b, 0);
 	size_t room = b->cap - b->len;
-	va_start(args, fmt);
+	va_copy(again, args);
 	int len = vsnprintf(b->data + b->len, room, fmt, args);
-	va_end(args);
 	assert(len >= 0);
 	if ((size_t)len >= room) { /* most texts fit at once */
 		buf_reserve(b, (size_t)len);
-		va_start(args, fmt);
-		vsnprintf(b->data + b->len, (size_t)len + 1, fmt, args);
-		va_end(args);
+		vsnprintf(b->data + b->len, (size_t)len + 1, fmt, again);
 	}
+	va_end(again);
 	b->len += (size_t)len;
+}
+
+void buf_addf(struct buf *b, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	buf_vaddf(b, fmt, args);
+	va_end(args);
 }
 
 /* The two-character escapes of JSON; other control characters go as \u00XX. */

@@ -10,6 +10,7 @@
 
 #include "base/fail.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ void buf_add(struct buf *b, const char *text);
 void buf_addn(struct buf *b, const char *bytes, size_t n);
 void buf_addch(struct buf *b, char c);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void buf_vaddf(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /* As a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */
 void buf_add_json(struct buf *b, const char *text);
 /* The text, "" when empty; valid until the next change. */

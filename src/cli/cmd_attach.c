@@ -6,6 +6,7 @@
 #include "cli/select.h"
 
 #include "recover/attach.h"
+#include "store/dialect.h"
 
 #include <unistd.h>
 
@@ -191,7 +192,7 @@ int cmd_detach(struct cli *c)
 	const struct watch *w = named(c, &d);
 	if (!w)
 		return EXIT_USAGE;
-	if (d->engine == STORE_SQLITE) {
+	if (!dialect_of(d->engine)->has_functions) {
 		say(c, "nothing to remove: an SQLite database has no triggers of ours\n");
 		return EXIT_CLEAN;
 	}

@@ -132,11 +132,7 @@ static int count_registered(struct demo *d)
 	struct store_param prefix = P_TEXT(d->db ? d->run : "w");
 	int n = 0;
 	if (demo_ask(d,
-	             demo_sql(d,
-	                      "SELECT count(*) FROM defib.worker WHERE state = 'alive' AND name LIKE "
-	                      "$1 || '%'",
-	                      "SELECT count(*) FROM defib_worker WHERE state = 'alive' AND name LIKE "
-	                      "?1 || '%'"),
+	             "SELECT count(*) FROM defib.worker WHERE state = 'alive' AND name LIKE $1 || '%'",
 	             &prefix, 1, &a, &rows, &f) == DEFIB_OK)
 		n = (int)row_int(&rows, 0, 0, 0);
 	arena_release(&a);
@@ -202,19 +198,15 @@ static int begin(struct demo *d, const sigset_t *set)
 
 static void read_progress(struct demo *d)
 {
-	static const char postgres[] =
+	static const char progress[] =
 		"SELECT (SELECT count(*) FROM defib.job WHERE queue = $1 AND state NOT IN ('queued', "
-		"'scheduled', 'running', 'cancelling')), (SELECT count(*) FROM %s WHERE status = "
-		"'Complete')";
-	static const char sqlite[] =
-		"SELECT (SELECT count(*) FROM defib_job WHERE queue = ?1 AND state NOT IN ('queued', "
 		"'scheduled', 'running', 'cancelling')), (SELECT count(*) FROM %s WHERE status = "
 		"'Complete')";
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
 	struct failure f = {0};
 	struct store_param queue = P_TEXT(d->queue);
-	const char *sql = arena_printf(&a, demo_sql(d, postgres, sqlite), d->pages);
+	const char *sql = arena_printf(&a, progress, d->pages);
 	if (demo_ask(d, sql, &queue, 1, &a, &rows, &f) == DEFIB_OK) {
 		d->finished = row_int(&rows, 0, 0, 0);
 		d->pages_done = row_int(&rows, 0, 1, 0);

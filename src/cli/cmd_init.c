@@ -10,6 +10,7 @@
 #include "ledger/schema.h"
 #include "setup/detect.h"
 #include "setup/propose.h"
+#include "store/dialect.h"
 #include "watch/grants.h"
 #include "watch/words.h"
 
@@ -91,7 +92,7 @@ static int init_print(struct cli *c, const struct database *d)
 	const char *wrong = NULL;
 	for (int part = 0; part < SCHEMA_PARTS; part++)
 		buf_addf(&out, "%s\n", schema_script((enum schema_part)part, d->engine));
-	if (d->engine == STORE_SQLITE) {
+	if (!dialect_of(d->engine)->has_grants) {
 		buf_add(&out,
 		        "-- No grants are needed: whoever may write the file may do everything in it.\n");
 	} else if (!chosen_groups(c, d, chosen, &wrong)) {

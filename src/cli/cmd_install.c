@@ -14,6 +14,7 @@
 #include "ledger/schema.h"
 #include "recover/apply.h"
 #include "setup/install_sql.h"
+#include "store/dialect.h"
 
 const struct cli_option install_options[] = {
 	{"every", "DURATION", "how often; default: the watch's every"},
@@ -115,7 +116,7 @@ static void print_install(const struct plan *p, const char *function)
 	struct buf rest = BUF_INIT;
 	printf("-- Recovery of the watch %s inside PostgreSQL. Running it again changes nothing.\n"
 	       "BEGIN;\n%s\n%s;\n",
-	       p->watch->name, schema_script(SCHEMA_LEDGER, STORE_POSTGRES), function);
+	       p->watch->name, schema_script(SCHEMA_LEDGER, p->database->engine), function);
 	add_comment(p, &rest);
 	buf_add(&rest, ";\n");
 	if (p->cron) {
@@ -298,7 +299,7 @@ int cmd_install(struct cli *c)
 	defib_err err = DEFIB_OK;
 	if (!cli_duration(c, "every", &p.every_us))
 		code = EXIT_USAGE;
-	else if (picked.binding.engine == STORE_SQLITE)
+	else if (!dialect_of(picked.binding.engine)->has_functions)
 		code = refuse_sqlite(c, &p);
 	else if (!(err = install_refusal(p.watch, &f)))
 		err = ask_database(c, picked.store, &p, &f);
@@ -420,7 +421,7 @@ int cmd_uninstall(struct cli *c)
 		return code;
 	if (!plan_uninstall(c, &p))
 		return EXIT_USAGE;
-	if (p.database->engine == STORE_SQLITE) {
+	if (!dialect_of(p.database->engine)->has_functions) {
 		say(c, "nothing to remove: SQLite has no functions of ours\n");
 		return EXIT_CLEAN;
 	}

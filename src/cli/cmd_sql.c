@@ -8,6 +8,7 @@
 #include "cli/select.h"
 
 #include "base/clock.h"
+#include "store/dialect.h"
 #include "watch/lexer.h"
 
 #include <ctype.h>
@@ -16,13 +17,13 @@
 static void print_statement(const struct picked *p, const char *sql)
 {
 	struct buf out = BUF_INIT;
-	if (p->binding.engine == STORE_SQLITE) {
+	if (!dialect_of(p->binding.engine)->has_types) {
 		printf("%s;\n", sql);
 		return;
 	}
 	struct sql_lexer lx;
 	struct sql_token t;
-	sql_lexer_init(&lx, sql, STORE_POSTGRES);
+	sql_lexer_init(&lx, sql, p->binding.engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {
 		if (t.type == SQL_PUNCT && *t.text == '$' && isdigit((unsigned char)t.text[1])) {
 			t = sql_next(&lx);
@@ -38,8 +39,8 @@ static void print_statement(const struct picked *p, const char *sql)
 static void print_params(const struct picked *p, int n, const char *value)
 {
 	for (int i = 1; i <= n; i++)
-		printf(p->binding.engine == STORE_POSTGRES ? "\\set p%d '%s'\n"
-		                                           : ".parameter set ?%d \"'%s'\"\n",
+		printf(dialect_of(p->binding.engine)->has_types ? "\\set p%d '%s'\n"
+		                                                : ".parameter set ?%d \"'%s'\"\n",
 		       i, value);
 }
 
@@ -61,14 +62,14 @@ static void print_over_jobs(const struct picked *p, const char *title, const cha
 	if (!sql)
 		return;
 	printf("\n-- %s\n", title);
-	print_params(p, relation_size(p, w), p->binding.engine == STORE_POSTGRES ? "{}" : "[]");
+	print_params(p, relation_size(p, w), dialect_of(p->binding.engine)->list);
 	print_statement(p, sql);
 }
 
 static void print_script(const struct picked *p)
 {
 	const struct watch *w = p->watch;
-	bool pg = p->binding.engine == STORE_POSTGRES;
+	bool pg = dialect_of(p->binding.engine)->has_types;
 	printf("-- Watch %s on table %s: what defib runs. As it stands it changes nothing: the\n"
 	       "-- statements of apply take the jobs as parameters, which are empty here.\n\n"
 	       "-- look: the oldest stuck jobs (here at most 1000)\n",

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
+#include "store/dialect.h"
 
 /* A loop that has not gone round for this long hangs; statements end long before. */
 #define HANGS_MS 60000
@@ -166,8 +167,7 @@ static json_t *say_databases(struct api_call *c)
 		const struct overview_database *seen = overview_database_named(&v, d->name);
 		json_t *row = json_object();
 		json_object_set_new(row, "name", json_string(d->name));
-		json_object_set_new(row, "engine",
-		                    json_string(d->engine == STORE_SQLITE ? "sqlite" : "postgres"));
+		json_object_set_new(row, "engine", json_string(dialect_of(d->engine)->name));
 		json_object_set_new(row, "asked", json_boolean(seen && seen->asked));
 		json_object_set_new(row, "up", json_boolean(seen && seen->up));
 		json_object_set_new(row, "error", text_or_null(seen ? seen->error : NULL));

@@ -8,6 +8,7 @@
 #include "daemon/metrics.h"
 #include "http/api_worker.h"
 #include "ledger/events.h"
+#include "store/dialect.h"
 #include "watch/builtin.h"
 
 bool worker_secret_make(char out[WORKER_SECRET_BYTES])
@@ -22,15 +23,12 @@ bool worker_secret_make(char out[WORKER_SECRET_BYTES])
 
 defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "UPDATE defib.worker SET secret = $2 WHERE id = $1",
-		[STORE_SQLITE] = "UPDATE defib_worker SET secret = ?2 WHERE id = ?1",
-	};
 	struct arena a = ARENA_INIT;
 	char hash[SHA256_HEX];
 	sha256_hex(secret, strlen(secret), hash);
 	struct store_param params[] = {P_INT(worker), P_TEXT(hash)};
-	defib_err err = store_exec(s, sql[s->engine], params, 2, &a, NULL, f);
+	defib_err err = dialect_exec(s, "UPDATE defib.worker SET secret = $2 WHERE id = $1", params, 2,
+	                             &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -63,17 +61,14 @@ static bool refuse(struct api_call *c, int64_t id)
 
 bool worker_allowed(struct api_call *c, int64_t *id, bool *own)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT secret FROM defib.worker WHERE id = $1",
-		[STORE_SQLITE] = "SELECT secret FROM defib_worker WHERE id = ?1",
-	};
 	struct store *s = c->session->store;
 	struct failure f = {0};
 	struct store_rows rows;
 	if (!worker_named(c, id))
 		return false;
 	struct store_param param = P_INT(*id);
-	if (store_exec(s, sql[s->engine], &param, 1, &c->arena, &rows, &f))
+	if (dialect_exec(s, "SELECT secret FROM defib.worker WHERE id = $1", &param, 1, &c->arena,
+	                 &rows, &f))
 		return worker_failed(c, &f);
 	*own = rows.nrows == 0 || is_its_secret(row_text(&rows, 0, 0), c->request->worker_secret);
 	return *own || c->role >= ROLE_ADMIN || refuse(c, *id);

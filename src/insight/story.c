@@ -2,6 +2,7 @@
 #include "insight/story.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 #include "watch/compile_read.h"
 #include "watch/timesql.h"
 
@@ -83,39 +84,24 @@ struct own_tables {
 
 static defib_err tables_there(struct telling *t, struct own_tables *out, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = "
-						   "c.relnamespace WHERE n.nspname = 'defib' AND c.relname IN ('step', "
-						   "'progress', 'job_data') AND has_schema_privilege(n.oid, 'USAGE') AND "
-						   "has_table_privilege(c.oid, 'SELECT')",
-		[STORE_SQLITE] = "SELECT substr(name, 7) FROM sqlite_master WHERE type = 'table' AND name "
-						 "IN ('defib_step', 'defib_progress', 'defib_job_data')",
-	};
-	struct store_rows rows;
-	defib_err err = store_exec(t->store, queries[t->store->engine], NULL, 0, t->arena, &rows, f);
-	for (int i = 0; !err && i < rows.nrows; i++) {
-		const char *name = row_text(&rows, i, 0);
-		out->step = out->step || text_eq(name, "step");
-		out->progress = out->progress || text_eq(name, "progress");
-		out->job_data = out->job_data || text_eq(name, "job_data");
-	}
+	const struct {
+		const char *name;
+		bool *there;
+	} tables[] = {{"step", &out->step}, {"progress", &out->progress}, {"job_data", &out->job_data}};
+	defib_err err = DEFIB_OK;
+	for (size_t i = 0; !err && i < sizeof tables / sizeof *tables; i++)
+		err = dialect_own_table(t->store, tables[i].name, tables[i].there, f);
 	return err;
 }
 
 static defib_err read_steps(struct telling *t, struct story *out, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT step, position, state, epoch, output, error, "
-						   "(extract(epoch FROM started_at) * 1000000)::bigint, "
-						   "(extract(epoch FROM finished_at) * 1000000)::bigint "
-						   "FROM defib.step WHERE watch = $1 AND job = $2 ORDER BY position, step",
-		[STORE_SQLITE] = "SELECT step, position, state, epoch, output, error, started_at * 1000, "
-						 "finished_at * 1000 FROM defib_step WHERE watch = ?1 AND job = ?2 "
-						 "ORDER BY position, step",
-	};
+	static const char sql[] =
+		"SELECT step, position, state, epoch, output, error, {us started_at}, {us finished_at} "
+		"FROM defib.step WHERE watch = $1 AND job = $2 ORDER BY position, step";
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(t->sql->binding->watch->name), P_TEXT(t->job)};
-	defib_err err = store_exec(t->store, queries[t->store->engine], params, 2, t->arena, &rows, f);
+	defib_err err = dialect_exec(t->store, sql, params, 2, t->arena, &rows, f);
 	if (err)
 		return err;
 	out->nsteps = rows.nrows;
@@ -138,16 +124,11 @@ static defib_err read_steps(struct telling *t, struct story *out, struct failure
 /* Only the queue's own jobs have it. */
 static defib_err read_progress(struct telling *t, struct story *out, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT step, progress, epoch, "
-						   "(extract(epoch FROM at) * 1000000)::bigint FROM defib.progress "
-						   "WHERE job = $1::bigint",
-		[STORE_SQLITE] =
-			"SELECT step, progress, epoch, at * 1000 FROM defib_progress WHERE job = ?1",
-	};
+	static const char sql[] =
+		"SELECT step, progress, epoch, {us at} FROM defib.progress WHERE job = $1::bigint";
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(t->job)};
-	defib_err err = store_exec(t->store, queries[t->store->engine], params, 1, t->arena, &rows, f);
+	defib_err err = dialect_exec(t->store, sql, params, 1, t->arena, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
 	out->progress = (struct story_progress){
@@ -162,14 +143,11 @@ static defib_err read_progress(struct telling *t, struct story *out, struct fail
 
 static defib_err read_data(struct telling *t, struct story *out, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT payload, result, to_jsonb(tags) FROM defib.job_data "
-						   "WHERE job = $1::bigint",
-		[STORE_SQLITE] = "SELECT payload, result, tags FROM defib_job_data WHERE job = ?1",
-	};
+	static const char sql[] =
+		"SELECT payload, result, {list_json tags} FROM defib.job_data WHERE job = $1::bigint";
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(t->job)};
-	defib_err err = store_exec(t->store, queries[t->store->engine], params, 1, t->arena, &rows, f);
+	defib_err err = dialect_exec(t->store, sql, params, 1, t->arena, &rows, f);
 	if (err)
 		return err;
 	out->data.there = true;

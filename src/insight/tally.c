@@ -7,6 +7,7 @@
 #include "recover/held.h"
 #include "recover/judge.h"
 #include "recover/look.h"
+#include "store/dialect.h"
 #include "watch/stats_sql.h"
 
 #define LOOK_ROWS 10000
@@ -43,8 +44,8 @@ static struct stats_sample sample_of(struct store *s, const struct binding *b, s
 	struct failure ignored = {0};
 	sql_table(&name, b->watch->table);
 	table_size_sql(b, &sql);
-	if (ask(s, buf_text(&sql), b->engine == STORE_POSTGRES ? buf_text(&name) : NULL, a, &rows,
-	        &ignored) == DEFIB_OK &&
+	if (ask(s, buf_text(&sql), dialect_of(b->engine)->has_page_samples ? buf_text(&name) : NULL, a,
+	        &rows, &ignored) == DEFIB_OK &&
 	    rows.nrows > 0)
 		sample = stats_sample(b->engine, row_int(&rows, 0, 0, 0), row_int(&rows, 0, 1, 0));
 	buf_release(&sql);
@@ -145,20 +146,15 @@ static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most
 	arena_release(&pages[1]);
 }
 
-static void events_sql(enum store_engine engine, struct buf *sql)
+static void events_sql(struct buf *sql)
 {
-	bool postgres = engine == STORE_POSTGRES;
 	buf_add(sql, "SELECT l.event, ");
 	event_judged_sql(sql, "l");
 	buf_add(sql, ", ");
 	event_by_person_sql(sql, "l");
-	buf_add(sql, postgres ? ", count(*) FILTER (WHERE l.at > clock_timestamp() - interval "
-	                        "'24 hours'), count(*) FROM defib.ledger AS l WHERE l.watch = $1 AND "
-	                        "l.at > clock_timestamp() - interval '7 days'"
-	                      : ", count(*) FILTER (WHERE l.at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', "
-	                        "'-1 day')), count(*) FROM defib_ledger AS l WHERE l.watch = ?1 AND "
-	                        "l.at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-7 days')");
-	buf_add(sql, " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
+	buf_add(sql, ", count(*) FILTER (WHERE l.at > {stamp_ago 86400000000}), count(*) FROM "
+	             "defib.ledger AS l WHERE l.watch = $1 AND l.at > {stamp_ago 604800000000} GROUP "
+	             "BY 1, 2, 3 ORDER BY 1, 2, 3");
 }
 
 static void add_to(struct tally_event *sum, const struct tally_event *e)
@@ -195,8 +191,8 @@ static defib_err count_events(struct store *s, const char *watch, struct arena *
 {
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
-	events_sql(s->engine, &sql);
-	defib_err err = ask(s, buf_text(&sql), watch, a, &rows, f);
+	events_sql(&sql);
+	defib_err err = ask(s, dialect_sql(store_dialect(s), a, buf_text(&sql)), watch, a, &rows, f);
 	buf_release(&sql);
 	if (err)
 		return err;

@@ -6,16 +6,16 @@
 #include "ledger/schema.h"
 #include "ledger/tables.h"
 
-/* One statement that only reads our own tables; PostgreSQL needs no transaction around it. */
+/* One statement that only reads our own tables, in a transaction where writers are in the way. */
 static defib_err ask(struct store *s, const char *sql, const struct store_param *params, int n,
                      struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	if (s->engine == STORE_POSTGRES)
-		return store_exec(s, sql, params, n, a, rows, f);
+	if (!store_dialect(s)->one_writer)
+		return dialect_exec(s, sql, params, n, a, rows, f);
 	defib_err err = store_begin(s, TX_READ, f);
 	if (err)
 		return err;
-	err = store_exec(s, sql, params, n, a, rows, f);
+	err = dialect_exec(s, sql, params, n, a, rows, f);
 	store_rollback(s); /* nothing was written */
 	return err;
 }
@@ -23,16 +23,12 @@ static defib_err ask(struct store *s, const char *sql, const struct store_param 
 defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held, int64_t *retries,
                          struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
-						   "(SELECT count(*) FROM defib.retry WHERE watch = $1)",
-		[STORE_SQLITE] = "SELECT (SELECT count(*) FROM defib_hold WHERE watch = ?1), "
-						 "(SELECT count(*) FROM defib_retry WHERE watch = ?1)",
-	};
+	static const char sql[] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
+							  "(SELECT count(*) FROM defib.retry WHERE watch = $1)";
 	struct arena a = ARENA_INIT;
 	struct store_param param = P_TEXT(watch);
 	struct store_rows rows;
-	defib_err err = ask(s, sql[s->engine], &param, 1, &a, &rows, f);
+	defib_err err = ask(s, sql, &param, 1, &a, &rows, f);
 	if (!err) {
 		*held = row_int(&rows, 0, 0, 0);
 		*retries = row_int(&rows, 0, 1, 0);
@@ -45,11 +41,9 @@ defib_err ledger_waiting_all(struct store *s, struct arena *a, struct waiting **
                              struct failure *f)
 {
 	struct store_rows rows;
-	const char *sql = arena_printf(a,
-	                               "SELECT w.watch, sum(w.held), sum(w.retries) FROM (SELECT "
-	                               "watch, 1 AS held, 0 AS retries FROM %s UNION ALL SELECT watch, "
-	                               "0, 1 FROM %s) AS w GROUP BY w.watch",
-	                               hold_table[s->engine], retry_table[s->engine]);
+	static const char sql[] = "SELECT w.watch, sum(w.held), sum(w.retries) FROM (SELECT watch, 1 "
+							  "AS held, 0 AS retries FROM defib.hold UNION ALL SELECT watch, 0, 1 "
+							  "FROM defib.retry) AS w GROUP BY w.watch";
 	*n = 0;
 	defib_err err = ask(s, sql, NULL, 0, a, &rows, f);
 	if (err)
@@ -62,17 +56,15 @@ defib_err ledger_waiting_all(struct store *s, struct arena *a, struct waiting **
 	return DEFIB_OK;
 }
 
-static void since_sql(enum store_engine engine, struct buf *sql)
+static void since_sql(struct buf *sql)
 {
-	char mark = param_mark(engine);
 	buf_add(sql, "SELECT l.watch, l.event, CASE WHEN ");
 	event_judged_sql(sql, "l");
 	buf_add(sql, " THEN l.verdict END, ");
 	event_by_person_sql(sql, "l");
-	buf_addf(sql,
-	         ", count(*) FROM %s AS l WHERE l.id > %c1 AND l.id <= %c2 GROUP BY 1, 2, 3, 4 "
-	         "ORDER BY 1, 2, 3, 4",
-	         ledger_table[engine], mark, mark);
+	buf_add(sql,
+	        ", count(*) FROM defib.ledger AS l WHERE l.id > $1 AND l.id <= $2 GROUP BY 1, 2, 3, "
+	        "4 ORDER BY 1, 2, 3, 4");
 }
 
 defib_err ledger_events_between(struct store *s, int64_t after, int64_t to, struct arena *a,
@@ -82,7 +74,7 @@ defib_err ledger_events_between(struct store *s, int64_t after, int64_t to, stru
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	*n = 0;
-	since_sql(s->engine, &sql);
+	since_sql(&sql);
 	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
 	buf_release(&sql);
 	if (err)
@@ -120,29 +112,25 @@ defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,
 
 defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct failure *f)
 {
-	char mark = param_mark(s->engine);
-	struct buf sql = BUF_INIT;
+	static const char sql[] =
+		"SELECT l.id, l.at < {stamp_ago $2} FROM defib.ledger AS l WHERE l.id "
+		"> $1 ORDER BY l.id LIMIT 1";
 	int64_t low = 0, high = 0;
 	*id = 0;
 	defib_err err = ledger_top(s, &high, f);
-	buf_add(&sql, "SELECT l.id, l.at < ");
-	add_ago(&sql, s->engine, 2);
-	buf_addf(&sql, " FROM %s AS l WHERE l.id > %c1 ORDER BY l.id LIMIT 1", ledger_table[s->engine],
-	         mark);
 	/* Ids rise with time: halve what lies between one that is old enough and one that is not. */
 	while (!err && low < high) {
 		struct arena a = ARENA_INIT;
 		int64_t middle = low + (high - low) / 2;
 		struct store_param params[] = {P_INT(middle), P_INT(ago_us)};
 		struct store_rows rows;
-		err = ask(s, buf_text(&sql), params, 2, &a, &rows, f);
+		err = ask(s, sql, params, 2, &a, &rows, f);
 		if (!err && rows.nrows && row_bool(&rows, 0, 1))
 			low = row_int(&rows, 0, 0, 0);
 		else
 			high = middle;
 		arena_release(&a);
 	}
-	buf_release(&sql);
 	*id = low;
 	return err;
 }
@@ -167,10 +155,7 @@ defib_err ledger_tells_of(struct store *s, const char *watch, bool *tells, struc
 	defib_err err = ledger_exists(s, &there, f);
 	if (err || !there)
 		return err;
-	return any(s,
-	           s->engine == STORE_POSTGRES ? "SELECT 1 FROM defib.ledger WHERE watch = $1 LIMIT 1"
-	                                       : "SELECT 1 FROM defib_ledger WHERE watch = ?1 LIMIT 1",
-	           &name, 1, tells, f);
+	return any(s, "SELECT 1 FROM defib.ledger WHERE watch = $1 LIMIT 1", &name, 1, tells, f);
 }
 
 defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
@@ -180,10 +165,7 @@ defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
 	defib_err err = schema_has(s, "job", &there, f);
 	if (err || !there)
 		return err;
-	err = any(s,
-	          s->engine == STORE_POSTGRES ? "SELECT 1 FROM defib.job LIMIT 1"
-	                                      : "SELECT 1 FROM defib_job LIMIT 1",
-	          NULL, 0, used, f);
+	err = any(s, "SELECT 1 FROM defib.job LIMIT 1", NULL, 0, used, f);
 	if (err || *used)
 		return err;
 	/* Jobs that are over may have been removed; what became of them is still told. */

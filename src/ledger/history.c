@@ -17,39 +17,26 @@
 #include <jansson.h>
 
 /*
- * Whether an entry's evidence says that it was part of a mass event, or that a program which
- * ended well left the job (known on PostgreSQL only); NULL and false count.
+ * What counts against the job: not what was part of a mass event, nor what a program that ended
+ * well has left, nor what was lost with an instance, as its successor found at its start.
  */
-static const char *const not_mass[] = {
-	[STORE_POSTGRES] = "l.evidence->'mass' IS DISTINCT FROM 'true'::jsonb AND "
-					   "l.evidence->'clean' IS DISTINCT FROM 'true'::jsonb",
-	[STORE_SQLITE] = "(CASE WHEN json_valid(l.evidence) THEN json_type(l.evidence, '$.mass') END) "
-					 "IS NOT 'true'"};
-
-/*
- * Nor does the end of an instance: what its successor found at its start was lost with it. NULL
- * counts.
- */
-static const char *const not_restart[] = {[STORE_POSTGRES] =
-                                              "l.rule IS DISTINCT FROM '" RULE_STARTUP "'",
-                                          [STORE_SQLITE] = "l.rule IS NOT '" RULE_STARTUP "'"};
+#define COUNTS                                                                                     \
+	"{not_true l.evidence|mass} AND {not_true l.evidence|clean} AND {differs "                     \
+	"l.rule|'" RULE_STARTUP "'}"
 
 /* A person's word about a job wipes the slate: what came before it does not count. */
-void ledger_counted(struct buf *out, enum store_engine engine, const char *watch, const char *job,
-                    int within)
+void ledger_counted(struct buf *out, const char *watch, const char *job, int within)
 {
 	buf_add(out, "FROM (SELECT l.*, max(CASE WHEN ");
 	event_marked_sql(out, "l", MARK_LETS_GO);
 	buf_addf(out,
 	         " OR l.rule = '" RULE_BY_HAND "' THEN l.id END) OVER (ORDER BY l.id DESC) AS spoken "
-	         "FROM %s AS l WHERE l.watch = %s AND l.job = %s AND ",
-	         ledger_table[engine], watch, job);
+	         "FROM defib.ledger AS l WHERE l.watch = %s AND l.job = %s AND ",
+	         watch, job);
 	event_marked_sql(out, "l", MARK_GIVES_BACK | MARK_LETS_GO);
 	buf_add(out, ") AS l WHERE ");
 	event_marked_sql(out, "l", MARK_CHARGED);
-	buf_addf(out, " AND l.spoken IS NULL AND %s AND %s AND l.at > ", not_mass[engine],
-	         not_restart[engine]);
-	add_ago(out, engine, within);
+	buf_addf(out, " AND l.spoken IS NULL AND " COUNTS " AND l.at > {stamp_ago $%d}", within);
 }
 
 /*
@@ -75,12 +62,11 @@ static void take_noted(struct noted *n, const char *note, struct arena *a)
 }
 
 /* The newest entry of a job that marks say, or else was noted, as take_noted() reads it. */
-static void add_newest(struct buf *out, enum store_engine engine, unsigned marks)
+static void add_newest(struct buf *out, unsigned marks)
 {
-	buf_addf(out,
-	         "(SELECT l.id || ' ' || coalesce(CAST(l.after AS text), '') FROM %s AS l WHERE "
-	         "l.watch = u.watch AND l.job = u.job AND ",
-	         ledger_table[engine]);
+	buf_add(out,
+	        "(SELECT l.id || ' ' || coalesce(CAST(l.after AS text), '') FROM defib.ledger AS l "
+	        "WHERE l.watch = u.watch AND l.job = u.job AND ");
 	if (marks)
 		event_marked_sql(out, "l", marks);
 	else
@@ -96,11 +82,11 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 	struct store_param within = P_INT(within_us);
 	struct buf head = BUF_INIT;
 	buf_add(&head, "SELECT u.job, (SELECT count(*) ");
-	ledger_counted(&head, s->engine, "u.watch", "u.job", relation_nparams(r) + 1);
+	ledger_counted(&head, "u.watch", "u.job", relation_nparams(r) + 1);
 	buf_add(&head, "), ");
-	add_newest(&head, s->engine, 0);
+	add_newest(&head, 0);
 	buf_add(&head, ", ");
-	add_newest(&head, s->engine, MARK_LETS_GO);
+	add_newest(&head, MARK_LETS_GO);
 	buf_add(&head, " FROM (");
 	defib_err err = run_over(s, r, buf_text(&head), ") AS u", &within, 1, a, &rows, f);
 	buf_release(&head);
@@ -119,18 +105,12 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
                             struct arena *a, struct history *history, struct failure *f)
 {
 	struct store_rows rows;
-	struct buf head = BUF_INIT;
-	const char *tail = arena_printf(a, ") AS u JOIN %s AS h ON h.watch = u.watch AND h.job = u.job",
-	                                hold_table[s->engine]);
-	buf_add(&head, "SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, ");
-	add_iso(&head, s->engine, "h.at");
-	buf_addf(&head,
-	         ", (SELECT l.after FROM %s AS l WHERE l.watch = h.watch AND l.job = h.job "
-	         "AND l.batch = h.batch AND l.event = '" ENTRY_HELD
-	         "' ORDER BY l.id DESC LIMIT 1) FROM (",
-	         ledger_table[s->engine]);
-	defib_err err = run_over(s, r, buf_text(&head), tail, NULL, 0, a, &rows, f);
-	buf_release(&head);
+	defib_err err = run_over(
+		s, r,
+		"SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, {iso h.at}, (SELECT l.after FROM "
+		"defib.ledger AS l WHERE l.watch = h.watch AND l.job = h.job AND l.batch = h.batch AND "
+		"l.event = '" ENTRY_HELD "' ORDER BY l.id DESC LIMIT 1) FROM (",
+		") AS u JOIN defib.hold AS h ON h.watch = u.watch AND h.job = u.job", NULL, 0, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(x, row_text(&rows, i, 0));
 		if (at < 0)
@@ -157,19 +137,16 @@ struct known {
  * How many recoveries count, if nobody has spoken for the job, and whether there is more to be
  * read: each entry is met once. NULL: there are none.
  */
-static void add_summary(struct buf *out, enum store_engine engine, int within)
+static void add_summary(struct buf *out, int within)
 {
 	buf_add(out, "(SELECT CASE WHEN count(*) > 0 THEN count(CASE WHEN ");
 	event_marked_sql(out, "l", MARK_CHARGED);
-	buf_addf(out, " AND %s AND %s AND l.at > ", not_mass[engine], not_restart[engine]);
-	add_ago(out, engine, within);
+	buf_addf(out, " AND " COUNTS " AND l.at > {stamp_ago $%d}", within);
 	buf_add(out, " THEN 1 END) || ' ' || max(CASE WHEN l.rule = '" RULE_BY_HAND
 	             "' OR l.event = '" ENTRY_ZOMBIE_DETECTED "' OR ");
 	event_marked_sql(out, "l", MARK_LETS_GO);
-	buf_addf(out,
-	         " THEN 1 ELSE 0 END) END FROM (SELECT l.* FROM %s AS l WHERE l.watch = u.watch AND "
-	         "l.job = u.job ORDER BY l.id) AS l)",
-	         ledger_table[engine]);
+	buf_add(out, " THEN 1 ELSE 0 END) END FROM (SELECT l.* FROM defib.ledger AS l WHERE l.watch = "
+	             "u.watch AND l.job = u.job ORDER BY l.id) AS l)");
 }
 
 static defib_err read_known(struct store *s, struct relation *r, int64_t within_us,
@@ -180,11 +157,10 @@ static defib_err read_known(struct store *s, struct relation *r, int64_t within_
 	struct store_rows rows;
 	struct buf head = BUF_INIT;
 	buf_add(&head, "SELECT k.* FROM (SELECT u.job, ");
-	add_summary(&head, s->engine, relation_nparams(r) + 1);
-	buf_addf(&head,
-	         " AS entered, (SELECT 1 FROM %s AS h WHERE h.watch = u.watch AND h.job = u.job) AS "
-	         "held FROM (",
-	         hold_table[s->engine]);
+	add_summary(&head, relation_nparams(r) + 1);
+	buf_add(&head,
+	        " AS entered, (SELECT 1 FROM defib.hold AS h WHERE h.watch = u.watch AND h.job = "
+	        "u.job) AS held FROM (");
 	defib_err err = run_over(s, r, buf_text(&head),
 	                         ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL",
 	                         &within, 1, a, &rows, f);
@@ -236,17 +212,13 @@ defib_err ledger_history(struct store *s, const char *watch, const char *const *
 defib_err ledger_recoveries(struct store *s, const char *watch, const char *job, int64_t within_us,
                             struct arena *a, struct ledger_row **out, int *n, struct failure *f)
 {
-	static const char *const marks[][2] = {
-		[STORE_POSTGRES] = {"$1", "$2"}, [STORE_SQLITE] = {"?1", "?2"}};
 	struct store_param params[] = {P_TEXT(watch), P_TEXT(job), P_INT(within_us)};
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
-	buf_add(&sql, "SELECT ");
-	add_row_columns(&sql, s->engine);
-	buf_add(&sql, " ");
-	ledger_counted(&sql, s->engine, marks[s->engine][0], marks[s->engine][1], 3);
+	buf_add(&sql, "SELECT " LEDGER_ROW_COLUMNS " ");
+	ledger_counted(&sql, "$1", "$2", 3);
 	buf_add(&sql, " ORDER BY l.id");
-	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
+	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, a, &rows, f);
 	buf_release(&sql);
 	if (!err)
 		*out = rows_decode(&rows, a, n);

@@ -28,12 +28,11 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 			relation_text(&r, NULL);
 		relation_end_row(&r);
 	}
-	const char *head = arena_printf(
-		a, "INSERT INTO %s (watch, batch, job, cause, reason, owner, sign_us) SELECT u.* FROM (",
-		hold_table[s->engine]);
 	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
 	defib_err err =
-		run_over(s, &r, head,
+		run_over(s, &r,
+	             "INSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us) SELECT "
+	             "u.* FROM (",
 	             ") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET "
 	             "batch = excluded.batch, cause = excluded.cause, reason = excluded.reason, "
 	             "owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at",
@@ -49,22 +48,20 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 	struct buf sql = BUF_INIT;
 	struct store_param params[3];
 	int nparams = 0;
-	char mark = param_mark(s->engine);
 	assert(limit > 0);
-	buf_add(&sql, "SELECT watch, job, cause, reason, owner, batch, ");
-	add_iso(&sql, s->engine, "at");
-	buf_addf(&sql, ", sign_us FROM %s WHERE true", hold_table[s->engine]);
+	buf_add(&sql, "SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us FROM "
+	              "defib.hold WHERE true");
 	if (watch) {
 		params[nparams++] = P_TEXT(watch);
-		buf_addf(&sql, " AND watch = %c%d", mark, nparams);
+		buf_addf(&sql, " AND watch = $%d", nparams);
 	}
 	if (job) {
 		params[nparams++] = P_TEXT(job);
-		buf_addf(&sql, " AND job = %c%d", mark, nparams);
+		buf_addf(&sql, " AND job = $%d", nparams);
 	}
 	params[nparams++] = P_INT(limit);
-	buf_addf(&sql, " ORDER BY at, watch, job LIMIT %c%d", mark, nparams);
-	defib_err err = store_exec(s, buf_text(&sql), params, nparams, a, &rows, f);
+	buf_addf(&sql, " ORDER BY at, watch, job LIMIT $%d", nparams);
+	defib_err err = dialect_exec(s, buf_text(&sql), params, nparams, a, &rows, f);
 	buf_release(&sql);
 	if (err)
 		return err;
@@ -88,16 +85,13 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs, int n,
                             struct arena *a, struct failure *f)
 {
-	return drop_jobs(s, hold_table[s->engine], watch, jobs, n, a, f);
+	return drop_jobs(s, "defib.hold", watch, jobs, n, a, f);
 }
 
 defib_err ledger_hold_forget(struct store *s, const struct held_job *h, struct arena *a,
                              struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(h->watch), P_TEXT(h->job), P_TEXT(h->batch)};
-	char mark = param_mark(s->engine);
-	const char *sql =
-		arena_printf(a, "DELETE FROM %s WHERE watch = %c1 AND job = %c2 AND batch = %c3",
-	                 hold_table[s->engine], mark, mark, mark);
-	return store_write(s, sql, params, 3, a, NULL, f);
+	return dialect_write(s, "DELETE FROM defib.hold WHERE watch = $1 AND job = $2 AND batch = $3",
+	                     params, 3, a, NULL, f);
 }

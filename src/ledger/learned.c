@@ -9,15 +9,13 @@
 defib_err learned_read(struct store *s, const char *watch, struct arena *a,
                        struct learned_row **out, int *n, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT kind, buckets::text FROM defib.learned WHERE watch = $1 "
-						   "ORDER BY kind COLLATE \"C\"",
-		[STORE_SQLITE] = "SELECT kind, buckets FROM defib_learned WHERE watch = ?1 ORDER BY kind",
-	};
 	struct store_param param = P_TEXT(watch);
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = store_exec(s, queries[s->engine], &param, 1, a, &rows, f);
+	defib_err err = dialect_exec(s,
+	                             "SELECT kind, buckets::text FROM defib.learned WHERE watch = $1 "
+	                             "ORDER BY {bytes kind}",
+	                             &param, 1, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;
@@ -31,17 +29,14 @@ defib_err learned_read(struct store *s, const char *watch, struct arena *a,
 static defib_err take(struct store *s, const char *watch, struct arena *a, const char **now,
                       struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "INSERT INTO defib.learned AS l (watch, kind, buckets) VALUES ($1, '', "
-						   "'" NEW "') ON CONFLICT (watch, kind) DO UPDATE SET watch = l.watch "
-						   "RETURNING l.buckets::text",
-		[STORE_SQLITE] = "INSERT INTO defib_learned (watch, kind, at, buckets) VALUES (?1, '', 0, "
-						 "'" NEW "') ON CONFLICT (watch, kind) DO UPDATE SET watch = watch "
-						 "RETURNING buckets",
-	};
 	struct store_param param = P_TEXT(watch);
 	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], &param, 1, a, &rows, f);
+	defib_err err =
+		dialect_exec(s,
+	                 "INSERT INTO defib.learned AS l (watch, kind, at, buckets) VALUES ($1, '', "
+	                 "{now}, '" NEW "') ON CONFLICT (watch, kind) DO UPDATE SET watch = l.watch "
+	                 "RETURNING buckets::text",
+	                 &param, 1, a, &rows, f);
 	*now = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
 	return err;
 }
@@ -49,17 +44,6 @@ static defib_err take(struct store *s, const char *watch, struct arena *a, const
 static defib_err put(struct store *s, const char *watch, const struct learned_row *rows, int n,
                      struct arena *a, struct failure *f)
 {
-	static const char *const heads[] = {
-		[STORE_POSTGRES] = "INSERT INTO defib.learned (watch, kind, buckets) SELECT u.* FROM (",
-		[STORE_SQLITE] = "INSERT INTO defib_learned (watch, kind, buckets, at) SELECT u.*, "
-						 "" SQLITE_NOW_MS " FROM (",
-	};
-	static const char *const tails[] = {
-		[STORE_POSTGRES] = ") AS u ON CONFLICT (watch, kind) DO UPDATE SET buckets = "
-						   "excluded.buckets, at = clock_timestamp()",
-		[STORE_SQLITE] = ") AS u WHERE true ON CONFLICT (watch, kind) DO UPDATE SET buckets = "
-						 "excluded.buckets, at = excluded.at",
-	};
 	struct relation r;
 	relation_init(&r, s->engine);
 	relation_column(&r, "watch", "text");
@@ -73,9 +57,13 @@ static defib_err put(struct store *s, const char *watch, const struct learned_ro
 		relation_text(&r, rows[i].document);
 		relation_end_row(&r);
 	}
-	defib_err err = r.nrows
-	                    ? run_over(s, &r, heads[s->engine], tails[s->engine], NULL, 0, a, NULL, f)
-	                    : DEFIB_OK;
+	defib_err err = DEFIB_OK;
+	if (r.nrows)
+		err = run_over(
+			s, &r, "INSERT INTO defib.learned (watch, kind, buckets, at) SELECT u.*, {now} FROM (",
+			") AS u WHERE true ON CONFLICT (watch, kind) DO UPDATE SET buckets = "
+			"excluded.buckets, at = excluded.at",
+			NULL, 0, a, NULL, f);
 	relation_release(&r);
 	return err;
 }
@@ -83,12 +71,9 @@ static defib_err put(struct store *s, const char *watch, const struct learned_ro
 static defib_err take_away(struct store *s, const char *watch, const char *kind, struct arena *a,
                            struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "DELETE FROM defib.learned WHERE watch = $1 AND kind = $2",
-		[STORE_SQLITE] = "DELETE FROM defib_learned WHERE watch = ?1 AND kind = ?2",
-	};
 	struct store_param params[] = {P_TEXT(watch), P_TEXT(kind)};
-	return store_exec(s, queries[s->engine], params, 2, a, NULL, f);
+	return dialect_exec(s, "DELETE FROM defib.learned WHERE watch = $1 AND kind = $2", params, 2, a,
+	                    NULL, f);
 }
 
 defib_err learned_write(struct store *s, const char *watch, const char *was,

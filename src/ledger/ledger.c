@@ -8,31 +8,15 @@
 enum presence { PRESENT, MISSING, OUTDATED, NOT_ALLOWED };
 
 /*
- * On PostgreSQL the catalogs tell what the role may do, without touching the tables. Who only
+ * The catalogs tell what the role may do, without touching the tables. Who only
  * reads needs no right to write. *sealed: its entries are chained; a ledger without works too.
  */
 static defib_err look_for(struct store *s, bool write, struct arena *a, enum presence *out,
                           bool *sealed, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] =
-			"SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND "
-			"has_table_privilege(c.oid, 'SELECT') AND ($1::bigint = 0 OR "
-			"has_table_privilege(c.oid, 'INSERT') AND (c.relname = 'ledger' OR "
-			"has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')))), "
-			"count(*), EXISTS (SELECT 1 FROM pg_class s JOIN pg_namespace n ON n.oid = "
-			"s.relnamespace WHERE n.nspname = 'defib' AND s.relname = 'ledger_seal') "
-			"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-			"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')",
-		[STORE_SQLITE] =
-			"SELECT ?1 IN (0, 1), count(*) FILTER (WHERE name <> 'defib_ledger_seal'), "
-			"count(*) FILTER (WHERE name = 'defib_ledger_seal') "
-			"FROM sqlite_master WHERE type = 'table' AND name IN "
-			"('defib_ledger', 'defib_hold', 'defib_retry', 'defib_ledger_seal')",
-	};
 	struct store_param param = P_INT(write);
 	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], &param, 1, a, &rows, f);
+	defib_err err = store_exec(s, store_dialect(s)->ask.ledger, &param, 1, a, &rows, f);
 	if (err)
 		return err;
 	int64_t tables = row_int(&rows, 0, 1, 0);
@@ -115,19 +99,9 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
                         const struct ledger_entry *entries, int n, struct arena *a,
                         struct failure *f)
 {
-	static const char *const heads[] = {
-		[STORE_POSTGRES] =
-			"INSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, "
-			"rule, reason, evidence, before, after, epoch) "
-			"SELECT nextval('defib.ledger_id'), u.* FROM (",
-		[STORE_SQLITE] =
-			"INSERT INTO defib_ledger (watch, batch, actor, job, event, verdict, rule, "
-			"reason, evidence, before, after, epoch) SELECT u.* FROM (",
-	};
 	static const char *const names[] = {"watch", "batch",  "actor",    "job",    "event", "verdict",
 	                                    "rule",  "reason", "evidence", "before", "after"};
 	struct relation r;
-	defib_err err = DEFIB_OK;
 	if (n == 0)
 		return DEFIB_OK;
 	relation_init(&r, s->engine);
@@ -147,10 +121,17 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 			relation_text(&r, NULL);
 		relation_end_row(&r);
 	}
-	if (s->engine == STORE_POSTGRES)
-		err = store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f);
+	/* Where there are sequences, ids are drawn behind the lock. */
+	bool draws = store_dialect(s)->has_functions;
+	const char *head =
+		arena_printf(a,
+	                 "INSERT INTO defib.ledger (%swatch, batch, actor, job, event, "
+	                 "verdict, rule, reason, evidence, before, after, epoch) SELECT "
+	                 "%su.* FROM (",
+	                 draws ? "id, " : "", draws ? "nextval('defib.ledger_id'), " : "");
+	defib_err err = ledger_lock(s, a, f);
 	if (!err)
-		err = run_over(s, &r, heads[s->engine], ") AS u", NULL, 0, a, NULL, f);
+		err = run_over(s, &r, head, ") AS u", NULL, 0, a, NULL, f);
 	relation_release(&r);
 	return err ? err : seal_added(s, a, f);
 }
@@ -183,13 +164,10 @@ void ledger_with_params(const struct ledger_context *ctx, const char *event, int
 defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a, bool *found,
                            struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT 1 FROM defib.ledger WHERE batch = $1 LIMIT 1",
-		[STORE_SQLITE] = "SELECT 1 FROM defib_ledger WHERE batch = ?1 LIMIT 1",
-	};
 	struct store_rows rows;
 	struct store_param param = P_TEXT(batch);
-	defib_err err = store_exec(s, queries[s->engine], &param, 1, a, &rows, f);
+	defib_err err = dialect_exec(s, "SELECT 1 FROM defib.ledger WHERE batch = $1 LIMIT 1", &param,
+	                             1, a, &rows, f);
 	if (!err)
 		*found = rows.nrows > 0;
 	return err;

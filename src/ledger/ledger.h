@@ -135,10 +135,10 @@ MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const ch
                                     struct history *history, struct failure *f);
 /*
  * FROM … WHERE …: the entries `l` that count as recoveries of a job, not older
- * than the microseconds in parameter `within`. For statements of other rooms.
+ * than the microseconds in parameter `within`. For statements of other rooms; to be translated
+ * (store/dialect.h).
  */
-void ledger_counted(struct buf *out, enum store_engine engine, const char *watch, const char *job,
-                    int within);
+void ledger_counted(struct buf *out, const char *watch, const char *job, int within);
 /* The entries that ledger_history counts as one job's recoveries, oldest first. */
 MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const char *job,
                                        int64_t within_us, struct arena *a, struct ledger_row **out,

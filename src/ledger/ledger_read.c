@@ -16,7 +16,6 @@
 
 /* A statement in the making, with its parameters. */
 struct asking {
-	enum store_engine engine;
 	struct buf sql;
 	struct store_param params[FILTER_PARAMS_MAX];
 	int nparams;
@@ -27,23 +26,20 @@ static void add_condition(struct asking *q, const char *column_op, struct store_
 {
 	assert(q->nparams < FILTER_PARAMS_MAX);
 	q->params[q->nparams++] = value;
-	buf_addf(&q->sql, " AND %s %c%d", column_op, param_mark(q->engine), q->nparams);
+	buf_addf(&q->sql, " AND %s $%d", column_op, q->nparams);
 }
 
 /* The parts of a scan are X.1, X.2 …; "/" is the character behind ".". */
 static void add_batch(struct asking *q, const char *batch, struct arena *a)
 {
-	static const char *const forms[] = {
-		/* By bytes, as the index is, whatever the database's collation. */
-		[STORE_POSTGRES] = " AND (batch = $%d OR batch ~>=~ $%d AND batch ~<~ $%d)",
-		[STORE_SQLITE] = " AND (batch = ?%d OR batch >= ?%d AND batch < ?%d)"};
 	int first = q->nparams + 1;
 	assert(q->nparams + 3 <= FILTER_PARAMS_MAX);
 	q->params[q->nparams++] = P_TEXT(batch);
 	q->params[q->nparams++] = P_TEXT(arena_printf(a, "%s.", batch));
 	q->params[q->nparams++] = P_TEXT(arena_printf(a, "%s/", batch));
-	buf_addf(&q->sql, q->engine == STORE_POSTGRES ? forms[STORE_POSTGRES] : forms[STORE_SQLITE],
-	         first, first + 1, first + 2);
+	/* By bytes, as the index is, whatever the database's collation. */
+	buf_addf(&q->sql, " AND (batch = $%d OR {between_bytes batch|$%d|$%d})", first, first + 1,
+	         first + 2);
 }
 
 static void add_filter(struct asking *q, const struct ledger_filter *filter, struct arena *a)
@@ -65,26 +61,23 @@ static void add_filter(struct asking *q, const struct ledger_filter *filter, str
 		add_condition(q, "id <=", P_INT(filter->up_to_id));
 	if (filter->since_us) {
 		q->params[q->nparams++] = P_INT(filter->since_us);
-		buf_add(&q->sql, " AND at >= ");
-		add_ago(&q->sql, q->engine, q->nparams);
+		buf_addf(&q->sql, " AND at >= {stamp_ago $%d}", q->nparams);
 	}
 }
 
 defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struct arena *a,
                       struct ledger_row **out, int *n, struct failure *f)
 {
-	struct asking q = {.engine = s->engine, .sql = BUF_INIT};
+	struct asking q = {.sql = BUF_INIT};
 	struct store_rows rows;
-	buf_add(&q.sql, "SELECT ");
-	add_row_columns(&q.sql, s->engine);
-	buf_addf(&q.sql, " FROM %s AS l WHERE true", ledger_table[s->engine]);
+	buf_add(&q.sql, "SELECT " LEDGER_ROW_COLUMNS " FROM defib.ledger AS l WHERE true");
 	add_filter(&q, filter, a);
 	assert(q.nparams < FILTER_PARAMS_MAX);
 	q.params[q.nparams++] = P_INT(filter->limit ? filter->limit : LEDGER_READ_MAX);
 	/* The + keeps planners from walking the whole primary key for the sake of the order. */
-	buf_addf(&q.sql, " ORDER BY %sid%s LIMIT %c%d", filter->batch ? "+" : "",
-	         filter->newest_first ? " DESC" : "", param_mark(s->engine), q.nparams);
-	defib_err err = store_exec(s, buf_text(&q.sql), q.params, q.nparams, a, &rows, f);
+	buf_addf(&q.sql, " ORDER BY %sid%s LIMIT $%d", filter->batch ? "+" : "",
+	         filter->newest_first ? " DESC" : "", q.nparams);
+	defib_err err = dialect_exec(s, buf_text(&q.sql), q.params, q.nparams, a, &rows, f);
 	if (!err)
 		*out = rows_decode(&rows, a, n);
 	buf_release(&q.sql);
@@ -105,21 +98,12 @@ defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	const char *sql = arena_printf(&a, "SELECT max(id) FROM %s", ledger_table[s->engine]);
-	defib_err err = store_exec(s, sql, NULL, 0, &a, &rows, f);
+	defib_err err = dialect_exec(s, "SELECT max(id) FROM defib.ledger", NULL, 0, &a, &rows, f);
 	s->ledger_seen = s->ledger_seen && !err; /* it may have been dropped */
 	if (!err)
 		*id = row_int(&rows, 0, 0, 0);
 	arena_release(&a);
 	return err;
-}
-
-void add_row_columns(struct buf *out, enum store_engine engine)
-{
-	buf_add(out, "l.id, ");
-	add_iso(out, engine, "l.at");
-	buf_add(out, ", l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "
-	             "l.evidence, l.before, l.after, l.epoch");
 }
 
 struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, int *n)

@@ -2,61 +2,29 @@
 #include "ledger/lost.h"
 
 /* A member of the evidence that reads like a time of ours; a shown column may only be named so. */
-static void add_instant(enum store_engine engine, const char *name, struct buf *out)
+#define POINT(name)                                                                                \
+	"CASE WHEN {member l.evidence|" name "} LIKE '____-__-__T__:__:__%Z' THEN {iso_point "         \
+	"{member l.evidence|" name "}} END"
+
+static void add_elapsed(const char *until, struct buf *out)
 {
-	bool pg = engine == STORE_POSTGRES;
-	buf_addf(out,
-	         pg ? "CASE WHEN l.evidence->>'%s' LIKE '____-__-__T__:__:__%%Z' THEN "
-	              "(l.evidence->>'%s')::timestamptz END"
-	            : "CASE WHEN json_valid(l.evidence) THEN CASE WHEN l.evidence->>'%s' LIKE "
-	              "'____-__-__T__:__:__%%Z' THEN julianday(l.evidence->>'%s') END END",
-	         name, name);
+	buf_add(out, "{elapsed_s coalesce(" POINT("lost_at") ", " POINT("alive_at") ", CASE WHEN ");
+	buf_add(out, POINT("expires_at") " <= ");
+	buf_add(out, until);
+	buf_add(out, " THEN " POINT("expires_at") " END, " POINT("started_at") ")|");
+	buf_add(out, until);
+	buf_add(out, "}");
 }
 
-static void add_since(enum store_engine engine, const char *until, struct buf *out)
+void sql_seconds_lost(const char *until, struct buf *out)
 {
-	struct buf expires = BUF_INIT;
-	add_instant(engine, "expires_at", &expires);
-	buf_add(out, "coalesce(");
-	add_instant(engine, "lost_at", out);
-	buf_add(out, ", ");
-	add_instant(engine, "alive_at", out);
-	buf_addf(out, ", CASE WHEN %s <= %s THEN %s END, ", buf_text(&expires), until,
-	         buf_text(&expires));
-	add_instant(engine, "started_at", out);
-	buf_add(out, ")");
-	buf_release(&expires);
+	struct buf point = BUF_INIT;
+	buf_addf(&point, "{stamp_point %s}", until);
+	add_elapsed(buf_text(&point), out);
+	buf_release(&point);
 }
 
-/* Both of the engine's own form: a timestamp, or a Julian day. */
-static void add_elapsed(enum store_engine engine, const char *until, struct buf *out)
+void sql_seconds_to_detection(struct buf *out)
 {
-	struct buf since = BUF_INIT;
-	add_since(engine, until, &since);
-	/* greatest() would take 0 for a null. */
-	if (engine == STORE_POSTGRES)
-		buf_addf(out,
-		         "CASE WHEN %s > %s THEN 0 ELSE round(extract(epoch FROM %s - %s)::numeric, 3) END",
-		         buf_text(&since), until, until, buf_text(&since));
-	else
-		buf_addf(out, "max(0.0, round((%s - %s) * 86400.0, 3))", until, buf_text(&since));
-	buf_release(&since);
-}
-
-void sql_seconds_lost(enum store_engine engine, const char *until, struct buf *out)
-{
-	struct buf day = BUF_INIT;
-	buf_addf(&day, engine == STORE_POSTGRES ? "%s" : "julianday(%s)", until);
-	add_elapsed(engine, buf_text(&day), out);
-	buf_release(&day);
-}
-
-void sql_seconds_to_detection(enum store_engine engine, struct buf *out)
-{
-	struct buf now = BUF_INIT;
-	buf_add(&now, "(");
-	add_instant(engine, "now", &now);
-	buf_add(&now, ")");
-	add_elapsed(engine, buf_text(&now), out);
-	buf_release(&now);
+	add_elapsed("(" POINT("now") ")", out);
 }

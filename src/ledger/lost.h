@@ -14,8 +14,8 @@
  * entry that is older than `lost_at` has its signs of life, of which a deadline counts only when it
  * was over.
  */
-void sql_seconds_lost(enum store_engine engine, const char *until, struct buf *out);
+void sql_seconds_lost(const char *until, struct buf *out);
 /* The same to the reading that found the job stuck. */
-void sql_seconds_to_detection(enum store_engine engine, struct buf *out);
+void sql_seconds_to_detection(struct buf *out);
 
 #endif

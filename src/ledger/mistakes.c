@@ -8,38 +8,31 @@
 #define DAY_US (INT64_C(86400) * 1000000)
 
 /* An entry `r` that recovers a job of watch $1 and is not older than $2. */
-static void is_recovery(enum store_engine engine, struct buf *sql)
+static void is_recovery(struct buf *sql)
 {
-	buf_addf(sql, "r.watch = %c1 AND ", param_mark(engine));
+	buf_add(sql, "r.watch = $1 AND ");
 	event_counts_sql(sql, "r", COUNTS_RECOVERED, BY_AUTOMATION);
-	buf_add(sql, " AND r.at > ");
-	add_ago(sql, engine, 2);
+	buf_add(sql, " AND r.at > {stamp_ago $2}");
 }
 
 /* From the late completions, which are few, to the recovery that each of them blames. */
-static void count_sql(enum store_engine engine, struct buf *sql)
+static void count_sql(struct buf *sql)
 {
-	const char *table = ledger_table[engine];
-	char mark = param_mark(engine);
-	buf_addf(sql,
-	         "WITH recent AS (SELECT id, at, watch, job, event, verdict, rule FROM %s WHERE watch "
-	         "= %c1 AND "
-	         "at > ",
-	         table, mark);
-	add_ago(sql, engine, 2);
-	buf_addf(sql,
-	         " ORDER BY at DESC LIMIT %d), late AS (SELECT DISTINCT (SELECT max(m.id) FROM %s AS m "
-	         "WHERE m.watch = l.watch AND m.job = l.job AND m.id < l.id AND ",
-	         MISTAKES_ENTRIES, table);
+	buf_addf(
+		sql,
+		"WITH recent AS (SELECT id, at, watch, job, event, verdict, rule FROM defib.ledger "
+		"WHERE watch = $1 AND at > {stamp_ago $2} ORDER BY at DESC LIMIT %d), late AS (SELECT "
+		"DISTINCT (SELECT max(m.id) FROM defib.ledger AS m WHERE m.watch = l.watch AND m.job = "
+		"l.job AND m.id < l.id AND ",
+		MISTAKES_ENTRIES);
 	event_counts_sql(sql, "m", COUNTS_RECOVERED, BY_ANYBODY);
-	buf_add(sql, ") AS id FROM recent AS l WHERE l.event = '" ENTRY_LATE_COMPLETION
-	             "') SELECT count(*), "
-	             "count(late.id), count(*) FILTER (WHERE r.at > ");
-	add_ago(sql, engine, 3);
-	buf_add(sql, "), count(late.id) FILTER (WHERE r.at > ");
-	add_ago(sql, engine, 3);
-	buf_add(sql, ") FROM recent AS r LEFT JOIN late ON late.id = r.id WHERE ");
-	is_recovery(engine, sql);
+	buf_add(sql,
+	        ") AS id FROM recent AS l WHERE l.event = '" ENTRY_LATE_COMPLETION
+	        "') SELECT count(*), "
+	        "count(late.id), count(*) FILTER (WHERE r.at > {stamp_ago $3}), count(late.id) "
+	        "FILTER (WHERE r.at > {stamp_ago $3}) FROM recent AS r LEFT JOIN late ON late.id = "
+	        "r.id WHERE ");
+	is_recovery(sql);
 }
 
 defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *out,
@@ -50,8 +43,8 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	*out = (struct mistakes){0};
-	count_sql(s->engine, &sql);
-	defib_err err = store_exec(s, buf_text(&sql), params, 3, &a, &rows, f);
+	count_sql(&sql);
+	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, &a, &rows, f);
 	if (!err) {
 		out->week.recoveries = row_int(&rows, 0, 0, 0);
 		out->week.mistakes = row_int(&rows, 0, 1, 0);
@@ -66,27 +59,20 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
 defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within_us, int64_t limit,
                               struct arena *a, struct recovered **out, int *n, struct failure *f)
 {
-	static const char *const owner[] = {
-		[STORE_POSTGRES] = "r.evidence->>'owner'",
-		[STORE_SQLITE] = "CASE WHEN json_valid(r.evidence) THEN r.evidence->>'owner' END",
-	};
 	struct store_param params[] = {P_TEXT(watch), P_INT(within_us), P_INT(limit)};
-	const char *table = ledger_table[s->engine];
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	*n = 0;
-	buf_add(&sql, "SELECT r.job, r.event, ");
-	add_iso(&sql, s->engine, "r.at");
-	buf_addf(&sql, ", %s FROM (SELECT * FROM %s ORDER BY id DESC LIMIT %d) AS r WHERE ",
-	         owner[s->engine], table, MISTAKES_ENTRIES);
-	is_recovery(s->engine, &sql);
 	buf_addf(&sql,
-	         " AND NOT EXISTS (SELECT 1 FROM %s AS l WHERE l.watch = r.watch AND l.job = r.job AND "
-	         "l.id > r.id AND (l.event = '" ENTRY_LATE_COMPLETION "' OR ",
-	         table);
+	         "SELECT r.job, r.event, {iso r.at}, {member r.evidence|owner} FROM (SELECT * FROM "
+	         "defib.ledger ORDER BY id DESC LIMIT %d) AS r WHERE ",
+	         MISTAKES_ENTRIES);
+	is_recovery(&sql);
+	buf_add(&sql, " AND NOT EXISTS (SELECT 1 FROM defib.ledger AS l WHERE l.watch = r.watch AND "
+	              "l.job = r.job AND l.id > r.id AND (l.event = '" ENTRY_LATE_COMPLETION "' OR ");
 	event_counts_sql(&sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
-	buf_addf(&sql, ")) ORDER BY r.id DESC LIMIT %c3", param_mark(s->engine));
-	defib_err err = store_exec(s, buf_text(&sql), params, 3, a, &rows, f);
+	buf_add(&sql, ")) ORDER BY r.id DESC LIMIT $3");
+	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, a, &rows, f);
 	buf_release(&sql);
 	if (err)
 		return err;
@@ -106,9 +92,7 @@ static defib_err still_open(struct store *s, const char *watch, const struct led
 	struct recovered *open;
 	struct job_index index;
 	int nopen = 0;
-	defib_err err = DEFIB_OK;
-	if (s->engine == STORE_POSTGRES)
-		err = store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f);
+	defib_err err = ledger_lock(s, a, f);
 	if (!err)
 		err = mistakes_candidates(s, watch, within_us, MISTAKES_ENTRIES, a, &open, &nopen, f);
 	if (err)

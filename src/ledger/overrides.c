@@ -3,12 +3,9 @@
 
 #include "base/text.h"
 #include "ledger/schema.h"
+#include "store/dialect.h"
 
 #include <stdlib.h>
-
-#define NOW_MS SQLITE_NOW_MS
-/* Times of ours as microseconds: PostgreSQL's are timestamps, SQLite's milliseconds. */
-#define PG_US(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 
 defib_err told_open(struct store *s, const char *table, bool create, bool *there, struct failure *f)
 {
@@ -18,17 +15,13 @@ defib_err told_open(struct store *s, const char *table, bool create, bool *there
 defib_err override_read(struct store *s, struct arena *a, struct override **out, int *n,
                         struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT watch, name, value, actor, reason, " PG_US("at") ", " PG_US(
-			"until") " FROM defib.setting WHERE until IS NULL OR until > clock_timestamp() "
-					 "ORDER BY watch, name",
-		[STORE_SQLITE] =
-			"SELECT watch, name, value, actor, reason, at * 1000, until * 1000 FROM "
-			"defib_setting WHERE until IS NULL OR until > " NOW_MS " ORDER BY watch, name",
-	};
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(
+		s,
+		"SELECT watch, name, value, actor, reason, {us at}, {us until} FROM defib.setting WHERE "
+		"until IS NULL OR until > {now} ORDER BY watch, name",
+		NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;
@@ -68,24 +61,16 @@ struct override_sum override_of(const struct override *words, int n, const char 
 defib_err override_say(struct store *s, const struct override *word, int64_t for_us,
                        struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] =
-			"INSERT INTO defib.setting (watch, name, value, actor, reason, until) "
-			"VALUES ($1, $2, $3, $4, $5, clock_timestamp() + nullif($6::bigint, 0) * "
-			"interval '1 microsecond') ON CONFLICT (watch, name) DO UPDATE SET value "
-			"= excluded.value, actor = excluded.actor, reason = excluded.reason, "
-			"at = clock_timestamp(), until = excluded.until",
-		[STORE_SQLITE] = "INSERT INTO defib_setting (watch, name, value, actor, reason, at, until) "
-						 "VALUES (?1, ?2, ?3, ?4, ?5, " NOW_MS ", " NOW_MS
-						 " + nullif(?6, 0) / 1000) ON CONFLICT (watch, name) DO UPDATE SET value = "
-						 "excluded.value, actor = excluded.actor, reason = excluded.reason, at = "
-						 "excluded.at, until = excluded.until",
-	};
+	static const char sql[] =
+		"INSERT INTO defib.setting (watch, name, value, actor, reason, at, until) VALUES ($1, $2, "
+		"$3, $4, $5, {now}, {now} + {span nullif($6::bigint, 0)}) ON CONFLICT (watch, name) DO "
+		"UPDATE SET value = excluded.value, actor = excluded.actor, reason = excluded.reason, at = "
+		"excluded.at, until = excluded.until";
 	const struct store_param params[] = {P_TEXT(word->watch),  P_TEXT(word->name),
 	                                     P_TEXT(word->value),  P_TEXT(word->actor),
 	                                     P_TEXT(word->reason), P_INT(for_us)};
 	struct arena a = ARENA_INIT;
-	defib_err err = store_write(s, queries[s->engine], params, 6, &a, NULL, f);
+	defib_err err = dialect_write(s, sql, params, 6, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -93,14 +78,11 @@ defib_err override_say(struct store *s, const struct override *word, int64_t for
 defib_err override_take_back(struct store *s, const char *watch, const char *name, bool *was,
                              struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "DELETE FROM defib.setting WHERE watch = $1 AND name = $2",
-		[STORE_SQLITE] = "DELETE FROM defib_setting WHERE watch = ?1 AND name = ?2",
-	};
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(name)};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = store_write(s, queries[s->engine], params, 2, &a, &rows, f);
+	defib_err err = dialect_write(s, "DELETE FROM defib.setting WHERE watch = $1 AND name = $2",
+	                              params, 2, &a, &rows, f);
 	*was = !err && rows.affected > 0;
 	arena_release(&a);
 	return err;
@@ -109,20 +91,14 @@ defib_err override_take_back(struct store *s, const char *watch, const char *nam
 defib_err status_write(struct store *s, const char *watch, const char *holder, const char *info,
                        struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "INSERT INTO defib.status (watch, holder, info) VALUES ($1, $2, "
-						   "$3::jsonb) ON CONFLICT (watch) DO UPDATE SET at = clock_timestamp(), "
-						   "holder = excluded.holder, info = excluded.info",
-		[STORE_SQLITE] = "INSERT INTO defib_status (watch, at, holder, info) VALUES (?1, " NOW_MS
-						 ", ?2, ?3) ON CONFLICT (watch) DO UPDATE SET at = excluded.at, holder = "
-						 "excluded.holder, info = excluded.info",
-	};
+	static const char sql[] =
+		"INSERT INTO defib.status (watch, at, holder, info) VALUES ($1, {now}, $2, $3::jsonb) ON "
+		"CONFLICT (watch) DO UPDATE SET at = excluded.at, holder = excluded.holder, info = "
+		"excluded.info";
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(holder), P_TEXT(info)};
 	struct arena a = ARENA_INIT;
-	/* After every pass: on PostgreSQL a statement is a transaction by itself. */
-	defib_err err = s->engine == STORE_POSTGRES
-	                    ? store_exec(s, queries[s->engine], params, 3, &a, NULL, f)
-	                    : store_write(s, queries[s->engine], params, 3, &a, NULL, f);
+	/* After every pass. */
+	defib_err err = dialect_write_alone(s, sql, params, 3, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -130,23 +106,14 @@ defib_err status_write(struct store *s, const char *watch, const char *holder, c
 defib_err status_read(struct store *s, struct arena *a, struct status_row **out, int *n,
                       struct failure *f)
 {
-	static const char *const queries[] = {
-		/* A leader's lease is that of all its watches: life/leader.h. */
-		[STORE_POSTGRES] = "SELECT st.watch, st.holder, st.info::text, " PG_US("st.at") ", " PG_US(
-			"clock_timestamp()") " - " PG_US("st.at") ", coalesce(l.holder IN (SELECT d.holder "
-													  "FROM defib.leader AS d WHERE "
-													  "d.expires_at > clock_timestamp()), "
-													  "false) FROM defib.status st LEFT JOIN "
-													  "defib.leader l USING (watch) ORDER BY "
-													  "st.watch",
-		[STORE_SQLITE] =
-			"SELECT st.watch, st.holder, st.info, st.at * 1000, (" NOW_MS
-			" - st.at) * 1000, coalesce(l.expires_at > " NOW_MS
-			", 0) FROM defib_status st LEFT JOIN defib_leader l USING (watch) ORDER BY st.watch",
-	};
+	/* A leader's lease is that of all its watches: life/leader.h. */
+	static const char sql[] =
+		"SELECT st.watch, st.holder, st.info::text, {us st.at}, {us {now}} - {us st.at}, "
+		"coalesce(l.holder IN (SELECT d.holder FROM defib.leader AS d WHERE d.expires_at > {now}), "
+		"false) FROM defib.status st LEFT JOIN defib.leader l USING (watch) ORDER BY st.watch";
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(s, sql, NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;

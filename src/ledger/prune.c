@@ -13,17 +13,8 @@ defib_err prune_cutoff(struct store *s, int64_t older_us, struct arena *a, struc
 {
 	struct store_rows rows;
 	struct store_param age = P_INT(older_us);
-	struct buf sql = BUF_INIT, ago = BUF_INIT;
 	*out = (struct prune_plan){0};
-	add_ago(&ago, s->engine, 1);
-	buf_add(&sql, "SELECT ");
-	if (s->engine == STORE_POSTGRES)
-		add_iso(&sql, s->engine, arena_printf(a, "(%s)", buf_text(&ago)));
-	else
-		buf_add(&sql, buf_text(&ago));
-	defib_err err = store_exec(s, buf_text(&sql), &age, 1, a, &rows, f);
-	buf_release(&sql);
-	buf_release(&ago);
+	defib_err err = dialect_exec(s, "SELECT {iso ({stamp_ago $1})}", &age, 1, a, &rows, f);
 	if (!err)
 		out->cutoff = row_text(&rows, 0, 0);
 	return err;
@@ -33,25 +24,20 @@ defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a, struct 
                      struct failure *f)
 {
 	/* By the primary key from its start: the first that is young enough ends the search. */
-	static const char *const first_young[] = {
-		[STORE_POSTGRES] = "SELECT coalesce((SELECT id FROM defib.ledger WHERE at >= "
-						   "$1::timestamptz ORDER BY id LIMIT 1), "
-						   "(SELECT max(id) + 1 FROM defib.ledger), 0)",
-		[STORE_SQLITE] = "SELECT coalesce((SELECT id FROM defib_ledger WHERE at >= ?1 "
-						 "ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM defib_ledger), 0)"};
-	static const char *const count[] = {
-		[STORE_POSTGRES] = "SELECT count(*), max(id) FROM defib.ledger WHERE id < $1",
-		[STORE_SQLITE] = "SELECT count(*), max(id) FROM defib_ledger WHERE id < ?1"};
+	static const char first_young[] =
+		"SELECT coalesce((SELECT id FROM defib.ledger WHERE at >= $1::timestamptz ORDER BY id "
+		"LIMIT 1), (SELECT max(id) + 1 FROM defib.ledger), 0)";
 	struct store_rows rows;
 	defib_err err = prune_cutoff(s, older_us, a, out, f);
 	if (err)
 		return err;
 	struct store_param param = P_TEXT(out->cutoff);
-	err = store_exec(s, first_young[s->engine], &param, 1, a, &rows, f);
+	err = dialect_exec(s, first_young, &param, 1, a, &rows, f);
 	if (err)
 		return err;
 	param = P_INT(row_int(&rows, 0, 0, 0));
-	err = store_exec(s, count[s->engine], &param, 1, a, &rows, f);
+	err = dialect_exec(s, "SELECT count(*), max(id) FROM defib.ledger WHERE id < $1", &param, 1, a,
+	                   &rows, f);
 	if (err)
 		return err;
 	out->count = row_int(&rows, 0, 0, 0);
@@ -59,7 +45,7 @@ defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a, struct 
 	return DEFIB_OK;
 }
 
-/* ---- SQLite: what defib.ledger_prune() does on PostgreSQL ---- */
+/* ---- what defib.ledger_prune() does where there are functions ---- */
 
 /* What a part removes: entries up to `high`, whose chain ends in `seal`. */
 struct part {
@@ -74,12 +60,12 @@ static defib_err choose_sealed(struct store *s, const struct prune_plan *plan, i
 {
 	struct store_param params[] = {P_INT(anchor), P_INT(limit), P_TEXT(plan->cutoff)};
 	struct store_rows rows;
-	defib_err err =
-		store_exec(s,
-	               "SELECT last_id, entries, seal, EXISTS (SELECT 1 FROM defib_ledger l WHERE "
-	               "l.id BETWEEN s.first_id AND s.last_id AND l.at >= ?3) FROM defib_ledger_seal s "
-	               "WHERE last_id > ?1 ORDER BY last_id LIMIT ?2",
-	               params, 3, a, &rows, f);
+	defib_err err = dialect_exec(
+		s,
+		"SELECT last_id, entries, seal, EXISTS (SELECT 1 FROM defib.ledger l WHERE "
+		"l.id BETWEEN s.first_id AND s.last_id AND l.at >= $3) FROM defib.ledger_seal s "
+		"WHERE last_id > $1 ORDER BY last_id LIMIT $2",
+		params, 3, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows && !row_bool(&rows, i, 3); i++) {
 		if (out->count && out->count + row_int(&rows, i, 1, 0) > limit)
 			break;
@@ -96,10 +82,10 @@ static defib_err choose_unsealed(struct store *s, const struct prune_plan *plan,
 {
 	struct store_param params[] = {P_INT(anchor), P_INT(limit), P_TEXT(plan->cutoff)};
 	struct store_rows rows;
-	defib_err err = store_exec(s,
-	                           "SELECT id, at >= ?3 FROM defib_ledger WHERE id <= ?1 "
-	                           "ORDER BY id LIMIT ?2",
-	                           params, 3, a, &rows, f);
+	defib_err err = dialect_exec(s,
+	                             "SELECT id, at >= $3 FROM defib.ledger WHERE id <= $1 "
+	                             "ORDER BY id LIMIT $2",
+	                             params, 3, a, &rows, f);
 	out->unsealed = true;
 	for (int i = 0; !err && i < rows.nrows && !row_bool(&rows, i, 1); i++)
 		out->high = row_int(&rows, i, 0, 0);
@@ -112,10 +98,10 @@ static defib_err choose(struct store *s, const struct prune_plan *plan, int64_t 
                         struct arena *a, struct part *out, struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = store_exec(s,
-	                           "SELECT last_id, entries = 0 AND first_id < last_id, seal FROM "
-	                           "defib_ledger_seal ORDER BY last_id LIMIT 1",
-	                           NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(s,
+	                             "SELECT last_id, entries = 0 AND first_id < last_id, seal FROM "
+	                             "defib.ledger_seal ORDER BY last_id LIMIT 1",
+	                             NULL, 0, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
 	int64_t anchor = row_int(&rows, 0, 0, 0);
@@ -129,20 +115,20 @@ static defib_err remove_part(struct store *s, struct part *p, struct arena *a, s
 {
 	struct store_param high = P_INT(p->high);
 	struct store_rows rows = {0};
-	defib_err err = store_exec(
+	defib_err err = dialect_exec(
 		s,
 		p->unsealed
-			? "UPDATE defib_ledger_seal SET first_id = ?1 WHERE last_id = (SELECT min(last_id) "
-			  "FROM defib_ledger_seal)"
-			: "DELETE FROM defib_ledger_seal WHERE last_id < ?1",
+			? "UPDATE defib.ledger_seal SET first_id = $1 WHERE last_id = (SELECT min(last_id) "
+			  "FROM defib.ledger_seal)"
+			: "DELETE FROM defib.ledger_seal WHERE last_id < $1",
 		&high, 1, a, NULL, f);
 	if (!err)
-		err =
-			store_exec(s, "SELECT min(id) FROM defib_ledger WHERE id <= ?1", &high, 1, a, &rows, f);
+		err = dialect_exec(s, "SELECT min(id) FROM defib.ledger WHERE id <= $1", &high, 1, a, &rows,
+		                   f);
 	if (err)
 		return err;
 	p->low = row_int(&rows, 0, 0, 0);
-	err = store_exec(s, "DELETE FROM defib_ledger WHERE id <= ?1", &high, 1, a, &rows, f);
+	err = dialect_exec(s, "DELETE FROM defib.ledger WHERE id <= $1", &high, 1, a, &rows, f);
 	p->count = err ? 0 : rows.affected;
 	return err;
 }
@@ -165,9 +151,9 @@ static defib_err say_so(struct store *s, const struct prune_plan *plan, const st
 	return ledger_append(s, ctx, &entry, 1, a, f);
 }
 
-static defib_err prune_sqlite(struct store *s, const struct prune_plan *plan,
-                              const struct ledger_context *ctx, int64_t limit, struct arena *a,
-                              int64_t *n, struct failure *f)
+static defib_err prune_here(struct store *s, const struct prune_plan *plan,
+                            const struct ledger_context *ctx, int64_t limit, struct arena *a,
+                            int64_t *n, struct failure *f)
 {
 	struct part part = {0};
 	defib_err err = choose(s, plan, limit, a, &part, f);
@@ -182,9 +168,9 @@ static defib_err prune_sqlite(struct store *s, const struct prune_plan *plan,
 
 /* ---- both ---- */
 
-static defib_err prune_postgres(struct store *s, const struct prune_plan *plan,
-                                const struct ledger_context *ctx, int64_t limit, struct arena *a,
-                                int64_t *n, struct failure *f)
+static defib_err prune_by_function(struct store *s, const struct prune_plan *plan,
+                                   const struct ledger_context *ctx, int64_t limit, struct arena *a,
+                                   int64_t *n, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(plan->cutoff), P_INT(limit), P_TEXT(ctx->batch),
 	                               P_TEXT(ctx->actor)};
@@ -207,8 +193,8 @@ defib_err prune_part(struct store *s, const struct prune_plan *plan,
 	assert(limit > 0);
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
-		err = s->engine == STORE_POSTGRES ? prune_postgres(s, plan, ctx, limit, &a, &n, f)
-		                                  : prune_sqlite(s, plan, ctx, limit, &a, &n, f);
+		err = store_dialect(s)->has_functions ? prune_by_function(s, plan, ctx, limit, &a, &n, f)
+		                                      : prune_here(s, plan, ctx, limit, &a, &n, f);
 		if (!err)
 			err = store_commit(s, f);
 		else

@@ -8,7 +8,9 @@
 #include "ledger/ledger.h"
 
 /* The columns of a row of the ledger with the alias `l`. */
-void add_row_columns(struct buf *out, enum store_engine engine);
+#define LEDGER_ROW_COLUMNS                                                                         \
+	"l.id, {iso l.at}, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "   \
+	"l.evidence, l.before, l.after, l.epoch"
 struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, int *n);
 
 #endif

@@ -1,9 +1,4 @@
-/*
- * retention.c: see retention.h.
- *
- * Texts of SQL are written once for both engines: @ stands for "defib." or
- * "defib_", # for the time before which a row is old, by the first parameter.
- */
+/* retention.c: see retention.h. */
 #include "ledger/retention.h"
 
 #include "base/clock.h"
@@ -12,6 +7,7 @@
 #include "ledger/ledger.h"
 #include "ledger/prune.h"
 #include "ledger/schema.h"
+#include "store/dialect.h"
 #include "watch/lease_sql.h"
 
 #include <inttypes.h>
@@ -33,10 +29,14 @@ const char *const retention_words[] = {
 #undef X
 		NULL};
 
+/* The time before which a row is old, by the first parameter. */
+#define OLD "({now_statement} - {span $1::bigint})"
+
 /* Nothing of ours waits for the job: it is not held, and no retry is due. */
 #define NOT_WAITING                                                                                \
-	" AND NOT EXISTS (SELECT 1 FROM @hold h WHERE h.watch = t.watch AND h.job = t.job) AND NOT "   \
-	"EXISTS (SELECT 1 FROM @retry r WHERE r.watch = t.watch AND r.job = t.job)"
+	" AND NOT EXISTS (SELECT 1 FROM defib.hold h WHERE h.watch = t.watch AND h.job = t.job) AND "  \
+	"NOT "                                                                                         \
+	"EXISTS (SELECT 1 FROM defib.retry r WHERE r.watch = t.watch AND r.job = t.job)"
 
 static const struct keep_rule {
 	const char *table;
@@ -53,23 +53,24 @@ static const struct keep_rule {
                        "t.state = 'rolled_back')",
                        "", "job_failed_at"},
 	[RETAIN_LEASES] = {"lease", offsetof(struct retention, leases_us), "claimed_at",
-                       "t.owner IS NULL", " AND (t.run_at IS NULL OR t.run_at < #)" NOT_WAITING,
+                       "t.owner IS NULL",
+                       " AND (t.run_at IS NULL OR t.run_at < " OLD ")" NOT_WAITING,
                        "lease_free_at"},
-	[RETAIN_STEPS] = {"step", offsetof(struct retention, leases_us), "finished_at",
-                      "t.watch <> 'queue'",
-                      " AND NOT EXISTS (SELECT 1 FROM @step o WHERE o.watch = t.watch AND o.job = "
-                      "t.job AND o.finished_at >= #) AND NOT EXISTS (SELECT 1 FROM @lease l WHERE "
-                      "l.watch = t.watch AND l.job = t.job AND l.owner IS NOT NULL)" NOT_WAITING,
-                      "step_at"},
-	[RETAIN_WORKERS] = {"worker", offsetof(struct retention, workers_us), "ended_at",
-                        "t.state <> 'alive'",
-                        " AND NOT EXISTS (SELECT 1 FROM @job j WHERE j.owner = t.id AND (j.state = "
-                        "'running' OR j.state = 'cancelling')) AND NOT EXISTS (SELECT 1 FROM "
-                        "@lease l WHERE l.owner = t.id)",
-                        "worker_ended_at"},
+	[RETAIN_STEPS] =
+		{"step", offsetof(struct retention, leases_us), "finished_at", "t.watch <> 'queue'",
+         " AND NOT EXISTS (SELECT 1 FROM defib.step o WHERE o.watch = t.watch AND o.job = "
+         "t.job AND o.finished_at >= " OLD ") AND NOT EXISTS (SELECT 1 FROM defib.lease l WHERE "
+         "l.watch = t.watch AND l.job = t.job AND l.owner IS NOT NULL)" NOT_WAITING,
+         "step_at"},
+	[RETAIN_WORKERS] =
+		{"worker", offsetof(struct retention, workers_us), "ended_at", "t.state <> 'alive'",
+         " AND NOT EXISTS (SELECT 1 FROM defib.job j WHERE j.owner = t.id AND (j.state = "
+         "'running' OR j.state = 'cancelling')) AND NOT EXISTS (SELECT 1 FROM "
+         "defib.lease l WHERE l.owner = t.id)",
+         "worker_ended_at"},
 	[RETAIN_PROGRAMS] = {"program", offsetof(struct retention, workers_us), "ended_at",
                          "t.ended_at IS NOT NULL",
-                         " AND NOT EXISTS (SELECT 1 FROM @claimed_by c WHERE c.application = "
+                         " AND NOT EXISTS (SELECT 1 FROM defib.claimed_by c WHERE c.application = "
                          "t.application AND c.watch = t.watch)",
                          "program_pkey"},
 	[RETAIN_TOKENS] = {"enqueued", offsetof(struct retention, tokens_us), "at", "true", "",
@@ -110,49 +111,22 @@ static int64_t age_of(const struct retention *p, const struct keep_rule *r)
 	return *(const int64_t *)((const char *)p + r->age);
 }
 
-/* The text for an engine. */
-static const char *sql_for(enum store_engine engine, struct arena *a, const char *text)
-{
-	struct buf out = BUF_INIT;
-	for (; *text; text++) {
-		if (*text == '@')
-			buf_add(&out, engine == STORE_POSTGRES ? "defib." : "defib_");
-		else if (*text == '#')
-			buf_add(&out, engine == STORE_POSTGRES
-			                  ? "(statement_timestamp() - $1::bigint * interval '1 microsecond')"
-			                  : "(" SQLITE_NOW_MS " - ?1 / 1000)");
-		else if (*text == '$' && engine == STORE_SQLITE)
-			buf_addch(&out, '?');
-		else
-			buf_addch(&out, *text);
-	}
-	const char *sql = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return sql;
-}
-
 /* "FROM table t WHERE … what is old", in both parameters' order. */
 static const char *old_rows(const struct keep_rule *r, const char *more, struct arena *a)
 {
-	return arena_printf(a, "FROM @%s t WHERE %s AND t.%s < #%s%s ORDER BY t.%s LIMIT $2", r->table,
-	                    r->is, r->time, r->over, more, r->time);
-}
-
-static const char *locked(enum store_engine engine)
-{
-	return engine == STORE_POSTGRES ? " FOR UPDATE SKIP LOCKED" : "";
+	return arena_printf(a, "FROM defib.%s t WHERE %s AND t.%s < " OLD "%s%s ORDER BY t.%s LIMIT $2",
+	                    r->table, r->is, r->time, r->over, more, r->time);
 }
 
 /* ---- one step */
 
 /* A list of ids as one parameter. */
-static const char *id_list(enum store_engine engine, const struct store_rows *rows, struct arena *a)
+static const char *id_list(const struct dialect *d, const struct store_rows *rows, struct arena *a)
 {
-	const char *marks = engine == STORE_POSTGRES ? "{}" : "[]";
 	struct buf out = BUF_INIT;
 	for (int i = 0; i < rows->nrows; i++)
-		buf_addf(&out, "%c%s", i ? ',' : marks[0], row_text(rows, i, 0));
-	buf_addch(&out, marks[1]);
+		buf_addf(&out, "%c%s", i ? ',' : d->list[0], row_text(rows, i, 0));
+	buf_addch(&out, d->list[1]);
 	const char *list = arena_strdup(a, buf_text(&out));
 	buf_release(&out);
 	return list;
@@ -161,27 +135,22 @@ static const char *id_list(enum store_engine engine, const struct store_rows *ro
 static defib_err remove_jobs(struct round *x, const struct keep_rule *r, int64_t *n,
                              struct failure *f)
 {
-	static const char *const among[][2] = {
-		[STORE_POSTGRES] = {"= ANY ($1::bigint[])", "= ANY (($1::bigint[])::text[])"},
-		[STORE_SQLITE] = {"IN (SELECT value FROM json_each(?1))",
-	                      "IN (SELECT CAST(value AS TEXT) FROM json_each(?1))"},
-	};
 	struct store *s = x->store;
 	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
 	struct store_rows rows;
 	const char *choose =
-		arena_printf(&x->arena, "SELECT t.id %s%s", old_rows(r, "", &x->arena), locked(s->engine));
-	defib_err err =
-		store_exec(s, sql_for(s->engine, &x->arena, choose), params, 2, &x->arena, &rows, f);
+		arena_printf(&x->arena, "SELECT t.id %s{skip_locked}", old_rows(r, "", &x->arena));
+	defib_err err = dialect_exec(s, choose, params, 2, &x->arena, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	if (err || *n == 0)
 		return err;
-	struct store_param ids = P_TEXT(id_list(s->engine, &rows, &x->arena));
+	struct store_param ids = P_TEXT(id_list(store_dialect(s), &rows, &x->arena));
 	for (size_t i = 0; i < sizeof parts_of_job / sizeof *parts_of_job && !err; i++) {
-		const char *sql = arena_printf(
-			&x->arena, "DELETE FROM @%s WHERE %s %s%s", parts_of_job[i].table,
-			parts_of_job[i].column, among[s->engine][parts_of_job[i].text], parts_of_job[i].more);
-		err = store_exec(s, sql_for(s->engine, &x->arena, sql), &ids, 1, &x->arena, NULL, f);
+		const char *sql = arena_printf(&x->arena, "DELETE FROM defib.%s WHERE %s %s%s",
+		                               parts_of_job[i].table, parts_of_job[i].column,
+		                               parts_of_job[i].text ? "{among_text $1}" : "{among $1}",
+		                               parts_of_job[i].more);
+		err = dialect_exec(s, sql, &ids, 1, &x->arena, NULL, f);
 	}
 	return err;
 }
@@ -192,14 +161,10 @@ static defib_err remove_rows(struct round *x, const struct keep_rule *r, const c
 	struct store *s = x->store;
 	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
 	struct store_rows rows = {0};
-	bool pg = s->engine == STORE_POSTGRES;
-	const char *sql =
-		arena_printf(&x->arena,
-	                 pg ? "DELETE FROM @%s WHERE ctid = ANY (ARRAY(SELECT t.ctid %s%s))"
-	                    : "DELETE FROM @%s WHERE rowid IN (SELECT t.rowid %s%s)",
-	                 r->table, old_rows(r, more, &x->arena), locked(s->engine));
-	defib_err err =
-		store_exec(s, sql_for(s->engine, &x->arena, sql), params, 2, &x->arena, &rows, f);
+	const char *sql = arena_printf(
+		&x->arena, "DELETE FROM defib.%s WHERE {row} {in_query SELECT t.{row} %s{skip_locked}}",
+		r->table, old_rows(r, more, &x->arena));
+	defib_err err = dialect_exec(s, sql, params, 2, &x->arena, &rows, f);
 	*n = err ? 0 : rows.affected;
 	return err;
 }
@@ -212,10 +177,9 @@ static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_
 	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
 	struct store_rows rows = {0};
 	const char *sql = arena_printf(
-		&x->arena, "DELETE FROM @step WHERE (watch, job) IN (SELECT t.watch, t.job %s)",
+		&x->arena, "DELETE FROM defib.step WHERE (watch, job) IN (SELECT t.watch, t.job %s)",
 		old_rows(r, "", &x->arena));
-	defib_err err =
-		store_exec(s, sql_for(s->engine, &x->arena, sql), params, 2, &x->arena, &rows, f);
+	defib_err err = dialect_exec(s, sql, params, 2, &x->arena, &rows, f);
 	*n = err ? 0 : rows.affected;
 	return err;
 }
@@ -229,18 +193,19 @@ static defib_err remove_leases(struct round *x, const struct keep_rule *r, int64
                                struct failure *f)
 {
 	struct store *s = x->store;
-	const char *floor = lease_floor[s->engine];
 	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
-	defib_err err = remove_rows(x, r, arena_printf(&x->arena, " AND t.epoch <= %s", floor), n, f);
+	defib_err err = remove_rows(x, r, " AND t.epoch <= " LEASE_FLOOR, n, f);
 	if (err)
 		return err;
-	const char *sql = arena_printf(
-		&x->arena,
-		"INSERT INTO @meta (name, value) SELECT 'lease_floor', CAST(o.top AS text) FROM (SELECT "
-		"max(e.epoch) AS top FROM (SELECT t.epoch %s) e) o WHERE o.top > %s ON CONFLICT (name) DO "
-		"UPDATE SET value = excluded.value",
-		old_rows(r, "", &x->arena), floor);
-	return store_exec(s, sql_for(s->engine, &x->arena, sql), params, 2, &x->arena, NULL, f);
+	const char *sql =
+		arena_printf(&x->arena,
+	                 "INSERT INTO defib.meta (name, value) SELECT 'lease_floor', CAST(o.top AS "
+	                 "text) FROM (SELECT "
+	                 "max(e.epoch) AS top FROM (SELECT t.epoch %s) e) o WHERE o.top > " LEASE_FLOOR
+	                 " ON CONFLICT (name) DO "
+	                 "UPDATE SET value = excluded.value",
+	                 old_rows(r, "", &x->arena));
+	return dialect_exec(s, sql, params, 2, &x->arena, NULL, f);
 }
 
 static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t *n,
@@ -265,14 +230,9 @@ static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t 
 /* Its first entry's age; 0: it has none. */
 static defib_err ledger_age(struct store *s, struct arena *a, int64_t *us, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT (extract(epoch FROM statement_timestamp() - at) * 1000000)::"
-						   "bigint FROM defib.ledger ORDER BY id LIMIT 1",
-		[STORE_SQLITE] = "SELECT CAST((julianday('now') - julianday(at)) * 86400000000.0 AS "
-						 "INTEGER) FROM defib_ledger ORDER BY id LIMIT 1",
-	};
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(
+		s, "SELECT {stamp_age_us at} FROM defib.ledger ORDER BY id LIMIT 1", NULL, 0, a, &rows, f);
 	*us = err || rows.nrows == 0 ? 0 : row_int(&rows, 0, 0, 0);
 	return err;
 }
@@ -326,19 +286,16 @@ static defib_err count_kept(struct round *x, const struct keep_rule *r, int64_t 
 	struct store_param index = P_TEXT(r->index), most = P_INT(COUNTED_MAX);
 	defib_err err = DEFIB_OK;
 	*n = 0;
-	if (s->engine == STORE_POSTGRES) {
-		err = store_exec(s,
-		                 "SELECT c.reltuples::bigint FROM pg_class c WHERE c.relname = $1 AND "
-		                 "c.relnamespace = 'defib'::regnamespace",
-		                 &index, 1, &x->arena, &rows, f);
+	if (store_dialect(s)->ask.rows_of_index) {
+		err = store_exec(s, store_dialect(s)->ask.rows_of_index, &index, 1, &x->arena, &rows, f);
 		*n = err || rows.nrows == 0 ? 0 : row_int(&rows, 0, 0, 0);
 	}
 	if (err || *n > COUNTED_MAX)
 		return err;
 	const char *sql = arena_printf(
-		&x->arena, "SELECT count(*) FROM (SELECT 1 FROM @%s t WHERE %s LIMIT $1) AS few", r->table,
-		r->is);
-	err = store_exec(s, sql_for(s->engine, &x->arena, sql), &most, 1, &x->arena, &rows, f);
+		&x->arena, "SELECT count(*) FROM (SELECT 1 FROM defib.%s t WHERE %s LIMIT $1) AS few",
+		r->table, r->is);
+	err = dialect_exec(s, sql, &most, 1, &x->arena, &rows, f);
 	*n = err ? 0 : row_int(&rows, 0, 0, 0);
 	return err;
 }
@@ -348,14 +305,11 @@ static defib_err note_kept(struct round *x, enum retention_rule rule, struct fai
 {
 	const struct keep_rule *r = &rules[rule];
 	struct store *s = x->store;
-	bool pg = s->engine == STORE_POSTGRES;
 	int64_t n = 0;
-	const char *oldest =
-		arena_printf(&x->arena, "(SELECT min(t.%s) FROM @%s t WHERE %s)", r->time, r->table, r->is);
+	const char *oldest = arena_printf(&x->arena, "(SELECT min(t.%s) FROM defib.%s t WHERE %s)",
+	                                  r->time, r->table, r->is);
 	if (rule == RETAIN_LEDGER)
-		oldest = pg ? "(SELECT t.at FROM @ledger t ORDER BY t.id LIMIT 1)"
-		            : "(SELECT CAST((julianday(t.at) - 2440587.5) * 86400000 AS INTEGER) FROM "
-		              "@ledger t ORDER BY t.id LIMIT 1)";
+		oldest = "(SELECT {stamp_instant t.at} FROM defib.ledger t ORDER BY t.id LIMIT 1)";
 	defib_err err = count_kept(x, r, &n, f);
 	if (err)
 		return err;
@@ -363,11 +317,12 @@ static defib_err note_kept(struct round *x, enum retention_rule rule, struct fai
 	                               P_INT(n)};
 	const char *sql = arena_printf(
 		&x->arena,
-		"INSERT INTO @kept AS k (rule, at, removed, rows, oldest) VALUES ($1, %s, $2, $3, %s) ON "
+		"INSERT INTO defib.kept AS k (rule, at, removed, rows, oldest) VALUES ($1, {now}, $2, $3, "
+		"%s) ON "
 		"CONFLICT (rule) DO UPDATE SET at = excluded.at, removed = k.removed + excluded.removed, "
 		"rows = excluded.rows, oldest = excluded.oldest",
-		pg ? "clock_timestamp()" : SQLITE_NOW_MS, oldest);
-	return store_write(s, sql_for(s->engine, &x->arena, sql), params, 3, &x->arena, NULL, f);
+		oldest);
+	return dialect_write(s, sql, params, 3, &x->arena, NULL, f);
 }
 
 static bool in_time(const struct round *x)
@@ -412,18 +367,12 @@ static defib_err ready(struct store *s, bool *there, struct failure *f)
 
 static defib_err claim(struct round *x, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"INSERT INTO defib.kept AS k (rule, at) VALUES ('', clock_timestamp()) ON CONFLICT "
-			"(rule) DO UPDATE SET at = excluded.at WHERE $2::bigint = 1 OR k.at <= "
-			"clock_timestamp() - $1::bigint * interval '1 microsecond'",
-		[STORE_SQLITE] = "INSERT INTO defib_kept AS k (rule, at) VALUES ('', " SQLITE_NOW_MS
-						 ") ON CONFLICT (rule) DO UPDATE SET at = excluded.at WHERE ?2 = 1 OR k.at "
-						 "<= excluded.at - ?1 / 1000",
-	};
+	static const char sql[] =
+		"INSERT INTO defib.kept AS k (rule, at) VALUES ('', {now}) ON CONFLICT (rule) DO UPDATE "
+		"SET at = excluded.at WHERE $2::bigint = 1 OR k.at <= {now} - {span $1::bigint}";
 	struct store_param params[] = {P_INT(x->policy->every_us), P_INT(x->force)};
 	struct store_rows rows = {0};
-	defib_err err = store_write(x->store, sql[x->store->engine], params, 2, &x->arena, &rows, f);
+	defib_err err = dialect_write(x->store, sql, params, 2, &x->arena, &rows, f);
 	x->out->claimed = !err && rows.affected > 0;
 	return err;
 }
@@ -431,13 +380,10 @@ static defib_err claim(struct round *x, struct failure *f)
 /* What is left is taken up soon, with pauses that leave the database most of its time. */
 static defib_err due_soon(struct round *x, int64_t pause_us, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "UPDATE defib.kept SET at = clock_timestamp() - $1::bigint * interval "
-						   "'1 microsecond' WHERE rule = ''",
-		[STORE_SQLITE] = "UPDATE defib_kept SET at = " SQLITE_NOW_MS " - ?1 / 1000 WHERE rule = ''",
-	};
 	struct store_param ago = P_INT(x->policy->every_us - pause_us);
-	return store_write(x->store, sql[x->store->engine], &ago, 1, &x->arena, NULL, f);
+	return dialect_write(x->store,
+	                     "UPDATE defib.kept SET at = {now} - {span $1::bigint} WHERE rule = ''",
+	                     &ago, 1, &x->arena, NULL, f);
 }
 
 defib_err retention_round(struct store *s, const struct retention *p, const char *actor, bool force,
@@ -510,7 +456,7 @@ defib_err retention_look(struct store *s, const struct retention *p, int64_t old
 		}
 		const char *sql = arena_printf(&a, "SELECT count(*) FROM (SELECT 1 %s) AS old",
 		                               old_rows(&rules[i], "", &a));
-		err = store_exec(s, sql_for(s->engine, &a, sql), params, 2, &a, &rows, f);
+		err = dialect_exec(s, sql, params, 2, &a, &rows, f);
 		old[i] = err ? 0 : row_int(&rows, 0, 0, 0);
 	}
 	arena_release(&a);
@@ -519,15 +465,8 @@ defib_err retention_look(struct store *s, const struct retention *p, int64_t old
 
 defib_err retention_read(struct store *s, struct retention_state *out, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"SELECT rule, (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint, removed, "
-			"rows, (extract(epoch FROM clock_timestamp() - oldest) * 1000000)::bigint FROM "
-			"defib.kept",
-		[STORE_SQLITE] =
-			"SELECT rule, (" SQLITE_NOW_MS " - at) * 1000, removed, rows, (" SQLITE_NOW_MS
-			" - oldest) * 1000 FROM defib_kept",
-	};
+	static const char sql[] =
+		"SELECT rule, {us {now} - at}, removed, rows, {us {now} - oldest} FROM defib.kept";
 	struct arena a = ARENA_INIT;
 	struct store_rows rows = {0};
 	bool there = false;
@@ -536,7 +475,7 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 		out->kept[i] = (struct retention_kept){0, -1, -1};
 	defib_err err = schema_has(s, "kept", &there, f);
 	if (!err && there)
-		err = store_exec(s, sql[s->engine], NULL, 0, &a, &rows, f);
+		err = dialect_exec(s, sql, NULL, 0, &a, &rows, f);
 	for (int i = 0; !err && there && i < rows.nrows; i++) {
 		const char *name = row_text(&rows, i, 0);
 		out->known = out->known || !*name;

@@ -5,16 +5,6 @@
 
 #include <assert.h>
 
-/* PostgreSQL keeps a timestamp, SQLite milliseconds: never earlier than was asked for. */
-static const char *const due_from_us[] = {
-	[STORE_POSTGRES] = "timestamptz 'epoch' + u.due_us * interval '1 microsecond'",
-	[STORE_SQLITE] = "(u.due_us + 999) / 1000"};
-static const char *const due_to_us[] = {[STORE_POSTGRES] =
-                                            "round(extract(epoch FROM due_at) * 1000000)::bigint",
-                                        [STORE_SQLITE] = "due_at * 1000"};
-static const char *const due_now[] = {
-	[STORE_POSTGRES] = "due_at <= clock_timestamp()", [STORE_SQLITE] = "due_at <= " SQLITE_NOW_MS};
-
 defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
                            const struct pending_retry *all, int n, struct arena *a,
                            struct failure *f)
@@ -37,14 +27,12 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 		relation_int(&r, p->attempt);
 		relation_end_row(&r);
 	}
-	const char *head =
-		arena_printf(a,
-	                 "INSERT INTO %s (watch, batch, job, reason, expected, due_at, attempt) "
-	                 "SELECT u.watch, u.batch, u.job, u.reason, u.expected, %s, u.attempt FROM (",
-	                 retry_table[s->engine], due_from_us[s->engine]);
 	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
 	defib_err err =
-		run_over(s, &r, head,
+		run_over(s, &r,
+	             "INSERT INTO defib.retry (watch, batch, job, reason, expected, due_at, attempt) "
+	             "SELECT u.watch, u.batch, u.job, u.reason, u.expected, {instant_after u.due_us}, "
+	             "u.attempt FROM (",
 	             ") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET batch = excluded.batch, "
 	             "reason = excluded.reason, expected = excluded.expected, "
 	             "due_at = excluded.due_at, attempt = excluded.attempt, at = excluded.at",
@@ -54,13 +42,9 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 }
 
 /* What is read of a pending retry `p`. */
-static void add_columns(struct buf *sql, enum store_engine engine)
-{
-	buf_addf(sql, "SELECT p.job, p.reason, p.expected, p.batch, %s, p.attempt, p.watch, ",
-	         due_to_us[engine]);
-	add_iso(sql, engine, "p.at");
-	buf_addf(sql, " FROM %s AS p", retry_table[engine]);
-}
+#define PENDING                                                                                    \
+	"SELECT p.job, p.reason, p.expected, p.batch, {us due_at}, p.attempt, p.watch, {iso p.at} "    \
+	"FROM defib.retry AS p"
 
 static void take_rows(const struct store_rows *rows, struct arena *a, struct pending_retry **out,
                       int *n)
@@ -88,14 +72,13 @@ static defib_err read_pending(struct store *s, const char *watch, const char *co
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	struct store_param params[] = {P_INT(limit), P_TEXT(watch)};
-	char mark = param_mark(s->engine);
-	add_columns(&sql, s->engine);
+	buf_add(&sql, PENDING);
 	if (watch)
-		buf_addf(&sql, " WHERE p.watch = %c2", mark);
+		buf_add(&sql, " WHERE p.watch = $2");
 	if (condition)
 		buf_addf(&sql, " %s %s", watch ? "AND" : "WHERE", condition);
-	buf_addf(&sql, " ORDER BY due_at, p.job LIMIT %c1", mark);
-	defib_err err = store_exec(s, buf_text(&sql), params, watch ? 2 : 1, a, &rows, f);
+	buf_add(&sql, " ORDER BY due_at, p.job LIMIT $1");
+	defib_err err = dialect_exec(s, buf_text(&sql), params, watch ? 2 : 1, a, &rows, f);
 	buf_release(&sql);
 	if (!err)
 		take_rows(&rows, a, out, n);
@@ -107,17 +90,13 @@ defib_err ledger_retries_of(struct store *s, const char *watch, const char *cons
 {
 	struct store_rows rows;
 	struct relation r;
-	struct buf head = BUF_INIT;
 	*n = 0;
 	if (njobs == 0)
 		return DEFIB_OK;
 	jobs_relation(&r, s->engine, watch, jobs, njobs);
-	add_columns(&head, s->engine);
-	buf_add(&head, " JOIN (");
-	defib_err err = run_over(s, &r, buf_text(&head),
+	defib_err err = run_over(s, &r, PENDING " JOIN (",
 	                         ") AS u ON p.watch = u.watch AND p.job = u.job", NULL, 0, a, &rows, f);
 	relation_release(&r);
-	buf_release(&head);
 	if (!err)
 		take_rows(&rows, a, out, n);
 	return err;
@@ -127,7 +106,7 @@ defib_err ledger_retries_due(struct store *s, const char *watch, int limit, stru
                              struct pending_retry **out, int *n, struct failure *f)
 {
 	assert(watch && limit > 0);
-	return read_pending(s, watch, due_now[s->engine], limit, a, out, n, f);
+	return read_pending(s, watch, "due_at <= {now}", limit, a, out, n, f);
 }
 
 defib_err ledger_retries_list(struct store *s, const char *watch, int limit, struct arena *a,
@@ -140,7 +119,7 @@ defib_err ledger_retries_list(struct store *s, const char *watch, int limit, str
 defib_err ledger_retries_drop(struct store *s, const char *watch, const char *const *jobs, int n,
                               struct arena *a, struct failure *f)
 {
-	return drop_jobs(s, retry_table[s->engine], watch, jobs, n, a, f);
+	return drop_jobs(s, "defib.retry", watch, jobs, n, a, f);
 }
 
 defib_err ledger_retry_next(struct store *s, const char *watch, int64_t *due_us, bool *any,

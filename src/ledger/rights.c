@@ -2,6 +2,7 @@
 #include "ledger/rights.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 const char *const rights_names[] = {"view", "act", "daemon", "work", "run", NULL};
 const char *const rights_of_commands[RIGHTS_GROUPS] = {
@@ -127,7 +128,7 @@ defib_err rights_lacking(struct store *s, enum rights_group group, struct arena 
 	struct buf needs = BUF_INIT;
 	struct store_rows rows;
 	*grants = "";
-	if (s->engine != STORE_POSTGRES)
+	if (!store_dialect(s)->has_grants)
 		return DEFIB_OK;
 	for (int i = 0; i < NRIGHTS; i++)
 		if (rights[i].needs[group])

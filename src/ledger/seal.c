@@ -16,17 +16,12 @@
 	"l.evidence, l.before, l.after, l.epoch)"
 
 /* What of an entry is sealed, by form: each seal says by which it was made. */
-static const char *entry_text(enum store_engine e, int64_t form)
+static const char *entry_text(const struct dialect *d, int64_t form)
 {
-	if (e == STORE_SQLITE)
+	if (!d->has_functions)
 		return "json_array" ENTRY_COLUMNS;
 	return form == 1 ? "defib.ledger_text(l)" : "defib.ledger_line" ENTRY_COLUMNS;
 }
-static const char *const seal_table[] = {
-	[STORE_POSTGRES] = "defib.ledger_seal", [STORE_SQLITE] = "defib_ledger_seal"};
-/* A table of an older version has no such column: all its seals are of the first form. */
-static const char *const form_column[] = {
-	[STORE_POSTGRES] = "to_jsonb(s) ->> 'form'", [STORE_SQLITE] = "1"};
 
 struct seal_row {
 	int64_t last_id, first_id, entries, next_id, form;
@@ -37,12 +32,11 @@ struct seal_row {
 static defib_err read_texts(struct store *s, int64_t form, int64_t after, int64_t until,
                             struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	char mark = param_mark(s->engine);
 	struct store_param params[] = {P_INT(after), P_INT(until)};
-	const char *sql =
-		arena_printf(a, "SELECT l.id, %s FROM %s l WHERE l.id > %c1 AND l.id <= %c2 ORDER BY l.id",
-	                 entry_text(s->engine, form), ledger_table[s->engine], mark, mark);
-	return store_exec(s, sql, params, 2, a, rows, f);
+	const char *sql = arena_printf(
+		a, "SELECT l.id, %s FROM defib.ledger l WHERE l.id > $1 AND l.id <= $2 ORDER BY l.id",
+		entry_text(store_dialect(s), form));
+	return dialect_exec(s, sql, params, 2, a, rows, f);
 }
 
 /* The seal over rows from..to of (id, text), behind `before`. */
@@ -59,7 +53,7 @@ static void make_seal(const char *before, const char *role, const struct store_r
 	buf_release(&text);
 }
 
-/* ---- adding (SQLite) ---- */
+/* ---- adding, where no trigger does it ---- */
 
 static defib_err append_seal(struct store *s, int64_t before_id, const char *before,
                              const struct store_rows *rows, struct arena *a, struct failure *f)
@@ -70,13 +64,13 @@ static defib_err append_seal(struct store *s, int64_t before_id, const char *bef
 	struct store_param link[] = {P_INT(before_id), P_INT(last_id)};
 	struct store_param params[] = {P_INT(last_id), P_INT(row_int(rows, 0, 0, 0)),
 	                               P_INT(rows->nrows), P_TEXT(seal)};
-	defib_err err = store_exec(s, "UPDATE defib_ledger_seal SET next_id = ?2 WHERE last_id = ?1",
-	                           link, 2, a, NULL, f);
+	defib_err err = dialect_exec(s, "UPDATE defib.ledger_seal SET next_id = $2 WHERE last_id = $1",
+	                             link, 2, a, NULL, f);
 	return err ? err
-	           : store_exec(
+	           : dialect_exec(
 					 s,
-					 "INSERT INTO defib_ledger_seal (last_id, first_id, entries, role, seal) "
-					 "VALUES (?1, ?2, ?3, '', ?4)",
+					 "INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal) "
+					 "VALUES ($1, $2, $3, '', $4)",
 					 params, 4, a, NULL, f);
 }
 
@@ -84,14 +78,14 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 {
 	struct store_rows end, rows = {0};
 	bool there = false;
-	if (s->engine != STORE_SQLITE)
+	if (store_dialect(s)->has_functions)
 		return DEFIB_OK;
 	/* A file of an older version is brought up to date by defib init, or the next scan --fix. */
 	defib_err err = schema_has(s, "ledger_seal", &there, f);
 	if (err || !there)
 		return err;
-	err = store_exec(s, "SELECT last_id, seal FROM defib_ledger_seal WHERE next_id IS NULL", NULL,
-	                 0, a, &end, f);
+	err = dialect_exec(s, "SELECT last_id, seal FROM defib.ledger_seal WHERE next_id IS NULL", NULL,
+	                   0, a, &end, f);
 	if (!err && end.nrows != 1)
 		return fail(f, DEFIB_DATABASE,
 		            "the ledger's chain of seals has no last seal; run: defib ledger verify");
@@ -126,14 +120,16 @@ static void broken(struct check *c, int64_t at, const char *what)
 static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struct seal_row **out,
                             int *n, struct failure *f)
 {
-	enum store_engine e = c->store->engine;
 	struct store_param params[] = {P_INT(after), P_INT(limit)};
 	struct store_rows rows;
-	const char *sql = arena_printf(&c->page,
-	                               "SELECT last_id, first_id, entries, next_id, role, seal, %s "
-	                               "FROM %s AS s WHERE last_id > %c1 ORDER BY last_id LIMIT %c2",
-	                               form_column[e], seal_table[e], param_mark(e), param_mark(e));
-	defib_err err = store_exec(c->store, sql, params, 2, &c->page, &rows, f);
+	/* A table of an older version has no such column: all its seals are of the first form. */
+	const char *sql =
+		arena_printf(&c->page,
+	                 "SELECT last_id, first_id, entries, next_id, role, seal, %s "
+	                 "FROM defib.ledger_seal AS s WHERE last_id > $1 ORDER BY "
+	                 "last_id LIMIT $2",
+	                 store_dialect(c->store)->has_functions ? "to_jsonb(s) ->> 'form'" : "1");
+	defib_err err = dialect_exec(c->store, sql, params, 2, &c->page, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(&c->page, struct seal_row, *n + 1);
 	for (int i = 0; i < *n; i++)
@@ -209,21 +205,14 @@ static defib_err check_some(struct check *c, const struct seal_row *seals, int n
 /* Behind the anchor nothing may be missing that no PRUNED entry tells of. */
 static defib_err check_anchor(struct check *c, const struct seal_row *anchor, struct failure *f)
 {
-	static const char *const told[] = {
-		[STORE_POSTGRES] = "SELECT count(*) FROM defib.ledger WHERE event = '" ENTRY_PRUNED "' AND "
-						   "evidence->>'last_id' = $1 AND evidence->>'seal' = $2",
-		[STORE_SQLITE] = "SELECT count(*) FROM defib_ledger WHERE event = '" ENTRY_PRUNED "' AND "
-						 "json_extract(evidence, '$.last_id') = CAST(?1 AS INTEGER) AND "
-						 "json_extract(evidence, '$.seal') = ?2",
-	};
-	enum store_engine e = c->store->engine;
+	static const char told[] =
+		"SELECT count(*) FROM defib.ledger WHERE event = '" ENTRY_PRUNED "' AND CAST({member "
+		"evidence|last_id} AS text) = $1 AND {member evidence|seal} = $2";
 	const char *id = arena_printf(&c->page, "%" PRId64, anchor->last_id);
 	struct store_param params[] = {P_TEXT(id), P_TEXT(anchor->seal)}, last = P_INT(anchor->last_id);
 	struct store_rows rows;
-	defib_err err = store_exec(c->store,
-	                           arena_printf(&c->page, "SELECT count(*) FROM %s WHERE id <= %c1",
-	                                        ledger_table[e], param_mark(e)),
-	                           &last, 1, &c->page, &rows, f);
+	defib_err err = dialect_exec(c->store, "SELECT count(*) FROM defib.ledger WHERE id <= $1",
+	                             &last, 1, &c->page, &rows, f);
 	if (err)
 		return err;
 	c->report->unsealed = row_int(&rows, 0, 0, 0);
@@ -231,7 +220,7 @@ static defib_err check_anchor(struct check *c, const struct seal_row *anchor, st
 		return DEFIB_OK;
 	if (c->report->unsealed)
 		broken(c, 1, "entries exist that a PRUNED entry lists as removed");
-	err = store_exec(c->store, told[e], params, 2, &c->page, &rows, f);
+	err = dialect_exec(c->store, told, params, 2, &c->page, &rows, f);
 	if (!err && row_int(&rows, 0, 0, 0) == 0)
 		broken(c, 1, "the start of the ledger was removed without a PRUNED entry");
 	return err;
@@ -240,13 +229,10 @@ static defib_err check_anchor(struct check *c, const struct seal_row *anchor, st
 /* Whether entries stand behind the last seal: *id is the first, 0: none. */
 static defib_err first_behind(struct check *c, int64_t *id, struct failure *f)
 {
-	enum store_engine e = c->store->engine;
 	struct store_param at = P_INT(c->at);
 	struct store_rows rows;
-	defib_err err = store_exec(c->store,
-	                           arena_printf(&c->page, "SELECT min(id) FROM %s WHERE id > %c1",
-	                                        ledger_table[e], param_mark(e)),
-	                           &at, 1, &c->page, &rows, f);
+	defib_err err = dialect_exec(c->store, "SELECT min(id) FROM defib.ledger WHERE id > $1", &at, 1,
+	                             &c->page, &rows, f);
 	*id = err ? 0 : row_int(&rows, 0, 0, 0);
 	return err;
 }

@@ -3,34 +3,10 @@
 
 #include <assert.h>
 
-const char *const ledger_table[] = {
-	[STORE_POSTGRES] = "defib.ledger", [STORE_SQLITE] = "defib_ledger"};
-const char *const hold_table[] = {[STORE_POSTGRES] = "defib.hold", [STORE_SQLITE] = "defib_hold"};
-const char *const retry_table[] = {
-	[STORE_POSTGRES] = "defib.retry", [STORE_SQLITE] = "defib_retry"};
-
-char param_mark(enum store_engine engine)
+defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f)
 {
-	return engine == STORE_POSTGRES ? '$' : '?';
-}
-
-void add_iso(struct buf *out, enum store_engine engine, const char *column)
-{
-	if (engine == STORE_POSTGRES)
-		buf_addf(out, "to_char(%s AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
-		         column);
-	else
-		buf_add(out, column);
-}
-
-void add_ago(struct buf *out, enum store_engine engine, int param)
-{
-	if (engine == STORE_POSTGRES)
-		buf_addf(out, "statement_timestamp() - $%d::float8 * interval '1 microsecond'", param);
-	else
-		buf_addf(out,
-		         "strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now', (?%d / -1000000.0) || ' seconds')",
-		         param);
+	return store_dialect(s)->has_session_locks ? store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f)
+	                                           : DEFIB_OK;
 }
 
 void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,
@@ -60,7 +36,7 @@ defib_err run_over(struct store *s, struct relation *r, const char *head, const 
 	relation_params(r, params);
 	for (int i = 0; i < nmore; i++)
 		params[n++] = more[i];
-	defib_err err = store_exec(s, buf_text(&sql), params, n, a, rows, f);
+	defib_err err = dialect_exec(s, buf_text(&sql), params, n, a, rows, f);
 	buf_release(&sql);
 	return err;
 }

@@ -3,30 +3,15 @@
 
 #include "base/log.h"
 #include "life/fellows.h"
-
-/* An installation may be without workers, or older than the column. */
-static defib_err has_registry(struct store *s, struct arena *a, bool *has, struct failure *f)
-{
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('defib.worker')"
-						   " AND attname = 'serves' AND has_table_privilege(attrelid, 'SELECT')",
-		[STORE_SQLITE] = "SELECT 1 FROM pragma_table_info('defib_worker') WHERE name = 'serves'",
-	};
-	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
-	*has = !err && rows.nrows > 0;
-	return err;
-}
+#include "store/dialect.h"
 
 static defib_err was_served(struct store *s, const char *watch, struct arena *a, bool *ever,
                             struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT DISTINCT serves FROM defib.worker WHERE serves IS NOT NULL",
-		[STORE_SQLITE] = "SELECT DISTINCT serves FROM defib_worker WHERE serves IS NOT NULL",
-	};
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
+	defib_err err =
+		dialect_exec(s, "SELECT DISTINCT serves FROM defib.worker WHERE serves IS NOT NULL", NULL,
+	                 0, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		*ever = *ever || serves_watch(row_text(&rows, i, 0), watch);
 	return err;
@@ -77,7 +62,8 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 	bool there = false;
 	int n = 0;
 	*out = (struct instances){0};
-	defib_err err = has_registry(s, &a, &there, f);
+	/* An installation may be without workers, or older than the column. */
+	defib_err err = dialect_own_column(s, "worker", "serves", &there, f);
 	if (!err && there)
 		err = was_served(s, watch, &a, &out->ever, f);
 	if (!err && there)

@@ -2,40 +2,8 @@
 #include "life/leader.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 #include "store/relation.h"
-
-/* The relation of asked watches stands between head and tail. */
-static const struct {
-	const char *head, *tail, *leave, *leave_watch;
-} statements[] = {
-	[STORE_POSTGRES] =
-		{
-			"INSERT INTO defib.leader AS l (watch, holder, expires_at) SELECT u.watch, u.holder, "
-			"clock_timestamp() + u.lease_ms * interval '1 millisecond' FROM (",
-			/* Nothing is written, and no row locked, where a living one leads. */
-			") AS u WHERE NOT EXISTS (SELECT 1 FROM defib.leader AS o WHERE o.watch = u.watch AND "
-			"o.holder <> u.holder AND o.holder IN (SELECT d.holder FROM defib.leader AS d WHERE "
-			"d.expires_at >= clock_timestamp())) ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET "
-			"holder = excluded.holder, "
-			"expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> "
-			"excluded.holder)::int, "
-			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE clock_timestamp() END "
-			"WHERE l.holder = excluded.holder OR l.expires_at < clock_timestamp() RETURNING watch",
-			"DELETE FROM defib.leader WHERE holder = $1",
-			"DELETE FROM defib.leader WHERE holder = $1 AND watch = $2",
-		},
-	[STORE_SQLITE] =
-		{
-			"INSERT INTO defib_leader AS l (watch, holder, since, expires_at) SELECT u.watch, "
-			"u.holder, " SQLITE_NOW_MS ", " SQLITE_NOW_MS " + u.lease_ms FROM (",
-			") AS u WHERE true ON CONFLICT (watch) DO UPDATE SET holder = excluded.holder, "
-			"expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> excluded.holder), "
-			"since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE excluded.since END "
-			"WHERE l.holder = excluded.holder OR l.expires_at < " SQLITE_NOW_MS " RETURNING watch",
-			"DELETE FROM defib_leader WHERE holder = ?1",
-			"DELETE FROM defib_leader WHERE holder = ?1 AND watch = ?2",
-		},
-};
 
 static void asked_relation(struct relation *r, enum store_engine engine, const char *holder,
                            const char *const *watches, int n)
@@ -60,16 +28,22 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 	struct buf sql = BUF_INIT;
 	struct store_rows rows;
 	struct relation r;
+	/* Nothing is written, and no row locked, where a living one leads. */
 	asked_relation(&r, s->engine, holder, watches, n);
-	buf_add(&sql, statements[s->engine].head);
+	buf_add(&sql, "INSERT INTO defib.leader AS l (watch, holder, since, expires_at) SELECT "
+	              "u.watch, u.holder, {now}, {now} + {span_ms u.lease_ms} FROM (");
 	relation_select(&r, 1, &sql);
-	buf_add(&sql, statements[s->engine].tail);
+	buf_add(&sql,
+	        ") AS u WHERE NOT EXISTS (SELECT 1 FROM defib.leader AS o WHERE o.watch = u.watch AND "
+	        "o.holder <> u.holder AND o.holder IN (SELECT d.holder FROM defib.leader AS d WHERE "
+	        "d.expires_at >= {now})) ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET holder = "
+	        "excluded.holder, expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> "
+	        "excluded.holder)::int, since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE "
+	        "excluded.since END WHERE l.holder = excluded.holder OR l.expires_at < {now} RETURNING "
+	        "watch");
 	relation_params(&r, params);
-	/* Asked all the time: on PostgreSQL a statement is a transaction, without three more around. */
 	defib_err err =
-		s->engine == STORE_POSTGRES
-			? store_exec(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f)
-			: store_write(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);
+		dialect_write_alone(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);
 	for (int i = 0; i < n; i++) {
 		leads[i] = false;
 		for (int k = 0; !err && k < rows.nrows && !leads[i]; k++)
@@ -89,12 +63,13 @@ defib_err leader_renew(struct store *s, const char *holder, const char *watch, i
 	struct arena a = ARENA_INIT;
 	struct store_rows rows = {0};
 	*held = 0;
-	if (s->engine == STORE_SQLITE)
+	/* Where writers wait for each other all are asked for at once, which is one write too. */
+	if (store_dialect(s)->one_writer)
 		return DEFIB_OK;
-	defib_err err = store_exec(
+	defib_err err = dialect_exec(
 		s,
-		"UPDATE defib.leader SET expires_at = clock_timestamp() + $3::bigint * interval '1 "
-		"millisecond' WHERE holder = $1 AND watch = $2 AND expires_at >= clock_timestamp() "
+		"UPDATE defib.leader SET expires_at = {now} + {span_ms $3::bigint} WHERE holder = $1 AND "
+		"watch = $2 AND expires_at >= {now} "
 		"RETURNING (SELECT count(*) FROM defib.leader WHERE holder = $1)",
 		params, 3, &a, &rows, f);
 	if (!err && rows.nrows)
@@ -107,7 +82,8 @@ defib_err leader_leave(struct store *s, const char *holder, struct failure *f)
 {
 	struct store_param param = P_TEXT(holder);
 	struct arena a = ARENA_INIT;
-	defib_err err = store_write(s, statements[s->engine].leave, &param, 1, &a, NULL, f);
+	defib_err err =
+		dialect_write(s, "DELETE FROM defib.leader WHERE holder = $1", &param, 1, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -117,7 +93,8 @@ defib_err leader_leave_watch(struct store *s, const char *holder, const char *wa
 {
 	struct store_param params[] = {P_TEXT(holder), P_TEXT(watch)};
 	struct arena a = ARENA_INIT;
-	defib_err err = store_write(s, statements[s->engine].leave_watch, params, 2, &a, NULL, f);
+	defib_err err = dialect_write(s, "DELETE FROM defib.leader WHERE holder = $1 AND watch = $2",
+	                              params, 2, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -125,20 +102,14 @@ defib_err leader_leave_watch(struct store *s, const char *holder, const char *wa
 defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out, int *n,
                       struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] =
-			"SELECT watch, holder, (extract(epoch FROM since) * 1000000)::bigint, "
-			"(extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint, "
-			"expires_at > clock_timestamp(), (extract(epoch FROM expires_at) * 1000000)::bigint "
-			"FROM (SELECT watch, holder, since, max(expires_at) OVER (PARTITION BY holder) AS "
-			"expires_at FROM defib.leader) AS l ORDER BY watch",
-		[STORE_SQLITE] = "SELECT watch, holder, since * 1000, (" SQLITE_NOW_MS
-						 " - since) * 1000, expires_at > " SQLITE_NOW_MS
-						 ", expires_at * 1000 FROM defib_leader ORDER BY watch",
-	};
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(
+		s,
+		"SELECT watch, holder, {us since}, {us {now} - since}, expires_at > {now}, {us expires_at} "
+		"FROM (SELECT watch, holder, since, max(expires_at) OVER (PARTITION BY holder) AS "
+		"expires_at FROM defib.leader) AS l ORDER BY watch",
+		NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;

@@ -2,6 +2,7 @@
 #include "life/programs.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -215,18 +216,11 @@ static defib_err read_programs(struct store *s, const char *watch,
 defib_err programs_gone(struct store *s, const char *watch, struct arena *a, struct program **out,
                         int *n, struct failure *f)
 {
-	struct store_rows rows;
+	bool there = false;
 	*n = 0;
-	if (s->engine != STORE_POSTGRES)
-		return DEFIB_OK;
-	/* A role that may not use the table frees nothing by it. */
-	defib_err err = store_exec(
-		s,
-		"SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-		"WHERE n.nspname = 'defib' AND c.relname = 'program' AND has_schema_privilege(n.oid, "
-		"'USAGE') AND has_table_privilege(c.oid, 'SELECT'))",
-		NULL, 0, a, &rows, f);
-	if (err || !row_bool(&rows, 0, 0))
+	/* Only where `defib attach` made it; a role that may not use the table frees nothing by it. */
+	defib_err err = dialect_own_table(s, "program", &there, f);
+	if (err || !there)
 		return err;
 	return read_programs(s, watch, all_gone, a, out, n, f);
 }

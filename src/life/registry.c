@@ -1,10 +1,11 @@
 /* registry.c: see registry.h. */
 #include "life/registry.h"
 
+#include "store/dialect.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
-#define NOW_MS SQLITE_NOW_MS
 #define REGISTERED_CHANNEL "defib_worker"
 
 /* A statement with at most a few parameters, and the first cell of its answer. */
@@ -13,7 +14,7 @@ static defib_err one(struct store *s, const char *sql, const struct store_param 
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql, params, n, &a, &rows, f);
+	defib_err err = dialect_exec(s, sql, params, n, &a, &rows, f);
 	if (!err) {
 		*found = rows.nrows > 0 && row_text(&rows, 0, 0) != NULL;
 		if (value)
@@ -31,25 +32,24 @@ static defib_err lost(struct failure *f, int64_t id)
 defib_err registry_register(struct store *s, const char *name, const struct incarnation *who,
                             int64_t lease_ms, const char *serves, int64_t *id, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT defib.register($1, $2, $3::integer, $4)",
-		[STORE_SQLITE] =
-			"INSERT INTO defib_worker (name, incarnation, lease_ms, started_at, "
-			"renewed_at, expires_at, serves) VALUES (?1, ?2, ?3, " NOW_MS ", " NOW_MS ", " NOW_MS
-			" + ?3, ?4) ON CONFLICT (incarnation) DO UPDATE SET renewed_at = "
-			"excluded.renewed_at, expires_at = excluded.expires_at "
-			"WHERE state = 'alive' RETURNING id",
-	};
+	static const char insert[] =
+		"INSERT INTO defib.worker (name, incarnation, lease_ms, started_at, renewed_at, "
+		"expires_at, serves) VALUES ($1, $2, $3, {now}, {now}, {now} + {span_ms $3}, $4) ON "
+		"CONFLICT (incarnation) DO UPDATE SET renewed_at = excluded.renewed_at, expires_at = "
+		"excluded.expires_at WHERE state = 'alive' RETURNING id";
+	const struct dialect *d = store_dialect(s);
 	char text[256];
 	bool found = false, told;
 	struct failure unheard = {0};
 	incarnation_text(who, text, sizeof text);
 	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms), P_TEXT(serves)};
-	defib_err err = one(s, sql[s->engine], params, 4, &found, id, f);
+	defib_err err =
+		one(s, d->has_functions ? "SELECT defib.register($1, $2, $3::integer, $4)" : insert, params,
+	        4, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);
 	/* Who misses it finds the new one a little later. */
-	if (!err && s->engine == STORE_POSTGRES)
+	if (!err && d->can_notify)
 		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', '')", NULL, 0, &told, NULL,
 		           &unheard);
 	return err;
@@ -60,50 +60,42 @@ defib_err registry_renew(struct store *s, int64_t id, int64_t holding, const cha
 {
 	struct store_param params[] = {P_INT(id), P_INT(holding), P_TEXT(info)};
 	bool found = false;
-	if (s->engine == STORE_POSTGRES)
+	if (store_dialect(s)->has_functions)
 		return one(s, "SELECT defib.renew($1, $2::integer, $3::jsonb)", params, 3, &found, owned,
 		           f);
 	defib_err err = one(s,
-	                    "UPDATE defib_worker SET renewed_at = " NOW_MS ", expires_at = " NOW_MS
-	                    " + lease_ms, holding = ?2, info = coalesce(?3, info) "
-	                    "WHERE id = ?1 AND state = 'alive' RETURNING id",
+	                    "UPDATE defib.worker SET renewed_at = {now}, expires_at = {now} + {span_ms "
+	                    "lease_ms}, holding = $2, info = coalesce($3, info) "
+	                    "WHERE id = $1 AND state = 'alive' RETURNING id",
 	                    params, 3, &found, NULL, f);
 	if (!err && !found)
 		return lost(f, id);
 	if (!err)
 		err = one(s,
-		          "SELECT (SELECT count(*) FROM defib_job WHERE owner = ?1) + "
-		          "(SELECT count(*) FROM defib_lease WHERE owner = ?1)",
+		          "SELECT (SELECT count(*) FROM defib.job WHERE owner = $1) + "
+		          "(SELECT count(*) FROM defib.lease WHERE owner = $1)",
 		          params, 1, &found, owned, f);
 	return err;
 }
 
 defib_err registry_leave(struct store *s, int64_t id, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT defib.leave($1)",
-		[STORE_SQLITE] = "UPDATE defib_worker SET state = 'left', ended_at = " NOW_MS
-						 " WHERE id = ?1 AND state = 'alive'",
-	};
+	const char *sql =
+		store_dialect(s)->has_functions
+			? "SELECT defib.leave($1)"
+			: "UPDATE defib.worker SET state = 'left', ended_at = {now} WHERE id = $1 "
+			  "AND state = 'alive'";
 	struct arena a = ARENA_INIT;
 	struct store_param param = P_INT(id);
-	defib_err err = store_exec(s, sql[s->engine], &param, 1, &a, NULL, f);
+	defib_err err = dialect_exec(s, sql, &param, 1, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
 
 /* What is read of a worker, and from where. */
-static const char *const columns[] = {
-	[STORE_POSTGRES] =
-		"id, incarnation, expires_at < clock_timestamp(), serves, "
-		"clock_timestamp() < pg_postmaster_start_time() + (lease_ms + 10000) * interval '1 ms', "
-		"(extract(epoch FROM renewed_at) * 1000000)::bigint, "
-		"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, lease_ms FROM defib.worker "
-		"WHERE state = 'alive'",
-	[STORE_SQLITE] =
-		"id, incarnation, expires_at < " NOW_MS ", serves, 0, renewed_at * 1000, " NOW_MS
-		" * 1000, lease_ms FROM defib_worker WHERE state = 'alive'",
-};
+#define COLUMNS                                                                                    \
+	"id, incarnation, expires_at < {now}, serves, {server_up_less lease_ms + 10000}, "             \
+	"{us renewed_at}, {us {now}}, lease_ms FROM defib.worker WHERE state = 'alive'"
 
 static struct registered read_row(const struct store_rows *rows, int i)
 {
@@ -134,7 +126,7 @@ static defib_err read_rows(struct store *s, const char *sql, const struct store_
                            struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql, params, nparams, a, &rows, f);
+	defib_err err = dialect_exec(s, sql, params, nparams, a, &rows, f);
 	if (err)
 		return err;
 	int once = 0;
@@ -152,24 +144,19 @@ static defib_err read_rows(struct store *s, const char *sql, const struct store_
 defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
                          struct failure *f)
 {
-	const char *sql = arena_printf(a, "SELECT %s", columns[s->engine]);
-	return read_rows(s, sql, NULL, 0, a, out, n, f);
+	return read_rows(s, "SELECT " COLUMNS, NULL, 0, a, out, n, f);
 }
 
 defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a,
                         struct registered **out, int *n, struct failure *f)
 {
-	static const char *const parts[] = {"id < %s1 ORDER BY id DESC", "id > %s1 ORDER BY id",
-	                                    "id = %s1", "true ORDER BY id", "true ORDER BY id DESC"};
+	static const char *const parts[] = {"id < $1 ORDER BY id DESC", "id > $1 ORDER BY id",
+	                                    "id = $1", "true ORDER BY id", "true ORDER BY id DESC"};
 	struct store_param params[] = {P_INT(self), P_INT(side)};
-	const char *mark = s->engine == STORE_POSTGRES ? "$" : "?";
 	struct buf sql = BUF_INIT;
-	for (int i = 0; i < 5; i++) {
-		buf_addf(&sql, "%sSELECT * FROM (SELECT %s AND ", i ? " UNION ALL " : "",
-		         columns[s->engine]);
-		buf_addf(&sql, parts[i], mark);
-		buf_addf(&sql, " LIMIT %s2) AS part%d", mark, i);
-	}
+	for (int i = 0; i < 5; i++)
+		buf_addf(&sql, "%sSELECT * FROM (SELECT " COLUMNS " AND %s LIMIT $2) AS part%d",
+		         i ? " UNION ALL " : "", parts[i], i);
 	defib_err err = read_rows(s, buf_text(&sql), params, 2, a, out, n, f);
 	buf_release(&sql);
 	return err;
@@ -183,32 +170,24 @@ defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a
 static defib_err still(struct store *s, int64_t id, const struct death *d, bool *yes,
                        struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
-						   "($2::bigint = 0 OR (extract(epoch FROM renewed_at) * "
-						   "1000000)::bigint = $2) AND "
-						   "($3 = 0 OR renewed_at < now() - $3 * interval '1 millisecond')",
-		[STORE_SQLITE] = "SELECT 1 FROM defib_worker WHERE id = ?1 AND state = 'alive' AND "
-						 "(?2 = 0 OR renewed_at * 1000 = ?2) AND "
-						 "(?3 = 0 OR renewed_at < " NOW_MS " - ?3)",
-	};
 	struct store_param params[] = {P_INT(id), P_INT(d->stamp_us), P_INT(d->unheard_ms)};
-	return one(s, sql[s->engine], params, 3, yes, NULL, f);
+	return one(
+		s,
+		"SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND ($2::bigint = 0 OR "
+		"{us renewed_at} = $2) AND ($3 = 0 OR renewed_at < {now_transaction} - {span_ms $3})",
+		params, 3, yes, NULL, f);
 }
 
 static defib_err write_dead(struct store *s, int64_t id, const char *cause, int64_t ago_us,
                             struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "UPDATE defib.worker SET state = 'dead', ended_at = CASE WHEN "
-						   "$3::bigint < 0 THEN renewed_at ELSE clock_timestamp() - $3 * interval "
-						   "'1 microsecond' END, cause = $2 WHERE id = $1",
-		[STORE_SQLITE] = "UPDATE defib_worker SET state = 'dead', ended_at = CASE WHEN ?3 < 0 THEN "
-						 "renewed_at ELSE " NOW_MS " - ?3 / 1000 END, cause = ?2 WHERE id = ?1",
-	};
 	struct arena a = ARENA_INIT;
 	struct store_param params[] = {P_INT(id), P_TEXT(cause), P_INT(ago_us)};
-	defib_err err = store_exec(s, sql[s->engine], params, 3, &a, NULL, f);
+	defib_err err = dialect_exec(
+		s,
+		"UPDATE defib.worker SET state = 'dead', ended_at = CASE WHEN $3::bigint < 0 THEN "
+		"renewed_at ELSE {now} - {span $3} END, cause = $2 WHERE id = $1",
+		params, 3, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }
@@ -223,7 +202,7 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const struct death 
 	if (err)
 		return err;
 	/* Waits: its own last renewal may be under way, and an exit is seen only once. */
-	if (s->engine == STORE_POSTGRES)
+	if (store_dialect(s)->has_row_locks)
 		err = one(s, "SELECT id FROM defib.worker WHERE id = $1 FOR UPDATE", &param, 1, &found,
 		          NULL, f);
 	if (!err)
@@ -244,8 +223,7 @@ defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct fai
 	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(id)};
 	int64_t unused;
 	*held = true;
-	/* Through a pooler a session lock would outlive its worker: the lease alone counts there. */
-	if (s->engine == STORE_SQLITE || s->pooled)
+	if (!store_has_session_locks(s))
 		return DEFIB_OK;
 	return one(s, "SELECT 1 WHERE pg_try_advisory_lock($1::integer, $2::integer)", params, 2, held,
 	           &unused, f);
@@ -255,7 +233,7 @@ defib_err registry_listen(struct store *s, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	defib_err err = DEFIB_OK;
-	if (s->engine == STORE_POSTGRES && !s->pooled)
+	if (store_can_notify(s))
 		err = store_exec(s, "LISTEN " REGISTERED_CHANNEL, NULL, 0, &a, NULL, f);
 	arena_release(&a);
 	return err;
@@ -276,7 +254,7 @@ defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, i
 	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(REGISTRY_LEADER_LOCK)};
 	struct store_rows rows;
 	bool ask = !*leads;
-	assert(s->engine == STORE_POSTGRES && !s->pooled);
+	assert(store_has_session_locks(s));
 	defib_err err = store_exec(s, arena_printf(a, "%s%s", locks_sql, ask ? lead_sql : ""), params,
 	                           ask ? 2 : 1, a, &rows, f);
 	if (err)
@@ -294,14 +272,10 @@ defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, i
 
 defib_err registry_left_jobs(struct store *s, bool *any, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"SELECT 1 FROM defib.job j WHERE (j.state = 'running' OR j.state = 'cancelling') AND "
-			"NOT EXISTS (SELECT 1 FROM defib.worker w WHERE w.id = j.owner AND "
-			"w.state = 'alive') LIMIT 1",
-		[STORE_SQLITE] = "SELECT 1 FROM defib_job j WHERE j.owner IS NOT NULL AND "
-						 "NOT EXISTS (SELECT 1 FROM defib_worker w WHERE w.id = j.owner AND "
-						 "w.state = 'alive') LIMIT 1",
-	};
-	return one(s, sql[s->engine], NULL, 0, any, NULL, f);
+	return one(
+		s,
+		"SELECT 1 FROM defib.job j WHERE (j.state = 'running' OR j.state = 'cancelling') AND "
+		"NOT EXISTS (SELECT 1 FROM defib.worker w WHERE w.id = j.owner AND "
+		"w.state = 'alive') LIMIT 1",
+		NULL, 0, any, NULL, f);
 }

@@ -1,21 +1,7 @@
 /* roster.c: see roster.h. */
 #include "life/roster.h"
 
-/* A database that `defib init` has not brought up to date lacks the newest column. */
-#define COLUMNS_PG                                                                                 \
-	"id, name, state, incarnation, state = 'alive' AND expires_at < clock_timestamp(), "           \
-	"(extract(epoch FROM started_at) * 1000000)::bigint, "                                         \
-	"(extract(epoch FROM renewed_at) * 1000000)::bigint, "                                         \
-	"(extract(epoch FROM expires_at) * 1000000)::bigint, lease_ms, "                               \
-	"(extract(epoch FROM ended_at) * 1000000)::bigint, cause, holding, serves, "                   \
-	"to_jsonb(w) ->> 'info'"
-#define COLUMNS_LITE                                                                               \
-	"id, name, state, incarnation, state = 'alive' AND expires_at < " SQLITE_NOW_MS                \
-	", started_at * 1000, renewed_at * 1000, expires_at * 1000, lease_ms, ended_at * 1000, "       \
-	"cause, holding, serves, "
-#define OF_WHOM(id, mark)                                                                          \
-	" WHERE " id " IN (0, id) ORDER BY CASE state WHEN 'alive' THEN 0 ELSE 1 END, "                \
-	"CASE state WHEN 'alive' THEN id END, ended_at DESC, id DESC LIMIT " mark "2"
+#include "store/dialect.h"
 
 enum column {
 	ID,
@@ -58,16 +44,23 @@ static void take_row(const struct store_rows *rows, int i, struct roster_row *ou
 defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
                       struct roster_row **out, int *n, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT " COLUMNS_PG " FROM defib.worker w" OF_WHOM("$1::bigint", "$"),
-		[STORE_SQLITE] = "SELECT " COLUMNS_LITE "info FROM defib_worker" OF_WHOM("?1", "?"),
-	};
 	struct store_param params[] = {P_INT(id), P_INT(limit)};
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], params, 2, a, &rows, f);
-	if (err == DEFIB_BAD_SQL && s->engine == STORE_SQLITE)
-		err = store_exec(s, "SELECT " COLUMNS_LITE "NULL FROM defib_worker" OF_WHOM("?1", "?"),
-		                 params, 2, a, &rows, f);
+	bool has_info = false;
+	/* A database that `defib init` has not brought up to date lacks the newest column. */
+	defib_err err = dialect_own_column(s, "worker", "info", &has_info, f);
+	if (!err)
+		err = dialect_exec(
+			s,
+			arena_printf(
+				a,
+				"SELECT id, name, state, incarnation, state = 'alive' AND expires_at < {now}, {us "
+				"started_at}, {us renewed_at}, {us expires_at}, lease_ms, {us ended_at}, cause, "
+				"holding, serves, %s FROM defib.worker WHERE $1::bigint IN (0, id) ORDER BY CASE "
+				"state WHEN 'alive' THEN 0 ELSE 1 END, CASE state WHEN 'alive' THEN id END, "
+				"ended_at DESC, id DESC LIMIT $2",
+				has_info ? "info" : "NULL"),
+			params, 2, a, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(a, struct roster_row, *n + 1);
 	for (int i = 0; i < *n; i++)
@@ -78,18 +71,14 @@ defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *
 defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,
                       struct roster_job **out, int *n, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"(SELECT NULL, id::text FROM defib.job WHERE owner = $1 ORDER BY id LIMIT $2) UNION "
-			"ALL "
-			"(SELECT watch, job FROM defib.lease WHERE owner = $1 ORDER BY watch, job LIMIT $2) "
-			"LIMIT $2",
-		[STORE_SQLITE] = "SELECT NULL, CAST(id AS TEXT) FROM defib_job WHERE owner = ?1 UNION ALL "
-						 "SELECT watch, job FROM defib_lease WHERE owner = ?1 LIMIT ?2",
-	};
 	struct store_param params[] = {P_INT(id), P_INT(limit)};
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], params, 2, a, &rows, f);
+	defib_err err =
+		dialect_exec(s,
+	                 "SELECT * FROM (SELECT NULL, CAST(id AS text) FROM defib.job WHERE owner = $1 "
+	                 "ORDER BY id LIMIT $2) AS j UNION ALL SELECT * FROM (SELECT watch, job FROM "
+	                 "defib.lease WHERE owner = $1 ORDER BY watch, job LIMIT $2) AS l LIMIT $2",
+	                 params, 2, a, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(a, struct roster_job, *n + 1);
 	for (int i = 0; i < *n; i++)
@@ -97,38 +86,21 @@ defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *
 	return err;
 }
 
-static defib_err registry_there(struct store *s, struct arena *a, bool *there, struct failure *f)
-{
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT to_regclass('defib.worker') IS NOT NULL",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE name = 'defib_worker'",
-	};
-	struct store_rows rows;
-	defib_err err = store_exec(s, sql[s->engine], NULL, 0, a, &rows, f);
-	*there = !err && row_bool(&rows, 0, 0);
-	return err;
-}
-
 /* The clock comes with a row of its own, so that it is told where nobody lives too. */
 defib_err roster_beats(struct store *s, int64_t limit, struct arena *a, bool *there,
                        struct roster_beat **out, int *n, int64_t *now_us, struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"SELECT 0 AS id, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint UNION ALL "
-			"(SELECT id, (extract(epoch FROM renewed_at) * 1000000)::bigint FROM defib.worker "
-			"WHERE state = 'alive' ORDER BY id LIMIT $1) ORDER BY id",
-		[STORE_SQLITE] = "SELECT 0 AS id, " SQLITE_NOW_MS " * 1000 UNION ALL SELECT * FROM (SELECT "
-						 "id, renewed_at * 1000 FROM defib_worker WHERE state = 'alive' "
-						 "ORDER BY id LIMIT ?1) ORDER BY id",
-	};
 	struct store_param params[] = {P_INT(limit)};
 	struct store_rows rows;
 	*n = 0;
-	defib_err err = registry_there(s, a, there, f);
+	defib_err err = dialect_own_table(s, "worker", there, f);
 	if (err || !*there)
 		return err;
-	err = store_exec(s, sql[s->engine], params, 1, a, &rows, f);
+	err = dialect_exec(s,
+	                   "SELECT 0 AS id, {us {now}} UNION ALL SELECT * FROM (SELECT id, {us "
+	                   "renewed_at} FROM defib.worker WHERE state = 'alive' ORDER BY id LIMIT $1) "
+	                   "AS w ORDER BY id",
+	                   params, 1, a, &rows, f);
 	if (err)
 		return err;
 	*now_us = row_int(&rows, 0, 1, 0);

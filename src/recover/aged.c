@@ -2,6 +2,7 @@
 #include "recover/aged.h"
 
 #include "recover/look.h"
+#include "store/dialect.h"
 #include "watch/compile_write.h"
 #include "watch/timesql.h"
 
@@ -21,7 +22,7 @@ static void alive_column(const struct binding *b, struct buf *out)
 	if (b->owner_alive)
 		buf_addf(out, ", (%s) IS TRUE", b->owner_alive);
 	else
-		buf_add(out, b->engine == STORE_POSTGRES ? ", false" : ", 0");
+		buf_add(out, ", false");
 }
 
 /* Age, is its worker alive, and the key. */
@@ -49,7 +50,7 @@ static void aged_sql(const struct binding *b, int64_t older_us, struct buf *out)
 		buf_add(out, ", t.");
 		sql_ident(out, w->key.items[k]);
 	}
-	buf_addf(out, "\nLIMIT %s", b->engine == STORE_POSTGRES ? "$1::bigint" : "?1");
+	dialect_add(dialect_of(b->engine), out, "\nLIMIT $1::bigint");
 	buf_release(&comparable);
 }
 

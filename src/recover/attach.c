@@ -5,6 +5,7 @@
 #include "embedded.h"
 #include "ledger/schema.h"
 #include "life/programs.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 
@@ -86,7 +87,7 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 	struct store_rows rows;
 	const struct watch *w = b->watch;
 	struct store_param table = P_TEXT(table_name(w, a));
-	assert(b->engine == STORE_POSTGRES);
+	assert(dialect_of(b->engine)->has_functions);
 	*out = (struct claim_table){0};
 	defib_err err = store_exec(s, table_sql, &table, 1, a, &rows, f);
 	if (!err && rows.nrows == 0)
@@ -162,7 +163,7 @@ defib_err attach_state(struct store *s, const struct binding *b, enum attached *
 
 defib_err attach_refusal(const struct watch *w, enum store_engine engine, struct failure *f)
 {
-	if (engine == STORE_SQLITE) {
+	if (!dialect_of(engine)->has_functions) {
 		fail(f, DEFIB_REFUSED,
 		     "watch %s is in an SQLite database, which has no sessions to tell programs apart",
 		     w->name);
@@ -487,7 +488,7 @@ static defib_err tables_readable(struct store *s, struct arena *a, bool *claims,
 {
 	struct store_rows rows;
 	*claims = *programs = false;
-	if (s->engine != STORE_POSTGRES)
+	if (!store_dialect(s)->has_functions)
 		return DEFIB_OK;
 	defib_err err =
 		store_exec(s,
@@ -521,7 +522,7 @@ defib_err attachments_read(struct store *s, struct arena *a, struct attachment *
 	bool claims, programs;
 	*n = 0;
 	*out = NULL;
-	if (s->engine != STORE_POSTGRES)
+	if (!store_dialect(s)->has_functions)
 		return DEFIB_OK;
 	/* The name of the function is "claimed_" and the watch's. */
 	defib_err err =

@@ -1,6 +1,7 @@
 /* census.c: see census.h. */
 #include "recover/census.h"
 
+#include "store/dialect.h"
 #include "watch/compile_read.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
@@ -9,10 +10,9 @@
 static void owners_sql(const struct binding *b, struct buf *sql)
 {
 	const struct watch *w = b->watch;
-	bool pg = b->engine == STORE_POSTGRES;
 	enum sign sign = w->alive_at.text ? SIGN_ALIVE : SIGN_EXPIRES;
 	buf_addf(sql, "SELECT defib_o, max(defib_s), max(defib_d) FROM (SELECT (%s)%s AS defib_o, ",
-	         w->owner.text, pg ? "::text" : "");
+	         w->owner.text, dialect_of(b->engine)->has_types ? "::text" : "");
 	sql_time_us(b, b->sign_time[sign], watch_sign(w, sign)->text, sql);
 	buf_addf(sql, " AS defib_s, CASE WHEN (%s) IS FALSE THEN 1 ELSE 0 END AS defib_d",
 	         b->owner_alive ? b->owner_alive : "NULL");
@@ -54,11 +54,9 @@ static defib_err one_number(struct store *s, const char *sql, int64_t *n, struct
 defib_err census_server_start(struct store *s, int64_t *start_us, struct failure *f)
 {
 	*start_us = 0;
-	if (s->engine != STORE_POSTGRES)
+	if (!store_dialect(s)->ask.server_start)
 		return DEFIB_OK;
-	return one_number(s,
-	                  "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint",
-	                  start_us, f);
+	return one_number(s, store_dialect(s)->ask.server_start, start_us, f);
 }
 
 defib_err census_now(struct store *s, int64_t *now_us, struct failure *f)

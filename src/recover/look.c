@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "recover/columns.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -132,9 +133,9 @@ static void take_history(const struct binding *b, const struct history *h, struc
 #define MANY_JOBS 100
 static defib_err by_index(struct store *s, int n, struct failure *f)
 {
-	if (s->engine != STORE_POSTGRES || n < MANY_JOBS)
+	if (!store_dialect(s)->by_key || n < MANY_JOBS)
 		return DEFIB_OK;
-	return store_exec(s, "SET LOCAL enable_seqscan = off", NULL, 0, NULL, NULL, f);
+	return store_exec(s, store_dialect(s)->by_key, NULL, 0, NULL, NULL, f);
 }
 
 static defib_err add_history(struct store *s, const struct binding *b, const struct ledger *l,

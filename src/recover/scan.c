@@ -21,6 +21,7 @@
 #include "recover/look.h"
 #include "recover/retries.h"
 #include "recover/unseen.h"
+#include "store/dialect.h"
 #include "watch/builtin.h"
 #include "watch/lexer.h"
 
@@ -289,7 +290,7 @@ static defib_err put_batch(struct scanner *p, const struct facts *facts, int n, 
 static void open_lanes(struct scanner *p, int n)
 {
 	const struct scan_options *o = p->options;
-	if (!p->lanes && o->fix && !o->guard && p->session->store->engine == STORE_POSTGRES &&
+	if (!p->lanes && o->fix && !o->guard && !store_dialect(p->session->store)->one_writer &&
 	    n > LANES_FROM * p->watch->batch)
 		p->lanes = lanes_open(p->session, &p->carrier);
 }

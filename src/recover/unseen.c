@@ -2,6 +2,7 @@
 #include "recover/unseen.h"
 
 #include "ledger/counts.h"
+#include "store/dialect.h"
 
 #define ROW_WITHIN_MS 1000 /* a table of dead rows may be long to read */
 
@@ -14,10 +15,11 @@ defib_err row_security(struct store *s, const struct watch *w, bool *on, struct 
 	*on = false;
 	sql_table(&table, w->table);
 	struct store_param name = P_TEXT(buf_text(&table));
-	if (s->engine == STORE_POSTGRES)
+	const char *sql = store_dialect(s)->ask.row_security;
+	if (sql)
 		err = store_begin(s, TX_READ, f);
-	if (s->engine == STORE_POSTGRES && !err) {
-		err = store_exec(s, "SELECT row_security_active(to_regclass($1))", &name, 1, &a, &rows, f);
+	if (sql && !err) {
+		err = store_exec(s, sql, &name, 1, &a, &rows, f);
 		*on = !err && row_bool(&rows, 0, 0);
 		store_rollback(s);
 	}

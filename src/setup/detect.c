@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "embedded.h"
+#include "store/dialect.h"
 #include "watch/builtin.h"
 #include "watch/lexer.h"
 
@@ -197,7 +198,7 @@ static defib_err list_and_know(struct store *s, struct arena *a, struct detectio
 {
 	int most = 0;
 	*out = (struct detection){0};
-	defib_err err = store_exec(s, catalogs[s->engine].tables, NULL, 0, a, tables, f);
+	defib_err err = store_exec(s, dialect_of(s->engine)->catalog.tables, NULL, 0, a, tables, f);
 	if (err)
 		return err;
 	while (embedded_files[most].name)

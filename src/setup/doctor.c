@@ -8,11 +8,12 @@
 #include "setup/doctor_check.h"
 
 #include "base/clock.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 #include <stdarg.h>
 
-enum { ON_POSTGRES = 1 << STORE_POSTGRES, ON_SQLITE = 1 << STORE_SQLITE, ON_BOTH = 3 };
+enum { ON_SERVER = 1, ON_FILE = 2, ON_BOTH = 3 };
 
 struct check {
 	const char *id;
@@ -23,19 +24,19 @@ struct check {
 
 static const struct check database_checks[] = {
 	{"version", ON_BOTH, STAGE_NONE, check_version},
-	{"tls", ON_POSTGRES, STAGE_NONE, check_tls},
-	{"pooler", ON_POSTGRES, STAGE_NONE, check_pooler},
-	{"timeline", ON_POSTGRES, STAGE_NONE, check_timeline},
-	{"writable", ON_POSTGRES, STAGE_NONE, check_writable},
-	{"writable", ON_SQLITE, STAGE_NONE, check_file},
-	{"clock", ON_POSTGRES, STAGE_NONE, check_clock},
-	{"idle", ON_POSTGRES, STAGE_NONE, check_idle},
-	{"journal", ON_SQLITE, STAGE_NONE, check_journal},
-	{"integrity", ON_SQLITE, STAGE_NONE, check_integrity},
+	{"tls", ON_SERVER, STAGE_NONE, check_tls},
+	{"pooler", ON_SERVER, STAGE_NONE, check_pooler},
+	{"timeline", ON_SERVER, STAGE_NONE, check_timeline},
+	{"writable", ON_SERVER, STAGE_NONE, check_writable},
+	{"writable", ON_FILE, STAGE_NONE, check_file},
+	{"clock", ON_SERVER, STAGE_NONE, check_clock},
+	{"idle", ON_SERVER, STAGE_NONE, check_idle},
+	{"journal", ON_FILE, STAGE_NONE, check_journal},
+	{"integrity", ON_FILE, STAGE_NONE, check_integrity},
 	{"ledger", ON_BOTH, STAGE_NONE, check_ledger},
-	{"sequences", ON_POSTGRES, STAGE_NONE, check_sequences},
-	{"daemon", ON_POSTGRES, STAGE_NONE, check_daemon_tables},
-	{"work", ON_POSTGRES, STAGE_NONE, check_work_tables},
+	{"sequences", ON_SERVER, STAGE_NONE, check_sequences},
+	{"daemon", ON_SERVER, STAGE_NONE, check_daemon_tables},
+	{"work", ON_SERVER, STAGE_NONE, check_work_tables},
 };
 
 static const struct check watch_checks[] = {
@@ -43,11 +44,11 @@ static const struct check watch_checks[] = {
 	{"types", ON_BOTH, STAGE_FITS, check_types},
 	{"key", ON_BOTH, STAGE_FITS, check_key},
 	{"read", ON_BOTH, STAGE_FITS, check_read},
-	{"write", ON_POSTGRES, STAGE_FITS, check_write},
-	{"policy", ON_POSTGRES, STAGE_FITS, check_policies},
+	{"write", ON_SERVER, STAGE_FITS, check_write},
+	{"policy", ON_SERVER, STAGE_FITS, check_policies},
 	{"running", ON_BOTH, STAGE_READS, check_running},
-	{"index", ON_POSTGRES, STAGE_READS, check_plan},
-	{"index", ON_SQLITE, STAGE_READS, check_plan_sqlite},
+	{"index", ON_SERVER, STAGE_READS, check_plan},
+	{"index", ON_FILE, STAGE_READS, check_plan_sqlite},
 	{"look", ON_BOTH, STAGE_BOUNDED, check_look},
 	{"sign", ON_BOTH, STAGE_BOUNDED, check_signs},
 	{"remedy", ON_BOTH, STAGE_BOUNDED, check_remedies},
@@ -55,7 +56,7 @@ static const struct check watch_checks[] = {
 	{"owner", ON_BOTH, STAGE_NONE, check_owner},
 	{"loop", ON_BOTH, STAGE_NONE, check_loop},
 	{"hold", ON_BOTH, STAGE_FITS, check_hold},
-	{"attach", ON_POSTGRES, STAGE_FITS, check_attached},
+	{"attach", ON_SERVER, STAGE_FITS, check_attached},
 };
 
 void found(struct examination *x, enum finding_level level, const char *fix, const char *fmt, ...)
@@ -150,7 +151,8 @@ static void run_checks(struct examination *x, const struct check *checks, size_t
 {
 	for (size_t i = 0; i < n && !x->store->lost; i++) {
 		const struct check *c = &checks[i];
-		if (!(c->engines & 1 << x->store->engine) || x->stage < c->least)
+		if (!(c->engines & (store_dialect(x->store)->is_file ? ON_FILE : ON_SERVER)) ||
+		    x->stage < c->least)
 			continue;
 		x->check = c->id;
 		c->run(x);
@@ -177,7 +179,7 @@ static const char *reach_fix(const struct doctor *d, const struct failure *f)
 {
 	if (f->next[0])
 		return f->next;
-	return d->database->engine == STORE_SQLITE
+	return dialect_of(d->database->engine)->is_file
 	           ? "check the path after sqlite:, and that this user may read the file"
 	           : "check that the server runs, the host, port and user in url:, and pg_hba.conf";
 }
@@ -201,7 +203,7 @@ static void learn_names(struct examination *x)
 {
 	struct store_rows rows;
 	x->role = x->dbname = "?";
-	if (x->store->engine != STORE_POSTGRES ||
+	if (!store_dialect(x->store)->has_grants ||
 	    !asked(x, "SELECT quote_ident(current_user), quote_ident(current_database())", NULL, 0,
 	           &rows))
 		return;

@@ -8,6 +8,7 @@
 #include "ledger/rights.h"
 #include "ledger/schema.h"
 #include "setup/doctor_check.h"
+#include "store/dialect.h"
 
 #define WITHOUT "without it hold, undo and the crash budget are off"
 #define BY_A_DBA                                                                                   \
@@ -70,7 +71,7 @@ void check_ledger(struct examination *x)
 	if (x->doctor->ledger_off) {
 		x->ledger_fix = "remove ledger: off from the configuration";
 		found(x, FINDING_WARN, x->ledger_fix, "the ledger is off by configuration: " WITHOUT);
-	} else if (x->store->engine == STORE_POSTGRES) {
+	} else if (store_dialect(x->store)->has_grants) {
 		if (asked(x, state_sql, NULL, 0, &state))
 			check_tables(x, &state);
 	} else if (ledger_open(x->store, false, &ledger, &f)) {

@@ -10,6 +10,7 @@
 #include "setup/doctor_check.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -209,7 +210,7 @@ bool indexes_concurrently(struct examination *x)
 {
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(x->table)};
-	return x->store->engine == STORE_POSTGRES &&
+	return store_dialect(x->store)->has_types &&
 	       asked(x, "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)", params, 1,
 	             &rows) &&
 	       rows.nrows == 1 && row_bool(&rows, 0, 0);
@@ -220,7 +221,7 @@ static bool is_view(struct examination *x)
 {
 	struct store_param table = P_TEXT(x->table);
 	struct store_rows rows;
-	return x->store->engine == STORE_POSTGRES &&
+	return store_dialect(x->store)->has_types &&
 	       asked(x, "SELECT relkind = 'v' FROM pg_class WHERE oid = to_regclass($1)", &table, 1,
 	             &rows) &&
 	       rows.nrows == 1 && row_bool(&rows, 0, 0);

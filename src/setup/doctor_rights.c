@@ -9,6 +9,7 @@
 #include "setup/doctor_check.h"
 
 #include "recover/unseen.h"
+#include "store/dialect.h"
 
 /*
  * Relations that a statement names, by where it names them, and the privileges
@@ -39,7 +40,7 @@ const char *missing_grants(struct examination *x, const char *sql)
 	struct store_rows rows;
 	struct failure f = {0};
 	struct store_param text = P_TEXT(sql);
-	if (x->store->engine != STORE_POSTGRES || ask(x, grants_sql, &text, 1, &rows, &f))
+	if (!store_dialect(x->store)->has_grants || ask(x, grants_sql, &text, 1, &rows, &f))
 		return NULL;
 	return row_text(&rows, 0, 0);
 }
@@ -81,7 +82,7 @@ void check_read(struct examination *x)
 	struct failure f = {0};
 	struct relation keys;
 	const char *sql = x->sql.look_first;
-	if (x->store->engine == STORE_SQLITE) {
+	if (!store_dialect(x->store)->has_grants) {
 		x->stage = STAGE_READS; /* who has the file may read all of it */
 		return;
 	}

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "recover/masked.h"
 #include "recover/unseen.h"
+#include "store/dialect.h"
 #include "watch/lexer.h"
 
 #define WITHIN_MS 2000    /* that one question may take */
@@ -87,7 +88,7 @@ static void read_word(struct reading *r, const char *word, bool bare)
 	static const char *const joins[] = {"and", "or", "case", "when", "then", "else", NULL};
 	static const char *const others[] = {"like", "ilike", "similar", "between", "is", "glob", NULL};
 	const struct binding *b = &r->x->binding;
-	bool folds = bare || b->engine == STORE_SQLITE;
+	bool folds = bare || !dialect_of(b->engine)->has_types;
 	for (int i = 0; i < b->ncolumns; i++) {
 		const char *name = b->columns[i].name;
 		if (folds ? strcasecmp(name, word) == 0 : strcmp(name, word) == 0) {

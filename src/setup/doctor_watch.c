@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/decide.h"
+#include "setup/table_facts.h"
+#include "store/dialect.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
@@ -19,7 +21,7 @@ static const char *schema_grant(struct examination *x)
 	struct store_rows rows;
 	struct failure f = {0};
 	struct store_param table = P_TEXT(x->table);
-	if (x->store->engine != STORE_POSTGRES ||
+	if (!store_dialect(x->store)->has_grants ||
 	    ask(x,
 	        "SELECT format('GRANT USAGE ON SCHEMA %I TO %I;', n.nspname, current_user) "
 	        "FROM pg_namespace n WHERE n.nspname = (parse_ident($1))[1] AND "
@@ -115,9 +117,9 @@ static void try_round_trip(struct examination *x, enum sign sign, const char *co
 	buf_add(&sql, "SELECT ");
 	sql_time_us(b, b->sign_time[sign], watch_sign(x->watch, sign)->text, &sql);
 	buf_addf(&sql, " - %s FROM (SELECT ", now);
-	buf_add(&sql, type && b->engine == STORE_POSTGRES ? "(" : "");
+	buf_add(&sql, type && dialect_of(b->engine)->has_types ? "(" : "");
 	sql_time_value_for(b, column, now, &sql);
-	if (type && b->engine == STORE_POSTGRES)
+	if (type && dialect_of(b->engine)->has_types)
 		buf_addf(&sql, ")::%s", type);
 	buf_addf(&sql, " AS %s) AS t", buf_text(&name));
 	/* An expression of more than this column cannot be tried so. */
@@ -167,13 +169,13 @@ static void check_type(struct examination *x, enum sign sign)
 	const char *type = x->binding.sign_type[sign], *option = sign_options[sign];
 	enum time_type time = x->binding.sign_time[sign];
 	bool guessed = x->watch->time_type == TIME_TYPE_AUTO;
-	bool pg = x->store->engine == STORE_POSTGRES;
+	bool typed = store_dialect(x->store)->has_types;
 
-	if (pg && x->binding.zone && time == TIME_TYPE_UTC)
+	if (typed && x->binding.zone && time == TIME_TYPE_UTC)
 		found(x, FINDING_OK, NULL, "%s is read and written in %s", option, x->watch->time_zone);
-	else if (pg && guessed && time == TIME_TYPE_UTC)
+	else if (typed && guessed && time == TIME_TYPE_UTC)
 		check_zone(x, option, type);
-	else if (pg && time == TIME_TYPE_TEXT)
+	else if (typed && time == TIME_TYPE_TEXT)
 		found(x, FINDING_WARN, "change the column to timestamptz",
 		      "%s is %s: text is cast to a time for each running row, and no index can be used",
 		      option, type);
@@ -189,25 +191,6 @@ void check_types(struct examination *x)
 		if (x->binding.sign_type[sign])
 			check_type(x, (enum sign)sign);
 }
-
-/* A unique index of the key's columns, or of some of them. */
-static const char *const unique_sql[] = {
-	[STORE_POSTGRES] =
-		"SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
-		"i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND NOT "
-		"EXISTS "
-		"(SELECT 1 FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att, place) JOIN pg_attribute a "
-		"ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place <= i.indnkeyatts AND "
-		"a.attname NOT IN (SELECT json_array_elements_text($2::json))))",
-	[STORE_SQLITE] =
-		"SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0) AND NOT EXISTS (SELECT 1 "
-		"FROM pragma_table_info(?1) WHERE pk > 0 AND name NOT IN (SELECT value FROM "
-		"json_each(?2))) OR EXISTS (SELECT 1 FROM "
-		"pragma_index_list(?1) l WHERE l.\"unique\" AND NOT l.partial AND NOT EXISTS (SELECT 1 "
-		"FROM "
-		"pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value FROM "
-		"json_each(?2))))",
-};
 
 static void key_lists(const struct watch *w, struct buf *json, struct buf *sql)
 {
@@ -233,8 +216,8 @@ static const char *key_index_name(struct examination *x)
 
 static const char *key_index(struct examination *x, const char *columns)
 {
-	bool pg = x->store->engine == STORE_POSTGRES;
-	const char *how = !pg                       ? arena_printf(&x->arena, "%s ", key_index_name(x))
+	const char *how = store_dialect(x->store)->names_indexes
+	                      ? arena_printf(&x->arena, "%s ", key_index_name(x))
 	                  : indexes_concurrently(x) ? "CONCURRENTLY "
 	                                            : "";
 	return index_advice(
@@ -272,10 +255,11 @@ void check_key(struct examination *x)
 {
 	struct buf names = BUF_INIT, columns = BUF_INIT;
 	struct store_rows rows;
-	bool pg = x->store->engine == STORE_POSTGRES;
 	key_lists(x->watch, &names, &columns);
-	struct store_param params[] = {P_TEXT(pg ? x->table : bare_table(x)), P_TEXT(buf_text(&names))};
-	if (asked(x, unique_sql[x->store->engine], params, 2, &rows)) {
+	struct store_param params[] = {
+		P_TEXT(catalog_name(x->store->engine, x->watch->table, &x->arena)),
+		P_TEXT(buf_text(&names))};
+	if (asked(x, store_dialect(x->store)->ask.unique_key, params, 2, &rows)) {
 		if (row_bool(&rows, 0, 0))
 			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
 		else

@@ -13,6 +13,7 @@
 #include "recover/apply.h"
 #include "recover/decide.h"
 #include "setup/judge_sql.h"
+#include "store/dialect.h"
 #include "watch/lease_sql.h"
 
 #include <assert.h>
@@ -515,7 +516,7 @@ static void add_body(const struct watch_sql *q, const struct install_options *o,
 void install_function(const struct watch_sql *q, const struct install_options *o, struct buf *out)
 {
 	struct buf body = BUF_INIT;
-	assert(q->binding->engine == STORE_POSTGRES && o->search_path);
+	assert(dialect_of(q->binding->engine)->has_functions && o->search_path);
 	add_body(q, o, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
 	install_name(q->binding->watch, out);

@@ -13,6 +13,7 @@
 #include "recover/decide.h"
 #include "recover/scan.h"
 #include "setup/evidence_sql.h"
+#include "store/dialect.h"
 #include "watch/lease_sql.h"
 
 #include <assert.h>
@@ -188,10 +189,12 @@ static void add_verdict(const struct watch *w, struct buf *out)
 /* FROM … WHERE …: the recoveries that count against a job. */
 static void add_counted(const struct watch *w, const char *job, struct buf *out)
 {
-	struct buf name = BUF_INIT;
+	struct buf name = BUF_INIT, counted = BUF_INIT;
 	sql_literal(&name, w->name);
-	ledger_counted(out, STORE_POSTGRES, buf_text(&name), job, WITHIN);
+	ledger_counted(&counted, buf_text(&name), job, WITHIN);
+	dialect_add(&dialect_postgres, out, buf_text(&counted));
 	buf_release(&name);
+	buf_release(&counted);
 }
 
 /* As ledger_history(): what was said of a job counts for the owner and sign of life it was said of.

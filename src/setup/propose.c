@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "setup/propose_inside.h"
 #include "setup/propose_words.h"
+#include "store/dialect.h"
 
 const char *value_word(const struct column_value *v)
 {
@@ -236,7 +237,7 @@ static void find_sign(struct finding *f)
 const char *time_type_of(const struct table_facts *t, const struct table_column *c)
 {
 	char *end = NULL;
-	if (c->class == CLASS_INSTANT || (c->class == CLASS_NAIVE && t->engine == STORE_POSTGRES))
+	if (c->class == CLASS_INSTANT || (c->class == CLASS_NAIVE && dialect_of(t->engine)->has_types))
 		return "";
 	double number = c->newest ? strtod(c->newest, &end) : 0;
 	if (c->newest && *end == '\0')

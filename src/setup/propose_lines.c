@@ -1,11 +1,10 @@
-/*
- * propose_lines.c: the lines of a proposed watch, each with why it was chosen.
- */
+/* propose_lines.c: the lines of a proposed watch, each with why it was chosen. */
 #include "setup/propose_inside.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "setup/propose_words.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -270,7 +269,7 @@ static bool utc_is_shown(const struct table_facts *t, const struct table_column 
 {
 	char iso[64];
 	int64_t us;
-	if (text_eq(c->standard, "CURRENT_TIMESTAMP") && t->engine == STORE_SQLITE)
+	if (text_eq(c->standard, "CURRENT_TIMESTAMP") && !dialect_of(t->engine)->has_types)
 		return true;
 	if (!c->newest || strlen(c->newest) < 19)
 		return false;
@@ -288,13 +287,14 @@ static void time_type_line(struct finding *f)
 	bool naive =
 		c && (c->class == CLASS_NAIVE || text_eq(type, "text")) && strncmp(type, "epoch", 5) != 0;
 	if (naive) {
-		line = add(f, "time_type", f->t->engine == STORE_POSTGRES ? "utc" : "text",
+		line = add(f, "time_type", dialect_of(f->t->engine)->has_types ? "utc" : "text",
 		           "times without a time zone are read as UTC");
 		if (!utc_is_shown(f->t, c))
 			check(f, line,
-			      f->t->engine == STORE_POSTGRES ? "do the programs write UTC? if they write local "
-			                                       "time, give its zone as time_zone: instead"
-			                                     : "do the programs write UTC?");
+			      dialect_of(f->t->engine)->has_types
+			          ? "do the programs write UTC? if they write local "
+			            "time, give its zone as time_zone: instead"
+			          : "do the programs write UTC?");
 	} else if (*type) {
 		line = add(f, "time_type", type,
 		           c->newest ? arena_printf(f->a, "as the newest value, %s", c->newest)

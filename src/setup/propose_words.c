@@ -2,6 +2,7 @@
 #include "setup/propose_words.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 #include <ctype.h>
 
@@ -166,7 +167,7 @@ bool column_is_time(const struct table_column *c, enum store_engine engine)
 		return !c->newest || looks_like_time(c->newest);
 	case CLASS_TEXT:
 	case CLASS_OTHER:
-		return c->newest ? looks_like_time(c->newest) : engine == STORE_SQLITE;
+		return c->newest ? looks_like_time(c->newest) : !dialect_of(engine)->has_types;
 	default:
 		return false;
 	}

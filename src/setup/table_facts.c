@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "setup/propose_words.h"
+#include "store/dialect.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
@@ -126,7 +127,8 @@ static defib_err no_such_table(struct store *s, const char *table, struct arena 
 	struct store_rows rows;
 	struct failure ignored = {0};
 	fail(f, DEFIB_USAGE, "there is no table \"%s\" in %s", table, s->name);
-	if (store_exec(s, catalogs[s->engine].tables, NULL, 0, a, &rows, &ignored) == DEFIB_OK) {
+	if (store_exec(s, dialect_of(s->engine)->catalog.tables, NULL, 0, a, &rows, &ignored) ==
+	    DEFIB_OK) {
 		const char **names = ARENA_ARRAY(a, const char *, rows.nrows + 1);
 		for (int i = 0; i < rows.nrows; i++)
 			names[i] = row_text(&rows, i, 0);
@@ -156,7 +158,7 @@ static defib_err read_columns(struct store *s, struct arena *a, struct table_fac
                               struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, catalogs[s->engine].columns, t, a, &rows, f);
+	defib_err err = ask(s, dialect_of(s->engine)->catalog.columns, t, a, &rows, f);
 	if (err)
 		return err;
 	t->ncolumns = rows.nrows;
@@ -176,7 +178,7 @@ static defib_err read_key(struct store *s, struct arena *a, struct table_facts *
                           struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, catalogs[s->engine].key, t, a, &rows, f);
+	defib_err err = ask(s, dialect_of(s->engine)->catalog.key, t, a, &rows, f);
 	if (err || rows.nrows > WATCH_KEYS_MAX)
 		return err;
 	for (int i = 0; i < rows.nrows; i++) {
@@ -190,7 +192,7 @@ static defib_err read_declared(struct store *s, struct arena *a, struct table_fa
                                struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, catalogs[s->engine].declared, t, a, &rows, f);
+	defib_err err = ask(s, dialect_of(s->engine)->catalog.declared, t, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		const char *name = row_text(&rows, i, 0);
 		struct table_column *c = name ? facts_column(t, name) : NULL;
@@ -209,9 +211,9 @@ static void from_some(const struct table_facts *t, const char *columns, struct b
 {
 	buf_addf(sql, "FROM (SELECT %s FROM ", columns);
 	sql_table(sql, t->table);
-	if (t->sampled && t->engine == STORE_POSTGRES && !t->view)
+	if (t->sampled && dialect_of(t->engine)->has_page_samples && !t->view)
 		buf_addf(sql, " TABLESAMPLE SYSTEM (%.6f)", 100.0 * TABLE_ROWS_EXACT / (double)t->rows);
-	else if (t->sampled && t->engine == STORE_SQLITE && !t->view)
+	else if (t->sampled && !t->view)
 		buf_add(sql, " ORDER BY rowid DESC");
 	buf_addf(sql, " LIMIT %d) AS defib_some", TABLE_ROWS_EXACT);
 }
@@ -428,7 +430,7 @@ static defib_err read_related(struct store *s, struct arena *a, struct table_fac
                               struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, catalogs[s->engine].foreign_keys, t, a, &rows, f);
+	defib_err err = ask(s, dialect_of(s->engine)->catalog.foreign_keys, t, a, &rows, f);
 	if (err)
 		return err;
 	t->related = ARENA_ARRAY(a, struct related_table, rows.nrows + 1);
@@ -452,7 +454,7 @@ defib_err table_facts_read(struct store *s, const char *table, struct arena *a,
 {
 	struct store_rows rows;
 	*out = (struct table_facts){.engine = s->engine, .table = table};
-	defib_err err = ask(s, catalogs[s->engine].relation, out, a, &rows, f);
+	defib_err err = ask(s, dialect_of(s->engine)->catalog.relation, out, a, &rows, f);
 	if (err)
 		return err;
 	if (rows.nrows == 0)

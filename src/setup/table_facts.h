@@ -83,19 +83,6 @@ MUST_CHECK defib_err table_facts_read(struct store *s, const char *table, struct
 void table_facts_in_work(struct store *s, struct table_facts *t, const char *running,
                          struct arena *a);
 
-/*
- * The questions to a catalog, with the same columns in the answers of both
- * engines (table_catalog.c). The first parameter is the table.
- */
-struct catalog {
-	const char *relation;     /* is it a view, about how many rows */
-	const char *columns;      /* name, type, class, may be null, default */
-	const char *key;          /* name, is it the primary key; in order */
-	const char *declared;     /* column or null, SQL that names values: CHECK (…) or WHERE … */
-	const char *foreign_keys; /* table, column there, column here, do we point there */
-	const char *tables;       /* no parameter: every table of a user, as a watch names it */
-};
-extern const struct catalog catalogs[];
 /* The table as the questions want it. */
 const char *catalog_name(enum store_engine engine, const char *table, struct arena *a);
 

@@ -7,6 +7,7 @@
 #include "watch/bind.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 #include "store/relation.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
@@ -79,14 +80,6 @@ static void hint_nearest(struct store *s, struct arena *a, const char *sql, cons
 
 static defib_err bind_table(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
-	static const char *const tables[] = {
-		[STORE_POSTGRES] = "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE "
-						   "n.nspname || '.' || c.relname END FROM pg_class c JOIN pg_namespace n "
-						   "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND "
-						   "n.nspname NOT IN ('pg_catalog', 'information_schema') LIMIT 2000",
-		[STORE_SQLITE] =
-			"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000",
-	};
 	const struct watch *w = b->watch;
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT * FROM ");
@@ -98,7 +91,7 @@ static defib_err bind_table(struct store *s, struct arena *a, struct binding *b,
 		fail(f, DEFIB_CONFIG, "watch %s: there is no table \"%s\" in database %s", w->name,
 		     w->table, s->name);
 		fail_next(f, "check table: and the search path");
-		hint_nearest(s, a, tables[s->engine], w->table, f);
+		hint_nearest(s, a, store_dialect(s)->ask.tables, w->table, f);
 		return DEFIB_CONFIG;
 	}
 	if (err)
@@ -180,7 +173,7 @@ static enum time_type time_of_value(const char *value, enum store_engine engine)
 	if (value && *end == '\0')
 		return number >= FIRST_EPOCH_MS ? TIME_TYPE_EPOCH_MS : TIME_TYPE_EPOCH;
 	/* An empty table has nothing stuck in it: any answer will do. */
-	return engine == STORE_SQLITE ? TIME_TYPE_TEXT : TIME_TYPE_EPOCH;
+	return dialect_of(engine)->has_types ? TIME_TYPE_EPOCH : TIME_TYPE_TEXT;
 }
 
 static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, int sign,
@@ -189,7 +182,7 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 	static const char *const options[] = {"alive_at", "expires_at", "started_at", "lost_at"};
 	const struct watch *w = b->watch;
 	enum time_type time = (enum time_type)w->time_type;
-	bool known = s->engine == STORE_SQLITE || time != TIME_TYPE_AUTO;
+	bool known = !store_dialect(s)->has_types || time != TIME_TYPE_AUTO;
 	const char *value = NULL;
 
 	for (size_t i = 0; !known && i < sizeof type_times / sizeof *type_times; i++)
@@ -223,7 +216,7 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 
 bool column_time(const struct binding *b, const char *column, enum time_type *time)
 {
-	for (int i = 0; b->engine == STORE_POSTGRES && i < b->ncolumns; i++) {
+	for (int i = 0; dialect_of(b->engine)->has_types && i < b->ncolumns; i++) {
 		const char *base = b->columns[i].base;
 		if (strcasecmp(b->columns[i].name, column) != 0)
 			continue;
@@ -243,9 +236,9 @@ static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, 
 	struct buf sql = BUF_INIT;
 	if (!w->time_zone)
 		return DEFIB_OK;
-	if (s->engine != STORE_POSTGRES) {
-		fail(f, DEFIB_CONFIG, "watch %s: time_zone is for PostgreSQL: SQLite has no time zones",
-		     w->name);
+	if (!store_dialect(s)->has_time_zones) {
+		fail(f, DEFIB_CONFIG, "watch %s: time_zone is for PostgreSQL: %s has no time zones",
+		     w->name, store_dialect(s)->title);
 		fail_next(f, "write UTC into the table, or numbers (time_type: epoch)");
 		return DEFIB_CONFIG;
 	}
@@ -307,7 +300,7 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	struct buf table = BUF_INIT;
 	struct store_rows rows;
 	struct relation keys;
-	if (s->engine != STORE_POSTGRES)
+	if (!store_dialect(s)->ask.ways)
 		return DEFIB_OK;
 	sql_table(&table, b->watch->table);
 	relation_init(&keys, s->engine);
@@ -318,14 +311,7 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	}
 	struct store_param params[2] = {P_TEXT(buf_text(&table))};
 	relation_params(&keys, params + 1);
-	defib_err err = store_exec(
-		s,
-		"SELECT EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT g.tgisinternal AND (g.tgrelid = "
-		"to_regclass($1) OR g.tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))), "
-		"EXISTS (SELECT 1 FROM pg_index i JOIN pg_attribute c ON c.attrelid = i.indrelid AND "
-		"c.attnum = i.indkey[0] WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indpred "
-		"IS NULL AND c.attname = ANY ($2::text[]))",
-		params, 2, a, &rows, f);
+	defib_err err = store_exec(s, store_dialect(s)->ask.ways, params, 2, a, &rows, f);
 	b->triggers = !err && row_bool(&rows, 0, 0);
 	b->key_indexed = !err && row_bool(&rows, 0, 1);
 	relation_release(&keys);
@@ -344,7 +330,7 @@ static defib_err bind_owner_alive(struct store *s, struct arena *a, struct bindi
 	sql_owner_alive(b->watch, &sql);
 	b->owner_alive = sql.len ? arena_strdup(a, buf_text(&sql)) : NULL;
 	buf_clear(&sql);
-	defib_err err = b->watch->work.given ? leases_there(s, a, &b->leases, f) : DEFIB_OK;
+	defib_err err = b->watch->work.given ? leases_there(s, &b->leases, f) : DEFIB_OK;
 	if (err || !b->leases) {
 		buf_release(&sql);
 		return err;
@@ -395,7 +381,7 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 		return err;
 	bind_lost(a, out);
 	out->time = TIME_TYPE_TIMESTAMPTZ;
-	if (s->engine == STORE_SQLITE)
+	if (!store_dialect(s)->has_types)
 		out->time = TIME_TYPE_TEXT;
 	for (int sign = SIGN_COUNT - 1; sign >= 0; sign--)
 		if (out->sign_type[sign])

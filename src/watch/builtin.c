@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "embedded.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 
@@ -15,13 +16,13 @@ bool is_builtin(const struct watch *w)
 	return text_eq(w->table, "defib.job") || text_eq(w->table, "defib_job");
 }
 
-/* The preset is written for PostgreSQL; SQLite has no schemas, and keeps milliseconds. */
-static const char *for_sqlite(const char *text, struct arena *a)
+/* The preset is written for timestamps in a schema; without types our times are milliseconds. */
+static const char *for_untyped(const char *text, const struct dialect *d, struct arena *a)
 {
 	struct buf out = BUF_INIT;
 	for (const char *at; (at = strstr(text, "defib.")) != NULL; text = at + strlen("defib.")) {
 		buf_addn(&out, text, (size_t)(at - text));
-		buf_add(&out, "defib_");
+		buf_add(&out, d->own);
 	}
 	buf_addf(&out, "%s\ntime_type: epoch_ms\n", text);
 	const char *copy = arena_strdup(a, buf_text(&out));
@@ -37,8 +38,8 @@ struct watch *builtin_watch(enum store_engine engine, struct arena *a)
 	struct cfg_reader reader;
 	struct failure f = {0};
 	assert(text != NULL);
-	if (engine == STORE_SQLITE)
-		text = for_sqlite(text, a);
+	if (!dialect_of(engine)->has_types)
+		text = for_untyped(text, dialect_of(engine), a);
 	cfg_reader_init(&reader, a);
 	if (cfg_parse(text, "preset queue", a, &map, &f) == DEFIB_OK) {
 		watch_read(&reader, map, w);

@@ -7,6 +7,7 @@
  */
 #include "watch/claim_sql.h"
 
+#include "store/dialect.h"
 #include "watch/lease_sql.h"
 
 #include <assert.h>
@@ -133,7 +134,7 @@ static void add_decision(const struct watch *w, struct buf *out)
 
 void claim_function_body(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
-	assert(b->engine == STORE_POSTGRES);
+	assert(dialect_of(b->engine)->has_functions);
 	buf_add(out, "\n#variable_conflict use_column\n"
 	             "DECLARE\n\tdefib_was text;\n\tdefib_is text;\n\tdefib_was_job text;\n"
 	             "\tdefib_job text;\nBEGIN\n");

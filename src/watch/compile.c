@@ -7,6 +7,7 @@
 #include "watch/compile.h"
 
 #include "base/clock.h"
+#include "store/dialect.h"
 #include "watch/compile_read.h"
 #include "watch/compile_write.h"
 #include "watch/lease_sql.h"
@@ -108,7 +109,7 @@ static void position(const struct binding *b, struct buf *out)
 		sql_time_comparable(b, b->sign_time[only], watch_sign(w, only)->text, out);
 		return;
 	}
-	buf_add(out, b->engine == STORE_POSTGRES ? "least(" : "min(");
+	buf_addf(out, "%s(", dialect_of(b->engine)->least);
 	for (int sign = 0; sign < SIGN_COUNT; sign++) {
 		if (!watch_sign(w, (enum sign)sign)->text)
 			continue;
@@ -128,13 +129,13 @@ static const char *position_type(const struct binding *b)
 
 static const char *as_text(const struct binding *b)
 {
-	return b->engine == STORE_POSTGRES ? "::text" : "";
+	return dialect_of(b->engine)->has_types ? "::text" : "";
 }
 
-/* An SQLite column without a type turns no text into its numbers: there keys meet as text. */
+/* A column without a type turns no text into its numbers: there keys meet as text. */
 void key_column(const struct binding *b, int k, struct buf *out)
 {
-	bool untyped = b->engine == STORE_SQLITE && b->key_type[k][0] == '\0';
+	bool untyped = !dialect_of(b->engine)->has_types && b->key_type[k][0] == '\0';
 	buf_add(out, untyped ? "CAST(t." : "t.");
 	sql_ident(out, b->watch->key.items[k]);
 	buf_add(out, untyped ? " AS TEXT)" : "");
@@ -155,7 +156,7 @@ static void optional(const struct binding *b, const char *name, const struct sql
 {
 	if (!sql->text)
 		buf_add(out, ",\n  NULL");
-	else if (b->engine == STORE_POSTGRES)
+	else if (dialect_of(b->engine)->has_types)
 		buf_addf(out, ",\n  (%s)::%s", sql->text, as);
 	else if (as[0] == 't')
 		buf_addf(out, ",\n  (%s)", sql->text);
@@ -242,10 +243,10 @@ void from_table(const struct binding *b, struct buf *out)
 
 void parameter(const struct binding *b, int number, const char *type, struct buf *out)
 {
-	if (b->engine == STORE_POSTGRES)
-		buf_addf(out, "$%d::%s", number, type);
-	else
-		buf_addf(out, "?%d", number);
+	const struct dialect *d = dialect_of(b->engine);
+	buf_addf(out, "%c%d", d->mark, number);
+	if (d->has_types)
+		buf_addf(out, "::%s", type);
 }
 
 static void order_list(const struct binding *b, struct buf *out)
@@ -263,7 +264,7 @@ static void behind_position(const struct binding *b, struct buf *out)
 	buf_add(out, "\n  AND (");
 	order_list(b, out);
 	buf_add(out, ") > (");
-	if (b->engine == STORE_POSTGRES)
+	if (dialect_of(b->engine)->has_types)
 		parameter(b, 2, position_type(b), out);
 	else
 		buf_add(out, "CAST(?2 AS NUMERIC)");
@@ -305,8 +306,7 @@ static const char *compile_look(const struct binding *b, const struct watch_sql 
 	if (form == LOOK_NEXT)
 		behind_position(b, &sql);
 	if (form == LOOK_OWNER)
-		buf_addf(&sql, "\n  AND (%s) = %s", b->watch->owner.text,
-		         b->engine == STORE_POSTGRES ? "$2" : "?2");
+		buf_addf(&sql, "\n  AND (%s) = %c2", b->watch->owner.text, dialect_of(b->engine)->mark);
 	buf_add(&sql, "\nORDER BY ");
 	order_list(b, &sql);
 	buf_add(&sql, "\nLIMIT ");
@@ -351,7 +351,7 @@ void keys_relation(const struct binding *b, struct relation *r)
 	                                                  "defib_k4"};
 	relation_init(r, b->engine);
 	for (int k = 0; k < b->watch->key.n; k++)
-		relation_column(r, names[k], b->engine == STORE_POSTGRES ? b->key_type[k] : "text");
+		relation_column(r, names[k], dialect_of(b->engine)->has_types ? b->key_type[k] : "text");
 }
 
 void join_keys(const struct binding *b, const char *relation, struct buf *out)
@@ -504,7 +504,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	out->count_stuck = compile_count(b, true, a);
 	out->reread = compile_reread(b, out, a);
 	out->free_leases = compile_free_leases(b, a);
-	if (b->engine == STORE_POSTGRES) {
+	if (dialect_of(b->engine)->has_row_locks) {
 		out->lock = compile_lock(b, "SKIP LOCKED", a);
 		out->lock_now = compile_lock(b, "NOWAIT", a);
 		out->lock_signs = compile_lock_signs(b, false, a, &out->nbusy);
@@ -557,14 +557,14 @@ static void index_sign(const struct binding *b, struct buf *out)
 {
 	enum sign only = only_sign(b);
 	struct buf expr = BUF_INIT;
-	bool pg = b->engine == STORE_POSTGRES;
+	bool typed = dialect_of(b->engine)->has_types;
 	if (only == SIGN_COUNT || !indexable(b, watch_sign(b->watch, only)->text))
 		return;
 	without_alias(b, watch_sign(b->watch, only)->text, &expr);
-	if (pg && is_column(b, buf_text(&expr)))
+	if (typed && is_column(b, buf_text(&expr)))
 		buf_addf(out, "%s, ", buf_text(&expr));
-	/* Text as a time depends on the session's settings: PostgreSQL indexes no such thing. */
-	else if (!pg || b->sign_time[only] != TIME_TYPE_TEXT) {
+	/* Text as a time depends on the session's settings: no such thing is indexed. */
+	else if (!typed || b->sign_time[only] != TIME_TYPE_TEXT) {
 		sql_time_comparable(b, b->sign_time[only], buf_text(&expr), out);
 		buf_add(out, ", ");
 	}
@@ -574,11 +574,11 @@ static void index_sign(const struct binding *b, struct buf *out)
 void watch_index(const struct binding *b, bool concurrently, struct buf *out)
 {
 	const struct watch *w = b->watch;
-	bool pg = b->engine == STORE_POSTGRES;
-	buf_add(out, !pg            ? "CREATE INDEX "
+	bool named = dialect_of(b->engine)->names_indexes;
+	buf_add(out, named          ? "CREATE INDEX "
 	             : concurrently ? "CREATE INDEX CONCURRENTLY ON "
 	                            : "CREATE INDEX ON ");
-	if (!pg) {
+	if (named) {
 		struct buf name = BUF_INIT;
 		buf_addf(&name, "defib_%s", w->name);
 		sql_ident(out, buf_text(&name));

@@ -4,6 +4,8 @@
  * One bad text must not hide: its row is in no look, so it is asked for by itself.
  */
 #include "watch/compile_read.h"
+
+#include "store/dialect.h"
 #include "watch/compile_write.h"
 #include "watch/timesql.h"
 
@@ -19,7 +21,7 @@ const char *compile_unreadable(const struct binding *b, struct arena *a)
 			expr && sql_time_unreadable(b, b->sign_time[sign], b->sign_type[sign], expr, &one);
 		if (can)
 			buf_addf(&sql, ", CASE WHEN %s THEN (%s)%s END", buf_text(&one), expr,
-			         b->engine == STORE_POSTGRES ? "::text" : "");
+			         dialect_of(b->engine)->has_types ? "::text" : "");
 		else
 			buf_add(&sql, ", NULL");
 		if (can)

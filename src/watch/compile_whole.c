@@ -7,6 +7,7 @@
  */
 #include "watch/compile_write.h"
 
+#include "store/dialect.h"
 #include "watch/compile_read.h"
 #include "watch/timesql.h"
 
@@ -168,7 +169,7 @@ void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *
 	bool alone = b->key_indexed && !b->triggers && !b->leases && !b->owner_alive &&
 	             !b->watch->stays_running && !out->lock_signs && !out->lock_leases &&
 	             !out->free_leases;
-	if (b->engine != STORE_POSTGRES || !alone)
+	if (!dialect_of(b->engine)->returning_is_whole || !alone)
 		return;
 	out->lock_all = lock_all(b, a);
 	for (int act = 0; act < ACT_COUNT; act++)

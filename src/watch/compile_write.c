@@ -8,6 +8,7 @@
 #include "watch/compile_write.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 #include "watch/compile_read.h"
 #include "watch/lexer.h"
 #include "watch/params.h"
@@ -141,21 +142,19 @@ static void kept_fact(const struct binding *b, const struct claim_fact *fact, st
 		sql_time_us(b, b->sign_time[fact->sign], fact->text, out);
 	else if (b->lease_epoch == fact->text)
 		buf_addf(out, "coalesce(%s, 0)", fact->text);
-	else if (b->engine == STORE_POSTGRES)
-		buf_addf(out, "(%s)::bigint", fact->text);
 	else
-		buf_addf(out, "CAST((%s) AS INTEGER)", fact->text);
+		dialect_cast(dialect_of(b->engine), out, fact->text, "bigint");
 }
 
 void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf *out)
 {
-	bool pg = b->engine == STORE_POSTGRES;
+	const struct dialect *d = dialect_of(b->engine);
 	struct claim_fact facts[CLAIM_FACTS];
 	if (q->nbefore == 0) {
 		buf_add(out, "NULL");
 		return;
 	}
-	buf_add(out, pg ? "jsonb_build_object(" : "json_object(");
+	buf_addf(out, "%s(", d->json_object);
 	for (int i = 0; i < q->nbefore + q->nnamed; i++) {
 		const char *column = i < q->nbefore ? q->before[i] : q->named[i - q->nbefore];
 		struct buf value = BUF_INIT;
@@ -164,10 +163,10 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 		buf_add(&value, "t.");
 		sql_ident(&value, column);
 		/* What is never put back need only be told apart: masked values by a hash, bytes in hex. */
-		if (pg && i >= q->nbefore && watch_hides(b->watch, column))
+		if (d->has_hash && i >= q->nbefore && watch_hides(b->watch, column))
 			buf_addf(out, ", encode(sha256(convert_to(%s::text, 'UTF8')), 'hex')",
 			         buf_text(&value));
-		else if (pg || i < q->nbefore)
+		else if (d->has_types || i < q->nbefore)
 			buf_addf(out, ", %s", buf_text(&value));
 		else
 			buf_addf(out, ", CASE typeof(%s) WHEN 'blob' THEN hex(%s) ELSE %s END",
@@ -182,13 +181,13 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 }
 
 /*
- * The keys as they are now: one that is not known shows a write that changed a key. SQLite does not
- * know the alias in RETURNING, and nothing but the table there.
+ * The keys as they are now: one that is not known shows a write that changed a key. Not every
+ * engine knows the alias in RETURNING, or anything but the table there.
  */
 static void returning(const struct binding *b, struct buf *sql)
 {
 	buf_add(sql, "\nRETURNING ");
-	key_list(b, b->engine == STORE_POSTGRES ? "t." : "", sql);
+	key_list(b, dialect_of(b->engine)->returning_is_whole ? "t." : "", sql);
 }
 
 /* A second reading costs as much as the first; where an UPDATE can tell all, it is spared. */
@@ -240,7 +239,7 @@ static defib_err compile_update(const struct binding *b, const struct watch_sql 
 			buf_addf(&sql, " AND (%s)", only);
 		out->returns = true;
 		out->set = arena_strdup(a, buf_text(&list));
-		out->tells = q && b->engine == STORE_POSTGRES;
+		out->tells = q && dialect_of(b->engine)->returning_is_whole;
 		if (out->tells)
 			returning_left(b, q, &sql);
 		else
@@ -425,8 +424,8 @@ static void collect_named(const struct binding *b, struct arena *a, struct watch
 	out->named = ARENA_ARRAY(a, const char *, b->ncolumns);
 	for (int i = 0; i < b->ncolumns; i++) {
 		const char *column = b->columns[i].name;
-		/* SQLite has no hash: what is masked is not compared there. */
-		bool kept = b->engine == STORE_POSTGRES || !watch_hides(b->watch, column);
+		/* Without a hash what is masked is not compared. */
+		bool kept = dialect_of(b->engine)->has_hash || !watch_hides(b->watch, column);
 		if (kept && !is_before(out, column) && !is_key(b->watch, column) && names_claim(b, column))
 			out->named[out->nnamed++] = column;
 	}
@@ -469,7 +468,6 @@ static void compile_undo(const struct binding *b, struct arena *a, struct watch_
 {
 	struct write_sql *w = ARENA_NEW(a, struct write_sql);
 	struct buf sql = BUF_INIT;
-	bool pg = b->engine == STORE_POSTGRES;
 	if (out->nbefore == 0)
 		return;
 	w->uses[UNDO_BEFORE] = true;
@@ -477,22 +475,10 @@ static void compile_undo(const struct binding *b, struct arena *a, struct watch_
 	sql_table(&sql, b->watch->table);
 	buf_add(&sql, " AS t\nSET ");
 	for (int i = 0; i < out->nbefore; i++) {
-		struct buf name = BUF_INIT, path = BUF_INIT;
-		sql_ident(&name, out->before[i]);
-		buf_addf(&path, "$.\"%s\"", out->before[i]);
-		buf_addf(&sql, "%s%s = ", i ? ", " : "", buf_text(&name));
-		if (pg) {
-			buf_addf(&sql, "(jsonb_populate_record(t, defib_s.defib_undo)).%s", buf_text(&name));
-		} else {
-			buf_add(&sql, "CASE WHEN json_type(defib_s.defib_undo, ");
-			sql_literal(&sql, buf_text(&path));
-			buf_addf(&sql, ") IS NULL THEN t.%s ELSE json_extract(defib_s.defib_undo, ",
-			         buf_text(&name));
-			sql_literal(&sql, buf_text(&path));
-			buf_add(&sql, ") END");
-		}
-		buf_release(&name);
-		buf_release(&path);
+		buf_add(&sql, i ? ", " : "");
+		sql_ident(&sql, out->before[i]);
+		buf_add(&sql, " = ");
+		dialect_of(b->engine)->undo_column(&sql, out->before[i]);
 	}
 	from_relation(b, w, &sql);
 	buf_add(&sql, "\nWHERE ");
@@ -562,7 +548,7 @@ static defib_err refuse_view(const struct watch_sql *q, struct store *s, struct 
 	struct buf sql = BUF_INIT;
 	struct store_column *cols;
 	int ncols;
-	if (s->engine != STORE_SQLITE)
+	if (store_dialect(s)->returning_is_whole)
 		return DEFIB_OK;
 	buf_add(&sql, "UPDATE ");
 	sql_table(&sql, w->table);

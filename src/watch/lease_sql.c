@@ -3,38 +3,20 @@
 
 #include "watch/compile.h"
 
-const char *const lease_table[] = {
-	[STORE_POSTGRES] = "defib.lease", [STORE_SQLITE] = "defib_lease"};
-const char *const worker_table[] = {
-	[STORE_POSTGRES] = "defib.worker", [STORE_SQLITE] = "defib_worker"};
-const char *const lease_floor[] = {
-	[STORE_POSTGRES] = "coalesce((SELECT m.value::bigint FROM defib.meta m "
-					   "WHERE m.name = 'lease_floor'), 0)",
-	[STORE_SQLITE] = "coalesce((SELECT CAST(m.value AS INTEGER) FROM defib_meta m "
-					 "WHERE m.name = 'lease_floor'), 0)",
-};
-
-defib_err leases_there(struct store *s, struct arena *a, bool *there, struct failure *f)
+defib_err leases_there(struct store *s, bool *there, struct failure *f)
 {
-	static const char *const queries[] = {
-		[STORE_POSTGRES] = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = "
-						   "c.relnamespace WHERE n.nspname = 'defib' AND c.relname IN ('lease', "
-						   "'worker') AND has_schema_privilege(n.oid, 'USAGE') AND "
-						   "has_table_privilege(c.oid, 'SELECT')",
-		[STORE_SQLITE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN "
-						 "('defib_lease', 'defib_worker')",
-	};
-	struct store_rows rows;
-	defib_err err = store_exec(s, queries[s->engine], NULL, 0, a, &rows, f);
-	if (!err)
-		*there = row_int(&rows, 0, 0, 0) == 2;
+	bool workers = false;
+	defib_err err = dialect_own_table(s, "lease", there, f);
+	if (!err && *there)
+		err = dialect_own_table(s, "worker", &workers, f);
+	*there = *there && workers;
 	return err;
 }
 
 /* format() asks a type's own output function, and no cast that somebody made. */
 static void key_text(const struct binding *b, enum job_of of, int k, bool foreign, struct buf *out)
 {
-	bool pg = b->engine == STORE_POSTGRES;
+	bool pg = dialect_of(b->engine)->has_types;
 	buf_add(out, foreign ? "format('%s', " : pg ? "" : "CAST(");
 	if (of == JOB_OF_ROW) {
 		buf_add(out, "t.");
@@ -47,17 +29,16 @@ static void key_text(const struct binding *b, enum job_of of, int k, bool foreig
 
 static void job_text(const struct binding *b, enum job_of of, const bool *foreign, struct buf *out)
 {
-	bool pg = b->engine == STORE_POSTGRES;
+	const struct dialect *d = dialect_of(b->engine);
 	if (b->watch->key.n == 1) {
 		key_text(b, of, 0, foreign[0], out);
 		return;
 	}
 	/* A JSON array without spaces; both engines escape as we do. */
 	for (int k = 0; k < b->watch->key.n; k++) {
-		buf_addf(out, "%s%s(coalesce(", k ? " || ',' || " : "('[' || ",
-		         pg ? "to_json" : "json_quote");
+		buf_addf(out, "%s%s(coalesce(", k ? " || ',' || " : "('[' || ", d->json_text);
 		key_text(b, of, k, foreign[k], out);
-		buf_addf(out, ", ''))%s", pg ? "::text" : "");
+		buf_addf(out, ", ''))%s", d->has_types ? "::text" : "");
 	}
 	buf_add(out, " || ']')");
 }
@@ -84,14 +65,11 @@ void sql_owner_alive(const struct watch *w, struct buf *out)
 
 void sql_lease_alive(const struct binding *b, struct buf *out)
 {
-	buf_addf(out,
-	         "coalesce((SELECT CASE WHEN defib_w.state <> 'alive' THEN false "
-	         "WHEN defib_w.expires_at > %s",
-	         b->engine == STORE_POSTGRES ? "statement_timestamp()" : SQLITE_NOW_MS);
-	buf_addf(out,
-	         " THEN true END FROM %s AS defib_l JOIN %s AS defib_w ON defib_w.id = defib_l.owner "
-	         "WHERE defib_l.watch = ",
-	         lease_table[b->engine], worker_table[b->engine]);
+	dialect_add(
+		dialect_of(b->engine), out,
+		"coalesce((SELECT CASE WHEN defib_w.state <> 'alive' THEN false WHEN "
+		"defib_w.expires_at > {now_statement} THEN true END FROM defib.lease AS defib_l "
+		"JOIN defib.worker AS defib_w ON defib_w.id = defib_l.owner WHERE defib_l.watch = ");
 	sql_literal(out, b->watch->name);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
@@ -100,13 +78,10 @@ void sql_lease_alive(const struct binding *b, struct buf *out)
 
 void sql_lease_lost(const struct binding *b, struct buf *out)
 {
-	bool pg = b->engine == STORE_POSTGRES;
-	buf_addf(out,
-	         "(SELECT %sCASE WHEN defib_w.state = 'left' OR defib_w.cause = 'exit seen' THEN "
-	         "defib_w.ended_at ELSE defib_w.renewed_at END%s FROM %s AS defib_l JOIN %s AS "
-	         "defib_w ON defib_w.id = defib_l.owner WHERE defib_l.watch = ",
-	         pg ? "(extract(epoch FROM " : "", pg ? ") * 1000000)::bigint" : " * 1000",
-	         lease_table[b->engine], worker_table[b->engine]);
+	dialect_add(dialect_of(b->engine), out,
+	            "(SELECT {us CASE WHEN defib_w.state = 'left' OR defib_w.cause = 'exit seen' THEN "
+	            "defib_w.ended_at ELSE defib_w.renewed_at END} FROM defib.lease AS defib_l JOIN "
+	            "defib.worker AS defib_w ON defib_w.id = defib_l.owner WHERE defib_l.watch = ");
 	sql_literal(out, b->watch->name);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
@@ -115,8 +90,8 @@ void sql_lease_lost(const struct binding *b, struct buf *out)
 
 void sql_lease_epoch(const struct binding *b, struct buf *out)
 {
-	buf_addf(out, "(SELECT defib_l.epoch FROM %s AS defib_l WHERE defib_l.watch = ",
-	         lease_table[b->engine]);
+	dialect_add(dialect_of(b->engine), out,
+	            "(SELECT defib_l.epoch FROM defib.lease AS defib_l WHERE defib_l.watch = ");
 	sql_literal(out, b->watch->name);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
@@ -126,15 +101,17 @@ void sql_lease_epoch(const struct binding *b, struct buf *out)
 void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
 {
 	struct buf lease = BUF_INIT;
-	buf_addf(&lease, "FROM %s AS defib_l WHERE defib_l.watch = ", lease_table[b->engine]);
+	const struct dialect *d = dialect_of(b->engine);
+	dialect_add(d, &lease, "FROM defib.lease AS defib_l WHERE defib_l.watch = ");
 	sql_literal(&lease, b->watch->name);
 	buf_add(&lease, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, &lease);
 	if (of == LEASE_ROW)
 		buf_addf(out, "SELECT 1 %s", buf_text(&lease));
 	else
-		buf_addf(out, "SELECT 1 FROM %s AS defib_w WHERE defib_w.id = (SELECT defib_l.owner %s)",
-		         worker_table[b->engine], buf_text(&lease));
+		buf_addf(out,
+		         "SELECT 1 FROM %sworker AS defib_w WHERE defib_w.id = (SELECT defib_l.owner %s)",
+		         d->own, buf_text(&lease));
 	buf_release(&lease);
 }
 
@@ -145,19 +122,19 @@ void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
  */
 void sql_free_leases(const struct binding *b, struct buf *out)
 {
-	const char *table = lease_table[b->engine];
+	const struct dialect *d = dialect_of(b->engine);
 	struct relation r;
 	keys_relation(b, &r);
-	buf_addf(out, "UPDATE %s SET owner = NULL\nWHERE watch = ", table);
+	buf_addf(out, "UPDATE %slease SET owner = NULL\nWHERE watch = ", d->own);
 	sql_literal(out, b->watch->name);
 	buf_addf(out,
-	         " AND job IN (SELECT defib_l.job FROM %s AS defib_l\n  WHERE defib_l.watch = ", table);
+	         " AND job IN (SELECT defib_l.job FROM %slease AS defib_l\n  WHERE defib_l.watch = ",
+	         d->own);
 	sql_literal(out, b->watch->name);
 	buf_add(out, " AND defib_l.owner IS NOT NULL AND defib_l.job IN (SELECT ");
 	sql_job_text(b, JOB_OF_RELATION, out);
 	buf_add(out, " FROM (");
 	relation_select(&r, 1, out);
-	buf_addf(out, ") AS defib_s)%s)",
-	         b->engine == STORE_POSTGRES ? "\n  FOR UPDATE SKIP LOCKED" : "");
+	buf_addf(out, ") AS defib_s)%s)", d->has_row_locks ? "\n  FOR UPDATE SKIP LOCKED" : "");
 	relation_release(&r);
 }

@@ -9,14 +9,15 @@
 #ifndef WATCH_LEASE_SQL_H
 #define WATCH_LEASE_SQL_H
 
+#include "store/dialect.h"
 #include "watch/bind.h"
 
-extern const char *const lease_table[];  /* by engine */
-extern const char *const worker_table[]; /* by engine */
-extern const char *const lease_floor[];  /* the highest epoch of leases that were removed, as SQL */
+/* The highest epoch of leases that were removed; to be translated. */
+#define LEASE_FLOOR                                                                                \
+	"coalesce((SELECT CAST(m.value AS bigint) FROM defib.meta m WHERE m.name = 'lease_floor'), 0)"
 
 /* Whether the database has these tables, and the role may read them. */
-MUST_CHECK defib_err leases_there(struct store *s, struct arena *a, bool *there, struct failure *f);
+MUST_CHECK defib_err leases_there(struct store *s, bool *there, struct failure *f);
 
 enum job_of { JOB_OF_ROW, JOB_OF_RELATION };
 /* The job's text from the key columns of the row `t`, or of the relation `defib_s`. */

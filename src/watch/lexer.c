@@ -2,6 +2,7 @@
 #include "watch/lexer.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -74,14 +75,14 @@ static const char *comment_end(const char *p, bool nested)
 
 static const char *space_end(const char *p, enum store_engine engine, bool *open_ended)
 {
-	bool pg = engine == STORE_POSTGRES;
+	bool nests = dialect_of(engine)->words.nests_comments;
 	for (;;) {
 		if (isspace((unsigned char)*p)) {
 			p++;
 		} else if (p[0] == '-' && p[1] == '-') {
-			p += strcspn(p, pg ? "\n\r" : "\n");
+			p += strcspn(p, nests ? "\n\r" : "\n");
 		} else if (p[0] == '/' && p[1] == '*') {
-			const char *end = comment_end(p, pg);
+			const char *end = comment_end(p, nests);
 			if (!end) {
 				*open_ended = true;
 				return p + strlen(p);
@@ -107,25 +108,25 @@ static const char *param_end(const char *p)
 static const char *quote_token(struct sql_lexer *lx, enum sql_token_type *type)
 {
 	const char *p = lx->at;
-	bool pg = lx->engine == STORE_POSTGRES;
+	const struct dialect *d = dialect_of(lx->engine);
 	if (*p == '\'') {
 		*type = SQL_STRING;
 		return quoted_end(p, '\'', false);
 	}
-	if (pg && (*p == 'e' || *p == 'E') && p[1] == '\'') {
+	if (d->words.has_escape_strings && (*p == 'e' || *p == 'E') && p[1] == '\'') {
 		*type = SQL_STRING;
 		return quoted_end(p + 1, '\'', true);
 	}
-	if (*p == '"' || (!pg && *p == '`')) {
+	if (*p == '"' || (d->words.has_other_quotes && *p == '`')) {
 		*type = SQL_NAME;
 		return quoted_end(p, *p, false);
 	}
-	if (!pg && *p == '[') {
+	if (d->words.has_other_quotes && *p == '[') {
 		*type = SQL_NAME;
 		const char *end = strchr(p, ']');
 		return end ? end + 1 : NULL;
 	}
-	if (pg && *p == '$') {
+	if (d->words.has_escape_strings && *p == '$') {
 		const char *end = dollar_end(p);
 		if (end != p)
 			*type = SQL_STRING;
@@ -191,7 +192,7 @@ static bool is_punct(struct sql_token t, char c)
 /* $1, ?, @x: they would read the values that our own statements bind. */
 static bool is_foreign_param(struct sql_token t, enum store_engine engine)
 {
-	return is_punct(t, '$') || (engine == STORE_SQLITE && (is_punct(t, '?') || is_punct(t, '@')));
+	return t.type == SQL_PUNCT && strchr(dialect_of(engine)->words.marks, *t.text);
 }
 
 bool sql_names(const char *text, enum store_engine engine, const char *name)
@@ -284,7 +285,7 @@ bool sql_next_statement(const char **at, enum store_engine engine, struct buf *o
 {
 	struct sql_lexer lx;
 	struct sql_token t;
-	struct statement s = {.head = engine == STORE_SQLITE ? HEAD_START : HEAD_OTHER};
+	struct statement s = {.head = dialect_of(engine)->words.has_bodies ? HEAD_START : HEAD_OTHER};
 	buf_clear(out);
 	sql_lexer_init(&lx, *at, engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {

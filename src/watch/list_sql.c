@@ -2,6 +2,7 @@
 #include "watch/list_sql.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 #include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/compile_write.h"
@@ -12,11 +13,6 @@
 #include <assert.h>
 
 const char *const list_sort_names[] = {"key", "age", "state", NULL};
-
-static const char *const hold_table[] = {
-	[STORE_POSTGRES] = "defib.hold", [STORE_SQLITE] = "defib_hold"};
-static const char *const ledger_table[] = {
-	[STORE_POSTGRES] = "defib.ledger", [STORE_SQLITE] = "defib_ledger"};
 
 /* ---- expressions */
 
@@ -90,16 +86,15 @@ static const struct store_column *plain_column(const struct binding *b, const ch
 	return NULL;
 }
 
-/* SQLite takes no index for an expression: what is text already is not cast. */
+/* Where types are not declared, what is text already is not cast, so that an index serves it. */
 static void as_text(const struct binding *b, const char *expr, struct buf *out)
 {
-	const struct store_column *column = b->engine == STORE_SQLITE ? plain_column(b, expr) : NULL;
-	if (b->engine == STORE_POSTGRES)
-		buf_addf(out, "(%s)::text", expr);
-	else if (column && (strstr(column->base, "TEXT") || strstr(column->base, "CHAR")))
+	const struct store_column *column =
+		dialect_of(b->engine)->has_types ? NULL : plain_column(b, expr);
+	if (column && (strstr(column->base, "TEXT") || strstr(column->base, "CHAR")))
 		buf_addf(out, "(%s)", expr);
 	else
-		buf_addf(out, "CAST((%s) AS TEXT)", expr);
+		dialect_cast(dialect_of(b->engine), out, expr, "text");
 }
 
 /* The sign whose age is the row's; a start tells more of it than a deadline. */
@@ -133,9 +128,8 @@ static void bind_value(const struct binding *b, struct list_statement *s, const 
 static void compare(const struct binding *b, const char *expr, enum term_op op, const char *value,
                     struct list_statement *s)
 {
-	bool pg = b->engine == STORE_POSTGRES;
 	if (op == TERM_HAS) {
-		buf_add(&s->sql, pg ? "strpos(lower(" : "instr(lower(");
+		buf_addf(&s->sql, "%s(lower(", dialect_of(b->engine)->find_text);
 		as_text(b, expr, &s->sql);
 		buf_add(&s->sql, "), lower(");
 		bind_value(b, s, value, "text");
@@ -143,10 +137,7 @@ static void compare(const struct binding *b, const char *expr, enum term_op op, 
 		return;
 	}
 	as_text(b, expr, &s->sql);
-	if (op == TERM_IS)
-		buf_add(&s->sql, " = ");
-	else
-		buf_add(&s->sql, pg ? " IS DISTINCT FROM " : " IS NOT ");
+	buf_add(&s->sql, op == TERM_IS ? " = " : dialect_of(b->engine)->differs);
 	bind_value(b, s, value, "text");
 }
 
@@ -229,9 +220,9 @@ static void ledger_term(const struct binding *b, const struct list_query *l, con
 	 */
 	buf_add(&s->sql, "(");
 	sql_job_text(b, JOB_OF_ROW, &s->sql);
-	buf_addf(
-		&s->sql,
-		" IN (SELECT defib_l.job FROM %s AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ", table);
+	buf_addf(&s->sql,
+	         " IN (SELECT defib_l.job FROM %s%s AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ",
+	         dialect_of(b->engine)->own, table);
 	bind_value(b, s, b->watch->name, "text");
 	buf_addf(&s->sql, "%s) OR false)", more);
 }
@@ -254,7 +245,7 @@ static const char *key_of_text(const struct binding *b)
 	if (b->watch->key.n != 1)
 		return NULL;
 	/* SQLite compares a text with a whole number as one, and finds it by an index. */
-	if (b->engine == STORE_SQLITE)
+	if (!dialect_of(b->engine)->has_types)
 		return strcasestr(b->key_type[0], "int") || strcasestr(b->key_type[0], "text")
 		           ? "defib_l.job"
 		           : NULL;
@@ -270,15 +261,15 @@ static void in_hold_table(const struct binding *b, const struct list_query *l,
 {
 	const char *form = key_of_text(b);
 	if (!form || !l->ledger) {
-		ledger_term(b, l, hold_table[b->engine], "", s);
+		ledger_term(b, l, "hold", "", s);
 		return;
 	}
-	bool pg = b->engine == STORE_POSTGRES;
+	const struct dialect *d = dialect_of(b->engine);
 	key_column(b, 0, &s->sql);
-	buf_addf(&s->sql, "%s(SELECT %s FROM %s AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ",
-	         pg ? " = ANY (ARRAY" : " IN ", form, hold_table[b->engine]);
+	buf_addf(&s->sql, "%s(SELECT %s FROM %shold AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ",
+	         d->has_types ? " = ANY (ARRAY" : " IN ", form, d->own);
 	bind_value(b, s, b->watch->name, "text");
-	buf_add(&s->sql, pg ? "))" : ")");
+	buf_add(&s->sql, d->has_types ? "))" : ")");
 }
 
 /* Whether rows themselves say that they are held: else the holds say it all. */
@@ -307,7 +298,7 @@ static void recovered_term(const struct binding *b, const struct list_query *l,
 {
 	struct buf events = BUF_INIT;
 	buf_addf(&events, " AND %s", l->ledger ? l->recovered : "false");
-	ledger_term(b, l, ledger_table[b->engine], buf_text(&events), s);
+	ledger_term(b, l, "ledger", buf_text(&events), s);
 	buf_release(&events);
 }
 
@@ -361,7 +352,7 @@ static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *o
 	enum sign sign = age_sign(b->watch);
 	struct buf state = BUF_INIT;
 	*type = sort == LIST_BY_AGE ? "bigint" : "text";
-	if (sort == LIST_BY_AGE && b->engine == STORE_POSTGRES && !b->watch->since.text) {
+	if (sort == LIST_BY_AGE && dialect_of(b->engine)->has_types && !b->watch->since.text) {
 		sql_time_comparable(b, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
 		*type = sql_time_comparable_type(b->sign_time[sign], b->sign_type[sign]);
 	} else if (sort == LIST_BY_AGE) {
@@ -419,7 +410,7 @@ static void behind(const struct binding *b, const struct list_query *l, const ch
 	order_keys(b, "", &s->sql);
 	buf_add(&s->sql, l->desc ? ") < (" : ") > (");
 	if (sorted) {
-		bool number = b->engine == STORE_SQLITE && l->sort == LIST_BY_AGE;
+		bool number = !dialect_of(b->engine)->has_types && l->sort == LIST_BY_AGE;
 		buf_add(&s->sql, number ? "CAST(" : "");
 		bind_value(b, s, l->after_sort, type);
 		buf_add(&s->sql, number ? " AS INTEGER), " : ", ");

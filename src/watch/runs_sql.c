@@ -1,6 +1,7 @@
 /* runs_sql.c: see runs_sql.h. */
 #include "watch/runs_sql.h"
 
+#include "store/dialect.h"
 #include "watch/compile_read.h"
 #include "watch/compile_write.h"
 #include "watch/timesql.h"
@@ -15,10 +16,10 @@ static void bare_condition(const struct binding *b, const char *expr, struct buf
 	struct buf after = BUF_INIT;
 	parameter(b, 1, "bigint", &after);
 	bool number = b->time == TIME_TYPE_EPOCH || b->time == TIME_TYPE_EPOCH_MS;
-	if (number || (b->engine == STORE_POSTGRES && b->time != TIME_TYPE_TEXT)) {
+	if (number || (dialect_of(b->engine)->has_types && b->time != TIME_TYPE_TEXT)) {
 		buf_addf(out, "\n  AND (%s) >= ", expr);
 		sql_time_value(b, buf_text(&after), out);
-	} else if (b->engine == STORE_SQLITE) {
+	} else if (!dialect_of(b->engine)->has_types) {
 		buf_addf(out,
 		         "\n  AND (%s) >= strftime('%%Y-%%m-%%d', %s / 1000000.0, 'unixepoch', '-1 day')",
 		         expr, buf_text(&after));
@@ -46,7 +47,8 @@ bool runs_sql(const struct binding *b, struct buf *out)
 		return false;
 	buf_add(out, "SELECT ");
 	key_list(b, "t.", out);
-	buf_addf(out, b->engine == STORE_POSTGRES ? ", (%s)::text" : ", CAST((%s) AS TEXT)", kind);
+	buf_add(out, ", ");
+	dialect_cast(dialect_of(b->engine), out, kind, "text");
 	buf_add(out, " AS defib_kind, ");
 	sql_time_us(b, b->time, s->started_at.text, out);
 	buf_add(out, " AS defib_started, ");

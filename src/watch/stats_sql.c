@@ -2,6 +2,7 @@
 #include "watch/stats_sql.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 #include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/list_sql.h"
@@ -12,7 +13,7 @@
 
 void table_size_sql(const struct binding *b, struct buf *out)
 {
-	if (b->engine == STORE_POSTGRES) {
+	if (dialect_of(b->engine)->has_page_samples) {
 		buf_add(out, "SELECT coalesce((SELECT sum(pg_relation_size(p.relid)) FROM "
 		             "pg_partition_tree(c.oid) AS p), pg_relation_size(c.oid))::bigint / "
 		             "current_setting('block_size')::bigint, NULL FROM pg_class AS c "
@@ -30,17 +31,17 @@ struct stats_sample stats_sample(enum store_engine engine, int64_t size, int64_t
 {
 	struct stats_sample all = {.share = 0};
 	int64_t span = size - first + 1;
-	bool pg = engine == STORE_POSTGRES;
-	if (pg ? size <= 2 * SAMPLE_PAGES : span <= (int64_t)2 * SAMPLE_ROWS)
+	bool pages = dialect_of(engine)->has_page_samples;
+	if (pages ? size <= 2 * SAMPLE_PAGES : span <= (int64_t)2 * SAMPLE_ROWS)
 		return all;
-	if (pg)
+	if (pages)
 		return (struct stats_sample){.share = (double)SAMPLE_PAGES / (double)size};
 	return (struct stats_sample){(double)SAMPLE_ROWS / (double)span, first, span};
 }
 
 static void from_sample(const struct binding *b, const struct stats_sample *sample, struct buf *out)
 {
-	if (sample->share > 0 && b->engine == STORE_SQLITE) {
+	if (sample->share > 0 && !dialect_of(b->engine)->has_page_samples) {
 		buf_addf(out,
 		         "\nFROM (WITH RECURSIVE defib_n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM "
 		         "defib_n WHERE i < %d) SELECT %lld + i * %lld AS defib_at FROM defib_n)\n"
@@ -68,9 +69,8 @@ bool states_sql(const struct binding *b, const struct stats_sample *sample, stru
 	struct buf state = BUF_INIT;
 	bool known = state_sql(b, &state);
 	if (known) {
-		buf_addf(out,
-		         b->engine == STORE_POSTGRES ? "SELECT (%s)::text" : "SELECT CAST((%s) AS TEXT)",
-		         buf_text(&state));
+		buf_add(out, "SELECT ");
+		dialect_cast(dialect_of(b->engine), out, buf_text(&state), "text");
 		buf_add(out, " AS defib_state, count(*) AS defib_n");
 		where_rows(b, sample, out);
 		buf_addf(out, "\nGROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %d", STATS_STATES_MAX);
@@ -117,13 +117,6 @@ static void each_end(const struct binding *b, const struct stats_sample *sample,
 	where_rows(b, sample, out);
 }
 
-/* The least duration that 95 of 100 do not exceed, on both engines. */
-static const char *const p95[] = {
-	[STORE_POSTGRES] = "percentile_disc(0.95) WITHIN GROUP (ORDER BY took::bigint)",
-	[STORE_SQLITE] = "(SELECT took FROM defib_ends WHERE took IS NOT NULL ORDER BY took LIMIT 1 "
-					 "OFFSET (SELECT max((count(took) * 95 + 99) / 100 - 1, 0) FROM defib_ends))",
-};
-
 bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out)
 {
 	const struct stats *s = &b->watch->stats;
@@ -131,9 +124,10 @@ bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct
 		return false;
 	buf_add(out, "WITH defib_ends AS (");
 	each_end(b, sample, out);
-	buf_addf(out, ")\nSELECT %s, %s, count(took), CAST(avg(took) AS bigint), %s FROM defib_ends",
+	buf_addf(out, ")\nSELECT %s, %s, count(took), CAST(avg(took) AS bigint), ",
 	         s->failed.text ? "count(*) FILTER (WHERE failed)" : "NULL",
-	         s->finished_at.text ? "count(*) FILTER (WHERE ended AND NOT failed)" : "NULL",
-	         p95[b->engine]);
+	         s->finished_at.text ? "count(*) FILTER (WHERE ended AND NOT failed)" : "NULL");
+	dialect_add(dialect_of(b->engine), out,
+	            "{percentile 95|took::bigint|defib_ends} FROM defib_ends");
 	return true;
 }

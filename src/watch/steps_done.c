@@ -2,6 +2,7 @@
 #include "watch/steps_done.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 #include <jansson.h>
 
@@ -10,7 +11,7 @@ void sql_steps_done(const struct binding *b, struct buf *out)
 	const char *sql = b->watch->steps_done.text;
 	if (!sql)
 		buf_add(out, "NULL");
-	else if (b->engine == STORE_POSTGRES)
+	else if (dialect_of(b->engine)->has_types)
 		/* In a SELECT of its own a plain literal has a type. */
 		buf_addf(out, "to_jsonb((SELECT %s))::text", sql);
 	else

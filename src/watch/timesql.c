@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 
@@ -39,7 +40,7 @@ struct time_form {
 #define MAIL_TIME MAIL_DATE " " CLOCK ZONE
 #define READABLE "'^(?!.* 0000 )(?!0000)(" ISO_TIME "|" MAIL_TIME ")$'"
 
-static const struct time_form postgres_forms[] = {
+static const struct time_form typed_forms[] = {
 	[TIME_TYPE_TIMESTAMPTZ] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
                                 ") * 1000000)::bigint END"},
                                {"(", ")"},
@@ -78,7 +79,7 @@ static const struct time_form postgres_forms[] = {
                         true},
 };
 
-static const struct time_form sqlite_text = {
+static const struct time_form untyped_text = {
 	{"CAST(round((julianday(", ") - 2440587.5) * 86400000) AS INTEGER) * 1000", NULL},
 	{"julianday(", ")"},
 	{"julianday('now') - ", ""},
@@ -86,7 +87,7 @@ static const struct time_form sqlite_text = {
 	US_PER_S,
 	true,
 };
-static const struct time_form sqlite_epoch = {
+static const struct time_form untyped_epoch = {
 	{"CASE WHEN typeof(", ") IN ('integer', 'real') THEN CAST(", " * 1000000 AS INTEGER) END"},
 	{"(", ")"},
 	{"CAST(strftime('%s', 'now') AS INTEGER) + 1 - ", ""},
@@ -94,7 +95,7 @@ static const struct time_form sqlite_epoch = {
 	US_PER_S,
 	false,
 };
-static const struct time_form sqlite_epoch_ms = {
+static const struct time_form untyped_epoch_ms = {
 	{"CASE WHEN typeof(", ") IN ('integer', 'real') THEN CAST(", " * 1000 AS INTEGER) END"},
 	{"(", ")"},
 	{SQLITE_NOW_MS " + 1 - ", ""},
@@ -105,19 +106,17 @@ static const struct time_form sqlite_epoch_ms = {
 
 static const struct time_form *form_of(const struct binding *b, enum time_type time)
 {
-	enum store_engine engine = b->engine;
 	assert(time != TIME_TYPE_AUTO);
-	if (engine == STORE_POSTGRES)
-		return &postgres_forms[time];
+	if (dialect_of(b->engine)->has_types)
+		return &typed_forms[time];
 	if (time == TIME_TYPE_EPOCH)
-		return &sqlite_epoch;
-	return time == TIME_TYPE_EPOCH_MS ? &sqlite_epoch_ms : &sqlite_text;
+		return &untyped_epoch;
+	return time == TIME_TYPE_EPOCH_MS ? &untyped_epoch_ms : &untyped_text;
 }
 
 const char *sql_now_us(enum store_engine engine)
 {
-	return engine == STORE_POSTGRES ? "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-	                                : SQLITE_NOW_MS " * 1000";
+	return dialect_of(engine)->now_us;
 }
 
 /* Whether a time is written in the watch's own zone. */
@@ -147,7 +146,7 @@ bool sql_time_unreadable(const struct binding *b, enum time_type time, const cha
 {
 	/* What has a type of its own can be read; of numbers those that may be infinite are asked. */
 	bool number = text_starts(type, "double") || text_starts(type, "numeric");
-	if (b->engine == STORE_POSTGRES && time != TIME_TYPE_TEXT && !number)
+	if (dialect_of(b->engine)->has_types && time != TIME_TYPE_TEXT && !number)
 		return false;
 	buf_addf(out, "(%s) IS NOT NULL AND (", expr);
 	sql_time_us(b, time, expr, out);
@@ -205,7 +204,7 @@ void sql_time_cutoff(const struct binding *b, enum time_type time, const struct 
 		buf_add(out, form->cutoff[1]);
 }
 
-static void postgres_value(enum time_type time, const char *us, struct buf *out)
+static void typed_value(enum time_type time, const char *us, struct buf *out)
 {
 	static const char *const around[][2] = {
 		[TIME_TYPE_TIMESTAMPTZ] = {"timestamptz 'epoch' + ", " * interval '1 microsecond'"},
@@ -223,8 +222,8 @@ static void value_as(const struct binding *b, enum time_type time, const char *u
 	if (in_zone(b, time)) {
 		buf_addf(out, "(timestamptz 'epoch' + %s * interval '1 microsecond') AT TIME ZONE %s",
 		         us_expr, b->zone);
-	} else if (b->engine == STORE_POSTGRES) {
-		postgres_value(time, us_expr, out);
+	} else if (dialect_of(b->engine)->has_types) {
+		typed_value(time, us_expr, out);
 		if (time == TIME_TYPE_TEXT)
 			buf_add(out, b->iso_t ? "'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 			                      : "'YYYY-MM-DD HH24:MI:SS.MS')");

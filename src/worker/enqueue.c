@@ -1,6 +1,7 @@
 /* enqueue.c: see enqueue.h. */
 #include "worker/enqueue.h"
 
+#include "store/dialect.h"
 #include "store/relation.h"
 #include "worker/wake.h"
 
@@ -204,15 +205,15 @@ static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t
 	struct arena a = ARENA_INIT;
 	/* One statement is a transaction by itself, and BEGIN and COMMIT are two ways to the server. */
 	enum batch is = batch_of(jobs, n);
-	bool alone = s->engine == STORE_POSTGRES && is != BATCH_UNIQUE;
+	bool alone = store_dialect(s)->has_functions && is != BATCH_UNIQUE;
 	bool own = !s->in_tx && !alone;
 	bool wake = woke && alone;
 	memset(ids, 0, (size_t)n * sizeof *ids);
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
-	if (!err && s->engine == STORE_POSTGRES)
+	if (!err && store_dialect(s)->has_functions)
 		err = is == BATCH_PLAIN && n == 1 ? insert_one_postgres(s, wake, jobs, &a, ids, f)
 		                                  : insert_postgres(s, is, wake, jobs, n, &a, ids, f);
-	for (int i = 0; !err && s->engine == STORE_SQLITE && i < n; i++)
+	for (int i = 0; !err && !store_dialect(s)->has_functions && i < n; i++)
 		err = insert_sqlite(s, &jobs[i], &a, &ids[i], f);
 	if (!err)
 		err = need_ids(jobs, n, ids, f);
@@ -244,21 +245,22 @@ defib_err enqueue_and_wake(struct store *s, const char *url, const struct enqueu
 
 defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT defib.cancel($1)",
-		[STORE_SQLITE] =
-			"UPDATE defib_job SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' "
-			"ELSE 'cancelled' END, finished_at = CASE WHEN owner IS NULL THEN " NOW_MS
-			" END WHERE id = ?1 AND state IN ('scheduled', 'queued', 'running', "
-			"'cancelling', 'held') AND NOT undoing RETURNING state",
-	};
+	const char *sql =
+		store_dialect(s)->has_functions
+			? "SELECT defib.cancel($1)"
+			: "UPDATE defib.job SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' ELSE "
+			  "'cancelled' END, finished_at = CASE WHEN owner IS NULL THEN {now} END WHERE id = $1 "
+			  "AND state IN ('scheduled', 'queued', 'running', 'cancelling', 'held') AND NOT "
+			  "undoing "
+			  "RETURNING state";
+
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
 	struct store_param param = P_INT(id);
 	bool own = !s->in_tx;
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err)
-		err = store_exec(s, sql[s->engine], &param, 1, &a, &rows, f);
+		err = dialect_exec(s, sql, &param, 1, &a, &rows, f);
 	const char *text = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
 	snprintf(state, 16, "%s", text ? text : "");
 	if (own && !err)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/schema.h"
+#include "store/dialect.h"
 #include "store/relation.h"
 #include "worker/side_record.h"
 #include "worker/spool.h"
@@ -138,11 +139,6 @@ defib_err side_queue_put(const struct side_queue *q, const char *token, const st
  */
 static defib_err insert_tokens(struct store *s, struct batch *b, struct failure *f)
 {
-	static const char *const heads[] = {
-		[STORE_POSTGRES] = "INSERT INTO defib.enqueued (token) SELECT u.token FROM (",
-		[STORE_SQLITE] =
-			"INSERT INTO defib_enqueued (token, at) SELECT u.token, " SQLITE_NOW_MS " FROM (",
-	};
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
 	struct relation r;
@@ -153,12 +149,12 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 		relation_text(&r, b->puts[i].token);
 		relation_end_row(&r);
 	}
-	buf_add(&sql, heads[s->engine]);
+	buf_add(&sql, "INSERT INTO defib.enqueued (token, at) SELECT u.token, {now} FROM (");
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, ") AS u WHERE true ON CONFLICT DO NOTHING RETURNING token");
 	relation_params(&r, params);
 	defib_err err =
-		store_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, &rows, f);
+		dialect_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, &rows, f);
 	/* The answer need not be in our order. */
 	for (int i = 0; !err && i < b->n; i++) {
 		b->known[i] = true;
@@ -173,11 +169,7 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 /* Which jobs a token stands for, for whoever asks with it later. */
 static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids, struct failure *f)
 {
-	static const char *const heads[] = {
-		[STORE_POSTGRES] = "UPDATE defib.enqueued AS e SET jobs = u.jobs::bigint[] FROM (",
-		[STORE_SQLITE] = "UPDATE defib_enqueued AS e SET jobs = u.jobs FROM (",
-	};
-	const char *marks = s->engine == STORE_POSTGRES ? "{}" : "[]";
+	const char *marks = store_dialect(s)->list;
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct relation r;
 	struct buf sql = BUF_INIT, list = BUF_INIT;
@@ -195,11 +187,12 @@ static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids,
 		relation_text(&r, buf_text(&list));
 		relation_end_row(&r);
 	}
-	buf_add(&sql, heads[s->engine]);
+	buf_add(&sql, "UPDATE defib.enqueued AS e SET jobs = u.jobs::bigint[] FROM (");
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, ") AS u WHERE e.token = u.token");
 	relation_params(&r, params);
-	defib_err err = store_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, NULL, f);
+	defib_err err =
+		dialect_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, NULL, f);
 	relation_release(&r);
 	buf_release(&sql);
 	buf_release(&list);
@@ -332,7 +325,7 @@ static defib_err need_table(struct store *s, struct failure *f)
 	defib_err err = schema_has(s, "enqueued", &there, f);
 	if (!err && !there) {
 		err = fail(f, DEFIB_BAD_SQL, "%s: the table %senqueued is missing", s->name,
-		           s->engine == STORE_POSTGRES ? "defib." : "defib_");
+		           store_dialect(s)->own);
 		fail_next(f, "defib init creates and upgrades the queue's tables");
 	}
 	return err;

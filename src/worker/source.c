@@ -1,6 +1,7 @@
 /* source.c: what all sources share; see source.h. */
 #include "worker/source.h"
 
+#include "store/dialect.h"
 #include "worker/token.h"
 
 const char *const settle_names[] = {
@@ -23,7 +24,7 @@ defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct a
 {
 	struct store_param param = P_INT(worker);
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql, &param, 1, a, &rows, f);
+	defib_err err = dialect_exec(s, sql, &param, 1, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "store/dialect.h"
 #include "store/relation.h"
 #include "worker/source_queue_sqlite.h"
 #include "worker/workflow.h"
@@ -15,7 +16,6 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-#define NOW_MS SQLITE_NOW_MS
 #define PROMOTE_MAX 1000
 
 /* How long claims may skip the head of the index before they look at all of it again. */
@@ -108,8 +108,9 @@ static void raise_floor(struct queue_source *q, const struct claimed *claims, in
 	}
 }
 
-static defib_err claim_postgres(struct queue_source *q, struct store *s, int64_t worker, int64_t n,
-                                struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err claim_by_function(struct queue_source *q, struct store *s, int64_t worker,
+                                   int64_t n, struct arena *a, struct store_rows *rows,
+                                   struct failure *f)
 {
 	static const char of_all[] =
 		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5)";
@@ -129,8 +130,8 @@ static defib_err queue_claim(struct source *src, struct store *s, int64_t worker
 	assert(n > 0);
 	check_floor(of(src));
 	defib_err err =
-		s->engine == STORE_POSTGRES
-			? claim_postgres(of(src), s, worker, n, a, &rows, f)
+		store_dialect(s)->has_functions
+			? claim_by_function(of(src), s, worker, n, a, &rows, f)
 			: queue_sqlite_claim(s, of(src)->queue, of(src)->kinds, worker, n, a, &rows, f);
 	*nout = 0;
 	if (!err) {
@@ -184,7 +185,7 @@ static void note_accepted(const struct store_rows *rows, struct settlement *all,
 		all[i].accepted = row_bool(rows, i, 1);
 }
 
-static defib_err settle_in_postgres(struct store *s, int64_t worker, struct settlement *all, int n,
+static defib_err settle_by_function(struct store *s, int64_t worker, struct settlement *all, int n,
                                     struct arena *a, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX + 1] = {P_INT(worker)};
@@ -216,18 +217,14 @@ static bool gives_back(const struct settlement *all, int n)
 static defib_err queue_settle(struct source *src, struct store *s, int64_t worker,
                               struct settlement *all, int n, struct arena *a, struct failure *f)
 {
-	static defib_err (*const settle_in[])(struct store *, int64_t, struct settlement *, int,
-	                                      struct arena *, struct failure *) = {
-		[STORE_POSTGRES] = settle_in_postgres,
-		[STORE_SQLITE] = queue_sqlite_settle,
-	};
 	bool own = !s->in_tx;
 	for (int i = 0; i < n; i++)
 		all[i].accepted = false;
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (err)
 		return err;
-	err = settle_in[s->engine](s, worker, all, n, a, f);
+	err = store_dialect(s)->has_functions ? settle_by_function(s, worker, all, n, a, f)
+	                                      : queue_sqlite_settle(s, worker, all, n, a, f);
 	if (own && !err)
 		err = store_commit(s, f);
 	else if (own)
@@ -240,15 +237,12 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 defib_err source_queue_hold(struct store *s, int64_t worker, const char *key, int64_t epoch,
                             struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] = "SELECT 1 FROM defib.job WHERE id = $1 AND epoch = $2 AND owner = $3 "
-						   "FOR NO KEY UPDATE",
-		[STORE_SQLITE] = "SELECT 1 FROM defib_job WHERE id = ?1 AND epoch = ?2 AND owner = ?3",
-	};
 	struct store_param params[] = {P_TEXT(key), P_INT(epoch), P_INT(worker)};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows = {0};
-	defib_err err = store_exec(s, sql[s->engine], params, 3, &a, &rows, f);
+	defib_err err = dialect_exec(
+		s, "SELECT 1 FROM defib.job WHERE id = $1 AND epoch = $2 AND owner = $3{lock_row}", params,
+		3, &a, &rows, f);
 	arena_release(&a);
 	if (!err && rows.nrows == 0)
 		return fail(f, DEFIB_LEASE_LOST,
@@ -264,10 +258,8 @@ static defib_err queue_owned(struct source *src, struct store *s, int64_t worker
 	(void)src;
 	return source_keys(
 		s,
-		s->engine == STORE_POSTGRES
-			? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
-			  "state = 'cancelling')"
-			: "SELECT id, epoch FROM defib_job WHERE owner = ?1",
+		"SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR state = "
+		"'cancelling')",
 		worker, a, out, n, f);
 }
 
@@ -278,10 +270,8 @@ static defib_err queue_cancelling(struct source *src, struct store *s, int64_t w
 	(void)src;
 	return source_keys(
 		s,
-		s->engine == STORE_POSTGRES
-			? "SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR "
-			  "state = 'cancelling') AND state = 'cancelling'"
-			: "SELECT id, epoch FROM defib_job WHERE owner = ?1 AND state = 'cancelling'",
+		"SELECT id, epoch FROM defib.job WHERE owner = $1 AND (state = 'running' OR state = "
+		"'cancelling') AND state = 'cancelling'",
 		worker, a, out, n, f);
 }
 
@@ -292,18 +282,18 @@ static defib_err queue_promote(struct source *src, struct store *s, struct failu
 	struct store_rows rows;
 	defib_err err;
 	(void)src;
-	if (s->engine == STORE_POSTGRES) {
+	if (store_dialect(s)->has_functions) {
 		err = store_exec(s, "SELECT defib.promote($1::integer)", &param, 1, &a, &rows, f);
 	} else {
-		err = store_exec(
-			s, "SELECT 1 FROM defib_job WHERE state = 'scheduled' AND run_at <= " NOW_MS " LIMIT 1",
+		err = dialect_exec(
+			s, "SELECT 1 FROM defib.job WHERE state = 'scheduled' AND run_at <= {now} LIMIT 1",
 			NULL, 0, &a, &rows, f);
 		if (!err && rows.nrows > 0)
-			err = store_exec(s,
-			                 "UPDATE defib_job SET state = 'queued' WHERE id IN (SELECT id FROM "
-			                 "defib_job WHERE state = 'scheduled' AND run_at <= " NOW_MS
-			                 " ORDER BY run_at LIMIT ?1)",
-			                 &param, 1, &a, NULL, f);
+			err = dialect_exec(s,
+			                   "UPDATE defib.job SET state = 'queued' WHERE id IN (SELECT id FROM "
+			                   "defib.job WHERE state = 'scheduled' AND run_at <= {now} ORDER BY "
+			                   "run_at LIMIT $1)",
+			                   &param, 1, &a, NULL, f);
 	}
 	arena_release(&a);
 	return err;
@@ -313,23 +303,21 @@ static defib_err queue_progress(struct source *src, struct store *s, int64_t wor
                                 const char *key, int64_t epoch, const char *step, const char *text,
                                 struct failure *f)
 {
-	static const char *const sql[] = {
-		[STORE_POSTGRES] =
-			"SELECT accepted FROM defib.beat($1, ARRAY[$2::bigint], ARRAY[$3::bigint], "
-			"ARRAY[$4::text], ARRAY[$5::text])",
-		[STORE_SQLITE] =
-			"INSERT INTO defib_progress AS p (job, epoch, at, step, progress) "
-			"SELECT id, epoch, " NOW_MS ", ?4, ?5 FROM defib_job WHERE id = ?2 AND "
-			"epoch = ?3 AND owner = ?1 ON CONFLICT (job) DO UPDATE SET epoch = "
-			"excluded.epoch, at = excluded.at, step = coalesce(excluded.step, p.step), "
-			"progress = excluded.progress RETURNING 1",
-	};
+	const char *sql =
+		store_dialect(s)->has_functions
+			? "SELECT accepted FROM defib.beat($1, ARRAY[$2::bigint], ARRAY[$3::bigint], "
+			  "ARRAY[$4::text], ARRAY[$5::text])"
+			: "INSERT INTO defib.progress AS p (job, epoch, at, step, progress) SELECT id, epoch, "
+			  "{now}, $4, $5 FROM defib.job WHERE id = $2 AND epoch = $3 AND owner = $1 ON "
+			  "CONFLICT "
+			  "(job) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, step = "
+			  "coalesce(excluded.step, p.step), progress = excluded.progress RETURNING 1";
 	struct arena a = ARENA_INIT;
 	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step),
 	                               P_TEXT(text)};
 	struct store_rows rows;
 	(void)src;
-	defib_err err = store_exec(s, sql[s->engine], params, 5, &a, &rows, f);
+	defib_err err = dialect_exec(s, sql, params, 5, &a, &rows, f);
 	bool accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
 	arena_release(&a);
 	if (!err && !accepted)
@@ -349,9 +337,9 @@ static bool all_plain(const struct settlement *all, int n)
 	return true;
 }
 
-static void plain_relation(struct relation *r, const struct settlement *all, int n)
+static void plain_relation(struct store *s, struct relation *r, const struct settlement *all, int n)
 {
-	relation_init(r, STORE_POSTGRES);
+	relation_init(r, s->engine);
 	relation_column(r, "id", "bigint");
 	relation_column(r, "epoch", "bigint");
 	for (int i = 0; i < n; i++) {
@@ -388,8 +376,8 @@ static void decode_turn(struct queue_source *q, const struct store_rows *rows, s
 	raise_floor(q, p->claims, p->nclaims);
 }
 
-static defib_err turn_postgres(struct queue_source *q, struct store *s, struct turn_part *p,
-                               struct arena *a, struct failure *f)
+static defib_err turn_by_function(struct queue_source *q, struct store *s, struct turn_part *p,
+                                  struct arena *a, struct failure *f)
 {
 	/* "call": it writes, so that a lost answer leaves open whether it did. */
 	static const char sql[] =
@@ -405,7 +393,7 @@ static defib_err turn_postgres(struct queue_source *q, struct store *s, struct t
 	if (p->promote || gives_back(p->ends, p->nends))
 		reset_floor(q);
 	if (plain)
-		plain_relation(&r, p->ends, p->nends);
+		plain_relation(s, &r, p->ends, p->nends);
 	else
 		settle_relation(&r, s->engine, p->ends, p->nends);
 	relation_params(&r, params + 1);
@@ -428,8 +416,8 @@ static defib_err turn_postgres(struct queue_source *q, struct store *s, struct t
 static defib_err queue_turn(struct source *src, struct store *s, struct turn_part *p,
                             struct arena *a, struct failure *f)
 {
-	return s->engine == STORE_POSTGRES ? turn_postgres(of(src), s, p, a, f)
-	                                   : source_turn_by_parts(src, s, p, a, f);
+	return store_dialect(s)->has_functions ? turn_by_function(of(src), s, p, a, f)
+	                                       : source_turn_by_parts(src, s, p, a, f);
 }
 
 static void queue_free(struct source *src)

@@ -2,22 +2,16 @@
  * source_table_own_sql.c: the statements of a table's source that touch only
  * defib's own tables: leases, workers and the steps of workflows.
  */
+#include "store/dialect.h"
+#include "watch/compile_read.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 #include "worker/source_table_sql.h"
 
-/* In the leases' own time. */
-const char *const lease_now[] = {
-	[STORE_POSTGRES] = "clock_timestamp()",
-	[STORE_SQLITE] = SQLITE_NOW_MS,
-};
-
-static const char *const step_table[] = {
-	[STORE_POSTGRES] = "defib.step", [STORE_SQLITE] = "defib_step"};
-
-static bool postgres(const struct binding *b)
+/* Before the name of a table of ours. */
+static const char *own(const struct binding *b)
 {
-	return b->engine == STORE_POSTGRES;
+	return dialect_of(b->engine)->own;
 }
 
 const char *sql_finish(struct buf *sql, struct arena *a)
@@ -29,7 +23,7 @@ const char *sql_finish(struct buf *sql, struct arena *a)
 
 void sql_parameter(const struct binding *b, int n, struct buf *out)
 {
-	buf_addf(out, postgres(b) ? "$%d::bigint" : "?%d", n);
+	parameter(b, n, "bigint", out);
 }
 
 void sql_of_watch(const struct binding *b, const char *alias, struct buf *out)
@@ -104,19 +98,21 @@ static const char *compile_take(const struct binding *b, struct arena *a)
 	struct buf sql = BUF_INIT;
 	struct relation r;
 	jobs_only_relation(b->engine, &r);
-	buf_addf(&sql, "INSERT INTO %s AS l (watch, job, epoch, owner, claimed_at, attempts)\nSELECT ",
-	         lease_table[b->engine]);
-	sql_literal(&sql, b->watch->name);
-	buf_addf(&sql, ", u.job, 1 + %s, ", lease_floor[b->engine]);
-	sql_parameter(b, 1, &sql);
-	buf_addf(&sql, ", %s, 1 FROM (", lease_now[b->engine]);
-	relation_select(&r, 2, &sql);
 	buf_addf(&sql,
-	         ") AS u WHERE true\nON CONFLICT (watch, job) DO UPDATE SET owner = excluded.owner, "
-	         "epoch = l.epoch + 1, claimed_at = excluded.claimed_at, attempts = l.attempts + 1, "
-	         "run_at = NULL\nWHERE l.owner IS NULL OR NOT EXISTS (SELECT 1 FROM %s AS w WHERE "
-	         "w.id = l.owner AND w.state = 'alive')\nRETURNING job, epoch, attempts",
-	         worker_table[b->engine]);
+	         "INSERT INTO %slease AS l (watch, job, epoch, owner, claimed_at, attempts)\nSELECT ",
+	         own(b));
+	sql_literal(&sql, b->watch->name);
+	dialect_add(dialect_of(b->engine), &sql, ", u.job, 1 + " LEASE_FLOOR ", ");
+	sql_parameter(b, 1, &sql);
+	buf_addf(&sql, ", %s, 1 FROM (", dialect_text(dialect_of(b->engine), "now"));
+	relation_select(&r, 2, &sql);
+	buf_addf(
+		&sql,
+		") AS u WHERE true\nON CONFLICT (watch, job) DO UPDATE SET owner = excluded.owner, "
+		"epoch = l.epoch + 1, claimed_at = excluded.claimed_at, attempts = l.attempts + 1, "
+		"run_at = NULL\nWHERE l.owner IS NULL OR NOT EXISTS (SELECT 1 FROM %sworker AS w WHERE "
+		"w.id = l.owner AND w.state = 'alive')\nRETURNING job, epoch, attempts",
+		own(b));
 	relation_release(&r);
 	return sql_finish(&sql, a);
 }
@@ -124,8 +120,8 @@ static const char *compile_take(const struct binding *b, struct arena *a)
 static const char *compile_live(const struct binding *b, struct arena *a)
 {
 	struct buf sql = BUF_INIT;
-	buf_addf(&sql, "SELECT w.name, %s FROM %s AS w WHERE w.state = 'alive' AND w.id = ",
-	         sql_now_us(b->engine), worker_table[b->engine]);
+	buf_addf(&sql, "SELECT w.name, %s FROM %sworker AS w WHERE w.state = 'alive' AND w.id = ",
+	         sql_now_us(b->engine), own(b));
 	sql_parameter(b, 1, &sql);
 	return sql_finish(&sql, a);
 }
@@ -137,12 +133,12 @@ static const char *compile_lock_leases(const struct binding *b, const char *lock
 	struct buf sql = BUF_INIT;
 	buf_addf(&sql, "SELECT g.pos, l.attempts, w.name, %s", sql_now_us(b->engine));
 	from_given(b, 2, &sql);
-	buf_addf(&sql, "\nJOIN %s AS l ON ", lease_table[b->engine]);
+	buf_addf(&sql, "\nJOIN %slease AS l ON ", own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.job = g.job AND l.epoch = g.epoch AND l.owner = ");
 	sql_parameter(b, 1, &sql);
-	buf_addf(&sql, "\nLEFT JOIN %s AS w ON w.id = l.owner%s", worker_table[b->engine],
-	         postgres(b) ? lock : "");
+	buf_addf(&sql, "\nLEFT JOIN %sworker AS w ON w.id = l.owner%s", own(b),
+	         dialect_of(b->engine)->has_row_locks ? lock : "");
 	return sql_finish(&sql, a);
 }
 
@@ -151,7 +147,7 @@ static const char *compile_repeated(const struct binding *b, struct arena *a)
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT g.pos");
 	from_given(b, 2, &sql);
-	buf_addf(&sql, "\nJOIN %s AS l ON ", lease_table[b->engine]);
+	buf_addf(&sql, "\nJOIN %slease AS l ON ", own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.job = g.job AND l.settled_epoch = g.epoch AND l.settled_by = ");
 	sql_parameter(b, 1, &sql);
@@ -163,7 +159,7 @@ static const char *compile_now_held(const struct binding *b, struct arena *a)
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT g.pos, l.epoch, l.owner");
 	from_given(b, 1, &sql);
-	buf_addf(&sql, "\nLEFT JOIN %s AS l ON ", lease_table[b->engine]);
+	buf_addf(&sql, "\nLEFT JOIN %slease AS l ON ", own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.job = g.job");
 	return sql_finish(&sql, a);
@@ -174,12 +170,11 @@ static const char *compile_end_leases(const struct binding *b, struct arena *a)
 	struct buf sql = BUF_INIT;
 	struct relation r;
 	ended_relation(b->engine, &r);
-	buf_addf(
-		&sql,
-		"UPDATE %s AS l SET owner = NULL, attempts = g.attempts,\n  run_at = %s + g.pause_ms%s,\n"
-		"  settled_by = CASE WHEN g.settled IS NULL THEN l.settled_by ELSE ",
-		lease_table[b->engine], lease_now[b->engine],
-		postgres(b) ? " * interval '1 millisecond'" : "");
+	dialect_add(
+		dialect_of(b->engine), &sql,
+		"UPDATE defib.lease AS l SET owner = NULL, attempts = g.attempts,\n  run_at = {now} "
+		"+ {span_ms g.pause_ms},\n  settled_by = CASE WHEN g.settled IS NULL THEN "
+		"l.settled_by ELSE ");
 	sql_parameter(b, 1, &sql);
 	buf_add(&sql, " END, settled_epoch = coalesce(g.settled, l.settled_epoch)\nFROM (");
 	relation_select(&r, 2, &sql);
@@ -200,7 +195,7 @@ static const char *compile_steps(const struct binding *b, struct arena *a)
 	jobs_only_relation(b->engine, &r);
 	buf_add(&sql, "SELECT s.job, s.step, s.state, s.output, s.error FROM (");
 	relation_select(&r, 1, &sql);
-	buf_addf(&sql, ") AS g JOIN %s AS s ON ", step_table[b->engine]);
+	buf_addf(&sql, ") AS g JOIN %sstep AS s ON ", own(b));
 	sql_of_watch(b, "s", &sql);
 	buf_add(&sql, " AND s.job = g.job\nORDER BY s.job, s.position, s.step");
 	relation_release(&r);
@@ -213,12 +208,12 @@ static const char *compile_record_runs(const struct binding *b, struct arena *a)
 	struct relation r;
 	runs_relation(b->engine, &r);
 	buf_addf(&sql,
-	         "INSERT INTO %s (watch, job, step, position, state, epoch, output, started_at, "
+	         "INSERT INTO %sstep (watch, job, step, position, state, epoch, output, started_at, "
 	         "finished_at)\nSELECT l.watch, g.job, g.step, g.position, 'done', g.epoch, g.output, "
 	         "l.claimed_at, %s FROM (",
-	         step_table[b->engine], lease_now[b->engine]);
+	         own(b), dialect_text(dialect_of(b->engine), "now"));
 	relation_select(&r, 1, &sql);
-	buf_addf(&sql, ") AS g JOIN %s AS l ON ", lease_table[b->engine]);
+	buf_addf(&sql, ") AS g JOIN %slease AS l ON ", own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.job = g.job WHERE true\nON CONFLICT (watch, job, step) DO UPDATE SET "
 	              "position = excluded.position, state = excluded.state, epoch = excluded.epoch, "
@@ -233,10 +228,11 @@ static const char *compile_record_undos(const struct binding *b, struct arena *a
 	struct buf sql = BUF_INIT;
 	struct relation r;
 	undos_relation(b->engine, &r);
-	buf_addf(&sql,
-	         "UPDATE %s AS s SET state = g.state, error = g.error, epoch = g.epoch,\n  finished_at "
-	         "= CASE WHEN g.state = 'done' THEN s.finished_at ELSE %s END\nFROM (",
-	         step_table[b->engine], lease_now[b->engine]);
+	buf_addf(
+		&sql,
+		"UPDATE %sstep AS s SET state = g.state, error = g.error, epoch = g.epoch,\n  finished_at "
+		"= CASE WHEN g.state = 'done' THEN s.finished_at ELSE %s END\nFROM (",
+		own(b), dialect_text(dialect_of(b->engine), "now"));
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, ") AS g WHERE ");
 	sql_of_watch(b, "s", &sql);
@@ -250,7 +246,7 @@ static const char *compile_record_undos(const struct binding *b, struct arena *a
 static const char *compile_owned(const struct binding *b, const char *more, struct arena *a)
 {
 	struct buf sql = BUF_INIT;
-	buf_addf(&sql, "SELECT l.job, l.epoch FROM %s AS l WHERE ", lease_table[b->engine]);
+	buf_addf(&sql, "SELECT l.job, l.epoch FROM %slease AS l WHERE ", own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.owner = ");
 	sql_parameter(b, 1, &sql);
@@ -269,8 +265,7 @@ void table_sql_own(const struct binding *b, struct arena *a, struct table_sql *o
 	out->now_held = compile_now_held(b, a);
 	out->owned = compile_owned(b, "", a);
 	out->holds = compile_owned(
-		b, postgres(b) ? " AND l.job = $2 AND l.epoch = $3" : " AND l.job = ?2 AND l.epoch = ?3",
-		a);
+		b, dialect_sql(dialect_of(b->engine), a, " AND l.job = $2 AND l.epoch = $3"), a);
 	out->steps = compile_steps(b, a);
 	out->record_runs = compile_record_runs(b, a);
 	out->record_undos = compile_record_undos(b, a);

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "ledger/causes.h"
+#include "store/dialect.h"
 #include "watch/compile_write.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
@@ -17,9 +18,15 @@
 
 #include <assert.h>
 
-static bool postgres(const struct binding *b)
+/* Before the name of a table of ours. */
+static const char *own(const struct binding *b)
 {
-	return b->engine == STORE_POSTGRES;
+	return dialect_of(b->engine)->own;
+}
+
+static bool typed(const struct binding *b)
+{
+	return dialect_of(b->engine)->has_types;
 }
 
 /* A further column of a SELECT. */
@@ -29,7 +36,7 @@ static void value(const struct binding *b, const struct sql_text *sql, const cha
 	if (!sql->text)
 		buf_add(out, ",\n  NULL");
 	else
-		buf_addf(out, ",\n  (%s)%s%s", sql->text, postgres(b) ? "::" : "", postgres(b) ? type : "");
+		buf_addf(out, ",\n  (%s)%s%s", sql->text, typed(b) ? "::" : "", typed(b) ? type : "");
 }
 
 /* ---- claim ---- */
@@ -52,21 +59,22 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 	buf_add(out, " AS t\nWHERE ");
 	side(&w->work, undoing, out);
 	if (kind) {
-		buf_addf(out, "\n  AND (%s)%s = ", w->kind.text, postgres(b) ? "::text" : "");
+		buf_addf(out, "\n  AND (%s)%s = ", w->kind.text, typed(b) ? "::text" : "");
 		sql_literal(out, kind);
 	}
-	buf_addf(out,
-	         "\n  AND NOT EXISTS (SELECT 1 FROM %s AS defib_l LEFT JOIN %s AS defib_w ON "
-	         "defib_w.id = defib_l.owner\n    WHERE ",
-	         lease_table[b->engine], worker_table[b->engine]);
+	buf_addf(
+		out,
+		"\n  AND NOT EXISTS (SELECT 1 FROM %slease AS defib_l LEFT JOIN %sworker AS defib_w ON "
+		"defib_w.id = defib_l.owner\n    WHERE ",
+		own(b), own(b));
 	sql_of_watch(b, "defib_l", out);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
-	buf_addf(out, " AND (defib_w.state = 'alive' OR defib_l.run_at > %s))", lease_now[b->engine]);
+	buf_addf(out, " AND (defib_w.state = 'alive' OR defib_l.run_at > %s))",
+	         dialect_text(dialect_of(b->engine), "now"));
 	/* What is held because nobody knows which of its steps are finished waits for a person. */
 	if (w->work.workflows.n) {
-		buf_addf(out, "\n  AND NOT EXISTS (SELECT 1 FROM %s AS defib_h WHERE ",
-		         postgres(b) ? "defib.hold" : "defib_hold");
+		buf_addf(out, "\n  AND NOT EXISTS (SELECT 1 FROM %shold AS defib_h WHERE ", own(b));
 		sql_of_watch(b, "defib_h", out);
 		buf_add(out, " AND defib_h.cause = '" HOLD_STEPS "' AND defib_h.job = ");
 		sql_job_text(b, JOB_OF_ROW, out);
@@ -77,8 +85,9 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 	 * person; what was begun to be undone is not left half done.
 	 */
 	if (w->backoff.given && w->max_attempts.text && !w->attempts.text && !undoing) {
-		buf_addf(out, "\n  AND ((%s) > coalesce((SELECT defib_l.attempts FROM %s AS defib_l WHERE ",
-		         w->max_attempts.text, lease_table[b->engine]);
+		buf_addf(out,
+		         "\n  AND ((%s) > coalesce((SELECT defib_l.attempts FROM %slease AS defib_l WHERE ",
+		         w->max_attempts.text, own(b));
 		sql_of_watch(b, "defib_l", out);
 		buf_add(out, " AND defib_l.job = ");
 		sql_job_text(b, JOB_OF_ROW, out);
@@ -107,7 +116,7 @@ static void picked_facts(const struct binding *b, struct buf *out)
 	}
 	buf_add(out, ",\n  ");
 	sql_steps_done(b, out);
-	buf_addf(out, ",\n  EXISTS (SELECT 1 FROM %s AS defib_l WHERE ", lease_table[b->engine]);
+	buf_addf(out, ",\n  EXISTS (SELECT 1 FROM %slease AS defib_l WHERE ", own(b));
 	sql_of_watch(b, "defib_l", out);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
@@ -141,7 +150,7 @@ static const char *compile_pick(const struct binding *b, const char *kind, bool 
 	}
 	buf_add(&sql, "\nLIMIT ");
 	sql_parameter(b, 1, &sql);
-	if (postgres(b))
+	if (dialect_of(b->engine)->has_row_locks)
 		buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
 	return sql_finish(&sql, a);
 }
@@ -154,7 +163,7 @@ static void same_as(const struct binding *b, const struct sql_token *from, const
 {
 	buf_add(out, out->len ? " AND (" : "(");
 	buf_addn(out, from->text, (size_t)(equals - from->text));
-	buf_add(out, postgres(b) ? ") IS NOT DISTINCT FROM (" : ") IS (");
+	buf_add(out, typed(b) ? ") IS NOT DISTINCT FROM (" : ") IS (");
 	buf_addn(out, equals + 1, (size_t)(end - equals - 1));
 	buf_add(out, ")");
 }
@@ -194,7 +203,7 @@ static void cancel_condition(const struct binding *b, struct buf *out)
 /* The row as a JSON object, whole: masks are for logs and viewers, the work needs its columns. */
 static void payload(const struct binding *b, struct buf *out)
 {
-	if (postgres(b)) {
+	if (typed(b)) {
 		buf_add(out, "to_jsonb(t.*)::text");
 		return;
 	}
@@ -268,9 +277,9 @@ static const char *compile_lock_rows(const struct binding *b, struct arena *a)
 static void key_of_job(const struct binding *b, int k, struct buf *out)
 {
 	bool only = b->watch->key.n == 1;
-	if (postgres(b) && only)
+	if (typed(b) && only)
 		buf_addf(out, "defib_l.defib_job::%s", b->key_type[k]);
-	else if (postgres(b))
+	else if (typed(b))
 		buf_addf(out, "(defib_l.defib_job::json ->> %d)::%s", k, b->key_type[k]);
 	else if (only)
 		buf_add(out, "defib_l.defib_job");
@@ -287,8 +296,8 @@ static const char *compile_cancelling(const struct binding *b, struct arena *a)
 	buf_addf(
 		&sql,
 		"SELECT defib_l.defib_job, defib_l.defib_epoch FROM (SELECT l.job AS defib_job, l.epoch "
-		"AS defib_epoch FROM %s AS l WHERE ",
-		lease_table[b->engine]);
+		"AS defib_epoch FROM %slease AS l WHERE ",
+		own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.owner = ");
 	sql_parameter(b, 1, &sql);
@@ -426,7 +435,7 @@ defib_err table_sql_compile(const struct watch *w, const char *kind, struct stor
 	}
 	out->claimed = compile_facts(b, true, a);
 	out->facts = compile_facts(b, false, a);
-	out->lock_rows = postgres(b) ? compile_lock_rows(b, a) : NULL;
+	out->lock_rows = dialect_of(b->engine)->has_row_locks ? compile_lock_rows(b, a) : NULL;
 	out->cancelling = compile_cancelling(b, a);
 	out->nbeat = compile_statements(b, &w->work.beat, a, &out->beat);
 	out->nafter = compile_statements(b, &w->work.after, a, &out->after);

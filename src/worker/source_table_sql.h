@@ -78,7 +78,6 @@ MUST_CHECK defib_err table_sql_compile(const struct watch *w, const char *kind, 
                                        struct arena *a, struct table_sql *out, struct failure *f);
 
 /* source_table_own_sql.c */
-extern const char *const lease_now[]; /* by engine: now, in the leases' own time */
 void table_sql_own(const struct binding *b, struct arena *a, struct table_sql *out);
 /* The text in the arena; the buffer is released. */
 const char *sql_finish(struct buf *sql, struct arena *a);

@@ -2,6 +2,7 @@
 #include "worker/wake.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 #include <fcntl.h>
 #include <sys/inotify.h>
@@ -77,7 +78,7 @@ void wake_listen(struct wake *w, struct store *s)
 	struct arena a = ARENA_INIT;
 	struct failure ignored = {0};
 	(void)w;
-	if (s->engine == STORE_POSTGRES && !s->pooled)
+	if (store_can_notify(s))
 		(void)!store_exec(s, "LISTEN defib", NULL, 0, &a, NULL, &ignored);
 	arena_release(&a);
 }

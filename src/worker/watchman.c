@@ -8,6 +8,7 @@
 #include "life/fellows.h"
 #include "life/life.h"
 #include "life/registry.h"
+#include "store/dialect.h"
 #include "worker/returned.h"
 #include "worker/sweeper.h"
 
@@ -115,8 +116,7 @@ static defib_err ready(struct watchman *w, struct failure *f)
 		return err;
 	w->opened = w->session.opened;
 	struct store *s = w->session.store;
-	tell(w, &(struct life_event){.what = LIFE_OPENED,
-	                             .locks = s->engine == STORE_POSTGRES && !s->pooled});
+	tell(w, &(struct life_event){.what = LIFE_OPENED, .locks = store_has_session_locks(s)});
 	return registry_listen(s, f);
 }
 
@@ -375,9 +375,9 @@ static void watchman_free(struct watchman *w)
 static struct watchman *watchman_new(const struct watchman_options *o)
 {
 	struct watchman *w = mem_alloc(sizeof *w);
-	enum store_engine engine = STORE_POSTGRES;
-	(void)store_engine_of(o->store.url, &engine, NULL);
-	int64_t look_ms = engine == STORE_SQLITE ? LOOK_UNTOLD_MS : LOOK_MS;
+	enum store_engine engine;
+	bool known = store_engine_of(o->store.url, &engine, NULL);
+	int64_t look_ms = known && !dialect_of(engine)->can_notify ? LOOK_UNTOLD_MS : LOOK_MS;
 	assert(o->nwatches >= 1);
 	w->options = *o;
 	w->session = (struct session){.options = o->store, .open = store_open};

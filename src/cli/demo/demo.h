@@ -99,12 +99,6 @@ struct demo {
 	bool bar;
 };
 
-/* The statement for the engine. */
-static inline const char *demo_sql(const struct demo *d, const char *postgres, const char *sqlite)
-{
-	return d->engine == STORE_POSTGRES ? postgres : sqlite;
-}
-
 /* Whether a job of the queue is of this run. */
 bool demo_is_ours(const struct demo *d, int64_t job);
 /* Rows of a statement in `a`; a session that was lost is opened again by the next call. */

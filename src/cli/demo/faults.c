@@ -2,6 +2,7 @@
  * demo/faults.c: what befalls the crew, and when: a table, in thousandths of the run.
  */
 #include "cli/demo/demo.h"
+#include "store/dialect.h"
 
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ static bool can_write(struct demo *d)
 {
 	struct store *s = NULL;
 	struct store_options o = {.url = d->url, .name = "demo", .lock_ms = 300};
-	bool can = d->engine == STORE_POSTGRES ||
+	bool can = !dialect_of(d->engine)->one_writer ||
 	           (store_open(&o, &s, NULL) == DEFIB_OK && store_begin(s, TX_WRITE, NULL) == DEFIB_OK);
 	store_close(s);
 	return can;
@@ -110,7 +111,7 @@ static bool hold_lock(struct demo *d, int64_t now)
 
 static bool cut(struct demo *d)
 {
-	return d->engine == STORE_POSTGRES ? cut_sessions(d) : hold_lock(d, clock_boot_ms());
+	return !dialect_of(d->engine)->one_writer ? cut_sessions(d) : hold_lock(d, clock_boot_ms());
 }
 
 static bool poison(struct demo *d)

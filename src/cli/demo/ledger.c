@@ -10,6 +10,7 @@
 #include "ledger/events.h"
 #include "ledger/lost.h"
 #include "life/incarnation.h"
+#include "store/dialect.h"
 
 #define SAGAS_TOLD 3
 
@@ -23,23 +24,15 @@ struct happening {
 
 enum column { ID, WATCH, JOB, EVENT, VERDICT, RULE, OWNER, EPOCH, TOOK_US, INCARNATION, NAME };
 
-static void read_sql(enum store_engine engine, struct buf *sql)
+static void read_sql(struct buf *sql)
 {
-	bool pg = engine == STORE_POSTGRES;
-	const char *owner = "coalesce(l.evidence->>'owner', substr(l.actor, 8))";
-	buf_addf(sql,
-	         "SELECT l.id, l.watch, l.job, l.event, l.verdict, l.rule, l.evidence->>'owner', "
-	         "l.epoch, %s",
-	         pg ? "((" : "CAST((");
-	sql_seconds_lost(engine, "l.at", sql);
-	buf_addf(sql, ") * 1000000%s, w.incarnation, w.name FROM %s AS l LEFT JOIN %s AS w ON ",
-	         pg ? ")::bigint" : " AS INTEGER)", pg ? "defib.ledger" : "defib_ledger",
-	         pg ? "defib.worker" : "defib_worker");
-	buf_addf(sql,
-	         pg ? "w.id::text = %s WHERE l.id > $1 AND l.watch IN ('queue', $2)"
-	            : "CAST(w.id AS TEXT) = %s WHERE l.id > ?1 AND l.watch IN ('queue', ?2)",
-	         owner);
-	buf_add(sql, " ORDER BY l.id LIMIT 1000");
+	buf_add(sql, "SELECT l.id, l.watch, l.job, l.event, l.verdict, l.rule, l.evidence->>'owner', "
+	             "l.epoch, CAST((");
+	sql_seconds_lost("l.at", sql);
+	buf_add(sql, ") * 1000000 AS bigint), w.incarnation, w.name FROM defib.ledger AS l LEFT JOIN "
+	             "defib.worker AS w ON CAST(w.id AS text) = coalesce(l.evidence->>'owner', "
+	             "substr(l.actor, 8)) WHERE l.id > $1 AND l.watch IN ('queue', $2) ORDER BY l.id "
+	             "LIMIT 1000");
 }
 
 /* Jobs of a worker's process were given to others. */
@@ -169,8 +162,9 @@ defib_err demo_ledger_follow(struct demo *d, struct failure *f)
 	struct happening t = {0};
 	struct store_param params[] = {P_INT(d->last_entry), P_TEXT(d->pages)};
 	struct buf sql = BUF_INIT;
-	read_sql(d->engine, &sql);
-	defib_err err = demo_ask(d, buf_text(&sql), params, 2, &a, &rows, f);
+	read_sql(&sql);
+	defib_err err = demo_ask(d, dialect_sql(dialect_of(d->engine), &a, buf_text(&sql)), params, 2,
+	                         &a, &rows, f);
 	buf_release(&sql);
 	for (int i = 0; i < rows.nrows && !err; i++)
 		read_row(d, &rows, i, &t);

@@ -25,17 +25,12 @@ bool demo_pages_wanted(void)
 
 static defib_err take_page(struct page_worker *w, int64_t *id, int64_t *attempt, struct failure *f)
 {
-	static const char postgres[] =
-		"UPDATE %s SET status = 'Processing', attempts = attempts + 1, updated_at = now() "
-		"WHERE id = (SELECT id FROM %s WHERE status = 'Queued' ORDER BY id LIMIT 1 "
-		"FOR UPDATE SKIP LOCKED) RETURNING id, attempts";
-	static const char sqlite[] =
-		"UPDATE %s SET status = 'Processing', attempts = attempts + 1, updated_at = " SQLITE_NOW_MS
-		" WHERE id = (SELECT id FROM %s WHERE status = 'Queued' ORDER BY id LIMIT 1) "
-		"RETURNING id, attempts";
+	static const char take[] =
+		"UPDATE %s SET status = 'Processing', attempts = attempts + 1, updated_at = "
+		"{now_transaction} WHERE id = (SELECT id FROM %s WHERE status = 'Queued' ORDER BY id LIMIT "
+		"1{skip_locked}) RETURNING id, attempts";
 	struct store_rows rows;
-	const char *sql =
-		arena_printf(&w->arena, demo_sql(&w->demo, postgres, sqlite), w->table, w->table);
+	const char *sql = arena_printf(&w->arena, take, w->table, w->table);
 	defib_err err = demo_ask(&w->demo, sql, NULL, 0, &w->arena, &rows, f);
 	*id = !err && rows.nrows ? row_int(&rows, 0, 0, 0) : 0;
 	*attempt = *id ? row_int(&rows, 0, 1, 0) : 0;
@@ -45,12 +40,10 @@ static defib_err take_page(struct page_worker *w, int64_t *id, int64_t *attempt,
 /* Only what is still this attempt's: a page that was given to another stays the other's. */
 static defib_err end_page(struct page_worker *w, int64_t id, int64_t attempt, struct failure *f)
 {
-	static const char postgres[] = "UPDATE %s SET status = 'Complete', updated_at = now() "
-								   "WHERE id = $1 AND attempts = $2 AND status = 'Processing'";
-	static const char sqlite[] = "UPDATE %s SET status = 'Complete', updated_at = " SQLITE_NOW_MS
-								 " WHERE id = ?1 AND attempts = ?2 AND status = 'Processing'";
+	static const char end[] = "UPDATE %s SET status = 'Complete', updated_at = {now_transaction} "
+							  "WHERE id = $1 AND attempts = $2 AND status = 'Processing'";
 	struct store_param params[] = {P_INT(id), P_INT(attempt)};
-	const char *sql = arena_printf(&w->arena, demo_sql(&w->demo, postgres, sqlite), w->table);
+	const char *sql = arena_printf(&w->arena, end, w->table);
 	return demo_ask(&w->demo, sql, params, 2, &w->arena, NULL, f);
 }
 

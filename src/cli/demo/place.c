@@ -8,6 +8,7 @@
 #include "cli/demo/demo.h"
 
 #include "ledger/schema.h"
+#include "store/dialect.h"
 #include "worker/enqueue.h"
 #include "worker/wake.h"
 
@@ -137,7 +138,7 @@ defib_err demo_ask(struct demo *d, const char *sql, const struct store_param *pa
 		d->store = NULL;
 	}
 	defib_err err = d->store ? DEFIB_OK : open_store(d, &d->store, f);
-	return err ? err : store_exec(d->store, sql, params, nparams, a, rows, f);
+	return err ? err : dialect_exec(d->store, sql, params, nparams, a, rows, f);
 }
 
 /* Workers recover whatever a dead one had: where others work, that is not ours to begin. */
@@ -145,11 +146,9 @@ static defib_err check_alone(struct demo *d, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = demo_ask(
-		d,
-		demo_sql(d, "SELECT count(*) FROM defib.job WHERE state IN ('running', 'cancelling')",
-	             "SELECT count(*) FROM defib_job WHERE state IN ('running', 'cancelling')"),
-		NULL, 0, &a, &rows, f);
+	defib_err err =
+		demo_ask(d, "SELECT count(*) FROM defib.job WHERE state IN ('running', 'cancelling')", NULL,
+	             0, &a, &rows, f);
 	int64_t running = err ? 0 : row_int(&rows, 0, 0, 0);
 	arena_release(&a);
 	if (running > 0) {
@@ -163,13 +162,9 @@ static defib_err read_clock(struct demo *d, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = demo_ask(
-		d,
-		demo_sql(d,
-	             "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, "
-	             "(SELECT coalesce(max(id), 0) FROM defib.ledger)",
-	             "SELECT " SQLITE_NOW_MS ", (SELECT coalesce(max(id), 0) FROM defib_ledger)"),
-		NULL, 0, &a, &rows, f);
+	defib_err err =
+		demo_ask(d, "SELECT {us {now}} / 1000, (SELECT coalesce(max(id), 0) FROM defib.ledger)",
+	             NULL, 0, &a, &rows, f);
 	if (!err) {
 		d->begun_us = row_int(&rows, 0, 0, 0) * 1000;
 		d->last_entry = row_int(&rows, 0, 1, 0);
@@ -180,29 +175,30 @@ static defib_err read_clock(struct demo *d, struct failure *f)
 
 static defib_err make_pages(struct demo *d, struct failure *f)
 {
-	static const char postgres[] = "CREATE TABLE %s (id bigint PRIMARY KEY, url text NOT NULL, "
-								   "status text NOT NULL, attempts bigint NOT NULL DEFAULT 0, "
-								   "error text, updated_at timestamptz NOT NULL DEFAULT now())";
-	static const char sqlite[] = "CREATE TABLE %s (id INTEGER PRIMARY KEY, url TEXT NOT NULL, "
-								 "status TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, "
-								 "error TEXT, updated_at INTEGER NOT NULL)";
+	static const char types[] = "CREATE TABLE %s (id bigint PRIMARY KEY, url text NOT NULL, "
+								"status text NOT NULL, attempts bigint NOT NULL DEFAULT 0, "
+								"error text, updated_at timestamptz NOT NULL DEFAULT now())";
+	static const char untyped[] = "CREATE TABLE %s (id INTEGER PRIMARY KEY, url TEXT NOT NULL, "
+								  "status TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, "
+								  "error TEXT, updated_at INTEGER NOT NULL)";
 	struct arena a = ARENA_INIT;
-	bool pg = d->engine == STORE_POSTGRES;
+	bool typed = dialect_of(d->engine)->has_types;
 	d->npages = (int)(d->seconds * PAGES_A_SECOND);
 	defib_err err =
-		demo_ask(d, arena_printf(&a, pg ? postgres : sqlite, d->pages), NULL, 0, &a, NULL, f);
+		demo_ask(d, arena_printf(&a, typed ? types : untyped, d->pages), NULL, 0, &a, NULL, f);
 	d->made = d->made || !err;
 	struct store_param n = P_INT(d->npages);
 	if (!err)
 		err = demo_ask(
 			d,
 			arena_printf(&a,
-		                 pg ? "INSERT INTO %s (id, url, status) SELECT n, "
-		                      "'https://example.com/' || n, 'Queued' FROM "
-		                      "generate_series(1, $1::bigint) n"
-		                    : "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n "
-		                      "WHERE n < ?1) INSERT INTO %s (id, url, status, updated_at) SELECT "
-		                      "n, 'https://example.com/' || n, 'Queued', " SQLITE_NOW_MS " FROM n",
+		                 typed
+		                     ? "INSERT INTO %s (id, url, status) SELECT n, "
+		                       "'https://example.com/' || n, 'Queued' FROM "
+		                       "generate_series(1, $1::bigint) n"
+		                     : "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n "
+		                       "WHERE n < ?1) INSERT INTO %s (id, url, status, updated_at) SELECT "
+		                       "n, 'https://example.com/' || n, 'Queued', " SQLITE_NOW_MS " FROM n",
 		                 d->pages),
 			&n, 1, &a, NULL, f);
 	arena_release(&a);
@@ -299,25 +295,21 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 /* Out of a database that goes on without us. */
 static void remove_rows(struct demo *d)
 {
-	static const char *const owned[][2] = {
-		{"DELETE FROM defib.job_data WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
-	     "DELETE FROM defib_job_data WHERE job IN (SELECT id FROM defib_job WHERE queue = ?1)"},
-		{"DELETE FROM defib.progress WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
-	     "DELETE FROM defib_progress WHERE job IN (SELECT id FROM defib_job WHERE queue = ?1)"},
-		{"DELETE FROM defib.step WHERE watch = 'queue' AND job IN (SELECT id::text FROM defib.job "
-	     "WHERE queue = $1)",
-	     "DELETE FROM defib_step WHERE watch = 'queue' AND job IN (SELECT CAST(id AS TEXT) FROM "
-	     "defib_job WHERE queue = ?1)"},
-		{"DELETE FROM defib.job WHERE queue = $1", "DELETE FROM defib_job WHERE queue = ?1"},
-		{"DELETE FROM defib.worker WHERE name LIKE $1 || '-%'",
-	     "DELETE FROM defib_worker WHERE name LIKE ?1 || '-%'"},
+	static const char *const owned[] = {
+		"DELETE FROM defib.job_data WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
+		"DELETE FROM defib.progress WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
+		"DELETE FROM defib.step WHERE watch = 'queue' AND job IN (SELECT CAST(id AS text) FROM "
+		"defib.job WHERE queue = $1)",
+		"DELETE FROM defib.job WHERE queue = $1",
+		"DELETE FROM defib.worker WHERE name LIKE $1 || '-%'",
 	};
+
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
 	struct store_param queue = P_TEXT(d->queue);
 	defib_err err = DEFIB_OK;
 	for (size_t i = 0; i < sizeof owned / sizeof *owned && !err; i++)
-		err = demo_ask(d, demo_sql(d, owned[i][0], owned[i][1]), &queue, 1, &a, NULL, &f);
+		err = demo_ask(d, owned[i], &queue, 1, &a, NULL, &f);
 	if (!err)
 		err = demo_ask(d, arena_printf(&a, "DROP TABLE IF EXISTS %s", d->pages), NULL, 0, &a, NULL,
 		               &f);

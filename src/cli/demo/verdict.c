@@ -178,11 +178,8 @@ static defib_err count_jobs(struct demo *d, const struct effects *all, struct de
 	struct arena a = ARENA_INIT;
 	struct store_rows rows = {0};
 	struct store_param queue = P_TEXT(d->queue);
-	defib_err err =
-		demo_ask(d,
-	             demo_sql(d, "SELECT id, kind, state, epoch FROM defib.job WHERE queue = $1",
-	                      "SELECT id, kind, state, epoch FROM defib_job WHERE queue = ?1"),
-	             &queue, 1, &a, &rows, f);
+	defib_err err = demo_ask(d, "SELECT id, kind, state, epoch FROM defib.job WHERE queue = $1",
+	                         &queue, 1, &a, &rows, f);
 	int ours = 0;
 	for (int i = 0; i < rows.nrows && !err; i++) {
 		if (!demo_is_ours(d, row_int(&rows, i, 0, 0)))

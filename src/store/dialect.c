@@ -1,0 +1,203 @@
+/* dialect.c: see dialect.h. */
+#include "store/dialect.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
+
+#define ARGUMENTS_MAX 3 /* of a piece */
+
+const struct dialect *dialect_of(enum store_engine engine)
+{
+	static const struct dialect *const all[] = {
+		[STORE_POSTGRES] = &dialect_postgres,
+		[STORE_SQLITE] = &dialect_sqlite,
+	};
+	return all[engine];
+}
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+static const char *piece_text(const struct dialect *d, const char *name, size_t n)
+{
+	for (const struct dialect_piece *p = d->pieces; p->name; p++)
+		if (strlen(p->name) == n && memcmp(p->name, name, n) == 0)
+			return p->text;
+	assert(!"a piece that the engine's dialect has");
+	return "";
+}
+
+/* Past the brace that closes what `at` is in. */
+static const char *closing(const char *at)
+{
+	for (int depth = 1; depth > 0; at++) {
+		assert(*at);
+		depth += (*at == '{') - (*at == '}');
+	}
+	return at;
+}
+
+/* The bar behind an argument, not one of a piece in it; `end`: it is the last. */
+static const char *argument_end(const char *at, const char *end)
+{
+	for (int depth = 0; at < end && (depth > 0 || *at != '|'); at++)
+		depth += (*at == '{') - (*at == '}');
+	return at;
+}
+
+static void add_part(const struct dialect *d, struct buf *out, const char *text, const char *end);
+
+/* "piece x|y}": returns what is behind it. */
+static const char *add_piece(const struct dialect *d, struct buf *out, const char *at)
+{
+	const char *end = closing(at) - 1;
+	size_t n = strcspn(at, " }");
+	struct {
+		const char *from, *to;
+	} args[ARGUMENTS_MAX] = {{at + n + (at[n] == ' '), end}};
+	for (int i = 1; i < ARGUMENTS_MAX; i++) {
+		args[i - 1].to = argument_end(args[i - 1].from, end);
+		args[i].from = args[i - 1].to < end ? args[i - 1].to + 1 : end;
+		args[i].to = end;
+	}
+	for (const char *text = piece_text(d, at, n); *text; text++) {
+		if (*text > 0 && *text <= ARGUMENTS_MAX)
+			add_part(d, out, args[*text - 1].from, args[*text - 1].to);
+		else
+			buf_addch(out, *text);
+	}
+	return end + 1;
+}
+
+/* Past "::type" and "::type[]". */
+static const char *past_cast(const char *at)
+{
+	for (at += 2; is_word(*at); at++)
+		;
+	return text_starts(at, "[]") ? at + 2 : at;
+}
+
+static void add_part(const struct dialect *d, struct buf *out, const char *text, const char *end)
+{
+	char before = ' ';
+	for (const char *at = text; at < end; before = at[-1]) {
+		if (*at == '\'') {
+			size_t n = strcspn(at + 1, "'") + 2;
+			buf_addn(out, at, n);
+			at += n;
+		} else if (*at == '{' && islower((unsigned char)at[1])) {
+			at = add_piece(d, out, at + 1);
+		} else if (*at == '$' && isdigit((unsigned char)at[1])) {
+			buf_addch(out, d->mark);
+			at++;
+		} else if (!d->has_types && text_starts(at, "::")) {
+			at = past_cast(at);
+		} else if (!is_word(before) && text_starts(at, "defib.")) {
+			buf_add(out, d->own);
+			at += strlen("defib.");
+		} else {
+			buf_addch(out, *at++);
+		}
+	}
+}
+
+void dialect_add(const struct dialect *d, struct buf *out, const char *text)
+{
+	add_part(d, out, text, text + strlen(text));
+}
+
+void dialect_addf(const struct dialect *d, struct buf *out, const char *format, ...)
+{
+	struct buf text = BUF_INIT;
+	va_list args;
+	va_start(args, format);
+	buf_vaddf(&text, format, args);
+	va_end(args);
+	dialect_add(d, out, buf_text(&text));
+	buf_release(&text);
+}
+
+const char *dialect_text(const struct dialect *d, const char *piece)
+{
+	return piece_text(d, piece, strlen(piece));
+}
+
+void dialect_cast(const struct dialect *d, struct buf *out, const char *expression,
+                  const char *type)
+{
+	if (d->has_types)
+		buf_addf(out, "(%s)::%s", expression, type);
+	else
+		buf_addf(out, "CAST((%s) AS %s)", expression, text_eq(type, "bigint") ? "INTEGER" : "TEXT");
+}
+
+const char *dialect_sql(const struct dialect *d, struct arena *a, const char *text)
+{
+	struct buf out = BUF_INIT;
+	dialect_add(d, &out, text);
+	const char *sql = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return sql;
+}
+
+typedef defib_err runner(struct store *, const char *, const struct store_param *, int,
+                         struct arena *, struct store_rows *, struct failure *);
+
+static defib_err run(runner *how, struct store *s, const char *text,
+                     const struct store_param *params, int nparams, struct arena *a,
+                     struct store_rows *rows, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	dialect_add(store_dialect(s), &sql, text);
+	defib_err err = how(s, buf_text(&sql), params, nparams, a, rows, f);
+	buf_release(&sql);
+	return err;
+}
+
+defib_err dialect_exec(struct store *s, const char *text, const struct store_param *params,
+                       int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	return run(store_exec, s, text, params, nparams, a, rows, f);
+}
+
+defib_err dialect_write(struct store *s, const char *text, const struct store_param *params,
+                        int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	return run(store_write, s, text, params, nparams, a, rows, f);
+}
+
+defib_err dialect_write_alone(struct store *s, const char *text, const struct store_param *params,
+                              int nparams, struct arena *a, struct store_rows *rows,
+                              struct failure *f)
+{
+	return run(store_dialect(s)->one_writer ? store_write : store_exec, s, text, params, nparams, a,
+	           rows, f);
+}
+
+static defib_err whether(struct store *s, const char *sql, const struct store_param *params,
+                         bool *yes, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = store_exec(s, sql, params, 2, &a, &rows, f);
+	*yes = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
+	arena_release(&a);
+	return err;
+}
+
+defib_err dialect_own_table(struct store *s, const char *table, bool *there, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(table), P_INT(0)};
+	return whether(s, store_dialect(s)->ask.own_table, params, there, f);
+}
+
+defib_err dialect_own_column(struct store *s, const char *table, const char *column, bool *there,
+                             struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(table), P_TEXT(column)};
+	return whether(s, store_dialect(s)->ask.own_column, params, there, f);
+}

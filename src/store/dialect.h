@@ -1,0 +1,191 @@
+/*
+ * dialect.h: every difference between the engines' SQL, in one table per engine.
+ *
+ * Nothing outside this room asks which engine it talks to. Statements over our own tables are
+ * written once and translated (dialect_exec and its kin); where an engine can do something that
+ * another cannot, code asks for the capability by its name. A new engine is a file beside
+ * dialect_postgres.c and dialect_sqlite.c, its session (store_ops), and its error classes.
+ *
+ * In a text that is translated
+ *   $1           is a parameter,
+ *   defib.job    is a table of ours,
+ *   x::type      is a cast that engines without declared types do without,
+ *   {piece x|y}  is the engine's way to say something, named in its table of pieces; pieces nest.
+ * Quoted literals stay as they are. A user's SQL is never translated: it is written for its engine.
+ */
+#ifndef STORE_DIALECT_H
+#define STORE_DIALECT_H
+
+#include "store/store.h"
+
+/* \1, \2 and \3 stand for the arguments. */
+struct dialect_piece {
+	const char *name, *text;
+};
+
+/*
+ * Times of our own tables are instants: a timestamp, or whole milliseconds. Those of ledger, hold
+ * and retry are stamps, which a person reads in the file too: a timestamp, or ISO text in UTC.
+ *
+ * {now}, {now_statement}, {now_transaction}
+ *                       the clock; as it was when statement or transaction began
+ * {us x}                an instant, or the difference of two, as microseconds
+ * {instant x}           microseconds since 1970 as an instant; {instant_after x}: never earlier
+ * {span x} {span_ms x}  microseconds, milliseconds to add to an instant
+ * {iso x}               a stamp as ISO text
+ * {stamp_ago x}         the clock less x microseconds, as a stamp
+ * {stamp_us x}          a stamp as microseconds since 1970; {stamp_age_us x}: since then
+ * {stamp_instant x}     a stamp as an instant
+ * {stamp_day x} {stamp_minute x}
+ *                       to group stamps by; {day_text {stamp_day x}} is "2026-01-02"
+ * {stamp_seconds x|y}   whole seconds from stamp y to stamp x
+ * {stamp_point x} {iso_point x}
+ *                       a stamp, and ISO text, in a form that {elapsed_s since|until} takes:
+ *                       seconds between two points, at least 0
+ * {server_up_less x}    the server was started less than x milliseconds ago
+ * {member x|name}       a member of a JSON document as text; NULL for what is no JSON
+ * {not_true x|name}     a member of a JSON document is not true, or not there
+ * {list_json x}         a column with a list, as JSON
+ * {bytes x}             text in the order of its bytes
+ * {between_bytes x|y|z} y <= x < z in that order
+ * {percentile 95|x|from}
+ *                       the least x of relation `from` that so many of 100 do not exceed
+ * {differs x|y}         x <> y, where null is a value
+ * {among $1}            behind an expression: is one of a list of numbers, which is a parameter;
+ *                       {among_text $1}: for an expression that is text
+ * {in_query SELECT …}   behind an expression: is one of the rows, which are read once
+ * {skip_locked}         behind a query: lock its rows, pass by those that are locked
+ * {lock_row}            behind a query: lock its rows
+ * {row}                 the column that names a row physically
+ */
+
+/*
+ * Questions about a table of the user's, with the same columns in the answers of all engines.
+ * The first parameter is the table.
+ */
+struct dialect_catalog {
+	const char *relation;     /* is it a view, about how many rows */
+	const char *columns;      /* name, type, class, may be null, default */
+	const char *key;          /* name, is it the primary key; in order */
+	const char *declared;     /* column or null, SQL that names values: CHECK (…) or WHERE … */
+	const char *foreign_keys; /* table, column there, column here, do we point there */
+	const char *tables;       /* no parameter: every table of a user, as a watch names it */
+};
+
+/* Questions to the catalogs. "Own" tables are named without our schema. NULL: has no answer. */
+struct dialect_questions {
+	const char *own_table;  /* $1 table, $2 to write (0, 1): no row, or whether it may be used */
+	const char *own_column; /* $1 table, $2 column: no row, or whether it may be read */
+	const char *ledger;     /* $1 to write (0, 1): may its tables be used; how many of ledger, hold
+	                           and retry are there; is ledger_seal */
+	const char *may_create; /* whether the role may create our schema; NULL: it may */
+	const char *tables;     /* the names of all tables and views, for suggestions */
+	const char *ways;       /* $1 table, $2 list of key columns: has it triggers; has its key an
+	                           index; NULL: it is not known */
+	const char *row_security; /* $1 table: whether it hides rows from this role */
+	const char *server_start; /* when it was started, in microseconds since 1970 */
+	const char *unique_key; /* $1 table, $2 JSON list of columns: is there a unique index of them */
+	const char *rows_of_index; /* $1 index: about how many rows it has */
+};
+
+struct dialect {
+	const char *name;      /* in URLs, JSON and the names of our scripts */
+	const char *title;     /* for people */
+	char mark;             /* before the number of a parameter */
+	const char *own;       /* before the name of a table of ours */
+	const char *list;      /* how a list that is a parameter begins and ends */
+	const char *json_text; /* the function that makes a JSON string of text */
+	bool has_types;        /* columns and parameters have declared types, and casts matter */
+
+	/* How names and literals are written: for the lexer. */
+	struct {
+		bool nests_comments;
+		bool has_escape_strings; /* E'…', $$…$$ */
+		bool has_other_quotes;   /* `name`, [name] */
+		bool has_bodies;         /* CREATE TRIGGER … BEGIN …; END is one statement */
+		const char *marks;       /* that begin a parameter */
+	} words;
+
+	const char *least;       /* the function for the least of some values */
+	const char *differs;     /* <> that takes null for a value */
+	const char *find_text;   /* the function for the place of a text in another */
+	const char *json_object; /* the function that makes a JSON object of names and values */
+	/* Column `name` of the row t as the JSON object in defib_s.defib_undo has it. */
+	void (*undo_column)(struct buf *out, const char *column);
+	/* A table as the questions take it. */
+	void (*catalog_name)(struct buf *out, const char *table);
+
+	const char *now_us;      /* the clock as microseconds since 1970 */
+	bool is_file;            /* no server: who may write the file may do everything */
+	bool has_time_zones;     /* and knows them by name */
+	bool has_hash;           /* SHA-256 in SQL */
+	bool has_page_samples;   /* TABLESAMPLE SYSTEM; else stretches of {row} are read */
+	bool returning_is_whole; /* RETURNING knows aliases, and all that a SELECT could say */
+	bool names_indexes;      /* an index needs a name, and is built at once */
+	bool one_writer;         /* writers wait for each other: a write begins its own transaction */
+	bool has_row_locks;      /* SELECT … FOR UPDATE, SKIP LOCKED */
+	bool has_session_locks;  /* advisory locks of a session or a transaction */
+	bool can_notify;         /* LISTEN and NOTIFY */
+	bool has_functions;      /* our schema brings functions and triggers that do what C does else */
+	bool has_grants;         /* roles and their rights */
+
+	const char *by_key; /* for a transaction that looks many rows up by key; NULL: nothing to say */
+	/* Behind the script of the built-in queue, for tables of older versions; NULL: it does all. */
+	defib_err (*update_queue)(struct store *s, struct failure *f);
+	struct dialect_questions ask;
+	struct dialect_catalog catalog;
+	const struct dialect_piece *pieces; /* ends with a NULL name */
+};
+
+extern const struct dialect dialect_postgres, dialect_sqlite;
+
+const struct dialect *dialect_of(enum store_engine engine);
+static inline const struct dialect *store_dialect(const struct store *s)
+{
+	return dialect_of(s->engine);
+}
+
+/*
+ * What holds of this session: through a transaction pooler a session lock would outlive its
+ * holder, and notifications reach somebody else.
+ */
+static inline bool store_has_session_locks(const struct store *s)
+{
+	return store_dialect(s)->has_session_locks && !s->pooled;
+}
+static inline bool store_can_notify(const struct store *s)
+{
+	return store_dialect(s)->can_notify && !s->pooled;
+}
+
+/* A piece that takes no argument. */
+const char *dialect_text(const struct dialect *d, const char *piece);
+/* "(expression)::type" of a user's expression, which is not translated; type is text or bigint. */
+void dialect_cast(const struct dialect *d, struct buf *out, const char *expression,
+                  const char *type);
+/* Append the text in the engine's SQL. Translating twice changes nothing. */
+void dialect_add(const struct dialect *d, struct buf *out, const char *text);
+void dialect_addf(const struct dialect *d, struct buf *out, const char *format, ...)
+	PRINTF_LIKE(3, 4);
+const char *dialect_sql(const struct dialect *d, struct arena *a, const char *text);
+
+/* Whether a table of ours, or a column of one, is there and may be read. */
+MUST_CHECK defib_err dialect_own_table(struct store *s, const char *table, bool *there,
+                                       struct failure *f);
+MUST_CHECK defib_err dialect_own_column(struct store *s, const char *table, const char *column,
+                                        bool *there, struct failure *f);
+
+/* store_exec() and store_write() of a text that is translated. */
+MUST_CHECK defib_err dialect_exec(struct store *s, const char *text,
+                                  const struct store_param *params, int nparams, struct arena *a,
+                                  struct store_rows *rows, struct failure *f);
+MUST_CHECK defib_err dialect_write(struct store *s, const char *text,
+                                   const struct store_param *params, int nparams, struct arena *a,
+                                   struct store_rows *rows, struct failure *f);
+/* A write that is done often: where writers do not wait for each other, no BEGIN and COMMIT. */
+MUST_CHECK defib_err dialect_write_alone(struct store *s, const char *text,
+                                         const struct store_param *params, int nparams,
+                                         struct arena *a, struct store_rows *rows,
+                                         struct failure *f);
+
+#endif

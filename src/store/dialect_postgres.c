@@ -1,0 +1,142 @@
+/* dialect_postgres.c: how PostgreSQL says it; see dialect.h. */
+#include "store/dialect.h"
+#include "store/dialect_postgres_catalog.h"
+
+#define EPOCH_US(x) "(extract(epoch FROM " x ") * 1000000)::bigint"
+
+static const struct dialect_piece pieces[] = {
+	{"now", "clock_timestamp()"},
+	{"now_statement", "statement_timestamp()"},
+	{"now_transaction", "now()"},
+	{"us", EPOCH_US("\1")},
+	{"instant", "timestamptz 'epoch' + \1 * interval '1 microsecond'"},
+	{"instant_after", "timestamptz 'epoch' + \1 * interval '1 microsecond'"},
+	{"span", "\1 * interval '1 microsecond'"},
+	{"span_ms", "\1 * interval '1 millisecond'"},
+	{"iso", "to_char(\1 AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"},
+	{"stamp_ago", "statement_timestamp() - \1::float8 * interval '1 microsecond'"},
+	{"stamp_us", EPOCH_US("\1")},
+	{"stamp_age_us", EPOCH_US("statement_timestamp() - \1")},
+	{"stamp_instant", "\1"},
+	{"stamp_day", "(\1 AT TIME ZONE 'UTC')::date"},
+	{"stamp_minute", "date_trunc('minute', \1)"},
+	{"stamp_seconds", "floor(extract(epoch FROM \1 - \2))::bigint"},
+	{"day_text", "to_char(\1, 'YYYY-MM-DD')"},
+	{"stamp_point", "\1"},
+	{"iso_point", "(\1)::timestamptz"},
+	{"elapsed_s", "CASE WHEN \1 > \2 THEN 0 ELSE round(extract(epoch FROM \2 - \1)::numeric, 3) "
+                  "END"},
+	{"server_up_less", "clock_timestamp() < pg_postmaster_start_time() + (\1) * interval '1 ms'"},
+	{"member", "\1->>'\2'"},
+	{"not_true", "\1->'\2' IS DISTINCT FROM 'true'::jsonb"},
+	{"list_json", "to_jsonb(\1)"},
+	{"bytes", "\1 COLLATE \"C\""},
+	{"percentile", "percentile_disc(0.\1) WITHIN GROUP (ORDER BY \2)"},
+	{"between_bytes", "\1 ~>=~ \2 AND \1 ~<~ \3"},
+	{"differs", "\1 IS DISTINCT FROM \2"},
+	{"among", "= ANY (\1::bigint[])"},
+	{"among_text", "= ANY ((\1::bigint[])::text[])"},
+	{"in_query", "= ANY (ARRAY(\1))"},
+	{"skip_locked", " FOR UPDATE SKIP LOCKED"},
+	{"lock_row", " FOR NO KEY UPDATE"},
+	{"row", "ctid"},
+	{NULL, NULL},
+};
+
+/* The server resolves quoted text. */
+static void catalog_name(struct buf *out, const char *table)
+{
+	sql_table(out, table);
+}
+
+static void undo_column(struct buf *out, const char *column)
+{
+	buf_add(out, "(jsonb_populate_record(t, defib_s.defib_undo)).");
+	sql_ident(out, column);
+}
+
+#define OURS "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'defib'"
+
+static const char own_table[] =
+	"SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AND "
+	"($2::bigint = 0 OR has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, "
+	"'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) FROM " OURS " AND c.relname = $1";
+
+static const char ledger[] =
+	"SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') "
+	"AND ($1::bigint = 0 OR has_table_privilege(c.oid, 'INSERT') AND (c.relname = 'ledger' OR "
+	"has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')))), count(*), "
+	"EXISTS (SELECT 1 FROM pg_class s JOIN pg_namespace n ON n.oid = s.relnamespace WHERE "
+	"n.nspname = 'defib' AND s.relname = 'ledger_seal') FROM " OURS
+	" AND c.relname IN ('ledger', 'hold', 'retry')";
+
+const struct dialect dialect_postgres = {
+	.name = "postgres",
+	.title = "PostgreSQL",
+	.mark = '$',
+	.own = "defib.",
+	.json_text = "to_json",
+	.list = "{}",
+	.has_types = true,
+	.words = {.nests_comments = true, .has_escape_strings = true, .marks = "$"},
+	.least = "least",
+	.differs = " IS DISTINCT FROM ",
+	.find_text = "strpos",
+	.json_object = "jsonb_build_object",
+	.undo_column = undo_column,
+	.catalog_name = catalog_name,
+	.now_us = EPOCH_US("clock_timestamp()"),
+	.has_time_zones = true,
+	.has_hash = true,
+	.has_page_samples = true,
+	.returning_is_whole = true,
+	.has_row_locks = true,
+	.has_session_locks = true,
+	.can_notify = true,
+	.has_functions = true,
+	.has_grants = true,
+	.by_key = "SET LOCAL enable_seqscan = off",
+	.ask =
+		{
+			.own_table = own_table,
+			.own_column =
+				"SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, "
+				"'SELECT') FROM " OURS " AND c.relname = $1 AND EXISTS (SELECT 1 FROM pg_attribute "
+				"a WHERE a.attrelid = c.oid AND a.attname = $2 AND NOT a.attisdropped)",
+			.ledger = ledger,
+			.may_create = "SELECT has_database_privilege(current_database(), 'CREATE')",
+			.tables =
+				"SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE n.nspname || "
+				"'.' || c.relname END FROM pg_class c JOIN pg_namespace n ON n.oid = "
+				"c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN "
+				"('pg_catalog', 'information_schema') LIMIT 2000",
+			.ways = "SELECT EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT g.tgisinternal AND "
+					"(g.tgrelid = to_regclass($1) OR g.tgrelid IN (SELECT relid FROM "
+					"pg_partition_tree(to_regclass($1))))), EXISTS (SELECT 1 FROM pg_index i JOIN "
+					"pg_attribute c ON c.attrelid = i.indrelid AND c.attnum = i.indkey[0] WHERE "
+					"i.indrelid = to_regclass($1) AND i.indisvalid AND i.indpred IS NULL AND "
+					"c.attname = ANY ($2::text[]))",
+			.row_security = "SELECT row_security_active(to_regclass($1))",
+			.server_start = "SELECT " EPOCH_US("pg_postmaster_start_time()"),
+			.unique_key =
+				"SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
+				"i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND "
+				"NOT EXISTS (SELECT 1 FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att, place) "
+				"JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place "
+				"<= i.indnkeyatts AND a.attname NOT IN (SELECT "
+				"json_array_elements_text($2::json))))",
+			.rows_of_index = "SELECT c.reltuples::bigint FROM pg_class c WHERE c.relname = $1 AND "
+							 "c.relnamespace = 'defib'::regnamespace",
+		},
+	.catalog =
+		{
+			.relation = "SELECT c.relkind = 'v', greatest(c.reltuples, 0)::bigint FROM pg_class c "
+						"WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
+			.columns = PG_COLUMNS,
+			.key = PG_KEY,
+			.declared = PG_DECLARED,
+			.foreign_keys = PG_FOREIGN_KEYS,
+			.tables = PG_TABLES,
+		},
+	.pieces = pieces,
+};
