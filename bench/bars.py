@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured, what it must reach at first and what is wanted: one table for all benchmarks.
 
 A value is met when it is at least its bar (or at most, where `less` says so). What has no bar is

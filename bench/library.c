@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * library.c: a program of libdefib, for the benchmarks.
  *
  *     library work URL QUEUE IN_HAND          handlers that do nothing, until nothing waits

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benchmarks of speed share: programs, databases, runs side by side, and the table."""
 
 import argparse

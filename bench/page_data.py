@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A large and lived-in database for bench/page, on either engine.
 
 600,000 jobs of the built-in queue and 400,000 of a table of somebody's own, in all states

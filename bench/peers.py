@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graphile-worker and pg-boss as contestants of bench/throughput, installed from npm once."""
 
 import pathlib

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * raw.c: what the database and the kernel can do by themselves, as the measure of defib's speed.
  *
  *     raw work URL QUEUE BATCH           claim UPDATE, settle UPDATE: two commits a batch

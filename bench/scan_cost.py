@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of jobs, what plain SQL needs to free its stuck rows, and what defib needs."""
 
 import dataclasses

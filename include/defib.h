@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * defib.h: the public face of libdefib.
  *
  * Every call that can fail returns a defib_err; DEFIB_OK is 0. Text that is

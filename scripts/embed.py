@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Turn the SQL, YAML and web page that ship with defib into C strings.
 
 embed.py NAME HEADER SOURCE [FILE…]: each FILE is found under its path in the

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Write the reference in docs/library.md from include/defib.h.
 
 library_docs.py [--check]: what stands above the mark is written by hand and kept. With --check

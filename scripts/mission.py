@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Which ids of tests/mission.txt have tests that ran and passed: mission.py REPORT.xml…
 
 Tests name ids by @pytest.mark.covers(...); conftest.py puts them, and the engine that a

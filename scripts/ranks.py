@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rooms of src/ from the lowest to the highest, and what each is linked into.
 
 An include points to the same room or to one of a lower rank (rooms.py); rooms of one rank do not

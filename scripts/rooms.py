@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The rules of the house that no compiler knows.
 
 rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """List what the build is made of, so that a new file needs no edit of meson.build.
 
 sources.py library|service|program   C files of a unit, one path a line (units: ranks.py)

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Every text of the program that a person reads, as one list: file:line, origin, text.
 
 strings.py [--all] [PATH…]   PATH is a file or a folder; without one: src, web, sql, presets

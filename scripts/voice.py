@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """No phrase of scripts/voice.txt in anything a person reads.
 
 voice.py [ROOT]: prints file:line, the phrase and what to write instead; exits 1 if there is one.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * defib.c: what the public header promises about errors and the version.
  * Names and texts come from the one list in defib.h.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * app.js: the page: which view an address has, links that do not load anew, and the frame.
  *

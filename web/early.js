@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * early.js: what cannot wait for the modules, and so is none: the colours that were chosen,
  * set before anything is painted, and another try where a module could not be fetched

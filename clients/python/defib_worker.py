@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker in Python over defib's SQL functions (docs/clients.md). Needs psycopg2.
 
     from defib_worker import Worker, Retry, Permanent

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # worker.sh URL QUEUE COMMAND…: a worker over defib's SQL functions (docs/clients.md), with
 # nothing but psql. The payload is the command's stdin, its stdout the result; exit 0 is
 # done, 65 never again, 75 try later, anything else an error. The last line on its stderr is

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * orders.c: a shop that writes an invoice for every order, exactly once.
  *
  *   orders shop.db place ada 1250      an order, and the job to invoice it: both or neither

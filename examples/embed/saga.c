@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * saga.c: a shop whose orders are a workflow in C: charge, reserve, ship.
  *
  *   saga shop.db place home            an order to be shipped to that address

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * shop.h: what the example shops share: their SQLite file, one statement at a
  * time, and a worker that runs until it is told to stop.
  */

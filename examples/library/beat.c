@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* beat URL JOB: beats for a job of your own table while it is worked on (until stdin ends). */
 #include <defib.h>
 #include <stdio.h>

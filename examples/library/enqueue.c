@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* enqueue URL TEXT…: puts a job into the queue for each text. */
 #include <defib.h>
 #include <stdio.h>

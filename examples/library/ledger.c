@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ledger URL: prints what was done, and why. */
 #include <defib.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan URL: attaches to a table, finds its stuck jobs, recovers them and takes it back. */
 #include <defib.h>
 #include <stdio.h>

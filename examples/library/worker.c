@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker URL: works on the queue until nothing is left in it. */
 #include <defib.h>
 #include <stdio.h>

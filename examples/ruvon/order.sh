@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # One step of an order, or its undo: DEFIB_STEP says which. On standard input it finds a JSON
 # document with the row as "payload" and what earlier steps gave as "outputs"; what it writes to
 # descriptor 3 is its own output. A step may be run more than once: the workflow's id, as the

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # One record: its row is on stdin. A sitemap becomes a page that waits for WF7, a page is only
 # looked at. As in ScraperSky the work is done in a session of its own. Where none can be had,
 # 69 says so: defib tries again instead of leaving the record behind.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # One job: its row is on stdin, its type in DEFIB_KIND. It stands for Scristill's scrape, crawl and
 # extract, and takes as long as its payload says.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Takes charge.sh back.
 set -eu
 charge=$(sed 's/.*"charge": *"\([^"]*\)".*/\1/')

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Ship it. A parcel that is on its way cannot be taken back, so it goes last and has no undo.
 # An address that does not exist is no reason to try again: exit code 65.
 set -eu

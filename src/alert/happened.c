@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* happened.c: see happened.h. */
 #include "alert/happened.h"
 

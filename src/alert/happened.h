@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * happened.h: what the ledger says happened, for rules that count: behind a cursor, so
  * that asking often costs nothing where nothing happened, and from a day ago at first, so
  * that a daemon that has just started knows of the hours before it. What counts as what is

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * message.h: what is said of an alert, and the forms that receivers want it in.
  *
  * A message is first a document (JSON), which is what the outbox keeps and what a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* message_test.c: what is said of an alert, in the forms that receivers want. */
 #include "alert/message.h"
 

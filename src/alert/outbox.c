@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outbox.c: see outbox.h. */
 #include "alert/outbox.h"
 

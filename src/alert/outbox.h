@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * outbox.h: what is to be sent, durable in the database it speaks of, so that it
  * outlives the daemon that wrote it and is sent by whichever is there.
  *

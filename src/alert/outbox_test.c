@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * outbox_test.c: what is put in is taken by one at a time, in the order of its topic,
  * and comes again until its end is noted; a change of state and its messages are one.
  */

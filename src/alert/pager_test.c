@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * pager_test.c: every default rule from its first crossing to its end, sent as PagerDuty
  * wants it to a real receiver over HTTP, which records what it gets.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rules.c: see rules.h. */
 #include "alert/rules.h"
 

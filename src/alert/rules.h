@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * rules.h: when a rule of alerts fires, and when it is over. Pure: what happened and
  * the time are handed in, changes come out.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * rules_test.c: the life of every default rule, below, at and above its limit; and what
  * flapping, waiting, a restart and a rule that is switched off mean for an alert.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * rules_world_test.h: one watch with every default rule, what makes each rule's number,
  * and the life of each: for tests of rules and of what is sent for them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sinks.c: see sinks.h. */
 #include "alert/sinks.h"
 

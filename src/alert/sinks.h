@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sinks.h: a message on its way to a receiver: one try, bounded in time and in what is
  * read, and what became of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* states.c: see states.h. */
 #include "alert/states.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * states.h: how each rule stands, in the database it speaks of. A change and the
  * messages that follow from it are one transaction, and it is made only if the rule
  * still stands as its writer believed: of two that both believe to lead, one tells.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * window.h: numbers of the last hour (or any other span), in a fixed number of cells:
  * their sum, or the least of them. What is older than the span drops out a
  * cell at a time, so that a sum is exact to a sixtieth of the span.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* window_test.c: sums and leasts over a span, whatever order numbers come in. */
 #include "alert/window.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * address.h: where to listen: ADDR:PORT, with ADDR a literal ("127.0.0.1", "[::1]") or
  * "localhost". Names are not looked up: what a name means may change after it was checked.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* address_test.c: which texts are an address, and what is known of it. */
 #include "base/address.h"
 

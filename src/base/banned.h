@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * banned.h: libc functions that are too easy to misuse become compile errors.
  * Force-included into every translation unit of ours by the build.
  */

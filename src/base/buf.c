@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * buf.c: a growing string. Room doubles, so that building a long text one
  * piece at a time stays linear.
  */

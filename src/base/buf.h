@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * buf.h: a growing string, always NUL-terminated.
  *
  * Running out of memory ends the process with one line (see mem.h), so no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chance.c: see chance.h. */
 #include "base/chance.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * chance.h: the one source of chance: jitter that spreads the tries of many, and bytes that
  * nobody guesses.
  *

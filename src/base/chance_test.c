@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chance_test.c: draws are spread over [0, 1), told by their seed, and differ between seeds. */
 #include "base/chance.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * clock.c: clocks, durations and instants.
  *
  * Durations are summed in whole microseconds, digit by digit: "0.1s" is

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * clock.h: reading clocks, and durations and instants as text.
  *
  * Instants are microseconds since 1970 UTC, durations are microseconds, both

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * crc32c.c: four bits at a time. A table of 16 entries can be written down,
  * so nothing has to be built before first use; it is fast enough for what a
  * disk syncs.

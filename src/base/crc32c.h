@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * crc32c.h: the Castagnoli checksum, to notice bytes that a disk or a crash
  * changed. Not against malice.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * fail.c: the one error convention. Messages are cut to their fixed size: a
  * failure must be tellable when memory is what ran out.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * fail.h: the one error convention.
  *
  * What can fail returns a defib_err and fills a caller-owned `struct failure`

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * log.c: one event a line, built whole and written with one write(2), so that
  * lines of several threads and processes do not mix.
  */

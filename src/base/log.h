@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * log.h: one event a line on stderr, as logfmt (default), JSON or plain text
  * for a person at a terminal.
  *

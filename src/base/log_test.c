@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * log_test.c: stderr is pointed at a pipe while one event is written.
  */
 #include "base/log.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * mem.c: allocation that cannot fail, and an arena.
  *
  * The arena is a list of blocks, newest first. A request that does not fit

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * mem.h: allocation that cannot fail, and an arena for what lives one pass.
  *
  * Out of memory ends the process with one clear line: every durable thing of

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * program_env.h: the environment of a program that defib starts for somebody.
  *
  * It begins nearly empty. What defib itself was given (URLs with passwords, tokens) is none

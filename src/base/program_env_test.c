@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* program_env_test.c: a program gets what is named, and nothing else of ours. */
 #include "base/program_env.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * resident.h: memory that a process which runs for months needed only at its start.
  */
 #ifndef BASE_RESIDENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sha256.h: SHA-256 (FIPS 180-4) of a whole text, for what is kept as a hash only. */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * test.h: cmocka with what it wants included first. Its macro `fail` goes,
  * because ours is a function (fail.h); fail_msg is freed of it.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * text.c: small questions about strings, and keeping passwords out of sight.
  */
 #include "base/text.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * text.h: small questions about strings that several rooms ask.
  */
 #ifndef BASE_TEXT_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * act.h: one act on selected jobs: checked against the configuration, asked
  * for, carried out watch by watch through by_hand(), and reported.
  *

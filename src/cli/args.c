@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * args.c: argv to struct cli. A password in a URL is taken and then wiped
  * from argv, so that the process title does not show it.
  */

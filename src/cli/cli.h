@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cli.h: the contract of the command line, for all commands.
  *
  * Global options may stand before or after the command. Data goes to stdout,

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_alert.c: `defib alert list|test`: how the rules of alerts stand and what became of
  * their messages, by what the daemons left in the databases; and a test message to the
  * sinks, from here and now.

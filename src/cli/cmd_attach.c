@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_attach.c: `defib attach WATCH` and `defib detach WATCH`: the table tells
  * which session takes its rows, so that `defib run` can free at once what a
  * program had; and all of it out of the database again.

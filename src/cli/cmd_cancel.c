@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_cancel.c: `defib cancel`: a waiting job is cancelled, a running one is
  * asked to stop and its worker told.
  *

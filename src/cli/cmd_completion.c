@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_completion.c: `defib completion SHELL`: the script that teaches a shell to complete our
  * words. The scripts (completions/) are small and know nothing: at each TAB they ask
  * `defib completion words -- WORD… CURRENT`, so that they never grow old.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_config.c: `defib config check|show|docs`, all from the option tables,
  * `defib config metrics`, from the table of metrics, and `defib config presets`,
  * from the presets that are shipped inside the program.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_daemon.c: `defib daemon [WATCH…]`: scan every watch at its interval until
  * told to stop. Of several daemons one leads each watch.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_demo.c: `defib demo`: real workers on a few thousand jobs; they are killed, frozen and
  * cut off while one tells what happens; and at the end it is counted what became of the work.
  *

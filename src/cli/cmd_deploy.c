@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_deploy.c: `defib deploy systemd|cron|k8s|…`: the files of deploy/, which ship
  * inside the program, with the current configuration filled in: on stdout, or into a
  * directory. Asks no database, and works where the secrets are not.

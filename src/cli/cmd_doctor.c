@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_doctor.c: `defib doctor`: what will go wrong, one line a finding, each
  * with its fix.
  *

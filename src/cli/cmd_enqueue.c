@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_enqueue.c: `defib enqueue QUEUE KIND [JSON|@FILE|-]`, one job or many. With --spool they
  * are kept where the database is away, and go in before anything that comes later.
  */

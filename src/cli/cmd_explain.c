@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_explain.c: `defib explain JOB`, or `WATCH KEY…`: every fact about one
  * job, what it was compared with, which rule fires or why none does, what holds
  * it, and what would happen next.

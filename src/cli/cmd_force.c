@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_force.c: `defib force [WATCH] --action force|fail`: the emergency command.
  * It takes the oldest jobs that nobody gets to, and either runs the watch's own
  * command for them here and now, or fails them.

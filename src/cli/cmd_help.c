@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_help.c: `defib help`, and what --help prints: the tables of commands and options laid
  * out for a terminal of 80 columns. The manual page is the same tables.
  */

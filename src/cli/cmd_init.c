@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_init.c: `defib init`: defib's own tables; and the first configuration:
  * `init --table T` proposes a watch for a table, `init --detect` says which queues
  * live in a database. Both only look at it.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_install.c: `defib install WATCH` and `defib uninstall WATCH`: recovery
  * inside the database, scheduled by pg_cron where it is there.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_learn.c: `defib learn [WATCH…]`: how long runs take, by kind, and what that
  * says of the thresholds. Observes what ended since the last time, keeps it,
  * and changes nothing else.

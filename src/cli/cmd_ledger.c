@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_ledger.c: `defib ledger`: what was decided and done, read, filtered and
  * followed.
  *

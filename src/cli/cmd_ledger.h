@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_ledger.h: the parts of `defib ledger`.
  */
 #ifndef CLI_CMD_LEDGER_H

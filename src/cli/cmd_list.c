@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_list.c: `defib list`: the jobs that a person asks for, a page at a time,
  * as a table, as JSON lines, or as ids for the next command.
  */

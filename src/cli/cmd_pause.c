@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_pause.c: `defib pause`, `defib resume` and `defib raise`: what a person tells
  * the daemons. The word is left in the database; whoever leads the watch, now or
  * after a restart, reads it within about a second. The one-shot scan is a person's

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_prune.c: `defib prune`: what is over and older than `retention:` says leaves defib's
  * own tables, now and to the end. Daemons and workers do the same by themselves, little by little.
  */

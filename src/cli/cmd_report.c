@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_report.c: `defib report --since 7d`: what happened to the watches, as text,
  * Markdown, HTML or JSON. Databases that are down are named, and the rest is told.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_run.c: `defib run --watch WATCH -- PROGRAM [ARG…]`: starts a program that
  * knows nothing of us, sees its end, and frees at once exactly what it had.
  *

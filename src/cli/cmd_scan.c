@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_scan.c: `defib scan`: find stuck jobs, and recover them with --fix.
  *
  * A person's scan has no guard: it convicts in one look, is not paced, and obeys

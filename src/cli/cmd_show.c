@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_show.c: `defib show JOB`: one sentence about how it is with a job, the
  * facts, and its story in the order of time; with --state the whole row, with
  * --logs the evidence, with --raw everything as one JSON document.

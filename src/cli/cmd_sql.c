@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_sql.c: `defib sql WATCH`: the statements of a watch as a script.
  *
  * Look runs as it is. The statements of apply take the jobs as parameters;

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_stats.c: `defib stats`: the numbers of each watch. A number that takes
  * too long is told as such; the others still come.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_status.c: `defib status`: how the daemons are, by what they leave in the
  * databases: asked from any host, it needs no way to their processes, and a
  * daemon that is gone shows as well as one that lives.

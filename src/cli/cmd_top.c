@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_top.c: `defib top`: watches, stuck jobs and workers on a full screen, live, with the acts
  * of the command line a key away.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_undo.c: `defib undo BATCH|JOB…`: take back what a scan or a person did,
  * as far as nobody has claimed or changed the jobs since.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_whatif.c: `defib whatif WATCH --stuck-after 20s`: what another threshold
  * would have done over the last days, by the ledger and the rows' own times.
  * Reads only.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cmd_work.c: `defib work`: run a program for every job of a queue, or of the
  * watches that are named, by their `work` part. Jobs of a queue whose kind is a
  * workflow of the configuration run its steps; a worker without a program takes

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * confirm.c: nothing is changed unseen. On a terminal a person is asked;
  * anywhere else --yes must stand on the command line, or the command ends at
  * once.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * help.h: what help, the manual page and the shells' completions take from the same tables.
  */
 #ifndef CLI_HELP_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger_prune.c: `defib ledger prune --older-than 90d`: the only way in which
  * entries leave the ledger.
  *

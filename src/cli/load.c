@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * load.c: from files, environment and options to settings.
  */
 #include "cli/cli.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * logline.c: what a command says on stderr: a line for a person, or an event of its log
  * where a program reads that.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * main.c: the table of commands, and the way from argv to one of them.
  */
 #include "cli/cli.h"

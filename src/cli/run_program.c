@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_program.c: see run_program.h. */
 #include "cli/run_program.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_program.h: one program as a child of ours, as if we were not there: its
  * stdio is ours, the terminal is its own, signals that we get are passed on.
  *

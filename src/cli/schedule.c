@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.c: see schedule.h. */
 #include "cli/schedule.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * schedule.h: "every 15m" as pg_cron, cron and systemd understand it.
  */
 #ifndef CLI_SCHEDULE_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * select.h: which jobs a command is about: one grammar for all commands that
  * a person uses on jobs.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * expand.c: environment values in configuration text.
  *
  * Deliberately small: no nesting, no other operators. What is not understood

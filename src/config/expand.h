@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * expand.h: ${NAME} and ${NAME:-default} in a value, from the environment.
  *
  * `$${` stands for a literal `${`. A default ends at the first `}` and is

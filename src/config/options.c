@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options.c: maps of the tree into structs, by tables of option rows.
  *
  * One function a type converts a scalar and says how its value is shown; the

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options.h: one table of option rows gives reading, defaults, checking,
  * `config show` and the reference documentation.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_test.c: a table of every type of row, read from documents that are
  * right and wrong; what is set, said, shown and documented.
  */

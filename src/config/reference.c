@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * reference.c: the option tables as documentation. What the reference says is
  * what the reader does, because both come from the same rows.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * report.c: problems are collected with their places, so that one run shows
  * them all; effective values are collected with their origins, for `config
  * show`. Whatever is quoted passes one masking function first.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * report.h: what reading options tells its caller besides the values:
  * problems with their places, and what is in effect and where it came from.
  * For the config room alone; the public half is in options.h.

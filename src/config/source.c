@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source.c: a configuration file as bytes.
  *
  * The YAML parser stops silently at a byte that is no UTF-8, as if the file

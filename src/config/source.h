@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source.h: the bytes of a configuration file: reading them, refusing what is
  * not text, and finding positions that the YAML parser does not tell.
  */

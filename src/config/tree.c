@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * tree.c: YAML events in, a tree with positions out.
  *
  * libfyaml's event parser is used and not its document tree: events carry the

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * tree.h: a YAML document as a small tree with exact positions.
  *
  * Only tree.c knows libfyaml. Everything lives in the arena that was handed

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * tree_test.c: what a document becomes, where its parts are, and what is
  * refused with which line.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alert_loop.c: see alert_loop.h. */
 #include "daemon/alert_loop_inside.h"
 

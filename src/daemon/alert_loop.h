@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alert_loop.h: alerts of one database, in the daemon: a thread and a session of its own, so
  * that neither a sink nor a statement of ours ever keeps a scan waiting.
  *

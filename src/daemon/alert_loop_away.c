@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alert_loop_away.c: while the database is away, it cannot say who leads, and nothing can
  * be written: the alert that says so is made here, kept and sent from memory, with the
  * same topic as ever. When the database is back, both are written down before any

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alert_loop_inside.h: what the files of an alarm share.
  */
 #ifndef DAEMON_ALERT_LOOP_INSIDE_H

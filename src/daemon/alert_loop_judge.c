@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alert_loop_judge.c: the rules are asked about every watch that this daemon leads, and
  * about the database where it leads the first of them; what changed is written with
  * its messages, in one transaction. The states are read each time: whoever led before

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alert_loop_send.c: the outbox is emptied: what is due is taken under a lease, one message
  * a sink at a time, and what becomes of it is noted.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* daemon.c: see daemon.h. */
 #include "daemon/daemon.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * daemon.h: the watch that never ends: every watch is scanned at its interval by
  * the one daemon that leads it, under guards.
  *

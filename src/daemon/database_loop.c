@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* database_loop.c: see database_loop.h. */
 #include "daemon/database_loop.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * database_loop.h: one database of the daemon, in a thread of its own.
  */
 #ifndef DAEMON_DATABASE_LOOP_H

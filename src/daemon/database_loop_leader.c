@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* database_loop_leader.c: see database_loop_leader.h. */
 #include "daemon/database_loop_leader.h"
 

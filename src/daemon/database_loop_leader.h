@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * database_loop_leader.h: which of its watches a database loop leads (life/leader.h).
  */
 #ifndef DAEMON_DATABASE_LOOP_LEADER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* database_loop_overview.c: what a database loop puts into the overview. See database_loop.h. */
 #include "base/clock.h"
 #include "daemon/database_loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heartbeats.c: see heartbeats.h. */
 #include "daemon/heartbeats.h"
 

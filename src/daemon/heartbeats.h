@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * heartbeats.h: the last renewals of each worker, as this daemon saw them: what the page draws
  * a worker's pulse from. The registry itself only has the newest.
  *

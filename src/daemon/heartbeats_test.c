@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heartbeats_test.c: what is remembered of beats, and what is said of what nobody saw. */
 #include "daemon/heartbeats.h"
 

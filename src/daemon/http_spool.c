@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_spool.c: see http_spool.h. */
 #include "daemon/http_spool.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * http_spool.h: where new work waits that came over HTTP while its database was away: a side
  * queue a database below http.spool, which its database loop drains.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* learning.c: see learning.h. */
 #include "daemon/learning.h"
 

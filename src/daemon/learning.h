@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * learning.h: what the daemon learns from a watch beside recovering its jobs: how
  * long runs take, and how many of its recoveries were mistakes. At most once a
  * minute, after a pass; nothing that fails here is a failure of the pass.

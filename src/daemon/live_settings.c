@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* live_settings.c: see live_settings.h. */
 #include "daemon/live_settings.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * live_settings.h: the configuration in force, counted: whoever reads it holds it, and the
  * last to drop it frees it. A reload puts another one in its place; work that is
  * under way ends with the one it began with.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * metric_list.h: every metric there is: one row makes the enum, the exposition and
  * docs/metrics.md. X(id, kind, name, labels, buckets, help)
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * metrics.c: see metrics.h. The registry, and its text for scrapes.
  *
  * A series is found by a hash over its metric and label values, and stands in its

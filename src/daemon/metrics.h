@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * metrics.h: numbers for Prometheus, in memory, written by any thread and read by
  * a scrape that never waits for a database.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* overview.c: see overview.h. */
 #include "daemon/overview.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * overview.h: how everything is, as the database loops last said: what is answered without
  * asking a database, and while one is away.
  *

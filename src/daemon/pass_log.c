@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_log.c: see pass_log.h. */
 #include "daemon/pass_log.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * pass_log.h: what the log says of a pass: one readable line, with jobs by the columns that
  * a person knows them by; and one for all watches of a group that were due together.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_life.c: see pool_life.h. */
 #include "daemon/pool_life.h"
 

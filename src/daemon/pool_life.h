@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * pool_life.h: when a worker process of the daemon is started, asked to stop, and
  * killed. A step function: time is handed in, what is to be done comes out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pools.c: see pools.h. */
 #include "daemon/pools.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * pools.h: workers as children of the daemon (`daemon --work`): one process `defib work
  * WATCH` for every watch that says how to work on its table, and one for the workflows of
  * the built-in queue. The daemon's memory and theirs are apart: whatever kills one of

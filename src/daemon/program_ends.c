@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* program_ends.c: see program_ends.h. */
 #include "daemon/program_ends.h"
 

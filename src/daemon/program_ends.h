@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * program_ends.h: what programs under `defib run` had whose watcher is gone
  * with them. The watcher frees it by itself; this is for the one that was
  * killed, or could not reach the database in time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* readings.c: see readings.h. */
 #include "daemon/readings.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * readings.h: numbers that only the database knows: how much work waits and for how long,
  * how long jobs took, what the ledger gained, and how workers fare.
  *

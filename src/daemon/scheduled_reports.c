@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scheduled_reports.c: see scheduled_reports.h. */
 #include "daemon/scheduled_reports.h"
 

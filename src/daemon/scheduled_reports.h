@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * scheduled_reports.h: reports that are sent by themselves, when their time has come.
  *
  * Due times follow from the clock alone, and a report's id from its name and due time:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scheduled_reports_test.c: when a report is due, told by the clock alone. */
 #include "daemon/scheduled_reports.h"
 

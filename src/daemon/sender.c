@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sender.c: see sender.h. */
 #include "daemon/sender.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sender.h: messages on their way, a thread each while they are: a sink that hangs
  * keeps nobody waiting but its own next message. One a sink at a time.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watch_loop.c: see watch_loop.h. */
 #include "daemon/watch_loop.h"
 

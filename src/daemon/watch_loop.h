@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watch_loop.h: one watch of the daemon: its guard, its next pass, and what became of
  * the passes so far.
  */

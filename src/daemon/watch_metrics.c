@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watch_metrics.c: see watch_metrics.h. */
 #include "daemon/watch_metrics.h"
 

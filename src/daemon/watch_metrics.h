@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watch_metrics.h: from what happened on a watch to numbers: a pass and its jobs, entries of the
  * ledger, who leads, how the database answers. Only arithmetic: nothing here asks a database.
  *

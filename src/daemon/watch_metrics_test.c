@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watch_metrics_test.c: what happened on a watch, as numbers. Time is handed in; nothing here
  * asks a database.
  */

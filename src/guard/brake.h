@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * brake.h: when most of those who beat fall silent at once, the likelier cause
  * is between them and us, and nobody is condemned for it until they return (the
  * last of them within a quiet window), their end is known, or a ceiling is

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doubt.c: which outage excuses a silence, and until when.
  *
  * A silence has a deadline: alive + limit. An outage matters to it if it began

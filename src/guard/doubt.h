@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doubt.h: when the watcher itself was away, nobody is condemned for silence that
  * began in that time. Pure: every time is handed in.
  *

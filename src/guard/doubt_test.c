@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doubt_test.c: whom an outage excuses and until when, to the microsecond; and
  * that no number of outages excuses for ever.
  */

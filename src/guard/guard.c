@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * guard.c: puts doubt, brake, second look and pace in order.
  *
  * The second look. A worker that beats may be late once, so silence is believed

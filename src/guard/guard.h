@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * guard.h: what stops or slows a remedy: doubt about ourselves, the
  * brake against mass death, a second look, and pace. One guard a watch, in the
  * memory of the daemon that leads it, or of a worker that sweeps it. Pure: readings and time are

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * guard_test.c: who is held, by what and until when; what a person is told of it.
  * The brake has a file of its own.
  */

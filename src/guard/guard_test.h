@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * guard_test.h: a guard with twenty owners on a bench, for the tests of the guard
  * and of its brake. Times are seconds behind T0; both clocks run together unless
  * a test sets one.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * pace.c: the token bucket of recovered work. It is full at the start, so that
  * the few jobs of an ordinary crash go at once; a flood goes at a rate that
  * grows by half with every batch that went well and is halved by one that

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * pace.h: recovered work returns at a bounded rate. One token bucket a watch, in
  * the memory of the daemon that leads it; slow at first, faster while the
  * database answers well, slower when it does not. Pure: time is handed in.

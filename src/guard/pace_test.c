@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pace_test.c: how many may go at once, how the rate moves, and that it never stops. */
 #include "guard/pace.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * suspects.h: jobs that were seen silent once, until a second look. Pure memory:
  * who is convicted is the guard's to say.
  *

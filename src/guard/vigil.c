@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vigil.c: see vigil.h. */
 #include "guard/vigil.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * vigil.h: how the daemon knows that it was away from a database: its session was
  * replaced, it was stopped or suspended itself, or the database's clock does
  * not agree with its own. Pure: readings are handed in.

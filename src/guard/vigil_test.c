@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vigil_test.c: when the watcher was away, and when it only seems so. */
 #include "guard/vigil.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api.h: what is answered under /api/v1: a table of routes, and what a handler gets.
  *
  * A route that needs a database is run at that database's request pool (request_pool.c: a few

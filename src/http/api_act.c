@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_act.c: what a person does to jobs over HTTP: the routes, and acts on one job or on
  * many. The answer is that of the command (view/act.h); where one job was meant and it was
  * not done, a problem says why.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_act.h: handlers that change something on a person's word. All of them go the way
  * of the command of the same name: the same guards, the same ledger, the same answer.
  *

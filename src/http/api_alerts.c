@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_alerts.c: how alerts stand, what became of their messages, and a test message.
  */
 #include "http/api.h"

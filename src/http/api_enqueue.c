@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_enqueue.c: jobs into a queue: one, or many in one transaction. A unique key makes it
  * safe to send the same again: the answer is the job that waits or runs already.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_ledger.c: the ledger of a database: what `defib ledger --json` says, a page at a
  * time, or as a file of lines or of comma-separated values.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_overrides.c: words to the daemons over HTTP: of one watch, or of all of a database. The
  * answer is that of `defib pause`, `resume` and `raise` (override_set.h).
  *

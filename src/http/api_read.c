@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_read.c: the jobs of a watch, a page at a time, and all that is known of one: what
  * `defib list --json` and `defib show --json` say, as whoever asks may see it.
  */

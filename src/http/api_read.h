@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_read.h: handlers that look at jobs, the ledger and workers, and what they share.
  *
  * api_read.c    the routes; lists and stories of jobs

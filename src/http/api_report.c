@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_report.c: GET /report: what `defib report` prints, of the watches of one database,
  * in any of its forms. Whoever may only look sees owners masked, as everywhere.
  */

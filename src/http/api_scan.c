@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_scan.c: one pass over a watch, now: what `defib scan` does and says, within bounds
  * of jobs and time, so that a request pool is not taken for long.
  */

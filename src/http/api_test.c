@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_test.c: which route a request finds, and what is refused before one is run. */
 #include "http/api.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_undo.c: taking back what a scan or a person did: a batch, which may be about
  * several watches of a database, or the newest change of one job.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_values.c: what handlers ask of a call: parameters of the query, members of the
  * body, each checked; and how a call is answered that cannot be done.
  */

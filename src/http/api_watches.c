@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_watches.c: watches, from memory where the daemon itself knows, and from the database
  * what commands ask there: numbers, lessons, explanations, findings, standings.
  */

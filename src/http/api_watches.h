@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_watches.h: one watch as JSON: its configuration, and its state as the daemon that is
  * asked knows it.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_work.c: a worker's jobs over HTTP: claim, settle, progress. Every write presents
  * key, epoch and worker; what is refused is answered job by job and means that the lease
  * is lost, as for every other worker (worker/source.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_worker.c: see api_worker.h. */
 #include "http/api_worker.h"
 

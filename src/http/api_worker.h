@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_worker.h: workers in any language that speak nothing but HTTP: the life of a worker
  * (docs/clients.md) as routes.
  *

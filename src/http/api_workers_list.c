@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * api_workers_list.c: registered workers: who lives, who ended lately and why, what each has in
  * hand.
  */

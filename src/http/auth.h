@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * auth.h: who asks, and what he may do.
  *
  * Tokens come from files or the environment, never from the command line. They are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* auth_test.c: whose a token is, which requests are meant for us, and who must wait. */
 #include "http/auth.h"
 

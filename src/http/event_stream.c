@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* event_stream.c: see event_stream.h. */
 #include "http/event_stream.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * event_stream.h: one who listens: what he wants, how far he is in each ledger, and
  * what he has not taken yet, in the form of server-sent events.
  *

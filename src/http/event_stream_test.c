@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* event_stream_test.c: what a client gets, in which order, and what happens when he is slow. */
 #include "base/test.h"
 #include "http/event_stream.h"

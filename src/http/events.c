@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* events.c: who listens, and the threads that run while somebody does. See events.h. */
 #include "http/events.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * events.h: GET /api/v1/events: what happens, as it happens (server-sent events).
  *
  *   ledger    an entry, once it is committed: what `defib ledger --json` prints

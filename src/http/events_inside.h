@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * events_inside.h: what the threads behind events.h share: who listens, under one lock
  * that nobody holds while he waits for a database or a socket.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * events_test.c: the threads behind the stream, on a real ledger in an SQLite file:
  * listeners come and go while entries are committed. Run under the thread sanitizer too.
  */

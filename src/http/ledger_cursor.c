@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ledger_cursor.c: see ledger_cursor.h. */
 #include "http/ledger_cursor.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger_cursor.h: a place in the ledgers of several databases at once, as the id of
  * an event: "main=123,other=45". Ids of a ledger are committed in their order, so
  * whoever has a cursor has everything up to it and needs nothing else to go on.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ledger_cursor_test.c: what a client hands back is read as it was said, or refused. */
 #include "base/test.h"
 #include "http/ledger_cursor.h"

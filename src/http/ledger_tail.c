@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger_tail.c: the ledger of one database, read for everybody who listens.
  *
  * A round asks for the highest id and serves pages up to it: first to those who are

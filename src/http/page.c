@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * page.c: the page that persons look at: the files of web/, which are part of the binary.
  *
  * Its files are open to everybody who may ask at all; what they show is not: they ask for

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * probes.c: what is asked most often and answered from memory: whether the daemon lives
  * (/healthz), whether it has begun its work (/readyz), its numbers (/metrics), and how it
  * is (/api/v1/status).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request_pool.c: see request_pool.h. */
 #include "http/request_pool.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * request_pool.h: where calls that need a database are done: a few threads a database, each with
  * its own sessions (thread_sessions.h), behind a bounded line.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request_pool_test.c: who is done, who is refused, and that nobody waits for what is not there. */
 #include "http/request_pool.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * server.h: the daemon's HTTP server: sockets, limits, and what every answer carries.
  *
  * One or two threads read sockets (libmicrohttpd with epoll) and never wait for

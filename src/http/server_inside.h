@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * server_inside.h: what the files of the HTTP server share.
  */
 #ifndef HTTP_SERVER_INSIDE_H

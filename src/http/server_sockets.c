@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * server_sockets.c: libmicrohttpd, started with everything that we want of it: two threads
  * with epoll, a bound on connections and on the memory of each, TLS where there is a
  * certificate, and what it has to say kept for the one line that names the failure.

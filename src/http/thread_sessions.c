@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* thread_sessions.c: see thread_sessions.h. */
 #include "http/thread_sessions.h"
 

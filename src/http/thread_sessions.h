@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * thread_sessions.h: what a thread of a request pool keeps between calls: a session that reads, one
  * that writes, and the watches that were bound to each. Sessions are opened when first needed; a
  * bound watch is good for one session and one configuration.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* uri.c: see uri.h. */
 #include "http/uri.h"
 

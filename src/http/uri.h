@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * uri.h: what a request asks for, taken apart: the parts of its path and the pairs of its
  * query, each decoded once, after they were told apart: so a key may hold "/" as %2F.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* uri_test.c: an address taken apart, and what is refused in one. */
 #include "http/uri.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_secret.c: see worker_secret.h. */
 #include "http/worker_secret.h"
 

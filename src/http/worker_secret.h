@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_secret.h: whose a worker is that speaks HTTP.
  *
  * A registration answers a secret, of which only the hash is kept. Who acts for the worker shows

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* learn.c: see learn.h. */
 #include "insight/learn.h"
 

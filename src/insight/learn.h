@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * learn.h: learning from runs that ended how long work takes, by kind.
  *
  * Each observation takes the newest runs since the one before, LEARN_ROWS at

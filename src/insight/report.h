@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * report.h: what happened to the watches in a period, for those who were not there:
  * how much was recovered, by day and against the period before, how long it took,
  * why, what went wrong, what waits for a person, and what the thresholds should be.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report_test.c: what a report adds up, without a database. */
 #include "insight/report.h"
 

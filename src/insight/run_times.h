@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_times.h: how long runs take, in bounded memory.
  *
  * A histogram whose buckets grow by a fixed ratio, so that an answer is off by

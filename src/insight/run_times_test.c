@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_times_test.c: quantiles are within the error that run_times.h promises,
  * over random data of many shapes; parts add up; the old fades; JSON keeps it all.
  */

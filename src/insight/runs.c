@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs.c: see runs.h. */
 #include "insight/runs.h"
 

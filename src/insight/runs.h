@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * runs.h: reading the runs that ended, for those who learn from them.
  */
 #ifndef INSIGHT_RUNS_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * story.h: all that is kept about one job: its row, its moments, the steps and
  * progress that workers told of, the ledger's entries, a hold, a pending retry.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* suggest.c: see suggest.h. */
 #include "insight/suggest.h"
 

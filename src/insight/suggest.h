@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * suggest.h: what observed run times say of a watch's thresholds.
  *
  * A suggestion is SUGGEST_FACTOR times the time within which 99 % of the runs

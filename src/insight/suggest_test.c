@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* suggest_test.c: what run times suggest, and in which words. */
 #include "insight/suggest.h"
 

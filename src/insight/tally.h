@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * tally.h: the numbers of one watch: rows by state, what is stuck now, what is
  * held or pending, what was recovered lately, and how long jobs take.
  *

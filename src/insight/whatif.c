@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* whatif.c: see whatif.h. */
 #include "insight/whatif.h"
 

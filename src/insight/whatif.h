@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * whatif.h: what another threshold would have done, by what is on record.
  *
  * Two records speak. The ledger has each recovery with the time it was noticed

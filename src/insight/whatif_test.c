@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* whatif_test.c: what is on record, weighed under another threshold. */
 #include "insight/whatif.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* causes.c: see causes.h. */
 #include "ledger/causes.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * causes.h: why a job is on hold. The names stand in defib.hold, in the API and in what people
  * filter by; the words say it to a person.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* counts.c: see counts.h. */
 #include "ledger/counts.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * counts.h: how much there is in the ledger's tables, for those who only show numbers.
  * Each is one statement whose cost does not grow with the ledger.
  */

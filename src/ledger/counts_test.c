@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * counts_test.c: numbers of the ledger's tables: each entry is counted once by whoever
  * goes on from where the last call ended.
  */

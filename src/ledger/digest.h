@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * digest.h: what the ledger holds of one watch in a period, added up by the database:
  * a report over a million entries reads a few dozen rows.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * events.h: what a ledger entry can record, what people read of it, and what it counts as.
  *
  * Names are stable: people filter by them and programs that follow the ledger

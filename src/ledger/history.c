@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * history.c: what the ledger knows of jobs: recoveries that count, holds, and
  * what was last noted.
  *

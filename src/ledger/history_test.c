@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* history_test.c: which recoveries count, and what was last noted of a job. */
 #include "ledger/ledger_test.h"
 

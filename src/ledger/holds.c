@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holds.c: the holds of ledger.h: made, listed, dropped. */
 #include "ledger/ledger.h"
 

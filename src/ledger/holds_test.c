@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holds_test.c: holds are made, seen with their job, listed and dropped. */
 #include "ledger/ledger_test.h"
 

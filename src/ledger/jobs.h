@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * jobs.h: finding a job by its text in a list, for merging what a second
  * statement said into what a first one did.
  */

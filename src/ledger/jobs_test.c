@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jobs_test.c: the index finds every job at its place, whatever the keys look like. */
 #include "ledger/jobs.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * learned.h: what was learnt of run times, kept between observations: a document
  * a kind, and the row of the kind "" that all writers of a watch agree on.
  *

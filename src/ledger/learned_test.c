@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* learned_test.c: what was learnt is kept, and counted once by whoever writes. */
 #include "ledger/learned.h"
 

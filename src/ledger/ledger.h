@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger.h: the append-only record of what was decided and done, and the
  * holds, in the user's own database.
  *

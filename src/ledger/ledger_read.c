@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger_read.c: the ledger read back, by filter and by cursor.
  *
  * Only the conditions that are asked for stand in the statement: a condition

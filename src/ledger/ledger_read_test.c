@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ledger_read_test.c: entries are read back whole, by filter and by cursor. */
 #include "ledger/events.h"
 #include "ledger/ledger_test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ledger_test.c: the ledger is made, appended to, and known to be there or not. */
 #include "ledger/ledger_test.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger_test.h: what the tests of the ledger share: its tables on a real
  * database, SQLite in a temporary directory and, where DEFIB_TEST_PG names a
  * server, PostgreSQL, in a database of our own: other tests have a ledger too.

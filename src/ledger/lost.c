@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lost.c: see lost.h. */
 #include "ledger/lost.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lost.h: how long a job had been without its worker when something was done about it, in the
  * SQL of whoever adds up the ledger (reports, alerts, the demo).
  */

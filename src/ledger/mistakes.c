@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mistakes.c: see mistakes.h. */
 #include "ledger/mistakes.h"
 

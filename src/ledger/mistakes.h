@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * mistakes.h: recoveries that were mistakes: the worker was alive, and finished
  * the job after all (LATE_COMPLETION after the recovery).
  *

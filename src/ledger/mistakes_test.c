@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mistakes_test.c: which recoveries were mistakes, how many, and noted once. */
 #include "ledger/mistakes.h"
 

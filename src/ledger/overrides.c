@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* overrides.c: see overrides.h. */
 #include "ledger/overrides.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * overrides.h: what persons have told the daemons, and what the daemons tell persons,
  * through the database: so that it works from any host, survives restarts and
  * needs no way to the process.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * prune.h: retention: the one way in which entries leave the ledger.
  *
  * What is removed is a prefix of the ledger in the order of its ids, so that

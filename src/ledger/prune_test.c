@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prune_test.c: the ledger only grows, but for the retention command. */
 #include "ledger/prune.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * read_rows.h: an entry's columns, selected and decoded in one order. For the
  * files of this room only.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * retention.h: removing what is over from defib's own tables, in small steps.
  *
  * One table of rules says what is removed, by which age, and by which index. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* retention_test.c: what leaves defib's own tables, and what never does, on both engines. */
 #include "ledger/retention.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * retries.h: retries that wait for their time, durable in the user's database.
  *
  * A retry in two phases first writes the job as failed and notes here when it

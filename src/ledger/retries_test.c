@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* retries_test.c: pending retries are kept, come due by the database's clock, and go. */
 #include "ledger/retries.h"
 

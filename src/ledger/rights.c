@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rights.c: see rights.h. */
 #include "ledger/rights.h"
 

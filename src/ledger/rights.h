@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * rights.h: what each kind of command needs to do with defib's own tables.
  *
  * One table says it. `defib init --print` writes its GRANTs for a DBA, doctor names

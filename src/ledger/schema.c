@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema.c: see schema.h. */
 #include "ledger/schema.h"
 

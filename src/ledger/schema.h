@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * schema.h: defib's own tables as versioned scripts.
  */
 #ifndef LEDGER_SCHEMA_H

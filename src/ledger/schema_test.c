@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema_test.c: an SQLite database of an older installation is brought up to date. */
 #include "base/test.h"
 #include "ledger/schema.h"

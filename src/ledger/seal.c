@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seal.c: see seal.h. */
 #include "ledger/seal.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * seal.h: the chain over the ledger's entries.
  *
  * Each statement that adds entries is sealed: SHA-256 over the seal before, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seal_test.c: the chain over the ledger's entries, and what breaks it, on both engines. */
 #include "ledger/seal.h"
 

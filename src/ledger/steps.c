@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* steps.c: see steps.h. */
 #include "ledger/steps.h"
 

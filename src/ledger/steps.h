@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * steps.h: the recorded steps of workflows, as far as recovery touches them.
  */
 #ifndef LEDGER_STEPS_H

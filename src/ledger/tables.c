@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c: see tables.h. */
 #include "ledger/tables.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * tables.h: the ledger's lock, and statements over many jobs at once. For the
  * files of this room only.
  */

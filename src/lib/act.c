@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * act.c: the calls of defib.h by which a program does to jobs what a person can do, and takes it
  * back.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * beat.c: heartbeats of a job in the caller's own table, by a statement of the caller's. The first
  * is written by the caller's thread, so that a wrong statement is refused at once; the others by a
  * thread with that session.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * Heartbeats of a job in the caller's own table: the first at once, more from a thread, tries
  * again after a failure, and the end when the row is no longer ours.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * database.c: the session of defib.h, which is opened again by itself when it was lost.
  */
 #include "lib/lib.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger.c: the call of defib.h that reads the ledger.
  */
 #include "ledger/ledger.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lib.c: what every call of defib.h does: check what a caller hands in, once, so that rooms
  * further in can rely on it, and answer in public terms.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lib.h: the room of the public face. Each file here is a part of include/defib.h, thin over the
  * rooms below: it checks what a caller hands in, calls one function further in, and answers in
  * public terms. Begin with defib.h.

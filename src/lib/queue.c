@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * queue.c: the calls of defib.h that put jobs into the queue and cancel them.
  */
 #include "lib/lib.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * scan.c: the calls of defib.h that find stuck jobs, say why they are stuck and recover them.
  */
 #include "recover/scan.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * The public face as a C program meets its own tables: watches set option by option or loaded, a
  * scan dry and with fix, explain, acts, undo, the ledger and the start-up clean-up.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lib_steps.c: the part of defib.h by which a job of a C program is a
  * workflow: the steps of a pool become the same model that a configuration is
  * read into, with functions in the place of programs. Which step is next, what

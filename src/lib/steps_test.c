@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * Workflows whose steps are functions of a C program: their order, what they
  * read of each other, rollback, and steps that are settled in a transaction of
  * the program's own. Each function writes on the trace what it was called for.

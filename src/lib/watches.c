@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watches.c: a configuration in memory. Loading and setting change its tree; the tree is read and
  * checked as a whole by the next call that needs a watch.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker.c: the part of defib.h by which a C program is a worker: pools
  * of handlers around struct worker, and settling in the handler's own
  * transaction.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * The public face as a C program uses it: jobs put in and settled inside the
  * program's own transactions, options of other versions, wrong usage.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attendance.c: see attendance.h. */
 #include "life/attendance.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * attendance.h: the workers of a database as they say of themselves, for those who only
  * look: metrics and people. Those that are alive, and those whose end is not long ago.
  */

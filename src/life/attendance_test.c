@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * attendance_test.c: what a worker said of itself is there to be read, as long as it is alive
  * and for a while after.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * fellows.c: one epoll descriptor over a pidfd of each fellow, and a bell.
  *
  * The bell is an eventfd in the same epoll: it rings while somebody is known

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * fellows.h: watching other processes of this host through pidfds. An exit is
  * seen within a fraction of a millisecond; the start time in the incarnation
  * guards against a reused pid.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "life/fellows.h"
 
 #include "base/mem.h"

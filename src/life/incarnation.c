@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * incarnation.c: a process described so that no other can be taken for it.
  *
  * A pid is reused, a start time is not reused together with it, and both mean

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * incarnation.h: who a worker is. A name is stable; an incarnation is new at
  * every start, so that a worker which was declared dead can never be taken
  * for the one that now has its name or its pid.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "life/incarnation.h"
 
 #include "base/test.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * instances.h: which workers of a watch live, for one that starts: may what runs
  * belong to anybody but the dead?
  *

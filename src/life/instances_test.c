@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * instances_test.c: who counts as alive for one that starts.
  */
 #include "life/instances.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* leader.c: see leader.h. */
 #include "life/leader.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * leader.h: of several daemons one leads each watch. Leadership is a short lease in
  * the database: a leader that is killed, stopped or cut off loses it within
  * LEADER_LEASE_MS, and the next daemon that asks gets it. A daemon's rows hold together: while one

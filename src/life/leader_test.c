@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* leader_test.c: of several daemons one leads, and another does when its time is over. */
 #include "life/leader.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lease.c: when to renew, and how sure a worker may be that it still holds.
  *
  * Everything is counted from the moment the last confirmed renewal was sent:

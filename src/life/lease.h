@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lease.h: a worker's hold on life, as a step function over (state, event,
  * now). No I/O: the driver renews when told to and reports what came of it.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * life.h: how a worker lives and notices the end of others, as a step function over (state,
  * event, now): life_tell() takes what happened, life_next() says what is to be done next. One
  * thing is under way at a time; what came of it is the next event. No I/O, no clock, no thread:

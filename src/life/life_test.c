@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* life_test.c: every rule of a worker's life, by injected time. */
 #include "life/life_test.h"
 

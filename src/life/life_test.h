@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * life_test.h: a database of rows and knobs that stands in for the driver of a life: what is done
  * and what is left undone is counted, and time passes as the test says.
  */

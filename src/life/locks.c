@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * locks.c: from readings of held locks to workers that are gone.
  *
  * Three rules keep the living alive. A lock must have been seen before it can

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * locks.h: noticing that a worker on another host has lost its session, as a
  * step function. Each worker's life session holds an advisory lock; one leader
  * reads which locks are held. A lock that is gone starts a grace in which a

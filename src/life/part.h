@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * part.h: who watches whom. Everybody knows who is registered, from one look at all when it
  * started and from what it read since; whom it looks after follows from that, without an
  * election and without asking:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* part_test.c: everybody is watched by somebody, and nobody reads more than a few rows for it. */
 #include "life/part.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * programs.h: programs that know nothing of us and run under `defib run`, as
  * the database knows them (defib.program).
  *

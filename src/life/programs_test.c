@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* programs_test.c: names of sessions, and whether anybody of a process group is left. */
 #include "life/programs.h"
 

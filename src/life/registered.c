@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* registered.c: see registered.h. */
 #include "life/registered.h"
 

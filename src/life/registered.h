@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * registered.h: a worker as its row in the registry says, and what is said of its end. What
  * decides about life sees these, and no database.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * registry.h: workers as rows: registering, renewing, leaving, and declaring
  * dead. A row is one incarnation and is never used again, so its id stands
  * for the incarnation in every later write.

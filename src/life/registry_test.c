@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * registry_test.c: one incarnation is one row: alive, then over for ever; and
  * of those who would declare it so, one wins.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roster.c: see roster.h. */
 #include "life/roster.h"
 

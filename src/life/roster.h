@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * roster.h: the registry of workers as a person wants to see it: who lives, who ended
  * lately and why, and what one of them has in hand.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * silence.h: whose silence is taken for death. One rule: we ourselves have read the same stamp
  * of its last renewal for a whole lease of it, by our own clock, and could write all that time:
  * our own renewal succeeded after we first read it, and none failed since. So

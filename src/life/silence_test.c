@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * silence_test.c: silence of few is death, silence of most is doubt, and doubt ends. What counts
  * is what we read and wrote ourselves, by our own clock.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* acts.c: see acts.h. */
 #include "recover/acts.h"
 

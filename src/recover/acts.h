@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * acts.h: what a person may do to a job, as a table: its verb, what it writes, and how a
  * watch says how. Command line and HTTP offer the same acts under the same names.
  */

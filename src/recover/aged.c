@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aged.c: see aged.h. */
 #include "recover/aged.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * aged.h: the oldest jobs of a watch by their sign of life, whatever the rules
  * say of them: what a person takes in hand in an emergency.
  *

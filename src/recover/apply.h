@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * apply.h: the guarded write, one transaction a batch.
  *
  * Three statements, each new after the one before: lock the rows by key and

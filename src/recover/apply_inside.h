@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * apply_inside.h: what the files of apply share.
  *
  * apply.c         the transaction: lock, read again, write the user's table

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * apply_ledger.c: what a batch leaves in defib's own tables: holds, retries
  * that wait for their time, and an entry in the ledger for every decision that
  * was carried out or met a job that had changed.

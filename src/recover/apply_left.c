@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * apply_left.c: what the writes of a batch left.
  *
  * How the rows are after every statement of the remedies, `also` and triggers have run is what the

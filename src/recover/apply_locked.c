@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * apply_locked.c: why rows could not be locked. Somebody has them, or row-level security lets this
  * role see them and not write them: SKIP LOCKED leaves both out alike. Asked after the commit, and
  * only where rows were left out.

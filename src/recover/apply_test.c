@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * apply_test.c: a row that changes at any point of apply is left alone.
  *
  * The session under test is wrapped: right before a chosen statement of apply

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * apply_whole.c: a batch in two statements, where nothing surprises.
  *
  * The first locks the rows; the second, which is new after it, reads the judged facts again,

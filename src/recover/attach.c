@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attach.c: see attach.h. */
 #include "recover/attach.h"
 

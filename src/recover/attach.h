@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * attach.h: a watch's table tells who takes its rows, from attach to detach.
  *
  * What is put into the user's database is one trigger on the table; its

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * bound.h: a watch made ready on a session: types asked for, statements made and
  * tried, the ledger found or made.
  */

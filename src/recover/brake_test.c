@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * brake_test.c: when the brake engages, whom it holds, and that it lets go: seen
  * through the guard, as the daemon uses it.
  */

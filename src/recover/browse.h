@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * browse.h: the jobs of a watch that a person asks for, with what is known of
  * them: page by page, bounded, and without changing anything.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * by_hand.h: what a person does to jobs, on the same guarded path as the
  * scan: the facts that the person saw are read again under the row's lock, and
  * what changed in between is left alone.

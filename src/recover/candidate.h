@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * candidate.h: one stuck job on its way through the pipeline
  * look -> judge -> decide -> apply -> tell.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * carry.h: decisions carried out, come what may: tries with full jitter when the
  * database is away, commits whose answer was lost, and single rows that spoil a
  * batch. Scan, by hand, pending retries and undo all write through here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* census.c: see census.h. */
 #include "recover/census.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * census.h: what the daemon reads before it judges: the database's clock, and
  * who of the workers behind a beating watch was heard when.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* columns.c: see columns.h. */
 #include "recover/columns.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * columns.h: comparing the columns of a row as the ledger keeps them, as JSON.
  */
 #ifndef RECOVER_COLUMNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* columns_test.c: when the columns of a row count as the same. */
 #include "base/test.h"
 #include "recover/columns.h"

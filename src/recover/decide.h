@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * decide.h: what to do about a stuck job. Pure: the watch's rules, the facts
  * and the judgement in, a remedy with the rule that chose it out.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * decide_table_test.c: the whole table of decisions. Every combination of what
  * a decision depends on is tried against an answer that is worked out in the
  * words of the design, not in those of decide.c: which rule speaks is written

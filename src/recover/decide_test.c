@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * decide_test.c: every combination of what a decision depends on, with its
  * remedy; the crash budget, what could loop, and the backoff.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ending.c: ending a job on somebody's word, see by_hand.h.
  *
  * Most of those who ask come again: a click repeated, a client that retries. So the

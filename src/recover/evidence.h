@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * evidence.h: a judgement in words: as JSON for the ledger, as a sentence for
  * a person, and as the reason that is written into the row.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * evidence_test.c: evidence is valid JSON whatever the row holds, masks what
  * the watch masks, and reads as a sentence.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * exits.c: see exits.h.
  *
  * Claims are read, then the jobs, then the claims again: a claim that is there

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * exits.h: an end that was seen frees at once what the program had.
  *
  * The same path as a scan's (decide, apply, ledger), with two differences: which

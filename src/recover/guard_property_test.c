@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * guard_property_test.c: what must hold of doubt, brake, second look and pace in
  * any world, for thousands of seeds. DEFIB_SEED=n runs one seed again,
  * DEFIB_SEEDS=n so many.

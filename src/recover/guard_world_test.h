@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * guard_world_test.h: a world on a virtual clock for the properties of the guard:
  * workers that beat, die, stall and return; a database that goes down and whose
  * clock is set; a daemon that is stopped. The daemon is the real one as far as

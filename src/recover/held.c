@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* held.c: see held.h. */
 #include "recover/held.h"
 

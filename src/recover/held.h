@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * held.h: which holds of a watch are holds now.
  *
  * A hold is over when its job has moved on (look.c), without anybody deleting it. Who counts

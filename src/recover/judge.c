@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* judge.c: see judge.h. */
 #include "recover/judge.h"
 

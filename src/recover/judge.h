@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * judge.h: is this job stuck, and what speaks for it? Pure: facts in,
  * judgement out.
  */

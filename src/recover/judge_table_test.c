@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * judge_table_test.c: the whole table of verdicts. Three signs of life, each
  * not watched, null, fresh, at its limit or past it; what is known of the
  * owner; what a missing sign means; and limits that are given, differ by kind

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * judge_test.c: the whole law as a table, its borders to the microsecond, and
  * what must hold for any facts at all.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* judged.c: one job that was asked about, as a scan would judge it; see scan.h. */
 #include "recover/evidence.h"
 #include "recover/scan.h"

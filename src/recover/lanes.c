@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lanes.c: see lanes.h. */
 #include "recover/lanes.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lanes.h: sessions that write batches while the scan reads and judges the next ones.
  *
  * Each lane is a thread with a session and a carrier of its own. Batches are told in the order

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* late.c: see late.h. */
 #include "recover/late.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * late.h: was a recovery a mistake? A worker of ours that comes back is refused
  * by its epoch and stands in the ledger at once. Somebody else's worker cannot
  * be refused: what shows that it finished a recovered job after all is said by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* look.c: see look.h. */
 #include "recover/look.h"
 

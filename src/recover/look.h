@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * look.h: the only place that reads candidate rows, page by page.
  */
 #ifndef RECOVER_LOOK_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * masked.h: what leaves for a viewer or a log: columns, JSON and words, with what the watch masks
  * masked in all of them.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * races_test.c: a job that is completed, beaten, claimed anew or deleted at any
  * moment between look and commit is never overwritten, with the sign of life
  * in the row and in another table (races_test.h says how that is told). Leases

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * races_test.h: many jobs, one recovery, and rivals that reach for the same
  * jobs at the same time.
  *

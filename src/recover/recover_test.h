@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * recover_test.h: what the tests of apply and scan share: a table of jobs on
  * either engine, a watch over it, and what must hold whatever happened.
  *

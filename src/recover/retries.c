@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* retries.c: see retries.h. */
 #include "recover/retries.h"
 

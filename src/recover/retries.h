@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * retries.h: the second half of a retry in two phases: when its wait is over,
  * the job is made to run again, if it is still as the first half left it.
  */

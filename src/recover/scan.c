@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * scan.c: see scan.h.
  *
  * A page of candidates is read at once and applied in batches, each in a

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * scan.h: one pass of the pipeline over one watch. The one-shot command, the
  * daemon and a person's click all come through here.
  */

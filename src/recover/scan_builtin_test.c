@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_builtin_test.c: the built-in queue through the pipeline: what the dead had, freed once. */
 #include "ledger/schema.h"
 #include "recover/recover_test.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * scan_test.c: a scan whose database fails at any call, in any way.
  *
  * Each class of failure is injected before and after each begin, statement

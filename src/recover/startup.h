@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * startup.h: what instances that are gone left behind, taken care of once at a
  * start, before anybody claims: so that a restart neither runs a pile of stale
  * work nor lets it lie until its thresholds.

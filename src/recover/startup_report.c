@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* startup_report.c: see startup_report.h. */
 #include "recover/startup_report.h"
 

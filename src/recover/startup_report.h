@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * startup_report.h: what a start-up did, in the log: a line a job and one summary.
  *
  *   scheduler_startup_cleanup running_failed=154 cancelling_failed=77 watch=jobs scrape=3 crawl=2

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * startup_test.c: whose rows a start-up takes, page by page, what it leaves to
  * those who came meanwhile, and that a failing database makes nothing twice.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * undo.c: taking remedies back, see by_hand.h.
  *
  * The ledger has what the row was before and after. Where it still is what the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unseen.c: see unseen.h. */
 #include "recover/unseen.h"
 

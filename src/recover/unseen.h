@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * unseen.h: what can be told, cheaply, of a watch that sees no running row. It may be that nothing
  * runs; or `running` asks for what is never there, or row-level security hides the rows.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* detect.c: see detect.h. */
 #include "setup/detect.h"
 

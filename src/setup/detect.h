@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * detect.h: which queues live in a database: the known ones, by whether a
  * shipped preset fits, and tables that look like one to the proposer.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor.c: the tables of checks, and the walk over them. See doctor.h.
  *
  * A check is a row; it says what it found and nothing else depends on its

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor.h: what will go wrong, found before it does.
  *
  * Each check looks at one thing of a database or of a watch and says what it

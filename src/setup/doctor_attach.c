@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_attach.c: whether a table tells who takes its rows, as its watch is
  * now. A watch needs that only where programs run under `defib run`.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_check.h: what the checks of doctor share: the patient under
  * examination, and how to ask and to say what was found.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_database.c: what can be wrong with a database before any watch is
  * looked at: too old, in the clear, behind a pooler, not to be written, on
  * another clock, with transactions that sit on rows.

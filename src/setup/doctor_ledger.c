@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_ledger.c: whether defib can keep its ledger in this database, whether this role may
  * use defib's other tables, and what is off where it may not.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_plan.c: whether the scan has an index to use on PostgreSQL, from what
  * EXPLAIN says.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_plan_sqlite.c: whether the scan has an index to use on SQLite, from what
  * EXPLAIN QUERY PLAN says. SQLite takes an index that fits whatever the size
  * of the table, so one plan tells all.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_rights.c: whether the role may do what the watch asks for, and the
  * exact GRANT where it may not.
  *

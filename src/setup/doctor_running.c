@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_running.c: whether `running` asks for what is there. When it matches no row, the values
  * that stand in the columns it names are listed, with the one that is nearest to what it asks for.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_test.c: what real databases at hand cannot show: servers that are
  * too old, and sessions that break in the middle of an examination. The
  * findings about tables and privileges are shown end to end.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_try.c: whether the remedies help, by trying them: each is carried out on one running row
  * in a transaction that is rolled back. Numbers that were drawn from sequences on the way are not
  * given back; nothing else of it remains.

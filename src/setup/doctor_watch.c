@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * doctor_watch.c: whether a watch says what its author means: it fits the
  * table, its times are read as they were written, its key names one row, its
  * thresholds leave room, and its remedies come to an end.

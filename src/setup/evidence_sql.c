@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* evidence_sql.c: see evidence_sql.h. */
 #include "setup/evidence_sql.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * evidence_sql.h: the texts of evidence.c as SQL expressions, over the names
  * that judge_sql.c gives to what is known of a job. For the same job both say
  * the same.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * evidence_sql_test.c: what the database writes of a job is what evidence.c
  * and decide.c would have written.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * install_sql.c: see install_sql.h.
  *
  * The jobs of a batch travel through the function as one JSON array, and into

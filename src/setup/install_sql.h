@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * install_sql.h: recovery of a watch as a function inside PostgreSQL.
  *
  * The function runs the statements of compile.h in apply's order, each with a

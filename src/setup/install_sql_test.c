@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * install_sql_test.c: which watches a function can recover, and what it is
  * called. What it does is shown with a server, in tests/e2e/test_install*.py.
  */

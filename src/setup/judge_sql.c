@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * judge_sql.c: see judge_sql.h.
  *
  * Each stage is a query over the one before it, as in the pipeline: facts,

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * judge_sql.h: judge and decide, said in SQL, for recovery that runs inside
  * PostgreSQL.
  *

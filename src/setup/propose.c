@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* propose.c: which columns of a table mean what. The lines are made in propose_lines.c. */
 #include "setup/propose.h"
 

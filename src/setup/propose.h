@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * propose.h: a watch for a table that nobody has described, from its facts.
  *
  * Pure: facts in, lines of a watch out, each with the evidence for it, other

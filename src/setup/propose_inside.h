@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * propose_inside.h: what the parts of the proposer share: propose.c, which finds
  * the columns, and propose_lines.c, which makes lines of a watch of them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* propose_lines.c: the lines of a proposed watch, each with why it was chosen. */
 #include "setup/propose_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* propose_test.c: what is proposed for which table: facts in, lines out. */
 #include "setup/propose.h"
 

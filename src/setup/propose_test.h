@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * propose_test.h: the facts of a table in one text, for tests that have many:
  *
  *   id number! | status text =queued,running @queued | seen number ~1731700000000

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * propose_try.c: what a proposed watch finds in its database. The YAML itself is
  * read back and bound, so that what a person gets is what was tried.
  */

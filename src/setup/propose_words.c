@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* propose_words.c: see propose_words.h. */
 #include "setup/propose_words.h"
 

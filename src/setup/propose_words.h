@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * propose_words.h: the words by which people name columns and states of work.
  *
  * Names and values are compared as snake case: lockedAt, LOCKED_AT and "locked at"

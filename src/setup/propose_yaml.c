@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* propose_yaml.c: a proposal as YAML that a person reads from top to bottom. */
 #include "setup/propose.h"
 

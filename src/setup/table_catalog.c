@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_catalog.c: a table's name as the catalogs take it; what is asked of them: store/dialect.h.
  */
 #include "setup/table_facts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_facts.c: see table_facts.h. */
 #include "setup/table_facts.h"
 

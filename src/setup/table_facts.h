@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * table_facts.h: what a database's catalog and a bounded look at the rows say
  * of one table that nobody has described to us: columns, types, defaults, key,
  * the values of columns that may hold a state, and tables that stand in

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * borrow.h: a session that somebody else owns and has a transaction open on,
  * behind the store's interface, so that the same statements run inside it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect.c: see dialect.h. */
 #include "store/dialect.h"
 #include "base/text.h"

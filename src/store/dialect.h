@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * dialect.h: every difference between the engines' SQL, in one table per engine.
  *
  * Nothing outside this room asks which engine it talks to. Statements over our own tables are

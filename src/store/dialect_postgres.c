@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_postgres.c: how PostgreSQL says it; see dialect.h. */
 #include "store/dialect.h"
 #include "store/dialect_postgres_catalog.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_postgres_catalog.h: what is asked of PostgreSQL's catalogs about a table of the user's.
  */
 #ifndef STORE_DIALECT_POSTGRES_CATALOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_sqlite.c: how SQLite says it; see dialect.h. */
 #include "store/dialect.h"
 #include "store/dialect_sqlite_catalog.h"

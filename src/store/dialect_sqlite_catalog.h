@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_sqlite_catalog.h: what is asked of SQLite's catalogs about a table of the user's. */
 #ifndef STORE_DIALECT_SQLITE_CATALOG_H
 #define STORE_DIALECT_SQLITE_CATALOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_test.c: texts become the engine's SQL. */
 #include "store/dialect.h"
 #include "store/store_test.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * fault.c: injecting each class of failure before and after the database acts.
  *
  * A lost session takes its open transaction with it: the inner session is

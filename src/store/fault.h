@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * fault.h: a store that fails on purpose, at one chosen call.
  *
  * It stands in front of a real session and looks like one. `before`: the

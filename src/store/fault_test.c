@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_test.c: each class, before and after the database acts, and what is left behind. */
 #include "base/test.h"
 #include "store/fault.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres.c: a session with a PostgreSQL server.
  *
  * Statements are prepared once by name and run by it. Behind a transaction

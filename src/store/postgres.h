@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres.h: what the files of the PostgreSQL engine share.
  *
  * postgres.c          the operations: statements and transactions

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* postgres_borrow.c: see borrow.h. */
 #include "store/borrow.h"
 #include "store/postgres.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_connect.c: from a URL to a session that is ready for use.
  *
  * libpq does the connecting: DNS, TLS, authentication, target_session_attrs.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_connect_test.c: hosts that never answer, lists of hosts, passwords
  * that must not show, and poolers.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_describe.c: the columns that a statement would return.
  *
  * The server parses it as an unnamed prepared statement and tells type

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_error.c: SQLSTATEs classified once, and PostgreSQL's many-line
  * texts made into one line that holds no password.
  *

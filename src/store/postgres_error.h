@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_error.h: what PostgreSQL says, as our failures.
  */
 #ifndef STORE_POSTGRES_ERROR_H

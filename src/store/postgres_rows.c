@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_rows.c: values on their way to libpq and rows on their way back,
  * for sessions of ours and for those that a caller lends us.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_test.c: a session with a real server, named by DEFIB_TEST_PG. The
  * server must be on this host for the tests that stop one of its processes.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * postgres_wire.c: waiting for the server, and never longer than a deadline.
  *
  * Packets can vanish and a server process can be stopped; neither keepalives

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * relation.c: rows become parameters.
  *
  * PostgreSQL: one array literal a column, {"a\"b",NULL,7}. Text is always

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * relation.h: many rows handed to a statement as parameters.
  *
  * PostgreSQL takes one array a column and unnests them; SQLite takes one JSON

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* relation_test.c: rows as parameters, exactly, with text that tries to break out. */
 #include "base/test.h"
 #include "store/relation.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * session.h: a session that can be opened again when it is lost.
  */
 #ifndef STORE_SESSION_H

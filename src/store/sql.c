@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sql.c: looking at SQL from the outside: its first word, the words in it that
  * write, whether anything is left after a statement, and the quoting of names.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sql.h: what the text of a statement says about it, without parsing SQL.
  *
  * The answers err on the safe side: a statement that might write counts as one

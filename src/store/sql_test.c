@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sql_test.c: quoting of names and literals, and what a statement's words say. */
 #include "base/test.h"
 #include "store/sql.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sqlite.c: a session with an SQLite file.
  *
  * The call deadline is kept by SQLite's progress handler, waiting for another

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sqlite_cells.c: each of SQLite's five storage classes as text.
  *
  * Whole numbers are decimal, reals are the shortest text that reads back as

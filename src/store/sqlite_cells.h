@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sqlite_cells.h: rows of an SQLite statement as text in an arena.
  */
 #ifndef STORE_SQLITE_CELLS_H

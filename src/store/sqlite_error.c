@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sqlite_error.c: SQLite's result codes, classified once.
  *
  * Extended codes that differ from their family come first; the family (the low

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_error.h: from SQLite's result codes to our error classes. */
 #ifndef STORE_SQLITE_ERROR_H
 #define STORE_SQLITE_ERROR_H

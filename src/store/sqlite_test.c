@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_test.c: an SQLite session on real files in a temporary directory. */
 #include "base/clock.h"
 #include "base/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_update.c: see sqlite_update.h. */
 #include "store/sqlite_update.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_update.h: what a script of SQLite cannot say of tables that are there already. */
 #ifndef STORE_SQLITE_UPDATE_H
 #define STORE_SQLITE_UPDATE_H

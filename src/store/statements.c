@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * statements.c: the least-recently-used list of prepared statements.
  *
  * 64 slots are searched in a line: a hash of the text is compared first, so a

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * statements.h: which prepared statements a session has, by their SQL text.
  *
  * A fixed number of slots; the one that was used longest ago makes room. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* statements_test.c: the list of prepared statements finds, forgets and makes room. */
 #include "base/test.h"
 #include "store/statements.h"

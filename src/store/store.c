@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * store.c: the front of the store. Calls go to the engine through its ops, so
  * that a wrapper (fault.c) can stand in between, and what every engine must do
  * alike is done here: defaults, whether a transaction is open, whether it has

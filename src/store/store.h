@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * store.h: one database session, PostgreSQL or SQLite, behind one interface.
  *
  * Every call is bounded by a client-side deadline and every error has a class

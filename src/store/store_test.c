@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_test.c: what holds for every engine: URLs, cells, and the state of a transaction. */
 #include "base/test.h"
 #include "store/store.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * store_test.h: what the tests of a session on a real server share. The server
  * is named by DEFIB_TEST_PG; without it these tests are skipped and say so.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * timeline.h: which servers are behind. PostgreSQL counts a cluster's promotions: each begins a new
  * timeline. After an asynchronous fail-over an old primary that comes back can be written to like
  * any other server, though what it says is no longer true. So the highest timeline of each cluster

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* timeline_test.c: an old primary is refused, by this process and by the next. */
 #include "store/timeline.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* url.c: see url.h. */
 #include "store/url.h"
 

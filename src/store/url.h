@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * url.h: database URLs as other tools write them, read as ours.
  *
  * An application's DATABASE_URL is written for its driver: postgresql+asyncpg://,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* url_test.c: URLs as other tools write them. */
 #include "base/test.h"
 #include "store/url.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* act.c: see act.h. */
 #include "view/act.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * act.h: what was done to jobs by hand.
  */
 #ifndef VIEW_ACT_H

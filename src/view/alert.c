@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alert.c: see alert.h. */
 #include "view/alert.h"
 

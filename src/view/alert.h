@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alert.h: the state of alert rules, and the messages sent for them.
  */
 #ifndef VIEW_ALERT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cursor.c: see cursor.h. A JSON array in base64url without padding. */
 #include "view/cursor.h"
 

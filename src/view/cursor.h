@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * cursor.h: where a list goes on, as one word that no shell touches.
  *
  * It carries the order it was made in, so that it cannot be used with another.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* explain.c: see explain.h. */
 #include "view/explain.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * explain.h: one job, judged: the facts, which rule fires or why none does, what holds it, and
  * what would be done.
  */

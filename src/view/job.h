@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * job.h: one job of a list: as JSON, and in the words that lists, stories and explanations share.
  */
 #ifndef VIEW_JOB_H

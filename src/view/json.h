@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * json.h: members of JSON objects, appended to a buffer.
  *
  * The room `view` renders each thing once as JSON (X_json) and once as text (X_text, or a row

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* learned.c: see learned.h. */
 #include "view/learned.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * learned.h: the run times learned of a watch, and what they say about its thresholds.
  */
 #ifndef VIEW_LEARNED_H

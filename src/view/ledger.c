@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ledger.c: see ledger.h. */
 #include "view/ledger.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ledger.h: an entry of the ledger, as JSON and as text, and how a person names the job of one.
  */
 #ifndef VIEW_LEDGER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* override.c: see override.h. */
 #include "view/override.h"
 

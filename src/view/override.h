@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * override.h: an operator override (pause, raise, override) set or cleared, as JSON and as text:
  * for the commands and for their HTTP routes. It is stored in the database; the daemon that
  * leads the watch, now or after a restart, reads it within about a second.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * report.h: a report: one struct in, a buffer out.
  */
 #ifndef VIEW_REPORT_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * report_forms.c: a report for people, in the forms of one table: text for a terminal,
  * Markdown for chat and mail, and an HTML page that needs nothing else. See report.h.
  *

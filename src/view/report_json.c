@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report_json.c: a report with all its numbers: see report.h. */
 #include "view/report.h"
 

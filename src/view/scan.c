@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan.c: see scan.h. */
 #include "view/scan.h"
 

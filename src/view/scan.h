@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * scan.h: what a pass over a watch found and did.
  */
 #ifndef VIEW_SCAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* setup.c: see setup.h. */
 #include "view/setup.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * setup.h: what doctor found, and the effective configuration with the origin of each value.
  */
 #ifndef VIEW_SETUP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* story.c: see story.h. */
 #include "view/story.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c: see tally.h. */
 #include "view/tally.h"
 

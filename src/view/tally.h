@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * tally.h: the numbers of a watch.
  */
 #ifndef VIEW_TALLY_H

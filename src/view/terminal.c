@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* terminal.c: see terminal.h. */
 #include "view/terminal.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * terminal.h: text for a terminal: colours, widths, counts, and tables.
  * Text that comes from elsewhere is made visible: nothing in it can steer the terminal.
  * A column of a table in which no row has anything is left out. What is too long is cut

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* viewer.c: see viewer.h. */
 #include "view/viewer.h"
 

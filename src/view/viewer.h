@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * viewer.h: what somebody who asks over HTTP may see of jobs.
  *
  * A watch masks columns for everyone. A viewer sees less: owners, and what `http: {mask: …}`

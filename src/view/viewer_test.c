@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* viewer_test.c: what is masked, for whom, wherever it stands. */
 #include "view/viewer.h"
 

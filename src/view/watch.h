@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watch.h: the state of one watch, from what its leader wrote, who leads and what operators
  * have set, as it is stored in the database: it can be read from any host without a
  * connection to the daemon, and a daemon that is gone shows as well as one that runs.

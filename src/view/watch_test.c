@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watch_test.c: how a watch stands is the worst of what is known of it. */
 #include "view/watch.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker.h: a worker of the registry.
  */
 #ifndef VIEW_WORKER_H

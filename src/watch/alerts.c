@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alerts.c: the rules that hold where nothing is said, and which one holds for a
  * watch. See alerts.h.
  */

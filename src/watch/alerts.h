@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * alerts.h: what is worth telling a person, and whom: the rules of alerts with their
  * limits, and the sinks that messages go to, as the user described them.
  *

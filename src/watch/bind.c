@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * bind.c: see bind.h.
  *
  * All expressions are described in one statement. Only if that fails are they

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * bind.h: what a database says about a watch: that its table, columns and
  * expressions are there, and which types they have.
  */

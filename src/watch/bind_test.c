@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * bind_test.c: what an SQLite database says about a watch: types of time read
  * off the values, and mistakes named by option and place.
  */

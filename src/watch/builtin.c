@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* builtin.c: see builtin.h. */
 #include "watch/builtin.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * builtin.h: the watch that ships with defib: its own queue.
  */
 #ifndef WATCH_BUILTIN_H

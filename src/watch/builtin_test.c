@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* builtin_test.c: the watch that ships with defib fits the tables that ship with it. */
 #include "watch/builtin.h"
 

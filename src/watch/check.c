@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * check.c: what a watch must fulfil beyond its option table: that it can
  * judge at all, that thresholds fit the beat, that every rule can be carried
  * out, and that every piece of SQL is closed and asks for known parameters.

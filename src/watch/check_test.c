@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * check_test.c: every demand on a watch beyond its option table, with the
  * words in which it is refused.
  */

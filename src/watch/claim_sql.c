@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * claim_sql.c: see claim_sql.h.
  *
  * A trigger for each row, not for each statement: only those are handed on to

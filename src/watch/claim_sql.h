@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * claim_sql.h: the trigger by which a table tells who takes its rows.
  *
  * Queues that others wrote seldom say which process has a job. The database

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile.c: the statements that read: look, lock, reread.
  *
  * Our own names in these statements start with defib_, because the user's

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile.h: a bound watch as a few statements.
  *
  * look, lock, reread and write are made once a scan; `defib sql` prints them.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile_read.h: the parts of the statements that read (compile.c), for other
  * statements over the same rows.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile_test.c: the statements that a watch becomes, word for word where a
  * reader sees them, and the parts that matter elsewhere.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile_unreadable.c: the statement that finds rows whose sign of life is no time.
  *
  * One bad text must not hide: its row is in no look, so it is asked for by itself.

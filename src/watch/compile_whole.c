@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile_whole.c: a remedy as one statement that reads the judged facts again, writes what is
  * still as it was judged, and hands what the ledger keeps to the statement around it.
  *

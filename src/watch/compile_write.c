@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile_write.c: remedies as statements.
  *
  * A SET list becomes one UPDATE from a relation of the jobs; a call becomes a

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * compile_write.h: the statements that change something, for compile.c.
  */
 #ifndef WATCH_COMPILE_WRITE_H

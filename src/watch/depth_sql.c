@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* depth_sql.c: see depth_sql.h. */
 #include "watch/depth_sql.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * depth_sql.h: how much work waits, as statements without parameters: only of watches
  * that say which rows are ready to be worked on.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * examples_test.h: the examples that the language of watches must always express,
  * one document: the five systems it was made for, and strangers.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * facts.h: everything that is known about one job at one moment. Judge and
  * decide see nothing else.
  */

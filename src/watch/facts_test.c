@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* facts_test.c: which changes between two readings mean that a job is no longer as judged. */
 #include "watch/facts.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * grants.c: see grants.h. The user's SQL is read token by token: a relation stands behind
  * FROM, JOIN, USING, INTO and UPDATE. What is missed here (a function's own tables, say) is
  * found by doctor, which asks the database itself.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * grants.h: what a role needs on the tables that a watch names, as GRANTs for a DBA.
  *
  * Made from the watch's own words, without a database: the table and its columns by the SET

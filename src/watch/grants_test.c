@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grants_test.c: which GRANTs a watch's own words lead to. */
 #include "watch/grants.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lease_sql.h: the leases that defib's own workers hold beside a user's table,
  * as SQL over that table.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lexer.h: just enough SQL to find parameters in what a user wrote.
  *
  * Users write predicates, SET lists and statements; we put values in by

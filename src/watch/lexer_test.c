@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lexer_test.c: what the lexer takes for a string, a name, a comment and a
  * parameter, on each engine; and that no text at all makes it stumble.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * list_sql.h: which jobs of a watch a person asks for, as one statement.
  *
  * It yields keys, states and what the rows are sorted by; the facts of those

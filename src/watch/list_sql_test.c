@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * list_sql_test.c: the statement behind a list: every value a parameter, pages
  * by comparison, and the state that `running` asks about.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options.c: the option table of a watch.
  */
 #include "watch/options_values.h"

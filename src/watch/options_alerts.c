@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_alerts.c: the option table of `alerts:` and its rules.
  *
  * A rule of the configuration starts as a copy of what would hold without it (the

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_reports.c: the option table of reports that are sent by themselves. They
  * are due at times that everybody can work out from the clock alone, so that daemons
  * need not tell each other: hence whole days, and whole weeks where a weekday is given.

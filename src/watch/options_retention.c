@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options_retention.c: the option table of `retention:`. */
 #include "base/clock.h"
 #include "watch/retention.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_service.c: the option tables of `http:` and `environment:`, and what they
  * must fulfil beyond them: an address that others can reach needs tokens, and a token
  * has one place that its secret is read from.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_sinks.c: the option table of `sinks:`. What lets somebody write to a sink
  * (a routing key, a header, the path of a chat's URL) is a secret: it is read, and
  * shown to nobody.

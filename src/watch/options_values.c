@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_values.c: readers of a watch's richer values: thresholds by kind,
  * actions, rules, states, and what may be a map or the word off.
  */

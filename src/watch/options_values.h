@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_values.h: what the option table of a watch (options.c) is made of.
  */
 #ifndef WATCH_OPTIONS_VALUES_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_work.c: the `work` part of a watch: how defib's workers use its table.
  */
 #include "watch/options_values.h"

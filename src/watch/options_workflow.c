@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * options_workflow.c: the option tables of workflows and their steps, and what
  * a workflow must fulfil beyond them: names are told apart by, so there are no
  * two of one, and a workflow without a step would be done before it began.

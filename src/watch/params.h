@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * params.h: the names that a user may write as `:name`, by where he writes it.
  */
 #ifndef WATCH_PARAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_environment.c: see pass_environment.h. */
 #include "watch/pass_environment.h"
 

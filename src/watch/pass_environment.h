@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * pass_environment.h: the option of that name, of everything that starts a program: what its
  * otherwise clean environment has besides (base/program_env.h).
  */

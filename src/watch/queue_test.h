@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * queue_test.h: a fresh database with defib's own tables, on either engine,
  * for tests of rooms that stand left of what installs them. PostgreSQL is
  * named by DEFIB_TEST_PG; SQLite is a file of its own.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * raise.c: hours of high load, known in advance, at which thresholds are raised:
  *
  *   raise: [{days: [fri, sat], from: "18:00", to: "02:00", factor: 2.5}]

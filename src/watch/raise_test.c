@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * raise_test.c: hours of high load: where they begin and end, over midnight, and
  * which one holds when several do.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * reports.h: reports that are sent by themselves, as the user described them: how
  * often, at what time of the week, over which period, and to which sinks. Plain data;
  * when one is due, daemon/scheduled_reports.h knows.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * retention.h: how long defib keeps what it keeps, as the user described it. Plain
  * data; ledger/retention.h removes what is older.
  */

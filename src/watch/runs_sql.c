@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs_sql.c: see runs_sql.h. */
 #include "watch/runs_sql.h"
 

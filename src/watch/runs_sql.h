@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * runs_sql.h: the runs of a watch that ended by themselves, as a statement.
  *
  * `stats:` of a watch says when a row's run began and when it ended. Rows that

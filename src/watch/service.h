@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * service.h: how the daemon serves over HTTP, as the user described it: where it
  * listens, who may ask, and the limits on what anybody may take of it. Plain data;
  * what is made of it, http/server.h knows.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * settings.h: a whole configuration: databases, watches and workflows, read and
  * checked.
  */

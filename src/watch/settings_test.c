@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * settings_test.c: whole configurations: the examples of the language, the
  * forms of each richer value, presets, and what is refused.
  */

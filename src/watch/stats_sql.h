@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * stats_sql.h: counting the rows of a watch, as statements without parameters.
  *
  * They read the whole table, or what stats.where leaves of it: the time-out of

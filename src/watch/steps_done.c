@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* steps_done.c: see steps_done.h. */
 #include "watch/steps_done.h"
 

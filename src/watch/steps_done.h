@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * steps_done.h: what a row says of the steps of its workflow that are finished, whoever ran them.
  */
 #ifndef WATCH_STEPS_DONE_H

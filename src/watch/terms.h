@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * terms.h: what a person may say behind --where, as data.
  *
  * A term is a word with an operator and a value, never SQL: list_sql.h makes

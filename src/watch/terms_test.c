@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * terms_test.c: what may stand behind --where, what it means, and how a slip
  * is answered.
  */

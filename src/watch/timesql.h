@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * timesql.h: the five ways in which tables write time, as SQL on both engines.
  *
  * Comparisons are made in the column's own form, so that an index on it can

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * timesql_test.c: the SQL of each way to write time, on each engine, word for
  * word: cutoffs, microseconds and values.
  */

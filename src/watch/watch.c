@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watch.c: small questions about a watch; see watch.h. */
 #include "watch/watch.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watch.h: the model of a watch, as the user described it.
  *
  * Plain data: nothing here knows a database. `watch_rows` (options.c) is the

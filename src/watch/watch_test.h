@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watch_test.h: what the tests of watches share: a configuration read from a
  * text, and the questions that tests ask about what reading it said.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * words.h: the words of the field, as enums with their names.
  *
  * Code, configuration, command line, ledger and metrics all take the words

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * workflow.h: the model of a workflow, as the user described it: named steps
  * in order, each a program and, where it can be taken back, the program that
  * does so; in a C program, functions instead. Jobs of the kind that bears its

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * breaker.c: closed, open, probing.
  *
  * Any success closes it, also a late one of a call that was made before it

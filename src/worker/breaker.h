@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * breaker.h: repeated failures pause the loop; it resumes by itself after a
  * probe succeeds. A step function: no clock, no I/O.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * child_output.c: bounded keeping of an unbounded stream. Every function drops
  * what exceeds its bound and goes on accepting, because a child that finds a
  * full pipe would stand still.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * child_output.h: what a child says, within bounds: the whole result up to a
  * limit, the tail of stderr, the latest line of progress. Bytes go in as they
  * are read, in any portions; no I/O here.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * child_output_test.c: portions in, bounded text out.
  */
 #include "worker/child_output.h"

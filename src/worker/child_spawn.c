@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * child_spawn.c: from options to a running program.
  *
  * The child is cloned with our memory shared and our thread waiting until it has run the

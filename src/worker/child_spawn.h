@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * child_spawn.h: clone and exec of a job's program. What becomes of it
  * afterwards is run_child.c's.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ended.c: see ended.h. */
 #include "worker/ended.h"
 

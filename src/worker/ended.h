@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * ended.h: jobs that are over, from those who ran them to the one who turns, without a lock.
  *
  * The one who takes them sleeps until enough are there. It says how many that is before it

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine.h: everything that a worker decides about its jobs, as a step function over
  * (state, event, now): when to ask the database and for what, which jobs to start and to
  * stop, what is tried again, spooled or given up. It sees no database, no thread, no file

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_ahead.c: jobs that are claimed before a slot is free for them.
  *
  * A program that takes a millisecond is over before its predecessor's end is recorded. So a pool

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_ahead_test.c: jobs that are claimed before a slot is free for them. */
 #include "worker/engine_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_answer.c: what a turn was answered, and what follows from it. */
 #include "worker/engine_inside.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_inside.h: what the files of the engine share.
  *
  * engine.c         making one, what happens to it, what it says to do, waiting

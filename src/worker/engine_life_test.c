@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_life_test.c: what the engine does with jobs in hand when its worker is declared dead,
  * told to stop, or cannot serve them; beats, cancels, progress, and jobs that run alone.
  */

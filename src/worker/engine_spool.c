@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_spool.c: ends that cannot be recorded: who is handed to the spool, and when.
  */
 #include "worker/engine_inside.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_spool_test.c: turns that fail, ends that cannot be recorded, answers that were lost,
  * and servers that lost what they had answered.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_test.c: turns, claims, company, stops and life of the engine, with a time of our own. */
 #include "worker/engine_test.h"
 

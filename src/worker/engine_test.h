@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_test.h: an engine under test: events go in with a time of our own, what it says to
  * do is written down, and its turns are answered by hand.
  */

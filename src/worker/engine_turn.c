@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_turn.c: when a turn is due, and what it asks. */
 #include "worker/engine_inside.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_walk_test.c: random walks of two engines over a small model of a database that loses
  * requests and replies, refuses rows, goes away, declares workers dead and fails over to a
  * copy that is behind. What must always hold is looked at after each step; then everything is

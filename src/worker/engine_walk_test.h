@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * engine_walk_test.h: the world of a random walk: a small model of a database that loses requests
  * and replies, refuses rows, goes away, declares workers dead and fails over to a copy that is
  * behind; and what each engine's driver knows.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* enqueue.c: see enqueue.h. */
 #include "worker/enqueue.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * enqueue.h: putting jobs into the built-in queue.
  */
 #ifndef WORKER_ENQUEUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* enqueue_test.c: what is put into the built-in queue, on both engines. */
 #include "worker/enqueue.h"
 

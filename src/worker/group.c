@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * group.c: signals to a job's process group, and to no other.
  *
  * The keeper calls this after a fork without exec, and a child that still shares its parent's

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * group.h: a process group of a job, named so that a recycled number is not
  * taken for it. A number stays reserved while its group has a member, and while
  * the leader waits to be reaped; after that, a leader that started at another

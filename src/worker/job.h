@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * job.h: a job in hand, and what is said of one between the database, the engine and who
  * runs it: how it was claimed, how it ended, its beat. No database is seen from here.
  */

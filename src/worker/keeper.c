@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * keeper.c: the keeper is forked without exec from a process that has threads,
  * so it only makes system calls and allocates nothing. Its list is a static
  * array whose pages cost memory only where they are used. Start it early: it

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * keeper.h: a small process beside a worker that kills the process groups of
  * its children when the worker dies, however it dies. It holds one end of a
  * pipe; the worker tells it which groups exist; end of file is the worker's

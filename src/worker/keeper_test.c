@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * keeper_test.c: a fake worker starts a keeper and children and is killed.
  * This process is the reaper of orphans, so every process of a group ends up
  * as its child: waiting until the group has no more of them is waiting for the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lost_job.c: see lost_job.h. */
 #include "worker/lost_job.h"
 

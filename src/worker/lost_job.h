@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * lost_job.h: the line in the log that a job of a lost worker is worth, with its owner as
  * the watch lets it be shown.
  */

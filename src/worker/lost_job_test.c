@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lost_job_test.c: what became of a job of a lost worker is said once per change. */
 #include "worker/lost_job.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * oom_kills.c: memory.events of our control group counts its own processes
  * that any out-of-memory killer chose. The root group and version 1 have no
  * such file; there the count of the machine in /proc/vmstat has to do.

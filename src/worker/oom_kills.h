@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * oom_kills.h: how often the kernel's out-of-memory killer struck where our
  * children run: in our control group, or on the whole machine where that
  * cannot be read. A rise during a child's life explains a SIGKILL.

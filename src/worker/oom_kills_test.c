@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * oom_kills_test.c: files in the kernel's form.
  */
 #include "worker/oom_kills.h"

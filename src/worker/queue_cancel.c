@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* queue_cancel.c: see queue_cancel.h. */
 #include "worker/queue_cancel.h"
 

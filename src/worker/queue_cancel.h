@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * queue_cancel.h: cancelling a job of the built-in queue: one that waits is cancelled, one
  * that runs is asked to stop and its worker told; with its entry in the ledger.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * races_lease_test.c: the same races where the lease stands beside the table
  * (recover/races_test.h). What rivals do is what defib's own workers do: settle
  * through the table's source, renew through the registry, claim a job whose

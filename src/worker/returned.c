@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* returned.c: see returned.h. */
 #include "worker/returned.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * returned.h: a worker that was declared dead and comes back says so in the
  * ledger: that somebody was wrong about it matters to who chooses thresholds.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_child.c: the life of a child from its start to its end, as steps that
  * never block.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_child.h: a job as a child process, in a process group of its own.
  *
  * Payload on stdin, facts in the environment, the result from descriptor 3

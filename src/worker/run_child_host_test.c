@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_child_host_test.c: what the host lacks is told apart from what is wrong with a program. Each
  * case runs in a process of its own, whose limits it lowers.
  */

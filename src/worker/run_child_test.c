@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_child_test.c: real programs, mostly shells. Time limits are tested by
  * handing in a later time, so nothing waits for a clock; what has to be waited
  * for is waited for through the descriptor, and an alarm ends a test that hangs.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_thread.c: see run_thread.h.
  *
  * Each thread has a seat that shows what it runs, so that one look over the

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * run_thread.h: handlers in a pool of threads. A thread cannot be killed: a
  * handler is asked to stop, and one that does not within its grace is reported
  * as stuck, after which only the end of the process helps.

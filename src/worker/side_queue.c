@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* side_queue.c: see side_queue.h. */
 #include "worker/side_queue.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * side_queue.h: new work that the database could not take, in a durable file,
  * until it can: jobs are not refused because the pool is exhausted or the
  * server is away.

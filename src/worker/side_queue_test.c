@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* side_queue_test.c: new work that waits goes in once and in order, whatever happens. */
 #include "worker/side_queue.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* side_record.c: see side_record.h. */
 #include "worker/side_record.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * side_record.h: a put of a side queue as a record: who it is (its token), whose
  * (the database), when it was put, and its jobs as they were sent. JSON, so that
  * a person can read what was refused.

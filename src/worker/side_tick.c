@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* side_tick.c: see side_tick.h. */
 #include "worker/side_tick.h"
 

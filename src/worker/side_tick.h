@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * side_tick.h: draining a side queue from time to time, by somebody who has a
  * session and goes round anyway (worker_turns.c, a database loop of the daemon). How it
  * went is told in the log; what is wrong with it, once.

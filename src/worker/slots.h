@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * slots.h: how many jobs a pool may take now, as a step function: free slots,
  * started one after the other, each under its burst limit at first.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source.c: what all sources share; see source.h. */
 #include "worker/source.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source.h: where a worker's jobs come from: a queue of the built-in table, or
  * a user's own table with leases beside it. One interface, so that the worker
  * knows nothing of either.

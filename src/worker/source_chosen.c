@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_chosen.c: see source_chosen.h. A table's source is asked for
  * everything; for a claim it is made anew with a narrower `ready`, so that it
  * can find no other job than the next ones of the list.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_chosen.h: a few jobs of a user's table, named one by one, as a source:
  * each is offered once, in the order given, and claimed, leased and settled
  * like any other.

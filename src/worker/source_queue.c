@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_queue.c: the built-in queue as a source of jobs.
  *
  * On PostgreSQL the work is done by the functions of sql/postgres_queue.sql,

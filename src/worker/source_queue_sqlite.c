@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source_queue_sqlite.c: see source_queue_sqlite.h. */
 #include "worker/source_queue_sqlite.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_queue_sqlite.h: the built-in queue on SQLite, which has no functions: the rules of
  * sql/postgres_queue.sql stand as statements, which are compiled once and run job by job.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_queue_steps.c: see source_queue_steps.h.
  *
  * A settlement of a step is read, decided by the pure rules of workflow.h, and

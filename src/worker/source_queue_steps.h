@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_queue_steps.h: steps of workflows of the built-in queue on SQLite,
  * where the rules of defib.settle_steps() stand as statements.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_queue_steps_test.c: the rules of workflows in the database, the same
  * on both engines, although one has them as functions and the other as
  * statements: what is recorded, where the job goes, and what the ledger says.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_queue_test.c: the built-in queue as a source: one set of rules on
  * both engines, although one has them as functions and the other as
  * statements.

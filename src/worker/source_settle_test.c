@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_settle_test.c: the rules of what an end means stand in C (workflow.h) and as SQL: the
  * same for every outcome, state and number of attempts, on both engines.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table.c: see source_table.h. Claiming, and what is asked about leases;
  * settling is in source_table_settle.c.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table.h: a user's own table as a source of jobs, by the `work` part
  * of its watch.
  *

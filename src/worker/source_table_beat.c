@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_beat.c: the beats of jobs that our workers have in hand, in the
  * user's own words: his statements over the relation `work`.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_decide.c: what becomes of jobs of a user's table that ended: which
  * of his lists is written, whether they are tried again, and when. The facts
  * are read, and under lock; nothing here asks a database or a clock.

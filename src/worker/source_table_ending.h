@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_ending.h: jobs of a user's table that are being settled, for the
  * files that do it: source_table_settle.c locks, reads and writes,
  * source_table_decide.c says what becomes of each, and source_table_notes.c

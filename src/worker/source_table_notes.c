@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_notes.c: what the ledger keeps of settlements on a user's table:
  * rollbacks from their beginning to their end, undos that failed for good, and
  * what came too late.

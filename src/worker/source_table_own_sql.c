@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_own_sql.c: the statements of a table's source that touch only
  * defib's own tables: leases, workers and the steps of workflows.
  */

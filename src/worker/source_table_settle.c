@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_settle.c: recording how jobs of a user's table ended.
  *
  * One transaction. The leases that are ours are locked first, then their rows,

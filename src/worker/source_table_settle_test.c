@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_settle_test.c: how jobs of a user's table end: in the user's own
  * words, once, and only by whoever has the lease; and how those of a dead
  * worker are freed.

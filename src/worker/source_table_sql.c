@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_sql.c: the work part of a watch as statements.
  *
  * The user's SQL stands unqualified beside the row `t`. Tables of ours are

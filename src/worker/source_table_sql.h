@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_sql.h: the statements of a table's source, and what its files share.
  *
  * source_table.c         claiming, and what is asked about leases

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_steps.c: the steps of workflows whose jobs are rows of a user's
  * own table. They are recorded beside the lease, in defib's table of steps,
  * under the watch's name and in the transaction of the settlement.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_steps_test.c: workflows on a user's own table: one step a claim,
  * recorded with the settlement; rows that are undone under a lease alone; and
  * the user's statements that run while a job is in hand, and at its end.

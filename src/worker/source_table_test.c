@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_table_test.c: who gets which rows of a user's table, and what does not
  * fit it.
  */

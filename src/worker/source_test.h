@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_test.h: what the tests of both sources share: a database with
  * defib's tables on either engine, workers by hand, and short words for
  * claiming and settling.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * source_turn_test.c: a turn of each source: ends, claims and what is asked, in one go, with one
  * answer to each.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool.c: an append-only file of numbered, checksummed records and a durable
  * mark of the last number taken (spool_mark.h).
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_crash_test.c: whatever a process was told about its spool holds after
  * its death, whenever that comes.
  */

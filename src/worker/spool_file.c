@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_file.c: system calls that either do all that was asked or fail.
  */
 #include "worker/spool_file.h"

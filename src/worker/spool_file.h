@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_file.h: the few things a spool does with its folder and files, each
  * whole or failed, with the errno sorted into our classes once.
  */

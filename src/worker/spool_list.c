@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spool_list.c: see spool_list.h. */
 #include "worker/spool_list.h"
 

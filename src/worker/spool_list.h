@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_list.h: results in a spool, known by their claims, so that none is kept twice. In the list
  * of what was set aside a record is the reason, a new line, and the result as it was.
  */

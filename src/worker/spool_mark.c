@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_mark.c: the mark's file has its full size from the start, so moving
  * the mark needs no room on the disk, not even on a full one.
  */

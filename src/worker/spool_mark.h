@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_mark.h: up to which record a spool was taken, durably.
  *
  * Two slots are written in turn, each with a checksum: a crash can ruin only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spool_record.c: see spool_record.h. */
 #include "worker/spool_record.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_record.h: one record of a spool's file: a head with the record's number and checksums, and
  * its bytes. How each is read, checked, and found again behind damage.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spool_result.c: see spool_result.h. */
 #include "worker/spool_result.h"
 

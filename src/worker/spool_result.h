@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_result.h: the end of a job as it waits in a spool: a JSON object that says whose it is
  * and how the job ended, so that whoever finds it can offer it, fenced like any other.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spool_test.h: a spool in a folder of its own for each test, on a disk that
  * fails when told to. Included once a test program: it replaces pwrite and
  * fdatasync.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spooling.c: see spooling.h. */
 #include "worker/spooling.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spooling.h: what goes into the spools of a worker (spools.h) and how it comes out again.
  *
  * The database is away: the result waits, and what ends after it in the same source waits behind

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spooling_test.c: what goes into the spools, and how it comes out, by a database that has a plan.
  */
 #include "worker/spool_test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spools.c: see spools.h. */
 #include "worker/spools.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spools.h: what a worker could not record, one spool a source, so that no table keeps the results
  * of another waiting.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * spools_crash_test.c: whatever a process was told about its spools holds after its death,
  * whenever that comes: no result is lost, and none is there twice.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spools_test.c: one spool a source, and what is set aside. */
 #include "worker/spool_test.h"
 

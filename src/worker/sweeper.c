@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweeper.c: see sweeper.h. */
 #include "worker/sweeper.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * sweeper.h: the thread of a worker that recovers what dead workers had, on a
  * session of its own. However slow the statements of a watch are, and whatever
  * becomes of their session, the lease of the worker is renewed beside it.

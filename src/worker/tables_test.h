@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * tables_test.h: the tables of the systems that the language of watches was
  * made for, as sources of jobs: their own columns, their own words.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token.c: see token.h. */
 #include "worker/token.h"
 

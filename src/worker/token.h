@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * token.h: what a program is told of its claim, so that an effect can be fenced: unique for each
  * claim, and in the order of claims of a job as plain text.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_test.c: tokens differ over fail-overs, and sort as claims do. */
 #include "base/test.h"
 #include "worker/token.h"

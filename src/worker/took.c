@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* took.c: see took.h. */
 #include "worker/took.h"
 

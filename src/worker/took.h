@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * took.h: how long a worker's jobs ran, in the buckets that metrics show: a fixed size
  * however many there were. Not a sample of ended rows, as run_times.h is, and without
  * forgetting: counters that only grow, from the worker's start.

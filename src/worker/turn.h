@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * turn.h: a turn: what a worker asks of its database in one go, and what it is answered.
  * A part is of one source: the ends of jobs are recorded and free slots are filled in one
  * call and one commit. One turn is under way at a time; what ends meanwhile joins the next,

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * turns.c: a turn, as calls of the database: one a part. What a row of its own table
  * refuses is looked for by halves, so that it costs nobody else anything.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * turns_spool.c: results that the database could not take, between the engine and the spools
  * (spooling.h): keeping them, and offering them again before what ended after them.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * turns_test.c: a turn as calls of the database: what is refused is found and costs nobody
  * else anything, what waits in a spool goes first, and what is kept there is not forgotten.
  * The session is real; the sources answer by a plan.

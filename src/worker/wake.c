@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wake.c: see wake.h. */
 #include "worker/wake.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * wake.h: telling idle workers that there is work, without polling delay.
  * Polling stays the guarantee: a wake-up may be lost, never needed.
  *

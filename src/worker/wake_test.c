@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wake_test.c: a word to idle workers arrives, once, on both engines. */
 #include "worker/wake.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watchman.c: see watchman.h. */
 #include "worker/watchman.h"
 

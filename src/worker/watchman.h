@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * watchman.h: the thread of a worker that proves its own life and notices the
  * death of others, on a session of its own.
  *

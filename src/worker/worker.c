@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker.c: see worker.h.
  *
  * Two threads of its own: the caller's runs children and sees to time limits (worker_run()

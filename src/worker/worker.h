@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker.h: a worker process: claims jobs into slots, runs them as child
  * processes or through a handler in threads, and records their ends. What it decides about
  * its jobs, the engine decides (engine.h). Two sessions: one for turns, one for its life; a

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_beat_test.c: the beats of a whole worker for the jobs that it has in
  * hand: as often as the watch says, sooner after a failure, and never at a
  * job's expense. The table is real; only the call of a beat can be made to fail.

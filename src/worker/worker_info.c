@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_info.c: what a worker says of itself at each renewal of its lease: a small JSON
  * object in its row of the registry, whose size does not grow with its work. People read
  * it there, and a daemon makes metrics of it: a worker needs no port of its own.

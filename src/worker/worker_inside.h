@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_inside.h: what the files of the worker share.
  *
  * worker.c        making, running and ending one; the caller's thread: children and time limits

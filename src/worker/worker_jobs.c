@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_jobs.c: a job from the moment the engine starts it to the moment it is over: into a
  * child process or a handler's thread, and out. Its end is the engine's again.
  */

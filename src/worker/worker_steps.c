@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_steps.c: what is run for a job of a workflow: its next step, or the
  * undo of its last one. For a child that is a program and what it reads, for a
  * handler a function. A job for which nothing has to be run is settled at once.

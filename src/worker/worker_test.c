@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * A whole worker with handlers in threads, on both engines: what becomes of
  * jobs, stopping in all its forms, lost leases, and what it costs to have many
  * jobs in hand.

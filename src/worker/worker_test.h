@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_test.h: what the tests of a whole worker share: one that runs in a
  * thread beside the test, a scene on which handlers and the test meet, and a
  * handler's own connection. Only the test's thread asserts; handlers leave

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * worker_turns.c: the thread that turns. It tells the engine what happened, does what the
  * engine says, and sleeps until something happens or is due. It decides nothing.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* workflow.c: see workflow.h. */
 #include "worker/workflow.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * workflow.h: what a claimed job of a workflow is to do, and what the end of
  * a step means for the job. Pure: no database, no clock, no process.
  *

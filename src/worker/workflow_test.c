@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * workflow_test.c: which step a claim runs or undoes, and what its end means,
  * as tables over the pure functions.
  */

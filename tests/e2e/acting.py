@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A daemon over HTTP and a table of jobs in every state, shared by the tests of a module.
 
 No pass of its own comes in between: every watch is scanned once an hour.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worker processes that know nothing of defib: each beats for all its rows by one UPDATE.
 
     beaters.py URL NAME COUNT ROWS FOLDER

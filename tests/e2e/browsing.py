@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of jobs in all states, for the commands that look at jobs."""
 
 import json

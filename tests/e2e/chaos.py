@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chaos: workers at work while what they stand on is taken away.
 
 Several `defib work` processes run chaos_job.c; jobs are enqueued while they do;

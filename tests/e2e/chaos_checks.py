@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must be true after chaos, as SQL that finds the rows for which it is not.
 
 A trigger of the test's own notes every change of every job, and the program's

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * chaos_job.c: the program that workers run in the chaos tests.
  *
  * Its side effect is one line in a file, written by a single append before

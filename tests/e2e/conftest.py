@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every end-to-end test stands on: databases, the program, and a time limit."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many clients at once, in one thread: each sends bytes of any kind and reads to the end."""
 
 import dataclasses

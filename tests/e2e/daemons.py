@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of `defib daemon` stand on: daemons, a beating table, its worker processes.
 
 Half of the rows are judged as a worker's that beats (owner, second look, brake),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One fresh database for one test, on either engine, with the same methods."""
 
 import itertools

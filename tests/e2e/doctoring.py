@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of defib doctor share: a table, a configuration, a role, and its findings."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The systems of examples/ as a test meets them: a fresh database, the shipped configuration."""
 
 import pathlib

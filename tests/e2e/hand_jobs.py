@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of jobs in every state, for the commands that a person uses on them."""
 
 import getpass

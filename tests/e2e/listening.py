@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who listens to a daemon's events (GET /api/v1/events), as tests see it."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outages of a database, for those under test alone."""
 
 

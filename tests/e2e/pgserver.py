@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A PostgreSQL server of a test's own: private data, private socket, free port.
 
 It is started as a child, not as a daemon, and dies with us: whatever ends a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pgbouncer in transaction mode before a server of a test's own."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Known queues by their tables alone (tests/e2e/schemas): a job that runs since when, and where it
 stands. What their own workers would do to a row is done by hand here; test_presets_npm.py meets
 those that can be had for real."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP proxy between workers and their server that breaks what it carries.
 
 Each connection is carried by two tasks of one event loop in a thread. Faults

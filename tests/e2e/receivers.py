@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Receivers of messages: real HTTP servers in threads that record what came, and misbehave.
 
 A receiver answers what its `plan` says, one entry a request, and 200 when that is used up: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays of the five documents: an example as it ships, in a copy of its folder.
 
 Nothing of it is changed but by the environment, as its own users would. The README is part

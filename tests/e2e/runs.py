@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of jobs that ended after chosen times, and a watch that knows their start and end."""
 
 CONFIG = """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's metrics as tests read them: a scrape, promtool, and a real Prometheus."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages that tell a person what to type, typed by a test: every line, all in one shell.
 
     for command, code, said in type_all(commands(page), folder, env):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A memory cgroup of 64 MB for what is to be killed by the kernel, or a skip that says why not."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker that knows nothing of defib: stranger.py URL JOB HOW, under `defib run` in tests.
 
 It takes the job (or those of a range, 1-2500), says "took PID", and works for ever (work), or until it is told to end

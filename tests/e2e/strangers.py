@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues that others wrote, as they come from npm: graphile-worker and pg-boss, for real.
 
 Their workers (tests/node/*.js) are written as their users would write them and note what

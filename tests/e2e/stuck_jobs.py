@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plain table of jobs with stuck rows, and what must agree about them afterwards."""
 
 CREATE = {

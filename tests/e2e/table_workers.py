@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib work` on the tables of examples/: the shipped configuration, or one that a test changed."""
 
 import json

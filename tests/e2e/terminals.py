@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A terminal in which a program runs, its keys and its screen: tmux, as a person would use it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Alerts from end to end: real daemons, real receivers that fail, hang and wait."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each alert that the five documents ask for, seen firing and resolving in a running daemon.
 
 Windows are seconds instead of an hour, limits are those of the documents. A watch each, so that

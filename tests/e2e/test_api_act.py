@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person does to jobs over HTTP: the same as by the commands, guarded and recorded."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ending a lab over HTTP (D1): marked at once, once, and torn down in its own time."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of tables that are too large to be read while somebody waits.
 
 What takes too long is answered from a window of the table, and says so; the next page goes on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What HTTP says of watches, jobs, ledger and workers: the words of the commands' --json."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers that speak nothing but HTTP: their whole life, their fence, their end."""
 
 import contextlib

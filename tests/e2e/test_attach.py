@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables that tell who takes their rows, and programs that know nothing of us under `defib run`."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a role without rights can make of the functions that we put into a database: nothing."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A backlog that was stale before the daemon started: not held, and given back at a pace."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input: one clear line, the right exit code, and nothing half-written."""
 
 import contextlib

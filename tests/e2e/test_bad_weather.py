@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad weather: servers that stop, die or hang, sessions that are ended, rows that are locked."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmarks of speed run: what they print is for people, and says which bar is which."""
 
 import json

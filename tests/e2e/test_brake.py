@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mass death: when most of those who beat fall silent at once, the daemon waits, says so, and
 lets go by itself; deaths that were seen, and the silence of a few, are not held."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Most workers fall silent at once: the one that is left condemns nobody, but not for ever."""
 
 import re

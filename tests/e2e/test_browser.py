@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page in a real Chromium, on data made by workers that really crashed (wreckage.py).
 
 The tests themselves are JavaScript (tests/web/*.mjs, node's own test runner): they run once,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chaos, small: the invariants hold while workers, sessions and the server are taken away."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chaos, large: 20,000 jobs and 500 kills on each engine."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers in other languages, by the documented SQL functions (docs/clients.md).
 
 They are fenced as our own are: what is refused is answered job by job, and a worker that

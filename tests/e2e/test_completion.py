@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib completion SHELL`: the real bash, zsh and fish offer every command and every option.
 
 What must be offered is read from --help; a shell answers all questions in one process.

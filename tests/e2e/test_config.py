@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration from outside: where a value came from, and where exactly one is wrong."""
 
 import pathlib

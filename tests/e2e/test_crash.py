@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A killed worker's job runs elsewhere, and the registry says how the death was noticed."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib daemon`: of several one leads each watch, passes neither overlap nor pile up, a database
 that is down stops no other, and the service manager is told of progress."""
 

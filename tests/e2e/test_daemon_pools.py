@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib daemon --work`: workers are children of the daemon, apart from its scans: each may crash,
 be replaced by a reload, and ends with the daemon, however that ends."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib demo`, shortened: what it says at the end is what database and effects say.
 
 The runs of this module mostly wait, and go on beside each other: one on SQLite and one on

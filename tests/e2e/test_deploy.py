@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """deploy/: units, cron line, manifests and container file are right, and what they start runs.
 
 Every command line is taken out of its file, pointed at this test's program, configuration

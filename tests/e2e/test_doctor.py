@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """defib doctor: each finding is provoked, and its printed fix, run as printed, makes it go away."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """defib doctor: which rights a role lacks, and the very grants that mend it."""
 
 from doctoring import config, doctor, make_jobs, role  # noqa: F401

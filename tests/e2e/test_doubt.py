@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon was away, or the database was: nobody is condemned for the silence of that time.
 
 Twenty worker processes with 2,000 jobs in hand live on through it. They come

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger as a stream of events: nothing lost, nothing twice, whoever comes and goes."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OCR (E): overdue documents of two environments, with states by their names."""
 
 import json

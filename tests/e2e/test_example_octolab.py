@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OctoLab (D): a watch that only reports, and owners that are not shown."""
 
 import pytest

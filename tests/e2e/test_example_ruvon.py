@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ruvon (C): workflows whose sign of life is a beat in another table."""
 
 import json

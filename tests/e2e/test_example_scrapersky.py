@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ScraperSky (A): stuck `Processing` rows of two tables, back to `Queued`."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scristill (B): thresholds by type, and a rule for what was being cancelled."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib explain WATCH KEY`: everything about one job, and nothing changed."""
 
 import pytest

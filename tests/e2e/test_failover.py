@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fail-over that loses the last claims: no claim is mistaken for another, no old primary obeyed."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """False positives: recoveries whose worker lived and finished the job after all, counted."""
 
 import signal

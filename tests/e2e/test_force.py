@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OctoLab's emergency command (D): the oldest labs are torn down, or failed, by hand."""
 
 import json

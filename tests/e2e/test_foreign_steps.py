@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps that somebody else's worker has finished: undone by a rollback, never run again unasked."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/guides: every command that a guide tells a person to type is typed, on both engines.
 
 attach.md is followed to the letter by two systems that defib knows nothing of: the guide's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs that a watch puts on hold in its table's own words: shown as held until they move on."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--help: every example that it shows is run as it stands, the layout, the manual page.
 
 The examples speak of a watch `pages` and of the built-in queue. Both are prepared once, in a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stands in rows is shown by every command, and obeyed by no terminal.
 
 One table of each engine is filled with what a terminal would obey: control sequences, marks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The house itself: its rules go red on a planted violation, its servers live and die in order."""
 
 import pathlib

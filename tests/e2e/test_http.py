@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's HTTP server: who may ask what, what is refused and how, and that nobody waits for a
 database that is away."""
 

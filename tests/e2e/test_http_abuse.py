@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever clients do, the scan loop goes on, others are answered, and memory stays bounded.
 
 One daemon, whose watch is scanned all the time, is there for every test; each prints how

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/http.md: every command that it shows is run, against the labs of OctoLab."""
 
 import pathlib

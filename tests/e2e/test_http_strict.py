@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that a proxy in front could read differently are refused, and the connection ends."""
 
 import json

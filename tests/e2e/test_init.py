@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib init --table` and `--detect`: a configuration for tables that nobody has described.
 
 What is proposed is read by `config check`, understood by `doctor` and tried by `scan`; on

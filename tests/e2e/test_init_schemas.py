@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib init --detect` on the tables of eleven systems that defib has no preset for.
 
 Each schema (schemas/detect) has rows that wait, that are done and failed, one whose worker lives

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib install` and `uninstall`: the command, its refusals, and the guard of what it installs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib install` where pg_cron is there: the real extension, in a server of its own."""
 
 import time

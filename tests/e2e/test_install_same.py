@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `defib install` puts into PostgreSQL does to a table just what `scan --fix` does."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large tables: bounded memory, and with the right index only the pages that are needed."""
 
 import pathlib

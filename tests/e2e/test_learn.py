@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib learn`: how long runs take, kept between observations, and what that suggests."""
 
 import json

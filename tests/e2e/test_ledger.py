@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib ledger`: read, filtered, followed by cursor, and pruned; nothing else changes it."""
 
 import json

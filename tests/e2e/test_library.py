@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """libdefib as a C program meets it: installed, found by pkg-config, linked and run."""
 
 import os

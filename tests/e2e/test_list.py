@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib list`: jobs by what is known of them, page by page, for people and for programs."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is masked is masked wherever it could leave: every field of every route, events, log."""
 
 import json

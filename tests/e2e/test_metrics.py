@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics: what a live daemon says of itself, its watches and its workers, in memory.
 
 One daemon on PostgreSQL is shared by most of the tests; what is stuck when it starts is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/mission.py: an id that nobody shows is seen, and so is one that nobody knows."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A word that is refused is answered with the nearest that is known, in one line."""
 
 import pytest

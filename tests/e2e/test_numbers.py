@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One definition of detected, recovered, held and rolled back (docs/ledger.md, "What is counted").
 
 Every kind of actor does its part beside one running daemon; then every reader is asked, and all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/openapi.yaml against the running server: the same routes, roles, bodies and answers."""
 
 import pathlib

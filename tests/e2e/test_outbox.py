@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """New work while the database is away: kept on disk, enqueued once and in order when it is back."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """owner_alive: a row whose owner is null has no worker that could be dead."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page's files as the daemon serves them, without a browser: whole, typed, tagged, and
 asking for nothing from elsewhere. What the page does is for test_browser.py."""
 

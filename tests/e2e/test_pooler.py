@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Behind pgbouncer in transaction mode: no session of one's own, and all works."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that defib starts for somebody (jobs, steps, undos, teardowns, alert commands) have a
 clean environment: no URL, password or token of defib's own unless the configuration names it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two at once: each stuck row is recovered by exactly one of them."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a remedy writes is in the ledger, or it is not written; and what it leaves was recovered."""
 
 import json

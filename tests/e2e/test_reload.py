@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGHUP: another configuration is put in force without a restart, or the old one stays and the log
 says why. What is known of a watch that stays is kept: its leader, its guard, its counts."""
 

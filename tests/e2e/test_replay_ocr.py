@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OCR (E): the document "OCR Stuck Job Recovery System" replayed: its test, its queries, its log.
 
 Two environments, as there: production on each engine in turn, staging on SQLite; monitor and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OctoLab (D): the document "Background Teardown Worker" replayed, by its own test plan.
 
 The backend is `defib daemon --work --listen` with the configuration that ships; what tears

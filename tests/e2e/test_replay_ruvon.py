@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ruvon (C): the document "Zombie Workflow Recovery" replayed, chapter by chapter.
 
 Workers are real processes, of Ruvon's kind (they beat into a table and know nothing of

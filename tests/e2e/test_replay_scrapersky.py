@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ScraperSky (A): the work order "Zombie Record Cleanup and Prevention" replayed, step by step:
 its SQL, its tests, its thresholds and its success criteria, on the example as it ships.
 

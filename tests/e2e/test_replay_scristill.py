@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scristill (B): the document "Scheduler Startup Resilience" replayed: its tasks' tests, its
 verification and its constraints, on the example as it ships.
 

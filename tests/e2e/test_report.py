@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib report`: its numbers against a count by hand, its forms, and what is missing."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports that are sent by themselves, and the report over HTTP."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retention: everything that defib keeps of its own is bounded by policy, and pruned in small steps."""
 
 import time

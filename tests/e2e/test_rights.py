@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A role that may not create: everything works, says what is off, and a DBA gets the SQL."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/runbook.md on ScraperSky (A): every command that it tells a person to type is typed."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib scan`: the contract of its output, its exit codes and its options."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What statements that take a list of jobs read: as much as the list is long, by index.
 
 A planner that takes the list for long, or the table for small, reads a whole index through, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon as a service: several databases of which one is down, answers while a backlog is
 replayed, logs that programs and persons read, and an end that never takes long."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results that the database refuses to record are kept, and people see it."""
 
 import json

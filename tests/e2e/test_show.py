@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib show JOB`: one sentence, the facts, and the story of a job."""
 
 import json

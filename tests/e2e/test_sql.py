@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib sql WATCH`: a script for psql or sqlite3 that runs as it stands and changes nothing."""
 
 import subprocess

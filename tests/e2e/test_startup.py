@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calm start: what gone instances left is taken care of before anybody claims (system B)."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib stats`: the numbers of each watch."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """defib status: how the daemons are, from any host, also when none is left."""
 
 import json

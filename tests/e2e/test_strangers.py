@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real graphile-worker and pg-boss under `defib run`: killed in the middle of a job.
 
 Their own second worker has the job at once; what another living worker has is left alone.

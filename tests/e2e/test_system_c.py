@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ruvon (C) end to end on PostgreSQL: beats, crashes, retries on time, and sagas.
 
 Time is the test's own where it matters: the server runs with a clock that stands still

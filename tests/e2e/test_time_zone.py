@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns without a time zone that hold local time: `time_zone` reads and writes them."""
 
 import pytest

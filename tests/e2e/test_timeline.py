@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The life of a job as the page lays it out (web/lib/timeline.js), from what the API says of it.
 
 Node runs the page's own module; how it looks is a matter of the browser's tests.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib top`, driven in a real terminal (tmux): what a person sees, and what keys do."""
 
 import re

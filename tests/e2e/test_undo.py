@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib undo`: a remedy is taken back as long as nobody has touched the job since."""
 
 import pytest

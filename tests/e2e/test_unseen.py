@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches that see nothing: a misspelt predicate, an empty table, row-level security."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a watch can say, each word on a table of its own, on both engines."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`defib whatif`: another threshold, weighed by the ledger and by the runs that ended."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pause, resume, raise: a daemon obeys within about a second, without a restart."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker whose programs are short claims a few jobs before it has a place for them."""
 
 from workers import eventually

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leases and fencing: a worker that stands still, loses its sessions, or misses an answer."""
 
 import shutil

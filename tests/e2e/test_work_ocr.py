@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OCR (E): attempts count at the claim, both contents are written at once, failures go back."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OctoLab (D): labs are torn down in order, a few a tick, and never twice at once."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each table's results are recorded in their own order: one that refuses holds up no other."""
 
 import resource

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The database is away when a job ends: spool, breaker, alert."""
 
 import signal

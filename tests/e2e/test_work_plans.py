@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims stay as fast at the end of a long queue as at its start, whatever runs beside them."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers behind pgbouncer in transaction mode: leases alone, no session locks, no LISTEN."""
 
 import signal

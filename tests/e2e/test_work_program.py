@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What passes between `defib work` and the program it runs for a job (docs/jobs.md)."""
 
 import os

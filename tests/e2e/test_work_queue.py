@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the queue promises: order, delay, unique keys, attempts, cancel, bulk, waking up."""
 
 import pytest

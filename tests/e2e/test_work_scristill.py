@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scristill (B): pools by kind that start one after the other, limited at first; cancelling."""
 
 import collections

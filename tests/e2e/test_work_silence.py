@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Silence convicts only whom an observer itself has heard nothing of for a whole lease, by its own
 clock, while it could write: not after a jump of the database's clock, and not after a time in
 which nobody could write."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a worker ends: asked to, asked twice, or killed; and what becomes of its jobs."""
 
 import signal

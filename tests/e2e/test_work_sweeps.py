@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps of workers stand under the daemon's guard: pause, raise, doubt, brake and pace."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for workers on any table: a killed one is noticed, a living one is believed, and its
 sizes change while it works."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of stuck jobs under a real `defib daemon`, and words with it, on either engine."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two tables of one worker, of which a test makes one refuse what is written to it."""
 
 from workers import LIMIT_S, Worker, eventually

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon over HTTP, as tests see it: a client, and a daemon with its tokens.
 
 A module shares one daemon where that is honest:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The built-in queue and its workers, as tests see them on either engine.
 
 Tests wait for what they expect with a generous limit, and never for a time to pass.

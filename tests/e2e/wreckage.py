@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the browser tests look at: databases in which work was really lost.
 
 A week lies behind it (a server whose clock is moved on while scans run), then workers are

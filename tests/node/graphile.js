@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker of graphile-worker as its users write one. It knows nothing of defib.
 // It notes in the table `ran` when a run of a job began and ended, by the database's clock.
 "use strict";

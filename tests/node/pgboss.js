@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker of pg-boss as its users write one. It knows nothing of defib, but pg-boss names
 // its sessions itself: whoever wants another name must give it to the constructor.
 "use strict";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both strangers note of a run, in the tests' own table `ran`.
 "use strict";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * acts.mjs: what a person does to jobs: preview, warning, reason, progress, undo; by
  * pointer and by keyboard alone; and that who may only look finds nothing to press.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * all.mjs: the browser tests, in one process, so that they share a browser. They run in
  * this order: the tour sees the wreckage before anybody mends it, and the last stops the

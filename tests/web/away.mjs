@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * away.mjs: the database goes away under the page, which says so, keeps what it knew, and
  * heals by itself. It runs last: the server comes back as another.

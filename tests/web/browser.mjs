@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * browser.mjs: one Chromium for all tests, and pages of it that are watched: what a page
  * logs as an error, every dialog it opens and every request it sends elsewhere is kept,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules that find mistakes, for the page's scripts, its tests, the benchmarks and the client.
 // scripts/npm-install copies it beside the modules that it imports; scripts/lint runs it.
 import js from "@eslint/js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * frame.mjs: what stands around every view: the token, the header, search, keys, colours,
  * and that the page stays honest when it is paused.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * hostile.mjs: what a row holds is shown, and does nothing: markup, script, control
  * characters, letters that turn the line around, and a megabyte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * leave.mjs: a view is left while it waits for answers: the first, one in the middle, the
  * last; by a key, a link or back. Whatever it waited for ends with it, and nothing is told

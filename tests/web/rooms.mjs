@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * rooms.mjs: what the single views do beyond showing: filters that stand in the address,
  * pages, files, words to the daemons, tests of alerts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * tabs.mjs: many tabs of one browser, which has six connections to a host: one tab reads
  * the stream and tells the others, and when it is gone another goes on behind what it was

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * tour.mjs: every view is opened once, at its own address, before anybody mends anything;
  * light and dark, wide and narrow it is looked at by axe-core and kept as a picture. The

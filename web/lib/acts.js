@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * acts.js: what a person does to jobs, as calls: which acts there are, how many jobs go
  * into one call, and what became of each. dialog.js is what is seen of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * api.js: asking the daemon. What cannot be done comes as a Problem with the sentences of
  * the server. A token is asked for where one is needed, kept for this tab only, and sent

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * cells.js: how a job is told in a line: its link, its state, what was measured against the
  * limit, its attempts. Used by the lists and by the job's own view.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * chart.js: two small charts, drawn as SVG with a text beside them for those who cannot
  * see it. Bars have titles; colours come from the style sheet.

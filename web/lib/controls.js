@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * controls.js: what several views have above their data: fields whose values live in the
  * address, a choice of the database, problems, files to take away, and a small form in a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * copy.js: a button that copies a text. Pages that are not served over TLS have no
  * clipboard; there the text is selected, which is the next best.

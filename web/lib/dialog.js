@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * dialog.js: a person acts on jobs. First it is said what would happen ("5 apply, 2 changed
  * meanwhile, 1 refused: why") and what to beware of; then a reason is taken, and it is done

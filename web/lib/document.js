@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * document.js: a payload or a result: JSON on several lines that can be folded away. A large
  * one is cut, with a button for the whole and a download; numbers that a browser cannot hold

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * dom.js: building elements. Everything that is shown becomes a text node: nothing in this
  * page ever parses a text as HTML, so whatever a row, an owner or an error message holds is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * errand.js: what is begun and not waited for: by a button, an event, a timer. It ends with
  * the view that began it: an answer that is cut off because the view was left is the normal

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * frame.js: what stands above every view: which installation this is, whether its
  * databases and its daemon are there, whether the page is live, and banners for what is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * glance.js: what the overview shows, made from what it knows; nothing here asks anybody.
  *

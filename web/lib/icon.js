@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * icon.js: the few pictures of this page: strokes on a grid of 16, in the colour of the
  * text beside them. They never stand alone: the word is always there, for eyes or for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * keys.js: the keyboard: "/" to the search, "?" to this list, g and a letter to a view.
  * Nothing is taken from somebody who types.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * live.js: what happens, as it happens: one stream for the whole page and for all its tabs
  * (tabs.js, stream.js). Nothing is missed and nothing comes twice, whichever tab reads it

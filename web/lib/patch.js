@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * patch.js: what is shown becomes what was made anew, by changing only what differs: the
  * focus, a selected text and what somebody unfolded stay. Listeners are not carried over,

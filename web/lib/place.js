@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * place.js: how far a tab is in the ledgers of all databases. The id of an event is such a
  * place, as text: "main=123,other=45". What comes from another tab is compared with it:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * pulse.js: how a worker beat of late: a stroke for each renewal of its lease, red where
  * one was missed, hatched where the daemon did not look. The same in words, for those who

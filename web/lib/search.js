@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * search.js: the field in the header. WATCH/KEY goes straight to the job, and so does a key
  * that one watch alone knows; anything else is looked for in the text of jobs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * stream.js: server-sent events (GET /api/v1/events), read with fetch() so that the token
  * goes in a header. After a break it goes on behind the last event that was seen: nothing

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * table.js: a table of rows that stay where they are. While somebody points at it, has the
  * focus in it or has selected something, fresh data changes cells in place; rows that are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * tabs.js: one stream for all tabs. A browser opens six connections to a host and no more:
  * with a stream in each, six tabs would leave none to ask or to act with. So tabs take

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * timeline.js: the life of one job on one line: when it came, each attempt, the signs of
  * life that are known, steps, verdicts with what was measured against the limit, remedies,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * toast.js: a short line at the foot of the page about what was just done, with one thing
  * to do about it. It stays while somebody points at it or has the focus in it.

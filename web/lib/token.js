@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * token.js: the small form that asks for a token where the daemon wants one. The token is
  * kept for this tab (api.js) and never stands in an address.

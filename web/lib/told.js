@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * told.js: words of a person to the daemons: scan a watch now, pause and resume it, raise
  * its thresholds, go past its guards once. Each asks first and tells what came of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * words.js: times, spans, numbers and states in the words of the commands and the docs.
  * A state is always three things: a picture, a word and a colour.

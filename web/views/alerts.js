@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * alerts.js: every rule with its limit and how it stands, the messages that were made of it
  * and what their sinks answered, and a test message for each sink.

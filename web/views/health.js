@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * health.js: whether defib itself is well: the daemon, its databases, its watches and what
  * persons told them, what the doctor finds, and the configuration in force.

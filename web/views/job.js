@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * job.js: one job: what is the matter with it in one sentence, its life on one timeline,
  * what it was given and what it gave, its row, and what can be done. It follows the stream:

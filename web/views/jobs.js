@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * jobs.js: the jobs of a watch, or of all: filtered, sorted, a page at a time by the
  * server's cursor. The filters stand in the address. A count is bounded by the server and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * ledger.js: what was decided and done, the newest first, as it happens. An entry opens to
  * its evidence and to the row before and after; a batch can be taken back.

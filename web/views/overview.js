@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * overview.js: how everything is, in a glance: what is stuck, what was recovered, how fast,
  * and what needs a person; the trend; a row a watch; what happened last.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * report.js: what happened in a period, on a page that can be printed: numbers against the
  * period before, recoveries by day, causes, mistakes, what waits for a person, advice.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * stuck.js: what is stuck now, over all watches, by cause: jobs of a watch with the same
  * verdict and the same remedy are one card, with the evidence of each in a sentence, what

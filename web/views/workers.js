@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * workers.js: who works, and who worked until lately: how each beats, what it has in hand,
  * and why those that are gone are gone. One of them, with its jobs, is at ?worker=ID.

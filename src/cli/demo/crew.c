@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/crew.c: the processes of the demonstration, and the supervisor that starts again
  * what has ended.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/demo.h: a minute that convinces: real workers on real jobs, and what befalls them.
  *
  *   place    a folder, a database, jobs in it, and their removal         demo/place.c

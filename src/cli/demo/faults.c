@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/faults.c: what befalls the crew, and when: a table, in thousandths of the run.
  */
 #include "cli/demo/demo.h"

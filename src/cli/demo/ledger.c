@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/ledger.c: what defib did about it, read from the ledger as it is written.
  *
  * Time to recovery is that of every report: from `lost_at` of the evidence to the entry.

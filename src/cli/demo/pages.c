@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/pages.c: a worker as many systems have one: it takes a row by setting its status,
  * works, and sets another. It knows nothing of defib, and when it is killed its row says
  * "Processing" for ever. That is what the watch of the demonstration is for.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/place.c: where the demonstration happens: a folder of its own, a fresh database in
  * it or one that was named, jobs and pages; and the removal of all that.
  *
@@ -298,8 +298,8 @@ static void remove_rows(struct demo *d)
 	static const char *const owned[] = {
 		"DELETE FROM defib.job_data WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
 		"DELETE FROM defib.progress WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
-		"DELETE FROM defib.step WHERE watch = 'queue' AND job IN (SELECT CAST(id AS text) FROM "
-		"defib.job WHERE queue = $1)",
+		("DELETE FROM defib.step WHERE watch = 'queue' AND job IN (SELECT CAST(id AS text) FROM "
+	     "defib.job WHERE queue = $1)"),
 		"DELETE FROM defib.job WHERE queue = $1",
 		"DELETE FROM defib.worker WHERE name LIKE $1 || '-%'",
 	};

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/tell.c: the story in the terminal: a line an event, with the time since everything
  * was up, and at the bottom how far the work is. Where nobody sits before a terminal there
  * are lines only.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * demo/verdict.c: were the promises kept?
  *
  * Three witnesses that do not know each other: what was enqueued (the ids we were given),

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * top/action.c: what a person at `defib top` wants told or done, in a reader's thread: the
  * commands show, requeue, …, undo, pause and resume, with their text instead of their output.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top/lines.c: see top/lines.h. */
 #include "cli/top/lines.h"
 

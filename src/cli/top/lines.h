@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * top/lines.h: the model as lines of a screen of some size: text and its colours, which the
  * drawing only has to put there. Pure, as the model is.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top/model.c: see top/model.h. */
 #include "cli/top/model.h"
 

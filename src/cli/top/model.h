@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * top/model.h: what `defib top` shows, apart from how it is drawn.
  *
  * Readings come from the databases, one part each, as rows of cells. The model puts the parts

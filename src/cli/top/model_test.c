@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top/model_test.c: what is shown, tagged and meant, and the lines of a screen, without one. */
 #include "cli/top/lines.h"
 

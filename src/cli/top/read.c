@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * top/read.c: one reading of one database for `defib top`: by the same functions as status,
  * list and stats, with bounds on rows and time. What of it cannot be had is missing in its
  * cell; only a database that does not answer makes the whole an error.

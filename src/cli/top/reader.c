@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top/reader.c: see top/reader.h. */
 #include "cli/top/reader.h"
 

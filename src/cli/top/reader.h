@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * top/reader.h: who asks the databases for `defib top`: one thread a database, with sessions of
  * its own, so that keys are answered while a database is slow or away, and one that is away
  * keeps nobody from the others.

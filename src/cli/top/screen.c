@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top/screen.c: see top/screen.h. */
 #include "cli/top/screen.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * top/screen.h: the terminal of `defib top`: taken with curses, and given back on every way out.
  */
 #ifndef CLI_TOP_SCREEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top/talk.c: see top/talk.h. */
 #include "cli/top/talk.h"
 

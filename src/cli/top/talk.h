@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * top/talk.h: the conversation at `defib top`: which key means what, what is asked before
  * something is changed, and what is on the screen meanwhile.
  *
