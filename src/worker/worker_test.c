@@ -325,6 +325,7 @@ static int work_stuck(struct bench *b)
 	defib_pool pool = quick_pool(waits);
 	defib_worker *w = NULL;
 	pthread_t thread;
+	o.exit_when_stuck = 1;
 	o.grace_ms = 1;
 	pool.stop_ms = 1;
 	if (defib_worker_new(&o, &pool, 1, &w, NULL))
@@ -337,7 +338,7 @@ static int work_stuck(struct bench *b)
 	return 0;
 }
 
-static void a_handler_that_will_not_stop_ends_the_process(void **state)
+static void a_handler_that_will_not_stop_ends_the_process_if_asked(void **state)
 {
 	struct bench *b = stage(state);
 	enqueue_kind(b, "q", "k");
@@ -538,7 +539,7 @@ int main(void)
 		BOTH(a_stop_lets_handlers_finish_and_hands_back_what_has_not_begun),
 		BOTH(a_second_stop_asks_handlers_to_stop_and_returns_the_attempt),
 		BOTH(a_handler_that_will_not_stop_is_reported_once),
-		BOTH(a_handler_that_will_not_stop_ends_the_process),
+		BOTH(a_handler_that_will_not_stop_ends_the_process_if_asked),
 		BOTH(a_worker_declared_dead_stops_its_work_and_registers_anew),
 		BOTH(a_job_that_is_ours_but_not_in_hand_is_released_and_run),
 		BOTH(ten_thousand_jobs_in_hand_take_less_than_64_mib),
