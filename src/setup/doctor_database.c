@@ -17,7 +17,7 @@ void check_version(struct examination *x)
 {
 	int64_t v = x->store->server_version;
 	bool pg = x->store->engine == STORE_POSTGRES;
-	bool old = v < (pg ? 130000 : 3035000);
+	bool old = v < (pg ? 130000 : 3038000);
 	const char *text =
 		pg ? arena_printf(&x->arena, "PostgreSQL %lld.%lld", (long long)(v / 10000),
 	                      (long long)(v % 10000))
@@ -29,7 +29,7 @@ void check_version(struct examination *x)
 		found(x, FINDING_FAIL, "upgrade the server to PostgreSQL 13 or newer",
 		      "%s is too old: defib needs 13", text);
 	else
-		found(x, FINDING_FAIL, "install SQLite 3.35 or newer", "%s is too old: defib needs 3.35",
+		found(x, FINDING_FAIL, "install SQLite 3.38 or newer", "%s is too old: defib needs 3.38",
 		      text);
 }
 

@@ -131,11 +131,11 @@ static void postgres_before_13_fails(void **state)
 	expect_version(STORE_POSTGRES, 130000, FINDING_OK);
 }
 
-static void sqlite_before_3_35_fails(void **state)
+static void sqlite_before_3_38_fails(void **state)
 {
 	(void)state;
-	expect_version(STORE_SQLITE, 3034001, FINDING_FAIL);
-	expect_version(STORE_SQLITE, 3035000, FINDING_OK);
+	expect_version(STORE_SQLITE, 3037002, FINDING_FAIL);
+	expect_version(STORE_SQLITE, 3038000, FINDING_OK);
 }
 
 static void a_check_that_cannot_be_made_is_a_warning_and_the_others_go_on(void **state)
@@ -193,7 +193,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(postgres_before_13_fails),
-		cmocka_unit_test(sqlite_before_3_35_fails),
+		cmocka_unit_test(sqlite_before_3_38_fails),
 		cmocka_unit_test(a_check_that_cannot_be_made_is_a_warning_and_the_others_go_on),
 		cmocka_unit_test(no_session_is_one_finding_with_a_fix),
 		cmocka_unit_test(a_lost_session_is_told_once_and_ends_the_examination),
