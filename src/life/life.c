@@ -26,7 +26,7 @@ void life_init(struct life *l, const struct life_rules *rules)
 	*l = (struct life){.rules = *rules, .starting = true, .look_whole = true, .found = true};
 	silence_init(&l->silence, rules->lease.lease_ms, rules->brake_ms);
 	part_init(&l->part);
-	locks_init(&l->locks, &(struct locks_rules){GRACE_MS, QUIET_MS, GAP_MS});
+	locks_init(&l->locks, &(struct locks_rules){GRACE_MS, QUIET_MS, GAP_MS, 2 * LOCKS_MS});
 }
 
 void life_release(struct life *l)

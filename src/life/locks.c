@@ -80,12 +80,16 @@ void locks_outage(struct locks *x, int64_t now_ms)
 }
 
 /* Absent until the reading shows otherwise; the first absent reading sets the time. */
-static void mark_held(struct locks *x, const int64_t *held, int nheld, int64_t now_ms)
+static void mark_held(struct locks *x, const int64_t *held, int nheld, int64_t step_ms,
+                      int64_t now_ms)
 {
 	for (int i = 0; i < x->n; i++) {
 		struct locks_worker *w = &x->workers[i];
-		if (w->held_once && w->gone_ms == 0) {
+		if (w->gone_ms != 0) {
+			w->away_ms += step_ms;
+		} else if (w->held_once) {
 			w->gone_ms = now_ms;
+			w->away_ms = 0;
 		}
 	}
 	for (int i = 0; i < nheld; i++) {
@@ -99,7 +103,7 @@ static void mark_held(struct locks *x, const int64_t *held, int nheld, int64_t n
 static bool is_over(const struct locks *x, const struct locks_worker *w, int64_t now_ms)
 {
 	return w->gone_ms != 0 && !w->reported && now_ms >= x->quiet_until_ms &&
-	       now_ms - w->gone_ms >= x->rules.grace_ms;
+	       w->away_ms >= x->rules.grace_ms;
 }
 
 int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms,
@@ -111,9 +115,13 @@ int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_m
 	if (x->outage || (x->last_ms != 0 && now_ms - x->last_ms > x->rules.gap_ms)) {
 		quiet_from(x, now_ms);
 	}
+	int64_t step = now_ms - x->last_ms;
+	if (x->rules.step_ms != 0 && step > x->rules.step_ms) {
+		step = x->rules.step_ms;
+	}
 	x->outage = false;
 	x->last_ms = now_ms;
-	mark_held(x, held, nheld, now_ms);
+	mark_held(x, held, nheld, step, now_ms);
 	for (int i = 0; i < x->n; i++) {
 		struct locks_worker *w = &x->workers[i];
 		if (is_over(x, w, now_ms)) {

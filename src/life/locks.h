@@ -2,7 +2,9 @@
  * locks.h: noticing that a worker on another host has lost its session, as a
  * step function. Each worker's life session holds an advisory lock; one leader
  * reads which locks are held. A lock that is gone starts a grace in which a
- * living worker reconnects; a held lock proves nothing.
+ * living worker reconnects; a held lock proves nothing. Where readings are slow, so
+ * is everything else, also a worker that reconnects: a late reading counts no more
+ * of the grace than one that is on time.
  *
  * The reader's own troubles come first: after it lost its session, or its
  * readings had a gap, nobody is reported before everybody had a quiet time to
@@ -20,12 +22,14 @@ struct locks_rules {
 	int64_t grace_ms; /* 250 */
 	int64_t quiet_ms; /* 10000: after an outage of our own */
 	int64_t gap_ms;   /* 2000: readings further apart than this are an outage */
+	int64_t step_ms;  /* 40: as much of the grace a reading may count at most; 0: all of it */
 };
 
 struct locks_worker {
 	int64_t id;
 	bool held_once;  /* its lock was seen: only then can it vanish */
 	int64_t gone_ms; /* first reading without the lock; 0: held */
+	int64_t away_ms; /* how much of the grace the readings since have counted */
 	bool reported;
 };
 

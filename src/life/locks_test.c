@@ -40,6 +40,20 @@ static void a_lock_that_stays_away_is_reported_once_after_the_grace(void **state
 	locks_release(&x);
 }
 
+/* Under load the reader is slow, and so is a worker that reconnects. */
+static void late_readings_stretch_the_grace(void **state)
+{
+	(void)state;
+	struct locks x = two_seen();
+	struct locks_gone gone[2];
+	x.rules.step_ms = 40;
+	for (int64_t now = START + 200; now <= START + 1400; now += 200)
+		assert_int_equal(locks_reading(&x, (int64_t[]){1}, 1, now, gone), 0);
+	assert_int_equal(locks_reading(&x, (int64_t[]){1}, 1, START + 1600, gone), 1);
+	assert_int_equal(gone[0].since_ms, START + 200);
+	locks_release(&x);
+}
+
 static void a_worker_that_reconnects_within_the_grace_is_not_reported(void **state)
 {
 	(void)state;
@@ -270,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lock_that_stays_away_is_reported_once_after_the_grace),
+		cmocka_unit_test(late_readings_stretch_the_grace),
 		cmocka_unit_test(a_worker_that_reconnects_within_the_grace_is_not_reported),
 		cmocka_unit_test(one_that_came_back_after_its_report_can_vanish_again),
 		cmocka_unit_test(a_lock_that_was_never_seen_cannot_vanish),

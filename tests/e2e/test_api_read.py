@@ -411,7 +411,7 @@ def test_hostile_keys_and_texts_come_back_exactly(read, key):
     ("/watches/jobs/jobs", {"limit": "ten"}, "limit is a whole number"),
     ("/watches/jobs/jobs", {"sort": "size"}, "sort is key, age or state"),
     ("/watches/jobs/jobs", {"desc": "perhaps"}, "desc is true or false"),
-    ("/watches/jobs/jobs", {"after": "x"}, "no cursor"),
+    ("/watches/jobs/jobs", {"after": "x"}, "is not a cursor"),
     ("/watches/jobs/jobs", {"where": "knd=crawl"}, 'where: watch jobs has no "knd"'),
     ("/watches/jobs/jobs", {"verdict": "lost"}, "lost"),
     ("/watches/jobs/jobs", {"where": ["stuck"] * 33}, "at most 32 terms"),

@@ -37,9 +37,9 @@ def cron_server():
 class CronDatabase(PgDatabase):
     """pg_cron lives in one database of a server, whose name is a setting."""
 
-    def _admin(self, statement):
+    def _admin(self, statement, *names):
         self.name = "cron"
-        super()._admin(statement)
+        super()._admin(statement, *["cron" for _ in names])
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_rhythm_that_pg_cron_does_not_know_is_rounded_up_and_said(defib, cron)
     ran = defib("install", "jobs", "--yes", config=config(cron, "10s"))
     known = cron.sql("SELECT extversion >= '1.5' FROM pg_extension WHERE extname = 'pg_cron'")[0][0]
     assert tasks(cron)[0][1] == ("10 seconds" if known else "* * * * *")
-    assert known or "every 1m; 10s is no rhythm" in ran.out
+    assert known or "every 1m; 10s is not an interval" in ran.out
 
 
 @pytest.mark.covers("A13")

@@ -138,8 +138,9 @@ def test_a_sweep_waits_while_most_owners_fell_silent_at_once(swept):
     worker = swept.work(beating="{brake_ceiling: 20s, pace: 0}")
     swept.a_sweep_passes()
     swept.beating = set()
-    worker.wait_log(HELD)
-    assert "fell silent within" in worker.log
+    # Where the worker itself was slow, it doubts first and brakes then.
+    worker.wait_log("fell silent within")
+    assert HELD in worker.log
     assert swept.freed("beating") == 0
     # Not for ever.
     eventually(lambda: swept.freed("beating") == 4)
