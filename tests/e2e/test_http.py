@@ -496,7 +496,7 @@ def test_an_address_in_use_is_one_line(tmp_path, local):
 
 @pytest.mark.parametrize("listen,words", [
     ("0.0.0.0:0", "there is no token"), ("[::]:0", "there is no token"),
-    ("8080", "is not an address"), ("example.org:80", "is no address"),
+    ("8080", "is not an address"), ("example.org:80", "is not an address"),
     ("127.0.0.1:99999", "is not an address")])
 def test_an_address_that_is_no_good_is_one_line(tmp_path, listen, words):
     said = refused_start(tmp_path, lite_config(tmp_path), "--listen", listen)
