@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_doctor.c: `defib doctor`: what will go wrong, one line a finding, each
+ * cmd_doctor.c: `defib doctor`: what will go wrong, one line per finding, each
  * with its fix.
  *
  * Exit code: 4 when a database itself fails, 3 when only a watch does, 0 when

@@ -2,7 +2,7 @@
  * daemon.h: the watch that never ends: every watch is scanned at its interval by
  * the one daemon that leads it, under guards.
  *
- * One thread and one session a database (a database loop), so that a database that
+ * One thread and one session per database (a database loop), so that a database that
  * is down keeps no other waiting. Passes of one watch never overlap, and those
  * that were missed are made up for by one.
  *

@@ -159,5 +159,5 @@ void call_undo(struct api_call *c)
 	if (u.options.batch)
 		undo_batch(&u);
 	else
-		api_problem(c, 400, "what is to be undone? give batch, as the act that made it said");
+		api_problem(c, 400, "batch is missing; give the batch that the act returned");
 }

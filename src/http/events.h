@@ -11,7 +11,7 @@
  * with it gets what was committed since, from the ledger itself: nothing has to be
  * kept for him, and any daemon can go on where another ended.
  *
- * Ledgers are read while somebody listens, by one thread a database (ledger_tail.c), and
+ * Ledgers are read while somebody listens, by one thread per database (ledger_tail.c), and
  * each entry once for all who are up to date. Those who are not (they came back, or
  * are slow) are served from their own place, page by page.
  */

@@ -321,7 +321,7 @@ static void check_work(struct check *c)
 			"else it would be undone for ever");
 	if (k->rolled_back.text && !k->rollback_ready.text)
 		problem(c, k->rolled_back.at,
-		        "work.rolled_back needs work.rollback_ready, which tells the rows to be undone");
+		        "work.rolled_back needs work.rollback_ready, which selects the rows to roll back");
 	if ((k->rollback_ready.text || k->step.text) && !runs_steps(c->w))
 		problem(c, k->step.text ? k->step.at : k->rollback_ready.at,
 		        "work.step and work.rollback_ready need work.workflow, whose steps are run");

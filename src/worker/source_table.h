@@ -4,7 +4,7 @@
  *
  * The user's rows keep what the user's SET lists say and nothing else. Who has
  * a job, since when and for the how many-th time stands in defib's own lease
- * table beside it, one row a job, claimed by INSERT … ON CONFLICT.
+ * table beside it, one row per job, claimed by INSERT … ON CONFLICT.
  *
  * Which list is written when a job ends:
  *   done                            done

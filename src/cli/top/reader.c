@@ -18,7 +18,7 @@ struct top_reader {
 	struct top_part *reading;
 };
 
-/* ---- errands ---- */
+/* ---- actions ---- */
 
 struct top_action *top_action_new(enum top_action_is is, int part, int watch)
 {
@@ -63,8 +63,8 @@ static void wake_screen(const struct top_reader *d)
 	(void)n;
 }
 
-/* The next errand; NULL when it is time to read, or to end. */
-static struct top_action *wait_errand(struct top_reader *d, int64_t due_ms)
+/* The next action; NULL when it is time to read, or to end. */
+static struct top_action *wait_action(struct top_reader *d, int64_t due_ms)
 {
 	int64_t left_ms;
 	while (!d->stop && !d->asked && (left_ms = due_ms - clock_boot_ms()) > 0) {
@@ -92,7 +92,7 @@ static void *request_pool_thread(void *arg)
 	int64_t due_ms = 0;
 	pthread_mutex_lock(&d->lock);
 	while (!d->stop) {
-		struct top_action *e = wait_errand(d, due_ms);
+		struct top_action *e = wait_action(d, due_ms);
 		d->writing = e && e->is != TOP_STORY && !e->dry_run;
 		pthread_mutex_unlock(&d->lock);
 		struct top_part *p = NULL;

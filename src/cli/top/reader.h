@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * top/reader.h: who asks the databases for `defib top`: one thread a database, with sessions of
+ * top/reader.h: queries the databases for `defib top`: one thread per database, with sessions of
  * its own, so that keys are answered while a database is slow or away, and one that is away
  * keeps nobody from the others.
  *
  * A reader reads at each interval and when something was done, and leaves the newest reading
- * to be taken. What a person wants done or told is an errand: handed in, done in its turn, and
+ * to be taken. What the user wants done or shown is an action: handed in, done in its turn, and
  * handed back with its text. All queries are bounded in rows and time.
  */
 #ifndef CLI_TOP_READER_H

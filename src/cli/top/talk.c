@@ -54,7 +54,7 @@ static void to_page(struct top_talk *t, enum top_mode mode)
 
 /* ---- plans ---- */
 
-/* The errand of the plan that is about this watch. */
+/* The action of the plan that is about this watch. */
 static struct top_action *part_of_plan(struct top_talk *t, enum top_action_is is, int part,
                                        int watch)
 {
@@ -140,7 +140,7 @@ static void send(struct top_talk *t, struct top_action *e)
 	top_reader_send(t->places[e->part].reader, e);
 }
 
-/* Hand the plan to the readers; it comes back errand by errand. */
+/* Hand the plan to the readers; it comes back action by action. */
 static void send_plan(struct top_talk *t)
 {
 	begin_turn(t);
