@@ -229,6 +229,8 @@ static int force_jobs(struct force_run *r)
 		.concurrency = w->work.concurrency > 0 ? w->work.concurrency : 1,
 		.command = command_of(c, w),
 		.pass_environment = w->work.pass_environment,
+		.no_session_error = w->work.no_session_error,
+		.unrecorded_message = w->work.unrecorded_message,
 		.poll_ms = 1000,
 		.timeout_ms = w->work.timeout_us / 1000,
 		.grace_ms = w->work.grace_us / 1000,

@@ -163,6 +163,8 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 		.command = command_argv(r->cli),
 		.pass_environment = w->work.pass_environment,
 		.workflows = &r->cli->settings.workflows,
+		.no_session_error = w->work.no_session_error,
+		.unrecorded_message = w->work.unrecorded_message,
 		.poll_ms = w->work.poll_us / 1000,
 		.batch = w->work.batch,
 		.timeout_ms = w->work.timeout_us / 1000,

@@ -113,6 +113,10 @@ struct pool {
 	int64_t concurrency;
 };
 
+/* Texts of a worker, where its watch gives no others; a queue has no watch that could. */
+#define NO_SESSION_ERROR "the program got no session"
+#define UNRECORDED_MESSAGE "result not recorded"
+
 /* How defib's own workers use the table. */
 struct work {
 	bool given;
@@ -129,6 +133,7 @@ struct work {
 	struct text_list command;
 	struct text_list pass_environment; /* of the program: NAME or NAME=value */
 	const char *spool;                 /* folder, or a word for no; NULL: the usual place */
+	const char *no_session_error, *unrecorded_message;
 	int64_t burst_limit, burst_window_us;
 	int npools;
 	struct pool *pools;

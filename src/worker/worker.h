@@ -28,7 +28,9 @@ struct worker_pool {
 	void *handler_ctx;
 	/* Jobs of these kinds run their steps; NULL: none. `command` may be NULL then. */
 	const struct workflow_list *workflows;
-	int64_t poll_ms;     /* 1000 */
+	const char *no_session_error;   /* of a job whose program got none; NULL: as watch.h has it */
+	const char *unrecorded_message; /* of a job whose end could not be recorded; the same */
+	int64_t poll_ms;                /* 1000 */
 	int64_t batch;       /* jobs taken at most in a poll interval; 0: as many as there are slots */
 	int64_t timeout_ms;  /* where the job has none of its own; 0: none */
 	int64_t grace_ms;    /* between TERM and KILL; for a handler, between asked and stuck */

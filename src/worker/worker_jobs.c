@@ -18,7 +18,6 @@
 #define SESSION_WAIT_MS 1000
 #define HOST_TOLD_MS 60000 /* what this host lacks is said once, not for each job */
 #define BEGIN_MOST 4       /* so many are started before it is seen which have ended */
-#define NO_SESSION "Failed to obtain processing session"
 
 static void step_waiting(struct worker *w, struct run *r, int64_t now);
 
@@ -83,6 +82,14 @@ static char *error_of(const struct job *j, const char *said)
 	return buf_detach(&out);
 }
 
+static const char *error_said(const struct worker *w, const struct run *r, enum child_end end)
+{
+	const char *given = w->options.pools[r->job->pool].no_session_error;
+	if (end != CHILD_UNSERVED)
+		return child_error(r->child);
+	return given ? given : NO_SESSION_ERROR;
+}
+
 static void child_ended(struct worker *w, struct job *j, enum child_end end, int64_t now)
 {
 	struct run *r = j->run;
@@ -93,7 +100,7 @@ static void child_ended(struct worker *w, struct job *j, enum child_end end, int
 	if (end == CHILD_DONE && len > 0)
 		j->result = result_json(result);
 	if (end != CHILD_DONE)
-		j->error = error_of(j, end == CHILD_UNSERVED ? NO_SESSION : child_error(r->child));
+		j->error = error_of(j, error_said(w, r, end));
 	drop_run(w, r);
 	turner_over(w, j);
 }

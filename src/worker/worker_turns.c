@@ -147,8 +147,10 @@ static void log_unrecorded(const struct worker *w, const struct job *j, const st
                            const char *spool)
 {
 	struct buf line = BUF_INIT;
-	buf_addf(&line, "ZOMBIE RECORD ALERT: %s %s stuck: could not record that it is %s",
-	         w->sources[j->pool]->name, j->claim.key, settle_names[j->as]);
+	const char *given = w->options.pools[j->pool].unrecorded_message;
+	buf_addf(&line, "%s: %s %s stuck: could not record that it is %s",
+	         given ? given : UNRECORDED_MESSAGE, w->sources[j->pool]->name, j->claim.key,
+	         settle_names[j->as]);
 	log_event(LOG_CRITICAL, buf_text(&line), LOG_INT("epoch", j->claim.epoch),
 	          LOG_STR("because", why ? why->what : NULL), LOG_STR("spool", spool));
 	buf_release(&line);

@@ -35,7 +35,7 @@ LEASE_S = 1.5
 # By design: 0 left in order, 4 the database was away at the start. Killed by us; asked to
 # leave in its first moment, before it listens.
 GOOD_EXITS = (0, 4, -signal.SIGKILL, -signal.SIGTERM)
-ALARMS = ("Sanitizer", "runtime error:", "ZOMBIE RECORD ALERT", "Assertion")
+ALARMS = ("Sanitizer", "runtime error:", "result not recorded", "Assertion")
 
 
 def build_job(folder):

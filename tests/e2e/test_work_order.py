@@ -122,7 +122,7 @@ def test_a_result_that_its_table_refuses_for_ever_holds_up_no_other_row(tables):
     tables.go()
     tables.until(lambda: tables.states("one")[1] == "done" and
                  tables.states("two") == ["done"] * 2)
-    worker.wait_log("ZOMBIE RECORD ALERT: one 1 stuck")
+    worker.wait_log("result not recorded: one 1 stuck")
     tables.add("one")
     tables.until(lambda: tables.states("one") == ["running", "done", "done"])
     assert len(tables.began()) == 5

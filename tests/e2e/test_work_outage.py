@@ -147,9 +147,9 @@ def test_without_a_spool_one_critical_line_names_the_job(queue, outage):
     up_and_go(queue)
     outage.begin()
     (queue.program.dir / "go").touch()
-    worker.wait_log("ZOMBIE RECORD ALERT")
+    worker.wait_log("result not recorded")
     outage.end()
-    lines = [line for line in worker.log.splitlines() if "ZOMBIE RECORD ALERT" in line]
+    lines = [line for line in worker.log.splitlines() if "result not recorded" in line]
     assert len(lines) == 1
     assert "critical" in lines[0] and f"default {job} stuck" in lines[0]
 
@@ -163,7 +163,7 @@ def test_what_could_not_be_recorded_is_recovered_later(queue, outage):
     up_and_go(queue)
     outage.begin()
     (queue.program.dir / "go").touch()
-    worker.wait_log("ZOMBIE RECORD ALERT")
+    worker.wait_log("result not recorded")
     outage.end()
     queue.wait_state(job, "done")
     assert queue.one(job, "epoch") >= 2
@@ -177,7 +177,7 @@ def test_a_worker_that_lost_a_record_says_so_by_its_exit_code(queue, outage):
     up_and_go(queue)
     outage.begin()
     (queue.program.dir / "go").touch()
-    worker.wait_log("ZOMBIE RECORD ALERT")
+    worker.wait_log("result not recorded")
     worker.signal(signal.SIGTERM)
     assert worker.wait() == 6
 

@@ -131,7 +131,7 @@ def test_exit_69_is_run_three_times_a_second_apart_and_then_fails(queue):
     queue.drain(run="date +%s.%N >>tries; echo too many clients >&2; exit 69")
     at = [float(line) for line in (queue.program.dir / "tries").read_text().split()]
     assert len(at) == 3 and all(b - a >= 0.99 for a, b in zip(at, at[1:])), at
-    assert queue.one(job, "state, error") == ("failed", "Failed to obtain processing session")
+    assert queue.one(job, "state, error") == ("failed", "the program got no session")
 
 
 @pytest.mark.covers("A7", "D4")

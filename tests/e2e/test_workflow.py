@@ -122,7 +122,7 @@ def test_a_step_that_gets_no_session_is_run_again_and_then_fails_by_name(flow):
     job = flow.enqueue("--max-attempts", "1")
     flow.drain()
     assert flow.log == ["run one"] + ["run two"] * 3
-    assert flow.queue.one(job, "error") == "two: Failed to obtain processing session"
+    assert flow.queue.one(job, "error") == "two: the program got no session"
 
 
 def test_steps_follow_each_other_without_waiting_for_a_poll(flow):
