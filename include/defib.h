@@ -434,7 +434,7 @@ typedef struct defib_act_options {
 	const char *step;   /* of a retry: the step to begin at */
 	const char *reason; /* NULL: the watch's own */
 	const char *actor;  /* who it is in the ledger; "library" */
-	int override_guard; /* other than 0: also a job whose worker is alive */
+	int override_guard; /* other than 0: also a job whose worker is alive, and despite the brake */
 	defib_finding_call finding; /* called for each job, by the calling thread; may be NULL */
 	void *ctx;
 } defib_act_options;
@@ -450,8 +450,9 @@ typedef struct defib_act_options {
  */
 
 /*
- * One pass over a watch: find stuck jobs and, with `fix`, recover them. It convicts in one look,
- * and does not ask whether the brake of a running daemon is on.
+ * One pass over a watch: find stuck jobs and, with `fix`, recover them, as `defib scan` does: one
+ * look is enough, and a pause does not apply. DEFIB_REFUSED: the brake of the daemon that leads the
+ * watch is on, and `override_guard` is not set.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_scan(defib_watches *watches, const char *watch,
                                                 const defib_act_options *options,

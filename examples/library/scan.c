@@ -17,21 +17,18 @@ int main(int argc, char **argv)
 	};
 	defib_act_options act = DEFIB_ACT_OPTIONS_INIT;
 	defib_result fixed = DEFIB_RESULT_INIT, undone = DEFIB_RESULT_INIT;
-	defib_message m = {"", ""};
-	defib_watches *watches = NULL;
+	defib_message m;
+	defib_watches *watches;
 	defib_err err = defib_watches_new(argc > 1 ? argv[1] : "", &watches, &m);
 	for (int i = 0; !err && i < 6; i++)
 		err = defib_watches_set(watches, "jobs", options[i][0], options[i][1], &m);
-	act.finding = show;
-	act.fix = 1;
+	act.fix = 1, act.finding = show;
 	if (!err)
 		err = defib_scan(watches, "jobs", &act, &fixed, &m);
 	if (!err && fixed.batch[0])
 		err = defib_undo(watches, "jobs", fixed.batch, &act, &undone, &m);
-	if (err)
-		fprintf(stderr, "%s: %s\n", defib_err_name(err), m.what);
-	else
-		printf("%d recovered, %d undone\n", (int)fixed.recovered, (int)undone.recovered);
+	printf("%d recovered, %d undone%s%s\n", (int)fixed.recovered, (int)undone.recovered,
+	       err ? ": " : "", m.what);
 	defib_watches_free(watches);
 	return err != DEFIB_OK;
 }

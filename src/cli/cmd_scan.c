@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "recover/leader_status.h"
 #include "recover/unseen.h"
 #include "view/scan.h"
-#include "view/watch.h"
 
 const struct cli_option scan_options[] = {
 	{"fix", NULL, "recover them; without it nothing is changed"},
@@ -302,31 +302,13 @@ static void prepare_sources(struct run *run)
 	}
 }
 
-/*
- * Nobody is kept from his own jobs because our tables cannot be read: then there
- * is no brake to know of.
- */
-static defib_err refuse_brake(struct run *run, struct session *session, const struct watch *w,
-                              const struct database *d, struct failure *f)
+static defib_err ask_brake(const struct run *run, struct session *session, const struct watch *w,
+                           struct failure *f)
 {
-	struct watch_status st;
-	struct left left;
-	struct failure unread = {0};
 	if (!run->options.fix || run->options.override_guard)
 		return DEFIB_OK;
-	if (session_ready(session, f))
-		return f->code;
-	if (left_read(session->store, &run->cli->arena, &left, &unread))
-		return DEFIB_OK;
-	watch_status_init(&st, d, w->name, &left);
-	if (watch_status_brakes(&st)) {
-		const char *guard = json_string_value(json_object_get(st.info, "guard"));
-		fail(f, DEFIB_REFUSED, "watch %s: nothing was changed: the daemon's brake is on: %s",
-		     w->name, guard ? guard : "");
-		fail_next(f, "wait for it, or add --override-guard, which the ledger will say");
-	}
-	watch_status_release(&st);
-	return f->code;
+	defib_err err = session_ready(session, f);
+	return err ? err : brake_allows(session->store, w->name, "add --override-guard", f);
 }
 
 static void scan_one(struct run *run, int i)
@@ -340,7 +322,7 @@ static void scan_one(struct run *run, int i)
 	report_watch_begin(&run->report, w, d);
 	if (source->down.code)
 		result->failure = source->down; /* it would only cost its time-out again */
-	else if (!refuse_brake(run, &source->session, w, d, &result->failure))
+	else if (!ask_brake(run, &source->session, w, &result->failure))
 		scan_watch(&source->session, w, &run->options, result);
 	if (result->failure.code && !source->session.store)
 		source->down = result->failure;

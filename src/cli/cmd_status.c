@@ -51,7 +51,7 @@ static bool tells_queue(const struct asking *x, const struct database *d, const 
 		if (x->selection.groups[i].database == d &&
 		    text_eq(x->selection.groups[i].watch->name, BUILTIN_NAME))
 			return false;
-	return x->cli->nwords == 0 && left_knows(left, BUILTIN_NAME);
+	return x->cli->nwords == 0 && leader_known(&left->led, BUILTIN_NAME);
 }
 
 static struct session *session_of(struct asking *x, const struct database *d)

@@ -5,10 +5,10 @@
 #include "http/api_act.h"
 
 #include "base/clock.h"
+#include "recover/leader_status.h"
 #include "recover/scan.h"
 #include "view/json.h"
 #include "view/scan.h"
-#include "view/watch.h"
 
 #define FOUND_USUAL 500
 #define FOUND_MOST 5000
@@ -55,24 +55,12 @@ static bool read_options(struct api_call *c, struct scan_options *o)
 	return true;
 }
 
-/* Most fell silent at once: they are likely cut off rather than dead. */
-static bool brake_allows(struct api_call *c, const struct scan_options *o)
+static bool ask_brake(struct api_call *c, const struct scan_options *o)
 {
-	struct watch_status st;
-	struct left left;
 	struct failure f = {0};
-	if (!o->fix || o->override_guard || left_read(c->session->store, &c->arena, &left, &f))
-		return true;
-	fail_clear(&f);
-	watch_status_init(&st, c->database, c->watch->name, &left);
-	if (watch_status_brakes(&st)) {
-		const char *guard = json_string_value(json_object_get(st.info, "guard"));
-		fail(&f, DEFIB_REFUSED, "watch %s: nothing was changed: the daemon's brake is on: %s",
-		     c->watch->name, guard ? guard : "");
-		fail_next(&f, "wait for it, or send \"override_guard\": true, which the ledger will say");
-	}
-	watch_status_release(&st);
-	return !f.code || api_failed_as(c, 409, &f);
+	return !o->fix || o->override_guard ||
+	       !brake_allows(c->session->store, c->watch->name, "send \"override_guard\": true", &f) ||
+	       api_failed_as(c, 409, &f);
 }
 
 void call_scan(struct api_call *c)
@@ -85,7 +73,7 @@ void call_scan(struct api_call *c)
 	                         .observer = {note_job, NULL, &p}};
 	struct buf *out = &c->out->body;
 	struct scan_result r = {0};
-	if (!read_options(c, &o) || !brake_allows(c, &o))
+	if (!read_options(c, &o) || !ask_brake(c, &o))
 		return;
 	buf_add(out, "{\"watches\":[");
 	scan_begin_json(c->watch, c->database, out);

@@ -254,7 +254,7 @@ static void list_standings(struct api_call *c)
 	for (int i = 0; i < s->nwatches; i++)
 		if (s->watches[i].enabled && settings_database(s, &s->watches[i]) == c->database)
 			add_standing(c, s->watches[i].name, &left, &n);
-	if (!settings_watch(s, BUILTIN_NAME) && left_knows(&left, BUILTIN_NAME))
+	if (!settings_watch(s, BUILTIN_NAME) && leader_known(&left.led, BUILTIN_NAME))
 		add_standing(c, BUILTIN_NAME, &left, &n);
 	buf_add(&c->out->body, "\n]}\n");
 }
@@ -323,7 +323,7 @@ static const char *watch_status_word(const struct watch_view *v, const json_t *i
 	if (!b || !b->leads)
 		return NULL;
 	int64_t since_ms = b->passed_ms ? b->passed_ms : v->started_ms;
-	int64_t owed_ms = watch_status_owed_us(v->watch->every_us) / 1000;
+	int64_t owed_ms = leader_owed_us(v->watch->every_us) / 1000;
 	return watch_status_names[watch_status_judge(
 		&(struct watch_status_facts){.leads = true,
 	                                 .silent = v->now_ms - since_ms > owed_ms,

@@ -6,6 +6,7 @@
 #include "lib/lib.h"
 
 #include "recover/bound.h"
+#include "recover/leader_status.h"
 #include "recover/look.h"
 #include "recover/startup.h"
 #include "watch/words.h"
@@ -104,6 +105,14 @@ static defib_err scan_options_of(const defib_act_options *o, const struct lib_wa
 	return DEFIB_OK;
 }
 
+static defib_err ask_brake(struct lib_watch *on, const defib_act_options *o, struct failure *f)
+{
+	if (!o->fix || o->override_guard)
+		return DEFIB_OK;
+	defib_err err = session_ready(&on->session, f);
+	return err ? err : brake_allows(on->session.store, on->watch->name, "set override_guard", f);
+}
+
 defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_options *options,
                      defib_result *result, defib_message *message)
 {
@@ -118,6 +127,8 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 		err = lib_watch(watches, watch, !o.fix, &on, &f);
 	if (!err)
 		err = scan_options_of(&o, &on, &teller, &scan, &f);
+	if (!err)
+		err = ask_brake(&on, &o, &f);
 	if (!err && (err = scan_watch(&on.session, on.watch, &scan, &r)) != DEFIB_OK)
 		f = r.failure;
 	session_close(&on.session);

@@ -6,6 +6,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/overrides.h"
+#include "life/leader.h"
 
 static struct rig *with_jobs(void **state)
 {
@@ -58,6 +60,7 @@ static defib_watches *watch_jobs(struct rig *g)
 		{"stuck_after", "1h"},
 		{"requeue", "status = 'queued', error = :reason, owner = NULL"},
 		{"fail", "status = 'failed', error = :reason"},
+		{"retry", "status = 'again'"},
 		{"startup", "{do: fail}"},
 	};
 	defib_watches *ws = NULL;
@@ -156,6 +159,49 @@ static void a_remedy_that_is_none_is_refused(void **state)
 	defib_watches_free(ws);
 }
 
+/* As a daemon that leads the watch writes it. */
+static void lead_with_the_brake(struct rig *g, bool on)
+{
+	static const char *const watches[] = {"jobs"};
+	struct failure f = {0};
+	struct buf info = BUF_INIT;
+	bool leads = false, there = false;
+	assert_int_equal(told_open(g->other, "leader", true, &there, &f), DEFIB_OK);
+	assert_int_equal(leader_ask(g->other, "a daemon", watches, 1, &leads, &f), DEFIB_OK);
+	assert_true(leads);
+	buf_addf(&info, "{\"braking\":%s,\"guard\":\"3 of 3 fell silent\",\"every_s\":60}",
+	         on ? "true" : "false");
+	assert_int_equal(status_write(g->other, "jobs", "a daemon", buf_text(&info), &f), DEFIB_OK);
+	buf_release(&info);
+}
+
+static void a_scan_that_fixes_waits_for_the_brake_of_a_daemon(void **state)
+{
+	struct rig *g = with_jobs(state);
+	defib_watches *ws = watch_jobs(g);
+	defib_act_options o = DEFIB_ACT_OPTIONS_INIT;
+	defib_result r = DEFIB_RESULT_INIT;
+	defib_message m;
+	lead_with_the_brake(g, true);
+	expect(defib_scan(ws, "jobs", &o, &r, &m), DEFIB_OK, &m);
+	assert_int_equal(r.left, 3);
+	o.fix = 1;
+	expect(defib_scan(ws, "jobs", &o, &r, &m), DEFIB_REFUSED, &m);
+	assert_string_equal(m.what, "watch jobs: nothing was changed: the daemon's brake is on: "
+	                            "3 of 3 fell silent");
+	assert_string_equal(m.next, "wait for it, or set override_guard, which the ledger will say");
+	assert_int_equal(r.found, 0);
+	assert_int_equal(in_status(g, "running"), 3);
+	o.override_guard = 1;
+	o.limit = 1;
+	expect(defib_scan(ws, "jobs", &o, &r, &m), DEFIB_OK, &m);
+	assert_int_equal(r.recovered, 1);
+	lead_with_the_brake(g, false);
+	fix(ws, &r);
+	assert_int_equal(r.recovered, 2);
+	defib_watches_free(ws);
+}
+
 /* ---- explain and acts ---- */
 
 static void a_job_is_explained_stuck_or_not(void **state)
@@ -194,6 +240,29 @@ static void acts_are_dry_unless_they_fix(void **state)
 	assert_int_equal(in_status(g, "failed"), 1);
 	expect(defib_act(ws, "jobs", "explode", jobs, 2, &o, &r, &m), DEFIB_USAGE, &m);
 	expect(defib_act(ws, "jobs", "rollback", jobs, 1, &o, &r, &m), DEFIB_CONFIG, &m);
+	defib_watches_free(ws);
+}
+
+static void each_act_writes_what_the_watch_says(void **state)
+{
+	static const struct {
+		const char *act, *job, *status;
+	} acts[] = {{"requeue", "1", "queued"}, {"retry", "2", "again"}, {"rollback", "3", "undoing"}};
+	struct rig *g = with_jobs(state);
+	defib_watches *ws = watch_jobs(g);
+	defib_act_options o = DEFIB_ACT_OPTIONS_INIT;
+	defib_message m;
+	o.fix = 1;
+	expect(defib_watches_set(ws, "jobs", "rollback", "status = 'undoing'", &m), DEFIB_OK, &m);
+	for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+		defib_result r = DEFIB_RESULT_INIT, back = DEFIB_RESULT_INIT;
+		expect(defib_act(ws, NULL, acts[i].act, &acts[i].job, 1, &o, &r, &m), DEFIB_OK, &m);
+		assert_int_equal(r.recovered, 1);
+		assert_int_equal(in_status(g, acts[i].status), 1);
+		expect(defib_undo(ws, NULL, r.batch, &o, &back, &m), DEFIB_OK, &m);
+		assert_int_equal(back.recovered, 1);
+	}
+	assert_int_equal(in_status(g, "running"), 3);
 	defib_watches_free(ws);
 }
 
@@ -273,6 +342,32 @@ static void the_ledger_is_read_by_batch_and_on_from_an_id(void **state)
 
 /* ---- watches ---- */
 
+static const char jobs_yaml[] =
+	"watches:\n  - name: jobs\n    table: jobs\n    key: id\n    time_type: epoch\n"
+	"    running: status = 'running'\n    alive_at: beat_at\n    stuck_after: 1h\n"
+	"    requeue: status = 'queued'\n";
+
+static void watches_are_loaded_from_a_file(void **state)
+{
+	struct rig *g = with_jobs(state);
+	char path[] = "/tmp/defib-watches-XXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	defib_watches *ws = NULL;
+	defib_result r = DEFIB_RESULT_INIT;
+	defib_message m;
+	assert_non_null(file);
+	/* The file names its database; the handle has none. */
+	fprintf(file, "databases: [{url: \"%s\"}]\n%s", g->url, jobs_yaml);
+	fclose(file);
+	expect(defib_watches_new(NULL, &ws, &m), DEFIB_OK, &m);
+	expect(defib_watches_load_file(ws, path, &m), DEFIB_OK, &m);
+	unlink(path);
+	assert_string_equal(defib_watches_name(ws, 0), "jobs");
+	fix(ws, &r);
+	assert_int_equal(r.recovered, 3);
+	defib_watches_free(ws);
+}
+
 static void watches_are_loaded_from_a_string_and_changed(void **state)
 {
 	struct rig *g = with_jobs(state);
@@ -280,13 +375,7 @@ static void watches_are_loaded_from_a_string_and_changed(void **state)
 	defib_result r = DEFIB_RESULT_INIT;
 	defib_message m;
 	expect(defib_watches_new(g->url, &ws, &m), DEFIB_OK, &m);
-	expect(defib_watches_load_string(
-			   ws,
-			   "watches:\n  - name: jobs\n    table: jobs\n    key: id\n    time_type: epoch\n"
-			   "    running: status = 'running'\n    alive_at: beat_at\n    stuck_after: 1h\n"
-			   "    requeue: status = 'queued'\n",
-			   &m),
-	       DEFIB_OK, &m);
+	expect(defib_watches_load_string(ws, jobs_yaml, &m), DEFIB_OK, &m);
 	assert_string_equal(defib_watches_name(ws, 0), "jobs");
 	assert_null(defib_watches_name(ws, 1));
 	expect(defib_scan(ws, NULL, NULL, &r, &m), DEFIB_OK, &m);
@@ -338,12 +427,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BOTH(a_dry_scan_reports_each_job_and_writes_nothing),
 		BOTH(what_a_scan_fixed_can_be_undone),
+		BOTH(a_scan_that_fixes_waits_for_the_brake_of_a_daemon),
 		BOTH(a_remedy_that_is_none_is_refused),
 		BOTH(a_job_is_explained_stuck_or_not),
 		BOTH(acts_are_dry_unless_they_fix),
+		BOTH(each_act_writes_what_the_watch_says),
 		BOTH(a_held_job_is_left_by_a_scan_until_it_is_released),
 		BOTH(the_startup_fails_what_was_left_past_its_threshold),
 		BOTH(the_ledger_is_read_by_batch_and_on_from_an_id),
+		BOTH(watches_are_loaded_from_a_file),
 		BOTH(watches_are_loaded_from_a_string_and_changed),
 		cmocka_unit_test(wrong_options_are_refused_with_words),
 		cmocka_unit_test(log_lines_go_to_the_callback),

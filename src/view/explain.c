@@ -67,11 +67,11 @@ void explain_guard(struct store *s, const struct database *d, const struct watch
 	if (left_read(s, a, &left, &ignored))
 		return;
 	watch_status_init(&st, d, w->name, &left);
-	const char *guard = json_string_value(json_object_get(st.info, "guard"));
+	const char *guard = json_string_value(json_object_get(st.led.info, "guard"));
 	if (st.is == WATCH_STATUS_HELD && guard && x->cand.judgement.verdict != VERDICT_NONE)
 		x->guard = arena_strdup(a, guard);
 	if (st.is != WATCH_STATUS_NO_LEADER)
-		x->factor = json_number_value(json_object_get(st.info, "factor"));
+		x->factor = json_number_value(json_object_get(st.led.info, "factor"));
 	watch_status_release(&st);
 }
 

@@ -12,10 +12,6 @@
 #include "view/override.h"
 #include "watch/compile.h"
 
-/* So many intervals, and some time for the scan itself, may pass without a finished one. */
-#define INTERVALS 3
-#define SOME_TIME_US (30 * US_PER_S)
-
 const char *const watch_status_names[] = {
 #define X(id, name, trouble, words) name,
 	WATCH_STATUS_LIST(X)
@@ -30,9 +26,7 @@ defib_err left_read(struct store *s, struct arena *a, struct left *out, struct f
 	defib_err err = told_open(s, "leader", false, &out->there, f);
 	if (err || !out->there)
 		return err;
-	err = leader_read(s, a, &out->leaders, &out->nleaders, f);
-	if (!err)
-		err = status_read(s, a, &out->statuses, &out->nstatuses, f);
+	err = leader_rows_read(s, a, &out->led, f);
 	if (!err)
 		err = override_read(s, a, &out->words, &out->nwords, f);
 	if (!err)
@@ -45,53 +39,6 @@ defib_err left_read(struct store *s, struct arena *a, struct left *out, struct f
 defib_err left_attachments(struct store *s, struct arena *a, struct left *l, struct failure *f)
 {
 	return attachments_read(s, a, &l->attachments, &l->nattachments, f);
-}
-
-static const struct leader_row *leader_of(const struct left *l, const char *watch)
-{
-	for (int i = 0; i < l->nleaders; i++)
-		if (text_eq(l->leaders[i].watch, watch))
-			return &l->leaders[i];
-	return NULL;
-}
-
-static const struct status_row *status_of(const struct left *l, const char *watch)
-{
-	for (int i = 0; i < l->nstatuses; i++)
-		if (text_eq(l->statuses[i].watch, watch))
-			return &l->statuses[i];
-	return NULL;
-}
-
-bool left_knows(const struct left *l, const char *watch)
-{
-	return leader_of(l, watch) || status_of(l, watch);
-}
-
-static void find_last_scan(struct watch_status *st)
-{
-	const char *text = json_string_value(json_object_get(st->info, "last_finished_scan"));
-	int64_t at_us;
-	st->scanned = st->status && time_parse(text, &at_us);
-	if (!st->scanned)
-		return;
-	st->ago_us = st->status->age_us + st->status->at_us - at_us;
-	st->ago_us = st->ago_us > 0 ? st->ago_us : 0;
-}
-
-int64_t watch_status_owed_us(int64_t every_us)
-{
-	return INTERVALS * every_us + SOME_TIME_US;
-}
-
-/* A leader that has only just begun owes no scan yet. */
-static bool is_silent(const struct watch_status *st)
-{
-	int64_t every_us = json_integer_value(json_object_get(st->info, "every_s")) * US_PER_S;
-	int64_t owed_us = watch_status_owed_us(every_us);
-	int64_t since_us =
-		st->scanned && st->ago_us < st->leader->led_us ? st->ago_us : st->leader->led_us;
-	return since_us > owed_us;
 }
 
 static int64_t number(const json_t *info, const char *name)
@@ -133,12 +80,11 @@ static void find_alerts(struct watch_status *st, const struct left *l)
 
 static enum watch_state judge_standing(const struct watch_status *st)
 {
-	bool leads = st->leader && st->leader->leads;
-	struct watch_status_facts f = {.leads = leads,
-	                               .silent = leads && is_silent(st),
-	                               .failed = json_object_get(st->info, "failure") != NULL,
+	struct watch_status_facts f = {.leads = st->led.leads,
+	                               .silent = st->led.silent,
+	                               .failed = json_object_get(st->led.info, "failure") != NULL,
 	                               .firing = st->firing,
-	                               .info = st->info};
+	                               .info = st->led.info};
 	for (int i = 0; i < st->nwords; i++)
 		f.paused = f.paused || text_eq(st->words[i]->name, "pause");
 	return watch_status_judge(&f);
@@ -148,27 +94,22 @@ void watch_status_init(struct watch_status *st, const struct database *d, const 
                        const struct left *l)
 {
 	const int most = sizeof st->words / sizeof *st->words;
-	*st = (struct watch_status){.database = d->name,
-	                            .watch = watch,
-	                            .leader = leader_of(l, watch),
-	                            .status = status_of(l, watch)};
-	if (st->status)
-		st->info = json_loads(st->status->info, 0, NULL);
+	*st = (struct watch_status){
+		.database = d->name, .watch = watch, .led = leader_status_of(&l->led, watch)};
 	for (int i = 0; i < l->nwords && st->nwords < most; i++)
 		if (text_eq(l->words[i].watch, watch) || text_eq(l->words[i].watch, "*"))
 			st->words[st->nwords++] = &l->words[i];
 	for (int i = 0; i < l->nattachments; i++)
 		if (text_eq(l->attachments[i].watch, watch))
 			st->attached = &l->attachments[i];
-	find_last_scan(st);
 	find_alerts(st, l);
 	st->is = judge_standing(st);
 }
 
 void watch_status_release(struct watch_status *st)
 {
-	json_decref(st->info);
-	st->info = NULL;
+	json_decref(st->led.info);
+	st->led.info = NULL;
 }
 
 bool watch_status_trouble(const struct watch_status *st)
@@ -179,13 +120,6 @@ bool watch_status_trouble(const struct watch_status *st)
 #undef X
 	};
 	return trouble[st->is];
-}
-
-bool watch_status_brakes(const struct watch_status *st)
-{
-	bool leads = st->leader && st->leader->leads;
-	return leads && st->is != WATCH_STATUS_SILENT &&
-	       json_is_true(json_object_get(st->info, "braking"));
 }
 
 static const char *const in_words[] = {
@@ -204,12 +138,12 @@ static const enum color colors[] = {
 
 static const char *text_of(const struct watch_status *st, const char *name)
 {
-	return json_string_value(json_object_get(st->info, name));
+	return json_string_value(json_object_get(st->led.info, name));
 }
 
 static bool is_true(const struct watch_status *st, const char *name)
 {
-	return json_is_true(json_object_get(st->info, name));
+	return json_is_true(json_object_get(st->led.info, name));
 }
 
 static void line(struct buf *out, const char *name, const struct buf *text)
@@ -232,15 +166,15 @@ static void add_clock(struct buf *out, const char *iso)
 
 static void say_leader(const struct watch_status *st, struct buf *text)
 {
-	if (st->leader && st->leader->leads) {
-		buf_addf(text, "%s, for ", st->leader->holder);
-		duration_text(st->leader->led_us, text);
+	if (st->led.leads) {
+		buf_addf(text, "%s, for ", st->led.leader->holder);
+		duration_text(st->led.leader->led_us, text);
 		return;
 	}
-	if (st->leader)
-		buf_addf(text, "none; the last was %s: look for its end there. ", st->leader->holder);
-	else if (st->status)
-		buf_addf(text, "none; the last was %s. ", st->status->holder);
+	if (st->led.leader)
+		buf_addf(text, "none; the last was %s: look for its end there. ", st->led.leader->holder);
+	else if (st->led.status)
+		buf_addf(text, "none; the last was %s. ", st->led.status->holder);
 	else
 		buf_add(text, "none so far. ");
 	buf_add(text, "Start one: defib daemon");
@@ -248,9 +182,9 @@ static void say_leader(const struct watch_status *st, struct buf *text)
 
 static void say_scan(const struct watch_status *st, struct buf *text)
 {
-	int64_t every = number(st->info, "every_s");
-	if (st->scanned) {
-		when_words(-st->ago_us, 0, text);
+	int64_t every = number(st->led.info, "every_s");
+	if (st->led.scanned) {
+		when_words(-st->led.ago_us, 0, text);
 	} else {
 		buf_add(text, "none has finished yet");
 	}
@@ -258,9 +192,9 @@ static void say_scan(const struct watch_status *st, struct buf *text)
 		buf_add(text, ", every ");
 		duration_text(every * US_PER_S, text);
 	}
-	if (number(st->info, "failed_passes"))
-		buf_addf(text, "; %lld of %lld failed", (long long)number(st->info, "failed_passes"),
-		         (long long)number(st->info, "passes"));
+	if (number(st->led.info, "failed_passes"))
+		buf_addf(text, "; %lld of %lld failed", (long long)number(st->led.info, "failed_passes"),
+		         (long long)number(st->led.info, "passes"));
 }
 
 static void say_attached(const struct watch_status *st, struct buf *text)
@@ -283,25 +217,25 @@ static void say_failure(const struct watch_status *st, struct buf *text)
 
 static void say_jobs(const struct watch_status *st, struct buf *text)
 {
-	if (!st->info)
+	if (!st->led.info)
 		return;
-	if (!st->scanned) {
+	if (!st->led.scanned) {
 		buf_add(text, "not known: no scan has finished");
 		return;
 	}
-	out_count(text, number(st->info, "running"));
-	buf_add(text,
-	        number(st->info, "running") >= ROWS_COUNT_MAX ? " or more running, " : " running, ");
-	out_count(text, json_object_get(st->info, "stuck") ? number(st->info, "stuck")
-	                                                   : number(st->info, "found"));
+	out_count(text, number(st->led.info, "running"));
+	buf_add(text, number(st->led.info, "running") >= ROWS_COUNT_MAX ? " or more running, "
+	                                                                : " running, ");
+	out_count(text, json_object_get(st->led.info, "stuck") ? number(st->led.info, "stuck")
+	                                                       : number(st->led.info, "found"));
 	buf_add(text, " of them stuck at the last scan");
-	if (json_is_true(json_object_get(st->info, "never_seen_running"))) {
+	if (json_is_true(json_object_get(st->led.info, "never_seen_running"))) {
 		buf_add(text, ", and ");
-		unseen_hint(json_is_true(json_object_get(st->info, "row_security")), text);
+		unseen_hint(json_is_true(json_object_get(st->led.info, "row_security")), text);
 	}
-	if (number(st->info, "left_stuck")) {
+	if (number(st->led.info, "left_stuck")) {
 		buf_add(text, ", ");
-		out_count(text, number(st->info, "left_stuck"));
+		out_count(text, number(st->led.info, "left_stuck"));
 		buf_add(text, " left as they are");
 	}
 }
@@ -317,7 +251,7 @@ static void say_alerts(const struct watch_status *st, struct buf *text)
 
 static void say_on_hold(const struct watch_status *st, struct buf *text)
 {
-	int64_t n = number(st->info, "on_hold");
+	int64_t n = number(st->led.info, "on_hold");
 	if (!n)
 		return;
 	out_count(text, n);
@@ -328,7 +262,7 @@ static void say_on_hold(const struct watch_status *st, struct buf *text)
 static void say_guard(const struct watch_status *st, struct buf *text)
 {
 	const char *guard = text_of(st, "guard");
-	json_t *guarded = json_object_get(st->info, "guarded");
+	json_t *guarded = json_object_get(st->led.info, "guarded");
 	if (guard && json_integer_value(json_object_get(guarded, "total")))
 		buf_add(text, guard);
 }
@@ -346,7 +280,7 @@ static void say_doubt(const struct watch_status *st, struct buf *text)
 static void say_brake(const struct watch_status *st, struct buf *text)
 {
 	const char *ended = text_of(st, "brake_ended");
-	int64_t brakes = number(st->info, "brakes");
+	int64_t brakes = number(st->led.info, "brakes");
 	if (is_true(st, "braking")) {
 		buf_add(text, "is on, until ");
 		add_clock(text, text_of(st, "brake_until"));
@@ -362,7 +296,8 @@ static void say_brake(const struct watch_status *st, struct buf *text)
 
 static void say_suspects(const struct watch_status *st, struct buf *text)
 {
-	int64_t suspects = number(st->info, "suspects"), near = number(st->info, "near_misses_total");
+	int64_t suspects = number(st->led.info, "suspects"),
+			near = number(st->led.info, "near_misses_total");
 	if (suspects)
 		buf_addf(text, "%lld seen silent", (long long)suspects);
 	if (near)
@@ -372,20 +307,20 @@ static void say_suspects(const struct watch_status *st, struct buf *text)
 
 static void say_waiting(const struct watch_status *st, struct buf *text)
 {
-	int64_t waiting = number(st->info, "waiting"), eta = number(st->info, "eta_s");
+	int64_t waiting = number(st->led.info, "waiting"), eta = number(st->led.info, "eta_s");
 	if (!waiting)
 		return;
 	out_count(text, waiting);
 	if (!eta)
 		return;
 	buf_addf(text, ", %.3g a second at the moment, the last in about ",
-	         json_number_value(json_object_get(st->info, "rate")));
+	         json_number_value(json_object_get(st->led.info, "rate")));
 	duration_text(eta * US_PER_S, text);
 }
 
 static void say_false(const struct watch_status *st, struct buf *text)
 {
-	json_t *all = json_object_get(st->info, "false_positives");
+	json_t *all = json_object_get(st->led.info, "false_positives");
 	if (!all)
 		return;
 	buf_add(text, "false positives: ");
@@ -396,13 +331,13 @@ static void say_false(const struct watch_status *st, struct buf *text)
 
 static void say_total(const struct watch_status *st, struct buf *text)
 {
-	if (!st->info)
+	if (!st->led.info)
 		return;
-	out_count(text, number(st->info, "recovered_total"));
+	out_count(text, number(st->led.info, "recovered_total"));
 	buf_add(text, " recovered, ");
-	out_count(text, number(st->info, "held_total"));
+	out_count(text, number(st->led.info, "held_total"));
 	buf_add(text, " held for a person, ");
-	out_count(text, number(st->info, "retried_total"));
+	out_count(text, number(st->led.info, "retried_total"));
 	buf_add(text, " retried since that daemon started");
 }
 
@@ -410,7 +345,7 @@ static void say_total(const struct watch_status *st, struct buf *text)
 static void word_lines(const struct watch_status *st, struct buf *out)
 {
 	struct buf text = BUF_INIT;
-	double factor = json_number_value(json_object_get(st->info, "factor")), said = 1;
+	double factor = json_number_value(json_object_get(st->led.info, "factor")), said = 1;
 	for (int i = 0; i < st->nwords; i++) {
 		const struct override *t = st->words[i];
 		bool raise = text_eq(t->name, "raise");
@@ -462,7 +397,7 @@ void watch_status_text(const struct watch_status *st, bool color, struct buf *ou
 
 static void json_leader(const struct watch_status *st, struct buf *out)
 {
-	const struct leader_row *l = st->leader;
+	const struct leader_row *l = st->led.leader;
 	buf_add(out, ",\"leader\":");
 	if (!l) {
 		buf_add(out, "null");
@@ -496,13 +431,13 @@ void watch_status_json(const struct watch_status *st, struct buf *out)
 	json_text(out, "alert", st->alert);
 	json_leader(st, out);
 	json_attached(st, out);
-	json_seconds(out, "last_scan_s", st->scanned, st->ago_us);
+	json_seconds(out, "last_scan_s", st->led.scanned, st->led.ago_us);
 	buf_add(out, ",\"told\":[");
 	for (int i = 0; i < st->nwords; i++) {
 		buf_add(out, i ? "," : "");
 		override_json(st->words[i], out);
 	}
-	buf_addf(out, "],\"info\":%s}", st->info ? st->status->info : "null");
+	buf_addf(out, "],\"info\":%s}", st->led.info ? st->led.status->info : "null");
 }
 
 /* What retention keeps and has removed in one database; nothing where there is nothing. */

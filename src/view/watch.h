@@ -7,13 +7,10 @@
 #define VIEW_WATCH_H
 
 #include "alert/states.h"
-#include "ledger/overrides.h"
 #include "ledger/retention.h"
-#include "life/leader.h"
 #include "recover/attach.h"
+#include "recover/leader_status.h"
 #include "watch/settings.h"
-
-#include <jansson.h>
 
 /* The worst first. X(enum, name, is trouble, in words) */
 #define WATCH_STATUS_LIST(X)                                                                       \
@@ -32,7 +29,7 @@ enum watch_state {
 	WATCH_STATUS_LIST(X)
 #undef X
 };
-extern const char *const watch_status_names[]; /* by enum standing_is */
+extern const char *const watch_status_names[]; /* by enum watch_state */
 
 /* What is known of a watch. How it stands is the worst of it. */
 struct watch_status_facts {
@@ -44,28 +41,23 @@ enum watch_state watch_status_judge(const struct watch_status_facts *f);
 
 struct watch_status {
 	const char *database, *watch;
-	const struct leader_row *leader; /* NULL: nobody ever led, or he stepped down */
-	const struct status_row *status; /* NULL: no pass yet */
-	json_t *info;                    /* of the status; NULL without */
+	struct leader_status led;
 	const struct override *words[4]; /* in force, for this watch or for all */
 	int nwords;
 	const struct attachment *attached; /* NULL: not attached, or not asked for */
 	enum watch_state is;
 	int firing;        /* alerts, of the watch and of its database … */
 	const char *alert; /* … and what the first of them says */
-	bool scanned;      /* a pass has ever finished */
-	int64_t ago_us;
 };
 
 /* What daemons and persons have left in one database. */
 struct left {
 	bool there; /* the tables of daemons are */
-	struct leader_row *leaders;
-	struct status_row *statuses;
+	struct leader_rows led;
 	struct override *words;
 	struct attachment *attachments; /* none before left_attachments() */
 	struct alert_row *alerts;       /* all that were ever told of */
-	int nleaders, nstatuses, nwords, nattachments, nalerts;
+	int nwords, nattachments, nalerts;
 };
 
 /* Read all of it; nothing where the tables are not there. */
@@ -74,16 +66,10 @@ MUST_CHECK defib_err left_read(struct store *s, struct arena *a, struct left *ou
 /* And which of its watches are attached, for who tells all of a watch. */
 MUST_CHECK defib_err left_attachments(struct store *s, struct arena *a, struct left *l,
                                       struct failure *f);
-/* Whether a daemon has, or had, this watch. */
-bool left_knows(const struct left *l, const char *watch);
 void watch_status_init(struct watch_status *st, const struct database *d, const char *watch,
                        const struct left *l);
 void watch_status_release(struct watch_status *st);
-/* How long a leader may go without a finished scan. */
-int64_t watch_status_owed_us(int64_t every_us);
 bool watch_status_trouble(const struct watch_status *st);
-/* Whether the brake of a daemon that leads this watch holds its jobs at the moment. */
-bool watch_status_brakes(const struct watch_status *st);
 
 void watch_status_text(const struct watch_status *st, bool color, struct buf *out);
 

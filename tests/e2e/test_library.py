@@ -193,6 +193,11 @@ def old_jobs(db):
         db.sql("INSERT INTO jobs VALUES (%s, 'running', '2020-01-01 00:00:00')", job)
 
 
+def test_a_program_that_attaches_scans_fixes_and_undoes_is_short():
+    lines = (ROOT / "examples" / "library" / "scan.c").read_text().splitlines()
+    assert len([line for line in lines if line and not line.startswith("/*")]) <= 30
+
+
 @pytest.mark.covers("F1", "F10")
 def test_a_program_attaches_scans_fixes_and_undoes(outside, db):
     old_jobs(db)

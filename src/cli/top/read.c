@@ -85,7 +85,7 @@ static struct top_row *new_row(struct reading *r, enum top_pane pane, int room)
 static void hindrance(const struct watch *w, const struct browsed *row,
                       const struct watch_status *st, struct buf *text)
 {
-	const char *guard = json_string_value(json_object_get(st->info, "guard"));
+	const char *guard = json_string_value(json_object_get(st->led.info, "guard"));
 	note_words(w, row, text);
 	for (int i = 0; i < st->nwords && !text->len; i++)
 		if (text_eq(st->words[i]->name, "pause"))
