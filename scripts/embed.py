@@ -11,6 +11,8 @@ none of them.
 import pathlib
 import sys
 
+import after_rules
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 HEADER = """\
@@ -59,7 +61,10 @@ def c_line(line):
 
 def c_row(path):
     name = pathlib.Path(path).resolve().relative_to(ROOT)
-    lines = pathlib.Path(path).read_bytes().splitlines(keepends=True)
+    text = pathlib.Path(path).read_bytes()
+    if name == after_rules.SQL.relative_to(ROOT) and after_rules.written(text.decode()) != text.decode():
+        sys.exit(f"{name} is not what AFTER_RULES say: run scripts/after_rules.py")
+    lines = text.splitlines(keepends=True)
     return f'\t{{"{name}",\n' + ("".join(map(c_line, lines)) or '\t\t""\n') + "\t},\n"
 
 

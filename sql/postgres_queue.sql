@@ -313,19 +313,29 @@ $$;
 CREATE OR REPLACE FUNCTION defib.step_after(outcome text, ended jsonb, j defib.job)
 RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE
-        WHEN outcome IN ('released', 'stopped')
-            THEN CASE WHEN j.state = 'cancelling' THEN 'cancelled' ELSE 'released' END
-        WHEN NOT j.undoing AND outcome = 'done' AND NOT (ended->>'more')::boolean THEN 'done'
-        WHEN NOT j.undoing AND (j.state = 'cancelling' OR outcome = 'cancelled') THEN 'cancelled'
-        WHEN outcome = 'retry' OR (outcome IN ('failed', 'timed_out', 'crashed')
-                                   AND j.attempts < j.max_attempts) THEN 'again'
-        -- An undo that fails for good is recorded as such, and the rest goes on.
-        WHEN j.undoing THEN CASE WHEN (ended->>'more')::boolean THEN 'next' ELSE 'rolled_back' END
+        -- AFTER_RULES: of a step
+        WHEN outcome IN ('stopped', 'released')
+            AND j.state = 'cancelling' THEN 'cancelled'
+        WHEN outcome IN ('stopped', 'released') THEN 'released'
+        WHEN outcome = 'done'
+            AND NOT j.undoing
+            AND NOT (ended->>'more')::boolean THEN 'done'
+        WHEN NOT j.undoing
+            AND j.state = 'cancelling' THEN 'cancelled'
+        WHEN outcome = 'retry'
+          OR (outcome IN ('done', 'retry', 'permanent', 'stopped', 'released')) IS NOT TRUE
+            AND j.attempts < j.max_attempts THEN 'again'
+        WHEN j.undoing
+            AND (ended->>'more')::boolean THEN 'next'
+        WHEN j.undoing THEN 'rolled_back'
         WHEN outcome = 'done' THEN 'next'
-        WHEN j.saga AND EXISTS (SELECT 1 FROM defib.step s WHERE s.watch = 'queue'
-                                AND s.job = j.id::text AND s.state = 'done') THEN 'rollback'
+        WHEN j.saga
+            AND EXISTS (SELECT 1 FROM defib.step s WHERE s.watch = 'queue'
+                            AND s.job = j.id::text AND s.state = 'done') THEN 'rollback'
         WHEN outcome = 'timed_out' THEN 'timed_out'
-        ELSE 'failed' END
+        ELSE 'failed'
+        -- end of AFTER_RULES
+        END
 $$;
 
 -- Record a step that was run or undone, and those that `passed` with it.
@@ -544,26 +554,49 @@ BEGIN
             UPDATE defib.job j
             SET owner = NULL,
                 state = CASE
+                    -- AFTER_RULES: state of a job
+                    WHEN g.outcome IN ('stopped', 'released')
+                        AND j.state = 'cancelling' THEN 'cancelled'
+                    WHEN g.outcome IN ('stopped', 'released') THEN 'queued'
                     WHEN g.outcome = 'done' THEN 'done'
-                    WHEN j.state = 'cancelling' OR g.outcome = 'cancelled' THEN 'cancelled'
-                    WHEN g.outcome IN ('released', 'stopped') THEN 'queued'
-                    WHEN g.outcome = 'retry' THEN 'scheduled'
-                    WHEN g.outcome = 'permanent' THEN 'failed'
-                    WHEN j.attempts < j.max_attempts THEN 'scheduled'
+                    WHEN j.state = 'cancelling' THEN 'cancelled'
+                    WHEN g.outcome = 'retry'
+                      OR (g.outcome IN ('done', 'retry', 'permanent', 'stopped', 'released')) IS NOT TRUE
+                        AND j.attempts < j.max_attempts THEN 'scheduled'
                     WHEN g.outcome = 'timed_out' THEN 'timed_out'
-                    ELSE 'failed' END,
+                    ELSE 'failed'
+                    -- end of AFTER_RULES
+                    END,
                 attempts = j.attempts - (g.outcome IN ('released', 'stopped'))::int,
                 crashes = j.crashes + (g.outcome = 'crashed')::int,
                 finished_at = CASE
-                    WHEN g.outcome IN ('done', 'permanent', 'cancelled') OR j.state = 'cancelling'
-                      OR (g.outcome IN ('failed', 'timed_out', 'crashed')
-                          AND j.attempts >= j.max_attempts)
-                    THEN clock_timestamp() END,
-                run_at = CASE WHEN j.state <> 'cancelling' AND (g.outcome = 'retry'
-                      OR (g.outcome IN ('failed', 'timed_out', 'crashed')
-                          AND j.attempts < j.max_attempts))
-                    THEN clock_timestamp() + coalesce(g.delay_ms, defib.backoff_ms(j.attempts))
-                        * interval '1 millisecond' ELSE j.run_at END,
+                    -- AFTER_RULES: end of a job
+                    WHEN g.outcome IN ('stopped', 'released')
+                        AND j.state = 'cancelling' THEN clock_timestamp()
+                    WHEN g.outcome IN ('stopped', 'released') THEN NULL
+                    WHEN g.outcome = 'done'
+                      OR j.state = 'cancelling' THEN clock_timestamp()
+                    WHEN g.outcome = 'retry'
+                      OR (g.outcome IN ('done', 'retry', 'permanent', 'stopped', 'released')) IS NOT TRUE
+                        AND j.attempts < j.max_attempts THEN NULL
+                    ELSE clock_timestamp()
+                    -- end of AFTER_RULES
+                    END,
+                run_at = CASE
+                    -- AFTER_RULES: next run of a job
+                    WHEN g.outcome IN ('stopped', 'released')
+                        AND j.state = 'cancelling'
+                      OR g.outcome IN ('stopped', 'released')
+                      OR g.outcome = 'done'
+                      OR j.state = 'cancelling' THEN j.run_at
+                    WHEN g.outcome = 'retry'
+                      OR (g.outcome IN ('done', 'retry', 'permanent', 'stopped', 'released')) IS NOT TRUE
+                        AND j.attempts < j.max_attempts THEN
+                        clock_timestamp() + coalesce(g.delay_ms, defib.backoff_ms(j.attempts))
+                            * interval '1 millisecond'
+                    ELSE j.run_at
+                    -- end of AFTER_RULES
+                    END,
                 cause = CASE g.outcome WHEN 'done' THEN NULL WHEN 'released' THEN j.cause
                     WHEN 'stopped' THEN j.cause WHEN 'timed_out' THEN 'time-out'
                     WHEN 'crashed' THEN 'crash' ELSE 'error' END,

@@ -188,40 +188,33 @@ void workflow_input(const struct step_end *end, const struct step_records *recor
 
 /* ---- what the end of a step means ---- */
 
-static bool is_tried_again(const struct step_facts *f)
-{
-	bool decided = f->as == SETTLE_FAILED || f->as == SETTLE_TIMED_OUT || f->as == SETTLE_CRASHED;
-	return f->as == SETTLE_RETRY || (decided && f->attempts_left);
-}
-
-static enum step_after after_undo(const struct step_facts *f)
-{
-	/* An undo that fails for good is recorded as such, and the rest goes on. */
-	if (is_tried_again(f))
-		return AFTER_RETRY;
-	return f->more ? AFTER_NEXT : AFTER_ROLLED_BACK;
-}
-
-static enum step_after after_run(const struct step_facts *f)
-{
-	if (f->as == SETTLE_DONE && !f->more)
-		return AFTER_DONE;
-	if (f->cancelling)
-		return AFTER_CANCELLED;
-	if (f->as == SETTLE_DONE)
-		return AFTER_NEXT;
-	if (is_tried_again(f))
-		return AFTER_RETRY;
-	if (f->saga && f->any_done)
-		return AFTER_ROLLBACK;
-	return f->as == SETTLE_TIMED_OUT ? AFTER_TIMED_OUT : AFTER_FAILED;
-}
+/* An outcome or a fact as a bit, so that a row of the rules is compared at once. */
+enum {
+#define X(id, name) id = 1 << SETTLE_##id,
+	SETTLE_LIST(X)
+#undef X
+		ANY = (1 << SETTLE_COUNT) - 1
+};
+enum { CANCELLING = 1, UNDOING = 2, MORE = 4, ATTEMPTS_LEFT = 8, SAGA = 16, ANY_DONE = 32 };
 
 enum step_after step_after(const struct step_facts *f)
 {
-	if (f->as == SETTLE_RELEASED || f->as == SETTLE_STOPPED)
-		return f->cancelling ? AFTER_CANCELLED : AFTER_RELEASED;
-	return f->undoing ? after_undo(f) : after_run(f);
+	static const struct {
+		int as, needs, lacks;
+		enum step_after after;
+	} rules[] = {
+#define X(as, needs, lacks, after) {as, needs, lacks, AFTER_##after},
+		AFTER_RULES(X)
+#undef X
+	};
+	int facts = (f->cancelling ? CANCELLING : 0) | (f->undoing ? UNDOING : 0) |
+	            (f->more ? MORE : 0) | (f->attempts_left ? ATTEMPTS_LEFT : 0) |
+	            (f->saga ? SAGA : 0) | (f->any_done ? ANY_DONE : 0);
+	int i = 0; /* the last row fits all */
+	while (!(rules[i].as & 1 << f->as) || (facts & rules[i].needs) != rules[i].needs ||
+	       (facts & rules[i].lacks))
+		i++;
+	return rules[i].after;
 }
 
 /* Of the built-in queue. */

@@ -103,7 +103,26 @@ struct step_facts {
 	bool attempts_left; /* for an outcome that attempts decide */
 };
 
-/* The same rules as defib.step_after() of sql/postgres_queue.sql. */
+/*
+ * X(how it ended, what must hold, what must not, what becomes of the job); the first row that
+ * fits. scripts/after_rules.py writes the conditions of sql/postgres_queue.sql from these rows.
+ */
+#define AFTER_RULES(X)                                                                             \
+	X(RELEASED | STOPPED, CANCELLING, 0, CANCELLED)                                                \
+	X(RELEASED | STOPPED, 0, 0, RELEASED)                                                          \
+	X(DONE, 0, UNDOING | MORE, DONE)                                                               \
+	X(ANY, CANCELLING, UNDOING, CANCELLED)                                                         \
+	X(RETRY, 0, 0, RETRY)                                                                          \
+	X(FAILED | TIMED_OUT | CRASHED, ATTEMPTS_LEFT, 0, RETRY)                                       \
+	/* An undo that fails for good is recorded as such, and the rest goes on. */                   \
+	X(ANY, UNDOING | MORE, 0, NEXT)                                                                \
+	X(ANY, UNDOING, 0, ROLLED_BACK)                                                                \
+	X(DONE, 0, 0, NEXT)                                                                            \
+	X(ANY, SAGA | ANY_DONE, 0, ROLLBACK)                                                           \
+	X(TIMED_OUT, 0, 0, TIMED_OUT)                                                                  \
+	X(ANY, 0, 0, FAILED)
+
+/* What becomes of the job, by the rules. */
 enum step_after step_after(const struct step_facts *f);
 
 /* ---- what the end of a job that has no steps means ---- */
@@ -128,7 +147,7 @@ struct settle_result {
 	int64_t wait_ms;   /* of RETRY; -1: the source's own backoff */
 };
 
-/* The same rules as defib.settle() of sql/postgres_queue.sql: a job is its own last step. */
+/* By the same rules: a job is its own last step. */
 struct settle_result settle_after(const struct settle_facts *f);
 
 /* ---- as text ---- */
