@@ -14,8 +14,8 @@
 #ifndef ALERT_RULES_H
 #define ALERT_RULES_H
 
+#include "alert/alerts.h"
 #include "alert/window.h"
-#include "watch/alerts.h"
 
 /* ---- what is known of a watch, or of a database as a whole ---- */
 

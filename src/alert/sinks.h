@@ -9,7 +9,7 @@
 #ifndef ALERT_SINKS_H
 #define ALERT_SINKS_H
 
-#include "watch/alerts.h"
+#include "alert/alerts.h"
 
 #include <stdatomic.h>
 

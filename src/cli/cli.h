@@ -110,6 +110,8 @@ MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
 const char *cli_near_watch(const struct settings *s, const char *word, struct arena *a);
 /* --db, else $DEFIB_DB; NULL: neither. */
 const char *cli_db(const struct cli *c);
+/* The sections of the rooms that the program is linked with; ends with NULL. */
+extern const struct section *const program_sections[];
 /* Which file that is; NULL: there is none. */
 const char *cli_config_path(const struct cli *c);
 /* Prints problems of the reader to stderr, errors and warnings. */

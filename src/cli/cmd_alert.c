@@ -9,6 +9,7 @@
 #include "alert/sinks.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "daemon/service.h"
 #include "view/alert.h"
 #include "view/json.h"
 
@@ -43,7 +44,7 @@ static void tell_answer(const struct cli *c, const struct alert_sink *s,
 
 static int no_such_sink(const struct cli *c, const char *name)
 {
-	const struct sink_list *all = &c->settings.sinks;
+	const struct sink_list *all = settings_sinks(&c->settings);
 	const char *names[64] = {NULL};
 	for (int i = 0; i < all->n && i < 63; i++)
 		names[i] = all->items[i].name;
@@ -54,8 +55,8 @@ static int no_such_sink(const struct cli *c, const char *name)
 
 static int test_sinks(struct cli *c)
 {
-	const char *only = cli_value(c, "sink"), *source = c->settings.environment.name;
-	const struct sink_list *all = &c->settings.sinks;
+	const char *only = cli_value(c, "sink");
+	const struct sink_list *all = settings_sinks(&c->settings);
 	struct buf out = BUF_INIT;
 	int n = 0, failed = 0;
 	if (only && !alert_sink_named(all, only))
@@ -64,7 +65,7 @@ static int test_sinks(struct cli *c)
 		struct sink_answer answer = {0};
 		if (only && !text_eq(all->items[i].name, only))
 			continue;
-		sink_test(&all->items[i], source ? source : "defib", clock_wall_us(), &answer);
+		sink_test(&all->items[i], message_source(&c->settings), clock_wall_us(), &answer);
 		tell_answer(c, &all->items[i], &answer, n++, &out);
 		failed += answer.how != SINK_SENT;
 	}
@@ -102,7 +103,7 @@ static defib_err list_database(struct listing *x, const struct database *d, stru
 		x->firing += list[i].row && list[i].row->alert.state == STATE_FIRING;
 		if (c->json) {
 			buf_add(&x->alerts_json, x->nalerts++ ? ",\n" : "\n");
-			alert_standing_json(&c->settings.alerts, &list[i], &x->alerts_json);
+			alert_standing_json(settings_alerts(&c->settings), &list[i], &x->alerts_json);
 		} else if (cli_flag(c, "all") ||
 		           (list[i].row && list[i].row->alert.state != STATE_RESOLVED)) {
 			alert_standing_row(&x->alerts, &list[i]);

@@ -5,10 +5,12 @@
  */
 
 #include "base/text.h"
+
 #include "cli/cli.h"
 #include "embedded.h"
 #include "ledger/events.h"
 #include "shipped.h"
+#include "view/report.h"
 #include "watch/builtin.h"
 #include "watch/list_sql.h"
 #include "watch/terms.h"

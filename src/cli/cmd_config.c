@@ -91,28 +91,27 @@ static const char watch_more[] =
 	"the same as columns of the relation `stuck`, those of `work` (`beat`, `after`) as columns of "
 	"the relation `work`.\n\n";
 
+static void add_chapter(struct buf *out, const char *title, const struct opt_row *rows)
+{
+	buf_addf(out, "\n## %s\n\n", title);
+	cfg_reference(rows, out);
+}
+
 static int config_docs(struct cli *c)
 {
-	static const struct {
-		const char *title;
-		const struct opt_row *rows;
-	} parts[] = {{"The file", settings_rows}, {"A database", database_rows},
-	             {"A watch", watch_rows},     {"A workflow", workflow_rows},
-	             {"HTTP", service_rows},      {"A sink", sink_rows},
-	             {"Alerts", alert_rows},      {"A report", mailing_rows}};
 	struct buf out = BUF_INIT;
-	(void)c;
 	buf_add(&out,
 	        "# Configuration reference\n\nMade by `defib config docs` from the tables that read "
 	        "the configuration.\n");
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		buf_addf(&out, "\n## %s\n\n", parts[i].title);
-		cfg_reference(parts[i].rows, &out);
-		if (parts[i].rows == watch_rows) {
-			buf_add(&out, watch_more);
-			params_reference(&out);
-		}
-	}
+	add_chapter(&out, "The file", settings_rows(program_sections, &c->arena));
+	add_chapter(&out, "A database", database_rows);
+	add_chapter(&out, "A watch", watch_rows);
+	buf_add(&out, watch_more);
+	params_reference(&out);
+	add_chapter(&out, "A workflow", workflow_rows);
+	for (const struct section *const *s = program_sections; *s; s++)
+		if ((*s)->title)
+			add_chapter(&out, (*s)->title, (*s)->rows);
 	out_print(&out);
 	return EXIT_CLEAN;
 }

@@ -92,7 +92,7 @@ static defib_err choose(const struct cli *c, struct live_settings *s, struct fai
 /* What was read, value by value, outlives its reader only where somebody can ask for it. */
 static void keep_shown(const struct cli *c, struct live_settings *s, struct cfg_reader *r)
 {
-	if (cli_value(c, "listen") || s->settings.http.listen) {
+	if (cli_value(c, "listen") || settings_http(&s->settings)->listen) {
 		s->shown = r->shown_arena;
 		r->shown_arena = (struct arena)ARENA_INIT;
 	} else {
@@ -161,10 +161,10 @@ static void reload(struct run *r)
 		log_event(LOG_INFO, "configuration reloaded",
 		          LOG_INT("databases", next->settings.ndatabases),
 		          LOG_INT("watches", next->settings.nwatches));
-		tell_restart(r, &r->setups.now->settings.http, &next->settings.http);
+		tell_restart(r, settings_http(&r->setups.now->settings), settings_http(&next->settings));
 		live_settings_box_put(&r->setups, next);
 		daemon_reload(r->daemon);
-		reload_http(r, &next->settings.http);
+		reload_http(r, settings_http(&next->settings));
 		if (r->pools)
 			pools_reload(r->pools);
 	} else {
@@ -222,7 +222,7 @@ static int64_t idle_ms(void *ctx)
 /* Before any database is asked: who starts us hears at once that we live. */
 static defib_err start_http(struct run *r, struct failure *f)
 {
-	const struct service *s = &r->setups.now->settings.http;
+	const struct service *s = settings_http(&r->setups.now->settings);
 	const char *listen = cli_value(r->cli, "listen");
 	r->api = (struct api){.setups = &r->setups,
 	                      .overview = r->overview,

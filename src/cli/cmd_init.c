@@ -226,7 +226,7 @@ static const char *added(struct cli *c, const char *path, const char *old, const
 	    watches_at_end(text, &c->arena, &none) <= before)
 		return "its watches are indented in another way";
 	cfg_reader_init(&reader, &c->arena);
-	settings_read(&reader, root, &settings);
+	settings_read(&reader, root, program_sections, &settings);
 	const char *why = NULL;
 	for (int i = 0; i < reader.nproblems && !why; i++)
 		if (!reader.problems[i].warning)

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "view/report.h"
-#include "watch/reports.h"
 
 #include <errno.h>
 #include <unistd.h>

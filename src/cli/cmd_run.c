@@ -164,7 +164,7 @@ static defib_err write_down(struct run *r, struct failure *f)
 
 static defib_err start(struct run *r, struct failure *f)
 {
-	const struct service *http = &r->cli->settings.http;
+	const struct service *http = settings_http(&r->cli->settings);
 	const struct run_environment env = {r->application, http->tokens, http->ntokens};
 	defib_err err = run_fork(&r->program, r->argv, &env, f);
 	if (err)

@@ -4,11 +4,16 @@
 #include "cli/cli.h"
 
 #include "base/text.h"
+#include "daemon/scheduled_reports.h"
+#include "daemon/service.h"
 #include "ledger/schema.h"
 #include "store/url.h"
 
 #include <pwd.h>
 #include <unistd.h>
+
+const struct section *const program_sections[] = {
+	&http_section, &environment_section, &sinks_section, &alerts_section, &reports_section, NULL};
 
 int exit_code_of(defib_err err)
 {
@@ -217,7 +222,7 @@ defib_err cli_read(struct cli *c, struct failure *f)
 		err = put_watch(c, root, f);
 	if (err)
 		return err;
-	settings_read(&c->reader, root, &c->settings);
+	settings_read(&c->reader, root, program_sections, &c->settings);
 	if (c->reader.nerrors)
 		return first_problem(&c->reader, f);
 	return c->db && !is_url(c->db) ? keep_database(c, f) : DEFIB_OK;

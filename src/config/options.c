@@ -334,6 +334,8 @@ static void read_custom(struct cfg_reader *r, const struct opt_row *row,
                         const struct cfg_node *node, void *field)
 {
 	int shown = r->nshown, errors = r->nerrors;
+	if (!row->read)
+		return;
 	row->read(r, node, field);
 	if (r->nshown != shown || r->nerrors != errors)
 		return;
@@ -347,6 +349,8 @@ static void read_row(struct cfg_reader *r, const struct opt_row *row, const stru
                      void *target)
 {
 	void *field = (char *)target + row->offset;
+	if (row->size)
+		field = *(void **)field = arena_alloc(r->arena, row->size);
 	if (row->type == OPT_MAP) {
 		cfg_read(r, row->rows, node, field);
 	} else if (row->type == OPT_CUSTOM) {

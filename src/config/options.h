@@ -43,7 +43,7 @@ enum opt_type {
 	 * `read` fills the target, which is the field at `offset`; the path already
 	 * ends with the row's name. It gets NULL where nothing is given, to set its
 	 * default. What it was given, or `standard`, is shown unless it shows
-	 * something itself.
+	 * something itself. Without `read` the key is known, and skipped.
 	 */
 	OPT_CUSTOM,
 };
@@ -52,6 +52,7 @@ struct opt_row {
 	const char *name; /* NULL ends the table */
 	enum opt_type type;
 	size_t offset;
+	size_t size; /* not 0: the field is a pointer, and a struct of this size is made for it */
 	const char *standard;       /* default as text, in the form a user would write; NULL: none */
 	const char *help;           /* one line, for the reference */
 	int64_t min, max;           /* OPT_INT; both 0: any value from 0 on */

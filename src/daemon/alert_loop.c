@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
+#include "daemon/service.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -101,12 +102,6 @@ void alert_loop_round(struct alert_loop *a, struct watch_loop *const *posts, int
 
 /* ---- what becomes of it ---- */
 
-const char *alert_loop_source(const struct alert_loop *a)
-{
-	const char *name = a->setup->settings.environment.name;
-	return name ? name : "defib";
-}
-
 /*
  * Those that a reload took away are forgotten once what fired of them is resolved; what is left
  * is this turn's.
@@ -145,7 +140,7 @@ static void put_rules(struct alert_loop *a, struct subject *s, bool there)
 {
 	const struct settings *settings = &a->setup->settings;
 	for (int id = 0; id < ALERT_COUNT; id++) {
-		s->rules[id] = alert_rule_for(&settings->alerts, (enum alert_id)id, s->watch);
+		s->rules[id] = alert_rule_for(settings_alerts(settings), (enum alert_id)id, s->watch);
 		s->rules[id].enabled = s->rules[id].enabled && there;
 	}
 	fit_detection(s->watch ? settings_watch(settings, s->watch) : NULL,
@@ -206,10 +201,10 @@ int alert_loop_messages(struct alert_loop *a, const struct subject *s, const str
                         const struct alert *alert, enum alert_change change, int64_t at_us,
                         struct outgoing *out)
 {
-	const struct text_list *sinks = alert_rule_sinks(&a->setup->settings.alerts, r);
+	const struct text_list *sinks = alert_rule_sinks(settings_alerts(&a->setup->settings), r);
 	struct alert_message m = {
-		r,     alert_loop_source(a),          a->database, s->watch, alert, change,
-		at_us, a->setup->settings.alerts.link};
+		r,     message_source(&a->setup->settings),       a->database, s->watch, alert, change,
+		at_us, settings_alerts(&a->setup->settings)->link};
 	struct buf text[3] = {BUF_INIT, BUF_INIT, BUF_INIT};
 	message_id(&m, &text[0]);
 	message_document(&m, &text[1]);
@@ -230,8 +225,10 @@ int alert_loop_messages(struct alert_loop *a, const struct subject *s, const str
 struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
                                 const struct alert_rule *r, const struct alert *alert)
 {
-	struct alert_message m = {
-		.rule = r, .source = alert_loop_source(a), .database = a->database, .watch = s->watch};
+	struct alert_message m = {.rule = r,
+	                          .source = message_source(&a->setup->settings),
+	                          .database = a->database,
+	                          .watch = s->watch};
 	struct buf text = BUF_INIT, topic = BUF_INIT;
 	if (alert->state != STATE_RESOLVED) {
 		alert_sentence(r, alert->value, &text);
@@ -257,7 +254,7 @@ struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
 /* With a database: the rules, then what is to be sent. */
 static defib_err turn(struct alert_loop *a, int64_t *wait_ms, struct failure *f)
 {
-	int64_t now = clock_boot_ms(), every_ms = a->setup->settings.alerts.every_us / 1000;
+	int64_t now = clock_boot_ms(), every_ms = settings_alerts(&a->setup->settings)->every_us / 1000;
 	defib_err err = session_ready(&a->session, f);
 	if (!err && !a->tables)
 		err = outbox_ready(a->session.store, true, &a->tables, f);
@@ -293,7 +290,7 @@ static int64_t turn_away(struct alert_loop *a)
 {
 	int64_t now = clock_boot_ms();
 	if (now >= a->judge_ms) {
-		a->judge_ms = now + a->setup->settings.alerts.every_us / 1000;
+		a->judge_ms = now + settings_alerts(&a->setup->settings)->every_us / 1000;
 		alert_loop_judge_away(a);
 	}
 	alert_loop_send_memos(a);

@@ -31,7 +31,7 @@ static void judge_rule(struct alert_loop *a, struct subject *s, enum alert_id id
 	const struct alert_rule *r = &s->rules[id];
 	struct alert_reading m = alert_measure(&s->counts, r, now_us);
 	enum alert_change change = alert_step(r, &m, now_us, &s->alerts[id]);
-	int sinks = alert_rule_sinks(&a->setup->settings.alerts, r)->n;
+	int sinks = alert_rule_sinks(settings_alerts(&a->setup->settings), r)->n;
 	if (change != CHANGE_FIRED && change != CHANGE_AGAIN)
 		return;
 	struct outgoing *messages = ARENA_ARRAY(&a->arena, struct outgoing, sinks + 1);

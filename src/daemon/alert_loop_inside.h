@@ -71,8 +71,6 @@ struct alert_loop {
 	struct chance chance;
 };
 
-/* Which installation speaks. */
-const char *alert_loop_source(const struct alert_loop *a);
 /* Copies what the database loop said into the facts of the rules, at that time. */
 void alert_loop_gather(struct alert_loop *a, int64_t now_us);
 /* A message for each sink of the rule; returns how many were added to `out`. */

@@ -118,9 +118,10 @@ static void judge_subjects(struct alert_loop *a, bool whole, int64_t now_us, str
 {
 	const struct settings *all = &a->setup->settings;
 	/* A rule tells each sink at most; it may name one twice. */
-	int sinks = all->alerts.sinks.n;
-	for (int i = 0; i < all->alerts.nrules; i++)
-		sinks = all->alerts.rules[i].sinks.n > sinks ? all->alerts.rules[i].sinks.n : sinks;
+	const struct alert_settings *alerts = settings_alerts(all);
+	int sinks = alerts->sinks.n;
+	for (int i = 0; i < alerts->nrules; i++)
+		sinks = alerts->rules[i].sinks.n > sinks ? alerts->rules[i].sinks.n : sinks;
 	out->writes = ARENA_ARRAY(&a->arena, struct alert_write, a->nnow * ALERT_COUNT);
 	out->messages = ARENA_ARRAY(&a->arena, struct outgoing, a->nnow * ALERT_COUNT * (sinks + 1));
 	for (int i = 0; i < a->nnow; i++) {

@@ -116,7 +116,8 @@ static defib_err send_round(struct alert_loop *a, int *sent, int64_t *wait_ms, s
 	*sent = 0;
 	defib_err err = outbox_lines(a->session.store, &a->arena, &lines, &n, f);
 	for (int i = 0; !err && i < n; i++) {
-		const struct alert_sink *sink = alert_sink_named(&a->setup->settings.sinks, lines[i].sink);
+		const struct alert_sink *sink =
+			alert_sink_named(settings_sinks(&a->setup->settings), lines[i].sink);
 		bool went = false;
 		waiting += (double)lines[i].waiting;
 		if (!sink || senders_busy(&a->senders, lines[i].sink))
@@ -155,7 +156,8 @@ void alert_loop_send_memos(struct alert_loop *a)
 		senders_free_result(&a->senders, &r);
 	}
 	for (struct memo *m = a->memos; m; m = m->next) {
-		const struct alert_sink *sink = alert_sink_named(&a->setup->settings.sinks, m->sink);
+		const struct alert_sink *sink =
+			alert_sink_named(settings_sinks(&a->setup->settings), m->sink);
 		if (m->sent || m->away || !sink || clock_boot_ms() < m->due_ms ||
 		    senders_busy(&a->senders, m->sink))
 			continue;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/pool_life.h"
+#include "daemon/service.h"
 #include "watch/builtin.h"
 
 #include <errno.h>
@@ -120,7 +121,7 @@ static bool is_ours_alone(const struct live_settings *setup, const char *entry)
 {
 	static const char *const ours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 	                                   "LISTEN_FDS",    "LISTEN_PID",    "DEFIB_DB"};
-	const struct service *http = &setup->settings.http;
+	const struct service *http = settings_http(&setup->settings);
 	size_t n = strcspn(entry, "=");
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		if (strlen(ours[i]) == n && memcmp(ours[i], entry, n) == 0)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "daemon/service.h"
 #include "ledger/counts.h"
 #include "view/report.h"
 #include "watch/builtin.h"
@@ -128,7 +129,7 @@ static const char *document_of(const struct report *r, const struct settings *al
 		{"id", id},
 		{"kind", "report"},
 		{"status", "report"},
-		{"source", all->environment.name ? all->environment.name : "defib"},
+		{"source", message_source(all)},
 		{"name", m->name},
 		{"from", buf_text(&from)},
 		{"to", buf_text(&to)},
@@ -182,7 +183,7 @@ static bool send_report(const struct live_settings *setup, const struct mailing 
 	report_gather(g.sources, g.n, &period, all->ledger == LEDGER_OFF, &g.arena, &report);
 	struct outgoing *out = ARENA_ARRAY(&g.arena, struct outgoing, m->sinks.n);
 	for (int i = 0; i < m->sinks.n; i++) {
-		const struct alert_sink *sink = alert_sink_named(&all->sinks, m->sinks.items[i]);
+		const struct alert_sink *sink = alert_sink_named(settings_sinks(all), m->sinks.items[i]);
 		out[i] = (struct outgoing){.sink = sink->name,
 		                           .kind = "report",
 		                           .id = buf_text(&id),
@@ -206,7 +207,8 @@ static bool send_report(const struct live_settings *setup, const struct mailing 
 static void *thread_main(void *arg)
 {
 	struct scheduled_reports *m = arg;
-	bool done = send_report(m->setup, &m->setup->settings.reports.items[m->at], m->due_us);
+	bool done =
+		send_report(m->setup, &settings_reports(&m->setup->settings)->items[m->at], m->due_us);
 	atomic_store(&m->done, done);
 	atomic_store(&m->over, true);
 	return NULL;
@@ -259,7 +261,7 @@ static void begin(struct scheduled_reports *m, int at, int64_t due_us)
 void scheduled_reports_tick(struct scheduled_reports *m, const struct live_settings *setup,
                             const struct database *d, bool leads, int64_t now_us)
 {
-	const struct mailing_list *all = &setup->settings.reports;
+	const struct mailing_list *all = settings_reports(&setup->settings);
 	if (m->running && !atomic_load(&m->over))
 		return;
 	if (m->running)

@@ -13,8 +13,37 @@
 #ifndef DAEMON_SCHEDULED_REPORTS_H
 #define DAEMON_SCHEDULED_REPORTS_H
 
+#include "alert/alerts.h"
 #include "daemon/live_settings.h"
-#include "watch/reports.h"
+
+/* A time of the week, or of the day, in UTC. */
+struct mailing_time {
+	int weekday; /* 0: Monday; -1: none, it is a time of the day */
+	int64_t us;  /* since midnight */
+};
+
+struct mailing {
+	const char *name;
+	int64_t every_us; /* whole days; whole weeks where a weekday is given */
+	struct mailing_time at;
+	int64_t since_us; /* the period that is reported */
+	int form;         /* index of report_form_names */
+	struct text_list sinks;
+	struct cfg_mark mark;
+};
+
+struct mailing_list {
+	int n;
+	struct mailing *items;
+};
+
+extern const struct section reports_section;
+
+/* What a configuration that was read with it says. */
+static inline const struct mailing_list *settings_reports(const struct settings *s)
+{
+	return s->sections[SECTION_REPORTS];
+}
 
 #define MAILING_LATE_US (INT64_C(86400) * 1000000)
 

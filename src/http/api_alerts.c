@@ -40,7 +40,7 @@ static void get_alerts(struct api_call *c)
 		return;
 	}
 	buf_add(out, "\n]");
-	add_sinks(&c->setup->settings.sinks, out);
+	add_sinks(settings_sinks(&c->setup->settings), out);
 	buf_add(out, "}\n");
 }
 
@@ -63,25 +63,24 @@ static void get_deliveries(struct api_call *c)
 
 static void watch_loop_test(struct api_call *c)
 {
-	const struct settings *s = &c->setup->settings;
+	const struct sink_list *sinks = settings_sinks(&c->setup->settings);
 	const char *name = NULL;
 	struct buf *out = &c->out->body;
 	if (!api_body_text(c, "sink", &name))
 		return;
-	if (name && !alert_sink_named(&s->sinks, name)) {
+	if (name && !alert_sink_named(sinks, name)) {
 		api_problem(c, 404, "there is no sink \"%s\" in the configuration", name);
 		return;
 	}
 	buf_add(out, "{\"sinks\":[");
-	for (int i = 0, n = 0; i < s->sinks.n; i++) {
+	for (int i = 0, n = 0; i < sinks->n; i++) {
 		struct sink_answer answer = {0};
-		if (name && !text_eq(s->sinks.items[i].name, name))
+		if (name && !text_eq(sinks->items[i].name, name))
 			continue;
-		sink_test(&s->sinks.items[i], s->environment.name ? s->environment.name : "defib",
-		          clock_wall_us(), &answer);
+		sink_test(&sinks->items[i], message_source(&c->setup->settings), clock_wall_us(), &answer);
 		buf_add(out, n++ ? ",\n{\"sink\":" : "\n{\"sink\":");
-		buf_add_json(out, s->sinks.items[i].name);
-		json_text(out, "type", sink_types[s->sinks.items[i].type]);
+		buf_add_json(out, sinks->items[i].name);
+		json_text(out, "type", sink_types[sinks->items[i].type]);
 		json_bool(out, "sent", answer.how == SINK_SENT);
 		json_text(out, "answer", answer.text);
 		buf_add(out, "}");

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "daemon/http_spool.h"
+#include "daemon/service.h"
 #include "worker/wake.h"
 
 #define JOBS_MOST 1000
@@ -187,7 +187,7 @@ void call_enqueue(struct api_call *c)
 	int n;
 	if (!read_jobs(c, &jobs, &n, &many))
 		return;
-	if (c->setup->settings.http.spool) {
+	if (settings_http(&c->setup->settings)->spool) {
 		keep_or_enqueue(c, jobs, n, many);
 		return;
 	}

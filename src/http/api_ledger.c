@@ -205,7 +205,7 @@ static const struct watch *seen_as(struct api_call *c, const struct ledger_row *
 	if (before && text_eq(before->watch, r->watch))
 		return last;
 	const struct watch *w = r->watch ? settings_watch(&c->setup->settings, r->watch) : NULL;
-	return viewer_watch(w, &c->setup->settings.http, c->role, &c->arena);
+	return api_seen(c, w);
 }
 
 static void say_entries(struct api_call *c, const struct ledger_form *form,

@@ -56,7 +56,7 @@ static bool add_term(struct api_call *c, struct page *p, const char *text)
 		return api_problem(c, 400, "at most %d terms", TERMS_MAX);
 	if (!term_named(c, text, t))
 		return false;
-	if (viewer_hides(c->watch, &c->setup->settings.http, c->role, t))
+	if (viewer_hides(c->watch, &settings_http(&c->setup->settings)->mask, c->role, t))
 		return api_problem(c, 403, "\"%s\" asks for what is masked for the role %s", text,
 		                   role_names[c->role]);
 	p->ask.nterms++;
@@ -159,7 +159,7 @@ static void say_rest(struct api_call *c, const struct page *p, const struct brow
 static void say_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
                      bool ledger)
 {
-	const struct watch *seen = viewer_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
+	const struct watch *seen = api_seen(c, c->watch);
 	struct buf *out = &c->out->body, cursor = BUF_INIT;
 	buf_add(out, ",\"jobs\":[");
 	for (int i = 0; i < n; i++) {
@@ -230,7 +230,7 @@ static void list_jobs(struct api_call *c)
 static void show_job(struct api_call *c)
 {
 	static const char *const takes[] = {"database", NULL};
-	const struct watch *seen = viewer_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
+	const struct watch *seen = api_seen(c, c->watch);
 	const char *job = api_query_takes(c, takes) ? job_named(c, c->watch, c->parts[1]) : NULL;
 	struct story *story = ARENA_NEW(&c->arena, struct story);
 	struct candidate cand;

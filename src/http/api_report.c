@@ -11,7 +11,6 @@
 #include "view/report.h"
 #include "view/viewer.h"
 #include "watch/builtin.h"
-#include "watch/reports.h"
 
 #define WEEK_US (INT64_C(7) * 86400 * 1000000)
 
@@ -51,7 +50,7 @@ static bool add_sources(struct api_call *c, struct report_source *out, int *n)
 		bool wanted = only ? text_eq(only, w->name) : c->setup->chosen[i];
 		if (!wanted || settings_database(all, w) != c->database)
 			continue;
-		const struct watch *seen = viewer_watch(w, &all->http, c->role, &c->arena);
+		const struct watch *seen = api_seen(c, w);
 		out[(*n)++] = (struct report_source){seen, c->database, c->session};
 	}
 	/* Beside other watches the queue is told of where it is used. */
@@ -62,7 +61,7 @@ static bool add_sources(struct api_call *c, struct report_source *out, int *n)
 		used = false;
 	if (used || (*n == 0 && (only ? text_eq(only, BUILTIN_NAME) : all->nwatches == 0))) {
 		const struct watch *queue = builtin_watch(c->database->engine, &c->arena);
-		const struct watch *seen = viewer_watch(queue, &all->http, c->role, &c->arena);
+		const struct watch *seen = api_seen(c, queue);
 		out[(*n)++] = (struct report_source){seen, c->database, c->session};
 	}
 	if (only && *n == 0)

@@ -29,10 +29,16 @@ static int64_t idle_ms(void *ctx)
 
 static int before(void **state)
 {
+	static struct service http;
+	static struct environment environment;
 	struct live_settings *s = live_settings_new();
 	(void)state;
 	s->settings = (struct settings){
-		.ndatabases = 2, .databases = databases, .nwatches = 2, .watches = watches};
+		.ndatabases = 2,
+		.databases = databases,
+		.nwatches = 2,
+		.watches = watches,
+		.sections = {[SECTION_HTTP] = &http, [SECTION_ENVIRONMENT] = &environment}};
 	live_settings_box_init(&box, s);
 	api = (struct api){.setups = &box, .overview = overview_new(), .name = "d", .idle_ms = idle_ms};
 	request = (struct api_request){.role = ROLE_ADMIN, .actor = "web:test"};

@@ -185,6 +185,11 @@ static void write_problem(struct api_call *c, int status, const char *detail, co
 		api_header(c, "Retry-After", "1");
 }
 
+const struct watch *api_seen(struct api_call *c, const struct watch *w)
+{
+	return viewer_watch(w, &settings_http(&c->setup->settings)->mask, c->role, &c->arena);
+}
+
 bool api_problem(struct api_call *c, int status, const char *fmt, ...)
 {
 	char detail[1024];

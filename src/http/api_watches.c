@@ -162,7 +162,7 @@ static void show_learned(struct api_call *c)
 
 static void explain_job(struct api_call *c)
 {
-	const struct watch *seen = viewer_watch(c->watch, &c->setup->settings.http, c->role, &c->arena);
+	const struct watch *seen = api_seen(c, c->watch);
 	const char *job =
 		api_query_takes(c, database_only) ? job_named(c, c->watch, c->parts[1]) : NULL;
 	struct explained *x = ARENA_NEW(&c->arena, struct explained);

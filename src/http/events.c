@@ -188,7 +188,7 @@ static bool check_event(struct api_call *c, const char *event)
 /* Half of all connections stay for calls: who only listens keeps nobody from acting. */
 static int streams_max(const struct api_call *c)
 {
-	int64_t half = c->setup->settings.http.max_connections / 2;
+	int64_t half = settings_http(&c->setup->settings)->max_connections / 2;
 	return half < EVENT_STREAMS_MAX ? (int)half : EVENT_STREAMS_MAX;
 }
 

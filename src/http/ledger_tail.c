@@ -66,7 +66,8 @@ static const char *render(struct page *p, const struct settings *s, enum event_s
 	static const enum role roles[] = {[EVENT_WHOLE] = ROLE_ADMIN, [EVENT_VIEWED] = ROLE_VIEWER};
 	struct buf json = BUF_INIT;
 	const struct watch *w = row->watch ? settings_watch(s, row->watch) : NULL;
-	entry_json(viewer_watch(w, &s->http, roles[sight], &p->arena), database, row, &json);
+	entry_json(viewer_watch(w, &settings_http(s)->mask, roles[sight], &p->arena), database, row,
+	           &json);
 	const char *text = arena_strdup(&p->arena, buf_text(&json));
 	buf_release(&json);
 	return text;

@@ -191,7 +191,8 @@ static void status(struct api_call *c)
 	int64_t up_us = clock_wall_us() - c->api->started_us;
 	json_object_set_new(o, "daemon", json_string(c->api->name));
 	json_object_set_new(o, "version", json_string(DEFIB_VERSION));
-	json_object_set_new(o, "environment", say_environment(&c->setup->settings.environment));
+	json_object_set_new(o, "environment",
+	                    say_environment(settings_environment(&c->setup->settings)));
 	json_object_set_new(o, "started", instant(c->api->started_us));
 	json_object_set_new(o, "uptime_s", json_integer(up_us > 0 ? up_us / US_PER_S : 0));
 	json_object_set_new(o, "setup", json_integer(c->setup->number));

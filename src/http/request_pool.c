@@ -100,7 +100,7 @@ static void note_session(struct request_pool *k, bool failed)
 
 static bool is_kept(const struct api_call *c)
 {
-	return c->route->where == API_KEPT && c->setup->settings.http.spool;
+	return c->route->where == API_KEPT && settings_http(&c->setup->settings)->spool;
 }
 
 static void keep_call(struct api_call *c, const struct failure *why)

@@ -13,8 +13,8 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
+#include "daemon/service.h"
 #include "http/api.h"
-#include "watch/service.h"
 
 #include <sys/types.h>
 

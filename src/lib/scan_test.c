@@ -386,6 +386,25 @@ static void watches_are_loaded_from_a_string_and_changed(void **state)
 	defib_watches_free(ws);
 }
 
+/* What the program alone reads is left unread, right or wrong; its names are known. */
+static void a_file_of_the_program_loads(void **state)
+{
+	static const char sections[] =
+		"http: {listen: '127.0.0.1:8080', tokens: [{name: a, role: admin, env: NOT_SET}]}\n"
+		"environment: {name: '${NOT_SET}', color: red}\nretention: {done: 1d}\n"
+		"sinks: [{name: hook, type: webhook, url: 'https://x/'}]\n"
+		"alerts: {sinks: [hook], rules: [{name: stuck_warning, above: 20}]}\n"
+		"reports: [{name: weekly, sinks: [hook]}]\n";
+	struct rig *g = with_jobs(state);
+	defib_watches *ws = NULL;
+	defib_message m;
+	expect(defib_watches_new(g->url, &ws, &m), DEFIB_OK, &m);
+	expect(defib_watches_load_string(ws, sections, &m), DEFIB_OK, &m);
+	expect(defib_watches_load_string(ws, "alrets: {sinks: [hook]}\n", &m), DEFIB_CONFIG, &m);
+	assert_non_null(strstr(m.what, "unknown key \"alrets\" in the file; did you mean \"alerts\"?"));
+	defib_watches_free(ws);
+}
+
 static void wrong_options_are_refused_with_words(void **state)
 {
 	defib_watches *ws = NULL;
@@ -437,6 +456,7 @@ int main(void)
 		BOTH(the_ledger_is_read_by_batch_and_on_from_an_id),
 		BOTH(watches_are_loaded_from_a_file),
 		BOTH(watches_are_loaded_from_a_string_and_changed),
+		BOTH(a_file_of_the_program_loads),
 		cmocka_unit_test(wrong_options_are_refused_with_words),
 		cmocka_unit_test(log_lines_go_to_the_callback),
 	};

@@ -81,6 +81,9 @@ static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 	return DEFIB_CONFIG;
 }
 
+/* Alerts, reports and HTTP are the program's; a file that describes them loads all the same. */
+static const struct section *const no_sections[] = {NULL};
+
 static defib_err read_tree(defib_watches *ws, struct failure *f)
 {
 	struct cfg_reader r;
@@ -91,7 +94,7 @@ static defib_err read_tree(defib_watches *ws, struct failure *f)
 	arena_clear(&ws->settings_arena);
 	ws->settings = (struct settings){0};
 	cfg_reader_init(&r, &ws->settings_arena);
-	settings_read(&r, ws->root, &ws->settings);
+	settings_read(&r, ws->root, no_sections, &ws->settings);
 	defib_err err = r.nerrors ? first_problem(&r, f) : DEFIB_OK;
 	cfg_reader_release(&r);
 	ws->read = !err;

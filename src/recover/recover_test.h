@@ -117,7 +117,7 @@ static inline const struct watch *rig_watch(struct rig *g, const char *sign, con
 	cfg_reader_init(&r, &g->arena);
 	if (cfg_parse(buf_text(&text), "rig", &g->arena, &root, &f))
 		fail_msg("%s", f.what);
-	settings_read(&r, root, &g->settings);
+	settings_read(&r, root, (const struct section *const[]){NULL}, &g->settings);
 	for (int i = 0; i < r.nproblems; i++)
 		fail_msg("%s", r.problems[i].text);
 	cfg_reader_release(&r);

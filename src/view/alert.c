@@ -26,7 +26,7 @@ static void add_rules(struct collecting *x, const char *watch)
 	for (int id = 0; id < ALERT_COUNT; id++) {
 		struct alert_standing *st = &x->out[x->n];
 		*st = (struct alert_standing){
-			.rule = alert_rule_for(&x->all->alerts, (enum alert_id)id, watch),
+			.rule = alert_rule_for(settings_alerts(x->all), (enum alert_id)id, watch),
 			.database = x->database->name,
 			.watch = watch,
 		};
@@ -164,7 +164,7 @@ defib_err alerts_json(struct store *s, const struct settings *all, const struct 
 	defib_err err = alerts_standing(s, all, d, a, &list, &n, f);
 	for (int i = 0; !err && i < n; i++) {
 		buf_add(out, (*count)++ ? ",\n" : "\n");
-		alert_standing_json(&all->alerts, &list[i], out);
+		alert_standing_json(settings_alerts(all), &list[i], out);
 	}
 	return err;
 }

@@ -6,9 +6,10 @@
 #include "base/text.h"
 #include "insight/suggest.h"
 #include "recover/masked.h"
-#include "watch/reports.h"
 
 #include <assert.h>
+
+const char *const report_form_names[] = {"text", "markdown", "html", "json", NULL};
 
 static const struct {
 	const char *type;

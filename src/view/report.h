@@ -6,6 +6,7 @@
 
 #include "insight/report.h"
 
+extern const char *const report_form_names[]; /* by enum report_form; ends with NULL */
 enum report_form { REPORT_TEXT, REPORT_MARKDOWN, REPORT_HTML, REPORT_JSON, REPORT_FORMS };
 
 void report_text(const struct report *r, struct buf *out);

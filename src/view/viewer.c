@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "recover/evidence.h"
 
+const char *const role_names[] = {"none", "viewer", "operator", "admin", NULL};
+
 static bool sees_all(enum role role)
 {
 	return role >= ROLE_OPERATOR;
@@ -16,16 +18,16 @@ static void add_names(struct text_list *to, const struct text_list *more)
 		to->items[to->n++] = more->items[i];
 }
 
-const struct watch *viewer_watch(const struct watch *w, const struct service *s, enum role role,
-                                 struct arena *a)
+const struct watch *viewer_watch(const struct watch *w, const struct text_list *mask,
+                                 enum role role, struct arena *a)
 {
 	if (sees_all(role))
 		return w;
 	struct watch *copy = ARENA_NEW(a, struct watch);
 	*copy = w ? *w : (struct watch){.owner = {.text = "owner"}};
-	struct text_list all = {0, ARENA_ARRAY(a, const char *, copy->mask.n + s->mask.n + 1)};
+	struct text_list all = {0, ARENA_ARRAY(a, const char *, copy->mask.n + mask->n + 1)};
 	add_names(&all, &copy->mask);
-	add_names(&all, &s->mask);
+	add_names(&all, mask);
 	if (copy->owner.text)
 		all.items[all.n++] =
 			text_starts(copy->owner.text, "t.") ? copy->owner.text + 2 : copy->owner.text;
@@ -41,7 +43,7 @@ static bool has_name(const struct text_list *list, const char *name)
 	return has;
 }
 
-bool viewer_hides(const struct watch *w, const struct service *s, enum role role,
+bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role role,
                   const struct term *t)
 {
 	if (sees_all(role))
@@ -49,12 +51,12 @@ bool viewer_hides(const struct watch *w, const struct service *s, enum role role
 	if (t->what == TERM_OWNER)
 		return true;
 	if (t->what == TERM_TEXT)
-		return w->mask.n > 0 || s->mask.n > 0;
+		return w->mask.n > 0 || mask->n > 0;
 	if (t->what != TERM_COLUMN)
 		return false;
 	const char *column = w->show.items[t->column];
-	return has_name(&w->mask, column) || has_name(&s->mask, column) ||
-	       (t->op == TERM_HAS && s->mask.n > 0);
+	return has_name(&w->mask, column) || has_name(mask, column) ||
+	       (t->op == TERM_HAS && mask->n > 0);
 }
 
 const char *viewer_text(const char *text, enum role role, struct arena *a)

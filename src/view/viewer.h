@@ -8,18 +8,21 @@
 #ifndef VIEW_VIEWER_H
 #define VIEW_VIEWER_H
 
-#include "watch/service.h"
 #include "watch/terms.h"
+
+/* What each may: see, act on jobs, control the daemon (pause, raise, guards, alerts). */
+enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
+extern const char *const role_names[]; /* "none", "viewer", "operator", "admin", NULL */
 
 /*
  * The watch as this role sees it, for those who render: itself, or a copy that masks more.
  * NULL stands for a watch that the configuration no longer has; somebody who sees all of
- * it gets NULL back.
+ * it gets NULL back. `mask` is that of `http:`.
  */
-const struct watch *viewer_watch(const struct watch *w, const struct service *s, enum role role,
-                                 struct arena *a);
+const struct watch *viewer_watch(const struct watch *w, const struct text_list *mask,
+                                 enum role role, struct arena *a);
 /* Whether the term asks for something that this role does not see. */
-bool viewer_hides(const struct watch *w, const struct service *s, enum role role,
+bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role role,
                   const struct term *t);
 /* One text that is not a column of a watch, such as a worker's name. */
 const char *viewer_text(const char *text, enum role role, struct arena *a);

@@ -15,7 +15,7 @@ static int fresh(void **state)
 }
 
 static const char *const configured[] = {"password"};
-static const struct service service = {.mask = {1, (const char **)configured}};
+static const struct text_list mask = {1, (const char **)configured};
 
 static const struct watch *seen_by(enum role role)
 {
@@ -24,7 +24,7 @@ static const struct watch *seen_by(enum role role)
 	w = (struct watch){.owner = {.text = "t.worker"},
 	                   .mask = {1, (const char **)masked},
 	                   .show = {2, (const char **)shown}};
-	return viewer_watch(&w, &service, role, &arena);
+	return viewer_watch(&w, &mask, role, &arena);
 }
 
 static const char *text_seen(enum role role, const char *name, const char *text)
@@ -130,15 +130,15 @@ static void who_sees_all_gets_the_watch_itself(void **state)
 {
 	static const struct watch w;
 	(void)state;
-	assert_ptr_equal(viewer_watch(&w, &service, ROLE_OPERATOR, &arena), &w);
-	assert_null(viewer_watch(NULL, &service, ROLE_ADMIN, &arena));
+	assert_ptr_equal(viewer_watch(&w, &mask, ROLE_OPERATOR, &arena), &w);
+	assert_null(viewer_watch(NULL, &mask, ROLE_ADMIN, &arena));
 }
 
 static void a_watch_that_is_gone_is_masked_for_viewers_too(void **state)
 {
 	struct buf out = BUF_INIT;
 	(void)state;
-	masked_document(viewer_watch(NULL, &service, ROLE_VIEWER, &arena), NULL,
+	masked_document(viewer_watch(NULL, &mask, ROLE_VIEWER, &arena), NULL,
 	                "{\"owner\": \"host7-4711\", \"password\": null, \"n\": 1}", &out);
 	assert_string_equal(buf_text(&out), "{\"owner\":\"****7-4711\",\"password\":null,\"n\":1}");
 	buf_release(&out);
@@ -147,7 +147,7 @@ static void a_watch_that_is_gone_is_masked_for_viewers_too(void **state)
 static bool hidden(enum role role, enum term_what what, enum term_op op, int column)
 {
 	const struct term t = {.what = what, .op = op, .column = column, .value = "x"};
-	return viewer_hides(seen_by(ROLE_ADMIN), &service, role, &t);
+	return viewer_hides(seen_by(ROLE_ADMIN), &mask, role, &t);
 }
 
 static void what_is_masked_cannot_be_searched(void **state)

@@ -5,7 +5,7 @@
 #define VIEW_WORKER_H
 
 #include "life/roster.h"
-#include "watch/service.h"
+#include "view/viewer.h"
 #include "watch/settings.h"
 
 #include <jansson.h>

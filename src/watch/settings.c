@@ -7,6 +7,10 @@
 #include "store/url.h"
 #include "watch/builtin.h"
 
+#include <assert.h>
+
+#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
+
 #define D(member) offsetof(struct database, member)
 const struct opt_row database_rows[] = {
 	{.name = "name",
@@ -169,7 +173,7 @@ static void read_watches(struct cfg_reader *r, const struct cfg_node *node, void
 static const char *const ledger_modes[] = {"auto", "off", NULL};
 
 #define S(member) offsetof(struct settings, member)
-const struct opt_row settings_rows[] = {
+static const struct opt_row own_rows[] = {
 	{.name = "databases",
      .type = OPT_CUSTOM,
      .offset = S(ndatabases),
@@ -197,33 +201,29 @@ const struct opt_row settings_rows[] = {
      .offset = S(retention),
      .rows = retention_rows,
      .help = "how long defib keeps old rows in its own tables; it never prunes users' tables"},
-	{.name = "http",
-     .type = OPT_CUSTOM,
-     .offset = S(http),
-     .read = read_service,
-     .help = "how the daemon serves over HTTP; a map"},
-	{.name = "environment",
-     .type = OPT_MAP,
-     .offset = S(environment),
-     .rows = environment_rows,
-     .help = "the name of this installation, shown to people"},
-	{.name = "sinks",
-     .type = OPT_CUSTOM,
-     .offset = S(sinks),
-     .read = read_sinks,
-     .help = "where alerts and reports can be sent; a list"},
-	{.name = "alerts",
-     .type = OPT_CUSTOM,
-     .offset = S(alerts),
-     .read = read_alerts,
-     .help = "which alerts are sent, when, and to which sinks; a map"},
-	{.name = "reports",
-     .type = OPT_CUSTOM,
-     .offset = S(reports),
-     .read = read_mailings,
-     .help = "reports that are sent on a schedule; a list"},
-	{.name = NULL},
 };
+
+static const char *const section_names[] = {
+	[SECTION_HTTP] = "http",     [SECTION_ENVIRONMENT] = "environment", [SECTION_SINKS] = "sinks",
+	[SECTION_ALERTS] = "alerts", [SECTION_REPORTS] = "reports",
+};
+_Static_assert(COUNT(section_names) == SECTION_COUNT, "a name each");
+
+const struct opt_row *settings_rows(const struct section *const *sections, struct arena *a)
+{
+	size_t n = COUNT(own_rows);
+	struct opt_row *rows = ARENA_ARRAY(a, struct opt_row, n + SECTION_COUNT + 1);
+	memcpy(rows, own_rows, sizeof own_rows);
+	for (int i = 0; i < SECTION_COUNT; i++)
+		rows[n + (size_t)i] = (struct opt_row){.name = section_names[i], .type = OPT_CUSTOM};
+	for (; *sections; sections++) {
+		struct opt_row *row = &rows[n + (*sections)->id];
+		assert(text_eq(row->name, (*sections)->row.name));
+		*row = (*sections)->row;
+		row->offset = S(sections) + (*sections)->id * sizeof(void *);
+	}
+	return rows;
+}
 #undef S
 
 const struct database *settings_database(const struct settings *s, const struct watch *w)
@@ -277,16 +277,6 @@ static void check_watch(struct cfg_reader *r, const struct settings *s, const st
 	}
 }
 
-static void check_alerts(struct cfg_reader *r, const struct settings *s)
-{
-	const char **names = ARENA_ARRAY(r->arena, const char *, s->nwatches + 2);
-	int n = 0;
-	for (int i = 0; i < s->nwatches; i++)
-		names[n++] = s->watches[i].name;
-	names[n] = BUILTIN_NAME;
-	alerts_check(r, &s->alerts, &s->sinks, names);
-}
-
 static void check_retention(struct cfg_reader *r, const struct cfg_node *root,
                             const struct settings *s)
 {
@@ -298,7 +288,8 @@ static void check_retention(struct cfg_reader *r, const struct cfg_node *root,
 	retention_check(r, &s->retention, budget_us, node ? node->at : (struct cfg_mark){0});
 }
 
-void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct settings *out)
+void settings_read(struct cfg_reader *r, const struct cfg_node *root,
+                   const struct section *const *sections, struct settings *out)
 {
 	*out = (struct settings){0};
 	if (root && root->kind != CFG_MAP) {
@@ -308,7 +299,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct set
 		}
 		root = NULL;
 	}
-	cfg_read(r, settings_rows, root, out);
+	cfg_read(r, settings_rows(sections, r->arena), root, out);
 	for (int i = 0; i < out->nwatches; i++)
 		out->watches[i].work.workflows = out->workflows;
 	out->shown = r->shown;
@@ -318,8 +309,9 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct set
 	if (out->ndatabases == 0)
 		cfg_problem(r, root ? root->at : (struct cfg_mark){0},
 		            "no database: add databases: with a name and a url, or give --db URL");
-	check_alerts(r, out);
-	mailings_check(r, &out->reports, &out->sinks);
+	for (; *sections; sections++)
+		if ((*sections)->check)
+			(*sections)->check(r, out);
 	check_retention(r, root, out);
 	for (int i = 0; i < out->nwatches && out->ndatabases > 0; i++)
 		check_watch(r, out, &out->watches[i]);

@@ -6,10 +6,7 @@
 #define WATCH_SETTINGS_H
 
 #include "store/store.h"
-#include "watch/alerts.h"
-#include "watch/reports.h"
 #include "watch/retention.h"
-#include "watch/service.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
 
@@ -21,6 +18,19 @@ struct database {
 
 enum ledger_mode { LEDGER_AUTO, LEDGER_OFF };
 
+/*
+ * Parts of the file that rooms above this one describe and read. Whoever reads a file hands in
+ * those of the rooms it is linked with; the others are known by name, and skipped.
+ */
+enum section_id {
+	SECTION_HTTP,
+	SECTION_ENVIRONMENT,
+	SECTION_SINKS,
+	SECTION_ALERTS,
+	SECTION_REPORTS,
+	SECTION_COUNT
+};
+
 struct settings {
 	int ndatabases;
 	struct database *databases;
@@ -29,25 +39,31 @@ struct settings {
 	struct workflow_list workflows;
 	int ledger; /* enum ledger_mode */
 	struct retention retention;
-	struct service http;
-	struct environment environment;
-	struct sink_list sinks;
-	struct alert_settings alerts;
-	struct mailing_list reports; /* that are sent by themselves */
+	void *sections[SECTION_COUNT]; /* each room has a function for its own */
 	/* Every effective value and where it came from; secrets are masked. */
 	struct cfg_shown *shown;
 	int nshown;
 };
 
-/* The option tables of the top level and of a database, for the reference. */
-extern const struct opt_row settings_rows[];
+struct section {
+	enum section_id id;
+	struct opt_row row;         /* its key in the file; `size` is that of the section's struct */
+	const char *title;          /* of its chapter in the reference; NULL: it has none */
+	const struct opt_row *rows; /* of that chapter */
+	/* What it must fulfil together with the rest of the file, which has no errors so far. */
+	void (*check)(struct cfg_reader *r, const struct settings *s);
+};
+
+/* The option table of the whole file; `sections` ends with NULL. */
+const struct opt_row *settings_rows(const struct section *const *sections, struct arena *a);
 extern const struct opt_row database_rows[];
 
 /*
  * Read and check a whole document. Problems land in the reader; settings are
- * usable only if the reader has no errors.
+ * usable only if the reader has no errors. `sections` ends with NULL.
  */
-void settings_read(struct cfg_reader *r, const struct cfg_node *root, struct settings *out);
+void settings_read(struct cfg_reader *r, const struct cfg_node *root,
+                   const struct section *const *sections, struct settings *out);
 /* The database of a watch; never NULL after a read without errors. */
 const struct database *settings_database(const struct settings *s, const struct watch *w);
 struct watch *settings_watch(const struct settings *s, const char *name);

@@ -22,6 +22,8 @@ static inline const char *no_environment(const char *name)
 	return NULL;
 }
 
+static const struct section *const no_sections[] = {NULL};
+
 /* Reads a whole document; problems stay in the reader. */
 static inline void reading_open(struct reading *r, const char *yaml)
 {
@@ -33,7 +35,7 @@ static inline void reading_open(struct reading *r, const char *yaml)
 	r->reader.getenv = no_environment;
 	if (cfg_parse(yaml, "t.yaml", &r->arena, &root, &f))
 		fail_msg("%s", f.what);
-	settings_read(&r->reader, root, &r->settings);
+	settings_read(&r->reader, root, no_sections, &r->settings);
 }
 
 static inline void reading_release(struct reading *r)

@@ -113,6 +113,30 @@ def test_a_mistake_is_told_with_its_place(defib, right, wrong, says):
     assert ran.err.startswith((str(defib.dir / "defib.yaml:"), "defib: "))
 
 
+SECTIONS = {
+    "databases": ("    url: sqlite:x.db", "    url: sqlite:x.db\n    urll: x", "url"),
+    "watches": ("    key: id", "    key: id\n    kye: x", "key"),
+    "workflows": ("", "workflows: [{name: w, stepps: []}]", "steps"),
+    "retention": ("", "retention: {donne: 1d}", "done"),
+    "http": ("", "http: {listn: '127.0.0.1:1'}", "listen"),
+    "http.tokens": ("", "http: {tokens: [{name: a, env: X, rolle: admin}]}", "role"),
+    "environment": ("", "environment: {nmae: test}", "name"),
+    "sinks": ("", "sinks: [{name: s, type: log, timeot: 1s}]", "timeout"),
+    "alerts": ("", "alerts: {evry: 1s}", "every"),
+    "alerts.rules": ("", "alerts: {rules: [{name: stuck_warning, abov: 1}]}", "above"),
+    "reports": ("", "reports: [{name: r, sinks: [log], evry: 1d}]", "every"),
+}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_misspelt_key_of_each_section_is_refused_with_the_nearest(defib, section):
+    right, wrong, meant = SECTIONS[section]
+    ran = check(defib, FILE.replace(right, wrong) if right else FILE + wrong + "\n")
+    assert (ran.code, ran.out) == (3, "")
+    assert "unknown key" in ran.err and f" in {section}" in ran.err
+    assert f'did you mean "{meant}"?' in ran.err
+
+
 def test_all_mistakes_of_a_file_are_told_at_once(defib):
     ran = check(defib, FILE.replace("running:", "runing:").replace("60}m", "60}x"))
     assert "8:5" in ran.err and "10:18" in ran.err

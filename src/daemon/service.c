@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options_service.c: the option tables of `http:` and `environment:`, and what they
+ * service.c: the option tables of `http:` and `environment:`, and what they
  * must fulfil beyond them: an address that others can reach needs tokens, and a token
  * has one place that its secret is read from.
  */
-#include "watch/service.h"
+#include "daemon/service.h"
 
 #include "base/address.h"
 #include "base/clock.h"
 #include "base/text.h"
-
-const char *const role_names[] = {"none", "viewer", "operator", "admin", NULL};
 
 #define T(member) offsetof(struct service_token, member)
 static const struct opt_row token_rows[] = {
@@ -96,7 +94,7 @@ static const struct opt_row tls_rows[] = {
 #undef L
 
 #define S(member) offsetof(struct service, member)
-const struct opt_row service_rows[] = {
+static const struct opt_row service_rows[] = {
 	{.name = "listen",
      .type = OPT_TEXT,
      .offset = S(listen),
@@ -154,7 +152,7 @@ const struct opt_row service_rows[] = {
 #undef S
 
 #define E(member) offsetof(struct environment, member)
-const struct opt_row environment_rows[] = {
+static const struct opt_row environment_rows[] = {
 	{.name = "name", .type = OPT_TEXT, .offset = E(name), .help = "such as production or staging"},
 	{.name = "color",
      .type = OPT_TEXT,
@@ -185,7 +183,7 @@ static void check_service(struct cfg_reader *r, const struct service *s)
 		cfg_problem(r, s->at, "database_timeout is at least 50ms");
 }
 
-void read_service(struct cfg_reader *r, const struct cfg_node *node, void *target)
+static void read_service(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct service *s = target;
 	*s = (struct service){0};
@@ -198,4 +196,41 @@ void read_service(struct cfg_reader *r, const struct cfg_node *node, void *targe
 		s->at = node->at;
 		check_service(r, s);
 	}
+}
+
+const struct section http_section = {
+	.id = SECTION_HTTP,
+	.row = {.name = "http",
+            .type = OPT_CUSTOM,
+            .size = sizeof(struct service),
+            .read = read_service,
+            .help = "how the daemon serves over HTTP; a map"},
+	.title = "HTTP",
+	.rows = service_rows,
+};
+
+const struct section environment_section = {
+	.id = SECTION_ENVIRONMENT,
+	.row = {.name = "environment",
+            .type = OPT_MAP,
+            .size = sizeof(struct environment),
+            .rows = environment_rows,
+            .help = "the name of this installation, shown to people"},
+};
+
+const char *message_source(const struct settings *s)
+{
+	const char *name = settings_environment(s)->name;
+	return name ? name : "defib";
+}
+
+struct side_queue http_spool_queue(const struct settings *s, const struct database *d,
+                                   struct arena *a)
+{
+	const struct service *http = settings_http(s);
+	struct side_queue q = {
+		.url = d->url, .wait_ms = http->database_timeout_us / 1000, .base = http->spool};
+	if (http->spool)
+		q.folder = arena_printf(a, "%s/%s/" SIDE_QUEUE_FOLDER, http->spool, d->name);
+	return q;
 }

@@ -2,7 +2,7 @@
  * alerts.c: the rules that hold where nothing is said, and which one holds for a
  * watch. See alerts.h.
  */
-#include "watch/alerts.h"
+#include "alert/alerts.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options_alerts.c: the option table of `alerts:` and its rules.
+ * alerts_options.c: the option table of `alerts:` and its rules.
  *
  * A rule of the configuration starts as a copy of what would hold without it (the
  * default, or for a watch's own the rule of all watches), and what is written goes
  * over it: so that nobody repeats a limit to change a sink.
  */
-#include "watch/alerts.h"
+#include "alert/alerts.h"
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "watch/builtin.h"
 
 #include <math.h>
 
@@ -221,7 +222,7 @@ static void read_rules_of(struct cfg_reader *r, const struct cfg_node *node, voi
 }
 
 #define A(member) offsetof(struct alert_settings, member)
-const struct opt_row alert_rows[] = {
+static const struct opt_row alert_rows[] = {
 	{.name = "sinks",
      .type = OPT_TEXT_LIST,
      .offset = A(sinks),
@@ -246,7 +247,7 @@ const struct opt_row alert_rows[] = {
 };
 #undef A
 
-void read_alerts(struct cfg_reader *r, const struct cfg_node *node, void *target)
+static void read_alerts(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct alert_settings *s = target;
 	*s = (struct alert_settings){0};
@@ -269,17 +270,31 @@ static void check_sinks(struct cfg_reader *r, struct cfg_mark at, const struct t
 			refuse(r, at, "sink", named->items[i], names);
 }
 
-void alerts_check(struct cfg_reader *r, const struct alert_settings *s, const struct sink_list *all,
-                  const char *const *watches)
+/* Names that must be there: sinks of rules, watches. */
+static void check_alerts(struct cfg_reader *r, const struct settings *all)
 {
-	check_sinks(r, s->at, &s->sinks, all);
+	const struct alert_settings *s = settings_alerts(all);
+	const char **watches = ARENA_ARRAY(r->arena, const char *, all->nwatches + 2);
+	for (int i = 0; i < all->nwatches; i++)
+		watches[i] = all->watches[i].name;
+	watches[all->nwatches] = BUILTIN_NAME;
+	check_sinks(r, s->at, &s->sinks, settings_sinks(all));
 	for (int i = 0; i < s->nrules; i++) {
 		const struct alert_rule *rule = &s->rules[i];
-		bool known = !rule->watch;
-		check_sinks(r, rule->at, &rule->sinks, all);
-		for (const char *const *w = watches; *w && !known; w++)
-			known = text_eq(*w, rule->watch);
-		if (!known)
+		check_sinks(r, rule->at, &rule->sinks, settings_sinks(all));
+		if (rule->watch && word_index(watches, rule->watch) < 0)
 			refuse(r, rule->at, "watch", rule->watch, watches);
 	}
 }
+
+const struct section alerts_section = {
+	.id = SECTION_ALERTS,
+	.row = {.name = "alerts",
+            .type = OPT_CUSTOM,
+            .size = sizeof(struct alert_settings),
+            .read = read_alerts,
+            .help = "which alerts are sent, when, and to which sinks; a map"},
+	.title = "Alerts",
+	.rows = alert_rows,
+	.check = check_alerts,
+};

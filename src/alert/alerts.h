@@ -6,10 +6,10 @@
  * `alerts: {rules: …}` changes what it names, for all watches or for one. Plain data;
  * what a rule measures, alert/rules.h knows.
  */
-#ifndef WATCH_ALERTS_H
-#define WATCH_ALERTS_H
+#ifndef ALERT_ALERTS_H
+#define ALERT_ALERTS_H
 
-#include "config/options.h"
+#include "watch/settings.h"
 
 /* ---- sinks ---- */
 
@@ -126,12 +126,17 @@ const struct alert_sink *alert_sink_named(const struct sink_list *all, const cha
 
 /* ---- reading ---- */
 
-extern const struct opt_row sink_rows[], alert_rows[];
-/* Readers of `sinks:` and `alerts:`; problems land in the reader. */
-void read_sinks(struct cfg_reader *r, const struct cfg_node *node, void *target);
-void read_alerts(struct cfg_reader *r, const struct cfg_node *node, void *target);
-/* Names that must be there: sinks of rules, watches. `watches` ends with NULL. */
-void alerts_check(struct cfg_reader *r, const struct alert_settings *s, const struct sink_list *all,
-                  const char *const *watches);
+extern const struct section sinks_section, alerts_section;
+
+/* What a configuration that was read with them says. */
+static inline const struct sink_list *settings_sinks(const struct settings *s)
+{
+	return s->sections[SECTION_SINKS];
+}
+
+static inline const struct alert_settings *settings_alerts(const struct settings *s)
+{
+	return s->sections[SECTION_ALERTS];
+}
 
 #endif

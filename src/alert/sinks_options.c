@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options_sinks.c: the option table of `sinks:`. What lets somebody write to a sink
+ * sinks_options.c: the option table of `sinks:`. What lets somebody write to a sink
  * (a routing key, a header, the path of a chat's URL) is a secret: it is read, and
  * shown to nobody.
  */
-#include "watch/alerts.h"
+#include "alert/alerts.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -72,7 +72,7 @@ static void read_headers(struct cfg_reader *r, const struct cfg_node *node, void
 }
 
 #define S(member) offsetof(struct alert_sink, member)
-const struct opt_row sink_rows[] = {
+static const struct opt_row sink_rows[] = {
 	{.name = "name",
      .type = OPT_TEXT,
      .offset = S(name),
@@ -157,7 +157,7 @@ static void read_sink(struct cfg_reader *r, const struct cfg_node *node, struct 
 	list->n++;
 }
 
-void read_sinks(struct cfg_reader *r, const struct cfg_node *node, void *target)
+static void read_sinks(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct sink_list *list = target;
 	int n = node && node->kind == CFG_LIST ? node->n : 0;
@@ -171,3 +171,14 @@ void read_sinks(struct cfg_reader *r, const struct cfg_node *node, void *target)
 		list->items[list->n++] =
 			(struct alert_sink){.name = "log", .type = SINK_LOG, .timeout_us = 10 * US_PER_S};
 }
+
+const struct section sinks_section = {
+	.id = SECTION_SINKS,
+	.row = {.name = "sinks",
+            .type = OPT_CUSTOM,
+            .size = sizeof(struct sink_list),
+            .read = read_sinks,
+            .help = "where alerts and reports can be sent; a list"},
+	.title = "A sink",
+	.rows = sink_rows,
+};

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options_reports.c: the option table of reports that are sent by themselves. They
+ * scheduled_reports_options.c: the option table of reports that are sent by themselves. They
  * are due at times that everybody can work out from the clock alone, so that daemons
  * need not tell each other: hence whole days, and whole weeks where a weekday is given.
  */
-#include "watch/reports.h"
+#include "daemon/scheduled_reports.h"
 
 #include "base/text.h"
+#include "view/report.h"
 #include "watch/options_values.h"
 
 #define HOUR_US (INT64_C(3600) * 1000000)
 #define DAY_US (24 * HOUR_US)
 #define MOST_US (INT64_C(366) * DAY_US)
-
-const char *const report_form_names[] = {"text", "markdown", "html", "json", NULL};
 
 /* "mon 08:00" or "08:00" */
 static bool parse_time(const char *text, struct mailing_time *out)
@@ -36,7 +35,7 @@ static void read_time(struct cfg_reader *r, const struct cfg_node *node, void *t
 }
 
 #define M(member) offsetof(struct mailing, member)
-const struct opt_row mailing_rows[] = {
+static const struct opt_row mailing_rows[] = {
 	{.name = "name",
      .type = OPT_TEXT,
      .offset = M(name),
@@ -89,7 +88,7 @@ static void check_one(struct cfg_reader *r, const struct mailing_list *before,
 		cfg_problem(r, m->mark, "since must be a period of at most 366d");
 }
 
-void read_mailings(struct cfg_reader *r, const struct cfg_node *node, void *target)
+static void read_mailings(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct mailing_list *list = target;
 	*list = (struct mailing_list){0};
@@ -119,21 +118,35 @@ static bool takes_documents(const struct alert_sink *s)
 	return s->type != SINK_ALERTMANAGER && s->type != SINK_PAGERDUTY;
 }
 
-void mailings_check(struct cfg_reader *r, const struct mailing_list *all,
-                    const struct sink_list *sinks)
+/* Sinks must be there, and of a kind that takes a document. */
+static void check_mailings(struct cfg_reader *r, const struct settings *s)
 {
+	const struct mailing_list *all = settings_reports(s);
+	const struct sink_list *sinks = settings_sinks(s);
 	for (int i = 0; i < all->n; i++)
 		for (int k = 0; k < all->items[i].sinks.n; k++) {
 			const struct mailing *m = &all->items[i];
 			const char *name = m->sinks.items[k];
-			const struct alert_sink *s = alert_sink_named(sinks, name);
-			if (!s)
+			const struct alert_sink *sink = alert_sink_named(sinks, name);
+			if (!sink)
 				cfg_problem(r, m->mark, "report %s: there is no sink \"%s\" under sinks:", m->name,
 				            name);
-			else if (!takes_documents(s))
+			else if (!takes_documents(sink))
 				cfg_problem(r, m->mark,
 				            "report %s: sink %s is of type %s, which accepts alerts only; use a "
 				            "webhook, a command or the log",
-				            m->name, name, sink_types[s->type]);
+				            m->name, name, sink_types[sink->type]);
 		}
 }
+
+const struct section reports_section = {
+	.id = SECTION_REPORTS,
+	.row = {.name = "reports",
+            .type = OPT_CUSTOM,
+            .size = sizeof(struct mailing_list),
+            .read = read_mailings,
+            .help = "reports that are sent on a schedule; a list"},
+	.title = "A report",
+	.rows = mailing_rows,
+	.check = check_mailings,
+};

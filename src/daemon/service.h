@@ -3,14 +3,12 @@
  * listens, who may ask, and the limits on what anybody may take of it. Plain data;
  * what is made of it, http/server.h knows.
  */
-#ifndef WATCH_SERVICE_H
-#define WATCH_SERVICE_H
+#ifndef DAEMON_SERVICE_H
+#define DAEMON_SERVICE_H
 
-#include "config/options.h"
-
-/* What each may: see, act on jobs, steer the daemon (pause, raise, guards, alerts). */
-enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
-extern const char *const role_names[]; /* "none", "viewer", "operator", "admin", NULL */
+#include "view/viewer.h"
+#include "watch/settings.h"
+#include "worker/side_queue.h"
 
 struct service_token {
 	const char *name; /* who it stands for in the ledger: "web:NAME" */
@@ -41,10 +39,27 @@ struct environment {
 	const char *name, *color; /* NULL: not given */
 };
 
-/* The option tables, for the reference. */
-extern const struct opt_row service_rows[], environment_rows[];
+extern const struct section http_section, environment_section;
 
-/* Reads the map `http:` into a struct service; problems land in the reader. */
-void read_service(struct cfg_reader *r, const struct cfg_node *node, void *target);
+/* What a configuration that was read with them says. */
+static inline const struct service *settings_http(const struct settings *s)
+{
+	return s->sections[SECTION_HTTP];
+}
+
+static inline const struct environment *settings_environment(const struct settings *s)
+{
+	return s->sections[SECTION_ENVIRONMENT];
+}
+
+/* Whom messages come from: the environment's name, else "defib". */
+const char *message_source(const struct settings *s);
+
+/*
+ * Where new work waits that came over HTTP while its database was away: a side queue a database
+ * below http.spool, which its database loop drains. Its folder is NULL where nothing is kept.
+ */
+struct side_queue http_spool_queue(const struct settings *s, const struct database *d,
+                                   struct arena *a);
 
 #endif
