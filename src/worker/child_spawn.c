@@ -6,10 +6,10 @@
  * is our answer. So between clone and exec it makes only async-signal-safe calls, on a stack of
  * its own; path, environment and descriptors are made before.
  *
- *   parent: clone, waits ------------------------------------------ it runs, or the plan says why
- * not child:         group of its own, death signal, tells the keeper, exec
+ *   parent: clone, waits ---------------------------------------- it runs, or the plan says why not
+ *   child:         group of its own, death signal, keeper's list, exec
  *
- * The keeper knows the group before the program runs, so there is no moment at which a killed
+ * The keeper's list has the group before the program runs, so there is no moment at which a killed
  * worker could leave something behind.
  *
  * Stdin is a sealed file in memory and not a pipe: a child that never reads it
@@ -34,6 +34,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL
@@ -80,10 +81,11 @@ struct plan {
 	int fds[SLOTS]; /* what the child puts into its slots; all of them lie above the slots; -1: our
 	                   stderr */
 	pid_t parent;
-	const struct keeper *keeper; /* may be NULL */
+	struct timespec before; /* the clone, by CLOCK_BOOTTIME */
+	struct keeper *keeper;  /* may be NULL */
 	/* Written by the child. */
 	struct group group;
-	int unheard;      /* why the keeper could not be told; 0: it was, or there is none */
+	bool listed;      /* with the keeper */
 	enum stage stage; /* where it gave up, with this error */
 	int error;
 };
@@ -280,9 +282,8 @@ BARE static int child_main(void *plan)
 	/* The parent may have died before the death signal was set. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != p->parent)
 		give_up(p, STAGE_DEATH);
-	p->group = group_of(getpid());
-	if (p->keeper && !keeper_tell(p->keeper, p->group))
-		p->unheard = errno;
+	p->group = group_since(getpid(), &p->before);
+	p->listed = p->keeper && keeper_list(p->keeper, p->group);
 	if (!take_slots(p))
 		give_up(p, STAGE_DESCRIPTORS);
 	reset_signals();
@@ -320,13 +321,14 @@ static defib_err launch(struct plan *p, struct keeper *keeper, struct spawned *s
 	siginfo_t info;
 	p->parent = getpid();
 	p->keeper = keeper;
+	clock_gettime(CLOCK_BOOTTIME, &p->before);
 	pid_t pid = clone_quietly(p, &s->pidfd);
 	if (pid < 0)
 		return spawn_fail(f, "cannot fork for", p->argv[0], errno);
-	/* One that was killed before it could say who it is has no start time. */
+	/* One that ended before it could say who it is has no start time, and is not listed. */
 	s->group = p->group.id ? p->group : (struct group){.id = pid};
-	if (keeper)
-		keeper_told(keeper, pid, p->unheard);
+	if (keeper && p->group.id)
+		keeper_listed(keeper, pid, p->listed);
 	if (p->stage == STAGE_RUNS)
 		return DEFIB_OK;
 	if (keeper)

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #define START_FIELD 22 /* of /proc/PID/stat, see proc(5) */
-#define NAME_FIELD 2   /* in parentheses, with anything inside; the last ')' ends it */
+#define USER_HZ 100UL  /* its unit, whatever the kernel's own tick is */
+#define NS 1000000000UL
+#define NAME_FIELD 2 /* in parentheses, with anything inside; the last ')' ends it */
 
 /* "/proc/PID/stat", without snprintf, which may allocate. */
 static void stat_path(pid_t pid, char *out, size_t size)
@@ -59,6 +61,28 @@ struct group group_of(pid_t leader)
 {
 	assert(leader > 1);
 	return (struct group){.id = leader, .start = leader_start(leader)};
+}
+
+/* As fs/proc/array.c makes it of the nanoseconds. */
+static uint64_t ticks(const struct timespec *t)
+{
+	uint64_t ns = (uint64_t)t->tv_sec * NS + (uint64_t)t->tv_nsec;
+	return ns / (NS / USER_HZ);
+}
+
+struct group group_since(pid_t leader, const struct timespec *before)
+{
+	struct timespec now;
+	assert(leader > 1);
+	syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
+	uint64_t start = ticks(&now);
+	return start == ticks(before) ? (struct group){leader, start} : group_of(leader);
+}
+
+bool group_signal_held(const struct group *g, int signal)
+{
+	assert(g->id > 1);
+	return kill(-g->id, signal) == 0;
 }
 
 bool group_signal(const struct group *g, int signal)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 struct group {
 	pid_t id;       /* also the pid of its leader */
@@ -18,6 +19,13 @@ struct group {
 
 /* The group that `leader` leads, or is about to lead. */
 struct group group_of(pid_t leader);
+/*
+ * The same for a leader that was made between `before` (CLOCK_BOOTTIME) and now: when no clock
+ * tick lies between the two, its start is known without a look at /proc.
+ */
+struct group group_since(pid_t leader, const struct timespec *before);
+/* Signal all of it while its leader was not reaped: the number cannot be another's. */
+bool group_signal_held(const struct group *g, int signal);
 /*
  * Signal all of it; false when nothing is left of it, or the number is
  * another's now. Allocates nothing, so that a forked process may call it.

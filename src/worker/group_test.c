@@ -47,6 +47,21 @@ static void spares_a_group_whose_leader_started_at_another_time(void **state)
 	assert_int_equal(ended_by(g.id), SIGTERM);
 }
 
+static void the_start_is_known_by_the_clock(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		struct timespec before;
+		clock_gettime(CLOCK_BOOTTIME, &before);
+		pid_t leader = waiting_leader();
+		struct group g = group_since(leader, &before);
+		assert_int_equal(g.id, leader);
+		assert_int_equal(g.start, group_of(leader).start);
+		assert_true(group_signal_held(&g, SIGKILL));
+		assert_int_equal(ended_by(leader), SIGKILL);
+	}
+}
+
 static void says_when_nothing_is_left(void **state)
 {
 	(void)state;
@@ -60,6 +75,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_the_group),
 		cmocka_unit_test(spares_a_group_whose_leader_started_at_another_time),
+		cmocka_unit_test(the_start_is_known_by_the_clock),
 		cmocka_unit_test(says_when_nothing_is_left),
 	};
 	alarm(60);

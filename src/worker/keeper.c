@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * keeper.c: the keeper is forked without exec from a process that has threads,
- * so it only makes system calls and allocates nothing. Its list is a static
- * array whose pages cost memory only where they are used. Start it early: it
- * keeps the pages that its worker had at that moment.
+ * so it only makes system calls and allocates nothing. The list is memory that
+ * both share: to list a group wakes nobody, and what a worker wrote before it
+ * was killed is there. Pages of it that were never used cost nothing.
+ * Start the keeper early: it keeps the pages that its worker had at that moment.
+ *
+ * An entry is free (0), being written (-1) or of a group. Its start is written
+ * before its number, and nobody but who wrote it frees it.
  *
  * The worker's death shows twice: its end of the socket closes, and its pidfd
  * becomes readable. The second is needed because a process that the worker
@@ -26,97 +30,69 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEEPER_GROUPS_MAX 16384
-#define SEND_LIMIT_US 250000
+#define GROUPS_MAX 16384
 #define STOP_LIMIT_MS 1000
+#define BEING_WRITTEN (-1)
+/* What a child does that shares our memory must not be in the records that sanitizers keep. */
+#define BARE __attribute__((no_sanitize("address"), no_sanitize("thread")))
 
-enum order { ORDER_ADD, ORDER_DROP, ORDER_STOP };
+struct entry {
+	_Atomic pid_t id;
+	uint64_t start;
+};
 
-struct message {
-	enum order order;
-	struct group group;
+/* Shared by both processes. */
+struct list {
+	atomic_int used; /* entries behind these were never used */
+	struct entry entries[GROUPS_MAX];
 };
 
 struct keeper {
 	pid_t pid;
 	int pidfd, socket;
-	atomic_int listed;
-	atomic_bool lost; /* said once that it does not listen */
+	struct list *list;
+	atomic_bool failed; /* logged once that it has ended or its list is full */
 };
 
 /* ---- the keeper's own process */
 
 enum { KEEPER_SOCKET, KEEPER_WORKER, KEEPER_FDS };
 
-static struct group groups[KEEPER_GROUPS_MAX];
-static int group_count;
-
-static void drop(pid_t id)
+static _Noreturn void kill_all(struct list *list)
 {
-	for (int i = 0; i < group_count; i++) {
-		if (groups[i].id == id) {
-			groups[i] = groups[--group_count];
-			return;
-		}
+	int used = atomic_load(&list->used);
+	for (int i = 0; i < used; i++) {
+		const struct entry *e = &list->entries[i];
+		struct group group = {.id = atomic_load(&e->id), .start = e->start};
+		if (group.id > 1)
+			group_signal(&group, SIGKILL);
 	}
+	_exit(0);
 }
 
-static void obey(const struct message *m)
-{
-	switch (m->order) {
-	case ORDER_ADD:
-		if (group_count < KEEPER_GROUPS_MAX)
-			groups[group_count++] = m->group;
-		return;
-	case ORDER_DROP:
-		drop(m->group.id);
-		return;
-	case ORDER_STOP:
-		_exit(0);
-	}
-}
-
-/* Take what has arrived; false: no more can come. */
-static bool take_orders(void)
-{
-	for (;;) {
-		struct message m;
-		ssize_t n = recv(KEEPER_SOCKET, &m, sizeof(m), MSG_DONTWAIT);
-		if (n == sizeof(m))
-			obey(&m);
-		else
-			return n < 0 && (errno == EAGAIN || errno == EINTR);
-	}
-}
-
-static _Noreturn void keep(void)
+/* A byte is the order to leave. It counts even when its giver is dead by now. */
+static _Noreturn void keep(struct list *list)
 {
 	struct pollfd fds[KEEPER_FDS] = {
 		[KEEPER_SOCKET] = {.fd = KEEPER_SOCKET, .events = POLLIN},
 		[KEEPER_WORKER] = {.fd = KEEPER_WORKER, .events = POLLIN},
 	};
-	bool worker_lives = true, more = true;
-	while (worker_lives && more) {
-		if (poll(fds, KEEPER_FDS, -1) < 0)
-			continue;
-		worker_lives = !fds[KEEPER_WORKER].revents;
-		/* Last orders count even when their giver is dead: a drop may be among them. */
-		more = take_orders();
+	char order;
+	while (poll(fds, KEEPER_FDS, -1) <= 0) {
 	}
-	for (int i = 0; i < group_count; i++)
-		group_signal(&groups[i], SIGKILL);
-	_exit(0);
+	if (recv(KEEPER_SOCKET, &order, 1, MSG_DONTWAIT) == 1)
+		_exit(0);
+	kill_all(list);
 }
 
-static _Noreturn void keeper_main(int socket, int worker)
+static _Noreturn void keeper_main(struct list *list, int socket, int worker)
 {
 	/* First out of the way of the two places, then into them. */
 	socket = fcntl(socket, F_DUPFD, KEEPER_FDS);
@@ -129,7 +105,7 @@ static _Noreturn void keeper_main(int socket, int worker)
 	ok = chdir("/") == 0 && ok; /* else it would pin the file system the worker runs in */
 	if (!ok || send(KEEPER_SOCKET, "", 1, MSG_NOSIGNAL) != 1)
 		_exit(1);
-	keep();
+	keep(list);
 }
 
 /* ---- the worker's side */
@@ -141,14 +117,14 @@ static void wait_exit(struct keeper *k)
 	}
 }
 
-static pid_t fork_keeper(int socket, int worker)
+static pid_t fork_keeper(struct list *list, int socket, int worker)
 {
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pid_t pid = fork();
 	if (pid == 0)
-		keeper_main(socket, worker);
+		keeper_main(list, socket, worker);
 	int error = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = error;
@@ -164,9 +140,11 @@ static bool launch(struct keeper *k, int *worker, int *theirs)
 		return false;
 	k->socket = ends[0];
 	*theirs = ends[1];
-	struct timeval limit = {.tv_usec = SEND_LIMIT_US};
-	setsockopt(k->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	k->pid = fork_keeper(*theirs, *worker);
+	k->list =
+		mmap(NULL, sizeof(*k->list), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (k->list == MAP_FAILED)
+		return false;
+	k->pid = fork_keeper(k->list, *theirs, *worker);
 	if (k->pid < 0)
 		return false;
 	close(*theirs); /* else its death would be no end of file */
@@ -187,7 +165,7 @@ static bool launch(struct keeper *k, int *worker, int *theirs)
 defib_err keeper_start(struct keeper **out, struct failure *f)
 {
 	struct keeper *k = mem_alloc(sizeof(*k));
-	*k = (struct keeper){.pid = -1, .pidfd = -1, .socket = -1};
+	*k = (struct keeper){.pid = -1, .pidfd = -1, .socket = -1, .list = MAP_FAILED};
 	int worker = -1, theirs = -1;
 	bool ok = launch(k, &worker, &theirs);
 	int error = errno;
@@ -202,56 +180,54 @@ defib_err keeper_start(struct keeper **out, struct failure *f)
 	return fail(f, DEFIB_IO, "cannot start the keeper of child processes: %s", strerror(error));
 }
 
-/*
- * Messages are whole or not there, so threads need no lock. A bare system call, as a child that
- * shares our memory needs it (child_spawn.c).
- */
-static bool tell(const struct keeper *k, enum order order, struct group group)
+BARE static bool take_entry(struct list *list, int i, struct group group)
 {
-	struct message m;
-	memset(&m, 0, sizeof(m)); /* padding too: the whole of it is sent */
-	m.order = order;
-	m.group = group;
-	ssize_t n;
-	do {
-		n = syscall(SYS_sendto, k->socket, &m, sizeof(m), MSG_NOSIGNAL, NULL, 0);
-	} while (n < 0 && errno == EINTR);
-	return n == sizeof(m);
+	struct entry *e = &list->entries[i];
+	pid_t none = 0;
+	if (atomic_load(&e->id) != 0 || !atomic_compare_exchange_strong(&e->id, &none, BEING_WRITTEN))
+		return false;
+	int used = atomic_load(&list->used);
+	while (used <= i && !atomic_compare_exchange_weak(&list->used, &used, i + 1)) {
+	}
+	e->start = group.start;
+	atomic_store(&e->id, group.id);
+	return true;
 }
 
-static void lose(struct keeper *k, pid_t group, int error)
+BARE bool keeper_list(struct keeper *k, struct group group)
 {
-	if (error && !atomic_exchange(&k->lost, true))
-		log_event(
-			LOG_ERROR, "the keeper process does not answer: children may outlive a killed worker",
-			LOG_INT("keeper", k->pid), LOG_INT("group", group), LOG_STR("why", strerror(error)));
+	for (int i = 0; i < GROUPS_MAX; i++)
+		if (take_entry(k->list, i, group))
+			return true;
+	return false;
 }
 
-bool keeper_tell(const struct keeper *k, struct group group)
+static bool is_gone(const struct keeper *k)
 {
-	return tell(k, ORDER_ADD, group);
+	struct pollfd exit = {.fd = k->pidfd, .events = POLLIN};
+	return poll(&exit, 1, 0) == 1;
 }
 
-void keeper_told(struct keeper *k, pid_t group, int unheard)
+void keeper_listed(struct keeper *k, pid_t group, bool listed)
 {
-	if (atomic_fetch_add(&k->listed, 1) == KEEPER_GROUPS_MAX)
-		log_event(LOG_ERROR, "the keeper's list is full: children may outlive a killed worker",
-		          LOG_INT("keeper", k->pid), LOG_INT("groups", KEEPER_GROUPS_MAX));
-	lose(k, group, unheard);
-}
-
-void keeper_add(struct keeper *k, pid_t group)
-{
-	assert(group > 1);
-	keeper_told(k, group, keeper_tell(k, group_of(group)) ? 0 : errno);
+	bool gone = is_gone(k);
+	if ((gone || !listed) && !atomic_exchange(&k->failed, true))
+		log_event(LOG_ERROR,
+		          gone ? "the keeper process has ended: children may outlive a killed worker"
+		               : "the keeper's list is full: children may outlive a killed worker",
+		          LOG_INT("keeper", k->pid), LOG_INT("group", group));
 }
 
 void keeper_drop(struct keeper *k, pid_t group)
 {
+	int used = atomic_load(&k->list->used);
 	assert(group > 1);
-	atomic_fetch_sub(&k->listed, 1);
-	if (!tell(k, ORDER_DROP, (struct group){.id = group}))
-		lose(k, group, errno);
+	for (int i = 0; i < used; i++) {
+		if (atomic_load(&k->list->entries[i].id) != group)
+			continue;
+		atomic_store(&k->list->entries[i].id, 0);
+		return;
+	}
 }
 
 void keeper_stop(struct keeper *k)
@@ -261,13 +237,15 @@ void keeper_stop(struct keeper *k)
 	if (k->pidfd >= 0) {
 		struct pollfd exit = {.fd = k->pidfd, .events = POLLIN};
 		/* One that was stopped or hangs must not hold us up, nor kill when the socket closes. */
-		if (!tell(k, ORDER_STOP, (struct group){0}) || poll(&exit, 1, STOP_LIMIT_MS) != 1)
+		if (send(k->socket, "", 1, MSG_NOSIGNAL) != 1 || poll(&exit, 1, STOP_LIMIT_MS) != 1)
 			pidfd_send_signal(k->pidfd, SIGKILL, NULL, 0);
 		wait_exit(k);
 		close(k->pidfd);
 	}
 	if (k->socket >= 0)
 		close(k->socket);
+	if (k->list != MAP_FAILED)
+		munmap(k->list, sizeof(*k->list));
 	free(k);
 }
 

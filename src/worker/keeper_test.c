@@ -188,7 +188,7 @@ static void stopping_it_leaves_listed_groups_alone_and_reaps_it(void **state)
 		for (;;)
 			pause();
 	assert_int_equal(setpgid(pid, pid), 0);
-	keeper_add(k, pid);
+	assert_true(keeper_list(k, group_of(pid)));
 	keeper_stop(k);
 	assert_int_equal(waitpid(keeper, NULL, 0), -1);
 	kill(pid, SIGTERM);
@@ -213,7 +213,8 @@ static void a_dead_keeper_does_not_hurt_the_worker(void **state)
 	siginfo_t info;
 	kill(keeper_pid(k), SIGKILL);
 	assert_int_equal(waitid(P_PID, (id_t)keeper_pid(k), &info, WEXITED | WNOWAIT), 0);
-	keeper_add(k, getpid());
+	assert_true(keeper_list(k, group_of(getpid())));
+	keeper_listed(k, getpid(), true);
 	keeper_drop(k, getpid());
 	keeper_stop(k);
 }

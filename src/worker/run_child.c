@@ -255,7 +255,10 @@ static void explain_stolen(struct child *c)
 
 static void finish(struct child *c, enum sight sight, const siginfo_t *info)
 {
-	group_signal(&c->proc.group, SIGKILL);
+	if (sight == EXITED)
+		group_signal_held(&c->proc.group, SIGKILL);
+	else
+		group_signal(&c->proc.group, SIGKILL);
 	drain_pipes(c);
 	epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->proc.pidfd, NULL);
 	if (c->keeper)
