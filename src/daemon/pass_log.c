@@ -40,8 +40,8 @@ static void add_name(struct buf *out, const struct watch *w, const struct facts 
 
 void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job)
 {
-	bool done =
-		job->outcome == OUTCOME_RECOVERED || (job->outcome == OUTCOME_HELD && !job->facts.held);
+	bool done = job->outcome == OUTCOME_RECOVERED ||
+	            (job->outcome == OUTCOME_HELD && !hold_in_force(job->facts.hold));
 	if (!done)
 		return;
 	if (c->named == CYCLE_NAMED) {

@@ -186,27 +186,26 @@ static defib_err read_kept(struct readings *r, struct store *s, struct metrics *
 	return err;
 }
 
-/* Holds and pending retries of every watch that we lead. */
-static defib_err read_waiting(struct store *s, struct watch_loop **posts, int n, struct arena *a,
+/* Pending retries of every watch that we lead. */
+static defib_err read_retries(struct store *s, struct watch_loop **posts, int n, struct arena *a,
                               struct failure *f)
 {
-	struct waiting *all = NULL;
+	struct retries_of *all = NULL;
 	int nall = 0;
 	bool any = false;
 	for (int i = 0; i < n; i++)
 		any = any || (posts[i]->leads && posts[i]->last.ledger);
-	defib_err err = any ? ledger_waiting_all(s, a, &all, &nall, f) : DEFIB_OK;
+	defib_err err = any ? ledger_retries_all(s, a, &all, &nall, f) : DEFIB_OK;
 	for (int i = 0; i < n && !err; i++) {
 		const struct watch_metrics *m = &posts[i]->meter;
 		const char *const *labels = LABELS(m->watch, m->database);
-		struct waiting own = {0};
+		int64_t own = 0;
 		if (!posts[i]->leads || !posts[i]->last.ledger)
 			continue;
 		for (int k = 0; k < nall; k++)
 			if (text_eq(all[k].watch, posts[i]->watch->name))
-				own = all[k];
-		metrics_set(m->metrics, METRIC_ON_HOLD, (double)own.held, labels);
-		metrics_set(m->metrics, METRIC_RETRIES_PENDING, (double)own.retries, labels);
+				own = all[k].retries;
+		metrics_set(m->metrics, METRIC_RETRIES_PENDING, (double)own, labels);
 	}
 	return err;
 }
@@ -224,7 +223,7 @@ static void read_database(struct readings *r, struct session *own, struct metric
 	if (!err)
 		err = read_kept(r, own->store, m, database, &f);
 	if (!err)
-		err = read_waiting(own->store, posts, n, &a, &f);
+		err = read_retries(own->store, posts, n, &a, &f);
 	if (err)
 		count_failure(m, "", database, &f);
 	arena_release(&a);

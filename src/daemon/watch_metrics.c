@@ -204,6 +204,8 @@ static void show_pass(struct watch_metrics *m, const struct watch_metrics_pass *
 	metrics_set(all, METRIC_STUCK, (double)(all_stuck > r->found ? all_stuck : r->found),
 	            OF_WATCH(m));
 	metrics_set(all, METRIC_STUCK_OLDEST, S(m->oldest_us), OF_WATCH(m));
+	if (r->ledger)
+		metrics_set(all, METRIC_ON_HOLD, (double)r->on_hold, OF_WATCH(m));
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		if (i != OUTCOME_MISSING)
 			metrics_set(all, METRIC_PASS_JOBS, (double)r->outcomes[i],

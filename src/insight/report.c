@@ -8,7 +8,9 @@
 #include "insight/suggest.h"
 #include "ledger/events.h"
 #include "ledger/overrides.h"
+#include "recover/bound.h"
 #include "recover/evidence.h"
+#include "recover/held.h"
 
 #include <jansson.h>
 
@@ -126,6 +128,7 @@ void report_total(const struct report *r, struct report_numbers *now, struct rep
 
 /* One watch being read, in its open session. */
 struct reading {
+	struct session *session;
 	struct store *store;
 	const struct period *period;
 	struct arena *arena;
@@ -183,13 +186,20 @@ static defib_err read_mistakes(struct reading *x, struct failure *f)
 	return digest_mistakes(x->store, x->out->watch->name, x->period, &x->out->mistakes, f);
 }
 
+/* Whether a hold is in force is seen by its row: the only thing that the user's tables are asked.
+ */
 static defib_err read_holds(struct reading *x, struct failure *f)
 {
 	struct report_watch *w = x->out;
-	defib_err err = digest_held(x->store, w->watch->name, &w->waiting, f);
-	if (!err && w->waiting)
-		err = ledger_holds_list(x->store, w->watch->name, NULL, REPORT_TOP, x->arena, &w->holds,
-		                        &w->nholds, f);
+	struct bound b = {0};
+	struct held_count held = {0};
+	defib_err err = bound_open(&b, x->session, w->watch, LEDGER_FIND, f);
+	if (!err)
+		err = held_count(x->store, &b.sql, &held, f);
+	if (!err && held.all)
+		err = held_jobs(x->store, &b.sql, REPORT_TOP, x->arena, &w->holds, &w->nholds, f);
+	w->waiting = err ? 0 : held.all;
+	bound_release(&b);
 	return err;
 }
 
@@ -303,7 +313,7 @@ void report_gather(const struct report_source *sources, int n, const struct peri
 			continue;
 		*w = (struct report_watch){.watch = s->watch, .database = s->database};
 		defib_err err = session_ready(s->session, &f);
-		struct reading x = {s->session->store, &out->period, a, w};
+		struct reading x = {s->session, s->session->store, &out->period, a, w};
 		if (!err)
 			err = read_watch(&x, ledger_off, &f);
 		if (err)

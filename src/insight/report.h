@@ -3,8 +3,8 @@
  * how much was recovered, by day and against the period before, how long it took,
  * why, what went wrong, what waits for a person, and what the thresholds should be.
  *
- * Everything comes from defib's own tables; the user's are not asked. A number that
- * cannot be had is missing and says so; a database that is down is named, and the
+ * Everything comes from defib's own tables; the user's are asked only which holds are over. A
+ * number that cannot be had is missing and says so; a database that is down is named, and the
  * rest is reported.
  */
 #ifndef INSIGHT_REPORT_H

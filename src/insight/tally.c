@@ -211,10 +211,10 @@ static void count_ledger(struct store *s, const struct watch_sql *q, struct aren
 	const char *watch = q->binding->watch->name;
 	struct failure *f = &out->ledger_failed;
 	struct held_count held = {0};
-	if (ledger_waiting(s, watch, &out->held, &out->retries, f) ||
-	    held_count(s, q, out->held, &held, f) || count_events(s, watch, a, out, f))
+	if (held_count(s, q, &held, f) || count_events(s, watch, a, out, f))
 		return;
 	out->held = held.all;
+	out->retries = held.retries;
 	out->held_running = held.running;
 	(void)!mistakes_count(s, watch, &out->mistakes, f);
 }

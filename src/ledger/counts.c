@@ -21,8 +21,8 @@ static defib_err ask(struct store *s, const char *sql, const struct store_param 
 	return err;
 }
 
-defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held, int64_t *retries,
-                         struct failure *f)
+defib_err ledger_kept(struct store *s, const char *watch, int64_t *holds, int64_t *retries,
+                      struct failure *f)
 {
 	static const char sql[] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
 							  "(SELECT count(*) FROM defib.retry WHERE watch = $1)";
@@ -31,29 +31,26 @@ defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held, int6
 	struct store_rows rows;
 	defib_err err = ask(s, sql, &param, 1, &a, &rows, f);
 	if (!err) {
-		*held = row_int(&rows, 0, 0, 0);
+		*holds = row_int(&rows, 0, 0, 0);
 		*retries = row_int(&rows, 0, 1, 0);
 	}
 	arena_release(&a);
 	return err;
 }
 
-defib_err ledger_waiting_all(struct store *s, struct arena *a, struct waiting **out, int *n,
+defib_err ledger_retries_all(struct store *s, struct arena *a, struct retries_of **out, int *n,
                              struct failure *f)
 {
 	struct store_rows rows;
-	static const char sql[] = "SELECT w.watch, sum(w.held), sum(w.retries) FROM (SELECT watch, 1 "
-							  "AS held, 0 AS retries FROM defib.hold UNION ALL SELECT watch, 0, 1 "
-							  "FROM defib.retry) AS w GROUP BY w.watch";
+	static const char sql[] = "SELECT watch, count(*) FROM defib.retry GROUP BY watch";
 	*n = 0;
 	defib_err err = ask(s, sql, NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct waiting, rows.nrows + 1);
+	*out = ARENA_ARRAY(a, struct retries_of, rows.nrows + 1);
 	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct waiting){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
-		                             row_int(&rows, i, 2, 0)};
+		(*out)[i] = (struct retries_of){row_text(&rows, i, 0), row_int(&rows, i, 1, 0)};
 	return DEFIB_OK;
 }
 

@@ -7,15 +7,15 @@
 
 #include "store/store.h"
 
-/* Jobs of a watch that are on hold, and retries that wait for their time. */
-MUST_CHECK defib_err ledger_waiting(struct store *s, const char *watch, int64_t *held,
-                                    int64_t *retries, struct failure *f);
-struct waiting {
+/* Holds of a watch, of which some may be over (watch/hold.h), and retries that wait. */
+MUST_CHECK defib_err ledger_kept(struct store *s, const char *watch, int64_t *holds,
+                                 int64_t *retries, struct failure *f);
+struct retries_of {
 	const char *watch;
-	int64_t held, retries;
+	int64_t retries;
 };
-/* The same of all watches that have any, in one look. */
-MUST_CHECK defib_err ledger_waiting_all(struct store *s, struct arena *a, struct waiting **out,
+/* Retries of all watches that have any, in one look. */
+MUST_CHECK defib_err ledger_retries_all(struct store *s, struct arena *a, struct retries_of **out,
                                         int *n, struct failure *f);
 
 /* So many entries of one kind. */

@@ -196,7 +196,7 @@ defib_err digest_times(struct store *s, const char *watch, const struct period *
 	return err;
 }
 
-/* ---- mistakes and holds ---- */
+/* ---- mistakes ---- */
 
 /* From the late completions, which are few, to the recovery that each of them blames. */
 defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
@@ -221,20 +221,6 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	if (!err)
 		*mistakes = row_int(&rows, 0, 0, 0);
 	buf_release(&sql);
-	arena_release(&a);
-	return err;
-}
-
-defib_err digest_held(struct store *s, const char *watch, int64_t *held, struct failure *f)
-{
-	struct store_param param = P_TEXT(watch);
-	struct arena a = ARENA_INIT;
-	struct store_rows rows;
-	*held = 0;
-	defib_err err = dialect_exec(s, "SELECT count(*) FROM defib.hold WHERE watch = $1", &param, 1,
-	                             &a, &rows, f);
-	if (!err)
-		*held = row_int(&rows, 0, 0, 0);
 	arena_release(&a);
 	return err;
 }

@@ -72,8 +72,5 @@ MUST_CHECK defib_err digest_times(struct store *s, const char *watch, const stru
 /* Recoveries of the period that turned out to be mistakes, whenever that was (mistakes.h). */
 MUST_CHECK defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
                                      int64_t *mistakes, struct failure *f);
-/* Jobs on hold now, whenever they were held. */
-MUST_CHECK defib_err digest_held(struct store *s, const char *watch, int64_t *held,
-                                 struct failure *f);
 
 #endif

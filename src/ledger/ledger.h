@@ -10,8 +10,8 @@
 #ifndef LEDGER_LEDGER_H
 #define LEDGER_LEDGER_H
 
-#include "ledger/causes.h"
 #include "store/store.h"
+#include "watch/hold.h"
 
 struct ledger {
 	bool ready;

@@ -86,7 +86,7 @@ static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, 
 		if (as)
 			holds[n++] = (struct hold){c->facts.job, c->decision.cause, c->reason,
 			                           as->owner,    as->has_sign[s],   as->sign_us[s]};
-		else if (acts(c) && c->facts.hold_kept)
+		else if (acts(c) && c->facts.hold != HOLD_STATE_NONE)
 			free[nfree++] = c->facts.job;
 	}
 	defib_err err = ledger_hold(b->ap->store, ctx, holds, n, b->arena, f);

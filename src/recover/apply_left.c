@@ -85,7 +85,7 @@ defib_err check_left(struct batch *b, struct failure *f)
 			c->after = left->before;
 		/* What was undone is held as it is now, with the owner and sign that came back. */
 		if (c->does == ACT_UNDO) {
-			left->hold_kept = c->facts.hold_kept;
+			left->hold = c->facts.hold;
 			c->facts = *left;
 		}
 	}

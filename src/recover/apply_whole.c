@@ -17,7 +17,7 @@ static bool fits(const struct batch *b, const struct candidate *c)
 {
 	return c->does >= 0 && b->ap->sql->whole[c->does] && c->outcome == OUTCOME_LEFT &&
 	       !c->decision.exhausted && !c->expected && !c->event && !c->nknown && !c->step &&
-	       !c->facts.hold_kept && !c->facts.restart && c->evidence;
+	       c->facts.hold == HOLD_STATE_NONE && !c->facts.restart && c->evidence;
 }
 
 /* What all of them do, or -1. Those that do not act at all are no hindrance. */

@@ -3,7 +3,6 @@
 #include "recover/by_hand.h"
 
 #include "base/text.h"
-#include "ledger/causes.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/steps.h"
@@ -12,6 +11,7 @@
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "recover/masked.h"
+#include "watch/hold.h"
 #include "watch/steps_done.h"
 
 struct hands {
@@ -67,12 +67,14 @@ static defib_err is_held(struct hands *h, const struct facts *f, bool *held, str
 	                               .newest_first = true};
 	struct ledger_row *rows;
 	int n = 0;
-	*held = f->held;
+	*held = hold_in_force(f->hold);
 	if (*held || h->watch->actions[REMEDY_HOLD].form == ACTION_NONE || !h->bound->ledger.ready)
 		return DEFIB_OK;
 	defib_err err = ledger_read(h->session->store, &filter, &h->arena, &rows, &n, fail);
 	struct column_set written = {h->bound->sql.before, h->bound->sql.nbefore};
-	*held = !err && n > 0 && columns_same(rows[0].after, f->before, &written, &h->arena, NULL);
+	bool as_left =
+		!err && n > 0 && columns_same(rows[0].after, f->before, &written, &h->arena, NULL);
+	*held = hold_in_force(hold_state_of_row(f->hold, as_left));
 	return err;
 }
 
@@ -230,7 +232,7 @@ static const char *release_warning(struct hands *h, const struct candidate *c)
 {
 	const struct facts *f = &c->facts;
 	bool stuck = f->running && c->judgement.verdict != VERDICT_NONE;
-	if (f->held && text_eq(f->hold_cause, HOLD_POISON))
+	if (f->hold == HOLD_STATE_POISON)
 		return arena_printf(
 			&h->arena,
 			"its next worker may crash as the earlier ones did: it was held as poison (%s)",

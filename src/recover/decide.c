@@ -3,8 +3,8 @@
 #include "recover/decide.h"
 
 #include "base/text.h"
-#include "ledger/causes.h"
 #include "ledger/events.h"
+#include "watch/hold.h"
 
 #include <assert.h>
 
@@ -155,7 +155,7 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 	if (o->forced) {
 		d = by_default(BY_HAND, o->remedy);
 		d.cause = HOLD_BY_HAND;
-	} else if (f->held) {
+	} else if (hold_in_force(f->hold)) {
 		d = by_default(HELD, REMEDY_HOLD);
 		d.act = false;
 	} else {

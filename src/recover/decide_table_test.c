@@ -238,7 +238,7 @@ static struct facts facts_of(const struct combination *c)
 	f.max_attempts = 3;
 	f.crashes = c->crashes;
 	f.mass = c->mass;
-	f.held = c->held;
+	f.hold = c->held ? HOLD_STATE_WATCH : HOLD_STATE_NONE;
 	f.released = c->released;
 	f.when = c->condition ? 1U : 0;
 	return f;

@@ -160,7 +160,7 @@ static void a_held_job_stays_held_and_nothing_is_written(void **state)
 	struct watch w = plain_watch();
 	struct facts f = stuck();
 	(void)state;
-	f.held = true;
+	f.hold = HOLD_STATE_WATCH;
 	assert_decided(&w, &f, &with_ledger, REMEDY_HOLD, "already-held");
 	assert_false(decide(&w, &f, &silent, &with_ledger).act);
 }
@@ -171,7 +171,7 @@ static void a_person_overrules_everything(void **state)
 	struct facts f = stuck();
 	struct decide_options o = {.ledger = true, .forced = true, .remedy = REMEDY_FAIL};
 	(void)state;
-	f.held = true;
+	f.hold = HOLD_STATE_WATCH;
 	f.crashes = 9;
 	assert_decided(&w, &f, &o, REMEDY_FAIL, "chosen-by-hand");
 	o.remedy = REMEDY_REPORT;
@@ -245,7 +245,7 @@ static const char *expected_rule(const struct facts *f, const struct decide_opti
 		return "chosen-by-hand";
 	}
 	*remedy = REMEDY_HOLD;
-	if (f->held)
+	if (hold_in_force(f->hold))
 		return "already-held";
 	if (done && !o->ledger) {
 		*remedy = REMEDY_REPORT;
@@ -273,7 +273,7 @@ static void every_combination_has_its_remedy_and_a_rule(void **state)
 		if (left)
 			count_attempts(&w);
 		f.crashes = i / 12 % 4;
-		f.held = i / 48 % 2;
+		f.hold = i / 48 % 2 ? HOLD_STATE_WATCH : HOLD_STATE_NONE;
 		o.ledger = i / 96 % 2;
 		o.forced = i / 192 % 2;
 		const char *rule = expected_rule(&f, &o, left > 0, &remedy);

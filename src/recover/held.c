@@ -3,6 +3,7 @@
 #include "recover/held.h"
 
 #include "base/text.h"
+#include "ledger/counts.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
 #include "watch/builtin.h"
@@ -47,7 +48,7 @@ bool held_now(const struct watch *w, const struct facts *f, const char *state)
 {
 	const char *name = state_named(w, state);
 	name = name ? name : state;
-	return f->held || (name && strcasecmp(name, "held") == 0);
+	return hold_in_force(hold_state_of_row(f->hold, name && strcasecmp(name, "held") == 0));
 }
 
 /* Jobs of the built-in queue say it by their state. */
@@ -65,28 +66,44 @@ static defib_err count_state(struct store *s, const struct binding *b, struct ar
 	return err;
 }
 
-defib_err held_count(struct store *s, const struct watch_sql *q, int64_t kept,
-                     struct held_count *out, struct failure *f)
+defib_err held_count(struct store *s, const struct watch_sql *q, struct held_count *out,
+                     struct failure *f)
 {
 	struct arena a = ARENA_INIT;
 	struct holds holds = {0};
-	int64_t states = 0;
-	defib_err err = DEFIB_OK;
-	if (is_builtin(q->binding->watch))
+	int64_t states = 0, kept = 0;
+	/* What the queue holds says so by its state, and is counted by that. */
+	bool by_state = is_builtin(q->binding->watch);
+	*out = (struct held_count){0};
+	defib_err err = ledger_kept(s, q->binding->watch->name, &kept, &out->retries, f);
+	if (!err && by_state)
 		err = count_state(s, q->binding, &a, &states, f);
-	*out = (struct held_count){is_builtin(q->binding->watch) ? 0 : kept, kept};
-	if (!err && kept > 0 && kept <= HELD_LOOK_MAX) {
-		*out = (struct held_count){0};
+	if (!err && kept > HELD_LOOK_MAX) {
+		out->all = by_state ? 0 : kept;
+		out->running = kept;
+	} else if (!err && kept > 0) {
 		err = read_holds(s, q, &a, &holds, f);
 	}
-	/* What the queue holds says so by its state, and is counted by that. */
-	bool counted = is_builtin(q->binding->watch);
 	for (int i = 0; !err && i < holds.n; i++) {
-		out->all += holds.facts[i].held && !(counted && !holds.facts[i].running);
-		out->running += holds.facts[i].held && holds.facts[i].running;
+		bool held = hold_in_force(holds.facts[i].hold), running = holds.facts[i].running;
+		out->all += held && !(by_state && !running);
+		out->running += held && running;
 	}
 	out->all += states;
 	arena_release(&a);
+	return err;
+}
+
+defib_err held_jobs(struct store *s, const struct watch_sql *q, int most, struct arena *a,
+                    struct held_job **out, int *n, struct failure *f)
+{
+	struct holds holds = {0};
+	*n = 0;
+	defib_err err = read_holds(s, q, a, &holds, f);
+	*out = holds.all;
+	for (int i = 0; !err && i < holds.n && *n < most; i++)
+		if (hold_in_force(holds.facts[i].hold))
+			(*out)[(*n)++] = holds.all[i];
 	return err;
 }
 
@@ -98,7 +115,7 @@ defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure 
 	if (watch_words_hold(q->binding->watch))
 		err = read_holds(s, q, &a, &holds, f);
 	for (int i = 0; !err && i < holds.n; i++)
-		if (!holds.facts[i].held && !text_eq(holds.all[i].cause, HOLD_UNDONE))
+		if (!hold_in_force(holds.facts[i].hold) && !text_eq(holds.all[i].cause, HOLD_UNDONE))
 			err = ledger_hold_forget(s, &holds.all[i], &a, f);
 	arena_release(&a);
 	return err;

@@ -20,14 +20,18 @@ bool held_now(const struct watch *w, const struct facts *f, const char *state);
 struct held_count {
 	int64_t all;
 	int64_t running; /* of these: still running, and so stuck as well */
+	int64_t retries; /* beside them: retries that wait for their time */
 };
 /*
- * How many of the `kept` holds that our table has. Beyond HELD_LOOK_MAX the rows are not asked,
- * and each counts, as a running one.
+ * What of a watch waits. Beyond HELD_LOOK_MAX holds in our table the rows are not asked, and each
+ * counts, as a running one.
  */
 #define HELD_LOOK_MAX 1000
-MUST_CHECK defib_err held_count(struct store *s, const struct watch_sql *q, int64_t kept,
-                                struct held_count *out, struct failure *f);
+MUST_CHECK defib_err held_count(struct store *s, const struct watch_sql *q, struct held_count *out,
+                                struct failure *f);
+/* The holds that are in force, oldest first, `most` at most; of the first HELD_LOOK_MAX. */
+MUST_CHECK defib_err held_jobs(struct store *s, const struct watch_sql *q, int most,
+                               struct arena *a, struct held_job **out, int *n, struct failure *f);
 /*
  * Forget holds in the table's own words that are over, and those whose row is gone: nothing
  * depends on them, as the row itself keeps automation away. Others stay, whatever became of them.

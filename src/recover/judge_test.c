@@ -330,7 +330,7 @@ static void what_the_watch_does_not_use_changes_no_verdict(void **state)
 		g.has_attempts = true;
 		g.attempts = (int64_t)draw(&seed);
 		g.crashes = (int64_t)draw(&seed);
-		g.held = draw(&seed) % 2;
+		g.hold = draw(&seed) % 2 ? HOLD_STATE_WATCH : HOLD_STATE_NONE;
 		g.when = (uint32_t)draw(&seed);
 		struct judgement a = judge(&w, &f), b = judge(&w, &g);
 		assert_ptr_equal(a.rule, b.rule);

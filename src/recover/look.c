@@ -87,41 +87,33 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 		out->show[i] = row_text(rows, row, c->show + i);
 }
 
-/* What the ledger says of a job holds for the owner and the sign of life it was said of. */
-static bool still_so(const struct watch *w, const struct facts *f, const char *owner, bool has_sign,
-                     int64_t sign_us)
-{
-	enum sign s = watch_first_sign(w);
-	if (!text_eq(owner, f->owner) || has_sign != f->has_sign[s])
-		return false;
-	return !has_sign || sign_us == f->sign_us[s];
-}
-
-/*
- * A hold in the table's own words took the job out of the running ones: it is over when the job
- * runs again, and when its state is another one, where both runs leave neither owner nor sign.
- */
-static bool holds_still(const struct binding *b, const struct history *h, const struct facts *f)
+static enum hold_state hold_of(const struct binding *b, const struct history *h,
+                               const struct facts *f, const struct said_of *now)
 {
 	const struct watch *w = b->watch;
-	if (!h->held || !still_so(w, f, h->hold_owner, h->hold_has_sign, h->hold_sign_us))
-		return false;
-	if (!watch_words_hold(w) || text_eq(h->hold_cause, HOLD_UNDONE))
-		return true;
-	return !f->running && columns_same_in(w->running.text, b->engine, h->hold_after, f->before);
+	return hold_state(&(struct hold_facts){
+		.kept = h->held,
+		.cause = h->hold_cause,
+		.made = {h->hold_owner, h->hold_has_sign, h->hold_sign_us},
+		.now = *now,
+		.in_words = watch_words_hold(w),
+		.running = f->running,
+		.moved = !columns_same_in(w->running.text, b->engine, h->hold_after, f->before),
+	});
 }
 
 static void take_history(const struct binding *b, const struct history *h, struct facts *f)
 {
-	const struct watch *w = b->watch;
+	enum sign s = watch_first_sign(b->watch);
+	struct said_of now = {f->owner, f->has_sign[s], f->sign_us[s]};
+	struct said_of noted = {h->noted.owner, h->noted.has_sign, h->noted.sign_us};
+	struct said_of let_go = {h->let_go.owner, h->let_go.has_sign, h->let_go.sign_us};
 	f->crashes = h->recoveries;
-	f->hold_kept = h->held;
-	f->held = holds_still(b, h, f);
-	f->noted = h->noted.is && still_so(w, f, h->noted.owner, h->noted.has_sign, h->noted.sign_us);
-	f->released = h->let_go.of_job &&
-	              still_so(w, f, h->let_go.owner, h->let_go.has_sign, h->let_go.sign_us) &&
+	f->hold = hold_of(b, h, f, &now);
+	f->noted = h->noted.is && said_of_same(&noted, &now);
+	f->released = h->let_go.of_job && said_of_same(&let_go, &now) &&
 	              h->let_go.has_attempts == f->has_attempts && h->let_go.attempts == f->attempts;
-	if (f->held) {
+	if (hold_in_force(f->hold)) {
 		f->hold_cause = h->hold_cause;
 		f->hold_reason = h->hold_reason;
 	}

@@ -494,11 +494,9 @@ static void count_held(struct scanner *p)
 {
 	struct failure f = {0};
 	struct held_count held = {0};
-	int64_t kept = 0, retries;
 	if (!p->options->guard || !p->bound.ledger.ready)
 		return;
-	if (ledger_waiting(p->session->store, p->watch->name, &kept, &retries, &f) ||
-	    held_count(p->session->store, &p->bound.sql, kept, &held, &f))
+	if (held_count(p->session->store, &p->bound.sql, &held, &f))
 		log_event(LOG_WARN, f.what);
 	p->result->on_hold = held.all;
 }

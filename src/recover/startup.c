@@ -42,7 +42,8 @@ static struct judgement judge_left(const struct startup_run *r, const struct fac
 	struct judgement j = judge(r->watch, f);
 	bool doubtful = r->options->doubtful && !r->result->all && j.verdict != VERDICT_DEAD;
 	/* What the watch wants of every row at a start goes before a hold that no person made. */
-	bool held = f->held && !(r->how.forced && r->result->all && !hold_by_person(f->hold_cause));
+	bool held = hold_in_force(f->hold) &&
+	            !(r->how.forced && r->result->all && f->hold != HOLD_STATE_OPERATOR);
 	if (!f->running || f->owner_alive == KNOWN_YES || held || is_newer(r, f) || doubtful)
 		j.verdict = VERDICT_NONE;
 	else if (j.verdict == VERDICT_NONE && r->result->all && (r->how.forced || f->has_epoch))

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "ledger/causes.h"
 #include "recover/decide.h"
 #include "recover/evidence.h"
 #include "store/store.h"
+#include "watch/hold.h"
 
 #include <assert.h>
 

@@ -199,18 +199,21 @@ static void add_counted(const struct watch *w, const char *job, struct buf *out)
 
 /* As ledger_history(): what was said of a job counts for the owner and sign of life it was said of.
  */
-static void add_history(const struct watch *w, struct buf *out)
+static void add_history(const struct binding *b, struct buf *out)
 {
+	const struct watch *w = b->watch;
 	const char *sign = sql_sign_name(w);
-	struct buf name = BUF_INIT;
+	struct buf name = BUF_INIT, sign_us = BUF_INIT;
 	sql_literal(&name, w->name);
+	buf_addf(&sign_us, "j.%s", sign);
 	buf_addf(out,
-	         "EXISTS (SELECT 1 FROM defib.hold AS h WHERE h.watch = %s AND h.job = j.job\n"
-	         "    AND h.owner IS NOT DISTINCT FROM j.owner"
-	         " AND h.sign_us IS NOT DISTINCT FROM j.%s%s) AS held,\n",
-	         buf_text(&name), sign,
-	         /* One in the table's own words is over when the job runs, as here. */
-	         watch_words_hold(w) ? " AND h.cause = '" HOLD_UNDONE "'" : "");
+	         "EXISTS (SELECT 1 FROM defib.hold AS h WHERE h.watch = %s AND h.job = j.job\n    AND ",
+	         buf_text(&name));
+	hold_in_force_sql(
+		dialect_of(b->engine),
+		&(struct hold_sql){"h", "j.owner", buf_text(&sign_us), .in_words = watch_words_hold(w)},
+		out);
+	buf_add(out, ") AS held,\n");
 	buf_addf(out,
 	         "  (SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = j.job\n"
 	         "    AND l.event = '%s' ORDER BY l.id DESC LIMIT 1)\n"
@@ -231,6 +234,7 @@ static void add_history(const struct watch *w, struct buf *out)
 	add_counted(w, "j.job", out);
 	buf_add(out, ") AS crashes");
 	buf_release(&name);
+	buf_release(&sign_us);
 }
 
 /* Whether many were lost at once, as scan.c tells it from a page. */
@@ -401,7 +405,7 @@ void sql_decided(const struct watch_sql *q, struct buf *out)
 	buf_add(out, "\nFROM (SELECT *, crashes + (NOT mass)::int AS crashes_now FROM (SELECT *, ");
 	add_verdict(w, out);
 	buf_add(out, ",\n  ");
-	add_history(w, out);
+	add_history(q->binding, out);
 	buf_add(out, ",\n  ");
 	add_mass(q, out);
 	buf_add(out, "\nFROM (");

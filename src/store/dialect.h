@@ -107,7 +107,8 @@ struct dialect {
 	} words;
 
 	const char *least;       /* the function for the least of some values */
-	const char *differs;     /* <> that takes null for a value */
+	const char *same;        /* = that takes null for a value … */
+	const char *differs;     /* … and <> */
 	const char *find_text;   /* the function for the place of a text in another */
 	const char *json_object; /* the function that makes a JSON object of names and values */
 	/* Column `name` of the row t as the JSON object in defib_s.defib_undo has it. */

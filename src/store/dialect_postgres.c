@@ -81,6 +81,7 @@ const struct dialect dialect_postgres = {
 	.has_types = true,
 	.words = {.nests_comments = true, .has_escape_strings = true, .marks = "$"},
 	.least = "least",
+	.same = " IS NOT DISTINCT FROM ",
 	.differs = " IS DISTINCT FROM ",
 	.find_text = "strpos",
 	.json_object = "jsonb_build_object",

@@ -80,6 +80,7 @@ const struct dialect dialect_sqlite = {
 	.list = "[]",
 	.words = {.has_other_quotes = true, .has_bodies = true, .marks = "$?@"},
 	.least = "min",
+	.same = " IS ",
 	.differs = " IS NOT ",
 	.find_text = "instr",
 	.json_object = "json_object",

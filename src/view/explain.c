@@ -91,8 +91,8 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	json_text(out, "why", j->rule->why);
 	buf_add(out, ",\"evidence\":");
 	masked_text(w, NULL, "", cand->evidence, out);
-	json_bool(out, "held", cand->facts.held);
-	json_text(out, "hold_cause", cand->facts.held ? cand->facts.hold_cause : NULL);
+	json_bool(out, "held", hold_in_force(cand->facts.hold));
+	json_text(out, "hold_cause", hold_in_force(cand->facts.hold) ? cand->facts.hold_cause : NULL);
 	json_time(out, "retry_at", x->has_retry, x->retry.due_us);
 	claim_json(&x->claim, x->has_claim, out);
 	json_text(out, "guard", x->guard);
@@ -110,7 +110,7 @@ static void guard_lines(const struct watch *w, const struct explained *x, struct
 {
 	const struct facts *f = &x->cand.facts;
 	struct buf when = BUF_INIT;
-	if (f->held && x->has_hold)
+	if (hold_in_force(f->hold) && x->has_hold)
 		fact_line(s, "held", "since %s: %s%s%s; release it with: defib release %s/%s", x->hold.at,
 		          x->hold.cause, x->hold.reason ? ", " : "", x->hold.reason ? x->hold.reason : "",
 		          w->name, f->job);
@@ -151,7 +151,7 @@ static void verdict_lines(const struct watch *w, const struct explained *x, stru
 		fact_line(s, "reason", "%s", x->cand.reason);
 	if (d->act)
 		fact_line(s, "next", "defib scan %s --fix", watch);
-	else if (x->cand.facts.held)
+	else if (hold_in_force(x->cand.facts.hold))
 		fact_line(s, "next", "nothing, until an operator releases it");
 }
 

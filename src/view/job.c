@@ -3,10 +3,10 @@
 #include "view/job.h"
 
 #include "base/clock.h"
-#include "ledger/causes.h"
 #include "recover/evidence.h"
 #include "recover/masked.h"
 #include "view/json.h"
+#include "watch/hold.h"
 #include "watch/terms.h"
 
 #include <stdarg.h>
@@ -72,11 +72,13 @@ void browsed_json(const struct watch *w, const struct database *d, const struct 
 	json_number(out, "attempts", f->has_attempts, f->attempts);
 	json_number(out, "max_attempts", f->has_max_attempts, f->max_attempts);
 	json_number(out, "epoch", f->has_epoch, f->epoch);
-	json_text(out, "held", f->held ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL);
+	json_text(out, "held",
+	          hold_in_force(f->hold) ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL);
 	buf_clear(&text);
-	if (f->held && f->hold_reason)
+	if (hold_in_force(f->hold) && f->hold_reason)
 		hold_reason_words(w, f, &text);
-	json_text(out, "hold_reason", f->held && f->hold_reason ? buf_text(&text) : NULL);
+	json_text(out, "hold_reason",
+	          hold_in_force(f->hold) && f->hold_reason ? buf_text(&text) : NULL);
 	buf_clear(&text);
 	if (row->has_retry)
 		time_iso(row->retry_us, &text);
@@ -146,9 +148,9 @@ void hold_reason_words(const struct watch *w, const struct facts *f, struct buf 
 void note_words(const struct watch *w, const struct browsed *row, struct buf *out)
 {
 	const struct facts *f = &row->facts;
-	if (f->held)
+	if (hold_in_force(f->hold))
 		buf_addf(out, "held: %s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND);
-	if (f->held && f->hold_reason) {
+	if (hold_in_force(f->hold) && f->hold_reason) {
 		buf_add(out, ", ");
 		hold_reason_words(w, f, out);
 	}

@@ -96,7 +96,7 @@ static void add_guards(const struct watch *w, const struct story *s, const struc
 {
 	buf_add(out, ",\"hold\":");
 	if (s->has_hold) {
-		buf_addf(out, "{\"holds\":%s", s->row.facts.held ? "true" : "false");
+		buf_addf(out, "{\"holds\":%s", hold_in_force(s->row.facts.hold) ? "true" : "false");
 		json_text(out, "at", s->hold.at);
 		json_text(out, "cause", s->hold.cause);
 		masked_member(w, secrets, "reason", s->hold.reason, out);
@@ -190,14 +190,14 @@ static void add_error(const struct watch *w, const struct story *s, const char *
 static void held_sentence(const struct watch *w, const struct story *s, struct buf *out)
 {
 	const struct facts *f = &s->row.facts;
-	if (f->held && s->has_hold)
+	if (hold_in_force(f->hold) && s->has_hold)
 		buf_addf(out, "is held since %s: %s%s%s", s->hold.at, hold_cause_words(s->hold.cause),
 		         s->hold.reason ? " (" : "", s->hold.reason ? s->hold.reason : "");
-	if (f->held && s->has_hold && s->hold.reason)
+	if (hold_in_force(f->hold) && s->has_hold && s->hold.reason)
 		buf_add(out, ")");
-	if (!f->held || !s->has_hold)
+	if (!hold_in_force(f->hold) || !s->has_hold)
 		buf_add(out, "is held");
-	if (!f->held)
+	if (!hold_in_force(f->hold))
 		add_error(w, s, ": ", out);
 	buf_add(out, "; automation leaves it alone; release it with: defib release ");
 	job_qualified(w, s->row.job, out);

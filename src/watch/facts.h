@@ -5,6 +5,7 @@
 #ifndef WATCH_FACTS_H
 #define WATCH_FACTS_H
 
+#include "watch/hold.h"
 #include "watch/watch.h"
 
 enum known { KNOWN_NOT = -1, KNOWN_NO = 0, KNOWN_YES = 1 };
@@ -24,14 +25,13 @@ struct facts {
 	int64_t lost_us;
 	int64_t now_us; /* the database's clock at the reading */
 	bool running;
-	uint32_t when;   /* bit i: the condition of rule i holds */
-	int64_t crashes; /* recoveries before this one, within the crash budget's time */
-	bool mass;       /* many were lost at once, which is not this job's fault */
-	bool restart;    /* a gone instance left it: found at the next one's start, and no crash */
-	bool clean;      /* its program ended well: a lost job, but nobody's crash */
-	bool held;       /* a hold for this owner and sign of life … */
-	const char *hold_cause, *hold_reason; /* … and why */
-	bool hold_kept;                       /* a hold of it stands in our table, which may be over */
+	uint32_t when;        /* bit i: the condition of rule i holds */
+	int64_t crashes;      /* recoveries before this one, within the crash budget's time */
+	bool mass;            /* many were lost at once, which is not this job's fault */
+	bool restart;         /* a gone instance left it: found at the next one's start, and no crash */
+	bool clean;           /* its program ended well: a lost job, but nobody's crash */
+	enum hold_state hold; /* whether it is on hold … */
+	const char *hold_cause, *hold_reason; /* … and why, while the hold is in force */
 	bool released; /* a person ended a hold of it, with this owner, sign of life and attempts */
 	bool noted;    /* the ledger has it as detected, with this owner and sign of life */
 	const char *position;

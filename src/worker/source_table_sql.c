@@ -8,9 +8,9 @@
 #include "worker/source_table_sql.h"
 
 #include "base/text.h"
-#include "ledger/causes.h"
 #include "store/dialect.h"
 #include "watch/compile_write.h"
+#include "watch/hold.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/steps_done.h"
@@ -50,6 +50,37 @@ static void side(const struct work *work, bool undoing, struct buf *out)
 		buf_addf(out, "(%s)", work->ready.text);
 }
 
+/* The owner and the sign of life of a row, as a hold has them. */
+static void said_of(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	enum sign s = watch_first_sign(w);
+	value(b, &w->owner, "text", out);
+	buf_add(out, " AS defib_owner,\n  ");
+	if (watch_sign(w, s)->text)
+		sql_time_us(b, b->sign_time[s], watch_sign(w, s)->text, out);
+	else
+		buf_add(out, dialect_of(b->engine)->has_types ? "NULL::bigint" : "NULL");
+	buf_add(out, " AS defib_sign_us");
+}
+
+/* What is held because nobody knows which of its steps are finished waits for a person. */
+static void not_held(const struct binding *b, struct buf *out)
+{
+	/* What is ready does not run, so that its hold is in force in either way of holding. */
+	static const struct hold_sql names = {
+		.hold = "defib_h", .owner = "defib_n.defib_owner", .sign_us = "defib_n.defib_sign_us"};
+	buf_add(out, "\n  AND NOT EXISTS (SELECT 1 FROM (SELECT 1");
+	said_of(b, out);
+	buf_addf(out, ") AS defib_n, %shold AS defib_h WHERE ", own(b));
+	sql_of_watch(b, "defib_h", out);
+	buf_add(out, " AND defib_h.cause = '" HOLD_STEPS "' AND defib_h.job = ");
+	sql_job_text(b, JOB_OF_ROW, out);
+	buf_add(out, "\n    AND ");
+	hold_in_force_sql(dialect_of(b->engine), &names, out);
+	buf_add(out, ")");
+}
+
 /* Rows that may be claimed: of this side and kind, not leased by a living worker, not waiting. */
 static void claimable(const struct binding *b, const char *kind, bool undoing, struct buf *out)
 {
@@ -72,14 +103,8 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 	sql_job_text(b, JOB_OF_ROW, out);
 	buf_addf(out, " AND (defib_w.state = 'alive' OR defib_l.run_at > %s))",
 	         dialect_text(dialect_of(b->engine), "now"));
-	/* What is held because nobody knows which of its steps are finished waits for a person. */
-	if (w->work.workflows.n) {
-		buf_addf(out, "\n  AND NOT EXISTS (SELECT 1 FROM %shold AS defib_h WHERE ", own(b));
-		sql_of_watch(b, "defib_h", out);
-		buf_add(out, " AND defib_h.cause = '" HOLD_STEPS "' AND defib_h.job = ");
-		sql_job_text(b, JOB_OF_ROW, out);
-		buf_add(out, ")");
-	}
+	if (w->work.workflows.n)
+		not_held(b, out);
 	/*
 	 * Where retries are ours to count, a job that only ever killed its worker stays for a
 	 * person; what was begun to be undone is not left half done.
@@ -108,9 +133,7 @@ static const char *compile_peek(const struct binding *b, const char *kind, bool 
 /* In the order of enum pick_column, behind the kind: what the steps of a workflow are known by. */
 static void picked_facts(const struct binding *b, struct buf *out)
 {
-	const struct watch *w = b->watch;
-	enum sign s = watch_first_sign(w);
-	if (!w->work.workflows.n) {
+	if (!b->watch->work.workflows.n) {
 		buf_add(out, ", NULL, NULL, NULL, NULL");
 		return;
 	}
@@ -121,12 +144,7 @@ static void picked_facts(const struct binding *b, struct buf *out)
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
 	buf_add(out, ")");
-	value(b, &w->owner, "text", out);
-	buf_add(out, ",\n  ");
-	if (watch_sign(w, s)->text)
-		sql_time_us(b, b->sign_time[s], watch_sign(w, s)->text, out);
-	else
-		buf_add(out, "NULL");
+	said_of(b, out);
 }
 
 static const char *compile_pick(const struct binding *b, const char *kind, bool undoing,
@@ -163,7 +181,7 @@ static void same_as(const struct binding *b, const struct sql_token *from, const
 {
 	buf_add(out, out->len ? " AND (" : "(");
 	buf_addn(out, from->text, (size_t)(equals - from->text));
-	buf_add(out, typed(b) ? ") IS NOT DISTINCT FROM (" : ") IS (");
+	buf_addf(out, ")%s(", dialect_of(b->engine)->same);
 	buf_addn(out, equals + 1, (size_t)(end - equals - 1));
 	buf_add(out, ")");
 }

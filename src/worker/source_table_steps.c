@@ -8,11 +8,11 @@
  */
 #include "base/log.h"
 #include "base/text.h"
-#include "ledger/causes.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/ledger.h"
 #include "ledger/steps.h"
+#include "watch/hold.h"
 #include "watch/steps_done.h"
 #include "worker/source_table_sql.h"
 

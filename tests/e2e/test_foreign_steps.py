@@ -73,6 +73,19 @@ def test_a_rollback_of_which_nobody_knows_what_was_done_is_held_with_the_reason(
 
 
 @pytest.mark.covers("C9")
+def test_a_hold_of_unknown_steps_is_over_when_the_row_was_run_elsewhere(foreign):
+    """The claim passed it by for ever, while list and show said that nothing holds it."""
+    silence(foreign)
+    add(foreign, "Ship_Order", "FAILED", saga=True)
+    foreign.work("workflows", "--poll", "100ms")
+    eventually(lambda: held_reason(foreign))
+    foreign.beat(FIRST, 0)
+    eventually(lambda: len(held_reason(foreign)) == 2)
+    assert foreign("list", "--watch", "workflows", "--where", "held", "--ids").out.split() \
+        == [f"workflows/{FIRST}"]
+
+
+@pytest.mark.covers("C9")
 def test_a_rollback_of_a_workflow_that_has_finished_nothing_says_so(foreign):
     add(foreign, "Reserve_Inventory", "FAILED", saga=True)
     foreign.work("workflows")

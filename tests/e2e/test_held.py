@@ -131,6 +131,28 @@ MOVED_ON = {
 }
 
 
+def waiting(jobs):
+    """What the report says of holds: how many, and which are the oldest."""
+    told, = jobs("report", "--format", "json").json["watches"]
+    assert told["missing"] is None
+    return told["waiting"], [h["job"] for h in told["holds"]]
+
+
+@pytest.mark.covers("E5")
+@pytest.mark.parametrize("words", [WORDS, {"remedies": "[{do: hold}]", "owner": "owner"}],
+                         ids=["in-its-words", "in-our-table"])
+def test_a_report_counts_only_holds_that_are_in_force(db, defib, words):
+    jobs = Jobs(db, defib, **words)
+    spent(jobs)
+    second = spent(jobs)
+    assert jobs("scan", "--fix").code == 1
+    assert waiting(jobs)[0] == 2
+    jobs.db.sql("UPDATE jobs SET status = 'running', owner = 'w2', updated_at = "
+                "'2030-01-01 00:00:00' WHERE id <> %s", second)
+    assert len(jobs.held()) == 2, "the hold that is over is still in the table"
+    assert waiting(jobs) == (1, [str(second)])
+
+
 @pytest.mark.parametrize("how", MOVED_ON)
 def test_it_is_over_when_the_job_moved_on_and_is_forgotten_by_the_next_scan(jobs, how):
     parked(jobs)

@@ -229,20 +229,17 @@ static void failed_row(struct reading *r, struct top_row *row, const struct fail
 }
 
 /* Not those that are left to a person already, as everywhere. */
-static void put_stuck(struct reading *r, struct top_row *row, int watch, int64_t held)
+static void put_stuck(struct reading *r, struct top_row *row, int watch,
+                      const struct held_count *held)
 {
-	struct store *s = r->view->reads.store;
-	struct bound *b = &r->view->watches[watch].bound;
-	struct held_count on_hold = {0};
 	struct failure ignored = {0}; /* a number that cannot be had is left out */
 	int64_t n = 0;
-	if (look_stuck(s, &b->sql, &n, &ignored) ||
-	    (b->ledger.ready && held_count(s, &b->sql, held, &on_hold, &ignored))) {
+	if (look_stuck(r->view->reads.store, &r->view->watches[watch].bound.sql, &n, &ignored)) {
 		r->part->stuck_more = true;
 		return;
 	}
 	bool more = n >= ROWS_COUNT_MAX;
-	n = n > on_hold.running ? n - on_hold.running : 0;
+	n = n > held->running ? n - held->running : 0;
 	r->part->stuck += n;
 	r->part->stuck_more = r->part->stuck_more || more;
 	put_count(r, row, 2, n ? COLOR_RED : COLOR_NONE, n, more);
@@ -254,7 +251,8 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	const char *name = b->watch->name;
 	struct top_row *row = new_row(r, TOP_WATCHES, r->view->n);
 	struct watch_status st;
-	int64_t running = 0, held = 0, retries = 0;
+	struct held_count held = {0};
+	int64_t running = 0;
 	bool more = false;
 	int stuck = 0;
 	row->watch = watch;
@@ -267,11 +265,11 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	if (!err)
 		err = read_jobs(r, watch, &st, &stuck, &more, f);
 	if (!err && b->bound.ledger.ready)
-		err = ledger_waiting(r->view->reads.store, name, &held, &retries, f);
+		err = held_count(r->view->reads.store, &b->bound.sql, &held, f);
 	if (!err) {
 		put_count(r, row, 1, COLOR_NONE, running, running >= ROWS_COUNT_MAX);
-		put_stuck(r, row, watch, held);
-		put_count(r, row, 3, held ? COLOR_YELLOW : COLOR_NONE, held, false);
+		put_stuck(r, row, watch, &held);
+		put_count(r, row, 3, held.all ? COLOR_YELLOW : COLOR_NONE, held.all, false);
 		put_oldest(r, row, watch);
 		put_count(r, row, 5, COLOR_NONE, workers_of(r, name), false);
 		put_recovered(r, row, b->recovered);
