@@ -67,7 +67,8 @@ extern "C" {
 	X(NOT_FOUND, 14, "not found")                                                                  \
 	X(DATABASE, 15, "another database error")                                                      \
 	X(LEASE_LOST, 16,                                                                              \
-	  "the lease on the job or worker is lost; it no longer belongs to this worker to write")
+	  "the lease on the job or worker is lost; it no longer belongs to this worker to write")      \
+	X(MEMORY, 17, "no memory in this process")
 
 typedef enum defib_err {
 #define DEFIB_ERR_ENUM(name, number, text) DEFIB_##name = (number),
@@ -105,9 +106,12 @@ DEFIB_API void defib_set_log(void (*line)(void *ctx, const char *level, const ch
                              void *ctx);
 /*
  * Called when memory is refused, by any thread. It may free some and return other than 0, which
- * tries again; when it returns 0, or there is none, one line is written and the process aborts. The
- * library cannot go on without the memory: whatever it keeps is in database transactions, so that
- * the end of the process at any point is safe. Set it before other calls.
+ * tries again at once; or it may end the process, which is safe at any point, because whatever the
+ * library keeps is in database transactions. When it returns 0, or there is none, the library uses
+ * its reserve of 8 MiB. A call that finds no reserve when it begins returns DEFIB_MEMORY, and has
+ * done nothing; a scan that uses it stops after the batch in hand and returns DEFIB_MEMORY with its
+ * counts. When the reserve is used up, the thread waits until memory is there. Nothing is aborted.
+ * Set it before other calls.
  */
 DEFIB_API void defib_set_out_of_memory(int (*refused)(void *ctx, size_t bytes), void *ctx);
 

@@ -9,7 +9,9 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct arena_block {
@@ -18,10 +20,13 @@ struct arena_block {
 	_Alignas(max_align_t) unsigned char data[];
 };
 
-enum { BLOCK_LEAST = 2048, BLOCK_MOST = 4 << 20 };
+/* The reserve has room for the largest block of an arena, and for more beside it. */
+enum { BLOCK_LEAST = 2048, BLOCK_MOST = 4 << 20, RESERVE = 8 << 20, WAIT_MS = 100 };
 
 static int (*on_refused)(void *ctx, size_t n);
 static void *on_refused_ctx;
+static _Atomic(void *) reserve; /* never written to, so that it takes no pages */
+static atomic_bool never_ends, waits;
 
 void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx)
 {
@@ -29,13 +34,39 @@ void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx)
 	on_refused_ctx = ctx;
 }
 
+bool mem_reserve(void)
+{
+	void *none = NULL;
+	atomic_store(&never_ends, true);
+	if (atomic_load(&reserve))
+		return true;
+	void *fresh = malloc(RESERVE);
+	if (fresh && !atomic_compare_exchange_strong(&reserve, &none, fresh))
+		free(fresh); /* another thread was first */
+	return fresh != NULL;
+}
+
+bool mem_short(void)
+{
+	return !atomic_load(&reserve);
+}
+
 /* Returns when it is worth trying again. */
 static void out_of_memory(size_t n)
 {
 	if (on_refused && on_refused(on_refused_ctx, n))
 		return;
-	fprintf(stderr, "defib: out of memory: %zu bytes were refused\n", n);
-	abort();
+	void *given = atomic_exchange(&reserve, NULL);
+	free(given);
+	if (given)
+		return;
+	bool ends = !atomic_load(&never_ends);
+	if (ends || !atomic_exchange(&waits, true))
+		fprintf(stderr, "defib: out of memory: %zu bytes were refused%s\n", n,
+		        ends ? "" : "; waiting for it");
+	if (ends)
+		abort();
+	poll(NULL, 0, WAIT_MS);
 }
 
 void *mem_alloc(size_t n)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mem.h: allocation that cannot fail, and an arena for what lives one pass.
  *
- * Out of memory ends the process with one clear line: every durable thing of
+ * Out of memory ends the program with one clear line: every durable thing of
  * ours is in a database transaction, so dying is always safe and the message
- * is always true. An arena is freed as a whole at the end of its pass.
+ * is always true. The library may not end its host: it keeps a reserve, and
+ * waits for memory when that is used up. An arena is freed as a whole at the
+ * end of its pass.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -15,8 +17,15 @@
 void *mem_alloc(size_t n);           /* zeroed */
 void *mem_grow(void *old, size_t n); /* realloc */
 char *mem_strdup(const char *text);
-/* Asked before the process ends for want of memory: other than 0 tries again. NULL: nobody is. */
+/* Asked first when memory is refused: other than 0 tries again. NULL: nobody is. */
 void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx);
+/*
+ * For the library: have the reserve, or get it back; false: it is refused. From the first call on,
+ * refused memory is taken from it, and once it is gone waited for: the process never ends.
+ */
+bool mem_reserve(void);
+/* Whether the reserve has been used. */
+bool mem_short(void);
 
 struct arena {
 	struct arena_block *head;

@@ -87,6 +87,30 @@ static void refused_memory_asks_the_callback_again_and_again(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }
 
+static int end_when_the_reserve_is_gone(void *ctx, size_t bytes)
+{
+	(void)ctx, (void)bytes;
+	if (mem_short())
+		_exit(5);
+	return 0;
+}
+
+static void a_reserve_is_used_before_anything_ends(void **state)
+{
+	(void)state;
+	int status = 0;
+	pid_t child = fork();
+	if (child == 0) {
+		struct arena a = ARENA_INIT;
+		mem_on_refused(end_when_the_reserve_is_gone, NULL);
+		if (!mem_short() || !mem_reserve() || mem_short())
+			_exit(1);
+		arena_alloc(&a, SIZE_MAX);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -96,6 +120,7 @@ int main(void)
 		cmocka_unit_test(strndup_stops_at_the_limit_or_the_end),
 		cmocka_unit_test(printf_takes_any_length),
 		cmocka_unit_test(refused_memory_asks_the_callback_again_and_again),
+		cmocka_unit_test(a_reserve_is_used_before_anything_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,8 +140,10 @@ defib_err defib_beat_start(const defib_beat_options *options, defib_beat **out,
                            defib_message *message)
 {
 	struct failure f = {0};
-	defib_beat *b = beat_new();
 	*out = NULL;
+	if (lib_begin(&f))
+		return lib_answer(f.code, &f, message);
+	defib_beat *b = beat_new();
 	defib_err err = read_options(b, options, &f);
 	if (!err)
 		err = beat_once(b, &f);

@@ -8,8 +8,10 @@
 defib_err defib_open(const char *url, unsigned flags, defib_db **out, defib_message *message)
 {
 	struct failure f = {0};
-	defib_db *db = mem_alloc(sizeof *db);
 	*out = NULL;
+	if (lib_begin(&f))
+		return lib_answer(f.code, &f, message);
+	defib_db *db = mem_alloc(sizeof *db);
 	db->url = mem_strdup(url ? url : "");
 	/* Jobs are put in and cancelled here, one plan each; a scan needs a session of its own. */
 	db->session = (struct session){
@@ -24,6 +26,12 @@ defib_err defib_open(const char *url, unsigned flags, defib_db **out, defib_mess
 	return lib_answer(err, &f, message);
 }
 
+defib_err lib_ready(defib_db *db, struct failure *f)
+{
+	defib_err err = lib_begin(f);
+	return err ? err : session_ready(&db->session, f);
+}
+
 void defib_close(defib_db *db)
 {
 	if (!db)
@@ -36,7 +44,7 @@ void defib_close(defib_db *db)
 defib_err defib_init_schema(defib_db *db, defib_message *message)
 {
 	struct failure f = {0};
-	defib_err err = session_ready(&db->session, &f);
+	defib_err err = lib_ready(db, &f);
 	if (!err)
 		err = schema_install(db->session.store, SCHEMA_QUEUE, &f);
 	return lib_answer(err, &f, message);

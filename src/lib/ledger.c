@@ -49,7 +49,7 @@ defib_err defib_ledger_read(defib_db *db, const defib_ledger_filter *filter,
 	if (!err && (!entry || o.limit < 0))
 		err = fail(&f, DEFIB_USAGE, "a callback is needed, and a limit that is not negative");
 	if (!err)
-		err = session_ready(&db->session, &f);
+		err = lib_ready(db, &f);
 	if (!err) {
 		struct ledger_filter by = {
 			.watch = o.watch,

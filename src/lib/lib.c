@@ -8,6 +8,11 @@
 
 #include <jansson.h>
 
+defib_err lib_begin(struct failure *f)
+{
+	return mem_reserve() ? DEFIB_OK : fail(f, DEFIB_MEMORY, "memory is refused; nothing was done");
+}
+
 defib_err lib_answer(defib_err err, const struct failure *f, defib_message *message)
 {
 	if (message) {

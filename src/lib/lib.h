@@ -26,6 +26,10 @@ struct defib_db {
 	char *url;
 };
 
+/* Every call that can fail begins with it: DEFIB_MEMORY while there is no reserve of memory. */
+MUST_CHECK defib_err lib_begin(struct failure *f);
+/* The same, and the session is open. */
+MUST_CHECK defib_err lib_ready(defib_db *db, struct failure *f);
 /* Put the words of a failure into `message` (may be NULL); returns err. */
 defib_err lib_answer(defib_err err, const struct failure *f, defib_message *message);
 /*

@@ -66,7 +66,7 @@ defib_err defib_enqueue(defib_db *db, const defib_job_spec *job, int64_t *id,
                         defib_message *message)
 {
 	struct failure f = {0};
-	defib_err err = session_ready(&db->session, &f);
+	defib_err err = lib_ready(db, &f);
 	if (!err)
 		err = enqueue_into(db->session.store, db->url, job, id, &f);
 	return lib_answer(err, &f, message);
@@ -94,13 +94,15 @@ defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs, int n, in
 {
 	struct failure f = {0};
 	struct arena a = ARENA_INIT;
+	if (lib_begin(&f))
+		return lib_answer(f.code, &f, message);
 	struct enqueue *all = ARENA_ARRAY(&a, struct enqueue, n > 0 ? n : 0);
 	int64_t *numbers = ARENA_ARRAY(&a, int64_t, n > 0 ? n : 0);
 	defib_err err = n < 0 || (n > 0 && !jobs)
 	                    ? fail(&f, DEFIB_USAGE, "the array of %d jobs is NULL", n)
 	                    : read_specs(jobs, n, all, &f);
 	if (!err && n > 0)
-		err = session_ready(&db->session, &f);
+		err = lib_ready(db, &f);
 	if (!err && n > 0)
 		err = enqueue_and_wake(db->session.store, db->url, all, n, numbers, &f);
 	if (!err && n > 0 && ids)
@@ -114,7 +116,9 @@ defib_err defib_enqueue_pg(struct pg_conn *conn, const defib_job_spec *job, int6
 {
 	struct failure f = {0};
 	struct store *lent = NULL;
-	defib_err err = postgres_borrow(conn, &lent, &f);
+	defib_err err = lib_begin(&f);
+	if (!err)
+		err = postgres_borrow(conn, &lent, &f);
 	if (!err)
 		err = enqueue_into(lent, NULL, job, id, &f);
 	store_close(lent);
@@ -126,7 +130,9 @@ defib_err defib_enqueue_sqlite(struct sqlite3 *handle, const defib_job_spec *job
 {
 	struct failure f = {0};
 	struct store *lent = NULL;
-	defib_err err = sqlite_borrow(handle, &lent, &f);
+	defib_err err = lib_begin(&f);
+	if (!err)
+		err = sqlite_borrow(handle, &lent, &f);
 	if (!err)
 		err = enqueue_into(lent, NULL, job, id, &f);
 	store_close(lent);
@@ -136,7 +142,7 @@ defib_err defib_enqueue_sqlite(struct sqlite3 *handle, const defib_job_spec *job
 defib_err defib_notify(defib_db *db, defib_message *message)
 {
 	struct failure f = {0};
-	defib_err err = session_ready(&db->session, &f);
+	defib_err err = lib_ready(db, &f);
 	if (!err)
 		wake_send(db->session.store, db->url);
 	return lib_answer(err, &f, message);
@@ -146,7 +152,7 @@ defib_err defib_cancel(defib_db *db, int64_t id, defib_message *message)
 {
 	struct failure f = {0};
 	char state[16] = "";
-	defib_err err = session_ready(&db->session, &f);
+	defib_err err = lib_ready(db, &f);
 	if (!err)
 		err = cancel_job(db->session.store, id, state, &f);
 	if (!err && !state[0])

@@ -81,6 +81,12 @@ defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes, c
 
 /* ---- scan ---- */
 
+static bool memory_lasts(void *ctx)
+{
+	(void)ctx;
+	return !mem_short();
+}
+
 static defib_err scan_options_of(const defib_act_options *o, const struct lib_watch *on,
                                  struct lib_teller *teller, struct scan_options *out,
                                  struct failure *f)
@@ -100,6 +106,7 @@ static defib_err scan_options_of(const defib_act_options *o, const struct lib_wa
 		.actor = o->actor,
 		.ledger_off = on->ledger_off,
 		.override_guard = o->override_guard != 0,
+		.go_on = memory_lasts,
 		.observer = {.job = lib_tell, .ctx = teller},
 	};
 	return DEFIB_OK;
@@ -131,6 +138,8 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 		err = ask_brake(&on, &o, &f);
 	if (!err && (err = scan_watch(&on.session, on.watch, &scan, &r)) != DEFIB_OK)
 		f = r.failure;
+	if (!err && r.stopped)
+		err = fail(&f, DEFIB_MEMORY, "memory was refused: the scan stopped between two batches");
 	session_close(&on.session);
 	/* What was done before it failed was done. */
 	struct failure ignored = {0};

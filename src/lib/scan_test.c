@@ -9,6 +9,9 @@
 #include "ledger/overrides.h"
 #include "life/leader.h"
 
+#include <poll.h>
+#include <pthread.h>
+
 static struct rig *with_jobs(void **state)
 {
 	struct rig *g = *state;
@@ -441,6 +444,45 @@ static void log_lines_go_to_the_callback(void **state)
 	assert_null(strchr(line, '\n'));
 }
 
+static void *ask_for_too_much(void *arena)
+{
+	return arena_alloc(arena, SIZE_MAX);
+}
+
+/* One that waits for memory, until the reserve is gone. */
+static void use_the_reserve(void *ctx, const defib_finding *found)
+{
+	struct arena a = ARENA_INIT;
+	pthread_t thread;
+	(void)ctx, (void)found;
+	if (mem_short())
+		return;
+	assert_int_equal(pthread_create(&thread, NULL, ask_for_too_much, &a), 0);
+	while (!mem_short())
+		poll(NULL, 0, 1);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+}
+
+static void a_scan_without_memory_stops_between_batches_and_says_what_it_did(void **state)
+{
+	struct rig *g = *state;
+	rig_fill(g, 30);
+	defib_watches *ws = watch_jobs(g);
+	defib_act_options o = DEFIB_ACT_OPTIONS_INIT;
+	defib_result r = DEFIB_RESULT_INIT;
+	defib_message m;
+	o.fix = 1;
+	o.finding = use_the_reserve;
+	expect(defib_watches_set(ws, "jobs", "batch", "1", &m), DEFIB_OK, &m);
+	expect(defib_scan(ws, "jobs", &o, &r, &m), DEFIB_MEMORY, &m);
+	assert_true(r.recovered >= 1 && r.recovered < 30);
+	assert_int_equal(in_status(g, "queued"), r.recovered);
+	fix(ws, &r);
+	assert_int_equal(in_status(g, "queued"), 30);
+	defib_watches_free(ws);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -459,6 +501,7 @@ int main(void)
 		BOTH(a_file_of_the_program_loads),
 		cmocka_unit_test(wrong_options_are_refused_with_words),
 		cmocka_unit_test(log_lines_go_to_the_callback),
+		BOTH(a_scan_without_memory_stops_between_batches_and_says_what_it_did),
 	};
 	return cmocka_run_group_tests_name("lib/scan", tests, NULL, NULL);
 }

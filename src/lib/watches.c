@@ -20,8 +20,8 @@ defib_err defib_watches_new(const char *url, defib_watches **out, defib_message 
 	struct failure f = {0};
 	enum store_engine engine;
 	*out = NULL;
-	if (url && !store_engine_of(url, &engine, &f))
-		return lib_answer(DEFIB_CONFIG, &f, message);
+	if (lib_begin(&f) || (url && !store_engine_of(url, &engine, &f)))
+		return lib_answer(f.code, &f, message);
 	defib_watches *w = mem_alloc(sizeof *w);
 	w->url = url ? mem_strdup(url) : NULL;
 	w->root = cfg_map(&w->tree_arena);
@@ -108,7 +108,7 @@ static defib_err loaded(defib_watches *ws, defib_err err, struct cfg_node *root,
 		ws->root = root && root->kind != CFG_NULL ? root : cfg_map(&ws->tree_arena);
 		ws->read = false;
 		err = read_tree(ws, f);
-	} else
+	} else if (err != DEFIB_MEMORY)
 		err = DEFIB_CONFIG;
 	return lib_answer(err, f, message);
 }
@@ -117,7 +117,9 @@ defib_err defib_watches_load_file(defib_watches *watches, const char *path, defi
 {
 	struct failure f = {0};
 	struct cfg_node *root = NULL;
-	defib_err err = cfg_load(path, &watches->tree_arena, &root, &f);
+	defib_err err = lib_begin(&f);
+	if (!err)
+		err = cfg_load(path, &watches->tree_arena, &root, &f);
 	return loaded(watches, err, root, &f, message);
 }
 
@@ -126,7 +128,9 @@ defib_err defib_watches_load_string(defib_watches *watches, const char *yaml,
 {
 	struct failure f = {0};
 	struct cfg_node *root = NULL;
-	defib_err err = cfg_parse(yaml, "string", &watches->tree_arena, &root, &f);
+	defib_err err = lib_begin(&f);
+	if (!err)
+		err = cfg_parse(yaml, "string", &watches->tree_arena, &root, &f);
 	return loaded(watches, err, root, &f, message);
 }
 
@@ -153,8 +157,8 @@ defib_err defib_watches_set(defib_watches *watches, const char *watch, const cha
 {
 	struct failure f = {0};
 	struct arena *a = &watches->tree_arena;
-	defib_err err = DEFIB_OK;
-	if (!watch || !key || !value)
+	defib_err err = lib_begin(&f);
+	if (!err && (!watch || !key || !value))
 		err = fail(&f, DEFIB_USAGE, "a watch, a key and a value are needed");
 	if (err)
 		return lib_answer(err, &f, message);
@@ -202,7 +206,9 @@ defib_err lib_watch(defib_watches *watches, const char *name, bool read_only, st
 {
 	const struct settings *s = &watches->settings;
 	*out = (struct lib_watch){0};
-	defib_err err = read_tree(watches, f);
+	defib_err err = lib_begin(f);
+	if (!err)
+		err = read_tree(watches, f);
 	if (!err)
 		err = find_watch(watches, name, &out->watch, f);
 	if (err)

@@ -161,7 +161,9 @@ defib_err defib_job_settle_pg(defib_job *job, struct pg_conn *conn, defib_messag
 {
 	struct failure f = {0};
 	struct store *lent = NULL;
-	defib_err err = postgres_borrow(conn, &lent, &f);
+	defib_err err = lib_begin(&f);
+	if (!err)
+		err = postgres_borrow(conn, &lent, &f);
 	if (!err)
 		err = settle_within(job, lent, &f);
 	store_close(lent);
@@ -172,7 +174,9 @@ defib_err defib_job_settle_sqlite(defib_job *job, struct sqlite3 *handle, defib_
 {
 	struct failure f = {0};
 	struct store *lent = NULL;
-	defib_err err = sqlite_borrow(handle, &lent, &f);
+	defib_err err = lib_begin(&f);
+	if (!err)
+		err = sqlite_borrow(handle, &lent, &f);
 	if (!err)
 		err = settle_within(job, lent, &f);
 	store_close(lent);
@@ -340,8 +344,10 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
                            defib_worker **out, defib_message *message)
 {
 	struct failure f = {0};
-	defib_worker *w = mem_alloc(sizeof *w);
 	*out = NULL;
+	if (lib_begin(&f))
+		return lib_answer(f.code, &f, message);
+	defib_worker *w = mem_alloc(sizeof *w);
 	defib_err err = read_options(w, options, &f);
 	if (!err)
 		err = read_pools(w, pools, npools, &f);

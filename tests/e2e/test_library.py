@@ -225,6 +225,53 @@ def test_a_program_beats_for_its_own_job(outside, db):
     assert beating.returncode == 0
 
 
+STARVED = r"""
+#include <defib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+static int asked;
+
+static int refused(void *ctx, size_t bytes)
+{
+	(void)ctx, (void)bytes;
+	asked++;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit all, little = {64 << 20, 64 << 20};
+	defib_watches *watches = NULL;
+	void **eaten = NULL;
+	(void)argc;
+	defib_set_out_of_memory(refused, NULL);
+	getrlimit(RLIMIT_AS, &all);
+	little.rlim_max = all.rlim_max;
+	setrlimit(RLIMIT_AS, &little);
+	for (void **more; (more = malloc(4096)); eaten = more)
+		*more = eaten;
+	puts(defib_err_name(defib_watches_new(argv[1], &watches, NULL)));
+	while (eaten) {
+		void *next = *eaten;
+		free(eaten);
+		eaten = next;
+	}
+	setrlimit(RLIMIT_AS, &all);
+	puts(defib_err_name(defib_watches_new(argv[1], &watches, NULL)));
+	defib_watches_free(watches);
+	return asked;
+}
+"""
+
+
+def test_a_program_without_memory_gets_an_error_and_goes_on(outside, tmp_path):
+    source = tmp_path / "starved.c"
+    source.write_text(STARVED)
+    assert outside.build(source)("sqlite:/nowhere.db").split() == ["MEMORY", "OK"]
+
+
 def test_a_program_enqueues_and_works(outside, db):
     example(outside, "enqueue")(db.url, "ada", "grace")
     assert sorted(example(outside, "worker")(db.url).splitlines()) == [
