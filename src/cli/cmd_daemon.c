@@ -88,7 +88,6 @@ static defib_err choose(const struct cli *c, struct live_settings *s, struct fai
 	return DEFIB_OK;
 }
 
-/* By the same files and options as ever, into memory of its own. NULL after a failure. */
 /* What was read, value by value, outlives its reader only where somebody can ask for it. */
 static void keep_shown(const struct cli *c, struct live_settings *s, struct cfg_reader *r)
 {
@@ -101,6 +100,7 @@ static void keep_shown(const struct cli *c, struct live_settings *s, struct cfg_
 	}
 }
 
+/* By the same files and options as ever, into memory of its own. NULL after a failure. */
 static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 {
 	struct cli *fresh = mem_alloc(sizeof *fresh);
@@ -114,11 +114,11 @@ static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 	s->arena = fresh->arena;
 	if (!err)
 		err = choose(c, s, f);
-	if (!err)
+	if (!err) {
 		live_settings_shapes(s, &fresh->reader);
-	if (!err)
 		cli_problems(fresh); /* warnings */
-	keep_shown(c, s, &fresh->reader);
+		keep_shown(c, s, &fresh->reader);
+	}
 	cfg_reader_release(&fresh->reader);
 	free(fresh);
 	if (!err)
