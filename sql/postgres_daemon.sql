@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS defib.leader (
     expires_at timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 
--- A person's word to the daemons, until it is taken back or its time is over.
+-- A person's word to the daemons, until it is cleared or its time is over.
 CREATE TABLE IF NOT EXISTS defib.setting (
     watch  text NOT NULL,
     name   text NOT NULL, -- pause, raise
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS defib.learned (
     PRIMARY KEY (watch, kind)
 );
 
--- How each rule of alerts stands, by watch ("*": of the database as a whole). Whoever
+-- State of each alert rule, by watch ("*": of the database as a whole). Whoever
 -- leads the watch writes it, together with the messages that follow from it.
 CREATE TABLE IF NOT EXISTS defib.alert (
     watch    text NOT NULL,

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS defib_learned (
     PRIMARY KEY (watch, kind)
 );
 
--- How each rule of alerts stands, by watch ("*": of the database as a whole).
+-- State of each alert rule, by watch ("*": of the database as a whole).
 CREATE TABLE IF NOT EXISTS defib_alert (
     watch    TEXT NOT NULL,
     rule     TEXT NOT NULL,

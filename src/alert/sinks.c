@@ -210,8 +210,8 @@ static void follow(struct program *p)
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 	bool ended = p->pidfd >= 0 && wait_end(p, clock_boot_ms() + limit_ms);
 	if (!ended) {
-		p->ended_by =
-			p->call->stop && atomic_load(p->call->stop) ? "the daemon stops" : "its time limit";
+		p->ended_by = p->call->stop && atomic_load(p->call->stop) ? "the daemon is stopping"
+		                                                          : "its time limit";
 		kill(-p->pid, SIGTERM);
 		if (p->pidfd < 0 || !wait_end(p, clock_boot_ms() + GRACE_MS))
 			kill(-p->pid, SIGKILL);

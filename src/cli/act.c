@@ -120,11 +120,10 @@ int act_report_end(struct act_report *r)
 	if (r->cli->json)
 		fputs("\n]}\n", stdout);
 	else if (r->words.dry_run && done && !r->cli->quiet)
-		fprintf(stderr, "Nothing was changed. To do it: the same command without --dry-run\n");
+		fprintf(stderr, "Nothing was changed. To do it, run the same command without --dry-run\n");
 	else if (r->kept && !r->cli->quiet)
-		fprintf(stderr,
-		        "What was put back is on hold, so that no scan does it again. To let it go: "
-		        "defib release\n");
+		fprintf(stderr, "Jobs that were put back are on hold, so that no scan repeats the change. "
+		                "To release them: defib release\n");
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		other += r->outcomes[i];
 	/* What was left as it is needed nothing. */

@@ -17,10 +17,11 @@
 /* Rows for the option tables. */
 /* clang-format off */
 #define ACT_OPTIONS \
-	{"dry-run", NULL, "say what would be done, and change nothing"}, \
-	{"yes", NULL, "do not ask; needed where there is no terminal"}, \
-	{"reason", "TEXT", "why, for the row and the ledger"}
-#define ACT_OVERRIDE {"override-guard", NULL, "also jobs whose worker lives; the ledger says so"}
+	{"dry-run", NULL, "show what would be done; change nothing"}, \
+	{"yes", NULL, "do not ask; required without a terminal"}, \
+	{"reason", "TEXT", "the reason, for the row and the ledger"}
+#define ACT_OVERRIDE \
+	{"override-guard", NULL, "also jobs whose worker is alive; recorded in the ledger"}
 /* clang-format on */
 
 /* Check, ask, and do it. */

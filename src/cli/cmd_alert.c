@@ -14,8 +14,8 @@
 #include "view/json.h"
 
 const struct cli_option alert_options[] = {
-	{"sink", "SINK", "test: only this one"},
-	{"all", NULL, "list: also rules that are well"},
+	{"sink", "SINK", "test: only this sink"},
+	{"all", NULL, "list: also rules that are not firing"},
 	{"limit", "N", "list: at most N messages (default 20)"},
 	{NULL, NULL, NULL},
 };
@@ -148,7 +148,7 @@ static int list_alerts(struct cli *c)
 	if (!cli_int(c, "limit", &x.limit))
 		return EXIT_USAGE;
 	if (x.limit < 1 || x.limit > MESSAGES_MAX)
-		return cli_usage("--limit is from 1 to %d", MESSAGES_MAX);
+		return cli_usage("--limit must be from 1 to %d", MESSAGES_MAX);
 	alerts_head(&x.alerts);
 	deliveries_head(&x.messages);
 	for (int i = 0; i < c->settings.ndatabases; i++) {

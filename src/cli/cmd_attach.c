@@ -78,16 +78,16 @@ static int do_attach(struct cli *c, const struct picked *p)
 		return EXIT_CLEAN;
 	}
 	if (was == ATTACHED_FRESH) {
-		say(c, arena_printf(&c->arena, "watch %s is attached already\n", w->name));
+		say(c, arena_printf(&c->arena, "watch %s is already attached\n", w->name));
 		return EXIT_CLEAN;
 	}
-	int code =
-		cli_confirm(c,
-	                arena_printf(&c->arena,
-	                             "add a trigger to table %s of database %s, which writes down who "
-	                             "takes a row",
-	                             w->table, p->database->name),
-	                false);
+	int code = cli_confirm(
+		c,
+		arena_printf(
+			&c->arena,
+			"add a trigger to table %s of database %s, which records which session takes a row",
+			w->table, p->database->name),
+		false);
 	if (code != EXIT_CLEAN)
 		return code;
 	if (make(p, &f))
@@ -193,13 +193,13 @@ int cmd_detach(struct cli *c)
 	if (!w)
 		return EXIT_USAGE;
 	if (!dialect_of(d->engine)->has_functions) {
-		say(c, "nothing to remove: an SQLite database has no triggers of ours\n");
+		say(c, "nothing to remove: an SQLite database has no triggers of defib\n");
 		return EXIT_CLEAN;
 	}
 	if (!cli_flag(c, "dry-run"))
 		return do_detach(c, d, w);
 	if (!w->table)
-		return cli_usage("--dry-run needs the watch in the configuration: what was its table?");
+		return cli_usage("--dry-run needs the watch in the configuration, which names its table");
 	struct buf out = BUF_INIT;
 	detach_print(w, &out);
 	out_print(&out);

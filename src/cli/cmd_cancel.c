@@ -32,7 +32,7 @@ static bool tell(const struct candidate *c)
 		printf("%s %s\n", c->facts.job,
 		       strstr(c->after, "\"cancelling\"") ? "cancelling" : "cancelled");
 	else
-		fprintf(stderr, "defib: job %s is not there or already over, or is being rolled back\n",
+		fprintf(stderr, "defib: job %s does not exist, has ended, or is being rolled back\n",
 		        c->facts.job);
 	return c->outcome == OUTCOME_RECOVERED;
 }
@@ -50,7 +50,7 @@ static int cancel_jobs(struct canceller *x, const char *const *jobs, int n)
 		struct candidate one;
 		int64_t id;
 		if (!int_parse(jobs[i], &id))
-			return cli_usage("\"%s\" is not the number of a job", jobs[i]);
+			return cli_usage("\"%s\" is not a job number", jobs[i]);
 		if (queue_cancel(&q, jobs[i], &x->cli->arena, &one, &f))
 			return cli_queue_fail(&f);
 		done += tell(&one);

@@ -408,7 +408,7 @@ int cmd_completion(struct cli *c)
 	if (c->nwords > 0 && text_eq(c->words[0], "words"))
 		return complete_words(c);
 	if (c->nwords != 1)
-		return cli_usage("completion of which shell? bash, zsh or fish");
+		return cli_usage("name a shell: bash, zsh or fish");
 	for (int i = 0; i < NSHELLS; i++) {
 		names[i] = scripts[i].shell;
 		if (text_eq(c->words[0], names[i])) {

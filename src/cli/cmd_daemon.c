@@ -28,7 +28,7 @@
 const struct cli_option daemon_options[] = {
 	{"no-queue", NULL, "leave the built-in queue to its workers"},
 	{"listen", "ADDR:PORT", "serve HTTP at this address; port 0: a free one, named in the log"},
-	{"work", NULL, "also run the workers of its watches, each a process of its own"},
+	{"work", NULL, "also run the workers of its watches, each as a process"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
 	{NULL, NULL, NULL},
 };
@@ -137,7 +137,7 @@ static void tell_restart(const struct run *r, const struct service *was, const s
 	            was->database_timeout_us == is->database_timeout_us &&
 	            (cli_flag(r->cli, "listen") || text_eq(was->listen, is->listen));
 	if (!same)
-		log_event(LOG_WARN, "of http only tokens and hosts change without a restart");
+		log_event(LOG_WARN, "only tokens and hosts of http: change without a restart");
 }
 
 /* Only we replace the configuration, so that it stays while we look at it. */
@@ -168,7 +168,7 @@ static void reload(struct run *r)
 		if (r->pools)
 			pools_reload(r->pools);
 	} else {
-		log_event(LOG_ERROR, "the configuration is wrong: what was in force stays in force",
+		log_event(LOG_ERROR, "the configuration is invalid; the previous one stays in force",
 		          LOG_STR("because", f.what), LOG_STR("next", f.next));
 	}
 	r->settled_ms = clock_boot_ms() + SETTLED_MS;
@@ -254,7 +254,7 @@ static void start(struct run *r)
 		r->pools = start_pools(r);
 	r->settled_ms = clock_boot_ms() + SETTLED_MS;
 	sd_notify(0, "READY=1");
-	log_event(LOG_INFO, "the daemon runs", LOG_STR("name", r->name),
+	log_event(LOG_INFO, "daemon started", LOG_STR("name", r->name),
 	          LOG_INT("databases", ndatabases), LOG_INT("watches", nwatches));
 }
 
@@ -310,7 +310,7 @@ static void *leave_in_time(void *arg)
 	(void)arg;
 	while (nanosleep(&t, &t) != 0)
 		;
-	log_event(LOG_WARN, "not everything ended in time: it is left as it is");
+	log_event(LOG_WARN, "not everything stopped in time: exiting anyway");
 	_exit(EXIT_CLEAN);
 }
 
@@ -327,7 +327,7 @@ static void put_away(struct run *r)
 static void stop(struct run *r, const sigset_t *set, int signal)
 {
 	pthread_t timer;
-	log_event(LOG_INFO, "the daemon stops", LOG_STR("signal", strsignal(signal)));
+	log_event(LOG_INFO, "daemon stopping", LOG_STR("signal", strsignal(signal)));
 	sd_notify(0, "STOPPING=1");
 	if (r->pools)
 		stop_pools(r, set);

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 const struct cli_option demo_options[] = {
-	{"seconds", "N", "how long it takes, about; default 40, at least 8"},
-	{"keep", NULL, "go on after the verdict, until Ctrl-C, to look around"},
-	{"listen", "ADDR:PORT", "where the page answers; default: 127.0.0.1, a free port"},
-	{"seed", "N", "decides who is killed; default: random"},
+	{"seconds", "N", "approximate duration; default 40, at least 8"},
+	{"keep", NULL, "keep running after the verdict, until Ctrl-C"},
+	{"listen", "ADDR:PORT", "address of the page; default: 127.0.0.1, a free port"},
+	{"seed", "N", "selects which workers are killed; default: random"},
 	{"yes", NULL, "use the database that --db names without asking"},
 	{NULL, NULL, NULL},
 };
@@ -43,12 +43,12 @@ static int read_options(struct demo *d)
 	if (cli_value(c, "seed"))
 		d->chance.state = (uint64_t)seed;
 	if (d->seconds < 8 || d->seconds > 3600)
-		return cli_usage("--seconds is from 8 to 3600");
+		return cli_usage("--seconds must be from 8 to 3600");
 	if (!d->listen)
 		d->listen = "127.0.0.1:0";
 	d->lease_ms = d->seconds < DEMO_SHORT_S ? 3000 : 4000;
 	ssize_t n = readlink("/proc/self/exe", d->program, sizeof d->program - 1);
-	return n > 0 ? EXIT_CLEAN : cli_usage("cannot find my own program: %s", strerror(errno));
+	return n > 0 ? EXIT_CLEAN : cli_usage("cannot find the program defib: %s", strerror(errno));
 }
 
 /* A database of somebody's: nothing is done there unasked. $DEFIB_DB alone is no wish. */
@@ -68,13 +68,13 @@ static int ask_for_database(struct demo *d)
 	}
 	url_redact(d->db, &shown);
 	if (!cli_flag(c, "yes") && !isatty(STDIN_FILENO)) {
-		fail(&f, DEFIB_REFUSED, "nothing was done: there is no terminal to ask on");
-		fail_next(&f, "give --yes to run the demonstration in %s", buf_text(&shown));
+		fail(&f, DEFIB_REFUSED, "nothing was done: not a terminal");
+		fail_next(&f, "pass --yes to run the demonstration in %s", buf_text(&shown));
 		code = cli_fail(&f);
 	} else {
 		code = cli_confirm(c,
 		                   arena_printf(&c->arena,
-		                                "Make a queue and a table of pages for the demonstration "
+		                                "Create a queue and a table of pages for the demonstration "
 		                                "in %s, and remove them at its end",
 		                                buf_text(&shown)),
 		                   false);
@@ -112,7 +112,8 @@ static bool find_address(const struct demo *d, char *out, size_t size)
 	snprintf(path, sizeof path, "%s/daemon.log", d->folder);
 	FILE *in = fopen(path, "re");
 	while (in && !found && fgets(line, sizeof line, in)) {
-		const char *url = strstr(line, "msg=\"http listens\"") ? strstr(line, " url=") : NULL;
+		const char *url =
+			strstr(line, "msg=\"http server started\"") ? strstr(line, " url=") : NULL;
 		if (url) {
 			url += strlen(" url=");
 			snprintf(out, size, "%.*s", (int)strcspn(url, " \r\n"), url);
@@ -183,13 +184,13 @@ static int begin(struct demo *d, const sigset_t *set)
 	out_count(&jobs, d->nids);
 	demo_say(d, COLOR_BOLD, "the page: %s/", address);
 	demo_say(d, COLOR_NONE,
-	         "%s jobs for %d workers, some of them orders in steps; and %d pages in a table whose "
+	         "%s jobs for %d workers, some of them orders in steps, and %d pages in a table whose "
 	         "workers know nothing of defib; all of it is in %s",
 	         buf_text(&jobs), DEMO_WORKERS, d->npages, d->folder);
-	demo_say(d, COLOR_NONE,
-	         "for about %lld s workers are killed, frozen and cut off; then it is counted what "
-	         "became of the work",
-	         (long long)d->seconds);
+	demo_say(
+		d, COLOR_NONE,
+		"for about %lld s workers are killed, frozen and cut off; then the results are counted",
+		(long long)d->seconds);
 	buf_release(&jobs);
 	return EXIT_CLEAN;
 }
@@ -247,8 +248,7 @@ static void tell_calm(struct demo *d)
 		return;
 	d->calm = true;
 	out_count(&jobs, left);
-	demo_say(d, COLOR_NONE, "that was the last fault; %s jobs are left to be done",
-	         buf_text(&jobs));
+	demo_say(d, COLOR_NONE, "that was the last fault; %s jobs remain", buf_text(&jobs));
 	buf_release(&jobs);
 }
 
@@ -269,7 +269,7 @@ static int run(struct demo *d, const sigset_t *set)
 
 static int keep_running(struct demo *d, const sigset_t *set)
 {
-	demo_say(d, COLOR_BOLD, "everything goes on; Ctrl-C ends it");
+	demo_say(d, COLOR_BOLD, "still running; Ctrl-C ends it");
 	d->cli->quiet = true;
 	for (;;) {
 		if (told_to_end(set))
@@ -314,9 +314,8 @@ int cmd_demo(struct cli *c)
 	demo_crew_stop(d);
 	demo_place_remove(d);
 	if (code == EXIT_INTERRUPTED)
-		demo_say(d, COLOR_YELLOW, "interrupted: everything was ended and removed");
+		demo_say(d, COLOR_YELLOW, "interrupted: everything was stopped and removed");
 	else if (code == EXIT_CLEAN && !cli_flag(c, "keep"))
-		demo_say(d, COLOR_NONE,
-		         "everything was ended and removed; with --keep it goes on, to look around");
+		demo_say(d, COLOR_NONE, "everything was stopped and removed; with --keep it keeps running");
 	return code;
 }

@@ -337,28 +337,28 @@ static const struct place {
      true,
      FILL_HOST,
      "",
-     "put them into /etc/systemd/system, then: systemctl daemon-reload && systemctl enable --now "
+     "copy them to /etc/systemd/system, then: systemctl daemon-reload && systemctl enable --now "
      "defib",
      {"systemd/defib.service", "systemd/defib-work@.service"}},
 	{"systemd-timer",
      true,
      FILL_SCAN,
      "",
-     "put them into /etc/systemd/system, then: systemctl daemon-reload && systemctl enable --now "
+     "copy them to /etc/systemd/system, then: systemctl daemon-reload && systemctl enable --now "
      "defib-scan.timer",
      {"systemd/defib-scan.service", "systemd/defib-scan.timer"}},
-	{"cron", true, FILL_SCAN, "", "put it into /etc/cron.d", {"cron/defib"}},
+	{"cron", true, FILL_SCAN, "", "copy it to /etc/cron.d", {"cron/defib"}},
 	{"k8s",
      false,
      FILL_POD,
      "---\n",
-     "make the secret, then: kubectl apply -f",
+     "create the secret, then: kubectl apply -f",
      {"kubernetes/configmap.yaml", "kubernetes/deployment.yaml", "kubernetes/service.yaml"}},
 	{"k8s-cron",
      false,
      FILL_SCAN,
      "---\n",
-     "make the secret, then: kubectl apply -f",
+     "create the secret, then: kubectl apply -f",
      {"kubernetes/configmap.yaml", "kubernetes/cronjob.yaml"}},
 	{"container",
      false,
@@ -378,9 +378,10 @@ static const struct place *place_named(const char *name)
 			return &places[i];
 	}
 	const char *near = text_nearest(name, names);
-	cli_usage("defib deploy knows no \"%s\"%s%s%s; systemd, systemd-timer, cron, k8s, k8s-cron or "
-	          "container",
-	          name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	cli_usage(
+		"defib deploy has no target \"%s\"%s%s%s; systemd, systemd-timer, cron, k8s, k8s-cron or "
+		"container",
+		name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	return NULL;
 }
 
@@ -416,7 +417,7 @@ static void warn_hidden(const struct cli *c, const char *path)
 	static const char *const hidden[] = {"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"};
 	for (size_t i = 0; i < sizeof hidden / sizeof *hidden && path && !c->quiet; i++)
 		if (text_starts(path, hidden[i]))
-			fprintf(stderr, "defib: the unit cannot see %s; put it into /etc/defib\n", path);
+			fprintf(stderr, "defib: the unit cannot see %s; copy it to /etc/defib\n", path);
 }
 
 static int read_configuration(struct cli *c, const struct place *p, struct fill *f)
@@ -488,12 +489,12 @@ static void say_next(const struct cli *c, const struct place *p, const struct fi
 	if (c->quiet)
 		return;
 	if (!f->text)
-		fprintf(stderr, "defib: no configuration: as it ships; name one with -c FILE\n");
+		fprintf(stderr, "defib: no configuration: printed as shipped; name one with -c FILE\n");
 	if (f->text && f->nnames == 0 && !f->sqlite)
 		fprintf(stderr, "defib: no database takes its url from the environment: a password in the "
 		                "configuration is readable by all; write url: ${DATABASE_URL}\n");
 	if (f->sqlite && !p->here)
-		fprintf(stderr, "defib: a database is an SQLite file: a container does not see it\n");
+		fprintf(stderr, "defib: a database is an SQLite file, which a container cannot see\n");
 	fprintf(stderr, "defib: next: %s\n", p->next);
 }
 
@@ -508,7 +509,7 @@ int cmd_deploy(struct cli *c)
 	if (!p)
 		return EXIT_USAGE;
 	if (dir && mkdir(dir, 0777) != 0 && errno != EEXIST)
-		return cli_usage("--output: cannot make %s: %s", dir, strerror(errno));
+		return cli_usage("--output: cannot create %s: %s", dir, strerror(errno));
 	int code = read_configuration(c, p, &fill);
 	for (int i = 0; i < FILES_MAX && p->files[i] && code == EXIT_CLEAN; i++)
 		code = put_file(c, p, i, &fill);

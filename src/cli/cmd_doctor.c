@@ -15,7 +15,7 @@
 #define IDLE_US (60 * US_PER_S)
 
 const struct cli_option doctor_options[] = {
-	{"idle-after", "DURATION", "warn of transactions that sit idle for longer (60s)"},
+	{"idle-after", "DURATION", "warn about transactions that are idle for longer (60s)"},
 	{NULL, NULL, NULL},
 };
 

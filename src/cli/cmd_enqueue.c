@@ -19,14 +19,16 @@
 #define SPOOL_WAIT_MS 15000 /* for others who drain or fill the same folder */
 
 const struct cli_option enqueue_options[] = {
-	{"delay", "DURATION", "run it so much later"},
-	{"priority", "N", "greater goes first; default 0"},
-	{"unique-key", "TEXT", "not twice while one of that key waits or runs"},
+	{"delay", "DURATION", "run it after this delay"},
+	{"priority", "N", "higher runs first; default 0"},
+	{"unique-key", "TEXT", "skip it if a job with this key waits or runs"},
 	{"max-attempts", "N", "default 5"},
 	{"timeout", "DURATION", "time limit of a run"},
-	{"tags", "A,B", "words to find it by"},
-	{"bulk", "FILE", "one payload a line (JSONL); - reads standard input"},
-	{"spool", "DIR", "keep jobs here while the database is away; they go in first when it is back"},
+	{"tags", "A,B", "tags to find it by"},
+	{"bulk", "FILE", "one payload per line (JSONL); - reads standard input"},
+	{"spool", "DIR",
+     "directory that keeps jobs while the database is unavailable; they are enqueued first when it "
+     "is back"},
 	{NULL, NULL, NULL},
 };
 
@@ -64,7 +66,8 @@ static int read_job(struct cli *c, struct enqueue *job)
 	const char *priority = cli_value(c, "priority");
 	if (priority &&
 	    (!int_parse(priority, &job->priority) || job->priority < -32768 || job->priority > 32766))
-		return cli_usage("--priority is a whole number from -32768 to 32766, not \"%s\"", priority);
+		return cli_usage("--priority must be a whole number from -32768 to 32766, not \"%s\"",
+		                 priority);
 	if (!cli_duration(c, "delay", &delay_us) || !cli_duration(c, "timeout", &timeout_us) ||
 	    !cli_int(c, "max-attempts", &job->max_attempts))
 		return EXIT_USAGE;
@@ -204,8 +207,8 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 			continue;
 		snprintf(where, sizeof where, "line %lld", (long long)b->line);
 		if (len > LINE_MAX_BYTES)
-			code = cli_usage("%s has %lld bytes, a payload at most %d; keep what is large in a "
-			                 "file, and its name in the job",
+			code = cli_usage("%s has %lld bytes; a payload may have at most %d: store large data "
+			                 "in a file, and its name in the job",
 			                 where, (long long)len, LINE_MAX_BYTES);
 		else if (!valid_json(line, where))
 			code = EXIT_USAGE;

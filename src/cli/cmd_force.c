@@ -52,13 +52,13 @@ static int read_options(struct force_run *r, bool *fail_them)
 	if (action && word_index(force_actions, action) < 0)
 		return cli_unknown("--action", action, force_actions);
 	if (!action)
-		return cli_usage("say what to do with them: --action force runs the watch's command, "
+		return cli_usage("give an action: --action force runs the watch's command, "
 		                 "--action fail writes its fail: list");
 	*fail_them = text_eq(action, "fail");
 	if (!cli_duration(r->cli, "older-than", &r->older_us) || !cli_int(r->cli, "max", &r->max))
 		return EXIT_USAGE;
 	if (r->max < 1 || r->max > 10000)
-		return cli_usage("--max is from 1 to 10000");
+		return cli_usage("--max must be from 1 to 10000");
 	return EXIT_CLEAN;
 }
 
@@ -68,7 +68,7 @@ static int find_jobs(struct force_run *r)
 	struct picked *p = &r->picked;
 	const char *name = r->cli->dashes > 0 ? r->cli->words[0] : NULL;
 	if (r->cli->dashes > 1)
-		return cli_usage("one watch at a time; a program to run stands after --");
+		return cli_usage("one watch at a time; a program comes after --");
 	int code = pick_watch(r->cli, name, p);
 	if (code != EXIT_CLEAN)
 		return code;
@@ -130,7 +130,7 @@ static void on_left(void *ctx, const char *job)
 	const char *why = "it changed, waits for its retry, or has no attempts left";
 	for (int i = 0; i < r->n; i++)
 		if (r->jobs[i].alive && text_eq(r->jobs[i].job, job))
-			why = "a worker that lives has it";
+			why = "a live worker has it";
 	pthread_mutex_lock(&r->lock);
 	r->left++;
 	say(r, job, "skipped", why);
@@ -144,7 +144,8 @@ static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
 	buf_add(&detail, "in ");
 	duration_text(took_ms * 1000, &detail);
 	if (!end->accepted)
-		buf_add(&detail, "; another took the job meanwhile: this end does not count");
+		buf_add(&detail,
+		        "; another worker took the job in the meantime: this result does not count");
 	else if (end->error)
 		buf_addf(&detail, ": %s", end->error);
 	pthread_mutex_lock(&r->lock);
@@ -263,8 +264,7 @@ static int check_force(struct force_run *r, bool fail_them)
 	if (fail_them)
 		f.code = act_configured(act_kind_named("fail"), w, &f);
 	else if (!w->work.given)
-		fail(&f, DEFIB_CONFIG, "watch %s has no work: part that says how to work on its table",
-		     w->name);
+		fail(&f, DEFIB_CONFIG, "watch %s has no work: section", w->name);
 	else if (!command_of(r->cli, w)) {
 		fail(&f, DEFIB_CONFIG, "watch %s has no work.command to run", w->name);
 		fail_next(&f, "give a program after --");
@@ -288,11 +288,11 @@ static int dry_force(struct force_run *r)
 		duration_text(r->jobs[i].age_us, &age);
 		buf_add(&age, " old");
 		say(r, r->jobs[i].job, r->jobs[i].alive ? "would be skipped" : "would be run",
-		    r->jobs[i].alive ? "a worker that lives has it" : buf_text(&age));
+		    r->jobs[i].alive ? "a live worker has it" : buf_text(&age));
 		buf_release(&age);
 	}
 	if (!r->cli->quiet)
-		fprintf(stderr, "Nothing was changed. To do it: the same command without --dry-run\n");
+		fprintf(stderr, "Nothing was changed. To do it, run the same command without --dry-run\n");
 	return EXIT_CLEAN;
 }
 

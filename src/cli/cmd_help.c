@@ -23,9 +23,8 @@ const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_SET_UP] = "Set up",
 };
 
-const char help_exit_codes[] =
-	"0 clean or done, 1 stuck jobs found and left, 2 usage, 3 configuration,\n"
-	"4 database, 5 refused, 6 partly done";
+const char help_exit_codes[] = "0 clean or done, 1 stuck jobs found and not recovered, 2 usage,\n"
+							   "3 configuration, 4 database, 5 refused, 6 partly done";
 
 const char help_watch_options[] =
 	"A watch without a file: --table T --key K --running SQL --alive-at SQL --stuck-after 1h "
@@ -240,7 +239,7 @@ void print_manual(void)
 	       ".SH SYNOPSIS\n.B defib\n.I COMMAND\n[\\fIOPTION\\fR...]\n"
 	       ".SH DESCRIPTION\n"
 	       "Watches rows that are being worked on in any table of PostgreSQL or SQLite, notices\n"
-	       "when the worker behind one is gone, decides by a rule that can be read, acts in one\n"
+	       "when the worker behind one is gone, chooses a remedy by a readable rule, acts in one\n"
 	       "guarded transaction, and keeps the evidence.\n"
 	       ".PP\n\\fBdefib help\\fR \\fICOMMAND\\fR shows one command with its examples.\n");
 	for (int group = 0; group < GROUP_COUNT; group++)

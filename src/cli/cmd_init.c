@@ -105,8 +105,8 @@ static int init_print(struct cli *c, const struct database *d)
 	}
 	if (role.len)
 		buf_addf(&out,
-		         "-- Grants for %s. --for says for which commands, --role for whom. Where "
-		         "statements of a\n-- watch use functions or sequences, run defib doctor as that "
+		         "-- Grants for %s. --for selects the commands, --role the role. Where statements "
+		         "of a\n-- watch use functions or sequences, run defib doctor as that "
 		         "role: it names what they need.\n",
 		         buf_text(&role));
 	for (int group = 0; group < RIGHTS_GROUPS; group++)
@@ -129,7 +129,7 @@ static void database_entry(const struct database *d, struct buf *out)
 	yaml_scalar(d->name, out);
 	buf_add(out, "\n");
 	if (secret)
-		buf_add(out, "    # it has a password: say export DATABASE_URL=…\n"
+		buf_add(out, "    # it contains a password: export DATABASE_URL=…\n"
 		             "    url: ${DATABASE_URL}\n");
 	else
 		buf_add(out, "    url: ");
@@ -144,8 +144,8 @@ static void whole(const struct cli *c, const char *entries, const char *about, s
 {
 	buf_addf(
 		out,
-		"# %s\n# Lines marked CHECK are guesses: look at them before anything is changed by "
-		"this.\n# Next: defib config check; defib doctor; defib scan, which changes nothing.\n",
+		"# %s\n# Lines marked CHECK are guesses: verify them before defib changes anything.\n# "
+		"Next: defib config check; defib doctor; defib scan, which changes nothing.\n",
 		about);
 	database_entry(&c->settings.databases[0], out);
 	buf_addf(out, "\nwatches:\n%s", entries);
@@ -155,7 +155,7 @@ static int refuse(const char *path, const char *why)
 {
 	struct failure f = {0};
 	fail(&f, DEFIB_REFUSED, "%s: nothing was written: %s", path, why);
-	fail_next(&f, "leave --write out, and paste what is printed under watches:");
+	fail_next(&f, "omit --write, and paste the output under watches:");
 	return cli_fail(&f);
 }
 
@@ -224,7 +224,7 @@ static const char *added(struct cli *c, const char *path, const char *old, const
 	const char *text = arena_printf(&c->arena, "%s%s", old, buf_text(out));
 	if (cfg_parse(text, path, &c->arena, &root, &f) ||
 	    watches_at_end(text, &c->arena, &none) <= before)
-		return "its watches are indented in another way";
+		return "its watches are indented differently";
 	cfg_reader_init(&reader, &c->arena);
 	settings_read(&reader, root, program_sections, &settings);
 	const char *why = NULL;
@@ -282,10 +282,12 @@ static int init_write(struct cli *c, const char *entries, const char *about)
 const struct cli_option init_options[] = {
 	{"print", NULL, "print the SQL of defib's own tables, and the grants, for a DBA to run"},
 	{"role", "ROLE", "with --print: who gets the grants (the user of the URL)"},
-	{"for", "GROUPS", "with --print: for what: view,act,daemon,work,run (what the file needs)"},
-	{"table", "TABLE", "look at a table and propose a watch for it, with the reasons"},
-	{"detect", NULL, "look for known queues, and for tables that look like one"},
-	{"write", "FILE", "with these two: write it there; a file that exists is added to"},
+	{"for", "GROUPS",
+     "with --print: what to allow: view,act,daemon,work,run (what the file needs)"},
+	{"table", "TABLE", "examine a table and propose a watch for it, with the reasons"},
+	{"detect", NULL, "find known queues, and tables that look like one"},
+	{"write", "FILE",
+     "with --table or --detect: write it to this file; an existing file is extended"},
 	{"yes", NULL, "do not ask before adding to a file"},
 	{NULL, NULL, NULL},
 };
@@ -338,8 +340,8 @@ static void tell_known(struct cli *c, struct store *s, const char *table)
 	for (int i = 0; i < known.n; i++)
 		if (text_eq(known.items[i].table, table))
 			fprintf(stderr,
-			        "this table is one of a known queue: the preset %s says more of it; defib init "
-			        "--detect writes it\n",
+			        "this table belongs to a known queue: the preset %s knows more about it; defib "
+			        "init --detect writes it\n",
 			        known.items[i].preset);
 }
 
@@ -406,7 +408,7 @@ static int detect(struct cli *c, struct store *s, const struct database *d)
 		fail(&f, DEFIB_REFUSED,
 		     "%s: no known queue, and none of %d tables looks like one; nothing is written",
 		     d->name, found.ntables);
-		fail_next(&f, "defib init --table TABLE looks closer at one");
+		fail_next(&f, "defib init --table TABLE examines one");
 		return cli_fail(&f);
 	}
 	int code = init_write(c, buf_text(&entries),
@@ -426,11 +428,11 @@ int cmd_init(struct cli *c)
 	const char *table = cli_value(c, "table");
 	bool look = cli_flag(c, "detect");
 	if (table && look)
-		return cli_usage("--table looks at one table, --detect at all: give one of them");
+		return cli_usage("--table examines one table, --detect all: give one of them");
 	if ((cli_value(c, "role") || cli_value(c, "for")) && !cli_flag(c, "print"))
-		return cli_usage("--role and --for go with --print");
+		return cli_usage("--role and --for require --print");
 	if (cli_flag(c, "write") && !table && !look)
-		return cli_usage("--write goes with --table or --detect");
+		return cli_usage("--write requires --table or --detect");
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;

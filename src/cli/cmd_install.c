@@ -104,7 +104,7 @@ static void add_schedule(const struct plan *p, struct buf *out)
 static void add_comment(const struct plan *p, struct buf *out)
 {
 	struct buf text = BUF_INIT;
-	buf_addf(&text, "Recovers stuck jobs of the watch %s on table %s; made by defib install.",
+	buf_addf(&text, "Recovers stuck jobs of the watch %s on table %s; created by defib install.",
 	         p->watch->name, p->watch->table);
 	buf_addf(out, "COMMENT ON FUNCTION %s(integer) IS ", p->function);
 	sql_literal(out, buf_text(&text));
@@ -153,8 +153,8 @@ static defib_err check_leases(const struct binding *b, struct failure *f)
 	if (b->leases || !b->watch->work.given)
 		return DEFIB_OK;
 	fail(f, DEFIB_REFUSED,
-	     "watch %s: defib's workers may have its rows, and the tables with their leases are not "
-	     "there",
+	     "watch %s: defib's workers may have its rows, and the tables with their leases do not "
+	     "exist",
 	     b->watch->name);
 	fail_next(f, "run defib init first");
 	return DEFIB_REFUSED;
@@ -207,8 +207,8 @@ static void say_unscheduled(const struct cli *c, const struct plan *p)
 	struct buf out = BUF_INIT;
 	buf_add(&out,
 	        "nothing is scheduled yet: the extension pg_cron is not in this database. Install "
-	        "it and run this again, or\nuse one of these. A password belongs into the "
-	        "password file of the user that runs it.\n\n# crontab -e\n");
+	        "it and run this again, or\nuse one of these. Put a password into the password file of "
+	        "the user that runs it.\n\n# crontab -e\n");
 	schedule_cron_line(&t, &out);
 	buf_add(&out, "\n");
 	schedule_systemd(&t, &out);
@@ -234,7 +234,7 @@ static void say_installed(const struct cli *c, const struct plan *p)
 static int confirm_install(struct cli *c, const struct plan *p)
 {
 	struct buf question = BUF_INIT;
-	buf_addf(&question, "make the function %s() in database %s", p->function, p->database->name);
+	buf_addf(&question, "create the function %s() in database %s", p->function, p->database->name);
 	if (p->cron) {
 		buf_add(&question, " and schedule it with pg_cron, ");
 		every_text(p, &question);
@@ -422,7 +422,7 @@ int cmd_uninstall(struct cli *c)
 	if (!plan_uninstall(c, &p))
 		return EXIT_USAGE;
 	if (!dialect_of(p.database->engine)->has_functions) {
-		say(c, "nothing to remove: SQLite has no functions of ours\n");
+		say(c, "nothing to remove: SQLite has no functions of defib\n");
 		return EXIT_CLEAN;
 	}
 	struct store_options o = cli_store_options(p.database, NULL, cli_flag(c, "dry-run"));

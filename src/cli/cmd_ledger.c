@@ -30,14 +30,14 @@ const struct cli_option ledger_options[] = {
 	{"batch", "BATCH", "only this batch, or all batches of a scan"},
 	{"actor", "ACTOR", "only entries of this actor, such as cli:root"},
 	{"since", "DURATION", "only entries that are not older"},
-	{"after", "ID", "the entries after this one, in their order"},
+	{"after", "ID", "entries after this one, oldest first"},
 	{"limit", "N", "at most N entries (50; with --after 10000)"},
 	{"follow", NULL, "keep printing new entries"},
 	{"events", NULL, "list the events and their meaning"},
 	{"older-than", "DURATION", "prune: remove entries that are older"},
-	{"dry-run", NULL, "prune: only say what would be removed"},
+	{"dry-run", NULL, "prune: only show what would be removed"},
 	{"yes", NULL, "prune: do not ask"},
-	{"expect", "SEAL", "verify: this seal, kept from an earlier time, must be in the chain"},
+	{"expect", "SEAL", "verify: this seal, saved earlier, must be in the chain"},
 	{NULL, NULL, NULL},
 };
 
@@ -125,7 +125,8 @@ static int read_filter(struct cli *c, struct ledger_filter *out)
 	    !cli_duration(c, "since", &out->since_us))
 		return EXIT_USAGE;
 	if (limit > SHOWN_MAX || (limit == 0 && !cli_flag(c, "follow")))
-		return cli_usage("--limit is from %s to %d", cli_flag(c, "follow") ? "0" : "1", SHOWN_MAX);
+		return cli_usage("--limit must be from %s to %d", cli_flag(c, "follow") ? "0" : "1",
+		                 SHOWN_MAX);
 	out->after_id = after > 0 ? after : 0;
 	out->newest_first = after < 0;
 	out->limit = limit >= 0 ? limit : out->newest_first ? SHOWN_BY_DEFAULT : LEDGER_READ_MAX;
@@ -215,7 +216,7 @@ static int show(struct cli *c, struct ledger_source *sources, const struct ledge
 		} else if (!s->exists) {
 			fprintf(stderr,
 			        "defib: there is no ledger in %s yet; the first scan --fix, or defib init, "
-			        "makes it\n",
+			        "creates it\n",
 			        s->database->name);
 		}
 		add_lines(c, &screen, s, rows, nrows);
@@ -245,7 +246,7 @@ int cmd_ledger(struct cli *c)
 		return code;
 	int n = c->settings.ndatabases;
 	if (!filter.newest_first && n > 1)
-		return cli_usage("--after is a place in one ledger: name its database with --db");
+		return cli_usage("--after is a position in one ledger: name its database with --db");
 	ledger_split_job(&c->settings, &c->arena, &filter);
 	struct ledger_source *sources = ARENA_ARRAY(&c->arena, struct ledger_source, n);
 	for (int i = 0; i < n; i++)
@@ -387,7 +388,7 @@ static void say_text(const struct database *d, const struct seal_report *r)
 	struct buf out = BUF_INIT;
 	buf_addf(&out, "%s: ", d->name);
 	if (!r->sealed) {
-		buf_add(&out, "its entries have no seals; defib init, as the owner, begins them");
+		buf_add(&out, "its entries have no seals; defib init, run as the owner, starts them");
 	} else if (r->broken) {
 		buf_addf(&out, "BROKEN at entry %" PRId64 ": %s", r->broken_at, r->broken);
 	} else {

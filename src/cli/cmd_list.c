@@ -16,8 +16,8 @@ const struct cli_option list_options[] = {
 	SELECTOR_OPTIONS,
 	{"sort", "ORDER", "key, age (oldest first) or state; default: age of running jobs, else key"},
 	{"desc", NULL, "in reverse order"},
-	{"after", "CURSOR", "the next page, as the last line of a page says"},
-	{"ids", NULL, "ids only, one a line, for commands that take - as a job"},
+	{"after", "CURSOR", "the next page: the cursor printed below a page"},
+	{"ids", NULL, "ids only, one per line, for commands that take - as a job"},
 	{NULL, NULL, NULL},
 };
 
@@ -215,7 +215,7 @@ static int read_order(struct listing *l)
 	l->ids = cli_flag(l->cli, "ids");
 	l->after = cli_value(l->cli, "after");
 	if (l->after && l->cli->nwords > 0)
-		return cli_usage("--after goes on in a list; it does not go with names of jobs");
+		return cli_usage("--after continues a list and cannot be combined with names of jobs");
 	if (l->after && !cursor_parse(l->after, &l->cli->arena, &l->begin))
 		return cli_usage("--after: \"%s\" is not a cursor; copy the one below a page", l->after);
 	return EXIT_CLEAN;
@@ -229,7 +229,7 @@ int cmd_list(struct cli *c)
 	if (code == EXIT_CLEAN)
 		code = select_read(c, &rules, &l.selection);
 	if (code == EXIT_CLEAN && l.selection.limit == 0)
-		code = cli_usage("--limit of a list is at least 1");
+		code = cli_usage("--limit of a list must be at least 1");
 	if (code != EXIT_CLEAN)
 		return code;
 	code = list_groups(&l);

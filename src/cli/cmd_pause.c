@@ -12,19 +12,19 @@
 
 const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},
-	{"for", "DURATION", "recovery resumes by itself after this"},
+	{"for", "DURATION", "recovery resumes by itself after this time"},
 	{"reason", "TEXT", "the reason, shown by status"},
 	{NULL, NULL, NULL},
 };
 const struct cli_option resume_options[] = {
-	{"all", NULL, "take back every pause, also those of single watches"},
+	{"all", NULL, "clear every pause, including those of single watches"},
 	{NULL, NULL, NULL},
 };
 const struct cli_option raise_options[] = {
-	{"by", "FACTOR", "thresholds are this many times longer, 1 to 100"},
-	{"off", NULL, "thresholds are as configured again"},
+	{"by", "FACTOR", "multiply the thresholds by this, 1 to 100"},
+	{"off", NULL, "restore the configured thresholds"},
 	{"all", NULL, "all watches of every configured database"},
-	{"for", "DURATION", "they are as configured again after this"},
+	{"for", "DURATION", "restore them after this time"},
 	{"reason", "TEXT", "the reason, shown by status"},
 	{NULL, NULL, NULL},
 };
@@ -72,7 +72,7 @@ static int choose(struct speaking *x)
 	if (all && c->nwords)
 		return cli_usage("%s: name watches, or give --all, not both", c->command->name);
 	if (!all && !c->nwords)
-		return cli_usage("%s which watches? name them, or say --all", c->command->name);
+		return cli_usage("%s: name watches, or give --all", c->command->name);
 	int code = select_watches(c, &x->selection);
 	if (code != EXIT_CLEAN)
 		return code;
@@ -161,8 +161,8 @@ static int still_in_force(struct speaking *x, const struct target *t, const stru
 	struct failure f = {0};
 	struct buf text = BUF_INIT;
 	override_words(word, &text);
-	fail(&f, DEFIB_REFUSED, "%s is still told \"%s\" %s", t->watch, x->name, buf_text(&text));
-	fail_next(&f, "take it back for all: defib %s --all%s", x->cli->command->name,
+	fail(&f, DEFIB_REFUSED, "\"%s\" of %s is in force, set %s", x->name, t->watch, buf_text(&text));
+	fail_next(&f, "clear it for all: defib %s --all%s", x->cli->command->name,
 	          text_eq(x->name, "raise") ? " --off" : "");
 	buf_release(&text);
 	return cli_fail(&f);
@@ -213,7 +213,7 @@ static int read_span(struct speaking *x)
 	if (!cli_duration(x->cli, "for", &x->for_us))
 		return EXIT_USAGE;
 	if (cli_flag(x->cli, "for") && x->for_us < US_PER_S)
-		return cli_usage("--for is at least a second; to clear the override: defib %s",
+		return cli_usage("--for must be at least a second; to clear the override: defib %s",
 		                 text_eq(x->name, "pause") ? "resume" : "raise --off");
 	return EXIT_CLEAN;
 }
@@ -231,12 +231,12 @@ static int read_factor(struct cli *c, const char **value)
 	const char *text = cli_value(c, "by");
 	char *end = NULL;
 	if (!text)
-		return cli_usage("raise by how much? give --by 2.5, or --off");
+		return cli_usage("give --by FACTOR, such as --by 2.5, or --off");
 	double factor = strtod(text, &end);
 	if (end == text || *end)
 		return cli_usage("--by expects a number such as 2.5, not \"%s\"", text);
 	if (!raise_factor_ok(factor))
-		return cli_usage("--by is from 1 to %d: thresholds can only be raised; a shorter one "
+		return cli_usage("--by must be from 1 to %d: thresholds can only be raised; a shorter one "
 		                 "belongs in the configuration",
 		                 RAISE_MOST);
 	*value = arena_printf(&c->arena, "%g", factor);
@@ -247,7 +247,8 @@ int cmd_raise(struct cli *c)
 {
 	struct speaking x = {.cli = c, .name = "raise", .back = cli_flag(c, "off")};
 	if (x.back && (cli_flag(c, "by") || cli_flag(c, "for") || cli_flag(c, "reason")))
-		return cli_usage("--off clears the override and goes with none of --by, --for, --reason");
+		return cli_usage(
+			"--off clears the override and cannot be combined with --by, --for or --reason");
 	int code = x.back ? EXIT_CLEAN : read_factor(c, &x.value);
 	if (code == EXIT_CLEAN && !x.back)
 		code = read_span(&x);

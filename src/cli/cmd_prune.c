@@ -11,7 +11,7 @@
 #define TURN_MS 1000
 
 const struct cli_option prune_options[] = {
-	{"dry-run", NULL, "only say what would be removed"},
+	{"dry-run", NULL, "only show what would be removed"},
 	{"yes", NULL, "do not ask"},
 	{NULL, NULL, NULL},
 };
@@ -62,7 +62,7 @@ static int confirm(const struct pruning *p)
 	struct buf question = BUF_INIT;
 	buf_add(&question, "remove ");
 	out_count(&question, total(p->counts));
-	buf_addf(&question, " rows for good from defib's own tables in %s", p->database->name);
+	buf_addf(&question, " rows permanently from defib's own tables in %s", p->database->name);
 	int code = cli_confirm(p->cli, buf_text(&question), false);
 	buf_release(&question);
 	return code;

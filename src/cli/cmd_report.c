@@ -27,7 +27,7 @@ static bool read_form(const struct cli *c, enum report_form *form)
 	int at = name ? report_form_named(name) : (int)(c->json ? REPORT_JSON : REPORT_TEXT);
 	if (at < 0) {
 		const char *near = text_nearest(name, report_form_names);
-		cli_usage("--format: there is no form \"%s\"%s%s%s; text, markdown, html or json", name,
+		cli_usage("--format: there is no format \"%s\"%s%s%s; text, markdown, html or json", name,
 		          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 		return false;
 	}
@@ -42,7 +42,7 @@ static bool read_period(const struct cli *c, struct period *p)
 	if (!cli_duration(c, "since", &since))
 		return false;
 	if (since < REPORT_LEAST_US || since > REPORT_MOST_US) {
-		cli_usage("--since: a period from 1m to 366d");
+		cli_usage("--since must be from 1m to 366d");
 		return false;
 	}
 	p->to_us = (clock_wall_us() / 1000 + 1) * 1000;

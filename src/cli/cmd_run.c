@@ -25,8 +25,8 @@
 #define LATER_MS 500     /* … and at last */
 
 const struct cli_option run_options[] = {
-	{"watch", "NAME", "the program works on its table; may be given again; default: the only one"},
-	{"name", "NAME", "how the program is called in sessions and in the ledger; default: its own"},
+	{"watch", "NAME", "the program works on its table; may be repeated; default: the only watch"},
+	{"name", "NAME", "name of the program in sessions and in the ledger; default: its own"},
 	{NULL, NULL, NULL},
 };
 
@@ -69,7 +69,7 @@ static bool add_watch(struct run *r, const char *name)
 		if (r->watches[i].watch == w)
 			return true;
 	if (r->n == WATCHES_MAX) {
-		cli_usage("a program may have %d watches", WATCHES_MAX);
+		cli_usage("a program may have at most %d watches", WATCHES_MAX);
 		return false;
 	}
 	const struct database *d = settings_database(&r->cli->settings, w);
@@ -92,7 +92,7 @@ static int take_words(struct run *r)
 {
 	struct cli *c = r->cli;
 	if (c->dashes != 0 || c->nwords == 0)
-		return cli_usage("say what to run: defib run --watch WATCH -- PROGRAM [ARG…]");
+		return cli_usage("give a program to run: defib run --watch WATCH -- PROGRAM [ARG…]");
 	for (int i = 0; i < c->ngiven; i++)
 		if (text_eq(c->given[i].name, "watch") && !add_watch(r, c->given[i].value))
 			return EXIT_USAGE;
@@ -195,7 +195,7 @@ static void say(const struct run *r, const char *text)
 /* Nothing is lost: the run's row stays, and whoever finds it finishes. */
 static void give_up(const struct run *r, struct run_watch *w, const char *why)
 {
-	cli_say(arena_printf(&r->cli->arena, "watch %s: what %s had is not all freed: %s",
+	cli_say(arena_printf(&r->cli->arena, "watch %s: not all jobs of %s were freed: %s",
 	                     w->watch->name, r->argv[0], why),
 	        "a daemon on this host, or the next defib run, frees the rest");
 	w->done = true;
@@ -256,7 +256,7 @@ static void step(const struct run *r, struct run_watch *w)
 	if (now - w->away_ms >= AWAY_MS)
 		give_up(r, w, err ? f.what : "other transactions hold its rows");
 	else if (r->program.asked && r->empty_ms)
-		give_up(r, w, "told to end before");
+		give_up(r, w, "it was stopped before that");
 }
 
 static bool all_done(const struct run *r)
@@ -269,9 +269,10 @@ static bool all_done(const struct run *r)
 
 static void say_waiting(const struct run *r)
 {
-	say(r, arena_printf(&r->cli->arena,
-	                    "%s has ended (%s), but processes that it started live on; waiting",
-	                    r->argv[0], r->ending));
+	say(r,
+	    arena_printf(&r->cli->arena,
+	                 "%s has ended (%s), but processes that it started are still running; waiting",
+	                 r->argv[0], r->ending));
 }
 
 static void say_freed(const struct run *r)

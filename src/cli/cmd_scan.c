@@ -21,7 +21,7 @@ const struct cli_option scan_options[] = {
 	{"limit", "N", "find at most N jobs in each watch"},
 	{"remedy", "REMEDY", "requeue, retry, fail, rollback, hold or report, instead of the rules"},
 	{"reason", "TEXT", "instead of the watch's reason"},
-	{"override-guard", NULL, "also where a daemon's brake holds them; the ledger says so"},
+	{"override-guard", NULL, "also jobs that a daemon's brake holds back; recorded in the ledger"},
 	{NULL, NULL, NULL},
 };
 
@@ -136,7 +136,7 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 		fprintf(stderr, "defib: %s: no ledger (%s): hold, undo and crash budget are off\n", w->name,
 		        s->ledger_off);
 	if (s->ledger_made)
-		fprintf(stderr, "defib: made the ledger in the database\n");
+		fprintf(stderr, "defib: created the ledger in the database\n");
 	if (s->never_seen) {
 		struct buf hint = BUF_INIT;
 		unseen_hint(s->row_security, &hint);

@@ -70,7 +70,7 @@ static void print_script(const struct picked *p)
 {
 	const struct watch *w = p->watch;
 	bool pg = dialect_of(p->binding.engine)->has_types;
-	printf("-- Watch %s on table %s: what defib runs. As it stands it changes nothing: the\n"
+	printf("-- Watch %s on table %s: what defib runs. As printed it changes nothing: the\n"
 	       "-- statements of apply take the jobs as parameters, which are empty here.\n\n"
 	       "-- look: the oldest stuck jobs (here at most 1000)\n",
 	       w->name, w->table);
@@ -79,7 +79,7 @@ static void print_script(const struct picked *p)
 	else
 		printf(".parameter init\n.parameter set ?1 1000\n");
 	print_statement(p, p->sql.look_first);
-	printf("\n-- apply: one transaction a batch\n%s;\n", pg ? "BEGIN" : "BEGIN IMMEDIATE");
+	printf("\n-- apply: one transaction per batch\n%s;\n", pg ? "BEGIN" : "BEGIN IMMEDIATE");
 	print_over_jobs(p, "lock the rows, skip what others hold",
 	                p->sql.lock_signs ? p->sql.lock_signs : p->sql.lock, NULL);
 	print_over_jobs(p, "read the judged facts again; only what is unchanged is written",

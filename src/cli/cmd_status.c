@@ -78,8 +78,8 @@ static void tell_unseen(const struct asking *x, const struct database *d, struct
 	bool may = true;
 	if (!x->cli->quiet && !schema_may_install(s, &may, &ignored) && !may)
 		fprintf(stderr,
-		        "database %s: defib's own tables are not there: a daemon that works without them "
-		        "cannot be seen from here\n",
+		        "database %s: defib's own tables do not exist: a daemon that runs without them is "
+		        "not visible here\n",
 		        d->name);
 }
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 const struct cli_option top_options[] = {
-	{"every", "DURATION", "how often the databases are asked; default 1s"},
+	{"every", "DURATION", "how often the databases are queried; default 1s"},
 	{NULL, NULL, NULL},
 };
 
@@ -165,21 +165,21 @@ int cmd_top(struct cli *c)
 	struct top_place *places;
 	int64_t every_us = US_PER_S;
 	if (c->json)
-		return cli_usage("top has no --json; defib list and defib stats have");
+		return cli_usage("top has no --json; use defib list or defib stats");
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return cli_usage("top needs a terminal; without one: defib status, defib list --where "
 		                 "stuck, defib stats");
 	if (!cli_duration(c, "every", &every_us))
 		return EXIT_USAGE;
 	if (every_us < EVERY_LEAST_MS * 1000)
-		return cli_usage("--every is %d ms at least", EVERY_LEAST_MS);
+		return cli_usage("--every must be at least %d ms", EVERY_LEAST_MS);
 	int code = select_watches(c, &s);
 	if (code != EXIT_CLEAN)
 		return code;
 	int n = find_places(c, &s, &places);
 	selection_release(&s);
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
-		return cli_usage("top cannot make a pipe: %s", strerror(errno));
+		return cli_usage("top cannot create a pipe: %s", strerror(errno));
 	/* A line on stderr would stand across the screen; what fails is shown on it. */
 	log_setup(LOG_CRITICAL, LOG_PLAIN);
 	if (!top_screen_open(c->color_out))

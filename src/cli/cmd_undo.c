@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_undo.c: `defib undo BATCH|JOB…`: take back what a scan or a person did,
+ * cmd_undo.c: `defib undo BATCH|JOB…`: undo what a scan or an operator did,
  * as far as nobody has claimed or changed the jobs since.
  *
  * A batch names itself; which watches and databases it is about stands in their
@@ -88,7 +88,8 @@ static void add_parts(struct undo_run *r, const struct database *d, const char *
 			stranger = rows[i].watch;
 	}
 	if (stranger)
-		fprintf(stderr, "defib: the batch is also about watch %s, which is not configured here\n",
+		fprintf(stderr,
+		        "defib: the batch also has jobs of watch %s, which is not configured here\n",
 		        stranger);
 }
 
@@ -129,7 +130,7 @@ static int find_batch(struct undo_run *r, const char *batch)
 	}
 	if (r->nparts == 0 && !r->down) {
 		struct failure f = {0};
-		fail(&f, DEFIB_NOT_FOUND, "no ledger has anything of batch %s", batch);
+		fail(&f, DEFIB_NOT_FOUND, "no ledger contains batch %s", batch);
 		fail_next(&f, "defib ledger lists what was done, with its batches");
 		return cli_fail(&f);
 	}
@@ -228,7 +229,7 @@ int cmd_undo(struct cli *c)
 		return code;
 	if (c->nwords == 0)
 		return cli_usage(
-			"say what to undo: a batch, as the command that made it printed, or a job");
+			"give what to undo: a batch, as printed by the command that made it, or a job");
 	bool batch = is_batch(c->words[0]);
 	if (batch && c->nwords > 1)
 		return cli_usage("one batch at a time: defib undo %s", c->words[0]);

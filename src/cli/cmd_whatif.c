@@ -14,7 +14,7 @@
 const struct cli_option whatif_options[] = {
 	{"stuck-after", "DURATION", "instead of the watch's stuck_after"},
 	{"overdue-after", "DURATION", "instead of the watch's overdue_after"},
-	{"since", "DURATION", "over so long a time; 7d"},
+	{"since", "DURATION", "the period to evaluate; default 7d"},
 	{NULL, NULL, NULL},
 };
 
@@ -48,16 +48,17 @@ static int unknowns(const struct answer *x, const char **out)
 	if (r->entries_more)
 		out[n++] = "the ledger has more entries of that time than were read";
 	if (!r->runs_known)
-		out[n++] = "the watch does not say when runs begin and end (stats: {started_at, "
-				   "finished_at}): how much living work would have been recovered is not known";
+		out[n++] =
+			"the watch does not say when runs begin and end (stats: {started_at, "
+			"finished_at}): how many jobs of live workers would have been recovered is not known";
 	else if (!r->runs_apply)
-		out[n++] = "how long silences were that ended by themselves is not recorded: how much "
-				   "living work would have been recovered is known from mistakes only";
+		out[n++] = "the length of silences that ended by themselves is not recorded: how many jobs "
+				   "of live workers would have been recovered is known from false positives only";
 	else if (!x->question->overdue)
-		out[n++] = "a run that writes its sign of life on the way would have lived on: wrong ones "
-				   "are at most so many";
+		out[n++] = "a run that writes its sign of life while it runs would not have been "
+				   "recovered: the number of live ones is an upper bound";
 	if (r->runs_more)
-		out[n++] = "more runs ended in that time than were weighed: the newest 100,000";
+		out[n++] = "more runs ended in that time than were evaluated: the newest 100,000";
 	return n;
 }
 #define UNKNOWNS_MAX 4
@@ -96,7 +97,7 @@ static void wrong_row(struct table *t, const struct whatif *x)
 	struct buf a = BUF_INIT, b = BUF_INIT;
 	mistakes_words(x->today.wrongly, x->today.recovered, &a);
 	mistakes_words(x->then.wrongly, x->then.recovered, &b);
-	row(t, "of these living", buf_text(&a), buf_text(&b));
+	row(t, "of these alive", buf_text(&a), buf_text(&b));
 	buf_release(&a);
 	buf_release(&b);
 }
@@ -132,7 +133,7 @@ static void print_text(const struct cli *c, const struct answer *x)
 	count_row(&t, "would be recovered", w->today.recovered, w->then.recovered);
 	wrong_row(&t, w);
 	if (w->today.noticed) {
-		duration_row(&t, "lost ones noticed after", w->today.mean_us, w->then.mean_us);
+		duration_row(&t, "lost jobs noticed after", w->today.mean_us, w->then.mean_us);
 		duration_row(&t, "at worst", w->today.worst_us, w->then.worst_us);
 	}
 	table_print(&t, c->color_out, &out);
@@ -253,7 +254,7 @@ int cmd_whatif(struct cli *c)
 	if (code == EXIT_CLEAN && !cli_duration(c, "since", &since_us))
 		code = EXIT_USAGE;
 	if (code == EXIT_CLEAN && !questions[0].asked && !questions[1].asked)
-		code = cli_usage("what if what? give --stuck-after or --overdue-after");
+		code = cli_usage("give --stuck-after or --overdue-after");
 	if (code == EXIT_CLEAN && selection.n != 1)
 		code = cli_usage("name one watch");
 	if (code == EXIT_CLEAN) {

@@ -30,18 +30,19 @@ const struct cli_option work_options[] = {
 	{"kind", "KIND", "only jobs of this kind"},
 	{"concurrency", "N", "jobs at once; default 1"},
 	{"pass-environment", "VARIABLE",
-     "NAME or NAME=value that the program gets besides PATH and its like; may be repeated"},
+     "NAME or NAME=value for the program, besides PATH and similar; may be repeated"},
 	{"name", "NAME", "the worker's stable name; default: host and queue"},
 	{"poll", "DURATION", "how often to look for jobs when nothing wakes it; default 1s"},
 	{"timeout", "DURATION", "time limit of jobs that have none of their own"},
 	{"grace", "DURATION", "between TERM and KILL, and at shutdown; default 30s"},
-	{"spool", "DIR", "where results and new work wait while the database is away, or off"},
-	{"lease", "DURATION", "default 15s; renewed three times as often"},
+	{"spool", "DIR",
+     "directory for results and new jobs while the database is unavailable, or off"},
+	{"lease", "DURATION", "default 15s; renewed three times within it"},
 	{"crash-budget", "N", "recoveries of a job within 72h before it is held; default 3, or off"},
 	{"brake", "DURATION",
-     "how long most workers that fall silent at once are not taken for dead; default 10m, or off"},
+     "how long workers are not declared dead when most fall silent at once; default 10m, or off"},
 	{"no-startup", NULL, "skip the cleanup after dead instances"},
-	{"drain", NULL, "end when there is nothing left to claim"},
+	{"drain", NULL, "exit when there is nothing left to claim"},
 	{"log", "FORM", "logfmt, json or plain; default: plain"},
 	{NULL, NULL, NULL},
 };
@@ -88,7 +89,7 @@ static int passed_on(struct cli *c, const struct text_list *of_watch, struct tex
 	}
 	for (int i = 0; i < out->n; i++)
 		if (!strchr(out->items[i], '=') && !getenv(out->items[i]))
-			log_event(LOG_WARN, "a variable that programs are to get is not set here",
+			log_event(LOG_WARN, "a variable for programs is not set",
 			          LOG_STR("name", out->items[i]));
 	return EXIT_CLEAN;
 }
@@ -102,7 +103,7 @@ static int override_pool(const struct cli *c, struct worker_pool *p)
 	    !cli_duration(c, "timeout", &timeout_us) || !cli_duration(c, "grace", &grace_us))
 		return EXIT_USAGE;
 	if (p->concurrency < 1 || p->concurrency > 10000)
-		return cli_usage("--concurrency is from 1 to 10000");
+		return cli_usage("--concurrency must be from 1 to 10000");
 	p->poll_ms = poll_us / 1000;
 	p->timeout_ms = timeout_us / 1000;
 	p->grace_ms = grace_us / 1000;
@@ -127,7 +128,7 @@ static int workflow_kinds(struct cli *c, const char *kind, struct text_list *out
 {
 	const struct workflow_list *all = &c->settings.workflows;
 	if (kind && !workflow_named(all, kind))
-		return cli_usage("kind %s is no workflow of the configuration: give a program after --",
+		return cli_usage("kind %s is not a workflow of the configuration: give a program after --",
 		                 kind);
 	out->items = ARENA_ARRAY(&c->arena, const char *, all->n);
 	for (int i = 0; i < all->n; i++)
@@ -190,7 +191,7 @@ static int add_watch(struct work_run *r, const struct watch *w, struct store *s)
 {
 	int code = EXIT_CLEAN;
 	if (!w->work.given)
-		return cli_usage("watch %s has no work: part that says how to work on its table", w->name);
+		return cli_usage("watch %s has no work: section", w->name);
 	if (!w->work.enabled) {
 		log_event(LOG_INFO, "work on this watch is off", LOG_STR("watch", w->name));
 		return EXIT_CLEAN;
@@ -210,7 +211,7 @@ static const struct watch *named_watch(struct work_run *r, const char *name)
 	const struct watch *w = settings_watch(all, name);
 	if (!w) {
 		const char *near = cli_near_watch(all, name, &r->cli->arena);
-		cli_usage("there is no watch \"%s\"%s%s%s; a program stands after --", name,
+		cli_usage("there is no watch \"%s\"%s%s%s; a program comes after --", name,
 		          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 		return NULL;
 	}
@@ -316,7 +317,7 @@ static defib_err open_named(struct work_run *r, struct worker_options *o, struct
 		err = worker_open(o, &r->worker, f);
 	}
 	if (err == DEFIB_BAD_SQL)
-		fail_next(f, "make defib's tables first: defib init");
+		fail_next(f, "create defib's tables first: defib init");
 	return err;
 }
 
@@ -340,7 +341,7 @@ static void reload(struct work_run *r)
 	struct failure f = {0};
 	fresh.command = r->cli->command;
 	if (cli_read(&fresh, &f)) {
-		log_event(LOG_ERROR, "the configuration is wrong: what was in force stays in force",
+		log_event(LOG_ERROR, "the configuration is invalid; the previous one stays in force",
 		          LOG_STR("because", f.what), LOG_STR("next", f.next));
 	} else {
 		for (int i = 0; i < r->npools; i++) {
@@ -432,7 +433,7 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 	else if (!cli_duration(r->cli, "brake", &r->brake_us))
 		return EXIT_USAGE;
 	if (r->lease_us < 600000)
-		return cli_usage("--lease is 600ms at least");
+		return cli_usage("--lease must be at least 600ms");
 	if (budget && bool_parse(budget, &on) && !on)
 		builtin->crash_budget.max = 0;
 	else if (!cli_int(r->cli, "crash-budget", &builtin->crash_budget.max))
@@ -470,8 +471,8 @@ int cmd_work(struct cli *c)
 	if (!cli_set_up_log(c, LOG_PLAIN))
 		return EXIT_USAGE;
 	if (text_eq(cli_value(c, "name"), SIDE_QUEUE_FOLDER))
-		return cli_usage("--name " SIDE_QUEUE_FOLDER " is the folder of new work that waits; "
-		                 "give the worker another name");
+		return cli_usage("--name " SIDE_QUEUE_FOLDER
+		                 " is the directory of spooled new jobs; give the worker another name");
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;

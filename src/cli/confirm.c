@@ -31,8 +31,8 @@ int cli_confirm(const struct cli *c, const char *question, bool stdin_used)
 		return EXIT_CLEAN;
 	FILE *in = somebody(c, stdin_used);
 	if (!in) {
-		fail(&f, DEFIB_REFUSED, "nothing was done: there is no terminal to ask on");
-		fail_next(&f, "give --yes to %s, or --dry-run to see what would be done", question);
+		fail(&f, DEFIB_REFUSED, "nothing was done: not a terminal");
+		fail_next(&f, "pass --yes to %s, or --dry-run to see what would be done", question);
 		return cli_fail(&f);
 	}
 	fflush(stdout);

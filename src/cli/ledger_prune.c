@@ -70,7 +70,7 @@ static int confirm(const struct pruning *p, int64_t total)
 		return EXIT_CLEAN;
 	buf_add(&question, "remove ");
 	out_count(&question, total);
-	buf_addf(&question, " %s for good from the ledger of %s", total == 1 ? "entry" : "entries",
+	buf_addf(&question, " %s permanently from the ledger of %s", total == 1 ? "entry" : "entries",
 	         s->ndatabases == 1 ? s->databases[0].name : "all databases");
 	int code = cli_confirm(p->cli, buf_text(&question), false);
 	buf_release(&question);

@@ -14,7 +14,7 @@ bool cli_set_up_log(const struct cli *c, enum log_format standard)
 	enum log_format format = standard;
 	const char *form = cli_value(c, "log");
 	if (form && !log_format_parse(form, &format)) {
-		cli_unknown("form of a log", form, log_format_names);
+		cli_unknown("log format", form, log_format_names);
 		return false;
 	}
 	as_events = form && format != LOG_PLAIN;
@@ -48,8 +48,8 @@ void cli_say(const char *text, const char *next)
 static void problem_event(const struct cfg_problem *p, const char *place)
 {
 	log_event(p->warning ? LOG_WARN : LOG_ERROR,
-	          p->warning ? "a doubtful setting" : "the configuration is wrong",
-	          LOG_STR("at", place), LOG_STR("because", p->text));
+	          p->warning ? "questionable setting" : "invalid configuration", LOG_STR("at", place),
+	          LOG_STR("because", p->text));
 }
 
 void cli_problems(const struct cli *c)

@@ -69,7 +69,7 @@ defib_err run_fork(struct run_program *p, char *const *argv, const struct run_en
 	int ends[2];
 	*p = (struct run_program){.go = -1};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-		return fail(f, DEFIB_IO, "cannot make a socket for %s: %s", argv[0], strerror(errno));
+		return fail(f, DEFIB_IO, "cannot create a socket for %s: %s", argv[0], strerror(errno));
 	wanted(&set);
 	sigprocmask(SIG_BLOCK, &set, &before);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -31,7 +31,7 @@
 	  "Jobs that the last pass found stuck, before anything was done about them.") \
 	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", "watch,database", NONE, \
 	  "Age of the oldest sign of life of a job that the last pass found stuck: its age, not " \
-	  "its age beyond the threshold. Those on hold, which wait for a person, are left out.") \
+	  "its age beyond the threshold. Jobs on hold are not counted.") \
 	X(FOUND, COUNTER, "defib_stuck_found_total", "watch,database", NONE, \
 	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
 	X(DETECTED, COUNTER, "defib_stuck_detected_total", "watch,database,verdict", NONE, \
@@ -56,7 +56,7 @@
 	X(RECENT_MISTAKES, GAUGE, "defib_mistakes_recent", "watch,database,window", NONE, \
 	  "Of these, mistakes: the worker was alive and finished the job after all.") \
 	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", "watch,database", NONE, \
-	  "Jobs that are on hold, waiting for a person.") \
+	  "Jobs on hold, waiting for an operator.") \
 	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", "watch,database", NONE, \
 	  "Retries whose wait was over and that were set to run again.") \
 	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", "watch,database", NONE, \

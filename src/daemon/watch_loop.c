@@ -101,7 +101,7 @@ static int64_t database_us(const struct vigil *v)
 	return v->opened ? v->now_us + clock_boot_us() - v->boot_us : clock_wall_us();
 }
 
-/* Past the guards, once: a word that was used may still be read until it is taken back. */
+/* Past the guards, once: a word that was used may still be read until it is cleared. */
 static void set_override(struct watch_loop *p)
 {
 	bool past = p->override_us && p->override_us != p->overrode_us;

@@ -26,7 +26,7 @@ struct watch_loop {
 	struct scanner *scanner;
 	struct guard *guard;
 	bool paused;         /* by a person */
-	int64_t override_us; /* when a person said that one pass goes past its guards; 0: nobody did */
+	int64_t override_us; /* when a person said that one pass ignores the guards; 0: nobody did */
 	int64_t overrode_us; /* the last such word that a pass of ours has used */
 	bool leads;
 	bool started;             /* cleanup after dead instances is done */

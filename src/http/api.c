@@ -93,7 +93,7 @@ static bool route_found(struct api_call *c, const char *method)
 	find_route(c, method, &allow);
 	if (!c->route && allow.len) {
 		api_header(c, "Allow", buf_text(&allow));
-		api_problem(c, 405, "%s is not possible here; %s is", method, buf_text(&allow));
+		api_problem(c, 405, "%s is not allowed here; use %s", method, buf_text(&allow));
 	} else if (!c->route) {
 		api_problem(c, 404, "there is nothing at this address");
 	}
@@ -109,9 +109,9 @@ static bool role_suffices(struct api_call *c)
 		return true;
 	if (c->role == ROLE_NONE) {
 		api_header(c, "WWW-Authenticate", "Bearer realm=\"defib\"");
-		return api_problem(c, 401, "a token is needed: Authorization: Bearer …");
+		return api_problem(c, 401, "a token is required: Authorization: Bearer …");
 	}
-	return api_problem(c, 403, "this takes the role %s, and the token has %s",
+	return api_problem(c, 403, "this requires the role %s; the token has %s",
 	                   role_names[c->route->role], role_names[c->role]);
 }
 
@@ -133,9 +133,9 @@ static bool body_read(struct api_call *c)
 		return true;
 	}
 	if (!c->route->body)
-		return api_problem(c, 400, "this takes no body");
+		return api_problem(c, 400, "this route takes no body");
 	if (!is_json_type(r->content_type))
-		return api_problem(c, 415, "a body must be of Content-Type: application/json");
+		return api_problem(c, 415, "the body must have Content-Type: application/json");
 	c->body = json_loadb(r->body, r->nbody, JSON_REJECT_DUPLICATES, &e);
 	if (!c->body)
 		return api_problem(c, 400, "the body is not JSON: line %d, column %d: %s", e.line, e.column,
@@ -287,8 +287,8 @@ static void call_openapi(struct api_call *c)
 }
 
 const struct api_route api_index_routes[] = {
-	{"GET", "/", ROLE_VIEWER, API_MEMORY, false, false, "every route there is", call_index},
+	{"GET", "/", ROLE_VIEWER, API_MEMORY, false, false, "all routes", call_index},
 	{"GET", "/openapi.yaml", ROLE_VIEWER, API_MEMORY, false, false,
-     "this description, for programs (OpenAPI 3.1)", call_openapi},
+     "this API as an OpenAPI 3.1 document", call_openapi},
 	{.method = NULL},
 };

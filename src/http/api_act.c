@@ -44,7 +44,7 @@ bool may_override(struct api_call *c, bool asked)
 {
 	if (!asked || c->role >= ROLE_ADMIN)
 		return true;
-	return api_problem(c, 403, "override_guard takes the role admin, and the token has %s",
+	return api_problem(c, 403, "override_guard requires the role admin; the token has %s",
 	                   role_names[c->role]);
 }
 
@@ -89,7 +89,7 @@ bool body_duration(struct api_call *c, const char *name, int64_t *us)
 		return false;
 	if (!text || duration_parse(text, us))
 		return true;
-	return api_problem(c, 400, "%s is a duration such as \"90s\", \"15m\" or \"7d\"", name);
+	return api_problem(c, 400, "%s must be a duration such as \"90s\", \"15m\" or \"7d\"", name);
 }
 
 /* ---- doing it ---- */
@@ -126,7 +126,7 @@ static bool read_options(struct doing *d)
 	    !api_body_text(c, "from_step", &o->step) || !may_override(c, o->override_guard))
 		return false;
 	if (o->step && d->kind->act != REMEDY_RETRY)
-		return api_problem(c, 400, "from_step is for retry: where it is to begin");
+		return api_problem(c, 400, "from_step is only for retry");
 	return true;
 }
 
@@ -205,13 +205,13 @@ static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limi
 /* What became of a job, where the outcome's own word says too little. */
 static const char *const why_not[OUTCOME_COUNT] = {
 	[OUTCOME_LEFT] = "there was nothing to do",
-	[OUTCOME_CHANGED] = "it has changed meanwhile; look at it again",
-	[OUTCOME_LOCKED] = "another transaction has its row; try again",
-	[OUTCOME_GUARDED] = "a guard holds it",
+	[OUTCOME_CHANGED] = "it has changed in the meantime; read it again",
+	[OUTCOME_LOCKED] = "its row is locked by another transaction; try again",
+	[OUTCOME_GUARDED] = "a guard holds it back",
 };
 
 /* The command's word for it is no member of a body. */
-#define OPTION_WORDS "; --override-guard takes it anyway"
+#define OPTION_WORDS "; --override-guard does it anyway"
 
 static void not_done(const struct doing *d, const char *job)
 {
@@ -226,7 +226,7 @@ static void not_done(const struct doing *d, const char *job)
 	fail(&f, DEFIB_REFUSED, "job %s of watch %s was not %s: %.*s", job, c->watch->name,
 	     d->kind->done, option ? (int)(option - why) : (int)strlen(why ? why : ""), why ? why : "");
 	if (option)
-		fail_next(&f, "\"override_guard\": true takes it all the same, for an admin");
+		fail_next(&f, "an admin may send \"override_guard\": true");
 	api_failed_as(c, 409, &f);
 }
 
@@ -271,7 +271,7 @@ static bool listed_jobs(struct api_call *c, const json_t *list, const char **job
 	size_t i;
 	json_t *item;
 	if (!json_is_array(list) || json_array_size(list) > JOBS_MOST)
-		return api_problem(c, 400, "jobs is a list of keys, %d at most", JOBS_MOST);
+		return api_problem(c, 400, "jobs must be a list of at most %d keys", JOBS_MOST);
 	json_array_foreach(list, i, item)
 	{
 		const char *text = listed_key(c, item);
@@ -290,12 +290,12 @@ static bool read_terms(struct api_call *c, const json_t *list, struct term *term
 	size_t i;
 	json_t *item;
 	if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > TERMS_MAX)
-		return api_problem(c, 400, "where is a list of terms such as \"state=failed\", 1 to %d",
+		return api_problem(c, 400, "where must be a list of 1 to %d terms such as \"state=failed\"",
 		                   TERMS_MAX);
 	json_array_foreach(list, i, item)
 	{
 		if (!json_is_string(item))
-			return api_problem(c, 400, "where[%zu] is not a text", i);
+			return api_problem(c, 400, "where[%zu] is not a string", i);
 		if (!term_named(c, json_string_value(item), &terms[i]))
 			return false;
 	}
@@ -332,7 +332,7 @@ static bool read_act(struct doing *d)
 	if (d->kind && d->kind->act != ACT_END)
 		return true;
 	return api_problem(c, 400,
-	                   "act is retry, requeue, fail, hold, release, rollback or cancel%s%s%s",
+	                   "act must be retry, requeue, fail, hold, release, rollback or cancel%s%s%s",
 	                   verb ? ", not \"" : "", verb ? verb : "", verb ? "\"" : "");
 }
 
@@ -351,7 +351,7 @@ void call_acts(struct api_call *c)
 	    !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
 		return;
 	if (!list == !where) {
-		api_problem(c, 400, "which jobs? give jobs, a list of keys, or where, a list of terms");
+		api_problem(c, 400, "give jobs, a list of keys, or where, a list of terms");
 		return;
 	}
 	if (!begin(&d) ||
@@ -377,27 +377,27 @@ void call_acts(struct api_call *c)
 	}
 
 const struct api_route api_act_routes[] = {
-	ACT("retry", "run a job again, at once"),
-	ACT("requeue", "give a job back, to be taken at once"),
+	ACT("retry", "retry a job at once"),
+	ACT("requeue", "make a job available to any worker"),
 	ACT("fail", "end a job as failed"),
-	ACT("hold", "leave a job to a person"),
-	ACT("release", "let go of a held job"),
+	ACT("hold", "hold a job"),
+	ACT("release", "release a held job"),
 	ACT("rollback", "undo the finished steps of a job"),
 	ACT("cancel", "ask a job to stop"),
 	{"DELETE", JOB, ROLE_OPERATOR, API_WATCH, true, true, "end a job", call_end},
 	{"POST", JOB "/end", ROLE_OPERATOR, API_WATCH, true, true, "end a job", call_end},
-	{"POST", JOB "/undo", ROLE_OPERATOR, API_WATCH, true, true,
-     "take back what was last done to a job", call_undo_job},
-	{"POST", "/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, true, true,
-     "do one thing to many jobs", call_acts},
-	{"POST", "/undo", ROLE_OPERATOR, API_DATABASE, true, true, "take back a batch", call_undo},
+	{"POST", JOB "/undo", ROLE_OPERATOR, API_WATCH, true, true, "undo the last change to a job",
+     call_undo_job},
+	{"POST", "/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, true, true, "act on many jobs",
+     call_acts},
+	{"POST", "/undo", ROLE_OPERATOR, API_DATABASE, true, true, "undo a batch", call_undo},
 	{"POST", "/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH, true, true,
-     "look for stuck jobs now, and recover them on request", call_scan},
-	SAY("pause", ROLE_OPERATOR, "the daemons stop recovering", call_say),
-	SAY("resume", ROLE_OPERATOR, "the daemons go on recovering", call_take_back),
-	SAY("raise", ROLE_ADMIN, "longer thresholds for the daemons", call_say),
+     "scan for stuck jobs now, and recover them if asked", call_scan},
+	SAY("pause", ROLE_OPERATOR, "pause recovery", call_say),
+	SAY("resume", ROLE_OPERATOR, "resume recovery", call_take_back),
+	SAY("raise", ROLE_ADMIN, "raise the thresholds", call_say),
 	{"POST", "/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, true, true,
-     "the next pass goes past doubt, brake and second look, once", call_override_guard},
+     "the next scan ignores doubt, brake and second look", call_override_guard},
 	{.method = NULL},
 };
 

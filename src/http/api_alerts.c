@@ -90,10 +90,10 @@ static void watch_loop_test(struct api_call *c)
 
 const struct api_route api_alert_routes[] = {
 	{"GET", "/alerts", ROLE_VIEWER, API_DATABASE, false, false,
-     "how each rule of alerts stands, by watch", get_alerts},
+     "state of each alert rule, by watch", get_alerts},
 	{"GET", "/deliveries", ROLE_VIEWER, API_DATABASE, false, false,
-     "messages to sinks, the newest first, and what became of them", get_deliveries},
+     "messages to sinks and their delivery, newest first", get_deliveries},
 	{"POST", "/alerts/test", ROLE_ADMIN, API_DATABASE, true, false,
-     "send a test message to a sink, or to all, and say what they answered", watch_loop_test},
+     "send a test message to a sink, or to all, and return their answers", watch_loop_test},
 	{NULL, NULL, ROLE_NONE, API_MEMORY, false, false, NULL, NULL},
 };

@@ -33,7 +33,7 @@ static bool text_of(const struct sent *s, const char *name, const char **out)
 {
 	const json_t *value = member(s, name);
 	if (value && !json_is_string(value))
-		return api_problem(s->call, 400, "%s%s is a text", s->at, name);
+		return api_problem(s->call, 400, "%s%s must be a string", s->at, name);
 	if (value)
 		*out = json_string_value(value);
 	return true;
@@ -48,7 +48,7 @@ static bool number_of(const struct sent *s, const char *name, int64_t least, int
 	*out = json_integer_value(value);
 	if (json_is_integer(value) && *out >= least && *out <= most)
 		return true;
-	return api_problem(s->call, 400, "%s%s is a whole number from %lld to %lld", s->at, name,
+	return api_problem(s->call, 400, "%s%s must be a whole number from %lld to %lld", s->at, name,
 	                   (long long)least, (long long)most);
 }
 
@@ -59,7 +59,7 @@ static bool duration_of(const struct sent *s, const char *name, int64_t *ms)
 	if (!text_of(s, name, &text))
 		return false;
 	if (text && !duration_parse(text, &us))
-		return api_problem(s->call, 400, "%s%s is a duration such as \"90s\"", s->at, name);
+		return api_problem(s->call, 400, "%s%s must be a duration such as \"90s\"", s->at, name);
 	*ms = us / 1000;
 	return true;
 }
@@ -75,7 +75,7 @@ static bool tags_of(const struct sent *s, const char **out)
 		good = good && json_is_string(item);
 	}
 	*out = good ? json_as_sent(s->call, tags) : NULL;
-	return good || api_problem(s->call, 400, "%stags is a list of texts", s->at);
+	return good || api_problem(s->call, 400, "%stags must be a list of strings", s->at);
 }
 
 static bool known_members(const struct sent *s)
@@ -86,7 +86,7 @@ static bool known_members(const struct sent *s)
 	const char *name;
 	json_t *value;
 	if (!json_is_object(s->job))
-		return api_problem(s->call, 400, "%s is no object", s->at);
+		return api_problem(s->call, 400, "%s must be an object", s->at);
 	json_object_foreach((json_t *)s->job, name, value)
 	{
 		const char *const *known = names;
@@ -108,7 +108,7 @@ static bool read_job(const struct sent *s, struct enqueue *out)
 	    !text_of(s, "unique_key", &out->unique_key) || !tags_of(s, &out->tags))
 		return false;
 	if (!out->kind || !*out->kind)
-		return api_problem(s->call, 400, "%skind is missing: what work it is", s->at);
+		return api_problem(s->call, 400, "%skind is missing", s->at);
 	out->payload = json_as_sent(s->call, member(s, "payload"));
 	return true;
 }
@@ -128,7 +128,7 @@ static bool read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *m
 	if (!api_body_takes(c, list_only))
 		return false;
 	if (!json_is_array(list) || *n == 0 || *n > JOBS_MOST)
-		return api_problem(c, 400, "jobs is a list of jobs, 1 to %d", JOBS_MOST);
+		return api_problem(c, 400, "jobs must be a list of 1 to %d jobs", JOBS_MOST);
 	json_array_foreach(list, i, item)
 	{
 		struct sent s = {.call = c, .job = item};

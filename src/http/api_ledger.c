@@ -145,7 +145,7 @@ static const struct ledger_form *form_given(struct api_call *c)
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (text_eq(name ? name : "json", forms[i].name))
 			return &forms[i];
-	api_problem(c, 400, "format is json, jsonl or csv, not \"%s\"", name);
+	api_problem(c, 400, "format must be json, jsonl or csv, not \"%s\"", name);
 	return NULL;
 }
 
@@ -164,7 +164,7 @@ static bool order_given(struct api_call *c, int64_t after, struct ledger_filter 
 	const char *text = api_query(c, "order");
 	int order = text ? word_index(orders, text) : after < 0;
 	if (order < 0)
-		return api_problem(c, 400, "order is asc or desc, not \"%s\"", text);
+		return api_problem(c, 400, "order must be asc or desc, not \"%s\"", text);
 	filter->newest_first = order == 1;
 	if (after >= 0 && filter->newest_first)
 		filter->up_to_id = after > 1 ? after - 1 : -1; /* there is nothing below the first */

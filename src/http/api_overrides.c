@@ -40,8 +40,8 @@ static void take_back(struct api_call *c, const char *name)
 	if (override_clear(c->session->store, target(c), name, &c->arena, &words, &n, &still, &f))
 		api_failed(c, &f);
 	else if (still)
-		api_problem(c, 409, "%s is still told \"%s\" with all watches of database %s, by %s",
-		            target(c), name, c->database->name, still->actor);
+		api_problem(c, 409, "\"%s\" of %s is in force for all watches of database %s, set by %s",
+		            name, target(c), c->database->name, still->actor);
 	else
 		answer(c, words, n);
 }
@@ -64,10 +64,8 @@ static bool read_factor(struct api_call *c, const char **value)
 	const json_t *by = json_object_get(c->body, "by");
 	double factor = json_number_value(by);
 	if (!json_is_number(by) || !raise_factor_ok(factor))
-		return api_problem(c, 400,
-		                   "by is a number from 1 to %d: thresholds become as many times "
-		                   "longer, never shorter",
-		                   RAISE_MOST);
+		return api_problem(
+			c, 400, "by must be a number from 1 to %d: thresholds can only be raised", RAISE_MOST);
 	*value = arena_printf(&c->arena, "%g", factor);
 	return true;
 }
@@ -77,7 +75,7 @@ static bool read_span(struct api_call *c, int64_t *us)
 	if (!body_duration(c, "for", us))
 		return false;
 	if (json_object_get(c->body, "for") && *us < US_PER_S)
-		return api_problem(c, 400, "for is a second at least");
+		return api_problem(c, 400, "for must be at least a second");
 	return true;
 }
 

@@ -36,7 +36,7 @@ bool read_flag(struct api_call *c, const char *name, bool *out)
 	const char *text = api_query(c, name);
 	if (!text || bool_parse(text, out))
 		return true;
-	return api_problem(c, 400, "%s is true or false, not \"%s\"", name, text);
+	return api_problem(c, 400, "%s must be true or false, not \"%s\"", name, text);
 }
 
 /* ---- a list ---- */
@@ -57,7 +57,7 @@ static bool add_term(struct api_call *c, struct page *p, const char *text)
 	if (!term_named(c, text, t))
 		return false;
 	if (viewer_hides(c->watch, &settings_http(&c->setup->settings)->mask, c->role, t))
-		return api_problem(c, 403, "\"%s\" asks for what is masked for the role %s", text,
+		return api_problem(c, 403, "\"%s\" searches a column that is masked for the role %s", text,
 		                   role_names[c->role]);
 	p->ask.nterms++;
 	return true;
@@ -87,10 +87,10 @@ static bool read_after(struct api_call *c, struct page *p)
 	if (!text)
 		return true;
 	if (!cursor_parse(text, &c->arena, &p->after))
-		return api_problem(c, 400, "after is not a cursor; take `next` of the page before");
+		return api_problem(c, 400, "after is not a cursor; use `next` of the previous page");
 	if (!text_eq(x->watch, c->watch->name) || x->sort != p->ask.sort || x->desc != p->ask.desc ||
 	    x->nkeys != c->watch->key.n)
-		return api_problem(c, 400, "this cursor belongs to another list, or another order of it");
+		return api_problem(c, 400, "this cursor belongs to another list or order");
 	p->ask.after = &p->after.at;
 	return true;
 }
@@ -109,7 +109,7 @@ static bool read_page(struct api_call *c, struct page *p)
 	    !api_query_int(c, "limit", 1, PAGE_MOST, &p->ask.limit))
 		return false;
 	if (order < 0)
-		return api_problem(c, 400, "sort is key, age or state, not \"%s\"", sort);
+		return api_problem(c, 400, "sort must be key, age or state, not \"%s\"", sort);
 	p->ask.sort = sort ? (enum list_sort)order : browse_sort(p->terms, p->ask.nterms);
 	return read_after(c, p);
 }
@@ -265,13 +265,13 @@ const struct api_route api_read_routes[] = {
      .path = "/watches/{watch}/jobs/{key}",
      .role = ROLE_VIEWER,
      .where = API_WATCH,
-     .summary = "all that is known of one job",
+     .summary = "everything known about one job",
      .run = show_job},
 	{.method = "GET",
      .path = "/ledger",
      .role = ROLE_VIEWER,
      .where = API_DATABASE,
-     .summary = "what was decided and done, a page at a time or as a file",
+     .summary = "decisions and actions, a page at a time or as a file",
      .run = read_ledger},
 	{.method = "GET",
      .path = "/workers",
@@ -283,7 +283,7 @@ const struct api_route api_read_routes[] = {
      .path = "/workers/{id}",
      .role = ROLE_VIEWER,
      .where = API_DATABASE,
-     .summary = "one worker and the jobs that it has",
+     .summary = "one worker and its jobs",
      .run = read_worker},
 	{.method = NULL},
 };

@@ -22,8 +22,7 @@ static bool read_form(struct api_call *c, enum report_form *form)
 	const char *name = api_query(c, "format");
 	int at = name ? report_form_named(name) : (int)REPORT_JSON;
 	if (at < 0)
-		return api_problem(c, 400, "format: there is no \"%s\"; text, markdown, html or json",
-		                   name);
+		return api_problem(c, 400, "format must be text, markdown, html or json, not \"%s\"", name);
 	*form = (enum report_form)at;
 	return true;
 }
@@ -34,7 +33,7 @@ static bool read_period(struct api_call *c, struct period *p)
 	if (!api_query_duration(c, "since", &since))
 		return false;
 	if (since < REPORT_LEAST_US || since > REPORT_MOST_US)
-		return api_problem(c, 400, "since: a period from 1m to 366d");
+		return api_problem(c, 400, "since must be from 1m to 366d");
 	p->to_us = (clock_wall_us() / 1000 + 1) * 1000;
 	p->from_us = p->to_us - since;
 	return true;
@@ -120,7 +119,7 @@ static const struct span *span_asked(struct api_call *c)
 	for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
 		if (text_eq(name ? name : spans[0].name, spans[i].name))
 			return &spans[i];
-	api_problem(c, 400, "since: there is no \"%s\"; 24h or 7d", name);
+	api_problem(c, 400, "since must be 24h or 7d, not \"%s\"", name);
 	return NULL;
 }
 
@@ -203,7 +202,7 @@ const struct api_route api_trend_routes[] = {
      .path = "/trend",
      .role = ROLE_VIEWER,
      .where = API_DATABASE,
-     .summary = "what was found stuck and recovered, by hour or six hours",
+     .summary = "jobs found stuck and recovered, by hour or six hours",
      .run = show_trend},
 	{.method = NULL},
 };

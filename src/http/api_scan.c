@@ -49,7 +49,8 @@ static bool read_options(struct api_call *c, struct scan_options *o)
 	int index = remedy ? word_index(remedy_names, remedy) : REMEDY_REPORT;
 	if (index < 0)
 		return api_problem(
-			c, 400, "remedy is requeue, retry, fail, rollback, hold or report, not \"%s\"", remedy);
+			c, 400, "remedy must be requeue, retry, fail, rollback, hold or report, not \"%s\"",
+			remedy);
 	o->forced = remedy != NULL;
 	o->remedy = (enum remedy)index;
 	return true;

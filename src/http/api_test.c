@@ -221,7 +221,7 @@ static void parameters_are_checked(void **state)
 	assert_null(api_query_next(&call, "n", &at));
 	assert_true(api_query_takes(&call, takes));
 	assert_false(api_query_int(&call, "n", 6, 10, &n));
-	assert_string_equal(detail(), "n is a whole number from 6 to 10");
+	assert_string_equal(detail(), "n must be a whole number from 6 to 10");
 	assert_false(api_query_duration(&call, "n", &us));
 	assert_false(api_query_takes(&call, takes + 1));
 }
@@ -249,7 +249,7 @@ static void members_are_checked(void **state)
 	assert_false(api_body_int(&call, "n", 0, 2, &n));
 	assert_false(api_body_bool(&call, "n", &flag));
 	assert_false(api_body_takes(&call, takes + 1));
-	assert_string_equal(detail(), "this takes no member \"text\"");
+	assert_string_equal(detail(), "there is no member \"text\" here");
 }
 
 static void a_failure_has_the_status_of_its_class(void **state)

@@ -142,8 +142,8 @@ static bool undo_batch(struct undoing *u)
 	}
 	if (u->found == 0)
 		return api_problem(c, 404,
-		                   "the ledger of database %s has nothing to undo of batch %s; another "
-		                   "database is named with ?database=",
+		                   "the ledger of database %s has nothing to undo in batch %s; name "
+		                   "another database with ?database=",
 		                   c->database->name, u->options.batch);
 	buf_add(&c->out->body, "]}\n");
 	return true;
@@ -159,5 +159,5 @@ void call_undo(struct api_call *c)
 	if (u.options.batch)
 		undo_batch(&u);
 	else
-		api_problem(c, 400, "batch is missing; give the batch that the act returned");
+		api_problem(c, 400, "batch is missing; give the batch that the action returned");
 }

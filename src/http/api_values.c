@@ -33,9 +33,9 @@ const char *api_query(const struct api_call *c, const char *name)
 static bool out_of_bounds(struct api_call *c, const char *name, int64_t least, int64_t most)
 {
 	if (most == INT64_MAX)
-		return api_problem(c, 400, "%s is a whole number from %" PRId64 " on", name, least);
-	return api_problem(c, 400, "%s is a whole number from %" PRId64 " to %" PRId64, name, least,
-	                   most);
+		return api_problem(c, 400, "%s must be a whole number, at least %" PRId64, name, least);
+	return api_problem(c, 400, "%s must be a whole number from %" PRId64 " to %" PRId64, name,
+	                   least, most);
 }
 
 bool api_query_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *n)
@@ -55,7 +55,7 @@ bool api_query_duration(struct api_call *c, const char *name, int64_t *us)
 	const char *text = api_query(c, name);
 	if (!text || duration_parse(text, us))
 		return true;
-	return api_problem(c, 400, "%s is a duration such as 90s, 15m or 7d", name);
+	return api_problem(c, 400, "%s must be a duration such as 90s, 15m or 7d", name);
 }
 
 static bool is_one_of(const char *name, const char *const *names)
@@ -70,7 +70,7 @@ static bool not_taken(struct api_call *c, const char *what, const char *name,
                       const char *const *names)
 {
 	const char *near = text_nearest(name, names);
-	return api_problem(c, 400, "this takes no %s \"%s\"%s%s%s", what, name,
+	return api_problem(c, 400, "there is no %s \"%s\" here%s%s%s", what, name,
 	                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
@@ -107,7 +107,7 @@ bool api_body_text(struct api_call *c, const char *name, const char **out)
 {
 	const json_t *value = member(c, name);
 	if (value && !json_is_string(value))
-		return api_problem(c, 400, "%s is a text", name);
+		return api_problem(c, 400, "%s must be a string", name);
 	if (value)
 		*out = json_string_value(value);
 	return true;
@@ -129,7 +129,7 @@ bool api_body_bool(struct api_call *c, const char *name, bool *out)
 {
 	const json_t *value = member(c, name);
 	if (value && !json_is_boolean(value))
-		return api_problem(c, 400, "%s is true or false", name);
+		return api_problem(c, 400, "%s must be true or false", name);
 	if (value)
 		*out = json_is_true(value);
 	return true;

@@ -175,14 +175,15 @@ static bool read_result(struct api_call *c, size_t i, const json_t *item, struct
 	if (!json_is_integer(epoch))
 		return bad(c, i, "epoch is missing: the number that came with the claim");
 	if (index < 0)
-		return bad(c, i,
-		           "as is done, failed, retry, permanent, timed_out, crashed, stopped or released");
+		return bad(
+			c, i,
+			"as must be done, failed, retry, permanent, timed_out, crashed, stopped or released");
 	if (!optional_text(json_object_get(item, "error"), &s->error))
-		return bad(c, i, "error is a text");
+		return bad(c, i, "error must be a string");
 	if (!read_delay(json_object_get(item, "delay"), &s->delay_ms))
-		return bad(c, i, "delay is a duration such as \"90s\"");
+		return bad(c, i, "delay must be a duration such as \"90s\"");
 	if (!read_step(json_object_get(item, "step"), &s->step))
-		return bad(c, i, "step is {name, position, undo, more, saga}");
+		return bad(c, i, "step must be {name, position, undo, more, saga}");
 	return true;
 }
 
@@ -193,7 +194,7 @@ static bool read_results(struct api_call *c, struct settlement **out, int *n)
 	json_t *item;
 	*n = (int)json_array_size(list);
 	if (*n == 0 || *n > SETTLE_MOST)
-		return api_problem(c, 400, "results is a list of ends of jobs, 1 to %d", SETTLE_MOST);
+		return api_problem(c, 400, "results must be a list of 1 to %d results", SETTLE_MOST);
 	*out = ARENA_ARRAY(&c->arena, struct settlement, *n);
 	json_array_foreach(list, i, item)
 	{
@@ -270,7 +271,7 @@ void call_progress(struct api_call *c)
 	    !api_body_text(c, "text", &text))
 		return;
 	if (!key || !epoch) {
-		api_problem(c, 400, "key and epoch are needed: of which claim?");
+		api_problem(c, 400, "key and epoch of the claim are required");
 		return;
 	}
 	if (!json_object_get(c->body, "watch"))

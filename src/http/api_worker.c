@@ -33,7 +33,7 @@ bool worker_failed(struct api_call *c, struct failure *f)
 {
 	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
 	if (f->code == DEFIB_LEASE_LOST) {
-		fail_next(f, "drop what is in hand and register anew");
+		fail_next(f, "stop its jobs and register again");
 		return api_failed_as(c, 410, f);
 	}
 	if (missing && !f->next[0])
@@ -77,7 +77,7 @@ static int texts_of(struct api_call *c, const char *name, const char **out, int 
 	}
 	if (good)
 		return (int)json_array_size(list);
-	api_problem(c, 400, "%s is a list of texts, %d at most", name, most);
+	api_problem(c, 400, "%s must be a list of at most %d strings", name, most);
 	return -1;
 }
 
@@ -90,7 +90,7 @@ static struct source *source_of_watch(struct api_call *c, const char *name)
 	if (!w)
 		api_problem(c, 404, "there is no watch \"%s\"", name);
 	else if (!w->work.given)
-		api_problem(c, 422, "watch %s has no work: part that says how to work on its table", name);
+		api_problem(c, 422, "watch %s has no work: section", name);
 	else if (settings_database(s, w) != c->database)
 		api_problem(c, 400, "watch %s is in database %s: add ?database=%s", name, w->database,
 		            settings_database(s, w)->name);
@@ -108,7 +108,7 @@ struct source *source_named(struct api_call *c)
 	if (n < 0)
 		return NULL;
 	if (!queue == !watch || (watch && n)) {
-		api_problem(c, 400, "whose jobs? give queue, with kinds if wanted, or watch");
+		api_problem(c, 400, "give queue, and kinds if wanted, or watch");
 		return NULL;
 	}
 	return watch ? source_of_watch(c, watch) : source_queue_kinds(queue, kinds, n);
@@ -180,9 +180,9 @@ void call_register(struct api_call *c)
 	    !body_duration(c, "lease", &lease_us) || !read_serves(c, &serves))
 		return;
 	if (lease_us < LEASE_LEAST_US || lease_us > LEASE_MOST_US)
-		api_problem(c, 400, "lease is from 3s to 1h");
+		api_problem(c, 400, "lease must be from 3s to 1h");
 	else if (!incarnation_remote(&who) || !worker_secret_make(secret))
-		api_problem(c, 500, "there are no random numbers to be had");
+		api_problem(c, 500, "no random numbers are available");
 	else if (register_with(c->session->store, name, &who, lease_us, serves, secret, &id, &f))
 		worker_failed(c, &f);
 	else
@@ -291,9 +291,9 @@ const struct api_route api_worker_routes[] = {
      call_enqueue},
 	ROUTE("POST", "/workers", true, "register a worker", call_register),
 	ROUTE("POST", "/workers/{id}/beat", true, "renew a worker's lease", call_beat),
-	ROUTE("DELETE", "/workers/{id}", false, "leave: a clean exit", call_leave),
-	ROUTE("POST", "/workers/{id}/claim", true, "take jobs", call_claim),
-	ROUTE("POST", "/workers/{id}/settle", true, "say how jobs ended", call_settle),
-	ROUTE("POST", "/workers/{id}/progress", true, "say how far a job is", call_progress),
+	ROUTE("DELETE", "/workers/{id}", false, "end a worker cleanly", call_leave),
+	ROUTE("POST", "/workers/{id}/claim", true, "claim jobs", call_claim),
+	ROUTE("POST", "/workers/{id}/settle", true, "report the results of jobs", call_settle),
+	ROUTE("POST", "/workers/{id}/progress", true, "report the progress of a job", call_progress),
 	{.method = NULL},
 };

@@ -30,7 +30,7 @@ static bool roster(struct api_call *c, int64_t id, int64_t limit, struct roster_
 	defib_err err = roster_read(c->session->store, id, limit, &c->arena, rows, n, &f);
 	if (err && no_tables(&f)) {
 		f.code = DEFIB_NOT_FOUND;
-		fail_next(&f, "the tables of workers are made by defib init");
+		fail_next(&f, "defib init creates the tables of workers");
 	}
 	return !err || read_failed(c, &f);
 }

@@ -63,7 +63,7 @@ static defib_err read_file(const char *path, char *to, size_t size, struct failu
 		return DEFIB_CONFIG;
 	}
 	if (fstat(fd, &info) == 0 && (info.st_mode & S_IROTH))
-		log_event(LOG_WARN, "a token's file can be read by everybody on this host",
+		log_event(LOG_WARN, "the file of a token can be read by every user of this host",
 		          LOG_STR("file", path));
 	close(fd);
 	to[n] = '\0';
@@ -75,14 +75,14 @@ static defib_err check_secret(const char *text, struct failure *f)
 {
 	size_t n = strlen(text);
 	if (n < SECRET_LEAST || n > SECRET_MOST) {
-		fail(f, DEFIB_CONFIG, "a secret has %d to %d characters, this one %zu%s", SECRET_LEAST,
-		     SECRET_MOST, n, n > SECRET_MOST ? " or more" : "");
-		fail_next(f, "make one with: openssl rand -hex 32");
+		fail(f, DEFIB_CONFIG, "a secret must have %d to %d characters; this one has %zu%s",
+		     SECRET_LEAST, SECRET_MOST, n, n > SECRET_MOST ? " or more" : "");
+		fail_next(f, "create one with: openssl rand -hex 32");
 		return DEFIB_CONFIG;
 	}
 	for (const char *p = text; *p; p++)
 		if (*p <= ' ' || *p > '~')
-			return fail(f, DEFIB_CONFIG, "a secret is made of visible ASCII characters only");
+			return fail(f, DEFIB_CONFIG, "a secret must consist of visible ASCII characters");
 	return DEFIB_OK;
 }
 
@@ -234,7 +234,7 @@ const char *auth_from_here(const struct asked_from *q, const struct text_list *h
 	}
 	if (!is_our_name(q, hosts)) {
 		*status = 421;
-		return "the request's Host is not a name of this server; http: hosts: takes more names";
+		return "the request's Host is not a name of this server; add names to http: hosts:";
 	}
 	*status = 403;
 	if (q->origin && !is_our_origin(q))

@@ -94,11 +94,11 @@ static void secrets_that_cannot_be_used_are_refused(void **state)
 {
 	(void)state;
 	assert_refused((struct service_token){.name = "x", .env = "SHORT"},
-	               "token x: a secret has 16 to 256 characters, this one 7");
+	               "token x: a secret must have 16 to 256 characters; this one has 7");
 	assert_refused((struct service_token){.name = "x", .env = "NONE"},
 	               "token x: the environment variable NONE is not set");
 	assert_refused((struct service_token){.name = "x", .env = "BLANK"},
-	               "token x: a secret is made of visible ASCII characters only");
+	               "token x: a secret must consist of visible ASCII characters");
 	assert_refused((struct service_token){.name = "x", .env = "SEES"},
 	               "token x: it has the same secret as another (web:bert)");
 	assert_refused((struct service_token){.name = "x", .file = "/nowhere/token"},

@@ -143,10 +143,10 @@ const struct ledger_place *event_stream_seen(struct event_stream *s, const char 
 		p->id = top;
 	} else if (from > top) {
 		p->id = top;
-		why = "the ledger ends before this: it is another one now";
+		why = "the ledger ends before this entry: it was replaced";
 	} else if (top - from > EVENT_CATCH_UP_MAX) {
 		p->id = top - EVENT_CATCH_UP_MAX;
-		why = "too many entries came meanwhile; the ledger has them";
+		why = "too many entries were added in the meantime; read the ledger";
 	}
 	tell_database(s, place, EVENT_TOLD_UP, s->told[place] == EVENT_TOLD_AWAY ? "back" : "up", NULL,
 	              now_ms);

@@ -173,7 +173,7 @@ static bool read_cursor(struct api_call *c, struct ledger_cursor *out)
 	if (ledger_cursor_parse(out, text ? text : ""))
 		return true;
 	return api_problem(
-		c, 400, "Last-Event-ID is the id of an event, such as main=123; not \"%.80s\"", text);
+		c, 400, "Last-Event-ID must be the id of an event, such as main=123, not \"%.80s\"", text);
 }
 
 static bool check_event(struct api_call *c, const char *event)
@@ -202,7 +202,7 @@ static bool take_place(struct api_call *c, struct events *e)
 	if (room)
 		return true;
 	api_header(c, "Retry-After", "10");
-	return api_problem(c, 503, "%d streams are open and there may be no more; close one", max);
+	return api_problem(c, 503, "%d streams are open, which is the limit; close one", max);
 }
 
 static void listen_to_events(struct api_call *c)
@@ -232,7 +232,7 @@ static void listen_to_events(struct api_call *c)
 
 const struct api_route api_event_routes[] = {
 	{"GET", "/events", ROLE_VIEWER, API_MEMORY, false, false,
-     "what happens, as it happens: server-sent events", listen_to_events},
+     "entries of the ledger as they are added: server-sent events", listen_to_events},
 	{.method = NULL},
 };
 

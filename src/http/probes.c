@@ -53,7 +53,7 @@ static const char *database_lacks(const struct overview_view *v, const char *nam
 {
 	const struct overview_database *d = overview_database_named(v, name);
 	if (!d || !d->asked)
-		return "not asked yet";
+		return "not connected yet";
 	return d->up ? NULL : "away";
 }
 
@@ -121,19 +121,19 @@ const struct api_route probe_routes[] = {
      .path = "/healthz",
      .role = ROLE_NONE,
      .where = API_MEMORY,
-     .summary = "whether the daemon's loops go round",
+     .summary = "whether the daemon's loops are running",
      .run = healthz},
 	{.method = "GET",
      .path = "/readyz",
      .role = ROLE_NONE,
      .where = API_MEMORY,
-     .summary = "whether every database is there and every watch cared for",
+     .summary = "whether every database is reachable and every watch has a leader",
      .run = readyz},
 	{.method = "GET",
      .path = "/metrics",
      .role = ROLE_VIEWER,
      .where = API_MEMORY,
-     .summary = "numbers for Prometheus",
+     .summary = "metrics for Prometheus",
      .run = metrics},
 	{.method = NULL},
 };
@@ -210,7 +210,7 @@ const struct api_route api_status_routes[] = {
      .path = "/status",
      .role = ROLE_VIEWER,
      .where = API_MEMORY,
-     .summary = "how the daemon is, from memory",
+     .summary = "state of the daemon, from memory",
      .run = status},
 	{.method = NULL},
 };

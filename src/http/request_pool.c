@@ -147,7 +147,7 @@ static void do_call(struct request_pool *k, struct thread_sessions *sessions, st
 static void keep_untried(const struct request_pool *k, struct api_call *c)
 {
 	struct failure why = {0};
-	fail(&why, DEFIB_CONNECTION, "database %s: it is away", k->name);
+	fail(&why, DEFIB_CONNECTION, "database %s is unavailable", k->name);
 	keep_call(c, &why);
 }
 
@@ -182,7 +182,7 @@ static void *sit(void *arg)
 			continue;
 		}
 		if (clock_boot_ms() > t->deadline_ms) {
-			turn_refuse(t, "too many calls are before this one");
+			turn_refuse(t, "too many requests are ahead of this one");
 			continue;
 		}
 		if (t->away)
@@ -279,15 +279,15 @@ static const char *admit(struct request_pools *d, struct pooled_request *t, bool
 {
 	int64_t now = clock_boot_ms();
 	if (d->closed)
-		return "the daemon stops";
+		return "the daemon is stopping";
 	struct request_pool *k = find_desk(d, t->call);
 	t->away = (k->away || down) && now < k->next_ms;
 	if (t->away && !is_kept(t->call))
-		return "it is away";
+		return "it is unavailable";
 	if ((k->away || down) && !t->away)
 		k->next_ms = now + DESK_TRY_MS;
 	if (k->nwaiting >= DESK_LINE)
-		return "too many calls wait for it";
+		return "too many requests are waiting for it";
 	if (k->nwaiting >= k->nidle && k->nthreads < DESK_SEATS)
 		add_thread(k);
 	if (k->nthreads == 0)
@@ -330,7 +330,7 @@ void request_pools_tick(struct request_pools *d)
 		}
 	}
 	pthread_mutex_unlock(&d->lock);
-	refuse_all(late, "it did not come to this call in time");
+	refuse_all(late, "the request was not started in time");
 	while (over) {
 		struct request_pool *next = over->next;
 		request_pool_free(over);
@@ -346,7 +346,7 @@ void request_pools_close(struct request_pools *d)
 		struct pooled_request *waiting = line_empty(k);
 		request_pool_close(k);
 		pthread_mutex_unlock(&d->lock);
-		refuse_all(waiting, "the daemon stops");
+		refuse_all(waiting, "the daemon is stopping");
 		pthread_mutex_lock(&d->lock);
 	}
 	pthread_mutex_unlock(&d->lock);

@@ -202,11 +202,11 @@ static void a_database_that_is_away_is_tried_once_a_second(void **state)
 	int64_t begin = clock_boot_ms();
 	(void)state;
 	assert_int_equal(status_of(0, &passes, &databases[1]), 503);
-	assert_null(strstr(buf_text(&calls[0].answer.body), "it is away"));
+	assert_null(strstr(buf_text(&calls[0].answer.body), "it is unavailable"));
 	put(1, &passes, &databases[1]);
 	if (clock_boot_ms() - begin < DESK_TRY_MS) {
 		assert_true(calls[1].done);
-		assert_non_null(strstr(buf_text(&calls[1].answer.body), "it is away"));
+		assert_non_null(strstr(buf_text(&calls[1].answer.body), "it is unavailable"));
 	}
 	wait_done(1);
 	assert_false(calls[0].ran || calls[1].ran);

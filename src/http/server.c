@@ -53,14 +53,14 @@ static bool refuse_token(struct request *r, uint64_t who)
 	pthread_mutex_unlock(&h->failed_logins_lock);
 	/* Of an address that has shown too many, nobody wants to read each. */
 	if (wait == 0)
-		log_event(LOG_WARN, "a wrong token was shown", LOG_STR("path", uri_loggable(r->target, a)));
+		log_event(LOG_WARN, "a wrong token was sent", LOG_STR("path", uri_loggable(r->target, a)));
 	if (wait > 0) {
 		api_header(&r->call, "Retry-After", arena_printf(a, "%lld", (long long)wait));
 		return api_problem(&r->call, 429, "too many wrong tokens from this address; wait %lld s",
 		                   (long long)wait);
 	}
 	api_header(&r->call, "WWW-Authenticate", "Bearer realm=\"defib\", error=\"invalid_token\"");
-	return api_problem(&r->call, 401, "the token is not known here");
+	return api_problem(&r->call, 401, "the token is not valid");
 }
 
 static bool is_known(struct request *r, const struct http_rules *rules)
@@ -144,7 +144,7 @@ static void on_done(void *ctx)
 
 static enum MHD_Result refuse_size(struct request *r)
 {
-	api_problem(&r->call, 413, "a body may have %zu bytes at most", r->http->max_body);
+	api_problem(&r->call, 413, "the body may have at most %zu bytes", r->http->max_body);
 	return request_answer(r);
 }
 
@@ -343,7 +343,7 @@ struct http *http_start(const struct http_options *o, struct failure *f)
 		return NULL;
 	}
 	clock_start(h);
-	log_event(LOG_INFO, "http listens", LOG_STR("address", http_address(h)),
+	log_event(LOG_INFO, "http server started", LOG_STR("address", http_address(h)),
 	          LOG_STR("url", http_url(h)));
 	return h;
 }
@@ -468,7 +468,7 @@ struct http_stream *http_stream(struct api_call *c, const char *type,
 	assert(c->route->where == API_MEMORY && r && !r->stream);
 	struct http *h = r->http;
 	if (atomic_load(&h->stopping)) {
-		api_problem(c, 503, "the daemon stops");
+		api_problem(c, 503, "the daemon is stopping");
 		return NULL;
 	}
 	struct http_stream *s = mem_alloc(sizeof *s);

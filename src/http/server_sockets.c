@@ -156,7 +156,7 @@ static defib_err run(struct http *h, const struct service *s, const struct http_
 	atomic_store(&h->started, true);
 	if (h->mhd)
 		return DEFIB_OK;
-	fail(f, DEFIB_CONFIG, "http does not start: %s", buf_text(&h->said));
+	fail(f, DEFIB_CONFIG, "cannot start the HTTP server: %s", buf_text(&h->said));
 	if (h->tls)
 		fail_next(f,
 		          "check that http: tls: certificate and key are PEM files that belong together");
@@ -172,7 +172,8 @@ static void allow_files(int64_t connections)
 		return;
 	files.rlim_cur = want < files.rlim_max ? want : files.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < want)
-		log_event(LOG_WARN, "fewer descriptors than http: max_connections wants: raise LimitNOFILE",
+		log_event(LOG_WARN,
+		          "fewer file descriptors than http: max_connections needs: raise LimitNOFILE",
 		          LOG_INT("have", (int64_t)files.rlim_cur), LOG_INT("want", (int64_t)want));
 }
 
@@ -398,7 +399,7 @@ static void judge_framing(struct head *h, const char *name, const char *value, s
 	if (strcasecmp(name, "Content-Length") == 0) {
 		h->lengths++;
 		if (!is_length(value, nvalue))
-			h->why = "Content-Length is no plain number";
+			h->why = "Content-Length is not a plain number";
 	}
 	if (strcasecmp(name, "Transfer-Encoding") == 0) {
 		h->encodings++;
@@ -414,7 +415,7 @@ static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char 
 	(void)kind;
 	value = value ? value : "";
 	if (!is_token(name, nname))
-		h->why = "the name of a header has a character that none has";
+		h->why = "the name of a header has an invalid character";
 	else if (!is_value(value, nvalue))
 		h->why = "the value of a header has a control character";
 	else if (h->walks && !follows(h, name, nname, value, nvalue))
@@ -459,7 +460,7 @@ const char *strict_refusal(struct MHD_Connection *socket, const char *method, co
 	h.walks = at != SIZE_MAX && at + strlen(version) <= h.size;
 	h.at = h.walks ? at + strlen(version) : 0;
 	if (h.walks && !is_line(&h, method, url, at))
-		return "the first line has a blank too many";
+		return "the request line has an extra blank";
 	MHD_get_connection_values_n(socket, MHD_HEADER_KIND, on_header, &h);
 	*chunked = h.encodings > 0;
 	return h.why ? h.why : whole_refusal(&h);

@@ -103,7 +103,7 @@ static defib_err bind_watch(struct api_call *c, struct thread_sessions_watch *ow
 	if (err == DEFIB_CONFIG && builtin) {
 		err =
 			fail(f, DEFIB_NOT_FOUND, "the built-in queue is not in database %s", c->database->name);
-		fail_next(f, "defib init makes it");
+		fail_next(f, "defib init creates it");
 	}
 	return err;
 }

@@ -35,7 +35,8 @@ static const char *decode(const char *from, size_t n, bool plus_is_blank, struct
 		}
 		int high = i + 2 < n ? hex(from[i + 1]) : -1, low = i + 2 < n ? hex(from[i + 2]) : -1;
 		if (high < 0 || low < 0) {
-			*why = "a percent sign is followed by two hexadecimal digits; write %25 for the sign";
+			*why =
+				"a percent sign must be followed by two hexadecimal digits; write %25 for the sign";
 			return NULL;
 		}
 		*end++ = (char)(high * 16 + low);

@@ -51,11 +51,11 @@ static bool refuse(struct api_call *c, int64_t id)
 {
 	struct failure f = {0};
 	metrics_add(c->api->metrics, METRIC_HTTP_DENIED, 1, NO_LABELS);
-	log_event(LOG_WARN, "a call in a worker's name was refused", LOG_STR("actor", c->actor),
-	          LOG_INT("worker", id), LOG_STR("route", c->route->path));
-	fail(&f, DEFIB_PERMISSION, "worker %lld is not the caller's", (long long)id);
+	log_event(LOG_WARN, "a request for a worker was refused: wrong secret",
+	          LOG_STR("actor", c->actor), LOG_INT("worker", id), LOG_STR("route", c->route->path));
+	fail(&f, DEFIB_PERMISSION, "worker %lld belongs to another caller", (long long)id);
 	fail_next(&f,
-	          "show the secret that its registration answered, in the header " WORKER_SECRET_HEADER
+	          "send the secret that its registration returned, in the header " WORKER_SECRET_HEADER
 	          ", or an admin's token");
 	return api_failed_as(c, 403, &f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * report.h: what happened to the watches in a period, for those who were not there:
  * how much was recovered, by day and against the period before, how long it took,
- * why, what went wrong, what waits for a person, and what the thresholds should be.
+ * why, what went wrong, what waits for an operator, and what the thresholds should be.
  *
  * Everything comes from defib's own tables; the user's are asked only which holds are over. A
  * number that cannot be had is missing and says so; a database that is down is named, and the

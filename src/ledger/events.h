@@ -90,7 +90,7 @@ enum event_mark {
 	  "good", "redo") \
 	X(RETRY_SCHEDULED, GIVES, MARK_CHANGES | MARK_GIVES_BACK | MARK_CHARGED, "retry", \
 	  "the job was requeued and can be claimed after a wait", \
-	  "retry scheduled @events.h", "was scheduled for a retry", \
+	  "retry scheduled", "was scheduled for a retry", \
 	  "busy", "clock") \
 	X(RETRIED, GIVES, MARK_CHANGES | MARK_GIVES_BACK, "retry", \
 	  "a scheduled retry was due and the job was set to run again", \

@@ -22,7 +22,7 @@ MUST_CHECK defib_err told_open(struct store *s, const char *table, bool create, 
 /* One word, in force: not taken back, its time not over. */
 struct override {
 	const char *watch, *name, *value, *actor, *reason; /* name: "pause", "raise" or that one */
-	int64_t at_us, until_us;                           /* until 0: until it is taken back */
+	int64_t at_us, until_us;                           /* until 0: until it is cleared */
 };
 
 /* All that is in force, by the database's clock. */
@@ -36,7 +36,7 @@ struct override_sum {
 	int64_t override_us;   /* when a pass past the guards was asked for; 0: it was not */
 };
 struct override_sum override_of(const struct override *words, int n, const char *watch);
-/* Say it, for `for_us` (0: until it is taken back); an earlier word of that name is replaced. */
+/* Say it, for `for_us` (0: until it is cleared); an earlier word of that name is replaced. */
 MUST_CHECK defib_err override_say(struct store *s, const struct override *word, int64_t for_us,
                                   struct failure *f);
 /* Take a word back; *was is false when there was none. */

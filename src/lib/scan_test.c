@@ -192,7 +192,8 @@ static void a_scan_that_fixes_waits_for_the_brake_of_a_daemon(void **state)
 	expect(defib_scan(ws, "jobs", &o, &r, &m), DEFIB_REFUSED, &m);
 	assert_string_equal(m.what, "watch jobs: nothing was changed: the daemon's brake is on: "
 	                            "3 of 3 fell silent");
-	assert_string_equal(m.next, "wait for it, or set override_guard, which the ledger will say");
+	assert_string_equal(
+		m.next, "wait until it is released, or set override_guard, which the ledger records");
 	assert_int_equal(r.found, 0);
 	assert_int_equal(in_status(g, "running"), 3);
 	o.override_guard = 1;

@@ -14,7 +14,7 @@ struct aged {
 	const char *job; /* facts.h */
 	const char *key[WATCH_KEYS_MAX];
 	int64_t age_us;
-	bool alive; /* a worker that lives has it */
+	bool alive; /* a live worker has it */
 };
 
 /* At most `limit` jobs whose sign of life is older than `older_us`, oldest first. */

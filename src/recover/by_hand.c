@@ -179,7 +179,7 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 	if (lives && takes_from_worker(h->act) && !o->override_guard) {
 		buf_add(&why, "it is running and not stuck: ");
 		evidence_sentence(&c->judgement, &why);
-		buf_add(&why, "; --override-guard takes it anyway");
+		buf_add(&why, "; --override-guard does it anyway");
 		refuse(c, arena_strdup(&h->arena, buf_text(&why)));
 	}
 	buf_release(&why);

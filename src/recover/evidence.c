@@ -178,7 +178,7 @@ const char *reason_template(const struct watch *w, enum remedy remedy)
 	while (!text_eq(row->name, "reason"))
 		row++;
 	if (remedy == REMEDY_HOLD && text_eq(w->reason, row->standard))
-		return "Held for a person by defib: {verdict} for {silent}";
+		return "Held for an operator by defib: {verdict} for {silent}";
 	if (remedy != REMEDY_REPORT || !text_eq(w->reason, row->standard))
 		return w->reason;
 	return "Found stuck by defib: {verdict} for {silent}; nothing was changed";

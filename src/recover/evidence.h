@@ -27,7 +27,7 @@ const char *reason_template(const struct watch *w, enum remedy remedy);
  * Why a job is held by its crash budget: the watch's own reason speaks of a recovery, and there
  * was none. In two parts, with the number of times it was stuck between them.
  */
-#define POISON_REASON "Held for a person: stuck "
+#define POISON_REASON "Held for an operator: stuck "
 void poison_reason_end(const struct watch *w, struct buf *out);
 /* The watch's reason with {verdict} {silent} {owner} {kind} filled in. */
 void reason_text(const struct watch *w, const char *template, const struct facts *f,

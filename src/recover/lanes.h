@@ -2,7 +2,7 @@
  * lanes.h: sessions that write batches while the scan reads and judges the next ones.
  *
  * Each lane is a thread with a session and a carrier of its own. Batches are told in the order
- * in which they were put. What is put belongs to a lane until it is taken back.
+ * in which they were put. What is put belongs to a lane until it is taken out.
  */
 #ifndef RECOVER_LANES_H
 #define RECOVER_LANES_H

@@ -84,7 +84,7 @@ defib_err brake_allows(struct store *s, const char *watch, const char *override,
 		if (st.leads && !st.silent && json_is_true(json_object_get(st.info, "braking"))) {
 			fail(f, DEFIB_REFUSED, "watch %s: nothing was changed: the daemon's brake is on: %s",
 			     watch, guard ? guard : "");
-			fail_next(f, "wait for it, or %s, which the ledger will say", override);
+			fail_next(f, "wait until it is released, or %s, which the ledger records", override);
 		}
 		json_decref(st.info);
 	}

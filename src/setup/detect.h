@@ -31,7 +31,7 @@ MUST_CHECK defib_err detect_queues(struct store *s, struct arena *a, struct dete
                                    struct failure *f);
 /* The entry of `watches:` for it; `database` as in proposal_yaml(). */
 void detected_yaml(const struct detected *d, const char *database, struct buf *out);
-/* It waits for a person to confirm lines of it. */
+/* It waits for an operator to confirm lines of it. */
 bool detected_only_reports(const struct detected *d);
 /* "3 running, 1 stuck; available 10, running 3" */
 void detected_numbers(const struct detected *d, struct buf *out);

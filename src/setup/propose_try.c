@@ -105,7 +105,7 @@ const char *seen_would_act(const struct proposal_seen *seen, struct arena *a)
 	                    seen->running_capped ? "at least " : "", (long long)seen->running);
 }
 
-/* What would act on rows that are there now waits for a person to look at them. */
+/* What would act on rows that are there now waits for an operator to look at them. */
 static void confirm_first(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
 {
 	const char *acts = seen_would_act(seen, a);

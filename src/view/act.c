@@ -61,7 +61,7 @@ static const char *const otherwise[OUTCOME_COUNT] = {
 	[OUTCOME_LEFT] = "left as it is",
 	[OUTCOME_CHANGED] = "changed since",
 	[OUTCOME_LOCKED] = "locked by another transaction",
-	[OUTCOME_MISSING] = "not there",
+	[OUTCOME_MISSING] = "not found",
 };
 
 enum outcome act_good(const struct act_words *r)

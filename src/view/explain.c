@@ -125,8 +125,8 @@ static void guard_lines(const struct watch *w, const struct explained *x, struct
 	if (x->guard)
 		fact_line(s, "guard", "the daemon that leads %s %s", w->name, x->guard);
 	if (x->factor > 1)
-		fact_line(s, "raised", "thresholds are times %g at the moment to the daemon that leads %s",
-		          x->factor, w->name);
+		fact_line(s, "raised", "the daemon that leads %s multiplies its thresholds by %g", w->name,
+		          x->factor);
 	buf_release(&when);
 }
 

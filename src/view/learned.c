@@ -127,8 +127,9 @@ void learned_text(const struct watch *w, const struct database *d, const struct 
 	else
 		buf_addf(out, "%s\n", learn_why_not(w));
 	if (l && l->sampled)
-		buf_addf(out, "more runs ended than were read: a sample of the newest %d\n", LEARN_ROWS);
+		buf_addf(out, "more runs ended than were read; this is a sample of the newest %d\n",
+		         LEARN_ROWS);
 	if (l && l->not_kept.code)
-		buf_addf(out, "not kept: %s\n", l->not_kept.what);
+		buf_addf(out, "not stored: %s\n", l->not_kept.what);
 	buf_release(&title);
 }

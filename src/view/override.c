@@ -97,12 +97,12 @@ void override_words(const struct override *t, struct buf *out)
 {
 	buf_addf(out, "by %s at ", t->actor);
 	moment_words(t->at_us, out);
-	buf_add(out, text_eq(t->watch, "*") ? ", with all watches" : "");
+	buf_add(out, text_eq(t->watch, "*") ? ", for all watches" : "");
 	if (t->until_us) {
 		buf_add(out, ", until ");
 		moment_words(t->until_us, out);
 	} else {
-		buf_add(out, ", until it is taken back");
+		buf_add(out, ", until it is cleared");
 	}
 	if (t->reason)
 		buf_addf(out, ", because: %s", t->reason);

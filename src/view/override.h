@@ -16,7 +16,7 @@ struct override_answer {
 	bool was;                    /* … and there was one */
 };
 
-/* Say it for `for_us` (0: until it is taken back). */
+/* Say it for `for_us` (0: until it is cleared). */
 MUST_CHECK defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
                                   struct arena *a, struct override_answer *out, struct failure *f);
 /*

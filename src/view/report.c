@@ -126,7 +126,7 @@ static void recovered_words(const struct report *r, const struct report_numbers 
 {
 	struct buf parts = BUF_INIT;
 	part(&parts, now->requeued, "requeued");
-	part(&parts, now->retried, "retry scheduled @events.h");
+	part(&parts, now->retried, "retry scheduled");
 	part(&parts, now->failed, "ended as failed");
 	part(&parts, now->rollbacks, "to be rolled back");
 	add_count(out, now->recovered);
@@ -201,7 +201,7 @@ static void mistake_words(const struct report_watch *w, struct buf *out)
 	add_count(out, recovered);
 	buf_add(out, " (");
 	share_text(recovered ? (double)w->mistakes / (double)recovered : 1, out);
-	buf_add(out, "): the worker lived and finished after all");
+	buf_add(out, "): the worker was alive and finished the job");
 }
 
 static void count_line(struct report_lines *out, struct arena *a, const char *label, bool warns,
@@ -217,22 +217,21 @@ static void trouble_lines(const struct report_watch *w, struct arena *a, struct 
 {
 	struct buf mistakes = BUF_INIT, holds = BUF_INIT;
 	hold_words(w, &holds);
-	add_line(out, a, "waits for a person", true, &holds);
-	count_line(out, a, "held", false, w->now.held, "left to a person in this time");
-	count_line(out, a, "rolled back", false, w->now.rolled_back, "rollbacks were carried through");
-	count_line(out, a, "only reported", false, w->now.reported,
-	           "found stuck and left as they were");
+	add_line(out, a, "waiting for an operator", true, &holds);
+	count_line(out, a, "held", false, w->now.held, "put on hold in this period");
+	count_line(out, a, "rolled back", false, w->now.rolled_back, "rollbacks completed");
+	count_line(out, a, "only reported", false, w->now.reported, "found stuck and not changed");
 	count_line(out, a, "retries exhausted", true, w->now.exhausted, "had no attempts left");
 	mistake_words(w, &mistakes);
 	add_line(out, a, "false positives", true, &mistakes);
 	count_line(out, a, "late completions", false, w->now.late,
 	           "reported the end of a job that was no longer theirs");
 	count_line(out, a, "workers returned", false, w->now.returned,
-	           "came back after they were declared dead");
+	           "returned after they were declared dead");
 	count_line(out, a, "near misses", false, w->has_near_misses ? w->near_misses : 0,
 	           "were close to their limit, since the daemon was started");
 	count_line(out, a, "brake", true, w->now.brakes,
-	           "times most workers fell silent at once and nobody was condemned");
+	           "times most workers fell silent at once and none was declared dead");
 }
 
 static void advice_line(const struct report_watch *w, struct arena *a, struct report_lines *out)
@@ -295,8 +294,9 @@ void report_summary_lines(const struct report *r, struct arena *a, struct report
 	}
 	recovered_words(r, &now, &before, &words);
 	add_line(out, a, "recovered", false, &words);
-	count_line(out, a, "waiting", true, waiting, "held for a person now");
-	count_line(out, a, "false positives", true, mistakes, "recovered though the worker lived");
+	count_line(out, a, "waiting", true, waiting, "on hold now");
+	count_line(out, a, "false positives", true, mistakes,
+	           "recovered although the worker was alive");
 	count_line(out, a, "by hand", false, now.by_hand, "done by operators");
 	for (int i = 0; i < r->nlost; i++) {
 		buf_add(&lost, i ? "; " : "");

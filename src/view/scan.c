@@ -197,7 +197,7 @@ void scan_head_text(const struct watch *w, const struct database *d, const struc
 	if (stuck > s->found) {
 		buf_add(out, ", ");
 		out_count(out, s->found);
-		buf_add(out, " looked at");
+		buf_add(out, " examined");
 	}
 	for (int i = OUTCOME_RECOVERED; i < OUTCOME_COUNT; i++) {
 		int64_t n = s->outcomes[i] - (i == OUTCOME_HELD ? s->held_before : 0);
@@ -210,7 +210,7 @@ void scan_head_text(const struct watch *w, const struct database *d, const struc
 	if (s->held_before) {
 		buf_add(out, ", ");
 		out_count(out, s->held_before);
-		buf_add(out, " on hold already");
+		buf_add(out, " already on hold");
 	}
 	buf_addf(out, " (%.1f ms)\n", (double)s->took_us / 1000);
 }

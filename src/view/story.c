@@ -191,7 +191,7 @@ static void held_sentence(const struct watch *w, const struct story *s, struct b
 {
 	const struct facts *f = &s->row.facts;
 	if (hold_in_force(f->hold) && s->has_hold)
-		buf_addf(out, "is held since %s: %s%s%s", s->hold.at, hold_cause_words(s->hold.cause),
+		buf_addf(out, "has been held since %s: %s%s%s", s->hold.at, hold_cause_words(s->hold.cause),
 		         s->hold.reason ? " (" : "", s->hold.reason ? s->hold.reason : "");
 	if (hold_in_force(f->hold) && s->has_hold && s->hold.reason)
 		buf_add(out, ")");

@@ -252,6 +252,6 @@ void tally_text(const struct watch *w, const struct database *d, bool ledger, co
 	if (ledger)
 		ledger_rows(t, out);
 	else
-		line(out, "ledger", "there is none yet: nothing was recovered here");
+		line(out, "ledger", "none yet: nothing was recovered");
 	buf_release(&title);
 }

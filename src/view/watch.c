@@ -172,7 +172,8 @@ static void say_leader(const struct watch_status *st, struct buf *text)
 		return;
 	}
 	if (st->led.leader)
-		buf_addf(text, "none; the last was %s: look for its end there. ", st->led.leader->holder);
+		buf_addf(text, "none; the last was %s: find out there why it ended. ",
+		         st->led.leader->holder);
 	else if (st->led.status)
 		buf_addf(text, "none; the last was %s. ", st->led.status->holder);
 	else
@@ -203,7 +204,7 @@ static void say_attached(const struct watch_status *st, struct buf *text)
 	if (!at)
 		return;
 	if (at->disabled)
-		buf_addf(text, "its trigger is disabled, so nothing is written down: defib attach %s; ",
+		buf_addf(text, "its trigger is disabled, so claims are not recorded: defib attach %s; ",
 		         st->watch);
 	out_count(text, at->programs);
 	buf_addf(text, " program%s under defib run now", at->programs == 1 ? "" : "s");
@@ -236,7 +237,7 @@ static void say_jobs(const struct watch_status *st, struct buf *text)
 	if (number(st->led.info, "left_stuck")) {
 		buf_add(text, ", ");
 		out_count(text, number(st->led.info, "left_stuck"));
-		buf_add(text, " left as they are");
+		buf_add(text, " not changed");
 	}
 }
 
@@ -255,8 +256,8 @@ static void say_on_hold(const struct watch_status *st, struct buf *text)
 	if (!n)
 		return;
 	out_count(text, n);
-	buf_addf(text, " wait%s for a person at the last scan: defib list --watch %s --where held",
-	         n == 1 ? "s" : "", st->watch);
+	buf_addf(text, " waiting for an operator at the last scan: defib list --watch %s --where held",
+	         st->watch);
 }
 
 static void say_guard(const struct watch_status *st, struct buf *text)
@@ -272,7 +273,7 @@ static void say_doubt(const struct watch_status *st, struct buf *text)
 	const char *cause = text_of(st, "doubt_cause");
 	if (!is_true(st, "doubting"))
 		return;
-	buf_addf(text, "the daemon was away itself (%s): silence since then proves nothing until ",
+	buf_addf(text, "the daemon itself was away (%s): silence since then proves nothing until ",
 	         cause ? cause : "unknown");
 	add_clock(text, text_of(st, "doubt_until"));
 }
@@ -291,7 +292,7 @@ static void say_brake(const struct watch_status *st, struct buf *text)
 	if (brakes)
 		buf_addf(text, "; held %lld time%s so far", (long long)brakes, brakes == 1 ? "" : "s");
 	if (brakes && ended)
-		buf_addf(text, ", last let go by: %s", ended);
+		buf_addf(text, ", last released by: %s", ended);
 }
 
 static void say_suspects(const struct watch_status *st, struct buf *text)
@@ -313,7 +314,7 @@ static void say_waiting(const struct watch_status *st, struct buf *text)
 	out_count(text, waiting);
 	if (!eta)
 		return;
-	buf_addf(text, ", %.3g a second at the moment, the last in about ",
+	buf_addf(text, ", at %.3g per second, the last in about ",
 	         json_number_value(json_object_get(st->led.info, "rate")));
 	duration_text(eta * US_PER_S, text);
 }
@@ -336,7 +337,7 @@ static void say_total(const struct watch_status *st, struct buf *text)
 	out_count(text, number(st->led.info, "recovered_total"));
 	buf_add(text, " recovered, ");
 	out_count(text, number(st->led.info, "held_total"));
-	buf_add(text, " held for a person, ");
+	buf_add(text, " held, ");
 	out_count(text, number(st->led.info, "retried_total"));
 	buf_add(text, " retried since that daemon started");
 }
@@ -353,7 +354,7 @@ static void word_lines(const struct watch_status *st, struct buf *out)
 		if (raise)
 			buf_addf(&text, "thresholds multiplied by %s, ", t->value);
 		else if (text_eq(t->name, TOLD_OVERRIDE))
-			buf_add(&text, "the next pass goes past its guards, ");
+			buf_add(&text, "the next scan ignores the guards, ");
 		override_words(t, &text);
 		line(out, raise ? "raised" : text_eq(t->name, "pause") ? "paused" : "told", &text);
 		if (raise && strtod(t->value, NULL) > said)

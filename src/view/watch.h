@@ -18,8 +18,8 @@
 	X(SILENT, "silent", true, "its leader has finished no scan for too long")                      \
 	X(FAILED, "failed", true, "the last scan failed")                                              \
 	X(HELD, "held", true, "a guard holds stuck jobs back")                                         \
-	X(ALERTING, "alerting", true, "alerts fire")                                                   \
-	X(STUCK, "stuck", true, "jobs are stuck and stay so: nothing recovers them")                   \
+	X(ALERTING, "alerting", true, "alerts are firing")                                             \
+	X(STUCK, "stuck", true, "jobs are stuck and nothing recovers them")                            \
 	X(DOUBT, "doubt", false, "in doubt: the daemon was away, so silence proves nothing yet")       \
 	X(PAUSED, "paused", false, "paused; nothing is stuck")                                         \
 	X(WELL, "well", false, "well")

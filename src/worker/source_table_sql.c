@@ -64,7 +64,7 @@ static void said_of(const struct binding *b, struct buf *out)
 	buf_add(out, " AS defib_sign_us");
 }
 
-/* What is held because nobody knows which of its steps are finished waits for a person. */
+/* What is held because nobody knows which of its steps are finished waits for an operator. */
 static void not_held(const struct binding *b, struct buf *out)
 {
 	/* What is ready does not run, so that its hold is in force in either way of holding. */

@@ -85,8 +85,8 @@ class Daemon(Worker):
             process = program.start("daemon", *options, "--verbose", "-c", path, env=env,
                                     stdout=out, stderr=out)
         super().__init__(process, log)
-        self.wait_log("the daemon runs")
-        self.name = self.lines("the daemon runs")[0]["name"]
+        self.wait_log("daemon started")
+        self.name = self.lines("daemon started")[0]["name"]
 
     def lines(self, text, **wanted):
         """The log's events of this text, as dictionaries of their fields."""

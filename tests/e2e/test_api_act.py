@@ -103,7 +103,7 @@ def test_a_row_that_another_transaction_has_is_409(jobs):
         other.autocommit = False
         other.cursor().execute("SELECT 1 FROM jobs WHERE id = %s FOR UPDATE", (job,))
         got = jobs.act(job, "requeue")
-        assert got.status == 409 and "another transaction has its row" in got.detail
+        assert got.status == 409 and "locked by another transaction" in got.detail
     finally:
         other.close()
 
@@ -119,8 +119,8 @@ def test_a_key_of_several_parts_is_named_by_a_list(jobs):
 
 
 @pytest.mark.parametrize("body, says", [
-    ({"raeson": "x"}, 'did you mean "reason"'), ({"dry_run": 1}, "dry_run is true or false"),
-    ({"reason": 1}, "reason is a text"), ({"from_step": "a"}, "from_step is for retry")])
+    ({"raeson": "x"}, 'did you mean "reason"'), ({"dry_run": 1}, "dry_run must be true or false"),
+    ({"reason": 1}, "reason must be a string"), ({"from_step": "a"}, "from_step is only for retry")])
 def test_a_body_that_makes_no_sense_is_400_in_one_sentence(jobs, body, says):
     job = jobs.add()
     got = jobs.act(job, "requeue", body)
@@ -161,12 +161,12 @@ def test_many_by_terms_are_bounded_and_say_so(jobs):
 
 
 @pytest.mark.parametrize("body, says", [
-    ({"act": "requeue"}, "which jobs?"), ({"act": "explode", "jobs": [1]}, 'not "explode"'),
-    ({"act": "requeue", "jobs": [1], "where": ["stuck"]}, "which jobs?"),
-    ({"act": "requeue", "jobs": [1] * 501}, "500 at most"),
+    ({"act": "requeue"}, "give jobs"), ({"act": "explode", "jobs": [1]}, 'not "explode"'),
+    ({"act": "requeue", "jobs": [1], "where": ["stuck"]}, "give jobs"),
+    ({"act": "requeue", "jobs": [1] * 501}, "at most 500"),
     ({"act": "requeue", "jobs": [{"id": 1}]}, "jobs[0] is not a key"),
     ({"act": "requeue", "where": ["nonsense=1"]}, "nonsense"),
-    ({"act": "requeue", "where": ["stuck"], "limit": 501}, "limit is a whole number")])
+    ({"act": "requeue", "where": ["stuck"], "limit": 501}, "limit must be a whole number")])
 def test_many_that_make_no_sense_are_400(jobs, body, says):
     got = acts(jobs, body)
     assert got.status == 400 and says in got.detail
@@ -295,7 +295,7 @@ def test_a_watch_is_paused_and_resumed(jobs):
 def test_what_is_said_of_all_is_taken_back_for_all(jobs):
     assert words(jobs, "/pause").json["words"][0]["told"]["watch"] == "*"
     got = words(jobs, "/watches/jobs/resume")
-    assert got.status == 409 and "with all watches" in got.detail
+    assert got.status == 409 and "for all watches" in got.detail
     assert words(jobs, "/resume").json["words"][0]["was"] is True
 
 
@@ -304,9 +304,9 @@ def test_thresholds_are_raised_by_an_admin(jobs):
     got = words(jobs, "/watches/jobs/raise", {"by": 2.5, "for": "1h"}, by="admin")
     assert got.json["words"][0]["told"]["value"] == "2.5"
     assert words(jobs, "/watches/jobs/raise", {"off": True}, by="admin").json["words"][0]["was"]
-    for body, says in (({}, "by is a number"), ({"by": 0.5}, "from 1 to 100"),
-                       ({"by": 2, "for": "10ms"}, "a second at least"),
-                       ({"by": 2, "for": "soon"}, "for is a duration")):
+    for body, says in (({}, "by must be a number"), ({"by": 0.5}, "from 1 to 100"),
+                       ({"by": 2, "for": "10ms"}, "at least a second"),
+                       ({"by": 2, "for": "soon"}, "for must be a duration")):
         bad = words(jobs, "/watches/jobs/raise", body, by="admin")
         assert bad.status == 400 and says in bad.detail
 

@@ -406,11 +406,11 @@ def test_hostile_keys_and_texts_come_back_exactly(read, key):
 
 
 @pytest.mark.parametrize("path,query,part", [
-    ("/watches/jobs/jobs", {"limit": 0}, "limit is a whole number from 1 to 500"),
-    ("/watches/jobs/jobs", {"limit": 501}, "limit is a whole number from 1 to 500"),
-    ("/watches/jobs/jobs", {"limit": "ten"}, "limit is a whole number"),
-    ("/watches/jobs/jobs", {"sort": "size"}, "sort is key, age or state"),
-    ("/watches/jobs/jobs", {"desc": "perhaps"}, "desc is true or false"),
+    ("/watches/jobs/jobs", {"limit": 0}, "limit must be a whole number from 1 to 500"),
+    ("/watches/jobs/jobs", {"limit": 501}, "limit must be a whole number from 1 to 500"),
+    ("/watches/jobs/jobs", {"limit": "ten"}, "limit must be a whole number"),
+    ("/watches/jobs/jobs", {"sort": "size"}, "sort must be key, age or state"),
+    ("/watches/jobs/jobs", {"desc": "perhaps"}, "desc must be true or false"),
     ("/watches/jobs/jobs", {"after": "x"}, "is not a cursor"),
     ("/watches/jobs/jobs", {"where": "knd=crawl"}, 'where: watch jobs has no "knd"'),
     ("/watches/jobs/jobs", {"verdict": "lost"}, "lost"),
@@ -418,12 +418,12 @@ def test_hostile_keys_and_texts_come_back_exactly(read, key):
     ("/watches/jobs/jobs", {"lmit": 1}, 'did you mean "limit"?'),
     ("/watches/jobs/jobs/1", {"raw": 1}, 'no parameter "raw"'),
     ("/ledger", {"event": "REQUEUD"}, "did you mean REQUEUED?"),
-    ("/ledger", {"order": "up"}, "order is asc or desc"),
-    ("/ledger", {"format": "xml"}, "format is json, jsonl or csv"),
-    ("/ledger", {"since": "yesterday"}, "since is a duration"),
-    ("/ledger", {"after": "-1"}, "after is a whole number"),
-    ("/ledger", {"limit": 1001}, "limit is a whole number from 1 to 1000"),
-    ("/workers", {"limit": 0}, "limit is a whole number from 1 to 1000"),
+    ("/ledger", {"order": "up"}, "order must be asc or desc"),
+    ("/ledger", {"format": "xml"}, "format must be json, jsonl or csv"),
+    ("/ledger", {"since": "yesterday"}, "since must be a duration"),
+    ("/ledger", {"after": "-1"}, "after must be a whole number"),
+    ("/ledger", {"limit": 1001}, "limit must be a whole number from 1 to 1000"),
+    ("/workers", {"limit": 0}, "limit must be a whole number from 1 to 1000"),
 ])
 def test_a_wrong_parameter_is_400_in_one_sentence(read, path, query, part):
     detail = read.refused(400, path, **query)

@@ -137,10 +137,10 @@ def test_a_delayed_job_is_not_ready_before_its_time(works):
 
 
 @pytest.mark.parametrize("job, says", [
-    ({}, "kind is missing"), ({"kind": "a", "delay": 5}, "delay is a text"),
-    ({"kind": "a", "delay": "soon"}, "delay is a duration"),
-    ({"kind": "a", "priority": 40000}, "priority is a whole number"),
-    ({"kind": "a", "tags": ["a", 1]}, "tags is a list of texts"),
+    ({}, "kind is missing"), ({"kind": "a", "delay": 5}, "delay must be a string"),
+    ({"kind": "a", "delay": "soon"}, "delay must be a duration"),
+    ({"kind": "a", "priority": 40000}, "priority must be a whole number"),
+    ({"kind": "a", "tags": ["a", 1]}, "tags must be a list of strings"),
     ({"kind": "a", "color": 1}, 'no member "color"'), ({"jobs": []}, "1 to 1000"),
     ({"jobs": [{"kind": "a"}, {"kind": "b", "timeout": "x"}]}, "jobs[1].timeout")])
 def test_what_makes_no_sense_is_400(works, job, says):
@@ -232,7 +232,7 @@ def test_of_several_ends_each_has_its_own_answer(works):
 
 @pytest.mark.parametrize("result, says", [
     ({"epoch": 1, "as": "done"}, "results[0].key"), ({"key": 1, "as": "done"}, "results[0].epoch"),
-    ({"key": 1, "epoch": 1, "as": "fine"}, "results[0].as is done"),
+    ({"key": 1, "epoch": 1, "as": "fine"}, "results[0].as must be done"),
     ({"key": 1, "epoch": 1, "as": "retry", "delay": 3}, "results[0].delay")])
 def test_an_end_that_makes_no_sense_is_400(works, result, says):
     got = works.web.post("/api/v1/workers/1/settle", {"results": [result]})
@@ -270,7 +270,7 @@ def test_who_left_or_never_was_is_410(works):
     assert works.web.ask("DELETE", f"/api/v1/workers/{worker}").status == 204
     for who in (worker, 999999):
         got = works.web.post(f"/api/v1/workers/{who}/beat", {})
-        assert got.status == 410 and "register anew" in got.json["next"]
+        assert got.status == 410 and "register again" in got.json["next"]
     works.enqueue("left")
     works.ask(f"/workers/{worker}/claim", {"queue": "left"}, 410)
     works.ask("/workers/nobody/beat", None, 404)
@@ -357,7 +357,7 @@ def test_an_operator_does_nothing_in_the_name_of_a_worker_of_others(works, verb,
     denied = metric(works)
     got = works.web.by("operator").ask(method, f"/api/v1/workers/{worker}{path}", body,
                                        headers={"Defib-Worker-Secret": shown})
-    assert got.status == 403 and "not the caller's" in got.detail
+    assert got.status == 403 and "belongs to another caller" in got.detail
     assert "Defib-Worker-Secret" in got.json["next"]
     assert metric(works) == denied + 1
     assert works.job(job, "state, owner, epoch") == ("running", worker, epoch)

@@ -191,7 +191,7 @@ def test_many_claims_in_one_transaction_take_no_subtransaction_ids(attached):
 def test_attaching_twice_changes_nothing(attached, defib):
     before = catalog(attached)
     ran = defib("attach", "jobs", "--yes", config=config(attached))
-    assert (ran.code, ran.out) == (0, "watch jobs is attached already\n")
+    assert (ran.code, ran.out) == (0, "watch jobs is already attached\n")
     assert catalog(attached) == before
 
 
@@ -401,7 +401,7 @@ def test_what_a_forked_worker_has_waits_for_its_end(run, attached):
     wrapper, pid = run.stranger(1, "fork")
     leader, = wrapper.children()
     os.kill(leader, signal.SIGKILL)
-    wrapper.wait_log("live on; waiting")
+    wrapper.wait_log("still running; waiting")
     assert wrapper.process.poll() is None and state(attached, 1) == "running"
     os.kill(pid, signal.SIGKILL)
     assert wrapper.wait() == 128 + signal.SIGKILL
@@ -521,7 +521,7 @@ def test_without_attach_it_says_what_to_do(jobs, defib):
 
 
 @pytest.mark.parametrize(("argv", "says"), [
-    (["--watch", "jobs"], "say what to run"),
+    (["--watch", "jobs"], "give a program to run"),
     (["--watch", "jobz", "--", "true"], 'there is no watch "jobz"'),
     (["--watch", "jobs", "--", "/no/such/program"], "cannot run /no/such/program"),
 ])

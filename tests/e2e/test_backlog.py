@@ -83,7 +83,7 @@ def test_100000_rows_that_were_stale_at_the_start_are_freed_at_a_pace(world):
     begun = time.monotonic()
     daemon = world.daemon(config(world.url, BEATING, guard="{pace: 200}"), "--no-queue",
                           "--listen", "127.0.0.1:0")
-    url = daemon.lines("http listens")[0]["url"]
+    url = daemon.lines("http server started")[0]["url"]
     asked = []
 
     def over():

@@ -161,7 +161,7 @@ def test_a_dry_run_makes_no_tables(jobs):
 def test_a_dry_run_says_what_would_be_refused(jobs):
     ran = jobs("fail", jobs.add("running", age_s=1), 77, "--dry-run")
     assert ran.code == 5
-    assert "--override-guard" in ran.out and "jobs/77  not there" in ran.out
+    assert "--override-guard" in ran.out and "jobs/77  not found" in ran.out
 
 
 @pytest.mark.parametrize("act", ["requeue", "retry", "fail", "rollback", "cancel", "hold",
@@ -236,7 +236,7 @@ def test_some_done_and_some_refused_is_partly_done(jobs):
     ran = jobs("requeue", stuck, live, 99, "--yes")
     assert ran.code == 6
     assert jobs.statuses() == ["queued", "running"]
-    assert "main/jobs: 1 requeued, 1 refused, 1 not there" in ran.out
+    assert "main/jobs: 1 requeued, 1 refused, 1 not found" in ran.out
 
 
 def test_what_changed_nothing_names_no_batch_to_undo(jobs):
@@ -288,7 +288,7 @@ def test_a_word_that_is_no_key_is_wrong_usage(pg, defib):
 def test_a_job_that_is_not_there_is_named(jobs):
     jobs.add("running")
     ran = jobs("requeue", "4711", "--yes")
-    assert ran.code == 5 and "jobs/4711  not there" in ran.out
+    assert ran.code == 5 and "jobs/4711  not found" in ran.out
 
 
 @pytest.mark.parametrize("act", ["fail", "rollback", "cancel"])

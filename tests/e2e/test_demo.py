@@ -299,6 +299,6 @@ def test_at_full_length_every_promise_is_kept(tmp_path, db):
         assert run.verdict["kept"], run.told
         assert run.verdict["jobs"] > 2000
         assert run.process.wait(60) == 0
-        assert "everything was ended and removed" in run.told
+        assert "everything was stopped and removed" in run.told
     finally:
         run.close()

@@ -389,7 +389,7 @@ def test_service_and_deployment_belong_together():
 def port_of(daemon):
     for line in daemon.log().splitlines():
         event = json.loads(line)
-        if event["msg"] == "http listens":
+        if event["msg"] == "http server started":
             return int(event["address"].rpartition(":")[2])
     return None
 
@@ -686,7 +686,7 @@ def test_a_password_in_the_configuration_is_warned_of(defib):
 
 @pytest.mark.parametrize("args, said", [
     ((), "takes systemd"), (("systemdd",), 'did you mean "systemd"?'),
-    (("cron", "--output", "/nowhere/at/all"), "cannot make")])
+    (("cron", "--output", "/nowhere/at/all"), "cannot create")])
 def test_bad_input_is_one_line(defib, args, said):
     ran = defib("deploy", *args, config=CONFIG)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)

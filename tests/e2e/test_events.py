@@ -43,8 +43,8 @@ def configuration(url, more=""):
 
 
 def listening(daemon):
-    daemon.wait_log('msg="http listens"')
-    return daemon.lines("http listens")[0]["url"]
+    daemon.wait_log('msg="http server started"')
+    return daemon.lines("http server started")[0]["url"]
 
 
 class Place(World):
@@ -60,7 +60,7 @@ class Place(World):
         """A daemon whose first pass over what it leads is over: the next is due in an hour."""
         daemon = self.daemon(text or configuration(url or self.url), "--no-queue",
                              "--listen", "127.0.0.1:0")
-        daemon.wait_log("http listens")
+        daemon.wait_log("http server started")
         self.led_by(daemon, leads)
         return daemon
 

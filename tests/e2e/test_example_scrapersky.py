@@ -162,7 +162,7 @@ def test_a_record_that_is_stuck_for_the_third_time_is_no_zombie_again(sky):
     assert sky("scan", "pages", "--fix", "--json").json["held"] == 1
     row = sky.row("pages", ["id", "page_processing_status", "page_processing_error"])
     assert row.page_processing_status == "Failed"
-    assert row.page_processing_error == "Held for a person: stuck 3 times within 3d"
+    assert row.page_processing_error == "Held for an operator: stuck 3 times within 3d"
     assert sky("scan").code == 0
     assert sky("release", f"pages/{row.id}", "--yes").code == 0
     assert sky.row("pages", ["page_processing_status"]).page_processing_status == "Queued"

@@ -79,7 +79,7 @@ def test_a_job_that_is_stale_for_the_third_time_is_failed_and_not_left_running(s
     assert scristill("scan", "--fix", "--json").json["held"] == 1
     row = scristill.row("jobs", ["id", "status", "error", "completed_at"])
     assert (row.status, row.completed_at is None) == ("failed", False)
-    assert row.error == "Held for a person: stuck 3 times within 3d"
+    assert row.error == "Held for an operator: stuck 3 times within 3d"
     assert scristill("release", f"jobs/{row.id}", "--yes").code == 0
     row = scristill.row("jobs", ["status", "completed_at"])
     assert (row.status, row.completed_at) == ("queued", None)

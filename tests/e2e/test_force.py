@@ -97,7 +97,7 @@ def test_a_lab_that_a_living_worker_has_is_skipped_and_named(octolab):
     eventually((octolab.dir / "up").exists)
     ran = force(octolab, "labs", "--action", "force", "--yes")
     assert ran.code == 6
-    assert f"labs/{first}  skipped  a worker that lives has it" in ran.out
+    assert f"labs/{first}  skipped  a live worker has it" in ran.out
     assert octolab.lines("torn") == [second]
     (octolab.dir / "go").touch()
     octolab.until("SELECT count(*) FROM labs WHERE status = 'finished'", 2)
@@ -167,7 +167,7 @@ def test_json_is_a_line_a_job(octolab):
     (("labs", "--action", "burn"), 2, 'no --action "burn"; there are force and fail'),
     (("labz", "--action", "fail"), 2, 'did you mean "labs"?'),
     (("labs", "--action", "fail", "--older-than", "soon"), 2, "--older-than"),
-    (("labs", "--action", "fail", "--max", "0"), 2, "--max is from 1"),
+    (("labs", "--action", "fail", "--max", "0"), 2, "--max must be from 1"),
 ])
 def test_bad_input_is_one_clear_line(octolab, args, code, says):
     ran = octolab("force", *args, "--yes")

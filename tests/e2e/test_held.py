@@ -54,7 +54,7 @@ def test_it_is_listed_counted_and_explained_after_it_left_the_running_ones(jobs)
     assert (told["held"], told["held_running"], sum(told["stuck"].values())) == (1, 0, 1)
     shown = jobs("show", f"jobs/{job}", "--json").json
     assert (shown["held"], shown["hold"]["holds"], shown["state"]) == ("attempts", True, "parked")
-    assert "is held since" in jobs("show", f"jobs/{job}").out
+    assert "has been held since" in jobs("show", f"jobs/{job}").out
     assert f"defib release jobs/{job}" in jobs("explain", f"jobs/{job}").out
 
 
@@ -74,7 +74,7 @@ def test_status_says_how_many_wait_for_a_person(db, defib, words):
     try:
         jobs.daemon()
         jobs.wait_info(on_hold=2)
-        assert "2 wait for a person at the last scan: defib list --watch jobs --where held" \
+        assert "2 waiting for an operator at the last scan: defib list --watch jobs --where held" \
             in jobs("status").out
     finally:
         jobs.close()
@@ -323,7 +323,7 @@ def poisoned(db, defib):
 def test_a_poison_job_says_why_and_its_release_warns(db, defib):
     """In the question, in a dry run and in what was done."""
     jobs, job = poisoned(db, defib)
-    assert "held: poison, Held for a person: stuck 3 times within 3d" \
+    assert "held: poison, Held for an operator: stuck 3 times within 3d" \
         in jobs("list", "--where", "held").out
     assert "may kill its workers" in jobs("show", f"jobs/{job}").out
     assert POISON in jobs("release", job).err

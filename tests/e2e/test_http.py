@@ -480,7 +480,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line(tmp_path, certificate):
     (certificate / "bad.pem").write_text("no key\n")
     said = refused_start(tmp_path, tls_config(tmp_path, certificate, "bad.pem"), "--listen",
                          "127.0.0.1:0")
-    assert "http does not start" in said and "PEM files that belong together" in said
+    assert "cannot start the HTTP server" in said and "PEM files that belong together" in said
 
 
 def test_a_key_that_is_not_there_is_one_line(tmp_path, certificate):
@@ -522,7 +522,7 @@ def test_a_token_without_its_secret_is_one_line(tmp_path):
     assert "token viewer: the environment variable TOKEN_VIEWER is not set" in said
     said = refused_start(tmp_path, text, "--listen", "127.0.0.1:0",
                          env={**token_env(), "TOKEN_ADMIN": "hunter2"})
-    assert "a secret has 16 to 256 characters" in said and "hunter2" not in said
+    assert "a secret must have 16 to 256 characters" in said and "hunter2" not in said
 
 
 @pytest.mark.parametrize("http,words", [
@@ -563,6 +563,6 @@ def test_without_listen_there_is_no_http(tmp_path):
     daemon = Daemon(Program(tmp_path), lite_config(tmp_path))
     try:
         assert daemon.stop() == 0
-        assert "http listens" not in daemon.log
+        assert "http server started" not in daemon.log
     finally:
         daemon.kill()

@@ -60,8 +60,8 @@ class Patient(World):
         token.chmod(0o600)
         self.served = self.daemon(CONFIG.format(url=db.url, token=token), "--no-queue",
                                   "--listen", "127.0.0.1:0")
-        self.served.wait_log("http listens")
-        self.url = self.served.lines("http listens")[0]["url"]
+        self.served.wait_log("http server started")
+        self.url = self.served.lines("http server started")[0]["url"]
         self.served.wait_passes("aged", 2)
         program = conftest.BIN.read_bytes()
         self.sanitized = b"__asan_init" in program or b"__tsan_init" in program
@@ -236,13 +236,13 @@ def test_a_probe_is_answered_whoever_else_is_connected(patient, crowd, meanwhile
                                     "/?{}", "/api/v1/watches?a=b#{}"])
 def test_no_token_is_logged_wherever_it_stands(patient, target):
     """A wrong Bearer beside a token in the query: of the target only the path is logged."""
-    before = len(patient.served.lines("a wrong token was shown"))
+    before = len(patient.served.lines("a wrong token was sent"))
     for secret in (TOKEN, "a-secret-in-the-wrong-place"):
         client = Crowd(patient.url, source="127.0.0.3").connect(1).say(
             request(target.format(secret.replace("'", "%27")), token="wrong-" + secret)).finish()
         assert client.statuses() == {401: 1}
         client.close()
-    eventually(lambda: len(patient.served.lines("a wrong token was shown")) == before + 2)
+    eventually(lambda: len(patient.served.lines("a wrong token was sent")) == before + 2)
     for secret in ("a-secret-in-the-wrong-place", TOKEN, TOKEN.replace("'", "%27"), "forty-char"):
         assert secret not in patient.served.log
 

@@ -253,7 +253,7 @@ def test_a_new_file_is_a_whole_configuration_and_a_second_table_is_added(db, def
 
 @pytest.mark.parametrize("config, why", [
     ("watches: []\nledger: auto\n", "watches: is not the last key"),
-    ("watches:\n- {name: a}\n", "indented in another way"),
+    ("watches:\n- {name: a}\n", "indented differently"),
     ("databases:\n  - {name: main, url: 'sqlite:x.db'}\nwatches:\n"
      "  - {name: pages, preset: laravel}\n", 'two watches are named "pages"'),
 ], ids=["key", "indent", "name"])
@@ -301,7 +301,7 @@ def test_it_only_looks(db, defib):
 
 @pytest.mark.parametrize("args, why", [
     (("--table", "t", "--detect"), "give one of them"),
-    (("--write", "x.yaml"), "--write goes with --table or --detect"),
+    (("--write", "x.yaml"), "--write requires --table or --detect"),
 ], ids=["both", "write"])
 def test_words_that_do_not_go_together(args, why, lite, defib):
     ran = defib("init", *args, db=lite)
@@ -342,7 +342,7 @@ def test_a_known_queue_with_stuck_rows_is_only_reported_until_somebody_looked(pg
 
 def test_a_table_of_a_known_queue_is_better_served_by_its_preset(lite, defib):
     lite.sql((SCHEMAS / "laravel.sqlite.sql").read_text())
-    assert "the preset laravel says more of it" in propose(defib, lite, "jobs").err
+    assert "the preset laravel knows more about it" in propose(defib, lite, "jobs").err
 
 
 def test_pgmq_has_a_watch_for_each_queue(pg, defib):

@@ -251,7 +251,7 @@ def test_on_a_terminal_it_asks(defib, jobs, answer, code, made):
     os.close(ours)
     os.close(theirs)
     assert (child.returncode, len(functions(jobs))) == (code, made)
-    assert 'make the function defib."recover_jobs"() in database main' in said
+    assert 'create the function defib."recover_jobs"() in database main' in said
 
 
 @pytest.mark.covers("A13")

@@ -188,7 +188,7 @@ def test_a_job_that_comes_back_too_often_is_held_with_all_its_evidence(twins):
     twins.assert_same("jobs")
     held = twins.ledger(twins.both[1])[-1]
     assert (held[2], held[4], len(held[7]["recoveries"])) == ("HELD", "crash-budget", 2)
-    assert held[5] == "Held for a person: stuck 3 times within 3d"
+    assert held[5] == "Held for an operator: stuck 3 times within 3d"
 
 
 @pytest.mark.covers("A13")

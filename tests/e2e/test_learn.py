@@ -149,7 +149,7 @@ def test_who_may_not_write_learns_for_the_moment(pg, defib):
                                        "postgres://" + role + "@" + pg.url.split("@", 1)[1])
         ran = defib("learn", config=text)
         assert ran.code == 0, ran.err
-        assert "stuck_after 30m could be 6m 15s" in ran.out and "not kept: " in ran.out
+        assert "stuck_after 30m could be 6m 15s" in ran.out and "not stored: " in ran.out
     finally:
         pg.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
 

@@ -319,7 +319,7 @@ def test_a_list_of_a_paused_watch_says_so(jobs, defib):
     ran = defib("pause", "jobs", "--reason", "a move\x1b[31m", config=config(jobs))
     assert ran.code == 0, ran.err
     line, = [one for one in defib("list", config=config(jobs)).out.splitlines() if PAUSED in one]
-    assert "until it is taken back, because: a move" in line and "\x1b" not in line
+    assert "until it is cleared, because: a move" in line and "\x1b" not in line
     assert defib("resume", "jobs", config=config(jobs)).code == 0
     assert PAUSED not in defib("list", config=config(jobs)).out
 

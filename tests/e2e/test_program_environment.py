@@ -49,7 +49,7 @@ def test_what_the_command_line_names_is_passed_on(queue):
     seen = environment(queue.program.dir / "out")
     assert foreign(seen) == {"DATABASE_URL", "MODE"}
     assert seen["DATABASE_URL"] == SECRETS["DATABASE_URL"] and seen["MODE"] == "a b$c"
-    assert "programs are to get is not set here name=NOT_THERE" in worker.log
+    assert "a variable for programs is not set name=NOT_THERE" in worker.log
 
 
 def test_a_name_that_is_none_is_refused(queue):

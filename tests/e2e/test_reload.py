@@ -15,7 +15,7 @@ from web import WebDaemon
 from workers import eventually
 
 READ, WRONG = ("configuration reloaded",
-               "the configuration is wrong: what was in force stays in force")
+               "the configuration is invalid; the previous one stays in force")
 
 
 # Nothing but age: a server that has just come up is no reason to wait.
@@ -216,7 +216,7 @@ def test_tokens_change_and_a_limit_that_changed_is_said_to_need_a_restart(lite, 
         assert (answer("the-first-secret-of-anna"), answer("another-secret-of-anna")) == (401, 200)
         assert "restart" not in daemon.log
         reload(daemon, text.replace("'127.0.0.1:0'", "'127.0.0.1:0', max_body: 4096"))
-        daemon.wait_log("of http only tokens and hosts change without a restart")
+        daemon.wait_log("only tokens and hosts of http: change without a restart")
         assert answer("another-secret-of-anna") == 200
         assert daemon.stop() == 0
     finally:

@@ -215,7 +215,7 @@ def test_a_stop_during_a_teardown_leaves_it_for_the_startup_tick(octolab):
     octolab.reaches(held, "finished")
     assert backend.stop() == 0
     assert backend.lines("tick", source="labs", claimed="1")
-    for word in ("stopping", "worker ended", "the daemon stops"):
+    for word in ("stopping", "worker ended", "daemon stopping"):
         assert word in backend.log
 
 

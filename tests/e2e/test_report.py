@@ -146,7 +146,7 @@ def test_a_recovery_of_the_scan_and_the_hold_of_a_poisoned_job_are_told(ledger, 
     assert w["time_to_recover"]["median_s"] == pytest.approx(7200, abs=60)
     text = defib("report", config=config(ledger.db)).out
     assert "1 (1 requeued); none in the 7d before" in text
-    assert "waits for a person" in text and "somebody-abcdef" not in text
+    assert "waiting for an operator" in text and "somebody-abcdef" not in text
 
 
 def test_the_trend_is_said_in_words(lite_ledger, defib):

@@ -300,7 +300,7 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(jobs, defib):
     add(jobs, 1, 3600)
     ran = defib("scan", "--fix", "--json", "--verbose", db=jobs, config=WATCH)
     assert json.loads(ran.out)["recovered"] == 1
-    assert "made the ledger" in ran.err
+    assert "created the ledger" in ran.err
 
 
 def test_quiet_leaves_data_and_errors_only(jobs, defib):
@@ -429,7 +429,7 @@ def test_jobs_that_were_on_hold_before_are_shown_and_are_no_news(db, defib):
     for how in ((), ("--fix",)):
         ran = defib("scan", *how, config=config)
         assert ran.code == 0, how
-        assert "1 stuck of 1 running" in ran.out and "1 on hold already" in ran.out
+        assert "1 stuck of 1 running" in ran.out and "1 already on hold" in ran.out
         assert defib("scan", *how, "--json", config=config).json["held"] == 1
     stuck_jobs.fill(db, 1, first=2)
     assert defib("scan", config=config).code == 1
@@ -439,7 +439,7 @@ def test_jobs_that_were_on_hold_before_are_shown_and_are_no_news(db, defib):
 def test_a_limit_is_on_what_is_looked_at_and_not_on_how_many_are_called_stuck(defib, db):
     stuck_jobs.make(db, 7)
     ran = defib("scan", "--limit", "2", config=stuck_jobs.config(db))
-    assert "7 stuck of 7 running, 2 looked at" in ran.out, ran.out
+    assert "7 stuck of 7 running, 2 examined" in ran.out, ran.out
     told = defib("scan", "--limit", "2", "--json", config=stuck_jobs.config(db)).json["watches"][0]
     assert (told["found"], told["stuck"], told["limited"]) == (2, 7, True)
     told = defib("scan", "--limit", "7", "--json", config=stuck_jobs.config(db)).json["watches"][0]

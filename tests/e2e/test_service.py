@@ -155,7 +155,7 @@ def test_every_line_of_a_log_can_be_parsed(lite, defib, form, parse):
         good = path.read_text()
         path.write_text("watches: {\"\n")
         process.send_signal(signal.SIGHUP)
-        eventually(lambda: "is wrong" in log.read_text())
+        eventually(lambda: "is invalid" in log.read_text())
         path.write_text(good)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
@@ -164,13 +164,13 @@ def test_every_line_of_a_log_can_be_parsed(lite, defib, form, parse):
         process.wait()
     lines = [parse(line) for line in log.read_text().splitlines()]
     assert all({"ts", "level", "msg"} <= set(line) for line in lines)
-    assert {"the daemon runs", "scan", "worker started", "the daemon stops"} <= {
+    assert {"daemon started", "scan", "worker started", "daemon stopping"} <= {
         line["msg"] for line in lines}
 
 
 def test_a_log_of_an_unknown_form_is_refused_in_one_line(defib, lite):
     ran = defib("daemon", "--log", "xml", db=lite)
-    assert (ran.code, ran.err) == (2, 'defib: there is no form of a log "xml"; there '
+    assert (ran.code, ran.err) == (2, 'defib: there is no log format "xml"; there '
                                     'are plain, logfmt and json\n')
 
 

@@ -42,7 +42,7 @@ def test_a_held_job_with_the_way_to_release_it(jobs, defib):
     add_job(jobs, 1, minutes=125, attempts=3)
     defib("scan", "--fix", config=config(jobs))
     first = sentence(show(defib, jobs, "jobs/1"))
-    assert first.startswith("Job jobs/1 is held since 20")
+    assert first.startswith("Job jobs/1 has been held since 20")
     assert "attempts" in first and "defib release jobs/1" in first
 
 

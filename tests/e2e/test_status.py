@@ -109,7 +109,7 @@ def test_what_the_brake_holds_is_told_with_the_reason_and_its_end(told):
     assert said["brake"].endswith(" at the latest; held 1 time so far")
     jobs.beat()
     jobs.wait_info(braking=False)
-    assert lines(jobs("status"))["brake"] == "is off; held 1 time so far, last let go by: returned"
+    assert lines(jobs("status"))["brake"] == "is off; held 1 time so far, last released by: returned"
 
 
 def test_what_waits_for_its_turn_is_told_with_the_rate_and_an_end(told):
@@ -121,7 +121,7 @@ def test_what_waits_for_its_turn_is_told_with_the_rate_and_an_end(told):
     eventually(waits)
     ran = jobs("status")
     assert ran.code == 1
-    assert " a second at the moment, the last in about " in lines(ran)["waiting"]
+    assert " per second, the last in about " in lines(ran)["waiting"]
 
 
 def test_a_scan_that_fails_is_told_with_its_cause(told):
@@ -179,7 +179,7 @@ def test_explain_says_which_guard_of_the_daemon_holds_a_job(told):
     jobs.wait_info(paused=True, factor=1.5, found=5)
     out = jobs("explain", "jobs/1").out
     assert "the daemon that leads jobs held 5 of 5, because an operator paused recovery" in out
-    assert "thresholds are times 1.5 at the moment" in out
+    assert "multiplies its thresholds by 1.5" in out
     said = jobs("explain", "jobs/1", "--json").json
     assert said["guard"].startswith("held 5 of 5") and said["factor"] == 1.5
 
@@ -190,7 +190,7 @@ def test_a_daemon_that_was_away_says_why_and_until_when_it_doubts(told):
     lead_by_hand(jobs, 60, "2020-01-01T00:00:00.000Z", doubting=True,
                  doubt_cause="the session was lost", doubt_until="2030-01-02T03:04:05.000Z")
     said = lines(jobs("status"))["doubt"]
-    assert said == ("the daemon was away itself (the session was lost): silence since then proves "
+    assert said == ("the daemon itself was away (the session was lost): silence since then proves "
                     "nothing until 03:04:05Z")
 
 

@@ -69,7 +69,7 @@ def test_two_tagged_jobs_are_requeued_with_a_reason_and_put_back_by_undo(top, db
     screen.shows("requeue 2 jobs of watch jobs in database main", "would be requeued", "[y/N]")
     assert statuses(db) == ["running"] * 3
     screen.keys("y")
-    screen.shows("2 requeued", "u takes it back")
+    screen.shows("2 requeued", "u undoes it")
     assert sorted(statuses(db)) == ["queued", "queued", "running"]
     assert entries(db) == [("REQUEUED", ACTOR, "the host was lost")] * 2
     screen.keys("q")
@@ -186,7 +186,7 @@ def test_a_database_that_is_away_is_said_and_heals(top, pg, wire):
     screen = top(config=stuck)
     screen.shows("jobs/1", "3 stuck")
     wire.away()
-    screen.shows("database away", "! main:")
+    screen.shows("database unavailable", "! main:")
     screen.keys("?")
     screen.shows("Keys of defib top")
     screen.keys("q")

@@ -97,8 +97,8 @@ def test_text_for_people(jobs, defib):
     assert lines[0] == "main/jobs: stuck_after 1m instead of 30m, over the last 7d"
     assert lines[1].split() == ["TODAY", "1m"]
     assert lines[2].split() == ["would", "be", "recovered", "1", "11"]
-    assert lines[3].split("  ")[0] == "of these living" and lines[3].endswith("10 of 11 (90.9 %)")
-    assert lines[4].startswith("lost ones noticed after") and lines[5].startswith("at worst")
+    assert lines[3].split("  ")[0] == "of these alive" and lines[3].endswith("10 of 11 (90.9 %)")
+    assert lines[4].startswith("lost jobs noticed after") and lines[5].startswith("at worst")
     assert lines[6].startswith("too short") and lines[7].startswith("not known: ")
 
 
@@ -114,7 +114,7 @@ def test_nothing_is_changed(jobs, defib):
 
 
 @pytest.mark.parametrize("args,says", [
-    (("jobs",), "what if what? give --stuck-after or --overdue-after"),
+    (("jobs",), "give --stuck-after or --overdue-after"),
     (("jobs", "--stuck-after", "soon"), "soon"),
     (("jbos", "--stuck-after", "20s"), 'did you mean "jobs"?'),
 ])

@@ -93,7 +93,7 @@ def test_a_word_is_kept_with_who_said_it_and_why(told):
     jobs = told()
     ran = jobs.say("pause", "jobs", "--reason", "release night")
     assert ran.out.startswith("main/jobs: recovery is paused by cli:")
-    assert ran.out.endswith("until it is taken back, because: release night\n")
+    assert ran.out.endswith("until it is cleared, because: release night\n")
     (watch, name, _, actor, reason), = words(jobs)
     assert (watch, name, reason) == ("jobs", "pause", "release night")
     assert actor.startswith("cli:")
@@ -175,13 +175,13 @@ def test_a_factor_that_cannot_be_meant_is_refused(told, by, says):
 
 
 @pytest.mark.parametrize("args, says", [
-    (("pause",), "pause which watches? name them, or say --all"),
+    (("pause",), "pause: name watches, or give --all"),
     (("pause", "jobs", "--all"), "not both"),
     (("pause", "jbos"), 'there is no watch "jbos"; did you mean "jobs"?'),
     (("pause", "jobs", "--for", "soon"), "--for expects a duration"),
     (("pause", "jobs", "--for", "0s"), "defib resume"),
-    (("raise", "jobs"), "raise by how much? give --by 2.5, or --off"),
-    (("raise", "jobs", "--off", "--by", "2"), "goes with none of"),
+    (("raise", "jobs"), "give --by FACTOR, such as --by 2.5, or --off"),
+    (("raise", "jobs", "--off", "--by", "2"), "cannot be combined with"),
 ])
 def test_what_is_missing_or_too_much_is_said_in_one_line(told, args, says):
     ran = told(rows=0)(*args)

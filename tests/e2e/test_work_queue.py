@@ -181,7 +181,7 @@ def test_cancel_of_what_is_not_there_or_over_is_refused(queue):
     queue.drain()
     ran = queue.program("cancel", 999, job, db=queue.db)
     assert ran.code == 5
-    assert "999" in ran.err and f"{job} is not there or already over" in ran.err
+    assert "999" in ran.err and f"{job} does not exist, has ended" in ran.err
     assert queue.state(job) == "done"
 
 
@@ -222,8 +222,8 @@ def test_a_line_of_a_bulk_that_is_too_long_is_refused_with_the_reason(queue, def
     lines.write_text('{"a": 1}\n"' + "x" * (1 << 20) + '"\n')
     ran = queue.program("enqueue", "q", "k", "--bulk", lines, db=queue.db)
     assert (ran.code, ran.out) == (6, "1 jobs enqueued\n")
-    assert ran.err == ("defib: line 2 has 1048578 bytes, a payload at most 1048576; keep what is "
-                       "large in a file, and its name in the job\n")
+    assert ran.err == ("defib: line 2 has 1048578 bytes; a payload may have at most 1048576: "
+                       "store large data in a file, and its name in the job\n")
 
 
 def test_bulk_reads_standard_input(queue, defib):

@@ -234,7 +234,7 @@ def test_a_broken_file_leaves_the_old_sizes_in_force_and_is_named(sky):
     good = sky.config.read_text()
     sky.config.write_text(good.replace("concurrency: 1\n", "concurrency: many\n"))
     worker.signal(signal.SIGHUP)
-    worker.wait_log("what was in force stays in force")
+    worker.wait_log("the previous one stays in force")
     assert "changed.yaml" in worker.log and "concurrency" in worker.log
     assert at_work(sky) == 1
     sky.config.write_text(good.replace("concurrency: 1\n", "concurrency: 2\n"))

@@ -116,8 +116,8 @@ class WebDaemon(Daemon):
 
     def __init__(self, program, configuration, *options, listen="127.0.0.1:0", env=None):
         super().__init__(program, configuration, *options, "--listen", listen, env=env)
-        self.wait_log("http listens")
-        self.address = self.lines("http listens")[0]["address"]
+        self.wait_log("http server started")
+        self.address = self.lines("http server started")[0]["address"]
 
     def web(self, token=None, tls=None):
         host, _, port = self.address.rpartition(":")

@@ -110,7 +110,7 @@ function cause(why) {
 
 /* The command's option is no word of this page. */
 function plainly(why) {
-	return why?.replace(/; --override-guard takes it anyway$/, "") ?? null;
+	return why?.replace(/; --override-guard does it anyway$/, "") ?? null;
 }
 
 function take(tally, said) {

@@ -111,7 +111,7 @@ function toldCell(w) {
 				{ class: "muted" },
 				" by ",
 				user(t.actor),
-				t.watch === "*" ? ", with all watches" : null,
+				t.watch === "*" ? ", for all watches" : null,
 				t.until ? [", ends ", agoText(t.until)] : null,
 				t.reason ? [": ", user(t.reason)] : null,
 			),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * report.js: what happened in a period, on a page that can be printed: numbers against the
- * period before, recoveries by day, causes, mistakes, what waits for a person, advice.
+ * period before, recoveries by day, causes, mistakes, what waiting for an operator, advice.
  */
 import { get, queryText } from "../lib/api.js";
 import { bars } from "../lib/chart.js";

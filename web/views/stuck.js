@@ -3,7 +3,7 @@
  * stuck.js: what is stuck now, over all watches, by cause: jobs of a watch with the same
  * verdict and the same remedy are one card, with the evidence of each in a sentence, what
  * would be done and by which rule, and what keeps it back. Below are the held jobs, which
- * wait for a person.
+ * wait for an operator.
  *
  * Cards stay where they are while somebody is in one of them, as rows do in table.js.
  */
@@ -180,7 +180,7 @@ class Cause {
 	}
 }
 
-/* ---- what waits for a person ---- */
+/* ---- what waiting for an operator ---- */
 
 function heldBecause(job) {
 	return [HOLD_CAUSES[job.held] ?? (job.held ? user(job.held) : "by its own state"), job.hold_reason ? [": ", user(job.hold_reason)] : null];

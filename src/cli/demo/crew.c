@@ -222,7 +222,7 @@ static void tell_end(struct demo *d, const struct demo_member *m, int status)
 		demo_say(d, COLOR_RED, "%s was killed by the job it ran, the poisoned one (%lld)",
 		         demo_label(m->name), (long long)d->poison);
 	} else {
-		demo_say(d, COLOR_YELLOW, "%s ended by itself (%s %d); it is started again",
+		demo_say(d, COLOR_YELLOW, "%s ended by itself (%s %d) and is restarted",
 		         demo_label(m->name), WIFSIGNALED(status) ? "signal" : "exit code",
 		         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	}

@@ -104,7 +104,7 @@ static bool hold_lock(struct demo *d, int64_t now)
 	}
 	d->cut++;
 	d->unlock_ms = now + d->lease_ms / 2;
-	demo_say(d, COLOR_RED, "somebody locks the database: nobody can write for %.1f s",
+	demo_say(d, COLOR_RED, "the database is locked: nobody can write for %.1f s",
 	         (double)d->lease_ms / 2000.0);
 	return true;
 }
@@ -151,7 +151,7 @@ static void thaw_due(struct demo *d, int64_t now)
 		if (may_thaw(d, m, now)) {
 			demo_thaw(m);
 			demo_say(d, COLOR_YELLOW,
-			         "%s goes on (SIGCONT), and believes that its jobs are still its own",
+			         "%s continues (SIGCONT), and believes that it still has its jobs",
 			         demo_label(m->name));
 		}
 	}
@@ -164,7 +164,7 @@ void demo_faults_tick(struct demo *d, int64_t now)
 		store_close(d->lock);
 		d->lock = NULL;
 		d->unlock_ms = 0;
-		demo_say(d, COLOR_YELLOW, "the lock on the database is let go");
+		demo_say(d, COLOR_YELLOW, "the lock on the database is released");
 	}
 	/* Nothing else while it is locked: it would be ours to wait for. */
 	if (d->unlock_ms || d->next_fault == FAULTS)

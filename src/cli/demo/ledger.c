@@ -59,10 +59,10 @@ static void tell_held(struct demo *d, const struct happening *t)
 {
 	if (t->poison)
 		demo_say(d, COLOR_GREEN,
-		         "job %lld was lost with its worker too often: held for a person, as poison",
+		         "job %lld lost its worker too often: held for an operator, as poison",
 		         (long long)t->job);
 	else
-		demo_say(d, COLOR_YELLOW, "%lld job%s of %s held for a person (verdict %s)",
+		demo_say(d, COLOR_YELLOW, "%lld job%s of %s held for an operator (verdict %s)",
 		         (long long)t->jobs, t->jobs == 1 ? "" : "s", t->owner, t->verdict);
 }
 
@@ -87,10 +87,11 @@ static void tell_saga(struct demo *d, int64_t order)
 {
 	d->sagas++;
 	if (d->sagas <= SAGAS_TOLD)
-		demo_say(d, COLOR_YELLOW, "order %lld cannot be shipped: its saga takes back what was done",
+		demo_say(d, COLOR_YELLOW,
+		         "order %lld cannot be shipped: its saga undoes the finished steps",
 		         (long long)order);
 	else if (d->sagas == SAGAS_TOLD + 1)
-		demo_say(d, COLOR_YELLOW, "and so with further orders, each of them told in the ledger");
+		demo_say(d, COLOR_YELLOW, "and the same for further orders; the ledger records each");
 }
 
 static void tell(struct demo *d, const struct happening *t)
@@ -107,7 +108,8 @@ static void tell(struct demo *d, const struct happening *t)
 		demo_say(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
 		         t->owner, (long long)t->jobs, t->jobs == 1 ? "" : "s");
 	else if (text_eq(t->event, ENTRY_WORKER_RETURNED))
-		demo_say(d, COLOR_GREEN, "%s came back and was told that it had been given up", t->owner);
+		demo_say(d, COLOR_GREEN, "%s came back and learned that it had been declared dead",
+		         t->owner);
 }
 
 static void read_row(struct demo *d, const struct store_rows *r, int row, struct happening *t)

@@ -87,16 +87,16 @@ static defib_err make_folder(struct demo *d, struct failure *f)
 	int n =
 		snprintf(d->folder, sizeof d->folder, "%s/defib-demo-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (n >= (int)sizeof d->folder || !mkdtemp(d->folder)) {
-		fail(f, DEFIB_IO, "cannot make a folder in %s: %s", tmp && *tmp ? tmp : "/tmp",
+		fail(f, DEFIB_IO, "cannot create a directory in %s: %s", tmp && *tmp ? tmp : "/tmp",
 		     strerror(errno));
-		fail_next(f, "name one that can be written to in TMPDIR");
+		fail_next(f, "set TMPDIR to a writable directory");
 		d->folder[0] = '\0';
 		return f->code;
 	}
 	snprintf(d->run, sizeof d->run, "demo-%s", d->folder + strlen(d->folder) - 6);
 	snprintf(d->effects, sizeof d->effects, "%s/effects", d->folder);
 	if (mkdir(d->effects, 0700) != 0)
-		return fail(f, DEFIB_IO, "cannot make %s: %s", d->effects, strerror(errno));
+		return fail(f, DEFIB_IO, "cannot create %s: %s", d->effects, strerror(errno));
 	return DEFIB_OK;
 }
 
@@ -153,7 +153,7 @@ static defib_err check_alone(struct demo *d, struct failure *f)
 	arena_release(&a);
 	if (running > 0) {
 		err = fail(f, DEFIB_REFUSED, "%lld jobs are running in this database", (long long)running);
-		fail_next(f, "the demonstration kills workers: give it a database that nobody works in");
+		fail_next(f, "the demonstration kills workers: use a database without running jobs");
 	}
 	return err;
 }

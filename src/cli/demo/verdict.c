@@ -289,7 +289,7 @@ void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 	out_count(&out, v->jobs);
 	buf_addf(&out, " jobs, %d of them pages: ", d->npages);
 	out_count(&out, v->done);
-	buf_addf(&out, " done, %lld rolled back by their saga, %lld held for a person\n",
+	buf_addf(&out, " done, %lld rolled back by their saga, %lld held for an operator\n",
 	         (long long)v->rolled_back, (long long)v->held);
 	buf_addf(&out, "workers frozen %lld, cut off %lld; page workers killed %lld\n",
 	         (long long)d->frozen, (long long)d->cut, (long long)d->pages_killed);

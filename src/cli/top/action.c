@@ -157,8 +157,8 @@ static defib_err do_resume(struct top_view *v, struct top_action *e, struct fail
 	if (err)
 		return err;
 	if (still) {
-		fail(f, DEFIB_REFUSED, "all watches were paused; one cannot be taken out of it");
-		fail_next(f, "take it back for all: defib resume --all");
+		fail(f, DEFIB_REFUSED, "all watches are paused; a single one cannot be resumed");
+		fail_next(f, "clear it for all: defib resume --all");
 		return f->code;
 	}
 	buf_addf(&e->text, "%s/%s: recovery is resumed\n", v->database->name, watch);

@@ -173,9 +173,8 @@ static const char *nothing_here(const struct top_model *m, enum top_pane pane)
 	if (!heard)
 		return "asking the database";
 	if (away && pane != TOP_WATCHES)
-		return "not known: a database is away";
-	return pane != TOP_WATCHES && m->filter[0] ? "nothing that the filter lets through"
-	                                           : words[pane];
+		return "not known: a database is unavailable";
+	return pane != TOP_WATCHES && m->filter[0] ? "nothing matches the filter" : words[pane];
 }
 
 /* A head and `rows` lines, the cursor among them. */

@@ -428,7 +428,7 @@ static defib_err read_all(struct reading *r, struct failure *f)
 static void away_rows(struct reading *r)
 {
 	struct top_part *p = r->part;
-	struct failure away = {.what = "database away"};
+	struct failure away = {.what = "database unavailable"};
 	for (int pane = 0; pane < TOP_PANES; pane++)
 		p->n[pane] = 0;
 	for (int i = 0; i < r->view->n; i++) {

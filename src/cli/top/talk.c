@@ -80,7 +80,7 @@ static bool plan_jobs(struct top_talk *t, enum top_action_is is, const struct ac
 		e->jobs[e->njobs++] = arena_strdup(&e->arena, rows[i]->job);
 	}
 	if (n == 0)
-		say(t, "no job is meant: put the cursor on one, or tag some with space");
+		say(t, "no job is selected: move the cursor to one, or tag some with space");
 	return n > 0;
 }
 
@@ -236,7 +236,7 @@ static void all_done(struct top_talk *t)
 		return;
 	}
 	if (t->nlast)
-		buf_add(&t->page, "\nu takes it back.\n");
+		buf_add(&t->page, "\nu undoes it.\n");
 	to_page(t, MODE_PAGE);
 }
 
@@ -285,7 +285,7 @@ static void show_story(struct top_talk *t, const char *verb)
 	const struct top_row *row = top_at(&t->model, TOP_JOBS);
 	(void)verb;
 	if (!row) {
-		say(t, "nothing is stuck: there is no job to tell of");
+		say(t, "nothing is stuck: there is no job to show");
 		return;
 	}
 	struct top_action *e = top_action_new(TOP_STORY, row->part, row->watch);
@@ -338,18 +338,19 @@ static const struct list_key {
 	void (*does)(struct top_talk *t, const char *verb);
 	const char *verb, *name, *help;
 } list_keys[] = {
-	{TOP_KEY_TAB, next_pane, NULL, "Tab", "the next pane; Shift-Tab: the one before"},
+	{TOP_KEY_TAB, next_pane, NULL, "Tab", "the next pane; Shift-Tab: the previous one"},
 	{TOP_KEY_BACK_TAB, next_pane, "back", NULL, NULL},
 	{'/', begin_filter, NULL, "/", "only jobs and workers with this text"},
-	{' ', tag_row, NULL, "space", "tag a job; acts are about the tagged ones"},
-	{TOP_KEY_ESCAPE, clear_all, NULL, "Esc", "no filter, no tags"},
-	{TOP_KEY_ENTER, show_story, NULL, "Enter", "the story of the job under the cursor"},
-	{'r', plan_act, "requeue", "r", "requeue: give back, to be taken by any worker"},
+	{' ', tag_row, NULL, "space", "tag a job; actions apply to the tagged ones"},
+	{TOP_KEY_ESCAPE, clear_all, NULL, "Esc", "clear the filter and the tags"},
+	{TOP_KEY_ENTER, show_story, NULL, "Enter", "the history of the job under the cursor"},
+	{'r', plan_act, "requeue", "r", "requeue: make available to any worker"},
 	{'R', plan_act, "retry", "R", "retry: run again at once, from where it failed"},
 	{'f', plan_act, "fail", "f", "fail: end as failed"},
 	{'h', plan_act, "hold", "h", "hold: keep automation away until released"},
-	{'e', plan_act, "release", "e", "release: let a held job go"},
-	{'u', plan_undo, "undo", "u", "undo what was last done here, else to the job"},
+	{'e', plan_act, "release", "e", "release a held job"},
+	{'u', plan_undo, "undo", "u",
+     "undo the last action done here, else the last change to the job"},
 	{'p', plan_pause, NULL, "p", "pause or resume recovery of the watch"},
 	{'?', show_help, NULL, "?", "this help"},
 	{'q', leave, NULL, "q", "quit"},
@@ -364,8 +365,8 @@ static void show_help(struct top_talk *t, const char *verb)
 	for (size_t i = 0; i < LIST_KEYS; i++)
 		if (list_keys[i].name)
 			buf_addf(&t->page, "  %-7s %s\n", list_keys[i].name, list_keys[i].help);
-	buf_add(&t->page, "\nNothing is changed unseen: each act asks for a reason, shows what would\n"
-	                  "be done, and asks once more. WOULD is what a scan would do to a job.\n");
+	buf_add(&t->page, "\nEach action asks for a reason, shows what would be done, and asks "
+	                  "for\nconfirmation. WOULD is what a scan would do to a job.\n");
 	to_page(t, MODE_PAGE);
 }
 
@@ -545,7 +546,7 @@ static void last_text(const struct top_talk *t, struct buf *out)
 	if (t->mode == MODE_LIST && t->message[0])
 		buf_add(out, t->message);
 	else if (t->mode == MODE_REASON)
-		buf_addf(out, "%s: reason (Enter goes on, Esc leaves it): %s", t->verb, t->input);
+		buf_addf(out, "%s: reason (Enter continues, Esc cancels): %s", t->verb, t->input);
 	else
 		buf_addf(out, "%s%s", texts[t->mode], t->mode == MODE_FILTER ? t->input : "");
 }
