@@ -160,7 +160,8 @@ static void say_terms(const struct asked *q)
 		say(q, word, usage);
 	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++)
 		say(q, arena_printf(a, "verdict=%s", verdict_names[v]), verdict_why((enum verdict)v));
-	for (const char *const *s = builtin_states; *s; s++)
+	const struct watch *queue = builtin_watch(STORE_POSTGRES, a);
+	for (const char **s = queue->states.names; *s; s++)
 		say(q, arena_printf(a, "state=%s", *s), "of the built-in queue");
 }
 

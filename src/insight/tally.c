@@ -89,17 +89,17 @@ static void count_few_states(struct store *s, const struct watch_sql *q, struct 
 	struct buf sql = BUF_INIT;
 	struct store_rows rows;
 	struct failure ignored = {0};
+	const struct text_list *indexed = &q->binding->watch->stats.indexed_states;
 	if (!out->states_failed.code && few_states_sql(q->binding, &sql) &&
 	    ask(s, buf_text(&sql), NULL, a, &rows, &ignored) == DEFIB_OK) {
 		int64_t failed = 0;
 		for (int i = 0; i < out->nstates; i++)
-			if (!text_eq(out->states[i].name, "done"))
-				out->states[i].n = 0;
+			for (int k = 0; k < indexed->n; k++)
+				if (text_eq(out->states[i].name, indexed->items[k]))
+					out->states[i].n = 0;
 		for (int i = 0; i < rows.nrows; i++) {
-			const char *state = row_text(&rows, i, 0);
-			put_state(out, state, row_int(&rows, i, 1, 0));
-			if (text_eq(state, "failed") || text_eq(state, "timed_out"))
-				failed += row_int(&rows, i, 1, 0);
+			put_state(out, row_text(&rows, i, 0), row_int(&rows, i, 1, 0));
+			failed += row_int(&rows, i, 2, 0);
 		}
 		out->failed = failed;
 	}

@@ -6,7 +6,6 @@
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
-#include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/terms.h"
 
@@ -51,15 +50,15 @@ bool held_now(const struct watch *w, const struct facts *f, const char *state)
 	return hold_in_force(hold_state_of_row(f->hold, name && strcasecmp(name, "held") == 0));
 }
 
-/* Jobs of the built-in queue say it by their state. */
-static defib_err count_state(struct store *s, const struct binding *b, struct arena *a, int64_t *n,
-                             struct failure *f)
+/* Rows that say it themselves. */
+static defib_err count_held_rows(struct store *s, const struct binding *b, struct arena *a,
+                                 int64_t *n, struct failure *f)
 {
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
 	from_table(b, &sql);
-	buf_addf(&sql, " WHERE t.state = 'held' LIMIT %d) AS defib_s", STATE_COUNT_MAX);
+	buf_addf(&sql, " WHERE (%s) LIMIT %d) AS defib_s", b->watch->stats.held.text, STATE_COUNT_MAX);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
 	*n = err ? 0 : row_int(&rows, 0, 0, 0);
 	buf_release(&sql);
@@ -71,25 +70,25 @@ defib_err held_count(struct store *s, const struct watch_sql *q, struct held_cou
 {
 	struct arena a = ARENA_INIT;
 	struct holds holds = {0};
-	int64_t states = 0, kept = 0;
-	/* What the queue holds says so by its state, and is counted by that. */
-	bool by_state = is_builtin(q->binding->watch);
+	int64_t said = 0, kept = 0;
+	/* A row that says it itself is counted by that. */
+	bool says = q->binding->watch->stats.held.text != NULL;
 	*out = (struct held_count){0};
 	defib_err err = ledger_kept(s, q->binding->watch->name, &kept, &out->retries, f);
-	if (!err && by_state)
-		err = count_state(s, q->binding, &a, &states, f);
+	if (!err && says)
+		err = count_held_rows(s, q->binding, &a, &said, f);
 	if (!err && kept > HELD_LOOK_MAX) {
-		out->all = by_state ? 0 : kept;
+		out->all = says ? 0 : kept;
 		out->running = kept;
 	} else if (!err && kept > 0) {
 		err = read_holds(s, q, &a, &holds, f);
 	}
 	for (int i = 0; !err && i < holds.n; i++) {
 		bool held = hold_in_force(holds.facts[i].hold), running = holds.facts[i].running;
-		out->all += held && !(by_state && !running);
+		out->all += held && !(says && !running);
 		out->running += held && running;
 	}
-	out->all += states;
+	out->all += said;
 	arena_release(&a);
 	return err;
 }

@@ -22,7 +22,6 @@
 #include "recover/retries.h"
 #include "recover/unseen.h"
 #include "store/dialect.h"
-#include "watch/builtin.h"
 #include "watch/lexer.h"
 
 #include <assert.h>
@@ -478,7 +477,7 @@ static void look_unseen(struct scanner *p)
 	struct scan_result *r = p->result;
 	int64_t now = clock_boot_ms();
 	p->seen = p->seen || r->running > 0 || r->found > 0;
-	if (p->seen || !r->running_known || is_builtin(p->watch))
+	if (p->seen || !r->running_known || p->watch->may_be_unused)
 		return;
 	if (now >= p->unseen_ms) {
 		unseen_look(p->session->store, p->watch, &p->unseen);

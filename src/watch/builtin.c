@@ -2,20 +2,10 @@
 /* builtin.c: see builtin.h. */
 #include "watch/builtin.h"
 
-#include "base/text.h"
 #include "embedded.h"
 #include "store/dialect.h"
 
 #include <assert.h>
-
-const char *const builtin_states[] = {"scheduled", "queued",      "running",   "cancelling",
-                                      "done",      "failed",      "timed_out", "cancelled",
-                                      "held",      "rolled_back", NULL};
-
-bool is_builtin(const struct watch *w)
-{
-	return text_eq(w->table, "defib.job") || text_eq(w->table, "defib_job");
-}
 
 /* The preset is written for timestamps in a schema; without types our times are milliseconds. */
 static const char *for_untyped(const char *text, const struct dialect *d, struct arena *a)

@@ -9,10 +9,6 @@
 /* The name under which the built-in queue stands in the ledger and on the command line. */
 #define BUILTIN_NAME "queue"
 
-/* The states of its jobs, as its table has them; ends with NULL. */
-extern const char *const builtin_states[];
-/* Whether a watch is about its table. */
-bool is_builtin(const struct watch *w);
 /* The built-in queue as a watch, for an engine; everything lives in the arena. */
 struct watch *builtin_watch(enum store_engine engine, struct arena *a);
 

@@ -200,6 +200,9 @@ static void take_expressions(struct gathering *g, const struct watch *w)
 		&w->stats.failed,
 		&w->stats.started_at,
 		&w->stats.finished_at,
+		&w->stats.ready,
+		&w->stats.scheduled,
+		&w->stats.held,
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		take_sql(g, all[i]->text);

@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/compile_write.h"
 #include "watch/lease_sql.h"
@@ -382,7 +381,7 @@ enum list_sort list_cheapest_sort(const struct binding *b, enum list_sort sort,
 		if (terms[i].what == TERM_RUNNING || terms[i].what == TERM_STUCK ||
 		    terms[i].what == TERM_VERDICT)
 			return sort;
-	return is_builtin(b->watch) && sort == LIST_BY_AGE ? LIST_BY_KEY : sort;
+	return b->watch->key_rises && sort == LIST_BY_AGE ? LIST_BY_KEY : sort;
 }
 
 static void order_keys(const struct binding *b, const char *each, struct buf *out)

@@ -228,7 +228,7 @@ static void jobs_of_the_queue_are_as_old_as_their_keys_say(void **state)
 	bench_open(&x, STORE_POSTGRES, PLAIN);
 	bench_open(&queue, STORE_POSTGRES,
 	           "table: defib.job\nkey: id\nrunning: status = 'running'\nalive_at: updated_at\n"
-	           "stuck_after: 1h\nrequeue: status = 'queued'\n");
+	           "stuck_after: 1h\nrequeue: status = 'queued'\nkey_rises: true\n");
 	assert_int_equal(list_cheapest_sort(&x.binding, LIST_BY_AGE, &kind, 1), LIST_BY_AGE);
 	assert_int_equal(list_cheapest_sort(&queue.binding, LIST_BY_AGE, &kind, 1), LIST_BY_KEY);
 	assert_int_equal(list_cheapest_sort(&queue.binding, LIST_BY_AGE, &running, 1), LIST_BY_AGE);

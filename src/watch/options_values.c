@@ -203,16 +203,18 @@ void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target
 	*s = (struct state_names){0};
 	if (!node)
 		return;
-	if (node->kind != CFG_MAP) {
+	if (node->kind != CFG_MAP && node->kind != CFG_LIST) {
 		cfg_problem(r, node->at, "expects a map of codes to names such as {3: COMPLETE}");
 		return;
 	}
+	s->all = node->kind == CFG_LIST;
 	s->codes = ARENA_ARRAY(r->arena, const char *, node->n);
 	s->names = ARENA_ARRAY(r->arena, const char *, node->n + 1);
 	for (int i = 0; i < node->n; i++) {
 		if (!cfg_text(r, node->items[i], &s->names[s->n]))
 			continue;
-		s->codes[s->n++] = node->keys[i];
+		s->codes[s->n] = s->all ? s->names[s->n] : node->keys[i];
+		s->n++;
 	}
 }
 

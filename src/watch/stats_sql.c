@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/builtin.h"
 #include "watch/compile_read.h"
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
@@ -82,20 +81,25 @@ bool states_sql(const struct binding *b, const struct stats_sample *sample, stru
 
 bool few_states_sql(const struct binding *b, struct buf *out)
 {
-	if (!is_builtin(b->watch))
-		return false;
-	buf_add(out, "SELECT defib_state, count(*) FROM (");
-	for (int i = 0, n = 0; builtin_states[i]; i++) {
-		const char *state = builtin_states[i];
-		if (text_eq(state, "done"))
-			continue; /* what most of them are, and no index of its own has */
-		buf_addf(out, "%sSELECT * FROM (SELECT '%s' AS defib_state", n++ ? "\nUNION ALL " : "",
-		         state);
+	const struct stats *st = &b->watch->stats;
+	struct buf state = BUF_INIT;
+	bool known = st->indexed_states.n > 0 && state_sql(b, &state);
+	if (known)
+		buf_add(out, "SELECT defib_state, count(*), sum(defib_failed) FROM (");
+	for (int i = 0; known && i < st->indexed_states.n; i++) {
+		buf_add(out, i ? "\nUNION ALL SELECT * FROM (SELECT " : "SELECT * FROM (SELECT ");
+		sql_literal(out, st->indexed_states.items[i]);
+		buf_addf(out, " AS defib_state, CASE WHEN %s THEN 1 ELSE 0 END AS defib_failed",
+		         st->failed.text ? st->failed.text : "false");
 		from_table(b, out);
-		buf_addf(out, " WHERE t.state = '%s' LIMIT %d) AS defib_s%d", state, FEW_STATES_MAX, i);
+		buf_addf(out, " WHERE %s = ", buf_text(&state));
+		sql_literal(out, st->indexed_states.items[i]);
+		buf_addf(out, " LIMIT %d) AS defib_s%d", FEW_STATES_MAX, i);
 	}
-	buf_add(out, ") AS defib_s GROUP BY 1");
-	return true;
+	if (known)
+		buf_add(out, ") AS defib_s GROUP BY 1");
+	buf_release(&state);
+	return known;
 }
 
 /* Of each row: whether it failed, whether it ended, and how long it took. */

@@ -28,8 +28,8 @@ struct stats_sample stats_sample(enum store_engine engine, int64_t size, int64_t
 #define STATS_STATES_MAX 50
 bool states_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out);
 /*
- * The same of those states of the built-in queue that an index finds, each up to
- * FEW_STATES_MAX: what needs a person is counted, never guessed. False: another watch.
+ * state, count, failed of those that an index finds, each up to FEW_STATES_MAX: what needs a
+ * person is counted, never guessed. False: the watch names no such states.
  */
 #define FEW_STATES_MAX 100000
 bool few_states_sql(const struct binding *b, struct buf *out);

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "watch/builtin.h"
 
 #define OP(op) (1U << (op))
 #define COMPARES (OP(TERM_IS) | OP(TERM_IS_NOT) | OP(TERM_HAS))
@@ -96,10 +95,11 @@ static defib_err needs(const struct watch *w, const struct term *t, struct failu
 	return DEFIB_USAGE;
 }
 
-/* The states of our own queue are known, and those that the watch gives names to. */
+/* States that the watch gives names to are known, and others only if it does not say that all are.
+ */
 static defib_err take_state(const struct watch *w, const struct term *t, struct failure *f)
 {
-	const char *const *known = is_builtin(w) ? builtin_states : w->states.names;
+	const char *const *known = w->states.names;
 	int64_t code;
 	if (t->op == TERM_HAS || !known || state_named(w, t->value) || int_parse(t->value, &code))
 		return DEFIB_OK;
@@ -107,12 +107,11 @@ static defib_err take_state(const struct watch *w, const struct term *t, struct 
 		if (text_eq(*name, t->value))
 			return DEFIB_OK;
 	const char *near = text_nearest(t->value, known);
-	/* Of a user's table not all states need have names. */
-	if (!near && !is_builtin(w))
+	if (!near && !w->states.all)
 		return DEFIB_OK;
 	fail(f, DEFIB_USAGE, "--where: there is no state \"%s\" in watch %s", t->value, w->name);
-	fail_next(f, near ? "did you mean \"%s\"?" : "%s",
-	          near ? near : "defib stats queue counts its jobs by state");
+	fail_next(f, near ? "did you mean \"%s\"?" : "defib stats %s counts its jobs by state",
+	          near ? near : w->name);
 	return DEFIB_USAGE;
 }
 

@@ -71,7 +71,8 @@ struct crash_budget {
 
 struct state_names {
 	int n;
-	const char **codes, **names;
+	const char **codes, **names; /* names ends with NULL */
+	bool all;                    /* there are no other states */
 };
 
 enum startup_mode { STARTUP_RECOVER, STARTUP_DO, STARTUP_OFF };
@@ -106,6 +107,9 @@ struct stats {
 	struct sql_text where;  /* of which rows */
 	struct sql_text failed; /* which of them count as failed */
 	struct sql_text started_at, finished_at;
+	struct sql_text ready, scheduled; /* which rows wait, now or for their time */
+	struct sql_text held;             /* which say themselves that they are held */
+	struct text_list indexed_states;  /* counted one by one, without a sample */
 };
 
 struct pool {
@@ -171,6 +175,8 @@ struct watch {
 
 	struct text_list show, mask;
 	struct state_names states;
+	bool key_rises;     /* later rows have greater keys */
+	bool may_be_unused; /* no rows are nothing unusual */
 	int64_t every_us, batch, limit, statement_timeout_us;
 	struct guard_limits guard;
 	struct raise_list raise;

@@ -37,7 +37,8 @@ static void relation_more(struct relation *r, const struct enqueue *j)
 	relation_text(r, j->tags);
 }
 
-static void jobs_relation(struct relation *r, enum batch is, const struct enqueue *jobs, int n)
+static void jobs_relation(struct relation *r, enum store_engine engine, enum batch is,
+                          const struct enqueue *jobs, int n)
 {
 	static const struct {
 		const char *name, *type;
@@ -48,7 +49,7 @@ static void jobs_relation(struct relation *r, enum batch is, const struct enqueu
 	               {"timeout_ms", "integer"}, {"unique_key", "text"},
 	               {"tags", "jsonb"}};
 	size_t ncols = is == BATCH_PLAIN ? 4 : sizeof columns / sizeof *columns;
-	relation_init(r, STORE_POSTGRES);
+	relation_init(r, engine);
 	for (size_t i = 0; i < ncols; i++)
 		relation_column(r, columns[i].name, columns[i].type);
 	for (int i = 0; i < n; i++) {
@@ -110,7 +111,7 @@ static defib_err insert_postgres(struct store *s, enum batch is, bool wake,
 	struct store_rows rows;
 	struct relation r;
 	struct buf sql = BUF_INIT;
-	jobs_relation(&r, is, jobs, n);
+	jobs_relation(&r, s->engine, is, jobs, n);
 	buf_add(&sql, inserts[is].before);
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, inserts[is].after);

@@ -386,15 +386,19 @@ static bool is_away(defib_err err)
 	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
 }
 
-/* The built-in queue beside other watches: from when on it is used. */
+/* The queue beside other watches is listed once it is used. */
+static bool waits_for_use(const struct top_view *v, const struct top_bound *b)
+{
+	return v->n > 1 && !b->used && text_eq(b->watch->name, BUILTIN_NAME);
+}
+
 static bool is_shown(struct top_view *v, int watch)
 {
 	struct top_bound *b = &v->watches[watch];
 	struct failure ignored = {0};
-	bool beside = is_builtin(b->watch) && v->n > 1;
-	if (beside && !b->used && queue_in_use(v->reads.store, &b->used, &ignored))
+	if (waits_for_use(v, b) && queue_in_use(v->reads.store, &b->used, &ignored))
 		b->used = false;
-	return !beside || b->used;
+	return !waits_for_use(v, b);
 }
 
 static defib_err read_all(struct reading *r, struct failure *f)
@@ -434,7 +438,7 @@ static void away_rows(struct reading *r)
 	for (int i = 0; i < r->view->n; i++) {
 		const struct top_bound *b = &r->view->watches[i];
 		const char *name = b->watch->name;
-		if (is_builtin(b->watch) && r->view->n > 1 && !b->used)
+		if (waits_for_use(r->view, b))
 			continue;
 		struct top_row *row = new_row(r, TOP_WATCHES, r->view->n);
 		row->watch = i;
