@@ -11,12 +11,19 @@
 #include <assert.h>
 
 #define RETRY_MS 250
+#define CALL_LEAST_MS 100
 
 struct lease_rules lease_rules_of(int64_t lease_ms)
 {
 	int64_t beat_ms = lease_ms / 3;
 
 	return (struct lease_rules){lease_ms, beat_ms, beat_ms < RETRY_MS ? beat_ms : RETRY_MS};
+}
+
+int64_t lease_call_ms(const struct lease_rules *rules)
+{
+	int64_t ms = (rules->lease_ms - rules->beat_ms) / 4;
+	return ms > CALL_LEAST_MS ? ms : CALL_LEAST_MS;
 }
 
 void lease_init(struct lease *l, const struct lease_rules *rules, int64_t sent_ms)

@@ -19,6 +19,11 @@ struct lease_rules {
 
 /* The rules of a lease of that length: three beats, a failed one tried again soon. */
 struct lease_rules lease_rules_of(int64_t lease_ms);
+/*
+ * How long a call on the session that renews may take: one that hangs, and the one that opens
+ * another session, leave time for a renewal before the lease runs out.
+ */
+int64_t lease_call_ms(const struct lease_rules *rules);
 
 enum lease_contact {
 	CONTACT_GOOD,    /* renewed within the beat, more or less */

@@ -127,6 +127,15 @@ static int64_t roll(int64_t below)
 }
 
 /* A driver that sleeps exactly as long as told misses no change and never spins. */
+static void a_call_that_hangs_leaves_time_for_another_session_and_a_renewal(void **state)
+{
+	(void)state;
+	for (int64_t lease_ms = 1000; lease_ms <= 60000; lease_ms += 1000) {
+		struct lease_rules r = lease_rules_of(lease_ms);
+		assert_true(r.beat_ms + 3 * lease_call_ms(&r) < lease_ms);
+	}
+}
+
 static void sleeping_as_told_misses_nothing(void **state)
 {
 	(void)state;
@@ -167,6 +176,7 @@ int main(void)
 		cmocka_unit_test(a_failed_renewal_loses_contact_and_a_good_one_restores_it),
 		cmocka_unit_test(an_expired_lease_that_nobody_took_is_good_again),
 		cmocka_unit_test(taken_sticks),
+		cmocka_unit_test(a_call_that_hangs_leaves_time_for_another_session_and_a_renewal),
 		cmocka_unit_test(sleeping_as_told_misses_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #define GRACE_MS 250        /* that a lock may be away before its worker is taken for dead */
 #define QUIET_MS 10000      /* after an outage of our own nobody is reported by its lock */
 #define GAP_MS 2000         /* a loop that wakes up so much too late was suspended */
+#define OPEN_MS 20          /* until a lost session is tried for again, and twice that, … */
 #define OWN_LOCK_MS 100     /* how often our own lock is tried for while an old session has it */
 #define JUMP_US 5000000     /* clocks that drift apart by more have jumped */
 #define LEFT_MS 15000       /* how often the first asks for jobs of nobody, told or not */
@@ -254,9 +255,24 @@ static void failed(struct life *l, int64_t now_ms)
 	case LIFE_DECLARE:
 		l->tell_ms = now_ms + retry_ms;
 		break;
+	case LIFE_OPEN:
+		l->open_ms = now_ms + l->open_wait_ms;
+		l->open_wait_ms = 2 * l->open_wait_ms < retry_ms ? 2 * l->open_wait_ms : retry_ms;
+		break;
 	default:
 		break;
 	}
+}
+
+/* Whoever reads our lock gives us a short grace: a new session must be there before it ends. */
+static void ended(struct life *l, int64_t now_ms)
+{
+	outage(l, now_ms);
+	if (l->closed)
+		return;
+	l->closed = true;
+	l->open_ms = now_ms;
+	l->open_wait_ms = OPEN_MS;
 }
 
 /*
@@ -269,6 +285,7 @@ static void opened(struct life *l, bool locks, int64_t now_ms)
 	/* The first one was not lost. */
 	if (l->now_us)
 		outage(l, now_ms);
+	l->closed = false;
 	l->can_lock = locks;
 	l->locked = l->leads = false;
 	l->lock_ms = now_ms;
@@ -292,7 +309,7 @@ void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
 		opened(l, e->locks, now_ms);
 		break;
 	case LIFE_ENDED:
-		outage(l, now_ms);
+		ended(l, now_ms);
 		break;
 	case LIFE_EXIT:
 		assert(life_has_room(l));
@@ -333,6 +350,8 @@ static struct life_action own_life(struct life *l, int64_t now_ms)
 	}
 	if (!l->worker && now_ms >= l->register_ms)
 		return DO(.what = LIFE_REGISTER);
+	if (l->worker && l->closed && now_ms >= l->open_ms)
+		return DO(.what = LIFE_OPEN);
 	if (l->worker && !l->locked && now_ms >= l->lock_ms) {
 		l->lock_ms = now_ms + OWN_LOCK_MS;
 		return DO(.what = LIFE_LOCK);
@@ -431,6 +450,7 @@ static int64_t wait_ms(const struct life *l, int64_t now_ms)
 	bool lives = l->worker && !l->starting;
 	const int64_t events[] = {
 		l->worker ? now_ms + lease_wait_ms(&l->lease, now_ms) : l->register_ms,
+		l->worker && l->closed ? l->open_ms : until,
 		l->worker && !l->locked ? l->lock_ms : until,
 		lives ? l->look_ms : until,
 		lives ? l->sweep_ms : until,

@@ -31,6 +31,7 @@ struct life_rules {
 enum life_do {
 	LIFE_WAIT,     /* until wait_ms have passed or something happens */
 	LIFE_REGISTER, /* as a new incarnation */
+	LIFE_OPEN,     /* another session: the last one was lost, and our lock with it */
 	LIFE_LOCK,     /* try for our own lock */
 	LIFE_RENEW,    /* the lease */
 	LIFE_RETURN,   /* we were declared dead: all in hand is lost */
@@ -61,7 +62,7 @@ enum life_happened {
 	LIFE_DONE,     /* what was to be done */
 	LIFE_FAILED,   /* it could not be */
 	LIFE_OPENED,   /* the session is a new one */
-	LIFE_ENDED,    /* the session was lost, or cannot be had */
+	LIFE_ENDED,    /* the session was lost */
 	LIFE_EXIT,     /* of a process that was watched */
 	LIFE_NEWCOMER, /* somebody has registered */
 	LIFE_STARTED,  /* the start-up is over: until then we only live */
@@ -97,9 +98,9 @@ struct life {
 	int64_t worker; /* 0: not registered */
 	struct life_action doing;
 	int64_t doing_ms, until_ms;
-	int64_t register_ms, lock_ms, look_ms, whole_ms, locks_ms, tell_ms;
+	int64_t register_ms, open_ms, open_wait_ms, lock_ms, look_ms, whole_ms, locks_ms, tell_ms;
 	int64_t left_ms, pass_ms, sweep_ms;
-	bool starting, returning, look_whole, judging, set_fellows, compare, can_lock, locked, leads;
+	bool starting, returning, closed, look_whole, judging, set_fellows, compare, can_lock, locked, leads;
 	bool left, found, recover, mass;
 	int judge_at, mismatches;
 	struct life_end ends[LIFE_PENDING];

@@ -484,6 +484,32 @@ static void a_lock_is_no_evidence_after_an_outage_of_our_own(void **state)
 	life_release(&w.life);
 }
 
+static void a_session_that_is_lost_is_opened_at_once_and_tried_for_often(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	w.reads = false;
+	tell(&w, &(struct life_event){.what = LIFE_ENDED});
+	struct life_action a = life_next(&w.life, w.now_ms);
+	assert_int_equal(a.what, LIFE_OPEN);
+	tell(&w, &(struct life_event){.what = LIFE_FAILED});
+	/* Within the grace of whoever reads our lock. */
+	int tries = 0;
+	for (int64_t end = w.now_ms + 200; w.now_ms < end;) {
+		a = life_next(&w.life, w.now_ms);
+		tries += a.what == LIFE_OPEN;
+		w.now_ms += a.what == LIFE_WAIT ? a.wait_ms : 0;
+		tell(&w, &(struct life_event){.what = a.what == LIFE_WAIT ? LIFE_TIME : LIFE_FAILED});
+	}
+	assert_true(tries >= 3);
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	w.reads = true;
+	run(&w, 1000);
+	assert_int_equal(w.done[LIFE_OPEN], 0);
+	life_release(&w.life);
+}
+
 /* ---- jobs ---- */
 
 static void the_first_asks_now_and_then_for_jobs_of_nobody(void **state)
@@ -542,6 +568,7 @@ int main(void)
 		cmocka_unit_test(one_that_renewed_since_its_lock_was_gone_lives),
 		cmocka_unit_test(locks_are_read_only_where_there_is_somebody_to_look_for),
 		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
+		cmocka_unit_test(a_session_that_is_lost_is_opened_at_once_and_tried_for_often),
 		cmocka_unit_test(the_first_asks_now_and_then_for_jobs_of_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

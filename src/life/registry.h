@@ -40,7 +40,11 @@ MUST_CHECK defib_err registry_listen(struct store *s, struct failure *f);
 /* Declare one dead. *won is false when it was not alive any more, or was heard of. */
 MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const struct death *death,
                                            bool *won, struct failure *f);
-/* PostgreSQL: take the advisory lock that shows our life session; true on SQLite. */
+/*
+ * PostgreSQL: hold the advisory lock of this worker with this session too; true on SQLite. It is
+ * shared: a worker's sessions hold it together, so that it is gone when all of them are, and a
+ * session that lingers in the server keeps it from no other.
+ */
 MUST_CHECK defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f);
 /*
  * PostgreSQL: ids whose lock is held. *leads: we are one of the two that read them often; where

@@ -5,6 +5,18 @@
 #include "worker/worker_inside.h"
 
 #include "base/log.h"
+#include "life/registry.h"
+
+/* Beside the session of our life: our lock is gone when both are, as when the process is. */
+static void hold_lock(struct turner *t)
+{
+	struct failure unused = {0};
+	bool held;
+	if (t->locked == t->worker || !t->worker)
+		return;
+	t->locked = t->worker;
+	(void)!registry_hold_lock(t->session.store, t->worker, &held, &unused);
+}
 
 defib_err turns_ready(struct worker *w, struct failure *f)
 {
@@ -18,7 +30,9 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 		t->timeline = t->session.store->timeline.number;
 		t->failed_over = t->failed_over || (before && before != t->timeline);
 		wake_listen(t->wake, t->session.store);
+		t->locked = 0;
 	}
+	hold_lock(t);
 	/* Nothing is claimed or recorded there before the engine knows: epochs may come again. */
 	if (t->failed_over)
 		return fail(f, DEFIB_CONNECTION, "the server failed over: checking its claims first");

@@ -212,6 +212,8 @@ static defib_err ask(struct watchman *w, const struct life_action *a, struct lif
 	if (err)
 		return err;
 	switch (a->what) {
+	case LIFE_OPEN:
+		return DEFIB_OK;
 	case LIFE_REGISTER:
 		return register_self(w, e, f);
 	case LIFE_LOCK:
@@ -264,6 +266,8 @@ static defib_err perform(struct watchman *w, const struct life_action *a, struct
 	if (err)
 		e.what = LIFE_FAILED;
 	tell(w, &e);
+	if (err && (!w->session.store || w->session.store->lost))
+		tell(w, &(struct life_event){.what = LIFE_ENDED});
 	arena_clear(&w->arena);
 	return err;
 }
@@ -282,22 +286,13 @@ static bool take_pokes(struct watchman *w)
 	return stop;
 }
 
-/*
- * A newcomer was told of; or the session has been ended. Whoever reads our lock gives us a short
- * grace: a new session must be there before it ends.
- */
+/* A newcomer was told of; or the session has been ended. */
 static bool hear_session(struct watchman *w)
 {
-	struct failure f = {0};
 	struct store *s = w->session.store;
 	if (!s || !store_notified(s))
 		return false;
-	if (!s->lost) {
-		tell(w, &(struct life_event){.what = LIFE_NEWCOMER});
-	} else if (ready(w, &f)) {
-		log_event(LOG_WARN, "the life session was lost", LOG_STR("because", f.what));
-		tell(w, &(struct life_event){.what = LIFE_ENDED});
-	}
+	tell(w, &(struct life_event){.what = s->lost ? LIFE_ENDED : LIFE_NEWCOMER});
 	return true;
 }
 
@@ -373,6 +368,13 @@ static void watchman_free(struct watchman *w)
 	free(w);
 }
 
+/* A call that hangs must not outlast the lease. */
+static void bound_calls(struct store_options *o, int64_t ms)
+{
+	o->connect_ms = o->call_ms = o->statement_ms = ms;
+	o->lock_ms = ms / 2;
+}
+
 static struct watchman *watchman_new(const struct watchman_options *o)
 {
 	struct watchman *w = mem_alloc(sizeof *w);
@@ -382,6 +384,7 @@ static struct watchman *watchman_new(const struct watchman_options *o)
 	assert(o->nwatches >= 1);
 	w->options = *o;
 	w->session = (struct session){.options = o->store, .open = store_open};
+	bound_calls(&w->session.options, lease_call_ms(&o->lease));
 	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&w->lock, NULL);
 	w->sweeper = sweeper_new(&(struct sweeper_options){

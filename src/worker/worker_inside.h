@@ -80,6 +80,7 @@ struct turner {
 	struct spools *spools; /* NULL: none */
 	struct side_tick side;
 	int64_t worker; /* what the engine was told of our life */
+	int64_t locked; /* whose lock the session was asked to hold; 0: nobody's */
 	enum lease_contact contact;
 	struct chance chance;
 	bool nudge; /* the caller's thread has something to hear of */
