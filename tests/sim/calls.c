@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * calls.c: a statement on its way. It reaches its backend after a while, or never; it is executed
+ * or fails; its reply reaches the client, is lost or comes after the client's deadline. A call
+ * without a session opens one first.
+ */
+#include "sim.h"
+
+#define CALL_US (7 * SECOND) /* the deadline of a call, but for a life's */
+#define KEEPALIVE_US (5 * SECOND) /* how long a server needs to notice that packets vanish */
+#define SLOW 40 /* how much slower a slow server is */
+
+bool reachable(const struct sim *s, const struct process *p)
+{
+	return s->now >= s->cut_until[p->host];
+}
+
+static int64_t latency(struct sim *s)
+{
+	int64_t us = about(s, s->latency_us);
+	return s->now < s->slow_until ? us * SLOW : us;
+}
+
+struct call *call_begin(struct sim *s, struct process *p, enum thread_name t, enum call_kind kind)
+{
+	struct call *c = mem_alloc(sizeof *c);
+	*c = (struct call){.serial = ++s->serial,
+	                   .process = (int)(p - s->processes),
+	                   .pid = p->pid,
+	                   .host = p->host,
+	                   .thread = t,
+	                   .kind = kind,
+	                   .worker = p->worker};
+	p->threads[t].call = c;
+	return c;
+}
+
+static int64_t deadline(const struct sim *s, const struct call *c)
+{
+	struct lease_rules rules = lease_rules_of(s->lease_ms);
+	return c->thread == THREAD_LIFE ? lease_call_ms(&rules) * 1000 : CALL_US;
+}
+
+/* The server lets go of a client that is gone; its locks linger until then. */
+static void end_later(struct sim *s, int64_t backend, const struct process *p)
+{
+	int64_t us = about(s, s->linger_us);
+	after(s, reachable(s, p) ? us : us + KEEPALIVE_US, EV_BACKEND, -1)->number = backend;
+}
+
+/* Filled in, it goes on its way. */
+void call_send(struct sim *s, struct call *c)
+{
+	const struct process *p = &s->processes[c->process];
+	bool arrives = reachable(s, p) && s->now >= s->down_until;
+	c->backend = p->threads[c->thread].backend;
+	struct event *ev = after(s, deadline(s, c), EV_DEADLINE, c->process);
+	ev->number = c->serial;
+	ev->thread = c->thread;
+	if (s->now < s->down_until && reachable(s, p)) { /* refused at once */
+		c->failed = c->lost = true;
+		after(s, latency(s), EV_REPLY, c->process)->call = c;
+	} else if (arrives && !(c->backend && odds(s, s->late / 20))) {
+		/* An error before it was executed; the session may be gone with it. */
+		int64_t us = latency(s) * (c->backend ? 1 : 3);
+		if (odds(s, s->late))
+			us += about(s, 2 * deadline(s, c));
+		after(s, us, EV_EXECUTE, c->process)->call = c;
+	} else {
+		c->done = true; /* it vanishes: only the deadline ends it */
+	}
+}
+
+static int64_t backend_new(struct sim *s, const struct call *c)
+{
+	if (s->nbackends >= s->cap_backends) {
+		s->cap_backends = s->cap_backends ? 2 * s->cap_backends : 256;
+		s->backends = mem_grow(s->backends, sizeof *s->backends * (size_t)s->cap_backends);
+	}
+	s->backends[s->nbackends] = (struct backend){.open = true, .process = c->process};
+	return s->nbackends++;
+}
+
+static bool abandoned(const struct sim *s, const struct call *c)
+{
+	const struct process *p = &s->processes[c->process];
+	return !p->exists || p->pid != c->pid || p->threads[c->thread].call != c;
+}
+
+static void open_session(struct sim *s, struct call *c)
+{
+	if (s->now < s->down_until || odds(s, s->error)) {
+		c->failed = c->lost = true;
+		return;
+	}
+	c->backend = backend_new(s, c);
+}
+
+static void execute(struct sim *s, struct call *c)
+{
+	if (!c->backend)
+		open_session(s, c);
+	else if (!s->backends[c->backend].open || s->now < s->down_until)
+		c->failed = c->lost = true;
+	/* As turns_ready() does: nothing is done there before the engine knows of the fail-over. */
+	const struct process *p = &s->processes[c->process];
+	if (c->thread == THREAD_TURN && (p->failed_over || (p->timeline && p->timeline != s->timeline)))
+		c->failed = true;
+	if (c->failed)
+		return;
+	if (odds(s, s->error)) {
+		c->failed = true;
+		c->lost = roll(s, 2);
+		return;
+	}
+	model_execute(s, c);
+}
+
+void call_execute(struct sim *s, struct call *c)
+{
+	bool left = abandoned(s, c);
+	if (left && (!c->backend || !s->backends[c->backend].open)) {
+		free(c);
+		return;
+	}
+	if (left)
+		s->marks[MARK_late] = true;
+	execute(s, c);
+	if (left) {
+		free(c);
+		return;
+	}
+	const struct process *p = &s->processes[c->process];
+	if (c->lost && c->backend)
+		backend_end(s, c->backend, false);
+	/* The reply vanishes: the thread's call is freed at its deadline. */
+	bool lost = odds(s, s->lost_reply);
+	if (!reachable(s, p) || (lost && roll(s, 4) == 0))
+		return;
+	if (lost) /* a reset, which the client sees */
+		c->failed = c->lost = c->unknown = true;
+	after(s, latency(s), EV_REPLY, c->process)->call = c;
+}
+
+static void finish(struct sim *s, struct process *p, struct call *c)
+{
+	struct thread *t = &p->threads[c->thread];
+	t->call = NULL;
+	if (c->lost) {
+		/* The client lets go of it; the server may not have noticed. */
+		if (t->backend && s->backends[t->backend].open)
+			end_later(s, t->backend, p);
+		t->backend = 0;
+	} else {
+		t->backend = c->backend;
+	}
+	process_answered(s, p, c);
+	free(c);
+}
+
+void call_reply(struct sim *s, struct call *c)
+{
+	struct process *p = &s->processes[c->process];
+	if (p->threads[c->thread].call != c) { /* its deadline came first */
+		free(c);
+		return;
+	}
+	/* A session that ended while the reply was on its way. */
+	if (!c->lost && c->backend && !s->backends[c->backend].open)
+		c->lost = true;
+	finish(s, p, c);
+}
+
+/* The client gives it up. What is still under way is executed all the same; its event frees it. */
+static void give_up(struct sim *s, struct process *p, struct thread *t)
+{
+	struct call *c = t->call;
+	for (int i = 0; i < s->nheap && c == t->call; i++)
+		if (s->heap[i].call == c) {
+			c = mem_alloc(sizeof *c);
+			*c = *t->call;
+		}
+	t->call = c;
+	c->failed = c->lost = c->unknown = true;
+	finish(s, p, c);
+}
+
+void call_deadline(struct sim *s, int64_t serial, struct process *p, int thread)
+{
+	struct thread *t = &p->threads[thread];
+	if (t->call && t->call->serial == serial)
+		give_up(s, p, t);
+}
+
+void call_reset(struct sim *s, struct process *p, int thread)
+{
+	struct thread *t = &p->threads[thread];
+	if (t->call && t->call->backend && !s->backends[t->call->backend].open)
+		give_up(s, p, t);
+}
+
+/* The client hears of it when it looks at its socket. */
+void backend_end(struct sim *s, int64_t id, bool noticed)
+{
+	struct backend *b = &s->backends[id];
+	if (!b->open)
+		return;
+	b->open = false;
+	say(s, "backend %lld of process %d ends, lock %lld", (long long)id, b->process,
+	    (long long)b->lock);
+	struct process *p = &s->processes[b->process];
+	if (!noticed || !p->exists || !reachable(s, p))
+		return;
+	for (int i = 0; i < THREADS; i++)
+		if (p->threads[i].backend == id || (p->threads[i].call && p->threads[i].call->backend == id))
+			after(s, about(s, s->latency_us), EV_NOTICE, b->process)->thread = i;
+}
+
+void backends_end(struct sim *s)
+{
+	for (int64_t i = 1; i < s->nbackends; i++)
+		backend_end(s, i, true);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * checks.c: what must hold (the invariants of docs/internals/proof.md), by what the bookkeeper
+ * outside knows: the jobs themselves, the enqueuers and whoever kills and stops processes.
+ */
+#include "sim.h"
+
+struct truth *truth_of(struct sim *s, int job, int64_t worker, int64_t epoch)
+{
+	for (int i = s->ntruths - 1; i >= 0; i--)
+		if (s->truths[i].job == job && s->truths[i].worker == worker &&
+		    s->truths[i].epoch == epoch)
+			return &s->truths[i];
+	return NULL;
+}
+
+void check_claimed(struct sim *s, int job, int64_t worker, int64_t epoch)
+{
+	if (epoch <= s->last_epoch[job])
+		broken(s, "I4: an epoch did not rise");
+	s->last_epoch[job] = epoch;
+	if (s->ntruths == s->cap_truths) {
+		s->cap_truths = s->cap_truths ? 2 * s->cap_truths : 256;
+		s->truths = mem_grow(s->truths, sizeof *s->truths * (size_t)s->cap_truths);
+	}
+	s->truths[s->ntruths++] = (struct truth){
+		.job = job, .worker = worker, .epoch = epoch, .timeline = s->timeline, .ended = -2};
+}
+
+/* What is recorded is how that run ended; a job that never began can only be handed back. */
+void check_settled(struct sim *s, const struct end *e)
+{
+	const struct truth *t = truth_of(s, e->job, e->worker, e->epoch);
+	if (!t)
+		broken(s, "I3: an end of a claim that never was");
+	else if (t->given_up && e->as == SETTLE_RELEASED)
+		return;
+	else if (t->ended == -1)
+		broken(s, "I2: an end was recorded while the job still runs");
+	else if (t->ended == -2 && e->as != SETTLE_RELEASED && e->as != SETTLE_STOPPED)
+		broken(s, "I2: a job that never began was recorded as ended");
+	else if (t->ended >= 0 && t->ended != (int)e->as &&
+	         (e->as != SETTLE_STOPPED || t->ended == SETTLE_DONE))
+		broken(s, "I2: a run was recorded with another end than it had");
+}
+
+/* I7: who lives is not declared dead for what was not its own fault. */
+void check_declared(struct sim *s, int64_t id, const struct death *d)
+{
+	struct process *v = process_of(s, id);
+	if (text_eq(d->cause, "silent"))
+		s->marks[MARK_silent] = true;
+	else if (d->unheard_ms)
+		s->marks[MARK_lock] = true;
+	else
+		s->marks[MARK_exit] = true;
+	if (!v)
+		return;
+	if (text_eq(d->cause, "silent")) {
+		if (unable_us(s, v) < s->lease_ms * 1000 / 2)
+			broken(s, "I7: a living worker was declared dead for its silence");
+	} else if (!d->unheard_ms) {
+		broken(s, "I7: a living worker was declared dead for an exit");
+	} else if (!v->unable_since && v->unable_end < s->now - d->unheard_ms * 1000 - 100 * MS) {
+		broken(s, "I7: a living worker was declared dead because its lock was gone");
+	}
+}
+
+static void check_database(struct sim *s)
+{
+	for (int i = 0; i < JOBS; i++) {
+		const struct row *r = &s->db.jobs[i];
+		if (s->enqueued[i] && r->state == ROW_NONE)
+			broken(s, "I1: an acknowledged job is not there");
+		if (r->state == ROW_RUNNING && r->owner == 0)
+			broken(s, "I5: a running job has no owner");
+	}
+}
+
+/* Nobody runs more than it has slots, nor a job twice. */
+static void check_process(struct sim *s, const struct process *p)
+{
+	if (!p->exists)
+		return;
+	if (engine_holding(p->engine) < p->nruns)
+		broken(s, "a job runs that is not in hand");
+}
+
+void check_event(struct sim *s)
+{
+	check_database(s);
+	for (int i = 0; i < s->nprocesses; i++)
+		check_process(s, &s->processes[i]);
+}
+
+bool all_final(const struct sim *s)
+{
+	for (int i = 0; i < JOBS; i++)
+		if (s->db.jobs[i].state != ROW_FINAL)
+			return false;
+	for (int i = 0; i < s->nprocesses; i++) {
+		const struct process *p = &s->processes[i];
+		if (p->exists && (engine_holding(p->engine) > 0 || p->nspool > 0))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c: what each statement does to the database, as the SQL says it (sql/, life/registry.c). */
+#include "sim.h"
+
+int64_t server_us(const struct sim *s)
+{
+	return s->now + s->clock_us + 1700000000 * SECOND;
+}
+
+struct incarnation who_of(int host, int pid)
+{
+	struct incarnation who = {.pid_ns = 1, .pid = pid, .start = (uint64_t)pid};
+	(void)snprintf(who.host, sizeof who.host, "h%d", host);
+	(void)snprintf(who.boot_id, sizeof who.boot_id, "b%d", host);
+	return who;
+}
+
+/* ---- the list of workers ---- */
+
+static void do_register(struct sim *s, struct call *c)
+{
+	if (s->db.ids + 1 >= IDS) {
+		c->failed = true;
+		return;
+	}
+	c->worker = ++s->db.ids;
+	s->db.workers[c->worker] = (struct member){.alive = true,
+	                                           .host = c->host,
+	                                           .pid = c->pid,
+	                                           .stamp_us = server_us(s),
+	                                           .lease_ms = s->lease_ms};
+	for (int i = 0; i < s->nprocesses; i++)
+		after(s, about(s, s->latency_us), EV_NEWCOMER, i);
+}
+
+static void do_renew(struct sim *s, struct call *c)
+{
+	struct member *m = &s->db.workers[c->worker];
+	c->refused = !m->alive || m->pid != c->pid;
+	if (c->refused)
+		return;
+	m->stamp_us = server_us(s);
+	for (int i = 0; i < JOBS; i++)
+		c->owned += s->db.jobs[i].state == ROW_RUNNING && s->db.jobs[i].owner == c->worker;
+	struct process *p = process_of(s, c->worker);
+	if (p) {
+		p->unable_us = 0;
+		p->unable_since = p->unable_since ? s->now : 0;
+	}
+}
+
+static void do_look(struct sim *s, struct call *c)
+{
+	int64_t alive[ROWS], n = 0, self = 0;
+	for (int64_t id = 1; id <= s->db.ids && n < ROWS; id++)
+		if (s->db.workers[id].alive) {
+			self = id == c->worker ? n : self;
+			alive[n++] = id;
+		}
+	for (int64_t i = 0; i < n; i++) {
+		const struct member *m = &s->db.workers[alive[i]];
+		if (!c->action.whole && i >= PART_SIDE && i < n - PART_SIDE &&
+		    (i < self - PART_SIDE || i > self + PART_SIDE))
+			continue;
+		c->rows[c->n++] = (struct registered){.id = alive[i],
+		                                      .who = who_of(m->host, m->pid),
+		                                      .lease_us = m->lease_ms * 1000,
+		                                      .stamp_us = m->stamp_us,
+		                                      .now_us = server_us(s),
+		                                      .serves = "queue"};
+	}
+}
+
+/* Shared: a session that lingers keeps it from nobody. */
+static void do_lock(struct sim *s, struct call *c)
+{
+	for (int64_t i = 1; i < s->nbackends; i++)
+		if (i != c->backend && s->backends[i].open && s->backends[i].lock == c->worker)
+			s->marks[MARK_lingered] = true;
+	s->backends[c->backend].lock = c->worker;
+	c->yes = true;
+}
+
+static void do_locks(struct sim *s, struct call *c)
+{
+	int leaders = 0;
+	for (int64_t i = 1; i < s->nbackends; i++) {
+		const struct backend *b = &s->backends[i];
+		leaders += b->open && b->leads;
+		if (b->open && b->lock && c->n < ROWS)
+			c->ids[c->n++] = b->lock;
+	}
+	struct backend *own = &s->backends[c->backend];
+	own->leads = own->leads || leaders < 2;
+	c->yes = own->leads;
+}
+
+static void do_declare(struct sim *s, struct call *c)
+{
+	const struct death *d = &c->action.death;
+	struct member *m = &s->db.workers[c->action.worker];
+	c->yes = m->alive && (!d->stamp_us || d->stamp_us == m->stamp_us) &&
+	         (!d->unheard_ms || m->stamp_us < server_us(s) - d->unheard_ms * 1000);
+	if (!c->yes)
+		return;
+	m->alive = false;
+	say(s, "process %d declares worker %lld dead: %s", c->process, (long long)c->action.worker,
+	    d->cause);
+	check_declared(s, c->action.worker, d);
+}
+
+static bool in_dead_hands(const struct sim *s, const struct row *r)
+{
+	return r->state == ROW_RUNNING && !s->db.workers[r->owner].alive;
+}
+
+static void do_left(struct sim *s, struct call *c)
+{
+	for (int i = 0; i < JOBS; i++)
+		c->yes = c->yes || in_dead_hands(s, &s->db.jobs[i]);
+}
+
+static void do_life(struct sim *s, struct call *c)
+{
+	switch (c->action.what) {
+	case LIFE_REGISTER:
+		do_register(s, c);
+		break;
+	case LIFE_RENEW:
+		do_renew(s, c);
+		break;
+	case LIFE_LOCK:
+		do_lock(s, c);
+		break;
+	case LIFE_LOOK:
+		do_look(s, c);
+		break;
+	case LIFE_LOCKS:
+		do_locks(s, c);
+		break;
+	case LIFE_DECLARE:
+		do_declare(s, c);
+		break;
+	case LIFE_LEFT:
+		do_left(s, c);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- jobs ---- */
+
+/* Whether it is accepted; again, what was accepted before. */
+bool job_settle(struct sim *s, const struct end *e)
+{
+	struct row *row = &s->db.jobs[e->job];
+	if (row->last_owner == e->worker && row->last_epoch == e->epoch) {
+		s->marks[MARK_again] = true;
+		return true;
+	}
+	if (row->state != ROW_RUNNING || row->owner != e->worker || row->epoch != e->epoch) {
+		s->marks[MARK_stale] = true;
+		return false;
+	}
+	say(s, "worker %lld records job %d, epoch %lld, as %s", (long long)e->worker, e->job,
+	    (long long)e->epoch, settle_names[e->as]);
+	check_settled(s, e);
+	row->last_owner = e->worker;
+	row->last_epoch = e->epoch;
+	row->last_as = e->as;
+	bool over = e->as == SETTLE_DONE || (e->as == SETTLE_STOPPED && row->cancel);
+	row->state = over ? ROW_FINAL : ROW_READY;
+	return true;
+}
+
+static void do_claim(struct sim *s, struct call *c)
+{
+	for (int i = 0; i < JOBS && c->nclaims < c->room; i++) {
+		struct row *row = &s->db.jobs[i];
+		if (row->state != ROW_READY || i % POOLS != c->pool)
+			continue;
+		row->state = ROW_RUNNING;
+		row->owner = c->claimer;
+		row->epoch++;
+		c->claims[c->nclaims++] = (struct end){.job = i, .epoch = row->epoch};
+		say(s, "worker %lld claims job %d, epoch %lld", (long long)c->claimer, i,
+		    (long long)row->epoch);
+		check_claimed(s, i, c->claimer, row->epoch);
+	}
+}
+
+static bool is_kept(const struct call *c, int job, const struct row *row)
+{
+	for (int i = 0; i < c->nspool; i++)
+		if (c->spool[i].job == job && c->spool[i].worker == row->owner &&
+		    c->spool[i].epoch == row->epoch)
+			return true;
+	return false;
+}
+
+static int name_jobs(const struct sim *s, const struct call *c, bool cancelled, struct end *out)
+{
+	int n = 0;
+	for (int i = 0; i < JOBS; i++) {
+		const struct row *row = &s->db.jobs[i];
+		if (row->state == ROW_RUNNING && row->owner == c->claimer && i % POOLS == c->pool &&
+		    (cancelled ? row->cancel : !is_kept(c, i, row)))
+			out[n++] = (struct end){.job = i, .epoch = row->epoch};
+	}
+	return n;
+}
+
+static void settle_all(struct sim *s, struct end *ends, int n)
+{
+	for (int i = 0; i < n; i++) {
+		ends[i].refused = s->refuses[ends[i].job];
+		if (ends[i].refused)
+			s->marks[MARK_refused] = true;
+		else
+			ends[i].accepted = job_settle(s, &ends[i]);
+	}
+}
+
+static void do_part(struct sim *s, struct call *c)
+{
+	bool behind = false;
+	if (c->drain)
+		settle_all(s, c->spool, c->nspool);
+	for (int i = 0; c->drain && i < c->nspool; i++)
+		behind = behind || c->spool[i].refused;
+	if (!behind)
+		settle_all(s, c->ends, c->nends);
+	for (int i = 0; behind && i < c->nends; i++)
+		c->ends[i].refused = true;
+	c->gone = c->claimer && !s->db.workers[c->claimer].alive;
+	if (!c->claimer || c->gone)
+		return;
+	do_claim(s, c);
+	if (c->cancels)
+		c->ncancelling = name_jobs(s, c, true, c->cancelling);
+	if (c->compares)
+		c->nhas = name_jobs(s, c, false, c->has);
+}
+
+/* As the sweeper does: only what the dead had. */
+static void do_recover(struct sim *s, struct call *c)
+{
+	for (int i = 0; i < JOBS; i++) {
+		struct row *row = &s->db.jobs[i];
+		if (!in_dead_hands(s, row) || (c->dead && row->owner != c->dead))
+			continue;
+		say(s, "process %d recovers job %d of worker %lld", c->process, i, (long long)row->owner);
+		row->state = ROW_READY;
+		row->crashes += !c->mass;
+		s->marks[MARK_recovered] = true;
+		for (int k = 0; k < s->nprocesses; k++)
+			after(s, about(s, s->latency_us), EV_WORK, k);
+	}
+}
+
+static bool writes(const struct call *c)
+{
+	if (c->kind != CALL_LIFE)
+		return true;
+	return c->action.what == LIFE_REGISTER || c->action.what == LIFE_RENEW ||
+	       c->action.what == LIFE_DECLARE;
+}
+
+void model_execute(struct sim *s, struct call *c)
+{
+	c->done = true;
+	if (writes(c) && s->now < s->readonly_until) {
+		c->failed = c->readonly = true;
+		s->marks[MARK_readonly] = true;
+		return;
+	}
+	if (c->thread == THREAD_TURN) /* hold_lock() of worker/turns.c */
+		s->backends[c->backend].lock = c->worker;
+	if (c->kind == CALL_LIFE) {
+		do_life(s, c);
+	} else if (c->kind == CALL_PART) {
+		do_part(s, c);
+	} else if (c->kind == CALL_RECOVER) {
+		do_recover(s, c);
+	}
+}

@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * process.c: a worker's process. What worker/watchman.c and worker/worker_turns.c do with threads
+ * and sessions is done here with events: they tell what happened, do what engine and life say,
+ * and sleep. A thread that waits for a reply does nothing else.
+ */
+#include "sim.h"
+
+#define SLEEP_MOST_US SECOND
+#define REOPEN_US (250 * MS)
+#define SOON_US 100 /* how long a thread needs to wake up */
+
+static void life_go(struct sim *s, struct process *p);
+static void turn_go(struct sim *s, struct process *p);
+static void sweep_go(struct sim *s, struct process *p);
+
+static int index_of(const struct sim *s, const struct process *p)
+{
+	return (int)(p - s->processes);
+}
+
+static void wake_in(struct sim *s, struct process *p, enum thread_name t, int64_t us)
+{
+	struct event *ev = after(s, us, EV_WAKE, index_of(s, p));
+	ev->thread = t;
+	ev->number = ++p->threads[t].wake;
+}
+
+void process_poke(struct sim *s, struct process *p, enum thread_name t)
+{
+	if (!p->threads[t].call)
+		wake_in(s, p, t, SOON_US);
+}
+
+struct process *process_of(struct sim *s, int64_t worker)
+{
+	for (int i = 0; i < s->nprocesses; i++)
+		if (s->processes[i].exists && worker && s->processes[i].life.worker == worker)
+			return &s->processes[i];
+	return NULL;
+}
+
+/* ---- the thread of its life ---- */
+
+static void life_tell_it(struct sim *s, struct process *p, const struct life_event *e)
+{
+	bool held = silence_holds(&p->life.silence);
+	enum lease_contact before = life_contact(&p->life, boot_ms(s, p));
+	life_tell(&p->life, e, boot_ms(s, p));
+	if (!held && silence_holds(&p->life.silence))
+		s->marks[MARK_brake] = true;
+	if (before != life_contact(&p->life, boot_ms(s, p)))
+		process_poke(s, p, THREAD_TURN);
+}
+
+static bool pid_exists(const struct sim *s, int pid)
+{
+	for (int i = 0; i < s->nprocesses; i++)
+		if (s->processes[i].exists && s->processes[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void watch_fellows(struct sim *s, struct process *p)
+{
+	struct incarnation who[2 * PART_SIDE];
+	int64_t before[2 * PART_SIDE];
+	int nbefore = p->nwatched;
+	memcpy(before, p->watched, sizeof before);
+	p->nwatched = part_fellows(&p->life.part, p->watched, who);
+	for (int i = 0; i < p->nwatched; i++) {
+		bool known = false;
+		p->watched_pid[i] = (int)who[i].pid;
+		for (int k = 0; k < nbefore; k++)
+			known = known || before[k] == p->watched[i];
+		if (!known && !pid_exists(s, p->watched_pid[i]))
+			process_exit_seen(s, p, p->watched[i], false);
+	}
+}
+
+void process_exit_seen(struct sim *s, struct process *p, int64_t id, bool seen)
+{
+	if (p->nexits < 64) {
+		p->exits[p->nexits].id = id;
+		p->exits[p->nexits++].seen = seen;
+	}
+	process_poke(s, p, THREAD_LIFE);
+}
+
+static void recover(struct sim *s, struct process *p, int64_t dead, bool mass)
+{
+	if (p->nrecoveries < 64) {
+		p->recoveries[p->nrecoveries].dead = dead;
+		p->recoveries[p->nrecoveries++].mass = mass;
+	}
+	process_poke(s, p, THREAD_SWEEP);
+}
+
+/* What needs no database. */
+static bool life_here(struct sim *s, struct process *p, const struct life_action *a)
+{
+	switch (a->what) {
+	case LIFE_RETURN:
+		say(s, "process %d: worker %lld was declared dead", index_of(s, p), (long long)p->worker);
+		s->marks[MARK_declared] = true;
+		p->worker = 0;
+		process_poke(s, p, THREAD_TURN);
+		return true;
+	case LIFE_FELLOWS:
+		watch_fellows(s, p);
+		return true;
+	case LIFE_RECOVER:
+		recover(s, p, a->worker, a->mass);
+		return true;
+	case LIFE_SWEEP:
+		if (a->queue)
+			recover(s, p, 0, false);
+		return true;
+	case LIFE_COMPARE:
+		p->compare = true;
+		process_poke(s, p, THREAD_TURN);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void life_take_news(struct sim *s, struct process *p)
+{
+	life_tell_it(s, p, &(struct life_event){.what = LIFE_TIME});
+	if (p->newcomer)
+		life_tell_it(s, p, &(struct life_event){.what = LIFE_NEWCOMER});
+	if (p->session_ended)
+		life_tell_it(s, p, &(struct life_event){.what = LIFE_ENDED});
+	p->newcomer = p->session_ended = false;
+	for (int i = 0; i < p->nexits && life_has_room(&p->life); i++)
+		life_tell_it(s, p,
+		             &(struct life_event){
+						 .what = LIFE_EXIT, .id = p->exits[i].id, .seen = p->exits[i].seen});
+	p->nexits = 0;
+}
+
+static void life_go(struct sim *s, struct process *p)
+{
+	struct thread *t = &p->threads[THREAD_LIFE];
+	while (!t->call) {
+		struct life_action a = life_next(&p->life, boot_ms(s, p));
+		if (a.what == LIFE_WAIT) {
+			wake_in(s, p, THREAD_LIFE, a.wait_ms * 1000);
+			return;
+		} else if (life_here(s, p, &a)) {
+			life_tell_it(s, p, &(struct life_event){.what = LIFE_DONE});
+		} else {
+			struct call *c = call_begin(s, p, THREAD_LIFE, CALL_LIFE);
+			c->action = a;
+			c->worker = p->life.worker;
+			c->holding = p->engine ? engine_holding(p->engine) : 0;
+			call_send(s, c);
+		}
+	}
+}
+
+static void life_answered(struct sim *s, struct process *p, const struct call *c, bool opened)
+{
+	if (opened)
+		life_tell_it(s, p, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	struct life_event e = {.what = c->failed ? LIFE_FAILED : LIFE_DONE,
+	                       .yes = c->yes,
+	                       .refused = c->refused,
+	                       .owned = c->owned,
+	                       .holding = c->holding,
+	                       .rows = c->rows,
+	                       .ids = c->ids,
+	                       .n = c->n};
+	bool registered = c->action.what == LIFE_REGISTER && !c->failed;
+	if (registered) {
+		e.worker = p->worker = c->worker;
+		e.who = &p->who;
+		say(s, "process %d is worker %lld", index_of(s, p), (long long)c->worker);
+	}
+	if (c->failed || c->action.what == LIFE_RENEW || c->action.what == LIFE_LOCK)
+		say(s, "process %d: life action %d %s%s, %s", index_of(s, p), (int)c->action.what,
+		    c->failed ? "failed" : "done", c->lost ? ", session lost" : "", c->yes ? "yes" : "no");
+	life_tell_it(s, p, &e);
+	if (c->failed && !p->threads[THREAD_LIFE].backend)
+		life_tell_it(s, p, &(struct life_event){.what = LIFE_ENDED});
+	if (registered) {
+		life_tell_it(s, p, &(struct life_event){.what = LIFE_STARTED});
+		process_poke(s, p, THREAD_TURN);
+	}
+	life_go(s, p);
+}
+
+/* ---- jobs that run ---- */
+
+static void end_job(struct sim *s, struct process *p, int i, enum settle_as as)
+{
+	struct job *j = p->runs[i].job;
+	struct truth *t = truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, j->claim.epoch);
+	say(s, "process %d: job %s, epoch %lld, ends as %s", index_of(s, p), j->claim.key,
+	    (long long)j->claim.epoch, settle_names[as]);
+	j->as = as;
+	j->ran_ms = 1;
+	if (t)
+		t->ended = (int)as;
+	p->runs[i] = p->runs[--p->nruns];
+	p->ended[p->nended++] = j;
+	process_poke(s, p, THREAD_TURN);
+}
+
+static int running(const struct process *p, int pool)
+{
+	int n = 0;
+	for (int i = 0; i < p->nruns; i++)
+		n += p->runs[i].begun && p->runs[i].job->pool == pool;
+	return n;
+}
+
+static const struct engine_pool pools[POOLS] = {
+	{.concurrency = 3, .poll_ms = 200, .same_jobs = 0},
+	{.concurrency = 2, .poll_ms = 300, .same_jobs = 1, .told = true, .exclusive = true, .ahead = 2},
+};
+
+static void begin_runs(struct sim *s, struct process *p)
+{
+	for (int i = 0; i < p->nruns; i++) {
+		struct run *r = &p->runs[i];
+		if (r->begun || running(p, r->job->pool) >= pools[r->job->pool].concurrency)
+			continue;
+		r->begun = true;
+		after(s, about(s, s->run_us), EV_RUN, index_of(s, p))->number = r->serial;
+	}
+}
+
+static void start_job(struct sim *s, struct process *p, struct job *j)
+{
+	int job = (int)strtol(j->claim.key, NULL, 10);
+	struct truth *t = truth_of(s, job, j->worker, j->claim.epoch);
+	if (t && t->ended != -2)
+		broken(s, "I2: a claim was started twice");
+	if (t)
+		t->ended = -1;
+	p->runs[p->nruns++] = (struct run){.job = j, .serial = ++s->serial};
+	begin_runs(s, p);
+}
+
+void process_run_over(struct sim *s, struct process *p, int64_t serial)
+{
+	static const enum settle_as ends[] = {SETTLE_DONE, SETTLE_DONE, SETTLE_DONE, SETTLE_FAILED};
+	for (int i = 0; i < p->nruns; i++)
+		if (p->runs[i].serial == serial) {
+			end_job(s, p, i, s->healed ? SETTLE_DONE : ends[roll(s, 4)]);
+			begin_runs(s, p);
+			return;
+		}
+}
+
+/* Some programs obey soon, the others go on to their end. */
+static void stop_job(struct sim *s, struct process *p, const struct job *j)
+{
+	for (int i = 0; i < p->nruns; i++)
+		if (p->runs[i].job == j && (!p->runs[i].begun || roll(s, 2))) {
+			end_job(s, p, i, SETTLE_STOPPED);
+			begin_runs(s, p);
+			return;
+		}
+}
+
+static void return_jobs(struct sim *s, struct process *p, int pool)
+{
+	for (int i = p->nruns - 1; i >= 0; i--)
+		if (!p->runs[i].begun && p->runs[i].job->pool == pool)
+			end_job(s, p, i, SETTLE_RELEASED);
+}
+
+/* ---- the thread that turns ---- */
+
+static void step(struct sim *s, struct process *p, struct engine_event ev)
+{
+	ev.chance = (double)roll(s, 1000) / 1000;
+	engine_step(p->engine, &ev, boot_us(s, p));
+}
+
+static void tell_life(struct sim *s, struct process *p)
+{
+	enum lease_contact contact = life_contact(&p->life, boot_ms(s, p));
+	if (p->worker == p->told_worker && contact == p->told_contact)
+		return;
+	p->told_worker = p->worker;
+	p->told_contact = contact;
+	step(s, p,
+	     (struct engine_event){.kind = EVENT_LIFE, .worker = p->worker, .contact = contact});
+}
+
+static void tell_all(struct sim *s, struct process *p)
+{
+	tell_life(s, p);
+	if (p->compare)
+		step(s, p, (struct engine_event){.kind = EVENT_COMPARE});
+	if (p->woken)
+		step(s, p, (struct engine_event){.kind = EVENT_WOKEN});
+	p->compare = p->woken = false;
+	for (int i = 0; i < p->nended; i++) {
+		p->ended[i]->queued = NULL;
+		step(s, p, (struct engine_event){.kind = EVENT_ENDED, .job = p->ended[i]});
+	}
+	p->nended = 0;
+	if (p->failed_over)
+		step(s, p, (struct engine_event){.kind = EVENT_TIMELINE});
+	p->failed_over = false;
+	step(s, p, (struct engine_event){.kind = EVENT_TICK});
+}
+
+static int64_t kept_of(const struct process *p, int pool)
+{
+	int64_t n = 0;
+	for (int i = 0; i < p->nspool; i++)
+		n += p->spool[i].job % POOLS == pool;
+	return n;
+}
+
+static void tell_spooled(struct sim *s, struct process *p)
+{
+	for (int i = 0; i < POOLS; i++)
+		step(s, p,
+		     (struct engine_event){.kind = EVENT_WAITING, .pool = i, .count = kept_of(p, i)});
+}
+
+static void keep(struct sim *s, struct process *p, struct job *j)
+{
+	bool full = s->now < s->full_until[p->host];
+	while (j) {
+		struct job *next = j->queued;
+		bool kept = !full && p->nspool < SPOOL_MOST;
+		if (kept) {
+			p->spool[p->nspool++] = (struct end){.job = (int)strtol(j->claim.key, NULL, 10),
+			                                     .worker = j->worker,
+			                                     .epoch = j->claim.epoch,
+			                                     .as = j->as};
+			s->marks[MARK_spooled] = true;
+		}
+		j->queued = NULL;
+		step(s, p, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept});
+		j = next;
+	}
+	tell_spooled(s, p);
+}
+
+static void send_part(struct sim *s, struct process *p)
+{
+	const struct turn_part *part = &p->turn->parts[p->part];
+	struct call *c = call_begin(s, p, THREAD_TURN, CALL_PART);
+	c->part = p->part;
+	c->pool = part->pool;
+	c->claimer = part->claimer;
+	c->room = part->room;
+	c->drain = part->drain;
+	c->cancels = part->cancels;
+	c->compares = part->compares;
+	for (int i = 0; i < p->nspool; i++)
+		if (p->spool[i].job % POOLS == part->pool)
+			c->spool[c->nspool++] = p->spool[i];
+	for (int i = 0; i < part->nends && i < SPOOL_MOST; i++)
+		c->ends[c->nends++] = (struct end){.job = (int)strtol(part->ends[i].key, NULL, 10),
+		                                   .worker = part->worker,
+		                                   .epoch = part->ends[i].epoch,
+		                                   .as = part->ends[i].as};
+	call_send(s, c);
+}
+
+static void give_up(struct sim *s, const struct job *j)
+{
+	struct truth *t = truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, j->claim.epoch);
+	s->marks[MARK_given_up] = true;
+	if (t)
+		t->given_up = true;
+}
+
+static void do_action(struct sim *s, struct process *p, const struct engine_action *a)
+{
+	switch (a->kind) {
+	case ACTION_START:
+		start_job(s, p, a->job);
+		break;
+	case ACTION_STOP:
+		stop_job(s, p, a->job);
+		break;
+	case ACTION_RETURN:
+		return_jobs(s, p, a->pool);
+		break;
+	case ACTION_TURN:
+		p->turn = a->turn;
+		break;
+	case ACTION_SPOOL:
+		keep(s, p, a->job);
+		break;
+	case ACTION_GIVEN_UP:
+		give_up(s, a->job);
+		break;
+	case ACTION_STRAY:
+		s->marks[MARK_stray] = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void turn_go(struct sim *s, struct process *p)
+{
+	struct thread *t = &p->threads[THREAD_TURN];
+	struct engine_action a;
+	if (t->call)
+		return;
+	tell_all(s, p);
+	while (engine_next(p->engine, &a))
+		do_action(s, p, &a);
+	if (p->turn && p->turn->nparts > 0) {
+		p->part = 0;
+		send_part(s, p);
+		return;
+	}
+	if (p->turn) { /* progress alone */
+		struct turn *turn = p->turn;
+		p->turn = NULL;
+		step(s, p, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
+		wake_in(s, p, THREAD_TURN, SOON_US);
+		return;
+	}
+	if (!t->backend) {
+		wake_in(s, p, THREAD_TURN, REOPEN_US);
+		return;
+	}
+	int64_t us = engine_wait_us(p->engine, boot_us(s, p));
+	wake_in(s, p, THREAD_TURN, us > SLEEP_MOST_US ? SLEEP_MOST_US : us < SOON_US ? SOON_US : us);
+}
+
+static struct settlement *named(struct turn *t, const struct end *ends, int n)
+{
+	struct settlement *out = ARENA_ARRAY(&t->arena, struct settlement, n + 1);
+	for (int i = 0; i < n; i++)
+		out[i] = (struct settlement){.key = arena_printf(&t->arena, "%d", ends[i].job),
+		                             .epoch = ends[i].epoch};
+	return out;
+}
+
+/* What the spool may let go of. */
+static int64_t drained(struct sim *s, struct process *p, const struct call *c)
+{
+	for (int i = 0; i < c->nspool; i++) {
+		if (c->spool[i].refused)
+			continue;
+		for (int k = 0; k < p->nspool; k++)
+			if (p->spool[k].job == c->spool[i].job && p->spool[k].worker == c->spool[i].worker &&
+			    p->spool[k].epoch == c->spool[i].epoch) {
+				memmove(p->spool + k, p->spool + k + 1,
+				        sizeof *p->spool * (size_t)(--p->nspool - k));
+				s->marks[MARK_drained] = true;
+				break;
+			}
+	}
+	return kept_of(p, c->pool);
+}
+
+static void take_part(struct sim *s, struct process *p, const struct call *c)
+{
+	static const struct failure refused = {.code = DEFIB_CONSTRAINT, .what = "refused"};
+	struct turn *t = p->turn;
+	struct turn_part *part = &t->parts[c->part];
+	if (c->failed) {
+		part->err = part->f.code = c->unknown ? DEFIB_UNKNOWN_OUTCOME : DEFIB_CONNECTION;
+		part->away = true;
+		return;
+	}
+	part->why = ARENA_ARRAY(&t->arena, const struct failure *, part->nends + 1);
+	for (int i = 0; i < part->nends; i++) {
+		part->ends[i].accepted = c->ends[i].accepted;
+		part->why[i] = c->ends[i].refused ? &refused : NULL;
+	}
+	part->gone = c->gone;
+	part->claims = ARENA_ARRAY(&t->arena, struct claimed, c->nclaims + 1);
+	for (int i = 0; i < c->nclaims; i++)
+		part->claims[part->nclaims++] =
+			(struct claimed){.key = arena_printf(&t->arena, "%d", c->claims[i].job),
+		                     .epoch = c->claims[i].epoch,
+		                     .timeline = s->timeline};
+	part->cancelling = named(t, c->cancelling, c->ncancelling);
+	part->ncancelling = c->ncancelling;
+	part->has = named(t, c->has, c->nhas);
+	part->nhas = c->nhas;
+	if (c->drain)
+		part->spooled = drained(s, p, c);
+}
+
+static void part_answered(struct sim *s, struct process *p, const struct call *c)
+{
+	take_part(s, p, c);
+	if (++p->part < p->turn->nparts) {
+		send_part(s, p);
+		return;
+	}
+	struct turn *turn = p->turn;
+	p->turn = NULL;
+	tell_life(s, p);
+	step(s, p, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
+	turn_go(s, p);
+}
+
+/* ---- the sweeper ---- */
+
+static void sweep_go(struct sim *s, struct process *p)
+{
+	if (p->threads[THREAD_SWEEP].call || p->nrecoveries == 0)
+		return;
+	struct call *c = call_begin(s, p, THREAD_SWEEP, CALL_RECOVER);
+	c->dead = p->recoveries[0].dead;
+	c->mass = p->recoveries[0].mass;
+	p->nrecoveries--;
+	memmove(p->recoveries, p->recoveries + 1, sizeof *p->recoveries * (size_t)p->nrecoveries);
+	call_send(s, c);
+}
+
+/* ---- what happens to it ---- */
+
+static void note_opened(struct sim *s, struct process *p, const struct call *c)
+{
+	if (c->thread != THREAD_TURN)
+		return;
+	if (p->timeline && p->timeline != s->timeline)
+		p->failed_over = true;
+	p->timeline = s->timeline;
+}
+
+void process_answered(struct sim *s, struct process *p, const struct call *c)
+{
+	bool opened = c->backend && p->threads[c->thread].backend == c->backend &&
+	              p->opened[c->thread] != c->backend;
+	if (opened) {
+		p->opened[c->thread] = c->backend;
+		note_opened(s, p, c);
+	}
+	if (c->readonly) { /* a reason to open another session */
+		if (s->backends[c->backend].open)
+			backend_end(s, c->backend, false);
+		p->threads[c->thread].backend = 0;
+	}
+	if (c->thread == THREAD_LIFE)
+		life_answered(s, p, c, opened);
+	else if (c->kind == CALL_PART)
+		part_answered(s, p, c);
+	else if (c->thread == THREAD_SWEEP)
+		sweep_go(s, p);
+	else
+		turn_go(s, p);
+}
+
+void process_notice(struct sim *s, struct process *p, int thread)
+{
+	struct thread *t = &p->threads[thread];
+	if (t->call)
+		call_reset(s, p, thread);
+	if (t->call || !t->backend || s->backends[t->backend].open)
+		return;
+	t->backend = 0;
+	if (thread == THREAD_LIFE)
+		p->session_ended = true;
+	process_poke(s, p, (enum thread_name)thread);
+}
+
+void process_wake(struct sim *s, const struct event *ev)
+{
+	struct process *p = &s->processes[ev->process];
+	struct thread *t = &p->threads[ev->thread];
+	if (t->wake != ev->number || t->call)
+		return;
+	if (ev->thread == THREAD_LIFE) {
+		life_take_news(s, p);
+		life_go(s, p);
+	} else if (ev->thread == THREAD_TURN) {
+		turn_go(s, p);
+	} else {
+		sweep_go(s, p);
+	}
+}
+
+void process_begin(struct sim *s, int i)
+{
+	struct process *p = &s->processes[i];
+	struct process old = *p;
+	memset(p, 0, sizeof *p);
+	p->exists = true;
+	p->host = old.host;
+	p->pid = (int)++s->pids;
+	p->who = who_of(p->host, p->pid);
+	memcpy(p->spool, old.spool, sizeof p->spool);
+	p->nspool = old.nspool;
+	struct life_rules rules = {.lease = lease_rules_of(s->lease_ms), .look_ms = 1000};
+	life_init(&p->life, &rules);
+	struct engine_options o = {.pools = pools, .npools = POOLS, .grace_ms = 1000};
+	p->engine = engine_new(&o, boot_us(s, p));
+	p->told_contact = CONTACT_TAKEN;
+	tell_spooled(s, p);
+	say(s, "process %d starts on host %d, pid %d", i, p->host, p->pid);
+	note_unable(s, p, !reachable(s, p));
+	life_go(s, p);
+	wake_in(s, p, THREAD_TURN, SOON_US);
+}
+
+static bool on_its_way(const struct sim *s, const struct call *c)
+{
+	for (int i = 0; i < s->nheap; i++)
+		if (s->heap[i].call == c)
+			return true;
+	return false;
+}
+
+/* kill -9: its jobs end with it, its sessions when the server notices. */
+void process_end(struct sim *s, int i)
+{
+	struct process *p = &s->processes[i];
+	int64_t id = p->life.worker;
+	p->exists = false;
+	for (int t = 0; t < THREADS; t++) {
+		if (p->threads[t].call && !on_its_way(s, p->threads[t].call))
+			free(p->threads[t].call);
+		p->threads[t].call = NULL;
+	}
+	for (int64_t b = 1; b < s->nbackends; b++)
+		if (s->backends[b].open && s->backends[b].process == i)
+			after(s, about(s, reachable(s, p) ? s->latency_us : 5 * SECOND), EV_BACKEND, -1)->number = b;
+	/* Whoever runs a job has it: the engine frees what is left in hand. */
+	engine_free(p->engine);
+	life_release(&p->life);
+	for (int k = 0; k < s->nprocesses; k++)
+		for (int n = 0; s->processes[k].exists && n < s->processes[k].nwatched; n++)
+			if (s->processes[k].watched[n] == id && s->processes[k].watched_pid[n] == p->pid)
+				after(s, 100, EV_EXIT, k)->number = id;
+}
