@@ -100,7 +100,8 @@ struct life {
 	int64_t doing_ms, until_ms;
 	int64_t register_ms, open_ms, open_wait_ms, lock_ms, look_ms, whole_ms, locks_ms, tell_ms;
 	int64_t left_ms, pass_ms, sweep_ms;
-	bool starting, returning, closed, look_whole, judging, set_fellows, compare, can_lock, locked, leads;
+	bool starting, returning, closed, look_whole, judging, set_fellows, compare, can_lock, locked,
+		leads;
 	bool left, found, recover, mass;
 	int judge_at, mismatches;
 	struct life_end ends[LIFE_PENDING];

@@ -226,8 +226,8 @@ defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct fai
 	*held = true;
 	if (!store_has_session_locks(s))
 		return DEFIB_OK;
-	return one(s, "SELECT 1 WHERE pg_try_advisory_lock_shared($1::integer, $2::integer)", params, 2, held,
-	           &unused, f);
+	return one(s, "SELECT 1 WHERE pg_try_advisory_lock_shared($1::integer, $2::integer)", params, 2,
+	           held, &unused, f);
 }
 
 defib_err registry_listen(struct store *s, struct failure *f)

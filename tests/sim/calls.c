@@ -5,9 +5,9 @@
  */
 #include "sim.h"
 
-#define CALL_US (7 * SECOND) /* the deadline of a call, but for a life's */
+#define CALL_US (7 * SECOND)      /* the deadline of a call, but for a life's */
 #define KEEPALIVE_US (5 * SECOND) /* how long a server needs to notice that packets vanish */
-#define SLOW 40 /* how much slower a slow server is */
+#define SLOW 40                   /* how much slower a slow server is */
 
 bool reachable(const struct sim *s, const struct process *p)
 {
@@ -211,7 +211,8 @@ void backend_end(struct sim *s, int64_t id, bool noticed)
 	if (!noticed || !p->exists || !reachable(s, p))
 		return;
 	for (int i = 0; i < THREADS; i++)
-		if (p->threads[i].backend == id || (p->threads[i].call && p->threads[i].call->backend == id))
+		if (p->threads[i].backend == id ||
+		    (p->threads[i].call && p->threads[i].call->backend == id))
 			after(s, about(s, s->latency_us), EV_NOTICE, b->process)->thread = i;
 }
 

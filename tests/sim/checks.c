@@ -7,8 +7,7 @@
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int64_t epoch)
 {
 	for (int i = s->ntruths - 1; i >= 0; i--)
-		if (s->truths[i].job == job && s->truths[i].worker == worker &&
-		    s->truths[i].epoch == epoch)
+		if (s->truths[i].job == job && s->truths[i].worker == worker && s->truths[i].epoch == epoch)
 			return &s->truths[i];
 	return NULL;
 }

@@ -287,8 +287,7 @@ static void tell_life(struct sim *s, struct process *p)
 		return;
 	p->told_worker = p->worker;
 	p->told_contact = contact;
-	step(s, p,
-	     (struct engine_event){.kind = EVENT_LIFE, .worker = p->worker, .contact = contact});
+	step(s, p, (struct engine_event){.kind = EVENT_LIFE, .worker = p->worker, .contact = contact});
 }
 
 static void tell_all(struct sim *s, struct process *p)
@@ -321,8 +320,7 @@ static int64_t kept_of(const struct process *p, int pool)
 static void tell_spooled(struct sim *s, struct process *p)
 {
 	for (int i = 0; i < POOLS; i++)
-		step(s, p,
-		     (struct engine_event){.kind = EVENT_WAITING, .pool = i, .count = kept_of(p, i)});
+		step(s, p, (struct engine_event){.kind = EVENT_WAITING, .pool = i, .count = kept_of(p, i)});
 }
 
 static void keep(struct sim *s, struct process *p, struct job *j)
@@ -625,7 +623,8 @@ void process_end(struct sim *s, int i)
 	}
 	for (int64_t b = 1; b < s->nbackends; b++)
 		if (s->backends[b].open && s->backends[b].process == i)
-			after(s, about(s, reachable(s, p) ? s->latency_us : 5 * SECOND), EV_BACKEND, -1)->number = b;
+			after(s, about(s, reachable(s, p) ? s->latency_us : 5 * SECOND), EV_BACKEND, -1)
+				->number = b;
 	/* Whoever runs a job has it: the engine frees what is left in hand. */
 	engine_free(p->engine);
 	life_release(&p->life);

@@ -83,10 +83,8 @@ struct event *after(struct sim *s, int64_t us, enum event_kind kind, int process
 		s->heap = mem_grow(s->heap, sizeof *s->heap * (size_t)s->cap_heap);
 	}
 	int i = s->nheap++;
-	s->heap[i] = (struct event){.at = s->now + (us > 0 ? us : 0),
-	                            .order = s->order++,
-	                            .kind = kind,
-	                            .process = process};
+	s->heap[i] = (struct event){
+		.at = s->now + (us > 0 ? us : 0), .order = s->order++, .kind = kind, .process = process};
 	if (process >= 0)
 		s->heap[i].pid = s->processes[process].pid;
 	while (i > 0 && before(&s->heap[i], &s->heap[(i - 1) / 2])) {

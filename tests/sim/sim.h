@@ -222,24 +222,24 @@ enum trouble {
 
 /* Rare paths that a set of runs must have taken. X(name) */
 #define MARK_LIST(X)                                                                               \
-	X(silent)      /* a worker was declared dead for its silence */                                \
-	X(exit)        /* … because its exit was seen */                                               \
-	X(lock)        /* … because its lock was gone */                                               \
-	X(recovered)   /* a job of a dead worker was recovered */                                      \
-	X(declared)    /* a living process was declared dead for good reason, and came back */         \
-	X(stale)       /* an end was refused because its epoch was old */                              \
-	X(again)       /* an end was told twice, and accepted twice */                                 \
-	X(late)        /* a statement was executed after its client had given it up */                 \
-	X(spooled)     /* an end went to the spool */                                                  \
-	X(drained)     /* … and from there to the database */                                          \
-	X(stray)       /* a job whose claim's reply was lost was handed back */                        \
-	X(failover)    /* the server failed over */                                                    \
-	X(lost_claim)  /* … and had lost a claim */                                                    \
-	X(lingered)    /* a lock lingered while its worker had another session */                      \
-	X(brake)       /* most fell silent at once, and nobody was declared dead */                    \
-	X(readonly)    /* a statement met a read-only server */                                        \
-	X(refused)     /* a table refused an end */                                                    \
-	X(given_up)    /* an end could be neither recorded nor kept */
+	X(silent)     /* a worker was declared dead for its silence */                                 \
+	X(exit)       /* … because its exit was seen */                                              \
+	X(lock)       /* … because its lock was gone */                                              \
+	X(recovered)  /* a job of a dead worker was recovered */                                       \
+	X(declared)   /* a living process was declared dead for good reason, and came back */          \
+	X(stale)      /* an end was refused because its epoch was old */                               \
+	X(again)      /* an end was told twice, and accepted twice */                                  \
+	X(late)       /* a statement was executed after its client had given it up */                  \
+	X(spooled)    /* an end went to the spool */                                                   \
+	X(drained)    /* … and from there to the database */                                         \
+	X(stray)      /* a job whose claim's reply was lost was handed back */                         \
+	X(failover)   /* the server failed over */                                                     \
+	X(lost_claim) /* … and had lost a claim */                                                   \
+	X(lingered)   /* a lock lingered while its worker had another session */                       \
+	X(brake)      /* most fell silent at once, and nobody was declared dead */                     \
+	X(readonly)   /* a statement met a read-only server */                                         \
+	X(refused)    /* a table refused an end */                                                     \
+	X(given_up)   /* an end could be neither recorded nor kept */
 
 enum mark {
 #define X(name) MARK_##name,
@@ -288,7 +288,7 @@ struct sim {
 struct truth {
 	int job;
 	int64_t worker, epoch, timeline;
-	int ended; /* -1: not yet */
+	int ended;     /* -1: not yet */
 	bool given_up; /* neither recorded nor kept, or recorded by a server whose timeline is gone */
 };
 
