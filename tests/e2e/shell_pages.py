@@ -4,16 +4,20 @@
     for command, code, said in type_all(commands(page), folder, env):
         assert code == expected(command), f"{command}\n{said}"
 
+    assert shape(ran.out) == shape(sample("daemon.md", "main/pages: "))
+
 A line's comment may name the exit code that is expected (`# exit 1`), and blocks may be
 for one engine only:  ```sh postgres
 """
 
 import contextlib
 import os
+import pathlib
 import re
 import signal
 import subprocess
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 MARK = "@@ended"
 
 
@@ -22,6 +26,22 @@ def commands(page, engine=None):
     blocks = re.findall(r"```sh(?: (\w+))?\n(.*?)```", page.read_text(), re.S)
     text = "".join(text for only, text in blocks if not only or only == engine)
     return [line for line in text.replace("\\\n", " ").splitlines() if line]
+
+
+def sample(page, begins):
+    """What a page of docs/ shows as printed: the one block without a language that begins so."""
+    text = (DOCS / page).read_text()
+    found, = re.findall(rf"^```\n({re.escape(begins)}.*?)^```", text, re.M | re.S)
+    return found
+
+
+def shape(text):
+    """A text without what differs from one run to another: times, durations, numbers, spacing."""
+    for pattern, sign in ((r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d\d:\d\d:\d\dZ", "TIME"),
+                          (r"\d+(ms|[dhms])( \d+(ms|[dhms]))*\b", "DURATION"),
+                          (r"\d[\d,.]*", "0"), (r" +", " "), (r" $", "")):
+        text = re.sub(pattern, sign, text, flags=re.M)
+    return text
 
 
 def expected(command):

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import time
 
@@ -146,6 +147,8 @@ def test_a_webhook_is_told_what_was_stuck_before_the_reset_and_that_it_is_over(s
     assert (fired["database"], fired["watch"]) == ("main", "jobs")
     assert fired["topic"] == over["topic"] and fired["id"] != over["id"]
     assert fired["fired_at"] == over["fired_at"] and over["at"] > fired["at"]
+    shown, = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "alerts.md").read_text(), re.S)
+    assert json.loads(shown).keys() == fired.keys()
 
 
 def test_a_receiver_gets_its_headers_and_an_id_by_which_to_tell_repetitions(scene):

@@ -3,11 +3,13 @@
 
 import os
 import pty
+import re
 import subprocess
 import threading
 import time
 
 import pytest
+from shell_pages import sample, shape
 
 WATCH = """
 databases: [{{name: main, url: "{url}"}}]
@@ -296,6 +298,14 @@ def test_the_timer_for_systemd_is_printed(defib, jobs):
     out = install(defib, jobs, "--every", "90s").out
     assert "OnUnitActiveSec=90s" in out and "\n*/2 * * * * psql" in out
     assert '-c "SELECT defib.\\"recover_jobs\\"()"' in out
+
+
+@pytest.mark.parametrize("begins", ["*/15 * * * * psql", "# /etc/systemd/system/"])
+def test_the_page_shows_what_is_printed_without_pg_cron(defib, jobs, begins):
+    shown = sample("in-database.md", begins).replace("pages", "jobs")
+    out = re.sub(r"-d (['\"]).*?\1", r"-d \1postgres://app@db.example/main\1",
+                 install(defib, jobs).out)
+    assert shape(shown).strip() in shape(re.sub(r"^ +", "", out, flags=re.M))
 
 
 @pytest.mark.parametrize("secret", ["postgres:s3cret@", "postgres@"])

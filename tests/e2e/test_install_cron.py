@@ -7,6 +7,7 @@ import pytest
 
 from databases import PgDatabase
 from pgserver import PgServer
+from shell_pages import sample
 
 CONFIG = """
 databases: [{{name: main, url: "{url}"}}]
@@ -84,6 +85,12 @@ def test_pg_cron_recovers_a_stuck_job(defib, cron):
     run = wait_for(lambda: cron.sql("SELECT status FROM cron.job_run_details "
                                     "WHERE status IN ('succeeded', 'failed')"))
     assert run == [("succeeded",)]
+
+
+def test_the_page_shows_what_is_printed_with_pg_cron(defib, cron):
+    ran = defib("install", "jobs", "--yes", config=config(cron, "15m"))
+    shown = sample("in-database.md", "$ defib install").replace("pages", "jobs")
+    assert ran.out.splitlines() == shown.splitlines()[2:]
 
 
 @pytest.mark.covers("A13")

@@ -10,6 +10,7 @@ import threading
 import pytest
 import runs
 from daemons import Daemon
+from shell_pages import sample, shape
 from workers import eventually
 
 
@@ -63,6 +64,14 @@ def test_text_for_people(jobs, defib):
     assert titles.split() == ["KIND", "RUNS", "P50", "P95", "P99", "LONGEST", "TODAY", "SUGGESTED"]
     assert row.split()[:2] == ["crawl", "150"] and row.endswith("6m 15s")
     assert sentence == "crawl: p99 is 4m 10s; stuck_after 30m could be 6m 15s"
+
+
+def test_the_page_shows_what_learn_prints(jobs, defib):
+    runs.add_runs(jobs, 150, 250)
+    runs.add_runs(jobs, 1000, 19, "scrape")
+    runs.add_runs(jobs, 12, 65, "scrape")
+    ran = defib("learn", config=runs.config(jobs, stuck_after="{scrape: 1m, default: 30m}"))
+    assert shape(ran.out) == shape(sample("thresholds.md", "main/jobs\n"))
 
 
 def test_a_run_is_counted_once_however_often_is_looked(jobs, defib):

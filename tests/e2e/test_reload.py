@@ -8,8 +8,9 @@ import signal
 
 import pytest
 
-from daemons import AGED, BEATING, World, config, make_jobs
+from daemons import AGED, BEATING, World, config, make_jobs, parse_logfmt
 from databases import LiteDatabase
+from shell_pages import sample
 from test_daemon import Manager
 from web import WebDaemon
 from workers import eventually
@@ -84,6 +85,7 @@ def test_a_wrong_configuration_changes_nothing_and_is_told_with_its_place(world)
     daemon = world.daemon(text, "--no-queue")
     daemon.wait_passes("aged", 1)
     line = reload(daemon, text.replace("after: 3600s", "after: soon"), WRONG)
+    assert list(line)[1:] == list(dict(parse_logfmt(sample("daemon.md", "level=error"))))
     number = 1 + text[:text.index("overdue_after")].count("\n")
     assert re.search(rf"{daemon.config.name}:{number}:\d+: .*soon", line["because"]), line
     assert daemon.lines(READ) == []

@@ -14,6 +14,7 @@ import pytest
 from daemons import AGED, Daemon, World, config, make_jobs, parse_logfmt
 from example_systems import Example
 from receivers import Receiver
+from shell_pages import sample
 from table_workers import TableWorkers
 from test_daemon import SLOW_WRITE
 from web import WebDaemon
@@ -192,6 +193,9 @@ def test_a_group_is_told_in_one_warning_with_the_count_of_each_table(db, defib, 
     assert (sitemaps["level"], sitemaps["label"], sitemaps["found"], sitemaps["recovered"],
             sitemaps["jobs"]) == ("warn", "Sitemaps", "2", "2", "name0, name1")
     assert 890 <= int(sitemaps["next_check_s"]) <= 900
+    for printed, begins in ((line, 'level=warn msg="stuck'), (sitemaps, "level=warn msg=scan")):
+        shown = dict(parse_logfmt(sample("daemon.md", begins)))
+        assert list(printed)[1:] == list(shown)
     assert one.stop() == 0
 
 

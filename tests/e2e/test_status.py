@@ -2,10 +2,13 @@
 """defib status: how the daemons are, from any host, also when none is left."""
 
 import json
+import re
 import signal
+import time
 
 import pytest
 import stuck_jobs
+from shell_pages import sample, shape
 from told import BRAKED, Told
 from workers import eventually
 
@@ -48,6 +51,33 @@ def test_a_watch_that_is_well_says_who_leads_and_when_it_was_scanned(told):
     assert said["last scan"].endswith(", every 10m")
     assert said["jobs"] == "0 running, 0 of them stuck at the last scan"
     assert not {"guard", "doubt", "brake", "waiting", "paused", "raised"} & set(said)
+
+
+def test_the_page_shows_what_a_held_watch_prints(told):
+    shown = sample("daemon.md", "main/pages: ").replace("pages", "jobs")
+    leader, guard = (re.search(rf"^  {name} +(.*)$", shown, re.M)[1] for name in ("leader", "guard"))
+    holder = leader.split(",")[0]
+    jobs = told()
+    jobs.say("raise", "jobs", "--by", "2.5", "--for", "4h", "--reason", "sale")
+    now, later = "clock_timestamp()", "clock_timestamp() + interval '1 hour'"
+    begun = "clock_timestamp() - interval '76 hours'"
+    if jobs.db.engine == "sqlite":
+        now = "unixepoch() * 1000"
+        later, begun = f"{now} + 3600000", f"{now} - 76 * 3600000"
+    scanned = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 2))
+    info = {"factor": 1, "every_s": 60, "running": 430, "found": 412, "stuck": 412, "on_hold": 3,
+            "guarded": {"total": 412}, "guard": guard, "braking": True, "brakes": 1,
+            "brake_until": "2026-01-02T03:12:00Z", "suspects": 412, "recovered_total": 1204,
+            "held_total": 3, "retried_total": 12, "last_finished_scan": scanned,
+            "false_positives": {"day": 0, "day_recovered": 12}}
+    jobs.db.sql(f"INSERT INTO {jobs.table('leader')} (watch, holder, since, expires_at) "
+                f"VALUES ('jobs', %s, {begun}, {later})", holder)
+    jobs.db.sql(f"INSERT INTO {jobs.table('status')} (watch, at, holder, info) "
+                f"VALUES ('jobs', {now}, %s, %s)", holder, json.dumps(info))
+    ran = jobs("status")
+    assert ran.code == 1
+    printed = re.sub("cli:[^ ]+", "cli:anna", ran.out)
+    assert shape(printed) == shape(shown)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -5,6 +5,7 @@ import pytest
 import runs
 from browsing import config as plain_config
 from browsing import add_job, make_jobs
+from shell_pages import sample, shape
 
 
 def whatif(defib, config, *args):
@@ -100,6 +101,7 @@ def test_text_for_people(jobs, defib):
     assert lines[3].split("  ")[0] == "of these alive" and lines[3].endswith("10 of 11 (90.9 %)")
     assert lines[4].startswith("lost jobs noticed after") and lines[5].startswith("at worst")
     assert lines[6].startswith("too short") and lines[7].startswith("not known: ")
+    assert shape(ran.out) == shape(sample("thresholds.md", "main/jobs: stuck_after"))
 
 
 def test_nothing_is_changed(jobs, defib):
