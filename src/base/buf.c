@@ -41,6 +41,19 @@ void buf_addch(struct buf *b, char c)
 	buf_addn(b, &c, 1);
 }
 
+void buf_addint(struct buf *b, int64_t value)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+	uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+	do
+		digits[--at] = (char)('0' + rest % 10);
+	while (rest /= 10);
+	if (value < 0)
+		digits[--at] = '-';
+	buf_addn(b, digits + at, sizeof digits - at);
+}
+
 void buf_vaddf(struct buf *b, const char *fmt, va_list args)
 {
 	va_list again;

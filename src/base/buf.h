@@ -25,6 +25,8 @@ struct buf {
 void buf_add(struct buf *b, const char *text);
 void buf_addn(struct buf *b, const char *bytes, size_t n);
 void buf_addch(struct buf *b, char c);
+/* A whole number: printf costs several times that. */
+void buf_addint(struct buf *b, int64_t value);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vaddf(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /* As a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */

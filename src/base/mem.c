@@ -137,12 +137,15 @@ char *arena_strndup(struct arena *a, const char *text, size_t n)
 
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
+	char most[256]; /* texts fit in it; printing one to learn its length costs as much again */
 	va_list args;
 	va_start(args, fmt);
-	int len = vsnprintf(NULL, 0, fmt, args);
+	int len = vsnprintf(most, sizeof most, fmt, args);
 	va_end(args);
 	assert(len >= 0);
 	char *text = arena_alloc(a, (size_t)len + 1);
+	if ((size_t)len < sizeof most)
+		return memcpy(text, most, (size_t)len);
 	va_start(args, fmt);
 	vsnprintf(text, (size_t)len + 1, fmt, args);
 	va_end(args);

@@ -107,7 +107,7 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 		return DEFIB_OK;
 	relation_init(&r, s->engine);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		relation_column(&r, names[i], i < 8 ? "text" : "jsonb");
+		relation_column(&r, names[i], i < 8 ? "text" : RELATION_JSON);
 	relation_column(&r, "epoch", "bigint");
 	for (int i = 0; i < n; i++) {
 		const struct ledger_entry *e = &entries[i];

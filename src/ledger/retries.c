@@ -16,7 +16,7 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 		return DEFIB_OK;
 	relation_init(&r, s->engine);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		relation_column(&r, names[i], i < 4 ? "text" : "jsonb");
+		relation_column(&r, names[i], i < 4 ? "text" : RELATION_JSON);
 	relation_column(&r, "due_us", "bigint");
 	relation_column(&r, "attempt", "bigint");
 	for (int i = 0; i < n; i++) {

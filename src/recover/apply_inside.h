@@ -5,7 +5,7 @@
  * apply_left.c    what the writes left: is it recorded, and did it help
  * apply_locked.c  why rows could not be locked
  * apply_ledger.c  what the batch leaves in defib's own tables
- * apply_whole.c   all of it in two statements, where nothing surprises
+ * apply_whole.c   all of it in one statement, where nothing surprises
  */
 #ifndef RECOVER_APPLY_INSIDE_H
 #define RECOVER_APPLY_INSIDE_H

@@ -43,7 +43,7 @@ static void fire(struct hooked *h, bool now)
 /* Batches are written whole where they can be, and singly else: each test is run by both ways. */
 static bool singly;
 
-/* The second reading and the write in one. */
+/* Lock, second reading and write in one. */
 static bool is_whole(const char *sql)
 {
 	return text_starts(sql, "WITH defib_w");
@@ -65,9 +65,9 @@ static defib_err hooked_exec(struct store *s, const char *sql, const struct stor
 	struct hooked *h = of(s);
 	h->wholes += is_whole(sql);
 	fire(h, h->point == BEFORE_LOCK &&
-	            (sql == h->sql->lock || sql == h->sql->lock_signs || sql == h->sql->lock_all));
-	fire(h, h->point == BEFORE_REREAD && (sql == h->sql->reread || is_whole(sql)));
-	fire(h, h->point == BEFORE_WRITE && (is_write(h->sql, sql) || is_whole(sql)));
+	            (sql == h->sql->lock || sql == h->sql->lock_signs || is_whole(sql)));
+	fire(h, h->point == BEFORE_REREAD && sql == h->sql->reread);
+	fire(h, h->point == BEFORE_WRITE && is_write(h->sql, sql));
 	return store_exec(h->inner, sql, params, nparams, a, rows, f);
 }
 
@@ -321,13 +321,17 @@ static void beat_in_another_table_that_is_under_way_is_left(void **state)
 	assert_int_equal(rig_requeued(&t->rig), 0);
 }
 
-/* From the lock to the commit nobody else can change the row, so nothing is missed. */
+/*
+ * From the lock to the commit nobody else can change the row, so nothing is missed. Only the single
+ * statements leave a moment between them.
+ */
 static void locked_row_cannot_change(void **state)
 {
 	static const enum point points[] = {BEFORE_REREAD, BEFORE_WRITE};
 	static const char *const acts[] = {"UPDATE jobs SET owner = 'w9'", "DELETE FROM jobs"};
 	struct trial *t = *state;
 	decide_on_job(t, "beat_at", RULES);
+	memset(t->sql.whole, 0, sizeof t->sql.whole);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(apply_with(t, points[i % 2], acts[i / 2]), OUTCOME_RECOVERED);
 		assert_int_equal(t->store.answer, DEFIB_LOCKED);

@@ -9,14 +9,20 @@
 static void add_seconds(struct buf *out, int64_t us)
 {
 	int64_t ms = (us < 0 ? us - 500 : us + 500) / 1000;
-	buf_addf(out, "%s%lld.%03lld", ms < 0 ? "-" : "", llabs(ms / 1000), llabs(ms % 1000));
+	int64_t rest = llabs(ms % 1000);
+	buf_add(out, ms < 0 ? "-" : "");
+	buf_addint(out, llabs(ms / 1000));
+	buf_add(out, rest < 10 ? ".00" : rest < 100 ? ".0" : ".");
+	buf_addint(out, rest);
 }
 
 static void add_text(struct buf *out, const char *name, const char *value)
 {
 	if (!value)
 		return;
-	buf_addf(out, ",\"%s\":", name);
+	buf_add(out, ",\"");
+	buf_add(out, name);
+	buf_add(out, "\":");
 	buf_add_json(out, value);
 }
 

@@ -98,8 +98,10 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 	out->reason = arena_strdup(a, buf_text(&text));
 	buf_clear(&text);
 	evidence_json(w, f, j, &text);
-	out->evidence = arena_printf(a, "%.*s%s", (int)text.len - 1, buf_text(&text),
-	                             o->override_guard ? ",\"override_guard\":true}" : "}");
+	out->evidence = arena_strdup(a, buf_text(&text));
+	if (o->override_guard)
+		out->evidence =
+			arena_printf(a, "%.*s,\"override_guard\":true}", (int)text.len - 1, buf_text(&text));
 	buf_release(&text);
 	if (!out->decision.act)
 		out->outcome = out->decision.remedy == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_LEFT;

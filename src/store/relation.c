@@ -2,13 +2,15 @@
  * relation.c: rows become parameters.
  *
  * PostgreSQL: one array literal a column, {"a\"b",NULL,7}. Text is always
- * quoted, so that neither the word NULL nor braces nor commas mean anything.
+ * quoted, so that neither the word NULL nor braces nor commas mean anything. A
+ * column of JSON is one document, [{"a":1},null].
  * SQLite: one JSON document, [["a\"b",null,7],…]. Whole numbers stay numbers.
  */
 #include "store/relation.h"
 
+#include "base/text.h"
+
 #include <assert.h>
-#include <inttypes.h>
 
 void relation_init(struct relation *r, enum store_engine engine)
 {
@@ -23,6 +25,11 @@ void relation_column(struct relation *r, const char *name, const char *type)
 	r->ncols++;
 }
 
+static bool is_json(const struct relation *r, int col)
+{
+	return text_eq(r->types[col], RELATION_JSON);
+}
+
 /* The buffer that takes the next value, with its separator in place. */
 static struct buf *next_value(struct relation *r)
 {
@@ -30,7 +37,7 @@ static struct buf *next_value(struct relation *r)
 	int col = r->at++;
 
 	if (r->engine == STORE_POSTGRES) {
-		buf_addch(&r->cols[col], r->nrows == 0 ? '{' : ',');
+		buf_addch(&r->cols[col], r->nrows > 0 ? ',' : is_json(r, col) ? '[' : '{');
 		return &r->cols[col];
 	}
 	if (col == 0) {
@@ -58,10 +65,13 @@ static void add_array_text(struct buf *out, const char *text)
 
 void relation_text(struct relation *r, const char *value)
 {
+	bool document = r->engine == STORE_POSTGRES && is_json(r, r->at);
 	struct buf *out = next_value(r);
 
 	if (!value) {
-		buf_add(out, r->engine == STORE_POSTGRES ? "NULL" : "null");
+		buf_add(out, r->engine == STORE_POSTGRES && !document ? "NULL" : "null");
+	} else if (document) {
+		buf_add(out, value);
 	} else if (r->engine == STORE_POSTGRES) {
 		add_array_text(out, value);
 	} else {
@@ -71,7 +81,7 @@ void relation_text(struct relation *r, const char *value)
 
 void relation_int(struct relation *r, int64_t value)
 {
-	buf_addf(next_value(r), "%" PRId64, value);
+	buf_addint(next_value(r), value);
 }
 
 void relation_end_row(struct relation *r)
@@ -95,10 +105,11 @@ void relation_params(struct relation *r, struct store_param *params)
 
 	assert(r->at == 0);
 	for (int i = 0; i < relation_nparams(r); i++) {
+		bool array = postgres && !is_json(r, i);
 		if (r->nrows == 0) {
-			buf_addch(&r->cols[i], postgres ? '{' : '[');
+			buf_addch(&r->cols[i], array ? '{' : '[');
 		}
-		buf_addch(&r->cols[i], postgres ? '}' : ']');
+		buf_addch(&r->cols[i], array ? '}' : ']');
 		params[i] = P_TEXT(buf_text(&r->cols[i]));
 	}
 }
@@ -111,26 +122,53 @@ static bool is_array_type(const char *type)
 	return n > 0 && type[n - 1] == ']';
 }
 
+/* The functions that yield the columns: unnest() of all arrays, then one for each document. */
+static void add_functions(const struct relation *r, int first, struct buf *out)
+{
+	int documents = 0;
+	for (int i = 0; i < r->ncols; i++)
+		documents += is_json(r, i);
+	bool arrays = documents < r->ncols;
+	buf_add(out, documents ? "ROWS FROM (" : "");
+	for (int i = 0, n = 0; i < r->ncols; i++)
+		if (!is_json(r, i))
+			buf_addf(out, "%s$%d::%s[]", n++ == 0 ? "unnest(" : ", ", first + i,
+			         is_array_type(r->types[i]) ? "text" : r->types[i]);
+	buf_add(out, arrays ? ")" : "");
+	for (int i = 0; i < r->ncols; i++)
+		if (is_json(r, i)) {
+			buf_addf(out, "%sjsonb_array_elements($%d::jsonb)", arrays ? ", " : "", first + i);
+			arrays = true;
+		}
+	buf_add(out, documents ? ")" : "");
+}
+
 static void select_postgres(const struct relation *r, int first, struct buf *out)
 {
 	for (int i = 0; i < r->ncols; i++) {
-		buf_add(out, i == 0 ? "SELECT r." : ", r.");
+		bool json = is_json(r, i), array = is_array_type(r->types[i]);
+		buf_add(out, i == 0 ? "SELECT " : ", ");
+		buf_add(out, json ? "NULLIF(r." : "r.");
 		sql_ident(out, r->names[i]);
-		if (is_array_type(r->types[i])) {
-			buf_addf(out, "::%s AS ", r->types[i]);
+		if (json)
+			buf_add(out, ", 'null')");
+		if (array)
+			buf_addf(out, "::%s", r->types[i]);
+		if (json || array) {
+			buf_add(out, " AS ");
 			sql_ident(out, r->names[i]);
 		}
 	}
-	buf_add(out, " FROM unnest(");
-	for (int i = 0; i < r->ncols; i++) {
-		buf_addf(out, "%s$%d::%s[]", i == 0 ? "" : ", ", first + i,
-		         is_array_type(r->types[i]) ? "text" : r->types[i]);
-	}
-	buf_add(out, ") AS r(");
-	for (int i = 0; i < r->ncols; i++) {
-		buf_add(out, i == 0 ? "" : ", ");
-		sql_ident(out, r->names[i]);
-	}
+	buf_add(out, " FROM ");
+	add_functions(r, first, out);
+	buf_add(out, " AS r(");
+	int n = 0;
+	for (int json = 0; json <= 1; json++)
+		for (int i = 0; i < r->ncols; i++)
+			if (is_json(r, i) == json) {
+				buf_add(out, n++ == 0 ? "" : ", ");
+				sql_ident(out, r->names[i]);
+			}
 	buf_addch(out, ')');
 }
 

@@ -13,6 +13,13 @@
 
 #define RELATION_COLUMNS_MAX 32
 
+/*
+ * The type of a column whose values are JSON that we made or read from the database, jsonb to the
+ * statement. On PostgreSQL they travel as one document: it parses in a third of the time that an
+ * array takes. A JSON null is SQL NULL.
+ */
+#define RELATION_JSON "json"
+
 struct relation {
 	enum store_engine engine;
 	int ncols;

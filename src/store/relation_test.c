@@ -70,6 +70,39 @@ static void postgres_select_unnests_with_types(void **state)
 	relation_release(&r);
 }
 
+static void postgres_takes_a_column_of_json_as_one_document(void **state)
+{
+	struct relation r;
+	struct store_param params[3];
+	struct buf sql = BUF_INIT;
+
+	(void)state;
+	relation_init(&r, STORE_POSTGRES);
+	relation_column(&r, "id", "bigint");
+	relation_column(&r, "evidence", RELATION_JSON);
+	relation_column(&r, "rule", "text");
+	relation_int(&r, INT64_MIN);
+	relation_text(&r, "{\"a\":1}");
+	relation_text(&r, "x");
+	relation_end_row(&r);
+	relation_int(&r, 2);
+	relation_text(&r, NULL);
+	relation_text(&r, NULL);
+	relation_end_row(&r);
+	relation_params(&r, params);
+	assert_string_equal(params[0].text, "{-9223372036854775808,2}");
+	assert_string_equal(params[1].text, "[{\"a\":1},null]");
+	assert_string_equal(params[2].text, "{\"x\",NULL}");
+	relation_select(&r, 1, &sql);
+	assert_string_equal(buf_text(&sql), "SELECT r.\"id\", NULLIF(r.\"evidence\", 'null') AS "
+	                                    "\"evidence\", r.\"rule\" FROM ROWS FROM "
+	                                    "(unnest($1::bigint[], $3::text[]), "
+	                                    "jsonb_array_elements($2::jsonb)) AS r(\"id\", \"rule\", "
+	                                    "\"evidence\")");
+	buf_release(&sql);
+	relation_release(&r);
+}
+
 static void sqlite_takes_one_json_document(void **state)
 {
 	struct relation r;
@@ -180,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(postgres_takes_one_array_a_column),
 		cmocka_unit_test(postgres_select_unnests_with_types),
+		cmocka_unit_test(postgres_takes_a_column_of_json_as_one_document),
 		cmocka_unit_test(sqlite_takes_one_json_document),
 		cmocka_unit_test(no_rows_is_an_empty_relation),
 		cmocka_unit_test(clear_drops_rows_and_keeps_columns),

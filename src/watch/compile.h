@@ -101,11 +101,11 @@ struct watch_sql {
 	int nwrites[ACT_COUNT];
 	struct write_sql *writes[ACT_COUNT];
 	/*
-	 * The same for bulk (compile_whole.c), PostgreSQL only: an UPDATE of what is still as it was
-	 * judged, which returns what the ledger keeps. NULL: only the single statements will do.
+	 * The same for bulk (compile_whole.c), PostgreSQL only: an UPDATE of what nobody has locked and
+	 * is still as it was judged, which returns what the ledger keeps. NULL: only the single
+	 * statements will do.
 	 */
 	struct write_sql *whole[ACT_COUNT];
-	const char *lock_all; /* relation of keys: as `lock`, and only how many were locked */
 	int nbefore;
 	const char **before; /* columns that remedies write */
 	int nnamed;

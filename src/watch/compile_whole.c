@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compile_whole.c: a remedy as one statement that reads the judged facts again, writes what is
- * still as it was judged, and hands what the ledger keeps to the statement around it.
+ * compile_whole.c: a remedy as one statement that locks the rows, reads the judged facts again,
+ * writes what is still as it was judged, and hands what the ledger keeps to the statement around
+ * it.
  *
- * Only where the row alone tells everything: no trigger, lease or worker's life in another table
- * has a word in it. Whatever does not come out as it was decided is for the single statements.
+ * Only where the row alone tells everything: no trigger, lease or other table has a word in it. A
+ * row that is locked is read as it is then, however old the statement's snapshot; other tables are
+ * not. Whatever does not come out as it was decided is for the single statements.
  */
 #include "watch/compile_write.h"
 
+#include "base/text.h"
 #include "store/dialect.h"
 #include "watch/compile_read.h"
+#include "watch/lexer.h"
 #include "watch/timesql.h"
 
 static const struct {
@@ -63,6 +67,9 @@ static bool has_column(const struct binding *b, int column)
 void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
 {
 	write_relation(b, w, r);
+	for (int i = 0; i < r->ncols; i++)
+		if (text_eq(r->types[i], "jsonb"))
+			r->types[i] = RELATION_JSON;
 	for (int i = 0; i < WHOLE_COLUMNS; i++)
 		if (w->facts[i])
 			relation_column(r, columns[i].name, columns[i].type);
@@ -81,9 +88,10 @@ void whole_values(const struct write_sql *w, const struct write_value *values, s
 }
 
 /*
- * The jobs that are as they were judged, with what the ledger keeps of their rows. OFFSET 0 keeps
- * the condition out of the reading by key: to a planner whose statistics know of no running row,
- * all of them by their own index, joined with the whole list each, would be cheaper.
+ * The jobs that nobody else has and that are as they were judged, with what the ledger keeps of
+ * their rows. OFFSET 0 keeps the condition out of the reading by key: to a planner whose
+ * statistics know of no running row, all of them by their own index, joined with the whole list
+ * each, would be cheaper.
  */
 static void still_so(const struct binding *b, const struct watch_sql *q, const struct write_sql *w,
                      struct buf *sql)
@@ -101,7 +109,8 @@ static void still_so(const struct binding *b, const struct watch_sql *q, const s
 	from_table(b, sql);
 	buf_add(sql, " WHERE ");
 	join_keys(b, "defib_r", sql);
-	buf_addf(sql, " OFFSET 0) AS t\nWHERE (%s)", b->watch->running.text);
+	buf_addf(sql, " OFFSET 0 FOR NO KEY UPDATE OF t SKIP LOCKED) AS t\nWHERE (%s)",
+	         b->watch->running.text);
 	for (int i = WHOLE_OWNER; i < WHOLE_COLUMNS; i++) {
 		buf_clear(&is);
 		if (w->facts[i] && fact(b, i, &is))
@@ -118,17 +127,6 @@ static bool fits(const struct binding *b, const struct watch_sql *q, int act)
 	bool ends = act == REMEDY_REQUEUE || act == REMEDY_FAIL ||
 	            (act == REMEDY_RETRY && w->actions[ACT_THEN].form == ACTION_NONE);
 	return ends && q->nwrites[act] == 1 && q->writes[act][0].tells && q->nbefore > 0;
-}
-
-static const char *lock_all(const struct binding *b, struct arena *a)
-{
-	struct buf sql = BUF_INIT;
-	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
-	from_keys(b, &sql);
-	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED) AS defib_locked");
-	const char *text = arena_strdup(a, buf_text(&sql));
-	buf_release(&sql);
-	return text;
 }
 
 static struct write_sql *compile_whole(const struct binding *b, const struct watch_sql *q,
@@ -164,14 +162,29 @@ static struct write_sql *compile_whole(const struct binding *b, const struct wat
 	return w;
 }
 
+/* Whether `running` or a judged fact has a sub-select. */
+static bool reads_others(const struct binding *b)
+{
+	struct buf texts = BUF_INIT;
+	buf_add(&texts, b->watch->running.text);
+	for (int i = WHOLE_OWNER; i < WHOLE_COLUMNS; i++) {
+		struct buf one = BUF_INIT;
+		if (fact(b, i, &one))
+			buf_addf(&texts, "\n%s", buf_text(&one));
+		buf_release(&one);
+	}
+	bool reads = sql_names(buf_text(&texts), b->engine, "select");
+	buf_release(&texts);
+	return reads;
+}
+
 void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *out)
 {
 	bool alone = b->key_indexed && !b->triggers && !b->leases && !b->owner_alive &&
 	             !b->watch->stays_running && !out->lock_signs && !out->lock_leases &&
 	             !out->free_leases;
-	if (!dialect_of(b->engine)->returning_is_whole || !alone)
+	if (!dialect_of(b->engine)->returning_is_whole || !alone || reads_others(b))
 		return;
-	out->lock_all = lock_all(b, a);
 	for (int act = 0; act < ACT_COUNT; act++)
 		if (fits(b, out, act))
 			out->whole[act] = compile_whole(b, out, &out->writes[act][0], a);
