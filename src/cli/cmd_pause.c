@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_pause.c: `defib pause`, `defib resume` and `defib raise`: what a person tells
- * the daemons. The word is left in the database; whoever leads the watch, now or
- * after a restart, reads it within about a second. The one-shot scan is a person's
+ * cmd_pause.c: `defib pause`, `defib resume` and `defib raise`: operator overrides of
+ * the daemons. An override is stored in the database; whoever leads the watch, now or
+ * after a restart, reads it within about a second. The one-shot scan is an operator's
  * own and obeys none of them.
  */
 #include "cli/select.h"
@@ -36,23 +36,23 @@ struct target {
 	struct session *session;
 };
 
-struct speaking {
+struct request {
 	struct cli *cli;
 	struct selection selection;
 	struct target *targets;
 	int n;
-	const char *name; /* of the word */
+	const char *name; /* of the override */
 	const char *value;
 	int64_t for_us;
-	bool back; /* it is taken back */
+	bool clear;
 	struct buf out;
-	int spoken;
+	int printed;
 	int code;
 };
 
 /* ---- which watches ---- */
 
-static void target_all(struct speaking *x)
+static void target_all(struct request *x)
 {
 	const struct settings *s = &x->cli->settings;
 	for (int i = 0; i < s->ndatabases; i++) {
@@ -65,7 +65,7 @@ static void target_all(struct speaking *x)
 	}
 }
 
-static int choose(struct speaking *x)
+static int choose(struct request *x)
 {
 	struct cli *c = x->cli;
 	bool all = cli_flag(c, "all");
@@ -90,29 +90,29 @@ static int choose(struct speaking *x)
 	return EXIT_CLEAN;
 }
 
-/* ---- saying it ---- */
+/* ---- setting ---- */
 
-static void tell_text(struct speaking *x, const char *watch, const struct database *d,
-                      const char *text)
+static void print_line(struct request *x, const char *watch, const struct database *d,
+                       const char *text)
 {
 	buf_addf(&x->out, "%s/%s: ", d->name, text_eq(watch, "*") ? "all watches" : watch);
 	out_padded(&x->out, text, 0);
 	buf_add(&x->out, "\n");
 }
 
-static void in_force_words(const struct override *word, struct buf *text)
+static void in_force_text(const struct override *o, struct buf *text)
 {
-	if (text_eq(word->name, "pause"))
+	if (text_eq(o->name, "pause"))
 		buf_add(text, "recovery is paused ");
 	else
-		buf_addf(text, "thresholds are raised by %s, ", word->value);
-	override_words(word, text);
+		buf_addf(text, "thresholds are raised by %s, ", o->value);
+	override_words(o, text);
 }
 
-static void taken_back_words(const struct override_answer *w, struct buf *text)
+static void cleared_text(const struct override_answer *w, struct buf *text)
 {
 	static const struct {
-		const char *word, *was, *was_not;
+		const char *name, *was, *was_not;
 	} texts[] = {
 		{"pause", "recovery is resumed", "recovery was not paused"},
 		{"raise", "thresholds are as configured", "thresholds were not raised"},
@@ -121,46 +121,46 @@ static void taken_back_words(const struct override_answer *w, struct buf *text)
 	buf_add(text, w->was ? texts[i].was : texts[i].was_not);
 }
 
-static void tell(struct speaking *x, const struct target *t, const struct override_answer *w)
+static void print_answer(struct request *x, const struct target *t, const struct override_answer *w)
 {
 	struct buf text = BUF_INIT;
 	if (x->cli->json) {
-		buf_add(&x->out, x->spoken ? ",\n" : "\n");
+		buf_add(&x->out, x->printed ? ",\n" : "\n");
 		override_answer_json(t->database, w, &x->out);
 	} else {
-		if (w->told)
-			in_force_words(w->told, &text);
+		if (w->in_force)
+			in_force_text(w->in_force, &text);
 		else
-			taken_back_words(w, &text);
-		tell_text(x, w->watch, t->database, buf_text(&text));
+			cleared_text(w, &text);
+		print_line(x, w->watch, t->database, buf_text(&text));
 	}
-	x->spoken++;
+	x->printed++;
 	buf_release(&text);
 }
 
-static defib_err say(struct speaking *x, const struct target *t, struct failure *f)
+static defib_err set_override(struct request *x, const struct target *t, struct failure *f)
 {
 	struct cli *c = x->cli;
-	const struct override said = {.watch = t->watch,
-	                              .name = x->name,
-	                              .value = x->value,
-	                              .actor = cli_actor(c),
-	                              .reason = cli_value(c, "reason")};
-	struct override_answer word;
-	defib_err err = override_set(t->session->store, &said, x->for_us, &c->arena, &word, f);
+	const struct override wanted = {.watch = t->watch,
+	                                .name = x->name,
+	                                .value = x->value,
+	                                .actor = cli_actor(c),
+	                                .reason = cli_value(c, "reason")};
+	struct override_answer answer;
+	defib_err err = override_set(t->session->store, &wanted, x->for_us, &c->arena, &answer, f);
 	if (!err)
-		tell(x, t, &word);
+		print_answer(x, t, &answer);
 	return err;
 }
 
-/* ---- taking it back ---- */
+/* ---- clearing ---- */
 
-/* A single watch cannot be taken out of what was said of all. */
-static int still_in_force(struct speaking *x, const struct target *t, const struct override *word)
+/* What is set for all watches cannot be cleared for one. */
+static int still_in_force(struct request *x, const struct target *t, const struct override *o)
 {
 	struct failure f = {0};
 	struct buf text = BUF_INIT;
-	override_words(word, &text);
+	override_words(o, &text);
 	fail(&f, DEFIB_REFUSED, "\"%s\" of %s is in force, set %s", x->name, t->watch, buf_text(&text));
 	fail_next(&f, "clear it for all: defib %s --all%s", x->cli->command->name,
 	          text_eq(x->name, "raise") ? " --off" : "");
@@ -168,24 +168,25 @@ static int still_in_force(struct speaking *x, const struct target *t, const stru
 	return cli_fail(&f);
 }
 
-static defib_err take_back(struct speaking *x, const struct target *t, struct failure *f)
+static defib_err clear_override(struct request *x, const struct target *t, struct failure *f)
 {
 	const struct override *still;
-	struct override_answer *words;
+	struct override_answer *answers;
 	int n;
-	defib_err err =
-		override_clear(t->session->store, t->watch, x->name, &x->cli->arena, &words, &n, &still, f);
+	defib_err err = override_clear(t->session->store, t->watch, x->name, &x->cli->arena, &answers,
+	                               &n, &still, f);
 	if (!err && still)
 		x->code = still_in_force(x, t, still);
 	for (int i = 0; !err && !still && i < n; i++)
-		tell(x, t, &words[i]);
+		print_answer(x, t, &answers[i]);
 	return err;
 }
 
 /* ---- the whole ---- */
 
-static int speak(struct speaking *x)
+static int run_request(struct request *x)
 {
+	struct buf json = BUF_INIT;
 	int code = choose(x), failed = 0;
 	if (code != EXIT_CLEAN)
 		return code;
@@ -193,22 +194,23 @@ static int speak(struct speaking *x)
 		struct failure f = {0};
 		defib_err err = session_ready(x->targets[i].session, &f);
 		if (!err)
-			err = x->back ? take_back(x, &x->targets[i], &f) : say(x, &x->targets[i], &f);
+			err = x->clear ? clear_override(x, &x->targets[i], &f)
+			               : set_override(x, &x->targets[i], &f);
 		if (err) {
 			x->code = cli_fail(&f);
 			failed++;
 		}
 	}
 	if (x->cli->json)
-		printf("{\"words\":[%s\n]}\n", buf_text(&x->out));
-	else
-		fputs(buf_text(&x->out), stdout);
+		override_answers_json(buf_text(&x->out), &json);
+	fputs(buf_text(x->cli->json ? &json : &x->out), stdout);
+	buf_release(&json);
 	buf_release(&x->out);
 	selection_release(&x->selection);
 	return failed && failed < x->n ? EXIT_PARTLY : x->code;
 }
 
-static int read_span(struct speaking *x)
+static int read_span(struct request *x)
 {
 	if (!cli_duration(x->cli, "for", &x->for_us))
 		return EXIT_USAGE;
@@ -221,9 +223,9 @@ static int read_span(struct speaking *x)
 int cmd_pause(struct cli *c)
 {
 	bool resume = text_eq(c->command->name, "resume");
-	struct speaking x = {.cli = c, .name = "pause", .value = "on", .back = resume};
+	struct request x = {.cli = c, .name = "pause", .value = "on", .clear = resume};
 	int code = resume ? EXIT_CLEAN : read_span(&x);
-	return code == EXIT_CLEAN ? speak(&x) : code;
+	return code == EXIT_CLEAN ? run_request(&x) : code;
 }
 
 static int read_factor(struct cli *c, const char **value)
@@ -245,12 +247,12 @@ static int read_factor(struct cli *c, const char **value)
 
 int cmd_raise(struct cli *c)
 {
-	struct speaking x = {.cli = c, .name = "raise", .back = cli_flag(c, "off")};
-	if (x.back && (cli_flag(c, "by") || cli_flag(c, "for") || cli_flag(c, "reason")))
+	struct request x = {.cli = c, .name = "raise", .clear = cli_flag(c, "off")};
+	if (x.clear && (cli_flag(c, "by") || cli_flag(c, "for") || cli_flag(c, "reason")))
 		return cli_usage(
 			"--off clears the override and cannot be combined with --by, --for or --reason");
-	int code = x.back ? EXIT_CLEAN : read_factor(c, &x.value);
-	if (code == EXIT_CLEAN && !x.back)
+	int code = x.clear ? EXIT_CLEAN : read_factor(c, &x.value);
+	if (code == EXIT_CLEAN && !x.clear)
 		code = read_span(&x);
-	return code == EXIT_CLEAN ? speak(&x) : code;
+	return code == EXIT_CLEAN ? run_request(&x) : code;
 }

@@ -370,7 +370,7 @@ void call_acts(struct api_call *c)
 	{                                                                                              \
 		"POST", JOB "/" verb, ROLE_OPERATOR, API_WATCH, true, true, text, call_act                 \
 	}
-#define SAY(name, who, text, run)                                                                  \
+#define OVERRIDE(name, who, text, run)                                                             \
 	{"POST", "/watches/{watch}/" name, who, API_WATCH, true, true, text, run},                     \
 	{                                                                                              \
 		"POST", "/" name, who, API_DATABASE, true, true, text ", all watches of a database", run   \
@@ -393,9 +393,9 @@ const struct api_route api_act_routes[] = {
 	{"POST", "/undo", ROLE_OPERATOR, API_DATABASE, true, true, "undo a batch", call_undo},
 	{"POST", "/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH, true, true,
      "scan for stuck jobs now, and recover them if asked", call_scan},
-	SAY("pause", ROLE_OPERATOR, "pause recovery", call_say),
-	SAY("resume", ROLE_OPERATOR, "resume recovery", call_take_back),
-	SAY("raise", ROLE_ADMIN, "raise the thresholds", call_say),
+	OVERRIDE("pause", ROLE_OPERATOR, "pause recovery", call_set_override),
+	OVERRIDE("resume", ROLE_OPERATOR, "resume recovery", call_clear_override),
+	OVERRIDE("raise", ROLE_ADMIN, "raise the thresholds", call_set_override),
 	{"POST", "/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, true, true,
      "the next scan ignores doubt, brake and second look", call_override_guard},
 	{.method = NULL},

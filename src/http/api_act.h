@@ -33,8 +33,8 @@ void call_end(struct api_call *c);
 void call_undo_job(struct api_call *c);
 void call_undo(struct api_call *c);
 void call_scan(struct api_call *c);
-void call_say(struct api_call *c);
-void call_take_back(struct api_call *c);
+void call_set_override(struct api_call *c);
+void call_clear_override(struct api_call *c);
 void call_override_guard(struct api_call *c);
 
 #endif

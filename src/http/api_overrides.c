@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_overrides.c: words to the daemons over HTTP: of one watch, or of all of a database. The
- * answer is that of `defib pause`, `resume` and `raise` (override_set.h).
+ * api_overrides.c: operator overrides over HTTP, for one watch or for all of a database. The
+ * answer is that of `defib pause`, `resume` and `raise` (view/override.h).
  *
- * A guard is overridden by a word too, which the leader's next pass takes and which then
- * is used up: it reaches the daemon that leads, wherever it runs, and the ledger has it
- * before anything is done.
+ * A guard is overridden in the same way, once: the leader's next pass consumes the record. It
+ * reaches the daemon that leads, wherever it runs, and the ledger has it before anything is done.
  */
 #include "http/api_act.h"
 
@@ -13,49 +12,49 @@
 #include "ledger/events.h"
 #include "view/override.h"
 
-#define OVERRIDE_US (600 * US_PER_S) /* a word that no pass took is void after that */
+#define OVERRIDE_US (600 * US_PER_S) /* void if no pass took it by then */
 
 static const char *target(const struct api_call *c)
 {
 	return c->route->where == API_WATCH ? c->watch->name : "*";
 }
 
-static void answer(struct api_call *c, const struct override_answer *words, int n)
+static void answer(struct api_call *c, const struct override_answer *answers, int n)
 {
-	struct buf *out = &c->out->body;
-	buf_add(out, "{\"words\":[");
+	struct buf all = BUF_INIT;
 	for (int i = 0; i < n; i++) {
-		buf_add(out, i ? "," : "");
-		override_answer_json(c->database, &words[i], out);
+		buf_add(&all, i ? "," : "");
+		override_answer_json(c->database, &answers[i], &all);
 	}
-	buf_add(out, "]}\n");
+	override_answers_json(buf_text(&all), &c->out->body);
+	buf_release(&all);
 }
 
-static void take_back(struct api_call *c, const char *name)
+static void clear(struct api_call *c, const char *name)
 {
 	const struct override *still;
 	struct failure f = {0};
-	struct override_answer *words;
+	struct override_answer *answers;
 	int n;
-	if (override_clear(c->session->store, target(c), name, &c->arena, &words, &n, &still, &f))
+	if (override_clear(c->session->store, target(c), name, &c->arena, &answers, &n, &still, &f))
 		api_failed(c, &f);
 	else if (still)
 		api_problem(c, 409, "\"%s\" of %s is in force for all watches of database %s, set by %s",
 		            name, target(c), c->database->name, still->actor);
 	else
-		answer(c, words, n);
+		answer(c, answers, n);
 }
 
-static void say(struct api_call *c, struct override *said, int64_t for_us)
+static void set(struct api_call *c, struct override *wanted, int64_t for_us)
 {
 	struct failure f = {0};
-	struct override_answer word;
-	said->watch = target(c);
-	said->actor = c->actor;
-	if (override_set(c->session->store, said, for_us, &c->arena, &word, &f))
+	struct override_answer set;
+	wanted->watch = target(c);
+	wanted->actor = c->actor;
+	if (override_set(c->session->store, wanted, for_us, &c->arena, &set, &f))
 		api_failed(c, &f);
 	else
-		answer(c, &word, 1);
+		answer(c, &set, 1);
 }
 
 /* Thresholds are raised, never made shorter. */
@@ -84,34 +83,34 @@ static bool is_raise(const struct api_call *c)
 	return text_eq(strrchr(c->route->path, '/'), "/raise");
 }
 
-void call_say(struct api_call *c)
+void call_set_override(struct api_call *c)
 {
 	static const char *const of_raise[] = {"by", "for", "off", "reason", NULL};
 	static const char *const of_pause[] = {"for", "reason", NULL};
-	struct override said = {.name = "pause", .value = "on"};
+	struct override wanted = {.name = "pause", .value = "on"};
 	int64_t for_us = 0;
 	bool off = false;
 	if (!api_body_takes(c, is_raise(c) ? of_raise : of_pause) ||
-	    !api_body_text(c, "reason", &said.reason) || !api_body_bool(c, "off", &off) ||
+	    !api_body_text(c, "reason", &wanted.reason) || !api_body_bool(c, "off", &off) ||
 	    !read_span(c, &for_us))
 		return;
 	if (off) {
-		take_back(c, "raise");
+		clear(c, "raise");
 		return;
 	}
 	if (is_raise(c)) {
-		said.name = "raise";
-		if (!read_factor(c, &said.value))
+		wanted.name = "raise";
+		if (!read_factor(c, &wanted.value))
 			return;
 	}
-	say(c, &said, for_us);
+	set(c, &wanted, for_us);
 }
 
-void call_take_back(struct api_call *c)
+void call_clear_override(struct api_call *c)
 {
 	static const char *const members[] = {NULL};
 	if (api_body_takes(c, members))
-		take_back(c, "pause");
+		clear(c, "pause");
 }
 
 /* ---- past the guards, once ---- */
@@ -138,17 +137,17 @@ static defib_err note_override(struct api_call *c, const char *reason, struct fa
 void call_override_guard(struct api_call *c)
 {
 	static const char *const members[] = {"reason", NULL};
-	struct override said = {.name = TOLD_OVERRIDE, .value = "once"};
+	struct override wanted = {.name = TOLD_OVERRIDE, .value = "once"};
 	struct failure f = {0};
 	struct bound bound;
-	if (!api_body_takes(c, members) || !api_body_text(c, "reason", &said.reason) ||
+	if (!api_body_takes(c, members) || !api_body_text(c, "reason", &wanted.reason) ||
 	    !writable(c, &bound))
 		return;
-	if (bound.ledger.ready && note_override(c, said.reason, &f)) {
+	if (bound.ledger.ready && note_override(c, wanted.reason, &f)) {
 		api_failed(c, &f);
 		return;
 	}
-	say(c, &said, OVERRIDE_US);
+	set(c, &wanted, OVERRIDE_US);
 	if (c->out->status == 200)
 		c->out->status = 202;
 }

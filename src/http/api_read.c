@@ -152,7 +152,8 @@ static void say_rest(struct api_call *c, const struct page *p, const struct brow
 	}
 	json_bool(out, "more", at != NULL);
 	json_text(out, "next", at ? buf_text(&cursor) : NULL);
-	json_number(out, "looked", p->bound.looked > 0, p->bound.looked);
+	json_number(out, "examined", p->bound.looked > 0, p->bound.looked);
+	json_number(out, "looked", p->bound.looked > 0, p->bound.looked); /* its old name */
 	buf_release(&cursor);
 }
 

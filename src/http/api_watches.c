@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_watches.c: watches, from memory where the daemon itself knows, and from the database
- * what commands ask there: numbers, lessons, explanations, findings, standings.
+ * what commands ask there: numbers, run times, explanations, findings, states.
  */
 #include "http/api_watches.h"
 
@@ -228,7 +228,7 @@ static void examine(struct api_call *c)
 	         x.count[FINDING_WARN], x.count[FINDING_FAIL]);
 }
 
-static void add_standing(struct api_call *c, const char *watch, const struct left *left, int *n)
+static void add_watch_status(struct api_call *c, const char *watch, const struct left *left, int *n)
 {
 	struct watch_status st;
 	watch_status_init(&st, c->database, watch, left);
@@ -237,7 +237,7 @@ static void add_standing(struct api_call *c, const char *watch, const struct lef
 	watch_status_release(&st);
 }
 
-static void list_standings(struct api_call *c)
+static void list_watch_status(struct api_call *c)
 {
 	const struct settings *s = &c->setup->settings;
 	struct failure f = {0};
@@ -253,9 +253,9 @@ static void list_standings(struct api_call *c)
 	buf_add(&c->out->body, "{\"watches\":[");
 	for (int i = 0; i < s->nwatches; i++)
 		if (s->watches[i].enabled && settings_database(s, &s->watches[i]) == c->database)
-			add_standing(c, s->watches[i].name, &left, &n);
+			add_watch_status(c, s->watches[i].name, &left, &n);
 	if (!settings_watch(s, BUILTIN_NAME) && leader_known(&left.led, BUILTIN_NAME))
-		add_standing(c, BUILTIN_NAME, &left, &n);
+		add_watch_status(c, BUILTIN_NAME, &left, &n);
 	buf_add(&c->out->body, "\n]}\n");
 }
 
@@ -297,11 +297,17 @@ const struct api_route api_watch_routes[] = {
      .summary = "what will go wrong in a database, and how to fix it",
      .run = examine},
 	{.method = "GET",
-     .path = "/standings",
+     .path = "/watch-status",
      .role = ROLE_VIEWER,
      .where = API_DATABASE,
      .summary = "state of the watches of a database, whichever daemon leads them",
-     .run = list_standings},
+     .run = list_watch_status},
+	{.method = "GET",
+     .path = "/standings",
+     .role = ROLE_VIEWER,
+     .where = API_DATABASE,
+     .summary = "the old name of /watch-status",
+     .run = list_watch_status},
 	{.method = "GET",
      .path = "/config",
      .role = ROLE_ADMIN,
@@ -338,7 +344,8 @@ static void add_board(const struct watch_view *v, struct buf *out)
 	const struct overview_watch *b = v->overview;
 	json_t *info = b && b->info ? json_loads(b->info, 0, NULL) : NULL;
 	json_bool(out, "leads", b && b->leads);
-	json_text(out, "standing", watch_status_word(v, info));
+	json_text(out, "status", watch_status_word(v, info));
+	json_text(out, "standing", watch_status_word(v, info)); /* its old name */
 	json_bool(out, "paused", b && b->paused);
 	json_bool(out, "braking", b && b->braking);
 	json_bool(out, "doubting", b && b->doubting);

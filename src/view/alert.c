@@ -129,7 +129,8 @@ void alert_standing_json(const struct alert_settings *s, const struct alert_stan
 	json_text(out, "state", row ? alert_states[row->alert.state] : "resolved");
 	json_time(out, "since", row != NULL, row ? row->alert.since_us : 0);
 	json_time(out, "fired_at", row && row->alert.fired_us, row ? row->alert.fired_us : 0);
-	json_time(out, "told_at", row && row->alert.told_us, row ? row->alert.told_us : 0);
+	json_time(out, "notified_at", row && row->alert.told_us, row ? row->alert.told_us : 0);
+	json_time(out, "told_at", row && row->alert.told_us, row ? row->alert.told_us : 0); /* old */
 	if (row)
 		buf_addf(out, ",\"value\":%.10g", row->alert.value);
 	else

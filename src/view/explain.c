@@ -85,9 +85,11 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	buf_add_json(out, d->name);
 	json_text(out, "watch", w->name);
 	key_json(w, cand->facts.job, out);
-	buf_addf(out, ",\"running\":%s,\"stuck\":%s,\"verdict\":\"%s\",\"law\":\"%s\"",
-	         cand->facts.running ? "true" : "false", stuck ? "true" : "false",
-	         verdict_names[j->verdict], j->rule->id);
+	json_bool(out, "running", cand->facts.running);
+	json_bool(out, "stuck", stuck);
+	json_text(out, "verdict", verdict_names[j->verdict]);
+	json_text(out, "verdict_rule", j->rule->id);
+	json_text(out, "law", j->rule->id); /* its old name */
 	json_text(out, "why", j->rule->why);
 	buf_add(out, ",\"evidence\":");
 	masked_text(w, NULL, "", cand->evidence, out);

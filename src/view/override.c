@@ -23,11 +23,11 @@ defib_err override_set(struct store *s, const struct override *said, int64_t for
 		err = override_read(s, a, &all, &n, f);
 	for (int i = 0; !err && i < n; i++)
 		if (text_eq(all[i].watch, said->watch) && text_eq(all[i].name, said->name))
-			out->told = &all[i];
+			out->in_force = &all[i];
 	return err;
 }
 
-static const struct override *said_of_all(const struct override *all, int n, const char *name)
+static const struct override *set_for_all(const struct override *all, int n, const char *name)
 {
 	for (int i = 0; i < n; i++)
 		if (text_eq(all[i].name, name) && text_eq(all[i].watch, "*"))
@@ -35,8 +35,8 @@ static const struct override *said_of_all(const struct override *all, int n, con
 	return NULL;
 }
 
-static defib_err take_back_one(struct store *s, struct override_answer *w, const char *watch,
-                               const char *name, struct failure *f)
+static defib_err clear_one(struct store *s, struct override_answer *w, const char *watch,
+                           const char *name, struct failure *f)
 {
 	*w = (struct override_answer){.watch = watch, .name = name};
 	return override_take_back(s, watch, name, &w->was, f);
@@ -58,12 +58,12 @@ defib_err override_clear(struct store *s, const char *watch, const char *name, s
 	(*out)[0] = (struct override_answer){.watch = watch, .name = name};
 	if (err || !there)
 		return err;
-	err = take_back_one(s, *out, watch, name, f);
+	err = clear_one(s, *out, watch, name, f);
 	if (!every)
-		*still = said_of_all(all, nall, name);
+		*still = set_for_all(all, nall, name);
 	for (int i = 0; !err && every && i < nall; i++)
 		if (text_eq(all[i].name, name) && !text_eq(all[i].watch, "*"))
-			err = take_back_one(s, &(*out)[(*n)++], all[i].watch, name, f);
+			err = clear_one(s, &(*out)[(*n)++], all[i].watch, name, f);
 	return err;
 }
 
@@ -72,16 +72,27 @@ void override_answer_json(const struct database *d, const struct override_answer
 {
 	buf_add(out, "{\"database\":");
 	buf_add_json(out, d->name);
-	if (w->told) {
-		buf_add(out, ",\"in_force\":true,\"told\":");
-		override_json(w->told, out);
+	if (w->in_force) {
+		struct buf override = BUF_INIT;
+		override_json(w->in_force, &override);
+		/* `told` is the old name of `override`. */
+		buf_addf(out, ",\"in_force\":true,\"override\":%s,\"told\":%s", buf_text(&override),
+		         buf_text(&override));
+		buf_release(&override);
 	} else {
 		json_text(out, "watch", w->watch);
-		json_text(out, "word", w->name);
+		json_text(out, "name", w->name);
+		json_text(out, "word", w->name); /* its old name */
 		json_bool(out, "in_force", false);
 		json_bool(out, "was", w->was);
 	}
 	buf_add(out, "}");
+}
+
+void override_answers_json(const char *answers, struct buf *out)
+{
+	/* `words` is the old name of `overrides`. */
+	buf_addf(out, "{\"overrides\":[%s],\"words\":[%s]}\n", answers, answers);
 }
 
 void moment_words(int64_t us, struct buf *out)
@@ -136,8 +147,9 @@ void pause_line(struct store *s, const char *watch, struct buf *out)
 
 void override_json(const struct override *t, struct buf *out)
 {
-	buf_add(out, "{\"word\":");
+	buf_add(out, "{\"name\":");
 	buf_add_json(out, t->name);
+	json_text(out, "word", t->name); /* its old name */
 	json_text(out, "watch", t->watch);
 	json_text(out, "value", t->value);
 	json_text(out, "actor", t->actor);

@@ -9,19 +9,19 @@
 #include "ledger/overrides.h"
 #include "watch/settings.h"
 
-/* What there is to say of one watch, or of all of them ("*"). */
+/* What was done for one watch, or for all of them ("*"). */
 struct override_answer {
 	const char *watch, *name;
-	const struct override *told; /* in force; NULL: it was taken back … */
-	bool was;                    /* … and there was one */
+	const struct override *in_force; /* NULL: it was cleared … */
+	bool was;                        /* … and there was one */
 };
 
-/* Say it for `for_us` (0: until it is cleared). */
+/* Set it for `for_us` (0: until it is cleared). */
 MUST_CHECK defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
                                   struct arena *a, struct override_answer *out, struct failure *f);
 /*
- * Take it back: of one watch, or of all and then of each. *still is what was said of all
- * and holds for the one watch too: a single watch cannot be taken out of it. NULL: nothing.
+ * Clear it: of one watch, or of all and then of each. *still is one that is set for all
+ * watches and so for the one too: it cannot be cleared for a single watch. NULL: none.
  */
 MUST_CHECK defib_err override_clear(struct store *s, const char *watch, const char *name,
                                     struct arena *a, struct override_answer **out, int *n,
@@ -29,6 +29,8 @@ MUST_CHECK defib_err override_clear(struct store *s, const char *watch, const ch
 /* An object, whole. */
 void override_answer_json(const struct database *d, const struct override_answer *w,
                           struct buf *out);
+/* The document around the objects, which are separated by commas. */
+void override_answers_json(const char *answers, struct buf *out);
 
 /* "2026-01-02T03:04:05Z": people need no milliseconds. */
 void moment_words(int64_t us, struct buf *out);

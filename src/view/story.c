@@ -146,7 +146,8 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 	browsed_json(w, d, &s->row, out);
 	story_secrets(w, s, &secrets);
 	json_text(out, "sentence", buf_text(&sentence));
-	json_text(out, "law", cand->judgement.rule->id);
+	json_text(out, "verdict_rule", cand->judgement.rule->id);
+	json_text(out, "law", cand->judgement.rule->id); /* its old name */
 	json_text(out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
 	json_text(out, "rule", stuck ? cand->decision.rule : NULL);
 	for (int m = 0; m < MOMENT_COUNT; m++)

@@ -423,22 +423,26 @@ static void json_attached(const struct watch_status *st, struct buf *out)
 
 void watch_status_json(const struct watch_status *st, struct buf *out)
 {
+	struct buf overrides = BUF_INIT;
 	buf_add(out, "{\"watch\":");
 	buf_add_json(out, st->watch);
 	json_text(out, "database", st->database);
-	json_text(out, "standing", watch_status_names[st->is]);
+	json_text(out, "status", watch_status_names[st->is]);
+	json_text(out, "standing", watch_status_names[st->is]); /* its old name */
 	buf_addf(out, ",\"trouble\":%s", watch_status_trouble(st) ? "true" : "false");
 	json_number(out, "alerts_firing", true, st->firing);
 	json_text(out, "alert", st->alert);
 	json_leader(st, out);
 	json_attached(st, out);
 	json_seconds(out, "last_scan_s", st->led.scanned, st->led.ago_us);
-	buf_add(out, ",\"told\":[");
 	for (int i = 0; i < st->nwords; i++) {
-		buf_add(out, i ? "," : "");
-		override_json(st->words[i], out);
+		buf_add(&overrides, i ? "," : "");
+		override_json(st->words[i], &overrides);
 	}
-	buf_addf(out, "],\"info\":%s}", st->led.info ? st->led.status->info : "null");
+	/* `told` is the old name of `overrides`. */
+	buf_addf(out, ",\"overrides\":[%s],\"told\":[%s],\"info\":%s}", buf_text(&overrides),
+	         buf_text(&overrides), st->led.info ? st->led.status->info : "null");
+	buf_release(&overrides);
 }
 
 /* What retention keeps and has removed in one database; nothing where there is nothing. */

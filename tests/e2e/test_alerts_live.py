@@ -110,11 +110,11 @@ def test_stuck_jobs_warn_above_10_are_critical_above_50_and_page_when_they_doubl
     live.add("many", 40)
     assert "51 jobs are stuck" in live.fires("many", "stuck_critical")["text"]
     live.fires("many", "stuck_doubled")
-    assert live.web.get("/api/v1/watches/many").json["standing"] == "alerting"
+    assert live.web.get("/api/v1/watches/many").json["status"] == "alerting"
     live.clear("many")
     for rule in ("stuck_warning", "stuck_critical", "stuck_doubled"):
         live.resolves("many", rule)
-    eventually(lambda: live.web.get("/api/v1/watches/many").json["standing"] == "well")
+    eventually(lambda: live.web.get("/api/v1/watches/many").json["status"] == "well")
 
 
 @pytest.mark.covers("A10")

@@ -284,26 +284,28 @@ def words(jobs, path, body=None, by="operator"):
 def test_a_watch_is_paused_and_resumed(jobs):
     got = words(jobs, "/watches/jobs/pause", {"for": "1h", "reason": "repairs"})
     assert got.status == 200, got.text
-    told = got.json["words"][0]["told"]
+    assert got.json["words"] == got.json["overrides"], "the old name"
+    told = got.json["overrides"][0]["override"]
+    assert got.json["overrides"][0]["told"] == told and told["word"] == told["name"] == "pause"
     assert (told["watch"], told["actor"], told["reason"]) == ("jobs", "web:operator", "repairs")
-    back = words(jobs, "/watches/jobs/resume").json["words"]
-    assert back == [{"database": "main", "watch": "jobs", "word": "pause", "in_force": False,
-                     "was": True}]
-    assert words(jobs, "/watches/jobs/resume").json["words"][0]["was"] is False
+    back = words(jobs, "/watches/jobs/resume").json["overrides"]
+    assert back == [{"database": "main", "watch": "jobs", "name": "pause", "word": "pause",
+                     "in_force": False, "was": True}]
+    assert words(jobs, "/watches/jobs/resume").json["overrides"][0]["was"] is False
 
 
 def test_what_is_said_of_all_is_taken_back_for_all(jobs):
-    assert words(jobs, "/pause").json["words"][0]["told"]["watch"] == "*"
+    assert words(jobs, "/pause").json["overrides"][0]["override"]["watch"] == "*"
     got = words(jobs, "/watches/jobs/resume")
     assert got.status == 409 and "for all watches" in got.detail
-    assert words(jobs, "/resume").json["words"][0]["was"] is True
+    assert words(jobs, "/resume").json["overrides"][0]["was"] is True
 
 
 def test_thresholds_are_raised_by_an_admin(jobs):
     assert words(jobs, "/watches/jobs/raise", {"by": 2}).status == 403
     got = words(jobs, "/watches/jobs/raise", {"by": 2.5, "for": "1h"}, by="admin")
-    assert got.json["words"][0]["told"]["value"] == "2.5"
-    assert words(jobs, "/watches/jobs/raise", {"off": True}, by="admin").json["words"][0]["was"]
+    assert got.json["overrides"][0]["override"]["value"] == "2.5"
+    assert words(jobs, "/watches/jobs/raise", {"off": True}, by="admin").json["overrides"][0]["was"]
     for body, says in (({}, "by must be a number"), ({"by": 0.5}, "from 1 to 100"),
                        ({"by": 2, "for": "10ms"}, "at least a second"),
                        ({"by": 2, "for": "soon"}, "for must be a duration")):

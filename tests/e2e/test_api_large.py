@@ -102,7 +102,7 @@ def whole(web, watch="large", **query):
     """An answer from all of the table. A machine that is busy may cut one short: not each time."""
     def found_all():
         said = ask(web, watch, **query)
-        return said if said["looked"] is None else None
+        return said if said["examined"] is None else None
     return eventually(found_all)
 
 
@@ -113,7 +113,7 @@ def keys(said):
 def test_a_search_that_takes_too_long_looks_at_some_rows_and_says_how_many(large):
     said = ask(large, text="early")
     assert keys(said) == [5_000]
-    assert (said["looked"], said["more"]) == (WINDOW, True)
+    assert (said["examined"], said["more"]) == (WINDOW, True)
 
 
 def test_a_search_goes_on_behind_what_was_looked_at_until_the_table_ends(large):
@@ -130,19 +130,19 @@ def test_a_search_goes_on_behind_what_was_looked_at_until_the_table_ends(large):
 def test_the_newest_are_looked_at_first_where_they_come_first(large):
     said = ask(large, text="late", sort="key", desc="true")
     assert keys(said) == [59_999]
-    assert (said["looked"], said["more"]) == (WINDOW, True)
+    assert (said["examined"], said["more"]) == (WINDOW, True)
 
 
 def test_in_the_order_of_age_the_window_is_the_end_that_was_asked_for(large):
     said = ask(large, text="late", sort="age", desc="true")
-    assert (keys(said), said["looked"], said["more"]) == ([59_999], WINDOW, False)
+    assert (keys(said), said["examined"], said["more"]) == ([59_999], WINDOW, False)
     said = ask(large, text="late", sort="age")
-    assert (keys(said), said["looked"], said["more"]) == ([], WINDOW, False)
+    assert (keys(said), said["examined"], said["more"]) == ([], WINDOW, False)
 
 
 def test_a_count_of_what_was_looked_at_is_called_a_least_number(large):
     said = ask(large, text="needle", count="true")
-    assert (said["count"], said["count_capped"], said["looked"]) == (0, True, WINDOW)
+    assert (said["count"], said["count_capped"], said["examined"]) == (0, True, WINDOW)
 
 
 def test_a_list_that_an_index_serves_looks_at_everything(large):

@@ -247,11 +247,27 @@ def test_the_ledger_comes_as_a_file(read):
     assert [r["job"] for r in rows] == [e["job"] for e in entries]
 
 
-def test_standings_are_those_of_status(read):
-    eventually(lambda: all(w["standing"] not in ("no_leader", "silent", "failed")
-                           for w in read.get("/standings")["watches"]))
+def test_the_state_of_watches_is_that_of_the_command(read):
+    eventually(lambda: all(w["status"] not in ("no_leader", "silent", "failed")
+                           for w in read.get("/watch-status")["watches"]))
     said = read.says("status", "--json", codes=(0, 1)).json
-    assert steady(read.get("/standings")["watches"]) == steady(said["watches"])
+    assert steady(read.get("/watch-status")["watches"]) == steady(said["watches"])
+
+
+def test_old_names_are_still_sent(read):
+    """A client that was written for the old names reads the same values."""
+    new, old = read.get("/watch-status")["watches"], read.get("/standings")["watches"]
+    assert steady(new) == steady(old)
+    for watch in new + read.get("/watches")["watches"]:
+        assert watch["standing"] == watch["status"]
+    for watch in new:
+        assert watch["told"] == watch["overrides"]
+    said = read.get("/watches/many/jobs", limit=1)
+    assert said["looked"] == said["examined"]
+    key = said["jobs"][0]["key"]
+    for path in (f"/watches/many/explain/{key}", f"/watches/many/jobs/{key}"):
+        said = read.get(path)
+        assert said["law"] == said["verdict_rule"]
 
 
 def test_findings_are_those_of_the_doctor(read):
@@ -282,7 +298,7 @@ def test_watches_say_what_they_are_and_how_the_daemon_sees_them(read):
     assert (many["label"], many["group"], many["table"]) == ("Many of them", "bulk", "many")
     assert many["enabled"] and not many["builtin"] and many["database"] == "main"
     # A server that has only just started makes a daemon doubt for a while.
-    assert many["standing"] in ("well", "doubt") and not many["paused"] and many["last_scan"]
+    assert many["status"] in ("well", "doubt") and not many["paused"] and many["last_scan"]
     assert many["info"]["running"] > 0 and many["failure"] is None
     assert watches["queue"]["builtin"] and watches["pairs"]["key"] == ["a", "b"]
 
@@ -489,7 +505,7 @@ def test_a_database_without_tables_of_ours_has_no_entries_and_no_workers(several
     got = several.get("/api/v1/workers")
     assert got.status == 404 and "defib init" in got.json["next"]
     assert several.get("/api/v1/workers?database=full").json["workers"] == []
-    assert several.get("/api/v1/standings").json == {"watches": []}
+    assert several.get("/api/v1/watch-status").json == {"watches": []}
 
 
 # Last in the file: by now a worker has beaten more than once.

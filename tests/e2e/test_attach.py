@@ -589,7 +589,7 @@ def test_the_claim_is_in_the_api(attached, defib):
         for path in ("/api/v1/watches/jobs/jobs/3", "/api/v1/watches/jobs/explain/3"):
             claim = web.get(path).json["claim"]
             assert (claim["application"], claim["pid"]) == ("crawler", session.info.backend_pid)
-        standing, = web.get("/api/v1/standings").json["watches"]
+        standing, = web.get("/api/v1/watch-status").json["watches"]
         assert standing["attached"] == {"disabled": False, "programs": 0}
     session.close()
 

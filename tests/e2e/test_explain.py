@@ -72,7 +72,7 @@ def test_a_held_job_is_told_to_be_held(jobs, defib):
 def test_json_tells_the_same(jobs, defib):
     told = defib("explain", "jobs", "1", "--json", db=jobs, config=WATCH).json
     wanted = {"database": "main", "watch": "jobs", "key": "1", "running": True, "stuck": True,
-              "verdict": "silent", "law": "silent", "held": False, "remedy": "requeue",
+              "verdict": "silent", "verdict_rule": "silent", "held": False, "remedy": "requeue",
               "rule": "attempts-left", "acts": True}
     assert {key: told[key] for key in wanted} == wanted
     assert told["evidence"]["limit_s"] == 600 and told["why"]
@@ -80,7 +80,7 @@ def test_json_tells_the_same(jobs, defib):
 
 def test_json_of_a_job_that_is_not_stuck_has_no_remedy(jobs, defib):
     told = defib("explain", "jobs", "2", "--json", db=jobs, config=WATCH).json
-    assert (told["stuck"], told["verdict"], told["law"]) == (False, "none", "fresh")
+    assert (told["stuck"], told["verdict"], told["verdict_rule"]) == (False, "none", "fresh")
     assert "remedy" not in told
 
 

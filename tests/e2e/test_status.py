@@ -108,7 +108,7 @@ def test_what_a_pause_holds_is_told_with_who_until_when_and_why(told):
     assert said[""] == "main/jobs: a guard holds stuck jobs back"
     assert said["guard"] == ("held 5 of 5, because an operator paused recovery of this "
                              "watch; 5 wait until it is resumed")
-    until = jobs.standing(code=1)["told"][0]["until"]
+    until = jobs.standing(code=1)["overrides"][0]["until"]
     assert f"until {until[:19]}Z, because: release night" in said["paused"]
 
 
@@ -117,7 +117,7 @@ def test_a_pause_that_holds_nothing_is_no_trouble(told):
     jobs.say("pause", "jobs")
     jobs.daemon()
     jobs.wait_info(paused=True)
-    assert jobs.standing(code=0)["standing"] == "paused"
+    assert jobs.standing(code=0)["status"] == "paused"
 
 
 def test_a_word_stands_there_before_any_daemon_has_heard_it(told):
@@ -189,14 +189,14 @@ def test_a_leader_whose_scans_do_not_finish_is_told_of(told):
     jobs = told(rows=0)
     lead_by_hand(jobs, 3600, "2020-01-01T00:00:00.000Z")
     standing = jobs.standing(code=1)
-    assert standing["standing"] == "silent"
+    assert standing["status"] == "silent"
     assert standing["last_scan_s"] > 1e6
 
 
 def test_a_leader_that_has_only_just_begun_owes_no_scan_yet(told):
     jobs = told(rows=0)
     lead_by_hand(jobs, 60, "2020-01-01T00:00:00.000Z")
-    assert jobs.standing(code=0)["standing"] == "well"
+    assert jobs.standing(code=0)["status"] == "well"
 
 
 @pytest.mark.covers("F7")
@@ -250,11 +250,11 @@ def test_json_has_everything_that_the_text_says(told):
     jobs.daemon()
     jobs.wait_info(factor=2)
     standing = jobs.standing("jobs", code=0)
-    assert (standing["database"], standing["standing"], standing["trouble"]) == (
+    assert (standing["database"], standing["status"], standing["trouble"]) == (
         "main", "well", False)
     assert standing["leader"]["leads"] and standing["leader"]["since"].endswith("Z")
     assert standing["last_scan_s"] < 600
-    assert standing["told"][0]["word"] == "raise"
+    assert standing["overrides"][0]["name"] == "raise"
     assert standing["info"]["guarded"] == {
         "total": 0, "doubt": 0, "brake": 0, "look": 0, "pace": 0, "paused": 0}
 

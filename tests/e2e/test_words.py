@@ -57,7 +57,7 @@ def test_a_pause_with_a_time_ends_by_itself(told):
     jobs.daemon()
     jobs.wait_info(paused=True)
     jobs.wait_recovered(5)
-    assert jobs.standing(code=0)["told"] == []
+    assert jobs.standing(code=0)["overrides"] == []
 
 
 def test_a_pause_outlives_the_daemon(told):
@@ -103,7 +103,7 @@ def test_a_new_word_takes_the_place_of_the_old(told):
     jobs = told()
     jobs.say("raise", "jobs", "--by", "2", "--for", "1h")
     ran = jobs.say("raise", "jobs", "--by", "3.5", "--json")
-    word = ran.json["words"][0]["told"]
+    word = ran.json["overrides"][0]["override"]
     assert (word["value"], word["until"]) == ("3.5", None)
     assert [row[:3] for row in words(jobs)] == [("jobs", "raise", "3.5")]
 

@@ -2,7 +2,7 @@
 /*
  * glance.js: what the overview shows, made from what it knows; nothing here asks anybody.
  *
- * A row is one watch: {watch, standing, stats, oldest}: as the daemon has it in memory, as
+ * A row is one watch: {watch, status, stats, oldest}: as the daemon has it in memory, as
  * the database has it of whoever leads it, its numbers, its oldest running job. All but
  * the first may be missing.
  */
@@ -59,22 +59,22 @@ function isDown({ watch }) {
 	return Boolean(database?.asked && !database.up);
 }
 
-function standingOf({ watch, standing }) {
-	return watch.standing ?? standing?.standing ?? null;
+function statusOf({ watch, status }) {
+	return watch.status ?? status?.status ?? null;
 }
 
-function lastScanOf({ watch, standing }) {
+function lastScanOf({ watch, status }) {
 	if (watch.last_scan) return watch.last_scan;
-	const ago_s = standing?.last_scan_s;
+	const ago_s = status?.last_scan_s;
 	return ago_s === null || ago_s === undefined
 		? null
-		: new Date(standing.read - ago_s * 1000).toISOString();
+		: new Date(status.read - ago_s * 1000).toISOString();
 }
 
 function isTrouble(row) {
 	return (
 		row.watch.enabled &&
-		(isDown(row) || !["well", "paused", "doubt", null].includes(standingOf(row)))
+		(isDown(row) || !["well", "paused", "doubt", null].includes(statusOf(row)))
 	);
 }
 
@@ -93,7 +93,7 @@ const WHY = [
 ];
 
 function whyNot(rows) {
-	const wordOf = (row) => (isDown(row) ? "away" : standingOf(row));
+	const wordOf = (row) => (isDown(row) ? "away" : statusOf(row));
 	const said = WHY.map(([word, why]) => [why, rows.filter((row) => wordOf(row) === word)]);
 	const [why, of] = said.find(([, some]) => some.length) ?? ["see", rows];
 	const names = of.slice(0, 3).map(({ watch }, i) => [i ? ", " : " ", user(watch.label ?? watch.watch)]);
@@ -104,7 +104,7 @@ export function stateLine(rows) {
 	const scanned = rows.map(lastScanOf).filter(Boolean).sort();
 	const { n: stuck, capped, unknown } = stuckOfAll(rows),
 		trouble = rows.filter(isTrouble),
-		doubtful = rows.filter((row) => row.watch.enabled && standingOf(row) === "doubt");
+		doubtful = rows.filter((row) => row.watch.enabled && statusOf(row) === "doubt");
 	if (!rows.length)
 		return [chip("no watch", { look: "paused" }), " The configuration has none."];
 	const last = scanned.length
@@ -142,19 +142,19 @@ function until(when) {
 	return when ? [" It releases them at ", stampText(when), " at the latest (", ago(when), ")."] : null;
 }
 
-function pauseBanner({ watch, standing }) {
-	const told = standing?.told?.find((t) => t.word === "pause");
+function pauseBanner({ watch, status }) {
+	const pause = status?.overrides?.find((o) => o.name === "pause");
 	return banner(
 		"idle",
 		"pause",
 		h("strong", user(watch.watch), " is paused"),
-		told ? [" by ", user(told.actor), told.reason ? [": ", user(told.reason)] : null] : null,
+		pause ? [" by ", user(pause.actor), pause.reason ? [": ", user(pause.reason)] : null] : null,
 		". Nothing is recovered until ",
-		told?.until ? [stampText(told.until), " (", ago(told.until), ")."] : "someone resumes it.",
+		pause?.until ? [stampText(pause.until), " (", ago(pause.until), ")."] : "someone resumes it.",
 	);
 }
 
-const infoOf = ({ watch, standing }) => watch.info ?? standing?.info ?? {};
+const infoOf = ({ watch, status }) => watch.info ?? status?.info ?? {};
 
 /* One outage makes defib doubt many watches at once: those of one cause are one line. */
 function doubtBanners(rows) {
@@ -251,7 +251,7 @@ function tile(href, shade, picture, name, value, note) {
 	);
 }
 
-/* Medians cannot be added up: of several watches the least and the largest are told. */
+/* Medians cannot be added up: of several watches the least and the largest are shown. */
 function medians(watches) {
 	const all = watches
 		.map((w) => w.median_s)
@@ -373,7 +373,7 @@ function depth({ stats }) {
 function health(row) {
 	if (!row.watch.enabled) return chip("off", { look: "paused" });
 	if (isDown(row)) return chip("away", { title: "its database is unreachable" });
-	return standingOf(row) ? chip(standingOf(row)) : chip("starting", { look: "pending" });
+	return statusOf(row) ? chip(statusOf(row)) : chip("starting", { look: "pending" });
 }
 
 function oldest({ oldest: job, watch }) {

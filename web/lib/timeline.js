@@ -185,7 +185,7 @@ function entryTold(entry) {
 		evidence?.measured_s !== undefined && entry.verdict && entry.verdict !== "none" ? h("div", measure(evidence.measured_s, evidence.limit_s)) : null,
 		whyOf(entry) ? h("p", user(whyOf(entry))) : null,
 		h("div", { class: "row muted" }, entry.rule ? h("span", "rule ", user(entry.rule, { class: "mono" })) : null,
-			evidence?.law ? h("span", "law ", user(evidence.law, { class: "mono" })) : null,
+			evidence?.law ? h("span", "rule ", user(evidence.law, { class: "mono" })) : null,
 			entry.epoch !== null && entry.epoch !== undefined ? h("span", `epoch ${entry.epoch}`) : null,
 			entry.batch ? h("a", { href: `/ledger?batch=${encodeURIComponent(entry.batch)}` }, "its batch") : null),
 		changes(entry),

@@ -134,7 +134,7 @@ const LOOKS = {
 	silent: ["bad", "clock"],
 	overdue: ["warn", "clock"],
 	orphan: ["warn", "question"],
-	/* standings */
+	/* states of watches */
 	well: ["good", "check"],
 	held: ["held", "hand"],
 	alerting: ["bad", "bell"],
@@ -214,7 +214,7 @@ export function human(word) {
 }
 
 /*
- * A state, verdict, standing, remedy or event: picture, word and colour. `label` is what
+ * A state, verdict, watch status, remedy or event: picture, word and colour. `label` is what
  * is shown instead of the word, `look` the word whose picture and colour are taken.
  */
 export function chip(word, { label = null, look = word, title = null } = {}) {

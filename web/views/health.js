@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * health.js: whether defib itself is well: the daemon, its databases, its watches and what
- * persons told them, what the doctor finds, and the configuration in force.
+ * operators told them, what the doctor finds, and the configuration in force.
  */
 import { daemonStatus, get, may, onStatus, readStatus } from "../lib/api.js";
 import { problemBox, telling } from "../lib/controls.js";
@@ -11,7 +11,7 @@ import { errand } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { every, poke } from "../lib/live.js";
 import { table } from "../lib/table.js";
-import { overrule, pauseWatch, raiseWatch, resumeWatch, scanNow } from "../lib/told.js";
+import { overrule, pauseWatch, raiseWatch, resumeWatch, scanNow } from "../lib/overrides.js";
 import { ago, agoText, chip, count, human, stamp } from "../lib/words.js";
 
 export const title = "Health";
@@ -82,29 +82,29 @@ function daemonCard(s) {
 
 function leaderCell(w) {
 	if (w.leads) return "this daemon";
-	return w.stands?.leader?.leads
-		? user(w.stands.leader.holder, { class: "mono clip" })
+	return w.read?.leader?.leads
+		? user(w.read.leader.holder, { class: "mono clip" })
 		: h("span", { class: "muted" }, "nobody");
 }
 
-function wordsOf(w) {
-	return w.stands?.told ?? [];
+function overridesOf(w) {
+	return w.read?.overrides ?? [];
 }
 
-function toldCell(w) {
-	const words = wordsOf(w);
-	if (words.length === 0) return h("span", { class: "muted" }, "–");
-	return words.map((t) =>
+function overridesCell(w) {
+	const overrides = overridesOf(w);
+	if (overrides.length === 0) return h("span", { class: "muted" }, "–");
+	return overrides.map((t) =>
 		h(
 			"div",
-			chip(t.word, {
-				look: t.word === "pause" ? "paused" : "held",
+			chip(t.name, {
+				look: t.name === "pause" ? "paused" : "held",
 				label:
-					t.word === "raise"
+					t.name === "raise"
 						? `raised ${t.value} times`
-						: t.word === "pause"
+						: t.name === "pause"
 							? "paused"
-							: human(t.word),
+							: human(t.name),
 			}),
 			h(
 				"span",
@@ -121,7 +121,7 @@ function toldCell(w) {
 
 /* What a guard says is of interest while it keeps something back. */
 function troubleCell(w) {
-	const guards = w.braking || w.doubting || (w.stands?.standing ?? w.standing) === "held";
+	const guards = w.braking || w.doubting || (w.read?.status ?? w.status) === "held";
 	return user(w.failure ?? (guards ? w.info?.guard : null) ?? null);
 }
 
@@ -136,7 +136,7 @@ function button(words, picture, run, hint) {
 
 function actsCell(w) {
 	if (!may("operator")) return user(null);
-	const own = (word) => wordsOf(w).some((t) => t.word === word && t.watch !== "*");
+	const own = (word) => overridesOf(w).some((t) => t.name === word && t.watch !== "*");
 	return h(
 		"span",
 		{ class: "row" },
@@ -184,13 +184,13 @@ function watchTable() {
 				],
 			},
 			{
-				name: "of-standing tight",
+				name: "of-status tight",
 				title: "Standing",
-				cell: (w) => chip(w.stands?.standing ?? w.standing ?? "pending"),
+				cell: (w) => chip(w.read?.status ?? w.status ?? "pending"),
 			},
 			{ name: "of-led fair", title: "Led by", cell: leaderCell },
 			{ name: "of-scan-at tight", title: "Last scan", cell: (w) => ago(w.last_scan) },
-			{ name: "of-told wide", title: "Operator overrides", cell: toldCell },
+			{ name: "of-overrides wide", title: "Operator overrides", cell: overridesCell },
 			{ name: "of-trouble wide", title: "Trouble", cell: troubleCell },
 			{ name: "of-acts wide", title: "Acts", cell: actsCell },
 		],
@@ -199,20 +199,20 @@ function watchTable() {
 	});
 }
 
-/* How they stand by the database too, where it answers; else what the daemon knows. */
+/* With what the database knows of them, where it answers; else what the daemon knows. */
 async function readWatches(signal) {
 	const { watches } = await get("/watches", { signal });
 	const up = (daemonStatus() ?? (await readStatus(signal))).databases
 		.filter((d) => d.up)
 		.map((d) => d.name);
-	const stands = (
+	const read = (
 		await Promise.allSettled(
-			up.map((database) => get("/standings", { query: { database }, signal })),
+			up.map((database) => get("/watch-status", { query: { database }, signal })),
 		)
 	).flatMap((got) => (got.status === "fulfilled" ? got.value.watches : []));
 	return watches.map((w) => ({
 		...w,
-		stands: stands.find((one) => one.watch === w.watch && one.database === w.database) ?? null,
+		read: read.find((one) => one.watch === w.watch && one.database === w.database) ?? null,
 	}));
 }
 

@@ -72,7 +72,7 @@ function verdictCard(job) {
 	return h("section", { class: `card verdict ${shadeOf(job)}`, "aria-label": "Verdict" },
 		h("div", { class: "row" }, standChips(job), job.verdict && job.remedy && !isHeld(job) ? [h("span", { class: "muted" }, "proposed"), chip(job.remedy)] : null),
 		h("p", { class: "sentence" }, user(sentenceOf(job))), holdLine(job),
-		job.verdict ? h("div", { class: "row" }, measure(job.measured_s, job.limit_s), h("span", { class: "muted" }, "law ", user(job.law, { class: "mono" }))) : null);
+		job.verdict ? h("div", { class: "row" }, measure(job.measured_s, job.limit_s), h("span", { class: "muted" }, "rule ", user(job.verdict_rule, { class: "mono" }))) : null);
 }
 
 function factRows(job, builtin) {

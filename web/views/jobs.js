@@ -73,7 +73,7 @@ class Listing {
 	}
 
 	reset() {
-		this.places = this.watches.map((watch) => ({ watch, after: null, more: true, looked: 0, partly: false }));
+		this.places = this.watches.map((watch) => ({ watch, after: null, more: true, examined: 0, partly: false }));
 		this.problems = [];
 	}
 
@@ -88,8 +88,8 @@ class Listing {
 			const said = await get(`/watches/${part(watch)}/jobs`, { query, signal: this.signal });
 			place.more = said.more;
 			place.after = said.next;
-			place.looked += said.looked ?? 0;
-			place.partly = Boolean(said.looked);
+			place.examined += said.examined ?? 0;
+			place.partly = Boolean(said.examined);
 			return said.jobs;
 		} catch (error) {
 			if (!(error instanceof Problem)) throw error;
@@ -310,11 +310,11 @@ class JobsView {
 
 	#tellProblems() {
 		fill(this.notes, this.listing.problems.map(({ watch, error }) => h("span", { class: "warn-text" }, user(watch), ": ", user(error.detail))),
-			this.listing.partly.map((place) => this.#lookedNote(place)));
+			this.listing.partly.map((place) => this.#examinedNote(place)));
 	}
 
-	#lookedNote({ watch, looked, more }) {
-		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; ${count(looked)} of its jobs were searched`,
+	#examinedNote({ watch, examined, more }) {
+		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; ${count(examined)} of its jobs were searched`,
 			more ? ". “Load more” continues." : ", at one end by their keys.");
 	}
 

@@ -150,10 +150,10 @@ class Overview {
 
 	/* Of watches that another daemon leads, only the database knows how they are. */
 	async readStandings(database) {
-		const { watches } = await get("/standings", { query: { database }, signal: this.signal });
-		for (const standing of watches) {
-			const row = this.rows.get(nameOf(standing));
-			if (row) row.standing = { ...standing, read: Date.now() };
+		const { watches } = await get("/watch-status", { query: { database }, signal: this.signal });
+		for (const status of watches) {
+			const row = this.rows.get(nameOf(status));
+			if (row) row.status = { ...status, read: Date.now() };
 		}
 	}
 

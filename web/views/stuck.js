@@ -62,9 +62,9 @@ async function read(watch, signal) {
 async function addPauses(watches, signal) {
 	const paused = watches.filter((w) => w.paused || w.info?.paused);
 	for (const database of new Set(paused.map((w) => w.database))) {
-		const said = await orNothing(get("/standings", { query: { database }, signal }));
+		const said = await orNothing(get("/watch-status", { query: { database }, signal }));
 		for (const watch of paused.filter((w) => w.database === database))
-			watch.pause = said?.watches.find((s) => s.watch === watch.watch)?.told.find((t) => t.word === "pause") ?? null;
+			watch.pause = said?.watches.find((s) => s.watch === watch.watch)?.overrides.find((o) => o.name === "pause") ?? null;
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * told.js: words of a person to the daemons: scan a watch now, pause and resume it, raise
- * its thresholds, go past its guards once. Each asks first and tells what came of it.
+ * overrides.js: operator overrides of a watch: scan now, pause and resume, raise the
+ * thresholds, override the guards once. Each asks first and shows the result.
  */
 import { part, post } from "./api.js";
 import { askWith } from "./controls.js";
@@ -12,7 +12,7 @@ import { toast } from "./toast.js";
 import { count, plural } from "./words.js";
 
 const SPANS = [
-	["", "until it is removed"],
+	["", "until it is cleared"],
 	["15m", "15 minutes"],
 	["1h", "an hour"],
 	["4h", "4 hours"],
