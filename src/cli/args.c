@@ -36,7 +36,7 @@ int cli_usage(const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	cli_say(text, NULL);
+	cli_message(text, NULL);
 	return EXIT_USAGE;
 }
 

@@ -133,7 +133,7 @@ int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
  */
 bool cli_set_up_log(const struct cli *c, enum log_format standard);
 /* "defib: text" on stderr, or an event. */
-void cli_say(const char *text, const char *next);
+void cli_message(const char *text, const char *next);
 int exit_code_of(defib_err err);
 
 /*

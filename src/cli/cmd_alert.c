@@ -25,8 +25,8 @@ const struct cli_option alert_options[] = {
 
 /* ---- test ---- */
 
-static void tell_answer(const struct cli *c, const struct alert_sink *s,
-                        const struct sink_answer *answer, int n, struct buf *out)
+static void print_answer(const struct cli *c, const struct alert_sink *s,
+                         const struct sink_answer *answer, int n, struct buf *out)
 {
 	bool sent = answer->how == SINK_SENT;
 	if (!c->json) {
@@ -66,7 +66,7 @@ static int test_sinks(struct cli *c)
 		if (only && !text_eq(all->items[i].name, only))
 			continue;
 		sink_test(&all->items[i], message_source(&c->settings), clock_wall_us(), &answer);
-		tell_answer(c, &all->items[i], &answer, n++, &out);
+		print_answer(c, &all->items[i], &answer, n++, &out);
 		failed += answer.how != SINK_SENT;
 	}
 	printf(c->json ? "{\"sinks\":[%s\n]}\n" : "%s", buf_text(&out));

@@ -20,7 +20,7 @@ const struct cli_option attach_options[] = {
 	{NULL, NULL, NULL},
 };
 
-static void say(const struct cli *c, const char *text)
+static void print_line(const struct cli *c, const char *text)
 {
 	if (!c->quiet)
 		fputs(text, stdout);
@@ -78,7 +78,7 @@ static int do_attach(struct cli *c, const struct picked *p)
 		return EXIT_CLEAN;
 	}
 	if (was == ATTACHED_FRESH) {
-		say(c, arena_printf(&c->arena, "watch %s is already attached\n", w->name));
+		print_line(c, arena_printf(&c->arena, "watch %s is already attached\n", w->name));
 		return EXIT_CLEAN;
 	}
 	int code = cli_confirm(
@@ -92,11 +92,11 @@ static int do_attach(struct cli *c, const struct picked *p)
 		return code;
 	if (make(p, &f))
 		return cli_fail(&f);
-	say(c,
-	    arena_printf(&c->arena,
-	                 "attached: from now on table %s records which session takes a row\n"
-	                 "next: defib run --watch %s -- PROGRAM, for each program that works on it\n",
-	                 w->table, w->name));
+	print_line(c, arena_printf(
+					  &c->arena,
+					  "attached: from now on table %s records which session takes a row\n"
+					  "next: defib run --watch %s -- PROGRAM, for each program that works on it\n",
+					  w->table, w->name));
 	return EXIT_CLEAN;
 }
 
@@ -140,7 +140,7 @@ static const struct watch *named(struct cli *c, const struct database **d)
 	return gone;
 }
 
-static void say_detached(struct cli *c, const struct watch *w, const struct detached *was)
+static void print_detached(struct cli *c, const struct watch *w, const struct detached *was)
 {
 	struct buf out = BUF_INIT;
 	if (!was->trigger && !was->function)
@@ -152,7 +152,7 @@ static void say_detached(struct cli *c, const struct watch *w, const struct deta
 		buf_addf(&out,
 		         "no watch is attached any more: removed defib.claimed_by and defib.program%s\n",
 		         was->schema ? ", and the empty schema defib" : "");
-	say(c, buf_text(&out));
+	print_line(c, buf_text(&out));
 	buf_release(&out);
 }
 
@@ -179,7 +179,7 @@ static int do_detach(struct cli *c, const struct database *d, const struct watch
 	store_close(s);
 	if (err)
 		return cli_fail(&f);
-	say_detached(c, w, &was);
+	print_detached(c, w, &was);
 	return EXIT_CLEAN;
 }
 
@@ -193,7 +193,7 @@ int cmd_detach(struct cli *c)
 	if (!w)
 		return EXIT_USAGE;
 	if (!dialect_of(d->engine)->has_functions) {
-		say(c, "nothing to remove: an SQLite database has no triggers of defib\n");
+		print_line(c, "nothing to remove: an SQLite database has no triggers of defib\n");
 		return EXIT_CLEAN;
 	}
 	if (!cli_flag(c, "dry-run"))

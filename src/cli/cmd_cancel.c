@@ -26,7 +26,7 @@ struct canceller {
 };
 
 /* What became of one job, as a line; what was written to it is its state. */
-static bool tell(const struct candidate *c)
+static bool print_outcome(const struct candidate *c)
 {
 	if (c->outcome == OUTCOME_RECOVERED)
 		printf("%s %s\n", c->facts.job,
@@ -53,7 +53,7 @@ static int cancel_jobs(struct canceller *x, const char *const *jobs, int n)
 			return cli_usage("\"%s\" is not a job number", jobs[i]);
 		if (queue_cancel(&q, jobs[i], &x->cli->arena, &one, &f))
 			return cli_queue_fail(&f);
-		done += tell(&one);
+		done += print_outcome(&one);
 	}
 	if (done == n)
 		return EXIT_CLEAN;

@@ -41,16 +41,16 @@ static bool is_printable(const char *word)
 }
 
 /* One word, where it begins as the typed one does. */
-static void say(const struct asked *q, const char *word, const char *about)
+static void print_word(const struct asked *q, const char *word, const char *about)
 {
 	if (text_starts(word, q->current) && is_printable(word))
 		printf("%s%s\t%s\n", q->before, word, about ? about : "");
 }
 
-static void say_all(const struct asked *q, const char *const *words)
+static void print_all(const struct asked *q, const char *const *words)
 {
 	for (; *words; words++)
-		say(q, *words, NULL);
+		print_word(q, *words, NULL);
 }
 
 /* ---- names from the configuration: from its tree, so that one with problems serves too */
@@ -72,106 +72,107 @@ static const char *member(const struct cfg_node *map, const char *key)
 	return value && value->kind == CFG_SCALAR ? value->text : NULL;
 }
 
-static void say_names(const struct asked *q, const struct cfg_node *list, const char *about,
-                      const char *tail)
+static void print_names(const struct asked *q, const struct cfg_node *list, const char *about,
+                        const char *tail)
 {
 	for (int i = 0; list && i < list->n; i++) {
 		const char *name = member(list->items[i], "name");
 		const char *what = member(list->items[i], about);
 		if (name)
-			say(q, arena_printf(&q->cli->arena, "%s%s", name, tail), what);
+			print_word(q, arena_printf(&q->cli->arena, "%s%s", name, tail), what);
 	}
 }
 
-static void say_watches(const struct asked *q)
+static void print_watches(const struct asked *q)
 {
-	say_names(q, configured(q, "watches"), "table", "");
-	say(q, BUILTIN_NAME, "the built-in queue");
+	print_names(q, configured(q, "watches"), "table", "");
+	print_word(q, BUILTIN_NAME, "the built-in queue");
 }
 
-static void say_jobs(const struct asked *q)
+static void print_jobs(const struct asked *q)
 {
-	say_names(q, configured(q, "watches"), "table", "/");
-	say(q, BUILTIN_NAME "/", "the built-in queue");
+	print_names(q, configured(q, "watches"), "table", "/");
+	print_word(q, BUILTIN_NAME "/", "the built-in queue");
 }
 
-static void say_sinks(const struct asked *q)
+static void print_sinks(const struct asked *q)
 {
-	say_names(q, configured(q, "sinks"), "type", "");
+	print_names(q, configured(q, "sinks"), "type", "");
 }
 
-static void say_databases(const struct asked *q)
+static void print_databases(const struct asked *q)
 {
-	say_names(q, configured(q, "databases"), "", "");
-	say(q, "postgres://", "a server");
-	say(q, "sqlite:", "a file");
+	print_names(q, configured(q, "databases"), "", "");
+	print_word(q, "postgres://", "a server");
+	print_word(q, "sqlite:", "a file");
 }
 
-static void say_database_names(const struct asked *q)
+static void print_database_names(const struct asked *q)
 {
-	say_names(q, configured(q, "databases"), "", "");
+	print_names(q, configured(q, "databases"), "", "");
 }
 
-static void say_steps(const struct asked *q)
+static void print_steps(const struct asked *q)
 {
 	const struct cfg_node *flows = configured(q, "workflows");
 	for (int i = 0; flows && i < flows->n; i++) {
 		const struct cfg_node *flow = flows->items[i];
 		const struct cfg_node *steps = flow->kind == CFG_MAP ? cfg_get(flow, "steps") : NULL;
 		if (steps && steps->kind == CFG_LIST)
-			say_names(q, steps, "", "");
+			print_names(q, steps, "", "");
 	}
 }
 
-static void say_workflows(const struct asked *q)
+static void print_workflows(const struct asked *q)
 {
-	say_names(q, configured(q, "workflows"), "", "");
+	print_names(q, configured(q, "workflows"), "", "");
 }
 
 /* ---- names from our own tables */
 
-static void say_commands(const struct asked *q)
+static void print_commands(const struct asked *q)
 {
 	for (const struct command *c = commands; c->name; c++)
-		say(q, c->name, c->summary);
+		print_word(q, c->name, c->summary);
 }
 
-static void say_events(const struct asked *q)
+static void print_events(const struct asked *q)
 {
 	for (const struct event_name *e = event_names; e->name; e++)
-		say(q, e->name, e->meaning);
+		print_word(q, e->name, e->meaning);
 }
 
-static void say_presets(const struct asked *q)
+static void print_presets(const struct asked *q)
 {
 	static const char folder[] = "presets/", ending[] = ".yaml";
 	for (const struct embedded_file *file = embedded_files; file->name; file++)
 		if (text_starts(file->name, folder)) {
 			size_t n = strlen(file->name) - strlen(folder) - strlen(ending);
-			say(q, arena_strndup(&q->cli->arena, file->name + strlen(folder), n), NULL);
+			print_word(q, arena_strndup(&q->cli->arena, file->name + strlen(folder), n), NULL);
 		}
 }
 
-static void say_terms(const struct asked *q)
+static void print_terms(const struct asked *q)
 {
 	struct arena *a = &q->cli->arena;
 	const char *usage, *word;
 	for (int i = 0; (word = term_word(i, &usage)) != NULL; i++)
-		say(q, word, usage);
+		print_word(q, word, usage);
 	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++)
-		say(q, arena_printf(a, "verdict=%s", verdict_names[v]), verdict_why((enum verdict)v));
+		print_word(q, arena_printf(a, "verdict=%s", verdict_names[v]),
+		           verdict_why((enum verdict)v));
 	const struct watch *queue = builtin_watch(STORE_POSTGRES, a);
 	for (const char **s = queue->states.names; *s; s++)
-		say(q, arena_printf(a, "state=%s", *s), "of the built-in queue");
+		print_word(q, arena_printf(a, "state=%s", *s), "of the built-in queue");
 }
 
-static void say_files(const struct asked *q)
+static void print_files(const struct asked *q)
 {
 	(void)q;
 	puts(":files");
 }
 
-static void say_directories(const struct asked *q)
+static void print_directories(const struct asked *q)
 {
 	(void)q;
 	puts(":directories");
@@ -180,22 +181,22 @@ static void say_directories(const struct asked *q)
 /* What an argument may be, by its name. */
 static const struct source {
 	const char *argument;
-	void (*say)(const struct asked *q);
+	void (*print)(const struct asked *q);
 	const char *const *words;
 } sources[] = {
-	{"WATCH", say_watches, NULL},
-	{"JOB", say_jobs, NULL},
-	{"SINK", say_sinks, NULL},
-	{"PRESET", say_presets, NULL},
-	{"STEP", say_steps, NULL},
-	{"URL", say_databases, NULL},
-	{"COMMAND", say_commands, NULL},
-	{"EVENT", say_events, NULL},
-	{"TERM", say_terms, NULL},
-	{"FILE", say_files, NULL},
-	{"PROGRAM", say_files, NULL},
-	{"DIR", say_directories, NULL},
-	{"PRESET", say_presets, NULL},
+	{"WATCH", print_watches, NULL},
+	{"JOB", print_jobs, NULL},
+	{"SINK", print_sinks, NULL},
+	{"PRESET", print_presets, NULL},
+	{"STEP", print_steps, NULL},
+	{"URL", print_databases, NULL},
+	{"COMMAND", print_commands, NULL},
+	{"EVENT", print_events, NULL},
+	{"TERM", print_terms, NULL},
+	{"FILE", print_files, NULL},
+	{"PROGRAM", print_files, NULL},
+	{"DIR", print_directories, NULL},
+	{"PRESET", print_presets, NULL},
 	{"REMEDY", NULL, remedy_names},
 	{"FORMAT", NULL, report_form_names},
 	{"FORM", NULL, log_format_names},
@@ -203,20 +204,20 @@ static const struct source {
 	{"WHEN", NULL, color_names},
 	{"ACTION", NULL, force_actions},
 	/* Keys of a watch, as options. */
-	{"preset", say_presets, NULL},
-	{"database", say_database_names, NULL},
-	{"workflow", say_workflows, NULL},
+	{"preset", print_presets, NULL},
+	{"database", print_database_names, NULL},
+	{"workflow", print_workflows, NULL},
 };
 
-static void say_source(const struct asked *q, const char *argument)
+static void print_source(const struct asked *q, const char *argument)
 {
 	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
 		if (!text_eq(sources[i].argument, argument))
 			continue;
-		if (sources[i].say)
-			sources[i].say(q);
+		if (sources[i].print)
+			sources[i].print(q);
 		else
-			say_all(q, sources[i].words);
+			print_all(q, sources[i].words);
 	}
 }
 
@@ -247,27 +248,27 @@ static bool expect(struct asked *q, const char *name)
 	return q->argument != NULL;
 }
 
-static void say_options(const struct asked *q)
+static void print_options(const struct asked *q)
 {
 	struct arena *a = &q->cli->arena;
 	const struct cli_option *tables[] = {q->command ? q->command->options : NULL, global_options};
 	for (int i = 0; i < 2; i++)
 		for (const struct cli_option *o = tables[i]; o && o->name; o++)
-			say(q, arena_printf(a, "--%s", o->name), o->help);
+			print_word(q, arena_printf(a, "--%s", o->name), o->help);
 	for (const struct opt_row *row = watch_rows;
 	     q->command && q->command->watch_options && row->name; row++)
-		say(q, arena_printf(a, "--%s", cli_option_of_key(a, row->name)), row->help);
+		print_word(q, arena_printf(a, "--%s", cli_option_of_key(a, row->name)), row->help);
 }
 
 /* ---- the words of a command */
 
 /* One alternative of an argument: a name of `sources`, or the word itself. */
-static void say_alternative(const struct asked *q, const char *text)
+static void print_alternative(const struct asked *q, const char *text)
 {
 	if (isupper((unsigned char)text[0]))
-		say_source(q, text);
+		print_source(q, text);
 	else if (islower((unsigned char)text[0]) || text[0] == '-')
-		say(q, text, NULL);
+		print_word(q, text, NULL);
 }
 
 /* "[WATCH…]" is WATCH: what stands in brackets may be left out, … repeats. */
@@ -286,7 +287,7 @@ static char *bare(struct arena *a, const char *token, size_t n)
 }
 
 /* What stands in the command's place `q->place`; the last argument repeats. */
-static void say_arguments(const struct asked *q)
+static void print_arguments(const struct asked *q)
 {
 	struct arena *a = &q->cli->arena;
 	const char *at = q->command->arguments, *found = NULL;
@@ -304,7 +305,7 @@ static void say_arguments(const struct asked *q)
 	}
 	while (found && *found) {
 		size_t n = strcspn(found, "|");
-		say_alternative(q, bare(a, found, n));
+		print_alternative(q, bare(a, found, n));
 		found += n + (found[n] == '|');
 	}
 }
@@ -377,19 +378,19 @@ static int complete_words(struct cli *c)
 		return EXIT_CLEAN;
 	if (q.argument || value_in_word(&q)) {
 		if (q.choices)
-			say_all(&q, q.choices);
+			print_all(&q, q.choices);
 		else
-			say_source(&q, q.argument);
+			print_source(&q, q.argument);
 	} else if (q.only_words) {
 		/* A program of the user's, where the command runs one. */
 		if (q.command && strstr(q.command->arguments, "-- "))
-			say_files(&q);
+			print_files(&q);
 	} else if (q.current[0] == '-') {
-		say_options(&q);
+		print_options(&q);
 	} else if (q.command) {
-		say_arguments(&q);
+		print_arguments(&q);
 	} else {
-		say_commands(&q);
+		print_commands(&q);
 	}
 	return EXIT_CLEAN;
 }

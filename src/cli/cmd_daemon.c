@@ -128,7 +128,7 @@ static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 }
 
 /* What it listens on, and its limits, are as they were at its start. */
-static void tell_restart(const struct run *r, const struct service *was, const struct service *is)
+static void print_restart(const struct run *r, const struct service *was, const struct service *is)
 {
 	bool same = text_eq(was->tls.certificate, is->tls.certificate) &&
 	            text_eq(was->tls.key, is->tls.key) && was->max_connections == is->max_connections &&
@@ -161,7 +161,7 @@ static void reload(struct run *r)
 		log_event(LOG_INFO, "configuration reloaded",
 		          LOG_INT("databases", next->settings.ndatabases),
 		          LOG_INT("watches", next->settings.nwatches));
-		tell_restart(r, settings_http(&r->setups.now->settings), settings_http(&next->settings));
+		print_restart(r, settings_http(&r->setups.now->settings), settings_http(&next->settings));
 		live_settings_box_put(&r->setups, next);
 		daemon_reload(r->daemon);
 		reload_http(r, settings_http(&next->settings));

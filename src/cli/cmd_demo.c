@@ -182,12 +182,13 @@ static int begin(struct demo *d, const sigset_t *set)
 	if (demo_place_fill(d, &f) || demo_crew_start(d, DEMO_PAGES, &f))
 		return cli_fail(&f);
 	out_count(&jobs, d->nids);
-	demo_say(d, COLOR_BOLD, "the page: %s/", address);
-	demo_say(d, COLOR_NONE,
-	         "%s jobs for %d workers, some of them orders in steps, and %d pages in a table whose "
-	         "workers know nothing of defib; all of it is in %s",
-	         buf_text(&jobs), DEMO_WORKERS, d->npages, d->folder);
-	demo_say(
+	demo_print(d, COLOR_BOLD, "the page: %s/", address);
+	demo_print(
+		d, COLOR_NONE,
+		"%s jobs for %d workers, some of them orders in steps, and %d pages in a table whose "
+		"workers know nothing of defib; all of it is in %s",
+		buf_text(&jobs), DEMO_WORKERS, d->npages, d->folder);
+	demo_print(
 		d, COLOR_NONE,
 		"for about %lld s workers are killed, frozen and cut off; then the results are counted",
 		(long long)d->seconds);
@@ -240,7 +241,7 @@ static bool stands_still(struct demo *d, int64_t now_ms)
 	return now_ms > d->moved_ms + STILL_S * 1000;
 }
 
-static void tell_calm(struct demo *d)
+static void print_calm(struct demo *d)
 {
 	int64_t left = d->nids - d->finished;
 	struct buf jobs = BUF_INIT;
@@ -248,7 +249,7 @@ static void tell_calm(struct demo *d)
 		return;
 	d->calm = true;
 	out_count(&jobs, left);
-	demo_say(d, COLOR_NONE, "that was the last fault; %s jobs remain", buf_text(&jobs));
+	demo_print(d, COLOR_NONE, "that was the last fault; %s jobs remain", buf_text(&jobs));
 	buf_release(&jobs);
 }
 
@@ -260,7 +261,7 @@ static int run(struct demo *d, const sigset_t *set)
 		if (told_to_end(set))
 			return EXIT_INTERRUPTED;
 		code = go_round(d);
-		tell_calm(d);
+		print_calm(d);
 		if (demo_faults_over(d) && d->finished == d->nids && d->pages_done == d->npages)
 			break;
 	}
@@ -269,7 +270,7 @@ static int run(struct demo *d, const sigset_t *set)
 
 static int keep_running(struct demo *d, const sigset_t *set)
 {
-	demo_say(d, COLOR_BOLD, "still running; Ctrl-C ends it");
+	demo_print(d, COLOR_BOLD, "still running; Ctrl-C ends it");
 	d->cli->quiet = true;
 	for (;;) {
 		if (told_to_end(set))
@@ -314,8 +315,9 @@ int cmd_demo(struct cli *c)
 	demo_crew_stop(d);
 	demo_place_remove(d);
 	if (code == EXIT_INTERRUPTED)
-		demo_say(d, COLOR_YELLOW, "interrupted: everything was stopped and removed");
+		demo_print(d, COLOR_YELLOW, "interrupted: everything was stopped and removed");
 	else if (code == EXIT_CLEAN && !cli_flag(c, "keep"))
-		demo_say(d, COLOR_NONE, "everything was stopped and removed; with --keep it keeps running");
+		demo_print(d, COLOR_NONE,
+		           "everything was stopped and removed; with --keep it keeps running");
 	return code;
 }

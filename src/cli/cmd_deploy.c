@@ -484,7 +484,7 @@ static int put_file(const struct cli *c, const struct place *p, int i, const str
 	return code;
 }
 
-static void say_next(const struct cli *c, const struct place *p, const struct fill *f)
+static void print_next(const struct cli *c, const struct place *p, const struct fill *f)
 {
 	if (c->quiet)
 		return;
@@ -515,7 +515,7 @@ int cmd_deploy(struct cli *c)
 		code = put_file(c, p, i, &fill);
 	if (code == EXIT_CLEAN) {
 		warn_hidden(c, fill.path);
-		say_next(c, p, &fill);
+		print_next(c, p, &fill);
 	}
 	fill_release(&fill);
 	return code;

@@ -151,11 +151,11 @@ static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
 	return DEFIB_OK;
 }
 
-static void tell_kept(const struct target *t)
+static void print_kept(const struct target *t)
 {
 	char line[sizeof t->away.what + 512];
 	snprintf(line, sizeof line, "%s; kept in %s", t->away.what, t->side.folder);
-	cli_say(line, NULL);
+	cli_message(line, NULL);
 }
 
 struct bulk {
@@ -230,12 +230,12 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 	return code != EXIT_CLEAN && (b->done || b->kept) ? EXIT_PARTLY : code;
 }
 
-static void tell_bulk(const struct bulk *b)
+static void print_bulk(const struct bulk *b)
 {
 	const struct target *t = b->target;
 	long long done = (long long)b->done, kept = (long long)b->kept;
 	if (b->kept)
-		tell_kept(t);
+		print_kept(t);
 	if (t->cli->json && t->spool)
 		printf("{\"enqueued\":%lld,\"spooled\":%lld}\n", done, kept);
 	else if (t->cli->json)
@@ -257,7 +257,7 @@ static int enqueue_bulk(struct target *t, const struct enqueue *model, const cha
 	int code = bulk_lines(b, in, &f);
 	if (t->store)
 		wake_send(t->store, t->side.url);
-	tell_bulk(b);
+	print_bulk(b);
 	if (in != stdin)
 		fclose(in);
 	arena_release(&b->arena);
@@ -279,7 +279,7 @@ static int enqueue_one(struct target *t, struct enqueue *job)
 	if (enqueue_to(t, job, 1, &sent, &f))
 		return enqueue_failed(t, &f);
 	if (sent.kept)
-		tell_kept(t);
+		print_kept(t);
 	else
 		wake_send(t->store, t->side.url);
 	if (sent.kept && c->json)

@@ -101,7 +101,7 @@ static int fail_jobs(struct force_run *r)
 
 /* ---- force ---- */
 
-static void say(struct force_run *r, const char *job, const char *what, const char *detail)
+static void print_line(struct force_run *r, const char *job, const char *what, const char *detail)
 {
 	struct buf out = BUF_INIT, name = BUF_INIT;
 	job_qualified(r->picked.watch, job, &name);
@@ -133,7 +133,7 @@ static void on_left(void *ctx, const char *job)
 			why = "a live worker has it";
 	pthread_mutex_lock(&r->lock);
 	r->left++;
-	say(r, job, "skipped", why);
+	print_line(r, job, "skipped", why);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -150,7 +150,7 @@ static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
 		buf_addf(&detail, ": %s", end->error);
 	pthread_mutex_lock(&r->lock);
 	*(end->accepted && end->as == SETTLE_DONE ? &r->done : &r->failed) += 1;
-	say(r, end->key, end->accepted ? settle_names[end->as] : "lost", buf_text(&detail));
+	print_line(r, end->key, end->accepted ? settle_names[end->as] : "lost", buf_text(&detail));
 	pthread_mutex_unlock(&r->lock);
 	buf_release(&detail);
 }
@@ -287,8 +287,8 @@ static int dry_force(struct force_run *r)
 		struct buf age = BUF_INIT;
 		duration_text(r->jobs[i].age_us, &age);
 		buf_add(&age, " old");
-		say(r, r->jobs[i].job, r->jobs[i].alive ? "would be skipped" : "would be run",
-		    r->jobs[i].alive ? "a live worker has it" : buf_text(&age));
+		print_line(r, r->jobs[i].job, r->jobs[i].alive ? "would be skipped" : "would be run",
+		           r->jobs[i].alive ? "a live worker has it" : buf_text(&age));
 		buf_release(&age);
 	}
 	if (!r->cli->quiet)

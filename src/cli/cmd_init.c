@@ -320,7 +320,7 @@ static int make_tables(struct cli *c, const struct database *d)
 /* ---- one table ---- */
 
 /* What lacks something is shown, as comments, and never written. */
-static int tell_missing(const struct proposal *p)
+static int print_missing(const struct proposal *p)
 {
 	struct failure f = {0};
 	struct buf draft = BUF_INIT;
@@ -331,7 +331,7 @@ static int tell_missing(const struct proposal *p)
 }
 
 /* A preset knows more of its queue than a look at one table can tell. */
-static void tell_known(struct cli *c, struct store *s, const char *table)
+static void print_known(struct cli *c, struct store *s, const char *table)
 {
 	struct detection known;
 	struct failure f = {0};
@@ -353,10 +353,10 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 	struct proposal *p = ARENA_NEW(&c->arena, struct proposal);
 	if (table_facts_read(s, table, &c->arena, &facts, &f))
 		return cli_fail(&f);
-	tell_known(c, s, table);
+	print_known(c, s, table);
 	propose_seen(s, &facts, &c->arena, p);
 	if (p->nmissing)
-		return tell_missing(p);
+		return print_missing(p);
 	if (proposal_try(s, p, &c->arena, &seen, &f)) {
 		fail_prefix(&f, "table %s: the proposal does not work", table);
 		return cli_fail(&f);
@@ -376,7 +376,7 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 
 /* ---- a whole database ---- */
 
-static void tell_detected(const struct detected *d)
+static void print_detected(const struct detected *d)
 {
 	struct buf numbers = BUF_INIT, line = BUF_INIT, shown = BUF_INIT;
 	detected_numbers(d, &numbers);
@@ -401,7 +401,7 @@ static int detect(struct cli *c, struct store *s, const struct database *d)
 		return cli_fail(&f);
 	for (int i = 0; i < found.n; i++) {
 		if (!c->quiet)
-			tell_detected(&found.items[i]);
+			print_detected(&found.items[i]);
 		detected_yaml(&found.items[i], named_database(c), &entries);
 	}
 	if (found.n == 0) {

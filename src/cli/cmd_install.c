@@ -82,7 +82,7 @@ static int refuse_sqlite(struct cli *c, const struct plan *p)
 	return cli_fail(&f);
 }
 
-static void say(const struct cli *c, const char *line)
+static void print_line(const struct cli *c, const char *line)
 {
 	if (!c->quiet)
 		fputs(line, stdout);
@@ -201,7 +201,7 @@ static void every_text(const struct plan *p, struct buf *out)
 }
 
 /* Nobody calls the function yet: say so, with all that it takes. */
-static void say_unscheduled(const struct cli *c, const struct plan *p)
+static void print_unscheduled(const struct cli *c, const struct plan *p)
 {
 	struct timed_call t = {p->watch->name, p->database->url, p->call, p->every_us};
 	struct buf out = BUF_INIT;
@@ -212,11 +212,11 @@ static void say_unscheduled(const struct cli *c, const struct plan *p)
 	schedule_cron_line(&t, &out);
 	buf_add(&out, "\n");
 	schedule_systemd(&t, &out);
-	say(c, buf_text(&out));
+	print_line(c, buf_text(&out));
 	buf_release(&out);
 }
 
-static void say_installed(const struct cli *c, const struct plan *p)
+static void print_installed(const struct cli *c, const struct plan *p)
 {
 	struct buf out = BUF_INIT;
 	buf_addf(&out, "installed %s() in %s\n", p->function, p->database->name);
@@ -225,10 +225,10 @@ static void say_installed(const struct cli *c, const struct plan *p)
 		every_text(p, &out);
 		buf_add(&out, "\n");
 	}
-	say(c, buf_text(&out));
+	print_line(c, buf_text(&out));
 	buf_release(&out);
 	if (!p->cron)
-		say_unscheduled(c, p);
+		print_unscheduled(c, p);
 }
 
 static int confirm_install(struct cli *c, const struct plan *p)
@@ -317,7 +317,7 @@ int cmd_install(struct cli *c)
 	if (write_install(c, &p, dry_run, &f))
 		return cli_fail(&f);
 	if (!dry_run)
-		say_installed(c, &p);
+		print_installed(c, &p);
 	return EXIT_CLEAN;
 }
 
@@ -404,8 +404,9 @@ static int do_uninstall(struct cli *c, struct store *s, const struct plan *p, st
 	if (remove_all(c, s, p, &had_task, &had_function, f))
 		return cli_fail(f);
 	if (had_task)
-		say(c, arena_printf(&c->arena, "unscheduled \"%s\"\n", p->task));
-	say(c, arena_printf(&c->arena,
+		print_line(c, arena_printf(&c->arena, "unscheduled \"%s\"\n", p->task));
+	print_line(
+		c, arena_printf(&c->arena,
 	                    had_function ? "removed %s()\n" : "nothing to remove: there is no %s()\n",
 	                    p->function));
 	return EXIT_CLEAN;
@@ -422,7 +423,7 @@ int cmd_uninstall(struct cli *c)
 	if (!plan_uninstall(c, &p))
 		return EXIT_USAGE;
 	if (!dialect_of(p.database->engine)->has_functions) {
-		say(c, "nothing to remove: SQLite has no functions of defib\n");
+		print_line(c, "nothing to remove: SQLite has no functions of defib\n");
 		return EXIT_CLEAN;
 	}
 	struct store_options o = cli_store_options(p.database, NULL, cli_flag(c, "dry-run"));

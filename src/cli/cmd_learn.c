@@ -14,7 +14,7 @@
 
 struct learning {
 	struct cli *cli;
-	int told, failed;
+	int printed, failed;
 	int code; /* of the first failure */
 };
 
@@ -35,10 +35,10 @@ static void learn_watch(struct learning *x, const struct selected *g)
 	}
 	struct buf out = BUF_INIT;
 	if (c->json) {
-		buf_add(&out, x->told++ ? ",\n" : "\n");
+		buf_add(&out, x->printed++ ? ",\n" : "\n");
 		learned_json(g->watch, g->database, l, &out);
 	} else {
-		buf_add(&out, x->told++ ? "\n" : "");
+		buf_add(&out, x->printed++ ? "\n" : "");
 		learned_text(g->watch, g->database, l, c->color_out, &out);
 	}
 	out_print(&out);
@@ -62,5 +62,5 @@ int cmd_learn(struct cli *c)
 	selection_release(&selection);
 	if (x.failed == 0)
 		return EXIT_CLEAN;
-	return x.told ? EXIT_PARTLY : x.code;
+	return x.printed ? EXIT_PARTLY : x.code;
 }

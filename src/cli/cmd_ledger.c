@@ -363,7 +363,7 @@ int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
 
 #define STATEMENT_MS 60000
 
-static void say_json(const struct database *d, const struct seal_report *r)
+static void print_json(const struct database *d, const struct seal_report *r)
 {
 	struct buf out = BUF_INIT;
 	buf_add(&out, "{\"database\":");
@@ -383,7 +383,7 @@ static void say_json(const struct database *d, const struct seal_report *r)
 	buf_release(&out);
 }
 
-static void say_text(const struct database *d, const struct seal_report *r)
+static void print_text(const struct database *d, const struct seal_report *r)
 {
 	struct buf out = BUF_INIT;
 	buf_addf(&out, "%s: ", d->name);
@@ -424,9 +424,9 @@ static int verify_one(struct cli *c, const struct database *d, struct seal_repor
 		return EXIT_CLEAN;
 	}
 	if (c->json)
-		say_json(d, r);
+		print_json(d, r);
 	else
-		say_text(d, r);
+		print_text(d, r);
 	return r->sealed && !r->broken ? EXIT_CLEAN : EXIT_REFUSED;
 }
 

@@ -106,7 +106,7 @@ static void in_force_text(const struct override *o, struct buf *text)
 		buf_add(text, "recovery is paused ");
 	else
 		buf_addf(text, "thresholds are raised by %s, ", o->value);
-	override_words(o, text);
+	override_text(o, text);
 }
 
 static void cleared_text(const struct override_answer *w, struct buf *text)
@@ -160,7 +160,7 @@ static int still_in_force(struct request *x, const struct target *t, const struc
 {
 	struct failure f = {0};
 	struct buf text = BUF_INIT;
-	override_words(o, &text);
+	override_text(o, &text);
 	fail(&f, DEFIB_REFUSED, "\"%s\" of %s is in force, set %s", x->name, t->watch, buf_text(&text));
 	fail_next(&f, "clear it for all: defib %s --all%s", x->cli->command->name,
 	          text_eq(x->name, "raise") ? " --off" : "");

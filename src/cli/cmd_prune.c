@@ -34,7 +34,7 @@ static int64_t total(const int64_t counts[RETENTION_COUNT])
 static void report(const struct pruning *p, bool dry)
 {
 	struct buf out = BUF_INIT;
-	int told = 0;
+	int printed = 0;
 	if (p->cli->json) {
 		buf_add(&out, "{\"database\":");
 		buf_add_json(&out, p->database->name);
@@ -47,11 +47,11 @@ static void report(const struct pruning *p, bool dry)
 		for (int i = 0; i < RETENTION_COUNT; i++) {
 			if (!p->counts[i])
 				continue;
-			buf_add(&out, told++ ? ", " : "");
+			buf_add(&out, printed++ ? ", " : "");
 			out_count(&out, p->counts[i]);
 			buf_addf(&out, " %s", retention_words[i]);
 		}
-		buf_add(&out, told ? (dry ? " would be removed" : " removed") : "nothing is old enough");
+		buf_add(&out, printed ? (dry ? " would be removed" : " removed") : "nothing is old enough");
 	}
 	puts(buf_text(&out));
 	buf_release(&out);

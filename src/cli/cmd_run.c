@@ -37,8 +37,8 @@ struct run_watch {
 	struct session session;
 	struct exits *exits;
 	struct program program;
-	bool told; /* its end is written down */
-	bool done; /* nothing is left to do, or nothing that we could */
+	bool printed; /* its end is written down */
+	bool done;    /* nothing is left to do, or nothing that we could */
 	int64_t freed, held, refused;
 	int64_t away_ms; /* since when it fails or has to wait; 0: it does not */
 };
@@ -186,18 +186,18 @@ static defib_err start(struct run *r, struct failure *f)
 
 /* ---- after ---- */
 
-static void say(const struct run *r, const char *text)
+static void print_line(const struct run *r, const char *text)
 {
 	if (!r->cli->quiet)
-		cli_say(text, NULL);
+		cli_message(text, NULL);
 }
 
 /* Nothing is lost: the run's row stays, and whoever finds it finishes. */
 static void give_up(const struct run *r, struct run_watch *w, const char *why)
 {
-	cli_say(arena_printf(&r->cli->arena, "watch %s: not all jobs of %s were freed: %s",
-	                     w->watch->name, r->argv[0], why),
-	        "a daemon on this host, or the next defib run, frees the rest");
+	cli_message(arena_printf(&r->cli->arena, "watch %s: not all jobs of %s were freed: %s",
+	                         w->watch->name, r->argv[0], why),
+	            "a daemon on this host, or the next defib run, frees the rest");
 	w->done = true;
 }
 
@@ -208,9 +208,9 @@ static defib_err try_to_free(const struct run *r, struct run_watch *w, int64_t *
 	int64_t empty_ms = r->empty_ms ? clock_boot_ms() - r->empty_ms : 0;
 	struct exit_result result;
 	defib_err err = session_ready(&w->session, f);
-	if (!err && !w->told)
+	if (!err && !w->printed)
 		err = program_ended(w->session.store, &w->program, f);
-	w->told = w->told || !err;
+	w->printed = w->printed || !err;
 	if (!err)
 		err = exits_release(w->exits, &w->program, empty_ms >= GRACE_MS, &result, f);
 	if (err)
@@ -267,15 +267,15 @@ static bool all_done(const struct run *r)
 	return true;
 }
 
-static void say_waiting(const struct run *r)
+static void print_waiting(const struct run *r)
 {
-	say(r,
-	    arena_printf(&r->cli->arena,
-	                 "%s has ended (%s), but processes that it started are still running; waiting",
-	                 r->argv[0], r->ending));
+	print_line(r, arena_printf(
+					  &r->cli->arena,
+					  "%s has ended (%s), but processes that it started are still running; waiting",
+					  r->argv[0], r->ending));
 }
 
-static void say_freed(const struct run *r)
+static void print_freed(const struct run *r)
 {
 	for (int i = 0; i < r->n; i++) {
 		const struct run_watch *w = &r->watches[i];
@@ -284,10 +284,10 @@ static void say_freed(const struct run *r)
 		                              (long long)w->refused)
 					   : "";
 		if (w->freed + w->held + w->refused)
-			say(r,
-			    arena_printf(&r->cli->arena, "%s ended (%s): of watch %s freed %lld, held %lld%s",
-			                 r->argv[0], r->ending, w->watch->name, (long long)w->freed,
-			                 (long long)w->held, refused));
+			print_line(r, arena_printf(&r->cli->arena,
+			                           "%s ended (%s): of watch %s freed %lld, held %lld%s",
+			                           r->argv[0], r->ending, w->watch->name, (long long)w->freed,
+			                           (long long)w->held, refused));
 	}
 }
 
@@ -311,14 +311,14 @@ static void free_all(struct run *r)
 			if (!r->watches[i].done)
 				step(r, &r->watches[i]);
 		if (!r->empty_ms && !said && pause == LATER_MS) {
-			say_waiting(r);
+			print_waiting(r);
 			said = true;
 		}
 		if (!all_done(r))
 			run_wait(&r->program, pause);
 		pause = pause * 5 / 4 < LATER_MS ? pause * 5 / 4 : LATER_MS;
 	}
-	say_freed(r);
+	print_freed(r);
 }
 
 int cmd_run(struct cli *c)

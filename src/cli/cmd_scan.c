@@ -336,7 +336,7 @@ static void scan_one(struct run *run, int i)
 }
 
 /* Watches of one group in one line: a warning when something was recovered. */
-static void tell_group(const struct run *run, const char *group)
+static void print_group(const struct run *run, const char *group)
 {
 	const struct settings *s = &run->cli->settings;
 	struct buf parts = BUF_INIT, line = BUF_INIT;
@@ -360,17 +360,18 @@ static void tell_group(const struct run *run, const char *group)
 	buf_release(&line);
 }
 
-static void tell_groups(const struct run *run)
+static void print_groups(const struct run *run)
 {
 	const struct settings *s = &run->cli->settings;
 	for (int i = 0; i < s->nwatches; i++) {
-		bool told = false;
+		bool printed = false;
 		if (!run->chosen[i] || !s->watches[i].group)
 			continue;
 		for (int k = 0; k < i; k++)
-			told = told || (run->chosen[k] && text_eq(s->watches[k].group, s->watches[i].group));
-		if (!told)
-			tell_group(run, s->watches[i].group);
+			printed =
+				printed || (run->chosen[k] && text_eq(s->watches[k].group, s->watches[i].group));
+		if (!printed)
+			print_group(run, s->watches[i].group);
 	}
 }
 
@@ -400,7 +401,7 @@ static int scan_all(struct run *run)
 			cli_say_off(run->cli, &s->watches[i]);
 	report_end(&run->report);
 	if (run->options.fix)
-		tell_groups(run);
+		print_groups(run);
 	for (int i = 0; i < s->ndatabases; i++)
 		store_close(run->sources[i].session.store);
 	return exit_code(run);

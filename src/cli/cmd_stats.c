@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_stats.c: `defib stats`: the numbers of each watch. A number that takes
- * too long is told as such; the others still come.
+ * too long is printed as such; the others still come.
  */
 #include "cli/select.h"
 
@@ -13,7 +13,7 @@
 
 struct counting {
 	struct cli *cli;
-	int told, failed;
+	int printed, failed;
 	int code; /* of the first failure */
 };
 
@@ -33,10 +33,10 @@ static void count_watch(struct counting *x, const struct selected *g)
 	}
 	struct buf out = BUF_INIT;
 	if (c->json) {
-		buf_add(&out, x->told++ ? ",\n" : "\n");
+		buf_add(&out, x->printed++ ? ",\n" : "\n");
 		tally_json(g->watch, g->database, b->ledger.ready, &tally, &out);
 	} else {
-		buf_add(&out, x->told++ ? "\n" : "");
+		buf_add(&out, x->printed++ ? "\n" : "");
 		tally_text(g->watch, g->database, b->ledger.ready, &tally, c->color_out, &out);
 	}
 	out_print(&out);
@@ -59,5 +59,5 @@ int cmd_stats(struct cli *c)
 	selection_release(&selection);
 	if (x.failed == 0)
 		return EXIT_CLEAN;
-	return x.told ? EXIT_PARTLY : x.code;
+	return x.printed ? EXIT_PARTLY : x.code;
 }

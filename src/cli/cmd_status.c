@@ -22,36 +22,37 @@ struct asking {
 	struct cli *cli;
 	struct selection selection;
 	struct buf out, kept, workers;
-	int told, failed;
+	int printed, failed;
 	bool trouble;
 	int code; /* of the first failure */
 };
 
-static void tell(struct asking *x, const struct database *d, const char *watch,
-                 const struct left *left)
+static void print_watch(struct asking *x, const struct database *d, const char *watch,
+                        const struct stored_status *stored)
 {
 	struct watch_status st;
-	watch_status_init(&st, d, watch, left);
+	watch_status_init(&st, d, watch, stored);
 	if (x->cli->json) {
-		buf_add(&x->out, x->told ? ",\n" : "\n");
+		buf_add(&x->out, x->printed ? ",\n" : "\n");
 		watch_status_json(&st, &x->out);
 	} else {
-		buf_add(&x->out, x->told ? "\n" : "");
+		buf_add(&x->out, x->printed ? "\n" : "");
 		watch_status_text(&st, x->cli->color_out, &x->out);
 	}
 	x->trouble = x->trouble || watch_status_trouble(&st);
-	x->told++;
+	x->printed++;
 	watch_status_release(&st);
 }
 
-/* The built-in queue is nobody's watch in the file: it is told of where a daemon has it. */
-static bool tells_queue(const struct asking *x, const struct database *d, const struct left *left)
+/* The built-in queue is nobody's watch in the file: it is printed of where a daemon has it. */
+static bool shows_queue(const struct asking *x, const struct database *d,
+                        const struct stored_status *stored)
 {
 	for (int i = 0; i < x->selection.n; i++)
 		if (x->selection.groups[i].database == d &&
 		    text_eq(x->selection.groups[i].watch->name, BUILTIN_NAME))
 			return false;
-	return x->cli->nwords == 0 && leader_known(&left->led, BUILTIN_NAME);
+	return x->cli->nwords == 0 && leader_known(&stored->led, BUILTIN_NAME);
 }
 
 static struct session *session_of(struct asking *x, const struct database *d)
@@ -72,7 +73,7 @@ static bool is_named(const struct asking *x, const struct database *d)
 }
 
 /* Where this role could not have made the tables, a daemon of it may work without them. */
-static void tell_unseen(const struct asking *x, const struct database *d, struct store *s)
+static void print_unseen(const struct asking *x, const struct database *d, struct store *s)
 {
 	struct failure ignored = {0};
 	bool may = true;
@@ -83,8 +84,8 @@ static void tell_unseen(const struct asking *x, const struct database *d, struct
 		        d->name);
 }
 
-static defib_err tell_kept(struct asking *x, const struct database *d, struct store *s,
-                           struct failure *f)
+static defib_err print_kept(struct asking *x, const struct database *d, struct store *s,
+                            struct failure *f)
 {
 	struct retention_state st;
 	defib_err err = retention_read(s, &st, f);
@@ -107,7 +108,7 @@ static defib_err tell_kept(struct asking *x, const struct database *d, struct st
 
 #define WORKERS_MAX 1000
 
-static void tell_worker(struct asking *x, const struct database *d, const struct attendant *w)
+static void print_worker(struct asking *x, const struct database *d, const struct attendant *w)
 {
 	json_t *info = w->alive && w->info ? json_loads(w->info, 0, NULL) : NULL;
 	const json_t *spool = json_object_get(info, "spool");
@@ -123,8 +124,8 @@ static void tell_worker(struct asking *x, const struct database *d, const struct
 	json_decref(info);
 }
 
-static defib_err tell_workers(struct asking *x, const struct database *d, struct store *s,
-                              struct failure *f)
+static defib_err print_workers(struct asking *x, const struct database *d, struct store *s,
+                               struct failure *f)
 {
 	struct attendant *rows;
 	int n = 0;
@@ -134,7 +135,7 @@ static defib_err tell_workers(struct asking *x, const struct database *d, struct
 		return DEFIB_OK;
 	}
 	for (int i = 0; !err && i < n; i++)
-		tell_worker(x, d, &rows[i]);
+		print_worker(x, d, &rows[i]);
 	return err;
 }
 
@@ -142,28 +143,28 @@ static void ask_database(struct asking *x, const struct database *d)
 {
 	struct session *session = session_of(x, d);
 	struct failure f = {0};
-	struct left left;
+	struct stored_status stored;
 	defib_err err = session_ready(session, &f);
 	if (!err)
-		err = left_read(session->store, &x->cli->arena, &left, &f);
+		err = stored_status_read(session->store, &x->cli->arena, &stored, &f);
 	if (!err)
-		err = left_attachments(session->store, &x->cli->arena, &left, &f);
+		err = stored_status_attachments(session->store, &x->cli->arena, &stored, &f);
 	if (!err && x->cli->nwords == 0)
-		err = tell_kept(x, d, session->store, &f);
+		err = print_kept(x, d, session->store, &f);
 	if (!err && x->cli->nwords == 0)
-		err = tell_workers(x, d, session->store, &f);
+		err = print_workers(x, d, session->store, &f);
 	if (err) {
 		int code = cli_fail(&f);
 		x->code = x->failed++ ? x->code : code;
 		return;
 	}
-	if (!left.there)
-		tell_unseen(x, d, session->store);
+	if (!stored.there)
+		print_unseen(x, d, session->store);
 	for (int i = 0; i < x->selection.n; i++)
 		if (x->selection.groups[i].database == d)
-			tell(x, d, x->selection.groups[i].watch->name, &left);
-	if (tells_queue(x, d, &left))
-		tell(x, d, BUILTIN_NAME, &left);
+			print_watch(x, d, x->selection.groups[i].watch->name, &stored);
+	if (shows_queue(x, d, &stored))
+		print_watch(x, d, BUILTIN_NAME, &stored);
 }
 
 int cmd_status(struct cli *c)
@@ -185,6 +186,6 @@ int cmd_status(struct cli *c)
 	buf_release(&x.workers);
 	selection_release(&x.selection);
 	if (x.failed)
-		return x.told ? EXIT_PARTLY : x.code;
+		return x.printed ? EXIT_PARTLY : x.code;
 	return x.trouble ? EXIT_STUCK : EXIT_CLEAN;
 }

@@ -34,7 +34,7 @@ int exit_code_of(defib_err err)
 
 int cli_fail(const struct failure *f)
 {
-	cli_say(f->what, f->next);
+	cli_message(f->what, f->next);
 	return exit_code_of(f->code);
 }
 

@@ -23,7 +23,7 @@ bool cli_set_up_log(const struct cli *c, enum log_format standard)
 }
 
 /* A message may quote what stands in a row, or what a server answered. */
-static void say_line(const char *text, const char *next)
+static void print_line(const char *text, const char *next)
 {
 	struct buf line = BUF_INIT;
 	buf_add(&line, "defib: ");
@@ -34,11 +34,11 @@ static void say_line(const char *text, const char *next)
 	buf_release(&line);
 }
 
-void cli_say(const char *text, const char *next)
+void cli_message(const char *text, const char *next)
 {
 	bool more = next && *next;
 	if (!as_events)
-		say_line(text, more ? next : NULL);
+		print_line(text, more ? next : NULL);
 	else if (more)
 		log_event(LOG_ERROR, text, LOG_STR("next", next));
 	else

@@ -31,7 +31,7 @@ static void wanted(sigset_t *set)
 
 /* ---- the beginning ---- */
 
-/* In the child: wait to be told, then become the program. Tells why if that fails. */
+/* In the child: wait to be sent, then become the program. Tells why if that fails. */
 static void become(char *const *argv, const struct run_environment *env, int go,
                    const sigset_t *before)
 {
@@ -94,9 +94,9 @@ bool run_go(struct run_program *p, const char *name, struct failure *f)
 {
 	int error = 0;
 	hand_terminal(p);
-	bool told = TEMP_FAILURE_RETRY(write(p->go, "", 1)) == 1;
+	bool sent = TEMP_FAILURE_RETRY(write(p->go, "", 1)) == 1;
 	/* The socket is closed by exec: then there is nothing to read. */
-	bool failed = told && TEMP_FAILURE_RETRY(read(p->go, &error, sizeof error)) == sizeof error;
+	bool failed = sent && TEMP_FAILURE_RETRY(read(p->go, &error, sizeof error)) == sizeof error;
 	close(p->go);
 	p->go = -1;
 	if (!failed)

@@ -208,7 +208,7 @@ static const struct watch *seen_as(struct api_call *c, const struct ledger_row *
 	return api_seen(c, w);
 }
 
-static void say_entries(struct api_call *c, const struct ledger_form *form,
+static void add_entries(struct api_call *c, const struct ledger_form *form,
                         const struct ledger_row *rows, int n, bool more)
 {
 	const struct watch *w = NULL;
@@ -241,5 +241,5 @@ void read_ledger(struct api_call *c)
 	if (err)
 		read_failed(c, &f);
 	else
-		say_entries(c, form, rows, n > limit ? (int)limit : n, n > limit);
+		add_entries(c, form, rows, n > limit ? (int)limit : n, n > limit);
 }

@@ -115,7 +115,7 @@ static bool read_page(struct api_call *c, struct page *p)
 }
 
 /* What a scan would do to one that is stuck, and why: a person sees it before it is done. */
-static void say_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
+static void add_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
                        bool ledger)
 {
 	struct buf *out = &c->out->body, why = BUF_INIT;
@@ -141,7 +141,7 @@ static struct cursor cursor_at(const struct api_call *c, const struct page *p,
 }
 
 /* Where the list goes on: behind its last job, or behind the rows that were looked at. */
-static void say_rest(struct api_call *c, const struct page *p, const struct browsed *last,
+static void add_rest(struct api_call *c, const struct page *p, const struct browsed *last,
                      bool more)
 {
 	const struct browse_position *at = more ? &last->at : p->bound.goes_on ? &p->bound.end : NULL;
@@ -157,7 +157,7 @@ static void say_rest(struct api_call *c, const struct page *p, const struct brow
 	buf_release(&cursor);
 }
 
-static void say_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
+static void add_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
                      bool ledger)
 {
 	const struct watch *seen = api_seen(c, c->watch);
@@ -168,7 +168,7 @@ static void say_jobs(struct api_call *c, const struct page *p, const struct brow
 		buf_add(out, i ? ",\n" : "\n");
 		browsed_json(seen, c->database, &rows[i], out);
 		if (p->judged)
-			say_judged(c, seen, &rows[i], ledger);
+			add_judged(c, seen, &rows[i], ledger);
 		buf_clear(&cursor);
 		cursor_text(&at, &cursor);
 		buf_addf(out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
@@ -178,7 +178,7 @@ static void say_jobs(struct api_call *c, const struct page *p, const struct brow
 }
 
 /* How many there are in all, up to a bound: who asks for it pays for it. */
-static bool say_count(struct api_call *c, const struct page *p, struct api_watch *w)
+static bool add_count(struct api_call *c, const struct page *p, struct api_watch *w)
 {
 	struct browse_bound bound = p->bound;
 	bound.at_once = p->bound.looked > 0;
@@ -219,10 +219,10 @@ static void list_jobs(struct api_call *c)
 	buf_add_json(out, c->watch->name);
 	json_text(out, "database", c->database->name);
 	json_text(out, "sort", list_sort_names[p->ask.sort]);
-	if (p->count && !say_count(c, p, w))
+	if (p->count && !add_count(c, p, w))
 		return;
-	say_jobs(c, p, rows, n, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
-	say_rest(c, p, n ? &rows[n - 1] : NULL, more);
+	add_jobs(c, p, rows, n, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
+	add_rest(c, p, n ? &rows[n - 1] : NULL, more);
 	buf_add(out, "}\n");
 }
 

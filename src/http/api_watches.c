@@ -228,10 +228,11 @@ static void examine(struct api_call *c)
 	         x.count[FINDING_WARN], x.count[FINDING_FAIL]);
 }
 
-static void add_watch_status(struct api_call *c, const char *watch, const struct left *left, int *n)
+static void add_watch_status(struct api_call *c, const char *watch,
+                             const struct stored_status *stored, int *n)
 {
 	struct watch_status st;
-	watch_status_init(&st, c->database, watch, left);
+	watch_status_init(&st, c->database, watch, stored);
 	buf_add(&c->out->body, (*n)++ ? ",\n" : "\n");
 	watch_status_json(&st, &c->out->body);
 	watch_status_release(&st);
@@ -241,21 +242,21 @@ static void list_watch_status(struct api_call *c)
 {
 	const struct settings *s = &c->setup->settings;
 	struct failure f = {0};
-	struct left left;
+	struct stored_status stored;
 	int n = 0;
 	if (!api_query_takes(c, database_only))
 		return;
-	if (left_read(c->session->store, &c->arena, &left, &f) ||
-	    left_attachments(c->session->store, &c->arena, &left, &f)) {
+	if (stored_status_read(c->session->store, &c->arena, &stored, &f) ||
+	    stored_status_attachments(c->session->store, &c->arena, &stored, &f)) {
 		read_failed(c, &f);
 		return;
 	}
 	buf_add(&c->out->body, "{\"watches\":[");
 	for (int i = 0; i < s->nwatches; i++)
 		if (s->watches[i].enabled && settings_database(s, &s->watches[i]) == c->database)
-			add_watch_status(c, s->watches[i].name, &left, &n);
-	if (!settings_watch(s, BUILTIN_NAME) && leader_known(&left.led, BUILTIN_NAME))
-		add_watch_status(c, BUILTIN_NAME, &left, &n);
+			add_watch_status(c, s->watches[i].name, &stored, &n);
+	if (!settings_watch(s, BUILTIN_NAME) && leader_known(&stored.led, BUILTIN_NAME))
+		add_watch_status(c, BUILTIN_NAME, &stored, &n);
 	buf_add(&c->out->body, "\n]}\n");
 }
 

@@ -36,7 +36,7 @@ static bool roster(struct api_call *c, int64_t id, int64_t limit, struct roster_
 }
 
 /* An object that is still open. */
-static void say_worker(struct api_call *c, const struct roster_row *w)
+static void add_worker(struct api_call *c, const struct roster_row *w)
 {
 	struct buf *out = &c->out->body;
 	worker_json(w, c->role, &c->arena, out);
@@ -61,7 +61,7 @@ void read_workers(struct api_call *c)
 	buf_add(out, ",\"workers\":[");
 	for (int i = 0; i < n; i++) {
 		buf_add(out, i ? ",\n" : "\n");
-		say_worker(c, &rows[i]);
+		add_worker(c, &rows[i]);
 		buf_add(out, "}");
 		alive += text_eq(rows[i].state, "alive");
 	}
@@ -71,7 +71,7 @@ void read_workers(struct api_call *c)
 	buf_add(out, "}\n");
 }
 
-static bool say_jobs(struct api_call *c, int64_t id)
+static bool add_jobs(struct api_call *c, int64_t id)
 {
 	struct buf *out = &c->out->body;
 	struct roster_job *jobs;
@@ -109,7 +109,7 @@ void read_worker(struct api_call *c)
 		api_problem(c, 404, "there is no worker %s in database %s", c->parts[0], c->database->name);
 		return;
 	}
-	say_worker(c, &rows[0]);
-	if (say_jobs(c, id))
+	add_worker(c, &rows[0]);
+	if (add_jobs(c, id))
 		buf_add(&c->out->body, "}\n");
 }

@@ -156,7 +156,7 @@ static json_t *instant(int64_t us)
 	return value;
 }
 
-static json_t *say_databases(struct api_call *c)
+static json_t *add_databases(struct api_call *c)
 {
 	const struct settings *s = &c->setup->settings;
 	struct overview_view v;
@@ -177,7 +177,7 @@ static json_t *say_databases(struct api_call *c)
 	return all;
 }
 
-static json_t *say_environment(const struct environment *e)
+static json_t *add_environment(const struct environment *e)
 {
 	json_t *o = json_object();
 	json_object_set_new(o, "name", text_or_null(e->name));
@@ -192,13 +192,13 @@ static void status(struct api_call *c)
 	json_object_set_new(o, "daemon", json_string(c->api->name));
 	json_object_set_new(o, "version", json_string(DEFIB_VERSION));
 	json_object_set_new(o, "environment",
-	                    say_environment(settings_environment(&c->setup->settings)));
+	                    add_environment(settings_environment(&c->setup->settings)));
 	json_object_set_new(o, "started", instant(c->api->started_us));
 	json_object_set_new(o, "uptime_s", json_integer(up_us > 0 ? up_us / US_PER_S : 0));
 	json_object_set_new(o, "setup", json_integer(c->setup->number));
 	json_object_set_new(o, "role", json_string(role_names[c->role]));
 	json_object_set_new(o, "actor", json_string(c->actor));
-	json_object_set_new(o, "databases", say_databases(c));
+	json_object_set_new(o, "databases", add_databases(c));
 	char *text = json_dumps(o, JSON_COMPACT);
 	buf_addf(&c->out->body, "%s\n", text);
 	free(text);

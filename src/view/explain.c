@@ -60,13 +60,13 @@ defib_err explain_read(struct store *s, const struct watch_sql *q, const struct 
 void explain_guard(struct store *s, const struct database *d, const struct watch *w,
                    struct arena *a, struct explained *x)
 {
-	struct left left;
+	struct stored_status stored;
 	struct watch_status st;
 	struct failure ignored = {0};
 	/* Who may not read what daemons say is told the rest. */
-	if (left_read(s, a, &left, &ignored))
+	if (stored_status_read(s, a, &stored, &ignored))
 		return;
-	watch_status_init(&st, d, w->name, &left);
+	watch_status_init(&st, d, w->name, &stored);
 	const char *guard = json_string_value(json_object_get(st.led.info, "guard"));
 	if (st.is == WATCH_STATUS_HELD && guard && x->cand.judgement.verdict != VERDICT_NONE)
 		x->guard = arena_strdup(a, guard);
@@ -120,7 +120,7 @@ static void guard_lines(const struct watch *w, const struct explained *x, struct
 		fact_line(s, "held", "no longer: its owner, sign of life or state changed since %s",
 		          x->hold.at);
 	if (x->has_retry) {
-		when_words(x->retry.due_us, f->now_us, &when);
+		when_text(x->retry.due_us, f->now_us, &when);
 		fact_line(s, "retry", "%s %s (%s)", x->retry.due_us > f->now_us ? "due" : "was due",
 		          buf_text(&when), x->retry.reason ? x->retry.reason : "scheduled");
 	}

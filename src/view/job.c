@@ -103,7 +103,7 @@ void claim_json(const struct claim *c, bool there, struct buf *out)
 	buf_add(out, "}");
 }
 
-void when_words(int64_t us, int64_t now_us, struct buf *out)
+void when_text(int64_t us, int64_t now_us, struct buf *out)
 {
 	int64_t ahead = us - now_us;
 	if (ahead > -US_PER_S && ahead < US_PER_S) {

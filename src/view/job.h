@@ -30,7 +30,7 @@ void hold_reason_words(const struct watch *w, const struct facts *f, struct buf 
 /* "OCR_PROCESSING (6)", or the state as it is. */
 void state_words(const struct watch *w, const char *state, struct buf *out);
 /* "in 2m", "3m ago" */
-void when_words(int64_t us, int64_t now_us, struct buf *out);
+void when_text(int64_t us, int64_t now_us, struct buf *out);
 
 #define FACTS_MAX 64
 

@@ -95,7 +95,7 @@ void override_answers_json(const char *answers, struct buf *out)
 	buf_addf(out, "{\"overrides\":[%s],\"words\":[%s]}\n", answers, answers);
 }
 
-void moment_words(int64_t us, struct buf *out)
+void moment_text(int64_t us, struct buf *out)
 {
 	struct buf iso = BUF_INIT;
 	time_iso(us, &iso);
@@ -104,14 +104,14 @@ void moment_words(int64_t us, struct buf *out)
 	buf_release(&iso);
 }
 
-void override_words(const struct override *t, struct buf *out)
+void override_text(const struct override *t, struct buf *out)
 {
 	buf_addf(out, "by %s at ", t->actor);
-	moment_words(t->at_us, out);
+	moment_text(t->at_us, out);
 	buf_add(out, text_eq(t->watch, "*") ? ", for all watches" : "");
 	if (t->until_us) {
 		buf_add(out, ", until ");
-		moment_words(t->until_us, out);
+		moment_text(t->until_us, out);
 	} else {
 		buf_add(out, ", until it is cleared");
 	}
@@ -123,7 +123,7 @@ static void add_pause_line(const struct override *t, const char *watch, struct b
 {
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "recovery of %s is paused ", watch);
-	override_words(t, &text);
+	override_text(t, &text);
 	out_padded(out, buf_text(&text), 0);
 	buf_add(out, "\n");
 	buf_release(&text);

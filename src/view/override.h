@@ -33,9 +33,9 @@ void override_answer_json(const struct database *d, const struct override_answer
 void override_answers_json(const char *answers, struct buf *out);
 
 /* "2026-01-02T03:04:05Z": people need no milliseconds. */
-void moment_words(int64_t us, struct buf *out);
+void moment_text(int64_t us, struct buf *out);
 /* "by cli:anna at … until …, because …" */
-void override_words(const struct override *t, struct buf *out);
+void override_text(const struct override *t, struct buf *out);
 /*
  * A line for who looks at jobs of a watch: that nothing of it is given back, because recovery is
  * paused. Nothing where it is not, or where that cannot be read.

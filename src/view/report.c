@@ -121,8 +121,8 @@ static void part(struct buf *out, int64_t n, const char *what)
 	buf_addf(out, " %s", what);
 }
 
-static void recovered_words(const struct report *r, const struct report_numbers *now,
-                            const struct report_numbers *before, struct buf *out)
+static void recovered_text(const struct report *r, const struct report_numbers *now,
+                           const struct report_numbers *before, struct buf *out)
 {
 	struct buf parts = BUF_INIT;
 	part(&parts, now->requeued, "requeued");
@@ -142,7 +142,7 @@ static void recovered_words(const struct report *r, const struct report_numbers 
 	buf_release(&parts);
 }
 
-static void top_words(const struct digest_list *t, struct buf *out)
+static void top_text(const struct digest_list *t, struct buf *out)
 {
 	for (int i = 0; i < t->n; i++) {
 		buf_add(out, i ? ", " : "");
@@ -156,7 +156,7 @@ static void top_words(const struct digest_list *t, struct buf *out)
 	}
 }
 
-static void times_words(const struct report_watch *w, struct buf *out)
+static void times_text(const struct report_watch *w, struct buf *out)
 {
 	if (w->times.n == 0)
 		return;
@@ -167,7 +167,7 @@ static void times_words(const struct report_watch *w, struct buf *out)
 	buf_add(out, " from the end or last sign of life of the worker to the recovery");
 }
 
-static void hold_words(const struct report_watch *w, struct buf *out)
+static void hold_text(const struct report_watch *w, struct buf *out)
 {
 	if (w->waiting == 0)
 		return;
@@ -190,7 +190,7 @@ static void hold_words(const struct report_watch *w, struct buf *out)
 	}
 }
 
-static void mistake_words(const struct report_watch *w, struct buf *out)
+static void mistake_text(const struct report_watch *w, struct buf *out)
 {
 	/* What a person chose is no verdict of ours, and so no mistake. */
 	int64_t recovered = w->now.recovered - w->now.recovered_by_hand;
@@ -216,13 +216,13 @@ static void count_line(struct report_lines *out, struct arena *a, const char *la
 static void trouble_lines(const struct report_watch *w, struct arena *a, struct report_lines *out)
 {
 	struct buf mistakes = BUF_INIT, holds = BUF_INIT;
-	hold_words(w, &holds);
+	hold_text(w, &holds);
 	add_line(out, a, "waiting for an operator", true, &holds);
 	count_line(out, a, "held", false, w->now.held, "put on hold in this period");
 	count_line(out, a, "rolled back", false, w->now.rolled_back, "rollbacks completed");
 	count_line(out, a, "only reported", false, w->now.reported, "found stuck and not changed");
 	count_line(out, a, "retries exhausted", true, w->now.exhausted, "had no attempts left");
-	mistake_words(w, &mistakes);
+	mistake_text(w, &mistakes);
 	add_line(out, a, "false positives", true, &mistakes);
 	count_line(out, a, "late completions", false, w->now.late,
 	           "reported the end of a job that was no longer theirs");
@@ -261,17 +261,17 @@ void report_watch_lines(const struct report *r, const struct report_watch *w, st
 		add_line(out, a, "nothing to report", false, &words);
 		return;
 	}
-	recovered_words(r, &w->now, &w->before, &words);
+	recovered_text(r, &w->now, &w->before, &words);
 	add_line(out, a, "recovered", false, &words);
-	times_words(w, &times);
+	times_text(w, &times);
 	add_line(out, a, "time to recover", false, &times);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		struct buf top = BUF_INIT;
-		top_words(lists[i].top, &top);
+		top_text(lists[i].top, &top);
 		add_line(out, a, lists[i].label, false, &top);
 	}
 	trouble_lines(w, a, out);
-	top_words(&w->actors, &actors);
+	top_text(&w->actors, &actors);
 	add_line(out, a, "by hand", false, &actors);
 	advice_line(w, a, out);
 	if (w->missing.code) {
@@ -292,7 +292,7 @@ void report_summary_lines(const struct report *r, struct arena *a, struct report
 		mistakes += r->watches[i].mistakes;
 		waiting += r->watches[i].waiting;
 	}
-	recovered_words(r, &now, &before, &words);
+	recovered_text(r, &now, &before, &words);
 	add_line(out, a, "recovered", false, &words);
 	count_line(out, a, "waiting", true, waiting, "on hold now");
 	count_line(out, a, "false positives", true, mistakes,

@@ -209,7 +209,7 @@ static void retry_sentence(const struct story *s, struct buf *out)
 	const struct facts *f = &s->row.facts;
 	bool due = s->retry.due_us <= f->now_us;
 	buf_add(out, due ? "waits for a retry that was due " : "waits for its retry, due ");
-	when_words(s->retry.due_us, f->now_us, out);
+	when_text(s->retry.due_us, f->now_us, out);
 	if (s->retry.reason)
 		buf_addf(out, ": %s", s->retry.reason);
 	if (due)
@@ -254,7 +254,7 @@ static void last_entry(const struct watch *w, const struct story *s, struct buf 
 	const struct ledger_row *last = &s->entries[s->nentries - 1];
 	buf_add(out, "; ");
 	if (time_parse(last->at, &at)) {
-		when_words(at, s->row.facts.now_us, out);
+		when_text(at, s->row.facts.now_us, out);
 		buf_add(out, " ");
 	}
 	buf_add(out, "it ");
@@ -284,7 +284,7 @@ static void resting_sentence(const struct watch *w, const struct story *s, struc
 	struct buf ago = BUF_INIT;
 	bool ended = s->has[MOMENT_FINISHED];
 	if (ended)
-		when_words(s->at_us[MOMENT_FINISHED], s->row.facts.now_us, &ago);
+		when_text(s->at_us[MOMENT_FINISHED], s->row.facts.now_us, &ago);
 	if (s->failed)
 		buf_addf(out, ended ? "failed %s" : "has failed%s", buf_text(&ago));
 	else if (ended)

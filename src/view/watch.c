@@ -18,17 +18,18 @@ const char *const watch_status_names[] = {
 #undef X
 };
 
-defib_err left_read(struct store *s, struct arena *a, struct left *out, struct failure *f)
+defib_err stored_status_read(struct store *s, struct arena *a, struct stored_status *out,
+                             struct failure *f)
 {
 	bool there;
 	int64_t now_us;
-	*out = (struct left){0};
+	*out = (struct stored_status){0};
 	defib_err err = told_open(s, "leader", false, &out->there, f);
 	if (err || !out->there)
 		return err;
 	err = leader_rows_read(s, a, &out->led, f);
 	if (!err)
-		err = override_read(s, a, &out->words, &out->nwords, f);
+		err = override_read(s, a, &out->overrides, &out->noverrides, f);
 	if (!err)
 		err = outbox_ready(s, false, &there, f);
 	if (!err && there)
@@ -36,7 +37,8 @@ defib_err left_read(struct store *s, struct arena *a, struct left *out, struct f
 	return err;
 }
 
-defib_err left_attachments(struct store *s, struct arena *a, struct left *l, struct failure *f)
+defib_err stored_status_attachments(struct store *s, struct arena *a, struct stored_status *l,
+                                    struct failure *f)
 {
 	return attachments_read(s, a, &l->attachments, &l->nattachments, f);
 }
@@ -67,7 +69,7 @@ enum watch_state watch_status_judge(const struct watch_status_facts *f)
 	return WATCH_STATUS_WELL;
 }
 
-static void find_alerts(struct watch_status *st, const struct left *l)
+static void find_alerts(struct watch_status *st, const struct stored_status *l)
 {
 	for (int i = 0; i < l->nalerts; i++) {
 		const struct alert_row *row = &l->alerts[i];
@@ -85,20 +87,20 @@ static enum watch_state judge_standing(const struct watch_status *st)
 	                               .failed = json_object_get(st->led.info, "failure") != NULL,
 	                               .firing = st->firing,
 	                               .info = st->led.info};
-	for (int i = 0; i < st->nwords; i++)
-		f.paused = f.paused || text_eq(st->words[i]->name, "pause");
+	for (int i = 0; i < st->noverrides; i++)
+		f.paused = f.paused || text_eq(st->overrides[i]->name, "pause");
 	return watch_status_judge(&f);
 }
 
 void watch_status_init(struct watch_status *st, const struct database *d, const char *watch,
-                       const struct left *l)
+                       const struct stored_status *l)
 {
-	const int most = sizeof st->words / sizeof *st->words;
+	const int most = sizeof st->overrides / sizeof *st->overrides;
 	*st = (struct watch_status){
 		.database = d->name, .watch = watch, .led = leader_status_of(&l->led, watch)};
-	for (int i = 0; i < l->nwords && st->nwords < most; i++)
-		if (text_eq(l->words[i].watch, watch) || text_eq(l->words[i].watch, "*"))
-			st->words[st->nwords++] = &l->words[i];
+	for (int i = 0; i < l->noverrides && st->noverrides < most; i++)
+		if (text_eq(l->overrides[i].watch, watch) || text_eq(l->overrides[i].watch, "*"))
+			st->overrides[st->noverrides++] = &l->overrides[i];
 	for (int i = 0; i < l->nattachments; i++)
 		if (text_eq(l->attachments[i].watch, watch))
 			st->attached = &l->attachments[i];
@@ -164,7 +166,7 @@ static void add_clock(struct buf *out, const char *iso)
 
 /* ---- one line each; nothing where there is nothing to say */
 
-static void say_leader(const struct watch_status *st, struct buf *text)
+static void add_leader(const struct watch_status *st, struct buf *text)
 {
 	if (st->led.leads) {
 		buf_addf(text, "%s, for ", st->led.leader->holder);
@@ -181,11 +183,11 @@ static void say_leader(const struct watch_status *st, struct buf *text)
 	buf_add(text, "Start one: defib daemon");
 }
 
-static void say_scan(const struct watch_status *st, struct buf *text)
+static void add_scan(const struct watch_status *st, struct buf *text)
 {
 	int64_t every = number(st->led.info, "every_s");
 	if (st->led.scanned) {
-		when_words(-st->led.ago_us, 0, text);
+		when_text(-st->led.ago_us, 0, text);
 	} else {
 		buf_add(text, "none has finished yet");
 	}
@@ -198,7 +200,7 @@ static void say_scan(const struct watch_status *st, struct buf *text)
 		         (long long)number(st->led.info, "passes"));
 }
 
-static void say_attached(const struct watch_status *st, struct buf *text)
+static void add_attached(const struct watch_status *st, struct buf *text)
 {
 	const struct attachment *at = st->attached;
 	if (!at)
@@ -210,13 +212,13 @@ static void say_attached(const struct watch_status *st, struct buf *text)
 	buf_addf(text, " program%s under defib run now", at->programs == 1 ? "" : "s");
 }
 
-static void say_failure(const struct watch_status *st, struct buf *text)
+static void add_failure(const struct watch_status *st, struct buf *text)
 {
 	const char *failure = text_of(st, "failure");
 	buf_add(text, failure ? failure : "");
 }
 
-static void say_jobs(const struct watch_status *st, struct buf *text)
+static void add_jobs(const struct watch_status *st, struct buf *text)
 {
 	if (!st->led.info)
 		return;
@@ -241,7 +243,7 @@ static void say_jobs(const struct watch_status *st, struct buf *text)
 	}
 }
 
-static void say_alerts(const struct watch_status *st, struct buf *text)
+static void add_alerts(const struct watch_status *st, struct buf *text)
 {
 	if (!st->firing)
 		return;
@@ -250,7 +252,7 @@ static void say_alerts(const struct watch_status *st, struct buf *text)
 	         st->firing > 1 ? "; all of them: defib alert list" : "");
 }
 
-static void say_on_hold(const struct watch_status *st, struct buf *text)
+static void add_on_hold(const struct watch_status *st, struct buf *text)
 {
 	int64_t n = number(st->led.info, "on_hold");
 	if (!n)
@@ -260,7 +262,7 @@ static void say_on_hold(const struct watch_status *st, struct buf *text)
 	         st->watch);
 }
 
-static void say_guard(const struct watch_status *st, struct buf *text)
+static void add_guard(const struct watch_status *st, struct buf *text)
 {
 	const char *guard = text_of(st, "guard");
 	json_t *guarded = json_object_get(st->led.info, "guarded");
@@ -268,7 +270,7 @@ static void say_guard(const struct watch_status *st, struct buf *text)
 		buf_add(text, guard);
 }
 
-static void say_doubt(const struct watch_status *st, struct buf *text)
+static void add_doubt(const struct watch_status *st, struct buf *text)
 {
 	const char *cause = text_of(st, "doubt_cause");
 	if (!is_true(st, "doubting"))
@@ -278,7 +280,7 @@ static void say_doubt(const struct watch_status *st, struct buf *text)
 	add_clock(text, text_of(st, "doubt_until"));
 }
 
-static void say_brake(const struct watch_status *st, struct buf *text)
+static void add_brake(const struct watch_status *st, struct buf *text)
 {
 	const char *ended = text_of(st, "brake_ended");
 	int64_t brakes = number(st->led.info, "brakes");
@@ -295,7 +297,7 @@ static void say_brake(const struct watch_status *st, struct buf *text)
 		buf_addf(text, ", last released by: %s", ended);
 }
 
-static void say_suspects(const struct watch_status *st, struct buf *text)
+static void add_suspects(const struct watch_status *st, struct buf *text)
 {
 	int64_t suspects = number(st->led.info, "suspects"),
 			near = number(st->led.info, "near_misses_total");
@@ -306,7 +308,7 @@ static void say_suspects(const struct watch_status *st, struct buf *text)
 		         (long long)near, near == 1 ? "" : "es");
 }
 
-static void say_waiting(const struct watch_status *st, struct buf *text)
+static void add_waiting(const struct watch_status *st, struct buf *text)
 {
 	int64_t waiting = number(st->led.info, "waiting"), eta = number(st->led.info, "eta_s");
 	if (!waiting)
@@ -319,7 +321,7 @@ static void say_waiting(const struct watch_status *st, struct buf *text)
 	duration_text(eta * US_PER_S, text);
 }
 
-static void say_false(const struct watch_status *st, struct buf *text)
+static void add_false(const struct watch_status *st, struct buf *text)
 {
 	json_t *all = json_object_get(st->led.info, "false_positives");
 	if (!all)
@@ -330,7 +332,7 @@ static void say_false(const struct watch_status *st, struct buf *text)
 	buf_add(text, " in 24h");
 }
 
-static void say_total(const struct watch_status *st, struct buf *text)
+static void add_total(const struct watch_status *st, struct buf *text)
 {
 	if (!st->led.info)
 		return;
@@ -342,21 +344,21 @@ static void say_total(const struct watch_status *st, struct buf *text)
 	buf_add(text, " retried since that daemon started");
 }
 
-/* What persons said, and the watch's own hours, which the leader only tells as a factor. */
-static void word_lines(const struct watch_status *st, struct buf *out)
+/* Overrides, and the watch's own hours, which the leader only stores as a factor. */
+static void override_lines(const struct watch_status *st, struct buf *out)
 {
 	struct buf text = BUF_INIT;
 	double factor = json_number_value(json_object_get(st->led.info, "factor")), said = 1;
-	for (int i = 0; i < st->nwords; i++) {
-		const struct override *t = st->words[i];
+	for (int i = 0; i < st->noverrides; i++) {
+		const struct override *t = st->overrides[i];
 		bool raise = text_eq(t->name, "raise");
 		buf_clear(&text);
 		if (raise)
 			buf_addf(&text, "thresholds multiplied by %s, ", t->value);
 		else if (text_eq(t->name, TOLD_OVERRIDE))
 			buf_add(&text, "the next scan ignores the guards, ");
-		override_words(t, &text);
-		line(out, raise ? "raised" : text_eq(t->name, "pause") ? "paused" : "told", &text);
+		override_text(t, &text);
+		line(out, raise ? "raised" : text_eq(t->name, "pause") ? "paused" : "override", &text);
 		if (raise && strtod(t->value, NULL) > said)
 			said = strtod(t->value, NULL);
 	}
@@ -372,13 +374,13 @@ void watch_status_text(const struct watch_status *st, bool color, struct buf *ou
 {
 	static const struct {
 		const char *name;
-		void (*say)(const struct watch_status *st, struct buf *text);
+		void (*add)(const struct watch_status *st, struct buf *text);
 	} lines[] = {
-		{"leader", say_leader},   {"last scan", say_scan},    {"attached", say_attached},
-		{"failure", say_failure}, {"alerts", say_alerts},     {"jobs", say_jobs},
-		{"on hold", say_on_hold}, {"guard", say_guard},       {"doubt", say_doubt},
-		{"brake", say_brake},     {"suspects", say_suspects}, {"waiting", say_waiting},
-		{"so far", say_total},    {"mistakes", say_false},
+		{"leader", add_leader},   {"last scan", add_scan},    {"attached", add_attached},
+		{"failure", add_failure}, {"alerts", add_alerts},     {"jobs", add_jobs},
+		{"on hold", add_on_hold}, {"guard", add_guard},       {"doubt", add_doubt},
+		{"brake", add_brake},     {"suspects", add_suspects}, {"waiting", add_waiting},
+		{"so far", add_total},    {"mistakes", add_false},
 	};
 	struct buf text = BUF_INIT;
 	buf_addf(&text, "%s/%s", st->database, st->watch);
@@ -388,11 +390,11 @@ void watch_status_text(const struct watch_status *st, bool color, struct buf *ou
 	buf_add(out, "\n");
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		buf_clear(&text);
-		lines[i].say(st, &text);
+		lines[i].add(st, &text);
 		if (text.len)
 			line(out, lines[i].name, &text);
 	}
-	word_lines(st, out);
+	override_lines(st, out);
 	buf_release(&text);
 }
 
@@ -435,9 +437,9 @@ void watch_status_json(const struct watch_status *st, struct buf *out)
 	json_leader(st, out);
 	json_attached(st, out);
 	json_seconds(out, "last_scan_s", st->led.scanned, st->led.ago_us);
-	for (int i = 0; i < st->nwords; i++) {
+	for (int i = 0; i < st->noverrides; i++) {
 		buf_add(&overrides, i ? "," : "");
-		override_json(st->words[i], &overrides);
+		override_json(st->overrides[i], &overrides);
 	}
 	/* `told` is the old name of `overrides`. */
 	buf_addf(out, ",\"overrides\":[%s],\"told\":[%s],\"info\":%s}", buf_text(&overrides),

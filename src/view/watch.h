@@ -31,7 +31,7 @@ enum watch_state {
 };
 extern const char *const watch_status_names[]; /* by enum watch_state */
 
-/* What is known of a watch. How it stands is the worst of it. */
+/* What is known of a watch. Its state is the worst of it. */
 struct watch_status_facts {
 	bool leads, silent, failed, paused;
 	int firing;         /* alerts, of the watch and of its database */
@@ -42,32 +42,32 @@ enum watch_state watch_status_judge(const struct watch_status_facts *f);
 struct watch_status {
 	const char *database, *watch;
 	struct leader_status led;
-	const struct override *words[4]; /* in force, for this watch or for all */
-	int nwords;
+	const struct override *overrides[4]; /* in force, for this watch or for all */
+	int noverrides;
 	const struct attachment *attached; /* NULL: not attached, or not asked for */
 	enum watch_state is;
 	int firing;        /* alerts, of the watch and of its database … */
 	const char *alert; /* … and what the first of them says */
 };
 
-/* What daemons and persons have left in one database. */
-struct left {
+/* What daemons and operators have stored in one database. */
+struct stored_status {
 	bool there; /* the tables of daemons are */
 	struct leader_rows led;
-	struct override *words;
-	struct attachment *attachments; /* none before left_attachments() */
-	struct alert_row *alerts;       /* all that were ever told of */
-	int nwords, nattachments, nalerts;
+	struct override *overrides;
+	struct attachment *attachments; /* none before stored_status_attachments() */
+	struct alert_row *alerts;       /* all that ever fired */
+	int noverrides, nattachments, nalerts;
 };
 
 /* Read all of it; nothing where the tables are not there. */
-MUST_CHECK defib_err left_read(struct store *s, struct arena *a, struct left *out,
-                               struct failure *f);
-/* And which of its watches are attached, for who tells all of a watch. */
-MUST_CHECK defib_err left_attachments(struct store *s, struct arena *a, struct left *l,
-                                      struct failure *f);
+MUST_CHECK defib_err stored_status_read(struct store *s, struct arena *a, struct stored_status *out,
+                                        struct failure *f);
+/* And which of its watches are attached, for a caller that shows all of a watch. */
+MUST_CHECK defib_err stored_status_attachments(struct store *s, struct arena *a,
+                                               struct stored_status *l, struct failure *f);
 void watch_status_init(struct watch_status *st, const struct database *d, const char *watch,
-                       const struct left *l);
+                       const struct stored_status *l);
 void watch_status_release(struct watch_status *st);
 bool watch_status_trouble(const struct watch_status *st);
 

@@ -97,9 +97,9 @@ def test_what_is_read_is_as_described(jobs):
     for path in ("/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/watches",
                  "/api/v1/watches/{watch}", "/api/v1/watches/{watch}/stats",
                  "/api/v1/watches/{watch}/learn", "/api/v1/watches/{watch}/explain/{key}",
-                 "/api/v1/watches/{watch}/jobs/{key}", "/api/v1/watch-status", "/api/v1/doctor",
-                 "/api/v1/config", "/api/v1/ledger", "/api/v1/alerts", "/api/v1/deliveries",
-                 "/api/v1/report", "/api/v1/trend", "/api/v1/workers"):
+                 "/api/v1/watches/{watch}/jobs/{key}", "/api/v1/watch-status", "/api/v1/standings",
+                 "/api/v1/doctor", "/api/v1/config", "/api/v1/ledger", "/api/v1/alerts",
+                 "/api/v1/deliveries", "/api/v1/report", "/api/v1/trend", "/api/v1/workers"):
         assert ask(jobs, "GET", path, **of).status == 200, path
     listed = ask(jobs, "GET", "/api/v1/watches/{watch}/jobs", query="?limit=1&count=true", **of)
     assert listed.json["more"] is True and len(listed.json["jobs"]) == 1

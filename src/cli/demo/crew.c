@@ -215,21 +215,21 @@ void demo_thaw(struct demo_member *m)
 }
 
 /* What nobody of us did: the poisoned job, or a defect. */
-static void tell_end(struct demo *d, const struct demo_member *m, int status)
+static void print_end(struct demo *d, const struct demo_member *m, int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && m->role == DEMO_WORKER && d->poison) {
 		d->killed_by_job++;
-		demo_say(d, COLOR_RED, "%s was killed by the job it ran, the poisoned one (%lld)",
-		         demo_label(m->name), (long long)d->poison);
+		demo_print(d, COLOR_RED, "%s was killed by the job it ran, the poisoned one (%lld)",
+		           demo_label(m->name), (long long)d->poison);
 	} else {
-		demo_say(d, COLOR_YELLOW, "%s ended by itself (%s %d) and is restarted",
-		         demo_label(m->name), WIFSIGNALED(status) ? "signal" : "exit code",
-		         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		demo_print(d, COLOR_YELLOW, "%s ended by itself (%s %d) and is restarted",
+		           demo_label(m->name), WIFSIGNALED(status) ? "signal" : "exit code",
+		           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	}
 }
 
 /* The last line that it logged says why. */
-static defib_err tell_daemon(struct demo *d, struct failure *f)
+static defib_err print_daemon(struct demo *d, struct failure *f)
 {
 	char path[320], line[768], last[640] = "it left no message";
 	snprintf(path, sizeof path, "%s/daemon.log", d->folder);
@@ -252,9 +252,9 @@ defib_err demo_crew_tend(struct demo *d, struct failure *f)
 		int status;
 		if (m->pid && waitpid(m->pid, &status, WNOHANG) == m->pid) {
 			if (m->role == DEMO_DAEMON)
-				err = tell_daemon(d, f);
+				err = print_daemon(d, f);
 			if (!err && !m->killed) {
-				tell_end(d, m, status);
+				print_end(d, m, status);
 			}
 			m->pid = 0;
 			m->frozen_ms = 0;

@@ -141,7 +141,7 @@ MUST_CHECK defib_err demo_ledger_follow(struct demo *d, struct failure *f);
 
 /* tell */
 void demo_tell_init(struct demo *d);
-void demo_say(struct demo *d, enum color color, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void demo_print(struct demo *d, enum color color, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void demo_show_progress(struct demo *d, int64_t now_ms);
 void demo_clear_progress(struct demo *d);
 

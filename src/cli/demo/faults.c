@@ -16,8 +16,8 @@ static bool kill_one(struct demo *d)
 		return false;
 	pid_t pid = m->pid;
 	demo_kill(d, m);
-	demo_say(d, COLOR_RED, "kill -9 %s (pid %d), in the middle of its jobs", demo_label(m->name),
-	         (int)pid);
+	demo_print(d, COLOR_RED, "kill -9 %s (pid %d), in the middle of its jobs", demo_label(m->name),
+	           (int)pid);
 	return true;
 }
 
@@ -32,8 +32,8 @@ static bool kill_pages(struct demo *d)
 	if (!m)
 		return false;
 	demo_kill(d, m);
-	demo_say(d, COLOR_RED, "kill -9 %s, a page worker that knows nothing of defib",
-	         demo_label(m->name));
+	demo_print(d, COLOR_RED, "kill -9 %s, a page worker that knows nothing of defib",
+	           demo_label(m->name));
 	return true;
 }
 
@@ -65,7 +65,8 @@ static bool freeze_one(struct demo *d)
 	if (!m)
 		return false;
 	d->frozen++;
-	demo_say(d, COLOR_RED, "%s is frozen (SIGSTOP): it exists but is silent", demo_label(m->name));
+	demo_print(d, COLOR_RED, "%s is frozen (SIGSTOP): it exists but is silent",
+	           demo_label(m->name));
 	return true;
 }
 
@@ -85,8 +86,8 @@ static bool cut_sessions(struct demo *d)
 	bool done = !err && rows.nrows > 0;
 	if (done) {
 		d->cut++;
-		demo_say(d, COLOR_RED, "%s loses its %d connections to the database", demo_label(m->name),
-		         rows.nrows);
+		demo_print(d, COLOR_RED, "%s loses its %d connections to the database", demo_label(m->name),
+		           rows.nrows);
 	}
 	arena_release(&a);
 	return done;
@@ -104,8 +105,8 @@ static bool hold_lock(struct demo *d, int64_t now)
 	}
 	d->cut++;
 	d->unlock_ms = now + d->lease_ms / 2;
-	demo_say(d, COLOR_RED, "the database is locked: nobody can write for %.1f s",
-	         (double)d->lease_ms / 2000.0);
+	demo_print(d, COLOR_RED, "the database is locked: nobody can write for %.1f s",
+	           (double)d->lease_ms / 2000.0);
 	return true;
 }
 
@@ -119,8 +120,8 @@ static bool poison(struct demo *d)
 	struct failure f = {0};
 	if (demo_poison(d, &f))
 		return false;
-	demo_say(d, COLOR_RED, "job %lld is poison: it kills the worker that runs it",
-	         (long long)d->poison);
+	demo_print(d, COLOR_RED, "job %lld is poison: it kills the worker that runs it",
+	           (long long)d->poison);
 	return true;
 }
 
@@ -150,9 +151,9 @@ static void thaw_due(struct demo *d, int64_t now)
 		struct demo_member *m = &d->members[i];
 		if (may_thaw(d, m, now)) {
 			demo_thaw(m);
-			demo_say(d, COLOR_YELLOW,
-			         "%s continues (SIGCONT), and believes that it still has its jobs",
-			         demo_label(m->name));
+			demo_print(d, COLOR_YELLOW,
+			           "%s continues (SIGCONT), and believes that it still has its jobs",
+			           demo_label(m->name));
 		}
 	}
 }
@@ -164,7 +165,7 @@ void demo_faults_tick(struct demo *d, int64_t now)
 		store_close(d->lock);
 		d->lock = NULL;
 		d->unlock_ms = 0;
-		demo_say(d, COLOR_YELLOW, "the lock on the database is released");
+		demo_print(d, COLOR_YELLOW, "the lock on the database is released");
 	}
 	/* Nothing else while it is locked: it would be ours to wait for. */
 	if (d->unlock_ms || d->next_fault == FAULTS)

@@ -55,18 +55,18 @@ static struct demo_entry *add_entry(struct demo *d)
 
 /* ---- telling ---- */
 
-static void tell_held(struct demo *d, const struct happening *t)
+static void print_held(struct demo *d, const struct happening *t)
 {
 	if (t->poison)
-		demo_say(d, COLOR_GREEN,
-		         "job %lld lost its worker too often: held for an operator, as poison",
-		         (long long)t->job);
+		demo_print(d, COLOR_GREEN,
+		           "job %lld lost its worker too often: held for an operator, as poison",
+		           (long long)t->job);
 	else
-		demo_say(d, COLOR_YELLOW, "%lld job%s of %s held for an operator (verdict %s)",
-		         (long long)t->jobs, t->jobs == 1 ? "" : "s", t->owner, t->verdict);
+		demo_print(d, COLOR_YELLOW, "%lld job%s of %s held for an operator (verdict %s)",
+		           (long long)t->jobs, t->jobs == 1 ? "" : "s", t->owner, t->verdict);
 }
 
-static void tell_recovered(struct demo *d, const struct happening *t)
+static void print_recovered(struct demo *d, const struct happening *t)
 {
 	struct buf after = BUF_INIT;
 	if (t->took_us >= 0) {
@@ -74,24 +74,24 @@ static void tell_recovered(struct demo *d, const struct happening *t)
 		duration_text(t->took_us, &after);
 	}
 	if (t->page)
-		demo_say(d, COLOR_GREEN, "%lld page%s recovered by the watch%s without a sign of life",
-		         (long long)t->jobs, t->jobs == 1 ? "" : "s", buf_text(&after));
+		demo_print(d, COLOR_GREEN, "%lld page%s recovered by the watch%s without a sign of life",
+		           (long long)t->jobs, t->jobs == 1 ? "" : "s", buf_text(&after));
 	else
-		demo_say(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
-		         t->jobs == 1 ? "" : "s", t->owner, buf_text(&after), t->verdict);
+		demo_print(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
+		           t->jobs == 1 ? "" : "s", t->owner, buf_text(&after), t->verdict);
 	buf_release(&after);
 }
 
 /* The first few by name; then one line for all that follow. */
-static void tell_saga(struct demo *d, int64_t order)
+static void print_saga(struct demo *d, int64_t order)
 {
 	d->sagas++;
 	if (d->sagas <= SAGAS_TOLD)
-		demo_say(d, COLOR_YELLOW,
-		         "order %lld cannot be shipped: its saga undoes the finished steps",
-		         (long long)order);
+		demo_print(d, COLOR_YELLOW,
+		           "order %lld cannot be shipped: its saga undoes the finished steps",
+		           (long long)order);
 	else if (d->sagas == SAGAS_TOLD + 1)
-		demo_say(d, COLOR_YELLOW, "and the same for further orders; the ledger records each");
+		demo_print(d, COLOR_YELLOW, "and the same for further orders; the ledger records each");
 }
 
 static void tell(struct demo *d, const struct happening *t)
@@ -99,17 +99,17 @@ static void tell(struct demo *d, const struct happening *t)
 	if (t->jobs == 0)
 		return;
 	if (t->counts & COUNTS_RECOVERED)
-		tell_recovered(d, t);
+		print_recovered(d, t);
 	else if (t->counts & COUNTS_HELD)
-		tell_held(d, t);
+		print_held(d, t);
 	else if (text_eq(t->event, ENTRY_ROLLBACK_STARTED))
-		tell_saga(d, t->job);
+		print_saga(d, t->job);
 	else if (text_eq(t->event, ENTRY_LATE_COMPLETION))
-		demo_say(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
-		         t->owner, (long long)t->jobs, t->jobs == 1 ? "" : "s");
+		demo_print(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
+		           t->owner, (long long)t->jobs, t->jobs == 1 ? "" : "s");
 	else if (text_eq(t->event, ENTRY_WORKER_RETURNED))
-		demo_say(d, COLOR_GREEN, "%s came back and learned that it had been declared dead",
-		         t->owner);
+		demo_print(d, COLOR_GREEN, "%s came back and learned that it had been declared dead",
+		           t->owner);
 }
 
 static void read_row(struct demo *d, const struct store_rows *r, int row, struct happening *t)

@@ -314,8 +314,8 @@ static void remove_rows(struct demo *d)
 		err = demo_ask(d, arena_printf(&a, "DROP TABLE IF EXISTS %s", d->pages), NULL, 0, &a, NULL,
 		               &f);
 	if (err)
-		cli_say(f.what, arena_printf(&a, "left in the database: queue %s and table %s", d->queue,
-		                             d->pages));
+		cli_message(f.what, arena_printf(&a, "left in the database: queue %s and table %s",
+		                                 d->queue, d->pages));
 	arena_release(&a);
 }
 

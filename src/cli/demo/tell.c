@@ -31,7 +31,7 @@ void demo_clear_progress(struct demo *d)
 	d->bar = false;
 }
 
-void demo_say(struct demo *d, enum color color, const char *fmt, ...)
+void demo_print(struct demo *d, enum color color, const char *fmt, ...)
 {
 	struct buf line = BUF_INIT;
 	char text[1024];

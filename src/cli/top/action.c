@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * top/action.c: what a person at `defib top` wants told or done, in a reader's thread: the
+ * top/action.c: what a person at `defib top` wants shown or done, in a reader's thread: the
  * commands show, requeue, …, undo, pause and resume, with their text instead of their output.
  */
 #include "cli/top/reader.h"
@@ -27,7 +27,7 @@ static void failed(struct top_action *e, const struct failure *f)
 
 /* ---- a story ---- */
 
-static defib_err tell_story(struct top_view *v, struct top_action *e, struct failure *f)
+static defib_err show_story(struct top_view *v, struct top_action *e, struct failure *f)
 {
 	struct top_bound *b = &v->watches[e->watch];
 	struct story_sheet sheet = {.arena = &e->arena, .watch = b->watch};
@@ -51,23 +51,23 @@ static defib_err tell_story(struct top_view *v, struct top_action *e, struct fai
 struct telling {
 	struct top_action *errand;
 	struct act_words words;
-	int told;
+	int shown;
 };
 
-static void tell_job(void *ctx, const struct watch *w, const struct candidate *c)
+static void show_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct telling *t = ctx;
-	if (t->told++ >= JOBS_SHOWN)
+	if (t->shown++ >= JOBS_SHOWN)
 		return;
 	act_job_text(&t->words, w, c, false, &t->errand->text);
 	buf_add(&t->errand->text, "\n");
 }
 
-static void tell_result(struct top_view *v, struct telling *t, const struct by_hand_result *result)
+static void show_result(struct top_view *v, struct telling *t, const struct by_hand_result *result)
 {
 	struct top_action *e = t->errand;
-	if (t->told > JOBS_SHOWN)
-		buf_addf(&e->text, "  and %d more\n", t->told - JOBS_SHOWN);
+	if (t->shown > JOBS_SHOWN)
+		buf_addf(&e->text, "  and %d more\n", t->shown - JOBS_SHOWN);
 	act_counts_text(&t->words, v->watches[e->watch].watch, v->database, result, &e->text);
 	e->good = result->outcomes[e->dry_run ? OUTCOME_LEFT : t->words.good];
 	snprintf(e->made, sizeof e->made, "%s", e->dry_run ? "" : result->batch);
@@ -85,7 +85,7 @@ static defib_err do_act(struct top_view *v, struct top_action *e, struct failure
 	                                  .actor = v->ctx->actor,
 	                                  .dry_run = e->dry_run,
 	                                  .ledger_off = v->ctx->ledger_off,
-	                                  .job = tell_job,
+	                                  .job = show_job,
 	                                  .ctx = &t};
 	const struct watch *w = v->watches[e->watch].watch;
 	struct by_hand_result result = {0};
@@ -93,7 +93,7 @@ static defib_err do_act(struct top_view *v, struct top_action *e, struct failure
 	if (err)
 		return err;
 	err = by_hand(&v->writes, w, &o, (const char *const *)e->jobs, e->njobs, &result);
-	tell_result(v, &t, &result);
+	show_result(v, &t, &result);
 	if (err)
 		*f = result.failure;
 	return err;
@@ -109,7 +109,7 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 	                         .reason = e->reason,
 	                         .actor = v->ctx->actor,
 	                         .dry_run = e->dry_run,
-	                         .done = tell_job,
+	                         .done = show_job,
 	                         .ctx = &t};
 	struct by_hand_result sum = {0};
 	for (int i = 0; i < (e->batch ? 1 : e->njobs); i++) {
@@ -120,8 +120,8 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 		for (int k = 0; k < OUTCOME_COUNT; k++)
 			sum.outcomes[k] += one.outcomes[k];
 	}
-	tell_result(v, &t, &sum);
-	if (t.told == 0 && !f->code)
+	show_result(v, &t, &sum);
+	if (t.shown == 0 && !f->code)
 		fail(f, DEFIB_REFUSED, "there is nothing to undo");
 	return f->code;
 }
@@ -168,7 +168,7 @@ static defib_err do_resume(struct top_view *v, struct top_action *e, struct fail
 void top_action_do(struct top_view *v, struct top_action *e)
 {
 	static defib_err (*const how[])(struct top_view *, struct top_action *,
-	                                struct failure *) = {[TOP_STORY] = tell_story,
+	                                struct failure *) = {[TOP_STORY] = show_story,
 	                                                     [TOP_ACT] = do_act,
 	                                                     [TOP_UNDO] = do_undo,
 	                                                     [TOP_PAUSE] = do_pause,

@@ -24,7 +24,7 @@ struct reading {
 	struct top_view *view;
 	struct top_part *part;
 	struct arena scratch; /* rows of the database; what is shown is copied out of them */
-	struct left left;
+	struct stored_status stored;
 	struct roster_row *workers;
 	int nworkers;
 	int64_t now_us; /* the database's clock, as far as it was heard; 0: not */
@@ -87,8 +87,8 @@ static void hindrance(const struct watch *w, const struct browsed *row,
 {
 	const char *guard = json_string_value(json_object_get(st->led.info, "guard"));
 	note_words(w, row, text);
-	for (int i = 0; i < st->nwords && !text->len; i++)
-		if (text_eq(st->words[i]->name, "pause"))
+	for (int i = 0; i < st->noverrides && !text->len; i++)
+		if (text_eq(st->overrides[i]->name, "pause"))
 			buf_add(text, "paused");
 	if (!text->len && st->is == WATCH_STATUS_HELD)
 		buf_addf(text, "guard: %s", guard ? guard : "holds");
@@ -164,8 +164,8 @@ static const enum color watch_status_colors[] = {
 static void put_standing(struct reading *r, struct top_row *row, const struct watch_status *st)
 {
 	struct buf text = BUF_INIT;
-	for (int i = 0; i < st->nwords; i++)
-		row->paused = row->paused || text_eq(st->words[i]->name, "pause");
+	for (int i = 0; i < st->noverrides; i++)
+		row->paused = row->paused || text_eq(st->overrides[i]->name, "pause");
 	buf_add(&text, st->is == WATCH_STATUS_NO_LEADER ? "no leader" : watch_status_names[st->is]);
 	if (row->paused && st->is != WATCH_STATUS_PAUSED)
 		buf_add(&text, ", paused");
@@ -258,7 +258,7 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	row->watch = watch;
 	row->id = arena_printf(&r->part->arena, "%d/%s", r->view->part, name);
 	row->cells[0].text = arena_strdup(&r->part->arena, name);
-	watch_status_init(&st, r->view->database, name, &r->left);
+	watch_status_init(&st, r->view->database, name, &r->stored);
 	defib_err err = top_ready(r->view, watch, f);
 	if (!err)
 		err = look_running(r->view->reads.store, &b->bound.sql, &running, f);
@@ -297,8 +297,8 @@ static void worker_row(struct reading *r, const struct roster_row *w)
 	         !alive && w->cause ? ": " : "", !alive && w->cause ? w->cause : "");
 	put(r, row, 1, alive && !w->expired ? COLOR_GREEN : COLOR_YELLOW, &text);
 	put_count(r, row, 2, COLOR_NONE, w->holding, false);
-	when_words(alive || !w->has_ended ? w->renewed_us : w->ended_us,
-	           r->now_us ? r->now_us : clock_wall_us(), &text);
+	when_text(alive || !w->has_ended ? w->renewed_us : w->ended_us,
+	          r->now_us ? r->now_us : clock_wall_us(), &text);
 	put(r, row, 3, COLOR_NONE, &text);
 	buf_add(&text, w->known ? w->who.host : "");
 	put(r, row, 4, COLOR_NONE, &text);
@@ -406,7 +406,7 @@ static defib_err read_all(struct reading *r, struct failure *f)
 	struct top_view *v = r->view;
 	defib_err err = session_ready(&v->reads, f);
 	if (!err)
-		err = left_read(v->reads.store, &r->scratch, &r->left, f);
+		err = stored_status_read(v->reads.store, &r->scratch, &r->stored, f);
 	if (err == DEFIB_PERMISSION) { /* what daemons are at is not known; the rest is */
 		fail_clear(f);
 		err = DEFIB_OK;

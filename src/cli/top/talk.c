@@ -33,7 +33,7 @@ void top_talk_release(struct top_talk *t)
 	top_model_release(&t->model);
 }
 
-static void say(struct top_talk *t, const char *text)
+static void show_message(struct top_talk *t, const char *text)
 {
 	utf8_copy(t->message, sizeof t->message, text);
 	t->message[strcspn(t->message, "\n")] = '\0';
@@ -80,7 +80,7 @@ static bool plan_jobs(struct top_talk *t, enum top_action_is is, const struct ac
 		e->jobs[e->njobs++] = arena_strdup(&e->arena, rows[i]->job);
 	}
 	if (n == 0)
-		say(t, "no job is selected: move the cursor to one, or tag some with space");
+		show_message(t, "no job is selected: move the cursor to one, or tag some with space");
 	return n > 0;
 }
 
@@ -231,7 +231,7 @@ static void all_done(struct top_talk *t)
 	t->acting = false;
 	top_untag_all(&t->model);
 	if (end && end[1] == '\0') {
-		say(t, text);
+		show_message(t, text);
 		t->mode = MODE_LIST;
 		return;
 	}
@@ -285,7 +285,7 @@ static void show_story(struct top_talk *t, const char *verb)
 	const struct top_row *row = top_at(&t->model, TOP_JOBS);
 	(void)verb;
 	if (!row) {
-		say(t, "nothing is stuck: there is no job to show");
+		show_message(t, "nothing is stuck: there is no job to show");
 		return;
 	}
 	struct top_action *e = top_action_new(TOP_STORY, row->part, row->watch);
@@ -440,7 +440,7 @@ static void reason_key(struct top_talk *t, int key)
 {
 	if (key == TOP_KEY_ESCAPE) {
 		to_list(t);
-		say(t, "nothing was changed");
+		show_message(t, "nothing was changed");
 	} else if (key == TOP_KEY_ENTER) {
 		reason_given(t);
 	} else {
@@ -457,7 +457,7 @@ static void ask_key(struct top_talk *t, int key, const struct top_size *size)
 		t->page_from += by;
 	} else if (key != TOP_KEY_RESIZE) {
 		to_list(t);
-		say(t, "nothing was changed");
+		show_message(t, "nothing was changed");
 	}
 }
 
