@@ -4,9 +4,8 @@
 
 #include "store/dialect.h"
 #include "store/relation.h"
+#include "worker/queue_statements.h"
 #include "worker/wake.h"
-
-#define NOW_MS SQLITE_NOW_MS
 
 /* What a batch asks for: most ask for no more than the tables' defaults, and pay for no more. */
 enum batch { BATCH_PLAIN, BATCH_FULL, BATCH_UNIQUE };
@@ -103,9 +102,8 @@ static defib_err insert(struct store *s, bool wake, const char *sql,
 	            : store_exec(s, sql, params, nparams, a, rows, f);
 }
 
-static defib_err insert_postgres(struct store *s, enum batch is, bool wake,
-                                 const struct enqueue *jobs, int n, struct arena *a, int64_t *ids,
-                                 struct failure *f)
+static defib_err insert_batch(struct store *s, enum batch is, bool wake, const struct enqueue *jobs,
+                              int n, struct arena *a, int64_t *ids, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
@@ -125,8 +123,8 @@ static defib_err insert_postgres(struct store *s, enum batch is, bool wake,
 }
 
 /* A job that asks for nothing but the defaults: no list to be taken apart, no id to be drawn. */
-static defib_err insert_one_postgres(struct store *s, bool wake, const struct enqueue *j,
-                                     struct arena *a, int64_t *id, struct failure *f)
+static defib_err insert_one(struct store *s, bool wake, const struct enqueue *j, struct arena *a,
+                            int64_t *id, struct failure *f)
 {
 	static const char bare[] = "INSERT INTO defib.job (queue, kind) VALUES ($1, $2) RETURNING id";
 	static const char with_payload[] =
@@ -138,53 +136,6 @@ static defib_err insert_one_postgres(struct store *s, bool wake, const struct en
 		insert(s, wake, j->payload ? with_payload : bare, params, j->payload ? 3 : 2, a, &rows, f);
 	if (!err && rows.nrows == 1)
 		*id = row_int(&rows, 0, 0, 0);
-	return err;
-}
-
-static defib_err insert_data(struct store *s, int64_t id, const struct enqueue *j, struct arena *a,
-                             struct failure *f)
-{
-	struct store_param params[] = {P_INT(id), P_TEXT(j->payload), P_TEXT(j->tags)};
-	if (!j->payload && !j->tags)
-		return DEFIB_OK;
-	return store_exec(s, "INSERT INTO defib_job_data (job, payload, tags) VALUES (?1, ?2, ?3)",
-	                  params, 3, a, NULL, f);
-}
-
-static defib_err insert_sqlite(struct store *s, const struct enqueue *j, struct arena *a,
-                               int64_t *id, struct failure *f)
-{
-	struct store_rows rows;
-	struct store_param params[] = {
-		P_TEXT(j->queue),
-		P_TEXT(j->kind),
-		P_TEXT(j->delay_ms > 0 ? "scheduled" : "queued"),
-		P_INT(j->delay_ms),
-		P_INT(j->priority),
-		P_INT(j->max_attempts ? j->max_attempts : 5),
-		j->timeout_ms ? P_INT(j->timeout_ms) : P_TEXT(NULL),
-		P_TEXT(j->unique_key),
-	};
-	defib_err err =
-		store_exec(s,
-	               "INSERT INTO defib_job (queue, kind, state, created_at, run_at, "
-	               "priority, max_attempts, timeout_ms, unique_key) VALUES (?1, ?2, ?3, " NOW_MS
-	               ", " NOW_MS " + ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING RETURNING id",
-	               params, 8, a, &rows, f);
-	if (!err && rows.nrows == 1) {
-		*id = row_int(&rows, 0, 0, 0);
-		return insert_data(s, *id, j, a, f);
-	}
-	struct store_param unique[] = {P_TEXT(j->queue), P_TEXT(j->unique_key)};
-	if (!err)
-		err =
-			store_exec(s,
-		               "SELECT id FROM defib_job WHERE queue = ?1 AND unique_key = ?2 AND (state = "
-		               "'scheduled' OR state = 'queued' OR state = 'running' OR state = "
-		               "'cancelling')",
-		               unique, 2, a, &rows, f);
-	if (!err)
-		*id = rows.nrows ? row_int(&rows, 0, 0, 0) : 0;
 	return err;
 }
 
@@ -213,10 +164,10 @@ static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t
 	memset(ids, 0, (size_t)n * sizeof *ids);
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err && store_dialect(s)->has_functions)
-		err = is == BATCH_PLAIN && n == 1 ? insert_one_postgres(s, wake, jobs, &a, ids, f)
-		                                  : insert_postgres(s, is, wake, jobs, n, &a, ids, f);
+		err = is == BATCH_PLAIN && n == 1 ? insert_one(s, wake, jobs, &a, ids, f)
+		                                  : insert_batch(s, is, wake, jobs, n, &a, ids, f);
 	for (int i = 0; !err && !store_dialect(s)->has_functions && i < n; i++)
-		err = insert_sqlite(s, &jobs[i], &a, &ids[i], f);
+		err = queue_statements_enqueue(s, &jobs[i], &a, &ids[i], f);
 	if (!err)
 		err = need_ids(jobs, n, ids, f);
 	if (own && !err)

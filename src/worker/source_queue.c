@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_queue.c: the built-in queue as a source of jobs.
  *
- * On PostgreSQL the work is done by the functions of sql/postgres_queue.sql,
- * which workers in other languages use too; on SQLite by source_queue_sqlite.c.
+ * Where the engine has functions the work is done by those of sql/postgres_queue.sql, which
+ * workers in other languages use too; else by queue_statements.c.
  */
 #include "worker/source.h"
 
@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "store/dialect.h"
 #include "store/relation.h"
-#include "worker/source_queue_sqlite.h"
+#include "worker/queue_statements.h"
 #include "worker/workflow.h"
 
 #include <assert.h>
@@ -132,7 +132,7 @@ static defib_err queue_claim(struct source *src, struct store *s, int64_t worker
 	defib_err err =
 		store_dialect(s)->has_functions
 			? claim_by_function(of(src), s, worker, n, a, &rows, f)
-			: queue_sqlite_claim(s, of(src)->queue, of(src)->kinds, worker, n, a, &rows, f);
+			: queue_statements_claim(s, of(src)->queue, of(src)->kinds, worker, n, a, &rows, f);
 	*nout = 0;
 	if (!err) {
 		decode_claims(of(src), &rows, a, out, nout);
@@ -224,7 +224,7 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 	if (err)
 		return err;
 	err = store_dialect(s)->has_functions ? settle_by_function(s, worker, all, n, a, f)
-	                                      : queue_sqlite_settle(s, worker, all, n, a, f);
+	                                      : queue_statements_settle(s, worker, all, n, a, f);
 	if (own && !err)
 		err = store_commit(s, f);
 	else if (own)

@@ -13,15 +13,17 @@
 const char wake_statement[] = "SELECT pg_notify('defib', '')";
 
 struct wake {
-	int inotify; /* -1 on PostgreSQL */
+	int inotify; /* -1: the server notifies */
 };
 
-/* The file beside an SQLite database; false for other engines. */
+/* The file beside a database that is a file; false: it has a server. */
 static bool wake_path(const char *url, struct buf *out)
 {
-	if (!text_starts(url, "sqlite:"))
+	enum store_engine engine;
+	struct failure ignored = {0};
+	if (!store_engine_of(url, &engine, &ignored) || !dialect_of(engine)->is_file)
 		return false;
-	const char *path = url + strlen("sqlite:");
+	const char *path = strchr(url, ':') + 1;
 	if (text_starts(path, "//"))
 		path += 2;
 	buf_addf(out, "%s.defib-wake", path);

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* queue_statements.c: see queue_statements.h. */
+#include "worker/queue_statements.h"
+
+#include "embedded.h"
+#include "ledger/seal.h"
+#include "store/dialect.h"
+#include "worker/workflow.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+/* ---- the statements of an engine ---- */
+
+#define STATEMENTS(X)                                                                              \
+	X(look)                                                                                        \
+	X(claim)                                                                                       \
+	X(settle_done)                                                                                 \
+	X(settle_facts)                                                                                \
+	X(settle_other)                                                                                \
+	X(keep_result)                                                                                 \
+	X(repeated)                                                                                    \
+	X(note_late)                                                                                   \
+	X(step_facts)                                                                                  \
+	X(record_run)                                                                                  \
+	X(record_undo_again)                                                                           \
+	X(record_undo)                                                                                 \
+	X(record_result)                                                                               \
+	X(move_job)                                                                                    \
+	X(note_rollback)                                                                               \
+	X(note_undo_failed)                                                                            \
+	X(note_rolled_back)                                                                            \
+	X(repeated_step)                                                                               \
+	X(enqueue)                                                                                     \
+	X(same_unique_key)                                                                             \
+	X(enqueue_data)
+
+/* Each is a statement, and how many parameters it takes. */
+struct statement {
+	const char *sql;
+	int nparams;
+};
+struct statements {
+#define X(name) struct statement name;
+	STATEMENTS(X)
+#undef X
+};
+
+/* A statement takes the parameters up to the highest that it names. */
+static int nparams_of(const char *sql, char mark)
+{
+	long most = 0;
+	for (const char *at = sql; (at = strchr(at, mark)) != NULL;) {
+		long n = strtol(at + 1, (char **)&at, 10);
+		most = n > most ? n : most;
+	}
+	return (int)most;
+}
+
+/* The statement behind the line "-- @name", up to its ';', translated. */
+static struct statement statement_of(const char *script, const char *name, const struct dialect *d)
+{
+	struct buf text = BUF_INIT, sql = BUF_INIT;
+	char mark[64];
+	int len = snprintf(mark, sizeof mark, "\n-- @%s", name);
+	const char *at = strstr(script, mark);
+	while (at && at[len] != '\n' && at[len] != ':')
+		at = strstr(at + 1, mark);
+	assert(at != NULL);
+	at = strchr(at + 1, '\n') + 1;
+	buf_addn(&text, at, (size_t)(strstr(at, ";\n") - at));
+	dialect_add(d, &sql, buf_text(&text));
+	buf_release(&text);
+	int n = nparams_of(buf_text(&sql), d->mark);
+	return (struct statement){buf_detach(&sql), n};
+}
+
+/* Read once a process and engine, and never released: sessions know a statement by its text. */
+static const struct statements *statements(const struct store *s)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct known {
+		struct statements all;
+		const struct dialect *of;
+		struct known *next;
+	} * first;
+	const struct dialect *d = store_dialect(s);
+	pthread_mutex_lock(&lock);
+	struct known *k = first;
+	while (k && k->of != d)
+		k = k->next;
+	if (!k) {
+		char name[64];
+		snprintf(name, sizeof name, "sql/%s_turn.sql", d->name);
+		const char *script = embedded_text(name);
+		assert(script != NULL);
+		k = mem_alloc(sizeof *k);
+		*k = (struct known){.of = d, .next = first};
+#define X(statement) k->all.statement = statement_of(script, #statement, d);
+		STATEMENTS(X)
+#undef X
+		first = k;
+	}
+	pthread_mutex_unlock(&lock);
+	return &k->all;
+}
+
+static defib_err run(struct store *s, const struct statement *st, const struct store_param *params,
+                     struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	return store_exec(s, st->sql, params, st->nparams, a, rows, f);
+}
+
+/* ---- claim ---- */
+
+static defib_err must_live(struct store *s, int64_t worker, struct arena *a, struct failure *f)
+{
+	struct store_param param = P_INT(worker);
+	struct store_rows rows;
+	defib_err err = dialect_exec(s, "SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive'",
+	                             &param, 1, a, &rows, f);
+	if (!err && rows.nrows == 0)
+		return fail(f, DEFIB_LEASE_LOST, "worker %lld was declared dead", (long long)worker);
+	return err;
+}
+
+defib_err queue_statements_claim(struct store *s, const char *queue, const char *kinds,
+                                 int64_t worker, int64_t n, struct arena *a,
+                                 struct store_rows *rows, struct failure *f)
+{
+	/* An idle look must not take the write lock of the whole database. */
+	struct store_param look[] = {P_TEXT(queue), P_TEXT(kinds)};
+	struct store_param params[] = {P_INT(worker), P_TEXT(queue), P_INT(n), P_TEXT(kinds)};
+	bool own = !s->in_tx;
+	defib_err err = own ? run(s, &statements(s)->look, look, a, rows, f) : DEFIB_OK;
+	if (err || (own && rows->nrows == 0))
+		return err;
+	err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
+	if (err)
+		return err;
+	err = must_live(s, worker, a, f);
+	if (!err)
+		err = run(s, &statements(s)->claim, params, a, rows, f);
+	if (own && !err)
+		err = store_commit(s, f);
+	else if (own)
+		store_rollback(s);
+	return err;
+}
+
+/* ---- the end of a job ---- */
+
+static defib_err settle_by_rule(struct store *s, const struct settlement *e,
+                                struct store_param params[11], struct arena *a,
+                                struct store_rows *rows, struct failure *f)
+{
+	defib_err err = run(s, &statements(s)->settle_facts, params, a, rows, f);
+	if (err || rows->nrows == 0)
+		return err;
+	const struct settle_facts facts = {
+		.as = e->as,
+		.cancelling = row_bool(rows, 0, 0),
+		.retried = true,
+		.attempts = row_int(rows, 0, 1, 0),
+		.max_attempts = row_int(rows, 0, 2, 0),
+		.delay_ms = e->delay_ms,
+	};
+	const struct settle_result r = settle_after(&facts);
+	params[4] = P_TEXT(r.state);
+	params[5] = P_INT(r.attempts);
+	params[6] = P_INT(r.crashed);
+	params[7] = P_INT(r.over);
+	params[8] = P_INT(r.kept);
+	params[9] = r.wait_ms >= 0 ? P_INT(r.wait_ms) : P_TEXT(NULL);
+	params[10] = P_TEXT(r.cause);
+	return run(s, &statements(s)->settle_other, params, a, rows, f);
+}
+
+static defib_err settle_one(struct store *s, int64_t worker, struct settlement *e, struct arena *a,
+                            struct failure *f)
+{
+	struct store_param params[11] = {P_TEXT(e->key), P_INT(e->epoch), P_INT(worker),
+	                                 P_TEXT(e->error)};
+	struct store_param result[] = {P_TEXT(e->key), P_TEXT(e->result)};
+	struct store_rows rows;
+	defib_err err = e->as == SETTLE_DONE ? run(s, &statements(s)->settle_done, params, a, &rows, f)
+	                                     : settle_by_rule(s, e, params, a, &rows, f);
+	e->accepted = !err && rows.affected > 0;
+	if (e->accepted && e->result)
+		err = run(s, &statements(s)->keep_result, result, a, NULL, f);
+	return err;
+}
+
+/* ---- the end of a step ---- */
+
+struct ending {
+	struct store *s;
+	struct arena *a;
+	int64_t worker;
+	struct settlement *given;
+	int64_t attempts;
+	bool undoing;
+	enum step_after after;
+};
+
+static defib_err run_step(const struct ending *e, const struct statement *st,
+                          struct store_rows *rows, struct failure *f)
+{
+	const struct settlement *g = e->given;
+	struct store_param params[] = {
+		P_TEXT(g->key),
+		P_INT(g->epoch),
+		P_INT(e->worker),
+		P_TEXT(step_after_names[e->after]),
+		P_TEXT(settle_names[g->as]),
+		P_TEXT(g->step.name),
+		P_INT(g->step.position),
+		P_INT(g->step.saga),
+		P_TEXT(g->result),
+		P_TEXT(g->error),
+		g->delay_ms >= 0 ? P_INT(g->delay_ms) : P_TEXT(NULL),
+		P_TEXT(g->step.passed),
+		P_INT(g->step.side == STEP_SIDE_UNDO),
+		P_INT(e->attempts),
+	};
+	return run(e->s, st, params, e->a, rows, f);
+}
+
+static defib_err decide(struct ending *e, bool *ours, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = run_step(e, &statements(e->s)->step_facts, &rows, f);
+	*ours = !err && rows.nrows == 1;
+	if (!*ours)
+		return err;
+	struct step_facts facts = {
+		.as = e->given->as,
+		.more = e->given->step.more,
+		.cancelling = row_bool(&rows, 0, 0),
+		.attempts_left = row_bool(&rows, 0, 1),
+		.saga = row_bool(&rows, 0, 2),
+		.undoing = row_bool(&rows, 0, 3),
+		.any_done = row_bool(&rows, 0, 5),
+	};
+	e->undoing = facts.undoing;
+	e->attempts = row_int(&rows, 0, 4, 0);
+	e->after = step_after(&facts);
+	return DEFIB_OK;
+}
+
+static defib_err record(const struct ending *e, struct failure *f)
+{
+	bool moves_on = e->after == AFTER_NEXT || e->after == AFTER_ROLLED_BACK;
+	defib_err err = DEFIB_OK;
+	if (e->undoing && e->after == AFTER_RETRY)
+		return run_step(e, &statements(e->s)->record_undo_again, NULL, f);
+	if (e->undoing)
+		return moves_on ? run_step(e, &statements(e->s)->record_undo, NULL, f) : DEFIB_OK;
+	if (e->given->as == SETTLE_DONE)
+		err = run_step(e, &statements(e->s)->record_run, NULL, f);
+	if (!err && e->after == AFTER_DONE)
+		err = run_step(e, &statements(e->s)->record_result, NULL, f);
+	return err;
+}
+
+static defib_err note(const struct ending *e, struct failure *f)
+{
+	bool undone = e->undoing && (e->after == AFTER_NEXT || e->after == AFTER_ROLLED_BACK);
+	defib_err err = DEFIB_OK;
+	if (e->after == AFTER_ROLLBACK)
+		err = run_step(e, &statements(e->s)->note_rollback, NULL, f);
+	else if (undone)
+		err = run_step(e, &statements(e->s)->note_undo_failed, NULL, f);
+	if (!err && e->after == AFTER_ROLLED_BACK)
+		err = run_step(e, &statements(e->s)->note_rolled_back, NULL, f);
+	return err || (e->after != AFTER_ROLLBACK && !undone && e->after != AFTER_ROLLED_BACK)
+	           ? err
+	           : seal_added(e->s, e->a, f);
+}
+
+static defib_err look_repeated(struct ending *e, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = run_step(e, &statements(e->s)->repeated_step, &rows, f);
+	if (!err && rows.nrows == 1)
+		e->given->accepted = row_bool(&rows, 0, 0);
+	return err;
+}
+
+static defib_err settle_step(struct ending *e, struct failure *f)
+{
+	bool ours;
+	defib_err err = decide(e, &ours, f);
+	if (err)
+		return err;
+	if (!ours)
+		return look_repeated(e, f);
+	assert(e->undoing == (e->given->step.side == STEP_SIDE_UNDO));
+	err = record(e, f);
+	if (!err)
+		err = run_step(e, &statements(e->s)->move_job, NULL, f);
+	if (!err)
+		err = note(e, f);
+	e->given->accepted = !err;
+	return err;
+}
+
+static defib_err settle_steps(struct store *s, int64_t worker, struct settlement *all, int n,
+                              struct arena *a, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < n && !err; i++) {
+		struct ending e = {.s = s, .a = a, .worker = worker, .given = &all[i]};
+		if (all[i].step.side != STEP_SIDE_NONE)
+			err = settle_step(&e, f);
+	}
+	return err;
+}
+
+/* ---- what came too late ---- */
+
+/* Of one that was not written: whether it was before; if not, it came too late. */
+static defib_err look_again(struct store *s, int64_t worker, struct settlement *e, bool *late,
+                            struct arena *a, struct failure *f)
+{
+	struct store_param was[] = {P_TEXT(e->key), P_INT(e->epoch), P_TEXT(settle_names[e->as]),
+	                            P_INT(e->step.side != STEP_SIDE_NONE)};
+	struct store_param note[] = {P_TEXT(e->key), P_INT(e->epoch), P_INT(worker),
+	                             P_TEXT(settle_names[e->as])};
+	struct store_rows rows;
+	defib_err err = run(s, &statements(s)->repeated, was, a, &rows, f);
+	e->accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
+	if (err || e->accepted || e->as == SETTLE_RELEASED || e->as == SETTLE_STOPPED)
+		return err;
+	*late = true;
+	return run(s, &statements(s)->note_late, note, a, NULL, f);
+}
+
+defib_err queue_statements_settle(struct store *s, int64_t worker, struct settlement *all, int n,
+                                  struct arena *a, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	bool late = false;
+	for (int i = 0; i < n && !err; i++)
+		if (all[i].step.side == STEP_SIDE_NONE)
+			err = settle_one(s, worker, &all[i], a, f);
+	if (!err)
+		err = settle_steps(s, worker, all, n, a, f);
+	for (int i = 0; i < n && !err; i++)
+		if (!all[i].accepted)
+			err = look_again(s, worker, &all[i], &late, a, f);
+	return err || !late ? err : seal_added(s, a, f);
+}
+
+/* ---- new jobs ---- */
+
+static defib_err insert_data(struct store *s, int64_t id, const struct enqueue *j, struct arena *a,
+                             struct failure *f)
+{
+	struct store_param params[] = {P_INT(id), P_TEXT(j->payload), P_TEXT(j->tags)};
+	if (!j->payload && !j->tags)
+		return DEFIB_OK;
+	return run(s, &statements(s)->enqueue_data, params, a, NULL, f);
+}
+
+defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j, struct arena *a,
+                                   int64_t *id, struct failure *f)
+{
+	struct store_rows rows;
+	struct store_param params[] = {
+		P_TEXT(j->queue),
+		P_TEXT(j->kind),
+		P_TEXT(j->delay_ms > 0 ? "scheduled" : "queued"),
+		P_INT(j->delay_ms),
+		P_INT(j->priority),
+		P_INT(j->max_attempts ? j->max_attempts : 5),
+		j->timeout_ms ? P_INT(j->timeout_ms) : P_TEXT(NULL),
+		P_TEXT(j->unique_key),
+	};
+	defib_err err = run(s, &statements(s)->enqueue, params, a, &rows, f);
+	if (!err && rows.nrows == 1) {
+		*id = row_int(&rows, 0, 0, 0);
+		return insert_data(s, *id, j, a, f);
+	}
+	struct store_param unique[] = {P_TEXT(j->queue), P_TEXT(j->unique_key)};
+	if (!err)
+		err = run(s, &statements(s)->same_unique_key, unique, a, &rows, f);
+	if (!err)
+		*id = rows.nrows ? row_int(&rows, 0, 0, 0) : 0;
+	return err;
+}
