@@ -43,7 +43,7 @@ static bool go_on(void *ctx)
 	struct failure f = {0};
 	int64_t now = clock_boot_ms();
 	atomic_store(&s->round_ms, now);
-	vigil_tick(&s->vigil, now * 1000);
+	absence_tick(&s->absence, now * 1000);
 	if (now >= s->renew_ms && database_loop_ask_to_lead(s, &f))
 		log_event(LOG_WARN, f.what);
 	return !atomic_load(&s->stop) && s->at->leads && clock_boot_ms() < s->led_until_ms &&
@@ -58,14 +58,15 @@ static void note_job(void *ctx, const struct watch *w, const struct candidate *c
 	const struct database_loop *s = ctx;
 	cycle_job(&s->at->cycle, w, c);
 	/* The database's clock: as of the reading, and our own since. */
-	watch_metrics_job(&s->at->meter, c, c->facts.now_us + clock_boot_us() - s->vigil.boot_us);
+	watch_metrics_job(&s->at->meter, c,
+	                  c->facts.now_us + clock_boot_us() - s->absence.clocks.own_us);
 }
 
 static struct watch_loop *prepare_post(struct database_loop *s, const struct watch *w)
 {
 	struct watch_loop *p =
 		watch_loop_new(w, s->options->actor, s->setup->settings.ledger == LEDGER_OFF);
-	p->options.vigil = &s->vigil;
+	p->options.absence = &s->absence;
 	p->options.go_on = go_on;
 	p->options.observer = (struct scan_observer){.job = note_job, .ctx = s};
 	watch_metrics_init(&p->meter, s->options->metrics, w->name, s->name);
@@ -149,7 +150,7 @@ static defib_err ask_server(struct database_loop *s, struct failure *f)
 	int64_t start_us = 0;
 	defib_err err = census_server_start(s->session.store, &start_us, f);
 	if (!err)
-		vigil_server_started(&s->vigil, start_us);
+		absence_server_started(&s->absence, start_us);
 	s->server_asked = !err;
 	return err;
 }
@@ -291,7 +292,7 @@ static int64_t go_round(struct database_loop *s)
 	struct failure f = {0};
 	int64_t now = clock_boot_ms();
 	atomic_store(&s->round_ms, now);
-	vigil_tick(&s->vigil, clock_boot_us());
+	absence_tick(&s->absence, clock_boot_us());
 	defib_err err = stand_ready(s, &f);
 	if (!err)
 		readings_begin(&s->readings, s->posts, s->nposts);
@@ -315,7 +316,7 @@ static int64_t go_round(struct database_loop *s)
 	arena_clear(&s->arena);
 	alert_loop_round(s->alarm, s->posts, s->nposts, !err);
 	if (err) {
-		vigil_lost(&s->vigil, "cannot query the database");
+		absence_begins(&s->absence, "cannot query the database");
 		if (s->failures++ == 0)
 			log_event(LOG_ERROR, "the database cannot be queried",
 			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));

@@ -27,7 +27,7 @@ struct database_loop {
 	struct live_settings *setup; /* held */
 	const struct database *database;
 	struct session session;
-	struct vigil vigil;
+	struct absence absence;
 	struct arena arena; /* of a round */
 	struct arena keep;  /* the built-in watch */
 	struct watch_loop **posts;

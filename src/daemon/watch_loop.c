@@ -96,9 +96,9 @@ static void set_factor(struct watch_loop *p, struct session *session, double fac
  * by the clock that ages go by, at no further statement. Before the first
  * reading the host's clock stands in, for the one pass that makes it.
  */
-static int64_t database_us(const struct vigil *v)
+static int64_t database_us(const struct absence *v)
 {
-	return v->opened ? v->now_us + clock_boot_us() - v->boot_us : clock_wall_us();
+	return v->opened ? v->clocks.database_us + clock_boot_us() - v->clocks.own_us : clock_wall_us();
 }
 
 /* Past the guards, once: a word that was used may still be read until it is cleared. */
@@ -128,7 +128,7 @@ static void use_override(struct watch_loop *p, struct session *session)
 void watch_loop_hear(struct watch_loop *p, struct session *session, const struct override *words,
                      int n)
 {
-	double factor = watch_raise(p->watch, database_us(p->options.vigil));
+	double factor = watch_raise(p->watch, database_us(p->options.absence));
 	const char *actor = "schedule";
 	struct override_sum said = override_of(words, n, p->watch->name);
 	if (said.factor > factor) {
@@ -255,16 +255,16 @@ static int64_t next_pass_ms(const struct watch_loop *p)
 	return next > SOON_MS ? next : SOON_MS;
 }
 
-static bool was_away(const struct vigil *v)
+static bool was_away(const struct absence *v)
 {
 	const struct doubt *d = &v->doubt;
-	return v->away || (d->n > 0 && database_us(v) - d->outages[d->n - 1].end_us < AWAY_US);
+	return v->cause || (d->n > 0 && database_us(v) - d->outages[d->n - 1].end_us < AWAY_US);
 }
 
 /* Once, before the first pass: cleanup after dead instances. */
 static void start_up(struct watch_loop *p, struct session *session)
 {
-	struct startup_options o = {.doubtful = was_away(p->options.vigil),
+	struct startup_options o = {.doubtful = was_away(p->options.absence),
 	                            .ledger_off = p->options.ledger_off,
 	                            .go_on = p->options.go_on,
 	                            .ctx = p->options.observer.ctx};

@@ -9,10 +9,9 @@
 #define LEAD_MS 1000        /* how often those that stand ready do, trying to become one */
 #define GRACE_MS 250        /* that a lock may be away before its worker is taken for dead */
 #define QUIET_MS 10000      /* after an outage of our own nobody is reported by its lock */
-#define GAP_MS 2000         /* a loop that wakes up so much too late was suspended */
+#define GAP_MS 2000         /* readings of locks further apart are an outage */
 #define OPEN_MS 20          /* until a lost session is tried for again, and twice that, … */
 #define OWN_LOCK_MS 100     /* how often our own lock is tried for while an old session has it */
-#define JUMP_US 5000000     /* clocks that drift apart by more have jumped */
 #define LEFT_MS 15000       /* how often the first asks for jobs of nobody, told or not */
 #define PASS_MS 600000      /* how often it passes over the built-in queue, whatever the answer */
 #define SWEEP_MS 5000       /* how often other tables are swept */
@@ -93,16 +92,15 @@ static void renewed(struct life *l, const struct life_event *e, int64_t now_ms)
 	l->compare = true;
 }
 
-/* Both clocks should have gone on by as much; where not, who beats is heard at once. */
+/* Where the database's clock jumped, who beats is heard at once. */
 static void compare_clocks(struct life *l, int64_t now_us, int64_t now_ms)
 {
-	int64_t drift = (now_us - l->now_us) - (now_ms - l->now_ms) * 1000;
-	if (l->now_us && (drift > JUMP_US || drift < -JUMP_US)) {
+	struct clocks now = {now_ms * 1000, now_us};
+	if (l->clocks.database_us && absence_jump_us(&l->clocks, &now)) {
 		outage(l, now_ms);
 		lease_renew_soon(&l->lease, now_ms);
 	}
-	l->now_us = now_us;
-	l->now_ms = now_ms;
+	l->clocks = now;
 }
 
 static void set_remote(struct life *l)
@@ -283,7 +281,7 @@ static void ended(struct life *l, int64_t now_ms)
 static void opened(struct life *l, bool locks, int64_t now_ms)
 {
 	/* The first one was not lost. */
-	if (l->now_us)
+	if (l->clocks.database_us)
 		outage(l, now_ms);
 	l->closed = false;
 	l->can_lock = locks;
@@ -295,7 +293,7 @@ static void opened(struct life *l, bool locks, int64_t now_ms)
 
 void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
 {
-	if (l->until_ms && now_ms - l->until_ms > GAP_MS)
+	if (l->until_ms && absence_stopped(l->until_ms * 1000, now_ms * 1000))
 		outage(l, now_ms);
 	l->until_ms = now_ms;
 	switch (e->what) {

@@ -12,6 +12,7 @@
 #ifndef LIFE_LIFE_H
 #define LIFE_LIFE_H
 
+#include "guard/absence.h"
 #include "life/lease.h"
 #include "life/locks.h"
 #include "life/part.h"
@@ -108,7 +109,7 @@ struct life {
 	int nends;
 	int64_t dead;                    /* to be recovered */
 	int64_t outages;                 /* ever */
-	int64_t now_us, now_ms;          /* the database's clock and ours when the list was read */
+	struct clocks clocks;            /* when the list was read */
 	int64_t deaths_ms[MASS_DEATHS];  /* when the last few were declared dead, in a ring */
 	int64_t group_ms, group_highest; /* the last of a group of deaths; known before its first */
 	int deaths;

@@ -101,19 +101,19 @@ static void expect_in_time(struct world *w, const struct job *j)
 		EXPECT(w, late_us <= bound_us(w), "bound: somebody who is gone waits for too long");
 }
 
-/* The daemon sees the database: vigil says whether it was away. */
+/* The daemon sees the database: absence says whether it was away. */
 static void pass_reads(struct world *w)
 {
-	struct doubt *d = &w->vigil.doubt;
+	struct doubt *d = &w->absence.doubt;
 	int64_t total = d->total, n = d->n ? d->outages[d->n - 1].begin_us : 0;
 	while (!w->paused && w->tick_us && w->tick_us + 2 * S < w->t_us) {
 		w->tick_us += 2 * S;
-		vigil_tick(&w->vigil, w->tick_us);
+		absence_tick(&w->absence, w->tick_us);
 	}
 	w->opened += w->session_lost;
 	w->session_lost = w->paused = false;
 	w->tick_us = w->t_us;
-	vigil_read(&w->vigil, w->opened, database_us(w), w->t_us);
+	absence_read(&w->absence, w->opened, database_us(w), w->t_us);
 	if (d->total == total)
 		return;
 	const struct outage *last = &d->outages[d->n - 1];
@@ -215,7 +215,7 @@ static void pass_runs(struct world *w)
 		w->first_us = w->t_us;
 	pass_reads(w);
 	int n = w->watch.beat_us ? census_of(w, census) : 0;
-	guard_begin(w->guard, &w->vigil.doubt, database_us(w), w->t_us, n ? census : NULL, n, false);
+	guard_begin(w->guard, &w->absence.doubt, database_us(w), w->t_us, n ? census : NULL, n, false);
 	for (int i = 0; i < w->njobs; i++)
 		if (w->jobs[i].running)
 			ask_about(w, &w->jobs[i], failing);
@@ -242,7 +242,7 @@ static void world_run(struct world *w, int64_t until_us)
 		} else if (w->up) {
 			pass_runs(w);
 		} else {
-			vigil_lost(&w->vigil, "cannot connect");
+			absence_begins(&w->absence, "cannot connect");
 			w->next_us = w->t_us + w->every_us;
 		}
 	}
@@ -436,7 +436,7 @@ static void database_stopped(uint64_t seed)
 	world_event(w, down_us + between(w, 61, 5000) * S, UP, 0);
 	world_begin(w);
 	world_run(w, w->events[1].t_us + 300 * S);
-	EXPECT(w, w->vigil.doubt.total > 0, "the daemon knows that it was away");
+	EXPECT(w, w->absence.doubt.total > 0, "the daemon knows that it was away");
 	EXPECT(w, w->convicted == 0 && w->brakes == 0, "the database was stopped: nobody is convicted");
 	world_free(w);
 }

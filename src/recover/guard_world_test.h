@@ -2,7 +2,7 @@
  * guard_world_test.h: a world on a virtual clock for the properties of the guard:
  * workers that beat, die, stall and return; a database that goes down and whose
  * clock is set; a daemon that is stopped. The daemon is the real one as far as
- * it is pure: vigil, judge and guard.
+ * it is pure: absence, judge and guard.
  *
  * A living worker beats once in a beat's worth of time in which the database is
  * up: one whose beat failed tries again as soon as it answers. True time is our
@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/test.h"
+#include "guard/absence.h"
 #include "guard/guard.h"
-#include "guard/vigil.h"
 #include "recover/judge.h"
 
 #include <inttypes.h>
@@ -69,7 +69,7 @@ struct world {
 	int nevents, at;
 	/* the daemon */
 	struct guard *guard;
-	struct vigil vigil;
+	struct absence absence;
 	int64_t next_us, every_us, tick_us, opened, first_us;
 	bool session_lost, paused;
 	struct outage outages[EVENTS_MOST]; /* all that it knew of */

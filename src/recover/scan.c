@@ -172,8 +172,8 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 	if (err)
 		return err;
 	p->result->now_us = census.now_us;
-	vigil_read(o->vigil, p->session->opened, census.now_us, clock_boot_us());
-	guard_begin(o->guard, &o->vigil->doubt, census.now_us, clock_boot_us(), census.rows, census.n,
+	absence_read(o->absence, p->session->opened, census.now_us, clock_boot_us());
+	guard_begin(o->guard, &o->absence->doubt, census.now_us, clock_boot_us(), census.rows, census.n,
 	            o->override_guard);
 	return DEFIB_OK;
 }
@@ -352,8 +352,8 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 			                want, after, &p->page, facts, n, f);
 	} while (err && try_again(&p->carrier, &t, err));
 	/* A session that was replaced on the way makes what was read doubtful. */
-	if (!err && *n > 0 && p->options->vigil)
-		vigil_read(p->options->vigil, p->session->opened, (*facts)[0].now_us, clock_boot_us());
+	if (!err && *n > 0 && p->options->absence)
+		absence_read(p->options->absence, p->session->opened, (*facts)[0].now_us, clock_boot_us());
 	return err;
 }
 
@@ -535,8 +535,8 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	if (err == DEFIB_TIMEOUT && p->session->store && !p->session->store->lost)
 		fail_next(f, "run `defib doctor` to see which index is missing, or raise the watch's "
 		             "statement_timeout");
-	if (err && p->options->vigil)
-		vigil_lost(p->options->vigil, "cannot query the database");
+	if (err && p->options->absence)
+		absence_begins(p->options->absence, "cannot query the database");
 	if (p->carrier.transactions > 0)
 		snprintf(result->batch, sizeof result->batch, "%s", p->carrier.name);
 	result->took_us = clock_boot_us() - start;

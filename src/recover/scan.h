@@ -5,7 +5,7 @@
 #ifndef RECOVER_SCAN_H
 #define RECOVER_SCAN_H
 
-#include "guard/vigil.h"
+#include "guard/absence.h"
 #include "recover/candidate.h"
 #include "store/session.h"
 #include "watch/settings.h"
@@ -60,8 +60,8 @@ struct scan_options {
 	const char *owner; /* only jobs of this owner; then `running` is not counted */
 	/* What stops or slows a remedy; NULL: a one-shot scan convicts in one look. */
 	struct guard *guard;
-	struct vigil *vigil; /* over the database; goes with `guard` */
-	bool override_guard; /* a person goes past doubt, brake and second look */
+	struct absence *absence; /* over the database; goes with `guard` */
+	bool override_guard;     /* a person goes past doubt, brake and second look */
 	/* Asked between batches whether to go on, with the observer's ctx; NULL: always. */
 	bool (*go_on)(void *ctx);
 	bool mass;      /* the caller knows that many were lost at once: nobody's own fault */

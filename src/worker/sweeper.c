@@ -48,7 +48,7 @@ struct sweeper {
 	struct sweeper_options options;
 	struct session session;
 	struct swept *swept; /* options.nwatches */
-	struct vigil vigil;
+	struct absence absence;
 	bool server_asked; /* when it was started */
 	int64_t used_ms;   /* when the session was */
 	struct retention_tick retention;
@@ -78,7 +78,7 @@ static bool go_on(void *ctx)
 	pthread_mutex_lock(&s->lock);
 	bool stop = s->stop;
 	pthread_mutex_unlock(&s->lock);
-	vigil_tick(&s->vigil, clock_boot_us());
+	absence_tick(&s->absence, clock_boot_us());
 	return !stop;
 }
 
@@ -168,7 +168,7 @@ static bool sweep_one(struct sweeper *s, struct swept *x)
 {
 	struct scan_result result;
 	/* Between passes we were not stopped: there was nothing to do. */
-	s->vigil.tick_us = 0;
+	s->absence.tick_us = 0;
 	if (scanner_pass(x->scanner, &result))
 		log_event(LOG_WARN, result.failure.what);
 	else if (x->scan.guard)
@@ -186,7 +186,7 @@ static defib_err ask_server(struct sweeper *s, struct failure *f)
 	if (!err)
 		err = census_server_start(s->session.store, &start_us, f);
 	if (!err)
-		vigil_server_started(&s->vigil, start_us);
+		absence_server_started(&s->absence, start_us);
 	s->server_asked = !err;
 	return err;
 }
@@ -211,7 +211,7 @@ static void recover(struct sweeper *s, const struct turn *t)
 		bool dead = i == 0 && t->owner.id;
 		x->scan.owner = dead ? text : NULL;
 		x->scan.guard = dead ? NULL : x->guard;
-		x->scan.vigil = dead ? NULL : &s->vigil;
+		x->scan.absence = dead ? NULL : &s->absence;
 		x->scan.mass = t->owner.mass;
 		/* There, who is silent is declared dead first: one that comes back must not go on. */
 		x->scan.dead_only = i == 0 || t->dead_only;
@@ -255,7 +255,7 @@ static bool next(struct sweeper *s, struct turn *t)
 	t->dead_only = s->dead_only;
 	t->upkeep = false;
 	if (s->away)
-		vigil_lost(&s->vigil, "the worker was away from the database");
+		absence_begins(&s->absence, "the worker was away from the database");
 	s->away = false;
 	if (s->nowners > 0) {
 		t->owner = s->owners[0];
@@ -312,7 +312,7 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 			.actor = "worker",
 			.go_on = go_on,
 			.guard = x->guard,
-			.vigil = &s->vigil,
+			.absence = &s->absence,
 			.observer = {tell, NULL, s},
 		};
 	}

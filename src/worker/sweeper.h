@@ -6,7 +6,7 @@
  * It decides nothing about workers: whose end was noticed, and when silence
  * proves something, is told to it by the watchman. In the built-in queue it takes only what the
  * dead left: silence convicts workers there (life/silence.h), and not their rows. Everywhere the
- * daemon's guard holds (guard/guard.h): vigil, doubt, brake, second look and pace, and what
+ * daemon's guard holds (guard/guard.h): absence, doubt, brake, second look and pace, and what
  * people said; a watch that a daemon leads is left to it. The session is open only while there
  * is something to do.
  */
