@@ -12,7 +12,7 @@
 #include "cli/select.h"
 #include "recover/acts.h"
 #include "recover/by_hand.h"
-#include "view/act.h"
+#include "view/scan.h"
 
 /* Rows for the option tables. */
 /* clang-format off */

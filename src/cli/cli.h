@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "recover/scan.h"
-#include "view/terminal.h"
+#include "view/output.h"
 #include "watch/settings.h"
 
 enum exit_code {

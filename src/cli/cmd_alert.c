@@ -4,14 +4,13 @@
  * sinks, from here and now.
  */
 #include "cli/cli.h"
-#include "view/terminal.h"
+#include "view/output.h"
 
 #include "alert/sinks.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "daemon/service.h"
 #include "view/alert.h"
-#include "view/json.h"
 
 const struct cli_option alert_options[] = {
 	{"sink", "SINK", "test: only this sink"},

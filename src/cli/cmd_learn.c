@@ -4,13 +4,13 @@
  * and changes nothing else.
  */
 #include "cli/select.h"
-#include "view/terminal.h"
+#include "view/output.h"
 
 #include "base/clock.h"
 #include "insight/learn.h"
 #include "insight/runs.h"
 #include "insight/suggest.h"
-#include "view/learned.h"
+#include "view/stats.h"
 
 struct learning {
 	struct cli *cli;

@@ -3,13 +3,12 @@
  * as a table, as JSON lines, or as ids for the next command.
  */
 #include "cli/select.h"
+#include "view/output.h"
 #include "view/override.h"
-#include "view/terminal.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
-#include "view/cursor.h"
 #include "view/job.h"
 
 const struct cli_option list_options[] = {

@@ -9,7 +9,7 @@
 #include "insight/tally.h"
 #include "recover/late.h"
 #include "view/job.h"
-#include "view/tally.h"
+#include "view/stats.h"
 
 struct counting {
 	struct cli *cli;

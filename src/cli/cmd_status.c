@@ -7,8 +7,7 @@
  * stuck jobs back, or a worker keeps results that the database refuses to record.
  */
 #include "cli/select.h"
-#include "view/watch.h"
-#include "view/worker.h"
+#include "view/status.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -4,12 +4,11 @@
  * Reads only.
  */
 #include "cli/select.h"
-#include "view/terminal.h"
+#include "view/output.h"
 
 #include "base/clock.h"
 #include "insight/whatif.h"
 #include "recover/late.h"
-#include "view/json.h"
 
 const struct cli_option whatif_options[] = {
 	{"stuck-after", "DURATION", "instead of the watch's stuck_after"},

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "http/uri.h"
 #include "shipped.h"
-#include "view/json.h"
+#include "view/output.h"
 #include "watch/builtin.h"
 
 #include <assert.h>

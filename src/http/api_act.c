@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_act.c: what a person does to jobs over HTTP: the routes, and acts on one job or on
- * many. The answer is that of the command (view/act.h); where one job was meant and it was
+ * many. The answer is that of the command (view/scan.h); where one job was meant and it was
  * not done, a problem says why.
  */
 #include "http/api_act.h"
@@ -11,8 +11,8 @@
 #include "recover/browse.h"
 #include "recover/by_hand.h"
 #include "recover/carry.h"
-#include "view/act.h"
-#include "view/json.h"
+#include "view/output.h"
+#include "view/scan.h"
 #include "watch/builtin.h"
 #include "worker/queue_cancel.h"
 #include "worker/wake.h"

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "view/alert.h"
-#include "view/json.h"
+#include "view/output.h"
 
 #define DELIVERIES 100
 #define DELIVERIES_MAX 1000

@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "ledger/events.h"
 #include "recover/masked.h"
-#include "view/json.h"
 #include "view/ledger.h"
+#include "view/output.h"
 #include "view/viewer.h"
 
 #define PAGE 50

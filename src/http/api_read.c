@@ -8,10 +8,9 @@
 #include "http/api_act.h"
 #include "insight/story.h"
 #include "recover/evidence.h"
-#include "view/cursor.h"
 #include "view/explain.h"
 #include "view/job.h"
-#include "view/json.h"
+#include "view/output.h"
 #include "view/story.h"
 #include "view/viewer.h"
 

@@ -7,7 +7,7 @@
 #include "http/api.h"
 #include "ledger/counts.h"
 #include "ledger/digest.h"
-#include "view/json.h"
+#include "view/output.h"
 #include "view/report.h"
 #include "view/viewer.h"
 #include "watch/builtin.h"

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "recover/leader_status.h"
 #include "recover/scan.h"
-#include "view/json.h"
+#include "view/output.h"
 #include "view/scan.h"
 
 #define FOUND_USUAL 500

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "recover/by_hand.h"
-#include "view/act.h"
+#include "view/scan.h"
 #include "watch/builtin.h"
 
 #define WATCHES_MOST 64 /* of one batch */

@@ -13,13 +13,12 @@
 #include "recover/acts.h"
 #include "setup/doctor.h"
 #include "view/explain.h"
-#include "view/json.h"
-#include "view/learned.h"
+#include "view/output.h"
 #include "view/override.h"
 #include "view/setup.h"
-#include "view/tally.h"
+#include "view/stats.h"
+#include "view/status.h"
 #include "view/viewer.h"
-#include "view/watch.h"
 #include "watch/builtin.h"
 
 #define IDLE_US (60 * US_PER_S) /* of a transaction that the doctor warns of */

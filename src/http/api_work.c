@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "http/api_act.h"
 #include "http/worker_secret.h"
-#include "view/json.h"
+#include "view/output.h"
 #include "worker/token.h"
 
 #include <assert.h>

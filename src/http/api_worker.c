@@ -9,7 +9,7 @@
 #include "http/worker_secret.h"
 #include "life/registry.h"
 #include "life/roster.h"
-#include "view/json.h"
+#include "view/output.h"
 #include "watch/builtin.h"
 #include "worker/source_table.h"
 

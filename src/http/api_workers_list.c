@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "daemon/heartbeats.h"
 #include "life/roster.h"
-#include "view/json.h"
-#include "view/worker.h"
+#include "view/output.h"
+#include "view/status.h"
 #include "watch/builtin.h"
 
 #define PAGE 100

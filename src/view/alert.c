@@ -5,7 +5,7 @@
 #include "alert/rules.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "view/json.h"
+#include "view/output.h"
 
 #include <assert.h>
 

@@ -6,7 +6,7 @@
 
 #include "alert/outbox.h"
 #include "alert/states.h"
-#include "view/terminal.h"
+#include "view/output.h"
 #include "watch/settings.h"
 
 /* A rule that holds for a watch, and how it stands. */

@@ -7,8 +7,8 @@
 #include "recover/masked.h"
 #include "recover/scan.h"
 #include "view/job.h"
-#include "view/json.h"
-#include "view/watch.h"
+#include "view/output.h"
+#include "view/status.h"
 
 const char *remedy_participle(enum remedy r)
 {

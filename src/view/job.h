@@ -6,7 +6,7 @@
 
 #include "recover/attach.h"
 #include "recover/browse.h"
-#include "view/terminal.h"
+#include "view/output.h"
 #include "watch/settings.h"
 
 /* "pages/17": how a job is written on the command line and by --ids. */
@@ -51,5 +51,21 @@ void fact_print(const struct fact_sheet *s, struct buf *out);
 /* A list of jobs for a terminal: its titles, and a row each. */
 void list_head(struct table *t, const struct watch *w);
 void list_job_row(struct table *t, const struct watch *w, const struct browsed *row);
+
+/*
+ * Where a list goes on, as one word that no shell touches. It carries the order it was made
+ * in, so that it cannot be used with another.
+ */
+struct cursor {
+	const char *watch;
+	enum list_sort sort;
+	bool desc;
+	int nkeys;
+	struct browse_position at;
+};
+
+void cursor_text(const struct cursor *x, struct buf *out);
+/* False when the word is none of ours. */
+bool cursor_parse(const char *text, struct arena *a, struct cursor *out);
 
 #endif

@@ -6,8 +6,7 @@
 #include "ledger/events.h"
 #include "recover/evidence.h"
 #include "recover/masked.h"
-#include "view/json.h"
-#include "view/terminal.h"
+#include "view/output.h"
 #include "watch/builtin.h"
 
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out)

@@ -4,8 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "view/json.h"
-#include "view/terminal.h"
+#include "view/output.h"
 
 #include <assert.h>
 

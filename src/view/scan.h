@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scan.h: what a pass over a watch found and did.
+ * scan.h: what a scan found and did, and what was done to jobs by hand.
  */
 #ifndef VIEW_SCAN_H
 #define VIEW_SCAN_H
 
 #include "base/buf.h"
+#include "recover/by_hand.h"
 #include "recover/scan.h"
-#include "view/terminal.h"
+#include "view/output.h"
+#include "watch/settings.h"
 
 /* {"watch":…,"database":…,"jobs":[ */
 void scan_begin_json(const struct watch *w, const struct database *d, struct buf *out);
@@ -36,5 +38,39 @@ void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out);
 /* "main/pages: 3 stuck of 12 running, 3 recovered (1.2 ms)" */
 void scan_head_text(const struct watch *w, const struct database *d, const struct scan_result *s,
                     bool fix, bool color, struct buf *out);
+
+/* ---- acts by hand ---- */
+
+/* {"act":…,"dry_run":…,"watches":[ */
+void act_begin_json(const char *verb, bool dry_run, struct buf *out);
+/* {"watch":…,"database":…,"jobs":[ */
+void act_group_begin_json(const struct watch *w, const struct database *d, struct buf *out);
+/* `good` is the outcome that counts as done; of a dry run OUTCOME_LEFT. */
+void act_job_json(const struct watch *w, const struct candidate *c, enum outcome good,
+                  struct buf *out);
+/* ],"left":…,"batch":…} */
+void act_group_end_json(const struct by_hand_result *r, struct buf *out);
+
+/* Everything about the job but why it was refused, which stands with the outcome. */
+void act_detail(const struct watch *w, const struct candidate *c, struct buf *out);
+
+/* How an act is named in text. */
+struct act_words {
+	const char *verb;  /* "requeue" */
+	const char *done;  /* "requeued" */
+	bool dry_run;      /* then OUTCOME_LEFT is what would be done … */
+	enum outcome good; /* … else this is what was */
+};
+/* The outcome that counts as done. */
+enum outcome act_good(const struct act_words *r);
+/* "requeue 12 jobs of watch pages in database main (postgres://…)"; several are joined by "; ". */
+void act_question(struct buf *out, const char *verb, int64_t n, const struct watch *w,
+                  const struct database *d);
+/* "  pages/17  requeued": one job and its outcome. */
+void act_job_text(const struct act_words *r, const struct watch *w, const struct candidate *c,
+                  bool color, struct buf *out);
+/* "main/pages: 12 requeued, 1 refused", as a line; nothing where there was nothing. */
+void act_counts_text(const struct act_words *r, const struct watch *w, const struct database *d,
+                     const struct by_hand_result *result, struct buf *out);
 
 #endif

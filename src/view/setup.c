@@ -2,8 +2,7 @@
 /* setup.c: see setup.h. */
 #include "view/setup.h"
 
-#include "view/json.h"
-#include "view/terminal.h"
+#include "view/output.h"
 
 static const struct {
 	const char *name;

@@ -10,8 +10,8 @@
 #include "recover/masked.h"
 #include "view/explain.h"
 #include "view/job.h"
-#include "view/json.h"
 #include "view/ledger.h"
+#include "view/output.h"
 #include "watch/terms.h"
 
 #include <jansson.h>

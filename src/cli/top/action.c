@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "view/act.h"
 #include "view/explain.h"
 #include "view/override.h"
+#include "view/scan.h"
 #include "view/story.h"
 
 /* A page of jobs is read by a person; the counts below it are of all. */

@@ -16,8 +16,8 @@
 #include "view/explain.h"
 #include "view/job.h"
 #include "view/ledger.h"
+#include "view/status.h"
 #include "view/story.h"
-#include "view/watch.h"
 #include "watch/builtin.h"
 
 struct reading {

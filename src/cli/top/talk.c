@@ -3,7 +3,7 @@
 #include "cli/top/talk.h"
 
 #include "base/text.h"
-#include "view/act.h"
+#include "view/scan.h"
 
 #include <assert.h>
 #include <limits.h>

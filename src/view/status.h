@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watch.h: the state of one watch, from what its leader wrote, who leads and what operators
+ * status.h: the state of one watch, from what its leader wrote, who leads and what operators
  * have set, as it is stored in the database: it can be read from any host without a
  * connection to the daemon, and a daemon that is gone shows as well as one that runs.
+ * Also the workers of the registry.
  */
-#ifndef VIEW_WATCH_H
-#define VIEW_WATCH_H
+#ifndef VIEW_STATUS_H
+#define VIEW_STATUS_H
 
 #include "alert/states.h"
 #include "ledger/retention.h"
+#include "life/roster.h"
 #include "recover/attach.h"
 #include "recover/leader_status.h"
+#include "view/viewer.h"
 #include "watch/settings.h"
+
+#include <jansson.h>
 
 /* The worst first. X(enum, name, is trouble, in words) */
 #define WATCH_STATUS_LIST(X)                                                                       \
@@ -78,5 +83,16 @@ void watch_status_json(const struct watch_status *st, struct buf *out);
 /* What retention keeps and has removed in one database: an object, and lines. */
 void retention_json(const struct database *d, const struct retention_state *st, struct buf *out);
 void retention_text(const struct database *d, const struct retention_state *st, struct buf *out);
+
+/* ---- workers ---- */
+
+/* An object that is still open. A viewer sees neither whole names nor processes. */
+void worker_json(const struct roster_row *w, enum role role, struct arena *a, struct buf *out);
+
+/* Results that a worker keeps because the database refuses them: an object, and a line. */
+void worker_spool_json(const struct database *d, const char *name, const json_t *spool,
+                       struct buf *out);
+void worker_spool_text(const struct database *d, const char *name, const json_t *spool,
+                       struct buf *out);
 
 #endif

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * learned.h: the run times learned of a watch, and what they say about its thresholds.
+ * stats.h: the numbers of a watch (defib stats), and the run times learned of it with what they
+ * say about its thresholds (defib learn).
  */
-#ifndef VIEW_LEARNED_H
-#define VIEW_LEARNED_H
+#ifndef VIEW_STATS_H
+#define VIEW_STATS_H
 
 #include "insight/learn.h"
+#include "insight/tally.h"
 #include "watch/settings.h"
+
+/* An object, whole. `ledger`: there is one to count in. */
+void tally_json(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
+                struct buf *out);
+
+void tally_text(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
+                bool color, struct buf *out);
 
 /* Why nothing can be learnt of a watch; NULL: it can. */
 const char *learn_why_not(const struct watch *w);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* terminal.c: see terminal.h. */
-#include "view/terminal.h"
+/* output.c: see output.h. */
+#include "view/output.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -197,4 +198,45 @@ void table_print(const struct table *t, bool color, struct buf *out)
 	print_row(t, widths, -1, color, out);
 	for (int i = 0; i < t->n; i += t->ncols)
 		print_row(t, widths, i, color, out);
+}
+
+/* ---- members of JSON objects ---- */
+
+void json_text(struct buf *out, const char *name, const char *value)
+{
+	buf_addf(out, ",\"%s\":", name);
+	if (value)
+		buf_add_json(out, value);
+	else
+		buf_add(out, "null");
+}
+
+void json_number(struct buf *out, const char *name, bool has, int64_t value)
+{
+	if (has)
+		buf_addf(out, ",\"%s\":%lld", name, (long long)value);
+	else
+		buf_addf(out, ",\"%s\":null", name);
+}
+
+void json_seconds(struct buf *out, const char *name, bool has, int64_t us)
+{
+	if (has)
+		buf_addf(out, ",\"%s\":%.3f", name, (double)us / 1e6);
+	else
+		buf_addf(out, ",\"%s\":null", name);
+}
+
+void json_bool(struct buf *out, const char *name, bool value)
+{
+	buf_addf(out, ",\"%s\":%s", name, value ? "true" : "false");
+}
+
+void json_time(struct buf *out, const char *name, bool has, int64_t us)
+{
+	struct buf iso = BUF_INIT;
+	if (has)
+		time_iso(us, &iso);
+	json_text(out, name, has ? buf_text(&iso) : NULL);
+	buf_release(&iso);
 }

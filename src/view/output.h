@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * terminal.h: text for a terminal: colours, widths, counts, and tables.
+ * output.h: the parts that all texts and JSON documents are made of.
+ *
+ * The room `view` renders each thing once as JSON (X_json) and once as text (X_text, or a row
+ * of a table), for the command line and for HTTP alike. Begin with job.h; story.h, scan.h,
+ * ledger.h, status.h and report.h are built the same way. What is masked is masked by the watch
+ * that is handed in: for a viewer it is a copy that masks more (viewer.h).
+ *
  * Text that comes from elsewhere is made visible: nothing in it can steer the terminal.
  * A column of a table in which no row has anything is left out. What is too long is cut
  * with "…", except in the first column, which names the row.
  */
-#ifndef VIEW_TERMINAL_H
-#define VIEW_TERMINAL_H
+#ifndef VIEW_OUTPUT_H
+#define VIEW_OUTPUT_H
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -49,5 +55,15 @@ void table_column(struct table *t, const char *title);
 void table_cell(struct table *t, enum color color, const char *text);
 void table_print(const struct table *t, bool color, struct buf *out);
 void table_release(struct table *t);
+
+/* ---- members of JSON objects ---- */
+
+/* ,"name":value; NULL and what is not there are null. */
+void json_text(struct buf *out, const char *name, const char *value);
+void json_number(struct buf *out, const char *name, bool has, int64_t value);
+void json_seconds(struct buf *out, const char *name, bool has, int64_t us);
+void json_bool(struct buf *out, const char *name, bool value);
+/* As ISO text. */
+void json_time(struct buf *out, const char *name, bool has, int64_t us);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch_test.c: how a watch stands is the worst of what is known of it. */
-#include "view/watch.h"
+/* status_test.c: the state of a watch is the worst of what is known of it. */
+#include "view/status.h"
 
 #include "base/test.h"
 
