@@ -1,11 +1,11 @@
--- What `defib attach` and `defib run` keep in a PostgreSQL database: which session took a
--- job, and which program the sessions belong to.
+-- Tables of `defib attach` and `defib run` in a PostgreSQL database: which session claimed a
+-- job, and to which program a session belongs.
 -- Runs as it is in psql; running it again changes nothing.
 CREATE SCHEMA IF NOT EXISTS defib;
 
--- One row a running job of an attached watch, written by the trigger on its table and gone
--- when the job stops running. `claim` tells two claims of one job apart. When the session
--- began is not kept: one with this pid that began after `at` is another.
+-- One row per running job of an attached watch. The trigger on its table writes it, and deletes
+-- it when the job stops running. `claim` distinguishes two claims of one job. The start of the
+-- session is not stored: a session with this pid that began after `at` is another one.
 CREATE TABLE IF NOT EXISTS defib.claimed_by (
     watch       text NOT NULL,
     job         text NOT NULL,
@@ -16,12 +16,12 @@ CREATE TABLE IF NOT EXISTS defib.claimed_by (
     PRIMARY KEY (watch, job)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 
--- What a program has is read in the order of its claims.
+-- The jobs of a program are read in the order of its claims.
 CREATE INDEX IF NOT EXISTS claimed_by_program ON defib.claimed_by (application, watch, claim);
 DROP INDEX IF EXISTS defib.claimed_by_application;
 
--- One row a watch and a program that runs under `defib run`, gone when all it had is freed.
--- Whoever finds the program and its watcher gone frees what it had.
+-- One row per watch and program that runs under `defib run`, deleted when all its jobs are
+-- freed. Whoever finds that the program and its watcher have ended frees them.
 CREATE TABLE IF NOT EXISTS defib.program (
     application text NOT NULL,
     watch       text NOT NULL,

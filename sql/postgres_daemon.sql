@@ -1,9 +1,9 @@
--- What daemons keep in a PostgreSQL database: who leads a watch, what persons have
--- told the daemons, how they are, what was learnt of run times, and alerts.
+-- Tables of daemons in a PostgreSQL database: leaders, operator overrides, the state of each
+-- watch, learned run times, alerts and messages.
 -- Runs as it is in psql; running it again changes nothing.
 
--- One leader a watch. A lease, not a session's lock: a daemon that is stopped with its
--- session open loses it too, and it works through a pooler.
+-- One leader per watch. It is a lease and not a session's lock, so that a daemon that is stopped
+-- with its session open loses it too, and so that it works through a pooler.
 CREATE TABLE IF NOT EXISTS defib.leader (
     watch      text PRIMARY KEY,
     holder     text NOT NULL,
@@ -12,10 +12,10 @@ CREATE TABLE IF NOT EXISTS defib.leader (
     expires_at timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 
--- A person's word to the daemons, until it is cleared or its time is over.
+-- An operator override, in force until it is cleared or expires.
 CREATE TABLE IF NOT EXISTS defib.setting (
     watch  text NOT NULL,
-    name   text NOT NULL, -- pause, raise
+    name   text NOT NULL, -- pause, raise, override
     value  text NOT NULL,
     actor  text NOT NULL,
     reason text,
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS defib.setting (
     PRIMARY KEY (watch, name)
 );
 
--- How the leader of a watch is, for `defib status`.
+-- What the leader of a watch last reported, for `defib status`.
 CREATE TABLE IF NOT EXISTS defib.status (
     watch  text PRIMARY KEY,
     at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -41,37 +41,37 @@ CREATE TABLE IF NOT EXISTS defib.learned (
     PRIMARY KEY (watch, kind)
 );
 
--- State of each alert rule, by watch ("*": of the database as a whole). Whoever
--- leads the watch writes it, together with the messages that follow from it.
+-- State of each alert rule, by watch ("*": of the database as a whole). The
+-- leader of the watch writes it, together with the messages that follow from it.
 CREATE TABLE IF NOT EXISTS defib.alert (
     watch    text NOT NULL,
     rule     text NOT NULL,
     severity text NOT NULL,
     state    text NOT NULL, -- pending, firing, resolved
     since    timestamptz NOT NULL,
-    fired_at timestamptz, -- the last time that it came to fire
-    told_at  timestamptz, -- the last message of it
+    fired_at timestamptz, -- when it last began to fire
+    told_at  timestamptz, -- when its last message was written
     repeats  bigint NOT NULL DEFAULT 0,
     value    float8 NOT NULL DEFAULT 0,
     sentence text NOT NULL DEFAULT '',
-    topic    text NOT NULL DEFAULT '', -- by which receivers tell that messages belong together
+    topic    text NOT NULL DEFAULT '', -- by which receivers group messages
     holder   text NOT NULL DEFAULT '',
     PRIMARY KEY (watch, rule)
 );
 
--- Messages to sinks: alerts, reports. What has no end yet is sent when it is due, by any
--- daemon; a sender moves due_at while he tries, and what he does not end is due again.
+-- Messages to sinks: alerts and reports. Any daemon sends a message that is due and has not
+-- ended. While it tries, due_at is moved ahead; a try that is never finished is made again.
 CREATE TABLE IF NOT EXISTS defib.delivery (
     seq      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     sink     text NOT NULL,
     id       text NOT NULL,
     kind     text NOT NULL,
-    topic    text, -- messages of one topic reach a sink in their order
+    topic    text, -- messages of one topic reach a sink in order
     document jsonb NOT NULL,
     made_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     due_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     tries    bigint NOT NULL DEFAULT 0,
-    answer   text, -- of the last try
+    answer   text, -- to the last try
     ended    text, -- sent, refused, given up
     ended_at timestamptz,
     UNIQUE (sink, id)
@@ -79,11 +79,11 @@ CREATE TABLE IF NOT EXISTS defib.delivery (
 CREATE INDEX IF NOT EXISTS delivery_due ON defib.delivery (sink, seq) WHERE ended IS NULL;
 CREATE INDEX IF NOT EXISTS delivery_ended_at ON defib.delivery (ended_at) WHERE ended IS NOT NULL;
 
--- What retention has removed, and what is kept, by rule; the row of '' is the last round.
+-- What retention has removed and what it keeps, by rule; the row '' is the last round.
 CREATE TABLE IF NOT EXISTS defib.kept (
     rule    text PRIMARY KEY,
     at      timestamptz NOT NULL,
     removed bigint NOT NULL DEFAULT 0,
-    rows    bigint,      -- that are kept; as the planner knows it where there are many
+    rows    bigint,      -- that are kept; the planner's estimate if there are many
     oldest  timestamptz
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);

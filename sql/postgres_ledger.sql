@@ -1,5 +1,4 @@
--- What defib keeps of its own in a PostgreSQL database: the ledger, the holds and
--- the retries that wait for their time.
+-- defib's own tables in a PostgreSQL database: the ledger, holds, and retries that wait.
 -- Runs as it is in psql; running it again changes nothing.
 CREATE SCHEMA IF NOT EXISTS defib;
 
@@ -163,7 +162,7 @@ END $$;
 
 -- Removes the oldest entries, at most so many (but at least one statement's), if all of their
 -- statement are older, and leaves an entry that says what went. Whoever may execute it may
--- prune: its owner, and whom he grants it to.
+-- prune: its owner, and roles to which the owner has granted it.
 CREATE OR REPLACE FUNCTION defib.ledger_prune(
     older_than timestamptz, most bigint, by_batch text, by_actor text)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -258,8 +257,8 @@ BEGIN
     END IF;
 END $$;
 
--- A held job is left alone by automation until a person lets it go, or until
--- its owner or sign of life changes.
+-- Automation leaves a held job alone until it is released, or until its owner or sign of
+-- life changes.
 CREATE TABLE IF NOT EXISTS defib.hold (
     watch    text NOT NULL,
     job      text NOT NULL,

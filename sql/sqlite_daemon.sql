@@ -1,5 +1,5 @@
--- What daemons keep in an SQLite database: who leads a watch, what persons have told the
--- daemons, how they are, and what was learnt of run times. Times are milliseconds since 1970.
+-- Tables of daemons in an SQLite database: leaders, operator overrides, the state of each
+-- watch, learned run times, alerts and messages. Times are milliseconds since 1970.
 -- Runs as it is in sqlite3; running it again changes nothing.
 CREATE TABLE IF NOT EXISTS defib_leader (
     watch      TEXT PRIMARY KEY,
@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS defib_leader (
 
 CREATE TABLE IF NOT EXISTS defib_setting (
     watch  TEXT NOT NULL,
-    name   TEXT NOT NULL, -- pause, raise
+    name   TEXT NOT NULL, -- pause, raise, override
     value  TEXT NOT NULL,
     actor  TEXT NOT NULL,
     reason TEXT,
@@ -42,29 +42,29 @@ CREATE TABLE IF NOT EXISTS defib_alert (
     severity TEXT NOT NULL,
     state    TEXT NOT NULL, -- pending, firing, resolved
     since    INTEGER NOT NULL,
-    fired_at INTEGER, -- the last time that it came to fire
-    told_at  INTEGER, -- the last message of it
+    fired_at INTEGER, -- when it last began to fire
+    told_at  INTEGER, -- when its last message was written
     repeats  INTEGER NOT NULL DEFAULT 0,
     value    REAL NOT NULL DEFAULT 0,
     sentence TEXT NOT NULL DEFAULT '',
-    topic    TEXT NOT NULL DEFAULT '', -- by which receivers tell that messages belong together
+    topic    TEXT NOT NULL DEFAULT '', -- by which receivers group messages
     holder   TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (watch, rule)
 );
 
--- Messages to sinks: alerts, reports. What has no end yet is sent when it is due, by any
--- daemon; a sender moves due_at while he tries, and what he does not end is due again.
+-- Messages to sinks: alerts and reports. Any daemon sends a message that is due and has not
+-- ended. While it tries, due_at is moved ahead; a try that is never finished is made again.
 CREATE TABLE IF NOT EXISTS defib_delivery (
     seq      INTEGER PRIMARY KEY AUTOINCREMENT,
     sink     TEXT NOT NULL,
     id       TEXT NOT NULL,
     kind     TEXT NOT NULL,
-    topic    TEXT, -- messages of one topic reach a sink in their order
+    topic    TEXT, -- messages of one topic reach a sink in order
     document TEXT NOT NULL,
     made_at  INTEGER NOT NULL,
     due_at   INTEGER NOT NULL,
     tries    INTEGER NOT NULL DEFAULT 0,
-    answer   TEXT, -- of the last try
+    answer   TEXT, -- to the last try
     ended    TEXT, -- sent, refused, given up
     ended_at INTEGER,
     UNIQUE (sink, id)
@@ -73,7 +73,7 @@ CREATE INDEX IF NOT EXISTS defib_delivery_due ON defib_delivery (sink, seq) WHER
 CREATE INDEX IF NOT EXISTS defib_delivery_ended_at ON defib_delivery (ended_at)
     WHERE ended IS NOT NULL;
 
--- What retention has removed, and what is kept, by rule; the row of '' is the last round.
+-- What retention has removed and what it keeps, by rule; the row '' is the last round.
 CREATE TABLE IF NOT EXISTS defib_kept (
     rule    TEXT PRIMARY KEY,
     at      INTEGER NOT NULL,

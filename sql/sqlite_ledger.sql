@@ -1,5 +1,4 @@
--- What defib keeps of its own in an SQLite database: the ledger, the holds and
--- the retries that wait for their time.
+-- defib's own tables in an SQLite database: the ledger, holds, and retries that wait.
 -- Runs as it is in sqlite3; running it again changes nothing.
 CREATE TABLE IF NOT EXISTS defib_ledger (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,

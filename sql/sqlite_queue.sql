@@ -55,7 +55,7 @@ CREATE INDEX IF NOT EXISTS defib_job_owner ON defib_job (owner) WHERE owner IS N
 CREATE UNIQUE INDEX IF NOT EXISTS defib_job_unique ON defib_job (queue, unique_key)
     WHERE unique_key IS NOT NULL AND
           (state = 'scheduled' OR state = 'queued' OR state = 'running' OR state = 'cancelling');
--- People ask by state, and for the number of each.
+-- Jobs are searched and counted by state.
 CREATE INDEX IF NOT EXISTS defib_job_state ON defib_job (state);
 
 CREATE TABLE IF NOT EXISTS defib_job_data (
@@ -109,7 +109,7 @@ CREATE TABLE IF NOT EXISTS defib_lease (
 );
 CREATE INDEX IF NOT EXISTS defib_lease_owner ON defib_lease (owner) WHERE owner IS NOT NULL;
 
--- What is over, by age: a step of retention reads only what it removes.
+-- Ended jobs by age: a step of retention reads only what it removes.
 CREATE INDEX IF NOT EXISTS defib_job_done_at ON defib_job (finished_at) WHERE state = 'done';
 CREATE INDEX IF NOT EXISTS defib_job_failed_at ON defib_job (finished_at)
     WHERE state = 'failed' OR state = 'timed_out' OR state = 'cancelled' OR state = 'rolled_back';
