@@ -192,7 +192,7 @@ int cmd_detach(struct cli *c)
 	const struct watch *w = named(c, &d);
 	if (!w)
 		return EXIT_USAGE;
-	if (!dialect_of(d->engine)->has_functions) {
+	if (!dialect_of(d->engine)->can_attach) {
 		print_line(c, "nothing to remove: an SQLite database has no triggers of defib\n");
 		return EXIT_CLEAN;
 	}

@@ -299,7 +299,7 @@ int cmd_install(struct cli *c)
 	defib_err err = DEFIB_OK;
 	if (!cli_duration(c, "every", &p.every_us))
 		code = EXIT_USAGE;
-	else if (!dialect_of(picked.binding.engine)->has_functions)
+	else if (!dialect_of(picked.binding.engine)->can_install)
 		code = refuse_sqlite(c, &p);
 	else if (!(err = install_refusal(p.watch, &f)))
 		err = ask_database(c, picked.store, &p, &f);
@@ -422,7 +422,7 @@ int cmd_uninstall(struct cli *c)
 		return code;
 	if (!plan_uninstall(c, &p))
 		return EXIT_USAGE;
-	if (!dialect_of(p.database->engine)->has_functions) {
+	if (!dialect_of(p.database->engine)->can_install) {
 		print_line(c, "nothing to remove: SQLite has no functions of defib\n");
 		return EXIT_CLEAN;
 	}

@@ -17,7 +17,8 @@
 static void print_statement(const struct picked *p, const char *sql)
 {
 	struct buf out = BUF_INIT;
-	if (!dialect_of(p->binding.engine)->has_types) {
+	const char *variable = dialect_of(p->binding.engine)->shell.variable;
+	if (!variable) {
 		printf("%s;\n", sql);
 		return;
 	}
@@ -27,7 +28,7 @@ static void print_statement(const struct picked *p, const char *sql)
 	while ((t = sql_next(&lx)).type != SQL_END) {
 		if (t.type == SQL_PUNCT && *t.text == '$' && isdigit((unsigned char)t.text[1])) {
 			t = sql_next(&lx);
-			buf_addf(&out, ":'p%.*s'", (int)t.len, t.text);
+			buf_addf(&out, variable, (int)t.len, t.text);
 		} else {
 			buf_addn(&out, t.text, t.len);
 		}
@@ -39,9 +40,7 @@ static void print_statement(const struct picked *p, const char *sql)
 static void print_params(const struct picked *p, int n, const char *value)
 {
 	for (int i = 1; i <= n; i++)
-		printf(dialect_of(p->binding.engine)->has_types ? "\\set p%d '%s'\n"
-		                                                : ".parameter set ?%d \"'%s'\"\n",
-		       i, value);
+		printf(dialect_of(p->binding.engine)->shell.set, i, value);
 }
 
 static int relation_size(const struct picked *p, const struct write_sql *w)
@@ -69,17 +68,16 @@ static void print_over_jobs(const struct picked *p, const char *title, const cha
 static void print_script(const struct picked *p)
 {
 	const struct watch *w = p->watch;
-	bool pg = dialect_of(p->binding.engine)->has_types;
+	const struct dialect *d = dialect_of(p->binding.engine);
 	printf("-- Watch %s on table %s: what defib runs. As printed it changes nothing: the\n"
 	       "-- statements of apply take the jobs as parameters, which are empty here.\n\n"
 	       "-- look: the oldest stuck jobs (here at most 1000)\n",
 	       w->name, w->table);
-	if (pg)
-		printf("SET TimeZone = 'UTC';\n\\set p1 '1000'\n");
-	else
-		printf(".parameter init\n.parameter set ?1 1000\n");
+	fputs(d->shell.start, stdout);
+	print_params(p, 1, "1000");
 	print_statement(p, p->sql.look_first);
-	printf("\n-- apply: one transaction per batch\n%s;\n", pg ? "BEGIN" : "BEGIN IMMEDIATE");
+	printf("\n-- apply: one transaction per batch\n%s;\n",
+	       d->one_writer ? "BEGIN IMMEDIATE" : "BEGIN");
 	print_over_jobs(p, "lock the rows, skip what others hold",
 	                p->sql.lock_signs ? p->sql.lock_signs : p->sql.lock, NULL);
 	print_over_jobs(p, "read the judged facts again; only what is unchanged is written",

@@ -123,7 +123,7 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 		relation_end_row(&r);
 	}
 	/* Where there are sequences, ids are drawn behind the lock. */
-	bool draws = store_dialect(s)->has_functions;
+	bool draws = store_dialect(s)->has_sequences;
 	const char *head =
 		arena_printf(a,
 	                 "INSERT INTO defib.ledger (%swatch, batch, actor, job, event, "

@@ -79,7 +79,7 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 {
 	struct store_rows end, rows = {0};
 	bool there = false;
-	if (store_dialect(s)->has_functions)
+	if (store_dialect(s)->seals_itself)
 		return DEFIB_OK;
 	/* A file of an older version is brought up to date by defib init, or the next scan --fix. */
 	defib_err err = schema_has(s, "ledger_seal", &there, f);
@@ -124,12 +124,9 @@ static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struc
 	struct store_param params[] = {P_INT(after), P_INT(limit)};
 	struct store_rows rows;
 	/* A table of an older version has no such column: all its seals are of the first form. */
-	const char *sql =
-		arena_printf(&c->page,
-	                 "SELECT last_id, first_id, entries, next_id, role, seal, %s "
-	                 "FROM defib.ledger_seal AS s WHERE last_id > $1 ORDER BY "
-	                 "last_id LIMIT $2",
-	                 store_dialect(c->store)->has_functions ? "to_jsonb(s) ->> 'form'" : "1");
+	static const char sql[] =
+		"SELECT last_id, first_id, entries, next_id, role, seal, {row_member s|form} "
+		"FROM defib.ledger_seal AS s WHERE last_id > $1 ORDER BY last_id LIMIT $2";
 	defib_err err = dialect_exec(c->store, sql, params, 2, &c->page, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(&c->page, struct seal_row, *n + 1);

@@ -88,7 +88,7 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 	struct store_rows rows;
 	const struct watch *w = b->watch;
 	struct store_param table = P_TEXT(table_name(w, a));
-	assert(dialect_of(b->engine)->has_functions);
+	assert(dialect_of(b->engine)->can_attach);
 	*out = (struct claim_table){0};
 	defib_err err = store_exec(s, table_sql, &table, 1, a, &rows, f);
 	if (!err && rows.nrows == 0)
@@ -164,7 +164,7 @@ defib_err attach_state(struct store *s, const struct binding *b, enum attached *
 
 defib_err attach_refusal(const struct watch *w, enum store_engine engine, struct failure *f)
 {
-	if (!dialect_of(engine)->has_functions) {
+	if (!dialect_of(engine)->can_attach) {
 		fail(f, DEFIB_REFUSED,
 		     "watch %s is in an SQLite database, which has no sessions to tell programs apart",
 		     w->name);
@@ -489,7 +489,7 @@ static defib_err tables_readable(struct store *s, struct arena *a, bool *claims,
 {
 	struct store_rows rows;
 	*claims = *programs = false;
-	if (!store_dialect(s)->has_functions)
+	if (!store_dialect(s)->can_attach)
 		return DEFIB_OK;
 	defib_err err =
 		store_exec(s,
@@ -523,7 +523,7 @@ defib_err attachments_read(struct store *s, struct arena *a, struct attachment *
 	bool claims, programs;
 	*n = 0;
 	*out = NULL;
-	if (!store_dialect(s)->has_functions)
+	if (!store_dialect(s)->can_attach)
 		return DEFIB_OK;
 	/* The name of the function is "claimed_" and the watch's. */
 	defib_err err =

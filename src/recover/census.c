@@ -13,7 +13,7 @@ static void owners_sql(const struct binding *b, struct buf *sql)
 	const struct watch *w = b->watch;
 	enum sign sign = w->alive_at.text ? SIGN_ALIVE : SIGN_EXPIRES;
 	buf_addf(sql, "SELECT defib_o, max(defib_s), max(defib_d) FROM (SELECT (%s)%s AS defib_o, ",
-	         w->owner.text, dialect_of(b->engine)->has_types ? "::text" : "");
+	         w->owner.text, dialect_of(b->engine)->as_text);
 	sql_time_us(b, b->sign_time[sign], watch_sign(w, sign)->text, sql);
 	buf_addf(sql, " AS defib_s, CASE WHEN (%s) IS FALSE THEN 1 ELSE 0 END AS defib_d",
 	         b->owner_alive ? b->owner_alive : "NULL");

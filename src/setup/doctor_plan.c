@@ -206,25 +206,28 @@ bool all_rows_run(const struct watch *w)
 	return strcasecmp(w->running.text, "true") == 0 || text_eq(w->running.text, "1");
 }
 
-bool indexes_concurrently(struct examination *x)
+/* What the catalog answers about the table; false where it has no answer. */
+static bool table_is(struct examination *x, const char *question)
 {
+	struct buf name = BUF_INIT;
 	struct store_rows rows;
-	struct store_param params[] = {P_TEXT(x->table)};
-	return store_dialect(x->store)->has_types &&
-	       asked(x, "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)", params, 1,
-	             &rows) &&
-	       rows.nrows == 1 && row_bool(&rows, 0, 0);
+	if (!question)
+		return false;
+	store_dialect(x->store)->catalog_name(&name, x->watch->table);
+	struct store_param table = P_TEXT(buf_text(&name));
+	bool is = asked(x, question, &table, 1, &rows) && rows.nrows == 1 && row_bool(&rows, 0, 0);
+	buf_release(&name);
+	return is;
 }
 
-/* On SQLite a watch of one does not get this far: nobody writes to a view. */
+bool indexes_concurrently(struct examination *x)
+{
+	return table_is(x, store_dialect(x->store)->ask.index_online);
+}
+
 static bool is_view(struct examination *x)
 {
-	struct store_param table = P_TEXT(x->table);
-	struct store_rows rows;
-	return store_dialect(x->store)->has_types &&
-	       asked(x, "SELECT relkind = 'v' FROM pg_class WHERE oid = to_regclass($1)", &table, 1,
-	             &rows) &&
-	       rows.nrows == 1 && row_bool(&rows, 0, 0);
+	return table_is(x, store_dialect(x->store)->catalog.relation);
 }
 
 const char *index_advice(struct examination *x, const char *statement)

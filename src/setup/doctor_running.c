@@ -88,7 +88,7 @@ static void read_word(struct reading *r, const char *word, bool bare)
 	static const char *const joins[] = {"and", "or", "case", "when", "then", "else", NULL};
 	static const char *const others[] = {"like", "ilike", "similar", "between", "is", "glob", NULL};
 	const struct binding *b = &r->x->binding;
-	bool folds = bare || !dialect_of(b->engine)->has_types;
+	bool folds = bare || dialect_of(b->engine)->words.folds_quoted;
 	for (int i = 0; i < b->ncolumns; i++) {
 		const char *name = b->columns[i].name;
 		if (folds ? strcasecmp(name, word) == 0 : strcmp(name, word) == 0) {

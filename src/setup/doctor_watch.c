@@ -169,7 +169,7 @@ static void check_type(struct examination *x, enum sign sign)
 	const char *type = x->binding.sign_type[sign], *option = sign_options[sign];
 	enum time_type time = x->binding.sign_time[sign];
 	bool guessed = x->watch->time_type == TIME_TYPE_AUTO;
-	bool typed = store_dialect(x->store)->has_types;
+	bool typed = store_dialect(x->store)->has_time_types;
 
 	if (typed && x->binding.zone && time == TIME_TYPE_UTC)
 		found(x, FINDING_OK, NULL, "%s is read and written in %s", option, x->watch->time_zone);

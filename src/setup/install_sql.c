@@ -516,7 +516,7 @@ static void add_body(const struct watch_sql *q, const struct install_options *o,
 void install_function(const struct watch_sql *q, const struct install_options *o, struct buf *out)
 {
 	struct buf body = BUF_INIT;
-	assert(dialect_of(q->binding->engine)->has_functions && o->search_path);
+	assert(dialect_of(q->binding->engine)->can_install && o->search_path);
 	add_body(q, o, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
 	install_name(q->binding->watch, out);

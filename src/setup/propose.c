@@ -238,7 +238,8 @@ static void find_sign(struct finding *f)
 const char *time_type_of(const struct table_facts *t, const struct table_column *c)
 {
 	char *end = NULL;
-	if (c->class == CLASS_INSTANT || (c->class == CLASS_NAIVE && dialect_of(t->engine)->has_types))
+	if (c->class == CLASS_INSTANT ||
+	    (c->class == CLASS_NAIVE && dialect_of(t->engine)->has_time_types))
 		return "";
 	double number = c->newest ? strtod(c->newest, &end) : 0;
 	if (c->newest && *end == '\0')

@@ -270,7 +270,7 @@ static bool utc_is_shown(const struct table_facts *t, const struct table_column 
 {
 	char iso[64];
 	int64_t us;
-	if (text_eq(c->standard, "CURRENT_TIMESTAMP") && !dialect_of(t->engine)->has_types)
+	if (text_eq(c->standard, "CURRENT_TIMESTAMP") && !dialect_of(t->engine)->has_time_zones)
 		return true;
 	if (!c->newest || strlen(c->newest) < 19)
 		return false;
@@ -288,11 +288,11 @@ static void time_type_line(struct finding *f)
 	bool naive =
 		c && (c->class == CLASS_NAIVE || text_eq(type, "text")) && strncmp(type, "epoch", 5) != 0;
 	if (naive) {
-		line = add(f, "time_type", dialect_of(f->t->engine)->has_types ? "utc" : "text",
+		line = add(f, "time_type", dialect_of(f->t->engine)->has_time_types ? "utc" : "text",
 		           "times without a time zone are read as UTC");
 		if (!utc_is_shown(f->t, c))
 			check(f, line,
-			      dialect_of(f->t->engine)->has_types
+			      dialect_of(f->t->engine)->has_time_zones
 			          ? "do the programs write UTC? if they write local "
 			            "time, give its zone as time_zone: instead"
 			          : "do the programs write UTC?");

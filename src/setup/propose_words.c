@@ -168,7 +168,7 @@ bool column_is_time(const struct table_column *c, enum store_engine engine)
 		return !c->newest || looks_like_time(c->newest);
 	case CLASS_TEXT:
 	case CLASS_OTHER:
-		return c->newest ? looks_like_time(c->newest) : !dialect_of(engine)->has_types;
+		return c->newest ? looks_like_time(c->newest) : !dialect_of(engine)->has_time_types;
 	default:
 		return false;
 	}

@@ -46,6 +46,7 @@ struct dialect_piece {
  * {member x|name}       a member of a JSON document as text; NULL for what is no JSON
  * {not_true x|name}     a member of a JSON document is not true, or not there
  * {list_json x}         a column with a list, as JSON
+ * {row_member x|name}   a column, as text, that row x of an older version's table may not have
  * {bytes x}             text in the order of its bytes
  * {between_bytes x|y|z} y <= x < z in that order
  * {percentile 95|x|from}
@@ -85,6 +86,8 @@ struct dialect_questions {
 	const char *row_security; /* $1 table: whether it hides rows from this role */
 	const char *server_start; /* when it was started, in microseconds since 1970 */
 	const char *unique_key; /* $1 table, $2 JSON list of columns: is there a unique index of them */
+	const char *index_online;  /* $1 table: whether an index can be built while others write to it;
+	                              NULL: never */
 	const char *rows_of_index; /* $1 index: about how many rows it has */
 };
 
@@ -95,22 +98,27 @@ struct dialect {
 	const char *own;       /* before the name of a table of ours */
 	const char *list;      /* how a list that is a parameter begins and ends */
 	const char *json_text; /* the function that makes a JSON string of text */
-	bool has_types;        /* columns and parameters have declared types, and casts matter */
+	bool has_types;        /* values have declared types: x::type where it matters */
+	const char *as_text;   /* behind an expression, where text is needed */
 
 	/* How names and literals are written: for the lexer. */
 	struct {
 		bool nests_comments;
 		bool has_escape_strings; /* E'…', $$…$$ */
 		bool has_other_quotes;   /* `name`, [name] */
+		bool folds_quoted;       /* "Name" and "name" are one column */
 		bool has_bodies;         /* CREATE TRIGGER … BEGIN …; END is one statement */
 		const char *marks;       /* that begin a parameter */
 	} words;
 
-	const char *least;       /* the function for the least of some values */
-	const char *same;        /* = that takes null for a value … */
-	const char *differs;     /* … and <> */
-	const char *find_text;   /* the function for the place of a text in another */
-	const char *json_object; /* the function that makes a JSON object of names and values */
+	const char *least;        /* the function for the least of some values */
+	const char *same;         /* = that takes null for a value … */
+	const char *differs;      /* … and <> */
+	const char *find_text;    /* the function for the place of a text in another */
+	const char *json_object;  /* the function that makes a JSON object of names and values */
+	const char *row_json;     /* the row t as a JSON object; NULL: only column by column */
+	const char *list_json[2]; /* around a user's expression that is a list, or text: as JSON text */
+	bool json_takes_bytes;    /* json_object takes columns that hold bytes */
 	/* Column `name` of the row t as the JSON object in defib_s.defib_undo has it. */
 	void (*undo_column)(struct buf *out, const char *column);
 	/* A table as the questions take it. */
@@ -118,7 +126,8 @@ struct dialect {
 
 	const char *now_us;      /* the clock as microseconds since 1970 */
 	bool is_file;            /* no server: who may write the file may do everything */
-	bool has_time_zones;     /* and knows them by name */
+	bool has_time_types;     /* else times are numbers or ISO text */
+	bool has_time_zones;     /* and knows them by name; else the clock's text is UTC */
 	bool has_hash;           /* SHA-256 in SQL */
 	bool has_page_samples;   /* TABLESAMPLE SYSTEM; else stretches of {row} are read */
 	bool returning_is_whole; /* RETURNING knows aliases, and all that a SELECT could say */
@@ -127,9 +136,19 @@ struct dialect {
 	bool has_row_locks;      /* SELECT … FOR UPDATE, SKIP LOCKED */
 	bool has_session_locks;  /* advisory locks of a session or a transaction */
 	bool can_notify;         /* LISTEN and NOTIFY */
-	bool has_functions;      /* our schema brings functions and triggers that do what C does else */
+	bool has_functions;      /* our schema brings functions that do in one call what C does else */
+	bool has_sequences;      /* ids of the ledger are drawn from one, behind its lock */
+	bool seals_itself;       /* a trigger of our schema seals each entry of the ledger */
+	bool can_attach;         /* a trigger can tell which session changed a row */
+	bool can_install;        /* can run a watch by itself: functions and a scheduler */
 	bool has_grants;         /* roles and their rights */
 
+	/* Its command-line client, for scripts that people run. */
+	struct {
+		const char *start;    /* before the first statement */
+		const char *set;      /* format: sets a parameter, by number and value */
+		const char *variable; /* format: a parameter in a statement; NULL: as in ours */
+	} shell;
 	const char *by_key; /* for a transaction that looks many rows up by key; NULL: nothing to say */
 	/* Behind the script of the built-in queue, for tables of older versions; NULL: it does all. */
 	defib_err (*update_queue)(struct store *s, struct failure *f);

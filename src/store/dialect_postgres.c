@@ -31,6 +31,7 @@ static const struct dialect_piece pieces[] = {
 	{"member", "\1->>'\2'"},
 	{"not_true", "\1->'\2' IS DISTINCT FROM 'true'::jsonb"},
 	{"list_json", "to_jsonb(\1)"},
+	{"row_member", "to_jsonb(\1) ->> '\2'"},
 	{"bytes", "\1 COLLATE \"C\""},
 	{"percentile", "percentile_disc(0.\1) WITHIN GROUP (ORDER BY \2)"},
 	{"between_bytes", "\1 ~>=~ \2 AND \1 ~<~ \3"},
@@ -79,15 +80,20 @@ const struct dialect dialect_postgres = {
 	.json_text = "to_json",
 	.list = "{}",
 	.has_types = true,
+	.as_text = "::text",
 	.words = {.nests_comments = true, .has_escape_strings = true, .marks = "$"},
 	.least = "least",
 	.same = " IS NOT DISTINCT FROM ",
 	.differs = " IS DISTINCT FROM ",
 	.find_text = "strpos",
 	.json_object = "jsonb_build_object",
+	.row_json = "to_jsonb(t.*)::text",
+	.list_json = {"to_jsonb((SELECT ", "))::text"}, /* there a plain literal has a type */
+	.json_takes_bytes = true,
 	.undo_column = undo_column,
 	.catalog_name = catalog_name,
 	.now_us = EPOCH_US("clock_timestamp()"),
+	.has_time_types = true,
 	.has_time_zones = true,
 	.has_hash = true,
 	.has_page_samples = true,
@@ -96,7 +102,14 @@ const struct dialect dialect_postgres = {
 	.has_session_locks = true,
 	.can_notify = true,
 	.has_functions = true,
+	.has_sequences = true,
+	.seals_itself = true,
+	.can_attach = true,
+	.can_install = true,
 	.has_grants = true,
+	.shell = {.start = "SET TimeZone = 'UTC';\n",
+              .set = "\\set p%d '%s'\n",
+              .variable = ":'p%.*s'"},
 	.by_key = "SET LOCAL enable_seqscan = off",
 	.ask =
 		{
@@ -127,6 +140,7 @@ const struct dialect dialect_postgres = {
 				"JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place "
 				"<= i.indnkeyatts AND a.attname NOT IN (SELECT "
 				"json_array_elements_text($2::json))))",
+			.index_online = "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)",
 			.rows_of_index = "SELECT c.reltuples::bigint FROM pg_class c WHERE c.relname = $1 AND "
 							 "c.relnamespace = 'defib'::regnamespace",
 		},

@@ -173,7 +173,7 @@ static enum time_type time_of_value(const char *value, enum store_engine engine)
 	if (value && *end == '\0')
 		return number >= FIRST_EPOCH_MS ? TIME_TYPE_EPOCH_MS : TIME_TYPE_EPOCH;
 	/* An empty table has nothing stuck in it: any answer will do. */
-	return dialect_of(engine)->has_types ? TIME_TYPE_EPOCH : TIME_TYPE_TEXT;
+	return dialect_of(engine)->has_time_types ? TIME_TYPE_EPOCH : TIME_TYPE_TEXT;
 }
 
 static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, int sign,
@@ -182,7 +182,7 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 	static const char *const options[] = {"alive_at", "expires_at", "started_at", "lost_at"};
 	const struct watch *w = b->watch;
 	enum time_type time = (enum time_type)w->time_type;
-	bool known = !store_dialect(s)->has_types || time != TIME_TYPE_AUTO;
+	bool known = !store_dialect(s)->has_time_types || time != TIME_TYPE_AUTO;
 	const char *value = NULL;
 
 	for (size_t i = 0; !known && i < sizeof type_times / sizeof *type_times; i++)
@@ -216,7 +216,7 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 
 bool column_time(const struct binding *b, const char *column, enum time_type *time)
 {
-	for (int i = 0; dialect_of(b->engine)->has_types && i < b->ncolumns; i++) {
+	for (int i = 0; dialect_of(b->engine)->has_time_types && i < b->ncolumns; i++) {
 		const char *base = b->columns[i].base;
 		if (strcasecmp(b->columns[i].name, column) != 0)
 			continue;
@@ -381,7 +381,7 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 		return err;
 	bind_lost(a, out);
 	out->time = TIME_TYPE_TIMESTAMPTZ;
-	if (!store_dialect(s)->has_types)
+	if (!store_dialect(s)->has_time_types)
 		out->time = TIME_TYPE_TEXT;
 	for (int sign = SIGN_COUNT - 1; sign >= 0; sign--)
 		if (out->sign_type[sign])

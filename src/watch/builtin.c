@@ -7,8 +7,9 @@
 
 #include <assert.h>
 
-/* The preset is written for timestamps in a schema; without types our times are milliseconds. */
-static const char *for_untyped(const char *text, const struct dialect *d, struct arena *a)
+/* The preset is written for timestamps in a schema; without types for them our times are
+ * milliseconds. */
+static const char *without_time_types(const char *text, const struct dialect *d, struct arena *a)
 {
 	struct buf out = BUF_INIT;
 	for (const char *at; (at = strstr(text, "defib.")) != NULL; text = at + strlen("defib.")) {
@@ -29,8 +30,8 @@ struct watch *builtin_watch(enum store_engine engine, struct arena *a)
 	struct cfg_reader reader;
 	struct failure f = {0};
 	assert(text != NULL);
-	if (!dialect_of(engine)->has_types)
-		text = for_untyped(text, dialect_of(engine), a);
+	if (!dialect_of(engine)->has_time_types)
+		text = without_time_types(text, dialect_of(engine), a);
 	cfg_reader_init(&reader, a);
 	if (cfg_parse(text, "preset queue", a, &map, &f) == DEFIB_OK) {
 		watch_read(&reader, map, w);

@@ -134,7 +134,7 @@ static void add_decision(const struct watch *w, struct buf *out)
 
 void claim_function_body(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
-	assert(dialect_of(b->engine)->has_functions);
+	assert(dialect_of(b->engine)->can_attach);
 	buf_add(out, "\n#variable_conflict use_column\n"
 	             "DECLARE\n\tdefib_was text;\n\tdefib_is text;\n\tdefib_was_job text;\n"
 	             "\tdefib_job text;\nBEGIN\n");

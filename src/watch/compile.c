@@ -127,11 +127,6 @@ static const char *position_type(const struct binding *b)
 	                          : sql_time_comparable_type(b->sign_time[only], b->sign_type[only]);
 }
 
-static const char *as_text(const struct binding *b)
-{
-	return dialect_of(b->engine)->has_types ? "::text" : "";
-}
-
 /* A column without a type turns no text into its numbers: there keys meet as text. */
 void key_column(const struct binding *b, int k, struct buf *out)
 {
@@ -146,7 +141,7 @@ void key_list(const struct binding *b, const char *alias, struct buf *out)
 	for (int k = 0; k < b->watch->key.n; k++) {
 		buf_addf(out, "%s%s", k ? ", " : "", alias);
 		sql_ident(out, b->watch->key.items[k]);
-		buf_add(out, as_text(b));
+		buf_add(out, dialect_of(b->engine)->as_text);
 	}
 }
 
@@ -192,7 +187,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 	buf_addf(out, ",\n  %s AS defib_now_us,\n  (%s) IS TRUE AS defib_running,\n  (",
 	         sql_now_us(b->engine), w->running.text);
 	position(b, out);
-	buf_addf(out, ")%s AS defib_position", as_text(b));
+	buf_addf(out, ")%s AS defib_position", dialect_of(b->engine)->as_text);
 	for (int i = 0; i < w->nrules; i++) {
 		if (w->rules[i].when.text)
 			buf_addf(out, ",\n  (%s) IS TRUE", w->rules[i].when.text);
@@ -203,7 +198,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 	for (int i = 0; i < w->show.n; i++) {
 		buf_add(out, ",\n  t.");
 		sql_ident(out, w->show.items[i]);
-		buf_add(out, as_text(b));
+		buf_add(out, dialect_of(b->engine)->as_text);
 	}
 	sql_steps_fact(b, reread, out);
 	if (reread)
@@ -557,7 +552,7 @@ static void index_sign(const struct binding *b, struct buf *out)
 {
 	enum sign only = only_sign(b);
 	struct buf expr = BUF_INIT;
-	bool typed = dialect_of(b->engine)->has_types;
+	bool typed = dialect_of(b->engine)->has_time_types;
 	if (only == SIGN_COUNT || !indexable(b, watch_sign(b->watch, only)->text))
 		return;
 	without_alias(b, watch_sign(b->watch, only)->text, &expr);

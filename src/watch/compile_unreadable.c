@@ -21,7 +21,7 @@ const char *compile_unreadable(const struct binding *b, struct arena *a)
 			expr && sql_time_unreadable(b, b->sign_time[sign], b->sign_type[sign], expr, &one);
 		if (can)
 			buf_addf(&sql, ", CASE WHEN %s THEN (%s)%s END", buf_text(&one), expr,
-			         dialect_of(b->engine)->has_types ? "::text" : "");
+			         dialect_of(b->engine)->as_text);
 		else
 			buf_add(&sql, ", NULL");
 		if (can)

@@ -166,7 +166,7 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 		if (d->has_hash && i >= q->nbefore && watch_hides(b->watch, column))
 			buf_addf(out, ", encode(sha256(convert_to(%s::text, 'UTF8')), 'hex')",
 			         buf_text(&value));
-		else if (d->has_types || i < q->nbefore)
+		else if (d->json_takes_bytes || i < q->nbefore)
 			buf_addf(out, ", %s", buf_text(&value));
 		else
 			buf_addf(out, ", CASE typeof(%s) WHEN 'blob' THEN hex(%s) ELSE %s END",

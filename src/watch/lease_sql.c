@@ -17,15 +17,15 @@ defib_err leases_there(struct store *s, bool *there, struct failure *f)
 /* format() asks a type's own output function, and no cast that somebody made. */
 static void key_text(const struct binding *b, enum job_of of, int k, bool foreign, struct buf *out)
 {
-	bool pg = dialect_of(b->engine)->has_types;
-	buf_add(out, foreign ? "format('%s', " : pg ? "" : "CAST(");
+	bool typed = dialect_of(b->engine)->has_types;
+	buf_add(out, foreign ? "format('%s', " : typed ? "" : "CAST(");
 	if (of == JOB_OF_ROW) {
 		buf_add(out, "t.");
 		sql_ident(out, b->watch->key.items[k]);
 	} else {
 		buf_addf(out, "defib_s.defib_k%d", k + 1);
 	}
-	buf_add(out, foreign ? ")" : pg ? "::text" : " AS TEXT)");
+	buf_add(out, foreign ? ")" : typed ? "::text" : " AS TEXT)");
 }
 
 static void job_text(const struct binding *b, enum job_of of, const bool *foreign, struct buf *out)
@@ -39,7 +39,7 @@ static void job_text(const struct binding *b, enum job_of of, const bool *foreig
 	for (int k = 0; k < b->watch->key.n; k++) {
 		buf_addf(out, "%s%s(coalesce(", k ? " || ',' || " : "('[' || ", d->json_text);
 		key_text(b, of, k, foreign[k], out);
-		buf_addf(out, ", ''))%s", d->has_types ? "::text" : "");
+		buf_addf(out, ", ''))%s", d->as_text);
 	}
 	buf_add(out, " || ']')");
 }

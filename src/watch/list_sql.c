@@ -264,12 +264,13 @@ static void in_hold_table(const struct binding *b, const struct list_query *l,
 		ledger_term(b, l, "hold", "", s);
 		return;
 	}
-	const struct dialect *d = dialect_of(b->engine);
+	assert(s->nparams < LIST_PARAMS_MAX);
+	s->params[s->nparams++] = P_TEXT(b->watch->name);
 	key_column(b, 0, &s->sql);
-	buf_addf(&s->sql, "%s(SELECT %s FROM %shold AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ",
-	         d->has_types ? " = ANY (ARRAY" : " IN ", form, d->own);
-	bind_value(b, s, b->watch->name, "text");
-	buf_add(&s->sql, d->has_types ? "))" : ")");
+	dialect_addf(dialect_of(b->engine), &s->sql,
+	             " {in_query SELECT %s FROM defib.hold AS " LIST_ENTRY " WHERE " LIST_ENTRY
+	             ".watch = $%d::text}",
+	             form, s->nparams);
 }
 
 /* Whether rows themselves say that they are held: else the holds say it all. */
@@ -352,7 +353,7 @@ static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *o
 	enum sign sign = age_sign(b->watch);
 	struct buf state = BUF_INIT;
 	*type = sort == LIST_BY_AGE ? "bigint" : "text";
-	if (sort == LIST_BY_AGE && dialect_of(b->engine)->has_types && !b->watch->since.text) {
+	if (sort == LIST_BY_AGE && dialect_of(b->engine)->has_time_types && !b->watch->since.text) {
 		sql_time_comparable(b, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
 		*type = sql_time_comparable_type(b->sign_time[sign], b->sign_type[sign]);
 	} else if (sort == LIST_BY_AGE) {

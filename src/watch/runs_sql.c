@@ -17,10 +17,10 @@ static void bare_condition(const struct binding *b, const char *expr, struct buf
 	struct buf after = BUF_INIT;
 	parameter(b, 1, "bigint", &after);
 	bool number = b->time == TIME_TYPE_EPOCH || b->time == TIME_TYPE_EPOCH_MS;
-	if (number || (dialect_of(b->engine)->has_types && b->time != TIME_TYPE_TEXT)) {
+	if (number || (dialect_of(b->engine)->has_time_types && b->time != TIME_TYPE_TEXT)) {
 		buf_addf(out, "\n  AND (%s) >= ", expr);
 		sql_time_value(b, buf_text(&after), out);
-	} else if (!dialect_of(b->engine)->has_types) {
+	} else if (!dialect_of(b->engine)->has_time_types) {
 		buf_addf(out,
 		         "\n  AND (%s) >= strftime('%%Y-%%m-%%d', %s / 1000000.0, 'unixepoch', '-1 day')",
 		         expr, buf_text(&after));

@@ -10,13 +10,11 @@
 void sql_steps_done(const struct binding *b, struct buf *out)
 {
 	const char *sql = b->watch->steps_done.text;
-	if (!sql)
-		buf_add(out, "NULL");
-	else if (dialect_of(b->engine)->has_types)
-		/* In a SELECT of its own a plain literal has a type. */
-		buf_addf(out, "to_jsonb((SELECT %s))::text", sql);
+	const char *const *around = dialect_of(b->engine)->list_json;
+	if (sql)
+		buf_addf(out, "%s%s%s", around[0], sql, around[1]);
 	else
-		buf_addf(out, "CAST((%s) AS TEXT)", sql);
+		buf_add(out, "NULL");
 }
 
 void sql_steps_fact(const struct binding *b, bool reread, struct buf *out)

@@ -108,7 +108,7 @@ static const struct time_form untyped_epoch_ms = {
 static const struct time_form *form_of(const struct binding *b, enum time_type time)
 {
 	assert(time != TIME_TYPE_AUTO);
-	if (dialect_of(b->engine)->has_types)
+	if (dialect_of(b->engine)->has_time_types)
 		return &typed_forms[time];
 	if (time == TIME_TYPE_EPOCH)
 		return &untyped_epoch;
@@ -147,7 +147,7 @@ bool sql_time_unreadable(const struct binding *b, enum time_type time, const cha
 {
 	/* What has a type of its own can be read; of numbers those that may be infinite are asked. */
 	bool number = text_starts(type, "double") || text_starts(type, "numeric");
-	if (dialect_of(b->engine)->has_types && time != TIME_TYPE_TEXT && !number)
+	if (dialect_of(b->engine)->has_time_types && time != TIME_TYPE_TEXT && !number)
 		return false;
 	buf_addf(out, "(%s) IS NOT NULL AND (", expr);
 	sql_time_us(b, time, expr, out);
@@ -223,7 +223,7 @@ static void value_as(const struct binding *b, enum time_type time, const char *u
 	if (in_zone(b, time)) {
 		buf_addf(out, "(timestamptz 'epoch' + %s * interval '1 microsecond') AT TIME ZONE %s",
 		         us_expr, b->zone);
-	} else if (dialect_of(b->engine)->has_types) {
+	} else if (dialect_of(b->engine)->has_time_types) {
 		typed_value(time, us_expr, out);
 		if (time == TIME_TYPE_TEXT)
 			buf_add(out, b->iso_t ? "'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"

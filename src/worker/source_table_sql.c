@@ -90,7 +90,7 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 	buf_add(out, " AS t\nWHERE ");
 	side(&w->work, undoing, out);
 	if (kind) {
-		buf_addf(out, "\n  AND (%s)%s = ", w->kind.text, typed(b) ? "::text" : "");
+		buf_addf(out, "\n  AND (%s)%s = ", w->kind.text, dialect_of(b->engine)->as_text);
 		sql_literal(out, kind);
 	}
 	buf_addf(
@@ -221,8 +221,9 @@ static void cancel_condition(const struct binding *b, struct buf *out)
 /* The row as a JSON object, whole: masks are for logs and viewers, the work needs its columns. */
 static void payload(const struct binding *b, struct buf *out)
 {
-	if (typed(b)) {
-		buf_add(out, "to_jsonb(t.*)::text");
+	const char *whole = dialect_of(b->engine)->row_json;
+	if (whole) {
+		buf_add(out, whole);
 		return;
 	}
 	/* json_object() takes no more than 63 columns. */

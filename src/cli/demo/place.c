@@ -182,7 +182,7 @@ static defib_err make_pages(struct demo *d, struct failure *f)
 								  "status TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, "
 								  "error TEXT, updated_at INTEGER NOT NULL)";
 	struct arena a = ARENA_INIT;
-	bool typed = dialect_of(d->engine)->has_types;
+	bool typed = dialect_of(d->engine)->has_time_types;
 	d->npages = (int)(d->seconds * PAGES_A_SECOND);
 	defib_err err =
 		demo_ask(d, arena_printf(&a, typed ? types : untyped, d->pages), NULL, 0, &a, NULL, f);
