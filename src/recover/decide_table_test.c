@@ -290,84 +290,94 @@ static void say(const struct combination *c)
 	            c->budget, c->own_hold, c->two_phases, c->retries);
 }
 
+static void is_the_answer_due(const struct combination *c, const struct decision *d)
+{
+	struct answer a = due(c);
+	bool same = text_eq(d->rule, a.rule) && d->remedy == a.remedy && d->act == a.act &&
+	            d->exhausted == a.exhausted && d->why != NULL;
+	if (d->remedy == REMEDY_HOLD && d->act)
+		same = same && text_eq(d->cause, a.cause);
+	if (!same) {
+		say(c);
+		fail_msg("%s by %s instead of %s by %s", remedy_names[d->remedy], d->rule,
+		         remedy_names[a.remedy], a.rule);
+	}
+}
+
+/* ---- what must hold of them all ---- */
+
+static const char *const own[] = {"already-held",       "chosen-by-hand",  "attempts-left",
+                                  "attempts-exhausted", "crash-budget",    "no-rule",
+                                  "no-ledger",          "released-by-hand"};
+#define OWN (sizeof own / sizeof *own)
+
+/* What was seen in any of them. */
+struct seen {
+	bool own[OWN], rules[LISTS][3];
+	bool exhausted[REMEDY_COUNT]; /* RETRIES_EXHAUSTED beside this remedy */
+};
+
+static void names_one_rule(const struct combination *c, const struct decision *d, struct seen *seen)
+{
+	int known = 0;
+	for (size_t k = 0; k < OWN; k++)
+		if (text_eq(d->rule, own[k])) {
+			seen->own[k] = true;
+			known++;
+		}
+	if (text_starts(d->rule, "rule-")) {
+		seen->rules[c->list - lists][d->rule[5] - '1'] = true;
+		known++;
+	}
+	assert_int_equal(known, 1);
+}
+
+/* Without a bound nothing is given back, unless somebody switched the bounds off. */
+static void is_bounded(const struct combination *c, const struct decision *d)
+{
+	bool unbounded = c->attempts == NOT_COUNTED || c->list->gives_back_the_exhausted;
+	if (!gives_back(d->remedy) || c->by_hand != NO_ONE || !unbounded || c->budget == BUDGET_OFF)
+		return;
+	if (c->released) /* once: then its facts are others */
+		return;
+	struct watch w = watch_of(c);
+	struct decide_options o = {.ledger = c->ledger};
+	/* Either this was counted and there is room, or a scan refuses to begin. */
+	assert_true(c->ledger ? crash_number(c) < BUDGET : decide_can_loop(&w, &o));
+}
+
+static void was_all_seen(const struct seen *seen)
+{
+	const bool *with = seen->exhausted;
+	for (size_t k = 0; k < OWN; k++)
+		assert_true(seen->own[k]);
+	for (size_t k = 0; k < LISTS; k++)
+		for (int i = 0; i < lists[k].n; i++)
+			assert_true(seen->rules[k][i] || text_eq(lists[k].rules[i].kind, "scrape"));
+	/* Who reads RETRIES_EXHAUSTED next to an event finds an end there, never another try. */
+	assert_true(with[REMEDY_FAIL] && with[REMEDY_HOLD] && with[REMEDY_ROLLBACK]);
+	assert_false(with[REMEDY_REQUEUE] || with[REMEDY_RETRY] || with[REMEDY_REPORT]);
+}
+
+/* In one pass: there are millions. */
 static void every_combination_has_one_rule_and_its_remedy(void **state)
 {
+	struct seen seen = {0};
 	struct combination c;
 	unsigned tried = 0;
 	(void)state;
 	for (; combination(tried, &c); tried++) {
 		struct decision d = decide_on(&c);
-		struct answer a = due(&c);
-		bool same = text_eq(d.rule, a.rule) && d.remedy == a.remedy && d.act == a.act &&
-		            d.exhausted == a.exhausted && d.why != NULL;
-		if (d.remedy == REMEDY_HOLD && d.act)
-			same = same && text_eq(d.cause, a.cause);
-		if (!same) {
-			say(&c);
-			fail_msg("%s by %s instead of %s by %s", remedy_names[d.remedy], d.rule,
-			         remedy_names[a.remedy], a.rule);
-		}
+		is_the_answer_due(&c, &d);
+		names_one_rule(&c, &d, &seen);
+		is_bounded(&c, &d);
+		/* What is held is left to a person. */
+		assert_false(c.held && c.by_hand == NO_ONE && d.act);
+		if (d.exhausted)
+			seen.exhausted[d.remedy] = true;
 	}
 	assert_int_equal(tried, LISTS * 4 * ATTEMPTS * 4 * (REMEDY_COUNT + 1) * BUDGETS * (1 << FLAGS));
-}
-
-/* ---- what must hold of them all ---- */
-
-static void every_rule_is_the_one_that_speaks_somewhere(void **state)
-{
-	static const char *const own[] = {"already-held",       "chosen-by-hand",  "attempts-left",
-	                                  "attempts-exhausted", "crash-budget",    "no-rule",
-	                                  "no-ledger",          "released-by-hand"};
-	bool own_spoke[8] = {false}, spoke[LISTS][3] = {{false}};
-	struct combination c;
-	(void)state;
-	for (unsigned i = 0; combination(i, &c); i++) {
-		struct decision d = decide_on(&c);
-		int known = 0;
-		for (int k = 0; k < 8; k++)
-			if (text_eq(d.rule, own[k])) {
-				own_spoke[k] = true;
-				known++;
-			}
-		if (text_starts(d.rule, "rule-")) {
-			spoke[c.list - lists][d.rule[5] - '1'] = true;
-			known++;
-		}
-		assert_int_equal(known, 1);
-	}
-	for (int k = 0; k < 8; k++)
-		assert_true(own_spoke[k]);
-	for (size_t k = 0; k < LISTS; k++)
-		for (int i = 0; i < lists[k].n; i++)
-			assert_true(spoke[k][i] || text_eq(lists[k].rules[i].kind, "scrape"));
-}
-
-/* Without a bound nothing is given back, unless somebody switched the bounds off. */
-static void what_is_given_back_is_bounded(void **state)
-{
-	struct combination c;
-	(void)state;
-	for (unsigned i = 0; combination(i, &c); i++) {
-		struct watch w = watch_of(&c);
-		struct decide_options o = {.ledger = c.ledger};
-		bool unbounded = c.attempts == NOT_COUNTED || c.list->gives_back_the_exhausted;
-		bool gives = gives_back(decide_on(&c).remedy);
-		if (!gives || c.by_hand != NO_ONE || !unbounded || c.budget == BUDGET_OFF)
-			continue;
-		if (c.released) /* once: then its facts are others */
-			continue;
-		/* Either this was counted and there is room, or a scan refuses to begin. */
-		assert_true(c.ledger ? crash_number(&c) < BUDGET : decide_can_loop(&w, &o));
-	}
-}
-
-static void what_is_held_is_left_to_a_person(void **state)
-{
-	struct combination c;
-	(void)state;
-	for (unsigned i = 0; combination(i, &c); i++)
-		if (c.held && c.by_hand == NO_ONE)
-			assert_false(decide_on(&c).act);
+	was_all_seen(&seen);
 }
 
 /* ---- what the ledger calls it ---- */
@@ -388,30 +398,11 @@ static void every_outcome_has_its_event(void **state)
 	assert_true(event_known("RETRIES_EXHAUSTED", &near));
 }
 
-/* Who reads RETRIES_EXHAUSTED next to an event finds an end there, never another try. */
-static void exhausted_retries_go_with_an_end(void **state)
-{
-	bool with[REMEDY_COUNT] = {false};
-	struct combination c;
-	(void)state;
-	for (unsigned i = 0; combination(i, &c); i++) {
-		struct decision d = decide_on(&c);
-		if (d.exhausted)
-			with[d.remedy] = true;
-	}
-	assert_true(with[REMEDY_FAIL] && with[REMEDY_HOLD] && with[REMEDY_ROLLBACK]);
-	assert_false(with[REMEDY_REQUEUE] || with[REMEDY_RETRY] || with[REMEDY_REPORT]);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_combination_has_one_rule_and_its_remedy),
-		cmocka_unit_test(every_rule_is_the_one_that_speaks_somewhere),
-		cmocka_unit_test(what_is_given_back_is_bounded),
-		cmocka_unit_test(what_is_held_is_left_to_a_person),
 		cmocka_unit_test(every_outcome_has_its_event),
-		cmocka_unit_test(exhausted_retries_go_with_an_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define PACE_MOST_TIMES 20
-#define SEEDS 1500
+#define SEEDS 400
 
 static int64_t limit_us(const struct world *w)
 {

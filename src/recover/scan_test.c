@@ -136,6 +136,17 @@ static bool possible(enum fault_call call, int when, defib_err code)
 	return call != FAULT_COMMIT || when == FAULT_BEFORE || code == DEFIB_UNKNOWN_OUTCOME;
 }
 
+/*
+ * What is tested stands above the store and is the same on both engines. A scan costs
+ * PostgreSQL ten times as much, so there each call fails in each way, but not each way of
+ * failing comes before and after each call.
+ */
+static bool left_to_sqlite(const struct rig *g, const struct fault_plan *p)
+{
+	return g->engine == STORE_POSTGRES && p->call != FAULT_COMMIT &&
+	       (p->nth + (int)p->when + (int)p->code) % 2 == 0;
+}
+
 /* `code` at every call of a kind. */
 static void everywhere(struct rig *g, enum fault_call call, defib_err code)
 {
@@ -147,7 +158,7 @@ static void everywhere(struct rig *g, enum fault_call call, defib_err code)
 		for (int when = FAULT_BEFORE; when <= FAULT_AFTER; when++) {
 			struct fault_plan p = {
 				.call = call, .nth = nth, .when = (enum fault_when)when, .code = code};
-			if (!possible(call, when, code))
+			if (!possible(call, when, code) || left_to_sqlite(g, &p))
 				continue;
 			start_over(g);
 			struct scan_result r = scan(g, &p, false);
@@ -158,35 +169,35 @@ static void everywhere(struct rig *g, enum fault_call call, defib_err code)
 		}
 }
 
+/* One code for each reaction, then those that are met as one of these is. */
 static const defib_err codes[] = {
-	DEFIB_CONNECTION, DEFIB_UNKNOWN_OUTCOME, DEFIB_TIMEOUT, DEFIB_LOCKED, DEFIB_CONSTRAINT,
-	DEFIB_PERMISSION, DEFIB_READ_ONLY,       DEFIB_BAD_SQL, DEFIB_FULL,   DEFIB_IO,
+	DEFIB_CONNECTION, DEFIB_LOCKED,     DEFIB_CONSTRAINT, DEFIB_IO,   DEFIB_UNKNOWN_OUTCOME,
+	DEFIB_TIMEOUT,    DEFIB_PERMISSION, DEFIB_READ_ONLY,  DEFIB_FULL, DEFIB_BAD_SQL,
 	DEFIB_DATABASE,
 };
-#define CODES (sizeof codes / sizeof *codes)
+enum { REACTIONS = 4, WITH_UNKNOWN = 5, CODES = sizeof codes / sizeof *codes };
+
+static void with_codes(struct rig *g, enum fault_call call, int most)
+{
+	watch_of(g);
+	for (int i = 0; i < most && !(g->engine == STORE_POSTGRES && i >= WITH_UNKNOWN); i++)
+		everywhere(g, call, codes[i]);
+}
 
 static void any_failure_of_a_commit_is_sorted_out(void **state)
 {
-	watch_of(*state);
-	for (size_t i = 0; i < CODES; i++)
-		everywhere(*state, FAULT_COMMIT, codes[i]);
+	with_codes(*state, FAULT_COMMIT, CODES);
 }
 
 static void any_failure_of_a_begin_is_sorted_out(void **state)
 {
-	watch_of(*state);
-	for (size_t i = 0; i < CODES; i++)
-		everywhere(*state, FAULT_BEGIN, codes[i]);
+	with_codes(*state, FAULT_BEGIN, CODES);
 }
 
-/* One code for each reaction: there are many statements. */
+/* There are many statements. */
 static void any_failure_of_a_statement_is_sorted_out(void **state)
 {
-	static const defib_err reactions[] = {DEFIB_CONNECTION, DEFIB_LOCKED, DEFIB_CONSTRAINT,
-	                                      DEFIB_IO};
-	watch_of(*state);
-	for (size_t i = 0; i < sizeof reactions / sizeof *reactions; i++)
-		everywhere(*state, FAULT_EXEC, reactions[i]);
+	with_codes(*state, FAULT_EXEC, REACTIONS);
 }
 
 static void lost_reply_while_the_ledger_is_made_is_sorted_out(void **state)

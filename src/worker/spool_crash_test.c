@@ -110,7 +110,7 @@ static void kill_9_at_random_moments_loses_and_repeats_nothing(void **state)
 {
 	(void)state;
 	struct override t = {0};
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < 80; round++) {
 		int in, status;
 		roll(2); /* the child's rolls go on from here, so move on */
 		pid_t pid = start_child(&in, t, 3000, 0);
@@ -127,7 +127,7 @@ static void kill_9_at_random_moments_loses_and_repeats_nothing(void **state)
 		assert_int_equal(WTERMSIG(status), SIGKILL);
 		t = check_told(t, 3000, roll(20));
 	}
-	assert_true(t.taken > 200);
+	assert_true(t.taken > 80);
 }
 
 /* Large records, so that emptying and rewriting are among what is interrupted. */
