@@ -31,7 +31,7 @@ lint:
 
 format:
 	@scripts/setup test
-	@find src include -name '*.[ch]' -exec clang-format -i {} +
+	@find src include tests/sim -name '*.[ch]' -exec clang-format -i {} +
 
 # What takes long: the thread sanitizer, large races.
 proof:

@@ -20,8 +20,8 @@ struct lease_rules {
 /* The rules of a lease of that length: three beats, a failed one tried again soon. */
 struct lease_rules lease_rules_of(int64_t lease_ms);
 /*
- * How long a call on the session that renews may take: one that hangs, and the one that opens
- * another session, leave time for a renewal before the lease runs out.
+ * How long a call on the session that renews may take. Opening another session may take twice as
+ * long: a call that hangs and a session that is slow to open leave time for a renewal.
  */
 int64_t lease_call_ms(const struct lease_rules *rules);
 

@@ -217,12 +217,23 @@ static void stop_unseen(struct engine *e)
 {
 	for (struct job *j = e->hand; j; j = j->next) {
 		const struct engine_crew *crew = &e->crews[j->pool];
-		if (!crew->compared || !crew->asked_timeline || j->place > JOB_RUNS ||
+		if (!crew->compared || !crew->asked_timeline || j->place > JOB_ENDED ||
 		    j->worker != e->worker || j->seen == e->nturns)
 			continue;
-		j->unclaimed = true;
-		stop_job(e, j, true);
+		j->unclaimed = true; /* over, it is forgotten when ends are told next */
+		if (j->place <= JOB_RUNS)
+			stop_job(e, j, true);
 	}
+}
+
+/* Ends of claims that were lost must not meet the claims that come after: they go first. */
+static void await_ends(struct engine *e, struct engine_crew *crew)
+{
+	if (!crew->compared || !crew->asked_timeline ||
+	    (crew->ends.n == 0 && crew_first(e, (int)(crew - e->crews))->spooled == 0))
+		return;
+	crew->compare = crew->timeline = true;
+	crew->compare_us = e->now_us + TRY_US;
 }
 
 static void end_compare(struct engine *e)
@@ -231,8 +242,10 @@ static void end_compare(struct engine *e)
 		return;
 	e->comparing = false;
 	stop_unseen(e);
-	for (int i = 0; i < e->options.npools; i++)
+	for (int i = 0; i < e->options.npools; i++) {
+		await_ends(e, &e->crews[i]);
 		e->crews[i].compared = e->crews[i].asked_timeline = false;
+	}
 	for (struct job *j = e->over.first, *next; j; j = next) {
 		next = j->queued;
 		job_out(e, j, ACTION_FORGOTTEN, j->why);

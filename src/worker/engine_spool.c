@@ -46,7 +46,7 @@ void spool_old(struct engine *e, struct engine_crew *crew)
 		crew->ends.n--;
 		if (!crew->ends.first)
 			crew->ends.last = NULL;
-		if (j->stray)
+		if (j->stray || j->unclaimed)
 			job_out(e, j, ACTION_FORGOTTEN, NULL);
 		else
 			spool_job(e, j, why);

@@ -478,6 +478,36 @@ static void nothing_is_claimed_before_the_comparison_after_a_fail_over(void **st
 	rig_close(&r);
 }
 
+/* What was kept before it may be the end of a claim that was lost, and would pass for the next's.
+ */
+static void nothing_is_claimed_after_a_fail_over_before_the_spool_is_empty(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(4);
+	rig_claim(&r, "a");
+	rig_step(&r, (struct engine_event){.kind = EVENT_WAITING, .count = 1});
+	rig_tell(&r, EVENT_TIMELINE);
+	for (int compared = 0; compared < 3;) {
+		if (!r.turn) {
+			rig_after(&r, engine_wait_us(r.e, r.now));
+			continue;
+		}
+		struct turn_part *p = rig_part(&r, 0);
+		assert_int_equal(p->room, 0);
+		if (p->compares) {
+			assert_true(p->drain);
+			p->has = rig_keys(&r, "a", &p->nhas);
+			compared++;
+		}
+		p->spooled = compared < 3; /* the third time it could be recorded */
+		rig_answer(&r);
+	}
+	while (!r.turn || !rig_part(&r, 0)->room)
+		r.turn ? rig_accept(&r) : rig_after(&r, engine_wait_us(r.e, r.now));
+	assert_true(rig_part(&r, 0)->room > 0);
+	rig_close(&r);
+}
+
 static void a_comparison_after_a_fail_over_that_failed_is_made_again(void **state)
 {
 	(void)state;
@@ -503,6 +533,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_end_is_tried_again_with_jitter_while_the_database_is_away),
 		cmocka_unit_test(nothing_is_claimed_before_the_comparison_after_a_fail_over),
+		cmocka_unit_test(nothing_is_claimed_after_a_fail_over_before_the_spool_is_empty),
 		cmocka_unit_test(the_end_of_a_claim_that_a_fail_over_lost_is_not_presented),
 		cmocka_unit_test(failures_in_a_row_open_the_breaker_and_an_answer_closes_it),
 		cmocka_unit_test(one_source_that_fails_pauses_no_other),

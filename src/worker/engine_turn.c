@@ -173,6 +173,10 @@ static void ask_ends(struct engine *e, struct turn *t, int pool)
 		struct turn_part **p = j->worker == e->worker ? &now : &old;
 		all.first = j->queued;
 		j->queued = NULL;
+		if (j->unclaimed) {
+			job_out(e, j, ACTION_FORGOTTEN, NULL);
+			continue;
+		}
 		if (!*p)
 			*p = new_part(t, pool, j->worker);
 		if ((*p)->worker == j->worker && (*p)->nends < most)
@@ -243,7 +247,10 @@ static void ask_compare(struct engine *e, struct turn *t, int pool)
 	struct engine_crew *crew = &e->crews[pool];
 	if (compare_due_us(e, crew) > e->now_us)
 		return;
-	asks(e, t, pool)->compares = true;
+	struct turn_part *p = asks(e, t, pool);
+	p->compares = true;
+	/* Ends of claims that the server lost must not meet later claims, which have their epochs. */
+	p->drain = p->drain || (crew->timeline && crew_first(e, pool)->spooled > 0);
 	crew->asked_timeline = crew->timeline;
 	crew->compare = crew->timeline = false;
 }

@@ -371,7 +371,8 @@ static void watchman_free(struct watchman *w)
 /* A call that hangs must not outlast the lease. */
 static void bound_calls(struct store_options *o, int64_t ms)
 {
-	o->connect_ms = o->call_ms = o->statement_ms = ms;
+	o->connect_ms = 2 * ms;
+	o->call_ms = o->statement_ms = ms;
 	o->lock_ms = ms / 2;
 }
 

@@ -7,7 +7,7 @@
 
 #define CALL_US (7 * SECOND)      /* the deadline of a call, but for a life's */
 #define KEEPALIVE_US (5 * SECOND) /* how long a server needs to notice that packets vanish */
-#define SLOW 40                   /* how much slower a slow server is */
+#define SLOW 15                   /* how much slower a slow server is */
 
 bool reachable(const struct sim *s, const struct process *p)
 {
@@ -37,7 +37,9 @@ struct call *call_begin(struct sim *s, struct process *p, enum thread_name t, en
 static int64_t deadline(const struct sim *s, const struct call *c)
 {
 	struct lease_rules rules = lease_rules_of(s->lease_ms);
-	return c->thread == THREAD_LIFE ? lease_call_ms(&rules) * 1000 : CALL_US;
+	if (c->thread != THREAD_LIFE)
+		return CALL_US;
+	return lease_call_ms(&rules) * (c->backend ? 1000 : 3000);
 }
 
 /* The server lets go of a client that is gone; its locks linger until then. */
@@ -47,10 +49,18 @@ static void end_later(struct sim *s, int64_t backend, const struct process *p)
 	after(s, reachable(s, p) ? us : us + KEEPALIVE_US, EV_BACKEND, -1)->number = backend;
 }
 
+static void hang(struct sim *s, struct process *p, const struct call *c, bool hangs)
+{
+	if (c->thread != THREAD_LIFE)
+		return;
+	p->hung = hangs;
+	note_unable(s, p);
+}
+
 /* Filled in, it goes on its way. */
 void call_send(struct sim *s, struct call *c)
 {
-	const struct process *p = &s->processes[c->process];
+	struct process *p = &s->processes[c->process];
 	bool arrives = reachable(s, p) && s->now >= s->down_until;
 	c->backend = p->threads[c->thread].backend;
 	struct event *ev = after(s, deadline(s, c), EV_DEADLINE, c->process);
@@ -59,15 +69,16 @@ void call_send(struct sim *s, struct call *c)
 	if (s->now < s->down_until && reachable(s, p)) { /* refused at once */
 		c->failed = c->lost = true;
 		after(s, latency(s), EV_REPLY, c->process)->call = c;
-	} else if (arrives && !(c->backend && odds(s, s->late / 20))) {
-		/* An error before it was executed; the session may be gone with it. */
-		int64_t us = latency(s) * (c->backend ? 1 : 3);
-		if (odds(s, s->late))
-			us += about(s, 2 * deadline(s, c));
-		after(s, us, EV_EXECUTE, c->process)->call = c;
-	} else {
-		c->done = true; /* it vanishes: only the deadline ends it */
+		return;
 	}
+	/* It may vanish: only the deadline ends it. */
+	bool late = odds(s, s->late);
+	if (late || !arrives)
+		hang(s, p, c, true);
+	if (arrives && (!late || roll(s, 4) > 0))
+		after(s, latency(s) * (c->backend ? 1 : 3) + (late ? about(s, 2 * deadline(s, c)) : 0),
+		      EV_EXECUTE, c->process)
+			->call = c;
 }
 
 static int64_t backend_new(struct sim *s, const struct call *c)
@@ -104,7 +115,7 @@ static void execute(struct sim *s, struct call *c)
 	/* As turns_ready() does: nothing is done there before the engine knows of the fail-over. */
 	const struct process *p = &s->processes[c->process];
 	if (c->thread == THREAD_TURN && (p->failed_over || (p->timeline && p->timeline != s->timeline)))
-		c->failed = true;
+		c->failed = c->done = true;
 	if (c->failed)
 		return;
 	if (odds(s, s->error)) {
@@ -129,13 +140,15 @@ void call_execute(struct sim *s, struct call *c)
 		free(c);
 		return;
 	}
-	const struct process *p = &s->processes[c->process];
+	struct process *p = &s->processes[c->process];
 	if (c->lost && c->backend)
 		backend_end(s, c->backend, false);
 	/* The reply vanishes: the thread's call is freed at its deadline. */
 	bool lost = odds(s, s->lost_reply);
-	if (!reachable(s, p) || (lost && roll(s, 4) == 0))
+	if (!reachable(s, p) || (lost && roll(s, 4) == 0)) {
+		hang(s, p, c, true);
 		return;
+	}
 	if (lost) /* a reset, which the client sees */
 		c->failed = c->lost = c->unknown = true;
 	after(s, latency(s), EV_REPLY, c->process)->call = c;
@@ -145,6 +158,7 @@ static void finish(struct sim *s, struct process *p, struct call *c)
 {
 	struct thread *t = &p->threads[c->thread];
 	t->call = NULL;
+	hang(s, p, c, false);
 	if (c->lost) {
 		/* The client lets go of it; the server may not have noticed. */
 		if (t->backend && s->backends[t->backend].open)
@@ -164,9 +178,9 @@ void call_reply(struct sim *s, struct call *c)
 		free(c);
 		return;
 	}
-	/* A session that ended while the reply was on its way. */
+	/* A session that ended while the reply was on its way: it is noticed next. */
 	if (!c->lost && c->backend && !s->backends[c->backend].open)
-		c->lost = true;
+		after(s, 1, EV_NOTICE, c->process)->thread = c->thread;
 	finish(s, p, c);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c: runs seeds.
  *
- *     sim [FIRST [COUNT]]    COUNT seeds from FIRST on; marks that none took fail the run
- *     sim --show SEED        one seed, told event by event
+ *     simulator [FIRST [COUNT]]    COUNT seeds from FIRST on; marks that none took fail the run
+ *     simulator --show SEED        one seed, told event by event
  */
 #include "sim.h"
 
@@ -30,8 +30,8 @@ static int run(uint64_t first, uint64_t count)
 		for (int i = 0; i < MARKS; i++)
 			marks[i] += s.marks[i];
 		if (s.broken) {
-			printf("seed %llu: %s\n  replay: sim --show %llu\n", (unsigned long long)seed, s.broken,
-			       (unsigned long long)seed);
+			printf("seed %llu: %s\n  replay: build/simulator --show %llu\n",
+			       (unsigned long long)seed, s.broken, (unsigned long long)seed);
 			failed++;
 		}
 		sim_release(&s);
@@ -47,6 +47,7 @@ static int run(uint64_t first, uint64_t count)
 	}
 	printf("%llu seeds, %lld events, %d failed\n", (unsigned long long)count, (long long)events,
 	       failed);
+	printf("[ %s ] seeds_keep_what_must_hold\n", failed ? "FAILED" : "OK");
 	return failed > 0;
 }
 

@@ -303,8 +303,10 @@ static void tell_all(struct sim *s, struct process *p)
 		step(s, p, (struct engine_event){.kind = EVENT_ENDED, .job = p->ended[i]});
 	}
 	p->nended = 0;
-	if (p->failed_over)
+	if (p->failed_over) {
+		say(s, "process %d hears of the fail-over", index_of(s, p));
 		step(s, p, (struct engine_event){.kind = EVENT_TIMELINE});
+	}
 	p->failed_over = false;
 	step(s, p, (struct engine_event){.kind = EVENT_TICK});
 }
@@ -335,6 +337,8 @@ static void keep(struct sim *s, struct process *p, struct job *j)
 			                                     .epoch = j->claim.epoch,
 			                                     .as = j->as};
 			s->marks[MARK_spooled] = true;
+			say(s, "process %d keeps the end of job %s, epoch %lld, as %s", index_of(s, p),
+			    j->claim.key, (long long)j->claim.epoch, settle_names[j->as]);
 		}
 		j->queued = NULL;
 		step(s, p, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept});
@@ -490,6 +494,9 @@ static void take_part(struct sim *s, struct process *p, const struct call *c)
 
 static void part_answered(struct sim *s, struct process *p, const struct call *c)
 {
+	say(s, "process %d: part of pool %d %s%s%s%s, %d ends, %d claims", index_of(s, p), c->pool,
+	    c->failed ? "failed" : "done", c->drain ? ", drains" : "", c->compares ? ", compares" : "",
+	    c->gone ? ", gone" : "", c->nends, c->nclaims);
 	take_part(s, p, c);
 	if (++p->part < p->turn->nparts) {
 		send_part(s, p);
@@ -529,8 +536,8 @@ static void note_opened(struct sim *s, struct process *p, const struct call *c)
 
 void process_answered(struct sim *s, struct process *p, const struct call *c)
 {
-	bool opened = c->backend && p->threads[c->thread].backend == c->backend &&
-	              p->opened[c->thread] != c->backend;
+	/* The session was there before the statement was sent, whatever came of that. */
+	bool opened = c->backend && c->done && p->opened[c->thread] != c->backend;
 	if (opened) {
 		p->opened[c->thread] = c->backend;
 		note_opened(s, p, c);
@@ -597,7 +604,7 @@ void process_begin(struct sim *s, int i)
 	p->told_contact = CONTACT_TAKEN;
 	tell_spooled(s, p);
 	say(s, "process %d starts on host %d, pid %d", i, p->host, p->pid);
-	note_unable(s, p, !reachable(s, p));
+	note_unable(s, p);
 	life_go(s, p);
 	wake_in(s, p, THREAD_TURN, SOON_US);
 }

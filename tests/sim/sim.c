@@ -243,6 +243,7 @@ void sim_run(struct sim *s, uint64_t seed, bool verbose)
 	                  .hash = UINT64_C(14695981039346656037),
 	                  .now = 1000 * SECOND,
 	                  .nbackends = 1,
+	                  .timeline = 1,
 	                  .verbose = verbose};
 	for (int i = 0; i < 8; i++)
 		(void)roll(s, 2);

@@ -171,6 +171,7 @@ struct process {
 	} recoveries[64];
 	int nrecoveries;
 	/* why it could not renew: since the last renewal, by nobody's fault but its own */
+	bool hung; /* a call of its life gets no answer */
 	int64_t unable_since, unable_us, unable_end;
 };
 
@@ -339,7 +340,7 @@ void trouble_happens(struct sim *s, enum trouble kind);
 void trouble_resume(struct sim *s, int i);
 void trouble_heal(struct sim *s);
 /* Since it renewed last, how long it could not by its own fault. */
-void note_unable(struct sim *s, struct process *p, bool unable);
+void note_unable(struct sim *s, struct process *p);
 int64_t unable_us(const struct sim *s, const struct process *p);
 
 /* checks.c */

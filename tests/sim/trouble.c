@@ -40,8 +40,14 @@ int64_t unable_us(const struct sim *s, const struct process *p)
 	return p->unable_us + (p->unable_since ? s->now - p->unable_since : 0);
 }
 
-void note_unable(struct sim *s, struct process *p, bool unable)
+static bool is_unable(const struct sim *s, const struct process *p)
 {
+	return p->exists && (p->paused_until > s->now || p->hung || !reachable(s, p));
+}
+
+void note_unable(struct sim *s, struct process *p)
+{
+	bool unable = is_unable(s, p);
 	if (unable && !p->unable_since)
 		p->unable_since = s->now;
 	if (unable || !p->unable_since)
@@ -51,15 +57,9 @@ void note_unable(struct sim *s, struct process *p, bool unable)
 	p->unable_end = s->now;
 }
 
-static bool is_unable(const struct sim *s, const struct process *p)
-{
-	return p->paused_until > s->now || !reachable(s, p);
-}
-
 void trouble_resume(struct sim *s, int i)
 {
-	struct process *p = &s->processes[i];
-	note_unable(s, p, p->exists && is_unable(s, p));
+	note_unable(s, &s->processes[i]);
 }
 
 static void pause_process(struct sim *s, int i)
@@ -70,7 +70,7 @@ static void pause_process(struct sim *s, int i)
 		return;
 	say(s, "process %d is stopped for %lld ms", i, (long long)(us / 1000));
 	p->paused_until = s->now + us;
-	note_unable(s, p, true);
+	note_unable(s, p);
 	after(s, us, EV_RESUME, i);
 }
 
@@ -82,7 +82,7 @@ static void cut_off(struct sim *s, int host)
 	s->cut_until[host] = s->now + us;
 	for (int i = 0; i < s->nprocesses; i++)
 		if (s->processes[i].exists && s->processes[i].host == host) {
-			note_unable(s, &s->processes[i], true);
+			note_unable(s, &s->processes[i]);
 			after(s, us, EV_RESUME, i);
 		}
 }
@@ -204,9 +204,8 @@ void trouble_heal(struct sim *s)
 		s->cut_until[i] = s->full_until[i] = s->lacks_until[i] = 0;
 	for (int i = 0; i < s->nprocesses; i++) {
 		struct process *p = &s->processes[i];
-		if (p->exists)
-			note_unable(s, p, p->paused_until > s->now);
-		else
+		note_unable(s, p);
+		if (!p->exists)
 			after(s, SECOND, EV_RESTART, i);
 	}
 }
