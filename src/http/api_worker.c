@@ -218,7 +218,7 @@ void call_beat(struct api_call *c)
 	if (!worker_allowed(c, &id, &own) || !api_body_takes(c, members) ||
 	    !api_body_int(c, "holding", 0, INT32_MAX, &holding))
 		return;
-	defib_err err = registry_renew(c->session->store, id, holding, NULL, &owned, &f);
+	defib_err err = registry_renew(c->session->store, id, NULL, holding, NULL, &owned, &f);
 	if (!err) {
 		buf_addf(&c->out->body, "{\"owned\":%lld", (long long)owned);
 		err = add_cancelling(c, id, &f);
@@ -253,11 +253,11 @@ static defib_err leave(struct api_call *c, int64_t id, bool own, struct failure 
 {
 	struct store *s = c->session->store;
 	if (own)
-		return registry_leave(s, id, f);
+		return registry_leave(s, id, NULL, f);
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	err = registry_leave(s, id, f);
+	err = registry_leave(s, id, NULL, f);
 	if (!err)
 		err = note_ended(c, id, f);
 	if (!err)

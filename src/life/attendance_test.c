@@ -24,7 +24,7 @@ static void say(struct store *s, int64_t id, const char *info)
 {
 	struct failure f = {0};
 	int64_t owned;
-	if (registry_renew(s, id, 2, info, &owned, &f))
+	if (registry_renew(s, id, NULL, 2, info, &owned, &f))
 		fail_msg("%s", f.what);
 }
 

@@ -56,22 +56,33 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 	return err;
 }
 
-defib_err registry_renew(struct store *s, int64_t id, int64_t holding, const char *info,
-                         int64_t *owned, struct failure *f)
+/* That the row is this incarnation's, by the parameter behind the id; NULL: not asked. */
+#define IS_OURS "($2::text IS NULL OR incarnation = $2)"
+
+static const char *text_of(const struct incarnation *who, char *text, size_t size)
 {
-	struct store_param params[] = {P_INT(id), P_INT(holding), P_TEXT(info)};
-	bool found = false;
-	if (store_dialect(s)->has_functions)
-		return one(s, "SELECT defib.renew($1, $2::integer, $3::jsonb)", params, 3, &found, owned,
-		           f);
-	defib_err err = one(s,
-	                    "UPDATE defib.worker SET renewed_at = {now}, expires_at = {now} + {span_ms "
-	                    "lease_ms}, holding = $2, info = coalesce($3, info) "
-	                    "WHERE id = $1 AND state = 'alive' RETURNING id",
-	                    params, 3, &found, NULL, f);
+	if (who)
+		incarnation_text(who, text, size);
+	return who ? text : NULL;
+}
+
+defib_err registry_renew(struct store *s, int64_t id, const struct incarnation *who,
+                         int64_t holding, const char *info, int64_t *owned, struct failure *f)
+{
+	static const char update[] =
+		"UPDATE defib.worker SET renewed_at = {now}, expires_at = {now} + {span_ms lease_ms}, "
+		"holding = $3, info = coalesce($4, info) WHERE id = $1 AND " IS_OURS
+		" AND state = 'alive' RETURNING id";
+	static const char call[] = "SELECT defib.renew(id, $3::integer, $4::jsonb) FROM defib.worker "
+							   "WHERE id = $1 AND " IS_OURS;
+	char text[256];
+	struct store_param params[] = {P_INT(id), P_TEXT(text_of(who, text, sizeof text)),
+	                               P_INT(holding), P_TEXT(info)};
+	bool found = false, calls = store_dialect(s)->has_functions;
+	defib_err err = one(s, calls ? call : update, params, 4, &found, calls ? owned : NULL, f);
 	if (!err && !found)
 		return lost(f, id);
-	if (!err)
+	if (!err && !calls)
 		err = one(s,
 		          "SELECT (SELECT count(*) FROM defib.job WHERE owner = $1) + "
 		          "(SELECT count(*) FROM defib.lease WHERE owner = $1)",
@@ -79,16 +90,18 @@ defib_err registry_renew(struct store *s, int64_t id, int64_t holding, const cha
 	return err;
 }
 
-defib_err registry_leave(struct store *s, int64_t id, struct failure *f)
+defib_err registry_leave(struct store *s, int64_t id, const struct incarnation *who,
+                         struct failure *f)
 {
 	const char *sql =
 		store_dialect(s)->has_functions
-			? "SELECT defib.leave($1)"
-			: "UPDATE defib.worker SET state = 'left', ended_at = {now} WHERE id = $1 "
-			  "AND state = 'alive'";
+			? "SELECT defib.leave(id) FROM defib.worker WHERE id = $1 AND " IS_OURS
+			: "UPDATE defib.worker SET state = 'left', ended_at = {now} WHERE id = $1 AND " IS_OURS
+			  " AND state = 'alive'";
 	struct arena a = ARENA_INIT;
-	struct store_param param = P_INT(id);
-	defib_err err = dialect_exec(s, sql, &param, 1, &a, NULL, f);
+	char text[256];
+	struct store_param params[] = {P_INT(id), P_TEXT(text_of(who, text, sizeof text))};
+	defib_err err = dialect_exec(s, sql, params, 2, &a, NULL, f);
 	arena_release(&a);
 	return err;
 }

@@ -18,14 +18,18 @@ MUST_CHECK defib_err registry_register(struct store *s, const char *name,
                                        const struct incarnation *who, int64_t lease_ms,
                                        const char *serves, int64_t *id, struct failure *f);
 /*
- * Renew. DEFIB_LEASE_LOST when the worker was declared dead. *owned is how
- * many jobs of the built-in queue the database says it has. `info` is what the worker
- * says of itself, a JSON object; NULL leaves what it said last.
+ * Renew. DEFIB_LEASE_LOST when the worker was declared dead, or the id is another incarnation's:
+ * a fail-over that lost the last commits gives an id again that was given before. `who` NULL: the
+ * caller knows by other means whose id it is. *owned is how many jobs of the built-in queue the
+ * database says it has. `info` is what the worker says of itself, a JSON object; NULL leaves what
+ * it said last.
  */
-MUST_CHECK defib_err registry_renew(struct store *s, int64_t id, int64_t holding, const char *info,
-                                    int64_t *owned, struct failure *f);
-/* A clean exit; jobs that it still has can be recovered at once. */
-MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, struct failure *f);
+MUST_CHECK defib_err registry_renew(struct store *s, int64_t id, const struct incarnation *who,
+                                    int64_t holding, const char *info, int64_t *owned,
+                                    struct failure *f);
+/* A clean exit; jobs that it still has can be recovered at once. Another's id is left as it is. */
+MUST_CHECK defib_err registry_leave(struct store *s, int64_t id, const struct incarnation *who,
+                                    struct failure *f);
 /* All that are alive, ourselves too, by id. */
 MUST_CHECK defib_err registry_alive(struct store *s, struct arena *a, struct registered **out,
                                     int *n, struct failure *f);

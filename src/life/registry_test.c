@@ -45,13 +45,13 @@ static defib_err renew(struct store *s, int64_t id)
 {
 	struct failure f = {0};
 	int64_t owned = -1;
-	return registry_renew(s, id, 0, NULL, &owned, &f);
+	return registry_renew(s, id, NULL, 0, NULL, &owned, &f);
 }
 
 static void leave(struct store *s, int64_t id)
 {
 	struct failure f = {0};
-	if (registry_leave(s, id, &f))
+	if (registry_leave(s, id, NULL, &f))
 		fail_msg("%s", f.what);
 }
 
@@ -122,6 +122,30 @@ static void a_lease_that_is_over_shows_until_it_is_renewed(void **state)
 	assert_false(row.expired);
 }
 
+/* After a fail-over that lost the last commits the sequence gives the id once more. */
+static void an_id_that_was_given_twice_is_its_last_owner_s(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct incarnation first = fresh(), second = fresh();
+	struct failure f = {0};
+	struct registered row;
+	char sql[512], text[256];
+	int64_t id = 0, owned;
+	if (registry_register(t->store, "anna", &first, LEASE_MS, NULL, &id, &f))
+		fail_msg("%s", f.what);
+	assert_int_equal(registry_renew(t->store, id, &first, 0, NULL, &owned, &f), DEFIB_OK);
+	incarnation_text(&second, text, sizeof text);
+	snprintf(sql, sizeof sql, "UPDATE %sworker SET incarnation = '%s' WHERE id = %lld",
+	         t->engine == STORE_POSTGRES ? "defib." : "defib_", text, (long long)id);
+	tables_script(t->store, sql);
+	int64_t stamp_us = stamp_of(t->store, id);
+	assert_int_equal(registry_renew(t->store, id, &first, 0, NULL, &owned, &f), DEFIB_LEASE_LOST);
+	assert_int_equal(stamp_of(t->store, id), stamp_us);
+	assert_int_equal(registry_leave(t->store, id, &first, &f), DEFIB_OK);
+	assert_int_equal(listed(t->store, id, &row), 1);
+	assert_int_equal(registry_renew(t->store, id, &second, 0, NULL, &owned, &f), DEFIB_OK);
+}
+
 static void each_start_is_a_row_of_its_own(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -173,7 +197,7 @@ static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state
 	struct death gone = {"session gone", 0, 2000, 0};
 	struct failure f = {0};
 	bool won = true;
-	assert_int_equal(registry_renew(t->store, id, 0, NULL, &owned, &f), DEFIB_OK);
+	assert_int_equal(registry_renew(t->store, id, NULL, 0, NULL, &owned, &f), DEFIB_OK);
 	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
 	assert_false(won);
 	assert_int_equal(renew(t->store, id), DEFIB_OK);
@@ -464,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BOTH(one_that_is_alive_is_listed_with_who_it_is),
 		BOTH(a_lease_that_is_over_shows_until_it_is_renewed),
+		BOTH(an_id_that_was_given_twice_is_its_last_owner_s),
 		BOTH(each_start_is_a_row_of_its_own),
 		BOTH(a_registration_whose_answer_was_lost_can_be_repeated),
 		BOTH(one_that_was_declared_dead_never_comes_back),

@@ -67,7 +67,7 @@ static defib_err renew_in_tx(struct rival *by, int at, bool *took, struct failur
 	                               P_INT(workers[at])};
 	struct store_rows rows = {0};
 	int64_t owned;
-	defib_err err = registry_renew(by->store, workers[at], 1, NULL, &owned, f);
+	defib_err err = registry_renew(by->store, workers[at], NULL, 1, NULL, &owned, f);
 	race_blink_in(by->store, &by->chance);
 	if (!err)
 		err = store_exec(by->store, ours[by->store->engine], params, 2, &by->arena, &rows, f);

@@ -151,8 +151,8 @@ static defib_err renew(struct watchman *w, struct life_event *e, struct failure 
 	struct buf info = BUF_INIT;
 	w->options.info(w->options.ctx, &info);
 	e->holding = w->options.holding(w->options.ctx);
-	defib_err err =
-		registry_renew(w->session.store, worker_id(w), e->holding, info.data, &e->owned, f);
+	defib_err err = registry_renew(w->session.store, worker_id(w), &w->self, e->holding, info.data,
+	                               &e->owned, f);
 	buf_release(&info);
 	e->refused = err == DEFIB_LEASE_LOST;
 	return e->refused ? DEFIB_OK : err;
@@ -469,7 +469,7 @@ void watchman_stop(struct watchman *w, bool leave)
 	poke(w);
 	pthread_join(w->thread, NULL);
 	if (leave && w->session.store && !w->session.store->lost &&
-	    registry_leave(w->session.store, w->worker, &f))
+	    registry_leave(w->session.store, w->worker, &w->self, &f))
 		log_event(LOG_WARN, f.what);
 	watchman_free(w);
 }

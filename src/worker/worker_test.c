@@ -511,13 +511,13 @@ static void a_renewal_costs_the_same_however_many_jobs_are_in_hand(void **state)
 	struct failure f = {0};
 	int64_t worker = bench_worker(b), owned = 0;
 	size_t sent, calls;
-	assert_int_equal(registry_renew(&m.base, worker, 0, NULL, &owned, &f), DEFIB_OK);
+	assert_int_equal(registry_renew(&m.base, worker, NULL, 0, NULL, &owned, &f), DEFIB_OK);
 	sent = m.sent;
 	calls = m.calls;
 	enqueue_many(b);
 	bench_sql(b, "UPDATE " JOBS_TABLE " SET state = 'running', epoch = 1, owner = (SELECT max(id) "
 	             "FROM " WORKERS ")");
-	assert_int_equal(registry_renew(&m.base, worker, MANY, NULL, &owned, &f), DEFIB_OK);
+	assert_int_equal(registry_renew(&m.base, worker, NULL, MANY, NULL, &owned, &f), DEFIB_OK);
 	assert_int_equal(owned, MANY);
 	assert_int_equal(m.sent, 2 * sent);
 	assert_int_equal(m.calls, 2 * calls);
