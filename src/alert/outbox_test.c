@@ -4,7 +4,6 @@
  */
 #include "alert/outbox.h"
 
-#include "alert/happened.h"
 #include "alert/states.h"
 #include "watch/queue_test.h"
 

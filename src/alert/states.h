@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * states.h: how each rule stands, in the database it speaks of. A change and the
+ * states.h: what alerts read and write in the database: the ledger's counts, and the state of each
+ * rule. A change and the
  * messages that follow from it are one transaction, and it is made only if the rule
  * still stands as its writer believed: of two that both believe to lead, one tells.
  */
@@ -8,6 +9,7 @@
 
 #include "alert/outbox.h"
 #include "alert/rules.h"
+#include "store/store.h"
 
 struct alert_row {
 	const char *watch, *rule; /* watch ALERT_ANY: of the database as a whole */
@@ -31,5 +33,26 @@ struct alert_write {
 MUST_CHECK defib_err states_write(struct store *s, const struct alert_write *writes, int n,
                                   const struct outgoing *messages, int nmessages, bool *taken,
                                   struct failure *f);
+
+/* ---- what the ledger says happened ---- */
+
+/*
+ * For rules that count: behind a cursor, so that asking often costs nothing where nothing happened,
+ * and from a day ago at first, so that a daemon that has just started knows of the hours before it.
+ * What counts as what is told in ledger/events.h.
+ */
+struct happened {
+	const char *watch;
+	enum alert_counter what;
+	int64_t at_us; /* to a minute, where many happened */
+	double n;
+};
+
+/*
+ * What came after the cursor (0: a day ago), which is moved on; *more: that was not all, and
+ * the next call goes on. No ledger: nothing.
+ */
+MUST_CHECK defib_err happened_read(struct store *s, int64_t *cursor, struct arena *a,
+                                   struct happened **out, int *n, bool *more, struct failure *f);
 
 #endif

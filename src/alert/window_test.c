@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window_test.c: sums and leasts over a span, whatever order numbers come in. */
-#include "alert/window.h"
+#include "alert/rules.h"
 
 #include "base/test.h"
 

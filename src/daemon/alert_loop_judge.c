@@ -6,7 +6,7 @@
  */
 #include "daemon/alert_loop_inside.h"
 
-#include "alert/happened.h"
+#include "alert/states.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -4,12 +4,11 @@
  * public terms. Begin with defib.h.
  *
  * lib.c       checking, answering, the log
- * database.c  a session
+ * database.c  a session, reading the ledger
  * queue.c     putting jobs in
- * worker.c    handlers and workers; steps.c: their workflows
+ * worker.c    handlers, workers and their workflows
  * watches.c   a configuration, loaded or set option by option
- * scan.c      scan, explain, start-up; act.c: acts by hand and undo
- * ledger.c    reading the ledger
+ * scan.c      scan, explain, start-up, acts and undo
  * beat.c      heartbeats of a job in the caller's own table
  */
 #ifndef LIB_LIB_H

@@ -83,9 +83,9 @@ void check_signs(struct examination *x);
 void check_running(struct examination *x);
 /* Whether its remedies help, tried on a row (doctor_try.c). */
 void check_remedies(struct examination *x);
-/* Who takes its rows (doctor_attach.c). */
+/* Who takes its rows (doctor_watch.c). */
 void check_attached(struct examination *x);
-/* Its privileges (doctor_rights.c) and its plan (doctor_plan.c, doctor_plan_sqlite.c). */
+/* Its privileges (doctor_rights.c) and its plan (doctor_plan.c). */
 void check_read(struct examination *x);
 void check_write(struct examination *x);
 void check_policies(struct examination *x);

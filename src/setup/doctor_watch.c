@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "recover/attach.h"
 #include "recover/decide.h"
 #include "setup/table_facts.h"
 #include "store/dialect.h"
@@ -459,4 +460,29 @@ void check_signs(struct examination *x)
 	for (int sign = 0; sign < SIGN_COUNT; sign++)
 		if (watch_sign(x->watch, (enum sign)sign)->text)
 			check_sign(x, (enum sign)sign);
+}
+
+/* ---- attached: does the table record which session claims a row? Only `defib run` needs that ----
+ */
+
+void check_attached(struct examination *x)
+{
+	struct failure f = {0};
+	enum attached is = ATTACHED_NOT;
+	const char *fix = arena_printf(&x->arena, "run defib attach %s", x->watch->name);
+	defib_err err = store_begin(x->store, TX_READ, &f);
+	if (!err) {
+		err = attach_state(x->store, &x->binding, &is, &f);
+		store_rollback(x->store); /* nothing was written */
+	}
+	if (err)
+		unclear(x, &f);
+	else if (is == ATTACHED_FRESH)
+		found(x, FINDING_OK, NULL,
+		      "attached: defib run recovers the jobs of an ended program at once");
+	else if (is == ATTACHED_NOT)
+		found(x, FINDING_OK, NULL, "not attached; only defib run needs it");
+	else
+		found(x, is == ATTACHED_UNSAFE ? FINDING_FAIL : FINDING_WARN, fix, "%s",
+		      attached_words[is]);
 }

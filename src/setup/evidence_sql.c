@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evidence_sql.c: see evidence_sql.h. */
-#include "setup/evidence_sql.h"
+/* evidence_sql.c: see judge_sql.h. */
+#include "setup/judge_sql.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -2,7 +2,7 @@
  * evidence_sql_test.c: what the database writes of a job is what evidence.c
  * and decide.c would have written.
  */
-#include "setup/evidence_sql.h"
+#include "setup/judge_sql.h"
 
 #include "base/clock.h"
 #include "recover/evidence.h"

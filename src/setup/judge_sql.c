@@ -12,7 +12,6 @@
 #include "ledger/ledger.h"
 #include "recover/decide.h"
 #include "recover/scan.h"
-#include "setup/evidence_sql.h"
 #include "store/dialect.h"
 #include "watch/lease_sql.h"
 

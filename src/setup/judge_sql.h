@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * judge_sql.h: judge and decide, said in SQL, for recovery that runs inside
+ * judge_sql.h: judge, decide and evidence as SQL, for recovery that runs inside
  * PostgreSQL.
  *
  * The words are those of judge.c and decide.c: laws, verdicts, rules and
@@ -9,7 +9,9 @@
 #ifndef SETUP_JUDGE_SQL_H
 #define SETUP_JUDGE_SQL_H
 
+#include "base/buf.h"
 #include "watch/compile.h"
+#include "watch/watch.h"
 
 /*
  * A reading (look or reread) with a name and a type for every fact: keys as
@@ -27,5 +29,15 @@ const char *sql_sign_name(const struct watch *w);
  * $3 is the crash budget's time in microseconds.
  */
 void sql_decided(const struct watch_sql *q, struct buf *out);
+
+/* ---- texts of evidence.c as SQL expressions, over the names that judge_sql.c gives to facts ----
+ */
+
+/* As reason_text(). */
+void sql_reason(const struct watch *w, struct buf *out);
+/* As evidence_json(). */
+void sql_evidence(const struct watch *w, struct buf *out);
+/* When a retry is due, in microseconds; null for other remedies. As backoff_us(). */
+void sql_retry_us(const struct backoff *b, struct buf *out);
 
 #endif
