@@ -506,7 +506,7 @@ int64_t engine_enough(const struct engine *e)
 {
 	if (e->now_us < e->linger_us && e->young > 0)
 		return e->young;
-	return e->options.npools == 1 && ahead_most(e->crews) > 0 ? ahead_enough(e->crews) : 0;
+	return e->options.npools == 1 && ahead_most(e->crews) > 0 ? ahead_enough(e, e->crews) : 0;
 }
 
 bool engine_finished(const struct engine *e)

@@ -18,19 +18,24 @@ static void end_after(struct rig *r, char key, int64_t ran_ms)
 	rig_end(r, (char[]){key, '\0'});
 }
 
-/* One job after the other has run for a millisecond; the last, z, is over and in the turn. */
-static struct rig open_short(int64_t ahead)
+/* One job after the other has run for so long; the last, z, is over and in the turn. */
+static struct rig open_ran(int64_t ahead, int64_t ran_ms)
 {
 	struct rig r = open_ahead(1, ahead);
 	for (int i = 1; i < SHORT_RUNS; i++) {
 		rig_claim(&r, "a");
-		end_after(&r, 'a', 1);
+		end_after(&r, 'a', ran_ms);
 		assert_int_equal(rig_part(&r, 0)->room, 1);
 	}
 	rig_claim(&r, "z");
-	end_after(&r, 'z', 1);
+	end_after(&r, 'z', ran_ms);
 	rig_forget(&r);
 	return r;
+}
+
+static struct rig open_short(int64_t ahead)
+{
+	return open_ran(ahead, 1);
 }
 
 static void short_jobs_are_claimed_ahead(void **state)
@@ -42,6 +47,33 @@ static void short_jobs_are_claimed_ahead(void **state)
 	rig_claim(&r, "bcd");
 	assert_said(&r, "settled z, start b, start c, start d");
 	rig_close(&r);
+}
+
+static void what_is_claimed_ahead_begins_within_20_ms(void **state)
+{
+	(void)state;
+	static const int64_t ran_ms[] = {0, 1, 5, 20, 21}, ahead[] = {16, 16, 4, 1, 0};
+	for (size_t i = 0; i < sizeof(ran_ms) / sizeof(ran_ms[0]); i++) {
+		struct rig r = open_ran(16, ran_ms[i]);
+		assert_int_equal(rig_part(&r, 0)->room, 1 + ahead[i]);
+		rig_close(&r);
+	}
+}
+
+static void with_more_slots_longer_jobs_are_claimed_ahead(void **state)
+{
+	(void)state;
+	static const int64_t ran_ms[] = {40, 100, 101}, ahead[] = {4, 1, 0};
+	for (size_t i = 0; i < sizeof(ran_ms) / sizeof(ran_ms[0]); i++) {
+		struct rig r = open_ahead(SHORT_RUNS, 16);
+		r.now += 5 * MILLI; /* that the claim took: ends wait so long for each other */
+		rig_claim(&r, "abcdefgh");
+		for (char key = 'a'; key <= 'h'; key++)
+			end_after(&r, key, ran_ms[i]);
+		assert_int_equal(rig_part(&r, 0)->nends, SHORT_RUNS);
+		assert_int_equal(rig_part(&r, 0)->room, SHORT_RUNS + ahead[i]);
+		rig_close(&r);
+	}
 }
 
 static void no_more_is_in_hand_than_slots_and_what_is_ahead(void **state)
@@ -126,6 +158,19 @@ static void ends_wait_for_half_of_what_is_ahead(void **state)
 	rig_close(&r);
 }
 
+static void ends_do_not_wait_while_turns_take_as_long_as_what_is_ahead(void **state)
+{
+	(void)state;
+	struct rig r = open_short(4);
+	r.now += 2 * MILLI; /* that the turn took: until the next is answered, all four may begin */
+	rig_claim(&r, "bcdef");
+	rig_forget(&r);
+	end_after(&r, 'b', 1);
+	assert_said(&r, "turn");
+	assert_int_equal(rig_part(&r, 0)->nends, 1);
+	rig_close(&r);
+}
+
 static void ends_wait_for_others_no_longer_than_five_milliseconds(void **state)
 {
 	(void)state;
@@ -182,11 +227,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_jobs_are_claimed_ahead),
+		cmocka_unit_test(what_is_claimed_ahead_begins_within_20_ms),
+		cmocka_unit_test(with_more_slots_longer_jobs_are_claimed_ahead),
 		cmocka_unit_test(no_more_is_in_hand_than_slots_and_what_is_ahead),
 		cmocka_unit_test(one_long_job_ends_claiming_ahead),
 		cmocka_unit_test(what_runs_in_a_thread_is_not_claimed_ahead),
 		cmocka_unit_test(what_waits_behind_a_long_job_is_handed_back),
 		cmocka_unit_test(ends_wait_for_half_of_what_is_ahead),
+		cmocka_unit_test(ends_do_not_wait_while_turns_take_as_long_as_what_is_ahead),
 		cmocka_unit_test(ends_wait_for_others_no_longer_than_five_milliseconds),
 		cmocka_unit_test(the_last_end_waits_for_nobody),
 		cmocka_unit_test(a_job_that_is_to_run_alone_waits_for_those_ahead_of_it),

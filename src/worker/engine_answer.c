@@ -176,7 +176,7 @@ static void wait_for_company(struct engine *e, int64_t got)
 		return;
 	e->young_turn = e->nturns;
 	e->young = got;
-	e->linger_us = e->now_us + sooner(LINGER_US, e->now_us - e->made_us);
+	e->linger_us = e->now_us + sooner(LINGER_US, e->took_us);
 }
 
 /* ---- what was asked beside ---- */
@@ -325,6 +325,7 @@ void take_turn(struct engine *e, struct turn *t)
 	bool answered = false;
 	assert(e->turning && t == &e->turns[(e->nturns - 1) % 2]);
 	e->turning = false;
+	e->took_us = e->now_us - e->made_us;
 	for (int i = 0; i < t->nprogress; i++)
 		if (t->progress[i].lost && t->progress[i].job->place == JOB_RUNS)
 			stop_job(e, t->progress[i].job, true);

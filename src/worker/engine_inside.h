@@ -73,6 +73,7 @@ struct engine_crew {
 	int64_t compare_us;     /* when it may be asked */
 	bool graced;            /* a stop has asked its jobs to stop */
 	int64_t short_runs;     /* jobs in a row that were over soon */
+	int64_t short_ms;       /* how long the last SHORT_RUNS of them took together, about */
 	int64_t slotless;       /* jobs in hand that have no slot yet; strays do not count */
 	int64_t stirred_us;     /* when a job came or ended last */
 	bool returned;          /* since then those that had not begun were handed back */
@@ -111,6 +112,7 @@ struct engine {
 	int64_t stopped_us;
 	struct turn turns[2]; /* the one under way, and the last: actions point into it */
 	int64_t nturns, made_us;
+	int64_t took_us; /* the last one that was answered */
 	bool turning, comparing;
 	struct job_list over;       /* settled by their handlers or spooled while it compares */
 	bool probing, probing_host; /* the turn under way claims one job to see whether it is served */
@@ -161,8 +163,8 @@ void ahead_note_end(struct engine *e, struct engine_crew *crew, const struct job
 /* How many jobs beyond its slots the pool may have in hand now. */
 int64_t ahead_most(const struct engine_crew *crew);
 /* Until when ends (there are some) wait for others, and how many more make that needless. */
-int64_t ahead_company_us(const struct engine_crew *crew);
-int64_t ahead_enough(const struct engine_crew *crew);
+int64_t ahead_company_us(const struct engine *e, const struct engine_crew *crew);
+int64_t ahead_enough(const struct engine *e, const struct engine_crew *crew);
 /* Slots that are free go to jobs that have none. */
 void ahead_take_slots(struct engine *e);
 /* When what has not begun is to be handed back. */

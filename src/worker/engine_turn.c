@@ -66,7 +66,7 @@ static int64_t ends_due_us(const struct engine *e, const struct engine_crew *cre
 {
 	if (crew->ends.n == 0)
 		return NEVER;
-	int64_t company_us = ahead_most(crew) > 0 ? ahead_company_us(crew)
+	int64_t company_us = ahead_most(crew) > 0 ? ahead_company_us(e, crew)
 	                     : e->young > 0       ? e->linger_us
 	                                          : 0;
 	return later(crew->retry_us, company_us);

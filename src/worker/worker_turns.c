@@ -13,8 +13,7 @@
 
 #define SLEEP_MOST_US 1000000 /* whatever wakes us may fail to */
 #define REOPEN_MS 250
-#define AHEAD_LEAST 2 /* programs that are claimed ahead */
-#define AHEAD_MOST 16
+#define AHEAD_MOST 32       /* programs that are claimed ahead */
 #define SIDE_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
 
 /* ---- from other threads ---- */
@@ -374,20 +373,11 @@ static void *turner_main(void *arg)
 
 /* ---- making and ending it ---- */
 
-/* As many as there are slots, so that half of them cover a turn, but not too many for others. */
-static int64_t ahead_of(const struct worker_pool *p)
-{
-	if (p->handler || p->batch || p->stagger_ms || p->burst_limit)
-		return 0;
-	return p->concurrency < AHEAD_LEAST  ? AHEAD_LEAST
-	       : p->concurrency > AHEAD_MOST ? AHEAD_MOST
-	                                     : p->concurrency;
-}
-
 static struct engine_pool engine_pool_of(const struct worker *w, int i)
 {
 	const struct worker_pool *p = &w->options.pools[i];
 	const struct source *src = w->sources[i];
+	bool plain = !p->batch && !p->stagger_ms && !p->burst_limit;
 	struct engine_pool e = {.concurrency = p->concurrency,
 	                        .poll_ms = p->poll_ms,
 	                        .batch = p->batch,
@@ -401,7 +391,7 @@ static struct engine_pool engine_pool_of(const struct worker *w, int i)
 	                        .told = src->announced && w->turner.session.store &&
 	                                !w->turner.session.store->pooled,
 	                        .beat_ms = src->beat_ms,
-	                        .ahead = ahead_of(p),
+	                        .ahead = plain && !p->handler ? AHEAD_MOST : 0,
 	                        .same_jobs = w->same_jobs[i]};
 	return e;
 }
