@@ -42,8 +42,8 @@ struct engine_pool {
 	                    for IDLE_FACTOR intervals */
 	int64_t beat_ms; /* how often its jobs are to beat; 0: never */
 	int64_t ahead;   /* jobs claimed beyond its slots at most, while jobs are short, so that no
-	                    place waits for a commit. Whoever runs them sees to it that no more run than there are
-	                    slots, and begins the next when one has ended. 0: none */
+	                    place waits for a commit. Whoever runs them sees to it that no more run than
+	                    there are   slots, and begins the next when one has ended. 0: none */
 	int same_jobs;   /* the first pool that has the same jobs; itself where there is none. They
 	                    share their beats and their spool */
 };

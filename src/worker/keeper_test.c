@@ -34,11 +34,12 @@ static struct child *start_family(struct keeper *k)
 		_exit(1);
 	struct pollfd p = {.fd = child_fd(c), .events = POLLIN};
 	int64_t wait_ms;
-	do {
-		poll(&p, 1, -1);
+	for (;;) {
 		child_step(c, 0, &wait_ms);
-	} while (!child_progress(c));
-	return c;
+		if (child_progress(c))
+			return c;
+		poll(&p, 1, -1);
+	}
 }
 
 static _Noreturn void be_worker(int report, bool drop)

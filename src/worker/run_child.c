@@ -31,6 +31,8 @@
 
 /* A talkative child gets this much of a step; the descriptor stays readable for the rest. */
 #define STEP_BYTES (64 * 1024)
+/* When the first step is due: what it writes until then stays in the pipes. */
+#define FIRST_STEP_MS 20
 #define NEVER_MS INT64_MAX
 
 struct child {
@@ -39,7 +41,10 @@ struct child {
 	struct keeper *keeper;
 	struct child_output output;
 	int64_t timeout_ms, grace_ms;
-	int64_t due_ms;           /* when the time limit or the grace is over; or NEVER_MS */
+	int64_t due_ms;   /* when the time limit or the grace is over; or NEVER_MS */
+	int64_t first_ms; /* when the first step is due */
+	bool stepped;
+	bool unwatched;           /* its pipes cannot be waited for: the host lacks memory */
 	enum child_end stopping;  /* CHILD_RUNNING: it was not asked to stop */
 	int64_t oom_kills_before; /* -1: not known */
 	enum child_end end;
@@ -66,14 +71,6 @@ static bool watch(struct child *c, int fd)
 	return epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static bool watch_all(struct child *c)
-{
-	bool ok = watch(c, c->proc.pidfd);
-	for (int i = 0; i < SPAWN_PIPES; i++)
-		ok = ok && watch(c, c->proc.pipes[i]);
-	return ok;
-}
-
 defib_err child_start(const struct child_options *o, int64_t now_ms, struct child **out,
                       struct failure *f)
 {
@@ -84,6 +81,7 @@ defib_err child_start(const struct child_options *o, int64_t now_ms, struct chil
 	c->timeout_ms = o->timeout_ms;
 	c->grace_ms = o->grace_ms;
 	c->due_ms = o->timeout_ms ? later(now_ms, o->timeout_ms) : NEVER_MS;
+	c->first_ms = later(now_ms, FIRST_STEP_MS);
 	c->oom_kills_before = oom_kills_lately(now_ms);
 	c->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (c->epoll < 0) {
@@ -97,7 +95,7 @@ defib_err child_start(const struct child_options *o, int64_t now_ms, struct chil
 		free(c);
 		return err;
 	}
-	if (!watch_all(c)) {
+	if (!watch(c, c->proc.pidfd)) {
 		err = fail(f, DEFIB_IO, "cannot watch %s: %s", o->argv[0], strerror(errno));
 		child_free(c);
 		return err;
@@ -111,12 +109,18 @@ int child_fd(const struct child *c)
 	return c->epoll;
 }
 
+int64_t child_first_ms(const struct child *c)
+{
+	return c->first_ms < c->due_ms ? c->first_ms : c->due_ms;
+}
+
 /* ---- what it says */
 
 static void close_pipe(struct child *c, int i)
 {
 	/* Taken out by hand: a process forked just now may still hold a copy of the descriptor. */
-	epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->proc.pipes[i], NULL);
+	if (c->stepped)
+		epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->proc.pipes[i], NULL);
 	close(c->proc.pipes[i]);
 	c->proc.pipes[i] = -1;
 }
@@ -138,6 +142,18 @@ static void read_pipe(struct child *c, int i, size_t most)
 		sinks[i](&c->output, bytes, (size_t)n);
 		most -= (size_t)n;
 	}
+}
+
+/* With the first step, and again when that failed. */
+static void watch_pipes(struct child *c)
+{
+	if (c->stepped && !c->unwatched)
+		return;
+	c->stepped = true;
+	c->unwatched = false;
+	for (int i = 0; i < SPAWN_PIPES; i++)
+		if (c->proc.pipes[i] >= 0 && !watch(c, c->proc.pipes[i]) && errno != EEXIST)
+			c->unwatched = true;
 }
 
 static void read_pipes(struct child *c)
@@ -321,10 +337,13 @@ enum child_end child_step(struct child *c, int64_t now_ms, int64_t *wait_ms)
 		finish(c, sight, &info);
 		return c->end;
 	}
+	watch_pipes(c);
 	read_pipes(c);
 	enforce_limits(c, now_ms);
 	if (c->due_ms != NEVER_MS)
 		*wait_ms = c->due_ms - now_ms;
+	if (c->unwatched && (*wait_ms < 0 || *wait_ms > FIRST_STEP_MS))
+		*wait_ms = FIRST_STEP_MS;
 	return CHILD_RUNNING;
 }
 

@@ -63,8 +63,13 @@ struct child;
  */
 MUST_CHECK defib_err child_start(const struct child_options *o, int64_t now_ms, struct child **out,
                                  struct failure *f);
-/* One epoll descriptor that is readable whenever child_step has something to do. */
+/*
+ * One epoll descriptor that is readable whenever child_step has something to do; before the first
+ * step, when the child has ended. So one that is over before the first step is due wakes its
+ * caller once, and not also when it closes its descriptors.
+ */
 int child_fd(const struct child *c);
+int64_t child_first_ms(const struct child *c);
 /*
  * Do what is due: feed stdin, read result, stderr and progress, see the exit,
  * enforce time limit and grace. Never blocks. Returns the end, or

@@ -100,23 +100,15 @@ static void exit_0_is_done_and_brings_the_result(void **state)
 	assert_int_equal(child_signal(child), 0);
 }
 
-static void exit_75_asks_for_a_retry(void **state)
+static void some_exit_codes_say_more_than_failure(void **state)
 {
 	(void)state;
 	assert_int_equal(run("echo later >&2; exit 75"), CHILD_RETRY);
 	assert_string_equal(child_error(child), "exit code 75: later");
-}
-
-static void exit_65_is_permanent(void **state)
-{
-	(void)state;
+	child_free(child);
 	assert_int_equal(run("exit 65"), CHILD_PERMANENT);
 	assert_string_equal(child_error(child), "exit code 65");
-}
-
-static void exit_69_says_that_there_was_no_session(void **state)
-{
-	(void)state;
+	child_free(child);
 	assert_int_equal(run("echo 'too many clients' >&2; exit 69"), CHILD_UNSERVED);
 	assert_string_equal(child_error(child), "exit code 69: too many clients");
 }
@@ -153,6 +145,28 @@ static void an_end_is_told_again_and_wakes_nobody(void **state)
 	assert_int_equal(child_step(child, 0, &wait_ms), CHILD_FAILED);
 	struct pollfd p = {.fd = child_fd(child), .events = POLLIN};
 	assert_int_equal(poll(&p, 1, 0), 0);
+}
+
+static void before_the_first_step_only_the_exit_wakes(void **state)
+{
+	(void)state;
+	start("echo said >&2; exec 2>&- 3>&- 4>&-; kill -STOP $$; exit 3", (struct child_options){0});
+	siginfo_t info;
+	assert_int_equal(waitid(P_PID, (id_t)child_pid(child), &info, WSTOPPED), 0);
+	struct pollfd p = {.fd = child_fd(child), .events = POLLIN};
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(child_first_ms(child), 20);
+	kill(child_pid(child), SIGCONT);
+	wait_event(child);
+	assert_int_equal(finish_at(child, 0), CHILD_FAILED);
+	assert_string_equal(child_error(child), "exit code 3: said");
+}
+
+static void the_first_step_is_due_at_a_short_time_limit(void **state)
+{
+	(void)state;
+	start("exec sleep 1000", (struct child_options){.timeout_ms = 5});
+	assert_int_equal(child_first_ms(child), 5);
 }
 
 static void a_stolen_exit_code_is_a_failure_that_says_so(void **state)
@@ -414,27 +428,20 @@ static void freeing_a_running_child_ends_it(void **state)
 
 /* ---- what cannot be started */
 
-static void a_program_that_is_missing_is_named(void **state)
+static void assert_refused(char *program, defib_err code, const char *what)
 {
-	(void)state;
-	char *argv[] = {"./no-such-program", NULL};
-	assert_int_equal(child_start(&(struct child_options){.argv = argv}, 0, &child, &failure),
-	                 DEFIB_CONFIG);
+	char *argv[] = {program, NULL};
+	assert_int_equal(child_start(&(struct child_options){.argv = argv}, 0, &child, &failure), code);
 	assert_null(child);
-	assert_string_equal(failure.what, "cannot run ./no-such-program: No such file or directory");
-	argv[0] = "no-such-program";
-	assert_int_equal(child_start(&(struct child_options){.argv = argv}, 0, &child, &failure),
-	                 DEFIB_CONFIG);
-	assert_string_equal(failure.what, "cannot run no-such-program: No such file or directory");
+	assert_non_null(strstr(failure.what, what));
 }
 
-static void a_file_that_is_no_program_is_named(void **state)
+static void what_is_no_program_is_named(void **state)
 {
 	(void)state;
-	char *argv[] = {"/etc/passwd", NULL};
-	assert_int_equal(child_start(&(struct child_options){.argv = argv}, 0, &child, &failure),
-	                 DEFIB_CONFIG);
-	assert_string_equal(failure.what, "cannot run /etc/passwd: Permission denied");
+	assert_refused("./none", DEFIB_CONFIG, "cannot run ./none: No such file or directory");
+	assert_refused("none", DEFIB_CONFIG, "cannot run none: No such file or directory");
+	assert_refused("/etc/passwd", DEFIB_CONFIG, "cannot run /etc/passwd: Permission denied");
 }
 
 static void a_missing_interpreter_is_told_apart(void **state)
@@ -445,9 +452,7 @@ static void a_missing_interpreter_is_told_apart(void **state)
 	assert_int_equal(write(fd, "#!/no/such/shell\n", 17), 17);
 	assert_int_equal(fchmod(fd, 0700), 0);
 	close(fd);
-	char *argv[] = {path, NULL};
-	assert_int_equal(child_start(&(struct child_options){.argv = argv}, 0, &child, &failure),
-	                 DEFIB_CONFIG);
+	assert_refused(path, DEFIB_CONFIG, "cannot run /tmp/run_child_");
 	unlink(path);
 	assert_non_null(strstr(failure.next, "first line"));
 }
@@ -465,11 +470,9 @@ static void a_program_is_found_in_the_path_of_the_job(void **state)
 static void a_process_that_ignores_its_children_is_refused(void **state)
 {
 	(void)state;
-	char *argv[] = {"true", NULL};
 	signal(SIGCHLD, SIG_IGN);
-	defib_err err = child_start(&(struct child_options){.argv = argv}, 0, &child, &failure);
+	assert_refused("true", DEFIB_USAGE, "ignores SIGCHLD");
 	signal(SIGCHLD, SIG_DFL);
-	assert_int_equal(err, DEFIB_USAGE);
 }
 
 /* ---- many */
@@ -553,13 +556,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(exit_0_is_done_and_brings_the_result),
-		TEST(exit_75_asks_for_a_retry),
-		TEST(exit_65_is_permanent),
-		TEST(exit_69_says_that_there_was_no_session),
+		TEST(some_exit_codes_say_more_than_failure),
 		TEST(another_code_is_a_failure_with_the_last_line_of_stderr),
 		TEST(death_by_a_signal_is_named),
 		TEST(a_kill_that_was_not_ours_is_told),
 		TEST(an_end_is_told_again_and_wakes_nobody),
+		TEST(before_the_first_step_only_the_exit_wakes),
+		TEST(the_first_step_is_due_at_a_short_time_limit),
 		TEST(a_stolen_exit_code_is_a_failure_that_says_so),
 		TEST(a_payload_that_is_not_read_blocks_nothing),
 		TEST(a_large_payload_arrives_whole),
@@ -582,8 +585,7 @@ int main(void)
 		TEST(the_first_reason_to_stop_counts),
 		TEST(a_stop_after_its_end_changes_nothing),
 		TEST(freeing_a_running_child_ends_it),
-		TEST(a_program_that_is_missing_is_named),
-		TEST(a_file_that_is_no_program_is_named),
+		TEST(what_is_no_program_is_named),
 		TEST(a_missing_interpreter_is_told_apart),
 		TEST(a_program_is_found_in_the_path_of_the_job),
 		TEST(a_process_that_ignores_its_children_is_refused),

@@ -263,15 +263,15 @@ static void job_env(const struct worker *w, const struct job *j, char **env, str
 	assert(n < JOB_ENV_MAX);
 }
 
-static void watch_child(struct worker *w, struct run *r, struct child *child, int64_t now)
+static void watch_child(struct worker *w, struct run *r, struct child *child)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = r};
 	r->child = child;
-	r->due_ms = now;
+	r->due_ms = child_first_ms(child);
 	epoll_ctl(w->epoll, EPOLL_CTL_ADD, child_fd(child), &ev);
 }
 
-static void add_run(struct worker *w, struct job *j, struct child *child, int64_t now)
+static void add_run(struct worker *w, struct job *j, struct child *child)
 {
 	struct run *r = mem_alloc(sizeof *r);
 	*r = (struct run){.job = j, .at = w->nruns};
@@ -282,7 +282,7 @@ static void add_run(struct worker *w, struct job *j, struct child *child, int64_
 	w->runs[w->nruns++] = r;
 	w->places[j->pool].running++;
 	j->run = r;
-	watch_child(w, r, child, now);
+	watch_child(w, r, child);
 }
 
 /*
@@ -351,7 +351,7 @@ static void start_child(struct worker *w, struct job *j, int64_t now)
 	j->began_ms = now;
 	struct child *child = launch(w, j, now);
 	if (child)
-		add_run(w, j, child, now);
+		add_run(w, j, child);
 	else
 		turner_over(w, j);
 }
@@ -367,7 +367,7 @@ static void step_waiting(struct worker *w, struct run *r, int64_t now)
 	j->as = SETTLE_STOPPED;
 	struct child *child = stop ? NULL : launch(w, j, now);
 	if (child) {
-		watch_child(w, r, child, now);
+		watch_child(w, r, child);
 		return;
 	}
 	drop_run(w, r);
