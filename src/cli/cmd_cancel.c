@@ -11,7 +11,7 @@
 #include "cli/act.h"
 #include "recover/carry.h"
 #include "watch/builtin.h"
-#include "worker/queue_cancel.h"
+#include "worker/queue.h"
 #include "worker/wake.h"
 
 const struct cli_option cancel_options[] = {

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "worker/side_queue.h"
 #include "worker/spool_file.h"
+#include "worker/stored_jobs.h"
 #include "worker/wake.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ struct target {
 	struct cli *cli;
 	struct store *store; /* NULL: it cannot be had … */
 	struct failure away; /* … because of this */
-	struct side_queue side;
+	struct stored_jobs side;
 	bool spool;
 };
 
@@ -135,13 +135,13 @@ static int enqueue_failed(const struct target *t, struct failure *f)
 
 /* Into the database, or kept for it: *kept. */
 static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
-                            struct side_sent *sent, struct failure *f)
+                            struct stored_sent *sent, struct failure *f)
 {
 	if (!t->spool)
 		return enqueue_jobs(t->store, jobs, n, sent->ids, f);
 	bool away = !t->store;
 	sent->why = t->away;
-	defib_err err = side_queue_send(&t->side, t->store, jobs, n, sent, f);
+	defib_err err = stored_jobs_send(&t->side, t->store, jobs, n, sent, f);
 	if (err || !sent->kept || away)
 		return err;
 	/* What comes behind waits behind it: no try for each. */
@@ -182,7 +182,7 @@ static void show_progress(struct bulk *b)
 
 static defib_err flush_bulk(struct bulk *b, struct failure *f)
 {
-	struct side_sent sent = {.ids = b->ids};
+	struct stored_sent sent = {.ids = b->ids};
 	defib_err err = b->n ? enqueue_to(b->target, b->jobs, b->n, &sent, f) : DEFIB_OK;
 	if (!err)
 		*(sent.kept ? &b->kept : &b->done) += b->n;
@@ -270,7 +270,7 @@ static int enqueue_one(struct target *t, struct enqueue *job)
 	struct cli *c = t->cli;
 	struct failure f = {0};
 	int64_t id = 0;
-	struct side_sent sent = {.ids = &id};
+	struct stored_sent sent = {.ids = &id};
 	if (c->nwords > 2) {
 		int code = read_payload(c, c->words[2], &job->payload);
 		if (code != EXIT_CLEAN)
@@ -299,8 +299,8 @@ static int open_target(struct target *t)
 	const char *spool = cli_value(c, "spool");
 	struct store_options o = cli_store_options(d, NULL, false);
 	t->spool = spool != NULL;
-	t->side = (struct side_queue){
-		.folder = arena_printf(&c->arena, "%s/" SIDE_QUEUE_FOLDER, spool ? spool : ""),
+	t->side = (struct stored_jobs){
+		.folder = arena_printf(&c->arena, "%s/" STORED_JOBS_FOLDER, spool ? spool : ""),
 		.base = spool,
 		.url = d->url,
 		.wait_ms = SPOOL_WAIT_MS,

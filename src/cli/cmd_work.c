@@ -15,9 +15,9 @@
 #include "base/program_env.h"
 #include "base/text.h"
 #include "watch/builtin.h"
-#include "worker/side_queue.h"
 #include "worker/source_table.h"
 #include "worker/spool_file.h"
+#include "worker/stored_jobs.h"
 #include "worker/worker.h"
 
 #include <pthread.h>
@@ -307,8 +307,8 @@ static defib_err open_named(struct work_run *r, struct worker_options *o, struct
 {
 	defib_err err = DEFIB_REFUSED;
 	const char *base = spool_base(r);
-	o->side = base ? arena_printf(&r->cli->arena, "%s/" SIDE_QUEUE_FOLDER, base) : NULL;
-	if (base && folder_ours(base, o->side, f))
+	o->stored_jobs = base ? arena_printf(&r->cli->arena, "%s/" STORED_JOBS_FOLDER, base) : NULL;
+	if (base && folder_ours(base, o->stored_jobs, f))
 		return f->code;
 	for (int n = 1; n <= 1000 && err == DEFIB_REFUSED; n++) {
 		fail_clear(f);
@@ -470,8 +470,8 @@ int cmd_work(struct cli *c)
 	pthread_setname_np(pthread_self(), "defib");
 	if (!cli_set_up_log(c, LOG_PLAIN))
 		return EXIT_USAGE;
-	if (text_eq(cli_value(c, "name"), SIDE_QUEUE_FOLDER))
-		return cli_usage("--name " SIDE_QUEUE_FOLDER
+	if (text_eq(cli_value(c, "name"), STORED_JOBS_FOLDER))
+		return cli_usage("--name " STORED_JOBS_FOLDER
 		                 " is the directory of spooled new jobs; give the worker another name");
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)

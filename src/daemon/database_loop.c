@@ -262,8 +262,8 @@ static defib_err attend(struct database_loop *s, struct failure *f)
 static void drain_side(struct database_loop *s)
 {
 	s->side.queue = http_spool_queue(&s->setup->settings, s->database, &s->arena);
-	if (side_tick_due(&s->side))
-		(void)side_tick_drain(&s->side, &s->session);
+	if (stored_jobs_due(&s->side))
+		(void)stored_jobs_tick(&s->side, &s->session);
 }
 
 /* Whoever leads here keeps defib's own tables small. */

@@ -10,7 +10,7 @@
 #include "daemon/scheduled_reports.h"
 #include "daemon/watch_loop.h"
 #include "ledger/retention.h"
-#include "worker/side_tick.h"
+#include "worker/stored_jobs.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -49,7 +49,7 @@ struct database_loop {
 	int64_t since_us; /* … and since when it is so */
 	struct scheduled_reports *scheduled_reports; /* reports that are due */
 	struct retention_tick retention;
-	struct side_tick side; /* new work that came while the database was away */
+	struct stored_jobs_timer side; /* new work that came while the database was away */
 	struct chance chance;
 };
 

@@ -11,7 +11,7 @@
 #ifndef DAEMON_METRIC_LIST_H
 #define DAEMON_METRIC_LIST_H
 
-#include "worker/took.h"
+#include "worker/worker_info.h"
 
 /* Upper bounds in seconds. */
 #define METRIC_BUCKETS_LIST(X)                                                                     \
@@ -19,7 +19,7 @@
 	X(BRIEF, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)                   \
 	X(DETECT, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 86400)   \
 	X(RECOVER, 0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800)  \
-	X(RUN, TOOK_BOUNDS)
+	X(RUN, JOB_TIME_BOUNDS)
 
 /* clang-format off */
 #define METRIC_LIST(X) \

@@ -114,7 +114,7 @@ static void buckets_add_up_and_include_their_bound(void **state)
 static void buckets_that_another_counts_are_taken_as_they_are(void **state)
 {
 	(void)state;
-	double counts[TOOK_BUCKETS] = {[0] = 2, [TOOK_BUCKETS - 1] = 1}, n = 0, sum = 0;
+	double counts[JOB_TIME_BUCKETS] = {[0] = 2, [JOB_TIME_BUCKETS - 1] = 1}, n = 0, sum = 0;
 	const char *const *labels = LABELS("anna", "main");
 	for (int i = 0; i < 2; i++)
 		metrics_set_buckets(m, METRIC_WORKER_TOOK, counts, 99.5, labels);

@@ -412,7 +412,7 @@ static void say_numbers(struct metrics *m, const json_t *info, const char *const
 /* How long its jobs ran; a bound that is none of ours goes to the next above it. */
 static void say_took(struct metrics *m, const json_t *took, const char *const *labels)
 {
-	double counts[TOOK_BUCKETS] = {0};
+	double counts[JOB_TIME_BUCKETS] = {0};
 	const char *bound;
 	const json_t *n;
 	if (!json_is_object(took))
@@ -420,7 +420,7 @@ static void say_took(struct metrics *m, const json_t *took, const char *const *l
 	json_object_foreach(json_object_get(took, "buckets"), bound, n)
 	{
 		int i = 0;
-		while (i < TOOK_BUCKETS - 1 && strtod(bound, NULL) > took_bounds[i])
+		while (i < JOB_TIME_BUCKETS - 1 && strtod(bound, NULL) > job_time_bounds[i])
 			i++;
 		counts[i] += json_number_value(n) > 0 ? json_number_value(n) : 0;
 	}

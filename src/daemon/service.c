@@ -224,13 +224,13 @@ const char *message_source(const struct settings *s)
 	return name ? name : "defib";
 }
 
-struct side_queue http_spool_queue(const struct settings *s, const struct database *d,
-                                   struct arena *a)
+struct stored_jobs http_spool_queue(const struct settings *s, const struct database *d,
+                                    struct arena *a)
 {
 	const struct service *http = settings_http(s);
-	struct side_queue q = {
+	struct stored_jobs q = {
 		.url = d->url, .wait_ms = http->database_timeout_us / 1000, .base = http->spool};
 	if (http->spool)
-		q.folder = arena_printf(a, "%s/%s/" SIDE_QUEUE_FOLDER, http->spool, d->name);
+		q.folder = arena_printf(a, "%s/%s/" STORED_JOBS_FOLDER, http->spool, d->name);
 	return q;
 }

@@ -8,7 +8,7 @@
 
 #include "view/viewer.h"
 #include "watch/settings.h"
-#include "worker/side_queue.h"
+#include "worker/stored_jobs.h"
 
 struct service_token {
 	const char *name; /* who it stands for in the ledger: "web:NAME" */
@@ -56,10 +56,11 @@ static inline const struct environment *settings_environment(const struct settin
 const char *message_source(const struct settings *s);
 
 /*
- * Where new work waits that came over HTTP while its database was away: a side queue a database
- * below http.spool, which its database loop drains. Its folder is NULL where nothing is kept.
+ * Where new work waits that came over HTTP while its database was away: stored jobs, a folder a
+ * database below http.spool, which its database loop drains. Its folder is NULL where nothing is
+ * kept.
  */
-struct side_queue http_spool_queue(const struct settings *s, const struct database *d,
-                                   struct arena *a);
+struct stored_jobs http_spool_queue(const struct settings *s, const struct database *d,
+                                    struct arena *a);
 
 #endif

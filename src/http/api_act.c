@@ -14,7 +14,7 @@
 #include "view/output.h"
 #include "view/scan.h"
 #include "watch/builtin.h"
-#include "worker/queue_cancel.h"
+#include "worker/queue.h"
 #include "worker/wake.h"
 
 #include <assert.h>

@@ -159,13 +159,13 @@ static void answer(struct api_call *c, const int64_t *ids, int n, bool many)
 /* Behind what waits already, or kept with it: the answer says which. */
 static void keep_or_enqueue(struct api_call *c, const struct enqueue *jobs, int n, bool many)
 {
-	struct side_queue q = http_spool_queue(&c->setup->settings, c->database, &c->arena);
+	struct stored_jobs q = http_spool_queue(&c->setup->settings, c->database, &c->arena);
 	struct store *s = c->away ? NULL : c->session->store;
-	struct side_sent sent = {.ids = ARENA_ARRAY(&c->arena, int64_t, n)};
+	struct stored_sent sent = {.ids = ARENA_ARRAY(&c->arena, int64_t, n)};
 	struct failure f = {0};
 	if (c->away)
 		sent.why = *c->away;
-	if (side_queue_send(&q, s, jobs, n, &sent, &f)) {
+	if (stored_jobs_send(&q, s, jobs, n, &sent, &f)) {
 		if (store_away(sent.why.code))
 			api_failed_as(c, 503, &f); /* it could not be kept either */
 		else

@@ -10,7 +10,7 @@
 #include "http/api_act.h"
 #include "http/worker_secret.h"
 #include "view/output.h"
-#include "worker/token.h"
+#include "worker/source.h"
 
 #include <assert.h>
 

@@ -4,7 +4,7 @@
 #include "lib/lib.h"
 
 #include "store/borrow.h"
-#include "worker/enqueue.h"
+#include "worker/queue.h"
 #include "worker/wake.h"
 
 #include <jansson.h>

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "store/borrow.h"
 #include "watch/builtin.h"
-#include "worker/token.h"
+#include "worker/job.h"
 #include "worker/worker.h"
 #include "worker/workflow.h"
 

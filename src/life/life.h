@@ -2,7 +2,7 @@
  * life.h: how a worker lives and notices the end of others, as a step function over (state,
  * event, now): life_tell() takes what happened, life_next() says what is to be done next. One
  * thing is under way at a time; what came of it is the next event. No I/O, no clock, no thread:
- * the driver (worker/watchman.c) has a session and does as it is told.
+ * the driver (worker/life_thread.c) has a session and does as it is told.
  *
  *   itself   renews its lease, tries for its own lock, registers anew when it was declared dead
  *   others   reads the list of workers (part.h), watches processes and locks, declares dead whom

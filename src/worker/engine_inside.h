@@ -2,8 +2,7 @@
  * engine_inside.h: what the files of the engine share.
  *
  * engine.c         making one, what happens to it, what it says to do, waiting
- * engine_spool.c   ends that cannot be recorded
- * engine_turn.c    when a turn is due, and what it asks
+ * engine_turn.c    when a turn is due, and what it asks; ends that cannot be recorded
  * engine_answer.c  what a turn was answered
  * engine_ahead.c   jobs that are claimed before a slot is free for them
  *
@@ -143,17 +142,15 @@ void note_ready(struct engine_crew *crew, const struct job *j);
 /* The present incarnation is dead: what it had in hand is lost. */
 void lose_worker(struct engine *e, int64_t now);
 
-/* engine_spool.c */
+/* engine_turn.c */
+int64_t turn_due_us(const struct engine *e);
+void make_turn(struct engine *e);
 /* A job whose end cannot be recorded goes to the spool; flush_spool() says so. */
 void spool_job(struct engine *e, struct job *j, const struct failure *why);
 void flush_spool(struct engine *e, struct engine_crew *first);
 /* Those that were tried for long enough. */
 void spool_old(struct engine *e, struct engine_crew *crew);
 void take_spooled(struct engine *e, struct job *j, bool kept);
-
-/* engine_turn.c */
-int64_t turn_due_us(const struct engine *e);
-void make_turn(struct engine *e);
 
 /* engine_answer.c */
 void take_turn(struct engine *e, struct turn *t);

@@ -16,7 +16,7 @@ struct claimed {
 	const char *key; /* the job's key as text; a composite key as a JSON array */
 	int64_t epoch;
 	int64_t timeline; /* of the server that gave it; 0: not known. With … */
-	uint64_t nonce;   /* … this, what its token (token.h) says beside worker and epoch */
+	uint64_t nonce;   /* … this, what its token (source.h) says beside worker and epoch */
 	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
 	int64_t priority;                          /* greater goes first */
 	const char *queue;                         /* queue or watch */

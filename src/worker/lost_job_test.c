@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lost_job_test.c: what became of a job of a lost worker is said once per change. */
-#include "worker/lost_job.h"
+#include "worker/sweeper.h"
 
 #include "base/test.h"
 

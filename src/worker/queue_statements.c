@@ -226,7 +226,7 @@ static defib_err run_step(const struct ending *e, const struct statement *st,
 	return run(e->s, st, params, e->a, rows, f);
 }
 
-static defib_err decide(struct ending *e, bool *ours, struct failure *f)
+static defib_err decide_step(struct ending *e, bool *ours, struct failure *f)
 {
 	struct store_rows rows;
 	defib_err err = run_step(e, &statements(e->s)->step_facts, &rows, f);
@@ -290,7 +290,7 @@ static defib_err look_repeated(struct ending *e, struct failure *f)
 static defib_err settle_step(struct ending *e, struct failure *f)
 {
 	bool ours;
-	defib_err err = decide(e, &ours, f);
+	defib_err err = decide_step(e, &ours, f);
 	if (err)
 		return err;
 	if (!ours)

@@ -6,7 +6,7 @@
 #ifndef WORKER_QUEUE_STATEMENTS_H
 #define WORKER_QUEUE_STATEMENTS_H
 
-#include "worker/enqueue.h"
+#include "worker/queue.h"
 #include "worker/source.h"
 
 /* In a transaction of its own, or in the caller's. `kinds` is a JSON array; NULL: all. */

@@ -62,7 +62,7 @@ defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, 
 MUST_CHECK defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_part *p,
                                           struct arena *a, struct failure *f);
 
-/* What their tokens need (token.h): where they were claimed, and a nonce each. */
+/* What their tokens need: where they were claimed, and a nonce each. */
 void source_tokens(const struct store *s, struct claimed *all, int n);
 /* Keys and epochs from a query with one parameter, the worker. */
 MUST_CHECK defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,
@@ -77,5 +77,27 @@ struct source *source_queue_kinds(const char *queue, const char *const *kinds, i
  */
 MUST_CHECK defib_err source_queue_hold(struct store *s, int64_t worker, const char *key,
                                        int64_t epoch, struct failure *f);
+
+/* ---- the token of a claim ---- */
+
+/*
+ * What a program is told of its claim, so that an effect can be fenced: unique for each
+ * claim, and in the order of claims of a job as plain text.
+ *
+ *   TIMELINE-EPOCH-WORKER-NONCE     00000002-000000000000000c-41-9f3c52d1a07be866
+ *
+ * The epoch rises with each claim. But an asynchronous fail-over loses the last claims, and gives
+ * the same epochs, of the same workers' incarnations, again: so the server's timeline stands
+ * first, which rises with each fail-over, and a nonce last, for where no timeline is known.
+ */
+#define TOKEN_SIZE 80 /* with the NUL */
+
+/* `timeline` 0: not known. */
+void token_write(int64_t timeline, int64_t epoch, int64_t worker, uint64_t nonce,
+                 char out[TOKEN_SIZE]);
+/* Of a claim by this incarnation. */
+void token_of(const struct claimed *c, int64_t worker, char out[TOKEN_SIZE]);
+/* A number that nobody else draws: counted from where chance began. Any thread. */
+uint64_t token_nonce(void);
 
 #endif

@@ -3,7 +3,7 @@
  * on both engines, although one has them as functions and the other as
  * statements: what is recorded, where the job goes, and what the ledger says.
  */
-#include "worker/enqueue.h"
+#include "worker/queue.h"
 #include "worker/source_test.h"
 #include "worker/workflow.h"
 

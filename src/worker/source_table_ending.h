@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_table_ending.h: jobs of a user's table that are being settled, for the
- * files that do it: source_table_settle.c locks, reads and writes,
- * source_table_decide.c says what becomes of each, and source_table_notes.c
- * what the ledger keeps of it.
+ * files that do it: source_table_settle.c locks, reads, writes and
+ * keeps in the ledger what it must, source_table_decide.c says what becomes of each.
  */
 #ifndef WORKER_SOURCE_TABLE_ENDING_H
 #define WORKER_SOURCE_TABLE_ENDING_H
@@ -56,22 +55,7 @@ static inline bool is_step(const struct ending *e)
 	return e->given->step.side != STEP_SIDE_NONE || e->undoing;
 }
 
-/* Those of `all` that are wanted. */
-struct work_row **settling_rows(struct settling *z, bool (*want)(const struct ending *), int *n);
-struct ending *ending_of(struct work_row *row);
-/* What the rows say now, as enum work_column behind the key. */
-MUST_CHECK defib_err settling_facts(struct settling *z, struct work_row *const *rows, int n,
-                                    struct store_rows *back, struct failure *f);
-/* Run a statement over those that are wanted, as a relation of given; `want` NULL: all. */
-MUST_CHECK defib_err settling_over(struct settling *z, const char *sql, int64_t worker,
-                                   bool (*want)(const struct ending *), struct store_rows *rows,
-                                   struct failure *f);
-
 /* source_table_decide.c: no database, no clock */
 void decide_endings(struct settling *z);
-
-/* source_table_notes.c: the last statements of the transaction */
-MUST_CHECK defib_err note_steps(struct settling *z, struct failure *f);
-MUST_CHECK defib_err note_late(struct settling *z, struct failure *f);
 
 #endif

@@ -7,8 +7,11 @@
  * whose row is no longer as the claim left it, came too late: that is kept in
  * the ledger, and the row is left alone.
  */
-#include "base/text.h"
 #include "worker/source_table_ending.h"
+
+#include "base/text.h"
+#include "ledger/events.h"
+#include "ledger/ledger.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -53,7 +56,9 @@ static const char *document(const char *text, struct arena *a)
 
 /* ---- lock and read ---- */
 
-struct work_row **settling_rows(struct settling *z, bool (*want)(const struct ending *), int *n)
+/* Those of `all` that are wanted. */
+static struct work_row **settling_rows(struct settling *z, bool (*want)(const struct ending *),
+                                       int *n)
 {
 	struct work_row **rows = ARENA_ARRAY(z->arena, struct work_row *, z->n);
 	*n = 0;
@@ -63,9 +68,10 @@ struct work_row **settling_rows(struct settling *z, bool (*want)(const struct en
 	return rows;
 }
 
-defib_err settling_over(struct settling *z, const char *sql, int64_t worker,
-                        bool (*want)(const struct ending *), struct store_rows *rows,
-                        struct failure *f)
+/* Run a statement over those that are wanted, as a relation of given; `want` NULL: all. */
+static defib_err settling_over(struct settling *z, const char *sql, int64_t worker,
+                               bool (*want)(const struct ending *), struct store_rows *rows,
+                               struct failure *f)
 {
 	struct relation r;
 	given_relation(z->store->engine, &r);
@@ -109,7 +115,7 @@ static defib_err find_repeated(struct settling *z, struct failure *f)
 	return err;
 }
 
-struct ending *ending_of(struct work_row *row)
+static struct ending *ending_of(struct work_row *row)
 {
 	return (struct ending *)((char *)row - offsetof(struct ending, row));
 }
@@ -132,8 +138,9 @@ static void take_facts(const struct table_sql *q, struct ending *e, const struct
 	e->found = e->undoing ? undo : !q->lists[LIST_CLAIM].sql || running;
 }
 
-defib_err settling_facts(struct settling *z, struct work_row *const *rows, int n,
-                         struct store_rows *back, struct failure *f)
+/* What the rows say now, as enum work_column behind the key. */
+static defib_err settling_facts(struct settling *z, struct work_row *const *rows, int n,
+                                struct store_rows *back, struct failure *f)
 {
 	struct relation r;
 	work_keys(&z->src->sql, rows, n, &r);
@@ -192,6 +199,150 @@ static defib_err write_rows(struct settling *z, struct failure *f)
 			e->given->accepted = e->row.written || handed_back(e);
 	}
 	return err;
+}
+
+/* ---- what the ledger keeps of steps ---- */
+
+static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *a)
+{
+	struct buf evidence = BUF_INIT;
+	buf_add(&evidence, "{\"step\":");
+	buf_add_json(&evidence, m->step);
+	buf_add(&evidence, ",\"error\":");
+	buf_add_json(&evidence, m->error ? m->error : "");
+	buf_add(&evidence, "}");
+	struct ledger_entry e = {.job = m->job,
+	                         .event = ENTRY_UNDO_FAILED,
+	                         .reason = m->error,
+	                         .evidence = arena_strdup(a, buf_text(&evidence)),
+	                         .has_epoch = true,
+	                         .epoch = m->epoch};
+	buf_release(&evidence);
+	return e;
+}
+
+/* A step that failed for good; whether its row is to be undone now only the row can say. */
+static bool may_begin(const struct ending *e)
+{
+	return writable(e) && e->given->accepted && is_step(e) && !e->undoing &&
+	       (e->after == AFTER_FAILED || e->after == AFTER_TIMED_OUT);
+}
+
+static struct ledger_entry rollback_started(const struct ending *e, struct arena *a)
+{
+	struct buf evidence = BUF_INIT;
+	buf_add(&evidence, "{\"step\":");
+	buf_add_json(&evidence, e->row.step ? e->row.step : "");
+	buf_addf(&evidence,
+	         ",\"outcome\":\"%s\",\"attempts\":%lld,\"error\":", settle_names[e->given->as],
+	         (long long)e->lease_attempts);
+	buf_add_json(&evidence, e->row.error ? e->row.error : "");
+	buf_add(&evidence, "}");
+	struct ledger_entry entry = {.job = e->row.job,
+	                             .event = ENTRY_ROLLBACK_STARTED,
+	                             .reason = e->row.error,
+	                             .evidence = arena_strdup(a, buf_text(&evidence)),
+	                             .has_epoch = true,
+	                             .epoch = e->given->epoch};
+	buf_release(&evidence);
+	return entry;
+}
+
+static defib_err add_started(struct settling *z, struct ledger_entry *entries, int *n,
+                             struct failure *f)
+{
+	struct store_rows back;
+	int nrows;
+	struct work_row **rows = settling_rows(z, may_begin, &nrows);
+	if (nrows == 0 || !z->src->watch->work.rollback_ready.text)
+		return DEFIB_OK;
+	defib_err err = settling_facts(z, rows, nrows, &back, f);
+	const struct work_index *x = work_index(&z->src->sql, rows, nrows, z->arena);
+	for (int i = 0; !err && i < back.nrows; i++) {
+		struct work_row *row = work_find(x, &back, i, z->arena);
+		if (row && row_bool(&back, i, z->src->watch->key.n + WORK_UNDO))
+			entries[(*n)++] = rollback_started(ending_of(row), z->arena);
+	}
+	return err;
+}
+
+/* What a person must hear of. */
+static defib_err note_steps(struct settling *z, struct failure *f)
+{
+	struct ledger_context ctx = {z->src->watch->name, "workflow",
+	                             arena_printf(z->arena, "worker:%lld", (long long)z->worker)};
+	struct ledger_entry *entries = ARENA_ARRAY(z->arena, struct ledger_entry, z->marks.n + z->n);
+	int n = 0;
+	defib_err err = add_started(z, entries, &n, f);
+	for (int i = 0; i < z->marks.n; i++)
+		if (z->marks.items[i].state == STEP_UNDO_FAILED)
+			entries[n++] = undo_failed(&z->marks.items[i], z->arena);
+	for (int i = 0; i < z->n; i++) {
+		const struct ending *e = &z->all[i];
+		if (e->report.evidence && e->given->accepted)
+			entries[n++] = (struct ledger_entry){.job = e->row.job,
+			                                     .event = ENTRY_ROLLED_BACK,
+			                                     .reason = e->report.error,
+			                                     .evidence = e->report.evidence,
+			                                     .has_epoch = true,
+			                                     .epoch = e->given->epoch};
+	}
+	return err || n == 0 ? err : ledger_append(z->store, &ctx, entries, n, z->arena, f);
+}
+
+/* ---- what the ledger keeps of what came too late ---- */
+
+static bool late(const struct ending *e)
+{
+	return !e->given->accepted && !handed_back(e);
+}
+
+static const char *late_evidence(const struct ending *e, const struct store_rows *rows, int row,
+                                 struct arena *a)
+{
+	const char *epoch = row_text(rows, row, 1), *owner = row_text(rows, row, 2);
+	struct buf out = BUF_INIT;
+	buf_addf(&out,
+	         "{\"outcome\":\"%s\",\"why\":\"%s\",\"epoch\":%lld,\"current_epoch\":%s,\"owner\":%s",
+	         settle_names[e->given->as],
+	         !e->leased ? "the lease was lost"
+	         : e->found ? "the table prevented the write"
+	                    : "the row had changed",
+	         (long long)e->given->epoch, epoch ? epoch : "null", owner ? owner : "null");
+	if (e->row.error) {
+		buf_add(&out, ",\"error\":");
+		buf_add_json(&out, e->row.error);
+	}
+	if (e->row.result)
+		buf_addf(&out, ",\"result\":%s", e->row.result);
+	buf_add(&out, "}");
+	const char *text = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return text;
+}
+
+static defib_err note_late(struct settling *z, struct failure *f)
+{
+	struct ledger_context ctx = {z->src->watch->name, "late",
+	                             arena_printf(z->arena, "worker:%lld", (long long)z->worker)};
+	struct ledger_entry *entries = ARENA_ARRAY(z->arena, struct ledger_entry, z->n);
+	struct store_rows rows;
+	int n;
+	settling_rows(z, late, &n);
+	if (n == 0)
+		return DEFIB_OK;
+	defib_err err = settling_over(z, z->src->sql.now_held, 0, late, &rows, f);
+	if (err)
+		return err;
+	for (int i = 0; i < rows.nrows; i++) {
+		const struct ending *e = &z->all[row_int(&rows, i, 0, 0)];
+		entries[i] = (struct ledger_entry){
+			.job = e->given->key,
+			.event = ENTRY_LATE_COMPLETION,
+			.evidence = late_evidence(e, &rows, i, z->arena),
+		};
+	}
+	return ledger_append(z->store, &ctx, entries, rows.nrows, z->arena, f);
 }
 
 /* ---- steps ---- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_table_sql.h: the statements of a table's source, and what its files share.
  *
- * source_table.c         claiming, and what is asked about leases
+ * source_table.c         claiming, what is asked about leases, and the user's statements while a
+ *                        job is in hand, and at its end
  * source_table_settle.c  recording how jobs ended (source_table_ending.h)
  * source_table_steps.c   the steps of workflows: what is next, what is recorded
- * source_table_beat.c    the user's statements while a job is in hand, and at its end
  * source_table_sql.c     the statements with SQL of the user's
  * source_table_own_sql.c the statements on defib's own tables
  */
@@ -176,10 +176,6 @@ struct undo_report {
 MUST_CHECK defib_err steps_report(const struct table_sql *q, struct store *s, const char *job,
                                   const struct step_marks *marks, struct arena *a,
                                   struct undo_report *out, struct failure *f);
-
-/* source_table_beat.c */
-defib_err table_beat(struct source *src, struct store *s, int64_t worker, struct beat *all, int n,
-                     struct arena *a, struct failure *f);
 
 /* source_table_settle.c */
 defib_err table_settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,

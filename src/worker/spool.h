@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * spool.h: what the database could not take (results of a worker, new work of
- * side_queue.h), in a durable file. Records are checksummed and synced before an append returns;
+ * stored_jobs.h), in a durable file. Records are checksummed and synced before an append returns;
  * they drain in order; a record that was only half written when the process
  * died is dropped at the next open and everything before it is kept.
  *

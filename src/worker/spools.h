@@ -15,7 +15,7 @@
 #ifndef WORKER_SPOOLS_H
 #define WORKER_SPOOLS_H
 
-#include "worker/spool_list.h"
+#include "worker/spool_results.h"
 
 struct spools;
 

@@ -4,7 +4,7 @@
  * becomes of their session, the lease of the worker is renewed beside it.
  *
  * It decides nothing about workers: whose end was noticed, and when silence
- * proves something, is told to it by the watchman. In the built-in queue it takes only what the
+ * proves something, is told to it by the life thread. In the built-in queue it takes only what the
  * dead left: silence convicts workers there (life/silence.h), and not their rows. Everywhere the
  * daemon's guard holds (guard/guard.h): absence, doubt, brake, second look and pace, and what
  * people said; a watch that a daemon leads is left to it. The session is open only while there
@@ -13,6 +13,7 @@
 #ifndef WORKER_SWEEPER_H
 #define WORKER_SWEEPER_H
 
+#include "recover/candidate.h"
 #include "recover/scan.h"
 #include "watch/retention.h"
 
@@ -45,5 +46,18 @@ void sweeper_sweep(struct sweeper *s, const bool *which, bool dead_only, bool up
 void sweeper_doubt(struct sweeper *s);
 void sweeper_stop(struct sweeper *s); /* ends the thread after its batch */
 void sweeper_free(struct sweeper *s); /* stopped, or never run; NULL is allowed */
+
+/* ---- the log line of a lost job, with its owner as the watch lets it be shown ---- */
+
+/* What was said of jobs, by hash; one that is pushed out may be said again. */
+#define LOST_JOBS_KEPT 8192
+struct lost_jobs {
+	uint64_t states[LOST_JOBS_KEPT];
+};
+
+/* Whether this is to be said: what became of the job has not been said, of this owner and run. */
+bool lost_job_news(struct lost_jobs *told, const struct watch *watch, const struct candidate *c);
+/* Say it: news as a warning, what was said before at the level debug. */
+void lost_job_tell(struct lost_jobs *told, const struct watch *watch, const struct candidate *c);
 
 #endif

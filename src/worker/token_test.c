@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* token_test.c: tokens differ over fail-overs, and sort as claims do. */
 #include "base/test.h"
-#include "worker/token.h"
+#include "worker/source.h"
 
 #include <string.h>
 

@@ -175,28 +175,28 @@ static defib_err start_threads(struct worker *w, struct failure *f)
 static defib_err start_helpers(struct worker *w, struct failure *f)
 {
 	const struct worker_options *o = &w->options;
-	struct watchman_options wo = {.store = o->store,
-	                              .name = o->name,
-	                              .sources = w->sources,
-	                              .nsources = o->npools,
-	                              .watches = o->watches,
-	                              .nwatches = o->nwatches,
-	                              .retention = o->retention,
-	                              .lease = o->lease,
-	                              .brake_ms = o->brake_ms,
-	                              .no_startup = o->no_startup,
-	                              .holding = on_holding,
-	                              .taken = on_taken,
-	                              .compare = on_compare,
-	                              .wake = on_wake,
-	                              .info = worker_info,
-	                              .ctx = w};
+	struct life_thread_options wo = {.store = o->store,
+	                                 .name = o->name,
+	                                 .sources = w->sources,
+	                                 .nsources = o->npools,
+	                                 .watches = o->watches,
+	                                 .nwatches = o->nwatches,
+	                                 .retention = o->retention,
+	                                 .lease = o->lease,
+	                                 .brake_ms = o->brake_ms,
+	                                 .no_startup = o->no_startup,
+	                                 .holding = on_holding,
+	                                 .taken = on_taken,
+	                                 .compare = on_compare,
+	                                 .wake = on_wake,
+	                                 .info = worker_info,
+	                                 .ctx = w};
 	/* Children are forked before any thread exists only for the keeper; jobs fork later. */
 	defib_err err = start_threads(w, f);
 	if (!err)
 		err = turner_open(w, f);
 	if (!err)
-		err = watchman_start(&wo, &w->watchman, f);
+		err = life_thread_start(&wo, &w->life, f);
 	return err;
 }
 
@@ -261,7 +261,7 @@ void worker_close(struct worker *w)
 {
 	/* In this order: what is in hand is settled before we leave the registry. */
 	turner_join(w);
-	watchman_stop(w->watchman, true);
+	life_thread_stop(w->life, true);
 	threads_stop(w->threads);
 	keeper_stop(w->keeper);
 	turner_release(w);

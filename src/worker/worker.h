@@ -52,12 +52,12 @@ struct worker_options {
 	int nwatches;
 	const struct retention *retention; /* see sweeper.h; NULL: nothing is removed */
 	struct lease_rules lease;
-	const char *spool; /* folder; NULL: off */
-	const char *side;  /* folder of new work that waits (side_queue.h); NULL: none */
-	int64_t grace_ms;  /* how long a stop waits for jobs; 30000 */
-	int threads;       /* for handlers; 0: as many as slots, 16 at most */
-	bool drain;        /* end when there is nothing left to claim */
-	int64_t brake_ms;  /* see watchman.h */
+	const char *spool;       /* folder; NULL: off */
+	const char *stored_jobs; /* folder of new jobs that wait (stored_jobs.h); NULL: none */
+	int64_t grace_ms;        /* how long a stop waits for jobs; 30000 */
+	int threads;             /* for handlers; 0: as many as slots, 16 at most */
+	bool drain;              /* end when there is nothing left to claim */
+	int64_t brake_ms;        /* see life_thread.h */
 	bool no_startup;
 	/* A beat that failed is tried so often again, so far apart; 0: 3 times, 5000 ms. */
 	int64_t beat_tries, beat_retry_ms;

@@ -3,13 +3,51 @@
  * object in its row of the registry, whose size does not grow with its work. People read
  * it there, and a daemon makes metrics of it: a worker needs no port of its own.
  *
- * Called from the watchman's thread: only what is shared under a lock is read.
+ * Called from the life thread (life_thread.h): only what is shared under a lock is read.
  */
+#include "worker/worker_info.h"
+
 #include "base/clock.h"
 #include "worker/worker_inside.h"
 
+#include <assert.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+/* ---- run times ---- */
+
+const double job_time_bounds[JOB_TIME_BUCKETS - 1] = {JOB_TIME_BOUNDS};
+_Static_assert(sizeof((double[]){JOB_TIME_BOUNDS}) == sizeof job_time_bounds, "a bucket a bound");
+
+void job_times_add(struct job_times *t, int64_t ms)
+{
+	int i = 0;
+	assert(ms >= 0);
+	while (i < JOB_TIME_BUCKETS - 1 && (double)ms / 1e3 > job_time_bounds[i])
+		i++;
+	t->counts[i]++;
+	t->sum_ms += ms;
+}
+
+void job_times_json(const struct job_times *t, struct buf *out)
+{
+	const char *comma = "";
+	buf_addf(out, "{\"sum\":%.3f,\"buckets\":{", (double)t->sum_ms / 1e3);
+	for (int i = 0; i < JOB_TIME_BUCKETS; i++) {
+		if (!t->counts[i])
+			continue;
+		buf_addf(out, "%s\"", comma);
+		if (i < JOB_TIME_BUCKETS - 1)
+			buf_addf(out, "%g", job_time_bounds[i]);
+		else
+			buf_add(out, "+Inf");
+		buf_addf(out, "\":%lld", (long long)t->counts[i]);
+		comma = ",";
+	}
+	buf_add(out, "}}");
+}
+
+/* ---- all of it ---- */
 
 static void add_self(const struct worker *w, struct buf *out)
 {
@@ -58,7 +96,7 @@ void worker_info(void *ctx, struct buf *out)
 	struct worker *w = ctx;
 	pthread_mutex_lock(&w->lock);
 	struct engine_counts c = w->counts;
-	struct took took = w->took;
+	struct job_times ran = w->ran;
 	struct spool_news spooled = w->spooled;
 	int64_t jobs = w->engine ? engine_holding(w->engine) : 0;
 	pthread_mutex_unlock(&w->lock);
@@ -69,7 +107,7 @@ void worker_info(void *ctx, struct buf *out)
 	         (long long)c.turns, (long long)c.claimed);
 	add_settled(&c, out);
 	buf_add(out, ",\"took\":");
-	took_json(&took, out);
+	job_times_json(&ran, out);
 	buf_addf(out, ",\"refused\":%lld,\"abandoned\":%lld,\"tries\":%lld,\"failures\":%lld",
 	         (long long)c.refused, (long long)c.given_up, (long long)tries, (long long)failures);
 	buf_addf(out, ",\"breaker\":\"%s\"", c.paused ? "open" : "closed");

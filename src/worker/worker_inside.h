@@ -3,10 +3,8 @@
  *
  * worker.c        making, running and ending one; the caller's thread: children and time limits
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
- * worker_steps.c  what is run for a job of a workflow
  * worker_turns.c  the thread that turns: tells the engine what happened and does what it says
- * turns.c         a turn, as calls of the database
- * turns_spool.c   results that the database could not take
+ * turns.c         a turn, as calls of the database; results that it could not take
  * worker_info.c   what it says of itself at each renewal of its lease
  *
  * The engine and the session belong to the thread that turns; children, and all that is not
@@ -19,14 +17,14 @@
 #include "store/session.h"
 #include "worker/ended.h"
 #include "worker/engine.h"
+#include "worker/life_thread.h"
 #include "worker/run_child.h"
 #include "worker/run_thread.h"
-#include "worker/side_tick.h"
 #include "worker/spools.h"
-#include "worker/took.h"
+#include "worker/stored_jobs.h"
 #include "worker/wake.h"
-#include "worker/watchman.h"
 #include "worker/worker.h"
+#include "worker/worker_info.h"
 #include "worker/workflow.h"
 
 /* A child at work, or between two tries. */
@@ -78,7 +76,7 @@ struct turner {
 	bool failed_over;  /* it changed, and the engine has not heard of it */
 	struct wake *wake;
 	struct spools *spools; /* NULL: none */
-	struct side_tick side;
+	struct stored_jobs_timer stored;
 	int64_t worker; /* what the engine was told of our life */
 	int64_t locked; /* whose lock the session was asked to hold; 0: nobody's */
 	enum lease_contact contact;
@@ -91,7 +89,7 @@ struct worker {
 	struct worker_options options;
 	struct engine *engine;
 	struct turner turner;
-	struct watchman *watchman;
+	struct life_thread *life;
 	struct threads *threads;
 	struct keeper *keeper;
 	struct source **sources; /* one a pool */
@@ -109,7 +107,7 @@ struct worker {
 	struct job *begin, **begin_end; /* jobs that a child is to be started for */
 	struct engine_counts counts;    /* as of the last turn */
 	struct spool_news spooled;
-	struct took took; /* jobs that ended by themselves */
+	struct job_times ran; /* jobs that ended by themselves */
 	int stops;
 	bool told; /* jobs were asked to stop: their runners must hear of it */
 };
@@ -146,20 +144,6 @@ void jobs_on_handler_ended(void *ctx, struct job *j);
 void jobs_on_progress(void *ctx);
 void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago);
 
-/* worker_steps.c */
-/*
- * Which step a job is at, and what is recorded of its workflow; *step is NULL
- * where it is none. False: nothing is to be run, and the job has its end.
- */
-bool steps_choose(struct job *j, const struct worker_pool *p, struct arena *a,
-                  const struct workflow_step **step, struct step_records *recorded);
-/*
- * What a child is to be started with, where the job is a workflow's; others are
- * left as they are. False: nothing is to be run, and the job has its end.
- */
-bool steps_plan(struct job *j, const struct worker_pool *p, struct child_options *o,
-                struct arena *a);
-
 /* worker_turns.c */
 MUST_CHECK defib_err turner_open(struct worker *w, struct failure *f);
 MUST_CHECK defib_err turner_start(struct worker *w, struct failure *f);
@@ -178,7 +162,6 @@ MUST_CHECK defib_err turns_ready(struct worker *w, struct failure *f);
 MUST_CHECK defib_err turns_settle(struct worker *w, struct turn_part *p, struct arena *a,
                                   struct failure *f);
 
-/* turns_spool.c */
 MUST_CHECK defib_err turns_spool_open(struct worker *w, struct failure *f);
 void turns_spool_news(const struct worker *w, struct spool_news *out);
 /* Is the end of this claim kept? Then its job is not forgotten. */

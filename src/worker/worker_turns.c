@@ -13,8 +13,8 @@
 
 #define SLEEP_MOST_US 1000000 /* whatever wakes us may fail to */
 #define REOPEN_MS 250
-#define AHEAD_MOST 32       /* programs that are claimed ahead */
-#define SIDE_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
+#define AHEAD_MOST 32         /* programs that are claimed ahead */
+#define STORED_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
 
 /* ---- from other threads ---- */
 
@@ -39,8 +39,8 @@ static void step(struct worker *w, struct engine_event ev)
 static void tell_life(struct worker *w)
 {
 	struct turner *t = &w->turner;
-	int64_t worker = watchman_worker(w->watchman);
-	enum lease_contact contact = watchman_contact(w->watchman);
+	int64_t worker = life_thread_worker(w->life);
+	enum lease_contact contact = life_thread_contact(w->life);
 	if (worker == t->worker && contact == t->contact)
 		return;
 	t->worker = worker;
@@ -97,7 +97,7 @@ static void tell_ended(struct worker *w, struct job *j, int64_t now_ms)
 	step(w, (struct engine_event){.kind = EVENT_ENDED, .job = j});
 	int64_t elapsed_ms = now_ms - j->began_ms;
 	if (j->as != SETTLE_STOPPED && j->as != SETTLE_RELEASED)
-		took_add(&w->took, elapsed_ms);
+		job_times_add(&w->ran, elapsed_ms);
 	log_event(w->options.pools[j->pool].noted ? LOG_INFO : LOG_DEBUG, "job ended",
 	          LOG_STR("source", w->sources[j->pool]->name), LOG_STR("job", j->claim.key),
 	          LOG_STR("as", settle_names[j->as]), LOG_INT("elapsed_ms", elapsed_ms));
@@ -300,9 +300,9 @@ static int64_t wait_us(const struct worker *w)
 	const struct turner *t = &w->turner;
 	int64_t us = engine_wait_us(w->engine, clock_boot_us());
 	us = us > SLEEP_MOST_US ? SLEEP_MOST_US : us < 0 ? 0 : us;
-	int64_t side_us = w->options.side ? (t->side.due_ms - clock_boot_ms()) * 1000 : us;
-	if (side_us < us)
-		us = side_us > 0 ? side_us : 0;
+	int64_t stored_us = w->options.stored_jobs ? (t->stored.due_ms - clock_boot_ms()) * 1000 : us;
+	if (stored_us < us)
+		us = stored_us > 0 ? stored_us : 0;
 	if (t->session.store && t->session.store->lost && us > REOPEN_MS * 1000)
 		us = REOPEN_MS * 1000;
 	return us;
@@ -329,18 +329,18 @@ static void rest(struct worker *w)
 static bool drain_side(struct worker *w)
 {
 	struct turner *t = &w->turner;
-	if (!side_tick_due(&t->side))
+	if (!stored_jobs_due(&t->stored))
 		return false;
-	defib_err err = side_tick_drain(&t->side, &t->session);
-	return !err && side_queue_waits(&t->side.queue);
+	defib_err err = stored_jobs_tick(&t->stored, &t->session);
+	return !err && stored_jobs_waits(&t->stored.queue);
 }
 
 /* What was left before we came: a worker that ends with the last job is to see it. */
-static void drain_side_first(struct worker *w)
+static void enqueue_stored_first(struct worker *w)
 {
-	int64_t until = clock_boot_ms() + SIDE_FIRST_MS;
+	int64_t until = clock_boot_ms() + STORED_FIRST_MS;
 	while (drain_side(w) && clock_boot_ms() < until)
-		w->turner.side.due_ms = 0;
+		w->turner.stored.due_ms = 0;
 }
 
 /* What was set aside waits for nothing that the engine knows of: for its time. */
@@ -421,7 +421,8 @@ defib_err turner_open(struct worker *w, struct failure *f)
 	struct turner *t = &w->turner;
 	struct failure unused = {0};
 	t->session = (struct session){.options = w->options.store, .open = store_open};
-	t->side.queue = (struct side_queue){.folder = w->options.side, .url = w->options.store.url};
+	t->stored.queue =
+		(struct stored_jobs){.folder = w->options.stored_jobs, .url = w->options.store.url};
 	chance_seed(&t->chance);
 	t->wake = wake_open(w->options.store.url);
 	defib_err err = turns_spool_open(w, f);
@@ -432,7 +433,7 @@ defib_err turner_open(struct worker *w, struct failure *f)
 	/* What the last worker of this name left, before anybody declares it dead for that. */
 	for (int i = 0; i < w->options.npools; i++)
 		(void)turns_spool_drain(w, i);
-	drain_side_first(w);
+	enqueue_stored_first(w);
 	return DEFIB_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * process.c: a worker's process. What worker/watchman.c and worker/worker_turns.c do with threads
- * and sessions is done here with events: they tell what happened, do what engine and life say,
- * and sleep. A thread that waits for a reply does nothing else.
+ * process.c: a worker's process. What worker/life_thread.c and worker/worker_turns.c do with
+ * threads and sessions is done here with events: they tell what happened, do what engine and life
+ * say, and sleep. A thread that waits for a reply does nothing else.
  */
 #include "sim.h"
 

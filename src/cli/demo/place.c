@@ -9,7 +9,7 @@
 
 #include "ledger/schema.h"
 #include "store/dialect.h"
-#include "worker/enqueue.h"
+#include "worker/queue.h"
 #include "worker/wake.h"
 
 #include <assert.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watchman.h: the thread of a worker that proves its own life and notices the
+ * life_thread.h: the thread of a worker that proves its own life and notices the
  * death of others, on a session of its own.
  *
  * It decides nothing: it asks, watches and tells as the step function of a life says
  * (life/life.h). What the dead had in hand goes through the same pipeline as every
  * other stuck job (sweeper.h).
  */
-#ifndef WORKER_WATCHMAN_H
-#define WORKER_WATCHMAN_H
+#ifndef WORKER_LIFE_THREAD_H
+#define WORKER_LIFE_THREAD_H
 
 #include "life/lease.h"
 #include "recover/scan.h"
@@ -15,9 +15,9 @@
 
 #include <pthread.h>
 
-struct watchman;
+struct life_thread;
 
-struct watchman_options {
+struct life_thread_options {
 	struct store_options store;
 	const char *name; /* of the worker */
 	struct source **sources;
@@ -33,7 +33,7 @@ struct watchman_options {
 	int64_t brake_ms;
 	bool no_startup; /* no cleanup after dead instances in watches[1…] */
 	/*
-	 * Called from the watchman's thread. `holding`: how many jobs the worker has in hand.
+	 * Called from this thread. `holding`: how many jobs the worker has in hand.
 	 * `taken`: we were declared dead; all in hand is lost, and a new incarnation is about to be
 	 * registered. `compare`: the database says that we have more jobs than that. `wake`: there
 	 * may be work, or our contact has changed.
@@ -51,12 +51,12 @@ struct watchman_options {
  * Registers the worker, cleans up after dead instances (watches[0], whose
  * workers all register, needs no such care), and starts the thread.
  */
-MUST_CHECK defib_err watchman_start(const struct watchman_options *o, struct watchman **out,
-                                    struct failure *f);
+MUST_CHECK defib_err life_thread_start(const struct life_thread_options *o,
+                                       struct life_thread **out, struct failure *f);
 /* The id of the present incarnation; 0 while a dead one is not registered anew. */
-int64_t watchman_worker(struct watchman *w);
-enum lease_contact watchman_contact(struct watchman *w);
+int64_t life_thread_worker(struct life_thread *w);
+enum lease_contact life_thread_contact(struct life_thread *w);
 /* Ends the thread; `leave` says goodbye in the registry. NULL is allowed. */
-void watchman_stop(struct watchman *w, bool leave);
+void life_thread_stop(struct life_thread *w, bool leave);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool_record.h: one record of a spool's file: a head with the record's number and checksums, and
- * its bytes. How each is read, checked, and found again behind damage.
+ * spool_format.h: the files of a spool. A record is a head with its number and checksums, and its
+ * bytes: how each is read, checked, and found again behind damage. A mark says up to which record
+ * they were taken, durably.
  */
-#ifndef WORKER_SPOOL_RECORD_H
-#define WORKER_SPOOL_RECORD_H
+#ifndef WORKER_SPOOL_FORMAT_H
+#define WORKER_SPOOL_FORMAT_H
 
 #include "base/buf.h"
 #include "base/fail.h"
@@ -42,5 +43,22 @@ MUST_CHECK defib_err record_next(int fd, off_t at, off_t size, uint64_t last, of
                                  struct failure *f);
 /* Head and bytes in one piece, so that a crash leaves a beginning of it. */
 void record_build(uint64_t number, const char *bytes, size_t n, struct buf *out);
+
+/* ---- the mark ---- */
+
+/*
+ * Two slots are written in turn, each with a checksum: a crash can ruin only the one that was
+ * being written, and the other holds the mark before.
+ */
+struct spool_mark {
+	int fd;
+	int next_slot;
+	uint64_t taken; /* number of the last record taken; 0: none */
+};
+
+MUST_CHECK defib_err mark_open(struct spool_mark *m, int folder, struct failure *f);
+void mark_close(struct spool_mark *m);
+/* When it fails the mark is where it was, or moved: an unknown outcome, safe to repeat. */
+MUST_CHECK defib_err mark_move(struct spool_mark *m, uint64_t taken, struct failure *f);
 
 #endif

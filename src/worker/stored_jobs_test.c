@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* side_queue_test.c: new work that waits goes in once and in order, whatever happens. */
-#include "worker/side_queue.h"
+/* stored_jobs_test.c: new work that waits goes in once and in order, whatever happens. */
+#include "worker/stored_jobs.h"
 
 #include "base/clock.h"
 #include "store/fault.h"
-#include "worker/side_record.h"
 #include "worker/source_test.h"
 #include "worker/spool.h"
 
@@ -27,10 +26,10 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 }
 
 /* The folder lives as long as the program; each test begins without what was in it. */
-static struct side_queue queue_of(struct bench *b)
+static struct stored_jobs queue_of(struct bench *b)
 {
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	return (struct side_queue){.folder = folder, .url = b->rig.url, .wait_ms = 60000};
+	return (struct stored_jobs){.folder = folder, .url = b->rig.url, .wait_ms = 60000};
 }
 
 static struct enqueue job_of(const char *kind, const char *payload)
@@ -38,22 +37,22 @@ static struct enqueue job_of(const char *kind, const char *payload)
 	return (struct enqueue){.queue = "q", .kind = kind, .payload = payload};
 }
 
-static void put(const struct side_queue *q, const char *kind)
+static void put(const struct stored_jobs *q, const char *kind)
 {
 	struct enqueue job = job_of(kind, "{\"n\": 1}");
 	struct failure f = {0};
-	char token[SIDE_TOKEN_SIZE];
-	side_token(token);
-	if (side_queue_put(q, token, &job, 1, &f))
+	char token[STORED_TOKEN_SIZE];
+	stored_token(token);
+	if (stored_jobs_put(q, token, &job, 1, &f))
 		fail_msg("%s", f.what);
 }
 
-static struct side_drained drained(const struct side_queue *q, struct store *s)
+static struct stored_drained drained(const struct stored_jobs *q, struct store *s)
 {
-	struct side_drained out = {0};
+	struct stored_drained out = {0};
 	struct failure f = {0};
-	while (side_queue_waits(q))
-		if (side_queue_drain(q, s, &out, &f))
+	while (stored_jobs_waits(q))
+		if (stored_jobs_drain(q, s, &out, &f))
 			fail_msg("%s", f.what);
 	return out;
 }
@@ -84,30 +83,30 @@ static void refuse_kind_x(struct bench *b)
 static void what_waits_goes_in_oldest_first(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
-	assert_false(side_queue_waits(&q));
+	struct stored_jobs q = queue_of(b);
+	assert_false(stored_jobs_waits(&q));
 	put(&q, "a");
 	put(&q, "b");
 	put(&q, "c");
-	assert_true(side_queue_waits(&q));
+	assert_true(stored_jobs_waits(&q));
 	assert_int_equal(drained(&q, b->rig.other).jobs, 3);
-	assert_false(side_queue_waits(&q));
+	assert_false(stored_jobs_waits(&q));
 	assert_kinds(b, "abc");
 }
 
 static void a_drain_that_ends_between_commit_and_take_puts_nothing_in_twice(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
-	struct side_drained out = {0};
+	struct stored_jobs q = queue_of(b);
+	struct stored_drained out = {0};
 	struct failure f = {0};
 	struct fault_plan plan = {.call = FAULT_COMMIT, .nth = 1, .when = FAULT_AFTER};
 	plan.code = DEFIB_UNKNOWN_OUTCOME;
 	struct store *s = fault_wrap(open_with((struct store_options){.url = b->rig.url}), &plan);
 	put(&q, "a");
 	put(&q, "b");
-	assert_int_equal(side_queue_drain(&q, s, &out, &f), DEFIB_UNKNOWN_OUTCOME);
-	assert_true(plan.fired && side_queue_waits(&q));
+	assert_int_equal(stored_jobs_drain(&q, s, &out, &f), DEFIB_UNKNOWN_OUTCOME);
+	assert_true(plan.fired && stored_jobs_waits(&q));
 	store_close(s);
 	assert_kinds(b, "ab");
 	assert_int_equal(drained(&q, b->rig.other).jobs, 0);
@@ -117,16 +116,16 @@ static void a_drain_that_ends_between_commit_and_take_puts_nothing_in_twice(void
 static void what_was_sent_and_may_be_committed_is_kept_and_goes_in_once(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
+	struct stored_jobs q = queue_of(b);
 	static const enum fault_when moments[] = {FAULT_BEFORE, FAULT_AFTER};
 	for (int i = 0; i < 2; i++) {
 		struct fault_plan plan = {.call = FAULT_COMMIT, .nth = 1, .when = moments[i]};
 		struct enqueue job = job_of(i ? "b" : "a", NULL);
-		struct side_sent sent = {.ids = (int64_t[1]){0}};
+		struct stored_sent sent = {.ids = (int64_t[1]){0}};
 		struct failure f = {0};
 		plan.code = DEFIB_UNKNOWN_OUTCOME;
 		struct store *s = fault_wrap(open_with((struct store_options){.url = b->rig.url}), &plan);
-		assert_int_equal(side_queue_send(&q, s, &job, 1, &sent, &f), DEFIB_OK);
+		assert_int_equal(stored_jobs_send(&q, s, &job, 1, &sent, &f), DEFIB_OK);
 		assert_true(sent.kept && sent.why.code == DEFIB_UNKNOWN_OUTCOME);
 		store_close(s);
 		drained(&q, b->rig.other);
@@ -137,7 +136,7 @@ static void what_was_sent_and_may_be_committed_is_kept_and_goes_in_once(void **s
 static void what_is_refused_for_ever_moves_aside_whole(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
+	struct stored_jobs q = queue_of(b);
 	struct enqueue two[] = {job_of("b", NULL), job_of("x", "{\"to\": \"ann\"}")};
 	struct failure f = {0};
 	struct spool *refused;
@@ -146,9 +145,9 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 	char aside[80];
 	refuse_kind_x(b);
 	put(&q, "a");
-	assert_int_equal(side_queue_put(&q, "token-of-two", two, 2, &f), DEFIB_OK);
+	assert_int_equal(stored_jobs_put(&q, "token-of-two", two, 2, &f), DEFIB_OK);
 	put(&q, "c");
-	struct side_drained out = drained(&q, b->rig.other);
+	struct stored_drained out = drained(&q, b->rig.other);
 	assert_int_equal(out.jobs, 2);
 	assert_int_equal(out.refused, 1);
 	assert_kinds(b, "ac");
@@ -163,18 +162,18 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 }
 
 /* A child of its own: puts, drains now and then, and answers by its exit code. */
-static void be_a_process(struct bench *b, struct side_queue q, int number)
+static void be_a_process(struct bench *b, struct stored_jobs q, int number)
 {
 	struct store *s = open_with((struct store_options){.url = b->rig.url, .lock_ms = 60000});
-	char kind[24], token[SIDE_TOKEN_SIZE];
+	char kind[24], token[STORED_TOKEN_SIZE];
 	for (int i = 0; i < PUTS; i++) {
-		struct side_drained out = {0};
+		struct stored_drained out = {0};
 		struct failure f = {0};
 		snprintf(kind, sizeof kind, "%d-%02d", number, i);
 		struct enqueue job = job_of(kind, NULL);
-		side_token(token);
-		if (side_queue_put(&q, token, &job, 1, &f) ||
-		    (i % 5 == number && side_queue_drain(&q, s, &out, &f))) {
+		stored_token(token);
+		if (stored_jobs_put(&q, token, &job, 1, &f) ||
+		    (i % 5 == number && stored_jobs_drain(&q, s, &out, &f))) {
 			fprintf(stderr, "%s\n", f.what);
 			_exit(1);
 		}
@@ -185,7 +184,7 @@ static void be_a_process(struct bench *b, struct side_queue q, int number)
 static void several_processes_fill_and_drain_it_at_once(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
+	struct stored_jobs q = queue_of(b);
 	pid_t pids[CHILDREN];
 	for (int i = 0; i < CHILDREN; i++) {
 		pids[i] = fork();
@@ -209,15 +208,15 @@ static void several_processes_fill_and_drain_it_at_once(void **state)
 static void who_owns_the_folder_for_long_is_told(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
+	struct stored_jobs q = queue_of(b);
 	struct spool_options o = {.folder = folder};
-	struct side_drained out = {0};
+	struct stored_drained out = {0};
 	struct failure f = {0};
 	struct spool *owned;
 	put(&q, "a");
 	q.wait_ms = 30;
 	assert_int_equal(spool_open(&o, &owned, &f), DEFIB_OK);
-	assert_int_equal(side_queue_drain(&q, b->rig.other, &out, &f), DEFIB_REFUSED);
+	assert_int_equal(stored_jobs_drain(&q, b->rig.other, &out, &f), DEFIB_REFUSED);
 	assert_non_null(strstr(f.what, "another process has held it"));
 	spool_close(owned);
 	assert_int_equal(drained(&q, b->rig.other).jobs, 1);
@@ -226,43 +225,43 @@ static void who_owns_the_folder_for_long_is_told(void **state)
 static void jobs_of_another_database_are_left_alone(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b), other = q;
+	struct stored_jobs q = queue_of(b), other = q;
 	struct enqueue job = job_of("b", NULL);
-	struct side_drained out = {0};
+	struct stored_drained out = {0};
 	struct failure f = {0};
 	other.url = "sqlite:/nowhere/other.db";
 	put(&other, "a");
-	assert_int_equal(side_queue_drain(&q, b->rig.other, &out, &f), DEFIB_USAGE);
+	assert_int_equal(stored_jobs_drain(&q, b->rig.other, &out, &f), DEFIB_USAGE);
 	assert_non_null(strstr(f.what, "holds jobs for file /nowhere/other.db"));
-	assert_int_equal(side_queue_put(&q, "t", &job, 1, &f), DEFIB_USAGE);
-	assert_true(side_queue_waits(&q));
+	assert_int_equal(stored_jobs_put(&q, "t", &job, 1, &f), DEFIB_USAGE);
+	assert_true(stored_jobs_waits(&q));
 	assert_kinds(b, "");
 }
 
 static void without_its_table_nothing_is_taken_for_refused(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
-	struct side_drained out = {0};
+	struct stored_jobs q = queue_of(b);
+	struct stored_drained out = {0};
 	struct failure f = {0};
 	bench_sql(b, "DROP TABLE " TOKENS);
 	put(&q, "a");
-	assert_int_equal(side_queue_drain(&q, b->rig.other, &out, &f), DEFIB_BAD_SQL);
+	assert_int_equal(stored_jobs_drain(&q, b->rig.other, &out, &f), DEFIB_BAD_SQL);
 	assert_non_null(strstr(f.next, "defib init"));
 	assert_int_equal(out.refused, 0);
-	assert_true(side_queue_waits(&q));
+	assert_true(stored_jobs_waits(&q));
 }
 
 static void what_is_sent_stands_behind_what_waits(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
+	struct stored_jobs q = queue_of(b);
 	struct enqueue jobs[] = {job_of("b", NULL), job_of("c", NULL)};
 	int64_t ids[2] = {0};
-	struct side_sent sent = {.ids = ids};
+	struct stored_sent sent = {.ids = ids};
 	struct failure f = {0};
 	put(&q, "a");
-	assert_int_equal(side_queue_send(&q, b->rig.other, jobs, 2, &sent, &f), DEFIB_OK);
+	assert_int_equal(stored_jobs_send(&q, b->rig.other, jobs, 2, &sent, &f), DEFIB_OK);
 	assert_false(sent.kept);
 	assert_true(ids[0] > 0 && ids[1] == ids[0] + 1);
 	assert_kinds(b, "abc");
@@ -271,7 +270,7 @@ static void what_is_sent_stands_behind_what_waits(void **state)
 static void more_than_a_batch_goes_in_in_order(void **state)
 {
 	struct bench *b = bench_of(state);
-	struct side_queue q = queue_of(b);
+	struct stored_jobs q = queue_of(b);
 	char kind[16];
 	for (int i = 0; i < 210; i++) {
 		snprintf(kind, sizeof kind, "%04d", i);
@@ -288,7 +287,7 @@ static void a_record_keeps_every_member(void **state)
 	(void)state;
 	struct arena a = ARENA_INIT;
 	struct buf record = BUF_INIT;
-	struct side_put got;
+	struct stored_put got;
 	struct enqueue job = {.queue = "q\"\n",
 	                      .kind = "k",
 	                      .payload = "{\"a\": \"\\u0000é\"}",
@@ -298,9 +297,9 @@ static void a_record_keeps_every_member(void **state)
 	                      .timeout_ms = 11,
 	                      .unique_key = "u",
 	                      .tags = "[\"t\"]"};
-	struct side_put put = {"token", "file /x", 1234, &job, 1};
-	side_record_write(&put, &record);
-	assert_true(side_record_read(buf_text(&record), record.len, &a, &got));
+	struct stored_put put = {"token", "file /x", 1234, &job, 1};
+	stored_put_write(&put, &record);
+	assert_true(stored_put_read(buf_text(&record), record.len, &a, &got));
 	assert_string_equal(got.token, "token");
 	assert_string_equal(got.database, "file /x");
 	assert_int_equal(got.at_ms, 1234);
@@ -313,7 +312,7 @@ static void a_record_keeps_every_member(void **state)
 	assert_int_equal(got.jobs->priority, -3);
 	assert_int_equal(got.jobs->max_attempts, 9);
 	assert_int_equal(got.jobs->timeout_ms, 11);
-	assert_false(side_record_read("{\"token\":\"t\"}", 13, &a, &got));
+	assert_false(stored_put_read("{\"token\":\"t\"}", 13, &a, &got));
 	buf_release(&record);
 	arena_release(&a);
 }
@@ -324,8 +323,8 @@ static void a_delay_counts_from_the_put(void **state)
 	static const int64_t cases[][2] = {{1000, 500}, {1200, 300}, {1500, 0}, {9000, 0}, {10, 500}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct enqueue job = {.delay_ms = 500};
-		struct side_put put = {"t", "d", 1000, &job, 1};
-		side_put_count_delays(&put, cases[i][0]);
+		struct stored_put put = {"t", "d", 1000, &job, 1};
+		stored_put_count_delays(&put, cases[i][0]);
 		assert_int_equal(job.delay_ms, cases[i][1]);
 	}
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * enqueue.h: putting jobs into the built-in queue.
+ * queue.h: jobs of the built-in queue, put in and cancelled from outside.
  */
-#ifndef WORKER_ENQUEUE_H
-#define WORKER_ENQUEUE_H
+#ifndef WORKER_QUEUE_H
+#define WORKER_QUEUE_H
 
+#include "recover/bound.h"
+#include "recover/candidate.h"
 #include "store/store.h"
 
 struct enqueue {
@@ -32,5 +34,18 @@ MUST_CHECK defib_err enqueue_and_wake(struct store *s, const char *url, const st
  * *state is its new state, "" when it is over.
  */
 MUST_CHECK defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure *f);
+
+/* ---- by a person, with an entry in the ledger ---- */
+
+struct queue_cancel {
+	struct session *session;
+	const struct bound *bound; /* of the built-in queue */
+	const char *actor, *reason, *batch;
+	bool dry_run;
+};
+
+/* RECOVERED, MISSING, or REFUSED: it is over, or ends already. Texts live in the arena. */
+MUST_CHECK defib_err queue_cancel(const struct queue_cancel *q, const char *job, struct arena *a,
+                                  struct candidate *out, struct failure *f);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watchman.c: see watchman.h. */
-#include "worker/watchman.h"
+/* life_thread.c: see life_thread.h. */
+#include "worker/life_thread.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/events.h"
 #include "ledger/jobs.h"
+#include "ledger/ledger.h"
 #include "life/fellows.h"
 #include "life/life.h"
 #include "life/registry.h"
 #include "store/dialect.h"
-#include "worker/returned.h"
 #include "worker/sweeper.h"
 
 #include <assert.h>
@@ -21,8 +22,8 @@
 #define LOOK_MS 5000        /* between looks at the list, where newcomers are told of … */
 #define LOOK_UNTOLD_MS 1000 /* … and where they are not: looking costs a file no round trip */
 
-struct watchman {
-	struct watchman_options options;
+struct life_thread {
+	struct life_thread_options options;
 	struct session session;
 	struct incarnation self;
 	struct fellows *fellows;
@@ -44,7 +45,7 @@ struct watchman {
 	bool started; /* cleanup after dead instances is done: until then we only live */
 };
 
-static int64_t worker_id(struct watchman *w)
+static int64_t worker_id(struct life_thread *w)
 {
 	pthread_mutex_lock(&w->lock);
 	int64_t id = w->worker;
@@ -52,14 +53,14 @@ static int64_t worker_id(struct watchman *w)
 	return id;
 }
 
-static void set_worker(struct watchman *w, int64_t id)
+static void set_worker(struct life_thread *w, int64_t id)
 {
 	pthread_mutex_lock(&w->lock);
 	w->worker = id;
 	pthread_mutex_unlock(&w->lock);
 }
 
-static void poke(struct watchman *w)
+static void poke(struct life_thread *w)
 {
 	uint64_t one = 1;
 	(void)!write(w->poke, &one, sizeof one);
@@ -67,7 +68,7 @@ static void poke(struct watchman *w)
 
 /* ---- what happened ---- */
 
-static void say_silence(struct watchman *w)
+static void say_silence(struct life_thread *w)
 {
 	const struct silence *s = &w->life.silence;
 	struct buf until = BUF_INIT;
@@ -87,7 +88,7 @@ static void say_silence(struct watchman *w)
 	buf_release(&until);
 }
 
-static void set_contact(struct watchman *w)
+static void set_contact(struct life_thread *w)
 {
 	enum lease_contact now = life_contact(&w->life, clock_boot_ms());
 	pthread_mutex_lock(&w->lock);
@@ -98,7 +99,7 @@ static void set_contact(struct watchman *w)
 		w->options.wake(w->options.ctx);
 }
 
-static void tell(struct watchman *w, const struct life_event *e)
+static void tell(struct life_thread *w, const struct life_event *e)
 {
 	life_tell(&w->life, e, clock_boot_ms());
 	if (w->life.outages != w->outages)
@@ -110,7 +111,7 @@ static void tell(struct watchman *w, const struct life_event *e)
 }
 
 /* The session; noticing when it is a new one. */
-static defib_err ready(struct watchman *w, struct failure *f)
+static defib_err ready(struct life_thread *w, struct failure *f)
 {
 	defib_err err = session_ready(&w->session, f);
 	if (err || w->opened == w->session.opened)
@@ -123,7 +124,7 @@ static defib_err ready(struct watchman *w, struct failure *f)
 
 /* ---- what is to be done ---- */
 
-static defib_err register_self(struct watchman *w, struct life_event *e, struct failure *f)
+static defib_err register_self(struct life_thread *w, struct life_event *e, struct failure *f)
 {
 	defib_err err = incarnation_self(&w->self, f);
 	if (!err)
@@ -136,8 +137,37 @@ static defib_err register_self(struct watchman *w, struct life_event *e, struct 
 	return DEFIB_OK;
 }
 
+/* The watch of its first source; a queue's source has a name of its own. */
+static const char *served(const struct life_thread_options *o)
+{
+	for (int i = 1; i < o->nwatches && o->nsources > 0; i++)
+		if (text_eq(o->watches[i]->name, o->sources[0]->name))
+			return o->watches[i]->name;
+	return o->watches[0]->name;
+}
+
+/* That somebody was wrong about a worker matters to who chooses thresholds. */
+static void note_returned(struct store *s, const struct life_thread_options *o, int64_t worker)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct ledger_entry entry = {.job = "*", .event = ENTRY_WORKER_RETURNED, .rule = "lease-lost"};
+	struct ledger_context ctx = {served(o), "returned",
+	                             arena_printf(&a, "worker:%lld", (long long)worker)};
+	defib_err err = store_begin(s, TX_WRITE, &f);
+	if (!err)
+		err = ledger_append(s, &ctx, &entry, 1, &a, &f);
+	if (!err)
+		err = store_commit(s, &f);
+	else
+		store_rollback(s);
+	if (err)
+		log_event(LOG_WARN, f.what);
+	arena_release(&a);
+}
+
 /* Dead for the database until it is registered anew, however long it is away. */
-static void lose_all(struct watchman *w)
+static void lose_all(struct life_thread *w)
 {
 	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; its jobs are lost");
 	note_returned(w->session.store, &w->options, worker_id(w));
@@ -146,7 +176,7 @@ static void lose_all(struct watchman *w)
 	w->options.taken(w->options.ctx);
 }
 
-static defib_err renew(struct watchman *w, struct life_event *e, struct failure *f)
+static defib_err renew(struct life_thread *w, struct life_event *e, struct failure *f)
 {
 	struct buf info = BUF_INIT;
 	w->options.info(w->options.ctx, &info);
@@ -158,7 +188,7 @@ static defib_err renew(struct watchman *w, struct life_event *e, struct failure 
 	return e->refused ? DEFIB_OK : err;
 }
 
-static defib_err look(struct watchman *w, bool whole, struct life_event *e, struct failure *f)
+static defib_err look(struct life_thread *w, bool whole, struct life_event *e, struct failure *f)
 {
 	struct registered *rows = NULL;
 	struct store *s = w->session.store;
@@ -168,7 +198,7 @@ static defib_err look(struct watchman *w, bool whole, struct life_event *e, stru
 	return err;
 }
 
-static defib_err read_locks(struct watchman *w, struct life_event *e, struct failure *f)
+static defib_err read_locks(struct life_thread *w, struct life_event *e, struct failure *f)
 {
 	int64_t *ids = NULL;
 	e->yes = w->life.leads;
@@ -177,8 +207,8 @@ static defib_err read_locks(struct watchman *w, struct life_event *e, struct fai
 	return err;
 }
 
-static defib_err declare_dead(struct watchman *w, const struct life_action *a, struct life_event *e,
-                              struct failure *f)
+static defib_err declare_dead(struct life_thread *w, const struct life_action *a,
+                              struct life_event *e, struct failure *f)
 {
 	defib_err err = registry_declare_dead(w->session.store, a->worker, &a->death, &e->yes, f);
 	if (!err && e->yes)
@@ -187,16 +217,16 @@ static defib_err declare_dead(struct watchman *w, const struct life_action *a, s
 	return err;
 }
 
-static void set_fellows(struct watchman *w)
+static void set_fellows(struct life_thread *w)
 {
 	int64_t ids[2 * PART_SIDE];
 	struct incarnation who[2 * PART_SIDE];
 	fellows_set(w->fellows, ids, who, part_fellows(&w->life.part, ids, who));
 }
 
-static void sweep(struct watchman *w, const struct life_action *a)
+static void sweep(struct life_thread *w, const struct life_action *a)
 {
-	const struct watchman_options *o = &w->options;
+	const struct life_thread_options *o = &w->options;
 	bool *which = ARENA_ARRAY(&w->arena, bool, o->nwatches);
 	which[0] = a->queue;
 	for (int i = 1; i < o->nwatches; i++)
@@ -205,7 +235,7 @@ static void sweep(struct watchman *w, const struct life_action *a)
 }
 
 /* What needs the database. */
-static defib_err ask(struct watchman *w, const struct life_action *a, struct life_event *e,
+static defib_err ask(struct life_thread *w, const struct life_action *a, struct life_event *e,
                      struct failure *f)
 {
 	defib_err err = ready(w, f);
@@ -234,7 +264,7 @@ static defib_err ask(struct watchman *w, const struct life_action *a, struct lif
 }
 
 /* What does not, or at least cannot fail. */
-static bool do_here(struct watchman *w, const struct life_action *a)
+static bool do_here(struct life_thread *w, const struct life_action *a)
 {
 	if (a->what == LIFE_RETURN)
 		lose_all(w);
@@ -259,7 +289,7 @@ static void say_failure(const struct life_action *a, const struct failure *f)
 		log_event(a->what == LIFE_REGISTER ? LOG_ERROR : LOG_WARN, f->what);
 }
 
-static defib_err perform(struct watchman *w, const struct life_action *a, struct failure *f)
+static defib_err perform(struct life_thread *w, const struct life_action *a, struct failure *f)
 {
 	struct life_event e = {.what = LIFE_DONE};
 	defib_err err = do_here(w, a) ? DEFIB_OK : ask(w, a, &e, f);
@@ -274,7 +304,7 @@ static defib_err perform(struct watchman *w, const struct life_action *a, struct
 
 /* ---- the loop ---- */
 
-static bool take_pokes(struct watchman *w)
+static bool take_pokes(struct life_thread *w)
 {
 	uint64_t n;
 	(void)!read(w->poke, &n, sizeof n);
@@ -287,7 +317,7 @@ static bool take_pokes(struct watchman *w)
 }
 
 /* A newcomer was told of; or the session has been ended. */
-static bool hear_session(struct watchman *w)
+static bool hear_session(struct life_thread *w)
 {
 	struct store *s = w->session.store;
 	if (!s || !store_notified(s))
@@ -296,7 +326,7 @@ static bool hear_session(struct watchman *w)
 	return true;
 }
 
-static void take_exits(struct watchman *w)
+static void take_exits(struct life_thread *w)
 {
 	int64_t id;
 	bool seen;
@@ -304,7 +334,7 @@ static void take_exits(struct watchman *w)
 		tell(w, &(struct life_event){.what = LIFE_EXIT, .id = id, .seen = seen});
 }
 
-static bool wait_for(struct watchman *w, int64_t ms)
+static bool wait_for(struct life_thread *w, int64_t ms)
 {
 	/* What was told while a statement ran makes nothing readable. */
 	bool heard = hear_session(w);
@@ -321,9 +351,9 @@ static bool wait_for(struct watchman *w, int64_t ms)
 	return fds[0].revents && take_pokes(w);
 }
 
-static void *watchman_main(void *arg)
+static void *life_thread_main(void *arg)
 {
-	struct watchman *w = arg;
+	struct life_thread *w = arg;
 	bool stop = false;
 	while (!stop) {
 		struct failure f = {0};
@@ -341,9 +371,9 @@ static void *watchman_main(void *arg)
 }
 
 /* A line a watch; a source that is none of the others is a queue of the built-in one. */
-static void name_served(struct watchman *w)
+static void name_served(struct life_thread *w)
 {
-	const struct watchman_options *o = &w->options;
+	const struct life_thread_options *o = &w->options;
 	for (int i = 0; i < o->nsources; i++) {
 		const char *name = o->watches[0]->name;
 		for (int k = 1; k < o->nwatches; k++)
@@ -354,7 +384,7 @@ static void name_served(struct watchman *w)
 	}
 }
 
-static void watchman_free(struct watchman *w)
+static void life_thread_free(struct life_thread *w)
 {
 	sweeper_free(w->sweeper);
 	buf_release(&w->serves);
@@ -376,9 +406,9 @@ static void bound_calls(struct store_options *o, int64_t ms)
 	o->lock_ms = ms / 2;
 }
 
-static struct watchman *watchman_new(const struct watchman_options *o)
+static struct life_thread *life_thread_new(const struct life_thread_options *o)
 {
-	struct watchman *w = mem_alloc(sizeof *w);
+	struct life_thread *w = mem_alloc(sizeof *w);
 	enum store_engine engine;
 	bool known = store_engine_of(o->store.url, &engine, NULL);
 	int64_t look_ms = known && !dialect_of(engine)->can_notify ? LOOK_UNTOLD_MS : LOOK_MS;
@@ -407,25 +437,26 @@ static struct watchman *watchman_new(const struct watchman_options *o)
 }
 
 /* The first thing in a life. */
-static defib_err begin_life(struct watchman *w, struct failure *f)
+static defib_err begin_life(struct life_thread *w, struct failure *f)
 {
 	struct life_action first = life_next(&w->life, clock_boot_ms());
 	assert(first.what == LIFE_REGISTER);
 	return perform(w, &first, f);
 }
 
-defib_err watchman_start(const struct watchman_options *o, struct watchman **out, struct failure *f)
+defib_err life_thread_start(const struct life_thread_options *o, struct life_thread **out,
+                            struct failure *f)
 {
-	struct watchman *w = watchman_new(o);
+	struct life_thread *w = life_thread_new(o);
 	defib_err err = w->poke < 0 ? fail(f, DEFIB_IO, "cannot make an eventfd") : DEFIB_OK;
 	if (!err)
 		err = fellows_open(&w->fellows, f);
 	if (!err)
 		err = begin_life(w, f);
-	if (!err && pthread_create(&w->thread, NULL, watchman_main, w) != 0)
+	if (!err && pthread_create(&w->thread, NULL, life_thread_main, w) != 0)
 		err = fail(f, DEFIB_IO, "cannot start a thread for the lease");
 	if (err) {
-		watchman_free(w);
+		life_thread_free(w);
 		return err;
 	}
 	/* The lease is renewed beside it. A sweep would treat these rows as any others. */
@@ -437,19 +468,19 @@ defib_err watchman_start(const struct watchman_options *o, struct watchman **out
 	poke(w);
 	err = sweeper_run(w->sweeper, f);
 	if (err) {
-		watchman_stop(w, true);
+		life_thread_stop(w, true);
 		return err;
 	}
 	*out = w;
 	return DEFIB_OK;
 }
 
-int64_t watchman_worker(struct watchman *w)
+int64_t life_thread_worker(struct life_thread *w)
 {
 	return worker_id(w);
 }
 
-enum lease_contact watchman_contact(struct watchman *w)
+enum lease_contact life_thread_contact(struct life_thread *w)
 {
 	pthread_mutex_lock(&w->lock);
 	enum lease_contact c = w->contact;
@@ -457,7 +488,7 @@ enum lease_contact watchman_contact(struct watchman *w)
 	return c;
 }
 
-void watchman_stop(struct watchman *w, bool leave)
+void life_thread_stop(struct life_thread *w, bool leave)
 {
 	struct failure f = {0};
 	if (!w)
@@ -471,5 +502,5 @@ void watchman_stop(struct watchman *w, bool leave)
 	if (leave && w->session.store && !w->session.store->lost &&
 	    registry_leave(w->session.store, w->worker, &w->self, &f))
 		log_event(LOG_WARN, f.what);
-	watchman_free(w);
+	life_thread_free(w);
 }

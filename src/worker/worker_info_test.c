@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/took.h"
+#include "worker/worker_info.h"
 
 #include "base/test.h"
 
-static void assert_says(const struct took *t, const char *expected)
+static void assert_says(const struct job_times *t, const char *expected)
 {
 	struct buf out = BUF_INIT;
-	took_json(t, &out);
+	job_times_json(t, &out);
 	assert_string_equal(buf_text(&out), expected);
 	buf_release(&out);
 }
@@ -14,24 +14,24 @@ static void assert_says(const struct took *t, const char *expected)
 static void nothing_ran_yet(void **state)
 {
 	(void)state;
-	assert_says(&(struct took){0}, "{\"sum\":0.000,\"buckets\":{}}");
+	assert_says(&(struct job_times){0}, "{\"sum\":0.000,\"buckets\":{}}");
 }
 
 static void a_bound_belongs_to_its_bucket(void **state)
 {
 	(void)state;
-	struct took t = {0};
-	took_add(&t, 500);
-	took_add(&t, 501);
-	took_add(&t, 0);
+	struct job_times t = {0};
+	job_times_add(&t, 500);
+	job_times_add(&t, 501);
+	job_times_add(&t, 0);
 	assert_says(&t, "{\"sum\":1.001,\"buckets\":{\"0.01\":1,\"0.5\":1,\"1\":1}}");
 }
 
 static void what_is_longer_than_all_has_a_bucket_too(void **state)
 {
 	(void)state;
-	struct took t = {0};
-	took_add(&t, INT64_C(2) * 86400000);
+	struct job_times t = {0};
+	job_times_add(&t, INT64_C(2) * 86400000);
 	assert_says(&t, "{\"sum\":172800.000,\"buckets\":{\"+Inf\":1}}");
 }
 

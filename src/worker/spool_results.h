@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool_list.h: results in a spool, known by their claims, so that none is kept twice. In the list
- * of what was set aside a record is the reason, a new line, and the result as it was.
+ * spool_results.h: results in a spool, known by their claims, so that none is kept twice. In the
+ * list of what was set aside a record is the reason, a new line, and the result as it was.
  */
-#ifndef WORKER_SPOOL_LIST_H
-#define WORKER_SPOOL_LIST_H
+#ifndef WORKER_SPOOL_RESULTS_H
+#define WORKER_SPOOL_RESULTS_H
 
+#include "base/buf.h"
+#include "worker/source.h"
 #include "worker/spool.h"
-#include "worker/spool_result.h"
+
+/* The end of a job, as JSON: whoever finds it can offer it, fenced like any other. */
+struct spool_result {
+	const char *source; /* its name */
+	int64_t worker;     /* the incarnation that claimed the job */
+	const char *token;  /* as its program saw it; NULL: it saw none */
+	struct settlement end;
+};
+
+void spool_result_encode(const struct spool_result *r, struct buf *out);
+/*
+ * False: it cannot be understood. What could be is in *out then: its source "" or more, its key ""
+ * or more. Texts are in the arena.
+ */
+bool spool_result_decode(const char *bytes, size_t n, struct arena *a, struct spool_result *out);
+/* Which end of which job it is: the same for every record of the same claim. */
+uint64_t spool_result_id(int64_t worker, const char *key, int64_t epoch);
+
+/* ---- results in a spool ---- */
 
 #define SPOOL_WHY_MOST 400 /* bytes of a reason */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* enqueue_test.c: what is put into the built-in queue, on both engines. */
-#include "worker/enqueue.h"
+/* queue_test.c: what is put into the built-in queue, on both engines. */
+#include "worker/queue.h"
 
 #include "worker/source_test.h"
 

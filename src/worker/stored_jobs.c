@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* side_queue.c: see side_queue.h. */
-#include "worker/side_queue.h"
+/* stored_jobs.c: see stored_jobs.h. */
+#include "worker/stored_jobs.h"
 
 #include "base/chance.h"
 #include "base/clock.h"
@@ -9,13 +9,13 @@
 #include "ledger/schema.h"
 #include "store/dialect.h"
 #include "store/relation.h"
-#include "worker/side_record.h"
 #include "worker/spool.h"
 #include "worker/spool_file.h"
 #include "worker/wake.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <jansson.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -28,12 +28,12 @@
 struct batch {
 	struct arena arena;
 	struct spool_record records[BATCH_PUTS];
-	struct side_put puts[BATCH_PUTS];
+	struct stored_put puts[BATCH_PUTS];
 	bool known[BATCH_PUTS]; /* its token is there: it went in before */
 	int n;
 };
 
-void side_token(char token[SIDE_TOKEN_SIZE])
+void stored_token(char token[STORED_TOKEN_SIZE])
 {
 	unsigned char bits[16];
 	/* Never short for so few, once the kernel has its seed. */
@@ -51,7 +51,7 @@ static void pause_ms(int64_t ms)
 }
 
 /* Own the folder; whoever has it is waited for. */
-static defib_err own(const struct side_queue *q, struct spool **out, struct failure *f)
+static defib_err own(const struct stored_jobs *q, struct spool **out, struct failure *f)
 {
 	struct spool_options o = {.folder = q->folder};
 	int64_t until = clock_boot_ms() + q->wait_ms;
@@ -68,7 +68,7 @@ static defib_err own(const struct side_queue *q, struct spool **out, struct fail
 	return err;
 }
 
-bool side_queue_waits(const struct side_queue *q)
+bool stored_jobs_waits(const struct stored_jobs *q)
 {
 	/* What is taken is cut off: a file without a byte holds nothing. */
 	struct buf path = BUF_INIT;
@@ -81,7 +81,7 @@ bool side_queue_waits(const struct side_queue *q)
 
 /* ---- whose it is ---- */
 
-static defib_err refuse_foreign(const struct side_queue *q, const struct side_put *put,
+static defib_err refuse_foreign(const struct stored_jobs *q, const struct stored_put *put,
                                 struct failure *f)
 {
 	struct buf ours = BUF_INIT;
@@ -96,31 +96,31 @@ static defib_err refuse_foreign(const struct side_queue *q, const struct side_pu
 	return err;
 }
 
-static defib_err refuse_mixing(const struct side_queue *q, struct spool *spool, struct failure *f)
+static defib_err refuse_mixing(const struct stored_jobs *q, struct spool *spool, struct failure *f)
 {
 	struct arena a = ARENA_INIT;
-	struct side_put first;
+	struct stored_put first;
 	const char *bytes;
 	size_t n;
 	defib_err err = DEFIB_OK;
-	if (spool_peek(spool, &bytes, &n) && side_record_read(bytes, n, &a, &first))
+	if (spool_peek(spool, &bytes, &n) && stored_put_read(bytes, n, &a, &first))
 		err = refuse_foreign(q, &first, f);
 	arena_release(&a);
 	return err;
 }
 
-defib_err side_queue_put(const struct side_queue *q, const char *token, const struct enqueue *jobs,
-                         int n, struct failure *f)
+defib_err stored_jobs_put(const struct stored_jobs *q, const char *token,
+                          const struct enqueue *jobs, int n, struct failure *f)
 {
 	struct buf record = BUF_INIT, database = BUF_INIT;
 	struct spool *spool = NULL;
 	store_target(q->url, &database);
-	struct side_put put = {.token = token,
-	                       .database = buf_text(&database),
-	                       .at_ms = clock_wall_us() / 1000,
-	                       .jobs = (struct enqueue *)jobs,
-	                       .n = n};
-	side_record_write(&put, &record);
+	struct stored_put put = {.token = token,
+	                         .database = buf_text(&database),
+	                         .at_ms = clock_wall_us() / 1000,
+	                         .jobs = (struct enqueue *)jobs,
+	                         .n = n};
+	stored_put_write(&put, &record);
 	defib_err err = own(q, &spool, f);
 	if (!err)
 		err = refuse_mixing(q, spool, f);
@@ -237,7 +237,7 @@ static defib_err insert_batch(struct store *s, struct batch *b, int64_t **ids, i
 
 /* ---- draining ---- */
 
-static defib_err read_batch(const struct side_queue *q, struct spool *spool, int most,
+static defib_err read_batch(const struct stored_jobs *q, struct spool *spool, int most,
                             struct batch *b, struct failure *f)
 {
 	int64_t now_ms = clock_wall_us() / 1000;
@@ -245,18 +245,18 @@ static defib_err read_batch(const struct side_queue *q, struct spool *spool, int
 	int n = spool_peek_many(spool, b->records, most, BATCH_BYTES, &b->arena);
 	defib_err err = DEFIB_OK;
 	for (b->n = 0; b->n < n && !err; b->n++) {
-		struct side_put *put = &b->puts[b->n];
+		struct stored_put *put = &b->puts[b->n];
 		const struct spool_record *r = &b->records[b->n];
-		if (!side_record_read(r->bytes, r->n, &b->arena, put))
+		if (!stored_put_read(r->bytes, r->n, &b->arena, put))
 			break;
-		side_put_count_delays(put, now_ms);
+		stored_put_count_delays(put, now_ms);
 		err = refuse_foreign(q, put, f);
 	}
 	return err;
 }
 
 /* The oldest is never going in: where a person finds it, and out of the way. */
-static defib_err set_aside(const struct side_queue *q, struct spool *spool, const char *why,
+static defib_err set_aside(const struct stored_jobs *q, struct spool *spool, const char *why,
                            struct failure *f)
 {
 	struct buf folder = BUF_INIT;
@@ -288,8 +288,8 @@ static bool for_ever(const struct failure *f)
 }
 
 /* One batch; *alone counts down how many puts go one by one, because one of them is refused. */
-static defib_err drain_batch(const struct side_queue *q, struct store *s, struct spool *spool,
-                             struct batch *b, int *alone, struct side_drained *out,
+static defib_err drain_batch(const struct stored_jobs *q, struct store *s, struct spool *spool,
+                             struct batch *b, int *alone, struct stored_drained *out,
                              struct failure *f)
 {
 	int64_t *ids;
@@ -332,13 +332,13 @@ static defib_err need_table(struct store *s, struct failure *f)
 	return err;
 }
 
-defib_err side_queue_drain(const struct side_queue *q, struct store *s, struct side_drained *out,
-                           struct failure *f)
+defib_err stored_jobs_drain(const struct stored_jobs *q, struct store *s,
+                            struct stored_drained *out, struct failure *f)
 {
 	int64_t until = clock_boot_ms() + TURN_MS, jobs = out->jobs;
 	struct spool *spool = NULL;
 	int alone = 0;
-	if (!side_queue_waits(q))
+	if (!stored_jobs_waits(q))
 		return DEFIB_OK;
 	defib_err err = need_table(s, f);
 	if (!err)
@@ -365,29 +365,29 @@ static bool is_away(const struct failure *f)
 }
 
 /* What waits goes before what is sent now, as long as we are willing to wait for it. */
-static defib_err drain_before(const struct side_queue *q, struct store *s, struct failure *f)
+static defib_err drain_before(const struct stored_jobs *q, struct store *s, struct failure *f)
 {
-	struct side_drained done = {0};
+	struct stored_drained done = {0};
 	int64_t until = clock_boot_ms() + q->wait_ms;
 	defib_err err = DEFIB_OK;
-	while (!err && side_queue_waits(q)) {
+	while (!err && stored_jobs_waits(q)) {
 		if (clock_boot_ms() > until)
 			return fail(f, DEFIB_TIMEOUT, "%s still has jobs to enqueue", q->folder);
-		err = side_queue_drain(q, s, &done, f);
-		if (!err && side_queue_waits(q))
+		err = stored_jobs_drain(q, s, &done, f);
+		if (!err && stored_jobs_waits(q))
 			pause_ms(LOOK_MS * (int64_t)2); /* let others own it too */
 	}
 	return err;
 }
 
 static defib_err send_now(struct store *s, const struct enqueue *jobs, int n,
-                          struct side_sent *sent, struct failure *f)
+                          struct stored_sent *sent, struct failure *f)
 {
 	struct batch *b = mem_alloc(sizeof *b);
 	int64_t *ids;
 	int got = 0;
 	b->n = 1;
-	b->puts[0] = (struct side_put){.token = sent->token, .jobs = (struct enqueue *)jobs, .n = n};
+	b->puts[0] = (struct stored_put){.token = sent->token, .jobs = (struct enqueue *)jobs, .n = n};
 	defib_err err = insert_batch(s, b, &ids, &got, f);
 	if (!err)
 		memcpy(sent->ids, ids, sizeof *ids * (size_t)got);
@@ -396,12 +396,12 @@ static defib_err send_now(struct store *s, const struct enqueue *jobs, int n,
 	return err;
 }
 
-defib_err side_queue_send(const struct side_queue *q, struct store *s, const struct enqueue *jobs,
-                          int n, struct side_sent *sent, struct failure *f)
+defib_err stored_jobs_send(const struct stored_jobs *q, struct store *s, const struct enqueue *jobs,
+                           int n, struct stored_sent *sent, struct failure *f)
 {
 	defib_err err = sent->why.code;
 	assert((s == NULL) == (err != DEFIB_OK));
-	side_token(sent->token);
+	stored_token(sent->token);
 	sent->kept = false;
 	if (s)
 		err = drain_before(q, s, &sent->why);
@@ -413,9 +413,149 @@ defib_err side_queue_send(const struct side_queue *q, struct store *s, const str
 		*f = sent->why;
 		return err;
 	}
-	err = side_queue_put(q, sent->token, jobs, n, f);
+	err = stored_jobs_put(q, sent->token, jobs, n, f);
 	sent->kept = !err;
 	if (err)
 		fail_prefix(f, "%s; the jobs were not stored either", sent->why.what);
+	return err;
+}
+
+/* ---- a put as a record ---- */
+
+/* Every member of a job; what is NULL or 0 is left out. */
+static const struct {
+	const char *name;
+	size_t offset;
+	bool text;
+} members[] = {
+	{"queue", offsetof(struct enqueue, queue), true},
+	{"kind", offsetof(struct enqueue, kind), true},
+	{"payload", offsetof(struct enqueue, payload), true},
+	{"delay_ms", offsetof(struct enqueue, delay_ms), false},
+	{"priority", offsetof(struct enqueue, priority), false},
+	{"max_attempts", offsetof(struct enqueue, max_attempts), false},
+	{"timeout_ms", offsetof(struct enqueue, timeout_ms), false},
+	{"unique_key", offsetof(struct enqueue, unique_key), true},
+	{"tags", offsetof(struct enqueue, tags), true},
+};
+#define NMEMBERS (sizeof members / sizeof *members)
+_Static_assert(sizeof(struct enqueue) == NMEMBERS * 8, "a member of a job is missing here");
+
+static void job_write(const struct enqueue *job, struct buf *out)
+{
+	const char *comma = "{";
+	for (size_t i = 0; i < NMEMBERS; i++) {
+		const char *at = (const char *)job + members[i].offset;
+		const char *text = members[i].text ? *(const char *const *)at : NULL;
+		int64_t number = members[i].text ? 0 : *(const int64_t *)at;
+		if (!text && !number)
+			continue;
+		buf_addf(out, "%s\"%s\":", comma, members[i].name);
+		if (text)
+			buf_add_json(out, text);
+		else
+			buf_addf(out, "%lld", (long long)number);
+		comma = ",";
+	}
+	buf_add(out, "}");
+}
+
+void stored_put_write(const struct stored_put *put, struct buf *out)
+{
+	buf_add(out, "{\"token\":");
+	buf_add_json(out, put->token);
+	buf_addf(out, ",\"at_ms\":%lld,\"database\":", (long long)put->at_ms);
+	buf_add_json(out, put->database);
+	buf_add(out, ",\"jobs\":[");
+	for (int i = 0; i < put->n; i++) {
+		buf_add(out, i ? "," : "");
+		job_write(&put->jobs[i], out);
+	}
+	buf_add(out, "]}");
+}
+
+static const char *text_of(const json_t *object, const char *name, struct arena *a)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+	return text ? arena_strdup(a, text) : NULL;
+}
+
+static bool job_read(const json_t *object, struct arena *a, struct enqueue *job)
+{
+	for (size_t i = 0; i < NMEMBERS; i++) {
+		char *at = (char *)job + members[i].offset;
+		if (members[i].text)
+			*(const char **)at = text_of(object, members[i].name, a);
+		else
+			*(int64_t *)at = json_integer_value(json_object_get(object, members[i].name));
+	}
+	return job->queue && job->kind;
+}
+
+bool stored_put_read(const char *bytes, size_t n, struct arena *a, struct stored_put *put)
+{
+	json_t *record = json_loadb(bytes, n, 0, NULL);
+	const json_t *jobs = json_object_get(record, "jobs");
+	*put = (struct stored_put){.token = text_of(record, "token", a),
+	                           .database = text_of(record, "database", a),
+	                           .at_ms = json_integer_value(json_object_get(record, "at_ms")),
+	                           .n = (int)json_array_size(jobs)};
+	bool good = put->token && put->database && put->n > 0;
+	put->jobs = ARENA_ARRAY(a, struct enqueue, put->n);
+	for (int i = 0; good && i < put->n; i++)
+		good = job_read(json_array_get(jobs, (size_t)i), a, &put->jobs[i]);
+	json_decref(record);
+	return good;
+}
+
+void stored_put_count_delays(struct stored_put *put, int64_t now_ms)
+{
+	/* A clock that was set back must not make anybody wait longer than he asked for. */
+	int64_t waited_ms = now_ms > put->at_ms ? now_ms - put->at_ms : 0;
+	for (int i = 0; i < put->n; i++) {
+		int64_t *delay_ms = &put->jobs[i].delay_ms;
+		*delay_ms = *delay_ms > waited_ms ? *delay_ms - waited_ms : 0;
+	}
+}
+
+/* ---- from time to time ---- */
+
+#define EVERY_MS 1000
+#define MORE_MS 30 /* while more waits: others own its folder meanwhile */
+
+bool stored_jobs_due(struct stored_jobs_timer *t)
+{
+	int64_t now = clock_boot_ms();
+	if (!t->queue.folder || now < t->due_ms)
+		return false;
+	t->due_ms = now + EVERY_MS;
+	return stored_jobs_waits(&t->queue);
+}
+
+/* Another that drains it, or a database that is away, is nothing to tell. */
+static void complain(struct stored_jobs_timer *t, const struct failure *f)
+{
+	if (f->code == DEFIB_REFUSED || store_away(f->code) || t->complained)
+		return;
+	t->complained = true;
+	log_event(LOG_ERROR, "stored jobs cannot be enqueued", LOG_STR("because", f->what),
+	          LOG_STR("next", f->next));
+}
+
+defib_err stored_jobs_tick(struct stored_jobs_timer *t, struct session *s)
+{
+	struct stored_drained done = {0};
+	struct failure f = {0};
+	defib_err err = session_ready(s, &f);
+	if (!err)
+		err = stored_jobs_drain(&t->queue, s->store, &done, &f);
+	if (done.jobs)
+		log_event(LOG_INFO, "enqueued stored jobs", LOG_INT("jobs", done.jobs),
+		          LOG_STR("folder", t->queue.folder));
+	if (err)
+		complain(t, &f);
+	else
+		t->complained = false;
+	t->due_ms = clock_boot_ms() + (!err && stored_jobs_waits(&t->queue) ? MORE_MS : EVERY_MS);
 	return err;
 }
