@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -29,6 +30,13 @@ watches:
     crash_budget: off
     statement_timeout: 60s
 """
+# The guard is asked about every job, and its pace lets all of them through.
+DAEMON = """
+    every: 2s
+    guard: {pace: 100000, burst: 100000}
+"""
+PASS = re.compile(r"msg=scan .*recovered=(\d+) .*took_ms=(\d+) ")
+PASS_S = 60
 
 
 @dataclasses.dataclass
@@ -44,6 +52,8 @@ class Bench:
         self.program = program
         self.config = folder / "defib.yaml"
         self.config.write_text(CONFIG.format(url=server.url()))
+        self.daemon_config = folder / "daemon.yaml"
+        self.daemon_config.write_text(self.config.read_text() + DAEMON.lstrip("\n"))
         self.out = folder / "out"
         self.session = server.connect()
         self.cursor = self.session.cursor()
@@ -133,6 +143,35 @@ class Bench:
         wall_ms = (time.monotonic() - start) * 1000
         result = {"watches": [{"took_ms": 0}], "recovered": 0} if text else json.loads(said)
         return Cost(wall_ms, result["watches"][0]["took_ms"], rss_mib, result["recovered"])
+
+    def daemon_recovers(self, n, turns):
+        """What the passes of a running daemon take that recover n rows, in whole ms."""
+        took = []
+        with open(self.out, "w+") as log:
+            child = subprocess.Popen([self.program, "daemon", "--verbose", "--log", "logfmt", "-c",
+                                      self.daemon_config], stdout=subprocess.DEVNULL, stderr=log)
+            try:
+                while len(took) < turns:
+                    self._pass(child, 0, os.path.getsize(self.out))
+                    begun = os.path.getsize(self.out)  # and the next pass is some time away
+                    self.make_stuck(n)
+                    took.append(self._pass(child, n, begun))
+            finally:
+                child.terminate()
+                child.wait()
+        return took
+
+    def _pass(self, child, n, begun):
+        """Wait for a pass that recovers n, in the log from `begun` on."""
+        start = time.monotonic()
+        while time.monotonic() - start < PASS_S and child.poll() is None:
+            with open(self.out) as lines:
+                lines.seek(begun)
+                for recovered, took_ms in PASS.findall(lines.read()):
+                    if int(recovered) == n:
+                        return int(took_ms)
+            time.sleep(0.01)
+        raise RuntimeError(f"no pass of the daemon recovered {n}: " + self.out.read_text()[-1000:])
 
     def forget_statements(self):
         self.sql("SELECT pg_stat_statements_reset()")
