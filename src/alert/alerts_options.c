@@ -119,9 +119,7 @@ static const struct opt_row rule_rows[] = {
 static void refuse(struct cfg_reader *r, struct cfg_mark at, const char *what, const char *name,
                    const char *const *names)
 {
-	const char *near = text_nearest(name, names);
-	cfg_problem(r, at, "there is no %s \"%s\"%s%s%s", what, name, near ? "; did you mean \"" : "",
-	            near ? near : "", near ? "\"?" : "");
+	cfg_problem(r, at, "there is no %s \"%s\"%s", what, name, text_hint(name, names).text);
 }
 
 /* The one way in which a rule's limit is given. */
@@ -274,10 +272,7 @@ static void check_sinks(struct cfg_reader *r, struct cfg_mark at, const struct t
 static void check_alerts(struct cfg_reader *r, const struct settings *all)
 {
 	const struct alert_settings *s = settings_alerts(all);
-	const char **watches = ARENA_ARRAY(r->arena, const char *, all->nwatches + 2);
-	for (int i = 0; i < all->nwatches; i++)
-		watches[i] = all->watches[i].name;
-	watches[all->nwatches] = BUILTIN_NAME;
+	const char *const *watches = settings_watch_names(all, BUILTIN_NAME, r->arena);
 	check_sinks(r, s->at, &s->sinks, settings_sinks(all));
 	for (int i = 0; i < s->nrules; i++) {
 		const struct alert_rule *rule = &s->rules[i];

@@ -4,6 +4,8 @@
  */
 #include "base/fail.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <stdarg.h>
 
@@ -34,6 +36,14 @@ void fail_next(struct failure *f, const char *fmt, ...)
 	vsnprintf(next, sizeof(next), fmt, args);
 	va_end(args);
 	memcpy(f->next, next, sizeof(next));
+}
+
+bool fail_nearest(struct failure *f, const char *word, const char *const *names)
+{
+	const char *near = text_nearest(word, names);
+	if (near)
+		fail_next(f, "did you mean \"%s\"?", near);
+	return near != NULL;
 }
 
 void fail_prefix(struct failure *f, const char *fmt, ...)

@@ -133,6 +133,19 @@ const char *text_nearest(const char *word, const char *const *candidates)
 	return nearest;
 }
 
+struct hint hint_of(const char *near, const char *before, const char *after)
+{
+	struct hint hint = {""};
+	if (near)
+		snprintf(hint.text, sizeof hint.text, "; did you mean %s%s%s?", before, near, after);
+	return hint;
+}
+
+struct hint text_hint(const char *word, const char *const *candidates)
+{
+	return hint_of(text_nearest(word, candidates), "\"", "\"");
+}
+
 struct span {
 	const char *start;
 	size_t len;

@@ -30,6 +30,13 @@ void utf8_copy(char *to, size_t size, const char *text);
  * enough to be a likely slip. `candidates` ends with NULL.
  */
 const char *text_nearest(const char *word, const char *const *candidates);
+/* "; did you mean \"stuck_after\"?", to end a sentence with; nothing where none is near enough. */
+struct hint {
+	char text[96];
+};
+struct hint text_hint(const char *word, const char *const *candidates);
+/* The same of a word that was found, with what stands before and behind it. */
+struct hint hint_of(const char *near, const char *before, const char *after);
 /* A database URL with any password replaced by "***"; other text unchanged. */
 void url_redact(const char *url, struct buf *out);
 /* Overwrite the password part of a URL in place with '*' (for argv). */

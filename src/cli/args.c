@@ -102,9 +102,8 @@ int cli_unknown_command(const char *word)
 	for (const struct command *cmd = commands; cmd->name; cmd++)
 		names[n++] = cmd->name;
 	names[n] = NULL;
-	const char *near = text_nearest(word, names);
-	return cli_usage("unknown command \"%s\"%s%s%s; see defib --help", word,
-	                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	return cli_usage("unknown command \"%s\"%s; see defib --help", word,
+	                 text_hint(word, names).text);
 }
 
 static int unknown_option(struct cli *c, const char *name)
@@ -120,9 +119,9 @@ static int unknown_option(struct cli *c, const char *name)
 		names[n++] = cli_option_of_key(&c->arena, row->name);
 	names[n] = NULL;
 	const char *near = text_nearest(name, names);
-	return cli_usage("unknown option --%s%s%s%s; see defib %s%s--help", name,
-	                 near ? "; did you mean --" : "", near ? near : "", near ? "?" : "",
-	                 c->command ? c->command->name : "", c->command ? " " : "");
+	return cli_usage("unknown option --%s%s; see defib %s%s--help", name,
+	                 hint_of(near, "--", "").text, c->command ? c->command->name : "",
+	                 c->command ? " " : "");
 }
 
 static int set_global(struct cli *c, const char *name, const char *value)

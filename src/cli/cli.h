@@ -106,8 +106,9 @@ const char *cli_option_of_key(struct arena *a, const char *key);
 int cli_load(struct cli *c);
 /* The same, once and without a word: the first problem, with its place, is in `f`. */
 MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
-/* The name of the watch that is nearest to a word; NULL: none is near. */
-const char *cli_near_watch(const struct settings *s, const char *word, struct arena *a);
+/* There is no such watch: a usage error that names the nearest; `more` as settings_watch_names().
+ */
+int cli_no_watch(struct cli *c, const char *name, const char *more);
 /* --db, else $DEFIB_DB; NULL: neither. */
 const char *cli_db(const struct cli *c);
 /* The sections of the rooms that the program is linked with; ends with NULL. */

@@ -47,9 +47,7 @@ static int no_such_sink(const struct cli *c, const char *name)
 	const char *names[64] = {NULL};
 	for (int i = 0; i < all->n && i < 63; i++)
 		names[i] = all->items[i].name;
-	const char *near = text_nearest(name, names);
-	return cli_usage("there is no sink \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
-	                 near ? near : "", near ? "\"?" : "");
+	return cli_usage("there is no sink \"%s\"%s", name, text_hint(name, names).text);
 }
 
 static int test_sinks(struct cli *c)

@@ -77,10 +77,8 @@ static defib_err choose(const struct cli *c, struct live_settings *s, struct fai
 	for (int i = 0; i < c->nwords; i++) {
 		struct watch *w = settings_watch(all, c->words[i]);
 		if (!w) {
-			const char *near = cli_near_watch(all, c->words[i], &s->arena);
 			fail(f, DEFIB_USAGE, "there is no watch \"%s\"", c->words[i]);
-			if (near)
-				fail_next(f, "did you mean \"%s\"?", near);
+			(void)fail_nearest(f, c->words[i], settings_watch_names(all, NULL, &s->arena));
 			return DEFIB_USAGE;
 		}
 		s->chosen[w - all->watches] = true;

@@ -377,11 +377,9 @@ static const struct place *place_named(const char *name)
 		if (text_eq(name, places[i].name))
 			return &places[i];
 	}
-	const char *near = text_nearest(name, names);
-	cli_usage(
-		"defib deploy has no target \"%s\"%s%s%s; systemd, systemd-timer, cron, k8s, k8s-cron or "
-		"container",
-		name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	cli_usage("defib deploy has no target \"%s\"%s; systemd, systemd-timer, cron, k8s, k8s-cron or "
+	          "container",
+	          name, text_hint(name, names).text);
 	return NULL;
 }
 

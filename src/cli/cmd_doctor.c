@@ -89,15 +89,9 @@ static bool is_wanted(const struct cli *c, const struct watch *w)
 static int check_words(struct cli *c)
 {
 	const struct settings *s = &c->settings;
-	const char **names = ARENA_ARRAY(&c->arena, const char *, s->nwatches + 1);
-	for (int k = 0; k < s->nwatches; k++)
-		names[k] = s->watches[k].name;
-	for (int i = 0; i < c->nwords; i++) {
-		const char *near = text_nearest(c->words[i], names);
+	for (int i = 0; i < c->nwords; i++)
 		if (!settings_watch(s, c->words[i]))
-			return cli_usage("there is no watch \"%s\"%s%s%s", c->words[i],
-			                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-	}
+			return cli_no_watch(c, c->words[i], NULL);
 	return EXIT_CLEAN;
 }
 

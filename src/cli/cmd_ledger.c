@@ -104,8 +104,8 @@ static int check_event(const char *event)
 	const char *near = NULL;
 	if (!event || event_known(event, &near))
 		return EXIT_CLEAN;
-	return cli_usage("there is no event \"%s\"%s%s%s; defib ledger --events lists them", event,
-	                 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	return cli_usage("there is no event \"%s\"%s; defib ledger --events lists them", event,
+	                 hint_of(near, "", "").text);
 }
 
 static int read_filter(struct cli *c, struct ledger_filter *out)

@@ -26,9 +26,8 @@ static bool read_form(const struct cli *c, enum report_form *form)
 	const char *name = cli_value(c, "format");
 	int at = name ? report_form_named(name) : (int)(c->json ? REPORT_JSON : REPORT_TEXT);
 	if (at < 0) {
-		const char *near = text_nearest(name, report_form_names);
-		cli_usage("--format: there is no format \"%s\"%s%s%s; text, markdown, html or json", name,
-		          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		cli_usage("--format: there is no format \"%s\"%s; text, markdown, html or json", name,
+		          text_hint(name, report_form_names).text);
 		return false;
 	}
 	*form = (enum report_form)at;

@@ -207,14 +207,8 @@ static int choose(struct run *run)
 		run->chosen[i] = c->nwords == 0 && s->watches[i].enabled;
 	for (int i = 0; i < c->nwords; i++) {
 		struct watch *w = settings_watch(s, c->words[i]);
-		if (!w) {
-			const char **names = ARENA_ARRAY(&c->arena, const char *, s->nwatches + 1);
-			for (int k = 0; k < s->nwatches; k++)
-				names[k] = s->watches[k].name;
-			const char *near = text_nearest(c->words[i], names);
-			return cli_usage("there is no watch \"%s\"%s%s%s", c->words[i],
-			                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-		}
+		if (!w)
+			return cli_no_watch(c, c->words[i], NULL);
 		run->chosen[w - s->watches] = true;
 	}
 	if (s->nwatches == 0)

@@ -210,9 +210,9 @@ static const struct watch *named_watch(struct work_run *r, const char *name)
 	const struct settings *all = &r->cli->settings;
 	const struct watch *w = settings_watch(all, name);
 	if (!w) {
-		const char *near = cli_near_watch(all, name, &r->cli->arena);
-		cli_usage("there is no watch \"%s\"%s%s%s; a program comes after --", name,
-		          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		const char *const *names = settings_watch_names(all, NULL, &r->cli->arena);
+		cli_usage("there is no watch \"%s\"%s; a program comes after --", name,
+		          text_hint(name, names).text);
 		return NULL;
 	}
 	const struct database *d = settings_database(all, w);

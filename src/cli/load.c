@@ -138,19 +138,9 @@ static defib_err no_such_database(struct cli *c, struct failure *f)
 	const char **names = ARENA_ARRAY(&c->arena, const char *, s->ndatabases + 1);
 	for (int i = 0; i < s->ndatabases; i++)
 		names[i] = s->databases[i].name;
-	const char *near = text_nearest(c->db, names);
 	fail(f, DEFIB_USAGE, "--db: there is no database \"%s\" in the configuration", c->db);
-	if (near)
-		fail_next(f, "did you mean \"%s\"?", near);
+	(void)fail_nearest(f, c->db, names);
 	return DEFIB_USAGE;
-}
-
-const char *cli_near_watch(const struct settings *s, const char *word, struct arena *a)
-{
-	const char **names = ARENA_ARRAY(a, const char *, s->nwatches + 1);
-	for (int i = 0; i < s->nwatches; i++)
-		names[i] = s->watches[i].name;
-	return text_nearest(word, names);
 }
 
 /* --db NAME: only that database and its watches. */

@@ -39,17 +39,10 @@ static const struct watch *watch_named(struct choice *x, const char *name)
 	return w || !text_eq(name, BUILTIN_NAME) ? w : queue_watch(x);
 }
 
-static int no_such_watch(struct choice *x, const char *name)
+int cli_no_watch(struct cli *c, const char *name, const char *more)
 {
-	const struct settings *s = &x->cli->settings;
-	const char **names = ARENA_ARRAY(&x->cli->arena, const char *, s->nwatches + 2);
-	int n = 0;
-	for (; n < s->nwatches; n++)
-		names[n] = s->watches[n].name;
-	names[n] = BUILTIN_NAME;
-	const char *near = text_nearest(name, names);
-	return cli_usage("there is no watch \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
-	                 near ? near : "", near ? "\"?" : "");
+	const char *const *names = settings_watch_names(&c->settings, more, &c->arena);
+	return cli_usage("there is no watch \"%s\"%s", name, text_hint(name, names).text);
 }
 
 static int find_only(struct choice *x)
@@ -63,7 +56,7 @@ static int find_only(struct choice *x)
 		x->only = &s->watches[0];
 	else if (s->nwatches == 0)
 		x->only = queue_watch(x);
-	return name && !x->only ? no_such_watch(x, name) : EXIT_CLEAN;
+	return name && !x->only ? cli_no_watch(x->cli, name, BUILTIN_NAME) : EXIT_CLEAN;
 }
 
 /* ---- groups and sessions */
@@ -159,7 +152,8 @@ static int take_name(struct choice *x, const char *word)
 	if (w || x->only)
 		return add_job(x, w ? w : x->only, w ? key : word);
 	if (slash)
-		return no_such_watch(x, arena_strndup(&x->cli->arena, word, (size_t)(slash - word)));
+		return cli_no_watch(x->cli, arena_strndup(&x->cli->arena, word, (size_t)(slash - word)),
+		                    BUILTIN_NAME);
 	return cli_usage("job \"%s\" of which watch? write WATCH/%s, or give --watch NAME", word, word);
 }
 
@@ -329,7 +323,7 @@ int select_watches(struct cli *c, struct selection *out)
 	for (int i = 0; code == EXIT_CLEAN && i < c->nwords; i++) {
 		const struct watch *w = watch_named(&x, c->words[i]);
 		if (!w)
-			return no_such_watch(&x, c->words[i]);
+			return cli_no_watch(c, c->words[i], BUILTIN_NAME);
 		group_of(&x, w);
 	}
 	return code;
@@ -453,13 +447,8 @@ static const struct watch *named_watch(struct cli *c, const char *name)
 		return &s->watches[0];
 	if (w)
 		return w;
-	const char **names = ARENA_ARRAY(&c->arena, const char *, s->nwatches + 1);
-	for (int i = 0; i < s->nwatches; i++)
-		names[i] = s->watches[i].name;
-	const char *near = name ? text_nearest(name, names) : NULL;
 	if (name)
-		cli_usage("there is no watch \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
-		          near ? near : "", near ? "\"?" : "");
+		cli_no_watch(c, name, NULL);
 	else
 		cli_usage("name one of the %d watches", s->nwatches);
 	return NULL;

@@ -158,13 +158,9 @@ static bool database_named(struct api_call *c, const char *name)
 
 static bool watch_missing(struct api_call *c)
 {
-	const struct settings *s = &c->setup->settings;
-	const char **names = ARENA_ARRAY(&c->arena, const char *, s->nwatches + 1);
-	for (int i = 0; i < s->nwatches; i++)
-		names[i] = s->watches[i].name;
-	const char *near = text_nearest(c->parts[0], names);
-	return api_problem(c, 404, "there is no watch \"%s\"%s%s%s", c->parts[0],
-	                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	const char *const *names = settings_watch_names(&c->setup->settings, NULL, &c->arena);
+	return api_problem(c, 404, "there is no watch \"%s\"%s", c->parts[0],
+	                   text_hint(c->parts[0], names).text);
 }
 
 /* Every database may have the built-in queue: ?database= says which. */

@@ -154,8 +154,7 @@ static bool event_given(struct api_call *c, const char *event)
 	const char *near = NULL;
 	if (!event || event_known(event, &near))
 		return true;
-	return api_problem(c, 400, "there is no event \"%s\"%s%s%s", event,
-	                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	return api_problem(c, 400, "there is no event \"%s\"%s", event, hint_of(near, "", "").text);
 }
 
 static bool order_given(struct api_call *c, int64_t after, struct ledger_filter *filter)

@@ -69,9 +69,8 @@ static bool is_one_of(const char *name, const char *const *names)
 static bool not_taken(struct api_call *c, const char *what, const char *name,
                       const char *const *names)
 {
-	const char *near = text_nearest(name, names);
-	return api_problem(c, 400, "there is no %s \"%s\" here%s%s%s", what, name,
-	                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	return api_problem(c, 400, "there is no %s \"%s\" here%s", what, name,
+	                   text_hint(name, names).text);
 }
 
 bool api_query_takes(struct api_call *c, const char *const *names)

@@ -181,8 +181,7 @@ static bool check_event(struct api_call *c, const char *event)
 	const char *near = NULL;
 	if (!event || event_known(event, &near))
 		return true;
-	return api_problem(c, 400, "there is no event \"%.80s\"%s%s%s", event,
-	                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	return api_problem(c, 400, "there is no event \"%.80s\"%s", event, hint_of(near, "", "").text);
 }
 
 /* Half of all connections stay for calls: who only listens keeps nobody from acting. */

@@ -133,10 +133,7 @@ static defib_err no_such_table(struct store *s, const char *table, struct arena 
 		const char **names = ARENA_ARRAY(a, const char *, rows.nrows + 1);
 		for (int i = 0; i < rows.nrows; i++)
 			names[i] = row_text(&rows, i, 0);
-		const char *near = text_nearest(table, names);
-		if (near)
-			fail_next(f, "did you mean \"%s\"?", near);
-		else
+		if (!fail_nearest(f, table, names))
 			fail_next(f, "defib init --detect looks at all of them");
 	}
 	return f->code;

@@ -73,9 +73,7 @@ static void hint_nearest(struct store *s, struct arena *a, const char *sql, cons
 	const char **names = ARENA_ARRAY(a, const char *, rows.nrows + 1);
 	for (int i = 0; i < rows.nrows; i++)
 		names[i] = row_text(&rows, i, 0);
-	const char *near = text_nearest(word, names);
-	if (near)
-		fail_next(f, "did you mean \"%s\"?", near);
+	(void)fail_nearest(f, word, names);
 }
 
 static defib_err bind_table(struct store *s, struct arena *a, struct binding *b, struct failure *f)
@@ -108,11 +106,9 @@ static defib_err bind_keys(struct arena *a, struct binding *b, struct failure *f
 	for (int k = 0; k < w->key.n; k++) {
 		int at = word_index(names, w->key.items[k]);
 		if (at < 0) {
-			const char *near = text_nearest(w->key.items[k], names);
 			fail(f, DEFIB_CONFIG, "watch %s: table %s has no column \"%s\" for key", w->name,
 			     w->table, w->key.items[k]);
-			if (near)
-				fail_next(f, "did you mean \"%s\"?", near);
+			(void)fail_nearest(f, w->key.items[k], names);
 			return DEFIB_CONFIG;
 		}
 		b->key_type[k] = b->columns[at].type;

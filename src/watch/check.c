@@ -218,9 +218,8 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 		cfg_problem(c->r, sql->at, "watch %s: %s: %s", c->w->name, option, f.what);
 	} else if (known.unknown) {
 		const char *near = param_nearest(c->w, scope, known.unknown);
-		cfg_problem(c->r, sql->at, "watch %s: %s: unknown parameter :%s%s%s%s", c->w->name, option,
-		            known.unknown, near ? "; did you mean :" : "", near ? near : "",
-		            near ? "?" : "");
+		cfg_problem(c->r, sql->at, "watch %s: %s: unknown parameter :%s%s", c->w->name, option,
+		            known.unknown, hint_of(near, ":", "").text);
 	} else {
 		check_targets(c, option, sql, targets, n);
 	}

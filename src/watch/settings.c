@@ -120,9 +120,7 @@ static void refuse_preset(struct cfg_reader *r, struct cfg_mark at, const char *
 			names[n++] = arena_strndup(r->arena, file + strlen("presets/"),
 			                           strlen(file) - strlen("presets/.yaml"));
 	}
-	const char *near = text_nearest(name, names);
-	cfg_problem(r, at, "there is no preset \"%s\"%s%s%s", name, near ? "; did you mean \"" : "",
-	            near ? near : "", near ? "\"?" : "");
+	cfg_problem(r, at, "there is no preset \"%s\"%s", name, text_hint(name, names).text);
 }
 
 /* A watch that starts from a preset: the preset's keys lie under its own. */
@@ -244,13 +242,21 @@ struct watch *settings_watch(const struct settings *s, const char *name)
 	return NULL;
 }
 
+const char *const *settings_watch_names(const struct settings *s, const char *more, struct arena *a)
+{
+	const char **names = ARENA_ARRAY(a, const char *, s->nwatches + 2);
+	for (int i = 0; i < s->nwatches; i++)
+		names[i] = s->watches[i].name;
+	names[s->nwatches] = more;
+	return names;
+}
+
 /* A name that must be one of several; `names` ends with NULL. */
 static void refuse_name(struct cfg_reader *r, const struct watch *w, const char *what,
                         const char *name, const char **names)
 {
-	const char *near = text_nearest(name, names);
-	cfg_problem(r, w->at, "watch %s: there is no %s \"%s\"%s%s%s", w->name, what, name,
-	            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	cfg_problem(r, w->at, "watch %s: there is no %s \"%s\"%s", w->name, what, name,
+	            text_hint(name, names).text);
 }
 
 static void check_workflow(struct cfg_reader *r, const struct settings *s, const struct watch *w)

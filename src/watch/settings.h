@@ -67,6 +67,9 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root,
 /* The database of a watch; never NULL after a read without errors. */
 const struct database *settings_database(const struct settings *s, const struct watch *w);
 struct watch *settings_watch(const struct settings *s, const char *name);
+/* The names of all watches and, unless it is NULL, one more; ends with NULL. */
+const char *const *settings_watch_names(const struct settings *s, const char *more,
+                                        struct arena *a);
 
 /* What one watch must fulfil beyond its option table (check.c). */
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine);

@@ -68,11 +68,8 @@ static defib_err unknown_word(const struct watch *w, const char *name, struct fa
 	for (int i = 0; i < w->show.n; i++)
 		names[n++] = w->show.items[i];
 	names[n] = NULL;
-	const char *near = text_nearest(name, names);
 	fail(f, DEFIB_USAGE, "--where: watch %s has no \"%s\"", w->name, name);
-	if (near)
-		fail_next(f, "did you mean \"%s\"?", near);
-	else
+	if (!fail_nearest(f, name, names))
 		fail_next(f, "known are state, kind, owner, age, text, verdict, stuck, running, held, "
 		             "recovered, and the columns that the watch shows");
 	return DEFIB_USAGE;
@@ -126,10 +123,9 @@ static defib_err take_value(const struct watch *w, struct term *t, struct failur
 		return DEFIB_OK;
 	int verdict = word_index(verdict_names, t->value);
 	if (verdict <= VERDICT_NONE) {
-		const char *near = text_nearest(t->value, verdict_names + 1);
 		fail(f, DEFIB_USAGE, "--where: there is no verdict \"%s\"", t->value);
-		fail_next(f, near ? "did you mean \"%s\"?" : "%s",
-		          near ? near : "verdicts are dead, silent, overdue and orphan");
+		if (!fail_nearest(f, t->value, verdict_names + 1))
+			fail_next(f, "verdicts are dead, silent, overdue and orphan");
 		return DEFIB_USAGE;
 	}
 	t->verdict = (enum verdict)verdict;

@@ -200,7 +200,7 @@ def test_a_dry_run_prints_what_psql_takes_and_changes_nothing(jobs, defib):
     ran = defib("attach", "jobs", "--dry-run", config=config(jobs))
     assert ran.code == 0 and catalog(jobs) == before
     jobs.sql(ran.out)
-    assert defib("attach", "jobs", "--yes", config=config(jobs)).out.endswith("already\n")
+    assert defib("attach", "jobs", "--yes", config=config(jobs)).out.endswith("already attached\n")
 
 
 def test_a_busy_table_is_not_blocked(jobs, defib):
