@@ -67,7 +67,7 @@ static void see_pass(struct seen *x, const struct watch_loop *p)
 	x->most = x->stuck > x->most ? x->stuck : x->most;
 }
 
-static void see_post(struct alert_loop *a, const struct watch_loop *p, int64_t now_ms)
+static void see_watch(struct alert_loop *a, const struct watch_loop *p, int64_t now_ms)
 {
 	struct seen *x = &subject_of(a, p->watch->name)->seen;
 	x->there = true;
@@ -83,7 +83,7 @@ static void see_post(struct alert_loop *a, const struct watch_loop *p, int64_t n
 		see_pass(x, p);
 }
 
-void alert_loop_round(struct alert_loop *a, struct watch_loop *const *posts, int n, bool up)
+void alert_loop_round(struct alert_loop *a, struct watch_loop *const *loops, int n, bool up)
 {
 	int64_t now_ms = clock_boot_ms();
 	pthread_mutex_lock(&a->lock);
@@ -95,7 +95,7 @@ void alert_loop_round(struct alert_loop *a, struct watch_loop *const *posts, int
 		for (int i = 1; i < a->nsubjects; i++)
 			a->subjects[i]->seen.there = false;
 		for (int i = 0; i < n; i++)
-			see_post(a, posts[i], now_ms);
+			see_watch(a, loops[i], now_ms);
 	}
 	pthread_mutex_unlock(&a->lock);
 }

@@ -9,10 +9,8 @@
  * memory, and written down when it is back.
  *
  * alert_loop.c        the thread; what the database loop tells
- * alert_loop_judge.c  asking the rules, writing what changed
- * alert_loop_away.c   the same without a database
+ * alert_loop_judge.c  asking the rules, with the database and without it
  * alert_loop_send.c   emptying the outbox
- * sender.c      messages on their way
  */
 #ifndef DAEMON_ALERT_LOOP_H
 #define DAEMON_ALERT_LOOP_H
@@ -25,7 +23,7 @@ struct alert_loop;
 struct alert_loop *alert_loop_start(const struct daemon_options *o, const char *database,
                                     const char *url);
 /* A round of the database loop is over. `up`: the database answered. */
-void alert_loop_round(struct alert_loop *a, struct watch_loop *const *posts, int n, bool up);
+void alert_loop_round(struct alert_loop *a, struct watch_loop *const *loops, int n, bool up);
 /* Ask it to stop, then wait for it: messages on their way have a moment. */
 void alert_loop_ask_stop(struct alert_loop *a);
 void alert_loop_end(struct alert_loop *a);

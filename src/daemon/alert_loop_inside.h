@@ -1,15 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alert_loop_inside.h: what the files of an alarm share.
+ * alert_loop_inside.h: what the files of the alert loop share.
  */
 #ifndef DAEMON_ALERT_LOOP_INSIDE_H
 #define DAEMON_ALERT_LOOP_INSIDE_H
 
 #include "alert/message.h"
+#include "alert/sinks.h"
 #include "alert/states.h"
 #include "base/chance.h"
 #include "daemon/alert_loop.h"
-#include "daemon/sender.h"
+#include "daemon/live_settings.h"
 #include "store/session.h"
+
+/*
+ * Messages on their way, a thread each while they are: a sink that hangs delays nothing but its own
+ * next message. One per sink at a time.
+ */
+struct senders {
+	struct live_settings_box *setups;
+	int wake; /* eventfd: written when one comes back */
+	atomic_bool stop;
+	struct sender *away; /* a list */
+};
+
+struct sender_result {
+	const char *sink; /* texts are the sender's: until senders_free_result() */
+	struct delivery delivery;
+	bool memory; /* the message is in no outbox */
+	struct sink_answer answer;
+	struct sender *sender;
+};
+
+/* Whether a message is on its way to that sink. */
+bool senders_busy(const struct senders *c, const char *sink);
+bool senders_any(const struct senders *c);
+/* Send it; the texts are copied. `setup` is held until it is back. */
+void senders_send(struct senders *c, struct live_settings *setup, const struct alert_sink *sink,
+                  const struct delivery *d, bool memory);
+/* One that is back, if any; `memory`: only such. */
+bool senders_next(struct senders *c, bool memory, struct sender_result *out);
+/* It could not be noted: it comes again. */
+void senders_put_back(struct senders *c, struct sender_result *r);
+void senders_free_result(struct senders *c, struct sender_result *r);
+/* Those on their way are called back. */
+void senders_recall(struct senders *c);
 
 /* What the database loop said of a watch since it was last asked; times by CLOCK_BOOTTIME. */
 struct seen {
@@ -22,7 +56,7 @@ struct seen {
 /* A watch, or the database as a whole (the first, named ALERT_ANY). */
 struct subject {
 	char *watch;
-	struct seen seen;            /* under the alarm's lock */
+	struct seen seen;            /* under the loop's lock */
 	struct alert_subject counts; /* the rest is the thread's own */
 	struct alert_rule rules[ALERT_COUNT];
 	struct alert alerts[ALERT_COUNT]; /* as the database has them, or memory while it is away */

@@ -5,13 +5,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "daemon/database_loop_leader.h"
 #include "daemon/heartbeats.h"
-#include "daemon/program_ends.h"
 #include "daemon/service.h"
 #include "ledger/schema.h"
 #include "life/leader.h"
 #include "recover/census.h"
+#include "recover/exits.h"
 #include "watch/builtin.h"
 
 #include <errno.h>
@@ -22,6 +21,7 @@
 #define WORDS_MS 1000     /* between readings of what persons said, and of the ledger */
 #define ATTEND_MS 1000    /* between looks at a watch that another leads, or its beat */
 #define GROUP_MS 1000     /* by which a watch of a group goes early, with its fellows */
+#define PROGRAMS_MS 1000  /* between looks for programs that ended with their watchers */
 #define QUEUE_MS 10000    /* between looks for a queue that is not there yet */
 #define RETRY_MS 500      /* first pause when the database is away … */
 #define RETRY_MAX_MS 5000 /* … and the longest */
@@ -29,9 +29,9 @@
 static struct store_options store_options(const struct database_loop *s)
 {
 	int64_t statement_us = 0;
-	for (int i = 0; i < s->nposts; i++)
-		if (s->posts[i]->watch->statement_timeout_us > statement_us)
-			statement_us = s->posts[i]->watch->statement_timeout_us;
+	for (int i = 0; i < s->nloops; i++)
+		if (s->loops[i]->watch->statement_timeout_us > statement_us)
+			statement_us = s->loops[i]->watch->statement_timeout_us;
 	return (struct store_options){
 		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
 }
@@ -82,8 +82,8 @@ static defib_err look_for_queue(struct database_loop *s, struct failure *f)
 	defib_err err = schema_has(store, "job", &there, f);
 	if (err || !there)
 		return err;
-	s->posts[s->nposts++] = prepare_post(s, builtin_watch(store->engine, &s->keep));
-	database_loop_show_watch(s, s->posts[s->nposts - 1]);
+	s->loops[s->nloops++] = prepare_post(s, builtin_watch(store->engine, &s->keep));
+	database_loop_show_watch(s, s->loops[s->nloops - 1]);
 	s->queue_ms = INT64_MAX;
 	return DEFIB_OK;
 }
@@ -94,11 +94,11 @@ static defib_err hear(struct database_loop *s, struct failure *f)
 	int n = 0;
 	defib_err err =
 		s->tables ? override_read(s->session.store, &s->arena, &words, &n, f) : DEFIB_OK;
-	for (int i = 0; !err && i < s->nposts; i++) {
-		bool paused = s->posts[i]->paused;
-		watch_loop_hear(s->posts[i], &s->session, words, n);
-		if (paused != s->posts[i]->paused)
-			database_loop_show_watch(s, s->posts[i]);
+	for (int i = 0; !err && i < s->nloops; i++) {
+		bool paused = s->loops[i]->paused;
+		watch_loop_hear(s->loops[i], &s->session, words, n);
+		if (paused != s->loops[i]->paused)
+			database_loop_show_watch(s, s->loops[i]);
 	}
 	s->words_ms = clock_boot_ms() + WORDS_MS;
 	return err;
@@ -125,7 +125,7 @@ static defib_err count_ledger(struct database_loop *s, struct failure *f)
 {
 	struct failure why = {0};
 	s->count_ms = clock_boot_ms() + WORDS_MS;
-	defib_err err = readings_ledger(s->session.store, s->started_ms, s->posts, s->nposts, &why);
+	defib_err err = readings_ledger(s->session.store, s->started_ms, s->loops, s->nloops, &why);
 	if (err) {
 		log_event(LOG_DEBUG, "the ledger cannot be counted", LOG_STR("database", s->name),
 		          LOG_STR("because", why.what));
@@ -133,8 +133,8 @@ static defib_err count_ledger(struct database_loop *s, struct failure *f)
 			*f = why;
 		return f->code;
 	}
-	for (int i = 0; i < s->nposts && !err; i++) {
-		struct watch_loop *p = s->posts[i];
+	for (int i = 0; i < s->nloops && !err; i++) {
+		struct watch_loop *p = s->loops[i];
 		if (!p->reading.gained || !p->leads || !p->counts.passes)
 			continue;
 		p->reading.gained = false;
@@ -179,8 +179,8 @@ static bool is_due(const struct database_loop *s, const struct watch_loop *p, in
 	if (now >= p->due_ms || !p->watch->group)
 		return now >= p->due_ms;
 	early = early < GROUP_MS ? early : GROUP_MS;
-	for (int i = 0; i < s->nposts && now + early >= p->due_ms; i++) {
-		const struct watch_loop *q = s->posts[i];
+	for (int i = 0; i < s->nloops && now + early >= p->due_ms; i++) {
+		const struct watch_loop *q = s->loops[i];
 		if (q->leads && q->scanner && now >= q->due_ms && text_eq(q->watch->group, p->watch->group))
 			return true;
 	}
@@ -189,12 +189,12 @@ static bool is_due(const struct database_loop *s, const struct watch_loop *p, in
 
 static void tell_groups(struct database_loop *s)
 {
-	struct cycle_part *parts = ARENA_ARRAY(&s->arena, struct cycle_part, s->nposts + 1);
-	for (int i = 0; i < s->nposts; i++) {
-		const char *group = s->posts[i]->turn ? s->posts[i]->watch->group : NULL;
+	struct cycle_part *parts = ARENA_ARRAY(&s->arena, struct cycle_part, s->nloops + 1);
+	for (int i = 0; i < s->nloops; i++) {
+		const char *group = s->loops[i]->turn ? s->loops[i]->watch->group : NULL;
 		int n = 0;
-		for (int k = i; group && k < s->nposts; k++) {
-			struct watch_loop *p = s->posts[k];
+		for (int k = i; group && k < s->nloops; k++) {
+			struct watch_loop *p = s->loops[k];
 			if (!p->turn || !text_eq(p->watch->group, group))
 				continue;
 			parts[n++] = (struct cycle_part){p->watch, p->last.outcomes[OUTCOME_RECOVERED]};
@@ -208,8 +208,8 @@ static void tell_groups(struct database_loop *s)
 static void choose_turns(struct database_loop *s)
 {
 	int64_t now = clock_boot_ms();
-	for (int i = 0; i < s->nposts; i++) {
-		struct watch_loop *p = s->posts[i];
+	for (int i = 0; i < s->nloops; i++) {
+		struct watch_loop *p = s->loops[i];
 		p->turn = p->leads && p->scanner && is_due(s, p, now);
 	}
 }
@@ -218,8 +218,8 @@ static defib_err do_passes(struct database_loop *s, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	choose_turns(s);
-	for (int i = 0; i < s->nposts && !err && !atomic_load(&s->stop); i++) {
-		struct watch_loop *p = s->posts[i];
+	for (int i = 0; i < s->nloops && !err && !atomic_load(&s->stop); i++) {
+		struct watch_loop *p = s->loops[i];
 		p->turn = p->turn && p->leads && p->scanner;
 		if (!p->turn)
 			continue;
@@ -246,8 +246,8 @@ static defib_err do_passes(struct database_loop *s, struct failure *f)
 static defib_err attend(struct database_loop *s, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
-	for (int i = 0; i < s->nposts && err != DEFIB_CONNECTION && !atomic_load(&s->stop); i++) {
-		struct watch_loop *p = s->posts[i];
+	for (int i = 0; i < s->nloops && err != DEFIB_CONNECTION && !atomic_load(&s->stop); i++) {
+		struct watch_loop *p = s->loops[i];
 		int64_t beat_ms = p->watch->beat_us / 1000, now = clock_boot_ms();
 		if (p->leads || !p->scanner || now < p->due_ms)
 			continue;
@@ -270,8 +270,8 @@ static void drain_side(struct database_loop *s)
 static void retain(struct database_loop *s)
 {
 	bool leads = false;
-	for (int i = 0; i < s->nposts; i++)
-		leads = leads || s->posts[i]->leads;
+	for (int i = 0; i < s->nloops; i++)
+		leads = leads || s->loops[i]->leads;
 	if (leads && retention_due(&s->retention, &s->setup->settings.retention))
 		retention_turn(&s->retention, &s->session, &s->setup->settings.retention,
 		               s->options->actor);
@@ -286,6 +286,56 @@ static int64_t pause_ms(struct database_loop *s)
 	return 50 + (int64_t)(chance_draw(&s->chance) * (double)most);
 }
 
+/* ---- programs under `defib run` ---- */
+
+/*
+ * Their watcher recovers their jobs when they end. This is for a watcher that was killed with its
+ * program, or could not reach the database in time.
+ */
+static defib_err recover_ended(struct database_loop *s, const struct watch_loop *p,
+                               struct failure *f)
+{
+	struct exits *x = exits_new(&s->session, p->watch, p->options.actor, p->options.ledger_off);
+	int64_t freed = 0;
+	defib_err err = exits_sweep(x, &freed, f);
+	exits_free(x);
+	if (err != DEFIB_CONNECTION && err) {
+		/* A watch that cannot be written is told of by its passes too. */
+		log_event(LOG_WARN, "cannot recover the jobs of an ended program",
+		          LOG_STR("watch", p->watch->name), LOG_STR("because", f->what));
+		fail_clear(f);
+		err = DEFIB_OK;
+	}
+	return err;
+}
+
+static bool has_ended(const struct program *ended, int n, const char *watch)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(ended[i].watch, watch))
+			return true;
+	return false;
+}
+
+/* For the watches that are led and not paused. Fails only where the database is away. */
+static defib_err look_for_ended_programs(struct database_loop *s, struct failure *f)
+{
+	struct program *ended = NULL;
+	int n = 0;
+	if (clock_boot_ms() < s->ends_ms)
+		return DEFIB_OK;
+	s->ends_ms = clock_boot_ms() + PROGRAMS_MS;
+	defib_err err = session_ready(&s->session, f);
+	if (!err)
+		err = programs_gone(s->session.store, NULL, &s->arena, &ended, &n, f);
+	for (int i = 0; !err && i < s->nloops; i++) {
+		const struct watch_loop *p = s->loops[i];
+		if (p->leads && !p->paused && has_ended(ended, n, p->watch->name))
+			err = recover_ended(s, p, f);
+	}
+	return err;
+}
+
 /* Once round; how long to wait before the next. */
 static int64_t go_round(struct database_loop *s)
 {
@@ -295,26 +345,26 @@ static int64_t go_round(struct database_loop *s)
 	absence_tick(&s->absence, clock_boot_us());
 	defib_err err = stand_ready(s, &f);
 	if (!err)
-		readings_begin(&s->readings, s->posts, s->nposts);
+		readings_begin(&s->readings, s->loops, s->nloops);
 	if (!err && now >= s->count_ms)
 		err = count_ledger(s, &f);
 	if (!err)
 		err = do_passes(s, &f);
 	if (!err)
-		err = program_ends_look(&s->session, s->posts, s->nposts, &s->ends_ms, &f);
+		err = look_for_ended_programs(s, &f);
 	if (!err)
 		err = attend(s, &f);
 	if (!err)
 		err = heartbeats_look(s->options->beats, s->session.store, s->name, &s->beats_ms, &f);
 	if (!err)
-		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->posts, s->nposts);
+		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->loops, s->nloops);
 	if (!err)
 		drain_side(s);
 	if (!err)
 		retain(s);
 	watch_metrics_round(s->options->metrics, s->name, !err);
 	arena_clear(&s->arena);
-	alert_loop_round(s->alarm, s->posts, s->nposts, !err);
+	alert_loop_round(s->alerts, s->loops, s->nloops, !err);
 	if (err) {
 		absence_begins(&s->absence, "cannot query the database");
 		if (s->failures++ == 0)
@@ -326,15 +376,15 @@ static int64_t go_round(struct database_loop *s)
 	}
 	database_loop_show_database(s, NULL);
 	scheduled_reports_tick(s->scheduled_reports, s->setup, s->database,
-	                       s->nposts > 0 && s->posts[0]->leads, clock_wall_us());
+	                       s->nloops > 0 && s->loops[0]->leads, clock_wall_us());
 	if (s->failures)
 		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
 		          LOG_INT("tries", s->failures));
 	s->failures = 0;
 	int64_t wait = s->renew_ms < s->words_ms ? s->renew_ms : s->words_ms;
-	for (int i = 0; i < s->nposts; i++)
-		if (s->posts[i]->leads && s->posts[i]->due_ms < wait)
-			wait = s->posts[i]->due_ms;
+	for (int i = 0; i < s->nloops; i++)
+		if (s->loops[i]->leads && s->loops[i]->due_ms < wait)
+			wait = s->loops[i]->due_ms;
 	now = clock_boot_ms();
 	return wait > now ? wait - now : 0;
 }
@@ -379,10 +429,10 @@ static struct watch_loop *take_post(struct watch_loop **had, int n, const char *
 static void man_posts(struct database_loop *s)
 {
 	const struct settings *all = &s->setup->settings;
-	struct watch_loop **had = s->posts;
-	int nhad = s->nposts;
-	s->posts = mem_alloc(sizeof(struct watch_loop *) * (size_t)(all->nwatches + 1));
-	s->nposts = 0;
+	struct watch_loop **had = s->loops;
+	int nhad = s->nloops;
+	s->loops = mem_alloc(sizeof(struct watch_loop *) * (size_t)(all->nwatches + 1));
+	s->nloops = 0;
 	for (int i = 0; i < all->nwatches; i++) {
 		const struct watch *w = &all->watches[i];
 		if (!s->setup->chosen[i] || settings_database(all, w) != s->database)
@@ -390,13 +440,13 @@ static void man_posts(struct database_loop *s)
 		struct watch_loop *p = take_post(had, nhad, w->name);
 		if (p)
 			watch_loop_renew(p, w, all->ledger == LEDGER_OFF);
-		s->posts[s->nposts++] = p ? p : prepare_post(s, w);
-		database_loop_show_watch(s, s->posts[s->nposts - 1]);
+		s->loops[s->nloops++] = p ? p : prepare_post(s, w);
+		database_loop_show_watch(s, s->loops[s->nloops - 1]);
 	}
 	/* The built-in queue is no watch of the configuration; it was found. */
 	struct watch_loop *queue = s->setup->queue ? take_post(had, nhad, BUILTIN_NAME) : NULL;
 	if (queue)
-		s->posts[s->nposts++] = queue;
+		s->loops[s->nloops++] = queue;
 	s->queue_ms = queue ? INT64_MAX : 0;
 	for (int i = 0; i < nhad; i++)
 		if (had[i])
@@ -420,7 +470,7 @@ static void take_setup(struct database_loop *s)
 	s->session.options = store_options(s);
 	if (statement_ms != s->session.options.statement_ms)
 		session_close(&s->session);
-	readings_renew(&s->readings, s->posts, s->nposts);
+	readings_renew(&s->readings, s->loops, s->nloops);
 	/* At once: who leads what is new, and what was said of it. */
 	s->renew_ms = s->words_ms = 0;
 	live_settings_drop(s->options->setups, old);
@@ -444,8 +494,8 @@ static void *database_loop_main(void *arg)
 	}
 	if (s->session.store && s->tables && leader_leave(s->session.store, s->options->name, &ignored))
 		log_event(LOG_WARN, ignored.what);
-	for (int i = 0; i < s->nposts; i++)
-		overview_drop_watch(s->options->overview, s->name, s->posts[i]->watch->name);
+	for (int i = 0; i < s->nloops; i++)
+		overview_drop_watch(s->options->overview, s->name, s->loops[i]->watch->name);
 	metrics_forget(s->options->metrics, s->name, NULL);
 	atomic_store(&s->ended, true);
 	return NULL;
@@ -469,7 +519,7 @@ struct database_loop *database_loop_start(const struct daemon_options *o,
 	atomic_store(&s->round_ms, clock_boot_ms());
 	overview_put_database(
 		o->overview, &(struct overview_database){.name = s->name, .since_us = clock_wall_us()});
-	s->alarm = alert_loop_start(o, s->name, s->url);
+	s->alerts = alert_loop_start(o, s->name, s->url);
 	int failed = s->poke < 0 ? errno : pthread_create(&s->thread, NULL, database_loop_main, s);
 	if (failed) {
 		log_event(LOG_CRITICAL, "no thread for a database", LOG_STR("database", d->name));
@@ -492,17 +542,17 @@ void database_loop_poke(struct database_loop *s)
 void database_loop_ask_stop(struct database_loop *s)
 {
 	atomic_store(&s->stop, true);
-	alert_loop_ask_stop(s->alarm);
+	alert_loop_ask_stop(s->alerts);
 	database_loop_poke(s);
 }
 
 void database_loop_end(struct database_loop *s)
 {
 	pthread_join(s->thread, NULL);
-	alert_loop_end(s->alarm);
-	for (int i = 0; i < s->nposts; i++)
-		watch_loop_free(s->posts[i]);
-	free(s->posts);
+	alert_loop_end(s->alerts);
+	for (int i = 0; i < s->nloops; i++)
+		watch_loop_free(s->loops[i]);
+	free(s->loops);
 	scheduled_reports_free(s->scheduled_reports);
 	session_close(&s->session);
 	readings_release(&s->readings);

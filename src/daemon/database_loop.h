@@ -20,7 +20,7 @@ struct database_loop {
 	char *name, *url; /* of its database */
 	pthread_t thread;
 	int poke; /* eventfd: wake up, look at `stop` and at the configuration */
-	struct alert_loop *alarm;
+	struct alert_loop *alerts;
 	atomic_bool stop, ended;
 	atomic_int_least64_t round_ms; /* when the loop last went round, by CLOCK_BOOTTIME */
 	/* the thread's own */
@@ -30,8 +30,8 @@ struct database_loop {
 	struct absence absence;
 	struct arena arena; /* of a round */
 	struct arena keep;  /* the built-in watch */
-	struct watch_loop **posts;
-	int nposts;
+	struct watch_loop **loops;
+	int nloops;
 	struct watch_loop *at; /* whose pass goes on */
 	bool tables;           /* leadership and words can be had */
 	bool closed;           /* … and this role may not have them */
@@ -64,10 +64,23 @@ void database_loop_poke(struct database_loop *s);
 void database_loop_ask_stop(struct database_loop *s);
 void database_loop_end(struct database_loop *s);
 
-/* database_loop_overview.c: how a watch is, and whether the database answered (`f` NULL: it did).
+/* How a watch is, and whether the database answered (`f` NULL: it did).
  */
 struct watch_loop;
 void database_loop_show_watch(struct database_loop *s, const struct watch_loop *p);
 void database_loop_show_database(struct database_loop *s, const struct failure *f);
+
+/* ---- which of its watches it leads (database_loop_leader.c; life/leader.h) ---- */
+
+/* Renew what is led and ask for what is not; says in the log what turns. */
+MUST_CHECK defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f);
+/* The database is away: nothing is led until it was asked again. */
+void database_loop_step_down(struct database_loop *s);
+
+/*
+ * Find or make them, and set s->tables. A role that may neither make nor use them has them made
+ * by a DBA: until then the watches are looked after without, and what is off is said once.
+ */
+MUST_CHECK defib_err database_loop_tables(struct database_loop *s, struct failure *f);
 
 #endif

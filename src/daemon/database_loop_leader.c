@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* database_loop_leader.c: see database_loop_leader.h. */
-#include "daemon/database_loop_leader.h"
+/* database_loop_leader.c: see database_loop.h. */
+#include "daemon/database_loop.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -12,19 +12,19 @@
 
 void database_loop_step_down(struct database_loop *s)
 {
-	for (int i = 0; i < s->nposts; i++) {
-		bool led = s->posts[i]->leads;
-		s->posts[i]->leads = false;
-		watch_metrics_away(&s->posts[i]->meter);
+	for (int i = 0; i < s->nloops; i++) {
+		bool led = s->loops[i]->leads;
+		s->loops[i]->leads = false;
+		watch_metrics_away(&s->loops[i]->meter);
 		if (led)
-			database_loop_show_watch(s, s->posts[i]);
+			database_loop_show_watch(s, s->loops[i]);
 	}
 }
 
 static void take_answers(struct database_loop *s, const bool *leads)
 {
-	for (int i = 0; i < s->nposts; i++) {
-		struct watch_loop *p = s->posts[i];
+	for (int i = 0; i < s->nloops; i++) {
+		struct watch_loop *p = s->loops[i];
 		bool turns = leads[i] != p->leads;
 		if (turns)
 			log_event(LOG_INFO, leads[i] ? "leads the watch" : "another daemon leads the watch",
@@ -40,8 +40,8 @@ static void take_answers(struct database_loop *s, const bool *leads)
 
 static bool waits_to_start(const struct database_loop *s)
 {
-	for (int i = 0; i < s->nposts; i++)
-		if (!s->posts[i]->leads && !s->posts[i]->started)
+	for (int i = 0; i < s->nloops; i++)
+		if (!s->loops[i]->leads && !s->loops[i]->started)
 			return true;
 	return false;
 }
@@ -56,8 +56,8 @@ static defib_err look_at_leaders(struct database_loop *s, struct failure *f)
 	int n = 0;
 	defib_err err =
 		waits_to_start(s) ? leader_read(s->session.store, &s->arena, &rows, &n, f) : DEFIB_OK;
-	for (int i = 0; i < s->nposts && n > 0; i++) {
-		struct watch_loop *p = s->posts[i];
+	for (int i = 0; i < s->nloops && n > 0; i++) {
+		struct watch_loop *p = s->loops[i];
 		for (int k = 0; k < n && !p->leads; k++) {
 			if (!text_eq(rows[k].watch, p->watch->name))
 				continue;
@@ -74,9 +74,9 @@ static defib_err renew(struct database_loop *s, int64_t now, bool *kept, struct 
 {
 	const char *first = NULL;
 	int64_t led = 0, held = 0;
-	for (int i = 0; i < s->nposts; i++)
-		if (s->posts[i]->leads) {
-			first = first ? first : s->posts[i]->watch->name;
+	for (int i = 0; i < s->nloops; i++)
+		if (s->loops[i]->leads) {
+			first = first ? first : s->loops[i]->watch->name;
 			led++;
 		}
 	*kept = false;
@@ -90,18 +90,18 @@ static defib_err renew(struct database_loop *s, int64_t now, bool *kept, struct 
 /* Those that we do not lead, or all. */
 static defib_err ask_for(struct database_loop *s, bool all, bool *leads, struct failure *f)
 {
-	const char **names = ARENA_ARRAY(&s->arena, const char *, s->nposts + 1);
-	bool *answers = ARENA_ARRAY(&s->arena, bool, s->nposts + 1);
+	const char **names = ARENA_ARRAY(&s->arena, const char *, s->nloops + 1);
+	bool *answers = ARENA_ARRAY(&s->arena, bool, s->nloops + 1);
 	int n = 0;
-	for (int i = 0; i < s->nposts; i++) {
-		leads[i] = !all && s->posts[i]->leads;
+	for (int i = 0; i < s->nloops; i++) {
+		leads[i] = !all && s->loops[i]->leads;
 		if (!leads[i])
-			names[n++] = s->posts[i]->watch->name;
+			names[n++] = s->loops[i]->watch->name;
 	}
 	if (n == 0)
 		return DEFIB_OK;
 	defib_err err = leader_ask(s->session.store, s->options->name, names, n, answers, f);
-	for (int i = 0, at = 0; i < s->nposts && !err; i++)
+	for (int i = 0, at = 0; i < s->nloops && !err; i++)
 		if (!leads[i])
 			leads[i] = answers[at++];
 	return err;
@@ -109,7 +109,7 @@ static defib_err ask_for(struct database_loop *s, bool all, bool *leads, struct 
 
 defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
 {
-	bool *leads = ARENA_ARRAY(&s->arena, bool, s->nposts + 1);
+	bool *leads = ARENA_ARRAY(&s->arena, bool, s->nloops + 1);
 	int64_t before = clock_boot_ms();
 	bool kept = false;
 	defib_err err = session_ready(&s->session, f);
@@ -122,7 +122,7 @@ defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
 	if (!kept)
 		s->ask_all_ms = before + ASK_ALL_MS;
 	/* Where nobody can say who leads, each daemon does what it is told to. */
-	for (int i = 0; i < s->nposts && !s->tables; i++)
+	for (int i = 0; i < s->nloops && !s->tables; i++)
 		leads[i] = true;
 	s->renew_ms = before + LEADER_RENEW_MS;
 	s->led_until_ms = s->tables ? before + LEADER_LEASE_MS : INT64_MAX;
@@ -157,4 +157,51 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 	s->closed = true;
 	s->tables_ms = now + TABLES_MS;
 	return DEFIB_OK;
+}
+
+/* ---- what it puts into the overview ---- */
+
+/* database_loop_overview.c: what a database loop puts into the overview. See database_loop.h. */
+#include "base/clock.h"
+#include "daemon/database_loop.h"
+#include "daemon/overview.h"
+#include "daemon/watch_loop.h"
+
+void database_loop_show_watch(struct database_loop *s, const struct watch_loop *p)
+{
+	struct buf info = BUF_INIT;
+	struct guard_report g;
+	guard_report(p->guard, &g);
+	if (p->counts.passes)
+		watch_loop_info(p, &info);
+	overview_put_watch(s->options->overview,
+	                   &(struct overview_watch){
+						   .name = p->watch->name,
+						   .database = s->name,
+						   .leads = p->leads,
+						   .paused = p->paused,
+						   .braking = g.braking,
+						   .doubting = g.doubting,
+						   .passed_us = p->last_ok_us,
+						   .passed_ms = p->last_ok_ms,
+						   .info = p->counts.passes ? buf_text(&info) : NULL,
+						   .failed = p->last.failure.code ? p->last.failure.what : NULL,
+					   });
+	buf_release(&info);
+}
+
+void database_loop_show_database(struct database_loop *s, const struct failure *f)
+{
+	if (!s->asked || s->up != !f)
+		s->since_us = clock_wall_us();
+	s->asked = true;
+	s->up = !f;
+	overview_put_database(s->options->overview, &(struct overview_database){
+													.name = s->name,
+													.asked = true,
+													.up = s->up,
+													.error = f ? f->what : NULL,
+													.since_us = s->since_us,
+													.round_ms = atomic_load(&s->round_ms),
+												});
 }

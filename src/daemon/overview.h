@@ -2,7 +2,7 @@
  * overview.h: how everything is, as the database loops last said: what is answered without
  * asking a database, and while one is away.
  *
- * Stations write after each round and each pass, HTTP reads; both copy under one
+ * Database loops write after each round and each pass, HTTP reads; both copy under one
  * lock that nobody holds for longer than that.
  */
 #ifndef DAEMON_OVERVIEW_H
@@ -33,7 +33,7 @@ struct overview_watch {
 	int firing;         /* alerts of it and of its database; kept by overview_put_watch() */
 	int64_t passed_us;  /* the database's clock at the last finished pass of ours; 0: none */
 	int64_t passed_ms;  /* the same by CLOCK_BOOTTIME */
-	const char *info;   /* JSON object (post_info); NULL: no pass yet */
+	const char *info;   /* JSON object (watch_loop_info()); NULL: no pass yet */
 	const char *failed; /* of the last pass; NULL: it went well */
 };
 

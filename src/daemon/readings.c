@@ -36,10 +36,10 @@ void readings_release(struct readings *r)
 	free(r->workers);
 }
 
-static bool leads_any(struct watch_loop **posts, int n)
+static bool leads_any(struct watch_loop **loops, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (posts[i]->leads)
+		if (loops[i]->leads)
 			return true;
 	return false;
 }
@@ -144,22 +144,22 @@ static void read_watch(struct watch_loop *p, const struct binding *b, struct sto
 
 /* ---- the database as a whole */
 
-void readings_begin(struct readings *r, struct watch_loop **posts, int n)
+void readings_begin(struct readings *r, struct watch_loop **loops, int n)
 {
 	/* What another leader counted meanwhile is not ours. */
-	if (!leads_any(posts, n))
+	if (!leads_any(loops, n))
 		r->begun = r->listed = r->kept_read = false;
-	if (r->begun || !leads_any(posts, n))
+	if (r->begun || !leads_any(loops, n))
 		return;
 	r->begun = true;
 	r->due_ms = clock_boot_ms();
 }
 
-void readings_renew(struct readings *r, struct watch_loop **posts, int n)
+void readings_renew(struct readings *r, struct watch_loop **loops, int n)
 {
 	r->due_ms = 0;
 	for (int i = 0; i < n; i++)
-		posts[i]->reading.due_ms = 0;
+		loops[i]->reading.due_ms = 0;
 }
 
 /* What is kept and what was removed, whoever did it: the rounds leave it in the database. */
@@ -187,23 +187,23 @@ static defib_err read_kept(struct readings *r, struct store *s, struct metrics *
 }
 
 /* Pending retries of every watch that we lead. */
-static defib_err read_retries(struct store *s, struct watch_loop **posts, int n, struct arena *a,
+static defib_err read_retries(struct store *s, struct watch_loop **loops, int n, struct arena *a,
                               struct failure *f)
 {
 	struct retries_of *all = NULL;
 	int nall = 0;
 	bool any = false;
 	for (int i = 0; i < n; i++)
-		any = any || (posts[i]->leads && posts[i]->last.ledger);
+		any = any || (loops[i]->leads && loops[i]->last.ledger);
 	defib_err err = any ? ledger_retries_all(s, a, &all, &nall, f) : DEFIB_OK;
 	for (int i = 0; i < n && !err; i++) {
-		const struct watch_metrics *m = &posts[i]->meter;
+		const struct watch_metrics *m = &loops[i]->meter;
 		const char *const *labels = LABELS(m->watch, m->database);
 		int64_t own = 0;
-		if (!posts[i]->leads || !posts[i]->last.ledger)
+		if (!loops[i]->leads || !loops[i]->last.ledger)
 			continue;
 		for (int k = 0; k < nall; k++)
-			if (text_eq(all[k].watch, posts[i]->watch->name))
+			if (text_eq(all[k].watch, loops[i]->watch->name))
 				own = all[k].retries;
 		metrics_set(m->metrics, METRIC_RETRIES_PENDING, (double)own, labels);
 	}
@@ -211,7 +211,7 @@ static defib_err read_retries(struct store *s, struct watch_loop **posts, int n,
 }
 
 static void read_database(struct readings *r, struct session *own, struct metrics *m,
-                          const char *database, struct watch_loop **posts, int n)
+                          const char *database, struct watch_loop **loops, int n)
 {
 	struct arena a = ARENA_INIT;
 	struct failure f = {0};
@@ -219,23 +219,23 @@ static void read_database(struct readings *r, struct session *own, struct metric
 	int nrows = 0;
 	defib_err err = attendance_read(own->store, ENDED_US, WORKERS_MAX, &a, &rows, &nrows, &f);
 	if (!err)
-		readings_workers(r, rows, nrows, m, database, posts, n);
+		readings_workers(r, rows, nrows, m, database, loops, n);
 	if (!err)
 		err = read_kept(r, own->store, m, database, &f);
 	if (!err)
-		err = read_retries(own->store, posts, n, &a, &f);
+		err = read_retries(own->store, loops, n, &a, &f);
 	if (err)
 		count_failure(m, "", database, &f);
 	arena_release(&a);
 }
 
 /* Watches whose turn it is, for as long as a round can spare; true: all had it. */
-static bool read_watches(struct readings *r, struct session *own, struct watch_loop **posts, int n)
+static bool read_watches(struct readings *r, struct session *own, struct watch_loop **loops, int n)
 {
 	int64_t start = clock_boot_ms();
 	struct failure f = {0};
 	for (int i = 0; i < n; i++) {
-		struct watch_loop *p = posts[(r->next + i) % n];
+		struct watch_loop *p = loops[(r->next + i) % n];
 		/* What its passes have asked of the database need not be asked again. */
 		const struct binding *b = p->scanner ? scanner_binding(p->scanner) : NULL;
 		if (!p->leads || !b || clock_boot_ms() < p->reading.due_ms)
@@ -252,7 +252,7 @@ static bool read_watches(struct readings *r, struct session *own, struct watch_l
 }
 
 void readings_take(struct readings *r, const struct session *session, struct metrics *m,
-                   const char *database, struct watch_loop **posts, int n)
+                   const char *database, struct watch_loop **loops, int n)
 {
 	struct failure f = {0};
 	if (!m || !r->begun || clock_boot_ms() < r->due_ms)
@@ -263,21 +263,21 @@ void readings_take(struct readings *r, const struct session *session, struct met
 		r->due_ms = clock_boot_ms() + READINGS_MS;
 		return;
 	}
-	read_database(r, &own, m, database, posts, n);
-	bool all = read_watches(r, &own, posts, n);
+	read_database(r, &own, m, database, loops, n);
+	bool all = read_watches(r, &own, loops, n);
 	session_close(&own);
 	r->due_ms = all ? clock_boot_ms() + READINGS_MS : clock_boot_ms();
 }
 
 /* ---- where to begin ---- */
 
-static bool any_begins(struct watch_loop **posts, int n)
+static bool any_begins(struct watch_loop **loops, int n)
 {
 	bool any = false;
 	for (int i = 0; i < n; i++) {
-		if (!posts[i]->leads)
-			posts[i]->reading.counts = false;
-		any = any || (posts[i]->leads && !posts[i]->reading.counts);
+		if (!loops[i]->leads)
+			loops[i]->reading.counts = false;
+		any = any || (loops[i]->leads && !loops[i]->reading.counts);
 	}
 	return any;
 }
@@ -297,7 +297,7 @@ static int64_t place_left(const struct status_row *rows, int n, const char *watc
 	return place <= top ? place : -1;
 }
 
-static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct watch_loop **posts,
+static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct watch_loop **loops,
                        int n, struct arena *a, struct failure *f)
 {
 	struct status_row *rows = NULL;
@@ -307,10 +307,10 @@ static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct 
 	if (!err && top > 0)
 		err = ledger_id_before(s, (clock_boot_ms() - started_ms) * 1000, &start, f);
 	for (int i = 0; i < n && !err; i++) {
-		struct reading *r = &posts[i]->reading;
-		if (!posts[i]->leads || r->counts)
+		struct reading *r = &loops[i]->reading;
+		if (!loops[i]->leads || r->counts)
 			continue;
-		int64_t left = place_left(rows, nrows, posts[i]->watch->name, top);
+		int64_t left = place_left(rows, nrows, loops[i]->watch->name, top);
 		r->ledger_id = left >= 0 ? left : start;
 		r->counts = true;
 	}
@@ -320,20 +320,20 @@ static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct 
 /* ---- reading on ---- */
 
 /* The least place of all, and how far it may be read without passing another's; false: none. */
-static bool next_part(struct watch_loop **posts, int n, int64_t top, int64_t *from, int64_t *to)
+static bool next_part(struct watch_loop **loops, int n, int64_t top, int64_t *from, int64_t *to)
 {
 	bool any = false;
 	for (int i = 0; i < n; i++) {
-		int64_t at = posts[i]->reading.ledger_id;
-		if (!posts[i]->leads || at >= top || (any && at >= *from))
+		int64_t at = loops[i]->reading.ledger_id;
+		if (!loops[i]->leads || at >= top || (any && at >= *from))
 			continue;
 		*from = at;
 		any = true;
 	}
 	*to = any && top - *from > LEDGER_COUNT_IDS ? *from + LEDGER_COUNT_IDS : top;
 	for (int i = 0; i < n && any; i++) {
-		int64_t at = posts[i]->reading.ledger_id;
-		if (posts[i]->leads && at > *from && at < *to)
+		int64_t at = loops[i]->reading.ledger_id;
+		if (loops[i]->leads && at > *from && at < *to)
 			*to = at;
 	}
 	return any;
@@ -352,22 +352,22 @@ static void count_part(struct watch_loop *p, int64_t from, int64_t to,
 	p->reading.ledger_id = to;
 }
 
-static defib_err read_on(struct store *s, int64_t top, struct watch_loop **posts, int n,
+static defib_err read_on(struct store *s, int64_t top, struct watch_loop **loops, int n,
                          struct arena *a, struct failure *f)
 {
 	int64_t from = 0, to = 0;
 	defib_err err = DEFIB_OK;
-	while (!err && next_part(posts, n, top, &from, &to)) {
+	while (!err && next_part(loops, n, top, &from, &to)) {
 		struct event_count *counts = NULL;
 		int ncounts = 0;
 		err = ledger_events_between(s, from, to, a, &counts, &ncounts, f);
 		for (int i = 0; i < n && !err; i++)
-			count_part(posts[i], from, to, counts, ncounts);
+			count_part(loops[i], from, to, counts, ncounts);
 	}
 	return err;
 }
 
-defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **posts, int n,
+defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **loops, int n,
                           struct failure *f)
 {
 	struct arena a = ARENA_INIT;
@@ -376,10 +376,10 @@ defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop
 	defib_err err = ledger_exists(s, &there, f);
 	if (!err && there)
 		err = ledger_top(s, &top, f);
-	if (!err && any_begins(posts, n))
-		err = begin(s, top, started_ms, posts, n, &a, f);
+	if (!err && any_begins(loops, n))
+		err = begin(s, top, started_ms, loops, n, &a, f);
 	if (!err)
-		err = read_on(s, top, posts, n, &a, f);
+		err = read_on(s, top, loops, n, &a, f);
 	arena_release(&a);
 	return err;
 }
@@ -498,24 +498,24 @@ static bool serves(const struct attendant *w, const struct watch *watch)
 	return serves_watch(served(w), watch->name);
 }
 
-static void add_to_watches(const struct attendant *w, enum metric metric, struct watch_loop **posts,
+static void add_to_watches(const struct attendant *w, enum metric metric, struct watch_loop **loops,
                            int n)
 {
 	for (int i = 0; i < n; i++) {
-		const struct watch_metrics *m = &posts[i]->meter;
-		if (posts[i]->leads && serves(w, posts[i]->watch))
+		const struct watch_metrics *m = &loops[i]->meter;
+		if (loops[i]->leads && serves(w, loops[i]->watch))
 			metrics_add(m->metrics, metric, 1, LABELS(m->watch, m->database));
 	}
 }
 
-static void begin_watches(struct watch_loop **posts, int n)
+static void begin_watches(struct watch_loop **loops, int n)
 {
 	static const enum metric counts[] = {METRIC_WORKER_STARTS, METRIC_WORKER_RESTARTS,
 	                                     METRIC_WORKER_DEATHS};
 	for (int i = 0; i < n; i++) {
-		const struct watch_metrics *m = &posts[i]->meter;
+		const struct watch_metrics *m = &loops[i]->meter;
 		const char *const *labels = LABELS(m->watch, m->database);
-		if (!posts[i]->leads)
+		if (!loops[i]->leads)
 			continue;
 		metrics_set(m->metrics, METRIC_WORKERS, 0, labels);
 		for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
@@ -535,16 +535,16 @@ static const struct seen_worker *seen(const struct readings *r, int64_t id)
 
 /* What became of it since the last reading. */
 static void count_changes(const struct readings *r, const struct attendant *w,
-                          struct watch_loop **posts, int n)
+                          struct watch_loop **loops, int n)
 {
 	const struct seen_worker *before = seen(r, w->id);
 	if (!before && r->listed) {
-		add_to_watches(w, METRIC_WORKER_STARTS, posts, n);
+		add_to_watches(w, METRIC_WORKER_STARTS, loops, n);
 		if (w->again)
-			add_to_watches(w, METRIC_WORKER_RESTARTS, posts, n);
+			add_to_watches(w, METRIC_WORKER_RESTARTS, loops, n);
 	}
 	if (w->dead && (before ? before->alive : r->listed))
-		add_to_watches(w, METRIC_WORKER_DEATHS, posts, n);
+		add_to_watches(w, METRIC_WORKER_DEATHS, loops, n);
 }
 
 static void remember(struct readings *r, const struct attendant *rows, int n)
@@ -557,19 +557,19 @@ static void remember(struct readings *r, const struct attendant *rows, int n)
 }
 
 void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
-                      const char *database, struct watch_loop **posts, int nposts)
+                      const char *database, struct watch_loop **loops, int nloops)
 {
 	metrics_hold(m);
 	drop_workers(m, database);
-	begin_watches(posts, nposts);
+	begin_watches(loops, nloops);
 	/* The oldest first: of two with one name the newer has the last word. */
 	for (int i = n - 1; i >= 0; i--) {
-		count_changes(r, &rows[i], posts, nposts);
+		count_changes(r, &rows[i], loops, nloops);
 		if (!rows[i].alive)
 			continue;
 		say_worker(m, &rows[i], database);
 		if (!rows[i].expired)
-			add_to_watches(&rows[i], METRIC_WORKERS, posts, nposts);
+			add_to_watches(&rows[i], METRIC_WORKERS, loops, nloops);
 	}
 	metrics_let(m);
 	remember(r, rows, n);

@@ -50,23 +50,23 @@ void readings_release(struct readings *r);
 
 struct watch_loop;
 /* Before the first pass. */
-void readings_begin(struct readings *r, struct watch_loop **posts, int n);
+void readings_begin(struct readings *r, struct watch_loop **loops, int n);
 /* The configuration was read again: everything is due. */
-void readings_renew(struct readings *r, struct watch_loop **posts, int n);
+void readings_renew(struct readings *r, struct watch_loop **loops, int n);
 /* What is due. `session` is the database loop's, of which a short one is made. */
 void readings_take(struct readings *r, const struct session *session, struct metrics *m,
-                   const char *database, struct watch_loop **posts, int n);
+                   const char *database, struct watch_loop **loops, int n);
 
 /* The member of a watch's status that tells up to where the ledger was counted. */
 #define READINGS_PLACE "ledger_counted"
 /* What the ledger gained, whoever wrote it; `started_ms` is when this daemon began
  * (CLOCK_BOOTTIME). */
-MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **posts,
+MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **loops,
                                      int n, struct failure *f);
 
 /* What workers report about themselves. */
 struct attendant;
 void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
-                      const char *database, struct watch_loop **posts, int nposts);
+                      const char *database, struct watch_loop **loops, int nloops);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/pool_life.h"
+#include "daemon/pools.h"
 
 #include "base/test.h"
 
