@@ -81,6 +81,7 @@ struct plan {
 	int fds[SLOTS]; /* what the child puts into its slots; all of them lie above the slots; -1: our
 	                   stderr */
 	pid_t parent;
+	bool handles_sigchld;   /* our process */
 	struct timespec before; /* the clone, by CLOCK_BOOTTIME */
 	struct keeper *keeper;  /* may be NULL */
 	/* Written by the child. */
@@ -293,12 +294,17 @@ BARE static int child_main(void *plan)
 
 /* ---- after the clone, in the parent */
 
-/* Returns when it runs the program or has ended. */
+/*
+ * Returns when it runs the program or has ended. A SIGCHLD that nobody handles is not blocked: the
+ * kernel drops it then, where otherwise each child that ends meanwhile would wake another thread.
+ */
 static pid_t clone_quietly(struct plan *p, int *pidfd)
 {
 	alignas(16) char stack[CHILD_STACK];
 	sigset_t all, before;
 	sigfillset(&all);
+	if (!p->handles_sigchld)
+		sigdelset(&all, SIGCHLD);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pid_t pid = clone(child_main, stack + CHILD_STACK,
 	                  CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, p, pidfd);
@@ -338,10 +344,11 @@ static defib_err launch(struct plan *p, struct keeper *keeper, struct spawned *s
 	return report_fail(p, f);
 }
 
-static defib_err refuse_blind(struct failure *f)
+static defib_err refuse_blind(struct plan *p, struct failure *f)
 {
 	struct sigaction now;
 	sigaction(SIGCHLD, NULL, &now);
+	p->handles_sigchld = now.sa_handler != SIG_DFL;
 	if (now.sa_handler != SIG_IGN && !(now.sa_flags & SA_NOCLDWAIT))
 		return DEFIB_OK;
 	fail(f, DEFIB_USAGE, "this process ignores SIGCHLD, so the exit of a child cannot be seen");
@@ -368,7 +375,7 @@ defib_err child_spawn(const struct child_options *o, struct spawned *out, struct
 	*out = (struct spawned){.pidfd = -1, .pipes = {-1, -1, -1}};
 	struct plan p = {.fds = {-1, -1, -1, -1, -1}};
 	struct arena a = ARENA_INIT;
-	defib_err err = refuse_blind(f);
+	defib_err err = refuse_blind(&p, f);
 	if (err == DEFIB_OK)
 		err = plan_run(&p, o, out, &a, f);
 	if (err != DEFIB_OK)
