@@ -22,7 +22,7 @@ PURE = [
     "life/life", "life/part", "life/silence", "life/locks", "life/lease",
     "recover/judge", "recover/decide", "worker/engine",
     "worker/engine_ahead", "worker/engine_turn", "worker/engine_answer", "worker/job",
-    "worker/turn", "worker/slots", "worker/breaker",
+    "worker/claim_limits",
 ]
 NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")
 READS_CLOCK = re.compile(r"\b(clock_\w+|time|gettimeofday|getrandom)\s*\(")

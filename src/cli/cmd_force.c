@@ -14,7 +14,7 @@
 #include "cli/select.h"
 #include "recover/aged.h"
 #include "watch/builtin.h"
-#include "worker/source_chosen.h"
+#include "worker/source_table.h"
 #include "worker/worker.h"
 
 #include <assert.h>
@@ -223,8 +223,12 @@ static int force_jobs(struct force_run *r)
 	struct cli *c = r->cli;
 	const struct watch *w = r->picked.watch;
 	const struct watch *builtin = builtin_watch(r->picked.database->engine, &c->arena);
-	const struct chosen_options chosen = {
-		.watch = w, .jobs = r->jobs, .n = r->n, .left = on_left, .ended = on_ended, .ctx = r};
+	const struct chosen_options chosen = {.watch = w,
+	                                      .jobs = r->jobs,
+	                                      .n = r->n,
+	                                      .not_claimed = on_left,
+	                                      .ended = on_ended,
+	                                      .ctx = r};
 	struct failure f = {0};
 	struct worker_pool pool = {
 		.concurrency = w->work.concurrency > 0 ? w->work.concurrency : 1,

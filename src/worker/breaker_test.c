@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/breaker.h"
+#include "worker/claim_limits.h"
 
 #include "base/test.h"
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine.h: everything that a worker decides about its jobs, as a step function over
+ * engine.h: worker, the room of processes that take jobs and run them. The engine decides; the
+ * other files are its drivers (worker_inside.h lists them: sessions, children, threads, spools) and
+ * the sources of jobs (source.h: the built-in queue, a user's table). Begin here, then read
+ * engine.c and engine_turn.c, worker_turns.c, which drives them, and source_queue.c, which asks the
+ * database.
+ *
+ * The engine is everything that a worker decides about its jobs, as a step function over
  * (state, event, now): when to ask the database and for what, which jobs to start and to
  * stop, what is tried again, spooled or given up. It sees no database, no thread, no file
  * and no clock: a driver (worker_turns.c) tells it what happened and does what it says.
@@ -24,8 +30,8 @@
 #define WORKER_ENGINE_H
 
 #include "life/lease.h"
-#include "worker/breaker.h"
-#include "worker/turn.h"
+#include "worker/claim_limits.h"
+#include "worker/job.h"
 
 struct engine_pool {
 	int64_t concurrency; /* slots */

@@ -13,8 +13,8 @@
 #ifndef WORKER_ENGINE_INSIDE_H
 #define WORKER_ENGINE_INSIDE_H
 
+#include "worker/claim_limits.h"
 #include "worker/engine.h"
-#include "worker/slots.h"
 
 #define ENDS_MAX 1000         /* of a part */
 #define IDLE_FACTOR 4         /* poll intervals between two polls of a told pool that is empty */

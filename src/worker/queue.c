@@ -8,7 +8,6 @@
 #include "store/dialect.h"
 #include "store/relation.h"
 #include "watch/builtin.h"
-#include "worker/queue_statements.h"
 #include "worker/wake.h"
 
 /* What a batch asks for: most ask for no more than the tables' defaults, and pay for no more. */

@@ -7,6 +7,7 @@
 #include "recover/bound.h"
 #include "recover/candidate.h"
 #include "store/store.h"
+#include "worker/source.h"
 
 struct enqueue {
 	const char *queue, *kind;
@@ -47,5 +48,24 @@ struct queue_cancel {
 /* RECOVERED, MISSING, or REFUSED: it is over, or ends already. Texts live in the arena. */
 MUST_CHECK defib_err queue_cancel(const struct queue_cancel *q, const char *job, struct arena *a,
                                   struct candidate *out, struct failure *f);
+
+/* ---- where the engine has no functions ---- */
+
+/*
+ * queue_statements.c: what sql/postgres_queue.sql does by functions is done job by job, with the
+ * statements of sql/ENGINE_turn.sql, which are compiled once.
+ */
+
+/* In a transaction of its own, or in the caller's. `kinds` is a JSON array; NULL: all. */
+MUST_CHECK defib_err queue_statements_claim(struct store *s, const char *queue, const char *kinds,
+                                            int64_t worker, int64_t n, struct arena *a,
+                                            struct store_rows *rows, struct failure *f);
+/* Inside a transaction. */
+MUST_CHECK defib_err queue_statements_settle(struct store *s, int64_t worker,
+                                             struct settlement *all, int n, struct arena *a,
+                                             struct failure *f);
+/* Inside a transaction: the new job, or the one that has its unique key. */
+MUST_CHECK defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j,
+                                              struct arena *a, int64_t *id, struct failure *f);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue_statements.c: see queue_statements.h. */
-#include "worker/queue_statements.h"
+/* queue_statements.c: see queue.h. */
+#include "worker/queue.h"
 
 #include "embedded.h"
 #include "ledger/seal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slots_test.c: when a pool may take a job; as cases, and as what holds at every step. */
 #include "base/test.h"
-#include "worker/slots.h"
+#include "worker/claim_limits.h"
 
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@
 #define WORKER_SOURCE_H
 
 #include "store/store.h"
-#include "worker/turn.h"
+#include "worker/job.h"
 
 struct source;
 struct source_ops {
@@ -48,7 +48,7 @@ struct source {
 };
 
 /*
- * A part of a turn, all in one transaction (turn.h): ends first, each answered by itself, then
+ * A part of a turn, all in one transaction (job.h): ends first, each answered by itself, then
  * what is claimed, asked and told for p->claimer. A claimer that is not alive is answered by
  * p->gone, and costs the ends nothing. Answers live in the arena; what is returned stands in
  * p->err and p->f too. Whether ends are refused by rows of their own is for the caller to find

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_chosen.c: see source_chosen.h. A table's source is asked for
+ * source_chosen.c: see source_table.h. A table's source is asked for
  * everything; for a claim it is made anew with a narrower `ready`, so that it
  * can find no other job than the next ones of the list.
  */
-#include "worker/source_chosen.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -66,15 +65,15 @@ static struct watch narrowed(const struct watch *w, const struct aged *jobs, int
 	return own;
 }
 
-static void tell_left(const struct chosen_source *c, int from, int to, const struct claimed *got,
-                      int ngot)
+static void tell_not_claimed(const struct chosen_source *c, int from, int to,
+                             const struct claimed *got, int ngot)
 {
 	for (int i = from; i < to; i++) {
 		bool taken = false;
 		for (int k = 0; k < ngot; k++)
 			taken = taken || text_eq(got[k].key, c->options.jobs[i].job);
 		if (!taken)
-			c->options.left(c->options.ctx, c->options.jobs[i].job);
+			c->options.not_claimed(c->options.ctx, c->options.jobs[i].job);
 	}
 }
 
@@ -102,7 +101,7 @@ static defib_err chosen_claim(struct source *src, struct store *s, int64_t worke
 		assert(at >= from && at < from + most);
 		c->claimed_ms[at] = clock_boot_ms();
 	}
-	tell_left(c, from, from + most, *out, *nout);
+	tell_not_claimed(c, from, from + most, *out, *nout);
 	/* What could not be had is no end of the list: an answer of nothing would be one. */
 	return *nout == 0 ? chosen_claim(src, s, worker, n, a, out, nout, f) : DEFIB_OK;
 }

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "store/dialect.h"
 #include "store/relation.h"
-#include "worker/queue_statements.h"
+#include "worker/queue.h"
 #include "worker/workflow.h"
 
 #include <assert.h>

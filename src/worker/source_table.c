@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
-#include "worker/source_table_sql.h"
+#include "worker/source_table_inside.h"
 
 #include <assert.h>
 #include <jansson.h>

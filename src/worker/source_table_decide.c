@@ -4,7 +4,7 @@
  * are read, and under lock; nothing here asks a database or a clock.
  */
 #include "recover/decide.h"
-#include "worker/source_table_ending.h"
+#include "worker/source_table_inside.h"
 
 /* ---- decide ---- */
 

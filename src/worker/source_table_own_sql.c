@@ -6,7 +6,7 @@
 #include "watch/compile_read.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
-#include "worker/source_table_sql.h"
+#include "worker/source_table_inside.h"
 
 /* Before the name of a table of ours. */
 static const char *own(const struct binding *b)

@@ -7,7 +7,7 @@
  * whose row is no longer as the claim left it, came too late: that is kept in
  * the ledger, and the row is left alone.
  */
-#include "worker/source_table_ending.h"
+#include "worker/source_table_inside.h"
 
 #include "base/text.h"
 #include "ledger/events.h"

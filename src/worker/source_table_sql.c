@@ -5,7 +5,7 @@
  * therefore never joined to it: they appear in sub-selects, with every column
  * qualified, or as relations whose columns begin with defib_.
  */
-#include "worker/source_table_sql.h"
+#include "worker/source_table_inside.h"
 
 #include "base/text.h"
 #include "store/dialect.h"

@@ -14,7 +14,7 @@
 #include "ledger/steps.h"
 #include "watch/hold.h"
 #include "watch/steps_done.h"
-#include "worker/source_table_sql.h"
+#include "worker/source_table_inside.h"
 
 #include <assert.h>
 #include <jansson.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker.h: a worker process: claims jobs into slots, runs them as child
- * processes or through a handler in threads, and records their ends. What it decides about
- * its jobs, the engine decides (engine.h). Two sessions: one for turns, one for its life; a
- * third only while it recovers what others left.
+ * worker.h: a worker as its callers see it (cli/cmd_work.c, lib/worker.c): claims jobs into slots,
+ * runs them as child processes or through a handler in threads, and records their ends. The engine
+ * (engine.h) decides, and is where to begin reading; worker_inside.h names the files and threads
+ * around it. Two sessions: one for turns, one for its life; a third only while it recovers what
+ * others left.
  */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H

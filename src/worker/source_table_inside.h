@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table_sql.h: the statements of a table's source, and what its files share.
+ * source_table_inside.h: what the files of a table's source share.
  *
  * source_table.c         claiming, what is asked about leases, and the user's statements while a
  *                        job is in hand, and at its end
- * source_table_settle.c  recording how jobs ended (source_table_ending.h)
+ * source_table_settle.c  recording how jobs ended
  * source_table_steps.c   the steps of workflows: what is next, what is recorded
  * source_table_sql.c     the statements with SQL of the user's
  * source_table_own_sql.c the statements on defib's own tables
  */
-#ifndef WORKER_SOURCE_TABLE_SQL_H
-#define WORKER_SOURCE_TABLE_SQL_H
+#ifndef WORKER_SOURCE_TABLE_INSIDE_H
+#define WORKER_SOURCE_TABLE_INSIDE_H
 
 #include "base/chance.h"
 #include "watch/compile.h"
@@ -180,5 +180,59 @@ MUST_CHECK defib_err steps_report(const struct table_sql *q, struct store *s, co
 /* source_table_settle.c */
 defib_err table_settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,
                        int n, struct arena *a, struct failure *f);
+
+/* ---- jobs that are being settled ---- */
+
+/* source_table_settle.c locks, reads and writes; source_table_decide.c says what becomes of each.
+ */
+struct ending {
+	struct settlement *given;
+	struct work_row row;
+	bool leased; /* the lease is ours, and locked */
+	bool found;  /* the row is there, and as the claim left it */
+	bool cancelled;
+	bool undoing; /* the row is one that is being undone */
+	int64_t lease_attempts, max_attempts;
+	int64_t pause_ms;      /* before it may be claimed again */
+	bool retry;            /* it will be tried again */
+	bool over;             /* its attempts are */
+	enum step_after after; /* of a step */
+	struct undo_report report;
+	enum work_list list;
+};
+
+struct settling {
+	struct table_source *src;
+	struct store *store;
+	int64_t worker;
+	struct ending *all;
+	int n;
+	struct arena *arena;
+	struct step_marks marks; /* of what was accepted */
+};
+
+static inline bool leased(const struct ending *e)
+{
+	return e->leased;
+}
+
+static inline bool writable(const struct ending *e)
+{
+	return e->leased && e->found;
+}
+
+static inline bool handed_back(const struct ending *e)
+{
+	return e->given->as == SETTLE_RELEASED || e->given->as == SETTLE_STOPPED;
+}
+
+/* A step of a workflow, or a row that is being undone. */
+static inline bool is_step(const struct ending *e)
+{
+	return e->given->step.side != STEP_SIDE_NONE || e->undoing;
+}
+
+/* source_table_decide.c: no database, no clock */
+void decide_endings(struct settling *z);
 
 #endif
