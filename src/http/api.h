@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api.h: what is answered under /api/v1: a table of routes, and what a handler gets.
  *
+ * The room `http` serves the state of a daemon, the acts of the commands, workers in any
+ * language, the ledger as a stream, and the page. server.c reads sockets, auth.c knows callers,
+ * api.c routes; begin there, with api_handlers.h for what the handlers share.
+ *
  * A route that needs a database is run at that database's request pool (request_pool.c: a few
  * threads with a session each behind a bounded line), never in the thread that reads sockets; where
  * the database is known to be away, or the line is full, the answer is 503 with Retry-After at once
@@ -145,7 +149,7 @@ extern const struct api_route api_act_routes[];    /* api_act.c: what a person d
 extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
 extern const struct api_route api_report_routes[]; /* api_report.c: what happened in a period */
 extern const struct api_route api_trend_routes[];  /* the same, to be drawn */
-extern const struct api_route api_alert_routes[];  /* api_alerts.c: alerts, messages, a test */
+extern const struct api_route api_alert_routes[];  /* api_report.c: alerts, messages, a test */
 extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
 extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
 extern const struct api_route api_index_routes[];  /* the list of routes */

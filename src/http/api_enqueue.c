@@ -5,7 +5,7 @@
  * With http.spool they are kept while the database is away (202 and a token), and what comes
  * later stands behind them.
  */
-#include "http/api_worker.h"
+#include "http/api_handlers.h"
 
 #include "base/clock.h"
 #include "base/text.h"

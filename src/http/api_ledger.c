@@ -5,7 +5,7 @@
  * Without `after` the newest entries come first. With it, entries come in the order of
  * their ids from there on, as on the command line; `order` says otherwise.
  */
-#include "http/api_read.h"
+#include "http/api_handlers.h"
 
 #include "base/text.h"
 #include "ledger/events.h"

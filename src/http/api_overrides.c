@@ -5,7 +5,7 @@
  * A guard is overridden in the same way, once: the leader's next pass consumes the record. It
  * reaches the daemon that leads, wherever it runs, and the ledger has it before anything is done.
  */
-#include "http/api_act.h"
+#include "http/api_handlers.h"
 
 #include "base/clock.h"
 #include "base/text.h"

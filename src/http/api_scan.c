@@ -2,7 +2,7 @@
  * api_scan.c: one pass over a watch, now: what `defib scan` does and says, within bounds
  * of jobs and time, so that a request pool is not taken for long.
  */
-#include "http/api_act.h"
+#include "http/api_handlers.h"
 
 #include "base/clock.h"
 #include "recover/leader_status.h"

@@ -2,7 +2,7 @@
  * api_undo.c: taking back what a scan or a person did: a batch, which may be about
  * several watches of a database, or the newest change of one job.
  */
-#include "http/api_act.h"
+#include "http/api_handlers.h"
 
 #include "base/text.h"
 #include "recover/by_hand.h"

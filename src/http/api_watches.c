@@ -2,12 +2,10 @@
  * api_watches.c: watches, from memory where the daemon itself knows, and from the database
  * what commands ask there: numbers, run times, explanations, findings, states.
  */
-#include "http/api_watches.h"
+#include "http/api_handlers.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "http/api_act.h"
-#include "http/api_read.h"
 #include "insight/learn.h"
 #include "insight/tally.h"
 #include "recover/acts.h"

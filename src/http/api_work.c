@@ -3,12 +3,10 @@
  * key, epoch and worker; what is refused is answered job by job and means that the lease
  * is lost, as for every other worker (worker/source.h).
  */
-#include "http/api_worker.h"
+#include "http/api_handlers.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "http/api_act.h"
-#include "http/worker_secret.h"
 #include "view/output.h"
 #include "worker/source.h"
 

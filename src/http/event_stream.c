@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,13 +100,13 @@ static void add_event(struct event_stream *s, const char *event, const char *jso
 
 /* ---- ledgers ---- */
 
-static void tell_database(struct event_stream *s, int place, enum event_told now, const char *state,
+static void tell_database(struct event_stream *s, int place, enum event_sent now, const char *state,
                           const char *why, int64_t now_ms)
 {
 	struct buf json = BUF_INIT;
-	if (s->told[place] == now)
+	if (s->sent[place] == now)
 		return;
-	s->told[place] = now;
+	s->sent[place] = now;
 	buf_add(&json, "{\"database\":");
 	buf_add_json(&json, s->cursor.places[place].database);
 	buf_addf(&json, ",\"state\":\"%s\"", state);
@@ -148,7 +149,7 @@ const struct ledger_place *event_stream_seen(struct event_stream *s, const char 
 		p->id = top - EVENT_CATCH_UP_MAX;
 		why = "too many entries were added in the meantime; read the ledger";
 	}
-	tell_database(s, place, EVENT_TOLD_UP, s->told[place] == EVENT_TOLD_AWAY ? "back" : "up", NULL,
+	tell_database(s, place, EVENT_SENT_UP, s->sent[place] == EVENT_SENT_AWAY ? "back" : "up", NULL,
 	              now_ms);
 	if (why)
 		tell_gap(s, p, from, why, now_ms);
@@ -160,7 +161,7 @@ void event_stream_away(struct event_stream *s, const char *database, const char 
 {
 	struct ledger_place *p = s->over ? NULL : ledger_cursor_at(&s->cursor, database);
 	if (p)
-		tell_database(s, (int)(p - s->cursor.places), EVENT_TOLD_AWAY, "away", why, now_ms);
+		tell_database(s, (int)(p - s->cursor.places), EVENT_SENT_AWAY, "away", why, now_ms);
 }
 
 static bool wanted(const struct event_stream *s, const struct event_entry *e)
@@ -212,4 +213,111 @@ void event_stream_tick(struct event_stream *s, int64_t now_ms)
 		add_id(s);
 		buf_add(&s->out, "\n");
 	}
+}
+
+/* ---- a position in all ledgers ---- */
+
+static bool plain(char c)
+{
+	return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.';
+}
+
+static int hex(char c)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	const char *at = c ? strchr(digits, toupper((unsigned char)c)) : NULL;
+	return at ? (int)(at - digits) : -1;
+}
+
+static bool decode_name(const char *text, size_t n, struct buf *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (plain(text[i])) {
+			buf_addch(out, text[i]);
+			continue;
+		}
+		int high = text[i] == '%' && i + 2 < n ? hex(text[i + 1]) : -1;
+		int low = high < 0 ? -1 : hex(text[i + 2]);
+		if (low < 0 || high + low == 0)
+			return false;
+		buf_addch(out, (char)(high * 16 + low));
+		i += 2;
+	}
+	return n > 0;
+}
+
+static void encode_name(const char *name, struct buf *out)
+{
+	for (; *name; name++) {
+		if (plain(*name))
+			buf_addch(out, *name);
+		else
+			buf_addf(out, "%%%02X", (unsigned char)*name);
+	}
+}
+
+static bool parse_place(struct ledger_cursor *c, const char *text, size_t n)
+{
+	const char *equals = memchr(text, '=', n);
+	struct buf name = BUF_INIT, number = BUF_INIT;
+	int64_t id = -1;
+	bool good = equals && decode_name(text, (size_t)(equals - text), &name);
+	if (good) {
+		buf_addn(&number, equals + 1, n - (size_t)(equals - text) - 1);
+		good = isdigit((unsigned char)*buf_text(&number)) && int_parse(buf_text(&number), &id);
+	}
+	struct ledger_place *p = good ? ledger_cursor_at(c, buf_text(&name)) : NULL;
+	good = p && p->id < 0; /* named once */
+	if (good)
+		p->id = id;
+	buf_release(&name);
+	buf_release(&number);
+	return good;
+}
+
+bool ledger_cursor_parse(struct ledger_cursor *c, const char *text)
+{
+	*c = (struct ledger_cursor){0};
+	bool more = *text != '\0';
+	while (more) {
+		size_t n = strcspn(text, ",");
+		if (!parse_place(c, text, n)) {
+			ledger_cursor_release(c);
+			return false;
+		}
+		more = text[n] == ',';
+		text += n + 1;
+	}
+	return true;
+}
+
+struct ledger_place *ledger_cursor_at(struct ledger_cursor *c, const char *database)
+{
+	for (int i = 0; i < c->n; i++)
+		if (text_eq(c->places[i].database, database))
+			return &c->places[i];
+	if (c->n == LEDGER_CURSOR_MAX)
+		return NULL;
+	c->places[c->n] = (struct ledger_place){mem_strdup(database), -1};
+	return &c->places[c->n++];
+}
+
+void ledger_cursor_text(const struct ledger_cursor *c, struct buf *out)
+{
+	const char *between = "";
+	for (int i = 0; i < c->n; i++) {
+		if (c->places[i].id < 0)
+			continue;
+		buf_add(out, between);
+		encode_name(c->places[i].database, out);
+		buf_addf(out, "=%lld", (long long)c->places[i].id);
+		between = ",";
+	}
+}
+
+void ledger_cursor_release(struct ledger_cursor *c)
+{
+	for (int i = 0; i < c->n; i++)
+		free(c->places[i].database);
+	*c = (struct ledger_cursor){0};
 }

@@ -12,9 +12,39 @@
 #ifndef HTTP_EVENT_STREAM_H
 #define HTTP_EVENT_STREAM_H
 
-#include "http/ledger_cursor.h"
+#include "base/buf.h"
 
 #include <sys/types.h>
+
+/*
+ * ---- a position in the ledgers of several databases at once ----
+ * It is the id of an event: "main=123,other=45". Ids of a ledger are committed in their order,
+ * so a client with a position has everything up to it and needs nothing else to go on. A
+ * database that is not named has not been seen yet. Names are percent-encoded where they are
+ * not plain, so that any text of a client is either a position or is refused.
+ */
+
+#define LEDGER_CURSOR_MAX 64 /* databases */
+
+struct ledger_place {
+	char *database;
+	int64_t id; /* the last entry that is behind us; -1: not seen yet */
+};
+
+struct ledger_cursor {
+	struct ledger_place places[LEDGER_CURSOR_MAX];
+	int n;
+};
+
+/* False: it is no cursor; *c is then empty. */
+bool ledger_cursor_parse(struct ledger_cursor *c, const char *text);
+/* The place in a database, made where there is none; NULL: there is no room for another. */
+struct ledger_place *ledger_cursor_at(struct ledger_cursor *c, const char *database);
+/* Those that were seen, in the order in which they came. */
+void ledger_cursor_text(const struct ledger_cursor *c, struct buf *out);
+void ledger_cursor_release(struct ledger_cursor *c);
+
+/* ---- one client ---- */
 
 #define EVENT_ROOM (64 * 1024)   /* bytes that may wait; the last event may exceed it */
 #define EVENT_BEAT_MS 15000      /* silence is broken by a comment, so that a dead link shows */
@@ -31,16 +61,16 @@ struct event_entry {
 	const char *json[EVENT_SIGHTS]; /* in one line; NULL: nobody with this sight listens */
 };
 
-enum event_told { EVENT_TOLD_NOTHING, EVENT_TOLD_UP, EVENT_TOLD_AWAY };
+enum event_sent { EVENT_SENT_NOTHING, EVENT_SENT_UP, EVENT_SENT_AWAY };
 
 struct event_stream {
 	enum event_sight sight;
 	char *watch, *event;                     /* only these; NULL: all */
 	struct ledger_cursor cursor;             /* behind everything in `out` */
-	enum event_told told[LEDGER_CURSOR_MAX]; /* one a place of the cursor */
+	enum event_sent sent[LEDGER_CURSOR_MAX]; /* one a place of the cursor */
 	struct buf out;
 	size_t taken;     /* of `out` */
-	bool watches_due; /* all watches are to be told: it is new, or was too full for one */
+	bool watches_due; /* all watches are to be sent: it is new, or was too full for one */
 	bool over;
 	int64_t added_ms, taken_ms;
 };
@@ -71,7 +101,7 @@ void event_stream_away(struct event_stream *s, const char *database, const char 
  */
 void event_stream_entries(struct event_stream *s, const char *database, int64_t after, int64_t end,
                           const struct event_entry *entries, int n, int64_t now_ms);
-/* How a watch is (JSON, one line); where there is no room all are told later. */
+/* The state of a watch (JSON, one line); where there is no room all are sent later. */
 void event_stream_watch(struct event_stream *s, const char *watch, const char *json,
                         int64_t now_ms);
 /* Time passes: the beat, and the end of who takes nothing. */

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "http/api_watches.h"
+#include "http/api_handlers.h"
 #include "http/events_inside.h"
 #include "ledger/events.h"
 #include "watch/builtin.h"
@@ -235,14 +235,14 @@ const struct api_route api_event_routes[] = {
 	{.method = NULL},
 };
 
-static struct override_watch *override_of(struct events *e, const struct overview_watch *w)
+static struct sent_watch *sent_of(struct events *e, const struct overview_watch *w)
 {
-	for (int i = 0; i < e->ntold; i++)
-		if (text_eq(e->told[i].name, w->name) && text_eq(e->told[i].database, w->database))
-			return &e->told[i];
-	e->told = mem_grow(e->told, sizeof *e->told * (size_t)(e->ntold + 1));
-	e->told[e->ntold] = (struct override_watch){mem_strdup(w->database), mem_strdup(w->name), NULL};
-	return &e->told[e->ntold++];
+	for (int i = 0; i < e->nsent; i++)
+		if (text_eq(e->sent[i].name, w->name) && text_eq(e->sent[i].database, w->database))
+			return &e->sent[i];
+	e->sent = mem_grow(e->sent, sizeof *e->sent * (size_t)(e->nsent + 1));
+	e->sent[e->nsent] = (struct sent_watch){mem_strdup(w->database), mem_strdup(w->name), NULL};
+	return &e->sent[e->nsent++];
 }
 
 static const struct database *database_of(const struct settings *s, const char *name)
@@ -301,13 +301,13 @@ static struct shown_watch *look(struct events *e, const struct settings *s, stru
 		buf_clear(&json);
 		if (!say(e, s, &view.watches[i], &json))
 			continue;
-		struct override_watch *told = override_of(e, &view.watches[i]);
-		bool changed = !text_eq(told->json, buf_text(&json));
+		struct sent_watch *sent = sent_of(e, &view.watches[i]);
+		bool changed = !text_eq(sent->json, buf_text(&json));
 		all[(*n)++] =
 			(struct shown_watch){view.watches[i].name, arena_strdup(a, buf_text(&json)), changed};
 		if (changed) {
-			free(told->json);
-			told->json = mem_strdup(buf_text(&json));
+			free(sent->json);
+			sent->json = mem_strdup(buf_text(&json));
 		}
 	}
 	buf_release(&json);
@@ -347,11 +347,11 @@ void events_tick(struct events *e)
 
 void events_tick_release(struct events *e)
 {
-	for (int i = 0; i < e->ntold; i++) {
-		free(e->told[i].database);
-		free(e->told[i].name);
-		free(e->told[i].json);
+	for (int i = 0; i < e->nsent; i++) {
+		free(e->sent[i].database);
+		free(e->sent[i].name);
+		free(e->sent[i].json);
 	}
-	free(e->told);
+	free(e->sent);
 	arena_release(&e->keep);
 }

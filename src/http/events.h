@@ -7,7 +7,7 @@
  *   database  its ledger can be read (up, back) or not (away)
  *   gap       entries that are not sent, because there are too many
  *
- * The id of an event is a cursor over all ledgers (ledger_cursor.h). Who comes again
+ * The id of an event is a cursor over all ledgers (event_stream.h). Who comes again
  * with it gets what was committed since, from the ledger itself: nothing has to be
  * kept for him, and any daemon can go on where another ended.
  *

@@ -19,8 +19,8 @@ struct listener {
 	struct event_stream stream;
 };
 
-/* How a watch was when it was last told. */
-struct override_watch {
+/* How a watch was when it was last sent. */
+struct sent_watch {
 	char *database, *name, *json;
 };
 
@@ -40,8 +40,8 @@ struct events {
 	pthread_t ticker;
 	int64_t started_ms;
 	/* the ticker's own */
-	struct override_watch *told;
-	int ntold;
+	struct sent_watch *sent;
+	int nsent;
 	const struct watch *builtin[2]; /* by enum store_engine */
 	struct arena keep;              /* of these */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * request_pool.h: where calls that need a database are done: a few threads a database, each with
- * its own sessions (thread_sessions.h), behind a bounded line.
+ * its own sessions, behind a bounded line.
  *
  * Nobody waits for a database that is not there: while the last attempt failed, or the
  * overview says that it is away, one call a second is let through to try, and every other is

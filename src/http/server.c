@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
+#include "http/api_handlers.h"
 #include "http/server_inside.h"
 #include "http/uri.h"
-#include "http/worker_secret.h"
 #include "worker/spool_file.h"
 
 #include <assert.h>
