@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cli.h: the contract of the command line, for all commands.
  *
- * Global options may stand before or after the command. Data goes to stdout,
- * everything else to stderr. Each command is one row of the table in main.c
- * and one file.
+ * The room `cli` has a file per command or group of commands (cmd_NAME.c); begin with the table
+ * in main.c. args.c reads argv, load.c the configuration, select.c finds watches and jobs, act.c
+ * is the way of every command that changes jobs. top/ and demo/ are folders of their own.
+ *
+ * Global options may stand before or after the command. Data goes to stdout, everything else
+ * to stderr.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -15,7 +18,7 @@
 
 enum exit_code {
 	EXIT_CLEAN = 0, /* clean, or done */
-	EXIT_STUCK = 1, /* stuck jobs found and left */
+	EXIT_STUCK = 1, /* stuck jobs found and not recovered */
 	EXIT_USAGE = 2,
 	EXIT_CONFIG = 3,
 	EXIT_DATABASE = 4,
@@ -129,7 +132,7 @@ int cli_fail(const struct failure *f);
 int cli_queue_fail(struct failure *f);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /*
- * The log of a command that runs long, by --log: logfmt, json or plain (logline.c). Where it
+ * The log of a command that runs long, by --log: logfmt, json or plain (messages.c). Where it
  * was given, errors are events of the log too. False after one line.
  */
 bool cli_set_up_log(const struct cli *c, enum log_format standard);
@@ -139,7 +142,7 @@ int exit_code_of(defib_err err);
 
 /*
  * Ask before something is changed, unless --yes or --dry-run was given
- * (confirm.c). EXIT_CLEAN: go on; else one line was printed. `stdin_used`: data
+ * (messages.c). EXIT_CLEAN: go on; else one line was printed. `stdin_used`: data
  * was read from stdin, so that only the terminal itself can answer.
  */
 int cli_confirm(const struct cli *c, const char *question, bool stdin_used);

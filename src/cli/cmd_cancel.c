@@ -8,7 +8,6 @@
 #include "cli/act.h"
 
 #include "base/text.h"
-#include "cli/act.h"
 #include "recover/carry.h"
 #include "watch/builtin.h"
 #include "worker/queue.h"

@@ -3,7 +3,7 @@
  * out for a terminal of 80 columns. The manual page is the same tables.
  */
 #include "base/text.h"
-#include "cli/help.h"
+#include "cli/cli.h"
 
 #include <ctype.h>
 
@@ -16,17 +16,18 @@ const struct cli_option help_options[] = {
 	{NULL, NULL, NULL},
 };
 
-const char *const group_titles[GROUP_COUNT] = {
+static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_LOOK] = "Look",
 	[GROUP_ACT] = "Act",
 	[GROUP_RUN] = "Run",
 	[GROUP_SET_UP] = "Set up",
 };
 
-const char help_exit_codes[] = "0 clean or done, 1 stuck jobs found and not recovered, 2 usage,\n"
-							   "3 configuration, 4 database, 5 refused, 6 partly done";
+static const char help_exit_codes[] =
+	"0 clean or done, 1 stuck jobs found and not recovered, 2 usage,\n"
+	"3 configuration, 4 database, 5 refused, 6 partly done";
 
-const char help_watch_options[] =
+static const char help_watch_options[] =
 	"A watch without a file: --table T --key K --running SQL --alive-at SQL --stuck-after 1h "
 	"--requeue 'SET list' …: every key of a watch is an option (defib config docs lists them).";
 
@@ -140,21 +141,6 @@ void cli_help(const struct command *command)
 	print_lines(help_exit_codes, 2);
 }
 
-int cmd_help(struct cli *c)
-{
-	if (cli_flag(c, "man")) {
-		print_manual();
-		return EXIT_CLEAN;
-	}
-	if (c->nwords > 1)
-		return cli_usage("help is about one command at a time");
-	const struct command *command = c->nwords ? cli_command(c->words[0]) : NULL;
-	if (c->nwords && !command)
-		return cli_unknown_command(c->words[0]);
-	cli_help(command);
-	return EXIT_CLEAN;
-}
-
 static const struct {
 	const char *name, *meaning;
 } environment[] = {
@@ -232,7 +218,8 @@ static void print_group(enum command_group group)
 	}
 }
 
-void print_manual(void)
+/* The manual page, defib(1), to stdout. */
+static void print_manual(void)
 {
 	printf(".TH DEFIB 1 \"\" \"defib %s\" \"User Commands\"\n", defib_version());
 	printf(".SH NAME\ndefib \\- keeps background work alive\n"
@@ -253,4 +240,19 @@ void print_manual(void)
 		print_line("", environment[i].meaning, "");
 	}
 	printf(".SH FILES\n.TP\n.B ./defib.yaml\nthe configuration, where nothing else is named\n");
+}
+
+int cmd_help(struct cli *c)
+{
+	if (cli_flag(c, "man")) {
+		print_manual();
+		return EXIT_CLEAN;
+	}
+	if (c->nwords > 1)
+		return cli_usage("help is about one command at a time");
+	const struct command *command = c->nwords ? cli_command(c->words[0]) : NULL;
+	if (c->nwords && !command)
+		return cli_unknown_command(c->words[0]);
+	cli_help(command);
+	return EXIT_CLEAN;
 }

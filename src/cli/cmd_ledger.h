@@ -23,7 +23,7 @@ struct ledger_source {
  */
 int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
                   const struct ledger_filter *filter);
-/* `defib ledger prune` (ledger_prune.c) and `defib ledger verify`. */
+/* `defib ledger prune` (cmd_prune.c) and `defib ledger verify`. */
 int ledger_prune(struct cli *c);
 int ledger_verify(struct cli *c);
 

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_top.c: `defib top`: watches, stuck jobs and workers on a full screen, live, with the acts
- * of the command line a key away.
- *
- *   top/reader.c  a thread a database: reads (top/read.c), acts (top/action.c)
- *   top/model.c   what is shown, filtered, tagged      pure
- *   top/lines.c   the model as lines of some size      pure
- *   top/talk.c    keys, questions, pages
- *   top/screen.c  curses
+ * of the command line a key away (top/top.h).
  */
-#include "cli/top/talk.h"
+#include "cli/top/top.h"
 
 #include "base/clock.h"
 #include "watch/builtin.h"

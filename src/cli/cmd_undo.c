@@ -8,7 +8,6 @@
 #include "cli/act.h"
 
 #include "base/text.h"
-#include "cli/act.h"
 #include "ledger/ledger.h"
 #include "watch/builtin.h"
 

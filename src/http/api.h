@@ -86,6 +86,10 @@ struct api_route {
 	const char *summary; /* one line */
 	api_fn run;
 };
+#define API_GET(path, role, where, summary, run)                                                   \
+	{                                                                                              \
+		"GET", path, role, where, false, false, summary, run                                       \
+	}
 
 #define API_PARTS_MAX 4
 struct api_call {

@@ -95,12 +95,9 @@ static void get_report(struct api_call *c)
 }
 
 const struct api_route api_report_routes[] = {
-	{.method = "GET",
-     .path = "/report",
-     .role = ROLE_VIEWER,
-     .where = API_DATABASE,
-     .summary = "what happened in a period: recoveries by day, trend, causes, mistakes, advice",
-     .run = get_report},
+	API_GET("/report", ROLE_VIEWER, API_DATABASE,
+            "what happened in a period: recoveries by day, trend, causes, mistakes, advice",
+            get_report),
 	{.method = NULL},
 };
 
@@ -200,12 +197,8 @@ static void show_trend(struct api_call *c)
 }
 
 const struct api_route api_trend_routes[] = {
-	{.method = "GET",
-     .path = "/trend",
-     .role = ROLE_VIEWER,
-     .where = API_DATABASE,
-     .summary = "jobs found stuck and recovered, by hour or six hours",
-     .run = show_trend},
+	API_GET("/trend", ROLE_VIEWER, API_DATABASE,
+            "jobs found stuck and recovered, by hour or six hours", show_trend),
 	{.method = NULL},
 };
 

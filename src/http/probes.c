@@ -117,24 +117,10 @@ static void metrics(struct api_call *c)
 }
 
 const struct api_route probe_routes[] = {
-	{.method = "GET",
-     .path = "/healthz",
-     .role = ROLE_NONE,
-     .where = API_MEMORY,
-     .summary = "whether the daemon's loops are running",
-     .run = healthz},
-	{.method = "GET",
-     .path = "/readyz",
-     .role = ROLE_NONE,
-     .where = API_MEMORY,
-     .summary = "whether every database is reachable and every watch has a leader",
-     .run = readyz},
-	{.method = "GET",
-     .path = "/metrics",
-     .role = ROLE_VIEWER,
-     .where = API_MEMORY,
-     .summary = "metrics for Prometheus",
-     .run = metrics},
+	API_GET("/healthz", ROLE_NONE, API_MEMORY, "whether the daemon's loops are running", healthz),
+	API_GET("/readyz", ROLE_NONE, API_MEMORY,
+            "whether every database is reachable and every watch has a leader", readyz),
+	API_GET("/metrics", ROLE_VIEWER, API_MEMORY, "metrics for Prometheus", metrics),
 	{.method = NULL},
 };
 
@@ -206,11 +192,6 @@ static void status(struct api_call *c)
 }
 
 const struct api_route api_status_routes[] = {
-	{.method = "GET",
-     .path = "/status",
-     .role = ROLE_VIEWER,
-     .where = API_MEMORY,
-     .summary = "state of the daemon, from memory",
-     .run = status},
+	API_GET("/status", ROLE_VIEWER, API_MEMORY, "state of the daemon, from memory", status),
 	{.method = NULL},
 };

@@ -3,10 +3,8 @@
  *
  *   place    a folder, a database, jobs in it, and their removal         demo/place.c
  *   crew     the daemon, workers and page workers: processes of ours     demo/crew.c
- *   pages    a worker that knows nothing of defib, on a table of its own demo/pages.c
  *   faults   what befalls them, and when                                 demo/faults.c
- *   ledger   what defib did about it, read as it happens                 demo/ledger.c
- *   tell     lines and a progress bar                                    demo/tell.c
+ *   ledger   what defib did about it, read and printed as it happens     demo/ledger.c
  *   verdict  effects against ledger and states                           demo/verdict.c
  *
  * Every job leaves an effect: a file named after the job, its step and the epoch that ran

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top/lines.c: see top/lines.h. */
-#include "cli/top/lines.h"
+/* top/lines.c: see top/top.h. */
+#include "cli/top/top.h"
 
 #include "base/text.h"
 

@@ -8,7 +8,7 @@
 
 const char *const top_titles[TOP_PANES][TOP_CELLS_MAX] = {
 	[TOP_WATCHES] = {"WATCH", "RUNNING", "STUCK", "HELD", "OLDEST", "WORKERS", "RECOVERED",
-                     "STANDING"},
+                     "STATUS"},
 	[TOP_JOBS] = {"STUCK JOB", "VERDICT", "WOULD", "OWNER", "NOTE", "KIND", "TEXT"},
 	[TOP_WORKERS] = {"WORKER", "STATE", "HAS", "RENEWED", "HOST", "PID", "SERVES"},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top/model_test.c: what is shown, tagged and meant, and the lines of a screen, without one. */
-#include "cli/top/lines.h"
+#include "cli/top/top.h"
 
 #include "base/test.h"
 #include "base/text.h"

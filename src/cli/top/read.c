@@ -3,7 +3,7 @@
  * list and stats, with bounds on rows and time. What of it cannot be had is missing in its
  * cell; only a database that does not answer makes the whole an error.
  */
-#include "cli/top/reader.h"
+#include "cli/top/top.h"
 
 #include "base/clock.h"
 #include "base/text.h"

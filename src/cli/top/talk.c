@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top/talk.c: see top/talk.h. */
-#include "cli/top/talk.h"
+/* top/talk.c: see top/top.h. */
+#include "cli/top/top.h"
 
 #include "base/text.h"
 #include "view/scan.h"

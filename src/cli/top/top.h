@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * top/top.h: the parts of `defib top`.
+ *
+ * reader.c  a thread per database, with sessions of its own: reads, and executes acts
+ * read.c    one reading of one database
+ * model.c   what is shown, filtered and tagged (model.h; pure)
+ * lines.c   lines of a given width (pure)
+ * talk.c    keys, and the dialogue before an act
+ * screen.c  curses; no other file knows it
+ *
+ * ---- readers ----
+ * Keys are answered while a database is slow or away, and one that is away keeps nobody from the
+ * others. A reader reads at each interval and when something was done, and keeps the newest
+ * reading to be taken. What the user wants done or shown is an action: handed in, done in its
+ * turn, and handed back with its text. All queries are bounded in rows and time.
+ */
+#ifndef CLI_TOP_TOP_H
+#define CLI_TOP_TOP_H
+
+#include "cli/select.h"
+#include "cli/top/model.h"
+#include "recover/acts.h"
+#include "recover/bound.h"
+
+/* What every reader knows; nobody changes it while they run. */
+struct top_context {
+	const char *actor;
+	bool ledger_off;
+	int64_t every_ms;
+	int wake_fd; /* written to when there is something to take */
+};
+
+enum top_action_is { TOP_STORY, TOP_ACT, TOP_UNDO, TOP_PAUSE, TOP_RESUME };
+
+struct top_action {
+	enum top_action_is is;
+	struct arena arena; /* of all below */
+	int turn;  /* of whom it was asked: an answer that nobody waits for any more is dropped */
+	int part;  /* whose reader */
+	int watch; /* among the reader's */
+	const struct act_kind *kind;
+	const char **jobs; /* of a story or an act; of an undo where there is no batch */
+	int njobs;
+	const char *batch, *reason;
+	bool dry_run;
+	/* The answer: */
+	struct buf text;
+	int64_t good;  /* jobs to which it was, or would be, done */
+	char made[64]; /* the batch that it left */
+	struct top_action *next;
+};
+struct top_action *top_action_new(enum top_action_is is, int part, int watch);
+void top_action_free(struct top_action *e);
+
+/* A watch, as a reader has it ready. */
+struct top_bound {
+	const struct watch *watch;
+	struct bound bound;
+	bool used;         /* the built-in queue: it has, or had, jobs */
+	int64_t recovered; /* recoveries seen in the ledger since the reader began */
+};
+
+struct top_reader;
+struct top_reader *top_reader_start(const struct top_context *ctx, const struct database *d,
+                                    const struct watch *const *watches, int n, int part);
+/* The newest reading, if one came since the last call, and an errand that is done; else NULL. */
+struct top_part *top_reader_reading(struct top_reader *d);
+struct top_action *top_reader_done(struct top_reader *d);
+void top_reader_send(struct top_reader *d, struct top_action *e);
+/* Ask it to end; false: it is still in a call to its database after `wait_ms`. */
+bool top_reader_stop(struct top_reader *d, int64_t wait_ms);
+/* Whether it is changing something at the moment. */
+bool top_reader_writes(struct top_reader *d);
+void top_reader_free(struct top_reader *d);
+
+/* ---- what a reader does, in its thread (top/read.c, top/reader.c) ---- */
+
+struct top_view {
+	const struct top_context *ctx;
+	const struct database *database;
+	int part;
+	struct session reads, writes;
+	int64_t opened; /* of `reads`, when the watches were made ready */
+	struct top_bound *watches;
+	int n;
+	int64_t ledger_id; /* up to which events were counted; -1: not begun */
+	int64_t begun_ms;
+};
+struct top_part *top_read(struct top_view *v);
+void top_action_do(struct top_view *v, struct top_action *e);
+/* Ready to be asked; what was made on a lost session is made anew. */
+MUST_CHECK defib_err top_ready(struct top_view *v, int watch, struct failure *f);
+
+/*
+ * ---- lines ----
+ * The model as lines of a screen of some size: text and its colours, which the drawing only has
+ * to put there. Without UTF-8 every line is ASCII. What comes from a table is made visible by
+ * out_padded().
+ */
+
+struct top_span {
+	const char *text;
+	enum color color;
+	bool inverse, bold;
+};
+#define TOP_SPANS_MAX (2 * TOP_CELLS_MAX + 2)
+
+struct top_line {
+	struct top_span spans[TOP_SPANS_MAX];
+	int n;
+};
+
+struct top_size {
+	int width, height;
+	bool ascii;
+};
+
+/* The least that makes sense; on a smaller screen what does not fit is cut. */
+#define TOP_HEIGHT_LEAST 8
+
+/* Exactly `width` columns of a text: cut with a mark, or filled. */
+void top_fit(struct buf *out, const char *text, int width, bool ascii);
+/* A line of one text. */
+void top_line_text(struct top_line *l, struct arena *a, const char *text, struct top_span how,
+                   const struct top_size *size);
+/* All but the last line, which is the caller's: size->height - 1 lines. */
+void top_lines(const struct top_model *m, const char *title, const struct top_size *size,
+               struct arena *a, struct top_line *out);
+/* A page of text from line `from`; returns how many lines there are in all. */
+int top_page_lines(const char *text, int from, const struct top_size *size, struct arena *a,
+                   struct top_line *out);
+
+/* ---- the terminal: taken with curses, and given back on every way out ---- */
+
+/* Keys that are no characters; those are themselves. */
+enum top_key {
+	TOP_KEY_NONE = -1,
+	TOP_KEY_UP = 0x110000, /* behind all of Unicode */
+	TOP_KEY_DOWN,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_END,
+	TOP_KEY_TAB,
+	TOP_KEY_BACK_TAB,
+	TOP_KEY_ENTER,
+	TOP_KEY_ESCAPE,
+	TOP_KEY_ERASE,
+	TOP_KEY_RESIZE,
+};
+
+/* One line was printed where it returns false: this terminal is not known. */
+bool top_screen_open(bool color);
+void top_screen_close(void);
+struct top_size top_screen_size(void);
+/* `cursor` is the column of the last line where one types; -1: nowhere. */
+void top_screen_draw(const struct top_line *lines, int n, int cursor);
+/* The next key that was pressed; TOP_KEY_NONE: none is waiting. */
+int top_screen_key(void);
+
+/*
+ * ---- keys, and the dialogue before an act ----
+ * An act goes the way of the commands: a reason, a dry run whose outcome is shown, a question
+ * with the number of jobs and the database's name, and only then the act itself. All of it
+ * runs at the readers; a key is never waited for behind a database.
+ */
+
+enum top_mode { MODE_LIST, MODE_FILTER, MODE_REASON, MODE_WAIT, MODE_ASK, MODE_PAGE };
+
+/* One database and its reader. */
+struct top_place {
+	const struct database *database;
+	const struct watch **watches;
+	int n;
+	struct top_reader *reader;
+};
+
+/* What was done last from here, for an undo. */
+#define TOP_LAST_MAX 16
+struct top_last {
+	int part, watch;
+	char batch[64];
+};
+
+struct top_talk {
+	struct top_model model;
+	struct top_place *places;
+	int nplaces;
+	enum top_mode mode;
+	char input[256];
+	struct top_action *plan; /* what is being agreed on */
+	const char *verb;        /* of the plan */
+	int turn;                /* counts what was asked of the readers */
+	int waiting;             /* errands of this turn that are out */
+	bool acting;             /* they change something */
+	struct buf page;
+	int page_from, page_lines;
+	char message[256];
+	struct top_last last[TOP_LAST_MAX];
+	int nlast;
+	bool quit;
+};
+
+void top_talk_init(struct top_talk *t, struct top_place *places, int n);
+void top_talk_release(struct top_talk *t);
+void top_talk_key(struct top_talk *t, int key, const struct top_size *size);
+/* Take what the readers have left. */
+void top_talk_hear(struct top_talk *t);
+/* All lines of the screen, size->height of them; the column where one types, or -1. */
+int top_talk_lines(struct top_talk *t, const struct top_size *size, struct arena *a,
+                   struct top_line *out);
+
+#endif
