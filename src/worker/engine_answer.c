@@ -126,7 +126,8 @@ static void take_claims(struct engine *e, struct turn_part *p)
 	bool nothing = !p->err && !p->gone && got == 0;
 	crew->claimed = true;
 	crew->taken += got;
-	crew->more = !p->err && got >= p->room;
+	/* One that ends with the last job asks again at once: it waits for no poll to know. */
+	crew->more = !p->err && (got >= p->room || (e->options.drain && got > 0));
 	crew->empty = nothing;
 	crew->next_poll_us =
 		e->made_us + crew->poll_us * (nothing && crew->rules.told ? IDLE_FACTOR : 1);

@@ -339,6 +339,19 @@ static void a_drain_is_finished_when_every_pool_was_answered_empty(void **state)
 	rig_close(&r);
 }
 
+static void a_drain_waits_for_no_poll_after_a_claim_that_was_not_full(void **state)
+{
+	(void)state;
+	struct engine_pool pools[] = {{.concurrency = 2, .poll_ms = 3600 * 1000}};
+	struct rig r = rig_with((struct engine_options){.pools = pools, .npools = 1, .drain = true});
+	rig_claim(&r, "a");
+	rig_claim(&r, "");
+	rig_end(&r, "a");
+	rig_accept(&r);
+	assert_true(engine_finished(r.e));
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +375,7 @@ int main(void)
 		cmocka_unit_test(a_pool_that_waits_first_claims_after_an_interval),
 		cmocka_unit_test(a_step_that_ended_makes_its_job_ready_again),
 		cmocka_unit_test(a_drain_is_finished_when_every_pool_was_answered_empty),
+		cmocka_unit_test(a_drain_waits_for_no_poll_after_a_claim_that_was_not_full),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

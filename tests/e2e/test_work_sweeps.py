@@ -154,7 +154,7 @@ def test_a_sweep_frees_what_one_owner_of_many_left(swept):
     worker = swept.work(beating="{brake_ceiling: 1h, pace: 0}")
     swept.beating = {"b", "c", "d"}
     eventually(lambda: swept.freed("beating") == 1)
-    assert HELD not in worker.log
+    assert "fell silent within" not in worker.log  # slow itself, it may doubt; it does not brake
 
 
 @pytest.mark.covers("C14")
