@@ -110,7 +110,7 @@ static void take_subjects(struct alert_loop *a)
 {
 	int kept = 0;
 	a->now = ARENA_ARRAY(&a->arena, struct subject *, a->nsubjects);
-	a->told = ARENA_ARRAY(&a->arena, struct seen, a->nsubjects);
+	a->heard = ARENA_ARRAY(&a->arena, struct seen, a->nsubjects);
 	for (int i = 0; i < a->nsubjects; i++) {
 		struct subject *s = a->subjects[i];
 		if (i > 0 && !s->seen.there && (s->over || !s->seen.leads)) {
@@ -118,7 +118,7 @@ static void take_subjects(struct alert_loop *a)
 			continue;
 		}
 		a->subjects[kept] = a->now[kept] = s;
-		a->told[kept++] = s->seen;
+		a->heard[kept++] = s->seen;
 		s->seen.most = -1;
 	}
 	a->nsubjects = a->nnow = kept;
@@ -185,9 +185,9 @@ void alert_loop_gather(struct alert_loop *a, int64_t now_us)
 	a->tries = a->failures = 0;
 	pthread_mutex_unlock(&a->lock);
 	for (int i = 0; i < a->nnow; i++)
-		put_rules(a, a->now[i], i == 0 || a->told[i].there);
+		put_rules(a, a->now[i], i == 0 || a->heard[i].there);
 	for (int i = 1; i < a->nnow; i++)
-		put_facts(a->now[i], &a->told[i], now_us, now_ms);
+		put_facts(a->now[i], &a->heard[i], now_us, now_ms);
 	struct alert_subject *whole = &a->now[0]->counts;
 	whole->now.away_s = (double)(now_ms - answered_ms) / 1000;
 	whole->now.set_aside = metrics_total(m, METRIC_WORKER_ASIDE, all);

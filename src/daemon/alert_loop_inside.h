@@ -91,7 +91,7 @@ struct alert_loop {
 	struct arena arena;          /* of a turn */
 	struct live_settings *setup; /* held for a turn */
 	struct subject **now;        /* those of this turn; the database is the first */
-	struct seen *told;           /* one each */
+	struct seen *heard;          /* one each */
 	int nnow;
 	bool tables, failing;
 	int64_t cursor;   /* in the ledger */

@@ -131,7 +131,7 @@ static void judge_subjects(struct alert_loop *a, bool whole, int64_t now_us, str
 	out->messages = ARENA_ARRAY(&a->arena, struct outgoing, a->nnow * ALERT_COUNT * (sinks + 1));
 	for (int i = 0; i < a->nnow; i++) {
 		struct subject *s = a->now[i];
-		if (i == 0 ? !whole : !a->told[i].leads)
+		if (i == 0 ? !whole : !a->heard[i].leads)
 			continue;
 		for (int id = 0; id < ALERT_COUNT; id++)
 			if (s->rules[id].whole == (i == 0))
@@ -145,7 +145,7 @@ static void show_firing(struct alert_loop *a, bool whole)
 	double firing[ALERT_COUNT][3] = {{0}};
 	for (int i = 0; i < a->nnow; i++)
 		for (int id = 0; id < ALERT_COUNT; id++)
-			if ((i == 0 ? whole : a->told[i].leads) && a->now[i]->alerts[id].state == STATE_FIRING)
+			if ((i == 0 ? whole : a->heard[i].leads) && a->now[i]->alerts[id].state == STATE_FIRING)
 				firing[id][a->now[i]->rules[id].severity]++;
 	for (int id = 0; id < ALERT_COUNT; id++)
 		for (int k = 0; k < 3; k++) {
@@ -202,14 +202,14 @@ defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
 		err = states_write(store, changes.writes, changes.nwrites, changes.messages,
 		                   changes.nmessages, &taken, f);
 	if (!err && !taken)
-		log_event(LOG_DEBUG, "another daemon told of an alert first",
+		log_event(LOG_DEBUG, "another daemon has announced the alert",
 		          LOG_STR("database", a->database));
 	if (!err && taken) {
 		show_firing(a, whole);
 		show_firing_count(a);
 	}
 	for (int i = 1; !err && taken && i < a->nnow; i++)
-		a->now[i]->over = !a->told[i].there;
+		a->now[i]->over = !a->heard[i].there;
 	return err;
 }
 
@@ -257,7 +257,7 @@ void alert_loop_judge_away(struct alert_loop *a)
 	if (a->now[0]->rules[ALERT_DATABASE_AWAY].enabled)
 		return;
 	for (int i = 1; i < a->nnow; i++)
-		if (a->told[i].leads)
+		if (a->heard[i].leads)
 			judge_from_memory(a, a->now[i], ALERT_SCAN_OVERDUE, now_us);
 }
 

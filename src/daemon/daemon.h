@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * daemon.h: the watch that never ends: every watch is scanned at its interval by
- * the one daemon that leads it, under guards.
+ * daemon.h: the room of the daemon. Every watch is scanned at its interval by the one daemon that
+ * leads it, under guards. There is one thread and one session per database, so that a database
+ * that is down delays no other. Passes of one watch never overlap; missed ones are replaced by one.
+ * Begin with database_loop.c.
  *
- * One thread and one session per database (a database loop), so that a database that
- * is down keeps no other waiting. Passes of one watch never overlap, and those
- * that were missed are made up for by one.
- *
- * daemon.c    threads: start, stop, reload, progress for the watchdog
- * database_loop.c   one database: session, leadership, whose turn it is
- * watch_loop.c      one watch: its pass, its guard, what is told of it
- * learning.c   what is learnt of a watch: run times, and recoveries that were mistakes
- * watch_metrics.c     what happened, as metrics; readings.c what the database alone knows
+ * daemon.c         threads: start, stop, reload, progress for the watchdog
+ * database_loop.c  one database: session, leadership, which watch is next
+ * watch_loop.c     one watch: its passes, its guard, its log lines; learning.c: its run times
+ * alert_loop.c     alerts of one database; scheduled_reports.c: reports that are due
+ * metrics.c        numbers for Prometheus, from watch_metrics.c, readings.c and heartbeats.c
+ * pools.c          worker processes (`daemon --work`)
+ * overview.c       what HTTP answers from memory; live_settings.c: the configuration in force
  */
 #ifndef DAEMON_DAEMON_H
 #define DAEMON_DAEMON_H

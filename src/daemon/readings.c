@@ -399,7 +399,7 @@ static const struct {
 #define ENDS_MAX 16 /* of one worker: any text may stand there */
 #define SERVES_MAX 50
 
-static void say_numbers(struct metrics *m, const json_t *info, const char *const *labels)
+static void count_numbers(struct metrics *m, const json_t *info, const char *const *labels)
 {
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		const json_t *from = numbers[i].part ? json_object_get(info, numbers[i].part) : info;
@@ -410,7 +410,7 @@ static void say_numbers(struct metrics *m, const json_t *info, const char *const
 }
 
 /* How long its jobs ran; a bound that is none of ours goes to the next above it. */
-static void say_took(struct metrics *m, const json_t *took, const char *const *labels)
+static void count_run_times(struct metrics *m, const json_t *took, const char *const *labels)
 {
 	double counts[JOB_TIME_BUCKETS] = {0};
 	const char *bound;
@@ -428,14 +428,14 @@ static void say_took(struct metrics *m, const json_t *took, const char *const *l
 	                    json_number_value(json_object_get(took, "sum")), labels);
 }
 
-static void say_info(struct metrics *m, const struct attendant *w, const json_t *info,
-                     const char *const *labels)
+static void count_info(struct metrics *m, const struct attendant *w, const json_t *info,
+                       const char *const *labels)
 {
 	const json_t *clock = json_object_get(info, "clock_ms"), *n;
 	const char *breaker = json_string_value(json_object_get(info, "breaker")), *end;
 	int left = ENDS_MAX;
-	say_numbers(m, info, labels);
-	say_took(m, json_object_get(info, "took"), labels);
+	count_numbers(m, info, labels);
+	count_run_times(m, json_object_get(info, "took"), labels);
 	if (breaker)
 		metrics_set(m, METRIC_WORKER_BREAKER, breaker[0] == 'o', labels);
 	if (json_is_number(clock))
@@ -455,7 +455,7 @@ static const char *served(const struct attendant *w)
 	return w->serves ? w->serves : BUILTIN_NAME;
 }
 
-static void say_served(struct metrics *m, const struct attendant *w, const char *database)
+static void count_served(struct metrics *m, const struct attendant *w, const char *database)
 {
 	char name[128];
 	int left = SERVES_MAX;
@@ -467,14 +467,14 @@ static void say_served(struct metrics *m, const struct attendant *w, const char 
 	}
 }
 
-static void say_worker(struct metrics *m, const struct attendant *w, const char *database)
+static void count_worker(struct metrics *m, const struct attendant *w, const char *database)
 {
 	const char *const *labels = LABELS(w->name, database);
 	json_t *info = w->info ? json_loads(w->info, 0, NULL) : NULL;
 	metrics_set(m, METRIC_WORKER_UP, !w->expired, labels);
 	metrics_set(m, METRIC_WORKER_JOBS, (double)w->holding, labels);
-	say_served(m, w, database);
-	say_info(m, w, info, labels);
+	count_served(m, w, database);
+	count_info(m, w, info, labels);
 	json_decref(info);
 }
 
@@ -567,7 +567,7 @@ void readings_workers(struct readings *r, const struct attendant *rows, int n, s
 		count_changes(r, &rows[i], loops, nloops);
 		if (!rows[i].alive)
 			continue;
-		say_worker(m, &rows[i], database);
+		count_worker(m, &rows[i], database);
 		if (!rows[i].expired)
 			add_to_watches(&rows[i], METRIC_WORKERS, loops, nloops);
 	}

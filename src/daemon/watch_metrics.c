@@ -245,7 +245,7 @@ void watch_metrics_pass(struct watch_metrics *m, const struct watch_metrics_pass
 	if (!m->metrics)
 		return;
 	metrics_hold(m->metrics);
-	m->sights = true;
+	m->has_gauges = true;
 	count_pass(m, p->result);
 	if (!p->result->failure.code)
 		show_pass(m, p);
@@ -269,7 +269,7 @@ void watch_metrics_startup(struct watch_metrics *m, const int64_t *outcomes)
 void watch_metrics_leads(struct watch_metrics *m, bool leads)
 {
 	/* What another knows better now; counters stay, they are of what was done here. */
-	static const enum metric sights[] = {
+	static const enum metric gauges[] = {
 		METRIC_RUNNING,         METRIC_STUCK,        METRIC_STUCK_OLDEST,
 		METRIC_PASS_JOBS,       METRIC_EVERY,        METRIC_INTERVAL,
 		METRIC_LAST_PASS,       METRIC_GUARDED,      METRIC_BRAKE,
@@ -279,15 +279,15 @@ void watch_metrics_leads(struct watch_metrics *m, bool leads)
 		METRIC_QUEUE,           METRIC_QUEUE_OLDEST, METRIC_READ,
 		METRIC_WORKERS,
 	};
-	if (leads == m->leads && (leads || !m->sights))
+	if (leads == m->leads && (leads || !m->has_gauges))
 		return;
 	metrics_hold(m->metrics);
 	metrics_set(m->metrics, METRIC_LEADER, leads, OF_WATCH(m));
-	for (size_t i = 0; !leads && i < sizeof sights / sizeof *sights; i++)
-		metrics_drop(m->metrics, sights[i], OF_WATCH(m));
+	for (size_t i = 0; !leads && i < sizeof gauges / sizeof *gauges; i++)
+		metrics_drop(m->metrics, gauges[i], OF_WATCH(m));
 	metrics_let(m->metrics);
 	m->leads = leads;
-	m->sights = m->sights && leads;
+	m->has_gauges = m->has_gauges && leads;
 	m->began_ms = 0;
 }
 

@@ -26,9 +26,9 @@ struct watch_metrics {
 	int64_t began_ms, oldest_us; /* of the pass that goes on, or the last one */
 	struct watch_metrics_own own;
 	int64_t brakes;
-	bool shown;  /* series that rates need a beginning for are there */
-	bool leads;  /* as was said last */
-	bool sights; /* what only a leader knows is there */
+	bool shown;      /* series that rates need a beginning for are there */
+	bool leads;      /* as was said last */
+	bool has_gauges; /* what only a leader knows is there */
 };
 
 void watch_metrics_init(struct watch_metrics *m, struct metrics *metrics, const char *watch,

@@ -145,8 +145,8 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 	session_close(&on.session);
 	/* What was done before it failed was done. */
 	struct failure ignored = {0};
-	defib_err told = lib_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
-	return lib_answer(err ? err : told, &f, message);
+	defib_err copied = lib_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
+	return lib_answer(err ? err : copied, &f, message);
 }
 
 /* ---- explain ---- */
@@ -226,9 +226,9 @@ static defib_err acted(struct lib_watch *on, defib_err err, const struct by_hand
 	if (r->failure.code)
 		*f = r->failure;
 	/* What was done before it failed was done. */
-	defib_err told =
+	defib_err copied =
 		lib_result(result, sum(r->outcomes), r->outcomes, r->batch, err ? &ignored : f);
-	return lib_answer(err ? err : told, f, message);
+	return lib_answer(err ? err : copied, f, message);
 }
 
 static defib_err find_act(const char *name, const struct act_kind **out, struct failure *f)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor.h: what will go wrong, found before it does.
+ * doctor.h: the room of what comes before running: doctor finds what will go wrong, init proposes
+ * watches for tables (table_facts.c reads the catalog, propose.c makes lines of it, detect.c knows
+ * shipped presets), install writes recovery as a function of the database (install_sql.c,
+ * judge_sql.c). Begin with doctor.c or propose.c.
  *
- * Each check looks at one thing of a database or of a watch and says what it
- * found: ok, warn or FAIL, in one sentence, with the exact SQL or action that
- * mends it. Findings are data: the command line prints them, the page shows
- * them. Nothing is ever written: every statement runs in a read-only
- * transaction of a read-only session. The one exception is asked for: remedies are tried on a row
- * in a transaction that is rolled back (doctor_try.c).
+ * Each check looks at one thing of a database or of a watch and reports ok, warn or FAIL, in one
+ * sentence, with the SQL or action that fixes it. Findings are data: the command line prints them,
+ * the page shows them. Every statement runs in a read-only transaction of a read-only session. The
+ * one exception is asked for: remedies are tried on a row in a transaction that is rolled back
+ * (doctor_try.c).
  */
 #ifndef SETUP_DOCTOR_H
 #define SETUP_DOCTOR_H
