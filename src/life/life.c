@@ -51,9 +51,17 @@ enum lease_contact life_contact(const struct life *l, int64_t now_ms)
 
 /* ---- what happened ---- */
 
-/* We could not see, or not write: nobody is condemned for what we did not see. */
+/*
+ * We could not see, or not write: nobody is condemned for what we did not see, nor for a lock that
+ * was gone before. An exit stays one.
+ */
 static void outage(struct life *l, int64_t now_ms)
 {
+	int exits = 0;
+	for (int i = 0; i < l->nends; i++)
+		if (l->ends[i].exit)
+			l->ends[exits++] = l->ends[i];
+	l->nends = exits;
 	silence_outage(&l->silence);
 	locks_outage(&l->locks, now_ms);
 	l->outages++;
@@ -208,8 +216,9 @@ static void done(struct life *l, const struct life_event *e, int64_t now_ms)
 		break;
 	case LIFE_LOCK:
 		l->locked = e->yes;
-		/* An old session may have had it until now: only a renewal shows that we live. */
-		lease_renew_soon(&l->lease, now_ms);
+		/* Somebody of another version has it: when it vanishes, a renewal speaks for us. */
+		if (!e->yes)
+			lease_renew_soon(&l->lease, now_ms);
 		break;
 	case LIFE_RENEW:
 		renewed(l, e, now_ms);
@@ -350,12 +359,13 @@ static struct life_action own_life(struct life *l, int64_t now_ms)
 		return DO(.what = LIFE_REGISTER);
 	if (l->worker && l->closed && now_ms >= l->open_ms)
 		return DO(.what = LIFE_OPEN);
+	/* A renewal proves life, a lock does not. */
+	if (l->worker && lease_renew_due(&l->lease, now_ms))
+		return DO(.what = LIFE_RENEW);
 	if (l->worker && !l->locked && now_ms >= l->lock_ms) {
 		l->lock_ms = now_ms + OWN_LOCK_MS;
 		return DO(.what = LIFE_LOCK);
 	}
-	if (l->worker && lease_renew_due(&l->lease, now_ms))
-		return DO(.what = LIFE_RENEW);
 	return (struct life_action){.what = LIFE_WAIT};
 }
 

@@ -484,6 +484,24 @@ static void a_lock_is_no_evidence_after_an_outage_of_our_own(void **state)
 	life_release(&w.life);
 }
 
+static void a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	run(&w, 1000);
+	w.writes = false; /* it cannot be declared dead, nor can anybody renew */
+	w.locked[1] = false;
+	run(&w, 2000);
+	assert_int_equal(w.ndead, 0);
+	lease_renew_soon(&w.life.lease, w.now_ms);
+	run(&w, 1000);
+	w.writes = true;
+	run(&w, 1000);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
 static void a_session_that_is_lost_is_opened_at_once_and_tried_for_often(void **state)
 {
 	struct world w;
@@ -568,6 +586,7 @@ int main(void)
 		cmocka_unit_test(one_that_renewed_since_its_lock_was_gone_lives),
 		cmocka_unit_test(locks_are_read_only_where_there_is_somebody_to_look_for),
 		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
+		cmocka_unit_test(a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence),
 		cmocka_unit_test(a_session_that_is_lost_is_opened_at_once_and_tried_for_often),
 		cmocka_unit_test(the_first_asks_now_and_then_for_jobs_of_nobody),
 	};

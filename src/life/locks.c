@@ -70,6 +70,7 @@ static void quiet_from(struct locks *x, int64_t now_ms)
 	x->quiet_until_ms = now_ms + x->rules.quiet_ms;
 	for (int i = 0; i < x->n; i++) {
 		x->workers[i].gone_ms = 0;
+		x->workers[i].reported = false;
 	}
 }
 

@@ -54,7 +54,8 @@ struct locks_gone {
 };
 /*
  * One reading: the ids whose lock is held. Writes those whose grace is over to `gone` (room
- * for x->n) and returns how many; each disappearance is reported once. It proves nothing
+ * for x->n) and returns how many; each disappearance is reported once, and again after an outage
+ * of ours, before which it may not have been told. It proves nothing
  * against a worker that has renewed its lease since: its old session may have lingered.
  */
 int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms,

@@ -22,14 +22,15 @@ static int64_t latency(struct sim *s)
 
 struct call *call_begin(struct sim *s, struct process *p, enum thread_name t, enum call_kind kind)
 {
-	struct call *c = mem_alloc(sizeof *c);
-	*c = (struct call){.serial = ++s->serial,
-	                   .process = (int)(p - s->processes),
-	                   .pid = p->pid,
-	                   .host = p->host,
-	                   .thread = t,
-	                   .kind = kind,
-	                   .worker = p->worker};
+	struct call *c = mem_grow(NULL, sizeof *c);
+	memset(c, 0, offsetof(struct call, rows));
+	c->serial = ++s->serial;
+	c->process = (int)(p - s->processes);
+	c->pid = p->pid;
+	c->host = p->host;
+	c->thread = t;
+	c->kind = kind;
+	c->worker = p->worker;
 	p->threads[t].call = c;
 	return c;
 }

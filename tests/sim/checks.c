@@ -55,12 +55,29 @@ void check_declared(struct sim *s, int64_t id, const struct death *d)
 	if (!v)
 		return;
 	if (text_eq(d->cause, "silent")) {
-		if (unable_us(s, v) < s->lease_ms * 1000 / 2)
+		/* It renews after a third, and has a third for tries that fail. */
+		if (unable_us(s, v) < s->lease_ms * 1000 / 3)
 			broken(s, "I7: a living worker was declared dead for its silence");
 	} else if (!d->unheard_ms) {
 		broken(s, "I7: a living worker was declared dead for an exit");
 	} else if (!v->unable_since && v->unable_end < s->now - d->unheard_ms * 1000 - 100 * MS) {
 		broken(s, "I7: a living worker was declared dead because its lock was gone");
+	}
+}
+
+/* I10: after a clean exit the end of every run was recorded, or is kept. */
+void check_left(struct sim *s, const struct process *p)
+{
+	for (int i = 0; i < JOBS; i++) {
+		const struct row *r = &s->db.jobs[i];
+		const struct truth *t = truth_of(s, i, r->owner, r->epoch);
+		bool kept = false;
+		if (r->state != ROW_RUNNING || r->owner != p->worker || !t || t->ended < 0 || t->given_up)
+			continue;
+		for (int k = 0; k < p->nspool; k++)
+			kept = kept || (p->spool[k].job == i && p->spool[k].epoch == r->epoch);
+		if (!kept)
+			broken(s, "I10: a worker that was asked to stop left without the end of a run");
 	}
 }
 

@@ -297,7 +297,9 @@ static void tell_all(struct sim *s, struct process *p)
 		step(s, p, (struct engine_event){.kind = EVENT_COMPARE});
 	if (p->woken)
 		step(s, p, (struct engine_event){.kind = EVENT_WOKEN});
-	p->compare = p->woken = false;
+	if (p->stop)
+		step(s, p, (struct engine_event){.kind = EVENT_STOP});
+	p->compare = p->woken = p->stop = false;
 	for (int i = 0; i < p->nended; i++) {
 		p->ended[i]->queued = NULL;
 		step(s, p, (struct engine_event){.kind = EVENT_ENDED, .job = p->ended[i]});
@@ -406,6 +408,21 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 	}
 }
 
+/* Stopped: it says so in the list, if it can, and is no more. */
+static void leave(struct sim *s, struct process *p)
+{
+	struct member *m = &s->db.workers[p->worker];
+	check_left(s, p);
+	if (p->worker && m->pid == p->pid && reachable(s, p) && s->now >= s->down_until &&
+	    s->now >= s->readonly_until) {
+		say(s, "worker %lld leaves", (long long)p->worker);
+		m->alive = false;
+	}
+	s->marks[MARK_left] = true;
+	process_end(s, index_of(s, p));
+	after(s, about(s, SECOND), EV_RESTART, index_of(s, p));
+}
+
 static void turn_go(struct sim *s, struct process *p)
 {
 	struct thread *t = &p->threads[THREAD_TURN];
@@ -415,6 +432,10 @@ static void turn_go(struct sim *s, struct process *p)
 	tell_all(s, p);
 	while (engine_next(p->engine, &a))
 		do_action(s, p, &a);
+	if (engine_finished(p->engine)) {
+		leave(s, p);
+		return;
+	}
 	if (p->turn && p->turn->nparts > 0) {
 		p->part = 0;
 		send_part(s, p);

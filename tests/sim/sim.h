@@ -101,20 +101,21 @@ struct call {
 	int host;
 	int64_t holding, owned;
 	bool yes, refused, leads;
-	struct registered rows[ROWS];
-	int64_t ids[ROWS];
-	int n;
+	int n; /* of rows, or of ids */
 	/* of CALL_PART: a part of a turn */
 	int part, pool;
 	int64_t claimer, room;
 	bool drain, cancels, compares, gone;
-	struct end ends[SPOOL_MOST], spool[SPOOL_MOST];
 	int nends, nspool;
-	struct end claims[JOBS], cancelling[JOBS], has[JOBS];
 	int nclaims, ncancelling, nhas;
 	/* of CALL_RECOVER: what this dead worker had (0: what nobody alive has) */
 	int64_t dead;
 	bool mass;
+	/* lists, of which only so many are set (call_begin()) */
+	struct registered rows[ROWS];
+	int64_t ids[ROWS];
+	struct end ends[SPOOL_MOST], spool[SPOOL_MOST];
+	struct end claims[JOBS], cancelling[JOBS], has[JOBS];
 };
 
 /* ---- a process ---- */
@@ -147,7 +148,7 @@ struct process {
 	int part;
 	int64_t told_worker, timeline;
 	enum lease_contact told_contact;
-	bool failed_over, compare, woken;
+	bool failed_over, compare, woken, stop;
 	struct job *ended[RUNS_MOST];
 	int nended;
 	struct run runs[RUNS_MOST];
@@ -218,6 +219,7 @@ enum trouble {
 	TROUBLE_REFUSED,
 	TROUBLE_LACKS,
 	TROUBLE_CANCEL,
+	TROUBLE_STOP,
 	TROUBLES
 };
 
@@ -240,7 +242,8 @@ enum trouble {
 	X(brake)      /* most fell silent at once, and nobody was declared dead */                     \
 	X(readonly)   /* a statement met a read-only server */                                         \
 	X(refused)    /* a table refused an end */                                                     \
-	X(given_up)   /* an end could be neither recorded nor kept */
+	X(given_up)   /* an end could be neither recorded nor kept */                                  \
+	X(left)       /* a worker that was asked to stop has left */
 
 enum mark {
 #define X(name) MARK_##name,
@@ -348,6 +351,7 @@ void check_event(struct sim *s);
 void check_declared(struct sim *s, int64_t id, const struct death *d);
 void check_settled(struct sim *s, const struct end *e);
 void check_claimed(struct sim *s, int job, int64_t worker, int64_t epoch);
+void check_left(struct sim *s, const struct process *p);
 bool all_final(const struct sim *s);
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int64_t epoch);
 

@@ -69,7 +69,8 @@ static void pause_process(struct sim *s, int i)
 	if (!p->exists)
 		return;
 	say(s, "process %d is stopped for %lld ms", i, (long long)(us / 1000));
-	p->paused_until = s->now + us;
+	if (p->paused_until < s->now + us)
+		p->paused_until = s->now + us;
 	note_unable(s, p);
 	after(s, us, EV_RESUME, i);
 }
@@ -79,7 +80,8 @@ static void cut_off(struct sim *s, int host)
 {
 	int64_t us = about(s, s->pause_us);
 	say(s, "host %d is cut off for %lld ms", host, (long long)(us / 1000));
-	s->cut_until[host] = s->now + us;
+	if (s->cut_until[host] < s->now + us)
+		s->cut_until[host] = s->now + us;
 	for (int i = 0; i < s->nprocesses; i++)
 		if (s->processes[i].exists && s->processes[i].host == host) {
 			note_unable(s, &s->processes[i]);
@@ -97,7 +99,11 @@ static void fail_over(struct sim *s)
 		if (s->db.jobs[i].epoch > s->copies[back].jobs[i].epoch)
 			s->marks[MARK_lost_claim] = true;
 	s->db = s->copies[back];
-	s->db.ids = ids; /* sequences are ahead of what was replayed */
+	/*
+	 * A sequence writes ahead by 32, so what was replayed is mostly ahead of what was given. That
+	 * an id is given twice, because just that record was lost, is not simulated.
+	 */
+	s->db.ids = ids;
 	s->timeline++;
 	for (int i = 0; i < s->ntruths; i++)
 		s->truths[i].given_up = true;
@@ -187,6 +193,11 @@ void trouble_happens(struct sim *s, enum trouble kind)
 		break;
 	case TROUBLE_CANCEL:
 		s->db.jobs[roll(s, JOBS)].cancel |= roll(s, 4) == 0;
+		break;
+	case TROUBLE_STOP:
+		s->processes[i].stop = s->processes[i].exists;
+		if (s->processes[i].exists)
+			process_poke(s, &s->processes[i], THREAD_TURN);
 		break;
 	case TROUBLES:
 		break;
