@@ -297,10 +297,10 @@ void lose_worker(struct engine *e, int64_t now)
 static void take_life(struct engine *e, const struct engine_event *ev)
 {
 	e->contact = ev->contact;
-	e->told = ev->worker;
-	if (e->told != e->gone)
+	e->life_worker = ev->worker;
+	if (e->life_worker != e->gone)
 		e->gone = 0;
-	lose_worker(e, e->gone ? 0 : e->told);
+	lose_worker(e, e->gone ? 0 : e->life_worker);
 	if (e->contact < CONTACT_EXPIRED)
 		return;
 	for (int i = 0; i < e->options.npools; i++)
@@ -447,7 +447,7 @@ static void look(struct engine *e)
 	e->stepped = false;
 	if (e->now_us >= gone_over_us(e)) {
 		e->gone = 0;
-		lose_worker(e, e->told);
+		lose_worker(e, e->life_worker);
 	}
 	if (e->stops > 0)
 		enforce_grace(e);

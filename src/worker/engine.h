@@ -44,7 +44,7 @@ struct engine_pool {
 	bool own_grace;
 	bool exclusive;  /* its jobs must stop when the lease has run out by our own clock */
 	bool wait_first; /* the first poll is due after an interval */
-	bool told;       /* new work is announced (EVENT_WOKEN): a poll that found nothing is enough
+	bool announced;  /* new work is announced (EVENT_WOKEN): a poll that found nothing is enough
 	                    for IDLE_FACTOR intervals */
 	int64_t beat_ms; /* how often its jobs are to beat; 0: never */
 	int64_t ahead;   /* jobs claimed beyond its slots at most, while jobs are short, so that no

@@ -130,7 +130,7 @@ static void take_claims(struct engine *e, struct turn_part *p)
 	crew->more = !p->err && (got >= p->room || (e->options.drain && got > 0));
 	crew->empty = nothing;
 	crew->next_poll_us =
-		e->made_us + crew->poll_us * (nothing && crew->rules.told ? IDLE_FACTOR : 1);
+		e->made_us + crew->poll_us * (nothing && crew->rules.announced ? IDLE_FACTOR : 1);
 	e->counts.claimed += got;
 	if (got > 0) {
 		crew->stirred_us = e->now_us;

@@ -90,7 +90,7 @@ struct engine {
 	int64_t now_us;
 	double chance;
 	int64_t worker;        /* our incarnation; 0: none that lives */
-	int64_t told;          /* our incarnation, as we were told last */
+	int64_t life_worker;   /* our incarnation, as we were told last */
 	int64_t gone, gone_us; /* the one that the database said is dead, and when; 0: none */
 	enum lease_contact contact;
 	struct breaker breaker; /* turns */

@@ -224,7 +224,7 @@ static void a_full_claim_means_that_there_is_more(void **state)
 static void a_told_pool_that_is_empty_polls_seldom(void **state)
 {
 	(void)state;
-	struct engine_pool pools[] = {{.concurrency = 2, .poll_ms = 1000, .told = true}};
+	struct engine_pool pools[] = {{.concurrency = 2, .poll_ms = 1000, .announced = true}};
 	struct rig r = rig_with((struct engine_options){.pools = pools, .npools = 1});
 	rig_claim(&r, "");
 	assert_int_equal(engine_wait_us(r.e, r.now), 4 * SECOND);

@@ -258,7 +258,7 @@ static void open_runner(struct world *w, struct runner *r)
 		{.concurrency = 2,
 	     .poll_ms = 250,
 	     .same_jobs = 2,
-	     .told = true,
+	     .announced = true,
 	     .exclusive = true,
 	     .ahead = 2},
 	};

@@ -111,7 +111,7 @@ void job_off_step(struct job *j)
 
 void job_say(struct job *j, const char *step, const char *text)
 {
-	struct job_said *told = mem_alloc(sizeof *told);
+	struct job_said *news = mem_alloc(sizeof *news);
 	if (!j->says)
 		j->says = mem_alloc(sizeof *j->says);
 	if (step && !j->step_end.name)
@@ -120,8 +120,8 @@ void job_say(struct job *j, const char *step, const char *text)
 		utf8_copy(j->says->step, sizeof j->says->step, step);
 	if (text)
 		utf8_copy(j->says->text, sizeof j->says->text, text);
-	*told = *j->says;
-	free(atomic_exchange(&j->said, told));
+	*news = *j->says;
+	free(atomic_exchange(&j->said, news));
 }
 
 struct job_said *job_take_said(struct job *j)

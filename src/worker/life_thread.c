@@ -68,7 +68,7 @@ static void poke(struct life_thread *w)
 
 /* ---- what happened ---- */
 
-static void say_silence(struct life_thread *w)
+static void log_silence(struct life_thread *w)
 {
 	const struct silence *s = &w->life.silence;
 	struct buf until = BUF_INIT;
@@ -106,7 +106,7 @@ static void tell(struct life_thread *w, const struct life_event *e)
 		sweeper_doubt(w->sweeper);
 	w->outages = w->life.outages;
 	if (silence_holds(&w->life.silence) != w->holds)
-		say_silence(w);
+		log_silence(w);
 	set_contact(w);
 }
 
@@ -281,7 +281,7 @@ static bool do_here(struct life_thread *w, const struct life_action *a)
 	return true;
 }
 
-static void say_failure(const struct life_action *a, const struct failure *f)
+static void log_failure(const struct life_action *a, const struct failure *f)
 {
 	if (a->what == LIFE_RENEW)
 		log_event(LOG_WARN, "the lease was not renewed", LOG_STR("because", f->what));
@@ -361,7 +361,7 @@ static void *life_thread_main(void *arg)
 		if (a.what == LIFE_WAIT)
 			stop = wait_for(w, a.wait_ms);
 		else if (perform(w, &a, &f))
-			say_failure(&a, &f);
+			log_failure(&a, &f);
 		else if (a.what == LIFE_REGISTER)
 			log_event(LOG_INFO, "registered again", LOG_INT("worker", worker_id(w)));
 		if (a.what == LIFE_REGISTER)

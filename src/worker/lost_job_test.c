@@ -17,40 +17,40 @@ static struct candidate lost(enum outcome outcome)
 
 static void the_same_is_said_once(void **state)
 {
-	static struct lost_jobs told;
+	static struct lost_jobs logged;
 	struct candidate c = lost(OUTCOME_REFUSED);
 	(void)state;
-	assert_true(lost_job_news(&told, &jobs, &c));
-	assert_false(lost_job_news(&told, &jobs, &c));
+	assert_true(lost_job_is_new(&logged, &jobs, &c));
+	assert_false(lost_job_is_new(&logged, &jobs, &c));
 	c.facts.job = "2";
-	assert_true(lost_job_news(&told, &jobs, &c));
+	assert_true(lost_job_is_new(&logged, &jobs, &c));
 }
 
 static void another_outcome_owner_or_run_is_news(void **state)
 {
-	static struct lost_jobs told;
+	static struct lost_jobs logged;
 	struct candidate c = lost(OUTCOME_LOCKED);
 	(void)state;
-	assert_true(lost_job_news(&told, &jobs, &c));
+	assert_true(lost_job_is_new(&logged, &jobs, &c));
 	c.outcome = OUTCOME_RECOVERED;
-	assert_true(lost_job_news(&told, &jobs, &c));
+	assert_true(lost_job_is_new(&logged, &jobs, &c));
 	c.facts.owner = "w2";
-	assert_true(lost_job_news(&told, &jobs, &c));
+	assert_true(lost_job_is_new(&logged, &jobs, &c));
 	c.facts.sign_us[SIGN_ALIVE] = 2;
-	assert_true(lost_job_news(&told, &jobs, &c));
-	assert_false(lost_job_news(&told, &jobs, &c));
+	assert_true(lost_job_is_new(&logged, &jobs, &c));
+	assert_false(lost_job_is_new(&logged, &jobs, &c));
 }
 
 static void a_hold_is_news_for_who_makes_it(void **state)
 {
-	static struct lost_jobs told;
+	static struct lost_jobs logged;
 	struct candidate c = lost(OUTCOME_HELD);
 	(void)state;
-	assert_true(lost_job_news(&told, &jobs, &c));
+	assert_true(lost_job_is_new(&logged, &jobs, &c));
 	c.decision.act = false;
-	assert_false(lost_job_news(&told, &jobs, &c));
+	assert_false(lost_job_is_new(&logged, &jobs, &c));
 	c.facts.job = "2"; /* held before this worker began */
-	assert_false(lost_job_news(&told, &jobs, &c));
+	assert_false(lost_job_is_new(&logged, &jobs, &c));
 }
 
 int main(void)

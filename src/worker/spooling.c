@@ -90,10 +90,10 @@ static int offer(struct spools *s, const char *source, enum spools_list list, in
 		settle(ctx, o.all[0].result.worker, o.ends, o.why, o.n, &a);
 	judge(s, source, &o);
 	if (o.kept > 0 && spools_aside(s, source) == 0)
-		for (int i = 0, told = 0; i < o.done && !told; i++)
+		for (int i = 0, logged = 0; i < o.done && !logged; i++)
 			if (o.refused[i]) {
 				tell_aside(source, o.ends[i].key, o.refused[i]);
-				told = 1;
+				logged = 1;
 			}
 	/* Refused again, and nothing behind it: it stays where it is. */
 	bool stays = list == SPOOLS_ASIDE && o.kept == o.done && o.done == spools_aside(s, source);

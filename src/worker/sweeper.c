@@ -61,7 +61,7 @@ struct sweeper {
 	int nowners;
 	bool *which; /* of the watches are to be swept */
 	bool sweep, dead_only, upkeep, away, stop;
-	struct lost_jobs told; /* of the thread */
+	struct lost_jobs logged; /* of the thread */
 };
 
 static void tell(void *ctx, const struct watch *w, const struct candidate *c)
@@ -69,7 +69,7 @@ static void tell(void *ctx, const struct watch *w, const struct candidate *c)
 	struct sweeper *s = ctx;
 	/* What could not be judged was not found lost: a scan reports it. Nor is what a guard holds. */
 	if (c->judgement.verdict != VERDICT_NONE && c->outcome != OUTCOME_GUARDED)
-		lost_job_tell(&s->told, w, c);
+		lost_job_log(&s->logged, w, c);
 }
 
 static bool go_on(void *ctx)
@@ -442,23 +442,23 @@ static uint64_t state_of(const struct watch *w, const struct candidate *c)
 	return hash ? hash : 1;
 }
 
-bool lost_job_news(struct lost_jobs *told, const struct watch *watch, const struct candidate *c)
+bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c)
 {
 	uint64_t state = state_of(watch, c);
 	if (c->outcome == OUTCOME_HELD && !c->decision.act)
 		return false; /* somebody has held it before, and said so */
-	uint64_t *kept = &told->states[state % LOST_JOBS_KEPT];
+	uint64_t *kept = &logged->states[state % LOST_JOBS_KEPT];
 	bool news = *kept != state;
 	*kept = state;
 	return news;
 }
 
-void lost_job_tell(struct lost_jobs *told, const struct watch *watch, const struct candidate *c)
+void lost_job_log(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c)
 {
 	struct buf owner = BUF_INIT;
 	if (c->facts.owner)
 		shown_owner(watch, c->facts.owner, &owner);
-	log_event(lost_job_news(told, watch, c) ? LOG_WARN : LOG_DEBUG, "job of a lost worker",
+	log_event(lost_job_is_new(logged, watch, c) ? LOG_WARN : LOG_DEBUG, "job of a lost worker",
 	          LOG_STR("watch", watch->name), LOG_STR("job", c->facts.job),
 	          LOG_STR("owner", buf_text(&owner)),
 	          LOG_STR("verdict", verdict_names[c->judgement.verdict]),

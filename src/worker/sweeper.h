@@ -56,8 +56,9 @@ struct lost_jobs {
 };
 
 /* Whether this is to be said: what became of the job has not been said, of this owner and run. */
-bool lost_job_news(struct lost_jobs *told, const struct watch *watch, const struct candidate *c);
+bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch,
+                     const struct candidate *c);
 /* Say it: news as a warning, what was said before at the level debug. */
-void lost_job_tell(struct lost_jobs *told, const struct watch *watch, const struct candidate *c);
+void lost_job_log(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c);
 
 #endif

@@ -11,7 +11,7 @@
 #include "worker/spooling.h"
 
 /* Beside the session of our life: our lock is gone when both are, as when the process is. */
-static void hold_lock(struct turner *t)
+static void hold_lock(struct turn_thread *t)
 {
 	struct failure unused = {0};
 	bool held;
@@ -23,7 +23,7 @@ static void hold_lock(struct turner *t)
 
 defib_err turns_ready(struct worker *w, struct failure *f)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	defib_err err = session_ready(&t->session, f);
 	if (err)
 		return err;
@@ -66,7 +66,8 @@ static defib_err settle(struct worker *w, const struct turn_part *p, int from, i
 	struct source *src = w->sources[p->pool];
 	defib_err err = turns_ready(w, f);
 	if (!err)
-		err = src->ops->settle(src, w->turner.session.store, p->worker, p->ends + from, n, a, f);
+		err =
+			src->ops->settle(src, w->turn_thread.session.store, p->worker, p->ends + from, n, a, f);
 	return err;
 }
 
@@ -118,13 +119,13 @@ static defib_err call(struct worker *w, struct turn_part *p, struct arena *a)
 {
 	struct source *src = w->sources[p->pool];
 	struct failure f = {0};
-	defib_err err = source_turn(src, w->turner.session.store, p, a);
+	defib_err err = source_turn(src, w->turn_thread.session.store, p, a);
 	if (!err || p->nends == 0 || !store_blames_rows(&p->f))
 		return err;
 	err = settle_halves(w, p, 0, p->nends, a, &f);
 	p->f = f;
 	p->nends = 0;
-	return err ? err : source_turn(src, w->turner.session.store, p, a);
+	return err ? err : source_turn(src, w->turn_thread.session.store, p, a);
 }
 
 /* A job whose end is kept in a spool is not forgotten: the engine need not hear of it. */
@@ -175,7 +176,7 @@ static void tell_progress(struct worker *w, struct turn_progress *p)
 	struct failure f = {0};
 	struct job_said *said = job_take_said(p->job);
 	if (said && turns_ready(w, &f) == DEFIB_OK)
-		p->lost = src->ops->progress(src, w->turner.session.store, j->worker, j->claim.key,
+		p->lost = src->ops->progress(src, w->turn_thread.session.store, j->worker, j->claim.key,
 		                             j->claim.epoch, said->step[0] ? said->step : NULL, said->text,
 		                             &f) == DEFIB_LEASE_LOST;
 	free(said);
@@ -203,7 +204,7 @@ static defib_err keep_timelines(const char *folder, struct failure *f)
 
 defib_err turns_spool_open(struct worker *w, struct failure *f)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	if (!w->options.spool)
 		return DEFIB_OK;
 	defib_err err = spools_open(w->options.spool, 0, &t->spools, f);
@@ -231,7 +232,7 @@ static bool served(const struct worker *w, const char *source)
 
 void turns_spool_news(const struct worker *w, struct spool_news *out)
 {
-	const struct spools *s = w->turner.spools;
+	const struct spools *s = w->turn_thread.spools;
 	struct spools_totals t;
 	struct buf names = BUF_INIT;
 	const char *name;
@@ -253,7 +254,7 @@ void turns_spool_news(const struct worker *w, struct spool_news *out)
 bool turns_spool_holds(const struct worker *w, int pool, int64_t worker, const char *key,
                        int64_t epoch)
 {
-	const struct spools *s = w->turner.spools;
+	const struct spools *s = w->turn_thread.spools;
 	for (int i = 0; s && i < w->options.npools; i++)
 		if (w->same_jobs[i] == w->same_jobs[pool] &&
 		    spools_holds(s, w->sources[i]->name, worker, key, epoch))
@@ -266,13 +267,13 @@ static int64_t waiting(const struct worker *w, int first)
 	int64_t n = 0;
 	for (int i = first; i < w->options.npools; i++)
 		if (w->same_jobs[i] == first)
-			n += spools_waiting(w->turner.spools, w->sources[i]->name);
+			n += spools_waiting(w->turn_thread.spools, w->sources[i]->name);
 	return n;
 }
 
 void turns_spool_tell(struct worker *w, int64_t now_us)
 {
-	for (int i = 0; w->turner.spools && i < w->options.npools; i++) {
+	for (int i = 0; w->turn_thread.spools && i < w->options.npools; i++) {
 		struct engine_event ev = {.kind = EVENT_WAITING, .pool = i};
 		if (w->same_jobs[i] != i)
 			continue;
@@ -308,7 +309,7 @@ static const char *spool_of(const struct worker *w, int pool)
 
 int64_t turns_spool_drain(struct worker *w, int pool)
 {
-	struct spools *s = w->turner.spools;
+	struct spools *s = w->turn_thread.spools;
 	for (int i = 0; s && i < w->options.npools; i++) {
 		struct offering o = {w, i};
 		if (w->same_jobs[i] != w->same_jobs[pool])
@@ -320,13 +321,13 @@ int64_t turns_spool_drain(struct worker *w, int pool)
 
 void turns_spool_taken(struct worker *w, int pool)
 {
-	if (w->turner.spools)
-		spooling_taken(w->turner.spools, spool_of(w, pool));
+	if (w->turn_thread.spools)
+		spooling_taken(w->turn_thread.spools, spool_of(w, pool));
 }
 
 bool turns_spool_due(const struct worker *w, int pool)
 {
-	const struct spools *s = w->turner.spools;
+	const struct spools *s = w->turn_thread.spools;
 	const char *source = w->sources[pool]->name;
 	if (!s || spools_aside(s, source) == 0)
 		return false;
@@ -338,7 +339,7 @@ void turns_spool_keep(struct worker *w, struct job *first, const struct failure 
 {
 	struct arena a = ARENA_INIT;
 	int n = 0, i = 0;
-	if (!w->turner.spools)
+	if (!w->turn_thread.spools)
 		return;
 	for (const struct job *j = first; j; j = j->queued)
 		n++;
@@ -352,6 +353,6 @@ void turns_spool_keep(struct worker *w, struct job *first, const struct failure 
 			.source = source, .worker = j->worker, .token = token, .end = job_end(j)};
 		whys[i] = why;
 	}
-	spooling_keep(w->turner.spools, source, all, whys, n, kept, f);
+	spooling_keep(w->turn_thread.spools, source, all, whys, n, kept, f);
 	arena_release(&a);
 }

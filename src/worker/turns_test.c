@@ -96,9 +96,9 @@ static int setup(void **state)
 	w = (struct worker){.options = {.pools = &pool, .npools = 1, .spool = spool},
 	                    .sources = sources,
 	                    .same_jobs = same_jobs};
-	w.turner.session = (struct session){.options = {.url = url, .name = "main", .create = true},
-	                                    .open = store_open};
-	w.turner.wake = wake_open(url);
+	w.turn_thread.session = (struct session){
+		.options = {.url = url, .name = "main", .create = true}, .open = store_open};
+	w.turn_thread.wake = wake_open(url);
 	if (turns_spool_open(&w, &f))
 		return -1;
 	for (int i = 0; i < ENDS; i++) {
@@ -125,9 +125,9 @@ static int teardown(void **state)
 	for (int i = 0; i < ENDS; i++)
 		job_free(jobs[i]);
 	arena_release(&turn.arena);
-	spools_close(w.turner.spools);
-	session_close(&w.turner.session);
-	wake_close(w.turner.wake);
+	spools_close(w.turn_thread.spools);
+	session_close(&w.turn_thread.session);
+	wake_close(w.turn_thread.wake);
 	return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -253,13 +253,13 @@ static void after_a_fail_over_no_part_is_done_before_the_engine_knows(void **sta
 	struct turn_part both[2] = {part, part};
 	(void)state;
 	turn = (struct turn){.parts = both, .nparts = 2};
-	w.turner.timeline = 41; /* of the server that was */
+	w.turn_thread.timeline = 41; /* of the server that was */
 	turns_do(&w, &turn);
 	assert_int_equal(both[0].err, DEFIB_CONNECTION);
 	assert_int_equal(both[1].err, DEFIB_CONNECTION);
 	assert_int_equal(base.nseen, 0);
-	assert_true(w.turner.failed_over);
-	w.turner.failed_over = false; /* it was told */
+	assert_true(w.turn_thread.failed_over);
+	w.turn_thread.failed_over = false; /* it was told */
 	turns_do(&w, &turn);
 	assert_int_equal(both[1].err, DEFIB_OK);
 }

@@ -43,25 +43,25 @@ static void on_handler_began(void *ctx)
 /* Whether we live, and as whom, the thread that turns asks by itself. */
 static void on_taken(void *ctx)
 {
-	turner_nudge(ctx);
+	turn_thread_wake(ctx);
 }
 
 static void on_compare(void *ctx)
 {
 	struct worker *w = ctx;
 	pthread_mutex_lock(&w->lock);
-	w->mail.compare = true;
+	w->messages.compare = true;
 	pthread_mutex_unlock(&w->lock);
-	turner_nudge(w);
+	turn_thread_wake(w);
 }
 
 static void on_wake(void *ctx)
 {
 	struct worker *w = ctx;
 	pthread_mutex_lock(&w->lock);
-	w->mail.woken = true;
+	w->messages.woken = true;
 	pthread_mutex_unlock(&w->lock);
-	turner_nudge(w);
+	turn_thread_wake(w);
 }
 
 static int64_t on_holding(void *ctx)
@@ -77,10 +77,10 @@ void worker_stop(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
 	w->stops++;
-	w->mail.stops++;
-	w->told = true;
+	w->messages.stops++;
+	w->stop_asked = true;
 	pthread_mutex_unlock(&w->lock);
-	turner_nudge(w);
+	turn_thread_wake(w);
 	worker_wake(w);
 }
 
@@ -88,9 +88,9 @@ void worker_resize(struct worker *w, int pool, int64_t concurrency, int64_t poll
 {
 	assert(pool >= 0 && pool < w->options.npools);
 	pthread_mutex_lock(&w->lock);
-	w->mail.resizes[pool] = (struct resize){true, concurrency, poll_ms};
+	w->messages.resizes[pool] = (struct resize){true, concurrency, poll_ms};
 	pthread_mutex_unlock(&w->lock);
-	turner_nudge(w);
+	turn_thread_wake(w);
 }
 
 void worker_counts(struct worker *w, struct worker_counts *out)
@@ -117,28 +117,28 @@ static void wait_for_events(struct worker *w, int64_t wait)
 	}
 }
 
-static bool take_told(struct worker *w)
+static bool take_stop_asked(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	bool told = w->told;
-	w->told = false;
+	bool asked = w->stop_asked;
+	w->stop_asked = false;
 	pthread_mutex_unlock(&w->lock);
-	return told;
+	return asked;
 }
 
 void worker_run(struct worker *w)
 {
 	struct failure f = {0};
-	if (turner_start(w, &f)) {
+	if (turn_thread_start(w, &f)) {
 		log_event(LOG_CRITICAL, f.what);
 		return;
 	}
 	while (!atomic_load(&w->finished)) {
 		int64_t now = clock_boot_ms();
-		bool told = take_told(w);
+		bool asked = take_stop_asked(w);
 		bool more = jobs_begin(w, now);
-		int64_t due = jobs_step_handlers(w, now, told);
-		int64_t child_due = jobs_step_children(w, now, told);
+		int64_t due = jobs_step_handlers(w, now, asked);
+		int64_t child_due = jobs_step_children(w, now, asked);
 		due = child_due < due ? child_due : due;
 		int64_t wait = due == INT64_MAX ? LOOK_MS : due - now;
 		wait_for_events(w, more || wait < 0 ? 0 : wait);
@@ -194,7 +194,7 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 	/* Children are forked before any thread exists only for the keeper; jobs fork later. */
 	defib_err err = start_threads(w, f);
 	if (!err)
-		err = turner_open(w, f);
+		err = turn_thread_open(w, f);
 	if (!err)
 		err = life_thread_start(&wo, &w->life, f);
 	return err;
@@ -205,7 +205,7 @@ static defib_err make_descriptors(struct worker *w, struct failure *f)
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &w->event};
 	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
-	defib_err err = ended_open(&w->turner.ended, f);
+	defib_err err = ended_open(&w->turn_thread.ended, f);
 	if (err)
 		return err;
 	if (w->event < 0 || w->epoll < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->event, &ev) < 0)
@@ -231,7 +231,7 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 	w->started_us = clock_wall_us();
 	w->begin_end = &w->begin;
 	pthread_mutex_init(&w->lock, NULL);
-	w->mail.resizes = mem_alloc(sizeof *w->mail.resizes * (size_t)o->npools);
+	w->messages.resizes = mem_alloc(sizeof *w->messages.resizes * (size_t)o->npools);
 	w->sources = mem_alloc(sizeof *w->sources * (size_t)o->npools);
 	w->places = mem_alloc(sizeof *w->places * (size_t)o->npools);
 	w->same_jobs = mem_alloc(sizeof *w->same_jobs * (size_t)o->npools);
@@ -260,19 +260,19 @@ static void close_fd(int fd)
 void worker_close(struct worker *w)
 {
 	/* In this order: what is in hand is settled before we leave the registry. */
-	turner_join(w);
+	turn_thread_join(w);
 	life_thread_stop(w->life, true);
 	threads_stop(w->threads);
 	keeper_stop(w->keeper);
-	turner_release(w);
+	turn_thread_release(w);
 	free(w->sources);
 	free(w->same_jobs);
 	free(w->places);
 	free(w->runs);
-	free(w->mail.resizes);
+	free(w->messages.resizes);
 	close_fd(w->epoll);
 	close_fd(w->event);
-	ended_close(&w->turner.ended);
+	ended_close(&w->turn_thread.ended);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

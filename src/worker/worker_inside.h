@@ -49,7 +49,7 @@ struct resize {
 };
 
 /* What other threads have to tell the engine; guarded by the worker's lock. */
-struct mail {
+struct messages {
 	bool woken, compare, progress;
 	int stops;
 	int served, unserved; /* jobs that got the session that they need, or did not */
@@ -66,7 +66,7 @@ struct spool_news {
 };
 
 /* The thread that turns. */
-struct turner {
+struct turn_thread {
 	pthread_t thread;
 	bool started;
 	struct session session;
@@ -88,7 +88,7 @@ struct turner {
 struct worker {
 	struct worker_options options;
 	struct engine *engine;
-	struct turner turner;
+	struct turn_thread turn_thread;
 	struct life_thread *life;
 	struct threads *threads;
 	struct keeper *keeper;
@@ -103,13 +103,13 @@ struct worker {
 	atomic_bool finished;
 	/* shared */
 	pthread_mutex_t lock;
-	struct mail mail;
+	struct messages messages;
 	struct job *begin, **begin_end; /* jobs that a child is to be started for */
 	struct engine_counts counts;    /* as of the last turn */
 	struct spool_news spooled;
 	struct job_times ran; /* jobs that ended by themselves */
 	int stops;
-	bool told; /* jobs were asked to stop: their runners must hear of it */
+	bool stop_asked; /* jobs were asked to stop: their runners must hear of it */
 };
 
 /* worker.c */
@@ -135,25 +135,25 @@ void jobs_step_child(struct worker *w, struct run *r, int64_t now);
 /* Children that are due, or all of them. When the next one is due. */
 int64_t jobs_step_children(struct worker *w, int64_t now, bool all);
 /*
- * Handlers that are over their time limit or will not stop. `told`: some were asked to stop
+ * Handlers that are over their time limit or will not stop. `stop_asked`: some were asked to stop
  * since the last step. When to look again.
  */
-int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told);
+int64_t jobs_step_handlers(struct worker *w, int64_t now, bool stop_asked);
 /* Callbacks of the threads: a handler returned, has said something, or will not stop. */
 void jobs_on_handler_ended(void *ctx, struct job *j);
 void jobs_on_progress(void *ctx);
 void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago);
 
 /* worker_turns.c */
-MUST_CHECK defib_err turner_open(struct worker *w, struct failure *f);
-MUST_CHECK defib_err turner_start(struct worker *w, struct failure *f);
+MUST_CHECK defib_err turn_thread_open(struct worker *w, struct failure *f);
+MUST_CHECK defib_err turn_thread_start(struct worker *w, struct failure *f);
 /* Wait for its end: everything in hand is settled, spooled or handed back then. */
-void turner_join(struct worker *w);
-void turner_release(struct worker *w);
+void turn_thread_join(struct worker *w);
+void turn_thread_release(struct worker *w);
 /* A job is over, from any thread: the engine hears of it soon. */
-void turner_over(struct worker *w, struct job *j);
-/* The mail has changed. */
-void turner_nudge(struct worker *w);
+void turn_thread_over(struct worker *w, struct job *j);
+/* The messages have changed. */
+void turn_thread_wake(struct worker *w);
 
 /* turns.c */
 void turns_do(struct worker *w, struct turn *t);

@@ -192,7 +192,7 @@ static void child_ended(struct worker *w, struct job *j, enum child_end end, int
 	if (end != CHILD_DONE)
 		j->error = error_of(j, error_said(w, r, end));
 	drop_run(w, r);
-	turner_over(w, j);
+	turn_thread_over(w, j);
 }
 
 /* Whether a job got its session; an end that others gave it tells nothing. */
@@ -203,11 +203,11 @@ static void tell_served(struct worker *w, enum child_end end)
 	if (!served && end != CHILD_UNSERVED)
 		return;
 	pthread_mutex_lock(&w->lock);
-	w->mail.served += served;
-	w->mail.unserved += !served;
+	w->messages.served += served;
+	w->messages.unserved += !served;
 	pthread_mutex_unlock(&w->lock);
 	if (!served)
-		turner_nudge(w);
+		turn_thread_wake(w);
 }
 
 /* It got no session. It stays in hand and in its slot; false: it was tried often enough. */
@@ -227,11 +227,11 @@ static bool wait_for_session(struct worker *w, struct run *r, int64_t now)
 static void note_progress(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	bool first = !w->mail.progress;
-	w->mail.progress = true;
+	bool first = !w->messages.progress;
+	w->messages.progress = true;
 	pthread_mutex_unlock(&w->lock);
 	if (first)
-		turner_nudge(w);
+		turn_thread_wake(w);
 }
 
 /* "STEP<tab>text", or just text. */
@@ -293,7 +293,7 @@ static void name_step(struct job *j)
 void jobs_on_handler_ended(void *ctx, struct job *j)
 {
 	name_step(j);
-	turner_over(ctx, j);
+	turn_thread_over(ctx, j);
 }
 
 void jobs_on_progress(void *ctx)
@@ -314,12 +314,12 @@ void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago)
 		_exit(WORKER_EXIT_STUCK);
 }
 
-int64_t jobs_step_handlers(struct worker *w, int64_t now, bool told)
+int64_t jobs_step_handlers(struct worker *w, int64_t now, bool stop_asked)
 {
 	if (!w->threads)
 		return INT64_MAX;
 	/* A stop lets handlers finish; what has not begun has nothing to finish. */
-	if (told || worker_stopping(w))
+	if (stop_asked || worker_stopping(w))
 		threads_return(w->threads, worker_stopping(w));
 	return threads_look(w->threads, now);
 }
@@ -394,12 +394,12 @@ static void host_lacks(struct worker *w, struct job *j, const struct failure *f,
 static void tell_host(struct worker *w, bool lacks)
 {
 	pthread_mutex_lock(&w->lock);
-	w->mail.lacking += lacks;
-	w->mail.able += !lacks;
+	w->messages.lacking += lacks;
+	w->messages.able += !lacks;
 	bool news = lacks || w->counts.paused;
 	pthread_mutex_unlock(&w->lock);
 	if (news)
-		turner_nudge(w);
+		turn_thread_wake(w);
 }
 
 /* The program of a job, started; NULL: there is none to be run, and the job has its end. */
@@ -443,7 +443,7 @@ static void start_child(struct worker *w, struct job *j, int64_t now)
 	if (child)
 		add_run(w, j, child);
 	else
-		turner_over(w, j);
+		turn_thread_over(w, j);
 }
 
 /* Between two tries: it was asked to stop, or its time has come. */
@@ -461,7 +461,7 @@ static void step_waiting(struct worker *w, struct run *r, int64_t now)
 		return;
 	}
 	drop_run(w, r);
-	turner_over(w, j);
+	turn_thread_over(w, j);
 }
 
 static void start_handler(struct worker *w, struct job *j, const struct worker_pool *p)
@@ -474,7 +474,7 @@ static void start_handler(struct worker *w, struct job *j, const struct worker_p
 	if (runs)
 		threads_add(w->threads, j, p, step);
 	else
-		turner_over(w, j);
+		turn_thread_over(w, j);
 }
 
 void jobs_start(struct worker *w, struct job *j)
@@ -490,7 +490,7 @@ void jobs_start(struct worker *w, struct job *j)
 	*w->begin_end = j;
 	w->begin_end = &j->queued;
 	pthread_mutex_unlock(&w->lock);
-	w->turner.nudge = true;
+	w->turn_thread.nudge = true;
 }
 
 static bool has_place(const struct worker *w, const struct job *j)
@@ -528,7 +528,7 @@ bool jobs_begin(struct worker *w, int64_t now)
 		/* What has not begun when a stop was asked for has nothing to finish. */
 		j->as = atomic_load(&j->stop) ? SETTLE_STOPPED : SETTLE_RELEASED;
 		if (stopping || j->as == SETTLE_STOPPED)
-			turner_over(w, j);
+			turn_thread_over(w, j);
 		else
 			start_child(w, j, now);
 	}
@@ -555,6 +555,6 @@ void jobs_return(struct worker *w, int pool)
 		struct job *j = out;
 		out = j->queued;
 		j->as = SETTLE_RELEASED;
-		turner_over(w, j);
+		turn_thread_over(w, j);
 	}
 }

@@ -18,27 +18,27 @@
 
 /* ---- from other threads ---- */
 
-void turner_nudge(struct worker *w)
+void turn_thread_wake(struct worker *w)
 {
-	ended_wake(&w->turner.ended);
+	ended_wake(&w->turn_thread.ended);
 }
 
-void turner_over(struct worker *w, struct job *j)
+void turn_thread_over(struct worker *w, struct job *j)
 {
-	ended_push(&w->turner.ended, j);
+	ended_push(&w->turn_thread.ended, j);
 }
 
 /* ---- what happened ---- */
 
 static void step(struct worker *w, struct engine_event ev)
 {
-	ev.chance = chance_draw(&w->turner.chance);
+	ev.chance = chance_draw(&w->turn_thread.chance);
 	engine_step(w->engine, &ev, clock_boot_us());
 }
 
 static void tell_life(struct worker *w)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	int64_t worker = life_thread_worker(w->life);
 	enum lease_contact contact = life_thread_contact(w->life);
 	if (worker == t->worker && contact == t->contact)
@@ -67,16 +67,16 @@ static void tell_resizes(struct worker *w, const struct resize *resizes)
 	}
 }
 
-static void tell_mail(struct worker *w)
+static void tell_messages(struct worker *w)
 {
 	struct arena a = ARENA_INIT;
 	size_t n = (size_t)w->options.npools;
 	struct resize *resizes = ARENA_ARRAY(&a, struct resize, n);
 	pthread_mutex_lock(&w->lock);
-	struct mail m = w->mail;
+	struct messages m = w->messages;
 	memcpy(resizes, m.resizes, n * sizeof *resizes);
 	memset(m.resizes, 0, n * sizeof *resizes);
-	w->mail = (struct mail){.resizes = m.resizes};
+	w->messages = (struct messages){.resizes = m.resizes};
 	pthread_mutex_unlock(&w->lock);
 	tell_resizes(w, resizes);
 	tell_times(w, EVENT_SERVED, true, m.served > 0);
@@ -86,7 +86,7 @@ static void tell_mail(struct worker *w)
 	tell_times(w, EVENT_COMPARE, true, m.compare);
 	tell_times(w, EVENT_PROGRESS, true, m.progress);
 	tell_times(w, EVENT_STOP, true, m.stops);
-	if (wake_taken(w->turner.wake, w->turner.session.store) || m.woken)
+	if (wake_taken(w->turn_thread.wake, w->turn_thread.session.store) || m.woken)
 		step(w, (struct engine_event){.kind = EVENT_WOKEN});
 	arena_release(&a);
 }
@@ -106,7 +106,7 @@ static void tell_ended(struct worker *w, struct job *j, int64_t now_ms)
 static void tell_all_ended(struct worker *w)
 {
 	int64_t now_ms = clock_boot_ms();
-	struct job *j = ended_take(&w->turner.ended);
+	struct job *j = ended_take(&w->turn_thread.ended);
 	if (!j)
 		return;
 	pthread_mutex_lock(&w->lock);
@@ -121,11 +121,11 @@ static void tell_all_ended(struct worker *w)
 static void tell_all(struct worker *w)
 {
 	tell_life(w);
-	tell_mail(w);
+	tell_messages(w);
 	tell_all_ended(w);
-	if (w->turner.failed_over)
+	if (w->turn_thread.failed_over)
 		step(w, (struct engine_event){.kind = EVENT_TIMELINE});
-	w->turner.failed_over = false;
+	w->turn_thread.failed_over = false;
 	step(w, (struct engine_event){.kind = EVENT_TICK});
 }
 
@@ -199,9 +199,9 @@ static void spool(struct worker *w, const struct engine_action *do_)
 static void ask_to_stop(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	w->told = true;
+	w->stop_asked = true;
 	pthread_mutex_unlock(&w->lock);
-	w->turner.nudge = true;
+	w->turn_thread.nudge = true;
 }
 
 static void do_one(struct worker *w, const struct engine_action *do_, struct turn **turn)
@@ -269,9 +269,9 @@ static bool do_all(struct worker *w)
 		do_one(w, &next, &turn);
 	if (w->threads)
 		threads_go(w->threads);
-	if (w->turner.nudge)
+	if (w->turn_thread.nudge)
 		worker_wake(w);
-	w->turner.nudge = false;
+	w->turn_thread.nudge = false;
 	if (!turn)
 		return false;
 	turns_do(w, turn);
@@ -286,7 +286,7 @@ static bool do_all(struct worker *w)
 /* A lost session is opened again soon, used or not: it is what tells us of new work. */
 static void keep_session(struct worker *w)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	struct failure f = {0};
 	int64_t now = clock_boot_ms();
 	if (!t->session.store || !t->session.store->lost || now < t->reopen_ms)
@@ -297,7 +297,7 @@ static void keep_session(struct worker *w)
 
 static int64_t wait_us(const struct worker *w)
 {
-	const struct turner *t = &w->turner;
+	const struct turn_thread *t = &w->turn_thread;
 	int64_t us = engine_wait_us(w->engine, clock_boot_us());
 	us = us > SLEEP_MOST_US ? SLEEP_MOST_US : us < 0 ? 0 : us;
 	int64_t stored_us = w->options.stored_jobs ? (t->stored.due_ms - clock_boot_ms()) * 1000 : us;
@@ -310,7 +310,7 @@ static int64_t wait_us(const struct worker *w)
 
 static void rest(struct worker *w)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	bool lost = t->session.store && t->session.store->lost;
 	int64_t us = wait_us(w);
 	struct timespec time = {us / 1000000, us % 1000000 * 1000};
@@ -328,7 +328,7 @@ static void rest(struct worker *w)
 /* True when it went well and there is more. */
 static bool drain_side(struct worker *w)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	if (!stored_jobs_due(&t->stored))
 		return false;
 	defib_err err = stored_jobs_tick(&t->stored, &t->session);
@@ -340,7 +340,7 @@ static void enqueue_stored_first(struct worker *w)
 {
 	int64_t until = clock_boot_ms() + STORED_FIRST_MS;
 	while (drain_side(w) && clock_boot_ms() < until)
-		w->turner.stored.due_ms = 0;
+		w->turn_thread.stored.due_ms = 0;
 }
 
 /* What was set aside waits for nothing that the engine knows of: for its time. */
@@ -353,7 +353,7 @@ static void offer_aside(struct worker *w)
 
 /* ---- the thread ---- */
 
-static void *turner_main(void *arg)
+static void *turn_thread_main(void *arg)
 {
 	struct worker *w = arg;
 	while (!engine_finished(w->engine)) {
@@ -388,8 +388,8 @@ static struct engine_pool engine_pool_of(const struct worker *w, int i)
 	                        .own_grace = p->own_grace,
 	                        .exclusive = p->exclusive,
 	                        .wait_first = p->wait_first,
-	                        .told = src->announced && w->turner.session.store &&
-	                                !w->turner.session.store->pooled,
+	                        .announced = src->announced && w->turn_thread.session.store &&
+	                                     !w->turn_thread.session.store->pooled,
 	                        .beat_ms = src->beat_ms,
 	                        .ahead = plain && !p->handler ? AHEAD_MOST : 0,
 	                        .same_jobs = w->same_jobs[i]};
@@ -416,9 +416,9 @@ static void make_engine(struct worker *w)
 	arena_release(&a);
 }
 
-defib_err turner_open(struct worker *w, struct failure *f)
+defib_err turn_thread_open(struct worker *w, struct failure *f)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	struct failure unused = {0};
 	t->session = (struct session){.options = w->options.store, .open = store_open};
 	t->stored.queue =
@@ -438,26 +438,26 @@ defib_err turner_open(struct worker *w, struct failure *f)
 }
 
 /* The slots' time begins when what others left is taken care of. */
-defib_err turner_start(struct worker *w, struct failure *f)
+defib_err turn_thread_start(struct worker *w, struct failure *f)
 {
 	make_engine(w);
-	w->turner.contact = CONTACT_TAKEN; /* as nobody has told it anything yet */
+	w->turn_thread.contact = CONTACT_TAKEN; /* as nobody has told it anything yet */
 	turns_spool_tell(w, clock_boot_us());
-	if (pthread_create(&w->turner.thread, NULL, turner_main, w) != 0)
+	if (pthread_create(&w->turn_thread.thread, NULL, turn_thread_main, w) != 0)
 		return fail(f, DEFIB_IO, "cannot start a thread for a worker");
-	w->turner.started = true;
+	w->turn_thread.started = true;
 	return DEFIB_OK;
 }
 
-void turner_join(struct worker *w)
+void turn_thread_join(struct worker *w)
 {
-	if (w->turner.started)
-		pthread_join(w->turner.thread, NULL);
+	if (w->turn_thread.started)
+		pthread_join(w->turn_thread.thread, NULL);
 }
 
-void turner_release(struct worker *w)
+void turn_thread_release(struct worker *w)
 {
-	struct turner *t = &w->turner;
+	struct turn_thread *t = &w->turn_thread;
 	session_close(&t->session);
 	spools_close(t->spools);
 	wake_close(t->wake);

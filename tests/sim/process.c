@@ -217,7 +217,12 @@ static int running(const struct process *p, int pool)
 
 static const struct engine_pool pools[POOLS] = {
 	{.concurrency = 3, .poll_ms = 200, .same_jobs = 0},
-	{.concurrency = 2, .poll_ms = 300, .same_jobs = 1, .told = true, .exclusive = true, .ahead = 2},
+	{.concurrency = 2,
+     .poll_ms = 300,
+     .same_jobs = 1,
+     .announced = true,
+     .exclusive = true,
+     .ahead = 2},
 };
 
 static void begin_runs(struct sim *s, struct process *p)
