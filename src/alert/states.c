@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/counts.h"
+#include "ledger/digest.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
-#include "ledger/lost.h"
 #include "store/dialect.h"
 
 /* Times as SQLite keeps them, so that what is written is what is read back. */

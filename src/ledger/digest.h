@@ -62,7 +62,7 @@ MUST_CHECK defib_err digest_trend(struct store *s, const char *watch, const stru
                                   int buckets, struct arena *a, struct digest_bucket **out,
                                   struct failure *f);
 
-/* From lost_at to the recovery, of those recoveries of which it is known (ledger/lost.h). */
+/* From lost_at to the recovery, of those recoveries of which it is known (sql_seconds_lost). */
 struct digest_times {
 	int64_t n, median_us, worst_us;
 };
@@ -72,5 +72,17 @@ MUST_CHECK defib_err digest_times(struct store *s, const char *watch, const stru
 /* Recoveries of the period that turned out to be mistakes, whenever that was (mistakes.h). */
 MUST_CHECK defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
                                      int64_t *mistakes, struct failure *f);
+
+/* ---- how long a job had been without its worker, for other statements over the ledger */
+
+/*
+ * Seconds from `lost_at` in the evidence of an entry `l` to a moment (an expression of the
+ * ledger's type of time), to the millisecond, never less than 0; null where it is not known. An
+ * entry that is older than `lost_at` has its signs of life, of which a deadline counts only when it
+ * was over.
+ */
+void sql_seconds_lost(const char *until, struct buf *out);
+/* The same to the reading that found the job stuck. */
+void sql_seconds_to_detection(struct buf *out);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ledger.h: the append-only record of what was decided and done, and the
- * holds, in the user's own database.
+ * ledger.h: the append-only record of what was decided and done, and the holds, in the user's own
+ * database.
  *
- * Entries are written in the transaction of the change they record, as its
- * last statement. Where the role may not create the tables, defib works
- * without them and says what is off. Pending retries: retries.h. What an
- * entry can record: events.h.
+ * The room keeps what defib must remember: entries, holds, pending retries (retries.h), steps,
+ * overrides by operators, and for how long (retention.h). Its tables are sql/postgres_ledger.sql,
+ * made and brought up to date by schema.h. Entries are written in the transaction of the change
+ * they record, as its last statement, and chained by seals (seal.h). Where the role may not create
+ * the tables, defib works without them and says what is off. Begin with ledger_append() here and
+ * with events.h: what an entry can record, and what counts as a recovery.
  */
 #ifndef LEDGER_LEDGER_H
 #define LEDGER_LEDGER_H
@@ -47,7 +49,7 @@ MUST_CHECK defib_err ledger_append(struct store *s, const struct ledger_context 
 MUST_CHECK defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a,
                                       bool *found, struct failure *f);
 
-/* ---- reading (ledger_read.c) */
+/* ---- reading */
 
 struct ledger_row {
 	int64_t id;
@@ -69,7 +71,7 @@ struct ledger_row {
 #define LEDGER_WITH_PARAMS 6
 void ledger_with(struct buf *sql, int first);
 void ledger_with_params(const struct ledger_context *ctx, const char *event, int64_t expected,
-                        int64_t told, struct store_param *params);
+                        int64_t returned, struct store_param *params);
 
 /* What is asked for; NULL and 0 ask for any. */
 struct ledger_filter {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tables.h: the ledger's lock, and statements over many jobs at once. For the
+ * tables.h: the ledger's lock, an entry's columns, and statements over many jobs at once. For the
  * files of this room only.
  */
 #ifndef LEDGER_TABLES_H
 #define LEDGER_TABLES_H
 
+#include "ledger/ledger.h"
 #include "store/dialect.h"
 #include "store/relation.h"
 
@@ -14,6 +15,12 @@
 
 /* Take it for this transaction; an engine with one writer needs none. */
 MUST_CHECK defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f);
+
+/* The columns of an entry with the alias `l`, and what they say, in one order. */
+#define LEDGER_ROW_COLUMNS                                                                         \
+	"l.id, {iso l.at}, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "   \
+	"l.evidence, l.before, l.after, l.epoch"
+struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, int *n);
 
 /* A relation u(watch, job). */
 void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,

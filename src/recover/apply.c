@@ -171,7 +171,8 @@ void add_values(const struct candidate *c, const struct write_sql *w, struct rel
 	write_values(w, values, WRITE_COLUMNS, r);
 }
 
-void bar(struct batch *b, struct candidate *c, const char *why)
+/* The whole transaction is taken back for its sake, and the batch tried again without it. */
+static void bar(struct batch *b, struct candidate *c, const char *why)
 {
 	b->barred += !c->barred;
 	c->barred = why;
@@ -195,8 +196,8 @@ static defib_err note_written(struct batch *b, int act, const struct write_sql *
 		if (!c)
 			continue;
 		c->written = true;
-		c->told = w->tells && !row_bool(rows, i, nkeys + 1);
-		c->after = c->told ? row_text(rows, i, nkeys) : NULL;
+		c->after_known = w->tells && !row_bool(rows, i, nkeys + 1);
+		c->after = c->after_known ? row_text(rows, i, nkeys) : NULL;
 	}
 	for (int i = 0; i < b->n; i++) {
 		struct candidate *c = &b->all[i];
@@ -270,6 +271,98 @@ static defib_err free_leases(struct batch *b, struct failure *f)
 	return over_keys(b, b->ap->sql->free_leases, untouched ? takes_beyond_hold : takes, NULL, f);
 }
 
+/*
+ * ---- what the writes left ----
+ *
+ * How the rows are after every statement of the remedies, `also` and triggers have run is what the
+ * ledger keeps as `after`, what an undo compares with, and what shows whether a remedy helped. A
+ * row that is `running` as before would be found stuck again for ever.
+ */
+
+/*
+ * Whether the row must be read again. What an UPDATE alone did, it returned; not what triggers
+ * and further statements did to the row, nor all that a hold and an undo are known by.
+ */
+static bool must_be_read(const struct batch *b, const struct candidate *c)
+{
+	const struct watch_sql *q = b->ap->sql;
+	bool known = c->after_known && q->nwrites[c->does] == 1 && !q->binding->triggers;
+	return acts(c) && q->nwrites[c->does] > 0 &&
+	       (!known || c->does == REMEDY_HOLD || c->does == ACT_UNDO);
+}
+
+static bool has_unknown_row(const struct candidate *c)
+{
+	return c->unknown;
+}
+
+/* How those rows are now, into b->written. */
+static defib_err read_written(struct batch *b, struct failure *f)
+{
+	struct store_rows rows;
+	int n = 0;
+	b->written = ARENA_ARRAY(b->arena, struct facts, b->n);
+	for (int i = 0; i < b->n; i++)
+		n += (b->all[i].unknown = must_be_read(b, &b->all[i]));
+	if (n == 0)
+		return DEFIB_OK;
+	defib_err err = over_keys(b, b->ap->sql->reread, has_unknown_row, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++) {
+		struct candidate *c = by_row(b, &rows, i);
+		if (c)
+			facts_decode(b->ap->sql, &rows, i, b->arena, &b->written[c - b->all]);
+	}
+	return err;
+}
+
+/* Acts that end a run: whoever reads the row next must not find it running. */
+static bool ends_run(int act)
+{
+	return act == REMEDY_REQUEUE || act == REMEDY_RETRY || act == REMEDY_FAIL ||
+	       act == REMEDY_ROLLBACK || act == REMEDY_HOLD || act == ACT_THEN;
+}
+
+/* Where waiting and running rows look the same, a job that is given back must look alive. */
+static bool may_run_on(const struct watch *w, const struct candidate *c, const struct facts *now)
+{
+	bool back = c->does == REMEDY_REQUEUE || c->does == REMEDY_RETRY || c->does == ACT_THEN;
+	return w->stays_running && back && judge(w, now).verdict == VERDICT_NONE;
+}
+
+static const char *why_not(struct batch *b, const struct candidate *c)
+{
+	if (batch_watch(b)->stays_running)
+		return arena_printf(b->arena,
+		                    "%s leaves it stuck: running holds and its sign of life is as old as "
+		                    "before",
+		                    act_name(c->does));
+	return arena_printf(b->arena, "%s" REFUSED_RUNS_ON, act_name(c->does));
+}
+
+/* Read the rows that were written, and bar those that the write did not help. */
+static defib_err check_written(struct batch *b, struct failure *f)
+{
+	const struct watch *w = batch_watch(b);
+	defib_err err = read_written(b, f);
+	for (int i = 0; !err && i < b->n; i++) {
+		struct candidate *c = &b->all[i];
+		struct facts *now = &b->written[i];
+		if (!now->job)
+			continue;
+		if (now->running && ends_run(c->does) && !may_run_on(w, c, now))
+			bar(b, c, why_not(b, c));
+		/* What statements of the user's own did cannot be taken back by the row's columns. */
+		if (c->written)
+			c->after = now->before;
+		/* What was undone is held as it is now, with the owner and sign that came back. */
+		if (c->does == ACT_UNDO) {
+			now->hold = c->facts.hold;
+			c->facts = *now;
+		}
+	}
+	return err;
+}
+
 /* All that is done to the user's table, and whether it helped. */
 static defib_err act(struct batch *b, struct failure *f)
 {
@@ -283,7 +376,7 @@ static defib_err act(struct batch *b, struct failure *f)
 	if (!err && !b->barred)
 		err = free_leases(b, f);
 	if (!err && !b->barred)
-		err = check_left(b, f);
+		err = check_written(b, f);
 	return err;
 }
 
@@ -341,7 +434,7 @@ static int begin(struct batch *b)
 		if (c->outcome == OUTCOME_GUARDED)
 			continue;
 		c->outcome = OUTCOME_LEFT;
-		c->written = c->told = false;
+		c->written = c->after_known = false;
 		c->before = c->after = NULL;
 		c->refusal = acts(c) ? (c->barred ? c->barred : nameless(b, c)) : NULL;
 		if (c->refusal)

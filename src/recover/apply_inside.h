@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * apply_inside.h: what the files of apply share.
  *
- * apply.c         the transaction: lock, read again, write the user's table
- * apply_left.c    what the writes left: is it recorded, and did it help
- * apply_locked.c  why rows could not be locked
- * apply_ledger.c  what the batch leaves in defib's own tables
- * apply_whole.c   all of it in one statement, where nothing surprises
+ * apply.c           the transaction: lock, read again, write the user's table, check what it left
+ * apply_ledger.c    what the batch leaves in defib's own tables
+ * apply_whole.c     all of it in one statement, where nothing surprises
+ * apply_blockers.c  why rows could not be locked
  */
 #ifndef RECOVER_APPLY_INSIDE_H
 #define RECOVER_APPLY_INSIDE_H
@@ -20,9 +19,10 @@ struct batch {
 	int n;
 	struct arena *arena;
 	struct job_index index;
-	struct facts *left; /* by candidate: the row as it was left; job NULL: not written, or gone */
-	int barred;         /* candidates that must not be written after all: all is taken back */
-	int noted;          /* entries in the ledger that go with no write */
+	/* By candidate: the row after the writes; job NULL: not written, not read again, or gone. */
+	struct facts *written;
+	int barred;     /* candidates that must not be written after all: all is taken back */
+	int noted;      /* entries in the ledger that go with no write */
 	bool surprised; /* the whole did not come out as decided: all is taken back, and done singly */
 };
 
@@ -58,10 +58,6 @@ void add_values(const struct candidate *c, const struct write_sql *w, struct rel
  * taken back. Where not, nothing was written.
  */
 MUST_CHECK defib_err apply_whole(struct batch *b, bool *done, struct failure *f);
-/* The whole transaction is taken back for its sake, and the batch tried again without it. */
-void bar(struct batch *b, struct candidate *c, const char *why);
-/* Read the rows that were written, and bar those that the write did not help. */
-MUST_CHECK defib_err check_left(struct batch *b, struct failure *f);
 /* Before anything is written: what the ledger knows goes into the evidence of a poison hold. */
 MUST_CHECK defib_err gather_evidence(struct batch *b, struct failure *f);
 /* Holds, pending retries, and the ledger as the last statement. */

@@ -62,7 +62,7 @@ defib_err gather_evidence(struct batch *b, struct failure *f)
 static const struct facts *held_as(const struct batch *b, int i)
 {
 	const struct candidate *c = &b->all[i];
-	const struct facts *left = &b->left[i];
+	const struct facts *now = &b->written[i];
 	if (!acts(c))
 		return NULL;
 	if (c->does == ACT_UNDO)
@@ -71,7 +71,7 @@ static const struct facts *held_as(const struct batch *b, int i)
 		return NULL;
 	if (!watch_words_hold(batch_watch(b)))
 		return &c->facts;
-	return left->job ? left : NULL;
+	return now->job ? now : NULL;
 }
 
 static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, struct failure *f)

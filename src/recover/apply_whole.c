@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "ledger/events.h"
 
-#define TOLD_MAX 32 /* rows of a run whose change is told in words */
+#define CHANGES_MAX 32 /* rows of a run whose change is shown */
 
 static bool fits(const struct batch *b, const struct candidate *c)
 {
@@ -67,8 +67,8 @@ static void add_row(const struct batch *b, const struct write_sql *w, int at, st
 	relation_end_row(r);
 }
 
-/* Of some rows the change is told in words; the others' is in the ledger alone. */
-static void take_told(struct batch *b, const struct store_rows *rows)
+/* Of some rows the change is shown; the others' is in the ledger alone. */
+static void take_changes(struct batch *b, const struct store_rows *rows)
 {
 	for (int i = 0; i < rows->nrows; i++) {
 		int64_t at = row_int(rows, i, 2, -1);
@@ -95,12 +95,12 @@ static defib_err write_whole(struct batch *b, int act, int n, struct failure *f)
 	int nparams = relation_nparams(&r);
 	buf_addf(&sql, "WITH defib_w AS (%s)", w->sql);
 	ledger_with(&sql, nparams + 1);
-	ledger_with_params(&ctx, act_event(act), n, b->ap->first ? TOLD_MAX : 0, params + nparams);
+	ledger_with_params(&ctx, act_event(act), n, b->ap->first ? CHANGES_MAX : 0, params + nparams);
 	defib_err err = store_exec(b->ap->store, buf_text(&sql), params, nparams + LEDGER_WITH_PARAMS,
 	                           b->arena, &rows, f);
 	if (!err) {
 		b->surprised = row_int(&rows, 0, 0, 0) != n || row_int(&rows, 0, 1, 1) != 0;
-		take_told(b, &rows);
+		take_changes(b, &rows);
 	}
 	buf_release(&sql);
 	relation_release(&r);

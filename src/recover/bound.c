@@ -47,8 +47,8 @@ defib_err bound_can(const struct watch *w, int act, struct failure *f)
 	return DEFIB_CONFIG;
 }
 
-defib_err bound_ends(const struct bound *b, const struct watch *w, bool forced, enum remedy remedy,
-                     struct failure *f)
+defib_err bound_refuse_loop(const struct bound *b, const struct watch *w, bool forced,
+                            enum remedy remedy, struct failure *f)
 {
 	struct decide_options d = {b->ledger.ready, forced, remedy};
 	if (!decide_can_loop(w, &d))

@@ -27,7 +27,7 @@ void bound_release(struct bound *b);
 /* Whether the watch says how to do it; if not, DEFIB_CONFIG with what to add. */
 MUST_CHECK defib_err bound_can(const struct watch *w, int act, struct failure *f);
 /* DEFIB_REFUSED where what would be done could go round for ever; `remedy` if `forced`. */
-MUST_CHECK defib_err bound_ends(const struct bound *b, const struct watch *w, bool forced,
-                                enum remedy remedy, struct failure *f);
+MUST_CHECK defib_err bound_refuse_loop(const struct bound *b, const struct watch *w, bool forced,
+                                       enum remedy remedy, struct failure *f);
 
 #endif

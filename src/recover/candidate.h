@@ -46,7 +46,7 @@ struct candidate {
 	struct guard_answer guard;      /* of a guarded one: which guard, until when */
 	bool locked;                    /* we hold its row lock (within apply) */
 	bool written;                   /* a SET list wrote its row (within apply) */
-	bool told;                      /* what that left is known: `after`, and that it runs no more */
+	bool after_known;               /* the write returned `after`, and that it runs no more */
 	bool unknown;                   /* what was left must be read (within apply) */
 	const char *barred;             /* why no further try of this batch may write it; NULL: none */
 	const char *before, *after;     /* JSON of what the ledger keeps of the row (kept_columns()) */

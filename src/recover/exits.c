@@ -88,7 +88,7 @@ defib_err exits_ready(struct exits *x, struct failure *f)
 	defib_err err = open_bound(x, f);
 	if (!err)
 		err = need_attached(x, f);
-	return err ? err : bound_ends(&x->bound, x->watch, false, REMEDY_REQUEUE, f);
+	return err ? err : bound_refuse_loop(&x->bound, x->watch, false, REMEDY_REQUEUE, f);
 }
 
 /* ---- claims ---- */

@@ -39,7 +39,7 @@ struct scanner {
 	struct lanes *lanes; /* of a pass over many; else NULL */
 	struct census_sql census;
 	int64_t late_ms; /* when to look for late completions, and holds that are over, again */
-	bool seen;       /* a row was running once, or the ledger tells of one */
+	bool seen;       /* a row was running once, or the ledger has one */
 	struct unseen unseen;
 	int64_t unseen_ms; /* when to ask for it again */
 	bool paced;        /* the pace, or a person, lets nothing more through in this pass */
@@ -75,7 +75,7 @@ static defib_err first_reading(struct scanner *p, struct failure *f)
 	r->running_capped = r->running >= ROWS_COUNT_MAX;
 	/* After the first reading: a table that may not be read is the greater news. */
 	if (!err && p->options->fix)
-		err = bound_ends(&p->bound, p->watch, p->options->forced, p->options->remedy, f);
+		err = bound_refuse_loop(&p->bound, p->watch, p->options->forced, p->options->remedy, f);
 	return err;
 }
 
@@ -116,7 +116,7 @@ static void count_outcome(struct scan_result *r, const struct candidate *c)
 		r->oldest_sign_us = c->judgement.measured_us;
 }
 
-static void tell(struct scanner *p, const struct candidate *batch, int n)
+static void report(struct scanner *p, const struct candidate *batch, int n)
 {
 	const struct scan_observer *ob = &p->options->observer;
 	for (int i = 0; i < n; i++) {
@@ -143,8 +143,8 @@ static void ask_guard(struct scanner *p, struct candidate *c)
 	p->paced = p->paced || c->guard.by == GUARD_PACE || c->guard.by == GUARD_PAUSED;
 }
 
-static void tell_guard(struct scanner *p, const struct candidate *batch, int n, int64_t took_us,
-                       bool failed)
+static void report_to_guard(struct scanner *p, const struct candidate *batch, int n,
+                            int64_t took_us, bool failed)
 {
 	int64_t asked = 0, written = 0;
 	if (!p->options->guard)
@@ -210,7 +210,7 @@ static bool goes_on(const struct scanner *p)
 	return !p->result->stopped && !p->paced;
 }
 
-/* A dry run tells what --fix would do, which makes the ledger first where there is none. */
+/* A dry run shows what --fix would do, which makes the ledger first where there is none. */
 static bool will_have_ledger(const struct scanner *p)
 {
 	return p->bound.ledger.ready || (!p->options->fix && !p->options->ledger_off);
@@ -247,8 +247,8 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 	int64_t start = clock_boot_us();
 	if (p->options->fix && stuck)
 		err = carry(&p->carrier, batch, stuck, &p->page, f);
-	tell_guard(p, batch, stuck, clock_boot_us() - start, err != DEFIB_OK);
-	tell(p, batch, stuck); /* also after a failure: a part may have been done */
+	report_to_guard(p, batch, stuck, clock_boot_us() - start, err != DEFIB_OK);
+	report(p, batch, stuck); /* also after a failure: a part may have been done */
 	arena_clear(&p->carrier.arena);
 	return err;
 }
@@ -262,7 +262,7 @@ static defib_err take_done(struct scanner *p, bool all, defib_err err, struct fa
 		struct lane_job *j = lanes_take(p->lanes);
 		if (!j)
 			break;
-		tell(p, j->batch, j->stuck);
+		report(p, j->batch, j->stuck);
 		if (j->err && !err) {
 			err = j->err;
 			*f = j->failure;
@@ -366,7 +366,7 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	defib_err err = DEFIB_OK;
 	int n = 0;
 
-	/* A limit is on what is looked at, and not on what is told of the table. */
+	/* A limit is on what is looked at, not on what is reported of the table. */
 	if (limit)
 		err = look_stuck(p->session->store, &p->bound.sql, &p->result->stuck, f);
 	for (int page = 0; !err && goes_on(p); page++) {
@@ -411,8 +411,8 @@ static bool is_masked(const struct scanner *p, enum sign sign)
 	return false;
 }
 
-/* One bad row is told and set aside; the others were recovered. Not to know is no failure. */
-static void tell_unreadable(struct scanner *p)
+/* One bad row is reported and set aside; the others were recovered. Not to know is no failure. */
+static void report_unreadable(struct scanner *p)
 {
 	struct unreadable *all;
 	struct failure f = {0};
@@ -431,7 +431,7 @@ static void tell_unreadable(struct scanner *p)
 		c.facts.job = all[i].job;
 		c.refusal = arena_printf(&p->page, "%s is not a time: %s", sign_options[all[i].sign],
 		                         is_masked(p, all[i].sign) ? "****" : all[i].value);
-		tell(p, &c, 1);
+		report(p, &c, 1);
 	}
 	arena_clear(&p->page);
 }
@@ -449,7 +449,7 @@ static void check_late(struct scanner *p)
 }
 
 /* What need not be asked at every pass, and fails none. */
-static void now_and_then(struct scanner *p)
+static void check_now_and_then(struct scanner *p)
 {
 	struct failure f = {0};
 	int64_t now = clock_boot_ms();
@@ -525,9 +525,9 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	if (!err)
 		err = end_guard(p, f);
 	if (!err)
-		tell_unreadable(p);
+		report_unreadable(p);
 	if (!err)
-		now_and_then(p);
+		check_now_and_then(p);
 	if (!err)
 		count_held(p);
 	if (!err)

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * scan.h: one pass of the pipeline over one watch. The one-shot command, the
  * daemon and a person's click all come through here.
+ *
+ * The room finds stuck jobs and recovers them. A pass binds the watch (bound.h), reads a page of
+ * candidates (look.h), judges each by its facts (judge.h), decides what to do (decide.h), asks the
+ * guard, and writes in batches: carry.h repeats what a broken session spoiled, apply.h is one
+ * transaction. judge and decide are pure. Acts by hand (by_hand.h), undo, start-up and exits use
+ * the same candidates and the same apply. Begin with scanner_pass() in scan.c.
  */
 #ifndef RECOVER_SCAN_H
 #define RECOVER_SCAN_H
@@ -42,7 +48,7 @@ struct scan_result {
 	struct failure failure; /* code DEFIB_OK when all went well */
 };
 
-/* tell: called as outcomes become known; either may be NULL. */
+/* Called as outcomes become known; either may be NULL. */
 struct scan_observer {
 	void (*job)(void *ctx, const struct watch *w, const struct candidate *c);
 	void (*progress)(void *ctx, const struct watch *w, const struct scan_result *r);

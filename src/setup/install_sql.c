@@ -297,7 +297,7 @@ static void add_remedies(const struct watch_sql *q, bool by_list, struct buf *ou
 	buf_add(out, ")");
 }
 
-/* As check_left() in apply_left.c: rows that a remedy leaves running are not recovered. */
+/* As check_written() in apply.c: rows that a remedy leaves running are not recovered. */
 static void add_still_running(const struct watch_sql *q, struct buf *out)
 {
 	buf_add(out, "\t\t\tbad := (SELECT jsonb_object_agg(e ->> 'job', (e ->> 'remedy') ||\n"

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/demo/demo.h"
+#include "ledger/digest.h"
 #include "ledger/events.h"
-#include "ledger/lost.h"
 #include "life/incarnation.h"
 #include "store/dialect.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * apply_locked.c: why rows could not be locked. Somebody has them, or row-level security lets this
- * role see them and not write them: SKIP LOCKED leaves both out alike. Asked after the commit, and
- * only where rows were left out.
+ * apply_blockers.c: why rows could not be locked. Somebody has them, or row-level security lets
+ * this role see them and not write them: SKIP LOCKED leaves both out alike. Asked after the commit,
+ * and only where rows were left out.
  */
 #include "recover/apply_inside.h"
 
@@ -49,7 +49,7 @@ static bool lock_now(struct batch *whole, struct batch *part)
 }
 
 /* What can be asked for without waiting, and does not come, is hidden from writers. */
-static void tell_hidden(struct batch *whole, struct batch part, int *probes)
+static void mark_hidden(struct batch *whole, struct batch part, int *probes)
 {
 	int n = count(&part, is_unexplained);
 	if (n == 0 || *probes >= PROBES_MAX || whole->ap->store->lost)
@@ -62,8 +62,8 @@ static void tell_hidden(struct batch *whole, struct batch part, int *probes)
 		part.n -= half.n;
 		if (half.n == 0)
 			return; /* one row, and somebody has it */
-		tell_hidden(whole, half, probes);
-		tell_hidden(whole, part, probes);
+		mark_hidden(whole, half, probes);
+		mark_hidden(whole, part, probes);
 		return;
 	}
 	for (int i = 0; i < part.n; i++) {
@@ -109,5 +109,5 @@ void apply_blockers(const struct apply *ap, struct candidate *batch, int n, stru
 		return;
 	for (int i = 0; i < n; i++)
 		batch[i].locked = false;
-	tell_hidden(&b, b, &probes);
+	mark_hidden(&b, b, &probes);
 }
