@@ -8,32 +8,13 @@
 #include <poll.h>
 #include <stdatomic.h>
 
-static int setup(void **state, enum store_engine engine)
+static void prepare(struct rig *g)
 {
-	struct rig *g = mem_alloc(sizeof *g);
-	rig_open(g, engine);
 	rig_sql(g, "CREATE TABLE jobs (id INTEGER PRIMARY KEY, owner TEXT, beats INTEGER)");
 	rig_sql(g, "INSERT INTO jobs VALUES (7, 'me', 0)");
-	*state = g;
-	return 0;
 }
 
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
-
-static int teardown(void **state)
-{
-	rig_close(*state);
-	free(*state);
-	return 0;
-}
+RIG(prepare)
 
 static const char *const mine[] = {"7", "me"};
 

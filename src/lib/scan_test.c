@@ -19,30 +19,7 @@ static struct rig *with_jobs(void **state)
 	return g;
 }
 
-static int setup(void **state, enum store_engine engine)
-{
-	struct rig *g = mem_alloc(sizeof *g);
-	rig_open(g, engine);
-	*state = g;
-	return 0;
-}
-
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
-
-static int teardown(void **state)
-{
-	rig_close(*state);
-	free(*state);
-	return 0;
-}
+RIG(NULL)
 
 static void expect(defib_err err, defib_err wanted, const defib_message *m)
 {

@@ -117,34 +117,14 @@ struct trial {
 	struct candidate job;
 };
 
-static int setup(void **state, enum store_engine engine)
-{
-	struct trial *t = mem_alloc(sizeof *t);
-	*state = t;
-	if (engine == STORE_SQLITE || getenv("DEFIB_TEST_PG"))
-		rig_open(&t->rig, engine);
-	return 0;
-}
-
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
+RIG_SETUP(struct trial, NULL)
 
 static int teardown(void **state)
 {
 	struct trial *t = *state;
 	if (t->store.inner)
 		store_close(&t->store.base);
-	if (t->rig.other)
-		rig_close(&t->rig);
-	free(t);
-	return 0;
+	return rig_teardown(state);
 }
 
 /* Everything up to the decision, over a table with one stuck job. */

@@ -140,33 +140,7 @@ static void no_rival_is_overwritten_with_the_sign_in_another_table(void **state)
 	race(state, &in_table, "(SELECT b.at FROM beats b WHERE b.job = t.id)");
 }
 
-static int setup(void **state, enum store_engine engine)
-{
-	struct rig *g = mem_alloc(sizeof *g);
-	*state = g;
-	if (engine == STORE_SQLITE || getenv("DEFIB_TEST_PG"))
-		rig_open(g, engine);
-	return 0;
-}
-
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
-
-static int teardown(void **state)
-{
-	struct rig *g = *state;
-	if (g->other)
-		rig_close(g);
-	free(g);
-	return 0;
-}
+RIG(NULL)
 
 int main(void)
 {

@@ -11,24 +11,14 @@
 #include "recover/scan.h"
 #include "store/store_test.h"
 
-#include <unistd.h>
-
 struct rig {
 	enum store_engine engine;
-	char url[512], name[48], folder[64];
+	struct place place;
+	const char *url;
 	struct store *other; /* a session beside the one that is tested */
 	struct arena arena;
 	struct settings settings;
 };
-
-/* The test server's URL with another database. */
-static inline void rig_url(struct rig *g)
-{
-	const char *server = getenv("DEFIB_TEST_PG");
-	const char *slash = server ? strrchr(server, '/') : NULL;
-	assert_non_null(slash);
-	snprintf(g->url, sizeof g->url, "%.*s/%s", (int)(slash - server), server, g->name);
-}
 
 static inline void rig_sql(struct rig *g, const char *sql)
 {
@@ -37,52 +27,70 @@ static inline void rig_sql(struct rig *g, const char *sql)
 		fail_msg("%s: %s", sql, f.what);
 }
 
-/* A database-wide statement, from outside of it. */
-static inline void rig_admin(const struct rig *g, const char *verb, const char *tail)
-{
-	struct store *s = open_plain();
-	struct failure f = {0};
-	char sql[128];
-	snprintf(sql, sizeof sql, "%s %s%s", verb, g->name, tail);
-	if (run(s, sql, &f))
-		fail_msg("%s", f.what);
-	store_close(s);
-}
-
 static inline void rig_open(struct rig *g, enum store_engine engine)
 {
-	static int numbers;
 	g->engine = engine;
-	if (engine == STORE_POSTGRES) {
-		need_env("DEFIB_TEST_PG");
-		snprintf(g->name, sizeof g->name, "rig_%d_%d", (int)getpid(), ++numbers);
-		rig_admin(g, "CREATE DATABASE", "");
-		rig_url(g);
-	} else {
-		snprintf(g->folder, sizeof g->folder, "/tmp/defib-rig-XXXXXX");
-		assert_non_null(mkdtemp(g->folder));
-		snprintf(g->url, sizeof g->url, "sqlite:%s/test.db", g->folder);
-	}
+	place_open(&g->place, engine);
+	g->url = g->place.url;
 	/* Short, because tests wait for it where a lock must hold. */
 	g->other = open_with((struct store_options){.url = g->url, .create = true, .lock_ms = 50});
 }
 
 static inline void rig_close(struct rig *g)
 {
-	static const char *const files[] = {"", "-wal", "-shm", ".defib-wake"};
 	store_close(g->other);
 	arena_release(&g->arena);
-	if (g->engine == STORE_POSTGRES) {
-		rig_admin(g, "DROP DATABASE", " WITH (FORCE)");
-		return;
-	}
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		char path[96];
-		snprintf(path, sizeof path, "%s/test.db%s", g->folder, files[i]);
-		unlink(path);
-	}
-	rmdir(g->folder);
+	place_close(&g->place);
 }
+
+/* The state of a test: `size` bytes of a struct that begins with its rig. */
+static inline int rig_setup(void **state, enum store_engine engine, size_t size,
+                            void (*prepare)(struct rig *g))
+{
+	struct rig *g = *state = mem_alloc(size);
+	if (!place_possible(engine))
+		return 0;
+	rig_open(g, engine);
+	if (prepare)
+		prepare(g);
+	return 0;
+}
+
+static inline int rig_teardown(void **state)
+{
+	struct rig *g = *state;
+	if (g->other)
+		rig_close(g);
+	free(g);
+	return 0;
+}
+
+static inline struct rig *rig_of(void **state)
+{
+	struct rig *g = *state;
+	if (!g->other)
+		need_env("DEFIB_TEST_PG");
+	return g;
+}
+
+/* What BOTH() needs: `type` begins with a rig, which `prepare` makes ready; it may be NULL. */
+#define RIG_SETUP(type, prepare)                                                                   \
+	static int setup_postgres(void **state)                                                        \
+	{                                                                                              \
+		return rig_setup(state, STORE_POSTGRES, sizeof(type), prepare);                            \
+	}                                                                                              \
+	static int setup_sqlite(void **state)                                                          \
+	{                                                                                              \
+		return rig_setup(state, STORE_SQLITE, sizeof(type), prepare);                              \
+	}
+
+/* The same where the rig is all there is. */
+#define RIG(prepare)                                                                               \
+	RIG_SETUP(struct rig, prepare)                                                                 \
+	static int teardown(void **state)                                                              \
+	{                                                                                              \
+		return rig_teardown(state);                                                                \
+	}
 
 /* Stuck jobs 1…n: each silent since 2020, owned by w<id>, at its first attempt. */
 static inline void rig_fill(struct rig *g, int n)
@@ -165,12 +173,5 @@ static inline void rig_agrees(struct rig *g)
 	if (entries)
 		assert_int_equal(number(g->other, wrong[g->engine]), 0);
 }
-
-/* A test on both engines; its setup and teardown are in the file. */
-#define BOTH(f)                                                                                    \
-	{#f "_postgres", f, setup_postgres, teardown, NULL},                                           \
-	{                                                                                              \
-#f "_sqlite", f, setup_sqlite, teardown, NULL                                              \
-	}
 
 #endif

@@ -27,47 +27,16 @@ static const struct {
          "SELECT count(*) FROM defib_ledger WHERE watch = 'queue' AND verdict = 'dead'"},
 };
 
-static int setup(void **state, enum store_engine engine)
+static void prepare(struct rig *g)
 {
-	struct rig *g = mem_alloc(sizeof *g);
 	struct failure f = {0};
-	*state = g;
-	if (engine == STORE_POSTGRES && !getenv("DEFIB_TEST_PG"))
-		return 0;
-	rig_open(g, engine);
 	if (schema_install(g->other, SCHEMA_QUEUE, &f))
 		fail_msg("%s", f.what);
-	rig_sql(g, sql[engine].alive);
-	rig_sql(g, sql[engine].running);
-	return 0;
+	rig_sql(g, sql[g->engine].alive);
+	rig_sql(g, sql[g->engine].running);
 }
 
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
-
-static int teardown(void **state)
-{
-	struct rig *g = *state;
-	if (g->other)
-		rig_close(g);
-	free(g);
-	return 0;
-}
-
-static struct rig *rig_of(void **state)
-{
-	struct rig *g = *state;
-	if (!g->other)
-		need_env("DEFIB_TEST_PG");
-	return g;
-}
+RIG(prepare)
 
 static int64_t recovered(struct rig *g)
 {

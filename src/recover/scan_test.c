@@ -37,42 +37,17 @@ static defib_err open_faulty(const struct store_options *options, struct store *
 	return err;
 }
 
-static int setup(void **state, enum store_engine engine)
+static void prepare(struct rig *g)
 {
-	struct rig *g = mem_alloc(sizeof *g);
-	*state = g;
 	plan = NULL;
 	opened = refused = 0;
-	if (engine == STORE_SQLITE || getenv("DEFIB_TEST_PG")) {
-		rig_open(g, engine);
-		rig_fill(g, JOBS);
-	}
-	return 0;
+	rig_fill(g, JOBS);
 }
 
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
-
-static int teardown(void **state)
-{
-	struct rig *g = *state;
-	if (g->other)
-		rig_close(g);
-	free(g);
-	return 0;
-}
+RIG(prepare)
 
 static const struct watch *watch_of(struct rig *g)
 {
-	if (!g->other)
-		need_env("DEFIB_TEST_PG");
 	return rig_watch(g, "beat_at", "    batch: 2\n" RIG_REQUEUE);
 }
 

@@ -48,48 +48,19 @@ static defib_err open_for_test(const struct store_options *options, struct store
 	return err;
 }
 
-static int setup(void **state, enum store_engine engine)
+static void prepare(struct rig *g)
 {
-	struct rig *g = mem_alloc(sizeof *g);
 	struct failure f = {0};
-	*state = g;
 	plan = NULL;
 	deed = NULL;
 	deed_rig = g;
-	if (engine == STORE_POSTGRES && !getenv("DEFIB_TEST_PG"))
-		return 0;
-	rig_open(g, engine);
 	rig_fill(g, JOBS);
 	rig_sql(g, "UPDATE jobs SET beat_at = beat_at + id");
-	return schema_install(g->other, SCHEMA_QUEUE, &f) == DEFIB_OK ? 0 : 1;
+	if (schema_install(g->other, SCHEMA_QUEUE, &f))
+		fail_msg("%s", f.what);
 }
 
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
-
-static int teardown(void **state)
-{
-	struct rig *g = *state;
-	if (g->other)
-		rig_close(g);
-	free(g);
-	return 0;
-}
-
-static struct rig *rig_of(void **state)
-{
-	struct rig *g = *state;
-	if (!g->other)
-		need_env("DEFIB_TEST_PG");
-	return g;
-}
+RIG(prepare)
 
 /* Every sign of life a moment old: by age alone nothing is stuck. */
 static void freshen(struct rig *g)

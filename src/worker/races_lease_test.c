@@ -228,33 +228,7 @@ static void nor_beside_a_sign_of_life_that_cannot_be_locked(void **state)
 	race(state, "(SELECT max(x.beat_at) FROM jobs x WHERE x.id = t.id)");
 }
 
-static int setup(void **state, enum store_engine engine)
-{
-	struct rig *g = mem_alloc(sizeof *g);
-	*state = g;
-	if (engine == STORE_SQLITE || getenv("DEFIB_TEST_PG"))
-		rig_open(g, engine);
-	return 0;
-}
-
-static int setup_postgres(void **state)
-{
-	return setup(state, STORE_POSTGRES);
-}
-
-static int setup_sqlite(void **state)
-{
-	return setup(state, STORE_SQLITE);
-}
-
-static int teardown(void **state)
-{
-	struct rig *g = *state;
-	if (g->other)
-		rig_close(g);
-	free(g);
-	return 0;
-}
+RIG(NULL)
 
 int main(void)
 {

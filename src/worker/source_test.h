@@ -56,14 +56,12 @@ static inline int64_t bench_number(struct bench *b, const char *sql)
 /* Times of the user's tables. */
 #define TIME "PG(timestamptz|TEXT)"
 
-static inline void bench_open(struct bench *b, enum store_engine engine)
+static inline void bench_prepare(struct rig *g)
 {
+	struct bench *b = (struct bench *)g;
 	struct failure f = {0};
-	if (engine == STORE_POSTGRES && !getenv("DEFIB_TEST_PG"))
-		return;
-	rig_open(&b->rig, engine);
-	b->two = open_with((struct store_options){.url = b->rig.url, .lock_ms = 50});
-	if (schema_install(b->rig.other, SCHEMA_QUEUE, &f))
+	b->two = open_with((struct store_options){.url = g->url, .lock_ms = 50});
+	if (schema_install(g->other, SCHEMA_QUEUE, &f))
 		fail_msg("%s", f.what);
 }
 
@@ -77,10 +75,7 @@ static inline struct bench *bench_of(void **state)
 
 static inline int bench_setup(void **state, enum store_engine engine)
 {
-	struct bench *b = mem_alloc(sizeof *b);
-	*state = b;
-	bench_open(b, engine);
-	return 0;
+	return rig_setup(state, engine, sizeof(struct bench), bench_prepare);
 }
 
 static inline int setup_postgres(void **state)
@@ -99,11 +94,8 @@ static inline int teardown(void **state)
 	if (b->source)
 		b->source->ops->free(b->source);
 	store_close(b->two);
-	if (b->rig.other)
-		rig_close(&b->rig);
 	arena_release(&b->arena);
-	free(b);
-	return 0;
+	return rig_teardown(state);
 }
 
 #define SQLITE_NOW "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"

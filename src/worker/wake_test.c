@@ -27,7 +27,7 @@ static void done(struct bench *b, struct wake *w)
 {
 	char path[128];
 	wake_close(w);
-	snprintf(path, sizeof path, "%s/test.db.defib-wake", b->rig.folder);
+	snprintf(path, sizeof path, "%s/test.db.defib-wake", b->rig.place.folder);
 	unlink(path);
 }
 
