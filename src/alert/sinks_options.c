@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "watch/pass_environment.h"
+#include "watch/options_values.h"
 
 const char *const sink_types[] = {"log", "command", "webhook", "alertmanager", "pagerduty", NULL};
 static const char *const sink_formats[] = {"json", "text", NULL};

@@ -12,7 +12,7 @@
 #include "setup/propose.h"
 #include "store/dialect.h"
 #include "watch/grants.h"
-#include "watch/words.h"
+#include "watch/names.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #include "life/attendance.h"
 #include "life/instances.h"
 #include "watch/builtin.h"
-#include "watch/depth_sql.h"
+#include "watch/stats_sql.h"
 
 #include <jansson.h>
 #include <string.h>

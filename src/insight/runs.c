@@ -3,7 +3,7 @@
 #include "insight/runs.h"
 
 #include "recover/look.h"
-#include "watch/runs_sql.h"
+#include "watch/stats_sql.h"
 #include "watch/timesql.h"
 
 bool runs_known(const struct watch *w)

@@ -23,7 +23,7 @@
 #define LEDGER_EVENTS_H
 
 #include "base/buf.h"
-#include "watch/words.h"
+#include "watch/names.h"
 
 /* Names as code writes and compares them; nowhere else stands one (scripts/rooms.py). */
 #define ENTRY_ZOMBIE_DETECTED "ZOMBIE_DETECTED"

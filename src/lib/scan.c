@@ -11,7 +11,7 @@
 #include "recover/leader_status.h"
 #include "recover/look.h"
 #include "recover/startup.h"
-#include "watch/words.h"
+#include "watch/names.h"
 
 /* ---- what all of them share ---- */
 

@@ -4,7 +4,7 @@
 
 #include "recover/look.h"
 #include "store/dialect.h"
-#include "watch/compile_write.h"
+#include "watch/compile_parts.h"
 #include "watch/timesql.h"
 
 #include <assert.h>

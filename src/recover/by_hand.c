@@ -11,8 +11,9 @@
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "recover/masked.h"
+#include "watch/bind.h"
 #include "watch/hold.h"
-#include "watch/steps_done.h"
+#include "watch/workflow.h"
 
 struct hands {
 	struct session *session;

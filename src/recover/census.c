@@ -3,7 +3,7 @@
 #include "recover/census.h"
 
 #include "store/dialect.h"
-#include "watch/compile_read.h"
+#include "watch/compile_parts.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 

@@ -8,8 +8,7 @@
 #include "recover/apply.h"
 #include "recover/look.h"
 #include "recover/scan.h"
-#include "watch/compile_read.h"
-#include "watch/compile_write.h"
+#include "watch/compile_parts.h"
 
 /* The row that a remedy is tried on, and what came of it. */
 struct sample {

@@ -8,12 +8,11 @@
 
 #include "base/clock.h"
 #include "store/dialect.h"
-#include "watch/compile_read.h"
-#include "watch/compile_write.h"
+#include "watch/compile_parts.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
-#include "watch/steps_done.h"
 #include "watch/timesql.h"
+#include "watch/workflow.h"
 
 #include <assert.h>
 

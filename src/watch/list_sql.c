@@ -4,8 +4,7 @@
 
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile_read.h"
-#include "watch/compile_write.h"
+#include "watch/compile_parts.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"

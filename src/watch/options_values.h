@@ -4,6 +4,7 @@
 #ifndef WATCH_OPTIONS_VALUES_H
 #define WATCH_OPTIONS_VALUES_H
 
+#include "config/options.h"
 #include "watch/watch.h"
 
 void read_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target);
@@ -28,5 +29,15 @@ extern const struct opt_row raise_rows[], rule_rows[];
 extern const char *const day_names[];
 /* "18:30", up to "24:00", as the time since midnight. */
 bool daytime_parse(const char *text, int64_t *us);
+
+#define PASS_ENVIRONMENT_HELP                                                                      \
+	"variables passed to the program besides PATH, HOME and the like: a list of NAME or "          \
+	"NAME=value"
+
+/* A custom reader; the target is a struct text_list. Values are not shown. */
+void read_pass_environment(struct cfg_reader *r, const struct cfg_node *node, void *target);
+/* All entries of both, the second's last; ends with NULL. */
+const char *const *pass_environment_both(const struct text_list *a, const struct text_list *b,
+                                         struct arena *arena);
 
 #endif

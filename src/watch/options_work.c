@@ -2,7 +2,6 @@
  * options_work.c: the `work` part of a watch: how defib's workers use its table.
  */
 #include "watch/options_values.h"
-#include "watch/pass_environment.h"
 
 #define P(member) offsetof(struct pool, member)
 static const struct opt_row pool_rows[] = {

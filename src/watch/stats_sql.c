@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile_read.h"
+#include "watch/compile_parts.h"
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
 
@@ -134,5 +134,91 @@ bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct
 	         s->finished_at.text ? "count(*) FILTER (WHERE ended AND NOT failed)" : "NULL");
 	dialect_add(dialect_of(b->engine), out,
 	            "{percentile 95|took::bigint|defib_ends} FROM defib_ends");
+	return true;
+}
+
+/* ---- how much waits ---- */
+
+int depth_states(const struct watch *w, struct depth_state *out)
+{
+	const struct stats *s = &w->stats;
+	int n = 0;
+	if (s->ready.text || w->work.ready.text)
+		out[n++] =
+			(struct depth_state){"ready", s->ready.text ? s->ready.text : w->work.ready.text};
+	if (s->scheduled.text)
+		out[n++] = (struct depth_state){"scheduled", s->scheduled.text};
+	return n;
+}
+
+void depth_sql(const struct binding *b, const struct depth_state *s, struct buf *out)
+{
+	buf_addf(out, "SELECT count(*), %s - min(defib_since) FROM (SELECT ", sql_now_us(b->engine));
+	since_sql(b, out);
+	buf_add(out, " AS defib_since");
+	from_table(b, out);
+	buf_addf(out, "\nWHERE (%s)\nLIMIT %d) AS defib_q", s->where, DEPTH_COUNT_MAX);
+}
+
+/* ---- how long runs took ---- */
+
+/*
+ * A condition in the column's own form that an index can serve, where there is
+ * one; it may let a row too many through. ISO texts are in order by their day,
+ * whatever stands behind it and in whatever zone: one day of room.
+ */
+static void bare_condition(const struct binding *b, const char *expr, struct buf *out)
+{
+	struct buf after = BUF_INIT;
+	parameter(b, 1, "bigint", &after);
+	bool number = b->time == TIME_TYPE_EPOCH || b->time == TIME_TYPE_EPOCH_MS;
+	if (number || (dialect_of(b->engine)->has_time_types && b->time != TIME_TYPE_TEXT)) {
+		buf_addf(out, "\n  AND (%s) >= ", expr);
+		sql_time_value(b, buf_text(&after), out);
+	} else if (!dialect_of(b->engine)->has_time_types) {
+		buf_addf(out,
+		         "\n  AND (%s) >= strftime('%%Y-%%m-%%d', %s / 1000000.0, 'unixepoch', '-1 day')",
+		         expr, buf_text(&after));
+	}
+	buf_release(&after);
+}
+
+static void within(const struct binding *b, const char *expr, struct buf *out)
+{
+	struct buf us = BUF_INIT;
+	sql_time_us(b, b->time, expr, &us);
+	buf_addf(out, "\n  AND %s > ", buf_text(&us));
+	parameter(b, 1, "bigint", out);
+	buf_addf(out, " AND %s <= ", buf_text(&us));
+	parameter(b, 2, "bigint", out);
+	buf_release(&us);
+}
+
+bool runs_sql(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	const struct stats *s = &w->stats;
+	const char *kind = w->kind.text ? w->kind.text : "NULL";
+	if (!s->started_at.text || !s->finished_at.text)
+		return false;
+	buf_add(out, "SELECT ");
+	key_list(b, "t.", out);
+	buf_add(out, ", ");
+	dialect_cast(dialect_of(b->engine), out, kind, "text");
+	buf_add(out, " AS defib_kind, ");
+	sql_time_us(b, b->time, s->started_at.text, out);
+	buf_add(out, " AS defib_started, ");
+	sql_time_us(b, b->time, s->finished_at.text, out);
+	buf_add(out, " AS defib_finished");
+	from_table(b, out);
+	buf_addf(out, "\nWHERE (%s) IS NOT NULL", s->started_at.text);
+	bare_condition(b, s->finished_at.text, out);
+	within(b, s->finished_at.text, out);
+	if (s->where.text)
+		buf_addf(out, "\n  AND (%s)", s->where.text);
+	if (s->failed.text)
+		buf_addf(out, "\n  AND (%s) IS NOT TRUE", s->failed.text);
+	buf_addf(out, "\nORDER BY (%s) DESC LIMIT ", s->finished_at.text);
+	parameter(b, 3, "bigint", out);
 	return true;
 }

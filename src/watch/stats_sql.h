@@ -39,4 +39,28 @@ bool few_states_sql(const struct binding *b, struct buf *out);
  */
 bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out);
 
+/* ---- how much waits ---- */
+
+#define DEPTH_COUNT_MAX 100000 /* rows that are counted */
+#define DEPTH_STATES_MAX 2
+
+struct depth_state {
+	const char *name;  /* "ready", "scheduled" */
+	const char *where; /* a predicate over t */
+};
+
+/* What a watch knows of waiting rows; how many there are. */
+int depth_states(const struct watch *w, struct depth_state *out);
+/* count and age of the oldest in microseconds; the age is null where rows do not tell. */
+void depth_sql(const struct binding *b, const struct depth_state *s, struct buf *out);
+
+/* ---- how long runs took ---- */
+
+/*
+ * The newest runs that ended after $1 and up to $2 (microseconds), $3 at most:
+ * the key's parts, kind, start and end in microseconds. False: the watch does
+ * not say when runs begin and end.
+ */
+bool runs_sql(const struct binding *b, struct buf *out);
+
 #endif

@@ -6,6 +6,7 @@
 #include "watch/lexer.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 bool threshold_for(const struct threshold *t, const char *kind, int64_t *us)
 {
@@ -90,4 +91,57 @@ bool watch_running_names(const struct watch *w, const char *column)
 {
 	/* By the rules of PostgreSQL, which see a name inside of SQLite's other quotes as well. */
 	return w->running.text && sql_names(w->running.text, STORE_POSTGRES, column);
+}
+
+/* ---- names of verdicts, remedies and time types ---- */
+
+const char *const verdict_names[] = {
+#define X(id, name, why) name,
+	VERDICT_LIST(X)
+#undef X
+		NULL,
+};
+
+const char *const remedy_names[] = {
+#define X(id, name) name,
+	REMEDY_LIST(X)
+#undef X
+		NULL,
+};
+
+const char *const time_type_names[] = {
+#define X(id, name) name,
+	TIME_TYPE_LIST(X)
+#undef X
+		NULL,
+};
+
+const char *verdict_why(enum verdict v)
+{
+	static const char *const why[] = {
+#define X(id, name, text) text,
+		VERDICT_LIST(X)
+#undef X
+	};
+	assert(v >= 0 && v < VERDICT_COUNT);
+	return why[v];
+}
+
+const char *act_name(int act)
+{
+	static const char *const names[] = {
+#define X(id, name) name,
+		REMEDY_LIST(X) ACT_LIST(X)
+#undef X
+	};
+	assert(act >= 0 && act < ACT_COUNT);
+	return names[act];
+}
+
+int word_index(const char *const *names, const char *name)
+{
+	for (int i = 0; names[i] != NULL; i++)
+		if (text_eq(names[i], name))
+			return i;
+	return -1;
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * watch.h: the model of a watch, as the user described it.
  *
- * Plain data: nothing here knows a database. `watch_rows` (options.c) is the
- * table that reads it from YAML; bind.h asks the database for types;
- * compile.h makes statements of the two.
+ * The room turns a configuration into statements. settings.h reads a whole file and is where to
+ * begin; `watch_rows` (options.c) is the table that reads a watch, check.c says what it must
+ * fulfil, bind.h asks the database for types, compile.h makes statements of watch and binding,
+ * and the files named _sql write those for lists, counts, leases and claims. Plain data here:
+ * nothing in this header knows a database.
  */
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 
 #include "config/options.h"
-#include "watch/words.h"
+#include "watch/names.h"
 #include "watch/workflow.h"
 
 #define WATCH_KEYS_MAX 4

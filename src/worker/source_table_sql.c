@@ -9,12 +9,12 @@
 
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile_write.h"
+#include "watch/compile_parts.h"
 #include "watch/hold.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
-#include "watch/steps_done.h"
 #include "watch/timesql.h"
+#include "watch/workflow.h"
 
 #include <assert.h>
 
@@ -242,19 +242,6 @@ static void payload(const struct binding *b, struct buf *out)
 		buf_release(&column);
 	}
 	buf_add(out, " || '}'");
-}
-
-static void from_keys(const struct binding *b, struct buf *out)
-{
-	struct relation r;
-	keys_relation(b, &r);
-	buf_add(out, "\nFROM ");
-	sql_table(out, b->watch->table);
-	buf_add(out, " AS t JOIN (");
-	relation_select(&r, 1, out);
-	buf_add(out, ") AS defib_s ON ");
-	join_keys(b, "defib_s", out);
-	relation_release(&r);
 }
 
 /* In the order of enum work_column. */

@@ -13,7 +13,7 @@
 #include "ledger/ledger.h"
 #include "ledger/steps.h"
 #include "watch/hold.h"
-#include "watch/steps_done.h"
+#include "watch/workflow.h"
 #include "worker/source_table_inside.h"
 
 #include <assert.h>

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "watch/pass_environment.h"
+#include "watch/options_values.h"
 
 #include <assert.h>
 #include <jansson.h>

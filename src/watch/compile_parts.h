@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compile_write.h: the statements that change something, for compile.c.
+ * compile_parts.h: the parts that statements over the rows of a watch are made of.
  */
-#ifndef WATCH_COMPILE_WRITE_H
-#define WATCH_COMPILE_WRITE_H
+#ifndef WATCH_COMPILE_PARTS_H
+#define WATCH_COMPILE_PARTS_H
 
 #include "watch/compile.h"
 
@@ -30,5 +30,18 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 void join_keys(const struct binding *b, const char *relation, struct buf *out);
 /* t.key::text, … */
 void key_list(const struct binding *b, const char *alias, struct buf *out);
+
+/* All facts, in the order of struct fact_columns; `reread`: also what remedies write. */
+void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, struct buf *out);
+void from_table(const struct binding *b, struct buf *out);
+/* The same, joined with a relation of keys from parameter 1 on. */
+void from_keys(const struct binding *b, struct buf *out);
+/* A key column as it is compared and ordered. */
+void key_column(const struct binding *b, int k, struct buf *out);
+void parameter(const struct binding *b, int number, const char *type, struct buf *out);
+/* Running, and past a limit: what look takes for judge to decide. */
+void stuck_condition(const struct binding *b, struct buf *out);
+/* watch_sql.unreadable: rows whose times cannot be read (compile_whole.c). */
+const char *compile_unreadable(const struct binding *b, struct arena *a);
 
 #endif

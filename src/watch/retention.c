@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options_retention.c: the option table of `retention:`. */
-#include "base/clock.h"
+/* retention.c: the option table of `retention:`. */
 #include "watch/retention.h"
+
+#include "base/clock.h"
 
 #define LEAST_US                                                                                   \
 	(60 * 60 * US_PER_S) /* a settlement whose answer was lost is repeated within this */

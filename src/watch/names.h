@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * words.h: the words of the field, as enums with their names.
- *
- * Code, configuration, command line, ledger and metrics all take the words
- * from here, so a thing has one name everywhere.
+ * names.h: verdicts, remedies, acts and time types, as enums with their names. Code,
+ * configuration, command line, ledger and metrics all take the names from here.
  */
-#ifndef WATCH_WORDS_H
-#define WATCH_WORDS_H
+#ifndef WATCH_NAMES_H
+#define WATCH_NAMES_H
 
 /* X(enum, name, why) */
 #define VERDICT_LIST(X)                                                                            \
