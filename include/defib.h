@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * defib.h: the public face of libdefib.
+ * defib.h: the public interface of libdefib.
  *
- * Every call that can fail returns a defib_err; DEFIB_OK is 0. Text that is
- * handed out is owned by the library unless a contract says otherwise. The
- * library installs no signal handlers and never waits for processes that it
- * did not start.
+ * Every call that can fail returns a defib_err; DEFIB_OK is 0. Texts that the
+ * library returns belong to it unless a comment says otherwise. The library
+ * installs no signal handlers and never waits for processes that it did not
+ * start.
  *
- * Option structs begin with their own size, so that they can grow: start from
- * the _INIT of their kind. Members that are 0 or NULL mean the default.
+ * Option structs begin with their own size, so that they can grow: initialize
+ * them with the _INIT of their type. A member that is 0 or NULL has its default.
  *
  *   defib_job_spec job = DEFIB_JOB_SPEC_INIT;
  *   job.queue = "mail";
@@ -84,23 +84,22 @@ DEFIB_API const char *defib_err_text(defib_err err);
 DEFIB_API const char *defib_version(void);
 DEFIB_API int defib_version_number(void);
 
-/* What went wrong, in words: caller-owned, and may be NULL wherever one is taken. */
+/* What went wrong, as text. It belongs to the caller; NULL is allowed wherever one is taken. */
 typedef struct defib_message {
 	char what[768]; /* one line: what and why */
 	char next[384]; /* what to do next, or "" */
 } defib_message;
 
 /*
- * The library tells of what it does on stderr, one event a line. `level` is the
- * least that is told: "debug", "info", "warn", "error" or "critical" (default
- * "info"); `json` other than 0 writes JSON instead of logfmt.
+ * The library logs to stderr, one event per line. `level` is the lowest that is
+ * logged: "debug", "info" (the default), "warn", "error" or "critical". `json`
+ * other than 0 writes JSON instead of logfmt.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_log(const char *level, int json);
 
 /*
- * Hand each line to `line` instead of writing it to stderr; NULL: to stderr again. It is called by
- * any thread of the library, several at once, and must not call the library. Set it before other
- * calls.
+ * Pass each line to `line` instead of writing it to stderr; NULL: to stderr again. Any thread of
+ * the library calls it, several at once; it must not call the library. Set it before other calls.
  */
 DEFIB_API void defib_set_log(void (*line)(void *ctx, const char *level, const char *text),
                              void *ctx);
@@ -117,46 +116,46 @@ DEFIB_API void defib_set_out_of_memory(int (*refused)(void *ctx, size_t bytes), 
 
 /* ---- a database ---- */
 
-/* A session, opened again by itself when it was lost. For one thread at a time. */
+/* A session that reconnects by itself. For one thread at a time. */
 typedef struct defib_db defib_db;
 
-enum { DEFIB_OPEN_CREATE = 1 }; /* SQLite: create the file if it is not there */
+enum { DEFIB_OPEN_CREATE = 1 }; /* SQLite: create the file if it does not exist */
 
 /* postgres://…, postgresql://… or sqlite:PATH. On failure *out is NULL. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_open(const char *url, unsigned flags, defib_db **out,
                                                 defib_message *message);
 DEFIB_API void defib_close(defib_db *db); /* NULL is allowed */
-/* Make defib's tables or bring them up to date, in one transaction; again changes nothing. */
+/* Create or update defib's tables, in one transaction. A second call changes nothing. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_init_schema(defib_db *db, defib_message *message);
 
-/* ---- putting jobs in ---- */
+/* ---- enqueueing ---- */
 
 typedef struct defib_job_spec {
 	size_t size;
-	const char *queue, *kind; /* both needed */
+	const char *queue, *kind; /* both required */
 	const char *payload;      /* JSON, or NULL */
-	int64_t delay_ms;         /* run it so much later */
-	int64_t priority;         /* greater goes first; -32768 to 32766 */
+	int64_t delay_ms;         /* not before this time has passed */
+	int64_t priority;         /* greater runs first; -32768 to 32766 */
 	int64_t max_attempts;     /* 5 */
 	int64_t timeout_ms;       /* time limit of one run; 0: none */
-	const char *unique_key;   /* not twice in a queue while one of that key waits or runs */
-	const char *tags;         /* JSON array of texts, or NULL */
+	const char *unique_key;   /* one job per queue and key waits or runs at a time */
+	const char *tags;         /* JSON array of strings, or NULL */
 } defib_job_spec;
 /* clang-format off */
 #define DEFIB_JOB_SPEC_INIT {sizeof(defib_job_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /*
- * Put one job in and wake a worker. *id (may be NULL) is its number; with a
- * unique key that is taken, that of the job which has it.
+ * Enqueue one job and wake a worker. *id (may be NULL) is its id. If another job
+ * has the unique key, nothing is added and *id is the id of that job.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue(defib_db *db, const defib_job_spec *job,
                                                    int64_t *id, defib_message *message);
 
 /*
- * Put n jobs in as one: all of them are there or none. `jobs` is an array of structs of one
- * size. ids (may be NULL) has room for n numbers, in the same order. A few hundred a call are
- * as fast as it gets; what is wrong with one of them is said with its place in the array.
+ * Enqueue n jobs, all or none. `jobs` is an array of structs of one size. ids (may be NULL) has
+ * room for n ids, in the same order. Calls with a few hundred jobs are the fastest. An error in one
+ * of them is reported with its position in the array.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs,
                                                         int n, int64_t *ids,
@@ -167,11 +166,11 @@ struct sqlite3; /* SQLite's handle */
 
 /*
  * The same inside the caller's own transaction, on the caller's handle: the
- * job is there exactly if the transaction commits. A transaction must be open
- * (else DEFIB_USAGE); it is never begun, committed or rolled back here. After
- * any failure, roll back. The handle must come from the libpq or SQLite that
- * this library is linked with.
- * Workers find the job by polling; defib_notify() after the commit saves that.
+ * job exists exactly if the transaction commits. A transaction must be open
+ * (otherwise DEFIB_USAGE); it is never begun, committed or rolled back here.
+ * After any failure, roll back. The handle must come from the libpq or SQLite
+ * that this library is linked with. Workers find the job when they next poll,
+ * or at once with defib_notify() after the commit.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue_pg(struct pg_conn *conn,
                                                       const defib_job_spec *job, int64_t *id,
@@ -179,29 +178,29 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue_pg(struct pg_conn *conn,
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_enqueue_sqlite(struct sqlite3 *handle,
                                                           const defib_job_spec *job, int64_t *id,
                                                           defib_message *message);
-/* Tell idle workers that there may be work. A wake-up may be lost, and is never needed. */
+/* Wake idle workers. A wake-up may be lost, and is never necessary. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_notify(defib_db *db, defib_message *message);
-/* Cancel a job that waits, ask one that runs to stop; DEFIB_NOT_FOUND when there is neither. */
+/* Cancel a waiting job, or ask a running one to stop; DEFIB_NOT_FOUND if it is neither. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_cancel(defib_db *db, int64_t id, defib_message *message);
 
 /* ---- handling jobs ---- */
 
-/* A job in the hands of its handler; valid until the handler returns. */
+/* A job that a handler runs; valid until the handler returns. */
 typedef struct defib_job defib_job;
 
-/* No number of these is one of defib_err: an error code that a handler returns fails its job. */
+/* None of these numbers is a defib_err: a handler that returns an error code fails its job. */
 typedef enum defib_outcome {
-	DEFIB_DONE = 100, /* done; defib_job_result() is kept */
-	DEFIB_FAILED,     /* an error: tried again after a backoff while attempts are left */
-	DEFIB_RETRY,      /* try again later, whatever the attempts */
-	DEFIB_PERMANENT,  /* an error that another try cannot mend */
-	DEFIB_STOPPED,    /* it was asked to stop and did: cancelled, or handed back */
-	DEFIB_SETTLED,    /* settled by defib_job_settle_…() in a transaction of the handler's own */
+	DEFIB_DONE = 100, /* done; the result of defib_job_result() is stored */
+	DEFIB_FAILED,     /* an error: retried after a backoff while attempts are left */
+	DEFIB_RETRY,      /* retry later, regardless of attempts */
+	DEFIB_PERMANENT,  /* an error that a retry cannot fix */
+	DEFIB_STOPPED,    /* it was asked to stop and did: cancelled or released */
+	DEFIB_SETTLED,    /* settled by defib_job_settle_…() in the handler's own transaction */
 } defib_outcome;
 
 /*
- * Called from threads of the worker, several at once. It should ask
- * defib_job_should_stop() now and then: a thread cannot be killed.
+ * Called by threads of the worker, several at once. It should call
+ * defib_job_should_stop() now and then, because a thread cannot be killed.
  */
 typedef defib_outcome (*defib_handler)(defib_job *job, void *ctx);
 
@@ -209,8 +208,8 @@ DEFIB_API int64_t defib_job_id(const defib_job *job);
 /* Rises with every claim of the job: with the id, a key for effects that must not happen twice. */
 DEFIB_API int64_t defib_job_epoch(const defib_job *job);
 /*
- * Of this claim alone, also when a fail-over of the database gives the same epoch again. Tokens of
- * a job sort, as text, in the order of its claims. Valid while the handler runs.
+ * Unique to this claim, even if a failover of the database repeats an epoch. The tokens of a job
+ * sort as text in the order of its claims. Valid while the handler runs.
  */
 DEFIB_API const char *defib_job_token(defib_job *job);
 DEFIB_API int64_t defib_job_attempt(const defib_job *job); /* 1 the first time */
@@ -218,42 +217,44 @@ DEFIB_API int64_t defib_job_max_attempts(const defib_job *job);
 DEFIB_API const char *defib_job_queue(const defib_job *job);
 DEFIB_API const char *defib_job_kind(const defib_job *job);
 DEFIB_API const char *defib_job_payload(const defib_job *job); /* JSON, or NULL */
-/* Other than 0: it was cancelled, is over its time limit, the worker stops or lost its lease. */
+/* Other than 0: the job was cancelled or exceeds its time limit, or the worker stops or has lost
+ * its lease. */
 DEFIB_API int defib_job_should_stop(defib_job *job);
 /*
- * Tell how far it is; texts are cut at 127 and 1023 bytes, either may be NULL.
- * Never waits. DEFIB_LEASE_LOST: the job is no longer ours, stop.
+ * Report progress. The texts are cut at 127 and 1023 bytes; either may be NULL. Never
+ * waits. DEFIB_LEASE_LOST: the job no longer belongs to this worker; stop.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_progress(defib_job *job, const char *step,
                                                         const char *text);
-/* JSON; kept when the outcome is done, of a step as its output. DEFIB_USAGE when it is not JSON. */
+/* JSON, stored if the outcome is done; for a step it is its output. DEFIB_USAGE: not JSON. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_result(defib_job *job, const char *json);
 /* Why it failed. */
 DEFIB_API void defib_job_error(defib_job *job, const char *text);
-/* When to try again, for DEFIB_FAILED and DEFIB_RETRY, instead of the backoff. */
+/* When to retry, for DEFIB_FAILED and DEFIB_RETRY, instead of the backoff. */
 DEFIB_API void defib_job_retry_in(defib_job *job, int64_t delay_ms);
 
-/* The step of a workflow that is run or undone; NULL: the job is none. */
+/* The step of a workflow that is run or undone; NULL: the job is not a workflow. */
 DEFIB_API const char *defib_job_step(const defib_job *job);
-DEFIB_API int defib_job_undoing(const defib_job *job); /* other than 0: take the step back */
+DEFIB_API int defib_job_undoing(const defib_job *job); /* other than 0: undo the step */
 /*
- * The JSON that a step which was done before gave as its result, or NULL. An
- * undo finds that of its own step too. Owned by the job.
+ * The JSON result of a step that is done, or NULL; in an undo also that of the
+ * step itself. It belongs to the job.
  */
 DEFIB_API const char *defib_job_output(const defib_job *job, const char *step);
 
 /*
  * Settle the job as done inside the caller's own transaction, together with
  * what the handler writes there: both happen or neither. Call it last before
- * the COMMIT, then return DEFIB_SETTLED. In a step of a workflow it settles
- * that step as done, or as undone, and the job is ready for what is next as
- * soon as the transaction commits.
+ * the COMMIT, then return DEFIB_SETTLED. In a workflow it settles the step as
+ * done, or as undone, and the job is ready for the next step as soon as the
+ * transaction commits.
  *
- * DEFIB_LEASE_LOST: the job is no longer ours, or a COMMIT whose answer was
- * lost has settled it before: roll back and return DEFIB_SETTLED; the worker
- * finds out which. On any other failure roll back, and try again or return
- * DEFIB_FAILED. If the COMMIT fails, do the same; a handler that returns
- * DEFIB_SETTLED without having committed has its job handed back after a while.
+ * DEFIB_LEASE_LOST: the job no longer belongs to this worker, or an earlier
+ * COMMIT whose answer was lost has settled it: roll back and return
+ * DEFIB_SETTLED; the worker finds out which. On any other failure roll back,
+ * and try again or return DEFIB_FAILED. If the COMMIT fails, do the same. If a
+ * handler returns DEFIB_SETTLED without having committed, its job is released
+ * after a while.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_settle_pg(defib_job *job, struct pg_conn *conn,
                                                          defib_message *message);
@@ -263,16 +264,16 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_settle_sqlite(defib_job *job, str
 /* ---- a worker ---- */
 
 /*
- * A step of a workflow. Each is claimed, leased, retried and settled by itself,
- * as a job of its own: any worker may do the next one, attempts start anew with
- * each, and a step that is recorded as done is not run again. What it does
- * happens at least once; settle it in your own transaction for exactly once.
+ * A step of a workflow. Each step is claimed, leased, retried and settled like a
+ * job of its own: any worker may run the next one, each has its own attempts, and
+ * a step that is recorded as done is not run again. Its effects happen at least
+ * once; settle it in your own transaction for exactly once.
  */
 typedef struct defib_step {
 	size_t size;
-	const char *name;   /* needed; what is recorded of it is kept under its name */
-	defib_handler run;  /* needed */
-	defib_handler undo; /* takes it back; NULL: there is nothing to take back */
+	const char *name;   /* required; the record of the step has this name */
+	defib_handler run;  /* required */
+	defib_handler undo; /* undoes it; NULL: there is nothing to undo */
 	int64_t timeout_ms; /* time limit of its run, and of its undo; 0: the job's, or the pool's */
 } defib_step;
 /* clang-format off */
@@ -282,23 +283,22 @@ typedef struct defib_step {
 
 typedef struct defib_pool {
 	size_t size;
-	const char *queue; /* needed */
+	const char *queue; /* required */
 	const char *kind;  /* only jobs of this kind; NULL: all */
 	defib_handler handler;
-	void *ctx;           /* handed to the handler, or to those of the steps */
-	int64_t concurrency; /* jobs in hand at once; 1, at most 10000 */
-	int64_t poll_ms;     /* how often to look when nothing wakes us; 1000 */
-	int64_t timeout_ms;  /* time limit of jobs that have none of their own; 0: none */
+	void *ctx;           /* passed to the handler, or to those of the steps */
+	int64_t concurrency; /* jobs at a time; 1, at most 10000 */
+	int64_t poll_ms;     /* how often to ask for jobs if nothing wakes the worker; 1000 */
+	int64_t timeout_ms;  /* time limit of jobs without their own; 0: none */
 	int64_t stop_ms;     /* how long a handler may take to stop when asked to; 10000 */
-	int exclusive;       /* other than 0: stop work when the lease ends by our own clock */
+	int exclusive;       /* other than 0: stop work when the lease ends by the local clock */
 	/*
-	 * Instead of a handler: jobs of this kind, which is needed then, are workflows
-	 * of these steps, run in their order. No other pool may take the same kind of
-	 * that queue.
+	 * Instead of a handler: jobs of this kind (then required) are workflows of these
+	 * steps, run in order. No other pool may take the same kind of that queue.
 	 */
 	const defib_step *steps;
 	int nsteps;
-	int saga; /* other than 0: a failure for good undoes what was done, the last step first */
+	int saga; /* other than 0: a permanent failure undoes the finished steps, the last one first */
 } defib_pool;
 /* clang-format off */
 #define DEFIB_POOL_INIT {sizeof(defib_pool), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -306,11 +306,12 @@ typedef struct defib_pool {
 
 typedef struct defib_worker_options {
 	size_t size;
-	const char *url;   /* needed; the worker opens three sessions of its own */
-	const char *name;  /* its stable name; default: host and process */
-	const char *spool; /* folder where results wait while the database is away; NULL: off */
-	int64_t lease_ms;  /* 15000; 600 at least */
-	int64_t grace_ms;  /* how long defib_worker_stop() lets handlers finish; 30000 */
+	const char *url;  /* required; the worker opens three sessions of its own */
+	const char *name; /* a stable name; default: host and process */
+	const char
+		*spool; /* directory where results wait while the database is unavailable; NULL: off */
+	int64_t lease_ms; /* 15000; 600 at least */
+	int64_t grace_ms; /* how long defib_worker_stop() lets handlers finish; 30000 */
 	/*
 	 * Handlers that run at once; default: as many as the pools take, 256 at
 	 * most. Jobs in hand beyond that wait for a thread.
@@ -318,20 +319,21 @@ typedef struct defib_worker_options {
 	int threads;
 	int drain; /* other than 0: defib_worker_run() returns when nothing is left to claim */
 	/*
-	 * A handler was asked to stop and has not within its pool's stop_ms. It holds
-	 * its job, and it may be one that others must run: only the end of this
-	 * process frees it. Called once a job, from defib_worker_run(), and must not
-	 * block. NULL: a critical line is logged.
+	 * A handler was asked to stop and did not within its pool's stop_ms. It keeps
+	 * its job until this process ends, even if others must run the job. Called once
+	 * per job, from defib_worker_run(); it must not block. NULL: a critical line is
+	 * logged.
 	 */
 	void (*on_stuck)(void *ctx, const char *queue, const char *job);
 	void *on_stuck_ctx;
 	/*
-	 * When most of the other workers fall silent at once, the likelier cause is
-	 * between them and the database: so long at most none of them is taken for
-	 * dead by silence alone; 600000. Below 0: each is, once its lease is over.
+	 * If most other workers fall silent at once, a problem between them and the
+	 * database is more likely than so many crashes. For at most this long none of
+	 * them is declared dead for silence alone; 600000. Below 0: each is when its
+	 * lease ends.
 	 */
 	int64_t brake_ms;
-	/* Other than 0, and no on_stuck: the process ends with exit code 70 after that line. */
+	/* Other than 0, without on_stuck: the process exits with code 70 after that line. */
 	int exit_when_stuck;
 } defib_worker_options;
 /* clang-format off */
@@ -341,8 +343,8 @@ typedef struct defib_worker_options {
 typedef struct defib_counts {
 	size_t size;
 	int64_t settled;   /* accepted by the database */
-	int64_t refused;   /* came too late: LEASE_LOST */
-	int64_t spooled;   /* wait in the spool, or did */
+	int64_t refused;   /* too late: LEASE_LOST */
+	int64_t spooled;   /* waiting in the spool, or were */
 	int64_t abandoned; /* could not be recorded anywhere: a critical line names each */
 } defib_counts;
 /* clang-format off */
@@ -352,20 +354,21 @@ typedef struct defib_counts {
 typedef struct defib_worker defib_worker;
 
 /*
- * Register a worker and start its threads. Everything is copied but what ctx
- * points to. DEFIB_REFUSED: another process uses this spool folder.
+ * Register a worker and start its threads. Everything is copied except what ctx
+ * points to. DEFIB_REFUSED: another process uses this spool directory.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_new(const defib_worker_options *options,
                                                       const defib_pool *pools, int npools,
                                                       defib_worker **out, defib_message *message);
-/* Works until it is stopped and all that it had in hand is settled, spooled or handed back. */
+/* Works until it is stopped and all its jobs are settled, spooled or released. */
 DEFIB_API void defib_worker_run(defib_worker *worker);
 /*
  * From any thread, but not from a signal handler. The first call stops claiming
- * and lets handlers finish up to the grace; the second asks them to stop at once.
+ * and gives handlers the grace period to finish; the second asks them to stop at
+ * once.
  */
 DEFIB_API void defib_worker_stop(defib_worker *worker);
-/* New numbers, both 1 at least, for pool `pool` (from 0); from any thread. */
+/* Change pool `pool` (from 0); both numbers are at least 1. From any thread. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_resize(defib_worker *worker, int pool,
                                                          int64_t concurrency, int64_t poll_ms);
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_worker_counts(defib_worker *worker, defib_counts *out);
@@ -376,14 +379,14 @@ DEFIB_API void defib_worker_free(defib_worker *worker);
 
 /*
  * Watches as in a configuration file (docs/configuration.md). Each call below opens the sessions
- * it needs and closes them. For one thread at a time; two handles may be used by two threads.
+ * it needs and closes them. For one thread at a time; several handles may be used at once.
  */
 typedef struct defib_watches defib_watches;
 
 /* `url`: the database of all watches. NULL: the configuration names its databases. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_new(const char *url, defib_watches **out,
                                                        defib_message *message);
-/* Read a configuration file, or one in a string; either replaces what was loaded and set. */
+/* Read a configuration from a file or a string; it replaces everything loaded or set before. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_load_file(defib_watches *watches,
                                                              const char *path,
                                                              defib_message *message);
@@ -391,17 +394,17 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_load_string(defib_watches *wa
                                                                const char *yaml,
                                                                defib_message *message);
 /*
- * Set one option of a watch, which is added if there is none of that name. A value that begins
- * with [ or { is read as YAML. Options are checked together, by the next call that uses them.
+ * Set one option of a watch; a watch of a new name is added. A value that begins with [ or { is
+ * read as YAML. Options are checked together, by the next call that uses them.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_watches_set(defib_watches *watches, const char *watch,
                                                        const char *key, const char *value,
                                                        defib_message *message);
-/* The name of watch i, from 0; NULL: there are no more, or the options are wrong. */
+/* The name of watch i, from 0; NULL: there is none, or the options are invalid. */
 DEFIB_API const char *defib_watches_name(defib_watches *watches, int i);
 DEFIB_API void defib_watches_free(defib_watches *watches); /* NULL is allowed */
 
-/* One job as it was judged, and what was done. Texts are valid during the callback; NULL: none. */
+/* One job, its verdict, and what was done. Texts are valid during the callback; NULL: none. */
 typedef struct defib_finding {
 	size_t size;
 	const char *watch, *job;  /* of a composite key: a JSON array of its parts */
@@ -419,10 +422,10 @@ typedef void (*defib_finding_call)(void *ctx, const defib_finding *finding);
 
 typedef struct defib_result {
 	size_t size;
-	int64_t found;     /* jobs that were looked at and reported */
+	int64_t found;     /* jobs that were reported */
 	int64_t recovered; /* requeued, retried, failed, rolled back, released, undone */
-	int64_t held;      /* put on hold, or on hold already */
-	int64_t left;      /* a dry run, or only reported */
+	int64_t held;      /* put on hold, or already on hold */
+	int64_t left;      /* not changed: a dry run, or only reported */
 	int64_t changed, locked, refused, missing; /* left alone, each with its reason */
 	char batch[64];                            /* for defib_undo(); "" when nothing was written */
 } defib_result;
@@ -432,12 +435,12 @@ typedef struct defib_result {
 
 typedef struct defib_act_options {
 	size_t size;
-	int fix;            /* other than 0: write; 0: a dry run that reports what would be done */
+	int fix;            /* other than 0: change the jobs; 0: only report what would be done */
 	int64_t limit;      /* of a scan: jobs found; 0: as the watch says */
-	const char *remedy; /* of a scan: for every stuck job, instead of the watch's rules */
+	const char *remedy; /* of a scan: used for every stuck job instead of the watch's rules */
 	const char *step;   /* of a retry: the step to begin at */
 	const char *reason; /* NULL: the watch's own */
-	const char *actor;  /* who it is in the ledger; "library" */
+	const char *actor;  /* the actor in the ledger; "library" */
 	int override_guard; /* other than 0: also a job whose worker is alive, and despite the brake */
 	defib_finding_call finding; /* called for each job, by the calling thread; may be NULL */
 	void *ctx;
@@ -447,10 +450,10 @@ typedef struct defib_act_options {
 /* clang-format on */
 
 /*
- * In all of these `watch` may be NULL where there is one watch only, `options` may be NULL for a
- * dry run without callbacks, and `result` may be NULL. Writes are guarded: a job that is no longer
- * as it was judged is left alone. What fails for one job is its outcome; what is returned failed
- * for all of them.
+ * In all of these, `watch` may be NULL if there is only one watch, `options` may be NULL for a dry
+ * run without callbacks, and `result` may be NULL. Writes are guarded: a job that has changed since
+ * it was judged is left alone. A failure of one job is its outcome; an error that is returned
+ * concerns all of them.
  */
 
 /*
@@ -471,15 +474,15 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_act(defib_watches *watches, const cha
                                                const defib_act_options *options,
                                                defib_result *result, defib_message *message);
 /*
- * Take back a batch, where nobody has claimed or changed the jobs since; `batch` as a result names
- * it. What was undone is on hold until its owner or sign of life changes, or it is released.
+ * Undo a batch (`batch` of a result), for those jobs that nobody has claimed or changed since. An
+ * undone job is on hold until its owner or sign of life changes, or it is released.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_undo(defib_watches *watches, const char *watch,
                                                 const char *batch, const defib_act_options *options,
                                                 defib_result *result, defib_message *message);
 /*
- * What instances that are gone left behind, by the watch's `startup`; nothing where that is off.
- * Call it at start, before your own workers claim. It always writes.
+ * Clean up the jobs of instances that have ended, by the watch's `startup`; does nothing if that
+ * is off. Call it at start, before your own workers claim. It always writes.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_startup(defib_watches *watches, const char *watch,
                                                    defib_result *result, defib_message *message);
@@ -506,7 +509,7 @@ typedef struct defib_ledger_entry {
 	const char *evidence, *before, *after; /* JSON */
 } defib_ledger_entry;
 
-/* Entries in the order of their ids. A database without a ledger has none. */
+/* Entries in the order of their ids; none if the database has no ledger. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_ledger_read(
 	defib_db *db, const defib_ledger_filter *filter,
 	void (*entry)(void *ctx, const defib_ledger_entry *entry), void *ctx, defib_message *message);
@@ -515,16 +518,18 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_ledger_read(
 
 typedef struct defib_beat_options {
 	size_t size;
-	const char *url;       /* needed; the beat has a session of its own */
-	const char *statement; /* needed: an UPDATE or INSERT that writes one beat, with $1, $2, … */
+	const char *url; /* required; heartbeats have a session of their own */
+	const char
+		*statement; /* required: an UPDATE or INSERT that writes one heartbeat, with $1, $2, … */
 	const char *const *params; /* their values */
 	int nparams;
 	int64_t every_ms; /* 30000 */
-	int tries;        /* of one beat; 3 */
+	int tries;        /* of one heartbeat; 3 */
 	int64_t retry_ms; /* between them; 5000 */
 	/*
-	 * Called by the beat's thread. DEFIB_LEASE_LOST: the statement wrote no row, so the job is no
-	 * longer ours, and beating has ended. Another error: all tries of a beat failed; it goes on.
+	 * Called by the heartbeat's thread. DEFIB_LEASE_LOST: the statement wrote no row, so the job
+	 * has another owner, and heartbeats have ended. Another error: all tries of one heartbeat
+	 * failed; the next follows in time.
 	 */
 	void (*failed)(void *ctx, defib_err err, const defib_message *message);
 	void *ctx;
@@ -535,10 +540,13 @@ typedef struct defib_beat_options {
 
 typedef struct defib_beat defib_beat;
 
-/* Write the first beat, then go on in a thread. Everything is copied but what ctx points to. */
+/* Write the first heartbeat, then more in a thread. Everything is copied except what ctx points to.
+ */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_beat_start(const defib_beat_options *options,
                                                       defib_beat **out, defib_message *message);
-/* From any thread but the beat's own; returns when no beat can follow. NULL is allowed. */
+/* From any thread except the heartbeat's own. When it returns, no heartbeat follows. NULL is
+ * allowed.
+ */
 DEFIB_API void defib_beat_stop(defib_beat *beat);
 
 #ifdef __cplusplus
