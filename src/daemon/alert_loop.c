@@ -72,7 +72,7 @@ static void see_watch(struct alert_loop *a, const struct watch_loop *p, int64_t 
 	struct seen *x = &subject_of(a, p->watch->name)->seen;
 	x->there = true;
 	x->every_ms = p->watch->every_us / 1000;
-	x->braking = p->braking;
+	x->braking = p->told.braking;
 	x->passed_ms = p->last_ok_ms;
 	if (p->leads && !x->leads) {
 		x->led_ms = now_ms;

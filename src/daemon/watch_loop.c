@@ -151,73 +151,6 @@ void watch_loop_hear(struct watch_loop *p, struct session *session, const struct
 
 /* ---- a pass ---- */
 
-/* A guard is in the ledger once when it holds and once when it lets go: of no single job. */
-static void note_guard(struct watch_loop *p, struct session *session, const char *event_rule,
-                       const char *sentence, const char *actor)
-{
-	struct arena a = ARENA_INIT;
-	struct failure f = {0};
-	char batch[64];
-	struct ledger_entry entry = {
-		.job = "*", .event = ENTRY_GUARD_HELD, .rule = event_rule, .reason = sentence};
-	struct ledger_context ctx = {p->watch->name, batch, actor};
-	snprintf(batch, sizeof batch, "%s-%lld", event_rule, (long long)p->last.now_us);
-	defib_err err = session_ready(session, &f);
-	if (!err)
-		err = store_begin(session->store, TX_WRITE, &f);
-	if (!err) {
-		err = ledger_append(session->store, &ctx, &entry, 1, &a, &f);
-		if (!err)
-			err = store_commit(session->store, &f);
-		else
-			store_rollback(session->store);
-	}
-	if (err)
-		log_event(LOG_WARN, f.what);
-	arena_release(&a);
-}
-
-static void tell_brake(struct watch_loop *p, struct session *session, const char *actor)
-{
-	struct guard_report r;
-	struct buf sentence = BUF_INIT;
-	guard_report(p->guard, &r);
-	if (r.braking == p->braking)
-		return;
-	p->braking = r.braking;
-	if (r.braking)
-		guard_sentence(p->guard, &sentence);
-	else
-		buf_addf(&sentence, "the brake lets go: %s", r.brake_ended ? r.brake_ended : "");
-	log_event(LOG_WARN, r.braking ? "the brake holds" : "the brake lets go",
-	          LOG_STR("watch", p->watch->name), LOG_STR("because", buf_text(&sentence)));
-	if (p->last.ledger)
-		note_guard(p, session, r.braking ? "brake-holds" : "brake-lets-go", buf_text(&sentence),
-		           actor);
-	buf_release(&sentence);
-}
-
-/* An outage in which nobody's limit ended is told by status alone: it held nobody. */
-static void tell_doubt(struct watch_loop *p, struct session *session, const char *actor)
-{
-	struct guard_report r;
-	struct buf sentence = BUF_INIT;
-	guard_report(p->guard, &r);
-	bool holds = r.held[GUARD_DOUBT] > 0 || (p->doubting && r.doubting);
-	if (holds == p->doubting || p->last.failure.code)
-		return;
-	p->doubting = holds;
-	if (holds)
-		guard_sentence(p->guard, &sentence);
-	else
-		buf_add(&sentence, "doubt is over: every living worker had time to be heard");
-	log_event(LOG_WARN, holds ? "doubt holds" : "doubt lets go", LOG_STR("watch", p->watch->name),
-	          LOG_STR("because", buf_text(&sentence)));
-	if (p->last.ledger)
-		note_guard(p, session, holds ? "doubt-holds" : "doubt-lets-go", buf_text(&sentence), actor);
-	buf_release(&sentence);
-}
-
 static void count(struct watch_loop *p)
 {
 	const struct scan_result *r = &p->last;
@@ -313,8 +246,7 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	p->due_ms = start + next > now ? start + next : now;
 	p->unseen = false;
 	count(p);
-	tell_brake(p, session, actor);
-	tell_doubt(p, session, actor);
+	guard_tell(&p->told, p->guard, session, p->watch, &p->last, actor);
 	cycle_tell(&p->cycle, p->watch, &p->last, next);
 	if (!p->last.failure.code)
 		learning_take(&p->learning, session, p->watch, p->options.ledger_off);

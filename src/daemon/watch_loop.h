@@ -11,7 +11,7 @@
 #include "daemon/readings.h"
 #include "daemon/watch_metrics.h"
 #include "ledger/overrides.h"
-#include "recover/scan.h"
+#include "recover/guard_told.h"
 
 /*
  * What the log says of a pass: one readable line, with jobs by the columns that a person knows them
@@ -70,8 +70,7 @@ struct watch_loop {
 	int64_t last_ok_us; /* the database's clock at the last finished pass … */
 	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */
 	int64_t brakes;     /* that were told of */
-	bool braking;
-	bool doubting; /* and that was told: it held somebody */
+	struct guard_told told;
 };
 
 struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off);

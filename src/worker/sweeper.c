@@ -10,6 +10,7 @@
 #include "life/leader.h"
 #include "recover/census.h"
 #include "recover/evidence.h"
+#include "recover/guard_told.h"
 #include "recover/startup.h"
 #include "worker/wake.h"
 
@@ -41,7 +42,8 @@ struct swept {
 	struct scan_options scan;
 	struct guard *guard;
 	struct scanner *scanner; /* NULL: not made yet for this factor */
-	bool held;               /* and that was told */
+	struct guard_told told;
+	bool waits; /* for the pace, and that was told */
 };
 
 struct sweeper {
@@ -148,19 +150,19 @@ static bool daemon_leads(struct sweeper *s, const char *watch)
 	return leads;
 }
 
-/* What a guard holds back is said once, and once that it does no longer. */
-static void tell_guard(struct swept *x)
+/* What waits for the pace is said once, and once that nothing does any longer. */
+static void tell_pace(struct swept *x)
 {
 	struct guard_report r;
 	struct buf sentence = BUF_INIT;
 	guard_report(x->guard, &r);
-	bool held = r.held[GUARD_DOUBT] + r.held[GUARD_BRAKE] + r.held[GUARD_PACE] > 0;
-	if (held)
+	bool waits = r.held[GUARD_PACE] > 0;
+	if (waits)
 		guard_sentence(x->guard, &sentence);
-	if (held != x->held)
-		log_event(LOG_WARN, held ? "a sweep is held back" : "a sweep continues",
+	if (waits != x->waits)
+		log_event(LOG_WARN, waits ? "a sweep is held back" : "a sweep continues",
 		          LOG_STR("watch", x->watch->name), LOG_STR("because", buf_text(&sentence)));
-	x->held = held;
+	x->waits = waits;
 	buf_release(&sentence);
 }
 
@@ -169,10 +171,12 @@ static bool sweep_one(struct sweeper *s, struct swept *x)
 	struct scan_result result;
 	/* Between passes we were not stopped: there was nothing to do. */
 	s->absence.tick_us = 0;
-	if (scanner_pass(x->scanner, &result))
+	if (scanner_pass(x->scanner, &result)) {
 		log_event(LOG_WARN, result.failure.what);
-	else if (x->scan.guard)
-		tell_guard(x);
+	} else if (x->scan.guard) {
+		guard_tell(&x->told, x->guard, &s->session, x->watch, &result, x->scan.actor);
+		tell_pace(x);
+	}
 	return result.outcomes[OUTCOME_RECOVERED] > 0;
 }
 

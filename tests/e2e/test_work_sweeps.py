@@ -7,7 +7,6 @@ import threading
 import pytest
 from workers import Worker, eventually, up_for
 
-HELD = "a sweep is held back"
 QUIET_S = 32  # in which a server that has just come up lets nobody be condemned
 
 CREATE = """
@@ -70,6 +69,12 @@ class Swept:
     def freed(self, lane):
         return self.db.sql("SELECT count(*) FROM rows WHERE lane = %s AND status = 'freed'",
                            lane)[0][0]
+
+    def noted(self, lane, rule):
+        """What the ledger has of a guard: when it held, and when it let go."""
+        return [r for r, in self.db.sql(
+            "SELECT rule FROM defib.ledger WHERE watch = %s AND event = 'GUARD_HELD' AND "
+            "actor = 'worker' AND starts_with(rule, %s) ORDER BY id", lane, rule)]
 
     def work(self, **guards):
         """A worker on these watches; returns when it has swept."""
@@ -139,11 +144,12 @@ def test_a_sweep_waits_while_most_owners_fell_silent_at_once(swept):
     swept.a_sweep_passes()
     swept.beating = set()
     # Where the worker itself was slow, it doubts first and brakes then.
-    worker.wait_log("fell silent within")
-    assert HELD in worker.log
+    worker.wait_log("the brake holds")
+    assert "fell silent within" in worker.log
     assert swept.freed("beating") == 0
     # Not for ever.
     eventually(lambda: swept.freed("beating") == 4)
+    eventually(lambda: swept.noted("beating", "brake-") == ["brake-holds", "brake-lets-go"])
 
 
 @pytest.mark.covers("F6")
@@ -154,7 +160,7 @@ def test_a_sweep_frees_what_one_owner_of_many_left(swept):
     worker = swept.work(beating="{brake_ceiling: 1h, pace: 0}")
     swept.beating = {"b", "c", "d"}
     eventually(lambda: swept.freed("beating") == 1)
-    assert "fell silent within" not in worker.log  # slow itself, it may doubt; it does not brake
+    assert "the brake holds" not in worker.log  # slow itself, it may doubt; it does not brake
 
 
 @pytest.mark.covers("C14")
@@ -168,8 +174,9 @@ def test_a_worker_that_was_stopped_condemns_nobody_for_what_it_did_not_see(swept
     eventually(lambda: swept.db.sql("SELECT min(beat_at) < clock_timestamp() - interval '15 s' "
                                     "FROM rows WHERE lane = 'aged'")[0][0])
     worker.signal(signal.SIGCONT)
-    worker.wait_log(HELD)
+    worker.wait_log("doubt holds")
     assert "this observer was away" in worker.log
+    eventually(lambda: swept.noted("aged", "doubt-") == ["doubt-holds"])
     assert swept.freed("aged") == 0
     swept.beating = {"a"}  # it was away as well, and is back
     swept.a_sweep_passes()
@@ -179,7 +186,7 @@ def test_a_worker_that_was_stopped_condemns_nobody_for_what_it_did_not_see(swept
 def test_a_sweep_gives_work_back_at_its_pace(swept):
     swept.add("aged", ["x"] * 12, age_s=600)
     worker = swept.work(aged="{pace: 0.5, burst: 4}")
-    worker.wait_log(HELD)
+    worker.wait_log("a sweep is held back")
     assert "wait for the pace" in worker.log
     assert 4 <= swept.freed("aged") < 12
     eventually(lambda: swept.freed("aged") == 12)

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guard_told.c: see guard_told.h. */
+#include "recover/guard_told.h"
+
+#include "base/log.h"
+#include "ledger/events.h"
+#include "ledger/ledger.h"
+
+/* Of no single job. */
+static void record(struct session *session, const struct watch *w, const struct scan_result *last,
+                   const char *rule, const char *sentence, const char *actor)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	char batch[64];
+	struct ledger_entry entry = {
+		.job = "*", .event = ENTRY_GUARD_HELD, .rule = rule, .reason = sentence};
+	struct ledger_context ctx = {w->name, batch, actor};
+	snprintf(batch, sizeof batch, "%s-%lld", rule, (long long)last->now_us);
+	defib_err err = session_ready(session, &f);
+	if (!err)
+		err = store_begin(session->store, TX_WRITE, &f);
+	if (!err) {
+		err = ledger_append(session->store, &ctx, &entry, 1, &a, &f);
+		if (!err)
+			err = store_commit(session->store, &f);
+		else
+			store_rollback(session->store);
+	}
+	if (err)
+		log_event(LOG_WARN, f.what);
+	arena_release(&a);
+}
+
+void guard_tell(struct guard_told *told, const struct guard *g, struct session *session,
+                const struct watch *w, const struct scan_result *last, const char *actor)
+{
+	struct guard_report r;
+	guard_report(g, &r);
+	/* An outage in which nobody's limit ended is told by status alone: it held nobody. */
+	bool doubting = r.held[GUARD_DOUBT] > 0 || (told->doubting && r.doubting);
+	const struct {
+		bool *told, is;
+		const char *holds, *lets_go;           /* in the log … */
+		const char *rule_holds, *rule_lets_go; /* … and in the ledger */
+		const char *over, *because;
+	} guards[] = {
+		{&told->braking, r.braking, "the brake holds", "the brake lets go", "brake-holds",
+	     "brake-lets-go", "the brake lets go: ", r.brake_ended ? r.brake_ended : ""},
+		{&told->doubting, last->failure.code ? told->doubting : doubting, "doubt holds",
+	     "doubt lets go", "doubt-holds", "doubt-lets-go",
+	     "doubt is over: every living worker had time to be heard", ""},
+	};
+	for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
+		struct buf sentence = BUF_INIT;
+		if (*guards[i].told == guards[i].is)
+			continue;
+		*guards[i].told = guards[i].is;
+		if (guards[i].is)
+			guard_sentence(g, &sentence);
+		else
+			buf_addf(&sentence, "%s%s", guards[i].over, guards[i].because);
+		log_event(LOG_WARN, guards[i].is ? guards[i].holds : guards[i].lets_go,
+		          LOG_STR("watch", w->name), LOG_STR("because", buf_text(&sentence)));
+		if (last->ledger)
+			record(session, w, last, guards[i].is ? guards[i].rule_holds : guards[i].rule_lets_go,
+			       buf_text(&sentence), actor);
+		buf_release(&sentence);
+	}
+}
