@@ -95,8 +95,7 @@ static void the_dead_are_shown_for_a_while(void **state)
 	bool won = false;
 	int64_t id = enter(t->store, "anna");
 	assert_int_equal(
-		registry_declare_dead(t->store, id, &(struct death){"test", false, 0, 0}, &won, &f),
-		DEFIB_OK);
+		registry_declare_dead(t->store, id, &(struct death){.cause = "test"}, &won, &f), DEFIB_OK);
 	assert_true(listed(t->store, id, &row, info, sizeof info));
 	assert_true(row.dead && !row.alive);
 	tables_script(t->store, t->engine == STORE_POSTGRES

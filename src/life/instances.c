@@ -40,7 +40,8 @@ static defib_err bury(struct store *s, struct registered *all, int *n, struct ar
 				all[kept++] = all[i];
 		*n = kept;
 		err = registry_declare_dead(
-			s, gone, &(struct death){"exit seen", 0, 0, seen ? 0 : ENDED_UNSEEN}, &won, f);
+			s, gone, &(struct death){.cause = "exit seen", .ago_us = seen ? 0 : ENDED_UNSEEN}, &won,
+			f);
 		if (!err && won)
 			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", gone),
 			          LOG_STR("cause", "exit seen"));
@@ -49,9 +50,35 @@ static defib_err bury(struct store *s, struct registered *all, int *n, struct ar
 	return err;
 }
 
-static bool lives(const struct registered *r, const struct incarnation *self)
+/* Whose life session is open, by the locks that the server says are held. */
+struct sessions {
+	int64_t *ids;
+	int n;
+};
+
+static defib_err read_sessions(struct store *s, struct arena *a, struct sessions *out,
+                               struct failure *f)
 {
-	return !r->expired || r->excused || incarnation_same_host(&r->who, self);
+	bool only_reads = true; /* nor does it try to be one of those that read them often */
+	*out = (struct sessions){0};
+	if (!store_has_session_locks(s))
+		return DEFIB_OK;
+	return registry_locks_held(s, a, &out->ids, &out->n, &only_reads, f);
+}
+
+/*
+ * We have just come and have seen nobody's silence: that a lease is over says only the database's
+ * clock, which may have jumped. One whose session is open is not taken for gone by it.
+ */
+static bool lives(const struct registered *r, const struct incarnation *self,
+                  const struct sessions *open)
+{
+	if (!r->expired || r->excused || incarnation_same_host(&r->who, self))
+		return true;
+	for (int i = 0; i < open->n; i++)
+		if (open->ids[i] == r->id)
+			return true;
+	return false;
 }
 
 defib_err instances_of(struct store *s, const char *watch, int64_t self, struct instances *out,
@@ -60,6 +87,7 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 	struct arena a = ARENA_INIT;
 	struct incarnation here;
 	struct registered *all = NULL;
+	struct sessions open = {0};
 	bool there = false;
 	int n = 0;
 	*out = (struct instances){0};
@@ -73,10 +101,13 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 		err = incarnation_self(&here, f);
 	if (!err && n > 0)
 		err = bury(s, all, &n, &a, f);
+	if (!err && n > 0)
+		err = read_sessions(s, &a, &open, f);
 	for (int i = 0; !err && i < n; i++) {
 		bool counts = (self == 0 || all[i].id < self) && serves_watch(all[i].serves, watch);
-		out->live += counts && lives(&all[i], &here);
-		out->silent += counts && !lives(&all[i], &here);
+		bool alive = lives(&all[i], &here, &open);
+		out->live += counts && alive;
+		out->silent += counts && !alive;
 	}
 	arena_release(&a);
 	return err;

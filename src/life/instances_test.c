@@ -126,6 +126,21 @@ static void a_lease_that_is_over_is_no_life_on_another_host(void **state)
 	assert_true(of(t, "jobs", 0).ever);
 }
 
+/* The database's clock was set forward: its lease is over by that clock alone. */
+static void one_whose_session_is_open_lives_whatever_its_lease_says(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct incarnation one = elsewhere();
+	struct failure f = {0};
+	bool held = false;
+	int64_t id = enter(t, &one, "jobs");
+	expire(t);
+	assert_int_equal(registry_hold_lock(t->store, id, &held, &f), DEFIB_OK);
+	assert_true(held);
+	assert_int_equal(of(t, "jobs", 0).live, 1);
+	assert_int_equal(of(t, "jobs", 0).silent, 0);
+}
+
 static void a_process_of_this_host_lives_whatever_its_lease_says(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -168,6 +183,7 @@ int main(void)
 		BOTH(one_that_says_nothing_counts_for_every_watch),
 		BOTH(neither_oneself_counts_nor_who_came_later),
 		BOTH(a_lease_that_is_over_is_no_life_on_another_host),
+		ON_POSTGRES(one_whose_session_is_open_lives_whatever_its_lease_says),
 		BOTH(a_process_of_this_host_lives_whatever_its_lease_says),
 		BOTH(a_process_of_this_host_that_is_gone_is_declared_dead),
 		BOTH(without_a_registry_nobody_is_known),

@@ -379,6 +379,7 @@ static struct life_action declare_end(struct life *l, int64_t now_ms)
 		d.ago_us = x->seen ? (now_ms - x->at_ms) * 1000 : ENDED_UNSEEN;
 	} else {
 		d.unheard_ms = now_ms - x->at_ms;
+		d.clock_us = l->clocks.database_us + (now_ms * 1000 - l->clocks.own_us);
 	}
 	return DO(.what = LIFE_DECLARE, .worker = x->id, .death = d);
 }

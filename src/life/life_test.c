@@ -445,6 +445,21 @@ static void one_that_renewed_since_its_lock_was_gone_lives(void **state)
 	life_release(&w.life);
 }
 
+/* By the clock that was set forward it seems to have renewed long before. */
+static void one_that_renewed_since_its_lock_was_gone_lives_also_when_the_clock_jumps(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	w.beats[1] = w.locked[1] = false;
+	run(&w, 100);
+	renew_row(&w, 2);
+	w.clock_us += 60000000;
+	run(&w, 1000);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
 static void locks_are_read_only_where_there_is_somebody_to_look_for(void **state)
 {
 	struct world w;
@@ -584,6 +599,7 @@ int main(void)
 		cmocka_unit_test(a_newcomer_is_looked_at_when_it_is_told_of),
 		cmocka_unit_test(a_lock_that_is_gone_is_a_death_after_its_grace),
 		cmocka_unit_test(one_that_renewed_since_its_lock_was_gone_lives),
+		cmocka_unit_test(one_that_renewed_since_its_lock_was_gone_lives_also_when_the_clock_jumps),
 		cmocka_unit_test(locks_are_read_only_where_there_is_somebody_to_look_for),
 		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
 		cmocka_unit_test(a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence),

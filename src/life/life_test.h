@@ -113,8 +113,9 @@ static inline struct life_event declared(struct world *w, const struct life_acti
 {
 	const struct registered *r = &w->rows[a->worker - 1];
 	bool same = a->death.stamp_us == 0 || a->death.stamp_us == r->stamp_us;
-	int64_t unheard_us = w->now_ms * 1000 + w->clock_us - r->stamp_us;
-	bool unheard = a->death.unheard_ms == 0 || unheard_us > a->death.unheard_ms * 1000;
+	int64_t now_us = w->now_ms * 1000 + w->clock_us;
+	bool unheard = a->death.unheard_ms == 0 || now_us - r->stamp_us > a->death.unheard_ms * 1000;
+	same = same && (a->death.clock_us == 0 || a->death.clock_us == now_us);
 	struct life_event e = {.what = LIFE_DONE, .yes = alive(w, a->worker) && same && unheard};
 	if (e.yes) {
 		w->causes[w->ndead] = a->death.cause;

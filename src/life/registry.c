@@ -2,6 +2,7 @@
 /* registry.c: see registry.h. */
 #include "life/registry.h"
 
+#include "guard/absence.h"
 #include "store/dialect.h"
 
 #include <assert.h>
@@ -179,17 +180,27 @@ defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a
 /*
  * Inside a transaction, after the row was locked: is it still alive, and was it not heard of
  * meanwhile? The time since it was is held against the transaction's start: the wait for the lock
- * may have been a wait for its own renewal.
+ * may have been a wait for its own renewal. A clock that jumped would make that time longer.
  */
 static defib_err still(struct store *s, int64_t id, const struct death *d, bool *yes,
                        struct failure *f)
 {
 	struct store_param params[] = {P_INT(id), P_INT(d->stamp_us), P_INT(d->unheard_ms)};
-	return one(
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	*yes = false;
+	defib_err err = dialect_exec(
 		s,
-		"SELECT 1 FROM defib.worker WHERE id = $1 AND state = 'alive' AND ($2::bigint = 0 OR "
-		"{us renewed_at} = $2) AND ($3 = 0 OR renewed_at < {now_transaction} - {span_ms $3})",
-		params, 3, yes, NULL, f);
+		"SELECT {us {now_transaction}} FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
+		"($2::bigint = 0 OR {us renewed_at} = $2) AND "
+		"($3 = 0 OR renewed_at < {now_transaction} - {span_ms $3})",
+		params, 3, &a, &rows, f);
+	if (!err && rows.nrows > 0) {
+		struct clocks expected = {0, d->clock_us}, is = {0, row_int(&rows, 0, 0, 0)};
+		*yes = !d->clock_us || !absence_jump_us(&expected, &is);
+	}
+	arena_release(&a);
+	return err;
 }
 
 static defib_err write_dead(struct store *s, int64_t id, const char *cause, int64_t ago_us,

@@ -36,7 +36,8 @@ static bool dead(struct store *s, int64_t id, int64_t stamp_us)
 {
 	struct failure f = {0};
 	bool won = false;
-	if (registry_declare_dead(s, id, &(struct death){"test", stamp_us, 0, 0}, &won, &f))
+	if (registry_declare_dead(s, id, &(struct death){.cause = "test", .stamp_us = stamp_us}, &won,
+	                          &f))
 		fail_msg("%s", f.what);
 	return won;
 }
@@ -194,7 +195,7 @@ static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state
 {
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store), owned;
-	struct death gone = {"session gone", 0, 2000, 0};
+	struct death gone = {.cause = "session gone", .unheard_ms = 2000};
 	struct failure f = {0};
 	bool won = true;
 	assert_int_equal(registry_renew(t->store, id, NULL, 0, NULL, &owned, &f), DEFIB_OK);
@@ -207,7 +208,7 @@ static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **s
 {
 	struct tables *t = tables_of(state);
 	int64_t id = enter(t->store);
-	struct death gone = {"session gone", 0, 2000, 0};
+	struct death gone = {.cause = "session gone", .unheard_ms = 2000};
 	struct failure f = {0};
 	bool won = false;
 	char sql[160];
@@ -218,6 +219,25 @@ static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **s
 			: "UPDATE defib_worker SET renewed_at = renewed_at - 3000 WHERE id = %lld",
 		(long long)id);
 	tables_script(t->store, sql);
+	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
+	assert_true(won);
+}
+
+/* It renewed in time; that it is long ago says only a clock that was set forward. */
+static void nobody_is_dead_by_a_clock_that_jumped(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store);
+	struct death gone = {.cause = "session gone", .unheard_ms = 2000};
+	struct registered row;
+	struct failure f = {0};
+	bool won = true;
+	assert_int_equal(listed(t->store, id, &row), 1);
+	gone.clock_us = row.now_us - INT64_C(60000000);
+	expire(t, id);
+	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
+	assert_false(won);
+	gone.clock_us = row.now_us;
 	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
 	assert_true(won);
 }
@@ -332,8 +352,8 @@ static void *condemn_all(void *arg)
 	for (int i = 0; i < WORKERS; i++) {
 		bool won = false;
 		pthread_barrier_wait(j->start);
-		j->errors += registry_declare_dead(j->store, j->ids[i],
-		                                   &(struct death){"race", false, 0, 0}, &won, &f) != 0;
+		j->errors += registry_declare_dead(j->store, j->ids[i], &(struct death){.cause = "race"},
+		                                   &won, &f) != 0;
 		j->won[i] = won;
 	}
 	return NULL;
@@ -494,6 +514,7 @@ int main(void)
 		BOTH(one_that_was_declared_dead_never_comes_back),
 		BOTH(one_that_renewed_since_its_session_vanished_is_not_dead),
 		BOTH(one_that_was_last_heard_before_its_session_vanished_is_dead),
+		BOTH(nobody_is_dead_by_a_clock_that_jumped),
 		BOTH(one_that_left_is_neither_alive_nor_dead),
 		BOTH(silence_convicts_only_who_has_not_renewed_since_its_stamp_was_read),
 		BOTH(as_many_rows_are_read_however_many_workers_there_are),
