@@ -20,6 +20,7 @@ struct world {
 	struct database database;
 	struct watch watch;
 	struct live_settings_box setups;
+	struct service http;
 	struct overview *overview;
 	struct events *events;
 	struct store *store;
@@ -48,6 +49,7 @@ static void begin(struct world *w)
 	w->watch = (struct watch){.name = "pages", .database = "main", .table = "pages"};
 	s->settings.watches = &w->watch;
 	s->settings.nwatches = 1;
+	s->settings.sections[SECTION_HTTP] = &w->http;
 	live_settings_box_init(&w->setups, s);
 	w->overview = overview_new();
 	w->events = events_new(&w->setups, w->overview);
