@@ -171,7 +171,7 @@ def test_a_daemon_whose_role_may_not_create_recovers_and_says_what_is_off(jobs, 
             assert "pause" in off["off"] and "hold, undo and the crash budget" in off["off"]
             assert "cannot be queried" not in daemon.log, daemon.log
             status = defib("status", config=config(url, **COUNTED))
-            assert status.code == 1 and "works without them" in status.err, status.err
+            assert status.code == 1 and "runs without them is not visible" in status.err, status.err
             assert daemon.stop() == 0
     finally:
         world.close()
