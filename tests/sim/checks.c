@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * checks.c: what must hold (the invariants of docs/internals/proof.md), by what the bookkeeper
+ * checks.c: what must hold (the invariants of docs/internals/simulator.md), by what the bookkeeper
  * outside knows: the jobs themselves, the enqueuers and whoever kills and stops processes.
  */
 #include "sim.h"
