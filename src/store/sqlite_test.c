@@ -253,7 +253,7 @@ static void transactions_do_not_compile_statements_again(void **state)
 static void endless_query_ends_at_its_deadline(void **state)
 {
 	struct store *s =
-		open_with("a.db", (struct store_options){.create = true, .call_ms = 50}, DEFIB_OK, NULL);
+		open_with("a.db", (struct store_options){.create = true, .call_ms = 500}, DEFIB_OK, NULL);
 	struct failure f = {0};
 	int64_t before = clock_boot_ms();
 

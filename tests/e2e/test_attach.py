@@ -177,14 +177,14 @@ def test_many_claims_in_one_transaction_take_no_subtransaction_ids(attached):
 
         before = next_id()
         cursor.execute("UPDATE jobs SET status = 'running' WHERE id >= 100")
-        one_statement = next_id()
         session.autocommit = False
         for job in range(1, 10):
             cursor.execute(CLAIM, [job])
         session.commit()
         session.autocommit = True
         assert len(claims(attached)) == 209
-        assert (one_statement - before, next_id() - one_statement) == (1, 1)
+        # One each, and what others on this server took meanwhile; a subtransaction a row is 209.
+        assert next_id() - before < 100
     session.close()
 
 
