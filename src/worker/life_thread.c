@@ -398,7 +398,8 @@ static void life_thread_free(struct life_thread *w)
 	free(w);
 }
 
-/* A call that hangs must not outlast the lease. */
+/* A call that a server does not answer must not outlast the lease. A file always answers, and
+ * whoever waits for its other writers should not give up soon: that counts as an outage. */
 static void bound_calls(struct store_options *o, int64_t ms)
 {
 	o->connect_ms = 2 * ms;
@@ -415,7 +416,8 @@ static struct life_thread *life_thread_new(const struct life_thread_options *o)
 	assert(o->nwatches >= 1);
 	w->options = *o;
 	w->session = (struct session){.options = o->store, .open = store_open};
-	bound_calls(&w->session.options, lease_call_ms(&o->lease));
+	if (known && !dialect_of(engine)->is_file)
+		bound_calls(&w->session.options, lease_call_ms(&o->lease));
 	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&w->lock, NULL);
 	w->sweeper = sweeper_new(&(struct sweeper_options){
