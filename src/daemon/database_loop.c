@@ -300,7 +300,7 @@ static defib_err recover_ended(struct database_loop *s, const struct watch_loop 
 	defib_err err = exits_sweep(x, &freed, f);
 	exits_free(x);
 	if (err != DEFIB_CONNECTION && err) {
-		/* A watch that cannot be written is told of by its passes too. */
+		/* Its passes also log that a watch cannot be written. */
 		log_event(LOG_WARN, "cannot recover the jobs of an ended program",
 		          LOG_STR("watch", p->watch->name), LOG_STR("because", f->what));
 		fail_clear(f);

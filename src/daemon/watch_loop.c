@@ -403,7 +403,7 @@ void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_
 		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
 		return;
 	}
-	/* What a person has been told to look at is no news at every pass. */
+	/* What already waits for an operator is not logged at every pass. */
 	bool news = r->found > r->held_before || r->retried;
 	struct buf jobs = BUF_INIT;
 	buf_add(&jobs, buf_text(&c->jobs));

@@ -28,7 +28,7 @@ struct cycle {
 void cycle_begin(struct cycle *c);
 /* What became of a job; those that something was done to are named. */
 void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job);
-/* The line of a pass: a warning when there was something, else only for who wants to know. */
+/* Logs a pass: a warning if it found something, otherwise a debug line. */
 void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_result *r,
                 int64_t next_ms);
 void cycle_release(struct cycle *c);

@@ -130,7 +130,7 @@ bool api_body_bool(struct api_call *c, const char *name, bool *out);
 bool api_body_takes(struct api_call *c, const char *const *names);
 bool api_query_takes(struct api_call *c, const char *const *names);
 
-/* A watch as whoever asks may see it; as viewer_watch(). */
+/* The watch, masked for the caller's role; see viewer_watch(). */
 const struct watch *api_seen(struct api_call *c, const struct watch *w);
 /* The watch of the call, bound and compiled: kept at the request pool. False after a problem. */
 bool api_bound(struct api_call *c, struct api_watch **out);

@@ -190,93 +190,6 @@ static void life_answered(struct sim *s, struct process *p, const struct call *c
 	life_go(s, p);
 }
 
-/* ---- jobs that run ---- */
-
-static void end_job(struct sim *s, struct process *p, int i, enum settle_as as)
-{
-	struct job *j = p->runs[i].job;
-	struct truth *t = truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, j->claim.epoch);
-	say(s, "process %d: job %s, epoch %lld, ends as %s", index_of(s, p), j->claim.key,
-	    (long long)j->claim.epoch, settle_names[as]);
-	j->as = as;
-	j->ran_ms = 1;
-	if (t)
-		t->ended = (int)as;
-	p->runs[i] = p->runs[--p->nruns];
-	p->ended[p->nended++] = j;
-	process_poke(s, p, THREAD_TURN);
-}
-
-static int running(const struct process *p, int pool)
-{
-	int n = 0;
-	for (int i = 0; i < p->nruns; i++)
-		n += p->runs[i].begun && p->runs[i].job->pool == pool;
-	return n;
-}
-
-static const struct engine_pool pools[POOLS] = {
-	{.concurrency = 3, .poll_ms = 200, .same_jobs = 0},
-	{.concurrency = 2,
-     .poll_ms = 300,
-     .same_jobs = 1,
-     .announced = true,
-     .exclusive = true,
-     .ahead = 2},
-};
-
-static void begin_runs(struct sim *s, struct process *p)
-{
-	for (int i = 0; i < p->nruns; i++) {
-		struct run *r = &p->runs[i];
-		if (r->begun || running(p, r->job->pool) >= pools[r->job->pool].concurrency)
-			continue;
-		r->begun = true;
-		after(s, about(s, s->run_us), EV_RUN, index_of(s, p))->number = r->serial;
-	}
-}
-
-static void start_job(struct sim *s, struct process *p, struct job *j)
-{
-	int job = (int)strtol(j->claim.key, NULL, 10);
-	struct truth *t = truth_of(s, job, j->worker, j->claim.epoch);
-	if (t && t->ended != -2)
-		broken(s, "I2: a claim was started twice");
-	if (t)
-		t->ended = -1;
-	p->runs[p->nruns++] = (struct run){.job = j, .serial = ++s->serial};
-	begin_runs(s, p);
-}
-
-void process_run_over(struct sim *s, struct process *p, int64_t serial)
-{
-	static const enum settle_as ends[] = {SETTLE_DONE, SETTLE_DONE, SETTLE_DONE, SETTLE_FAILED};
-	for (int i = 0; i < p->nruns; i++)
-		if (p->runs[i].serial == serial) {
-			end_job(s, p, i, s->healed ? SETTLE_DONE : ends[roll(s, 4)]);
-			begin_runs(s, p);
-			return;
-		}
-}
-
-/* Some programs obey soon, the others go on to their end. */
-static void stop_job(struct sim *s, struct process *p, const struct job *j)
-{
-	for (int i = 0; i < p->nruns; i++)
-		if (p->runs[i].job == j && (!p->runs[i].begun || roll(s, 2))) {
-			end_job(s, p, i, SETTLE_STOPPED);
-			begin_runs(s, p);
-			return;
-		}
-}
-
-static void return_jobs(struct sim *s, struct process *p, int pool)
-{
-	for (int i = p->nruns - 1; i >= 0; i--)
-		if (!p->runs[i].begun && p->runs[i].job->pool == pool)
-			end_job(s, p, i, SETTLE_RELEASED);
-}
-
 /* ---- the thread that turns ---- */
 
 static void step(struct sim *s, struct process *p, struct engine_event ev)
@@ -388,13 +301,13 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 {
 	switch (a->kind) {
 	case ACTION_START:
-		start_job(s, p, a->job);
+		run_start(s, p, a->job);
 		break;
 	case ACTION_STOP:
-		stop_job(s, p, a->job);
+		run_stop(s, p, a->job);
 		break;
 	case ACTION_RETURN:
-		return_jobs(s, p, a->pool);
+		runs_return(s, p, a->pool);
 		break;
 	case ACTION_TURN:
 		p->turn = a->turn;
@@ -625,7 +538,7 @@ void process_begin(struct sim *s, int i)
 	p->nspool = old.nspool;
 	struct life_rules rules = {.lease = lease_rules_of(s->lease_ms), .look_ms = 1000};
 	life_init(&p->life, &rules);
-	struct engine_options o = {.pools = pools, .npools = POOLS, .grace_ms = 1000};
+	struct engine_options o = {.pools = run_pools, .npools = POOLS, .grace_ms = 1000};
 	p->engine = engine_new(&o, boot_us(s, p));
 	p->told_contact = CONTACT_TAKEN;
 	tell_spooled(s, p);

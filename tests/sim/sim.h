@@ -7,7 +7,8 @@
  *   sim.c       time, chance, the heap of events, a run from its seed
  *   model.c     the database: what each statement does, as a plain model
  *   calls.c     sessions and statements on their way: errors, lost replies, late execution
- *   process.c   a worker's process: the drivers of engine and life, its jobs, its spool
+ *   process.c   a worker's process: the drivers of engine and life, its spool
+ *   runs.c      the jobs that it runs
  *   trouble.c   what goes wrong: every seed draws its own faults and how strong they are
  *   checks.c    what must hold after every event, and when all is healed
  *   main.c      seeds from the command line, the shortest form of a failing one
@@ -332,10 +333,17 @@ void process_end(struct sim *s, int i); /* kill -9 */
 void process_wake(struct sim *s, const struct event *ev);
 void process_answered(struct sim *s, struct process *p, const struct call *c);
 void process_notice(struct sim *s, struct process *p, int thread);
-void process_run_over(struct sim *s, struct process *p, int64_t serial);
 void process_exit_seen(struct sim *s, struct process *p, int64_t id, bool seen);
 void process_poke(struct sim *s, struct process *p, enum thread_name t);
 struct process *process_of(struct sim *s, int64_t worker);
+
+/* runs.c */
+extern const struct engine_pool run_pools[POOLS];
+void run_start(struct sim *s, struct process *p, struct job *j);
+void run_stop(struct sim *s, struct process *p, const struct job *j);
+/* Those of the pool that have not begun. */
+void runs_return(struct sim *s, struct process *p, int pool);
+void process_run_over(struct sim *s, struct process *p, int64_t serial);
 
 /* trouble.c */
 void trouble_draw(struct sim *s);

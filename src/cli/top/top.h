@@ -130,7 +130,7 @@ void top_lines(const struct top_model *m, const char *title, const struct top_si
 int top_page_lines(const char *text, int from, const struct top_size *size, struct arena *a,
                    struct top_line *out);
 
-/* ---- the terminal: taken with curses, and given back on every way out ---- */
+/* ---- the terminal: opened with curses, restored on every exit ---- */
 
 /* Keys that are no characters; those are themselves. */
 enum top_key {

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * runs.c: the jobs that a process runs: how they begin, end and are stopped.
+ */
+#include "sim.h"
+
+static void end_job(struct sim *s, struct process *p, int i, enum settle_as as)
+{
+	struct job *j = p->runs[i].job;
+	struct truth *t = truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, j->claim.epoch);
+	say(s, "process %d: job %s, epoch %lld, ends as %s", (int)(p - s->processes), j->claim.key,
+	    (long long)j->claim.epoch, settle_names[as]);
+	j->as = as;
+	j->ran_ms = 1;
+	if (t)
+		t->ended = (int)as;
+	p->runs[i] = p->runs[--p->nruns];
+	p->ended[p->nended++] = j;
+	process_poke(s, p, THREAD_TURN);
+}
+
+static int running(const struct process *p, int pool)
+{
+	int n = 0;
+	for (int i = 0; i < p->nruns; i++)
+		n += p->runs[i].begun && p->runs[i].job->pool == pool;
+	return n;
+}
+
+const struct engine_pool run_pools[POOLS] = {
+	{.concurrency = 3, .poll_ms = 200, .same_jobs = 0},
+	{.concurrency = 2,
+     .poll_ms = 300,
+     .same_jobs = 1,
+     .announced = true,
+     .exclusive = true,
+     .ahead = 2},
+};
+
+static void begin_runs(struct sim *s, struct process *p)
+{
+	for (int i = 0; i < p->nruns; i++) {
+		struct run *r = &p->runs[i];
+		if (r->begun || running(p, r->job->pool) >= run_pools[r->job->pool].concurrency)
+			continue;
+		r->begun = true;
+		after(s, about(s, s->run_us), EV_RUN, (int)(p - s->processes))->number = r->serial;
+	}
+}
+
+void run_start(struct sim *s, struct process *p, struct job *j)
+{
+	int job = (int)strtol(j->claim.key, NULL, 10);
+	struct truth *t = truth_of(s, job, j->worker, j->claim.epoch);
+	if (t && t->ended != -2)
+		broken(s, "I2: a claim was started twice");
+	if (t)
+		t->ended = -1;
+	p->runs[p->nruns++] = (struct run){.job = j, .serial = ++s->serial};
+	begin_runs(s, p);
+}
+
+void process_run_over(struct sim *s, struct process *p, int64_t serial)
+{
+	static const enum settle_as ends[] = {SETTLE_DONE, SETTLE_DONE, SETTLE_DONE, SETTLE_FAILED};
+	for (int i = 0; i < p->nruns; i++)
+		if (p->runs[i].serial == serial) {
+			end_job(s, p, i, s->healed ? SETTLE_DONE : ends[roll(s, 4)]);
+			begin_runs(s, p);
+			return;
+		}
+}
+
+/* Some programs obey soon, the others go on to their end. */
+void run_stop(struct sim *s, struct process *p, const struct job *j)
+{
+	for (int i = 0; i < p->nruns; i++)
+		if (p->runs[i].job == j && (!p->runs[i].begun || roll(s, 2))) {
+			end_job(s, p, i, SETTLE_STOPPED);
+			begin_runs(s, p);
+			return;
+		}
+}
+
+void runs_return(struct sim *s, struct process *p, int pool)
+{
+	for (int i = p->nruns - 1; i >= 0; i--)
+		if (!p->runs[i].begun && p->runs[i].job->pool == pool)
+			end_job(s, p, i, SETTLE_RELEASED);
+}
