@@ -31,7 +31,10 @@ void silence_release(struct silence *s)
 
 void silence_outage(struct silence *s)
 {
-	s->n = 0;
+	for (int i = 0; i < s->n; i++) {
+		s->heard[i].away = true;
+		s->heard[i].since_ms = s->heard[i].read_ms;
+	}
 	s->whole_ms = 0;
 }
 
@@ -58,12 +61,18 @@ static struct heard met(const struct silence *s, const struct registered *r, int
 {
 	const struct heard *old = find(s, r->id);
 	bool same = old && old->stamp_us == r->stamp_us;
+	bool was_late = same && old->late;
+	int64_t lease_ms = r->lease_us / 1000;
+	int64_t since_ms = same && !old->away ? old->since_ms : now_ms;
 	return (struct heard){
 		.id = r->id,
 		.stamp_us = r->stamp_us,
-		.lease_ms = r->lease_us / 1000,
-		.since_ms = same ? old->since_ms : now_ms,
+		.lease_ms = lease_ms,
+		.since_ms = since_ms,
 		.read_ms = now_ms,
+		.beats = old ? old->beats || !same : !r->expired,
+		.late = was_late || now_ms - since_ms > lease_ms / 2,
+		.fell_ms = was_late ? old->fell_ms : since_ms,
 	};
 }
 
@@ -88,18 +97,27 @@ static void take(struct silence *s, const struct registered *rows, int n, bool w
 	s->n = at;
 }
 
-/* The brake's own terms: a census in which a sign is what our own clock showed. */
+/*
+ * The brake's own terms: a census in which a sign is what our own clock showed. Whom we never saw
+ * beating was silent before we came.
+ */
+static int64_t sign_us(const struct silence *s, const struct heard *h)
+{
+	if (!h->beats)
+		return h->fell_ms * 1000 - 2 * s->rules.limit_us;
+	return (h->fell_ms + h->lease_ms / 2) * 1000 - s->rules.limit_us;
+}
+
 static void step_brake(struct silence *s, int64_t now_ms)
 {
 	static const struct doubt none = {0};
 	struct arena a = ARENA_INIT;
 	struct census_row *census = ARENA_ARRAY(&a, struct census_row, s->n + 1);
-	for (int i = 0; i < s->n; i++) {
-		const struct heard *h = &s->heard[i];
-		int64_t late_us = (h->since_ms + h->lease_ms / 2) * 1000;
-		census[i] = (struct census_row){.owner = arena_printf(&a, "%lld", (long long)h->id),
-		                                .sign_us = late_us - s->rules.limit_us};
-	}
+	for (int i = 0; i < s->n; i++)
+		census[i] = (struct census_row){
+			.owner = arena_printf(&a, "%lld", (long long)s->heard[i].id),
+			.sign_us = sign_us(s, &s->heard[i]),
+		};
 	brake_step(&s->brake, &s->rules, &none, now_ms * 1000, now_ms * 1000, census, s->n);
 	arena_release(&a);
 }

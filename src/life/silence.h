@@ -19,7 +19,10 @@
  * our neighbours, for half of that lease.
  *
  * The brake is the daemon's (guard/brake.h): more than two, and at least 55 % of
- * those that beat, within one lease; each silence is held once at most. Pure: what was read and
+ * those that beat, within one lease; each silence is held once at most. Only those whom we saw
+ * beating count: their stamp changed, or their lease had not run out when we first read it. A
+ * hundred that died before we came are a backlog, not an event. An outage of our own makes us
+ * look anew, but does not make old silences one event with new ones. Pure: what was read and
  * time are handed in.
  */
 #ifndef LIFE_SILENCE_H
@@ -32,7 +35,11 @@
 
 struct heard {
 	int64_t id, stamp_us, lease_ms;
-	int64_t since_ms, read_ms; /* our own clock when we first and last read this stamp */
+	int64_t since_ms, read_ms; /* our own clock when we first and last read this stamp … */
+	bool away;                 /* … but for an outage since: the next reading is the first */
+	bool beats;                /* we saw it beating */
+	bool late;                 /* half of its lease passed without another stamp: since … */
+	int64_t fell_ms;           /* … then, whatever outages followed */
 };
 
 struct silence {

@@ -289,6 +289,75 @@ static void without_a_brake_all_are_convicted(void **state)
 	silence_release(&w.silence);
 }
 
+/* Twenty died while nobody was there. Whoever starts then has a backlog before it, not an event. */
+static void those_who_were_silent_before_we_came_are_no_mass(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 20);
+	for (int i = 1; i < w.n; i++)
+		w.all[i].expired = true;
+	pass(&w, S, 1);
+	pass(&w, LEASE_MS - 1, 1);
+	assert_int_equal(convicted(&w), 0);
+	pass(&w, 1, 1);
+	assert_false(silence_holds(&w.silence));
+	assert_int_equal(convicted(&w), 19);
+	silence_release(&w.silence);
+}
+
+/* We start while the others are cut off, and their leases are not over yet. */
+static void those_who_were_fresh_when_we_came_and_then_fell_silent_are_held(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 20);
+	pass(&w, S, 1);
+	pass(&w, LEASE_MS, 1);
+	assert_true(silence_holds(&w.silence));
+	assert_int_equal(convicted(&w), 0);
+	silence_release(&w.silence);
+}
+
+static void outages_of_our_own_do_not_have_a_silence_held_again(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 20);
+	pass(&w, S, 20);
+	pass(&w, LEASE_MS + S, 1);
+	assert_true(silence_holds(&w.silence));
+	pass(&w, SILENCE_CEILING_MS, 1);
+	assert_int_equal(convicted(&w), 19);
+	silence_outage(&w.silence);
+	pass(&w, S, 1);
+	assert_int_equal(convicted(&w), 0);
+	pass(&w, LEASE_MS, 1);
+	assert_false(silence_holds(&w.silence));
+	assert_int_equal(convicted(&w), 19);
+	silence_release(&w.silence);
+}
+
+/* One falls silent every lease, and we are away too often to convict it: they are not one event. */
+static void silences_that_began_apart_are_no_mass_after_an_outage(void **state)
+{
+	struct world w;
+	(void)state;
+	begin(&w, 20);
+	pass(&w, S, 20);
+	for (int beating = 19; beating > 4; beating--) {
+		for (int k = 0; k < 4; k++)
+			pass(&w, LEASE_MS / 4, beating);
+		pass(&w, 1, beating);
+		silence_outage(&w.silence);
+	}
+	pass(&w, S, 5);
+	pass(&w, LEASE_MS, 5);
+	assert_false(silence_holds(&w.silence));
+	assert_int_equal(convicted(&w), 15);
+	silence_release(&w.silence);
+}
+
 /* One brings a lease of an hour, ours is of seconds: each is judged by its own. */
 static void a_longer_lease_is_not_silent_sooner(void **state)
 {
@@ -321,6 +390,10 @@ int main(void)
 		cmocka_unit_test(the_ceiling_lets_go_and_the_same_silence_is_not_held_again),
 		cmocka_unit_test(the_first_whose_lease_ends_is_held_with_the_rest),
 		cmocka_unit_test(without_a_brake_all_are_convicted),
+		cmocka_unit_test(those_who_were_silent_before_we_came_are_no_mass),
+		cmocka_unit_test(those_who_were_fresh_when_we_came_and_then_fell_silent_are_held),
+		cmocka_unit_test(outages_of_our_own_do_not_have_a_silence_held_again),
+		cmocka_unit_test(silences_that_began_apart_are_no_mass_after_an_outage),
 		cmocka_unit_test(a_longer_lease_is_not_silent_sooner),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
