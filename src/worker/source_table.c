@@ -235,10 +235,11 @@ static defib_err take_leases(struct claim *c, struct failure *f)
 		return err;
 	job_index_init(&index, jobs, c->n, c->arena);
 	for (int i = 0; i < rows.nrows; i++) {
-		int at = job_index_find(&index, row_text(&rows, i, 0));
+		int at = job_index_find(&index, row_text(&rows, i, TAKE_JOB));
 		assert(at >= 0);
-		c->rows[at]->epoch = row_int(&rows, i, 1, 0);
-		c->rows[at]->attempt = row_int(&rows, i, 2, 0);
+		c->rows[at]->epoch = row_int(&rows, i, TAKE_EPOCH, 0);
+		c->rows[at]->attempt = row_int(&rows, i, TAKE_ATTEMPTS, 0);
+		c->rows[at]->alone = row_bool(&rows, i, TAKE_ALONE);
 	}
 	int taken = 0;
 	for (int i = 0; i < c->n; i++)
@@ -289,6 +290,7 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 			.workflow = c->rows[i]->workflow ? c->rows[i]->workflow->name : NULL,
 			.undoing = c->rows[i]->undoing,
 			.steps = c->rows[i]->steps,
+			.alone = c->rows[i]->alone,
 		};
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct work_row *row = work_find(x, &rows, i, c->arena);

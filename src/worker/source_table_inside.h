@@ -50,7 +50,7 @@ struct table_sql {
 	/* By whether rows are to be undone; [true] is NULL where none ever is. */
 	const char *peek[2]; /* a row if there is anything to claim */
 	const char *pick[2]; /* $1 limit: keys, then enum pick_column; first to be worked on first */
-	const char *take;    /* $1 worker, relation of job: job, epoch, attempts of each lease taken */
+	const char *take;    /* $1 worker, relation of job: enum take_column of each lease taken */
 	const char *claimed; /* relation of keys: enum work_column */
 	const char *lock_leases;           /* $1 worker, relation of given: enum lease_column */
 	const char *beat_leases;           /* the same, without those that somebody else has locked */
@@ -71,6 +71,7 @@ struct table_sql {
 };
 
 enum pick_column { PICK_KIND, PICK_STEPS_DONE, PICK_LEASED, PICK_OWNER, PICK_SIGN };
+enum take_column { TAKE_JOB, TAKE_EPOCH, TAKE_ATTEMPTS, TAKE_ALONE };
 enum lease_column { LEASE_POS, LEASE_ATTEMPTS, LEASE_WORKER, LEASE_NOW };
 enum step_column { STEP_JOB, STEP_NAME, STEP_STATE, STEP_OUTPUT, STEP_ERROR };
 
@@ -113,6 +114,7 @@ struct work_row {
 	bool undoing;
 	const char *steps_done, *owner; /* of a claim: what the row says */
 	bool leased;                    /* a worker of ours has had it before */
+	bool alone;                     /* as in struct claimed */
 	bool has_sign;
 	int64_t sign_us;
 	const struct workflow *workflow; /* NULL: it is none */

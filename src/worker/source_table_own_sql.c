@@ -88,6 +88,11 @@ static void from_given(const struct binding *b, int first, struct buf *out)
 
 /* ---- claim ---- */
 
+/* With the claim that is being made, how many there were since one was settled … */
+#define LOST "coalesce(epoch - settled_epoch, attempts)"
+/* … and after more than these, two workers in a row died with it in hand. */
+#define ALONE "2"
+
 /*
  * The row is locked by then, so nobody else takes the same lease at once. Only
  * a worker that was declared dead can be settling it; if the two deadlock, the
@@ -111,7 +116,7 @@ static const char *compile_take(const struct binding *b, struct arena *a)
 		") AS u WHERE true\nON CONFLICT (watch, job) DO UPDATE SET owner = excluded.owner, "
 		"epoch = l.epoch + 1, claimed_at = excluded.claimed_at, attempts = l.attempts + 1, "
 		"run_at = NULL\nWHERE l.owner IS NULL OR NOT EXISTS (SELECT 1 FROM %sworker AS w WHERE "
-		"w.id = l.owner AND w.state = 'alive')\nRETURNING job, epoch, attempts",
+		"w.id = l.owner AND w.state = 'alive')\nRETURNING job, epoch, attempts, " LOST " > " ALONE,
 		own(b));
 	relation_release(&r);
 	return sql_finish(&sql, a);

@@ -168,6 +168,34 @@ static void dead_worker_claims_nothing(void **state)
 	                 3);
 }
 
+/* Labs stay `ending` until they are done: the dead worker's lease is all that is between. */
+static struct claimed lose_and_claim_again(struct bench *b, int64_t *worker)
+{
+	bench_dies(b, *worker);
+	*worker = bench_worker(b);
+	return bench_one(b, *worker);
+}
+
+static void a_job_that_two_workers_in_a_row_died_with_runs_alone(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_labs(b);
+	int64_t w = bench_worker(b);
+	assert_false(bench_one(b, w).alone);
+	assert_false(lose_and_claim_again(b, &w).alone);
+	struct claimed third = lose_and_claim_again(b, &w);
+	assert_true(third.alone);
+	/* One that comes to an end is like any other. */
+	assert_true(bench_settle(b, w, &third, SETTLE_RETRY, NULL, "not now"));
+	bench_sql(b, "UPDATE labs SET status = 'ending' WHERE id = 5");
+	bench_sql(b, "UPDATE " LEASES " SET run_at = NULL");
+	struct claimed fourth = bench_one(b, w);
+	assert_string_equal(fourth.key, third.key);
+	assert_false(fourth.alone);
+	assert_false(lose_and_claim_again(b, &w).alone);
+	assert_true(lose_and_claim_again(b, &w).alone);
+}
+
 /* Somebody writes meanwhile: on SQLite that is a lock on the whole database. */
 static void idle_look_takes_no_lock(void **state)
 {
@@ -342,6 +370,7 @@ int main(void)
 		BOTH(claimers_at_once_share_the_rows),
 		BOTH(only_the_kind_that_was_asked_for_is_claimed),
 		BOTH(dead_worker_claims_nothing),
+		BOTH(a_job_that_two_workers_in_a_row_died_with_runs_alone),
 		BOTH(idle_look_takes_no_lock),
 		BOTH(claim_that_does_not_make_a_row_running_is_refused),
 		BOTH(cancelled_job_is_told_and_ends_failed),
