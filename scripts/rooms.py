@@ -21,7 +21,7 @@ PURE = [
     "guard/guard", "guard/brake", "guard/doubt", "guard/absence", "guard/pace", "guard/suspects",
     "life/life", "life/part", "life/silence", "life/locks", "life/lease",
     "recover/judge", "recover/decide", "worker/engine",
-    "worker/engine_ahead", "worker/engine_turn", "worker/engine_answer", "worker/job",
+    "worker/engine_turn", "worker/engine_answer", "worker/job",
     "worker/claim_limits",
 ]
 NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")

@@ -10,7 +10,6 @@
 #define CLI_ACT_H
 
 #include "cli/select.h"
-#include "recover/acts.h"
 #include "recover/by_hand.h"
 #include "view/scan.h"
 

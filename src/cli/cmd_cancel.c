@@ -11,7 +11,6 @@
 #include "recover/carry.h"
 #include "watch/builtin.h"
 #include "worker/queue.h"
-#include "worker/wake.h"
 
 const struct cli_option cancel_options[] = {
 	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, {NULL, NULL, NULL},

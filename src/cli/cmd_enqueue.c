@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "worker/queue.h"
 #include "worker/spool_file.h"
 #include "worker/stored_jobs.h"
-#include "worker/wake.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/select.h"
-#include "recover/aged.h"
+#include "recover/look.h"
 #include "watch/builtin.h"
 #include "worker/source_table.h"
 #include "worker/worker.h"

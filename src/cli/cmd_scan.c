@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "recover/census.h"
 #include "recover/leader_status.h"
-#include "recover/unseen.h"
 #include "view/scan.h"
 
 const struct cli_option scan_options[] = {

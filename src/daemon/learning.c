@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "insight/learn.h"
-#include "insight/runs.h"
 
 #define EVERY_MS 60000
 #define BRIEF_MS 500 /* that a statement may take: leadership is lost to who is away for longer */

@@ -11,7 +11,7 @@
 #ifndef DAEMON_METRIC_LIST_H
 #define DAEMON_METRIC_LIST_H
 
-#include "worker/worker_info.h"
+#include "worker/worker.h"
 
 /* Upper bounds in seconds. */
 #define METRIC_BUCKETS_LIST(X)                                                                     \

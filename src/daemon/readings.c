@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "daemon/watch_loop.h"
-#include "insight/runs.h"
+#include "insight/learn.h"
 #include "ledger/counts.h"
 #include "ledger/ledger.h"
 #include "life/attendance.h"

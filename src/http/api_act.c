@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "recover/acts.h"
 #include "recover/browse.h"
 #include "recover/by_hand.h"
 #include "recover/carry.h"
@@ -15,7 +14,6 @@
 #include "view/scan.h"
 #include "watch/builtin.h"
 #include "worker/queue.h"
-#include "worker/wake.h"
 
 #include <assert.h>
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "daemon/service.h"
-#include "worker/wake.h"
+#include "worker/queue.h"
 
 #define JOBS_MOST 1000
 #define PRIORITY_LEAST (-32768)

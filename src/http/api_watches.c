@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "insight/learn.h"
 #include "insight/tally.h"
-#include "recover/acts.h"
+#include "recover/by_hand.h"
 #include "setup/doctor.h"
 #include "view/explain.h"
 #include "view/output.h"

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "insight/learn.h"
-#include "insight/suggest.h"
+#include "insight/run_times.h"
 #include "ledger/events.h"
 #include "ledger/overrides.h"
 #include "recover/bound.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* suggest_test.c: what run times suggest, and in which words. */
-#include "insight/suggest.h"
+#include "insight/run_times.h"
 
 #include "base/clock.h"
 #include "base/test.h"

@@ -12,8 +12,8 @@
 #ifndef INSIGHT_WHATIF_H
 #define INSIGHT_WHATIF_H
 
-#include "insight/runs.h"
-#include "insight/suggest.h"
+#include "insight/learn.h"
+#include "insight/run_times.h"
 #include "ledger/ledger.h"
 
 #define WHATIF_RUNS 100000 /* that are weighed, the newest */

@@ -5,6 +5,8 @@
 #include "lib/lib.h"
 
 #include "base/log.h"
+#include "ledger/ledger.h"
+#include "ledger/schema.h"
 
 #include <jansson.h>
 
@@ -62,4 +64,122 @@ void defib_set_log(void (*line)(void *ctx, const char *level, const char *text),
 void defib_set_out_of_memory(int (*refused)(void *ctx, size_t bytes), void *ctx)
 {
 	mem_on_refused(refused, ctx);
+}
+
+/* ---- a session ---- */
+
+/*
+ * The session of defib.h, which reconnects by itself, and the call that reads its
+ * ledger.
+ */
+
+defib_err defib_open(const char *url, unsigned flags, defib_db **out, defib_message *message)
+{
+	struct failure f = {0};
+	*out = NULL;
+	if (lib_begin(&f))
+		return lib_answer(f.code, &f, message);
+	defib_db *db = mem_alloc(sizeof *db);
+	db->url = mem_strdup(url ? url : "");
+	/* Jobs are put in and cancelled here, one plan each; a scan needs a session of its own. */
+	db->session = (struct session){
+		.options = {.url = db->url, .create = (flags & DEFIB_OPEN_CREATE) != 0, .plan_once = true},
+		.open = store_open,
+	};
+	defib_err err = session_ready(&db->session, &f);
+	if (err)
+		defib_close(db);
+	else
+		*out = db;
+	return lib_answer(err, &f, message);
+}
+
+defib_err lib_ready(defib_db *db, struct failure *f)
+{
+	defib_err err = lib_begin(f);
+	return err ? err : session_ready(&db->session, f);
+}
+
+void defib_close(defib_db *db)
+{
+	if (!db)
+		return;
+	session_close(&db->session);
+	free(db->url);
+	free(db);
+}
+
+defib_err defib_init_schema(defib_db *db, defib_message *message)
+{
+	struct failure f = {0};
+	defib_err err = lib_ready(db, &f);
+	if (!err)
+		err = schema_install(db->session.store, SCHEMA_QUEUE, &f);
+	return lib_answer(err, &f, message);
+}
+
+/* ---- the ledger ---- */
+
+static void tell_entry(const struct ledger_row *row,
+                       void (*entry)(void *ctx, const defib_ledger_entry *entry), void *ctx)
+{
+	defib_ledger_entry one = {
+		.size = sizeof one,
+		.id = row->id,
+		.at = row->at,
+		.batch = row->batch,
+		.watch = row->watch,
+		.job = row->job,
+		.event = row->event,
+		.actor = row->actor,
+		.verdict = row->verdict,
+		.rule = row->rule,
+		.reason = row->reason,
+		.evidence = row->evidence,
+		.before = row->before,
+		.after = row->after,
+	};
+	entry(ctx, &one);
+}
+
+static defib_err read_entries(struct store *s, const struct ledger_filter *filter, struct arena *a,
+                              struct ledger_row **rows, int *n, struct failure *f)
+{
+	bool exists = false;
+	*n = 0;
+	defib_err err = ledger_exists(s, &exists, f);
+	return err || !exists ? err : ledger_read(s, filter, a, rows, n, f);
+}
+
+defib_err defib_ledger_read(defib_db *db, const defib_ledger_filter *filter,
+                            void (*entry)(void *ctx, const defib_ledger_entry *entry), void *ctx,
+                            defib_message *message)
+{
+	struct failure f = {0};
+	struct arena a = ARENA_INIT;
+	struct ledger_row *rows = NULL;
+	defib_ledger_filter o, all = DEFIB_LEDGER_FILTER_INIT;
+	int n = 0;
+	defib_err err = lib_options(&o, sizeof o, filter ? filter : &all, "defib_ledger_filter", &f);
+	if (!err && (!entry || o.limit < 0))
+		err = fail(&f, DEFIB_USAGE, "a callback is needed, and a limit that is not negative");
+	if (!err)
+		err = lib_ready(db, &f);
+	if (!err) {
+		struct ledger_filter by = {
+			.watch = o.watch,
+			.job = o.job,
+			.event = o.event,
+			.actor = o.actor,
+			.batch = o.batch,
+			.after_id = o.after_id,
+			.limit = o.limit,
+			.newest_first = o.newest_first != 0,
+		};
+		err = read_entries(db->session.store, &by, &a, &rows, &n, &f);
+	}
+	for (int i = 0; !err && i < n; i++)
+		tell_entry(&rows[i], entry, ctx);
+	arena_release(&a);
+	return lib_answer(err, &f, message);
 }

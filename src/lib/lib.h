@@ -3,8 +3,7 @@
  * rooms below: it checks what a caller hands in, calls one function further in, and answers in
  * public terms. Begin with defib.h.
  *
- * lib.c       checking, answering, the log
- * database.c  a session, reading the ledger
+ * lib.c       checking, answering, the log; a session, reading the ledger
  * queue.c     putting jobs in
  * worker.c    handlers, workers and their workflows
  * watches.c   a configuration, loaded or set option by option

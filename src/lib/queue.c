@@ -5,7 +5,6 @@
 
 #include "store/borrow.h"
 #include "worker/queue.h"
-#include "worker/wake.h"
 
 #include <jansson.h>
 

@@ -5,7 +5,6 @@
 #include "recover/scan.h"
 
 #include "lib/lib.h"
-#include "recover/acts.h"
 #include "recover/bound.h"
 #include "recover/by_hand.h"
 #include "recover/leader_status.h"

@@ -3,7 +3,6 @@
 #include "recover/apply_inside.h"
 
 #include "base/text.h"
-#include "recover/columns.h"
 #include "recover/look.h"
 
 #include <assert.h>

@@ -5,7 +5,7 @@
  */
 #include "recover/apply_inside.h"
 
-#include "recover/unseen.h"
+#include "recover/census.h"
 
 #define PROBES_MAX 64 /* statements that one batch may cost; what is left then counts as locked */
 

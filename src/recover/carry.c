@@ -3,7 +3,13 @@
 #include "recover/carry.h"
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "ledger/jobs.h"
+#include "ledger/retries.h"
+#include "recover/look.h"
 
+#include <assert.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #define TRIES_MAX 4
@@ -137,4 +143,243 @@ int acting_first(struct candidate *all, int n, struct arena *a)
 			rest[nrest++] = all[i];
 	memcpy(all + acting, rest, sizeof *rest * (size_t)nrest);
 	return acting;
+}
+
+/* ---- retries that are due ---- */
+
+#define DUE_AT_ONCE 1000
+
+/* The facts of those that are still there; a job that is gone has changed. */
+static defib_err read_jobs(struct carrier *c, const struct pending_retry *due, int n,
+                           struct arena *a, struct candidate *out, struct failure *f)
+{
+	const char **jobs = ARENA_ARRAY(a, const char *, n);
+	struct job_index index;
+	struct facts *facts;
+	int found = 0;
+	for (int i = 0; i < n; i++) {
+		jobs[i] = due[i].job;
+		out[i].facts.job = due[i].job;
+		(void)job_key(due[i].job, c->sql->binding->watch->key.n, a, out[i].facts.key);
+	}
+	defib_err err = look_jobs(c->session->store, c->sql, c->ledger, jobs, n, a, &facts, &found, f);
+	job_index_init(&index, jobs, n, a);
+	for (int i = 0; !err && i < found; i++) {
+		int at = job_index_find(&index, facts[i].job);
+		if (at >= 0)
+			out[at].facts = facts[i];
+	}
+	return err;
+}
+
+static void prepare(const struct pending_retry *due, struct candidate *c)
+{
+	c->decision = (struct decision){.remedy = REMEDY_RETRY, .act = true, .why = "its wait is over"};
+	snprintf(c->decision.rule, sizeof c->decision.rule, "backoff-over");
+	c->does = ACT_THEN;
+	c->expected = due->expected ? due->expected : "{}";
+	c->reason = due->reason;
+	c->evidence = "{}";
+}
+
+static defib_err fire(struct carrier *c, const struct pending_retry *due, int n, struct arena *a,
+                      int64_t *fired, bool *stuck, struct failure *f)
+{
+	const struct watch *w = c->sql->binding->watch;
+	struct candidate *batch = ARENA_ARRAY(a, struct candidate, n);
+	defib_err err = read_jobs(c, due, n, a, batch, f);
+	for (int i = 0; i < n; i++)
+		prepare(&due[i], &batch[i]);
+	if (!err)
+		err = carry(c, batch, n, a, f);
+	for (int i = 0; !err && i < n; i++) {
+		log_event(LOG_INFO, "retry is due", LOG_STR("watch", w->name),
+		          LOG_STR("job", batch[i].facts.job), LOG_INT("attempt", due[i].attempt),
+		          LOG_STR("outcome", outcome_names[batch[i].outcome]));
+		*fired += batch[i].outcome == OUTCOME_RECOVERED;
+		*stuck = *stuck && batch[i].outcome == OUTCOME_LOCKED;
+	}
+	arena_clear(&c->arena);
+	return err;
+}
+
+defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, struct failure *f)
+{
+	const struct watch *w = c->sql->binding->watch;
+	struct tries t = tries_begin();
+	defib_err err;
+	bool stuck = false;
+	int n = 0;
+	if (w->actions[ACT_THEN].form == ACTION_NONE || !c->ledger->ready)
+		return DEFIB_OK;
+	do {
+		struct pending_retry *due;
+		fail_clear(f);
+		arena_clear(page);
+		n = 0;
+		stuck = true;
+		err = session_ready(c->session, f);
+		if (!err)
+			err = ledger_retries_due(c->session->store, w->name, DUE_AT_ONCE, page, &due, &n, f);
+		if (!err && n > 0)
+			err = fire(c, due, n, page, fired, &stuck, f);
+		/* A full answer means that there may be more; what was locked stays for the next time. */
+	} while (err ? try_again(c, &t, err) : n == DUE_AT_ONCE && !stuck);
+	arena_clear(page);
+	return err;
+}
+
+/* ---- several sessions at once ---- */
+
+#define LANES 2
+#define UNDER_WAY_MAX (2 * LANES) /* one that each writes, and one that waits for it */
+
+struct lane {
+	struct lanes *all;
+	struct session session;
+	struct carrier carrier;
+	pthread_t thread;
+};
+
+struct lanes {
+	pthread_mutex_t mutex;
+	pthread_cond_t moved; /* a batch came, or is done, or all are to end */
+	struct lane lanes[LANES];
+	int n, under_way;
+	struct lane_job *first, *last; /* in the order of put, until they are taken */
+	struct lane_job *waits;        /* the first of them that no lane has */
+	bool end;
+};
+
+struct lane_job *lane_job_new(void)
+{
+	struct lane_job *j = mem_alloc(sizeof *j);
+	*j = (struct lane_job){.arena = ARENA_INIT, .page = ARENA_INIT};
+	return j;
+}
+
+void lane_job_free(struct lane_job *j)
+{
+	arena_release(&j->arena);
+	arena_release(&j->page);
+	free(j);
+}
+
+static struct lane_job *next_job(struct lanes *l)
+{
+	pthread_mutex_lock(&l->mutex);
+	while (!l->waits && !l->end)
+		pthread_cond_wait(&l->moved, &l->mutex);
+	struct lane_job *j = l->waits;
+	if (j)
+		l->waits = j->next;
+	pthread_mutex_unlock(&l->mutex);
+	return j;
+}
+
+static void *lane_main(void *arg)
+{
+	struct lane *own = arg;
+	struct lanes *l = own->all;
+	for (struct lane_job *j = next_job(l); j; j = next_job(l)) {
+		own->carrier.first = j->first;
+		j->err = carry(&own->carrier, j->batch, j->stuck, &j->arena, &j->failure);
+		arena_clear(&own->carrier.arena);
+		pthread_mutex_lock(&l->mutex);
+		j->done = true;
+		pthread_cond_broadcast(&l->moved);
+		pthread_mutex_unlock(&l->mutex);
+	}
+	return NULL;
+}
+
+static bool lane_open(struct lanes *l, const struct session *like, struct carrier *chief)
+{
+	struct failure f = {0};
+	struct lane *own = &l->lanes[l->n];
+	*own = (struct lane){.all = l, .session = {.options = like->options, .open = like->open}};
+	if (session_ready(&own->session, &f)) {
+		log_event(LOG_DEBUG, "cannot open another session for writing", LOG_STR("because", f.what));
+		return false;
+	}
+	own->carrier = *chief;
+	own->carrier.session = &own->session;
+	own->carrier.arena = (struct arena)ARENA_INIT;
+	own->carrier.opened = -1;
+	own->carrier.chief = chief;
+	own->carrier.chance.state += 1 + (uint64_t)l->n;
+	if (pthread_create(&own->thread, NULL, lane_main, own)) {
+		session_close(&own->session);
+		return false;
+	}
+	l->n++;
+	return true;
+}
+
+struct lanes *lanes_open(const struct session *like, struct carrier *chief)
+{
+	struct lanes *l = mem_alloc(sizeof *l);
+	*l = (struct lanes){0};
+	pthread_mutex_init(&l->mutex, NULL);
+	pthread_cond_init(&l->moved, NULL);
+	while (l->n < LANES && lane_open(l, like, chief))
+		;
+	if (l->n > 0)
+		return l;
+	lanes_close(l);
+	return NULL;
+}
+
+bool lanes_full(const struct lanes *l)
+{
+	return l->under_way >= UNDER_WAY_MAX;
+}
+
+void lanes_put(struct lanes *l, struct lane_job *j)
+{
+	pthread_mutex_lock(&l->mutex);
+	j->first = !l->last;
+	if (l->first)
+		l->last->next = j;
+	else
+		l->first = j;
+	l->last = j; /* also when it was taken: it says that there was one */
+	if (!l->waits)
+		l->waits = j;
+	l->under_way++;
+	pthread_cond_broadcast(&l->moved);
+	pthread_mutex_unlock(&l->mutex);
+}
+
+struct lane_job *lanes_take(struct lanes *l)
+{
+	pthread_mutex_lock(&l->mutex);
+	while (l->first && !l->first->done)
+		pthread_cond_wait(&l->moved, &l->mutex);
+	struct lane_job *j = l->first;
+	if (j) {
+		l->first = j->next;
+		l->under_way--;
+	}
+	pthread_mutex_unlock(&l->mutex);
+	return j;
+}
+
+void lanes_close(struct lanes *l)
+{
+	if (!l)
+		return;
+	assert(!l->first);
+	pthread_mutex_lock(&l->mutex);
+	l->end = true;
+	pthread_cond_broadcast(&l->moved);
+	pthread_mutex_unlock(&l->mutex);
+	for (int i = 0; i < l->n; i++) {
+		pthread_join(l->lanes[i].thread, NULL);
+		session_close(&l->lanes[i].session);
+		arena_release(&l->lanes[i].carrier.arena);
+	}
+	pthread_mutex_destroy(&l->mutex);
+	pthread_cond_destroy(&l->moved);
+	free(l);
 }

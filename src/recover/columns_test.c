@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* columns_test.c: when the columns of a row count as the same. */
 #include "base/test.h"
-#include "recover/columns.h"
+#include "recover/look.h"
 
 static const struct column_set all;
 

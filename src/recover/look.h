@@ -5,6 +5,8 @@
 #define RECOVER_LOOK_H
 
 #include "ledger/ledger.h"
+#include "store/store.h"
+#include "watch/bind.h"
 #include "watch/compile.h"
 #include "watch/facts.h"
 
@@ -51,5 +53,52 @@ MUST_CHECK defib_err look_running(struct store *s, const struct watch_sql *q, in
 /* How many are stuck, those on hold included, ROWS_COUNT_MAX at most. */
 MUST_CHECK defib_err look_stuck(struct store *s, const struct watch_sql *q, int64_t *n,
                                 struct failure *f);
+
+/* ---- the oldest jobs ---- */
+
+/*
+ * The oldest jobs of a watch by their sign of life, whatever the rules
+ * say of them: what a person takes in hand in an emergency.
+ *
+ * Jobs that wait count as well as those that run: where nobody works, both
+ * grow old, and only the second kind is ever judged stuck.
+ */
+
+struct aged {
+	const char *job; /* facts.h */
+	const char *key[WATCH_KEYS_MAX];
+	int64_t age_us;
+	bool alive; /* a live worker has it */
+};
+
+/* At most `limit` jobs whose sign of life is older than `older_us`, oldest first. */
+MUST_CHECK defib_err aged_jobs(const struct binding *b, struct store *s, int64_t older_us,
+                               int64_t limit, struct arena *a, struct aged **out, int *n,
+                               struct failure *f);
+
+/* ---- columns as the ledger keeps them ---- */
+
+/*
+ * Comparing the columns of a row as the ledger keeps them, as JSON.
+ */
+
+/* Some columns; `names` NULL: all. */
+struct column_set {
+	const char *const *names;
+	int n;
+};
+/*
+ * Whether `now` still says what `expected` says, of the columns that both and `only` name:
+ * a watch may have come to write more since, or fewer. When it does not,
+ * *first (may be NULL) names the first column that differs and its value now.
+ */
+bool columns_same(const char *expected, const char *now, const struct column_set *only,
+                  struct arena *a, const char **first);
+/*
+ * The same of only those columns that an expression of the user's names. What is not known, on
+ * either side, speaks against nothing.
+ */
+bool columns_same_in(const char *expression, enum store_engine engine, const char *expected,
+                     const char *now);
 
 #endif

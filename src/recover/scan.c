@@ -16,11 +16,8 @@
 #include "recover/census.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
-#include "recover/lanes.h"
 #include "recover/late.h"
 #include "recover/look.h"
-#include "recover/retries.h"
-#include "recover/unseen.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 

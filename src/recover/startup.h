@@ -11,9 +11,6 @@
  * threshold. One look, no brake and no pace; the write is the guarded one, so
  * that a job claimed meanwhile is left alone. A row whose worker is known to live,
  * or that a person has on hold, is never touched.
- *
- * startup.c         whose rows, which remedy, page by page
- * startup_report.c  a line a job and the summary
  */
 #ifndef RECOVER_STARTUP_H
 #define RECOVER_STARTUP_H
@@ -44,5 +41,34 @@ struct startup_result {
 MUST_CHECK defib_err startup_reconcile(struct session *session, const struct watch *w,
                                        const struct startup_options *o,
                                        struct startup_result *result, struct failure *f);
+
+/* ---- the log ---- */
+
+/*
+ * What a start-up did, in the log: a line a job and one summary.
+ *
+ *   scheduler_startup_cleanup running_failed=154 cancelling_failed=77 watch=jobs scrape=3 crawl=2
+ */
+
+#define STARTUP_NAMES_MAX 24 /* states, and kinds, that are counted apart; the rest are "other" */
+
+struct startup_count {
+	char name[64];
+	int64_t n;
+};
+
+struct startup_report {
+	struct startup_count states[STARTUP_NAMES_MAX + 1]; /* "running_failed" */
+	struct startup_count kinds[STARTUP_NAMES_MAX + 1];
+	int nstates, nkinds;
+};
+
+/* Where one remedy was chosen for all, its counts are told even when they are 0. */
+void startup_report_init(struct startup_report *r, const struct watch *w);
+/* One job was dealt with; `state` is as it stood in the row before, NULL: not known. */
+void startup_report_job(struct startup_report *r, const struct watch *w, const struct candidate *c,
+                        const char *state, int64_t ran_us);
+void startup_report_end(const struct startup_report *r, const struct watch *w,
+                        const struct startup_result *result);
 
 #endif

@@ -12,7 +12,6 @@
 #include "ledger/jobs.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
-#include "recover/columns.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "watch/lexer.h"

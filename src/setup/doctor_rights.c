@@ -8,7 +8,7 @@
  */
 #include "setup/doctor_check.h"
 
-#include "recover/unseen.h"
+#include "recover/census.h"
 #include "store/dialect.h"
 
 /*

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "recover/census.h"
 #include "recover/masked.h"
-#include "recover/unseen.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 

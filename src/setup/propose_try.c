@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "insight/learn.h"
-#include "insight/suggest.h"
+#include "insight/run_times.h"
 #include "recover/judge.h"
 #include "recover/look.h"
 

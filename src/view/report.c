@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "insight/suggest.h"
+#include "insight/run_times.h"
 #include "recover/masked.h"
 
 #include <assert.h>

@@ -3,8 +3,8 @@
 #include "view/stats.h"
 
 #include "base/clock.h"
-#include "insight/runs.h"
-#include "insight/suggest.h"
+#include "insight/learn.h"
+#include "insight/run_times.h"
 #include "recover/late.h"
 #include "view/job.h"
 #include "view/output.h"

@@ -3,7 +3,7 @@
  * what exceeds its bound and goes on accepting, because a child that finds a
  * full pipe would stand still.
  */
-#include "worker/child_output.h"
+#include "worker/child_inside.h"
 
 #include "base/text.h"
 #include "worker/run_child.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * child_output_test.c: portions in, bounded text out.
  */
-#include "worker/child_output.h"
+#include "worker/child_inside.h"
 
 #include "base/test.h"
 #include "worker/run_child.h"

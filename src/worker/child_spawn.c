@@ -18,7 +18,7 @@
  * The death signal is bound to the thread that cloned: a child dies with it.
  * Callers start children from a thread that lives as long as the worker.
  */
-#include "worker/child_spawn.h"
+#include "worker/child_inside.h"
 
 #include "base/program_env.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ended_test.c: jobs that are over reach the one who turns: all, in order, and in time. */
 #include "base/test.h"
-#include "worker/ended.h"
+#include "worker/worker_inside.h"
 
 #include <poll.h>
 #include <pthread.h>

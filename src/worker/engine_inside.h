@@ -2,9 +2,8 @@
  * engine_inside.h: what the files of the engine share.
  *
  * engine.c         making one, what happens to it, what it says to do, waiting
- * engine_turn.c    when a turn is due, and what it asks; ends that cannot be recorded
- * engine_answer.c  what a turn was answered
- * engine_ahead.c   jobs that are claimed before a slot is free for them
+ * engine_turn.c    when a turn is due, and what it asks; ends that cannot be recorded; jobs that
+ * are claimed before a slot is free for them engine_answer.c  what a turn was answered
  *
  * Time is in microseconds; slots and breakers count milliseconds of the same clock. A turn is
  * made only when the caller asks for the next action (engine_next()), so that everything
@@ -155,7 +154,7 @@ void take_spooled(struct engine *e, struct job *j, bool kept);
 /* engine_answer.c */
 void take_turn(struct engine *e, struct turn *t);
 
-/* engine_ahead.c */
+/* Jobs that are claimed ahead. */
 void ahead_note_end(struct engine *e, struct engine_crew *crew, const struct job *j);
 /* How many jobs beyond its slots the pool may have in hand now. */
 int64_t ahead_most(const struct engine_crew *crew);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * group_test.c: real processes that only wait, in groups of their own.
  */
-#include "worker/group.h"
+#include "worker/keeper.h"
 
 #include "base/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* life_thread.c: see life_thread.h. */
-#include "worker/life_thread.h"
+/* life_thread.c: see worker_inside.h. */
+#include "worker/worker_inside.h"
 
 #include "base/clock.h"
 #include "base/log.h"

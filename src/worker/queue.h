@@ -68,4 +68,32 @@ MUST_CHECK defib_err queue_statements_settle(struct store *s, int64_t worker,
 MUST_CHECK defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j,
                                               struct arena *a, int64_t *id, struct failure *f);
 
+/* ---- waking workers ---- */
+
+/*
+ * Telling idle workers that there is work, without polling delay.
+ * Polling stays the guarantee: a wake-up may be lost, never needed.
+ *
+ * PostgreSQL: NOTIFY, sent outside the enqueueing transaction. SQLite: a file
+ * beside the database that is touched after the commit and watched with
+ * inotify (the write-ahead log itself changes before the commit is visible).
+ */
+
+/* Send: after the commit, on a session that is in no transaction. Failures do not matter. */
+void wake_send(struct store *s, const char *url);
+
+/* What sends it on PostgreSQL, for store_exec_then(). */
+extern const char wake_statement[];
+
+struct wake;
+/* Receive: `url` names the database. */
+struct wake *wake_open(const char *url);
+void wake_close(struct wake *w); /* NULL is allowed */
+/* A session was (re)opened: listen on it. Does nothing on SQLite or behind a pooler. */
+void wake_listen(struct wake *w, struct store *s);
+/* A descriptor to wait for; -1: only polling. May change when the session does. */
+int wake_fd(struct wake *w, struct store *s);
+/* Take what came; true when it was a wake-up. */
+bool wake_taken(struct wake *w, struct store *s);
+
 #endif

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "worker/keeper.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #define CHILD_RESULT_MAX (1024 * 1024)
@@ -94,5 +95,20 @@ pid_t child_pid(const struct child *c);
 int child_signal(const struct child *c); /* that ended it; 0: none */
 /* Frees it; kills and reaps the group first when it still runs. */
 void child_free(struct child *c);
+
+/* ---- out-of-memory kills ---- */
+
+/*
+ * How often the kernel's out-of-memory killer struck where our
+ * children run: in our control group, or on the whole machine where that
+ * cannot be read. A rise during a child's life explains a SIGKILL.
+ */
+
+/* -1: not known. */
+int64_t oom_kills(void);
+/* The same, as it was at most a second ago: reading it costs as much as starting a child. */
+int64_t oom_kills_lately(int64_t now_ms);
+/* The number on the line "oom_kill N" of such a file (memory.events, vmstat); -1: none. */
+int64_t oom_kills_in(const char *path);
 
 #endif

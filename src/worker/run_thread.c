@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_thread.c: see run_thread.h.
+ * run_thread.c: see worker_inside.h.
  *
  * Each thread has a seat that shows what it runs, so that one look over the
  * seats finds what is over its time. Jobs that wait for a thread cost a list
  * element each, not a stack.
  */
-#include "worker/run_thread.h"
+#include "worker/worker_inside.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -43,7 +43,7 @@ struct source {
 	const struct source_ops *ops;
 	const char *name; /* queue or watch */
 	const char *keys; /* sources with the same text have the same jobs; NULL: with no other */
-	bool announced;   /* new jobs wake workers (wake.h) */
+	bool announced;   /* new jobs wake workers (queue.h) */
 	int64_t beat_ms;  /* how often jobs in hand are to beat; 0: never */
 };
 

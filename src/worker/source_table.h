@@ -27,7 +27,7 @@
 #ifndef WORKER_SOURCE_TABLE_H
 #define WORKER_SOURCE_TABLE_H
 
-#include "recover/aged.h"
+#include "recover/look.h"
 #include "watch/watch.h"
 #include "worker/source.h"
 

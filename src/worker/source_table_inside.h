@@ -185,8 +185,6 @@ defib_err table_settle(struct source *src, struct store *s, int64_t worker, stru
 
 /* ---- jobs that are being settled ---- */
 
-/* source_table_settle.c locks, reads and writes; source_table_decide.c says what becomes of each.
- */
 struct ending {
 	struct settlement *given;
 	struct work_row row;
@@ -234,7 +232,7 @@ static inline bool is_step(const struct ending *e)
 	return e->given->step.side != STEP_SIDE_NONE || e->undoing;
 }
 
-/* source_table_decide.c: no database, no clock */
+/* What becomes of each: no database is asked, and no clock. */
 void decide_endings(struct settling *z);
 
 #endif

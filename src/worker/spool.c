@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * spool.c: an append-only file of numbered, checksummed records and a durable
- * mark of the last number taken (spool_format.h).
+ * mark of the last number taken (spool_file.h).
  *
  *   spool      records, oldest first: head {magic, len, number, checksums}, bytes
  *   taken      the mark
@@ -21,7 +21,6 @@
 
 #include "base/log.h"
 #include "worker/spool_file.h"
-#include "worker/spool_format.h"
 
 #include <assert.h>
 #include <errno.h>

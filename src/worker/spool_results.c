@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spool_results.c: see spool_results.h. */
-#include "worker/spool_results.h"
+/* spool_results.c: results, see spools.h. */
+#include "worker/spools.h"
 
 #include "base/text.h"
 #include "worker/workflow.h"

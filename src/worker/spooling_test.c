@@ -4,7 +4,7 @@
 #include "worker/spool_test.h"
 
 #include "base/text.h"
-#include "worker/spooling.h"
+#include "worker/spools.h"
 
 #define MINUTE 60000
 

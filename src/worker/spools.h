@@ -15,7 +15,77 @@
 #ifndef WORKER_SPOOLS_H
 #define WORKER_SPOOLS_H
 
-#include "worker/spool_results.h"
+#include "base/buf.h"
+#include "worker/source.h"
+#include "worker/spool.h"
+
+/* ---- results ---- */
+
+/*
+ * Results in a spool, known by their claims, so that none is kept twice. In the
+ * list of what was set aside a record is the reason, a new line, and the result as it was.
+ */
+
+/* The end of a job, as JSON: whoever finds it can offer it, fenced like any other. */
+struct spool_result {
+	const char *source; /* its name */
+	int64_t worker;     /* the incarnation that claimed the job */
+	const char *token;  /* as its program saw it; NULL: it saw none */
+	struct settlement end;
+};
+
+void spool_result_encode(const struct spool_result *r, struct buf *out);
+/*
+ * False: it cannot be understood. What could be is in *out then: its source "" or more, its key ""
+ * or more. Texts are in the arena.
+ */
+bool spool_result_decode(const char *bytes, size_t n, struct arena *a, struct spool_result *out);
+/* Which end of which job it is: the same for every record of the same claim. */
+uint64_t spool_result_id(int64_t worker, const char *key, int64_t epoch);
+
+/* ---- results in a spool ---- */
+
+#define SPOOL_WHY_MOST 400 /* bytes of a reason */
+
+struct spool_list {
+	bool aside;
+	struct spool *spool; /* NULL: not opened, nothing in it */
+	uint64_t *ids;       /* spool_result_id() of its records, in their order: from `first` on */
+	int first, n, cap;
+};
+
+struct spools_record {
+	struct spool_result result;
+	bool whole;      /* false: its bytes are no result that this version understands */
+	const char *why; /* it was set aside; NULL: it was not */
+	struct spool_record raw;
+};
+
+/* *source (to be freed) is filled where it is NULL and a record says it. */
+MUST_CHECK defib_err list_open(struct spool_list *l, const char *path, char **source,
+                               struct failure *f);
+void list_close(struct spool_list *l);
+int64_t list_count(const struct spool_list *l);
+int64_t list_bytes(const struct spool_list *l);
+/* Is one of this claim in it, behind so many of the oldest? */
+bool list_has(const struct spool_list *l, int from, uint64_t id);
+/* A result as a record of the list, in the arena; `why` where it is set aside. */
+struct spool_record list_record(const struct spool_list *l, const char *why, const char *bytes,
+                                size_t n, struct arena *a);
+MUST_CHECK defib_err list_append(struct spool_list *l, const struct spool_record *all,
+                                 const uint64_t *ids, int n, struct failure *f);
+int list_peek(struct spool_list *l, struct spools_record *out, int most, struct arena *a);
+/* The bytes of its result, without the reason. */
+const char *list_result(const struct spool_list *l, const struct spool_record *r, size_t *n);
+MUST_CHECK defib_err list_take(struct spool_list *l, const struct spools_record *all, int n,
+                               struct failure *f);
+/* Of the oldest, those that are in `other` too, behind place `from`: a crash left them in both. */
+MUST_CHECK defib_err list_drop_repeated(struct spool_list *l, const struct spool_list *other,
+                                        int from, struct failure *f);
+/* The reason of the first, "" where there is none. */
+void list_why(struct spool_list *l, char out[SPOOL_WHY_MOST + 1]);
+
+/* ---- the spools of a worker ---- */
 
 struct spools;
 
@@ -63,5 +133,38 @@ struct spools_totals {
 void spools_totals(const struct spools *s, struct spools_totals *out);
 /* The i-th source that has something, in no order; NULL: there are no more. */
 const char *spools_source(const struct spools *s, int i);
+
+/* ---- keeping and draining ---- */
+
+/*
+ * What goes into the spools of a worker (spools.h) and how it comes out again.
+ *
+ * The database is away: the result waits, and what ends after it in the same source waits behind
+ * it. The database answers and refuses (a constraint, a right that was revoked, a table that is
+ * gone): the result is set aside, so that it stands before no other, and is offered again every
+ * minute, and as soon as its source has taken another.
+ */
+
+/*
+ * Record ends of one incarnation. why[i] NULL: it was answered (ends[i].accepted); else what went
+ * wrong, store_away() or for good.
+ */
+typedef void (*settle_fn)(void *ctx, int64_t worker, struct settlement *ends,
+                          const struct failure **why, int n, struct arena *a);
+
+/*
+ * Offer what waits in the spool of a source, in order, until the database is away; then what is
+ * set aside, where its time has come. How many were answered.
+ */
+int64_t spooling_drain(struct spools *s, const char *source, int64_t now_ms, settle_fn settle,
+                       void *ctx);
+/* A source has taken ends: what it refused may be welcome now. */
+void spooling_taken(struct spools *s, const char *source);
+/*
+ * Keep ends of one source that could not be recorded, as why[i] says; why[i] NULL: it needs no
+ * keeping. kept[i]: on the disk now. *f says of the others why they are not.
+ */
+void spooling_keep(struct spools *s, const char *source, const struct spool_result *all,
+                   const struct failure *const *why, int n, bool *kept, struct failure *f);
 
 #endif

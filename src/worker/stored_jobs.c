@@ -9,9 +9,9 @@
 #include "ledger/schema.h"
 #include "store/dialect.h"
 #include "store/relation.h"
+#include "worker/queue.h"
 #include "worker/spool.h"
 #include "worker/spool_file.h"
-#include "worker/wake.h"
 
 #include <assert.h>
 #include <errno.h>

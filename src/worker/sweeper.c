@@ -12,7 +12,7 @@
 #include "recover/evidence.h"
 #include "recover/guard_told.h"
 #include "recover/startup.h"
-#include "worker/wake.h"
+#include "worker/queue.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@ struct lost_owner {
 };
 
 /* What is done at once. */
-struct turn {
+struct sweep {
 	struct lost_owner owner; /* id 0: a sweep */
 	bool *which;             /* of the watches */
 	bool dead_only, upkeep;
@@ -196,7 +196,7 @@ static defib_err ask_server(struct sweeper *s, struct failure *f)
 }
 
 /* Jobs of a dead owner in the built-in queue, and of anybody in other tables; or a sweep. */
-static void recover(struct sweeper *s, const struct turn *t)
+static void recover(struct sweeper *s, const struct sweep *t)
 {
 	char text[32];
 	struct failure f = {0};
@@ -240,7 +240,7 @@ static void retain(struct sweeper *s)
 		retention_turn(&s->retention, &s->session, s->options.retention, "worker");
 }
 
-static bool nothing(const struct sweeper *s, const struct turn *t)
+static bool nothing(const struct sweeper *s, const struct sweep *t)
 {
 	bool any = t->owner.id != 0;
 	for (int i = 0; i < s->options.nwatches; i++)
@@ -249,7 +249,7 @@ static bool nothing(const struct sweeper *s, const struct turn *t)
 }
 
 /* What to do next; false: stop. The dead come before a sweep. */
-static bool next(struct sweeper *s, struct turn *t)
+static bool next(struct sweeper *s, struct sweep *t)
 {
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop && s->nowners == 0 && !s->sweep)
@@ -281,7 +281,7 @@ static bool next(struct sweeper *s, struct turn *t)
 static void *sweeper_main(void *arg)
 {
 	struct sweeper *s = arg;
-	struct turn t = {.which = mem_alloc((size_t)s->options.nwatches)};
+	struct sweep t = {.which = mem_alloc((size_t)s->options.nwatches)};
 	while (next(s, &t)) {
 		bool upkeep = t.upkeep && retains(s), idle = nothing(s, &t) && !upkeep;
 		if (!nothing(s, &t))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wake_test.c: a word to idle workers arrives, once, on both engines. */
-#include "worker/wake.h"
+#include "worker/queue.h"
 
 #include "worker/source_test.h"
 

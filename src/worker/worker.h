@@ -8,6 +8,7 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
+#include "base/buf.h"
 #include "life/lease.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
@@ -58,7 +59,7 @@ struct worker_options {
 	int64_t grace_ms;        /* how long a stop waits for jobs; 30000 */
 	int threads;             /* for handlers; 0: as many as slots, 16 at most */
 	bool drain;              /* end when there is nothing left to claim */
-	int64_t brake_ms;        /* see life_thread.h */
+	int64_t brake_ms;        /* see struct life_thread_options */
 	bool no_startup;
 	/* A beat that failed is tried so often again, so far apart; 0: 3 times, 5000 ms. */
 	int64_t beat_tries, beat_retry_ms;
@@ -107,5 +108,30 @@ const struct step_end *handler_step_end(const struct handler_job *j);
 const char *handler_given_result(const struct handler_job *j); /* may be NULL */
 /* It was settled in a transaction of the handler's own: the worker only forgets it. */
 void handler_settled(struct handler_job *j);
+
+/* ---- how long jobs ran ---- */
+
+/*
+ * What a worker says of itself at each renewal of its lease, and how long its jobs
+ * ran, in the buckets that metrics show: a fixed size however many there were. Not a sample of
+ * ended rows, as run_times.h is, and without forgetting: counters that only grow, from the
+ * worker's start.
+ */
+
+/* Upper bounds in seconds, rising. */
+#define JOB_TIME_BOUNDS                                                                            \
+	0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200,  \
+		21600, 86400
+#define JOB_TIME_BUCKETS 22 /* the last: above them all */
+extern const double job_time_bounds[JOB_TIME_BUCKETS - 1];
+
+struct job_times {
+	int64_t counts[JOB_TIME_BUCKETS];
+	int64_t sum_ms;
+};
+
+void job_times_add(struct job_times *t, int64_t ms);
+/* {"sum":12.5,"buckets":{"0.5":3,"+Inf":1}}: how many fell into each, empty ones left out. */
+void job_times_json(const struct job_times *t, struct buf *out);
 
 #endif

@@ -3,9 +3,9 @@
  * object in its row of the registry, whose size does not grow with its work. People read
  * it there, and a daemon makes metrics of it: a worker needs no port of its own.
  *
- * Called from the life thread (life_thread.h): only what is shared under a lock is read.
+ * Called from the life thread (life_thread.c): only what is shared under a lock is read.
  */
-#include "worker/worker_info.h"
+#include "worker/worker.h"
 
 #include "base/clock.h"
 #include "worker/worker_inside.h"

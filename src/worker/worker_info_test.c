@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/worker_info.h"
+#include "worker/worker.h"
 
 #include "base/test.h"
 

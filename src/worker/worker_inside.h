@@ -4,7 +4,10 @@
  * worker.c        making, running and ending one; the caller's thread: children and time limits
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
  * worker_turns.c  the thread that turns: tells the engine what happened and does what it says
- * turns.c         a turn, as calls of the database; results that it could not take
+ * turns.c         a turn, as calls of the database; the list of jobs that are over
+ * spooling.c      results that the database could not take
+ * life_thread.c   the thread that proves its life and notices the death of others
+ * run_thread.c    handlers in threads
  * worker_info.c   what it says of itself at each renewal of its lease
  *
  * The engine and the session belong to the thread that turns; children, and all that is not
@@ -14,18 +17,20 @@
 #define WORKER_WORKER_INSIDE_H
 
 #include "base/chance.h"
+#include "life/lease.h"
+#include "recover/scan.h"
 #include "store/session.h"
-#include "worker/ended.h"
 #include "worker/engine.h"
-#include "worker/life_thread.h"
+#include "worker/job.h"
+#include "worker/queue.h"
 #include "worker/run_child.h"
-#include "worker/run_thread.h"
+#include "worker/source.h"
 #include "worker/spools.h"
 #include "worker/stored_jobs.h"
-#include "worker/wake.h"
 #include "worker/worker.h"
-#include "worker/worker_info.h"
 #include "worker/workflow.h"
+
+#include <pthread.h>
 
 /* A child at work, or between two tries. */
 struct run {
@@ -64,6 +69,39 @@ struct spool_news {
 	char why[256];      /* source and reason of the first of them */
 	char unserved[256]; /* sources with something in the spool that nobody here serves */
 };
+
+/* ---- jobs that are over ---- */
+
+/*
+ * Jobs that are over, from those who ran them to the one who turns, without a lock.
+ *
+ * The one who takes them sleeps until enough are there. It says how many that is before it
+ * looks again how many there are, and whoever pushes counts its job before it reads that
+ * number: so one of the two always sees the other, and no wake-up is lost.
+ */
+
+struct ended {
+	_Atomic(struct job *) last; /* the newest first, linked by `queued` */
+	atomic_llong pushed;        /* how many were not taken yet */
+	atomic_llong wake_at;       /* it sleeps until so many are there */
+	int event;                  /* eventfd: made readable to wake it */
+};
+
+/* DEFIB_IO when there is no descriptor to be had. */
+MUST_CHECK defib_err ended_open(struct ended *e, struct failure *f);
+void ended_close(struct ended *e);
+/* From any thread. */
+void ended_push(struct ended *e, struct job *j);
+/* Wake it whatever is there. */
+void ended_wake(struct ended *e);
+/* All that are there, in the order of their ends, linked by `queued`. */
+struct job *ended_take(struct ended *e);
+/* About to sleep until `enough` (1 at least) are there: false: they are there already. */
+bool ended_may_sleep(struct ended *e, int64_t enough);
+/* Awake again; it looks by itself from now on. */
+void ended_awake(struct ended *e);
+
+/* ---- the worker ---- */
 
 /* The thread that turns. */
 struct turn_thread {
@@ -162,6 +200,7 @@ MUST_CHECK defib_err turns_ready(struct worker *w, struct failure *f);
 MUST_CHECK defib_err turns_settle(struct worker *w, struct turn_part *p, struct arena *a,
                                   struct failure *f);
 
+/* spooling.c */
 MUST_CHECK defib_err turns_spool_open(struct worker *w, struct failure *f);
 void turns_spool_news(const struct worker *w, struct spool_news *out);
 /* Is the end of this claim kept? Then its job is not forgotten. */
@@ -181,5 +220,99 @@ void turns_spool_taken(struct worker *w, int pool);
 /* Keep the ends of `j` and those behind it, which are of one source; kept[i] says which were. */
 void turns_spool_keep(struct worker *w, struct job *j, const struct failure *why, bool *kept,
                       struct failure *f);
+
+/* ---- handlers in threads ---- */
+
+/*
+ * Handlers in a pool of threads. A thread cannot be killed: a
+ * handler is asked to stop, and one that does not within its grace is reported
+ * as stuck, after which only the end of the process helps.
+ */
+
+struct threads;
+
+struct threads_options {
+	int count;
+	/* Called from a thread of the pool, or by threads_return(): the job is over. */
+	void (*ended)(void *ctx, struct job *j);
+	/* Called from a thread of the pool: a handler with a time limit begins. */
+	void (*began)(void *ctx);
+	/* Called from a thread of the pool: a job has said something of its progress. */
+	void (*said)(void *ctx);
+	/* Called by threads_look(), once a job: its handler does not stop. */
+	void (*stuck)(void *ctx, const struct job *j, int64_t asked_ms_ago);
+	void *ctx;
+};
+
+MUST_CHECK defib_err threads_start(const struct threads_options *o, struct threads **out,
+                                   struct failure *f);
+/*
+ * Run a job; `pool` tells the handler, `step` that of a workflow or NULL. Never blocks. Jobs are
+ * handed over together by threads_go(), from the same thread.
+ */
+void threads_add(struct threads *t, struct job *j, const struct worker_pool *pool,
+                 const struct workflow_step *step);
+void threads_go(struct threads *t);
+/* End what waits for a thread: all of it as released, or what was asked to stop. */
+void threads_return(struct threads *t, bool all);
+/* Ask handlers over their time limit to stop; report the stuck. When to look again. */
+int64_t threads_look(struct threads *t, int64_t now_ms);
+/* Ends the threads after what they run now. NULL is allowed. */
+void threads_stop(struct threads *t);
+
+/* ---- the thread of its life ---- */
+
+/*
+ * The thread of a worker that proves its own life and notices the
+ * death of others, on a session of its own.
+ *
+ * It decides nothing: it asks, watches and tells as the step function of a life says
+ * (life/life.h). What the dead had in hand goes through the same pipeline as every
+ * other stuck job (sweeper.h).
+ */
+
+struct life_thread;
+
+struct life_thread_options {
+	struct store_options store;
+	const char *name; /* of the worker */
+	struct source **sources;
+	int nsources;
+	const struct watch **watches; /* whose jobs are recovered: watches[0] is the built-in queue */
+	int nwatches;
+	const struct retention *retention; /* see sweeper.h */
+	struct lease_rules lease;
+	/*
+	 * How long most of those who were seen beating are not declared dead when they
+	 * fall silent at once; 0: 10 minutes, below 0: they always are.
+	 */
+	int64_t brake_ms;
+	bool no_startup; /* no cleanup after dead instances in watches[1…] */
+	/*
+	 * Called from this thread. `holding`: how many jobs the worker has in hand.
+	 * `taken`: we were declared dead; all in hand is lost, and a new incarnation is about to be
+	 * registered. `compare`: the database says that we have more jobs than that. `wake`: there
+	 * may be work, or our contact has changed.
+	 */
+	int64_t (*holding)(void *ctx);
+	void (*taken)(void *ctx);
+	void (*compare)(void *ctx);
+	void (*wake)(void *ctx);
+	/* What the worker says of itself at each renewal, a JSON object; may add nothing. */
+	void (*info)(void *ctx, struct buf *out);
+	void *ctx;
+};
+
+/*
+ * Registers the worker, cleans up after dead instances (watches[0], whose
+ * workers all register, needs no such care), and starts the thread.
+ */
+MUST_CHECK defib_err life_thread_start(const struct life_thread_options *o,
+                                       struct life_thread **out, struct failure *f);
+/* The id of the present incarnation; 0 while a dead one is not registered anew. */
+int64_t life_thread_worker(struct life_thread *w);
+enum lease_contact life_thread_contact(struct life_thread *w);
+/* Ends the thread; `leave` says goodbye in the registry. NULL is allowed. */
+void life_thread_stop(struct life_thread *w, bool leave);
 
 #endif

@@ -10,7 +10,6 @@
 #include "ledger/schema.h"
 #include "store/dialect.h"
 #include "worker/queue.h"
-#include "worker/wake.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -19,8 +19,8 @@
 
 #include "cli/select.h"
 #include "cli/top/model.h"
-#include "recover/acts.h"
 #include "recover/bound.h"
+#include "recover/by_hand.h"
 
 /* What every reader knows; nobody changes it while they run. */
 struct top_context {
