@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define MANY 120
+#define MANY 1000
 #define LEASE_MS 15000
 #define SELF 4
 
