@@ -38,6 +38,11 @@ proof:
 	@scripts/setup test
 	@scripts/check proof </dev/null
 
+# Each guard taken out once: who notices?
+mutants:
+	@scripts/setup test
+	@scripts/mutants $(M) </dev/null
+
 bench: all
 	@scripts/setup test
 	@bench/run
@@ -48,4 +53,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof bench install clean
+.PHONY: all demo check unit test lint format proof mutants bench install clean

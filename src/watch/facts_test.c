@@ -79,7 +79,21 @@ static void another_bound_on_attempts_is_a_change(void **state)
 	struct facts now = judged();
 	(void)state;
 	now.has_max_attempts = true;
+	assert_false(same(now));
+	now = judged();
 	now.max_attempts = 9;
+	assert_false(same(now));
+}
+
+/* A claim that leaves all else as it was: the same worker, the same second. */
+static void another_epoch_is_a_change(void **state)
+{
+	struct facts now = judged();
+	(void)state;
+	now.has_epoch = true;
+	assert_false(same(now));
+	now = judged();
+	now.epoch = 8;
 	assert_false(same(now));
 }
 
@@ -130,6 +144,7 @@ int main(void)
 		cmocka_unit_test(an_owner_that_came_back_to_life_is_a_change),
 		cmocka_unit_test(another_attempt_is_a_change),
 		cmocka_unit_test(another_bound_on_attempts_is_a_change),
+		cmocka_unit_test(another_epoch_is_a_change),
 		cmocka_unit_test(another_kind_is_a_change),
 		cmocka_unit_test(a_new_sign_of_life_is_a_change),
 		cmocka_unit_test(a_sign_that_the_watch_does_not_use_is_no_change),
