@@ -139,6 +139,15 @@ def test_undo_twice_is_refused(requeued):
     assert ran.code == 5 and jobs.row(job) == before
 
 
+def test_undo_of_a_job_twice_is_refused(requeued):
+    """The newest change of the job is the undo itself, and that is not taken back."""
+    jobs, job, before, _ = requeued
+    assert jobs("undo", f"jobs/{job}", "--yes").code == 0
+    ran = jobs("undo", f"jobs/{job}", "--yes")
+    assert ran.code == 5 and "already undone" in ran.out
+    assert jobs.row(job) == before
+
+
 def test_part_of_a_batch_that_changed_leaves_the_rest_undone(jobs):
     jobs.add("running", "running")
     batch = batch_of(jobs("requeue", "--all", "--yes"))
