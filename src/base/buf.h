@@ -36,6 +36,8 @@ const char *buf_text(const struct buf *b);
 /* Keep the memory, drop the text. */
 void buf_clear(struct buf *b);
 void buf_release(struct buf *b);
+/* AUTO_BUF text = BUF_INIT; releases itself. */
+#define AUTO_BUF AUTO(buf_release) struct buf
 /* Hand the text to the caller, who frees it with free(). */
 char *buf_detach(struct buf *b);
 

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 
 #define MUST_CHECK DEFIB_MUST_CHECK
+/* A local that is released by `release(&it)` wherever its scope is left. */
+#define AUTO(release) __attribute__((cleanup(release)))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
 
 struct failure {

@@ -42,6 +42,8 @@ char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Forget everything, keep one block for the next pass. */
 void arena_clear(struct arena *a);
 void arena_release(struct arena *a);
+/* AUTO_ARENA a = ARENA_INIT; releases itself. */
+#define AUTO_ARENA AUTO(arena_release) struct arena
 
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))

@@ -9,7 +9,7 @@
 #include "alert/sinks.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "daemon/service.h"
+#include "daemon/settings.h"
 #include "view/alert.h"
 
 const struct cli_option alert_options[] = {

@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "daemon/metrics.h"
 #include "embedded.h"
+#include "view/installation.h"
 #include "view/output.h"
-#include "view/setup.h"
 #include "watch/builtin.h"
 #include "watch/params.h"
 

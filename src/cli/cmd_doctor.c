@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "setup/doctor.h"
-#include "view/setup.h"
+#include "view/installation.h"
 
 #define IDLE_US (60 * US_PER_S)
 

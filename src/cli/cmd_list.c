@@ -4,7 +4,7 @@
  */
 #include "cli/select.h"
 #include "view/output.h"
-#include "view/override.h"
+#include "view/status.h"
 
 #include "base/clock.h"
 #include "base/text.h"

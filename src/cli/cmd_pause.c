@@ -5,7 +5,7 @@
  * own and obeys none of them.
  */
 #include "cli/select.h"
-#include "view/override.h"
+#include "view/status.h"
 
 #include "base/clock.h"
 #include "base/text.h"

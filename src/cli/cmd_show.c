@@ -8,9 +8,8 @@
 #include "base/text.h"
 #include "cli/select.h"
 #include "recover/evidence.h"
-#include "view/explain.h"
 #include "view/job.h"
-#include "view/override.h"
+#include "view/status.h"
 #include "view/story.h"
 
 const struct cli_option show_options[] = {

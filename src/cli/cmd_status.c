@@ -7,6 +7,7 @@
  * stuck jobs back, or a worker keeps results that the database refuses to record.
  */
 #include "cli/select.h"
+#include "view/installation.h"
 #include "view/status.h"
 
 #include "base/clock.h"
@@ -14,7 +15,6 @@
 #include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "life/attendance.h"
-#include "view/override.h"
 #include "watch/builtin.h"
 
 struct asking {

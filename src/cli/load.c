@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "daemon/scheduled_reports.h"
-#include "daemon/service.h"
+#include "daemon/settings.h"
 #include "ledger/schema.h"
 #include "store/url.h"
 

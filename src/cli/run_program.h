@@ -10,7 +10,7 @@
 #define CLI_RUN_PROGRAM_H
 
 #include "base/fail.h"
-#include "daemon/service.h"
+#include "daemon/settings.h"
 
 #include <stdint.h>
 #include <sys/types.h>

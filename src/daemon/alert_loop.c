@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* alert_loop.c: see alert_loop.h. */
-#include "daemon/alert_loop_inside.h"
+#include "daemon/alert_loop.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
-#include "daemon/service.h"
+#include "daemon/settings.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -229,7 +229,7 @@ struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
 	                          .source = message_source(&a->setup->settings),
 	                          .database = a->database,
 	                          .watch = s->watch};
-	struct buf text = BUF_INIT, topic = BUF_INIT;
+	AUTO_BUF text = BUF_INIT, topic = BUF_INIT;
 	if (alert->state != STATE_RESOLVED) {
 		alert_sentence(r, alert->value, &text);
 	} else if (alert->fired_us) {
@@ -244,8 +244,6 @@ struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
 	                        .sentence = arena_strdup(&a->arena, buf_text(&text)),
 	                        .topic = arena_strdup(&a->arena, buf_text(&topic)),
 	                        .holder = a->options->name};
-	buf_release(&text);
-	buf_release(&topic);
 	return row;
 }
 

@@ -15,8 +15,14 @@
 #ifndef DAEMON_ALERT_LOOP_H
 #define DAEMON_ALERT_LOOP_H
 
+#include "alert/message.h"
+#include "alert/sinks.h"
+#include "alert/states.h"
+#include "base/chance.h"
 #include "daemon/daemon.h"
+#include "daemon/settings.h"
 #include "daemon/watch_loop.h"
+#include "store/session.h"
 
 struct alert_loop;
 /* For the database of that name; `url` and options must outlive it. */
@@ -27,5 +33,126 @@ void alert_loop_round(struct alert_loop *a, struct watch_loop *const *loops, int
 /* Ask it to stop, then wait for it: messages on their way have a moment. */
 void alert_loop_ask_stop(struct alert_loop *a);
 void alert_loop_end(struct alert_loop *a);
+
+/* ---- what the files of the alert loop share ---- */
+
+/*
+ * Messages on their way, a thread each while they are: a sink that hangs delays nothing but its own
+ * next message. One per sink at a time.
+ */
+struct senders {
+	struct live_settings_box *setups;
+	int wake; /* eventfd: written when one comes back */
+	atomic_bool stop;
+	struct sender *away; /* a list */
+};
+
+struct sender_result {
+	const char *sink; /* texts are the sender's: until senders_free_result() */
+	struct delivery delivery;
+	bool memory; /* the message is in no outbox */
+	struct sink_answer answer;
+	struct sender *sender;
+};
+
+/* Whether a message is on its way to that sink. */
+bool senders_busy(const struct senders *c, const char *sink);
+bool senders_any(const struct senders *c);
+/* Send it; the texts are copied. `setup` is held until it is back. */
+void senders_send(struct senders *c, struct live_settings *setup, const struct alert_sink *sink,
+                  const struct delivery *d, bool memory);
+/* One that is back, if any; `memory`: only such. */
+bool senders_next(struct senders *c, bool memory, struct sender_result *out);
+/* It could not be noted: it comes again. */
+void senders_put_back(struct senders *c, struct sender_result *r);
+void senders_free_result(struct senders *c, struct sender_result *r);
+/* Those on their way are called back. */
+void senders_recall(struct senders *c);
+
+/* What the database loop said of a watch since it was last asked; times by CLOCK_BOOTTIME. */
+struct seen {
+	bool there, leads, scanned, braking;
+	int64_t passes, every_ms, led_ms, passed_ms;
+	double stuck, least, most; /* at the last pass; since it was last asked, most < 0: no pass */
+	double longest_s;
+};
+
+/* A watch, or the database as a whole (the first, named ALERT_ANY). */
+struct subject {
+	char *watch;
+	struct seen seen;            /* under the loop's lock */
+	struct alert_subject counts; /* the rest is the thread's own */
+	struct alert_rule rules[ALERT_COUNT];
+	struct alert alerts[ALERT_COUNT]; /* as the database has them, or memory while it is away */
+	bool fresh;                       /* the ledger's past is not counted yet */
+	bool over;                        /* no longer watched, and what fired of it is resolved */
+};
+
+/* A message that was made while the database was away. */
+struct memo {
+	struct memo *next;
+	char *sink, *id, *document, *topic;
+	int64_t tries, due_ms;
+	bool sent, away; /* away: on its way */
+};
+
+struct alert_loop {
+	const struct daemon_options *options;
+	char *database;
+	pthread_t thread;
+	atomic_bool stop;
+	int wake; /* eventfd */
+
+	pthread_mutex_t lock;
+	bool up;
+	int64_t answered_ms; /* when the database last did */
+	double tries, failures;
+	struct subject **subjects;
+	int nsubjects;
+
+	/* the thread's own */
+	struct session session;
+	struct arena arena;          /* of a turn */
+	struct live_settings *setup; /* held for a turn */
+	struct subject **now;        /* those of this turn; the database is the first */
+	struct seen *heard;          /* one each */
+	int nnow;
+	bool tables, failing;
+	int64_t cursor;   /* in the ledger */
+	int64_t clock_us; /* the database's clock is ours (CLOCK_BOOTTIME) and this */
+	double worker_tries, worker_failures;
+	int64_t judge_ms, look_ms, tidy_ms; /* when next */
+	bool away;                          /* alerts are made from memory */
+	struct memo *memos;
+	double firing[ALERT_COUNT][3]; /* as the metrics have them */
+	struct senders senders;
+	struct chance chance;
+};
+
+/* Copies what the database loop said into the facts of the rules, at that time. */
+void alert_loop_gather(struct alert_loop *a, int64_t now_us);
+/* A message for each sink of the rule; returns how many were added to `out`. */
+int alert_loop_messages(struct alert_loop *a, const struct subject *s, const struct alert_rule *r,
+                        const struct alert *alert, enum alert_change change, int64_t at_us,
+                        struct outgoing *out);
+/* The row of a change, and its sentence. */
+struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
+                                const struct alert_rule *r, const struct alert *alert);
+
+/* Ask the rules, with the database and without it. */
+MUST_CHECK defib_err alert_loop_judge(struct alert_loop *a, struct failure *f);
+void alert_loop_judge_away(struct alert_loop *a);
+/* The database is back: what was made meanwhile is written down. */
+MUST_CHECK defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_row *rows,
+                                           int n, struct failure *f);
+
+void alert_loop_forget_memos(struct alert_loop *a);
+
+/* Send what is due; how long until something may be. */
+MUST_CHECK defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure *f);
+/* The same for memos, which need no database. */
+void alert_loop_send_memos(struct alert_loop *a);
+/* What senders brought back. */
+MUST_CHECK defib_err alert_loop_collect(struct alert_loop *a, struct failure *f);
 
 #endif

@@ -9,7 +9,7 @@
  * database is back, both are written before any rule is asked again, so that it ends where it
  * is listed.
  */
-#include "daemon/alert_loop_inside.h"
+#include "daemon/alert_loop.h"
 
 #include "alert/states.h"
 #include "base/clock.h"

@@ -2,7 +2,7 @@
  * alert_loop_send.c: the outbox is emptied: what is due is taken under a lease, one message
  * a sink at a time, and what becomes of it is noted.
  */
-#include "daemon/alert_loop_inside.h"
+#include "daemon/alert_loop.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -6,17 +6,17 @@
  *
  * daemon.c         threads: start, stop, reload, progress for the watchdog
  * database_loop.c  one database: session, leadership, which watch is next
- * watch_loop.c     one watch: its passes, its guard, its log lines; learning.c: its run times
+ * watch_loop.c     one watch: its passes, its guard, its log lines, its run times
  * alert_loop.c     alerts of one database; scheduled_reports.c: reports that are due
  * metrics.c        numbers for Prometheus, from watch_metrics.c, readings.c and heartbeats.c
  * pools.c          worker processes (`daemon --work`)
- * overview.c       what HTTP answers from memory; live_settings.c: the configuration in force
+ * overview.c       what HTTP answers from memory; settings.c: the configuration in force
  */
 #ifndef DAEMON_DAEMON_H
 #define DAEMON_DAEMON_H
 
-#include "daemon/live_settings.h"
 #include "daemon/overview.h"
+#include "daemon/settings.h"
 
 struct heartbeats;
 struct metrics;

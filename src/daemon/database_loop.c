@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/heartbeats.h"
-#include "daemon/service.h"
+#include "daemon/settings.h"
 #include "ledger/schema.h"
 #include "life/leader.h"
 #include "recover/census.h"
@@ -106,14 +106,13 @@ static defib_err hear(struct database_loop *s, struct failure *f)
 
 static defib_err tell_status(struct database_loop *s, const struct watch_loop *p, struct failure *f)
 {
-	struct buf info = BUF_INIT;
+	AUTO_BUF info = BUF_INIT;
 	if (!s->tables)
 		return DEFIB_OK;
 	watch_loop_info(p, &info);
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
 		err = status_write(s->session.store, p->watch->name, s->options->name, buf_text(&info), f);
-	buf_release(&info);
 	return err;
 }
 

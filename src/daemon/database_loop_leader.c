@@ -169,7 +169,7 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 
 void database_loop_show_watch(struct database_loop *s, const struct watch_loop *p)
 {
-	struct buf info = BUF_INIT;
+	AUTO_BUF info = BUF_INIT;
 	struct guard_report g;
 	guard_report(p->guard, &g);
 	if (p->counts.passes)
@@ -187,7 +187,6 @@ void database_loop_show_watch(struct database_loop *s, const struct watch_loop *
 						   .info = p->counts.passes ? buf_text(&info) : NULL,
 						   .failed = p->last.failure.code ? p->last.failure.what : NULL,
 					   });
-	buf_release(&info);
 }
 
 void database_loop_show_database(struct database_loop *s, const struct failure *f)

@@ -155,7 +155,7 @@ void heartbeats_note(struct heartbeats *b, const char *database, const struct ro
 defib_err heartbeats_look(struct heartbeats *b, struct store *s, const char *database,
                           int64_t *due_ms, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct roster_beat *rows = NULL;
 	int64_t now_us = 0;
 	int n = 0;
@@ -169,7 +169,6 @@ defib_err heartbeats_look(struct heartbeats *b, struct store *s, const char *dat
 		log_event(LOG_DEBUG, "the beats of workers could not be read",
 		          LOG_STR("database", database), LOG_STR("because", f->what));
 	*due_ms = clock_boot_ms() + (err || !there ? REST_MS : BEATS_MS);
-	arena_release(&a);
 	if (err == DEFIB_CONNECTION)
 		return err;
 	fail_clear(f);

@@ -450,7 +450,7 @@ static void add_sample(struct buf *out, const struct metric_about *about, const 
 static void add_histogram(struct buf *out, const struct metric_about *about, const struct series *s)
 {
 	uint64_t so_far = 0;
-	struct buf bound = BUF_INIT;
+	AUTO_BUF bound = BUF_INIT;
 	for (int i = 0; i < about->nbounds; i++) {
 		so_far += s->counts[i];
 		buf_clear(&bound);
@@ -460,7 +460,6 @@ static void add_histogram(struct buf *out, const struct metric_about *about, con
 	add_sample(out, about, s, "_bucket", "+Inf", s->value);
 	add_sample(out, about, s, "_sum", NULL, s->sum);
 	add_sample(out, about, s, "_count", NULL, s->value);
-	buf_release(&bound);
 }
 
 static bool ends_with(const char *name, size_t len, const char *end)

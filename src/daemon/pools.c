@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "daemon/service.h"
+#include "daemon/settings.h"
 #include "watch/builtin.h"
 
 #include <assert.h>
@@ -181,7 +181,7 @@ static _Noreturn void become(const char *program, const char **argv, char **env,
 
 static void start(const struct pools *p, struct pool_child *c, int64_t now)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct live_settings *setup = live_settings_hold(p->options.setups);
 	const char **argv = child_argv(p, c, &a);
 	char **env = child_env(p, setup, &a);
@@ -199,7 +199,6 @@ static void start(const struct pools *p, struct pool_child *c, int64_t now)
 	}
 	c->reloading = false;
 	live_settings_drop(p->options.setups, setup);
-	arena_release(&a);
 }
 
 static void tell_end(const struct pool_child *c, bool asked, int status, int64_t now)

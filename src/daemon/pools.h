@@ -15,7 +15,7 @@
 #ifndef DAEMON_POOLS_H
 #define DAEMON_POOLS_H
 
-#include "daemon/live_settings.h"
+#include "daemon/settings.h"
 
 #include <stdbool.h>
 #include <stdint.h>

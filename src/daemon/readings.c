@@ -55,7 +55,7 @@ static defib_err read_depth(struct watch_loop *p, const struct binding *b, struc
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < n && !err; i++) {
 		const char *const *labels = LABELS(m->watch, m->database, states[i].name);
-		struct buf sql = BUF_INIT;
+		AUTO_BUF sql = BUF_INIT;
 		struct store_rows rows;
 		depth_sql(b, &states[i], &sql);
 		err = store_begin(s, TX_READ, f);
@@ -63,7 +63,6 @@ static defib_err read_depth(struct watch_loop *p, const struct binding *b, struc
 			err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
 			store_rollback(s); /* nothing was written */
 		}
-		buf_release(&sql);
 		if (err)
 			return err;
 		metrics_set(m->metrics, METRIC_QUEUE, (double)row_int(&rows, 0, 0, 0), labels);
@@ -125,7 +124,7 @@ static void count_failure(struct metrics *m, const char *watch, const char *data
 
 static void read_watch(struct watch_loop *p, const struct binding *b, struct store *s)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	const struct watch_metrics *m = &p->meter;
 	int64_t start = clock_boot_ms();
@@ -137,7 +136,6 @@ static void read_watch(struct watch_loop *p, const struct binding *b, struct sto
 	else
 		metrics_set(m->metrics, METRIC_READ, (double)clock_wall_us() / 1e6,
 		            LABELS(m->watch, m->database));
-	arena_release(&a);
 	int64_t now = clock_boot_ms(), rest = (now - start) * SHARE;
 	p->reading.due_ms = now + (rest > READINGS_MS ? rest : READINGS_MS);
 }
@@ -213,7 +211,7 @@ static defib_err read_retries(struct store *s, struct watch_loop **loops, int n,
 static void read_database(struct readings *r, struct session *own, struct metrics *m,
                           const char *database, struct watch_loop **loops, int n)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct attendant *rows;
 	int nrows = 0;
@@ -226,7 +224,6 @@ static void read_database(struct readings *r, struct session *own, struct metric
 		err = read_retries(own->store, loops, n, &a, &f);
 	if (err)
 		count_failure(m, "", database, &f);
-	arena_release(&a);
 }
 
 /* Watches whose turn it is, for as long as a round can spare; true: all had it. */
@@ -289,10 +286,9 @@ static int64_t place_left(const struct status_row *rows, int n, const char *watc
 	for (int i = 0; i < n; i++) {
 		if (!text_eq(rows[i].watch, watch))
 			continue;
-		json_t *info = json_loads(rows[i].info, 0, NULL);
+		json_auto_t *info = json_loads(rows[i].info, 0, NULL);
 		const json_t *counted = json_object_get(info, READINGS_PLACE);
 		place = json_is_integer(counted) ? json_integer_value(counted) : -1;
-		json_decref(info);
 	}
 	return place <= top ? place : -1;
 }
@@ -370,7 +366,7 @@ static defib_err read_on(struct store *s, int64_t top, struct watch_loop **loops
 defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **loops, int n,
                           struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	bool there = false;
 	int64_t top = 0;
 	defib_err err = ledger_exists(s, &there, f);
@@ -380,7 +376,6 @@ defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop
 		err = begin(s, top, started_ms, loops, n, &a, f);
 	if (!err)
 		err = read_on(s, top, loops, n, &a, f);
-	arena_release(&a);
 	return err;
 }
 
@@ -470,12 +465,11 @@ static void count_served(struct metrics *m, const struct attendant *w, const cha
 static void count_worker(struct metrics *m, const struct attendant *w, const char *database)
 {
 	const char *const *labels = LABELS(w->name, database);
-	json_t *info = w->info ? json_loads(w->info, 0, NULL) : NULL;
+	json_auto_t *info = w->info ? json_loads(w->info, 0, NULL) : NULL;
 	metrics_set(m, METRIC_WORKER_UP, !w->expired, labels);
 	metrics_set(m, METRIC_WORKER_JOBS, (double)w->holding, labels);
 	count_served(m, w, database);
 	count_info(m, w, info, labels);
-	json_decref(info);
 }
 
 static void drop_workers(struct metrics *m, const char *database)

@@ -14,7 +14,7 @@
 #define DAEMON_SCHEDULED_REPORTS_H
 
 #include "alert/alerts.h"
-#include "daemon/live_settings.h"
+#include "daemon/settings.h"
 
 /* A time of the week, or of the day, in UTC. */
 struct mailing_time {

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "insight/learn.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "recover/evidence.h"
@@ -262,12 +263,11 @@ static void add_int(struct buf *out, const char *name, int64_t n)
 
 static void add_iso(struct buf *out, const char *name, int64_t us)
 {
-	struct buf iso = BUF_INIT;
+	AUTO_BUF iso = BUF_INIT;
 	if (!us)
 		return;
 	time_iso(us, &iso);
 	buf_addf(out, ",\"%s\":\"%s\"", name, buf_text(&iso));
-	buf_release(&iso);
 }
 
 static void add_text(struct buf *out, const char *name, const char *text)
@@ -281,7 +281,7 @@ static void add_text(struct buf *out, const char *name, const char *text)
 static void add_guard(const struct watch_loop *p, struct buf *out)
 {
 	struct guard_report r;
-	struct buf sentence = BUF_INIT;
+	AUTO_BUF sentence = BUF_INIT;
 	int64_t total = 0;
 	guard_report(p->guard, &r);
 	guard_sentence(p->guard, &sentence);
@@ -301,7 +301,6 @@ static void add_guard(const struct watch_loop *p, struct buf *out)
 	add_iso(out, "doubt_until", r.doubting ? r.doubt_until_us : 0);
 	add_iso(out, "brake_until", r.braking ? r.brake_until_us : 0);
 	add_text(out, "brake_ended", r.brake_ended);
-	buf_release(&sentence);
 }
 
 void watch_loop_info(const struct watch_loop *p, struct buf *out)
@@ -405,7 +404,7 @@ void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_
 	}
 	/* What already waits for an operator is not logged at every pass. */
 	bool news = r->found > r->held_before || r->retried;
-	struct buf jobs = BUF_INIT;
+	AUTO_BUF jobs = BUF_INIT;
 	buf_add(&jobs, buf_text(&c->jobs));
 	if (c->more)
 		buf_addf(&jobs, " and %" PRId64 " more", c->more);
@@ -415,7 +414,6 @@ void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_
 	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
 	          LOG_INT("guarded", guarded), LOG_STR("jobs", buf_text(&jobs)),
 	          LOG_INT("took_ms", r->took_us / 1000), LOG_INT("next_check_s", next_ms / 1000));
-	buf_release(&jobs);
 }
 
 /* A label is anybody's text; the name of a field is one word. */
@@ -450,4 +448,88 @@ void cycle_tell_group(const char *group, const struct cycle_part *parts, int n)
 	log_write(total ? LOG_WARN : LOG_DEBUG, total ? "stuck jobs reset" : "no stuck jobs", fields);
 	for (int i = 0; i < named; i++)
 		free(names[i]);
+}
+
+/* ---- learning ---- */
+
+#define EVERY_MS 60000
+#define BRIEF_MS 500 /* that a statement may take: leadership is lost to who is away for longer */
+#define SLOW_MS 3600000 /* between tries where that is not enough */
+
+static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
+{
+	log_event(LOG_WARN, what, LOG_STR("watch", w->name), LOG_STR("because", f->what));
+}
+
+static void observe(struct learning *l, struct store *s, const struct watch *w, int64_t now)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct learned learned;
+	struct failure f = {0};
+	if (w->learn == LEARN_OFF || !runs_known(w) || now < l->learn_ms)
+		return;
+	defib_err err = learn_observe(s, &l->bound.binding, true, &a, &learned, &f);
+	if (err)
+		tell_failure(w, "run times were not observed", &f);
+	else
+		log_event(LOG_DEBUG, "run times observed", LOG_STR("watch", w->name),
+		          LOG_INT("runs", learned.observed));
+	if (err == DEFIB_TIMEOUT)
+		l->learn_ms = now + SLOW_MS;
+}
+
+struct session learning_session(const struct session *session)
+{
+	struct session own = {.options = session->options, .open = session->open};
+	own.options.statement_ms = BRIEF_MS;
+	own.options.lock_ms = BRIEF_MS;
+	own.options.connect_ms = BRIEF_MS;
+	own.options.call_ms = 2 * (int64_t)BRIEF_MS;
+	return own;
+}
+
+void learning_renew(struct learning *l)
+{
+	bound_release(&l->bound);
+	l->bound = (struct bound){0};
+}
+
+void learning_take(struct learning *l, const struct session *session, const struct watch *w,
+                   bool ledger_off)
+{
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	if (ledger_off || now < l->due_ms)
+		return;
+	l->due_ms = now + EVERY_MS;
+	struct session own = learning_session(session);
+	defib_err err = bound_open(&l->bound, &own, w, LEDGER_FIND, &f);
+	if (!err && l->bound.ledger.ready) {
+		err = mistakes_count(own.store, w->name, &l->mistakes, &f);
+		l->counted = l->counted || !err;
+	}
+	if (err)
+		tell_failure(w, "false positives were not counted", &f);
+	else
+		observe(l, own.store, w, now);
+	/* Once a minute it is made anew: kept, it would be half of what a watch takes of memory. */
+	learning_renew(l);
+	session_close(&own);
+}
+
+void learning_info(const struct learning *l, struct buf *out)
+{
+	const struct mistakes *m = &l->mistakes;
+	if (!l->counted)
+		return;
+	buf_addf(out,
+	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
+	         "\"week_recovered\":%lld}",
+	         (long long)m->day.mistakes, (long long)m->day.recoveries, (long long)m->week.mistakes,
+	         (long long)m->week.recoveries);
+}
+
+void learning_release(struct learning *l)
+{
+	bound_release(&l->bound);
 }

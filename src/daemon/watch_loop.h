@@ -7,10 +7,11 @@
 
 #include "base/buf.h"
 #include "daemon/daemon.h"
-#include "daemon/learning.h"
 #include "daemon/readings.h"
 #include "daemon/watch_metrics.h"
+#include "ledger/mistakes.h"
 #include "ledger/overrides.h"
+#include "recover/bound.h"
 #include "recover/guard_told.h"
 
 /*
@@ -39,6 +40,31 @@ struct cycle_part {
 	int64_t recovered;
 };
 void cycle_tell_group(const char *group, const struct cycle_part *parts, int n);
+
+/*
+ * ---- learning ----
+ * How long the runs of a watch take, and how many of its recoveries were mistakes. At most once a
+ * minute, after a pass; nothing that fails here is a failure of the pass.
+ */
+struct learning {
+	struct bound bound;
+	bool counted;
+	struct mistakes mistakes;
+	int64_t due_ms, learn_ms; /* not before: CLOCK_BOOTTIME */
+};
+
+/* A session of its own for a moment, made of the database loop's: it gives up long before that
+ * would. */
+struct session learning_session(const struct session *session);
+void learning_take(struct learning *l, const struct session *session, const struct watch *w,
+                   bool ledger_off);
+/* ,"false_positives":{…}, once they were counted */
+void learning_info(const struct learning *l, struct buf *out);
+/* The watch was read again: what was made of the old one is forgotten, what was counted is not. */
+void learning_renew(struct learning *l);
+void learning_release(struct learning *l);
+
+/* ---- a watch ---- */
 
 struct watch_loop_counts {
 	int64_t passes, failed, found, recovered, held, retried, near_misses, changed;

@@ -3,7 +3,6 @@
 #include "http/api.h"
 
 #include "base/text.h"
-#include "http/uri.h"
 #include "shipped.h"
 #include "view/output.h"
 #include "watch/builtin.h"
@@ -89,7 +88,7 @@ static void find_route(struct api_call *c, const char *method, struct buf *allow
 
 static bool route_found(struct api_call *c, const char *method)
 {
-	struct buf allow = BUF_INIT;
+	AUTO_BUF allow = BUF_INIT;
 	find_route(c, method, &allow);
 	if (!c->route && allow.len) {
 		api_header(c, "Allow", buf_text(&allow));
@@ -97,7 +96,6 @@ static bool route_found(struct api_call *c, const char *method)
 	} else if (!c->route) {
 		api_problem(c, 404, "there is nothing at this address");
 	}
-	buf_release(&allow);
 	return c->route != NULL;
 }
 

@@ -3,7 +3,7 @@
  * many. The answer is that of the command (view/scan.h); where one job was meant and it was
  * not done, a problem says why.
  */
-#include "http/api_handlers.h"
+#include "http/api.h"
 
 #include "base/clock.h"
 #include "base/text.h"

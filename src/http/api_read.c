@@ -5,11 +5,11 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "daemon/heartbeats.h"
-#include "http/api_handlers.h"
+#include "http/api.h"
 #include "insight/story.h"
 #include "life/roster.h"
 #include "recover/evidence.h"
-#include "view/explain.h"
+#include "view/installation.h"
 #include "view/job.h"
 #include "view/output.h"
 #include "view/status.h"
@@ -120,7 +120,8 @@ static bool read_page(struct api_call *c, struct page *p)
 static void add_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
                        bool ledger)
 {
-	struct buf *out = &c->out->body, why = BUF_INIT;
+	struct buf *out = &c->out->body;
+	AUTO_BUF why = BUF_INIT;
 	struct candidate cand;
 	if (!row->judgement.verdict)
 		return;
@@ -129,7 +130,6 @@ static void add_judged(struct api_call *c, const struct watch *seen, const struc
 	json_text(out, "why", buf_text(&why));
 	json_text(out, "remedy", remedy_names[cand.decision.remedy]);
 	json_text(out, "rule", cand.decision.rule);
-	buf_release(&why);
 }
 
 static struct cursor cursor_at(const struct api_call *c, const struct page *p,
@@ -147,7 +147,8 @@ static void add_rest(struct api_call *c, const struct page *p, const struct brow
                      bool more)
 {
 	const struct browse_position *at = more ? &last->at : p->bound.goes_on ? &p->bound.end : NULL;
-	struct buf *out = &c->out->body, cursor = BUF_INIT;
+	struct buf *out = &c->out->body;
+	AUTO_BUF cursor = BUF_INIT;
 	if (at) {
 		struct cursor next = cursor_at(c, p, at);
 		cursor_text(&next, &cursor);
@@ -156,14 +157,14 @@ static void add_rest(struct api_call *c, const struct page *p, const struct brow
 	json_text(out, "next", at ? buf_text(&cursor) : NULL);
 	json_number(out, "examined", p->bound.looked > 0, p->bound.looked);
 	json_number(out, "looked", p->bound.looked > 0, p->bound.looked); /* its old name */
-	buf_release(&cursor);
 }
 
 static void add_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
                      bool ledger)
 {
 	const struct watch *seen = api_seen(c, c->watch);
-	struct buf *out = &c->out->body, cursor = BUF_INIT;
+	struct buf *out = &c->out->body;
+	AUTO_BUF cursor = BUF_INIT;
 	buf_add(out, ",\"jobs\":[");
 	for (int i = 0; i < n; i++) {
 		struct cursor at = cursor_at(c, p, &rows[i].at);
@@ -176,7 +177,6 @@ static void add_jobs(struct api_call *c, const struct page *p, const struct brow
 		buf_addf(out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
 	}
 	buf_add(out, "\n]");
-	buf_release(&cursor);
 }
 
 /* How many there are in all, up to a bound: who asks for it pays for it. */

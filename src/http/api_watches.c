@@ -2,7 +2,7 @@
  * api_watches.c: watches, from memory where the daemon itself knows, and from the database
  * what commands ask there: numbers, run times, explanations, findings, states.
  */
-#include "http/api_handlers.h"
+#include "http/api.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -10,10 +10,9 @@
 #include "insight/tally.h"
 #include "recover/by_hand.h"
 #include "setup/doctor.h"
-#include "view/explain.h"
+#include "view/installation.h"
+#include "view/job.h"
 #include "view/output.h"
-#include "view/override.h"
-#include "view/setup.h"
 #include "view/stats.h"
 #include "view/status.h"
 #include "view/viewer.h"
@@ -304,7 +303,7 @@ static const char *watch_status_word(const struct watch_view *v, const json_t *i
 static void add_board(const struct watch_view *v, struct buf *out)
 {
 	const struct overview_watch *b = v->overview;
-	json_t *info = b && b->info ? json_loads(b->info, 0, NULL) : NULL;
+	json_auto_t *info = b && b->info ? json_loads(b->info, 0, NULL) : NULL;
 	json_bool(out, "leads", b && b->leads);
 	json_text(out, "status", watch_status_word(v, info));
 	json_text(out, "standing", watch_status_word(v, info)); /* its old name */
@@ -315,7 +314,6 @@ static void add_board(const struct watch_view *v, struct buf *out)
 	json_time(out, "last_scan", b && b->passed_us, b ? b->passed_us : 0);
 	json_text(out, "failure", b ? b->failed : NULL);
 	buf_addf(out, ",\"info\":%s", info ? b->info : "null");
-	json_decref(info);
 }
 
 static void add_list(const char *name, const struct text_list *list, struct buf *out)
@@ -422,7 +420,7 @@ void watch_rules_json(const struct watch *w, struct buf *out)
 
 void watch_config_json(const struct watch *w, const struct settings *s, struct buf *out)
 {
-	struct buf prefix = BUF_INIT;
+	AUTO_BUF prefix = BUF_INIT;
 	int from = 0, n = 0;
 	buf_addf(&prefix, "watches.%s.", w->name);
 	while (from < s->nshown && !text_starts(s->shown[from].path, buf_text(&prefix)))
@@ -431,5 +429,4 @@ void watch_config_json(const struct watch *w, const struct settings *s, struct b
 		n++;
 	buf_add(out, ",\"config\":");
 	config_json(s->shown + from, n, out);
-	buf_release(&prefix);
 }

@@ -8,7 +8,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
-#include "http/api_handlers.h"
+#include "http/api.h"
 #include "ledger/events.h"
 #include "life/registry.h"
 #include "life/roster.h"
@@ -52,13 +52,12 @@ const char *json_as_sent(struct api_call *c, const json_t *value)
 		return NULL;
 	/* 0.1 and not 0.10000000000000001, where that is the same number. */
 	char *text = json_dumps(value, flags | JSON_REAL_PRECISION(15));
-	json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	json_auto_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 	if (!json_equal(again, value)) {
 		free(text);
 		text = json_dumps(value, flags);
 	}
 	const char *copy = arena_strdup(&c->arena, text ? text : "null");
-	json_decref(again);
 	free(text);
 	return copy;
 }
@@ -135,12 +134,11 @@ static bool incarnation_remote(struct incarnation *out)
 static bool read_serves(struct api_call *c, const char **serves)
 {
 	const char *names[SERVES_MOST] = {NULL};
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	int n = texts_of(c, "serves", names, SERVES_MOST);
 	for (int i = 0; i < n; i++)
 		buf_addf(&out, "%s%s", i ? "\n" : "", names[i]);
 	*serves = n > 0 ? arena_strdup(&c->arena, buf_text(&out)) : BUILTIN_NAME;
-	buf_release(&out);
 	return n >= 0;
 }
 
@@ -316,13 +314,12 @@ bool worker_secret_make(char out[WORKER_SECRET_BYTES])
 
 defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	char hash[SHA256_HEX];
 	sha256_hex(secret, strlen(secret), hash);
 	struct store_param params[] = {P_INT(worker), P_TEXT(hash)};
 	defib_err err = dialect_exec(s, "UPDATE defib.worker SET secret = $2 WHERE id = $1", params, 2,
 	                             &a, NULL, f);
-	arena_release(&a);
 	return err;
 }
 

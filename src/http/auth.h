@@ -13,7 +13,7 @@
 #ifndef HTTP_AUTH_H
 #define HTTP_AUTH_H
 
-#include "daemon/service.h"
+#include "daemon/settings.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -80,11 +80,10 @@ static void begin(struct event_stream *s, int64_t now_ms)
 
 static void add_id(struct event_stream *s)
 {
-	struct buf id = BUF_INIT;
+	AUTO_BUF id = BUF_INIT;
 	ledger_cursor_text(&s->cursor, &id);
 	if (id.len)
 		buf_addf(&s->out, "id: %s\n", buf_text(&id));
-	buf_release(&id);
 }
 
 /* With the id behind it, so that whoever comes again goes on from here. */
@@ -103,7 +102,7 @@ static void add_event(struct event_stream *s, const char *event, const char *jso
 static void tell_database(struct event_stream *s, int place, enum event_sent now, const char *state,
                           const char *why, int64_t now_ms)
 {
-	struct buf json = BUF_INIT;
+	AUTO_BUF json = BUF_INIT;
 	if (s->sent[place] == now)
 		return;
 	s->sent[place] = now;
@@ -116,19 +115,17 @@ static void tell_database(struct event_stream *s, int place, enum event_sent now
 	}
 	buf_add(&json, "}");
 	add_event(s, "database", buf_text(&json), now_ms);
-	buf_release(&json);
 }
 
 static void tell_gap(struct event_stream *s, const struct ledger_place *p, int64_t from,
                      const char *why, int64_t now_ms)
 {
-	struct buf json = BUF_INIT;
+	AUTO_BUF json = BUF_INIT;
 	buf_add(&json, "{\"database\":");
 	buf_add_json(&json, p->database);
 	buf_addf(&json, ",\"after\":%lld,\"up_to\":%lld,\"because\":\"%s\"}", (long long)from,
 	         (long long)p->id, why);
 	add_event(s, "gap", buf_text(&json), now_ms);
-	buf_release(&json);
 }
 
 const struct ledger_place *event_stream_seen(struct event_stream *s, const char *database,
@@ -259,7 +256,7 @@ static void encode_name(const char *name, struct buf *out)
 static bool parse_place(struct ledger_cursor *c, const char *text, size_t n)
 {
 	const char *equals = memchr(text, '=', n);
-	struct buf name = BUF_INIT, number = BUF_INIT;
+	AUTO_BUF name = BUF_INIT, number = BUF_INIT;
 	int64_t id = -1;
 	bool good = equals && decode_name(text, (size_t)(equals - text), &name);
 	if (good) {
@@ -270,8 +267,6 @@ static bool parse_place(struct ledger_cursor *c, const char *text, size_t n)
 	good = p && p->id < 0; /* named once */
 	if (good)
 		p->id = id;
-	buf_release(&name);
-	buf_release(&number);
 	return good;
 }
 

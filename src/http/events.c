@@ -4,8 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "http/api_handlers.h"
-#include "http/events_inside.h"
+#include "http/api.h"
 #include "ledger/events.h"
 #include "watch/builtin.h"
 
@@ -293,7 +292,7 @@ struct shown_watch {
 static struct shown_watch *look(struct events *e, const struct settings *s, struct arena *a, int *n)
 {
 	struct overview_view view;
-	struct buf json = BUF_INIT;
+	AUTO_BUF json = BUF_INIT;
 	overview_read(e->overview, a, &view);
 	struct shown_watch *all = ARENA_ARRAY(a, struct shown_watch, view.nwatches + 1);
 	*n = 0;
@@ -310,7 +309,6 @@ static struct shown_watch *look(struct events *e, const struct settings *s, stru
 			sent->json = mem_strdup(buf_text(&json));
 		}
 	}
-	buf_release(&json);
 	return all;
 }
 
@@ -331,7 +329,7 @@ static void tell(struct listener *l, int64_t setup, const struct shown_watch *wa
 
 void events_tick(struct events *e)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct live_settings *setup = live_settings_hold(e->setups);
 	int n = 0;
 	const struct shown_watch *watches = look(e, &setup->settings, &a, &n);
@@ -342,7 +340,6 @@ void events_tick(struct events *e)
 	for (struct listener *l = e->first; l; l = l->next)
 		tell(l, number, watches, n, now);
 	pthread_mutex_unlock(&e->lock);
-	arena_release(&a);
 }
 
 void events_tick_release(struct events *e)

@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/test.h"
-#include "http/events_inside.h"
+#include "http/events.h"
 #include "ledger/ledger.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "http/events_inside.h"
+#include "http/events.h"
 #include "ledger/ledger.h"
 #include "store/session.h"
 #include "view/ledger.h"
@@ -64,13 +64,11 @@ static const char *render(struct page *p, const struct settings *s, enum event_s
                           const struct ledger_row *row, const char *database)
 {
 	static const enum role roles[] = {[EVENT_WHOLE] = ROLE_ADMIN, [EVENT_VIEWED] = ROLE_VIEWER};
-	struct buf json = BUF_INIT;
+	AUTO_BUF json = BUF_INIT;
 	const struct watch *w = row->watch ? settings_watch(s, row->watch) : NULL;
 	entry_json(viewer_watch(w, &settings_http(s)->mask, roles[sight], &p->arena), database, row,
 	           &json);
-	const char *text = arena_strdup(&p->arena, buf_text(&json));
-	buf_release(&json);
-	return text;
+	return arena_strdup(&p->arena, buf_text(&json));
 }
 
 static defib_err read_page(struct tailer *t, const struct live_settings *setup, int64_t top,

@@ -52,7 +52,7 @@ static bool has_it(const char *if_none_match, const char *tag)
 /* The one module that is no file: what events are called and do, from their one table. */
 static const char *events_module(struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add(&out, "/* events.js: src/ledger/events.h, as the page calls them. */\n"
 	              "export const EVENTS = {\n");
 	for (const struct event_name *e = event_names; e->name; e++) {
@@ -63,9 +63,7 @@ static const char *events_module(struct arena *a)
 		         e->marks & MARK_CHANGES ? "true" : "false");
 	}
 	buf_add(&out, "};\n");
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(a, buf_text(&out));
 }
 
 static void send_file(struct api_call *c, const char *name)

@@ -133,13 +133,11 @@ static json_t *text_or_null(const char *text)
 
 static json_t *instant(int64_t us)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (us == 0)
 		return json_null();
 	time_iso(us, &text);
-	json_t *value = json_string(buf_text(&text));
-	buf_release(&text);
-	return value;
+	return json_string(buf_text(&text));
 }
 
 static json_t *add_databases(struct api_call *c)

@@ -6,9 +6,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
-#include "http/api_handlers.h"
+#include "http/api.h"
 #include "http/server_inside.h"
-#include "http/uri.h"
 #include "worker/spool_file.h"
 
 #include <assert.h>

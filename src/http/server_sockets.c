@@ -180,7 +180,7 @@ static void allow_files(int64_t connections)
 defib_err server_start(struct http *h, const struct service *s, const struct http_calls *calls,
                        struct failure *f)
 {
-	struct buf certificate = BUF_INIT, key = BUF_INIT;
+	AUTO_BUF certificate = BUF_INIT, key = BUF_INIT;
 	int fd = -1;
 	allow_files(s->max_connections);
 	defib_err err = read_tls(&s->tls, &certificate, &key, f);
@@ -192,8 +192,6 @@ defib_err server_start(struct http *h, const struct service *s, const struct htt
 		close(fd);
 	if (key.data)
 		explicit_bzero(key.data, key.len);
-	buf_release(&certificate);
-	buf_release(&key);
 	address_text(&h->at, h->address, sizeof h->address);
 	snprintf(h->url, sizeof h->url, "%s://%s", h->tls ? "https" : "http", h->address);
 	return err;

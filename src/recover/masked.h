@@ -30,6 +30,8 @@ void secrets_document(struct secrets *s, const struct watch *w, const char *text
 /* Whatever is known of a job. */
 void secrets_facts(struct secrets *s, const struct watch *w, const struct facts *f);
 void secrets_release(struct secrets *s);
+/* AUTO_SECRETS s = {0}; releases itself. */
+#define AUTO_SECRETS AUTO(secrets_release) struct secrets
 /* In what follows `s` may be NULL: no values are known. */
 
 /* A copy with masked columns masked, however deep they stand. */

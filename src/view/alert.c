@@ -98,11 +98,10 @@ void alert_limit_words(const struct alert_rule *r, struct buf *out)
 
 static void add_limit(const struct alert_rule *r, struct buf *out)
 {
-	struct buf words = BUF_INIT;
+	AUTO_BUF words = BUF_INIT;
 	alert_limit_words(r, &words);
 	buf_addf(out, ",\"limit\":%.10g", r->limit);
 	json_text(out, "threshold", words.len ? buf_text(&words) : NULL);
-	buf_release(&words);
 }
 
 void alert_standing_json(const struct alert_settings *s, const struct alert_standing *st,
@@ -209,7 +208,7 @@ void alert_standing_row(struct table *t, const struct alert_standing *st)
 {
 	static const enum color colors[] = {COLOR_NONE, COLOR_YELLOW, COLOR_RED};
 	enum alert_state state = st->row ? st->row->alert.state : STATE_RESOLVED;
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	table_cell(t, COLOR_NONE, st->rule.name);
 	table_cell(t, COLOR_NONE, st->database);
 	table_cell(t, COLOR_NONE, text_eq(st->watch, ALERT_ANY) ? "" : st->watch);
@@ -224,7 +223,6 @@ void alert_standing_row(struct table *t, const struct alert_standing *st)
 		time_iso(st->row->alert.since_us, &text);
 	take_cell(t, COLOR_NONE, &text);
 	table_cell(t, COLOR_NONE, st->row ? st->row->sentence : "");
-	buf_release(&text);
 }
 
 void deliveries_head(struct table *t)
@@ -236,7 +234,7 @@ void deliveries_head(struct table *t)
 
 void delivery_row_text(struct table *t, const char *database, const struct delivery_row *r)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	table_cell(t, COLOR_NONE, r->id);
 	table_cell(t, COLOR_NONE, database);
 	table_cell(t, COLOR_NONE, r->sink);
@@ -247,5 +245,4 @@ void delivery_row_text(struct table *t, const char *database, const struct deliv
 	time_iso(r->ended ? r->ended_us : r->made_us, &text);
 	take_cell(t, COLOR_NONE, &text);
 	table_cell(t, COLOR_NONE, r->answer);
-	buf_release(&text);
 }

@@ -18,11 +18,10 @@ void entry_secrets(const struct watch *w, const struct ledger_row *r, struct sec
 
 void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out)
 {
-	struct secrets secrets = {0};
+	AUTO_SECRETS secrets = {0};
 	entry_secrets(w, r, &secrets);
 	if (r->reason)
 		masked_words(w, &secrets, r->reason, out);
-	secrets_release(&secrets);
 }
 
 void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
@@ -34,22 +33,20 @@ void entry_json(const struct watch *w, const char *database, const struct ledger
 	             {"watch", r->watch}, {"job", r->job},         {"event", r->event},
 	             {"actor", r->actor}, {"verdict", r->verdict}, {"rule", r->rule}},
 	  documents[] = {{"evidence", r->evidence}, {"before", r->before}, {"after", r->after}};
-	struct buf reason = BUF_INIT;
-	struct secrets secrets = {0};
+	AUTO_BUF reason = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
 	entry_secrets(w, r, &secrets);
 	buf_addf(out, "{\"id\":%lld", (long long)r->id);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		json_text(out, texts[i].name, texts[i].text);
 	entry_reason(w, r, &reason);
 	json_text(out, "reason", r->reason ? buf_text(&reason) : NULL);
-	buf_release(&reason);
 	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
 		buf_addf(out, ",\"%s\":", documents[i].name);
 		masked_document(w, &secrets, documents[i].text, out);
 	}
 	json_number(out, "epoch", r->has_epoch, r->epoch);
 	buf_add(out, "}");
-	secrets_release(&secrets);
 }
 
 void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_filter *filter)
@@ -70,11 +67,10 @@ void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_f
 static void json_line(const struct ledger_lines *l, const struct ledger_line *line, struct buf *out)
 {
 	const struct watch *w = settings_watch(l->settings, line->row->watch);
-	struct buf entry = BUF_INIT;
+	AUTO_BUF entry = BUF_INIT;
 	entry_json(w, line->database->name, line->row, &entry);
 	json_visible(out, buf_text(&entry));
 	buf_add(out, "\n");
-	buf_release(&entry);
 }
 
 /* "silent: no sign of life for 2h", or the half that is there. */
@@ -114,7 +110,7 @@ void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, 
                        struct buf *out)
 {
 	const char *cells[LEDGER_COLUMNS];
-	struct buf why = BUF_INIT;
+	AUTO_BUF why = BUF_INIT;
 	for (int i = 0; i < n && !l->json; i++) {
 		cells_of(l, &lines[i], &why, cells);
 		for (int k = 0; k < LEDGER_COLUMNS; k++) {
@@ -138,7 +134,6 @@ void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, 
 		out_padded(out, or_dash(lines[i].row->batch), 0);
 		buf_add(out, "\n");
 	}
-	buf_release(&why);
 }
 
 void entry_words(const struct watch *w, const struct ledger_row *r, struct buf *out)
@@ -164,7 +159,7 @@ static void add_scalar(const json_t *value, struct buf *out)
 static void one_change(const struct watch *w, const char *column, const json_t *was,
                        const json_t *is, struct buf *out)
 {
-	struct buf value = BUF_INIT;
+	AUTO_BUF value = BUF_INIT;
 	buf_addf(out, "%s%s: ", out->len ? ", " : "", column);
 	add_scalar(was, &value);
 	shown_value(w, column, buf_text(&value), out);
@@ -172,20 +167,17 @@ static void one_change(const struct watch *w, const char *column, const json_t *
 	add_scalar(is, &value);
 	buf_add(out, " -> ");
 	shown_value(w, column, buf_text(&value), out);
-	buf_release(&value);
 }
 
 void changes_text(const struct watch *w, const char *was_row, const char *is_row, bool all,
                   struct buf *out)
 {
-	json_t *before = was_row ? json_loads(was_row, JSON_DECODE_ANY, NULL) : NULL;
-	json_t *after = is_row ? json_loads(is_row, JSON_DECODE_ANY, NULL) : NULL;
+	json_auto_t *before = was_row ? json_loads(was_row, JSON_DECODE_ANY, NULL) : NULL;
+	json_auto_t *after = is_row ? json_loads(is_row, JSON_DECODE_ANY, NULL) : NULL;
 	for (void *at = json_object_iter(before); at; at = json_object_iter_next(before, at)) {
 		const char *column = json_object_iter_key(at);
 		const json_t *was = json_object_iter_value(at), *is = json_object_get(after, column);
 		if (is && !json_equal(was, is) && (all || watch_running_names(w, column)))
 			one_change(w, column, was, is, out);
 	}
-	json_decref(before);
-	json_decref(after);
 }

@@ -72,7 +72,7 @@ void out_print(struct buf *out)
 
 void json_visible(struct buf *out, const char *json)
 {
-	struct buf one = BUF_INIT;
+	AUTO_BUF one = BUF_INIT;
 	while (*json) {
 		size_t n = utf8_len(json);
 		n = n ? n : 1;
@@ -88,15 +88,13 @@ void json_visible(struct buf *out, const char *json)
 		}
 		json += n;
 	}
-	buf_release(&one);
 }
 
 void out_json(const char *json)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	json_visible(&out, json);
 	puts(buf_text(&out));
-	buf_release(&out);
 }
 
 void out_count(struct buf *out, int64_t n)
@@ -169,7 +167,7 @@ static int column_width(const struct table *t, int col)
 static void print_row(const struct table *t, const int *widths, int first, bool color,
                       struct buf *out)
 {
-	struct buf cell = BUF_INIT;
+	AUTO_BUF cell = BUF_INIT;
 	size_t end = out->len;
 	for (int col = 0; col < t->ncols; col++) {
 		const char *text = first < 0 ? t->titles[col] : t->cells[first + col];
@@ -186,7 +184,6 @@ static void print_row(const struct table *t, const int *widths, int first, bool 
 	while (out->len > end || (out->len > 0 && out->data[out->len - 1] == ' '))
 		out->data[--out->len] = '\0';
 	buf_add(out, "\n");
-	buf_release(&cell);
 }
 
 void table_print(const struct table *t, bool color, struct buf *out)
@@ -234,9 +231,8 @@ void json_bool(struct buf *out, const char *name, bool value)
 
 void json_time(struct buf *out, const char *name, bool has, int64_t us)
 {
-	struct buf iso = BUF_INIT;
+	AUTO_BUF iso = BUF_INIT;
 	if (has)
 		time_iso(us, &iso);
 	json_text(out, name, has ? buf_text(&iso) : NULL);
-	buf_release(&iso);
 }

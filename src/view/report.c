@@ -86,7 +86,7 @@ static void add_length(struct buf *out, const struct report *r)
 /* "50 % more than in the 7d before (8)" */
 static void add_trend(struct buf *out, const struct report *r, int64_t now, int64_t before)
 {
-	struct buf length = BUF_INIT;
+	AUTO_BUF length = BUF_INIT;
 	add_length(&length, r);
 	if (before == 0 || now == before) {
 		buf_addf(out, before == 0 ? "none in the %s before" : "as many as in the %s before",
@@ -98,7 +98,6 @@ static void add_trend(struct buf *out, const struct report *r, int64_t now, int6
 		add_count(out, before);
 		buf_add(out, ")");
 	}
-	buf_release(&length);
 }
 
 /* ---- lines ---- */
@@ -124,7 +123,7 @@ static void part(struct buf *out, int64_t n, const char *what)
 static void recovered_text(const struct report *r, const struct report_numbers *now,
                            const struct report_numbers *before, struct buf *out)
 {
-	struct buf parts = BUF_INIT;
+	AUTO_BUF parts = BUF_INIT;
 	part(&parts, now->requeued, "requeued");
 	part(&parts, now->retried, "retry scheduled");
 	part(&parts, now->failed, "ended as failed");
@@ -139,7 +138,6 @@ static void recovered_text(const struct report *r, const struct report_numbers *
 	}
 	buf_add(out, "; ");
 	add_trend(out, r, now->recovered, before->recovered);
-	buf_release(&parts);
 }
 
 static void top_text(const struct digest_list *t, struct buf *out)
@@ -178,14 +176,12 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 		add_name(out, w->holds[i].job);
 		buf_addf(out, " since %.10s", w->holds[i].at);
 		if (w->holds[i].reason) {
-			struct secrets secrets = {0};
-			struct buf reason = BUF_INIT;
+			AUTO_SECRETS secrets = {0};
+			AUTO_BUF reason = BUF_INIT;
 			secrets_owner(&secrets, w->watch, w->holds[i].owner);
 			masked_words(w->watch, &secrets, w->holds[i].reason, &reason);
 			buf_add(out, ", ");
 			add_text(out, buf_text(&reason));
-			secrets_release(&secrets);
-			buf_release(&reason);
 		}
 	}
 }
@@ -311,11 +307,10 @@ void report_summary_lines(const struct report *r, struct arena *a, struct report
 
 void report_span(const struct report *r, struct buf *out)
 {
-	struct buf iso = BUF_INIT;
+	AUTO_BUF iso = BUF_INIT;
 	time_iso(r->period.to_us, &iso);
 	add_length(out, r);
 	buf_addf(out, " to %.10s %.5s UTC", buf_text(&iso), buf_text(&iso) + 11);
-	buf_release(&iso);
 }
 
 void report_heading(const struct report_watch *w, struct buf *out)

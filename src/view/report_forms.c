@@ -242,7 +242,7 @@ static void add_watch(const struct form *f, const struct report *r, const struct
                       struct arena *a, struct buf *out)
 {
 	struct report_lines lines;
-	struct buf heading = BUF_INIT;
+	AUTO_BUF heading = BUF_INIT;
 	report_heading(w, &heading);
 	add(out, f->heading);
 	report_write(out, &f->style, buf_text(&heading));
@@ -251,12 +251,11 @@ static void add_watch(const struct form *f, const struct report *r, const struct
 	add_lines(f, &lines, out);
 	if (!w->no_ledger)
 		f->days(w, out);
-	buf_release(&heading);
 }
 
 static void write_document(const struct form *f, const struct report *r, struct buf *out)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct report_lines lines;
 	add(out, f->begin);
 	report_span(r, out);
@@ -266,7 +265,6 @@ static void write_document(const struct form *f, const struct report *r, struct 
 	for (int i = 0; i < r->nwatches; i++)
 		add_watch(f, r, &r->watches[i], &a, out);
 	add(out, f->end);
-	arena_release(&a);
 }
 
 void report_text(const struct report *r, struct buf *out)
@@ -364,10 +362,9 @@ static void add_holds(const struct report_watch *w, struct buf *out)
 		buf_add_json(out, w->holds[i].job);
 		json_text(out, "at", w->holds[i].at);
 		json_text(out, "cause", w->holds[i].cause);
-		struct secrets secrets = {0};
+		AUTO_SECRETS secrets = {0};
 		secrets_owner(&secrets, w->watch, w->holds[i].owner);
 		masked_member(w->watch, &secrets, "reason", w->holds[i].reason, out);
-		secrets_release(&secrets);
 		buf_add(out, "}");
 	}
 	buf_add(out, "]");

@@ -28,7 +28,7 @@ static void add_key(struct buf *out, const struct watch *w, const struct facts *
 
 void scan_job_json(const struct watch *w, const struct candidate *c, struct buf *out)
 {
-	struct buf owner = BUF_INIT;
+	AUTO_BUF owner = BUF_INIT;
 	buf_add(out, "{\"key\":");
 	add_key(out, w, &c->facts);
 	json_text(out, "verdict", verdict_names[c->judgement.verdict]);
@@ -48,7 +48,6 @@ void scan_job_json(const struct watch *w, const struct candidate *c, struct buf 
 	if (c->refusal)
 		json_text(out, "refusal", c->refusal);
 	buf_add(out, "}");
-	buf_release(&owner);
 }
 
 void scan_counts_json(int64_t running, int64_t found, const int64_t *outcomes, struct buf *out)
@@ -102,12 +101,11 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 
 void candidate_words(const struct watch *w, const struct candidate *c, struct buf *out)
 {
-	struct buf change = BUF_INIT;
+	AUTO_BUF change = BUF_INIT;
 	add_shown(w, c, out);
 	changes_text(w, c->before, c->after, false, &change);
 	if (change.len)
 		buf_addf(out, "%s%s", out->len ? "  " : "", buf_text(&change));
-	buf_release(&change);
 }
 
 static enum color outcome_color(enum outcome o, bool fix)
@@ -119,7 +117,7 @@ static enum color outcome_color(enum outcome o, bool fix)
 
 void scan_job_row(struct scan_rows *r, const struct watch *w, const struct candidate *c)
 {
-	struct buf because = BUF_INIT, detail = BUF_INIT, action = BUF_INIT;
+	AUTO_BUF because = BUF_INIT, detail = BUF_INIT, action = BUF_INIT;
 	r->seen++;
 	if (r->n < SCAN_ROWS_MAX) {
 		evidence_sentence(&c->judgement, &because);
@@ -134,9 +132,6 @@ void scan_job_row(struct scan_rows *r, const struct watch *w, const struct candi
 			arena_strdup(&r->arena, buf_text(&detail)),  c->outcome,
 		};
 	}
-	buf_release(&because);
-	buf_release(&detail);
-	buf_release(&action);
 }
 
 void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
@@ -150,7 +145,7 @@ void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
 	}
 	for (int i = 0; i < r->n; i++) {
 		const struct scan_row *row = &r->items[i];
-		struct buf word = BUF_INIT;
+		AUTO_BUF word = BUF_INIT;
 		buf_add(out, "  ");
 		out_padded(out, row->job, job);
 		out_padded(&word, row->verdict, 7);
@@ -163,7 +158,6 @@ void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
 		buf_add(out, row->detail[0] ? "  " : "");
 		out_padded(out, row->detail, 0);
 		buf_add(out, "\n");
-		buf_release(&word);
 	}
 	if (r->seen > r->n) {
 		buf_add(out, "  … and ");
@@ -175,10 +169,9 @@ void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
 void scan_head_text(const struct watch *w, const struct database *d, const struct scan_result *s,
                     bool fix, bool color, struct buf *out)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	buf_addf(&name, "%s/%s", d->name, w->name);
 	out_color(out, color, COLOR_BOLD, buf_text(&name));
-	buf_release(&name);
 	buf_add(out, ": ");
 	int64_t stuck = s->stuck > s->found ? s->stuck : s->found;
 	if (stuck == 0 && !s->failure.code)
@@ -240,7 +233,7 @@ void act_detail(const struct watch *w, const struct candidate *c, struct buf *ou
 void act_job_json(const struct watch *w, const struct candidate *c, enum outcome good,
                   struct buf *out)
 {
-	struct buf job = BUF_INIT, detail = BUF_INIT;
+	AUTO_BUF job = BUF_INIT, detail = BUF_INIT;
 	job_qualified(w, c->facts.job, &job);
 	act_detail(w, c, &detail);
 	buf_add(out, "{\"job\":");
@@ -250,8 +243,6 @@ void act_job_json(const struct watch *w, const struct candidate *c, enum outcome
 	masked_member(w, NULL, "refusal", c->refusal, out);
 	masked_member(w, NULL, "warning", c->refusal ? NULL : c->warning, out);
 	buf_add(out, "}");
-	buf_release(&job);
-	buf_release(&detail);
 }
 
 void act_group_end_json(const struct by_hand_result *r, struct buf *out)
@@ -299,7 +290,7 @@ void act_job_text(const struct act_words *r, const struct watch *w, const struct
                   bool color, struct buf *out)
 {
 	bool good = c->outcome == act_good(r);
-	struct buf part = BUF_INIT;
+	AUTO_BUF part = BUF_INIT;
 	job_qualified(w, c->facts.job, &part);
 	buf_add(out, "  ");
 	out_padded(out, buf_text(&part), 0);
@@ -319,13 +310,12 @@ void act_job_text(const struct act_words *r, const struct watch *w, const struct
 	act_detail(w, c, &part);
 	buf_add(out, part.len ? "  " : "");
 	out_padded(out, buf_text(&part), 0);
-	buf_release(&part);
 }
 
 void act_counts_text(const struct act_words *r, const struct watch *w, const struct database *d,
                      const struct by_hand_result *result, struct buf *out)
 {
-	struct buf counts = BUF_INIT;
+	AUTO_BUF counts = BUF_INIT;
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		if (result->outcomes[i]) {
 			buf_add(&counts, counts.len ? ", " : "");
@@ -335,5 +325,4 @@ void act_counts_text(const struct act_words *r, const struct watch *w, const str
 		}
 	if (counts.len)
 		buf_addf(out, "%s/%s: %s\n", d->name, w->name, buf_text(&counts));
-	buf_release(&counts);
 }

@@ -112,18 +112,17 @@ static void line(struct buf *out, const char *name, const char *text)
 /* A number that is not there, and why. */
 static void missing(struct buf *out, const char *name, const struct failure *f)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (f->code == DEFIB_TIMEOUT)
 		buf_add(&text, "not counted: it took longer than statement_timeout allows");
 	else
 		buf_addf(&text, "not counted: %s", f->what);
 	line(out, name, buf_text(&text));
-	buf_release(&text);
 }
 
 static void state_lines(const struct watch *w, const struct tally *t, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (t->states_failed.code) {
 		missing(out, "by state", &t->states_failed);
 		return;
@@ -136,12 +135,11 @@ static void state_lines(const struct watch *w, const struct tally *t, struct buf
 	}
 	if (t->nstates)
 		line(out, "by state", buf_text(&text));
-	buf_release(&text);
 }
 
 static void stuck_lines(const struct tally *t, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	int64_t all = t->stuck_total - t->held_running;
 	if (t->stuck_failed.code) {
 		missing(out, "stuck now", &t->stuck_failed);
@@ -167,34 +165,31 @@ static void stuck_lines(const struct tally *t, struct buf *out)
 	}
 	buf_add(&text, n ? ")" : "");
 	line(out, "stuck now", buf_text(&text));
-	buf_release(&text);
 }
 
 static void lately(struct buf *out, const char *name, const struct tally_event *e)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	out_count(&text, e->day);
 	buf_add(&text, " in 24 hours, ");
 	out_count(&text, e->week);
 	buf_add(&text, " in 7 days");
 	line(out, name, buf_text(&text));
-	buf_release(&text);
 }
 
 static void mistake_line(const struct mistakes *m, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	mistakes_words(m->day.mistakes, m->day.recoveries, &text);
 	buf_add(&text, " in 24 hours, ");
 	mistakes_words(m->week.mistakes, m->week.recoveries, &text);
 	buf_add(&text, " in 7 days");
 	line(out, "false positives", buf_text(&text));
-	buf_release(&text);
 }
 
 static void ledger_rows(const struct tally *t, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (t->ledger_failed.code) {
 		missing(out, "ledger", &t->ledger_failed);
 		return;
@@ -209,12 +204,11 @@ static void ledger_rows(const struct tally *t, struct buf *out)
 	mistake_line(&t->mistakes, out);
 	for (int i = 0; i < t->nevents; i++)
 		lately(out, t->events[i].name, &t->events[i]);
-	buf_release(&text);
 }
 
 static void end_lines(const struct tally *t, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (t->ends_failed.code) {
 		missing(out, "durations", &t->ends_failed);
 		return;
@@ -238,13 +232,12 @@ static void end_lines(const struct tally *t, struct buf *out)
 		buf_add(&text, " measured)");
 		line(out, "duration", buf_text(&text));
 	}
-	buf_release(&text);
 }
 
 void tally_text(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
                 bool color, struct buf *out)
 {
-	struct buf title = BUF_INIT;
+	AUTO_BUF title = BUF_INIT;
 	buf_addf(&title, "%s/%s", d->name, w->name);
 	out_color(out, color, COLOR_BOLD, buf_text(&title));
 	buf_add(out, "\n");
@@ -255,7 +248,6 @@ void tally_text(const struct watch *w, const struct database *d, bool ledger, co
 		ledger_rows(t, out);
 	else
 		line(out, "ledger", "none yet: nothing was recovered");
-	buf_release(&title);
 }
 
 /* ---- run times ---- */
@@ -277,7 +269,7 @@ const char *learned_name(const struct watch *w, const struct learned_kind *k)
 static void json_kind(const struct watch *w, const struct learned_kind *k, bool first,
                       struct buf *out)
 {
-	struct buf sentence = BUF_INIT;
+	AUTO_BUF sentence = BUF_INIT;
 	struct suggestion s;
 	suggest(w, k->kind, &k->times, &s);
 	suggestion_sentence(&s, learned_name(w, k), &sentence);
@@ -293,7 +285,6 @@ static void json_kind(const struct watch *w, const struct learned_kind *k, bool 
 	json_seconds(out, "suggestion_s", s.has_us, s.us);
 	json_text(out, "sentence", buf_text(&sentence));
 	buf_add(out, "}");
-	buf_release(&sentence);
 }
 
 void learned_json(const struct watch *w, const struct database *d, const struct learned *l,
@@ -317,17 +308,16 @@ void learned_json(const struct watch *w, const struct database *d, const struct 
 
 static void duration_cell(struct table *t, bool has, int64_t us)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (has)
 		duration_text(us, &text);
 	table_cell(t, COLOR_NONE, buf_text(&text));
-	buf_release(&text);
 }
 
 static void kind_row(struct table *t, const struct watch *w, const struct learned_kind *k,
                      const struct suggestion *s)
 {
-	struct buf n = BUF_INIT;
+	AUTO_BUF n = BUF_INIT;
 	out_count(&n, (int64_t)(s->n + 0.5));
 	table_cell(t, COLOR_NONE, learned_name(w, k));
 	table_cell(t, COLOR_NONE, buf_text(&n));
@@ -337,14 +327,13 @@ static void kind_row(struct table *t, const struct watch *w, const struct learne
 	duration_cell(t, true, s->longest_us);
 	duration_cell(t, s->has_today, s->today_us);
 	duration_cell(t, s->has_us, s->us);
-	buf_release(&n);
 }
 
 static void print_kinds(const struct watch *w, const struct learned *l, bool color, struct buf *out)
 {
 	static const char *const titles[] = {"KIND", "RUNS",    "P50",   "P95",
 	                                     "P99",  "LONGEST", "TODAY", "SUGGESTED"};
-	struct buf sentences = BUF_INIT;
+	AUTO_BUF sentences = BUF_INIT;
 	struct table t;
 	table_init(&t);
 	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
@@ -364,13 +353,12 @@ static void print_kinds(const struct watch *w, const struct learned *l, bool col
 		buf_add(out, "no run has finished yet\n");
 	buf_add(out, buf_text(&sentences));
 	table_release(&t);
-	buf_release(&sentences);
 }
 
 void learned_text(const struct watch *w, const struct database *d, const struct learned *l,
                   bool color, struct buf *out)
 {
-	struct buf title = BUF_INIT;
+	AUTO_BUF title = BUF_INIT;
 	buf_addf(&title, "%s/%s", d->name, w->name);
 	out_color(out, color, COLOR_BOLD, buf_text(&title));
 	buf_add(out, "\n");
@@ -383,5 +371,4 @@ void learned_text(const struct watch *w, const struct database *d, const struct 
 		         LEARN_ROWS);
 	if (l && l->not_kept.code)
 		buf_addf(out, "not stored: %s\n", l->not_kept.what);
-	buf_release(&title);
 }

@@ -10,9 +10,10 @@
 #include "recover/masked.h"
 #include "view/job.h"
 #include "view/output.h"
-#include "view/override.h"
 #include "view/viewer.h"
 #include "watch/compile.h"
+
+#include <assert.h>
 
 const char *const watch_status_names[] = {
 #define X(id, name, trouble, words) name,
@@ -349,7 +350,7 @@ static void add_total(const struct watch_status *st, struct buf *text)
 /* Overrides, and the watch's own hours, which the leader only stores as a factor. */
 static void override_lines(const struct watch_status *st, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	double factor = json_number_value(json_object_get(st->led.info, "factor")), said = 1;
 	for (int i = 0; i < st->noverrides; i++) {
 		const struct override *t = st->overrides[i];
@@ -369,7 +370,6 @@ static void override_lines(const struct watch_status *st, struct buf *out)
 	         factor);
 	if (factor > said && st->is != WATCH_STATUS_NO_LEADER)
 		line(out, "raised", &text);
-	buf_release(&text);
 }
 
 void watch_status_text(const struct watch_status *st, bool color, struct buf *out)
@@ -384,7 +384,7 @@ void watch_status_text(const struct watch_status *st, bool color, struct buf *ou
 		{"brake", add_brake},     {"suspects", add_suspects}, {"waiting", add_waiting},
 		{"so far", add_total},    {"mistakes", add_false},
 	};
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_addf(&text, "%s/%s", st->database, st->watch);
 	out_color(out, color, COLOR_BOLD, buf_text(&text));
 	buf_add(out, ": ");
@@ -397,7 +397,6 @@ void watch_status_text(const struct watch_status *st, bool color, struct buf *ou
 			line(out, lines[i].name, &text);
 	}
 	override_lines(st, out);
-	buf_release(&text);
 }
 
 static void json_leader(const struct watch_status *st, struct buf *out)
@@ -427,7 +426,7 @@ static void json_attached(const struct watch_status *st, struct buf *out)
 
 void watch_status_json(const struct watch_status *st, struct buf *out)
 {
-	struct buf overrides = BUF_INIT;
+	AUTO_BUF overrides = BUF_INIT;
 	buf_add(out, "{\"watch\":");
 	buf_add_json(out, st->watch);
 	json_text(out, "database", st->database);
@@ -446,114 +445,152 @@ void watch_status_json(const struct watch_status *st, struct buf *out)
 	/* `told` is the old name of `overrides`. */
 	buf_addf(out, ",\"overrides\":[%s],\"told\":[%s],\"info\":%s}", buf_text(&overrides),
 	         buf_text(&overrides), st->led.info ? st->led.status->info : "null");
-	buf_release(&overrides);
 }
 
-/* What retention keeps and has removed in one database; nothing where there is nothing. */
-void retention_text(const struct database *d, const struct retention_state *st, struct buf *out)
+/* ---- operator overrides ---- */
+
+defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
+                       struct arena *a, struct override_answer *out, struct failure *f)
 {
-	for (int i = 0; i < RETENTION_COUNT; i++) {
-		const struct retention_kept *k = &st->kept[i];
-		if (k->rows <= 0 && k->removed <= 0)
-			continue;
-		buf_addf(out, "  kept         %s: ", d->name);
-		out_count(out, k->rows);
-		buf_addf(out, " %s kept", retention_words[i]);
-		if (k->oldest_us >= 0) {
-			buf_add(out, ", the oldest ");
-			duration_text(k->oldest_us / US_PER_S * US_PER_S, out);
-			buf_add(out, " old");
-		}
-		buf_add(out, "; ");
-		out_count(out, k->removed);
-		buf_add(out, " removed so far\n");
-	}
+	struct override *all = NULL;
+	int n = 0;
+	bool there;
+	*out = (struct override_answer){.watch = said->watch, .name = said->name};
+	defib_err err = told_open(s, "setting", true, &there, f);
+	if (!err)
+		err = override_say(s, said, for_us, f);
+	if (!err)
+		err = override_read(s, a, &all, &n, f);
+	for (int i = 0; !err && i < n; i++)
+		if (text_eq(all[i].watch, said->watch) && text_eq(all[i].name, said->name))
+			out->in_force = &all[i];
+	return err;
 }
 
-void retention_json(const struct database *d, const struct retention_state *st, struct buf *out)
+static const struct override *set_for_all(const struct override *all, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(all[i].name, name) && text_eq(all[i].watch, "*"))
+			return &all[i];
+	return NULL;
+}
+
+static defib_err clear_one(struct store *s, struct override_answer *w, const char *watch,
+                           const char *name, struct failure *f)
+{
+	*w = (struct override_answer){.watch = watch, .name = name};
+	return override_take_back(s, watch, name, &w->was, f);
+}
+
+defib_err override_clear(struct store *s, const char *watch, const char *name, struct arena *a,
+                         struct override_answer **out, int *n, const struct override **still,
+                         struct failure *f)
+{
+	struct override *all = NULL;
+	int nall = 0;
+	bool there, every = text_eq(watch, "*");
+	*still = NULL;
+	*n = 1;
+	defib_err err = told_open(s, "setting", false, &there, f);
+	if (!err && there)
+		err = override_read(s, a, &all, &nall, f);
+	*out = ARENA_ARRAY(a, struct override_answer, nall + 1);
+	(*out)[0] = (struct override_answer){.watch = watch, .name = name};
+	if (err || !there)
+		return err;
+	err = clear_one(s, *out, watch, name, f);
+	if (!every)
+		*still = set_for_all(all, nall, name);
+	for (int i = 0; !err && every && i < nall; i++)
+		if (text_eq(all[i].name, name) && !text_eq(all[i].watch, "*"))
+			err = clear_one(s, &(*out)[(*n)++], all[i].watch, name, f);
+	return err;
+}
+
+void override_answer_json(const struct database *d, const struct override_answer *w,
+                          struct buf *out)
 {
 	buf_add(out, "{\"database\":");
 	buf_add_json(out, d->name);
-	buf_addf(out, ",\"last_round_s\":%.3f,\"kept\":{", (double)st->ago_us / 1e6);
-	for (int i = 0; i < RETENTION_COUNT; i++) {
-		const struct retention_kept *k = &st->kept[i];
-		buf_addf(out, "%s\"%s\":{\"rows\":%lld,\"removed\":%lld,\"oldest_s\":", i ? "," : "",
-		         retention_names[i], (long long)(k->rows > 0 ? k->rows : 0), (long long)k->removed);
-		if (k->oldest_us >= 0)
-			buf_addf(out, "%.3f}", (double)k->oldest_us / 1e6);
-		else
-			buf_add(out, "null}");
+	if (w->in_force) {
+		AUTO_BUF override = BUF_INIT;
+		override_json(w->in_force, &override);
+		/* `told` is the old name of `override`. */
+		buf_addf(out, ",\"in_force\":true,\"override\":%s,\"told\":%s", buf_text(&override),
+		         buf_text(&override));
+	} else {
+		json_text(out, "watch", w->watch);
+		json_text(out, "name", w->name);
+		json_text(out, "word", w->name); /* its old name */
+		json_bool(out, "in_force", false);
+		json_bool(out, "was", w->was);
 	}
-	buf_add(out, "}}");
+	buf_add(out, "}");
 }
 
-/* ---- workers ---- */
-
-/* The lines as an array; null where they are not known. */
-static void add_serves(const char *serves, struct buf *out)
+void override_answers_json(const char *answers, struct buf *out)
 {
-	buf_add(out, serves ? ",\"serves\":[" : ",\"serves\":null");
-	for (int n = 0; serves && *serves; n++) {
-		size_t len = strcspn(serves, "\n");
-		char *name = strndup(serves, len);
-		buf_add(out, n ? "," : "");
-		buf_add_json(out, name ? name : "");
-		free(name);
-		serves += len + (serves[len] == '\n');
-	}
-	buf_add(out, serves ? "]" : "");
+	/* `words` is the old name of `overrides`. */
+	buf_addf(out, "{\"overrides\":[%s],\"words\":[%s]}\n", answers, answers);
 }
 
-void worker_json(const struct roster_row *w, enum role role, struct arena *a, struct buf *out)
+void moment_text(int64_t us, struct buf *out)
 {
-	bool process = w->known && role >= ROLE_OPERATOR;
-	buf_addf(out, "{\"id\":%lld", (long long)w->id);
-	json_text(out, "name", viewer_text(w->name, role, a));
-	json_text(out, "host", w->known ? viewer_text(w->who.host, role, a) : NULL);
-	json_number(out, "pid", process, w->who.pid);
-	json_text(out, "state", w->state);
-	json_bool(out, "expired", w->expired);
-	json_time(out, "started_at", true, w->started_us);
-	json_time(out, "renewed_at", true, w->renewed_us);
-	json_time(out, "expires_at", true, w->expires_us);
-	json_seconds(out, "lease_s", true, w->lease_us);
-	json_time(out, "ended_at", w->has_ended, w->ended_us);
-	json_text(out, "cause", w->cause);
-	json_number(out, "holding", true, w->holding);
-	add_serves(w->serves, out);
-	buf_add(out, ",\"info\":");
-	masked_document(NULL, NULL, w->info, out);
+	AUTO_BUF iso = BUF_INIT;
+	time_iso(us, &iso);
+	assert(iso.len >= 19);
+	buf_addf(out, "%.19sZ", buf_text(&iso));
 }
 
-void worker_spool_text(const struct database *d, const char *name, const json_t *spool,
-                       struct buf *out)
+void override_text(const struct override *t, struct buf *out)
 {
-	int64_t aside = json_integer_value(json_object_get(spool, "set_aside"));
-	const char *why = json_string_value(json_object_get(spool, "why"));
-	const char *unserved = json_string_value(json_object_get(spool, "unserved"));
-	struct buf text = BUF_INIT;
-	if (aside) {
-		out_count(&text, aside);
-		buf_addf(&text, " result%s set aside, the database refuses to record %s: %s",
-		         aside == 1 ? " is" : "s are", aside == 1 ? "it" : "them", why ? why : "?");
+	buf_addf(out, "by %s at ", t->actor);
+	moment_text(t->at_us, out);
+	buf_add(out, text_eq(t->watch, "*") ? ", for all watches" : "");
+	if (t->until_us) {
+		buf_add(out, ", until ");
+		moment_text(t->until_us, out);
+	} else {
+		buf_add(out, ", until it is cleared");
 	}
-	if (unserved)
-		buf_addf(&text, "%sresults in its spool wait for a worker that serves %s",
-		         aside ? "; " : "", unserved);
-	buf_addf(out, "  worker       %s: %s: ", d->name, name);
+	if (t->reason)
+		buf_addf(out, ", because: %s", t->reason);
+}
+
+static void add_pause_line(const struct override *t, const char *watch, struct buf *out)
+{
+	AUTO_BUF text = BUF_INIT;
+	buf_addf(&text, "recovery of %s is paused ", watch);
+	override_text(t, &text);
 	out_padded(out, buf_text(&text), 0);
 	buf_add(out, "\n");
-	buf_release(&text);
 }
 
-void worker_spool_json(const struct database *d, const char *name, const json_t *spool,
-                       struct buf *out)
+void pause_line(struct store *s, const char *watch, struct buf *out)
 {
-	char *text = json_dumps(spool, JSON_COMPACT);
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, d->name);
-	buf_add(out, ",\"worker\":");
-	buf_add_json(out, name);
-	buf_addf(out, ",\"spool\":%s}", text ? text : "{}");
-	free(text);
+	AUTO_ARENA a = ARENA_INIT;
+	struct failure ignored = {0};
+	struct override *all = NULL;
+	bool there = false;
+	int n = 0;
+	if (told_open(s, "setting", false, &there, &ignored) == DEFIB_OK && there &&
+	    override_read(s, &a, &all, &n, &ignored) == DEFIB_OK)
+		for (int i = 0; i < n; i++)
+			if (text_eq(all[i].name, "pause") &&
+			    (text_eq(all[i].watch, watch) || text_eq(all[i].watch, "*")))
+				add_pause_line(&all[i], watch, out);
+}
+
+void override_json(const struct override *t, struct buf *out)
+{
+	buf_add(out, "{\"name\":");
+	buf_add_json(out, t->name);
+	json_text(out, "word", t->name); /* its old name */
+	json_text(out, "watch", t->watch);
+	json_text(out, "value", t->value);
+	json_text(out, "actor", t->actor);
+	json_text(out, "reason", t->reason);
+	json_time(out, "at", t->at_us != 0, t->at_us);
+	json_time(out, "until", t->until_us != 0, t->until_us);
+	buf_add(out, "}");
 }

@@ -2,17 +2,14 @@
  * status.h: the state of one watch, from what its leader wrote, who leads and what operators
  * have set, as it is stored in the database: it can be read from any host without a
  * connection to the daemon, and a daemon that is gone shows as well as one that runs.
- * Also the workers of the registry.
  */
 #ifndef VIEW_STATUS_H
 #define VIEW_STATUS_H
 
 #include "alert/states.h"
-#include "ledger/retention.h"
-#include "life/roster.h"
+#include "ledger/overrides.h"
 #include "recover/attach.h"
 #include "recover/leader_status.h"
-#include "view/viewer.h"
 #include "watch/settings.h"
 
 #include <jansson.h>
@@ -80,19 +77,48 @@ void watch_status_text(const struct watch_status *st, bool color, struct buf *ou
 
 /* An object, whole. */
 void watch_status_json(const struct watch_status *st, struct buf *out);
-/* What retention keeps and has removed in one database: an object, and lines. */
-void retention_json(const struct database *d, const struct retention_state *st, struct buf *out);
-void retention_text(const struct database *d, const struct retention_state *st, struct buf *out);
 
-/* ---- workers ---- */
+/*
+ * ---- operator overrides ----
+ * Pause, raise or override, set or cleared, for the commands and for their HTTP routes. It is
+ * stored in the database; the daemon that leads the watch, now or after a restart, reads it within
+ * about a second.
+ */
 
-/* An object that is still open. A viewer sees neither whole names nor processes. */
-void worker_json(const struct roster_row *w, enum role role, struct arena *a, struct buf *out);
+/* What was done for one watch, or for all of them ("*"). */
+struct override_answer {
+	const char *watch, *name;
+	const struct override *in_force; /* NULL: it was cleared … */
+	bool was;                        /* … and there was one */
+};
 
-/* Results that a worker keeps because the database refuses them: an object, and a line. */
-void worker_spool_json(const struct database *d, const char *name, const json_t *spool,
-                       struct buf *out);
-void worker_spool_text(const struct database *d, const char *name, const json_t *spool,
-                       struct buf *out);
+/* Set it for `for_us` (0: until it is cleared). */
+MUST_CHECK defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
+                                  struct arena *a, struct override_answer *out, struct failure *f);
+/*
+ * Clear it: of one watch, or of all and then of each. *still is one that is set for all
+ * watches and so for the one too: it cannot be cleared for a single watch. NULL: none.
+ */
+MUST_CHECK defib_err override_clear(struct store *s, const char *watch, const char *name,
+                                    struct arena *a, struct override_answer **out, int *n,
+                                    const struct override **still, struct failure *f);
+/* An object, whole. */
+void override_answer_json(const struct database *d, const struct override_answer *w,
+                          struct buf *out);
+/* The document around the objects, which are separated by commas. */
+void override_answers_json(const char *answers, struct buf *out);
+
+/* "2026-01-02T03:04:05Z": people need no milliseconds. */
+void moment_text(int64_t us, struct buf *out);
+/* "by cli:anna at … until …, because …" */
+void override_text(const struct override *t, struct buf *out);
+/*
+ * A line for who looks at jobs of a watch: that nothing of it is given back, because recovery is
+ * paused. Nothing where it is not, or where that cannot be read.
+ */
+void pause_line(struct store *s, const char *watch, struct buf *out);
+
+/* Objects, whole. */
+void override_json(const struct override *t, struct buf *out);
 
 #endif

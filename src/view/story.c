@@ -8,7 +8,6 @@
 #include "recover/evidence.h"
 #include "recover/held.h"
 #include "recover/masked.h"
-#include "view/explain.h"
 #include "view/job.h"
 #include "view/ledger.h"
 #include "view/output.h"
@@ -27,7 +26,7 @@ static void json_document(const struct watch *w, const struct secrets *s, const 
 static void add_row(const struct watch *w, const struct story *s, const struct secrets *secrets,
                     struct buf *out)
 {
-	struct buf value = BUF_INIT;
+	AUTO_BUF value = BUF_INIT;
 	buf_add(out, ",\"row\":{");
 	for (int i = 0; i < s->ncolumns; i++) {
 		buf_add(out, i ? "," : "");
@@ -42,7 +41,6 @@ static void add_row(const struct watch *w, const struct story *s, const struct s
 			buf_add(out, "null");
 	}
 	buf_add(out, "}");
-	buf_release(&value);
 }
 
 static void add_steps(const struct watch *w, const struct story *s, const struct secrets *secrets,
@@ -139,8 +137,8 @@ void story_json(const struct watch *w, const struct database *d, const struct st
                 const struct candidate *cand, struct buf *out)
 {
 	static const char *const moments[] = {"created_at", "started_at", "finished_at"};
-	struct buf sentence = BUF_INIT;
-	struct secrets secrets = {0};
+	AUTO_BUF sentence = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
 	bool stuck = cand->judgement.verdict != VERDICT_NONE;
 	story_sentence(w, s, cand, &sentence);
 	browsed_json(w, d, &s->row, out);
@@ -160,8 +158,6 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 	claim_json(&s->claim, s->has_claim, out);
 	add_entries(w, s, &secrets, out);
 	buf_add(out, "}");
-	secrets_release(&secrets);
-	buf_release(&sentence);
 }
 
 /* ---- the sentence */
@@ -265,7 +261,7 @@ static void last_entry(const struct watch *w, const struct story *s, struct buf 
 /* An attempt failed and another follows: the job itself has not. */
 static void waiting_sentence(const struct watch *w, const struct story *s, struct buf *out)
 {
-	struct buf attempts = BUF_INIT;
+	AUTO_BUF attempts = BUF_INIT;
 	attempts_words(&s->row.facts, &attempts);
 	buf_add(out, "waits for its retry");
 	if (attempts.len)
@@ -276,12 +272,11 @@ static void waiting_sentence(const struct watch *w, const struct story *s, struc
 	}
 	add_error(w, s, "; its last error: ", out);
 	last_entry(w, s, out);
-	buf_release(&attempts);
 }
 
 static void resting_sentence(const struct watch *w, const struct story *s, struct buf *out)
 {
-	struct buf ago = BUF_INIT;
+	AUTO_BUF ago = BUF_INIT;
 	bool ended = s->has[MOMENT_FINISHED];
 	if (ended)
 		when_text(s->at_us[MOMENT_FINISHED], s->row.facts.now_us, &ago);
@@ -301,7 +296,6 @@ static void resting_sentence(const struct watch *w, const struct story *s, struc
 		add_error(w, s, "; its last error: ", out);
 	if (!ended)
 		last_entry(w, s, out);
-	buf_release(&ago);
 }
 
 static void whole_sentence(const struct watch *w, const struct story *s,
@@ -343,13 +337,11 @@ void story_secrets(const struct watch *w, const struct story *s, struct secrets 
 void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
                     struct buf *out)
 {
-	struct secrets secrets = {0};
-	struct buf plain = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
+	AUTO_BUF plain = BUF_INIT;
 	story_secrets(w, s, &secrets);
 	whole_sentence(w, s, cand, &plain);
 	masked_words(w, &secrets, buf_text(&plain), out);
-	secrets_release(&secrets);
-	buf_release(&plain);
 }
 
 #define VALUE_MAX 400
@@ -373,16 +365,15 @@ static int by_time(const void *a, const void *b)
 
 static struct happening happened(struct story_sheet *x, int64_t us, const char *what)
 {
-	struct buf iso = BUF_INIT;
+	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
 	struct happening h = {arena_strdup(x->arena, buf_text(&iso)), what, NULL};
-	buf_release(&iso);
 	return h;
 }
 
 static const char *started_words(struct story_sheet *x)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	const struct facts *f = &x->story.row.facts;
 	buf_add(&text, "started");
 	if (f->has_attempts) {
@@ -393,14 +384,12 @@ static const char *started_words(struct story_sheet *x)
 		buf_add(&text, ", worker ");
 		shown_owner(x->watch, f->owner, &text);
 	}
-	const char *words = arena_strdup(x->arena, buf_text(&text));
-	buf_release(&text);
-	return words;
+	return arena_strdup(x->arena, buf_text(&text));
 }
 
 static const char *step_words(struct story_sheet *x, const struct story_step *s)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_addf(&text, "step %s: %s", s->name, s->state);
 	if (s->has_started) {
 		buf_add(&text, ", took ");
@@ -410,14 +399,12 @@ static const char *step_words(struct story_sheet *x, const struct story_step *s)
 		buf_add(&text, ": ");
 		masked_words(x->watch, NULL, s->error, &text);
 	}
-	const char *words = arena_strdup(x->arena, buf_text(&text));
-	buf_release(&text);
-	return words;
+	return arena_strdup(x->arena, buf_text(&text));
 }
 
 static const char *entry_line(struct story_sheet *x, const struct ledger_row *r)
 {
-	struct buf text = BUF_INIT, change = BUF_INIT;
+	AUTO_BUF text = BUF_INIT, change = BUF_INIT;
 	entry_words(x->watch, r, &text);
 	changes_text(x->watch, r->before, r->after, false, &change);
 	if (change.len)
@@ -426,10 +413,7 @@ static const char *entry_line(struct story_sheet *x, const struct ledger_row *r)
 	if (r->rule)
 		buf_addf(&text, ", %s", r->rule);
 	buf_addf(&text, ", batch %s]", r->batch);
-	const char *words = arena_strdup(x->arena, buf_text(&text));
-	buf_release(&text);
-	buf_release(&change);
-	return words;
+	return arena_strdup(x->arena, buf_text(&text));
 }
 
 /* All of it, sorted; returns how many. */
@@ -466,8 +450,8 @@ static void log_lines(const struct story_sheet *x, const struct ledger_row *r, s
 	const struct {
 		const char *name, *text;
 	} documents[] = {{"evidence", r->evidence}, {"before", r->before}, {"after", r->after}};
-	struct buf line = BUF_INIT;
-	struct secrets secrets = {0};
+	AUTO_BUF line = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
 	story_secrets(x->watch, &x->story, &secrets);
 	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
 		if (!documents[i].text)
@@ -478,8 +462,6 @@ static void log_lines(const struct story_sheet *x, const struct ledger_row *r, s
 		out_padded(out, buf_text(&line), 0);
 		buf_add(out, "\n");
 	}
-	buf_release(&line);
-	secrets_release(&secrets);
 }
 
 static void print_timeline(struct story_sheet *x, struct buf *out)
@@ -505,7 +487,7 @@ static void print_timeline(struct story_sheet *x, struct buf *out)
 static void print_value(const char *value, struct buf *out)
 {
 	size_t len = strlen(value);
-	struct buf count = BUF_INIT;
+	AUTO_BUF count = BUF_INIT;
 	if (len <= VALUE_MAX) {
 		out_padded(out, value, 0);
 		buf_add(out, "\n");
@@ -519,7 +501,6 @@ static void print_value(const char *value, struct buf *out)
 	out_padded(out, begin ? begin : "", 0);
 	buf_addf(out, "… (%s bytes; --raw has all)\n", buf_text(&count));
 	free(begin);
-	buf_release(&count);
 }
 
 static void add_shown(const struct watch *w, const struct secrets *s, const char *column,
@@ -535,8 +516,8 @@ static void add_shown(const struct watch *w, const struct secrets *s, const char
 static void print_row(const struct story_sheet *x, struct buf *out)
 {
 	const struct story *s = &x->story;
-	struct buf value = BUF_INIT;
-	struct secrets secrets = {0};
+	AUTO_BUF value = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
 	int width = 0;
 	story_secrets(x->watch, s, &secrets);
 	for (int i = 0; i < s->ncolumns; i++)
@@ -559,8 +540,6 @@ static void print_row(const struct story_sheet *x, struct buf *out)
 			masked_text(x->watch, &secrets, "output", s->steps[i].output, &value);
 		print_value(s->steps[i].output ? buf_text(&value) : "no output", out);
 	}
-	buf_release(&value);
-	secrets_release(&secrets);
 }
 
 /* ---- all of it */
@@ -568,7 +547,7 @@ static void print_row(const struct story_sheet *x, struct buf *out)
 void story_text(struct story_sheet *x, struct buf *out)
 {
 	const struct story *s = &x->story;
-	struct buf sentence = BUF_INIT, seen = BUF_INIT, state = BUF_INIT;
+	AUTO_BUF sentence = BUF_INIT, seen = BUF_INIT, state = BUF_INIT;
 	struct fact_sheet sheet = {.arena = x->arena};
 	story_sentence(x->watch, s, &x->cand, &sentence);
 	out_padded(&seen, buf_text(&sentence), 0);
@@ -585,7 +564,4 @@ void story_text(struct story_sheet *x, struct buf *out)
 	print_timeline(x, out);
 	if (x->whole_row)
 		print_row(x, out);
-	buf_release(&sentence);
-	buf_release(&seen);
-	buf_release(&state);
 }

@@ -63,11 +63,9 @@ const char *viewer_text(const char *text, enum role role, struct arena *a)
 {
 	const char *name = "text";
 	const struct watch masking = {.mask = {1, &name}};
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	if (!text || sees_all(role))
 		return text;
 	mask_value(&masking, name, text, &shown);
-	const char *copy = arena_strdup(a, buf_text(&shown));
-	buf_release(&shown);
-	return copy;
+	return arena_strdup(a, buf_text(&shown));
 }

@@ -13,7 +13,6 @@
 #include "recover/browse.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
-#include "view/explain.h"
 #include "view/job.h"
 #include "view/ledger.h"
 #include "view/status.h"

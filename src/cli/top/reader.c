@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "view/explain.h"
-#include "view/override.h"
+#include "view/job.h"
 #include "view/scan.h"
+#include "view/status.h"
 #include "view/story.h"
 
 #include <pthread.h>

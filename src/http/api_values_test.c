@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* uri_test.c: an address taken apart, and what is refused in one. */
-#include "http/uri.h"
+#include "http/api.h"
 
 #include "base/test.h"
 #include "base/text.h"
