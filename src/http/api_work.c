@@ -8,8 +8,8 @@
 #include "daemon/settings.h"
 #include "http/api.h"
 #include "view/output.h"
-#include "worker/source.h"
 #include "worker/queue.h"
+#include "worker/source.h"
 
 #include <assert.h>
 
