@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * alerts.h: the room of alerts, and what the configuration says of them: rules with their limits,
- * and the sinks that messages go to. Begin with rules.h, which decides and is pure. states.c stores
- * the state of each rule, message.c writes what is sent, outbox.c keeps it until sinks.c has
+ * and the sinks that messages go to. Begin with rules.h, which decides and is pure. message.c
+ * writes what is sent; alert_store.c stores it, and the state of each rule, until sinks.c has
  * delivered it. The thread that drives all of it is daemon/alert_loop.c.
  *
  * Every rule is there by default, with a limit that suits most. An entry under

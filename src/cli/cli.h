@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cli.h: the contract of the command line, for all commands.
  *
- * The room `cli` has a file per command or group of commands (cmd_NAME.c); begin with the table
- * in main.c. args.c reads argv, load.c the configuration, select.c finds watches and jobs, act.c
- * is the way of every command that changes jobs. top/ and demo/ are folders of their own.
+ * The room `cli` has a file per command or group of commands (cmd_NAME.c), each with its options
+ * and its row (struct command); begin with COMMAND_LIST below. main.c reads argv and prints
+ * messages, load.c reads the configuration, select.c finds watches and jobs, and cmd_act.c is the
+ * way of every command that changes jobs. top/ and demo/ are folders of their own.
  *
  * Global options may stand before or after the command. Data goes to stdout, everything else
  * to stderr.
@@ -49,10 +50,31 @@ struct command {
 	const struct cli_option *options; /* ends with name NULL; may be NULL */
 	bool watch_options;               /* takes --table, --running, …: a watch without a file */
 	int (*run)(struct cli *c);
-	enum command_group group;
 	struct cli_example examples[CLI_EXAMPLES_MAX]; /* two to four; the rest is NULL */
 };
-extern const struct command commands[];          /* ends with name NULL */
+
+/* Every command, in the order of `defib help`; NAME_command is in its cmd_*.c. */
+/* clang-format off */
+#define COMMAND_LIST(X) \
+	X(LOOK, scan) X(LOOK, explain) X(LOOK, list) X(LOOK, show) X(LOOK, stats) X(LOOK, top) \
+	X(LOOK, status) X(LOOK, ledger) X(LOOK, report) X(LOOK, alert) X(LOOK, learn) X(LOOK, whatif) \
+	X(ACT, requeue) X(ACT, retry) X(ACT, fail) X(ACT, hold) X(ACT, release) X(ACT, rollback) \
+	X(ACT, cancel) X(ACT, force) X(ACT, undo) X(ACT, prune) X(ACT, pause) X(ACT, resume) \
+	X(ACT, raise) \
+	X(RUN, daemon) X(RUN, work) X(RUN, run) X(RUN, enqueue) X(RUN, demo) \
+	X(SET_UP, init) X(SET_UP, config) X(SET_UP, doctor) X(SET_UP, sql) X(SET_UP, deploy) \
+	X(SET_UP, attach) X(SET_UP, detach) X(SET_UP, install) X(SET_UP, uninstall) \
+	X(SET_UP, completion) X(SET_UP, help)
+#define X(group, name) extern const struct command name##_command;
+COMMAND_LIST(X)
+#undef X
+/* clang-format on */
+
+struct listed_command {
+	enum command_group group;
+	const struct command *command;
+};
+extern const struct listed_command commands[];   /* ends with command NULL */
 extern const struct cli_option global_options[]; /* that every command takes */
 
 #define CLI_GIVEN_MAX 64
@@ -79,11 +101,11 @@ struct cli {
 	struct settings settings;
 };
 
-/* Parse argv (args.c). Returns EXIT_CLEAN or prints one line and returns EXIT_USAGE. */
+/* Parse argv. Returns EXIT_CLEAN or prints one line and returns EXIT_USAGE. */
 int cli_parse(struct cli *c, int argc, char **argv);
-/* Value of an option of the command; NULL: not given. Flags have "". */
 /* Say on stderr that a watch is left out because it is off, and why it is. */
 void cli_say_off(const struct cli *c, const struct watch *w);
+/* Value of an option of the command; NULL: not given. Flags have "". */
 const char *cli_value(const struct cli *c, const char *name);
 bool cli_flag(const struct cli *c, const char *name);
 /* A duration or whole number option; prints one line and returns false when it is wrong. */
@@ -130,73 +152,29 @@ const char *cli_actor(struct cli *c);
 int cli_fail(const struct failure *f);
 /* The same for a command of the built-in queue: where its tables are missing, how to make them. */
 int cli_queue_fail(struct failure *f);
+/* The same where a statement was given a person's key: one that its type cannot take is a slip. */
+int cli_key_fail(struct failure *f);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /*
- * The log of a command that runs long, by --log: logfmt, json or plain (messages.c). Where it
+ * The log of a command that runs long, by --log: logfmt, json or plain. Where it
  * was given, errors are events of the log too. False after one line.
  */
 bool cli_set_up_log(const struct cli *c, enum log_format standard);
+/* A line on stdout that --quiet leaves out. */
+void cli_print(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* "defib: text" on stderr, or an event. */
 void cli_message(const char *text, const char *next);
 int exit_code_of(defib_err err);
 
 /*
  * Ask before something is changed, unless --yes or --dry-run was given
- * (messages.c). EXIT_CLEAN: go on; else one line was printed. `stdin_used`: data
+ * EXIT_CLEAN: go on; else one line was printed. `stdin_used`: data
  * was read from stdin, so that only the terminal itself can answer.
  */
 int cli_confirm(const struct cli *c, const char *question, bool stdin_used);
 
-/* Commands. */
-int cmd_scan(struct cli *c);
-int cmd_explain(struct cli *c);
-int cmd_list(struct cli *c);
-int cmd_show(struct cli *c);
-int cmd_stats(struct cli *c);
-int cmd_learn(struct cli *c);
-int cmd_report(struct cli *c);
-int cmd_deploy(struct cli *c);
-int cmd_whatif(struct cli *c);
-int cmd_daemon(struct cli *c);
-int cmd_alert(struct cli *c);
-int cmd_status(struct cli *c);
-int cmd_top(struct cli *c);
-int cmd_pause(struct cli *c);
-int cmd_prune(struct cli *c);
-int cmd_raise(struct cli *c);
-int cmd_doctor(struct cli *c);
-int cmd_config(struct cli *c);
-int cmd_sql(struct cli *c);
-int cmd_init(struct cli *c);
-int cmd_install(struct cli *c);
-int cmd_uninstall(struct cli *c);
-int cmd_attach(struct cli *c);
-int cmd_detach(struct cli *c);
-int cmd_run(struct cli *c);
-int cmd_enqueue(struct cli *c);
-int cmd_act(struct cli *c);
-int cmd_cancel(struct cli *c);
-int cmd_force(struct cli *c);
-int cmd_undo(struct cli *c);
-int cmd_ledger(struct cli *c);
-int cmd_work(struct cli *c);
-int cmd_demo(struct cli *c);
-int cmd_help(struct cli *c);
-int cmd_completion(struct cli *c);
-
-extern const struct cli_option daemon_options[], alert_options[];
-extern const struct cli_option top_options[];
-extern const struct cli_option pause_options[], resume_options[], raise_options[];
-extern const struct cli_option prune_options[];
-extern const struct cli_option scan_options[], explain_options[], doctor_options[];
-extern const struct cli_option list_options[], show_options[], whatif_options[];
-extern const struct cli_option report_options[], deploy_options[];
-extern const struct cli_option install_options[], uninstall_options[];
-extern const struct cli_option attach_options[], run_options[];
-extern const struct cli_option init_options[], enqueue_options[], work_options[];
-extern const struct cli_option act_options[], retry_options[], cancel_options[];
-extern const struct cli_option force_options[], undo_options[], ledger_options[];
-extern const struct cli_option demo_options[], help_options[];
+/* `defib ledger prune` (cmd_prune.c). */
+int ledger_prune(struct cli *c);
 
 /* Words that some options take; each ends with NULL. */
 extern const char *const color_names[], *const force_actions[];

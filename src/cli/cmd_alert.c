@@ -12,7 +12,7 @@
 #include "daemon/settings.h"
 #include "view/alert.h"
 
-const struct cli_option alert_options[] = {
+static const struct cli_option alert_options[] = {
 	{"sink", "SINK", "test: only this sink"},
 	{"all", NULL, "list: also rules that are not firing"},
 	{"limit", "N", "list: at most N messages (default 20)"},
@@ -166,7 +166,7 @@ static int list_alerts(struct cli *c)
 	return x.firing ? EXIT_STUCK : EXIT_CLEAN;
 }
 
-int cmd_alert(struct cli *c)
+static int cmd_alert(struct cli *c)
 {
 	static const struct {
 		const char *name;
@@ -181,3 +181,13 @@ int cmd_alert(struct cli *c)
 	return c->nwords == 1 ? cli_unknown("alert command", c->words[0], names)
 	                      : cli_usage("defib alert takes list or test");
 }
+
+const struct command alert_command = {
+	.name = "alert",
+	.arguments = "list|test",
+	.summary = "show the state of alert rules; send a test message to the sinks",
+	.options = alert_options,
+	.run = cmd_alert,
+	.examples = {{"defib alert list --all", "every rule, also those that are not firing"},
+                 {"defib alert test --sink ops", "does a message arrive there?"}},
+};

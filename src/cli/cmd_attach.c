@@ -14,51 +14,32 @@
 #define TRIES 3
 #define PAUSE_MS 700
 
-const struct cli_option attach_options[] = {
+static const struct cli_option attach_options[] = {
 	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
 	{"yes", NULL, "do not ask"},
 	{NULL, NULL, NULL},
 };
 
-static void print_line(const struct cli *c, const char *text)
-{
-	if (!c->quiet)
-		fputs(text, stdout);
-}
-
-/* A session that may write; locks are waited for briefly, and asked for again. */
-static defib_err open_writer(const struct database *d, const struct watch *w, struct store **out,
-                             struct failure *f)
-{
-	struct store_options o = cli_store_options(d, w, false);
-	o.lock_ms = LOCK_MS;
-	return store_open(&o, out, f);
-}
-
-static bool busy_again(defib_err err, int try)
-{
-	if (err != DEFIB_LOCKED || try + 1 >= TRIES)
-		return false;
-	usleep(PAUSE_MS * 1000);
-	return true;
-}
-
-/* ---- attach ---- */
-
-static defib_err make(const struct picked *p, struct failure *f)
+/* Locks are waited for briefly, and asked for again. `b` NULL: remove, with what was there. */
+static defib_err change(const struct database *d, const struct watch *w, const struct binding *b,
+                        struct detached *was, struct failure *f)
 {
 	struct store *s = NULL;
-	defib_err err = open_writer(p->database, p->watch, &s, f);
-	for (int try = 0; !err; try++) {
+	struct store_options o = cli_store_options(d, w->table ? w : NULL, false);
+	o.lock_ms = LOCK_MS;
+	defib_err err = store_open(&o, &s, f);
+	for (int try = 0; s && try < TRIES; try++) {
 		fail_clear(f);
-		err = attach_make(s, &p->binding, f);
-		if (!busy_again(err, try))
+		err = b ? attach_make(s, b, f) : attach_remove(s, w, was, f);
+		if (err != DEFIB_LOCKED)
 			break;
-		err = DEFIB_OK;
+		usleep(PAUSE_MS * 1000);
 	}
 	store_close(s);
 	return err;
 }
+
+/* ---- attach ---- */
 
 static int do_attach(struct cli *c, const struct picked *p)
 {
@@ -73,42 +54,33 @@ static int do_attach(struct cli *c, const struct picked *p)
 		return cli_fail(&f);
 	if (cli_flag(c, "dry-run")) {
 		attach_print(&p->binding, &table, &out);
-		fputs(buf_text(&out), stdout);
-		buf_release(&out);
+		out_print(&out);
 		return EXIT_CLEAN;
 	}
 	if (was == ATTACHED_FRESH) {
-		print_line(c, arena_printf(&c->arena, "watch %s is already attached\n", w->name));
+		cli_print(c, "watch %s is already attached\n", w->name);
 		return EXIT_CLEAN;
 	}
-	int code = cli_confirm(
-		c,
-		arena_printf(
-			&c->arena,
-			"add a trigger to table %s of database %s, which records which session takes a row",
-			w->table, p->database->name),
-		false);
+	const char *question = arena_printf(
+		&c->arena,
+		"add a trigger to table %s of database %s, which records which session takes a row",
+		w->table, p->database->name);
+	int code = cli_confirm(c, question, false);
 	if (code != EXIT_CLEAN)
 		return code;
-	if (make(p, &f))
+	if (change(p->database, w, &p->binding, NULL, &f))
 		return cli_fail(&f);
-	print_line(c, arena_printf(
-					  &c->arena,
-					  "attached: from now on table %s records which session takes a row\n"
-					  "next: defib run --watch %s -- PROGRAM, for each program that works on it\n",
-					  w->table, w->name));
+	cli_print(c,
+	          "attached: from now on table %s records which session takes a row\n"
+	          "next: defib run --watch %s -- PROGRAM, for each program that works on it\n",
+	          w->table, w->name);
 	return EXIT_CLEAN;
 }
 
-int cmd_attach(struct cli *c)
+static int cmd_attach(struct cli *c)
 {
 	struct picked picked;
-	int code = cli_load(c);
-	if (code != EXIT_CLEAN)
-		return code;
-	if (c->nwords > 1)
-		return cli_usage("defib attach takes one watch");
-	code = pick_watch(c, c->nwords ? c->words[0] : NULL, &picked);
+	int code = pick_named(c, &picked);
 	if (code != EXIT_CLEAN)
 		return code;
 	code = do_attach(c, &picked);
@@ -116,84 +88,54 @@ int cmd_attach(struct cli *c)
 	return code;
 }
 
+const struct command attach_command = {
+	.name = "attach",
+	.arguments = "WATCH",
+	.summary = "record which session takes a table's rows, for defib run",
+	.options = attach_options,
+	.run = cmd_attach,
+	.examples = {{"defib attach pages --dry-run", "the SQL, for psql"},
+                 {"defib attach pages --yes", "a trigger on its table, and nothing else"}},
+};
 /* ---- detach ---- */
 
-/* A watch that is no longer configured can still be attached: then its name is enough. */
-static const struct watch *named(struct cli *c, const struct database **d)
+static void print_detached(const struct cli *c, const struct watch *w, const struct detached *was)
 {
-	if (c->nwords != 1) {
-		cli_usage("defib detach takes one watch");
-		return NULL;
-	}
-	const struct watch *w = settings_watch(&c->settings, c->words[0]);
-	if (w) {
-		*d = settings_database(&c->settings, w);
-		return w;
-	}
-	if (c->settings.ndatabases != 1) {
-		cli_usage("there is no watch \"%s\"; name its database with --db", c->words[0]);
-		return NULL;
-	}
-	struct watch *gone = ARENA_NEW(&c->arena, struct watch);
-	gone->name = c->words[0];
-	*d = &c->settings.databases[0];
-	return gone;
-}
-
-static void print_detached(struct cli *c, const struct watch *w, const struct detached *was)
-{
-	struct buf out = BUF_INIT;
 	if (!was->trigger && !was->function)
-		buf_addf(&out, "nothing to remove: watch %s is not attached\n", w->name);
+		cli_print(c, "nothing to remove: watch %s is not attached\n", w->name);
 	else
-		buf_addf(&out, "detached watch %s: removed %sits function and %lld claims\n", w->name,
-		         was->trigger ? "its trigger, " : "", (long long)was->claims);
+		cli_print(c, "detached watch %s: removed %sits function and %lld claims\n", w->name,
+		          was->trigger ? "its trigger, " : "", (long long)was->claims);
 	if (was->tables)
-		buf_addf(&out,
-		         "no watch is attached any more: removed defib.claimed_by and defib.program%s\n",
-		         was->schema ? ", and the empty schema defib" : "");
-	print_line(c, buf_text(&out));
-	buf_release(&out);
+		cli_print(c,
+		          "no watch is attached any more: removed defib.claimed_by and defib.program%s\n",
+		          was->schema ? ", and the empty schema defib" : "");
 }
 
 static int do_detach(struct cli *c, const struct database *d, const struct watch *w)
 {
 	struct failure f = {0};
 	struct detached was;
-	struct store *s = NULL;
-	int code =
-		cli_confirm(c,
-	                arena_printf(&c->arena, "remove the trigger of watch %s from database %s",
-	                             w->name, d->name),
-	                false);
+	const char *question = arena_printf(
+		&c->arena, "remove the trigger of watch %s from database %s", w->name, d->name);
+	int code = cli_confirm(c, question, false);
 	if (code != EXIT_CLEAN)
 		return code;
-	defib_err err = open_writer(d, w->table ? w : NULL, &s, &f);
-	for (int try = 0; !err; try++) {
-		fail_clear(&f);
-		err = attach_remove(s, w, &was, &f);
-		if (!busy_again(err, try))
-			break;
-		err = DEFIB_OK;
-	}
-	store_close(s);
-	if (err)
+	if (change(d, w, NULL, &was, &f))
 		return cli_fail(&f);
 	print_detached(c, w, &was);
 	return EXIT_CLEAN;
 }
 
-int cmd_detach(struct cli *c)
+static int cmd_detach(struct cli *c)
 {
-	const struct database *d = NULL;
-	int code = cli_load(c);
+	const struct watch *w;
+	const struct database *d;
+	int code = pick_former(c, &w, &d);
 	if (code != EXIT_CLEAN)
 		return code;
-	const struct watch *w = named(c, &d);
-	if (!w)
-		return EXIT_USAGE;
 	if (!dialect_of(d->engine)->can_attach) {
-		print_line(c, "nothing to remove: an SQLite database has no triggers of defib\n");
+		cli_print(c, "nothing to remove: an SQLite database has no triggers of defib\n");
 		return EXIT_CLEAN;
 	}
 	if (!cli_flag(c, "dry-run"))
@@ -205,3 +147,13 @@ int cmd_detach(struct cli *c)
 	out_print(&out);
 	return EXIT_CLEAN;
 }
+
+const struct command detach_command = {
+	.name = "detach",
+	.arguments = "WATCH",
+	.summary = "remove from the database what attach added",
+	.options = attach_options,
+	.run = cmd_detach,
+	.examples = {{"defib detach pages --dry-run", "the SQL, for psql"},
+                 {"defib detach pages --yes", "trigger, function and what they recorded"}},
+};

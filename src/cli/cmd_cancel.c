@@ -5,14 +5,14 @@
  * Plain numbers are jobs of the built-in queue, and naming them is word enough:
  * nothing is asked. Jobs of a watch are those whose `cancel` list is written.
  */
-#include "cli/act.h"
+#include "cli/select.h"
 
 #include "base/text.h"
 #include "recover/carry.h"
 #include "watch/builtin.h"
 #include "worker/queue.h"
 
-const struct cli_option cancel_options[] = {
+static const struct cli_option cancel_options[] = {
 	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, {NULL, NULL, NULL},
 };
 
@@ -142,7 +142,7 @@ static int cancel_selected(struct cli *c, struct selection *s)
 	return act_selected(c, act_kind_named("cancel"), s);
 }
 
-int cmd_cancel(struct cli *c)
+static int cmd_cancel(struct cli *c)
 {
 	const struct select_rules rules = {.changes = true};
 	struct selection s = {0};
@@ -159,3 +159,14 @@ int cmd_cancel(struct cli *c)
 	selection_release(&s);
 	return code;
 }
+
+const struct command cancel_command = {
+	.name = "cancel",
+	.arguments = "JOB…",
+	.summary = "cancel waiting jobs, ask running ones to stop",
+	.options = cancel_options,
+	.run = cmd_cancel,
+	.examples = {{"defib cancel queue/44 --yes", "one job"},
+                 {"defib cancel --watch queue --where kind=render --where state=queued --yes",
+                  "all of a kind that nobody has begun"}},
+};

@@ -132,8 +132,8 @@ static void print_workflows(const struct asked *q)
 
 static void print_commands(const struct asked *q)
 {
-	for (const struct command *c = commands; c->name; c++)
-		print_word(q, c->name, c->summary);
+	for (const struct listed_command *l = commands; l->command; l++)
+		print_word(q, l->command->name, l->command->summary);
 }
 
 static void print_events(const struct asked *q)
@@ -404,7 +404,7 @@ static const struct {
 };
 #define NSHELLS ((int)(sizeof scripts / sizeof *scripts))
 
-int cmd_completion(struct cli *c)
+static int cmd_completion(struct cli *c)
 {
 	const char *names[NSHELLS + 1] = {NULL};
 	if (c->nwords > 0 && text_eq(c->words[0], "words"))
@@ -420,3 +420,13 @@ int cmd_completion(struct cli *c)
 	}
 	return cli_unknown("shell", c->words[0], names);
 }
+
+const struct command completion_command = {
+	.name = "completion",
+	.arguments = "bash|zsh|fish",
+	.summary = "print the script that completes commands, options and names",
+	.run = cmd_completion,
+	.examples = {{"eval \"$(defib completion bash)\"", "in this shell; in ~/.bashrc for all"},
+                 {"defib completion fish > ~/.config/fish/completions/defib.fish",
+                  "for fish, which looks there by itself"}},
+};

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_config.c: `defib config check|show|docs`, all from the option tables,
- * `defib config metrics`, from the table of metrics, and `defib config presets`,
- * from the presets that are shipped inside the program.
+ * cmd_config.c: the configuration, before it runs.
+ *
+ * `defib config check|show|docs|metrics|presets`
+ *                   all from the option tables, the table of metrics and the shipped presets
+ * `defib doctor`    what will go wrong, one line per finding, each with its fix. Exit code: 4 when
+ * a database itself fails, 3 when only a watch does, 0 when there is nothing worse than a warning
+ * `defib sql`       the statements of a watch as a script. Look runs as it is. The statements of
+ * apply take the jobs as parameters; they are printed with empty ones, so that the whole script
+ * runs in psql or sqlite3 and touches nothing until somebody fills them in
  */
 #include "cli/cli.h"
 
+#include "base/clock.h"
 #include "base/text.h"
+#include "cli/select.h"
 #include "daemon/metrics.h"
 #include "embedded.h"
+#include "setup/doctor.h"
+#include "store/dialect.h"
 #include "view/installation.h"
 #include "view/output.h"
 #include "watch/builtin.h"
+#include "watch/lexer.h"
 #include "watch/params.h"
+
+#include <ctype.h>
 
 static int config_check(struct cli *c)
 {
@@ -236,7 +249,7 @@ static int config_presets(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-int cmd_config(struct cli *c)
+static int cmd_config(struct cli *c)
 {
 	static const struct {
 		const char *name;
@@ -261,3 +274,267 @@ int cmd_config(struct cli *c)
 		return cli_unknown("config command", c->words[0], names);
 	return cli_usage("defib config takes check, show, docs, metrics or presets [PRESET]");
 }
+
+const struct command config_command = {
+	.name = "config",
+	.arguments = "check|show|docs|metrics|presets [PRESET]",
+	.summary = "check the configuration, show what is in force, print references",
+	.watch_options = true,
+	.run = cmd_config,
+	.examples = {{"defib config check", "every problem with its place in the file"},
+                 {"defib config show", "what is in force, defaults included"},
+                 {"defib config docs", "all that can be configured"},
+                 {"defib config presets", "queues that are known: preset: NAME is a watch"}},
+};
+
+#define IDLE_US (60 * US_PER_S)
+
+static const struct cli_option doctor_options[] = {
+	{"idle-after", "DURATION", "warn about transactions that are idle for longer (60s)"},
+	{NULL, NULL, NULL},
+};
+
+struct clinic {
+	struct cli *cli;
+	int64_t idle_us;
+	int count[FINDING_LEVELS];
+	bool database_failed;
+	const char *database, *watch; /* under whose heading we are */
+};
+
+static void print_json(const struct clinic *c, const struct finding *f)
+{
+	struct buf out = BUF_INIT;
+	int before = c->count[FINDING_OK] + c->count[FINDING_WARN] + c->count[FINDING_FAIL];
+	buf_add(&out, before ? ",\n" : "\n");
+	finding_json(f, &out);
+	out_print(&out);
+}
+
+static void add_heading(struct clinic *c, const struct finding *f, struct buf *out)
+{
+	struct buf title = BUF_INIT;
+	if (text_eq(c->database, f->database) && text_eq(c->watch, f->watch))
+		return;
+	if (c->database)
+		buf_add(out, "\n");
+	buf_add(&title, f->watch ? "watch " : "database ");
+	out_padded(&title, f->watch ? f->watch : f->database, 0);
+	out_color(out, c->cli->color_out, COLOR_BOLD, buf_text(&title));
+	buf_add(out, "\n");
+	buf_release(&title);
+	/* Names live as long as the settings. */
+	c->database = f->database;
+	c->watch = f->watch;
+}
+
+static void print_text(struct clinic *c, const struct finding *f)
+{
+	struct buf out = BUF_INIT;
+	if (f->level == FINDING_OK && c->cli->quiet)
+		return;
+	add_heading(c, f, &out);
+	finding_text(f, c->cli->color_out, &out);
+	out_print(&out);
+}
+
+static void take_finding(void *ctx, const struct finding *f)
+{
+	struct clinic *c = ctx;
+	if (c->cli->json)
+		print_json(c, f);
+	else
+		print_text(c, f);
+	c->count[f->level]++;
+	if (f->level == FINDING_FAIL && !f->watch)
+		c->database_failed = true;
+	/* A database that hangs must not hide what was found before it. */
+	fflush(stdout);
+}
+
+/* The watches named on the command line, or all. */
+static bool is_wanted(const struct cli *c, const struct watch *w)
+{
+	for (int i = 0; i < c->nwords; i++)
+		if (text_eq(c->words[i], w->name))
+			return true;
+	return c->nwords == 0;
+}
+
+static int check_words(struct cli *c)
+{
+	const struct settings *s = &c->settings;
+	for (int i = 0; i < c->nwords; i++)
+		if (!settings_watch(s, c->words[i]))
+			return cli_no_watch(c, c->words[i], NULL);
+	return EXIT_CLEAN;
+}
+
+static void examine(struct clinic *clinic, const struct database *d)
+{
+	struct cli *c = clinic->cli;
+	const struct settings *s = &c->settings;
+	const struct watch **watches = ARENA_ARRAY(&c->arena, const struct watch *, s->nwatches + 1);
+	struct doctor doctor = {
+		.database = d,
+		.store = cli_store_options(d, NULL, true),
+		.open = store_open,
+		.watches = watches,
+		.ledger_off = s->ledger == LEDGER_OFF,
+		.try_remedies = true,
+		.idle_us = clinic->idle_us,
+		.found = take_finding,
+		.ctx = clinic,
+	};
+	for (int i = 0; i < s->nwatches; i++) {
+		const struct watch *w = &s->watches[i];
+		if (settings_database(s, w) != d || !is_wanted(c, w))
+			continue;
+		watches[doctor.nwatches++] = w;
+		if (w->statement_timeout_us / 1000 > doctor.store.statement_ms)
+			doctor.store.statement_ms = w->statement_timeout_us / 1000;
+	}
+	if (doctor.nwatches || c->nwords == 0)
+		doctor_examine(&doctor);
+}
+
+static void print_sum(const struct clinic *c)
+{
+	const int *n = c->count;
+	if (c->cli->json)
+		printf("\n],\"ok\":%d,\"warn\":%d,\"fail\":%d}\n", n[FINDING_OK], n[FINDING_WARN],
+		       n[FINDING_FAIL]);
+	else if (!c->cli->quiet)
+		printf("\n%d ok, %d warn, %d FAIL\n", n[FINDING_OK], n[FINDING_WARN], n[FINDING_FAIL]);
+}
+
+static int cmd_doctor(struct cli *c)
+{
+	struct clinic clinic = {.cli = c, .idle_us = IDLE_US};
+	int code = cli_load(c);
+	if (code == EXIT_CLEAN)
+		code = check_words(c);
+	if (code == EXIT_CLEAN && !cli_duration(c, "idle-after", &clinic.idle_us))
+		code = EXIT_USAGE;
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->json)
+		fputs("{\"findings\":[", stdout);
+	for (int i = 0; i < c->settings.ndatabases; i++)
+		examine(&clinic, &c->settings.databases[i]);
+	print_sum(&clinic);
+	if (clinic.database_failed)
+		return EXIT_DATABASE;
+	return clinic.count[FINDING_FAIL] ? EXIT_CONFIG : EXIT_CLEAN;
+}
+
+const struct command doctor_command = {
+	.name = "doctor",
+	.arguments = "[WATCH…]",
+	.summary = "show what will go wrong, with the fix",
+	.options = doctor_options,
+	.watch_options = true,
+	.run = cmd_doctor,
+	.examples = {{"defib doctor", "databases, rights, indexes, clocks, thresholds"},
+                 {"defib doctor pages --json", "one watch, for a program"}},
+};
+
+/* psql reads :'p1' as a quoted variable; sqlite3 binds ?1 by itself. */
+static void print_statement(const struct picked *p, const char *sql)
+{
+	struct buf out = BUF_INIT;
+	const char *variable = dialect_of(p->binding.engine)->shell.variable;
+	if (!variable) {
+		printf("%s;\n", sql);
+		return;
+	}
+	struct sql_lexer lx;
+	struct sql_token t;
+	sql_lexer_init(&lx, sql, p->binding.engine);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		if (t.type == SQL_PUNCT && *t.text == '$' && isdigit((unsigned char)t.text[1])) {
+			t = sql_next(&lx);
+			buf_addf(&out, variable, (int)t.len, t.text);
+		} else {
+			buf_addn(&out, t.text, t.len);
+		}
+	}
+	printf("%s;\n", buf_text(&out));
+	buf_release(&out);
+}
+
+static void print_params(const struct picked *p, int n, const char *value)
+{
+	for (int i = 1; i <= n; i++)
+		printf(dialect_of(p->binding.engine)->shell.set, i, value);
+}
+
+static int relation_size(const struct picked *p, const struct write_sql *w)
+{
+	struct relation r;
+	if (w)
+		write_relation(&p->binding, w, &r);
+	else
+		keys_relation(&p->binding, &r);
+	int n = relation_nparams(&r);
+	relation_release(&r);
+	return n;
+}
+
+static void print_over_jobs(const struct picked *p, const char *title, const char *sql,
+                            const struct write_sql *w)
+{
+	if (!sql)
+		return;
+	printf("\n-- %s\n", title);
+	print_params(p, relation_size(p, w), dialect_of(p->binding.engine)->list);
+	print_statement(p, sql);
+}
+
+static void print_script(const struct picked *p)
+{
+	const struct watch *w = p->watch;
+	const struct dialect *d = dialect_of(p->binding.engine);
+	printf("-- Watch %s on table %s: what defib runs. As printed it changes nothing: the\n"
+	       "-- statements of apply take the jobs as parameters, which are empty here.\n\n"
+	       "-- look: the oldest stuck jobs (here at most 1000)\n",
+	       w->name, w->table);
+	fputs(d->shell.start, stdout);
+	print_params(p, 1, "1000");
+	print_statement(p, p->sql.look_first);
+	printf("\n-- apply: one transaction per batch\n%s;\n",
+	       d->one_writer ? "BEGIN IMMEDIATE" : "BEGIN");
+	print_over_jobs(p, "lock the rows, skip what others hold",
+	                p->sql.lock_signs ? p->sql.lock_signs : p->sql.lock, NULL);
+	print_over_jobs(p, "read the judged facts again; only what is unchanged is written",
+	                p->sql.reread, NULL);
+	for (int act = 0; act < ACT_COUNT; act++)
+		for (int i = 0; i < p->sql.nwrites[act]; i++)
+			print_over_jobs(p, act_name(act), p->sql.writes[act][i].sql, &p->sql.writes[act][i]);
+	print_over_jobs(p, "end the leases that defib's own workers had on them", p->sql.free_leases,
+	                NULL);
+	printf("\nCOMMIT;\n");
+}
+
+static int cmd_sql(struct cli *c)
+{
+	struct picked p;
+	int code = pick_named(c, &p);
+	if (code != EXIT_CLEAN)
+		return code;
+	print_script(&p);
+	store_close(p.store);
+	return EXIT_CLEAN;
+}
+
+const struct command sql_command = {
+	.name = "sql",
+	.arguments = "WATCH",
+	.summary = "print the statements of a watch, ready for psql or sqlite3",
+	.watch_options = true,
+	.run = cmd_sql,
+	.examples = {{"defib sql pages", "to read, or to run by hand"},
+                 {"defib sql pages --name pages --table pages --key id --stuck-after 2h \\\n"
+                  "--running \"status = 'running'\" --alive-at updated_at",
+                  "of a watch that is in no file yet"}},
+};

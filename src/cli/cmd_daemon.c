@@ -25,7 +25,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-const struct cli_option daemon_options[] = {
+static const struct cli_option daemon_options[] = {
 	{"no-queue", NULL, "leave the built-in queue to its workers"},
 	{"listen", "ADDR:PORT", "serve HTTP at this address; port 0: a free one, named in the log"},
 	{"work", NULL, "also run the workers of its watches, each as a process"},
@@ -337,7 +337,7 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 	put_away(r);
 }
 
-int cmd_daemon(struct cli *c)
+static int cmd_daemon(struct cli *c)
 {
 	struct run *r = ARENA_NEW(&c->arena, struct run);
 	struct incarnation self;
@@ -369,3 +369,16 @@ int cmd_daemon(struct cli *c)
 	stop(r, &set, go_on(r, &set));
 	return EXIT_CLEAN;
 }
+
+const struct command daemon_command = {
+	.name = "daemon",
+	.arguments = "[WATCH…]",
+	.summary = "scan every watch at its interval, one leader per watch, with guards",
+	.options = daemon_options,
+	.watch_options = true,
+	.run = cmd_daemon,
+	.examples = {{"defib daemon", "all watches; run one on each of two hosts"},
+                 {"defib daemon --listen 127.0.0.1:0",
+                  "with the page, the API and the metrics; the log names the port"},
+                 {"defib daemon --work", "and the workers of its watches"}},
+};

@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-const struct cli_option demo_options[] = {
+static const struct cli_option demo_options[] = {
 	{"seconds", "N", "approximate duration; default 40, at least 8"},
 	{"keep", NULL, "keep running after the verdict, until Ctrl-C"},
 	{"listen", "ADDR:PORT", "address of the page; default: 127.0.0.1, a free port"},
@@ -292,7 +292,7 @@ static int give_verdict(struct demo *d, const sigset_t *set)
 	return code == EXIT_CLEAN && !demo_kept(&v) ? EXIT_STUCK : code;
 }
 
-int cmd_demo(struct cli *c)
+static int cmd_demo(struct cli *c)
 {
 	struct demo *d = ARENA_NEW(&c->arena, struct demo);
 	sigset_t set;
@@ -321,3 +321,14 @@ int cmd_demo(struct cli *c)
 		           "everything was stopped and removed; with --keep it keeps running");
 	return code;
 }
+
+const struct command demo_command = {
+	.name = "demo",
+	.arguments = "",
+	.summary = "watch real workers being killed and frozen, and their jobs recovered",
+	.options = demo_options,
+	.run = cmd_demo,
+	.examples = {{"defib demo", "on a database of its own, which is removed again"},
+                 {"defib demo --seconds 8 --seed 7",
+                  "short, and the same ones are killed each time"}},
+};

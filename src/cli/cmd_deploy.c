@@ -319,7 +319,7 @@ static void fill_file(const struct fill *f, const char *text, struct buf *out)
 	arena_release(&a);
 }
 
-const struct cli_option deploy_options[] = {
+static const struct cli_option deploy_options[] = {
 	{"output", "DIR", "write the files into this directory instead of stdout"},
 	{NULL, NULL, NULL},
 };
@@ -496,7 +496,7 @@ static void print_next(const struct cli *c, const struct place *p, const struct 
 	fprintf(stderr, "defib: next: %s\n", p->next);
 }
 
-int cmd_deploy(struct cli *c)
+static int cmd_deploy(struct cli *c)
 {
 	const char *dir = cli_value(c, "output");
 	struct fill fill = {0};
@@ -518,3 +518,13 @@ int cmd_deploy(struct cli *c)
 	fill_release(&fill);
 	return code;
 }
+
+const struct command deploy_command = {
+	.name = "deploy",
+	.arguments = "systemd|systemd-timer|cron|k8s|k8s-cron|container",
+	.summary = "print the files for a deployment, filled in from the configuration",
+	.options = deploy_options,
+	.run = cmd_deploy,
+	.examples = {{"defib deploy systemd", "hardened units, to stdout"},
+                 {"defib deploy k8s --output manifests", "files, into a directory"}},
+};

@@ -18,7 +18,7 @@
 #define LINE_MAX_BYTES (1024 * 1024)
 #define SPOOL_WAIT_MS 15000 /* for others who drain or fill the same folder */
 
-const struct cli_option enqueue_options[] = {
+static const struct cli_option enqueue_options[] = {
 	{"delay", "DURATION", "run it after this delay"},
 	{"priority", "N", "higher runs first; default 0"},
 	{"unique-key", "TEXT", "skip it if a job with this key waits or runs"},
@@ -312,7 +312,7 @@ static int open_target(struct target *t)
 	return EXIT_CLEAN;
 }
 
-int cmd_enqueue(struct cli *c)
+static int cmd_enqueue(struct cli *c)
 {
 	struct target t = {.cli = c};
 	struct enqueue job;
@@ -331,3 +331,17 @@ int cmd_enqueue(struct cli *c)
 	store_close(t.store);
 	return code;
 }
+
+const struct command enqueue_command = {
+	.name = "enqueue",
+	.arguments = "QUEUE KIND [JSON|@FILE|-]",
+	.summary = "put a job into the built-in queue",
+	.options = enqueue_options,
+	.run = cmd_enqueue,
+	.examples = {{"defib enqueue mail send '{\"to\": \"a@example.org\"}'", "prints the job's id"},
+                 {"defib enqueue mail send @mail.json --delay 10m --unique-key ann",
+                  "later, and not twice"},
+                 {"defib enqueue mail send --bulk mails.jsonl", "one job per line"},
+                 {"defib enqueue mail send '{}' --spool spool",
+                  "kept on disk while the database is unavailable"}},
+};

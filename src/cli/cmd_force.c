@@ -7,7 +7,6 @@
  * leased and settled like any other's, so that a worker that comes back in the
  * middle of it does no harm.
  */
-#include "cli/act.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -24,7 +23,7 @@
 
 const char *const force_actions[] = {"force", "fail", NULL};
 
-const struct cli_option force_options[] = {
+static const struct cli_option force_options[] = {
 	{"action", "ACTION", "force: run the watch's command for them now; fail: write its fail: list"},
 	{"older-than", "DURATION", "only jobs whose sign of life is older; default 10m"},
 	{"max", "N", "at most N jobs, the oldest; default 10"},
@@ -321,7 +320,7 @@ static int force_found(struct force_run *r, bool fail_them)
 	return code == EXIT_CLEAN ? force_jobs(r) : code;
 }
 
-int cmd_force(struct cli *c)
+static int cmd_force(struct cli *c)
 {
 	struct force_run r = {.cli = c, .lock = PTHREAD_MUTEX_INITIALIZER};
 	bool fail_them = false;
@@ -335,3 +334,15 @@ int cmd_force(struct cli *c)
 	store_close(r.picked.store);
 	return code;
 }
+
+const struct command force_command = {
+	.name = "force",
+	.arguments = "[WATCH] --action force|fail",
+	.summary = "emergency: run, or fail, the oldest jobs now",
+	.options = force_options,
+	.run = cmd_force,
+	.examples = {{"defib force pages --action force --max 5 --yes",
+                  "run the watch's command for five, now"},
+                 {"defib force pages --action fail --older-than 1d --dry-run",
+                  "what would be ended"}},
+};

@@ -11,7 +11,7 @@
 #define OPTION_COLUMN 24 /* where the help of an option begins */
 #define NAME_COLUMN 14   /* where the summary of a command begins */
 
-const struct cli_option help_options[] = {
+static const struct cli_option help_options[] = {
 	{"man", NULL, "print the manual page, defib(1)"},
 	{NULL, NULL, NULL},
 };
@@ -123,9 +123,9 @@ static void print_groups(void)
 	       defib_version());
 	for (int group = 0; group < GROUP_COUNT; group++) {
 		printf("\n%s:\n", group_titles[group]);
-		for (const struct command *c = commands; c->name; c++)
-			if ((int)c->group == group)
-				print_entry(c->name, NAME_COLUMN, c->summary);
+		for (const struct listed_command *l = commands; l->command; l++)
+			if ((int)l->group == group)
+				print_entry(l->command->name, NAME_COLUMN, l->command->summary);
 	}
 	printf("\ndefib help COMMAND shows its options, with examples.\n");
 }
@@ -204,8 +204,9 @@ static void print_group(enum command_group group)
 	for (const char *p = group_titles[group]; *p; p++)
 		putchar(toupper((unsigned char)*p));
 	printf("\n");
-	for (const struct command *c = commands; c->name; c++) {
-		if (c->group != group)
+	for (const struct listed_command *l = commands; l->command; l++) {
+		const struct command *c = l->command;
+		if (l->group != group)
 			continue;
 		printf(".SS \"defib %s ", c->name);
 		print_text(c->arguments);
@@ -242,7 +243,7 @@ static void print_manual(void)
 	printf(".SH FILES\n.TP\n.B ./defib.yaml\nthe configuration, where nothing else is named\n");
 }
 
-int cmd_help(struct cli *c)
+static int cmd_help(struct cli *c)
 {
 	if (cli_flag(c, "man")) {
 		print_manual();
@@ -256,3 +257,13 @@ int cmd_help(struct cli *c)
 	cli_help(command);
 	return EXIT_CLEAN;
 }
+
+const struct command help_command = {
+	.name = "help",
+	.arguments = "[COMMAND]",
+	.summary = "all commands in groups, or one with its options and examples",
+	.options = help_options,
+	.run = cmd_help,
+	.examples = {{"defib help scan", "the same as defib scan --help"},
+                 {"defib help --man | man -l -", "all of it, as the manual page"}},
+};

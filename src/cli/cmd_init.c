@@ -8,7 +8,6 @@
 #include "cli/cli.h"
 #include "ledger/rights.h"
 #include "ledger/schema.h"
-#include "setup/detect.h"
 #include "setup/propose.h"
 #include "store/dialect.h"
 #include "watch/grants.h"
@@ -279,7 +278,7 @@ static int init_write(struct cli *c, const char *entries, const char *about)
 	return code;
 }
 
-const struct cli_option init_options[] = {
+static const struct cli_option init_options[] = {
 	{"print", NULL, "print the SQL of defib's own tables, and the grants, for a DBA to run"},
 	{"role", "ROLE", "with --print: who gets the grants (the user of the URL)"},
 	{"for", "GROUPS",
@@ -423,7 +422,7 @@ static int detect(struct cli *c, struct store *s, const struct database *d)
 	return code;
 }
 
-int cmd_init(struct cli *c)
+static int cmd_init(struct cli *c)
 {
 	const char *table = cli_value(c, "table");
 	bool look = cli_flag(c, "detect");
@@ -448,3 +447,15 @@ int cmd_init(struct cli *c)
 	store_close(s);
 	return code;
 }
+
+const struct command init_command = {
+	.name = "init",
+	.arguments = "",
+	.summary = "create defib's own tables; or examine a database and propose a configuration",
+	.options = init_options,
+	.run = cmd_init,
+	.examples = {{"defib init", "its own tables, in the configured database"},
+                 {"defib init --print", "the SQL, for a DBA to run"},
+                 {"defib init --table pages", "a watch for a table, with the reasons"},
+                 {"defib init --detect", "which queues are in the database"}},
+};

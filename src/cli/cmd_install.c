@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_install.c: `defib install WATCH` and `defib uninstall WATCH`: recovery
- * inside the database, scheduled by pg_cron where it is there.
+ * cmd_install.c: `defib install WATCH` and `defib uninstall WATCH`: recovery inside the database,
+ * scheduled by pg_cron where it is there.
  *
- * Making the function and scheduling it are one transaction, and both replace
- * what an earlier install left: running it again changes nothing.
+ * Making the function and scheduling it are one transaction, and both replace what an earlier
+ * install left: running it again changes nothing.
  */
-#include "cli/schedule.h"
 #include "cli/select.h"
 
 #include "base/clock.h"
@@ -16,17 +15,47 @@
 #include "setup/install_sql.h"
 #include "store/dialect.h"
 
-const struct cli_option install_options[] = {
-	{"every", "DURATION", "how often; default: the watch's every"},
-	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
-	{"yes", NULL, "do not ask"},
-	{NULL, NULL, NULL},
+#include <ctype.h>
+
+/* ---- "every 15m" as pg_cron, cron and systemd understand it ---- */
+
+#define MINUTE_US (60 * US_PER_S)
+
+struct schedule {
+	char cron[24];    /* "*\/15 * * * *", or "5 seconds" */
+	int64_t every_us; /* what that means */
 };
-const struct cli_option uninstall_options[] = {
-	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
-	{"yes", NULL, "do not ask"},
-	{NULL, NULL, NULL},
-};
+
+/* The next rhythm that cron knows; `seconds`: pg_cron 1.5 and later know those too. */
+static struct schedule schedule_for(int64_t every_us, bool seconds)
+{
+	/* Steps that divide an hour or a day: with others the last one of each would be shorter. */
+	static const int minutes[] = {1,  2,  3,   4,   5,   6,   10,  12,  15,  20,
+	                              30, 60, 120, 180, 240, 360, 480, 720, 1440};
+	enum { STEPS = sizeof minutes / sizeof *minutes };
+	struct schedule s = {0};
+	int64_t whole_s = (every_us + US_PER_S - 1) / US_PER_S;
+	if (seconds && whole_s < 60) {
+		s.every_us = (whole_s ? whole_s : 1) * US_PER_S;
+		snprintf(s.cron, sizeof s.cron, "%d seconds", (int)(s.every_us / US_PER_S));
+		return s;
+	}
+	int i = 0;
+	while (i < STEPS - 1 && minutes[i] * MINUTE_US < every_us)
+		i++;
+	s.every_us = minutes[i] * MINUTE_US;
+	if (minutes[i] == 1)
+		snprintf(s.cron, sizeof s.cron, "* * * * *");
+	else if (minutes[i] < 60)
+		snprintf(s.cron, sizeof s.cron, "*/%d * * * *", minutes[i]);
+	else if (minutes[i] == 60)
+		snprintf(s.cron, sizeof s.cron, "0 * * * *");
+	else if (minutes[i] < 1440)
+		snprintf(s.cron, sizeof s.cron, "0 */%d * * *", minutes[i] / 60);
+	else
+		snprintf(s.cron, sizeof s.cron, "0 0 * * *");
+	return s;
+}
 
 /* What is to be done, in words of the database. */
 struct plan {
@@ -39,6 +68,115 @@ struct plan {
 	bool cron, cron_seconds;
 	int64_t every_us;
 	struct schedule schedule;
+};
+
+/* The URL without its password, which belongs into ~/.pgpass; a service where that cannot be. */
+static void add_connection(const char *url, struct buf *out)
+{
+	struct buf redacted = BUF_INIT;
+	url_redact(url, &redacted);
+	const char *text = buf_text(&redacted), *hidden = strstr(text, ":***@");
+	if (hidden) {
+		buf_addn(out, text, (size_t)(hidden - text));
+		buf_add(out, hidden + strlen(":***"));
+	} else {
+		buf_add(out, strstr(text, "***") ? "service=defib" : text);
+	}
+	buf_release(&redacted);
+}
+
+/* A word in single quotes for a shell. */
+static void add_shell_word(const char *text, struct buf *out)
+{
+	buf_addch(out, '\'');
+	for (; *text; text++) {
+		if (*text == '\'')
+			buf_add(out, "'\\''");
+		else
+			buf_addch(out, *text);
+	}
+	buf_addch(out, '\'');
+}
+
+/* A word in double quotes for systemd, which reads no shell. */
+static void add_unit_word(const char *text, struct buf *out)
+{
+	buf_addch(out, '"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			buf_addch(out, '\\');
+		buf_addch(out, *text);
+		if (*text == '%' || *text == '$') /* doubled, they mean themselves */
+			buf_addch(out, *text);
+	}
+	buf_addch(out, '"');
+}
+
+/* A line for crontab(5). */
+static void schedule_cron_line(const struct plan *p, struct buf *out)
+{
+	struct buf url = BUF_INIT, command = BUF_INIT;
+	add_connection(p->database->url, &url);
+	buf_add(&command, "psql -Xq -o /dev/null -d ");
+	add_shell_word(buf_text(&url), &command);
+	buf_add(&command, " -c ");
+	add_shell_word(p->call, &command);
+	buf_addf(out, "%s ", schedule_for(p->every_us, false).cron);
+	for (const char *c = buf_text(&command); *c; c++) {
+		if (*c == '%') /* crontab takes it for a new line */
+			buf_addch(out, '\\');
+		buf_addch(out, *c);
+	}
+	buf_add(out, "\n");
+	buf_release(&url);
+	buf_release(&command);
+}
+
+/* Letters and digits of the name; the rest of it means something to systemd or a shell. */
+static void add_unit_name(const char *name, struct buf *out)
+{
+	buf_add(out, "defib-recover-");
+	for (; *name; name++)
+		buf_addch(out, isalnum((unsigned char)*name) ? *name : '-');
+}
+
+/* A service and a timer for systemd. */
+static void schedule_systemd(const struct plan *p, struct buf *out)
+{
+	struct buf unit = BUF_INIT, url = BUF_INIT;
+	add_unit_name(p->watch->name, &unit);
+	add_connection(p->database->url, &url);
+	buf_addf(out,
+	         "# /etc/systemd/system/%s.service\n"
+	         "[Unit]\nDescription=%s\n\n"
+	         "[Service]\nType=oneshot\nUser=nobody\n"
+	         "Environment=PGPASSFILE=/etc/defib/pgpass\n"
+	         "ExecStart=/usr/bin/psql -Xq -o /dev/null -d ",
+	         buf_text(&unit), buf_text(&unit));
+	add_unit_word(buf_text(&url), out);
+	buf_add(out, " -c ");
+	add_unit_word(p->call, out);
+	buf_addf(out,
+	         "\n\n# /etc/systemd/system/%s.timer\n"
+	         "[Timer]\nOnBootSec=1min\nOnUnitActiveSec=%llds\nAccuracySec=1s\n\n"
+	         "[Install]\nWantedBy=timers.target\n\n"
+	         "# systemctl enable --now %s.timer\n",
+	         buf_text(&unit), (long long)((p->every_us + US_PER_S - 1) / US_PER_S),
+	         buf_text(&unit));
+	buf_release(&unit);
+	buf_release(&url);
+}
+
+static const struct cli_option install_options[] = {
+	{"every", "DURATION", "how often; default: the watch's every"},
+	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
+	{"yes", NULL, "do not ask"},
+	{NULL, NULL, NULL},
+};
+static const struct cli_option uninstall_options[] = {
+	{"dry-run", NULL, "print the SQL, for psql, and change nothing"},
+	{"yes", NULL, "do not ask"},
+	{NULL, NULL, NULL},
 };
 
 static void name_things(struct cli *c, struct plan *p)
@@ -80,12 +218,6 @@ static int refuse_sqlite(struct cli *c, const struct plan *p)
 	          schedule_for(p->every_us, false).cron, c->config ? c->config : "defib.yaml",
 	          p->watch->name);
 	return cli_fail(&f);
-}
-
-static void print_line(const struct cli *c, const char *line)
-{
-	if (!c->quiet)
-		fputs(line, stdout);
 }
 
 /* ---- install ---- */
@@ -203,32 +335,28 @@ static void every_text(const struct plan *p, struct buf *out)
 /* Nobody calls the function yet: say so, with all that it takes. */
 static void print_unscheduled(const struct cli *c, const struct plan *p)
 {
-	struct timed_call t = {p->watch->name, p->database->url, p->call, p->every_us};
 	struct buf out = BUF_INIT;
 	buf_add(&out,
 	        "nothing is scheduled yet: the extension pg_cron is not in this database. Install "
 	        "it and run this again, or\nuse one of these. Put a password into the password file of "
 	        "the user that runs it.\n\n# crontab -e\n");
-	schedule_cron_line(&t, &out);
+	schedule_cron_line(p, &out);
 	buf_add(&out, "\n");
-	schedule_systemd(&t, &out);
-	print_line(c, buf_text(&out));
+	schedule_systemd(p, &out);
+	cli_print(c, "%s", buf_text(&out));
 	buf_release(&out);
 }
 
 static void print_installed(const struct cli *c, const struct plan *p)
 {
-	struct buf out = BUF_INIT;
-	buf_addf(&out, "installed %s() in %s\n", p->function, p->database->name);
-	if (p->cron) {
-		buf_addf(&out, "scheduled by pg_cron as \"%s\": ", p->task);
-		every_text(p, &out);
-		buf_add(&out, "\n");
-	}
-	print_line(c, buf_text(&out));
-	buf_release(&out);
-	if (!p->cron)
+	struct buf every = BUF_INIT;
+	cli_print(c, "installed %s() in %s\n", p->function, p->database->name);
+	every_text(p, &every);
+	if (p->cron)
+		cli_print(c, "scheduled by pg_cron as \"%s\": %s\n", p->task, buf_text(&every));
+	else
 		print_unscheduled(c, p);
+	buf_release(&every);
 }
 
 static int confirm_install(struct cli *c, const struct plan *p)
@@ -282,16 +410,11 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 	return err;
 }
 
-int cmd_install(struct cli *c)
+static int cmd_install(struct cli *c)
 {
 	struct failure f = {0};
 	struct picked picked;
-	int code = cli_load(c);
-	if (code != EXIT_CLEAN)
-		return code;
-	if (c->nwords > 1)
-		return cli_usage("defib install takes one watch");
-	code = pick_watch(c, c->nwords ? c->words[0] : NULL, &picked);
+	int code = pick_named(c, &picked);
 	if (code != EXIT_CLEAN)
 		return code;
 	struct plan p = {
@@ -321,32 +444,17 @@ int cmd_install(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-/* ---- uninstall ---- */
+const struct command install_command = {
+	.name = "install",
+	.arguments = "WATCH",
+	.summary = "let PostgreSQL itself recover a watch, by pg_cron or a timer",
+	.options = install_options,
+	.run = cmd_install,
+	.examples = {{"defib install pages --dry-run", "the SQL, for psql"},
+                 {"defib install pages --every 1m --yes", "no daemon is needed then"}},
+};
 
-/* A watch that is no longer configured can still be installed: then its name is enough. */
-static bool plan_uninstall(struct cli *c, struct plan *p)
-{
-	if (c->nwords != 1) {
-		cli_usage("defib uninstall takes one watch");
-		return false;
-	}
-	const struct watch *w = settings_watch(&c->settings, c->words[0]);
-	if (!w && c->settings.ndatabases != 1) {
-		cli_usage("there is no watch \"%s\"; name its database with --db", c->words[0]);
-		return false;
-	}
-	if (!w) {
-		struct watch *gone = ARENA_NEW(&c->arena, struct watch);
-		gone->name = c->words[0];
-		p->database = &c->settings.databases[0];
-		p->watch = gone;
-	} else {
-		p->database = settings_database(&c->settings, w);
-		p->watch = w;
-	}
-	name_things(c, p);
-	return true;
-}
+/* ---- uninstall ---- */
 
 static void print_uninstall(const struct plan *p)
 {
@@ -390,11 +498,10 @@ static defib_err remove_all(struct cli *c, struct store *s, const struct plan *p
 static int do_uninstall(struct cli *c, struct store *s, const struct plan *p, struct failure *f)
 {
 	bool had_task = false, had_function = false;
-	struct buf question = BUF_INIT;
-	buf_addf(&question, "remove the function %s() and its schedule from database %s", p->function,
-	         p->database->name);
-	int code = cli_confirm(c, buf_text(&question), false);
-	buf_release(&question);
+	const char *question =
+		arena_printf(&c->arena, "remove the function %s() and its schedule from database %s",
+	                 p->function, p->database->name);
+	int code = cli_confirm(c, question, false);
 	if (code != EXIT_CLEAN)
 		return code;
 	if (cli_flag(c, "dry-run")) {
@@ -404,28 +511,27 @@ static int do_uninstall(struct cli *c, struct store *s, const struct plan *p, st
 	if (remove_all(c, s, p, &had_task, &had_function, f))
 		return cli_fail(f);
 	if (had_task)
-		print_line(c, arena_printf(&c->arena, "unscheduled \"%s\"\n", p->task));
-	print_line(
-		c, arena_printf(&c->arena,
-	                    had_function ? "removed %s()\n" : "nothing to remove: there is no %s()\n",
-	                    p->function));
+		cli_print(c, "unscheduled \"%s\"\n", p->task);
+	if (had_function)
+		cli_print(c, "removed %s()\n", p->function);
+	else
+		cli_print(c, "nothing to remove: there is no %s()\n", p->function);
 	return EXIT_CLEAN;
 }
 
-int cmd_uninstall(struct cli *c)
+static int cmd_uninstall(struct cli *c)
 {
 	struct failure f = {0};
 	struct store *s = NULL;
 	struct plan p = {0};
-	int code = cli_load(c);
+	int code = pick_former(c, &p.watch, &p.database);
 	if (code != EXIT_CLEAN)
 		return code;
-	if (!plan_uninstall(c, &p))
-		return EXIT_USAGE;
 	if (!dialect_of(p.database->engine)->can_install) {
-		print_line(c, "nothing to remove: SQLite has no functions of defib\n");
+		cli_print(c, "nothing to remove: SQLite has no functions of defib\n");
 		return EXIT_CLEAN;
 	}
+	name_things(c, &p);
 	struct store_options o = cli_store_options(p.database, NULL, cli_flag(c, "dry-run"));
 	defib_err err = store_open(&o, &s, &f);
 	if (!err)
@@ -434,3 +540,13 @@ int cmd_uninstall(struct cli *c)
 	store_close(s);
 	return code;
 }
+
+const struct command uninstall_command = {
+	.name = "uninstall",
+	.arguments = "WATCH",
+	.summary = "remove from the database what install added",
+	.options = uninstall_options,
+	.run = cmd_uninstall,
+	.examples = {{"defib uninstall pages --dry-run", "the SQL, for psql"},
+                 {"defib uninstall pages --yes", "remove it"}},
+};

@@ -6,7 +6,7 @@
  * entries come in the order of their ids from there on: the id of the last
  * line is the cursor to go on with, and nothing is ever committed below it.
  */
-#include "cli/cmd_ledger.h"
+#include "cli/select.h"
 
 #include "base/text.h"
 #include "ledger/events.h"
@@ -23,7 +23,7 @@
 #define SHOWN_BY_DEFAULT 50
 #define SHOWN_MAX 100000
 
-const struct cli_option ledger_options[] = {
+static const struct cli_option ledger_options[] = {
 	{"watch", "WATCH", "only entries of this watch"},
 	{"job", "JOB", "only entries of this job"},
 	{"event", "EVENT", "only this event; --events lists them"},
@@ -39,6 +39,15 @@ const struct cli_option ledger_options[] = {
 	{"yes", NULL, "prune: do not ask"},
 	{"expect", "SEAL", "verify: this seal, saved earlier, must be in the chain"},
 	{NULL, NULL, NULL},
+};
+
+/* The ledger of one database. */
+struct ledger_source {
+	const struct database *database;
+	struct session session;
+	bool exists;
+	int64_t cursor; /* everything up to this id was printed, or was not asked for */
+	bool down;      /* it was said that it cannot be reached */
 };
 
 static int print_events(const struct cli *c)
@@ -57,6 +66,200 @@ static int print_events(const struct cli *c)
 	buf_release(&line);
 	return EXIT_CLEAN;
 }
+
+/* ---- follow ---- */
+
+#define POLL_MS 500
+#define PAGE 1000
+
+/* One page behind the cursor; `more` when there may be another. */
+static defib_err print_page(struct ledger_source *s, const struct ledger_filter *filter,
+                            int64_t top, struct ledger_lines *lines, bool *more, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct ledger_filter page = *filter;
+	struct ledger_row *rows;
+	int n = 0;
+	page.newest_first = false;
+	page.limit = PAGE;
+	page.after_id = s->cursor;
+	page.up_to_id = top;
+	defib_err err = ledger_read(s->session.store, &page, &a, &rows, &n, f);
+	if (!err) {
+		struct ledger_line *all = ARENA_ARRAY(&a, struct ledger_line, n);
+		for (int i = 0; i < n; i++)
+			all[i] = (struct ledger_line){&rows[i], s->database};
+		struct buf out = BUF_INIT;
+		ledger_lines_text(lines, all, n, &out);
+		out_print(&out);
+		*more = n == PAGE;
+		s->cursor = *more ? rows[n - 1].id : top;
+	}
+	arena_release(&a);
+	return err;
+}
+
+static defib_err print_new(struct ledger_source *s, const struct ledger_filter *filter,
+                           struct ledger_lines *lines, struct failure *f)
+{
+	int64_t top = 0;
+	bool more = true;
+	defib_err err = session_ready(&s->session, f);
+	if (!err && !s->exists)
+		err = ledger_exists(s->session.store, &s->exists, f);
+	if (err || !s->exists)
+		return err;
+	err = ledger_top(s->session.store, &top, f);
+	while (!err && more && s->cursor < top && !ferror(stdout))
+		err = print_page(s, filter, top, lines, &more, f);
+	return err;
+}
+
+/* What passes by itself is waited for and said once; the rest ends the command. */
+static bool passes(defib_err err)
+{
+	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
+	       err == DEFIB_LOCKED || err == DEFIB_FULL;
+}
+
+static bool look_again(const struct cli *c, struct ledger_source *s,
+                       const struct ledger_filter *filter, struct ledger_lines *lines, int *code)
+{
+	struct failure f = {0};
+	defib_err err = print_new(s, filter, lines, &f);
+	if (err && !passes(err)) {
+		*code = cli_fail(&f);
+		return false;
+	}
+	if (err && !s->down && !c->quiet)
+		fprintf(stderr, "defib: %s; trying again\n", f.what);
+	else if (!err && s->down && !c->quiet)
+		fprintf(stderr, "defib: %s is back; continuing\n", s->database->name);
+	s->down = err != DEFIB_OK;
+	return true;
+}
+
+/* False when a signal came or nobody reads any more. */
+static bool wait_a_moment(int signals)
+{
+	struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = STDOUT_FILENO}};
+	return poll(fds, 2, POLL_MS) <= 0 && !fds[0].revents && !fds[1].revents;
+}
+
+/*
+ * Print what comes until a signal, or until nobody reads. `filter` gives the conditions; the
+ * cursors say where to begin.
+ */
+static int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
+                         const struct ledger_filter *filter)
+{
+	struct ledger_lines lines = {.settings = &c->settings, .json = c->json};
+	sigset_t set;
+	int code = EXIT_CLEAN;
+	bool on = true;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	while (on) {
+		for (int i = 0; i < n && on; i++)
+			on = look_again(c, &sources[i], filter, &lines, &code);
+		on = fflush(stdout) == 0 && on && wait_a_moment(signals);
+	}
+	if (ferror(stdout))
+		__fpurge(stdout); /* nobody reads: that is how a follower ends, not a failure */
+	close(signals);
+	return code;
+}
+
+/* ---- verify ---- */
+
+#define STATEMENT_MS 60000
+
+static void print_json(const struct database *d, const struct seal_report *r)
+{
+	struct buf out = BUF_INIT;
+	buf_add(&out, "{\"database\":");
+	buf_add_json(&out, d->name);
+	buf_addf(&out, ",\"sealed\":%s,\"whole\":%s", r->sealed ? "true" : "false",
+	         r->sealed && !r->broken ? "true" : "false");
+	buf_addf(&out,
+	         ",\"entries\":%" PRId64 ",\"seals\":%" PRId64 ",\"unsealed\":%" PRId64
+	         ",\"last_id\":%" PRId64 ",\"seal\":\"%s\",\"broken\":",
+	         r->entries, r->seals, r->unsealed, r->last_id, r->seal);
+	if (r->broken)
+		buf_add_json(&out, r->broken);
+	else
+		buf_add(&out, "null");
+	buf_add(&out, "}");
+	puts(buf_text(&out));
+	buf_release(&out);
+}
+
+static void print_text(const struct database *d, const struct seal_report *r)
+{
+	struct buf out = BUF_INIT;
+	buf_addf(&out, "%s: ", d->name);
+	if (!r->sealed) {
+		buf_add(&out, "its entries have no seals; defib init, run as the owner, starts them");
+	} else if (r->broken) {
+		buf_addf(&out, "BROKEN at entry %" PRId64 ": %s", r->broken_at, r->broken);
+	} else {
+		out_count(&out, r->entries);
+		buf_addf(&out, " %s whole", r->entries == 1 ? "entry is" : "entries are");
+		if (r->last_id)
+			buf_addf(&out, ", %" PRId64 " to %" PRId64, r->first_id, r->last_id);
+		if (r->unsealed)
+			buf_addf(&out, "; %" PRId64 " older ones were written before there were seals",
+			         r->unsealed);
+		buf_addf(&out, "\n  seal: %s", r->seal);
+	}
+	puts(buf_text(&out));
+	buf_release(&out);
+}
+
+static int verify_one(struct cli *c, const struct database *d, struct seal_report *r)
+{
+	struct failure f = {0};
+	struct session session = {.open = store_open, .options = cli_store_options(d, NULL, true)};
+	bool exists = false;
+	session.options.statement_ms = STATEMENT_MS;
+	defib_err err = session_ready(&session, &f);
+	if (!err)
+		err = ledger_exists(session.store, &exists, &f);
+	if (!err && exists)
+		err = seal_verify(session.store, cli_value(c, "expect"), &c->arena, r, &f);
+	session_close(&session);
+	if (err)
+		return cli_fail(&f);
+	if (!exists) {
+		fprintf(stderr, "defib: there is no ledger in %s\n", d->name);
+		return EXIT_CLEAN;
+	}
+	if (c->json)
+		print_json(d, r);
+	else
+		print_text(d, r);
+	return r->sealed && !r->broken ? EXIT_CLEAN : EXIT_REFUSED;
+}
+
+static int ledger_verify(struct cli *c)
+{
+	int worst = cli_load(c);
+	if (worst != EXIT_CLEAN)
+		return worst;
+	if (cli_value(c, "expect") && c->settings.ndatabases > 1)
+		return cli_usage("--expect is a seal of one ledger: name its database with --db");
+	for (int i = 0; i < c->settings.ndatabases; i++) {
+		struct seal_report r = {0};
+		int code = verify_one(c, &c->settings.databases[i], &r);
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
+/* ---- reading ---- */
 
 /* What each word behind `defib ledger` takes; the rest belongs to reading. */
 static const struct part {
@@ -228,7 +431,7 @@ static int show(struct cli *c, struct ledger_source *sources, const struct ledge
 	return failed || !cli_flag(c, "follow") ? code : ledger_follow(c, sources, n, filter);
 }
 
-int cmd_ledger(struct cli *c)
+static int cmd_ledger(struct cli *c)
 {
 	struct ledger_filter filter;
 	const struct part *part;
@@ -261,186 +464,16 @@ int cmd_ledger(struct cli *c)
 	return code;
 }
 
-#define POLL_MS 500
-#define PAGE 1000
-
-/* One page behind the cursor; `more` when there may be another. */
-static defib_err print_page(struct ledger_source *s, const struct ledger_filter *filter,
-                            int64_t top, struct ledger_lines *lines, bool *more, struct failure *f)
-{
-	struct arena a = ARENA_INIT;
-	struct ledger_filter page = *filter;
-	struct ledger_row *rows;
-	int n = 0;
-	page.newest_first = false;
-	page.limit = PAGE;
-	page.after_id = s->cursor;
-	page.up_to_id = top;
-	defib_err err = ledger_read(s->session.store, &page, &a, &rows, &n, f);
-	if (!err) {
-		struct ledger_line *all = ARENA_ARRAY(&a, struct ledger_line, n);
-		for (int i = 0; i < n; i++)
-			all[i] = (struct ledger_line){&rows[i], s->database};
-		struct buf out = BUF_INIT;
-		ledger_lines_text(lines, all, n, &out);
-		out_print(&out);
-		*more = n == PAGE;
-		s->cursor = *more ? rows[n - 1].id : top;
-	}
-	arena_release(&a);
-	return err;
-}
-
-static defib_err print_new(struct ledger_source *s, const struct ledger_filter *filter,
-                           struct ledger_lines *lines, struct failure *f)
-{
-	int64_t top = 0;
-	bool more = true;
-	defib_err err = session_ready(&s->session, f);
-	if (!err && !s->exists)
-		err = ledger_exists(s->session.store, &s->exists, f);
-	if (err || !s->exists)
-		return err;
-	err = ledger_top(s->session.store, &top, f);
-	while (!err && more && s->cursor < top && !ferror(stdout))
-		err = print_page(s, filter, top, lines, &more, f);
-	return err;
-}
-
-/* What passes by itself is waited for and said once; the rest ends the command. */
-static bool passes(defib_err err)
-{
-	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
-	       err == DEFIB_LOCKED || err == DEFIB_FULL;
-}
-
-static bool look_again(const struct cli *c, struct ledger_source *s,
-                       const struct ledger_filter *filter, struct ledger_lines *lines, int *code)
-{
-	struct failure f = {0};
-	defib_err err = print_new(s, filter, lines, &f);
-	if (err && !passes(err)) {
-		*code = cli_fail(&f);
-		return false;
-	}
-	if (err && !s->down && !c->quiet)
-		fprintf(stderr, "defib: %s; trying again\n", f.what);
-	else if (!err && s->down && !c->quiet)
-		fprintf(stderr, "defib: %s is back; continuing\n", s->database->name);
-	s->down = err != DEFIB_OK;
-	return true;
-}
-
-/* False when a signal came or nobody reads any more. */
-static bool wait_a_moment(int signals)
-{
-	struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = STDOUT_FILENO}};
-	return poll(fds, 2, POLL_MS) <= 0 && !fds[0].revents && !fds[1].revents;
-}
-
-int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
-                  const struct ledger_filter *filter)
-{
-	struct ledger_lines lines = {.settings = &c->settings, .json = c->json};
-	sigset_t set;
-	int code = EXIT_CLEAN;
-	bool on = true;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	while (on) {
-		for (int i = 0; i < n && on; i++)
-			on = look_again(c, &sources[i], filter, &lines, &code);
-		on = fflush(stdout) == 0 && on && wait_a_moment(signals);
-	}
-	if (ferror(stdout))
-		__fpurge(stdout); /* nobody reads: that is how a follower ends, not a failure */
-	close(signals);
-	return code;
-}
-
-#define STATEMENT_MS 60000
-
-static void print_json(const struct database *d, const struct seal_report *r)
-{
-	struct buf out = BUF_INIT;
-	buf_add(&out, "{\"database\":");
-	buf_add_json(&out, d->name);
-	buf_addf(&out, ",\"sealed\":%s,\"whole\":%s", r->sealed ? "true" : "false",
-	         r->sealed && !r->broken ? "true" : "false");
-	buf_addf(&out,
-	         ",\"entries\":%" PRId64 ",\"seals\":%" PRId64 ",\"unsealed\":%" PRId64
-	         ",\"last_id\":%" PRId64 ",\"seal\":\"%s\",\"broken\":",
-	         r->entries, r->seals, r->unsealed, r->last_id, r->seal);
-	if (r->broken)
-		buf_add_json(&out, r->broken);
-	else
-		buf_add(&out, "null");
-	buf_add(&out, "}");
-	puts(buf_text(&out));
-	buf_release(&out);
-}
-
-static void print_text(const struct database *d, const struct seal_report *r)
-{
-	struct buf out = BUF_INIT;
-	buf_addf(&out, "%s: ", d->name);
-	if (!r->sealed) {
-		buf_add(&out, "its entries have no seals; defib init, run as the owner, starts them");
-	} else if (r->broken) {
-		buf_addf(&out, "BROKEN at entry %" PRId64 ": %s", r->broken_at, r->broken);
-	} else {
-		out_count(&out, r->entries);
-		buf_addf(&out, " %s whole", r->entries == 1 ? "entry is" : "entries are");
-		if (r->last_id)
-			buf_addf(&out, ", %" PRId64 " to %" PRId64, r->first_id, r->last_id);
-		if (r->unsealed)
-			buf_addf(&out, "; %" PRId64 " older ones were written before there were seals",
-			         r->unsealed);
-		buf_addf(&out, "\n  seal: %s", r->seal);
-	}
-	puts(buf_text(&out));
-	buf_release(&out);
-}
-
-static int verify_one(struct cli *c, const struct database *d, struct seal_report *r)
-{
-	struct failure f = {0};
-	struct session session = {.open = store_open, .options = cli_store_options(d, NULL, true)};
-	bool exists = false;
-	session.options.statement_ms = STATEMENT_MS;
-	defib_err err = session_ready(&session, &f);
-	if (!err)
-		err = ledger_exists(session.store, &exists, &f);
-	if (!err && exists)
-		err = seal_verify(session.store, cli_value(c, "expect"), &c->arena, r, &f);
-	session_close(&session);
-	if (err)
-		return cli_fail(&f);
-	if (!exists) {
-		fprintf(stderr, "defib: there is no ledger in %s\n", d->name);
-		return EXIT_CLEAN;
-	}
-	if (c->json)
-		print_json(d, r);
-	else
-		print_text(d, r);
-	return r->sealed && !r->broken ? EXIT_CLEAN : EXIT_REFUSED;
-}
-
-int ledger_verify(struct cli *c)
-{
-	int worst = cli_load(c);
-	if (worst != EXIT_CLEAN)
-		return worst;
-	if (cli_value(c, "expect") && c->settings.ndatabases > 1)
-		return cli_usage("--expect is a seal of one ledger: name its database with --db");
-	for (int i = 0; i < c->settings.ndatabases; i++) {
-		struct seal_report r = {0};
-		int code = verify_one(c, &c->settings.databases[i], &r);
-		worst = code > worst ? code : worst;
-	}
-	return worst;
-}
+const struct command ledger_command = {
+	.name = "ledger",
+	.arguments = "[prune|verify]",
+	.summary = "read, filter, follow and verify the record of what was decided and done",
+	.options = ledger_options,
+	.run = cmd_ledger,
+	.examples = {{"defib ledger --watch pages --since 24h",
+                  "what happened to a watch since yesterday"},
+                 {"defib ledger --job pages/4711", "everything that was done to one job"},
+                 {"defib ledger verify", "whether it is as it was written"},
+                 {"defib ledger prune --older-than 90d --dry-run",
+                  "how much a clean-up would remove"}},
+};

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_list.c: `defib list`: the jobs that a person asks for, a page at a time,
- * as a table, as JSON lines, or as ids for the next command.
+ * cmd_list.c: jobs, for people and programs.
+ *
+ * `defib list`      the jobs that are asked for, a page at a time, as a table, as JSON lines, or as
+ *                   ids for the next command
+ * `defib show`      one job: a sentence about its state, the facts, and its history in the order of
+ *                   time; with --state the whole row, with --logs the evidence, with --raw
+ * everything as one JSON document `defib explain`   one job: every fact, what it was compared with,
+ * which rule fires or why none does, what holds it, and what would happen next
  */
 #include "cli/select.h"
-#include "view/output.h"
-#include "view/status.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/evidence.h"
 #include "view/job.h"
+#include "view/output.h"
+#include "view/status.h"
+#include "view/story.h"
 
-const struct cli_option list_options[] = {
+static const struct cli_option list_options[] = {
 	SELECTOR_OPTIONS,
 	{"sort", "ORDER", "key, age (oldest first) or state; default: age of running jobs, else key"},
 	{"desc", NULL, "in reverse order"},
@@ -161,11 +168,8 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 		print_page(l, g, b->store, sort, rows, n);
 		return EXIT_CLEAN;
 	}
-	/* A word that the key's type cannot take is the caller's slip, not the database's trouble. */
-	if (strncmp(f.sqlstate, "22", 2) == 0)
-		f.code = DEFIB_USAGE;
 	l->failed++;
-	return cli_fail(&f);
+	return cli_key_fail(&f);
 }
 
 /* Watch by watch until the page is full; one that fails does not keep the others. */
@@ -220,7 +224,7 @@ static int read_order(struct listing *l)
 	return EXIT_CLEAN;
 }
 
-int cmd_list(struct cli *c)
+static int cmd_list(struct cli *c)
 {
 	struct listing l = {.cli = c};
 	struct select_rules rules = {.limit = LIST_LIMIT};
@@ -237,3 +241,189 @@ int cmd_list(struct cli *c)
 	selection_release(&l.selection);
 	return code;
 }
+
+const struct command list_command = {
+	.name = "list",
+	.arguments = "[JOB…]",
+	.summary = "list jobs: by state, verdict, age, text and more",
+	.options = list_options,
+	.watch_options = true,
+	.run = cmd_list,
+	.examples = {{"defib list --where stuck", "in all watches, the oldest first"},
+                 {"defib list --watch pages --where 'age>10m' --where verdict=silent",
+                  "terms that must all hold"},
+                 {"defib list --watch pages --where stuck --ids | defib requeue - --yes",
+                  "hand what was found to a command that acts"}},
+};
+
+static const struct cli_option show_options[] = {
+	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
+	{"logs", NULL, "with the evidence of each entry, and the row before and after it"},
+	{"state", NULL, "with the whole row, and the outputs of recorded steps"},
+	{"raw", NULL, "all of it as one JSON document"},
+	{NULL, NULL, NULL},
+};
+
+struct shown {
+	struct cli *cli;
+	struct story_sheet sheet;
+};
+
+static void print_text(struct shown *x, struct store *s)
+{
+	struct buf out = BUF_INIT;
+	x->sheet.color = x->cli->color_out;
+	x->sheet.logs = cli_flag(x->cli, "logs");
+	x->sheet.whole_row = cli_flag(x->cli, "state");
+	story_text(&x->sheet, &out);
+	pause_line(s, x->sheet.watch->name, &out);
+	out_print(&out);
+}
+
+static void print_story_json(const struct story_sheet *x, const struct database *d)
+{
+	struct buf out = BUF_INIT;
+	story_json(x->watch, d, &x->story, &x->cand, &out);
+	out_json(buf_text(&out));
+	buf_release(&out);
+}
+
+static int show(struct shown *x, const struct selected *g)
+{
+	struct cli *c = x->cli;
+	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
+	struct failure f = {0};
+	bool found = false;
+	defib_err err = selected_bind(c, g, b, &f);
+	if (!err)
+		err = story_read(b->store, &b->sql, &b->ledger, g->jobs[0], &c->arena, &x->sheet.story,
+		                 &found, &f);
+	if (err)
+		return cli_key_fail(&f);
+	if (!found)
+		return cli_usage("there is no job %s/%s: table %s of database %s has no such row; "
+		                 "see defib list --watch %s",
+		                 g->watch->name, g->jobs[0], g->watch->table, g->database->name,
+		                 g->watch->name);
+	x->sheet.watch = g->watch;
+	bool will_have = b->ledger.ready || c->settings.ledger != LEDGER_OFF;
+	judged_candidate(g->watch, &x->sheet.story.row.facts, will_have, &c->arena, &x->sheet.cand);
+	if (c->json || cli_flag(c, "raw"))
+		print_story_json(&x->sheet, g->database);
+	else
+		print_text(x, b->store);
+	return EXIT_CLEAN;
+}
+
+static int cmd_show(struct cli *c)
+{
+	struct shown x = {.cli = c, .sheet = {.arena = &c->arena}};
+	struct selection selection;
+	if (c->nwords != 1)
+		return cli_usage("defib show takes one job: WATCH/KEY");
+	int code = select_read(c, &(struct select_rules){0}, &selection);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (selection.total != 1)
+		code = cli_usage("defib show takes one job: WATCH/KEY");
+	else
+		code = show(&x, &selection.groups[0]);
+	selection_release(&selection);
+	return code;
+}
+
+const struct command show_command = {
+	.name = "show",
+	.arguments = "JOB",
+	.summary = "show the history of one job",
+	.options = show_options,
+	.watch_options = true,
+	.run = cmd_show,
+	.examples = {{"defib show pages/4711", "its state, and what was done to it"},
+                 {"defib show pages/4711 --logs",
+                  "with the evidence, and the row before and after"},
+                 {"defib show queue/42 --raw | jq .job", "one JSON document, for a program"}},
+};
+
+/* ---- defib explain ---- */
+
+static const struct cli_option explain_options[] = {
+	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
+	{NULL, NULL, NULL},
+};
+
+/* One job of a watch, and how it is. */
+struct explaining {
+	struct cli *cli;
+	const struct selected *group;
+	struct selected_sql bound;
+	struct explained is;
+};
+
+static int explain(struct explaining *x)
+{
+	struct cli *c = x->cli;
+	const struct selected_sql *b = &x->bound;
+	struct failure f = {0};
+	bool found = false;
+	defib_err err = selected_bind(c, x->group, &x->bound, &f);
+	if (!err)
+		err = explain_read(b->store, &b->sql, &b->ledger, x->group->watch, x->group->jobs[0],
+		                   c->settings.ledger != LEDGER_OFF, &c->arena, &x->is, &found, &f);
+	if (err)
+		return cli_key_fail(&f);
+	if (!found)
+		return cli_usage("table %s has no row with that key", x->group->watch->table);
+	explain_guard(b->store, x->group->database, x->group->watch, &c->arena, &x->is);
+	struct buf out = BUF_INIT;
+	if (c->json)
+		explained_json(x->group->watch, x->group->database, &x->is, &out);
+	else
+		explained_text(x->group->watch, x->group->database, &x->is, &c->arena, c->color_out, &out);
+	buf_add(&out, c->json ? "\n" : "");
+	out_print(&out);
+	return x->is.cand.judgement.verdict == VERDICT_NONE ? EXIT_CLEAN : EXIT_STUCK;
+}
+
+/* WATCH KEY…: the words are a watch and the parts of a key. */
+static void take_parts(struct cli *c)
+{
+	c->given[c->ngiven++] = (struct cli_given){"watch", c->words[0]};
+	c->words[0] = job_text(c->words + 1, c->nwords - 1, &c->arena);
+	c->nwords = 1;
+}
+
+static int cmd_explain(struct cli *c)
+{
+	struct explaining x = {.cli = c};
+	struct selection selection;
+	int parts = c->nwords - 1;
+	if (parts > 0 && c->ngiven < CLI_GIVEN_MAX)
+		take_parts(c);
+	int code = select_read(c, &(struct select_rules){0}, &selection);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (parts < 0 || (parts == 0 && settings_watch(&c->settings, c->words[0])))
+		code = cli_usage("defib explain takes a watch and the key of a job, or WATCH/KEY");
+	else if (selection.total != 1)
+		code = cli_usage("defib explain takes one job");
+	else if (parts > 1 && parts != selection.groups[0].watch->key.n)
+		code = cli_usage("the key of watch %s has %d parts", selection.groups[0].watch->name,
+		                 selection.groups[0].watch->key.n);
+	x.group = selection.groups;
+	if (code == EXIT_CLEAN)
+		code = explain(&x);
+	selection_release(&selection);
+	return code;
+}
+
+const struct command explain_command = {
+	.name = "explain",
+	.arguments = "WATCH KEY…",
+	.summary = "show everything known about one job, and what would be done",
+	.options = explain_options,
+	.watch_options = true,
+	.run = cmd_explain,
+	.examples = {{"defib explain pages 4711", "its facts, the verdict with its rule, the remedy"},
+                 {"defib explain pages 4711 --json", "the same for a program"}},
+};

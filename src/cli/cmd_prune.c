@@ -5,7 +5,7 @@
  */
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/cmd_ledger.h"
+#include "cli/select.h"
 #include "ledger/prune.h"
 #include "ledger/retention.h"
 
@@ -15,7 +15,7 @@
 
 #define TURN_MS 1000
 
-const struct cli_option prune_options[] = {
+static const struct cli_option prune_options[] = {
 	{"dry-run", NULL, "only show what would be removed"},
 	{"yes", NULL, "do not ask"},
 	{NULL, NULL, NULL},
@@ -118,7 +118,7 @@ static int prune_one(struct cli *c, const struct database *d)
 	return err ? cli_queue_fail(&f) : code;
 }
 
-int cmd_prune(struct cli *c)
+static int cmd_prune(struct cli *c)
 {
 	int worst = cli_load(c);
 	for (int i = 0; worst == EXIT_CLEAN && i < c->settings.ndatabases; i++)
@@ -126,18 +126,29 @@ int cmd_prune(struct cli *c)
 	return worst;
 }
 
+const struct command prune_command = {
+	.name = "prune",
+	.arguments = "",
+	.summary = "remove what has ended and is older than retention: allows from defib's own tables",
+	.options = prune_options,
+	.run = cmd_prune,
+	.examples = {{"defib prune --dry-run", "how much is old enough to go"},
+                 {"defib prune --yes", "remove it now, in small steps"}},
+};
+
 /* ---- defib ledger prune ---- */
 
 #define PART 5000
 /* The first search reads all that is old; the deletions are short. */
 #define STATEMENT_MS 60000
 
-struct ledger_pruning {
-	struct cli *cli;
-	int64_t older_us;
-	struct ledger_source *sources;
-	struct prune_plan *plans;
-	int64_t *removed;
+/* The ledger of one database. */
+struct old_entries {
+	const struct database *database;
+	struct store *store;
+	bool exists;
+	struct prune_plan plan;
+	int64_t removed;
 };
 
 /* What a crash budget still counts must stay. */
@@ -157,121 +168,109 @@ static int check_age(const struct cli *c, int64_t older_us)
 	return f.code ? cli_fail(&f) : EXIT_CLEAN;
 }
 
-static int plan_all(struct ledger_pruning *p, int64_t *total)
+static defib_err find_entries(struct cli *c, int64_t older_us, struct old_entries *e,
+                              struct failure *f)
 {
-	for (int i = 0; i < p->cli->settings.ndatabases; i++) {
-		struct ledger_source *s = &p->sources[i];
-		struct failure f = {0};
-		defib_err err = session_ready(&s->session, &f);
-		if (!err)
-			err = ledger_exists(s->session.store, &s->exists, &f);
-		if (!err && s->exists)
-			err = prune_plan(s->session.store, p->older_us, &p->cli->arena, &p->plans[i], &f);
-		if (err)
-			return cli_fail(&f);
-		if (!s->exists)
-			fprintf(stderr, "defib: there is no ledger in %s\n", s->database->name);
-		*total += p->plans[i].count;
-	}
-	return EXIT_CLEAN;
+	struct store_options o = cli_store_options(e->database, NULL, cli_flag(c, "dry-run"));
+	o.statement_ms = STATEMENT_MS;
+	defib_err err = store_open(&o, &e->store, f);
+	if (!err)
+		err = ledger_exists(e->store, &e->exists, f);
+	if (!err && e->exists)
+		err = prune_plan(e->store, older_us, &c->arena, &e->plan, f);
+	if (!err && !e->exists)
+		fprintf(stderr, "defib: there is no ledger in %s\n", e->database->name);
+	return err;
 }
 
-static int confirm_entries(const struct ledger_pruning *p, int64_t total)
+static int confirm_entries(const struct cli *c, int64_t total)
 {
 	struct buf question = BUF_INIT;
-	const struct settings *s = &p->cli->settings;
 	if (total == 0)
 		return EXIT_CLEAN;
 	buf_add(&question, "remove ");
 	out_count(&question, total);
 	buf_addf(&question, " %s permanently from the ledger of %s", total == 1 ? "entry" : "entries",
-	         s->ndatabases == 1 ? s->databases[0].name : "all databases");
-	int code = cli_confirm(p->cli, buf_text(&question), false);
+	         c->settings.ndatabases == 1 ? c->settings.databases[0].name : "all databases");
+	int code = cli_confirm(c, buf_text(&question), false);
 	buf_release(&question);
 	return code;
 }
 
-static defib_err remove_entries(struct ledger_pruning *p, int i, struct failure *f)
+static defib_err remove_entries(struct cli *c, struct old_entries *e, struct failure *f)
 {
-	struct store *s = p->sources[i].session.store;
 	char batch[64];
 	time_t now = (time_t)(clock_wall_us() / US_PER_S);
 	struct tm tm;
 	size_t n = strftime(batch, sizeof batch, "prune-%Y%m%d-%H%M%S", gmtime_r(&now, &tm));
 	snprintf(batch + n, sizeof batch - n, "-%d", (int)getpid());
-	struct ledger_context ctx = {"", batch, cli_actor(p->cli)};
+	struct ledger_context ctx = {"", batch, cli_actor(c)};
 	defib_err err = DEFIB_OK;
-	bool over = p->plans[i].count == 0;
-	while (!err && !over && p->removed[i] < p->plans[i].count)
-		err = prune_part(s, &p->plans[i], &ctx, PART, &p->removed[i], &over, f);
+	bool over = e->plan.count == 0;
+	while (!err && !over && e->removed < e->plan.count)
+		err = prune_part(e->store, &e->plan, &ctx, PART, &e->removed, &over, f);
 	return err;
 }
 
-static void report_entries(const struct ledger_pruning *p, int i, bool dry)
+static void report_entries(const struct cli *c, const struct old_entries *e)
 {
-	const struct prune_plan *plan = &p->plans[i];
-	const char *name = p->sources[i].database->name;
+	bool dry = cli_flag(c, "dry-run");
+	int64_t n = dry ? e->plan.count : e->removed;
 	struct buf out = BUF_INIT;
-	if (p->cli->json) {
+	if (c->json) {
 		buf_add(&out, "{\"database\":");
-		buf_add_json(&out, name);
-		buf_addf(&out, ",\"cutoff\":\"%s\",\"older\":%" PRId64 ",\"removed\":%" PRId64 "}",
-		         plan->cutoff, plan->count, p->removed[i]);
+		buf_add_json(&out, e->database->name);
+		json_text(&out, "cutoff", e->plan.cutoff);
+		json_number(&out, "older", true, e->plan.count);
+		json_number(&out, "removed", true, e->removed);
+		buf_add(&out, "}\n");
 	} else {
-		buf_addf(&out, "%s: ", name);
-		out_count(&out, dry ? plan->count : p->removed[i]);
-		buf_addf(&out, " %s older than %s %s",
-		         (dry ? plan->count : p->removed[i]) == 1 ? "entry" : "entries", plan->cutoff,
+		buf_addf(&out, "%s: ", e->database->name);
+		out_count(&out, n);
+		buf_addf(&out, " %s older than %s %s\n", n == 1 ? "entry" : "entries", e->plan.cutoff,
 		         dry ? "would be removed" : "removed");
 	}
-	puts(buf_text(&out));
-	buf_release(&out);
+	out_print(&out);
 }
 
-static int prune_all(struct ledger_pruning *p)
+static int prune_entries(struct cli *c, int64_t older_us, struct old_entries *all, int n)
 {
-	bool dry = cli_flag(p->cli, "dry-run");
 	int64_t total = 0, removed = 0;
-	int code = plan_all(p, &total);
-	if (code == EXIT_CLEAN)
-		code = confirm_entries(p, total);
-	for (int i = 0; i < p->cli->settings.ndatabases && code == EXIT_CLEAN; i++) {
-		struct failure f = {0};
-		if (!p->sources[i].exists)
+	struct failure f = {0};
+	for (int i = 0; i < n; i++) {
+		all[i].database = &c->settings.databases[i];
+		if (find_entries(c, older_us, &all[i], &f))
+			return cli_fail(&f);
+		total += all[i].plan.count;
+	}
+	int code = confirm_entries(c, total);
+	for (int i = 0; i < n && code == EXIT_CLEAN; i++) {
+		if (!all[i].exists)
 			continue;
-		if (!dry && remove_entries(p, i, &f))
+		if (!cli_flag(c, "dry-run") && remove_entries(c, &all[i], &f))
 			code = cli_fail(&f);
-		removed += p->removed[i];
-		report_entries(p, i, dry);
+		removed += all[i].removed;
+		report_entries(c, &all[i]);
 	}
 	return code != EXIT_CLEAN && removed ? EXIT_PARTLY : code;
 }
 
 int ledger_prune(struct cli *c)
 {
-	struct ledger_pruning p = {.cli = c, .older_us = -1};
-	if (!cli_duration(c, "older-than", &p.older_us))
+	int64_t older_us = -1;
+	if (!cli_duration(c, "older-than", &older_us))
 		return EXIT_USAGE;
-	if (p.older_us < 0)
+	if (older_us < 0)
 		return cli_usage("defib ledger prune needs --older-than, such as --older-than 90d");
 	int code = cli_load(c);
 	if (code == EXIT_CLEAN)
-		code = check_age(c, p.older_us);
+		code = check_age(c, older_us);
 	if (code != EXIT_CLEAN)
 		return code;
 	int n = c->settings.ndatabases;
-	p.sources = ARENA_ARRAY(&c->arena, struct ledger_source, n);
-	p.plans = ARENA_ARRAY(&c->arena, struct prune_plan, n);
-	p.removed = ARENA_ARRAY(&c->arena, int64_t, n);
-	for (int i = 0; i < n; i++) {
-		struct ledger_source *s = &p.sources[i];
-		s->database = &c->settings.databases[i];
-		s->session.open = store_open;
-		s->session.options = cli_store_options(s->database, NULL, cli_flag(c, "dry-run"));
-		s->session.options.statement_ms = STATEMENT_MS;
-	}
-	code = prune_all(&p);
+	struct old_entries *all = ARENA_ARRAY(&c->arena, struct old_entries, n);
+	code = prune_entries(c, older_us, all, n);
 	for (int i = 0; i < n; i++)
-		session_close(&p.sources[i].session);
+		store_close(all[i].store);
 	return code;
 }

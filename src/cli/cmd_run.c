@@ -1,21 +1,226 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_run.c: `defib run --watch WATCH -- PROGRAM [ARG…]`: starts a program that
- * knows nothing of us, sees its end, and frees at once exactly what it had.
+ * cmd_run.c: `defib run --watch WATCH -- PROGRAM [ARG…]`: starts a program that knows nothing of
+ * us, sees its end, and recovers at once exactly the jobs it had.
  *
- * The program's sessions carry a name of this run (PGAPPNAME), and the attached
- * table writes down which session takes a row. What the program forked may
- * outlive it: while its process group has members, only jobs are freed whose
- * session is gone.
+ * The program's sessions carry a name of this run (PGAPPNAME), and the attached table records which
+ * session takes a row. What the program forked may outlive it: while its process group has members,
+ * only jobs are recovered whose session is gone.
+ *
+ * It runs as if we were not there: its stdio is ours, the terminal is its own, signals that we get
+ * are passed on. It has a process group of its own, so that what it forks can be told from what
+ * others do. Whoever of that group loses its parent comes to us to be collected. We never kill it:
+ * a `defib run` that is killed leaves it running.
  */
 #include "cli/cli.h"
-#include "cli/run_program.h"
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "daemon/settings.h"
 #include "life/programs.h"
 #include "recover/exits.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the program ---- */
+
+struct run_program {
+	pid_t pid;  /* also of its group */
+	int go;     /* the child waits at the other end until it may begin */
+	bool tty;   /* it has the terminal, which was ours */
+	bool over;  /* it has ended */
+	int status; /* as waitpid says; once it is over */
+	int asked;  /* how often we were told to end after that */
+};
+
+/* It is the user's own program and has our environment, but for two things. */
+struct run_environment {
+	const char *application;            /* the name that its sessions shall have */
+	const struct service_token *tokens; /* which open our own door: they are taken out */
+	int ntokens;
+};
+
+static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, 0};
+
+/* All that run_wait() takes up. */
+static void signals_taken(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGCHLD);
+	sigaddset(set, SIGCONT);
+	for (const int *s = passed_on; *s; s++)
+		sigaddset(set, *s);
+}
+
+/* In the child: wait to be sent, then become_program the program. Tells why if that fails. */
+static void become_program(char *const *argv, const struct run_environment *env, int go,
+                           const sigset_t *before)
+{
+	char word;
+	if (TEMP_FAILURE_RETRY(read(go, &word, 1)) != 1)
+		_exit(127); /* nobody is there who could see our end */
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGTTOU, SIG_DFL);
+	sigprocmask(SIG_SETMASK, before, NULL);
+	/* Here and not before: our own sessions keep their name. */
+	setenv("PGAPPNAME", env->application, 1);
+	for (int i = 0; i < env->ntokens; i++)
+		if (env->tokens[i].env)
+			unsetenv(env->tokens[i].env);
+	execvp(argv[0], argv);
+	int error = errno;
+	(void)!write(go, &error, sizeof error);
+	_exit(127);
+}
+
+/* Whoever reads from a terminal must be in front on it, and gets its Ctrl-C. */
+static void hand_terminal(struct run_program *p)
+{
+	p->tty = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+	if (!p->tty)
+		return;
+	signal(SIGTTOU, SIG_IGN);
+	(void)tcsetpgrp(STDIN_FILENO, p->pid);
+}
+
+/* Fork it, with the signals that are passed on blocked here; it does nothing before run_go(). */
+static defib_err run_fork(struct run_program *p, char *const *argv,
+                          const struct run_environment *env, struct failure *f)
+{
+	sigset_t set, before;
+	int ends[2];
+	*p = (struct run_program){.go = -1};
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return fail(f, DEFIB_IO, "cannot create a socket for %s: %s", argv[0], strerror(errno));
+	signals_taken(&set);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+	p->pid = fork();
+	if (p->pid == 0) {
+		setpgid(0, 0);
+		close(ends[0]);
+		become_program(argv, env, ends[1], &before);
+	}
+	close(ends[1]);
+	p->go = ends[0];
+	if (p->pid < 0) {
+		close(p->go);
+		return fail(f, DEFIB_IO, "cannot start %s: %s", argv[0], strerror(errno));
+	}
+	/* Both do it: whichever comes first, the group is there afterwards. */
+	setpgid(p->pid, p->pid);
+	return DEFIB_OK;
+}
+
+/* Instead of run_go(): it ends without having done anything. */
+static void run_forget(struct run_program *p)
+{
+	close(p->go);
+	p->go = -1;
+	(void)TEMP_FAILURE_RETRY(waitpid(p->pid, &p->status, 0));
+}
+
+/* Ctrl-Z stops the program: we stop with it, and the shell has its terminal. */
+static void stop_with_it(const struct run_program *p)
+{
+	if (!p->tty)
+		return; /* whoever stopped it will let it go on */
+	(void)tcsetpgrp(STDIN_FILENO, getpgrp());
+	raise(SIGSTOP);
+	(void)tcsetpgrp(STDIN_FILENO, p->pid);
+	kill(-p->pid, SIGCONT);
+}
+
+/* Whoever of its descendants lost their parent has come to us. */
+static void collect(struct run_program *p)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+		if (pid != p->pid)
+			continue;
+		if (WIFSTOPPED(status)) {
+			stop_with_it(p);
+		} else {
+			p->over = true;
+			p->status = status;
+		}
+	}
+}
+
+/* Pass on signals and collect the dead, until it has ended or the time is over (-1: none). */
+static void run_wait(struct run_program *p, int64_t most_ms)
+{
+	int64_t end = clock_boot_ms() + most_ms;
+	sigset_t set;
+	signals_taken(&set);
+	for (;;) {
+		bool was_over = p->over;
+		collect(p);
+		int64_t left = most_ms < 0 ? 1000 : end - clock_boot_ms();
+		if (p->over && !was_over)
+			return;
+		if (left <= 0)
+			return;
+		struct timespec wait = {left / 1000, left % 1000 * 1000000};
+		int got = sigtimedwait(&set, NULL, &wait);
+		if (got <= 0 || got == SIGCHLD || got == SIGCONT)
+			continue;
+		kill(-p->pid, got);
+		p->asked += p->over && (got == SIGTERM || got == SIGINT);
+	}
+}
+
+/* Take the terminal back. */
+static void run_end(struct run_program *p)
+{
+	if (p->tty)
+		(void)tcsetpgrp(STDIN_FILENO, getpgrp());
+	p->tty = false;
+}
+
+/* Let it begin; false: it could not be executed, and `f` says why. */
+static bool run_go(struct run_program *p, const char *name, struct failure *f)
+{
+	int error = 0;
+	hand_terminal(p);
+	bool sent = TEMP_FAILURE_RETRY(write(p->go, "", 1)) == 1;
+	/* The socket is closed by exec: then there is nothing to read. */
+	bool failed = sent && TEMP_FAILURE_RETRY(read(p->go, &error, sizeof error)) == sizeof error;
+	close(p->go);
+	p->go = -1;
+	if (!failed)
+		return true;
+	run_wait(p, -1);
+	run_end(p);
+	fail(f, DEFIB_USAGE, "cannot run %s: %s", name, strerror(error));
+	return false;
+}
+
+/* Its exit status as a shell has it: 128 and the signal for a killed one. */
+static int run_code(const struct run_program *p)
+{
+	assert(p->over);
+	return WIFSIGNALED(p->status) ? 128 + WTERMSIG(p->status) : WEXITSTATUS(p->status);
+}
+
+/* "exit 1", "signal 9 (KILL)" */
+static void run_ending(const struct run_program *p, char *out, size_t size)
+{
+	assert(p->over);
+	if (!WIFSIGNALED(p->status)) {
+		snprintf(out, size, "exit %d", WEXITSTATUS(p->status));
+		return;
+	}
+	const char *name = sigabbrev_np(WTERMSIG(p->status));
+	snprintf(out, size, "signal %d (%s)", WTERMSIG(p->status), name ? name : "unknown");
+}
 
 #define WATCHES_MAX 16
 #define GRACE_MS 250     /* in which a session notices that nobody is behind it */
@@ -24,7 +229,7 @@
 #define SOON_MS 20       /* between tries, at first … */
 #define LATER_MS 500     /* … and at last */
 
-const struct cli_option run_options[] = {
+static const struct cli_option run_options[] = {
 	{"watch", "NAME", "the program works on its table; may be repeated; default: the only watch"},
 	{"name", "NAME", "name of the program in sessions and in the ledger; default: its own"},
 	{NULL, NULL, NULL},
@@ -321,7 +526,7 @@ static void free_all(struct run *r)
 	print_freed(r);
 }
 
-int cmd_run(struct cli *c)
+static int cmd_run(struct cli *c)
 {
 	struct failure f = {0};
 	struct run r = {.cli = c};
@@ -348,3 +553,15 @@ int cmd_run(struct cli *c)
 	}
 	return err ? cli_fail(&f) : code;
 }
+
+const struct command run_command = {
+	.name = "run",
+	.arguments = "--watch WATCH -- PROGRAM [ARG…]",
+	.summary = "start a worker that knows nothing of defib; free its jobs when it ends",
+	.options = run_options,
+	.run = cmd_run,
+	.examples = {{"defib attach pages --yes && defib run --watch pages -- ./crawl.sh",
+                  "its jobs are freed at once, however it ends"},
+                 {"defib run --watch pages --name crawler -- ./crawl.sh --fast",
+                  "with a name of its own in the ledger"}},
+};

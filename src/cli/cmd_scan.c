@@ -15,7 +15,7 @@
 #include "recover/leader_status.h"
 #include "view/scan.h"
 
-const struct cli_option scan_options[] = {
+static const struct cli_option scan_options[] = {
 	{"fix", NULL, "recover them; without it nothing is changed"},
 	{"threshold", "DURATION", "instead of stuck_after and overdue_after"},
 	{"limit", "N", "find at most N jobs in each watch"},
@@ -401,7 +401,7 @@ static int scan_all(struct run *run)
 	return exit_code(run);
 }
 
-int cmd_scan(struct cli *c)
+static int cmd_scan(struct cli *c)
 {
 	struct run run = {.cli = c};
 	int code = cli_load(c);
@@ -420,3 +420,19 @@ int cmd_scan(struct cli *c)
 	prepare_sources(&run);
 	return scan_all(&run);
 }
+
+const struct command scan_command = {
+	.name = "scan",
+	.arguments = "[WATCH…]",
+	.summary = "find stuck jobs; recover them with --fix",
+	.options = scan_options,
+	.watch_options = true,
+	.run = cmd_scan,
+	.examples =
+		{{"defib scan",
+          "what is stuck in every watch, and what would be done; exit code 1 if any is new"},
+         {"defib scan pages --fix --limit 10", "recover the ten oldest, by the rules of the watch"},
+         {"defib scan --db sqlite:app.db --table pages --key id \\\n"
+          "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
+          "without a configuration: any table will do"}},
+};

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_status.c: `defib status`: how the daemons are, by what they leave in the
- * databases: asked from any host, it needs no way to their processes, and a
- * daemon that is gone shows as well as one that lives.
+ * cmd_status.c: the daemons.
  *
- * Exit code 1: a watch has no leader, its scans do not finish, a guard holds
- * stuck jobs back, or a worker keeps results that the database refuses to record.
+ * `defib status`    how they are, by what they leave in the databases: asked from any host, it
+ * needs no way to their processes, and a daemon that is gone shows as well as one that lives. Exit
+ * code 1: a watch has no leader, its scans do not finish, a guard holds stuck jobs back, or a
+ * worker keeps results that the database refuses to record. `defib pause`, `defib resume`, `defib
+ * raise` operator overrides. An override is stored in the database; whoever leads the watch, now or
+ * after a restart, reads it within about a second. The one-shot scan is an operator's own and obeys
+ * none of them.
  */
 #include "cli/select.h"
-#include "view/installation.h"
-#include "view/status.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "life/attendance.h"
+#include "view/status.h"
 #include "watch/builtin.h"
 
 struct asking {
@@ -166,7 +168,7 @@ static void ask_database(struct asking *x, const struct database *d)
 		print_watch(x, d, BUILTIN_NAME, &stored);
 }
 
-int cmd_status(struct cli *c)
+static int cmd_status(struct cli *c)
 {
 	struct asking x = {.cli = c};
 	int code = select_watches(c, &x.selection);
@@ -188,3 +190,289 @@ int cmd_status(struct cli *c)
 		return x.printed ? EXIT_PARTLY : x.code;
 	return x.trouble ? EXIT_STUCK : EXIT_CLEAN;
 }
+
+const struct command status_command = {
+	.name = "status",
+	.arguments = "[WATCH…]",
+	.summary = "show the daemons: who leads, what a guard holds back and why",
+	.run = cmd_status,
+	.examples = {{"defib status", "every watch"},
+                 {"defib status pages --json", "one of them, for a program"}},
+};
+
+static const struct cli_option pause_options[] = {
+	{"all", NULL, "all watches of every configured database"},
+	{"for", "DURATION", "recovery resumes by itself after this time"},
+	{"reason", "TEXT", "the reason, shown by status"},
+	{NULL, NULL, NULL},
+};
+static const struct cli_option resume_options[] = {
+	{"all", NULL, "clear every pause, including those of single watches"},
+	{NULL, NULL, NULL},
+};
+static const struct cli_option raise_options[] = {
+	{"by", "FACTOR", "multiply the thresholds by this, 1 to 100"},
+	{"off", NULL, "restore the configured thresholds"},
+	{"all", NULL, "all watches of every configured database"},
+	{"for", "DURATION", "restore them after this time"},
+	{"reason", "TEXT", "the reason, shown by status"},
+	{NULL, NULL, NULL},
+};
+
+/* Of which watch, in which database; "*": all of it. */
+struct target {
+	const char *watch;
+	const struct database *database;
+	struct session *session;
+};
+
+struct request {
+	struct cli *cli;
+	struct selection selection;
+	struct target *targets;
+	int n;
+	const char *name; /* of the override */
+	const char *value;
+	int64_t for_us;
+	bool clear;
+	struct buf out;
+	int printed;
+	int code;
+};
+
+/* ---- which watches ---- */
+
+static void target_all(struct request *x)
+{
+	const struct settings *s = &x->cli->settings;
+	for (int i = 0; i < s->ndatabases; i++) {
+		const struct database *d = &s->databases[i];
+		struct session *session = &x->selection.sessions[i];
+		if (!session->open)
+			*session =
+				(struct session){.options = cli_store_options(d, NULL, false), .open = store_open};
+		x->targets[x->n++] = (struct target){"*", d, session};
+	}
+}
+
+static int choose(struct request *x)
+{
+	struct cli *c = x->cli;
+	bool all = cli_flag(c, "all");
+	if (all && c->nwords)
+		return cli_usage("%s: name watches, or give --all, not both", c->command->name);
+	if (!all && !c->nwords)
+		return cli_usage("%s: name watches, or give --all", c->command->name);
+	int code = select_watches(c, &x->selection);
+	if (code != EXIT_CLEAN)
+		return code;
+	int room = x->selection.n + c->settings.ndatabases;
+	x->targets = ARENA_ARRAY(&c->arena, struct target, room);
+	for (int i = 0; !all && i < x->selection.n; i++) {
+		const struct selected *g = &x->selection.groups[i];
+		x->targets[x->n++] = (struct target){g->watch->name, g->database, g->session};
+	}
+	if (all)
+		target_all(x);
+	/* Selecting watches only reads; these sessions are not open yet, and write. */
+	for (int i = 0; i < x->selection.nsessions; i++)
+		x->selection.sessions[i].options.read_only = false;
+	return EXIT_CLEAN;
+}
+
+/* ---- setting ---- */
+
+static void print_line(struct request *x, const char *watch, const struct database *d,
+                       const char *text)
+{
+	buf_addf(&x->out, "%s/%s: ", d->name, text_eq(watch, "*") ? "all watches" : watch);
+	out_padded(&x->out, text, 0);
+	buf_add(&x->out, "\n");
+}
+
+static void in_force_text(const struct override *o, struct buf *text)
+{
+	if (text_eq(o->name, "pause"))
+		buf_add(text, "recovery is paused ");
+	else
+		buf_addf(text, "thresholds are raised by %s, ", o->value);
+	override_text(o, text);
+}
+
+static void cleared_text(const struct override_answer *w, struct buf *text)
+{
+	static const struct {
+		const char *name, *was, *was_not;
+	} texts[] = {
+		{"pause", "recovery is resumed", "recovery was not paused"},
+		{"raise", "thresholds are as configured", "thresholds were not raised"},
+	};
+	const size_t i = text_eq(w->name, "pause") ? 0 : 1;
+	buf_add(text, w->was ? texts[i].was : texts[i].was_not);
+}
+
+static void print_answer(struct request *x, const struct target *t, const struct override_answer *w)
+{
+	struct buf text = BUF_INIT;
+	if (x->cli->json) {
+		buf_add(&x->out, x->printed ? ",\n" : "\n");
+		override_answer_json(t->database, w, &x->out);
+	} else {
+		if (w->in_force)
+			in_force_text(w->in_force, &text);
+		else
+			cleared_text(w, &text);
+		print_line(x, w->watch, t->database, buf_text(&text));
+	}
+	x->printed++;
+	buf_release(&text);
+}
+
+static defib_err set_override(struct request *x, const struct target *t, struct failure *f)
+{
+	struct cli *c = x->cli;
+	const struct override wanted = {.watch = t->watch,
+	                                .name = x->name,
+	                                .value = x->value,
+	                                .actor = cli_actor(c),
+	                                .reason = cli_value(c, "reason")};
+	struct override_answer answer;
+	defib_err err = override_set(t->session->store, &wanted, x->for_us, &c->arena, &answer, f);
+	if (!err)
+		print_answer(x, t, &answer);
+	return err;
+}
+
+/* ---- clearing ---- */
+
+/* What is set for all watches cannot be cleared for one. */
+static int still_in_force(struct request *x, const struct target *t, const struct override *o)
+{
+	struct failure f = {0};
+	struct buf text = BUF_INIT;
+	override_text(o, &text);
+	fail(&f, DEFIB_REFUSED, "\"%s\" of %s is in force, set %s", x->name, t->watch, buf_text(&text));
+	fail_next(&f, "clear it for all: defib %s --all%s", x->cli->command->name,
+	          text_eq(x->name, "raise") ? " --off" : "");
+	buf_release(&text);
+	return cli_fail(&f);
+}
+
+static defib_err clear_override(struct request *x, const struct target *t, struct failure *f)
+{
+	const struct override *still;
+	struct override_answer *answers;
+	int n;
+	defib_err err = override_clear(t->session->store, t->watch, x->name, &x->cli->arena, &answers,
+	                               &n, &still, f);
+	if (!err && still)
+		x->code = still_in_force(x, t, still);
+	for (int i = 0; !err && !still && i < n; i++)
+		print_answer(x, t, &answers[i]);
+	return err;
+}
+
+/* ---- the whole ---- */
+
+static int run_request(struct request *x)
+{
+	struct buf json = BUF_INIT;
+	int code = choose(x), failed = 0;
+	if (code != EXIT_CLEAN)
+		return code;
+	for (int i = 0; i < x->n; i++) {
+		struct failure f = {0};
+		defib_err err = session_ready(x->targets[i].session, &f);
+		if (!err)
+			err = x->clear ? clear_override(x, &x->targets[i], &f)
+			               : set_override(x, &x->targets[i], &f);
+		if (err) {
+			x->code = cli_fail(&f);
+			failed++;
+		}
+	}
+	if (x->cli->json)
+		override_answers_json(buf_text(&x->out), &json);
+	fputs(buf_text(x->cli->json ? &json : &x->out), stdout);
+	buf_release(&json);
+	buf_release(&x->out);
+	selection_release(&x->selection);
+	return failed && failed < x->n ? EXIT_PARTLY : x->code;
+}
+
+static int read_span(struct request *x)
+{
+	if (!cli_duration(x->cli, "for", &x->for_us))
+		return EXIT_USAGE;
+	if (cli_flag(x->cli, "for") && x->for_us < US_PER_S)
+		return cli_usage("--for must be at least a second; to clear the override: defib %s",
+		                 text_eq(x->name, "pause") ? "resume" : "raise --off");
+	return EXIT_CLEAN;
+}
+
+static int cmd_pause(struct cli *c)
+{
+	bool resume = text_eq(c->command->name, "resume");
+	struct request x = {.cli = c, .name = "pause", .value = "on", .clear = resume};
+	int code = resume ? EXIT_CLEAN : read_span(&x);
+	return code == EXIT_CLEAN ? run_request(&x) : code;
+}
+
+const struct command pause_command = {
+	.name = "pause",
+	.arguments = "WATCH…|--all",
+	.summary = "stop the daemons from recovering, until resumed",
+	.options = pause_options,
+	.run = cmd_pause,
+	.examples = {{"defib pause pages --for 1h --reason 'migration'", "one watch, for an hour"},
+                 {"defib pause --all", "everything, until resumed"}},
+};
+
+const struct command resume_command = {
+	.name = "resume",
+	.arguments = "WATCH…|--all",
+	.summary = "let the daemons recover again",
+	.options = resume_options,
+	.run = cmd_pause,
+	.examples = {{"defib resume pages", "one watch"}, {"defib resume --all", "everything"}},
+};
+
+static int read_factor(struct cli *c, const char **value)
+{
+	const char *text = cli_value(c, "by");
+	char *end = NULL;
+	if (!text)
+		return cli_usage("give --by FACTOR, such as --by 2.5, or --off");
+	double factor = strtod(text, &end);
+	if (end == text || *end)
+		return cli_usage("--by expects a number such as 2.5, not \"%s\"", text);
+	if (!raise_factor_ok(factor))
+		return cli_usage("--by must be from 1 to %d: thresholds can only be raised; a shorter one "
+		                 "belongs in the configuration",
+		                 RAISE_MOST);
+	*value = arena_printf(&c->arena, "%g", factor);
+	return EXIT_CLEAN;
+}
+
+static int cmd_raise(struct cli *c)
+{
+	struct request x = {.cli = c, .name = "raise", .clear = cli_flag(c, "off")};
+	if (x.clear && (cli_flag(c, "by") || cli_flag(c, "for") || cli_flag(c, "reason")))
+		return cli_usage(
+			"--off clears the override and cannot be combined with --by, --for or --reason");
+	int code = x.clear ? EXIT_CLEAN : read_factor(c, &x.value);
+	if (code == EXIT_CLEAN && !x.clear)
+		code = read_span(&x);
+	return code == EXIT_CLEAN ? run_request(&x) : code;
+}
+
+const struct command raise_command = {
+	.name = "raise",
+	.arguments = "WATCH…|--all --by FACTOR",
+	.summary = "raise the thresholds of the daemons, while load is high",
+	.options = raise_options,
+	.run = cmd_raise,
+	.examples = {{"defib raise pages --by 3 --for 2h --reason 'sale'",
+                  "three times the thresholds, for two hours"},
+                 {"defib raise --all --off", "as configured again"}},
+};

@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-const struct cli_option top_options[] = {
+static const struct cli_option top_options[] = {
 	{"every", "DURATION", "how often the databases are queried; default 1s"},
 	{NULL, NULL, NULL},
 };
@@ -153,7 +153,7 @@ static void end_by_signal(void)
 	raise(ended_by);
 }
 
-int cmd_top(struct cli *c)
+static int cmd_top(struct cli *c)
 {
 	struct selection s;
 	struct top_place *places;
@@ -183,3 +183,13 @@ int cmd_top(struct cli *c)
 		end_by_signal();
 	return EXIT_CLEAN;
 }
+
+const struct command top_command = {
+	.name = "top",
+	.arguments = "[WATCH…]",
+	.summary = "watch it live on a full screen, and act on stuck jobs",
+	.options = top_options,
+	.run = cmd_top,
+	.examples = {{"defib top", "everything, once a second; ? lists the keys"},
+                 {"defib top pages --every 5s", "one watch, and less often"}},
+};

@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const struct cli_option work_options[] = {
+static const struct cli_option work_options[] = {
 	{"queue", "QUEUE", "the queue; default: default"},
 	{"kind", "KIND", "only jobs of this kind"},
 	{"concurrency", "N", "jobs at once; default 1"},
@@ -463,7 +463,7 @@ static int work(struct work_run *r)
 	return run_worker(r, &o);
 }
 
-int cmd_work(struct cli *c)
+static int cmd_work(struct cli *c)
 {
 	struct work_run *r = ARENA_NEW(&c->arena, struct work_run);
 	/* Started by a daemon as /proc/self/exe, it would be listed as "exe". */
@@ -488,3 +488,14 @@ int cmd_work(struct cli *c)
 		r->pools[i].source->ops->free(r->pools[i].source);
 	return code;
 }
+
+const struct command work_command = {
+	.name = "work",
+	.arguments = "[WATCH…] -- PROGRAM [ARG…]",
+	.summary = "run a program for every job of a queue, or of watches",
+	.options = work_options,
+	.run = cmd_work,
+	.examples = {{"defib work --queue mail --concurrency 4 -- ./send.sh",
+                  "the payload comes on stdin"},
+                 {"defib work pages --drain", "the watch's own command, until nothing is left"}},
+};

@@ -38,6 +38,13 @@ int cli_fail(const struct failure *f)
 	return exit_code_of(f->code);
 }
 
+int cli_key_fail(struct failure *f)
+{
+	if (strncmp(f->sqlstate, "22", 2) == 0)
+		f->code = DEFIB_USAGE;
+	return cli_fail(f);
+}
+
 int cli_queue_fail(struct failure *f)
 {
 	/* Our own statements are right: what they miss are the tables, or their whole schema. */

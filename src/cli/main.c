@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main.c: the table of commands, and the way from argv to one of them.
+ * main.c: the way from argv to a command, and what it prints on stderr.
+ *
+ * A password in a URL is taken and then wiped from argv, so that the process title does not show
+ * it. A message is a line for a person, or an event of the log where a program reads that.
  */
 #include "cli/cli.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -10,392 +14,399 @@
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <unistd.h>
 
-const struct command commands[] = {
-	/* ---- look: nothing is changed, unless scan is told to */
-	{.name = "scan",
-     .arguments = "[WATCH…]",
-     .summary = "find stuck jobs; recover them with --fix",
-     .options = scan_options,
-     .watch_options = true,
-     .run = cmd_scan,
-     .group = GROUP_LOOK,
-     .examples =
-         {{"defib scan",
-           "what is stuck in every watch, and what would be done; exit code 1 if any is new"},
-          {"defib scan pages --fix --limit 10",
-           "recover the ten oldest, by the rules of the watch"},
-          {"defib scan --db sqlite:app.db --table pages --key id \\\n"
-           "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
-           "without a configuration: any table will do"}}},
-	{.name = "explain",
-     .arguments = "WATCH KEY…",
-     .summary = "show everything known about one job, and what would be done",
-     .options = explain_options,
-     .watch_options = true,
-     .run = cmd_explain,
-     .group = GROUP_LOOK,
-     .examples = {{"defib explain pages 4711", "its facts, the verdict with its rule, the remedy"},
-                  {"defib explain pages 4711 --json", "the same for a program"}}},
-	{.name = "list",
-     .arguments = "[JOB…]",
-     .summary = "list jobs: by state, verdict, age, text and more",
-     .options = list_options,
-     .watch_options = true,
-     .run = cmd_list,
-     .group = GROUP_LOOK,
-     .examples = {{"defib list --where stuck", "in all watches, the oldest first"},
-                  {"defib list --watch pages --where 'age>10m' --where verdict=silent",
-                   "terms that must all hold"},
-                  {"defib list --watch pages --where stuck --ids | defib requeue - --yes",
-                   "hand what was found to a command that acts"}}},
-	{.name = "show",
-     .arguments = "JOB",
-     .summary = "show the history of one job",
-     .options = show_options,
-     .watch_options = true,
-     .run = cmd_show,
-     .group = GROUP_LOOK,
-     .examples = {{"defib show pages/4711", "its state, and what was done to it"},
-                  {"defib show pages/4711 --logs",
-                   "with the evidence, and the row before and after"},
-                  {"defib show queue/42 --raw | jq .job", "one JSON document, for a program"}}},
-	{.name = "stats",
-     .arguments = "[WATCH…]",
-     .summary = "count jobs by state, what is stuck and what was recovered",
-     .watch_options = true,
-     .run = cmd_stats,
-     .group = GROUP_LOOK,
-     .examples = {{"defib stats", "every watch"},
-                  {"defib stats pages --json", "one of them, for a program"}}},
-	{.name = "top",
-     .arguments = "[WATCH…]",
-     .summary = "watch it live on a full screen, and act on stuck jobs",
-     .options = top_options,
-     .run = cmd_top,
-     .group = GROUP_LOOK,
-     .examples = {{"defib top", "everything, once a second; ? lists the keys"},
-                  {"defib top pages --every 5s", "one watch, and less often"}}},
-	{.name = "status",
-     .arguments = "[WATCH…]",
-     .summary = "show the daemons: who leads, what a guard holds back and why",
-     .run = cmd_status,
-     .group = GROUP_LOOK,
-     .examples = {{"defib status", "every watch"},
-                  {"defib status pages --json", "one of them, for a program"}}},
-	{.name = "ledger",
-     .arguments = "[prune|verify]",
-     .summary = "read, filter, follow and verify the record of what was decided and done",
-     .options = ledger_options,
-     .run = cmd_ledger,
-     .group = GROUP_LOOK,
-     .examples = {{"defib ledger --watch pages --since 24h",
-                   "what happened to a watch since yesterday"},
-                  {"defib ledger --job pages/4711", "everything that was done to one job"},
-                  {"defib ledger verify", "whether it is as it was written"},
-                  {"defib ledger prune --older-than 90d --dry-run",
-                   "how much a clean-up would remove"}}},
-	{.name = "report",
-     .arguments = "[WATCH…]",
-     .summary = "report what happened: recoveries by day, trend, causes, mistakes, advice",
-     .options = report_options,
-     .run = cmd_report,
-     .group = GROUP_LOOK,
-     .examples = {{"defib report --since 24h", "yesterday and today"},
-                  {"defib report pages --since 30d --format html --output report.html",
-                   "a page to send"}}},
-	{.name = "alert",
-     .arguments = "list|test",
-     .summary = "show the state of alert rules; send a test message to the sinks",
-     .options = alert_options,
-     .run = cmd_alert,
-     .group = GROUP_LOOK,
-     .examples = {{"defib alert list --all", "every rule, also those that are not firing"},
-                  {"defib alert test --sink ops", "does a message arrive there?"}}},
-	{.name = "learn",
-     .arguments = "[WATCH…]",
-     .summary = "show how long runs take, and what that suggests for the thresholds",
-     .watch_options = true,
-     .run = cmd_learn,
-     .group = GROUP_LOOK,
-     .examples = {{"defib learn", "every watch that says when a run starts"},
-                  {"defib learn pages --json", "one of them, for a program"}}},
-	{.name = "whatif",
-     .arguments = "WATCH --stuck-after DURATION",
-     .summary = "show what another threshold would have done",
-     .options = whatif_options,
-     .run = cmd_whatif,
-     .group = GROUP_LOOK,
-     .examples = {{"defib whatif pages --stuck-after 30m",
-                   "recoveries and mistakes of the last week"},
-                  {"defib whatif pages --stuck-after 2h --since 30d", "of the last month"}}},
-	/* ---- act: what a person does to jobs, and to the daemons that look after them */
-	{.name = "requeue",
-     .arguments = "JOB…",
-     .summary = "make jobs available to any worker",
-     .options = act_options,
-     .run = cmd_act,
-     .group = GROUP_ACT,
-     .examples = {{"defib requeue pages/4711 --dry-run",
-                   "what would be done, and what speaks against it"},
-                  {"defib requeue --watch pages --where stuck --limit 10 --reason lost --yes",
-                   "ten that are stuck, without asking"}}},
-	{.name = "retry",
-     .arguments = "JOB…",
-     .summary = "run jobs again at once, from where they failed",
-     .options = retry_options,
-     .run = cmd_act,
-     .group = GROUP_ACT,
-     .examples = {{"defib retry queue/42 --yes", "a job that failed or is held"},
-                  {"defib retry --watch queue --where state=failed --limit 100 --dry-run",
-                   "which jobs it would be"}}},
-	{.name = "fail",
-     .arguments = "JOB…",
-     .summary = "end jobs as failed",
-     .options = act_options,
-     .run = cmd_act,
-     .group = GROUP_ACT,
-     .examples = {{"defib fail pages/4711 --reason 'the source is gone' --yes",
-                   "the row and the ledger say why"},
-                  {"defib fail --watch pages --where stuck --where 'age>1d' --dry-run",
-                   "which jobs it would be"}}},
-	{.name = "hold",
-     .arguments = "JOB…",
-     .summary = "keep automation away from jobs until an operator releases them",
-     .options = act_options,
-     .run = cmd_act,
-     .group = GROUP_ACT,
-     .examples = {{"defib hold pages/4711 --reason 'looking into it' --yes",
-                   "no scan touches it from now on"},
-                  {"defib hold --watch pages --where stuck --dry-run", "which jobs it would be"}}},
-	{.name = "release",
-     .arguments = "JOB…",
-     .summary = "release held jobs",
-     .options = act_options,
-     .run = cmd_act,
-     .group = GROUP_ACT,
-     .examples = {{"defib release queue/43 --yes", "one job"},
-                  {"defib release --watch queue --where held --yes", "all that are held"}}},
-	{.name = "rollback",
-     .arguments = "JOB…",
-     .summary = "undo what jobs have done so far",
-     .options = act_options,
-     .run = cmd_act,
-     .group = GROUP_ACT,
-     .examples = {{"defib rollback queue/45 --yes", "the steps of a workflow, backwards"},
-                  {"defib rollback --watch queue --where kind=order --dry-run",
-                   "which jobs it would be"}}},
-	{.name = "cancel",
-     .arguments = "JOB…",
-     .summary = "cancel waiting jobs, ask running ones to stop",
-     .options = cancel_options,
-     .run = cmd_cancel,
-     .group = GROUP_ACT,
-     .examples = {{"defib cancel queue/44 --yes", "one job"},
-                  {"defib cancel --watch queue --where kind=render --where state=queued --yes",
-                   "all of a kind that nobody has begun"}}},
-	{.name = "force",
-     .arguments = "[WATCH] --action force|fail",
-     .summary = "emergency: run, or fail, the oldest jobs now",
-     .options = force_options,
-     .run = cmd_force,
-     .group = GROUP_ACT,
-     .examples = {{"defib force pages --action force --max 5 --yes",
-                   "run the watch's command for five, now"},
-                  {"defib force pages --action fail --older-than 1d --dry-run",
-                   "what would be ended"}}},
-	{.name = "undo",
-     .arguments = "BATCH|JOB…",
-     .summary = "undo what a scan or an operator did",
-     .options = undo_options,
-     .run = cmd_undo,
-     .group = GROUP_ACT,
-     .examples = {{"defib undo pages/4712 --dry-run", "can it be put back, and if not, why"},
-                  {"defib undo pages/4712 --reason 'the host is still down' --yes",
-                   "put it back"}}},
-	{.name = "prune",
-     .arguments = "",
-     .summary = "remove what has ended and is older than retention: allows from defib's own tables",
-     .options = prune_options,
-     .run = cmd_prune,
-     .group = GROUP_ACT,
-     .examples = {{"defib prune --dry-run", "how much is old enough to go"},
-                  {"defib prune --yes", "remove it now, in small steps"}}},
-	{.name = "pause",
-     .arguments = "WATCH…|--all",
-     .summary = "stop the daemons from recovering, until resumed",
-     .options = pause_options,
-     .run = cmd_pause,
-     .group = GROUP_ACT,
-     .examples = {{"defib pause pages --for 1h --reason 'migration'", "one watch, for an hour"},
-                  {"defib pause --all", "everything, until resumed"}}},
-	{.name = "resume",
-     .arguments = "WATCH…|--all",
-     .summary = "let the daemons recover again",
-     .options = resume_options,
-     .run = cmd_pause,
-     .group = GROUP_ACT,
-     .examples = {{"defib resume pages", "one watch"}, {"defib resume --all", "everything"}}},
-	{.name = "raise",
-     .arguments = "WATCH…|--all --by FACTOR",
-     .summary = "raise the thresholds of the daemons, while load is high",
-     .options = raise_options,
-     .run = cmd_raise,
-     .group = GROUP_ACT,
-     .examples = {{"defib raise pages --by 3 --for 2h --reason 'sale'",
-                   "three times the thresholds, for two hours"},
-                  {"defib raise --all --off", "as configured again"}}},
-	/* ---- run */
-	{.name = "daemon",
-     .arguments = "[WATCH…]",
-     .summary = "scan every watch at its interval, one leader per watch, with guards",
-     .options = daemon_options,
-     .watch_options = true,
-     .run = cmd_daemon,
-     .group = GROUP_RUN,
-     .examples = {{"defib daemon", "all watches; run one on each of two hosts"},
-                  {"defib daemon --listen 127.0.0.1:0",
-                   "with the page, the API and the metrics; the log names the port"},
-                  {"defib daemon --work", "and the workers of its watches"}}},
-	{.name = "work",
-     .arguments = "[WATCH…] -- PROGRAM [ARG…]",
-     .summary = "run a program for every job of a queue, or of watches",
-     .options = work_options,
-     .run = cmd_work,
-     .group = GROUP_RUN,
-     .examples = {{"defib work --queue mail --concurrency 4 -- ./send.sh",
-                   "the payload comes on stdin"},
-                  {"defib work pages --drain", "the watch's own command, until nothing is left"}}},
-	{.name = "run",
-     .arguments = "--watch WATCH -- PROGRAM [ARG…]",
-     .summary = "start a worker that knows nothing of defib; free its jobs when it ends",
-     .options = run_options,
-     .run = cmd_run,
-     .group = GROUP_RUN,
-     .examples = {{"defib attach pages --yes && defib run --watch pages -- ./crawl.sh",
-                   "its jobs are freed at once, however it ends"},
-                  {"defib run --watch pages --name crawler -- ./crawl.sh --fast",
-                   "with a name of its own in the ledger"}}},
-	{.name = "enqueue",
-     .arguments = "QUEUE KIND [JSON|@FILE|-]",
-     .summary = "put a job into the built-in queue",
-     .options = enqueue_options,
-     .run = cmd_enqueue,
-     .group = GROUP_RUN,
-     .examples = {{"defib enqueue mail send '{\"to\": \"a@example.org\"}'", "prints the job's id"},
-                  {"defib enqueue mail send @mail.json --delay 10m --unique-key ann",
-                   "later, and not twice"},
-                  {"defib enqueue mail send --bulk mails.jsonl", "one job per line"},
-                  {"defib enqueue mail send '{}' --spool spool",
-                   "kept on disk while the database is unavailable"}}},
-	{.name = "demo",
-     .arguments = "",
-     .summary = "watch real workers being killed and frozen, and their jobs recovered",
-     .options = demo_options,
-     .run = cmd_demo,
-     .group = GROUP_RUN,
-     .examples = {{"defib demo", "on a database of its own, which is removed again"},
-                  {"defib demo --seconds 8 --seed 7",
-                   "short, and the same ones are killed each time"}}},
-	/* ---- set up */
-	{.name = "init",
-     .arguments = "",
-     .summary = "create defib's own tables; or examine a database and propose a configuration",
-     .options = init_options,
-     .run = cmd_init,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib init", "its own tables, in the configured database"},
-                  {"defib init --print", "the SQL, for a DBA to run"},
-                  {"defib init --table pages", "a watch for a table, with the reasons"},
-                  {"defib init --detect", "which queues are in the database"}}},
-	{.name = "config",
-     .arguments = "check|show|docs|metrics|presets [PRESET]",
-     .summary = "check the configuration, show what is in force, print references",
-     .watch_options = true,
-     .run = cmd_config,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib config check", "every problem with its place in the file"},
-                  {"defib config show", "what is in force, defaults included"},
-                  {"defib config docs", "all that can be configured"},
-                  {"defib config presets", "queues that are known: preset: NAME is a watch"}}},
-	{.name = "doctor",
-     .arguments = "[WATCH…]",
-     .summary = "show what will go wrong, with the fix",
-     .options = doctor_options,
-     .watch_options = true,
-     .run = cmd_doctor,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib doctor", "databases, rights, indexes, clocks, thresholds"},
-                  {"defib doctor pages --json", "one watch, for a program"}}},
-	{.name = "sql",
-     .arguments = "WATCH",
-     .summary = "print the statements of a watch, ready for psql or sqlite3",
-     .watch_options = true,
-     .run = cmd_sql,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib sql pages", "to read, or to run by hand"},
-                  {"defib sql pages --name pages --table pages --key id --stuck-after 2h \\\n"
-                   "--running \"status = 'running'\" --alive-at updated_at",
-                   "of a watch that is in no file yet"}}},
-	{.name = "deploy",
-     .arguments = "systemd|systemd-timer|cron|k8s|k8s-cron|container",
-     .summary = "print the files for a deployment, filled in from the configuration",
-     .options = deploy_options,
-     .run = cmd_deploy,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib deploy systemd", "hardened units, to stdout"},
-                  {"defib deploy k8s --output manifests", "files, into a directory"}}},
-	{.name = "attach",
-     .arguments = "WATCH",
-     .summary = "record which session takes a table's rows, for defib run",
-     .options = attach_options,
-     .run = cmd_attach,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib attach pages --dry-run", "the SQL, for psql"},
-                  {"defib attach pages --yes", "a trigger on its table, and nothing else"}}},
-	{.name = "detach",
-     .arguments = "WATCH",
-     .summary = "remove from the database what attach added",
-     .options = attach_options,
-     .run = cmd_detach,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib detach pages --dry-run", "the SQL, for psql"},
-                  {"defib detach pages --yes", "trigger, function and what they recorded"}}},
-	{.name = "install",
-     .arguments = "WATCH",
-     .summary = "let PostgreSQL itself recover a watch, by pg_cron or a timer",
-     .options = install_options,
-     .run = cmd_install,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib install pages --dry-run", "the SQL, for psql"},
-                  {"defib install pages --every 1m --yes", "no daemon is needed then"}}},
-	{.name = "uninstall",
-     .arguments = "WATCH",
-     .summary = "remove from the database what install added",
-     .options = uninstall_options,
-     .run = cmd_uninstall,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib uninstall pages --dry-run", "the SQL, for psql"},
-                  {"defib uninstall pages --yes", "remove it"}}},
-	{.name = "completion",
-     .arguments = "bash|zsh|fish",
-     .summary = "print the script that completes commands, options and names",
-     .run = cmd_completion,
-     .group = GROUP_SET_UP,
-     .examples = {{"eval \"$(defib completion bash)\"", "in this shell; in ~/.bashrc for all"},
-                  {"defib completion fish > ~/.config/fish/completions/defib.fish",
-                   "for fish, which looks there by itself"}}},
-	{.name = "help",
-     .arguments = "[COMMAND]",
-     .summary = "all commands in groups, or one with its options and examples",
-     .options = help_options,
-     .run = cmd_help,
-     .group = GROUP_SET_UP,
-     .examples = {{"defib help scan", "the same as defib scan --help"},
-                  {"defib help --man | man -l -", "all of it, as the manual page"}}},
-	{.name = NULL},
+const struct listed_command commands[] = {
+#define X(group, name) {GROUP_##group, &name##_command},
+	COMMAND_LIST(X)
+#undef X
+		{0, NULL},
 };
+
+const struct cli_option global_options[] = {
+	{"config", "FILE", "the configuration (also -c); default: $DEFIB_CONFIG, then ./defib.yaml"},
+	{"db", "URL",
+     "a database: postgres://…, sqlite:PATH, or the name of a configured one; default: $DEFIB_DB"},
+	{"json", NULL, "JSON on stdout"},
+	{"quiet", NULL, "only errors on stderr (also -q)"},
+	{"verbose", NULL, "more on stderr (also -v)"},
+	{"color", "WHEN", "auto, always or never"},
+	{"help", NULL, "help (also -h)"},
+	{"version", NULL, "the version"},
+	{NULL, NULL, NULL},
+};
+
+static const struct {
+	char letter;
+	const char *name;
+} letters[] = {{'c', "config"}, {'q', "quiet"}, {'v', "verbose"}, {'h', "help"}, {'V', "version"}};
+
+const char *const color_names[] = {"auto", "always", "never", NULL};
+
+int cli_usage(const char *fmt, ...)
+{
+	char text[2048];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	cli_message(text, NULL);
+	return EXIT_USAGE;
+}
+
+static const struct cli_option *find_option(const struct cli_option *options, const char *name)
+{
+	for (; options && options->name; options++)
+		if (text_eq(options->name, name))
+			return options;
+	return NULL;
+}
+
+/* --stuck-after is the watch's key stuck_after. */
+static void key_of_option(const char *option, struct buf *out)
+{
+	for (; *option; option++)
+		buf_addch(out, *option == '-' ? '_' : *option);
+}
+
+const char *cli_option_of_key(struct arena *a, const char *key)
+{
+	char *name = arena_strdup(a, key);
+	for (char *p = name; *p; p++)
+		*p = *p == '_' ? '-' : *p;
+	return name;
+}
+
+static bool is_watch_option(const char *name)
+{
+	struct buf key = BUF_INIT;
+	bool found = false;
+	key_of_option(name, &key);
+	for (const struct opt_row *row = watch_rows; row->name; row++)
+		found = found || text_eq(row->name, buf_text(&key));
+	buf_release(&key);
+	return found;
+}
+
+const struct command *cli_command(const char *name)
+{
+	for (const struct listed_command *l = commands; l->command; l++)
+		if (text_eq(l->command->name, name))
+			return l->command;
+	return NULL;
+}
+
+int cli_unknown(const char *what, const char *word, const char *const *names)
+{
+	struct buf hint = BUF_INIT;
+	const char *near = text_nearest(word, names);
+	if (near)
+		buf_addf(&hint, "did you mean \"%s\"?", near);
+	for (int i = 0; !near && names[i]; i++)
+		buf_addf(&hint, "%s%s", i == 0 ? "there are " : (names[i + 1] ? ", " : " and "), names[i]);
+	cli_usage("there is no %s \"%s\"%s%s", what, word, hint.len ? "; " : "", buf_text(&hint));
+	buf_release(&hint);
+	return EXIT_USAGE;
+}
+
+int cli_unknown_command(const char *word)
+{
+	const char *names[128];
+	int n = 0;
+	for (const struct listed_command *l = commands; l->command; l++)
+		names[n++] = l->command->name;
+	names[n] = NULL;
+	return cli_usage("unknown command \"%s\"%s; see defib --help", word,
+	                 text_hint(word, names).text);
+}
+
+static int unknown_option(struct cli *c, const char *name)
+{
+	const char *names[128];
+	int n = 0;
+	for (const struct cli_option *o = global_options; o->name; o++)
+		names[n++] = o->name;
+	for (const struct cli_option *o = c->command ? c->command->options : NULL; o && o->name; o++)
+		names[n++] = o->name;
+	for (const struct opt_row *row = watch_rows;
+	     c->command && c->command->watch_options && row->name; row++)
+		names[n++] = cli_option_of_key(&c->arena, row->name);
+	names[n] = NULL;
+	const char *near = text_nearest(name, names);
+	return cli_usage("unknown option --%s%s; see defib %s%s--help", name,
+	                 hint_of(near, "--", "").text, c->command ? c->command->name : "",
+	                 c->command ? " " : "");
+}
+
+static int set_global(struct cli *c, const char *name, const char *value)
+{
+	if (text_eq(name, "config"))
+		c->config = value;
+	else if (text_eq(name, "db"))
+		c->db = value;
+	else if (text_eq(name, "json"))
+		c->json = true;
+	else if (text_eq(name, "quiet"))
+		c->quiet = true;
+	else if (text_eq(name, "verbose"))
+		c->verbose = true;
+	else if (text_eq(name, "help"))
+		c->help = true;
+	else if (text_eq(name, "version"))
+		c->version = true;
+	else if ((c->color = word_index(color_names, value)) < 0)
+		return cli_unknown("--color", value, color_names);
+	return EXIT_CLEAN;
+}
+
+/* One option, with its value in the same word or the next one. */
+static int take_option(struct cli *c, int argc, char **argv, int *i, const char *name,
+                       const char *value)
+{
+	const struct cli_option *global = find_option(global_options, name);
+	const struct cli_option *own = c->command ? find_option(c->command->options, name) : NULL;
+	bool watch =
+		!global && !own && c->command && c->command->watch_options && is_watch_option(name);
+	if (!global && !own && !watch)
+		return unknown_option(c, name);
+	bool wants = watch || (global ? global->argument : own->argument);
+	if (value && !wants)
+		return cli_usage("--%s takes no value", name);
+	if (wants && !value) {
+		if (*i + 1 >= argc)
+			return cli_usage("--%s needs a value", name);
+		value = argv[++*i];
+	}
+	if (global)
+		return set_global(c, global->name, value);
+	if (c->ngiven == CLI_GIVEN_MAX)
+		return cli_usage("too many options");
+	c->given[c->ngiven++] = (struct cli_given){name, value ? value : ""};
+	return EXIT_CLEAN;
+}
+
+static int take_word(struct cli *c, const char *word)
+{
+	if (!c->command)
+		return cli_unknown_command(word);
+	if (c->nwords == CLI_GIVEN_MAX)
+		return cli_usage("too many arguments");
+	c->words[c->nwords++] = word;
+	return EXIT_CLEAN;
+}
+
+/* The command may stand behind options that only it knows, so it is found first. */
+static void find_command_word(struct cli *c, int argc, char **argv)
+{
+	for (int i = 1; i < argc && !c->command; i++) {
+		if (argv[i][0] != '-') {
+			c->command = cli_command(argv[i]);
+			return;
+		}
+		const struct cli_option *o =
+			text_eq(argv[i], "-c") ? &global_options[0] : find_option(global_options, argv[i] + 2);
+		if (o && o->argument)
+			i++;
+	}
+}
+
+static int parse_words(struct cli *c, int argc, char **argv)
+{
+	bool only_words = false, command_seen = false;
+	int code = EXIT_CLEAN;
+	for (int i = 1; i < argc && code == EXIT_CLEAN; i++) {
+		char *arg = argv[i], *equals = strchr(arg, '=');
+		if (!only_words && text_eq(arg, "--")) {
+			only_words = true;
+			c->dashes = c->nwords;
+		} else if (!only_words && text_starts(arg, "--")) {
+			const char *name =
+				equals ? arena_strndup(&c->arena, arg + 2, (size_t)(equals - arg) - 2) : arg + 2;
+			code = take_option(c, argc, argv, &i, name, equals ? equals + 1 : NULL);
+		} else if (!only_words && arg[0] == '-' && arg[1] && !arg[2]) {
+			size_t l = 0;
+			while (l < sizeof letters / sizeof *letters && letters[l].letter != arg[1])
+				l++;
+			if (l == sizeof letters / sizeof *letters)
+				return cli_usage("unknown option %s; see defib --help", arg);
+			code = take_option(c, argc, argv, &i, letters[l].name, NULL);
+		} else if (c->command && !command_seen && text_eq(arg, c->command->name)) {
+			command_seen = true;
+		} else {
+			code = take_word(c, arg);
+		}
+	}
+	if (!only_words)
+		c->dashes = c->nwords;
+	return code;
+}
+
+int cli_parse(struct cli *c, int argc, char **argv)
+{
+	/* Work on a copy, so that what is shown of us in the process list can be wiped. */
+	char **copy = ARENA_ARRAY(&c->arena, char *, argc + 1);
+	for (int i = 0; i < argc; i++) {
+		copy[i] = arena_strdup(&c->arena, argv[i]);
+		/* The URL is the word itself, or stands behind the = of --db=URL. */
+		char *equals = text_starts(argv[i], "--") ? strchr(argv[i], '=') : NULL;
+		if (i > 0)
+			url_wipe_password(equals ? equals + 1 : argv[i]);
+	}
+	find_command_word(c, argc, copy);
+	return parse_words(c, argc, copy);
+}
+
+const char *cli_value(const struct cli *c, const char *name)
+{
+	const char *value = NULL;
+	for (int i = 0; i < c->ngiven; i++)
+		if (text_eq(c->given[i].name, name))
+			value = c->given[i].value; /* the last one counts */
+	return value;
+}
+
+bool cli_flag(const struct cli *c, const char *name)
+{
+	return cli_value(c, name) != NULL;
+}
+
+bool cli_duration(const struct cli *c, const char *name, int64_t *us)
+{
+	const char *text = cli_value(c, name);
+	int64_t seconds;
+	if (!text || duration_parse(text, us))
+		return true;
+	/* "--threshold 180": on the command line a bare number is seconds. */
+	if (int_parse(text, &seconds) && seconds >= 0 && seconds < INT64_C(3153600000)) {
+		*us = seconds * US_PER_S;
+		return true;
+	}
+	cli_usage("--%s expects a duration such as 90s, 15m or 1h30m, not \"%s\"", name, text);
+	return false;
+}
+
+bool cli_int(const struct cli *c, const char *name, int64_t *n)
+{
+	const char *text = cli_value(c, name);
+	if (!text || (int_parse(text, n) && *n >= 0))
+		return true;
+	cli_usage("--%s expects a whole number, not \"%s\"", name, text);
+	return false;
+}
+
+/* Set once, before there are threads. */
+static bool as_events;
+
+bool cli_set_up_log(const struct cli *c, enum log_format standard)
+{
+	enum log_format format = standard;
+	const char *form = cli_value(c, "log");
+	if (form && !log_format_parse(form, &format)) {
+		cli_unknown("log format", form, log_format_names);
+		return false;
+	}
+	as_events = form && format != LOG_PLAIN;
+	log_setup(c->verbose ? LOG_DEBUG : (c->quiet ? LOG_ERROR : LOG_INFO), format);
+	return true;
+}
+
+void cli_print(const struct cli *c, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	if (!c->quiet)
+		vprintf(fmt, args);
+	va_end(args);
+}
+
+/* A message may quote what stands in a row, or what a server answered. */
+static void print_line(const char *text, const char *next)
+{
+	struct buf line = BUF_INIT;
+	buf_add(&line, "defib: ");
+	out_visible(&line, text);
+	buf_add(&line, next ? "; " : "");
+	out_visible(&line, next ? next : "");
+	fprintf(stderr, "%s\n", buf_text(&line));
+	buf_release(&line);
+}
+
+void cli_message(const char *text, const char *next)
+{
+	bool more = next && *next;
+	if (!as_events)
+		print_line(text, more ? next : NULL);
+	else if (more)
+		log_event(LOG_ERROR, text, LOG_STR("next", next));
+	else
+		log_event(LOG_ERROR, text);
+}
+
+static void problem_event(const struct cfg_problem *p, const char *place)
+{
+	log_event(p->warning ? LOG_WARN : LOG_ERROR,
+	          p->warning ? "questionable setting" : "invalid configuration", LOG_STR("at", place),
+	          LOG_STR("because", p->text));
+}
+
+void cli_problems(const struct cli *c)
+{
+	struct buf place = BUF_INIT;
+	for (int i = 0; i < c->reader.nproblems; i++) {
+		const struct cfg_problem *p = &c->reader.problems[i];
+		if (p->warning && c->quiet)
+			continue;
+		buf_clear(&place);
+		cfg_mark_text(p->at, &place);
+		if (as_events)
+			problem_event(p, buf_text(&place));
+		else
+			fprintf(stderr, "%s: %s%s\n", buf_text(&place), p->warning ? "warning: " : "", p->text);
+	}
+	buf_release(&place);
+}
+
+/* ---- questions ---- */
+
+/* Somebody sits at stdin or, where data came from there, at the terminal that stderr shows. */
+static FILE *somebody(const struct cli *c, bool stdin_used)
+{
+	if (!stdin_used)
+		return isatty(STDIN_FILENO) ? stdin : NULL;
+	return c->tty_err ? fopen("/dev/tty", "re") : NULL;
+}
+
+static bool answer_is_yes(FILE *in)
+{
+	char line[16] = "";
+	if (!fgets(line, sizeof line, in))
+		return false;
+	line[strcspn(line, "\r\n")] = '\0';
+	return strcasecmp(line, "y") == 0 || strcasecmp(line, "yes") == 0;
+}
+
+int cli_confirm(const struct cli *c, const char *question, bool stdin_used)
+{
+	struct failure f = {0};
+	if (cli_flag(c, "yes") || cli_flag(c, "dry-run"))
+		return EXIT_CLEAN;
+	FILE *in = somebody(c, stdin_used);
+	if (!in) {
+		fail(&f, DEFIB_REFUSED, "nothing was done: not a terminal");
+		fail_next(&f, "pass --yes to %s, or --dry-run to see what would be done", question);
+		return cli_fail(&f);
+	}
+	fflush(stdout);
+	fprintf(stderr, "%s? [y/N] ", question);
+	bool yes = answer_is_yes(in);
+	if (in != stdin)
+		(void)fclose(in);
+	if (yes)
+		return EXIT_CLEAN;
+	fail(&f, DEFIB_REFUSED, "nothing was changed");
+	return cli_fail(&f);
+}
 
 static void set_up_output(struct cli *c)
 {

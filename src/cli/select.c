@@ -416,10 +416,7 @@ int select_jobs(struct cli *c, const struct select_rules *rules, struct selectio
 			more = room && g->njobs > room;
 			g->njobs = more ? (int)room : g->njobs;
 		} else if (find_jobs(c, g, room, &more, &f)) {
-			/* A word that the key's type cannot take is the caller's slip. */
-			if (strncmp(f.sqlstate, "22", 2) == 0)
-				f.code = DEFIB_USAGE;
-			code = cli_fail(&f);
+			code = cli_key_fail(&f);
 		}
 		out->limited = out->limited || more;
 		out->total += g->njobs;
@@ -472,6 +469,33 @@ int pick_watch(struct cli *c, const char *name, struct picked *out)
 		store_close(out->store);
 		out->store = NULL;
 		return cli_fail(&f);
+	}
+	return EXIT_CLEAN;
+}
+
+int pick_named(struct cli *c, struct picked *out)
+{
+	int code = cli_load(c);
+	if (code == EXIT_CLEAN && c->nwords > 1)
+		code = cli_usage("defib %s takes one watch", c->command->name);
+	return code == EXIT_CLEAN ? pick_watch(c, c->nwords ? c->words[0] : NULL, out) : code;
+}
+
+int pick_former(struct cli *c, const struct watch **w, const struct database **d)
+{
+	int code = cli_load(c);
+	if (code != EXIT_CLEAN)
+		return code;
+	if (c->nwords != 1)
+		return cli_usage("defib %s takes one watch", c->command->name);
+	*w = settings_watch(&c->settings, c->words[0]);
+	if (!*w && c->settings.ndatabases != 1)
+		return cli_usage("there is no watch \"%s\"; name its database with --db", c->words[0]);
+	*d = *w ? settings_database(&c->settings, *w) : &c->settings.databases[0];
+	if (!*w) {
+		struct watch *gone = ARENA_NEW(&c->arena, struct watch);
+		gone->name = c->words[0];
+		*w = gone;
 	}
 	return EXIT_CLEAN;
 }

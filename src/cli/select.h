@@ -18,8 +18,10 @@
 
 #include "cli/cli.h"
 #include "ledger/ledger.h"
+#include "recover/by_hand.h"
 #include "store/session.h"
 #include "view/job.h"
+#include "view/scan.h"
 #include "watch/compile.h"
 #include "watch/terms.h"
 
@@ -104,5 +106,38 @@ struct picked {
  * and returns an exit code when that fails.
  */
 int pick_watch(struct cli *c, const char *name, struct picked *out);
+/* The same for a command that takes one watch; reads the configuration. */
+int pick_named(struct cli *c, struct picked *out);
+/*
+ * For a command that removes what another one added for a watch: it may not be configured any more,
+ * then it has a name only. Reads the configuration; prints one line and returns an exit code when
+ * there is none.
+ */
+int pick_former(struct cli *c, const struct watch **w, const struct database **d);
+
+/*
+ * ---- acts (cmd_act.c) ----
+ *
+ * One act on selected jobs: checked against the configuration, asked for, carried out watch by
+ * watch through by_hand(), and reported. Nothing is changed unseen: on a terminal a person is
+ * asked, with the number of jobs and the database's name; anywhere else --yes must stand on the
+ * command line, or the command ends at once.
+ */
+
+/* Rows for the option tables. */
+/* clang-format off */
+#define ACT_OPTIONS \
+	{"dry-run", NULL, "show what would be done; change nothing"}, \
+	{"yes", NULL, "do not ask; required without a terminal"}, \
+	{"reason", "TEXT", "the reason, for the row and the ledger"}
+#define ACT_OVERRIDE \
+	{"override-guard", NULL, "also jobs whose worker is alive; recorded in the ledger"}
+/* clang-format on */
+
+/* Check, ask, and do it. */
+int act_selected(struct cli *c, const struct act_kind *kind, const struct selection *s);
+
+/* Whether ids come from stdin: the word "-". */
+bool act_reads_stdin(const struct cli *c);
 
 #endif

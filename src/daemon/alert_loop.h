@@ -15,9 +15,9 @@
 #ifndef DAEMON_ALERT_LOOP_H
 #define DAEMON_ALERT_LOOP_H
 
+#include "alert/alert_store.h"
 #include "alert/message.h"
 #include "alert/sinks.h"
-#include "alert/states.h"
 #include "base/chance.h"
 #include "daemon/daemon.h"
 #include "daemon/settings.h"

@@ -11,7 +11,7 @@
  */
 #include "daemon/alert_loop.h"
 
-#include "alert/states.h"
+#include "alert/alert_store.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"

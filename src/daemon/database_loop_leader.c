@@ -162,8 +162,6 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 /* ---- what it puts into the overview ---- */
 
 /* database_loop_overview.c: what a database loop puts into the overview. See database_loop.h. */
-#include "base/clock.h"
-#include "daemon/database_loop.h"
 #include "daemon/overview.h"
 #include "daemon/watch_loop.h"
 

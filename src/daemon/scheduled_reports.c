@@ -2,7 +2,7 @@
 /* scheduled_reports.c: see scheduled_reports.h. */
 #include "daemon/scheduled_reports.h"
 
-#include "alert/outbox.h"
+#include "alert/alert_store.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"

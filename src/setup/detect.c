@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* detect.c: see detect.h. */
-#include "setup/detect.h"
+#include "setup/propose.h"
 
 #include "base/text.h"
 #include "embedded.h"

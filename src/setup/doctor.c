@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor.c: the tables of checks, and the walk over them. See doctor.h.
+ * doctor.c: the tables of checks, the walk over them, and the checks of a database itself: too old,
+ * in the clear, behind a pooler, not to be written, on another clock, with transactions that sit on
+ * rows. See doctor.h.
  *
  * A check is a row; it says what it found and nothing else depends on its
  * words. Checks of a watch go in order: one that would only repeat the
@@ -12,6 +14,251 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CLOCK_WARN_US US_PER_S
+#define SMALL_FILE_BYTES (64 << 20)
+
+static void check_version(struct examination *x)
+{
+	int64_t v = x->store->server_version;
+	bool pg = x->store->engine == STORE_POSTGRES;
+	bool old = v < (pg ? 130000 : 3038000);
+	const char *text =
+		pg ? arena_printf(&x->arena, "PostgreSQL %lld.%lld", (long long)(v / 10000),
+	                      (long long)(v % 10000))
+		   : arena_printf(&x->arena, "SQLite %lld.%lld.%lld", (long long)(v / 1000000),
+	                      (long long)(v / 1000 % 1000), (long long)(v % 1000));
+	if (!old)
+		found(x, FINDING_OK, NULL, "%s", text);
+	else if (pg)
+		found(x, FINDING_FAIL, "upgrade the server to PostgreSQL 13 or newer",
+		      "%s is too old: defib needs 13", text);
+	else
+		found(x, FINDING_FAIL, "install SQLite 3.38 or newer", "%s is too old: defib needs 3.38",
+		      text);
+}
+
+static void check_tls(struct examination *x)
+{
+	struct store_rows rows;
+	if (x->store->tls) {
+		found(x, FINDING_OK, NULL, "the connection is encrypted");
+		return;
+	}
+	if (!asked(x,
+	           "SELECT host(inet_server_addr()), inet_server_addr() IS NULL OR "
+	           "inet_server_addr() <<= '127.0.0.0/8' OR inet_server_addr() <<= '::1/128', "
+	           "current_setting('ssl') = 'on'",
+	           NULL, 0, &rows))
+		return;
+	if (row_bool(&rows, 0, 1)) {
+		found(x, FINDING_OK, NULL, "the connection is not encrypted but stays on this host");
+		return;
+	}
+	found(x, FINDING_WARN,
+	      row_bool(&rows, 0, 2)
+	          ? "add sslmode=require to url:, such as postgres://…/db?sslmode=require"
+	          : "set ssl = on with a certificate on the server, and add "
+	            "sslmode=require to url:",
+	      "the connection to %s is not encrypted: passwords and rows can be read in transit",
+	      row_text(&rows, 0, 0));
+}
+
+static void check_pooler(struct examination *x)
+{
+	if (!x->store->pooled) {
+		found(x, FINDING_OK, NULL, "no transaction pooler");
+		return;
+	}
+	found(x, FINDING_WARN, "point url: at the server itself, or at a pool in session mode",
+	      "connected through a transaction pooler: everything works, but statements are not "
+	      "prepared, and dead workers on other hosts are noticed only when their leases end");
+}
+
+static void check_timeline(struct examination *x)
+{
+	if (x->store->timeline.number)
+		found(x, FINDING_OK, NULL,
+		      "timeline %lld: an old primary that comes back after a fail-over is refused",
+		      (long long)x->store->timeline.number);
+	else
+		found(x, FINDING_OK, NULL,
+		      "its timeline is unknown (a standby, or pg_control_system() and pg_current_wal_lsn() "
+		      "may not be called): an old primary that comes back after a fail-over would not be "
+		      "refused");
+}
+
+static void check_writable(struct examination *x)
+{
+	struct store_rows rows;
+	if (!asked(x,
+	           "SELECT pg_is_in_recovery(), (SELECT reset_val = 'on' FROM pg_settings "
+	           "WHERE name = 'default_transaction_read_only')",
+	           NULL, 0, &rows))
+		return;
+	if (row_bool(&rows, 0, 0))
+		found(x, FINDING_FAIL,
+		      "point url: at the primary, or list all hosts with target_session_attrs=read-write",
+		      "this server is a standby: scans work, but nothing can be recovered");
+	else if (row_bool(&rows, 0, 1))
+		found(x, FINDING_FAIL,
+		      arena_printf(&x->arena,
+		                   "ALTER ROLE %s IN DATABASE %s SET default_transaction_read_only = off;",
+		                   x->role, x->dbname),
+		      "transactions are read-only by default: nothing can be recovered");
+	else
+		found(x, FINDING_OK, NULL, "is writable");
+}
+
+/* The database's clock against the middle of the time that asking it took. */
+static void check_clock(struct examination *x)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	defib_err err = store_begin(x->store, TX_READ, &f);
+	if (err) {
+		unclear(x, &f);
+		return;
+	}
+	int64_t before = clock_wall_us();
+	err = store_exec(x->store, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+	                 NULL, 0, &x->arena, &rows, &f);
+	int64_t after = clock_wall_us();
+	store_rollback(x->store);
+	if (err) {
+		unclear(x, &f);
+		return;
+	}
+	int64_t ahead = row_int(&rows, 0, 0, 0) - (before + (after - before) / 2);
+	int64_t doubt = (after - before) / 2;
+	if (llabs(ahead) - doubt <= CLOCK_WARN_US)
+		found(x, FINDING_OK, NULL, "its clock agrees with this host's to within a second");
+	else
+		found(x, FINDING_WARN, "run time synchronisation (chrony, systemd-timesyncd) on both hosts",
+		      "its clock is %s %s this host's: defib judges by the database's clock, but workers "
+		      "here that write their own time look %s",
+		      span(x, llabs(ahead)), ahead > 0 ? "ahead of" : "behind",
+		      ahead > 0 ? "older than they are" : "younger than they are");
+}
+
+/* Sessions that may hold rows of a watched table: a mere reader's lock on it hides none. */
+static const char idle_sql[] =
+	"SELECT a.pid, coalesce(nullif(a.application_name, ''), 'no application_name'), "
+	"extract(epoch FROM clock_timestamp() - a.state_change)::bigint, "
+	"string_agg(DISTINCT w.name, ', ') "
+	"FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.granted "
+	"JOIN (SELECT t.name, to_regclass(t.name) AS oid FROM json_array_elements_text($1::json) "
+	"AS t(name)) w ON l.relation = w.oid OR l.relation IN (SELECT relid FROM "
+	"pg_partition_tree(w.oid)) "
+	"WHERE a.state LIKE 'idle in transaction%' AND l.mode <> 'AccessShareLock' "
+	"AND a.datname = current_database() AND l.database = (SELECT oid FROM pg_database WHERE "
+	"datname = current_database()) "
+	"AND a.state_change <= clock_timestamp() - $2::bigint * interval '1 microsecond' "
+	"GROUP BY 1, 2, 3 ORDER BY 3 DESC LIMIT 20";
+
+static void watched_tables(const struct doctor *d, struct buf *out)
+{
+	struct buf table = BUF_INIT;
+	int n = 0;
+	buf_add(out, "[");
+	for (int i = 0; i < d->nwatches; i++) {
+		if (!d->watches[i]->enabled)
+			continue;
+		buf_clear(&table);
+		sql_table(&table, d->watches[i]->table);
+		buf_add(out, n++ ? "," : "");
+		buf_add_json(out, buf_text(&table));
+	}
+	buf_add(out, "]");
+	buf_release(&table);
+}
+
+static void check_idle(struct examination *x)
+{
+	struct store_rows rows, sees;
+	struct buf tables = BUF_INIT;
+	watched_tables(x->doctor, &tables);
+	struct store_param params[] = {P_TEXT(buf_text(&tables)), P_INT(x->doctor->idle_us)};
+	bool good = asked(x, idle_sql, params, 2, &rows) &&
+	            asked(x, "SELECT pg_has_role('pg_read_all_stats', 'USAGE')", NULL, 0, &sees);
+	buf_release(&tables);
+	if (!good)
+		return;
+	for (int i = 0; i < rows.nrows; i++)
+		found(x, FINDING_WARN,
+		      arena_printf(&x->arena, "SELECT pg_terminate_backend(%s);", row_text(&rows, i, 0)),
+		      "session %s (%s) has been idle in a transaction for %s and may lock rows of %s, "
+		      "which cannot be recovered until it ends",
+		      row_text(&rows, i, 0), row_text(&rows, i, 1),
+		      span(x, row_int(&rows, i, 2, 0) * US_PER_S), row_text(&rows, i, 3));
+	if (rows.nrows == 0)
+		found(x, FINDING_OK, NULL, "no session is idle in a transaction on a watched table%s",
+		      row_bool(&sees, 0, 0)
+		          ? ""
+		          : ", as far as this role may see (pg_read_all_stats shows all sessions)");
+}
+
+/* The file may be written, and so may its folder, where SQLite keeps the journal. */
+static void check_file(struct examination *x)
+{
+	struct store_rows rows;
+	if (!asked(x, "PRAGMA database_list", NULL, 0, &rows))
+		return;
+	const char *path = rows.nrows ? row_text(&rows, 0, 2) : NULL;
+	if (!path || !*path) {
+		found(x, FINDING_OK, NULL, "is writable");
+		return;
+	}
+	const char *slash = strrchr(path, '/');
+	const char *folder =
+		slash > path ? arena_strndup(&x->arena, path, (size_t)(slash - path)) : (slash ? "/" : ".");
+	const char *closed = access(path, W_OK) ? path : access(folder, W_OK) ? folder : NULL;
+	if (closed)
+		found(x, FINDING_FAIL,
+		      arena_printf(&x->arena, "give user %u the right to write %s", (unsigned)geteuid(),
+		                   closed),
+		      "%s cannot be written by this user: scans work, but nothing can be recovered",
+		      closed);
+	else
+		found(x, FINDING_OK, NULL, "is writable");
+}
+
+static void check_journal(struct examination *x)
+{
+	struct store_rows rows;
+	if (!asked(x, "PRAGMA journal_mode", NULL, 0, &rows))
+		return;
+	const char *mode = rows.nrows ? row_text(&rows, 0, 0) : "?";
+	if (!strcasecmp(mode, "wal"))
+		found(x, FINDING_OK, NULL,
+		      "journal mode is wal: readers and the writer do not block each other");
+	else
+		found(x, FINDING_WARN, "PRAGMA journal_mode = WAL;",
+		      "journal mode is %s: a scan and a writer block each other", mode);
+}
+
+static void check_integrity(struct examination *x)
+{
+	struct store_rows rows;
+	if (!asked(x, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+	           NULL, 0, &rows))
+		return;
+	if (row_int(&rows, 0, 0, 0) > SMALL_FILE_BYTES) {
+		found(x, FINDING_OK, NULL,
+		      "the file is large; PRAGMA quick_check tells whether it is sound");
+		return;
+	}
+	if (!asked(x, "PRAGMA quick_check(1)", NULL, 0, &rows))
+		return;
+	const char *said = rows.nrows ? row_text(&rows, 0, 0) : "nothing";
+	if (!strcmp(said, "ok"))
+		found(x, FINDING_OK, NULL, "the file is sound (quick_check)");
+	else
+		found(x, FINDING_FAIL, "restore a backup, or save what can be saved with sqlite3 .recover",
+		      "the file is damaged: %s", said);
+}
 
 enum { ON_SERVER = 1, ON_FILE = 2, ON_BOTH = 3 };
 

@@ -8,7 +8,7 @@
  * sentence, with the SQL or action that fixes it. Findings are data: the command line prints them,
  * the page shows them. Every statement runs in a read-only transaction of a read-only session. The
  * one exception is asked for: remedies are tried on a row in a transaction that is rolled back
- * (doctor_try.c).
+ * (doctor_running.c).
  */
 #ifndef SETUP_DOCTOR_H
 #define SETUP_DOCTOR_H

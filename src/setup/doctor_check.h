@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_check.h: what the checks of doctor share: the patient under
- * examination, and how to ask and to say what was found.
+ * doctor_check.h: what the checks of doctor share: the database and
+ * watch under examination, and how to ask and to say what was found.
  */
 #ifndef SETUP_DOCTOR_CHECK_H
 #define SETUP_DOCTOR_CHECK_H
@@ -51,19 +51,7 @@ const char *grouped(struct examination *x, int64_t n);
 /* The name of the watch's table without its schema and quotes. */
 const char *bare_table(struct examination *x);
 
-/* Of a database (doctor_database.c). */
-void check_version(struct examination *x);
-void check_tls(struct examination *x);
-void check_timeline(struct examination *x);
-void check_pooler(struct examination *x);
-void check_writable(struct examination *x);
-void check_clock(struct examination *x);
-void check_idle(struct examination *x);
-void check_file(struct examination *x);
-void check_journal(struct examination *x);
-void check_integrity(struct examination *x);
-
-/* doctor_ledger.c */
+/* defib's own tables (doctor_rights.c). */
 void check_ledger(struct examination *x);
 void check_sequences(struct examination *x);
 void check_daemon_tables(struct examination *x);
@@ -81,7 +69,7 @@ void check_hold(struct examination *x);
 void check_signs(struct examination *x);
 /* Whether `running` asks for what is there (doctor_running.c). */
 void check_running(struct examination *x);
-/* Whether its remedies help, tried on a row (doctor_try.c). */
+/* Whether its remedies help, tried on a row (doctor_running.c). */
 void check_remedies(struct examination *x);
 /* Who takes its rows (doctor_watch.c). */
 void check_attached(struct examination *x);

@@ -12,7 +12,6 @@
 #include "ledger/events.h"
 #include "recover/apply.h"
 #include "recover/decide.h"
-#include "setup/judge_sql.h"
 #include "store/dialect.h"
 #include "watch/lease_sql.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "setup/propose_words.h"
 #include "store/dialect.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 #include "setup/table_facts.h"
 
 #include "base/text.h"
-#include "setup/propose_words.h"
+#include "setup/propose_inside.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
@@ -114,6 +114,15 @@ struct table_column *facts_column(const struct table_facts *t, const char *name)
 }
 
 /* ---- the catalog ---- */
+
+const char *catalog_name(enum store_engine engine, const char *table, struct arena *a)
+{
+	struct buf out = BUF_INIT;
+	dialect_of(engine)->catalog_name(&out, table);
+	const char *name = arena_strdup(a, buf_text(&out));
+	buf_release(&out);
+	return name;
+}
 
 static defib_err ask(struct store *s, const char *sql, const struct table_facts *t, struct arena *a,
                      struct store_rows *rows, struct failure *f)
@@ -470,19 +479,4 @@ defib_err table_facts_read(struct store *s, const char *table, struct arena *a,
 	if (!err)
 		err = read_rows(s, a, out, f);
 	return err ? err : read_related(s, a, out, f);
-}
-
-/* table_catalog.c: a table's name as the catalogs take it; what is asked of them: store/dialect.h.
- */
-#include "setup/table_facts.h"
-
-#include "store/dialect.h"
-
-const char *catalog_name(enum store_engine engine, const char *table, struct arena *a)
-{
-	struct buf out = BUF_INIT;
-	dialect_of(engine)->catalog_name(&out, table);
-	const char *name = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return name;
 }

@@ -4,8 +4,7 @@
 #ifndef VIEW_ALERT_H
 #define VIEW_ALERT_H
 
-#include "alert/outbox.h"
-#include "alert/states.h"
+#include "alert/alert_store.h"
 #include "view/output.h"
 #include "watch/settings.h"
 

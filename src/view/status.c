@@ -2,7 +2,7 @@
 /* status.c: see status.h. */
 #include "view/status.h"
 
-#include "alert/outbox.h"
+#include "alert/alert_store.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "recover/census.h"

@@ -6,7 +6,7 @@
 #ifndef VIEW_STATUS_H
 #define VIEW_STATUS_H
 
-#include "alert/states.h"
+#include "alert/alert_store.h"
 #include "ledger/overrides.h"
 #include "recover/attach.h"
 #include "recover/leader_status.h"

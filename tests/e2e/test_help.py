@@ -17,7 +17,7 @@ from databases import LiteDatabase
 from terminals import Terminal
 from workers import eventually
 
-NAMES = re.findall(r'\{\.name = "(\w+)"', (ROOT / "src/cli/main.c").read_text())
+NAMES = re.findall(r"X\([A-Z_]+, (\w+)\)", (ROOT / "src/cli/cli.h").read_text())
 
 CONFIG = """
 databases:

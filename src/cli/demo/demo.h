@@ -3,8 +3,8 @@
  *
  *   place    a folder, a database, jobs in it, and their removal         demo/place.c
  *   crew     the daemon, workers and page workers: processes of ours     demo/crew.c
- *   faults   what befalls them, and when                                 demo/faults.c
- *   ledger   what defib did about it, read and printed as it happens     demo/ledger.c
+ *   faults   what happens to them, and when                              demo/crew.c
+ *   ledger   what defib did about it, read and printed as it happens     demo/verdict.c
  *   verdict  effects against ledger and states                           demo/verdict.c
  *
  * Every job leaves an effect: a file named after the job, its step and the epoch that ran

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * evidence_sql_test.c: what the database writes of a job is what evidence.c
+ * judge_sql_test.c: what the database writes of a job is what evidence.c
  * and decide.c would have written.
  */
-#include "setup/judge_sql.h"
+#include "setup/install_sql.h"
 
 #include "base/clock.h"
 #include "recover/evidence.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * outbox_test.c: what is put in is taken by one at a time, in the order of its topic,
+ * alert_store_test.c: what is put in is taken by one at a time, in the order of its topic,
  * and comes again until its end is noted; a change of state and its messages are one.
  */
-#include "alert/outbox.h"
+#include "alert/alert_store.h"
 
-#include "alert/states.h"
 #include "watch/queue_test.h"
 
 #define S INT64_C(1000000)

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * outbox.h: what is to be sent, durable in the database it speaks of, so that it
- * outlives the daemon that wrote it and is sent by whichever is there.
+ * alert_store.h: what alerts read and write in the database: messages that are to be sent, the
+ * state of each rule, and what the ledger says happened.
  *
- * A message is put in within the transaction of what it tells, once under its name;
- * a sender takes it under a lease, sends it, and notes the end. Between the sending
- * and the note a crash is possible: then it is sent again with the same id, by which
- * receivers tell.
+ * A message is stored in the database it is about, so that it outlives the daemon that wrote it and
+ * is sent by whichever daemon is there. It is stored in the transaction of the change that it
+ * reports, once under its id. A sender takes it under a lease, sends it, and records the end. After
+ * a crash between the two it is sent again with the same id, by which receivers recognise it.
  *
- * The documents that sinks make their messages of: message.h.
+ * A change of a rule's state and its messages are one transaction, which takes effect only if the
+ * state is still as its writer read it: of two daemons that both believe to lead, one writes.
+ * message.h describes the documents that sinks make their messages of.
  */
-#ifndef ALERT_OUTBOX_H
-#define ALERT_OUTBOX_H
+#ifndef ALERT_ALERT_STORE_H
+#define ALERT_ALERT_STORE_H
 
+#include "alert/rules.h"
 #include "store/store.h"
+
+/* ---- messages ---- */
 
 struct outgoing {
 	const char *sink;     /* by its name in the configuration */
@@ -78,5 +83,51 @@ struct delivery_row {
 /* The newest, newest first. */
 MUST_CHECK defib_err outbox_read(struct store *s, int limit, struct arena *a,
                                  struct delivery_row **out, int *n, struct failure *f);
+
+/* ---- states of rules ---- */
+
+struct alert_row {
+	const char *watch, *rule; /* watch ALERT_ANY: of the database as a whole */
+	int severity;             /* enum alert_severity */
+	struct alert alert;
+	const char *sentence, *topic, *holder;
+};
+
+/* All that were ever told of, in the order of their names; *now_us is the database's clock. */
+MUST_CHECK defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, int *n,
+                                 int64_t *now_us, struct failure *f);
+
+struct alert_write {
+	struct alert_row row;
+	struct alert before;
+};
+/*
+ * All or nothing. *taken is false when one of them does not stand as `before` says: read
+ * them again, and decide anew.
+ */
+MUST_CHECK defib_err states_write(struct store *s, const struct alert_write *writes, int n,
+                                  const struct outgoing *messages, int nmessages, bool *taken,
+                                  struct failure *f);
+
+/* ---- what the ledger says happened ---- */
+
+/*
+ * For rules that count: behind a cursor, so that asking often costs nothing where nothing happened,
+ * and from a day ago at first, so that a daemon that has just started knows of the hours before it.
+ * What counts as what is told in ledger/events.h.
+ */
+struct happened {
+	const char *watch;
+	enum alert_counter what;
+	int64_t at_us; /* to a minute, where many happened */
+	double n;
+};
+
+/*
+ * What came after the cursor (0: a day ago), which is moved on; *more: that was not all, and
+ * the next call goes on. No ledger: nothing.
+ */
+MUST_CHECK defib_err happened_read(struct store *s, int64_t *cursor, struct arena *a,
+                                   struct happened **out, int *n, bool *more, struct failure *f);
 
 #endif
