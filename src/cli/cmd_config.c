@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_config.c: the configuration, before it runs.
  *
- * `defib config check|show|docs|metrics|presets`
- *                   all from the option tables, the table of metrics and the shipped presets
- * `defib doctor`    what will go wrong, one line per finding, each with its fix. Exit code: 4 when
- * a database itself fails, 3 when only a watch does, 0 when there is nothing worse than a warning
- * `defib sql`       the statements of a watch as a script. Look runs as it is. The statements of
- * apply take the jobs as parameters; they are printed with empty ones, so that the whole script
- * runs in psql or sqlite3 and touches nothing until somebody fills them in
+ * `defib config check|show|docs|metrics|presets`: all from the option tables, the table of metrics
+ * and the shipped presets.
+ *
+ * `defib doctor`: what will go wrong, one line per finding, each with its fix. Exit code: 4 when a
+ * database itself fails, 3 when only a watch does, 0 when there is nothing worse than a warning.
+ *
+ * `defib sql`: the statements of a watch as a script. Look runs as it is. The statements of apply
+ * take the jobs as parameters; they are printed with empty ones, so that the whole script runs in
+ * psql or sqlite3 and touches nothing until somebody fills them in.
  */
 #include "cli/cli.h"
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_list.c: jobs, for people and programs.
  *
- * `defib list`      the jobs that are asked for, a page at a time, as a table, as JSON lines, or as
- *                   ids for the next command
- * `defib show`      one job: a sentence about its state, the facts, and its history in the order of
- *                   time; with --state the whole row, with --logs the evidence, with --raw
- * everything as one JSON document `defib explain`   one job: every fact, what it was compared with,
- * which rule fires or why none does, what holds it, and what would happen next
+ * `defib list`: the jobs that are asked for, a page at a time, as a table, as JSON lines, or as ids
+ * for the next command.
+ *
+ * `defib show`: one job: a sentence about its state, the facts, and its history in the order of
+ * time; with --state the whole row, with --logs the evidence, with --raw everything as one JSON
+ * document.
+ *
+ * `defib explain`: one job: every fact, what it was compared with, which rule fires or why none
+ * does, what holds it, and what would happen next.
  */
 #include "cli/select.h"
 

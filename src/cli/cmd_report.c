@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_report.c: what is known of watches, in numbers.
  *
- * `defib stats`     counts now; one that takes too long is printed as such, and the others still
- * come `defib learn`     how long runs take, by kind, with what that says of the thresholds;
- * observes what ended since the last time, keeps it, and changes nothing else `defib report` what
- * happened, as text, Markdown, HTML or JSON; databases that are down are named `defib whatif` what
- * another threshold would have done, by the ledger and the rows' own times
+ * `defib stats`: counts now; one that takes too long is printed as such, and the others still come.
+ *
+ * `defib learn`: how long runs take, by kind, with what that says of the thresholds; it observes
+ * what ended since the last time, keeps it, and changes nothing else.
+ *
+ * `defib report`: what happened, as text, Markdown, HTML or JSON; databases that are down are
+ * named.
+ *
+ * `defib whatif`: what another threshold would have done, by the ledger and the rows' own times.
  */
 #include "cli/select.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_status.c: the daemons.
  *
- * `defib status`    how they are, by what they leave in the databases: asked from any host, it
- * needs no way to their processes, and a daemon that is gone shows as well as one that lives. Exit
- * code 1: a watch has no leader, its scans do not finish, a guard holds stuck jobs back, or a
- * worker keeps results that the database refuses to record. `defib pause`, `defib resume`, `defib
- * raise` operator overrides. An override is stored in the database; whoever leads the watch, now or
- * after a restart, reads it within about a second. The one-shot scan is an operator's own and obeys
- * none of them.
+ * `defib status`: how they are, by what they leave in the databases: asked from any host, it needs
+ * no way to their processes, and a daemon that is gone shows as well as one that lives. Exit code
+ * 1: a watch has no leader, its scans do not finish, a guard holds stuck jobs back, or a worker
+ * keeps results that the database refuses to record.
+ *
+ * `defib pause`, `defib resume`, `defib raise`: operator overrides. An override is stored in the
+ * database; whoever leads the watch, now or after a restart, reads it within about a second. The
+ * one-shot scan is an operator's own and obeys none of them.
  */
 #include "cli/select.h"
 
@@ -16,6 +17,7 @@
 #include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "life/attendance.h"
+#include "view/installation.h"
 #include "view/status.h"
 #include "watch/builtin.h"
 
