@@ -18,7 +18,7 @@ import sys
 from ranks import RANK
 
 PURE = [
-    "guard/guard", "guard/brake", "guard/doubt", "guard/absence", "guard/pace", "guard/suspects",
+    "guard/guard", "guard/brake", "guard/doubt", "guard/pace",
     "life/life", "life/part", "life/silence", "life/locks", "life/lease",
     "recover/judge", "recover/decide", "worker/engine",
     "worker/engine_turn", "worker/engine_answer", "worker/job",

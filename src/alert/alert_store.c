@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "ledger/counts.h"
-#include "ledger/digest.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "ledger/schema.h"

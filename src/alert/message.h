@@ -16,7 +16,7 @@
 #define ALERT_MESSAGE_H
 
 #include "alert/rules.h"
-#include "base/buf.h"
+#include "base/text.h"
 
 #include <jansson.h>
 

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "watch/builtin.h"
 #include "watch/options_values.h"
+#include "watch/settings.h"
 
 #include <math.h>
 

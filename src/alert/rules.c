@@ -4,7 +4,6 @@
 #include "alert/rules.h"
 
 #include "alert/alerts.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
 

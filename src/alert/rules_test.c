@@ -4,8 +4,8 @@
  */
 #include "alert/rules_world_test.h"
 
-#include "base/buf.h"
 #include "base/test.h"
+#include "base/text.h"
 
 static void every_rule_is_quiet_below_its_limit(void **state)
 {

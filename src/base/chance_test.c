@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chance_test.c: draws are spread over [0, 1), told by their seed, and differ between seeds. */
-#include "base/chance.h"
+#include "base/clock.h"
 
 #include "base/test.h"
 

@@ -8,6 +8,8 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #define US_PER_M (60 * US_PER_S)
 #define US_PER_H (60 * US_PER_M)
@@ -144,16 +146,6 @@ void duration_text(int64_t us, struct buf *out)
 		buf_addf(out, " %lld%s", (long long)rest, units[i + 1].name);
 }
 
-void duration_exact(int64_t us, struct buf *out)
-{
-	assert(us >= 0);
-	/* The largest of s, ms, us that loses nothing. */
-	const struct unit *unit = unit_find("s", 1);
-	while (us % unit->us)
-		unit++;
-	buf_addf(out, "%lld%s", (long long)(us / unit->us), unit->name);
-}
-
 static void put_digits(char *at, int n, int value)
 {
 	for (; n > 0; value /= 10)
@@ -206,4 +198,26 @@ bool time_parse(const char *text, int64_t *us)
 	if (*rest == '.')
 		*us += (int64_t)(strtod(rest, NULL) * 1e6 + 0.5);
 	return true;
+}
+
+/* ---- chance ---- */
+
+void chance_seed(struct chance *c)
+{
+	if (getrandom(&c->state, sizeof c->state, GRND_NONBLOCK) != (ssize_t)sizeof c->state)
+		c->state = (uint64_t)clock_wall_us() ^ ((uint64_t)getpid() << 40);
+}
+
+/* splitmix64: any seed is a good one, and so is the seed beside it. */
+double chance_draw(struct chance *c)
+{
+	uint64_t z = c->state += UINT64_C(0x9e3779b97f4a7c15);
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (double)((z ^ (z >> 31)) >> 11) / (double)(UINT64_C(1) << 53);
+}
+
+bool chance_bytes(void *out, size_t n)
+{
+	return getrandom(out, n, 0) == (ssize_t)n;
 }

@@ -8,9 +8,10 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-#include "base/buf.h"
+#include "base/text.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define US_PER_S INT64_C(1000000)
@@ -32,11 +33,30 @@ bool duration_parse(const char *text, int64_t *us);
 int64_t elapsed_us(int64_t from_us, int64_t to_us);
 /* For people: "2h 5m", "45s", "250ms", "3d 4h". At most two units; less than none is "0s". */
 void duration_text(int64_t us, struct buf *out);
-/* For machines, re-readable by duration_parse: "7200s", "250ms". */
-void duration_exact(int64_t us, struct buf *out);
 /* "2026-01-02T03:04:05.123Z" */
 void time_iso(int64_t us, struct buf *out);
 /* The same read back; false if it is no such text. */
 bool time_parse(const char *text, int64_t *us);
+
+/* ---- chance ---- */
+
+/*
+ * The one source of chance: jitter that spreads the tries of many, and bytes that
+ * nobody guesses.
+ *
+ * Code that is pure is handed a number that was drawn outside; a test hands in its own.
+ */
+
+struct chance {
+	uint64_t state;
+};
+
+/* From the kernel; while a machine boots, from the clock and the process. */
+void chance_seed(struct chance *c);
+/* The next number, in [0, 1). The same seed draws the same numbers. */
+double chance_draw(struct chance *c);
+
+/* Bytes that nobody guesses, as secrets and names need them; false: the kernel has none. */
+bool chance_bytes(void *out, size_t n);
 
 #endif

@@ -90,31 +90,6 @@ static void durations_for_people_have_at_most_two_units(void **state)
 	}
 }
 
-static void exact_durations_read_back_as_they_were(void **state)
-{
-	(void)state;
-	static const int64_t cases[] = {0, 1, 999, 1000, 250000, US_PER_S, 7200 * US_PER_S, 1234567};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct buf b = BUF_INIT;
-		int64_t us = -1;
-		duration_exact(cases[i], &b);
-		assert_true(duration_parse(buf_text(&b), &us));
-		assert_int_equal(us, cases[i]);
-		buf_release(&b);
-	}
-}
-
-static void exact_durations_use_the_largest_unit_up_to_seconds(void **state)
-{
-	(void)state;
-	struct buf b = BUF_INIT;
-	duration_exact(7200 * US_PER_S, &b);
-	buf_addch(&b, ' ');
-	duration_exact(250000, &b);
-	assert_string_equal(buf_text(&b), "7200s 250ms");
-	buf_release(&b);
-}
-
 static void instants_are_iso_with_milliseconds(void **state)
 {
 	(void)state;
@@ -165,8 +140,6 @@ int main(void)
 		cmocka_unit_test(durations_are_read_exactly),
 		cmocka_unit_test(what_is_no_duration_is_refused),
 		cmocka_unit_test(durations_for_people_have_at_most_two_units),
-		cmocka_unit_test(exact_durations_read_back_as_they_were),
-		cmocka_unit_test(exact_durations_use_the_largest_unit_up_to_seconds),
 		cmocka_unit_test(instants_are_iso_with_milliseconds),
 		cmocka_unit_test(an_instant_reads_back_as_it_was_written),
 		cmocka_unit_test(the_boot_clock_never_goes_back),

@@ -4,7 +4,6 @@
  */
 #include "base/log.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
 

@@ -48,4 +48,12 @@ void arena_release(struct arena *a);
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
 
+/* Memory that a process which runs for months needed only at its start. */
+
+/*
+ * Gives back what is free, and code that was run once (reading a configuration, setting
+ * up TLS): it stays in the page cache and is mapped again where it is run again.
+ */
+void resident_trim(void);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sha256_test.c: against the published examples, and every length around a block. */
-#include "base/sha256.h"
+#include "base/hash.h"
 
 #include "base/test.h"
 

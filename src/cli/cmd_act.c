@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "ledger/ledger.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <ctype.h>
 

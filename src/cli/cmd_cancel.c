@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "recover/carry.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 #include "worker/queue.h"
 
 static const struct cli_option cancel_options[] = {

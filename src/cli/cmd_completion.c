@@ -11,8 +11,8 @@
 #include "ledger/events.h"
 #include "shipped.h"
 #include "view/report.h"
-#include "watch/builtin.h"
 #include "watch/list_sql.h"
+#include "watch/settings.h"
 #include "watch/terms.h"
 
 #include <ctype.h>

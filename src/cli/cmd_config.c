@@ -22,9 +22,9 @@
 #include "store/dialect.h"
 #include "view/installation.h"
 #include "view/output.h"
-#include "watch/builtin.h"
 #include "watch/lexer.h"
-#include "watch/params.h"
+#include "watch/settings.h"
+#include "watch/watch.h"
 
 #include <ctype.h>
 

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/resident.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "daemon/daemon.h"
 #include "daemon/heartbeats.h"

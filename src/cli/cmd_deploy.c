@@ -4,11 +4,9 @@
  * directory. Asks no database, and works where the secrets are not.
  */
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "config/expand.h"
 #include "config/source.h"
 #include "config/tree.h"
 #include "shipped.h"

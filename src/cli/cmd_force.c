@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "cli/select.h"
 #include "recover/look.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 #include "worker/source_table.h"
 #include "worker/worker.h"
 

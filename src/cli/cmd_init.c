@@ -6,12 +6,10 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
-#include "ledger/rights.h"
 #include "ledger/schema.h"
 #include "setup/propose.h"
 #include "store/dialect.h"
-#include "watch/grants.h"
-#include "watch/names.h"
+#include "watch/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

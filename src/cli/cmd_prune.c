@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/select.h"
-#include "ledger/prune.h"
 #include "ledger/retention.h"
 
 #include <inttypes.h>

@@ -19,7 +19,7 @@
 #include "life/attendance.h"
 #include "view/installation.h"
 #include "view/status.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 struct asking {
 	struct cli *cli;

@@ -5,7 +5,7 @@
 #include "cli/top/top.h"
 
 #include "base/clock.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/program_env.h"
 #include "base/text.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 #include "worker/source_table.h"
 #include "worker/spool_file.h"
 #include "worker/stored_jobs.h"

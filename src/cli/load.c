@@ -7,7 +7,7 @@
 #include "daemon/scheduled_reports.h"
 #include "daemon/settings.h"
 #include "ledger/schema.h"
-#include "store/url.h"
+#include "store/store.h"
 
 #include <pwd.h>
 #include <unistd.h>

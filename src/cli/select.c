@@ -6,7 +6,7 @@
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
 #include "recover/browse.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <assert.h>
 #include <jansson.h>

@@ -19,7 +19,7 @@
 #include "cli/cli.h"
 #include "ledger/ledger.h"
 #include "recover/by_hand.h"
-#include "store/session.h"
+#include "store/store.h"
 #include "view/job.h"
 #include "view/scan.h"
 #include "watch/compile.h"

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "config/expand.h"
 #include "config/report.h"
+#include "config/source.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -121,18 +121,6 @@ bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us
 {
 	const char *text;
 	return duration_of(r, node, us, &text);
-}
-
-bool cfg_int(struct cfg_reader *r, const struct cfg_node *node, int64_t *out)
-{
-	static const char expected[] = "a whole number such as 3";
-	const char *text;
-	if (!scalar_text(r, node, expected, &text))
-		return false;
-	if (int_parse(text, out))
-		return true;
-	report_expected(r, node, text, expected);
-	return false;
 }
 
 bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct text_list *out)

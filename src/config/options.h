@@ -11,7 +11,7 @@
 #ifndef CONFIG_OPTIONS_H
 #define CONFIG_OPTIONS_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "config/tree.h"
 
 #include <stdint.h>
@@ -107,7 +107,6 @@ void cfg_leave(struct cfg_reader *r, size_t mark);
 bool cfg_text(struct cfg_reader *r, const struct cfg_node *node, const char **out);
 bool cfg_sql(struct cfg_reader *r, const struct cfg_node *node, struct sql_text *out);
 bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us);
-bool cfg_int(struct cfg_reader *r, const struct cfg_node *node, int64_t *out);
 bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct text_list *out);
 void cfg_problem(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void cfg_warning(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...) PRINTF_LIKE(3, 4);

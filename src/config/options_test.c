@@ -443,13 +443,13 @@ static void a_custom_reader_converts_with_the_same_words(void **state)
 {
 	(void)state;
 	struct cfg_node *n = cfg_scalar(&arena, "x");
-	int64_t number;
+	int64_t us;
 	cfg_enter(&reader, "tries");
-	assert_false(cfg_int(&reader, n, &number));
+	assert_false(cfg_duration(&reader, n, &us));
 	assert_string_equal(reader.problems[0].text,
-	                    "tries expects a whole number such as 3, got \"x\"");
-	assert_true(cfg_int(&reader, cfg_scalar(&arena, "-12"), &number));
-	assert_int_equal(number, -12);
+	                    "tries expects a duration such as 90s, 15m or 1h30m, got \"x\"");
+	assert_true(cfg_duration(&reader, cfg_scalar(&arena, "12s"), &us));
+	assert_int_equal(us, 12000000);
 	const char *text;
 	assert_false(cfg_text(&reader, NULL, &text));
 	assert_string_equal(reader.problems[1].text, "tries expects text, got nothing");

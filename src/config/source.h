@@ -5,7 +5,7 @@
 #ifndef CONFIG_SOURCE_H
 #define CONFIG_SOURCE_H
 
-#include "base/buf.h"
+#include "base/text.h"
 
 #define SOURCE_MAX (1024 * 1024)
 
@@ -25,5 +25,26 @@ bool source_comment_follows(const char *text, size_t n, size_t end);
  * in `line`, that offset's line. Leaves both alone when it cannot be found.
  */
 void source_block_start(const char *text, size_t content, int *line, int *col);
+
+/* ---- variables ---- */
+
+/*
+ * ${NAME} and ${NAME:-default} in a value, from the environment.
+ *
+ * `$${` stands for a literal `${`. A default ends at the first `}` and is
+ * taken when the variable is unset or empty, as in a shell.
+ */
+
+typedef const char *(*env_fn)(const char *name);
+
+/*
+ * Append `text` with its variables replaced to `out`, and to `origin` what
+ * supplied them: " (from NAME)", " (default of NAME)". False with a sentence
+ * in `why` when a variable is unset or the syntax is wrong.
+ */
+MUST_CHECK bool env_expand(const char *text, env_fn env, struct buf *out, struct buf *origin,
+                           struct buf *why);
+/* Does SQL hold a ${…} that its writer may believe to be replaced? */
+bool env_in_sql(const char *sql);
 
 #endif

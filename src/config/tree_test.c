@@ -4,7 +4,7 @@
  */
 #include "config/tree.h"
 
-#include "base/buf.h"
+#include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

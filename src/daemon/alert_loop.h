@@ -18,11 +18,11 @@
 #include "alert/alert_store.h"
 #include "alert/message.h"
 #include "alert/sinks.h"
-#include "base/chance.h"
+#include "base/clock.h"
 #include "daemon/daemon.h"
 #include "daemon/settings.h"
 #include "daemon/watch_loop.h"
-#include "store/session.h"
+#include "store/store.h"
 
 struct alert_loop;
 /* For the database of that name; `url` and options must outlive it. */

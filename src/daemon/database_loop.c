@@ -11,7 +11,7 @@
 #include "life/leader.h"
 #include "recover/census.h"
 #include "recover/exits.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <errno.h>
 #include <poll.h>

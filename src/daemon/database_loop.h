@@ -4,7 +4,7 @@
 #ifndef DAEMON_DATABASE_LOOP_H
 #define DAEMON_DATABASE_LOOP_H
 
-#include "base/chance.h"
+#include "base/clock.h"
 #include "daemon/alert_loop.h"
 #include "daemon/daemon.h"
 #include "daemon/scheduled_reports.h"

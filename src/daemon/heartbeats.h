@@ -10,7 +10,7 @@
 #ifndef DAEMON_HEARTBEATS_H
 #define DAEMON_HEARTBEATS_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "life/roster.h"
 
 #define BEATS_MS 2000

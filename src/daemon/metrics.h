@@ -11,7 +11,7 @@
 #ifndef DAEMON_METRICS_H
 #define DAEMON_METRICS_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "worker/worker.h"
 
 #include <stdbool.h>

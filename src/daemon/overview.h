@@ -8,8 +8,8 @@
 #ifndef DAEMON_OVERVIEW_H
 #define DAEMON_OVERVIEW_H
 
-#include "base/buf.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 struct overview;
 struct overview *overview_new(void);

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/settings.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "ledger/ledger.h"
 #include "life/attendance.h"
 #include "life/instances.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 #include "watch/stats_sql.h"
 
 #include <jansson.h>

@@ -12,7 +12,7 @@
 
 #include "daemon/metrics.h"
 #include "ledger/retention.h"
-#include "store/session.h"
+#include "store/store.h"
 
 #define READINGS_MS 15000
 #define READINGS_KINDS_MAX 20 /* of one watch; the rest is "other" */

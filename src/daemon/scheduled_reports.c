@@ -9,8 +9,8 @@
 #include "daemon/settings.h"
 #include "ledger/counts.h"
 #include "view/report.h"
-#include "watch/builtin.h"
 #include "watch/options_values.h"
+#include "watch/settings.h"
 
 #include <assert.h>
 #include <stdatomic.h>

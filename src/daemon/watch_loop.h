@@ -5,11 +5,11 @@
 #ifndef DAEMON_WATCH_LOOP_H
 #define DAEMON_WATCH_LOOP_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "daemon/daemon.h"
 #include "daemon/readings.h"
 #include "daemon/watch_metrics.h"
-#include "ledger/mistakes.h"
+#include "ledger/counts.h"
 #include "ledger/overrides.h"
 #include "recover/bound.h"
 #include "recover/guard_told.h"

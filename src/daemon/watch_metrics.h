@@ -11,7 +11,6 @@
 
 #include "daemon/metrics.h"
 #include "ledger/counts.h"
-#include "ledger/mistakes.h"
 #include "recover/scan.h"
 
 /* What the pass that goes on decided. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* absence_test.c: when the watcher was away, and when it only seems so. */
-#include "guard/absence.h"
+#include "guard/doubt.h"
 
 #include "base/test.h"
 

@@ -37,6 +37,8 @@ enum guard_by {
 };
 extern const char *const guard_names[];
 
+#define SUSPECTS_MOST 100000 /* remembered of a watch until a second look */
+
 struct guard_answer {
 	enum guard_by by;
 	int64_t until_us; /* the database's clock; 0: not known */

@@ -5,7 +5,6 @@
 #include "guard/guard.h"
 
 #include "guard/guard_test.h"
-#include "guard/suspects.h"
 
 /* ---- two looks ---- */
 

@@ -6,9 +6,9 @@
 #ifndef GUARD_GUARD_TEST_H
 #define GUARD_GUARD_TEST_H
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/test.h"
+#include "base/text.h"
 #include "guard/guard.h"
 
 #include <stdio.h>

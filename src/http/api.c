@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "shipped.h"
 #include "view/output.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <assert.h>
 

@@ -28,7 +28,7 @@
 #include "daemon/settings.h"
 #include "http/auth.h"
 #include "ledger/ledger.h"
-#include "store/session.h"
+#include "store/store.h"
 #include "watch/compile.h"
 
 #include <jansson.h>

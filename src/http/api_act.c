@@ -12,7 +12,7 @@
 #include "recover/carry.h"
 #include "view/output.h"
 #include "view/scan.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 #include "worker/queue.h"
 
 #include <assert.h>

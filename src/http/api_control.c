@@ -14,7 +14,7 @@
 #include "view/output.h"
 #include "view/scan.h"
 #include "view/status.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #define WATCHES_MOST 64 /* of one batch */
 

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "http/api.h"
 #include "ledger/counts.h"
-#include "ledger/digest.h"
 #include "ledger/events.h"
 #include "recover/masked.h"
 #include "view/alert.h"
@@ -20,7 +19,7 @@
 #include "view/output.h"
 #include "view/report.h"
 #include "view/viewer.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #define PAGE 50
 #define PAGE_MOST 1000

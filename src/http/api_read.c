@@ -15,7 +15,7 @@
 #include "view/status.h"
 #include "view/story.h"
 #include "view/viewer.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #define PAGE 50
 #define PAGE_MOST 500

@@ -16,7 +16,7 @@
 #include "view/stats.h"
 #include "view/status.h"
 #include "view/viewer.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #define IDLE_US (60 * US_PER_S) /* of a transaction that the doctor warns of */
 

@@ -2,10 +2,9 @@
  * api_worker.c: the life of a worker over HTTP: register, beat, leave, and whose it is
  * (api_handlers.h).
  */
-#include "base/chance.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
 #include "http/api.h"
@@ -14,7 +13,7 @@
 #include "life/roster.h"
 #include "store/dialect.h"
 #include "view/output.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 #include "worker/source_table.h"
 
 #define KINDS_MOST 32

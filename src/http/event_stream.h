@@ -12,7 +12,7 @@
 #ifndef HTTP_EVENT_STREAM_H
 #define HTTP_EVENT_STREAM_H
 
-#include "base/buf.h"
+#include "base/text.h"
 
 #include <sys/types.h>
 

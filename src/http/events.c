@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "http/api.h"
 #include "ledger/events.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <assert.h>
 #include <stdlib.h>

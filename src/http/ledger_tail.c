@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "http/events.h"
 #include "ledger/ledger.h"
-#include "store/session.h"
+#include "store/store.h"
 #include "view/ledger.h"
 #include "view/viewer.h"
 

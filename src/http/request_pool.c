@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <assert.h>
 #include <signal.h>

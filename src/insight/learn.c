@@ -3,7 +3,6 @@
 #include "insight/learn.h"
 
 #include "base/text.h"
-#include "ledger/learned.h"
 #include "ledger/overrides.h"
 #include "recover/look.h"
 #include "watch/stats_sql.h"

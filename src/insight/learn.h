@@ -6,7 +6,7 @@
  * they are a sample. What ended while a transaction was still open behind the
  * cursor is missed, which a histogram does not mind.
  *
- * What was learnt is kept in the database (ledger/learned.h), so that it
+ * What was learnt is kept in the database (ledger/overrides.h), so that it
  * survives restarts and is one for all daemons and commands; who may not write
  * there still learns for the moment. Nothing here changes a threshold.
  */

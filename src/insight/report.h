@@ -10,8 +10,8 @@
 #ifndef INSIGHT_REPORT_H
 #define INSIGHT_REPORT_H
 
-#include "ledger/digest.h"
-#include "store/session.h"
+#include "ledger/counts.h"
+#include "store/store.h"
 #include "watch/settings.h"
 
 #define REPORT_TOP 5                                    /* of each list */

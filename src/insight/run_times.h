@@ -11,7 +11,7 @@
 #ifndef INSIGHT_RUN_TIMES_H
 #define INSIGHT_RUN_TIMES_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "watch/watch.h"
 
 #include <stdbool.h>

@@ -10,7 +10,7 @@
 #ifndef INSIGHT_TALLY_H
 #define INSIGHT_TALLY_H
 
-#include "ledger/mistakes.h"
+#include "ledger/counts.h"
 #include "watch/compile.h"
 
 struct tally_count {

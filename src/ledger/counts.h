@@ -5,9 +5,10 @@
 #ifndef LEDGER_COUNTS_H
 #define LEDGER_COUNTS_H
 
+#include "ledger/ledger.h"
 #include "store/store.h"
 
-/* Holds of a watch, of which some may be over (watch/hold.h), and retries that wait. */
+/* Holds of a watch, of which some may be over (watch/facts.h), and retries that wait. */
 MUST_CHECK defib_err ledger_kept(struct store *s, const char *watch, int64_t *holds,
                                  int64_t *retries, struct failure *f);
 struct retries_of {
@@ -51,5 +52,131 @@ MUST_CHECK defib_err ledger_tells_of(struct store *s, const char *watch, bool *t
                                      struct failure *f);
 /* Whether the built-in queue has jobs, or had some that the ledger tells of. */
 MUST_CHECK defib_err queue_in_use(struct store *s, bool *used, struct failure *f);
+
+/* ---- mistakes ---- */
+
+/*
+ * Recoveries that were mistakes: the worker was alive, and finished
+ * the job after all (LATE_COMPLETION after the recovery).
+ *
+ * Each recovery counts at most once, and only the last one before a late
+ * completion is blamed. What persons did by hand is no verdict and not counted.
+ * Only the newest entries of the ledger are looked at, so that the cost stays
+ * the same however large it has grown.
+ */
+
+#define MISTAKES_ENTRIES 50000 /* of the ledger, the newest */
+
+/* Recoveries, and mistakes among them. */
+struct mistakes {
+	struct {
+		int64_t recoveries, mistakes;
+	} day, week;
+};
+MUST_CHECK defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *out,
+                                    struct failure *f);
+
+/* A recovery of a job that nobody has called a mistake yet, the job's last. */
+struct recovered {
+	const char *job, *event;
+	const char *at;    /* ISO, UTC */
+	const char *owner; /* by the evidence; NULL: not known */
+};
+/* Not older than this, newest first. */
+MUST_CHECK defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within_us,
+                                         int64_t limit, struct arena *a, struct recovered **out,
+                                         int *n, struct failure *f);
+/*
+ * Note the late completions of these jobs, in a transaction of its own; those
+ * that another has noted meanwhile are left out. *noted is how many were.
+ */
+MUST_CHECK defib_err mistakes_note(struct store *s, const struct ledger_context *ctx,
+                                   const struct ledger_entry *entries, int n, int64_t within_us,
+                                   struct arena *a, int64_t *noted, struct failure *f);
+
+/* ---- digests ---- */
+
+/*
+ * What the ledger holds of one watch in a period, added up by the database:
+ * a report over a million entries reads a few dozen rows.
+ *
+ * Every number is one statement that an index on (watch, at) serves. Where the tables
+ * are older than that index they answer all the same, only more slowly.
+ *
+ * What counts as detected, recovered and held is told in events.h.
+ */
+
+/* Microseconds since 1970; the end is not part of it. */
+struct period {
+	int64_t from_us, to_us;
+};
+
+/* So many entries of one event on one day. */
+struct digest_event {
+	bool before;     /* in the period of the same length before it */
+	const char *day; /* "2026-01-02", UTC */
+	const char *event;
+	const char *rule; /* of guards only, which share one event; else NULL */
+	bool judged;      /* its jobs had been found stuck */
+	bool by_hand;
+	int64_t n;
+};
+MUST_CHECK defib_err digest_events(struct store *s, const char *watch, const struct period *p,
+                                   struct arena *a, struct digest_event **out, int *n,
+                                   struct failure *f);
+
+enum digest_by {
+	DIGEST_CAUSES, /* detected, by verdict and the rule that judged */
+	DIGEST_KINDS,  /* detected, by kind */
+	DIGEST_OWNERS, /* detected, by owner */
+	DIGEST_JOBS,   /* recoveries by job */
+	DIGEST_ACTORS, /* what persons did, by who and what */
+	DIGEST_LISTS
+};
+
+/* So many of one name; `also` is the second name where there are two. */
+struct digest_count {
+	const char *name, *also; /* NULL: not known */
+	int64_t n;
+};
+struct digest_list {
+	struct digest_count *items;
+	int n;
+};
+/* The most frequent by each, so many at most: out[DIGEST_LISTS], in one reading of the period. */
+MUST_CHECK defib_err digest_tops(struct store *s, const char *watch, const struct period *p,
+                                 int64_t limit, struct arena *a, struct digest_list *out,
+                                 struct failure *f);
+
+/* What was found stuck and recovered in each of `buckets` equal parts of a period. */
+struct digest_bucket {
+	int64_t detected, recovered;
+};
+MUST_CHECK defib_err digest_trend(struct store *s, const char *watch, const struct period *p,
+                                  int buckets, struct arena *a, struct digest_bucket **out,
+                                  struct failure *f);
+
+/* From lost_at to the recovery, of those recoveries of which it is known (sql_seconds_lost). */
+struct digest_times {
+	int64_t n, median_us, worst_us;
+};
+MUST_CHECK defib_err digest_times(struct store *s, const char *watch, const struct period *p,
+                                  struct digest_times *out, struct failure *f);
+
+/* Recoveries of the period that turned out to be mistakes, whenever that was. */
+MUST_CHECK defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
+                                     int64_t *mistakes, struct failure *f);
+
+/* ---- how long a job had been without its worker, for other statements over the ledger */
+
+/*
+ * Seconds from `lost_at` in the evidence of an entry `l` to a moment (an expression of the
+ * ledger's type of time), to the millisecond, never less than 0; null where it is not known. An
+ * entry that is older than `lost_at` has its signs of life, of which a deadline counts only when it
+ * was over.
+ */
+void sql_seconds_lost(const char *until, struct buf *out);
+/* The same to the reading that found the job stuck. */
+void sql_seconds_to_detection(struct buf *out);
 
 #endif

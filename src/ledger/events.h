@@ -22,8 +22,8 @@
 #ifndef LEDGER_EVENTS_H
 #define LEDGER_EVENTS_H
 
-#include "base/buf.h"
-#include "watch/names.h"
+#include "base/text.h"
+#include "watch/watch.h"
 
 /* Names as code writes and compares them; nowhere else stands one (scripts/rooms.py). */
 #define ENTRY_ZOMBIE_DETECTED "ZOMBIE_DETECTED"

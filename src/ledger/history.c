@@ -127,7 +127,7 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 }
 
 /* What one look at each job's entries tells; most have never been stuck before. */
-struct known {
+struct known_jobs {
 	const char **spoken, **held; /* jobs with words and notes to be read, and with holds */
 	int nspoken, nheld;
 };
@@ -150,7 +150,7 @@ static void add_summary(struct buf *out, int within)
 
 static defib_err read_known(struct store *s, struct relation *r, int64_t within_us,
                             const struct job_index *x, struct arena *a, struct history *history,
-                            struct known *out, struct failure *f)
+                            struct known_jobs *out, struct failure *f)
 {
 	struct store_param within = P_INT(within_us);
 	struct store_rows rows;
@@ -166,8 +166,8 @@ static defib_err read_known(struct store *s, struct relation *r, int64_t within_
 	buf_release(&head);
 	if (err)
 		return err;
-	*out = (struct known){ARENA_ARRAY(a, const char *, rows.nrows),
-	                      ARENA_ARRAY(a, const char *, rows.nrows), 0, 0};
+	*out = (struct known_jobs){ARENA_ARRAY(a, const char *, rows.nrows),
+	                           ARENA_ARRAY(a, const char *, rows.nrows), 0, 0};
 	for (int i = 0; i < rows.nrows; i++) {
 		const char *job = row_text(&rows, i, 0), *entered = row_text(&rows, i, 1);
 		int at = job_index_find(x, job);
@@ -187,7 +187,7 @@ defib_err ledger_history(struct store *s, const char *watch, const char *const *
 {
 	struct job_index index;
 	struct relation r;
-	struct known known;
+	struct known_jobs known;
 	memset(history, 0, sizeof *history * (size_t)n);
 	if (n == 0)
 		return DEFIB_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* learned_test.c: what was learnt is kept, and counted once by whoever writes. */
-#include "ledger/learned.h"
+#include "ledger/overrides.h"
 
 #include "ledger/ledger_test.h"
 #include "ledger/schema.h"

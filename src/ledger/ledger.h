@@ -13,7 +13,7 @@
 #define LEDGER_LEDGER_H
 
 #include "store/store.h"
-#include "watch/hold.h"
+#include "watch/facts.h"
 
 struct ledger {
 	bool ready;
@@ -146,7 +146,7 @@ MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const
                                        int64_t within_us, struct arena *a, struct ledger_row **out,
                                        int *n, struct failure *f);
 
-/* ---- holds (holds.c) */
+/* ---- holds */
 
 struct hold {
 	const char *job, *cause, *reason, *owner;

@@ -2,7 +2,7 @@
 /* ledger_test.c: the ledger is made, appended to, known to be there or not, and read back. */
 #include "ledger/ledger_test.h"
 #include "ledger/events.h"
-#include "watch/names.h"
+#include "watch/watch.h"
 
 /* ---- behaviours, each on both engines ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mistakes_test.c: which recoveries were mistakes, how many, and noted once. */
-#include "ledger/mistakes.h"
+#include "ledger/counts.h"
 
 #include "ledger/ledger_test.h"
 

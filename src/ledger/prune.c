@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prune.c: see prune.h. */
-#include "ledger/prune.h"
+/* prune.c: the part of retention.h that is about the ledger. */
+#include "ledger/retention.h"
 
 #include "ledger/events.h"
 #include "ledger/tables.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prune_test.c: the ledger only grows, but for the retention command. */
-#include "ledger/prune.h"
+#include "ledger/retention.h"
 
 #include "ledger/ledger_test.h"
 

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/ledger.h"
-#include "ledger/prune.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
 #include "watch/lease_sql.h"

@@ -2,7 +2,9 @@
 /* retries.c: see retries.h. */
 #include "ledger/retries.h"
 
+#include "ledger/schema.h"
 #include "ledger/tables.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 
@@ -65,27 +67,6 @@ static void take_rows(const struct store_rows *rows, struct arena *a, struct pen
 		};
 }
 
-/* Read pending retries; `watch` and `condition` may be NULL. */
-static defib_err read_pending(struct store *s, const char *watch, const char *condition, int limit,
-                              struct arena *a, struct pending_retry **out, int *n,
-                              struct failure *f)
-{
-	struct store_rows rows;
-	struct buf sql = BUF_INIT;
-	struct store_param params[] = {P_INT(limit), P_TEXT(watch)};
-	buf_add(&sql, PENDING);
-	if (watch)
-		buf_add(&sql, " WHERE p.watch = $2");
-	if (condition)
-		buf_addf(&sql, " %s %s", watch ? "AND" : "WHERE", condition);
-	buf_add(&sql, " ORDER BY due_at, p.job LIMIT $1");
-	defib_err err = dialect_exec(s, buf_text(&sql), params, watch ? 2 : 1, a, &rows, f);
-	buf_release(&sql);
-	if (!err)
-		take_rows(&rows, a, out, n);
-	return err;
-}
-
 defib_err ledger_retries_of(struct store *s, const char *watch, const char *const *jobs, int njobs,
                             struct arena *a, struct pending_retry **out, int *n, struct failure *f)
 {
@@ -106,15 +87,16 @@ defib_err ledger_retries_of(struct store *s, const char *watch, const char *cons
 defib_err ledger_retries_due(struct store *s, const char *watch, int limit, struct arena *a,
                              struct pending_retry **out, int *n, struct failure *f)
 {
+	struct store_param params[] = {P_INT(limit), P_TEXT(watch)};
+	struct store_rows rows;
 	assert(watch && limit > 0);
-	return read_pending(s, watch, "due_at <= {now}", limit, a, out, n, f);
-}
-
-defib_err ledger_retries_list(struct store *s, const char *watch, int limit, struct arena *a,
-                              struct pending_retry **out, int *n, struct failure *f)
-{
-	assert(limit > 0);
-	return read_pending(s, watch, NULL, limit, a, out, n, f);
+	defib_err err = dialect_exec(s,
+	                             PENDING " WHERE p.watch = $2 AND due_at <= {now} ORDER BY due_at, "
+	                                     "p.job LIMIT $1",
+	                             params, 2, a, &rows, f);
+	if (!err)
+		take_rows(&rows, a, out, n);
+	return err;
 }
 
 defib_err ledger_retries_drop(struct store *s, const char *watch, const char *const *jobs, int n,
@@ -123,15 +105,83 @@ defib_err ledger_retries_drop(struct store *s, const char *watch, const char *co
 	return drop_jobs(s, "defib.retry", watch, jobs, n, a, f);
 }
 
-defib_err ledger_retry_next(struct store *s, const char *watch, int64_t *due_us, bool *any,
-                            struct failure *f)
+/* ---- steps ---- */
+
+static defib_err run(struct store *s, const char *sql, const char *watch, const char *job,
+                     const char *step, struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
-	struct pending_retry *first;
-	int n = 0;
-	defib_err err = read_pending(s, watch, NULL, 1, &a, &first, &n, f);
-	*any = !err && n > 0;
-	*due_us = *any ? first->due_us : 0;
-	arena_release(&a);
+	const struct store_param params[] = {P_TEXT(watch), P_TEXT(job), P_TEXT(step)};
+	return dialect_exec(s, sql, params, step ? 3 : 2, a, rows, f);
+}
+
+defib_err steps_has(struct store *s, const char *watch, const char *job, const char *step,
+                    struct arena *a, bool *found, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = schema_has(s, "step", found, f);
+	if (err || !*found)
+		return err;
+	err = run(s, "SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 AND step = $3", watch, job,
+	          step, a, &rows, f);
+	*found = !err && rows.nrows > 0;
 	return err;
+}
+
+defib_err steps_ours(struct store *s, const char *watch, const char *job, struct arena *a,
+                     bool *ours, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = schema_has(s, "step", ours, f);
+	if (err || !*ours)
+		return err;
+	err = run(s,
+	          "SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 UNION ALL SELECT 1 FROM "
+	          "defib.lease WHERE watch = $1 AND job = $2 LIMIT 1",
+	          watch, job, NULL, a, &rows, f);
+	*ours = !err && rows.nrows > 0;
+	return err;
+}
+
+defib_err steps_done_by(struct store *s, const char *watch, const char *job, struct arena *a,
+                        struct store_rows *rows, struct failure *f)
+{
+	bool there = false;
+	*rows = (struct store_rows){0};
+	defib_err err = schema_has(s, "step", &there, f);
+	if (err || !there)
+		return err;
+	return run(
+		s, "SELECT step, epoch FROM defib.step WHERE watch = $1 AND job = $2 AND state = 'done'",
+		watch, job, NULL, a, rows, f);
+}
+
+defib_err steps_put(struct store *s, const char *watch, const char *job,
+                    const struct step_known *steps, int n, struct arena *a, struct failure *f)
+{
+	static const char sql[] =
+		"INSERT INTO defib.step (watch, job, step, position, state, epoch, finished_at) VALUES "
+		"($1, $2, $3, $4::integer, $5, 0, {now}) ON CONFLICT DO NOTHING";
+	bool there = false;
+	defib_err err = schema_has(s, "step", &there, f);
+	for (int i = 0; there && i < n && !err; i++) {
+		const struct store_param params[] = {P_TEXT(watch), P_TEXT(job), P_TEXT(steps[i].step),
+		                                     P_INT(steps[i].position),
+		                                     P_TEXT(steps[i].again ? "again" : "done")};
+		err = dialect_exec(s, sql, params, 5, a, NULL, f);
+	}
+	return err;
+}
+
+defib_err steps_again(struct store *s, const char *watch, const char *job, const char *step,
+                      struct arena *a, struct failure *f)
+{
+	bool there = false;
+	defib_err err = schema_has(s, "step", &there, f);
+	if (err || !there)
+		return err;
+	return run(
+		s,
+		"UPDATE defib.step SET state = 'again' WHERE watch = $1 AND job = $2 AND position >= "
+		"(SELECT position FROM defib.step WHERE watch = $1 AND job = $2 AND step = $3)",
+		watch, job, step, a, NULL, f);
 }

@@ -18,7 +18,7 @@
 #ifndef LEDGER_SEAL_H
 #define LEDGER_SEAL_H
 
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "store/store.h"
 
 /* Seal what this transaction added (SQLite; on PostgreSQL it is sealed already). */

@@ -3,7 +3,7 @@
 #include "ledger/seal.h"
 
 #include "ledger/ledger_test.h"
-#include "ledger/prune.h"
+#include "ledger/retention.h"
 #include "ledger/schema.h"
 
 static struct seal_report verified(struct place *p, const char *expected)

@@ -15,7 +15,7 @@
 
 #include "base/fail.h"
 #include "recover/candidate.h"
-#include "store/session.h"
+#include "store/store.h"
 #include "watch/settings.h"
 #include "watch/workflow.h"
 

@@ -3,7 +3,7 @@
  */
 #include "lib/lib.h"
 
-#include "store/borrow.h"
+#include "store/store.h"
 #include "worker/queue.h"
 
 #include <jansson.h>

@@ -10,7 +10,7 @@
 #include "recover/leader_status.h"
 #include "recover/look.h"
 #include "recover/startup.h"
-#include "watch/names.h"
+#include "watch/watch.h"
 
 /* ---- what all of them share ---- */
 

@@ -5,7 +5,7 @@
 #include "lib/lib.h"
 
 #include "base/text.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 struct defib_watches {
 	char *url; /* NULL: the configuration names its databases */

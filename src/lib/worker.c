@@ -6,8 +6,8 @@
 #include "lib/lib.h"
 
 #include "base/text.h"
-#include "store/borrow.h"
-#include "watch/builtin.h"
+#include "store/store.h"
+#include "watch/settings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 #include "worker/workflow.h"

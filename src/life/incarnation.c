@@ -7,7 +7,7 @@
  */
 #include "life/incarnation.h"
 
-#include "base/chance.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -12,7 +12,7 @@
 #ifndef LIFE_LIFE_H
 #define LIFE_LIFE_H
 
-#include "guard/absence.h"
+#include "guard/doubt.h"
 #include "life/lease.h"
 #include "life/locks.h"
 #include "life/part.h"

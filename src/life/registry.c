@@ -2,7 +2,7 @@
 /* registry.c: see registry.h. */
 #include "life/registry.h"
 
-#include "guard/absence.h"
+#include "guard/doubt.h"
 #include "store/dialect.h"
 
 #include <assert.h>

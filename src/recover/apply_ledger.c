@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/retries.h"
-#include "ledger/steps.h"
 
 /* ---- evidence of every attempt, for a job that is held as poison ---- */
 

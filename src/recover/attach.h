@@ -8,7 +8,7 @@
 #ifndef RECOVER_ATTACH_H
 #define RECOVER_ATTACH_H
 
-#include "watch/claim_sql.h"
+#include "watch/lease_sql.h"
 
 /* X(enum, sentence) */
 #define ATTACHED_LIST(X)                                                                           \

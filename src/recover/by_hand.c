@@ -6,13 +6,13 @@
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
-#include "ledger/steps.h"
+#include "ledger/retries.h"
 #include "recover/carry.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "recover/masked.h"
 #include "watch/bind.h"
-#include "watch/hold.h"
+#include "watch/facts.h"
 #include "watch/workflow.h"
 
 #include <time.h>

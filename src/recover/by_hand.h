@@ -12,7 +12,7 @@
 
 #include "recover/bound.h"
 #include "recover/candidate.h"
-#include "store/session.h"
+#include "store/store.h"
 #include "watch/settings.h"
 
 struct by_hand_options {

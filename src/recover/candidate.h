@@ -6,7 +6,7 @@
 #define RECOVER_CANDIDATE_H
 
 #include "guard/guard.h"
-#include "ledger/steps.h"
+#include "ledger/retries.h"
 #include "recover/decide.h"
 
 /* X(enum, name) */

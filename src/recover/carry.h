@@ -6,9 +6,9 @@
 #ifndef RECOVER_CARRY_H
 #define RECOVER_CARRY_H
 
-#include "base/chance.h"
+#include "base/clock.h"
 #include "recover/apply.h"
-#include "store/session.h"
+#include "store/store.h"
 
 struct carrier {
 	struct session *session;

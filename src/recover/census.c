@@ -4,7 +4,7 @@
 
 #include "ledger/counts.h"
 #include "store/dialect.h"
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 

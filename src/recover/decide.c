@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "ledger/events.h"
-#include "watch/hold.h"
+#include "watch/facts.h"
 
 #include <assert.h>
 

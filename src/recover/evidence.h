@@ -5,7 +5,7 @@
 #ifndef RECOVER_EVIDENCE_H
 #define RECOVER_EVIDENCE_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "recover/decide.h"
 
 /*

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/test.h"
-#include "guard/absence.h"
+#include "guard/doubt.h"
 #include "guard/guard.h"
 #include "recover/judge.h"
 

@@ -6,7 +6,7 @@
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 #include "watch/terms.h"
 
 #define STATE_COUNT_MAX 100000

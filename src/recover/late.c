@@ -6,7 +6,7 @@
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 
 void mistakes_words(int64_t mistakes, int64_t recoveries, struct buf *out)
 {

@@ -7,7 +7,7 @@
 #ifndef RECOVER_LATE_H
 #define RECOVER_LATE_H
 
-#include "ledger/mistakes.h"
+#include "ledger/counts.h"
 #include "watch/compile.h"
 
 #define LATE_WITHIN_US (INT64_C(86400) * 1000000) /* how long a recovery may turn out a mistake */

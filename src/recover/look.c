@@ -2,10 +2,9 @@
 /* look.c: see look.h. */
 #include "recover/look.h"
 
-#include "base/buf.h"
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 

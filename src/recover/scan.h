@@ -11,9 +11,9 @@
 #ifndef RECOVER_SCAN_H
 #define RECOVER_SCAN_H
 
-#include "guard/absence.h"
+#include "guard/doubt.h"
 #include "recover/candidate.h"
-#include "store/session.h"
+#include "store/store.h"
 #include "watch/settings.h"
 
 #define PAGE_ROWS 10000 /* that one look reads */

@@ -2,7 +2,7 @@
 /* scan_builtin_test.c: the built-in queue through the pipeline: what the dead had, freed once. */
 #include "ledger/schema.h"
 #include "recover/recover_test.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #define NOW_MS "(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))"
 

@@ -9,7 +9,7 @@
 #include "recover/scan.h"
 
 #include "recover/recover_test.h"
-#include "store/fault.h"
+#include "store/fault_test.h"
 
 #define JOBS 6
 

@@ -6,7 +6,7 @@
 
 #include "ledger/schema.h"
 #include "recover/recover_test.h"
-#include "store/fault.h"
+#include "store/fault_test.h"
 
 #define JOBS 6
 #define SMALL RIG_REQUEUE "    batch: 2\n"

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "embedded.h"
 #include "store/dialect.h"
-#include "watch/builtin.h"
 #include "watch/lexer.h"
+#include "watch/settings.h"
 
 #define NAME_OF(file) ((file) + strlen("presets/"))
 

@@ -8,7 +8,6 @@
  */
 #include "setup/doctor_check.h"
 
-#include "ledger/rights.h"
 #include "ledger/schema.h"
 #include "recover/census.h"
 #include "store/dialect.h"

@@ -13,7 +13,7 @@
 #include "recover/masked.h"
 #include "recover/scan.h"
 #include "store/dialect.h"
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 #include "watch/lexer.h"
 
 #define WITHIN_MS 2000    /* that one question may take */

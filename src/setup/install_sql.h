@@ -8,7 +8,7 @@
 #ifndef SETUP_INSTALL_SQL_H
 #define SETUP_INSTALL_SQL_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "watch/compile.h"
 #include "watch/watch.h"
 

@@ -16,7 +16,7 @@
 #include "recover/scan.h"
 #include "store/dialect.h"
 #include "store/store.h"
-#include "watch/hold.h"
+#include "watch/facts.h"
 #include "watch/lease_sql.h"
 
 #include <assert.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_sqlite.c: how SQLite says it; see dialect.h. */
 #include "store/dialect.h"
-#include "store/dialect_sqlite_catalog.h"
-#include "store/sqlite_update.h"
 
 #define DAY_1970 "2440587.5"
 #define NOW_MS "CAST((julianday('now') - " DAY_1970 ") * 86400000 AS INTEGER)"
@@ -72,6 +70,138 @@ static void undo_column(struct buf *out, const char *column)
 	buf_release(&place);
 }
 
+/* ---- tables of older versions ---- */
+
+/*
+ * Columns that tables of an older installation lack. Scripts name them too, for
+ * new tables; PostgreSQL's add them by themselves, SQLite has no way to say "if".
+ */
+static const struct {
+	const char *table, *column, *add;
+} later_columns[] = {
+	{"defib_job", "saga", "ALTER TABLE defib_job ADD COLUMN saga INTEGER NOT NULL DEFAULT 0"},
+	{"defib_job", "undoing", "ALTER TABLE defib_job ADD COLUMN undoing INTEGER NOT NULL DEFAULT 0"},
+	{"defib_worker", "serves", "ALTER TABLE defib_worker ADD COLUMN serves TEXT"},
+	{"defib_worker", "info", "ALTER TABLE defib_worker ADD COLUMN info TEXT"},
+	{"defib_worker", "secret", "ALTER TABLE defib_worker ADD COLUMN secret TEXT"},
+};
+
+static defib_err add_later_columns(struct store *s, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	defib_err err = DEFIB_OK;
+	for (size_t i = 0; i < sizeof later_columns / sizeof *later_columns && !err; i++) {
+		struct store_param params[] = {P_TEXT(later_columns[i].table),
+		                               P_TEXT(later_columns[i].column)};
+		struct store_rows rows;
+		err = store_exec(s, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", params, 2, &a,
+		                 &rows, f);
+		if (!err && rows.nrows == 0)
+			err = store_exec(s, later_columns[i].add, NULL, 0, &a, NULL, f);
+	}
+	arena_release(&a);
+	return err;
+}
+
+/*
+ * Lists that older installations have in a CHECK or in the WHERE of an index: SQLite makes a table
+ * of each for every row that is written. The script says the same without; what is stored stays
+ * as it is, so that only the text is exchanged, as SQLite's documentation of ALTER TABLE says.
+ */
+static const struct {
+	const char *name, *was, *is;
+} later_texts[] = {
+	{"defib_job",
+     "state IN ('scheduled', 'queued', 'running', 'cancelling', 'done', 'failed', 'timed_out',\n"
+     "                     'cancelled', 'held', 'rolled_back')",
+     "state = 'queued' OR state = 'running' OR state = 'done' OR state = 'scheduled' OR state = "
+     "'cancelling' OR state = 'failed' OR state = 'timed_out' OR state = 'cancelled' OR state = "
+     "'held' OR state = 'rolled_back'"},
+	{"defib_job_unique", "state IN ('scheduled', 'queued', 'running', 'cancelling')",
+     "(state = 'scheduled' OR state = 'queued' OR state = 'running' OR state = 'cancelling')"},
+	{"defib_job_failed_at", "state IN ('failed', 'timed_out', 'cancelled', 'rolled_back')",
+     "state = 'failed' OR state = 'timed_out' OR state = 'cancelled' OR state = 'rolled_back'"},
+	{"defib_step", "state IN ('done', 'undone', 'undo_failed', 'again')",
+     "state = 'done' OR state = 'undone' OR state = 'undo_failed' OR state = 'again'"},
+};
+
+static defib_err pragma(struct store *s, const char *sql, struct failure *f)
+{
+	return store_exec(s, sql, NULL, 0, NULL, NULL, f);
+}
+
+static defib_err exchange_text(struct store *s, const struct store_param params[3], struct arena *a,
+                               struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = pragma(s, "PRAGMA writable_schema = 1", f);
+	if (!err)
+		err = store_exec(s, "UPDATE sqlite_master SET sql = replace(sql, ?2, ?3) WHERE name = ?1",
+		                 params, 3, a, NULL, f);
+	if (!err)
+		err = store_exec(s, "PRAGMA schema_version", NULL, 0, a, &rows, f);
+	if (err)
+		return err;
+	/* Other sessions read the schema again by its version, this one by the reset. */
+	int64_t next = row_int(&rows, 0, 0, 0) + 1;
+	err = pragma(s, arena_printf(a, "PRAGMA schema_version = %lld", (long long)next), f);
+	return err ? err : pragma(s, "PRAGMA writable_schema = RESET", f);
+}
+
+static defib_err exchange_later_texts(struct store *s, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	defib_err err = DEFIB_OK;
+	for (size_t i = 0; i < sizeof later_texts / sizeof *later_texts && !err; i++) {
+		struct store_param params[] = {P_TEXT(later_texts[i].name), P_TEXT(later_texts[i].was),
+		                               P_TEXT(later_texts[i].is)};
+		struct store_rows rows;
+		err = store_exec(s, "SELECT 1 FROM sqlite_master WHERE name = ?1 AND instr(sql, ?2) > 0",
+		                 params, 2, &a, &rows, f);
+		if (!err && rows.nrows)
+			err = exchange_text(s, params, &a, f);
+	}
+	arena_release(&a);
+	return err;
+}
+
+static defib_err update_queue(struct store *s, struct failure *f)
+{
+	defib_err err = add_later_columns(s, f);
+	return err ? err : exchange_later_texts(s, f);
+}
+
+/* ---- the dialect ---- */
+
+/* What is asked of SQLite's catalogs about a table of the user's. */
+
+#define LITE_CLASS                                                                                 \
+	"CASE WHEN upper(type) LIKE '%BOOL%' THEN 'bool' "                                             \
+	"WHEN upper(type) LIKE '%TIME%' OR upper(type) LIKE '%DATE%' THEN 'naive' "                    \
+	"WHEN upper(type) LIKE '%INT%' OR upper(type) LIKE '%REAL%' OR upper(type) LIKE '%FLOA%' "     \
+	"OR upper(type) LIKE '%DOUB%' OR upper(type) LIKE '%NUM%' OR upper(type) LIKE '%DEC%' "        \
+	"THEN 'number' WHEN upper(type) LIKE '%BLOB%' THEN 'other' ELSE 'text' END"
+
+#define LITE_KEY                                                                                   \
+	"SELECT name, true FROM (SELECT name, pk FROM pragma_table_info(?1) WHERE pk > 0 "             \
+	"ORDER BY pk) UNION ALL SELECT name, false FROM (SELECT i.name, i.seqno "                      \
+	"FROM pragma_index_list(?1) l, pragma_index_info(l.name) i "                                   \
+	"WHERE NOT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0) AND l.seq = "             \
+	"(SELECT min(k.seq) FROM pragma_index_list(?1) k WHERE k.\"unique\" AND NOT k.partial "        \
+	"AND NOT EXISTS (SELECT 1 FROM pragma_index_info(k.name) x "                                   \
+	"LEFT JOIN pragma_table_info(?1) c ON c.name = x.name "                                        \
+	"WHERE c.name IS NULL OR NOT c.\"notnull\")) ORDER BY i.seqno)"
+
+#define LITE_PK(table) "(SELECT p.name FROM pragma_table_info(" table ") p WHERE p.pk = 1)"
+#define LITE_FOREIGN_KEYS                                                                          \
+	"SELECT m.name, f.\"from\", coalesce(f.\"to\", " LITE_PK(                                      \
+		"?1") "), false "                                                                          \
+			  "FROM sqlite_master m, pragma_foreign_key_list(m.name) f "                           \
+			  "WHERE m.type = 'table' AND f.\"table\" = ?1 COLLATE NOCASE "                        \
+			  "UNION ALL SELECT f.\"table\", coalesce(f.\"to\", " LITE_PK(                         \
+				  "f.\"table\"") "), f.\"from\", "                                                 \
+								 "true FROM pragma_foreign_key_list(?1) f"
+
 const struct dialect dialect_sqlite = {
 	.name = "sqlite",
 	.title = "SQLite",
@@ -94,7 +224,7 @@ const struct dialect dialect_sqlite = {
 	.names_indexes = true,
 	.one_writer = true,
 	.shell = {.start = ".parameter init\n", .set = ".parameter set ?%d \"'%s'\"\n"},
-	.update_queue = sqlite_update_queue,
+	.update_queue = update_queue,
 	.ask =
 		{
 			.own_table = "SELECT ?2 IN (0, 1) FROM sqlite_master WHERE name = 'defib_' || ?1",

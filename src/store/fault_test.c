@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault_test.c: each class, before and after the database acts, and what is left behind. */
+#include "store/fault_test.h"
 #include "base/test.h"
-#include "store/fault.h"
 
 static struct store *open_memory(void)
 {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * postgres.h: what the files of the PostgreSQL engine share.
  *
- * postgres.c          the operations: statements and transactions
- * postgres_rows.c     values in, rows out
- * postgres_borrow.c   a caller's own connection
- * postgres_describe.c the columns of a statement that is not run
- * postgres_connect.c  hosts, TLS, session settings, finding a pooler
+ * postgres.c          the operations: statements, transactions, values and rows
+ * postgres_connect.c  hosts, TLS, session settings, finding a pooler; a caller's connection
  * postgres_wire.c     waiting for libpq up to a deadline; what a lost session means
  * postgres_error.c    classes and texts
  */
 #ifndef STORE_POSTGRES_H
 #define STORE_POSTGRES_H
 
+#include "base/fail.h"
+#include "base/text.h"
 #include "store/statements.h"
 #include "store/store.h"
 
@@ -70,8 +69,24 @@ struct pg_values pg_values_of(const struct store_param *params, int n);
 void pg_values_release(struct pg_values *v);
 void pg_copy_rows(const PGresult *res, struct arena *a, struct store_rows *rows);
 
-/* store_ops.describe */
-defib_err pg_describe(struct store *s, const char *sql, struct arena *a, struct store_column **cols,
-                      int *ncols, struct failure *f);
+/* ---- what PostgreSQL says, as our failures ---- */
+
+/* The class of an SQLSTATE; DEFIB_DATABASE for what the table does not name, NULL too. */
+defib_err pg_class(const char *sqlstate);
+/* Runs of white space and control characters become one space; none at the ends. */
+void pg_one_line(struct buf *out, const char *text);
+/* The primary message, one line, with its hint as what to do next. */
+defib_err pg_result_failure(const PGresult *res, struct failure *f);
+/* The server ended the session with this answer. */
+bool pg_result_ends_session(const PGresult *res);
+/*
+ * libpq's text on a connection attempt that failed, reported with
+ * PQERRORS_VERBOSE so that it carries the SQLSTATE: that gives the class and
+ * is cut from the text. What libpq advises on lines of its own goes to `next`.
+ */
+defib_err pg_connect_failure(const char *name, const char *message, const char *password,
+                             struct failure *f);
+/* libpq's complaint about a URL, without what it quotes: that may hold the password. */
+void pg_unquoted(struct buf *out, const char *message);
 
 #endif

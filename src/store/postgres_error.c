@@ -5,8 +5,8 @@
  * The class tells what the error means where the session lives on. When the
  * session ends with it, what was under way decides (postgres_wire.c).
  */
-#include "store/postgres_error.h"
 #include "base/text.h"
+#include "store/postgres.h"
 
 #include <assert.h>
 #include <ctype.h>

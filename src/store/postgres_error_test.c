@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* postgres_error_test.c: SQLSTATEs to classes, and libpq's texts to one clean line. */
 #include "base/test.h"
-#include "store/postgres_error.h"
+#include "store/postgres.h"
 
 static void each_sqlstate_has_its_class(void **state)
 {

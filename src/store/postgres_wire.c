@@ -11,7 +11,6 @@
  */
 #include "base/clock.h"
 #include "store/postgres.h"
-#include "store/postgres_error.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -191,15 +191,6 @@ void relation_select(const struct relation *r, int first, struct buf *out)
 	}
 }
 
-void relation_clear(struct relation *r)
-{
-	for (int i = 0; i < r->ncols; i++) {
-		buf_clear(&r->cols[i]);
-	}
-	r->nrows = 0;
-	r->at = 0;
-}
-
 void relation_release(struct relation *r)
 {
 	for (int i = 0; i < r->ncols; i++) {

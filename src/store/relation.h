@@ -44,8 +44,6 @@ int relation_nparams(const struct relation *r);
 void relation_params(struct relation *r, struct store_param *params);
 /* "SELECT … FROM unnest($1::bigint[], …)" with parameters from `first` on. */
 void relation_select(const struct relation *r, int first, struct buf *out);
-/* Drop the rows, keep the columns. */
-void relation_clear(struct relation *r);
 void relation_release(struct relation *r);
 
 #endif

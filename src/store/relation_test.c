@@ -140,23 +140,6 @@ static void no_rows_is_an_empty_relation(void **state)
 	relation_release(&r);
 }
 
-static void clear_drops_rows_and_keeps_columns(void **state)
-{
-	struct relation r;
-	struct store_param params[2];
-
-	(void)state;
-	fill(&r, STORE_POSTGRES);
-	add(&r, 1, "x");
-	relation_params(&r, params);
-	relation_clear(&r);
-	add(&r, 2, "y");
-	relation_params(&r, params);
-	assert_string_equal(params[0].text, "{2}");
-	assert_string_equal(params[1].text, "{\"y\"}");
-	relation_release(&r);
-}
-
 /* Through a real database: what went in comes out, cell by cell. */
 static void assert_round_trip(const char *url)
 {
@@ -216,7 +199,6 @@ int main(void)
 		cmocka_unit_test(postgres_takes_a_column_of_json_as_one_document),
 		cmocka_unit_test(sqlite_takes_one_json_document),
 		cmocka_unit_test(no_rows_is_an_empty_relation),
-		cmocka_unit_test(clear_drops_rows_and_keeps_columns),
 		cmocka_unit_test(hostile_text_survives_sqlite),
 		cmocka_unit_test(hostile_text_survives_postgres),
 	};

@@ -5,7 +5,6 @@
  * There is no parser here on purpose. The database parses; we only need to
  * know what a lost reply may mean, and that our transactions stay ours.
  */
-#include "store/sql.h"
 #include "store/store.h"
 
 #include <assert.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_test.c: quoting of names and literals, and what a statement's words say. */
 #include "base/test.h"
-#include "store/sql.h"
 #include "store/store.h"
 
 struct quoting {

@@ -5,7 +5,7 @@
  * the same number, and a blob is its text where it is valid UTF-8, else hex
  * after \x as PostgreSQL writes it.
  */
-#include "store/sqlite_cells.h"
+#include "store/sqlite.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_error_test.c: SQLite's result codes to classes. */
 #include "base/test.h"
-#include "store/sqlite_error.h"
+#include "store/sqlite.h"
 
 #include <sqlite3.h>
 

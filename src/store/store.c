@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * store.c: the front of the store. Calls go to the engine through its ops, so
- * that a wrapper (fault.c) can stand in between, and what every engine must do
+ * that a wrapper (fault_test.h) can stand in between, and what every engine must do
  * alike is done here: defaults, whether a transaction is open, whether it has
  * failed, and whether the session is gone.
  */
 #include "store/store.h"
+
+#include "base/clock.h"
 #include "base/text.h"
-#include "store/sql.h"
-#include "store/url.h"
 
 #include <assert.h>
 
@@ -301,4 +301,44 @@ int store_fd(struct store *s)
 bool store_notified(struct store *s)
 {
 	return s->ops->notified && !s->lost && s->ops->notified(s);
+}
+
+/* ---- sessions that are opened again ---- */
+
+#define WRITABLE_AGAIN_MS 1000
+
+static bool is_good(const struct session *s)
+{
+	if (!s->store || s->store->lost)
+		return false;
+	/* The server failed over, and this session is with the old primary. */
+	if (!s->store->in_tx && timeline_is_behind(&s->store->timeline))
+		return false;
+	return !s->store->only_reads || s->options.read_only || s->store->in_tx ||
+	       clock_boot_ms() - s->opened_ms < WRITABLE_AGAIN_MS;
+}
+
+defib_err session_ready(struct session *s, struct failure *f)
+{
+	if (is_good(s))
+		return DEFIB_OK;
+	session_close(s);
+	defib_err err = s->open(&s->options, &s->store, f);
+	if (err)
+		return err;
+	s->opened++;
+	s->opened_ms = clock_boot_ms();
+	return DEFIB_OK;
+}
+
+void session_close(struct session *s)
+{
+	store_close(s->store);
+	s->store = NULL;
+}
+
+void session_rest(struct session *s)
+{
+	s->opened -= s->store && !s->store->lost;
+	session_close(s);
 }

@@ -13,17 +13,19 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
-#include "base/buf.h"
 #include "base/fail.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "store/timeline.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum store_engine { STORE_POSTGRES, STORE_SQLITE };
 
 struct store_options {
-	const char *url; /* postgres://…, postgresql://…, sqlite:PATH, or as others write it: url.h */
+	const char *url;      /* postgres://…, postgresql://…, sqlite:PATH, or as others write it:
+	                         store_url_read() */
 	const char *name;     /* the database's name in messages; NULL: the redacted URL */
 	bool read_only;       /* SQLite: open for reading only; PostgreSQL: read-only by default */
 	bool create;          /* SQLite: create the file if it is not there */
@@ -186,5 +188,80 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f);
 void postgres_target(const char *url, struct buf *out);
 void sqlite_target(const char *url, struct buf *out);
+
+/* ---- a session that can be opened again when it is lost ---- */
+
+struct session {
+	struct store *store; /* NULL: not open */
+	struct store_options options;
+	/* Opens `options`; tests put a wrapper around what it returns. */
+	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
+	int64_t opened;    /* how often it was opened: a change means that it was lost in between */
+	int64_t opened_ms; /* when it was opened last */
+};
+
+/*
+ * Open it if it is not open, was lost, or is with a server that another session has found to be an
+ * old primary (timeline.h); also, once a second at most, where it was opened for
+ * writing and turned out to be read-only.
+ */
+MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
+void session_close(struct session *s);
+/* Close one that is not needed for a while: that it is opened again is no loss. */
+void session_rest(struct session *s);
+
+/* ---- a caller's session ---- */
+
+/*
+ * A session that somebody else owns and has a transaction open on,
+ * behind the store's interface, so that the same statements run inside it.
+ *
+ * Plain calls on the caller's handle: his settings, his time limits. Nothing
+ * begins, commits or rolls back here; after a failure only the caller's
+ * rollback is left. store_close() gives it back as it was.
+ */
+
+struct pg_conn; /* libpq's PGconn */
+struct sqlite3;
+
+/* DEFIB_USAGE when no transaction is open on it. */
+MUST_CHECK defib_err postgres_borrow(struct pg_conn *conn, struct store **out, struct failure *f);
+MUST_CHECK defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struct failure *f);
+
+/* ---- the text of a statement ---- */
+
+/*
+ * What the text of a statement says about it, without parsing SQL.
+ *
+ * The answers err on the safe side: a statement that might write counts as one
+ * that does, because a lost reply to it must be read again and never assumed.
+ */
+
+/* BEGIN, COMMIT, SAVEPOINT and the like: transactions go through store_begin and its kin. */
+bool sql_controls_transaction(const char *sql);
+/*
+ * A query without a word that writes. A SELECT that calls a function which
+ * writes is not recognised: run such a call inside a transaction.
+ */
+bool sql_only_reads(const char *sql);
+/* Nothing but white space, comments and semicolons. */
+bool sql_is_blank(const char *sql);
+
+/* ---- URLs ---- */
+
+/*
+ * Database URLs as other tools write them, read as ours.
+ *
+ * An application's DATABASE_URL is written for its driver: postgresql+asyncpg://,
+ * ?pgbouncer=true, sqlite:///jobs.db. What means the same is taken; what means nothing
+ * here is left out, and said.
+ */
+
+/*
+ * Our own form of a URL, and in `notes` what was read otherwise than it is written, as one
+ * sentence without any value of it (it may be secret); "" where there is nothing to say.
+ * Reading the answer again changes nothing. False with a message that says what to write.
+ */
+bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct failure *f);
 
 #endif

@@ -2,9 +2,9 @@
 /* timeline.c: see timeline.h. */
 #include "store/timeline.h"
 
-#include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* url.c: see url.h. */
-#include "store/url.h"
+/* url.c: database URLs as other tools write them; see store.h. */
+#include "store/store.h"
 
 #include "base/text.h"
 

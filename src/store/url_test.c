@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* url_test.c: URLs as other tools write them. */
 #include "base/test.h"
-#include "store/url.h"
+#include "store/store.h"
 
 static void assert_read(const char *url, const char *expected, const char *said)
 {

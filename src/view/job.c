@@ -10,7 +10,7 @@
 #include "recover/scan.h"
 #include "view/output.h"
 #include "view/status.h"
-#include "watch/hold.h"
+#include "watch/facts.h"
 #include "watch/terms.h"
 
 #include <jansson.h>

@@ -7,7 +7,7 @@
 #include "recover/evidence.h"
 #include "recover/masked.h"
 #include "view/output.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out)
 {

@@ -13,8 +13,8 @@
 #ifndef VIEW_OUTPUT_H
 #define VIEW_OUTPUT_H
 
-#include "base/buf.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 /* Text in a colour, or plain when `on` is false. */
 enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };

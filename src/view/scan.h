@@ -4,7 +4,7 @@
 #ifndef VIEW_SCAN_H
 #define VIEW_SCAN_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "recover/by_hand.h"
 #include "recover/scan.h"
 #include "view/output.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* builtin_test.c: the watch that ships with defib fits the tables that ship with it. */
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include "watch/compile.h"
 #include "watch/queue_test.h"

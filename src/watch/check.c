@@ -3,12 +3,11 @@
  * judge at all, that thresholds fit the beat, that every rule can be carried
  * out, and that every piece of SQL is closed and asks for known parameters.
  */
-#include "watch/settings.h"
-
 #include "base/clock.h"
 #include "base/text.h"
 #include "watch/lexer.h"
-#include "watch/params.h"
+#include "watch/settings.h"
+#include "watch/watch.h"
 
 struct check {
 	struct cfg_reader *r;

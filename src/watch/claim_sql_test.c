@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* claim_sql_test.c: what the trigger takes for a claim, and that its text is safe. */
-#include "watch/claim_sql.h"
+#include "watch/lease_sql.h"
 
 #include "base/test.h"
 

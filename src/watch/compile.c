@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "store/dialect.h"
-#include "watch/compile_parts.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"

@@ -7,7 +7,7 @@
  * row that is locked is read as it is then, however old the statement's snapshot; other tables are
  * not. Whatever does not come out as it was decided is for the single statements.
  */
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 
 #include "base/text.h"
 #include "store/dialect.h"

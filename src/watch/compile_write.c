@@ -5,13 +5,13 @@
  * SELECT from it; statements of the user's own see the same jobs as `stuck`.
  * Every form takes its values from that relation, a column a parameter.
  */
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 
 #include "base/text.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
-#include "watch/params.h"
 #include "watch/timesql.h"
+#include "watch/watch.h"
 
 #include <assert.h>
 

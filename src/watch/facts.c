@@ -3,6 +3,7 @@
 #include "watch/facts.h"
 
 #include "base/text.h"
+#include "store/dialect.h"
 
 bool facts_same(const struct watch *w, const struct facts *judged, const struct facts *now)
 {
@@ -23,4 +24,78 @@ bool facts_same(const struct watch *w, const struct facts *judged, const struct 
 		    (judged->has_sign[s] != now->has_sign[s] || judged->sign_us[s] != now->sign_us[s]))
 			return false;
 	return true;
+}
+
+/* ---- holds ---- */
+
+const char *hold_cause_words(const char *cause)
+{
+	static const struct {
+		const char *name, *words;
+	} causes[] = {
+#define X(id, name, words) {name, words},
+		HOLD_CAUSE_LIST(X)
+#undef X
+	};
+	for (size_t i = 0; cause && i < sizeof causes / sizeof *causes; i++)
+		if (text_eq(causes[i].name, cause))
+			return causes[i].words;
+	return cause ? cause : causes[0].words;
+}
+
+bool hold_by_person(const char *cause)
+{
+	return text_eq(cause, HOLD_BY_HAND) || text_eq(cause, HOLD_UNDONE);
+}
+
+bool said_of_same(const struct said_of *a, const struct said_of *b)
+{
+	return text_eq(a->owner, b->owner) && a->has_sign == b->has_sign &&
+	       (!a->has_sign || a->sign_us == b->sign_us);
+}
+
+/*
+ * A hold in the table's own words took the job out of the running ones: it is over when the job
+ * runs again, and when its state is another one, where both runs leave neither owner nor sign.
+ * What was undone runs as before, and is held so.
+ */
+static bool still_holds(const struct hold_facts *h)
+{
+	if (!said_of_same(&h->made, &h->now))
+		return false;
+	return !h->in_words || text_eq(h->cause, HOLD_UNDONE) || (!h->running && !h->moved);
+}
+
+enum hold_state hold_state(const struct hold_facts *h)
+{
+	if (!h->kept)
+		return HOLD_STATE_NONE;
+	if (!still_holds(h))
+		return HOLD_STATE_OVER;
+	if (hold_by_person(h->cause))
+		return HOLD_STATE_OPERATOR;
+	return text_eq(h->cause, HOLD_POISON) ? HOLD_STATE_POISON : HOLD_STATE_WATCH;
+}
+
+enum hold_state hold_state_of_row(enum hold_state own, bool row_says)
+{
+	return !hold_in_force(own) && row_says ? HOLD_STATE_ROW : own;
+}
+
+bool hold_in_force(enum hold_state state)
+{
+	return state > HOLD_STATE_OVER;
+}
+
+void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct buf *out)
+{
+	buf_addf(out, "%s.owner%s%s AND %s.sign_us%s%s", h->hold, d->same, h->owner, h->hold, d->same,
+	         h->sign_us);
+	if (!h->in_words)
+		return;
+	if (h->running)
+		buf_addf(out, " AND (%s.cause = '" HOLD_UNDONE "' OR (%s) IS NOT TRUE)", h->hold,
+		         h->running);
+	else
+		buf_addf(out, " AND %s.cause = '" HOLD_UNDONE "'", h->hold);
 }

@@ -5,8 +5,96 @@
 #ifndef WATCH_FACTS_H
 #define WATCH_FACTS_H
 
-#include "watch/hold.h"
 #include "watch/watch.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- holds ---- */
+
+/*
+ * Why a job is on hold, and whether it still is.
+ *
+ * A hold is a row of defib.hold. It is in force until an operator releases the job, which deletes
+ * the row, or until the job moves on, which leaves the row behind: hold_state() tells the two
+ * apart, and hold_in_force_sql() writes the same rule for statements. Nothing else decides it.
+ */
+
+struct buf;
+struct dialect;
+
+/*
+ * X(enum, name, words): the name stands in defib.hold, in the API and in what people filter by;
+ * the words say it to a person.
+ */
+#define HOLD_CAUSE_LIST(X)                                                                         \
+	X(BY_HAND, "by hand", "an operator holds it")                                                  \
+	X(UNDONE, "undone", "an operator undid its recovery")                                          \
+	X(POISON, "poison",                                                                            \
+	  "it was recovered too often in too short a time, and may kill its workers")                  \
+	X(ATTEMPTS, "attempts", "it has no attempts left")                                             \
+	X(RULE, "rule", "a rule of the watch holds it")                                                \
+	X(STEPS, "steps", "it is unknown which steps of its workflow have finished")                   \
+	X(STARTUP, "startup", "a worker or daemon held it when it started")
+
+/* Names alone, for statements and comparisons. */
+#define HOLD_BY_HAND "by hand"
+#define HOLD_UNDONE "undone"
+#define HOLD_POISON "poison"
+#define HOLD_STEPS "steps"
+
+/* What it means, in words; a cause that is not known means itself, none that a person holds it. */
+const char *hold_cause_words(const char *cause);
+/* Whether a person made such a hold. */
+bool hold_by_person(const char *cause);
+
+/* ---- whether it is in force */
+
+/* What the ledger says of a job counts for the owner and the sign of life it was said of. */
+struct said_of {
+	const char *owner;
+	bool has_sign;
+	int64_t sign_us;
+};
+bool said_of_same(const struct said_of *a, const struct said_of *b);
+
+struct hold_facts {
+	bool kept; /* defib.hold has a row of the job … */
+	const char *cause;
+	struct said_of made, now; /* … made of this owner and sign of life; those that it has now */
+	bool in_words;            /* the watch holds jobs in the table's own words */
+	bool running;
+	bool moved; /* columns that `running` names are not as the hold left them */
+};
+
+/* Those in force stand last. */
+enum hold_state {
+	HOLD_STATE_NONE,     /* it has no hold */
+	HOLD_STATE_OVER,     /* defib.hold has a row of it, and the job has moved on */
+	HOLD_STATE_OPERATOR, /* an operator holds it, or has undone its recovery */
+	HOLD_STATE_POISON,   /* it was recovered too often */
+	HOLD_STATE_WATCH,    /* the watch or a worker holds it: attempts, a rule, steps, a start */
+	HOLD_STATE_ROW, /* no hold of defib's is in force, but the row itself says that it is held */
+};
+enum hold_state hold_state(const struct hold_facts *h);
+/* The same, where it is known whether the row itself says that it is held. */
+enum hold_state hold_state_of_row(enum hold_state own, bool row_says);
+bool hold_in_force(enum hold_state state);
+
+/* The expressions with which a statement names a hold and its job. */
+struct hold_sql {
+	const char *hold;            /* the alias of defib.hold */
+	const char *owner, *sign_us; /* the job's now */
+	const char *running;         /* NULL: the job runs, as every row of the statement does */
+	bool in_words;
+};
+/*
+ * The condition that a hold is in force, but for hold_facts.moved, which only the ledger and the
+ * row's columns tell: a job that is not running and has moved on meets it too.
+ */
+void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct buf *out);
+
+/* ---- facts ---- */
 
 enum known { KNOWN_NOT = -1, KNOWN_NO = 0, KNOWN_YES = 1 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * grants.c: see grants.h. The user's SQL is read token by token: a relation stands behind
+ * grants.c: the GRANTs of watch.h. The user's SQL is read token by token: a relation stands behind
  * FROM, JOIN, USING, INTO and UPDATE. What is missed here (a function's own tables, say) is
  * found by doctor, which asks the database itself.
  */
-#include "watch/grants.h"
+#include "watch/watch.h"
 
 #include "base/text.h"
-#include "store/sql.h"
+#include "store/store.h"
 #include "watch/lexer.h"
 
 enum { NEEDS_SELECT = 1, NEEDS_INSERT = 2, NEEDS_UPDATE = 4, NEEDS_DELETE = 8 };

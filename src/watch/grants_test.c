@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grants_test.c: which GRANTs a watch's own words lead to. */
-#include "watch/grants.h"
+#include "watch/watch.h"
 
 #include "base/text.h"
 #include "watch/watch_test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hold_test.c: when a hold is in force, and that statements and C agree about it. */
-#include "watch/hold.h"
+#include "watch/facts.h"
 
 #include "store/dialect.h"
 #include "store/store_test.h"

@@ -2,7 +2,10 @@
 /* lease_sql.c: see lease_sql.h. */
 #include "watch/lease_sql.h"
 
+#include "store/dialect.h"
 #include "watch/compile.h"
+
+#include <assert.h>
 
 defib_err leases_there(struct store *s, bool *there, struct failure *f)
 {
@@ -138,4 +141,283 @@ void sql_free_leases(const struct binding *b, struct buf *out)
 	relation_select(&r, 1, out);
 	buf_addf(out, ") AS defib_s)%s)", d->has_row_locks ? "\n  FOR UPDATE SKIP LOCKED" : "");
 	relation_release(&r);
+}
+
+/* ---- claims ---- */
+
+/*
+ * A trigger for each row, not for each statement: only those are handed on to
+ * the partitions of a table, also to those that are made later. The user's
+ * expressions are asked of OLD and NEW as of a row with the alias t.
+ */
+
+#define NAME_MAX_BYTES 63 /* the database cuts longer ones */
+
+void claim_function_name(const struct watch *w, struct buf *out)
+{
+	buf_addf(out, "claimed_%s", w->name);
+}
+
+void claim_trigger_name(const struct watch *w, struct buf *out)
+{
+	buf_addf(out, "defib_claimed_%s", w->name);
+}
+
+bool claim_name_fits(const struct watch *w)
+{
+	return strlen(w->name) + strlen("defib_claimed_") <= NAME_MAX_BYTES;
+}
+
+void claim_writer_name(const struct watch *w, struct buf *out)
+{
+	buf_addf(out, "claim_write_%s", w->name);
+}
+
+/* defib."name"(arguments) */
+static void add_name(void (*name_of)(const struct watch *, struct buf *), const struct watch *w,
+                     const char *arguments, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+	name_of(w, &name);
+	buf_add(out, "defib.");
+	sql_ident(out, buf_text(&name));
+	buf_addf(out, "(%s)", arguments);
+	buf_release(&name);
+}
+
+static void add_function(const struct watch *w, struct buf *out)
+{
+	add_name(claim_function_name, w, "", out);
+}
+
+static void add_writer(const struct watch *w, struct buf *out)
+{
+	add_name(claim_writer_name, w, "text, text", out);
+}
+
+/*
+ * What is another at another claim, while the row runs: where the watch names
+ * none of these, a row is claimed when it starts to run. A row becomes text by
+ * its types' output functions, never by a cast that somebody made.
+ */
+static void add_mark(const struct watch *w, struct buf *out)
+{
+	const struct sql_text *const parts[] = {&w->owner, &w->attempts, &w->epoch, &w->started_at};
+	buf_addf(out, "CASE WHEN (%s) THEN ROW(1", w->running.text);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (parts[i]->text)
+			buf_addf(out, ", (%s)", parts[i]->text);
+	buf_add(out, ")::text END");
+}
+
+/* Mark and job of the row `t`. */
+static void add_read(const struct binding *b, const struct claim_table *t, struct buf *out)
+{
+	add_mark(b->watch, out);
+	buf_add(out, ", ");
+	sql_job_text_of(b, t->foreign, out);
+}
+
+static void add_reading(const struct binding *b, const struct claim_table *t, const char *record,
+                        const char *mark, const char *job, struct buf *out)
+{
+	buf_add(out, "\t\t\tSELECT ");
+	add_read(b, t, out);
+	buf_addf(out, " INTO %s, %s FROM (SELECT %s.*) AS t;\n", mark, job, record);
+}
+
+/*
+ * By name, which outlives a dump: the table itself, or one that it is a partition of. Two IFs,
+ * because an expression with a query in it costs ten times as much, and this is asked of each row.
+ */
+static void add_only_here(const struct claim_table *t, struct buf *out)
+{
+	struct buf schema = BUF_INIT, name = BUF_INIT;
+	sql_literal(&schema, t->schema);
+	sql_literal(&name, t->name);
+	buf_addf(out,
+	         "\tIF TG_TABLE_SCHEMA <> %s OR TG_TABLE_NAME <> %s THEN\n"
+	         "\t\tIF NOT EXISTS (\n"
+	         "\t\t\tSELECT 1 FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a\n"
+	         "\t\t\tJOIN pg_catalog.pg_class AS c ON c.oid = a.relid\n"
+	         "\t\t\tJOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace\n"
+	         "\t\t\tWHERE n.nspname = %s AND c.relname = %s)\n"
+	         "\t\tTHEN\n\t\t\tRETURN NULL;\n\t\tEND IF;\n\tEND IF;\n",
+	         buf_text(&schema), buf_text(&name), buf_text(&schema), buf_text(&name));
+	buf_release(&schema);
+	buf_release(&name);
+}
+
+/* What the writer is to do, and whether it can be called: both may fail, neither writes. */
+static void add_decision(const struct watch *w, struct buf *out)
+{
+	struct buf writer = BUF_INIT, literal = BUF_INIT;
+	add_writer(w, &writer);
+	sql_literal(&literal, buf_text(&writer));
+	buf_addf(out,
+	         "\t\tIF defib_was IS NULL OR defib_is IS NOT NULL AND defib_job = defib_was_job THEN\n"
+	         "\t\t\tdefib_was_job := NULL; -- nothing to forget\n"
+	         "\t\tEND IF;\n"
+	         "\t\tIF defib_is IS NULL OR defib_was_job IS NULL AND defib_was IS NOT DISTINCT FROM "
+	         "defib_is THEN\n"
+	         "\t\t\tdefib_job := NULL; -- no claim\n"
+	         "\t\tEND IF;\n"
+	         "\t\tIF coalesce(defib_was_job, defib_job) IS NULL\n"
+	         "\t\t\tOR NOT pg_catalog.has_schema_privilege('defib', 'USAGE')\n"
+	         "\t\t\tOR NOT pg_catalog.has_function_privilege(%s, 'EXECUTE')\n"
+	         "\t\tTHEN\n\t\t\tRETURN NULL;\n\t\tEND IF;\n",
+	         buf_text(&literal));
+	buf_release(&writer);
+	buf_release(&literal);
+}
+
+void claim_function_body(const struct binding *b, const struct claim_table *t, struct buf *out)
+{
+	assert(dialect_of(b->engine)->can_attach);
+	buf_add(out, "\n#variable_conflict use_column\n"
+	             "DECLARE\n\tdefib_was text;\n\tdefib_is text;\n\tdefib_was_job text;\n"
+	             "\tdefib_job text;\nBEGIN\n");
+	add_only_here(t, out);
+	buf_add(out, "\tBEGIN -- only reads: takes no transaction id\n"
+	             "\t\tIF TG_OP <> 'INSERT' THEN\n");
+	add_reading(b, t, "OLD", "defib_was", "defib_was_job", out);
+	buf_add(out, "\t\tEND IF;\n\t\tIF TG_OP <> 'DELETE' THEN\n");
+	add_reading(b, t, "NEW", "defib_is", "defib_job", out);
+	buf_add(out, "\t\tEND IF;\n");
+	add_decision(b->watch, out);
+	buf_add(out, "\tEXCEPTION WHEN OTHERS THEN\n"
+	             "\t\tRAISE DEBUG 'defib: a claim was not written down: %', SQLERRM;\n"
+	             "\t\tRETURN NULL;\n\tEND;\n\tPERFORM ");
+	add_name(claim_writer_name, b->watch, "defib_was_job, defib_job", out);
+	buf_add(out, ";\n\tRETURN NULL;\nEND;\n");
+}
+
+void claim_writer_body(const struct watch *w, struct buf *out)
+{
+	struct buf watch = BUF_INIT;
+	sql_literal(&watch, w->name);
+	buf_add(out, "\nDECLARE\n\tclaims regclass;\nBEGIN\n"
+	             "\tIF NOT has_schema_privilege('defib', 'USAGE') THEN\n\t\tRETURN;\n\tEND IF;\n"
+	             "\tclaims := to_regclass('defib.claimed_by');\n"
+	             "\tIF claims IS NULL\n"
+	             "\t\tOR NOT has_table_privilege(claims, 'SELECT')\n"
+	             "\t\tOR NOT has_table_privilege(claims, 'INSERT')\n"
+	             "\t\tOR NOT has_table_privilege(claims, 'UPDATE')\n"
+	             "\t\tOR NOT has_table_privilege(claims, 'DELETE')\n"
+	             "\tTHEN\n\t\tRETURN;\n\tEND IF;\n");
+	buf_addf(out,
+	         "\tIF $1 IS NOT NULL THEN\n"
+	         "\t\tDELETE FROM defib.claimed_by AS c WHERE c.watch = %s AND c.job = $1;\n"
+	         "\tEND IF;\n"
+	         "\tIF $2 IS NOT NULL THEN\n"
+	         "\t\tINSERT INTO defib.claimed_by AS c (watch, job, application, pid)\n"
+	         "\t\tVALUES (%s, $2, current_setting('application_name'), pg_backend_pid())\n"
+	         "\t\tON CONFLICT (watch, job) DO UPDATE SET claim = DEFAULT, application = "
+	         "excluded.application, pid = excluded.pid, at = excluded.at;\n"
+	         "\tEND IF;\nEND;\n",
+	         buf_text(&watch), buf_text(&watch));
+	buf_release(&watch);
+}
+
+/* In dollars where that can be, for the reader's sake. */
+static void add_body(const char *body, struct buf *out)
+{
+	if (strstr(body, "$defib$"))
+		sql_literal(out, body);
+	else
+		buf_addf(out, "$defib$%s$defib$", body);
+}
+
+/* A plan that was made while our table was empty must not read all of it when it is not. */
+static void make_writer(const struct watch *w, const struct claim_table *t, struct buf *out)
+{
+	struct buf body = BUF_INIT;
+	claim_writer_body(w, &body);
+	buf_add(out, "CREATE OR REPLACE FUNCTION ");
+	add_writer(w, out);
+	buf_add(out, " RETURNS void\nLANGUAGE plpgsql SECURITY DEFINER\n"
+	             "SET search_path = pg_catalog, pg_temp\nSET enable_seqscan = off\nAS ");
+	add_body(buf_text(&body), out);
+	buf_add(out, ";\nREVOKE ALL ON FUNCTION ");
+	add_writer(w, out);
+	buf_add(out, " FROM PUBLIC;\nGRANT USAGE ON SCHEMA defib TO ");
+	sql_ident(out, t->owner);
+	buf_add(out, ";\nGRANT EXECUTE ON FUNCTION ");
+	add_writer(w, out);
+	buf_add(out, " TO ");
+	sql_ident(out, t->owner);
+	buf_add(out, ";\n");
+	buf_release(&body);
+}
+
+/* Who claims needs no rights on our tables. Keys must read the same as in our own sessions. */
+static void make_function(const struct binding *b, const struct claim_table *t, struct buf *out)
+{
+	struct buf body = BUF_INIT;
+	claim_function_body(b, t, &body);
+	buf_add(out, "CREATE OR REPLACE FUNCTION ");
+	add_function(b->watch, out);
+	buf_addf(out,
+	         " RETURNS trigger\nLANGUAGE plpgsql SECURITY DEFINER\n"
+	         "SET search_path = pg_catalog, %s%spg_temp\n"
+	         "SET TimeZone = 'UTC'\nSET DateStyle = 'ISO'\nSET IntervalStyle = 'iso_8601'\n"
+	         "SET bytea_output = 'hex'\nAS ",
+	         t->path, t->path[0] ? ", " : "");
+	add_body(buf_text(&body), out);
+	buf_add(out, ";\nREVOKE ALL ON FUNCTION ");
+	add_function(b->watch, out);
+	buf_add(out, " FROM PUBLIC;\nALTER FUNCTION ");
+	add_function(b->watch, out);
+	buf_add(out, " OWNER TO ");
+	sql_ident(out, t->owner);
+	buf_add(out, ";\n");
+	buf_release(&body);
+}
+
+void claim_functions(const struct binding *b, const struct claim_table *t, struct buf *out)
+{
+	make_writer(b->watch, t, out);
+	make_function(b, t, out);
+}
+
+void claim_trial(const struct binding *b, const struct claim_table *t, struct buf *out)
+{
+	buf_add(out, "EXPLAIN SELECT ");
+	add_read(b, t, out);
+	buf_add(out, " FROM (SELECT * FROM ");
+	sql_ident(out, t->schema);
+	buf_add(out, ".");
+	sql_ident(out, t->name);
+	buf_add(out, ") AS t");
+}
+
+void claim_trigger(const struct binding *b, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+	claim_trigger_name(b->watch, &name);
+	buf_add(out, "CREATE TRIGGER ");
+	sql_ident(out, buf_text(&name));
+	buf_add(out, " AFTER INSERT OR UPDATE OR DELETE ON ");
+	sql_table(out, b->watch->table);
+	buf_add(out, " FOR EACH ROW EXECUTE FUNCTION ");
+	add_function(b->watch, out);
+	buf_release(&name);
+}
+
+void claim_drop_trigger(const struct watch *w, const char *table, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+	claim_trigger_name(w, &name);
+	buf_add(out, "DROP TRIGGER IF EXISTS ");
+	sql_ident(out, buf_text(&name));
+	buf_addf(out, " ON %s", table);
+	buf_release(&name);
+}
+
+void claim_drop_functions(const struct watch *w, struct buf *out)
+{
+	buf_add(out, "DROP FUNCTION IF EXISTS ");
+	add_function(w, out);
+	buf_add(out, ", ");
+	add_writer(w, out);
 }

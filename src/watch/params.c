@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* params.c: see params.h. */
-#include "watch/params.h"
+/* params.c: the parameters of watch.h. */
+#include "watch/watch.h"
 
 #include "base/text.h"
 

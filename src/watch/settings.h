@@ -5,8 +5,8 @@
 #ifndef WATCH_SETTINGS_H
 #define WATCH_SETTINGS_H
 
+#include "config/options.h"
 #include "store/store.h"
-#include "watch/retention.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"
 
@@ -15,6 +15,24 @@ struct database {
 	struct cfg_mark at;
 	enum store_engine engine;
 };
+
+/*
+ * How long defib keeps what it keeps, as the user described it. Plain
+ * data; ledger/retention.h removes what is older.
+ */
+
+struct retention {
+	bool enabled;
+	int64_t every_us;
+	/* 0: for ever */
+	int64_t done_us, failed_us, workers_us, leases_us, tokens_us, messages_us, learned_us,
+		ledger_us;
+};
+
+extern const struct opt_row retention_rows[];
+/* What is kept too short to be safe; `budget_us` is what the longest crash budget counts. */
+void retention_check(struct cfg_reader *r, const struct retention *p, int64_t budget_us,
+                     struct cfg_mark at);
 
 enum ledger_mode { LEDGER_AUTO, LEDGER_OFF };
 
@@ -73,5 +91,13 @@ const char *const *settings_watch_names(const struct settings *s, const char *mo
 
 /* What one watch must fulfil beyond its option table (check.c). */
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine);
+
+/* ---- the watch that ships with defib: its own queue ---- */
+
+/* The name under which the built-in queue stands in the ledger and on the command line. */
+#define BUILTIN_NAME "queue"
+
+/* The built-in queue as a watch, for an engine; everything lives in the arena. */
+struct watch *builtin_watch(enum store_engine engine, struct arena *a);
 
 #endif

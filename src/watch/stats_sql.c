@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
 

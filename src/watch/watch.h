@@ -11,8 +11,90 @@
 #define WATCH_WATCH_H
 
 #include "config/options.h"
-#include "watch/names.h"
 #include "watch/workflow.h"
+
+/*
+ * Verdicts, remedies, acts and time types, as enums with their names. Code,
+ * configuration, command line, ledger and metrics all take the names from here.
+ */
+
+/* X(enum, name, why) */
+#define VERDICT_LIST(X)                                                                            \
+	X(NONE, "none", "it is not stuck")                                                             \
+	X(DEAD, "dead", "its worker has ended")                                                        \
+	X(SILENT, "silent", "its sign of life is too old")                                             \
+	X(OVERDUE, "overdue", "it has run too long")                                                   \
+	X(ORPHAN, "orphan", "its worker is unknown")
+
+enum verdict {
+#define X(id, name, why) VERDICT_##id,
+	VERDICT_LIST(X)
+#undef X
+		VERDICT_COUNT
+};
+
+/* X(enum, name) */
+#define REMEDY_LIST(X)                                                                             \
+	X(REQUEUE, "requeue")                                                                          \
+	X(RETRY, "retry")                                                                              \
+	X(FAIL, "fail")                                                                                \
+	X(ROLLBACK, "rollback")                                                                        \
+	X(HOLD, "hold")                                                                                \
+	X(REPORT, "report")
+
+enum remedy {
+#define X(id, name) REMEDY_##id,
+	REMEDY_LIST(X)
+#undef X
+		REMEDY_COUNT
+};
+
+/*
+ * Beside the remedies, what a person, a clock or an undo writes to a job.
+ * Numbered behind the remedies, so that both index one table of statements.
+ * X(enum, name)
+ */
+#define ACT_LIST(X)                                                                                \
+	X(THEN, "retry.then") /* the second half of a retry, when its wait is over */                  \
+	X(RELEASE, "release") /* a person lets go of a hold, and the job runs again */                 \
+	X(LIFT, "release")    /* only the hold ends: the row is left as it is */                       \
+	X(CANCEL, "cancel")                                                                            \
+	X(END, "end")                                                                                  \
+	X(UNDO, "undo")
+
+enum act {
+	ACT_BEHIND_REMEDIES = REMEDY_COUNT - 1,
+#define X(id, name) ACT_##id,
+	ACT_LIST(X)
+#undef X
+		ACT_COUNT
+};
+
+/* X(enum, name) */
+#define TIME_TYPE_LIST(X)                                                                          \
+	X(AUTO, "auto")                                                                                \
+	X(TIMESTAMPTZ, "timestamptz")                                                                  \
+	X(UTC, "utc")                                                                                  \
+	X(EPOCH, "epoch")                                                                              \
+	X(EPOCH_MS, "epoch_ms")                                                                        \
+	X(TEXT, "text")
+
+enum time_type {
+#define X(id, name) TIME_TYPE_##id,
+	TIME_TYPE_LIST(X)
+#undef X
+};
+
+/* Names in enum order, ended by NULL. */
+extern const char *const verdict_names[];
+extern const char *const remedy_names[];
+extern const char *const time_type_names[];
+
+const char *verdict_why(enum verdict v);
+/* Of an enum remedy or an enum act: the option that says how. */
+const char *act_name(int act);
+/* Index of `name` in `names`, or -1. */
+int word_index(const char *const *names, const char *name);
 
 #define WATCH_KEYS_MAX 4
 #define WATCH_RULES_MAX 16
@@ -92,7 +174,7 @@ struct guard_limits {
 	int64_t pace_burst;
 };
 
-/* Hours at which thresholds are raised (raise.c); in UTC. */
+/* Hours at which thresholds are raised (options_values.c); in UTC. */
 struct raise_span {
 	unsigned days;          /* on which it begins: bit 0 is Monday */
 	int64_t from_us, to_us; /* since midnight; `to` not after `from`: on the next day */
@@ -226,5 +308,41 @@ bool watch_words_hold(const struct watch *w);
 /* Whose words let a held job go: release's own, else how it is given back; where neither is said,
  * ACT_RELEASE, which then writes nothing. */
 int watch_releases_by(const struct watch *w);
+
+/* ---- parameters ---- */
+
+/* The names that a user may write as `:name`, by where he writes it. */
+
+enum param_scope {
+	PARAMS_NONE,     /* predicates, and statements that read the relation `stuck` */
+	PARAMS_RECOVERY, /* SET lists and calls of remedies */
+	PARAMS_WORK,     /* SET lists of claiming and settling */
+};
+
+/* Column of the relation that carries a recovery parameter, without the key columns. */
+extern const char *const recovery_params[];
+
+/* All of them as a table, for the reference. */
+void params_reference(struct buf *out);
+
+bool param_known(const struct watch *w, enum param_scope scope, const char *name);
+/* The nearest known name, or NULL. */
+const char *param_nearest(const struct watch *w, enum param_scope scope, const char *name);
+
+/* ---- grants ---- */
+
+/*
+ * What a role needs on the tables that a watch names, as GRANTs for a DBA.
+ *
+ * Made from the watch's own words, without a database: the table and its columns by the SET
+ * lists, other tables by where the user's SQL names them.
+ */
+
+/* How much of a watch the role does; each has all that the ones before it have. */
+enum watch_use { WATCH_READ, WATCH_RECOVER, WATCH_WORK };
+
+/* One statement a line. `role` is quoted. */
+void watch_grants(const struct watch *w, enum watch_use use, const char *role, struct arena *a,
+                  struct buf *out);
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef WORKER_CHILD_INSIDE_H
 #define WORKER_CHILD_INSIDE_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "worker/keeper.h"
 #include "worker/run_child.h"
 

@@ -7,7 +7,7 @@
 #include "recover/browse.h"
 #include "store/dialect.h"
 #include "store/relation.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 #include <fcntl.h>
 #include <sys/inotify.h>

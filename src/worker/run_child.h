@@ -12,7 +12,7 @@
 #ifndef WORKER_RUN_CHILD_H
 #define WORKER_RUN_CHILD_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "worker/keeper.h"
 
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /* source.c: what all sources share; see source.h. */
 #include "worker/source.h"
 
-#include "base/chance.h"
+#include "base/clock.h"
 #include "store/dialect.h"
 
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 #ifndef WORKER_SOURCE_TABLE_INSIDE_H
 #define WORKER_SOURCE_TABLE_INSIDE_H
 
-#include "base/chance.h"
+#include "base/clock.h"
 #include "watch/compile.h"
 #include "worker/workflow.h"
 

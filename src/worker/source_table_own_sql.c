@@ -3,7 +3,7 @@
  * defib's own tables: leases, workers and the steps of workflows.
  */
 #include "store/dialect.h"
-#include "watch/compile_parts.h"
+#include "watch/compile.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 #include "worker/source_table_inside.h"

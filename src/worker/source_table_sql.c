@@ -9,8 +9,8 @@
 
 #include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile_parts.h"
-#include "watch/hold.h"
+#include "watch/compile.h"
+#include "watch/facts.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"

@@ -11,8 +11,8 @@
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/ledger.h"
-#include "ledger/steps.h"
-#include "watch/hold.h"
+#include "ledger/retries.h"
+#include "watch/facts.h"
 #include "watch/workflow.h"
 #include "worker/source_table_inside.h"
 

@@ -9,8 +9,8 @@
 #ifndef WORKER_SPOOL_H
 #define WORKER_SPOOL_H
 
-#include "base/buf.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 struct spool;
 

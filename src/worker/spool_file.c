@@ -3,7 +3,7 @@
  */
 #include "worker/spool_file.h"
 
-#include "base/crc32c.h"
+#include "base/hash.h"
 #include "base/log.h"
 
 #include <assert.h>

@@ -15,7 +15,7 @@
 #ifndef WORKER_SPOOLS_H
 #define WORKER_SPOOLS_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "worker/source.h"
 #include "worker/spool.h"
 

@@ -2,7 +2,6 @@
 /* stored_jobs.c: see stored_jobs.h. */
 #include "worker/stored_jobs.h"
 
-#include "base/chance.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"

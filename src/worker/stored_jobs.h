@@ -19,7 +19,7 @@
 #ifndef WORKER_STORED_JOBS_H
 #define WORKER_STORED_JOBS_H
 
-#include "store/session.h"
+#include "store/store.h"
 #include "worker/queue.h"
 
 #define STORED_JOBS_FOLDER "new" /* no name for a worker: it lies among their spools */

@@ -3,7 +3,7 @@
 #include "worker/stored_jobs.h"
 
 #include "base/clock.h"
-#include "store/fault.h"
+#include "store/fault_test.h"
 #include "worker/source_test.h"
 #include "worker/spool.h"
 

@@ -15,7 +15,7 @@
 
 #include "recover/candidate.h"
 #include "recover/scan.h"
-#include "watch/retention.h"
+#include "watch/settings.h"
 
 struct sweeper;
 

@@ -8,7 +8,7 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "life/lease.h"
 #include "watch/watch.h"
 #include "watch/workflow.h"

@@ -3,7 +3,7 @@
  * hand: as often as the watch says, sooner after a failure, and never at a
  * job's expense. The table is real; only the call of a beat can be made to fail.
  */
-#include "watch/builtin.h"
+#include "watch/settings.h"
 #include "worker/tables_test.h"
 #include "worker/worker.h"
 #include "worker/worker_test.h"

@@ -16,10 +16,10 @@
 #ifndef WORKER_WORKER_INSIDE_H
 #define WORKER_WORKER_INSIDE_H
 
-#include "base/chance.h"
+#include "base/clock.h"
 #include "life/lease.h"
 #include "recover/scan.h"
-#include "store/session.h"
+#include "store/store.h"
 #include "worker/engine.h"
 #include "worker/job.h"
 #include "worker/queue.h"

@@ -14,7 +14,7 @@
 #ifndef WORKER_WORKFLOW_H
 #define WORKER_WORKFLOW_H
 
-#include "base/buf.h"
+#include "base/text.h"
 #include "watch/workflow.h"
 #include "worker/source.h"
 

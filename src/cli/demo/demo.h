@@ -14,10 +14,9 @@
 #ifndef CLI_DEMO_DEMO_H
 #define CLI_DEMO_DEMO_H
 
-#include "base/chance.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "ledger/digest.h"
+#include "ledger/counts.h"
 
 #include <sys/types.h>
 

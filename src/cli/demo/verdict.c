@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "ledger/digest.h"
+#include "ledger/counts.h"
 #include "ledger/events.h"
 #include "life/incarnation.h"
 #include "store/dialect.h"

@@ -17,7 +17,7 @@
 #include "view/ledger.h"
 #include "view/status.h"
 #include "view/story.h"
-#include "watch/builtin.h"
+#include "watch/settings.h"
 
 struct reading {
 	struct top_view *view;

@@ -1,13 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fault.c: injecting each class of failure before and after the database acts.
+ * fault_test.h: a store that fails on purpose, at one chosen call.
+ *
+ * It stands in front of a real session and looks like one. `before`: the
+ * database never sees the call. `after`: the database does it and the good
+ * answer is hidden, as when the reply to a COMMIT is lost.
  *
  * A lost session takes its open transaction with it: the inner session is
  * rolled back at that moment, as the server would, and stays usable for the
  * test to look at what was really done.
  */
-#include "store/fault.h"
+#ifndef STORE_FAULT_TEST_H
+#define STORE_FAULT_TEST_H
+
+#include "store/store.h"
 
 #include <assert.h>
+
+enum fault_call { FAULT_EXEC, FAULT_BEGIN, FAULT_COMMIT };
+#define FAULT_CALLS (FAULT_COMMIT + 1)
+enum fault_when { FAULT_BEFORE, FAULT_AFTER };
+
+struct fault_plan {
+	enum fault_call call;
+	int nth; /* 1: the first call of that kind; 0: never */
+	enum fault_when when;
+	defib_err code;
+	bool lose; /* also lose the session; CONNECTION and UNKNOWN_OUTCOME always do */
+
+	int seen[FAULT_CALLS]; /* calls so far, by kind */
+	bool fired;
+};
 
 struct fault_store {
 	struct store base;
@@ -15,18 +37,18 @@ struct fault_store {
 	struct fault_plan *plan;
 };
 
-static struct fault_store *of(struct store *s)
+static struct fault_store *fault_of(struct store *s)
 {
 	return (struct fault_store *)s;
 }
 
-static bool due(struct fault_plan *plan, enum fault_call call)
+static bool fault_due(struct fault_plan *plan, enum fault_call call)
 {
 	plan->seen[call]++;
 	return plan->call == call && plan->nth == plan->seen[call];
 }
 
-static defib_err inject(struct fault_store *w, struct failure *f)
+static defib_err fault_inject(struct fault_store *w, struct failure *f)
 {
 	defib_err code = w->plan->code;
 
@@ -40,40 +62,41 @@ static defib_err inject(struct fault_store *w, struct failure *f)
 }
 
 /* After the inner call: its own failure stands, its success may be hidden. */
-static defib_err answer(struct fault_store *w, bool hide, defib_err err, struct failure *f)
+static defib_err fault_answer(struct fault_store *w, bool hide, defib_err err, struct failure *f)
 {
 	w->base.lost = w->base.lost || w->inner->lost;
-	return err == DEFIB_OK && hide ? inject(w, f) : err;
+	return err == DEFIB_OK && hide ? fault_inject(w, f) : err;
 }
 
 static defib_err fault_exec(struct store *s, const char *sql, const struct store_param *params,
                             int nparams, struct arena *a, struct store_rows *rows,
                             struct failure *f)
 {
-	struct fault_store *w = of(s);
-	bool now = due(w->plan, FAULT_EXEC);
+	struct fault_store *w = fault_of(s);
+	bool now = fault_due(w->plan, FAULT_EXEC);
 
 	if (now && w->plan->when == FAULT_BEFORE) {
-		return inject(w, f);
+		return fault_inject(w, f);
 	}
-	return answer(w, now, store_exec(w->inner, sql, params, nparams, a, rows, f), f);
+	return fault_answer(w, now, store_exec(w->inner, sql, params, nparams, a, rows, f), f);
 }
 
 static defib_err fault_describe(struct store *s, const char *sql, struct arena *a,
                                 struct store_column **cols, int *ncols, struct failure *f)
 {
-	return answer(of(s), false, store_describe(of(s)->inner, sql, a, cols, ncols, f), f);
+	return fault_answer(fault_of(s), false,
+	                    store_describe(fault_of(s)->inner, sql, a, cols, ncols, f), f);
 }
 
 static defib_err fault_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
-	struct fault_store *w = of(s);
-	bool now = due(w->plan, FAULT_BEGIN);
+	struct fault_store *w = fault_of(s);
+	bool now = fault_due(w->plan, FAULT_BEGIN);
 
 	if (now && w->plan->when == FAULT_BEFORE) {
-		return inject(w, f);
+		return fault_inject(w, f);
 	}
-	defib_err err = answer(w, now, store_begin(w->inner, mode, f), f);
+	defib_err err = fault_answer(w, now, store_begin(w->inner, mode, f), f);
 	if (err) {
 		store_rollback(w->inner);
 	}
@@ -82,27 +105,28 @@ static defib_err fault_begin(struct store *s, enum store_tx mode, struct failure
 
 static defib_err fault_commit(struct store *s, struct failure *f)
 {
-	struct fault_store *w = of(s);
-	bool now = due(w->plan, FAULT_COMMIT);
+	struct fault_store *w = fault_of(s);
+	bool now = fault_due(w->plan, FAULT_COMMIT);
 
 	if (now && w->plan->when == FAULT_BEFORE) {
-		return inject(w, f);
+		return fault_inject(w, f);
 	}
-	return answer(w, now, store_commit(w->inner, f), f);
+	return fault_answer(w, now, store_commit(w->inner, f), f);
 }
 
 static void fault_rollback(struct store *s)
 {
-	store_rollback(of(s)->inner);
+	store_rollback(fault_of(s)->inner);
 }
 
 static void fault_close(struct store *s)
 {
-	store_close(of(s)->inner);
+	store_close(fault_of(s)->inner);
 	free(s);
 }
 
-struct store *fault_wrap(struct store *inner, struct fault_plan *plan)
+/* The wrapper owns `inner` and closes it; `plan` is the caller's and outlives it. */
+static struct store *fault_wrap(struct store *inner, struct fault_plan *plan)
 {
 	static const struct store_ops ops = {
 		.exec = fault_exec,
@@ -121,3 +145,5 @@ struct store *fault_wrap(struct store *inner, struct fault_plan *plan)
 	w->plan = plan;
 	return &w->base;
 }
+
+#endif
