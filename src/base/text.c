@@ -462,6 +462,13 @@ void buf_release(struct buf *b)
 	*b = (struct buf)BUF_INIT;
 }
 
+char *buf_to_arena(struct buf *b, struct arena *a)
+{
+	char *text = arena_strndup(a, buf_text(b), b->len);
+	buf_release(b);
+	return text;
+}
+
 char *buf_detach(struct buf *b)
 {
 	char *text = b->data ? b->data : mem_strdup("");

@@ -5,6 +5,7 @@
 #define BASE_TEXT_H
 
 #include "base/fail.h"
+#include "base/mem.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -43,6 +44,8 @@ void buf_clear(struct buf *b);
 void buf_release(struct buf *b);
 /* AUTO_BUF text = BUF_INIT; releases itself. */
 #define AUTO_BUF AUTO(buf_release) struct buf
+/* Move the text to an arena, and release the buffer. */
+char *buf_to_arena(struct buf *b, struct arena *a);
 /* Hand the text to the caller, who frees it with free(). */
 char *buf_detach(struct buf *b);
 

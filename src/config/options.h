@@ -62,6 +62,12 @@ struct opt_row {
 	bool required;
 };
 
+/* A row: OPTION(TEXT, "table", offsetof(struct watch, table), "the table", .required = true) */
+/* clang-format off */
+#define OPTION(kind, key, at, text, ...) \
+	{.name = key, .type = OPT_##kind, .offset = at, .help = text, ##__VA_ARGS__}
+/* clang-format on */
+
 struct cfg_problem {
 	struct cfg_mark at;
 	const char *text;

@@ -293,10 +293,7 @@ defib_err mistakes_note(struct store *s, const struct ledger_context *ctx,
 	err = still_open(s, ctx->watch, entries, n, within_us, a, open, &kept, f);
 	if (!err && kept)
 		err = ledger_append(s, ctx, open, kept, a, f);
-	if (err)
-		store_rollback(s);
-	else
-		err = store_commit(s, f);
+	err = store_end(s, err, f);
 	*noted = err ? 0 : kept;
 	return err;
 }

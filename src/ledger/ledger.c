@@ -164,15 +164,13 @@ void ledger_with_params(const struct ledger_context *ctx, const char *event, int
 	memcpy(params, own, sizeof own);
 }
 
-defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a, bool *found,
-                           struct failure *f)
+defib_err ledger_has_batch(struct store *s, const char *batch, bool *found, struct failure *f)
 {
-	struct store_rows rows;
 	struct store_param param = P_TEXT(batch);
-	defib_err err = dialect_exec(s, "SELECT 1 FROM defib.ledger WHERE batch = $1 LIMIT 1", &param,
-	                             1, a, &rows, f);
-	if (!err)
-		*found = rows.nrows > 0;
+	int64_t any = 0;
+	defib_err err =
+		dialect_int(s, "SELECT 1 FROM defib.ledger WHERE batch = $1 LIMIT 1", &param, 1, &any, f);
+	*found = any;
 	return err;
 }
 
@@ -265,13 +263,8 @@ defib_err ledger_exists(struct store *s, bool *exists, struct failure *f)
 
 defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
-	struct store_rows rows;
-	defib_err err = dialect_exec(s, "SELECT max(id) FROM defib.ledger", NULL, 0, &a, &rows, f);
+	defib_err err = dialect_int(s, "SELECT max(id) FROM defib.ledger", NULL, 0, id, f);
 	s->ledger_seen = s->ledger_seen && !err; /* it may have been dropped */
-	if (!err)
-		*id = row_int(&rows, 0, 0, 0);
-	arena_release(&a);
 	return err;
 }
 

@@ -46,8 +46,8 @@ MUST_CHECK defib_err ledger_append(struct store *s, const struct ledger_context 
                                    const struct ledger_entry *entries, int n, struct arena *a,
                                    struct failure *f);
 /* Whether a batch was committed: how an unknown outcome is resolved. */
-MUST_CHECK defib_err ledger_has_batch(struct store *s, const char *batch, struct arena *a,
-                                      bool *found, struct failure *f);
+MUST_CHECK defib_err ledger_has_batch(struct store *s, const char *batch, bool *found,
+                                      struct failure *f);
 
 /* ---- reading */
 

@@ -126,12 +126,12 @@ static void a_batch_is_known_once_it_is_committed(enum store_engine engine)
 	bool found = true;
 	open_place(&p, engine);
 	append(&p, &e, 1, false);
-	assert_int_equal(ledger_has_batch(p.store, "batch-1", &p.arena, &found, &f), DEFIB_OK);
+	assert_int_equal(ledger_has_batch(p.store, "batch-1", &found, &f), DEFIB_OK);
 	assert_false(found);
 	append(&p, &e, 1, true);
-	assert_int_equal(ledger_has_batch(p.store, "batch-1", &p.arena, &found, &f), DEFIB_OK);
+	assert_int_equal(ledger_has_batch(p.store, "batch-1", &found, &f), DEFIB_OK);
 	assert_true(found);
-	assert_int_equal(ledger_has_batch(p.store, "batch-2", &p.arena, &found, &f), DEFIB_OK);
+	assert_int_equal(ledger_has_batch(p.store, "batch-2", &found, &f), DEFIB_OK);
 	assert_false(found);
 	close_place(&p);
 }

@@ -225,10 +225,7 @@ defib_err learned_write(struct store *s, const char *watch, const char *was,
 	for (int i = 0; i < n && !err; i++)
 		if (!rows[i].document)
 			err = take_away(s, watch, rows[i].kind, a, f);
-	if (err)
-		store_rollback(s);
-	else
-		err = store_commit(s, f);
+	err = store_end(s, err, f);
 	*taken = !err;
 	return err;
 }

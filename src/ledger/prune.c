@@ -196,10 +196,7 @@ defib_err prune_part(struct store *s, const struct prune_plan *plan,
 	if (!err) {
 		err = store_dialect(s)->has_functions ? prune_by_function(s, plan, ctx, limit, &a, &n, f)
 		                                      : prune_here(s, plan, ctx, limit, &a, &n, f);
-		if (!err)
-			err = store_commit(s, f);
-		else
-			store_rollback(s);
+		err = store_end(s, err, f);
 	}
 	if (!err)
 		*removed += n;

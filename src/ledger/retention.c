@@ -127,9 +127,7 @@ static const char *id_list(const struct dialect *d, const struct store_rows *row
 	for (int i = 0; i < rows->nrows; i++)
 		buf_addf(&out, "%c%s", i ? ',' : d->list[0], row_text(rows, i, 0));
 	buf_addch(&out, d->list[1]);
-	const char *list = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return list;
+	return buf_to_arena(&out, a);
 }
 
 static defib_err remove_jobs(struct round *x, const struct keep_rule *r, int64_t *n,
@@ -227,16 +225,6 @@ static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t 
 
 /* ---- the ledger */
 
-/* Its first entry's age; 0: it has none. */
-static defib_err ledger_age(struct store *s, struct arena *a, int64_t *us, struct failure *f)
-{
-	struct store_rows rows;
-	defib_err err = dialect_exec(
-		s, "SELECT {stamp_age_us at} FROM defib.ledger ORDER BY id LIMIT 1", NULL, 0, a, &rows, f);
-	*us = err || rows.nrows == 0 ? 0 : row_int(&rows, 0, 0, 0);
-	return err;
-}
-
 /* Who may not prune the ledger leaves it to its owner. */
 static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
 {
@@ -244,8 +232,10 @@ static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
 	int64_t age = 0, keep = x->policy->ledger_us;
 	bool over, there = false;
 	defib_err err = schema_has(x->store, "ledger_seal", &there, f);
-	if (!err && there)
-		err = ledger_age(x->store, &x->arena, &age, f);
+	if (!err && there) /* the age of its first entry */
+		err =
+			dialect_int(x->store, "SELECT {stamp_age_us at} FROM defib.ledger ORDER BY id LIMIT 1",
+		                NULL, 0, &age, f);
 	if (err || age < keep + (x->force ? 0 : LEDGER_LATE_US))
 		return err;
 	err = prune_cutoff(x->store, keep, &x->arena, &plan, f);
@@ -270,34 +260,22 @@ static defib_err step(struct round *x, enum retention_rule rule, int64_t *n, str
 	defib_err err = store_begin(x->store, TX_WRITE, f);
 	if (err)
 		return err;
-	err = step_inside(x, rule, n, f);
-	if (!err)
-		return store_commit(x->store, f);
-	store_rollback(x->store);
-	return err;
+	return store_end(x->store, step_inside(x, rule, n, f), f);
 }
 
 /* How many rows are kept. Of very many the planner knows enough. */
 static defib_err count_kept(struct round *x, const struct keep_rule *r, int64_t *n,
                             struct failure *f)
 {
-	struct store *s = x->store;
-	struct store_rows rows;
+	const char *estimate = store_dialect(x->store)->ask.rows_of_index;
 	struct store_param index = P_TEXT(r->index), most = P_INT(COUNTED_MAX);
-	defib_err err = DEFIB_OK;
-	*n = 0;
-	if (store_dialect(s)->ask.rows_of_index) {
-		err = store_exec(s, store_dialect(s)->ask.rows_of_index, &index, 1, &x->arena, &rows, f);
-		*n = err || rows.nrows == 0 ? 0 : row_int(&rows, 0, 0, 0);
-	}
+	defib_err err = estimate ? dialect_int(x->store, estimate, &index, 1, n, f) : DEFIB_OK;
 	if (err || *n > COUNTED_MAX)
 		return err;
 	const char *sql = arena_printf(
 		&x->arena, "SELECT count(*) FROM (SELECT 1 FROM defib.%s t WHERE %s LIMIT $1) AS few",
 		r->table, r->is);
-	err = dialect_exec(s, sql, &most, 1, &x->arena, &rows, f);
-	*n = err ? 0 : row_int(&rows, 0, 0, 0);
-	return err;
+	return dialect_int(x->store, sql, &most, 1, n, f);
 }
 
 /* The row of the rule in `kept`; the oldest is found by its index. */
@@ -442,7 +420,6 @@ defib_err retention_look(struct store *s, const struct retention *p, int64_t old
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < RETENTION_COUNT && !err; i++) {
 		struct store_param params[] = {P_INT(age_of(p, &rules[i])), P_INT(RETENTION_SEEN_MAX)};
-		struct store_rows rows;
 		bool there = false;
 		old[i] = 0;
 		err = schema_has(s, rules[i].table, &there, f);
@@ -456,8 +433,7 @@ defib_err retention_look(struct store *s, const struct retention *p, int64_t old
 		}
 		const char *sql = arena_printf(&a, "SELECT count(*) FROM (SELECT 1 %s) AS old",
 		                               old_rows(&rules[i], "", &a));
-		err = dialect_exec(s, sql, params, 2, &a, &rows, f);
-		old[i] = err ? 0 : row_int(&rows, 0, 0, 0);
+		err = dialect_int(s, sql, params, 2, &old[i], f);
 	}
 	arena_release(&a);
 	return err;

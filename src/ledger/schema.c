@@ -50,10 +50,7 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 		err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
 	for (int part = 0; part <= (int)last && !err; part++)
 		err = run_part(s, (enum schema_part)part, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, err, f);
 }
 
 /*

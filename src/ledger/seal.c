@@ -207,19 +207,16 @@ static defib_err check_anchor(struct check *c, const struct seal_row *anchor, st
 		"SELECT count(*) FROM defib.ledger WHERE event = '" ENTRY_PRUNED "' AND CAST({member "
 		"evidence|last_id} AS text) = $1 AND {member evidence|seal} = $2";
 	const char *id = arena_printf(&c->page, "%" PRId64, anchor->last_id);
-	struct store_param params[] = {P_TEXT(id), P_TEXT(anchor->seal)}, last = P_INT(anchor->last_id);
-	struct store_rows rows;
-	defib_err err = dialect_exec(c->store, "SELECT count(*) FROM defib.ledger WHERE id <= $1",
-	                             &last, 1, &c->page, &rows, f);
-	if (err)
+	struct store_param params[] = {P_TEXT(id), P_TEXT(anchor->seal)};
+	int64_t pruned = 0;
+	defib_err err = dialect_int(c->store, "SELECT count(*) FROM defib.ledger WHERE id <= $1",
+	                            &P_INT(anchor->last_id), 1, &c->report->unsealed, f);
+	if (err || anchor->entries == 0)
 		return err;
-	c->report->unsealed = row_int(&rows, 0, 0, 0);
-	if (anchor->entries == 0)
-		return DEFIB_OK;
 	if (c->report->unsealed)
 		broken(c, 1, "entries exist that a PRUNED entry lists as removed");
-	err = dialect_exec(c->store, told, params, 2, &c->page, &rows, f);
-	if (!err && row_int(&rows, 0, 0, 0) == 0)
+	err = dialect_int(c->store, told, params, 2, &pruned, f);
+	if (!err && pruned == 0)
 		broken(c, 1, "the start of the ledger was removed without a PRUNED entry");
 	return err;
 }
@@ -227,12 +224,8 @@ static defib_err check_anchor(struct check *c, const struct seal_row *anchor, st
 /* Whether entries stand behind the last seal: *id is the first, 0: none. */
 static defib_err first_behind(struct check *c, int64_t *id, struct failure *f)
 {
-	struct store_param at = P_INT(c->at);
-	struct store_rows rows;
-	defib_err err = dialect_exec(c->store, "SELECT min(id) FROM defib.ledger WHERE id > $1", &at, 1,
-	                             &c->page, &rows, f);
-	*id = err ? 0 : row_int(&rows, 0, 0, 0);
-	return err;
+	return dialect_int(c->store, "SELECT min(id) FROM defib.ledger WHERE id > $1", &P_INT(c->at), 1,
+	                   id, f);
 }
 
 /*

@@ -57,7 +57,7 @@ static defib_err was_committed(struct carrier *c, const char *batch, bool *done,
 {
 	if (!c->ledger->ready)
 		return DEFIB_OK;
-	return ledger_has_batch(c->session->store, batch, &c->arena, done, f);
+	return ledger_has_batch(c->session->store, batch, done, f);
 }
 
 /* One try. `unsure` names a batch that may have been committed, "" when there is none. */

@@ -140,9 +140,7 @@ const char *dialect_sql(const struct dialect *d, struct arena *a, const char *te
 {
 	struct buf out = BUF_INIT;
 	dialect_add(d, &out, text);
-	const char *sql = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return sql;
+	return buf_to_arena(&out, a);
 }
 
 typedef defib_err runner(struct store *, const char *, const struct store_param *, int,
@@ -177,6 +175,17 @@ defib_err dialect_write_alone(struct store *s, const char *text, const struct st
 {
 	return run(store_dialect(s)->one_writer ? store_write : store_exec, s, text, params, nparams, a,
 	           rows, f);
+}
+
+defib_err dialect_int(struct store *s, const char *text, const struct store_param *params,
+                      int nparams, int64_t *out, struct failure *f)
+{
+	struct arena a = ARENA_INIT;
+	struct store_rows rows;
+	defib_err err = dialect_exec(s, text, params, nparams, &a, &rows, f);
+	*out = !err && rows.nrows > 0 ? row_int(&rows, 0, 0, 0) : 0;
+	arena_release(&a);
+	return err;
 }
 
 static defib_err whether(struct store *s, const char *sql, const struct store_param *params,

@@ -202,6 +202,10 @@ MUST_CHECK defib_err dialect_exec(struct store *s, const char *text,
 MUST_CHECK defib_err dialect_write(struct store *s, const char *text,
                                    const struct store_param *params, int nparams, struct arena *a,
                                    struct store_rows *rows, struct failure *f);
+/* The whole number in the first cell of the answer; 0 where there is none. */
+MUST_CHECK defib_err dialect_int(struct store *s, const char *text,
+                                 const struct store_param *params, int nparams, int64_t *out,
+                                 struct failure *f);
 /* A write that is done often: where writers do not wait for each other, no BEGIN and COMMIT. */
 MUST_CHECK defib_err dialect_write_alone(struct store *s, const char *text,
                                          const struct store_param *params, int nparams,

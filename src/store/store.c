@@ -261,11 +261,7 @@ defib_err store_write(struct store *s, const char *sql, const struct store_param
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	err = store_exec(s, sql, params, nparams, a, rows, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, store_exec(s, sql, params, nparams, a, rows, f), f);
 }
 
 void store_rollback(struct store *s)
@@ -276,6 +272,14 @@ void store_rollback(struct store *s)
 	s->in_tx = false;
 	s->tx_failed = false;
 	s->within_ms = 0;
+}
+
+defib_err store_end(struct store *s, defib_err err, struct failure *f)
+{
+	if (!err)
+		return store_commit(s, f);
+	store_rollback(s);
+	return err;
 }
 
 int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null)

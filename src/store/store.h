@@ -153,6 +153,8 @@ MUST_CHECK defib_err store_begin_within(struct store *s, int64_t within_ms, stru
 /* Afterwards the transaction is over, whatever the answer. */
 MUST_CHECK defib_err store_commit(struct store *s, struct failure *f);
 void store_rollback(struct store *s);
+/* End the transaction: commit if `err` is DEFIB_OK, else roll back and return it. */
+MUST_CHECK defib_err store_end(struct store *s, defib_err err, struct failure *f);
 
 /* A descriptor that is readable when a notification may have come; -1: there is none. */
 int store_fd(struct store *s);

@@ -335,8 +335,7 @@ static defib_err bind_owner_alive(struct store *s, struct arena *a, struct bindi
 	b->owner_alive = arena_strdup(a, buf_text(&sql));
 	buf_clear(&sql);
 	sql_lease_epoch(b, &sql);
-	b->lease_epoch = arena_strdup(a, buf_text(&sql));
-	buf_release(&sql);
+	b->lease_epoch = buf_to_arena(&sql, a);
 	return DEFIB_OK;
 }
 

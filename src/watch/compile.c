@@ -268,13 +268,6 @@ static void behind_position(const struct binding *b, struct buf *out)
 	buf_add(out, ")");
 }
 
-static const char *finish(struct buf *sql, struct arena *a)
-{
-	const char *text = arena_strdup(a, buf_text(sql));
-	buf_release(sql);
-	return text;
-}
-
 enum look_form { LOOK_FIRST, LOOK_NEXT, LOOK_OWNER };
 
 void stuck_condition(const struct binding *b, struct buf *out)
@@ -304,7 +297,7 @@ static const char *compile_look(const struct binding *b, const struct watch_sql 
 	order_list(b, &sql);
 	buf_add(&sql, "\nLIMIT ");
 	parameter(b, 1, "bigint", &sql);
-	return finish(&sql, a);
+	return buf_to_arena(&sql, a);
 }
 
 static const char *compile_look_one(const struct binding *b, const struct watch_sql *q,
@@ -321,7 +314,7 @@ static const char *compile_look_one(const struct binding *b, const struct watch_
 		buf_add(&sql, " = ");
 		parameter(b, 1 + k, b->key_type[k], &sql);
 	}
-	return finish(&sql, a);
+	return buf_to_arena(&sql, a);
 }
 
 static const char *compile_count(const struct binding *b, bool stuck, struct arena *a)
@@ -335,7 +328,7 @@ static const char *compile_count(const struct binding *b, bool stuck, struct are
 	else
 		buf_addf(&sql, "(%s)", b->watch->running.text);
 	buf_addf(&sql, "\nLIMIT %d) AS defib_counted", ROWS_COUNT_MAX);
-	return finish(&sql, a);
+	return buf_to_arena(&sql, a);
 }
 
 void keys_relation(const struct binding *b, struct relation *r)
@@ -375,7 +368,7 @@ static const char *compile_lock(const struct binding *b, const char *taken, stru
 	key_list(b, "t.", &sql);
 	from_keys(b, &sql);
 	buf_addf(&sql, "\nFOR NO KEY UPDATE OF t %s", taken);
-	return finish(&sql, a);
+	return buf_to_arena(&sql, a);
 }
 
 /* A sub-select and nothing else, in parentheses or not: what stands inside, for a lock. */
@@ -442,7 +435,7 @@ static const char *compile_lock_signs(const struct binding *b, bool leases_only,
 	from_keys(b, &sql);
 	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
 	buf_release(&inside);
-	return *nbusy ? finish(&sql, a) : (buf_release(&sql), NULL);
+	return *nbusy ? buf_to_arena(&sql, a) : (buf_release(&sql), NULL);
 }
 
 /* What a remedy gave back is nobody's: its worker's late result will be refused. */
@@ -452,7 +445,7 @@ static const char *compile_free_leases(const struct binding *b, struct arena *a)
 	if (!b->leases)
 		return NULL;
 	sql_free_leases(b, &sql);
-	return finish(&sql, a);
+	return buf_to_arena(&sql, a);
 }
 
 static const char *compile_reread(const struct binding *b, const struct watch_sql *q,
@@ -462,7 +455,7 @@ static const char *compile_reread(const struct binding *b, const struct watch_sq
 	buf_add(&sql, "SELECT ");
 	fact_list(b, q, true, &sql);
 	from_keys(b, &sql);
-	return finish(&sql, a);
+	return buf_to_arena(&sql, a);
 }
 
 /* Who holds a row that we skipped: the transaction that stands in its xmax. */
@@ -478,7 +471,7 @@ static const char *compile_blockers(const struct binding *b, struct arena *a)
 	        "\nJOIN pg_locks AS defib_l ON defib_l.locktype = 'transactionid' AND defib_l.granted"
 	        " AND defib_l.transactionid = t.xmax"
 	        "\nLEFT JOIN pg_stat_activity AS defib_a ON defib_a.pid = defib_l.pid");
-	return finish(&sql, a);
+	return buf_to_arena(&sql, a);
 }
 
 defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,

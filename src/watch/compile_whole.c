@@ -156,8 +156,7 @@ static struct write_sql *compile_whole(const struct binding *b, const struct wat
 	         b->watch->running.text);
 	kept_columns(b, q, &sql);
 	buf_add(&sql, " AS defib_after");
-	w->sql = arena_strdup(a, buf_text(&sql));
-	buf_release(&sql);
+	w->sql = buf_to_arena(&sql, a);
 	return w;
 }
 

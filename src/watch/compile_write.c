@@ -331,8 +331,7 @@ static void compile_over(const struct binding *b, const char *name,
 	buf_addf(&sql, "WITH %s", recursive ? "RECURSIVE " : "");
 	jobs_clause(b, name, out, &sql);
 	buf_addf(&sql, "%s %s", with ? "," : "\n", rest);
-	out->sql = arena_strdup(a, buf_text(&sql));
-	buf_release(&sql);
+	out->sql = buf_to_arena(&sql, a);
 }
 
 static void compile_statement(const struct binding *b, const struct sql_text *statement,
@@ -484,8 +483,7 @@ static void compile_undo(const struct binding *b, struct arena *a, struct watch_
 	join_keys(b, "defib_s", &sql);
 	returning(b, &sql);
 	w->returns = true;
-	w->sql = arena_strdup(a, buf_text(&sql));
-	buf_release(&sql);
+	w->sql = buf_to_arena(&sql, a);
 	out->writes[ACT_UNDO] = w;
 	out->nwrites[ACT_UNDO] = 1;
 }
@@ -505,8 +503,7 @@ static void compile_may_end(const struct binding *b, struct arena *a, struct wat
 		buf_add(&sql, " = ");
 		parameter(b, 1 + k, b->key_type[k], &sql);
 	}
-	out->may_end = arena_strdup(a, buf_text(&sql));
-	buf_release(&sql);
+	out->may_end = buf_to_arena(&sql, a);
 }
 
 defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,

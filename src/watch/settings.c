@@ -14,17 +14,11 @@
 
 #define D(member) offsetof(struct database, member)
 const struct opt_row database_rows[] = {
-	{.name = "name",
-     .type = OPT_TEXT,
-     .offset = D(name),
-     .standard = "main",
-     .help = "the database's name in watches and reports"},
-	{.name = "url",
-     .type = OPT_TEXT,
-     .offset = D(url),
-     .required = true,
-     .help =
-         "postgres://…, postgresql://… or sqlite:PATH; best from the environment: ${DATABASE_URL}"},
+	OPTION(TEXT, "name", D(name), "the database's name in watches and reports", .standard = "main"),
+	OPTION(TEXT, "url", D(url),
+           "postgres://…, postgresql://… or sqlite:PATH; best from the environment: "
+           "${DATABASE_URL}",
+           .required = true),
 	{.name = NULL},
 };
 #undef D
@@ -173,33 +167,17 @@ static const char *const ledger_modes[] = {"auto", "off", NULL};
 
 #define S(member) offsetof(struct settings, member)
 static const struct opt_row own_rows[] = {
-	{.name = "databases",
-     .type = OPT_CUSTOM,
-     .offset = S(ndatabases),
-     .read = read_databases,
-     .help = "the databases; a list of name and url"},
-	{.name = "watches",
-     .type = OPT_CUSTOM,
-     .offset = S(nwatches),
-     .read = read_watches,
-     .help = "the watches; a list"},
-	{.name = "workflows",
-     .type = OPT_CUSTOM,
-     .offset = S(workflows),
-     .read = read_workflows,
-     .help = "the workflows of the built-in queue; a list"},
-	{.name = "ledger",
-     .type = OPT_CHOICE,
-     .offset = S(ledger),
-     .choices = ledger_modes,
-     .standard = "auto",
-     .help =
-         "auto: created where the role may create it; off: never (no hold, undo, crash budget)"},
-	{.name = "retention",
-     .type = OPT_MAP,
-     .offset = S(retention),
-     .rows = retention_rows,
-     .help = "how long defib keeps old rows in its own tables; it never prunes users' tables"},
+	OPTION(CUSTOM, "databases", S(ndatabases), "the databases; a list of name and url",
+           .read = read_databases),
+	OPTION(CUSTOM, "watches", S(nwatches), "the watches; a list", .read = read_watches),
+	OPTION(CUSTOM, "workflows", S(workflows), "the workflows of the built-in queue; a list",
+           .read = read_workflows),
+	OPTION(CHOICE, "ledger", S(ledger),
+           "auto: created where the role may create it; off: never (no hold, undo, crash budget)",
+           .choices = ledger_modes, .standard = "auto"),
+	OPTION(MAP, "retention", S(retention),
+           "how long defib keeps old rows in its own tables; it never prunes users' tables",
+           .rows = retention_rows),
 };
 
 static const char *const section_names[] = {
@@ -331,57 +309,31 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root,
 
 #define R(member) offsetof(struct retention, member)
 const struct opt_row retention_rows[] = {
-	{.name = "enabled",
-     .type = OPT_BOOL,
-     .offset = R(enabled),
-     .standard = "true",
-     .help = "false: daemons and workers remove nothing by themselves; defib prune still does"},
-	{.name = "every",
-     .type = OPT_DURATION,
-     .offset = R(every_us),
-     .standard = "1m",
-     .help = "how often to look for old rows"},
-	{.name = "done",
-     .type = OPT_DURATION,
-     .offset = R(done_us),
-     .standard = "7d",
-     .help = "jobs of the built-in queue that are done, with payload, result, steps and progress; "
-             "here and below 0s: for ever"},
-	{.name = "failed",
-     .type = OPT_DURATION,
-     .offset = R(failed_us),
-     .standard = "30d",
-     .help = "jobs that failed, timed out, were cancelled or rolled back; held ones always stay"},
-	{.name = "workers",
-     .type = OPT_DURATION,
-     .offset = R(workers_us),
-     .standard = "30d",
-     .help = "ended workers, and ended programs under defib run, that hold nothing any more"},
-	{.name = "leases",
-     .type = OPT_DURATION,
-     .offset = R(leases_us),
-     .standard = "90d",
-     .help = "leases and steps of jobs in other tables that were not claimed since"},
-	{.name = "tokens",
-     .type = OPT_DURATION,
-     .offset = R(tokens_us),
-     .standard = "7d",
-     .help = "tokens that keep spooled jobs from being enqueued twice"},
-	{.name = "messages",
-     .type = OPT_DURATION,
-     .offset = R(messages_us),
-     .standard = "30d",
-     .help = "alerts and reports that were sent, refused or abandoned"},
-	{.name = "learned",
-     .type = OPT_DURATION,
-     .offset = R(learned_us),
-     .standard = "180d",
-     .help = "run times of kinds that have not run since"},
-	{.name = "ledger",
-     .type = OPT_DURATION,
-     .offset = R(ledger_us),
-     .standard = "400d",
-     .help = "ledger entries; at least as long as a crash budget counts"},
+	OPTION(BOOL, "enabled", R(enabled),
+           "false: daemons and workers remove nothing by themselves; defib prune still does",
+           .standard = "true"),
+	OPTION(DURATION, "every", R(every_us), "how often to look for old rows", .standard = "1m"),
+	OPTION(DURATION, "done", R(done_us),
+           "jobs of the built-in queue that are done, with payload, result, steps and progress; "
+           "here and below 0s: for ever",
+           .standard = "7d"),
+	OPTION(DURATION, "failed", R(failed_us),
+           "jobs that failed, timed out, were cancelled or rolled back; held ones always stay",
+           .standard = "30d"),
+	OPTION(DURATION, "workers", R(workers_us),
+           "ended workers, and ended programs under defib run, that hold nothing any more",
+           .standard = "30d"),
+	OPTION(DURATION, "leases", R(leases_us),
+           "leases and steps of jobs in other tables that were not claimed since",
+           .standard = "90d"),
+	OPTION(DURATION, "tokens", R(tokens_us),
+           "tokens that keep spooled jobs from being enqueued twice", .standard = "7d"),
+	OPTION(DURATION, "messages", R(messages_us),
+           "alerts and reports that were sent, refused or abandoned", .standard = "30d"),
+	OPTION(DURATION, "learned", R(learned_us), "run times of kinds that have not run since",
+           .standard = "180d"),
+	OPTION(DURATION, "ledger", R(ledger_us),
+           "ledger entries; at least as long as a crash budget counts", .standard = "400d"),
 	{.name = NULL},
 };
 #undef R
@@ -421,9 +373,7 @@ static const char *without_time_types(const char *text, const struct dialect *d,
 		buf_add(&out, d->own);
 	}
 	buf_addf(&out, "%s\ntime_type: epoch_ms\n", text);
-	const char *copy = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return copy;
+	return buf_to_arena(&out, a);
 }
 
 struct watch *builtin_watch(enum store_engine engine, struct arena *a)
