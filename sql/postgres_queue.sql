@@ -166,6 +166,26 @@ CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT
 CREATE INDEX IF NOT EXISTS lease_free_at ON defib.lease (claimed_at) WHERE owner IS NULL;
 CREATE INDEX IF NOT EXISTS step_at ON defib.step (finished_at) WHERE watch <> 'queue';
 
+-- A worker's id is given once, also over a fail-over that lost the last registrations, and with them
+-- what the sequence of ids had given: each timeline (the first 8 digits of a WAL file's name) begins
+-- 100,000 ids above the one before. Else two workers would have the same claims.
+CREATE OR REPLACE FUNCTION defib.worker_id()
+RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    NEW.id := NEW.id + 100000 *
+        (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1);
+    RETURN NEW;
+END $$;
+-- Made only where it is missing: making a trigger locks the table against writers.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = 'defib.worker'::regclass
+                   AND t.tgname = 'worker_id') THEN
+        CREATE TRIGGER worker_id BEFORE INSERT ON defib.worker
+            FOR EACH ROW EXECUTE FUNCTION defib.worker_id();
+    END IF;
+END $$;
+
 -- A lease that is not renewed for lease_ms is over; renew it three times as often.
 CREATE OR REPLACE FUNCTION defib.register(
     worker_name text, incarnation text, lease_ms integer DEFAULT 15000, serves text DEFAULT NULL)

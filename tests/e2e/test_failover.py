@@ -125,6 +125,21 @@ def test_claims_that_a_fail_over_loses(pair):
     old_primary_is_refused(pair)
 
 
+@pytest.mark.timeout(120)
+def test_no_worker_id_is_given_twice(pair):
+    """Two workers of one id would settle and release each other's claims."""
+    ran = pair.defib("init", "--db", pair.url)
+    assert ran.code == 0, ran.err
+    pair.until(pair.caught_up)
+    pair.new.stop()
+    lost, = pair.sql("SELECT defib.register('lost', 'test/lost')")[0]
+    pair.fail_over()
+    next_one, = pair.sql("SELECT defib.register('next', 'test/next')")[0]
+    assert lost == 1
+    assert next_one > lost
+    assert pair.sql("SELECT id, name FROM defib.worker") == [(next_one, "next")]
+
+
 def old_primary_is_refused(pair):
     """It comes back, stands first in the URL and takes writes; the next worker knows better."""
     pair.old.start()
