@@ -474,6 +474,7 @@ static void nothing_is_claimed_before_the_comparison_after_a_fail_over(void **st
 	while (!r.turn)
 		rig_after(&r, engine_wait_us(r.e, r.now));
 	assert_true(rig_part(&r, 0)->compares);
+	assert_true(rig_part(&r, 0)->timeline);
 	assert_int_equal(rig_part(&r, 0)->room, 0);
 	rig_close(&r);
 }

@@ -179,6 +179,7 @@ struct turn_part {
 	bool promote;  /* work that comes due by time becomes ready first */
 	bool cancels;  /* which of its jobs were asked to stop? */
 	bool compares; /* which jobs does the database say it has? Asked behind ends, without claims */
+	bool timeline; /* … because it failed over: ends that are set aside may be of lost claims */
 	struct beat *beats;
 	int nbeats;
 

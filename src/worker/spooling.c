@@ -135,6 +135,48 @@ void spooling_taken(struct spools *s, const char *source)
 		*retry = (struct spools_retry){0};
 }
 
+static bool is_among(const struct settlement *has, int nhas, const struct settlement *end)
+{
+	for (int i = 0; i < nhas; i++)
+		if (has[i].epoch == end->epoch && text_eq(has[i].key, end->key))
+			return true;
+	return false;
+}
+
+/* The oldest ones; those that stay go behind the others. How many were looked at. */
+static int forget_some(struct spools *s, const char *source, int64_t worker,
+                       const struct settlement *has, int nhas, int most)
+{
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	struct spools_record *all = ARENA_ARRAY(&a, struct spools_record, most);
+	const char **stays = ARENA_ARRAY(&a, const char *, most);
+	int n = spools_peek_many(s, source, SPOOLS_ASIDE, all, most, &a);
+	for (int i = 0; i < n; i++) {
+		const struct settlement *end = &all[i].result.end;
+		bool lost = all[i].whole && all[i].result.worker == worker && !is_among(has, nhas, end);
+		stays[i] = lost ? NULL : all[i].why ? all[i].why : "";
+		if (lost)
+			log_event(LOG_WARN, "result dropped: the server lost its claim in a failover",
+			          LOG_STR("source", source), LOG_STR("job", end->key),
+			          LOG_INT("epoch", end->epoch));
+	}
+	if (n > 0 && spools_take_many(s, source, SPOOLS_ASIDE, all, n, stays, &f)) {
+		log_event(LOG_ERROR, f.what, LOG_STR("source", source));
+		n = 0;
+	}
+	arena_release(&a);
+	return n;
+}
+
+void spooling_forget(struct spools *s, const char *source, int64_t worker,
+                     const struct settlement *has, int nhas)
+{
+	int64_t left = spools_aside(s, source);
+	for (int n = 1; left > 0 && n > 0; left -= n)
+		n = forget_some(s, source, worker, has, nhas, (int)(left < OFFER_MAX ? left : OFFER_MAX));
+}
+
 /* ---- in ---- */
 
 /* A run of ends that are kept for one reason; together, or one by one where that is too much. */
@@ -298,6 +340,18 @@ void turns_spool_taken(struct worker *w, int pool)
 {
 	if (w->turn_thread.spools)
 		spooling_taken(w->turn_thread.spools, spool_of(w, pool));
+}
+
+/*
+ * Of what is set aside, ends of claims that the server lost with its fail-over: it gives the same
+ * epochs again, and would take them for the ends of later claims.
+ */
+void turns_spool_forget(struct worker *w, const struct turn_part *p)
+{
+	struct spools *s = w->turn_thread.spools;
+	for (int i = 0; s && i < w->options.npools; i++)
+		if (w->same_jobs[i] == w->same_jobs[p->pool])
+			spooling_forget(s, w->sources[i]->name, p->claimer, p->has, p->nhas);
 }
 
 bool turns_spool_due(const struct worker *w, int pool)

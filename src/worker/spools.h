@@ -158,6 +158,12 @@ typedef void (*settle_fn)(void *ctx, int64_t worker, struct settlement *ends,
  */
 int64_t spooling_drain(struct spools *s, const char *source, int64_t now_ms, settle_fn settle,
                        void *ctx);
+/*
+ * After a fail-over: `has` is all that this worker has by the database. Its ends that are set aside
+ * and are of no such claim are dropped: that claim was lost, and a later one may have its epoch.
+ */
+void spooling_forget(struct spools *s, const char *source, int64_t worker,
+                     const struct settlement *has, int nhas);
 /* A source has taken ends: what it refused may be welcome now. */
 void spooling_taken(struct spools *s, const char *source);
 /*

@@ -158,6 +158,8 @@ static void do_part(struct worker *w, struct turn_part *p, struct arena *a)
 	p->away = err && store_away(err);
 	if (!err && nends > 0)
 		turns_spool_taken(w, p->pool);
+	if (!err && p->timeline && !p->gone)
+		turns_spool_forget(w, p);
 	if (!err)
 		leave_out_kept(w, p);
 	if (err) {

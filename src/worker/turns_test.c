@@ -264,6 +264,49 @@ static void after_a_fail_over_no_part_is_done_before_the_engine_knows(void **sta
 	assert_int_equal(both[1].err, DEFIB_OK);
 }
 
+/* Claimed anew they have the same epochs: they would pass for the ends of the later claims. */
+static void set_aside_ends_of_claims_that_a_fail_over_lost_are_dropped(void **state)
+{
+	(void)state;
+	keep(jobs[3], DEFIB_CONSTRAINT, "barred");
+	keep(jobs[4], DEFIB_PERMISSION, "denied");
+	base.has[0] = (struct settlement){.key = "3", .epoch = 1};
+	base.has[1] = (struct settlement){.key = "4", .epoch = 2};
+	part.nends = 0;
+	part.room = 0;
+	part.compares = part.timeline = true;
+	turns_do(&w, &turn);
+	assert_int_equal(spools_aside(w.turn_thread.spools, "mail"), 1);
+	assert_true(turns_spool_holds(&w, 0, 7, "3", 1));
+	assert_false(turns_spool_holds(&w, 0, 7, "4", 1));
+}
+
+static void set_aside_ends_stay_when_jobs_are_compared_without_a_fail_over(void **state)
+{
+	(void)state;
+	keep(jobs[3], DEFIB_CONSTRAINT, "barred");
+	base.has[0] = base.has[1] = (struct settlement){.key = "4", .epoch = 1};
+	part.nends = 0;
+	part.room = 0;
+	part.compares = true;
+	turns_do(&w, &turn);
+	assert_true(turns_spool_holds(&w, 0, 7, "3", 1));
+}
+
+/* It claims nothing any more, so no later claim can have their epochs. */
+static void set_aside_ends_of_another_worker_stay_after_a_fail_over(void **state)
+{
+	(void)state;
+	keep(jobs[3], DEFIB_CONSTRAINT, "barred");
+	base.has[0] = base.has[1] = (struct settlement){.key = "4", .epoch = 1};
+	part.worker = part.claimer = 8;
+	part.nends = 0;
+	part.room = 0;
+	part.compares = part.timeline = true;
+	turns_do(&w, &turn);
+	assert_true(turns_spool_holds(&w, 0, 7, "3", 1));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -278,6 +321,9 @@ int main(void)
 		TEST(a_job_whose_end_is_kept_is_not_said_to_be_ours),
 		TEST(progress_that_is_refused_is_told),
 		TEST(after_a_fail_over_no_part_is_done_before_the_engine_knows),
+		TEST(set_aside_ends_of_claims_that_a_fail_over_lost_are_dropped),
+		TEST(set_aside_ends_stay_when_jobs_are_compared_without_a_fail_over),
+		TEST(set_aside_ends_of_another_worker_stay_after_a_fail_over),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,6 +213,8 @@ void turns_spool_tell(struct worker *w, int64_t now_us);
  * what was set aside when it is due. How much still waits.
  */
 int64_t turns_spool_drain(struct worker *w, int pool);
+/* After a fail-over: set-aside ends of the claimer that are not among what it has. */
+void turns_spool_forget(struct worker *w, const struct turn_part *p);
 /* Whether what was set aside is to be offered again. */
 bool turns_spool_due(const struct worker *w, int pool);
 /* A pool's source has taken ends: what it refused before may be welcome now. */
