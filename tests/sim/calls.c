@@ -73,7 +73,7 @@ void call_send(struct sim *s, struct call *c)
 		return;
 	}
 	/* It may vanish: only the deadline ends it. */
-	bool late = odds(s, s->late);
+	bool late = odds(s, FAULT_late);
 	if (late || !arrives)
 		hang(s, p, c, true);
 	if (arrives && (!late || roll(s, 4) > 0))
@@ -100,7 +100,7 @@ static bool abandoned(const struct sim *s, const struct call *c)
 
 static void open_session(struct sim *s, struct call *c)
 {
-	if (s->now < s->down_until || odds(s, s->error)) {
+	if (s->now < s->down_until || odds(s, FAULT_error)) {
 		c->failed = c->lost = true;
 		return;
 	}
@@ -119,12 +119,20 @@ static void execute(struct sim *s, struct call *c)
 		c->failed = c->done = true;
 	if (c->failed)
 		return;
-	if (odds(s, s->error)) {
+	if (odds(s, FAULT_error)) {
 		c->failed = true;
 		c->lost = roll(s, 2);
 		return;
 	}
 	model_execute(s, c);
+}
+
+static void mark_lost(struct sim *s, const struct call *c)
+{
+	s->marks[MARK_lost_claims] |= c->nclaims > 0;
+	s->marks[MARK_lost_ends] |= c->nends > 0;
+	s->marks[MARK_lost_id] |= c->kind == CALL_LIFE && c->action.what == LIFE_REGISTER;
+	s->marks[MARK_lost_death] |= c->kind == CALL_LIFE && c->action.what == LIFE_DECLARE && c->yes;
 }
 
 void call_execute(struct sim *s, struct call *c)
@@ -145,7 +153,9 @@ void call_execute(struct sim *s, struct call *c)
 	if (c->lost && c->backend)
 		backend_end(s, c->backend, false);
 	/* The reply vanishes: the thread's call is freed at its deadline. */
-	bool lost = odds(s, s->lost_reply);
+	bool lost = odds(s, FAULT_lost_reply);
+	if ((lost || !reachable(s, p)) && !c->failed)
+		mark_lost(s, c);
 	if (!reachable(s, p) || (lost && roll(s, 4) == 0)) {
 		hang(s, p, c, true);
 		return;

@@ -4,15 +4,17 @@
  */
 #include "sim.h"
 
-struct truth *truth_of(struct sim *s, int job, int64_t worker, int64_t epoch)
+struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
-	for (int i = s->ntruths - 1; i >= 0; i--)
-		if (s->truths[i].job == job && s->truths[i].worker == worker && s->truths[i].epoch == epoch)
-			return &s->truths[i];
+	for (int i = s->ntruths - 1; i >= 0; i--) {
+		struct truth *t = &s->truths[i];
+		if (t->job == job && t->worker == worker && t->epoch == epoch && (!pid || t->pid == pid))
+			return t;
+	}
 	return NULL;
 }
 
-void check_claimed(struct sim *s, int job, int64_t worker, int64_t epoch)
+void check_claimed(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
 	if (epoch <= s->last_epoch[job])
 		broken(s, "I4: an epoch did not rise");
@@ -21,16 +23,22 @@ void check_claimed(struct sim *s, int job, int64_t worker, int64_t epoch)
 		s->cap_truths = s->cap_truths ? 2 * s->cap_truths : 256;
 		s->truths = mem_grow(s->truths, sizeof *s->truths * (size_t)s->cap_truths);
 	}
-	s->truths[s->ntruths++] = (struct truth){
-		.job = job, .worker = worker, .epoch = epoch, .timeline = s->timeline, .ended = -2};
+	s->truths[s->ntruths++] = (struct truth){.job = job,
+	                                         .pid = pid,
+	                                         .worker = worker,
+	                                         .epoch = epoch,
+	                                         .timeline = s->timeline,
+	                                         .ended = -2};
 }
 
 /* What is recorded is how that run ended; a job that never began can only be handed back. */
 void check_settled(struct sim *s, const struct end *e)
 {
-	const struct truth *t = truth_of(s, e->job, e->worker, e->epoch);
+	const struct truth *t = truth_of(s, e->job, e->worker, 0, e->epoch);
 	if (!t)
 		broken(s, "I3: an end of a claim that never was");
+	else if (t->pid != e->pid)
+		broken(s, "I3: an end was recorded by a process that has not claimed the job");
 	else if (t->given_up && e->as == SETTLE_RELEASED)
 		return;
 	else if (t->ended == -1)
@@ -43,16 +51,17 @@ void check_settled(struct sim *s, const struct end *e)
 }
 
 /* I7: who lives is not declared dead for what was not its own fault. */
-void check_declared(struct sim *s, int64_t id, const struct death *d)
+void check_declared(struct sim *s, const struct member *m, const struct death *d)
 {
-	struct process *v = process_of(s, id);
+	struct process *v = process_of_pid(s, m->pid);
 	if (text_eq(d->cause, "silent"))
 		s->marks[MARK_silent] = true;
 	else if (d->unheard_ms)
 		s->marks[MARK_lock] = true;
 	else
 		s->marks[MARK_exit] = true;
-	if (!v)
+	/* A registration whose reply was lost is nobody's. */
+	if (!v || v->life.worker != m->id)
 		return;
 	if (text_eq(d->cause, "silent")) {
 		/* It renews after a third, and has a third for tries that fail. */
@@ -70,7 +79,7 @@ void check_left(struct sim *s, const struct process *p)
 {
 	for (int i = 0; i < JOBS; i++) {
 		const struct row *r = &s->db.jobs[i];
-		const struct truth *t = truth_of(s, i, r->owner, r->epoch);
+		const struct truth *t = truth_of(s, i, r->owner, 0, r->epoch);
 		bool kept = false;
 		if (r->state != ROW_RUNNING || r->owner != p->worker || !t || t->ended < 0 || t->given_up)
 			continue;

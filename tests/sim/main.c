@@ -2,63 +2,184 @@
  * main.c: runs seeds.
  *
  *     simulator [FIRST [COUNT]]    COUNT seeds from FIRST on; marks that none took fail the run
- *     simulator --show SEED        one seed, event by event
+ *     simulator --show SEED [--without FAULT,…] [--faults N]
+ *                                  one seed, event by event: without these kinds of fault, and
+ *                                  with the first N that come
  *
  * DEFIB_SIMULATED is the number of seeds, whatever the arguments say.
  */
 #include "sim.h"
 
-#define MARKS_FROM 2000 /* seeds on which every mark must have been taken */
+#define MARKS_FROM 2000  /* seeds on which every mark must have been taken */
+#define HASHED_EVERY 100 /* a seed of so many is run twice: it must be the same run */
+#define FAILED_MOST 10
 
-static int show(uint64_t seed)
+static struct sim sim;
+
+/* ---- a failing seed, made smaller ---- */
+
+static bool fails(uint64_t seed, const struct cuts *cuts, const char *as)
 {
-	static struct sim s;
-	sim_run(&s, seed, true);
-	printf("seed %llu: %lld events, hash %016llx: %s\n", (unsigned long long)seed,
-	       (long long)s.events, (unsigned long long)s.hash, s.broken ? s.broken : "all holds");
-	int code = s.broken != NULL;
-	sim_release(&s);
-	return code;
+	sim_run(&sim, seed, cuts, false);
+	bool same = sim.broken && text_eq(sim.broken, as);
+	sim_release(&sim);
+	return same;
+}
+
+static void cut_kinds(uint64_t seed, struct cuts *cuts, const char *as)
+{
+	for (int i = 0; i < FAULTS; i++) {
+		struct cuts next = *cuts;
+		next.without |= 1U << i;
+		if (next.without != cuts->without && fails(seed, &next, as))
+			*cuts = next;
+	}
+}
+
+/* Kinds of fault that it fails without, then how few faults it fails with. */
+static struct cuts shrink(uint64_t seed, int64_t faults, const char *as)
+{
+	struct cuts cuts = {.faults = faults};
+	cut_kinds(seed, &cuts, as);
+	for (int64_t step = cuts.faults; step > 0; step /= 2)
+		for (;;) {
+			struct cuts next = {cuts.without, cuts.faults - step};
+			if (next.faults < 0 || !fails(seed, &next, as))
+				break;
+			cuts = next;
+		}
+	cut_kinds(seed, &cuts, as);
+	return cuts;
+}
+
+static void print_kinds(const char *before, uint32_t kinds, const char *between)
+{
+	for (int i = 0; i < FAULTS; i++)
+		if (kinds >> i & 1) {
+			printf("%s%s", before, fault_names[i]);
+			before = between;
+		}
+}
+
+static void print_failed(uint64_t seed, const char *what, int64_t faults)
+{
+	uint32_t all = (1U << FAULTS) - 1;
+	struct cuts cuts = shrink(seed, faults, what);
+	printf("seed %llu: %s\n", (unsigned long long)seed, what);
+	print_kinds("  needs: ", all & ~cuts.without, ", ");
+	printf("; faults: %lld\n  replay: build/simulator --show %llu", (long long)cuts.faults,
+	       (unsigned long long)seed);
+	print_kinds(" --without ", cuts.without, ",");
+	printf(" --faults %lld\n", (long long)cuts.faults);
+}
+
+/* ---- seeds ---- */
+
+struct tally {
+	int64_t marks[MARKS], events, share; /* thousandths of the bound, at most … */
+	uint64_t longest;                    /* … by this seed */
+	int failed;
+};
+
+static bool is_same_again(uint64_t seed, uint64_t hash)
+{
+	sim_run(&sim, seed, NULL, false);
+	bool same = sim.hash == hash;
+	sim_release(&sim);
+	return same;
+}
+
+static void run_seed(uint64_t seed, struct tally *t)
+{
+	sim_run(&sim, seed, NULL, false);
+	const char *what = sim.broken;
+	int64_t faults = sim.faults;
+	uint64_t hash = sim.hash;
+	t->events += sim.events;
+	for (int i = 0; i < MARKS; i++)
+		t->marks[i] += sim.marks[i];
+	int64_t share = sim.bound_us ? sim.healed_us * 1000 / sim.bound_us : 0;
+	if (share > t->share) {
+		t->share = share;
+		t->longest = seed;
+	}
+	sim_release(&sim);
+	if (what)
+		print_failed(seed, what, faults);
+	bool differs = seed % HASHED_EVERY == 0 && !is_same_again(seed, hash);
+	if (differs)
+		printf("seed %llu: a second run differs\n", (unsigned long long)seed);
+	t->failed += what || differs;
+}
+
+static void check_marks(struct tally *t, uint64_t count)
+{
+	for (int i = 0; i < MARKS; i++) {
+		printf("%s %lld%s", mark_names[i], (long long)t->marks[i], i + 1 < MARKS ? ", " : "\n");
+		if (t->marks[i] == 0 && count >= MARKS_FROM && !t->failed) {
+			printf("no seed took the path \"%s\"\n", mark_names[i]);
+			t->failed++;
+		}
+	}
 }
 
 static int run(uint64_t first, uint64_t count)
 {
-	static struct sim s;
-	int64_t marks[MARKS] = {0}, events = 0;
-	int failed = 0;
-	for (uint64_t seed = first; seed < first + count; seed++) {
-		sim_run(&s, seed, false);
-		events += s.events;
-		for (int i = 0; i < MARKS; i++)
-			marks[i] += s.marks[i];
-		if (s.broken) {
-			printf("seed %llu: %s\n  replay: build/simulator --show %llu\n",
-			       (unsigned long long)seed, s.broken, (unsigned long long)seed);
-			failed++;
-		}
-		sim_release(&s);
-		if (failed >= 10)
-			break;
+	struct tally t = {0};
+	for (uint64_t seed = first; seed < first + count && t.failed < FAILED_MOST; seed++)
+		run_seed(seed, &t);
+	check_marks(&t, count);
+	printf("all was final after %.1f %% of the bound at the latest (seed %llu)\n",
+	       (double)t.share / 10, (unsigned long long)t.longest);
+	printf("%llu seeds, %lld events, %d failed\n", (unsigned long long)count, (long long)t.events,
+	       t.failed);
+	printf("[ %s ] seeds_keep_what_must_hold\n", t.failed ? "FAILED" : "OK");
+	return t.failed > 0;
+}
+
+/* ---- one seed ---- */
+
+static bool read_kinds(char *list, uint32_t *kinds)
+{
+	char *rest = NULL;
+	for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+		int i = 0;
+		while (i < FAULTS && !text_eq(fault_names[i], name))
+			i++;
+		if (i == FAULTS)
+			return false;
+		*kinds |= 1U << i;
 	}
-	for (int i = 0; i < MARKS; i++) {
-		printf("%s %lld%s", mark_names[i], (long long)marks[i], i + 1 < MARKS ? ", " : "\n");
-		if (marks[i] == 0 && count >= MARKS_FROM && !failed) {
-			printf("no seed took the path \"%s\"\n", mark_names[i]);
-			failed++;
+	return true;
+}
+
+static int show(int argc, char **argv)
+{
+	struct cuts cuts = {.faults = -1};
+	uint64_t seed = strtoull(argv[0], NULL, 10);
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (text_eq(argv[i], "--faults")) {
+			cuts.faults = strtoll(argv[i + 1], NULL, 10);
+		} else if (!text_eq(argv[i], "--without") || !read_kinds(argv[i + 1], &cuts.without)) {
+			printf("not understood: %s %s\n", argv[i], argv[i + 1]);
+			return 2;
 		}
 	}
-	printf("%llu seeds, %lld events, %d failed\n", (unsigned long long)count, (long long)events,
-	       failed);
-	printf("[ %s ] seeds_keep_what_must_hold\n", failed ? "FAILED" : "OK");
-	return failed > 0;
+	sim_run(&sim, seed, &cuts, true);
+	printf("seed %llu, %s: %lld events, hash %016llx: %s\n", (unsigned long long)seed,
+	       sim.safety ? "never healed" : "healed", (long long)sim.events,
+	       (unsigned long long)sim.hash, sim.broken ? sim.broken : "all holds");
+	int code = sim.broken != NULL;
+	sim_release(&sim);
+	return code;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && text_eq(argv[1], "--show"))
-		return show(strtoull(argv[2], NULL, 10));
+	if (argc >= 3 && text_eq(argv[1], "--show"))
+		return show(argc - 2, argv + 2);
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000;
+	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 20000;
 	const char *more = getenv("DEFIB_SIMULATED");
 	return run(first, more ? strtoull(more, NULL, 10) : count);
 }

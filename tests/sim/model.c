@@ -2,6 +2,8 @@
 /* model.c: what each statement does to the database, as the SQL says it (sql/, life/registry.c). */
 #include "sim.h"
 
+#define IDS_A_TIMELINE 100000 /* as defib.worker_id() */
+
 int64_t server_us(const struct sim *s)
 {
 	return s->now + s->clock_us + 1700000000 * SECOND;
@@ -17,32 +19,43 @@ struct incarnation who_of(int host, int pid)
 
 /* ---- the list of workers ---- */
 
+struct member *member_of(struct sim *s, int64_t id)
+{
+	for (int i = s->db.nworkers - 1; i >= 0; i--)
+		if (s->db.workers[i].id == id)
+			return &s->db.workers[i];
+	return NULL;
+}
+
+bool is_alive(struct sim *s, int64_t id)
+{
+	const struct member *m = member_of(s, id);
+	return m && m->alive;
+}
+
 static void do_register(struct sim *s, struct call *c)
 {
-	if (s->db.ids + 1 >= IDS) {
+	if (s->db.nworkers >= IDS) {
 		c->failed = true;
 		return;
 	}
-	c->worker = ++s->db.ids;
-	s->db.workers[c->worker] = (struct member){.alive = true,
-	                                           .host = c->host,
-	                                           .pid = c->pid,
-	                                           .stamp_us = server_us(s),
-	                                           .lease_ms = s->lease_ms};
+	c->worker = ++s->db.ids + IDS_A_TIMELINE * (s->timeline - 1);
+	s->db.workers[s->db.nworkers++] = (struct member){
+		.alive = true, .id = c->worker, .host = c->host, .pid = c->pid, .stamp_us = server_us(s)};
 	for (int i = 0; i < s->nprocesses; i++)
 		after(s, about(s, s->latency_us), EV_NEWCOMER, i);
 }
 
 static void do_renew(struct sim *s, struct call *c)
 {
-	struct member *m = &s->db.workers[c->worker];
-	c->refused = !m->alive || m->pid != c->pid;
+	struct member *m = member_of(s, c->worker);
+	c->refused = !m || !m->alive || m->pid != c->pid;
 	if (c->refused)
 		return;
 	m->stamp_us = server_us(s);
 	for (int i = 0; i < JOBS; i++)
 		c->owned += s->db.jobs[i].state == ROW_RUNNING && s->db.jobs[i].owner == c->worker;
-	struct process *p = process_of(s, c->worker);
+	struct process *p = process_of_pid(s, c->pid);
 	if (p) {
 		p->unable_us = 0;
 		p->unable_since = p->unable_since ? s->now : 0;
@@ -51,20 +64,21 @@ static void do_renew(struct sim *s, struct call *c)
 
 static void do_look(struct sim *s, struct call *c)
 {
-	int64_t alive[ROWS], n = 0, self = 0;
-	for (int64_t id = 1; id <= s->db.ids && n < ROWS; id++)
-		if (s->db.workers[id].alive) {
-			self = id == c->worker ? n : self;
-			alive[n++] = id;
+	const struct member *alive[IDS];
+	int n = 0, self = 0;
+	for (int i = 0; i < s->db.nworkers && n < ROWS; i++)
+		if (s->db.workers[i].alive) {
+			self = s->db.workers[i].id == c->worker ? n : self;
+			alive[n++] = &s->db.workers[i];
 		}
-	for (int64_t i = 0; i < n; i++) {
-		const struct member *m = &s->db.workers[alive[i]];
+	for (int i = 0; i < n; i++) {
+		const struct member *m = alive[i];
 		if (!c->action.whole && i >= PART_SIDE && i < n - PART_SIDE &&
 		    (i < self - PART_SIDE || i > self + PART_SIDE))
 			continue;
-		c->rows[c->n++] = (struct registered){.id = alive[i],
+		c->rows[c->n++] = (struct registered){.id = m->id,
 		                                      .who = who_of(m->host, m->pid),
-		                                      .lease_us = m->lease_ms * 1000,
+		                                      .lease_us = s->lease_ms * 1000,
 		                                      .stamp_us = m->stamp_us,
 		                                      .now_us = server_us(s),
 		                                      .serves = "queue"};
@@ -98,20 +112,22 @@ static void do_locks(struct sim *s, struct call *c)
 static void do_declare(struct sim *s, struct call *c)
 {
 	const struct death *d = &c->action.death;
-	struct member *m = &s->db.workers[c->action.worker];
-	c->yes = m->alive && (!d->stamp_us || d->stamp_us == m->stamp_us) &&
-	         (!d->unheard_ms || m->stamp_us < server_us(s) - d->unheard_ms * 1000);
+	struct member *m = member_of(s, c->action.worker);
+	struct clocks expected = {0, d->clock_us}, is = {0, server_us(s)};
+	c->yes = m && m->alive && (!d->stamp_us || d->stamp_us == m->stamp_us) &&
+	         (!d->unheard_ms || m->stamp_us < server_us(s) - d->unheard_ms * 1000) &&
+	         (!d->clock_us || !absence_jump_us(&expected, &is));
 	if (!c->yes)
 		return;
 	m->alive = false;
 	say(s, "process %d declares worker %lld dead: %s", c->process, (long long)c->action.worker,
 	    d->cause);
-	check_declared(s, c->action.worker, d);
+	check_declared(s, m, d);
 }
 
-static bool in_dead_hands(const struct sim *s, const struct row *r)
+static bool in_dead_hands(struct sim *s, const struct row *r)
 {
-	return r->state == ROW_RUNNING && !s->db.workers[r->owner].alive;
+	return r->state == ROW_RUNNING && !is_alive(s, r->owner);
 }
 
 static void do_left(struct sim *s, struct call *c)
@@ -170,6 +186,7 @@ bool job_settle(struct sim *s, const struct end *e)
 	row->last_epoch = e->epoch;
 	row->last_as = e->as;
 	bool over = e->as == SETTLE_DONE || (e->as == SETTLE_STOPPED && row->cancel);
+	s->marks[MARK_cancelled] |= e->as == SETTLE_STOPPED && row->cancel;
 	row->state = over ? ROW_FINAL : ROW_READY;
 	return true;
 }
@@ -186,17 +203,8 @@ static void do_claim(struct sim *s, struct call *c)
 		c->claims[c->nclaims++] = (struct end){.job = i, .epoch = row->epoch};
 		say(s, "worker %lld claims job %d, epoch %lld", (long long)c->claimer, i,
 		    (long long)row->epoch);
-		check_claimed(s, i, c->claimer, row->epoch);
+		check_claimed(s, i, c->claimer, c->pid, row->epoch);
 	}
-}
-
-static bool is_kept(const struct call *c, int job, const struct row *row)
-{
-	for (int i = 0; i < c->nspool; i++)
-		if (c->spool[i].job == job && c->spool[i].worker == row->owner &&
-		    c->spool[i].epoch == row->epoch)
-			return true;
-	return false;
 }
 
 static int name_jobs(const struct sim *s, const struct call *c, bool cancelled, struct end *out)
@@ -205,15 +213,17 @@ static int name_jobs(const struct sim *s, const struct call *c, bool cancelled, 
 	for (int i = 0; i < JOBS; i++) {
 		const struct row *row = &s->db.jobs[i];
 		if (row->state == ROW_RUNNING && row->owner == c->claimer && i % POOLS == c->pool &&
-		    (cancelled ? row->cancel : !is_kept(c, i, row)))
+		    (row->cancel || !cancelled))
 			out[n++] = (struct end){.job = i, .epoch = row->epoch};
 	}
 	return n;
 }
 
-static void settle_all(struct sim *s, struct end *ends, int n)
+static void settle_all(struct sim *s, struct end *ends, int n, bool aside)
 {
 	for (int i = 0; i < n; i++) {
+		if (ends[i].aside != aside)
+			continue;
 		ends[i].refused = s->refuses[ends[i].job];
 		if (ends[i].refused)
 			s->marks[MARK_refused] = true;
@@ -222,18 +232,13 @@ static void settle_all(struct sim *s, struct end *ends, int n)
 	}
 }
 
+/* What the spool has waits for nothing but the server: what that refuses is set aside. */
 static void do_part(struct sim *s, struct call *c)
 {
-	bool behind = false;
 	if (c->drain)
-		settle_all(s, c->spool, c->nspool);
-	for (int i = 0; c->drain && i < c->nspool; i++)
-		behind = behind || c->spool[i].refused;
-	if (!behind)
-		settle_all(s, c->ends, c->nends);
-	for (int i = 0; behind && i < c->nends; i++)
-		c->ends[i].refused = true;
-	c->gone = c->claimer && !s->db.workers[c->claimer].alive;
+		settle_all(s, c->spool, c->nspool, false);
+	settle_all(s, c->ends, c->nends, false);
+	c->gone = c->claimer && !is_alive(s, c->claimer);
 	if (!c->claimer || c->gone)
 		return;
 	do_claim(s, c);
@@ -272,7 +277,12 @@ void model_execute(struct sim *s, struct call *c)
 	c->done = true;
 	if (writes(c) && s->now < s->readonly_until) {
 		c->failed = c->readonly = true;
-		s->marks[MARK_readonly] = true;
+		s->marks[MARK_read_only] = true;
+		return;
+	}
+	if (c->kind != CALL_LIFE && s->now < s->rights_until) {
+		c->failed = c->denied = true;
+		s->marks[MARK_rights] = true;
 		return;
 	}
 	if (c->thread == THREAD_TURN) /* hold_lock() of worker/turns.c */
@@ -281,6 +291,8 @@ void model_execute(struct sim *s, struct call *c)
 		do_life(s, c);
 	} else if (c->kind == CALL_PART) {
 		do_part(s, c);
+	} else if (c->kind == CALL_ASIDE) {
+		settle_all(s, c->spool, c->nspool, true);
 	} else if (c->kind == CALL_RECOVER) {
 		do_recover(s, c);
 	}

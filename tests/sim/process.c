@@ -5,6 +5,9 @@
  */
 #include "sim.h"
 
+#include "store/store.h"
+
+#define ASIDE_US (5 * SECOND) /* sooner than worker/spooling.c, so that runs are short */
 #define SLEEP_MOST_US SECOND
 #define REOPEN_US (250 * MS)
 #define SOON_US 100 /* how long a thread needs to wake up */
@@ -31,10 +34,10 @@ void process_poke(struct sim *s, struct process *p, enum thread_name t)
 		wake_in(s, p, t, SOON_US);
 }
 
-struct process *process_of(struct sim *s, int64_t worker)
+struct process *process_of_pid(struct sim *s, int pid)
 {
 	for (int i = 0; i < s->nprocesses; i++)
-		if (s->processes[i].exists && worker && s->processes[i].life.worker == worker)
+		if (s->processes[i].exists && s->processes[i].pid == pid)
 			return &s->processes[i];
 	return NULL;
 }
@@ -46,18 +49,10 @@ static void life_tell_it(struct sim *s, struct process *p, const struct life_eve
 	bool held = silence_holds(&p->life.silence);
 	enum lease_contact before = life_contact(&p->life, boot_ms(s, p));
 	life_tell(&p->life, e, boot_ms(s, p));
-	if (!held && silence_holds(&p->life.silence))
-		s->marks[MARK_brake] = true;
+	s->marks[MARK_brake] |= !held && silence_holds(&p->life.silence);
+	s->marks[MARK_brake_over] |= held && !silence_holds(&p->life.silence);
 	if (before != life_contact(&p->life, boot_ms(s, p)))
 		process_poke(s, p, THREAD_TURN);
-}
-
-static bool pid_exists(const struct sim *s, int pid)
-{
-	for (int i = 0; i < s->nprocesses; i++)
-		if (s->processes[i].exists && s->processes[i].pid == pid)
-			return true;
-	return false;
 }
 
 static void watch_fellows(struct sim *s, struct process *p)
@@ -72,7 +67,7 @@ static void watch_fellows(struct sim *s, struct process *p)
 		p->watched_pid[i] = (int)who[i].pid;
 		for (int k = 0; k < nbefore; k++)
 			known = known || before[k] == p->watched[i];
-		if (!known && !pid_exists(s, p->watched_pid[i]))
+		if (!known && !process_of_pid(s, p->watched_pid[i]))
 			process_exit_seen(s, p, p->watched[i], false);
 	}
 }
@@ -103,6 +98,7 @@ static bool life_here(struct sim *s, struct process *p, const struct life_action
 		say(s, "process %d: worker %lld was declared dead", index_of(s, p), (long long)p->worker);
 		s->marks[MARK_declared] = true;
 		p->worker = 0;
+		p->returns = true;
 		process_poke(s, p, THREAD_TURN);
 		return true;
 	case LIFE_FELLOWS:
@@ -175,6 +171,7 @@ static void life_answered(struct sim *s, struct process *p, const struct call *c
 	if (registered) {
 		e.worker = p->worker = c->worker;
 		e.who = &p->who;
+		s->marks[MARK_returned] |= p->returns;
 		say(s, "process %d is worker %lld", index_of(s, p), (long long)c->worker);
 	}
 	if (c->failed || c->action.what == LIFE_RENEW || c->action.what == LIFE_LOCK)
@@ -217,6 +214,11 @@ static void tell_all(struct sim *s, struct process *p)
 		step(s, p, (struct engine_event){.kind = EVENT_WOKEN});
 	if (p->stop)
 		step(s, p, (struct engine_event){.kind = EVENT_STOP});
+	if (p->able > 0)
+		step(s, p, (struct engine_event){.kind = EVENT_LACKS});
+	for (; p->lacking > 0; p->lacking--)
+		step(s, p, (struct engine_event){.kind = EVENT_LACKS, .yes = true});
+	p->able = 0;
 	p->compare = p->woken = p->stop = false;
 	for (int i = 0; i < p->nended; i++) {
 		p->ended[i]->queued = NULL;
@@ -231,11 +233,12 @@ static void tell_all(struct sim *s, struct process *p)
 	step(s, p, (struct engine_event){.kind = EVENT_TICK});
 }
 
+/* What waits; what is set aside does not. */
 static int64_t kept_of(const struct process *p, int pool)
 {
 	int64_t n = 0;
 	for (int i = 0; i < p->nspool; i++)
-		n += p->spool[i].job % POOLS == pool;
+		n += p->spool[i].job % POOLS == pool && !p->spool[i].aside;
 	return n;
 }
 
@@ -245,26 +248,51 @@ static void tell_spooled(struct sim *s, struct process *p)
 		step(s, p, (struct engine_event){.kind = EVENT_WAITING, .pool = i, .count = kept_of(p, i)});
 }
 
-static void keep(struct sim *s, struct process *p, struct job *j)
+static void note_aside(struct sim *s, struct process *p, bool by_row)
 {
-	bool full = s->now < s->full_until[p->host];
+	s->marks[MARK_aside] = true;
+	p->aside_taken = p->aside_taken || !by_row;
+}
+
+static int job_of(const char *key)
+{
+	return (int)strtol(key, NULL, 10);
+}
+
+/* worker/spooling.c: what the server refuses is set aside, what it could not be asked waits. */
+static void keep(struct sim *s, struct process *p, struct job *j, const struct failure *why)
+{
+	bool full = s->now < s->full_until[p->host], aside = why && !store_away(why->code);
 	while (j) {
 		struct job *next = j->queued;
 		bool kept = !full && p->nspool < SPOOL_MOST;
+		s->marks[MARK_full] |= full;
 		if (kept) {
-			p->spool[p->nspool++] = (struct end){.job = (int)strtol(j->claim.key, NULL, 10),
+			p->spool[p->nspool++] = (struct end){.job = job_of(j->claim.key),
+			                                     .pid = p->pid,
 			                                     .worker = j->worker,
 			                                     .epoch = j->claim.epoch,
-			                                     .as = j->as};
+			                                     .as = j->as,
+			                                     .aside = aside};
 			s->marks[MARK_spooled] = true;
-			say(s, "process %d keeps the end of job %s, epoch %lld, as %s", index_of(s, p),
-			    j->claim.key, (long long)j->claim.epoch, settle_names[j->as]);
+			if (aside)
+				note_aside(s, p, store_blames_rows(why));
+			say(s, "process %d %s the end of job %s, epoch %lld, as %s", index_of(s, p),
+			    aside ? "sets aside" : "keeps", j->claim.key, (long long)j->claim.epoch,
+			    settle_names[j->as]);
 		}
 		j->queued = NULL;
 		step(s, p, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept});
 		j = next;
 	}
 	tell_spooled(s, p);
+}
+
+static void add_spool(const struct process *p, struct call *c)
+{
+	for (int i = 0; i < p->nspool; i++)
+		if (c->pool < 0 || p->spool[i].job % POOLS == c->pool)
+			c->spool[c->nspool++] = p->spool[i];
 }
 
 static void send_part(struct sim *s, struct process *p)
@@ -278,20 +306,38 @@ static void send_part(struct sim *s, struct process *p)
 	c->drain = part->drain;
 	c->cancels = part->cancels;
 	c->compares = part->compares;
-	for (int i = 0; i < p->nspool; i++)
-		if (p->spool[i].job % POOLS == part->pool)
-			c->spool[c->nspool++] = p->spool[i];
+	add_spool(p, c);
 	for (int i = 0; i < part->nends && i < SPOOL_MOST; i++)
-		c->ends[c->nends++] = (struct end){.job = (int)strtol(part->ends[i].key, NULL, 10),
+		c->ends[c->nends++] = (struct end){.job = job_of(part->ends[i].key),
+		                                   .pid = p->pid,
 		                                   .worker = part->worker,
 		                                   .epoch = part->ends[i].epoch,
 		                                   .as = part->ends[i].as};
 	call_send(s, c);
 }
 
+/* What was set aside is offered now and then, beside the turns. */
+static bool aside_due(const struct sim *s, const struct process *p)
+{
+	for (int i = 0; s->now >= p->aside_us && i < p->nspool; i++)
+		if (p->spool[i].aside)
+			return true;
+	return false;
+}
+
+static void offer_aside(struct sim *s, struct process *p)
+{
+	struct call *c = call_begin(s, p, THREAD_TURN, CALL_ASIDE);
+	c->pool = -1;
+	p->aside_us = s->now + ASIDE_US;
+	p->aside_taken = false;
+	add_spool(p, c);
+	call_send(s, c);
+}
+
 static void give_up(struct sim *s, const struct job *j)
 {
-	struct truth *t = truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, j->claim.epoch);
+	struct truth *t = truth_of(s, job_of(j->claim.key), j->worker, 0, j->claim.epoch);
 	s->marks[MARK_given_up] = true;
 	if (t)
 		t->given_up = true;
@@ -304,6 +350,7 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 		run_start(s, p, a->job);
 		break;
 	case ACTION_STOP:
+		s->marks[MARK_expired] |= a->job->lost && p->told_contact == CONTACT_EXPIRED;
 		run_stop(s, p, a->job);
 		break;
 	case ACTION_RETURN:
@@ -313,7 +360,7 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 		p->turn = a->turn;
 		break;
 	case ACTION_SPOOL:
-		keep(s, p, a->job);
+		keep(s, p, a->job, a->why);
 		break;
 	case ACTION_GIVEN_UP:
 		give_up(s, a->job);
@@ -329,9 +376,9 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 /* Stopped: it says so in the list, if it can, and is no more. */
 static void leave(struct sim *s, struct process *p)
 {
-	struct member *m = &s->db.workers[p->worker];
+	struct member *m = member_of(s, p->worker);
 	check_left(s, p);
-	if (p->worker && m->pid == p->pid && reachable(s, p) && s->now >= s->down_until &&
+	if (m && m->pid == p->pid && reachable(s, p) && s->now >= s->down_until &&
 	    s->now >= s->readonly_until) {
 		say(s, "worker %lld leaves", (long long)p->worker);
 		m->alive = false;
@@ -366,6 +413,10 @@ static void turn_go(struct sim *s, struct process *p)
 		wake_in(s, p, THREAD_TURN, SOON_US);
 		return;
 	}
+	if (aside_due(s, p)) {
+		offer_aside(s, p);
+		return;
+	}
 	if (!t->backend) {
 		wake_in(s, p, THREAD_TURN, REOPEN_US);
 		return;
@@ -383,22 +434,82 @@ static struct settlement *named(struct turn *t, const struct end *ends, int n)
 	return out;
 }
 
-/* What the spool may let go of. */
-static int64_t drained(struct sim *s, struct process *p, const struct call *c)
+static struct end *spooled(struct process *p, const struct end *e)
+{
+	for (int i = 0; i < p->nspool; i++) {
+		struct end *mine = &p->spool[i];
+		if (mine->job == e->job && mine->worker == e->worker && mine->pid == e->pid &&
+		    mine->epoch == e->epoch)
+			return mine;
+	}
+	return NULL;
+}
+
+/* What was answered leaves the spool; what the server refuses is set aside. */
+static void answered_from_spool(struct sim *s, struct process *p, const struct call *c)
 {
 	for (int i = 0; i < c->nspool; i++) {
-		if (c->spool[i].refused)
+		struct end *e = spooled(p, &c->spool[i]);
+		if (!e || c->spool[i].aside != (c->kind == CALL_ASIDE))
 			continue;
-		for (int k = 0; k < p->nspool; k++)
-			if (p->spool[k].job == c->spool[i].job && p->spool[k].worker == c->spool[i].worker &&
-			    p->spool[k].epoch == c->spool[i].epoch) {
-				memmove(p->spool + k, p->spool + k + 1,
-				        sizeof *p->spool * (size_t)(--p->nspool - k));
-				s->marks[MARK_drained] = true;
-				break;
-			}
+		if (c->spool[i].refused || c->denied) {
+			e->aside = true;
+			note_aside(s, p, !c->denied);
+			continue;
+		}
+		s->marks[e->aside ? MARK_aside_taken : MARK_drained] = true;
+		s->marks[MARK_inherited] |= e->pid != p->pid;
+		memmove(e, e + 1, sizeof *e * (size_t)(--p->nspool - (e - p->spool)));
 	}
-	return kept_of(p, c->pool);
+}
+
+static void part_failed(struct sim *s, struct process *p, const struct call *c,
+                        struct turn_part *part)
+{
+	part->err = c->denied     ? DEFIB_PERMISSION
+	            : c->readonly ? DEFIB_READ_ONLY
+	            : c->unknown  ? DEFIB_UNKNOWN_OUTCOME
+	                          : DEFIB_CONNECTION;
+	part->f.code = part->err;
+	part->away = store_away(part->err);
+	if (c->denied && c->drain)
+		answered_from_spool(s, p, c);
+}
+
+/* As turns_spool_forget() does. */
+static void forget_lost(struct sim *s, struct process *p, const struct call *c)
+{
+	int n = 0;
+	for (int i = 0; i < p->nspool; i++) {
+		const struct end *e = &p->spool[i];
+		bool has = !e->aside || e->worker != c->claimer || e->job % POOLS != c->pool;
+		for (int k = 0; k < c->nhas; k++)
+			has = has || (c->has[k].job == e->job && c->has[k].epoch == e->epoch);
+		s->marks[MARK_forgotten] |= !has;
+		if (has)
+			p->spool[n++] = *e;
+	}
+	p->nspool = n;
+}
+
+static bool is_kept(const struct process *p, const struct call *c, const struct end *has)
+{
+	for (int i = 0; i < p->nspool; i++)
+		if (p->spool[i].job == has->job && p->spool[i].worker == c->claimer &&
+		    p->spool[i].epoch == has->epoch)
+			return true;
+	return false;
+}
+
+static void take_has(struct sim *s, struct process *p, const struct call *c, struct turn_part *part)
+{
+	struct end left[JOBS];
+	if (part->timeline && !c->gone)
+		forget_lost(s, p, c);
+	for (int i = 0; i < c->nhas; i++)
+		if (!is_kept(p, c, &c->has[i]))
+			left[part->nhas++] = c->has[i];
+	part->has = named(p->turn, left, part->nhas);
 }
 
 static void take_part(struct sim *s, struct process *p, const struct call *c)
@@ -407,8 +518,7 @@ static void take_part(struct sim *s, struct process *p, const struct call *c)
 	struct turn *t = p->turn;
 	struct turn_part *part = &t->parts[c->part];
 	if (c->failed) {
-		part->err = part->f.code = c->unknown ? DEFIB_UNKNOWN_OUTCOME : DEFIB_CONNECTION;
-		part->away = true;
+		part_failed(s, p, c, part);
 		return;
 	}
 	part->why = ARENA_ARRAY(&t->arena, const struct failure *, part->nends + 1);
@@ -425,10 +535,12 @@ static void take_part(struct sim *s, struct process *p, const struct call *c)
 		                     .timeline = s->timeline};
 	part->cancelling = named(t, c->cancelling, c->ncancelling);
 	part->ncancelling = c->ncancelling;
-	part->has = named(t, c->has, c->nhas);
-	part->nhas = c->nhas;
 	if (c->drain)
-		part->spooled = drained(s, p, c);
+		answered_from_spool(s, p, c);
+	take_has(s, p, c, part);
+	part->spooled = kept_of(p, c->pool);
+	if (part->nends > 0 && p->aside_taken)
+		p->aside_us = 0;
 }
 
 static void part_answered(struct sim *s, struct process *p, const struct call *c)
@@ -490,6 +602,8 @@ void process_answered(struct sim *s, struct process *p, const struct call *c)
 		life_answered(s, p, c, opened);
 	else if (c->kind == CALL_PART)
 		part_answered(s, p, c);
+	else if (c->kind == CALL_ASIDE && !(c->failed && !c->denied))
+		answered_from_spool(s, p, c), turn_go(s, p);
 	else if (c->thread == THREAD_SWEEP)
 		sweep_go(s, p);
 	else
@@ -536,7 +650,8 @@ void process_begin(struct sim *s, int i)
 	p->who = who_of(p->host, p->pid);
 	memcpy(p->spool, old.spool, sizeof p->spool);
 	p->nspool = old.nspool;
-	struct life_rules rules = {.lease = lease_rules_of(s->lease_ms), .look_ms = 1000};
+	struct life_rules rules = {
+		.lease = lease_rules_of(s->lease_ms), .look_ms = 1000, .brake_ms = s->brake_ms};
 	life_init(&p->life, &rules);
 	struct engine_options o = {.pools = run_pools, .npools = POOLS, .grace_ms = 1000};
 	p->engine = engine_new(&o, boot_us(s, p));
@@ -546,6 +661,20 @@ void process_begin(struct sim *s, int i)
 	note_unable(s, p);
 	life_go(s, p);
 	wake_in(s, p, THREAD_TURN, SOON_US);
+}
+
+void mark_crash(struct sim *s, const struct process *p)
+{
+	const struct call *life = p->threads[THREAD_LIFE].call, *turn = p->threads[THREAD_TURN].call;
+	enum life_do does = life ? life->action.what : LIFE_WAIT;
+	s->marks[MARK_crash_registering] |= does == LIFE_REGISTER;
+	s->marks[MARK_crash_renewing] |= does == LIFE_RENEW;
+	s->marks[MARK_crash_declaring] |= does == LIFE_DECLARE;
+	s->marks[MARK_crash_claiming] |= turn && turn->room > 0;
+	s->marks[MARK_crash_settling] |= turn && turn->nends > 0;
+	s->marks[MARK_crash_draining] |= turn && turn->drain && turn->nspool > 0;
+	s->marks[MARK_crash_recovering] |= p->threads[THREAD_SWEEP].call != NULL;
+	s->marks[MARK_crash_running] |= p->nruns > 0;
 }
 
 static bool on_its_way(const struct sim *s, const struct call *c)

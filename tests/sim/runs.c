@@ -6,7 +6,8 @@
 static void end_job(struct sim *s, struct process *p, int i, enum settle_as as)
 {
 	struct job *j = p->runs[i].job;
-	struct truth *t = truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, j->claim.epoch);
+	struct truth *t =
+		truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, p->pid, j->claim.epoch);
 	say(s, "process %d: job %s, epoch %lld, ends as %s", (int)(p - s->processes), j->claim.key,
 	    (long long)j->claim.epoch, settle_names[as]);
 	j->as = as;
@@ -43,6 +44,13 @@ static void begin_runs(struct sim *s, struct process *p)
 		if (r->begun || running(p, r->job->pool) >= run_pools[r->job->pool].concurrency)
 			continue;
 		r->begun = true;
+		if (s->now < s->lacks_until[p->host]) { /* host_lacks() of worker/worker_jobs.c */
+			p->lacking++;
+			s->marks[MARK_lacking] = true;
+			end_job(s, p, i--, SETTLE_RELEASED);
+			continue;
+		}
+		p->able++;
 		after(s, about(s, s->run_us), EV_RUN, (int)(p - s->processes))->number = r->serial;
 	}
 }
@@ -50,7 +58,7 @@ static void begin_runs(struct sim *s, struct process *p)
 void run_start(struct sim *s, struct process *p, struct job *j)
 {
 	int job = (int)strtol(j->claim.key, NULL, 10);
-	struct truth *t = truth_of(s, job, j->worker, j->claim.epoch);
+	struct truth *t = truth_of(s, job, j->worker, p->pid, j->claim.epoch);
 	if (t && t->ended != -2)
 		broken(s, "I2: a claim was started twice");
 	if (t)

@@ -34,7 +34,7 @@
 #define HOSTS 3
 #define POOLS 2
 #define JOBS 20
-#define IDS 250 /* workers that are ever registered */
+#define IDS 160 /* workers that are ever registered */
 #define ROWS 48 /* … and not declared dead */
 #define SPOOL_MOST 96
 #define RUNS_MOST 64
@@ -54,16 +54,17 @@ struct row {
 };
 
 struct member {
-	bool alive;
+	int64_t id, stamp_us;
 	int host, pid;
-	int64_t stamp_us, lease_ms;
+	bool alive;
 };
 
 /* What is durable: a fail-over puts an older copy of it in place. */
 struct database {
 	struct row jobs[JOBS];
-	struct member workers[IDS];
-	int64_t ids;
+	struct member workers[IDS]; /* by id */
+	int nworkers;
+	int64_t ids; /* the sequence that ids are drawn from */
 };
 
 /* A server process. What it holds goes with it. */
@@ -78,12 +79,13 @@ struct backend {
 
 enum thread_name { THREAD_LIFE, THREAD_TURN, THREAD_SWEEP, THREADS };
 
-enum call_kind { CALL_LIFE, CALL_PART, CALL_RECOVER };
+enum call_kind { CALL_LIFE, CALL_PART, CALL_ASIDE, CALL_RECOVER };
 
 struct end {
-	int job;
+	int job, pid; /* of the process that ran it */
 	int64_t worker, epoch;
 	enum settle_as as;
+	bool aside;             /* in a spool: the database has refused it */
 	bool accepted, refused; /* answers: ours; or its table refuses it */
 };
 
@@ -94,6 +96,7 @@ struct call {
 	enum call_kind kind;
 	int64_t backend;
 	bool done, failed, readonly; /* executed; an error; because the server is read-only */
+	bool denied;                 /* … because a right was revoked */
 	bool lost;                   /* the session is of no use any more */
 	bool unknown;                /* it may have been executed */
 	/* of CALL_LIFE */
@@ -135,8 +138,8 @@ struct run {
 };
 
 struct process {
-	bool exists;
-	int host, pid; /* a pid is never used again */
+	bool exists, gone; /* gone: for good */
+	int host, pid;     /* a pid is never used again */
 	int64_t paused_until, restart_at;
 	struct engine *engine;
 	struct life life;
@@ -150,12 +153,15 @@ struct process {
 	int64_t told_worker, timeline;
 	enum lease_contact told_contact;
 	bool failed_over, compare, woken, stop;
+	int lacking, able; /* programs that could not be started, and could */
 	struct job *ended[RUNS_MOST];
 	int nended;
 	struct run runs[RUNS_MOST];
 	int nruns;
 	struct end spool[SPOOL_MOST]; /* on its disk: the next process of this name finds it */
 	int nspool;
+	int64_t aside_us; /* when those that are set aside are offered again */
+	bool aside_taken; /* … or as soon as another end is taken */
 	/* the thread of its life */
 	int64_t watched[2 * PART_SIDE];
 	int watched_pid[2 * PART_SIDE];
@@ -165,7 +171,7 @@ struct process {
 		bool seen;
 	} exits[64];
 	int nexits;
-	bool session_ended, newcomer;
+	bool session_ended, newcomer, returns;
 	/* what the sweeper is to do */
 	struct {
 		int64_t dead;
@@ -206,45 +212,95 @@ struct event {
 	struct call *call;
 };
 
-enum trouble {
-	TROUBLE_CRASH,
-	TROUBLE_PAUSE,
-	TROUBLE_PARTITION,
-	TROUBLE_TERMINATE,
-	TROUBLE_OUTAGE,
-	TROUBLE_READONLY,
-	TROUBLE_FAILOVER,
-	TROUBLE_CLOCK,
-	TROUBLE_SLOW,
-	TROUBLE_SPOOL_FULL,
-	TROUBLE_REFUSED,
-	TROUBLE_LACKS,
-	TROUBLE_CANCEL,
-	TROUBLE_STOP,
-	TROUBLES
+/* What can go wrong. Those of RATE_FAULTS strike single calls, the others come now and then. */
+#define FAULT_LIST(X)                                                                              \
+	X(error)      /* a statement fails before it is executed */                                    \
+	X(lost_reply) /* it is executed, and its reply is lost */                                      \
+	X(late)       /* it hangs, and is executed later or never */                                   \
+	X(crash)                                                                                       \
+	X(pause)     /* SIGSTOP */                                                                     \
+	X(partition) /* packets of a host vanish */                                                    \
+	X(terminate) /* a session is ended by the server */                                            \
+	X(outage)                                                                                      \
+	X(read_only)                                                                                   \
+	X(fail_over) /* it loses the last commits */                                                   \
+	X(clock)     /* of the server; it jumps */                                                     \
+	X(slow)                                                                                        \
+	X(spool_full)                                                                                  \
+	X(refused) /* a row of its own table cannot be recorded as ended */                            \
+	X(rights)  /* of recording and claiming are revoked */                                         \
+	X(lacks)   /* a host cannot start programs */                                                  \
+	X(cancel)  /* of a job */                                                                      \
+	X(stop)    /* a worker is asked to stop */                                                     \
+	X(stay)    /* when all is healed, some processes are gone for good */
+#define RATE_FAULTS 3
+
+enum fault {
+#define X(name) FAULT_##name,
+	FAULT_LIST(X)
+#undef X
+		FAULTS
+};
+extern const char *const fault_names[];
+
+/* What a run leaves out, so that a failing seed can be made smaller. */
+struct cuts {
+	uint32_t without; /* kinds of fault, by bit */
+	int64_t faults;   /* that come at most; -1: all */
 };
 
 /* Rare paths that a set of runs must have taken. X(name) */
 #define MARK_LIST(X)                                                                               \
-	X(silent)     /* a worker was declared dead for its silence */                                 \
-	X(exit)       /* … because its exit was seen */                                              \
-	X(lock)       /* … because its lock was gone */                                              \
-	X(recovered)  /* a job of a dead worker was recovered */                                       \
-	X(declared)   /* a living process was declared dead for good reason, and came back */          \
-	X(stale)      /* an end was refused because its epoch was old */                               \
-	X(again)      /* an end was told twice, and accepted twice */                                  \
-	X(late)       /* a statement was executed after its client had given it up */                  \
-	X(spooled)    /* an end went to the spool */                                                   \
-	X(drained)    /* … and from there to the database */                                         \
-	X(stray)      /* a job whose claim's reply was lost was handed back */                         \
-	X(failover)   /* the server failed over */                                                     \
-	X(lost_claim) /* … and had lost a claim */                                                   \
-	X(lingered)   /* a lock lingered while its worker had another session */                       \
-	X(brake)      /* most fell silent at once, and nobody was declared dead */                     \
-	X(readonly)   /* a statement met a read-only server */                                         \
-	X(refused)    /* a table refused an end */                                                     \
-	X(given_up)   /* an end could be neither recorded nor kept */                                  \
-	X(left)       /* a worker that was asked to stop has left */
+	X(silent)            /* a worker was declared dead for its silence */                          \
+	X(exit)              /* … because its exit was seen */                                       \
+	X(lock)              /* … because its lock was gone */                                       \
+	X(recovered)         /* a job of a dead worker was recovered */                                \
+	X(declared)          /* a living process was declared dead for good reason, … */             \
+	X(returned)          /* … and came back as another worker */                                 \
+	X(stale)             /* an end was refused because its epoch was old */                        \
+	X(again)             /* an end was told twice, and accepted twice */                           \
+	X(late)              /* a statement was executed after its client had given it up */           \
+	X(lost_claims)       /* the reply to a claim was lost */                                       \
+	X(lost_ends)         /* the reply to ends was lost */                                          \
+	X(lost_id)           /* the reply to a registration was lost */                                \
+	X(lost_death)        /* the reply to a declaration was lost */                                 \
+	X(spooled)           /* an end went to the spool */                                            \
+	X(drained)           /* … and from there to the database */                                  \
+	X(inherited)         /* … by the next process of that name */                                \
+	X(aside)             /* an end that the database refuses was set aside */                      \
+	X(aside_taken)       /* … and taken later, */                                                \
+	X(forgotten)         /* … or dropped, as its claim was lost in a fail-over */                \
+	X(full)              /* the spool's disk was full */                                           \
+	X(given_up)          /* an end could be neither recorded nor kept */                           \
+	X(stray)             /* a job whose claim's reply was lost was handed back */                  \
+	X(fail_over)         /* the server failed over, … */                                         \
+	X(lost_claim)        /* … and had lost a claim */                                            \
+	X(lost_end)          /* … and had lost an end */                                             \
+	X(lost_worker)       /* … and had lost a registration */                                     \
+	X(lost_job)          /* … and had lost a job, which was enqueued again */                    \
+	X(lingered)          /* a lock lingered while its worker had another session */                \
+	X(brake)             /* most fell silent at once: it engaged, … */                           \
+	X(brake_over)        /* … and let go */                                                      \
+	X(clock_forward)     /* the server's clock jumped by more than a lease while jobs ran, … */  \
+	X(clock_back)        /* … or back */                                                         \
+	X(long_pause)        /* a process with jobs was stopped for longer than its lease */           \
+	X(long_cut)          /* a host with jobs was cut off for longer than the lease */              \
+	X(read_only)         /* a statement met a read-only server */                                  \
+	X(rights)            /* a statement met a right that was revoked */                            \
+	X(refused)           /* a table refused an end */                                              \
+	X(lacking)           /* a host could not start a program */                                    \
+	X(cancelled)         /* a job that was cancelled has stopped */                                \
+	X(expired)           /* a job that must not overlap was stopped when its lease was over */     \
+	X(left)              /* a worker that was asked to stop has left */                            \
+	X(crash_registering) /* killed while it registered, */                                         \
+	X(crash_renewing)    /* … renewed, */                                                        \
+	X(crash_declaring)   /* … declared another dead, */                                          \
+	X(crash_claiming)    /* … claimed, */                                                        \
+	X(crash_settling)    /* … recorded ends, */                                                  \
+	X(crash_draining)    /* … drained its spool, */                                              \
+	X(crash_recovering)  /* … recovered the jobs of another, */                                  \
+	X(crash_running)     /* … ran jobs */                                                        \
+	X(few_left)          /* only some processes were left in the end */
 
 enum mark {
 #define X(name) MARK_##name,
@@ -256,19 +312,23 @@ extern const char *const mark_names[];
 
 struct sim {
 	uint64_t seed, random, hash;
+	uint64_t streams[FAULTS]; /* chance of each fault: what is left out moves no other */
+	struct cuts cuts;
+	bool safety;    /* it is never healed: nothing but what must hold at any time is asked */
+	int64_t faults; /* that came */
+	int64_t healed_us, bound_us; /* until all was final, once healed; and at most */
 	int64_t now, order, serial, pids;
 	struct event *heap;
 	int nheap, cap_heap;
 	int64_t events;
 	/* the server */
-	struct database db, copies[COPIES];
-	int64_t copied_at[COPIES];
-	int ncopies;
+	struct database db, copies[COPIES]; /* a ring: the newest is at `copy` */
+	int copy, ncopies;
 	struct backend *backends;
 	int64_t nbackends, cap_backends;
 	int64_t clock_us; /* how far the server's clock is ahead of the true time */
 	int64_t timeline;
-	int64_t down_until, readonly_until, slow_until;
+	int64_t down_until, readonly_until, slow_until, rights_until;
 	bool refuses[JOBS];
 	/* hosts */
 	int64_t cut_until[HOSTS], full_until[HOSTS], lacks_until[HOSTS], boot_us[HOSTS];
@@ -276,8 +336,9 @@ struct sim {
 	int nprocesses;
 	/* what this seed draws */
 	int64_t lease_ms, latency_us, run_us, linger_us, pause_us;
-	double error, lost_reply, late;
-	int64_t mean_us[TROUBLES]; /* between two of a kind; 0: none */
+	double rates[RATE_FAULTS];
+	int64_t brake_ms;        /* of the brake of each life */
+	int64_t mean_us[FAULTS]; /* between two of a kind; 0: none */
 	bool healed;
 	/* the bookkeeper outside: what the jobs themselves and the enqueuers know */
 	bool enqueued[JOBS];
@@ -291,7 +352,7 @@ struct sim {
 
 /* How a run ended, by (job, worker, epoch). */
 struct truth {
-	int job;
+	int job, pid;
 	int64_t worker, epoch, timeline;
 	int ended;     /* -1: not yet */
 	bool given_up; /* neither recorded nor kept, or recorded by a server whose timeline is gone */
@@ -299,19 +360,22 @@ struct truth {
 
 /* sim.c */
 uint64_t roll(struct sim *s, uint64_t n);
-bool odds(struct sim *s, double p);
+bool odds(struct sim *s, enum fault rate);  /* whether a call meets this fault */
 int64_t about(struct sim *s, int64_t mean); /* up to twice the mean, evenly */
 struct event *after(struct sim *s, int64_t us, enum event_kind kind, int process);
 void broken(struct sim *s, const char *what);
 void say(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int64_t boot_us(const struct sim *s, const struct process *p);
 int64_t boot_ms(const struct sim *s, const struct process *p);
-void sim_run(struct sim *s, uint64_t seed, bool verbose);
+void sim_run(struct sim *s, uint64_t seed, const struct cuts *cuts, bool verbose);
 void sim_release(struct sim *s);
 
 /* model.c */
 int64_t server_us(const struct sim *s);
 struct incarnation who_of(int host, int pid);
+/* Of a worker that was ever registered; NULL: there is none. */
+struct member *member_of(struct sim *s, int64_t id);
+bool is_alive(struct sim *s, int64_t id);
 void model_execute(struct sim *s, struct call *c);
 bool job_settle(struct sim *s, const struct end *e);
 
@@ -330,12 +394,13 @@ bool reachable(const struct sim *s, const struct process *p);
 /* process.c */
 void process_begin(struct sim *s, int i);
 void process_end(struct sim *s, int i); /* kill -9 */
+void mark_crash(struct sim *s, const struct process *p);
 void process_wake(struct sim *s, const struct event *ev);
 void process_answered(struct sim *s, struct process *p, const struct call *c);
 void process_notice(struct sim *s, struct process *p, int thread);
 void process_exit_seen(struct sim *s, struct process *p, int64_t id, bool seen);
 void process_poke(struct sim *s, struct process *p, enum thread_name t);
-struct process *process_of(struct sim *s, int64_t worker);
+struct process *process_of_pid(struct sim *s, int pid); /* NULL: it is no more */
 
 /* runs.c */
 extern const struct engine_pool run_pools[POOLS];
@@ -347,7 +412,7 @@ void process_run_over(struct sim *s, struct process *p, int64_t serial);
 
 /* trouble.c */
 void trouble_draw(struct sim *s);
-void trouble_happens(struct sim *s, enum trouble kind);
+void trouble_happens(struct sim *s, enum fault kind);
 void trouble_resume(struct sim *s, int i);
 void trouble_heal(struct sim *s);
 /* Since it renewed last, how long it could not by its own fault. */
@@ -356,11 +421,12 @@ int64_t unable_us(const struct sim *s, const struct process *p);
 
 /* checks.c */
 void check_event(struct sim *s);
-void check_declared(struct sim *s, int64_t id, const struct death *d);
+void check_declared(struct sim *s, const struct member *m, const struct death *d);
 void check_settled(struct sim *s, const struct end *e);
-void check_claimed(struct sim *s, int job, int64_t worker, int64_t epoch);
+void check_claimed(struct sim *s, int job, int64_t worker, int pid, int64_t epoch);
 void check_left(struct sim *s, const struct process *p);
 bool all_final(const struct sim *s);
-struct truth *truth_of(struct sim *s, int job, int64_t worker, int64_t epoch);
+/* The newest; pid 0: of any process. */
+struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch);
 
 #endif

@@ -4,34 +4,53 @@
  */
 #include "sim.h"
 
-static double share(struct sim *s, double most)
+static bool is_cut(const struct sim *s, enum fault kind)
 {
-	return roll(s, 2) ? most * (double)roll(s, 1000) / 1000 : 0;
+	return s->cuts.without >> kind & 1;
 }
 
-static void next_trouble(struct sim *s, enum trouble kind)
+static void next_trouble(struct sim *s, enum fault kind)
 {
 	if (s->mean_us[kind] && !s->healed)
 		after(s, about(s, s->mean_us[kind]), EV_TROUBLE, -1)->number = kind;
 }
 
+/* Chance is drawn also for what is left out: so the rest stays as it was. */
+static void draw_faults(struct sim *s)
+{
+	static const double most[RATE_FAULTS] = {
+		[FAULT_error] = 0.2, [FAULT_lost_reply] = 0.2, [FAULT_late] = 0.1};
+	for (int i = 0; i < RATE_FAULTS; i++) {
+		bool has = roll(s, 2);
+		double rate = most[i] * (double)roll(s, 1000) / 1000;
+		s->rates[i] = has && !is_cut(s, (enum fault)i) ? rate : 0;
+	}
+	for (int i = RATE_FAULTS; i < FAULTS; i++) {
+		bool has = roll(s, s->safety ? 2 : 3) == 0;
+		int64_t mean_us = SECOND / 2 << roll(s, 4);
+		s->mean_us[i] = has && !is_cut(s, (enum fault)i) ? mean_us : 0;
+	}
+}
+
 void trouble_draw(struct sim *s)
 {
-	static const int64_t leases[] = {1500, 3000, 5000};
+	static const int64_t leases[] = {1500, 3000, 5000}, brakes[] = {20000, 20000, -1, -1, 0};
 	s->nprocesses = 2 + (int)roll(s, PROCESSES - 1);
 	s->lease_ms = leases[roll(s, 3)];
+	s->brake_ms = brakes[roll(s, 5)];
 	s->latency_us = 200 + (int64_t)roll(s, 3000);
 	s->run_us = MS << roll(s, 12);
 	s->linger_us = MS << roll(s, 13);
 	s->pause_us = s->lease_ms * 200 << roll(s, 4);
-	s->error = share(s, 0.2);
-	s->lost_reply = share(s, 0.2);
-	s->late = share(s, 0.1);
 	for (int i = 0; i < HOSTS; i++)
 		s->boot_us[i] = (int64_t)roll(s, 1000) * SECOND;
-	for (int i = 0; i < TROUBLES; i++) {
-		s->mean_us[i] = roll(s, 3) == 0 ? SECOND / 2 << roll(s, 4) : 0;
-		next_trouble(s, (enum trouble)i);
+	draw_faults(s);
+	for (int i = RATE_FAULTS; i < FAULT_stay; i++) {
+		uint64_t others = s->random;
+		s->random = s->streams[i];
+		next_trouble(s, (enum fault)i);
+		s->streams[i] = s->random;
+		s->random = others;
 	}
 }
 
@@ -71,6 +90,7 @@ static void pause_process(struct sim *s, int i)
 	say(s, "process %d is stopped for %lld ms", i, (long long)(us / 1000));
 	if (p->paused_until < s->now + us)
 		p->paused_until = s->now + us;
+	s->marks[MARK_long_pause] |= p->nruns > 0 && us > s->lease_ms * 1000;
 	note_unable(s, p);
 	after(s, us, EV_RESUME, i);
 }
@@ -86,24 +106,33 @@ static void cut_off(struct sim *s, int host)
 		if (s->processes[i].exists && s->processes[i].host == host) {
 			note_unable(s, &s->processes[i]);
 			after(s, us, EV_RESUME, i);
+			s->marks[MARK_long_cut] |= s->processes[i].nruns > 0 && us > s->lease_ms * 1000;
 		}
+}
+
+static void mark_lost(struct sim *s, const struct database *copy)
+{
+	for (int i = 0; i < JOBS; i++) {
+		const struct row *now = &s->db.jobs[i], *old = &copy->jobs[i];
+		s->marks[MARK_lost_claim] |= now->epoch > old->epoch;
+		s->marks[MARK_lost_end] |= now->last_epoch > old->last_epoch;
+		s->marks[MARK_lost_job] |= now->state != ROW_NONE && old->state == ROW_NONE;
+	}
+	s->marks[MARK_lost_worker] |= s->db.nworkers > copy->nworkers;
 }
 
 static void fail_over(struct sim *s)
 {
 	int back = (int)roll(s, (uint64_t)s->ncopies);
+	const struct database *copy = &s->copies[(s->copy + COPIES - back) % COPIES];
 	int64_t ids = s->db.ids;
 	say(s, "fail-over, %d copies back", back);
-	s->marks[MARK_failover] = true;
-	for (int i = 0; i < JOBS; i++)
-		if (s->db.jobs[i].epoch > s->copies[back].jobs[i].epoch)
-			s->marks[MARK_lost_claim] = true;
-	s->db = s->copies[back];
-	/*
-	 * A sequence writes ahead by 32, so what was replayed is mostly ahead of what was given. That
-	 * an id is given twice, because just that record was lost, is not simulated.
-	 */
-	s->db.ids = ids;
+	s->marks[MARK_fail_over] = true;
+	mark_lost(s, copy);
+	s->db = *copy;
+	/* A sequence writes ahead by 32: it is mostly ahead of what was given; else ids come again. */
+	if (roll(s, 2))
+		s->db.ids = ids;
 	s->timeline++;
 	for (int i = 0; i < s->ntruths; i++)
 		s->truths[i].given_up = true;
@@ -116,10 +145,17 @@ static void fail_over(struct sim *s)
 			s->enqueued[i] = false;
 			after(s, 2 * SECOND, EV_ENQUEUE, -1)->number = i;
 		}
-	s->ncopies = 0;
-	s->copies[0] = s->db;
+	s->copies[s->copy] = s->db;
 	s->ncopies = 1;
 	backends_end(s);
+}
+
+static bool anybody_runs(const struct sim *s)
+{
+	for (int i = 0; i < s->nprocesses; i++)
+		if (s->processes[i].exists && s->processes[i].nruns > 0)
+			return true;
+	return false;
 }
 
 static void move_clock(struct sim *s)
@@ -127,6 +163,7 @@ static void move_clock(struct sim *s)
 	static const int64_t steps[] = {-7200, -60, -6, 6, 60, 86400};
 	int64_t step = steps[roll(s, 6)];
 	say(s, "the server's clock jumps by %lld s", (long long)step);
+	s->marks[step > 0 ? MARK_clock_forward : MARK_clock_back] |= anybody_runs(s);
 	s->clock_us += step * SECOND;
 }
 
@@ -140,67 +177,85 @@ static void terminate_one(struct sim *s)
 		backend_end(s, open[roll(s, (uint64_t)n)], true);
 }
 
-void trouble_happens(struct sim *s, enum trouble kind)
+static void crash(struct sim *s, int i)
+{
+	if (!s->processes[i].exists)
+		return;
+	say(s, "process %d is killed", i);
+	mark_crash(s, &s->processes[i]);
+	process_end(s, i);
+	after(s, about(s, SECOND), EV_RESTART, i);
+}
+
+static void happens(struct sim *s, enum fault kind)
 {
 	int i = (int)roll(s, (uint64_t)s->nprocesses), host = (int)roll(s, HOSTS);
 	int64_t us = about(s, s->lease_ms * 1000);
-	if (s->healed)
-		return;
 	next_trouble(s, kind);
-	switch (kind) {
-	case TROUBLE_CRASH:
-		if (s->processes[i].exists) {
-			say(s, "process %d is killed", i);
-			process_end(s, i);
-			after(s, about(s, SECOND), EV_RESTART, i);
-		}
-		break;
-	case TROUBLE_PAUSE:
+	if (kind == FAULT_crash) {
+		crash(s, i);
+	} else if (kind == FAULT_pause) {
 		pause_process(s, i);
-		break;
-	case TROUBLE_PARTITION:
+	} else if (kind == FAULT_partition) {
 		cut_off(s, host);
-		break;
-	case TROUBLE_TERMINATE:
+	} else if (kind == FAULT_terminate) {
 		terminate_one(s);
-		break;
-	case TROUBLE_OUTAGE:
+	} else if (kind == FAULT_outage) {
 		say(s, "the server is down for %lld ms", (long long)(us / 1000));
 		s->down_until = s->now + us;
 		backends_end(s);
-		break;
-	case TROUBLE_READONLY:
+	} else if (kind == FAULT_read_only) {
 		say(s, "the server is read-only for %lld ms", (long long)(us / 1000));
 		s->readonly_until = s->now + us;
-		break;
-	case TROUBLE_FAILOVER:
+	} else if (kind == FAULT_fail_over) {
 		fail_over(s);
-		break;
-	case TROUBLE_CLOCK:
+	} else if (kind == FAULT_clock) {
 		move_clock(s);
-		break;
-	case TROUBLE_SLOW:
+	} else if (kind == FAULT_slow) {
 		s->slow_until = s->now + us;
-		break;
-	case TROUBLE_SPOOL_FULL:
+	} else if (kind == FAULT_spool_full) {
 		s->full_until[host] = s->now + us;
-		break;
-	case TROUBLE_REFUSED:
+	} else if (kind == FAULT_refused) {
 		s->refuses[roll(s, JOBS)] ^= true;
-		break;
-	case TROUBLE_LACKS:
+	} else if (kind == FAULT_rights) {
+		say(s, "rights are revoked for %lld ms", (long long)(us / 1000));
+		s->rights_until = s->now + us;
+	} else if (kind == FAULT_lacks) {
 		s->lacks_until[host] = s->now + us;
-		break;
-	case TROUBLE_CANCEL:
+	} else if (kind == FAULT_cancel) {
 		s->db.jobs[roll(s, JOBS)].cancel |= roll(s, 4) == 0;
-		break;
-	case TROUBLE_STOP:
-		s->processes[i].stop = s->processes[i].exists;
-		if (s->processes[i].exists)
-			process_poke(s, &s->processes[i], THREAD_TURN);
-		break;
-	case TROUBLES:
-		break;
+	} else if (kind == FAULT_stop && s->processes[i].exists) {
+		s->processes[i].stop = true;
+		process_poke(s, &s->processes[i], THREAD_TURN);
+	}
+}
+
+void trouble_happens(struct sim *s, enum fault kind)
+{
+	uint64_t others = s->random;
+	if (s->healed || (s->cuts.faults >= 0 && s->faults >= s->cuts.faults))
+		return;
+	s->faults++;
+	s->random = s->streams[kind];
+	happens(s, kind);
+	s->streams[kind] = s->random;
+	s->random = others;
+}
+
+/* Some are gone for good, but for one: what they had is for those that are left. */
+static void leave_few(struct sim *s)
+{
+	int last = (int)roll(s, (uint64_t)s->nprocesses);
+	for (int i = 0; i < s->nprocesses; i++) {
+		struct process *p = &s->processes[i];
+		if (i == last || roll(s, 2))
+			continue;
+		if (p->exists) {
+			say(s, "process %d is killed for good", i);
+			process_end(s, i);
+		}
+		p->gone = true;
+		s->marks[MARK_few_left] = true;
 	}
 }
 
@@ -208,15 +263,17 @@ void trouble_heal(struct sim *s)
 {
 	say(s, "all is healed");
 	s->healed = true;
-	s->error = s->lost_reply = s->late = 0;
-	s->down_until = s->readonly_until = s->slow_until = 0;
+	memset(s->rates, 0, sizeof s->rates);
+	s->down_until = s->readonly_until = s->slow_until = s->rights_until = 0;
 	memset(s->refuses, 0, sizeof s->refuses);
 	for (int i = 0; i < HOSTS; i++)
 		s->cut_until[i] = s->full_until[i] = s->lacks_until[i] = 0;
+	if (s->mean_us[FAULT_stay])
+		leave_few(s);
 	for (int i = 0; i < s->nprocesses; i++) {
 		struct process *p = &s->processes[i];
 		note_unable(s, p);
-		if (!p->exists)
+		if (!p->exists && !p->gone)
 			after(s, SECOND, EV_RESTART, i);
 	}
 }
