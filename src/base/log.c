@@ -135,16 +135,14 @@ void log_write(enum log_level level, const char *msg, const struct log_field *fi
 {
 	if (!log_enabled(level))
 		return;
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 	writers[atomic_load(&log_format)](&line, level_names[level], msg, fields);
 	if (diverted) {
 		diverted(diverted_ctx, level_names[level], buf_text(&line));
-		buf_release(&line);
 		return;
 	}
 	buf_addch(&line, '\n');
 	/* A log that cannot be written must not stop the work it tells of. */
 	ssize_t written = write(STDERR_FILENO, buf_text(&line), line.len);
 	(void)written;
-	buf_release(&line);
 }

@@ -65,7 +65,7 @@ static bool scalar_text(struct cfg_reader *r, const struct cfg_node *node, const
 	*out = node->text;
 	if (!node->at.file || !strstr(node->text, "${"))
 		return true;
-	struct buf text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
+	AUTO_BUF text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
 	bool ok = env_expand(node->text, r->getenv, &text, &origin, &why);
 	if (ok) {
 		*out = arena_strdup(r->arena, buf_text(&text));
@@ -73,9 +73,6 @@ static bool scalar_text(struct cfg_reader *r, const struct cfg_node *node, const
 	} else {
 		cfg_problem(r, node->at, "%s: %s", report_path(r), buf_text(&why));
 	}
-	buf_release(&text);
-	buf_release(&origin);
-	buf_release(&why);
 	return ok;
 }
 
@@ -178,7 +175,7 @@ static bool read_bool(struct cfg_reader *r, const struct opt_row *row, const str
 static bool read_int(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
                      void *field, struct buf *shown)
 {
-	struct buf expected = BUF_INIT;
+	AUTO_BUF expected = BUF_INIT;
 	const char *text;
 	int64_t value = 0;
 	bool any = row->min == 0 && row->max == 0;
@@ -192,7 +189,6 @@ static bool read_int(struct cfg_reader *r, const struct opt_row *row, const stru
 		report_expected(r, node, text, buf_text(&expected));
 		ok = false;
 	}
-	buf_release(&expected);
 	if (!ok)
 		return false;
 	*(int64_t *)field = value;
@@ -256,7 +252,7 @@ static bool read_list(struct cfg_reader *r, const struct opt_row *row, const str
 static bool read_choice(struct cfg_reader *r, const struct opt_row *row,
                         const struct cfg_node *node, void *field, struct buf *shown)
 {
-	struct buf expected = BUF_INIT;
+	AUTO_BUF expected = BUF_INIT;
 	const char *text = "";
 	buf_add(&expected, "one of ");
 	for (int i = 0; row->choices[i]; i++)
@@ -273,7 +269,6 @@ static bool read_choice(struct cfg_reader *r, const struct opt_row *row,
 		report_expected(r, node, text, buf_text(&expected));
 		ok = false;
 	}
-	buf_release(&expected);
 	if (!ok)
 		return false;
 	*(int *)field = found;
@@ -295,10 +290,9 @@ static const value_reader value_readers[] = {
 static void read_value(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
                        void *field)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	if (value_readers[row->type](r, row, node, field, &shown))
 		cfg_show(r, NULL, node->at, buf_text(&shown));
-	buf_release(&shown);
 }
 
 /* Defaults are written by us: one that does not convert is a mistake in the table. */
@@ -309,12 +303,11 @@ static void read_standard(struct cfg_reader *r, const struct opt_row *row, void 
 	struct failure f;
 	if (row->type == OPT_TEXT_LIST && cfg_parse(row->standard, NULL, r->arena, &node, &f))
 		assert(!"the default of a list must be YAML");
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	bool ok = value_readers[row->type](r, row, node, field, &shown);
 	assert(ok);
 	if (ok)
 		report_standard(r, buf_text(&shown));
-	buf_release(&shown);
 }
 
 /* A reader that showed nothing itself is shown as it was written. */

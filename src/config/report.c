@@ -134,7 +134,7 @@ void report_expanded(struct cfg_reader *r, struct cfg_mark at, const char *origi
  */
 static void add_quoted(const struct cfg_reader *r, const char *value, struct buf *out)
 {
-	struct buf masked = BUF_INIT;
+	AUTO_BUF masked = BUF_INIT;
 	add_masked(r->secrecy > URL ? r->secrecy : URL, value, &masked);
 	const char *text = buf_text(&masked);
 	size_t n = 0;
@@ -145,7 +145,6 @@ static void add_quoted(const struct cfg_reader *r, const char *value, struct buf
 	buf_addch(out, '"');
 	buf_addn(out, text, n);
 	buf_add(out, text[n] ? "…\"" : "\"");
-	buf_release(&masked);
 }
 
 static void add_got(const struct cfg_reader *r, const struct cfg_node *node, const char *text,
@@ -165,11 +164,10 @@ static void add_got(const struct cfg_reader *r, const struct cfg_node *node, con
 void report_expected(struct cfg_reader *r, const struct cfg_node *node, const char *text,
                      const char *expected)
 {
-	struct buf got = BUF_INIT;
+	AUTO_BUF got = BUF_INIT;
 	add_got(r, node, text, &got);
 	cfg_problem(r, node ? node->at : (struct cfg_mark){0}, "%s expects %s, got %s", report_path(r),
 	            expected, buf_text(&got));
-	buf_release(&got);
 }
 
 void report_missing(struct cfg_reader *r, const char *key, struct cfg_mark at)
@@ -194,7 +192,7 @@ void report_unknown(struct cfg_reader *r, const struct opt_row *rows, const char
 	int n;
 	const char **names = row_names(r, rows, &n);
 	const char *near = text_nearest(key, names);
-	struct buf hint = BUF_INIT;
+	AUTO_BUF hint = BUF_INIT;
 	if (near)
 		buf_addf(&hint, "did you mean \"%s\"?", near);
 	else if (n > KNOWN_MAX)
@@ -203,7 +201,6 @@ void report_unknown(struct cfg_reader *r, const struct opt_row *rows, const char
 		buf_addf(&hint, "%s%s", i ? ", " : "known keys: ", names[i]);
 	cfg_problem(r, at, "unknown key \"%.*s\" in %s; %s", QUOTE_MAX, key, report_path(r),
 	            buf_text(&hint));
-	buf_release(&hint);
 }
 
 static void add_shown(struct cfg_reader *r, const char *value, const char *origin)
@@ -217,14 +214,13 @@ static void add_shown(struct cfg_reader *r, const char *value, const char *origi
 		r->cap_shown = cap;
 	}
 	assert(r->nshown < r->cap_shown);
-	struct buf masked = BUF_INIT;
+	AUTO_BUF masked = BUF_INIT;
 	add_masked(r->secrecy, value, &masked);
 	r->shown[r->nshown++] = (struct cfg_shown){
 		arena_strdup(&r->shown_arena, buf_text(&r->path)),
 		arena_strdup(&r->shown_arena, buf_text(&masked)),
 		arena_strdup(&r->shown_arena, origin),
 	};
-	buf_release(&masked);
 }
 
 void report_standard(struct cfg_reader *r, const char *value)
@@ -240,11 +236,10 @@ void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const 
 		cfg_enter(r, name);
 		report_secrecy(r, name);
 	}
-	struct buf origin = BUF_INIT;
+	AUTO_BUF origin = BUF_INIT;
 	cfg_mark_text(at, &origin);
 	buf_add(&origin, origin_of(r, at));
 	add_shown(r, value, buf_text(&origin));
-	buf_release(&origin);
 	r->secrecy = before;
 	cfg_leave(r, mark);
 }
@@ -252,13 +247,10 @@ void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const 
 /* Only what its reader expanded: SQL stays as it is. */
 static void write_scalar(struct cfg_reader *r, const struct cfg_node *node)
 {
-	struct buf text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
+	AUTO_BUF text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
 	bool expanded =
 		*origin_of(r, node->at) && env_expand(node->text, r->getenv, &text, &origin, &why);
 	cfg_show(r, NULL, node->at, expanded ? buf_text(&text) : node->text);
-	buf_release(&text);
-	buf_release(&origin);
-	buf_release(&why);
 }
 
 void report_written(struct cfg_reader *r, const struct cfg_node *node)
@@ -334,7 +326,7 @@ static void add_default(struct buf *out, const struct opt_row *row)
 static void add_rows(struct buf *out, const struct opt_row *rows, const char *prefix)
 {
 	for (const struct opt_row *row = rows; row->name; row++) {
-		struct buf name = BUF_INIT;
+		AUTO_BUF name = BUF_INIT;
 		buf_addf(&name, "%s%s", prefix, row->name);
 		buf_addf(out, "| `%s` | ", buf_text(&name));
 		add_type(out, row);
@@ -346,7 +338,6 @@ static void add_rows(struct buf *out, const struct opt_row *rows, const char *pr
 		buf_addch(&name, '.');
 		if (row->rows)
 			add_rows(out, row->rows, buf_text(&name));
-		buf_release(&name);
 	}
 }
 

@@ -216,7 +216,7 @@ static bool parse_variable(const char *at, struct variable *v, struct buf *why)
 static bool add_variable(const struct variable *v, env_fn env, struct buf *out, struct buf *origin,
                          struct buf *why)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	buf_addn(&name, v->name, (size_t)v->name_len);
 	const char *value = env(buf_text(&name));
 	bool use_standard = v->standard && (!value || !*value);
@@ -230,7 +230,6 @@ static bool add_variable(const struct variable *v, env_fn env, struct buf *out, 
 		buf_addf(why, "the environment variable %s is not set; set it, or write ${%s:-default}",
 		         buf_text(&name), buf_text(&name));
 	}
-	buf_release(&name);
 	return use_standard || value;
 }
 

@@ -445,11 +445,10 @@ defib_err cfg_parse(const char *text, const char *file, struct arena *a, struct 
 
 defib_err cfg_load(const char *path, struct arena *a, struct cfg_node **out, struct failure *f)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	defib_err err = source_load(path, &text, f);
 	if (!err)
 		err = cfg_parse(buf_text(&text), path, a, out, f);
-	buf_release(&text);
 	return err;
 }
 

@@ -450,12 +450,11 @@ void guard_report(const struct guard *g, struct guard_report *out)
 /* "12:05:00Z" of an ISO time: people know the day. */
 static void add_time(struct buf *out, int64_t us)
 {
-	struct buf iso = BUF_INIT;
+	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
 	assert(iso.len >= 19);
 	buf_addn(out, buf_text(&iso) + 11, 8);
 	buf_addch(out, 'Z');
-	buf_release(&iso);
 }
 
 static void say_doubt(const struct guard *g, int64_t n, struct buf *out)

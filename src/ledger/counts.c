@@ -30,7 +30,7 @@ defib_err ledger_kept(struct store *s, const char *watch, int64_t *holds, int64_
 {
 	static const char sql[] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
 							  "(SELECT count(*) FROM defib.retry WHERE watch = $1)";
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_param param = P_TEXT(watch);
 	struct store_rows rows;
 	defib_err err = ask(s, sql, &param, 1, &a, &rows, f);
@@ -38,7 +38,6 @@ defib_err ledger_kept(struct store *s, const char *watch, int64_t *holds, int64_
 		*holds = row_int(&rows, 0, 0, 0);
 		*retries = row_int(&rows, 0, 1, 0);
 	}
-	arena_release(&a);
 	return err;
 }
 
@@ -74,11 +73,10 @@ defib_err ledger_events_between(struct store *s, int64_t after, int64_t to, stru
 {
 	struct store_param params[] = {P_INT(after), P_INT(to)};
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	*n = 0;
 	since_sql(&sql);
 	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	*n = rows.nrows;
@@ -122,7 +120,7 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 	defib_err err = ledger_top(s, &high, f);
 	/* Ids rise with time: halve what lies between one that is old enough and one that is not. */
 	while (!err && low < high) {
-		struct arena a = ARENA_INIT;
+		AUTO_ARENA a = ARENA_INIT;
 		int64_t middle = low + (high - low) / 2;
 		struct store_param params[] = {P_INT(middle), P_INT(ago_us)};
 		struct store_rows rows;
@@ -131,7 +129,6 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 			low = row_int(&rows, 0, 0, 0);
 		else
 			high = middle;
-		arena_release(&a);
 	}
 	*id = low;
 	return err;
@@ -141,11 +138,10 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 static defib_err any(struct store *s, const char *sql, const struct store_param *params, int n,
                      bool *is, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = ask(s, sql, params, n, &a, &rows, f);
 	*is = !err && rows.nrows > 0;
-	arena_release(&a);
 	return err;
 }
 
@@ -210,9 +206,9 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
                          struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(watch), P_INT(7 * DAY_US), P_INT(DAY_US)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	*out = (struct mistakes){0};
 	count_sql(&sql);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, &a, &rows, f);
@@ -222,8 +218,6 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
 		out->day.recoveries = row_int(&rows, 0, 2, 0);
 		out->day.mistakes = row_int(&rows, 0, 3, 0);
 	}
-	buf_release(&sql);
-	arena_release(&a);
 	return err;
 }
 
@@ -232,7 +226,7 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 {
 	struct store_param params[] = {P_TEXT(watch), P_INT(within_us), P_INT(limit)};
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	*n = 0;
 	buf_addf(&sql,
 	         "SELECT r.job, r.event, {iso r.at}, {member r.evidence|owner} FROM (SELECT * FROM "
@@ -244,7 +238,6 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 	event_counts_sql(&sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
 	buf_add(&sql, ")) ORDER BY r.id DESC LIMIT $3");
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	*n = rows.nrows;
@@ -311,16 +304,13 @@ static defib_err ask_period(struct store *s, const char *sql, const char *watch,
                             const struct period *p, const struct store_param *more, int nmore,
                             struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	struct buf from = BUF_INIT, to = BUF_INIT;
+	AUTO_BUF from = BUF_INIT, to = BUF_INIT;
 	time_iso(p->from_us, &from);
 	time_iso(p->to_us, &to);
 	struct store_param params[5] = {P_TEXT(watch), P_TEXT(buf_text(&from)), P_TEXT(buf_text(&to))};
 	for (int i = 0; i < nmore; i++)
 		params[3 + i] = more[i];
-	defib_err err = dialect_exec(s, sql, params, 3 + nmore, a, rows, f);
-	buf_release(&from);
-	buf_release(&to);
-	return err;
+	return dialect_exec(s, sql, params, 3 + nmore, a, rows, f);
 }
 
 /* ---- events by day ---- */
@@ -341,15 +331,13 @@ defib_err digest_events(struct store *s, const char *watch, const struct period 
                         struct digest_event **out, int *n, struct failure *f)
 {
 	struct period both = {2 * p->from_us - p->to_us, p->to_us};
-	struct buf sql = BUF_INIT, from = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, from = BUF_INIT;
 	struct store_rows rows;
 	*n = 0;
 	events_sql(&sql);
 	time_iso(p->from_us, &from);
 	struct store_param border = P_TEXT(buf_text(&from));
 	defib_err err = ask_period(s, buf_text(&sql), watch, &both, &border, 1, a, &rows, f);
-	buf_release(&sql);
-	buf_release(&from);
 	if (err)
 		return err;
 	*n = rows.nrows;
@@ -407,11 +395,10 @@ static void tops_sql(struct buf *sql)
 defib_err digest_tops(struct store *s, const char *watch, const struct period *p, int64_t limit,
                       struct arena *a, struct digest_list *out, struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	tops_sql(&sql);
 	defib_err err = ask_period(s, buf_text(&sql), watch, p, &P_INT(limit), 1, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	for (int by = 0; by < DIGEST_LISTS; by++)
@@ -443,13 +430,12 @@ defib_err digest_trend(struct store *s, const char *watch, const struct period *
                        struct arena *a, struct digest_bucket **out, struct failure *f)
 {
 	int64_t part_s = (p->to_us - p->from_us) / US_PER_S / buckets;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	assert(part_s > 0 && part_s * buckets * US_PER_S == p->to_us - p->from_us);
 	*out = ARENA_ARRAY(a, struct digest_bucket, buckets);
 	trend_sql(&sql);
 	defib_err err = ask_period(s, buf_text(&sql), watch, p, &P_INT(part_s), 1, a, &rows, f);
-	buf_release(&sql);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int64_t at = row_int(&rows, i, 0, -1);
 		if (at >= 0 && at < buckets)
@@ -477,10 +463,9 @@ static void add_elapsed(const char *until, struct buf *out)
 
 void sql_seconds_lost(const char *until, struct buf *out)
 {
-	struct buf point = BUF_INIT;
+	AUTO_BUF point = BUF_INIT;
 	buf_addf(&point, "{stamp_point %s}", until);
 	add_elapsed(buf_text(&point), out);
-	buf_release(&point);
 }
 
 void sql_seconds_to_detection(struct buf *out)
@@ -501,8 +486,8 @@ static void times_sql(struct buf *sql)
 defib_err digest_times(struct store *s, const char *watch, const struct period *p,
                        struct digest_times *out, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
-	struct buf sql = BUF_INIT;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	*out = (struct digest_times){0};
 	times_sql(&sql);
@@ -510,8 +495,6 @@ defib_err digest_times(struct store *s, const char *watch, const struct period *
 	if (!err)
 		*out = (struct digest_times){row_int(&rows, 0, 0, 0), row_int(&rows, 0, 1, 0),
 		                             row_int(&rows, 0, 2, 0)};
-	buf_release(&sql);
-	arena_release(&a);
 	return err;
 }
 
@@ -521,8 +504,8 @@ defib_err digest_times(struct store *s, const char *watch, const struct period *
 defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
                           int64_t *mistakes, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
-	struct buf sql = BUF_INIT;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	*mistakes = 0;
 	buf_add(&sql,
@@ -539,7 +522,5 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	defib_err err = ask_period(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
 	if (!err)
 		*mistakes = row_int(&rows, 0, 0, 0);
-	buf_release(&sql);
-	arena_release(&a);
 	return err;
 }

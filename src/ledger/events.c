@@ -39,12 +39,11 @@ const struct event_name *event_named(const char *name)
 
 bool event_known(const char *name, const char **near)
 {
-	struct buf upper = BUF_INIT;
+	AUTO_BUF upper = BUF_INIT;
 	bool known = event_named(name) != NULL;
 	for (const char *c = name; *c; c++)
 		buf_addch(&upper, *c == '-' ? '_' : (char)toupper((unsigned char)*c));
 	*near = known ? name : text_nearest(buf_text(&upper), texts);
-	buf_release(&upper);
 	return known;
 }
 

@@ -79,7 +79,7 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 {
 	struct store_rows rows;
 	struct store_param within = P_INT(within_us);
-	struct buf head = BUF_INIT;
+	AUTO_BUF head = BUF_INIT;
 	buf_add(&head, "SELECT u.job, (SELECT count(*) ");
 	ledger_counted(&head, "u.watch", "u.job", relation_nparams(r) + 1);
 	buf_add(&head, "), ");
@@ -88,7 +88,6 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 	add_newest(&head, MARK_LETS_GO);
 	buf_add(&head, " FROM (");
 	defib_err err = run_over(s, r, buf_text(&head), ") AS u", &within, 1, a, &rows, f);
-	buf_release(&head);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(x, row_text(&rows, i, 0));
 		if (at < 0)
@@ -154,7 +153,7 @@ static defib_err read_known(struct store *s, struct relation *r, int64_t within_
 {
 	struct store_param within = P_INT(within_us);
 	struct store_rows rows;
-	struct buf head = BUF_INIT;
+	AUTO_BUF head = BUF_INIT;
 	buf_add(&head, "SELECT k.* FROM (SELECT u.job, ");
 	add_summary(&head, relation_nparams(r) + 1);
 	buf_add(&head,
@@ -163,7 +162,6 @@ static defib_err read_known(struct store *s, struct relation *r, int64_t within_
 	defib_err err = run_over(s, r, buf_text(&head),
 	                         ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL",
 	                         &within, 1, a, &rows, f);
-	buf_release(&head);
 	if (err)
 		return err;
 	*out = (struct known_jobs){ARENA_ARRAY(a, const char *, rows.nrows),
@@ -213,12 +211,11 @@ defib_err ledger_recoveries(struct store *s, const char *watch, const char *job,
 {
 	struct store_param params[] = {P_TEXT(watch), P_TEXT(job), P_INT(within_us)};
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT " LEDGER_ROW_COLUMNS " ");
 	ledger_counted(&sql, "$1", "$2", 3);
 	buf_add(&sql, " ORDER BY l.id");
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, a, &rows, f);
-	buf_release(&sql);
 	if (!err)
 		*out = rows_decode(&rows, a, n);
 	return err;

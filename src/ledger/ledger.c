@@ -72,12 +72,11 @@ static defib_err begin_seals(struct store *s, struct failure *f)
 
 defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	enum presence presence = MISSING;
 	bool sealed = false;
 	*out = (struct ledger){0};
 	defib_err err = look_for(s, create, &a, &presence, &sealed, f);
-	arena_release(&a);
 	if (err)
 		return err;
 	if (presence == PRESENT) {
@@ -337,7 +336,7 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
                             struct arena *a, struct held_job **out, int *n, struct failure *f)
 {
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_param params[3];
 	int nparams = 0;
 	assert(limit > 0);
@@ -354,7 +353,6 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 	params[nparams++] = P_INT(limit);
 	buf_addf(&sql, " ORDER BY at, watch, job LIMIT $%d", nparams);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, nparams, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	*n = rows.nrows;

@@ -71,22 +71,19 @@ defib_err override_say(struct store *s, const struct override *word, int64_t for
 	const struct store_param params[] = {P_TEXT(word->watch),  P_TEXT(word->name),
 	                                     P_TEXT(word->value),  P_TEXT(word->actor),
 	                                     P_TEXT(word->reason), P_INT(for_us)};
-	struct arena a = ARENA_INIT;
-	defib_err err = dialect_write(s, sql, params, 6, &a, NULL, f);
-	arena_release(&a);
-	return err;
+	AUTO_ARENA a = ARENA_INIT;
+	return dialect_write(s, sql, params, 6, &a, NULL, f);
 }
 
 defib_err override_take_back(struct store *s, const char *watch, const char *name, bool *was,
                              struct failure *f)
 {
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(name)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = dialect_write(s, "DELETE FROM defib.setting WHERE watch = $1 AND name = $2",
 	                              params, 2, &a, &rows, f);
 	*was = !err && rows.affected > 0;
-	arena_release(&a);
 	return err;
 }
 
@@ -98,11 +95,9 @@ defib_err status_write(struct store *s, const char *watch, const char *holder, c
 		"CONFLICT (watch) DO UPDATE SET at = excluded.at, holder = excluded.holder, info = "
 		"excluded.info";
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(holder), P_TEXT(info)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	/* After every pass. */
-	defib_err err = dialect_write_alone(s, sql, params, 3, &a, NULL, f);
-	arena_release(&a);
-	return err;
+	return dialect_write_alone(s, sql, params, 3, &a, NULL, f);
 }
 
 defib_err status_read(struct store *s, struct arena *a, struct status_row **out, int *n,

@@ -189,7 +189,7 @@ defib_err prune_part(struct store *s, const struct prune_plan *plan,
                      const struct ledger_context *ctx, int64_t limit, int64_t *removed, bool *over,
                      struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	int64_t n = 0;
 	assert(limit > 0);
 	defib_err err = store_begin(s, TX_WRITE, f);
@@ -201,6 +201,5 @@ defib_err prune_part(struct store *s, const struct prune_plan *plan,
 	if (!err)
 		*removed += n;
 	*over = n == 0;
-	arena_release(&a);
 	return err;
 }

@@ -416,7 +416,7 @@ void retention_turn(struct retention_tick *t, struct session *session, const str
 defib_err retention_look(struct store *s, const struct retention *p, int64_t old[RETENTION_COUNT],
                          struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < RETENTION_COUNT && !err; i++) {
 		struct store_param params[] = {P_INT(age_of(p, &rules[i])), P_INT(RETENTION_SEEN_MAX)};
@@ -435,7 +435,6 @@ defib_err retention_look(struct store *s, const struct retention *p, int64_t old
 		                               old_rows(&rules[i], "", &a));
 		err = dialect_int(s, sql, params, 2, &old[i], f);
 	}
-	arena_release(&a);
 	return err;
 }
 
@@ -443,7 +442,7 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 {
 	static const char sql[] =
 		"SELECT rule, {us {now} - at}, removed, rows, {us {now} - oldest} FROM defib.kept";
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	bool there = false;
 	*out = (struct retention_state){0};
@@ -461,6 +460,5 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 				out->kept[k] = (struct retention_kept){
 					row_int(&rows, i, 2, 0), row_int(&rows, i, 3, -1), row_int(&rows, i, 4, -1)};
 	}
-	arena_release(&a);
 	return err;
 }

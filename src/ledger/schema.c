@@ -21,13 +21,11 @@ const char *schema_script(enum schema_part part, enum store_engine engine)
 
 defib_err schema_run(struct store *s, const char *script, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
-	struct buf statement = BUF_INIT;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF statement = BUF_INIT;
 	defib_err err = DEFIB_OK;
 	while (!err && sql_next_statement(&script, s->engine, &statement))
 		err = store_exec(s, buf_text(&statement), NULL, 0, &a, NULL, f);
-	buf_release(&statement);
-	arena_release(&a);
 	return err;
 }
 
@@ -61,14 +59,13 @@ defib_err schema_look(struct store *s, const char *table, bool write, enum schem
                       struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(table), P_INT(write)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_exec(s, store_dialect(s)->ask.own_table, params, 2, &a, &rows, f);
 	if (!err)
 		*out = rows.nrows == 0         ? SCHEMA_MISSING
 		       : row_bool(&rows, 0, 0) ? SCHEMA_THERE
 		                               : SCHEMA_CLOSED;
-	arena_release(&a);
 	return err;
 }
 
@@ -83,14 +80,13 @@ defib_err schema_has(struct store *s, const char *table, bool *there, struct fai
 /* Asked before it is tried: who may not create would fill the server's log with his tries. */
 defib_err schema_may_install(struct store *s, bool *may, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	*may = true;
 	if (!store_dialect(s)->ask.may_create)
 		return DEFIB_OK;
 	defib_err err = store_exec(s, store_dialect(s)->ask.may_create, NULL, 0, &a, &rows, f);
 	*may = !err && row_bool(&rows, 0, 0);
-	arena_release(&a);
 	return err;
 }
 
@@ -249,7 +245,7 @@ static const char lacking_sql[] =
 defib_err rights_lacking(struct store *s, enum rights_group group, struct arena *a,
                          const char **grants, struct failure *f)
 {
-	struct buf needs = BUF_INIT;
+	AUTO_BUF needs = BUF_INIT;
 	struct store_rows rows;
 	*grants = "";
 	if (!store_dialect(s)->has_grants)
@@ -262,7 +258,6 @@ defib_err rights_lacking(struct store *s, enum rights_group group, struct arena 
 	buf_add(&needs, "]");
 	struct store_param param = P_TEXT(buf_text(&needs));
 	defib_err err = store_exec(s, lacking_sql, &param, 1, a, &rows, f);
-	buf_release(&needs);
 	if (!err && row_text(&rows, 0, 0))
 		*grants = row_text(&rows, 0, 0);
 	return err;

@@ -44,14 +44,13 @@ static defib_err read_texts(struct store *s, int64_t form, int64_t after, int64_
 static void make_seal(const char *before, const char *role, const struct store_rows *rows, int from,
                       int to, char seal[SHA256_HEX])
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_addf(&text, "%s\n%s", before, role);
 	for (int i = from; i < to; i++) {
 		buf_add(&text, "\n");
 		buf_add(&text, row_text(rows, i, 1));
 	}
 	sha256_hex(buf_text(&text), text.len, seal);
-	buf_release(&text);
 }
 
 /* ---- adding, where no trigger does it ---- */
@@ -180,7 +179,7 @@ static void check_seal(struct check *c, const struct seal_row *r, const struct s
 static defib_err check_some(struct check *c, const struct seal_row *seals, int n, int *done,
                             struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	int64_t entries = 0;
 	int take_n = 0, row = 0;
@@ -196,7 +195,6 @@ static defib_err check_some(struct check *c, const struct seal_row *seals, int n
 		check_seal(c, &seals[i], &rows, from, row);
 	}
 	*done += take_n;
-	arena_release(&a);
 	return err;
 }
 

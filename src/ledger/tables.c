@@ -28,7 +28,7 @@ defib_err run_over(struct store *s, struct relation *r, const char *head, const 
                    struct store_rows *rows, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX + 4];
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	int n = relation_nparams(r);
 	assert(nmore <= 4);
 	buf_add(&sql, head);
@@ -37,9 +37,7 @@ defib_err run_over(struct store *s, struct relation *r, const char *head, const 
 	relation_params(r, params);
 	for (int i = 0; i < nmore; i++)
 		params[n++] = more[i];
-	defib_err err = dialect_exec(s, buf_text(&sql), params, n, a, rows, f);
-	buf_release(&sql);
-	return err;
+	return dialect_exec(s, buf_text(&sql), params, n, a, rows, f);
 }
 
 defib_err drop_jobs(struct store *s, const char *table, const char *watch, const char *const *jobs,

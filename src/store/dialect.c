@@ -113,13 +113,12 @@ void dialect_add(const struct dialect *d, struct buf *out, const char *text)
 
 void dialect_addf(const struct dialect *d, struct buf *out, const char *format, ...)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	va_list args;
 	va_start(args, format);
 	buf_vaddf(&text, format, args);
 	va_end(args);
 	dialect_add(d, out, buf_text(&text));
-	buf_release(&text);
 }
 
 const char *dialect_text(const struct dialect *d, const char *piece)
@@ -150,11 +149,9 @@ static defib_err run(runner *how, struct store *s, const char *text,
                      const struct store_param *params, int nparams, struct arena *a,
                      struct store_rows *rows, struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	dialect_add(store_dialect(s), &sql, text);
-	defib_err err = how(s, buf_text(&sql), params, nparams, a, rows, f);
-	buf_release(&sql);
-	return err;
+	return how(s, buf_text(&sql), params, nparams, a, rows, f);
 }
 
 defib_err dialect_exec(struct store *s, const char *text, const struct store_param *params,
@@ -180,22 +177,20 @@ defib_err dialect_write_alone(struct store *s, const char *text, const struct st
 defib_err dialect_int(struct store *s, const char *text, const struct store_param *params,
                       int nparams, int64_t *out, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, text, params, nparams, &a, &rows, f);
 	*out = !err && rows.nrows > 0 ? row_int(&rows, 0, 0, 0) : 0;
-	arena_release(&a);
 	return err;
 }
 
 static defib_err whether(struct store *s, const char *sql, const struct store_param *params,
                          bool *yes, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_exec(s, sql, params, 2, &a, &rows, f);
 	*yes = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
-	arena_release(&a);
 	return err;
 }
 

@@ -60,14 +60,12 @@ static void catalog_name(struct buf *out, const char *table)
 
 static void undo_column(struct buf *out, const char *column)
 {
-	struct buf path = BUF_INIT, place = BUF_INIT;
+	AUTO_BUF path = BUF_INIT, place = BUF_INIT;
 	buf_addf(&path, "$.\"%s\"", column);
 	sql_literal(&place, buf_text(&path));
 	buf_addf(out, "CASE WHEN json_type(defib_s.defib_undo, %s) IS NULL THEN t.", buf_text(&place));
 	sql_ident(out, column);
 	buf_addf(out, " ELSE json_extract(defib_s.defib_undo, %s) END", buf_text(&place));
-	buf_release(&path);
-	buf_release(&place);
 }
 
 /* ---- tables of older versions ---- */
@@ -88,7 +86,7 @@ static const struct {
 
 static defib_err add_later_columns(struct store *s, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = DEFIB_OK;
 	for (size_t i = 0; i < sizeof later_columns / sizeof *later_columns && !err; i++) {
 		struct store_param params[] = {P_TEXT(later_columns[i].table),
@@ -99,7 +97,6 @@ static defib_err add_later_columns(struct store *s, struct failure *f)
 		if (!err && rows.nrows == 0)
 			err = store_exec(s, later_columns[i].add, NULL, 0, &a, NULL, f);
 	}
-	arena_release(&a);
 	return err;
 }
 
@@ -150,7 +147,7 @@ static defib_err exchange_text(struct store *s, const struct store_param params[
 
 static defib_err exchange_later_texts(struct store *s, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = DEFIB_OK;
 	for (size_t i = 0; i < sizeof later_texts / sizeof *later_texts && !err; i++) {
 		struct store_param params[] = {P_TEXT(later_texts[i].name), P_TEXT(later_texts[i].was),
@@ -161,7 +158,6 @@ static defib_err exchange_later_texts(struct store *s, struct failure *f)
 		if (!err && rows.nrows)
 			err = exchange_text(s, params, &a, f);
 	}
-	arena_release(&a);
 	return err;
 }
 

@@ -216,7 +216,7 @@ static defib_err run_prepared(struct pg *p, const struct pg_call *call, const st
 static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, struct failure *f)
 {
 	struct pg_call call = {.deadline_ms = deadline_ms};
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 
 	/* The level is said because a role or database may have another default. */
 	buf_add(&sql, "BEGIN ISOLATION LEVEL READ COMMITTED");
@@ -233,9 +233,7 @@ static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, st
 		buf_addf(&sql, "SET LOCAL statement_timeout = %lld;", (long long)p->base.within_ms);
 	}
 	p->mode = mode;
-	defib_err err = pg_simple(p, &call, buf_text(&sql), f);
-	buf_release(&sql);
-	return err;
+	return pg_simple(p, &call, buf_text(&sql), f);
 }
 
 static defib_err commit(struct pg *p, const struct pg_call *call, struct failure *f)

@@ -184,7 +184,7 @@ static defib_err connect_any(struct pg *p, const char *url, const PQconninfoOpti
 	int from_names = list_length(option(options, "host"));
 	int from_addrs = list_length(option(options, "hostaddr"));
 	int hosts = from_names > from_addrs ? from_names : from_addrs;
-	struct buf said = BUF_INIT;
+	AUTO_BUF said = BUF_INIT;
 	defib_err err = DEFIB_OK;
 
 	hosts = hosts > HOSTS_MAX ? HOSTS_MAX : hosts;
@@ -200,17 +200,15 @@ static defib_err connect_any(struct pg *p, const char *url, const PQconninfoOpti
 	if (err) {
 		snprintf(f->what, sizeof(f->what), "%s", buf_text(&said));
 	}
-	buf_release(&said);
 	return err;
 }
 
 static defib_err parse_failure(const char *name, const char *message, struct failure *f)
 {
-	struct buf why = BUF_INIT;
+	AUTO_BUF why = BUF_INIT;
 
 	pg_unquoted(&why, message ? message : "out of memory");
 	fail(f, DEFIB_CONFIG, "%s: not a valid PostgreSQL URL: %s", name, buf_text(&why));
-	buf_release(&why);
 	return DEFIB_CONFIG;
 }
 
@@ -278,10 +276,9 @@ defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct f
 	/* What is SET on a pooled session would stay behind for others: there it goes into each
 	 * transaction. */
 	if (!p->base.pooled) {
-		struct buf sql = BUF_INIT;
+		AUTO_BUF sql = BUF_INIT;
 		pg_settings(p, "SET", &sql);
 		err = pg_simple(p, &call, buf_text(&sql), f);
-		buf_release(&sql);
 	}
 	return err;
 }
@@ -324,7 +321,7 @@ struct lent {
 static defib_err answer(const struct lent *l, const PGresult *res, struct failure *f)
 {
 	ExecStatusType status = PQresultStatus(res);
-	struct buf why = BUF_INIT;
+	AUTO_BUF why = BUF_INIT;
 
 	if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
 		return DEFIB_OK;
@@ -334,7 +331,6 @@ static defib_err answer(const struct lent *l, const PGresult *res, struct failur
 	}
 	pg_one_line(&why, PQerrorMessage(l->conn));
 	fail(f, DEFIB_CONNECTION, "the connection was lost: %s", buf_text(&why));
-	buf_release(&why);
 	return DEFIB_CONNECTION;
 }
 

@@ -128,7 +128,7 @@ defib_err pg_result_failure(const PGresult *res, struct failure *f)
 	const char *primary = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 	const char *hint = PQresultErrorField(res, PG_DIAG_MESSAGE_HINT);
 	defib_err code = result_class(res, state);
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 
 	if (is_sequence_behind(res, state))
 		return sequence_failure(res, f);
@@ -142,7 +142,6 @@ defib_err pg_result_failure(const PGresult *res, struct failure *f)
 	if (state) {
 		set_state(f, state);
 	}
-	buf_release(&line);
 	return code;
 }
 
@@ -204,7 +203,7 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
                              struct failure *f)
 {
 	struct buf clean = BUF_INIT, what = BUF_INIT, next = BUF_INIT;
-	struct buf one = BUF_INIT;
+	AUTO_BUF one = BUF_INIT;
 	char state[6] = "";
 	char *rest = NULL;
 
@@ -231,7 +230,6 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
 	free(text);
 	buf_release(&what);
 	buf_release(&next);
-	buf_release(&one);
 	return code;
 }
 
@@ -241,13 +239,12 @@ void pg_unquoted(struct buf *out, const char *message)
 
 	/* From the first quote to the last: a password may hold quotes itself. */
 	if ((quote = strchr(message, '"')) && strrchr(message, '"') > quote) {
-		struct buf cut = BUF_INIT;
+		AUTO_BUF cut = BUF_INIT;
 
 		buf_addn(&cut, message, (size_t)(quote - message));
 		buf_add(&cut, "…");
 		buf_add(&cut, strrchr(message, '"') + 1);
 		pg_one_line(out, buf_text(&cut));
-		buf_release(&cut);
 	} else {
 		pg_one_line(out, message);
 	}

@@ -141,7 +141,7 @@ static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult
 {
 	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_CONNECTION;
 	struct failure said = {0};
-	struct buf why = BUF_INIT;
+	AUTO_BUF why = BUF_INIT;
 
 	if (res && is_error(res)) {
 		pg_result_failure(res, &said);
@@ -152,7 +152,6 @@ static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult
 	fail(f, code, "%s: the connection was lost: %s%s", p->base.name, buf_text(&why),
 	     call->effect ? "; the outcome is unknown" : "");
 	snprintf(f->sqlstate, sizeof(f->sqlstate), "%s", said.sqlstate);
-	buf_release(&why);
 	pg_drop(p);
 	return code;
 }
@@ -189,13 +188,11 @@ defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult
 	assert(p->conn);
 	*out = NULL;
 	if (!sent && PQstatus(p->conn) == CONNECTION_OK) {
-		struct buf why = BUF_INIT;
+		AUTO_BUF why = BUF_INIT;
 
 		/* libpq itself refused, for instance more than 65535 parameters. */
 		pg_one_line(&why, PQerrorMessage(p->conn));
-		err = fail(f, DEFIB_BAD_SQL, "%s: %s", p->base.name, buf_text(&why));
-		buf_release(&why);
-		return err;
+		return fail(f, DEFIB_BAD_SQL, "%s: %s", p->base.name, buf_text(&why));
 	}
 	enum wire wire = sent ? collect(p->conn, call->deadline_ms, &res) : WIRE_BROKEN;
 	if (wire == WIRE_LATE) {

@@ -33,11 +33,10 @@ bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
 			return true;
 		}
 	}
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	url_redact(url ? url : "", &shown);
 	fail(f, DEFIB_CONFIG, "\"%s\" is not a database URL", buf_text(&shown));
 	fail_next(f, "write postgres://…, postgresql://… or sqlite:PATH");
-	buf_release(&shown);
 	return false;
 }
 
@@ -79,23 +78,17 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 	};
 	struct failure scratch = {0};
 	struct store_options full = *opt;
-	struct buf shown = BUF_INIT, url = BUF_INIT, notes = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT, url = BUF_INIT, notes = BUF_INIT;
 	enum store_engine engine;
 
 	*out = NULL;
 	f = f ? f : &scratch;
 	/* Settings have read theirs; a program that uses the library gives its own. */
-	if (opt->url && !store_url_read(opt->url, &url, &notes, f)) {
-		buf_release(&url);
-		buf_release(&notes);
+	if (opt->url && !store_url_read(opt->url, &url, &notes, f))
 		return DEFIB_CONFIG;
-	}
-	buf_release(&notes);
 	full.url = opt->url ? buf_text(&url) : NULL;
-	if (!store_engine_of(full.url, &engine, f)) {
-		buf_release(&url);
+	if (!store_engine_of(full.url, &engine, f))
 		return DEFIB_CONFIG;
-	}
 	url_redact(opt->url, &shown);
 	full.name = opt->name ? opt->name : buf_text(&shown);
 	full.connect_ms = or_default(opt->connect_ms, CONNECT_MS);
@@ -104,8 +97,6 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 	full.call_ms = or_default(opt->call_ms, full.statement_ms + CALL_MARGIN_MS);
 	defib_err err = openers[engine](&full, out, f);
 	assert((err == DEFIB_OK) == (*out != NULL));
-	buf_release(&shown);
-	buf_release(&url);
 	return err;
 }
 

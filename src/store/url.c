@@ -139,7 +139,7 @@ static bool is_slip(const char *name, size_t nname, struct failure *f)
 static bool take_query(const char *query, struct buf *out, struct buf *notes, struct failure *f)
 {
 	bool good = true;
-	struct buf left = BUF_INIT;
+	AUTO_BUF left = BUF_INIT;
 	bool has_options = strstr(query, "options=") != NULL;
 	int n = 0;
 	while (*query && good) {
@@ -147,7 +147,7 @@ static bool take_query(const char *query, struct buf *out, struct buf *notes, st
 		const char *equals = memchr(query, '=', len);
 		size_t nname = equals ? (size_t)(equals - query) : len;
 		const char *value = equals ? equals + 1 : query + len;
-		struct buf one = BUF_INIT;
+		AUTO_BUF one = BUF_INIT;
 		if (take_param(query, nname, value, (size_t)(query + len - value), has_options, &one)) {
 			buf_addf(out, "%c%s", n++ ? '&' : '?', buf_text(&one));
 		} else if (nname && is_slip(query, nname, f)) {
@@ -155,13 +155,11 @@ static bool take_query(const char *query, struct buf *out, struct buf *notes, st
 		} else if (nname) {
 			buf_addf(&left, "%s%.*s", left.len ? ", " : "", (int)(nname < 40 ? nname : 40), query);
 		}
-		buf_release(&one);
 		query += len + (query[len] == '&');
 	}
 	if (left.len) {
 		note(notes, "ignoring URL parameters that have no meaning here: %s", buf_text(&left));
 	}
-	buf_release(&left);
 	return good;
 }
 
@@ -183,13 +181,12 @@ static bool postgres_url(const char *rest, const char *driver, struct buf *out, 
 static void sqlite_file(const char *path, struct buf *out, struct buf *notes)
 {
 	size_t n = strcspn(path, "?");
-	struct buf file = BUF_INIT;
+	AUTO_BUF file = BUF_INIT;
 	buf_addn(&file, path, n);
 	if (path[n]) {
 		note(notes, "ignoring everything after the ? in the URL");
 	}
 	buf_addf(out, "sqlite:%s", buf_text(&file));
-	buf_release(&file);
 }
 
 static bool sqlite_url(const char *rest, const char *driver, struct buf *out, struct buf *notes,
@@ -209,7 +206,7 @@ static bool sqlite_url(const char *rest, const char *driver, struct buf *out, st
 		sqlite_file(rest + 1, out, notes);
 		return true;
 	}
-	struct buf absolute = BUF_INIT;
+	AUTO_BUF absolute = BUF_INIT;
 	buf_addn(&absolute, rest, strcspn(rest, "?"));
 	bool away = access(buf_text(&absolute) + 1, F_OK) != 0;
 	bool root = away && access(buf_text(&absolute), F_OK) == 0;
@@ -219,7 +216,6 @@ static bool sqlite_url(const char *rest, const char *driver, struct buf *out, st
 	            "sqlite:%s"
 	          : "sqlite:/// names the relative path %s; an absolute path is written sqlite:%s",
 	     buf_text(&absolute) + !root, buf_text(&absolute));
-	buf_release(&absolute);
 	return true;
 }
 

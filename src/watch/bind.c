@@ -53,12 +53,11 @@ static void select_all(const struct watch *w, const struct expression *e, int n,
 static defib_err blame(struct failure *f, const struct watch *w, const char *option,
                        struct cfg_mark at)
 {
-	struct buf place = BUF_INIT;
+	AUTO_BUF place = BUF_INIT;
 	if (f->code == DEFIB_BAD_SQL)
 		f->code = DEFIB_CONFIG;
 	cfg_mark_text(at, &place);
 	fail_prefix(f, "watch %s, %s (%s)", w->name, option, buf_text(&place));
-	buf_release(&place);
 	return f->code;
 }
 
@@ -79,12 +78,11 @@ static void hint_nearest(struct store *s, struct arena *a, const char *sql, cons
 static defib_err bind_table(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
 	const struct watch *w = b->watch;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT * FROM ");
 	sql_table(&sql, w->table);
 	buf_add(&sql, " AS t");
 	defib_err err = store_describe(s, buf_text(&sql), a, &b->columns, &b->ncolumns, f);
-	buf_release(&sql);
 	if (err == DEFIB_BAD_SQL) {
 		fail(f, DEFIB_CONFIG, "watch %s: there is no table \"%s\" in database %s", w->name,
 		     w->table, s->name);
@@ -147,14 +145,13 @@ static const struct sql_text *time_expression(const struct watch *w, int time)
 static defib_err sample(struct store *s, struct arena *a, const struct binding *b, int of,
                         const char **value, struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	const char *expr = time_expression(b->watch, of)->text;
 	buf_addf(&sql, "SELECT (%s) FROM ", expr);
 	sql_table(&sql, b->watch->table);
 	buf_addf(&sql, " AS t WHERE (%s) IS NOT NULL LIMIT 1", expr);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-	buf_release(&sql);
 	*value = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
 	return err;
 }
@@ -229,7 +226,7 @@ bool column_time(const struct binding *b, const char *column, enum time_type *ti
 static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
 	const struct watch *w = b->watch;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	if (!w->time_zone)
 		return DEFIB_OK;
 	if (!store_dialect(s)->has_time_zones) {
@@ -244,7 +241,6 @@ static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, 
 	buf_addf(&sql, "SELECT statement_timestamp() AT TIME ZONE %s", b->zone);
 	struct store_rows rows;
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-	buf_release(&sql);
 	if (err && f->code != DEFIB_CONNECTION && f->code != DEFIB_UNKNOWN_OUTCOME) {
 		fail(f, DEFIB_CONFIG, "watch %s: the database has no time zone \"%s\"", w->name,
 		     w->time_zone);
@@ -260,7 +256,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	const struct watch *w = b->watch;
 	struct expression all[14 + WATCH_RULES_MAX];
 	struct store_column *cols;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	int n = collect(w, all), ncols = 0;
 
 	select_all(w, all, n, &sql);
@@ -274,7 +270,6 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 			err = blame(f, w, all[i].option, all[i].sql->at);
 		}
 	}
-	buf_release(&sql);
 	if (err)
 		return err;
 	/* The times come first in `all`, in the order of their numbers. */
@@ -293,7 +288,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
  */
 static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
-	struct buf table = BUF_INIT;
+	AUTO_BUF table = BUF_INIT;
 	struct store_rows rows;
 	struct relation keys;
 	if (!store_dialect(s)->ask.ways)
@@ -311,7 +306,6 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	b->triggers = !err && row_bool(&rows, 0, 0);
 	b->key_indexed = !err && row_bool(&rows, 0, 1);
 	relation_release(&keys);
-	buf_release(&table);
 	return err;
 }
 
@@ -322,15 +316,13 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 static defib_err bind_owner_alive(struct store *s, struct arena *a, struct binding *b,
                                   struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	sql_owner_alive(b->watch, &sql);
 	b->owner_alive = sql.len ? arena_strdup(a, buf_text(&sql)) : NULL;
 	buf_clear(&sql);
 	defib_err err = b->watch->work.given ? leases_there(s, &b->leases, f) : DEFIB_OK;
-	if (err || !b->leases) {
-		buf_release(&sql);
+	if (err || !b->leases)
 		return err;
-	}
 	sql_lease_alive(b, &sql);
 	b->owner_alive = arena_strdup(a, buf_text(&sql));
 	buf_clear(&sql);
@@ -342,7 +334,7 @@ static defib_err bind_owner_alive(struct store *s, struct arena *a, struct bindi
 /* When a row's worker was last known to live: by its lease, else as the watch says. */
 static void bind_lost(struct arena *a, struct binding *b)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	if (b->leases) {
 		buf_add(&sql, "coalesce(");
 		sql_lease_lost(b, &sql);
@@ -354,7 +346,6 @@ static void bind_lost(struct arena *a, struct binding *b)
 	if (b->leases)
 		buf_add(&sql, b->watch->lost_at.text ? ")" : ", NULL)");
 	b->lost_us = sql.len ? arena_strdup(a, buf_text(&sql)) : NULL;
-	buf_release(&sql);
 }
 
 defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, struct binding *out,

@@ -55,7 +55,7 @@ static void check_beat(struct check *c)
 	if (!w->beat_us || !w->alive_at.text || !w->stuck_after.given)
 		return;
 	int64_t least = threshold_least(&w->stuck_after);
-	struct buf beat = BUF_INIT, limit = BUF_INIT;
+	AUTO_BUF beat = BUF_INIT, limit = BUF_INIT;
 	duration_text(w->beat_us, &beat);
 	duration_text(least, &limit);
 	if (least < 2 * w->beat_us)
@@ -67,8 +67,6 @@ static void check_beat(struct check *c)
 		cfg_warning(c->r, w->at,
 		            "watch %s: stuck_after %s is just twice the beat of %s; leave more room",
 		            w->name, buf_text(&limit), buf_text(&beat));
-	buf_release(&beat);
-	buf_release(&limit);
 }
 
 /*
@@ -81,7 +79,7 @@ static void check_own_beat(struct check *c)
 	if (!w->work.beat.n || !w->beat_us || !w->alive_at.text || !w->stuck_after.given)
 		return;
 	int64_t least = threshold_least(&w->stuck_after);
-	struct buf beat = BUF_INIT, limit = BUF_INIT;
+	AUTO_BUF beat = BUF_INIT, limit = BUF_INIT;
 	duration_text(w->beat_us, &beat);
 	duration_text(least, &limit);
 	if (least >= 2 * w->beat_us && least < 3 * w->beat_us)
@@ -90,8 +88,6 @@ static void check_own_beat(struct check *c)
 			"watch %s: work.beat every %s is over a third of stuck_after %s: two late beats would "
 			"take defib's own workers for dead; beat more often or raise stuck_after",
 			w->name, buf_text(&beat), buf_text(&limit));
-	buf_release(&beat);
-	buf_release(&limit);
 }
 
 static void check_guard(struct check *c)
@@ -162,7 +158,7 @@ enum sql_kind { KIND_EXPRESSION, KIND_SET, KIND_STATEMENT };
 /* What would break the statement that we write around a piece of SQL; NULL: nothing. */
 static const char *breaks_out(const char *sql, enum store_engine engine)
 {
-	struct buf inside = BUF_INIT;
+	AUTO_BUF inside = BUF_INIT;
 	struct sql_lexer lx;
 	struct sql_token t, last = {SQL_END, sql, 0};
 	bool ended = false;
@@ -173,7 +169,6 @@ static const char *breaks_out(const char *sql, enum store_engine engine)
 		last = t;
 	}
 	bool closes = last.type == SQL_PUNCT; /* our parenthesis, unless a comment swallowed it */
-	buf_release(&inside);
 	if (ended)
 		return "no ';' is needed here";
 	return closes ? NULL : "a comment at the very end hides what follows; end it with a new line";
@@ -198,7 +193,7 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 {
 	struct failure f = {0};
 	struct known known = {.w = c->w, .scope = scope};
-	struct buf scratch = BUF_INIT;
+	AUTO_BUF scratch = BUF_INIT;
 	const char **targets = NULL;
 	int n = 0;
 
@@ -212,7 +207,6 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 		err = fail(&f, DEFIB_CONFIG, "%s", broken);
 	if (!err)
 		err = sql_render(sql->text, c->engine, note_unknown, &known, &scratch, &f);
-	buf_release(&scratch);
 	if (err) {
 		cfg_problem(c->r, sql->at, "watch %s: %s: %s", c->w->name, option, f.what);
 	} else if (known.unknown) {

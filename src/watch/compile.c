@@ -43,7 +43,7 @@ static void sign_condition(const struct binding *b, enum sign sign, struct condi
 	const struct watch *w = b->watch;
 	const struct threshold *t = sign_threshold(w, sign);
 	const char *expr = watch_sign(w, sign)->text;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 
 	/* The least threshold first, bare: that is the part an index can serve. */
 	sql_time_comparable(b, b->sign_time[sign], expr, &sql);
@@ -58,7 +58,6 @@ static void sign_condition(const struct binding *b, enum sign sign, struct condi
 	if (sign != SIGN_STARTED)
 		not_alive(b, &sql);
 	condition(c, buf_text(&sql));
-	buf_release(&sql);
 }
 
 static void candidate_conditions(const struct binding *b, struct conditions *c)
@@ -67,7 +66,7 @@ static void candidate_conditions(const struct binding *b, struct conditions *c)
 	for (int sign = 0; sign < SIGN_COUNT; sign++)
 		if (watch_sign(w, (enum sign)sign)->text)
 			sign_condition(b, (enum sign)sign, c);
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	if (w->missing == MISSING_ORPHAN) {
 		buf_addf(&sql, "(%s) IS NULL", watch_sign(w, watch_first_sign(w))->text);
 		not_alive(b, &sql);
@@ -78,7 +77,6 @@ static void candidate_conditions(const struct binding *b, struct conditions *c)
 		buf_addf(&sql, "(%s) IS FALSE", b->owner_alive);
 		condition(c, buf_text(&sql));
 	}
-	buf_release(&sql);
 }
 
 /* The sign that alone orders the rows, or SIGN_COUNT when it takes several. */
@@ -542,7 +540,7 @@ static bool is_column(const struct binding *b, const char *expr)
 static void index_sign(const struct binding *b, struct buf *out)
 {
 	enum sign only = only_sign(b);
-	struct buf expr = BUF_INIT;
+	AUTO_BUF expr = BUF_INIT;
 	bool typed = dialect_of(b->engine)->has_time_types;
 	if (only == SIGN_COUNT || !indexable(b, watch_sign(b->watch, only)->text))
 		return;
@@ -554,7 +552,6 @@ static void index_sign(const struct binding *b, struct buf *out)
 		sql_time_comparable(b, b->sign_time[only], buf_text(&expr), out);
 		buf_add(out, ", ");
 	}
-	buf_release(&expr);
 }
 
 void watch_index(const struct binding *b, bool concurrently, struct buf *out)
@@ -565,11 +562,10 @@ void watch_index(const struct binding *b, bool concurrently, struct buf *out)
 	             : concurrently ? "CREATE INDEX CONCURRENTLY ON "
 	                            : "CREATE INDEX ON ");
 	if (named) {
-		struct buf name = BUF_INIT;
+		AUTO_BUF name = BUF_INIT;
 		buf_addf(&name, "defib_%s", w->name);
 		sql_ident(out, buf_text(&name));
 		buf_add(out, " ON ");
-		buf_release(&name);
 	}
 	sql_table(out, w->table);
 	buf_add(out, " (");

@@ -57,10 +57,8 @@ static bool fact(const struct binding *b, int column, struct buf *out)
 
 static bool has_column(const struct binding *b, int column)
 {
-	struct buf ignored = BUF_INIT;
-	bool has = column < WHOLE_OWNER || fact(b, column, &ignored);
-	buf_release(&ignored);
-	return has;
+	AUTO_BUF ignored = BUF_INIT;
+	return column < WHOLE_OWNER || fact(b, column, &ignored);
 }
 
 void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
@@ -96,7 +94,7 @@ static void still_so(const struct binding *b, const struct watch_sql *q, const s
                      struct buf *sql)
 {
 	struct relation r;
-	struct buf is = BUF_INIT;
+	AUTO_BUF is = BUF_INIT;
 	buf_add(sql, "SELECT defib_r.*, ");
 	kept_columns(b, q, sql);
 	buf_add(sql, " AS defib_before");
@@ -116,7 +114,6 @@ static void still_so(const struct binding *b, const struct watch_sql *q, const s
 			buf_addf(sql, "\n  AND (%s) IS NOT DISTINCT FROM defib_r.%s", buf_text(&is),
 			         columns[i].name);
 	}
-	buf_release(&is);
 }
 
 /* Acts that end a run by an UPDATE and nothing else. */
@@ -163,17 +160,14 @@ static struct write_sql *compile_whole(const struct binding *b, const struct wat
 /* Whether `running` or a judged fact has a sub-select. */
 static bool reads_others(const struct binding *b)
 {
-	struct buf texts = BUF_INIT;
+	AUTO_BUF texts = BUF_INIT;
 	buf_add(&texts, b->watch->running.text);
 	for (int i = WHOLE_OWNER; i < WHOLE_COLUMNS; i++) {
-		struct buf one = BUF_INIT;
+		AUTO_BUF one = BUF_INIT;
 		if (fact(b, i, &one))
 			buf_addf(&texts, "\n%s", buf_text(&one));
-		buf_release(&one);
 	}
-	bool reads = sql_names(buf_text(&texts), b->engine, "select");
-	buf_release(&texts);
-	return reads;
+	return sql_names(buf_text(&texts), b->engine, "select");
 }
 
 void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *out)
@@ -192,12 +186,12 @@ void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *
 
 const char *compile_unreadable(const struct binding *b, struct arena *a)
 {
-	struct buf sql = BUF_INIT, any = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, any = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
 	for (int sign = 0; sign < SIGN_COUNT; sign++) {
 		const char *expr = watch_sign(b->watch, (enum sign)sign)->text;
-		struct buf one = BUF_INIT;
+		AUTO_BUF one = BUF_INIT;
 		bool can =
 			expr && sql_time_unreadable(b, b->sign_time[sign], b->sign_type[sign], expr, &one);
 		if (can)
@@ -207,13 +201,10 @@ const char *compile_unreadable(const struct binding *b, struct arena *a)
 			buf_add(&sql, ", NULL");
 		if (can)
 			buf_addf(&any, "%s(%s)", any.len ? " OR " : "", buf_text(&one));
-		buf_release(&one);
 	}
 	from_table(b, &sql);
 	buf_addf(&sql, "\nWHERE (%s)\n  AND (%s)\nLIMIT %d", b->watch->running.text, buf_text(&any),
 	         UNREADABLE_MAX);
 	const char *text = any.len ? arena_strdup(a, buf_text(&sql)) : NULL;
-	buf_release(&any);
-	buf_release(&sql);
 	return text;
 }

@@ -156,7 +156,7 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 	buf_addf(out, "%s(", d->json_object);
 	for (int i = 0; i < q->nbefore + q->nnamed; i++) {
 		const char *column = i < q->nbefore ? q->before[i] : q->named[i - q->nbefore];
-		struct buf value = BUF_INIT;
+		AUTO_BUF value = BUF_INIT;
 		buf_add(out, i ? ", " : "");
 		sql_literal(out, column);
 		buf_add(&value, "t.");
@@ -170,7 +170,6 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 		else
 			buf_addf(out, ", CASE typeof(%s) WHEN 'blob' THEN hex(%s) ELSE %s END",
 			         buf_text(&value), buf_text(&value), buf_text(&value));
-		buf_release(&value);
 	}
 	claim_facts(b, facts);
 	for (int i = 0; i < CLAIM_FACTS; i++)
@@ -225,7 +224,7 @@ static defib_err compile_update(const struct binding *b, const struct watch_sql 
                                 struct write_sql *out, struct failure *f)
 {
 	struct resolver r = {b, out, NULL};
-	struct buf list = BUF_INIT, sql = BUF_INIT;
+	AUTO_BUF list = BUF_INIT, sql = BUF_INIT;
 	defib_err err = render_set(&r, set->text, a, &list, f);
 	if (!err) {
 		buf_add(&sql, "UPDATE ");
@@ -245,8 +244,6 @@ static defib_err compile_update(const struct binding *b, const struct watch_sql 
 			returning(b, &sql);
 		out->sql = arena_strdup(a, buf_text(&sql));
 	}
-	buf_release(&list);
-	buf_release(&sql);
 	return err;
 }
 
@@ -260,14 +257,13 @@ static defib_err compile_call(const struct binding *b, const struct sql_text *ca
                               struct write_sql *out, struct failure *f)
 {
 	struct resolver r = {b, out, NULL};
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	defib_err err = sql_render(call->text, b->engine, resolve, &r, &sql, f);
 	if (!err) {
 		from_relation(b, out, &sql);
 		out->sql = arena_strdup(a, buf_text(&sql));
 	}
-	buf_release(&sql);
 	return err;
 }
 
@@ -541,7 +537,7 @@ static defib_err refuse_view(const struct watch_sql *q, struct store *s, struct 
                              struct failure *f)
 {
 	const struct watch *w = q->binding->watch;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_column *cols;
 	int ncols;
 	if (store_dialect(s)->returning_is_whole)
@@ -551,9 +547,7 @@ static defib_err refuse_view(const struct watch_sql *q, struct store *s, struct 
 	buf_add(&sql, " SET ");
 	sql_ident(&sql, w->key.items[0]);
 	buf_add(&sql, " = NULL");
-	defib_err err = store_describe(s, buf_text(&sql), a, &cols, &ncols, f);
-	buf_release(&sql);
-	return err;
+	return store_describe(s, buf_text(&sql), a, &cols, &ncols, f);
 }
 
 defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
@@ -568,11 +562,10 @@ defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena
 				err = refuse_view(q, s, a, f);
 			if (!err)
 				continue;
-			struct buf place = BUF_INIT;
+			AUTO_BUF place = BUF_INIT;
 			cfg_mark_text(write_source(q->binding->watch, act, i)->at, &place);
 			fail_prefix(f, "watch %s, %s (%s)", q->binding->watch->name, act_name(act),
 			            buf_text(&place));
-			buf_release(&place);
 			/* Nothing was run: what the database refuses here is what was written. */
 			if (err == DEFIB_BAD_SQL || err == DEFIB_DATABASE)
 				f->code = DEFIB_CONFIG;

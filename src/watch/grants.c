@@ -79,7 +79,7 @@ static void take_relation(struct gathering *g, struct reading_at *r, unsigned ne
 	static const char *const skipped[] = {"only", "lateral", NULL};
 	struct sql_lexer at = r->lexer, behind;
 	struct sql_token t = next_solid(&at), after;
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	if (is_any(t, skipped))
 		t = next_solid(&at);
 	while (t.type == SQL_WORD || t.type == SQL_NAME) {
@@ -96,7 +96,6 @@ static void take_relation(struct gathering *g, struct reading_at *r, unsigned ne
 	bool call = is_mark(next_solid(&behind), '(') && !(needs & NEEDS_INSERT);
 	if (name.len && !call && strcasecmp(buf_text(&name), "stuck"))
 		add_table(g, arena_strdup(g->arena, buf_text(&name)), needs);
-	buf_release(&name);
 }
 
 static void enter(struct reading_at *r, int by)
@@ -247,7 +246,7 @@ static void grant(const char *what, const char *on, const char *role, struct buf
 static void grant_columns(const struct gathering *g, const struct watch *w, const char *table,
                           const char *role, struct buf *out)
 {
-	struct buf what = BUF_INIT;
+	AUTO_BUF what = BUF_INIT;
 	buf_add(&what, "UPDATE (");
 	for (int i = 0; i < g->ncolumns; i++) {
 		buf_add(&what, i ? ", " : "");
@@ -257,13 +256,12 @@ static void grant_columns(const struct gathering *g, const struct watch *w, cons
 		sql_ident(&what, w->key.items[0]);
 	buf_add(&what, ")");
 	grant(buf_text(&what), table, role, out);
-	buf_release(&what);
 }
 
 static void grant_others(const struct gathering *g, const char *role, struct buf *out)
 {
 	for (int i = 0; i < g->ntables; i++) {
-		struct buf what = BUF_INIT;
+		AUTO_BUF what = BUF_INIT;
 		bool own = false;
 		for (int k = 0; k < g->ninner && !own; k++)
 			own = text_eq(g->inner[k], g->tables[i]);
@@ -275,7 +273,6 @@ static void grant_others(const struct gathering *g, const char *role, struct buf
 				buf_addf(&what, "%s%s", what.len ? ", " : "", privileges[p]);
 		if (!own)
 			grant(buf_text(&what), g->tables[i], role, out);
-		buf_release(&what);
 	}
 }
 
@@ -283,7 +280,7 @@ void watch_grants(const struct watch *w, enum watch_use use, const char *role, s
                   struct buf *out)
 {
 	struct gathering *g = ARENA_NEW(a, struct gathering);
-	struct buf table = BUF_INIT;
+	AUTO_BUF table = BUF_INIT;
 	g->arena = a;
 	sql_table(&table, w->table);
 	const char *dot = strstr(buf_text(&table), "\".\"");
@@ -299,5 +296,4 @@ void watch_grants(const struct watch *w, enum watch_use use, const char *role, s
 	if (use >= WATCH_RECOVER)
 		grant_columns(g, w, buf_text(&table), role, out);
 	grant_others(g, role, out);
-	buf_release(&table);
 }

@@ -104,7 +104,7 @@ void sql_lease_epoch(const struct binding *b, struct buf *out)
 
 void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
 {
-	struct buf lease = BUF_INIT;
+	AUTO_BUF lease = BUF_INIT;
 	const struct dialect *d = dialect_of(b->engine);
 	dialect_add(d, &lease, "FROM defib.lease AS defib_l WHERE defib_l.watch = ");
 	sql_literal(&lease, b->watch->name);
@@ -116,7 +116,6 @@ void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
 		buf_addf(out,
 		         "SELECT 1 FROM %sworker AS defib_w WHERE defib_w.id = (SELECT defib_l.owner %s)",
 		         d->own, buf_text(&lease));
-	buf_release(&lease);
 }
 
 /*
@@ -177,12 +176,11 @@ void claim_writer_name(const struct watch *w, struct buf *out)
 static void add_name(void (*name_of)(const struct watch *, struct buf *), const struct watch *w,
                      const char *arguments, struct buf *out)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	name_of(w, &name);
 	buf_add(out, "defib.");
 	sql_ident(out, buf_text(&name));
 	buf_addf(out, "(%s)", arguments);
-	buf_release(&name);
 }
 
 static void add_function(const struct watch *w, struct buf *out)
@@ -232,7 +230,7 @@ static void add_reading(const struct binding *b, const struct claim_table *t, co
  */
 static void add_only_here(const struct claim_table *t, struct buf *out)
 {
-	struct buf schema = BUF_INIT, name = BUF_INIT;
+	AUTO_BUF schema = BUF_INIT, name = BUF_INIT;
 	sql_literal(&schema, t->schema);
 	sql_literal(&name, t->name);
 	buf_addf(out,
@@ -244,14 +242,12 @@ static void add_only_here(const struct claim_table *t, struct buf *out)
 	         "\t\t\tWHERE n.nspname = %s AND c.relname = %s)\n"
 	         "\t\tTHEN\n\t\t\tRETURN NULL;\n\t\tEND IF;\n\tEND IF;\n",
 	         buf_text(&schema), buf_text(&name), buf_text(&schema), buf_text(&name));
-	buf_release(&schema);
-	buf_release(&name);
 }
 
 /* What the writer is to do, and whether it can be called: both may fail, neither writes. */
 static void add_decision(const struct watch *w, struct buf *out)
 {
-	struct buf writer = BUF_INIT, literal = BUF_INIT;
+	AUTO_BUF writer = BUF_INIT, literal = BUF_INIT;
 	add_writer(w, &writer);
 	sql_literal(&literal, buf_text(&writer));
 	buf_addf(out,
@@ -267,8 +263,6 @@ static void add_decision(const struct watch *w, struct buf *out)
 	         "\t\t\tOR NOT pg_catalog.has_function_privilege(%s, 'EXECUTE')\n"
 	         "\t\tTHEN\n\t\t\tRETURN NULL;\n\t\tEND IF;\n",
 	         buf_text(&literal));
-	buf_release(&writer);
-	buf_release(&literal);
 }
 
 void claim_function_body(const struct binding *b, const struct claim_table *t, struct buf *out)
@@ -294,7 +288,7 @@ void claim_function_body(const struct binding *b, const struct claim_table *t, s
 
 void claim_writer_body(const struct watch *w, struct buf *out)
 {
-	struct buf watch = BUF_INIT;
+	AUTO_BUF watch = BUF_INIT;
 	sql_literal(&watch, w->name);
 	buf_add(out, "\nDECLARE\n\tclaims regclass;\nBEGIN\n"
 	             "\tIF NOT has_schema_privilege('defib', 'USAGE') THEN\n\t\tRETURN;\n\tEND IF;\n"
@@ -316,7 +310,6 @@ void claim_writer_body(const struct watch *w, struct buf *out)
 	         "excluded.application, pid = excluded.pid, at = excluded.at;\n"
 	         "\tEND IF;\nEND;\n",
 	         buf_text(&watch), buf_text(&watch));
-	buf_release(&watch);
 }
 
 /* In dollars where that can be, for the reader's sake. */
@@ -331,7 +324,7 @@ static void add_body(const char *body, struct buf *out)
 /* A plan that was made while our table was empty must not read all of it when it is not. */
 static void make_writer(const struct watch *w, const struct claim_table *t, struct buf *out)
 {
-	struct buf body = BUF_INIT;
+	AUTO_BUF body = BUF_INIT;
 	claim_writer_body(w, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
 	add_writer(w, out);
@@ -347,13 +340,12 @@ static void make_writer(const struct watch *w, const struct claim_table *t, stru
 	buf_add(out, " TO ");
 	sql_ident(out, t->owner);
 	buf_add(out, ";\n");
-	buf_release(&body);
 }
 
 /* Who claims needs no rights on our tables. Keys must read the same as in our own sessions. */
 static void make_function(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
-	struct buf body = BUF_INIT;
+	AUTO_BUF body = BUF_INIT;
 	claim_function_body(b, t, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
 	add_function(b->watch, out);
@@ -371,7 +363,6 @@ static void make_function(const struct binding *b, const struct claim_table *t, 
 	buf_add(out, " OWNER TO ");
 	sql_ident(out, t->owner);
 	buf_add(out, ";\n");
-	buf_release(&body);
 }
 
 void claim_functions(const struct binding *b, const struct claim_table *t, struct buf *out)
@@ -393,7 +384,7 @@ void claim_trial(const struct binding *b, const struct claim_table *t, struct bu
 
 void claim_trigger(const struct binding *b, struct buf *out)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	claim_trigger_name(b->watch, &name);
 	buf_add(out, "CREATE TRIGGER ");
 	sql_ident(out, buf_text(&name));
@@ -401,17 +392,15 @@ void claim_trigger(const struct binding *b, struct buf *out)
 	sql_table(out, b->watch->table);
 	buf_add(out, " FOR EACH ROW EXECUTE FUNCTION ");
 	add_function(b->watch, out);
-	buf_release(&name);
 }
 
 void claim_drop_trigger(const struct watch *w, const char *table, struct buf *out)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	claim_trigger_name(w, &name);
 	buf_add(out, "DROP TRIGGER IF EXISTS ");
 	sql_ident(out, buf_text(&name));
 	buf_addf(out, " ON %s", table);
-	buf_release(&name);
 }
 
 void claim_drop_functions(const struct watch *w, struct buf *out)

@@ -309,12 +309,11 @@ defib_err sql_render(const char *text, enum store_engine engine, sql_param_fn pa
 	sql_lexer_init(&lx, text, engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {
 		if (t.type == SQL_PARAM) {
-			struct buf name = BUF_INIT;
+			AUTO_BUF name = BUF_INIT;
 			buf_addn(&name, t.text + 1, t.len - 1);
 			bool known = param(ctx, buf_text(&name), out);
 			if (!known)
 				fail(f, DEFIB_CONFIG, "unknown parameter :%s", buf_text(&name));
-			buf_release(&name);
 			if (!known)
 				return DEFIB_CONFIG;
 		} else {

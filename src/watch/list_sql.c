@@ -149,7 +149,7 @@ static bool same_name(const char *name, enum term_op op, const char *value)
 static void state_term(const struct binding *b, const struct term *t, struct list_statement *s)
 {
 	const struct state_names *states = &b->watch->states;
-	struct buf expr = BUF_INIT;
+	AUTO_BUF expr = BUF_INIT;
 	if (!state_sql(b, &expr)) {
 		buf_add(&s->sql, "false");
 		return;
@@ -166,7 +166,6 @@ static void state_term(const struct binding *b, const struct term *t, struct lis
 		used++;
 	}
 	buf_add(&s->sql, ")");
-	buf_release(&expr);
 }
 
 static void column_expr(const struct binding *b, int column, struct buf *out)
@@ -184,11 +183,10 @@ static void text_term(const struct binding *b, const struct term *t, struct list
 	}
 	buf_add(&s->sql, "(");
 	for (int i = 0; i < w->show.n; i++) {
-		struct buf expr = BUF_INIT;
+		AUTO_BUF expr = BUF_INIT;
 		buf_add(&s->sql, i ? " OR " : "");
 		column_expr(b, i, &expr);
 		compare(b, buf_text(&expr), TERM_HAS, t->value, s);
-		buf_release(&expr);
 	}
 	buf_add(&s->sql, ")");
 }
@@ -296,16 +294,15 @@ static void held_term(const struct binding *b, const struct list_query *l, struc
 static void recovered_term(const struct binding *b, const struct list_query *l,
                            struct list_statement *s)
 {
-	struct buf events = BUF_INIT;
+	AUTO_BUF events = BUF_INIT;
 	buf_addf(&events, " AND %s", l->ledger ? l->recovered : "false");
 	ledger_term(b, l, "ledger", buf_text(&events), s);
-	buf_release(&events);
 }
 
 static void add_term(const struct binding *b, const struct list_query *l, const struct term *t,
                      struct list_statement *s)
 {
-	struct buf column = BUF_INIT;
+	AUTO_BUF column = BUF_INIT;
 	switch (t->what) {
 	case TERM_STATE:
 		state_term(b, t, s);
@@ -340,7 +337,6 @@ static void add_term(const struct binding *b, const struct list_query *l, const 
 		recovered_term(b, l, s);
 		break;
 	}
-	buf_release(&column);
 }
 
 /* ---- order and pages */
@@ -350,7 +346,7 @@ static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *o
                      const char **type)
 {
 	enum sign sign = age_sign(b->watch);
-	struct buf state = BUF_INIT;
+	AUTO_BUF state = BUF_INIT;
 	*type = sort == LIST_BY_AGE ? "bigint" : "text";
 	if (sort == LIST_BY_AGE && dialect_of(b->engine)->has_time_types && !b->watch->since.text) {
 		sql_time_comparable(b, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
@@ -361,17 +357,14 @@ static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *o
 	} else if (sort == LIST_BY_STATE && state_sql(b, &state)) {
 		as_text(b, buf_text(&state), out);
 	}
-	buf_release(&state);
 	return out->len > 0;
 }
 
 bool list_has_parts(const struct binding *b, enum list_sort sort)
 {
-	struct buf by = BUF_INIT;
+	AUTO_BUF by = BUF_INIT;
 	const char *type;
-	bool parts = sort_sql(b, sort, &by, &type);
-	buf_release(&by);
-	return parts;
+	return sort_sql(b, sort, &by, &type);
 }
 
 enum list_sort list_cheapest_sort(const struct binding *b, enum list_sort sort,
@@ -445,7 +438,7 @@ void list_window_sql(const struct binding *b, const struct list_query *l, int64_
 
 static void select_list(const struct binding *b, const char *sort, struct buf *out)
 {
-	struct buf state = BUF_INIT;
+	AUTO_BUF state = BUF_INIT;
 	buf_add(out, "SELECT ");
 	key_list(b, "t.", out);
 	buf_add(out, ", ");
@@ -461,12 +454,11 @@ static void select_list(const struct binding *b, const char *sort, struct buf *o
 	buf_add(out, " AS defib_sort, ");
 	since_sql(b, out);
 	buf_add(out, " AS defib_since");
-	buf_release(&state);
 }
 
 void list_sql(const struct binding *b, const struct list_query *l, struct list_statement *out)
 {
-	struct buf by = BUF_INIT;
+	AUTO_BUF by = BUF_INIT;
 	const char *type = NULL;
 	*out = (struct list_statement){.sql = BUF_INIT};
 	const char *sort = sort_sql(b, l->sort, &by, &type) ? buf_text(&by) : NULL;
@@ -498,5 +490,4 @@ void list_sql(const struct binding *b, const struct list_query *l, struct list_s
 	buf_addf(&out->sql, "\nLIMIT ");
 	out->params[out->nparams++] = P_INT(l->limit);
 	parameter(b, out->nparams, "bigint", &out->sql);
-	buf_release(&by);
 }

@@ -66,7 +66,7 @@ static const char *entry_name(const struct cfg_node *map)
 static void read_url(struct cfg_reader *r, struct database *d)
 {
 	struct failure f = {0};
-	struct buf url = BUF_INIT, notes = BUF_INIT;
+	AUTO_BUF url = BUF_INIT, notes = BUF_INIT;
 	if (store_url_read(d->url, &url, &notes, &f) &&
 	    store_engine_of(buf_text(&url), &d->engine, &f)) {
 		d->url = arena_strdup(r->arena, buf_text(&url));
@@ -75,8 +75,6 @@ static void read_url(struct cfg_reader *r, struct database *d)
 	} else {
 		cfg_problem(r, d->at, "%s%s%s", f.what, f.next[0] ? "; " : "", f.next);
 	}
-	buf_release(&url);
-	buf_release(&notes);
 }
 
 static void read_databases(struct cfg_reader *r, const struct cfg_node *node, void *target)
@@ -341,11 +339,10 @@ const struct opt_row retention_rows[] = {
 static void at_least(struct cfg_reader *r, const char *name, int64_t value_us, int64_t least_us,
                      struct cfg_mark at, const char *why)
 {
-	struct buf least = BUF_INIT;
+	AUTO_BUF least = BUF_INIT;
 	duration_text(least_us, &least);
 	if (value_us > 0 && value_us < least_us)
 		cfg_problem(r, at, "retention: %s is at least %s: %s", name, buf_text(&least), why);
-	buf_release(&least);
 }
 
 void retention_check(struct cfg_reader *r, const struct retention *p, int64_t budget_us,

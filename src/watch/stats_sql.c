@@ -66,7 +66,7 @@ static void where_rows(const struct binding *b, const struct stats_sample *sampl
 
 bool states_sql(const struct binding *b, const struct stats_sample *sample, struct buf *out)
 {
-	struct buf state = BUF_INIT;
+	AUTO_BUF state = BUF_INIT;
 	bool known = state_sql(b, &state);
 	if (known) {
 		buf_add(out, "SELECT ");
@@ -75,14 +75,13 @@ bool states_sql(const struct binding *b, const struct stats_sample *sample, stru
 		where_rows(b, sample, out);
 		buf_addf(out, "\nGROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %d", STATS_STATES_MAX);
 	}
-	buf_release(&state);
 	return known;
 }
 
 bool few_states_sql(const struct binding *b, struct buf *out)
 {
 	const struct stats *st = &b->watch->stats;
-	struct buf state = BUF_INIT;
+	AUTO_BUF state = BUF_INIT;
 	bool known = st->indexed_states.n > 0 && state_sql(b, &state);
 	if (known)
 		buf_add(out, "SELECT defib_state, count(*), sum(defib_failed) FROM (");
@@ -98,7 +97,6 @@ bool few_states_sql(const struct binding *b, struct buf *out)
 	}
 	if (known)
 		buf_add(out, ") AS defib_s GROUP BY 1");
-	buf_release(&state);
 	return known;
 }
 
@@ -169,7 +167,7 @@ void depth_sql(const struct binding *b, const struct depth_state *s, struct buf 
  */
 static void bare_condition(const struct binding *b, const char *expr, struct buf *out)
 {
-	struct buf after = BUF_INIT;
+	AUTO_BUF after = BUF_INIT;
 	parameter(b, 1, "bigint", &after);
 	bool number = b->time == TIME_TYPE_EPOCH || b->time == TIME_TYPE_EPOCH_MS;
 	if (number || (dialect_of(b->engine)->has_time_types && b->time != TIME_TYPE_TEXT)) {
@@ -180,18 +178,16 @@ static void bare_condition(const struct binding *b, const char *expr, struct buf
 		         "\n  AND (%s) >= strftime('%%Y-%%m-%%d', %s / 1000000.0, 'unixepoch', '-1 day')",
 		         expr, buf_text(&after));
 	}
-	buf_release(&after);
 }
 
 static void within(const struct binding *b, const char *expr, struct buf *out)
 {
-	struct buf us = BUF_INIT;
+	AUTO_BUF us = BUF_INIT;
 	sql_time_us(b, b->time, expr, &us);
 	buf_addf(out, "\n  AND %s > ", buf_text(&us));
 	parameter(b, 1, "bigint", out);
 	buf_addf(out, " AND %s <= ", buf_text(&us));
 	parameter(b, 2, "bigint", out);
-	buf_release(&us);
 }
 
 bool runs_sql(const struct binding *b, struct buf *out)
