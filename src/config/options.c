@@ -19,6 +19,14 @@
 
 #define DURATION_EXAMPLE "a duration such as 90s, 15m or 1h30m"
 
+int text_list_find(const struct text_list *list, const char *text)
+{
+	for (int i = 0; i < list->n; i++)
+		if (strcasecmp(list->items[i], text) == 0)
+			return i;
+	return -1;
+}
+
 static const char *libc_getenv(const char *name)
 {
 	return getenv(name);
@@ -58,10 +66,8 @@ void cfg_leave(struct cfg_reader *r, size_t mark)
 static bool scalar_text(struct cfg_reader *r, const struct cfg_node *node, const char *expected,
                         const char **out)
 {
-	if (!node || node->kind != CFG_SCALAR) {
-		report_expected(r, node, NULL, expected);
-		return false;
-	}
+	if (!node || node->kind != CFG_SCALAR)
+		return report_expected(r, node, NULL, expected);
 	*out = node->text;
 	if (!node->at.file || !strstr(node->text, "${"))
 		return true;
@@ -83,10 +89,8 @@ bool cfg_text(struct cfg_reader *r, const struct cfg_node *node, const char **ou
 
 bool cfg_sql(struct cfg_reader *r, const struct cfg_node *node, struct sql_text *out)
 {
-	if (!node || node->kind != CFG_SCALAR || !node->text[strspn(node->text, " \t\r\n")]) {
-		report_expected(r, node, NULL, "SQL");
-		return false;
-	}
+	if (!node || node->kind != CFG_SCALAR || !node->text[strspn(node->text, " \t\r\n")])
+		return report_expected(r, node, NULL, "SQL");
 	if (node->plain && node->cut) {
 		cfg_problem(r, node->at, "%s: YAML takes the text after ' #' as a comment; quote the value",
 		            report_path(r));
@@ -109,9 +113,8 @@ static bool duration_of(struct cfg_reader *r, const struct cfg_node *node, int64
 	if (duration_parse(*text, us))
 		return true;
 	bool no_unit = int_parse(*text, &bare) && bare >= 0;
-	report_expected(r, node, *text,
-	                no_unit ? DURATION_EXAMPLE " (a number and its unit)" : DURATION_EXAMPLE);
-	return false;
+	return report_expected(
+		r, node, *text, no_unit ? DURATION_EXAMPLE " (a number and its unit)" : DURATION_EXAMPLE);
 }
 
 bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us)
@@ -164,10 +167,8 @@ static bool read_bool(struct cfg_reader *r, const struct opt_row *row, const str
 	bool *value = field;
 	if (!scalar_text(r, node, "true or false", &text))
 		return false;
-	if (!bool_parse(text, value)) {
-		report_expected(r, node, text, "true or false");
-		return false;
-	}
+	if (!bool_parse(text, value))
+		return report_expected(r, node, text, "true or false");
 	buf_add(shown, *value ? "true" : "false");
 	return true;
 }
@@ -184,13 +185,10 @@ static bool read_int(struct cfg_reader *r, const struct opt_row *row, const stru
 	else
 		buf_addf(&expected, "a whole number from %lld to %lld", (long long)row->min,
 		         (long long)row->max);
-	bool ok = scalar_text(r, node, buf_text(&expected), &text);
-	if (ok && (!int_parse(text, &value) || value < row->min || (!any && value > row->max))) {
-		report_expected(r, node, text, buf_text(&expected));
-		ok = false;
-	}
-	if (!ok)
+	if (!scalar_text(r, node, buf_text(&expected), &text))
 		return false;
+	if (!int_parse(text, &value) || value < row->min || (!any && value > row->max))
+		return report_expected(r, node, text, buf_text(&expected));
 	*(int64_t *)field = value;
 	buf_addf(shown, "%lld", (long long)value);
 	return true;
@@ -215,10 +213,8 @@ static bool read_number(struct cfg_reader *r, const struct opt_row *row,
 	double value;
 	if (!scalar_text(r, node, expected, &text))
 		return false;
-	if (!number_parse(text, &value)) {
-		report_expected(r, node, text, expected);
-		return false;
-	}
+	if (!number_parse(text, &value))
+		return report_expected(r, node, text, expected);
 	*(double *)field = value;
 	buf_add(shown, text);
 	return true;
@@ -261,16 +257,13 @@ static bool read_choice(struct cfg_reader *r, const struct opt_row *row,
 		         : row->choices[i + 1] ? ", "
 		                               : " or ",
 		         row->choices[i]);
-	bool ok = scalar_text(r, node, buf_text(&expected), &text);
-	int found = 0;
-	while (ok && row->choices[found] && strcmp(row->choices[found], text) != 0)
-		found++;
-	if (ok && !row->choices[found]) {
-		report_expected(r, node, text, buf_text(&expected));
-		ok = false;
-	}
-	if (!ok)
+	if (!scalar_text(r, node, buf_text(&expected), &text))
 		return false;
+	int found = 0;
+	while (row->choices[found] && strcmp(row->choices[found], text) != 0)
+		found++;
+	if (!row->choices[found])
+		return report_expected(r, node, text, buf_text(&expected));
 	*(int *)field = found;
 	buf_add(shown, text);
 	return true;
@@ -281,9 +274,16 @@ typedef bool (*value_reader)(struct cfg_reader *r, const struct opt_row *row,
 
 /* Maps and custom rows are no single value: read_row() handles them. */
 static const value_reader value_readers[] = {
-	[OPT_TEXT] = read_text,      [OPT_SQL] = read_sql,       [OPT_BOOL] = read_bool,
-	[OPT_INT] = read_int,        [OPT_NUMBER] = read_number, [OPT_DURATION] = read_duration,
-	[OPT_TEXT_LIST] = read_list, [OPT_CHOICE] = read_choice, [OPT_MAP] = NULL,
+	[OPT_TEXT] = read_text,
+	[OPT_SQL] = read_sql,
+	[OPT_SET] = read_sql,
+	[OPT_BOOL] = read_bool,
+	[OPT_INT] = read_int,
+	[OPT_NUMBER] = read_number,
+	[OPT_DURATION] = read_duration,
+	[OPT_TEXT_LIST] = read_list,
+	[OPT_CHOICE] = read_choice,
+	[OPT_MAP] = NULL,
 	[OPT_CUSTOM] = NULL,
 };
 

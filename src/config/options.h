@@ -27,11 +27,15 @@ struct text_list {
 	const char **items; /* NULL after the last, where there are any: it may be an argv */
 };
 
+/* The place of a text in a list, in any case of letters; -1: it is not there. */
+int text_list_find(const struct text_list *list, const char *text);
+
 struct cfg_reader;
 
 enum opt_type {
 	OPT_TEXT,      /* const char * */
 	OPT_SQL,       /* struct sql_text; no ${…}; a plain value cut by " #" is refused */
+	OPT_SET,       /* the same, and a SET list */
 	OPT_BOOL,      /* bool */
 	OPT_INT,       /* int64_t, within min..max */
 	OPT_NUMBER,    /* double, at least 0 */

@@ -161,13 +161,14 @@ static void add_got(const struct cfg_reader *r, const struct cfg_node *node, con
 	buf_add(out, origin_of(r, node->at));
 }
 
-void report_expected(struct cfg_reader *r, const struct cfg_node *node, const char *text,
+bool report_expected(struct cfg_reader *r, const struct cfg_node *node, const char *text,
                      const char *expected)
 {
 	AUTO_BUF got = BUF_INIT;
 	add_got(r, node, text, &got);
 	cfg_problem(r, node ? node->at : (struct cfg_mark){0}, "%s expects %s, got %s", report_path(r),
 	            expected, buf_text(&got));
+	return false;
 }
 
 void report_missing(struct cfg_reader *r, const char *key, struct cfg_mark at)
@@ -279,6 +280,7 @@ void report_written(struct cfg_reader *r, const struct cfg_node *node)
 static const char *const type_names[] = {
 	[OPT_TEXT] = "text",
 	[OPT_SQL] = "SQL",
+	[OPT_SET] = "SQL",
 	[OPT_BOOL] = "true or false",
 	[OPT_INT] = "whole number",
 	[OPT_NUMBER] = "number",

@@ -10,8 +10,9 @@
 
 /* The current path for messages; "the file" at its top. */
 const char *report_path(const struct cfg_reader *r);
-/* "watches.pages.every expects …, got …". `text`: the scalar as expanded, NULL: as written. */
-void report_expected(struct cfg_reader *r, const struct cfg_node *node, const char *text,
+/* "watches.pages.every expects …, got …". `text`: the scalar as expanded, NULL: as written.
+ * Always false, so that a reader can return it. */
+bool report_expected(struct cfg_reader *r, const struct cfg_node *node, const char *text,
                      const char *expected);
 void report_unknown(struct cfg_reader *r, const struct opt_row *rows, const char *key,
                     struct cfg_mark at);

@@ -103,10 +103,9 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 {
 	static const char *const names[] = {"watch", "batch",  "actor",    "job",    "event", "verdict",
 	                                    "rule",  "reason", "evidence", "before", "after"};
-	struct relation r;
+	AUTO_RELATION r = {.engine = s->engine};
 	if (n == 0)
 		return DEFIB_OK;
-	relation_init(&r, s->engine);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		relation_column(&r, names[i], i < 8 ? "text" : RELATION_JSON);
 	relation_column(&r, "epoch", "bigint");
@@ -134,7 +133,6 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 	defib_err err = ledger_lock(s, a, f);
 	if (!err)
 		err = run_over(s, &r, head, ") AS u", NULL, 0, a, NULL, f);
-	relation_release(&r);
 	return err ? err : seal_added(s, a, f);
 }
 
@@ -300,10 +298,9 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
                       int n, struct arena *a, struct failure *f)
 {
 	static const char *const names[] = {"watch", "batch", "job", "cause", "reason", "owner"};
-	struct relation r;
+	AUTO_RELATION r = {.engine = s->engine};
 	if (n == 0)
 		return DEFIB_OK;
-	relation_init(&r, s->engine);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		relation_column(&r, names[i], "text");
 	relation_column(&r, "sign_us", "bigint");
@@ -320,16 +317,14 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 		relation_end_row(&r);
 	}
 	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
-	defib_err err =
-		run_over(s, &r,
-	             "INSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us) SELECT "
-	             "u.* FROM (",
-	             ") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET "
-	             "batch = excluded.batch, cause = excluded.cause, reason = excluded.reason, "
-	             "owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at",
-	             NULL, 0, a, NULL, f);
-	relation_release(&r);
-	return err;
+	return run_over(
+		s, &r,
+		"INSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us) SELECT "
+		"u.* FROM (",
+		") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET "
+		"batch = excluded.batch, cause = excluded.cause, reason = excluded.reason, "
+		"owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at",
+		NULL, 0, a, NULL, f);
 }
 
 defib_err ledger_holds_list(struct store *s, const char *watch, const char *job, int limit,

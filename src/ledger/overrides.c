@@ -169,8 +169,7 @@ static defib_err take(struct store *s, const char *watch, struct arena *a, const
 static defib_err put(struct store *s, const char *watch, const struct learned_row *rows, int n,
                      struct arena *a, struct failure *f)
 {
-	struct relation r;
-	relation_init(&r, s->engine);
+	AUTO_RELATION r = {.engine = s->engine};
 	relation_column(&r, "watch", "text");
 	relation_column(&r, "kind", "text");
 	relation_column(&r, "buckets", "jsonb");
@@ -189,7 +188,6 @@ static defib_err put(struct store *s, const char *watch, const struct learned_ro
 			") AS u WHERE true ON CONFLICT (watch, kind) DO UPDATE SET buckets = "
 			"excluded.buckets, at = excluded.at",
 			NULL, 0, a, NULL, f);
-	relation_release(&r);
 	return err;
 }
 

@@ -13,10 +13,9 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
                            struct failure *f)
 {
 	static const char *const names[] = {"watch", "batch", "job", "reason", "expected"};
-	struct relation r;
+	AUTO_RELATION r = {.engine = s->engine};
 	if (n == 0)
 		return DEFIB_OK;
-	relation_init(&r, s->engine);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		relation_column(&r, names[i], i < 4 ? "text" : RELATION_JSON);
 	relation_column(&r, "due_us", "bigint");
@@ -31,17 +30,15 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 		relation_end_row(&r);
 	}
 	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
-	defib_err err =
-		run_over(s, &r,
-	             "INSERT INTO defib.retry (watch, batch, job, reason, expected, due_at, attempt) "
-	             "SELECT u.watch, u.batch, u.job, u.reason, u.expected, {instant_after u.due_us}, "
-	             "u.attempt FROM (",
-	             ") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET batch = excluded.batch, "
-	             "reason = excluded.reason, expected = excluded.expected, "
-	             "due_at = excluded.due_at, attempt = excluded.attempt, at = excluded.at",
-	             NULL, 0, a, NULL, f);
-	relation_release(&r);
-	return err;
+	return run_over(
+		s, &r,
+		"INSERT INTO defib.retry (watch, batch, job, reason, expected, due_at, attempt) "
+		"SELECT u.watch, u.batch, u.job, u.reason, u.expected, {instant_after u.due_us}, "
+		"u.attempt FROM (",
+		") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET batch = excluded.batch, "
+		"reason = excluded.reason, expected = excluded.expected, "
+		"due_at = excluded.due_at, attempt = excluded.attempt, at = excluded.at",
+		NULL, 0, a, NULL, f);
 }
 
 /* What is read of a pending retry `p`. */
@@ -71,14 +68,13 @@ defib_err ledger_retries_of(struct store *s, const char *watch, const char *cons
                             struct arena *a, struct pending_retry **out, int *n, struct failure *f)
 {
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	*n = 0;
 	if (njobs == 0)
 		return DEFIB_OK;
 	jobs_relation(&r, s->engine, watch, jobs, njobs);
 	defib_err err = run_over(s, &r, PENDING " JOIN (",
 	                         ") AS u ON p.watch = u.watch AND p.job = u.job", NULL, 0, a, &rows, f);
-	relation_release(&r);
 	if (!err)
 		take_rows(&rows, a, out, n);
 	return err;

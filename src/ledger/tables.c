@@ -43,12 +43,10 @@ defib_err run_over(struct store *s, struct relation *r, const char *head, const 
 defib_err drop_jobs(struct store *s, const char *table, const char *watch, const char *const *jobs,
                     int n, struct arena *a, struct failure *f)
 {
-	struct relation r;
+	AUTO_RELATION r = {0};
 	if (n == 0)
 		return DEFIB_OK;
 	const char *head = arena_printf(a, "DELETE FROM %s WHERE (watch, job) IN (", table);
 	jobs_relation(&r, s->engine, watch, jobs, n);
-	defib_err err = run_over(s, &r, head, ")", NULL, 0, a, NULL, f);
-	relation_release(&r);
-	return err;
+	return run_over(s, &r, head, ")", NULL, 0, a, NULL, f);
 }

@@ -45,5 +45,7 @@ void relation_params(struct relation *r, struct store_param *params);
 /* "SELECT … FROM unnest($1::bigint[], …)" with parameters from `first` on. */
 void relation_select(const struct relation *r, int first, struct buf *out);
 void relation_release(struct relation *r);
+/* AUTO_RELATION r = {.engine = s->engine}; releases itself. */
+#define AUTO_RELATION AUTO(relation_release) struct relation
 
 #endif

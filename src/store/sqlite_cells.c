@@ -7,40 +7,24 @@
  */
 #include "store/sqlite.h"
 
+#include "base/text.h"
+
 #include <assert.h>
-
-static bool is_utf8(const unsigned char *at, size_t n)
-{
-	/* The smallest value that needs 2, 3 and 4 bytes: less is an overlong form. */
-	static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-
-	for (size_t i = 0; i < n;) {
-		unsigned char c = at[i++];
-		int more = c < 0x80 ? 0 : (c & 0xe0) == 0xc0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : 3;
-		uint32_t code = c < 0x80 ? c : (uint32_t)c & (0x3fu >> more);
-
-		if (c == 0 || (c >= 0x80 && c < 0xc0) || c >= 0xf8) {
-			return false;
-		}
-		for (int k = 0; k < more; k++) {
-			if (i == n || (at[i] & 0xc0) != 0x80) {
-				return false;
-			}
-			code = code << 6 | (at[i++] & 0x3f);
-		}
-		if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-			return false;
-		}
-	}
-	return true;
-}
 
 static const char *blob_text(struct arena *a, const unsigned char *bytes, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";
+	char *text = arena_alloc(a, n + 1);
+	size_t at = 0, length;
 
-	if (n == 0 || is_utf8(bytes, n)) {
-		return arena_strndup(a, n == 0 ? "" : (const char *)bytes, n);
+	if (n > 0) {
+		memcpy(text, bytes, n);
+	}
+	while ((length = utf8_len(text + at)) > 0) {
+		at += length;
+	}
+	if (at == n) {
+		return text;
 	}
 	char *hex = arena_alloc(a, 2 * n + 3);
 	hex[0] = '\\';

@@ -290,11 +290,10 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 {
 	AUTO_BUF table = BUF_INIT;
 	struct store_rows rows;
-	struct relation keys;
+	AUTO_RELATION keys = {.engine = s->engine};
 	if (!store_dialect(s)->ask.ways)
 		return DEFIB_OK;
 	sql_table(&table, b->watch->table);
-	relation_init(&keys, s->engine);
 	relation_column(&keys, "name", "text");
 	for (int k = 0; k < b->watch->key.n; k++) {
 		relation_text(&keys, b->watch->key.items[k]);
@@ -305,7 +304,6 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	defib_err err = store_exec(s, store_dialect(s)->ask.ways, params, 2, a, &rows, f);
 	b->triggers = !err && row_bool(&rows, 0, 0);
 	b->key_indexed = !err && row_bool(&rows, 0, 1);
-	relation_release(&keys);
 	return err;
 }
 

@@ -165,7 +165,7 @@ static const char *breaks_out(const char *sql, enum store_engine engine)
 	buf_addf(&inside, "%s)", sql);
 	sql_lexer_init(&lx, buf_text(&inside), engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {
-		ended = ended || (t.type == SQL_PUNCT && *t.text == ';');
+		ended = ended || sql_is_mark(t, ';');
 		last = t;
 	}
 	bool closes = last.type == SQL_PUNCT; /* our parenthesis, unless a comment swallowed it */
@@ -178,14 +178,12 @@ static const char *breaks_out(const char *sql, enum store_engine engine)
 static void check_targets(struct check *c, const char *option, const struct sql_text *set,
                           const char **targets, int n)
 {
-	const struct text_list *key = &c->w->key;
 	for (int i = 0; i < n; i++)
-		for (int k = 0; k < key->n; k++)
-			if (strcasecmp(targets[i], key->items[k]) == 0)
-				cfg_problem(c->r, set->at,
-				            "watch %s: %s writes %s, a column of the key; use key columns that "
-				            "never change, such as key: id",
-				            c->w->name, option, key->items[k]);
+		if (text_list_find(&c->w->key, targets[i]) >= 0)
+			cfg_problem(c->r, set->at,
+			            "watch %s: %s writes %s, a column of the key; use key columns that never "
+			            "change, such as key: id",
+			            c->w->name, option, targets[i]);
 }
 
 static void check_sql(struct check *c, const char *option, const struct sql_text *sql,
@@ -229,61 +227,26 @@ static void check_action(struct check *c, int act)
 		check_sql(c, act_name(act), &a->sql[i], KIND_STATEMENT, PARAMS_NONE);
 }
 
+static void check_option(void *ctx, const char *option, const struct sql_text *sql, bool set)
+{
+	check_sql(ctx, option, sql, set ? KIND_SET : KIND_EXPRESSION, set ? PARAMS_WORK : PARAMS_NONE);
+}
+
+static void check_list(struct check *c, const char *option, const struct sql_list *list)
+{
+	for (int i = 0; i < list->n; i++)
+		check_sql(c, option, &list->items[i], KIND_STATEMENT, PARAMS_NONE);
+}
+
 static void check_all_sql(struct check *c)
 {
 	const struct watch *w = c->w;
-	const struct {
-		const char *option;
-		const struct sql_text *sql;
-		enum sql_kind kind;
-		enum param_scope scope;
-	} all[] = {
-		{"running", &w->running, KIND_EXPRESSION, PARAMS_NONE},
-		{"alive_at", &w->alive_at, KIND_EXPRESSION, PARAMS_NONE},
-		{"expires_at", &w->expires_at, KIND_EXPRESSION, PARAMS_NONE},
-		{"lost_at", &w->lost_at, KIND_EXPRESSION, PARAMS_NONE},
-		{"steps_done", &w->steps_done, KIND_EXPRESSION, PARAMS_NONE},
-		{"started_at", &w->started_at, KIND_EXPRESSION, PARAMS_NONE},
-		{"kind", &w->kind, KIND_EXPRESSION, PARAMS_NONE},
-		{"owner", &w->owner, KIND_EXPRESSION, PARAMS_NONE},
-		{"owner_alive", &w->owner_alive, KIND_EXPRESSION, PARAMS_NONE},
-		{"attempts", &w->attempts, KIND_EXPRESSION, PARAMS_NONE},
-		{"max_attempts", &w->max_attempts, KIND_EXPRESSION, PARAMS_NONE},
-		{"epoch", &w->epoch, KIND_EXPRESSION, PARAMS_NONE},
-		{"state", &w->state, KIND_EXPRESSION, PARAMS_NONE},
-		{"since", &w->since, KIND_EXPRESSION, PARAMS_NONE},
-		{"text", &w->text, KIND_EXPRESSION, PARAMS_NONE},
-		{"stats.where", &w->stats.where, KIND_EXPRESSION, PARAMS_NONE},
-		{"stats.failed", &w->stats.failed, KIND_EXPRESSION, PARAMS_NONE},
-		{"stats.started_at", &w->stats.started_at, KIND_EXPRESSION, PARAMS_NONE},
-		{"stats.finished_at", &w->stats.finished_at, KIND_EXPRESSION, PARAMS_NONE},
-		{"stats.ready", &w->stats.ready, KIND_EXPRESSION, PARAMS_NONE},
-		{"stats.scheduled", &w->stats.scheduled, KIND_EXPRESSION, PARAMS_NONE},
-		{"stats.held", &w->stats.held, KIND_EXPRESSION, PARAMS_NONE},
-		{"end_when", &w->end_when, KIND_EXPRESSION, PARAMS_NONE},
-		{"late_when", &w->late_when, KIND_EXPRESSION, PARAMS_NONE},
-		{"work.ready", &w->work.ready, KIND_EXPRESSION, PARAMS_NONE},
-		{"work.order", &w->work.order, KIND_EXPRESSION, PARAMS_NONE},
-		{"work.priority", &w->work.priority, KIND_EXPRESSION, PARAMS_NONE},
-		{"work.claim", &w->work.claim, KIND_SET, PARAMS_WORK},
-		{"work.done", &w->work.done, KIND_SET, PARAMS_WORK},
-		{"work.failed", &w->work.failed, KIND_SET, PARAMS_WORK},
-		{"work.timed_out", &w->work.timed_out, KIND_SET, PARAMS_WORK},
-		{"work.release", &w->work.release, KIND_SET, PARAMS_WORK},
-		{"work.step", &w->work.step, KIND_SET, PARAMS_WORK},
-		{"work.rollback_ready", &w->work.rollback_ready, KIND_EXPRESSION, PARAMS_NONE},
-		{"work.rolled_back", &w->work.rolled_back, KIND_SET, PARAMS_WORK},
-	};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		check_sql(c, all[i].option, all[i].sql, all[i].kind, all[i].scope);
-	for (int i = 0; i < w->also.n; i++)
-		check_sql(c, "also", &w->also.items[i], KIND_STATEMENT, PARAMS_NONE);
+	watch_each_sql(w, check_option, c);
+	check_list(c, "also", &w->also);
+	check_list(c, "work.beat", &w->work.beat);
+	check_list(c, "work.after", &w->work.after);
 	for (int i = 0; i < w->nrules; i++)
 		check_sql(c, "remedies.when", &w->rules[i].when, KIND_EXPRESSION, PARAMS_NONE);
-	for (int i = 0; i < w->work.beat.n; i++)
-		check_sql(c, "work.beat", &w->work.beat.items[i], KIND_STATEMENT, PARAMS_NONE);
-	for (int i = 0; i < w->work.after.n; i++)
-		check_sql(c, "work.after", &w->work.after.items[i], KIND_STATEMENT, PARAMS_NONE);
 	for (int i = 0; i < ACT_COUNT; i++)
 		check_action(c, i);
 }

@@ -298,6 +298,16 @@ static const char *compile_look(const struct binding *b, const struct watch_sql 
 	return buf_to_arena(&sql, a);
 }
 
+void where_key(const struct binding *b, struct buf *out)
+{
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(out, k ? " AND " : "\nWHERE ");
+		key_column(b, k, out);
+		buf_add(out, " = ");
+		parameter(b, 1 + k, b->key_type[k], out);
+	}
+}
+
 static const char *compile_look_one(const struct binding *b, const struct watch_sql *q,
                                     struct arena *a)
 {
@@ -305,13 +315,7 @@ static const char *compile_look_one(const struct binding *b, const struct watch_
 	buf_add(&sql, "SELECT ");
 	fact_list(b, q, true, &sql);
 	from_table(b, &sql);
-	buf_add(&sql, "\nWHERE ");
-	for (int k = 0; k < b->watch->key.n; k++) {
-		buf_add(&sql, k ? " AND " : "");
-		key_column(b, k, &sql);
-		buf_add(&sql, " = ");
-		parameter(b, 1 + k, b->key_type[k], &sql);
-	}
+	where_key(b, &sql);
 	return buf_to_arena(&sql, a);
 }
 
@@ -349,14 +353,13 @@ void join_keys(const struct binding *b, const char *relation, struct buf *out)
 
 void from_keys(const struct binding *b, struct buf *out)
 {
-	struct relation r;
+	AUTO_RELATION r = {0};
 	keys_relation(b, &r);
 	from_table(b, out);
 	buf_add(out, "\nJOIN (");
 	relation_select(&r, 1, out);
 	buf_add(out, ") AS defib_s ON ");
 	join_keys(b, "defib_s", out);
-	relation_release(&r);
 }
 
 static const char *compile_lock(const struct binding *b, const char *taken, struct arena *a)
@@ -382,16 +385,16 @@ static bool is_subselect(const struct binding *b, const char *text, struct buf *
 			continue;
 		if (end)
 			return false;
-		if (t.type == SQL_PUNCT && *t.text == '(' && depth++ == 0)
+		if (sql_is_mark(t, '(') && depth++ == 0)
 			begin = t.text + t.len;
-		else if (t.type == SQL_PUNCT && *t.text == ')' && --depth == 0)
+		else if (sql_is_mark(t, ')') && --depth == 0)
 			end = t.text;
 		else if (depth == 0)
 			return false;
 		else if (first.type == SQL_END && t.type != SQL_PUNCT)
 			first = t;
 	}
-	if (!end || first.len != strlen("select") || strncasecmp(first.text, "select", first.len) != 0)
+	if (!end || !sql_is_word(first, "select"))
 		return false;
 	buf_addn(inside, begin, (size_t)(end - begin));
 	return true;
@@ -505,8 +508,7 @@ static void without_alias(const struct binding *b, const char *text, struct buf 
 	struct sql_lexer lx;
 	sql_lexer_init(&lx, text, b->engine);
 	for (struct sql_token k = sql_next(&lx); k.type != SQL_END; k = sql_next(&lx)) {
-		bool alias = k.type == SQL_WORD && k.len == 1 && (*k.text == 't' || *k.text == 'T');
-		if (alias && *lx.at == '.')
+		if (sql_is_word(k, "t") && *lx.at == '.')
 			sql_next(&lx);
 		else
 			buf_addn(out, k.text, k.len);
@@ -521,8 +523,8 @@ static bool indexable(const struct binding *b, const char *text)
 	bool yes = true;
 	sql_lexer_init(&lx, text, b->engine);
 	for (struct sql_token k = sql_next(&lx); yes && k.type != SQL_END; k = sql_next(&lx)) {
-		for (size_t i = 0; k.type == SQL_WORD && i < sizeof unfit / sizeof *unfit; i++)
-			yes = yes && (strlen(unfit[i]) != k.len || strncasecmp(k.text, unfit[i], k.len) != 0);
+		for (size_t i = 0; i < sizeof unfit / sizeof *unfit; i++)
+			yes = yes && !sql_is_word(k, unfit[i]);
 		yes = yes && !(k.type == SQL_WORD && k.len == 1 && *k.text == 't' && *lx.at != '.');
 	}
 	return yes;

@@ -175,6 +175,8 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 void from_table(const struct binding *b, struct buf *out);
 /* The same, joined with a relation of keys from parameter 1 on. */
 void from_keys(const struct binding *b, struct buf *out);
+/* WHERE the key is that of the parameters from 1 on. */
+void where_key(const struct binding *b, struct buf *out);
 /* A key column as it is compared and ordered. */
 void key_column(const struct binding *b, int k, struct buf *out);
 void parameter(const struct binding *b, int number, const char *type, struct buf *out);

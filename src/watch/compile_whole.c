@@ -93,7 +93,7 @@ void whole_values(const struct write_sql *w, const struct write_value *values, s
 static void still_so(const struct binding *b, const struct watch_sql *q, const struct write_sql *w,
                      struct buf *sql)
 {
-	struct relation r;
+	AUTO_RELATION r = {0};
 	AUTO_BUF is = BUF_INIT;
 	buf_add(sql, "SELECT defib_r.*, ");
 	kept_columns(b, q, sql);
@@ -101,7 +101,6 @@ static void still_so(const struct binding *b, const struct watch_sql *q, const s
 	buf_add(sql, "\nFROM (");
 	whole_relation(b, w, &r);
 	relation_select(&r, 1, sql);
-	relation_release(&r);
 	buf_add(sql, ") AS defib_r\nCROSS JOIN LATERAL (SELECT t.*");
 	from_table(b, sql);
 	buf_add(sql, " WHERE ");

@@ -100,12 +100,11 @@ static bool resolve(void *ctx, const char *name, struct buf *out)
 
 static void from_relation(const struct binding *b, const struct write_sql *w, struct buf *out)
 {
-	struct relation r;
+	AUTO_RELATION r = {0};
 	write_relation(b, w, &r);
 	buf_add(out, "\nFROM (");
 	relation_select(&r, 1, out);
 	buf_add(out, ") AS defib_s");
-	relation_release(&r);
 }
 
 /* What a claim changes, beside the state that `running` asks, as a number. */
@@ -308,8 +307,7 @@ static bool skip_word(const char **at, const char *word, enum store_engine engin
 	struct sql_token t = sql_next(&lx);
 	if (t.type == SQL_SPACE)
 		t = sql_next(&lx);
-	bool found =
-		t.type == SQL_WORD && t.len == strlen(word) && strncasecmp(t.text, word, t.len) == 0;
+	bool found = sql_is_word(t, word);
 	if (found)
 		*at = lx.at;
 	return found;
@@ -492,13 +490,7 @@ static void compile_may_end(const struct binding *b, struct arena *a, struct wat
 		return;
 	buf_addf(&sql, "SELECT (%s) IS TRUE", b->watch->end_when.text);
 	from_table(b, &sql);
-	buf_add(&sql, "\nWHERE ");
-	for (int k = 0; k < b->watch->key.n; k++) {
-		buf_add(&sql, k ? " AND " : "");
-		key_column(b, k, &sql);
-		buf_add(&sql, " = ");
-		parameter(b, 1 + k, b->key_type[k], &sql);
-	}
+	where_key(b, &sql);
 	out->may_end = buf_to_arena(&sql, a);
 }
 

@@ -24,6 +24,7 @@ struct gathering {
 	int ninner;
 	const char *columns[NAMES_MAX]; /* that SET lists write */
 	int ncolumns;
+	bool of_work; /* whether the options of `work` are read now, or the others */
 };
 
 /* Where a statement is read: of each open parenthesis, whether a query and its FROM stand in it. */
@@ -34,22 +35,12 @@ struct reading_at {
 	int depth;
 };
 
-static bool is_word(struct sql_token t, const char *word)
-{
-	return t.type == SQL_WORD && t.len == strlen(word) && !strncasecmp(t.text, word, t.len);
-}
-
 static bool is_any(struct sql_token t, const char *const *words)
 {
 	for (; *words; words++)
-		if (is_word(t, *words))
+		if (sql_is_word(t, *words))
 			return true;
 	return false;
-}
-
-static bool is_mark(struct sql_token t, char c)
-{
-	return t.type == SQL_PUNCT && *t.text == c;
 }
 
 static struct sql_token next_solid(struct sql_lexer *lx)
@@ -86,14 +77,14 @@ static void take_relation(struct gathering *g, struct reading_at *r, unsigned ne
 		buf_addn(&name, t.text, t.len);
 		behind = at;
 		after = next_solid(&behind);
-		if (!is_mark(after, '.'))
+		if (!sql_is_mark(after, '.'))
 			break;
 		buf_addch(&name, '.');
 		at = behind;
 		t = next_solid(&at);
 	}
 	behind = at;
-	bool call = is_mark(next_solid(&behind), '(') && !(needs & NEEDS_INSERT);
+	bool call = sql_is_mark(next_solid(&behind), '(') && !(needs & NEEDS_INSERT);
 	if (name.len && !call && strcasecmp(buf_text(&name), "stuck"))
 		add_table(g, arena_strdup(g->arena, buf_text(&name)), needs);
 }
@@ -115,19 +106,19 @@ static void take_word(struct gathering *g, struct reading_at *r, struct sql_toke
 	                                   "set",   "union", "returning", NULL};
 	static const char *const no_statement[] = {"for", "do", "key", NULL};
 	bool *query = &r->query[r->depth], *from = &r->from[r->depth];
-	if (is_any(t, sources) && *query && !is_word(r->last, "distinct")) {
+	if (is_any(t, sources) && *query && !sql_is_word(r->last, "distinct")) {
 		*from = true;
 		take_relation(g, r,
-		              is_word(r->last, "delete") ? NEEDS_SELECT | NEEDS_DELETE : NEEDS_SELECT);
-	} else if (is_word(t, "into")) {
+		              sql_is_word(r->last, "delete") ? NEEDS_SELECT | NEEDS_DELETE : NEEDS_SELECT);
+	} else if (sql_is_word(t, "into")) {
 		take_relation(g, r, NEEDS_INSERT);
-	} else if (is_word(t, "update") && !is_any(r->last, no_statement)) {
+	} else if (sql_is_word(t, "update") && !is_any(r->last, no_statement)) {
 		take_relation(g, r, NEEDS_SELECT | NEEDS_UPDATE);
 	} else if (is_any(t, ends)) {
 		*from = false;
-	} else if (is_word(t, "as") && (r->last.type == SQL_WORD || r->last.type == SQL_NAME)) {
+	} else if (sql_is_word(t, "as") && (r->last.type == SQL_WORD || r->last.type == SQL_NAME)) {
 		struct sql_lexer ahead = r->lexer;
-		if (is_mark(next_solid(&ahead), '(') && g->ninner < NAMES_MAX)
+		if (sql_is_mark(next_solid(&ahead), '(') && g->ninner < NAMES_MAX)
 			g->inner[g->ninner++] = arena_strndup(g->arena, r->last.text, r->last.len);
 	}
 	*query = *query || is_any(t, begins);
@@ -141,11 +132,11 @@ static void take_sql(struct gathering *g, const char *text)
 		return;
 	sql_lexer_init(&r.lexer, text, STORE_POSTGRES);
 	while ((t = next_solid(&r.lexer)).type != SQL_END && t.type != SQL_OPEN_ENDED) {
-		if (is_mark(t, '('))
+		if (sql_is_mark(t, '('))
 			enter(&r, 1);
-		else if (is_mark(t, ')'))
+		else if (sql_is_mark(t, ')'))
 			enter(&r, -1);
-		else if (is_mark(t, ',') && r.from[r.depth])
+		else if (sql_is_mark(t, ',') && r.from[r.depth])
 			take_relation(g, &r, NEEDS_SELECT);
 		else if (t.type == SQL_WORD)
 			take_word(g, &r, t);
@@ -177,34 +168,20 @@ static void take_set(struct gathering *g, const char *text)
 	}
 }
 
+static void take_option(void *ctx, const char *option, const struct sql_text *sql, bool set)
+{
+	struct gathering *g = ctx;
+	if (text_starts(option, "work.") != g->of_work)
+		return;
+	if (set)
+		take_set(g, sql->text);
+	else
+		take_sql(g, sql->text);
+}
+
 static void take_expressions(struct gathering *g, const struct watch *w)
 {
-	const struct sql_text *const all[] = {
-		&w->running,
-		&w->alive_at,
-		&w->expires_at,
-		&w->started_at,
-		&w->kind,
-		&w->owner,
-		&w->owner_alive,
-		&w->attempts,
-		&w->max_attempts,
-		&w->epoch,
-		&w->state,
-		&w->since,
-		&w->text,
-		&w->end_when,
-		&w->late_when,
-		&w->stats.where,
-		&w->stats.failed,
-		&w->stats.started_at,
-		&w->stats.finished_at,
-		&w->stats.ready,
-		&w->stats.scheduled,
-		&w->stats.held,
-	};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		take_sql(g, all[i]->text);
+	watch_each_sql(w, take_option, g);
 	for (int i = 0; i < w->nrules; i++)
 		take_sql(g, w->rules[i].when.text);
 }
@@ -223,18 +200,12 @@ static void take_actions(struct gathering *g, const struct watch *w)
 	take_list(g, &w->also);
 }
 
-static void take_work(struct gathering *g, const struct work *w)
+static void take_work(struct gathering *g, const struct watch *w)
 {
-	const struct sql_text *const sets[] = {&w->claim,   &w->done, &w->failed,     &w->timed_out,
-	                                       &w->release, &w->step, &w->rolled_back};
-	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-		take_set(g, sets[i]->text);
-	take_sql(g, w->ready.text);
-	take_sql(g, w->order.text);
-	take_sql(g, w->priority.text);
-	take_sql(g, w->rollback_ready.text);
-	take_list(g, &w->beat);
-	take_list(g, &w->after);
+	g->of_work = true;
+	watch_each_sql(w, take_option, g);
+	take_list(g, &w->work.beat);
+	take_list(g, &w->work.after);
 }
 
 static void grant(const char *what, const char *on, const char *role, struct buf *out)
@@ -291,7 +262,7 @@ void watch_grants(const struct watch *w, enum watch_use use, const char *role, s
 	if (use >= WATCH_RECOVER)
 		take_actions(g, w);
 	if (use >= WATCH_WORK && w->work.given)
-		take_work(g, &w->work);
+		take_work(g, w);
 	grant("SELECT", buf_text(&table), role, out);
 	if (use >= WATCH_RECOVER)
 		grant_columns(g, w, buf_text(&table), role, out);

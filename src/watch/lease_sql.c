@@ -126,7 +126,7 @@ void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
 void sql_free_leases(const struct binding *b, struct buf *out)
 {
 	const struct dialect *d = dialect_of(b->engine);
-	struct relation r;
+	AUTO_RELATION r = {0};
 	keys_relation(b, &r);
 	buf_addf(out, "UPDATE %slease SET owner = NULL\nWHERE watch = ", d->own);
 	sql_literal(out, b->watch->name);
@@ -139,7 +139,6 @@ void sql_free_leases(const struct binding *b, struct buf *out)
 	buf_add(out, " FROM (");
 	relation_select(&r, 1, out);
 	buf_addf(out, ") AS defib_s)%s)", d->has_row_locks ? "\n  FOR UPDATE SKIP LOCKED" : "");
-	relation_release(&r);
 }
 
 /* ---- claims ---- */

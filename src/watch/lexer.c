@@ -185,7 +185,7 @@ static int nesting(struct sql_token t)
 	return *t.text == ')' || *t.text == ']' ? -1 : 0;
 }
 
-static bool is_punct(struct sql_token t, char c)
+bool sql_is_mark(struct sql_token t, char c)
 {
 	return t.type == SQL_PUNCT && *t.text == c;
 }
@@ -230,7 +230,7 @@ defib_err sql_check(const char *text, enum store_engine engine, struct failure *
 		if (ended)
 			return fail(f, DEFIB_CONFIG, "more than one statement: %.40s", t.text);
 		any = true;
-		ended = is_punct(t, ';');
+		ended = sql_is_mark(t, ';');
 		depth += nesting(t);
 		if (depth < 0)
 			return fail(f, DEFIB_CONFIG, "a parenthesis is closed that was never opened: %.40s",
@@ -243,7 +243,7 @@ defib_err sql_check(const char *text, enum store_engine engine, struct failure *
 	return DEFIB_OK;
 }
 
-static bool is_word(struct sql_token t, const char *word)
+bool sql_is_word(struct sql_token t, const char *word)
 {
 	return t.type == SQL_WORD && t.len == strlen(word) && strncasecmp(t.text, word, t.len) == 0;
 }
@@ -254,10 +254,10 @@ enum statement_head { HEAD_START, HEAD_CREATE, HEAD_TRIGGER, HEAD_OTHER };
 static enum statement_head read_head(enum statement_head head, struct sql_token t)
 {
 	if (head == HEAD_START)
-		return is_word(t, "CREATE") ? HEAD_CREATE : HEAD_OTHER;
-	if (head != HEAD_CREATE || is_word(t, "TEMP") || is_word(t, "TEMPORARY"))
+		return sql_is_word(t, "CREATE") ? HEAD_CREATE : HEAD_OTHER;
+	if (head != HEAD_CREATE || sql_is_word(t, "TEMP") || sql_is_word(t, "TEMPORARY"))
 		return head;
-	return is_word(t, "TRIGGER") ? HEAD_TRIGGER : HEAD_OTHER;
+	return sql_is_word(t, "TRIGGER") ? HEAD_TRIGGER : HEAD_OTHER;
 }
 
 /*
@@ -271,13 +271,13 @@ struct statement {
 
 static bool ends_statement(struct statement *s, struct sql_token t)
 {
-	bool semicolon = is_punct(t, ';');
+	bool semicolon = sql_is_mark(t, ';');
 	if (t.type == SQL_SPACE)
 		return false;
 	if (semicolon && (s->head != HEAD_TRIGGER || s->closed))
 		return true;
 	s->head = read_head(s->head, t);
-	s->closed = s->part_ended && is_word(t, "END");
+	s->closed = s->part_ended && sql_is_word(t, "END");
 	s->part_ended = semicolon;
 	return false;
 }
@@ -290,7 +290,7 @@ bool sql_next_statement(const char **at, enum store_engine engine, struct buf *o
 	buf_clear(out);
 	sql_lexer_init(&lx, *at, engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {
-		if (out->len == 0 && (t.type == SQL_SPACE || is_punct(t, ';')))
+		if (out->len == 0 && (t.type == SQL_SPACE || sql_is_mark(t, ';')))
 			continue;
 		if (ends_statement(&s, t))
 			break;
@@ -376,7 +376,7 @@ defib_err sql_set_targets(const char *text, enum store_engine engine, struct are
 			continue;
 		depth += nesting(t);
 		if (in_value) {
-			if (depth == 0 && is_punct(t, ',')) {
+			if (depth == 0 && sql_is_mark(t, ',')) {
 				in_value = false;
 				from = found.n;
 			}
@@ -384,9 +384,9 @@ defib_err sql_set_targets(const char *text, enum store_engine engine, struct are
 			if (last.type == SQL_WORD || last.type == SQL_NAME)
 				break;
 			targets_add(&found, t);
-		} else if (is_punct(t, '=') && found.n > from) {
+		} else if (sql_is_mark(t, '=') && found.n > from) {
 			in_value = true;
-		} else if (!is_punct(t, ',') && !is_punct(t, '(') && !is_punct(t, ')')) {
+		} else if (!sql_is_mark(t, ',') && !sql_is_mark(t, '(') && !sql_is_mark(t, ')')) {
 			break;
 		}
 		last = t;
@@ -410,11 +410,12 @@ bool sql_next_assignment(const char **at, enum store_engine engine, struct arena
 	if (!*from)
 		return false;
 	sql_lexer_init(&lx, from, engine);
-	while ((t = sql_next(&lx)).type != SQL_END && !(depth == 0 && in_value && is_punct(t, ','))) {
+	while ((t = sql_next(&lx)).type != SQL_END &&
+	       !(depth == 0 && in_value && sql_is_mark(t, ','))) {
 		depth += nesting(t);
 		if (!in_value && (t.type == SQL_WORD || t.type == SQL_NAME))
 			targets_add(&found, t);
-		in_value = in_value || is_punct(t, '=');
+		in_value = in_value || sql_is_mark(t, '=');
 	}
 	*column = found.n == 1 ? found.names[0] : NULL;
 	*text = arena_printf(a, "%.*s", (int)(t.text - from), from);

@@ -38,6 +38,9 @@ struct sql_lexer {
 void sql_lexer_init(struct sql_lexer *lx, const char *text, enum store_engine engine);
 struct sql_token sql_next(struct sql_lexer *lx);
 
+/* Whether a token is this bare word, in any case, or this character outside of quotes. */
+bool sql_is_word(struct sql_token t, const char *word);
+bool sql_is_mark(struct sql_token t, char c);
 /* Whether a word or quoted name stands in it: a column, or a keyword in lower case. */
 bool sql_names(const char *text, enum store_engine engine, const char *name);
 

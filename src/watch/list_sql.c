@@ -20,7 +20,7 @@ static struct sql_token next_word(struct sql_lexer *lx)
 	struct sql_token t;
 	do
 		t = sql_next(lx);
-	while (t.type == SQL_SPACE || (t.type == SQL_PUNCT && *t.text == '('));
+	while (t.type == SQL_SPACE || sql_is_mark(t, '('));
 	return t;
 }
 
@@ -45,7 +45,7 @@ static const char *column_named(const struct binding *b, struct sql_token t)
 static const char *first_column(const struct binding *b, struct sql_lexer *lx)
 {
 	struct sql_token t = next_word(lx);
-	if (t.type == SQL_WORD && t.len == 1 && (*t.text == 't' || *t.text == 'T') && *lx->at == '.') {
+	if (sql_is_word(t, "t") && *lx->at == '.') {
 		sql_next(lx);
 		t = sql_next(lx);
 	}
@@ -78,7 +78,7 @@ static const struct store_column *plain_column(const struct binding *b, const ch
 	struct sql_token t;
 	do
 		t = sql_next(&lx);
-	while (t.type == SQL_SPACE || (t.type == SQL_PUNCT && *t.text == ')'));
+	while (t.type == SQL_SPACE || sql_is_mark(t, ')'));
 	for (int i = 0; column && t.type == SQL_END && i < b->ncolumns; i++)
 		if (text_eq(b->columns[i].name, column))
 			return &b->columns[i];

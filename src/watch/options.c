@@ -224,16 +224,16 @@ const struct opt_row work_rows[] = {
 	OPTION(SQL, "order", W(order), "the order of claiming"),
 	OPTION(SQL, "priority", W(priority),
            "a condition or number: rows where it is greater go first"),
-	OPTION(SQL, "claim", W(claim), "SET list of a claim"),
-	OPTION(SQL, "done", W(done), "SET list of a success"),
-	OPTION(SQL, "failed", W(failed), "SET list of an error"),
-	OPTION(SQL, "timed_out", W(timed_out), "SET list of a time-out"),
-	OPTION(SQL, "release", W(release), "SET list that hands an unfinished job back"),
+	OPTION(SET, "claim", W(claim), "SET list of a claim"),
+	OPTION(SET, "done", W(done), "SET list of a success"),
+	OPTION(SET, "failed", W(failed), "SET list of an error"),
+	OPTION(SET, "timed_out", W(timed_out), "SET list of a time-out"),
+	OPTION(SET, "release", W(release), "SET list that hands an unfinished job back"),
 	OPTION(TEXT, "workflow", W(workflow), "run the steps of this workflow instead of a command"),
-	OPTION(SQL, "step", W(step),
+	OPTION(SET, "step", W(step),
            "SET list of a step that was done, when more follow; release if not given"),
 	OPTION(SQL, "rollback_ready", W(rollback_ready), "which rows to roll back, step by step"),
-	OPTION(SQL, "rolled_back", W(rolled_back), "SET list of a row whose steps were undone"),
+	OPTION(SET, "rolled_back", W(rolled_back), "SET list of a row whose steps were undone"),
 	OPTION(CUSTOM, "beat", W(beat),
            "statements at the claim and at every beat, over the relation work",
            .read = read_statements),
@@ -284,4 +284,26 @@ void read_work(struct cfg_reader *r, const struct cfg_node *node, void *target)
 		return;
 	cfg_read(r, work_rows, node, w);
 	w->given = true;
+}
+
+/* ---- all SQL of a watch ---- */
+
+static void each_sql(const struct opt_row *rows, const char *prefix, const void *of,
+                     watch_sql_fn *fn, void *ctx)
+{
+	for (; rows->name; rows++) {
+		const void *at = (const char *)of + rows->offset;
+		char option[64];
+		snprintf(option, sizeof option, "%s%s%s", prefix, rows->name, rows->rows ? "." : "");
+		if (rows->type == OPT_SQL || rows->type == OPT_SET)
+			fn(ctx, option, at, rows->type == OPT_SET);
+		else if (rows->type == OPT_MAP)
+			each_sql(rows->rows, option, at, fn, ctx);
+	}
+}
+
+void watch_each_sql(const struct watch *w, watch_sql_fn *fn, void *ctx)
+{
+	each_sql(watch_rows, "", w, fn, ctx);
+	each_sql(work_rows, "work.", &w->work, fn, ctx);
 }

@@ -81,10 +81,7 @@ int watch_releases_by(const struct watch *w)
 
 bool watch_hides(const struct watch *w, const char *column)
 {
-	for (int i = 0; i < w->mask.n; i++)
-		if (strcasecmp(w->mask.items[i], column) == 0)
-			return true;
-	return false;
+	return text_list_find(&w->mask, column) >= 0;
 }
 
 bool watch_running_names(const struct watch *w, const char *column)

@@ -277,6 +277,12 @@ extern const struct opt_row watch_rows[];
 
 /* Read one watch from its map; problems land in the reader. */
 void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w);
+/*
+ * Call `fn` for each option of the tables that is SQL, given or not: expressions, and SET lists of
+ * `work`. Actions, rules and lists of statements are not among them.
+ */
+typedef void watch_sql_fn(void *ctx, const char *option, const struct sql_text *sql, bool set);
+void watch_each_sql(const struct watch *w, watch_sql_fn *fn, void *ctx);
 /* Its expression; `text` is NULL where the watch has none. */
 const struct sql_text *watch_sign(const struct watch *w, enum sign s);
 /* The options that give them, by enum sign. */
