@@ -252,7 +252,8 @@ static struct span password_next(const char *url, const char *from)
 	if (!authority)
 		return conninfo_password(from);
 	struct span userinfo = userinfo_password(authority);
-	if (userinfo.start >= from && userinfo.start)
+	/* "user:@host": one without a byte is not behind itself, and hides nothing. */
+	if (userinfo.len > 0 && userinfo.start >= from)
 		return userinfo;
 	/* A '?' inside the user's password is not the query. */
 	const char *query = strchr(from > authority ? from : authority, '?');
