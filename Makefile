@@ -31,12 +31,17 @@ lint:
 
 format:
 	@scripts/setup test
-	@find src include tests/sim -name '*.[ch]' -exec clang-format -i {} +
+	@find src include tests/sim tests/fuzz -name '*.[ch]' -exec clang-format -i {} +
 
 # What takes long: the thread sanitizer, large races.
 proof:
 	@scripts/setup test
 	@scripts/check proof </dev/null
+
+# Inputs that strangers write, invented: a minute for each target, or for some: make fuzz F=uri.
+fuzz:
+	@scripts/setup test
+	@scripts/fuzz $(F) </dev/null
 
 # Each guard taken out once: who notices?
 mutants:
@@ -53,4 +58,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof mutants bench install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants bench install clean

@@ -5,6 +5,7 @@
 sources.py library|service|program   C files of a unit, one path a line (units: ranks.py)
 sources.py tests                     unit tests
 sources.py simulator                 C files of tests/sim
+sources.py fuzz                      targets of tests/fuzz
 sources.py embedded|shipped          files inside the library; inside the program only
 sources.py all                       everything that changes the shape of the build
 """
@@ -50,6 +51,7 @@ KINDS = {
     **{unit: lambda unit=unit: sources(unit) for unit in UNITS},
     "tests": tests,
     "simulator": lambda: listing("tests/sim/*.c"),
+    "fuzz": lambda: listing("tests/fuzz/*.c", lambda p: p.name != "replay.c"),
     "embedded": lambda: listing("sql/**/*.sql") + listing("presets/**/*.yaml"),
     "shipped": lambda: (listing("docs/openapi.yaml")
                         + listing("completions/*")

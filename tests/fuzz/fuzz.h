@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fuzz.h: what the targets share. A target is one function over bytes that somebody else wrote.
+ * `make fuzz` links it with libFuzzer; `make check` links it with replay.c and runs what is in
+ * corpus/TARGET: seeds, and inputs that once failed. What a target must not do is crash, read
+ * beyond its input, leak, or contradict itself: MUST() says what holds.
+ */
+#ifndef FUZZ_FUZZ_H
+#define FUZZ_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+#define MUST(what)                                                                                 \
+	do {                                                                                           \
+		if (!(what)) {                                                                             \
+			fprintf(stderr, "%s:%d: must hold: %s\n", __FILE__, __LINE__, #what);                  \
+			abort();                                                                               \
+		}                                                                                          \
+	} while (0)
+
+/* The bytes as a C string of its own, so that reading beyond its end is seen. */
+static inline char *fuzz_text(const uint8_t *bytes, size_t n)
+{
+	char *text = malloc(n + 1);
+	MUST(text);
+	memcpy(text, bytes, n);
+	text[n] = '\0';
+	return text;
+}
+
+#endif
