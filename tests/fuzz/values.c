@@ -5,12 +5,10 @@
 #include "fuzz.h"
 
 #include "base/address.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "life/incarnation.h"
 #include "store/timeline.h"
-#include "store/url.h"
 #include "watch/options_values.h"
 
 static void durations(const char *text)
