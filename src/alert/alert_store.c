@@ -95,10 +95,8 @@ static defib_err note(struct store *s, const char *sql, const struct delivery *d
                       struct store_param what, const char *answer, struct failure *f)
 {
 	struct store_param params[] = {P_INT(d->seq), P_INT(d->tries), what, P_TEXT(answer)};
-	struct arena a = ARENA_INIT;
-	defib_err err = dialect_write(s, sql, params, 4, &a, NULL, f);
-	arena_release(&a);
-	return err;
+	AUTO_ARENA a = ARENA_INIT;
+	return dialect_write(s, sql, params, 4, &a, NULL, f);
 }
 
 defib_err outbox_end(struct store *s, const struct delivery *d, const char *how, const char *answer,
@@ -133,7 +131,7 @@ int64_t outbox_wait_us(int64_t tries, double chance)
 defib_err outbox_tidy(struct store *s, struct failure *f)
 {
 	struct store_param ages[] = {P_INT(GIVE_UP_US), P_INT(FORGET_US)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = dialect_write(
 		s,
 		"UPDATE defib.delivery SET ended = 'given up', ended_at = {now}, answer = "
@@ -145,7 +143,6 @@ defib_err outbox_tidy(struct store *s, struct failure *f)
 		                    "DELETE FROM defib.delivery WHERE ended IS NOT NULL AND ended_at < "
 		                    "{now} - {span $1::bigint}",
 		                    &ages[1], 1, &a, NULL, f);
-	arena_release(&a);
 	return err;
 }
 
@@ -272,7 +269,7 @@ defib_err states_write(struct store *s, const struct alert_write *writes, int n,
                        const struct outgoing *messages, int nmessages, bool *taken,
                        struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	*taken = true;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
@@ -286,7 +283,6 @@ defib_err states_write(struct store *s, const struct alert_write *writes, int n,
 	else
 		err = store_commit(s, f);
 	*taken = *taken && !err;
-	arena_release(&a);
 	return err;
 }
 
@@ -346,10 +342,9 @@ static defib_err read_between(struct store *s, int64_t after, int64_t to, struct
 {
 	struct store_param params[] = {P_INT(after), P_INT(to)};
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	read_sql(&sql);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 2, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	*out = ARENA_ARRAY(a, struct happened, rows.nrows * ROW_MAX + 1);

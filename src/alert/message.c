@@ -41,10 +41,9 @@ static void add_member(struct buf *out, const char *name, const char *value)
 
 static void add_time(struct buf *out, const char *name, int64_t us)
 {
-	struct buf iso = BUF_INIT;
+	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
 	add_member(out, name, buf_text(&iso));
-	buf_release(&iso);
 }
 
 /* "WARNING pages (main): …"; the subject of a whole database is the database. */
@@ -74,7 +73,7 @@ static const char *const unit_names[] = {
 
 void message_document(const struct alert_message *m, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_add(out, "{");
 	message_id(m, &text);
 	add_member(out, "id", buf_text(&text));
@@ -99,12 +98,11 @@ void message_document(const struct alert_message *m, struct buf *out)
 	if (m->link)
 		add_member(out, "link", m->link);
 	buf_add(out, "}");
-	buf_release(&text);
 }
 
 void message_test(const char *source, const char *status, int64_t at_us, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_add(out, "{");
 	buf_addf(&text, "%s/test@%lld.%s", source, (long long)(at_us / 1000), status);
 	add_member(out, "id", buf_text(&text));
@@ -125,7 +123,6 @@ void message_test(const char *source, const char *status, int64_t at_us, struct 
 	         text_eq(status, "firing") ? "TEST" : "TEST OVER", source);
 	add_member(out, "text", buf_text(&text));
 	buf_add(out, "}");
-	buf_release(&text);
 }
 
 /* ---- forms ---- */
@@ -164,7 +161,7 @@ static json_t *texts_of(const json_t *d, const char *const *names)
 bool form_alertmanager(const json_t *d, struct buf *out)
 {
 	static const char *const labels[] = {"severity", "source", "database", "watch", NULL};
-	struct buf ends = BUF_INIT;
+	AUTO_BUF ends = BUF_INIT;
 	int64_t at_us = 0;
 	if (!is_alert(d))
 		return false;
@@ -183,7 +180,6 @@ bool form_alertmanager(const json_t *d, struct buf *out)
 		json_object_set_new(alert, "generatorURL", json_string(document_text(d, "link")));
 	json_array_append_new(list, alert);
 	dump(list, out);
-	buf_release(&ends);
 	return true;
 }
 

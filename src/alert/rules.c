@@ -461,7 +461,7 @@ void alert_amount(const struct alert_rule *r, double value, struct buf *out)
 /* What is past its limit never reads as if it were the limit: "0.1 (alert above 0.1)". */
 static void add_value(const struct alert_rule *r, double value, const char *limit, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	int digits = DIGITS;
 	add_amount(r, value, digits, &text);
 	while (value != r->limit && text_eq(buf_text(&text), limit) && digits++ < DIGITS_MOST) {
@@ -471,7 +471,6 @@ static void add_value(const struct alert_rule *r, double value, const char *limi
 	if (value != r->limit && r->unit != UNIT_FACTOR && text_eq(buf_text(&text), limit))
 		buf_add(out, value > r->limit ? "just over " : "just under ");
 	buf_add(out, buf_text(&text));
-	buf_release(&text);
 }
 
 /* What stands in a rule's sentence, and what is said there. */

@@ -88,14 +88,12 @@ void sink_test(const struct alert_sink *sink, const char *source, int64_t at_us,
 	bool keeps = sink->type == SINK_ALERTMANAGER || sink->type == SINK_PAGERDUTY;
 	out->how = SINK_SENT;
 	for (int i = 0; i < (keeps ? 2 : 1) && out->how == SINK_SENT; i++) {
-		struct buf document = BUF_INIT, id = BUF_INIT;
+		AUTO_BUF document = BUF_INIT, id = BUF_INIT;
 		message_test(source, statuses[i], at_us, &document);
 		buf_addf(&id, "%s/test@%lld.%s", source, (long long)(at_us / 1000), statuses[i]);
 		struct sink_call call = {
 			.sink = sink, .kind = "test", .id = buf_text(&id), .document = buf_text(&document)};
 		sink_send(&call, out);
-		buf_release(&document);
-		buf_release(&id);
 	}
 }
 
@@ -241,7 +239,7 @@ static void tell(struct program *p, struct sink_answer *out)
 void sink_command(const struct sink_call *c, struct sink_answer *out)
 {
 	struct program p = {.call = c, .output = {-1, -1}};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	json_t *d = json_loads(c->document, 0, NULL);
 	p.input = input_of(c->sink->format == SINK_TEXT ? document_text(d, "text") : c->document);
 	int failed = p.input < 0 || pipe2(p.output, O_CLOEXEC) != 0
@@ -260,7 +258,6 @@ void sink_command(const struct sink_call *c, struct sink_answer *out)
 	if (p.input >= 0)
 		close(p.input);
 	json_decref(d);
-	arena_release(&a);
 }
 
 #define READ_MAX 65536  /* more than this is no answer */
@@ -330,11 +327,10 @@ static bool add_body(struct request *q)
 
 static void add_header(struct request *q, const char *name, const char *value)
 {
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 	buf_addf(&line, "%s: %s", name, value);
 	struct curl_slist *more = curl_slist_append(q->headers, buf_text(&line));
 	q->headers = more ? more : q->headers;
-	buf_release(&line);
 }
 
 static void add_headers(struct request *q)

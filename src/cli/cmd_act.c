@@ -184,7 +184,7 @@ static void add_warnings(struct cli *c, const struct act_kind *kind, const struc
 
 static int ask(struct cli *c, const struct act_kind *kind, const struct selection *s)
 {
-	struct buf question = BUF_INIT;
+	AUTO_BUF question = BUF_INIT;
 	bool asks = !cli_flag(c, "yes") && !cli_flag(c, "dry-run");
 	for (int i = 0; i < s->n; i++) {
 		act_question(&question, kind->verb, s->groups[i].njobs, s->groups[i].watch,
@@ -192,9 +192,7 @@ static int ask(struct cli *c, const struct act_kind *kind, const struct selectio
 		if (asks && kind->act == ACT_RELEASE)
 			add_warnings(c, kind, &s->groups[i], &question);
 	}
-	int code = cli_confirm(c, buf_text(&question), act_reads_stdin(c));
-	buf_release(&question);
-	return code;
+	return cli_confirm(c, buf_text(&question), act_reads_stdin(c));
 }
 
 static int carry_out(struct cli *c, const struct act_kind *kind, const struct selection *s)
@@ -264,11 +262,10 @@ static int cmd_act(struct cli *c)
 {
 	const struct act_kind *kind = act_kind_named(c->command->name);
 	const struct select_rules rules = {.changes = true};
-	struct selection s = {0};
+	AUTO(selection_release) struct selection s = {0};
 	int code = select_jobs(c, &rules, &s);
 	if (code == EXIT_CLEAN)
 		code = act_selected(c, kind, &s);
-	selection_release(&s);
 	return code;
 }
 
@@ -484,13 +481,11 @@ static int find_jobs(struct undo_run *r, struct selection *s)
 
 static int ask_undo(struct undo_run *r)
 {
-	struct buf question = BUF_INIT;
+	AUTO_BUF question = BUF_INIT;
 	for (int i = 0; i < r->nparts; i++)
 		act_question(&question, "undo what was done to", r->parts[i].n, r->parts[i].watch,
 		             r->parts[i].database);
-	int code = cli_confirm(r->cli, buf_text(&question), act_reads_stdin(r->cli));
-	buf_release(&question);
-	return code;
+	return cli_confirm(r->cli, buf_text(&question), act_reads_stdin(r->cli));
 }
 
 /* The newest change of a job, or the batch; where there is none, that is said. */
@@ -548,7 +543,7 @@ static int undo_all(struct undo_run *r)
 static int cmd_undo(struct cli *c)
 {
 	struct undo_run r = {.cli = c};
-	struct selection s = {0};
+	AUTO(selection_release) struct selection s = {0};
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;
@@ -565,7 +560,6 @@ static int cmd_undo(struct cli *c)
 		code = undo_all(&r);
 	for (int i = 0; r.sessions && i < c->settings.ndatabases; i++)
 		session_close(&r.sessions[i]);
-	selection_release(&s);
 	return code;
 }
 

@@ -54,7 +54,7 @@ static int test_sinks(struct cli *c)
 {
 	const char *only = cli_value(c, "sink");
 	const struct sink_list *all = settings_sinks(&c->settings);
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	int n = 0, failed = 0;
 	if (only && !alert_sink_named(all, only))
 		return no_such_sink(c, only);
@@ -67,7 +67,6 @@ static int test_sinks(struct cli *c)
 		failed += answer.how != SINK_SENT;
 	}
 	printf(c->json ? "{\"sinks\":[%s\n]}\n" : "%s", buf_text(&out));
-	buf_release(&out);
 	if (!failed)
 		return EXIT_CLEAN;
 	return failed < n ? EXIT_PARTLY : EXIT_DATABASE;

@@ -112,10 +112,9 @@ static bool means_queue(const struct cli *c)
 /* The queue has a cancel of its own, that knows what waits and tells workers. */
 static int cancel_group(struct cli *c, const struct selected *g)
 {
-	struct buf question = BUF_INIT;
+	AUTO_BUF question = BUF_INIT;
 	act_question(&question, "cancel", g->njobs, g->watch, g->database);
 	int code = cli_confirm(c, buf_text(&question), act_reads_stdin(c));
-	buf_release(&question);
 	if (code != EXIT_CLEAN)
 		return code;
 	if (!cli_flag(c, "dry-run"))
@@ -145,7 +144,7 @@ static int cancel_selected(struct cli *c, struct selection *s)
 static int cmd_cancel(struct cli *c)
 {
 	const struct select_rules rules = {.changes = true};
-	struct selection s = {0};
+	AUTO(selection_release) struct selection s = {0};
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;
@@ -156,7 +155,6 @@ static int cmd_cancel(struct cli *c)
 	code = select_jobs(c, &rules, &s);
 	if (code == EXIT_CLEAN)
 		code = cancel_selected(c, &s);
-	selection_release(&s);
 	return code;
 }
 

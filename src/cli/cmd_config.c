@@ -40,10 +40,9 @@ static int config_check(struct cli *c)
 
 static void show_json(const struct cfg_reader *r)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	config_json(r->shown, r->nshown, &out);
 	puts(buf_text(&out));
-	buf_release(&out);
 }
 
 static void show_text(const struct cfg_reader *r)
@@ -201,7 +200,7 @@ static int presets_list(struct cli *c)
 	static const char *const keys[] = {"preset", "for", "table", "judged_by", "stuck_after"};
 	static const char *const titles[] = {"PRESET", "FOR", "TABLE", "JUDGED BY", "STUCK AFTER"};
 	const char *facts[PRESET_FACTS];
-	struct table t;
+	AUTO(table_release) struct table t = {0};
 	struct buf out = BUF_INIT;
 	table_init(&t);
 	for (int i = 0; i < PRESET_FACTS; i++)
@@ -219,7 +218,6 @@ static int presets_list(struct cli *c)
 	if (!c->json)
 		table_print(&t, c->color_out, &out);
 	out_print(&out);
-	table_release(&t);
 	return EXIT_CLEAN;
 }
 
@@ -315,7 +313,7 @@ static void print_json(const struct clinic *c, const struct finding *f)
 
 static void add_heading(struct clinic *c, const struct finding *f, struct buf *out)
 {
-	struct buf title = BUF_INIT;
+	AUTO_BUF title = BUF_INIT;
 	if (text_eq(c->database, f->database) && text_eq(c->watch, f->watch))
 		return;
 	if (c->database)
@@ -324,7 +322,6 @@ static void add_heading(struct clinic *c, const struct finding *f, struct buf *o
 	out_padded(&title, f->watch ? f->watch : f->database, 0);
 	out_color(out, c->cli->color_out, COLOR_BOLD, buf_text(&title));
 	buf_add(out, "\n");
-	buf_release(&title);
 	/* Names live as long as the settings. */
 	c->database = f->database;
 	c->watch = f->watch;
@@ -444,7 +441,7 @@ const struct command doctor_command = {
 /* psql reads :'p1' as a quoted variable; sqlite3 binds ?1 by itself. */
 static void print_statement(const struct picked *p, const char *sql)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	const char *variable = dialect_of(p->binding.engine)->shell.variable;
 	if (!variable) {
 		printf("%s;\n", sql);
@@ -462,7 +459,6 @@ static void print_statement(const struct picked *p, const char *sql)
 		}
 	}
 	printf("%s;\n", buf_text(&out));
-	buf_release(&out);
 }
 
 static void print_params(const struct picked *p, int n, const char *value)

@@ -55,7 +55,7 @@ static int read_options(struct demo *d)
 static int ask_for_database(struct demo *d)
 {
 	struct cli *c = d->cli;
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	struct failure f = {0};
 	enum store_engine engine;
 	int code = EXIT_CLEAN;
@@ -79,7 +79,6 @@ static int ask_for_database(struct demo *d)
 		                                buf_text(&shown)),
 		                   false);
 	}
-	buf_release(&shown);
 	return code;
 }
 
@@ -127,7 +126,7 @@ static bool find_address(const struct demo *d, char *out, size_t size)
 
 static int count_registered(struct demo *d)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	struct failure f = {0};
 	struct store_param prefix = P_TEXT(d->db ? d->run : "w");
@@ -136,7 +135,6 @@ static int count_registered(struct demo *d)
 	             "SELECT count(*) FROM defib.worker WHERE state = 'alive' AND name LIKE $1 || '%'",
 	             &prefix, 1, &a, &rows, &f) == DEFIB_OK)
 		n = (int)row_int(&rows, 0, 0, 0);
-	arena_release(&a);
 	return n;
 }
 
@@ -172,7 +170,7 @@ static int begin(struct demo *d, const sigset_t *set)
 {
 	struct failure f = {0};
 	char address[256] = "";
-	struct buf jobs = BUF_INIT;
+	AUTO_BUF jobs = BUF_INIT;
 	if (start(d, &f))
 		return cli_fail(&f);
 	int code = wait_until_up(d, set, address, sizeof address, &f);
@@ -192,7 +190,6 @@ static int begin(struct demo *d, const sigset_t *set)
 		d, COLOR_NONE,
 		"for about %lld s workers are killed, frozen and cut off; then the results are counted",
 		(long long)d->seconds);
-	buf_release(&jobs);
 	return EXIT_CLEAN;
 }
 
@@ -204,7 +201,7 @@ static void read_progress(struct demo *d)
 		"SELECT (SELECT count(*) FROM defib.job WHERE queue = $1 AND state NOT IN ('queued', "
 		"'scheduled', 'running', 'cancelling')), (SELECT count(*) FROM %s WHERE status = "
 		"'Complete')";
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	struct failure f = {0};
 	struct store_param queue = P_TEXT(d->queue);
@@ -213,7 +210,6 @@ static void read_progress(struct demo *d)
 		d->finished = row_int(&rows, 0, 0, 0);
 		d->pages_done = row_int(&rows, 0, 1, 0);
 	}
-	arena_release(&a);
 }
 
 /* Once round: who ended, what is due, what was done about it. */
@@ -244,13 +240,12 @@ static bool stands_still(struct demo *d, int64_t now_ms)
 static void print_calm(struct demo *d)
 {
 	int64_t left = d->nids - d->finished;
-	struct buf jobs = BUF_INIT;
+	AUTO_BUF jobs = BUF_INIT;
 	if (d->calm || !demo_faults_over(d) || left == 0)
 		return;
 	d->calm = true;
 	out_count(&jobs, left);
 	demo_print(d, COLOR_NONE, "that was the last fault; %s jobs remain", buf_text(&jobs));
-	buf_release(&jobs);
 }
 
 /* Until all is over, or nothing moves. */

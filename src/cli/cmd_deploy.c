@@ -96,14 +96,11 @@ static const char *environment(const char *name)
 static const char *value_of(const struct cfg_node *map, const char *key, struct arena *a)
 {
 	const struct cfg_node *node = map->kind == CFG_MAP ? cfg_get(map, key) : NULL;
-	struct buf out = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
+	AUTO_BUF out = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
 	const char *value = NULL;
 	if (node && node->kind == CFG_SCALAR &&
 	    env_expand(node->text, environment, &out, &origin, &why))
 		value = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	buf_release(&origin);
-	buf_release(&why);
 	return value;
 }
 
@@ -230,7 +227,7 @@ static void fill_cron(int64_t every_us, struct buf *out)
 /* `line` with every `from` as `to`; NULL: as it is. */
 static const char *replaced(const char *line, const char *from, const char *to, struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	if (!to || !strstr(line, from))
 		return line;
 	for (const char *at; (at = strstr(line, from)) != NULL; line = at + strlen(from)) {
@@ -238,15 +235,13 @@ static const char *replaced(const char *line, const char *from, const char *to, 
 		buf_add(&out, to);
 	}
 	buf_add(&out, line);
-	const char *copy = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return copy;
+	return arena_strdup(a, buf_text(&out));
 }
 
 /* The configuration, as the text of a block scalar. */
 static void add_configuration(const struct fill *f, struct buf *out)
 {
-	struct buf all = BUF_INIT;
+	AUTO_BUF all = BUF_INIT;
 	buf_add(&all, f->text);
 	if (all.len && all.data[all.len - 1] != '\n')
 		buf_add(&all, "\n");
@@ -257,7 +252,6 @@ static void add_configuration(const struct fill *f, struct buf *out)
 		buf_addf(out, n ? "    %.*s\n" : "\n", (int)n, line);
 		line += n + (line[n] == '\n');
 	}
-	buf_release(&all);
 }
 
 static void add_for_each_name(const struct fill *f, const char *line, struct arena *a,
@@ -272,7 +266,7 @@ static void add_for_each_name(const struct fill *f, const char *line, struct are
 
 static void add_line(const struct fill *f, const char *line, struct arena *a, struct buf *out)
 {
-	struct buf seconds = BUF_INIT, cron = BUF_INIT;
+	AUTO_BUF seconds = BUF_INIT, cron = BUF_INIT;
 	bool timed = f->every_us > 0;
 	if (f->tokens && (strstr(line, TOKEN) || strstr(line, METRICS_TOKEN)))
 		return;
@@ -289,14 +283,12 @@ static void add_line(const struct fill *f, const char *line, struct arena *a, st
 		add_for_each_name(f, line, a, out);
 	else
 		buf_addf(out, "%s\n", line);
-	buf_release(&seconds);
-	buf_release(&cron);
 }
 
 /* One file. */
 static void fill_file(const struct fill *f, const char *text, struct buf *out)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	bool inside = false; /* the configuration that ships */
 	if (!f->text) {
 		buf_add(out, text);
@@ -314,7 +306,6 @@ static void fill_file(const struct fill *f, const char *text, struct buf *out)
 			inside = true;
 		}
 	}
-	arena_release(&a);
 }
 
 static const struct cli_option deploy_options[] = {
@@ -421,16 +412,14 @@ static int read_configuration(struct cli *c, const struct place *p, struct fill 
 	const char *path = cli_config_path(c);
 	struct failure failure = {0};
 	struct cfg_node *root = NULL;
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (!path)
 		return EXIT_CLEAN;
 	if (source_load(path, &text, &failure) || cfg_load(path, &c->arena, &root, &failure)) {
 		failure.code = DEFIB_CONFIG;
-		buf_release(&text);
 		return cli_fail(&failure);
 	}
 	f->text = arena_strdup(&c->arena, buf_text(&text));
-	buf_release(&text);
 	fill_read(f, root, p->runs, &c->arena);
 	/* Tokens are a matter of who is asked from elsewhere. */
 	f->tokens = f->tokens || p->runs != FILL_POD;
@@ -445,7 +434,7 @@ static int read_configuration(struct cli *c, const struct place *p, struct fill 
 
 static int write_file(const char *dir, const char *name, const struct buf *text)
 {
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	buf_addf(&path, "%s/%s", dir, name);
 	FILE *file = fopen(buf_text(&path), "w");
 	bool written = file && fwrite(text->data, 1, text->len, file) == text->len;
@@ -457,14 +446,13 @@ static int write_file(const char *dir, const char *name, const struct buf *text)
 		printf("%s\n", buf_text(&path));
 	else
 		code = cli_usage("--output: cannot write %s: %s", buf_text(&path), strerror(why));
-	buf_release(&path);
 	return code;
 }
 
 static int put_file(const struct cli *c, const struct place *p, int i, const struct fill *f)
 {
 	const char *dir = cli_value(c, "output"), *file = p->files[i];
-	struct buf source = BUF_INIT, text = BUF_INIT;
+	AUTO_BUF source = BUF_INIT, text = BUF_INIT;
 	int code = EXIT_CLEAN;
 	buf_addf(&source, "deploy/%s", file);
 	fill_file(f, shipped_text(buf_text(&source)), &text);
@@ -475,8 +463,6 @@ static int put_file(const struct cli *c, const struct place *p, int i, const str
 			fputs(*p->between ? p->between : "\n", stdout);
 		fwrite(text.data, 1, text.len, stdout);
 	}
-	buf_release(&source);
-	buf_release(&text);
 	return code;
 }
 

@@ -44,7 +44,7 @@ struct target {
 /* "a,b" as a JSON array. */
 static const char *tags_json(struct cli *c, const char *text)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add(&out, "[");
 	while (text && *text) {
 		size_t n = strcspn(text, ",");
@@ -53,9 +53,7 @@ static const char *tags_json(struct cli *c, const char *text)
 		text += n + (text[n] == ',');
 	}
 	buf_add(&out, "]");
-	const char *json = arena_strdup(&c->arena, buf_text(&out));
-	buf_release(&out);
-	return json;
+	return arena_strdup(&c->arena, buf_text(&out));
 }
 
 static int read_job(struct cli *c, struct enqueue *job)
@@ -91,14 +89,13 @@ static bool valid_json(const char *text, const char *where)
 
 static int read_all(struct cli *c, FILE *in, const char *name, const char **out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	char chunk[65536];
 	size_t n;
 	while ((n = fread(chunk, 1, sizeof chunk, in)) > 0)
 		buf_addn(&text, chunk, n);
 	bool failed = ferror(in);
 	*out = arena_strdup(&c->arena, buf_text(&text));
-	buf_release(&text);
 	return failed ? cli_usage("cannot read %s", name) : EXIT_CLEAN;
 }
 

@@ -102,7 +102,7 @@ static int fail_jobs(struct force_run *r)
 
 static void print_line(struct force_run *r, const char *job, const char *what, const char *detail)
 {
-	struct buf out = BUF_INIT, name = BUF_INIT;
+	AUTO_BUF out = BUF_INIT, name = BUF_INIT;
 	job_qualified(r->picked.watch, job, &name);
 	if (r->cli->json) {
 		buf_add(&out, "{\"job\":");
@@ -119,8 +119,6 @@ static void print_line(struct force_run *r, const char *job, const char *what, c
 	}
 	puts(buf_text(&out));
 	fflush(stdout);
-	buf_release(&out);
-	buf_release(&name);
 }
 
 static void on_left(void *ctx, const char *job)
@@ -139,7 +137,7 @@ static void on_left(void *ctx, const char *job)
 static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
 {
 	struct force_run *r = ctx;
-	struct buf detail = BUF_INIT;
+	AUTO_BUF detail = BUF_INIT;
 	buf_add(&detail, "in ");
 	duration_text(took_ms * 1000, &detail);
 	if (!end->accepted)
@@ -151,7 +149,6 @@ static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
 	*(end->accepted && end->as == SETTLE_DONE ? &r->done : &r->failed) += 1;
 	print_line(r, end->key, end->accepted ? settle_names[end->as] : "lost", buf_text(&detail));
 	pthread_mutex_unlock(&r->lock);
-	buf_release(&detail);
 }
 
 static void stop_signals(sigset_t *set)
@@ -277,22 +274,19 @@ static int check_force(struct force_run *r, bool fail_them)
 
 static int ask_force(struct force_run *r)
 {
-	struct buf question = BUF_INIT;
+	AUTO_BUF question = BUF_INIT;
 	act_question(&question, "run the command of", r->n, r->picked.watch, r->picked.database);
-	int code = cli_confirm(r->cli, buf_text(&question), false);
-	buf_release(&question);
-	return code;
+	return cli_confirm(r->cli, buf_text(&question), false);
 }
 
 static int dry_force(struct force_run *r)
 {
 	for (int i = 0; i < r->n; i++) {
-		struct buf age = BUF_INIT;
+		AUTO_BUF age = BUF_INIT;
 		duration_text(r->jobs[i].age_us, &age);
 		buf_add(&age, " old");
 		print_line(r, r->jobs[i].job, r->jobs[i].alive ? "would be skipped" : "would be run",
 		           r->jobs[i].alive ? "a live worker has it" : buf_text(&age));
-		buf_release(&age);
 	}
 	if (!r->cli->quiet)
 		fprintf(stderr, "Nothing was changed. To do it, run the same command without --dry-run\n");
@@ -301,7 +295,7 @@ static int dry_force(struct force_run *r)
 
 static int force_found(struct force_run *r, bool fail_them)
 {
-	struct buf age = BUF_INIT;
+	AUTO_BUF age = BUF_INIT;
 	int code = check_force(r, fail_them);
 	if (code != EXIT_CLEAN)
 		return code;
@@ -309,7 +303,6 @@ static int force_found(struct force_run *r, bool fail_them)
 		duration_text(r->older_us, &age);
 		printf("watch %s has no open job older than %s: nothing to do\n", r->picked.watch->name,
 		       buf_text(&age));
-		buf_release(&age);
 		return EXIT_CLEAN;
 	}
 	if (fail_them)

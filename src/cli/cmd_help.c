@@ -34,7 +34,7 @@ static const char help_watch_options[] =
 /* Words from column `at` on; lines after the first begin at column `indent`. */
 static void print_wrapped(const char *text, int at, int indent)
 {
-	struct buf out = BUF_INIT, word = BUF_INIT;
+	AUTO_BUF out = BUF_INIT, word = BUF_INIT;
 	int column = at;
 	for (bool first = true; *text; first = false) {
 		size_t n = strcspn(text, " ");
@@ -53,8 +53,6 @@ static void print_wrapped(const char *text, int at, int indent)
 		text += n + strspn(text + n, " ");
 	}
 	printf("%s\n", buf_text(&out));
-	buf_release(&word);
-	buf_release(&out);
 }
 
 /* Lines that are broken already, those after the first from column `indent` on. */

@@ -71,20 +71,19 @@ static void print_group(struct cli *c, const struct database *d, enum rights_gro
 /* --role, or who the URL says we are. */
 static bool role_name(const struct cli *c, const struct database *d, struct buf *out)
 {
-	struct buf user = BUF_INIT;
+	AUTO_BUF user = BUF_INIT;
 	const char *given = cli_value(c, "role");
 	if (!given)
 		store_user(d->url, &user);
 	if (given || user.len)
 		sql_ident(out, given ? given : buf_text(&user));
-	buf_release(&user);
 	return out->len > 0;
 }
 
 /* The SQL of defib's tables, then the grants of a role for this configuration; the exit code. */
 static int init_print(struct cli *c, const struct database *d)
 {
-	struct buf out = BUF_INIT, role = BUF_INIT;
+	AUTO_BUF out = BUF_INIT, role = BUF_INIT;
 	bool chosen[RIGHTS_GROUPS] = {false};
 	const char *wrong = NULL;
 	for (int part = 0; part < SCHEMA_PARTS; part++)
@@ -93,10 +92,8 @@ static int init_print(struct cli *c, const struct database *d)
 		buf_add(&out,
 		        "-- No grants are needed: whoever may write the file may do everything in it.\n");
 	} else if (!chosen_groups(c, d, chosen, &wrong)) {
-		buf_release(&out);
 		return cli_usage("--for takes view, act, daemon, work and run, not \"%s\"", wrong);
 	} else if (!role_name(c, d, &role)) {
-		buf_release(&out);
 		return cli_usage("the URL of %s names no user; give the role for the grants with --role",
 		                 d->name);
 	}
@@ -110,7 +107,6 @@ static int init_print(struct cli *c, const struct database *d)
 		if (chosen[group])
 			print_group(c, d, (enum rights_group)group, buf_text(&role), &out);
 	out_print(&out);
-	buf_release(&role);
 	return EXIT_CLEAN;
 }
 
@@ -119,7 +115,7 @@ static int init_print(struct cli *c, const struct database *d)
 /* A password has no place in a file that is shown to people: then the environment has the URL. */
 static void database_entry(const struct database *d, struct buf *out)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	url_redact(d->url, &shown);
 	bool secret = !text_eq(buf_text(&shown), d->url);
 	buf_add(out, "databases:\n  - name: ");
@@ -134,7 +130,6 @@ static void database_entry(const struct database *d, struct buf *out)
 		yaml_scalar(d->url, out);
 		buf_add(out, "\n");
 	}
-	buf_release(&shown);
 }
 
 static void whole(const struct cli *c, const char *entries, const char *about, struct buf *out)
@@ -234,11 +229,9 @@ static const char *added(struct cli *c, const char *path, const char *old, const
 
 static int append(struct cli *c, const char *path, const char *entries)
 {
-	struct buf old = BUF_INIT, more = BUF_INIT;
-	if (!read_all(path, &old)) {
-		buf_release(&old);
+	AUTO_BUF old = BUF_INIT, more = BUF_INIT;
+	if (!read_all(path, &old))
 		return refuse(path, "it cannot be read");
-	}
 	const char *why = added(c, path, buf_text(&old), entries, &more);
 	if (!why && !cli_flag(c, "yes") && !isatty(STDIN_FILENO))
 		why = "it exists, and this is not a terminal; pass --yes to add to the file";
@@ -246,8 +239,6 @@ static int append(struct cli *c, const char *path, const char *entries)
 		why ? refuse(path, why) : cli_confirm(c, arena_printf(&c->arena, "add to %s", path), false);
 	if (code == EXIT_CLEAN)
 		code = write_all(open(path, O_WRONLY | O_APPEND | O_CLOEXEC), path, buf_text(&more));
-	buf_release(&old);
-	buf_release(&more);
 	return code;
 }
 
@@ -260,7 +251,7 @@ static int append(struct cli *c, const char *path, const char *entries)
 static int init_write(struct cli *c, const char *entries, const char *about)
 {
 	const char *path = cli_value(c, "write");
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	int code = EXIT_CLEAN;
 	whole(c, entries, about, &text);
 	if (!path) {
@@ -272,7 +263,6 @@ static int init_write(struct cli *c, const char *entries, const char *about)
 		if (code == EXIT_CLEAN && !c->quiet)
 			printf("written to %s; next: defib -c %s config check\n", path, path);
 	}
-	buf_release(&text);
 	return code;
 }
 
@@ -358,12 +348,11 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 		fail_prefix(&f, "table %s: the proposal does not work", table);
 		return cli_fail(&f);
 	}
-	struct buf entry = BUF_INIT;
+	AUTO_BUF entry = BUF_INIT;
 	proposal_yaml(p, named_database(c), &entry);
 	int code =
 		init_write(c, buf_text(&entry),
 	               arena_printf(&c->arena, "Proposed by defib init for the table %s.", table));
-	buf_release(&entry);
 	if (code == EXIT_CLEAN && p->nchecks && !c->quiet)
 		fprintf(stderr, "%d line%s marked CHECK: until %s right the watch only reports\n",
 		        p->nchecks, p->nchecks == 1 ? " is" : "s are",
@@ -375,7 +364,7 @@ static int propose_table(struct cli *c, struct store *s, const char *table)
 
 static void print_detected(const struct detected *d)
 {
-	struct buf numbers = BUF_INIT, line = BUF_INIT, shown = BUF_INIT;
+	AUTO_BUF numbers = BUF_INIT, line = BUF_INIT, shown = BUF_INIT;
 	detected_numbers(d, &numbers);
 	if (d->preset)
 		buf_addf(&line, "found: %s in %s (preset %s): ", d->name, d->table, d->preset);
@@ -384,16 +373,13 @@ static void print_detected(const struct detected *d)
 	buf_add(&line, buf_text(&numbers));
 	out_padded(&shown, buf_text(&line), 0);
 	fprintf(stderr, "%s\n", buf_text(&shown));
-	buf_release(&shown);
-	buf_release(&numbers);
-	buf_release(&line);
 }
 
 static int detect(struct cli *c, struct store *s, const struct database *d)
 {
 	struct failure f = {0};
 	struct detection found;
-	struct buf entries = BUF_INIT;
+	AUTO_BUF entries = BUF_INIT;
 	if (detect_queues(s, &c->arena, &found, &f))
 		return cli_fail(&f);
 	for (int i = 0; i < found.n; i++) {
@@ -416,7 +402,6 @@ static int detect(struct cli *c, struct store *s, const struct database *d)
 	if (code == EXIT_CLEAN && waiting && !c->quiet)
 		fprintf(stderr, "%d of %d only report%s until the lines marked CHECK are right\n", waiting,
 		        found.n, waiting == 1 ? "s" : "");
-	buf_release(&entries);
 	return code;
 }
 

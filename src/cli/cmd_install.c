@@ -73,7 +73,7 @@ struct plan {
 /* The URL without its password, which belongs into ~/.pgpass; a service where that cannot be. */
 static void add_connection(const char *url, struct buf *out)
 {
-	struct buf redacted = BUF_INIT;
+	AUTO_BUF redacted = BUF_INIT;
 	url_redact(url, &redacted);
 	const char *text = buf_text(&redacted), *hidden = strstr(text, ":***@");
 	if (hidden) {
@@ -82,7 +82,6 @@ static void add_connection(const char *url, struct buf *out)
 	} else {
 		buf_add(out, strstr(text, "***") ? "service=defib" : text);
 	}
-	buf_release(&redacted);
 }
 
 /* A word in single quotes for a shell. */
@@ -115,7 +114,7 @@ static void add_unit_word(const char *text, struct buf *out)
 /* A line for crontab(5). */
 static void schedule_cron_line(const struct plan *p, struct buf *out)
 {
-	struct buf url = BUF_INIT, command = BUF_INIT;
+	AUTO_BUF url = BUF_INIT, command = BUF_INIT;
 	add_connection(p->database->url, &url);
 	buf_add(&command, "psql -Xq -o /dev/null -d ");
 	add_shell_word(buf_text(&url), &command);
@@ -128,8 +127,6 @@ static void schedule_cron_line(const struct plan *p, struct buf *out)
 		buf_addch(out, *c);
 	}
 	buf_add(out, "\n");
-	buf_release(&url);
-	buf_release(&command);
 }
 
 /* Letters and digits of the name; the rest of it means something to systemd or a shell. */
@@ -143,7 +140,7 @@ static void add_unit_name(const char *name, struct buf *out)
 /* A service and a timer for systemd. */
 static void schedule_systemd(const struct plan *p, struct buf *out)
 {
-	struct buf unit = BUF_INIT, url = BUF_INIT;
+	AUTO_BUF unit = BUF_INIT, url = BUF_INIT;
 	add_unit_name(p->watch->name, &unit);
 	add_connection(p->database->url, &url);
 	buf_addf(out,
@@ -163,8 +160,6 @@ static void schedule_systemd(const struct plan *p, struct buf *out)
 	         "# systemctl enable --now %s.timer\n",
 	         buf_text(&unit), (long long)((p->every_us + US_PER_S - 1) / US_PER_S),
 	         buf_text(&unit));
-	buf_release(&unit);
-	buf_release(&url);
 }
 
 static const struct cli_option install_options[] = {
@@ -181,12 +176,11 @@ static const struct cli_option uninstall_options[] = {
 
 static void name_things(struct cli *c, struct plan *p)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	install_name(p->watch, &name);
 	p->function = arena_strdup(&c->arena, buf_text(&name));
 	p->call = arena_printf(&c->arena, "SELECT %s()", p->function);
 	p->task = arena_printf(&c->arena, "defib recover %s", p->watch->name);
-	buf_release(&name);
 }
 
 /* What the database has: where unqualified names are found, and whether pg_cron is there. */
@@ -235,17 +229,16 @@ static void add_schedule(const struct plan *p, struct buf *out)
 
 static void add_comment(const struct plan *p, struct buf *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_addf(&text, "Recovers stuck jobs of the watch %s on table %s; created by defib install.",
 	         p->watch->name, p->watch->table);
 	buf_addf(out, "COMMENT ON FUNCTION %s(integer) IS ", p->function);
 	sql_literal(out, buf_text(&text));
-	buf_release(&text);
 }
 
 static void print_install(const struct plan *p, const char *function)
 {
-	struct buf rest = BUF_INIT;
+	AUTO_BUF rest = BUF_INIT;
 	printf("-- Recovery of the watch %s inside PostgreSQL. Running it again changes nothing.\n"
 	       "BEGIN;\n%s\n%s;\n",
 	       p->watch->name, schema_script(SCHEMA_LEDGER, p->database->engine), function);
@@ -258,7 +251,6 @@ static void print_install(const struct plan *p, const char *function)
 		buf_add(&rest, "-- pg_cron is not installed in this database: nothing is scheduled.\n");
 	}
 	printf("%sCOMMIT;\n", buf_text(&rest));
-	buf_release(&rest);
 }
 
 /* The ledger, and the leases where workers of our own may have the rows: both must be seen. */
@@ -295,7 +287,7 @@ static defib_err check_leases(const struct binding *b, struct failure *f)
 static defib_err make_function(struct store *s, const struct plan *p, const char *function,
                                struct arena *a, struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
@@ -313,7 +305,6 @@ static defib_err make_function(struct store *s, const struct plan *p, const char
 		if (err == DEFIB_PERMISSION)
 			fail_next(f, "pg_cron needs USAGE on schema cron for this role");
 	}
-	buf_release(&sql);
 	if (!err)
 		return store_commit(s, f);
 	store_rollback(s);
@@ -335,7 +326,7 @@ static void every_text(const struct plan *p, struct buf *out)
 /* Nobody calls the function yet: say so, with all that it takes. */
 static void print_unscheduled(const struct cli *c, const struct plan *p)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add(&out,
 	        "nothing is scheduled yet: the extension pg_cron is not in this database. Install "
 	        "it and run this again, or\nuse one of these. Put a password into the password file of "
@@ -344,24 +335,22 @@ static void print_unscheduled(const struct cli *c, const struct plan *p)
 	buf_add(&out, "\n");
 	schedule_systemd(p, &out);
 	cli_print(c, "%s", buf_text(&out));
-	buf_release(&out);
 }
 
 static void print_installed(const struct cli *c, const struct plan *p)
 {
-	struct buf every = BUF_INIT;
+	AUTO_BUF every = BUF_INIT;
 	cli_print(c, "installed %s() in %s\n", p->function, p->database->name);
 	every_text(p, &every);
 	if (p->cron)
 		cli_print(c, "scheduled by pg_cron as \"%s\": %s\n", p->task, buf_text(&every));
 	else
 		print_unscheduled(c, p);
-	buf_release(&every);
 }
 
 static int confirm_install(struct cli *c, const struct plan *p)
 {
-	struct buf question = BUF_INIT;
+	AUTO_BUF question = BUF_INIT;
 	buf_addf(&question, "create the function %s() in database %s", p->function, p->database->name);
 	if (p->cron) {
 		buf_add(&question, " and schedule it with pg_cron, ");
@@ -369,9 +358,7 @@ static int confirm_install(struct cli *c, const struct plan *p)
 	} else {
 		buf_add(&question, ", without a schedule (there is no pg_cron)");
 	}
-	int code = cli_confirm(c, buf_text(&question), false);
-	buf_release(&question);
-	return code;
+	return cli_confirm(c, buf_text(&question), false);
 }
 
 /*
@@ -385,7 +372,7 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 	struct binding binding;
 	struct watch_sql sql;
 	struct store *s = NULL;
-	struct buf function = BUF_INIT;
+	AUTO_BUF function = BUF_INIT;
 	defib_err err = store_open(&o, &s, f);
 	if (!err && !dry_run)
 		err = need_tables(s, p, f);
@@ -405,7 +392,6 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 		else
 			err = make_function(s, p, buf_text(&function), &c->arena, f);
 	}
-	buf_release(&function);
 	store_close(s);
 	return err;
 }

@@ -52,7 +52,7 @@ struct ledger_source {
 
 static int print_events(const struct cli *c)
 {
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 	for (const struct event_name *e = event_names; e->name; e++) {
 		if (!c->json) {
 			printf("%-18s %s\n", e->name, e->meaning);
@@ -63,7 +63,6 @@ static int print_events(const struct cli *c)
 		buf_add_json(&line, e->meaning);
 		printf("%s}\n", buf_text(&line));
 	}
-	buf_release(&line);
 	return EXIT_CLEAN;
 }
 
@@ -76,7 +75,7 @@ static int print_events(const struct cli *c)
 static defib_err print_page(struct ledger_source *s, const struct ledger_filter *filter,
                             int64_t top, struct ledger_lines *lines, bool *more, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct ledger_filter page = *filter;
 	struct ledger_row *rows;
 	int n = 0;
@@ -95,7 +94,6 @@ static defib_err print_page(struct ledger_source *s, const struct ledger_filter 
 		*more = n == PAGE;
 		s->cursor = *more ? rows[n - 1].id : top;
 	}
-	arena_release(&a);
 	return err;
 }
 
@@ -179,7 +177,7 @@ static int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
 
 static void print_json(const struct database *d, const struct seal_report *r)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add(&out, "{\"database\":");
 	buf_add_json(&out, d->name);
 	buf_addf(&out, ",\"sealed\":%s,\"whole\":%s", r->sealed ? "true" : "false",
@@ -194,12 +192,11 @@ static void print_json(const struct database *d, const struct seal_report *r)
 		buf_add(&out, "null");
 	buf_add(&out, "}");
 	puts(buf_text(&out));
-	buf_release(&out);
 }
 
 static void print_text(const struct database *d, const struct seal_report *r)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_addf(&out, "%s: ", d->name);
 	if (!r->sealed) {
 		buf_add(&out, "its entries have no seals; defib init, run as the owner, starts them");
@@ -216,7 +213,6 @@ static void print_text(const struct database *d, const struct seal_report *r)
 		buf_addf(&out, "\n  seal: %s", r->seal);
 	}
 	puts(buf_text(&out));
-	buf_release(&out);
 }
 
 static int verify_one(struct cli *c, const struct database *d, struct seal_report *r)

@@ -50,7 +50,7 @@ struct listing {
 
 static void print_table(struct listing *l, const struct watch *w, const struct browsed *rows, int n)
 {
-	struct table t;
+	AUTO(table_release) struct table t = {0};
 	struct buf out = BUF_INIT;
 	if (n == 0)
 		return;
@@ -62,7 +62,6 @@ static void print_table(struct listing *l, const struct watch *w, const struct b
 		buf_add(&out, "\n");
 	table_print(&t, l->cli->color_out, &out);
 	out_print(&out);
-	table_release(&t);
 }
 
 /* ---- as ids and as JSON lines */
@@ -84,13 +83,12 @@ static void id_of(const struct watch *w, const char *job, struct buf *out)
 
 static void print_ids(const struct watch *w, const struct browsed *rows, int n)
 {
-	struct buf id = BUF_INIT;
+	AUTO_BUF id = BUF_INIT;
 	for (int i = 0; i < n; i++) {
 		buf_clear(&id);
 		id_of(w, rows[i].job, &id);
 		puts(buf_text(&id));
 	}
-	buf_release(&id);
 }
 
 static void remember(struct listing *l, const struct watch *w, enum list_sort sort,
@@ -103,7 +101,7 @@ static void remember(struct listing *l, const struct watch *w, enum list_sort so
 static void print_json(struct listing *l, const struct selected *g, enum list_sort sort,
                        const struct browsed *rows, int n)
 {
-	struct buf out = BUF_INIT, cursor = BUF_INIT;
+	AUTO_BUF out = BUF_INIT, cursor = BUF_INIT;
 	for (int i = 0; i < n; i++) {
 		buf_clear(&out);
 		buf_clear(&cursor);
@@ -113,8 +111,6 @@ static void print_json(struct listing *l, const struct selected *g, enum list_so
 		buf_addf(&out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
 		puts(buf_text(&out));
 	}
-	buf_release(&out);
-	buf_release(&cursor);
 }
 
 /* ---- the whole */
@@ -197,7 +193,7 @@ static int list_groups(struct listing *l)
 
 static void last_line(struct listing *l)
 {
-	struct buf cursor = BUF_INIT;
+	AUTO_BUF cursor = BUF_INIT;
 	FILE *to = l->cli->json || l->ids ? stderr : stdout;
 	if (l->more) {
 		cursor_text(&l->last, &cursor);
@@ -208,7 +204,6 @@ static void last_line(struct listing *l)
 	} else if (to == stdout) {
 		fprintf(to, "%lld shown\n", (long long)l->shown);
 	}
-	buf_release(&cursor);
 }
 
 static int read_order(struct listing *l)
@@ -285,10 +280,9 @@ static void print_text(struct shown *x, struct store *s)
 
 static void print_story_json(const struct story_sheet *x, const struct database *d)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	story_json(x->watch, d, &x->story, &x->cand, &out);
 	out_json(buf_text(&out));
-	buf_release(&out);
 }
 
 static int show(struct shown *x, const struct selected *g)
@@ -321,7 +315,7 @@ static int show(struct shown *x, const struct selected *g)
 static int cmd_show(struct cli *c)
 {
 	struct shown x = {.cli = c, .sheet = {.arena = &c->arena}};
-	struct selection selection;
+	AUTO(selection_release) struct selection selection = {0};
 	if (c->nwords != 1)
 		return cli_usage("defib show takes one job: WATCH/KEY");
 	int code = select_read(c, &(struct select_rules){0}, &selection);
@@ -331,7 +325,6 @@ static int cmd_show(struct cli *c)
 		code = cli_usage("defib show takes one job: WATCH/KEY");
 	else
 		code = show(&x, &selection.groups[0]);
-	selection_release(&selection);
 	return code;
 }
 
@@ -399,7 +392,7 @@ static void take_parts(struct cli *c)
 static int cmd_explain(struct cli *c)
 {
 	struct explaining x = {.cli = c};
-	struct selection selection;
+	AUTO(selection_release) struct selection selection = {0};
 	int parts = c->nwords - 1;
 	if (parts > 0 && c->ngiven < CLI_GIVEN_MAX)
 		take_parts(c);
@@ -416,7 +409,6 @@ static int cmd_explain(struct cli *c)
 	x.group = selection.groups;
 	if (code == EXIT_CLEAN)
 		code = explain(&x);
-	selection_release(&selection);
 	return code;
 }
 

@@ -37,7 +37,7 @@ static int64_t total(const int64_t counts[RETENTION_COUNT])
 
 static void report(const struct pruning *p, bool dry)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	int printed = 0;
 	if (p->cli->json) {
 		buf_add(&out, "{\"database\":");
@@ -58,18 +58,15 @@ static void report(const struct pruning *p, bool dry)
 		buf_add(&out, printed ? (dry ? " would be removed" : " removed") : "nothing is old enough");
 	}
 	puts(buf_text(&out));
-	buf_release(&out);
 }
 
 static int confirm(const struct pruning *p)
 {
-	struct buf question = BUF_INIT;
+	AUTO_BUF question = BUF_INIT;
 	buf_add(&question, "remove ");
 	out_count(&question, total(p->counts));
 	buf_addf(&question, " rows permanently from defib's own tables in %s", p->database->name);
-	int code = cli_confirm(p->cli, buf_text(&question), false);
-	buf_release(&question);
-	return code;
+	return cli_confirm(p->cli, buf_text(&question), false);
 }
 
 static defib_err remove_all(struct pruning *p, struct failure *f)
@@ -156,13 +153,12 @@ static int check_age(const struct cli *c, int64_t older_us)
 	struct failure f = {0};
 	for (int i = 0; i < c->settings.nwatches && !f.code; i++) {
 		const struct watch *w = &c->settings.watches[i];
-		struct buf within = BUF_INIT;
+		AUTO_BUF within = BUF_INIT;
 		duration_text(w->crash_budget.within_us, &within);
 		if (w->crash_budget.max && older_us < w->crash_budget.within_us)
 			fail(&f, DEFIB_REFUSED,
 			     "watch %s counts recoveries of the last %s; younger entries must stay", w->name,
 			     buf_text(&within));
-		buf_release(&within);
 	}
 	return f.code ? cli_fail(&f) : EXIT_CLEAN;
 }
@@ -184,16 +180,14 @@ static defib_err find_entries(struct cli *c, int64_t older_us, struct old_entrie
 
 static int confirm_entries(const struct cli *c, int64_t total)
 {
-	struct buf question = BUF_INIT;
+	AUTO_BUF question = BUF_INIT;
 	if (total == 0)
 		return EXIT_CLEAN;
 	buf_add(&question, "remove ");
 	out_count(&question, total);
 	buf_addf(&question, " %s permanently from the ledger of %s", total == 1 ? "entry" : "entries",
 	         c->settings.ndatabases == 1 ? c->settings.databases[0].name : "all databases");
-	int code = cli_confirm(c, buf_text(&question), false);
-	buf_release(&question);
-	return code;
+	return cli_confirm(c, buf_text(&question), false);
 }
 
 static defib_err remove_entries(struct cli *c, struct old_entries *e, struct failure *f)

@@ -67,13 +67,12 @@ static int print_watches(struct cli *c, struct selection *selection, add_watch_f
 	fputs(c->json ? "{\"watches\":[" : "", stdout);
 	for (int i = 0; i < selection->n; i++) {
 		struct failure f = {0};
-		struct buf out = BUF_INIT;
+		AUTO_BUF out = BUF_INIT;
 		buf_add(&out, c->json && printed ? "," : "");
 		buf_add(&out, c->json || printed ? "\n" : "");
 		if (add(c, &selection->groups[i], &out, &f)) {
 			int failed = cli_fail(&f);
 			code = code == EXIT_CLEAN ? failed : code;
-			buf_release(&out);
 			continue;
 		}
 		printed++;
@@ -166,7 +165,7 @@ static bool read_period(const struct cli *c, struct period *p)
 /* Beside the file first: who reads it finds the old one or the new one, never a half. */
 static int write_file(const char *path, const struct buf *text)
 {
-	struct buf beside = BUF_INIT;
+	AUTO_BUF beside = BUF_INIT;
 	buf_addf(&beside, "%s.%ld", path, (long)getpid());
 	FILE *file = fopen(buf_text(&beside), "w");
 	bool written = file && fwrite(text->data, 1, text->len, file) == text->len;
@@ -179,21 +178,19 @@ static int write_file(const char *path, const struct buf *text)
 	}
 	if (!written)
 		unlink(buf_text(&beside));
-	buf_release(&beside);
 	return written ? EXIT_CLEAN : cli_usage("--output: cannot write %s: %s", path, strerror(why));
 }
 
 static int write_report(const struct cli *c, enum report_form form, const struct report *r)
 {
 	const char *path = cli_value(c, "output");
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	int code = EXIT_CLEAN;
 	report_render(form, r, &text);
 	if (path)
 		code = write_file(path, &text);
 	else
 		fwrite(text.data, 1, text.len, stdout);
-	buf_release(&text);
 	return code;
 }
 
@@ -211,7 +208,7 @@ static int outcome(const struct report *r)
 
 static int cmd_report(struct cli *c)
 {
-	struct selection selection;
+	AUTO(selection_release) struct selection selection = {0};
 	struct report report;
 	struct period period;
 	enum report_form form;
@@ -230,7 +227,6 @@ static int cmd_report(struct cli *c)
 	code = write_report(c, form, &report);
 	if (code == EXIT_CLEAN)
 		code = outcome(&report);
-	selection_release(&selection);
 	return code;
 }
 
@@ -308,32 +304,26 @@ static void row(struct table *t, const char *what, const char *today, const char
 
 static void duration_row(struct table *t, const char *what, int64_t today, int64_t then)
 {
-	struct buf a = BUF_INIT, b = BUF_INIT;
+	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
 	duration_text(today, &a);
 	duration_text(then, &b);
 	row(t, what, buf_text(&a), buf_text(&b));
-	buf_release(&a);
-	buf_release(&b);
 }
 
 static void count_row(struct table *t, const char *what, int64_t today, int64_t then)
 {
-	struct buf a = BUF_INIT, b = BUF_INIT;
+	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
 	out_count(&a, today);
 	out_count(&b, then);
 	row(t, what, buf_text(&a), buf_text(&b));
-	buf_release(&a);
-	buf_release(&b);
 }
 
 static void wrong_row(struct table *t, const struct whatif *x)
 {
-	struct buf a = BUF_INIT, b = BUF_INIT;
+	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
 	mistakes_words(x->today.wrongly, x->today.recovered, &a);
 	mistakes_words(x->then.wrongly, x->then.recovered, &b);
 	row(t, "of these alive", buf_text(&a), buf_text(&b));
-	buf_release(&a);
-	buf_release(&b);
 }
 
 static void add_today(const struct threshold *t, struct buf *out)
@@ -350,8 +340,8 @@ static void print_text(const struct cli *c, const struct answer *x)
 {
 	const struct question *q = x->question;
 	const struct whatif *w = &x->weighed;
-	struct buf out = BUF_INIT, title = BUF_INIT;
-	struct table t;
+	AUTO_BUF out = BUF_INIT, title = BUF_INIT;
+	AUTO(table_release) struct table t = {0};
 	buf_addf(&out, "%s/%s: %s ", x->group->database->name, x->group->watch->name, q->option);
 	duration_text(q->then_us, &out);
 	buf_add(&out, " instead of ");
@@ -377,9 +367,6 @@ static void print_text(const struct cli *c, const struct answer *x)
 	for (int i = 0; i < n; i++)
 		buf_addf(&out, "not known: %s\n", not_known[i]);
 	fputs(buf_text(&out), stdout);
-	table_release(&t);
-	buf_release(&out);
-	buf_release(&title);
 }
 
 /* ---- for programs ---- */
@@ -428,7 +415,7 @@ static defib_err answer(struct cli *c, const struct selected_sql *b, struct answ
 {
 	const struct question *q = x->question;
 	const struct watch *w = x->group->watch;
-	struct buf advice = BUF_INIT;
+	AUTO_BUF advice = BUF_INIT;
 	defib_err err = whatif_read(b->store, &b->binding, b->ledger.ready, q->overdue, x->since_us,
 	                            &c->arena, &x->record, f);
 	if (err)
@@ -436,7 +423,6 @@ static defib_err answer(struct cli *c, const struct selected_sql *b, struct answ
 	whatif_weigh(w, q->today, q->then_us, &x->record, &x->weighed);
 	whatif_advice(w, q->overdue, q->then_us, &x->record, &x->weighed, &advice);
 	x->advice = arena_strdup(&c->arena, buf_text(&advice));
-	buf_release(&advice);
 	return DEFIB_OK;
 }
 
@@ -478,7 +464,7 @@ static int cmd_whatif(struct cli *c)
 {
 	struct question questions[] = {{.option = "stuck_after"},
 	                               {.option = "overdue_after", .overdue = true}};
-	struct selection selection;
+	AUTO(selection_release) struct selection selection = {0};
 	int64_t since_us = SINCE_US;
 	int code = select_watches(c, &selection);
 	if (code != EXIT_CLEAN)
@@ -496,7 +482,6 @@ static int cmd_whatif(struct cli *c)
 		questions[1].today = &selection.groups[0].watch->overdue_after;
 		code = answer_all(c, &selection.groups[0], questions, since_us);
 	}
-	selection_release(&selection);
 	return code;
 }
 

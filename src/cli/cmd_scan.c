@@ -52,7 +52,7 @@ static void report_begin(struct scan_report *r, struct cli *c, bool fix)
 static void report_watch_begin(struct scan_report *r, const struct watch *w,
                                const struct database *d)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	r->njobs = 0;
 	r->rows.n = 0;
 	r->rows.seen = 0;
@@ -65,7 +65,6 @@ static void report_watch_begin(struct scan_report *r, const struct watch *w,
 		fputs(buf_text(&out), stdout);
 	}
 	r->nwatches++;
-	buf_release(&out);
 }
 
 static void json_job(const struct scan_report *r, const struct watch *w, const struct candidate *c)
@@ -92,7 +91,7 @@ static void report_progress(void *ctx, const struct watch *w, const struct scan_
 	int64_t now = clock_boot_ms();
 	if (!r->cli->tty_err || r->cli->quiet || now - r->begun_ms < 1000 || now - r->progress_ms < 100)
 		return;
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_addf(&out, "\r\033[K%s: ", w->name);
 	out_count(&out, s->found);
 	buf_add(&out, " found, ");
@@ -100,7 +99,6 @@ static void report_progress(void *ctx, const struct watch *w, const struct scan_
 	buf_addf(&out, " recovered, %lld/s", (long long)(s->found * 1000 / (now - r->begun_ms)));
 	fputs(buf_text(&out), stderr);
 	fflush(stderr);
-	buf_release(&out);
 	r->progress_ms = now;
 	r->progress_shown = true;
 }
@@ -115,14 +113,13 @@ static void json_watch_end(const struct scan_result *s)
 static void text_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
                            const struct scan_result *s)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	if (!s->failure.code || s->found) {
 		scan_head_text(w, d, s, r->rows.fix, r->cli->color_out, &out);
 		scan_rows_text(&r->rows, r->cli->color_out, &out);
 	}
 	fputs(buf_text(&out), stdout);
 	fflush(stdout);
-	buf_release(&out);
 }
 
 static void report_notes(const struct scan_report *r, const struct watch *w,
@@ -138,10 +135,9 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 	if (s->ledger_made)
 		fprintf(stderr, "defib: created the ledger in the database\n");
 	if (s->never_seen) {
-		struct buf hint = BUF_INIT;
+		AUTO_BUF hint = BUF_INIT;
 		unseen_hint(s->row_security, &hint);
 		fprintf(stderr, "defib: %s: no row is running, and %s\n", w->name, buf_text(&hint));
-		buf_release(&hint);
 	}
 	if (s->limited)
 		fprintf(stderr, "defib: %s: stopped at the limit; there may be more\n", w->name);
@@ -167,7 +163,7 @@ static void report_watch_end(struct scan_report *r, const struct watch *w, const
 
 static void report_end(struct scan_report *r)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	if (r->cli->json) {
 		buf_add(&out, "\n],");
 		scan_counts_json(r->running, r->found, r->outcomes, &out);
@@ -176,7 +172,6 @@ static void report_end(struct scan_report *r)
 	} else if (!r->rows.fix && r->found && !r->cli->quiet) {
 		fprintf(stderr, "Nothing was changed. To recover them, run the same command with --fix\n");
 	}
-	buf_release(&out);
 	arena_release(&r->rows.arena);
 }
 
@@ -220,7 +215,7 @@ static int choose(struct run *run)
 static int check_threshold(const struct watch *w, int64_t us)
 {
 	struct failure f = {0};
-	struct buf beat = BUF_INIT, warning = BUF_INIT;
+	AUTO_BUF beat = BUF_INIT, warning = BUF_INIT;
 	duration_text(w->beat_us, &beat);
 	if (us < 2 * w->beat_us)
 		fail(&f, DEFIB_REFUSED,
@@ -234,8 +229,6 @@ static int check_threshold(const struct watch *w, int64_t us)
 		         w->name, buf_text(&beat));
 		log_event(LOG_WARN, buf_text(&warning));
 	}
-	buf_release(&beat);
-	buf_release(&warning);
 	return f.code ? cli_fail(&f) : EXIT_CLEAN;
 }
 
@@ -333,7 +326,7 @@ static void scan_one(struct run *run, int i)
 static void print_group(const struct run *run, const char *group)
 {
 	const struct settings *s = &run->cli->settings;
-	struct buf parts = BUF_INIT, line = BUF_INIT;
+	AUTO_BUF parts = BUF_INIT, line = BUF_INIT;
 	int64_t total = 0;
 	for (int i = 0; i < s->nwatches; i++) {
 		const struct watch *w = &s->watches[i];
@@ -350,8 +343,6 @@ static void print_group(const struct run *run, const char *group)
 	else
 		buf_addf(&line, "%s: nothing recovered (%s)", group, buf_text(&parts));
 	log_event(total ? LOG_WARN : LOG_DEBUG, buf_text(&line));
-	buf_release(&parts);
-	buf_release(&line);
 }
 
 static void print_groups(const struct run *run)

@@ -315,7 +315,7 @@ static void cleared_text(const struct override_answer *w, struct buf *text)
 
 static void print_answer(struct request *x, const struct target *t, const struct override_answer *w)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (x->cli->json) {
 		buf_add(&x->out, x->printed ? ",\n" : "\n");
 		override_answer_json(t->database, w, &x->out);
@@ -327,7 +327,6 @@ static void print_answer(struct request *x, const struct target *t, const struct
 		print_line(x, w->watch, t->database, buf_text(&text));
 	}
 	x->printed++;
-	buf_release(&text);
 }
 
 static defib_err set_override(struct request *x, const struct target *t, struct failure *f)
@@ -351,12 +350,11 @@ static defib_err set_override(struct request *x, const struct target *t, struct 
 static int still_in_force(struct request *x, const struct target *t, const struct override *o)
 {
 	struct failure f = {0};
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	override_text(o, &text);
 	fail(&f, DEFIB_REFUSED, "\"%s\" of %s is in force, set %s", x->name, t->watch, buf_text(&text));
 	fail_next(&f, "clear it for all: defib %s --all%s", x->cli->command->name,
 	          text_eq(x->name, "raise") ? " --off" : "");
-	buf_release(&text);
 	return cli_fail(&f);
 }
 
@@ -378,7 +376,7 @@ static defib_err clear_override(struct request *x, const struct target *t, struc
 
 static int run_request(struct request *x)
 {
-	struct buf json = BUF_INIT;
+	AUTO_BUF json = BUF_INIT;
 	int code = choose(x), failed = 0;
 	if (code != EXIT_CLEAN)
 		return code;
@@ -396,7 +394,6 @@ static int run_request(struct request *x)
 	if (x->cli->json)
 		override_answers_json(buf_text(&x->out), &json);
 	fputs(buf_text(x->cli->json ? &json : &x->out), stdout);
-	buf_release(&json);
 	buf_release(&x->out);
 	selection_release(&x->selection);
 	return failed && failed < x->n ? EXIT_PARTLY : x->code;

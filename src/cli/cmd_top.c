@@ -70,12 +70,11 @@ static int find_places(struct cli *c, const struct selection *s, struct top_plac
 
 static void draw(struct top_talk *t)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct top_size size = top_screen_size();
 	struct top_line *lines = ARENA_ARRAY(&a, struct top_line, size.height + 1);
 	int cursor = top_talk_lines(t, &size, &a, lines);
 	top_screen_draw(lines, size.height, cursor);
-	arena_release(&a);
 }
 
 static void drain_pipe(void)
@@ -155,7 +154,7 @@ static void end_by_signal(void)
 
 static int cmd_top(struct cli *c)
 {
-	struct selection s;
+	AUTO(selection_release) struct selection s = {0};
 	struct top_place *places;
 	int64_t every_us = US_PER_S;
 	if (c->json)
@@ -171,7 +170,6 @@ static int cmd_top(struct cli *c)
 	if (code != EXIT_CLEAN)
 		return code;
 	int n = find_places(c, &s, &places);
-	selection_release(&s);
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return cli_usage("top cannot create a pipe: %s", strerror(errno));
 	/* A line on stderr would stand across the screen; what fails is shown on it. */

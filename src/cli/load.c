@@ -58,11 +58,9 @@ int cli_queue_fail(struct failure *f)
 
 static bool is_url(const char *text)
 {
-	struct buf url = BUF_INIT, notes = BUF_INIT;
+	AUTO_BUF url = BUF_INIT, notes = BUF_INIT;
 	struct failure ignored = {0};
 	bool is = store_url_read(text, &url, &notes, &ignored);
-	buf_release(&url);
-	buf_release(&notes);
 	/* One that is refused for how it is written is no name of a database either. */
 	return is || strstr(text, "://") || text_starts(text, "jdbc:");
 }
@@ -173,7 +171,7 @@ static defib_err keep_database(struct cli *c, struct failure *f)
 /* The first problem of a reader, with its place, as a failure. */
 static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 {
-	struct buf place = BUF_INIT;
+	AUTO_BUF place = BUF_INIT;
 	int i = 0;
 	while (i < r->nproblems && r->problems[i].warning)
 		i++;
@@ -182,7 +180,6 @@ static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 	fail(f, DEFIB_CONFIG, "%s: %s", buf_text(&place), i < r->nproblems ? r->problems[i].text : "");
 	if (r->nerrors > 1)
 		fail_next(f, "%d problems in all: defib config check lists them", r->nerrors);
-	buf_release(&place);
 	return DEFIB_CONFIG;
 }
 

@@ -80,12 +80,11 @@ const char *cli_option_of_key(struct arena *a, const char *key)
 
 static bool is_watch_option(const char *name)
 {
-	struct buf key = BUF_INIT;
+	AUTO_BUF key = BUF_INIT;
 	bool found = false;
 	key_of_option(name, &key);
 	for (const struct opt_row *row = watch_rows; row->name; row++)
 		found = found || text_eq(row->name, buf_text(&key));
-	buf_release(&key);
 	return found;
 }
 
@@ -99,14 +98,13 @@ const struct command *cli_command(const char *name)
 
 int cli_unknown(const char *what, const char *word, const char *const *names)
 {
-	struct buf hint = BUF_INIT;
+	AUTO_BUF hint = BUF_INIT;
 	const char *near = text_nearest(word, names);
 	if (near)
 		buf_addf(&hint, "did you mean \"%s\"?", near);
 	for (int i = 0; !near && names[i]; i++)
 		buf_addf(&hint, "%s%s", i == 0 ? "there are " : (names[i + 1] ? ", " : " and "), names[i]);
 	cli_usage("there is no %s \"%s\"%s%s", what, word, hint.len ? "; " : "", buf_text(&hint));
-	buf_release(&hint);
 	return EXIT_USAGE;
 }
 
@@ -323,13 +321,12 @@ void cli_print(const struct cli *c, const char *fmt, ...)
 /* A message may quote what stands in a row, or what a server answered. */
 static void print_line(const char *text, const char *next)
 {
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 	buf_add(&line, "defib: ");
 	out_visible(&line, text);
 	buf_add(&line, next ? "; " : "");
 	out_visible(&line, next ? next : "");
 	fprintf(stderr, "%s\n", buf_text(&line));
-	buf_release(&line);
 }
 
 void cli_message(const char *text, const char *next)
@@ -352,7 +349,7 @@ static void problem_event(const struct cfg_problem *p, const char *place)
 
 void cli_problems(const struct cli *c)
 {
-	struct buf place = BUF_INIT;
+	AUTO_BUF place = BUF_INIT;
 	for (int i = 0; i < c->reader.nproblems; i++) {
 		const struct cfg_problem *p = &c->reader.problems[i];
 		if (p->warning && c->quiet)
@@ -364,7 +361,6 @@ void cli_problems(const struct cli *c)
 		else
 			fprintf(stderr, "%s: %s%s\n", buf_text(&place), p->warning ? "warning: " : "", p->text);
 	}
-	buf_release(&place);
 }
 
 /* ---- questions ---- */

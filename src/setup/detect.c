@@ -82,7 +82,7 @@ static const char *state_sql(const struct binding *b, struct arena *a)
 static void count_states(struct store *s, const struct binding *b, struct arena *a,
                          struct detected *d)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	struct failure slow = {0};
 	const char *state = state_sql(b, a);
@@ -102,7 +102,6 @@ static void count_states(struct store *s, const struct binding *b, struct arena 
 			d->states[i] = (struct column_value){.value = row_text(&rows, i, 0),
 			                                     .rows = row_int(&rows, i, 1, 0)};
 	}
-	buf_release(&sql);
 }
 
 static defib_err try_preset(struct store *s, struct arena *a, const char *text, struct detected d,
@@ -243,12 +242,12 @@ void detected_numbers(const struct detected *d, struct buf *out)
 
 void detected_yaml(const struct detected *d, const char *database, struct buf *out)
 {
-	struct buf numbers = BUF_INIT;
+	AUTO_BUF numbers = BUF_INIT;
 	if (!d->preset) {
 		proposal_yaml(&d->proposal, database, out);
 		return;
 	}
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	const char *acts = seen_would_act(&d->seen, &a);
 	buf_addf(&numbers, "%s: ", d->table);
 	detected_numbers(d, &numbers);
@@ -273,14 +272,10 @@ void detected_yaml(const struct detected *d, const char *database, struct buf *o
 			out);
 		buf_add(out, "    remedies: " REPORT_ONLY "\n");
 	}
-	arena_release(&a);
-	buf_release(&numbers);
 }
 
 bool detected_only_reports(const struct detected *d)
 {
-	struct arena a = ARENA_INIT;
-	bool only = d->preset ? seen_would_act(&d->seen, &a) != NULL : d->proposal.nchecks > 0;
-	arena_release(&a);
-	return only;
+	AUTO_ARENA a = ARENA_INIT;
+	return d->preset ? seen_would_act(&d->seen, &a) != NULL : d->proposal.nchecks > 0;
 }

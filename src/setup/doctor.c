@@ -160,7 +160,7 @@ static const char idle_sql[] =
 
 static void watched_tables(const struct doctor *d, struct buf *out)
 {
-	struct buf table = BUF_INIT;
+	AUTO_BUF table = BUF_INIT;
 	int n = 0;
 	buf_add(out, "[");
 	for (int i = 0; i < d->nwatches; i++) {
@@ -172,18 +172,16 @@ static void watched_tables(const struct doctor *d, struct buf *out)
 		buf_add_json(out, buf_text(&table));
 	}
 	buf_add(out, "]");
-	buf_release(&table);
 }
 
 static void check_idle(struct examination *x)
 {
 	struct store_rows rows, sees;
-	struct buf tables = BUF_INIT;
+	AUTO_BUF tables = BUF_INIT;
 	watched_tables(x->doctor, &tables);
 	struct store_param params[] = {P_TEXT(buf_text(&tables)), P_INT(x->doctor->idle_us)};
 	bool good = asked(x, idle_sql, params, 2, &rows) &&
 	            asked(x, "SELECT pg_has_role('pg_read_all_stats', 'USAGE')", NULL, 0, &sees);
-	buf_release(&tables);
 	if (!good)
 		return;
 	for (int i = 0; i < rows.nrows; i++)
@@ -355,16 +353,14 @@ bool asked(struct examination *x, const char *sql, const struct store_param *par
 
 const char *span(struct examination *x, int64_t us)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	duration_text(us, &text);
-	const char *kept = arena_strdup(&x->arena, buf_text(&text));
-	buf_release(&text);
-	return kept;
+	return arena_strdup(&x->arena, buf_text(&text));
 }
 
 const char *grouped(struct examination *x, int64_t n)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	char digits[24];
 	int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
 	for (int i = 0; i < len; i++) {
@@ -372,9 +368,7 @@ const char *grouped(struct examination *x, int64_t n)
 			buf_addch(&text, ',');
 		buf_addch(&text, digits[i]);
 	}
-	const char *kept = arena_strdup(&x->arena, buf_text(&text));
-	buf_release(&text);
-	return kept;
+	return arena_strdup(&x->arena, buf_text(&text));
 }
 
 const char *bare_table(struct examination *x)
@@ -408,13 +402,12 @@ static void run_checks(struct examination *x, const struct check *checks, size_t
 
 static void examine_watch(struct examination *x, const struct watch *w)
 {
-	struct buf table = BUF_INIT;
+	AUTO_BUF table = BUF_INIT;
 	x->watch = w;
 	x->stage = STAGE_NONE;
 	x->check = "enabled";
 	sql_table(&table, w->table);
 	x->table = arena_strdup(&x->arena, buf_text(&table));
-	buf_release(&table);
 	if (w->enabled)
 		run_checks(x, watch_checks, sizeof watch_checks / sizeof *watch_checks);
 	else

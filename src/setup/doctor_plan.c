@@ -101,7 +101,7 @@ static void walk(struct examination *x, const json_t *node, const json_t *heap, 
 static const json_t *explain(struct examination *x, const char *sql, bool dear_scans,
                              json_t **document, struct failure *f)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	struct store_rows rows;
 	struct store_param limit = P_INT(LOOK_LIMIT);
 	*document = NULL;
@@ -115,7 +115,6 @@ static const json_t *explain(struct examination *x, const char *sql, bool dear_s
 	if (!err)
 		err = store_exec(x->store, buf_text(&text), &limit, 1, &x->arena, &rows, f);
 	store_rollback(x->store);
-	buf_release(&text);
 	if (!err)
 		*document = json_loads(row_text(&rows, 0, 0), 0, NULL);
 	return json_object_get(json_array_get(*document, 0), "Plan");
@@ -208,15 +207,13 @@ bool all_rows_run(const struct watch *w)
 /* What the catalog answers about the table; false where it has no answer. */
 static bool table_is(struct examination *x, const char *question)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	struct store_rows rows;
 	if (!question)
 		return false;
 	store_dialect(x->store)->catalog_name(&name, x->watch->table);
 	struct store_param table = P_TEXT(buf_text(&name));
-	bool is = asked(x, question, &table, 1, &rows) && rows.nrows == 1 && row_bool(&rows, 0, 0);
-	buf_release(&name);
-	return is;
+	return asked(x, question, &table, 1, &rows) && rows.nrows == 1 && row_bool(&rows, 0, 0);
 }
 
 bool indexes_concurrently(struct examination *x)
@@ -238,10 +235,9 @@ const char *index_advice(struct examination *x, const char *statement)
 
 const char *index_statement(struct examination *x)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	watch_index(&x->binding, indexes_concurrently(x), &sql);
 	const char *statement = arena_printf(&x->arena, "%s;", buf_text(&sql));
-	buf_release(&sql);
 	return index_advice(x, statement);
 }
 

@@ -51,7 +51,7 @@ static defib_err explain(struct examination *x, const char *sql, struct relation
                          struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX] = {P_INT(1)};
-	struct buf explained = BUF_INIT;
+	AUTO_BUF explained = BUF_INIT;
 	struct store_rows rows;
 	int n = 1;
 	if (jobs) {
@@ -60,7 +60,6 @@ static defib_err explain(struct examination *x, const char *sql, struct relation
 	}
 	buf_addf(&explained, "EXPLAIN %s", sql);
 	defib_err err = ask(x, buf_text(&explained), params, n, &rows, f);
-	buf_release(&explained);
 	if (jobs)
 		relation_release(jobs);
 	return err;
@@ -104,7 +103,7 @@ void check_read(struct examination *x)
 /* UPDATE on the columns that SET lists write, of which there is none to spare. */
 static const char *column_grant(struct examination *x)
 {
-	struct buf names = BUF_INIT;
+	AUTO_BUF names = BUF_INIT;
 	struct store_rows rows;
 	struct failure f = {0};
 	buf_add(&names, "[");
@@ -119,7 +118,6 @@ static const char *column_grant(struct examination *x)
 	                    "json_array_elements_text($2::json) WITH ORDINALITY AS c(name, place) "
 	                    "WHERE NOT has_column_privilege(to_regclass($1), c.name, 'UPDATE')",
 	                    params, 2, &rows, &f);
-	buf_release(&names);
 	if (err || !row_text(&rows, 0, 0))
 		return NULL;
 	return arena_printf(&x->arena, "GRANT UPDATE (%s) ON %s TO %s;", row_text(&rows, 0, 0),
@@ -129,12 +127,10 @@ static const char *column_grant(struct examination *x)
 /* A row can be locked by who may update any column of it. */
 static const char *lock_grant(struct examination *x)
 {
-	struct buf key = BUF_INIT;
+	AUTO_BUF key = BUF_INIT;
 	sql_ident(&key, x->watch->key.items[0]);
-	const char *grant = arena_printf(&x->arena, "GRANT UPDATE (%s) ON %s TO %s;", buf_text(&key),
-	                                 x->table, x->role);
-	buf_release(&key);
-	return grant;
+	return arena_printf(&x->arena, "GRANT UPDATE (%s) ON %s TO %s;", buf_text(&key), x->table,
+	                    x->role);
 }
 
 static bool may_lock(struct examination *x)

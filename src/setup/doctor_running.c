@@ -158,7 +158,7 @@ static defib_err ask_within(struct examination *x, const char *sql, struct store
 
 static bool read_values(struct examination *x, const struct named *c, struct store_rows *rows)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct failure f = {0};
 	buf_add(&sql, "SELECT defib_value, count(*) FROM (SELECT CAST(t.");
 	sql_ident(&sql, c->column);
@@ -166,9 +166,7 @@ static bool read_values(struct examination *x, const struct named *c, struct sto
 	         " AS text) AS defib_value FROM %s AS t LIMIT %d) AS defib_sample GROUP BY 1 "
 	         "ORDER BY 2 DESC, 1 LIMIT %d",
 	         x->table, SAMPLE_ROWS, VALUES_MAX + 1);
-	bool good = ask_within(x, buf_text(&sql), rows, &f) == DEFIB_OK;
-	buf_release(&sql);
-	return good;
+	return ask_within(x, buf_text(&sql), rows, &f) == DEFIB_OK;
 }
 
 static const char *nearest(const char *word, const char *const *values)
@@ -205,7 +203,7 @@ static bool tell_absent(struct examination *x, const struct named *c, const stru
 static void tell_value(struct examination *x, const struct named *c, const char *value, int64_t n,
                        struct buf *out)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	size_t len = 0, step;
 	if (!value) {
 		buf_addf(out, "null (%s)", grouped(x, n));
@@ -216,7 +214,6 @@ static void tell_value(struct examination *x, const struct named *c, const char 
 	for (int i = 0; i < VALUE_CHARACTERS && (step = utf8_len(text + len)) > 0; i++)
 		len += step;
 	buf_addf(out, "'%.*s%s' (%s)", (int)len, text, text[len] ? "…" : "", grouped(x, n));
-	buf_release(&shown);
 }
 
 /* What stands in one column; whether what is asked for looks like a slip. */
@@ -252,7 +249,7 @@ static bool tell_column(struct examination *x, const struct named *c, struct buf
 static void tell_unmatched(struct examination *x, const struct unseen *u, bool sure)
 {
 	struct reading r = {.x = x};
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	bool slip = false;
 	if (sure)
 		buf_addf(&text, "no row matches running (%s)", x->watch->running.text);
@@ -272,7 +269,6 @@ static void tell_unmatched(struct examination *x, const struct unseen *u, bool s
 		      "%s", buf_text(&text));
 	else
 		found(x, FINDING_OK, NULL, "%s", buf_text(&text));
-	buf_release(&text);
 }
 
 void check_running(struct examination *x)
@@ -325,13 +321,12 @@ static defib_err look_running_one(struct examination *x, struct store *s, struct
 	static const struct ledger none;
 	struct store_rows rows;
 	const char *key[WATCH_KEYS_MAX];
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	key_list(&x->binding, "t.", &sql);
 	from_table(&x->binding, &sql);
 	buf_addf(&sql, "\nWHERE (%s)\nLIMIT 1", x->watch->running.text);
 	defib_err err = ask(x, buf_text(&sql), NULL, 0, &rows, f);
-	buf_release(&sql);
 	*there = !err && rows.nrows > 0;
 	for (int k = 0; *there && k < x->watch->key.n; k++)
 		key[k] = row_text(&rows, 0, k);

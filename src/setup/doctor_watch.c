@@ -107,7 +107,7 @@ static void try_round_trip(struct examination *x, enum sign sign, const char *co
 {
 	const struct binding *b = &x->binding;
 	const char *now = sql_now_us(b->engine);
-	struct buf sql = BUF_INIT, name = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, name = BUF_INIT;
 	struct store_rows rows;
 	struct failure f = {0};
 	const char *type = NULL;
@@ -126,17 +126,14 @@ static void try_round_trip(struct examination *x, enum sign sign, const char *co
 	/* An expression of more than this column cannot be tried so. */
 	if (!ask(x, buf_text(&sql), NULL, 0, &rows, &f) && rows.nrows && row_text(&rows, 0, 0)) {
 		int64_t off = row_int(&rows, 0, 0, 0);
-		struct buf by = BUF_INIT;
+		AUTO_BUF by = BUF_INIT;
 		duration_text(off < 0 ? -off : off, &by);
 		if (off > ROUND_TRIP_US || off < -ROUND_TRIP_US)
 			found(x, FINDING_FAIL,
 			      "name the column alone, and give its zone as time_zone: in the watch",
 			      "the value that :now writes to %s is read by %s as a time %s too %s", column,
 			      sign_options[sign], buf_text(&by), off < 0 ? "old" : "young");
-		buf_release(&by);
 	}
-	buf_release(&sql);
-	buf_release(&name);
 }
 
 static void check_round_trip(struct examination *x, enum sign sign)
@@ -208,11 +205,9 @@ static void key_lists(const struct watch *w, struct buf *json, struct buf *sql)
 /* SQLite wants a name. */
 static const char *key_index_name(struct examination *x)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	sql_ident(&name, arena_printf(&x->arena, "defib_%s_key", x->watch->name));
-	const char *kept = arena_strdup(&x->arena, buf_text(&name));
-	buf_release(&name);
-	return kept;
+	return arena_strdup(&x->arena, buf_text(&name));
 }
 
 static const char *key_index(struct examination *x, const char *columns)
@@ -254,7 +249,7 @@ static void tell_shared(struct examination *x, const char *columns)
 
 void check_key(struct examination *x)
 {
-	struct buf names = BUF_INIT, columns = BUF_INIT;
+	AUTO_BUF names = BUF_INIT, columns = BUF_INIT;
 	struct store_rows rows;
 	key_lists(x->watch, &names, &columns);
 	struct store_param params[] = {
@@ -266,8 +261,6 @@ void check_key(struct examination *x)
 		else
 			tell_shared(x, buf_text(&columns));
 	}
-	buf_release(&names);
-	buf_release(&columns);
 }
 
 /* The look itself, for what only running it shows: text that is no time, a predicate that fails. */
@@ -346,7 +339,7 @@ void check_loop(struct examination *x)
 static void check_held(struct examination *x)
 {
 	const struct watch *w = x->watch;
-	struct buf when = BUF_INIT;
+	AUTO_BUF when = BUF_INIT;
 	enum budget_of budget = decide_budget(w);
 	bool by_rule = false;
 	for (int i = 0; i < w->nrules; i++)
@@ -364,7 +357,6 @@ static void check_held(struct examination *x)
 		      "still matches running (%s) until an operator releases it; hold: in the watch would "
 		      "mark it in the row",
 		      buf_text(&when), w->running.text);
-	buf_release(&when);
 }
 
 /* Whether what lets a held job go also lets it be taken: `ready` may ask for attempts. */
@@ -403,7 +395,7 @@ void check_hold(struct examination *x)
 static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
 {
 	const char *expr = watch_sign(x->watch, sign)->text;
-	struct buf bad = BUF_INIT;
+	AUTO_BUF bad = BUF_INIT;
 	bool can = sql_time_unreadable(&x->binding, x->binding.sign_time[sign],
 	                               x->binding.sign_type[sign], expr, &bad);
 	buf_addf(sql,
@@ -417,17 +409,15 @@ static void sign_query(struct examination *x, enum sign sign, struct buf *sql)
 	         "AS t WHERE (%s) LIMIT %d) AS defib_running",
 	         expr, can ? buf_text(&bad) : "false", sql_now_us(x->store->engine), x->table,
 	         x->watch->running.text, ROWS_COUNT_MAX);
-	buf_release(&bad);
 }
 
 static void check_sign(struct examination *x, enum sign sign)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	const char *option = sign_options[sign];
 	sign_query(x, sign, &sql);
 	bool good = asked(x, buf_text(&sql), NULL, 0, &rows);
-	buf_release(&sql);
 	if (!good)
 		return;
 	int64_t nulls = row_int(&rows, 0, 0, 0), future = row_int(&rows, 0, 1, 0);

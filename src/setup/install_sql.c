@@ -61,11 +61,10 @@ defib_err install_refusal(const struct watch *w, struct failure *f)
 
 void install_name(const struct watch *w, struct buf *out)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	buf_addf(&name, NAME_PREFIX "%s", w->name);
 	buf_add(out, "defib.");
 	sql_ident(out, buf_text(&name));
-	buf_release(&name);
 }
 
 /* Text between dollar quotes with a tag that does not occur in it. */
@@ -126,7 +125,7 @@ static void add_columns(const struct watch *w, const char *name, int n, struct b
 
 static void add_look(const struct watch_sql *q, struct buf *out)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	int64_t limit = q->binding->watch->batch;
 	if (q->binding->watch->limit && q->binding->watch->limit < limit)
 		limit = q->binding->watch->limit;
@@ -135,7 +134,6 @@ static void add_look(const struct watch_sql *q, struct buf *out)
 	add_quoted("sql", buf_text(&sql), out);
 	buf_addf(out, "\n\tINTO stuck USING NULL::bigint, greatest(coalesce(max, %lld), 0), %lld;\n",
 	         (long long)limit, (long long)q->binding->watch->crash_budget.within_us);
-	buf_release(&sql);
 	buf_addf(out,
 	         "\t-- what is only reported is noted once, and not locked\n"
 	         "\tdone := (SELECT jsonb_agg(e || jsonb_build_object('remedy', NULL, 'after',\n"
@@ -154,7 +152,7 @@ static void add_lock(const struct watch_sql *q, const struct install_options *o,
 	bool signs = o->lock_signs && q->lock_signs;
 	const char *lock = signs ? q->lock_signs : q->lock_leases ? q->lock_leases : q->lock;
 	int nbusy = signs ? q->nbusy : q->lock_leases ? LEASE_ROWS : 0;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT coalesce(jsonb_object_agg(");
 	sql_job_text(q->binding, JOB_OF_RELATION, &sql);
 	buf_addf(&sql, ", true), '{}') FROM (\n%s\n) AS defib_s", lock);
@@ -166,14 +164,13 @@ static void add_lock(const struct watch_sql *q, const struct install_options *o,
 	buf_add(out, "\n\t\t\tINTO locked USING");
 	add_keys(w, "part", out);
 	buf_add(out, ";\n");
-	buf_release(&sql);
 }
 
 /* As read_again() in apply.c: what is gone or differs has changed, what others hold is left. */
 static void add_reread(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT coalesce(jsonb_object_agg(job, jsonb_build_object('before', before,\n"
 	              "  'rows', rows, 'same', running AND facts = ");
 	buf_addf(&sql,
@@ -204,7 +201,6 @@ static void add_reread(const struct watch_sql *q, struct buf *out)
 	        "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
 	        "\t\t\t\tWHERE NOT barred ? (e ->> 'job') AND locked ? (e ->> 'job')\n"
 	        "\t\t\t\t\tAND again -> (e ->> 'job') -> 'same' = 'true');\n");
-	buf_release(&sql);
 }
 
 static void begin_some(const char *condition, struct buf *out)
@@ -230,7 +226,7 @@ static void add_update(const struct watch_sql *q, const struct write_sql *w, con
                        struct buf *out)
 {
 	const struct watch *watch = q->binding->watch;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "WITH defib_s");
 	add_columns(watch, "left", w->tells ? 2 : 0, &sql);
 	buf_addf(&sql, " AS (\n%s\n)\nSELECT coalesce(jsonb_object_agg(job, n), '{}') FROM (SELECT ",
@@ -255,7 +251,6 @@ static void add_update(const struct watch_sql *q, const struct write_sql *w, con
 	         "\t\t\tpart := (SELECT jsonb_agg(e) FROM jsonb_array_elements(part) AS e\n"
 	         "\t\t\t\tWHERE NOT %s OR written ? (e ->> 'job'));\n\t\t\tEND IF;\n",
 	         is);
-	buf_release(&sql);
 }
 
 static void add_write(const struct watch_sql *q, const struct write_sql *w, const char *is,
@@ -318,7 +313,7 @@ static void add_still_running(const struct watch_sql *q, struct buf *out)
 static void add_left(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_addf(
 		&sql,
 		"SELECT coalesce(jsonb_object_agg(job, jsonb_build_object('owner', owner, 'sign_us', "
@@ -342,7 +337,6 @@ static void add_left(const struct watch_sql *q, struct buf *out)
 		buf_add(out, "\n\t\t\t\t\t|| CASE WHEN e ->> 'remedy' = 'hold' THEN jsonb_build_object(\n"
 		             "\t\t\t\t\t'left', written -> (e ->> 'job')) ELSE '{}' END");
 	buf_add(out, ")\n\t\t\t\tFROM jsonb_array_elements(part) AS e);\n\t\t\tEND IF;\n");
-	buf_release(&sql);
 }
 
 /* What is held in defib's table alone stays its worker's: nothing of the row changed. */
@@ -461,7 +455,7 @@ static void add_ledger(const struct watch *w, struct buf *out)
 /* As tell_unreadable() in scan.c. */
 static void add_unreadable(const struct watch_sql *q, struct buf *out)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	if (!q->unreadable)
 		return;
 	buf_addf(&sql, "SELECT count(*) FROM (\n%s\n) AS defib_s", q->unreadable);
@@ -472,7 +466,6 @@ static void add_unreadable(const struct watch_sql *q, struct buf *out)
 	         "\t\tRAISE WARNING 'defib: %% running rows have a sign of life that is no time', "
 	         "size || CASE WHEN size = %d THEN ' or more' ELSE '' END;\n\tEND IF;\n",
 	         UNREADABLE_MAX);
-	buf_release(&sql);
 }
 
 static void add_body(const struct watch_sql *q, const struct install_options *o, struct buf *out)
@@ -514,7 +507,7 @@ static void add_body(const struct watch_sql *q, const struct install_options *o,
 
 void install_function(const struct watch_sql *q, const struct install_options *o, struct buf *out)
 {
-	struct buf body = BUF_INIT;
+	AUTO_BUF body = BUF_INIT;
 	assert(dialect_of(q->binding->engine)->can_install && o->search_path);
 	add_body(q, o, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
@@ -532,5 +525,4 @@ void install_function(const struct watch_sql *q, const struct install_options *o
 	         "AS ",
 	         o->search_path, o->search_path[0] ? ", " : "");
 	add_quoted("defib", buf_text(&body), out);
-	buf_release(&body);
 }

@@ -86,7 +86,7 @@ const char *sql_sign_name(const struct watch *w)
 
 void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out)
 {
-	struct buf names = BUF_INIT, judged = BUF_INIT;
+	AUTO_BUF names = BUF_INIT, judged = BUF_INIT;
 	buf_add(out, "SELECT ");
 	for (int i = 0; i < q->cols.count; i++) {
 		struct fact f = fact_at(q, i);
@@ -99,8 +99,6 @@ void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out)
 	sql_job_text(q->binding, JOB_OF_RELATION, out);
 	buf_addf(out, " AS job,\n  jsonb_build_array(%s) AS facts\nFROM (\n%s\n) AS defib_s(%s)",
 	         buf_text(&judged), reading, buf_text(&names));
-	buf_release(&names);
-	buf_release(&judged);
 }
 
 /* A law by its id: the table of judge.c is the only one. */
@@ -192,12 +190,10 @@ static void add_verdict(const struct watch *w, struct buf *out)
 /* FROM … WHERE …: the recoveries that count against a job. */
 static void add_counted(const struct watch *w, const char *job, struct buf *out)
 {
-	struct buf name = BUF_INIT, counted = BUF_INIT;
+	AUTO_BUF name = BUF_INIT, counted = BUF_INIT;
 	sql_literal(&name, w->name);
 	ledger_counted(&counted, buf_text(&name), job, WITHIN);
 	dialect_add(&dialect_postgres, out, buf_text(&counted));
-	buf_release(&name);
-	buf_release(&counted);
 }
 
 /* As ledger_history(): what was said of a job counts for the owner and sign of life it was said of.
@@ -206,7 +202,7 @@ static void add_history(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	const char *sign = sql_sign_name(w);
-	struct buf name = BUF_INIT, sign_us = BUF_INIT;
+	AUTO_BUF name = BUF_INIT, sign_us = BUF_INIT;
 	sql_literal(&name, w->name);
 	buf_addf(&sign_us, "j.%s", sign);
 	buf_addf(out,
@@ -236,8 +232,6 @@ static void add_history(const struct binding *b, struct buf *out)
 	         sign);
 	add_counted(w, "j.job", out);
 	buf_add(out, ") AS crashes");
-	buf_release(&name);
-	buf_release(&sign_us);
 }
 
 /* Whether many were lost at once, as scan.c tells it from a page. */
@@ -312,7 +306,7 @@ static void add_when(const char *when, const char *also, const struct choice *c,
 
 static void add_rule(const struct watch *w, const struct choice *all, int n, struct buf *out)
 {
-	struct buf spent = BUF_INIT;
+	AUTO_BUF spent = BUF_INIT;
 	enum budget_of budget = decide_budget(w);
 	const char *uncounted =
 		budget == BUDGET_OF_UNCOUNTED ? " AND (attempts IS NULL OR max_attempts IS NULL)" : "";
@@ -325,7 +319,6 @@ static void add_rule(const struct watch *w, const struct choice *all, int n, str
 			add_when(when, buf_text(&spent), &poison, out);
 		add_when(when, "", &all[i], out);
 	}
-	buf_release(&spent);
 	buf_addf(out, " ELSE '%s' END AS rule", no_rule.rule);
 }
 
@@ -452,11 +445,10 @@ static void add_duration(const char *us, struct buf *out)
 
 static void add_piece(const char *text, size_t n, struct buf *out)
 {
-	struct buf piece = BUF_INIT;
+	AUTO_BUF piece = BUF_INIT;
 	buf_addn(&piece, text, n);
 	buf_add(out, " || ");
 	sql_literal(out, buf_text(&piece));
-	buf_release(&piece);
 }
 
 /* As mask_value(): the last six characters, unless that is all there is. */
@@ -479,7 +471,7 @@ static void add_owner(const struct watch *w, struct buf *out)
 /* A template with its fields filled in. */
 static void add_filled(const struct watch *w, const char *template, struct buf *out)
 {
-	struct buf silent = BUF_INIT, owner = BUF_INIT;
+	AUTO_BUF silent = BUF_INIT, owner = BUF_INIT;
 	add_duration("measured_us", &silent);
 	buf_add(&owner, "coalesce(");
 	add_owner(w, &owner);
@@ -511,14 +503,12 @@ static void add_filled(const struct watch *w, const char *template, struct buf *
 	}
 	if (at > plain)
 		add_piece(plain, (size_t)(at - plain), out);
-	buf_release(&silent);
-	buf_release(&owner);
 }
 
 void sql_reason(const struct watch *w, struct buf *out)
 {
 	static const enum remedy unrecovered[] = {REMEDY_REPORT, REMEDY_HOLD};
-	struct buf end = BUF_INIT;
+	AUTO_BUF end = BUF_INIT;
 	poison_reason_end(w, &end);
 	buf_addf(out, "CASE WHEN cause = '%s' THEN '%s' || crashes_now || ", HOLD_POISON,
 	         POISON_REASON);
@@ -530,7 +520,6 @@ void sql_reason(const struct watch *w, struct buf *out)
 	buf_add(out, "\n    ELSE ");
 	add_filled(w, w->reason, out);
 	buf_add(out, " END");
-	buf_release(&end);
 }
 
 static void add_time(const char *name, const char *us, struct buf *out)

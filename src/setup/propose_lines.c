@@ -34,11 +34,9 @@ static const char *ident(struct arena *a, const char *name)
 		plain = islower((unsigned char)*at) || isdigit((unsigned char)*at) || *at == '_';
 	if (plain && word_index(reserved, name) < 0)
 		return name;
-	struct buf quoted = BUF_INIT;
+	AUTO_BUF quoted = BUF_INIT;
 	sql_ident(&quoted, name);
-	name = arena_strdup(a, buf_text(&quoted));
-	buf_release(&quoted);
-	return name;
+	return arena_strdup(a, buf_text(&quoted));
 }
 
 static const char *column(const struct finding *f, const struct table_column *c)
@@ -48,7 +46,7 @@ static const char *column(const struct finding *f, const struct table_column *c)
 
 static const char *table_sql(struct arena *a, const char *table)
 {
-	struct buf quoted = BUF_INIT;
+	AUTO_BUF quoted = BUF_INIT;
 	const char *text = table;
 	bool plain = word_index(reserved, table) < 0;
 	for (const char *at = table; *at && plain; at++)
@@ -58,21 +56,18 @@ static const char *table_sql(struct arena *a, const char *table)
 		sql_table(&quoted, table);
 		text = arena_strdup(a, buf_text(&quoted));
 	}
-	buf_release(&quoted);
 	return text;
 }
 
 static const char *literal(const struct finding *f, const struct table_column *c,
                            const struct column_value *v)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	int64_t number;
 	if (c->class == CLASS_NUMBER && int_parse(v->value, &number))
 		return v->value;
 	sql_literal(&out, v->value);
-	const char *text = arena_strdup(f->a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(f->a, buf_text(&out));
 }
 
 static const char *equals(const struct finding *f, const struct table_column *c,
@@ -100,13 +95,12 @@ static void check(struct finding *f, struct proposed_line *line, const char *wha
 
 static void other(struct finding *f, struct proposed_line *line, const char *key, const char *value)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (line->nothers == PROPOSAL_OTHERS_MAX)
 		return;
 	buf_addf(&text, "%s: ", key);
 	yaml_scalar(value, &text);
 	line->others[line->nothers++] = arena_strdup(f->a, buf_text(&text));
-	buf_release(&text);
 }
 
 static void missing(struct finding *f, const char *what)
@@ -117,7 +111,7 @@ static void missing(struct finding *f, const char *what)
 
 static const char *list(struct arena *a, const char *const *names, int n)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add(&out, n == 1 ? "" : "[");
 	for (int i = 0; i < n; i++) {
 		buf_add(&out, i ? ", " : "");
@@ -127,9 +121,7 @@ static const char *list(struct arena *a, const char *const *names, int n)
 			yaml_scalar(names[i], &out);
 	}
 	buf_add(&out, n == 1 ? "" : "]");
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(a, buf_text(&out));
 }
 
 static void name_table_and_key(struct finding *f)
@@ -189,7 +181,7 @@ static void other_states(struct finding *f, struct proposed_line *line)
 /* " AND finished_at IS NULL": a row that ended may keep the mark of its last worker. */
 static const char *not_over(const struct finding *f)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	if (f->finished && f->finished->nullable)
 		buf_addf(&out, " AND %s IS NULL", column(f, f->finished));
 	for (int i = 0; i < f->t->ncolumns; i++) {
@@ -197,9 +189,7 @@ static const char *not_over(const struct finding *f)
 		if (c->nullable && fits_time(f->t, c) && word_exact(words_ended_badly, c->name) >= 0)
 			buf_addf(&out, " AND %s IS NULL", column(f, c));
 	}
-	const char *text = arena_strdup(f->a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(f->a, buf_text(&out));
 }
 
 static void running_line(struct finding *f)
@@ -466,7 +456,7 @@ static void set_freed(struct finding *f, struct buf *out)
 
 static void requeue_line(struct finding *f)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	struct proposed_line *line;
 	const char *why = "no worker holds it any more";
 	if (f->by == BY_STATE && f->ready) {
@@ -487,12 +477,11 @@ static void requeue_line(struct finding *f)
 		if (f->by == BY_STATE && !f->ready_sure)
 			check(f, line, "does a row in this state wait to be claimed again?");
 	}
-	buf_release(&out);
 }
 
 static void fail_line(struct finding *f)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	if (f->by != BY_STATE || !f->failed)
 		return;
 	set(&out, equals(f, f->state, f->failed));
@@ -500,7 +489,6 @@ static void fail_line(struct finding *f)
 	set_now(f, &out, f->finished);
 	add(f, "fail", arena_strdup(f->a, buf_text(&out)),
 	    "for defib fail, and for remedies that say so");
-	buf_release(&out);
 }
 
 void proposal_report_only(struct proposal *p)
@@ -535,7 +523,7 @@ static void remedies_line(struct finding *f)
 
 static void stats_line(struct finding *f)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	if (!same_time(f, f->started) || !same_time(f, f->finished))
 		return;
 	buf_add(&out, "{started_at: ");
@@ -549,7 +537,6 @@ static void stats_line(struct finding *f)
 	buf_add(&out, "}");
 	add(f, "stats", arena_strdup(f->a, buf_text(&out)), "run times, for defib learn and stats")
 		->yaml = true;
-	buf_release(&out);
 }
 
 static void show_line(struct finding *f)

@@ -36,7 +36,7 @@ static bool plain_is_safe(const char *text)
 /* Escapes of JSON are escapes of YAML, which also wants DEL and U+0080 to U+009F escaped. */
 static void add_quoted(const char *text, struct buf *out)
 {
-	struct buf json = BUF_INIT;
+	AUTO_BUF json = BUF_INIT;
 	buf_add_json(&json, text);
 	for (const char *at = buf_text(&json); *at; at++) {
 		unsigned char byte = (unsigned char)*at, next = (unsigned char)at[1];
@@ -46,7 +46,6 @@ static void add_quoted(const char *text, struct buf *out)
 			buf_addch(out, *at);
 		at += byte == 0xc2 && next < 0xa0;
 	}
-	buf_release(&json);
 }
 
 void yaml_scalar(const char *text, struct buf *out)
@@ -98,10 +97,9 @@ static void add_line(const struct proposed_line *line, const char *indent, struc
 	if (line->why)
 		yaml_comment(indent, line->why, out);
 	if (line->check) {
-		struct buf check = BUF_INIT;
+		AUTO_BUF check = BUF_INIT;
 		buf_addf(&check, "CHECK: %s", line->check);
 		yaml_comment(indent, buf_text(&check), out);
-		buf_release(&check);
 	}
 	buf_addf(out, "%s%s: ", indent, line->key);
 	if (line->yaml)
@@ -149,13 +147,12 @@ void propose_seen(struct store *s, struct table_facts *t, struct arena *a, struc
 static defib_err read_back(const struct proposal *p, enum store_engine engine, struct arena *a,
                            struct watch *w, struct failure *f)
 {
-	struct buf yaml = BUF_INIT;
+	AUTO_BUF yaml = BUF_INIT;
 	struct cfg_node *root = NULL;
 	struct cfg_reader reader;
 	buf_add(&yaml, "watches:\n");
 	proposal_yaml(p, NULL, &yaml);
 	const char *text = arena_strdup(a, buf_text(&yaml));
-	buf_release(&yaml);
 	defib_err err = cfg_parse(text, "the proposal", a, &root, f);
 	if (err)
 		return err;
@@ -202,7 +199,7 @@ static void add_why(struct proposed_line *line, struct arena *a, const char *mor
 
 static void tell_seen(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
 {
-	struct buf oldest = BUF_INIT;
+	AUTO_BUF oldest = BUF_INIT;
 	struct proposed_line *running = proposal_line(p, "running"),
 						 *limit = proposal_line(p, p->limit);
 	duration_text(seen->oldest_us, &oldest);
@@ -213,7 +210,6 @@ static void tell_seen(struct proposal *p, struct arena *a, const struct proposal
 		        arena_printf(a, "with it %s%lld of %s%lld running rows are stuck now",
 		                     seen->stuck_capped ? "at least " : "", (long long)seen->stuck,
 		                     seen->running_capped ? "at least " : "", (long long)seen->running));
-	buf_release(&oldest);
 }
 
 const char *seen_would_act(const struct proposal_seen *seen, struct arena *a)
@@ -266,7 +262,7 @@ static long long whole_minutes(int64_t us)
 static const char *limits_by_kind(const struct watch *w, const struct learned *l, int64_t most_us,
                                   struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	int n = 0;
 	buf_add(&out, "{");
 	for (int i = 0; i < l->n && n < KINDS_MOST; i++) {
@@ -280,9 +276,7 @@ static const char *limits_by_kind(const struct watch *w, const struct learned *l
 		n++;
 	}
 	buf_addf(&out, "default: %lldm}", whole_minutes(most_us));
-	const char *text = n > 1 ? arena_strdup(a, buf_text(&out)) : NULL;
-	buf_release(&out);
-	return text;
+	return n > 1 ? arena_strdup(a, buf_text(&out)) : NULL;
 }
 
 /* Where age judges, run times say what is too long. */
@@ -303,14 +297,13 @@ static void learn_limit(struct store *s, const struct binding *b, struct proposa
 	if (said.us == 0 || said.advice == ADVICE_BEYOND)
 		return;
 	struct proposed_line *line = proposal_line(p, p->limit);
-	struct buf p99 = BUF_INIT;
+	AUTO_BUF p99 = BUF_INIT;
 	duration_text(said.p99_us, &p99);
 	const char *by_kind = limits_by_kind(b->watch, &l, said.us, a);
 	line->value = by_kind ? by_kind : arena_printf(a, "%lldm", whole_minutes(said.us));
 	line->yaml = by_kind != NULL;
 	line->why = arena_printf(a, "99 %% of %.0f runs took at most %s; this leaves room", said.n,
 	                         buf_text(&p99));
-	buf_release(&p99);
 	settle_check(p, line);
 }
 

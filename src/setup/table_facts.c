@@ -26,7 +26,7 @@ static void add_value(struct table_column *c, const char *value, int64_t rows, s
 /* The text of a literal whose first quote is at `*at`, which moves behind the last. */
 static const char *take_literal(const char **at, struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	const char *p = *at + 1;
 	for (; *p; p++) {
 		if (*p == '\'' && p[1] != '\'')
@@ -36,9 +36,7 @@ static const char *take_literal(const char **at, struct arena *a)
 		buf_addch(&out, *p);
 	}
 	*at = *p ? p + 1 : p;
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(a, buf_text(&out));
 }
 
 void column_values_from(struct table_column *c, const char *sql, struct arena *a)
@@ -117,11 +115,9 @@ struct table_column *facts_column(const struct table_facts *t, const char *name)
 
 const char *catalog_name(enum store_engine engine, const char *table, struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	dialect_of(engine)->catalog_name(&out, table);
-	const char *name = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return name;
+	return arena_strdup(a, buf_text(&out));
 }
 
 static defib_err ask(struct store *s, const char *sql, const struct table_facts *t, struct arena *a,
@@ -228,13 +224,12 @@ static void from_some(const struct table_facts *t, const char *columns, struct b
 static defib_err count_rows(struct store *s, struct arena *a, struct table_facts *t,
                             int64_t estimate, struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	buf_add(&sql, "SELECT count(*) FROM (SELECT 1 FROM ");
 	sql_table(&sql, t->table);
 	buf_addf(&sql, " LIMIT %d) AS defib_some", TABLE_ROWS_EXACT + 1);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	t->rows = row_int(&rows, 0, 0, 0);
@@ -262,15 +257,13 @@ static bool may_be_state(const struct table_facts *t, const struct table_column 
 static defib_err read_values(struct store *s, struct arena *a, const struct table_facts *t,
                              struct table_column *c, struct failure *f)
 {
-	struct buf sql = BUF_INIT, name = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, name = BUF_INIT;
 	struct store_rows rows;
 	sql_ident(&name, c->name);
 	buf_addf(&sql, "SELECT CAST(%s AS TEXT), count(*) ", buf_text(&name));
 	from_some(t, buf_text(&name), &sql);
 	buf_addf(&sql, " GROUP BY 1 ORDER BY 2 DESC LIMIT %d", TABLE_VALUES_MAX + 1);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-	buf_release(&sql);
-	buf_release(&name);
 	if (err || rows.nrows > TABLE_VALUES_MAX)
 		return err;
 	for (int i = 0; i < rows.nrows; i++)
@@ -299,7 +292,7 @@ static bool is_judged(const struct table_column *c)
 static defib_err read_newest(struct store *s, struct arena *a, const struct table_facts *t,
                              struct table_column *c, struct failure *f)
 {
-	struct buf sql = BUF_INIT, name = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, name = BUF_INIT;
 	struct store_rows rows;
 	sql_ident(&name, c->name);
 	buf_addf(&sql, "SELECT CAST(max(%s) AS TEXT), count(%s) ", buf_text(&name), buf_text(&name));
@@ -310,8 +303,6 @@ static defib_err read_newest(struct store *s, struct arena *a, const struct tabl
 		c->filled = row_int(&rows, 0, 1, 0);
 		c->counted = true;
 	}
-	buf_release(&sql);
-	buf_release(&name);
 	return err;
 }
 
@@ -337,7 +328,7 @@ static void ask_in_work(const struct table_facts *t, const char *running, struct
 {
 	buf_add(sql, "SELECT count(*)");
 	for (int i = 0; i < t->ncolumns; i++) {
-		struct buf name = BUF_INIT;
+		AUTO_BUF name = BUF_INIT;
 		if (!t->columns[i].counted)
 			continue;
 		sql_ident(&name, t->columns[i].name);
@@ -346,7 +337,6 @@ static void ask_in_work(const struct table_facts *t, const char *running, struct
 			buf_addf(sql, ", CAST(min(coalesce(%s, 0)) AS BIGINT)", buf_text(&name));
 		else
 			buf_add(sql, ", 0");
-		buf_release(&name);
 	}
 	buf_add(sql, " FROM (SELECT t.* FROM ");
 	sql_table(sql, t->table);
@@ -356,7 +346,7 @@ static void ask_in_work(const struct table_facts *t, const char *running, struct
 void table_facts_in_work(struct store *s, struct table_facts *t, const char *running,
                          struct arena *a)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	struct failure slow = {0};
 	ask_in_work(t, running, &sql);
@@ -373,7 +363,6 @@ void table_facts_in_work(struct store *s, struct table_facts *t, const char *run
 			at += 2;
 		}
 	}
-	buf_release(&sql);
 }
 
 /* ---- tables beside it ---- */
@@ -385,7 +374,7 @@ static defib_err read_labels(struct store *s, struct arena *a, const struct tabl
 	static const char *const names[] = {"name",  "label",  "code",        "title",
 	                                    "state", "status", "description", NULL};
 	const struct table_column *label = column_named(there, names, fits_text);
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	if (!label || c->class != CLASS_NUMBER || word_rank(words_state, c->name) < 0)
 		return DEFIB_OK;
@@ -397,7 +386,6 @@ static defib_err read_labels(struct store *s, struct arena *a, const struct tabl
 	sql_table(&sql, there->table);
 	buf_addf(&sql, " LIMIT %d", TABLE_VALUES_MAX);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-	buf_release(&sql);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		add_value(c, row_text(&rows, i, 0), 0, a);
 		for (int v = 0; v < c->nvalues; v++)

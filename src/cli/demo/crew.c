@@ -451,7 +451,7 @@ static bool freeze_one(struct demo *d)
 /* All three sessions of one worker. */
 static bool cut_sessions(struct demo *d)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct store_rows rows;
 	struct demo_member *m = demo_somebody(d, DEMO_WORKER);
@@ -467,7 +467,6 @@ static bool cut_sessions(struct demo *d)
 		demo_print(d, COLOR_RED, "%s loses its %d connections to the database", demo_label(m->name),
 		           rows.nrows);
 	}
-	arena_release(&a);
 	return done;
 }
 

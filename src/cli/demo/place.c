@@ -143,13 +143,12 @@ defib_err demo_ask(struct demo *d, const char *sql, const struct store_param *pa
 /* Workers recover whatever a dead one had: where others work, that is not ours to begin. */
 static defib_err check_alone(struct demo *d, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err =
 		demo_ask(d, "SELECT count(*) FROM defib.job WHERE state IN ('running', 'cancelling')", NULL,
 	             0, &a, &rows, f);
 	int64_t running = err ? 0 : row_int(&rows, 0, 0, 0);
-	arena_release(&a);
 	if (running > 0) {
 		err = fail(f, DEFIB_REFUSED, "%lld jobs are running in this database", (long long)running);
 		fail_next(f, "the demonstration kills workers: use a database without running jobs");
@@ -159,7 +158,7 @@ static defib_err check_alone(struct demo *d, struct failure *f)
 
 static defib_err read_clock(struct demo *d, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err =
 		demo_ask(d, "SELECT {us {now}} / 1000, (SELECT coalesce(max(id), 0) FROM defib.ledger)",
@@ -168,7 +167,6 @@ static defib_err read_clock(struct demo *d, struct failure *f)
 		d->begun_us = row_int(&rows, 0, 0, 0) * 1000;
 		d->last_entry = row_int(&rows, 0, 1, 0);
 	}
-	arena_release(&a);
 	return err;
 }
 
@@ -180,7 +178,7 @@ static defib_err make_pages(struct demo *d, struct failure *f)
 	static const char untyped[] = "CREATE TABLE %s (id INTEGER PRIMARY KEY, url TEXT NOT NULL, "
 								  "status TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, "
 								  "error TEXT, updated_at INTEGER NOT NULL)";
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	bool typed = dialect_of(d->engine)->has_time_types;
 	d->npages = (int)(d->seconds * PAGES_A_SECOND);
 	defib_err err =
@@ -200,7 +198,6 @@ static defib_err make_pages(struct demo *d, struct failure *f)
 		                       "n, 'https://example.com/' || n, 'Queued', " SQLITE_NOW_MS " FROM n",
 		                 d->pages),
 			&n, 1, &a, NULL, f);
-	arena_release(&a);
 	return err;
 }
 
@@ -303,7 +300,7 @@ static void remove_rows(struct demo *d)
 		"DELETE FROM defib.worker WHERE name LIKE $1 || '-%'",
 	};
 
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct store_param queue = P_TEXT(d->queue);
 	defib_err err = DEFIB_OK;
@@ -315,7 +312,6 @@ static void remove_rows(struct demo *d)
 	if (err)
 		cli_message(f.what, arena_printf(&a, "left in the database: queue %s and table %s",
 		                                 d->queue, d->pages));
-	arena_release(&a);
 }
 
 void demo_place_remove(struct demo *d)

@@ -75,7 +75,7 @@ static void print_held(struct demo *d, const struct happening *t)
 
 static void print_recovered(struct demo *d, const struct happening *t)
 {
-	struct buf after = BUF_INIT;
+	AUTO_BUF after = BUF_INIT;
 	if (t->took_us >= 0) {
 		buf_add(&after, ", after ");
 		duration_text(t->took_us, &after);
@@ -86,7 +86,6 @@ static void print_recovered(struct demo *d, const struct happening *t)
 	else
 		demo_print(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
 		           t->jobs == 1 ? "" : "s", t->owner, buf_text(&after), t->verdict);
-	buf_release(&after);
 }
 
 /* The first few by name; then one line for all that follow. */
@@ -166,19 +165,17 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 
 defib_err demo_ledger_follow(struct demo *d, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	struct happening t = {0};
 	struct store_param params[] = {P_INT(d->last_entry), P_TEXT(d->pages)};
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	read_sql(&sql);
 	defib_err err = demo_ask(d, dialect_sql(dialect_of(d->engine), &a, buf_text(&sql)), params, 2,
 	                         &a, &rows, f);
-	buf_release(&sql);
 	for (int i = 0; i < rows.nrows && !err; i++)
 		read_row(d, &rows, i, &t);
 	tell(d, &t);
-	arena_release(&a);
 	return err;
 }
 
@@ -206,7 +203,7 @@ void demo_clear_progress(struct demo *d)
 
 void demo_print(struct demo *d, enum color color, const char *fmt, ...)
 {
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 	char text[1024];
 	va_list args;
 	if (d->cli->quiet)
@@ -222,7 +219,6 @@ void demo_print(struct demo *d, enum color color, const char *fmt, ...)
 	out_color(&line, colored, color, text);
 	fprintf(d->out, "%s\n", buf_text(&line));
 	(void)fflush(d->out);
-	buf_release(&line);
 	if (d->live)
 		d->shown_ms = 0;
 }
@@ -257,7 +253,7 @@ static void add_numbers(const struct demo *d, struct buf *out)
 
 void demo_show_progress(struct demo *d, int64_t now)
 {
-	struct buf bar = BUF_INIT, numbers = BUF_INIT;
+	AUTO_BUF bar = BUF_INIT, numbers = BUF_INIT;
 	if (d->cli->quiet || now - d->shown_ms < (d->live ? BAR_MS : LINE_MS))
 		return;
 	add_numbers(d, &numbers);
@@ -270,8 +266,6 @@ void demo_show_progress(struct demo *d, int64_t now)
 	}
 	(void)fflush(d->out);
 	d->shown_ms = now;
-	buf_release(&bar);
-	buf_release(&numbers);
 }
 
 /*
@@ -445,7 +439,7 @@ static void count_job(const struct demo *d, const struct effects *all, const str
 static defib_err count_jobs(struct demo *d, const struct effects *all, struct demo_verdict *v,
                             struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	struct store_param queue = P_TEXT(d->queue);
 	defib_err err = demo_ask(d, "SELECT id, kind, state, epoch FROM defib.job WHERE queue = $1",
@@ -458,14 +452,13 @@ static defib_err count_jobs(struct demo *d, const struct effects *all, struct de
 		count_job(d, all, &rows, i, v);
 	}
 	v->lost += d->nids - ours;
-	arena_release(&a);
 	return err;
 }
 
 static defib_err count_pages(struct demo *d, const struct effects *all, struct demo_verdict *v,
                              struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	defib_err err = demo_ask(d, arena_printf(&a, "SELECT id, status, attempts FROM %s", d->pages),
 	                         NULL, 0, &a, &rows, f);
@@ -477,7 +470,6 @@ static defib_err count_pages(struct demo *d, const struct effects *all, struct d
 		           !has_effect(all, true, row_int(&rows, i, 0, 0), "page", row_int(&rows, i, 2, 0));
 	}
 	v->lost += d->npages - rows.nrows;
-	arena_release(&a);
 	return err;
 }
 
@@ -547,7 +539,7 @@ static void show_times(const char *watch, const struct digest_times *t, struct b
 
 void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	bool kept = demo_kept(v);
 	demo_clear_progress(d);
 	if (d->cli->json) {
@@ -567,7 +559,7 @@ void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 	         (long long)d->late);
 	show_times("queue", &v->times, &out);
 	show_times(d->pages, &v->page_times, &out);
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 	buf_add(&line, "verdict: jobs ");
 	out_count(&line, v->jobs);
 	buf_addf(&line, ", workers killed %lld, lost %lld, stuck %lld, settled twice %lld: %s",
@@ -576,6 +568,4 @@ void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 	out_color(&out, d->cli->color_out, kept ? COLOR_GREEN : COLOR_RED, buf_text(&line));
 	puts(buf_text(&out));
 	(void)fflush(stdout);
-	buf_release(&line);
-	buf_release(&out);
 }

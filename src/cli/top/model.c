@@ -214,7 +214,7 @@ static size_t one_character(const char *text, bool ascii, char out[8], int *widt
 void top_fit(struct buf *out, const char *text, int width, bool ascii)
 {
 	const char *mark = ascii ? "~" : "…";
-	struct buf seen = BUF_INIT, taken = BUF_INIT;
+	AUTO_BUF seen = BUF_INIT, taken = BUF_INIT;
 	int have = 0;
 	size_t fits = 0; /* what of `taken` leaves room for the mark */
 	int fits_width = 0;
@@ -238,19 +238,16 @@ void top_fit(struct buf *out, const char *text, int width, bool ascii)
 		buf_add(out, mark);
 	for (int i = cut ? fits_width + 1 : have; i < width; i++)
 		buf_addch(out, ' ');
-	buf_release(&seen);
-	buf_release(&taken);
 }
 
 static void add_span(struct top_line *l, struct arena *a, const char *text, int width,
                      struct top_span how, bool ascii)
 {
-	struct buf fitted = BUF_INIT;
+	AUTO_BUF fitted = BUF_INIT;
 	assert(l->n < TOP_SPANS_MAX);
 	top_fit(&fitted, text, width, ascii);
 	how.text = arena_strdup(a, buf_text(&fitted));
 	l->spans[l->n++] = how;
-	buf_release(&fitted);
 }
 
 void top_line_text(struct top_line *l, struct arena *a, const char *text, struct top_span how,
@@ -279,11 +276,9 @@ static bool has_title(enum top_pane pane, int cell)
 
 static int cell_width(const struct top_cell *c)
 {
-	struct buf seen = BUF_INIT;
+	AUTO_BUF seen = BUF_INIT;
 	out_padded(&seen, c->text ? c->text : "", 0);
-	int width = out_width(buf_text(&seen));
-	buf_release(&seen);
-	return width;
+	return out_width(buf_text(&seen));
 }
 
 static int widest_cell(const struct top_model *m, enum top_pane pane, int cell)
@@ -318,7 +313,7 @@ static void measure(const struct top_model *m, enum top_pane pane, int width, st
 static void head_line(const struct top_model *m, enum top_pane pane, const struct columns *c,
                       const struct top_size *size, struct arena *a, struct top_line *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	const struct top_span how = {.inverse = m->focus == pane, .bold = true};
 	buf_add(&text, m->focus == pane ? "> " : "  ");
 	for (int i = 0; i < c->n; i++) {
@@ -326,7 +321,6 @@ static void head_line(const struct top_model *m, enum top_pane pane, const struc
 		buf_add(&text, i + 1 < c->n ? "  " : "");
 	}
 	top_line_text(out, a, buf_text(&text), how, size);
-	buf_release(&text);
 }
 
 /* "> " is the cursor and "*" a tag, so that both show without colours too. */

@@ -61,11 +61,10 @@ static void put(struct reading *r, struct top_row *row, int cell, enum color col
 static void put_count(struct reading *r, struct top_row *row, int cell, enum color color, int64_t n,
                       bool more)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	out_count(&text, n);
 	buf_add(&text, more ? "+" : "");
 	put(r, row, cell, color, &text);
-	buf_release(&text);
 }
 
 static struct top_row *new_row(struct reading *r, enum top_pane pane, int room)
@@ -101,7 +100,7 @@ static void job_row(struct reading *r, int watch, const struct browsed *job,
 	const struct watch *w = r->view->watches[watch].watch;
 	struct top_row *row = new_row(r, TOP_JOBS, r->view->n * TOP_ROWS_MAX);
 	struct candidate cand;
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	row->watch = watch;
 	row->job = arena_strdup(&r->part->arena, job->job);
 	row->id = arena_printf(&r->part->arena, "%d/%d/%s", r->view->part, watch, job->job);
@@ -125,7 +124,6 @@ static void job_row(struct reading *r, int watch, const struct browsed *job,
 			shown_value(w, w->show.items[i], job->facts.show[i], &text);
 		}
 	put(r, row, 6, COLOR_NONE, &text);
-	buf_release(&text);
 }
 
 static defib_err read_jobs(struct reading *r, int watch, const struct watch_status *st, int *n,
@@ -162,14 +160,13 @@ static const enum color watch_status_colors[] = {
 /* A word for how it stands; a pause is said beside it, as it may hide behind something worse. */
 static void put_standing(struct reading *r, struct top_row *row, const struct watch_status *st)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	for (int i = 0; i < st->noverrides; i++)
 		row->paused = row->paused || text_eq(st->overrides[i]->name, "pause");
 	buf_add(&text, st->is == WATCH_STATUS_NO_LEADER ? "no leader" : watch_status_names[st->is]);
 	if (row->paused && st->is != WATCH_STATUS_PAUSED)
 		buf_add(&text, ", paused");
 	put(r, row, 7, watch_status_colors[st->is], &text);
-	buf_release(&text);
 }
 
 static void put_oldest(struct reading *r, struct top_row *row, int watch)
@@ -182,7 +179,7 @@ static void put_oldest(struct reading *r, struct top_row *row, int watch)
 	                           .limit = 1,
 	                           .facts = true};
 	struct browsed *rows;
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	struct failure f = {0};
 	bool more;
 	int n = 0;
@@ -191,18 +188,16 @@ static void put_oldest(struct reading *r, struct top_row *row, int watch)
 	    n == 1 && rows[0].has_since && rows[0].facts.now_us >= rows[0].since_us)
 		duration_text(rows[0].facts.now_us - rows[0].since_us, &text);
 	put(r, row, 4, COLOR_NONE, &text);
-	buf_release(&text);
 }
 
 static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	double minutes = (double)(clock_boot_ms() - r->view->begun_ms) / 60000;
 	out_count(&text, n);
 	if (n)
 		buf_addf(&text, " (%.1f/m)", (double)n / (minutes < 1 ? 1 : minutes));
 	put(r, row, 6, COLOR_NONE, &text);
-	buf_release(&text);
 }
 
 static int workers_of(const struct reading *r, const char *watch)
@@ -221,10 +216,9 @@ static int workers_of(const struct reading *r, const char *watch)
 /* One that cannot be read says why in the place of its numbers; the others still come. */
 static void failed_row(struct reading *r, struct top_row *row, const struct failure *f)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_add(&text, f->what);
 	put(r, row, 7, COLOR_RED, &text);
-	buf_release(&text);
 }
 
 /* Not those that are left to a person already, as everywhere. */
@@ -288,7 +282,7 @@ static void worker_row(struct reading *r, const struct roster_row *w)
 {
 	struct top_row *row = new_row(r, TOP_WORKERS, TOP_ROWS_MAX);
 	bool alive = text_eq(w->state, "alive");
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	row->id = arena_printf(&r->part->arena, "%d/%lld", r->view->part, (long long)w->id);
 	buf_add(&text, w->name ? w->name : "");
 	put(r, row, 0, COLOR_NONE, &text);
@@ -307,7 +301,6 @@ static void worker_row(struct reading *r, const struct roster_row *w)
 	for (const char *p = w->serves; p && *p; p++)
 		buf_addch(&text, *p == '\n' ? ' ' : *p);
 	put(r, row, 6, COLOR_NONE, &text);
-	buf_release(&text);
 }
 
 /* Where there is no registry there are no workers of ours; that is no failure. */
@@ -330,7 +323,7 @@ static void read_workers(struct reading *r)
 /* "12:05:00  REQUEUED jobs/17 by cli:ann: was given back (silent): …" */
 static void event_line(struct reading *r, const struct ledger_row *row)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	const struct watch *watch = NULL;
 	for (int i = 0; i < r->view->n; i++)
 		if (text_eq(r->view->watches[i].watch->name, row->watch))
@@ -340,7 +333,6 @@ static void event_line(struct reading *r, const struct ledger_row *row)
 	buf_addf(&text, "%s %s/%s by %s: ", row->event, row->watch, row->job, row->actor);
 	entry_words(watch, row, &text);
 	r->part->events[r->part->nevents++] = arena_strdup(&r->part->arena, buf_text(&text));
-	buf_release(&text);
 }
 
 static defib_err count_recovered(struct reading *r, struct failure *f)

@@ -154,7 +154,7 @@ static void send_plan(struct top_talk *t)
 
 static void question(const struct top_talk *t, struct buf *out)
 {
-	struct buf all = BUF_INIT;
+	AUTO_BUF all = BUF_INIT;
 	for (const struct top_action *e = t->plan; e; e = e->next) {
 		const struct top_place *p = &t->places[e->part];
 		if (e->is == TOP_PAUSE || e->is == TOP_RESUME)
@@ -165,13 +165,12 @@ static void question(const struct top_talk *t, struct buf *out)
 			             e->batch ? e->good : e->njobs, p->watches[e->watch], p->database);
 	}
 	buf_addf(out, "%s?\n\n", buf_text(&all));
-	buf_release(&all);
 }
 
 /* The preview came: what would be done, and the question; or why there is nothing to ask. */
 static void ask(struct top_talk *t)
 {
-	struct buf preview = BUF_INIT;
+	AUTO_BUF preview = BUF_INIT;
 	int64_t good = 0;
 	for (const struct top_action *e = t->plan; e; e = e->next) {
 		good += e->good;
@@ -185,7 +184,6 @@ static void ask(struct top_talk *t)
 		buf_addf(&t->page, "\nNothing to %s: nothing was changed.\n", t->verb);
 		drop_plan(t);
 	}
-	buf_release(&preview);
 }
 
 static void reason_given(struct top_talk *t)
@@ -561,7 +559,7 @@ static int clamp_page(int from, int lines, int height)
 int top_talk_lines(struct top_talk *t, const struct top_size *size, struct arena *a,
                    struct top_line *out)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	bool page = t->mode == MODE_PAGE || t->mode == MODE_ASK;
 	bool types = t->mode == MODE_FILTER || t->mode == MODE_REASON || t->mode == MODE_ASK;
 	if (page) {
@@ -581,6 +579,5 @@ int top_talk_lines(struct top_talk *t, const struct top_size *size, struct arena
 	top_line_text(&out[size->height - 1], a, buf_text(&text),
 	              (struct top_span){.bold = types, .color = types ? COLOR_NONE : COLOR_DIM},
 	              &shorter);
-	buf_release(&text);
 	return cursor;
 }
