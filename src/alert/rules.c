@@ -197,12 +197,6 @@ struct measuring {
 	int64_t now_us;
 };
 
-static bool measure_stuck(const struct measuring *m, double *value)
-{
-	*value = m->subject->now.stuck;
-	return m->subject->now.scanned;
-}
-
 /* Against the least within the window. Without the whole of it a lower one may be forgotten. */
 static bool measure_doubled(const struct measuring *m, double *value)
 {
@@ -215,36 +209,6 @@ static bool measure_doubled(const struct measuring *m, double *value)
 	*value = base > 0 ? stuck / base : 0;
 	bool could = stuck >= r->limit * r->floor && *value < r->limit;
 	return !could || window_full(m->top, m->now_us);
-}
-
-static bool measure_oldest(const struct measuring *m, double *value)
-{
-	*value = m->subject->now.oldest_s;
-	return m->subject->now.scanned;
-}
-
-static bool measure_brake(const struct measuring *m, double *value)
-{
-	*value = m->subject->now.braking ? 1 : 0;
-	return true;
-}
-
-static bool measure_late(const struct measuring *m, double *value)
-{
-	*value = m->subject->now.late_s;
-	return true;
-}
-
-static bool measure_away(const struct measuring *m, double *value)
-{
-	*value = m->subject->now.away_s;
-	return true;
-}
-
-static bool measure_aside(const struct measuring *m, double *value)
-{
-	*value = m->subject->now.set_aside;
-	return true;
 }
 
 static bool measure_count(const struct measuring *m, double *value)
@@ -276,25 +240,37 @@ static bool measure_failures(const struct measuring *m, double *value)
 	return measure_ratio(m, value) && (!few || window_full(m->bottom, m->now_us));
 }
 
+/* A fact of now as it is, or a function; what is counted for it. */
+#define FACT(member) .fact = offsetof(struct alert_facts, member)
 static const struct {
+	size_t fact;  /* where there is no function */
+	bool by_scan; /* it is known once there was a scan */
 	bool (*measure)(const struct measuring *m, double *value);
 	enum alert_counter top, bottom;
 } measures[] = {
-	[ALERT_STUCK_WARNING] = {measure_stuck, COUNT_NOTHING, COUNT_NOTHING},
-	[ALERT_STUCK_CRITICAL] = {measure_stuck, COUNT_NOTHING, COUNT_NOTHING},
-	[ALERT_STUCK_DOUBLED] = {measure_doubled, COUNT_STUCK, COUNT_NOTHING},
-	[ALERT_STUCK_LONG] = {measure_oldest, COUNT_NOTHING, COUNT_NOTHING},
-	[ALERT_CONNECTION_FAILURES] = {measure_failures, COUNT_FAILURES, COUNT_TRIES},
-	[ALERT_RECOVERED_MANY] = {measure_count, COUNT_RECOVERED, COUNT_NOTHING},
-	[ALERT_RECOVERED_FAST] = {measure_rate, COUNT_RECOVERED, COUNT_NOTHING},
-	[ALERT_DETECTION_SLOW] = {measure_ratio, COUNT_FOUND_S, COUNT_FOUND},
-	[ALERT_RECOVERY_RATE] = {measure_ratio, COUNT_RECOVERED, COUNT_DETECTED},
-	[ALERT_FALSE_POSITIVES] = {measure_ratio, COUNT_MISTAKES, COUNT_RECOVERED},
-	[ALERT_RETRIES_EXHAUSTED] = {measure_count, COUNT_EXHAUSTED, COUNT_NOTHING},
-	[ALERT_BRAKE_HELD] = {measure_brake, COUNT_NOTHING, COUNT_NOTHING},
-	[ALERT_SCAN_OVERDUE] = {measure_late, COUNT_NOTHING, COUNT_NOTHING},
-	[ALERT_DATABASE_AWAY] = {measure_away, COUNT_NOTHING, COUNT_NOTHING},
-	[ALERT_RESULTS_SET_ASIDE] = {measure_aside, COUNT_NOTHING, COUNT_NOTHING},
+	[ALERT_STUCK_WARNING] = {FACT(stuck), .by_scan = true},
+	[ALERT_STUCK_CRITICAL] = {FACT(stuck), .by_scan = true},
+	[ALERT_STUCK_DOUBLED] = {.measure = measure_doubled, .top = COUNT_STUCK},
+	[ALERT_STUCK_LONG] = {FACT(oldest_s), .by_scan = true},
+	[ALERT_CONNECTION_FAILURES] = {.measure = measure_failures,
+                                   .top = COUNT_FAILURES,
+                                   .bottom = COUNT_TRIES},
+	[ALERT_RECOVERED_MANY] = {.measure = measure_count, .top = COUNT_RECOVERED},
+	[ALERT_RECOVERED_FAST] = {.measure = measure_rate, .top = COUNT_RECOVERED},
+	[ALERT_DETECTION_SLOW] = {.measure = measure_ratio,
+                              .top = COUNT_FOUND_S,
+                              .bottom = COUNT_FOUND},
+	[ALERT_RECOVERY_RATE] = {.measure = measure_ratio,
+                             .top = COUNT_RECOVERED,
+                             .bottom = COUNT_DETECTED},
+	[ALERT_FALSE_POSITIVES] = {.measure = measure_ratio,
+                               .top = COUNT_MISTAKES,
+                               .bottom = COUNT_RECOVERED},
+	[ALERT_RETRIES_EXHAUSTED] = {.measure = measure_count, .top = COUNT_EXHAUSTED},
+	[ALERT_BRAKE_HELD] = {FACT(braking)},
+	[ALERT_SCAN_OVERDUE] = {FACT(late_s)},
+	[ALERT_DATABASE_AWAY] = {FACT(away_s)},
+	[ALERT_RESULTS_SET_ASIDE] = {FACT(set_aside)},
 };
 _Static_assert(sizeof measures / sizeof *measures == ALERT_COUNT, "a measure each");
 
@@ -327,12 +303,22 @@ static bool too_much(const struct alert_rule *r, double value)
 	return r->lowest ? value < r->limit : value > r->limit;
 }
 
+/* False: it cannot be known yet. */
+static bool measure(const struct measuring *m, double *value)
+{
+	const struct alert_facts *now = &m->subject->now;
+	if (measures[m->rule->id].measure)
+		return measures[m->rule->id].measure(m, value);
+	*value = *(const double *)((const char *)now + measures[m->rule->id].fact);
+	return now->scanned || !measures[m->rule->id].by_scan;
+}
+
 struct alert_reading alert_measure(struct alert_subject *s, const struct alert_rule *r,
                                    int64_t now_us)
 {
 	struct measuring m = {s, r, &s->tops[r->id], &s->bottoms[r->id], now_us};
 	struct alert_reading out = {ANSWER_UNKNOWN, 0};
-	if (measures[r->id].measure(&m, &out.value))
+	if (measure(&m, &out.value))
 		out.answer = too_much(r, out.value) ? ANSWER_YES : ANSWER_NO;
 	return out;
 }

@@ -59,10 +59,10 @@ enum alert_counter {
 
 /* How it is now. */
 struct alert_facts {
-	bool scanned;    /* a scan has been made, so that the first two are known */
-	double stuck;    /* jobs, before any was reset; the most since it was last asked */
-	double oldest_s; /* age of the oldest sign of life of a stuck job */
-	bool braking;
+	bool scanned;     /* a scan has been made, so that the first two are known */
+	double stuck;     /* jobs, before any was reset; the most since it was last asked */
+	double oldest_s;  /* age of the oldest sign of life of a stuck job */
+	double braking;   /* 1: the brake holds */
 	double late_s;    /* since a scan should have finished; not above 0: it is in time */
 	double away_s;    /* since the database last answered */
 	double set_aside; /* results that workers keep because the database refuses them */

@@ -30,8 +30,10 @@ static void hide(char *text, const char *secret)
 		memset(at, '*', n);
 }
 
-void sink_answered(const struct sink_call *c, struct sink_answer *out, enum sink_end how,
-                   const char *fmt, ...)
+/* Sets the answer; the text is made one line, and secrets of the sink are taken out. */
+PRINTF_LIKE(4, 5)
+static void sink_answered(const struct sink_call *c, struct sink_answer *out, enum sink_end how,
+                          const char *fmt, ...)
 {
 	char text[4 * sizeof out->text];
 	va_list ap;
@@ -67,34 +69,6 @@ static void sink_log(const struct sink_call *c, struct sink_answer *out)
 	          LOG_STR("database", document_text(d, "database")), LOG_STR("id", c->id));
 	json_decref(d);
 	sink_answered(c, out, SINK_SENT, "logged");
-}
-
-void sink_send(const struct sink_call *c, struct sink_answer *out)
-{
-	static void (*const senders[])(const struct sink_call *c, struct sink_answer *out) = {
-		[SINK_LOG] = sink_log,           [SINK_COMMAND] = sink_command, [SINK_WEBHOOK] = sink_http,
-		[SINK_ALERTMANAGER] = sink_http, [SINK_PAGERDUTY] = sink_http,
-	};
-	*out = (struct sink_answer){0};
-	senders[c->sink->type](c, out);
-}
-
-const char *const sink_ends[] = {"sent", "try again", "refused"};
-
-void sink_test(const struct alert_sink *sink, const char *source, int64_t at_us,
-               struct sink_answer *out)
-{
-	static const char *const statuses[] = {"firing", "resolved"};
-	bool keeps = sink->type == SINK_ALERTMANAGER || sink->type == SINK_PAGERDUTY;
-	out->how = SINK_SENT;
-	for (int i = 0; i < (keeps ? 2 : 1) && out->how == SINK_SENT; i++) {
-		AUTO_BUF document = BUF_INIT, id = BUF_INIT;
-		message_test(source, statuses[i], at_us, &document);
-		buf_addf(&id, "%s/test@%lld.%s", source, (long long)(at_us / 1000), statuses[i]);
-		struct sink_call call = {
-			.sink = sink, .kind = "test", .id = buf_text(&id), .document = buf_text(&document)};
-		sink_send(&call, out);
-	}
 }
 
 #define KEEP 160        /* of what it writes is told */
@@ -236,7 +210,7 @@ static void tell(struct program *p, struct sink_answer *out)
 		sink_answered(p->call, out, SINK_SENT, "exit code 0");
 }
 
-void sink_command(const struct sink_call *c, struct sink_answer *out)
+static void sink_command(const struct sink_call *c, struct sink_answer *out)
 {
 	struct program p = {.call = c, .output = {-1, -1}};
 	AUTO_ARENA a = ARENA_INIT;
@@ -409,7 +383,7 @@ static void perform(struct request *q, struct sink_answer *out)
 		              q->error[0] ? q->error : curl_easy_strerror(code));
 }
 
-void sink_http(const struct sink_call *c, struct sink_answer *out)
+static void sink_http(const struct sink_call *c, struct sink_answer *out)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct request q = {.call = c, .url = BUF_INIT, .body = BUF_INIT};
@@ -429,4 +403,32 @@ void sink_http(const struct sink_call *c, struct sink_answer *out)
 	curl_slist_free_all(q.headers);
 	buf_release(&q.url);
 	buf_release(&q.body);
+}
+
+void sink_send(const struct sink_call *c, struct sink_answer *out)
+{
+	static void (*const senders[])(const struct sink_call *c, struct sink_answer *out) = {
+		[SINK_LOG] = sink_log,           [SINK_COMMAND] = sink_command, [SINK_WEBHOOK] = sink_http,
+		[SINK_ALERTMANAGER] = sink_http, [SINK_PAGERDUTY] = sink_http,
+	};
+	*out = (struct sink_answer){0};
+	senders[c->sink->type](c, out);
+}
+
+const char *const sink_ends[] = {"sent", "try again", "refused"};
+
+void sink_test(const struct alert_sink *sink, const char *source, int64_t at_us,
+               struct sink_answer *out)
+{
+	static const char *const phases[] = {"firing", "resolved"};
+	bool keeps = sink->type == SINK_ALERTMANAGER || sink->type == SINK_PAGERDUTY;
+	out->how = SINK_SENT;
+	for (int i = 0; i < (keeps ? 2 : 1) && out->how == SINK_SENT; i++) {
+		AUTO_BUF document = BUF_INIT, id = BUF_INIT;
+		message_test(source, phases[i], at_us, &document);
+		buf_addf(&id, "%s/test@%lld.%s", source, (long long)(at_us / 1000), phases[i]);
+		struct sink_call call = {
+			.sink = sink, .kind = "test", .id = buf_text(&id), .document = buf_text(&document)};
+		sink_send(&call, out);
+	}
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sinks.h: a message on its way to a receiver: one try, bounded in time and in what is
  * read, and what became of it.
- *
- * sinks.c          which sender a sink has; the log
- * over HTTP: webhook, Alertmanager, PagerDuty
- * a command: a program of the user's
  */
 #ifndef ALERT_SINKS_H
 #define ALERT_SINKS_H
@@ -39,12 +35,5 @@ void sink_send(const struct sink_call *c, struct sink_answer *out);
 void sink_test(const struct alert_sink *sink, const char *source, int64_t at_us,
                struct sink_answer *out);
 extern const char *const sink_ends[]; /* "sent", "try again", "refused" */
-
-/* ---- for the files of this room */
-void sink_http(const struct sink_call *c, struct sink_answer *out);
-void sink_command(const struct sink_call *c, struct sink_answer *out);
-/* Sets the answer; the text is made one line, and secrets of the sink are taken out. */
-void sink_answered(const struct sink_call *c, struct sink_answer *out, enum sink_end how,
-                   const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "recover/scan.h"
+#include "store/store.h"
 #include "view/output.h"
 #include "watch/settings.h"
 
@@ -145,6 +146,8 @@ void cli_problems(const struct cli *c);
 /* Store options for a database; `statement_us` is the longest time-out of its watches. */
 struct store_options cli_store_options(const struct database *d, const struct watch *w,
                                        bool read_only);
+/* A session that is opened when it is first used. */
+struct session cli_session(const struct database *d, const struct watch *w, bool read_only);
 /* Who acts, for the ledger: "cli:USER". */
 const char *cli_actor(struct cli *c);
 
@@ -173,6 +176,13 @@ int exit_code_of(defib_err err);
  */
 int cli_confirm(const struct cli *c, const char *question, bool stdin_used);
 
+/*
+ * A worker that is already open, until it ends (cmd_work.c). Signals that stop it, and HUP, are
+ * blocked before it is opened, and taken by one thread. False after one line: it is closed.
+ */
+struct worker;
+void cli_block_signals(void);
+bool cli_run_worker(struct worker *w, void (*on_signal)(void *ctx, int signal), void *ctx);
 /* `defib ledger prune` (cmd_prune.c). */
 int ledger_prune(struct cli *c);
 

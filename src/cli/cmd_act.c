@@ -423,7 +423,7 @@ static defib_err read_batch(struct undo_run *r, const struct database *d, const 
 	struct ledger_row *rows = NULL;
 	struct ledger ledger = {0};
 	int n = 0;
-	*session = (struct session){.options = cli_store_options(d, NULL, false), .open = store_open};
+	*session = cli_session(d, NULL, false);
 	defib_err err = session_ready(session, f);
 	if (!err)
 		err = ledger_open(session->store, false, &ledger, f);

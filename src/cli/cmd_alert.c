@@ -85,7 +85,7 @@ struct listing {
 static defib_err list_database(struct listing *x, const struct database *d, struct failure *f)
 {
 	struct cli *c = x->cli;
-	struct session session = {.options = cli_store_options(d, NULL, true), .open = store_open};
+	struct session session = cli_session(d, NULL, true);
 	struct alert_standing *list = NULL;
 	struct delivery_row *rows = NULL;
 	int n = 0, nrows = 0;

@@ -74,7 +74,7 @@ static int cancel_in_queue(struct cli *c, const struct database *d, const char *
 	const struct watch *queue = builtin_watch(d->engine, &c->arena);
 	enum bound_ledger ledger = c->settings.ledger == LEDGER_OFF ? LEDGER_NONE : LEDGER_CREATE;
 	int code = EXIT_CLEAN;
-	x.session = (struct session){.options = cli_store_options(d, queue, false), .open = store_open};
+	x.session = cli_session(d, queue, false);
 	carrier_begin(&x.name, cli_actor(c));
 	if (bound_open(&x.bound, &x.session, queue, ledger, &f)) {
 		code = no_queue(&f);

@@ -68,64 +68,30 @@ static const struct cfg_node *configured(const struct asked *q, const char *list
 
 static const char *member(const struct cfg_node *map, const char *key)
 {
-	const struct cfg_node *value = map->kind == CFG_MAP ? cfg_get(map, key) : NULL;
+	const struct cfg_node *value = cfg_get(map, key);
 	return value && value->kind == CFG_SCALAR ? value->text : NULL;
 }
 
+/* The names in a list of the configuration, with what another member says of each. */
 static void print_names(const struct asked *q, const struct cfg_node *list, const char *about,
                         const char *tail)
 {
 	for (int i = 0; list && i < list->n; i++) {
 		const char *name = member(list->items[i], "name");
-		const char *what = member(list->items[i], about);
 		if (name)
-			print_word(q, arena_printf(&q->cli->arena, "%s%s", name, tail), what);
+			print_word(q, arena_printf(&q->cli->arena, "%s%s", name, tail),
+			           about ? member(list->items[i], about) : NULL);
 	}
-}
-
-static void print_watches(const struct asked *q)
-{
-	print_names(q, configured(q, "watches"), "table", "");
-	print_word(q, BUILTIN_NAME, "the built-in queue");
-}
-
-static void print_jobs(const struct asked *q)
-{
-	print_names(q, configured(q, "watches"), "table", "/");
-	print_word(q, BUILTIN_NAME "/", "the built-in queue");
-}
-
-static void print_sinks(const struct asked *q)
-{
-	print_names(q, configured(q, "sinks"), "type", "");
-}
-
-static void print_databases(const struct asked *q)
-{
-	print_names(q, configured(q, "databases"), "", "");
-	print_word(q, "postgres://", "a server");
-	print_word(q, "sqlite:", "a file");
-}
-
-static void print_database_names(const struct asked *q)
-{
-	print_names(q, configured(q, "databases"), "", "");
 }
 
 static void print_steps(const struct asked *q)
 {
 	const struct cfg_node *flows = configured(q, "workflows");
 	for (int i = 0; flows && i < flows->n; i++) {
-		const struct cfg_node *flow = flows->items[i];
-		const struct cfg_node *steps = flow->kind == CFG_MAP ? cfg_get(flow, "steps") : NULL;
+		const struct cfg_node *steps = cfg_get(flows->items[i], "steps");
 		if (steps && steps->kind == CFG_LIST)
-			print_names(q, steps, "", "");
+			print_names(q, steps, NULL, "");
 	}
-}
-
-static void print_workflows(const struct asked *q)
-{
-	print_names(q, configured(q, "workflows"), "", "");
 }
 
 /* ---- names from our own tables */
@@ -166,58 +132,57 @@ static void print_terms(const struct asked *q)
 		print_word(q, arena_printf(a, "state=%s", *s), "of the built-in queue");
 }
 
-static void print_files(const struct asked *q)
-{
-	(void)q;
-	puts(":files");
-}
-
-static void print_directories(const struct asked *q)
-{
-	(void)q;
-	puts(":directories");
-}
+#define QUEUE "the built-in queue"
 
 /* What an argument may be, by its name. */
 static const struct source {
 	const char *argument;
+	const char *list, *about, *tail; /* names in a list of the configuration */
+	const char *more[2][2];          /* more words, each with what it is */
 	void (*print)(const struct asked *q);
 	const char *const *words;
+	const char *shell; /* what the shell knows better */
 } sources[] = {
-	{"WATCH", print_watches, NULL},
-	{"JOB", print_jobs, NULL},
-	{"SINK", print_sinks, NULL},
-	{"PRESET", print_presets, NULL},
-	{"STEP", print_steps, NULL},
-	{"URL", print_databases, NULL},
-	{"COMMAND", print_commands, NULL},
-	{"EVENT", print_events, NULL},
-	{"TERM", print_terms, NULL},
-	{"FILE", print_files, NULL},
-	{"PROGRAM", print_files, NULL},
-	{"DIR", print_directories, NULL},
-	{"PRESET", print_presets, NULL},
-	{"REMEDY", NULL, remedy_names},
-	{"FORMAT", NULL, report_form_names},
-	{"FORM", NULL, log_format_names},
-	{"ORDER", NULL, list_sort_names},
-	{"WHEN", NULL, color_names},
-	{"ACTION", NULL, force_actions},
+	{"WATCH", .list = "watches", .about = "table", .more = {{BUILTIN_NAME, QUEUE}}},
+	{"JOB", .list = "watches", .about = "table", .tail = "/", .more = {{BUILTIN_NAME "/", QUEUE}}},
+	{"SINK", .list = "sinks", .about = "type"},
+	{"URL", .list = "databases", .more = {{"postgres://", "a server"}, {"sqlite:", "a file"}}},
+	{"PRESET", .print = print_presets},
+	{"STEP", .print = print_steps},
+	{"COMMAND", .print = print_commands},
+	{"EVENT", .print = print_events},
+	{"TERM", .print = print_terms},
+	{"FILE", .shell = ":files"},
+	{"PROGRAM", .shell = ":files"},
+	{"DIR", .shell = ":directories"},
+	{"REMEDY", .words = remedy_names},
+	{"FORMAT", .words = report_form_names},
+	{"FORM", .words = log_format_names},
+	{"ORDER", .words = list_sort_names},
+	{"WHEN", .words = color_names},
+	{"ACTION", .words = force_actions},
 	/* Keys of a watch, as options. */
-	{"preset", print_presets, NULL},
-	{"database", print_database_names, NULL},
-	{"workflow", print_workflows, NULL},
+	{"preset", .print = print_presets},
+	{"database", .list = "databases"},
+	{"workflow", .list = "workflows"},
 };
 
 static void print_source(const struct asked *q, const char *argument)
 {
 	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-		if (!text_eq(sources[i].argument, argument))
+		const struct source *s = &sources[i];
+		if (!text_eq(s->argument, argument))
 			continue;
-		if (sources[i].print)
-			sources[i].print(q);
-		else
-			print_all(q, sources[i].words);
+		if (s->list)
+			print_names(q, configured(q, s->list), s->about, s->tail ? s->tail : "");
+		for (int k = 0; k < 2 && s->more[k][0]; k++)
+			print_word(q, s->more[k][0], s->more[k][1]);
+		if (s->print)
+			s->print(q);
+		if (s->words)
+			print_all(q, s->words);
+		if (s->shell)
+			puts(s->shell);
 	}
 }
 
@@ -384,7 +349,7 @@ static int complete_words(struct cli *c)
 	} else if (q.only_words) {
 		/* A program of the user's, where the command runs one. */
 		if (q.command && strstr(q.command->arguments, "-- "))
-			print_files(&q);
+			puts(":files");
 	} else if (q.current[0] == '-') {
 		print_options(&q);
 	} else if (q.command) {

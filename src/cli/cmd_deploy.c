@@ -95,7 +95,7 @@ static const char *environment(const char *name)
 /* A value with its variables replaced; NULL where it is not given or one of them is not set. */
 static const char *value_of(const struct cfg_node *map, const char *key, struct arena *a)
 {
-	const struct cfg_node *node = map->kind == CFG_MAP ? cfg_get(map, key) : NULL;
+	const struct cfg_node *node = cfg_get(map, key);
 	AUTO_BUF out = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
 	const char *value = NULL;
 	if (node && node->kind == CFG_SCALAR &&
@@ -106,7 +106,7 @@ static const char *value_of(const struct cfg_node *map, const char *key, struct 
 
 static const struct cfg_node *list_of(const struct cfg_node *map, const char *key)
 {
-	const struct cfg_node *list = map && map->kind == CFG_MAP ? cfg_get(map, key) : NULL;
+	const struct cfg_node *list = cfg_get(map, key);
 	return list && list->kind == CFG_LIST ? list : NULL;
 }
 
@@ -114,8 +114,7 @@ static void read_databases(struct fill *f, const struct cfg_node *root, struct a
 {
 	const struct cfg_node *list = list_of(root, "databases");
 	for (int i = 0; list && i < list->n; i++) {
-		const struct cfg_node *url =
-			list->items[i]->kind == CFG_MAP ? cfg_get(list->items[i], "url") : NULL;
+		const struct cfg_node *url = cfg_get(list->items[i], "url");
 		if (!url || url->kind != CFG_SCALAR)
 			continue;
 		add_names_of(f, url->text, true, a);
@@ -127,8 +126,7 @@ static void read_databases(struct fill *f, const struct cfg_node *root, struct a
 /* What a program is given by name has to be there where the program is started. */
 static void add_passed(struct fill *f, const struct cfg_node *map, struct arena *a)
 {
-	const struct cfg_node *node =
-		map && map->kind == CFG_MAP ? cfg_get(map, "pass_environment") : NULL;
+	const struct cfg_node *node = cfg_get(map, "pass_environment");
 	if (!node || node->kind == CFG_MAP)
 		return;
 	for (int i = 0; i < (node->kind == CFG_LIST ? node->n : 1); i++) {
@@ -147,8 +145,7 @@ static void read_passed(struct fill *f, const struct cfg_node *root, enum fill_p
 	for (int i = 0; sinks && place != FILL_SCAN && i < sinks->n; i++)
 		add_passed(f, sinks->items[i], a);
 	for (int i = 0; watches && place == FILL_HOST && i < watches->n; i++)
-		if (watches->items[i]->kind == CFG_MAP)
-			add_passed(f, cfg_get(watches->items[i], "work"), a);
+		add_passed(f, cfg_get(watches->items[i], "work"), a);
 	for (int i = 0; workflows && place == FILL_HOST && i < workflows->n; i++)
 		add_passed(f, workflows->items[i], a);
 }
@@ -176,8 +173,7 @@ static void read_watches(struct fill *f, const struct cfg_node *root, struct are
 
 static void read_tokens(struct fill *f, const struct cfg_node *root, bool names, struct arena *a)
 {
-	const struct cfg_node *http = root->kind == CFG_MAP ? cfg_get(root, "http") : NULL;
-	const struct cfg_node *list = list_of(http, "tokens");
+	const struct cfg_node *list = list_of(cfg_get(root, "http"), "tokens");
 	f->tokens = list && list->n > 0;
 	for (int i = 0; names && list && i < list->n; i++) {
 		const char *env = value_of(list->items[i], "env", a);

@@ -18,7 +18,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 const char *const force_actions[] = {"force", "fail", NULL};
@@ -81,8 +80,7 @@ static int find_jobs(struct force_run *r)
 static int fail_jobs(struct force_run *r)
 {
 	struct picked *p = &r->picked;
-	struct session session = {.options = cli_store_options(p->database, p->watch, false),
-	                          .open = store_open};
+	struct session session = cli_session(p->database, p->watch, false);
 	const char **jobs = ARENA_ARRAY(&r->cli->arena, const char *, r->n);
 	struct selected group = {.watch = p->watch,
 	                         .database = p->database,
@@ -107,10 +105,8 @@ static void print_line(struct force_run *r, const char *job, const char *what, c
 	if (r->cli->json) {
 		buf_add(&out, "{\"job\":");
 		buf_add_json(&out, buf_text(&name));
-		buf_add(&out, ",\"outcome\":");
-		buf_add_json(&out, what);
-		buf_add(&out, ",\"detail\":");
-		buf_add_json(&out, detail);
+		json_text(&out, "outcome", what);
+		json_text(&out, "detail", detail);
 		buf_add(&out, "}");
 	} else {
 		out_padded(&out, buf_text(&name), 0);
@@ -151,42 +147,22 @@ static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static void stop_signals(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGUSR2); /* ours: the worker has ended */
-}
-
 /* The first signal lets jobs finish up to their grace, the second hands them back at once. */
-static void *signal_main(void *arg)
+static void on_signal(void *ctx, int signal)
 {
-	struct force_run *r = arg;
-	sigset_t set;
-	int signal = 0;
-	stop_signals(&set);
-	while (sigwait(&set, &signal) == 0 && signal != SIGUSR2)
-		worker_stop(r->worker);
-	return NULL;
+	const struct force_run *r = ctx;
+	(void)signal;
+	worker_stop(r->worker);
 }
 
 static int run_worker(struct force_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
-	pthread_t signals;
-	sigset_t set;
-	stop_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	cli_block_signals();
 	if (worker_open(o, &r->worker, &f))
 		return cli_queue_fail(&f);
-	if (pthread_create(&signals, NULL, signal_main, r) != 0) {
-		worker_close(r->worker);
-		return cli_usage("cannot start a thread for signals");
-	}
-	worker_run(r->worker);
-	pthread_kill(signals, SIGUSR2);
-	pthread_join(signals, NULL);
+	if (!cli_run_worker(r->worker, on_signal, r))
+		return EXIT_USAGE;
 	worker_close(r->worker);
 	if (!r->cli->json)
 		printf("%s/%s: %d done, %d failed, %d skipped\n", r->picked.database->name,

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "config/source.h"
 #include "ledger/schema.h"
 #include "setup/propose.h"
 #include "store/dialect.h"
@@ -110,8 +111,6 @@ static int init_print(struct cli *c, const struct database *d)
 	return EXIT_CLEAN;
 }
 
-#define CONFIG_MOST (16 << 20)
-
 /* A password has no place in a file that is shown to people: then the environment has the URL. */
 static void database_entry(const struct database *d, struct buf *out)
 {
@@ -171,18 +170,6 @@ static int write_all(int fd, const char *path, const char *text)
 	return cli_fail(&f);
 }
 
-static bool read_all(const char *path, struct buf *out)
-{
-	char chunk[4096];
-	size_t n;
-	FILE *in = fopen(path, "re");
-	if (!in)
-		return false;
-	while ((n = fread(chunk, 1, sizeof chunk, in)) > 0 && out->len < CONFIG_MOST)
-		buf_addn(out, chunk, n);
-	return fclose(in) == 0 && out->len < CONFIG_MOST;
-}
-
 /* How many watches a configuration has; -1: it cannot be read, or its last key is another one. */
 static int watches_at_end(const char *text, struct arena *a, bool *none)
 {
@@ -190,7 +177,7 @@ static int watches_at_end(const char *text, struct arena *a, bool *none)
 	struct failure f = {0};
 	if (cfg_parse(text, "configuration", a, &root, &f))
 		return -1;
-	const struct cfg_node *list = root->kind == CFG_MAP ? cfg_get(root, "watches") : NULL;
+	const struct cfg_node *list = cfg_get(root, "watches");
 	*none = list == NULL;
 	if (root->kind == CFG_NULL || !list)
 		return root->kind == CFG_MAP || root->kind == CFG_NULL ? 0 : -1;
@@ -230,7 +217,8 @@ static const char *added(struct cli *c, const char *path, const char *old, const
 static int append(struct cli *c, const char *path, const char *entries)
 {
 	AUTO_BUF old = BUF_INIT, more = BUF_INIT;
-	if (!read_all(path, &old))
+	struct failure f = {0};
+	if (source_load(path, &old, &f))
 		return refuse(path, "it cannot be read");
 	const char *why = added(c, path, buf_text(&old), entries, &more);
 	if (!why && !cli_flag(c, "yes") && !isatty(STDIN_FILENO))

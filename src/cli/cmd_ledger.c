@@ -218,7 +218,7 @@ static void print_text(const struct database *d, const struct seal_report *r)
 static int verify_one(struct cli *c, const struct database *d, struct seal_report *r)
 {
 	struct failure f = {0};
-	struct session session = {.open = store_open, .options = cli_store_options(d, NULL, true)};
+	struct session session = cli_session(d, NULL, true);
 	bool exists = false;
 	session.options.statement_ms = STATEMENT_MS;
 	defib_err err = session_ready(&session, &f);
@@ -451,8 +451,7 @@ static int cmd_ledger(struct cli *c)
 	for (int i = 0; i < n; i++)
 		sources[i] = (struct ledger_source){
 			.database = &c->settings.databases[i],
-			.session = {.options = cli_store_options(&c->settings.databases[i], NULL, true),
-		                .open = store_open},
+			.session = cli_session(&c->settings.databases[i], NULL, true),
 		};
 	code = show(c, sources, &filter);
 	for (int i = 0; i < n; i++)

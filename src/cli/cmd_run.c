@@ -281,7 +281,7 @@ static bool add_watch(struct run *r, const char *name)
 	r->watches[r->n++] = (struct run_watch){
 		.watch = w,
 		.database = d,
-		.session = {.options = cli_store_options(d, w, false), .open = store_open},
+		.session = cli_session(d, w, false),
 	};
 	return true;
 }

@@ -67,21 +67,17 @@ static void report_watch_begin(struct scan_report *r, const struct watch *w,
 	r->nwatches++;
 }
 
-static void json_job(const struct scan_report *r, const struct watch *w, const struct candidate *c)
-{
-	struct buf out = BUF_INIT;
-	buf_add(&out, r->njobs ? ",\n  " : "\n  ");
-	scan_job_json(w, c, &out);
-	out_print(&out);
-}
-
 static void report_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct scan_report *r = ctx;
-	if (r->cli->json)
-		json_job(r, w, c);
-	else
+	struct buf out = BUF_INIT;
+	if (r->cli->json) {
+		buf_add(&out, r->njobs ? ",\n  " : "\n  ");
+		scan_job_json(w, c, &out);
+		out_print(&out);
+	} else {
 		scan_job_row(&r->rows, w, c);
+	}
 	r->njobs++;
 }
 
@@ -101,25 +97,6 @@ static void report_progress(void *ctx, const struct watch *w, const struct scan_
 	fflush(stderr);
 	r->progress_ms = now;
 	r->progress_shown = true;
-}
-
-static void json_watch_end(const struct scan_result *s)
-{
-	struct buf out = BUF_INIT;
-	scan_end_json(s, &out);
-	out_print(&out);
-}
-
-static void text_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
-                           const struct scan_result *s)
-{
-	AUTO_BUF out = BUF_INIT;
-	if (!s->failure.code || s->found) {
-		scan_head_text(w, d, s, r->rows.fix, r->cli->color_out, &out);
-		scan_rows_text(&r->rows, r->cli->color_out, &out);
-	}
-	fputs(buf_text(&out), stdout);
-	fflush(stdout);
 }
 
 static void report_notes(const struct scan_report *r, const struct watch *w,
@@ -149,10 +126,15 @@ static void report_watch_end(struct scan_report *r, const struct watch *w, const
 	if (r->progress_shown)
 		fputs("\r\033[K", stderr);
 	r->progress_shown = false;
-	if (r->cli->json)
-		json_watch_end(s);
-	else
-		text_watch_end(r, w, d, s);
+	struct buf out = BUF_INIT;
+	if (r->cli->json) {
+		scan_end_json(s, &out);
+	} else if (!s->failure.code || s->found) {
+		scan_head_text(w, d, s, r->rows.fix, r->cli->color_out, &out);
+		scan_rows_text(&r->rows, r->cli->color_out, &out);
+	}
+	out_print(&out);
+	fflush(stdout);
 	report_notes(r, w, s);
 	r->running += s->running;
 	r->found += s->found;
@@ -276,9 +258,7 @@ static void prepare_sources(struct run *run)
 {
 	const struct settings *s = &run->cli->settings;
 	for (int i = 0; i < s->ndatabases; i++)
-		run->sources[i].session = (struct session){
-			.options = cli_store_options(&s->databases[i], NULL, !run->options.fix),
-			.open = store_open};
+		run->sources[i].session = cli_session(&s->databases[i], NULL, !run->options.fix);
 	/* One session serves all watches of a database, so it takes their longest time-out. */
 	for (int i = 0; i < s->nwatches; i++) {
 		const struct database *d = settings_database(s, &s->watches[i]);

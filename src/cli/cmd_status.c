@@ -62,8 +62,7 @@ static struct session *session_of(struct asking *x, const struct database *d)
 {
 	struct session *session = &x->selection.sessions[d - x->cli->settings.databases];
 	if (!session->open)
-		*session =
-			(struct session){.options = cli_store_options(d, NULL, true), .open = store_open};
+		*session = cli_session(d, NULL, true);
 	return session;
 }
 
@@ -251,8 +250,7 @@ static void target_all(struct request *x)
 		const struct database *d = &s->databases[i];
 		struct session *session = &x->selection.sessions[i];
 		if (!session->open)
-			*session =
-				(struct session){.options = cli_store_options(d, NULL, false), .open = store_open};
+			*session = cli_session(d, NULL, false);
 		x->targets[x->n++] = (struct target){"*", d, session};
 	}
 }

@@ -62,6 +62,54 @@ struct work_run {
 	struct worker *worker;
 };
 
+/* ---- signals, also for cmd_force.c ---- */
+
+struct signals {
+	void (*take)(void *ctx, int signal);
+	void *ctx;
+};
+
+static void set_of_signals(sigset_t *set)
+{
+	static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2 /* the worker has ended */};
+	sigemptyset(set);
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+		sigaddset(set, ours[i]);
+}
+
+void cli_block_signals(void)
+{
+	sigset_t set;
+	set_of_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static void *signal_main(void *arg)
+{
+	const struct signals *s = arg;
+	sigset_t set;
+	int signal = 0;
+	set_of_signals(&set);
+	while (sigwait(&set, &signal) == 0 && signal != SIGUSR2)
+		s->take(s->ctx, signal);
+	return NULL;
+}
+
+bool cli_run_worker(struct worker *w, void (*on_signal)(void *ctx, int signal), void *ctx)
+{
+	struct signals s = {on_signal, ctx};
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, signal_main, &s) != 0) {
+		cli_usage("cannot start a thread for signals");
+		worker_close(w);
+		return false;
+	}
+	worker_run(w);
+	pthread_kill(thread, SIGUSR2);
+	pthread_join(thread, NULL);
+	return true;
+}
+
 /* ---- what to work on ---- */
 
 static char **command_argv(struct cli *c)
@@ -356,30 +404,15 @@ static void reload(struct work_run *r)
 	arena_release(&fresh.arena);
 }
 
-static void take_signals(sigset_t *set)
+static void on_signal(void *ctx, int signal)
 {
-	sigemptyset(set);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGHUP);
-	sigaddset(set, SIGUSR2); /* ours: the worker has ended */
-}
-
-static void *signal_main(void *arg)
-{
-	struct work_run *r = arg;
-	sigset_t set;
-	int signal = 0;
-	take_signals(&set);
-	while (sigwait(&set, &signal) == 0 && signal != SIGUSR2) {
-		if (signal == SIGHUP) {
-			reload(r);
-			continue;
-		}
-		log_event(LOG_INFO, "stopping: no new claims; a second signal hands jobs back at once");
-		worker_stop(r->worker);
+	struct work_run *r = ctx;
+	if (signal == SIGHUP) {
+		reload(r);
+		return;
 	}
-	return NULL;
+	log_event(LOG_INFO, "stopping: no new claims; a second signal hands jobs back at once");
+	worker_stop(r->worker);
 }
 
 /* ---- running ---- */
@@ -388,10 +421,7 @@ static int run_worker(struct work_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
 	struct worker_counts counts;
-	pthread_t signals;
-	sigset_t set;
-	take_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	cli_block_signals();
 	if (open_named(r, o, &f))
 		return cli_queue_fail(&f);
 	for (int i = 0; i < o->npools; i++)
@@ -400,13 +430,8 @@ static int run_worker(struct work_run *r, struct worker_options *o)
 		          LOG_STR("kind", r->kinds[i] ? r->kinds[i] : "all"),
 		          LOG_INT("concurrency", o->pools[i].concurrency),
 		          LOG_INT("poll_ms", o->pools[i].poll_ms));
-	if (pthread_create(&signals, NULL, signal_main, r) != 0) {
-		worker_close(r->worker);
-		return cli_usage("cannot start a thread for signals");
-	}
-	worker_run(r->worker);
-	pthread_kill(signals, SIGUSR2);
-	pthread_join(signals, NULL);
+	if (!cli_run_worker(r->worker, on_signal, r))
+		return EXIT_USAGE;
 	worker_counts(r->worker, &counts);
 	worker_close(r->worker);
 	log_event(LOG_INFO, "worker ended", LOG_INT("settled", counts.settled),

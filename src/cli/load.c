@@ -65,6 +65,17 @@ static bool is_url(const char *text)
 	return is || strstr(text, "://") || text_starts(text, "jdbc:");
 }
 
+/* A list of one map, instead of what the file says. */
+static void put_only(struct cli *c, struct cfg_node *root, const char *key, struct cfg_node *map)
+{
+	struct cfg_node *list = cfg_map(&c->arena);
+	list->kind = CFG_LIST;
+	list->n = 1;
+	list->items = ARENA_ARRAY(&c->arena, struct cfg_node *, 1);
+	list->items[0] = map;
+	cfg_put(&c->arena, root, key, list);
+}
+
 /* --db URL stands for the first database; with a file of several it must be a name. */
 static defib_err put_database(struct cli *c, struct cfg_node *root, struct failure *f)
 {
@@ -81,23 +92,19 @@ static defib_err put_database(struct cli *c, struct cfg_node *root, struct failu
 	if (list && list->kind == CFG_LIST && list->n > 1)
 		return fail(f, DEFIB_USAGE,
 		            "--db URL, but the configuration has %d databases; name one of them", list->n);
-	struct cfg_node *map = cfg_map(&c->arena), *fresh = cfg_map(&c->arena);
+	struct cfg_node *map = cfg_map(&c->arena);
 	const struct cfg_node *old = list && list->kind == CFG_LIST && list->n ? list->items[0] : NULL;
 	for (int i = 0; old && old->kind == CFG_MAP && i < old->n; i++)
 		cfg_put(&c->arena, map, old->keys[i], old->items[i]);
 	cfg_put(&c->arena, map, "url", cfg_scalar(&c->arena, c->db));
-	fresh->kind = CFG_LIST;
-	fresh->n = 1;
-	fresh->items = ARENA_ARRAY(&c->arena, struct cfg_node *, 1);
-	fresh->items[0] = map;
-	cfg_put(&c->arena, root, "databases", fresh);
+	put_only(c, root, "databases", map);
 	return DEFIB_OK;
 }
 
 /* Watch options on the command line make a watch of their own; a file's watches rest then. */
 static defib_err put_watch(struct cli *c, struct cfg_node *root, struct failure *f)
 {
-	struct cfg_node *map = cfg_map(&c->arena), *list = cfg_map(&c->arena);
+	struct cfg_node *map = cfg_map(&c->arena);
 	const char *table = cli_value(c, "table");
 	if (!c->command->watch_options)
 		return DEFIB_OK;
@@ -119,11 +126,7 @@ static defib_err put_watch(struct cli *c, struct cfg_node *root, struct failure 
 		            c->given[0].name);
 	if (!cfg_get(map, "name"))
 		cfg_put(&c->arena, map, "name", cfg_scalar(&c->arena, table ? table : "adhoc"));
-	list->kind = CFG_LIST;
-	list->n = 1;
-	list->items = ARENA_ARRAY(&c->arena, struct cfg_node *, 1);
-	list->items[0] = map;
-	cfg_put(&c->arena, root, "watches", list);
+	put_only(c, root, "watches", map);
 	return DEFIB_OK;
 }
 
@@ -249,6 +252,11 @@ struct store_options cli_store_options(const struct database *d, const struct wa
 		.read_only = read_only,
 		.statement_ms = w ? w->statement_timeout_us / 1000 : 0,
 	};
+}
+
+struct session cli_session(const struct database *d, const struct watch *w, bool read_only)
+{
+	return (struct session){.options = cli_store_options(d, w, read_only), .open = store_open};
 }
 
 const char *cli_actor(struct cli *c)

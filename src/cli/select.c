@@ -73,8 +73,7 @@ static struct session *session_of(struct choice *x, const struct watch *w)
 	struct session *session = &x->out->sessions[d - x->cli->settings.databases];
 	int64_t ms = w->statement_timeout_us / 1000;
 	if (!session->open)
-		*session = (struct session){.options = cli_store_options(d, w, !x->rules->changes),
-		                            .open = store_open};
+		*session = cli_session(d, w, !x->rules->changes);
 	/* One session serves all watches of a database, so it takes their longest time-out. */
 	if (ms > session->options.statement_ms)
 		session->options.statement_ms = ms;
@@ -344,8 +343,7 @@ void select_queues_too(struct cli *c, struct selection *s)
 		struct failure ignored = {0}; /* whoever asks for a watch of it says so */
 		bool used = false;
 		if (!session->open)
-			*session =
-				(struct session){.options = cli_store_options(d, NULL, true), .open = store_open};
+			*session = cli_session(d, NULL, true);
 		if (session_ready(session, &ignored) || queue_in_use(session->store, &used, &ignored))
 			continue;
 		if (used)

@@ -79,14 +79,10 @@ void check_write(struct examination *x);
 void check_policies(struct examination *x);
 void check_plan(struct examination *x);
 void check_plan_sqlite(struct examination *x);
-/* The statement that makes the index for a look, with its ';'. */
-const char *index_statement(struct examination *x);
 /* A statement that makes an index, as advice: a view takes none, the table behind it does. */
 const char *index_advice(struct examination *x, const char *statement);
 /* Whether an index can be made beside writers: PostgreSQL, and no partitioned table. */
 bool indexes_concurrently(struct examination *x);
-/* Every row is a running one: then there is nothing that an index could leave out. */
-bool all_rows_run(const struct watch *w);
 /* The GRANTs that a statement lacks, or NULL when none can be told. */
 const char *missing_grants(struct examination *x, const char *sql);
 

@@ -199,7 +199,8 @@ static void check_others(struct examination *x, const struct plan *p)
 	}
 }
 
-bool all_rows_run(const struct watch *w)
+/* Every row is a running one: then there is nothing that an index could leave out. */
+static bool all_rows_run(const struct watch *w)
 {
 	return strcasecmp(w->running.text, "true") == 0 || text_eq(w->running.text, "1");
 }
@@ -233,7 +234,8 @@ const char *index_advice(struct examination *x, const char *statement)
 	return arena_printf(&x->arena, "%s is a view: on the table behind it, %s", x->table, statement);
 }
 
-const char *index_statement(struct examination *x)
+/* The statement that makes the index for a look, with its ';'. */
+static const char *index_statement(struct examination *x)
 {
 	AUTO_BUF sql = BUF_INIT;
 	watch_index(&x->binding, indexes_concurrently(x), &sql);

@@ -160,7 +160,8 @@ static bool looks_like_time(const char *value)
 	       isdigit((unsigned char)value[0]) != 0;
 }
 
-bool column_is_time(const struct table_column *c, enum store_engine engine)
+/* Whether the column can hold a time: by its type, or by a value that looks like one. */
+static bool column_is_time(const struct table_column *c, enum store_engine engine)
 {
 	switch (c->class) {
 	case CLASS_INSTANT:
@@ -174,16 +175,6 @@ bool column_is_time(const struct table_column *c, enum store_engine engine)
 	default:
 		return false;
 	}
-}
-
-bool column_is_text(const struct table_column *c)
-{
-	return c->class == CLASS_TEXT;
-}
-
-bool column_is_number(const struct table_column *c)
-{
-	return c->class == CLASS_NUMBER;
 }
 
 bool fits_any(const struct table_facts *t, const struct table_column *c)
@@ -201,13 +192,13 @@ bool fits_time(const struct table_facts *t, const struct table_column *c)
 bool fits_text(const struct table_facts *t, const struct table_column *c)
 {
 	(void)t;
-	return column_is_text(c);
+	return c->class == CLASS_TEXT;
 }
 
-bool fits_number(const struct table_facts *t, const struct table_column *c)
+static bool fits_number(const struct table_facts *t, const struct table_column *c)
 {
 	(void)t;
-	return column_is_number(c);
+	return c->class == CLASS_NUMBER;
 }
 
 bool fits_owner(const struct table_facts *t, const struct table_column *c)

@@ -74,10 +74,6 @@ int word_rank(const char *const *words, const char *text);
 /* The same without the ending: the whole must be the word. */
 int word_exact(const char *const *words, const char *text);
 
-/* Whether the column can hold a time: by its type, or by a value that looks like one. */
-bool column_is_time(const struct table_column *c, enum store_engine engine);
-bool column_is_text(const struct table_column *c);
-bool column_is_number(const struct table_column *c);
 /* The column that is named best, of those that `fits`; whole names before endings. */
 typedef bool (*column_fits)(const struct table_facts *t, const struct table_column *c);
 const struct table_column *column_named(const struct table_facts *t, const char *const *words,
@@ -85,7 +81,6 @@ const struct table_column *column_named(const struct table_facts *t, const char 
 bool fits_any(const struct table_facts *t, const struct table_column *c);
 bool fits_time(const struct table_facts *t, const struct table_column *c);
 bool fits_text(const struct table_facts *t, const struct table_column *c);
-bool fits_number(const struct table_facts *t, const struct table_column *c);
 bool fits_owner(const struct table_facts *t, const struct table_column *c);
 
 #endif

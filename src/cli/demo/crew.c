@@ -170,7 +170,8 @@ int demo_alive(const struct demo *d, enum demo_role role)
 	return n;
 }
 
-struct demo_member *demo_somebody(struct demo *d, enum demo_role role)
+/* A member at work, by chance; NULL: there is none. */
+static struct demo_member *member_at_work(struct demo *d, enum demo_role role)
 {
 	struct demo_member *there[DEMO_MEMBERS];
 	int n = 0;
@@ -184,7 +185,7 @@ struct demo_member *demo_somebody(struct demo *d, enum demo_role role)
 
 /* ---- ends ---- */
 
-void demo_kill(struct demo *d, struct demo_member *m)
+static void kill_member(struct demo *d, struct demo_member *m)
 {
 	m->killed = true;
 	kill(m->pid, SIGKILL);
@@ -194,7 +195,7 @@ void demo_kill(struct demo *d, struct demo_member *m)
 		d->pages_killed++;
 }
 
-void demo_freeze(struct demo_member *m)
+static void freeze_member(struct demo_member *m)
 {
 	m->frozen_ms = clock_boot_ms();
 	m->spared = true;
@@ -209,7 +210,7 @@ void demo_given_up(struct demo *d, pid_t pid)
 			d->members[i].given_up = true;
 }
 
-void demo_thaw(struct demo_member *m)
+static void thaw_member(struct demo_member *m)
 {
 	m->frozen_ms = 0;
 	kill(m->pid, SIGCONT);
@@ -389,11 +390,11 @@ int demo_pages_run(void)
 
 static bool kill_worker(struct demo *d)
 {
-	struct demo_member *m = demo_somebody(d, DEMO_WORKER);
+	struct demo_member *m = member_at_work(d, DEMO_WORKER);
 	if (!m)
 		return false;
 	pid_t pid = m->pid;
-	demo_kill(d, m);
+	kill_member(d, m);
 	demo_print(d, COLOR_RED, "kill -9 %s (pid %d), in the middle of its jobs", demo_label(m->name),
 	           (int)pid);
 	return true;
@@ -406,10 +407,10 @@ static bool kill_workers(struct demo *d)
 
 static bool kill_pages(struct demo *d)
 {
-	struct demo_member *m = demo_somebody(d, DEMO_PAGES);
+	struct demo_member *m = member_at_work(d, DEMO_PAGES);
 	if (!m)
 		return false;
-	demo_kill(d, m);
+	kill_member(d, m);
 	demo_print(d, COLOR_RED, "kill -9 %s, a page worker that knows nothing of defib",
 	           demo_label(m->name));
 	return true;
@@ -432,12 +433,12 @@ static bool can_write(struct demo *d)
  */
 static bool freeze_one(struct demo *d)
 {
-	struct demo_member *m = demo_somebody(d, DEMO_WORKER);
+	struct demo_member *m = member_at_work(d, DEMO_WORKER);
 	for (int tries = 0; m; tries++) {
-		demo_freeze(m);
+		freeze_member(m);
 		if (can_write(d) || tries == FREEZE_TRIES)
 			break;
-		demo_thaw(m);
+		thaw_member(m);
 		usleep(FREEZE_APART_US);
 	}
 	if (!m)
@@ -454,7 +455,7 @@ static bool cut_sessions(struct demo *d)
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct store_rows rows;
-	struct demo_member *m = demo_somebody(d, DEMO_WORKER);
+	struct demo_member *m = member_at_work(d, DEMO_WORKER);
 	struct store_param name = P_TEXT(m ? m->name : "");
 	defib_err err = m ? demo_ask(d,
 	                             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
@@ -527,7 +528,7 @@ static void thaw_due(struct demo *d, int64_t now)
 	for (int i = 0; i < DEMO_MEMBERS; i++) {
 		struct demo_member *m = &d->members[i];
 		if (may_thaw(d, m, now)) {
-			demo_thaw(m);
+			thaw_member(m);
 			demo_print(d, COLOR_YELLOW,
 			           "%s continues (SIGCONT), and believes that it still has its jobs",
 			           demo_label(m->name));

@@ -116,11 +116,6 @@ MUST_CHECK defib_err demo_crew_start(struct demo *d, enum demo_role role, struct
 MUST_CHECK defib_err demo_crew_tend(struct demo *d, struct failure *f);
 /* "w1", without the run's name. */
 const char *demo_label(const char *name);
-void demo_kill(struct demo *d, struct demo_member *m);
-void demo_freeze(struct demo_member *m);
-void demo_thaw(struct demo_member *m);
-/* A member at work, by chance; NULL: there is none. */
-struct demo_member *demo_somebody(struct demo *d, enum demo_role role);
 int demo_alive(const struct demo *d, enum demo_role role);
 void demo_crew_stop(struct demo *d);
 /* Jobs of this process were given to others. */

@@ -135,7 +135,7 @@ struct top_bound {
 struct top_reader;
 struct top_reader *top_reader_start(const struct top_context *ctx, const struct database *d,
                                     const struct watch *const *watches, int n, int part);
-/* The newest reading, if one came since the last call, and an errand that is done; else NULL. */
+/* The newest reading, if one came since the last call, and an action that is done; else NULL. */
 struct top_part *top_reader_reading(struct top_reader *d);
 struct top_action *top_reader_done(struct top_reader *d);
 void top_reader_send(struct top_reader *d, struct top_action *e);
@@ -159,7 +159,6 @@ struct top_view {
 	int64_t begun_ms;
 };
 struct top_part *top_read(struct top_view *v);
-void top_action_do(struct top_view *v, struct top_action *e);
 /* Ready to be asked; what was made on a lost session is made anew. */
 MUST_CHECK defib_err top_ready(struct top_view *v, int watch, struct failure *f);
 
@@ -263,7 +262,7 @@ struct top_talk {
 	struct top_action *plan; /* what is being agreed on */
 	const char *verb;        /* of the plan */
 	int turn;                /* counts what was asked of the readers */
-	int waiting;             /* errands of this turn that are out */
+	int waiting;             /* actions of this turn that are out */
 	bool acting;             /* they change something */
 	struct buf page;
 	int page_from, page_lines;
