@@ -54,8 +54,11 @@ struct command {
 	struct cli_example examples[CLI_EXAMPLES_MAX]; /* two to four; the rest is NULL */
 };
 
-/* Every command, in the order of `defib help`; NAME_command is in its cmd_*.c. */
+/* Every command, in the order of `defib help`; its row is beside its function (cmd_*.c). */
 /* clang-format off */
+#define COMMAND(id, function, takes, does, ...) \
+	const struct command id##_command = { \
+		.name = #id, .run = function, .arguments = takes, .summary = does, ##__VA_ARGS__}
 #define COMMAND_LIST(X) \
 	X(LOOK, scan) X(LOOK, explain) X(LOOK, list) X(LOOK, show) X(LOOK, stats) X(LOOK, top) \
 	X(LOOK, status) X(LOOK, ledger) X(LOOK, report) X(LOOK, alert) X(LOOK, learn) X(LOOK, whatif) \

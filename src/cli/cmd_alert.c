@@ -181,12 +181,7 @@ static int cmd_alert(struct cli *c)
 	                      : cli_usage("defib alert takes list or test");
 }
 
-const struct command alert_command = {
-	.name = "alert",
-	.arguments = "list|test",
-	.summary = "show the state of alert rules; send a test message to the sinks",
-	.options = alert_options,
-	.run = cmd_alert,
-	.examples = {{"defib alert list --all", "every rule, also those that are not firing"},
-                 {"defib alert test --sink ops", "does a message arrive there?"}},
-};
+COMMAND(alert, cmd_alert, "list|test",
+        "show the state of alert rules; send a test message to the sinks", .options = alert_options,
+        .examples = {{"defib alert list --all", "every rule, also those that are not firing"},
+                     {"defib alert test --sink ops", "does a message arrive there?"}});

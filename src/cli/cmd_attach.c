@@ -88,15 +88,10 @@ static int cmd_attach(struct cli *c)
 	return code;
 }
 
-const struct command attach_command = {
-	.name = "attach",
-	.arguments = "WATCH",
-	.summary = "record which session takes a table's rows, for defib run",
-	.options = attach_options,
-	.run = cmd_attach,
-	.examples = {{"defib attach pages --dry-run", "the SQL, for psql"},
-                 {"defib attach pages --yes", "a trigger on its table, and nothing else"}},
-};
+COMMAND(attach, cmd_attach, "WATCH", "record which session takes a table's rows, for defib run",
+        .options = attach_options,
+        .examples = {{"defib attach pages --dry-run", "the SQL, for psql"},
+                     {"defib attach pages --yes", "a trigger on its table, and nothing else"}});
 /* ---- detach ---- */
 
 static void print_detached(const struct cli *c, const struct watch *w, const struct detached *was)
@@ -148,12 +143,7 @@ static int cmd_detach(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-const struct command detach_command = {
-	.name = "detach",
-	.arguments = "WATCH",
-	.summary = "remove from the database what attach added",
-	.options = attach_options,
-	.run = cmd_detach,
-	.examples = {{"defib detach pages --dry-run", "the SQL, for psql"},
-                 {"defib detach pages --yes", "trigger, function and what they recorded"}},
-};
+COMMAND(detach, cmd_detach, "WATCH", "remove from the database what attach added",
+        .options = attach_options,
+        .examples = {{"defib detach pages --dry-run", "the SQL, for psql"},
+                     {"defib detach pages --yes", "trigger, function and what they recorded"}});

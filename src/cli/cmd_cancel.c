@@ -158,13 +158,8 @@ static int cmd_cancel(struct cli *c)
 	return code;
 }
 
-const struct command cancel_command = {
-	.name = "cancel",
-	.arguments = "JOB…",
-	.summary = "cancel waiting jobs, ask running ones to stop",
-	.options = cancel_options,
-	.run = cmd_cancel,
-	.examples = {{"defib cancel queue/44 --yes", "one job"},
-                 {"defib cancel --watch queue --where kind=render --where state=queued --yes",
-                  "all of a kind that nobody has begun"}},
-};
+COMMAND(cancel, cmd_cancel, "JOB…", "cancel waiting jobs, ask running ones to stop",
+        .options = cancel_options,
+        .examples = {{"defib cancel queue/44 --yes", "one job"},
+                     {"defib cancel --watch queue --where kind=render --where state=queued --yes",
+                      "all of a kind that nobody has begun"}});

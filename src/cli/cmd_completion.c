@@ -386,12 +386,8 @@ static int cmd_completion(struct cli *c)
 	return cli_unknown("shell", c->words[0], names);
 }
 
-const struct command completion_command = {
-	.name = "completion",
-	.arguments = "bash|zsh|fish",
-	.summary = "print the script that completes commands, options and names",
-	.run = cmd_completion,
-	.examples = {{"eval \"$(defib completion bash)\"", "in this shell; in ~/.bashrc for all"},
-                 {"defib completion fish > ~/.config/fish/completions/defib.fish",
-                  "for fish, which looks there by itself"}},
-};
+COMMAND(completion, cmd_completion, "bash|zsh|fish",
+        "print the script that completes commands, options and names",
+        .examples = {{"eval \"$(defib completion bash)\"", "in this shell; in ~/.bashrc for all"},
+                     {"defib completion fish > ~/.config/fish/completions/defib.fish",
+                      "for fish, which looks there by itself"}});

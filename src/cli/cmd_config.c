@@ -275,17 +275,12 @@ static int cmd_config(struct cli *c)
 	return cli_usage("defib config takes check, show, docs, metrics or presets [PRESET]");
 }
 
-const struct command config_command = {
-	.name = "config",
-	.arguments = "check|show|docs|metrics|presets [PRESET]",
-	.summary = "check the configuration, show what is in force, print references",
-	.watch_options = true,
-	.run = cmd_config,
-	.examples = {{"defib config check", "every problem with its place in the file"},
-                 {"defib config show", "what is in force, defaults included"},
-                 {"defib config docs", "all that can be configured"},
-                 {"defib config presets", "queues that are known: preset: NAME is a watch"}},
-};
+COMMAND(config, cmd_config, "check|show|docs|metrics|presets [PRESET]",
+        "check the configuration, show what is in force, print references", .watch_options = true,
+        .examples = {{"defib config check", "every problem with its place in the file"},
+                     {"defib config show", "what is in force, defaults included"},
+                     {"defib config docs", "all that can be configured"},
+                     {"defib config presets", "queues that are known: preset: NAME is a watch"}});
 
 #define IDLE_US (60 * US_PER_S)
 
@@ -427,16 +422,10 @@ static int cmd_doctor(struct cli *c)
 	return clinic.count[FINDING_FAIL] ? EXIT_CONFIG : EXIT_CLEAN;
 }
 
-const struct command doctor_command = {
-	.name = "doctor",
-	.arguments = "[WATCH…]",
-	.summary = "show what will go wrong, with the fix",
-	.options = doctor_options,
-	.watch_options = true,
-	.run = cmd_doctor,
-	.examples = {{"defib doctor", "databases, rights, indexes, clocks, thresholds"},
-                 {"defib doctor pages --json", "one watch, for a program"}},
-};
+COMMAND(doctor, cmd_doctor, "[WATCH…]", "show what will go wrong, with the fix",
+        .options = doctor_options, .watch_options = true,
+        .examples = {{"defib doctor", "databases, rights, indexes, clocks, thresholds"},
+                     {"defib doctor pages --json", "one watch, for a program"}});
 
 /* psql reads :'p1' as a quoted variable; sqlite3 binds ?1 by itself. */
 static void print_statement(const struct picked *p, const char *sql)
@@ -525,14 +514,9 @@ static int cmd_sql(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-const struct command sql_command = {
-	.name = "sql",
-	.arguments = "WATCH",
-	.summary = "print the statements of a watch, ready for psql or sqlite3",
-	.watch_options = true,
-	.run = cmd_sql,
-	.examples = {{"defib sql pages", "to read, or to run by hand"},
-                 {"defib sql pages --name pages --table pages --key id --stuck-after 2h \\\n"
-                  "--running \"status = 'running'\" --alive-at updated_at",
-                  "of a watch that is in no file yet"}},
-};
+COMMAND(sql, cmd_sql, "WATCH", "print the statements of a watch, ready for psql or sqlite3",
+        .watch_options = true,
+        .examples = {{"defib sql pages", "to read, or to run by hand"},
+                     {"defib sql pages --name pages --table pages --key id --stuck-after 2h \\\n"
+                      "--running \"status = 'running'\" --alive-at updated_at",
+                      "of a watch that is in no file yet"}});

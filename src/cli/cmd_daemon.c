@@ -370,15 +370,10 @@ static int cmd_daemon(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-const struct command daemon_command = {
-	.name = "daemon",
-	.arguments = "[WATCH…]",
-	.summary = "scan every watch at its interval, one leader per watch, with guards",
-	.options = daemon_options,
-	.watch_options = true,
-	.run = cmd_daemon,
-	.examples = {{"defib daemon", "all watches; run one on each of two hosts"},
-                 {"defib daemon --listen 127.0.0.1:0",
-                  "with the page, the API and the metrics; the log names the port"},
-                 {"defib daemon --work", "and the workers of its watches"}},
-};
+COMMAND(daemon, cmd_daemon, "[WATCH…]",
+        "scan every watch at its interval, one leader per watch, with guards",
+        .options = daemon_options, .watch_options = true,
+        .examples = {{"defib daemon", "all watches; run one on each of two hosts"},
+                     {"defib daemon --listen 127.0.0.1:0",
+                      "with the page, the API and the metrics; the log names the port"},
+                     {"defib daemon --work", "and the workers of its watches"}});

@@ -317,13 +317,8 @@ static int cmd_demo(struct cli *c)
 	return code;
 }
 
-const struct command demo_command = {
-	.name = "demo",
-	.arguments = "",
-	.summary = "watch real workers being killed and frozen, and their jobs recovered",
-	.options = demo_options,
-	.run = cmd_demo,
-	.examples = {{"defib demo", "on a database of its own, which is removed again"},
-                 {"defib demo --seconds 8 --seed 7",
-                  "short, and the same ones are killed each time"}},
-};
+COMMAND(demo, cmd_demo, "", "watch real workers being killed and frozen, and their jobs recovered",
+        .options = demo_options,
+        .examples = {
+			{"defib demo", "on a database of its own, which is removed again"},
+			{"defib demo --seconds 8 --seed 7", "short, and the same ones are killed each time"}});

@@ -499,12 +499,8 @@ static int cmd_deploy(struct cli *c)
 	return code;
 }
 
-const struct command deploy_command = {
-	.name = "deploy",
-	.arguments = "systemd|systemd-timer|cron|k8s|k8s-cron|container",
-	.summary = "print the files for a deployment, filled in from the configuration",
-	.options = deploy_options,
-	.run = cmd_deploy,
-	.examples = {{"defib deploy systemd", "hardened units, to stdout"},
-                 {"defib deploy k8s --output manifests", "files, into a directory"}},
-};
+COMMAND(deploy, cmd_deploy, "systemd|systemd-timer|cron|k8s|k8s-cron|container",
+        "print the files for a deployment, filled in from the configuration",
+        .options = deploy_options,
+        .examples = {{"defib deploy systemd", "hardened units, to stdout"},
+                     {"defib deploy k8s --output manifests", "files, into a directory"}});

@@ -329,16 +329,12 @@ static int cmd_enqueue(struct cli *c)
 	return code;
 }
 
-const struct command enqueue_command = {
-	.name = "enqueue",
-	.arguments = "QUEUE KIND [JSON|@FILE|-]",
-	.summary = "put a job into the built-in queue",
-	.options = enqueue_options,
-	.run = cmd_enqueue,
-	.examples = {{"defib enqueue mail send '{\"to\": \"a@example.org\"}'", "prints the job's id"},
-                 {"defib enqueue mail send @mail.json --delay 10m --unique-key ann",
-                  "later, and not twice"},
-                 {"defib enqueue mail send --bulk mails.jsonl", "one job per line"},
-                 {"defib enqueue mail send '{}' --spool spool",
-                  "kept on disk while the database is unavailable"}},
-};
+COMMAND(enqueue, cmd_enqueue, "QUEUE KIND [JSON|@FILE|-]", "put a job into the built-in queue",
+        .options = enqueue_options,
+        .examples = {
+			{"defib enqueue mail send '{\"to\": \"a@example.org\"}'", "prints the job's id"},
+			{"defib enqueue mail send @mail.json --delay 10m --unique-key ann",
+             "later, and not twice"},
+			{"defib enqueue mail send --bulk mails.jsonl", "one job per line"},
+			{"defib enqueue mail send '{}' --spool spool",
+             "kept on disk while the database is unavailable"}});

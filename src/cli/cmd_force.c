@@ -304,14 +304,9 @@ static int cmd_force(struct cli *c)
 	return code;
 }
 
-const struct command force_command = {
-	.name = "force",
-	.arguments = "[WATCH] --action force|fail",
-	.summary = "emergency: run, or fail, the oldest jobs now",
-	.options = force_options,
-	.run = cmd_force,
-	.examples = {{"defib force pages --action force --max 5 --yes",
-                  "run the watch's command for five, now"},
-                 {"defib force pages --action fail --older-than 1d --dry-run",
-                  "what would be ended"}},
-};
+COMMAND(force, cmd_force, "[WATCH] --action force|fail",
+        "emergency: run, or fail, the oldest jobs now", .options = force_options,
+        .examples = {
+			{"defib force pages --action force --max 5 --yes",
+             "run the watch's command for five, now"},
+			{"defib force pages --action fail --older-than 1d --dry-run", "what would be ended"}});

@@ -256,12 +256,7 @@ static int cmd_help(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-const struct command help_command = {
-	.name = "help",
-	.arguments = "[COMMAND]",
-	.summary = "all commands in groups, or one with its options and examples",
-	.options = help_options,
-	.run = cmd_help,
-	.examples = {{"defib help scan", "the same as defib scan --help"},
-                 {"defib help --man | man -l -", "all of it, as the manual page"}},
-};
+COMMAND(help, cmd_help, "[COMMAND]", "all commands in groups, or one with its options and examples",
+        .options = help_options,
+        .examples = {{"defib help scan", "the same as defib scan --help"},
+                     {"defib help --man | man -l -", "all of it, as the manual page"}});

@@ -419,14 +419,10 @@ static int cmd_init(struct cli *c)
 	return code;
 }
 
-const struct command init_command = {
-	.name = "init",
-	.arguments = "",
-	.summary = "create defib's own tables; or examine a database and propose a configuration",
-	.options = init_options,
-	.run = cmd_init,
-	.examples = {{"defib init", "its own tables, in the configured database"},
-                 {"defib init --print", "the SQL, for a DBA to run"},
-                 {"defib init --table pages", "a watch for a table, with the reasons"},
-                 {"defib init --detect", "which queues are in the database"}},
-};
+COMMAND(init, cmd_init, "",
+        "create defib's own tables; or examine a database and propose a configuration",
+        .options = init_options,
+        .examples = {{"defib init", "its own tables, in the configured database"},
+                     {"defib init --print", "the SQL, for a DBA to run"},
+                     {"defib init --table pages", "a watch for a table, with the reasons"},
+                     {"defib init --detect", "which queues are in the database"}});

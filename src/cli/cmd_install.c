@@ -430,15 +430,10 @@ static int cmd_install(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-const struct command install_command = {
-	.name = "install",
-	.arguments = "WATCH",
-	.summary = "let PostgreSQL itself recover a watch, by pg_cron or a timer",
-	.options = install_options,
-	.run = cmd_install,
-	.examples = {{"defib install pages --dry-run", "the SQL, for psql"},
-                 {"defib install pages --every 1m --yes", "no daemon is needed then"}},
-};
+COMMAND(install, cmd_install, "WATCH",
+        "let PostgreSQL itself recover a watch, by pg_cron or a timer", .options = install_options,
+        .examples = {{"defib install pages --dry-run", "the SQL, for psql"},
+                     {"defib install pages --every 1m --yes", "no daemon is needed then"}});
 
 /* ---- uninstall ---- */
 
@@ -527,12 +522,7 @@ static int cmd_uninstall(struct cli *c)
 	return code;
 }
 
-const struct command uninstall_command = {
-	.name = "uninstall",
-	.arguments = "WATCH",
-	.summary = "remove from the database what install added",
-	.options = uninstall_options,
-	.run = cmd_uninstall,
-	.examples = {{"defib uninstall pages --dry-run", "the SQL, for psql"},
-                 {"defib uninstall pages --yes", "remove it"}},
-};
+COMMAND(uninstall, cmd_uninstall, "WATCH", "remove from the database what install added",
+        .options = uninstall_options,
+        .examples = {{"defib uninstall pages --dry-run", "the SQL, for psql"},
+                     {"defib uninstall pages --yes", "remove it"}});

@@ -459,16 +459,11 @@ static int cmd_ledger(struct cli *c)
 	return code;
 }
 
-const struct command ledger_command = {
-	.name = "ledger",
-	.arguments = "[prune|verify]",
-	.summary = "read, filter, follow and verify the record of what was decided and done",
-	.options = ledger_options,
-	.run = cmd_ledger,
-	.examples = {{"defib ledger --watch pages --since 24h",
-                  "what happened to a watch since yesterday"},
-                 {"defib ledger --job pages/4711", "everything that was done to one job"},
-                 {"defib ledger verify", "whether it is as it was written"},
-                 {"defib ledger prune --older-than 90d --dry-run",
-                  "how much a clean-up would remove"}},
-};
+COMMAND(ledger, cmd_ledger, "[prune|verify]",
+        "read, filter, follow and verify the record of what was decided and done",
+        .options = ledger_options,
+        .examples = {
+			{"defib ledger --watch pages --since 24h", "what happened to a watch since yesterday"},
+			{"defib ledger --job pages/4711", "everything that was done to one job"},
+			{"defib ledger verify", "whether it is as it was written"},
+			{"defib ledger prune --older-than 90d --dry-run", "how much a clean-up would remove"}});

@@ -240,19 +240,13 @@ static int cmd_list(struct cli *c)
 	return code;
 }
 
-const struct command list_command = {
-	.name = "list",
-	.arguments = "[JOB…]",
-	.summary = "list jobs: by state, verdict, age, text and more",
-	.options = list_options,
-	.watch_options = true,
-	.run = cmd_list,
-	.examples = {{"defib list --where stuck", "in all watches, the oldest first"},
-                 {"defib list --watch pages --where 'age>10m' --where verdict=silent",
-                  "terms that must all hold"},
-                 {"defib list --watch pages --where stuck --ids | defib requeue - --yes",
-                  "hand what was found to a command that acts"}},
-};
+COMMAND(list, cmd_list, "[JOB…]", "list jobs: by state, verdict, age, text and more",
+        .options = list_options, .watch_options = true,
+        .examples = {{"defib list --where stuck", "in all watches, the oldest first"},
+                     {"defib list --watch pages --where 'age>10m' --where verdict=silent",
+                      "terms that must all hold"},
+                     {"defib list --watch pages --where stuck --ids | defib requeue - --yes",
+                      "hand what was found to a command that acts"}});
 
 static const struct cli_option show_options[] = {
 	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
@@ -328,18 +322,12 @@ static int cmd_show(struct cli *c)
 	return code;
 }
 
-const struct command show_command = {
-	.name = "show",
-	.arguments = "JOB",
-	.summary = "show the history of one job",
-	.options = show_options,
-	.watch_options = true,
-	.run = cmd_show,
-	.examples = {{"defib show pages/4711", "its state, and what was done to it"},
-                 {"defib show pages/4711 --logs",
-                  "with the evidence, and the row before and after"},
-                 {"defib show queue/42 --raw | jq .job", "one JSON document, for a program"}},
-};
+COMMAND(show, cmd_show, "JOB", "show the history of one job", .options = show_options,
+        .watch_options = true,
+        .examples = {
+			{"defib show pages/4711", "its state, and what was done to it"},
+			{"defib show pages/4711 --logs", "with the evidence, and the row before and after"},
+			{"defib show queue/42 --raw | jq .job", "one JSON document, for a program"}});
 
 /* ---- defib explain ---- */
 
@@ -412,13 +400,9 @@ static int cmd_explain(struct cli *c)
 	return code;
 }
 
-const struct command explain_command = {
-	.name = "explain",
-	.arguments = "WATCH KEY…",
-	.summary = "show everything known about one job, and what would be done",
-	.options = explain_options,
-	.watch_options = true,
-	.run = cmd_explain,
-	.examples = {{"defib explain pages 4711", "its facts, the verdict with its rule, the remedy"},
-                 {"defib explain pages 4711 --json", "the same for a program"}},
-};
+COMMAND(explain, cmd_explain, "WATCH KEY…",
+        "show everything known about one job, and what would be done", .options = explain_options,
+        .watch_options = true,
+        .examples = {
+			{"defib explain pages 4711", "its facts, the verdict with its rule, the remedy"},
+			{"defib explain pages 4711 --json", "the same for a program"}});

@@ -122,15 +122,11 @@ static int cmd_prune(struct cli *c)
 	return worst;
 }
 
-const struct command prune_command = {
-	.name = "prune",
-	.arguments = "",
-	.summary = "remove what has ended and is older than retention: allows from defib's own tables",
-	.options = prune_options,
-	.run = cmd_prune,
-	.examples = {{"defib prune --dry-run", "how much is old enough to go"},
-                 {"defib prune --yes", "remove it now, in small steps"}},
-};
+COMMAND(prune, cmd_prune, "",
+        "remove what has ended and is older than retention: allows from defib's own tables",
+        .options = prune_options,
+        .examples = {{"defib prune --dry-run", "how much is old enough to go"},
+                     {"defib prune --yes", "remove it now, in small steps"}});
 
 /* ---- defib ledger prune ---- */
 

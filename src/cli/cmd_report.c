@@ -93,15 +93,10 @@ static int cmd_stats(struct cli *c)
 	return print_watches(c, &selection, add_stats);
 }
 
-const struct command stats_command = {
-	.name = "stats",
-	.arguments = "[WATCH…]",
-	.summary = "count jobs by state, what is stuck and what was recovered",
-	.watch_options = true,
-	.run = cmd_stats,
-	.examples = {{"defib stats", "every watch"},
-                 {"defib stats pages --json", "one of them, for a program"}},
-};
+COMMAND(stats, cmd_stats, "[WATCH…]", "count jobs by state, what is stuck and what was recovered",
+        .watch_options = true,
+        .examples = {{"defib stats", "every watch"},
+                     {"defib stats pages --json", "one of them, for a program"}});
 
 static int cmd_learn(struct cli *c)
 {
@@ -114,15 +109,10 @@ static int cmd_learn(struct cli *c)
 	return print_watches(c, &selection, add_learned);
 }
 
-const struct command learn_command = {
-	.name = "learn",
-	.arguments = "[WATCH…]",
-	.summary = "show how long runs take, and what that suggests for the thresholds",
-	.watch_options = true,
-	.run = cmd_learn,
-	.examples = {{"defib learn", "every watch that says when a run starts"},
-                 {"defib learn pages --json", "one of them, for a program"}},
-};
+COMMAND(learn, cmd_learn, "[WATCH…]",
+        "show how long runs take, and what that suggests for the thresholds", .watch_options = true,
+        .examples = {{"defib learn", "every watch that says when a run starts"},
+                     {"defib learn pages --json", "one of them, for a program"}});
 
 #define WEEK_US (INT64_C(7) * 86400 * 1000000)
 
@@ -230,16 +220,12 @@ static int cmd_report(struct cli *c)
 	return code;
 }
 
-const struct command report_command = {
-	.name = "report",
-	.arguments = "[WATCH…]",
-	.summary = "report what happened: recoveries by day, trend, causes, mistakes, advice",
-	.options = report_options,
-	.run = cmd_report,
-	.examples = {{"defib report --since 24h", "yesterday and today"},
-                 {"defib report pages --since 30d --format html --output report.html",
-                  "a page to send"}},
-};
+COMMAND(report, cmd_report, "[WATCH…]",
+        "report what happened: recoveries by day, trend, causes, mistakes, advice",
+        .options = report_options,
+        .examples = {{"defib report --since 24h", "yesterday and today"},
+                     {"defib report pages --since 30d --format html --output report.html",
+                      "a page to send"}});
 
 static const struct cli_option whatif_options[] = {
 	{"stuck-after", "DURATION", "instead of the watch's stuck_after"},
@@ -485,13 +471,8 @@ static int cmd_whatif(struct cli *c)
 	return code;
 }
 
-const struct command whatif_command = {
-	.name = "whatif",
-	.arguments = "WATCH --stuck-after DURATION",
-	.summary = "show what another threshold would have done",
-	.options = whatif_options,
-	.run = cmd_whatif,
-	.examples = {{"defib whatif pages --stuck-after 30m",
-                  "recoveries and mistakes of the last week"},
-                 {"defib whatif pages --stuck-after 2h --since 30d", "of the last month"}},
-};
+COMMAND(whatif, cmd_whatif, "WATCH --stuck-after DURATION",
+        "show what another threshold would have done", .options = whatif_options,
+        .examples = {
+			{"defib whatif pages --stuck-after 30m", "recoveries and mistakes of the last week"},
+			{"defib whatif pages --stuck-after 2h --since 30d", "of the last month"}});

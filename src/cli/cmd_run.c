@@ -554,14 +554,10 @@ static int cmd_run(struct cli *c)
 	return err ? cli_fail(&f) : code;
 }
 
-const struct command run_command = {
-	.name = "run",
-	.arguments = "--watch WATCH -- PROGRAM [ARG…]",
-	.summary = "start a worker that knows nothing of defib; free its jobs when it ends",
-	.options = run_options,
-	.run = cmd_run,
-	.examples = {{"defib attach pages --yes && defib run --watch pages -- ./crawl.sh",
-                  "its jobs are freed at once, however it ends"},
-                 {"defib run --watch pages --name crawler -- ./crawl.sh --fast",
-                  "with a name of its own in the ledger"}},
-};
+COMMAND(run, cmd_run, "--watch WATCH -- PROGRAM [ARG…]",
+        "start a worker that knows nothing of defib; free its jobs when it ends",
+        .options = run_options,
+        .examples = {{"defib attach pages --yes && defib run --watch pages -- ./crawl.sh",
+                      "its jobs are freed at once, however it ends"},
+                     {"defib run --watch pages --name crawler -- ./crawl.sh --fast",
+                      "with a name of its own in the ledger"}});

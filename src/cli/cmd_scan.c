@@ -392,18 +392,13 @@ static int cmd_scan(struct cli *c)
 	return scan_all(&run);
 }
 
-const struct command scan_command = {
-	.name = "scan",
-	.arguments = "[WATCH…]",
-	.summary = "find stuck jobs; recover them with --fix",
-	.options = scan_options,
-	.watch_options = true,
-	.run = cmd_scan,
-	.examples =
-		{{"defib scan",
-          "what is stuck in every watch, and what would be done; exit code 1 if any is new"},
-         {"defib scan pages --fix --limit 10", "recover the ten oldest, by the rules of the watch"},
-         {"defib scan --db sqlite:app.db --table pages --key id \\\n"
-          "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
-          "without a configuration: any table will do"}},
-};
+COMMAND(scan, cmd_scan, "[WATCH…]", "find stuck jobs; recover them with --fix",
+        .options = scan_options, .watch_options = true,
+        .examples = {
+			{"defib scan",
+             "what is stuck in every watch, and what would be done; exit code 1 if any is new"},
+			{"defib scan pages --fix --limit 10",
+             "recover the ten oldest, by the rules of the watch"},
+			{"defib scan --db sqlite:app.db --table pages --key id \\\n"
+             "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
+             "without a configuration: any table will do"}});

@@ -192,14 +192,10 @@ static int cmd_status(struct cli *c)
 	return x.trouble ? EXIT_STUCK : EXIT_CLEAN;
 }
 
-const struct command status_command = {
-	.name = "status",
-	.arguments = "[WATCH…]",
-	.summary = "show the daemons: who leads, what a guard holds back and why",
-	.run = cmd_status,
-	.examples = {{"defib status", "every watch"},
-                 {"defib status pages --json", "one of them, for a program"}},
-};
+COMMAND(status, cmd_status, "[WATCH…]",
+        "show the daemons: who leads, what a guard holds back and why",
+        .examples = {{"defib status", "every watch"},
+                     {"defib status pages --json", "one of them, for a program"}});
 
 static const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},
@@ -415,24 +411,14 @@ static int cmd_pause(struct cli *c)
 	return code == EXIT_CLEAN ? run_request(&x) : code;
 }
 
-const struct command pause_command = {
-	.name = "pause",
-	.arguments = "WATCH…|--all",
-	.summary = "stop the daemons from recovering, until resumed",
-	.options = pause_options,
-	.run = cmd_pause,
-	.examples = {{"defib pause pages --for 1h --reason 'migration'", "one watch, for an hour"},
-                 {"defib pause --all", "everything, until resumed"}},
-};
+COMMAND(pause, cmd_pause, "WATCH…|--all", "stop the daemons from recovering, until resumed",
+        .options = pause_options,
+        .examples = {{"defib pause pages --for 1h --reason 'migration'", "one watch, for an hour"},
+                     {"defib pause --all", "everything, until resumed"}});
 
-const struct command resume_command = {
-	.name = "resume",
-	.arguments = "WATCH…|--all",
-	.summary = "let the daemons recover again",
-	.options = resume_options,
-	.run = cmd_pause,
-	.examples = {{"defib resume pages", "one watch"}, {"defib resume --all", "everything"}},
-};
+COMMAND(resume, cmd_pause, "WATCH…|--all", "let the daemons recover again",
+        .options = resume_options,
+        .examples = {{"defib resume pages", "one watch"}, {"defib resume --all", "everything"}});
 
 static int read_factor(struct cli *c, const char **value)
 {
@@ -463,13 +449,8 @@ static int cmd_raise(struct cli *c)
 	return code == EXIT_CLEAN ? run_request(&x) : code;
 }
 
-const struct command raise_command = {
-	.name = "raise",
-	.arguments = "WATCH…|--all --by FACTOR",
-	.summary = "raise the thresholds of the daemons, while load is high",
-	.options = raise_options,
-	.run = cmd_raise,
-	.examples = {{"defib raise pages --by 3 --for 2h --reason 'sale'",
-                  "three times the thresholds, for two hours"},
-                 {"defib raise --all --off", "as configured again"}},
-};
+COMMAND(raise, cmd_raise, "WATCH…|--all --by FACTOR",
+        "raise the thresholds of the daemons, while load is high", .options = raise_options,
+        .examples = {{"defib raise pages --by 3 --for 2h --reason 'sale'",
+                      "three times the thresholds, for two hours"},
+                     {"defib raise --all --off", "as configured again"}});

@@ -182,12 +182,7 @@ static int cmd_top(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-const struct command top_command = {
-	.name = "top",
-	.arguments = "[WATCH…]",
-	.summary = "watch it live on a full screen, and act on stuck jobs",
-	.options = top_options,
-	.run = cmd_top,
-	.examples = {{"defib top", "everything, once a second; ? lists the keys"},
-                 {"defib top pages --every 5s", "one watch, and less often"}},
-};
+COMMAND(top, cmd_top, "[WATCH…]", "watch it live on a full screen, and act on stuck jobs",
+        .options = top_options,
+        .examples = {{"defib top", "everything, once a second; ? lists the keys"},
+                     {"defib top pages --every 5s", "one watch, and less often"}});

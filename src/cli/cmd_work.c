@@ -514,13 +514,8 @@ static int cmd_work(struct cli *c)
 	return code;
 }
 
-const struct command work_command = {
-	.name = "work",
-	.arguments = "[WATCH…] -- PROGRAM [ARG…]",
-	.summary = "run a program for every job of a queue, or of watches",
-	.options = work_options,
-	.run = cmd_work,
-	.examples = {{"defib work --queue mail --concurrency 4 -- ./send.sh",
-                  "the payload comes on stdin"},
-                 {"defib work pages --drain", "the watch's own command, until nothing is left"}},
-};
+COMMAND(work, cmd_work, "[WATCH…] -- PROGRAM [ARG…]",
+        "run a program for every job of a queue, or of watches", .options = work_options,
+        .examples = {
+			{"defib work --queue mail --concurrency 4 -- ./send.sh", "the payload comes on stdin"},
+			{"defib work pages --drain", "the watch's own command, until nothing is left"}});
