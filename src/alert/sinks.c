@@ -56,7 +56,7 @@ static void sink_log(const struct sink_call *c, struct sink_answer *out)
 		const char *severity;
 		enum log_level level;
 	} levels[] = {{"warning", LOG_WARN}, {"critical", LOG_ERROR}, {"page", LOG_CRITICAL}};
-	json_t *d = json_loads(c->document, 0, NULL);
+	json_auto_t *d = json_loads(c->document, 0, NULL);
 	bool over = !text_eq(document_text(d, "status"), "firing");
 	enum log_level level = LOG_INFO;
 	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
@@ -67,7 +67,6 @@ static void sink_log(const struct sink_call *c, struct sink_answer *out)
 	          LOG_STR("rule", document_text(d, "rule")),
 	          LOG_STR("watch", document_text(d, "watch")),
 	          LOG_STR("database", document_text(d, "database")), LOG_STR("id", c->id));
-	json_decref(d);
 	sink_answered(c, out, SINK_SENT, "logged");
 }
 
@@ -214,7 +213,7 @@ static void sink_command(const struct sink_call *c, struct sink_answer *out)
 {
 	struct program p = {.call = c, .output = {-1, -1}};
 	AUTO_ARENA a = ARENA_INIT;
-	json_t *d = json_loads(c->document, 0, NULL);
+	json_auto_t *d = json_loads(c->document, 0, NULL);
 	p.input = input_of(c->sink->format == SINK_TEXT ? document_text(d, "text") : c->document);
 	int failed = p.input < 0 || pipe2(p.output, O_CLOEXEC) != 0
 	                 ? errno
@@ -231,7 +230,6 @@ static void sink_command(const struct sink_call *c, struct sink_answer *out)
 		close(p.output[0]);
 	if (p.input >= 0)
 		close(p.input);
-	json_decref(d);
 }
 
 #define READ_MAX 65536  /* more than this is no answer */
@@ -287,7 +285,7 @@ static void add_url(struct request *q)
 static bool add_body(struct request *q)
 {
 	const struct alert_sink *s = q->call->sink;
-	json_t *d = json_loads(q->call->document, 0, NULL);
+	json_auto_t *d = json_loads(q->call->document, 0, NULL);
 	bool ok = d != NULL;
 	if (ok && s->type == SINK_ALERTMANAGER)
 		ok = form_alertmanager(d, &q->body);
@@ -295,7 +293,6 @@ static bool add_body(struct request *q)
 		ok = form_pagerduty(d, s->key, &q->body);
 	else if (ok)
 		buf_add(&q->body, s->format == SINK_TEXT ? document_text(d, "text") : q->call->document);
-	json_decref(d);
 	return ok;
 }
 

@@ -85,7 +85,7 @@ struct listing {
 static defib_err list_database(struct listing *x, const struct database *d, struct failure *f)
 {
 	struct cli *c = x->cli;
-	struct session session = cli_session(d, NULL, true);
+	AUTO_SESSION session = cli_session(d, NULL, true);
 	struct alert_standing *list = NULL;
 	struct delivery_row *rows = NULL;
 	int n = 0, nrows = 0;
@@ -94,7 +94,6 @@ static defib_err list_database(struct listing *x, const struct database *d, stru
 		err = alerts_standing(session.store, &c->settings, d, &c->arena, &list, &n, f);
 	if (!err)
 		err = deliveries_of(session.store, (int)x->limit, &c->arena, &rows, &nrows, f);
-	session_close(&session);
 	for (int i = 0; !err && i < n; i++) {
 		x->firing += list[i].row && list[i].row->alert.state == STATE_FIRING;
 		if (c->json) {

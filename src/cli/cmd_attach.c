@@ -24,7 +24,7 @@ static const struct cli_option attach_options[] = {
 static defib_err change(const struct database *d, const struct watch *w, const struct binding *b,
                         struct detached *was, struct failure *f)
 {
-	struct store *s = NULL;
+	AUTO_STORE s = NULL;
 	struct store_options o = cli_store_options(d, w->table ? w : NULL, false);
 	o.lock_ms = LOCK_MS;
 	defib_err err = store_open(&o, &s, f);
@@ -35,7 +35,6 @@ static defib_err change(const struct database *d, const struct watch *w, const s
 			break;
 		usleep(PAUSE_MS * 1000);
 	}
-	store_close(s);
 	return err;
 }
 

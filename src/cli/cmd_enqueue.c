@@ -79,11 +79,10 @@ static int read_job(struct cli *c, struct enqueue *job)
 static bool valid_json(const char *text, const char *where)
 {
 	json_error_t error;
-	json_t *json = json_loads(text, JSON_DECODE_ANY, &error);
+	json_auto_t *json = json_loads(text, JSON_DECODE_ANY, &error);
 	if (!json)
 		cli_usage("%s is not JSON: %s (line %d, column %d)", where, error.text, error.line,
 		          error.column);
-	json_decref(json);
 	return json != NULL;
 }
 

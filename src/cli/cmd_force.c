@@ -80,7 +80,7 @@ static int find_jobs(struct force_run *r)
 static int fail_jobs(struct force_run *r)
 {
 	struct picked *p = &r->picked;
-	struct session session = cli_session(p->database, p->watch, false);
+	AUTO_SESSION session = cli_session(p->database, p->watch, false);
 	const char **jobs = ARENA_ARRAY(&r->cli->arena, const char *, r->n);
 	struct selected group = {.watch = p->watch,
 	                         .database = p->database,
@@ -91,9 +91,7 @@ static int fail_jobs(struct force_run *r)
 	const struct selection s = {.groups = &group, .n = 1, .total = r->n};
 	for (int i = 0; i < r->n; i++)
 		jobs[i] = r->jobs[i].job;
-	int code = act_selected(r->cli, act_kind_named("fail"), &s);
-	session_close(&session);
-	return code;
+	return act_selected(r->cli, act_kind_named("fail"), &s);
 }
 
 /* ---- force ---- */

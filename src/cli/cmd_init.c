@@ -278,13 +278,12 @@ static const char *named_database(const struct cli *c)
 static int make_tables(struct cli *c, const struct database *d)
 {
 	struct failure f = {0};
-	struct store *s = NULL;
+	AUTO_STORE s = NULL;
 	struct store_options o = cli_store_options(d, NULL, false);
 	o.create = true;
 	defib_err err = store_open(&o, &s, &f);
 	if (!err)
 		err = schema_install(s, SCHEMA_QUEUE, &f);
-	store_close(s);
 	if (err)
 		return cli_fail(&f);
 	if (!c->quiet)
@@ -410,13 +409,11 @@ static int cmd_init(struct cli *c)
 	if (!table && !look)
 		return cli_flag(c, "print") ? init_print(c, d) : make_tables(c, d);
 	struct failure f = {0};
-	struct store *s = NULL;
+	AUTO_STORE s = NULL;
 	struct store_options o = cli_store_options(d, NULL, true);
 	if (store_open(&o, &s, &f))
 		return cli_fail(&f);
-	code = look ? detect(c, s, d) : propose_table(c, s, table);
-	store_close(s);
-	return code;
+	return look ? detect(c, s, d) : propose_table(c, s, table);
 }
 
 COMMAND(init, cmd_init, "",

@@ -371,7 +371,7 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 	struct store_options o = cli_store_options(p->database, p->watch, false);
 	struct binding binding;
 	struct watch_sql sql;
-	struct store *s = NULL;
+	AUTO_STORE s = NULL;
 	AUTO_BUF function = BUF_INIT;
 	defib_err err = store_open(&o, &s, f);
 	if (!err && !dry_run)
@@ -392,7 +392,6 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 		else
 			err = make_function(s, p, buf_text(&function), &c->arena, f);
 	}
-	store_close(s);
 	return err;
 }
 
@@ -503,7 +502,7 @@ static int do_uninstall(struct cli *c, struct store *s, const struct plan *p, st
 static int cmd_uninstall(struct cli *c)
 {
 	struct failure f = {0};
-	struct store *s = NULL;
+	AUTO_STORE s = NULL;
 	struct plan p = {0};
 	int code = pick_former(c, &p.watch, &p.database);
 	if (code != EXIT_CLEAN)
@@ -517,9 +516,7 @@ static int cmd_uninstall(struct cli *c)
 	defib_err err = store_open(&o, &s, &f);
 	if (!err)
 		err = ask_database(c, s, &p, &f);
-	code = err ? cli_fail(&f) : do_uninstall(c, s, &p, &f);
-	store_close(s);
-	return code;
+	return err ? cli_fail(&f) : do_uninstall(c, s, &p, &f);
 }
 
 COMMAND(uninstall, cmd_uninstall, "WATCH", "remove from the database what install added",

@@ -218,7 +218,7 @@ static void print_text(const struct database *d, const struct seal_report *r)
 static int verify_one(struct cli *c, const struct database *d, struct seal_report *r)
 {
 	struct failure f = {0};
-	struct session session = cli_session(d, NULL, true);
+	AUTO_SESSION session = cli_session(d, NULL, true);
 	bool exists = false;
 	session.options.statement_ms = STATEMENT_MS;
 	defib_err err = session_ready(&session, &f);
@@ -226,7 +226,6 @@ static int verify_one(struct cli *c, const struct database *d, struct seal_repor
 		err = ledger_exists(session.store, &exists, &f);
 	if (!err && exists)
 		err = seal_verify(session.store, cli_value(c, "expect"), &c->arena, r, &f);
-	session_close(&session);
 	if (err)
 		return cli_fail(&f);
 	if (!exists) {

@@ -112,7 +112,7 @@ static defib_err print_kept(struct asking *x, const struct database *d, struct s
 
 static void print_worker(struct asking *x, const struct database *d, const struct attendant *w)
 {
-	json_t *info = w->alive && w->info ? json_loads(w->info, 0, NULL) : NULL;
+	json_auto_t *info = w->alive && w->info ? json_loads(w->info, 0, NULL) : NULL;
 	const json_t *spool = json_object_get(info, "spool");
 	bool trouble = json_integer_value(json_object_get(spool, "set_aside")) > 0 ||
 	               json_object_get(spool, "unserved");
@@ -123,7 +123,6 @@ static void print_worker(struct asking *x, const struct database *d, const struc
 		worker_spool_text(d, w->name, spool, &x->workers);
 	}
 	x->trouble = x->trouble || trouble;
-	json_decref(info);
 }
 
 static defib_err print_workers(struct asking *x, const struct database *d, struct store *s,

@@ -276,7 +276,7 @@ static int add_watches(struct work_run *r)
 {
 	struct cli *c = r->cli;
 	struct failure f = {0};
-	struct store *s = NULL;
+	AUTO_STORE s = NULL;
 	int code = EXIT_CLEAN;
 	for (int i = 0; i < c->dashes && code == EXIT_CLEAN; i++) {
 		const struct watch *w = named_watch(r, c->words[i]);
@@ -289,7 +289,6 @@ static int add_watches(struct work_run *r)
 			return cli_fail(&f);
 		code = add_watch(r, w, s);
 	}
-	store_close(s);
 	return code;
 }
 

@@ -96,12 +96,10 @@ static struct selected *group_of(struct choice *x, const struct watch *w)
 /* ["key"] is key: so a list writes one that a line cannot hold. */
 static const char *unwrapped(const char *text, struct arena *a)
 {
-	json_t *list = text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
+	json_auto_t *list = text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
 	const char *only =
 		json_array_size(list) == 1 ? json_string_value(json_array_get(list, 0)) : NULL;
-	const char *key = only ? arena_strdup(a, only) : text;
-	json_decref(list);
-	return key;
+	return only ? arena_strdup(a, only) : text;
 }
 
 static int add_job(struct choice *x, const struct watch *w, const char *text)

@@ -123,14 +123,13 @@ static const json_t *explain(struct examination *x, const char *sql, bool dear_s
 static bool plan_look(struct examination *x, bool dear_scans, struct plan *p)
 {
 	struct failure f = {0};
-	json_t *document;
+	json_auto_t *document = NULL;
 	const json_t *root = explain(x, x->sql.look_first, dear_scans, &document, &f);
 	*p = (struct plan){0};
 	if (root)
 		walk(x, root, NULL, p);
 	else
 		unclear(x, &f);
-	json_decref(document);
 	return root != NULL;
 }
 
@@ -138,7 +137,7 @@ static bool plan_look(struct examination *x, bool dear_scans, struct plan *p)
 static bool estimate(struct examination *x, int64_t *rows, double *cost)
 {
 	struct failure f = {0};
-	json_t *document;
+	json_auto_t *document = NULL;
 	const char *sql = arena_printf(&x->arena, "SELECT * FROM %s LIMIT $1::bigint", x->table);
 	const json_t *root = explain(x, sql, false, &document, &f);
 	const json_t *scan = json_array_get(json_object_get(root, "Plans"), 0);
@@ -146,7 +145,6 @@ static bool estimate(struct examination *x, int64_t *rows, double *cost)
 		unclear(x, &f);
 	*rows = (int64_t)json_number_value(json_object_get(scan, "Plan Rows"));
 	*cost = json_number_value(json_object_get(scan, "Total Cost"));
-	json_decref(document);
 	return root != NULL;
 }
 

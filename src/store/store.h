@@ -119,6 +119,12 @@ struct store {
 MUST_CHECK defib_err store_open(const struct store_options *opt, struct store **out,
                                 struct failure *f);
 void store_close(struct store *s); /* NULL is allowed */
+/* AUTO_STORE s = NULL; closes itself. */
+static inline void store_closed(struct store **s)
+{
+	store_close(*s);
+}
+#define AUTO_STORE AUTO(store_closed) struct store *
 
 /*
  * Run one statement. `rows` may be NULL when no rows are wanted. Outside
@@ -209,6 +215,8 @@ struct session {
  */
 MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);
+/* AUTO_SESSION s = {…}; closes itself. */
+#define AUTO_SESSION AUTO(session_close) struct session
 /* Close one that is not needed for a while: that it is opened again is no loss. */
 void session_rest(struct session *s);
 

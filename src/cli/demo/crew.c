@@ -419,12 +419,10 @@ static bool kill_pages(struct demo *d)
 /* Whether somebody can write; a file has one lock for all. */
 static bool can_write(struct demo *d)
 {
-	struct store *s = NULL;
+	AUTO_STORE s = NULL;
 	struct store_options o = {.url = d->url, .name = "demo", .lock_ms = 300};
-	bool can = !dialect_of(d->engine)->one_writer ||
-	           (store_open(&o, &s, NULL) == DEFIB_OK && store_begin(s, TX_WRITE, NULL) == DEFIB_OK);
-	store_close(s);
-	return can;
+	return !dialect_of(d->engine)->one_writer ||
+	       (store_open(&o, &s, NULL) == DEFIB_OK && store_begin(s, TX_WRITE, NULL) == DEFIB_OK);
 }
 
 /*
