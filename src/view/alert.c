@@ -119,12 +119,7 @@ void alert_standing_json(const struct alert_settings *s, const struct alert_stan
 	add_limit(r, out);
 	json_seconds(out, "window_s", r->window_us > 0, r->window_us);
 	json_seconds(out, "for_s", true, r->for_us);
-	buf_add(out, ",\"sinks\":[");
-	for (int i = 0; i < sinks->n; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, sinks->items[i]);
-	}
-	buf_add(out, "]");
+	json_texts(out, "sinks", sinks->items, sinks->n);
 	json_text(out, "state", row ? alert_states[row->alert.state] : "resolved");
 	json_time(out, "since", row != NULL, row ? row->alert.since_us : 0);
 	json_time(out, "fired_at", row && row->alert.fired_us, row ? row->alert.fired_us : 0);
@@ -184,24 +179,11 @@ defib_err deliveries_json(struct store *s, const struct database *d, int limit, 
 
 /* ---- as rows of a table ---- */
 
-static void take_cell(struct table *t, enum color color, struct buf *text)
-{
-	table_cell(t, color, buf_text(text));
-	buf_clear(text);
-}
-
-static void columns(struct table *t, const char *const *titles, size_t n)
-{
-	table_init(t);
-	for (size_t i = 0; i < n; i++)
-		table_column(t, titles[i]);
-}
-
 void alerts_head(struct table *t)
 {
-	static const char *const titles[] = {"rule",  "database", "watch", "severity",
-	                                     "limit", "state",    "since", "says"};
-	columns(t, titles, sizeof titles / sizeof *titles);
+	table_init(t);
+	table_columns(t, "rule", "database", "watch", "severity", "limit", "state", "since", "says",
+	              NULL);
 }
 
 void alert_standing_row(struct table *t, const struct alert_standing *st)
@@ -217,19 +199,18 @@ void alert_standing_row(struct table *t, const struct alert_standing *st)
 		alert_limit_words(&st->rule, &text);
 	else
 		buf_add(&text, "off");
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	table_cell(t, colors[state], st->row ? alert_states[state] : "");
 	if (st->row && st->row->alert.since_us)
 		time_iso(st->row->alert.since_us, &text);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	table_cell(t, COLOR_NONE, st->row ? st->row->sentence : "");
 }
 
 void deliveries_head(struct table *t)
 {
-	static const char *const titles[] = {"message", "database", "sink",  "state",
-	                                     "tries",   "at",       "answer"};
-	columns(t, titles, sizeof titles / sizeof *titles);
+	table_init(t);
+	table_columns(t, "message", "database", "sink", "state", "tries", "at", "answer", NULL);
 }
 
 void delivery_row_text(struct table *t, const char *database, const struct delivery_row *r)
@@ -241,8 +222,8 @@ void delivery_row_text(struct table *t, const char *database, const struct deliv
 	table_cell(t, text_eq(r->ended, "sent") ? COLOR_GREEN : COLOR_YELLOW,
 	           r->ended ? r->ended : "waiting");
 	buf_addf(&text, "%lld", (long long)r->tries);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	time_iso(r->ended ? r->ended_us : r->made_us, &text);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	table_cell(t, COLOR_NONE, r->answer);
 }

@@ -24,6 +24,11 @@ void job_qualified(const struct watch *w, const char *job, struct buf *out)
 void key_json(const struct watch *w, const char *job, struct buf *out)
 {
 	buf_add(out, ",\"key\":");
+	key_value_json(w, job, out);
+}
+
+void key_value_json(const struct watch *w, const char *job, struct buf *out)
+{
 	if (w->key.n == 1)
 		buf_add_json(out, job);
 	else
@@ -41,10 +46,7 @@ static void json_shown(const struct watch *w, const struct facts *f, struct buf 
 		buf_clear(&value);
 		if (f->show[i])
 			masked_text(w, NULL, w->show.items[i], f->show[i], &value);
-		if (f->show[i])
-			buf_add_json(out, buf_text(&value));
-		else
-			buf_add(out, "null");
+		json_value(out, f->show[i] ? buf_text(&value) : NULL);
 	}
 	buf_add(out, "}");
 }
@@ -195,13 +197,8 @@ void fact_print(const struct fact_sheet *s, struct buf *out)
 	int width = 13;
 	for (int i = 0; i < s->n; i++)
 		width = out_width(s->names[i]) > width ? out_width(s->names[i]) : width;
-	for (int i = 0; i < s->n; i++) {
-		buf_add(out, "  ");
-		out_padded(out, s->names[i], width);
-		buf_add(out, " ");
-		out_padded(out, s->values[i], 0);
-		buf_add(out, "\n");
-	}
+	for (int i = 0; i < s->n; i++)
+		out_line(out, s->names[i], width, s->values[i]);
 }
 
 static void sign_lines(struct fact_sheet *sheet, const struct watch *w, const struct facts *f)
@@ -276,19 +273,9 @@ void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us)
 
 void list_head(struct table *t, const struct watch *w)
 {
-	static const char *const titles[] = {"JOB",     "STATE", "KIND",     "AGE",
-	                                     "VERDICT", "OWNER", "ATTEMPTS", "NOTE"};
-	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-		table_column(t, titles[i]);
+	table_columns(t, "JOB", "STATE", "KIND", "AGE", "VERDICT", "OWNER", "ATTEMPTS", "NOTE", NULL);
 	for (int i = 0; i < w->show.n; i++)
 		table_column(t, w->show.items[i]);
-}
-
-/* Appends to one text and takes it as a cell. */
-static void take_cell(struct table *t, enum color color, struct buf *text)
-{
-	table_cell(t, color, buf_text(text));
-	buf_clear(text);
 }
 
 void list_job_row(struct table *t, const struct watch *w, const struct browsed *row)
@@ -296,26 +283,26 @@ void list_job_row(struct table *t, const struct watch *w, const struct browsed *
 	AUTO_BUF text = BUF_INIT;
 	const struct facts *f = &row->facts;
 	job_qualified(w, row->job, &text);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	state_words(w, row->state, &text);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	table_cell(t, COLOR_NONE, f->kind);
 	if (row->has_since && f->now_us >= row->since_us)
 		duration_text(f->now_us - row->since_us, &text);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	verdict_words(&row->judgement, &text);
-	take_cell(t, COLOR_RED, &text);
+	table_take(t, COLOR_RED, &text);
 	if (f->owner)
 		shown_owner(w, f->owner, &text);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	attempts_words(f, &text);
-	take_cell(t, COLOR_NONE, &text);
+	table_take(t, COLOR_NONE, &text);
 	note_words(w, row, &text);
-	take_cell(t, COLOR_YELLOW, &text);
+	table_take(t, COLOR_YELLOW, &text);
 	for (int i = 0; i < w->show.n; i++) {
 		if (f->show[i])
 			shown_value(w, w->show.items[i], f->show[i], &text);
-		take_cell(t, COLOR_NONE, &text);
+		table_take(t, COLOR_NONE, &text);
 	}
 }
 
@@ -357,10 +344,7 @@ static bool decode(const char *text, struct buf *out)
 static void add_text(struct buf *json, const char *text)
 {
 	buf_add(json, ",");
-	if (text)
-		buf_add_json(json, text);
-	else
-		buf_add(json, "null");
+	json_value(json, text);
 }
 
 void cursor_text(const struct cursor *x, struct buf *out)
@@ -416,7 +400,7 @@ const char *remedy_participle(enum remedy r)
 	return words[r];
 }
 
-/* The ledger's word on what holds the job and what is pending. */
+/* What the ledger has: a hold, a pending retry. */
 static defib_err read_guards(struct store *s, const char *watch, const char *job, struct arena *a,
                              struct explained *x, struct failure *f)
 {
@@ -459,7 +443,7 @@ void explain_guard(struct store *s, const struct database *d, const struct watch
 	struct stored_status stored;
 	struct watch_status st;
 	struct failure ignored = {0};
-	/* Who may not read what daemons say is told the rest. */
+	/* A role that may not read the daemons' tables gets the rest. */
 	if (stored_status_read(s, a, &stored, &ignored))
 		return;
 	watch_status_init(&st, d, w->name, &stored);

@@ -16,6 +16,7 @@
 void job_qualified(const struct watch *w, const char *job, struct buf *out);
 /* ,"key":…: a text, or the array of a composite one. */
 void key_json(const struct watch *w, const char *job, struct buf *out);
+void key_value_json(const struct watch *w, const char *job, struct buf *out);
 /* All of a row, as an object that is still open. */
 void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
                   struct buf *out);
@@ -56,8 +57,8 @@ void list_head(struct table *t, const struct watch *w);
 void list_job_row(struct table *t, const struct watch *w, const struct browsed *row);
 
 /*
- * Where a list goes on, as one word that no shell touches. It carries the order it was made
- * in, so that it cannot be used with another.
+ * Where a list continues, as one word that needs no quoting in a shell. It carries the order it was
+ * made in, so that it cannot be used with another.
  */
 struct cursor {
 	const char *watch;
@@ -68,7 +69,7 @@ struct cursor {
 };
 
 void cursor_text(const struct cursor *x, struct buf *out);
-/* False when the word is none of ours. */
+/* False if it is not a cursor. */
 bool cursor_parse(const char *text, struct arena *a, struct cursor *out);
 
 /*
@@ -87,7 +88,7 @@ struct explained {
 	struct held_job hold;
 	struct pending_retry retry;
 	const char *guard; /* of a stuck one: what the daemon that leads the watch holds, and why */
-	double factor;     /* by which that daemon raises thresholds; 0: nobody leads */
+	double factor;     /* by which that daemon raises thresholds; 0: no daemon leads */
 };
 
 /*
@@ -98,7 +99,7 @@ MUST_CHECK defib_err explain_read(struct store *s, const struct watch_sql *q,
                                   const struct ledger *l, const struct watch *w, const char *job,
                                   bool will_have, struct arena *a, struct explained *out,
                                   bool *found, struct failure *f);
-/* What holds it in the daemon that leads, if one does and its word may be read; else nothing. */
+/* What the leading daemon holds back, if there is one and its status can be read. */
 void explain_guard(struct store *s, const struct database *d, const struct watch *w,
                    struct arena *a, struct explained *x);
 /* An object, whole. */

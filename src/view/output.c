@@ -64,6 +64,22 @@ void out_padded(struct buf *out, const char *text, int width)
 		buf_addch(out, ' ');
 }
 
+void out_line(struct buf *out, const char *name, int width, const char *text)
+{
+	buf_add(out, "  ");
+	out_padded(out, name, width);
+	buf_add(out, " ");
+	out_padded(out, text, 0);
+	buf_add(out, "\n");
+}
+
+void out_title(struct buf *out, bool color, const char *database, const char *watch)
+{
+	AUTO_BUF title = BUF_INIT;
+	buf_addf(&title, "%s/%s", database, watch);
+	out_color(out, color, COLOR_BOLD, buf_text(&title));
+}
+
 void out_print(struct buf *out)
 {
 	fputs(buf_text(out), stdout);
@@ -126,6 +142,16 @@ void table_column(struct table *t, const char *title)
 	t->titles[t->ncols++] = arena_strdup(&t->arena, title);
 }
 
+void table_columns(struct table *t, ...)
+{
+	va_list titles;
+	const char *title;
+	va_start(titles, t);
+	while ((title = va_arg(titles, const char *)) != NULL)
+		table_column(t, title);
+	va_end(titles);
+}
+
 /* The text up to so many characters. */
 static const char *cut(struct table *t, const char *text)
 {
@@ -151,7 +177,13 @@ void table_cell(struct table *t, enum color color, const char *text)
 	t->cells[t->n++] = copy && !first ? cut(t, copy) : copy;
 }
 
-/* 0: nobody has anything in it. */
+void table_take(struct table *t, enum color color, struct buf *text)
+{
+	table_cell(t, color, buf_text(text));
+	buf_clear(text);
+}
+
+/* 0: the column is empty. */
 static int column_width(const struct table *t, int col)
 {
 	int width = 0;
@@ -199,13 +231,28 @@ void table_print(const struct table *t, bool color, struct buf *out)
 
 /* ---- members of JSON objects ---- */
 
-void json_text(struct buf *out, const char *name, const char *value)
+void json_value(struct buf *out, const char *value)
 {
-	buf_addf(out, ",\"%s\":", name);
 	if (value)
 		buf_add_json(out, value);
 	else
 		buf_add(out, "null");
+}
+
+void json_text(struct buf *out, const char *name, const char *value)
+{
+	buf_addf(out, ",\"%s\":", name);
+	json_value(out, value);
+}
+
+void json_texts(struct buf *out, const char *name, const char *const *texts, int n)
+{
+	buf_addf(out, ",\"%s\":[", name);
+	for (int i = 0; i < n; i++) {
+		buf_add(out, i ? "," : "");
+		buf_add_json(out, texts[i]);
+	}
+	buf_add(out, "]");
 }
 
 void json_number(struct buf *out, const char *name, bool has, int64_t value)

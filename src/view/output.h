@@ -28,6 +28,10 @@ void out_visible(struct buf *out, const char *text);
 /* The same, padded to a display width. */
 void out_padded(struct buf *out, const char *text, int width);
 int out_width(const char *text);
+/* "  name    text", the name padded to a display width, as a line. */
+void out_line(struct buf *out, const char *name, int width, const char *text);
+/* "main/pages", in bold. */
+void out_title(struct buf *out, bool color, const char *database, const char *watch);
 /* A JSON document; what steers a terminal is escaped, which changes nothing in it. */
 void json_visible(struct buf *out, const char *json);
 /* The same to stdout, as a line. */
@@ -51,15 +55,23 @@ struct table {
 
 void table_init(struct table *t);
 void table_column(struct table *t, const char *title);
+/* Several; the last is NULL. */
+void table_columns(struct table *t, ...);
 /* The next cell of the row in the making; the text is copied. Rows fill every column. */
 void table_cell(struct table *t, enum color color, const char *text);
+/* The same from a buffer, which is cleared for the next one. */
+void table_take(struct table *t, enum color color, struct buf *text);
 void table_print(const struct table *t, bool color, struct buf *out);
 void table_release(struct table *t);
 
 /* ---- members of JSON objects ---- */
 
+/* A text alone; NULL is null. */
+void json_value(struct buf *out, const char *value);
 /* ,"name":value; NULL and what is not there are null. */
 void json_text(struct buf *out, const char *name, const char *value);
+/* ,"name":["a","b"] */
+void json_texts(struct buf *out, const char *name, const char *const *texts, int n);
 void json_number(struct buf *out, const char *name, bool has, int64_t value);
 void json_seconds(struct buf *out, const char *name, bool has, int64_t us);
 void json_bool(struct buf *out, const char *name, bool value);

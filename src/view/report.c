@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "insight/run_times.h"
 #include "recover/masked.h"
+#include "view/output.h"
 
 #include <assert.h>
 
@@ -66,18 +67,6 @@ static void add_text(struct buf *out, const char *text)
 	buf_addch(out, MARK_END);
 }
 
-/* "12,345" */
-static void add_count(struct buf *out, int64_t n)
-{
-	char digits[32];
-	int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
-	for (int i = 0; i < len; i++) {
-		if (i && (len - i) % 3 == 0)
-			buf_addch(out, ',');
-		buf_addch(out, digits[i]);
-	}
-}
-
 static void add_length(struct buf *out, const struct report *r)
 {
 	duration_text(r->period.to_us - r->period.from_us, out);
@@ -95,7 +84,7 @@ static void add_trend(struct buf *out, const struct report *r, int64_t now, int6
 		double change = (double)(now - before) / (double)before * 100;
 		buf_addf(out, "%.0f %% %s than in the %s before (", change < 0 ? -change : change,
 		         change < 0 ? "less" : "more", buf_text(&length));
-		add_count(out, before);
+		out_count(out, before);
 		buf_add(out, ")");
 	}
 }
@@ -116,7 +105,7 @@ static void part(struct buf *out, int64_t n, const char *what)
 	if (n == 0)
 		return;
 	buf_add(out, out->len ? ", " : "");
-	add_count(out, n);
+	out_count(out, n);
 	buf_addf(out, " %s", what);
 }
 
@@ -128,12 +117,12 @@ static void recovered_text(const struct report *r, const struct report_numbers *
 	part(&parts, now->retried, "retry scheduled");
 	part(&parts, now->failed, "ended as failed");
 	part(&parts, now->rollbacks, "to be rolled back");
-	add_count(out, now->recovered);
+	out_count(out, now->recovered);
 	if (parts.len)
 		buf_addf(out, " (%s)", buf_text(&parts));
 	if (now->recovered_by_hand) {
 		buf_add(out, ", ");
-		add_count(out, now->recovered_by_hand);
+		out_count(out, now->recovered_by_hand);
 		buf_add(out, " of them by hand");
 	}
 	buf_add(out, "; ");
@@ -150,7 +139,7 @@ static void top_text(const struct digest_list *t, struct buf *out)
 			add_name(out, t->items[i].also);
 		}
 		buf_add(out, ": ");
-		add_count(out, t->items[i].n);
+		out_count(out, t->items[i].n);
 	}
 }
 
@@ -169,7 +158,7 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 {
 	if (w->waiting == 0)
 		return;
-	add_count(out, w->waiting);
+	out_count(out, w->waiting);
 	buf_add(out, w->nholds < w->waiting ? ", the oldest: " : ": ");
 	for (int i = 0; i < w->nholds; i++) {
 		buf_add(out, i ? "; " : "");
@@ -188,13 +177,13 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 
 static void mistake_text(const struct report_watch *w, struct buf *out)
 {
-	/* What a person chose is no verdict of ours, and so no mistake. */
+	/* What an operator chose is not a verdict of defib, and so not a mistake. */
 	int64_t recovered = w->now.recovered - w->now.recovered_by_hand;
 	if (w->mistakes == 0)
 		return;
-	add_count(out, w->mistakes);
+	out_count(out, w->mistakes);
 	buf_add(out, " of ");
-	add_count(out, recovered);
+	out_count(out, recovered);
 	buf_add(out, " (");
 	share_text(recovered ? (double)w->mistakes / (double)recovered : 1, out);
 	buf_add(out, "): the worker was alive and finished the job");

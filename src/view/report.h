@@ -26,7 +26,7 @@ const char *report_type(enum report_form form);
 
 struct report_line {
 	const char *label, *words;
-	bool warns; /* somebody should look at it */
+	bool warns; /* it needs attention */
 };
 
 #define REPORT_LINES_MAX 24

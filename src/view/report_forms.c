@@ -130,26 +130,15 @@ static const char head[] =
 
 static void html_escaped(struct buf *out, const char *text, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		switch (text[i]) {
-		case '&':
-			buf_add(out, "&amp;");
-			break;
-		case '<':
-			buf_add(out, "&lt;");
-			break;
-		case '>':
-			buf_add(out, "&gt;");
-			break;
-		case '"':
-			buf_add(out, "&quot;");
-			break;
-		case '\'':
-			buf_add(out, "&#39;");
-			break;
-		default:
+	static const char specials[] = "&<>\"'";
+	static const char *const escapes[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+	for (size_t i = 0; i < n; i++) {
+		const char *at = strchr(specials, text[i]);
+		if (at && text[i])
+			buf_add(out, escapes[at - specials]);
+		else
 			buf_addch(out, text[i]);
-		}
+	}
 }
 
 static void html_line(const struct report_line *l, struct buf *out)
@@ -370,16 +359,6 @@ static void add_holds(const struct report_watch *w, struct buf *out)
 	buf_add(out, "]");
 }
 
-static void add_advice(const struct report_watch *w, struct buf *out)
-{
-	buf_add(out, ",\"advice\":[");
-	for (int i = 0; i < w->nadvice; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, w->advice[i]);
-	}
-	buf_add(out, "]");
-}
-
 static void json_watch(const struct report_watch *w, struct buf *out)
 {
 	bool timed = w->times.n > 0;
@@ -404,7 +383,7 @@ static void json_watch(const struct report_watch *w, struct buf *out)
 	json_number(out, "false_positives", true, w->mistakes);
 	json_number(out, "near_misses", w->has_near_misses, w->near_misses);
 	add_holds(w, out);
-	add_advice(w, out);
+	json_texts(out, "advice", w->advice, w->nadvice);
 	buf_add(out, "}");
 }
 

@@ -18,19 +18,11 @@ void scan_begin_json(const struct watch *w, const struct database *d, struct buf
 	buf_add(out, ",\"jobs\":[");
 }
 
-static void add_key(struct buf *out, const struct watch *w, const struct facts *f)
-{
-	if (w->key.n == 1)
-		buf_add_json(out, f->job);
-	else
-		buf_add(out, f->job); /* a composite key is a JSON array already */
-}
-
 void scan_job_json(const struct watch *w, const struct candidate *c, struct buf *out)
 {
 	AUTO_BUF owner = BUF_INIT;
 	buf_add(out, "{\"key\":");
-	add_key(out, w, &c->facts);
+	key_value_json(w, c->facts.job, out);
 	json_text(out, "verdict", verdict_names[c->judgement.verdict]);
 	json_text(out, "remedy", remedy_names[c->decision.remedy]);
 	json_text(out, "rule", c->decision.rule);
@@ -169,9 +161,7 @@ void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
 void scan_head_text(const struct watch *w, const struct database *d, const struct scan_result *s,
                     bool fix, bool color, struct buf *out)
 {
-	AUTO_BUF name = BUF_INIT;
-	buf_addf(&name, "%s/%s", d->name, w->name);
-	out_color(out, color, COLOR_BOLD, buf_text(&name));
+	out_title(out, color, d->name, w->name);
 	buf_add(out, ": ");
 	int64_t stuck = s->stuck > s->found ? s->stuck : s->found;
 	if (stuck == 0 && !s->failure.code)
@@ -255,7 +245,7 @@ void act_group_end_json(const struct by_hand_result *r, struct buf *out)
 	buf_add(out, "}");
 }
 
-/* What became of a job, where another word says it better than the outcome's own. */
+/* What became of a job, where the outcome's own name is unclear. */
 static const char *const otherwise[OUTCOME_COUNT] = {
 	[OUTCOME_LEFT] = "left as it is",
 	[OUTCOME_CHANGED] = "changed since",

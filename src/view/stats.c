@@ -43,6 +43,15 @@ static void json_stuck(const struct tally *t, struct buf *out)
 	json_error(out, "stuck_error", &t->stuck_failed);
 }
 
+void mistakes_json(const struct mistakes *m, struct buf *out)
+{
+	buf_addf(out,
+	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
+	         "\"week_recovered\":%lld}",
+	         (long long)m->day.mistakes, (long long)m->day.recoveries, (long long)m->week.mistakes,
+	         (long long)m->week.recoveries);
+}
+
 /* What the ledger has of the last day and week; null where it cannot be asked. */
 static void json_lately(struct buf *out, const char *name, bool known, const struct tally_event *e)
 {
@@ -65,11 +74,7 @@ static void json_ledger(const struct tally *t, bool ledger, struct buf *out)
 	json_lately(out, "put_on_hold", there, &t->put_on_hold);
 	json_lately(out, "rolled_back", there, &t->rolled_back);
 	json_lately(out, "late", there, &t->late);
-	buf_addf(out,
-	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
-	         "\"week_recovered\":%lld}",
-	         (long long)t->mistakes.day.mistakes, (long long)t->mistakes.day.recoveries,
-	         (long long)t->mistakes.week.mistakes, (long long)t->mistakes.week.recoveries);
+	mistakes_json(&t->mistakes, out);
 	buf_add(out, ",\"events\":{");
 	for (int i = 0; i < t->nevents; i++) {
 		buf_add(out, i ? "," : "");
@@ -102,11 +107,15 @@ void tally_json(const struct watch *w, const struct database *d, bool ledger, co
 
 static void line(struct buf *out, const char *name, const char *text)
 {
-	buf_add(out, "  ");
-	out_padded(out, name, 17);
-	buf_add(out, " ");
-	out_padded(out, text, 0);
-	buf_add(out, "\n");
+	out_line(out, name, 17, text);
+}
+
+static void count_line(struct buf *out, const char *name, bool has, int64_t n)
+{
+	AUTO_BUF text = BUF_INIT;
+	out_count(&text, n);
+	if (has)
+		line(out, name, buf_text(&text));
 }
 
 /* A number that is not there, and why. */
@@ -189,16 +198,12 @@ static void mistake_line(const struct mistakes *m, struct buf *out)
 
 static void ledger_rows(const struct tally *t, struct buf *out)
 {
-	AUTO_BUF text = BUF_INIT;
 	if (t->ledger_failed.code) {
 		missing(out, "ledger", &t->ledger_failed);
 		return;
 	}
-	out_count(&text, t->held);
-	line(out, "held", buf_text(&text));
-	buf_clear(&text);
-	out_count(&text, t->retries);
-	line(out, "retries pending", buf_text(&text));
+	count_line(out, "held", true, t->held);
+	count_line(out, "retries pending", true, t->retries);
 	lately(out, "recovered", &t->recovered);
 	lately(out, "late completions", &t->late);
 	mistake_line(&t->mistakes, out);
@@ -213,16 +218,8 @@ static void end_lines(const struct tally *t, struct buf *out)
 		missing(out, "durations", &t->ends_failed);
 		return;
 	}
-	if (t->has_completed) {
-		out_count(&text, t->completed);
-		line(out, "completed", buf_text(&text));
-	}
-	buf_clear(&text);
-	if (t->has_failed) {
-		out_count(&text, t->failed);
-		line(out, "failed", buf_text(&text));
-	}
-	buf_clear(&text);
+	count_line(out, "completed", t->has_completed, t->completed);
+	count_line(out, "failed", t->has_failed, t->failed);
 	if (t->has_duration) {
 		duration_text(t->average_us, &text);
 		buf_add(&text, " on average, 95 % within ");
@@ -237,9 +234,7 @@ static void end_lines(const struct tally *t, struct buf *out)
 void tally_text(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
                 bool color, struct buf *out)
 {
-	AUTO_BUF title = BUF_INIT;
-	buf_addf(&title, "%s/%s", d->name, w->name);
-	out_color(out, color, COLOR_BOLD, buf_text(&title));
+	out_title(out, color, d->name, w->name);
 	buf_add(out, "\n");
 	state_lines(w, t, out);
 	stuck_lines(t, out);
@@ -331,13 +326,10 @@ static void kind_row(struct table *t, const struct watch *w, const struct learne
 
 static void print_kinds(const struct watch *w, const struct learned *l, bool color, struct buf *out)
 {
-	static const char *const titles[] = {"KIND", "RUNS",    "P50",   "P95",
-	                                     "P99",  "LONGEST", "TODAY", "SUGGESTED"};
 	AUTO_BUF sentences = BUF_INIT;
 	struct table t;
 	table_init(&t);
-	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-		table_column(&t, titles[i]);
+	table_columns(&t, "KIND", "RUNS", "P50", "P95", "P99", "LONGEST", "TODAY", "SUGGESTED", NULL);
 	for (int i = 0; i < l->n; i++) {
 		struct suggestion s;
 		if (run_times_n(&l->kinds[i].times) <= 0)
@@ -358,9 +350,7 @@ static void print_kinds(const struct watch *w, const struct learned *l, bool col
 void learned_text(const struct watch *w, const struct database *d, const struct learned *l,
                   bool color, struct buf *out)
 {
-	AUTO_BUF title = BUF_INIT;
-	buf_addf(&title, "%s/%s", d->name, w->name);
-	out_color(out, color, COLOR_BOLD, buf_text(&title));
+	out_title(out, color, d->name, w->name);
 	buf_add(out, "\n");
 	if (l)
 		print_kinds(w, l, color, out);

@@ -9,6 +9,8 @@
 #include "insight/tally.h"
 #include "watch/settings.h"
 
+/* ,"false_positives":{…} */
+void mistakes_json(const struct mistakes *m, struct buf *out);
 /* An object, whole. `ledger`: there is one to count in. */
 void tally_json(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
                 struct buf *out);

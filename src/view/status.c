@@ -16,7 +16,7 @@
 #include <assert.h>
 
 const char *const watch_status_names[] = {
-#define X(id, name, trouble, words) name,
+#define X(id, name, trouble, color, words) name,
 	WATCH_STATUS_LIST(X)
 #undef X
 };
@@ -117,29 +117,20 @@ void watch_status_release(struct watch_status *st)
 	st->led.info = NULL;
 }
 
-bool watch_status_trouble(const struct watch_status *st)
-{
-	static const bool trouble[] = {
-#define X(id, name, trouble, words) trouble,
-		WATCH_STATUS_LIST(X)
-#undef X
-	};
-	return trouble[st->is];
-}
-
-static const char *const in_words[] = {
-#define X(id, name, trouble, words) words,
+static const struct {
+	bool trouble;
+	enum color color;
+	const char *words;
+} kinds[] = {
+#define X(id, name, trouble, color, words) {trouble, COLOR_##color, words},
 	WATCH_STATUS_LIST(X)
 #undef X
 };
 
-static const enum color colors[] = {
-	[WATCH_STATUS_NO_LEADER] = COLOR_RED, [WATCH_STATUS_SILENT] = COLOR_RED,
-	[WATCH_STATUS_FAILED] = COLOR_RED,    [WATCH_STATUS_HELD] = COLOR_YELLOW,
-	[WATCH_STATUS_ALERTING] = COLOR_RED,  [WATCH_STATUS_STUCK] = COLOR_RED,
-	[WATCH_STATUS_DOUBT] = COLOR_YELLOW,  [WATCH_STATUS_PAUSED] = COLOR_YELLOW,
-	[WATCH_STATUS_WELL] = COLOR_GREEN,
-};
+bool watch_status_trouble(const struct watch_status *st)
+{
+	return kinds[st->is].trouble;
+}
 
 static const char *text_of(const struct watch_status *st, const char *name)
 {
@@ -149,15 +140,6 @@ static const char *text_of(const struct watch_status *st, const char *name)
 static bool is_true(const struct watch_status *st, const char *name)
 {
 	return json_is_true(json_object_get(st->led.info, name));
-}
-
-static void line(struct buf *out, const char *name, const struct buf *text)
-{
-	buf_add(out, "  ");
-	out_padded(out, name, 12);
-	buf_add(out, " ");
-	out_padded(out, buf_text(text), 0);
-	buf_add(out, "\n");
 }
 
 /* "12:05:00Z" of an ISO time: people know the day. */
@@ -361,7 +343,11 @@ static void override_lines(const struct watch_status *st, struct buf *out)
 		else if (text_eq(t->name, TOLD_OVERRIDE))
 			buf_add(&text, "the next scan ignores the guards, ");
 		override_text(t, &text);
-		line(out, raise ? "raised" : text_eq(t->name, "pause") ? "paused" : "override", &text);
+		out_line(out,
+		         raise                       ? "raised"
+		         : text_eq(t->name, "pause") ? "paused"
+		                                     : "override",
+		         12, buf_text(&text));
 		if (raise && strtod(t->value, NULL) > said)
 			said = strtod(t->value, NULL);
 	}
@@ -369,7 +355,7 @@ static void override_lines(const struct watch_status *st, struct buf *out)
 	buf_addf(&text, "thresholds multiplied by %g at the last scan, by the watch's own hours",
 	         factor);
 	if (factor > said && st->is != WATCH_STATUS_NO_LEADER)
-		line(out, "raised", &text);
+		out_line(out, "raised", 12, buf_text(&text));
 }
 
 void watch_status_text(const struct watch_status *st, bool color, struct buf *out)
@@ -385,16 +371,15 @@ void watch_status_text(const struct watch_status *st, bool color, struct buf *ou
 		{"so far", add_total},    {"mistakes", add_false},
 	};
 	AUTO_BUF text = BUF_INIT;
-	buf_addf(&text, "%s/%s", st->database, st->watch);
-	out_color(out, color, COLOR_BOLD, buf_text(&text));
+	out_title(out, color, st->database, st->watch);
 	buf_add(out, ": ");
-	out_color(out, color, colors[st->is], in_words[st->is]);
+	out_color(out, color, kinds[st->is].color, kinds[st->is].words);
 	buf_add(out, "\n");
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		buf_clear(&text);
 		lines[i].add(st, &text);
 		if (text.len)
-			line(out, lines[i].name, &text);
+			out_line(out, lines[i].name, 12, buf_text(&text));
 	}
 	override_lines(st, out);
 }

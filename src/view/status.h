@@ -14,20 +14,21 @@
 
 #include <jansson.h>
 
-/* The worst first. X(enum, name, is trouble, in words) */
+/* The worst first. X(enum, name, is trouble, color, in words) */
 #define WATCH_STATUS_LIST(X)                                                                       \
-	X(NO_LEADER, "no_leader", true, "no daemon leads this watch")                                  \
-	X(SILENT, "silent", true, "its leader has finished no scan for too long")                      \
-	X(FAILED, "failed", true, "the last scan failed")                                              \
-	X(HELD, "held", true, "a guard holds stuck jobs back")                                         \
-	X(ALERTING, "alerting", true, "alerts are firing")                                             \
-	X(STUCK, "stuck", true, "jobs are stuck and nothing recovers them")                            \
-	X(DOUBT, "doubt", false, "in doubt: the daemon was away, so silence proves nothing yet")       \
-	X(PAUSED, "paused", false, "paused; nothing is stuck")                                         \
-	X(WELL, "well", false, "well")
+	X(NO_LEADER, "no_leader", true, RED, "no daemon leads this watch")                             \
+	X(SILENT, "silent", true, RED, "its leader has finished no scan for too long")                 \
+	X(FAILED, "failed", true, RED, "the last scan failed")                                         \
+	X(HELD, "held", true, YELLOW, "a guard holds stuck jobs back")                                 \
+	X(ALERTING, "alerting", true, RED, "alerts are firing")                                        \
+	X(STUCK, "stuck", true, RED, "jobs are stuck and nothing recovers them")                       \
+	X(DOUBT, "doubt", false, YELLOW,                                                               \
+	  "in doubt: the daemon was away, so silence proves nothing yet")                              \
+	X(PAUSED, "paused", false, YELLOW, "paused; nothing is stuck")                                 \
+	X(WELL, "well", false, GREEN, "well")
 
 enum watch_state {
-#define X(id, name, trouble, words) WATCH_STATUS_##id,
+#define X(id, name, trouble, color, words) WATCH_STATUS_##id,
 	WATCH_STATUS_LIST(X)
 #undef X
 };

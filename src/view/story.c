@@ -35,10 +35,7 @@ static void add_row(const struct watch *w, const struct story *s, const struct s
 		buf_clear(&value);
 		if (s->values[i])
 			masked_text(w, secrets, s->names[i], s->values[i], &value);
-		if (s->values[i])
-			buf_add_json(out, buf_text(&value));
-		else
-			buf_add(out, "null");
+		json_value(out, s->values[i] ? buf_text(&value) : NULL);
 	}
 	buf_add(out, "}");
 }
@@ -162,7 +159,7 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 
 /* ---- the sentence */
 
-/* The row's own word on what went wrong: a column named error, or …_error. */
+/* The error in the row itself: a column named error, or …_error. */
 static const char *error_of(const struct story *s)
 {
 	for (int i = 0; i < s->ncolumns; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * viewer.h: what somebody who asks over HTTP may see of jobs.
+ * viewer.h: what a client of the HTTP API may see of jobs.
  *
  * A watch masks columns for everyone. A viewer sees less: owners, and what `http: {mask: …}`
- * names, wherever it stands, also inside JSON that a column holds. What he may not see
- * he may not search either: by many questions he would learn it letter by letter.
+ * names, wherever it stands, also inside JSON in a column. What a viewer cannot see it cannot
+ * search either: many searches would reveal it letter by letter.
  */
 #ifndef VIEW_VIEWER_H
 #define VIEW_VIEWER_H
@@ -15,9 +15,9 @@ enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
 extern const char *const role_names[]; /* "none", "viewer", "operator", "admin", NULL */
 
 /*
- * The watch as this role sees it, for those who render: itself, or a copy that masks more.
- * NULL stands for a watch that the configuration no longer has; somebody who sees all of
- * it gets NULL back. `mask` is that of `http:`.
+ * The watch as this role sees it, for rendering: itself, or a copy that masks more.
+ * NULL stands for a watch that the configuration no longer has; a role that sees everything
+ * gets NULL back. `mask` is that of `http:`.
  */
 const struct watch *viewer_watch(const struct watch *w, const struct text_list *mask,
                                  enum role role, struct arena *a);
