@@ -124,7 +124,7 @@ static void take_subjects(struct alert_loop *a)
 	a->nsubjects = a->nnow = kept;
 }
 
-/* Who lets jobs be silent for an hour cannot have them found after five minutes. */
+/* Where jobs may be silent for an hour, they cannot be found after five minutes. */
 static void fit_detection(const struct watch *w, struct alert_rule *r)
 {
 	double standard = alert_defaults[ALERT_DETECTION_SLOW].limit;
@@ -283,7 +283,7 @@ static void tell_failing(struct alert_loop *a, const struct failure *f)
 	a->failing = f != NULL;
 }
 
-/* Without one: only what can be said from memory. */
+/* Without one: only the alerts that need no database. */
 static int64_t turn_away(struct alert_loop *a)
 {
 	int64_t now = clock_boot_ms();

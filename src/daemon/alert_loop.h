@@ -69,7 +69,8 @@ void senders_free_result(struct senders *c, struct sender_result *r);
 /* Those on their way are called back. */
 void senders_recall(struct senders *c);
 
-/* What the database loop said of a watch since it was last asked; times by CLOCK_BOOTTIME. */
+/* What the database loop reported of a watch since the rules were last evaluated; times by
+ * CLOCK_BOOTTIME. */
 struct seen {
 	bool there, leads, scanned, braking;
 	int64_t passes, every_ms, led_ms, passed_ms;
@@ -129,7 +130,7 @@ struct alert_loop {
 	struct chance chance;
 };
 
-/* Copies what the database loop said into the facts of the rules, at that time. */
+/* Copies what the database loop reported into the facts of the rules, at that time. */
 void alert_loop_gather(struct alert_loop *a, int64_t now_us);
 /* A message for each sink of the rule; returns how many were added to `out`. */
 int alert_loop_messages(struct alert_loop *a, const struct subject *s, const struct alert_rule *r,

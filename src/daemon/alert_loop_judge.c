@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * alert_loop_judge.c: the rules are asked about every watch that this daemon leads, and
  * about the database where it leads the first of them; what changed is written with
- * its messages, in one transaction. The states are read each time: whoever led before
+ * its messages, in one transaction. The states are read each time: the leader before
  * may have changed them.
  *
  * While the database is away, it cannot say who leads, and nothing can be written: the alert
@@ -66,7 +66,7 @@ static defib_err count_ledger(struct alert_loop *a, struct failure *f)
 	return err;
 }
 
-/* What is firing but has been calm for a while is known to who saw it only. */
+/* Since when a firing alert has been calm is known only to the daemon that saw it. */
 static void take_rows(struct alert_loop *a, const struct alert_row *rows, int n)
 {
 	for (int i = 0; i < a->nnow; i++)

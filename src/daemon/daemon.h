@@ -25,9 +25,9 @@ struct events;
 struct daemon_options {
 	struct live_settings_box *setups; /* the configuration in force */
 	struct overview *overview;        /* where everything is shown */
-	struct heartbeats *beats;         /* NULL: nobody asks how workers beat */
-	struct metrics *metrics;          /* NULL: nobody counts */
-	struct events *events;            /* NULL: nobody listens */
+	struct heartbeats *beats;         /* NULL: heartbeats are not recorded */
+	struct metrics *metrics;          /* NULL: no metrics */
+	struct events *events;            /* NULL: no live events */
 	const char *name;                 /* of this daemon, unlike any other's */
 	const char *actor;                /* for the ledger */
 };
@@ -37,8 +37,8 @@ struct daemon;
 /* Starts a thread a database. Never fails for a database that is down: it is tried again. */
 struct daemon *daemon_start(const struct daemon_options *o);
 /*
- * Another configuration is in force. Stations take it between two rounds, so that no batch
- * meets two; those whose database is gone are asked to stop, those of new ones are started.
+ * Another configuration is in force. Database loops take it between two rounds, so that no
+ * batch meets two; those whose database is gone are asked to stop, those of new ones are started.
  */
 void daemon_reload(struct daemon *d);
 /* From time to time: database loops that have stopped since a reload are put away. */

@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define WORDS_MS 1000     /* between readings of what persons said, and of the ledger */
+#define OVERRIDES_MS 1000 /* between readings of overrides, and of the ledger */
 #define ATTEND_MS 1000    /* between looks at a watch that another leads, or its beat */
 #define GROUP_MS 1000     /* by which a watch of a group goes early, with its fellows */
 #define PROGRAMS_MS 1000  /* between looks for programs that ended with their watchers */
@@ -36,7 +36,7 @@ static struct store_options store_options(const struct database_loop *s)
 		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
 }
 
-/* Between the batches of a pass: are we still to go on with it? */
+/* Between the batches of a pass: whether it may go on. */
 static bool go_on(void *ctx)
 {
 	struct database_loop *s = ctx;
@@ -52,7 +52,7 @@ static bool go_on(void *ctx)
 
 /* ---- the round ---- */
 
-/* What became of a job of the pass that goes on. */
+/* What became of a job of the current pass. */
 static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	const struct database_loop *s = ctx;
@@ -62,7 +62,7 @@ static void note_job(void *ctx, const struct watch *w, const struct candidate *c
 	                  c->facts.now_us + clock_boot_us() - s->absence.clocks.own_us);
 }
 
-static struct watch_loop *prepare_post(struct database_loop *s, const struct watch *w)
+static struct watch_loop *new_loop(struct database_loop *s, const struct watch *w)
 {
 	struct watch_loop *p =
 		watch_loop_new(w, s->options->actor, s->setup->settings.ledger == LEDGER_OFF);
@@ -82,25 +82,25 @@ static defib_err look_for_queue(struct database_loop *s, struct failure *f)
 	defib_err err = schema_has(store, "job", &there, f);
 	if (err || !there)
 		return err;
-	s->loops[s->nloops++] = prepare_post(s, builtin_watch(store->engine, &s->keep));
+	s->loops[s->nloops++] = new_loop(s, builtin_watch(store->engine, &s->keep));
 	database_loop_show_watch(s, s->loops[s->nloops - 1]);
 	s->queue_ms = INT64_MAX;
 	return DEFIB_OK;
 }
 
-static defib_err hear(struct database_loop *s, struct failure *f)
+static defib_err read_overrides(struct database_loop *s, struct failure *f)
 {
-	struct override *words = NULL;
+	struct override *overrides = NULL;
 	int n = 0;
 	defib_err err =
-		s->tables ? override_read(s->session.store, &s->arena, &words, &n, f) : DEFIB_OK;
+		s->tables ? override_read(s->session.store, &s->arena, &overrides, &n, f) : DEFIB_OK;
 	for (int i = 0; !err && i < s->nloops; i++) {
 		bool paused = s->loops[i]->paused;
-		watch_loop_hear(s->loops[i], &s->session, words, n);
+		watch_loop_override(s->loops[i], &s->session, overrides, n);
 		if (paused != s->loops[i]->paused)
 			database_loop_show_watch(s, s->loops[i]);
 	}
-	s->words_ms = clock_boot_ms() + WORDS_MS;
+	s->overrides_ms = clock_boot_ms() + OVERRIDES_MS;
 	return err;
 }
 
@@ -123,7 +123,7 @@ static defib_err tell_status(struct database_loop *s, const struct watch_loop *p
 static defib_err count_ledger(struct database_loop *s, struct failure *f)
 {
 	struct failure why = {0};
-	s->count_ms = clock_boot_ms() + WORDS_MS;
+	s->count_ms = clock_boot_ms() + OVERRIDES_MS;
 	defib_err err = readings_ledger(s->session.store, s->started_ms, s->loops, s->nloops, &why);
 	if (err) {
 		log_event(LOG_DEBUG, "the ledger cannot be counted", LOG_STR("database", s->name),
@@ -154,8 +154,8 @@ static defib_err ask_server(struct database_loop *s, struct failure *f)
 	return err;
 }
 
-/* What must be known before any pass: who leads, and what persons have said. */
-static defib_err stand_ready(struct database_loop *s, struct failure *f)
+/* What must be known before any pass: who leads, and which overrides are in force. */
+static defib_err prepare_round(struct database_loop *s, struct failure *f)
 {
 	defib_err err = session_ready(&s->session, f);
 	if (!err && !s->server_asked)
@@ -166,8 +166,8 @@ static defib_err stand_ready(struct database_loop *s, struct failure *f)
 		err = look_for_queue(s, f);
 	if (!err && clock_boot_ms() >= s->renew_ms)
 		err = database_loop_ask_to_lead(s, f);
-	if (!err && clock_boot_ms() >= s->words_ms)
-		err = hear(s, f);
+	if (!err && clock_boot_ms() >= s->overrides_ms)
+		err = read_overrides(s, f);
 	return err;
 }
 
@@ -239,8 +239,8 @@ static defib_err do_passes(struct database_loop *s, struct failure *f)
 }
 
 /*
- * What others lead is attended to: who takes over must have seen the living alive, or his
- * brake would know nobody. A watch that cannot be read is its leader's to tell.
+ * Watches that others lead are observed too: a daemon that takes over must have seen which owners
+ * beat, or its brake would know none. Failures to read such a watch are logged by its leader.
  */
 static defib_err attend(struct database_loop *s, struct failure *f)
 {
@@ -257,15 +257,15 @@ static defib_err attend(struct database_loop *s, struct failure *f)
 	return err == DEFIB_CONNECTION ? err : DEFIB_OK;
 }
 
-/* Its failures are told there: they are none of the watches'. */
-static void drain_side(struct database_loop *s)
+/* Its failures are logged there: they do not concern the watches. */
+static void drain_spool(struct database_loop *s)
 {
-	s->side.queue = http_spool_queue(&s->setup->settings, s->database, &s->arena);
-	if (stored_jobs_due(&s->side))
-		(void)stored_jobs_tick(&s->side, &s->session);
+	s->spooled.queue = http_spool_queue(&s->setup->settings, s->database, &s->arena);
+	if (stored_jobs_due(&s->spooled))
+		(void)stored_jobs_tick(&s->spooled, &s->session);
 }
 
-/* Whoever leads here keeps defib's own tables small. */
+/* A daemon that leads here removes old rows from defib's own tables. */
 static void retain(struct database_loop *s)
 {
 	bool leads = false;
@@ -342,7 +342,7 @@ static int64_t go_round(struct database_loop *s)
 	int64_t now = clock_boot_ms();
 	atomic_store(&s->round_ms, now);
 	absence_tick(&s->absence, clock_boot_us());
-	defib_err err = stand_ready(s, &f);
+	defib_err err = prepare_round(s, &f);
 	if (!err)
 		readings_begin(&s->readings, s->loops, s->nloops);
 	if (!err && now >= s->count_ms)
@@ -358,7 +358,7 @@ static int64_t go_round(struct database_loop *s)
 	if (!err)
 		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->loops, s->nloops);
 	if (!err)
-		drain_side(s);
+		drain_spool(s);
 	if (!err)
 		retain(s);
 	watch_metrics_round(s->options->metrics, s->name, !err);
@@ -380,7 +380,7 @@ static int64_t go_round(struct database_loop *s)
 		log_event(LOG_INFO, "the database is back", LOG_STR("database", s->database->name),
 		          LOG_INT("tries", s->failures));
 	s->failures = 0;
-	int64_t wait = s->renew_ms < s->words_ms ? s->renew_ms : s->words_ms;
+	int64_t wait = s->renew_ms < s->overrides_ms ? s->renew_ms : s->overrides_ms;
 	for (int i = 0; i < s->nloops; i++)
 		if (s->loops[i]->leads && s->loops[i]->due_ms < wait)
 			wait = s->loops[i]->due_ms;
@@ -398,7 +398,7 @@ static const struct database *database_of(const struct database_loop *s, const s
 	return NULL;
 }
 
-static void drop_post(struct database_loop *s, struct watch_loop *p)
+static void drop_loop(struct database_loop *s, struct watch_loop *p)
 {
 	struct failure f = {0};
 	log_event(LOG_INFO, "a watch is no longer looked after", LOG_STR("watch", p->watch->name),
@@ -411,8 +411,8 @@ static void drop_post(struct database_loop *s, struct watch_loop *p)
 	watch_loop_free(p);
 }
 
-/* The post of a watch among those there were, taken out of them. */
-static struct watch_loop *take_post(struct watch_loop **had, int n, const char *name)
+/* The loop of a watch, taken out of the list of those there were. */
+static struct watch_loop *take_loop(struct watch_loop **had, int n, const char *name)
 {
 	for (int i = 0; i < n; i++) {
 		struct watch_loop *p = had[i];
@@ -424,8 +424,8 @@ static struct watch_loop *take_post(struct watch_loop **had, int n, const char *
 	return NULL;
 }
 
-/* Posts for the watches of s->setup; of those there were, the ones that stay keep their memory. */
-static void man_posts(struct database_loop *s)
+/* Loops for the watches of s->setup; those that stay keep their memory. */
+static void set_loops(struct database_loop *s)
 {
 	const struct settings *all = &s->setup->settings;
 	struct watch_loop **had = s->loops;
@@ -436,20 +436,20 @@ static void man_posts(struct database_loop *s)
 		const struct watch *w = &all->watches[i];
 		if (!s->setup->chosen[i] || settings_database(all, w) != s->database)
 			continue;
-		struct watch_loop *p = take_post(had, nhad, w->name);
+		struct watch_loop *p = take_loop(had, nhad, w->name);
 		if (p)
 			watch_loop_renew(p, w, all->ledger == LEDGER_OFF);
-		s->loops[s->nloops++] = p ? p : prepare_post(s, w);
+		s->loops[s->nloops++] = p ? p : new_loop(s, w);
 		database_loop_show_watch(s, s->loops[s->nloops - 1]);
 	}
 	/* The built-in queue is no watch of the configuration; it was found. */
-	struct watch_loop *queue = s->setup->queue ? take_post(had, nhad, BUILTIN_NAME) : NULL;
+	struct watch_loop *queue = s->setup->queue ? take_loop(had, nhad, BUILTIN_NAME) : NULL;
 	if (queue)
 		s->loops[s->nloops++] = queue;
 	s->queue_ms = queue ? INT64_MAX : 0;
 	for (int i = 0; i < nhad; i++)
 		if (had[i])
-			drop_post(s, had[i]);
+			drop_loop(s, had[i]);
 	free(had);
 }
 
@@ -465,13 +465,13 @@ static void take_setup(struct database_loop *s)
 	int64_t statement_ms = s->session.options.statement_ms;
 	s->setup = next;
 	s->database = d;
-	man_posts(s);
+	set_loops(s);
 	s->session.options = store_options(s);
 	if (statement_ms != s->session.options.statement_ms)
 		session_close(&s->session);
 	readings_renew(&s->readings, s->loops, s->nloops);
-	/* At once: who leads what is new, and what was said of it. */
-	s->renew_ms = s->words_ms = 0;
+	/* At once: who leads what is new, and its overrides. */
+	s->renew_ms = s->overrides_ms = 0;
 	live_settings_drop(s->options->setups, old);
 }
 
@@ -512,7 +512,7 @@ struct database_loop *database_loop_start(const struct daemon_options *o,
 	s->database = d;
 	chance_seed(&s->chance);
 	s->started_ms = clock_boot_ms();
-	man_posts(s);
+	set_loops(s);
 	s->session = (struct session){.options = store_options(s), .open = store_open};
 	s->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	atomic_store(&s->round_ms, clock_boot_ms());

@@ -32,12 +32,12 @@ struct database_loop {
 	struct arena keep;  /* the built-in watch */
 	struct watch_loop **loops;
 	int nloops;
-	struct watch_loop *at; /* whose pass goes on */
-	bool tables;           /* leadership and words can be had */
-	bool closed;           /* … and this role may not have them */
+	struct watch_loop *at; /* whose pass is under way */
+	bool tables;           /* defib's own tables can be used */
+	bool closed;           /* … and this role has no rights on them */
 	bool server_asked;     /* when it was started */
 	int64_t tables_ms;     /* when to look for them again */
-	int64_t renew_ms, led_until_ms, words_ms, count_ms,
+	int64_t renew_ms, led_until_ms, overrides_ms, count_ms,
 		queue_ms;       /* when to ask; till when we lead */
 	int64_t ask_all_ms; /* when to ask for all watches again, also those that we lead */
 	int64_t started_ms; /* when this daemon came to this database */
@@ -49,7 +49,7 @@ struct database_loop {
 	int64_t since_us; /* … and since when it is so */
 	struct scheduled_reports *scheduled_reports; /* reports that are due */
 	struct retention_tick retention;
-	struct stored_jobs_timer side; /* new work that came while the database was away */
+	struct stored_jobs_timer spooled; /* new work that came while the database was away */
 	struct chance chance;
 };
 
@@ -64,8 +64,7 @@ void database_loop_poke(struct database_loop *s);
 void database_loop_ask_stop(struct database_loop *s);
 void database_loop_end(struct database_loop *s);
 
-/* How a watch is, and whether the database answered (`f` NULL: it did).
- */
+/* The state of a watch, and whether the database answered (`f` NULL: it did). */
 struct watch_loop;
 void database_loop_show_watch(struct database_loop *s, const struct watch_loop *p);
 void database_loop_show_database(struct database_loop *s, const struct failure *f);
@@ -79,7 +78,7 @@ void database_loop_step_down(struct database_loop *s);
 
 /*
  * Find or make them, and set s->tables. A role that may neither make nor use them has them made
- * by a DBA: until then the watches are looked after without, and what is off is said once.
+ * by a DBA: until then the watches are scanned without them, and what is off is logged once.
  */
 MUST_CHECK defib_err database_loop_tables(struct database_loop *s, struct failure *f);
 

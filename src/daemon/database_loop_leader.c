@@ -47,8 +47,8 @@ static bool waits_to_start(const struct database_loop *s)
 }
 
 /*
- * Another that renews is at it: this is no start, and what is silent may be held by his brake.
- * One that does not is whoever was killed a moment ago: then we start, when his lease is over.
+ * If another daemon renews, this is no start: what is silent may be held by its brake. If it does
+ * not renew, it was killed a moment ago: then this daemon starts when that lease ends.
  */
 static defib_err look_at_leaders(struct database_loop *s, struct failure *f)
 {
@@ -121,7 +121,7 @@ defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
 		return err;
 	if (!kept)
 		s->ask_all_ms = before + ASK_ALL_MS;
-	/* Where nobody can say who leads, each daemon does what it is told to. */
+	/* Without the tables no leader can be elected: each daemon scans what it is configured for. */
 	for (int i = 0; i < s->nloops && !s->tables; i++)
 		leads[i] = true;
 	s->renew_ms = before + LEADER_RENEW_MS;
@@ -141,7 +141,7 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 	if (!err && s->closed) {
 		log_event(LOG_INFO, "defib's own tables can be used now",
 		          LOG_STR("database", s->database->name));
-		s->renew_ms = s->words_ms = 0; /* who leads, and what persons said, at once */
+		s->renew_ms = s->overrides_ms = 0; /* leadership and overrides, at once */
 		s->closed = false;
 	}
 	if (err != DEFIB_PERMISSION)

@@ -12,24 +12,24 @@
 #define UNSEEN 0      /* in the place of a beat */
 
 /* A ring of moments, by the database's clock in microseconds. */
-struct pulse {
+struct worker_beats {
 	int64_t worker;
 	int64_t seen_ms; /* at which look it was last there */
 	int64_t at[BEATS_KEPT];
 	int next, n;
 };
 
-struct ward {
+struct database_beats {
 	char *database;
 	int64_t looked_ms; /* the last look; 0: none */
 	int64_t clock_us;  /* the database's clock is ours (CLOCK_BOOTTIME) and this */
-	struct pulse **pulses;
+	struct worker_beats **workers;
 	int n;
 };
 
 struct heartbeats {
 	pthread_mutex_t lock;
-	struct ward *wards;
+	struct database_beats *databases;
 	int n;
 };
 
@@ -40,89 +40,89 @@ struct heartbeats *heartbeats_new(void)
 	return b;
 }
 
-static void ward_release(struct ward *w)
+static void database_release(struct database_beats *w)
 {
 	for (int i = 0; i < w->n; i++)
-		free(w->pulses[i]);
-	free(w->pulses);
+		free(w->workers[i]);
+	free(w->workers);
 	free(w->database);
 }
 
 void heartbeats_free(struct heartbeats *b)
 {
 	for (int i = 0; i < b->n; i++)
-		ward_release(&b->wards[i]);
-	free(b->wards);
+		database_release(&b->databases[i]);
+	free(b->databases);
 	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
 
-static struct ward *ward_named(struct heartbeats *b, const char *database)
+static struct database_beats *database_named(struct heartbeats *b, const char *database)
 {
 	for (int i = 0; i < b->n; i++)
-		if (text_eq(b->wards[i].database, database))
-			return &b->wards[i];
+		if (text_eq(b->databases[i].database, database))
+			return &b->databases[i];
 	return NULL;
 }
 
-static struct ward *ward_of(struct heartbeats *b, const char *database)
+static struct database_beats *database_of(struct heartbeats *b, const char *database)
 {
-	struct ward *w = ward_named(b, database);
+	struct database_beats *w = database_named(b, database);
 	if (w)
 		return w;
-	b->wards = mem_grow(b->wards, sizeof *b->wards * (size_t)(b->n + 1));
-	b->wards[b->n] = (struct ward){.database = mem_strdup(database)};
-	return &b->wards[b->n++];
+	b->databases = mem_grow(b->databases, sizeof *b->databases * (size_t)(b->n + 1));
+	b->databases[b->n] = (struct database_beats){.database = mem_strdup(database)};
+	return &b->databases[b->n++];
 }
 
 void heartbeats_forget(struct heartbeats *b, const char *database)
 {
 	pthread_mutex_lock(&b->lock);
-	struct ward *w = ward_named(b, database);
+	struct database_beats *w = database_named(b, database);
 	if (w) {
-		ward_release(w);
-		*w = b->wards[--b->n];
+		database_release(w);
+		*w = b->databases[--b->n];
 	}
 	pthread_mutex_unlock(&b->lock);
 }
 
 /* ---- what was seen ---- */
 
-static struct pulse *pulse_named(const struct ward *w, int64_t worker)
+static struct worker_beats *worker_named(const struct database_beats *w, int64_t worker)
 {
 	for (int i = 0; i < w->n; i++)
-		if (w->pulses[i]->worker == worker)
-			return w->pulses[i];
+		if (w->workers[i]->worker == worker)
+			return w->workers[i];
 	return NULL;
 }
 
-static struct pulse *pulse_of(struct ward *w, int64_t worker)
+static struct worker_beats *worker_of(struct database_beats *w, int64_t worker)
 {
-	struct pulse *p = pulse_named(w, worker);
+	struct worker_beats *p = worker_named(w, worker);
 	if (p || w->n == BEATS_WORKERS_MAX)
 		return p;
-	w->pulses = mem_grow(w->pulses, sizeof(struct pulse *) * (size_t)(w->n + 1));
-	p = w->pulses[w->n++] = mem_alloc(sizeof *p);
+	w->workers = mem_grow(w->workers, sizeof(struct worker_beats *) * (size_t)(w->n + 1));
+	p = w->workers[w->n++] = mem_alloc(sizeof *p);
 	p->worker = worker;
 	return p;
 }
 
-static void forget_old(struct ward *w, int64_t now_ms)
+static void forget_old(struct database_beats *w, int64_t now_ms)
 {
 	for (int i = 0; i < w->n; i++) {
-		if (now_ms - w->pulses[i]->seen_ms <= BEATS_MEMORY_MS)
+		if (now_ms - w->workers[i]->seen_ms <= BEATS_MEMORY_MS)
 			continue;
-		free(w->pulses[i]);
-		w->pulses[i--] = w->pulses[--w->n];
+		free(w->workers[i]);
+		w->workers[i--] = w->workers[--w->n];
 	}
 }
 
-static int64_t newest(const struct pulse *p)
+static int64_t newest(const struct worker_beats *p)
 {
 	return p->n ? p->at[(p->next + BEATS_KEPT - 1) % BEATS_KEPT] : UNSEEN;
 }
 
-static void push(struct pulse *p, int64_t at_us)
+static void push(struct worker_beats *p, int64_t at_us)
 {
 	p->at[p->next] = at_us;
 	p->next = (p->next + 1) % BEATS_KEPT;
@@ -133,13 +133,13 @@ void heartbeats_note(struct heartbeats *b, const char *database, const struct ro
                      int n, int64_t now_ms, int64_t now_us)
 {
 	pthread_mutex_lock(&b->lock);
-	struct ward *w = ward_of(b, database);
+	struct database_beats *w = database_of(b, database);
 	bool blind = now_ms - w->looked_ms > BEATS_BLIND_MS;
 	w->looked_ms = now_ms;
 	w->clock_us = now_us - now_ms * 1000;
 	forget_old(w, now_ms);
 	for (int i = 0; i < n; i++) {
-		struct pulse *p = pulse_of(w, rows[i].worker);
+		struct worker_beats *p = worker_of(w, rows[i].worker);
 		if (!p)
 			continue;
 		p->seen_ms = now_ms;
@@ -175,9 +175,9 @@ defib_err heartbeats_look(struct heartbeats *b, struct store *s, const char *dat
 	return DEFIB_OK;
 }
 
-/* ---- what is said of it ---- */
+/* ---- as JSON ---- */
 
-static void pulse_json(const struct pulse *p, int64_t now_us, struct buf *out)
+static void beats_json(const struct worker_beats *p, int64_t now_us, struct buf *out)
 {
 	for (int i = 0; i < p->n; i++) {
 		int64_t at = p->at[(p->next + BEATS_KEPT - p->n + i) % BEATS_KEPT];
@@ -194,10 +194,10 @@ void heartbeats_json(struct heartbeats *b, const char *database, int64_t worker,
 {
 	buf_add(out, ",\"beats\":[");
 	pthread_mutex_lock(&b->lock);
-	const struct ward *w = ward_named(b, database);
-	const struct pulse *p = w ? pulse_named(w, worker) : NULL;
+	const struct database_beats *w = database_named(b, database);
+	const struct worker_beats *p = w ? worker_named(w, worker) : NULL;
 	if (p)
-		pulse_json(p, now_ms * 1000 + w->clock_us, out);
+		beats_json(p, now_ms * 1000 + w->clock_us, out);
 	pthread_mutex_unlock(&b->lock);
 	buf_add(out, "]");
 }

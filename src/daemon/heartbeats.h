@@ -2,9 +2,9 @@
  * heartbeats.h: the last renewals of each worker, as this daemon saw them: what the page draws
  * a worker's pulse from. The registry itself only has the newest.
  *
- * A database loop looks every BEATS_MS who lives and when each last renewed its lease. What
- * came while nobody looked (a long pass, a database that was away) is not known: such a
- * place is marked, or it would be taken for silence. Everything is bounded, and nothing
+ * A database loop reads every BEATS_MS which workers live and when each last renewed its lease.
+ * Renewals during a long pass or an outage of the database are not seen: such a gap is marked, or
+ * it would be taken for silence. Everything is bounded, and nothing
  * but the page depends on it.
  */
 #ifndef DAEMON_HEARTBEATS_H
@@ -31,7 +31,7 @@ void heartbeats_note(struct heartbeats *b, const char *database, const struct ro
                      int n, int64_t now_ms, int64_t now_us);
 void heartbeats_forget(struct heartbeats *b, const char *database);
 
-/* ,"beats":[12.5,null,2.5]: seconds since each, the oldest first; null: nobody looked there. */
+/* ,"beats":[12.5,null,2.5]: seconds since each, the oldest first; null: a gap. */
 void heartbeats_json(struct heartbeats *b, const char *database, int64_t worker, int64_t now_ms,
                      struct buf *out);
 

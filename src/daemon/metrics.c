@@ -46,48 +46,21 @@ struct metrics {
 METRIC_BUCKETS_LIST(X)
 #undef X
 
-static const struct {
-	const char *name, *labels, *help;
-	enum metric_kind kind;
-	const double *bounds;
-	int nbounds;
-} rows[METRIC_COUNT] = {
-#define X(id, kind, name, labels, buckets, help)                                                   \
-	[METRIC_##id] = {                                                                              \
-		name,          labels,           help,                                                     \
-		METRIC_##kind, bounds_##buckets, sizeof bounds_##buckets / sizeof *bounds_##buckets},
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+/* clang-format off */
+#define LABELS_OF(...) {__VA_ARGS__}
+static const struct metric_about abouts[METRIC_COUNT] = {
+#define X(id, kind, name, labels, buckets, help) \
+	[METRIC_##id] = {name, help, METRIC_##kind, LABELS_OF labels, bounds_##buckets, \
+	                 METRIC_##kind == METRIC_HISTOGRAM ? COUNT_OF(bounds_##buckets) : 0},
 	METRIC_LIST(X)
 #undef X
 };
-
-static struct metric_about abouts[METRIC_COUNT];
-static char names[METRIC_COUNT][64]; /* of labels, cut at the commas */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void read_rows(void)
-{
-	for (int i = 0; i < METRIC_COUNT; i++) {
-		struct metric_about *m = &abouts[i];
-		*m =
-			(struct metric_about){.name = rows[i].name, .help = rows[i].help, .kind = rows[i].kind};
-		if (m->kind == METRIC_HISTOGRAM) {
-			m->bounds = rows[i].bounds;
-			m->nbounds = rows[i].nbounds;
-		}
-		assert(strlen(rows[i].labels) < sizeof names[i]);
-		snprintf(names[i], sizeof names[i], "%s", rows[i].labels);
-		char *rest = NULL;
-		for (char *l = strtok_r(names[i], ",", &rest); l; l = strtok_r(NULL, ",", &rest)) {
-			assert(m->nlabels < METRIC_LABELS_MAX);
-			m->labels[m->nlabels++] = l;
-		}
-	}
-}
+/* clang-format on */
 
 const struct metric_about *metric_about(enum metric id)
 {
 	assert(id >= 0 && id < METRIC_COUNT);
-	pthread_once(&once, read_rows);
 	return &abouts[id];
 }
 
@@ -148,7 +121,7 @@ struct key {
 static void make_key(enum metric id, const char *const *labels, struct key *k)
 {
 	uint32_t h = 2166136261u ^ (uint32_t)id;
-	for (int i = 0; i < metric_about(id)->nlabels; i++) {
+	for (int i = 0; metric_about(id)->labels[i]; i++) {
 		utf8_copy(k->values[i], sizeof k->values[i], labels[i] ? labels[i] : "");
 		for (const char *c = k->values[i]; *c; c++)
 			h = (h ^ (unsigned char)*c) * 16777619u;
@@ -159,10 +132,10 @@ static void make_key(enum metric id, const char *const *labels, struct key *k)
 
 static struct series *find(const struct metrics *m, enum metric id, const struct key *k)
 {
-	int nlabels = metric_about(id)->nlabels;
+	const struct metric_about *about = metric_about(id);
 	for (struct series *s = m->chains[k->hash % METRICS_CHAINS]; s; s = s->next) {
 		bool same = s->hash == k->hash && s->id == id;
-		for (int i = 0; i < nlabels && same; i++)
+		for (int i = 0; about->labels[i] && same; i++)
 			same = text_eq(s->labels[i], k->values[i]);
 		if (same)
 			return s;
@@ -172,12 +145,12 @@ static struct series *find(const struct metrics *m, enum metric id, const struct
 
 static struct series *make(struct metrics *m, enum metric id, const struct key *k)
 {
-	const struct metric_about *about = metric_about(id);
+	const struct metric_about *about = metric_about((enum metric)id);
 	struct family *f = &m->families[id];
 	struct series *s = mem_alloc(sizeof *s);
 	s->id = id;
 	s->hash = k->hash;
-	for (int i = 0; i < about->nlabels; i++)
+	for (int i = 0; about->labels[i]; i++)
 		s->labels[i] = mem_strdup(k->values[i]);
 	if (about->nbounds)
 		s->counts = mem_alloc(sizeof *s->counts * (size_t)about->nbounds);
@@ -305,9 +278,9 @@ bool metrics_value(struct metrics *m, enum metric id, const char *const *labels,
 	return s != NULL;
 }
 
-static bool matches(const struct series *s, int nlabels, const char *const *labels)
+static bool matches(const struct series *s, const char *const *labels)
 {
-	for (int i = 0; i < nlabels; i++)
+	for (int i = 0; metric_about(s->id)->labels[i]; i++)
 		if (labels[i] && !text_eq(labels[i], s->labels[i]))
 			return false;
 	return true;
@@ -321,7 +294,7 @@ double metrics_total(struct metrics *m, enum metric id, const char *const *label
 	metrics_hold(m);
 	const struct family *f = &m->families[id];
 	for (int i = 0; i < f->n; i++)
-		total += matches(f->all[i], metric_about(id)->nlabels, labels) ? f->all[i]->value : 0;
+		total += matches(f->all[i], labels) ? f->all[i]->value : 0;
 	metrics_let(m);
 	return total;
 }
@@ -346,7 +319,7 @@ void metrics_drop(struct metrics *m, enum metric id, const char *const *labels)
 	struct family *f = &m->families[id];
 	for (int i = 0; i < f->n; i++) {
 		struct series *s = f->all[i];
-		if (!matches(s, metric_about(id)->nlabels, labels)) {
+		if (!matches(s, labels)) {
 			f->all[kept++] = s;
 			continue;
 		}
@@ -360,9 +333,9 @@ void metrics_drop(struct metrics *m, enum metric id, const char *const *labels)
 static void put_label(enum metric id, const char *name, const char *value, const char **labels,
                       bool *has)
 {
-	const struct metric_about *about = metric_about(id);
+	const struct metric_about *about = metric_about((enum metric)id);
 	*has = false;
-	for (int i = 0; i < about->nlabels; i++)
+	for (int i = 0; about->labels[i]; i++)
 		if (text_eq(about->labels[i], name)) {
 			labels[i] = value;
 			*has = true;
@@ -427,13 +400,13 @@ static void add_label(struct buf *out, bool first, const char *name, const char 
 static void add_labels(struct buf *out, const struct metric_about *about, const struct series *s,
                        const char *bound)
 {
-	if (!about->nlabels && !bound)
+	if (!about->labels[0] && !bound)
 		return;
 	buf_addch(out, '{');
-	for (int i = 0; i < about->nlabels; i++)
+	for (int i = 0; about->labels[i]; i++)
 		add_label(out, i == 0, about->labels[i], s->labels[i]);
 	if (bound)
-		add_label(out, about->nlabels == 0, "le", bound);
+		add_label(out, !about->labels[0], "le", bound);
 	buf_addch(out, '}');
 }
 
@@ -502,12 +475,12 @@ void metrics_write(struct metrics *m, bool openmetrics, struct buf *out)
 		buf_add(out, "# EOF\n");
 }
 
-/* ---- for a person */
+/* ---- documentation */
 
 static void add_docs_row(struct buf *out, const struct metric_about *about)
 {
 	buf_addf(out, "| `%s` | %s | ", about->name, kind_names[about->kind]);
-	for (int i = 0; i < about->nlabels; i++)
+	for (int i = 0; about->labels[i]; i++)
 		buf_addf(out, "%s`%s`", i ? ", " : "", about->labels[i]);
 	buf_addf(out, " | %s |\n", about->help);
 }

@@ -6,7 +6,7 @@
  *
  * Label values stand in the order of the metric's row in METRIC_LIST. A series is
  * made when it is first written; there are METRICS_SERIES_MAX at most, of which one
- * metric may have METRICS_FAMILY_MAX. `m` may be NULL everywhere: nobody counts.
+ * metric may have METRICS_FAMILY_MAX. `m` may be NULL everywhere: nothing is counted.
  */
 #ifndef DAEMON_METRICS_H
 #define DAEMON_METRICS_H
@@ -22,7 +22,7 @@
 
 /*
  * Every metric there is: one row makes the enum, the exposition and docs/metrics.md.
- * X(id, kind, name, labels, buckets, help)
+ * X(id, kind, name, (labels), buckets, help)
  *
  * Names follow Prometheus: seconds and bytes as units, counters end in _total. Labels are few and
  * bounded: what grows with the number of jobs is never a label. A counter of the daemon starts at
@@ -41,170 +41,171 @@
 /* clang-format off */
 #define METRIC_LIST(X) \
 	/* ---- what is stuck, and what became of it: by watch */ \
-	X(RUNNING, GAUGE, "defib_jobs_running", "watch,database", NONE, \
+	X(RUNNING, GAUGE, "defib_jobs_running", ("watch", "database"), NONE, \
 	  "Jobs that were running at the last pass; of very many only the first 100,000 are " \
 	  "counted.") \
-	X(STUCK, GAUGE, "defib_jobs_stuck", "watch,database", NONE, \
+	X(STUCK, GAUGE, "defib_jobs_stuck", ("watch", "database"), NONE, \
 	  "Jobs that the last pass found stuck, before anything was done about them.") \
-	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", "watch,database", NONE, \
+	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", ("watch", "database"), NONE, \
 	  "Age of the oldest sign of life of a job that the last pass found stuck: its age, not " \
 	  "its age beyond the threshold. Jobs on hold are not counted.") \
-	X(FOUND, COUNTER, "defib_stuck_found_total", "watch,database", NONE, \
+	X(FOUND, COUNTER, "defib_stuck_found_total", ("watch", "database"), NONE, \
 	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
-	X(DETECTED, COUNTER, "defib_stuck_detected_total", "watch,database,verdict", NONE, \
+	X(DETECTED, COUNTER, "defib_stuck_detected_total", ("watch", "database", "verdict"), NONE, \
 	  "Jobs that automation found stuck and decided upon, each once: recovered, put on hold or " \
 	  "reported. Whoever did it: daemon, worker, command, database function.") \
-	X(RECOVERED, COUNTER, "defib_recovered_total", "watch,database,remedy,by", NONE, \
+	X(RECOVERED, COUNTER, "defib_recovered_total", ("watch", "database", "remedy", "by"), NONE, \
 	  "Stuck jobs that were requeued, retried, failed or began to be rolled back, by " \
 	  "`automation` (whichever part of it) or by a `person`.") \
-	X(HELD, COUNTER, "defib_held_total", "watch,database,by", NONE, \
+	X(HELD, COUNTER, "defib_held_total", ("watch", "database", "by"), NONE, \
 	  "Stuck jobs that were put on hold, by `automation` or by a `person`.") \
-	X(ROLLED_BACK, COUNTER, "defib_rolled_back_total", "watch,database", NONE, \
+	X(ROLLED_BACK, COUNTER, "defib_rolled_back_total", ("watch", "database"), NONE, \
 	  "Rollbacks that were carried through, of stuck jobs and of those whose step failed.") \
-	X(SPARED, COUNTER, "defib_not_written_total", "watch,database,why", NONE, \
+	X(SPARED, COUNTER, "defib_not_written_total", ("watch", "database", "why"), NONE, \
 	  "Stuck jobs that were left as they are: changed meanwhile, locked by another " \
 	  "transaction, or refused by the database.") \
-	X(NEAR_MISSES, COUNTER, "defib_near_misses_total", "watch,database", NONE, \
+	X(NEAR_MISSES, COUNTER, "defib_near_misses_total", ("watch", "database"), NONE, \
 	  "Jobs that were silent at one look and heard again before the second.") \
-	X(EVENTS, COUNTER, "defib_ledger_events_total", "watch,database,event", NONE, \
+	X(EVENTS, COUNTER, "defib_ledger_events_total", ("watch", "database", "event"), NONE, \
 	  "Entries of the ledger, whoever wrote them: daemons, workers, commands, persons.") \
-	X(RECENT_RECOVERIES, GAUGE, "defib_recoveries_recent", "watch,database,window", NONE, \
+	X(RECENT_RECOVERIES, GAUGE, "defib_recoveries_recent", ("watch", "database", "window"), NONE, \
 	  "Recoveries that the ledger has of the last day or week, without those made by hand.") \
-	X(RECENT_MISTAKES, GAUGE, "defib_mistakes_recent", "watch,database,window", NONE, \
+	X(RECENT_MISTAKES, GAUGE, "defib_mistakes_recent", ("watch", "database", "window"), NONE, \
 	  "Of these, mistakes: the worker was alive and finished the job after all.") \
-	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", "watch,database", NONE, \
+	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", ("watch", "database"), NONE, \
 	  "Jobs on hold, waiting for an operator.") \
-	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", "watch,database", NONE, \
+	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", ("watch", "database"), NONE, \
 	  "Retries whose wait was over and that were set to run again.") \
-	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", "watch,database", NONE, \
+	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", ("watch", "database"), NONE, \
 	  "Retries that wait for their time.") \
-	X(DETECTION, HISTOGRAM, "defib_detection_seconds", "watch,database", DETECT, \
+	X(DETECTION, HISTOGRAM, "defib_detection_seconds", ("watch", "database"), DETECT, \
 	  "From the end of a job's worker, where that was seen, else from its last sign of life, to " \
 	  "the reading that found it stuck.") \
-	X(RECOVERY, HISTOGRAM, "defib_recovery_seconds", "watch,database", RECOVER, \
+	X(RECOVERY, HISTOGRAM, "defib_recovery_seconds", ("watch", "database"), RECOVER, \
 	  "From the same moment to the commit that recovered it.") \
 	/* ---- passes */ \
-	X(PASSES, COUNTER, "defib_passes_total", "watch,database,result", NONE, \
+	X(PASSES, COUNTER, "defib_passes_total", ("watch", "database", "result"), NONE, \
 	  "Passes over the watch, by result: ok or failed.") \
-	X(LAST_PASS, GAUGE, "defib_last_pass_time_seconds", "watch,database", NONE, \
+	X(LAST_PASS, GAUGE, "defib_last_pass_time_seconds", ("watch", "database"), NONE, \
 	  "Unix time of the last finished pass: alert when it stands still (dead-man).") \
-	X(PASS_JOBS, GAUGE, "defib_last_pass_jobs", "watch,database,outcome", NONE, \
+	X(PASS_JOBS, GAUGE, "defib_last_pass_jobs", ("watch", "database", "outcome"), NONE, \
 	  "Stuck jobs of the last pass, by what became of them.") \
-	X(EVERY, GAUGE, "defib_pass_every_seconds", "watch,database", NONE, \
+	X(EVERY, GAUGE, "defib_pass_every_seconds", ("watch", "database"), NONE, \
 	  "How often a pass is due, as configured.") \
-	X(INTERVAL, GAUGE, "defib_pass_interval_seconds", "watch,database", NONE, \
+	X(INTERVAL, GAUGE, "defib_pass_interval_seconds", ("watch", "database"), NONE, \
 	  "Time between the starts of the last two passes.") \
-	X(SCAN, HISTOGRAM, "defib_scan_seconds", "watch,database", BRIEF, \
+	X(SCAN, HISTOGRAM, "defib_scan_seconds", ("watch", "database"), BRIEF, \
 	  "How long a pass took.") \
-	X(LAG, HISTOGRAM, "defib_pass_lag_seconds", "watch,database", BRIEF, \
+	X(LAG, HISTOGRAM, "defib_pass_lag_seconds", ("watch", "database"), BRIEF, \
 	  "How late a pass began.") \
 	/* ---- guards */ \
-	X(LEADER, GAUGE, "defib_leader", "watch,database", NONE, \
+	X(LEADER, GAUGE, "defib_leader", ("watch", "database"), NONE, \
 	  "1 where this daemon leads the watch, else 0.") \
-	X(GUARDED, GAUGE, "defib_jobs_guarded", "watch,database,guard", NONE, \
+	X(GUARDED, GAUGE, "defib_jobs_guarded", ("watch", "database", "guard"), NONE, \
 	  "Stuck jobs that a guard held back in the last pass.") \
-	X(BRAKE, GAUGE, "defib_brake_engaged", "watch,database", NONE, \
+	X(BRAKE, GAUGE, "defib_brake_engaged", ("watch", "database"), NONE, \
 	  "1 while the brake against mass death holds.") \
-	X(BRAKES, COUNTER, "defib_brakes_total", "watch,database", NONE, \
+	X(BRAKES, COUNTER, "defib_brakes_total", ("watch", "database"), NONE, \
 	  "How often the brake came to hold.") \
-	X(DOUBT, GAUGE, "defib_doubt", "watch,database", NONE, \
+	X(DOUBT, GAUGE, "defib_doubt", ("watch", "database"), NONE, \
 	  "1 while silence is excused because the daemon itself was away.") \
-	X(PAUSED, GAUGE, "defib_paused", "watch,database", NONE, \
+	X(PAUSED, GAUGE, "defib_paused", ("watch", "database"), NONE, \
 	  "1 while a person has paused recovery.") \
-	X(FACTOR, GAUGE, "defib_threshold_factor", "watch,database", NONE, \
+	X(FACTOR, GAUGE, "defib_threshold_factor", ("watch", "database"), NONE, \
 	  "By how much thresholds are raised at the moment; 1: as configured.") \
-	X(PACE_RATE, GAUGE, "defib_pace_jobs_per_second", "watch,database", NONE, \
+	X(PACE_RATE, GAUGE, "defib_pace_jobs_per_second", ("watch", "database"), NONE, \
 	  "How fast recovered work may return at the moment; 0: no limit.") \
-	X(PACE_WAITING, GAUGE, "defib_pace_waiting_jobs", "watch,database", NONE, \
+	X(PACE_WAITING, GAUGE, "defib_pace_waiting_jobs", ("watch", "database"), NONE, \
 	  "Stuck jobs that wait for their turn.") \
 	/* ---- readings of the table */ \
-	X(QUEUE, GAUGE, "defib_queue_jobs", "watch,database,state", NONE, \
+	X(QUEUE, GAUGE, "defib_queue_jobs", ("watch", "database", "state"), NONE, \
 	  "Jobs that wait, ready or scheduled; of very many only the first 100,000 are counted.") \
-	X(QUEUE_OLDEST, GAUGE, "defib_queue_oldest_seconds", "watch,database,state", NONE, \
+	X(QUEUE_OLDEST, GAUGE, "defib_queue_oldest_seconds", ("watch", "database", "state"), NONE, \
 	  "Age of the oldest of them.") \
-	X(JOB, HISTOGRAM, "defib_job_seconds", "watch,database,kind", RUN, \
+	X(JOB, HISTOGRAM, "defib_job_seconds", ("watch", "database", "kind"), RUN, \
 	  "How long jobs ran that ended by themselves; a sample where very many end.") \
-	X(READ, GAUGE, "defib_reading_time_seconds", "watch,database", NONE, \
+	X(READ, GAUGE, "defib_reading_time_seconds", ("watch", "database"), NONE, \
 	  "Unix time at which the table was last read for these numbers.") \
-	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", "watch,database", NONE, \
+	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", ("watch", "database"), NONE, \
 	  "Readings that failed or took too long: the old values stay. Without a watch: of the " \
 	  "ledger and the workers.") \
 	/* ---- workers */ \
-	X(WORKERS, GAUGE, "defib_workers", "watch,database", NONE, \
+	X(WORKERS, GAUGE, "defib_workers", ("watch", "database"), NONE, \
 	  "Workers that are alive and serve the watch.") \
-	X(WORKER_STARTS, COUNTER, "defib_worker_starts_total", "watch,database", NONE, \
+	X(WORKER_STARTS, COUNTER, "defib_worker_starts_total", ("watch", "database"), NONE, \
 	  "Workers that registered since the daemon began to lead.") \
-	X(WORKER_RESTARTS, COUNTER, "defib_worker_restarts_total", "watch,database", NONE, \
+	X(WORKER_RESTARTS, COUNTER, "defib_worker_restarts_total", ("watch", "database"), NONE, \
 	  "Of these, such that a worker of the same name had been there before.") \
-	X(WORKER_DEATHS, COUNTER, "defib_worker_deaths_total", "watch,database", NONE, \
+	X(WORKER_DEATHS, COUNTER, "defib_worker_deaths_total", ("watch", "database"), NONE, \
 	  "Workers that were declared dead.") \
-	X(WORKER_UP, GAUGE, "defib_worker_up", "worker,database", NONE, \
+	X(WORKER_UP, GAUGE, "defib_worker_up", ("worker", "database"), NONE, \
 	  "1 while the worker's lease is in force.") \
-	X(WORKER_SERVES, GAUGE, "defib_worker_serves", "worker,database,watch", NONE, \
+	X(WORKER_SERVES, GAUGE, "defib_worker_serves", ("worker", "database", "watch"), NONE, \
 	  "1 for each watch that the worker works on.") \
-	X(WORKER_JOBS, GAUGE, "defib_worker_jobs", "worker,database", NONE, \
+	X(WORKER_JOBS, GAUGE, "defib_worker_jobs", ("worker", "database"), NONE, \
 	  "Jobs that the worker has in hand.") \
-	X(WORKER_TICKS, COUNTER, "defib_worker_ticks_total", "worker,database", NONE, \
+	X(WORKER_TICKS, COUNTER, "defib_worker_ticks_total", ("worker", "database"), NONE, \
 	  "How often the worker asked for jobs since it started.") \
-	X(WORKER_TOOK, HISTOGRAM, "defib_worker_job_seconds", "worker,database", RUN, \
+	X(WORKER_TOOK, HISTOGRAM, "defib_worker_job_seconds", ("worker", "database"), RUN, \
 	  "How long the worker's jobs ran that ended by themselves, since it started.") \
-	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", "worker,database", NONE, \
+	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", ("worker", "database"), NONE, \
 	  "Jobs that the worker has claimed since it started.") \
-	X(WORKER_SETTLED, COUNTER, "defib_worker_settled_total", "worker,database,end", NONE, \
+	X(WORKER_SETTLED, COUNTER, "defib_worker_settled_total", ("worker", "database", "end"), NONE, \
 	  "Jobs that the worker has settled since it started, by end.") \
-	X(WORKER_TRIES, COUNTER, "defib_worker_connection_tries_total", "worker,database", NONE, \
+	X(WORKER_TRIES, COUNTER, "defib_worker_connection_tries_total", ("worker", "database"), NONE, \
 	  "How often the worker tried to use the database: connections and calls to settle.") \
-	X(WORKER_FAILURES, COUNTER, "defib_worker_connection_failures_total", "worker,database", NONE, \
+	X(WORKER_FAILURES, COUNTER, "defib_worker_connection_failures_total", \
+	  ("worker", "database"), NONE, \
 	  "Of these, how many found no connection.") \
-	X(WORKER_BREAKER, GAUGE, "defib_worker_breaker_open", "worker,database", NONE, \
+	X(WORKER_BREAKER, GAUGE, "defib_worker_breaker_open", ("worker", "database"), NONE, \
 	  "1 while the worker's circuit breaker keeps it from claiming.") \
-	X(WORKER_SPOOL, GAUGE, "defib_worker_spool_jobs", "worker,database", NONE, \
+	X(WORKER_SPOOL, GAUGE, "defib_worker_spool_jobs", ("worker", "database"), NONE, \
 	  "Results that wait in the worker's spool.") \
-	X(WORKER_SPOOL_BYTES, GAUGE, "defib_worker_spool_bytes", "worker,database", NONE, \
+	X(WORKER_SPOOL_BYTES, GAUGE, "defib_worker_spool_bytes", ("worker", "database"), NONE, \
 	  "Size of the worker's spool.") \
-	X(WORKER_ASIDE, GAUGE, "defib_worker_set_aside_jobs", "worker,database", NONE, \
+	X(WORKER_ASIDE, GAUGE, "defib_worker_set_aside_jobs", ("worker", "database"), NONE, \
 	  "Results that the database refuses to record, kept in the worker's spool and offered again " \
 	  "every minute.") \
-	X(WORKER_SKEW, GAUGE, "defib_worker_clock_skew_seconds", "worker,database", NONE, \
+	X(WORKER_SKEW, GAUGE, "defib_worker_clock_skew_seconds", ("worker", "database"), NONE, \
 	  "By how much the worker's clock is ahead of the database's.") \
 	/* ---- the daemon itself */ \
-	X(BUILD, GAUGE, "defib_build_info", "version", NONE, \
+	X(BUILD, GAUGE, "defib_build_info", ("version"), NONE, \
 	  "Always 1.") \
-	X(STARTED, GAUGE, "defib_start_time_seconds", "", NONE, \
+	X(STARTED, GAUGE, "defib_start_time_seconds", (), NONE, \
 	  "Unix time at which the daemon started.") \
-	X(RELOADS, COUNTER, "defib_reloads_total", "result", NONE, \
+	X(RELOADS, COUNTER, "defib_reloads_total", ("result"), NONE, \
 	  "Reloads of the configuration, by result: ok, or failed and the old one stays.") \
-	X(DATABASE_UP, GAUGE, "defib_database_up", "database", NONE, \
+	X(DATABASE_UP, GAUGE, "defib_database_up", ("database"), NONE, \
 	  "1 while the database answers.") \
-	X(TRIES, COUNTER, "defib_connection_tries_total", "database", NONE, \
+	X(TRIES, COUNTER, "defib_connection_tries_total", ("database"), NONE, \
 	  "How often the daemon tried to use the database: once each round.") \
-	X(FAILURES, COUNTER, "defib_connection_failures_total", "database", NONE, \
+	X(FAILURES, COUNTER, "defib_connection_failures_total", ("database"), NONE, \
 	  "Of these, how many failed.") \
-	X(KEPT, GAUGE, "defib_kept_rows", "database,what", NONE, \
+	X(KEPT, GAUGE, "defib_kept_rows", ("database", "what"), NONE, \
 	  "Rows that are over and still kept in defib's own tables, as of the last round of " \
 	  "retention: done jobs, failed jobs, leases and the like; of very many an estimate.") \
-	X(KEPT_OLDEST, GAUGE, "defib_kept_oldest_seconds", "database,what", NONE, \
+	X(KEPT_OLDEST, GAUGE, "defib_kept_oldest_seconds", ("database", "what"), NONE, \
 	  "Age of the oldest of them.") \
-	X(PRUNED, COUNTER, "defib_pruned_rows_total", "database,what", NONE, \
+	X(PRUNED, COUNTER, "defib_pruned_rows_total", ("database", "what"), NONE, \
 	  "Rows that retention removed, whoever did it: daemons, workers, commands.") \
-	X(SERIES_DROPPED, COUNTER, "defib_series_dropped_total", "", NONE, \
+	X(SERIES_DROPPED, COUNTER, "defib_series_dropped_total", (), NONE, \
 	  "Series that were not kept because there are too many.") \
 	/* ---- HTTP and alerts */ \
-	X(HTTP_REQUESTS, COUNTER, "defib_http_requests_total", "code", NONE, \
+	X(HTTP_REQUESTS, COUNTER, "defib_http_requests_total", ("code"), NONE, \
 	  "Requests answered, by class of the answer: 2xx, 3xx, 4xx, 5xx.") \
-	X(HTTP_SECONDS, HISTOGRAM, "defib_http_request_seconds", "", BRIEF, \
+	X(HTTP_SECONDS, HISTOGRAM, "defib_http_request_seconds", (), BRIEF, \
 	  "How long answers took, live streams apart.") \
-	X(HTTP_CONNECTIONS, GAUGE, "defib_http_connections", "", NONE, \
+	X(HTTP_CONNECTIONS, GAUGE, "defib_http_connections", (), NONE, \
 	  "Connections that are open.") \
-	X(HTTP_STREAMS, GAUGE, "defib_http_streams", "", NONE, \
+	X(HTTP_STREAMS, GAUGE, "defib_http_streams", (), NONE, \
 	  "Clients that follow live events.") \
-	X(HTTP_DENIED, COUNTER, "defib_http_denied_total", "", NONE, \
+	X(HTTP_DENIED, COUNTER, "defib_http_denied_total", (), NONE, \
 	  "Requests with a wrong token or worker's secret, or without one that is needed.") \
-	X(ALERTS_FIRING, GAUGE, "defib_alerts_firing", "rule,severity", NONE, \
+	X(ALERTS_FIRING, GAUGE, "defib_alerts_firing", ("rule", "severity"), NONE, \
 	  "Alerts of the daemon's own rules that are firing.") \
-	X(DELIVERIES, COUNTER, "defib_alert_deliveries_total", "sink,result", NONE, \
+	X(DELIVERIES, COUNTER, "defib_alert_deliveries_total", ("sink", "result"), NONE, \
 	  "Messages to sinks, by result: ok, retry or given_up.") \
-	X(OUTBOX, GAUGE, "defib_alert_outbox_messages", "database", NONE, \
+	X(OUTBOX, GAUGE, "defib_alert_outbox_messages", ("database"), NONE, \
 	  "Messages that wait to be sent.")
 /* clang-format on */
 
@@ -219,12 +220,11 @@ enum metric_kind { METRIC_GAUGE, METRIC_COUNTER, METRIC_HISTOGRAM };
 struct metric_about {
 	const char *name, *help;
 	enum metric_kind kind;
-	int nlabels;
-	const char *labels[METRIC_LABELS_MAX];
-	const double *bounds; /* of a histogram; upper, rising */
+	const char *labels[METRIC_LABELS_MAX + 1]; /* ends with NULL */
+	const double *bounds;                      /* of a histogram; upper, rising */
 	int nbounds;
 };
-/* What is known of a metric; the same pointer each time. */
+/* What is known of a metric. */
 const struct metric_about *metric_about(enum metric id);
 
 #define LABELS(...) ((const char *const[METRIC_LABELS_MAX]){__VA_ARGS__})
@@ -234,13 +234,13 @@ struct metrics;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
 
-/* A gauge; also a counter that somebody else counts (it may fall when he starts anew). */
+/* A gauge; also a counter that is counted elsewhere (it may fall when that process restarts). */
 void metrics_set(struct metrics *m, enum metric id, double value, const char *const *labels);
 /* A counter, or a gauge that several move. */
 void metrics_add(struct metrics *m, enum metric id, double by, const char *const *labels);
 /* A value for a histogram, in seconds; below 0 counts as 0. */
 void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels);
-/* A histogram that somebody else counts: one count a bound and one above them all. */
+/* A histogram that is counted elsewhere: one count a bound and one above them all. */
 void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts, double sum,
                          const char *const *labels);
 /* Make the series if it is not there, empty: rates need a 0 to begin with. */

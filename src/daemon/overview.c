@@ -6,14 +6,14 @@
 
 #include <pthread.h>
 
-/* Each row owns its texts. */
+/* Each row owns its texts, which are in its arena. */
 struct database_row {
 	struct overview_database d;
-	char *texts[2];
+	struct arena texts;
 };
 struct watch_row {
 	struct overview_watch w;
-	char *texts[4];
+	struct arena texts;
 };
 
 struct overview {
@@ -30,18 +30,12 @@ struct overview *overview_new(void)
 	return b;
 }
 
-static void free_texts(char **texts, int n)
-{
-	for (int i = 0; i < n; i++)
-		free(texts[i]);
-}
-
 void overview_free(struct overview *b)
 {
 	for (int i = 0; i < b->ndatabases; i++)
-		free_texts(b->databases[i].texts, 2);
+		arena_release(&b->databases[i].texts);
 	for (int i = 0; i < b->nwatches; i++)
-		free_texts(b->watches[i].texts, 4);
+		arena_release(&b->watches[i].texts);
 	free(b->databases);
 	free(b->watches);
 	pthread_mutex_destroy(&b->lock);
@@ -66,40 +60,54 @@ static int watch_at(const struct overview *b, const char *database, const char *
 	return i;
 }
 
-static char *copy(const char *text)
+static const char *copy(struct arena *a, const char *text)
 {
-	return text ? mem_strdup(text) : NULL;
+	return text ? arena_strdup(a, text) : NULL;
+}
+
+static struct overview_database copy_database(const struct overview_database *d, struct arena *a)
+{
+	struct overview_database own = *d;
+	own.name = copy(a, d->name);
+	own.error = copy(a, d->error);
+	return own;
+}
+
+static struct overview_watch copy_watch(const struct overview_watch *w, struct arena *a)
+{
+	struct overview_watch own = *w;
+	own.name = copy(a, w->name);
+	own.database = copy(a, w->database);
+	own.info = copy(a, w->info);
+	own.failed = copy(a, w->failed);
+	return own;
 }
 
 void overview_put_database(struct overview *b, const struct overview_database *d)
 {
-	struct database_row row = {*d, {copy(d->name), copy(d->error)}};
-	row.d.name = row.texts[0];
-	row.d.error = row.texts[1];
+	struct database_row row = {.texts = ARENA_INIT};
+	row.d = copy_database(d, &row.texts);
 	pthread_mutex_lock(&b->lock);
 	int i = database_at(b, d->name);
 	if (i == b->ndatabases)
 		b->databases = mem_grow(b->databases, sizeof row * (size_t)++b->ndatabases);
 	else
-		free_texts(b->databases[i].texts, 2);
+		arena_release(&b->databases[i].texts);
 	b->databases[i] = row;
 	pthread_mutex_unlock(&b->lock);
 }
 
 void overview_put_watch(struct overview *b, const struct overview_watch *w)
 {
-	struct watch_row row = {*w, {copy(w->name), copy(w->database), copy(w->info), copy(w->failed)}};
-	row.w.name = row.texts[0];
-	row.w.database = row.texts[1];
-	row.w.info = row.texts[2];
-	row.w.failed = row.texts[3];
+	struct watch_row row = {.texts = ARENA_INIT};
+	row.w = copy_watch(w, &row.texts);
 	pthread_mutex_lock(&b->lock);
 	int i = watch_at(b, w->database, w->name);
-	if (i == b->nwatches)
+	if (i == b->nwatches) {
 		b->watches = mem_grow(b->watches, sizeof row * (size_t)++b->nwatches);
-	else {
+	} else {
 		row.w.firing = b->watches[i].w.firing;
-		free_texts(b->watches[i].texts, 4);
+		arena_release(&b->watches[i].texts);
 	}
 	b->watches[i] = row;
 	pthread_mutex_unlock(&b->lock);
@@ -119,7 +127,7 @@ void overview_drop_watch(struct overview *b, const char *database, const char *n
 	pthread_mutex_lock(&b->lock);
 	int i = watch_at(b, database, name);
 	if (i < b->nwatches) {
-		free_texts(b->watches[i].texts, 4);
+		arena_release(&b->watches[i].texts);
 		for (b->nwatches--; i < b->nwatches; i++)
 			b->watches[i] = b->watches[i + 1];
 	}
@@ -131,16 +139,11 @@ void overview_drop_database(struct overview *b, const char *name)
 	pthread_mutex_lock(&b->lock);
 	int i = database_at(b, name);
 	if (i < b->ndatabases) {
-		free_texts(b->databases[i].texts, 2);
+		arena_release(&b->databases[i].texts);
 		for (b->ndatabases--; i < b->ndatabases; i++)
 			b->databases[i] = b->databases[i + 1];
 	}
 	pthread_mutex_unlock(&b->lock);
-}
-
-static const char *arena_copy(struct arena *a, const char *text)
-{
-	return text ? arena_strdup(a, text) : NULL;
 }
 
 void overview_read(struct overview *b, struct arena *a, struct overview_view *out)
@@ -149,20 +152,10 @@ void overview_read(struct overview *b, struct arena *a, struct overview_view *ou
 	*out = (struct overview_view){.ndatabases = b->ndatabases, .nwatches = b->nwatches};
 	out->databases = ARENA_ARRAY(a, struct overview_database, b->ndatabases + 1);
 	out->watches = ARENA_ARRAY(a, struct overview_watch, b->nwatches + 1);
-	for (int i = 0; i < b->ndatabases; i++) {
-		struct overview_database *d = &out->databases[i];
-		*d = b->databases[i].d;
-		d->name = arena_copy(a, d->name);
-		d->error = arena_copy(a, d->error);
-	}
-	for (int i = 0; i < b->nwatches; i++) {
-		struct overview_watch *w = &out->watches[i];
-		*w = b->watches[i].w;
-		w->name = arena_copy(a, w->name);
-		w->database = arena_copy(a, w->database);
-		w->info = arena_copy(a, w->info);
-		w->failed = arena_copy(a, w->failed);
-	}
+	for (int i = 0; i < b->ndatabases; i++)
+		out->databases[i] = copy_database(&b->databases[i].d, a);
+	for (int i = 0; i < b->nwatches; i++)
+		out->watches[i] = copy_watch(&b->watches[i].w, a);
 	pthread_mutex_unlock(&b->lock);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * overview.h: how everything is, as the database loops last said: what is answered without
- * asking a database, and while one is away.
+ * overview.h: the state of everything, as the database loops last reported it: what is answered
+ * without asking a database, and while one is away.
  *
  * Database loops write after each round and each pass, HTTP reads; both copy under one
  * lock that nobody holds for longer than that.

@@ -116,7 +116,7 @@ void pools_reload(struct pools *p)
 
 /* ---- processes ---- */
 
-/* Not for workers: who tells the service manager, and what opens the daemon's own door. */
+/* Not for workers: variables of the service manager, and the secrets of the daemon's own tokens. */
 static bool is_ours_alone(const struct live_settings *setup, const char *entry)
 {
 	static const char *const ours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",

@@ -48,7 +48,7 @@ void pools_free(struct pools *p);
  */
 #define POOL_PAUSE_MS 1000
 #define POOL_PAUSE_MAX_MS 60000
-#define POOL_LIVED_MS 60000 /* who lived that long ended by accident: the pause is short again */
+#define POOL_LIVED_MS 60000 /* after a life this long the pause is short again */
 #define POOL_HURRY_MS 5000  /* from a second request to KILL */
 
 enum pool_state { POOL_WAITS, POOL_RUNS, POOL_STOPS, POOL_OVER };
@@ -59,7 +59,7 @@ struct pool_life {
 	int64_t due_ms;   /* waits: of its start; stops: of the KILL */
 	int64_t began_ms; /* its last start */
 	int64_t pause_ms; /* before the next start, should it end soon */
-	int64_t restarts; /* after an end that nobody asked for */
+	int64_t restarts; /* after an unexpected end */
 	bool again;       /* stops: to be started anew */
 	bool term;        /* stops: a signal is still to be sent */
 };

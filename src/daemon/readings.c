@@ -101,7 +101,7 @@ static defib_err read_runs(struct watch_loop *p, const struct binding *b, struct
 	if (!runs_known(p->watch))
 		return DEFIB_OK;
 	defib_err err = runs_now(s, &now, f);
-	/* What ended before we looked for the first time is nobody's rate. */
+	/* What ended before the first reading belongs to no rate. */
 	if (!err && !r->runs_us)
 		r->runs_us = now;
 	if (!err)
@@ -444,7 +444,7 @@ static void count_info(struct metrics *m, const struct attendant *w, const json_
 	}
 }
 
-/* Who does not say what he serves can only work on the built-in queue. */
+/* A worker that does not say what it serves can only work on the built-in queue. */
 static const char *served(const struct attendant *w)
 {
 	return w->serves ? w->serves : BUILTIN_NAME;
@@ -556,7 +556,7 @@ void readings_workers(struct readings *r, const struct attendant *rows, int n, s
 	metrics_hold(m);
 	drop_workers(m, database);
 	begin_watches(loops, nloops);
-	/* The oldest first: of two with one name the newer has the last word. */
+	/* The oldest first: of two with one name the newer overwrites. */
 	for (int i = n - 1; i >= 0; i--) {
 		count_changes(r, &rows[i], loops, nloops);
 		if (!rows[i].alive)

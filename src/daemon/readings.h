@@ -43,8 +43,8 @@ struct readings {
 	int nworkers;
 	bool kept_read;                   /* what retention removed was read once … */
 	int64_t removed[RETENTION_COUNT]; /* … and was so much */
-	bool listed; /* the workers were read once: who is new now has started since */
-	int next;    /* whose turn it is among the watches */
+	bool listed;                      /* the workers were read once: a new one has started since */
+	int next;                         /* whose turn it is among the watches */
 };
 void readings_release(struct readings *r);
 

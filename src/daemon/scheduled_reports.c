@@ -159,11 +159,7 @@ static defib_err put_in(struct session *session, const struct outgoing *all, int
 		err = store_begin(session->store, TX_WRITE, f);
 	if (err)
 		return err;
-	err = outbox_put(session->store, all, n, a, f);
-	if (!err)
-		return store_commit(session->store, f);
-	store_rollback(session->store);
-	return err;
+	return store_end(session->store, outbox_put(session->store, all, n, a, f), f);
 }
 
 static bool send_report(const struct live_settings *setup, const struct mailing *m, int64_t due_us)
@@ -313,37 +309,16 @@ static void read_time(struct cfg_reader *r, const struct cfg_node *node, void *t
 
 #define M(member) offsetof(struct mailing, member)
 static const struct opt_row mailing_rows[] = {
-	{.name = "name",
-     .type = OPT_TEXT,
-     .offset = M(name),
-     .required = true,
-     .help = "the report's name, which sinks receive"},
-	{.name = "every",
-     .type = OPT_DURATION,
-     .offset = M(every_us),
-     .standard = "7d",
-     .help = "how often: whole days, whole weeks where `at` names a weekday"},
-	{.name = "at",
-     .type = OPT_CUSTOM,
-     .offset = M(at),
-     .read = read_time,
-     .standard = "mon 08:00",
-     .help = "when, in UTC: \"mon 08:00\", or \"08:00\" of each day that is due"},
-	{.name = "since",
-     .type = OPT_DURATION,
-     .offset = M(since_us),
-     .help = "the period that is reported; as long as `every` if not given"},
-	{.name = "format",
-     .type = OPT_CHOICE,
-     .offset = M(form),
-     .choices = report_form_names,
-     .standard = "markdown",
-     .help = "how it is written"},
-	{.name = "sinks",
-     .type = OPT_TEXT_LIST,
-     .offset = M(sinks),
-     .required = true,
-     .help = "where it is sent: names of sinks"},
+	OPTION(TEXT, "name", M(name), "the report's name, which sinks receive", .required = true),
+	OPTION(DURATION, "every", M(every_us),
+           "how often: whole days, whole weeks where `at` names a weekday", .standard = "7d"),
+	OPTION(CUSTOM, "at", M(at), "when, in UTC: \"mon 08:00\", or \"08:00\" of each day that is due",
+           .read = read_time, .standard = "mon 08:00"),
+	OPTION(DURATION, "since", M(since_us),
+           "the period that is reported; as long as `every` if not given"),
+	OPTION(CHOICE, "format", M(form), "how it is written", .choices = report_form_names,
+           .standard = "markdown"),
+	OPTION(TEXT_LIST, "sinks", M(sinks), "where it is sent: names of sinks", .required = true),
 	{.name = NULL},
 };
 #undef M

@@ -4,7 +4,7 @@
  * Due times follow from the clock alone, and a report's id from its name and due time:
  * whoever leads puts it into the outbox, and putting it there again is ignored. So it
  * is sent once, whoever leads and however often daemons are started. One that was
- * missed because nobody ran is sent late, if by less than a day.
+ * missed because no daemon ran is sent late, if by less than a day.
  *
  * Of several databases one database loop sends for all, that of the first one that the
  * daemon serves. A report may take seconds: it is made in a thread of its own, with

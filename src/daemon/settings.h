@@ -60,7 +60,7 @@ void live_settings_drop(struct live_settings_box *b, struct live_settings *s);
  */
 
 struct service_token {
-	const char *name; /* who it stands for in the ledger: "web:NAME" */
+	const char *name; /* its owner, in the ledger as "web:NAME" */
 	int role;         /* enum role */
 	const char *file, *env;
 	struct cfg_mark at;
@@ -83,7 +83,7 @@ struct service {
 	struct cfg_mark at;
 };
 
-/* Which of several installations this is, for persons who have many windows open. */
+/* Which of several installations this is, for people with many windows open. */
 struct environment {
 	const char *name, *color; /* NULL: not given */
 };

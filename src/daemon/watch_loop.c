@@ -10,12 +10,14 @@
 #include "ledger/ledger.h"
 #include "recover/evidence.h"
 #include "recover/startup.h"
+#include "view/output.h"
+#include "view/stats.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 
 #define PACED_MS 1000    /* between passes while work waits for its turn */
-#define AWAY_US 30000000 /* after an outage, who is silent may yet be heard */
+#define AWAY_US 30000000 /* after an outage, a silent owner may still be heard */
 #define SOON_MS 100      /* between passes at least */
 
 struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off)
@@ -65,7 +67,7 @@ void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_o
 	}
 	p->watch = w;
 	p->options.ledger_off = ledger_off;
-	/* Made anew when what persons said is heard next, which is before the next pass. */
+	/* Made anew when overrides are read next, which is before the next pass. */
 	scanner_free(p->scanner);
 	p->scanner = NULL;
 	p->raised = NULL;
@@ -73,7 +75,7 @@ void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_o
 	p->due_ms = 0;
 }
 
-/* ---- what persons say ---- */
+/* ---- overrides ---- */
 
 /* Other thresholds mean other statements: the scanner is made anew, what the guard saw is kept. */
 static void set_factor(struct watch_loop *p, struct session *session, double factor,
@@ -106,7 +108,7 @@ static int64_t database_us(const struct absence *v)
 	return v->opened ? v->clocks.database_us + clock_boot_us() - v->clocks.own_us : clock_wall_us();
 }
 
-/* Past the guards, once: a word that was used may still be read until it is cleared. */
+/* Past the guards, once: an override that was used may still be read until it is cleared. */
 static void set_override(struct watch_loop *p)
 {
 	bool past = p->override_us && p->override_us != p->overrode_us;
@@ -130,18 +132,18 @@ static void use_override(struct watch_loop *p, struct session *session)
 		log_event(LOG_WARN, f.what);
 }
 
-void watch_loop_hear(struct watch_loop *p, struct session *session, const struct override *words,
-                     int n)
+void watch_loop_override(struct watch_loop *p, struct session *session,
+                         const struct override *overrides, int n)
 {
 	double factor = watch_raise(p->watch, database_us(p->options.absence));
 	const char *actor = "schedule";
-	struct override_sum said = override_of(words, n, p->watch->name);
+	struct override_sum said = override_of(overrides, n, p->watch->name);
 	if (said.factor > factor) {
 		factor = said.factor;
 		actor = said.raised_by;
 	}
 	p->override_us = said.override_us;
-	/* Whoever spoke wants to see it done, not at the end of an interval of an hour. */
+	/* An override takes effect at once, not at the end of a long interval. */
 	if (said.paused != p->paused || factor != p->factor)
 		p->due_ms = 0;
 	p->paused = said.paused;
@@ -179,7 +181,7 @@ void watch_loop_count(struct watch_loop *p, const struct event_count *e)
 	watch_metrics_entries(&p->meter, e);
 }
 
-/* When a guard could let somebody through, or work has its turn; else the watch's own interval. */
+/* When a guard could let a job through, or pace allows more; else the watch's own interval. */
 static int64_t next_pass_ms(const struct watch_loop *p)
 {
 	int64_t every = p->watch->every_us / 1000;
@@ -256,51 +258,51 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 
 /* ---- how it is ---- */
 
+static int64_t guarded_total(const struct scan_result *r)
+{
+	int64_t total = 0;
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		total += r->guarded[i];
+	return total;
+}
+
 static void add_int(struct buf *out, const char *name, int64_t n)
 {
-	buf_addf(out, ",\"%s\":%lld", name, (long long)n);
+	json_number(out, name, true, n);
 }
 
-static void add_iso(struct buf *out, const char *name, int64_t us)
-{
-	AUTO_BUF iso = BUF_INIT;
-	if (!us)
-		return;
-	time_iso(us, &iso);
-	buf_addf(out, ",\"%s\":\"%s\"", name, buf_text(&iso));
-}
-
+/* A text or a time that is not there is left out. */
 static void add_text(struct buf *out, const char *name, const char *text)
 {
-	if (!text || !*text)
-		return;
-	buf_addf(out, ",\"%s\":", name);
-	buf_add_json(out, text);
+	if (text && *text)
+		json_text(out, name, text);
 }
 
-static void add_guard(const struct watch_loop *p, struct buf *out)
+static void add_time(struct buf *out, const char *name, int64_t us)
 {
-	struct guard_report r;
+	if (us)
+		json_time(out, name, true, us);
+}
+
+static void add_guard(const struct watch_loop *p, const struct guard_report *r, struct buf *out)
+{
 	AUTO_BUF sentence = BUF_INIT;
-	int64_t total = 0;
-	guard_report(p->guard, &r);
 	guard_sentence(p->guard, &sentence);
-	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
-		total += p->last.guarded[i];
-	buf_addf(out, ",\"guarded\":{\"total\":%lld", (long long)total);
+	buf_addf(out, ",\"guarded\":{\"total\":%lld", (long long)guarded_total(&p->last));
 	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
 		add_int(out, guard_names[i], p->last.guarded[i]);
 	buf_add(out, "}");
 	add_text(out, "guard", buf_text(&sentence));
-	add_int(out, "suspects", r.suspects);
-	add_int(out, "brakes", r.brakes);
-	buf_addf(out, ",\"braking\":%s,\"doubting\":%s,\"paused\":%s,\"rate\":%.1f",
-	         r.braking ? "true" : "false", r.doubting ? "true" : "false",
-	         r.paused ? "true" : "false", r.rate);
-	add_text(out, "doubt_cause", r.doubting ? r.doubt_cause : NULL);
-	add_iso(out, "doubt_until", r.doubting ? r.doubt_until_us : 0);
-	add_iso(out, "brake_until", r.braking ? r.brake_until_us : 0);
-	add_text(out, "brake_ended", r.brake_ended);
+	add_int(out, "suspects", r->suspects);
+	add_int(out, "brakes", r->brakes);
+	json_bool(out, "braking", r->braking);
+	json_bool(out, "doubting", r->doubting);
+	json_bool(out, "paused", r->paused);
+	buf_addf(out, ",\"rate\":%.1f", r->rate);
+	add_text(out, "doubt_cause", r->doubting ? r->doubt_cause : NULL);
+	add_time(out, "doubt_until", r->doubting ? r->doubt_until_us : 0);
+	add_time(out, "brake_until", r->braking ? r->brake_until_us : 0);
+	add_text(out, "brake_ended", r->brake_ended);
 }
 
 void watch_loop_info(const struct watch_loop *p, struct buf *out)
@@ -309,14 +311,14 @@ void watch_loop_info(const struct watch_loop *p, struct buf *out)
 	struct guard_report g;
 	guard_report(p->guard, &g);
 	buf_addf(out, "{\"factor\":%g", p->factor);
-	add_int(out, "every_s", p->watch->every_us / 1000000);
+	add_int(out, "every_s", p->watch->every_us / US_PER_S);
 	add_int(out, "passes", p->counts.passes);
 	add_int(out, "failed_passes", p->counts.failed);
 	add_int(out, "running", r->running);
-	buf_addf(out, ",\"never_seen_running\":%s,\"row_security\":%s",
-	         r->never_seen ? "true" : "false", r->row_security ? "true" : "false");
+	json_bool(out, "never_seen_running", r->never_seen);
+	json_bool(out, "row_security", r->row_security);
 	add_int(out, "found", r->found);
-	/* Before anything was done, and after it: what is on hold or waits behind a guard is neither.
+	/* Before anything was done, and after it; what is on hold or waits behind a guard is neither.
 	 */
 	add_int(out, "stuck", r->found - r->held_before);
 	add_int(out, "left_stuck",
@@ -328,15 +330,15 @@ void watch_loop_info(const struct watch_loop *p, struct buf *out)
 	add_int(out, "near_misses_total", p->counts.near_misses);
 	if (p->reading.counts)
 		add_int(out, READINGS_PLACE, p->reading.ledger_id);
-	learning_info(&p->learning, out);
-	add_iso(out, "last_finished_scan", p->last_ok_us);
+	if (p->learning.counted)
+		mistakes_json(&p->learning.mistakes, out);
+	add_time(out, "last_finished_scan", p->last_ok_us);
 	add_text(out, "failure", r->failure.code ? r->failure.what : NULL);
 	if (r->guarded[GUARD_PACE] || r->guarded[GUARD_PAUSED])
 		add_int(out, "waiting", r->left);
-	if (r->guarded[GUARD_PACE]) {
+	if (r->guarded[GUARD_PACE])
 		add_int(out, "eta_s", g.rate > 0 ? (int64_t)((double)r->left / g.rate) + 1 : 0);
-	}
-	add_guard(p, out);
+	add_guard(p, &g, out);
 	buf_add(out, "}");
 }
 
@@ -394,9 +396,6 @@ static const char *called(const struct watch *w)
 void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_result *r,
                 int64_t next_ms)
 {
-	int64_t guarded = 0;
-	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
-		guarded += r->guarded[i];
 	if (r->failure.code) {
 		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", w->name),
 		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
@@ -412,7 +411,7 @@ void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_
 	          LOG_STR("label", called(w)), LOG_INT("running", r->running),
 	          LOG_INT("found", r->found), LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
 	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
-	          LOG_INT("guarded", guarded), LOG_STR("jobs", buf_text(&jobs)),
+	          LOG_INT("guarded", guarded_total(r)), LOG_STR("jobs", buf_text(&jobs)),
 	          LOG_INT("took_ms", r->took_us / 1000), LOG_INT("next_check_s", next_ms / 1000));
 }
 
@@ -453,7 +452,7 @@ void cycle_tell_group(const char *group, const struct cycle_part *parts, int n)
 /* ---- learning ---- */
 
 #define EVERY_MS 60000
-#define BRIEF_MS 500 /* that a statement may take: leadership is lost to who is away for longer */
+#define BRIEF_MS 500    /* of a statement: a loop that waits longer loses leadership */
 #define SLOW_MS 3600000 /* between tries where that is not enough */
 
 static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
@@ -515,18 +514,6 @@ void learning_take(struct learning *l, const struct session *session, const stru
 	/* Once a minute it is made anew: kept, it would be half of what a watch takes of memory. */
 	learning_renew(l);
 	session_close(&own);
-}
-
-void learning_info(const struct learning *l, struct buf *out)
-{
-	const struct mistakes *m = &l->mistakes;
-	if (!l->counted)
-		return;
-	buf_addf(out,
-	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
-	         "\"week_recovered\":%lld}",
-	         (long long)m->day.mistakes, (long long)m->day.recoveries, (long long)m->week.mistakes,
-	         (long long)m->week.recoveries);
 }
 
 void learning_release(struct learning *l)

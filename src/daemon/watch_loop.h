@@ -15,8 +15,8 @@
 #include "recover/guard_told.h"
 
 /*
- * What the log says of a pass: one readable line, with jobs by the columns that a person knows them
- * by; and one for all watches of a group that were due together.
+ * What the log says of a pass: one readable line, with jobs named by their shown
+ * columns; and one for all watches of a group that were due together.
  */
 #define CYCLE_NAMED 5 /* jobs that are named in a line; the rest is counted */
 
@@ -53,13 +53,10 @@ struct learning {
 	int64_t due_ms, learn_ms; /* not before: CLOCK_BOOTTIME */
 };
 
-/* A session of its own for a moment, made of the database loop's: it gives up long before that
- * would. */
+/* A short session with the options of the database loop's own, but much lower time limits. */
 struct session learning_session(const struct session *session);
 void learning_take(struct learning *l, const struct session *session, const struct watch *w,
                    bool ledger_off);
-/* ,"false_positives":{…}, once they were counted */
-void learning_info(const struct learning *l, struct buf *out);
 /* The watch was read again: what was made of the old one is forgotten, what was counted is not. */
 void learning_renew(struct learning *l);
 void learning_release(struct learning *l);
@@ -78,9 +75,9 @@ struct watch_loop {
 	struct scan_options options;
 	struct scanner *scanner;
 	struct guard *guard;
-	bool paused;         /* by a person */
-	int64_t override_us; /* when a person said that one pass ignores the guards; 0: nobody did */
-	int64_t overrode_us; /* the last such word that a pass of ours has used */
+	bool paused;         /* by an operator */
+	int64_t override_us; /* when an operator had one pass ignore the guards; 0: never */
+	int64_t overrode_us; /* the last such override that a pass has used */
 	bool leads;
 	bool started;             /* cleanup after dead instances is done */
 	int64_t other_expires_us; /* another's lease as it was first seen; 0: not seen */
@@ -106,9 +103,9 @@ void watch_loop_free(struct watch_loop *p);
  * still means the same rows, what the guard has seen is kept, and counts always are.
  */
 void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_off);
-/* What persons have told us, of this watch or of all ("*"). */
-void watch_loop_hear(struct watch_loop *p, struct session *session, const struct override *words,
-                     int n);
+/* The overrides in force, of this watch or of all ("*"). */
+void watch_loop_override(struct watch_loop *p, struct session *session,
+                         const struct override *overrides, int n);
 /* One pass; sets when the next one is due. */
 void watch_loop_pass(struct watch_loop *p, struct session *session, const char *actor);
 /* Entries of the ledger about its jobs, whoever wrote them. */

@@ -20,13 +20,13 @@ struct watch_metrics_own {
 
 /* One watch. */
 struct watch_metrics {
-	struct metrics *metrics; /* NULL: nobody counts */
+	struct metrics *metrics; /* NULL: no metrics */
 	char *watch, *database;
 	int64_t began_ms, oldest_us; /* of the pass that goes on, or the last one */
 	struct watch_metrics_own own;
 	int64_t brakes;
 	bool shown;      /* series that rates need a beginning for are there */
-	bool leads;      /* as was said last */
+	bool leads;      /* as last set */
 	bool has_gauges; /* what only a leader knows is there */
 };
 
@@ -34,7 +34,7 @@ void watch_metrics_init(struct watch_metrics *m, struct metrics *metrics, const 
                         const char *database);
 void watch_metrics_release(struct watch_metrics *m);
 
-/* A pass begins; it was due then, by CLOCK_BOOTTIME (0: somebody asked for it). */
+/* A pass begins; it was due then, by CLOCK_BOOTTIME (0: it was asked for). */
 void watch_metrics_begin(struct watch_metrics *m, int64_t due_ms, int64_t now_ms);
 /* A stuck job, after what was done about it; `now_us` by the database's clock. */
 void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64_t now_us);
