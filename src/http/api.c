@@ -14,10 +14,10 @@ static const struct {
 	const struct api_route *routes;
 	bool versioned; /* below /api/v1 */
 } tables[] = {
-	{probe_routes, false},     {page_routes, false},      {api_status_routes, true},
-	{api_watch_routes, true},  {api_read_routes, true},   {api_act_routes, true},
-	{api_worker_routes, true}, {api_report_routes, true}, {api_alert_routes, true},
-	{api_event_routes, true},  {api_index_routes, true},  {api_trend_routes, true},
+	{probe_routes, false},     {page_routes, false},       {api_status_routes, true},
+	{api_watch_routes, true},  {api_read_routes, true},    {api_act_routes, true},
+	{api_worker_routes, true}, {api_history_routes, true}, {api_event_routes, true},
+	{api_index_routes, true},
 };
 
 void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r), void *ctx)
@@ -99,7 +99,7 @@ static bool route_found(struct api_call *c, const char *method)
 	return c->route != NULL;
 }
 
-/* ---- may he, and is it whole ---- */
+/* ---- role and body ---- */
 
 static bool role_suffices(struct api_call *c)
 {
@@ -161,8 +161,7 @@ static bool watch_missing(struct api_call *c)
 	                   text_hint(c->parts[0], names).text);
 }
 
-/* Every database may have the built-in queue: ?database= says which. */
-static bool watch_named(struct api_call *c)
+bool api_watch_named(struct api_call *c)
 {
 	assert(c->nparts > 0);
 	c->watch = settings_watch(&c->setup->settings, c->parts[0]);
@@ -184,7 +183,7 @@ static bool place_found(struct api_call *c)
 	case API_MEMORY:
 		return true;
 	case API_WATCH:
-		return watch_named(c);
+		return api_watch_named(c);
 	case API_DATABASE:
 	case API_KEPT:
 		return database_named(c, api_query(c, "database"));
@@ -194,12 +193,24 @@ static bool place_found(struct api_call *c)
 
 /* ---- the whole ---- */
 
+static bool takes_all(struct api_call *c)
+{
+	const struct api_route *r = c->route;
+	if (!r->takes)
+		return true;
+	if (!text_eq(r->method, "GET"))
+		return api_body_takes(c, r->takes);
+	bool asks = r->where != API_MEMORY;
+	return api_query_takes(c, arena_printf(&c->arena, "%s %s", r->takes, asks ? "database" : ""));
+}
+
 static bool may_run(struct api_call *c, struct uri *u)
 {
 	const char *why = uri_parse(c->request->target, &c->arena, u);
 	if (why)
 		return api_problem(c, strlen(c->request->target) > URI_MAX ? 414 : 400, "%s", why);
-	return route_found(c, c->request->method) && role_suffices(c) && body_read(c) && place_found(c);
+	return route_found(c, c->request->method) && role_suffices(c) && body_read(c) &&
+	       place_found(c) && takes_all(c);
 }
 
 enum api_next api_begin(const struct api *api, const struct api_request *r, struct api_call *c,
@@ -219,7 +230,7 @@ enum api_next api_begin(const struct api *api, const struct api_request *r, stru
 	if (!may_run(c, u))
 		return API_ANSWERED;
 	if (c->route->where != API_MEMORY)
-		return API_AT_DESK;
+		return API_NEEDS_DATABASE;
 	api_run(c);
 	return API_ANSWERED;
 }
@@ -228,7 +239,10 @@ void api_run(struct api_call *c)
 {
 	assert(c->route && c->body);
 	assert(c->route->where == API_MEMORY || c->session || c->away);
+	fail_clear(&c->failure);
 	c->route->run(c);
+	if (c->failure.code)
+		api_failed(c, &c->failure);
 }
 
 void api_end(struct api_call *c)
@@ -281,8 +295,8 @@ static void call_openapi(struct api_call *c)
 }
 
 const struct api_route api_index_routes[] = {
-	{"GET", "/", ROLE_VIEWER, API_MEMORY, false, false, "all routes", call_index},
-	{"GET", "/openapi.yaml", ROLE_VIEWER, API_MEMORY, false, false,
-     "this API as an OpenAPI 3.1 document", call_openapi},
+	API_GET("/", ROLE_VIEWER, API_MEMORY, NULL, "all routes", call_index),
+	API_GET("/openapi.yaml", ROLE_VIEWER, API_MEMORY, NULL, "this API as an OpenAPI 3.1 document",
+            call_openapi),
 	{.method = NULL},
 };

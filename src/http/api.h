@@ -6,9 +6,9 @@
  * api.c routes; begin there.
  *
  * A route that needs a database is run at that database's request pool (request_pool.c: a few
- * threads with a session each behind a bounded line), never in the thread that reads sockets; where
- * the database is known to be away, or the line is full, the answer is 503 with Retry-After at once
- * and no handler is called. The rest is answered from memory.
+ * threads with a session each behind a bounded queue), never in the thread that reads sockets;
+ * where the database is known to be away, or its queue is full, the answer is 503 with Retry-After
+ * at once and no handler is called. The rest is answered from memory.
  *
  * api.c         finds the route, checks role, body and parameters, calls the handler
  * api_values.c  the address, parameters and body of a call, and problems
@@ -57,7 +57,7 @@ struct uri {
 /* Everything lives in the arena. NULL, or why it is refused. */
 const char *uri_parse(const char *target, struct arena *a, struct uri *out);
 
-/* What may be logged of a target: its path. A query can hold a token or a secret of somebody's. */
+/* What may be logged of a target: its path. A query can contain a token or another secret. */
 const char *uri_loggable(const char *target, struct arena *a);
 
 /* ---- routes and calls ---- */
@@ -86,7 +86,7 @@ struct events;
 struct api {
 	struct live_settings_box *setups;
 	struct overview *overview;
-	struct heartbeats *beats; /* NULL: nobody counts them */
+	struct heartbeats *beats; /* NULL: not recorded */
 	struct metrics *metrics;
 	struct events *events;
 	const char *name; /* of this daemon */
@@ -116,15 +116,22 @@ struct api_route {
 	const char *method, *path; /* "/watches/{watch}/jobs/{key}/retry", below /api/v1 */
 	enum role role;            /* at least this one */
 	enum api_where where;
+	/*
+	 * What a GET takes as parameters, anything else as members of its body: "limit after". Where a
+	 * database is asked, ?database= is always taken. NULL: the handler checks it, or nobody does.
+	 */
+	const char *takes;
 	bool body;           /* takes a JSON object, which may be left out */
 	bool write;          /* changes something: the session may write, the ledger names the actor */
 	const char *summary; /* one line */
 	api_fn run;
 };
-#define API_GET(path, role, where, summary, run)                                                   \
-	{                                                                                              \
-		"GET", path, role, where, false, false, summary, run                                       \
-	}
+/* clang-format off */
+#define API_GET(path, role, where, takes, summary, run) \
+	{"GET", path, role, where, takes, false, false, summary, run}
+#define API_POST(path, role, where, takes, summary, run) \
+	{"POST", path, role, where, takes, true, true, summary, run}
+/* clang-format on */
 
 #define API_PARTS_MAX 4
 struct api_call {
@@ -144,6 +151,7 @@ struct api_call {
 	const struct watch *watch;
 	struct thread_sessions *sessions; /* what the request pool's thread keeps between calls */
 	struct api_answer *out;
+	struct failure failure; /* what a handler leaves here is the answer: api_failed() */
 	const struct api_request *request;
 	const struct uri *uri; /* for api_query() */
 	void *http;            /* for http_stream() */
@@ -161,12 +169,17 @@ bool api_query_duration(struct api_call *c, const char *name, int64_t *us);
 bool api_body_text(struct api_call *c, const char *name, const char **out);
 bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out);
 bool api_body_bool(struct api_call *c, const char *name, bool *out);
-/* Refuses members (parameters) that are none of `names`, which ends with NULL. */
-bool api_body_takes(struct api_call *c, const char *const *names);
-bool api_query_takes(struct api_call *c, const char *const *names);
+/* Refuses members (parameters) that are none of `names`, which are separated by blanks. */
+bool api_body_takes(struct api_call *c, const char *names);
+bool api_query_takes(struct api_call *c, const char *names);
 
 /* The watch, masked for the caller's role; see viewer_watch(). */
 const struct watch *api_seen(struct api_call *c, const struct watch *w);
+/*
+ * Finds the watch that {watch} names, and its database; false after a problem. Every database may
+ * have the built-in queue: ?database= says which.
+ */
+bool api_watch_named(struct api_call *c);
 /* The watch of the call, bound and compiled: kept at the request pool. False after a problem. */
 bool api_bound(struct api_call *c, struct api_watch **out);
 
@@ -175,23 +188,24 @@ bool api_bound(struct api_call *c, struct api_watch **out);
  * Returns false, so that callers can write `return api_problem(…)`.
  */
 bool api_problem(struct api_call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* The same from a failure; its class decides the status (a lost database: 503, Retry-After). */
+/*
+ * The same from a failure; its class decides the status (a lost database: 503, Retry-After). A
+ * text that a key's type cannot take is the caller's mistake (400), not the database's.
+ */
 bool api_failed(struct api_call *c, const struct failure *f);
 /* The same with a status that the handler knows better. */
 bool api_failed_as(struct api_call *c, int status, const struct failure *f);
 void api_header(struct api_call *c, const char *name, const char *value);
 
 /* Tables of routes; each ends with method NULL. */
-extern const struct api_route api_watch_routes[];  /* api_watches.c: watches, stats, doctor */
-extern const struct api_route api_read_routes[];   /* api_read.c: jobs, ledger, workers */
-extern const struct api_route api_act_routes[];    /* api_act.c: what a person does to jobs */
-extern const struct api_route api_worker_routes[]; /* api_worker.c: enqueue, claim, beat, settle */
-extern const struct api_route api_report_routes[]; /* api_history.c: what happened in a period */
-extern const struct api_route api_trend_routes[];  /* the same, to be drawn */
-extern const struct api_route api_alert_routes[];  /* api_history.c: alerts, messages, a test */
-extern const struct api_route api_event_routes[];  /* events.c: the ledger as a stream */
-extern const struct api_route api_status_routes[]; /* probes.c: how the daemon is */
-extern const struct api_route api_index_routes[];  /* the list of routes */
+extern const struct api_route api_watch_routes[];   /* api_watches.c: watches, stats, doctor */
+extern const struct api_route api_read_routes[];    /* api_read.c: jobs, ledger, workers */
+extern const struct api_route api_act_routes[];     /* api_act.c: acts on jobs */
+extern const struct api_route api_worker_routes[];  /* api_worker.c: enqueue, claim, beat, settle */
+extern const struct api_route api_history_routes[]; /* api_history.c: reports, trends, alerts */
+extern const struct api_route api_event_routes[];   /* events.c: the ledger as a stream */
+extern const struct api_route api_status_routes[];  /* probes.c: how the daemon is */
+extern const struct api_route api_index_routes[];   /* the list of routes */
 /* The same, but with whole paths. */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: what browsers show */
@@ -217,8 +231,9 @@ struct api_request {
 };
 
 enum api_next {
-	API_ANSWERED, /* in c->out */
-	API_AT_DESK,  /* api_run() is to be called with a session at the request pool of c->database */
+	API_ANSWERED,       /* in c->out */
+	API_NEEDS_DATABASE, /* api_run() is to be called with a session at the request pool of
+	                       c->database */
 };
 
 /*
@@ -268,11 +283,6 @@ void read_ledger(struct api_call *c);
 void read_workers(struct api_call *c);
 void read_worker(struct api_call *c);
 
-/*
- * A failure of what the caller asked for: a word that a key's type cannot take is his slip
- * (400), not the database's trouble.
- */
-bool read_failed(struct api_call *c, struct failure *f);
 /* A parameter that is true or false; false after a problem. */
 bool read_flag(struct api_call *c, const char *name, bool *out);
 
@@ -296,9 +306,9 @@ void watch_config_json(const struct watch *w, const struct settings *s, struct b
 
 /*
  * ---- workers in any language that speak nothing but HTTP (docs/clients.md) ----
- * Such a worker is no process that anybody here can see, and holds no session: only its lease
- * proves its life. Its incarnation says so by being of no host (registry.h), so that nobody
- * looks for its pid or its lock. Calls of one worker may come through different daemons:
+ * Such a worker is not a visible process, and holds no session: only its lease proves its life. Its
+ * incarnation says so by having no host (registry.h), so that no daemon looks for its pid or its
+ * lock. Calls of one worker may come through different daemons:
  * everything is in the database.
  */
 
@@ -321,15 +331,16 @@ void call_progress(struct api_call *c);
 
 /*
  * ---- whose a worker is ----
- * A registration answers a secret, of which only the hash is kept. Who acts for the worker sends
- * it (Defib-Worker-Secret), so an operator's token alone ends no worker of others and settles none
- * of their jobs. An admin may; where that changes what becomes of a job, it is in the ledger.
+ * A registration returns a secret, of which only the hash is kept. A caller that acts for the
+ * worker sends it (Defib-Worker-Secret), so an operator's token alone ends no worker of others and
+ * settles none of their jobs. An admin may; where that changes what becomes of a job, it is in the
+ * ledger.
  */
 
 #define WORKER_SECRET_HEADER "Defib-Worker-Secret"
 #define WORKER_SECRET_BYTES 65 /* hexadecimal, with the 0 at its end */
 
-/* A new one; false: there is no chance to be had. */
+/* A new one; false: no random numbers are available. */
 bool worker_secret_make(char out[WORKER_SECRET_BYTES]);
 /* Keep its hash with the worker, in the transaction that registers it. */
 MUST_CHECK defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret,

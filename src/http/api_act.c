@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_act.c: what a person does to jobs over HTTP: the routes, and acts on one job or on
+ * api_act.c: acts on jobs over HTTP: the routes, and acts on one job or on
  * many. The answer is that of the command (view/scan.h); where one job was meant and it was
  * not done, a problem says why.
  */
@@ -192,7 +192,7 @@ static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limi
 	json_bool(out, "limited", limited);
 	json_text(out, "undo", how_to_undo(d));
 	buf_add(out, "}\n");
-	/* What was given back is ready: who waits for work is told. */
+	/* The jobs are ready: waiting workers are woken. */
 	if (queue && d->result.batch[0])
 		wake_send(c->session->store, c->database->url);
 	return true;
@@ -200,7 +200,7 @@ static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limi
 
 /* ---- one job ---- */
 
-/* What became of a job, where the outcome's own word says too little. */
+/* What became of a job, where the outcome's name says too little. */
 static const char *const why_not[OUTCOME_COUNT] = {
 	[OUTCOME_LEFT] = "there was nothing to do",
 	[OUTCOME_CHANGED] = "it has changed in the meantime; read it again",
@@ -208,7 +208,7 @@ static const char *const why_not[OUTCOME_COUNT] = {
 	[OUTCOME_GUARDED] = "a guard holds it back",
 };
 
-/* The command's word for it is no member of a body. */
+/* The command's option is not a member of a body. */
 #define OPTION_WORDS "; --override-guard does it anyway"
 
 static void not_done(const struct doing *d, const char *job)
@@ -237,12 +237,11 @@ static bool names_no_row(const struct failure *f)
 
 void call_act(struct api_call *c)
 {
-	static const char *const members[] = {"reason", "dry_run", "override_guard", "from_step", NULL};
 	struct doing d = {.call = c,
 	                  .kind = act_kind_named(strrchr(c->route->path, '/') + 1),
 	                  .outcome = OUTCOME_MISSING};
 	const char *job = job_named(c, c->watch, c->parts[1]);
-	if (!job || !api_body_takes(c, members) || !read_options(&d) || !begin(&d))
+	if (!job || !read_options(&d) || !begin(&d))
 		return;
 	bool done = carry_out(&d, &job, 1, false);
 	if (done ? d.outcome != good_outcome(&d) : names_no_row(&d.result.failure))
@@ -336,8 +335,6 @@ static bool read_act(struct doing *d)
 
 void call_acts(struct api_call *c)
 {
-	static const char *const members[] = {
-		"act", "jobs", "where", "limit", "reason", "dry_run", "override_guard", "from_step", NULL};
 	struct doing d = {.call = c};
 	const char **jobs = ARENA_ARRAY(&c->arena, const char *, JOBS_MOST);
 	const json_t *list = json_object_get(c->body, "jobs");
@@ -345,8 +342,7 @@ void call_acts(struct api_call *c)
 	int64_t limit = JOBS_MOST;
 	bool more = false;
 	int n = 0;
-	if (!api_body_takes(c, members) || !read_act(&d) || !read_options(&d) ||
-	    !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
+	if (!read_act(&d) || !read_options(&d) || !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
 		return;
 	if (!list == !where) {
 		api_problem(c, 400, "give jobs, a list of keys, or where, a list of terms");
@@ -355,24 +351,20 @@ void call_acts(struct api_call *c)
 	if (!begin(&d) ||
 	    !(list ? listed_jobs(c, list, jobs, &n) : found_jobs(&d, where, limit, jobs, &n, &more)))
 		return;
-	if (!carry_out(&d, jobs, n, more) && names_no_row(&d.result.failure)) {
-		d.result.failure.code = DEFIB_USAGE;
-		api_failed(c, &d.result.failure);
-	}
+	(void)carry_out(&d, jobs, n, more);
 }
 
 /* ---- the routes ---- */
 
 #define JOB "/watches/{watch}/jobs/{key}"
-#define ACT(verb, text)                                                                            \
-	{                                                                                              \
-		"POST", JOB "/" verb, ROLE_OPERATOR, API_WATCH, true, true, text, call_act                 \
-	}
-#define OVERRIDE(name, who, text, run)                                                             \
-	{"POST", "/watches/{watch}/" name, who, API_WATCH, true, true, text, run},                     \
-	{                                                                                              \
-		"POST", "/" name, who, API_DATABASE, true, true, text ", all watches of a database", run   \
-	}
+#define ACT_TAKES "reason dry_run override_guard from_step"
+/* clang-format off */
+#define ACT(verb, text) \
+	API_POST(JOB "/" verb, ROLE_OPERATOR, API_WATCH, ACT_TAKES, text, call_act)
+#define OVERRIDE(name, who, takes, text, run) \
+	API_POST("/watches/{watch}/" name, who, API_WATCH, takes, text, run), \
+	API_POST("/" name, who, API_DATABASE, takes, text ", all watches of a database", run)
+/* clang-format on */
 
 const struct api_route api_act_routes[] = {
 	ACT("retry", "retry a job at once"),
@@ -382,20 +374,22 @@ const struct api_route api_act_routes[] = {
 	ACT("release", "release a held job"),
 	ACT("rollback", "undo the finished steps of a job"),
 	ACT("cancel", "ask a job to stop"),
-	{"DELETE", JOB, ROLE_OPERATOR, API_WATCH, true, true, "end a job", call_end},
-	{"POST", JOB "/end", ROLE_OPERATOR, API_WATCH, true, true, "end a job", call_end},
-	{"POST", JOB "/undo", ROLE_OPERATOR, API_WATCH, true, true, "undo the last change to a job",
-     call_undo_job},
-	{"POST", "/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, true, true, "act on many jobs",
-     call_acts},
-	{"POST", "/undo", ROLE_OPERATOR, API_DATABASE, true, true, "undo a batch", call_undo},
-	{"POST", "/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH, true, true,
-     "scan for stuck jobs now, and recover them if asked", call_scan},
-	OVERRIDE("pause", ROLE_OPERATOR, "pause recovery", call_set_override),
-	OVERRIDE("resume", ROLE_OPERATOR, "resume recovery", call_clear_override),
-	OVERRIDE("raise", ROLE_ADMIN, "raise the thresholds", call_set_override),
-	{"POST", "/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, true, true,
-     "the next scan ignores doubt, brake and second look", call_override_guard},
+	{"DELETE", JOB, ROLE_OPERATOR, API_WATCH, "reason", true, true, "end a job", call_end},
+	API_POST(JOB "/end", ROLE_OPERATOR, API_WATCH, "reason", "end a job", call_end),
+	API_POST(JOB "/undo", ROLE_OPERATOR, API_WATCH, "reason dry_run",
+             "undo the last change to a job", call_undo_job),
+	API_POST("/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, "act jobs where limit " ACT_TAKES,
+             "act on many jobs", call_acts),
+	API_POST("/undo", ROLE_OPERATOR, API_DATABASE, "batch reason dry_run", "undo a batch",
+             call_undo),
+	API_POST("/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH,
+             "fix limit remedy reason override_guard",
+             "scan for stuck jobs now, and recover them if asked", call_scan),
+	OVERRIDE("pause", ROLE_OPERATOR, "for reason", "pause recovery", call_set_override),
+	OVERRIDE("resume", ROLE_OPERATOR, "", "resume recovery", call_clear_override),
+	OVERRIDE("raise", ROLE_ADMIN, "by for off reason", "raise the thresholds", call_set_override),
+	API_POST("/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, "reason",
+             "the next scan ignores doubt, brake and second look", call_override_guard),
 	{.method = NULL},
 };
 
@@ -408,13 +402,12 @@ static void end_in_queue(struct api_call *c, struct bound *b, const char *job, c
 {
 	struct carrier name = {0};
 	struct candidate one;
-	struct failure f = {0};
 	carrier_begin(&name, c->actor);
 	const struct queue_cancel q = {
 		.session = c->session, .bound = b, .actor = c->actor, .reason = reason, .batch = name.name};
-	if (queue_cancel(&q, job, &c->arena, &one, &f)) {
-		api_failed(c, &f);
-	} else if (one.outcome == OUTCOME_MISSING) {
+	if (queue_cancel(&q, job, &c->arena, &one, &c->failure))
+		return;
+	if (one.outcome == OUTCOME_MISSING) {
 		missing(c, job);
 	} else {
 		/* Refused is what was over: it needs no end. */
@@ -447,13 +440,12 @@ static void end_in_table(struct api_call *c, struct bound *b, const char *job, c
 
 void call_end(struct api_call *c)
 {
-	static const char *const members[] = {"reason", NULL};
 	const char *reason = NULL;
 	struct failure f = {0};
 	struct bound bound;
 	bool queue = acts_on_queue(c);
 	const char *job = job_named(c, c->watch, c->parts[1]);
-	if (!job || !api_body_takes(c, members) || !api_body_text(c, "reason", &reason))
+	if (!job || !api_body_text(c, "reason", &reason))
 		return;
 	if (!queue && act_configured(act_kind_named("end"), c->watch, &f)) {
 		api_failed_as(c, 422, &f);

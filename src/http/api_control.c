@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_control.c: what operators order besides acts on jobs: undo, a scan at once, overrides.
  *
- * Undo takes back what a scan or a person did: a batch, which may be about several watches of a
+ * Undo reverts what a scan or an operator did: a batch, which may be about several watches of a
  * database, or the newest change of one job.
  */
 #include "base/clock.h"
@@ -54,35 +54,32 @@ static bool read_undo_options(struct undoing *u)
 	return api_body_text(c, "reason", &o->reason) && api_body_bool(c, "dry_run", &o->dry_run);
 }
 
-static defib_err undo_group(struct undoing *u, const struct watch *w, struct failure *f)
+static bool undo_group(struct undoing *u, const struct watch *w)
 {
 	struct api_call *c = u->call;
 	struct by_hand_result result = {0};
 	u->njobs = 0;
 	act_group_begin_json(w, c->database, &c->out->body);
-	defib_err err = undo(c->session, w, &u->options, &result);
-	if (err)
-		*f = result.failure;
+	if (undo(c->session, w, &u->options, &result))
+		c->failure = result.failure;
 	else
 		act_group_end_json(&result, &c->out->body);
-	return err;
+	return !c->failure.code;
 }
 
 /* ---- one job ---- */
 
 void call_undo_job(struct api_call *c)
 {
-	static const char *const members[] = {"reason", "dry_run", NULL};
 	struct undoing u = {.call = c};
-	struct failure f = {0};
 	const char *job = job_named(c, c->watch, c->parts[1]);
-	if (!job || !api_body_takes(c, members) || !read_undo_options(&u))
+	if (!job || !read_undo_options(&u))
 		return;
 	u.options.job = job;
 	act_begin_json("undo", u.options.dry_run, &c->out->body);
-	if (undo_group(&u, c->watch, &f)) {
-		api_failed(c, &f);
-	} else if (u.found == 0) {
+	if (!undo_group(&u, c->watch))
+		return;
+	if (u.found == 0) {
 		api_problem(c, 404, "there is nothing to undo for job %s of watch %s", job, c->watch->name);
 	} else if (u.done == 0) {
 		api_problem(c, 409, "job %s of watch %s was not put back: %s", job, c->watch->name,
@@ -133,10 +130,9 @@ static bool undo_batch(struct undoing *u)
 {
 	struct api_call *c = u->call;
 	const char *names[WATCHES_MOST];
-	struct failure f = {0};
 	int n, groups = 0;
-	if (watches_of(c, u->options.batch, names, &n, &f))
-		return api_failed(c, &f);
+	if (watches_of(c, u->options.batch, names, &n, &c->failure))
+		return false;
 	act_begin_json("undo", u->options.dry_run, &c->out->body);
 	for (int i = 0; i < n; i++) {
 		const struct watch *w = watch_here(c, names[i]);
@@ -144,8 +140,8 @@ static bool undo_batch(struct undoing *u)
 			continue;
 		if (groups++)
 			buf_add(&c->out->body, ",");
-		if (undo_group(u, w, &f))
-			return api_failed(c, &f);
+		if (!undo_group(u, w))
+			return false;
 	}
 	if (u->found == 0)
 		return api_problem(c, 404,
@@ -158,10 +154,8 @@ static bool undo_batch(struct undoing *u)
 
 void call_undo(struct api_call *c)
 {
-	static const char *const members[] = {"batch", "reason", "dry_run", NULL};
 	struct undoing u = {.call = c};
-	if (!api_body_takes(c, members) || !read_undo_options(&u) ||
-	    !api_body_text(c, "batch", &u.options.batch))
+	if (!read_undo_options(&u) || !api_body_text(c, "batch", &u.options.batch))
 		return;
 	if (u.options.batch)
 		undo_batch(&u);
@@ -202,11 +196,8 @@ static bool go_on(void *ctx)
 
 static bool read_scan_options(struct api_call *c, struct scan_options *o)
 {
-	static const char *const members[] = {"fix",    "limit",          "remedy",
-	                                      "reason", "override_guard", NULL};
 	const char *remedy = NULL;
-	if (!api_body_takes(c, members) || !api_body_bool(c, "fix", &o->fix) ||
-	    !api_body_int(c, "limit", 1, FOUND_MOST, &o->limit) ||
+	if (!api_body_bool(c, "fix", &o->fix) || !api_body_int(c, "limit", 1, FOUND_MOST, &o->limit) ||
 	    !api_body_text(c, "remedy", &remedy) || !api_body_text(c, "reason", &o->reason) ||
 	    !api_body_bool(c, "override_guard", &o->override_guard) ||
 	    !may_override(c, o->override_guard))
@@ -244,7 +235,7 @@ void call_scan(struct api_call *c)
 	buf_add(out, "{\"watches\":[");
 	scan_begin_json(c->watch, c->database, out);
 	if (scan_watch(c->session, c->watch, &o, &r)) {
-		api_failed(c, &r.failure);
+		c->failure = r.failure;
 		return;
 	}
 	scan_end_json(&r, out);
@@ -282,12 +273,12 @@ static void answer(struct api_call *c, const struct override_answer *answers, in
 static void clear(struct api_call *c, const char *name)
 {
 	const struct override *still;
-	struct failure f = {0};
 	struct override_answer *answers;
 	int n;
-	if (override_clear(c->session->store, target(c), name, &c->arena, &answers, &n, &still, &f))
-		api_failed(c, &f);
-	else if (still)
+	if (override_clear(c->session->store, target(c), name, &c->arena, &answers, &n, &still,
+	                   &c->failure))
+		return;
+	if (still)
 		api_problem(c, 409, "\"%s\" of %s is in force for all watches of database %s, set by %s",
 		            name, target(c), c->database->name, still->actor);
 	else
@@ -296,13 +287,10 @@ static void clear(struct api_call *c, const char *name)
 
 static void set(struct api_call *c, struct override *wanted, int64_t for_us)
 {
-	struct failure f = {0};
 	struct override_answer set;
 	wanted->watch = target(c);
 	wanted->actor = c->actor;
-	if (override_set(c->session->store, wanted, for_us, &c->arena, &set, &f))
-		api_failed(c, &f);
-	else
+	if (!override_set(c->session->store, wanted, for_us, &c->arena, &set, &c->failure))
 		answer(c, &set, 1);
 }
 
@@ -334,13 +322,10 @@ static bool is_raise(const struct api_call *c)
 
 void call_set_override(struct api_call *c)
 {
-	static const char *const of_raise[] = {"by", "for", "off", "reason", NULL};
-	static const char *const of_pause[] = {"for", "reason", NULL};
 	struct override wanted = {.name = "pause", .value = "on"};
 	int64_t for_us = 0;
 	bool off = false;
-	if (!api_body_takes(c, is_raise(c) ? of_raise : of_pause) ||
-	    !api_body_text(c, "reason", &wanted.reason) || !api_body_bool(c, "off", &off) ||
+	if (!api_body_text(c, "reason", &wanted.reason) || !api_body_bool(c, "off", &off) ||
 	    !read_span(c, &for_us))
 		return;
 	if (off) {
@@ -357,14 +342,12 @@ void call_set_override(struct api_call *c)
 
 void call_clear_override(struct api_call *c)
 {
-	static const char *const members[] = {NULL};
-	if (api_body_takes(c, members))
-		clear(c, "pause");
+	clear(c, "pause");
 }
 
 /* ---- past the guards, once ---- */
 
-static defib_err note_override(struct api_call *c, const char *reason, struct failure *f)
+static defib_err note_override(struct api_call *c, const char *reason)
 {
 	char batch[64];
 	const struct ledger_entry entry = {.job = "*",
@@ -373,30 +356,21 @@ static defib_err note_override(struct api_call *c, const char *reason, struct fa
 	                                   .reason = reason ? reason : "by hand"};
 	const struct ledger_context ctx = {c->watch->name, batch, c->actor};
 	snprintf(batch, sizeof batch, "override-%lld", (long long)clock_wall_us());
-	defib_err err = store_begin(c->session->store, TX_WRITE, f);
+	struct store *s = c->session->store;
+	defib_err err = store_begin(s, TX_WRITE, &c->failure);
 	if (err)
 		return err;
-	err = ledger_append(c->session->store, &ctx, &entry, 1, &c->arena, f);
-	if (!err)
-		return store_commit(c->session->store, f);
-	store_rollback(c->session->store);
-	return err;
+	err = ledger_append(s, &ctx, &entry, 1, &c->arena, &c->failure);
+	return store_end(s, err, &c->failure);
 }
 
 void call_override_guard(struct api_call *c)
 {
-	static const char *const members[] = {"reason", NULL};
 	struct override wanted = {.name = TOLD_OVERRIDE, .value = "once"};
-	struct failure f = {0};
 	struct bound bound;
-	if (!api_body_takes(c, members) || !api_body_text(c, "reason", &wanted.reason) ||
-	    !writable(c, &bound))
+	if (!api_body_text(c, "reason", &wanted.reason) || !writable(c, &bound) ||
+	    (bound.ledger.ready && note_override(c, wanted.reason)))
 		return;
-	if (bound.ledger.ready && note_override(c, wanted.reason, &f)) {
-		api_failed(c, &f);
-		return;
-	}
+	c->out->status = 202;
 	set(c, &wanted, OVERRIDE_US);
-	if (c->out->status == 200)
-		c->out->status = 202;
 }

@@ -180,8 +180,6 @@ static bool order_given(struct api_call *c, int64_t after, struct ledger_filter 
 static bool filter_given(struct api_call *c, const struct ledger_form *form,
                          struct ledger_filter *out)
 {
-	static const char *const takes[] = {"database", "watch", "job",   "event", "actor",  "batch",
-	                                    "since",    "after", "limit", "order", "format", NULL};
 	int64_t after = -1;
 	*out = (struct ledger_filter){
 		.watch = api_query(c, "watch"),
@@ -191,8 +189,7 @@ static bool filter_given(struct api_call *c, const struct ledger_form *form,
 		.batch = api_query(c, "batch"),
 		.limit = form->limit,
 	};
-	if (!api_query_takes(c, takes) || !event_given(c, out->event) ||
-	    !api_query_int(c, "after", 0, INT64_MAX, &after) ||
+	if (!event_given(c, out->event) || !api_query_int(c, "after", 0, INT64_MAX, &after) ||
 	    !api_query_int(c, "limit", 1, form->most, &out->limit) ||
 	    !api_query_duration(c, "since", &out->since_us))
 		return false;
@@ -233,18 +230,15 @@ void read_ledger(struct api_call *c)
 	struct store *s = c->session->store;
 	struct ledger_filter filter;
 	struct ledger_row *rows = NULL;
-	struct failure f = {0};
 	bool exists = false;
 	int n = 0;
 	if (!form || !filter_given(c, form, &filter))
 		return;
 	int64_t limit = filter.limit++; /* one more tells whether there is more */
-	defib_err err = ledger_exists(s, &exists, &f);
+	defib_err err = ledger_exists(s, &exists, &c->failure);
 	if (!err && exists && filter.up_to_id >= 0)
-		err = ledger_read(s, &filter, &c->arena, &rows, &n, &f);
-	if (err)
-		read_failed(c, &f);
-	else
+		err = ledger_read(s, &filter, &c->arena, &rows, &n, &c->failure);
+	if (!err)
 		add_entries(c, form, rows, n > limit ? (int)limit : n, n > limit);
 }
 
@@ -313,19 +307,17 @@ static bool add_sources(struct api_call *c, struct report_source *out, int *n)
 
 static void get_report(struct api_call *c)
 {
-	static const char *const known[] = {"since", "format", "database", "watch", NULL};
 	const struct settings *all = &c->setup->settings;
 	struct report_source *sources = ARENA_ARRAY(&c->arena, struct report_source, all->nwatches + 1);
 	struct report report;
 	struct period period;
 	enum report_form form = REPORT_JSON;
 	int n = 0;
-	if (!api_query_takes(c, known) || !read_form(c, &form) || !read_period(c, &period) ||
-	    !add_sources(c, sources, &n))
+	if (!read_form(c, &form) || !read_period(c, &period) || !add_sources(c, sources, &n))
 		return;
 	report_gather(sources, n, &period, all->ledger == LEDGER_OFF, &c->arena, &report);
 	if (report.nlost) {
-		api_failed(c, &report.lost[0].failure);
+		c->failure = report.lost[0].failure;
 		return;
 	}
 	c->out->type = report_type(form);
@@ -333,13 +325,6 @@ static void get_report(struct api_call *c)
 		api_header(c, "Content-Security-Policy", PAGE_POLICY);
 	report_render(form, &report, &c->out->body);
 }
-
-const struct api_route api_report_routes[] = {
-	API_GET("/report", ROLE_VIEWER, API_DATABASE,
-            "what happened in a period: recoveries by day, trend, causes, mistakes, advice",
-            get_report),
-	{.method = NULL},
-};
 
 /* The periods there are; parts begin at whole hours, so that all of them stay the same. */
 static const struct span {
@@ -388,10 +373,9 @@ static bool add_watch(struct api_call *c, const char *watch, const struct span *
 	struct digest_times times = {0};
 	struct digest_bucket *buckets;
 	struct buf *out = &c->out->body;
-	struct failure f = {0};
-	if (digest_trend(store, watch, p, span->buckets, &c->arena, &buckets, &f) ||
-	    (span->times && digest_times(store, watch, p, &times, &f)))
-		return api_failed(c, &f);
+	if (digest_trend(store, watch, p, span->buckets, &c->arena, &buckets, &c->failure) ||
+	    (span->times && digest_times(store, watch, p, &times, &c->failure)))
+		return false;
 	buf_add(out, (*n)++ ? ",\n{\"watch\":" : "\n{\"watch\":");
 	buf_add_json(out, watch);
 	add_counts("detected", buckets, span->buckets, false, out);
@@ -415,17 +399,11 @@ static bool add_watches(struct api_call *c, const struct span *span, const struc
 
 static void show_trend(struct api_call *c)
 {
-	static const char *const takes[] = {"database", "since", NULL};
-	const struct span *span = api_query_takes(c, takes) ? span_asked(c) : NULL;
+	const struct span *span = span_asked(c);
 	struct buf *out = &c->out->body;
 	struct ledger ledger = {0};
-	struct failure f = {0};
-	if (!span)
+	if (!span || ledger_open(c->session->store, false, &ledger, &c->failure))
 		return;
-	if (ledger_open(c->session->store, false, &ledger, &f)) {
-		api_failed(c, &f);
-		return;
-	}
 	struct period p = period_of(span, clock_wall_us());
 	buf_add(out, "{\"database\":");
 	buf_add_json(out, c->database->name);
@@ -436,19 +414,10 @@ static void show_trend(struct api_call *c)
 		buf_add(out, "\n]}\n");
 }
 
-const struct api_route api_trend_routes[] = {
-	API_GET("/trend", ROLE_VIEWER, API_DATABASE,
-            "jobs found stuck and recovered, by hour or six hours", show_trend),
-	{.method = NULL},
-};
-
 /* ---- alerts ---- */
 
 #define DELIVERIES 100
 #define DELIVERIES_MAX 1000
-
-static const char *const alert_takes[] = {"database", NULL};
-static const char *const delivery_takes[] = {"database", "limit", NULL};
 
 static void add_sinks(const struct sink_list *s, struct buf *out)
 {
@@ -465,15 +434,11 @@ static void add_sinks(const struct sink_list *s, struct buf *out)
 static void get_alerts(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
-	struct failure f = {0};
 	int n = 0;
-	if (!api_query_takes(c, alert_takes))
-		return;
 	buf_add(out, "{\"alerts\":[");
-	if (alerts_json(c->session->store, &c->setup->settings, c->database, &c->arena, out, &n, &f)) {
-		api_failed(c, &f);
+	if (alerts_json(c->session->store, &c->setup->settings, c->database, &c->arena, out, &n,
+	                &c->failure))
 		return;
-	}
 	buf_add(out, "\n]");
 	add_sinks(settings_sinks(&c->setup->settings), out);
 	buf_add(out, "}\n");
@@ -482,21 +447,17 @@ static void get_alerts(struct api_call *c)
 static void get_deliveries(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
-	struct failure f = {0};
 	int64_t limit = DELIVERIES;
 	int n = 0;
-	if (!api_query_takes(c, delivery_takes) ||
-	    !api_query_int(c, "limit", 1, DELIVERIES_MAX, &limit))
+	if (!api_query_int(c, "limit", 1, DELIVERIES_MAX, &limit))
 		return;
 	buf_add(out, "{\"deliveries\":[");
-	if (deliveries_json(c->session->store, c->database, (int)limit, &c->arena, out, &n, &f)) {
-		api_failed(c, &f);
-		return;
-	}
-	buf_add(out, "\n]}\n");
+	if (!deliveries_json(c->session->store, c->database, (int)limit, &c->arena, out, &n,
+	                     &c->failure))
+		buf_add(out, "\n]}\n");
 }
 
-static void watch_loop_test(struct api_call *c)
+static void test_sinks(struct api_call *c)
 {
 	const struct sink_list *sinks = settings_sinks(&c->setup->settings);
 	const char *name = NULL;
@@ -523,12 +484,17 @@ static void watch_loop_test(struct api_call *c)
 	buf_add(out, "\n]}\n");
 }
 
-const struct api_route api_alert_routes[] = {
-	{"GET", "/alerts", ROLE_VIEWER, API_DATABASE, false, false,
-     "state of each alert rule, by watch", get_alerts},
-	{"GET", "/deliveries", ROLE_VIEWER, API_DATABASE, false, false,
-     "messages to sinks and their delivery, newest first", get_deliveries},
-	{"POST", "/alerts/test", ROLE_ADMIN, API_DATABASE, true, false,
-     "send a test message to a sink, or to all, and return their answers", watch_loop_test},
-	{NULL, NULL, ROLE_NONE, API_MEMORY, false, false, NULL, NULL},
+const struct api_route api_history_routes[] = {
+	API_GET("/report", ROLE_VIEWER, API_DATABASE, "since format watch",
+            "what happened in a period: recoveries by day, trend, causes, mistakes, advice",
+            get_report),
+	API_GET("/trend", ROLE_VIEWER, API_DATABASE, "since",
+            "jobs found stuck and recovered, by hour or six hours", show_trend),
+	API_GET("/alerts", ROLE_VIEWER, API_DATABASE, "", "state of each alert rule, by watch",
+            get_alerts),
+	API_GET("/deliveries", ROLE_VIEWER, API_DATABASE, "limit",
+            "messages to sinks and their delivery, newest first", get_deliveries),
+	{"POST", "/alerts/test", ROLE_ADMIN, API_DATABASE, NULL, true, false,
+     "send a test message to a sink, or to all, and return their answers", test_sinks},
+	{.method = NULL},
 };

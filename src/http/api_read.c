@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_read.c: the jobs of a watch, a page at a time, and all that is known of one: what
- * `defib list --json` and `defib show --json` say, as whoever asks may see it.
+ * `defib list --json` and `defib show --json` say, masked for the caller's role.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -25,13 +25,6 @@
 #define LOOKED_AT 10000
 
 /* ---- what handlers share ---- */
-
-bool read_failed(struct api_call *c, struct failure *f)
-{
-	if (strncmp(f->sqlstate, "22", 2) == 0)
-		f->code = DEFIB_USAGE;
-	return api_failed(c, f);
-}
 
 bool read_flag(struct api_call *c, const char *name, bool *out)
 {
@@ -99,14 +92,12 @@ static bool read_after(struct api_call *c, struct page *p)
 
 static bool read_page(struct api_call *c, struct page *p)
 {
-	static const char *const takes[] = {"where", "state", "verdict", "text",   "sort",     "desc",
-	                                    "limit", "after", "count",   "judged", "database", NULL};
 	const char *sort = api_query(c, "sort");
 	int order = sort ? word_index(list_sort_names, sort) : 0;
 	*p = (struct page){.ask = {.limit = PAGE, .facts = true},
 	                   .bound = {.within_ms = WITHIN_MS, .rows = LOOKED_AT}};
 	p->ask.bound = &p->bound;
-	if (!api_query_takes(c, takes) || !read_terms(c, p) || !read_flag(c, "desc", &p->ask.desc) ||
+	if (!read_terms(c, p) || !read_flag(c, "desc", &p->ask.desc) ||
 	    !read_flag(c, "count", &p->count) || !read_flag(c, "judged", &p->judged) ||
 	    !api_query_int(c, "limit", 1, PAGE_MOST, &p->ask.limit))
 		return false;
@@ -116,7 +107,7 @@ static bool read_page(struct api_call *c, struct page *p)
 	return read_after(c, p);
 }
 
-/* What a scan would do to one that is stuck, and why: a person sees it before it is done. */
+/* What a scan would do to one that is stuck, and why, before it is done. */
 static void add_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
                        bool ledger)
 {
@@ -179,7 +170,7 @@ static void add_jobs(struct api_call *c, const struct page *p, const struct brow
 	buf_add(out, "\n]");
 }
 
-/* How many there are in all, up to a bound: who asks for it pays for it. */
+/* How many there are in all, up to a bound; counted only if asked for. */
 static bool add_count(struct api_call *c, const struct page *p, struct api_watch *w)
 {
 	struct browse_bound bound = p->bound;
@@ -191,11 +182,11 @@ static bool add_count(struct api_call *c, const struct page *p, struct api_watch
 	                     .limit = COUNTED_MOST,
 	                     .bound = &bound};
 	struct browsed *rows = NULL;
-	struct failure f = {0};
 	bool more = false;
 	int n = 0;
-	if (browse_jobs(c->session->store, &w->sql, &w->ledger, &all, &c->arena, &rows, &n, &more, &f))
-		return read_failed(c, &f);
+	if (browse_jobs(c->session->store, &w->sql, &w->ledger, &all, &c->arena, &rows, &n, &more,
+	                &c->failure))
+		return false;
 	json_number(&c->out->body, "count", true, n);
 	json_bool(&c->out->body, "count_capped", more || bound.looked > 0);
 	return true;
@@ -205,18 +196,14 @@ static void list_jobs(struct api_call *c)
 {
 	struct page *p = ARENA_NEW(&c->arena, struct page);
 	struct buf *out = &c->out->body;
-	struct failure f = {0};
 	struct browsed *rows = NULL;
 	struct api_watch *w;
 	bool more = false;
 	int n = 0;
-	if (!read_page(c, p) || !api_bound(c, &w))
+	if (!read_page(c, p) || !api_bound(c, &w) ||
+	    browse_jobs(c->session->store, &w->sql, &w->ledger, &p->ask, &c->arena, &rows, &n, &more,
+	                &c->failure))
 		return;
-	if (browse_jobs(c->session->store, &w->sql, &w->ledger, &p->ask, &c->arena, &rows, &n, &more,
-	                &f)) {
-		read_failed(c, &f);
-		return;
-	}
 	buf_add(out, "{\"watch\":");
 	buf_add_json(out, c->watch->name);
 	json_text(out, "database", c->database->name);
@@ -232,20 +219,16 @@ static void list_jobs(struct api_call *c)
 
 static void show_job(struct api_call *c)
 {
-	static const char *const takes[] = {"database", NULL};
 	const struct watch *seen = api_seen(c, c->watch);
-	const char *job = api_query_takes(c, takes) ? job_named(c, c->watch, c->parts[1]) : NULL;
+	const char *job = job_named(c, c->watch, c->parts[1]);
 	struct story *story = ARENA_NEW(&c->arena, struct story);
 	struct candidate cand;
-	struct failure f = {0};
 	struct api_watch *w;
 	bool found = false;
-	if (!job || !api_bound(c, &w))
+	if (!job || !api_bound(c, &w) ||
+	    story_read(c->session->store, &w->sql, &w->ledger, job, &c->arena, story, &found,
+	               &c->failure))
 		return;
-	if (story_read(c->session->store, &w->sql, &w->ledger, job, &c->arena, story, &found, &f)) {
-		read_failed(c, &f);
-		return;
-	}
 	if (!found) {
 		api_problem(c, 404, "there is no job %s/%s: table %s of database %s has no such row",
 		            c->watch->name, job, c->watch->table, c->database->name);
@@ -258,15 +241,17 @@ static void show_job(struct api_call *c)
 }
 
 const struct api_route api_read_routes[] = {
-	API_GET("/watches/{watch}/jobs", ROLE_VIEWER, API_WATCH, "jobs of a watch, a page at a time",
-            list_jobs),
-	API_GET("/watches/{watch}/jobs/{key}", ROLE_VIEWER, API_WATCH, "everything known about one job",
-            show_job),
+	API_GET("/watches/{watch}/jobs", ROLE_VIEWER, API_WATCH,
+            "where state verdict text sort desc limit after count judged",
+            "jobs of a watch, a page at a time", list_jobs),
+	API_GET("/watches/{watch}/jobs/{key}", ROLE_VIEWER, API_WATCH, "",
+            "everything known about one job", show_job),
 	API_GET("/ledger", ROLE_VIEWER, API_DATABASE,
+            "watch job event actor batch since after limit order format",
             "decisions and actions, a page at a time or as a file", read_ledger),
-	API_GET("/workers", ROLE_VIEWER, API_DATABASE, "registered workers, those alive first",
+	API_GET("/workers", ROLE_VIEWER, API_DATABASE, "limit", "registered workers, those alive first",
             read_workers),
-	API_GET("/workers/{id}", ROLE_VIEWER, API_DATABASE, "one worker and its jobs", read_worker),
+	API_GET("/workers/{id}", ROLE_VIEWER, API_DATABASE, "", "one worker and its jobs", read_worker),
 	{.method = NULL},
 };
 
@@ -283,16 +268,16 @@ static bool no_tables(const struct failure *f)
 	       strstr(f->what, "no such table") != NULL;
 }
 
-/* Where there are no tables of ours, nobody is registered. */
+/* Without defib's own tables no worker is registered. */
 static bool roster(struct api_call *c, int64_t id, int64_t limit, struct roster_row **rows, int *n)
 {
-	struct failure f = {0};
-	defib_err err = roster_read(c->session->store, id, limit, &c->arena, rows, n, &f);
-	if (err && no_tables(&f)) {
-		f.code = DEFIB_NOT_FOUND;
-		fail_next(&f, "defib init creates the tables of workers");
+	struct failure *f = &c->failure;
+	defib_err err = roster_read(c->session->store, id, limit, &c->arena, rows, n, f);
+	if (err && no_tables(f)) {
+		f->code = DEFIB_NOT_FOUND;
+		fail_next(f, "defib init creates the tables of workers");
 	}
-	return !err || read_failed(c, &f);
+	return !err;
 }
 
 /* An object that is still open. */
@@ -306,13 +291,11 @@ static void add_worker(struct api_call *c, const struct roster_row *w)
 
 void read_workers(struct api_call *c)
 {
-	static const char *const takes[] = {"database", "limit", NULL};
 	struct buf *out = &c->out->body;
 	struct roster_row *rows;
 	int64_t limit = WORKERS_PAGE;
 	int n = 0, alive = 0;
-	if (!api_query_takes(c, takes) || !api_query_int(c, "limit", 1, WORKERS_MOST, &limit) ||
-	    !roster(c, 0, limit + 1, &rows, &n))
+	if (!api_query_int(c, "limit", 1, WORKERS_MOST, &limit) || !roster(c, 0, limit + 1, &rows, &n))
 		return;
 	bool more = n > limit;
 	n = more ? (int)limit : n;
@@ -335,10 +318,9 @@ static bool add_jobs_of_worker(struct api_call *c, int64_t id)
 {
 	struct buf *out = &c->out->body;
 	struct roster_job *jobs;
-	struct failure f = {0};
 	int n = 0;
-	if (roster_jobs(c->session->store, id, JOBS_MOST + 1, &c->arena, &jobs, &n, &f))
-		return read_failed(c, &f);
+	if (roster_jobs(c->session->store, id, JOBS_MOST + 1, &c->arena, &jobs, &n, &c->failure))
+		return false;
 	bool more = n > JOBS_MOST;
 	n = more ? JOBS_MOST : n;
 	buf_add(out, ",\"jobs\":[");
@@ -355,15 +337,10 @@ static bool add_jobs_of_worker(struct api_call *c, int64_t id)
 
 void read_worker(struct api_call *c)
 {
-	static const char *const takes[] = {"database", NULL};
 	struct roster_row *rows;
 	int64_t id = 0;
 	int n = 0;
-	if (!api_query_takes(c, takes))
-		return;
-	if (!int_parse(c->parts[0], &id) || id <= 0)
-		n = 0;
-	else if (!roster(c, id, 1, &rows, &n))
+	if (int_parse(c->parts[0], &id) && id > 0 && !roster(c, id, 1, &rows, &n))
 		return;
 	if (n == 0) {
 		api_problem(c, 404, "there is no worker %s in database %s", c->parts[0], c->database->name);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/api.h"
+#include "view/output.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -56,39 +57,44 @@ bool api_query_duration(struct api_call *c, const char *name, int64_t *us)
 	return api_problem(c, 400, "%s must be a duration such as 90s, 15m or 7d", name);
 }
 
-static bool is_one_of(const char *name, const char *const *names)
+/* The words of a list that is separated by blanks, ending with NULL. */
+static const char *const *words_of(struct api_call *c, const char *list)
 {
-	for (; *names; names++)
-		if (text_eq(*names, name))
-			return true;
-	return false;
+	const char **words = ARENA_ARRAY(&c->arena, const char *, strlen(list) / 2 + 2);
+	char *rest = NULL, *copy = arena_strdup(&c->arena, list);
+	int n = 0;
+	for (char *w = strtok_r(copy, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
+		words[n++] = w;
+	return words;
 }
 
-static bool not_taken(struct api_call *c, const char *what, const char *name,
-                      const char *const *names)
+static bool is_taken(struct api_call *c, const char *what, const char *name,
+                     const char *const *words)
 {
-	return api_problem(c, 400, "there is no %s \"%s\" here%s", what, name,
-	                   text_hint(name, names).text);
+	return word_index(words, name) >= 0 || api_problem(c, 400, "there is no %s \"%s\" here%s", what,
+	                                                   name, text_hint(name, words).text);
 }
 
-bool api_query_takes(struct api_call *c, const char *const *names)
+bool api_query_takes(struct api_call *c, const char *names)
 {
+	const char *const *words = words_of(c, names);
 	for (int i = 0; i < c->uri->npairs; i++)
-		if (!is_one_of(c->uri->pairs[i].name, names))
-			return not_taken(c, "parameter", c->uri->pairs[i].name, names);
+		if (!is_taken(c, "parameter", c->uri->pairs[i].name, words))
+			return false;
 	return true;
 }
 
 /* ---- the body ---- */
 
-bool api_body_takes(struct api_call *c, const char *const *names)
+bool api_body_takes(struct api_call *c, const char *names)
 {
+	const char *const *words = words_of(c, names);
 	const char *name;
 	json_t *value;
 	json_object_foreach(c->body, name, value)
 	{
-		if (!is_one_of(name, names))
-			return not_taken(c, "member", name, names);
+		if (!is_taken(c, "member", name, words))
+			return false;
 	}
 	return true;
 }
@@ -171,12 +177,10 @@ static void write_problem(struct api_call *c, int status, const char *detail, co
 	buf_clear(out);
 	buf_add(out, "{\"type\":\"about:blank\",\"title\":");
 	buf_add_json(out, title_of(status));
-	buf_addf(out, ",\"status\":%d,\"detail\":", status);
-	buf_add_json(out, detail);
-	if (next && *next) {
-		buf_add(out, ",\"next\":");
-		buf_add_json(out, next);
-	}
+	json_number(out, "status", true, status);
+	json_text(out, "detail", detail);
+	if (next && *next)
+		json_text(out, "next", next);
 	buf_add(out, "}\n");
 	if (status == 503)
 		api_header(c, "Retry-After", "1");
@@ -212,8 +216,8 @@ static const struct {
 
 bool api_failed(struct api_call *c, const struct failure *f)
 {
-	int status = 500;
-	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+	int status = strncmp(f->sqlstate, "22", 2) == 0 ? 400 : 500;
+	for (size_t i = 0; status == 500 && i < sizeof statuses / sizeof *statuses; i++)
 		if (statuses[i].code == f->code)
 			status = statuses[i].status;
 	return api_failed_as(c, status, f);

@@ -20,13 +20,10 @@
 
 #define IDLE_US (60 * US_PER_S) /* of a transaction that the doctor warns of */
 
-static const char *const nothing[] = {NULL};
-static const char *const database_only[] = {"database", NULL};
-
 /* ---- from memory ---- */
 
-static const struct overview_watch *on_board(const struct overview_view *v, const char *name,
-                                             const char *database)
+static const struct overview_watch *in_overview(const struct overview_view *v, const char *name,
+                                                const char *database)
 {
 	for (int i = 0; i < v->nwatches; i++)
 		if (text_eq(v->watches[i].name, name) && text_eq(v->watches[i].database, database))
@@ -42,7 +39,7 @@ static struct watch_view view_of(const struct api_call *c, const struct overview
 		.watch = w,
 		.database = d,
 		.builtin = !settings_watch(&c->setup->settings, w->name),
-		.overview = on_board(v, w->name, d->name),
+		.overview = in_overview(v, w->name, d->name),
 		.now_ms = now_ms,
 		.started_ms = now_ms - (clock_wall_us() - c->api->started_us) / 1000,
 	};
@@ -55,14 +52,12 @@ static void add_watch(struct api_call *c, const struct watch_view *v, int *n)
 	buf_add(&c->out->body, "}");
 }
 
-/* The built-in queue is nobody's watch in the file: it is told of where the daemon has it. */
+/* The built-in queue is in no configuration file: it is listed where the daemon has it. */
 static void list_watches(struct api_call *c)
 {
 	const struct settings *s = &c->setup->settings;
 	struct overview_view v;
 	int n = 0;
-	if (!api_query_takes(c, nothing))
-		return;
 	overview_read(c->api->overview, &c->arena, &v);
 	buf_add(&c->out->body, "{\"watches\":[");
 	for (int i = 0; i < s->nwatches; i++) {
@@ -72,7 +67,7 @@ static void list_watches(struct api_call *c)
 	}
 	for (int i = 0; i < s->ndatabases && !settings_watch(s, BUILTIN_NAME); i++) {
 		const struct database *d = &s->databases[i];
-		if (!on_board(&v, BUILTIN_NAME, d->name))
+		if (!in_overview(&v, BUILTIN_NAME, d->name))
 			continue;
 		struct watch_view one = view_of(c, &v, builtin_watch(d->engine, &c->arena), d);
 		add_watch(c, &one, &n);
@@ -80,32 +75,11 @@ static void list_watches(struct api_call *c)
 	buf_add(&c->out->body, "\n]}\n");
 }
 
-/* The watch of a call that is answered from memory; false after a problem. */
-static bool watch_asked(struct api_call *c)
-{
-	const struct settings *s = &c->setup->settings;
-	const char *database = api_query(c, "database");
-	c->watch = settings_watch(s, c->parts[0]);
-	if (c->watch) {
-		c->database = settings_database(s, c->watch);
-		return true;
-	}
-	if (!text_eq(c->parts[0], BUILTIN_NAME))
-		return api_problem(c, 404, "there is no watch \"%s\"", c->parts[0]);
-	for (int i = 0; i < s->ndatabases && !c->database; i++)
-		if (!database || text_eq(s->databases[i].name, database))
-			c->database = &s->databases[i];
-	if (!c->database)
-		return api_problem(c, 404, "there is no database \"%s\"", database ? database : "");
-	c->watch = builtin_watch(c->database->engine, &c->arena);
-	return true;
-}
-
 static void show_watch(struct api_call *c)
 {
 	struct overview_view v;
 	struct buf *out = &c->out->body;
-	if (!api_query_takes(c, database_only) || !watch_asked(c))
+	if (!api_watch_named(c))
 		return;
 	overview_read(c->api->overview, &c->arena, &v);
 	struct watch_view one = view_of(c, &v, c->watch, c->database);
@@ -117,8 +91,6 @@ static void show_watch(struct api_call *c)
 
 static void show_config(struct api_call *c)
 {
-	if (!api_query_takes(c, nothing))
-		return;
 	config_json(c->setup->settings.shown, c->setup->settings.nshown, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
@@ -128,14 +100,10 @@ static void show_config(struct api_call *c)
 static void show_stats(struct api_call *c)
 {
 	struct tally *tally = ARENA_NEW(&c->arena, struct tally);
-	struct failure f = {0};
 	struct api_watch *w;
-	if (!api_query_takes(c, database_only) || !api_bound(c, &w))
+	if (!api_bound(c, &w) || tally_watch(c->session->store, &w->sql, &w->ledger, TALLY_QUICK,
+	                                     &c->arena, tally, &c->failure))
 		return;
-	if (tally_watch(c->session->store, &w->sql, &w->ledger, TALLY_QUICK, &c->arena, tally, &f)) {
-		read_failed(c, &f);
-		return;
-	}
 	tally_json(c->watch, c->database, w->ledger.ready, tally, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
@@ -144,14 +112,10 @@ static void show_stats(struct api_call *c)
 static void show_learned(struct api_call *c)
 {
 	struct learned *learned = learn_why_not(c->watch) ? NULL : ARENA_NEW(&c->arena, struct learned);
-	struct failure f = {0};
 	struct api_watch *w;
-	if (!api_query_takes(c, database_only) || !api_bound(c, &w))
+	if (!api_bound(c, &w) || (learned && learn_observe(c->session->store, &w->binding, false,
+	                                                   &c->arena, learned, &c->failure)))
 		return;
-	if (learned && learn_observe(c->session->store, &w->binding, false, &c->arena, learned, &f)) {
-		read_failed(c, &f);
-		return;
-	}
 	learned_json(c->watch, c->database, learned, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
@@ -159,19 +123,14 @@ static void show_learned(struct api_call *c)
 static void explain_job(struct api_call *c)
 {
 	const struct watch *seen = api_seen(c, c->watch);
-	const char *job =
-		api_query_takes(c, database_only) ? job_named(c, c->watch, c->parts[1]) : NULL;
+	const char *job = job_named(c, c->watch, c->parts[1]);
 	struct explained *x = ARENA_NEW(&c->arena, struct explained);
-	struct failure f = {0};
 	struct api_watch *w;
 	bool found = false;
-	if (!job || !api_bound(c, &w))
+	if (!job || !api_bound(c, &w) ||
+	    explain_read(c->session->store, &w->sql, &w->ledger, seen, job,
+	                 c->setup->settings.ledger != LEDGER_OFF, &c->arena, x, &found, &c->failure))
 		return;
-	if (explain_read(c->session->store, &w->sql, &w->ledger, seen, job,
-	                 c->setup->settings.ledger != LEDGER_OFF, &c->arena, x, &found, &f)) {
-		read_failed(c, &f);
-		return;
-	}
 	if (!found) {
 		api_problem(c, 404, "table %s has no row with that key", c->watch->table);
 		return;
@@ -183,14 +142,14 @@ static void explain_job(struct api_call *c)
 
 /* ---- a whole database ---- */
 
-struct clinic {
+struct findings {
 	struct api_call *call;
 	int count[FINDING_LEVELS], n;
 };
 
 static void take_finding(void *ctx, const struct finding *f)
 {
-	struct clinic *x = ctx;
+	struct findings *x = ctx;
 	buf_add(&x->call->out->body, x->n++ ? ",\n" : "\n");
 	finding_json(f, &x->call->out->body);
 	x->count[f->level]++;
@@ -198,10 +157,9 @@ static void take_finding(void *ctx, const struct finding *f)
 
 static void examine(struct api_call *c)
 {
-	static const char *const takes[] = {"database", "idle_after", NULL};
 	const struct settings *s = &c->setup->settings;
 	const struct watch **watches = ARENA_ARRAY(&c->arena, const struct watch *, s->nwatches + 1);
-	struct clinic x = {.call = c};
+	struct findings x = {.call = c};
 	struct doctor doctor = {
 		.database = c->database,
 		.store = c->session->options,
@@ -212,7 +170,7 @@ static void examine(struct api_call *c)
 		.found = take_finding,
 		.ctx = &x,
 	};
-	if (!api_query_takes(c, takes) || !api_query_duration(c, "idle_after", &doctor.idle_us))
+	if (!api_query_duration(c, "idle_after", &doctor.idle_us))
 		return;
 	doctor.store.read_only = true;
 	for (int i = 0; i < s->nwatches; i++)
@@ -237,16 +195,11 @@ static void add_watch_status(struct api_call *c, const char *watch,
 static void list_watch_status(struct api_call *c)
 {
 	const struct settings *s = &c->setup->settings;
-	struct failure f = {0};
 	struct stored_status stored;
 	int n = 0;
-	if (!api_query_takes(c, database_only))
+	if (stored_status_read(c->session->store, &c->arena, &stored, &c->failure) ||
+	    stored_status_attachments(c->session->store, &c->arena, &stored, &c->failure))
 		return;
-	if (stored_status_read(c->session->store, &c->arena, &stored, &f) ||
-	    stored_status_attachments(c->session->store, &c->arena, &stored, &f)) {
-		read_failed(c, &f);
-		return;
-	}
 	buf_add(&c->out->body, "{\"watches\":[");
 	for (int i = 0; i < s->nwatches; i++)
 		if (s->watches[i].enabled && settings_database(s, &s->watches[i]) == c->database)
@@ -257,23 +210,23 @@ static void list_watch_status(struct api_call *c)
 }
 
 const struct api_route api_watch_routes[] = {
-	API_GET("/watches", ROLE_VIEWER, API_MEMORY, "all watches, as this daemon sees them",
+	API_GET("/watches", ROLE_VIEWER, API_MEMORY, "", "all watches, as this daemon sees them",
             list_watches),
-	API_GET("/watches/{watch}", ROLE_VIEWER, API_MEMORY,
+	API_GET("/watches/{watch}", ROLE_VIEWER, API_MEMORY, "database",
             "one watch and its effective configuration", show_watch),
-	API_GET("/watches/{watch}/stats", ROLE_VIEWER, API_WATCH, "its job counts and recoveries",
+	API_GET("/watches/{watch}/stats", ROLE_VIEWER, API_WATCH, "", "its job counts and recoveries",
             show_stats),
-	API_GET("/watches/{watch}/learn", ROLE_VIEWER, API_WATCH,
+	API_GET("/watches/{watch}/learn", ROLE_VIEWER, API_WATCH, "",
             "how long runs take, and what that suggests for its thresholds", show_learned),
-	API_GET("/watches/{watch}/explain/{key}", ROLE_VIEWER, API_WATCH,
+	API_GET("/watches/{watch}/explain/{key}", ROLE_VIEWER, API_WATCH, "",
             "whether a job is stuck, by which rule, and what would be done", explain_job),
-	API_GET("/doctor", ROLE_OPERATOR, API_DATABASE,
+	API_GET("/doctor", ROLE_OPERATOR, API_DATABASE, "idle_after",
             "what will go wrong in a database, and how to fix it", examine),
-	API_GET("/watch-status", ROLE_VIEWER, API_DATABASE,
+	API_GET("/watch-status", ROLE_VIEWER, API_DATABASE, "",
             "state of the watches of a database, whichever daemon leads them", list_watch_status),
-	API_GET("/standings", ROLE_VIEWER, API_DATABASE, "the old name of /watch-status",
+	API_GET("/standings", ROLE_VIEWER, API_DATABASE, "", "the old name of /watch-status",
             list_watch_status),
-	API_GET("/config", ROLE_ADMIN, API_MEMORY,
+	API_GET("/config", ROLE_ADMIN, API_MEMORY, "",
             "the effective configuration and where each value came from", show_config),
 	{.method = NULL},
 };
@@ -281,7 +234,7 @@ const struct api_route api_watch_routes[] = {
 /* ---- how it is ---- */
 
 /*
- * The word of view/watch.h, as far as the leader itself knows it; NULL: it does not lead, and
+ * The status of view/status.h, as far as the leader itself knows it; NULL: it does not lead, and
  * only the database knows who does.
  */
 static const char *watch_status_word(const struct watch_view *v, const json_t *info)
@@ -300,7 +253,7 @@ static const char *watch_status_word(const struct watch_view *v, const json_t *i
 	                                 .info = info})];
 }
 
-static void add_board(const struct watch_view *v, struct buf *out)
+static void add_overview(const struct watch_view *v, struct buf *out)
 {
 	const struct overview_watch *b = v->overview;
 	json_auto_t *info = b && b->info ? json_loads(b->info, 0, NULL) : NULL;
@@ -316,16 +269,6 @@ static void add_board(const struct watch_view *v, struct buf *out)
 	buf_addf(out, ",\"info\":%s", info ? b->info : "null");
 }
 
-static void add_list(const char *name, const struct text_list *list, struct buf *out)
-{
-	buf_addf(out, ",\"%s\":[", name);
-	for (int i = 0; i < list->n; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, list->items[i]);
-	}
-	buf_add(out, "]");
-}
-
 void watch_json(const struct watch_view *v, struct buf *out)
 {
 	const struct watch *w = v->watch;
@@ -337,9 +280,9 @@ void watch_json(const struct watch_view *v, struct buf *out)
 	json_text(out, "group", w->group);
 	json_bool(out, "builtin", v->builtin);
 	json_bool(out, "enabled", w->enabled);
-	add_list("key", &w->key, out);
-	add_list("show", &w->show, out);
-	add_board(v, out);
+	json_texts(out, "key", w->key.items, w->key.n);
+	json_texts(out, "show", w->show.items, w->show.n);
+	add_overview(v, out);
 }
 
 /* ---- what it is told to do ---- */
@@ -389,7 +332,7 @@ static void add_remedies(const struct watch *w, struct buf *out)
 	buf_add(out, "]");
 }
 
-/* What a person can do to its jobs. */
+/* What an operator can do to its jobs. */
 static void add_acts(const struct watch *w, struct buf *out)
 {
 	static const char *const verbs[] = {"retry",   "requeue",  "fail",  "hold",
@@ -413,7 +356,7 @@ void watch_rules_json(const struct watch *w, struct buf *out)
 	json_seconds(out, "every_s", true, w->every_us);
 	json_text(out, "running", w->running.text);
 	add_states(&w->states, out);
-	add_list("mask", &w->mask, out);
+	json_texts(out, "mask", w->mask.items, w->mask.n);
 	add_remedies(w, out);
 	add_acts(w, out);
 }

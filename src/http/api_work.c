@@ -46,43 +46,43 @@ static void claimed_json(const struct claimed *job, int64_t worker, struct buf *
 	buf_add(out, "}");
 }
 
-/* Before it is done: what is refused then was tried all the same. */
-static defib_err note_settled(struct api_call *c, int64_t worker, const struct settlement *all,
-                              int n, struct failure *f)
+/* An admin acts for the worker: the jobs `keys`, which may be none, are noted. */
+static defib_err note_by_admin(struct api_call *c, int64_t worker, const char *act,
+                               const char **keys, int n, struct failure *f)
 {
-	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
-	struct in_its_name what = {
-		.worker = worker, .act = "settled by an admin", .jobs = keys, .n = n};
+	struct in_its_name what = {.worker = worker, .act = act, .jobs = keys, .n = n};
 	if (!api_body_text(c, "watch", &what.watch))
 		what.watch = NULL;
-	for (int i = 0; i < n; i++)
-		keys[i] = all[i].key;
-	return worker_note_alone(c, &what, f);
+	return n ? worker_note_alone(c, &what, f) : DEFIB_OK;
 }
 
 static defib_err note_claimed(struct api_call *c, int64_t worker, const struct claimed *jobs, int n,
                               struct failure *f)
 {
 	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
-	struct in_its_name what = {
-		.worker = worker, .act = "claimed by an admin", .jobs = keys, .n = n};
-	if (!api_body_text(c, "watch", &what.watch))
-		what.watch = NULL;
 	for (int i = 0; i < n; i++)
 		keys[i] = jobs[i].key;
-	return n ? worker_note_alone(c, &what, f) : DEFIB_OK;
+	return note_by_admin(c, worker, "claimed by an admin", keys, n, f);
+}
+
+/* Before it is done: what is refused then was tried all the same. */
+static defib_err note_settled(struct api_call *c, int64_t worker, const struct settlement *all,
+                              int n, struct failure *f)
+{
+	const char **keys = ARENA_ARRAY(&c->arena, const char *, n + 1);
+	for (int i = 0; i < n; i++)
+		keys[i] = all[i].key;
+	return note_by_admin(c, worker, "settled by an admin", keys, n, f);
 }
 
 void call_claim(struct api_call *c)
 {
-	static const char *const members[] = {"queue", "kinds", "watch", "n", NULL};
 	int64_t worker, most = 1;
 	struct claimed *jobs = NULL;
 	struct failure f = {0};
 	int n = 0;
 	bool own;
-	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
-	    !api_body_int(c, "n", 1, CLAIM_MOST, &most))
+	if (!worker_allowed(c, &worker, &own) || !api_body_int(c, "n", 1, CLAIM_MOST, &most))
 		return;
 	struct source *source = source_named(c);
 	if (!source)
@@ -203,7 +203,7 @@ static bool read_results(struct api_call *c, struct settlement **out, int *n)
 	return true;
 }
 
-/* All lost: who sent them has nothing left here, and hears it in the status too. */
+/* All lost: the worker has nothing left here, and the status says so too. */
 static void answer_settled(struct api_call *c, const struct settlement *all, int n)
 {
 	struct buf *out = &c->out->body;
@@ -232,14 +232,12 @@ static void answer_settled(struct api_call *c, const struct settlement *all, int
 
 void call_settle(struct api_call *c)
 {
-	static const char *const members[] = {"queue", "watch", "results", NULL};
 	struct settlement *all = NULL;
 	struct failure f = {0};
 	int64_t worker;
 	int n;
 	bool own;
-	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
-	    !read_results(c, &all, &n))
+	if (!worker_allowed(c, &worker, &own) || !read_results(c, &all, &n))
 		return;
 	/* The queue's name does not matter for its jobs' ends. */
 	if (!json_object_get(c->body, "watch"))
@@ -259,15 +257,13 @@ void call_settle(struct api_call *c)
 
 void call_progress(struct api_call *c)
 {
-	static const char *const members[] = {"watch", "key", "epoch", "step", "text", NULL};
 	const char *step = NULL, *text = NULL;
 	const char *key = key_of(c, json_object_get(c->body, "key"));
 	int64_t worker, epoch = 0;
 	struct failure f = {0};
 	bool own;
-	if (!worker_allowed(c, &worker, &own) || !api_body_takes(c, members) ||
-	    !api_body_int(c, "epoch", 1, INT64_MAX, &epoch) || !api_body_text(c, "step", &step) ||
-	    !api_body_text(c, "text", &text))
+	if (!worker_allowed(c, &worker, &own) || !api_body_int(c, "epoch", 1, INT64_MAX, &epoch) ||
+	    !api_body_text(c, "step", &step) || !api_body_text(c, "text", &text))
 		return;
 	if (!key || !epoch) {
 		api_problem(c, 400, "key and epoch of the claim are required");
@@ -373,10 +369,7 @@ static bool known_members(const struct sent *s)
 		return api_problem(s->call, 400, "%s must be an object", s->at);
 	json_object_foreach((json_t *)s->job, name, value)
 	{
-		const char *const *known = names;
-		while (*known && !text_eq(*known, name))
-			known++;
-		if (!*known)
+		if (word_index(names, name) < 0)
 			return api_problem(s->call, 400, "a job has no member \"%s%s\"", s->at, name);
 	}
 	return true;
@@ -400,7 +393,6 @@ static bool read_job(const struct sent *s, struct enqueue *out)
 /* The jobs of the body: itself, or those of its list. */
 static bool read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *many)
 {
-	static const char *const list_only[] = {"jobs", NULL};
 	json_t *list = json_object_get(c->body, "jobs");
 	size_t i;
 	json_t *item;
@@ -409,7 +401,7 @@ static bool read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *m
 	*jobs = ARENA_ARRAY(&c->arena, struct enqueue, *n + 1);
 	if (!list)
 		return read_job(&(struct sent){.call = c, .job = c->body}, *jobs);
-	if (!api_body_takes(c, list_only))
+	if (!api_body_takes(c, "jobs"))
 		return false;
 	if (!json_is_array(list) || *n == 0 || *n > JOBS_MOST)
 		return api_problem(c, 400, "jobs must be a list of 1 to %d jobs", JOBS_MOST);

@@ -118,7 +118,7 @@ struct source *source_named(struct api_call *c)
 
 /* ---- register, beat, leave ---- */
 
-/* Of no host and no process: nobody can watch it but by its lease. */
+/* Of no host and no process: only its lease shows that it lives. */
 static bool incarnation_remote(struct incarnation *out)
 {
 	uint64_t bits;
@@ -129,7 +129,7 @@ static bool incarnation_remote(struct incarnation *out)
 	return true;
 }
 
-/* What it works on, one a line; the queue where nothing is said. */
+/* What it works on, one a line; the built-in queue if not given. */
 static bool read_serves(struct api_call *c, const char **serves)
 {
 	const char *names[SERVES_MOST] = {NULL};
@@ -152,7 +152,7 @@ static void answer_registered(struct api_call *c, int64_t id, const char *secret
 	c->out->status = 201;
 }
 
-/* A worker is never there without its secret: nobody could act for it. */
+/* A worker is never registered without its secret: no caller could act for it. */
 static defib_err register_with(struct store *s, const char *name, const struct incarnation *who,
                                int64_t lease_us, const char *serves, const char *secret,
                                int64_t *id, struct failure *f)
@@ -163,22 +163,18 @@ static defib_err register_with(struct store *s, const char *name, const struct i
 	err = registry_register(s, name, who, lease_us / 1000, serves, id, f);
 	if (!err)
 		err = worker_secret_keep(s, *id, secret, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, err, f);
 }
 
 void call_register(struct api_call *c)
 {
-	static const char *const members[] = {"name", "lease", "serves", NULL};
 	int64_t lease_us = LEASE_USUAL_US, id;
 	const char *name = c->actor, *serves;
 	char secret[WORKER_SECRET_BYTES];
 	struct incarnation who;
 	struct failure f = {0};
-	if (!api_body_takes(c, members) || !api_body_text(c, "name", &name) ||
-	    !body_duration(c, "lease", &lease_us) || !read_serves(c, &serves))
+	if (!api_body_text(c, "name", &name) || !body_duration(c, "lease", &lease_us) ||
+	    !read_serves(c, &serves))
 		return;
 	if (lease_us < LEASE_LEAST_US || lease_us > LEASE_MOST_US)
 		api_problem(c, 400, "lease must be from 3s to 1h");
@@ -212,12 +208,10 @@ static defib_err add_cancelling(struct api_call *c, int64_t id, struct failure *
 
 void call_beat(struct api_call *c)
 {
-	static const char *const members[] = {"holding", NULL};
 	int64_t id, holding = 0, owned = 0;
 	struct failure f = {0};
 	bool own;
-	if (!worker_allowed(c, &id, &own) || !api_body_takes(c, members) ||
-	    !api_body_int(c, "holding", 0, INT32_MAX, &holding))
+	if (!worker_allowed(c, &id, &own) || !api_body_int(c, "holding", 0, INT32_MAX, &holding))
 		return;
 	defib_err err = registry_renew(c->session->store, id, NULL, holding, NULL, &owned, &f);
 	if (!err) {
@@ -261,10 +255,7 @@ static defib_err leave(struct api_call *c, int64_t id, bool own, struct failure 
 	err = registry_leave(s, id, NULL, f);
 	if (!err)
 		err = note_ended(c, id, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, err, f);
 }
 
 void call_leave(struct api_call *c)
@@ -282,20 +273,23 @@ void call_leave(struct api_call *c)
 
 /* ---- the routes ---- */
 
-#define ROUTE(method, path, body, text, run)                                                       \
-	{                                                                                              \
-		method, path, ROLE_OPERATOR, API_DATABASE, body, true, text, run                           \
-	}
+#define WORKER "/workers/{id}"
 
 const struct api_route api_worker_routes[] = {
-	{"POST", "/queues/{queue}/jobs", ROLE_OPERATOR, API_KEPT, true, true, "put jobs into a queue",
-     call_enqueue},
-	ROUTE("POST", "/workers", true, "register a worker", call_register),
-	ROUTE("POST", "/workers/{id}/beat", true, "renew a worker's lease", call_beat),
-	ROUTE("DELETE", "/workers/{id}", false, "end a worker cleanly", call_leave),
-	ROUTE("POST", "/workers/{id}/claim", true, "claim jobs", call_claim),
-	ROUTE("POST", "/workers/{id}/settle", true, "report the results of jobs", call_settle),
-	ROUTE("POST", "/workers/{id}/progress", true, "report the progress of a job", call_progress),
+	API_POST("/queues/{queue}/jobs", ROLE_OPERATOR, API_KEPT, NULL, "put jobs into a queue",
+             call_enqueue),
+	API_POST("/workers", ROLE_OPERATOR, API_DATABASE, "name lease serves", "register a worker",
+             call_register),
+	API_POST(WORKER "/beat", ROLE_OPERATOR, API_DATABASE, "holding", "renew a worker's lease",
+             call_beat),
+	{"DELETE", WORKER, ROLE_OPERATOR, API_DATABASE, NULL, false, true, "end a worker cleanly",
+     call_leave},
+	API_POST(WORKER "/claim", ROLE_OPERATOR, API_DATABASE, "queue kinds watch n", "claim jobs",
+             call_claim),
+	API_POST(WORKER "/settle", ROLE_OPERATOR, API_DATABASE, "queue watch results",
+             "report the results of jobs", call_settle),
+	API_POST(WORKER "/progress", ROLE_OPERATOR, API_DATABASE, "watch key epoch step text",
+             "report the progress of a job", call_progress),
 	{.method = NULL},
 };
 
@@ -389,9 +383,5 @@ defib_err worker_note_alone(struct api_call *c, const struct in_its_name *what, 
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	err = worker_note(c, what, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, worker_note(c, what, f), f);
 }

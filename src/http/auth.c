@@ -212,7 +212,7 @@ static bool is_our_name(const struct asked_from *q, const struct text_list *host
 			return true;
 	if (strcasecmp(name, "localhost") == 0)
 		return true;
-	/* A literal cannot be made to mean another host; a name can, by who owns it. */
+	/* A literal cannot be made to mean another host; a name can, by its owner. */
 	if (!address_host(name, &asked) || !address_host(q->listen, &own))
 		return false;
 	return asked.loopback || own.any || text_eq(asked.host, own.host);
@@ -248,7 +248,7 @@ const char *auth_from_here(const struct asked_from *q, const struct text_list *h
 
 /* An address is looked for in a few places only, so that a full table costs nothing. */
 #define NEIGHBOURS 16
-_Static_assert(STRIKE_PLACES % NEIGHBOURS == 0, "places are groups of neighbours");
+_Static_assert(FAILED_LOGIN_ROWS % NEIGHBOURS == 0, "places are groups of neighbours");
 
 uint64_t failed_logins_who(const struct sockaddr *from)
 {
@@ -269,7 +269,7 @@ uint64_t failed_logins_who(const struct sockaddr *from)
 static int group_of(uint64_t who)
 {
 	uint64_t mixed = who * UINT64_C(0x9e3779b97f4a7c15);
-	return (int)((mixed >> 32) % (STRIKE_PLACES / NEIGHBOURS)) * NEIGHBOURS;
+	return (int)((mixed >> 32) % (FAILED_LOGIN_ROWS / NEIGHBOURS)) * NEIGHBOURS;
 }
 
 static int64_t fill_now(const struct failed_login *row, int64_t now_ms)
@@ -285,7 +285,8 @@ int64_t failed_logins_wait_s(const struct failed_logins *s, uint64_t who, int64_
 	for (int i = 0; i < NEIGHBOURS; i++) {
 		if (group[i].who != who)
 			continue;
-		int64_t over = fill_now(&group[i], now_ms) - (STRIKES_MAX - 1) * (int64_t)STRIKE_MS;
+		int64_t over =
+			fill_now(&group[i], now_ms) - (FAILED_LOGINS_MAX - 1) * (int64_t)FAILED_LOGIN_MS;
 		return over > 0 ? (over + 999) / 1000 : 0;
 	}
 	return 0;
@@ -298,7 +299,7 @@ void failed_logins_add(struct failed_logins *s, uint64_t who, int64_t now_ms)
 	for (int i = 0; i < NEIGHBOURS && row->who != who; i++)
 		if (group[i].who == who || group[i].at_ms < row->at_ms)
 			row = &group[i];
-	int64_t most = STRIKES_MAX * (int64_t)STRIKE_MS;
-	int64_t fill = STRIKE_MS + (row->who == who ? fill_now(row, now_ms) : 0);
+	int64_t most = FAILED_LOGINS_MAX * (int64_t)FAILED_LOGIN_MS;
+	int64_t fill = FAILED_LOGIN_MS + (row->who == who ? fill_now(row, now_ms) : 0);
 	*row = (struct failed_login){who, fill < most ? fill : most, now_ms};
 }

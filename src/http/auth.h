@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * auth.h: who asks, and what he may do.
+ * auth.h: who the caller is, and what it may do.
  *
  * Tokens come from files or the environment, never from the command line. They are
  * compared in constant time, all of them each time. Failures from one address are
- * limited. Without any token only loopback is served, to anybody there, as admin; a
+ * limited. Without any token only loopback is served, to every caller, as admin; a
  * viewer never sees what a watch masks.
  *
  * A browser that carries no token of ours (loopback) could be made to ask by any page:
@@ -25,7 +25,7 @@ struct auth;
 MUST_CHECK defib_err auth_load(const struct service *s, const char *(*env)(const char *name),
                                struct auth **out, struct failure *f);
 void auth_free(struct auth *a);
-/* Whether any token is configured: without one, everybody is admin (on loopback). */
+/* Whether any token is configured: without one, every caller is admin (on loopback). */
 bool auth_has_tokens(const struct auth *a);
 
 struct identity {
@@ -46,18 +46,18 @@ struct asked_from {
 /* Why a request is refused as not meant for us (with its status), or NULL. */
 const char *auth_from_here(const struct asked_from *q, const struct text_list *hosts, int *status);
 
-#define STRIKES_MAX 10     /* at once, then … */
-#define STRIKE_MS 10000    /* … one in this time */
-#define STRIKE_PLACES 1024 /* addresses that are remembered */
+#define FAILED_LOGINS_MAX 10   /* at once, then … */
+#define FAILED_LOGIN_MS 10000  /* … one in this time */
+#define FAILED_LOGIN_ROWS 1024 /* addresses that are remembered */
 
 struct failed_login {
 	uint64_t who;    /* 0: free */
-	int64_t fill_ms; /* as of `at_ms`: STRIKE_MS for each strike that has not leaked yet */
+	int64_t fill_ms; /* as of `at_ms`: FAILED_LOGIN_MS for each strike that has not leaked yet */
 	int64_t at_ms;
 };
 
 struct failed_logins {
-	struct failed_login rows[STRIKE_PLACES];
+	struct failed_login rows[FAILED_LOGIN_ROWS];
 };
 
 /* A number for an address, never 0. */

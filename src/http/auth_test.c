@@ -219,7 +219,7 @@ static void ten_wrong_tokens_make_an_address_wait(void **state)
 	static struct failed_logins s;
 	uint64_t bad = who_is("10.0.0.1"), good = who_is("10.0.0.2");
 	(void)state;
-	for (int i = 0; i < STRIKES_MAX; i++) {
+	for (int i = 0; i < FAILED_LOGINS_MAX; i++) {
 		assert_int_equal(failed_logins_wait_s(&s, bad, 1000), 0);
 		failed_logins_add(&s, bad, 1000);
 	}
@@ -248,12 +248,12 @@ static void many_addresses_push_out_only_the_oldest(void **state)
 	static struct failed_logins s;
 	uint64_t last = 0;
 	(void)state;
-	for (uint64_t i = 1; i <= 50 * (uint64_t)STRIKE_PLACES; i++) {
+	for (uint64_t i = 1; i <= 50 * (uint64_t)FAILED_LOGIN_ROWS; i++) {
 		last = (UINT64_C(1) << 32) | i;
-		for (int j = 0; j < STRIKES_MAX; j++)
+		for (int j = 0; j < FAILED_LOGINS_MAX; j++)
 			failed_logins_add(&s, last, (int64_t)i);
 	}
-	assert_true(failed_logins_wait_s(&s, last, 50 * STRIKE_PLACES) > 0);
+	assert_true(failed_logins_wait_s(&s, last, 50 * FAILED_LOGIN_ROWS) > 0);
 }
 
 int main(void)

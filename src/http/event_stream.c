@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "view/output.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -60,7 +61,7 @@ ssize_t event_stream_take(struct event_stream *s, char *to, size_t max, int64_t 
 	s->taken += n;
 	s->taken_ms = now_ms;
 	if (s->taken == s->out.len) {
-		/* One large burst must not cost its memory for as long as somebody listens. */
+		/* One large burst must not cost its memory for as long as the client is connected. */
 		if (s->out.cap > EVENT_ROOM / 4)
 			buf_release(&s->out);
 		else
@@ -86,7 +87,7 @@ static void add_id(struct event_stream *s)
 		buf_addf(&s->out, "id: %s\n", buf_text(&id));
 }
 
-/* With the id behind it, so that whoever comes again goes on from here. */
+/* With the id behind it, so that a client that reconnects continues from here. */
 static void add_event(struct event_stream *s, const char *event, const char *json, int64_t now_ms)
 {
 	assert(!strchr(json, '\n'));
@@ -108,11 +109,9 @@ static void tell_database(struct event_stream *s, int place, enum event_sent now
 	s->sent[place] = now;
 	buf_add(&json, "{\"database\":");
 	buf_add_json(&json, s->cursor.places[place].database);
-	buf_addf(&json, ",\"state\":\"%s\"", state);
-	if (why) {
-		buf_add(&json, ",\"because\":");
-		buf_add_json(&json, why);
-	}
+	json_text(&json, "state", state);
+	if (why)
+		json_text(&json, "because", why);
 	buf_add(&json, "}");
 	add_event(s, "database", buf_text(&json), now_ms);
 }

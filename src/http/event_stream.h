@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * event_stream.h: one who listens: what he wants, how far he is in each ledger, and
- * what he has not taken yet, in the form of server-sent events.
+ * event_stream.h: one client of the event stream: its filter, its position in each ledger, and what
+ * it has not received yet, in the form of server-sent events.
  *
- * What waits for him is bounded. A stream that is full is passed by: it falls behind,
- * and gets the rest from the ledger itself once it has taken what it has, so a slow
- * client loses nothing and keeps nobody waiting. One that takes nothing for half a
- * minute is over; it comes again with the id of the last event that it saw.
+ * What waits for a client is bounded. A stream that is full is skipped: it falls behind, and gets
+ * the rest from the ledger itself once it has received what it has, so a slow client loses nothing
+ * and delays no other. One that takes nothing for half a minute is closed; the client reconnects
+ * with the id of the last event that it saw.
  *
  * No lock, no clock, no thread: the caller (events.c) holds one and tells the time.
  */
@@ -49,16 +49,16 @@ void ledger_cursor_release(struct ledger_cursor *c);
 #define EVENT_ROOM (64 * 1024)   /* bytes that may wait; the last event may exceed it */
 #define EVENT_BEAT_MS 15000      /* silence is broken by a comment, so that a dead link shows */
 #define EVENT_STUCK_MS 30000     /* nothing was taken for so long: over */
-#define EVENT_CATCH_UP_MAX 10000 /* entries that are read again for who comes back */
+#define EVENT_CATCH_UP_MAX 10000 /* entries that are read again for a client that reconnects */
 
-/* Viewers see less than those who may act. */
+/* Viewers see less than operators. */
 enum event_sight { EVENT_WHOLE, EVENT_VIEWED, EVENT_SIGHTS };
 
 /* An entry of a ledger, rendered. */
 struct event_entry {
 	int64_t id;
 	const char *watch, *event;
-	const char *json[EVENT_SIGHTS]; /* in one line; NULL: nobody with this sight listens */
+	const char *json[EVENT_SIGHTS]; /* in one line; NULL: no client with this sight */
 };
 
 enum event_sent { EVENT_SENT_NOTHING, EVENT_SENT_UP, EVENT_SENT_AWAY };
@@ -104,7 +104,7 @@ void event_stream_entries(struct event_stream *s, const char *database, int64_t 
 /* The state of a watch (JSON, one line); where there is no room all are sent later. */
 void event_stream_watch(struct event_stream *s, const char *watch, const char *json,
                         int64_t now_ms);
-/* Time passes: the beat, and the end of who takes nothing. */
+/* Time passes: the beat, and the end of a client that takes nothing. */
 void event_stream_tick(struct event_stream *s, int64_t now_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events.c: who listens, and the threads that run while somebody does. See events.h. */
+/* events.c: the clients, and the threads that run while there are any. See events.h. */
 #include "http/events.h"
 
 #include "base/clock.h"
@@ -163,7 +163,7 @@ static void gone(void *ctx)
 	events_leave(l->events, l);
 }
 
-/* The header, or for who cannot set one the parameter. */
+/* The header, or the parameter for clients that cannot set one. */
 static bool read_cursor(struct api_call *c, struct ledger_cursor *out)
 {
 	const char *text = c->request->last_event_id;
@@ -183,7 +183,7 @@ static bool check_event(struct api_call *c, const char *event)
 	return api_problem(c, 400, "there is no event \"%.80s\"%s", event, hint_of(near, "", "").text);
 }
 
-/* Half of all connections stay for calls: who only listens keeps nobody from acting. */
+/* Half of all connections stay free for calls: streams must not keep operators from acting. */
 static int streams_max(const struct api_call *c)
 {
 	int64_t half = settings_http(&c->setup->settings)->max_connections / 2;
@@ -206,11 +206,10 @@ static bool take_place(struct api_call *c, struct events *e)
 static void listen_to_events(struct api_call *c)
 {
 	static const struct http_stream_ops ops = {pull, gone};
-	static const char *const takes[] = {"watch", "event", "last_event_id", NULL};
 	struct events *e = c->api->events;
 	const char *event = api_query(c, "event");
 	struct ledger_cursor cursor;
-	if (!api_query_takes(c, takes) || !check_event(c, event) || !read_cursor(c, &cursor))
+	if (!check_event(c, event) || !read_cursor(c, &cursor))
 		return;
 	if (!take_place(c, e)) {
 		ledger_cursor_release(&cursor);
@@ -229,8 +228,8 @@ static void listen_to_events(struct api_call *c)
 }
 
 const struct api_route api_event_routes[] = {
-	{"GET", "/events", ROLE_VIEWER, API_MEMORY, false, false,
-     "entries of the ledger as they are added: server-sent events", listen_to_events},
+	API_GET("/events", ROLE_VIEWER, API_MEMORY, "watch event last_event_id",
+            "entries of the ledger as they are added: server-sent events", listen_to_events),
 	{.method = NULL},
 };
 
@@ -316,7 +315,7 @@ static void tell(struct listener *l, int64_t setup, const struct shown_watch *wa
                  int64_t now)
 {
 	bool all = l->stream.watches_due;
-	/* A reload may have taken his token away, or what he may see: he must come again. */
+	/* A reload may have removed the client's token or its rights: it must reconnect. */
 	if (l->setup < setup)
 		l->stream.over = true;
 	l->stream.watches_due = false;

@@ -7,13 +7,13 @@
  *   database  its ledger can be read (up, back) or not (away)
  *   gap       entries that are not sent, because there are too many
  *
- * The id of an event is a cursor over all ledgers (event_stream.h). Who comes again
- * with it gets what was committed since, from the ledger itself: nothing has to be
- * kept for him, and any daemon can go on where another ended.
+ * The id of an event is a cursor over all ledgers (event_stream.h). A client that
+ * reconnects with it receives the events it missed, from the ledger itself: nothing is kept for it,
+ * and any daemon can continue where another ended.
  *
- * Ledgers are read while somebody listens, by one thread per database (ledger_tail.c), and
- * each entry once for all who are up to date. Those who are not (they came back, or
- * are slow) are served from their own place, page by page.
+ * Ledgers are read while there are clients, by one thread per database (ledger_tail.c), and each
+ * entry once for all clients that are up to date. The others (they reconnected, or are slow) are
+ * served from their own place, page by page.
  */
 #ifndef HTTP_EVENTS_H
 #define HTTP_EVENTS_H
@@ -27,22 +27,22 @@
 
 #define EVENT_STREAMS_MAX 200 /* and never more than half of http: max_connections */
 
-/* Starts no thread and asks no database before somebody listens. */
+/* Starts no thread and asks no database before the first client. */
 struct events *events_new(struct live_settings_box *setups, struct overview *overview);
-/* After the HTTP server stopped: nobody listens any more. */
+/* After the HTTP server stopped, so that no client is left. */
 void events_free(struct events *e);
 int events_listeners(struct events *e);
 
 /*
  * ---- what its threads share ----
- * Who listens, under one lock that nobody holds while waiting for a database or a socket.
+ * The clients, under one lock that is never held while waiting for a database or a socket.
  */
 
 struct listener {
 	struct listener *next;
 	struct events *events;
 	struct http_stream *http; /* NULL: in tests */
-	int64_t setup;            /* number of the configuration that let him in */
+	int64_t setup;            /* number of the configuration that admitted it */
 	struct event_stream stream;
 };
 
@@ -55,7 +55,7 @@ struct tailer;
 
 struct events {
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* somebody came, has room again, or it is over */
+	pthread_cond_t changed; /* a client came or has room again, or it is over */
 	struct live_settings_box *setups;
 	struct overview *overview;
 	struct listener *first;
@@ -73,7 +73,7 @@ struct events {
 	struct arena keep;              /* of these */
 };
 
-/* Somebody begins to listen: he is in the list, and threads run. */
+/* A client begins: it is in the list, and threads run. */
 void events_join(struct events *e, struct listener *l);
 void events_leave(struct events *e, struct listener *l);
 /* With the lock held: there may be something to pull. */
@@ -87,7 +87,7 @@ const char *tailer_database(const struct tailer *t);
 /* After `stop` was set. */
 void tailer_end(struct tailer *t);
 
-/* Once a second: watches that changed, beats, who is stuck. */
+/* Once a second: watches that changed, beats, clients that are stuck. */
 void events_tick(struct events *e);
 void events_tick_release(struct events *e);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ledger_tail.c: the ledger of one database, read for everybody who listens.
+ * ledger_tail.c: the ledger of one database, read for all clients.
  *
- * A round asks for the highest id and serves pages up to it: first to those who are
- * furthest, which are nearly always all of them, then from the place of whoever is
+ * A round asks for the highest id and serves pages up to it: first to the clients that
+ * are furthest, which are nearly always all of them, then from the place of the one that is
  * furthest back. Ids are committed in their order, so nothing comes below the highest
- * one later. Between rounds it waits half a second; while nobody listens it has no
+ * one later. Between rounds it waits half a second; without clients it has no
  * session.
  */
 #include "base/clock.h"
@@ -42,7 +42,7 @@ struct page {
 	int64_t after, end;
 };
 
-/* Whose place the next page begins at: the furthest, or the one furthest back; -1: nobody's. */
+/* The place where the next page begins: the furthest, or the one furthest back; -1: none. */
 static int64_t next_place(struct tailer *t, int64_t top, bool furthest, bool sights[EVENT_SIGHTS])
 {
 	struct events *e = t->events;
@@ -97,7 +97,7 @@ static void hand_out(struct tailer *t, const struct page *p, const bool sights[E
 	int64_t now = clock_boot_ms();
 	pthread_mutex_lock(&e->lock);
 	for (struct listener *l = e->first; l; l = l->next) {
-		/* Who came since then gets it from the next page. */
+		/* A client that came since then gets it from the next page. */
 		if (!sights[l->stream.sight])
 			continue;
 		event_stream_entries(&l->stream, t->name, p->after, p->end, p->entries, p->n, now);
@@ -210,7 +210,8 @@ static int64_t go_round(struct tailer *t)
 	return wait_ms;
 }
 
-/* With the lock held. While it is away nobody's coming makes it be asked more often. */
+/* With the lock held. While the database is away, a new client does not make it asked more often.
+ */
 static void rest(struct tailer *t, int64_t ms)
 {
 	int64_t until = clock_boot_ms() + ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * page.c: the page that persons look at: the files of web/, which are part of the binary.
+ * page.c: the page: the files of web/, which are part of the binary.
  *
- * Its files are open to everybody who may ask at all; what they show is not: they ask for
+ * Its files need no token; what they show does: they ask for
  * it under /api/v1 with a token, where tokens exist. Every view has an address of its own,
  * which answers with the same index.html; its script finds the view by the address.
  * Answers carry an ETag, so that a browser asks again each time and is sent nothing.

@@ -3,8 +3,8 @@
  * (/healthz), whether it has begun its work (/readyz), its numbers (/metrics), and how it
  * is (/api/v1/status).
  *
- * The probes are open, so that an orchestrator needs no token; who has none hears only
- * yes or no, and not what anything is called.
+ * The probes are open, so that an orchestrator needs no token; without one the answer is only
+ * yes or no, without names.
  */
 #include "http/api.h"
 
@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "daemon/metrics.h"
 #include "store/dialect.h"
+#include "view/output.h"
 
 /* A loop that has not gone round for this long hangs; statements end long before. */
 #define HANGS_MS 60000
@@ -66,12 +67,11 @@ static void lack(struct lacks *l, const char *what, const char *name, const char
 {
 	buf_addf(&l->json, "%s{\"%s\":", l->n++ ? "," : "", what);
 	buf_add_json(&l->json, name);
-	buf_add(&l->json, ",\"why\":");
-	buf_add_json(&l->json, why);
+	json_text(&l->json, "why", why);
 	buf_addch(&l->json, '}');
 }
 
-/* A watch that another daemon leads is as well cared for as one of our own. */
+/* A watch that another daemon leads counts as one of our own. */
 static void find_lacks(struct api_call *c, struct lacks *out)
 {
 	const struct settings *s = &c->setup->settings;
@@ -117,79 +117,60 @@ static void metrics(struct api_call *c)
 }
 
 const struct api_route probe_routes[] = {
-	API_GET("/healthz", ROLE_NONE, API_MEMORY, "whether the daemon's loops are running", healthz),
-	API_GET("/readyz", ROLE_NONE, API_MEMORY,
+	API_GET("/healthz", ROLE_NONE, API_MEMORY, NULL, "whether the daemon's loops are running",
+            healthz),
+	API_GET("/readyz", ROLE_NONE, API_MEMORY, NULL,
             "whether every database is reachable and every watch has a leader", readyz),
-	API_GET("/metrics", ROLE_VIEWER, API_MEMORY, "metrics for Prometheus", metrics),
+	API_GET("/metrics", ROLE_VIEWER, API_MEMORY, NULL, "metrics for Prometheus", metrics),
 	{.method = NULL},
 };
 
 /* ---- how it is ---- */
 
-static json_t *text_or_null(const char *text)
-{
-	return text ? json_string(text) : json_null();
-}
-
-static json_t *instant(int64_t us)
-{
-	AUTO_BUF text = BUF_INIT;
-	if (us == 0)
-		return json_null();
-	time_iso(us, &text);
-	return json_string(buf_text(&text));
-}
-
-static json_t *add_databases(struct api_call *c)
+static void add_databases(struct api_call *c, struct buf *out)
 {
 	const struct settings *s = &c->setup->settings;
 	struct overview_view v;
-	json_t *all = json_array();
 	overview_read(c->api->overview, &c->arena, &v);
+	buf_add(out, ",\"databases\":[");
 	for (int i = 0; i < s->ndatabases; i++) {
 		const struct database *d = &s->databases[i];
 		const struct overview_database *seen = overview_database_named(&v, d->name);
-		json_t *row = json_object();
-		json_object_set_new(row, "name", json_string(d->name));
-		json_object_set_new(row, "engine", json_string(dialect_of(d->engine)->name));
-		json_object_set_new(row, "asked", json_boolean(seen && seen->asked));
-		json_object_set_new(row, "up", json_boolean(seen && seen->up));
-		json_object_set_new(row, "error", text_or_null(seen ? seen->error : NULL));
-		json_object_set_new(row, "since", instant(seen ? seen->since_us : 0));
-		json_array_append_new(all, row);
+		int64_t since_us = seen ? seen->since_us : 0;
+		buf_add(out, i ? ",{\"name\":" : "{\"name\":");
+		buf_add_json(out, d->name);
+		json_text(out, "engine", dialect_of(d->engine)->name);
+		json_bool(out, "asked", seen && seen->asked);
+		json_bool(out, "up", seen && seen->up);
+		json_text(out, "error", seen ? seen->error : NULL);
+		json_time(out, "since", since_us != 0, since_us);
+		buf_add(out, "}");
 	}
-	return all;
-}
-
-static json_t *add_environment(const struct environment *e)
-{
-	json_t *o = json_object();
-	json_object_set_new(o, "name", text_or_null(e->name));
-	json_object_set_new(o, "color", text_or_null(e->color));
-	return o;
+	buf_add(out, "]");
 }
 
 static void status(struct api_call *c)
 {
-	json_t *o = json_object();
+	const struct environment *e = settings_environment(&c->setup->settings);
+	struct buf *out = &c->out->body;
 	int64_t up_us = clock_wall_us() - c->api->started_us;
-	json_object_set_new(o, "daemon", json_string(c->api->name));
-	json_object_set_new(o, "version", json_string(DEFIB_VERSION));
-	json_object_set_new(o, "environment",
-	                    add_environment(settings_environment(&c->setup->settings)));
-	json_object_set_new(o, "started", instant(c->api->started_us));
-	json_object_set_new(o, "uptime_s", json_integer(up_us > 0 ? up_us / US_PER_S : 0));
-	json_object_set_new(o, "setup", json_integer(c->setup->number));
-	json_object_set_new(o, "role", json_string(role_names[c->role]));
-	json_object_set_new(o, "actor", json_string(c->actor));
-	json_object_set_new(o, "databases", add_databases(c));
-	char *text = json_dumps(o, JSON_COMPACT);
-	buf_addf(&c->out->body, "%s\n", text);
-	free(text);
-	json_decref(o);
+	buf_add(out, "{\"daemon\":");
+	buf_add_json(out, c->api->name);
+	json_text(out, "version", DEFIB_VERSION);
+	buf_add(out, ",\"environment\":{\"name\":");
+	json_value(out, e->name);
+	json_text(out, "color", e->color);
+	buf_add(out, "}");
+	json_time(out, "started", true, c->api->started_us);
+	json_number(out, "uptime_s", true, up_us > 0 ? up_us / US_PER_S : 0);
+	json_number(out, "setup", true, c->setup->number);
+	json_text(out, "role", role_names[c->role]);
+	json_text(out, "actor", c->actor);
+	add_databases(c, out);
+	buf_add(out, "}\n");
 }
 
 const struct api_route api_status_routes[] = {
-	API_GET("/status", ROLE_VIEWER, API_MEMORY, "state of the daemon, from memory", status),
+	API_GET("/status", ROLE_VIEWER, API_MEMORY, NULL, "state of the daemon, from memory", status),
 	{.method = NULL},
 };

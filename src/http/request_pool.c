@@ -15,12 +15,12 @@
  * opened when first needed; a bound watch is good for one session and one configuration.
  */
 
-#define SEAT_WATCHES_MAX 64
+#define KEPT_WATCHES_MAX 64
 
 /* One session and what was bound in it. */
 struct thread_sessions_side {
 	struct session session;
-	struct thread_sessions_watch *kept[SEAT_WATCHES_MAX];
+	struct thread_sessions_watch *kept[KEPT_WATCHES_MAX];
 	int nkept;
 	int64_t opened; /* which opening of the session they belong to */
 };
@@ -79,7 +79,7 @@ static void thread_sessions_forget(struct thread_sessions *s)
 	s->setup = NULL;
 }
 
-/* Nobody has come for a while: keep nothing. Also before a thread ends. */
+/* Nothing came for a while: keep nothing. Also before a thread ends. */
 static void thread_sessions_rest(struct thread_sessions *s)
 {
 	thread_sessions_forget(s);
@@ -110,7 +110,7 @@ static MUST_CHECK defib_err thread_sessions_take(struct thread_sessions *s, stru
 	return err;
 }
 
-/* A ledger that came later is found: nobody is told for ever that there is none. */
+/* A ledger that was created later is found. */
 static defib_err look_for_ledger(struct api_call *c, struct api_watch *w, struct failure *f)
 {
 	if (w->ledger.ready || c->setup->settings.ledger == LEDGER_OFF)
@@ -156,7 +156,7 @@ bool api_bound(struct api_call *c, struct api_watch **out)
 			watch_free(own);
 			return api_failed(c, &f);
 		}
-		if (side->nkept == SEAT_WATCHES_MAX)
+		if (side->nkept == KEPT_WATCHES_MAX)
 			side_forget(side);
 		side->kept[side->nkept++] = own;
 	}
@@ -174,10 +174,10 @@ struct request_pool {
 	struct pooled_request *first, **last;
 	int nwaiting, nidle;
 	int nthreads, nended;
-	pthread_t threads[DESK_SEATS];
+	pthread_t threads[REQUEST_THREADS];
 	pthread_cond_t work;
 	bool away;       /* the last attempt failed */
-	int64_t next_ms; /* while it is away: nobody before this */
+	int64_t next_ms; /* while it is away: no attempt before this */
 	bool closing;
 	struct request_pool *next;
 };
@@ -200,9 +200,9 @@ struct request_pools *request_pools_new(const struct api *api, int64_t timeout_m
 	return d;
 }
 
-/* ---- the line ---- */
+/* ---- the queue ---- */
 
-static void line_add(struct request_pool *k, struct pooled_request *t)
+static void queue_add(struct request_pool *k, struct pooled_request *t)
 {
 	t->next = NULL;
 	*k->last = t;
@@ -210,7 +210,7 @@ static void line_add(struct request_pool *k, struct pooled_request *t)
 	k->nwaiting++;
 }
 
-static struct pooled_request *line_take(struct request_pool *k)
+static struct pooled_request *queue_take(struct request_pool *k)
 {
 	struct pooled_request *t = k->first;
 	assert(t && k->nwaiting > 0);
@@ -221,8 +221,8 @@ static struct pooled_request *line_take(struct request_pool *k)
 	return t;
 }
 
-/* Everybody in line, who then is nobody's but the caller's. */
-static struct pooled_request *line_empty(struct request_pool *k)
+/* All that wait; they are the caller's then. */
+static struct pooled_request *queue_empty(struct request_pool *k)
 {
 	struct pooled_request *all = k->first;
 	k->first = NULL;
@@ -231,7 +231,7 @@ static struct pooled_request *line_empty(struct request_pool *k)
 	return all;
 }
 
-static void turn_refuse(struct pooled_request *t, const char *why)
+static void request_refuse(struct pooled_request *t, const char *why)
 {
 	api_problem(t->call, 503, "database %s: %s", t->call->database->name, why);
 	t->done(t->ctx);
@@ -241,7 +241,7 @@ static void refuse_all(struct pooled_request *t, const char *why)
 {
 	while (t) {
 		struct pooled_request *next = t->next;
-		turn_refuse(t, why);
+		request_refuse(t, why);
 		t = next;
 	}
 }
@@ -253,7 +253,7 @@ static void note_session(struct request_pool *k, bool failed)
 	pthread_mutex_lock(&k->all->lock);
 	k->away = failed;
 	/* A session is newer knowledge than what the overview says. */
-	k->next_ms = failed ? clock_boot_ms() + DESK_TRY_MS : 0;
+	k->next_ms = failed ? clock_boot_ms() + REQUEST_RETRY_MS : 0;
 	pthread_mutex_unlock(&k->all->lock);
 }
 
@@ -310,38 +310,38 @@ static void keep_untried(const struct request_pool *k, struct api_call *c)
 	keep_call(c, &why);
 }
 
-/* The next in line; NULL: the request pool closes, or nobody came for a while. */
-static struct pooled_request *next_turn(struct request_pool *k, bool *rest)
+/* The next request; NULL: the pool closes, or none came for a while. */
+static struct pooled_request *next_request(struct request_pool *k, bool *rest)
 {
 	struct timespec until;
 	int timed_out = 0;
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += DESK_REST_MS / 1000;
+	until.tv_sec += REQUEST_IDLE_MS / 1000;
 	pthread_mutex_lock(&k->all->lock);
 	k->nidle++;
 	while (!k->first && !k->closing && !timed_out)
 		timed_out = pthread_cond_timedwait(&k->work, &k->all->lock, &until);
 	k->nidle--;
-	struct pooled_request *t = k->first ? line_take(k) : NULL;
+	struct pooled_request *t = k->first ? queue_take(k) : NULL;
 	*rest = !t && !k->closing;
 	pthread_mutex_unlock(&k->all->lock);
 	return t;
 }
 
-static void *sit(void *arg)
+static void *serve(void *arg)
 {
 	struct request_pool *k = arg;
 	struct thread_sessions sessions;
 	struct pooled_request *t;
 	bool rest = false;
 	thread_sessions_init(&sessions, k->all->api->setups, k->url, k->name, k->all->timeout_ms);
-	while ((t = next_turn(k, &rest)) || rest) {
+	while ((t = next_request(k, &rest)) || rest) {
 		if (rest) {
 			thread_sessions_rest(&sessions);
 			continue;
 		}
 		if (clock_boot_ms() > t->deadline_ms) {
-			turn_refuse(t, "too many requests are ahead of this one");
+			request_refuse(t, "too many requests are ahead of this one");
 			continue;
 		}
 		if (t->away)
@@ -363,7 +363,7 @@ static void add_thread(struct request_pool *k)
 	sigset_t every, before;
 	sigfillset(&every);
 	pthread_sigmask(SIG_SETMASK, &every, &before);
-	if (pthread_create(&k->threads[k->nthreads], NULL, sit, k) == 0)
+	if (pthread_create(&k->threads[k->nthreads], NULL, serve, k) == 0)
 		k->nthreads++;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -398,7 +398,7 @@ static void request_pool_free(struct request_pool *k)
 	free(k);
 }
 
-static bool is_desk_of(const struct request_pool *k, const struct database *db)
+static bool serves_database(const struct request_pool *k, const struct database *db)
 {
 	return !k->closing && text_eq(k->name, db->name) && text_eq(k->url, db->url);
 }
@@ -409,7 +409,7 @@ static void request_pool_close(struct request_pool *k)
 	pthread_cond_broadcast(&k->work);
 }
 
-/* Desks of databases that the newest configuration does not have any more finish their line. */
+/* Pools of databases that the newest configuration does not have any more finish their queue. */
 static void follow_setup(struct request_pools *d, const struct live_settings *s)
 {
 	if (s->number <= d->setup)
@@ -418,41 +418,41 @@ static void follow_setup(struct request_pools *d, const struct live_settings *s)
 	for (struct request_pool *k = d->first; k; k = k->next) {
 		bool there = false;
 		for (int i = 0; i < s->settings.ndatabases; i++)
-			there = there || is_desk_of(k, &s->settings.databases[i]);
+			there = there || serves_database(k, &s->settings.databases[i]);
 		if (!there)
 			request_pool_close(k);
 	}
 }
 
-static struct request_pool *find_desk(struct request_pools *d, const struct api_call *c)
+static struct request_pool *find_pool(struct request_pools *d, const struct api_call *c)
 {
 	follow_setup(d, c->setup);
 	for (struct request_pool *k = d->first; k; k = k->next)
-		if (is_desk_of(k, c->database))
+		if (serves_database(k, c->database))
 			return k;
 	return request_pool_new(d, c->database);
 }
 
-/* Why a call is not let in; NULL: it is in line. */
+/* Why a call is not admitted; NULL: it is in the queue. */
 static const char *admit(struct request_pools *d, struct pooled_request *t, bool down)
 {
 	int64_t now = clock_boot_ms();
 	if (d->closed)
 		return "the daemon is stopping";
-	struct request_pool *k = find_desk(d, t->call);
+	struct request_pool *k = find_pool(d, t->call);
 	t->away = (k->away || down) && now < k->next_ms;
 	if (t->away && !is_kept(t->call))
 		return "it is unavailable";
 	if ((k->away || down) && !t->away)
-		k->next_ms = now + DESK_TRY_MS;
-	if (k->nwaiting >= DESK_LINE)
+		k->next_ms = now + REQUEST_RETRY_MS;
+	if (k->nwaiting >= REQUEST_QUEUE)
 		return "too many requests are waiting for it";
-	if (k->nwaiting >= k->nidle && k->nthreads < DESK_SEATS)
+	if (k->nwaiting >= k->nidle && k->nthreads < REQUEST_THREADS)
 		add_thread(k);
 	if (k->nthreads == 0)
 		return "no thread is available";
 	t->deadline_ms = now + d->timeout_ms;
-	line_add(k, t);
+	queue_add(k, t);
 	pthread_cond_signal(&k->work);
 	return NULL;
 }
@@ -464,7 +464,7 @@ void request_pools_put(struct request_pools *d, struct pooled_request *t)
 	const char *why = admit(d, t, down);
 	pthread_mutex_unlock(&d->lock);
 	if (why)
-		turn_refuse(t, why);
+		request_refuse(t, why);
 }
 
 void request_pools_tick(struct request_pools *d)
@@ -476,7 +476,7 @@ void request_pools_tick(struct request_pools *d)
 	for (struct request_pool **at = &d->first; *at;) {
 		struct request_pool *k = *at;
 		while (k->first && now > k->first->deadline_ms) {
-			*end = line_take(k);
+			*end = queue_take(k);
 			end = &(*end)->next;
 			*end = NULL;
 		}
@@ -502,14 +502,14 @@ void request_pools_close(struct request_pools *d)
 	pthread_mutex_lock(&d->lock);
 	d->closed = true;
 	for (struct request_pool *k = d->first; k; k = k->next) {
-		struct pooled_request *waiting = line_empty(k);
+		struct pooled_request *waiting = queue_empty(k);
 		request_pool_close(k);
 		pthread_mutex_unlock(&d->lock);
 		refuse_all(waiting, "the daemon is stopping");
 		pthread_mutex_lock(&d->lock);
 	}
 	pthread_mutex_unlock(&d->lock);
-	/* Nobody adds a request pool or a thread any more. */
+	/* No request pool or thread is added any more. */
 	while (d->first) {
 		struct request_pool *k = d->first;
 		d->first = k->next;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  * request_pool.h: where calls that need a database are done: a few threads a database, each with
- * its own sessions, behind a bounded line.
+ * its own sessions, behind a bounded queue.
  *
- * Nobody waits for a database that is not there: while the last attempt failed, or the
+ * No call waits for a database that is away: while the last attempt failed, or the
  * overview says that it is away, one call a second is let through to try, and every other is
- * answered 503 at once. So is a call that finds the line full, or that has stood in it for
+ * answered 503 at once. So is a call that finds the queue full, or that has waited in it for
  * longer than the time limit of the database.
  *
- * New work is kept instead, where http.spool says so (API_KEPT): in line like any other,
- * because it writes to a disk.
+ * New jobs are kept instead, where http.spool says so (API_KEPT): in the queue like any other call,
+ * because they are written to a disk.
  */
 #ifndef HTTP_REQUEST_POOL_H
 #define HTTP_REQUEST_POOL_H
 
 #include "http/api.h"
 
-#define DESK_SEATS 4       /* threads a database, started as they are needed */
-#define DESK_LINE 256      /* calls that wait */
-#define DESK_TRY_MS 1000   /* between attempts on a database that is away */
-#define DESK_REST_MS 30000 /* sessions that nobody used for this long are closed */
+#define REQUEST_THREADS 4     /* threads a database, started as they are needed */
+#define REQUEST_QUEUE 256     /* calls that wait */
+#define REQUEST_RETRY_MS 1000 /* between attempts on a database that is away */
+#define REQUEST_IDLE_MS 30000 /* sessions that were not used for this long are closed */
 
 struct request_pools;
 
-/* One call's place in line, in the caller's memory until `done`. */
+/* One call's place in the queue, in the caller's memory until `done`. */
 struct pooled_request {
 	struct api_call *call;
 	void (*done)(void *ctx); /* once, from any thread, maybe before request_pools_put() returns */
@@ -34,10 +34,9 @@ struct pooled_request {
 
 struct request_pools *request_pools_new(const struct api *api, int64_t timeout_ms);
 void request_pools_put(struct request_pools *d, struct pooled_request *t);
-/* From time to time: answers who has waited too long, puts away request pools that a reload closed.
- */
+/* From time to time: answers calls that waited too long, frees pools that a reload closed. */
 void request_pools_tick(struct request_pools *d);
-/* Answers who waits, lets running calls end; afterwards every call is answered 503. */
+/* Answers the calls that wait, lets running ones end; afterwards every call is answered 503. */
 void request_pools_close(struct request_pools *d);
 void request_pools_free(struct request_pools *d);
 

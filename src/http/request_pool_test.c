@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#define CALLS (DESK_SEATS + DESK_LINE + 1)
+#define CALLS (REQUEST_THREADS + REQUEST_QUEUE + 1)
 
 static char path[] = "/tmp/defib-pool-XXXXXX.db";
 static char url[64];
@@ -162,10 +162,10 @@ static void a_full_line_refuses_at_once(void **state)
 {
 	(void)state;
 	set_gate(true);
-	for (int i = 0; i < DESK_SEATS; i++)
+	for (int i = 0; i < REQUEST_THREADS; i++)
 		put(i, &passes, &databases[0]);
-	wait_inside(DESK_SEATS);
-	for (int i = DESK_SEATS; i < CALLS - 1; i++)
+	wait_inside(REQUEST_THREADS);
+	for (int i = REQUEST_THREADS; i < CALLS - 1; i++)
 		put(i, &passes, &databases[0]);
 	put(CALLS - 1, &passes, &databases[0]);
 	assert_true(calls[CALLS - 1].done);
@@ -184,16 +184,16 @@ static void who_waited_too_long_is_refused_and_not_run(void **state)
 	request_pools_free(pools);
 	pools = request_pools_new(&api, 2000);
 	set_gate(true);
-	for (int i = 0; i < DESK_SEATS; i++)
+	for (int i = 0; i < REQUEST_THREADS; i++)
 		put(i, &passes, &databases[0]);
-	wait_inside(DESK_SEATS);
-	put(DESK_SEATS, &passes, &databases[0]);
-	while (!atomic_load(&calls[DESK_SEATS].done)) {
+	wait_inside(REQUEST_THREADS);
+	put(REQUEST_THREADS, &passes, &databases[0]);
+	while (!atomic_load(&calls[REQUEST_THREADS].done)) {
 		usleep(1000);
 		request_pools_tick(pools);
 	}
-	assert_int_equal(calls[DESK_SEATS].answer.status, 503);
-	assert_false(calls[DESK_SEATS].ran);
+	assert_int_equal(calls[REQUEST_THREADS].answer.status, 503);
+	assert_false(calls[REQUEST_THREADS].ran);
 	set_gate(false);
 }
 
@@ -204,7 +204,7 @@ static void a_database_that_is_away_is_tried_once_a_second(void **state)
 	assert_int_equal(status_of(0, &passes, &databases[1]), 503);
 	assert_null(strstr(buf_text(&calls[0].answer.body), "it is unavailable"));
 	put(1, &passes, &databases[1]);
-	if (clock_boot_ms() - begin < DESK_TRY_MS) {
+	if (clock_boot_ms() - begin < REQUEST_RETRY_MS) {
 		assert_true(calls[1].done);
 		assert_non_null(strstr(buf_text(&calls[1].answer.body), "it is unavailable"));
 	}
@@ -224,7 +224,7 @@ static void what_the_board_says_is_down_is_tried_all_the_same(void **state)
 
 static void *open_gate(void *arg)
 {
-	while (!atomic_load(&calls[DESK_SEATS].done)) /* the close has begun */
+	while (!atomic_load(&calls[REQUEST_THREADS].done)) /* the close has begun */
 		usleep(1000);
 	set_gate(false);
 	return arg;
@@ -235,20 +235,20 @@ static void a_close_answers_who_waits(void **state)
 	pthread_t opener;
 	(void)state;
 	set_gate(true);
-	for (int i = 0; i <= DESK_SEATS; i++)
+	for (int i = 0; i <= REQUEST_THREADS; i++)
 		put(i, &passes, &databases[0]);
-	wait_inside(DESK_SEATS);
+	wait_inside(REQUEST_THREADS);
 	assert_int_equal(pthread_create(&opener, NULL, open_gate, NULL), 0);
 	request_pools_close(pools);
 	pthread_join(opener, NULL);
-	for (int i = 0; i <= DESK_SEATS; i++)
+	for (int i = 0; i <= REQUEST_THREADS; i++)
 		assert_true(calls[i].done);
 	assert_int_equal(calls[0].answer.status, 200);
-	assert_int_equal(calls[DESK_SEATS].answer.status, 503);
+	assert_int_equal(calls[REQUEST_THREADS].answer.status, 503);
 	assert_int_equal(status_of(0, &passes, &databases[0]), 503);
 }
 
-static void a_reload_closes_desks_of_databases_that_are_gone(void **state)
+static void a_reload_closes_pools_of_databases_that_are_gone(void **state)
 {
 	(void)state;
 	assert_int_equal(status_of(0, &passes, &databases[0]), 200);
@@ -272,7 +272,7 @@ int main(void)
 		TEST(a_database_that_is_away_is_tried_once_a_second),
 		TEST(what_the_board_says_is_down_is_tried_all_the_same),
 		TEST(a_close_answers_who_waits),
-		TEST(a_reload_closes_desks_of_databases_that_are_gone),
+		TEST(a_reload_closes_pools_of_databases_that_are_gone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

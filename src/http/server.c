@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http.c: see http.h. */
+/* server.c: see server.h. */
 #include "http/server.h"
 
 #include "base/clock.h"
@@ -50,7 +50,7 @@ static bool refuse_token(struct request *r, uint64_t who)
 	int64_t wait = failed_logins_wait_s(&h->failed_logins, who, clock_boot_ms());
 	failed_logins_add(&h->failed_logins, who, clock_boot_ms());
 	pthread_mutex_unlock(&h->failed_logins_lock);
-	/* Of an address that has shown too many, nobody wants to read each. */
+	/* Of an address that has sent too many, not each one is logged. */
 	if (wait == 0)
 		log_event(LOG_WARN, "a wrong token was sent", LOG_STR("path", uri_loggable(r->target, a)));
 	if (wait > 0) {
@@ -366,7 +366,7 @@ void http_stop(struct http *h)
 	atomic_store(&h->stopping, true);
 	request_pools_close(h->pools);
 	streams_wake(h);
-	/* Answers that are under way; a client that does not take his is not waited for. */
+	/* Answers that are under way; a client that does not take its own is not waited for. */
 	int64_t until = clock_boot_ms() + DRAIN_MS;
 	while (connections_busy(h) && clock_boot_ms() < until)
 		usleep(5000);

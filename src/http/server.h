@@ -3,8 +3,8 @@
  *
  * One or two threads read sockets (libmicrohttpd with epoll) and never wait for
  * anything else: a call that needs a database is suspended and answered from its request pool
- * (request_pool.h), a stream with nothing to say is suspended until it is woken. What anybody
- * may take is bounded: connections, the size of headers and bodies, the time until a
+ * (request_pool.h), a stream with nothing to say is suspended until it is woken. What a client
+ * may use is bounded: connections, the size of headers and bodies, the time until a
  * request is whole and until its answer is taken.
  *
  * server.c          start, stop, a request from its first byte to its answer

@@ -104,12 +104,12 @@ MUST_CHECK defib_err server_start(struct http *h, const struct service *s,
 const char *strict_refusal(struct MHD_Connection *socket, const char *method, const char *url,
                            const char *version, bool *chunked);
 
-/* ---- who is connected, and takes too long ---- */
+/* ---- connections, and those that take too long ---- */
 
 struct connection *connection_add(struct http *h, int fd);
 void connection_remove(struct http *h, struct connection *c);
 void connection_phase(struct connection *c, enum phase phase);
-/* Whether anybody waits for an answer, or takes one. */
+/* Whether a client waits for an answer, or receives one. */
 bool connections_busy(struct http *h);
 void clock_start(struct http *h);
 void clock_stop(struct http *h);
