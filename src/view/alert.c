@@ -182,8 +182,7 @@ defib_err deliveries_json(struct store *s, const struct database *d, int limit, 
 void alerts_head(struct table *t)
 {
 	table_init(t);
-	table_columns(t, "rule", "database", "watch", "severity", "limit", "state", "since", "says",
-	              NULL);
+	table_columns(t, "rule database watch severity limit state since says");
 }
 
 void alert_standing_row(struct table *t, const struct alert_standing *st)
@@ -210,7 +209,7 @@ void alert_standing_row(struct table *t, const struct alert_standing *st)
 void deliveries_head(struct table *t)
 {
 	table_init(t);
-	table_columns(t, "message", "database", "sink", "state", "tries", "at", "answer", NULL);
+	table_columns(t, "message database sink state tries at answer");
 }
 
 void delivery_row_text(struct table *t, const char *database, const struct delivery_row *r)

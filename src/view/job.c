@@ -273,7 +273,7 @@ void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us)
 
 void list_head(struct table *t, const struct watch *w)
 {
-	table_columns(t, "JOB", "STATE", "KIND", "AGE", "VERDICT", "OWNER", "ATTEMPTS", "NOTE", NULL);
+	table_columns(t, "JOB STATE KIND AGE VERDICT OWNER ATTEMPTS NOTE");
 	for (int i = 0; i < w->show.n; i++)
 		table_column(t, w->show.items[i]);
 }

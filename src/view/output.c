@@ -142,14 +142,13 @@ void table_column(struct table *t, const char *title)
 	t->titles[t->ncols++] = arena_strdup(&t->arena, title);
 }
 
-void table_columns(struct table *t, ...)
+void table_columns(struct table *t, const char *titles)
 {
-	va_list titles;
-	const char *title;
-	va_start(titles, t);
-	while ((title = va_arg(titles, const char *)) != NULL)
-		table_column(t, title);
-	va_end(titles);
+	while (*titles) {
+		size_t n = strcspn(titles, " ");
+		table_column(t, arena_strndup(&t->arena, titles, n));
+		titles += n + (titles[n] == ' ');
+	}
 }
 
 /* The text up to so many characters. */

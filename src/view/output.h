@@ -55,8 +55,8 @@ struct table {
 
 void table_init(struct table *t);
 void table_column(struct table *t, const char *title);
-/* Several; the last is NULL. */
-void table_columns(struct table *t, ...);
+/* Several, separated by blanks. */
+void table_columns(struct table *t, const char *titles);
 /* The next cell of the row in the making; the text is copied. Rows fill every column. */
 void table_cell(struct table *t, enum color color, const char *text);
 /* The same from a buffer, which is cleared for the next one. */

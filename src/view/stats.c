@@ -329,7 +329,7 @@ static void print_kinds(const struct watch *w, const struct learned *l, bool col
 	AUTO_BUF sentences = BUF_INIT;
 	struct table t;
 	table_init(&t);
-	table_columns(&t, "KIND", "RUNS", "P50", "P95", "P99", "LONGEST", "TODAY", "SUGGESTED", NULL);
+	table_columns(&t, "KIND RUNS P50 P95 P99 LONGEST TODAY SUGGESTED");
 	for (int i = 0; i < l->n; i++) {
 		struct suggestion s;
 		if (run_times_n(&l->kinds[i].times) <= 0)
