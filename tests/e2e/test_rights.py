@@ -79,6 +79,18 @@ def test_every_command_runs_with_exactly_the_grants_that_init_prints(jobs, defib
         assert said["scan --fix"][0] == said["pause jobs --reason r"][0] == 0, said
 
 
+def test_a_worker_runs_where_the_service_hides_its_wal(jobs, defib):
+    """Ids of workers are kept apart over failovers by the timeline, where that can be read."""
+    with role(jobs) as url:
+        text = config(url, work=WORK, **COUNTED)
+        dba(jobs, defib, text)
+        jobs.sql("REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn() FROM PUBLIC")
+        assert defib("enqueue", "mail", "send", config=text).code == 0
+        ran = defib("work", "--queue", "mail", "--drain", "--", "true", config=text)
+        assert ran.code == 0, ran.err
+        assert jobs.sql("SELECT state FROM defib.job") == [("done",)]
+
+
 def test_every_command_runs_with_exactly_the_grants_that_doctor_names(jobs, defib, doctor):
     """The tables are somebody else's; doctor is asked until it has nothing more to say."""
     assert defib("init", db=jobs).code == 0
