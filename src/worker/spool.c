@@ -65,10 +65,8 @@ static defib_err cut(struct spool *s, off_t at, struct failure *f)
 static defib_err sync_names(struct spool *s, struct failure *f)
 {
 	defib_err err = s->renamed ? file_sync(s->folder_fd, f) : DEFIB_OK;
-
-	if (!err) {
+	if (!err)
 		s->renamed = false;
-	}
 	return err;
 }
 
@@ -78,20 +76,15 @@ static defib_err replace(struct spool *s, off_t begin, off_t end, off_t again, o
 {
 	int fd;
 	defib_err err = file_open(s->folder_fd, SPOOL_NEW, O_TRUNC, &fd, f);
-
-	if (err) {
+	if (err)
 		return err;
-	}
 	err = file_copy(s->file_fd, begin, end, fd, 0, f);
-	if (!err) {
+	if (!err)
 		err = file_copy(s->file_fd, again, size, fd, end - begin, f);
-	}
-	if (!err) {
+	if (!err)
 		err = file_sync(fd, f);
-	}
-	if (!err && renameat(s->folder_fd, SPOOL_NEW, s->folder_fd, SPOOL_FILE) != 0) {
+	if (!err && renameat(s->folder_fd, SPOOL_NEW, s->folder_fd, SPOOL_FILE) != 0)
 		err = fail(f, DEFIB_IO, "cannot rename " SPOOL_NEW ": %s", strerror(errno));
-	}
 	if (err) {
 		close(fd);
 		return err;
@@ -106,10 +99,8 @@ static defib_err replace(struct spool *s, off_t begin, off_t end, off_t again, o
 static defib_err rewrite(struct spool *s, struct failure *f)
 {
 	defib_err err = replace(s, s->begin, s->end, s->end, s->end, f);
-
-	if (err) {
+	if (err)
 		return err;
-	}
 	s->end -= s->begin;
 	s->before += s->begin;
 	s->begin = 0;
@@ -124,20 +115,15 @@ static defib_err keep_bad(struct spool *s, off_t at, off_t next, struct failure 
 	int bad;
 	off_t behind;
 	defib_err err = file_open(s->folder_fd, SPOOL_BAD, 0, &bad, f);
-
-	if (err) {
+	if (err)
 		return err;
-	}
 	err = file_size(bad, &behind, f);
-	if (!err) {
+	if (!err)
 		err = file_copy(s->file_fd, at, next, bad, behind, f);
-	}
-	if (!err) {
+	if (!err)
 		err = file_sync(bad, f);
-	}
-	if (!err) {
+	if (!err)
 		err = file_sync(s->folder_fd, f);
-	}
 	close(bad);
 	return err;
 }
@@ -147,12 +133,10 @@ static defib_err set_aside(struct spool *s, off_t at, off_t *size, struct failur
 {
 	off_t next = *size;
 	defib_err err = record_next(s->file_fd, at, *size, s->last, &next, f);
-	if (!err) {
+	if (!err)
 		err = keep_bad(s, at, next, f);
-	}
-	if (!err) {
+	if (!err)
 		err = next == *size ? cut(s, at, f) : replace(s, 0, at, next, *size, f);
-	}
 	if (err) {
 		fail_prefix(f, "damaged, and moving the damaged part to " SPOOL_BAD " failed");
 		return err;
@@ -171,10 +155,8 @@ static defib_err record_check(const struct spool *s, off_t size, struct record_h
                               enum record_state *state, struct failure *f)
 {
 	defib_err err = record_head(s->file_fd, s->end, size, s->last, h, state, f);
-
-	if (err || *state != RECORD_GOOD || h->number <= s->mark.taken) {
+	if (err || *state != RECORD_GOOD || h->number <= s->mark.taken)
 		return err;
-	}
 	return record_bytes(s->file_fd, s->end, h, NULL, state, f);
 }
 
@@ -182,11 +164,10 @@ static void scanned(struct spool *s, const struct record_head *h)
 {
 	s->end += RECORD_HEAD + h->len;
 	s->last = h->number;
-	if (h->number <= s->mark.taken) {
+	if (h->number <= s->mark.taken)
 		s->begin = s->end;
-	} else {
+	else
 		s->count++;
-	}
 }
 
 /* From s->end on, where the number before was s->last. */
@@ -196,18 +177,15 @@ static defib_err spool_scan(struct spool *s, struct failure *f)
 	enum record_state state = RECORD_GOOD;
 	off_t size;
 	defib_err err = file_size(s->file_fd, &size, f);
-
 	while (!err && state != RECORD_END && state != RECORD_SHORT) {
 		err = record_check(s, size, &h, &state, f);
-		if (!err && state == RECORD_GOOD) {
+		if (!err && state == RECORD_GOOD)
 			scanned(s, &h);
-		} else if (!err && state == RECORD_BAD) {
+		else if (!err && state == RECORD_BAD)
 			err = set_aside(s, s->end, &size, f);
-		}
 	}
-	if (s->last < s->mark.taken) {
+	if (s->last < s->mark.taken)
 		s->last = s->mark.taken;
-	}
 	if (!err && state == RECORD_SHORT) {
 		log_event(LOG_WARN, "spool: dropped a half-written record", LOG_STR("folder", s->folder),
 		          LOG_INT("bytes", size - s->end));
@@ -219,16 +197,12 @@ static defib_err spool_scan(struct spool *s, struct failure *f)
 static defib_err spool_open_files(struct spool *s, struct failure *f)
 {
 	defib_err err = folder_open(s->folder, &s->folder_fd, f);
-
-	if (!err && !s->owned) {
+	if (!err && !s->owned)
 		err = folder_lock(s->folder, s->folder_fd, &s->lock_fd, f);
-	}
-	if (!err) {
+	if (!err)
 		err = file_open(s->folder_fd, SPOOL_FILE, 0, &s->file_fd, f);
-	}
-	if (!err) {
+	if (!err)
 		err = mark_open(&s->mark, s->folder_fd, f);
-	}
 	if (!err) {
 		(void)unlinkat(s->folder_fd, SPOOL_NEW, 0); /* of a rewrite that a crash ended */
 		err = file_sync(s->folder_fd, f);           /* the files' names */
@@ -244,7 +218,6 @@ static void tidy(struct spool *s)
 {
 	struct failure f = {0};
 	defib_err err = DEFIB_OK;
-
 	if (s->begin == s->end && s->end > 0) {
 		err = file_truncate(s->file_fd, 0, &f);
 		if (!err) {
@@ -264,7 +237,6 @@ static void tidy(struct spool *s)
 defib_err spool_open(const struct spool_options *o, struct spool **out, struct failure *f)
 {
 	struct spool *s = mem_alloc(sizeof *s);
-
 	assert(o->max_bytes >= 0);
 	*out = NULL;
 	s->folder = mem_strdup(o->folder);
@@ -273,9 +245,8 @@ defib_err spool_open(const struct spool_options *o, struct spool **out, struct f
 	s->owned = o->owned;
 	s->rewrite_at = SPOOL_REWRITE_MIN;
 	defib_err err = spool_open_files(s, f);
-	if (!err) {
+	if (!err)
 		err = spool_scan(s, f);
-	}
 	if (err) {
 		fail_prefix(f, "spool %s", o->folder);
 		spool_close(s);
@@ -288,16 +259,13 @@ defib_err spool_open(const struct spool_options *o, struct spool **out, struct f
 
 void spool_close(struct spool *s)
 {
-	if (!s) {
+	if (!s)
 		return;
-	}
 	mark_close(&s->mark);
 	int *const fds[] = {&s->file_fd, &s->folder_fd, &s->lock_fd}; /* the lock goes last */
-	for (int i = 0; i < 3; i++) {
-		if (*fds[i] >= 0) {
+	for (int i = 0; i < 3; i++)
+		if (*fds[i] >= 0)
 			close(*fds[i]);
-		}
-	}
 	buf_release(&s->record);
 	free(s->folder);
 	free(s);
@@ -307,13 +275,10 @@ void spool_close(struct spool *s)
 static defib_err record_write(struct spool *s, const struct buf *record, struct failure *f)
 {
 	defib_err err = file_write(s->file_fd, record->data, record->len, s->end, f);
-
-	if (!err) {
+	if (!err)
 		err = file_sync(s->file_fd, f);
-	}
-	if (!err) {
+	if (!err)
 		err = sync_names(s, f);
-	}
 	if (err && file_truncate(s->file_fd, s->end, NULL) != DEFIB_OK) {
 		log_event(LOG_WARN, "spool: cannot remove a record that was not written whole",
 		          LOG_STR("folder", s->folder));
@@ -331,13 +296,11 @@ defib_err spool_append_many(struct spool *s, const struct spool_record *all, int
 {
 	struct buf records = BUF_INIT;
 	int64_t room = s->max_bytes - spool_bytes(s);
-
 	for (int i = 0; i < n && room >= 0; i++) {
 		int64_t one = all[i].n > UINT32_MAX ? INT64_MAX : RECORD_HEAD + (int64_t)all[i].n;
 		room = one > room ? -1 : room - one;
-		if (room >= 0) {
+		if (room >= 0)
 			record_build(s->last + 1 + (uint64_t)i, all[i].bytes, all[i].n, &records);
-		}
 	}
 	defib_err err = DEFIB_OK;
 	if (room < 0) {
@@ -361,7 +324,6 @@ defib_err spool_append_many(struct spool *s, const struct spool_record *all, int
 static defib_err scan_again(struct spool *s, struct failure *f)
 {
 	uint64_t last = s->last;
-
 	s->end = s->begin;
 	s->last = s->mark.taken;
 	s->count = 0;
@@ -374,17 +336,14 @@ static defib_err peek(struct spool *s, enum record_state *state, struct failure 
 {
 	struct record_head *h = &s->peeked_head;
 	defib_err err = DEFIB_OK;
-
 	*state = RECORD_BAD;
 	for (int tries = 0; !err && tries < 2 && s->count > 0 && *state != RECORD_GOOD; tries++) {
 		buf_clear(&s->record);
 		err = record_head(s->file_fd, s->begin, s->end, s->mark.taken, h, state, f);
-		if (!err && *state == RECORD_GOOD) {
+		if (!err && *state == RECORD_GOOD)
 			err = record_bytes(s->file_fd, s->begin, h, &s->record, state, f);
-		}
-		if (!err && *state != RECORD_GOOD) {
+		if (!err && *state != RECORD_GOOD)
 			err = scan_again(s, f);
-		}
 	}
 	return err;
 }
@@ -393,10 +352,8 @@ bool spool_peek(struct spool *s, const char **bytes, size_t *n)
 {
 	struct failure f = {0};
 	enum record_state state;
-
-	if (s->count == 0) {
+	if (s->count == 0)
 		return false;
-	}
 	if (!s->peeked) {
 		defib_err err = peek(s, &state, &f);
 		if (err && !s->override_unreadable) {
@@ -416,7 +373,6 @@ static defib_err take_to(struct spool *s, uint64_t number, off_t end, int n, str
 {
 	assert(n > 0 && n <= s->count && end <= s->end);
 	defib_err err = mark_move(&s->mark, number, f);
-
 	if (err) {
 		fail_prefix(f, "spool %s", s->folder);
 		return err;
@@ -446,15 +402,13 @@ int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t 
 	off_t at = s->begin;
 	uint64_t last = s->mark.taken;
 	int n = 0;
-
 	/* What cannot be read is told, or set aside, where the first is peeked at. */
 	while (n < most && n < s->count && spool_peek(s, &first, &nfirst)) {
 		buf_clear(&record);
 		if (record_head(s->file_fd, at, s->end, last, &h, &state, NULL) || state != RECORD_GOOD ||
 		    (n > 0 && h.len > bytes) || record_bytes(s->file_fd, at, &h, &record, &state, NULL) ||
-		    state != RECORD_GOOD) {
+		    state != RECORD_GOOD)
 			break;
-		}
 		bytes -= h.len < bytes ? h.len : bytes;
 		last = h.number;
 		at += RECORD_HEAD + h.len;
@@ -473,13 +427,11 @@ defib_err spool_walk(struct spool *s, void (*each)(void *ctx, const char *bytes,
 	enum record_state state = RECORD_GOOD;
 	uint64_t last = s->mark.taken;
 	defib_err err = DEFIB_OK;
-
 	for (off_t at = s->begin; !err && at < s->end && state == RECORD_GOOD;) {
 		buf_clear(&record);
 		err = record_head(s->file_fd, at, s->end, last, &h, &state, f);
-		if (!err && state == RECORD_GOOD) {
+		if (!err && state == RECORD_GOOD)
 			err = record_bytes(s->file_fd, at, &h, &record, &state, f);
-		}
 		if (!err && state == RECORD_GOOD) {
 			each(ctx, buf_text(&record), record.len);
 			last = h.number;

@@ -22,7 +22,6 @@ static defib_err failed(struct failure *f, const char *what)
 {
 	int err = errno;
 	bool no_room = err == ENOSPC || err == EDQUOT || err == EFBIG;
-
 	return fail(f, no_room ? DEFIB_FULL : DEFIB_IO, "cannot %s: %s", what, strerror(err));
 }
 
@@ -30,15 +29,12 @@ static defib_err failed(struct failure *f, const char *what)
 static defib_err folder_make(const char *path, struct failure *f)
 {
 	char parent[PATH_MAX];
-
-	if (mkdir(path, 0700) != 0) {
+	if (mkdir(path, 0700) != 0)
 		return errno == EEXIST ? DEFIB_OK : failed(f, "make the folder");
-	}
 	snprintf(parent, sizeof parent, "%s/..", path);
 	int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0) {
+	if (fd < 0)
 		return failed(f, "open the folder above");
-	}
 	defib_err err = file_sync(fd, f);
 	close(fd);
 	return err;
@@ -48,10 +44,8 @@ static defib_err folder_make_all(const char *path, struct failure *f)
 {
 	char part[PATH_MAX];
 	defib_err err = DEFIB_OK;
-
-	if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part - 3) {
+	if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part - 3)
 		return fail(f, DEFIB_IO, "cannot create the folder: its path is too long");
-	}
 	for (char *slash = strchr(part + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		err = folder_make(part, f);
@@ -72,14 +66,11 @@ static const char *not_ours(const struct stat *st)
 static defib_err one_ours(const char *path, struct failure *f)
 {
 	struct stat st;
-
-	if (lstat(path, &st) != 0) {
+	if (lstat(path, &st) != 0)
 		return DEFIB_OK; /* will be made; or opening it says why not */
-	}
 	const char *why = not_ours(&st);
-	if (!why) {
+	if (!why)
 		return DEFIB_OK;
-	}
 	fail(f, DEFIB_CONFIG, "the folder %s %s", path, why);
 	fail_next(f, "name a folder that belongs to the user who runs this, and to nobody else");
 	return DEFIB_CONFIG;
@@ -90,14 +81,11 @@ defib_err folder_ours(const char *base, const char *folder, struct failure *f)
 	char part[PATH_MAX];
 	size_t n = strlen(folder), from = base ? strlen(base) : n;
 	defib_err err = DEFIB_OK;
-
-	if (n >= sizeof part) {
+	if (n >= sizeof part)
 		return fail(f, DEFIB_CONFIG, "the path of the spool folder is too long");
-	}
 	/* A slash at the end would follow a link. */
-	while (from > 1 && folder[from - 1] == '/') {
+	while (from > 1 && folder[from - 1] == '/')
 		from--;
-	}
 	for (size_t i = from; i <= n && !err; i++) {
 		if (i == n || folder[i] == '/') {
 			snprintf(part, sizeof part, "%.*s", (int)i, folder);
@@ -110,18 +98,15 @@ defib_err folder_ours(const char *base, const char *folder, struct failure *f)
 defib_err folder_open(const char *path, int *fd, struct failure *f)
 {
 	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-
 	assert(path[0] != '\0');
 	defib_err ours = folder_ours(NULL, path, f);
-	if (ours) {
+	if (ours)
 		return ours;
-	}
 	*fd = open(path, flags);
 	if (*fd < 0 && errno == ENOENT) {
 		defib_err err = folder_make_all(path, f);
-		if (err) {
+		if (err)
 			return err;
-		}
 		*fd = open(path, flags);
 	}
 	return *fd < 0 ? failed(f, "open the folder") : DEFIB_OK;
@@ -130,13 +115,10 @@ defib_err folder_open(const char *path, int *fd, struct failure *f)
 defib_err folder_lock(const char *path, int folder, int *lock, struct failure *f)
 {
 	defib_err err = file_open(folder, LOCK_FILE, 0, lock, f);
-
-	if (err || TEMP_FAILURE_RETRY(flock(*lock, LOCK_EX | LOCK_NB)) == 0) {
+	if (err || TEMP_FAILURE_RETRY(flock(*lock, LOCK_EX | LOCK_NB)) == 0)
 		return err;
-	}
-	if (errno != EWOULDBLOCK) {
+	if (errno != EWOULDBLOCK)
 		return failed(f, "lock it");
-	}
 	fail(f, DEFIB_REFUSED, "another process owns this folder");
 	fail_next(f, "give each worker a name of its own; `fuser %s/" LOCK_FILE "` shows the owner",
 	          path);
@@ -157,10 +139,8 @@ defib_err file_open(int folder, const char *name, int flags, int *fd, struct fai
 defib_err file_size(int fd, off_t *size, struct failure *f)
 {
 	struct stat st;
-
-	if (fstat(fd, &st) != 0) {
+	if (fstat(fd, &st) != 0)
 		return failed(f, "learn the size");
-	}
 	*size = st.st_size;
 	return DEFIB_OK;
 }
@@ -168,15 +148,12 @@ defib_err file_size(int fd, off_t *size, struct failure *f)
 defib_err file_read(int fd, void *out, size_t n, off_t at, size_t *got, struct failure *f)
 {
 	char *to = out;
-
 	for (*got = 0; *got < n;) {
 		ssize_t r = TEMP_FAILURE_RETRY(pread(fd, to + *got, n - *got, at + (off_t)*got));
-		if (r < 0) {
+		if (r < 0)
 			return failed(f, "read");
-		}
-		if (r == 0) {
+		if (r == 0)
 			break;
-		}
 		*got += (size_t)r;
 	}
 	return DEFIB_OK;
@@ -185,12 +162,10 @@ defib_err file_read(int fd, void *out, size_t n, off_t at, size_t *got, struct f
 defib_err file_write(int fd, const void *bytes, size_t n, off_t at, struct failure *f)
 {
 	const char *from = bytes;
-
 	for (size_t done = 0; done < n;) {
 		ssize_t w = TEMP_FAILURE_RETRY(pwrite(fd, from + done, n - done, at + (off_t)done));
-		if (w < 0) {
+		if (w < 0)
 			return failed(f, "write");
-		}
 		done += (size_t)w;
 	}
 	return DEFIB_OK;
@@ -210,17 +185,14 @@ defib_err file_copy(int from, off_t begin, off_t end, int to, off_t at, struct f
 {
 	char chunk[65536];
 	defib_err err = DEFIB_OK;
-
 	while (begin < end && !err) {
 		size_t want = end - begin < (off_t)sizeof chunk ? (size_t)(end - begin) : sizeof chunk;
 		size_t got;
 		err = file_read(from, chunk, want, begin, &got, f);
-		if (!err && got == 0) {
+		if (!err && got == 0)
 			return fail(f, DEFIB_IO, "cannot copy: the file became shorter");
-		}
-		if (!err) {
+		if (!err)
 			err = file_write(to, chunk, got, at, f);
-		}
 		if (!err) {
 			begin += (off_t)got;
 			at += (off_t)got;
@@ -245,12 +217,10 @@ static defib_err rest_is_zero(int fd, off_t at, bool *zero, struct failure *f)
 	char chunk[4096];
 	size_t got = 1;
 	defib_err err = DEFIB_OK;
-
 	for (*zero = true; *zero && got > 0 && !err; at += (off_t)got) {
 		err = file_read(fd, chunk, sizeof chunk, at, &got, f);
-		for (size_t i = 0; i < got && *zero; i++) {
+		for (size_t i = 0; i < got && *zero; i++)
 			*zero = chunk[i] == 0;
-		}
 	}
 	return err;
 }
@@ -260,15 +230,13 @@ defib_err record_head(int fd, off_t at, off_t size, uint64_t last, struct record
 {
 	size_t got;
 	bool zero;
-
 	if (at == size) {
 		*state = RECORD_END;
 		return DEFIB_OK;
 	}
 	defib_err err = file_read(fd, h, sizeof *h, at, &got, f);
-	if (err) {
+	if (err)
 		return err;
-	}
 	if (got < sizeof *h) {
 		*state = RECORD_SHORT;
 		return DEFIB_OK;
@@ -287,21 +255,18 @@ defib_err record_bytes(int fd, off_t at, const struct record_head *h, struct buf
 {
 	char chunk[16384];
 	uint32_t crc = 0;
-
 	for (size_t done = 0, got; done < h->len; done += got) {
 		size_t want = h->len - done < sizeof chunk ? h->len - done : sizeof chunk;
 		defib_err err = file_read(fd, chunk, want, at + HEAD + (off_t)done, &got, f);
-		if (err) {
+		if (err)
 			return err;
-		}
 		if (got == 0) {
 			*state = RECORD_BAD; /* cut by somebody since its head was read */
 			return DEFIB_OK;
 		}
 		crc = crc32c(crc, chunk, got);
-		if (into) {
+		if (into)
 			buf_addn(into, chunk, got);
-		}
 	}
 	*state = crc == h->bytes_crc ? RECORD_GOOD : RECORD_BAD;
 	return DEFIB_OK;
@@ -316,9 +281,8 @@ static defib_err is_record(int fd, off_t at, off_t size, uint64_t last, bool *is
 	*is = false;
 	defib_err err = file_read(fd, &h, sizeof h, at, &got, f);
 	if (err || got < sizeof h || h.magic != RECORD_MAGIC || h.head_crc != head_crc(&h) ||
-	    h.number <= last || h.len > size - at - HEAD) {
+	    h.number <= last || h.len > size - at - HEAD)
 		return err;
-	}
 	err = record_bytes(fd, at, &h, NULL, &state, f);
 	*is = !err && state == RECORD_GOOD;
 	return err;
@@ -335,9 +299,8 @@ defib_err record_next(int fd, off_t at, off_t size, uint64_t last, off_t *next, 
 		err = file_read(fd, chunk, sizeof chunk, from, &got, f);
 		for (size_t i = 0; !err && i + sizeof magic <= got; i++) {
 			bool is = false;
-			if (memcmp(chunk + i, &magic, sizeof magic) == 0) {
+			if (memcmp(chunk + i, &magic, sizeof magic) == 0)
 				err = is_record(fd, from + (off_t)i, size, last, &is, f);
-			}
 			if (is) {
 				*next = from + (off_t)i;
 				return err;
@@ -356,7 +319,6 @@ void record_build(uint64_t number, const char *bytes, size_t n, struct buf *out)
 		.number = number,
 		.bytes_crc = crc32c(0, bytes, n),
 	};
-
 	h.head_crc = head_crc(&h);
 	buf_addn(out, (const char *)&h, sizeof h);
 	buf_addn(out, bytes, n);
@@ -381,10 +343,8 @@ enum slot_state { SLOT_UNUSED, SLOT_GOOD, SLOT_BAD };
 static enum slot_state slot_state(const struct mark_slot *s)
 {
 	static const struct mark_slot unused;
-
-	if (memcmp(s, &unused, sizeof unused) == 0) {
+	if (memcmp(s, &unused, sizeof unused) == 0)
 		return SLOT_UNUSED;
-	}
 	bool good = s->magic == MARK_MAGIC && s->crc == crc32c(0, &s->taken, sizeof s->taken);
 	return good ? SLOT_GOOD : SLOT_BAD;
 }
@@ -392,14 +352,12 @@ static enum slot_state slot_state(const struct mark_slot *s)
 static defib_err mark_read(struct spool_mark *m, struct failure *f)
 {
 	int bad = 0;
-
 	for (int i = 0; i < MARK_SLOTS; i++) {
 		struct mark_slot slot = {0};
 		size_t got;
 		defib_err err = file_read(m->fd, &slot, sizeof slot, (off_t)i * MARK_SPACING, &got, f);
-		if (err) {
+		if (err)
 			return err;
-		}
 		enum slot_state state = slot_state(&slot);
 		bad += state == SLOT_BAD;
 		if (state == SLOT_GOOD && slot.taken >= m->taken) {
@@ -420,10 +378,8 @@ static defib_err mark_reserve(struct spool_mark *m, struct failure *f)
 	static const char zeros[MARK_SPACING * MARK_SLOTS];
 	off_t size;
 	defib_err err = file_size(m->fd, &size, f);
-
-	if (err || size >= (off_t)sizeof zeros) {
+	if (err || size >= (off_t)sizeof zeros)
 		return err;
-	}
 	err = file_write(m->fd, zeros, sizeof zeros - (size_t)size, size, f);
 	return err ? err : file_sync(m->fd, f);
 }
@@ -432,34 +388,28 @@ defib_err mark_open(struct spool_mark *m, int folder, struct failure *f)
 {
 	*m = (struct spool_mark){.fd = -1};
 	defib_err err = file_open(folder, MARK_FILE, 0, &m->fd, f);
-
-	if (!err) {
+	if (!err)
 		err = mark_reserve(m, f);
-	}
-	if (!err) {
+	if (!err)
 		err = mark_read(m, f);
-	}
 	return err;
 }
 
 void mark_close(struct spool_mark *m)
 {
-	if (m->fd >= 0) {
+	if (m->fd >= 0)
 		close(m->fd);
-	}
 	m->fd = -1;
 }
 
 defib_err mark_move(struct spool_mark *m, uint64_t taken, struct failure *f)
 {
 	struct mark_slot slot = {.magic = MARK_MAGIC, .taken = taken};
-
 	assert(taken > m->taken);
 	slot.crc = crc32c(0, &slot.taken, sizeof slot.taken);
 	defib_err err = file_write(m->fd, &slot, sizeof slot, (off_t)m->next_slot * MARK_SPACING, f);
-	if (!err) {
+	if (!err)
 		err = file_sync(m->fd, f);
-	}
 	if (!err) { /* else the same slot again: the other one holds the last good mark */
 		m->taken = taken;
 		m->next_slot = (m->next_slot + 1) % MARK_SLOTS;
