@@ -3,18 +3,18 @@
  * everything; for a claim it is made anew with a narrower `ready`, so that it
  * can find no other job than the next ones of the list.
  */
-
 #include "base/clock.h"
 #include "base/text.h"
 #include "watch/lease_sql.h"
 #include "worker/source_table.h"
+#include "worker/source_table_inside.h"
 
 #include <assert.h>
 
 struct chosen_source {
-	struct source base;
+	struct table_source table; /* whatever is no claim */
+	struct source_ops ops;     /* the table's, but for a few */
 	struct chosen_options options;
-	struct source *table; /* whatever is no claim */
 	int offered;
 	int64_t *claimed_ms; /* by job; written before its child starts, read at its end */
 };
@@ -110,49 +110,13 @@ static defib_err chosen_settle(struct source *src, struct store *s, int64_t work
                                struct settlement *all, int n, struct arena *a, struct failure *f)
 {
 	struct chosen_source *c = of(src);
-	defib_err err = c->table->ops->settle(c->table, s, worker, all, n, a, f);
+	defib_err err = table_settle(src, s, worker, all, n, a, f);
 	for (int i = 0; !err && i < n; i++) {
 		int at = position(c, all[i].key);
 		if (at >= 0)
 			c->options.ended(c->options.ctx, &all[i], clock_boot_ms() - c->claimed_ms[at]);
 	}
 	return err;
-}
-
-static defib_err chosen_owned(struct source *src, struct store *s, int64_t worker, struct arena *a,
-                              struct settlement **out, int *n, struct failure *f)
-{
-	struct source *table = of(src)->table;
-	return table->ops->owned(table, s, worker, a, out, n, f);
-}
-
-static defib_err chosen_cancelling(struct source *src, struct store *s, int64_t worker,
-                                   struct arena *a, struct settlement **out, int *n,
-                                   struct failure *f)
-{
-	struct source *table = of(src)->table;
-	return table->ops->cancelling(table, s, worker, a, out, n, f);
-}
-
-static defib_err chosen_promote(struct source *src, struct store *s, struct failure *f)
-{
-	struct source *table = of(src)->table;
-	return table->ops->promote(table, s, f);
-}
-
-static defib_err chosen_progress(struct source *src, struct store *s, int64_t worker,
-                                 const char *key, int64_t epoch, const char *step, const char *text,
-                                 struct failure *f)
-{
-	struct source *table = of(src)->table;
-	return table->ops->progress(table, s, worker, key, epoch, step, text, f);
-}
-
-static defib_err chosen_beat(struct source *src, struct store *s, int64_t worker, struct beat *all,
-                             int n, struct arena *a, struct failure *f)
-{
-	struct source *table = of(src)->table;
-	return table->ops->beat(table, s, worker, all, n, a, f);
 }
 
 /*
@@ -178,37 +142,27 @@ static defib_err chosen_turn(struct source *src, struct store *s, struct turn_pa
 
 static void chosen_free(struct source *src)
 {
-	struct chosen_source *c = of(src);
-	c->table->ops->free(c->table);
-	free(c->claimed_ms);
-	free(c);
+	free(of(src)->claimed_ms);
+	table_free(src);
 }
 
 defib_err source_chosen(const struct chosen_options *o, struct store *s, struct source **out,
                         struct failure *f)
 {
-	static const struct source_ops ops = {
-		.claim = chosen_claim,
-		.settle = chosen_settle,
-		.owned = chosen_owned,
-		.cancelling = chosen_cancelling,
-		.promote = chosen_promote,
-		.progress = chosen_progress,
-		.free = chosen_free,
-		.beat = chosen_beat,
-		.turn = chosen_turn,
-	};
-	struct source *table = NULL;
+	struct chosen_source *c = mem_alloc(sizeof *c);
 	assert(o->n > 0);
 	*out = NULL;
-	defib_err err = source_table(o->watch, NULL, s, &table, f);
+	defib_err err = table_open(&c->table, o->watch, NULL, s, f);
 	if (err)
 		return err;
-	struct chosen_source *c = mem_alloc(sizeof *c);
-	*c = (struct chosen_source){.base = *table, .table = table};
-	c->base.ops = &ops;
+	c->ops = *c->table.base.ops;
+	c->ops.claim = chosen_claim;
+	c->ops.settle = chosen_settle;
+	c->ops.turn = chosen_turn;
+	c->ops.free = chosen_free;
+	c->table.base.ops = &c->ops;
 	c->options = *o;
 	c->claimed_ms = mem_alloc(sizeof *c->claimed_ms * (size_t)o->n);
-	*out = &c->base;
+	*out = &c->table.base;
 	return DEFIB_OK;
 }

@@ -224,7 +224,7 @@ static defib_err take_leases(struct claim *c, struct failure *f)
 	struct job_index index;
 	struct relation r;
 	const char **jobs = ARENA_ARRAY(c->arena, const char *, c->n);
-	jobs_only_relation(c->store->engine, &r);
+	own_relation(ROWS_JOBS, c->store->engine, &r);
 	for (int i = 0; i < c->n; i++) {
 		jobs[i] = c->rows[i]->job;
 		relation_text(&r, jobs[i]);
@@ -452,7 +452,7 @@ static defib_err lock_own(const struct table_source *src, struct store *s, int64
 	struct store_rows back;
 	struct relation r;
 	*nrows = 0;
-	given_relation(s->engine, &r);
+	own_relation(ROWS_GIVEN, s->engine, &r);
 	add_given(&r, all, n);
 	defib_err err = work_over(s, src->sql.beat_leases, worker, &r, a, &back, f);
 	for (int i = 0; !err && i < back.nrows; i++) {
@@ -478,7 +478,7 @@ static defib_err find_lost(const struct table_source *src, struct store *s, int6
 {
 	struct store_rows back;
 	struct relation r;
-	given_relation(s->engine, &r);
+	own_relation(ROWS_GIVEN, s->engine, &r);
 	add_given(&r, all, n);
 	defib_err err = work_over(s, src->sql.now_held, 0, &r, a, &back, f);
 	for (int i = 0; !err && i < back.nrows; i++) {
@@ -514,14 +514,14 @@ static defib_err table_beat(struct source *src, struct store *s, int64_t worker,
 	return err;
 }
 
-static void table_free(struct source *src)
+void table_free(struct source *src)
 {
 	arena_release(&of(src)->arena);
 	free(src);
 }
 
-defib_err source_table(const struct watch *w, const char *kind, struct store *s,
-                       struct source **out, struct failure *f)
+defib_err table_open(struct table_source *t, const struct watch *w, const char *kind,
+                     struct store *s, struct failure *f)
 {
 	static const struct source_ops ops = {
 		.claim = table_claim,
@@ -533,13 +533,20 @@ defib_err source_table(const struct watch *w, const char *kind, struct store *s,
 		.free = table_free,
 		.beat = table_beat,
 	};
-	struct table_source *t = mem_alloc(sizeof *t);
 	*t = (struct table_source){.base = {.ops = &ops, .name = w->name, .keys = w->name}, .watch = w};
 	chance_seed(&t->chance);
 	t->base.beat_ms = w->work.beat.n > 0 ? w->beat_us / 1000 : 0;
 	defib_err err = table_sql_compile(w, kind, s, &t->arena, &t->sql, f);
-	*out = err ? NULL : &t->base;
 	if (err)
 		table_free(&t->base);
+	return err;
+}
+
+defib_err source_table(const struct watch *w, const char *kind, struct store *s,
+                       struct source **out, struct failure *f)
+{
+	struct table_source *t = mem_alloc(sizeof *t);
+	defib_err err = table_open(t, w, kind, s, f);
+	*out = err ? NULL : &t->base;
 	return err;
 }

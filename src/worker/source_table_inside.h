@@ -5,8 +5,7 @@
  *                        job is in hand, and at its end
  * source_table_settle.c  recording how jobs ended
  * source_table_steps.c   the steps of workflows: what is next, what is recorded
- * source_table_sql.c     the statements with SQL of the user's
- * source_table_own_sql.c the statements on defib's own tables
+ * source_table_sql.c     the statements: with SQL of the user's, and on defib's own tables
  */
 #ifndef WORKER_SOURCE_TABLE_INSIDE_H
 #define WORKER_SOURCE_TABLE_INSIDE_H
@@ -78,24 +77,16 @@ enum step_column { STEP_JOB, STEP_NAME, STEP_STATE, STEP_OUTPUT, STEP_ERROR };
 MUST_CHECK defib_err table_sql_compile(const struct watch *w, const char *kind, struct store *s,
                                        struct arena *a, struct table_sql *out, struct failure *f);
 
-/* source_table_own_sql.c */
-void table_sql_own(const struct binding *b, struct arena *a, struct table_sql *out);
-/* The text in the arena; the buffer is released. */
-const char *sql_finish(struct buf *sql, struct arena *a);
-void sql_parameter(const struct binding *b, int n, struct buf *out);
-/* "<alias>.watch = 'name'" */
-void sql_of_watch(const struct binding *b, const char *alias, struct buf *out);
-
-/* pos, job, epoch of settlements */
-void given_relation(enum store_engine engine, struct relation *r);
-/* job */
-void jobs_only_relation(enum store_engine engine, struct relation *r);
-/* job, step, position, epoch, output: steps that were done */
-void runs_relation(enum store_engine engine, struct relation *r);
-/* job, step, state, error, epoch: what became of steps that were done */
-void undos_relation(enum store_engine engine, struct relation *r);
-/* job, settled (its epoch, or null where it was refused), attempts, pause_ms */
-void ended_relation(enum store_engine engine, struct relation *r);
+/* Relations that statements on our own tables are run over. */
+enum own_rows {
+	ROWS_NONE,
+	ROWS_GIVEN, /* pos, job, epoch of settlements */
+	ROWS_JOBS,  /* job */
+	ROWS_RUNS,  /* job, step, position, epoch, output: steps that were done */
+	ROWS_UNDOS, /* job, step, state, error, epoch: what became of steps that were done */
+	ROWS_ENDED, /* job, settled (its epoch, or null where it was refused), attempts, pause_ms */
+};
+void own_relation(enum own_rows of, enum store_engine engine, struct relation *r);
 
 struct table_source {
 	struct source base;
@@ -178,6 +169,12 @@ struct undo_report {
 MUST_CHECK defib_err steps_report(const struct table_sql *q, struct store *s, const char *job,
                                   const struct step_marks *marks, struct arena *a,
                                   struct undo_report *out, struct failure *f);
+
+/* source_table.c */
+/* The source in memory of its own; what fails frees it. */
+MUST_CHECK defib_err table_open(struct table_source *t, const struct watch *w, const char *kind,
+                                struct store *s, struct failure *f);
+void table_free(struct source *src);
 
 /* source_table_settle.c */
 defib_err table_settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,

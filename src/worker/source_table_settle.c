@@ -75,7 +75,7 @@ static defib_err settling_over(struct settling *z, const char *sql, int64_t work
                                struct failure *f)
 {
 	struct relation r;
-	given_relation(z->store->engine, &r);
+	own_relation(ROWS_GIVEN, z->store->engine, &r);
 	for (int i = 0; i < z->n; i++) {
 		if (want && !want(&z->all[i]))
 			continue;
@@ -379,7 +379,7 @@ static defib_err end_leases(struct settling *z, struct failure *f)
 {
 	struct relation r;
 	int n = 0;
-	ended_relation(z->store->engine, &r);
+	own_relation(ROWS_ENDED, z->store->engine, &r);
 	for (int i = 0; i < z->n; i++) {
 		const struct ending *e = &z->all[i];
 		if (!e->leased)

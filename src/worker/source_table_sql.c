@@ -17,11 +17,26 @@
 #include "watch/workflow.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 /* Before the name of a table of ours. */
 static const char *own(const struct binding *b)
 {
 	return dialect_of(b->engine)->own;
+}
+
+static const char *sql_finish(struct buf *sql, struct arena *a)
+{
+	const char *text = arena_strdup(a, buf_text(sql));
+	buf_release(sql);
+	return text;
+}
+
+/* "<alias>.watch = 'name'" */
+static void sql_of_watch(const struct binding *b, const char *alias, struct buf *out)
+{
+	buf_addf(out, "%s.watch = ", alias);
+	sql_literal(out, b->watch->name);
 }
 
 static bool typed(const struct binding *b)
@@ -37,6 +52,129 @@ static void value(const struct binding *b, const struct sql_text *sql, const cha
 		buf_add(out, ",\n  NULL");
 	else
 		buf_addf(out, ",\n  (%s)%s%s", sql->text, typed(b) ? "::" : "", typed(b) ? type : "");
+}
+
+/* ---- statements on defib's own tables: leases, workers and the steps of workflows ---- */
+
+void own_relation(enum own_rows of, enum store_engine engine, struct relation *r)
+{
+	/* Names and types by turns. */
+	static const char *const columns[][11] = {
+		[ROWS_GIVEN] = {"pos", "bigint", "job", "text", "epoch", "bigint"},
+		[ROWS_JOBS] = {"job", "text"},
+		[ROWS_RUNS] = {"job", "text", "step", "text", "position", "bigint", "epoch", "bigint",
+	                   "output", "jsonb"},
+		[ROWS_UNDOS] = {"job", "text", "step", "text", "state", "text", "error", "text", "epoch",
+	                    "bigint"},
+		[ROWS_ENDED] = {"job", "text", "settled", "bigint", "attempts", "bigint", "pause_ms",
+	                    "bigint"},
+	};
+	relation_init(r, engine);
+	for (const char *const *c = columns[of]; *c; c += 2)
+		relation_column(r, c[0], c[1]);
+}
+
+/* With the claim that is being made, how many there were since one was settled … */
+#define LOST "coalesce(epoch - settled_epoch, attempts)"
+/* … and after more than these, two workers in a row died with it in hand. */
+#define ALONE "2"
+
+/* The leases of given jobs that this worker has. */
+#define GIVEN_LEASES                                                                               \
+	"SELECT g.pos, l.attempts, w.name, {us {now}} FROM (@rows) AS g\nJOIN defib.lease AS l ON "    \
+	"l.watch = @watch AND l.job = g.job AND l.epoch = g.epoch AND l.owner = $1::bigint\nLEFT "     \
+	"JOIN defib.worker AS w ON w.id = l.owner"
+#define OWN_LEASES                                                                                 \
+	"SELECT l.job, l.epoch FROM defib.lease AS l WHERE l.watch = @watch AND l.owner = $1::bigint"
+
+/* @watch is the watch's name, @rows the SELECT of the relation; the rest is to be translated. */
+static const struct own_statement {
+	size_t member; /* of struct table_sql */
+	enum own_rows rows;
+	const char *sql;
+	const char *lock; /* added where rows can be locked; or NULL */
+} own_statements[] = {
+#define M(name) offsetof(struct table_sql, name)
+	{M(live), ROWS_NONE,
+     "SELECT w.name, {us {now}} FROM defib.worker AS w WHERE w.state = 'alive' AND w.id = "
+     "$1::bigint",
+     NULL},
+	/*
+     * The row is locked by then, so nobody else takes the same lease at once. Only
+     * a worker that was declared dead can be settling it; if the two deadlock, the
+     * database ends one of them and it is tried again.
+     */
+	{M(take), ROWS_JOBS,
+     "INSERT INTO defib.lease AS l (watch, job, epoch, owner, claimed_at, attempts)\nSELECT "
+     "@watch, "
+     "u.job, 1 + " LEASE_FLOOR ", $1::bigint, {now}, 1 FROM (@rows) AS u WHERE true\nON CONFLICT "
+     "(watch, job) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, claimed_at = "
+     "excluded.claimed_at, attempts = l.attempts + 1, run_at = NULL\nWHERE l.owner IS NULL OR NOT "
+     "EXISTS (SELECT 1 FROM defib.worker AS w WHERE w.id = l.owner AND w.state = 'alive')\n"
+     "RETURNING job, epoch, attempts, " LOST " > " ALONE,
+     NULL},
+	{M(lock_leases), ROWS_GIVEN, GIVEN_LEASES, "\nFOR UPDATE OF l"},
+	{M(beat_leases), ROWS_GIVEN, GIVEN_LEASES, "\nFOR UPDATE OF l SKIP LOCKED"},
+	{M(repeated), ROWS_GIVEN,
+     "SELECT g.pos FROM (@rows) AS g\nJOIN defib.lease AS l ON l.watch = @watch AND l.job = g.job "
+     "AND l.settled_epoch = g.epoch AND l.settled_by = $1::bigint",
+     NULL},
+	{M(now_held), ROWS_GIVEN,
+     "SELECT g.pos, l.epoch, l.owner FROM (@rows) AS g\nLEFT JOIN defib.lease AS l ON l.watch = "
+     "@watch AND l.job = g.job",
+     NULL},
+	{M(end_leases), ROWS_ENDED,
+     "UPDATE defib.lease AS l SET owner = NULL, attempts = g.attempts,\n  run_at = {now} + "
+     "{span_ms g.pause_ms},\n  settled_by = CASE WHEN g.settled IS NULL THEN l.settled_by ELSE "
+     "$1::bigint END, settled_epoch = coalesce(g.settled, l.settled_epoch)\nFROM (@rows) AS g "
+     "WHERE l.watch = @watch AND l.job = g.job",
+     NULL},
+	{M(owned), ROWS_NONE, OWN_LEASES, NULL},
+	{M(holds), ROWS_NONE, OWN_LEASES " AND l.job = $2 AND l.epoch = $3", NULL},
+	/* In the order of enum step_column. */
+	{M(steps), ROWS_JOBS,
+     "SELECT s.job, s.step, s.state, s.output, s.error FROM (@rows) AS g JOIN defib.step AS s ON "
+     "s.watch = @watch AND s.job = g.job\nORDER BY s.job, s.position, s.step",
+     NULL},
+	{M(record_runs), ROWS_RUNS,
+     "INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at, "
+     "finished_at)\nSELECT l.watch, g.job, g.step, g.position, 'done', g.epoch, g.output, "
+     "l.claimed_at, {now} FROM (@rows) AS g JOIN defib.lease AS l ON l.watch = @watch AND l.job = "
+     "g.job WHERE true\nON CONFLICT (watch, job, step) DO UPDATE SET position = excluded.position, "
+     "state = excluded.state, epoch = excluded.epoch, output = excluded.output, error = NULL, "
+     "started_at = excluded.started_at, finished_at = excluded.finished_at",
+     NULL},
+	{M(record_undos), ROWS_UNDOS,
+     "UPDATE defib.step AS s SET state = g.state, error = g.error, epoch = g.epoch,\n  finished_at "
+     "= CASE WHEN g.state = 'done' THEN s.finished_at ELSE {now} END\nFROM (@rows) AS g WHERE "
+     "s.watch = @watch AND s.job = g.job AND s.step = g.step AND s.state = 'done'",
+     NULL},
+#undef M
+};
+
+static const char *compile_own(const struct binding *b, const struct own_statement *s,
+                               struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	struct relation r;
+	own_relation(s->rows, b->engine, &r);
+	for (const char *at = s->sql; *at; at++) {
+		if (text_starts(at, "@watch")) {
+			sql_literal(&sql, b->watch->name);
+			at += strlen("@watch") - 1;
+		} else if (text_starts(at, "@rows")) {
+			relation_select(&r, strstr(s->sql, "$1") ? 2 : 1, &sql);
+			at += strlen("@rows") - 1;
+		} else {
+			buf_addch(&sql, *at);
+		}
+	}
+	if (s->lock && dialect_of(b->engine)->has_row_locks)
+		buf_add(&sql, s->lock);
+	const char *text = dialect_sql(dialect_of(b->engine), a, buf_text(&sql));
+	buf_release(&sql);
+	relation_release(&r);
+	return text;
 }
 
 /* ---- claim ---- */
@@ -167,7 +305,7 @@ static const char *compile_pick(const struct binding *b, const char *kind, bool 
 		sql_ident(&sql, b->watch->key.items[k]);
 	}
 	buf_add(&sql, "\nLIMIT ");
-	sql_parameter(b, 1, &sql);
+	parameter(b, 1, "bigint", &sql);
 	if (dialect_of(b->engine)->has_row_locks)
 		buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
 	return sql_finish(&sql, a);
@@ -306,7 +444,7 @@ static const char *compile_cancelling(const struct binding *b, struct arena *a)
 		own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.owner = ");
-	sql_parameter(b, 1, &sql);
+	parameter(b, 1, "bigint", &sql);
 	buf_add(&sql, ") AS defib_l\nJOIN ");
 	sql_table(&sql, b->watch->table);
 	buf_add(&sql, " AS t ON ");
@@ -433,7 +571,9 @@ defib_err table_sql_compile(const struct watch *w, const char *kind, struct stor
 		err = compile_lists(b, a, out, f);
 	if (err)
 		return err;
-	table_sql_own(b, a, out);
+	for (size_t i = 0; i < sizeof own_statements / sizeof *own_statements; i++)
+		*(const char **)((char *)out + own_statements[i].member) =
+			compile_own(b, &own_statements[i], a);
 	int sides = w->work.rollback_ready.text ? 2 : 1;
 	for (int undoing = 0; undoing < sides; undoing++) {
 		out->peek[undoing] = compile_peek(b, kind, undoing, a);

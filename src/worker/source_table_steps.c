@@ -25,7 +25,7 @@ static defib_err read_steps(const struct table_sql *q, struct store *s, const ch
                             int n, struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	struct relation r;
-	jobs_only_relation(s->engine, &r);
+	own_relation(ROWS_JOBS, s->engine, &r);
 	for (int i = 0; i < n; i++) {
 		relation_text(&r, jobs[i]);
 		relation_end_row(&r);
@@ -272,10 +272,7 @@ static defib_err record(const struct table_sql *q, struct store *s, const struct
 {
 	struct relation r;
 	int n = 0;
-	if (ran)
-		runs_relation(s->engine, &r);
-	else
-		undos_relation(s->engine, &r);
+	own_relation(ran ? ROWS_RUNS : ROWS_UNDOS, s->engine, &r);
 	for (int i = 0; i < marks->n; i++) {
 		const struct step_mark *m = &marks->items[i];
 		if (m->ran != ran)
