@@ -91,15 +91,13 @@ static void add_runs(struct learned *l, const struct run *runs, int n, struct ar
 static const char *document_of(const struct learned *l, const struct learned_kind *k,
                                struct arena *a)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_add(&text, "{");
 	if (!*k->kind)
 		buf_addf(&text, "\"cursor_us\":%lld,", (long long)l->cursor_us);
 	run_times_json(&k->times, &text);
 	buf_add(&text, "}");
-	const char *copy = arena_strdup(a, buf_text(&text));
-	buf_release(&text);
-	return copy;
+	return arena_strdup(a, buf_text(&text));
 }
 
 /* What changed, the cursor's row always; what has faded to nothing goes. */
@@ -174,12 +172,11 @@ static defib_err ask(struct store *s, const char *sql, const struct store_param 
 
 defib_err runs_now(struct store *s, int64_t *us, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	const char *sql = arena_printf(&a, "SELECT %s", sql_now_us(s->engine));
 	defib_err err = ask(s, sql, NULL, 0, &a, &rows, f);
 	*us = err ? 0 : row_int(&rows, 0, 0, 0);
-	arena_release(&a);
 	return err;
 }
 
@@ -189,14 +186,13 @@ defib_err runs_read(struct store *s, const struct binding *b, int64_t after_us, 
 {
 	struct store_param params[] = {P_INT(after_us), P_INT(until_us), P_INT(limit)};
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	int keys = b->watch->key.n;
 	*n = 0;
 	*last_us = after_us;
 	*more = false;
 	bool known = runs_sql(b, &sql);
 	defib_err err = known ? ask(s, buf_text(&sql), params, 3, a, &rows, f) : DEFIB_OK;
-	buf_release(&sql);
 	if (err || !known)
 		return err;
 	*more = rows.nrows == limit;

@@ -24,10 +24,9 @@ int report_days(const struct period *p, struct arena *a, struct report_day **out
 	int n = (int)(last - first + 1);
 	*out = ARENA_ARRAY(a, struct report_day, n);
 	for (int i = 0; i < n; i++) {
-		struct buf iso = BUF_INIT;
+		AUTO_BUF iso = BUF_INIT;
 		time_iso((first + i) * DAY_US, &iso);
 		snprintf((*out)[i].day, sizeof(*out)[i].day, "%.10s", buf_text(&iso));
-		buf_release(&iso);
 	}
 	return n;
 }
@@ -158,10 +157,9 @@ static void mask_owners(struct reading *x)
 {
 	struct digest_list *t = &x->out->owners;
 	for (int i = 0; i < t->n && x->out->watch->owner.text; i++) {
-		struct buf shown = BUF_INIT;
+		AUTO_BUF shown = BUF_INIT;
 		shown_owner(x->out->watch, t->items[i].name, &shown);
 		t->items[i].name = arena_strdup(x->arena, buf_text(&shown));
-		buf_release(&shown);
 	}
 }
 
@@ -247,7 +245,7 @@ static defib_err read_advice(struct reading *x, struct failure *f)
 	w->advice = ARENA_ARRAY(x->arena, const char *, learned.n + 1);
 	for (int i = 0; i < learned.n; i++) {
 		const struct learned_kind *k = &learned.kinds[i];
-		struct buf sentence = BUF_INIT;
+		AUTO_BUF sentence = BUF_INIT;
 		if (run_times_n(&k->times) <= 0)
 			continue;
 		suggest(w->watch, k->kind, &k->times, &s);
@@ -255,7 +253,6 @@ static defib_err read_advice(struct reading *x, struct failure *f)
 			suggestion_sentence(&s, *k->kind ? k->kind : w->watch->name, &sentence);
 			w->advice[w->nadvice++] = arena_strdup(x->arena, buf_text(&sentence));
 		}
-		buf_release(&sentence);
 	}
 	return DEFIB_OK;
 }

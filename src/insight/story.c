@@ -21,7 +21,7 @@ static defib_err select_row(struct telling *t, const char *list, struct store_ro
 {
 	const struct binding *b = t->sql->binding;
 	struct store_param params[WATCH_KEYS_MAX];
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_addf(&sql, "SELECT %s", list);
 	from_table(b, &sql);
 	for (int k = 0; k < b->watch->key.n; k++) {
@@ -31,10 +31,7 @@ static defib_err select_row(struct telling *t, const char *list, struct store_ro
 		parameter(b, k + 1, b->key_type[k], &sql);
 		params[k] = P_TEXT(t->key[k]);
 	}
-	defib_err err =
-		store_exec(t->store, buf_text(&sql), params, b->watch->key.n, t->arena, rows, f);
-	buf_release(&sql);
-	return err;
+	return store_exec(t->store, buf_text(&sql), params, b->watch->key.n, t->arena, rows, f);
 }
 
 static defib_err read_columns(struct telling *t, struct story *out, struct failure *f)
@@ -57,7 +54,7 @@ static defib_err read_moments(struct telling *t, struct story *out, struct failu
 		w->stats.started_at.text ? &w->stats.started_at : &w->started_at;
 	const struct sql_text *const moments[] = {&w->since, started, &w->stats.finished_at};
 	struct store_rows rows;
-	struct buf list = BUF_INIT;
+	AUTO_BUF list = BUF_INIT;
 	for (int m = 0; m < MOMENT_COUNT; m++) {
 		buf_add(&list, m ? ", " : "");
 		if (moments[m]->text)
@@ -68,7 +65,6 @@ static defib_err read_moments(struct telling *t, struct story *out, struct failu
 	buf_addf(&list, ", (%s), (%s)", w->stats.failed.text ? w->stats.failed.text : "false",
 	         w->work.ready.text ? w->work.ready.text : "NULL");
 	defib_err err = select_row(t, buf_text(&list), &rows, f);
-	buf_release(&list);
 	for (int m = 0; !err && rows.nrows > 0 && m < MOMENT_COUNT; m++) {
 		out->has[m] = row_text(&rows, 0, m) != NULL;
 		out->at_us[m] = row_int(&rows, 0, m, 0);

@@ -40,7 +40,7 @@ static int64_t scaled(int64_t n, const struct stats_sample *sample)
 static struct stats_sample sample_of(struct store *s, const struct binding *b, struct arena *a)
 {
 	struct stats_sample sample = {.share = 0};
-	struct buf sql = BUF_INIT, name = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, name = BUF_INIT;
 	struct store_rows rows;
 	struct failure ignored = {0};
 	sql_table(&name, b->watch->table);
@@ -49,15 +49,13 @@ static struct stats_sample sample_of(struct store *s, const struct binding *b, s
 	        &rows, &ignored) == DEFIB_OK &&
 	    rows.nrows > 0)
 		sample = stats_sample(b->engine, row_int(&rows, 0, 0, 0), row_int(&rows, 0, 1, 0));
-	buf_release(&sql);
-	buf_release(&name);
 	return sample;
 }
 
 static void count_states(struct store *s, const struct watch_sql *q,
                          const struct stats_sample *sample, struct arena *a, struct tally *out)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	if (states_sql(q->binding, sample, &sql) &&
 	    ask(s, buf_text(&sql), NULL, a, &rows, &out->states_failed) == DEFIB_OK) {
@@ -67,7 +65,6 @@ static void count_states(struct store *s, const struct watch_sql *q,
 			out->states[i] = (struct tally_count){row_text(&rows, i, 0),
 			                                      scaled(row_int(&rows, i, 1, 0), sample)};
 	}
-	buf_release(&sql);
 }
 
 static void put_state(struct tally *out, const char *name, int64_t n)
@@ -86,7 +83,7 @@ static void put_state(struct tally *out, const char *name, int64_t n)
 static void count_few_states(struct store *s, const struct watch_sql *q, struct arena *a,
                              struct tally *out)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	struct failure ignored = {0};
 	const struct text_list *indexed = &q->binding->watch->stats.indexed_states;
@@ -103,7 +100,6 @@ static void count_few_states(struct store *s, const struct watch_sql *q, struct 
 		}
 		out->failed = failed;
 	}
-	buf_release(&sql);
 }
 
 /* ---- what is stuck ---- */
@@ -191,10 +187,9 @@ static defib_err count_events(struct store *s, const char *watch, struct arena *
                               struct tally *out, struct failure *f)
 {
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	events_sql(&sql);
 	defib_err err = ask(s, dialect_sql(store_dialect(s), a, buf_text(&sql)), watch, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows + 1);
@@ -222,7 +217,7 @@ static void count_ledger(struct store *s, const struct watch_sql *q, struct aren
 static void count_ends(struct store *s, const struct watch_sql *q,
                        const struct stats_sample *sample, struct arena *a, struct tally *out)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	out->has_ends = ends_sql(q->binding, sample, &sql);
 	if (out->has_ends && ask(s, buf_text(&sql), NULL, a, &rows, &out->ends_failed) == DEFIB_OK) {
@@ -235,7 +230,6 @@ static void count_ends(struct store *s, const struct watch_sql *q,
 		out->average_us = row_int(&rows, 0, 3, 0);
 		out->p95_us = row_int(&rows, 0, 4, 0);
 	}
-	buf_release(&sql);
 }
 
 defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct ledger *l,

@@ -24,7 +24,7 @@ struct defib_beat {
 
 static defib_err beat_once(defib_beat *b, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	defib_err err = session_ready(&b->session, f);
 	if (!err)
@@ -32,7 +32,6 @@ static defib_err beat_once(defib_beat *b, struct failure *f)
 		                  f);
 	if (!err && rows.affected == 0)
 		err = fail(f, DEFIB_LEASE_LOST, "the heartbeat wrote no row: the job is no longer ours");
-	arena_release(&a);
 	return err;
 }
 

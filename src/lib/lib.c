@@ -156,7 +156,7 @@ defib_err defib_ledger_read(defib_db *db, const defib_ledger_filter *filter,
                             defib_message *message)
 {
 	struct failure f = {0};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct ledger_row *rows = NULL;
 	defib_ledger_filter o, all = DEFIB_LEDGER_FILTER_INIT;
 	int n = 0;
@@ -180,6 +180,5 @@ defib_err defib_ledger_read(defib_db *db, const defib_ledger_filter *filter,
 	}
 	for (int i = 0; !err && i < n; i++)
 		tell_entry(&rows[i], entry, ctx);
-	arena_release(&a);
 	return lib_answer(err, &f, message);
 }

@@ -92,7 +92,7 @@ defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs, int n, in
                              defib_message *message)
 {
 	struct failure f = {0};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	if (lib_begin(&f))
 		return lib_answer(f.code, &f, message);
 	struct enqueue *all = ARENA_ARRAY(&a, struct enqueue, n > 0 ? n : 0);
@@ -106,7 +106,6 @@ defib_err defib_enqueue_many(defib_db *db, const defib_job_spec *jobs, int n, in
 		err = enqueue_and_wake(db->session.store, db->url, all, n, numbers, &f);
 	if (!err && n > 0 && ids)
 		memcpy(ids, numbers, (size_t)n * sizeof *ids);
-	arena_release(&a);
 	return lib_answer(err, &f, message);
 }
 

@@ -154,7 +154,7 @@ static defib_err explain_on(struct lib_watch *on, const char *job, struct lib_te
                             struct failure *f)
 {
 	struct bound b = {0};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct candidate c;
 	struct facts *facts = NULL;
 	int n = 0;
@@ -169,7 +169,6 @@ static defib_err explain_on(struct lib_watch *on, const char *job, struct lib_te
 		judged_candidate(on->watch, &facts[0], !on->ledger_off, &a, &c);
 		lib_tell(teller, on->watch, &c);
 	}
-	arena_release(&a);
 	bound_release(&b);
 	return err;
 }

@@ -69,7 +69,7 @@ static void put_database(defib_watches *ws)
 
 static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 {
-	struct buf place = BUF_INIT;
+	AUTO_BUF place = BUF_INIT;
 	int i = 0;
 	while (i < r->nproblems && r->problems[i].warning)
 		i++;
@@ -77,7 +77,6 @@ static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 		cfg_mark_text(r->problems[i].at, &place);
 	fail(f, DEFIB_CONFIG, "%s%s%s", buf_text(&place), place.len ? ": " : "",
 	     i < r->nproblems ? r->problems[i].text : "too many problems");
-	buf_release(&place);
 	return DEFIB_CONFIG;
 }
 

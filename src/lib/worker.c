@@ -135,7 +135,7 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 {
 	const struct claimed *c = handler_claim(job->inner);
 	struct source *src = handler_source(job->inner);
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	int64_t worker = handler_worker(job->inner);
 	struct settlement one = {.key = c->key,
 	                         .epoch = c->epoch,
@@ -154,7 +154,6 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 		job->own = OWN_WRITTEN;
 	else if (err == DEFIB_LEASE_LOST)
 		job->own = OWN_LOST;
-	arena_release(&a);
 	return err;
 }
 
@@ -201,7 +200,7 @@ static enum settle_as settled_as(const defib_job *job)
 static defib_outcome call(defib_job *job, const defib_pool *pool)
 {
 	const struct workflow_step *step = handler_step(job->inner);
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	if (!step)
 		return pool->handler(job, pool->ctx);
 	bool read = step_records_parse(handler_claim(job->inner)->steps, &a, &job->recorded);
@@ -209,7 +208,6 @@ static defib_outcome call(defib_job *job, const defib_pool *pool)
 	(void)read;
 	defib_handler function = defib_job_undoing(job) ? step->undo_call : step->run_call;
 	defib_outcome outcome = function(job, pool->ctx);
-	arena_release(&a);
 	return outcome;
 }
 
@@ -225,11 +223,10 @@ static enum settle_as run_handler(struct handler_job *inner, void *ctx)
 		return settled_as(&job);
 	if (outcome >= DEFIB_DONE && outcome <= DEFIB_STOPPED)
 		return as[outcome - DEFIB_DONE];
-	struct buf why = BUF_INIT;
+	AUTO_BUF why = BUF_INIT;
 	buf_addf(&why, "its handler returned %d (%s), which is an error code and not an outcome",
 	         (int)outcome, defib_err_name((defib_err)outcome));
 	handler_error(inner, buf_text(&why));
-	buf_release(&why);
 	return SETTLE_FAILED;
 }
 

@@ -79,7 +79,7 @@ static defib_err lock_rows(struct batch *b, struct failure *f)
 
 bool apply_may_lock_signs(struct store *s, const struct watch_sql *q)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure ignored = {0};
 	struct apply ap = {.store = s, .sql = q};
 	struct batch none = {.ap = &ap, .arena = &a};
@@ -88,7 +88,6 @@ bool apply_may_lock_signs(struct store *s, const struct watch_sql *q)
 		may = over_keys(&none, q->lock_signs, acts, NULL, &ignored) == DEFIB_OK;
 		store_rollback(s);
 	}
-	arena_release(&a);
 	return may;
 }
 

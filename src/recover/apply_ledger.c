@@ -14,7 +14,7 @@
 static const char *with_attempts(const char *evidence, const struct ledger_row *rows, int n,
                                  struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	size_t len = strlen(evidence);
 	buf_addn(&out, evidence, len - 1); /* without the closing brace */
 	buf_addf(&out, "%s\"recoveries\":[", len > 2 ? "," : "");
@@ -28,9 +28,7 @@ static const char *with_attempts(const char *evidence, const struct ledger_row *
 		buf_addf(&out, ",\"evidence\":%s}", rows[i].evidence ? rows[i].evidence : "null");
 	}
 	buf_add(&out, "]}");
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(a, buf_text(&out));
 }
 
 defib_err gather_evidence(struct batch *b, struct failure *f)
@@ -174,7 +172,7 @@ static struct ledger_entry entry_of(const struct candidate *c, const char *event
 static const char *noted_as(const struct watch *w, const struct candidate *c, struct arena *a)
 {
 	enum sign s = watch_first_sign(w);
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add(&out, "{\"owner\":");
 	if (c->facts.owner)
 		buf_add_json(&out, c->facts.owner);
@@ -187,9 +185,7 @@ static const char *noted_as(const struct watch *w, const struct candidate *c, st
 	if (c->does == ACT_LIFT && c->facts.has_attempts)
 		buf_addf(&out, ",\"attempts\":%lld", (long long)c->facts.attempts);
 	buf_add(&out, "}");
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(a, buf_text(&out));
 }
 
 static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx, struct failure *f)

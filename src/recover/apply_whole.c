@@ -86,7 +86,7 @@ static defib_err write_whole(struct batch *b, int act, int n, struct failure *f)
 	struct ledger_context ctx = {batch_watch(b)->name, b->ap->batch, b->ap->actor};
 	struct store_rows rows;
 	struct relation r;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	whole_relation(b->ap->sql->binding, w, &r);
 	for (int i = 0; i < b->n; i++)
 		if (acts(&b->all[i]))
@@ -102,7 +102,6 @@ static defib_err write_whole(struct batch *b, int act, int n, struct failure *f)
 		b->surprised = row_int(&rows, 0, 0, 0) != n || row_int(&rows, 0, 1, 1) != 0;
 		take_changes(b, &rows);
 	}
-	buf_release(&sql);
 	relation_release(&r);
 	return err;
 }

@@ -127,20 +127,17 @@ static const char state_sql[] =
 static bool is_stale(const struct binding *b, const struct claim_table *t,
                      const struct store_rows *rows)
 {
-	struct buf function = BUF_INIT, writer = BUF_INIT;
+	AUTO_BUF function = BUF_INIT, writer = BUF_INIT;
 	claim_function_body(b, t, &function);
 	claim_writer_body(b->watch, &writer);
-	bool stale = !text_eq(row_text(rows, 0, 3), buf_text(&function)) ||
-	             !text_eq(row_text(rows, 0, 4), buf_text(&writer));
-	buf_release(&function);
-	buf_release(&writer);
-	return stale;
+	return !text_eq(row_text(rows, 0, 3), buf_text(&function)) ||
+	       !text_eq(row_text(rows, 0, 4), buf_text(&writer));
 }
 
 defib_err attach_state(struct store *s, const struct binding *b, enum attached *out,
                        struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	struct claim_table table;
 	const struct watch *w = b->watch;
@@ -156,7 +153,6 @@ defib_err attach_state(struct store *s, const struct binding *b, enum attached *
 		       : text_eq(row_text(&rows, 0, 0), "D") ? ATTACHED_OFF
 		       : is_stale(b, &table, &rows)          ? ATTACHED_STALE
 		                                             : ATTACHED_FRESH;
-	arena_release(&a);
 	return err;
 }
 
@@ -180,7 +176,7 @@ defib_err attach_refusal(const struct watch *w, enum store_engine engine, struct
 
 void attach_print(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
-	struct buf table = BUF_INIT;
+	AUTO_BUF table = BUF_INIT;
 	sql_table(&table, b->watch->table);
 	buf_addf(out,
 	         "-- Records which session takes the rows of %s. Running this again changes "
@@ -192,7 +188,6 @@ void attach_print(const struct binding *b, const struct claim_table *t, struct b
 	buf_add(out, ";\n");
 	claim_trigger(b, out);
 	buf_add(out, ";\nCOMMIT;\n");
-	buf_release(&table);
 }
 
 /* Run what `add` writes. */
@@ -262,7 +257,7 @@ static defib_err try_reading(struct store *s, const struct binding *b, const str
                              struct arena *a, struct failure *f)
 {
 	struct store_rows rows;
-	struct buf as_owner = BUF_INIT, sql = BUF_INIT;
+	AUTO_BUF as_owner = BUF_INIT, sql = BUF_INIT;
 	struct store_param path =
 		P_TEXT(arena_printf(a, "pg_catalog, %s%spg_temp", t->path, t->path[0] ? ", " : ""));
 	buf_add(&as_owner, "SET LOCAL ROLE ");
@@ -283,8 +278,6 @@ static defib_err try_reading(struct store *s, const struct binding *b, const str
 		err = schema_run(s, "RESET ROLE", f);
 	if (!err)
 		err = store_exec(s, "SELECT set_config('search_path', $1, true)", &was, 1, a, NULL, f);
-	buf_release(&as_owner);
-	buf_release(&sql);
 	return err;
 }
 
@@ -316,10 +309,9 @@ static defib_err revoke_others(struct store *s, const struct watch *w, struct ar
 static defib_err make_functions(struct store *s, const struct binding *b,
                                 const struct claim_table *t, struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	claim_functions(b, t, &sql);
 	defib_err err = schema_run(s, buf_text(&sql), f);
-	buf_release(&sql);
 	if (err == DEFIB_PERMISSION)
 		fail_next(f,
 		          "attach as a superuser, or as role %s, which owns the table, with CREATE on "
@@ -358,7 +350,7 @@ static void say_busy(const char *table, struct failure *f)
 
 defib_err attach_make(struct store *s, const struct binding *b, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
 		err = in_transaction(s, b, &a, f);
@@ -369,7 +361,6 @@ defib_err attach_make(struct store *s, const struct binding *b, struct failure *
 	}
 	if (err == DEFIB_LOCKED)
 		say_busy(b->watch->table, f);
-	arena_release(&a);
 	return err;
 }
 
@@ -377,7 +368,7 @@ defib_err attach_make(struct store *s, const struct binding *b, struct failure *
 
 void detach_print(const struct watch *w, struct buf *out)
 {
-	struct buf table = BUF_INIT;
+	AUTO_BUF table = BUF_INIT;
 	sql_table(&table, w->table);
 	buf_add(out, "BEGIN;\nSET LOCAL lock_timeout = '500ms';\n");
 	claim_drop_trigger(w, buf_text(&table), out);
@@ -388,7 +379,6 @@ void detach_print(const struct watch *w, struct buf *out)
 	buf_add(out, ";\nDELETE FROM defib.program WHERE watch = ");
 	sql_literal(out, w->name);
 	buf_add(out, ";\n-- and with the last attached watch the two tables\nCOMMIT;\n");
-	buf_release(&table);
 }
 
 static defib_err drop_function(struct store *s, const struct watch *w, struct arena *a, bool *was,
@@ -465,7 +455,7 @@ static defib_err remove_all(struct store *s, const struct watch *w, struct arena
 defib_err attach_remove(struct store *s, const struct watch *w, struct detached *out,
                         struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	*out = (struct detached){0};
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
@@ -477,7 +467,6 @@ defib_err attach_remove(struct store *s, const struct watch *w, struct detached 
 	}
 	if (err == DEFIB_LOCKED)
 		say_busy(w->table ? w->table : w->name, f);
-	arena_release(&a);
 	return err;
 }
 

@@ -241,7 +241,7 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 	enum list_sort sort = list_cheapest_sort(r->sql->binding, o->sort, o->terms, o->nterms);
 	/* What has no state cannot be sorted by it. */
 	bool parts = list_has_parts(r->sql->binding, sort);
-	struct buf recovered = BUF_INIT;
+	AUTO_BUF recovered = BUF_INIT;
 	event_counts_sql(&recovered, LIST_ENTRY, COUNTS_RECOVERED, BY_ANYBODY);
 	struct list_query l = {
 		.terms = o->terms,
@@ -254,7 +254,6 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 		.recovered = arena_strdup(r->arena, buf_text(&recovered)),
 		.limit = PAGE_ROWS,
 	};
-	buf_release(&recovered);
 	/* One more than asked for tells whether there is more; of what is judged a few drop out. */
 	int64_t enough = o->limit + (judged(o) ? o->limit / 4 + 16 : 1);
 	if (o->limit > 0 && enough < PAGE_ROWS && !keys)

@@ -105,7 +105,7 @@ static void refuse_unknown(struct hands *h, struct candidate *c)
 static defib_err guard_again(struct hands *h, const struct workflow *w, int from,
                              struct candidate *c, struct failure *f)
 {
-	struct buf names = BUF_INIT;
+	AUTO_BUF names = BUF_INIT;
 	struct store_rows rows;
 	defib_err err =
 		steps_done_by(h->session->store, h->watch->name, c->facts.job, &h->arena, &rows, f);
@@ -129,7 +129,6 @@ static defib_err guard_again(struct hands *h, const struct workflow *w, int from
 		                       "another worker has finished %s: it would run again and overwrite "
 		                       "its output; --override-guard runs it anyway",
 		                       buf_text(&names)));
-	buf_release(&names);
 	return err;
 }
 
@@ -175,7 +174,7 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 {
 	const struct by_hand_options *o = h->options;
-	struct buf why = BUF_INIT;
+	AUTO_BUF why = BUF_INIT;
 	bool good = false;
 	defib_err err = DEFIB_OK;
 	bool lives = c->facts.running && c->judgement.verdict == VERDICT_NONE;
@@ -185,7 +184,6 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 		buf_add(&why, "; --override-guard does it anyway");
 		refuse(c, arena_strdup(&h->arena, buf_text(&why)));
 	}
-	buf_release(&why);
 	if (h->act == ACT_RELEASE && !(err = is_held(h, &c->facts, &good, f)) && !good)
 		refuse(c, "it is not on hold");
 	if (!err && o->step && !uses_step(h)) {
@@ -201,7 +199,7 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 static const char *evidence(struct hands *h, const struct candidate *c)
 {
 	const struct by_hand_options *o = h->options;
-	struct buf text = BUF_INIT, out = BUF_INIT;
+	AUTO_BUF text = BUF_INIT, out = BUF_INIT;
 	evidence_json(h->watch, &c->facts, &c->judgement, &text);
 	buf_addn(&out, buf_text(&text), strlen(buf_text(&text)) - 1);
 	if (o->override_guard)
@@ -211,22 +209,18 @@ static const char *evidence(struct hands *h, const struct candidate *c)
 		buf_add_json(&out, o->step);
 	}
 	buf_add(&out, "}");
-	const char *copy = arena_strdup(&h->arena, buf_text(&out));
-	buf_release(&text);
-	buf_release(&out);
-	return copy;
+	return arena_strdup(&h->arena, buf_text(&out));
 }
 
 /* What the watch masks must not stand in the ledger, or in the row's error, by a person's words. */
 static const char *masked_reason(struct hands *h, const struct facts *f)
 {
 	struct secrets secrets = {0};
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	secrets_facts(&secrets, h->watch, f);
 	masked_words(h->watch, &secrets, h->options->reason, &shown);
 	const char *reason = arena_strdup(&h->arena, buf_text(&shown));
 	secrets_release(&secrets);
-	buf_release(&shown);
 	return reason;
 }
 
@@ -421,7 +415,7 @@ static defib_err may_end(struct session *session, const struct watch_sql *q, con
 	const struct watch *w = q->binding->watch;
 	struct store_param params[WATCH_KEYS_MAX];
 	const char *key[WATCH_KEYS_MAX];
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	defib_err err = DEFIB_OK;
 	*there = *may = false;
@@ -432,7 +426,6 @@ static defib_err may_end(struct session *session, const struct watch_sql *q, con
 		*there = !err && rows.nrows > 0;
 		*may = *there && row_bool(&rows, 0, 0);
 	}
-	arena_release(&a);
 	return err;
 }
 

@@ -29,19 +29,18 @@ void census_compile(const struct watch_sql *q, struct arena *a, struct census_sq
 {
 	const struct binding *b = q->binding;
 	const struct watch *w = b->watch;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	*out = (struct census_sql){0};
 	if (w->owner.text && w->beat_us && !w->guard.off && (w->alive_at.text || w->expires_at.text)) {
 		owners_sql(b, &sql);
 		out->owners = arena_strdup(a, buf_text(&sql));
 	}
-	buf_release(&sql);
 }
 
 /* One number, in a read-only transaction. */
 static defib_err one_number(struct store *s, const char *sql, int64_t *n, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_begin(s, TX_READ, f);
 	if (!err) {
@@ -49,7 +48,6 @@ static defib_err one_number(struct store *s, const char *sql, int64_t *n, struct
 		store_rollback(s);
 	}
 	*n = err ? 0 : row_int(&rows, 0, 0, 0);
-	arena_release(&a);
 	return err;
 }
 
@@ -63,11 +61,9 @@ defib_err census_server_start(struct store *s, int64_t *start_us, struct failure
 
 defib_err census_now(struct store *s, int64_t *now_us, struct failure *f)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_addf(&sql, "SELECT %s", sql_now_us(s->engine));
-	defib_err err = one_number(s, buf_text(&sql), now_us, f);
-	buf_release(&sql);
-	return err;
+	return one_number(s, buf_text(&sql), now_us, f);
 }
 
 defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,
@@ -100,8 +96,8 @@ defib_err census_read(struct store *s, const struct census_sql *sql, struct aren
 
 defib_err row_security(struct store *s, const struct watch *w, bool *on, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
-	struct buf table = BUF_INIT;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF table = BUF_INIT;
 	struct store_rows rows;
 	defib_err err = DEFIB_OK;
 	*on = false;
@@ -115,15 +111,13 @@ defib_err row_security(struct store *s, const struct watch *w, bool *on, struct 
 		*on = !err && row_bool(&rows, 0, 0);
 		store_rollback(s);
 	}
-	buf_release(&table);
-	arena_release(&a);
 	return err;
 }
 
 static bool has_rows(struct store *s, const struct watch *w)
 {
-	struct arena a = ARENA_INIT;
-	struct buf sql = BUF_INIT;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct failure ignored = {0};
 	struct store_rows rows;
 	bool any = false;
@@ -135,8 +129,6 @@ static bool has_rows(struct store *s, const struct watch *w)
 		      rows.nrows > 0;
 		store_rollback(s);
 	}
-	buf_release(&sql);
-	arena_release(&a);
 	return any;
 }
 

@@ -28,10 +28,9 @@ static void add_text(struct buf *out, const char *name, const char *value)
 
 static void add_time(struct buf *out, const char *name, int64_t us)
 {
-	struct buf iso = BUF_INIT;
+	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
 	add_text(out, name, buf_text(&iso));
-	buf_release(&iso);
 }
 
 /* The last `n` characters, or nothing where that would be the whole text. */
@@ -79,7 +78,7 @@ void shown_owner(const struct watch *w, const char *owner, struct buf *out)
 /* Columns that name the job, unless the evidence already says something under that name. */
 static void add_shown(const struct watch *w, const struct facts *f, struct buf *out)
 {
-	struct buf name = BUF_INIT, value = BUF_INIT;
+	AUTO_BUF name = BUF_INIT, value = BUF_INIT;
 	for (int i = 0; i < w->show.n; i++) {
 		buf_clear(&name);
 		buf_add_json(&name, w->show.items[i]);
@@ -92,8 +91,6 @@ static void add_shown(const struct watch *w, const struct facts *f, struct buf *
 		buf_addf(out, ",%s", buf_text(&name));
 		buf_add_json(out, buf_text(&value));
 	}
-	buf_release(&name);
-	buf_release(&value);
 }
 
 /* As 'lost_at' of sql_evidence(). */
@@ -137,10 +134,9 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 		add_seconds(out, j->limit_us);
 	}
 	if (f->owner) {
-		struct buf owner = BUF_INIT;
+		AUTO_BUF owner = BUF_INIT;
 		shown_owner(w, f->owner, &owner);
 		add_text(out, "owner", buf_text(&owner));
-		buf_release(&owner);
 	}
 	add_text(out, "kind", f->kind);
 	if (f->has_attempts)
@@ -200,7 +196,7 @@ void reason_text(const struct watch *w, const char *template, const struct facts
                  const struct judgement *j, struct buf *out)
 {
 	static const char *const names[] = {"{verdict}", "{silent}", "{owner}", "{kind}"};
-	struct buf silent = BUF_INIT, owner = BUF_INIT;
+	AUTO_BUF silent = BUF_INIT, owner = BUF_INIT;
 	/* What is masked anywhere must not stand in the row's own error column instead. */
 	if (f->owner && w->owner.text)
 		shown_owner(w, f->owner, &owner);
@@ -223,6 +219,4 @@ void reason_text(const struct watch *w, const char *template, const struct facts
 			buf_addch(out, *template ++);
 		}
 	}
-	buf_release(&silent);
-	buf_release(&owner);
 }

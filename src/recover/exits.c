@@ -158,7 +158,7 @@ static struct judgement judge_exit(const struct watch *w, const struct facts *f)
 static const char *more_evidence(struct exits *x, const char *evidence, const struct program *p,
                                  const struct held_claim *c)
 {
-	struct buf out = BUF_INIT, at = BUF_INIT;
+	AUTO_BUF out = BUF_INIT, at = BUF_INIT;
 	time_iso(c->at_us, &at);
 	buf_addf(&out, "%.*s,\"exit\":", (int)strlen(evidence) - 1, evidence);
 	buf_add_json(&out, p->ending ? p->ending : "gone, unseen");
@@ -168,10 +168,7 @@ static const char *more_evidence(struct exits *x, const char *evidence, const st
 	buf_add_json(&out, p->application);
 	buf_addf(&out, ",\"session_pid\":%lld,\"claimed_at\":\"%s\"}", (long long)c->pid,
 	         buf_text(&at));
-	const char *text = arena_strdup(&x->carrier.arena, buf_text(&out));
-	buf_release(&out);
-	buf_release(&at);
-	return text;
+	return arena_strdup(&x->carrier.arena, buf_text(&out));
 }
 
 /* When the program ended, by the database's clock; what nobody saw, its rows' signs tell. */
@@ -322,7 +319,7 @@ static defib_err finish(struct exits *x, const struct program *p, int64_t *freed
 
 defib_err exits_sweep(struct exits *x, int64_t *freed, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct program *gone = NULL;
 	int n = 0;
 	*freed = 0;
@@ -331,6 +328,5 @@ defib_err exits_sweep(struct exits *x, int64_t *freed, struct failure *f)
 		err = programs_gone(x->session->store, x->watch->name, &a, &gone, &n, f);
 	for (int i = 0; !err && i < n; i++)
 		err = finish(x, &gone[i], freed, f);
-	arena_release(&a);
 	return err;
 }

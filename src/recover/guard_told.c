@@ -10,7 +10,7 @@
 static void record(struct session *session, const struct watch *w, const struct scan_result *last,
                    const char *rule, const char *sentence, const char *actor)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	char batch[64];
 	struct ledger_entry entry = {
@@ -29,7 +29,6 @@ static void record(struct session *session, const struct watch *w, const struct 
 	}
 	if (err)
 		log_event(LOG_WARN, f.what);
-	arena_release(&a);
 }
 
 void guard_tell(struct guard_told *told, const struct guard *g, struct session *session,
@@ -52,7 +51,7 @@ void guard_tell(struct guard_told *told, const struct guard *g, struct session *
 	     "doubt is over: every living worker had time to be heard", ""},
 	};
 	for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
-		struct buf sentence = BUF_INIT;
+		AUTO_BUF sentence = BUF_INIT;
 		if (*guards[i].told == guards[i].is)
 			continue;
 		*guards[i].told = guards[i].is;
@@ -65,6 +64,5 @@ void guard_tell(struct guard_told *told, const struct guard *g, struct session *
 		if (last->ledger)
 			record(session, w, last, guards[i].is ? guards[i].rule_holds : guards[i].rule_lets_go,
 			       buf_text(&sentence), actor);
-		buf_release(&sentence);
 	}
 }

@@ -55,20 +55,19 @@ static defib_err count_held_rows(struct store *s, const struct binding *b, struc
                                  int64_t *n, struct failure *f)
 {
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT count(*) FROM (SELECT 1");
 	from_table(b, &sql);
 	buf_addf(&sql, " WHERE (%s) LIMIT %d) AS defib_s", b->watch->stats.held.text, STATE_COUNT_MAX);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
 	*n = err ? 0 : row_int(&rows, 0, 0, 0);
-	buf_release(&sql);
 	return err;
 }
 
 defib_err held_count(struct store *s, const struct watch_sql *q, struct held_count *out,
                      struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct holds holds = {0};
 	int64_t said = 0, kept = 0;
 	/* A row that says it itself is counted by that. */
@@ -89,7 +88,6 @@ defib_err held_count(struct store *s, const struct watch_sql *q, struct held_cou
 		out->running += held && running;
 	}
 	out->all += said;
-	arena_release(&a);
 	return err;
 }
 
@@ -108,7 +106,7 @@ defib_err held_jobs(struct store *s, const struct watch_sql *q, int most, struct
 
 defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct holds holds = {0};
 	defib_err err = DEFIB_OK;
 	if (watch_words_hold(q->binding->watch))
@@ -116,6 +114,5 @@ defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure 
 	for (int i = 0; !err && i < holds.n; i++)
 		if (!hold_in_force(holds.facts[i].hold) && !text_eq(holds.all[i].cause, HOLD_UNDONE))
 			err = ledger_hold_forget(s, &holds.all[i], &a, f);
-	arena_release(&a);
 	return err;
 }

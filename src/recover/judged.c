@@ -12,9 +12,8 @@ void judged_candidate(const struct watch *w, const struct facts *f, bool ledger,
 		candidate_prepare(w, f, &j, &o, ledger, a, out);
 		return;
 	}
-	struct buf evidence = BUF_INIT;
+	AUTO_BUF evidence = BUF_INIT;
 	evidence_json(w, f, &j, &evidence);
 	*out = (struct candidate){
 		.facts = *f, .judgement = j, .evidence = arena_strdup(a, buf_text(&evidence))};
-	buf_release(&evidence);
 }

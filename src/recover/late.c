@@ -35,7 +35,7 @@ static defib_err ask_table(struct store *s, const struct binding *b, const struc
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct relation r;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
 	from_keys(b, &sql);
@@ -53,13 +53,12 @@ static defib_err ask_table(struct store *s, const struct binding *b, const struc
 	if (err == DEFIB_BAD_SQL)
 		fail_prefix(f, "watch %s, late_when", b->watch->name);
 	relation_release(&r);
-	buf_release(&sql);
 	return err;
 }
 
 static const char *evidence_of(const struct recovered *r, struct arena *a)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	buf_add(&text, "{\"recovered_as\":");
 	buf_add_json(&text, r->event);
 	buf_add(&text, ",\"recovered_at\":");
@@ -69,9 +68,7 @@ static const char *evidence_of(const struct recovered *r, struct arena *a)
 		buf_add_json(&text, r->owner);
 	}
 	buf_add(&text, "}");
-	const char *copy = arena_strdup(a, buf_text(&text));
-	buf_release(&text);
-	return copy;
+	return arena_strdup(a, buf_text(&text));
 }
 
 static defib_err note(struct store *s, const struct binding *b, const char *actor,
@@ -105,7 +102,7 @@ static defib_err note(struct store *s, const struct binding *b, const char *acto
 defib_err late_check(struct store *s, const struct binding *b, const char *actor, int64_t *noted,
                      struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct recovered *all = NULL;
 	struct store_rows rows;
 	int n = 0;
@@ -118,6 +115,5 @@ defib_err late_check(struct store *s, const struct binding *b, const char *actor
 		err = ask_table(s, b, all, n, &a, &rows, f);
 	if (!err && n && rows.nrows)
 		err = note(s, b, actor, all, n, &rows, &a, noted, f);
-	arena_release(&a);
 	return err;
 }

@@ -73,7 +73,7 @@ struct leader_status leader_status_of(const struct leader_rows *rows, const char
 
 defib_err brake_allows(struct store *s, const char *watch, const char *override, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct leader_rows rows = {0};
 	struct failure unread = {0};
 	bool there = false;
@@ -88,6 +88,5 @@ defib_err brake_allows(struct store *s, const char *watch, const char *override,
 		}
 		json_decref(st.info);
 	}
-	arena_release(&a);
 	return f->code;
 }

@@ -15,15 +15,13 @@ const char *job_text(const char *const *key, int n, struct arena *a)
 {
 	if (n == 1)
 		return key[0] ? key[0] : "";
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	for (int k = 0; k < n; k++) {
 		buf_add(&text, k ? "," : "[");
 		buf_add_json(&text, key[k] ? key[k] : "");
 	}
 	buf_add(&text, "]");
-	const char *job = arena_strdup(a, buf_text(&text));
-	buf_release(&text);
-	return job;
+	return arena_strdup(a, buf_text(&text));
 }
 
 bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS_MAX])
@@ -267,7 +265,7 @@ defib_err look_unreadable(struct store *s, const struct watch_sql *q, struct are
 
 static defib_err count_rows(struct store *s, const char *sql, int64_t *n, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_begin(s, TX_READ, f);
 	if (!err) {
@@ -275,7 +273,6 @@ static defib_err count_rows(struct store *s, const char *sql, int64_t *n, struct
 		store_rollback(s);
 	}
 	*n = err ? 0 : row_int(&rows, 0, 0, 0);
-	arena_release(&a);
 	return err;
 }
 
@@ -315,7 +312,7 @@ static void aged_sql(const struct binding *b, int64_t older_us, struct buf *out)
 	const struct threshold older = {.given = true, .standard_us = older_us};
 	enum sign sign = watch_first_sign(w);
 	const char *expr = watch_sign(w, sign)->text;
-	struct buf comparable = BUF_INIT;
+	AUTO_BUF comparable = BUF_INIT;
 	sql_time_comparable(b, b->sign_time[sign], expr, &comparable);
 	buf_addf(out, "SELECT %s - ", sql_now_us(b->engine));
 	sql_time_us(b, b->sign_time[sign], expr, out);
@@ -334,7 +331,6 @@ static void aged_sql(const struct binding *b, int64_t older_us, struct buf *out)
 		sql_ident(out, w->key.items[k]);
 	}
 	dialect_add(dialect_of(b->engine), out, "\nLIMIT $1::bigint");
-	buf_release(&comparable);
 }
 
 defib_err aged_jobs(const struct binding *b, struct store *s, int64_t older_us, int64_t limit,
@@ -342,12 +338,11 @@ defib_err aged_jobs(const struct binding *b, struct store *s, int64_t older_us, 
 {
 	struct store_param param = P_INT(limit);
 	struct store_rows rows;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	assert(limit > 0 && older_us >= 0);
 	*n = 0;
 	aged_sql(b, older_us, &sql);
 	defib_err err = store_exec(s, buf_text(&sql), &param, 1, a, &rows, f);
-	buf_release(&sql);
 	if (err)
 		return err;
 	*out = ARENA_ARRAY(a, struct aged, rows.nrows);
@@ -367,11 +362,10 @@ defib_err aged_jobs(const struct binding *b, struct store *s, int64_t older_us, 
 
 static const char *describe(struct arena *a, const char *name, const json_t *now)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	char *value = json_dumps(now, JSON_ENCODE_ANY);
 	buf_addf(&text, "%s is %s", name, value ? value : "gone");
 	const char *copy = arena_strdup(a, buf_text(&text));
-	buf_release(&text);
 	free(value);
 	return copy;
 }

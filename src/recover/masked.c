@@ -32,20 +32,19 @@ static bool masked_inside(const struct watch *w, const struct secrets *s, const 
 void masked_text(const struct watch *w, const struct secrets *s, const char *name, const char *text,
                  struct buf *out)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	mask_value(w, name, text, &shown);
 	if (!text_eq(buf_text(&shown), text))
 		buf_add(out, buf_text(&shown));
 	else
 		masked_words(w, s, text, out);
-	buf_release(&shown);
 }
 
 /* What cannot be read back, such as a number beyond bounds or a masked whole, is a string. */
 void masked_exactly(const struct watch *w, const struct secrets *s, const char *name,
                     const char *text, struct buf *out)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	if (!text) {
 		buf_add(out, "null");
 		return;
@@ -57,14 +56,13 @@ void masked_exactly(const struct watch *w, const struct secrets *s, const char *
 	else
 		buf_add_json(out, buf_text(&shown));
 	json_decref(value);
-	buf_release(&shown);
 }
 
 /* What stands under a name; the owner may stand under the word as well as under its column. */
 static json_t *masked_field(const struct watch *w, const struct secrets *s, const char *name,
                             const json_t *value)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	char *dump = NULL;
 	if (json_is_null(value))
 		return json_null();
@@ -79,16 +77,14 @@ static json_t *masked_field(const struct watch *w, const struct secrets *s, cons
 	json_t *out =
 		text_eq(buf_text(&shown), text) ? masked_json(w, s, value) : json_string(buf_text(&shown));
 	free(dump);
-	buf_release(&shown);
 	return out;
 }
 
 static json_t *masked_string(const struct watch *w, const struct secrets *s, const json_t *value)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	masked_words(w, s, json_string_value(value), &shown);
 	json_t *out = json_string(buf_text(&shown));
-	buf_release(&shown);
 	return out ? out : json_deep_copy(value);
 }
 
@@ -139,13 +135,12 @@ void secrets_add(struct secrets *s, const struct watch *w, const char *column, c
 
 void secrets_owner(struct secrets *s, const struct watch *w, const char *owner)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	if (!w || !w->owner.text || !owner)
 		return;
 	shown_owner(w, owner, &shown);
 	if (!text_eq(buf_text(&shown), owner))
 		keep(s, owner);
-	buf_release(&shown);
 }
 
 static void secrets_json(struct secrets *s, const struct watch *w, const json_t *value)
@@ -280,7 +275,7 @@ void masked_words(const struct watch *w, const struct secrets *s, const char *te
 void masked_member(const struct watch *w, const struct secrets *s, const char *name,
                    const char *text, struct buf *out)
 {
-	struct buf shown = BUF_INIT;
+	AUTO_BUF shown = BUF_INIT;
 	buf_addf(out, ",\"%s\":", name);
 	if (text) {
 		masked_words(w, s, text, &shown);
@@ -288,5 +283,4 @@ void masked_member(const struct watch *w, const struct secrets *s, const char *n
 	} else {
 		buf_add(out, "null");
 	}
-	buf_release(&shown);
 }

@@ -81,7 +81,7 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
                        struct candidate *out)
 {
 	struct decide_options d = {ledger, o->forced, o->remedy};
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	*out = (struct candidate){.facts = *f, .judgement = *j};
 	out->decision = decide(w, f, j, &d);
 	out->does = (int)out->decision.remedy;
@@ -99,7 +99,6 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 	if (o->override_guard)
 		out->evidence =
 			arena_printf(a, "%.*s,\"override_guard\":true}", (int)text.len - 1, buf_text(&text));
-	buf_release(&text);
 	if (!out->decision.act)
 		out->outcome = out->decision.remedy == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_LEFT;
 }

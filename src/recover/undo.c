@@ -137,7 +137,7 @@ static defib_err prepare(struct undoing *u, const struct ledger_row *row, const 
                          struct candidate *c, struct failure *f)
 {
 	const struct undo_options *o = u->options;
-	struct buf evidence = BUF_INIT;
+	AUTO_BUF evidence = BUF_INIT;
 	*c = (struct candidate){.facts = *facts, .judgement = judge(u->watch, facts)};
 	c->decision = (struct decision){
 		.remedy = REMEDY_REQUEUE, .act = true, .why = "an operator undid it", .cause = HOLD_UNDONE};
@@ -153,7 +153,6 @@ static defib_err prepare(struct undoing *u, const struct ledger_row *row, const 
 	buf_add_json(&evidence, row->batch);
 	buf_add(&evidence, "}");
 	c->evidence = arena_strdup(&u->arena, buf_text(&evidence));
-	buf_release(&evidence);
 	return guard(u, row, c, f);
 }
 

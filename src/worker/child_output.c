@@ -19,7 +19,7 @@ static size_t least(size_t a, size_t b)
 static void add_clean(struct buf *out, const char *bytes, size_t n)
 {
 	/* A NUL behind the bytes lets utf8_len look ahead safely. */
-	struct buf copy = BUF_INIT;
+	AUTO_BUF copy = BUF_INIT;
 	buf_addn(&copy, bytes, n);
 	for (size_t i = 0; i < n;) {
 		const char *at = copy.data + i;
@@ -31,7 +31,6 @@ static void add_clean(struct buf *out, const char *bytes, size_t n)
 			buf_add(out, "\xef\xbf\xbd");
 		i += len ? len : 1;
 	}
-	buf_release(&copy);
 }
 
 void output_result(struct child_output *o, const char *bytes, size_t n)

@@ -146,7 +146,7 @@ static char *program_path(const char *name, char *const *env)
 	for (; *env; env++)
 		if (text_starts(*env, "PATH="))
 			dirs = *env + strlen("PATH=");
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	for (;;) {
 		size_t n = strcspn(dirs, ":");
 		buf_clear(&path);
@@ -157,7 +157,6 @@ static char *program_path(const char *name, char *const *env)
 			break;
 		dirs += n + 1;
 	}
-	buf_release(&path);
 	return NULL;
 }
 
@@ -374,7 +373,7 @@ defib_err child_spawn(const struct child_options *o, struct spawned *out, struct
 	assert(o->argv && o->argv[0]);
 	*out = (struct spawned){.pidfd = -1, .pipes = {-1, -1, -1}};
 	struct plan p = {.fds = {-1, -1, -1, -1, -1}};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = refuse_blind(&p, f);
 	if (err == DEFIB_OK)
 		err = plan_run(&p, o, out, &a, f);
@@ -383,6 +382,5 @@ defib_err child_spawn(const struct child_options *o, struct spawned *out, struct
 	for (int i = 0; i < SLOTS; i++)
 		close_fd(&p.fds[i]);
 	free(p.path);
-	arena_release(&a);
 	return err;
 }

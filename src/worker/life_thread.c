@@ -71,7 +71,7 @@ static void poke(struct life_thread *w)
 static void log_silence(struct life_thread *w)
 {
 	const struct silence *s = &w->life.silence;
-	struct buf until = BUF_INIT;
+	AUTO_BUF until = BUF_INIT;
 	w->holds = silence_holds(s);
 	if (w->holds) {
 		time_iso(clock_wall_us() + s->rules.ceiling_us, &until);
@@ -85,7 +85,6 @@ static void log_silence(struct life_thread *w)
 		log_event(LOG_WARN, "silent workers are declared dead again",
 		          LOG_STR("because", s->brake.ended));
 	}
-	buf_release(&until);
 }
 
 static void set_contact(struct life_thread *w)
@@ -149,7 +148,7 @@ static const char *served(const struct life_thread_options *o)
 /* That somebody was wrong about a worker matters to who chooses thresholds. */
 static void note_returned(struct store *s, const struct life_thread_options *o, int64_t worker)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct ledger_entry entry = {.job = "*", .event = ENTRY_WORKER_RETURNED, .rule = "lease-lost"};
 	struct ledger_context ctx = {served(o), "returned",
@@ -163,7 +162,6 @@ static void note_returned(struct store *s, const struct life_thread_options *o, 
 		store_rollback(s);
 	if (err)
 		log_event(LOG_WARN, f.what);
-	arena_release(&a);
 }
 
 /* Dead for the database until it is registered anew, however long it is away. */
@@ -178,12 +176,11 @@ static void lose_all(struct life_thread *w)
 
 static defib_err renew(struct life_thread *w, struct life_event *e, struct failure *f)
 {
-	struct buf info = BUF_INIT;
+	AUTO_BUF info = BUF_INIT;
 	w->options.info(w->options.ctx, &info);
 	e->holding = w->options.holding(w->options.ctx);
 	defib_err err = registry_renew(w->session.store, worker_id(w), &w->self, e->holding, info.data,
 	                               &e->owned, f);
-	buf_release(&info);
 	e->refused = err == DEFIB_LEASE_LOST;
 	return e->refused ? DEFIB_OK : err;
 }

@@ -115,7 +115,7 @@ static defib_err insert_batch(struct store *s, enum batch is, bool wake, const s
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
 	struct relation r;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	jobs_relation(&r, s->engine, is, jobs, n);
 	buf_add(&sql, inserts[is].before);
 	relation_select(&r, 1, &sql);
@@ -125,7 +125,6 @@ static defib_err insert_batch(struct store *s, enum batch is, bool wake, const s
 	for (int i = 0; !err && i < rows.nrows; i++)
 		ids[row_int(&rows, i, 0, 0)] = row_int(&rows, i, 1, 0);
 	relation_release(&r);
-	buf_release(&sql);
 	return err;
 }
 
@@ -162,7 +161,7 @@ static defib_err need_ids(const struct enqueue *jobs, int n, const int64_t *ids,
 static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t *ids, bool *woke,
                      struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	/* One statement is a transaction by itself, and BEGIN and COMMIT are two ways to the server. */
 	enum batch is = batch_of(jobs, n);
 	bool alone = store_dialect(s)->has_functions && is != BATCH_UNIQUE;
@@ -183,7 +182,6 @@ static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t
 		store_rollback(s);
 	if (woke)
 		*woke = wake;
-	arena_release(&a);
 	return err;
 }
 
@@ -214,7 +212,7 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 			  "undoing "
 			  "RETURNING state";
 
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	struct store_param param = P_INT(id);
 	bool own = !s->in_tx;
@@ -227,7 +225,6 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 		err = store_commit(s, f);
 	else if (own)
 		store_rollback(s);
-	arena_release(&a);
 	return err;
 }
 
@@ -235,13 +232,11 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 
 static const char *state_json(const char *state, bool with_end, struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add(&out, "{\"state\":");
 	buf_add_json(&out, state);
 	buf_add(&out, with_end ? ",\"finished_at\":null}" : "}");
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(a, buf_text(&out));
 }
 
 /* The state that it has; NULL: there is no such job. */
@@ -333,7 +328,7 @@ static bool wake_path(const char *url, struct buf *out)
 
 void wake_send(struct store *s, const char *url)
 {
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	if (wake_path(url, &path)) {
 		int fd = open(buf_text(&path), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 		if (fd >= 0) {
@@ -341,18 +336,16 @@ void wake_send(struct store *s, const char *url)
 			close(fd);
 		}
 	} else {
-		struct arena a = ARENA_INIT;
+		AUTO_ARENA a = ARENA_INIT;
 		struct failure ignored = {0};
 		(void)!store_exec(s, wake_statement, NULL, 0, &a, NULL, &ignored);
-		arena_release(&a);
 	}
-	buf_release(&path);
 }
 
 struct wake *wake_open(const char *url)
 {
 	struct wake *w = mem_alloc(sizeof *w);
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	w->inotify = -1;
 	if (wake_path(url, &path)) {
 		int fd = open(buf_text(&path), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -364,7 +357,6 @@ struct wake *wake_open(const char *url)
 			w->inotify = -1;
 		}
 	}
-	buf_release(&path);
 	return w;
 }
 
@@ -379,12 +371,11 @@ void wake_close(struct wake *w)
 
 void wake_listen(struct wake *w, struct store *s)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure ignored = {0};
 	(void)w;
 	if (store_can_notify(s))
 		(void)!store_exec(s, "LISTEN defib", NULL, 0, &a, NULL, &ignored);
-	arena_release(&a);
 }
 
 int wake_fd(struct wake *w, struct store *s)

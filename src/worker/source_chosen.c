@@ -49,19 +49,17 @@ static void add_keys(const struct watch *w, const struct aged *jobs, int n, stru
 static struct watch narrowed(const struct watch *w, const struct aged *jobs, int n, struct arena *a)
 {
 	struct watch own = *w;
-	struct buf ready = BUF_INIT, alive = BUF_INIT;
+	AUTO_BUF ready = BUF_INIT, alive = BUF_INIT;
 	buf_addf(&ready, "((%s) OR ((%s)", w->work.ready.text, w->running.text);
 	sql_owner_alive(w, &alive);
 	if (alive.len)
 		buf_addf(&ready, " AND (%s) IS NOT TRUE", buf_text(&alive));
-	buf_release(&alive);
 	buf_add(&ready, ")) AND (");
 	add_keys(w, jobs, n, &ready);
 	buf_add(&ready, ")");
 	own.work.ready.text = arena_strdup(a, buf_text(&ready));
 	own.work.rollback_ready.text = NULL;
 	own.work.batch = n;
-	buf_release(&ready);
 	return own;
 }
 

@@ -145,11 +145,10 @@ static defib_err queue_claim(struct source *src, struct store *s, int64_t worker
 
 static void add_step(struct relation *r, const struct step_end *step)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (step->side != STEP_SIDE_NONE)
 		step_end_json(step, &text);
 	relation_text(r, text.len ? buf_text(&text) : NULL);
-	buf_release(&text);
 }
 
 static void settle_relation(struct relation *r, enum store_engine engine,
@@ -238,12 +237,11 @@ defib_err source_queue_hold(struct store *s, int64_t worker, const char *key, in
                             struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(key), P_INT(epoch), P_INT(worker)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	defib_err err = dialect_exec(
 		s, "SELECT 1 FROM defib.job WHERE id = $1 AND epoch = $2 AND owner = $3{lock_row}", params,
 		3, &a, &rows, f);
-	arena_release(&a);
 	if (!err && rows.nrows == 0)
 		return fail(f, DEFIB_LEASE_LOST,
 		            "job %s no longer belongs to this worker, or was already settled", key);
@@ -277,7 +275,7 @@ static defib_err queue_cancelling(struct source *src, struct store *s, int64_t w
 
 static defib_err queue_promote(struct source *src, struct store *s, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_param param = P_INT(PROMOTE_MAX);
 	struct store_rows rows;
 	defib_err err;
@@ -295,7 +293,6 @@ static defib_err queue_promote(struct source *src, struct store *s, struct failu
 			                   "run_at LIMIT $1)",
 			                   &param, 1, &a, NULL, f);
 	}
-	arena_release(&a);
 	return err;
 }
 
@@ -312,14 +309,13 @@ static defib_err queue_progress(struct source *src, struct store *s, int64_t wor
 			  "CONFLICT "
 			  "(job) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, step = "
 			  "coalesce(excluded.step, p.step), progress = excluded.progress RETURNING 1";
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step),
 	                               P_TEXT(text)};
 	struct store_rows rows;
 	(void)src;
 	defib_err err = dialect_exec(s, sql, params, 5, &a, &rows, f);
 	bool accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
-	arena_release(&a);
 	if (!err && !accepted)
 		return fail(f, DEFIB_LEASE_LOST, "job %s no longer belongs to this worker", key);
 	return err;

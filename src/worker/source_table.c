@@ -419,14 +419,13 @@ static defib_err table_progress(struct source *src, struct store *s, int64_t wor
                                 const char *key, int64_t epoch, const char *step, const char *text,
                                 struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch)};
 	struct store_rows rows;
 	(void)step;
 	(void)text;
 	defib_err err = store_exec(s, of(src)->sql.holds, params, 3, &a, &rows, f);
 	bool ours = !err && rows.nrows > 0;
-	arena_release(&a);
 	if (!err && !ours)
 		return fail(f, DEFIB_LEASE_LOST, "job %s no longer belongs to this worker", key);
 	return err;

@@ -22,7 +22,7 @@
 /* Text that any database takes: what is not UTF-8 must not keep a job from being settled. */
 static const char *clean(const char *text, struct arena *a)
 {
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	if (!text)
 		return NULL;
 	while (*text) {
@@ -33,9 +33,7 @@ static const char *clean(const char *text, struct arena *a)
 			buf_add(&out, "\xef\xbf\xbd");
 		text += n ? n : 1;
 	}
-	const char *copy = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return copy;
+	return arena_strdup(a, buf_text(&out));
 }
 
 /* A result that is no JSON becomes a JSON string. */
@@ -48,11 +46,9 @@ static const char *document(const char *text, struct arena *a)
 	json_decref(parsed);
 	if (valid)
 		return text;
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_add_json(&out, text);
-	const char *copy = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return copy;
+	return arena_strdup(a, buf_text(&out));
 }
 
 /* ---- lock and read ---- */
@@ -206,7 +202,7 @@ static defib_err write_rows(struct settling *z, struct failure *f)
 
 static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *a)
 {
-	struct buf evidence = BUF_INIT;
+	AUTO_BUF evidence = BUF_INIT;
 	buf_add(&evidence, "{\"step\":");
 	buf_add_json(&evidence, m->step);
 	buf_add(&evidence, ",\"error\":");
@@ -218,7 +214,6 @@ static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *
 	                         .evidence = arena_strdup(a, buf_text(&evidence)),
 	                         .has_epoch = true,
 	                         .epoch = m->epoch};
-	buf_release(&evidence);
 	return e;
 }
 
@@ -231,7 +226,7 @@ static bool may_begin(const struct ending *e)
 
 static struct ledger_entry rollback_started(const struct ending *e, struct arena *a)
 {
-	struct buf evidence = BUF_INIT;
+	AUTO_BUF evidence = BUF_INIT;
 	buf_add(&evidence, "{\"step\":");
 	buf_add_json(&evidence, e->row.step ? e->row.step : "");
 	buf_addf(&evidence,
@@ -245,7 +240,6 @@ static struct ledger_entry rollback_started(const struct ending *e, struct arena
 	                             .evidence = arena_strdup(a, buf_text(&evidence)),
 	                             .has_epoch = true,
 	                             .epoch = e->given->epoch};
-	buf_release(&evidence);
 	return entry;
 }
 
@@ -302,7 +296,7 @@ static const char *late_evidence(const struct ending *e, const struct store_rows
                                  struct arena *a)
 {
 	const char *epoch = row_text(rows, row, 1), *owner = row_text(rows, row, 2);
-	struct buf out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
 	buf_addf(&out,
 	         "{\"outcome\":\"%s\",\"why\":\"%s\",\"epoch\":%lld,\"current_epoch\":%s,\"owner\":%s",
 	         settle_names[e->given->as],
@@ -317,9 +311,7 @@ static const char *late_evidence(const struct ending *e, const struct store_rows
 	if (e->row.result)
 		buf_addf(&out, ",\"result\":%s", e->row.result);
 	buf_add(&out, "}");
-	const char *text = arena_strdup(a, buf_text(&out));
-	buf_release(&out);
-	return text;
+	return arena_strdup(a, buf_text(&out));
 }
 
 static defib_err note_late(struct settling *z, struct failure *f)

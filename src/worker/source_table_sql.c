@@ -155,7 +155,7 @@ static const struct own_statement {
 static const char *compile_own(const struct binding *b, const struct own_statement *s,
                                struct arena *a)
 {
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct relation r;
 	own_relation(s->rows, b->engine, &r);
 	for (const char *at = s->sql; *at; at++) {
@@ -172,7 +172,6 @@ static const char *compile_own(const struct binding *b, const struct own_stateme
 	if (s->lock && dialect_of(b->engine)->has_row_locks)
 		buf_add(&sql, s->lock);
 	const char *text = dialect_sql(dialect_of(b->engine), a, buf_text(&sql));
-	buf_release(&sql);
 	relation_release(&r);
 	return text;
 }
@@ -367,7 +366,7 @@ static void payload(const struct binding *b, struct buf *out)
 	/* json_object() takes no more than 63 columns. */
 	buf_add(out, "'{'");
 	for (int i = 0; i < b->ncolumns; i++) {
-		struct buf name = BUF_INIT, column = BUF_INIT;
+		AUTO_BUF name = BUF_INIT, column = BUF_INIT;
 		buf_add(&name, i ? "," : "");
 		buf_add_json(&name, b->columns[i].name);
 		buf_add(&name, ":");
@@ -376,8 +375,6 @@ static void payload(const struct binding *b, struct buf *out)
 		sql_literal(out, buf_text(&name));
 		buf_addf(out, " || json_quote(CASE typeof(t.%s) WHEN 'blob' THEN hex(t.%s) ELSE t.%s END)",
 		         buf_text(&column), buf_text(&column), buf_text(&column));
-		buf_release(&name);
-		buf_release(&column);
 	}
 	buf_add(out, " || '}'");
 }
@@ -497,13 +494,12 @@ static defib_err prepare_one(const struct table_sql *q, struct store *s, const c
                              struct failure *f)
 {
 	struct store_column *cols;
-	struct buf place = BUF_INIT;
+	AUTO_BUF place = BUF_INIT;
 	int ncols;
 	if (!sql || !store_describe(s, sql, a, &cols, &ncols, f))
 		return DEFIB_OK;
 	cfg_mark_text(at, &place);
 	fail_prefix(f, "watch %s, %s (%s)", q->binding.watch->name, option, buf_text(&place));
-	buf_release(&place);
 	if (f->code == DEFIB_BAD_SQL || f->code == DEFIB_DATABASE)
 		f->code = DEFIB_CONFIG;
 	return f->code;

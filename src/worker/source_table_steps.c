@@ -52,14 +52,13 @@ static void keep_steps(struct work_row *const *rows, const struct job_index *ind
                        const struct store_rows *back, struct arena *a)
 {
 	for (int i = 0; i < back->nrows;) {
-		struct buf json = BUF_INIT;
+		AUTO_BUF json = BUF_INIT;
 		const char *job = row_text(back, i, STEP_JOB);
 		int at = job_index_find(index, job);
 		assert(at >= 0);
 		for (; i < back->nrows && text_eq(row_text(back, i, STEP_JOB), job); i++)
 			add_step(&json, back, i);
 		rows[at]->steps = arena_printf(a, "%s]", buf_text(&json));
-		buf_release(&json);
 	}
 }
 
@@ -343,7 +342,7 @@ defib_err steps_report(const struct table_sql *q, struct store *s, const char *j
                        const struct step_marks *marks, struct arena *a, struct undo_report *out,
                        struct failure *f)
 {
-	struct buf undone = BUF_INIT, not_undone = BUF_INIT, error = BUF_INIT;
+	AUTO_BUF undone = BUF_INIT, not_undone = BUF_INIT, error = BUF_INIT;
 	struct store_rows rows;
 	defib_err err = read_steps(q, s, &job, 1, a, &rows, f);
 	*out = (struct undo_report){0};
@@ -356,8 +355,5 @@ defib_err steps_report(const struct table_sql *q, struct store *s, const char *j
 	out->evidence = arena_printf(
 		a, "{\"undone\":[%s],\"not_undone\":[%s]%s}", buf_text(&undone), buf_text(&not_undone),
 		undone.len + not_undone.len ? "" : ",\"note\":\"no step has finished: nothing to undo\"");
-	buf_release(&undone);
-	buf_release(&not_undone);
-	buf_release(&error);
 	return err;
 }

@@ -294,7 +294,7 @@ defib_err spool_append(struct spool *s, const char *bytes, size_t n, struct fail
 defib_err spool_append_many(struct spool *s, const struct spool_record *all, int n,
                             struct failure *f)
 {
-	struct buf records = BUF_INIT;
+	AUTO_BUF records = BUF_INIT;
 	int64_t room = s->max_bytes - spool_bytes(s);
 	for (int i = 0; i < n && room >= 0; i++) {
 		int64_t one = all[i].n > UINT32_MAX ? INT64_MAX : RECORD_HEAD + (int64_t)all[i].n;
@@ -316,7 +316,6 @@ defib_err spool_append_many(struct spool *s, const struct spool_record *all, int
 		s->last += (uint64_t)n;
 		s->count += n;
 	}
-	buf_release(&records);
 	return err;
 }
 
@@ -395,7 +394,7 @@ int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t 
                     struct arena *a)
 {
 	struct record_head h;
-	struct buf record = BUF_INIT;
+	AUTO_BUF record = BUF_INIT;
 	enum record_state state;
 	const char *first;
 	size_t nfirst;
@@ -415,14 +414,13 @@ int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t 
 		char *copy = memcpy(arena_alloc(a, record.len + 1), buf_text(&record), record.len);
 		out[n++] = (struct spool_record){copy, record.len, h.number, s->before + at};
 	}
-	buf_release(&record);
 	return n;
 }
 
 defib_err spool_walk(struct spool *s, void (*each)(void *ctx, const char *bytes, size_t n),
                      void *ctx, struct failure *f)
 {
-	struct buf record = BUF_INIT;
+	AUTO_BUF record = BUF_INIT;
 	struct record_head h;
 	enum record_state state = RECORD_GOOD;
 	uint64_t last = s->mark.taken;
@@ -438,7 +436,6 @@ defib_err spool_walk(struct spool *s, void (*each)(void *ctx, const char *bytes,
 			at += RECORD_HEAD + h.len;
 		}
 	}
-	buf_release(&record);
 	return err;
 }
 

@@ -53,7 +53,7 @@ struct loading {
 static void load_record(void *ctx, const char *bytes, size_t n)
 {
 	struct loading *to = ctx;
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct spool_result r;
 	struct spool_record raw = {.bytes = bytes, .n = n};
 	const char *result = list_result(to->list, &raw, &n);
@@ -61,7 +61,6 @@ static void load_record(void *ctx, const char *bytes, size_t n)
 	if (!*to->source && r.source[0])
 		*to->source = mem_strdup(r.source);
 	ids_push(to->list, spool_result_id(r.worker, r.end.key, r.end.epoch));
-	arena_release(&a);
 }
 
 static defib_err load(struct spool_list *l, char **source, struct failure *f)
@@ -188,7 +187,7 @@ static void add_text(struct buf *out, const char *name, const char *text)
 void spool_result_encode(const struct spool_result *r, struct buf *out)
 {
 	const struct settlement *e = &r->end;
-	struct buf step = BUF_INIT;
+	AUTO_BUF step = BUF_INIT;
 	buf_addf(out, "{\"worker\":%lld,\"epoch\":%lld,\"delay_ms\":%lld,\"as\":\"%s\"",
 	         (long long)r->worker, (long long)e->epoch, (long long)e->delay_ms,
 	         settle_names[e->as]);
@@ -201,7 +200,6 @@ void spool_result_encode(const struct spool_result *r, struct buf *out)
 		step_end_json(&e->step, &step);
 		add_text(out, "step", buf_text(&step));
 	}
-	buf_release(&step);
 	buf_add(out, "}");
 }
 

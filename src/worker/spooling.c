@@ -83,7 +83,7 @@ static void take_answers(struct spools *s, const char *source, struct offer *o)
 static int offer(struct spools *s, const char *source, enum spools_list list, int most,
                  settle_fn settle, void *ctx, int64_t *answered)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct offer o = {0};
 	look(s, source, list, most < OFFER_MAX ? most : OFFER_MAX, &o, &a);
@@ -103,7 +103,6 @@ static int offer(struct spools *s, const char *source, enum spools_list list, in
 		o.done = o.kept = 0;
 	}
 	*answered += o.done - o.kept;
-	arena_release(&a);
 	return o.done;
 }
 
@@ -212,11 +211,9 @@ void spooling_keep(struct spools *s, const char *source, const struct spool_resu
 /* The folder is ours now: what was seen of servers is kept in it too. */
 static defib_err keep_timelines(const char *folder, struct failure *f)
 {
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	buf_addf(&path, "%s/timelines", folder);
-	defib_err err = timeline_keep(buf_text(&path), f);
-	buf_release(&path);
-	return err;
+	return timeline_keep(buf_text(&path), f);
 }
 
 defib_err turns_spool_open(struct worker *w, struct failure *f)
@@ -251,7 +248,7 @@ void turns_spool_news(const struct worker *w, struct spool_news *out)
 {
 	const struct spools *s = w->turn_thread.spools;
 	struct spools_totals t;
-	struct buf names = BUF_INIT;
+	AUTO_BUF names = BUF_INIT;
 	const char *name;
 	if (!s)
 		return;
@@ -265,7 +262,6 @@ void turns_spool_news(const struct worker *w, struct spool_news *out)
 		if (!served(w, name))
 			buf_addf(&names, "%s%s", names.len ? ", " : "", name[0] ? name : "(not readable)");
 	utf8_copy(out->unserved, sizeof out->unserved, buf_text(&names));
-	buf_release(&names);
 }
 
 bool turns_spool_holds(const struct worker *w, int pool, int64_t worker, const char *key,
@@ -366,7 +362,7 @@ bool turns_spool_due(const struct worker *w, int pool)
 void turns_spool_keep(struct worker *w, struct job *first, const struct failure *why, bool *kept,
                       struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	int n = 0, i = 0;
 	if (!w->turn_thread.spools)
 		return;
@@ -383,5 +379,4 @@ void turns_spool_keep(struct worker *w, struct job *first, const struct failure 
 		whys[i] = why;
 	}
 	spooling_keep(w->turn_thread.spools, source, all, whys, n, kept, f);
-	arena_release(&a);
 }

@@ -82,7 +82,7 @@ static defib_err lane_open(struct spools *s, const char *name, const char *sourc
                            struct lane **out, struct failure *f)
 {
 	struct lane *l = mem_alloc(sizeof *l);
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	struct stat st;
 	l->name = mem_strdup(name);
 	l->source = source ? mem_strdup(source) : NULL;
@@ -100,7 +100,6 @@ static defib_err lane_open(struct spools *s, const char *name, const char *sourc
 		err = list_drop_repeated(waiting, aside, 0, f);
 	if (!err)
 		err = list_drop_repeated(aside, aside, 1, f);
-	buf_release(&path);
 	if (err) {
 		lane_free(l);
 		return err;
@@ -114,12 +113,11 @@ static defib_err lane_open(struct spools *s, const char *name, const char *sourc
 static struct lane *lane_named(const struct spools *s, const char *source)
 {
 	struct lane *found = NULL;
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	safe_name(source, &name);
 	for (int i = 0; i < s->n && !found; i++)
 		if (text_eq(s->lanes[i]->name, buf_text(&name)))
 			found = s->lanes[i];
-	buf_release(&name);
 	return found;
 }
 
@@ -132,7 +130,7 @@ static void lane_add(struct spools *s, struct lane *l)
 static defib_err lane_for(struct spools *s, const char *source, struct lane **out,
                           struct failure *f)
 {
-	struct buf name = BUF_INIT;
+	AUTO_BUF name = BUF_INIT;
 	defib_err err = DEFIB_OK;
 	*out = lane_named(s, source);
 	if (*out)
@@ -141,19 +139,17 @@ static defib_err lane_for(struct spools *s, const char *source, struct lane **ou
 	err = lane_open(s, buf_text(&name), source, out, f);
 	if (!err)
 		lane_add(s, *out);
-	buf_release(&name);
 	return err;
 }
 
 static defib_err aside_ready(struct spools *s, struct lane *l, struct failure *f)
 {
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	defib_err err = DEFIB_OK;
 	if (!l->lists[SPOOLS_ASIDE].spool) {
 		lane_path(s, l->name, true, &path);
 		err = list_open(&l->lists[SPOOLS_ASIDE], buf_text(&path), &l->source, f);
 	}
-	buf_release(&path);
 	return err;
 }
 
@@ -181,8 +177,8 @@ static defib_err has_room(const struct spools *s, const struct spool_record *all
 defib_err spools_append_many(struct spools *s, const char *source, const struct spool_result *all,
                              int n, const char *why, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
-	struct buf result = BUF_INIT;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF result = BUF_INIT;
 	struct spool_record *records = ARENA_ARRAY(&a, struct spool_record, n);
 	uint64_t *ids = ARENA_ARRAY(&a, uint64_t, n);
 	struct lane *l;
@@ -201,8 +197,6 @@ defib_err spools_append_many(struct spools *s, const char *source, const struct 
 		err = list_append(&l->lists[why != NULL], records, ids, n, f);
 	if (!err && why)
 		list_why(&l->lists[SPOOLS_ASIDE], l->why);
-	buf_release(&result);
-	arena_release(&a);
 	return err;
 }
 
@@ -220,7 +214,7 @@ static defib_err keep_refused(struct spools *s, struct lane *l, enum spools_list
                               struct failure *f)
 {
 	struct spool_list *aside = &l->lists[SPOOLS_ASIDE];
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct spool_record *records = ARENA_ARRAY(&a, struct spool_record, n);
 	uint64_t *ids = ARENA_ARRAY(&a, uint64_t, n);
 	for (int i = 0; i < n; i++) {
@@ -232,7 +226,6 @@ static defib_err keep_refused(struct spools *s, struct lane *l, enum spools_list
 	defib_err err = aside_ready(s, l, f);
 	if (!err)
 		err = list_append(aside, records, ids, n, f);
-	arena_release(&a);
 	return err;
 }
 
@@ -307,7 +300,7 @@ static defib_err split_some(struct spools *s, struct spool *old, struct arena *a
 static defib_err split_old(struct spools *s, struct failure *f)
 {
 	struct spool_options o = {.folder = s->folder, .max_bytes = INT64_MAX, .owned = true};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct spool *old;
 	struct stat st;
 	if (fstatat(s->folder_fd, OLD_SPOOL, &st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -319,7 +312,6 @@ static defib_err split_old(struct spools *s, struct failure *f)
 		err = split_some(s, old, &a, f);
 		arena_clear(&a);
 	}
-	arena_release(&a);
 	spool_close(old);
 	if (!err) {
 		(void)unlinkat(s->folder_fd, OLD_SPOOL, 0);
@@ -348,7 +340,7 @@ static defib_err open_found(struct spools *s, const char *name, struct failure *
 
 static defib_err open_lanes(struct spools *s, struct failure *f)
 {
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	defib_err err = DEFIB_OK;
 	lane_path(s, "", false, &path);
 	DIR *dir = opendir(buf_text(&path));
@@ -359,7 +351,6 @@ static defib_err open_lanes(struct spools *s, struct failure *f)
 			err = open_found(s, e->d_name, f);
 	if (dir)
 		closedir(dir);
-	buf_release(&path);
 	return err;
 }
 

@@ -70,12 +70,10 @@ static defib_err own(const struct stored_jobs *q, struct spool **out, struct fai
 bool stored_jobs_waits(const struct stored_jobs *q)
 {
 	/* What is taken is cut off: a file without a byte holds nothing. */
-	struct buf path = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
 	struct stat st;
 	buf_addf(&path, "%s/spool", q->folder);
-	bool waits = stat(buf_text(&path), &st) == 0 && st.st_size > 0;
-	buf_release(&path);
-	return waits;
+	return stat(buf_text(&path), &st) == 0 && st.st_size > 0;
 }
 
 /* ---- whose it is ---- */
@@ -83,7 +81,7 @@ bool stored_jobs_waits(const struct stored_jobs *q)
 static defib_err refuse_foreign(const struct stored_jobs *q, const struct stored_put *put,
                                 struct failure *f)
 {
-	struct buf ours = BUF_INIT;
+	AUTO_BUF ours = BUF_INIT;
 	defib_err err = DEFIB_OK;
 	store_target(q->url, &ours);
 	if (!text_eq(put->database, buf_text(&ours))) {
@@ -91,27 +89,25 @@ static defib_err refuse_foreign(const struct stored_jobs *q, const struct stored
 		           buf_text(&ours));
 		fail_next(f, "give each database a spool folder of its own");
 	}
-	buf_release(&ours);
 	return err;
 }
 
 static defib_err refuse_mixing(const struct stored_jobs *q, struct spool *spool, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct stored_put first;
 	const char *bytes;
 	size_t n;
 	defib_err err = DEFIB_OK;
 	if (spool_peek(spool, &bytes, &n) && stored_put_read(bytes, n, &a, &first))
 		err = refuse_foreign(q, &first, f);
-	arena_release(&a);
 	return err;
 }
 
 defib_err stored_jobs_put(const struct stored_jobs *q, const char *token,
                           const struct enqueue *jobs, int n, struct failure *f)
 {
-	struct buf record = BUF_INIT, database = BUF_INIT;
+	AUTO_BUF record = BUF_INIT, database = BUF_INIT;
 	struct spool *spool = NULL;
 	store_target(q->url, &database);
 	struct stored_put put = {.token = token,
@@ -126,8 +122,6 @@ defib_err stored_jobs_put(const struct stored_jobs *q, const char *token,
 	if (!err)
 		err = spool_append(spool, buf_text(&record), record.len, f);
 	spool_close(spool);
-	buf_release(&record);
-	buf_release(&database);
 	return err;
 }
 
@@ -142,7 +136,7 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
 	struct relation r;
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	relation_init(&r, s->engine);
 	relation_column(&r, "token", "text");
 	for (int i = 0; i < b->n; i++) {
@@ -162,7 +156,6 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 			b->known[i] = !text_eq(row_text(&rows, k, 0), b->puts[i].token);
 	}
 	relation_release(&r);
-	buf_release(&sql);
 	return err;
 }
 
@@ -172,7 +165,7 @@ static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids,
 	const char *marks = store_dialect(s)->list;
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct relation r;
-	struct buf sql = BUF_INIT, list = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, list = BUF_INIT;
 	relation_init(&r, s->engine);
 	relation_column(&r, "token", "text");
 	relation_column(&r, "jobs", "text");
@@ -194,8 +187,6 @@ static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids,
 	defib_err err =
 		dialect_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, NULL, f);
 	relation_release(&r);
-	buf_release(&sql);
-	buf_release(&list);
 	return err;
 }
 
@@ -258,7 +249,7 @@ static defib_err read_batch(const struct stored_jobs *q, struct spool *spool, in
 static defib_err set_aside(const struct stored_jobs *q, struct spool *spool, const char *why,
                            struct failure *f)
 {
-	struct buf folder = BUF_INIT;
+	AUTO_BUF folder = BUF_INIT;
 	struct spool *refused = NULL;
 	const char *bytes;
 	size_t n;
@@ -276,7 +267,6 @@ static defib_err set_aside(const struct stored_jobs *q, struct spool *spool, con
 		err = spool_take(spool, f);
 	}
 	spool_close(refused);
-	buf_release(&folder);
 	return err;
 }
 

@@ -108,7 +108,7 @@ static void set_paused(struct swept *x, bool paused)
 /* What is in force now. Without an answer nothing is recovered: it may be paused. */
 static defib_err hear(struct sweeper *s, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct override *words = NULL;
 	int n = 0;
 	int64_t now_us = 0;
@@ -130,14 +130,13 @@ static defib_err hear(struct sweeper *s, struct failure *f)
 		set_paused(x, said.paused);
 		set_factor(s, x, said.factor > hour ? said.factor : hour);
 	}
-	arena_release(&a);
 	return err;
 }
 
 /* Whether a daemon leads this watch (NULL: any): then it is his, and so are the tables. */
 static bool daemon_leads(struct sweeper *s, const char *watch)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct leader_row *rows = NULL;
 	struct failure f = {0};
 	bool leads = session_ready(&s->session, &f) != DEFIB_OK;
@@ -146,7 +145,6 @@ static bool daemon_leads(struct sweeper *s, const char *watch)
 		leads = !watch; /* not known: somebody must recover, nobody need remove */
 	for (int i = 0; i < n; i++)
 		leads = leads || (rows[i].leads && (!watch || text_eq(rows[i].watch, watch)));
-	arena_release(&a);
 	return leads;
 }
 
@@ -154,7 +152,7 @@ static bool daemon_leads(struct sweeper *s, const char *watch)
 static void tell_pace(struct swept *x)
 {
 	struct guard_report r;
-	struct buf sentence = BUF_INIT;
+	AUTO_BUF sentence = BUF_INIT;
 	guard_report(x->guard, &r);
 	bool waits = r.held[GUARD_PACE] > 0;
 	if (waits)
@@ -163,7 +161,6 @@ static void tell_pace(struct swept *x)
 		log_event(LOG_WARN, waits ? "a sweep is held back" : "a sweep continues",
 		          LOG_STR("watch", x->watch->name), LOG_STR("because", buf_text(&sentence)));
 	x->waits = waits;
-	buf_release(&sentence);
 }
 
 static bool sweep_one(struct sweeper *s, struct swept *x)
@@ -459,7 +456,7 @@ bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch, const 
 
 void lost_job_log(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c)
 {
-	struct buf owner = BUF_INIT;
+	AUTO_BUF owner = BUF_INIT;
 	if (c->facts.owner)
 		shown_owner(watch, c->facts.owner, &owner);
 	log_event(lost_job_is_new(logged, watch, c) ? LOG_WARN : LOG_DEBUG, "job of a lost worker",
@@ -468,5 +465,4 @@ void lost_job_log(struct lost_jobs *logged, const struct watch *watch, const str
 	          LOG_STR("verdict", verdict_names[c->judgement.verdict]),
 	          LOG_STR("remedy", remedy_names[c->decision.remedy]),
 	          LOG_STR("outcome", outcome_names[c->outcome]));
-	buf_release(&owner);
 }

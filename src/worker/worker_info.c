@@ -52,13 +52,12 @@ void job_times_json(const struct job_times *t, struct buf *out)
 static void add_self(const struct worker *w, struct buf *out)
 {
 	struct utsname host = {0};
-	struct buf started = BUF_INIT;
+	AUTO_BUF started = BUF_INIT;
 	(void)uname(&host);
 	time_iso(w->started_us, &started);
 	buf_add(out, "\"version\":\"" DEFIB_VERSION "\",\"host\":");
 	buf_add_json(out, host.nodename);
 	buf_addf(out, ",\"pid\":%lld,\"started\":\"%s\"", (long long)getpid(), buf_text(&started));
-	buf_release(&started);
 }
 
 static void add_settled(const struct engine_counts *c, struct buf *out)

@@ -93,7 +93,7 @@ static bool steps_plan(struct job *j, const struct worker_pool *p, struct child_
 {
 	const struct workflow_step *step;
 	struct step_records recorded;
-	struct buf input = BUF_INIT;
+	AUTO_BUF input = BUF_INIT;
 	if (!steps_choose(j, p, a, &step, &recorded))
 		return false;
 	if (!step)
@@ -107,7 +107,6 @@ static bool steps_plan(struct job *j, const struct worker_pool *p, struct child_
 	o->payload_len = input.len;
 	if (step->timeout_us)
 		o->timeout_ms = step->timeout_us / 1000;
-	buf_release(&input);
 	return true;
 }
 
@@ -406,7 +405,7 @@ static void tell_host(struct worker *w, bool lacks)
 static struct child *launch(struct worker *w, struct job *j, int64_t now)
 {
 	const struct worker_pool *p = &w->options.pools[j->pool];
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct child *child = NULL;
 	char *env[JOB_ENV_MAX];
@@ -432,7 +431,6 @@ static struct child *launch(struct worker *w, struct job *j, int64_t now)
 		j->as = SETTLE_FAILED;
 		j->error = error_of(j, f.what);
 	}
-	arena_release(&a);
 	return child;
 }
 
@@ -466,11 +464,10 @@ static void step_waiting(struct worker *w, struct run *r, int64_t now)
 
 static void start_handler(struct worker *w, struct job *j, const struct worker_pool *p)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct step_records recorded;
 	const struct workflow_step *step;
 	bool runs = steps_choose(j, p, &a, &step, &recorded);
-	arena_release(&a);
 	if (runs)
 		threads_add(w->threads, j, p, step);
 	else

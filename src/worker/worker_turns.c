@@ -69,7 +69,7 @@ static void tell_resizes(struct worker *w, const struct resize *resizes)
 
 static void tell_messages(struct worker *w)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	size_t n = (size_t)w->options.npools;
 	struct resize *resizes = ARENA_ARRAY(&a, struct resize, n);
 	pthread_mutex_lock(&w->lock);
@@ -88,7 +88,6 @@ static void tell_messages(struct worker *w)
 	tell_times(w, EVENT_STOP, true, m.stops);
 	if (wake_taken(w->turn_thread.wake, w->turn_thread.session.store) || m.woken)
 		step(w, (struct engine_event){.kind = EVENT_WOKEN});
-	arena_release(&a);
 }
 
 static void tell_ended(struct worker *w, struct job *j, int64_t now_ms)
@@ -145,14 +144,13 @@ static void log_job(enum log_level level, const struct worker *w, const char *wh
 static void log_unrecorded(const struct worker *w, const struct job *j, const struct failure *why,
                            const char *spool)
 {
-	struct buf line = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
 	const char *given = w->options.pools[j->pool].unrecorded_message;
 	buf_addf(&line, "%s: %s %s stuck: could not record that it is %s",
 	         given ? given : UNRECORDED_MESSAGE, w->sources[j->pool]->name, j->claim.key,
 	         settle_names[j->as]);
 	log_event(LOG_CRITICAL, buf_text(&line), LOG_INT("epoch", j->claim.epoch),
 	          LOG_STR("because", why ? why->what : NULL), LOG_STR("spool", spool));
-	buf_release(&line);
 }
 
 static void tell_breaker(const struct engine_action *do_)
@@ -175,7 +173,7 @@ static void no_beat(const struct worker *w, const struct engine_action *do_)
 
 static void spool(struct worker *w, const struct engine_action *do_)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct job *j = do_->job;
 	int n = 0;
@@ -192,7 +190,6 @@ static void spool(struct worker *w, const struct engine_action *do_)
 		j = next;
 	}
 	turns_spool_tell(w, clock_boot_us());
-	arena_release(&a);
 }
 
 /* Tell the caller's thread, once, when all is done. */
@@ -398,7 +395,7 @@ static struct engine_pool engine_pool_of(const struct worker *w, int i)
 
 static void make_engine(struct worker *w)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	const struct worker_options *o = &w->options;
 	struct engine_pool *pools = ARENA_ARRAY(&a, struct engine_pool, o->npools);
 	for (int i = 0; i < o->npools; i++)
@@ -413,7 +410,6 @@ static void make_engine(struct worker *w)
 	pthread_mutex_lock(&w->lock);
 	w->engine = e;
 	pthread_mutex_unlock(&w->lock);
-	arena_release(&a);
 }
 
 defib_err turn_thread_open(struct worker *w, struct failure *f)

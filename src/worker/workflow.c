@@ -119,7 +119,7 @@ static struct step_choice choose_undo(const struct workflow *w, const struct ste
                                       struct arena *a)
 {
 	struct step_choice c = {.end = {.side = STEP_SIDE_UNDO, .saga = w->saga}};
-	struct buf passed = BUF_INIT;
+	AUTO_BUF passed = BUF_INIT;
 	for (int i = recorded->n - 1; i >= 0 && !c.end.more; i--) {
 		const struct step_record *r = &recorded->items[i];
 		if (r->state != STEP_DONE)
@@ -139,7 +139,6 @@ static struct step_choice choose_undo(const struct workflow *w, const struct ste
 	}
 	if (passed.len)
 		c.end.passed = arena_printf(a, "[%s]", buf_text(&passed));
-	buf_release(&passed);
 	return c;
 }
 
