@@ -31,10 +31,8 @@ struct learned_kind *learned_find(struct learned *l, const char *kind, struct ar
 /* The row of "" is the watch's own: it has the cursor too. */
 static int64_t read_cursor(const char *document)
 {
-	json_t *root = json_loads(document, 0, NULL);
-	int64_t us = json_integer_value(json_object_get(root, "cursor_us"));
-	json_decref(root);
-	return us;
+	json_auto_t *root = json_loads(document, 0, NULL);
+	return json_integer_value(json_object_get(root, "cursor_us"));
 }
 
 static defib_err read_known(struct store *s, const char *watch, struct arena *a,

@@ -217,11 +217,10 @@ static defib_err read_near_misses(struct reading *x, struct failure *f)
 	for (int i = 0; !err && i < n; i++) {
 		if (!text_eq(rows[i].watch, x->out->watch->name))
 			continue;
-		json_t *info = json_loads(rows[i].info, 0, NULL);
+		json_auto_t *info = json_loads(rows[i].info, 0, NULL);
 		const json_t *misses = json_object_get(info, "near_misses_total");
 		x->out->has_near_misses = json_is_integer(misses);
 		x->out->near_misses = json_integer_value(misses);
-		json_decref(info);
 	}
 	return err;
 }

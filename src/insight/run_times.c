@@ -154,7 +154,7 @@ static bool read_counts(struct run_times *t, json_t *counts)
 
 bool run_times_read(struct run_times *t, const char *json)
 {
-	json_t *root = json ? json_loads(json, 0, NULL) : NULL;
+	json_auto_t *root = json ? json_loads(json, 0, NULL) : NULL;
 	*t = (struct run_times){
 		.halved_us = json_integer_value(json_object_get(root, "halved_us")),
 		.longest_us = json_integer_value(json_object_get(root, "longest_us")),
@@ -165,7 +165,6 @@ bool run_times_read(struct run_times *t, const char *json)
 	            read_counts(t, json_object_get(root, "counts"));
 	if (!good)
 		*t = (struct run_times){0};
-	json_decref(root);
 	return good;
 }
 

@@ -59,7 +59,7 @@ static void weigh_runs(const struct watch *w, const struct threshold *today, int
 {
 	struct run_times *times = mem_alloc(sizeof *times);
 	struct suggestion s;
-	json_t *late = late_jobs(record);
+	json_auto_t *late = late_jobs(record);
 	for (int i = 0; i < record->nruns; i++) {
 		const struct run *r = &record->runs[i];
 		int64_t limit = INT64_MAX;
@@ -74,7 +74,6 @@ static void weigh_runs(const struct watch *w, const struct threshold *today, int
 	suggest(w, NULL, times, &s);
 	out->has_safe = s.advice != ADVICE_FEW;
 	out->safe_us = s.us;
-	json_decref(late);
 	free(times);
 }
 
@@ -113,7 +112,7 @@ static bool take_recovery(const struct ledger_row *row, bool overdue, struct are
                           struct past_recovery *out)
 {
 	enum verdict wanted = overdue ? VERDICT_OVERDUE : VERDICT_SILENT;
-	json_t *evidence = row->evidence ? json_loads(row->evidence, 0, NULL) : NULL;
+	json_auto_t *evidence = row->evidence ? json_loads(row->evidence, 0, NULL) : NULL;
 	const char *kind = json_string_value(json_object_get(evidence, "kind"));
 	bool measured = json_is_number(json_object_get(evidence, "measured_s"));
 	*out = (struct past_recovery){
@@ -122,7 +121,6 @@ static bool take_recovery(const struct ledger_row *row, bool overdue, struct are
 		.measured_us = seconds_of(evidence, "measured_s"),
 		.limit_us = seconds_of(evidence, "limit_s"),
 	};
-	json_decref(evidence);
 	return measured && text_eq(row->verdict, verdict_names[wanted]);
 }
 

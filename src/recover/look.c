@@ -30,7 +30,7 @@ bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS
 		key[0] = job;
 		return true;
 	}
-	json_t *list = json_loads(job, 0, NULL);
+	json_auto_t *list = json_loads(job, 0, NULL);
 	bool good = json_is_array(list) && json_array_size(list) == (size_t)n;
 	for (int k = 0; k < n && good; k++) {
 		const json_t *part = json_array_get(list, (size_t)k);
@@ -38,7 +38,6 @@ bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS
 		key[k] = arena_strdup(a, text ? text : json_string_value(part));
 		free(text);
 	}
-	json_decref(list);
 	return good;
 }
 
@@ -381,8 +380,8 @@ static bool is_in(const struct column_set *set, const char *name)
 bool columns_same(const char *expected, const char *now, const struct column_set *only,
                   struct arena *a, const char **first)
 {
-	json_t *was = expected ? json_loads(expected, 0, NULL) : NULL;
-	json_t *is = now ? json_loads(now, 0, NULL) : NULL;
+	json_auto_t *was = expected ? json_loads(expected, 0, NULL) : NULL;
+	json_auto_t *is = now ? json_loads(now, 0, NULL) : NULL;
 	bool same = was && is;
 	const char *name;
 	json_t *value;
@@ -395,16 +394,14 @@ bool columns_same(const char *expected, const char *now, const struct column_set
 		if (first)
 			*first = describe(a, name, other);
 	}
-	json_decref(was);
-	json_decref(is);
 	return same;
 }
 
 bool columns_same_in(const char *expression, enum store_engine engine, const char *expected,
                      const char *now)
 {
-	json_t *was = expected ? json_loads(expected, 0, NULL) : NULL;
-	json_t *is = now ? json_loads(now, 0, NULL) : NULL;
+	json_auto_t *was = expected ? json_loads(expected, 0, NULL) : NULL;
+	json_auto_t *is = now ? json_loads(now, 0, NULL) : NULL;
 	bool same = true;
 	const char *name;
 	json_t *value;
@@ -414,7 +411,5 @@ bool columns_same_in(const char *expression, enum store_engine engine, const cha
 		if (other && !json_equal(value, other) && sql_names(expression, engine, name))
 			same = false;
 	}
-	json_decref(was);
-	json_decref(is);
 	return same;
 }

@@ -17,15 +17,13 @@ static bool masked_inside(const struct watch *w, const struct secrets *s, const 
 	const char *first = text + strspn(text, " \t\r\n");
 	if (w->mask.n == 0 || (*first != '{' && *first != '['))
 		return false;
-	json_t *value = json_loads(text, 0, NULL);
-	json_t *shown = value ? masked_json(w, s, value) : NULL;
+	json_auto_t *value = json_loads(text, 0, NULL);
+	json_auto_t *shown = value ? masked_json(w, s, value) : NULL;
 	bool masked = value && !json_equal(value, shown);
 	char *dump = masked && shown ? json_dumps(shown, ONE_LINE) : NULL;
 	if (dump)
 		buf_add(out, dump);
 	free(dump);
-	json_decref(shown);
-	json_decref(value);
 	return masked;
 }
 
@@ -50,12 +48,11 @@ void masked_exactly(const struct watch *w, const struct secrets *s, const char *
 		return;
 	}
 	masked_text(w, s, name, text, &shown);
-	json_t *value = json_loads(buf_text(&shown), JSON_DECODE_ANY, NULL);
+	json_auto_t *value = json_loads(buf_text(&shown), JSON_DECODE_ANY, NULL);
 	if (value)
 		buf_add(out, buf_text(&shown));
 	else
 		buf_add_json(out, buf_text(&shown));
-	json_decref(value);
 }
 
 /* What stands under a name; the owner may stand under the word as well as under its column. */
@@ -108,13 +105,11 @@ json_t *masked_json(const struct watch *w, const struct secrets *s, const json_t
 void masked_document(const struct watch *w, const struct secrets *s, const char *text,
                      struct buf *out)
 {
-	json_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-	json_t *shown = value && w && w->mask.n ? masked_json(w, s, value) : json_incref(value);
+	json_auto_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	json_auto_t *shown = value && w && w->mask.n ? masked_json(w, s, value) : json_incref(value);
 	char *dump = shown ? json_dumps(shown, ONE_LINE) : NULL;
 	buf_add(out, dump ? dump : "null");
 	free(dump);
-	json_decref(shown);
-	json_decref(value);
 }
 
 /* ---- words ---- */
@@ -160,9 +155,8 @@ static void secrets_json(struct secrets *s, const struct watch *w, const json_t 
 
 void secrets_document(struct secrets *s, const struct watch *w, const char *text)
 {
-	json_t *value = w && w->mask.n && text ? json_loads(text, 0, NULL) : NULL;
+	json_auto_t *value = w && w->mask.n && text ? json_loads(text, 0, NULL) : NULL;
 	secrets_json(s, w, value);
-	json_decref(value);
 }
 
 void secrets_release(struct secrets *s)
@@ -229,18 +223,16 @@ static size_t json_at(const struct watch *w, const struct secrets *s, const char
 	json_error_t told;
 	if (*at != '{' && *at != '[')
 		return 0;
-	json_t *value = json_loads(at, JSON_DISABLE_EOF_CHECK, &told);
+	json_auto_t *value = json_loads(at, JSON_DISABLE_EOF_CHECK, &told);
 	if (!value)
 		return 0;
-	json_t *shown = masked_json(w, s, value);
+	json_auto_t *shown = masked_json(w, s, value);
 	char *dump = json_equal(value, shown) ? NULL : json_dumps(shown, ONE_LINE);
 	if (dump)
 		buf_add(out, dump);
 	else
 		buf_addn(out, at, (size_t)told.position);
 	free(dump);
-	json_decref(shown);
-	json_decref(value);
 	return (size_t)told.position;
 }
 

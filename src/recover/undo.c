@@ -60,9 +60,8 @@ static bool is_own_hold(const struct undoing *u, const struct ledger_row *row)
 /* Whether statements of `also` went with it: as the entry says, or, of an old one, the watch. */
 static bool had_also(const struct undoing *u, const struct ledger_row *row)
 {
-	json_t *evidence = row->evidence ? json_loads(row->evidence, 0, NULL) : NULL;
+	json_auto_t *evidence = row->evidence ? json_loads(row->evidence, 0, NULL) : NULL;
 	bool had = json_is_true(json_object_get(evidence, "also"));
-	json_decref(evidence);
 	for (int r = 0; r < REMEDY_COUNT && !had; r++)
 		had = text_eq(act_event(r), row->event) && watch_also(u->watch, r);
 	return had;
@@ -74,7 +73,7 @@ static bool had_also(const struct undoing *u, const struct ledger_row *row)
  */
 static bool epoch_left(const struct undoing *u, const struct ledger_row *row, int64_t *epoch)
 {
-	json_t *after = row->after ? json_loads(row->after, 0, NULL) : NULL;
+	json_auto_t *after = row->after ? json_loads(row->after, 0, NULL) : NULL;
 	const json_t *left = json_object_get(after, ":epoch");
 	const char *name;
 	json_t *value;
@@ -90,7 +89,6 @@ static bool epoch_left(const struct undoing *u, const struct ledger_row *row, in
 		if (!left && text && sql_names(text, u->bound.binding.engine, name))
 			told = false;
 	}
-	json_decref(after);
 	return told;
 }
 

@@ -55,14 +55,13 @@ bool work_split_key(const struct watch *w, struct work_row *row, struct arena *a
 		row->key[0] = row->job;
 		return true;
 	}
-	json_t *array = json_loads(row->job, 0, NULL);
+	json_auto_t *array = json_loads(row->job, 0, NULL);
 	bool fits = json_array_size(array) == (size_t)w->key.n;
 	for (int k = 0; k < w->key.n && fits; k++) {
 		const char *text = json_string_value(json_array_get(array, (size_t)k));
 		fits = text != NULL;
 		row->key[k] = text ? arena_strdup(a, text) : NULL;
 	}
-	json_decref(array);
 	return fits;
 }
 

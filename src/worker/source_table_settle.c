@@ -41,9 +41,8 @@ static const char *document(const char *text, struct arena *a)
 {
 	if (!text)
 		return NULL;
-	json_t *parsed = json_loads(text, JSON_DECODE_ANY, NULL);
+	json_auto_t *parsed = json_loads(text, JSON_DECODE_ANY, NULL);
 	bool valid = parsed != NULL;
-	json_decref(parsed);
 	if (valid)
 		return text;
 	AUTO_BUF out = BUF_INIT;

@@ -226,7 +226,7 @@ static bool as_named(const char *name, enum settle_as *out)
 
 bool spool_result_decode(const char *bytes, size_t n, struct arena *a, struct spool_result *out)
 {
-	json_t *record = json_loadb(bytes, n, 0, NULL);
+	json_auto_t *record = json_loadb(bytes, n, 0, NULL);
 	*out = (struct spool_result){
 		.source = text_of(record, "source", a),
 		.worker = number_of(record, "worker"),
@@ -242,7 +242,6 @@ bool spool_result_decode(const char *bytes, size_t n, struct arena *a, struct sp
 	             step_end_parse(text_of(record, "step", a), a, &out->end.step);
 	out->source = out->source ? out->source : "";
 	out->end.key = out->end.key ? out->end.key : "";
-	json_decref(record);
 	return whole;
 }
 

@@ -483,7 +483,7 @@ static bool job_read(const json_t *object, struct arena *a, struct enqueue *job)
 
 bool stored_put_read(const char *bytes, size_t n, struct arena *a, struct stored_put *put)
 {
-	json_t *record = json_loadb(bytes, n, 0, NULL);
+	json_auto_t *record = json_loadb(bytes, n, 0, NULL);
 	const json_t *jobs = json_object_get(record, "jobs");
 	*put = (struct stored_put){.token = text_of(record, "token", a),
 	                           .database = text_of(record, "database", a),
@@ -493,7 +493,6 @@ bool stored_put_read(const char *bytes, size_t n, struct arena *a, struct stored
 	put->jobs = ARENA_ARRAY(a, struct enqueue, put->n);
 	for (int i = 0; good && i < put->n; i++)
 		good = job_read(json_array_get(jobs, (size_t)i), a, &put->jobs[i]);
-	json_decref(record);
 	return good;
 }
 

@@ -128,7 +128,7 @@ static enum settle_as settle_of(enum child_end end)
 static char *result_json(const char *text)
 {
 	struct buf out = BUF_INIT;
-	json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+	json_auto_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
 	size_t len = strlen(text);
 	while (len > 0 && strchr(" \t\r\n", text[len - 1]))
 		len--;
@@ -138,7 +138,6 @@ static char *result_json(const char *text)
 		buf_add_json(&out, plain);
 		free(plain);
 	}
-	json_decref(json);
 	return buf_detach(&out);
 }
 

@@ -43,7 +43,7 @@ bool step_records_parse(const char *json, struct arena *a, struct step_records *
 	*out = (struct step_records){0};
 	if (!json)
 		return true;
-	json_t *array = json_loads(json, 0, NULL);
+	json_auto_t *array = json_loads(json, 0, NULL);
 	size_t count = json_array_size(array);
 	bool good = json_is_array(array);
 	out->items = ARENA_ARRAY(a, struct step_record, count);
@@ -59,7 +59,6 @@ bool step_records_parse(const char *json, struct arena *a, struct step_records *
 				.output = copied(json_string_value(json_object_get(one, "output")), a),
 			};
 	}
-	json_decref(array);
 	return good;
 }
 
@@ -285,7 +284,7 @@ bool step_end_parse(const char *json, struct arena *a, struct step_end *out)
 	*out = (struct step_end){0};
 	if (!json)
 		return true;
-	json_t *o = json_loads(json, 0, NULL);
+	json_auto_t *o = json_loads(json, 0, NULL);
 	const json_t *undo = json_object_get(o, "undo");
 	bool good = json_is_boolean(undo);
 	if (good)
@@ -297,6 +296,5 @@ bool step_end_parse(const char *json, struct arena *a, struct step_end *out)
 			.saga = json_is_true(json_object_get(o, "saga")),
 			.passed = dumped(json_object_get(o, "passed"), a),
 		};
-	json_decref(o);
 	return good;
 }
