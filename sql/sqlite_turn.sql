@@ -193,3 +193,26 @@ WHERE queue = $1 AND unique_key = $2
 
 -- @enqueue_data: job, payload, tags
 INSERT INTO defib.job_data (job, payload, tags) VALUES ($1, $2, $3);
+
+-- @cancel: job
+UPDATE defib.job
+SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' ELSE 'cancelled' END,
+    finished_at = CASE WHEN owner IS NULL THEN {now} END
+WHERE id = $1 AND state IN ('scheduled', 'queued', 'running', 'cancelling', 'held') AND NOT undoing
+RETURNING state;
+
+-- Whether there is anything to promote: an idle look takes no lock.
+-- @promote_look
+SELECT 1 FROM defib.job WHERE state = 'scheduled' AND run_at <= {now} LIMIT 1;
+
+-- @promote: most
+UPDATE defib.job SET state = 'queued'
+WHERE id IN (SELECT id FROM defib.job WHERE state = 'scheduled' AND run_at <= {now}
+             ORDER BY run_at LIMIT $1);
+
+-- @progress: worker, job, epoch, step, text
+INSERT INTO defib.progress AS p (job, epoch, at, step, progress)
+SELECT id, epoch, {now}, $4, $5 FROM defib.job WHERE id = $2 AND epoch = $3 AND owner = $1
+ON CONFLICT (job) DO UPDATE SET epoch = excluded.epoch, at = excluded.at,
+    step = coalesce(excluded.step, p.step), progress = excluded.progress
+RETURNING 1;

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "ledger/overrides.h"
+#include "recover/census.h"
 #include "recover/look.h"
 #include "watch/stats_sql.h"
 #include "watch/timesql.h"
@@ -70,7 +71,7 @@ defib_err learn_recall(struct store *s, const char *watch, struct arena *a, stru
 {
 	bool there = false;
 	*out = (struct learned){0};
-	defib_err err = runs_now(s, &out->now_us, f);
+	defib_err err = census_now(s, &out->now_us, f);
 	if (!err)
 		err = forgive(told_open(s, "learned", false, &there, f), out, f);
 	return err || !there ? err : read_known(s, watch, a, out, f);
@@ -127,7 +128,7 @@ defib_err learn_observe(struct store *s, const struct binding *b, bool keep, str
 	int n = 0;
 	bool there = false;
 	*out = (struct learned){0};
-	defib_err err = runs_now(s, &out->now_us, f);
+	defib_err err = census_now(s, &out->now_us, f);
 	if (!err)
 		err = forgive(told_open(s, "learned", keep, &there, f), out, f);
 	if (!err && there) {
@@ -156,28 +157,6 @@ bool runs_known(const struct watch *w)
 	return w->stats.started_at.text && w->stats.finished_at.text;
 }
 
-/* One statement in a read-only transaction. */
-static defib_err ask(struct store *s, const char *sql, const struct store_param *params, int n,
-                     struct arena *a, struct store_rows *rows, struct failure *f)
-{
-	defib_err err = store_begin(s, TX_READ, f);
-	if (err)
-		return err;
-	err = store_exec(s, sql, params, n, a, rows, f);
-	store_rollback(s); /* nothing was written */
-	return err;
-}
-
-defib_err runs_now(struct store *s, int64_t *us, struct failure *f)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct store_rows rows;
-	const char *sql = arena_printf(&a, "SELECT %s", sql_now_us(s->engine));
-	defib_err err = ask(s, sql, NULL, 0, &a, &rows, f);
-	*us = err ? 0 : row_int(&rows, 0, 0, 0);
-	return err;
-}
-
 defib_err runs_read(struct store *s, const struct binding *b, int64_t after_us, int64_t until_us,
                     int64_t limit, struct arena *a, struct run **out, int *n, int64_t *last_us,
                     bool *more, struct failure *f)
@@ -190,7 +169,7 @@ defib_err runs_read(struct store *s, const struct binding *b, int64_t after_us, 
 	*last_us = after_us;
 	*more = false;
 	bool known = runs_sql(b, &sql);
-	defib_err err = known ? ask(s, buf_text(&sql), params, 3, a, &rows, f) : DEFIB_OK;
+	defib_err err = known ? store_read(s, buf_text(&sql), params, 3, a, &rows, f) : DEFIB_OK;
 	if (err || !known)
 		return err;
 	*more = rows.nrows == limit;

@@ -66,8 +66,6 @@ struct run {
 	int64_t finished_us, took_us;
 };
 
-/* The database's clock. */
-MUST_CHECK defib_err runs_now(struct store *s, int64_t *us, struct failure *f);
 /* Whether the watch says when its runs begin and end. */
 bool runs_known(const struct watch *w);
 /*

@@ -20,12 +20,7 @@ static defib_err ask(struct store *s, const char *sql, const char *watch, struct
                      struct store_rows *rows, struct failure *f)
 {
 	struct store_param param = P_TEXT(watch);
-	defib_err err = store_begin(s, TX_READ, f);
-	if (err)
-		return err;
-	err = store_exec(s, sql, &param, watch ? 1 : 0, a, rows, f);
-	store_rollback(s); /* nothing was written */
-	return err;
+	return store_read(s, sql, &param, watch ? 1 : 0, a, rows, f);
 }
 
 /* ---- rows by state ---- */

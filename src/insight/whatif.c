@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "insight/learn.h"
 #include "ledger/events.h"
+#include "recover/census.h"
 
 #include <jansson.h>
 
@@ -194,7 +195,7 @@ defib_err whatif_read(struct store *s, const struct binding *b, bool ledger, boo
 		.runs_known = runs_known(b->watch),
 		.runs_apply = runs_known(b->watch) && (overdue || runs_are_silent(b->watch)),
 	};
-	defib_err err = runs_now(s, &now, f);
+	defib_err err = census_now(s, &now, f);
 	if (!err && ledger)
 		err = read_ledger(s, b->watch->name, overdue, since_us, a, out, f);
 	if (!err && out->runs_apply)

@@ -37,11 +37,6 @@ defib_err lib_answer(defib_err err, const struct failure *f, defib_message *mess
 MUST_CHECK defib_err lib_options(void *to, size_t known, const void *from, const char *what,
                                  struct failure *f);
 bool lib_is_json(const char *text);
-/* The workflow of a pool with steps, copied into the arena; *out is NULL where it has none. */
-MUST_CHECK defib_err lib_steps(const defib_pool *p, int pool, struct arena *a,
-                               const struct workflow_list **out, struct failure *f);
-/* Whether the jobs of each workflow are taken by its own pool only. */
-MUST_CHECK defib_err lib_steps_alone(const defib_pool *pools, int n, struct failure *f);
 
 /* ---- watches */
 
@@ -54,17 +49,5 @@ struct lib_watch {
 /* By its name; NULL: the only one there is. Close the session afterwards. */
 MUST_CHECK defib_err lib_watch(defib_watches *watches, const char *name, bool read_only,
                                struct lib_watch *out, struct failure *f);
-/* Where findings go. */
-struct lib_teller {
-	defib_finding_call call; /* NULL: nowhere */
-	void *ctx;
-};
-void lib_tell(void *teller, const struct watch *w, const struct candidate *c);
-/* What a caller asks for; without options a dry run. */
-MUST_CHECK defib_err lib_act_options(const defib_act_options *given, defib_act_options *out,
-                                     struct failure *f);
-/* Copy counts into a result of the caller's version; NULL is allowed. */
-MUST_CHECK defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes,
-                                const char *batch, struct failure *f);
 
 #endif

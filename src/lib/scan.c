@@ -14,6 +14,12 @@
 
 /* ---- what all of them share ---- */
 
+/* Where findings go. */
+struct teller {
+	defib_finding_call call; /* NULL: nowhere */
+	void *ctx;
+};
+
 static void finding_of(const struct watch *w, const struct candidate *c, defib_finding *out)
 {
 	bool stuck = c->judgement.verdict != VERDICT_NONE;
@@ -35,9 +41,9 @@ static void finding_of(const struct watch *w, const struct candidate *c, defib_f
 	};
 }
 
-void lib_tell(void *teller, const struct watch *w, const struct candidate *c)
+static void tell(void *teller, const struct watch *w, const struct candidate *c)
 {
-	const struct lib_teller *to = teller;
+	const struct teller *to = teller;
 	defib_finding finding;
 	if (!to->call)
 		return;
@@ -45,7 +51,9 @@ void lib_tell(void *teller, const struct watch *w, const struct candidate *c)
 	to->call(to->ctx, &finding);
 }
 
-defib_err lib_act_options(const defib_act_options *given, defib_act_options *out, struct failure *f)
+/* What a caller asks for; without options a dry run. */
+static defib_err act_options(const defib_act_options *given, defib_act_options *out,
+                             struct failure *f)
 {
 	defib_act_options none = DEFIB_ACT_OPTIONS_INIT;
 	defib_err err = lib_options(out, sizeof *out, given ? given : &none, "defib_act_options", f);
@@ -54,8 +62,9 @@ defib_err lib_act_options(const defib_act_options *given, defib_act_options *out
 	return err;
 }
 
-defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes, const char *batch,
-                     struct failure *f)
+/* Copy counts into a result of the caller's version; NULL is allowed. */
+static defib_err put_result(defib_result *to, int64_t found, const int64_t *outcomes,
+                            const char *batch, struct failure *f)
 {
 	defib_result all;
 	if (!to)
@@ -89,15 +98,14 @@ static bool memory_lasts(void *ctx)
 }
 
 static defib_err scan_options_of(const defib_act_options *o, const struct lib_watch *on,
-                                 struct lib_teller *teller, struct scan_options *out,
-                                 struct failure *f)
+                                 struct teller *teller, struct scan_options *out, struct failure *f)
 {
 	int remedy = o->remedy ? word_index(remedy_names, o->remedy) : REMEDY_REPORT;
 	if (remedy < 0)
 		return fail(f, DEFIB_USAGE, "there is no remedy \"%s\"", o->remedy);
 	if (o->limit < 0)
 		return fail(f, DEFIB_USAGE, "the limit is negative");
-	*teller = (struct lib_teller){o->finding, o->ctx};
+	*teller = (struct teller){o->finding, o->ctx};
 	*out = (struct scan_options){
 		.fix = o->fix != 0,
 		.limit = o->limit,
@@ -108,7 +116,7 @@ static defib_err scan_options_of(const defib_act_options *o, const struct lib_wa
 		.ledger_off = on->ledger_off,
 		.override_guard = o->override_guard != 0,
 		.go_on = memory_lasts,
-		.observer = {.job = lib_tell, .ctx = teller},
+		.observer = {.job = tell, .ctx = teller},
 	};
 	return DEFIB_OK;
 }
@@ -126,11 +134,11 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 {
 	struct failure f = {0};
 	struct lib_watch on = {0};
-	struct lib_teller teller;
+	struct teller teller;
 	struct scan_options scan;
 	struct scan_result r = {0};
 	defib_act_options o;
-	defib_err err = lib_act_options(options, &o, &f);
+	defib_err err = act_options(options, &o, &f);
 	if (!err)
 		err = lib_watch(watches, watch, !o.fix, &on, &f);
 	if (!err)
@@ -144,13 +152,13 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 	session_close(&on.session);
 	/* What was done before it failed was done. */
 	struct failure ignored = {0};
-	defib_err copied = lib_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
+	defib_err copied = put_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
 	return lib_answer(err ? err : copied, &f, message);
 }
 
 /* ---- explain ---- */
 
-static defib_err explain_on(struct lib_watch *on, const char *job, struct lib_teller *teller,
+static defib_err explain_on(struct lib_watch *on, const char *job, struct teller *teller,
                             struct failure *f)
 {
 	struct bound b = {0};
@@ -167,7 +175,7 @@ static defib_err explain_on(struct lib_watch *on, const char *job, struct lib_te
 	if (!err) {
 		/* There will be a ledger before the first fix: what would happen then is the question. */
 		judged_candidate(on->watch, &facts[0], !on->ledger_off, &a, &c);
-		lib_tell(teller, on->watch, &c);
+		tell(teller, on->watch, &c);
 	}
 	bound_release(&b);
 	return err;
@@ -178,7 +186,7 @@ defib_err defib_explain(defib_watches *watches, const char *watch, const char *j
 {
 	struct failure f = {0};
 	struct lib_watch on = {0};
-	struct lib_teller teller = {finding, ctx};
+	struct teller teller = {finding, ctx};
 	defib_err err = job && finding ? lib_watch(watches, watch, true, &on, &f)
 	                               : fail(&f, DEFIB_USAGE, "a job and a callback are needed");
 	if (!err)
@@ -201,7 +209,7 @@ defib_err defib_startup(defib_watches *watches, const char *watch, defib_result 
 		err = startup_reconcile(&on.session, on.watch, &o, &r, &f);
 	session_close(&on.session);
 	if (!err)
-		err = lib_result(result, r.found, r.outcomes, "", &f);
+		err = put_result(result, r.found, r.outcomes, "", &f);
 	return lib_answer(err, &f, message);
 }
 
@@ -225,7 +233,7 @@ static defib_err acted(struct lib_watch *on, defib_err err, const struct by_hand
 		*f = r->failure;
 	/* What was done before it failed was done. */
 	defib_err copied =
-		lib_result(result, sum(r->outcomes), r->outcomes, r->batch, err ? &ignored : f);
+		put_result(result, sum(r->outcomes), r->outcomes, r->batch, err ? &ignored : f);
 	return lib_answer(err ? err : copied, f, message);
 }
 
@@ -244,7 +252,7 @@ defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
 	struct by_hand_result r = {0};
 	const struct act_kind *kind = NULL;
 	defib_act_options o;
-	defib_err err = lib_act_options(options, &o, &f);
+	defib_err err = act_options(options, &o, &f);
 	if (!err)
 		err = find_act(act, &kind, &f);
 	if (!err && (n < 1 || !jobs))
@@ -254,7 +262,7 @@ defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
 	if (!err)
 		err = act_configured(kind, on.watch, &f);
 	if (!err) {
-		struct lib_teller teller = {o.finding, o.ctx};
+		struct teller teller = {o.finding, o.ctx};
 		struct by_hand_options hand = {
 			.act = kind->act,
 			.reason = o.reason,
@@ -263,7 +271,7 @@ defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
 			.dry_run = !o.fix,
 			.override_guard = o.override_guard != 0,
 			.ledger_off = on.ledger_off,
-			.job = lib_tell,
+			.job = tell,
 			.ctx = &teller,
 		};
 		err = by_hand(&on.session, on.watch, &hand, jobs, n, &r);
@@ -278,19 +286,19 @@ defib_err defib_undo(defib_watches *watches, const char *watch, const char *batc
 	struct lib_watch on = {0};
 	struct by_hand_result r = {0};
 	defib_act_options o;
-	defib_err err = lib_act_options(options, &o, &f);
+	defib_err err = act_options(options, &o, &f);
 	if (!err && (!batch || !*batch))
 		err = fail(&f, DEFIB_USAGE, "a batch is needed");
 	if (!err)
 		err = lib_watch(watches, watch, false, &on, &f);
 	if (!err) {
-		struct lib_teller teller = {o.finding, o.ctx};
+		struct teller teller = {o.finding, o.ctx};
 		struct undo_options take = {
 			.batch = batch,
 			.reason = o.reason,
 			.actor = o.actor,
 			.dry_run = !o.fix,
-			.done = lib_tell,
+			.done = tell,
 			.ctx = &teller,
 		};
 		err = undo(&on.session, on.watch, &take, &r);

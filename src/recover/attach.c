@@ -23,39 +23,20 @@ static const char *script(void)
 	return text;
 }
 
-static const char *kept(struct buf *text, struct arena *a)
+/* The name that `add` writes. */
+static const char *name_of(void (*add)(const struct watch *, struct buf *), const struct watch *w,
+                           struct arena *a)
 {
-	const char *copy = arena_strdup(a, buf_text(text));
-	buf_release(text);
-	return copy;
-}
-
-static const char *function_name(const struct watch *w, struct arena *a)
-{
-	struct buf text = BUF_INIT;
-	claim_function_name(w, &text);
-	return kept(&text, a);
-}
-
-static const char *writer_name(const struct watch *w, struct arena *a)
-{
-	struct buf text = BUF_INIT;
-	claim_writer_name(w, &text);
-	return kept(&text, a);
-}
-
-static const char *trigger_name(const struct watch *w, struct arena *a)
-{
-	struct buf text = BUF_INIT;
-	claim_trigger_name(w, &text);
-	return kept(&text, a);
+	AUTO_BUF text = BUF_INIT;
+	add(w, &text);
+	return arena_strdup(a, buf_text(&text));
 }
 
 static const char *table_name(const struct watch *w, struct arena *a)
 {
-	struct buf text = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	sql_table(&text, w->table);
-	return kept(&text, a);
+	return arena_strdup(a, buf_text(&text));
 }
 
 /* ---- the table ---- */
@@ -141,8 +122,9 @@ defib_err attach_state(struct store *s, const struct binding *b, enum attached *
 	struct store_rows rows;
 	struct claim_table table;
 	const struct watch *w = b->watch;
-	struct store_param params[] = {P_TEXT(function_name(w, &a)), P_TEXT(table_name(w, &a)),
-	                               P_TEXT(trigger_name(w, &a)), P_TEXT(writer_name(w, &a))};
+	struct store_param params[] = {
+		P_TEXT(name_of(claim_function_name, w, &a)), P_TEXT(table_name(w, &a)),
+		P_TEXT(name_of(claim_trigger_name, w, &a)), P_TEXT(name_of(claim_writer_name, w, &a))};
 	*out = ATTACHED_NOT;
 	defib_err err = attach_table(s, b, &a, &table, f);
 	if (!err)
@@ -216,7 +198,8 @@ static defib_err need_tables(struct store *s, struct failure *f)
 static defib_err drop_elsewhere(struct store *s, const struct watch *w, bool everywhere,
                                 struct arena *a, bool *any, struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(trigger_name(w, a)), P_TEXT(function_name(w, a)),
+	struct store_param params[] = {P_TEXT(name_of(claim_trigger_name, w, a)),
+	                               P_TEXT(name_of(claim_function_name, w, a)),
 	                               P_TEXT(everywhere ? "" : table_name(w, a))};
 	struct store_rows rows;
 	/* Those of partitions go with their parent's. */
@@ -285,7 +268,8 @@ static defib_err try_reading(struct store *s, const struct binding *b, const str
 static defib_err revoke_others(struct store *s, const struct watch *w, struct arena *a,
                                struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(function_name(w, a)), P_TEXT(writer_name(w, a)),
+	struct store_param params[] = {P_TEXT(name_of(claim_function_name, w, a)),
+	                               P_TEXT(name_of(claim_writer_name, w, a)),
 	                               P_TEXT(table_name(w, a))};
 	struct store_rows rows;
 	defib_err err = store_exec(
@@ -384,7 +368,7 @@ void detach_print(const struct watch *w, struct buf *out)
 static defib_err drop_function(struct store *s, const struct watch *w, struct arena *a, bool *was,
                                struct failure *f)
 {
-	struct store_param name = P_TEXT(function_name(w, a));
+	struct store_param name = P_TEXT(name_of(claim_function_name, w, a));
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	defib_err err = store_exec(s,

@@ -3,6 +3,7 @@
 #include "recover/census.h"
 
 #include "ledger/counts.h"
+#include "recover/look.h"
 #include "store/dialect.h"
 #include "watch/compile.h"
 #include "watch/lease_sql.h"
@@ -37,33 +38,19 @@ void census_compile(const struct watch_sql *q, struct arena *a, struct census_sq
 	}
 }
 
-/* One number, in a read-only transaction. */
-static defib_err one_number(struct store *s, const char *sql, int64_t *n, struct failure *f)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct store_rows rows;
-	defib_err err = store_begin(s, TX_READ, f);
-	if (!err) {
-		err = store_exec(s, sql, NULL, 0, &a, &rows, f);
-		store_rollback(s);
-	}
-	*n = err ? 0 : row_int(&rows, 0, 0, 0);
-	return err;
-}
-
 defib_err census_server_start(struct store *s, int64_t *start_us, struct failure *f)
 {
 	*start_us = 0;
 	if (!store_dialect(s)->ask.server_start)
 		return DEFIB_OK;
-	return one_number(s, store_dialect(s)->ask.server_start, start_us, f);
+	return look_number(s, store_dialect(s)->ask.server_start, start_us, f);
 }
 
 defib_err census_now(struct store *s, int64_t *now_us, struct failure *f)
 {
 	AUTO_BUF sql = BUF_INIT;
 	buf_addf(&sql, "SELECT %s", sql_now_us(s->engine));
-	return one_number(s, buf_text(&sql), now_us, f);
+	return look_number(s, buf_text(&sql), now_us, f);
 }
 
 defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,
@@ -74,11 +61,7 @@ defib_err census_read(struct store *s, const struct census_sql *sql, struct aren
 	defib_err err = census_now(s, &out->now_us, f);
 	if (err || !sql->owners)
 		return err;
-	err = store_begin(s, TX_READ, f);
-	if (err)
-		return err;
-	err = store_exec(s, sql->owners, NULL, 0, a, &rows, f);
-	store_rollback(s);
+	err = store_read(s, sql->owners, NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	out->n = rows.nrows;
@@ -99,18 +82,14 @@ defib_err row_security(struct store *s, const struct watch *w, bool *on, struct 
 	AUTO_ARENA a = ARENA_INIT;
 	AUTO_BUF table = BUF_INIT;
 	struct store_rows rows;
-	defib_err err = DEFIB_OK;
 	*on = false;
 	sql_table(&table, w->table);
 	struct store_param name = P_TEXT(buf_text(&table));
 	const char *sql = store_dialect(s)->ask.row_security;
-	if (sql)
-		err = store_begin(s, TX_READ, f);
-	if (sql && !err) {
-		err = store_exec(s, sql, &name, 1, &a, &rows, f);
-		*on = !err && row_bool(&rows, 0, 0);
-		store_rollback(s);
-	}
+	if (!sql)
+		return DEFIB_OK;
+	defib_err err = store_read(s, sql, &name, 1, &a, &rows, f);
+	*on = !err && row_bool(&rows, 0, 0);
 	return err;
 }
 

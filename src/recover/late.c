@@ -45,11 +45,7 @@ static defib_err ask_table(struct store *s, const struct binding *b, const struc
 	*rows = (struct store_rows){0};
 	defib_err err = DEFIB_OK;
 	if (r.nrows)
-		err = store_begin(s, TX_READ, f);
-	if (r.nrows && !err) {
-		err = store_exec(s, buf_text(&sql), params, relation_nparams(&r), a, rows, f);
-		store_rollback(s);
-	}
+		err = store_read(s, buf_text(&sql), params, relation_nparams(&r), a, rows, f);
 	if (err == DEFIB_BAD_SQL)
 		fail_prefix(f, "watch %s, late_when", b->watch->name);
 	relation_release(&r);

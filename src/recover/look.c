@@ -240,11 +240,7 @@ defib_err look_unreadable(struct store *s, const struct watch_sql *q, struct are
 	*n = 0;
 	if (!q->unreadable)
 		return DEFIB_OK;
-	defib_err err = store_begin(s, TX_READ, f);
-	if (err)
-		return err;
-	err = store_exec(s, q->unreadable, NULL, 0, a, &rows, f);
-	store_rollback(s); /* nothing was written */
+	defib_err err = store_read(s, q->unreadable, NULL, 0, a, &rows, f);
 	if (err)
 		return err;
 	*out = ARENA_ARRAY(a, struct unreadable, rows.nrows);
@@ -262,27 +258,23 @@ defib_err look_unreadable(struct store *s, const struct watch_sql *q, struct are
 	return DEFIB_OK;
 }
 
-static defib_err count_rows(struct store *s, const char *sql, int64_t *n, struct failure *f)
+defib_err look_number(struct store *s, const char *sql, int64_t *n, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = store_begin(s, TX_READ, f);
-	if (!err) {
-		err = store_exec(s, sql, NULL, 0, &a, &rows, f);
-		store_rollback(s);
-	}
+	defib_err err = store_read(s, sql, NULL, 0, &a, &rows, f);
 	*n = err ? 0 : row_int(&rows, 0, 0, 0);
 	return err;
 }
 
 defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n, struct failure *f)
 {
-	return count_rows(s, q->count_running, n, f);
+	return look_number(s, q->count_running, n, f);
 }
 
 defib_err look_stuck(struct store *s, const struct watch_sql *q, int64_t *n, struct failure *f)
 {
-	return count_rows(s, q->count_stuck, n, f);
+	return look_number(s, q->count_stuck, n, f);
 }
 
 /* ---- the oldest jobs ---- */

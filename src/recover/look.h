@@ -47,6 +47,8 @@ struct unreadable {
 /* They are in no page; UNREADABLE_MAX of them at most. */
 MUST_CHECK defib_err look_unreadable(struct store *s, const struct watch_sql *q, struct arena *a,
                                      struct unreadable **out, int *n, struct failure *f);
+/* The number that a query answers. */
+MUST_CHECK defib_err look_number(struct store *s, const char *sql, int64_t *n, struct failure *f);
 /* How many rows are running, ROWS_COUNT_MAX at most. */
 MUST_CHECK defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n,
                                   struct failure *f);

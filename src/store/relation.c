@@ -25,6 +25,13 @@ void relation_column(struct relation *r, const char *name, const char *type)
 	r->ncols++;
 }
 
+void relation_make(struct relation *r, enum store_engine engine, const char *const *columns)
+{
+	relation_init(r, engine);
+	for (; *columns; columns += 2)
+		relation_column(r, columns[0], columns[1]);
+}
+
 static bool is_json(const struct relation *r, int col)
 {
 	return text_eq(r->types[col], RELATION_JSON);
@@ -82,6 +89,14 @@ void relation_text(struct relation *r, const char *value)
 void relation_int(struct relation *r, int64_t value)
 {
 	buf_addint(next_value(r), value);
+}
+
+void relation_number(struct relation *r, bool has, int64_t value)
+{
+	if (has)
+		relation_int(r, value);
+	else
+		relation_text(r, NULL);
 }
 
 void relation_end_row(struct relation *r)

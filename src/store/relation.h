@@ -31,11 +31,14 @@ struct relation {
 };
 
 void relation_init(struct relation *r, enum store_engine engine);
+/* The same, with columns: names and types by turns, then NULL. */
+void relation_make(struct relation *r, enum store_engine engine, const char *const *columns);
 /* Add a column. Names and types must live as long as the relation. */
 void relation_column(struct relation *r, const char *name, const char *type);
 /* Append the next value of the row in the making; NULL is SQL NULL. */
 void relation_text(struct relation *r, const char *value);
 void relation_int(struct relation *r, int64_t value);
+void relation_number(struct relation *r, bool has, int64_t value); /* !has: NULL */
 /* Every column must have had its value. */
 void relation_end_row(struct relation *r);
 /* How many parameters it takes: ncols on PostgreSQL, 1 on SQLite. */

@@ -255,6 +255,17 @@ defib_err store_write(struct store *s, const char *sql, const struct store_param
 	return store_end(s, store_exec(s, sql, params, nparams, a, rows, f), f);
 }
 
+defib_err store_read(struct store *s, const char *sql, const struct store_param *params,
+                     int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
+{
+	defib_err err = store_begin(s, TX_READ, f);
+	if (err)
+		return err;
+	err = store_exec(s, sql, params, nparams, a, rows, f);
+	store_rollback(s); /* nothing was written */
+	return err;
+}
+
 void store_rollback(struct store *s)
 {
 	if (s->in_tx && !s->lost) {

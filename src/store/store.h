@@ -146,6 +146,10 @@ MUST_CHECK defib_err store_exec_then(struct store *s, const char *sql,
 MUST_CHECK defib_err store_write(struct store *s, const char *sql, const struct store_param *params,
                                  int nparams, struct arena *a, struct store_rows *rows,
                                  struct failure *f);
+/* store_exec() in a read-only transaction of its own. */
+MUST_CHECK defib_err store_read(struct store *s, const char *sql, const struct store_param *params,
+                                int nparams, struct arena *a, struct store_rows *rows,
+                                struct failure *f);
 /* Prepare without running: checks the SQL and tells the columns. */
 MUST_CHECK defib_err store_describe(struct store *s, const char *sql, struct arena *a,
                                     struct store_column **cols, int *ncols, struct failure *f);

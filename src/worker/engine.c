@@ -30,16 +30,16 @@ struct engine *engine_new(const struct engine_options *o, int64_t now_us)
 	breaker_init(&e->breaker, &patient);
 	breaker_init(&e->serving, &patient);
 	breaker_init(&e->host, &strict);
-	e->crews = mem_alloc(sizeof *e->crews * (size_t)o->npools);
+	e->states = mem_alloc(sizeof *e->states * (size_t)o->npools);
 	for (int i = 0; i < o->npools; i++) {
 		const struct engine_pool *p = &o->pools[i];
 		struct slots_rules rules = {p->concurrency, p->stagger_ms, p->burst_limit, p->burst_ms};
 		assert(p->same_jobs >= 0 && p->same_jobs <= i);
-		slots_init(&e->crews[i].slots, &rules, starts);
+		slots_init(&e->states[i].slots, &rules, starts);
 		starts += p->concurrency * p->stagger_ms;
-		e->crews[i].rules = *p;
-		e->crews[i].poll_us = p->poll_ms * 1000;
-		e->crews[i].next_poll_us = p->wait_first ? now_us + p->poll_ms * 1000 : now_us;
+		e->states[i].rules = *p;
+		e->states[i].poll_us = p->poll_ms * 1000;
+		e->states[i].next_poll_us = p->wait_first ? now_us + p->poll_ms * 1000 : now_us;
 	}
 	return e;
 }
@@ -59,11 +59,11 @@ void engine_free(struct engine *e)
 		job_free(j);
 	}
 	for (int i = 0; i < e->options.npools; i++)
-		slots_release(&e->crews[i].slots);
+		slots_release(&e->states[i].slots);
 	arena_release(&e->turns[0].arena);
 	arena_release(&e->turns[1].arena);
 	free(e->actions);
-	free(e->crews);
+	free(e->states);
 	free(e);
 }
 
@@ -96,9 +96,9 @@ void tell_breaker(struct engine *e, struct breaker *b, const char *what, bool su
 
 /* ---- jobs ---- */
 
-struct engine_crew *crew_first(const struct engine *e, int pool)
+struct pool_state *first_state(const struct engine *e, int pool)
 {
-	return &e->crews[e->crews[pool].rules.same_jobs];
+	return &e->states[e->states[pool].rules.same_jobs];
 }
 
 void list_add(struct job_list *l, struct job *j)
@@ -115,12 +115,12 @@ void list_add(struct job_list *l, struct job *j)
 struct job *job_in(struct engine *e, int pool, int64_t worker, const struct claimed *c)
 {
 	struct job *j = job_new(pool, worker, c);
-	struct engine_crew *crew = &e->crews[pool], *first = crew_first(e, pool);
+	struct pool_state *state = &e->states[pool], *first = first_state(e, pool);
 	/* That it was claimed is as good as a beat. */
 	if (first->family == 0)
 		first->beat_us = e->now_us + first->rules.beat_ms * 1000;
 	first->family++;
-	crew->jobs++;
+	state->jobs++;
 	j->next = e->hand;
 	if (e->hand)
 		e->hand->prev = j;
@@ -132,13 +132,13 @@ struct job *job_in(struct engine *e, int pool, int64_t worker, const struct clai
 void job_out(struct engine *e, struct job *j, enum engine_action_kind how,
              const struct failure *why)
 {
-	struct engine_crew *crew = &e->crews[j->pool];
+	struct pool_state *state = &e->states[j->pool];
 	if (j->slot >= 0)
-		slots_give(&crew->slots, j->slot);
+		slots_give(&state->slots, j->slot);
 	else if (!j->stray)
-		crew->slotless--;
-	crew->jobs--;
-	crew_first(e, j->pool)->family--;
+		state->slotless--;
+	state->jobs--;
+	first_state(e, j->pool)->family--;
 	if (j->prev)
 		j->prev->next = j->next;
 	else
@@ -159,29 +159,29 @@ void forget_job(struct engine *e, struct job *j, const struct failure *why)
 }
 
 /* A step that was recorded makes its job ready again, for the next one; so does one given back. */
-void note_ready(struct engine_crew *crew, const struct job *j)
+void note_ready(struct pool_state *state, const struct job *j)
 {
 	if (j->step_end.side != STEP_SIDE_NONE)
-		crew->more = true;
+		state->more = true;
 	if (j->step_end.side != STEP_SIDE_NONE || j->as == SETTLE_RELEASED)
-		crew->empty = false;
+		state->empty = false;
 }
 
 void job_over(struct engine *e, struct job *j)
 {
-	struct engine_crew *crew = &e->crews[j->pool];
+	struct pool_state *state = &e->states[j->pool];
 	if (j->place == JOB_RUNS) {
 		e->running--;
 		e->alone_runs = e->alone_runs && !j->claim.alone;
 	}
 	e->alone -= j->claim.alone;
 	e->young -= j->came == e->young_turn;
-	ahead_note_end(e, crew, j);
+	ahead_note_end(e, state, j);
 	j->place = JOB_ENDED;
 	j->ended_ms = ms(e->now_us);
 	if (j->settled) {
 		e->counts.settled++;
-		note_ready(crew, j);
+		note_ready(state, j);
 		forget_job(e, j, NULL);
 		return;
 	}
@@ -193,7 +193,7 @@ void job_over(struct engine *e, struct job *j)
 	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
 	if (j->stop && j->as != SETTLE_DONE)
 		j->as = SETTLE_STOPPED;
-	list_add(&crew->ends, j);
+	list_add(&state->ends, j);
 }
 
 void stop_job(struct engine *e, struct job *j, bool lost)
@@ -239,8 +239,8 @@ static bool held_done(struct engine *e, struct job *j)
 {
 	static const struct failure dead = {
 		.code = DEFIB_LEASE_LOST, .what = "this worker was declared dead before the job started"};
-	struct slots *slots = &e->crews[j->pool].slots;
-	bool expired = e->contact >= CONTACT_EXPIRED && e->crews[j->pool].rules.exclusive;
+	struct slots *slots = &e->states[j->pool].slots;
+	bool expired = e->contact >= CONTACT_EXPIRED && e->states[j->pool].rules.exclusive;
 	if (j->worker != e->worker) {
 		e->alone -= j->claim.alone;
 		e->young -= j->came == e->young_turn;
@@ -253,10 +253,10 @@ static bool held_done(struct engine *e, struct job *j)
 	}
 	if (j->slot < 0 && slots_free(slots, ms(e->now_us)) > 0) {
 		j->slot = slots_take(slots, ms(e->now_us));
-		e->crews[j->pool].slotless--;
+		e->states[j->pool].slotless--;
 	}
 	bool waited = e->now_us - j->began_ms * 1000 >= HELD_US;
-	bool placed = j->slot >= 0 || (e->crews[j->pool].rules.ahead > 0 && !j->claim.alone);
+	bool placed = j->slot >= 0 || (e->states[j->pool].rules.ahead > 0 && !j->claim.alone);
 	if (placed && (j->claim.alone ? e->running == 0 : !e->alone_runs))
 		start(e, j);
 	else if (waited)
@@ -304,7 +304,7 @@ static void take_life(struct engine *e, const struct engine_event *ev)
 	if (e->contact < CONTACT_EXPIRED)
 		return;
 	for (int i = 0; i < e->options.npools; i++)
-		if (e->crews[i].rules.exclusive)
+		if (e->states[i].rules.exclusive)
 			stop_pool(e, i, true);
 }
 
@@ -317,22 +317,22 @@ static int64_t gone_over_us(const struct engine *e)
 	return e->gone ? e->gone_us + GONE_US : NEVER;
 }
 
-static int64_t grace_over_us(const struct engine *e, const struct engine_crew *crew)
+static int64_t grace_over_us(const struct engine *e, const struct pool_state *state)
 {
-	int64_t grace_ms = crew->rules.own_grace ? crew->rules.grace_ms : e->options.grace_ms;
-	return e->stops == 0 || crew->graced || crew->jobs == 0 ? NEVER
-	       : e->stops > 1                                   ? e->stopped_us
-	                                                        : e->stopped_us + grace_ms * 1000;
+	int64_t grace_ms = state->rules.own_grace ? state->rules.grace_ms : e->options.grace_ms;
+	return e->stops == 0 || state->graced || state->jobs == 0 ? NEVER
+	       : e->stops > 1                                     ? e->stopped_us
+	                                                          : e->stopped_us + grace_ms * 1000;
 }
 
 /* A second stop, or the end of the grace, hands back at once. */
 static void enforce_grace(struct engine *e)
 {
 	for (int i = 0; i < e->options.npools; i++) {
-		if (e->now_us < grace_over_us(e, &e->crews[i]))
+		if (e->now_us < grace_over_us(e, &e->states[i]))
 			continue;
 		stop_pool(e, i, false);
-		e->crews[i].graced = true;
+		e->states[i].graced = true;
 	}
 }
 
@@ -341,8 +341,8 @@ static void enforce_grace(struct engine *e)
 static void wake(struct engine *e)
 {
 	for (int i = 0; i < e->options.npools; i++) {
-		e->crews[i].woken = true;
-		e->crews[i].empty = false;
+		e->states[i].woken = true;
+		e->states[i].empty = false;
 	}
 	int64_t soonest = e->cancelled_us + CANCEL_LEAST_US;
 	if (soonest < e->cancel_us)
@@ -352,22 +352,22 @@ static void wake(struct engine *e)
 static void compare_all(struct engine *e, bool timeline)
 {
 	for (int i = 0; i < e->options.npools; i++) {
-		e->crews[i].compare = true;
-		e->crews[i].timeline = e->crews[i].timeline || timeline;
+		e->states[i].compare = true;
+		e->states[i].timeline = e->states[i].timeline || timeline;
 		if (timeline)
-			e->crews[i].compare_us = e->now_us;
+			e->states[i].compare_us = e->now_us;
 	}
 }
 
-static void resize(struct engine_crew *crew, const struct engine_event *ev)
+static void resize(struct pool_state *state, const struct engine_event *ev)
 {
-	slots_resize(&crew->slots, ev->concurrency);
-	crew->poll_us = ev->poll_ms * 1000;
+	slots_resize(&state->slots, ev->concurrency);
+	state->poll_us = ev->poll_ms * 1000;
 }
 
 static void take_waiting(struct engine *e, const struct engine_event *ev)
 {
-	struct engine_crew *first = crew_first(e, ev->pool);
+	struct pool_state *first = first_state(e, ev->pool);
 	first->spooled = ev->count;
 	first->spooled_new = 0;
 }
@@ -413,7 +413,7 @@ void engine_step(struct engine *e, const struct engine_event *ev, int64_t now_us
 			e->stopped_us = e->now_us;
 		break;
 	case EVENT_RESIZE:
-		resize(&e->crews[ev->pool], ev);
+		resize(&e->states[ev->pool], ev);
 		break;
 	case EVENT_TURN:
 		take_turn(e, ev->turn);
@@ -430,7 +430,7 @@ void engine_step(struct engine *e, const struct engine_event *ev, int64_t now_us
 static bool all_empty(const struct engine *e)
 {
 	for (int i = 0; i < e->options.npools; i++)
-		if (!e->crews[i].claimed || !e->crews[i].empty)
+		if (!e->states[i].claimed || !e->states[i].empty)
 			return false;
 	return true;
 }
@@ -455,9 +455,9 @@ static void look(struct engine *e)
 		start_held(e);
 	ahead_return(e);
 	for (int i = 0; i < e->options.npools; i++)
-		spool_old(e, &e->crews[i]);
+		spool_old(e, &e->states[i]);
 	for (int i = 0; i < e->options.npools; i++)
-		flush_spool(e, &e->crews[i]);
+		flush_spool(e, &e->states[i]);
 	if (!e->turning && !nothing_left(e) && turn_due_us(e) <= e->now_us)
 		make_turn(e);
 }
@@ -489,12 +489,12 @@ int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 	if (e->now_us < e->linger_us && e->young > 0)
 		due = sooner(due, e->linger_us);
 	for (int i = 0; i < e->options.npools; i++) {
-		const struct engine_crew *crew = &e->crews[i];
-		bool failing = crew->failing || e->breaker.state != BREAKER_CLOSED;
-		due = sooner(due, grace_over_us(e, crew));
-		due = sooner(due, ahead_over_us(crew));
-		if (!e->turning && failing && crew->ends.first)
-			due = sooner(due, (crew->ends.first->ended_ms + e->options.keep_trying_ms) * 1000);
+		const struct pool_state *state = &e->states[i];
+		bool failing = state->failing || e->breaker.state != BREAKER_CLOSED;
+		due = sooner(due, grace_over_us(e, state));
+		due = sooner(due, ahead_over_us(state));
+		if (!e->turning && failing && state->ends.first)
+			due = sooner(due, (state->ends.first->ended_ms + e->options.keep_trying_ms) * 1000);
 	}
 	for (const struct job *j = e->held.first; j; j = j->queued)
 		due = sooner(due, j->began_ms * 1000 + HELD_US);
@@ -506,7 +506,7 @@ int64_t engine_enough(const struct engine *e)
 {
 	if (e->now_us < e->linger_us && e->young > 0)
 		return e->young;
-	return e->options.npools == 1 && ahead_most(e->crews) > 0 ? ahead_enough(e, e->crews) : 0;
+	return e->options.npools == 1 && ahead_most(e->states) > 0 ? ahead_enough(e, e->states) : 0;
 }
 
 bool engine_finished(const struct engine *e)

@@ -30,7 +30,7 @@ static struct job **place_of(const struct engine *e, struct names *all, int pool
 	for (; all->jobs[i]; i = (i + 1) & all->mask) {
 		const struct job *j = all->jobs[i];
 		if (j->claim.epoch == epoch && text_eq(j->claim.key, key) &&
-		    crew_first(e, j->pool) == crew_first(e, pool))
+		    first_state(e, j->pool) == first_state(e, pool))
 			break;
 	}
 	return &all->jobs[i];
@@ -55,14 +55,14 @@ static struct job **find(struct engine *e, struct turn *t, struct names *all, in
 
 /* ---- ends ---- */
 
-static void put_back(struct engine_crew *crew, struct job *j)
+static void put_back(struct pool_state *state, struct job *j)
 {
 	j->place = JOB_ENDED;
-	j->queued = crew->ends.first;
-	crew->ends.first = j;
-	if (!crew->ends.last)
-		crew->ends.last = j;
-	crew->ends.n++;
+	j->queued = state->ends.first;
+	state->ends.first = j;
+	if (!state->ends.last)
+		state->ends.last = j;
+	state->ends.n++;
 }
 
 /* A stray is dropped: whoever compares again finds it again. */
@@ -81,7 +81,7 @@ static void recorded(struct engine *e, struct job *j, const struct settlement *e
 	e->counts.ends[j->as] += end->accepted;
 	e->counts.refused += !end->accepted;
 	if (end->accepted)
-		note_ready(&e->crews[j->pool], j);
+		note_ready(&e->states[j->pool], j);
 	job_out(e, j, end->accepted ? ACTION_SETTLED : ACTION_REFUSED, NULL);
 }
 
@@ -92,21 +92,21 @@ static int64_t try_again_us(const struct engine *e)
 
 static void take_ends(struct engine *e, struct turn_part *p)
 {
-	struct engine_crew *crew = &e->crews[p->pool];
+	struct pool_state *state = &e->states[p->pool];
 	bool again = p->err && (p->away || p->err == DEFIB_LEASE_LOST);
-	crew->failing = again;
-	crew->retry_us = again ? try_again_us(e) : 0;
+	state->failing = again;
+	state->retry_us = again ? try_again_us(e) : 0;
 	if (again)
-		crew->why = p->f;
+		state->why = p->f;
 	for (int i = p->nends - 1; again && i >= 0; i--) {
 		struct job *j = p->jobs[i];
 		if (!j->stray) {
-			put_back(crew, j);
+			put_back(state, j);
 			continue;
 		}
 		job_out(e, j, ACTION_FORGOTTEN, &p->f);
-		crew->compare = true;
-		crew->compare_us = crew->retry_us;
+		state->compare = true;
+		state->compare_us = state->retry_us;
 	}
 	for (int i = 0; !again && i < p->nends; i++) {
 		const struct failure *why = p->err ? &p->f : p->why ? p->why[i] : NULL;
@@ -121,36 +121,36 @@ static void take_ends(struct engine *e, struct turn_part *p)
 
 static void take_claims(struct engine *e, struct turn_part *p)
 {
-	struct engine_crew *crew = &e->crews[p->pool];
+	struct pool_state *state = &e->states[p->pool];
 	int64_t got = p->nclaims, now_ms = ms(e->now_us);
 	bool nothing = !p->err && !p->gone && got == 0;
-	crew->claimed = true;
-	crew->taken += got;
+	state->claimed = true;
+	state->taken += got;
 	/* One that ends with the last job asks again at once: it waits for no poll to know. */
-	crew->more = !p->err && (got >= p->room || (e->options.drain && got > 0));
-	crew->empty = nothing;
-	crew->next_poll_us =
-		e->made_us + crew->poll_us * (nothing && crew->rules.announced ? IDLE_FACTOR : 1);
+	state->more = !p->err && (got >= p->room || (e->options.drain && got > 0));
+	state->empty = nothing;
+	state->next_poll_us =
+		e->made_us + state->poll_us * (nothing && state->rules.announced ? IDLE_FACTOR : 1);
 	e->counts.claimed += got;
 	if (got > 0) {
-		crew->stirred_us = e->now_us;
-		crew->returned = false;
+		state->stirred_us = e->now_us;
+		state->returned = false;
 	}
 	for (int i = 0; i < got; i++) {
 		struct job *j = job_in(e, p->pool, p->claimer, &p->claims[i]);
 		j->came = e->nturns;
 		j->began_ms = now_ms; /* until it is started: since when it waits */
-		if (slots_free(&crew->slots, now_ms) > 0)
-			j->slot = slots_take(&crew->slots, now_ms);
+		if (slots_free(&state->slots, now_ms) > 0)
+			j->slot = slots_take(&state->slots, now_ms);
 		else
-			crew->slotless++;
+			state->slotless++;
 		e->alone += j->claim.alone;
 		list_add(&e->held, j);
 	}
 	/* Its answer may have been lost: what the database gave us then must not stay ours. */
 	if (p->err == DEFIB_UNKNOWN_OUTCOME || p->err == DEFIB_TIMEOUT || p->err == DEFIB_CONNECTION) {
-		crew->compare = true;
-		crew->compare_us = try_again_us(e);
+		state->compare = true;
+		state->compare_us = try_again_us(e);
 	}
 }
 
@@ -197,14 +197,14 @@ static void stray(struct engine *e, struct turn_part *p, const struct settlement
 
 static void take_has(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)
 {
-	struct engine_crew *crew = &e->crews[p->pool];
-	crew->compared = !p->err && p->claimer == e->worker;
-	if (!crew->compared) {
-		crew->compare = true;
-		crew->timeline = crew->timeline || crew->asked_timeline;
-		crew->compare_us = e->now_us + TRY_US;
+	struct pool_state *state = &e->states[p->pool];
+	state->compared = !p->err && p->claimer == e->worker;
+	if (!state->compared) {
+		state->compare = true;
+		state->timeline = state->timeline || state->asked_timeline;
+		state->compare_us = e->now_us + TRY_US;
 	}
-	for (int i = 0; crew->compared && i < p->nhas; i++) {
+	for (int i = 0; state->compared && i < p->nhas; i++) {
 		struct job **place = find(e, t, names, p->pool, &p->has[i]);
 		if (*place)
 			(*place)->seen = e->nturns;
@@ -217,8 +217,8 @@ static void take_has(struct engine *e, struct turn *t, struct turn_part *p, stru
 static void stop_unseen(struct engine *e)
 {
 	for (struct job *j = e->hand; j; j = j->next) {
-		const struct engine_crew *crew = &e->crews[j->pool];
-		if (!crew->compared || !crew->asked_timeline || j->place > JOB_ENDED ||
+		const struct pool_state *state = &e->states[j->pool];
+		if (!state->compared || !state->asked_timeline || j->place > JOB_ENDED ||
 		    j->worker != e->worker || j->seen == e->nturns)
 			continue;
 		j->unclaimed = true; /* over, it is forgotten when ends are told next */
@@ -228,13 +228,13 @@ static void stop_unseen(struct engine *e)
 }
 
 /* Ends of claims that were lost must not meet the claims that come after: they go first. */
-static void await_ends(struct engine *e, struct engine_crew *crew)
+static void await_ends(struct engine *e, struct pool_state *state)
 {
-	if (!crew->compared || !crew->asked_timeline ||
-	    (crew->ends.n == 0 && crew_first(e, (int)(crew - e->crews))->spooled == 0))
+	if (!state->compared || !state->asked_timeline ||
+	    (state->ends.n == 0 && first_state(e, (int)(state - e->states))->spooled == 0))
 		return;
-	crew->compare = crew->timeline = true;
-	crew->compare_us = e->now_us + TRY_US;
+	state->compare = state->timeline = true;
+	state->compare_us = e->now_us + TRY_US;
 }
 
 static void end_compare(struct engine *e)
@@ -244,8 +244,8 @@ static void end_compare(struct engine *e)
 	e->comparing = false;
 	stop_unseen(e);
 	for (int i = 0; i < e->options.npools; i++) {
-		await_ends(e, &e->crews[i]);
-		e->crews[i].compared = e->crews[i].asked_timeline = false;
+		await_ends(e, &e->states[i]);
+		e->states[i].compared = e->states[i].asked_timeline = false;
 	}
 	for (struct job *j = e->over.first, *next; j; j = next) {
 		next = j->queued;
@@ -266,15 +266,15 @@ static void stop_named(struct engine *e, struct turn *t, struct turn_part *p, st
 /* A job never ends for a beat that failed: what follows is that others may take it for dead. */
 static void no_beat(struct engine *e, struct turn_part *p)
 {
-	struct engine_crew *crew = &e->crews[p->pool];
-	int64_t retry_ms = e->options.beat_retry_ms, beat_ms = crew->rules.beat_ms;
-	bool again = crew->beat_fails < e->options.beat_tries;
+	struct pool_state *state = &e->states[p->pool];
+	int64_t retry_ms = e->options.beat_retry_ms, beat_ms = state->rules.beat_ms;
+	bool again = state->beat_fails < e->options.beat_tries;
 	struct engine_action *a = act(e, ACTION_NO_BEAT, NULL);
-	crew->beat_fails = again ? crew->beat_fails + 1 : 0;
-	crew->beat_us = e->now_us + sooner(again ? retry_ms : beat_ms, beat_ms) * 1000;
+	state->beat_fails = again ? state->beat_fails + 1 : 0;
+	state->beat_us = e->now_us + sooner(again ? retry_ms : beat_ms, beat_ms) * 1000;
 	a->pool = p->pool;
 	a->why = &p->beat_f;
-	a->count = crew->beat_fails;
+	a->count = state->beat_fails;
 }
 
 static void take_beats(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)
@@ -283,7 +283,7 @@ static void take_beats(struct engine *e, struct turn *t, struct turn_part *p, st
 		no_beat(e, p);
 		return;
 	}
-	e->crews[p->pool].beat_fails = 0;
+	e->states[p->pool].beat_fails = 0;
 	for (int i = 0; i < p->nbeats; i++)
 		if (p->beats[i].lost)
 			stop_named(e, t, p, names, p->beats[i].key, p->beats[i].epoch, true);
@@ -293,7 +293,7 @@ static void take_beats(struct engine *e, struct turn *t, struct turn_part *p, st
 
 static void take_part(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)
 {
-	struct engine_crew *first = crew_first(e, p->pool);
+	struct pool_state *first = first_state(e, p->pool);
 	if (p->err) {
 		struct engine_action *a = act(e, ACTION_FAILED, NULL);
 		a->pool = p->pool;
@@ -307,7 +307,7 @@ static void take_part(struct engine *e, struct turn *t, struct turn_part *p, str
 	if (p->drain && !p->err)
 		first->spooled = p->spooled + first->spooled_new;
 	take_ends(e, p);
-	if (e->crews[p->pool].slotless > 0)
+	if (e->states[p->pool].slotless > 0)
 		ahead_take_slots(e);
 	if (p->room > 0)
 		take_claims(e, p);
@@ -333,7 +333,7 @@ void take_turn(struct engine *e, struct turn *t)
 	for (int i = 0; i < t->nparts; i++) {
 		take_part(e, t, &t->parts[i], &names);
 		got += t->parts[i].nclaims;
-		together += ahead_most(&e->crews[t->parts[i].pool]) > 0 ? 0 : t->parts[i].nclaims;
+		together += ahead_most(&e->states[t->parts[i].pool]) > 0 ? 0 : t->parts[i].nclaims;
 		answered = answered || !t->parts[i].err || t->parts[i].err == DEFIB_LEASE_LOST;
 	}
 	end_compare(e);

@@ -51,8 +51,8 @@ struct job_list {
 	int64_t n;
 };
 
-/* A pool at work. */
-struct engine_crew {
+/* A pool, and how it stands. */
+struct pool_state {
 	struct engine_pool rules;
 	struct slots slots;
 	int64_t jobs;         /* in hand */
@@ -85,7 +85,7 @@ struct engine_crew {
 
 struct engine {
 	struct engine_options options;
-	struct engine_crew *crews;
+	struct pool_state *states;
 	int64_t now_us;
 	double chance;
 	int64_t worker;        /* our incarnation; 0: none that lives */
@@ -122,7 +122,7 @@ struct engine {
 };
 
 /* engine.c */
-struct engine_crew *crew_first(const struct engine *e, int pool); /* of those with the same jobs */
+struct pool_state *first_state(const struct engine *e, int pool); /* of those with the same jobs */
 void list_add(struct job_list *l, struct job *j);
 struct engine_action *act(struct engine *e, enum engine_action_kind kind, struct job *j);
 void tell_breaker(struct engine *e, struct breaker *b, const char *what, bool success);
@@ -137,7 +137,7 @@ void forget_job(struct engine *e, struct job *j, const struct failure *why);
 void job_over(struct engine *e, struct job *j);
 void stop_job(struct engine *e, struct job *j, bool lost);
 /* It was recorded: is its pool still empty? */
-void note_ready(struct engine_crew *crew, const struct job *j);
+void note_ready(struct pool_state *state, const struct job *j);
 /* The present incarnation is dead: what it had in hand is lost. */
 void lose_worker(struct engine *e, int64_t now);
 
@@ -146,25 +146,25 @@ int64_t turn_due_us(const struct engine *e);
 void make_turn(struct engine *e);
 /* A job whose end cannot be recorded goes to the spool; flush_spool() says so. */
 void spool_job(struct engine *e, struct job *j, const struct failure *why);
-void flush_spool(struct engine *e, struct engine_crew *first);
+void flush_spool(struct engine *e, struct pool_state *first);
 /* Those that were tried for long enough. */
-void spool_old(struct engine *e, struct engine_crew *crew);
+void spool_old(struct engine *e, struct pool_state *state);
 void take_spooled(struct engine *e, struct job *j, bool kept);
 
 /* engine_answer.c */
 void take_turn(struct engine *e, struct turn *t);
 
 /* Jobs that are claimed ahead. */
-void ahead_note_end(struct engine *e, struct engine_crew *crew, const struct job *j);
+void ahead_note_end(struct engine *e, struct pool_state *state, const struct job *j);
 /* How many jobs beyond its slots the pool may have in hand now. */
-int64_t ahead_most(const struct engine_crew *crew);
+int64_t ahead_most(const struct pool_state *state);
 /* Until when ends (there are some) wait for others, and how many more make that needless. */
-int64_t ahead_company_us(const struct engine *e, const struct engine_crew *crew);
-int64_t ahead_enough(const struct engine *e, const struct engine_crew *crew);
+int64_t ahead_company_us(const struct engine *e, const struct pool_state *state);
+int64_t ahead_enough(const struct engine *e, const struct pool_state *state);
 /* Slots that are free go to jobs that have none. */
 void ahead_take_slots(struct engine *e);
 /* When what has not begun is to be handed back. */
-int64_t ahead_over_us(const struct engine_crew *crew);
+int64_t ahead_over_us(const struct pool_state *state);
 void ahead_return(struct engine *e);
 
 #endif

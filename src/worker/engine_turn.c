@@ -21,34 +21,34 @@ static int64_t gates_us(const struct engine *e)
 }
 
 /* `batch` bounds what a poll interval takes, however fast the jobs are. */
-static int64_t batch_room(const struct engine *e, const struct engine_crew *crew)
+static int64_t batch_room(const struct engine *e, const struct pool_state *state)
 {
-	if (!crew->rules.batch)
+	if (!state->rules.batch)
 		return INT64_MAX;
-	return e->now_us >= crew->tick_us ? crew->rules.batch : crew->rules.batch - crew->taken;
+	return e->now_us >= state->tick_us ? state->rules.batch : state->rules.batch - state->taken;
 }
 
-static bool polls(const struct engine *e, const struct engine_crew *crew)
+static bool polls(const struct engine *e, const struct pool_state *state)
 {
-	return e->now_us >= crew->next_poll_us;
+	return e->now_us >= state->next_poll_us;
 }
 
 /* Without a free slot there is nothing to wait for: one that comes free makes a turn due. */
-static int64_t claim_due_us(const struct engine *e, const struct engine_crew *crew)
+static int64_t claim_due_us(const struct engine *e, const struct pool_state *state)
 {
 	int64_t now_ms = ms(e->now_us), at = 0;
-	if (claims_stop(e) || crew->timeline)
+	if (claims_stop(e) || state->timeline)
 		return NEVER;
-	if (slots_free(&crew->slots, now_ms) - crew->slotless + ahead_most(crew) <= 0) {
-		int64_t wait = slots_wait_ms(&crew->slots, now_ms);
+	if (slots_free(&state->slots, now_ms) - state->slotless + ahead_most(state) <= 0) {
+		int64_t wait = slots_wait_ms(&state->slots, now_ms);
 		if (wait < 0)
 			return NEVER;
 		at = (now_ms + wait) * 1000;
 	}
-	if (batch_room(e, crew) <= 0)
-		at = later(at, crew->tick_us);
-	if (!crew->woken && !crew->more)
-		at = later(at, crew->next_poll_us);
+	if (batch_room(e, state) <= 0)
+		at = later(at, state->tick_us);
+	if (!state->woken && !state->more)
+		at = later(at, state->next_poll_us);
 	return later(at, gates_us(e));
 }
 
@@ -63,29 +63,29 @@ static int64_t probe_room(struct breaker *b, int64_t room, int64_t now_ms, bool 
 
 /* ---- when ---- */
 
-static int64_t ends_due_us(const struct engine *e, const struct engine_crew *crew)
+static int64_t ends_due_us(const struct engine *e, const struct pool_state *state)
 {
-	if (crew->ends.n == 0)
+	if (state->ends.n == 0)
 		return NEVER;
-	int64_t company_us = ahead_most(crew) > 0 ? ahead_company_us(e, crew)
-	                     : e->young > 0       ? e->linger_us
-	                                          : 0;
-	return later(crew->retry_us, company_us);
+	int64_t company_us = ahead_most(state) > 0 ? ahead_company_us(e, state)
+	                     : e->young > 0        ? e->linger_us
+	                                           : 0;
+	return later(state->retry_us, company_us);
 }
 
-static int64_t beats_due_us(const struct engine *e, const struct engine_crew *crew)
+static int64_t beats_due_us(const struct engine *e, const struct pool_state *state)
 {
-	return e->worker && crew->family > 0 && crew->rules.beat_ms > 0 ? crew->beat_us : NEVER;
+	return e->worker && state->family > 0 && state->rules.beat_ms > 0 ? state->beat_us : NEVER;
 }
 
-static int64_t compare_due_us(const struct engine *e, const struct engine_crew *crew)
+static int64_t compare_due_us(const struct engine *e, const struct pool_state *state)
 {
-	return e->worker && crew->compare ? crew->compare_us : NEVER;
+	return e->worker && state->compare ? state->compare_us : NEVER;
 }
 
-static int64_t drain_due_us(const struct engine_crew *crew)
+static int64_t drain_due_us(const struct pool_state *state)
 {
-	return crew->spooled > 0 ? crew->drain_us : NEVER;
+	return state->spooled > 0 ? state->drain_us : NEVER;
 }
 
 static int64_t cancels_due_us(const struct engine *e)
@@ -102,12 +102,12 @@ int64_t turn_due_us(const struct engine *e)
 {
 	int64_t due = sooner(cancels_due_us(e), progress_due_us(e));
 	for (int i = 0; i < e->options.npools; i++) {
-		const struct engine_crew *crew = &e->crews[i];
-		due = sooner(due, ends_due_us(e, crew));
-		due = sooner(due, claim_due_us(e, crew));
-		due = sooner(due, beats_due_us(e, crew));
-		due = sooner(due, compare_due_us(e, crew));
-		due = sooner(due, drain_due_us(crew));
+		const struct pool_state *state = &e->states[i];
+		due = sooner(due, ends_due_us(e, state));
+		due = sooner(due, claim_due_us(e, state));
+		due = sooner(due, beats_due_us(e, state));
+		due = sooner(due, compare_due_us(e, state));
+		due = sooner(due, drain_due_us(state));
 	}
 	int64_t wait = breaker_wait_ms(&e->breaker, ms(e->now_us));
 	return due == NEVER || wait == 0 ? due : later(due, (ms(e->now_us) + wait) * 1000);
@@ -162,13 +162,13 @@ static void add_end(struct turn *t, struct turn_part *p, struct job *j, int64_t 
  */
 static void ask_ends(struct engine *e, struct turn *t, int pool)
 {
-	struct engine_crew *crew = &e->crews[pool];
-	struct job_list all = crew->ends;
+	struct pool_state *state = &e->states[pool];
+	struct job_list all = state->ends;
 	struct turn_part *old = NULL, *now = NULL;
 	int64_t most = sooner(all.n, ENDS_MAX);
-	if (all.n == 0 || crew->retry_us > e->now_us)
+	if (all.n == 0 || state->retry_us > e->now_us)
 		return;
-	crew->ends = (struct job_list){0};
+	state->ends = (struct job_list){0};
 	while (all.first) {
 		struct job *j = all.first;
 		struct turn_part **p = j->worker == e->worker ? &now : &old;
@@ -183,10 +183,10 @@ static void ask_ends(struct engine *e, struct turn *t, int pool)
 		if ((*p)->worker == j->worker && (*p)->nends < most)
 			add_end(t, *p, j, most);
 		else
-			list_add(&crew->ends, j);
+			list_add(&state->ends, j);
 	}
 	/* Order matters: what is in the spool ended before this. */
-	bool drain = crew_first(e, pool)->spooled > 0;
+	bool drain = first_state(e, pool)->spooled > 0;
 	if (old)
 		old->drain = drain;
 	if (now)
@@ -195,12 +195,12 @@ static void ask_ends(struct engine *e, struct turn *t, int pool)
 
 static void ask_drain(struct engine *e, struct turn *t, int pool)
 {
-	struct engine_crew *crew = &e->crews[pool];
-	crew->spooled_new = 0;
-	if (drain_due_us(crew) > e->now_us)
+	struct pool_state *state = &e->states[pool];
+	state->spooled_new = 0;
+	if (drain_due_us(state) > e->now_us)
 		return;
 	present(e, t, pool)->drain = true;
-	crew->drain_us = e->now_us + DRAIN_US;
+	state->drain_us = e->now_us + DRAIN_US;
 }
 
 /*
@@ -209,65 +209,65 @@ static void ask_drain(struct engine *e, struct turn *t, int pool)
  */
 static int64_t free_slots(const struct engine *e, const struct turn_part *p, int pool)
 {
-	const struct engine_crew *crew = &e->crews[pool];
-	int64_t given = 0, again = 0, slotless = crew->slotless, now_ms = ms(e->now_us);
+	const struct pool_state *state = &e->states[pool];
+	int64_t given = 0, again = 0, slotless = state->slotless, now_ms = ms(e->now_us);
 	for (int i = 0; p && i < p->nends; i++) {
 		int64_t slot = p->jobs[i]->slot;
 		given += slot >= 0;
-		again += slot >= 0 && slots_again(&crew->slots, slot, now_ms);
+		again += slot >= 0 && slots_again(&state->slots, slot, now_ms);
 		slotless -= slot < 0 && !p->jobs[i]->stray;
 	}
-	return slots_free_with(&crew->slots, given, again, now_ms) - slotless + ahead_most(crew);
+	return slots_free_with(&state->slots, given, again, now_ms) - slotless + ahead_most(state);
 }
 
 static void ask_claim(struct engine *e, struct turn *t, int pool)
 {
-	struct engine_crew *crew = &e->crews[pool];
+	struct pool_state *state = &e->states[pool];
 	int64_t now_ms = ms(e->now_us);
 	/* After a fail-over the same jobs come with the same epochs: who runs them already must go. */
-	if (claims_stop(e) || crew->timeline || gates_us(e) > e->now_us || e->probing ||
-	    e->probing_host || (!crew->woken && !crew->more && !polls(e, crew)))
+	if (claims_stop(e) || state->timeline || gates_us(e) > e->now_us || e->probing ||
+	    e->probing_host || (!state->woken && !state->more && !polls(e, state)))
 		return;
-	int64_t room = sooner(free_slots(e, find_present(e, t, pool), pool), batch_room(e, crew));
+	int64_t room = sooner(free_slots(e, find_present(e, t, pool), pool), batch_room(e, state));
 	if (room <= 0)
 		return;
 	room = probe_room(&e->serving, room, now_ms, &e->probing);
 	room = probe_room(&e->host, room, now_ms, &e->probing_host);
-	if (e->now_us >= crew->tick_us) {
-		crew->tick_us = e->now_us + crew->poll_us;
-		crew->taken = 0;
+	if (e->now_us >= state->tick_us) {
+		state->tick_us = e->now_us + state->poll_us;
+		state->taken = 0;
 	}
 	struct turn_part *p = asks(e, t, pool);
 	p->room = room;
-	p->promote = polls(e, crew);
-	crew->woken = false;
+	p->promote = polls(e, state);
+	state->woken = false;
 }
 
 static void ask_compare(struct engine *e, struct turn *t, int pool)
 {
-	struct engine_crew *crew = &e->crews[pool];
-	if (compare_due_us(e, crew) > e->now_us)
+	struct pool_state *state = &e->states[pool];
+	if (compare_due_us(e, state) > e->now_us)
 		return;
 	struct turn_part *p = asks(e, t, pool);
 	p->compares = true;
 	p->timeline = crew->timeline;
 	/* Ends of claims that the server lost must not meet later claims, which have their epochs. */
-	p->drain = p->drain || (crew->timeline && crew_first(e, pool)->spooled > 0);
-	crew->asked_timeline = crew->timeline;
-	crew->compare = crew->timeline = false;
+	p->drain = p->drain || (state->timeline && first_state(e, pool)->spooled > 0);
+	state->asked_timeline = state->timeline;
+	state->compare = state->timeline = false;
 }
 
 /* Several pools may have the same jobs: the first of them beats for all. */
 static void ask_beats(struct engine *e, struct turn *t, int pool)
 {
-	struct engine_crew *crew = &e->crews[pool];
+	struct pool_state *state = &e->states[pool];
 	char step[JOB_STEP_MAX];
 	int n = 0;
-	if (beats_due_us(e, crew) > e->now_us)
+	if (beats_due_us(e, state) > e->now_us)
 		return;
-	struct beat *all = ARENA_ARRAY(&t->arena, struct beat, crew->family);
+	struct beat *all = ARENA_ARRAY(&t->arena, struct beat, state->family);
 	for (const struct job *j = e->hand; j; j = j->next) {
-		if (j->lost || j->stray || j->worker != e->worker || crew_first(e, j->pool) != crew)
+		if (j->lost || j->stray || j->worker != e->worker || first_state(e, j->pool) != state)
 			continue;
 		const char *at = job_step(j, step);
 		all[n++] = (struct beat){.key = arena_strdup(&t->arena, j->claim.key),
@@ -275,7 +275,7 @@ static void ask_beats(struct engine *e, struct turn *t, int pool)
 		                         .attempt = j->claim.attempt,
 		                         .step = at ? arena_strdup(&t->arena, at) : NULL};
 	}
-	crew->beat_us = e->now_us + crew->rules.beat_ms * 1000;
+	state->beat_us = e->now_us + state->rules.beat_ms * 1000;
 	if (n == 0)
 		return;
 	struct turn_part *p = asks(e, t, pool);
@@ -304,7 +304,7 @@ static void ask_pool(struct engine *e, struct turn *t, int pool, bool comparing,
 		ask_compare(e, t, pool);
 	else
 		ask_claim(e, t, pool);
-	if (cancels && e->crews[pool].jobs > 0)
+	if (cancels && e->states[pool].jobs > 0)
 		asks(e, t, pool)->cancels = true;
 	ask_beats(e, t, pool);
 }
@@ -318,7 +318,7 @@ void make_turn(struct engine *e)
 	*t = (struct turn){.arena = t->arena};
 	t->parts = ARENA_ARRAY(&t->arena, struct turn_part, 2 * e->options.npools);
 	for (int i = 0; i < e->options.npools; i++)
-		comparing = comparing || compare_due_us(e, &e->crews[i]) <= e->now_us;
+		comparing = comparing || compare_due_us(e, &e->states[i]) <= e->now_us;
 	for (int i = 0; i < e->options.npools; i++)
 		ask_pool(e, t, i, comparing, cancels);
 	ask_progress(e, t);
@@ -343,7 +343,7 @@ void make_turn(struct engine *e)
 
 /* ---- what the spool has ---- */
 
-void flush_spool(struct engine *e, struct engine_crew *first)
+void flush_spool(struct engine *e, struct pool_state *first)
 {
 	if (!first->spool.first)
 		return;
@@ -355,7 +355,7 @@ void flush_spool(struct engine *e, struct engine_crew *first)
 
 void spool_job(struct engine *e, struct job *j, const struct failure *why)
 {
-	struct engine_crew *first = crew_first(e, j->pool);
+	struct pool_state *first = first_state(e, j->pool);
 	const struct job *last = first->spool.last;
 	j->place = JOB_SPOOLED;
 	free(j->why);
@@ -370,20 +370,20 @@ void spool_job(struct engine *e, struct job *j, const struct failure *why)
 }
 
 /* They were tried for long enough. A stray is handed back or found again, never kept. */
-void spool_old(struct engine *e, struct engine_crew *crew)
+void spool_old(struct engine *e, struct pool_state *state)
 {
 	static const struct failure paused = {.code = DEFIB_CONNECTION,
 	                                      .what = "the database has not answered for a while"};
-	const struct failure *why = crew->failing ? &crew->why : &paused;
+	const struct failure *why = state->failing ? &state->why : &paused;
 	int64_t since = ms(e->now_us) - e->options.keep_trying_ms;
-	if (e->turning || (!crew->failing && e->breaker.state == BREAKER_CLOSED))
+	if (e->turning || (!state->failing && e->breaker.state == BREAKER_CLOSED))
 		return;
-	while (crew->ends.first && crew->ends.first->ended_ms <= since) {
-		struct job *j = crew->ends.first;
-		crew->ends.first = j->queued;
-		crew->ends.n--;
-		if (!crew->ends.first)
-			crew->ends.last = NULL;
+	while (state->ends.first && state->ends.first->ended_ms <= since) {
+		struct job *j = state->ends.first;
+		state->ends.first = j->queued;
+		state->ends.n--;
+		if (!state->ends.first)
+			state->ends.last = NULL;
 		if (j->stray || j->unclaimed)
 			job_out(e, j, ACTION_FORGOTTEN, NULL);
 		else
@@ -393,7 +393,7 @@ void spool_old(struct engine *e, struct engine_crew *crew)
 
 void take_spooled(struct engine *e, struct job *j, bool kept)
 {
-	struct engine_crew *first = crew_first(e, j->pool);
+	struct pool_state *first = first_state(e, j->pool);
 	while (j) {
 		struct job *next = j->queued;
 		assert(j->place == JOB_SPOOLED);
@@ -426,79 +426,79 @@ void take_spooled(struct engine *e, struct job *j, bool kept)
 #define AHEAD_US 20000  /* a job that was claimed ahead is expected to begin so soon */
 #define STILL_US 100000 /* how long nothing may end while such jobs wait */
 
-void ahead_note_end(struct engine *e, struct engine_crew *crew, const struct job *j)
+void ahead_note_end(struct engine *e, struct pool_state *state, const struct job *j)
 {
 	bool is_short = j->as == SETTLE_DONE && j->ran_ms >= 0 && j->ran_ms <= SHORT_MS;
-	if (is_short && crew->short_runs >= SHORT_RUNS)
-		crew->short_ms -= crew->short_ms / SHORT_RUNS;
-	crew->short_ms = is_short ? crew->short_ms + j->ran_ms : 0;
-	crew->short_runs = is_short ? crew->short_runs + 1 : 0;
-	crew->stirred_us = e->now_us;
+	if (is_short && state->short_runs >= SHORT_RUNS)
+		state->short_ms -= state->short_ms / SHORT_RUNS;
+	state->short_ms = is_short ? state->short_ms + j->ran_ms : 0;
+	state->short_runs = is_short ? state->short_runs + 1 : 0;
+	state->stirred_us = e->now_us;
 }
 
 /* How many jobs of the pool begin within so long. */
-static int64_t begin_within(const struct engine_crew *crew, int64_t us)
+static int64_t begin_within(const struct pool_state *state, int64_t us)
 {
-	int64_t run_us = later(crew->short_ms * 1000 / SHORT_RUNS, 1000);
-	return crew->slots.rules.count * us / run_us;
+	int64_t run_us = later(state->short_ms * 1000 / SHORT_RUNS, 1000);
+	return state->slots.rules.count * us / run_us;
 }
 
-int64_t ahead_most(const struct engine_crew *crew)
+int64_t ahead_most(const struct pool_state *state)
 {
-	int64_t most = sooner(begin_within(crew, AHEAD_US), crew->rules.ahead);
-	return crew->short_runs >= SHORT_RUNS ? most : 0;
+	int64_t most = sooner(begin_within(state, AHEAD_US), state->rules.ahead);
+	return state->short_runs >= SHORT_RUNS ? most : 0;
 }
 
 /*
  * Half of what is ahead may end while the other half begins, but enough must be left to begin
  * until a turn is answered, even one that takes twice as long as the last.
  */
-static int64_t ends_wanted(const struct engine *e, const struct engine_crew *crew)
+static int64_t ends_wanted(const struct engine *e, const struct pool_state *state)
 {
-	int64_t most = ahead_most(crew), left = begin_within(crew, 2 * e->took_us);
+	int64_t most = ahead_most(state), left = begin_within(state, 2 * e->took_us);
 	return later(sooner((most + 1) / 2, most - left), 1);
 }
 
-int64_t ahead_company_us(const struct engine *e, const struct engine_crew *crew)
+int64_t ahead_company_us(const struct engine *e, const struct pool_state *state)
 {
-	bool alone = crew->jobs == crew->ends.n;
-	if (alone || crew->ends.n >= ends_wanted(e, crew))
+	bool alone = state->jobs == state->ends.n;
+	if (alone || state->ends.n >= ends_wanted(e, state))
 		return 0;
-	return crew->ends.first->ended_ms * 1000 + LINGER_US;
+	return state->ends.first->ended_ms * 1000 + LINGER_US;
 }
 
-int64_t ahead_enough(const struct engine *e, const struct engine_crew *crew)
+int64_t ahead_enough(const struct engine *e, const struct pool_state *state)
 {
-	return crew->ends.n > 0 ? ends_wanted(e, crew) - crew->ends.n : 1;
+	return state->ends.n > 0 ? ends_wanted(e, state) - state->ends.n : 1;
 }
 
 void ahead_take_slots(struct engine *e)
 {
 	int64_t now_ms = ms(e->now_us);
 	for (struct job *j = e->hand; j; j = j->next) {
-		struct engine_crew *crew = &e->crews[j->pool];
-		if (j->slot >= 0 || j->stray || slots_free(&crew->slots, now_ms) == 0)
+		struct pool_state *state = &e->states[j->pool];
+		if (j->slot >= 0 || j->stray || slots_free(&state->slots, now_ms) == 0)
 			continue;
-		j->slot = slots_take(&crew->slots, now_ms);
-		crew->slotless--;
+		j->slot = slots_take(&state->slots, now_ms);
+		state->slotless--;
 	}
 }
 
-int64_t ahead_over_us(const struct engine_crew *crew)
+int64_t ahead_over_us(const struct pool_state *state)
 {
-	return crew->slotless > 0 && crew->rules.ahead > 0 && !crew->returned
-	           ? crew->stirred_us + STILL_US
+	return state->slotless > 0 && state->rules.ahead > 0 && !state->returned
+	           ? state->stirred_us + STILL_US
 	           : NEVER;
 }
 
 void ahead_return(struct engine *e)
 {
 	for (int i = 0; i < e->options.npools; i++) {
-		struct engine_crew *crew = &e->crews[i];
-		if (ahead_over_us(crew) > e->now_us)
+		struct pool_state *state = &e->states[i];
+		if (ahead_over_us(state) > e->now_us)
 			continue;
-		crew->returned = true;
-		crew->short_runs = 0;
+		state->returned = true;
+		state->short_runs = 0;
 		act(e, ACTION_RETURN, NULL)->pool = i;
 	}
 }

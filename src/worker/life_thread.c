@@ -38,27 +38,11 @@ struct life_thread {
 	int64_t outages;    /* that the sweeper was told of */
 	bool holds;         /* it was told that silence proves nothing */
 	/* shared */
-	pthread_mutex_t lock;
-	int64_t worker; /* 0: declared dead, and not registered anew yet */
-	enum lease_contact contact;
-	bool stop;
-	bool started; /* cleanup after dead instances is done: until then we only live */
+	_Atomic int64_t worker; /* 0: declared dead, and not registered anew yet */
+	_Atomic enum lease_contact contact;
+	atomic_bool stop;
+	atomic_bool started; /* cleanup after dead instances is done: until then we only live */
 };
-
-static int64_t worker_id(struct life_thread *w)
-{
-	pthread_mutex_lock(&w->lock);
-	int64_t id = w->worker;
-	pthread_mutex_unlock(&w->lock);
-	return id;
-}
-
-static void set_worker(struct life_thread *w, int64_t id)
-{
-	pthread_mutex_lock(&w->lock);
-	w->worker = id;
-	pthread_mutex_unlock(&w->lock);
-}
 
 static void poke(struct life_thread *w)
 {
@@ -90,11 +74,7 @@ static void log_silence(struct life_thread *w)
 static void set_contact(struct life_thread *w)
 {
 	enum lease_contact now = life_contact(&w->life, clock_boot_ms());
-	pthread_mutex_lock(&w->lock);
-	bool changed = w->contact != now;
-	w->contact = now;
-	pthread_mutex_unlock(&w->lock);
-	if (changed)
+	if (atomic_exchange(&w->contact, now) != now)
 		w->options.wake(w->options.ctx);
 }
 
@@ -132,7 +112,7 @@ static defib_err register_self(struct life_thread *w, struct life_event *e, stru
 	if (err)
 		return err;
 	e->who = &w->self;
-	set_worker(w, e->worker);
+	atomic_store(&w->worker, e->worker);
 	return DEFIB_OK;
 }
 
@@ -168,9 +148,9 @@ static void note_returned(struct store *s, const struct life_thread_options *o, 
 static void lose_all(struct life_thread *w)
 {
 	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; its jobs are lost");
-	note_returned(w->session.store, &w->options, worker_id(w));
+	note_returned(w->session.store, &w->options, life_thread_worker(w));
 	/* First the id: a claim under way compares it after its jobs are in hand. */
-	set_worker(w, 0);
+	atomic_store(&w->worker, 0);
 	w->options.taken(w->options.ctx);
 }
 
@@ -179,8 +159,8 @@ static defib_err renew(struct life_thread *w, struct life_event *e, struct failu
 	AUTO_BUF info = BUF_INIT;
 	w->options.info(w->options.ctx, &info);
 	e->holding = w->options.holding(w->options.ctx);
-	defib_err err = registry_renew(w->session.store, worker_id(w), &w->self, e->holding, info.data,
-	                               &e->owned, f);
+	defib_err err = registry_renew(w->session.store, life_thread_worker(w), &w->self, e->holding,
+	                               info.data, &e->owned, f);
 	e->refused = err == DEFIB_LEASE_LOST;
 	return e->refused ? DEFIB_OK : err;
 }
@@ -244,7 +224,7 @@ static defib_err ask(struct life_thread *w, const struct life_action *a, struct 
 	case LIFE_REGISTER:
 		return register_self(w, e, f);
 	case LIFE_LOCK:
-		return registry_hold_lock(w->session.store, worker_id(w), &e->yes, f);
+		return registry_hold_lock(w->session.store, life_thread_worker(w), &e->yes, f);
 	case LIFE_RENEW:
 		return renew(w, e, f);
 	case LIFE_LOOK:
@@ -305,12 +285,9 @@ static bool take_pokes(struct life_thread *w)
 {
 	uint64_t n;
 	(void)!read(w->poke, &n, sizeof n);
-	pthread_mutex_lock(&w->lock);
-	bool stop = w->stop, started = w->started;
-	pthread_mutex_unlock(&w->lock);
-	if (started)
+	if (atomic_load(&w->started))
 		tell(w, &(struct life_event){.what = LIFE_STARTED});
-	return stop;
+	return atomic_load(&w->stop);
 }
 
 /* A newcomer was told of; or the session has been ended. */
@@ -360,7 +337,7 @@ static void *life_thread_main(void *arg)
 		else if (perform(w, &a, &f))
 			log_failure(&a, &f);
 		else if (a.what == LIFE_REGISTER)
-			log_event(LOG_INFO, "registered again", LOG_INT("worker", worker_id(w)));
+			log_event(LOG_INFO, "registered again", LOG_INT("worker", life_thread_worker(w)));
 		if (a.what == LIFE_REGISTER)
 			w->options.wake(w->options.ctx);
 	}
@@ -391,7 +368,6 @@ static void life_thread_free(struct life_thread *w)
 	session_close(&w->session);
 	if (w->poke >= 0)
 		close(w->poke);
-	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
 
@@ -416,7 +392,6 @@ static struct life_thread *life_thread_new(const struct life_thread_options *o)
 	if (known && !dialect_of(engine)->is_file)
 		bound_calls(&w->session.options, lease_call_ms(&o->lease));
 	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	pthread_mutex_init(&w->lock, NULL);
 	w->sweeper = sweeper_new(&(struct sweeper_options){
 		.store = o->store,
 		.watches = o->watches,
@@ -460,10 +435,8 @@ defib_err life_thread_start(const struct life_thread_options *o, struct life_thr
 	}
 	/* The lease is renewed beside it. A sweep would treat these rows as any others. */
 	if (!o->no_startup)
-		sweeper_start_up(w->sweeper, worker_id(w));
-	pthread_mutex_lock(&w->lock);
-	w->started = true;
-	pthread_mutex_unlock(&w->lock);
+		sweeper_start_up(w->sweeper, life_thread_worker(w));
+	atomic_store(&w->started, true);
 	poke(w);
 	err = sweeper_run(w->sweeper, f);
 	if (err) {
@@ -476,15 +449,12 @@ defib_err life_thread_start(const struct life_thread_options *o, struct life_thr
 
 int64_t life_thread_worker(struct life_thread *w)
 {
-	return worker_id(w);
+	return atomic_load(&w->worker);
 }
 
 enum lease_contact life_thread_contact(struct life_thread *w)
 {
-	pthread_mutex_lock(&w->lock);
-	enum lease_contact c = w->contact;
-	pthread_mutex_unlock(&w->lock);
-	return c;
+	return atomic_load(&w->contact);
 }
 
 void life_thread_stop(struct life_thread *w, bool leave)
@@ -493,9 +463,7 @@ void life_thread_stop(struct life_thread *w, bool leave)
 	if (!w)
 		return;
 	sweeper_stop(w->sweeper); /* while the lease is still renewed */
-	pthread_mutex_lock(&w->lock);
-	w->stop = true;
-	pthread_mutex_unlock(&w->lock);
+	atomic_store(&w->stop, true);
 	poke(w);
 	pthread_join(w->thread, NULL);
 	if (leave && w->session.store && !w->session.store->lost &&

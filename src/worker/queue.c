@@ -35,10 +35,7 @@ static void relation_more(struct relation *r, const struct enqueue *j)
 	relation_int(r, j->delay_ms);
 	relation_int(r, j->priority);
 	relation_int(r, j->max_attempts ? j->max_attempts : 5);
-	if (j->timeout_ms)
-		relation_int(r, j->timeout_ms);
-	else
-		relation_text(r, NULL);
+	relation_number(r, j->timeout_ms != 0, j->timeout_ms);
 	relation_text(r, j->unique_key);
 	relation_text(r, j->tags);
 }
@@ -46,18 +43,13 @@ static void relation_more(struct relation *r, const struct enqueue *j)
 static void jobs_relation(struct relation *r, enum store_engine engine, enum batch is,
                           const struct enqueue *jobs, int n)
 {
-	static const struct {
-		const char *name, *type;
-	} columns[] = {{"at", "bigint"},          {"queue", "text"},
-	               {"kind", "text"},          {"payload", "jsonb"},
-	               {"delay_ms", "bigint"}, /* from here on not of a plain batch */
-	               {"priority", "integer"},   {"max_attempts", "integer"},
-	               {"timeout_ms", "integer"}, {"unique_key", "text"},
-	               {"tags", "jsonb"}};
-	size_t ncols = is == BATCH_PLAIN ? 4 : sizeof columns / sizeof *columns;
-	relation_init(r, engine);
-	for (size_t i = 0; i < ncols; i++)
-		relation_column(r, columns[i].name, columns[i].type);
+	static const char *const plain[] = {"at",   "bigint",  "queue", "text", "kind",
+	                                    "text", "payload", "jsonb", NULL};
+	static const char *const full[] = {
+		"at",         "bigint",   "queue",      "text",     "kind",    "text",         "payload",
+		"jsonb",      "delay_ms", "bigint",     "priority", "integer", "max_attempts", "integer",
+		"timeout_ms", "integer",  "unique_key", "text",     "tags",    "jsonb",        NULL};
+	relation_make(r, engine, is == BATCH_PLAIN ? plain : full);
 	for (int i = 0; i < n; i++) {
 		relation_int(r, i);
 		relation_text(r, jobs[i].queue);
@@ -203,22 +195,12 @@ defib_err enqueue_and_wake(struct store *s, const char *url, const struct enqueu
 
 defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure *f)
 {
-	const char *sql =
-		store_dialect(s)->has_functions
-			? "SELECT defib.cancel($1)"
-			: "UPDATE defib.job SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' ELSE "
-			  "'cancelled' END, finished_at = CASE WHEN owner IS NULL THEN {now} END WHERE id = $1 "
-			  "AND state IN ('scheduled', 'queued', 'running', 'cancelling', 'held') AND NOT "
-			  "undoing "
-			  "RETURNING state";
-
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
-	struct store_param param = P_INT(id);
 	bool own = !s->in_tx;
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err)
-		err = dialect_exec(s, sql, &param, 1, &a, &rows, f);
+		err = queue_statements_cancel(s, id, &a, &rows, f);
 	const char *text = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
 	snprintf(state, 16, "%s", text ? text : "");
 	if (own && !err)

@@ -49,12 +49,23 @@ struct queue_cancel {
 MUST_CHECK defib_err queue_cancel(const struct queue_cancel *q, const char *job, struct arena *a,
                                   struct candidate *out, struct failure *f);
 
-/* ---- where the engine has no functions ---- */
+/* ---- statements of the engine ---- */
 
 /*
- * queue_statements.c: what sql/postgres_queue.sql does by functions is done job by job, with the
- * statements of sql/ENGINE_turn.sql, which are compiled once.
+ * queue_statements.c finds the statements of sql/ENGINE_turn.sql by their name, and compiles them
+ * once. Where the engine has functions they call those of sql/postgres_queue.sql.
  */
+
+/* The new state, if there is a job to cancel. */
+MUST_CHECK defib_err queue_statements_cancel(struct store *s, int64_t id, struct arena *a,
+                                             struct store_rows *rows, struct failure *f);
+/* Jobs that are due become ready. */
+MUST_CHECK defib_err queue_statements_promote(struct store *s, int64_t most, struct failure *f);
+MUST_CHECK defib_err queue_statements_progress(struct store *s, int64_t worker, const char *key,
+                                               int64_t epoch, const char *step, const char *text,
+                                               bool *accepted, struct failure *f);
+
+/* Where it has none, what they do is done job by job. */
 
 /* In a transaction of its own, or in the caller's. `kinds` is a JSON array; NULL: all. */
 MUST_CHECK defib_err queue_statements_claim(struct store *s, const char *queue, const char *kinds,

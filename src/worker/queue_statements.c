@@ -33,9 +33,13 @@
 	X(repeated_step)                                                                               \
 	X(enqueue)                                                                                     \
 	X(same_unique_key)                                                                             \
-	X(enqueue_data)
+	X(enqueue_data)                                                                                \
+	X(cancel)                                                                                      \
+	X(promote_look)                                                                                \
+	X(promote)                                                                                     \
+	X(progress)
 
-/* Each is a statement, and how many parameters it takes. */
+/* Each is a statement, NULL where the engine has none, and how many parameters it takes. */
 struct statement {
 	const char *sql;
 	int nparams;
@@ -60,17 +64,18 @@ static int nparams_of(const char *sql, char mark)
 /* The statement behind the line "-- @name", up to its ';', translated. */
 static struct statement statement_of(const char *script, const char *name, const struct dialect *d)
 {
-	struct buf text = BUF_INIT, sql = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+	struct buf sql = BUF_INIT;
 	char mark[64];
 	int len = snprintf(mark, sizeof mark, "\n-- @%s", name);
 	const char *at = strstr(script, mark);
 	while (at && at[len] != '\n' && at[len] != ':')
 		at = strstr(at + 1, mark);
-	assert(at != NULL);
+	if (!at)
+		return (struct statement){0};
 	at = strchr(at + 1, '\n') + 1;
 	buf_addn(&text, at, (size_t)(strstr(at, ";\n") - at));
 	dialect_add(d, &sql, buf_text(&text));
-	buf_release(&text);
 	int n = nparams_of(buf_text(&sql), d->mark);
 	return (struct statement){buf_detach(&sql), n};
 }
@@ -108,6 +113,7 @@ static const struct statements *statements(const struct store *s)
 static defib_err run(struct store *s, const struct statement *st, const struct store_param *params,
                      struct arena *a, struct store_rows *rows, struct failure *f)
 {
+	assert(st->sql != NULL);
 	return store_exec(s, st->sql, params, st->nparams, a, rows, f);
 }
 
@@ -388,4 +394,38 @@ defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j, str
 	if (!err)
 		*id = rows.nrows ? row_int(&rows, 0, 0, 0) : 0;
 	return err;
+}
+
+/* ---- what is asked of one job ---- */
+
+defib_err queue_statements_cancel(struct store *s, int64_t id, struct arena *a,
+                                  struct store_rows *rows, struct failure *f)
+{
+	return run(s, &statements(s)->cancel, &P_INT(id), a, rows, f);
+}
+
+defib_err queue_statements_progress(struct store *s, int64_t worker, const char *key, int64_t epoch,
+                                    const char *step, const char *text, bool *accepted,
+                                    struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step),
+	                               P_TEXT(text)};
+	struct store_rows rows;
+	defib_err err = run(s, &statements(s)->progress, params, &a, &rows, f);
+	*accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
+	return err;
+}
+
+defib_err queue_statements_promote(struct store *s, int64_t most, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	const struct statements *all = statements(s);
+	struct store_param param = P_INT(most);
+	struct store_rows rows = {0};
+	defib_err err =
+		all->promote_look.sql ? run(s, &all->promote_look, NULL, &a, &rows, f) : DEFIB_OK;
+	if (err || (all->promote_look.sql && rows.nrows == 0))
+		return err;
+	return run(s, &all->promote, &param, &a, NULL, f);
 }

@@ -154,24 +154,17 @@ static void add_step(struct relation *r, const struct step_end *step)
 static void settle_relation(struct relation *r, enum store_engine engine,
                             const struct settlement *all, int n)
 {
-	relation_init(r, engine);
-	relation_column(r, "id", "bigint");
-	relation_column(r, "epoch", "bigint");
-	relation_column(r, "outcome", "text");
-	relation_column(r, "result", "jsonb");
-	relation_column(r, "error", "text");
-	relation_column(r, "delay_ms", "bigint");
-	relation_column(r, "step", "jsonb");
+	static const char *const columns[] = {"id",       "bigint", "epoch", "bigint", "outcome",
+	                                      "text",     "result", "jsonb", "error",  "text",
+	                                      "delay_ms", "bigint", "step",  "jsonb",  NULL};
+	relation_make(r, engine, columns);
 	for (int i = 0; i < n; i++) {
 		relation_text(r, all[i].key);
 		relation_int(r, all[i].epoch);
 		relation_text(r, settle_names[all[i].as]);
 		relation_text(r, all[i].result);
 		relation_text(r, all[i].error);
-		if (all[i].delay_ms >= 0)
-			relation_int(r, all[i].delay_ms);
-		else
-			relation_text(r, NULL);
+		relation_number(r, all[i].delay_ms >= 0, all[i].delay_ms);
 		add_step(r, &all[i].step);
 		relation_end_row(r);
 	}
@@ -275,47 +268,17 @@ static defib_err queue_cancelling(struct source *src, struct store *s, int64_t w
 
 static defib_err queue_promote(struct source *src, struct store *s, struct failure *f)
 {
-	AUTO_ARENA a = ARENA_INIT;
-	struct store_param param = P_INT(PROMOTE_MAX);
-	struct store_rows rows;
-	defib_err err;
 	(void)src;
-	if (store_dialect(s)->has_functions) {
-		err = store_exec(s, "SELECT defib.promote($1::integer)", &param, 1, &a, &rows, f);
-	} else {
-		err = dialect_exec(
-			s, "SELECT 1 FROM defib.job WHERE state = 'scheduled' AND run_at <= {now} LIMIT 1",
-			NULL, 0, &a, &rows, f);
-		if (!err && rows.nrows > 0)
-			err = dialect_exec(s,
-			                   "UPDATE defib.job SET state = 'queued' WHERE id IN (SELECT id FROM "
-			                   "defib.job WHERE state = 'scheduled' AND run_at <= {now} ORDER BY "
-			                   "run_at LIMIT $1)",
-			                   &param, 1, &a, NULL, f);
-	}
-	return err;
+	return queue_statements_promote(s, PROMOTE_MAX, f);
 }
 
 static defib_err queue_progress(struct source *src, struct store *s, int64_t worker,
                                 const char *key, int64_t epoch, const char *step, const char *text,
                                 struct failure *f)
 {
-	const char *sql =
-		store_dialect(s)->has_functions
-			? "SELECT accepted FROM defib.beat($1, ARRAY[$2::bigint], ARRAY[$3::bigint], "
-			  "ARRAY[$4::text], ARRAY[$5::text])"
-			: "INSERT INTO defib.progress AS p (job, epoch, at, step, progress) SELECT id, epoch, "
-			  "{now}, $4, $5 FROM defib.job WHERE id = $2 AND epoch = $3 AND owner = $1 ON "
-			  "CONFLICT "
-			  "(job) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, step = "
-			  "coalesce(excluded.step, p.step), progress = excluded.progress RETURNING 1";
-	AUTO_ARENA a = ARENA_INIT;
-	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step),
-	                               P_TEXT(text)};
-	struct store_rows rows;
+	bool accepted;
 	(void)src;
-	defib_err err = dialect_exec(s, sql, params, 5, &a, &rows, f);
-	bool accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
+	defib_err err = queue_statements_progress(s, worker, key, epoch, step, text, &accepted, f);
 	if (!err && !accepted)
 		return fail(f, DEFIB_LEASE_LOST, "job %s no longer belongs to this worker", key);
 	return err;
@@ -335,9 +298,8 @@ static bool all_plain(const struct settlement *all, int n)
 
 static void plain_relation(struct store *s, struct relation *r, const struct settlement *all, int n)
 {
-	relation_init(r, s->engine);
-	relation_column(r, "id", "bigint");
-	relation_column(r, "epoch", "bigint");
+	static const char *const columns[] = {"id", "bigint", "epoch", "bigint", NULL};
+	relation_make(r, s->engine, columns);
 	for (int i = 0; i < n; i++) {
 		relation_text(r, all[i].key);
 		relation_int(r, all[i].epoch);

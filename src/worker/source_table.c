@@ -49,22 +49,6 @@ void work_keys(const struct table_sql *q, struct work_row *const *rows, int n, s
 	}
 }
 
-bool work_split_key(const struct watch *w, struct work_row *row, struct arena *a)
-{
-	if (w->key.n == 1) {
-		row->key[0] = row->job;
-		return true;
-	}
-	json_auto_t *array = json_loads(row->job, 0, NULL);
-	bool fits = json_array_size(array) == (size_t)w->key.n;
-	for (int k = 0; k < w->key.n && fits; k++) {
-		const char *text = json_string_value(json_array_get(array, (size_t)k));
-		fits = text != NULL;
-		row->key[k] = text ? arena_strdup(a, text) : NULL;
-	}
-	return fits;
-}
-
 struct work_index {
 	struct job_index jobs;
 	struct work_row *const *rows;
@@ -464,7 +448,7 @@ static defib_err lock_own(const struct table_source *src, struct store *s, int64
 			.worker = row_text(&back, i, LEASE_WORKER),
 			.now_us = row_int(&back, i, LEASE_NOW, 0),
 		};
-		if (work_split_key(src->watch, row, a))
+		if (job_key(row->job, src->watch->key.n, a, row->key))
 			rows[(*nrows)++] = row;
 	}
 	return err;

@@ -125,8 +125,6 @@ MUST_CHECK defib_err work_run(const struct table_sql *q, struct store *s,
                               const struct write_sql *statements, int nstatements,
                               struct work_row *const *rows, int n, struct arena *a,
                               struct failure *f);
-/* The key columns from the job's text; false when it is not a job of this table. */
-bool work_split_key(const struct watch *w, struct work_row *row, struct arena *a);
 /* A relation with the keys of rows. */
 void work_keys(const struct table_sql *q, struct work_row *const *rows, int n, struct relation *r);
 /* The rows by their job, and the one that a returned row is about; NULL: none. */

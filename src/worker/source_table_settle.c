@@ -13,6 +13,7 @@
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "recover/decide.h"
+#include "recover/look.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -42,8 +43,7 @@ static const char *document(const char *text, struct arena *a)
 	if (!text)
 		return NULL;
 	json_auto_t *parsed = json_loads(text, JSON_DECODE_ANY, NULL);
-	bool valid = parsed != NULL;
-	if (valid)
+	if (parsed)
 		return text;
 	AUTO_BUF out = BUF_INIT;
 	buf_add_json(&out, text);
@@ -92,7 +92,7 @@ static defib_err lock_leases(struct settling *z, struct failure *f)
 		e->lease_attempts = row_int(&rows, i, LEASE_ATTEMPTS, 0);
 		e->row.worker = row_text(&rows, i, LEASE_WORKER);
 		e->row.now_us = row_int(&rows, i, LEASE_NOW, 0);
-		e->leased = work_split_key(w, &e->row, z->arena);
+		e->leased = job_key(e->row.job, w->key.n, z->arena, e->row.key);
 	}
 	return err;
 }
@@ -376,15 +376,9 @@ static defib_err end_leases(struct settling *z, struct failure *f)
 		if (!e->leased)
 			continue;
 		relation_text(&r, e->row.job);
-		if (e->given->accepted)
-			relation_int(&r, e->given->epoch);
-		else
-			relation_text(&r, NULL);
+		relation_number(&r, e->given->accepted, e->given->epoch);
 		relation_int(&r, attempts_after(e));
-		if (e->pause_ms > 0)
-			relation_int(&r, e->pause_ms);
-		else
-			relation_text(&r, NULL);
+		relation_number(&r, e->pause_ms > 0, e->pause_ms);
 		relation_end_row(&r);
 		n++;
 	}

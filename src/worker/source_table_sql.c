@@ -69,9 +69,7 @@ void own_relation(enum own_rows of, enum store_engine engine, struct relation *r
 		[ROWS_ENDED] = {"job", "text", "settled", "bigint", "attempts", "bigint", "pause_ms",
 	                    "bigint"},
 	};
-	relation_init(r, engine);
-	for (const char *const *c = columns[of]; *c; c += 2)
-		relation_column(r, c[0], c[1]);
+	relation_make(r, engine, columns[of]);
 }
 
 /* With the claim that is being made, how many there were since one was settled … */

@@ -137,8 +137,7 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 	struct store_rows rows;
 	struct relation r;
 	AUTO_BUF sql = BUF_INIT;
-	relation_init(&r, s->engine);
-	relation_column(&r, "token", "text");
+	relation_make(&r, s->engine, (const char *const[]){"token", "text", NULL});
 	for (int i = 0; i < b->n; i++) {
 		relation_text(&r, b->puts[i].token);
 		relation_end_row(&r);
@@ -166,9 +165,7 @@ static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids,
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct relation r;
 	AUTO_BUF sql = BUF_INIT, list = BUF_INIT;
-	relation_init(&r, s->engine);
-	relation_column(&r, "token", "text");
-	relation_column(&r, "jobs", "text");
+	relation_make(&r, s->engine, (const char *const[]){"token", "text", "jobs", "text", NULL});
 	for (int i = 0; i < b->n; i++) {
 		if (b->known[i])
 			continue;

@@ -46,22 +46,25 @@ static void on_taken(void *ctx)
 	turn_thread_wake(ctx);
 }
 
+/* Leave a message for the thread that turns. */
+static void leave(struct worker *w, bool *message)
+{
+	pthread_mutex_lock(&w->lock);
+	*message = true;
+	pthread_mutex_unlock(&w->lock);
+	turn_thread_wake(w);
+}
+
 static void on_compare(void *ctx)
 {
 	struct worker *w = ctx;
-	pthread_mutex_lock(&w->lock);
-	w->messages.compare = true;
-	pthread_mutex_unlock(&w->lock);
-	turn_thread_wake(w);
+	leave(w, &w->messages.compare);
 }
 
 static void on_wake(void *ctx)
 {
 	struct worker *w = ctx;
-	pthread_mutex_lock(&w->lock);
-	w->messages.woken = true;
-	pthread_mutex_unlock(&w->lock);
-	turn_thread_wake(w);
+	leave(w, &w->messages.woken);
 }
 
 static int64_t on_holding(void *ctx)

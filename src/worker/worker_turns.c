@@ -219,15 +219,13 @@ static void do_one(struct worker *w, const struct engine_action *do_, struct tur
 	case ACTION_SPOOL:
 		spool(w, do_);
 		break;
-	case ACTION_SETTLED:
-		break;
-	case ACTION_FORGOTTEN:
-		break;
 	case ACTION_REFUSED:
 		log_job(LOG_WARN, w,
 		        "LEASE_LOST: the job no longer belongs to this worker; its result was refused",
 		        do_);
 		break;
+	case ACTION_SETTLED:
+	case ACTION_FORGOTTEN:
 	case ACTION_GIVEN_UP: /* said where it could not be kept */
 		break;
 	case ACTION_STRAY:
