@@ -307,8 +307,8 @@ static void count_row(struct table *t, const char *what, int64_t today, int64_t 
 static void wrong_row(struct table *t, const struct whatif *x)
 {
 	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
-	mistakes_words(x->today.wrongly, x->today.recovered, &a);
-	mistakes_words(x->then.wrongly, x->then.recovered, &b);
+	mistakes_text(x->today.wrongly, x->today.recovered, &a);
+	mistakes_text(x->then.wrongly, x->then.recovered, &b);
 	row(t, "of these alive", buf_text(&a), buf_text(&b));
 }
 

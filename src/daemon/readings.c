@@ -12,6 +12,7 @@
 #include "ledger/ledger.h"
 #include "life/attendance.h"
 #include "life/instances.h"
+#include "recover/census.h"
 #include "watch/settings.h"
 #include "watch/stats_sql.h"
 
@@ -100,7 +101,7 @@ static defib_err read_runs(struct watch_loop *p, const struct binding *b, struct
 	bool more;
 	if (!runs_known(p->watch))
 		return DEFIB_OK;
-	defib_err err = runs_now(s, &now, f);
+	defib_err err = census_now(s, &now, f);
 	/* What ended before the first reading belongs to no rate. */
 	if (!err && !r->runs_us)
 		r->runs_us = now;

@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-const char *const attached_words[] = {
+const char *const attached_texts[] = {
 #define X(id, sentence) sentence,
 	ATTACHED_LIST(X)
 #undef X

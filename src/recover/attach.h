@@ -25,7 +25,7 @@ enum attached {
 	ATTACHED_LIST(X)
 #undef X
 };
-extern const char *const attached_words[];
+extern const char *const attached_texts[];
 
 /* How it is with a watch; PostgreSQL only. */
 MUST_CHECK defib_err attach_state(struct store *s, const struct binding *b, enum attached *out,

@@ -218,7 +218,7 @@ static const char *masked_reason(struct hands *h, const struct facts *f)
 	struct secrets secrets = {0};
 	AUTO_BUF shown = BUF_INIT;
 	secrets_facts(&secrets, h->watch, f);
-	masked_words(h->watch, &secrets, h->options->reason, &shown);
+	masked_free_text(h->watch, &secrets, h->options->reason, &shown);
 	const char *reason = arena_strdup(&h->arena, buf_text(&shown));
 	secrets_release(&secrets);
 	return reason;

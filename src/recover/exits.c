@@ -72,7 +72,7 @@ static defib_err need_attached(struct exits *x, struct failure *f)
 		err = attach_state(x->session->store, &x->bound.binding, &is, f);
 	if (err || is == ATTACHED_FRESH)
 		return err;
-	fail(f, DEFIB_REFUSED, "watch %s is %s", name, attached_words[is]);
+	fail(f, DEFIB_REFUSED, "watch %s is %s", name, attached_texts[is]);
 	fail_next(f, "run: defib attach %s", name);
 	return DEFIB_REFUSED;
 }

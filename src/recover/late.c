@@ -8,7 +8,7 @@
 #include "recover/look.h"
 #include "watch/compile.h"
 
-void mistakes_words(int64_t mistakes, int64_t recoveries, struct buf *out)
+void mistakes_text(int64_t mistakes, int64_t recoveries, struct buf *out)
 {
 	buf_addf(out, "%lld of %lld", (long long)mistakes, (long long)recoveries);
 	if (recoveries)

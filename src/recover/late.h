@@ -24,6 +24,6 @@ MUST_CHECK defib_err late_check(struct store *s, const struct binding *b, const 
                                 int64_t *noted, struct failure *f);
 
 /* "2 of 140 (1.4 %)" */
-void mistakes_words(int64_t mistakes, int64_t recoveries, struct buf *out);
+void mistakes_text(int64_t mistakes, int64_t recoveries, struct buf *out);
 
 #endif

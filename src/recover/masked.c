@@ -35,7 +35,7 @@ void masked_text(const struct watch *w, const struct secrets *s, const char *nam
 	if (!text_eq(buf_text(&shown), text))
 		buf_add(out, buf_text(&shown));
 	else
-		masked_words(w, s, text, out);
+		masked_free_text(w, s, text, out);
 }
 
 /* What cannot be read back, such as a number beyond bounds or a masked whole, is a string. */
@@ -80,7 +80,7 @@ static json_t *masked_field(const struct watch *w, const struct secrets *s, cons
 static json_t *masked_string(const struct watch *w, const struct secrets *s, const json_t *value)
 {
 	AUTO_BUF shown = BUF_INIT;
-	masked_words(w, s, json_string_value(value), &shown);
+	masked_free_text(w, s, json_string_value(value), &shown);
 	json_t *out = json_string(buf_text(&shown));
 	return out ? out : json_deep_copy(value);
 }
@@ -236,7 +236,8 @@ static size_t json_at(const struct watch *w, const struct secrets *s, const char
 	return (size_t)told.position;
 }
 
-void masked_words(const struct watch *w, const struct secrets *s, const char *text, struct buf *out)
+void masked_free_text(const struct watch *w, const struct secrets *s, const char *text,
+                      struct buf *out)
 {
 	static const char *const value = "value";
 	const struct watch hide = {.mask = {1, (const char **)&value}};
@@ -270,7 +271,7 @@ void masked_member(const struct watch *w, const struct secrets *s, const char *n
 	AUTO_BUF shown = BUF_INIT;
 	buf_addf(out, ",\"%s\":", name);
 	if (text) {
-		masked_words(w, s, text, &shown);
+		masked_free_text(w, s, text, &shown);
 		buf_add_json(out, buf_text(&shown));
 	} else {
 		buf_add(out, "null");

@@ -46,8 +46,8 @@ void masked_text(const struct watch *w, const struct secrets *s, const char *nam
 void masked_exactly(const struct watch *w, const struct secrets *s, const char *name,
                     const char *text, struct buf *out);
 /* Words for a person. `w` NULL: nothing is masked. */
-void masked_words(const struct watch *w, const struct secrets *s, const char *text,
-                  struct buf *out);
+void masked_free_text(const struct watch *w, const struct secrets *s, const char *text,
+                      struct buf *out);
 /* ,"name": the words, or null. */
 void masked_member(const struct watch *w, const struct secrets *s, const char *name,
                    const char *text, struct buf *out);

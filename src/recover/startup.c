@@ -247,7 +247,7 @@ defib_err startup_reconcile(struct session *session, const struct watch *w,
 /* ---- the log ---- */
 
 /* What became of a job, as a part of a field's name. */
-static const char *const done_words[] = {
+static const char *const done_names[] = {
 	[REMEDY_REQUEUE] = "requeued",     [REMEDY_RETRY] = "retried", [REMEDY_FAIL] = "failed",
 	[REMEDY_ROLLBACK] = "rolled_back", [REMEDY_HOLD] = "held",     [REMEDY_REPORT] = "reported",
 };
@@ -279,7 +279,7 @@ static void count_state(struct startup_report *r, const struct watch *w, const c
 {
 	const char *named = state ? state_named(w, state) : "running";
 	char name[64];
-	snprintf(name, sizeof name, "%.40s_%s", named ? named : state, done_words[remedy]);
+	snprintf(name, sizeof name, "%.40s_%s", named ? named : state, done_names[remedy]);
 	one_word(name);
 	count(r->states, &r->nstates, name, by);
 }

@@ -474,5 +474,5 @@ void check_attached(struct examination *x)
 		found(x, FINDING_OK, NULL, "not attached; only defib run needs it");
 	else
 		found(x, is == ATTACHED_UNSAFE ? FINDING_FAIL : FINDING_WARN, fix, "%s",
-		      attached_words[is]);
+		      attached_texts[is]);
 }

@@ -146,7 +146,7 @@ void hold_reason_words(const struct watch *w, const struct facts *f, struct buf 
 {
 	AUTO_SECRETS secrets = {0};
 	secrets_facts(&secrets, w, f);
-	masked_words(w, &secrets, f->hold_reason, out);
+	masked_free_text(w, &secrets, f->hold_reason, out);
 }
 
 void note_words(const struct watch *w, const struct browsed *row, struct buf *out)

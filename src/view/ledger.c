@@ -21,7 +21,7 @@ void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf 
 	AUTO_SECRETS secrets = {0};
 	entry_secrets(w, r, &secrets);
 	if (r->reason)
-		masked_words(w, &secrets, r->reason, out);
+		masked_free_text(w, &secrets, r->reason, out);
 }
 
 void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,

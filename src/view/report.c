@@ -168,7 +168,7 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 			AUTO_SECRETS secrets = {0};
 			AUTO_BUF reason = BUF_INIT;
 			secrets_owner(&secrets, w->watch, w->holds[i].owner);
-			masked_words(w->watch, &secrets, w->holds[i].reason, &reason);
+			masked_free_text(w->watch, &secrets, w->holds[i].reason, &reason);
 			buf_add(out, ", ");
 			add_text(out, buf_text(&reason));
 		}

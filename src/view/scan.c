@@ -87,7 +87,7 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 		         (long long)c->blocker_pid, (long long)c->blocker_s);
 	if (c->refusal) {
 		buf_add(out, out->len ? " " : "");
-		masked_words(w, NULL, c->refusal, out);
+		masked_free_text(w, NULL, c->refusal, out);
 	}
 }
 

@@ -189,9 +189,9 @@ static void lately(struct buf *out, const char *name, const struct tally_event *
 static void mistake_line(const struct mistakes *m, struct buf *out)
 {
 	AUTO_BUF text = BUF_INIT;
-	mistakes_words(m->day.mistakes, m->day.recoveries, &text);
+	mistakes_text(m->day.mistakes, m->day.recoveries, &text);
 	buf_add(&text, " in 24 hours, ");
-	mistakes_words(m->week.mistakes, m->week.recoveries, &text);
+	mistakes_text(m->week.mistakes, m->week.recoveries, &text);
 	buf_add(&text, " in 7 days");
 	line(out, "false positives", buf_text(&text));
 }

@@ -312,8 +312,8 @@ static void add_false(const struct watch_status *st, struct buf *text)
 	if (!all)
 		return;
 	buf_add(text, "false positives: ");
-	mistakes_words(json_integer_value(json_object_get(all, "day")),
-	               json_integer_value(json_object_get(all, "day_recovered")), text);
+	mistakes_text(json_integer_value(json_object_get(all, "day")),
+	              json_integer_value(json_object_get(all, "day_recovered")), text);
 	buf_add(text, " in 24h");
 }
 

@@ -338,7 +338,7 @@ void story_sentence(const struct watch *w, const struct story *s, const struct c
 	AUTO_BUF plain = BUF_INIT;
 	story_secrets(w, s, &secrets);
 	whole_sentence(w, s, cand, &plain);
-	masked_words(w, &secrets, buf_text(&plain), out);
+	masked_free_text(w, &secrets, buf_text(&plain), out);
 }
 
 #define VALUE_MAX 400
@@ -394,7 +394,7 @@ static const char *step_words(struct story_sheet *x, const struct story_step *s)
 	}
 	if (s->error) {
 		buf_add(&text, ": ");
-		masked_words(x->watch, NULL, s->error, &text);
+		masked_free_text(x->watch, NULL, s->error, &text);
 	}
 	return arena_strdup(x->arena, buf_text(&text));
 }

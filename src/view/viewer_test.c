@@ -107,7 +107,7 @@ static void known_values_are_masked_in_words_as_words(void **state)
 	secrets_owner(&secrets, w, "host7-4711");
 	secrets_add(&secrets, w, "title", "shown to all");
 	secrets_document(&secrets, w, "{\"a\": [{\"password\": \"hunter2\"}]}");
-	masked_words(w, &secrets, "host7-4711 (not host7-47110) wrote hunter2, shown to all", &out);
+	masked_free_text(w, &secrets, "host7-4711 (not host7-47110) wrote hunter2, shown to all", &out);
 	assert_string_equal(buf_text(&out),
 	                    "****7-4711 (not host7-47110) wrote ****unter2, shown to all");
 	secrets_release(&secrets);
