@@ -250,7 +250,7 @@ static void ask_compare(struct engine *e, struct turn *t, int pool)
 		return;
 	struct turn_part *p = asks(e, t, pool);
 	p->compares = true;
-	p->timeline = crew->timeline;
+	p->timeline = state->timeline;
 	/* Ends of claims that the server lost must not meet later claims, which have their epochs. */
 	p->drain = p->drain || (state->timeline && first_state(e, pool)->spooled > 0);
 	state->asked_timeline = state->timeline;
