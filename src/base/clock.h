@@ -41,10 +41,9 @@ bool time_parse(const char *text, int64_t *us);
 /* ---- chance ---- */
 
 /*
- * The one source of chance: jitter that spreads the tries of many, and bytes that
- * nobody guesses.
+ * Random numbers: jitter that spreads retries, and bytes that cannot be guessed.
  *
- * Code that is pure is handed a number that was drawn outside; a test hands in its own.
+ * Pure code takes a random number as a parameter; a test passes its own.
  */
 
 struct chance {
@@ -56,7 +55,7 @@ void chance_seed(struct chance *c);
 /* The next number, in [0, 1). The same seed draws the same numbers. */
 double chance_draw(struct chance *c);
 
-/* Bytes that nobody guesses, as secrets and names need them; false: the kernel has none. */
+/* Bytes that cannot be guessed, for secrets and names; false: the kernel has none. */
 bool chance_bytes(void *out, size_t n);
 
 #endif

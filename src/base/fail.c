@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fail.c: the one error convention. Messages are cut to their fixed size: a
- * failure must be tellable when memory is what ran out.
+ * fail.c: the one error convention. Messages are truncated to a fixed size, so that reporting a
+ * failure needs no memory.
  */
 #include "base/fail.h"
 
@@ -55,7 +55,7 @@ void fail_prefix(struct failure *f, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(prefix, sizeof(prefix), fmt, args);
 	va_end(args);
-	/* Cutting the tail of a long message is meant. */
+	/* A long message loses its end on purpose. */
 	int room = (int)(sizeof(what) - strlen(prefix) - sizeof(": "));
 	snprintf(what, sizeof(what), "%s: %.*s", prefix, room, f->what);
 	memcpy(f->what, what, sizeof(what));

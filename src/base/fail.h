@@ -30,7 +30,7 @@ defib_err fail(struct failure *f, defib_err code, const char *fmt, ...) PRINTF_L
 void fail_next(struct failure *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* "did you mean …?" as what to do next, if one of the names (ends with NULL) is near. */
 bool fail_nearest(struct failure *f, const char *word, const char *const *names);
-/* Put a context such as "watch pages" in front of what was said. */
+/* Put a context such as "watch pages" before the message. */
 void fail_prefix(struct failure *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void fail_clear(struct failure *f);
 

@@ -142,7 +142,7 @@ void log_write(enum log_level level, const char *msg, const struct log_field *fi
 		return;
 	}
 	buf_addch(&line, '\n');
-	/* A log that cannot be written must not stop the work it tells of. */
+	/* A log that cannot be written must not stop the work it reports. */
 	ssize_t written = write(STDERR_FILENO, buf_text(&line), line.len);
 	(void)written;
 }

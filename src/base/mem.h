@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mem.h: allocation that cannot fail, and an arena for what lives one pass.
  *
- * Out of memory ends the program with one clear line: every durable thing of
- * ours is in a database transaction, so dying is always safe and the message
- * is always true. The library may not end its host: it keeps a reserve, and
- * waits for memory when that is used up. An arena is freed as a whole at the
- * end of its pass.
+ * When memory runs out, the program prints one line and ends. That is safe, because everything
+ * durable is in a database transaction. The library must not end its host: it keeps a reserve and,
+ * once that is used up, waits for memory. An arena is freed as a whole at the end of its pass.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -17,11 +15,11 @@
 void *mem_alloc(size_t n);           /* zeroed */
 void *mem_grow(void *old, size_t n); /* realloc */
 char *mem_strdup(const char *text);
-/* Asked first when memory is refused: other than 0 tries again. NULL: nobody is. */
+/* Called first when an allocation fails; other than 0: try again. NULL: no callback. */
 void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx);
 /*
- * For the library: have the reserve, or get it back; false: it is refused. From the first call on,
- * refused memory is taken from it, and once it is gone waited for: the process never ends.
+ * For the library: allocate the reserve, or refill it; false: there is no memory for it. From the
+ * first call on, a failed allocation uses the reserve up, and then waits: the process never ends.
  */
 bool mem_reserve(void);
 /* Whether the reserve has been used. */

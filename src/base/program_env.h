@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * program_env.h: the environment of a program that defib starts for somebody.
  *
- * It begins nearly empty. What defib itself was given (URLs with passwords, tokens) is none
- * of the program's business unless the configuration names it: an entry is NAME, which
- * passes our variable on, or NAME=value. Of two entries of a name the later one counts.
+ * It begins nearly empty. Variables of defib itself (URLs with passwords, tokens) are passed only
+ * if the configuration names them: an entry is NAME, which passes our variable on, or NAME=value.
+ * Of two entries of a name the later one counts.
  */
 #ifndef BASE_PROGRAM_ENV_H
 #define BASE_PROGRAM_ENV_H

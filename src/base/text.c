@@ -49,7 +49,7 @@ size_t utf8_len(const char *text)
 	return 0;
 }
 
-bool utf8_steers(const char *text)
+bool utf8_is_control(const char *text)
 {
 	const unsigned char *c = (const unsigned char *)text;
 	if (c[0] < 0x20 || c[0] == 0x7f)
@@ -404,7 +404,7 @@ static void json_add_ascii(struct buf *b, unsigned char c)
 }
 
 /* As \uXXXX, which a reader takes for the same: JSON is also printed on terminals. */
-static void json_add_steering(struct buf *b, const char *text, size_t n)
+static void json_add_control(struct buf *b, const char *text, size_t n)
 {
 	const unsigned char *c = (const unsigned char *)text;
 	unsigned code = n == 2 ? (c[0] & 0x1fU) << 6 | (c[1] & 0x3fU)
@@ -434,8 +434,8 @@ void buf_add_json(struct buf *b, const char *text)
 		size_t n = utf8_len(text);
 		if (n == 1)
 			json_add_ascii(b, (unsigned char)*text);
-		else if (n && utf8_steers(text))
-			json_add_steering(b, text, n);
+		else if (n && utf8_is_control(text))
+			json_add_control(b, text, n);
 		else if (n)
 			buf_addn(b, text, n);
 		else

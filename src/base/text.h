@@ -56,11 +56,10 @@ bool text_starts(const char *text, const char *prefix);
 /* Bytes of the UTF-8 character that `text` starts with; 0 if it is not well-formed or the end. */
 size_t utf8_len(const char *text);
 /*
- * Whether the character that `text` starts with steers instead of showing something: controls
- * of ASCII and of C1 (which UTF-8 spells C2 80…9F), marks that turn the direction of writing
- * round, and the separators of lines and paragraphs.
+ * Whether `text` starts with a control character: one of ASCII or C1 (C2 80…9F in UTF-8), a mark
+ * that changes the writing direction, or a separator of lines or paragraphs.
  */
-bool utf8_steers(const char *text);
+bool utf8_is_control(const char *text);
 /*
  * Copy what fits into `size` bytes with the end: whole characters only, and '?'
  * for each byte that is not UTF-8, so that a text column takes it.

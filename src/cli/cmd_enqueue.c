@@ -120,7 +120,7 @@ static int read_payload(struct cli *c, const char *given, const char **out)
 /* Without --spool an error that passes says what would have helped. */
 static int enqueue_failed(const struct target *t, struct failure *f)
 {
-	if (!t->spool && store_away(f->code)) {
+	if (!t->spool && store_unavailable(f->code)) {
 		char before[sizeof f->next];
 		snprintf(before, sizeof before, "%s", f->next);
 		fail_next(f, "%s%s--spool DIR keeps new jobs until the database is back", before,
@@ -303,7 +303,7 @@ static int open_target(struct target *t)
 	};
 	if (spool && folder_ours(spool, t->side.folder, &t->away))
 		return enqueue_failed(t, &t->away);
-	if (store_open(&o, &t->store, &t->away) && !(t->spool && store_away(t->away.code)))
+	if (store_open(&o, &t->store, &t->away) && !(t->spool && store_unavailable(t->away.code)))
 		return enqueue_failed(t, &t->away);
 	return EXIT_CLEAN;
 }

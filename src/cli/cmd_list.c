@@ -71,7 +71,7 @@ static void id_of(const struct watch *w, const char *job, struct buf *out)
 {
 	bool odd = job[0] == '[' || strpbrk(job, " \t") == job;
 	for (const char *p = job; *p; p += utf8_len(p) ? utf8_len(p) : 1)
-		odd = odd || utf8_steers(p) || (p[0] == ' ' && !p[1]);
+		odd = odd || utf8_is_control(p) || (p[0] == ' ' && !p[1]);
 	if (w->key.n > 1 || !odd) {
 		job_qualified(w, job, out);
 		return;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report.h: what reading options tells its caller besides the values:
- * problems with their places, and what is in effect and where it came from.
- * For the config room alone; the public half is in options.h.
+ * report.h: what reading options reports besides the values: problems with their places, and what
+ * is in effect and where it came from. For the config room alone; the public half is in options.h.
  */
 #ifndef CONFIG_REPORT_H
 #define CONFIG_REPORT_H

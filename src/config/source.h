@@ -44,7 +44,7 @@ typedef const char *(*env_fn)(const char *name);
  */
 MUST_CHECK bool env_expand(const char *text, env_fn env, struct buf *out, struct buf *origin,
                            struct buf *why);
-/* Does SQL hold a ${…} that its writer may believe to be replaced? */
+/* Whether SQL contains ${…}, which is not replaced there. */
 bool env_in_sql(const char *sql);
 
 #endif

@@ -137,7 +137,7 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 	int64_t now = clock_boot_ms();
 	if (s->tables || now < s->tables_ms)
 		return DEFIB_OK;
-	defib_err err = told_open(s->session.store, "leader", true, &s->tables, f);
+	defib_err err = daemon_table_open(s->session.store, "leader", true, &s->tables, f);
 	if (!err && s->closed) {
 		log_event(LOG_INFO, "defib's own tables can be used now",
 		          LOG_STR("database", s->database->name));

@@ -128,7 +128,7 @@ static void use_override(struct watch_loop *p, struct session *session)
 	log_event(LOG_WARN, "a scan went past its guards, as a person said",
 	          LOG_STR("watch", p->watch->name));
 	if (session_ready(session, &f) ||
-	    override_take_back(session->store, p->watch->name, TOLD_OVERRIDE, &was, &f))
+	    override_remove(session->store, p->watch->name, OVERRIDE_GUARDS, &was, &f))
 		log_event(LOG_WARN, f.what);
 }
 

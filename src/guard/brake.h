@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * brake.h: when most of those who beat fall silent at once, the likelier cause
- * is between them and us, and nobody is condemned for it until they return (the
- * last of them within a quiet window), their end is known, or a ceiling is
- * reached. Pure: the census and time are handed in.
+ * brake.h: if most owners that beat fall silent at once, the cause is probably between them and us.
+ * Their jobs are not recovered until they return (the last of them within a quiet window), their
+ * end is known, or a ceiling is reached. Pure: the census and time are handed in.
  *
- * Only owners that we saw beating ourselves can be part of it. Each silence (an
- * owner and its last sign) is held once at most, for at most one ceiling: so
- * the brake never latches, however owners come and go.
+ * Only owners that we saw beating ourselves can be part of it. Each silence (an owner and its last
+ * sign) is held once at most, for at most one ceiling: so the brake never latches, however owners
+ * come and go.
  */
 #ifndef GUARD_BRAKE_H
 #define GUARD_BRAKE_H

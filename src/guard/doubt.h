@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doubt.h: when the watcher itself was away, nobody is condemned for silence that
- * began in that time. Pure: every time is handed in.
+ * doubt.h: while the observer itself was away, silence proves nothing: silence that began in that
+ * time is excused. Pure: every time is handed in.
  *
- * An outage is any time in which we could not have seen a beat: our session was
- * lost, the server was down, read-only or another one, our own process was
- * stopped or suspended. It lasts from the last moment of which we know that all
- * was well to the first such moment after it, by the database's clock.
+ * An outage is any time in which we could not have seen a beat: our session was lost, the server
+ * was down, read-only or another one, our own process was stopped or suspended. It lasts from the
+ * last moment of which we know that all was well to the first such moment after it, by the
+ * database's clock.
  *
- * After an outage a living worker needs time to be heard again: `quiet`. What
- * counts is time in which it could have been heard, added up over later
- * outages: so a link that breaks every few seconds postpones a verdict, but
- * never for ever. What was past its deadline before the outage is still stuck.
+ * After an outage a living worker needs time to be heard again: `quiet`. What counts is time in
+ * which it could have been heard, added up over later outages: so a link that breaks every few
+ * seconds postpones a verdict, but never for ever. What was past its deadline before the outage is
+ * still stuck.
  */
 #ifndef GUARD_DOUBT_H
 #define GUARD_DOUBT_H
@@ -42,9 +42,9 @@ void doubt_well(struct doubt *d, int64_t now_us);
  */
 void doubt_outage(struct doubt *d, int64_t now_us, const char *cause);
 /*
- * Whether silence since `alive_us`, condemned after `limit_us`, is excused at
- * `now_us` by an outage. Then *until_us (may be NULL) is when it will no longer
- * be, if no other outage comes, and *cause (may be NULL) which one it is.
+ * Whether silence since `alive_us`, stuck after `limit_us`, is excused at `now_us` by an outage.
+ * Then *until_us (may be NULL) is when it will no longer be, if no other outage comes, and *cause
+ * (may be NULL) which one it is.
  */
 bool doubt_excuses(const struct doubt *d, int64_t alive_us, int64_t limit_us, int64_t quiet_us,
                    int64_t now_us, int64_t *until_us, const char **cause);

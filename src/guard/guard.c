@@ -39,19 +39,19 @@ const char *const guard_names[] = {
 /* ---- the second look ---- */
 
 /*
- * Jobs that were seen silent once, until a second look. Pure memory:
- * who is convicted is the guard's to say.
+ * Jobs that were seen silent once, until a second look. Pure memory: the guard decides who is
+ * stuck.
  *
- * A pass copies whom it sees again from the known to the next; whoever is not
- * seen in a whole pass is gone. The number is bounded; who finds no room is
- * judged without a memory of ours, see guard.c.
+ * A pass copies whom it sees again from the known to the next; whoever is not seen in a whole pass
+ * is gone. The number is bounded; who finds no room is judged without a memory of ours, see
+ * guard.c.
  */
 
 struct suspect {
 	const char *job, *owner;
 	int64_t sign_us;
 	int64_t seen_us, seen_boot_us; /* first: the database's clock and our own */
-	bool convicted;                /* by a second look */
+	bool confirmed;                /* by a second look */
 	bool passed;                   /* was let through: it is not missed */
 	bool met;                      /* in this pass */
 };
@@ -182,7 +182,7 @@ struct guard {
 	bool begun, override;
 	int64_t held[GUARD_COUNT];
 	int64_t paid; /* let through, and not given back */
-	int64_t convicted, again_us;
+	int64_t confirmed, again_us;
 	bool doubting;
 	const char *doubt_cause;
 	int64_t doubt_until_us;
@@ -308,7 +308,7 @@ static int64_t believed_us(const struct guard *g, const struct suspect *s)
 	return ours_us < clean_us ? ours_us : clean_us;
 }
 
-static struct guard_answer convict(struct guard *g, struct suspect *s)
+static struct guard_answer confirm(struct guard *g, struct suspect *s)
 {
 	if (g->now_us < s->seen_us) {
 		/* The database's clock was set back: this is the first sighting by the new one. */
@@ -316,10 +316,10 @@ static struct guard_answer convict(struct guard *g, struct suspect *s)
 		s->seen_boot_us = g->boot_us;
 	}
 	int64_t left_us = g->beat_us - believed_us(g, s);
-	if (!s->convicted && left_us > 0)
+	if (!s->confirmed && left_us > 0)
 		return by(GUARD_LOOK, g->now_us + left_us);
-	g->convicted += !s->convicted;
-	s->convicted = true;
+	g->confirmed += !s->confirmed;
+	s->confirmed = true;
 	return pass();
 }
 
@@ -342,7 +342,7 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 	*suspect = suspects_see(&g->suspects, f->job, f->owner, sign_us, g->now_us, g->boot_us);
 	/* The sighting counts also under the brake: who is let go was seen for long enough. */
 	if (*suspect)
-		a = convict(g, *suspect);
+		a = confirm(g, *suspect);
 	else if (j->measured_us < j->limit_us + g->beat_us)
 		a = by(GUARD_LOOK, sign_us + j->limit_us + g->beat_us);
 	return brake_holds(&g->brake, f->owner) ? by(GUARD_BRAKE, ceiling_us(g)) : a;
@@ -423,7 +423,7 @@ void guard_report(const struct guard *g, struct guard_report *out)
 	const struct brake *b = &g->brake;
 	*out = (struct guard_report){
 		.suspects = g->suspects.open ? g->suspects.nnext : g->suspects.nknown,
-		.convicted = g->convicted,
+		.confirmed = g->confirmed,
 		.braking = b->engaged,
 		.brake_since_us = b->engaged ? b->since_us : 0,
 		.brake_until_us = b->engaged ? ceiling_us(g) : 0,
@@ -457,14 +457,14 @@ static void add_time(struct buf *out, int64_t us)
 	buf_addch(out, 'Z');
 }
 
-static void say_doubt(const struct guard *g, int64_t n, struct buf *out)
+static void explain_doubt(const struct guard *g, int64_t n, struct buf *out)
 {
 	buf_addf(out, "this observer was away (%s); %" PRId64 " are judged again by ", g->doubt_cause,
 	         n);
 	add_time(out, g->doubt_until_us);
 }
 
-static void say_brake(const struct guard *g, int64_t n, struct buf *out)
+static void explain_brake(const struct guard *g, int64_t n, struct buf *out)
 {
 	const struct brake *b = &g->brake;
 	(void)n;
@@ -476,13 +476,13 @@ static void say_brake(const struct guard *g, int64_t n, struct buf *out)
 	buf_add(out, " at the latest");
 }
 
-static void say_look(const struct guard *g, int64_t n, struct buf *out)
+static void explain_look(const struct guard *g, int64_t n, struct buf *out)
 {
 	buf_addf(out, "%" PRId64 " were silent at the first look; the second look follows after ", n);
 	duration_text(g->beat_us, out);
 }
 
-static void say_pace(const struct guard *g, int64_t n, struct buf *out)
+static void explain_pace(const struct guard *g, int64_t n, struct buf *out)
 {
 	buf_addf(out, "%" PRId64 " wait for the pace of %.3g per second", n, g->pace.rate);
 	if (g->pace.paused)
@@ -491,7 +491,7 @@ static void say_pace(const struct guard *g, int64_t n, struct buf *out)
 	duration_text(pace_eta_us(&g->pace, n, g->pace_us), out);
 }
 
-static void say_paused(const struct guard *g, int64_t n, struct buf *out)
+static void explain_paused(const struct guard *g, int64_t n, struct buf *out)
 {
 	(void)g;
 	buf_addf(out, "an operator paused recovery of this watch; %" PRId64 " wait until it is resumed",
@@ -500,9 +500,9 @@ static void say_paused(const struct guard *g, int64_t n, struct buf *out)
 
 void guard_sentence(const struct guard *g, struct buf *out)
 {
-	static void (*const say[GUARD_COUNT])(const struct guard *, int64_t, struct buf *) = {
-		[GUARD_DOUBT] = say_doubt, [GUARD_BRAKE] = say_brake,   [GUARD_LOOK] = say_look,
-		[GUARD_PACE] = say_pace,   [GUARD_PAUSED] = say_paused,
+	static void (*const explain[GUARD_COUNT])(const struct guard *, int64_t, struct buf *) = {
+		[GUARD_DOUBT] = explain_doubt, [GUARD_BRAKE] = explain_brake,   [GUARD_LOOK] = explain_look,
+		[GUARD_PACE] = explain_pace,   [GUARD_PAUSED] = explain_paused,
 	};
 	int64_t all = 0, passed = g->held[GUARD_PASS];
 	const char *before = ", because ";
@@ -515,10 +515,10 @@ void guard_sentence(const struct guard *g, struct buf *out)
 	else
 		buf_addf(out, "held %" PRId64 " of %" PRId64, all - passed, all);
 	for (int i = 0; i < GUARD_COUNT; i++) {
-		if (!say[i] || g->held[i] == 0)
+		if (!explain[i] || g->held[i] == 0)
 			continue;
 		buf_add(out, before);
-		say[i](g, g->held[i], out);
+		explain[i](g, g->held[i], out);
 		before = "; ";
 	}
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard.h: what stops or slows a remedy: doubt about ourselves, the
- * brake against mass death, a second look, and pace. One guard a watch, in the
- * memory of the daemon that leads it, or of a worker that sweeps it. Pure: readings and time are
- * handed in, answers come out; the one-shot scan has no guard.
+ * guard.h: what delays a remedy: doubt about the observer, the brake on mass silence, a second
+ * look, and pace. One guard a watch, in the memory of the daemon that leads it, or of a worker that
+ * sweeps it. Pure: readings and time are handed in, answers come out; the one-shot scan has no
+ * guard.
  *
  *   guard_begin()   a pass begins: who beats, by the census; the brake is decided here
  *   guard_ask()     may this stuck job be written now? if not, what holds it, until when
  *   guard_end()     the pass is over: suspects that were not seen again, counts for people
  *
- * Order in which a silent job is asked about: doubt, then (unless it was stale
- * at our first look) brake and second look, then pace. `overdue` and `orphan`
- * are only paced, `dead` not even that: its worker's end was seen. A watch with
- * `guard: off` has no brake and no pace. A pause stops everything.
+ * Order in which a silent job is asked about: doubt, then (unless it was stale at our first look)
+ * brake and second look, then pace. `overdue` and `orphan` are only paced, `dead` not even that:
+ * its worker's end was seen. A watch with `guard: off` has no brake and no pace. A pause stops
+ * everything.
  */
 #ifndef GUARD_GUARD_H
 #define GUARD_GUARD_H
@@ -67,7 +67,7 @@ void guard_batch(struct guard *g, int64_t jobs, int64_t took_us, bool failed);
 struct guard_report {
 	int64_t held[GUARD_COUNT]; /* in the last pass; [GUARD_PASS]: let through */
 	int64_t suspects;          /* seen once */
-	int64_t convicted;         /* by a second look, ever */
+	int64_t confirmed;         /* by a second look, ever */
 	bool braking;
 	int64_t brake_since_us, brake_until_us; /* until: the ceiling */
 	int64_t brake_silent, brake_beating;    /* owners: fell silent, of those that beat */

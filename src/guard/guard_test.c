@@ -22,7 +22,7 @@ static void silence_of_a_beating_watch_needs_a_second_look(void **state)
 	end(b);
 	fall_silent(b, 1, 71);
 	assert_by(ask_of(b, 0), GUARD_PASS);
-	assert_int_equal(report(b).convicted, 1);
+	assert_int_equal(report(b).confirmed, 1);
 }
 
 static void a_suspect_that_beat_in_between_starts_anew(void **state)
@@ -53,7 +53,7 @@ static void what_was_stale_at_the_first_look_needs_no_second(void **state)
 	assert_by(ask(b, "new", "w0", -60), GUARD_LOOK);
 }
 
-static void a_watch_without_beats_convicts_in_one_look(void **state)
+static void a_watch_without_beats_needs_one_look(void **state)
 {
 	struct bench *b = *state;
 	b->watch.beat_us = 0;
@@ -150,7 +150,7 @@ static void a_suspect_that_was_let_through_is_not_missed(void **state)
 	assert_int_equal(b->ngone, 0);
 }
 
-static void a_convict_that_could_not_be_written_passes_again(void **state)
+static void a_confirmed_job_that_could_not_be_written_passes_again(void **state)
 {
 	struct bench *b = *state;
 	calm(b);
@@ -163,7 +163,7 @@ static void a_convict_that_could_not_be_written_passes_again(void **state)
 		guard_give_back(b->guard);
 		end(b);
 	}
-	assert_int_equal(report(b).convicted, 1);
+	assert_int_equal(report(b).confirmed, 1);
 }
 
 static void a_pass_that_broke_off_forgets_nobody(void **state)
@@ -388,13 +388,13 @@ int main(void)
 		TEST(silence_of_a_beating_watch_needs_a_second_look),
 		TEST(a_suspect_that_beat_in_between_starts_anew),
 		TEST(what_was_stale_at_the_first_look_needs_no_second),
-		TEST(a_watch_without_beats_convicts_in_one_look),
+		TEST(a_watch_without_beats_needs_one_look),
 		TEST(time_in_an_outage_does_not_count_between_two_looks),
 		TEST(a_database_clock_set_forward_is_no_second_look),
 		TEST(a_database_clock_set_back_costs_one_more_beat),
 		TEST(suspects_that_are_not_asked_about_are_handed_out_once),
 		TEST(a_suspect_that_was_let_through_is_not_missed),
-		TEST(a_convict_that_could_not_be_written_passes_again),
+		TEST(a_confirmed_job_that_could_not_be_written_passes_again),
 		TEST(a_pass_that_broke_off_forgets_nobody),
 		TEST(who_finds_no_room_among_the_suspects_is_judged_by_age),
 		TEST(silence_behind_an_outage_is_doubted_for_two_beats),

@@ -32,7 +32,7 @@ void pace_give_back(struct pace *p, int64_t n);
 void pace_batch(struct pace *p, int64_t jobs, int64_t took_us, bool failed);
 /* How long until `n` jobs will have gone at the present rate; 0: at once; -1: paused. */
 int64_t pace_eta_us(const struct pace *p, int64_t n, int64_t now_us);
-/* A person's word; a paused one gives nothing until it is resumed. */
+/* Set by an operator: while paused, nothing passes. */
 void pace_pause(struct pace *p, bool paused);
 
 #endif

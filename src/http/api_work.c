@@ -442,7 +442,7 @@ static void keep_or_enqueue(struct api_call *c, const struct enqueue *jobs, int 
 	if (c->away)
 		sent.why = *c->away;
 	if (stored_jobs_send(&q, s, jobs, n, &sent, &f)) {
-		if (store_away(sent.why.code))
+		if (store_unavailable(sent.why.code))
 			api_failed_as(c, 503, &f); /* it could not be kept either */
 		else
 			worker_failed(c, &f);

@@ -275,7 +275,7 @@ static bool try_call(struct request_pool *k, struct thread_sessions *sessions, s
 	struct failure f = {0};
 	defib_err err = thread_sessions_take(sessions, c, &f);
 	note_session(k, err == DEFIB_CONNECTION || err == DEFIB_TIMEOUT);
-	if (err && store_away(err) && is_kept(c))
+	if (err && store_unavailable(err) && is_kept(c))
 		keep_call(c, &f);
 	else if (err)
 		api_failed(c, &f);

@@ -73,7 +73,7 @@ defib_err learn_recall(struct store *s, const char *watch, struct arena *a, stru
 	*out = (struct learned){0};
 	defib_err err = census_now(s, &out->now_us, f);
 	if (!err)
-		err = forgive(told_open(s, "learned", false, &there, f), out, f);
+		err = forgive(daemon_table_open(s, "learned", false, &there, f), out, f);
 	return err || !there ? err : read_known(s, watch, a, out, f);
 }
 
@@ -130,7 +130,7 @@ defib_err learn_observe(struct store *s, const struct binding *b, bool keep, str
 	*out = (struct learned){0};
 	defib_err err = census_now(s, &out->now_us, f);
 	if (!err)
-		err = forgive(told_open(s, "learned", keep, &there, f), out, f);
+		err = forgive(daemon_table_open(s, "learned", keep, &there, f), out, f);
 	if (!err && there) {
 		err = forgive(read_known(s, watch, a, out, f), out, f);
 		there = !out->not_kept.code;

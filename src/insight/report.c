@@ -207,7 +207,7 @@ static defib_err read_near_misses(struct reading *x, struct failure *f)
 	struct status_row *rows;
 	int n = 0;
 	bool there = false;
-	defib_err err = told_open(x->store, "status", false, &there, f);
+	defib_err err = daemon_table_open(x->store, "status", false, &there, f);
 	if (err == DEFIB_PERMISSION) { /* then it is not known, as where no daemon ever was */
 		fail_clear(f);
 		return DEFIB_OK;

@@ -7,7 +7,6 @@
 #include "ledger/jobs.h"
 #include "ledger/ledger.h"
 #include "ledger/schema.h"
-#include "ledger/tables.h"
 
 #include <assert.h>
 
@@ -25,8 +24,8 @@ static defib_err ask(struct store *s, const char *sql, const struct store_param 
 	return err;
 }
 
-defib_err ledger_kept(struct store *s, const char *watch, int64_t *holds, int64_t *retries,
-                      struct failure *f)
+defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds, int64_t *retries,
+                            struct failure *f)
 {
 	static const char sql[] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
 							  "(SELECT count(*) FROM defib.retry WHERE watch = $1)";
@@ -145,7 +144,7 @@ static defib_err any(struct store *s, const char *sql, const struct store_param 
 	return err;
 }
 
-defib_err ledger_tells_of(struct store *s, const char *watch, bool *tells, struct failure *f)
+defib_err ledger_has_watch(struct store *s, const char *watch, bool *tells, struct failure *f)
 {
 	bool there = false;
 	struct store_param name = P_TEXT(watch);
@@ -167,7 +166,7 @@ defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
 	if (err || *used)
 		return err;
 	/* Jobs that are over may have been removed; what became of them is still told. */
-	return ledger_tells_of(s, "queue", used, f);
+	return ledger_has_watch(s, "queue", used, f);
 }
 
 /* ---- mistakes ---- */

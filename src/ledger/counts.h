@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * counts.h: how much there is in the ledger's tables, for those who only show numbers.
- * Each is one statement whose cost does not grow with the ledger.
+ * counts.h: numbers from the ledger's tables. The first ones are each one statement whose cost does
+ * not grow with the ledger.
  */
 #ifndef LEDGER_COUNTS_H
 #define LEDGER_COUNTS_H
@@ -9,8 +9,8 @@
 #include "store/store.h"
 
 /* Holds of a watch, of which some may be over (watch/facts.h), and retries that wait. */
-MUST_CHECK defib_err ledger_kept(struct store *s, const char *watch, int64_t *holds,
-                                 int64_t *retries, struct failure *f);
+MUST_CHECK defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds,
+                                       int64_t *retries, struct failure *f);
 struct retries_of {
 	const char *watch;
 	int64_t retries;
@@ -48,8 +48,8 @@ MUST_CHECK defib_err ledger_events_since(struct store *s, int64_t after, struct 
                                          struct failure *f);
 
 /* Whether there is a ledger with an entry of the watch. */
-MUST_CHECK defib_err ledger_tells_of(struct store *s, const char *watch, bool *tells,
-                                     struct failure *f);
+MUST_CHECK defib_err ledger_has_watch(struct store *s, const char *watch, bool *tells,
+                                      struct failure *f);
 /* Whether the built-in queue has jobs, or had some that the ledger tells of. */
 MUST_CHECK defib_err queue_in_use(struct store *s, bool *used, struct failure *f);
 

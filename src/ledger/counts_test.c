@@ -67,10 +67,10 @@ static void what_waits_is_counted_by_watch(enum store_engine engine)
 	assert_int_equal(store_begin(p.store, TX_WRITE, &f), DEFIB_OK);
 	if (ledger_retry_add(p.store, &context, &retry, 1, &p.arena, &f) || store_commit(p.store, &f))
 		fail_msg("%s", f.what);
-	assert_int_equal(ledger_kept(p.store, "pages", &held, &retries, &f), DEFIB_OK);
+	assert_int_equal(ledger_count_held(p.store, "pages", &held, &retries, &f), DEFIB_OK);
 	assert_int_equal(held, 2);
 	assert_int_equal(retries, 1);
-	assert_int_equal(ledger_kept(p.store, "mails", &held, &retries, &f), DEFIB_OK);
+	assert_int_equal(ledger_count_held(p.store, "mails", &held, &retries, &f), DEFIB_OK);
 	assert_int_equal(held + retries, 0);
 	struct retries_of *all = NULL;
 	int n = 0;

@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
-#include "ledger/tables.h"
 
 #include <jansson.h>
 

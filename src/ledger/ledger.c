@@ -2,9 +2,9 @@
 /* ledger.c: see ledger.h. */
 #include "ledger/ledger.h"
 
+#include "ledger/jobs.h"
 #include "ledger/schema.h"
 #include "ledger/seal.h"
-#include "ledger/tables.h"
 
 #include <assert.h>
 

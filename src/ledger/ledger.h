@@ -113,8 +113,8 @@ struct noted {
 
 struct history {
 	/*
-	 * Given back within the time asked for, after a person last spoke for the
-	 * job, and neither in a mass event nor at a start: these are not the job's fault.
+	 * Recoveries within the time asked for, since an operator last acted on the job. Those of a
+	 * mass event or a start do not count: they are not the job's fault.
 	 */
 	int64_t recoveries;
 	bool held;              /* there is a hold … */

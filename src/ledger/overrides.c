@@ -3,13 +3,14 @@
 #include "ledger/overrides.h"
 
 #include "base/text.h"
+#include "ledger/jobs.h"
 #include "ledger/schema.h"
-#include "ledger/tables.h"
 #include "store/dialect.h"
 
 #include <stdlib.h>
 
-defib_err told_open(struct store *s, const char *table, bool create, bool *there, struct failure *f)
+defib_err daemon_table_open(struct store *s, const char *table, bool create, bool *there,
+                            struct failure *f)
 {
 	return schema_ready(s, table, SCHEMA_DAEMON, create, there, f);
 }
@@ -49,7 +50,7 @@ struct override_sum override_of(const struct override *words, int n, const char 
 		if (!text_eq(w->watch, watch) && !text_eq(w->watch, "*"))
 			continue;
 		sum.paused = sum.paused || text_eq(w->name, "pause");
-		if (text_eq(w->name, TOLD_OVERRIDE))
+		if (text_eq(w->name, OVERRIDE_GUARDS))
 			sum.override_us = w->at_us;
 		double factor = text_eq(w->name, "raise") ? strtod(w->value, NULL) : 1;
 		if (factor > sum.factor) {
@@ -60,8 +61,8 @@ struct override_sum override_of(const struct override *words, int n, const char 
 	return sum;
 }
 
-defib_err override_say(struct store *s, const struct override *word, int64_t for_us,
-                       struct failure *f)
+defib_err override_write(struct store *s, const struct override *word, int64_t for_us,
+                         struct failure *f)
 {
 	static const char sql[] =
 		"INSERT INTO defib.setting (watch, name, value, actor, reason, at, until) VALUES ($1, $2, "
@@ -75,8 +76,8 @@ defib_err override_say(struct store *s, const struct override *word, int64_t for
 	return dialect_write(s, sql, params, 6, &a, NULL, f);
 }
 
-defib_err override_take_back(struct store *s, const char *watch, const char *name, bool *was,
-                             struct failure *f)
+defib_err override_remove(struct store *s, const char *watch, const char *name, bool *was,
+                          struct failure *f)
 {
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(name)};
 	AUTO_ARENA a = ARENA_INIT;

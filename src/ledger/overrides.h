@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * overrides.h: what persons have told the daemons, and what the daemons tell persons,
- * through the database: so that it works from any host, survives restarts and
- * needs no way to the process.
+ * overrides.h: overrides by operators, and the status that daemons publish. Both are in the
+ * database: they work from any host, survive restarts and need no connection to the daemon.
  */
 #ifndef LEDGER_OVERRIDES_H
 #define LEDGER_OVERRIDES_H
@@ -12,14 +11,13 @@
  * Whether the tables are there, and the role may read this one of them; with `create`, may
  * write to it, and they are made when they are not there. DEFIB_PERMISSION: it may not.
  */
-MUST_CHECK defib_err told_open(struct store *s, const char *table, bool create, bool *there,
-                               struct failure *f);
+MUST_CHECK defib_err daemon_table_open(struct store *s, const char *table, bool create, bool *there,
+                                       struct failure *f);
 
-/* The name of a word that one pass of the leader takes: it goes past doubt, brake and second look.
- */
-#define TOLD_OVERRIDE "override"
+/* The override that lets one pass of the leader skip doubt, brake and second look. */
+#define OVERRIDE_GUARDS "override"
 
-/* One word, in force: not taken back, its time not over. */
+/* An override in force: neither cleared nor expired. */
 struct override {
 	const char *watch, *name, *value, *actor, *reason; /* name: "pause", "raise" or that one */
 	int64_t at_us, until_us;                           /* until 0: until it is cleared */
@@ -36,12 +34,12 @@ struct override_sum {
 	int64_t override_us;   /* when a pass past the guards was asked for; 0: it was not */
 };
 struct override_sum override_of(const struct override *words, int n, const char *watch);
-/* Say it, for `for_us` (0: until it is cleared); an earlier word of that name is replaced. */
-MUST_CHECK defib_err override_say(struct store *s, const struct override *word, int64_t for_us,
-                                  struct failure *f);
-/* Take a word back; *was is false when there was none. */
-MUST_CHECK defib_err override_take_back(struct store *s, const char *watch, const char *name,
-                                        bool *was, struct failure *f);
+/* Set it for `for_us` (0: until it is cleared); an earlier one of that name is replaced. */
+MUST_CHECK defib_err override_write(struct store *s, const struct override *word, int64_t for_us,
+                                    struct failure *f);
+/* Clear an override; *was is false when there was none. */
+MUST_CHECK defib_err override_remove(struct store *s, const char *watch, const char *name,
+                                     bool *was, struct failure *f);
 
 /* How a watch is, by its leader. */
 struct status_row {
@@ -57,12 +55,10 @@ MUST_CHECK defib_err status_read(struct store *s, struct arena *a, struct status
 /* ---- learned run times ---- */
 
 /*
- * What was learnt of run times, kept between observations: a document
- * a kind, and the row of the kind "" that all writers of a watch agree on.
+ * A document per kind, and the row of the kind "" that all writers of a watch agree on.
  *
- * Who writes says what the row of "" was when he read it: if another wrote in
- * between, nothing is written and the same runs are not counted twice.
- * The tables are those of overrides.h.
+ * A writer states what the row of "" was when it read it: if another wrote in between, nothing is
+ * written, and no run is counted twice.
  */
 
 struct learned_row {

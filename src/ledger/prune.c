@@ -3,7 +3,7 @@
 #include "ledger/retention.h"
 
 #include "ledger/events.h"
-#include "ledger/tables.h"
+#include "ledger/jobs.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -134,8 +134,9 @@ static defib_err remove_part(struct store *s, struct part *p, struct arena *a, s
 	return err;
 }
 
-static defib_err say_so(struct store *s, const struct prune_plan *plan, const struct part *p,
-                        const struct ledger_context *ctx, struct arena *a, struct failure *f)
+static defib_err add_pruned_entry(struct store *s, const struct prune_plan *plan,
+                                  const struct part *p, const struct ledger_context *ctx,
+                                  struct arena *a, struct failure *f)
 {
 	struct ledger_entry entry = {
 		.job = "",
@@ -162,7 +163,7 @@ static defib_err prune_here(struct store *s, const struct prune_plan *plan,
 		return err;
 	err = remove_part(s, &part, a, f);
 	if (!err && part.count)
-		err = say_so(s, plan, &part, ctx, a, f);
+		err = add_pruned_entry(s, plan, &part, ctx, a, f);
 	*n = part.count;
 	return err;
 }

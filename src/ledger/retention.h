@@ -44,15 +44,15 @@ struct retention_round {
 	int64_t removed[RETENTION_COUNT];
 };
 /*
- * A round, if it is due; `force`: whether it is or not. Goes on for about `budget_ms`. `role_may`
- * is false afterwards if the tables are not ours to bring up to date: then nothing was done.
+ * A round, if it is due; `force`: whether it is or not. Goes on for about `budget_ms`. Where the
+ * tables are outdated and the role may not upgrade them, it does nothing, and that is no failure.
  */
 MUST_CHECK defib_err retention_round(struct store *s, const struct retention *p, const char *actor,
                                      bool force, int64_t budget_ms, struct retention_round *out,
                                      struct failure *f);
 /*
  * The same by itself, in a loop: when it is due, and no longer than a loop can spare. Failures are
- * told here; a lost session its owner will see.
+ * logged here; a lost session is noticed by its owner.
  */
 struct retention_tick {
 	int64_t due_ms; /* CLOCK_BOOTTIME */

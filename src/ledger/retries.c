@@ -2,8 +2,8 @@
 /* retries.c: see retries.h. */
 #include "ledger/retries.h"
 
+#include "ledger/jobs.h"
 #include "ledger/schema.h"
-#include "ledger/tables.h"
 #include "store/dialect.h"
 
 #include <assert.h>

@@ -34,7 +34,7 @@ MUST_CHECK defib_err schema_has(struct store *s, const char *table, bool *there,
 MUST_CHECK defib_err schema_ready(struct store *s, const char *table, enum schema_part last,
                                   bool create, bool *there, struct failure *f);
 
-/* Fail for a right that the role lacks: who can give it, and how. DEFIB_PERMISSION. */
+/* DEFIB_PERMISSION: the role lacks a right; the failure says who can grant it, and how. */
 defib_err schema_refused(struct failure *f, const char *what);
 
 /* ---- rights ---- */

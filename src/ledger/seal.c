@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 #include "ledger/events.h"
+#include "ledger/jobs.h"
 #include "ledger/schema.h"
-#include "ledger/tables.h"
 
 #include <inttypes.h>
 

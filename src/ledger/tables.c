@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c: see tables.h. */
-#include "ledger/tables.h"
+#include "ledger/jobs.h"
 
 #include <assert.h>
 

@@ -146,7 +146,7 @@ static void lead_with_the_brake(struct rig *g, bool on)
 	struct failure f = {0};
 	struct buf info = BUF_INIT;
 	bool leads = false, there = false;
-	assert_int_equal(told_open(g->other, "leader", true, &there, &f), DEFIB_OK);
+	assert_int_equal(daemon_table_open(g->other, "leader", true, &there, &f), DEFIB_OK);
 	assert_int_equal(leader_ask(g->other, "a daemon", watches, 1, &leads, &f), DEFIB_OK);
 	assert_true(leads);
 	buf_addf(&info, "{\"braking\":%s,\"guard\":\"3 of 3 fell silent\",\"every_s\":60}",

@@ -263,7 +263,7 @@ static bool takes_beyond_hold(const struct candidate *c)
 /* What is held in our own table alone stays its worker's: nothing of the row changed. */
 static defib_err free_leases(struct batch *b, struct failure *f)
 {
-	bool untouched = !watch_words_hold(batch_watch(b));
+	bool untouched = !watch_writes_hold(batch_watch(b));
 	if (!b->ap->sql->free_leases)
 		return DEFIB_OK;
 	return over_keys(b, b->ap->sql->free_leases, untouched ? takes_beyond_hold : takes, NULL, f);

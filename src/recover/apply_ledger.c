@@ -66,7 +66,7 @@ static const struct facts *held_as(const struct batch *b, int i)
 		return c->facts.running ? &c->facts : NULL;
 	if (c->does != REMEDY_HOLD)
 		return NULL;
-	if (!watch_words_hold(batch_watch(b)))
+	if (!watch_writes_hold(batch_watch(b)))
 		return &c->facts;
 	return now->job ? now : NULL;
 }

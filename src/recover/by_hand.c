@@ -245,7 +245,7 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	bool remedy = h->act < REMEDY_COUNT;
 	*c = (struct candidate){.facts = *facts, .judgement = judge(h->watch, facts)};
 	bool stuck = facts->running && c->judgement.verdict != VERDICT_NONE;
-	bool parked = !facts->running && watch_words_hold(h->watch);
+	bool parked = !facts->running && watch_writes_hold(h->watch);
 	bool words = h->watch->actions[watch_releases_by(h->watch)].form != ACTION_NONE;
 	c->decision = (struct decision){.remedy = remedy ? (enum remedy)h->act : REMEDY_RETRY,
 	                                .act = h->act != REMEDY_REPORT,

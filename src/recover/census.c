@@ -115,7 +115,7 @@ void unseen_look(struct store *s, const struct watch *w, struct unseen *out)
 {
 	struct failure ignored = {0};
 	*out = (struct unseen){.empty = true};
-	if (ledger_tells_of(s, w->name, &out->recorded, &ignored))
+	if (ledger_has_watch(s, w->name, &out->recorded, &ignored))
 		out->recorded = false;
 	if (!s->lost)
 		out->empty = !has_rows(s, w);

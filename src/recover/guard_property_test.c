@@ -4,9 +4,9 @@
  * DEFIB_SEEDS=n so many.
  *
  * After every pass of the daemon:
- *  - life: nobody who lives and can reach the database is convicted of silence
- *  - two looks: nobody is convicted who was silent for less than limit + one beat
- *  - doubt: nobody is convicted of a silence that an outage hid before quiet is over
+ *  - life: nobody who lives and can reach the database is confirmed of silence
+ *  - two looks: nobody is confirmed who was silent for less than limit + one beat
+ *  - doubt: nobody is confirmed of a silence that an outage hid before quiet is over
  *  - bound: who is gone is let through within the clean time that bound_us() states
  *  - brake: it holds only owners that the daemon saw beating, each silence for one ceiling at most
  *  - pace: no more go than burst and rate allow; in the end all have gone
@@ -44,7 +44,7 @@ static int64_t clean_us(const struct world *w, int64_t from_us, int64_t to_us)
 	return clean;
 }
 
-/* Whether the silence may be convicted now, by the words of the rule and without a ring. */
+/* Whether the silence may be confirmed now, by the words of the rule and without a ring. */
 static bool quiet_is_over(const struct world *w, int64_t sign_us)
 {
 	int64_t deadline_us = sign_us + limit_us(w);
@@ -84,12 +84,12 @@ static void expect_just(struct world *w, const struct job *j)
 {
 	const struct man *m = &w->men[j->man];
 	bool stale_at_first = m->sign_us + limit_us(w) < EPOCH_US + w->first_us;
-	EXPECT(w, m->state != WELL, "life: convicted of silence, but it lives");
+	EXPECT(w, m->state != WELL, "life: confirmed of silence, but it lives");
 	if (w->watch.beat_us && !stale_at_first && !w->stepped)
 		EXPECT(w, w->t_us - m->beat_us >= limit_us(w) + w->watch.beat_us,
-		       "two looks: convicted before limit and one beat");
+		       "two looks: confirmed before limit and one beat");
 	if (!w->stepped_back)
-		EXPECT(w, quiet_is_over(w, m->sign_us), "doubt: convicted before quiet is over");
+		EXPECT(w, quiet_is_over(w, m->sign_us), "doubt: confirmed before quiet is over");
 }
 
 static void expect_in_time(struct world *w, const struct job *j)
@@ -179,7 +179,7 @@ static void ask_about(struct world *w, struct job *j, bool failing)
 		return;
 	}
 	w->let++;
-	w->convicted += verdict.verdict == VERDICT_SILENT;
+	w->confirmed += verdict.verdict == VERDICT_SILENT;
 	j->running = false;
 	j->let_us = w->t_us;
 	m->running--;
@@ -379,7 +379,7 @@ static void two_of_twenty(uint64_t seed)
 	world_event(w, stop_us + between(w, 0, 10 * S), DIE, first + 10);
 	world_begin(w);
 	world_run(w, stop_us + 300 * S);
-	EXPECT(w, w->convicted == 4 && w->brakes == 0, "two of twenty: both recovered without a brake");
+	EXPECT(w, w->confirmed == 4 && w->brakes == 0, "two of twenty: both recovered without a brake");
 	for (int i = 0; i < w->njobs; i++) {
 		const struct job *j = &w->jobs[i];
 		int64_t late_us = j->let_us - w->men[j->man].beat_us - limit_us(w) - w->watch.beat_us;
@@ -397,14 +397,14 @@ static void all_stopped(uint64_t seed)
 		world_event(w, stop_us, STALL, i);
 	world_begin(w);
 	world_run(w, stop_us + limit_us(w) + w->every_us + S);
-	EXPECT(w, w->brakes == 1 && w->convicted == 0, "all stopped: the brake holds");
+	EXPECT(w, w->brakes == 1 && w->confirmed == 0, "all stopped: the brake holds");
 	int64_t ceiling_us = w->braking_since_us + w->watch.guard.brake_ceiling_us;
 	world_run(w, ceiling_us + w->every_us + 60 * S);
 	for (int i = 0; i < w->njobs; i++)
 		if (w->jobs[i].let_us && w->jobs[i].let_us < first_let_us)
 			first_let_us = w->jobs[i].let_us;
 	EXPECT(w, first_let_us >= ceiling_us, "all stopped: nobody is let through before the ceiling");
-	EXPECT(w, w->convicted == w->njobs, "all stopped: every job is let through behind the ceiling");
+	EXPECT(w, w->confirmed == w->njobs, "all stopped: every job is let through behind the ceiling");
 	world_free(w);
 }
 
@@ -417,9 +417,9 @@ static void all_stopped_and_back(uint64_t seed)
 		world_event(w, stop_us + between(w, 90, 600) * S, RETURN, i);
 	}
 	world_begin(w);
-	/* The brake lets go once under 55 % are missing: until then nobody is convicted. */
+	/* The brake lets go once under 55 % are missing: until then nobody is confirmed. */
 	world_run(w, stop_us + 90 * S);
-	EXPECT(w, w->brakes == 1 && w->convicted == 0,
+	EXPECT(w, w->brakes == 1 && w->confirmed == 0,
 	       "all stopped: the brake holds until they return");
 	world_run(w, stop_us + 1500 * S);
 	struct guard_report r;
@@ -437,7 +437,7 @@ static void database_stopped(uint64_t seed)
 	world_begin(w);
 	world_run(w, w->events[1].t_us + 300 * S);
 	EXPECT(w, w->absence.doubt.total > 0, "the daemon knows that it was away");
-	EXPECT(w, w->convicted == 0 && w->brakes == 0, "the database was stopped: nobody is convicted");
+	EXPECT(w, w->confirmed == 0 && w->brakes == 0, "the database was stopped: nobody is confirmed");
 	world_free(w);
 }
 
@@ -450,7 +450,7 @@ static void stale_backlog(uint64_t seed)
 	world_begin(w);
 	w->next_us = 3600 * S;
 	world_run(w, w->next_us + bound_us(w));
-	EXPECT(w, w->brakes == 0 && w->convicted == w->njobs, "a stale backlog: paced, never held");
+	EXPECT(w, w->brakes == 0 && w->confirmed == w->njobs, "a stale backlog: paced, never held");
 	world_free(w);
 }
 

@@ -74,7 +74,7 @@ struct world {
 	bool session_lost, paused;
 	struct outage outages[EVENTS_MOST]; /* all that it knew of */
 	int noutages;
-	int64_t passes, convicted, let, paid;
+	int64_t passes, confirmed, let, paid;
 	int64_t braking_since_us, brakes, failing_percent;
 	/* what to expect */
 	bool stepped, stepped_back;

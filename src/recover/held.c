@@ -73,7 +73,7 @@ defib_err held_count(struct store *s, const struct watch_sql *q, struct held_cou
 	/* A row that says it itself is counted by that. */
 	bool says = q->binding->watch->stats.held.text != NULL;
 	*out = (struct held_count){0};
-	defib_err err = ledger_kept(s, q->binding->watch->name, &kept, &out->retries, f);
+	defib_err err = ledger_count_held(s, q->binding->watch->name, &kept, &out->retries, f);
 	if (!err && says)
 		err = count_held_rows(s, q->binding, &a, &said, f);
 	if (!err && kept > HELD_LOOK_MAX) {
@@ -109,7 +109,7 @@ defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure 
 	AUTO_ARENA a = ARENA_INIT;
 	struct holds holds = {0};
 	defib_err err = DEFIB_OK;
-	if (watch_words_hold(q->binding->watch))
+	if (watch_writes_hold(q->binding->watch))
 		err = read_holds(s, q, &a, &holds, f);
 	for (int i = 0; !err && i < holds.n; i++)
 		if (!hold_in_force(holds.facts[i].hold) && !text_eq(holds.all[i].cause, HOLD_UNDONE))

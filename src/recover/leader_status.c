@@ -77,7 +77,7 @@ defib_err brake_allows(struct store *s, const char *watch, const char *override,
 	struct leader_rows rows = {0};
 	struct failure unread = {0};
 	bool there = false;
-	if (!told_open(s, "leader", false, &there, &unread) && there &&
+	if (!daemon_table_open(s, "leader", false, &there, &unread) && there &&
 	    !leader_rows_read(s, &a, &rows, &unread)) {
 		struct leader_status st = leader_status_of(&rows, watch);
 		const char *guard = json_string_value(json_object_get(st.info, "guard"));

@@ -95,7 +95,7 @@ static enum hold_state hold_of(const struct binding *b, const struct history *h,
 		.cause = h->hold_cause,
 		.made = {h->hold_owner, h->hold_has_sign, h->hold_sign_us},
 		.now = *now,
-		.in_words = watch_words_hold(w),
+		.in_words = watch_writes_hold(w),
 		.running = f->running,
 		.moved = !columns_same_in(w->running.text, b->engine, h->hold_after, f->before),
 	});

@@ -64,7 +64,7 @@ struct scan_options {
 	const char *actor;
 	bool ledger_off;
 	const char *owner; /* only jobs of this owner; then `running` is not counted */
-	/* What stops or slows a remedy; NULL: a one-shot scan convicts in one look. */
+	/* What delays a remedy; NULL: a one-shot scan believes one look. */
 	struct guard *guard;
 	struct absence *absence; /* over the database; goes with `guard` */
 	bool override_guard;     /* a person goes past doubt, brake and second look */

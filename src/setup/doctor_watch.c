@@ -349,7 +349,7 @@ static void check_held(struct examination *x)
 		         span(x, w->crash_budget.within_us));
 	else
 		buf_add(&when, by_rule ? "held by a rule" : "stuck with no attempts left");
-	if (watch_words_hold(w))
+	if (watch_writes_hold(w))
 		found(x, FINDING_OK, NULL, "a job that is %s is held in its own table", buf_text(&when));
 	else
 		found(x, FINDING_OK, NULL,

@@ -333,7 +333,7 @@ static void add_left(const struct watch_sql *q, struct buf *out)
 	buf_add(out,
 	        " THEN\n\t\t\t\t\tjsonb_build_object('after', written -> (e ->> 'job') -> 'after') "
 	        "ELSE '{}' END");
-	if (watch_words_hold(w))
+	if (watch_writes_hold(w))
 		buf_add(out, "\n\t\t\t\t\t|| CASE WHEN e ->> 'remedy' = 'hold' THEN jsonb_build_object(\n"
 		             "\t\t\t\t\t'left', written -> (e ->> 'job')) ELSE '{}' END");
 	buf_add(out, ")\n\t\t\t\tFROM jsonb_array_elements(part) AS e);\n\t\t\tEND IF;\n");
@@ -343,7 +343,7 @@ static void add_left(const struct watch_sql *q, struct buf *out)
 static void add_leases(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
-	bool untouched = !watch_words_hold(w);
+	bool untouched = !watch_writes_hold(w);
 	if (!q->free_leases)
 		return;
 	buf_add(out, "\t\t\t-- end the leases that defib's own workers had on them\n");
@@ -398,7 +398,7 @@ static void add_apply(const struct watch_sql *q, const struct install_options *o
 
 static void add_holds(const struct watch *w, struct buf *out)
 {
-	bool words = watch_words_hold(w);
+	bool words = watch_writes_hold(w);
 	const char *as = words ? "e -> 'left'" : "e";
 	buf_addf(out,
 	         "\t-- %s\n"

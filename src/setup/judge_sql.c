@@ -210,7 +210,7 @@ static void add_history(const struct binding *b, struct buf *out)
 	         buf_text(&name));
 	hold_in_force_sql(
 		dialect_of(b->engine),
-		&(struct hold_sql){"h", "j.owner", buf_text(&sign_us), .in_words = watch_words_hold(w)},
+		&(struct hold_sql){"h", "j.owner", buf_text(&sign_us), .in_words = watch_writes_hold(w)},
 		out);
 	buf_add(out, ") AS held,\n");
 	buf_addf(out,

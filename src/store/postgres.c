@@ -370,7 +370,7 @@ static void pg_close(struct store *s)
 {
 	struct pg *p = of(s);
 
-	/* The socket does not block, so neither does saying goodbye. */
+	/* The socket does not block, so neither does closing the session. */
 	PQfinish(p->conn);
 	for (int i = 0; i < STATEMENTS_MAX; i++) {
 		statements_forget(&p->statements.slots[i]);

@@ -51,7 +51,7 @@ MUST_CHECK defib_err pg_finish_both(struct pg *p, const struct pg_call *call, in
 /* pg_finish() of a simple query whose result does not matter. */
 MUST_CHECK defib_err pg_simple(struct pg *p, const struct pg_call *call, const char *sql,
                                struct failure *f);
-/* Close the socket without a word to the server; the session is lost. */
+/* Close the socket without telling the server; the session is lost. */
 void pg_drop(struct pg *p);
 
 /* Connect and make the session ready, all within `connect_ms`. */

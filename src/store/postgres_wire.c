@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * postgres_wire.c: waiting for the server, and never longer than a deadline.
  *
- * Packets can vanish and a server process can be stopped; neither keepalives
- * nor the server's own time-outs bound that, only the client's clock does. At
- * the deadline the socket is closed and the session is lost: cancelling would
- * mean one more conversation with a server that does not answer.
+ * Packets can vanish and a server process can be stopped; neither keepalives nor the server's own
+ * time-outs bound that, only the client's clock does. At the deadline the socket is closed and the
+ * session is lost: cancelling would mean one more conversation with a server that does not answer.
  *
- * A session lost while an effect is under way (COMMIT, a write of its own) is
- * an unknown outcome, whatever the server's last words were.
+ * A session lost while an effect is under way (COMMIT, a write of its own) is an unknown outcome,
+ * whatever the server answered last.
  */
 #include "base/clock.h"
 #include "store/postgres.h"
@@ -156,7 +155,7 @@ static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult
 	return code;
 }
 
-/* The server answered and the session lives, or its last words are the answer. */
+/* The server answered; the session may have ended with that answer. */
 static defib_err judge(struct pg *p, const struct pg_call *call, const PGresult *res,
                        struct failure *f)
 {

@@ -45,7 +45,7 @@ bool store_blames_rows(const struct failure *f)
 	return f->code == DEFIB_CONSTRAINT || text_starts(f->sqlstate, "22");
 }
 
-bool store_away(defib_err err)
+bool store_unavailable(defib_err err)
 {
 	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
 	       err == DEFIB_LOCKED || err == DEFIB_FULL || err == DEFIB_READ_ONLY;
@@ -53,14 +53,14 @@ bool store_away(defib_err err)
 
 void store_target(const char *url, struct buf *out)
 {
-	static void (*const tellers[])(const char *, struct buf *) = {
+	static void (*const targets[])(const char *, struct buf *) = {
 		[STORE_POSTGRES] = postgres_target,
 		[STORE_SQLITE] = sqlite_target,
 	};
 	enum store_engine engine;
 
 	if (store_engine_of(url, &engine, NULL)) {
-		tellers[engine](url, out);
+		targets[engine](url, out);
 	}
 }
 

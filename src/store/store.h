@@ -174,13 +174,13 @@ bool store_notified(struct store *s);
 /* Which engine a URL names; false with a message when none. */
 bool store_engine_of(const char *url, enum store_engine *out, struct failure *f);
 /*
- * The rows are to blame: a constraint, a trigger or a type refuses one of them. The same again
- * fails again, but without that row it may not.
+ * A constraint, trigger or type refuses one of the rows: repeating the statement fails again,
+ * without that row it may succeed.
  */
 bool store_blames_rows(const struct failure *f);
-/* It cannot be had now, or takes no writes: what failed so may succeed later as it is. */
-bool store_away(defib_err err);
-/* Which database a URL leads to, whatever the way: "database app", "file /srv/app.db". */
+/* The database is unavailable, or takes no writes: the same call may succeed later. */
+bool store_unavailable(defib_err err);
+/* Which database a URL names, however it is reached: "database app", "file /srv/app.db". */
 void store_target(const char *url, struct buf *out);
 /* The user that a PostgreSQL URL or PGUSER names, as the server knows it; "" for none. */
 void store_user(const char *url, struct buf *out);
@@ -221,18 +221,18 @@ MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);
 /* AUTO_SESSION s = {…}; closes itself. */
 #define AUTO_SESSION AUTO(session_close) struct session
-/* Close one that is not needed for a while: that it is opened again is no loss. */
+/* Close a session that is not needed for a while; opening it again does not count as a loss. */
 void session_rest(struct session *s);
 
 /* ---- a caller's session ---- */
 
 /*
- * A session that somebody else owns and has a transaction open on,
- * behind the store's interface, so that the same statements run inside it.
+ * A session that somebody else owns and has a transaction open on, behind the store's interface, so
+ * that the same statements run inside it.
  *
- * Plain calls on the caller's handle: his settings, his time limits. Nothing
- * begins, commits or rolls back here; after a failure only the caller's
- * rollback is left. store_close() gives it back as it was.
+ * Plain calls on the caller's handle, with its settings and time limits. Nothing begins, commits or
+ * rolls back here; after a failure only the caller's rollback is left. store_close() gives it back
+ * as it was.
  */
 
 struct pg_conn; /* libpq's PGconn */
@@ -266,15 +266,15 @@ bool sql_is_blank(const char *sql);
 /*
  * Database URLs as other tools write them, read as ours.
  *
- * An application's DATABASE_URL is written for its driver: postgresql+asyncpg://,
- * ?pgbouncer=true, sqlite:///jobs.db. What means the same is taken; what means nothing
- * here is left out, and said.
+ * An application's DATABASE_URL is written for its driver: postgresql+asyncpg://, ?pgbouncer=true,
+ * sqlite:///jobs.db. Parameters that have an equivalent are converted; others are dropped, with a
+ * note.
  */
 
 /*
- * Our own form of a URL, and in `notes` what was read otherwise than it is written, as one
- * sentence without any value of it (it may be secret); "" where there is nothing to say.
- * Reading the answer again changes nothing. False with a message that says what to write.
+ * Convert a URL to defib's own form. `notes` gets one sentence about what was changed, without any
+ * value (it may be secret), or "". Converting twice changes nothing. False: the failure says what
+ * to write instead.
  */
 bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct failure *f);
 

@@ -18,7 +18,7 @@
 /* A cluster. */
 struct seen {
 	struct timeline highest;
-	int64_t told; /* the timeline that was refused last */
+	int64_t refused; /* the timeline that was refused last */
 };
 
 static struct {
@@ -99,11 +99,11 @@ static defib_err refuse(struct seen *s, const struct timeline *t, const char *na
 		"stop it, and make it a standby of the new primary (pg_rewind); if it was restored on "
 		"purpose, %s%s and start this again",
 		memory.path ? "remove " : "stop", memory.path ? memory.path : "");
-	if (s->told != t->number)
+	if (s->refused != t->number)
 		log_event(LOG_CRITICAL, "refusing an old primary", LOG_STR("database", name),
 		          LOG_STR("host", host), LOG_INT("timeline", t->number),
 		          LOG_INT("seen", s->highest.number));
-	s->told = t->number;
+	s->refused = t->number;
 	return DEFIB_CONNECTION;
 }
 

@@ -27,7 +27,7 @@ struct timeline {
 MUST_CHECK defib_err timeline_keep(const char *path, struct failure *f);
 /*
  * A session was opened there. DEFIB_CONNECTION: the server is behind one that was seen, which is
- * said once as a critical line; `name` is the database's, `host` the server's. Any thread.
+ * logged once as critical; `name` is the database's, `host` the server's. Any thread.
  */
 MUST_CHECK defib_err timeline_see(const struct timeline *t, const char *name, const char *host,
                                   struct failure *f);

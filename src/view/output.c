@@ -44,7 +44,7 @@ void out_visible(struct buf *out, const char *text)
 	const char *begin = text;
 	for (; *text && text - begin < OUT_TEXT_MAX;) {
 		size_t n = utf8_len(text);
-		if (n == 0 || utf8_steers(text))
+		if (n == 0 || utf8_is_control(text))
 			buf_addch(out, '?');
 		else
 			buf_addn(out, text, n);
@@ -92,7 +92,7 @@ void json_visible(struct buf *out, const char *json)
 	while (*json) {
 		size_t n = utf8_len(json);
 		n = n ? n : 1;
-		if (n > 1 && utf8_steers(json)) {
+		if (n > 1 && utf8_is_control(json)) {
 			/* Between quotes anyway: nothing but a string holds such a character. */
 			char text[8] = {0};
 			memcpy(text, json, n);

@@ -45,7 +45,7 @@ void report_clean(struct buf *out, const char *text)
 {
 	while (text && *text) {
 		size_t n = utf8_len(text);
-		if (n == 0 || utf8_steers(text))
+		if (n == 0 || utf8_is_control(text))
 			buf_addch(out, n == 0 ? '?' : ' ');
 		else
 			buf_addn(out, text, n);

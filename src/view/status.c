@@ -27,7 +27,7 @@ defib_err stored_status_read(struct store *s, struct arena *a, struct stored_sta
 	bool there;
 	int64_t now_us;
 	*out = (struct stored_status){0};
-	defib_err err = told_open(s, "leader", false, &out->there, f);
+	defib_err err = daemon_table_open(s, "leader", false, &out->there, f);
 	if (err || !out->there)
 		return err;
 	err = leader_rows_read(s, a, &out->led, f);
@@ -340,7 +340,7 @@ static void override_lines(const struct watch_status *st, struct buf *out)
 		buf_clear(&text);
 		if (raise)
 			buf_addf(&text, "thresholds multiplied by %s, ", t->value);
-		else if (text_eq(t->name, TOLD_OVERRIDE))
+		else if (text_eq(t->name, OVERRIDE_GUARDS))
 			buf_add(&text, "the next scan ignores the guards, ");
 		override_text(t, &text);
 		out_line(out,
@@ -441,9 +441,9 @@ defib_err override_set(struct store *s, const struct override *said, int64_t for
 	int n = 0;
 	bool there;
 	*out = (struct override_answer){.watch = said->watch, .name = said->name};
-	defib_err err = told_open(s, "setting", true, &there, f);
+	defib_err err = daemon_table_open(s, "setting", true, &there, f);
 	if (!err)
-		err = override_say(s, said, for_us, f);
+		err = override_write(s, said, for_us, f);
 	if (!err)
 		err = override_read(s, a, &all, &n, f);
 	for (int i = 0; !err && i < n; i++)
@@ -464,7 +464,7 @@ static defib_err clear_one(struct store *s, struct override_answer *w, const cha
                            const char *name, struct failure *f)
 {
 	*w = (struct override_answer){.watch = watch, .name = name};
-	return override_take_back(s, watch, name, &w->was, f);
+	return override_remove(s, watch, name, &w->was, f);
 }
 
 defib_err override_clear(struct store *s, const char *watch, const char *name, struct arena *a,
@@ -476,7 +476,7 @@ defib_err override_clear(struct store *s, const char *watch, const char *name, s
 	bool there, every = text_eq(watch, "*");
 	*still = NULL;
 	*n = 1;
-	defib_err err = told_open(s, "setting", false, &there, f);
+	defib_err err = daemon_table_open(s, "setting", false, &there, f);
 	if (!err && there)
 		err = override_read(s, a, &all, &nall, f);
 	*out = ARENA_ARRAY(a, struct override_answer, nall + 1);
@@ -558,7 +558,7 @@ void pause_line(struct store *s, const char *watch, struct buf *out)
 	struct override *all = NULL;
 	bool there = false;
 	int n = 0;
-	if (told_open(s, "setting", false, &there, &ignored) == DEFIB_OK && there &&
+	if (daemon_table_open(s, "setting", false, &there, &ignored) == DEFIB_OK && there &&
 	    override_read(s, &a, &all, &n, &ignored) == DEFIB_OK)
 		for (int i = 0; i < n; i++)
 			if (text_eq(all[i].name, "pause") &&

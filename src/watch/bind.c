@@ -50,8 +50,8 @@ static void select_all(const struct watch *w, const struct expression *e, int n,
 }
 
 /* A failure of the database about what the user wrote is a failure of the configuration. */
-static defib_err blame(struct failure *f, const struct watch *w, const char *option,
-                       struct cfg_mark at)
+static defib_err name_option(struct failure *f, const struct watch *w, const char *option,
+                             struct cfg_mark at)
 {
 	AUTO_BUF place = BUF_INIT;
 	if (f->code == DEFIB_BAD_SQL)
@@ -186,12 +186,12 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 	if (!known) {
 		fail(f, DEFIB_CONFIG, "type %s is not a time", b->sign_type[sign]);
 		fail_next(f, "give a time column, or say time_type:");
-		return blame(f, w, options[sign], time_expression(w, sign)->at);
+		return name_option(f, w, options[sign], time_expression(w, sign)->at);
 	}
 	if (time == TIME_TYPE_AUTO || time == TIME_TYPE_TEXT) {
 		defib_err err = sample(s, a, b, sign, &value, f);
 		if (err)
-			return blame(f, w, options[sign], time_expression(w, sign)->at);
+			return name_option(f, w, options[sign], time_expression(w, sign)->at);
 		if (time == TIME_TYPE_AUTO)
 			time = time_of_value(value, s->engine);
 		if (value && strlen(value) > 10 && value[10] == 'T')
@@ -202,7 +202,7 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 		fail(f, DEFIB_CONFIG, "time_zone is for timestamps without a zone, and this is %s",
 		     time_type_names[time]);
 		fail_next(f, "leave time_zone out, or give a timestamp column");
-		return blame(f, w, options[sign], time_expression(w, sign)->at);
+		return name_option(f, w, options[sign], time_expression(w, sign)->at);
 	}
 	return DEFIB_OK;
 }
@@ -267,7 +267,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 		select_all(w, &all[i], 1, &sql);
 		if (store_describe(s, buf_text(&sql), a, &cols, &ncols, &one)) {
 			*f = one;
-			err = blame(f, w, all[i].option, all[i].sql->at);
+			err = name_option(f, w, all[i].option, all[i].sql->at);
 		}
 	}
 	if (err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind.h: what a database says about a watch: that its table, columns and
- * expressions are there, and which types they have.
+ * bind.h: what the database knows about a watch: whether its table, columns and expressions exist,
+ * and their types.
  */
 #ifndef WATCH_BIND_H
 #define WATCH_BIND_H

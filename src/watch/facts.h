@@ -50,7 +50,7 @@ bool hold_by_person(const char *cause);
 
 /* ---- whether it is in force */
 
-/* What the ledger says of a job counts for the owner and the sign of life it was said of. */
+/* An entry about a job holds for the owner and the sign of life that it was made for. */
 struct said_of {
 	const char *owner;
 	bool has_sign;
@@ -128,7 +128,7 @@ struct facts {
 	const char *before;     /* JSON of the columns that remedies write */
 };
 
-/* One line of the law. The id lands in the ledger, `why` in explanations. */
+/* One rule of judge. The id is recorded in the ledger, `why` is part of explanations. */
 struct judge_rule {
 	const char *id;
 	enum verdict verdict;

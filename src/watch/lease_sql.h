@@ -49,11 +49,9 @@ void sql_free_leases(const struct binding *b, struct buf *out);
 /* ---- claims ---- */
 
 /*
- * The trigger by which a table tells who takes its rows.
- *
- * Queues that others wrote seldom say which process has a job. The database
- * knows: it was a session. When a row starts to run, the trigger writes down
- * that session's name (application_name) and pid beside our other tables.
+ * The trigger that records who claims the rows of a table. Queues of other projects seldom say
+ * which process has a job, but the database knows the session. When a row starts to run, the
+ * trigger records that session's name (application_name) and pid beside our other tables.
  */
 
 /*

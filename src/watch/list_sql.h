@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * list_sql.h: which jobs of a watch a person asks for, as one statement.
+ * list_sql.h: one statement for a list of a watch's jobs.
  *
- * It yields keys, states and what the rows are sorted by; the facts of those
- * jobs are read by look. Pages continue behind the last row's sort value and
- * key, never by counting rows. Rows without a sort value come last, as a part
- * of their own, so that each part is a plain comparison that an index can serve.
+ * It yields keys, states and what the rows are sorted by; the facts of those jobs are read by look.
+ * Pages continue behind the last row's sort value and key, never by counting rows. Rows without a
+ * sort value come last, as a part of their own, so that each part is a plain comparison that an
+ * index can serve.
  */
 #ifndef WATCH_LIST_SQL_H
 #define WATCH_LIST_SQL_H

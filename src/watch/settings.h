@@ -89,7 +89,7 @@ struct watch *settings_watch(const struct settings *s, const char *name);
 const char *const *settings_watch_names(const struct settings *s, const char *more,
                                         struct arena *a);
 
-/* What one watch must fulfil beyond its option table (check.c). */
+/* What a watch must satisfy beyond its option table (check.c). */
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine);
 
 /* ---- the watch that ships with defib: its own queue ---- */

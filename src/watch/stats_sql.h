@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stats_sql.h: counting the rows of a watch, as statements without parameters.
  *
- * They read the whole table, or what stats.where leaves of it: the time-out of
- * a statement bounds them, and who asks must be ready for that. Who cannot wait
- * has them read a sample: pages that are drawn on PostgreSQL, always the same so
- * that numbers do not jump; stretches of row ids, evenly apart, on SQLite.
+ * They read the whole table, or what stats.where leaves of it: the time-out of a statement bounds
+ * them, and a caller must expect that. A caller that cannot wait reads a sample: pages on
+ * PostgreSQL, always the same ones so that numbers do not jump; evenly spaced ranges of row ids on
+ * SQLite.
  */
 #ifndef WATCH_STATS_SQL_H
 #define WATCH_STATS_SQL_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * terms.h: what a person may say behind --where, as data.
+ * terms.h: the terms of --where, as data.
  *
- * A term is a word with an operator and a value, never SQL: list_sql.h makes
- * conditions of it in which every value is a parameter. What a term means
- * depends on the watch: its named states, its shown columns.
+ * A term is a word with an operator and a value, never SQL: list_sql.h makes conditions of it in
+ * which every value is a parameter. What a term means depends on the watch: its named states, its
+ * shown columns.
  */
 #ifndef WATCH_TERMS_H
 #define WATCH_TERMS_H

@@ -65,7 +65,7 @@ bool watch_also(const struct watch *w, int act)
 	return w->also.n > 0 && act < REMEDY_COUNT && w->actions[act].form != ACTION_NONE;
 }
 
-bool watch_words_hold(const struct watch *w)
+bool watch_writes_hold(const struct watch *w)
 {
 	return w->actions[REMEDY_HOLD].form != ACTION_NONE;
 }

@@ -309,10 +309,12 @@ bool raise_factor_ok(double factor);
 bool watch_has_attempts(const struct watch *w);
 /* True when statements of `also` go with a remedy: with each that writes to the table. */
 bool watch_also(const struct watch *w, int act);
-/* True when its table has words for a hold: then the row says it, and not only our own table. */
-bool watch_words_hold(const struct watch *w);
-/* Whose words let a held job go: release's own, else how it is given back; where neither is said,
- * ACT_RELEASE, which then writes nothing. */
+/* True if the watch writes holds to its own table, and not only to defib.hold. */
+bool watch_writes_hold(const struct watch *w);
+/*
+ * The act whose statement releases a held job: release, else requeue or retry; if none is given,
+ * ACT_RELEASE, which then writes nothing.
+ */
 int watch_releases_by(const struct watch *w);
 
 /* ---- parameters ---- */

@@ -113,7 +113,7 @@ defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, 
 	p->f = p->beat_f = (struct failure){0};
 	p->beat_err = DEFIB_OK;
 	p->err = (src->ops->turn ? src->ops->turn : source_turn_by_parts)(src, s, p, a, &p->f);
-	p->away = store_away(p->err);
+	p->away = store_unavailable(p->err);
 	source_tokens(s, p->claims, p->err ? 0 : p->nclaims);
 	if (p->err)
 		forget_answers(p);

@@ -12,7 +12,7 @@
 /* It was not refused: it has not been asked, or the database could not be had. */
 static bool waits(const struct failure *why)
 {
-	return why->code == DEFIB_OK || store_away(why->code);
+	return why->code == DEFIB_OK || store_unavailable(why->code);
 }
 
 /* Once, when it begins: how many there are is told by the status and the metrics. */

@@ -147,7 +147,7 @@ const char *spools_source(const struct spools *s, int i);
 
 /*
  * Record ends of one incarnation. why[i] NULL: it was answered (ends[i].accepted); else what went
- * wrong, store_away() or for good.
+ * wrong, store_unavailable() or for good.
  */
 typedef void (*settle_fn)(void *ctx, int64_t worker, struct settlement *ends,
                           const struct failure **why, int n, struct arena *a);

@@ -347,7 +347,7 @@ defib_err stored_jobs_drain(const struct stored_jobs *q, struct store *s,
 /* A database that does not exist is none that is away. */
 static bool is_away(const struct failure *f)
 {
-	return store_away(f->code) && !text_eq(f->sqlstate, "3D000");
+	return store_unavailable(f->code) && !text_eq(f->sqlstate, "3D000");
 }
 
 /* What waits goes before what is sent now, as long as we are willing to wait for it. */
@@ -520,7 +520,7 @@ bool stored_jobs_due(struct stored_jobs_timer *t)
 /* Another that drains it, or a database that is away, is nothing to tell. */
 static void complain(struct stored_jobs_timer *t, const struct failure *f)
 {
-	if (f->code == DEFIB_REFUSED || store_away(f->code) || t->complained)
+	if (f->code == DEFIB_REFUSED || store_unavailable(f->code) || t->complained)
 		return;
 	t->complained = true;
 	log_event(LOG_ERROR, "stored jobs cannot be enqueued", LOG_STR("because", f->what),

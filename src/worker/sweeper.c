@@ -115,7 +115,7 @@ static defib_err hear(struct sweeper *s, struct failure *f)
 	bool there = false;
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
-		err = told_open(s->session.store, "setting", false, &there, f);
+		err = daemon_table_open(s->session.store, "setting", false, &there, f);
 	/* A role that may not read it works without, as a daemon does: somebody must recover. */
 	if (err == DEFIB_PERMISSION)
 		err = DEFIB_OK;

@@ -155,7 +155,7 @@ static void do_part(struct worker *w, struct turn_part *p, struct arena *a)
 		err = call(w, p, a);
 	p->nends = nends;
 	p->err = err;
-	p->away = err && store_away(err);
+	p->away = err && store_unavailable(err);
 	if (!err && nends > 0)
 		turns_spool_taken(w, p->pool);
 	if (!err && p->timeline && !p->gone)

@@ -262,7 +262,7 @@ static int job_of(const char *key)
 /* worker/spooling.c: what the server refuses is set aside, what it could not be asked waits. */
 static void keep(struct sim *s, struct process *p, struct job *j, const struct failure *why)
 {
-	bool full = s->now < s->full_until[p->host], aside = why && !store_away(why->code);
+	bool full = s->now < s->full_until[p->host], aside = why && !store_unavailable(why->code);
 	while (j) {
 		struct job *next = j->queued;
 		bool kept = !full && p->nspool < SPOOL_MOST;
@@ -471,7 +471,7 @@ static void part_failed(struct sim *s, struct process *p, const struct call *c,
 	            : c->unknown  ? DEFIB_UNKNOWN_OUTCOME
 	                          : DEFIB_CONNECTION;
 	part->f.code = part->err;
-	part->away = store_away(part->err);
+	part->away = store_unavailable(part->err);
 	if (c->denied && c->drain)
 		answered_from_spool(s, p, c);
 }
