@@ -366,7 +366,7 @@ static defib_err note_override(struct api_call *c, const char *reason)
 
 void call_override_guard(struct api_call *c)
 {
-	struct override wanted = {.name = TOLD_OVERRIDE, .value = "once"};
+	struct override wanted = {.name = OVERRIDE_GUARDS, .value = "once"};
 	struct bound bound;
 	if (!api_body_text(c, "reason", &wanted.reason) || !writable(c, &bound) ||
 	    (bound.ledger.ready && note_override(c, wanted.reason)))

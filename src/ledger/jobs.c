@@ -41,3 +41,52 @@ int job_index_find(const struct job_index *x, const char *job)
 	assert(x->slots != NULL);
 	return x->slots[slot_of(x, job)];
 }
+
+/* ---- statements over many jobs ---- */
+
+defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f)
+{
+	return store_dialect(s)->has_session_locks ? store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f)
+	                                           : DEFIB_OK;
+}
+
+void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,
+                   const char *const *jobs, int n)
+{
+	relation_init(r, engine);
+	relation_column(r, "watch", "text");
+	relation_column(r, "job", "text");
+	for (int i = 0; i < n; i++) {
+		relation_text(r, watch);
+		relation_text(r, jobs[i]);
+		relation_end_row(r);
+	}
+}
+
+defib_err run_over(struct store *s, struct relation *r, const char *head, const char *tail,
+                   const struct store_param *more, int nmore, struct arena *a,
+                   struct store_rows *rows, struct failure *f)
+{
+	struct store_param params[RELATION_COLUMNS_MAX + 4];
+	AUTO_BUF sql = BUF_INIT;
+	int n = relation_nparams(r);
+	assert(nmore <= 4);
+	buf_add(&sql, head);
+	relation_select(r, 1, &sql);
+	buf_add(&sql, tail);
+	relation_params(r, params);
+	for (int i = 0; i < nmore; i++)
+		params[n++] = more[i];
+	return dialect_exec(s, buf_text(&sql), params, n, a, rows, f);
+}
+
+defib_err drop_jobs(struct store *s, const char *table, const char *watch, const char *const *jobs,
+                    int n, struct arena *a, struct failure *f)
+{
+	AUTO_RELATION r = {0};
+	if (n == 0)
+		return DEFIB_OK;
+	const char *head = arena_printf(a, "DELETE FROM %s WHERE (watch, job) IN (", table);
+	jobs_relation(&r, s->engine, watch, jobs, n);
+	return run_over(s, &r, head, ")", NULL, 0, a, NULL, f);
+}

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * jobs.h: finding a job by its text in a list, for merging what a second
- * statement said into what a first one did.
+ * jobs.h: many jobs at once: finding a job by its text in a list, to merge the answers of two
+ * statements; and, for the files of this room, statements over lists of jobs.
  */
 #ifndef LEDGER_JOBS_H
 #define LEDGER_JOBS_H
 
 #include "base/mem.h"
+#include "ledger/ledger.h"
+#include "store/dialect.h"
+#include "store/relation.h"
 
 struct job_index {
 	const char *const *jobs;
@@ -17,5 +20,32 @@ struct job_index {
 void job_index_init(struct job_index *x, const char *const *jobs, int n, struct arena *a);
 /* Position of a job, or -1. */
 int job_index_find(const struct job_index *x, const char *job);
+
+/* ---- statements over many jobs, for the files of this room only ---- */
+
+/* Ids are drawn under this lock; any fixed pair of numbers will do. */
+#define LEDGER_LOCK_CALL "pg_advisory_xact_lock(1684366953, 1)"
+#define LEDGER_LOCK "SELECT " LEDGER_LOCK_CALL
+
+/* Take it for this transaction; an engine with one writer needs none. */
+MUST_CHECK defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f);
+
+/* The columns of an entry with the alias `l`, and what they say, in one order. */
+#define LEDGER_ROW_COLUMNS                                                                         \
+	"l.id, {iso l.at}, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "   \
+	"l.evidence, l.before, l.after, l.epoch"
+struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, int *n);
+
+/* A relation u(watch, job). */
+void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,
+                   const char *const *jobs, int n);
+/* Run head, the relation as a SELECT, and tail, translated; `more` parameters follow the relation's
+ * own. */
+MUST_CHECK defib_err run_over(struct store *s, struct relation *r, const char *head,
+                              const char *tail, const struct store_param *more, int nmore,
+                              struct arena *a, struct store_rows *rows, struct failure *f);
+/* Delete these jobs' rows of a table with (watch, job). */
+MUST_CHECK defib_err drop_jobs(struct store *s, const char *table, const char *watch,
+                               const char *const *jobs, int n, struct arena *a, struct failure *f);
 
 #endif

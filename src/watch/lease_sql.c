@@ -67,55 +67,54 @@ void sql_owner_alive(const struct watch *w, struct buf *out)
 		buf_add(out, w->owner_alive.text);
 }
 
-void sql_lease_alive(const struct binding *b, struct buf *out)
+/* A query over the lease of the row, from its SELECT list on. */
+static void select_lease(const struct binding *b, const char *list, bool worker, struct buf *out)
 {
-	dialect_add(
-		dialect_of(b->engine), out,
-		"coalesce((SELECT CASE WHEN defib_w.state <> 'alive' THEN false WHEN "
-		"defib_w.expires_at > {now_statement} THEN true END FROM defib.lease AS defib_l "
-		"JOIN defib.worker AS defib_w ON defib_w.id = defib_l.owner WHERE defib_l.watch = ");
+	dialect_addf(dialect_of(b->engine), out,
+	             "SELECT %s FROM defib.lease AS defib_l%s WHERE defib_l.watch = ", list,
+	             worker ? " JOIN defib.worker AS defib_w ON defib_w.id = defib_l.owner" : "");
 	sql_literal(out, b->watch->name);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
+}
+
+void sql_lease_alive(const struct binding *b, struct buf *out)
+{
+	buf_add(out, "coalesce((");
+	select_lease(b,
+	             "CASE WHEN defib_w.state <> 'alive' THEN false WHEN defib_w.expires_at > "
+	             "{now_statement} THEN true END",
+	             true, out);
 	buf_addf(out, "), %s)", b->owner_alive ? b->owner_alive : "NULL");
 }
 
 void sql_lease_lost(const struct binding *b, struct buf *out)
 {
-	dialect_add(dialect_of(b->engine), out,
-	            "(SELECT {us CASE WHEN defib_w.state = 'left' OR defib_w.cause = 'exit seen' THEN "
-	            "defib_w.ended_at ELSE defib_w.renewed_at END} FROM defib.lease AS defib_l JOIN "
-	            "defib.worker AS defib_w ON defib_w.id = defib_l.owner WHERE defib_l.watch = ");
-	sql_literal(out, b->watch->name);
-	buf_add(out, " AND defib_l.job = ");
-	sql_job_text(b, JOB_OF_ROW, out);
+	buf_add(out, "(");
+	select_lease(b,
+	             "{us CASE WHEN defib_w.state = 'left' OR defib_w.cause = 'exit seen' THEN "
+	             "defib_w.ended_at ELSE defib_w.renewed_at END}",
+	             true, out);
 	buf_add(out, ")");
 }
 
 void sql_lease_epoch(const struct binding *b, struct buf *out)
 {
-	dialect_add(dialect_of(b->engine), out,
-	            "(SELECT defib_l.epoch FROM defib.lease AS defib_l WHERE defib_l.watch = ");
-	sql_literal(out, b->watch->name);
-	buf_add(out, " AND defib_l.job = ");
-	sql_job_text(b, JOB_OF_ROW, out);
+	buf_add(out, "(");
+	select_lease(b, "defib_l.epoch", false, out);
 	buf_add(out, ")");
 }
 
 void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
 {
-	AUTO_BUF lease = BUF_INIT;
-	const struct dialect *d = dialect_of(b->engine);
-	dialect_add(d, &lease, "FROM defib.lease AS defib_l WHERE defib_l.watch = ");
-	sql_literal(&lease, b->watch->name);
-	buf_add(&lease, " AND defib_l.job = ");
-	sql_job_text(b, JOB_OF_ROW, &lease);
-	if (of == LEASE_ROW)
-		buf_addf(out, "SELECT 1 %s", buf_text(&lease));
-	else
-		buf_addf(out,
-		         "SELECT 1 FROM %sworker AS defib_w WHERE defib_w.id = (SELECT defib_l.owner %s)",
-		         d->own, buf_text(&lease));
+	if (of == LEASE_ROW) {
+		select_lease(b, "1", false, out);
+		return;
+	}
+	buf_addf(out, "SELECT 1 FROM %sworker AS defib_w WHERE defib_w.id = (",
+	         dialect_of(b->engine)->own);
+	select_lease(b, "defib_l.owner", false, out);
+	buf_add(out, ")");
 }
 
 /*
