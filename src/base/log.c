@@ -12,9 +12,8 @@
 
 static const char *const level_names[] = {
 	[LOG_DEBUG] = "debug", [LOG_INFO] = "info",         [LOG_WARN] = "warn",
-	[LOG_ERROR] = "error", [LOG_CRITICAL] = "critical",
+	[LOG_ERROR] = "error", [LOG_CRITICAL] = "critical", NULL,
 };
-enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
 
 /* Atomic: a reload may change them while workers log. */
 static atomic_int log_least = LOG_INFO;
@@ -40,22 +39,18 @@ const char *const log_format_names[] = {
 
 bool log_format_parse(const char *text, enum log_format *out)
 {
-	for (int format = 0; format <= LOG_JSON; format++)
-		if (text_eq(text, log_format_names[format])) {
-			*out = (enum log_format)format;
-			return true;
-		}
-	return false;
+	int format = word_index(log_format_names, text);
+	if (format >= 0)
+		*out = (enum log_format)format;
+	return format >= 0;
 }
 
 bool log_level_parse(const char *text, enum log_level *out)
 {
-	for (int level = 0; level < LEVELS; level++)
-		if (text_eq(text, level_names[level])) {
-			*out = (enum log_level)level;
-			return true;
-		}
-	return false;
+	int level = word_index(level_names, text);
+	if (level >= 0)
+		*out = (enum log_level)level;
+	return level >= 0;
 }
 
 bool log_enabled(enum log_level level)

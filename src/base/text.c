@@ -84,6 +84,14 @@ void utf8_copy(char *to, size_t size, const char *text)
 	to[at] = '\0';
 }
 
+int word_index(const char *const *words, const char *word)
+{
+	for (int i = 0; words[i]; i++)
+		if (text_eq(words[i], word))
+			return i;
+	return -1;
+}
+
 /* Longer words are not typed by hand; they get no hint. */
 enum { WORD_MOST = 64 };
 

@@ -77,6 +77,8 @@ struct hint {
 struct hint text_hint(const char *word, const char *const *candidates);
 /* The same of a word that was found, with what stands before and behind it. */
 struct hint hint_of(const char *near, const char *before, const char *after);
+/* The index of a word in a list that ends with NULL, or -1. */
+int word_index(const char *const *words, const char *word);
 /* A database URL with any password replaced by "***"; other text unchanged. */
 void url_redact(const char *url, struct buf *out);
 /* Overwrite the password part of a URL in place with '*' (for argv). */

@@ -153,33 +153,34 @@ static defib_err remove_jobs(struct round *x, const struct keep_rule *r, int64_t
 	return err;
 }
 
+/* Run a statement over the rows that are old by the rule; *n is how many it changed. */
+static defib_err run_rule(struct round *x, const struct keep_rule *r, const char *sql, int64_t *n,
+                          struct failure *f)
+{
+	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
+	struct store_rows rows = {0};
+	defib_err err = dialect_exec(x->store, sql, params, 2, &x->arena, &rows, f);
+	*n = err ? 0 : rows.affected;
+	return err;
+}
+
 static defib_err remove_rows(struct round *x, const struct keep_rule *r, const char *more,
                              int64_t *n, struct failure *f)
 {
-	struct store *s = x->store;
-	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
-	struct store_rows rows = {0};
 	const char *sql = arena_printf(
 		&x->arena, "DELETE FROM defib.%s WHERE {row} {in_query SELECT t.{row} %s{skip_locked}}",
 		r->table, old_rows(r, more, &x->arena));
-	defib_err err = dialect_exec(s, sql, params, 2, &x->arena, &rows, f);
-	*n = err ? 0 : rows.affected;
-	return err;
+	return run_rule(x, r, sql, n, f);
 }
 
 /* All steps of a job, or none: half a record would be a false one. */
 static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_t *n,
                               struct failure *f)
 {
-	struct store *s = x->store;
-	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
-	struct store_rows rows = {0};
 	const char *sql = arena_printf(
 		&x->arena, "DELETE FROM defib.step WHERE (watch, job) IN (SELECT t.watch, t.job %s)",
 		old_rows(r, "", &x->arena));
-	defib_err err = dialect_exec(s, sql, params, 2, &x->arena, &rows, f);
-	*n = err ? 0 : rows.affected;
-	return err;
+	return run_rule(x, r, sql, n, f);
 }
 
 /*
@@ -190,8 +191,7 @@ static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_
 static defib_err remove_leases(struct round *x, const struct keep_rule *r, int64_t *n,
                                struct failure *f)
 {
-	struct store *s = x->store;
-	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
+	int64_t raised = 0;
 	defib_err err = remove_rows(x, r, " AND t.epoch <= " LEASE_FLOOR, n, f);
 	if (err)
 		return err;
@@ -203,7 +203,7 @@ static defib_err remove_leases(struct round *x, const struct keep_rule *r, int64
 	                 " ON CONFLICT (name) DO "
 	                 "UPDATE SET value = excluded.value",
 	                 old_rows(r, "", &x->arena));
-	return dialect_exec(s, sql, params, 2, &x->arena, NULL, f);
+	return run_rule(x, r, sql, &raised, f);
 }
 
 static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t *n,

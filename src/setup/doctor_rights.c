@@ -291,7 +291,7 @@ void check_policies(struct examination *x)
 /*
  * ---- defib's own tables ----
  *
- * What each command needs is said in one table (ledger/rights.h); the grants that are printed here
+ * What each command needs is said in one table (ledger/schema.h); the grants that are printed here
  * are what the role lacks of it, no more and no less.
  */
 

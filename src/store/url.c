@@ -22,19 +22,24 @@ static void note(struct buf *notes, const char *fmt, ...)
 }
 
 /* What follows SCHEME or SCHEME+DRIVER and "://"; NULL: another scheme. */
-static const char *behind_scheme(const char *url, const char *scheme, const char **driver)
+static const char *behind_scheme(const char *url, const char *scheme, struct buf *notes)
 {
 	size_t n = strlen(scheme);
-	*driver = NULL;
 	if (strncasecmp(url, scheme, n) != 0) {
 		return NULL;
 	}
-	const char *at = url + n;
-	if (*at == '+') {
-		*driver = at;
+	const char *driver = url + n, *at = driver;
+	if (*driver == '+') {
 		at += 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 	}
-	return text_starts(at, "://") ? at + 3 : NULL;
+	if (!text_starts(at, "://")) {
+		return NULL;
+	}
+	if (at > driver) {
+		note(notes, "the driver %.*s in the URL is ignored: defib has its own", (int)(at - driver),
+		     driver);
+	}
+	return at + 3;
 }
 
 /* ---- PostgreSQL: what libpq knows stays ---- */
@@ -163,14 +168,9 @@ static bool take_query(const char *query, struct buf *out, struct buf *notes, st
 	return good;
 }
 
-static bool postgres_url(const char *rest, const char *driver, struct buf *out, struct buf *notes,
-                         struct failure *f)
+static bool postgres_url(const char *rest, struct buf *out, struct buf *notes, struct failure *f)
 {
 	size_t n = strcspn(rest, "?");
-	if (driver) {
-		note(notes, "the driver %.*s in the URL is ignored: defib has its own",
-		     (int)strcspn(driver, ":"), driver);
-	}
 	buf_add(out, "postgresql://");
 	buf_addn(out, rest, n);
 	return rest[n] != '?' || take_query(rest + n + 1, out, notes, f);
@@ -189,13 +189,8 @@ static void sqlite_file(const char *path, struct buf *out, struct buf *notes)
 	buf_addf(out, "sqlite:%s", buf_text(&file));
 }
 
-static bool sqlite_url(const char *rest, const char *driver, struct buf *out, struct buf *notes,
-                       struct failure *f)
+static bool sqlite_url(const char *rest, struct buf *out, struct buf *notes, struct failure *f)
 {
-	if (driver) {
-		note(notes, "the driver %.*s in the URL is ignored: defib has its own",
-		     (int)strcspn(driver, ":"), driver);
-	}
 	if (*rest != '/' || !rest[1]) {
 		fail(f, DEFIB_CONFIG,
 		     *rest && *rest != '/' ? "sqlite:// is followed by a host" : "the URL names no file");
@@ -221,17 +216,17 @@ static bool sqlite_url(const char *rest, const char *driver, struct buf *out, st
 
 bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct failure *f)
 {
-	const char *driver = NULL, *rest = behind_scheme(url, "postgresql", &driver);
+	const char *rest = behind_scheme(url, "postgresql", notes);
 	enum store_engine engine;
 	if (!rest) {
-		rest = behind_scheme(url, "postgres", &driver);
+		rest = behind_scheme(url, "postgres", notes);
 	}
 	if (rest) {
-		return postgres_url(rest, driver, out, notes, f);
+		return postgres_url(rest, out, notes, f);
 	}
-	rest = behind_scheme(url, "sqlite", &driver);
+	rest = behind_scheme(url, "sqlite", notes);
 	if (rest) {
-		return sqlite_url(rest, driver, out, notes, f);
+		return sqlite_url(rest, out, notes, f);
 	}
 	if (text_starts(url, "file:")) {
 		rest = url + strlen("file:");

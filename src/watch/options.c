@@ -190,7 +190,6 @@ _Static_assert(offsetof(struct work, pools) - offsetof(struct work, npools) ==
 static void read_pools(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct pool_list *list = target;
-	*list = (struct pool_list){0};
 	if (!node)
 		return;
 	if (node->kind != CFG_LIST) {
@@ -279,7 +278,6 @@ const struct opt_row work_rows[] = {
 void read_work(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct work *w = target;
-	*w = (struct work){0};
 	if (!node)
 		return;
 	cfg_read(r, work_rows, node, w);

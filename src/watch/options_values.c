@@ -16,7 +16,6 @@
 void read_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct threshold *t = target;
-	*t = (struct threshold){0};
 	if (!node)
 		return;
 	t->given = true;
@@ -59,7 +58,6 @@ static int read_sql_list(struct cfg_reader *r, const struct cfg_node *node, stru
 void read_statements(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct sql_list *list = target;
-	*list = (struct sql_list){0};
 	if (node)
 		list->n = read_sql_list(r, node, &list->items);
 }
@@ -69,7 +67,6 @@ void read_statements(struct cfg_reader *r, const struct cfg_node *node, void *ta
 void read_action(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct action *a = target;
-	*a = (struct action){0};
 	if (!node)
 		return;
 	if (node->kind == CFG_SCALAR) {
@@ -93,7 +90,6 @@ void read_action(struct cfg_reader *r, const struct cfg_node *node, void *target
 void read_set(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct action *a = target;
-	*a = (struct action){0};
 	if (node && cfg_sql(r, node, &a->set))
 		a->form = ACTION_SET;
 }
@@ -120,14 +116,11 @@ void read_retry(struct cfg_reader *r, const struct cfg_node *node, void *target)
 
 static const char *const attempts_names[] = {"any", "left", "exhausted", NULL};
 
-struct rule_options {
-	int verdict, attempts, remedy;
-	const char *kind;
-	int64_t crashes;
-	struct sql_text when;
-};
-
-#define O(member) offsetof(struct rule_options, member)
+/* What OPT_CHOICE writes is an int. */
+_Static_assert(sizeof(enum verdict) == sizeof(int) && sizeof(enum attempts_term) == sizeof(int) &&
+                   sizeof(enum remedy) == sizeof(int),
+               "choices are read into enums");
+#define O(member) offsetof(struct rule, member)
 const struct opt_row rule_rows[] = {
 	OPTION(CHOICE, "verdict", O(verdict), "only for this verdict", .choices = verdict_names,
            .standard = "none"),
@@ -153,7 +146,6 @@ _Static_assert(offsetof(struct watch, rules) - offsetof(struct watch, nrules) ==
 void read_rules(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct rule_list *list = target;
-	*list = (struct rule_list){0};
 	if (!node)
 		return;
 	if (node->kind != CFG_LIST || node->n < 1 || node->n > WATCH_RULES_MAX) {
@@ -164,21 +156,13 @@ void read_rules(struct cfg_reader *r, const struct cfg_node *node, void *target)
 	}
 	list->items = ARENA_ARRAY(r->arena, struct rule, node->n);
 	for (int i = 0; i < node->n; i++) {
-		struct rule_options o = {0};
+		struct rule *rule = &list->items[list->n++];
 		char number[16];
 		snprintf(number, sizeof number, "%d", i + 1);
 		size_t mark = cfg_enter(r, number);
-		cfg_read(r, rule_rows, node->items[i], &o);
+		cfg_read(r, rule_rows, node->items[i], rule);
 		cfg_leave(r, mark);
-		list->items[list->n++] = (struct rule){
-			.verdict = (enum verdict)o.verdict,
-			.kind = o.kind,
-			.attempts = (enum attempts_term)o.attempts,
-			.crashes = o.crashes,
-			.when = o.when,
-			.remedy = (enum remedy)o.remedy,
-			.at = node->items[i]->at,
-		};
+		rule->at = node->items[i]->at;
 	}
 }
 
@@ -187,7 +171,6 @@ void read_rules(struct cfg_reader *r, const struct cfg_node *node, void *target)
 void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct state_names *s = target;
-	*s = (struct state_names){0};
 	if (!node)
 		return;
 	if (node->kind != CFG_MAP && node->kind != CFG_LIST) {
@@ -320,7 +303,6 @@ void read_backoff(struct cfg_reader *r, const struct cfg_node *node, void *targe
 void read_pass_environment(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct text_list *list = target;
-	*list = (struct text_list){0};
 	if (!node || !cfg_text_items(r, node, list))
 		return;
 	for (int i = 0; i < list->n; i++) {
@@ -445,7 +427,6 @@ static void read_span(struct cfg_reader *r, const struct cfg_node *node, struct 
 void read_raise(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct raise_list *list = target;
-	*list = (struct raise_list){0};
 	if (!node)
 		return;
 	if (node->kind != CFG_LIST) {

@@ -80,7 +80,6 @@ static void read_url(struct cfg_reader *r, struct database *d)
 static void read_databases(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct database_list *list = target;
-	*list = (struct database_list){0};
 	if (!is_list(r, node, "databases"))
 		return;
 	list->items = ARENA_ARRAY(r->arena, struct database, node->n);
@@ -143,7 +142,6 @@ static const struct cfg_node *with_preset(struct cfg_reader *r, const struct cfg
 static void read_watches(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct watch_list *list = target;
-	*list = (struct watch_list){0};
 	if (!is_list(r, node, "watches"))
 		return;
 	list->items = ARENA_ARRAY(r->arena, struct watch, node->n);

@@ -134,11 +134,3 @@ const char *act_name(int act)
 	assert(act >= 0 && act < ACT_COUNT);
 	return names[act];
 }
-
-int word_index(const char *const *names, const char *name)
-{
-	for (int i = 0; names[i] != NULL; i++)
-		if (text_eq(names[i], name))
-			return i;
-	return -1;
-}

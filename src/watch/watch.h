@@ -93,8 +93,6 @@ extern const char *const time_type_names[];
 const char *verdict_why(enum verdict v);
 /* Of an enum remedy or an enum act: the option that says how. */
 const char *act_name(int act);
-/* Index of `name` in `names`, or -1. */
-int word_index(const char *const *names, const char *name);
 
 #define WATCH_KEYS_MAX 4
 #define WATCH_RULES_MAX 16

@@ -50,7 +50,6 @@ static void check_step(struct cfg_reader *r, const struct step_list *before,
 static void read_steps(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct step_list *list = target;
-	*list = (struct step_list){0};
 	if (!node)
 		return;
 	if (node->kind != CFG_LIST || node->n == 0) {
@@ -87,7 +86,6 @@ const struct opt_row workflow_rows[] = {
 void read_workflows(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct workflow_list *list = target;
-	*list = (struct workflow_list){0};
 	if (!node)
 		return;
 	if (node->kind != CFG_LIST) {
