@@ -421,6 +421,8 @@ int main(void)
 		cmocka_unit_test(only_clocks_that_go_apart_by_more_than_five_seconds_have_jumped),
 		cmocka_unit_test(a_loop_that_goes_on_two_seconds_late_was_stopped),
 		cmocka_unit_test(a_failed_call_ends_with_the_next_reading),
+		cmocka_unit_test(
+			a_server_that_was_started_a_moment_ago_excuses_until_its_workers_can_be_heard),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,12 +138,11 @@ const char *const rights_of_commands[RIGHTS_GROUPS] = {
 #define CHANGE "SELECT, INSERT, UPDATE"
 #define ALL "SELECT, INSERT, UPDATE, DELETE"
 
-enum right_on { ON_TABLE, ON_SEQUENCE, ON_FUNCTION };
+enum right_on { ON_TABLE, ON_SEQUENCE };
 
 /*
- * What is not named here is not needed. A function is named without its arguments. Of the
- * ledger a role may only add: who could change or delete entries, or write seals, could also
- * do so unseen.
+ * What is not named here is not needed. Of the ledger a role may only add: a role that could change
+ * or delete entries, or write seals, could do so unseen.
  */
 static const struct right {
 	enum right_on on;
@@ -176,8 +175,7 @@ static const struct right {
 };
 #define NRIGHTS (int)(sizeof rights / sizeof *rights)
 
-static const char *const on_words[] = {
-	[ON_TABLE] = "TABLE", [ON_SEQUENCE] = "SEQUENCE", [ON_FUNCTION] = "FUNCTION"};
+static const char *const on_words[] = {[ON_TABLE] = "TABLE", [ON_SEQUENCE] = "SEQUENCE"};
 
 /* Made by defib attach, with its trigger: they need not be there. */
 static bool is_of_attach(const struct right *r)
@@ -227,13 +225,8 @@ static const char lacking_sql[] =
 	"WITH ORDINALITY AS p(privilege, place)), "
 	"lacks AS (SELECT needs.kind, format('%I.%I', s.nspname, c.relname) AS object, privilege, "
 	"place FROM needs JOIN pg_class c ON c.relname = needs.name JOIN pg_namespace s ON s.oid = "
-	"c.relnamespace AND s.nspname = 'defib' WHERE needs.kind <> 'FUNCTION' AND NOT CASE "
-	"needs.kind WHEN 'SEQUENCE' THEN has_sequence_privilege(c.oid, privilege) ELSE "
-	"has_table_privilege(c.oid, privilege) END "
-	"UNION ALL SELECT needs.kind, format('%I.%I(%s)', s.nspname, p.proname, "
-	"pg_get_function_identity_arguments(p.oid)), privilege, place FROM needs JOIN pg_proc p ON "
-	"p.proname = needs.name JOIN pg_namespace s ON s.oid = p.pronamespace AND s.nspname = 'defib' "
-	"WHERE needs.kind = 'FUNCTION' AND NOT has_function_privilege(p.oid, privilege)), "
+	"c.relnamespace AND s.nspname = 'defib' WHERE NOT CASE needs.kind WHEN 'SEQUENCE' THEN "
+	"has_sequence_privilege(c.oid, privilege) ELSE has_table_privilege(c.oid, privilege) END), "
 	"grants AS (SELECT kind, privileges, string_agg(object, ', ' ORDER BY object) AS objects FROM "
 	"(SELECT kind, object, string_agg(privilege, ', ' ORDER BY place) AS privileges FROM lacks "
 	"GROUP BY 1, 2) AS o GROUP BY 1, 2) "
