@@ -112,7 +112,7 @@ enum engine_action_kind {
 	ACTION_GIVEN_UP,  /* `job`'s end could be neither recorded nor kept: `why`. Freed likewise */
 	ACTION_STRAY,     /* `job`, which nobody here has, is handed back: an answer was lost */
 	ACTION_FAILED,    /* the turn failed for `pool`: `why` */
-	ACTION_NO_BEAT,   /* `why`; `count`: how often in a row; 0: given up until the next is due */
+	ACTION_NO_BEAT,   /* `why`; `count`: how often in a row; `yes`: it is tried again soon */
 	ACTION_BREAKER,   /* `what` (claims and ends; sessions of jobs; this host) opened (`yes`) or
 	                     closed */
 };

@@ -270,11 +270,13 @@ static void no_beat(struct engine *e, struct turn_part *p)
 	int64_t retry_ms = e->options.beat_retry_ms, beat_ms = state->rules.beat_ms;
 	bool again = state->beat_fails < e->options.beat_tries;
 	struct engine_action *a = act(e, ACTION_NO_BEAT, NULL);
-	state->beat_fails = again ? state->beat_fails + 1 : 0;
+	a->yes = again;
+	a->count = ++state->beat_fails;
+	if (!again)
+		state->beat_fails = 0;
 	state->beat_us = e->now_us + sooner(again ? retry_ms : beat_ms, beat_ms) * 1000;
 	a->pool = p->pool;
 	a->why = &p->beat_f;
-	a->count = state->beat_fails;
 }
 
 static void take_beats(struct engine *e, struct turn *t, struct turn_part *p, struct names *names)

@@ -434,7 +434,8 @@ static void a_beat_that_failed_is_tried_again_soon_and_not_for_ever(void **state
 	(void)state;
 	struct rig r = rig_that_beats(60000);
 	rig_claim(&r, "a");
-	static const char *const said[] = {"no beat 1", "no beat 2", "no beat 3", "no beat 0"};
+	static const char *const said[] = {"no beat 1", "no beat 2", "no beat 3",
+	                                   "no beat 4, given up"};
 	static const int64_t then_s[] = {5, 5, 5, 60};
 	for (int i = 0; i < 4; i++) {
 		next_beat(&r)->beat_err = DEFIB_TIMEOUT;

@@ -46,7 +46,7 @@ static inline void rig_note(struct rig *r, const struct engine_action *a)
 	if (a->kind == ACTION_BREAKER)
 		buf_add(&r->said, a->yes ? " opens" : " closes");
 	if (a->kind == ACTION_NO_BEAT)
-		buf_addf(&r->said, " %lld", (long long)a->count);
+		buf_addf(&r->said, " %lld%s", (long long)a->count, a->yes ? "" : ", given up");
 	if (a->kind == ACTION_START)
 		r->runs[r->nruns++] = a->job;
 	if (a->kind == ACTION_SPOOL)

@@ -164,7 +164,7 @@ static void tell_breaker(const struct engine_action *do_)
 
 static void no_beat(const struct worker *w, const struct engine_action *do_)
 {
-	bool again = do_->count > 0;
+	bool again = do_->yes;
 	log_event(again ? LOG_WARN : LOG_ERROR,
 	          again ? "heartbeat failed; will retry" : "heartbeat failed",
 	          LOG_STR("source", w->sources[do_->pool]->name), LOG_STR("because", do_->why->what),

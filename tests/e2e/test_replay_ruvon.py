@@ -170,7 +170,7 @@ def test_a_heartbeat_that_fails_is_tried_three_times_five_seconds_apart(pg_ruvon
     pg_ruvon.rows("ALTER TABLE workflow_heartbeats RENAME TO away")
     worker.wait_log('"failed":4', limit=300)
     pg_ruvon.rows("ALTER TABLE away RENAME TO workflow_heartbeats")
-    said = [json.loads(line) for line in worker.log.splitlines() if '"no beat' in line]
+    said = [json.loads(line) for line in worker.log.splitlines() if '"heartbeat failed' in line]
     assert [one["msg"] for one in said] == (["heartbeat failed; will retry"] * 3
                                          + ["heartbeat failed"])
     (pg_ruvon.dir / "hold.Reserve_Inventory").unlink()
